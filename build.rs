@@ -1,0 +1,22 @@
+//! Compiles the one C line that the `host` backend needs: `MPI_IN_PLACE` is a macro, which rsmpi does not carry over.
+
+fn main() {
+    #[cfg(feature = "mpi")]
+    mpi_in_place();
+}
+
+#[cfg(feature = "mpi")]
+fn mpi_in_place() {
+    let source = "src/backend/mpi_in_place.c";
+    println!("cargo::rerun-if-changed={source}");
+    println!("cargo::rerun-if-env-changed=MPICC");
+    let library = build_probe_mpi::probe().unwrap_or_else(|errors| {
+        panic!("no MPI to build with: {errors:?}; run scripts/setup.sh, or build with --no-default-features");
+    });
+    let mut build = cc::Build::new();
+    match library.mpicc {
+        Some(mpicc) => build.compiler(mpicc),
+        None => build.includes(library.include_paths),
+    };
+    build.file(source).compile("pxnbench_mpi");
+}

@@ -1,0 +1,33 @@
+//! `pxnbench`: is NCCL on this cluster correct, fast, and really using PXN?
+//!
+//! The modules in reading order. Imports point down only, from a later line to an earlier one; `tests/layers.rs` checks
+//! it, and `docs/ARCHITECTURE.md` says why.
+//!
+//! | layer | modules | what they are |
+//! |---|---|---|
+//! | 0 | [`units`], [`exit`] | quantities; exit codes and the error that carries one |
+//! | 1 | [`levels`] | PXN levels as environment settings |
+//! | 2 | [`collective`] | what a collective is: counts, formulas, data |
+//! | 3 | [`record`] | a measured case, the columns, the files' format |
+//! | 4 | [`world`], [`native`] | the ranks of the job; loaders of vendor libraries |
+//! | 5 | [`backend`], [`facts`] | what runs a collective; what this job runs on |
+//! | 6 | [`sweep`] | plan, loop, measurement, events |
+//! | 7 | [`output`], [`fault`] | terminal and files; errors as sentences |
+//! | 8 | [`cmd`] | the subcommands, which wire it all |
+//!
+//! What is absent matters: `sweep` prints nothing, `output` measures nothing, `collective` calls no library, and only
+//! `main.rs` sets environment variables, before any thread or library starts.
+
+pub mod backend;
+pub mod cmd;
+pub mod collective;
+pub mod exit;
+pub mod facts;
+pub mod fault;
+pub mod levels;
+pub mod native;
+pub mod output;
+pub mod record;
+pub mod sweep;
+pub mod units;
+pub mod world;

@@ -1,0 +1,145 @@
+//! The quantities of a benchmark, with their units in the type: [`Bytes`], [`Micros`], [`GBps`].
+//!
+//! Sizes are binary (`1K` is 1024 bytes) as in nccl-tests; bandwidths are decimal (1 GB/s is 10⁹ bytes a second) as in
+//! nccl-tests.
+
+use std::{fmt, str::FromStr, time::Duration};
+
+use serde::{Deserialize, Serialize};
+
+/// A number of bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Bytes(pub u64);
+
+/// A time in microseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, PartialOrd, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Micros(pub f64);
+
+/// A bandwidth in decimal gigabytes a second.
+#[derive(Clone, Copy, Debug, Default, PartialEq, PartialOrd, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct GBps(pub f64);
+
+/// Suffixes of a size and the power of two each stands for.
+const SUFFIXES: [(char, u32); 4] = [('K', 10), ('M', 20), ('G', 30), ('T', 40)];
+
+impl FromStr for Bytes {
+    type Err = String;
+
+    /// Reads `8`, `64K`, `1.5G`, `1GB`, `8KiB`, `1e6`: a number, then an optional K, M, G or T (either case, powers of
+    /// 1024), then an optional `B` or `iB`.
+    ///
+    /// # Errors
+    /// A sentence that says what is wrong, without the value: clap and [`crate::exit`] name that.
+    fn from_str(text: &str) -> Result<Self, String> {
+        const HOW: &str = "a size is a number with an optional K, M, G or T, such as 8, 64K or 1.5G";
+        let text = text.trim();
+        // Longest prefix that is a number; it cannot be split at the first letter, because `1e6` has one.
+        let digits = (1..=text.len())
+            .rev()
+            .find(|&end| text.is_char_boundary(end) && is_plain_number(&text[..end]))
+            .ok_or(HOW)?;
+        let number: f64 = text[..digits].parse().map_err(|_| HOW)?;
+        let bytes = number * f64::from(2_u32).powi(suffix_power(&text[digits..]).ok_or(HOW)? as i32);
+        if bytes >= u64::MAX as f64 {
+            return Err("that is more bytes than 64 bits can count".into());
+        }
+        Ok(Bytes(bytes as u64))
+    }
+}
+
+/// Is this a decimal number without a sign, `inf` or `nan`?
+fn is_plain_number(text: &str) -> bool {
+    text.starts_with(|c: char| c.is_ascii_digit() || c == '.') && text.parse::<f64>().is_ok()
+}
+
+/// The power of two of a size's suffix (`""`, `K`, `KB`, `KiB`, `B`, …); `None` for anything else.
+fn suffix_power(suffix: &str) -> Option<u32> {
+    let upper = suffix.trim().to_ascii_uppercase();
+    if matches!(upper.as_str(), "" | "B") {
+        return Some(0);
+    }
+    let mut chars = upper.chars();
+    let letter = chars.next()?;
+    let power = SUFFIXES.iter().find(|(c, _)| *c == letter)?.1;
+    matches!(chars.as_str(), "" | "B" | "IB").then_some(power)
+}
+
+impl fmt::Display for Bytes {
+    /// Prints what [`Bytes::from_str`] reads back to the same number: `8`, `64K`, `1.5G`, and plain bytes where no short
+    /// form is exact.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (letter, power) in SUFFIXES.iter().rev() {
+            let unit = 1_u64 << power;
+            if self.0 >= unit && self.0.is_multiple_of(unit / 4) {
+                let quarters = self.0 / (unit / 4);
+                return match quarters % 4 {
+                    0 => write!(f, "{}{letter}", quarters / 4),
+                    2 => write!(f, "{}.5{letter}", quarters / 4),
+                    1 => write!(f, "{}.25{letter}", quarters / 4),
+                    _ => write!(f, "{}.75{letter}", quarters / 4),
+                };
+            }
+        }
+        write!(f, "{}", self.0)
+    }
+}
+
+impl From<Duration> for Micros {
+    fn from(duration: Duration) -> Self {
+        Micros(duration.as_secs_f64() * 1e6)
+    }
+}
+
+impl GBps {
+    /// The bandwidth of `bytes` moved in `time`; 0 where no time passed.
+    pub fn of(bytes: Bytes, time: Micros) -> GBps {
+        if time.0 > 0.0 { GBps(bytes.0 as f64 / 1e3 / time.0) } else { GBps(0.0) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn sizes_people_type() {
+        for (text, bytes) in [
+            ("8", 8),
+            ("8B", 8),
+            ("64K", 65_536),
+            ("1k", 1024),
+            ("1.5G", 1_610_612_736),
+            ("1GB", 1 << 30),
+            ("8KiB", 8192),
+            ("1e6", 1_000_000),
+            ("1E3K", 1_024_000),
+            ("2T", 2 << 40),
+            (".5M", 524_288),
+            ("0", 0),
+        ] {
+            assert_eq!(text.parse(), Ok(Bytes(bytes)), "{text}");
+        }
+        for text in ["", "K", "12Q", "-1", "1KK", "1K2", "abc", "inf", "nan", "1e30", "0x10", "1 000", "16777216T"] {
+            assert!(text.parse::<Bytes>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn bandwidth_is_decimal() {
+        assert_eq!(GBps::of(Bytes(1_000_000_000), Micros(1e6)), GBps(1.0));
+        assert_eq!(GBps::of(Bytes(8), Micros(0.0)), GBps(0.0));
+    }
+
+    proptest! {
+        #[test]
+        fn a_printed_size_reads_back(bytes in 0..1_u64 << 50, shift in 0..40_u32) {
+            for bytes in [bytes, (bytes >> shift) << shift] {
+                prop_assert_eq!(Bytes(bytes).to_string().parse(), Ok(Bytes(bytes)));
+            }
+        }
+    }
+}
