@@ -1,0 +1,124 @@
+//! [`Case`]: one cell of a sweep, with the sizes and bandwidths that follow from it.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use super::{
+    Ask, Collective, Counts, Layout, Seat,
+    data::{DType, DataKey, RedOp},
+};
+use crate::units::{Bytes, GBps, Micros};
+
+/// Two buffers, or one that is sent from and received into.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[expect(missing_docs, reason = "the names say it")]
+pub enum Placement {
+    OutOfPlace,
+    InPlace,
+}
+
+impl Placement {
+    /// Both, in the order they are measured.
+    pub const ALL: [Placement; 2] = [Placement::OutOfPlace, Placement::InPlace];
+}
+
+impl fmt::Display for Placement {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Placement::OutOfPlace => "out of place",
+            Placement::InPlace => "in place",
+        })
+    }
+}
+
+/// One cell of a sweep. Every rank holds the same cases in the same order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Case {
+    /// Which collective.
+    pub collective: Collective,
+    /// Element type.
+    pub dtype: DType,
+    /// The reduction; `None` where elements are only moved.
+    pub redop: Option<RedOp>,
+    /// The root; `None` where there is none.
+    pub root: Option<u32>,
+    /// One buffer or two.
+    pub placement: Placement,
+    /// Ranks of the communicator.
+    pub ranks: u64,
+    /// Elements, after rounding.
+    pub counts: Counts,
+}
+
+impl Case {
+    /// The case nearest to `size` bytes: nccl-tests divides by the element size, then rounds as the collective wants, so
+    /// that the size of the case can be smaller than the one asked for, even 0.
+    pub fn new(
+        collective: Collective,
+        size: Bytes,
+        dtype: DType,
+        redop: Option<RedOp>,
+        root: Option<u32>,
+        placement: Placement,
+        ranks: u64,
+    ) -> Case {
+        let ask = Ask { elements: size.0 / dtype.size(), ranks, element_size: dtype.size() };
+        Case { collective, dtype, redop, root, placement, ranks, counts: (collective.spec().counts)(&ask) }
+    }
+
+    /// The size as nccl-tests counts it: the larger of what a rank sends and receives.
+    pub fn size(&self) -> Bytes {
+        Bytes(self.counts.send.max(self.counts.recv) * self.dtype.size())
+    }
+
+    /// Bytes of the buffers by rank and role; both are at most [`Case::size`].
+    pub fn layout(&self, rank: u64) -> Layout {
+        let root = self.root.map_or(0, u64::from);
+        let seat = Seat { counts: self.counts, rank, ranks: self.ranks, root, placement: self.placement };
+        (self.collective.spec().layout)(&seat)
+    }
+
+    /// What the data of this case depend on.
+    pub fn data(&self, seed: u64) -> DataKey {
+        DataKey { dtype: self.dtype, redop: self.redop, ranks: self.ranks, seed }
+    }
+
+    /// Is the result of this case checked?
+    pub fn is_checked(&self) -> bool {
+        self.placement == Placement::OutOfPlace || self.collective.spec().checked_in_place
+    }
+
+    /// Algorithm and bus bandwidth of an operation that took `time`.
+    pub fn bandwidth(&self, time: Micros) -> (GBps, GBps) {
+        let spec = self.collective.spec();
+        let bytes = (spec.algbw_elements)(&self.counts, self.ranks) * self.dtype.size();
+        let algbw = GBps::of(Bytes(bytes), time);
+        (algbw, GBps(algbw.0 * (spec.bus_factor)(self.ranks as f64)))
+    }
+
+    /// nccl-tests' column `redop`.
+    pub fn redop_name(&self) -> &'static str {
+        self.redop.map_or("none", RedOp::name)
+    }
+
+    /// nccl-tests' column `root`: -1 where there is none.
+    pub fn root_number(&self) -> i64 {
+        self.root.map_or(-1, i64::from)
+    }
+}
+
+impl fmt::Display for Case {
+    /// A case as messages name it: `all_reduce 64M float sum in place`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {} {}", self.collective, self.size(), self.dtype.name())?;
+        if let Some(redop) = self.redop {
+            write!(f, " {}", redop.name())?;
+        }
+        if let Some(root) = self.root {
+            write!(f, " root {root}")?;
+        }
+        write!(f, " {}", self.placement)
+    }
+}

@@ -1,0 +1,31 @@
+//! gather: the root gets the inputs of all ranks, one after the other; the others' receive buffers stay as they were.
+
+use super::{Counts, Layout, Placement, Spec, all_but_own_share, data::Content, stretch};
+
+pub(super) const SPEC: Spec = Spec {
+    name: "gather",
+    reduces: false,
+    rooted: true,
+    checked_in_place: true,
+    counts: |ask| {
+        let chunk = ask.per_rank();
+        Counts { send: chunk, recv: chunk * ask.ranks, param: chunk }
+    },
+    algbw_elements: |counts, ranks| counts.param * ranks,
+    bus_factor: all_but_own_share,
+    layout: |seat| {
+        let (chunk, all) = (seat.counts.param, seat.counts.recv);
+        let gathered = stretch(all, Content::Input { rank: 0, chunk: chunk.max(1), first: 0 });
+        match seat.placement {
+            Placement::OutOfPlace => {
+                let after = if seat.is_root() { gathered } else { stretch(all, Content::Sentinel) };
+                seat.out_of_place(stretch(chunk, seat.own_input(0, chunk)), after)
+            }
+            Placement::InPlace => {
+                let before = seat.own_chunk_and_rest(seat.own_input(0, chunk), |_, _| Content::Sentinel);
+                let after = if seat.is_root() { gathered } else { before.clone() };
+                Layout { send_offset: seat.rank * chunk, ..seat.in_place(before, after) }
+            }
+        }
+    },
+};
