@@ -1,0 +1,188 @@
+//! [`COLUMNS`]: the only list of columns. CSV header, JSON keys and `docs/FORMAT.md` are made from it.
+//!
+//! Later columns are appended, never inserted, so that spreadsheets built on a position keep working.
+
+use chrono::SecondsFormat;
+
+use super::{Record, RunMeta};
+
+/// The value of one column in one record.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Cell {
+    /// Words.
+    Text(String),
+    /// A whole number.
+    Integer(i64),
+    /// A number with a fraction.
+    Number(f64),
+    /// Unknown, or does not apply; the note says why.
+    Empty,
+}
+
+impl Cell {
+    /// As it stands in a CSV cell: dots for decimals, six significant digits, nothing but the number.
+    pub fn csv(&self) -> String {
+        match self {
+            Cell::Text(text) => text.clone(),
+            Cell::Integer(value) => value.to_string(),
+            Cell::Number(value) => significant(*value).to_string(),
+            Cell::Empty => String::new(),
+        }
+    }
+
+    /// As it stands in JSON: numbers as numbers, unknown as null.
+    pub fn json(&self) -> serde_json::Value {
+        match self {
+            Cell::Text(text) => text.as_str().into(),
+            Cell::Integer(value) => (*value).into(),
+            Cell::Number(value) => significant(*value).into(),
+            Cell::Empty => serde_json::Value::Null,
+        }
+    }
+}
+
+/// `value` to six significant digits: more than a clock gives, few enough to read.
+fn significant(value: f64) -> f64 {
+    format!("{value:.5e}").parse().unwrap_or(value)
+}
+
+impl From<&str> for Cell {
+    fn from(text: &str) -> Self {
+        Cell::Text(text.to_owned())
+    }
+}
+
+impl From<u64> for Cell {
+    fn from(value: u64) -> Self {
+        i64::try_from(value).map_or(Cell::Number(value as f64), Cell::Integer)
+    }
+}
+
+impl<T: Into<Cell>> From<Option<T>> for Cell {
+    fn from(value: Option<T>) -> Self {
+        value.map_or(Cell::Empty, Into::into)
+    }
+}
+
+impl From<f64> for Cell {
+    fn from(value: f64) -> Self {
+        Cell::Number(value)
+    }
+}
+
+/// One column of every format.
+pub struct Column {
+    /// CSV header and JSON key; carries the unit.
+    pub name: &'static str,
+    /// What it is, for `docs/FORMAT.md`.
+    pub doc: &'static str,
+    /// Its value.
+    pub get: fn(&RunMeta, &Record) -> Cell,
+}
+
+/// All columns, in order.
+pub const COLUMNS: &[Column] = &[
+    Column {
+        name: "run_id",
+        doc: "name of the run, the same in every file of it",
+        get: |run, _| run.run_id.as_str().into(),
+    },
+    Column {
+        name: "started_at",
+        doc: "when the case began, ISO 8601 with offset",
+        get: |_, record| Cell::Text(record.started_at.to_rfc3339_opts(SecondsFormat::Secs, false)),
+    },
+    Column {
+        name: "collective",
+        doc: "by nccl-tests' name, without `_perf`",
+        get: |_, record| record.case.collective.name().into(),
+    },
+    Column { name: "backend", doc: "`nccl`, `host` or `model`", get: |run, _| run.backend.as_str().into() },
+    Column { name: "level", doc: "PXN level in force", get: |run, _| run.level.as_str().into() },
+    Column { name: "network", doc: "network asked for", get: |run, _| run.network.as_str().into() },
+    Column { name: "resources", doc: "resources asked for", get: |run, _| run.resources.as_str().into() },
+    Column {
+        name: "step",
+        doc: "number of the job step; empty outside one",
+        get: |run, _| run.step.map(u64::from).into(),
+    },
+    Column { name: "repeat", doc: "number of the repetition, from 0", get: |run, _| u64::from(run.repeat).into() },
+    Column { name: "nodes", doc: "nodes", get: |run, _| u64::from(run.nodes).into() },
+    Column { name: "ranks", doc: "ranks, busbw's n", get: |_, record| record.case.ranks.into() },
+    Column {
+        name: "gpus_per_process",
+        doc: "GPUs a process drives; 0 on host memory",
+        get: |run, _| u64::from(run.gpus_per_process).into(),
+    },
+    Column {
+        name: "size_bytes",
+        doc: "the larger of what a rank sends and receives, after rounding, as nccl-tests counts it",
+        get: |_, record| record.case.size().0.into(),
+    },
+    Column { name: "count", doc: "elements handed to the library", get: |_, record| record.case.counts.param.into() },
+    Column { name: "type", doc: "element type", get: |_, record| record.case.dtype.name().into() },
+    Column {
+        name: "redop",
+        doc: "reduction; `none` where elements are only moved",
+        get: |_, record| record.case.redop_name().into(),
+    },
+    Column {
+        name: "root",
+        doc: "root rank; -1 where there is none",
+        get: |_, record| Cell::Integer(record.case.root_number()),
+    },
+    Column {
+        name: "in_place",
+        doc: "1 where send and receive buffer are one, else 0",
+        get: |_, record| Cell::Integer((record.case.placement == crate::collective::Placement::InPlace).into()),
+    },
+    Column { name: "iters", doc: "timed operations", get: |_, record| u64::from(record.iters).into() },
+    Column {
+        name: "time_us",
+        doc: "time of one operation in microseconds, mean over ranks",
+        get: |_, record| record.time.map(|time| time.0).into(),
+    },
+    Column {
+        name: "algbw_GBps",
+        doc: "algorithm bandwidth, 10⁹ bytes a second",
+        get: |_, record| record.bandwidth().map(|(algbw, _)| algbw.0).into(),
+    },
+    Column {
+        name: "busbw_GBps",
+        doc: "bus bandwidth, 10⁹ bytes a second, by nccl-tests' factors",
+        get: |_, record| record.bandwidth().map(|(_, busbw)| busbw.0).into(),
+    },
+    Column {
+        name: "wrong",
+        doc: "wrong elements over all ranks; empty where nothing was checked",
+        get: |_, record| record.wrong.into(),
+    },
+    Column {
+        name: "status",
+        doc: "`ok`, `wrong`, `unchecked`, `computed` (by the model, not measured) or `waived`",
+        get: |_, record| record.status.name().into(),
+    },
+    Column { name: "note", doc: "why, where that needs saying", get: |_, record| record.note.as_str().into() },
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_columns_are_those_promised_in_their_order() {
+        let names: Vec<_> = COLUMNS.iter().map(|column| column.name).collect();
+        let promised = "run_id,started_at,collective,backend,level,network,resources,step,repeat,nodes,ranks,\
+                        gpus_per_process,size_bytes,count,type,redop,root,in_place,iters,time_us,algbw_GBps,\
+                        busbw_GBps,wrong,status,note";
+        assert_eq!(names.join(","), promised);
+    }
+
+    #[test]
+    fn numbers_have_six_digits_and_nothing_else() {
+        for (value, text) in [(12.345_678_9, "12.3457"), (0.000_740_123_4, "0.000740123"), (141_386.0, "141386")] {
+            assert_eq!(Cell::Number(value).csv(), text);
+        }
+        assert_eq!(Cell::from(None::<u64>).csv(), "");
+    }
+}

@@ -1,0 +1,181 @@
+//! What a run leaves behind: [`Record`], a measured case, and [`RunMeta`], what it was measured on.
+//!
+//! [`columns`] is the only list of columns; every format walks it. Derived numbers (bandwidths) are not stored, they
+//! follow from the case and the time.
+
+pub mod columns;
+
+use std::collections::BTreeMap;
+
+use chrono::{DateTime, FixedOffset, SubsecRound};
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    collective::Case,
+    exit::Code,
+    units::{GBps, Micros},
+};
+
+/// Version of `run.json` and `results.json`. It grows when a reader of the one before would misread the new one.
+pub const FORMAT: u32 = 1;
+
+/// How a case went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Status {
+    /// Measured, and every element was right.
+    Ok,
+    /// Measured, and elements were wrong.
+    Wrong,
+    /// Measured, not checked: not asked for, or not defined for this case.
+    Unchecked,
+    /// The time was computed by a model, not measured.
+    Computed,
+    /// Could not run here; the note says why.
+    Waived,
+}
+
+impl Status {
+    /// The word in the files.
+    pub fn name(self) -> &'static str {
+        match self {
+            Status::Ok => "ok",
+            Status::Wrong => "wrong",
+            Status::Unchecked => "unchecked",
+            Status::Computed => "computed",
+            Status::Waived => "waived",
+        }
+    }
+}
+
+/// One case and what became of it.
+#[derive(Clone, Debug)]
+pub struct Record {
+    /// The case.
+    pub case: Case,
+    /// When it began.
+    pub started_at: DateTime<FixedOffset>,
+    /// Timed operations.
+    pub iters: u32,
+    /// Time of one operation, mean over ranks; `None` where it did not run.
+    pub time: Option<Micros>,
+    /// Wrong elements over all ranks; `None` where nothing was checked.
+    pub wrong: Option<u64>,
+    /// How many ranks found wrong elements: what nccl-tests' `# Out of bounds values` counts.
+    pub failed_checks: u64,
+    /// How it went.
+    pub status: Status,
+    /// Why, where that needs saying.
+    pub note: String,
+}
+
+impl Record {
+    /// Algorithm and bus bandwidth; `None` where it did not run.
+    pub fn bandwidth(&self) -> Option<(GBps, GBps)> {
+        self.time.map(|time| self.case.bandwidth(time))
+    }
+}
+
+/// Who, where, when, with what: everything about a run that is the same for all its records.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct RunMeta {
+    /// Version of this file's format: [`FORMAT`].
+    pub format: u32,
+    /// Version of this program.
+    pub pxnbench: String,
+    /// Name of the run, the same in every file of it.
+    pub run_id: String,
+    /// When the run began.
+    pub started_at: DateTime<FixedOffset>,
+    /// When it ended; absent while it runs.
+    pub ended_at: Option<DateTime<FixedOffset>>,
+    /// Exit code, and the sentence where it is not 0; absent while it runs.
+    pub end: Option<End>,
+    /// The command line.
+    pub command: Vec<String>,
+    /// Backend, and why it was taken.
+    pub backend: String,
+    /// See `backend`.
+    pub backend_why: String,
+    /// PXN level in force.
+    pub level: String,
+    /// Network asked for.
+    pub network: String,
+    /// Resources asked for.
+    pub resources: String,
+    /// Number of the job step; absent outside one.
+    pub step: Option<u32>,
+    /// Number of the repetition, from 0.
+    pub repeat: u32,
+    /// Nodes.
+    pub nodes: u32,
+    /// Ranks.
+    pub ranks: u64,
+    /// GPUs a process drives; 0 on host memory.
+    pub gpus_per_process: u32,
+    /// Versions of what was used: MPI, NCCL, CUDA, driver. Absent where it was not used.
+    pub versions: BTreeMap<String, String>,
+    /// Settings in force on rank 0 that change what is measured, by name: only those known to hold no secret.
+    pub environment: BTreeMap<String, String>,
+    /// Each process.
+    pub processes: Vec<ProcessMeta>,
+    /// Seconds from the start of process 0 to its first case.
+    pub startup_s: Option<f64>,
+    /// Where the time of process 0 went, in order.
+    pub phases: Vec<Phase>,
+}
+
+/// A part of a run and what it took.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Phase {
+    /// Its name.
+    pub name: String,
+    /// Seconds.
+    pub seconds: f64,
+}
+
+/// How a run ended.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct End {
+    /// Number of the exit code.
+    pub code: u8,
+    /// Its name.
+    pub name: Code,
+    /// The sentence that was printed; empty where all was fine.
+    pub message: String,
+}
+
+/// One process of a run.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct ProcessMeta {
+    /// Its rank.
+    pub rank: u32,
+    /// Host name.
+    pub host: String,
+    /// Number of its node.
+    pub node: u32,
+    /// Order on its node.
+    pub local_rank: u32,
+    /// Process id.
+    pub pid: u32,
+    /// The device it drives.
+    pub device: Device,
+}
+
+/// A GPU, or the memory of a host.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Device {
+    /// Index in what the process can see.
+    pub index: u32,
+    /// PCI address as `0000:18:00`; `host memory` where there is none.
+    pub bus: String,
+    /// Model name.
+    pub name: String,
+    /// UUID; empty where there is none.
+    pub uuid: String,
+}
+
+/// Now, to the second, with the offset of local time.
+pub fn now() -> DateTime<FixedOffset> {
+    chrono::Local::now().fixed_offset().trunc_subsecs(0)
+}
