@@ -1,0 +1,81 @@
+//! The way out of a job that cannot end in good order: last words, one sentence, `MPI_Abort`.
+
+#![expect(unsafe_code, reason = "_exit is the only exit that runs no exit handler of MPI or CUDA, which can hang")]
+
+use std::{
+    sync::{
+        Mutex, OnceLock,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread,
+    time::Duration,
+};
+
+use super::place;
+use crate::exit::Code;
+
+/// What to save before the job ends, with the code it ends with and the sentence that says why.
+type LastWords = Box<dyn FnMut(Code, &str) + Send>;
+
+static LAST_WORDS: Mutex<Option<LastWords>> = Mutex::new(None);
+static RANK: OnceLock<u32> = OnceLock::new();
+static ENDING: AtomicBool = AtomicBool::new(false);
+
+/// `MPI_Abort` kills the others within a second or two; where it hangs, this process still ends.
+const PATIENCE: Duration = Duration::from_secs(3);
+
+/// Names this process in messages, once it is known.
+pub fn set_rank(rank: u32) {
+    // A second call keeps the first rank, which cannot change.
+    let _ = RANK.set(rank);
+}
+
+/// The rank of this process, once it is known.
+pub fn rank() -> Option<u32> {
+    RANK.get().copied()
+}
+
+/// Sets what is to be saved when the job is ended from here.
+pub fn set_last_words(words: LastWords) {
+    *LAST_WORDS.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = Some(words);
+}
+
+/// `rank 3 on node7`, or the host alone before the rank is known.
+pub fn who() -> String {
+    match RANK.get() {
+        Some(rank) => format!("rank {rank} on {}", place::host_name()),
+        None => place::host_name(),
+    }
+}
+
+/// Ends the whole job with `code`, saying `sentence` and who says it. Any thread may call it; the first call wins.
+pub fn job(code: Code, sentence: &str) -> ! {
+    if ENDING.swap(true, Ordering::SeqCst) {
+        // Another thread is at it; this one must not disturb, and not go on either.
+        thread::sleep(2 * PATIENCE);
+        exit_now(code);
+    }
+    // A signal reaches every rank, so one of them speaks for all.
+    if code != Code::Stopped || RANK.get().is_none_or(|rank| *rank == 0) {
+        eprintln!("pxnbench: {}: {sentence}", who());
+    }
+    // The thread that holds the lock may be the one that hangs: no words are better than no end.
+    if let Ok(mut words) = LAST_WORDS.try_lock()
+        && let Some(words) = words.as_mut()
+    {
+        words(code, sentence);
+    }
+    thread::spawn(move || {
+        thread::sleep(PATIENCE);
+        exit_now(code)
+    });
+    #[cfg(feature = "mpi")]
+    super::mpi::abort(code as i32);
+    exit_now(code)
+}
+
+/// Ends this process at once, without exit handlers.
+fn exit_now(code: Code) -> ! {
+    // SAFETY: _exit takes an int, touches no memory of ours, and does not come back.
+    unsafe { libc::_exit(code as i32) }
+}

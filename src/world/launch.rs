@@ -1,0 +1,77 @@
+//! What the launcher told this process through its environment, before MPI starts.
+//!
+//! Used to let one process speak for all before MPI is up, and to see a launch that went wrong: N processes that each
+//! believe to be alone.
+
+use crate::exit::{Code, Failure};
+
+/// Looks up an environment variable; a function, so that tests need no real environment.
+pub type Env<'a> = &'a dyn Fn(&str) -> Option<String>;
+
+/// The variables in which launchers tell the number of processes, and their name for a message. `SLURM_NTASKS` is not
+/// among them: the batch shell has it too.
+const SIZES: [(&str, &str); 3] =
+    [("OMPI_COMM_WORLD_SIZE", "mpirun"), ("PMI_SIZE", "the launcher"), ("SLURM_STEP_NUM_TASKS", "srun")];
+
+/// The variables in which launchers tell a process its rank. Slurm's comes last: under mpirun inside an allocation it is
+/// that of mpirun's helper.
+const RANKS: [&str; 4] = ["OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID"];
+
+/// The number of processes the launcher says it started, and who says so.
+pub fn size(env: Env) -> Option<(u32, &'static str, &'static str)> {
+    SIZES.iter().find_map(|(name, who)| Some((env(name)?.trim().parse().ok()?, *who, *name)))
+}
+
+/// Does this process speak for the job while MPI is not up? The first one does, and one that no launcher started.
+pub fn speaks(env: Env) -> bool {
+    RANKS.iter().find_map(|name| env(name)?.trim().parse::<u32>().ok()).is_none_or(|rank| rank == 0)
+}
+
+/// Refuses a world of one process where the launcher started several: they would run side by side, each alone, and
+/// print one table each.
+///
+/// # Errors
+/// A sentence that says how to launch.
+pub fn check(world_size: u32, env: Env) -> anyhow::Result<()> {
+    let Some((started, who, variable)) = size(env) else { return Ok(()) };
+    if world_size > 1 || started <= 1 {
+        return Ok(());
+    }
+    let how = match variable {
+        "SLURM_STEP_NUM_TASKS" => {
+            "srun's --mpi type does not fit the MPI this binary is built with: see `srun --mpi=list`, and try \
+             --mpi=pmix (Open MPI) or --mpi=pmi2 (MPICH), or launch with mpirun inside the allocation"
+        }
+        _ => "the launcher belongs to another MPI than the one this binary is built with: use the mpirun of that MPI",
+    };
+    let what = format!("{who} started {started} processes ({variable}={started}) but MPI sees one: {how}");
+    Err(Failure::new(Code::Launch, what))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn env<'a>(pairs: &'a [(&'a str, &'a str)]) -> impl Fn(&str) -> Option<String> + 'a {
+        move |name| pairs.iter().find(|(n, _)| *n == name).map(|(_, v)| (*v).to_owned())
+    }
+
+    #[test]
+    fn a_world_of_one_where_several_started_is_refused() {
+        assert!(check(1, &env(&[("OMPI_COMM_WORLD_SIZE", "4")])).is_err());
+        assert!(check(1, &env(&[("SLURM_STEP_NUM_TASKS", "2")])).is_err());
+        assert!(check(4, &env(&[("OMPI_COMM_WORLD_SIZE", "4")])).is_ok());
+        assert!(check(1, &env(&[("OMPI_COMM_WORLD_SIZE", "1")])).is_ok());
+        assert!(check(1, &env(&[("SLURM_NTASKS", "8")])).is_ok(), "the batch shell has SLURM_NTASKS too");
+        // mpirun -np 1 inside a step of several tasks: the innermost launcher is asked first.
+        assert!(check(1, &env(&[("OMPI_COMM_WORLD_SIZE", "1"), ("SLURM_STEP_NUM_TASKS", "4")])).is_ok());
+    }
+
+    #[test]
+    fn one_process_speaks() {
+        assert!(speaks(&env(&[])));
+        assert!(speaks(&env(&[("OMPI_COMM_WORLD_RANK", "0"), ("SLURM_PROCID", "3")])));
+        assert!(!speaks(&env(&[("PMIX_RANK", "2")])));
+        assert!(!speaks(&env(&[("SLURM_PROCID", "1")])));
+    }
+}

@@ -1,0 +1,102 @@
+//! The world of MPI_COMM_WORLD, through rsmpi.
+//!
+//! A failing rank must never unwind past rsmpi's `Universe`: its `Drop` calls `MPI_Finalize`, which waits for the other
+//! ranks for ever (seen under srun and mpirun). The way out of a failure is [`abort`].
+
+#![expect(unsafe_code, reason = "MPI_Abort and MPI_Finalized are called from threads that hold no rsmpi object")]
+
+use std::os::raw::c_int;
+
+use mpi::{collective::SystemOperation, environment::Universe, ffi, topology::SimpleCommunicator, traits::*};
+
+use super::World;
+use crate::exit::{Code, Failure};
+
+/// The processes of MPI_COMM_WORLD.
+pub struct Mpi {
+    world: SimpleCommunicator,
+    /// Dropping it calls MPI_Finalize; it comes last.
+    _universe: Universe,
+}
+
+impl Mpi {
+    /// Starts MPI. Errors inside MPI end the job by MPI's own default, MPI_ERRORS_ARE_FATAL.
+    ///
+    /// # Errors
+    /// Where MPI was started before in this process.
+    pub fn start() -> anyhow::Result<Mpi> {
+        // Only the main thread calls MPI while all is well; the others only abort.
+        let (universe, _) = mpi::initialize_with_threading(mpi::Threading::Funneled)
+            .ok_or_else(|| Failure::new(Code::Launch, "MPI was already started in this process"))?;
+        Ok(Mpi { world: universe.world(), _universe: universe })
+    }
+}
+
+impl World for Mpi {
+    fn rank(&self) -> u32 {
+        self.world.rank() as u32
+    }
+
+    fn size(&self) -> u32 {
+        self.world.size() as u32
+    }
+
+    fn barrier(&self) {
+        self.world.barrier();
+    }
+
+    fn broadcast(&self, bytes: &[u8]) -> Vec<u8> {
+        let root = self.world.process_at_rank(0);
+        let mut len = bytes.len() as u64;
+        root.broadcast_into(&mut len);
+        let mut all = if self.rank() == 0 { bytes.to_vec() } else { vec![0; len as usize] };
+        root.broadcast_into(&mut all[..]);
+        all
+    }
+
+    fn gather(&self, bytes: &[u8]) -> Vec<Vec<u8>> {
+        let mut lengths = vec![0_i32; self.size() as usize];
+        self.world.all_gather_into(&(bytes.len() as i32), &mut lengths[..]);
+        let starts: Vec<i32> = lengths.iter().scan(0, |at, len| Some(std::mem::replace(at, *at + len))).collect();
+        let mut all = vec![0_u8; lengths.iter().sum::<i32>() as usize];
+        let mut parts = mpi::datatype::PartitionMut::new(&mut all[..], &lengths[..], &starts[..]);
+        self.world.all_gather_varcount_into(bytes, &mut parts);
+        lengths.iter().zip(&starts).map(|(len, at)| all[*at as usize..(at + len) as usize].to_vec()).collect()
+    }
+
+    fn sum(&self, value: u64) -> u64 {
+        let mut total = 0;
+        self.world.all_reduce_into(&value, &mut total, SystemOperation::sum());
+        total
+    }
+
+    fn mean(&self, value: f64) -> f64 {
+        let mut total = 0.0;
+        self.world.all_reduce_into(&value, &mut total, SystemOperation::sum());
+        total / f64::from(self.size())
+    }
+
+    fn library(&self) -> String {
+        let version = mpi::environment::library_version().unwrap_or_default();
+        // Open MPI ends its name at the first comma, MPICH its first line; the rest is how it was built.
+        version.split(['\n', ',']).next().unwrap_or_default().trim().to_owned()
+    }
+
+    fn finish(self: Box<Self>) {
+        self.barrier();
+    }
+}
+
+/// Ends every rank of the job with `code`, if MPI is running; returns if it is not. Any thread may call it.
+pub fn abort(code: c_int) {
+    let (mut started, mut ended) = (0, 0);
+    // SAFETY: both calls are allowed at any time from any thread, and write one int each.
+    unsafe {
+        ffi::MPI_Initialized(&mut started);
+        ffi::MPI_Finalized(&mut ended);
+    }
+    if started != 0 && ended == 0 {
+        // SAFETY: MPI is running; the call takes no memory of ours, and does not come back.
+        unsafe { ffi::MPI_Abort(ffi::RSMPI_COMM_WORLD, code) };
+    }
+}

@@ -1,0 +1,185 @@
+//! Which process is on which node, and which GPU it takes. Pure: from what every process said of itself.
+//!
+//! Nodes and local ranks come from the processes themselves, not from `SLURM_LOCALID` or `SLURM_NODEID`, which are wrong
+//! under mpirun inside an allocation.
+
+use serde::{Deserialize, Serialize};
+
+use crate::exit::{Code, Failure};
+
+/// What a process says of itself.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Peer {
+    /// Host name, up to the first dot.
+    pub host: String,
+    /// Identity of the host as NCCL sees it: processes with the same one are on one node.
+    pub host_id: String,
+    /// Process id.
+    pub pid: u32,
+    /// UUIDs of the GPUs that it can see, in its own order.
+    pub gpus: Vec<String>,
+}
+
+/// Where a process is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Place {
+    /// Its node, numbered in the order in which ranks first name them.
+    pub node: u32,
+    /// Its order among the processes of its node.
+    pub local_rank: u32,
+}
+
+/// Identity of this host as NCCL forms it: `NCCL_HOSTID` if set, else host name and boot id.
+pub fn host_id(env: crate::world::launch::Env) -> String {
+    env("NCCL_HOSTID").unwrap_or_else(|| {
+        let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+        format!("{}/{}", host_name(), boot.trim())
+    })
+}
+
+/// This host's name up to the first dot, as nccl-tests prints it.
+pub fn host_name() -> String {
+    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_else(|_| "unknown".into());
+    name.trim().split('.').next().unwrap_or_default().to_owned()
+}
+
+/// The place of each process, in rank order.
+pub fn places(peers: &[Peer]) -> Vec<Place> {
+    let mut nodes: Vec<(&str, u32)> = Vec::new();
+    peers
+        .iter()
+        .map(|peer| {
+            let node = nodes.iter().position(|(id, _)| *id == peer.host_id).unwrap_or_else(|| {
+                nodes.push((&peer.host_id, 0));
+                nodes.len() - 1
+            });
+            let local_rank = nodes[node].1;
+            nodes[node].1 += 1;
+            Place { node: node as u32, local_rank }
+        })
+        .collect()
+}
+
+/// How many nodes there are.
+pub fn node_count(places: &[Place]) -> u32 {
+    places.iter().map(|place| place.node + 1).max().unwrap_or(0)
+}
+
+/// The GPU of each process, as an index into what it can see.
+///
+/// Processes of one node that see the same GPUs share them out in order; one that sees GPUs of its own
+/// (`--gpus-per-task`, CUDA_VISIBLE_DEVICES) starts at 0. Two ranks of a node never share a GPU, unless `may_share`
+/// (NCCL 2.30's NCCL_MULTI_RANK_GPU_ENABLE).
+///
+/// # Errors
+/// [`Code::NothingRan`] where a process is left without a GPU, [`Code::Usage`] where two would share one. Every process
+/// has the same facts and so the same error.
+pub fn gpus(peers: &[Peer], places: &[Place], may_share: bool) -> anyhow::Result<Vec<usize>> {
+    let chosen = (0..peers.len()).map(|rank| gpu_of(rank, peers, places)).collect::<anyhow::Result<Vec<usize>>>()?;
+    if !may_share {
+        refuse_sharing(peers, places, &chosen)?;
+    }
+    Ok(chosen)
+}
+
+/// The GPU of one process: its order among the processes of its node that see the same GPUs.
+fn gpu_of(rank: usize, peers: &[Peer], places: &[Place]) -> anyhow::Result<usize> {
+    let seen = sorted(&peers[rank].gpus);
+    let before = (0..rank).filter(|&r| places[r].node == places[rank].node && sorted(&peers[r].gpus) == seen).count();
+    if before < seen.len() {
+        return Ok(before);
+    }
+    let what = match seen.len() {
+        0 => format!(
+            "rank {rank} on {} sees no GPU: check CUDA_VISIBLE_DEVICES there, and that the job asks for GPUs",
+            peers[rank].host
+        ),
+        n => format!(
+            "rank {rank} on {} needs a GPU of its own, but its node shows {n} for {} ranks: start at most {n} ranks a node",
+            peers[rank].host,
+            places.iter().filter(|p| p.node == places[rank].node).count()
+        ),
+    };
+    Err(Failure::everywhere(Code::NothingRan, what))
+}
+
+fn sorted(uuids: &[String]) -> Vec<&String> {
+    let mut uuids: Vec<&String> = uuids.iter().collect();
+    uuids.sort();
+    uuids
+}
+
+/// Two ranks of one node on one GPU: NCCL would hang or fail with less to go by.
+fn refuse_sharing(peers: &[Peer], places: &[Place], chosen: &[usize]) -> anyhow::Result<()> {
+    for second in 0..peers.len() {
+        let uuid = &peers[second].gpus[chosen[second]];
+        let same =
+            |first: &usize| places[*first].node == places[second].node && peers[*first].gpus[chosen[*first]] == *uuid;
+        if let Some(first) = (0..second).find(same) {
+            let what = format!(
+                "ranks {first} and {second} on {} would both use GPU {uuid}, which NCCL does not allow: give each rank \
+                 its own GPU in CUDA_VISIBLE_DEVICES, or let every rank see all of them (srun --gpu-bind=none)",
+                peers[second].host
+            );
+            return Err(Failure::everywhere(Code::Usage, what));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn peer(host: &str, gpus: &[&str]) -> Peer {
+        Peer { host: host.into(), host_id: host.into(), pid: 1, gpus: gpus.iter().map(|g| (*g).to_owned()).collect() }
+    }
+
+    fn assign(peers: &[Peer]) -> Result<Vec<usize>, String> {
+        gpus(peers, &places(peers), false).map_err(|e| e.to_string())
+    }
+
+    #[test]
+    fn nodes_are_numbered_as_ranks_name_them() {
+        let peers = [peer("b", &[]), peer("a", &[]), peer("b", &[])];
+        let places = places(&peers);
+        assert_eq!(places.iter().map(|p| (p.node, p.local_rank)).collect::<Vec<_>>(), [(0, 0), (1, 0), (0, 1)]);
+        assert_eq!(node_count(&places), 2);
+    }
+
+    #[test]
+    fn ranks_that_see_the_same_gpus_share_them_out() {
+        let all = ["g0", "g1"];
+        assert_eq!(assign(&[peer("a", &all), peer("a", &all), peer("b", &["h0", "h1"])]), Ok(vec![0, 1, 0]));
+        // The order in which a process sees them is its own; the set decides.
+        let swapped = [peer("a", &["g0", "g1"]), peer("a", &["g1", "g0"])];
+        assert!(assign(&swapped).is_err(), "index 1 of the swapped list is g0 again");
+    }
+
+    #[test]
+    fn ranks_that_see_a_gpu_each_start_at_0() {
+        assert_eq!(assign(&[peer("a", &["g0"]), peer("a", &["g1"])]), Ok(vec![0, 0]));
+        // Two ranks to each half of a node.
+        let (low, high) = (["g0", "g1"], ["g2", "g3"]);
+        assert_eq!(
+            assign(&[peer("a", &low), peer("a", &low), peer("a", &high), peer("a", &high)]),
+            Ok(vec![0, 1, 0, 1])
+        );
+    }
+
+    #[test]
+    fn what_cannot_be_is_said() {
+        let shared = assign(&[peer("a", &["g0", "g1"]), peer("a", &["g0"])]).expect_err("both take g0");
+        assert!(shared.contains("ranks 0 and 1 on a") && shared.contains("g0"), "{shared}");
+        let many = assign(&[peer("a", &["g0"]), peer("a", &["g0"])]).expect_err("one GPU, two ranks");
+        assert!(many.contains("rank 1 on a") && many.contains("at most 1"), "{many}");
+        assert!(assign(&[peer("a", &[])]).expect_err("none").contains("sees no GPU"));
+    }
+
+    #[test]
+    fn virtual_nodes_of_one_machine_may_use_one_gpu() {
+        let mut peers = [peer("m", &["g0"]), peer("m", &["g0"])];
+        peers[1].host_id = "other".into();
+        assert_eq!(assign(&peers), Ok(vec![0, 0]));
+    }
+}
