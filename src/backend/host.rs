@@ -1,0 +1,399 @@
+//! `host`: MPI on host memory. A laptop and a CI machine run the main job with it.
+//!
+//! NCCL's collectives and MPI's differ in places; [`CALLS`] says for each which MPI call runs, on which buffers, what is
+//! checked and what is waived.
+
+#![expect(unsafe_code, reason = "rsmpi has no MPI_IN_PLACE and no reductions on untyped memory")]
+
+use std::{
+    ffi::{c_int, c_void},
+    time::Instant,
+};
+
+use mpi::ffi;
+
+use super::{Backend, Timing, Waived, rotation};
+use crate::{
+    collective::{
+        Case, Collective, Layout, Placement,
+        data::{self, DType, RedOp, Region},
+    },
+    exit::{Code, Failure},
+    units::Bytes,
+};
+
+unsafe extern "C" {
+    /// MPI_IN_PLACE, from `mpi_in_place.c`.
+    static pxnbench_mpi_in_place: *mut c_void;
+}
+
+/// The pointers and counts of one operation. `send` and `recv` are those of the layout: in place both lie in the one
+/// buffer, `base`.
+struct Operation {
+    in_place: bool,
+    /// Start of the receive buffer.
+    base: *mut c_void,
+    send: *const c_void,
+    recv: *mut c_void,
+    count: c_int,
+    dtype: ffi::MPI_Datatype,
+    redop: ffi::MPI_Op,
+    rank: c_int,
+    ranks: c_int,
+    root: c_int,
+}
+
+/// Which MPI call runs a collective.
+struct Call {
+    collective: Collective,
+    /// The call out of place and in place, for messages.
+    names: [&'static str; 2],
+    /// Runs it once; the result is MPI's return code.
+    ///
+    /// # Safety
+    /// The pointers of the operation are valid for what the collective sends and receives.
+    start: unsafe fn(&Operation) -> c_int,
+    /// Where MPI leaves another result than the collective's layout says.
+    adapt: fn(&Case, u64, Layout) -> Layout,
+}
+
+/// For each collective: which MPI call, which buffers on the root and the others, which elements are checked.
+///
+/// Waived for all: more than 2³¹-1 elements (MPI's counts are `int`), reductions of half and bfloat16 (MPI has no such
+/// types), and avg (MPI has no such operation). In place, alltoall and sendrecv are timed but not checked, as on NCCL.
+const CALLS: [Call; 9] = [
+    // Out of place send -> recv; in place MPI_IN_PLACE -> recv, on every rank. All of recv is checked.
+    Call { collective: Collective::AllReduce, names: ["MPI_Allreduce"; 2], start: all_reduce, adapt: as_it_is },
+    // Out of place send -> recv; in place each rank's input stands at its chunk of recv. All of recv is checked.
+    Call { collective: Collective::AllGather, names: ["MPI_Allgather"; 2], start: all_gather, adapt: as_it_is },
+    // In place MPI takes the input from recv and leaves the result at its start, not at the rank's chunk as NCCL does;
+    // the rest is MPI's to overwrite, so only the result is checked.
+    Call {
+        collective: Collective::ReduceScatter,
+        names: ["MPI_Reduce_scatter_block"; 2],
+        start: reduce_scatter,
+        adapt: |case, rank, layout| {
+            let share = case.counts.param;
+            let result = Region { offset: 0, len: share, content: data::Content::Reduced { first: rank * share } };
+            match case.placement {
+                Placement::OutOfPlace => layout,
+                Placement::InPlace if share == 0 => Layout { expected: Vec::new(), ..layout },
+                Placement::InPlace => Layout { expected: vec![result], recv_offset: 0, ..layout },
+            }
+        },
+    },
+    // MPI has one buffer: out of place the root sends from send, and its recv must stay untouched; the others receive
+    // into recv. All of recv is checked.
+    Call {
+        collective: Collective::Broadcast,
+        names: ["MPI_Bcast"; 2],
+        start: broadcast,
+        adapt: |case, rank, layout| match (case.placement, case.root.map(u64::from) == Some(rank)) {
+            (Placement::OutOfPlace, true) => Layout { expected: layout.recv.clone(), ..layout },
+            _ => layout,
+        },
+    },
+    // On the root send -> recv, in place MPI_IN_PLACE -> recv; the others only send, in place from recv, which must stay
+    // as it was. All of recv is checked.
+    Call { collective: Collective::Reduce, names: ["MPI_Reduce"; 2], start: reduce, adapt: as_it_is },
+    // Out of place send -> recv, all of recv is checked; in place MPI_IN_PLACE -> recv, timed only.
+    Call { collective: Collective::AllToAll, names: ["MPI_Alltoall"; 2], start: alltoall, adapt: as_it_is },
+    // On the root send -> recv, in place its input stands at its chunk of recv; the others only send, in place from
+    // their chunk of recv. All of recv is checked.
+    Call { collective: Collective::Gather, names: ["MPI_Gather"; 2], start: gather, adapt: as_it_is },
+    // On the root send -> recv, in place its chunk stays where it is; the others receive, in place into their chunk of
+    // recv. All of recv is checked.
+    Call { collective: Collective::Scatter, names: ["MPI_Scatter"; 2], start: scatter, adapt: as_it_is },
+    // A ring: to the next rank, from the one before. Out of place all of recv is checked; in place timed only.
+    Call {
+        collective: Collective::SendRecv,
+        names: ["MPI_Sendrecv", "MPI_Sendrecv_replace"],
+        start: sendrecv,
+        adapt: as_it_is,
+    },
+];
+
+fn as_it_is(_: &Case, _: u64, layout: Layout) -> Layout {
+    layout
+}
+
+impl Operation {
+    /// The send argument of a call that takes MPI_IN_PLACE.
+    fn send_or_in_place(&self) -> *const c_void {
+        // SAFETY: the C constant is initialised before main and never written.
+        if self.in_place { unsafe { pxnbench_mpi_in_place } } else { self.send }
+    }
+
+    fn is_root(&self) -> bool {
+        self.rank == self.root
+    }
+}
+
+unsafe fn all_reduce(op: &Operation) -> c_int {
+    // SAFETY: by this function's contract.
+    unsafe { ffi::MPI_Allreduce(op.send_or_in_place(), op.recv, op.count, op.dtype, op.redop, ffi::RSMPI_COMM_WORLD) }
+}
+
+unsafe fn all_gather(op: &Operation) -> c_int {
+    let send = op.send_or_in_place();
+    // SAFETY: by this function's contract.
+    unsafe { ffi::MPI_Allgather(send, op.count, op.dtype, op.base, op.count, op.dtype, ffi::RSMPI_COMM_WORLD) }
+}
+
+unsafe fn reduce_scatter(op: &Operation) -> c_int {
+    let send = op.send_or_in_place();
+    // SAFETY: by this function's contract.
+    unsafe { ffi::MPI_Reduce_scatter_block(send, op.base, op.count, op.dtype, op.redop, ffi::RSMPI_COMM_WORLD) }
+}
+
+unsafe fn broadcast(op: &Operation) -> c_int {
+    let buffer = if op.is_root() { op.send.cast_mut() } else { op.recv };
+    // SAFETY: by this function's contract; the root's buffer is only read.
+    unsafe { ffi::MPI_Bcast(buffer, op.count, op.dtype, op.root, ffi::RSMPI_COMM_WORLD) }
+}
+
+unsafe fn reduce(op: &Operation) -> c_int {
+    // MPI_IN_PLACE is for the root only; the others send from the buffer that is theirs.
+    let send = if op.is_root() { op.send_or_in_place() } else { op.send };
+    let recv = if op.is_root() { op.recv } else { std::ptr::null_mut() };
+    // SAFETY: by this function's contract.
+    unsafe { ffi::MPI_Reduce(send, recv, op.count, op.dtype, op.redop, op.root, ffi::RSMPI_COMM_WORLD) }
+}
+
+unsafe fn alltoall(op: &Operation) -> c_int {
+    let send = op.send_or_in_place();
+    // SAFETY: by this function's contract.
+    unsafe { ffi::MPI_Alltoall(send, op.count, op.dtype, op.recv, op.count, op.dtype, ffi::RSMPI_COMM_WORLD) }
+}
+
+unsafe fn gather(op: &Operation) -> c_int {
+    let send = if op.is_root() { op.send_or_in_place() } else { op.send };
+    let recv = if op.is_root() { op.base } else { std::ptr::null_mut() };
+    // SAFETY: by this function's contract.
+    unsafe { ffi::MPI_Gather(send, op.count, op.dtype, recv, op.count, op.dtype, op.root, ffi::RSMPI_COMM_WORLD) }
+}
+
+unsafe fn scatter(op: &Operation) -> c_int {
+    // SAFETY: the C constant is initialised before main and never written.
+    let recv = if op.is_root() && op.in_place { unsafe { pxnbench_mpi_in_place } } else { op.recv };
+    let send = if op.is_root() { op.send } else { std::ptr::null() };
+    // SAFETY: by this function's contract.
+    unsafe { ffi::MPI_Scatter(send, op.count, op.dtype, recv, op.count, op.dtype, op.root, ffi::RSMPI_COMM_WORLD) }
+}
+
+unsafe fn sendrecv(op: &Operation) -> c_int {
+    let (next, before) = ((op.rank + 1) % op.ranks, (op.rank + op.ranks - 1) % op.ranks);
+    // SAFETY: by this function's contract; no status is asked for.
+    unsafe {
+        let no_status = ffi::RSMPI_STATUS_IGNORE;
+        if op.in_place {
+            ffi::MPI_Sendrecv_replace(op.recv, op.count, op.dtype, next, 0, before, 0, ffi::RSMPI_COMM_WORLD, no_status)
+        } else {
+            let (send, recv, count, dtype) = (op.send, op.recv, op.count, op.dtype);
+            ffi::MPI_Sendrecv(
+                send,
+                count,
+                dtype,
+                next,
+                0,
+                recv,
+                count,
+                dtype,
+                before,
+                0,
+                ffi::RSMPI_COMM_WORLD,
+                no_status,
+            )
+        }
+    }
+}
+
+/// MPI on host memory.
+pub struct Host {
+    rank: u64,
+    /// Buffers of 64-bit words, so that every element type is aligned.
+    send: Vec<u64>,
+    recv: Vec<u64>,
+    largest: Bytes,
+}
+
+impl Host {
+    /// The backend of this rank. MPI must be running.
+    pub fn new(rank: u64) -> Host {
+        Host { rank, send: Vec::new(), recv: Vec::new(), largest: Bytes(0) }
+    }
+
+    fn call(case: &Case) -> &'static Call {
+        let of_case = CALLS.iter().find(|call| call.collective == case.collective);
+        of_case.expect("CALLS has every collective, which a test checks")
+    }
+
+    /// The layout of this rank's buffers, as MPI leaves them.
+    fn layout(&self, case: &Case) -> Layout {
+        (Self::call(case).adapt)(case, self.rank, case.layout(self.rank))
+    }
+
+    /// The operation of `case` with its buffers `rotated` bytes in.
+    fn operation(&mut self, case: &Case, rotated: u64) -> Operation {
+        let (layout, size) = (case.layout(self.rank), case.dtype.size());
+        let base = self.recv.as_mut_ptr().cast::<u8>().wrapping_add(rotated as usize);
+        let in_place = case.placement == Placement::InPlace;
+        let send = match in_place {
+            true => base.wrapping_add((layout.send_offset * size) as usize),
+            false => self.send.as_mut_ptr().cast::<u8>().wrapping_add(rotated as usize),
+        };
+        Operation {
+            in_place,
+            base: base.cast(),
+            send: send.cast(),
+            recv: base.wrapping_add((layout.recv_offset * size) as usize).cast(),
+            count: case.counts.param as c_int,
+            dtype: datatype(case.dtype, case.redop.is_some()),
+            redop: case.redop.and_then(operation).unwrap_or_else(sum),
+            rank: self.rank as c_int,
+            ranks: case.ranks as c_int,
+            root: case.root.unwrap_or(0) as c_int,
+        }
+    }
+}
+
+/// MPI's type for elements that are reduced, or for elements of that size that are only moved.
+fn datatype(dtype: DType, reduced: bool) -> ffi::MPI_Datatype {
+    // SAFETY: C constants, set when the library is loaded.
+    unsafe {
+        match (dtype, reduced) {
+            (DType::Int8, _) => ffi::RSMPI_INT8_T,
+            (DType::Uint8, _) => ffi::RSMPI_UINT8_T,
+            (DType::Int32, _) => ffi::RSMPI_INT32_T,
+            (DType::Uint32, _) => ffi::RSMPI_UINT32_T,
+            (DType::Int64, _) => ffi::RSMPI_INT64_T,
+            (DType::Uint64, _) => ffi::RSMPI_UINT64_T,
+            (DType::Float, true) => ffi::RSMPI_FLOAT,
+            (DType::Double, true) => ffi::RSMPI_DOUBLE,
+            (DType::Float, false) => ffi::RSMPI_UINT32_T,
+            (DType::Double, false) => ffi::RSMPI_UINT64_T,
+            // Reductions of these are waived; moved, they are 16 bits.
+            (DType::Half | DType::Bfloat16, _) => ffi::RSMPI_UINT16_T,
+        }
+    }
+}
+
+/// MPI's operation; `None` where it has none.
+fn operation(redop: RedOp) -> Option<ffi::MPI_Op> {
+    // SAFETY: C constants, set when the library is loaded.
+    unsafe {
+        match redop {
+            RedOp::Sum => Some(ffi::RSMPI_SUM),
+            RedOp::Prod => Some(ffi::RSMPI_PROD),
+            RedOp::Max => Some(ffi::RSMPI_MAX),
+            RedOp::Min => Some(ffi::RSMPI_MIN),
+            RedOp::Avg => None,
+        }
+    }
+}
+
+fn sum() -> ffi::MPI_Op {
+    // SAFETY: a C constant, set when the library is loaded.
+    unsafe { ffi::RSMPI_SUM }
+}
+
+/// The bytes of `buffer`.
+fn bytes(buffer: &mut [u64]) -> &mut [u8] {
+    // SAFETY: every u64 is eight valid bytes, and bytes need no alignment.
+    unsafe { std::slice::from_raw_parts_mut(buffer.as_mut_ptr().cast(), size_of_val(buffer)) }
+}
+
+/// The bytes of `region` in a buffer of elements of `size` bytes.
+fn part<'a>(buffer: &'a mut [u64], region: &Region, size: u64) -> &'a mut [u8] {
+    &mut bytes(buffer)[(region.offset * size) as usize..((region.offset + region.len) * size) as usize]
+}
+
+impl Backend for Host {
+    fn supports(&self, case: &Case) -> Result<(), Waived> {
+        let what = match (case.redop, case.dtype) {
+            (Some(RedOp::Avg), _) => "MPI has no avg".to_owned(),
+            (Some(_), dtype @ (DType::Half | DType::Bfloat16)) => format!("MPI has no reductions of {}", dtype.name()),
+            _ if case.counts.param > c_int::MAX as u64 => {
+                "more than 2^31-1 elements do not fit MPI's counts".to_owned()
+            }
+            _ => return Ok(()),
+        };
+        Err(Waived(what))
+    }
+
+    fn capacity(&self) -> anyhow::Result<Option<Bytes>> {
+        Ok(None)
+    }
+
+    fn allocate(&mut self, largest: Bytes) -> anyhow::Result<()> {
+        let words = largest.0.div_ceil(8) as usize;
+        for buffer in [&mut self.send, &mut self.recv] {
+            buffer.try_reserve_exact(words).map_err(|_| {
+                let what = format!("host memory does not have two buffers of {largest} for this rank: lower -e");
+                Failure::new(Code::Usage, what)
+            })?;
+            buffer.resize(words, 0);
+        }
+        self.largest = largest;
+        Ok(())
+    }
+
+    fn fill(&mut self, case: &Case, seed: u64) -> anyhow::Result<()> {
+        let (layout, key) = (self.layout(case), case.data(seed));
+        for region in &layout.send {
+            data::write(&key, &region.content, part(&mut self.send, region, key.dtype.size()));
+        }
+        for region in &layout.recv {
+            data::write(&key, &region.content, part(&mut self.recv, region, key.dtype.size()));
+        }
+        Ok(())
+    }
+
+    fn run(&mut self, case: &Case, times: u32) -> anyhow::Result<Timing> {
+        let call = Self::call(case);
+        let start = Instant::now();
+        for iteration in 0..times {
+            let operation = self.operation(case, rotation(case.size(), self.largest, iteration));
+            // SAFETY: the buffers hold `largest` bytes, which is at least the rotated offset plus the case's size, and
+            // the layout's offsets lie inside that size.
+            let code = unsafe { (call.start)(&operation) };
+            if code != 0 {
+                let name = call.names[usize::from(operation.in_place)];
+                return Err(Failure::new(Code::Launch, format!("{name} failed with code {code} in {case}")));
+            }
+        }
+        Ok(Timing { elapsed: start.elapsed(), computed: false })
+    }
+
+    fn count_wrong(&mut self, case: &Case, seed: u64) -> anyhow::Result<u64> {
+        let (layout, key) = (self.layout(case), case.data(seed));
+        let wrong =
+            |region: &Region| data::count_wrong(&key, &region.content, part(&mut self.recv, region, key.dtype.size()));
+        Ok(layout.expected.iter().map(wrong).sum())
+    }
+
+    fn corrupt(&mut self, case: &Case) -> anyhow::Result<bool> {
+        let layout = self.layout(case);
+        let Some(region) = layout.expected.last() else { return Ok(false) };
+        let size = case.dtype.size();
+        let last = part(&mut self.recv, region, size).len() - size as usize;
+        part(&mut self.recv, region, size)[last] ^= 1;
+        Ok(true)
+    }
+
+    fn finish(&mut self) -> anyhow::Result<()> {
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn there_is_a_call_for_every_collective() {
+        for collective in Collective::ALL {
+            assert_eq!(CALLS.iter().filter(|call| call.collective == collective).count(), 1, "{collective}");
+        }
+    }
+}

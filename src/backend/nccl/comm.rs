@@ -1,0 +1,282 @@
+//! A communicator, and a case as the calls that NCCL wants for it.
+
+#![expect(unsafe_code, reason = "NCCL takes addresses of GPU memory")]
+
+use std::{ffi::c_int, sync::Arc};
+
+use crate::{
+    collective::{
+        Case, Collective,
+        data::{DType, RedOp},
+    },
+    native::nccl::{Nccl, RawComm, RawStream, Settings, UniqueId},
+};
+
+/// NCCL's number of an element type, `ncclDataType_t`.
+pub fn dtype_code(dtype: DType) -> c_int {
+    match dtype {
+        DType::Int8 => 0,
+        DType::Uint8 => 1,
+        DType::Int32 => 2,
+        DType::Uint32 => 3,
+        DType::Int64 => 4,
+        DType::Uint64 => 5,
+        DType::Half => 6,
+        DType::Float => 7,
+        DType::Double => 8,
+        DType::Bfloat16 => 9,
+    }
+}
+
+/// NCCL's number of a reduction, `ncclRedOp_t`.
+pub fn redop_code(redop: RedOp) -> c_int {
+    match redop {
+        RedOp::Sum => 0,
+        RedOp::Prod => 1,
+        RedOp::Max => 2,
+        RedOp::Min => 3,
+        RedOp::Avg => 4,
+    }
+}
+
+/// What NCCL calls for a case, worked out once before many calls of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Call {
+    kind: Kind,
+    /// Elements, as the collective counts them for the library.
+    count: usize,
+    /// Bytes of `count` elements: from one rank's chunk to the next one's.
+    chunk: u64,
+    dtype: c_int,
+}
+
+/// Which functions. Those named `…ByPeers` are groups of sends and receives, for libraries without the collective.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    AllReduce { op: c_int },
+    AllGather,
+    ReduceScatter { op: c_int },
+    Broadcast { root: c_int },
+    Reduce { op: c_int, root: c_int },
+    AllToAll,
+    AllToAllByPeers,
+    Gather { root: c_int },
+    GatherByPeers { root: c_int },
+    Scatter { root: c_int },
+    ScatterByPeers { root: c_int },
+    SendRecv { to: c_int, from: c_int },
+}
+
+/// Which collectives a library has of its own, of those that came late.
+#[derive(Clone, Copy, Debug)]
+struct Has {
+    all_to_all: bool,
+    gather: bool,
+    scatter: bool,
+}
+
+impl Call {
+    fn of(case: &Case, rank: u32, ranks: u32, has: Has) -> Call {
+        let op = case.redop.map_or(0, redop_code);
+        let root = case.root.unwrap_or(0) as c_int;
+        let kind = match case.collective {
+            Collective::AllReduce => Kind::AllReduce { op },
+            Collective::AllGather => Kind::AllGather,
+            Collective::ReduceScatter => Kind::ReduceScatter { op },
+            Collective::Broadcast => Kind::Broadcast { root },
+            Collective::Reduce => Kind::Reduce { op, root },
+            Collective::AllToAll if has.all_to_all => Kind::AllToAll,
+            Collective::AllToAll => Kind::AllToAllByPeers,
+            Collective::Gather if has.gather => Kind::Gather { root },
+            Collective::Gather => Kind::GatherByPeers { root },
+            Collective::Scatter if has.scatter => Kind::Scatter { root },
+            Collective::Scatter => Kind::ScatterByPeers { root },
+            Collective::SendRecv => {
+                Kind::SendRecv { to: ((rank + 1) % ranks) as c_int, from: ((rank + ranks - 1) % ranks) as c_int }
+            }
+        };
+        let chunk = case.counts.param * case.dtype.size();
+        Call { kind, count: case.counts.param as usize, chunk, dtype: dtype_code(case.dtype) }
+    }
+}
+
+/// This rank's end of a communicator.
+///
+/// [`Comm::close`] and [`Comm::abort`] end it. Dropping it does neither, because both can wait for other ranks; the
+/// communicator is then left to the end of the process.
+pub struct Comm {
+    nccl: Arc<Nccl>,
+    raw: RawComm,
+    rank: u32,
+    ranks: u32,
+}
+
+impl Comm {
+    /// Joins the communicator of `id` as `rank` of `ranks`, with this thread's current GPU. Waits for all ranks.
+    ///
+    /// # Errors
+    /// Where NCCL fails.
+    pub fn init(nccl: Arc<Nccl>, id: &UniqueId, rank: u32, ranks: u32, settings: Settings) -> anyhow::Result<Comm> {
+        let raw = nccl.comm_init(id, rank as c_int, ranks as c_int, settings)?;
+        Ok(Comm { nccl, raw, rank, ranks })
+    }
+
+    /// Ends the communicator in good order: all ranks call it, after the last operation ended everywhere.
+    ///
+    /// # Errors
+    /// Where NCCL fails.
+    pub fn close(self) -> anyhow::Result<()> {
+        // SAFETY: the communicator is this value's own, and nothing uses it after this.
+        unsafe {
+            self.nccl.comm_finalize(self.raw)?;
+            self.nccl.comm_destroy(self.raw)
+        }
+    }
+
+    /// Ends the communicator without the other ranks, and what is running on it. Can itself hang in NCCL before 2.26.
+    ///
+    /// # Errors
+    /// Where NCCL fails.
+    pub fn abort(self) -> anyhow::Result<()> {
+        // SAFETY: as in `close`.
+        unsafe { self.nccl.comm_abort(self.raw) }
+    }
+
+    /// Fails where something went wrong behind the calls: at a peer, in the network, in a thread of NCCL.
+    ///
+    /// # Errors
+    /// That.
+    #[inline]
+    pub fn check(&self) -> anyhow::Result<()> {
+        // SAFETY: the communicator lives as long as this value.
+        unsafe { self.nccl.comm_async_error(self.raw) }
+    }
+
+    /// The calls for `case`.
+    pub fn call(&self, case: &Case) -> Call {
+        let has = Has {
+            all_to_all: self.nccl.has_all_to_all(),
+            gather: self.nccl.has_gather(),
+            scatter: self.nccl.has_scatter(),
+        };
+        Call::of(case, self.rank, self.ranks, has)
+    }
+
+    /// Puts one operation into `stream`.
+    ///
+    /// # Errors
+    /// Where NCCL fails.
+    ///
+    /// # Safety
+    /// `send` and `recv` are memory of the communicator's GPU with what the case of `call` reads and writes, and
+    /// `stream` is a stream of that GPU; all stay until the operation has ended.
+    #[inline]
+    pub unsafe fn enqueue(&self, call: &Call, send: u64, recv: u64, stream: RawStream) -> anyhow::Result<()> {
+        let (nccl, comm, Call { count, dtype, .. }) = (&*self.nccl, self.raw, *call);
+        // SAFETY: the communicator lives as long as this value and is used by one thread, for it is not `Sync`; the
+        // caller vouches for the memory and the stream.
+        unsafe {
+            match call.kind {
+                Kind::AllReduce { op } => nccl.all_reduce(send, recv, count, dtype, op, comm, stream),
+                Kind::AllGather => nccl.all_gather(send, recv, count, dtype, comm, stream),
+                Kind::ReduceScatter { op } => nccl.reduce_scatter(send, recv, count, dtype, op, comm, stream),
+                Kind::Broadcast { root } => nccl.broadcast(send, recv, count, dtype, root, comm, stream),
+                Kind::Reduce { op, root } => nccl.reduce(send, recv, count, dtype, op, root, comm, stream),
+                Kind::AllToAll => nccl.all_to_all(send, recv, count, dtype, comm, stream),
+                Kind::Gather { root } => nccl.gather(send, recv, count, dtype, root, comm, stream),
+                Kind::Scatter { root } => nccl.scatter(send, recv, count, dtype, root, comm, stream),
+                Kind::SendRecv { .. }
+                | Kind::AllToAllByPeers
+                | Kind::GatherByPeers { .. }
+                | Kind::ScatterByPeers { .. } => {
+                    nccl.group_start()?;
+                    let inside = self.messages(call, send, recv, stream);
+                    // The group is ended also where a call in it failed: it would swallow all later calls.
+                    let ended = nccl.group_end();
+                    inside.and(ended)
+                }
+            }
+        }
+    }
+
+    /// The sends and receives of an operation that is made of them.
+    ///
+    /// # Safety
+    /// As for [`Comm::enqueue`].
+    unsafe fn messages(&self, call: &Call, send: u64, recv: u64, stream: RawStream) -> anyhow::Result<()> {
+        let Call { kind, count, chunk, dtype } = *call;
+        let (me, all) = (self.rank as c_int, 0..self.ranks as c_int);
+        // SAFETY: as in `enqueue`; a chunk for each rank is what the case has in such a buffer.
+        let put = |at: u64, to: c_int| unsafe { self.nccl.send(at, count, dtype, to, self.raw, stream) };
+        // SAFETY: likewise.
+        let get = |at: u64, from: c_int| unsafe { self.nccl.recv(at, count, dtype, from, self.raw, stream) };
+        let part = |base: u64, peer: c_int| base + chunk * peer as u64;
+        match kind {
+            Kind::SendRecv { to, from } => {
+                put(send, to)?;
+                get(recv, from)
+            }
+            Kind::AllToAllByPeers => all.into_iter().try_for_each(|peer| {
+                put(part(send, peer), peer)?;
+                get(part(recv, peer), peer)
+            }),
+            Kind::GatherByPeers { root } => {
+                put(send, root)?;
+                if me == root { all.into_iter().try_for_each(|peer| get(part(recv, peer), peer)) } else { Ok(()) }
+            }
+            Kind::ScatterByPeers { root } => {
+                if me == root {
+                    all.into_iter().try_for_each(|peer| put(part(send, peer), peer))?;
+                }
+                get(recv, root)
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{collective::Placement, units::Bytes};
+
+    #[test]
+    fn the_codes_are_those_of_nccl_h() {
+        assert_eq!(DType::ALL.map(dtype_code), [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]);
+        assert_eq!(RedOp::ALL.map(redop_code), [0, 1, 2, 3, 4]);
+    }
+
+    fn call(collective: Collective, redop: Option<RedOp>, root: Option<u32>, rank: u32, new: bool) -> Call {
+        let case = Case::new(collective, Bytes(4096), DType::Bfloat16, redop, root, Placement::OutOfPlace, 4);
+        Call::of(&case, rank, 4, Has { all_to_all: new, gather: new, scatter: new })
+    }
+
+    #[test]
+    fn each_case_has_its_call() {
+        let reduced = call(Collective::AllReduce, Some(RedOp::Avg), None, 0, true);
+        assert_eq!(reduced, Call { kind: Kind::AllReduce { op: 4 }, count: 2048, chunk: 4096, dtype: 9 });
+        let rooted = call(Collective::Reduce, Some(RedOp::Min), Some(3), 0, true);
+        assert_eq!(rooted.kind, Kind::Reduce { op: 3, root: 3 });
+        let gathered = call(Collective::AllGather, None, None, 1, true);
+        assert_eq!(gathered, Call { kind: Kind::AllGather, count: 512, chunk: 1024, dtype: 9 });
+    }
+
+    #[test]
+    fn an_old_library_gets_sends_and_receives() {
+        for (collective, root, new, old) in [
+            (Collective::AllToAll, None, Kind::AllToAll, Kind::AllToAllByPeers),
+            (Collective::Gather, Some(2), Kind::Gather { root: 2 }, Kind::GatherByPeers { root: 2 }),
+            (Collective::Scatter, Some(1), Kind::Scatter { root: 1 }, Kind::ScatterByPeers { root: 1 }),
+        ] {
+            assert_eq!(call(collective, None, root, 0, true).kind, new);
+            assert_eq!(call(collective, None, root, 0, false).kind, old);
+        }
+    }
+
+    #[test]
+    fn sendrecv_goes_round_the_ring() {
+        let ring = [0, 1, 2, 3].map(|rank| call(Collective::SendRecv, None, None, rank, true).kind);
+        let next = [(1, 3), (2, 0), (3, 1), (0, 2)].map(|(to, from)| Kind::SendRecv { to, from });
+        assert_eq!(ring, next);
+    }
+}

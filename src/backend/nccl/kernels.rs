@@ -1,0 +1,182 @@
+//! The kernels that fill and check device buffers: `kernels.cu`, shipped as PTX, which the driver compiles for whatever
+//! GPU it finds. Neither nvcc nor NVRTC is needed where the program runs.
+//!
+//! A launch returns at once; what it did is there when the stream has come past it.
+
+#![expect(unsafe_code, reason = "kernels are loaded and launched through the CUDA driver's C interface")]
+
+use std::{
+    ffi::{CStr, CString, c_void},
+    ptr,
+    sync::Arc,
+};
+
+use anyhow::Result;
+use cudarc::driver::{CudaContext, CudaStream, DriverError, result, sys};
+
+use crate::{
+    collective::data::{DataKey, Recipe, Region},
+    exit::{Code, Failure},
+};
+
+/// The kernels as text. `scripts/make-ptx.sh` makes it, and `tests/kernels.rs` sees that it is up to date.
+const PTX: &str = concat!(include_str!("kernels.ptx"), "\0");
+
+/// The entry that serves each [`Kind`], in the order of that type.
+const ENTRIES: [&CStr; 8] = [
+    c"data_bits8",
+    c"data_bits16",
+    c"data_bits32",
+    c"data_bits64",
+    c"data_half",
+    c"data_bfloat16",
+    c"data_float",
+    c"data_double",
+];
+
+/// Threads of a block, and blocks for each multiprocessor of a full grid: enough to hide the latency of memory, few
+/// enough that each thread's start (a division or two) does not matter.
+const THREADS: u32 = 256;
+const BLOCKS: u64 = 16;
+
+/// The parameter of the kernels, laid out as `struct Work` of `kernels.cu`.
+#[repr(C)]
+struct Work {
+    recipe: Recipe,
+    address: sys::CUdeviceptr,
+    len: u64,
+    counter: sys::CUdeviceptr,
+}
+
+const _: () = assert!(size_of::<Recipe>() == 88 && size_of::<Work>() == 112, "kernels.cu has the same layout");
+
+/// The loaded kernels of one device.
+#[derive(Debug)]
+pub struct Kernels {
+    context: Arc<CudaContext>,
+    module: sys::CUmodule,
+    data: [sys::CUfunction; ENTRIES.len()],
+    most_blocks: u64,
+}
+
+// SAFETY: a module and its functions belong to a context, not to a thread; the driver allows their use from any thread
+// to which the context is bound, and `data` and `drop` bind it.
+unsafe impl Send for Kernels {}
+// SAFETY: as above; nothing in here changes after `load`.
+unsafe impl Sync for Kernels {}
+
+impl Kernels {
+    /// Has the driver compile the kernels for the device of `context`. Takes a second or two the first time; the driver
+    /// keeps the result on disk (CUDA_CACHE_PATH).
+    pub fn load(context: &Arc<CudaContext>) -> Result<Kernels> {
+        context.bind_to_thread().map_err(|e| cuda("cannot use the device for the data kernels", e))?;
+        let sms = context
+            .attribute(sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)
+            .map_err(|e| cuda("cannot read the number of multiprocessors", e))?;
+        let mut kernels = Kernels {
+            context: Arc::clone(context),
+            module: compile()?,
+            data: [ptr::null_mut(); ENTRIES.len()],
+            most_blocks: BLOCKS * sms.max(1) as u64,
+        };
+        for (function, name) in kernels.data.iter_mut().zip(ENTRIES) {
+            *function = entry(kernels.module, name)?;
+        }
+        Ok(kernels)
+    }
+
+    /// Fills `region` of the buffer at `buffer` with its content.
+    pub fn fill(&self, stream: &CudaStream, buffer: sys::CUdeviceptr, key: &DataKey, region: &Region) -> Result<()> {
+        self.data(stream, buffer, key, region, 0)
+    }
+
+    /// Adds to the u64 at `counter` how many elements of `region` are not what its content demands.
+    pub fn check(
+        &self,
+        stream: &CudaStream,
+        buffer: sys::CUdeviceptr,
+        key: &DataKey,
+        region: &Region,
+        counter: sys::CUdeviceptr,
+    ) -> Result<()> {
+        self.data(stream, buffer, key, region, counter)
+    }
+
+    fn data(
+        &self,
+        stream: &CudaStream,
+        buffer: sys::CUdeviceptr,
+        key: &DataKey,
+        region: &Region,
+        counter: sys::CUdeviceptr,
+    ) -> Result<()> {
+        if region.len == 0 {
+            return Ok(());
+        }
+        let size = key.dtype.size();
+        let recipe = Recipe::new(key, &region.content);
+        let function = self.data[recipe.kind as usize];
+        let mut work = Work { recipe, address: buffer + region.offset * size, len: region.len, counter };
+        // One step more than the bytes need: an unaligned stretch touches it.
+        let steps = (region.len * size).div_ceil(16) + 1;
+        let blocks = steps.div_ceil(THREADS.into()).min(self.most_blocks) as u32;
+        let mut parameters = [ptr::from_mut(&mut work).cast::<c_void>()];
+        self.context.bind_to_thread().map_err(|e| cuda("cannot use the device for a data kernel", e))?;
+        // SAFETY: `function` is of the module that `self` keeps loaded; it takes one `Work`, laid out as here, and the
+        // driver copies that before the call returns. Which memory is touched is the caller's choice of buffer and
+        // region: where that is no memory of the device, CUDA stops the kernel and reports an error on the stream.
+        unsafe {
+            result::launch_kernel(function, (blocks, 1, 1), (THREADS, 1, 1), 0, stream.cu_stream(), &mut parameters)
+        }
+        .map_err(|e| cuda("cannot launch a data kernel", e))
+    }
+}
+
+impl Drop for Kernels {
+    fn drop(&mut self) {
+        if self.context.bind_to_thread().is_ok() {
+            // SAFETY: the module was loaded by `load` and nobody else unloads it. That this fails, when the context is
+            // already broken, changes nothing: the process is about to end.
+            unsafe {
+                let _ = result::module::unload(self.module);
+            }
+        }
+    }
+}
+
+/// Loads the PTX into the current context; on failure the error has what the driver's compiler said.
+fn compile() -> Result<sys::CUmodule> {
+    use sys::CUjit_option::{CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES};
+    let mut log = [0u8; 2048];
+    let mut options = [CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES];
+    // The driver takes each value in the place of a pointer: a pointer where the option is one, the number itself else.
+    let mut values = [log.as_mut_ptr().cast::<c_void>(), ptr::without_provenance_mut(log.len() - 1)];
+    let mut module = ptr::null_mut();
+    // SAFETY: PTX ends with a zero byte; both arrays have as many entries as is said; `log` outlives the call and has
+    // room for the size given.
+    let status = unsafe {
+        sys::cuModuleLoadDataEx(
+            &raw mut module,
+            PTX.as_ptr().cast(),
+            options.len() as u32,
+            options.as_mut_ptr(),
+            values.as_mut_ptr(),
+        )
+    };
+    let said = CStr::from_bytes_until_nul(&log).map(|log| log.to_string_lossy().trim().to_owned()).unwrap_or_default();
+    status.result().map(|()| module).map_err(|e| {
+        let sentence = "the driver cannot compile the data kernels; they need driver 525 or newer, and compute \
+                        capability 7.0 or newer";
+        cuda(&if said.is_empty() { sentence.to_owned() } else { format!("{sentence} ({said})") }, e)
+    })
+}
+
+fn entry(module: sys::CUmodule, name: &CStr) -> Result<sys::CUfunction> {
+    // SAFETY: `module` is loaded, by the caller.
+    unsafe { result::module::get_function(module, CString::from(name)) }
+        .map_err(|e| cuda(&format!("the data kernels have no entry {}", name.to_string_lossy()), e))
+}
+
+fn cuda(what: &str, error: DriverError) -> anyhow::Error {
+    Failure::new(Code::Cuda, format!("{what}: {error}"))
+}
