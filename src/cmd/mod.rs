@@ -1,0 +1,74 @@
+//! The command line: one file a subcommand, each with its arguments and what it does.
+
+pub mod choose;
+
+pub mod levels;
+pub mod run;
+#[cfg(feature = "nccl")]
+pub mod selfcheck;
+pub mod values;
+
+use clap::{Parser, Subcommand};
+
+use crate::exit::{CODES, Code};
+
+/// Is NCCL on this cluster correct, fast, and really using PXN?
+///
+/// Runs a sweep of collectives on the ranks that mpirun or srun started, checks the data, and prints nccl-tests' table.
+/// On a machine without a GPU it runs the same sweep over MPI on host memory.
+#[derive(Debug, Parser)]
+#[command(name = "pxnbench", version, args_conflicts_with_subcommands = true, after_help = after_help())]
+pub struct Cli {
+    /// What else there is to do.
+    #[command(subcommand)]
+    pub command: Option<Command>,
+    /// The sweep.
+    #[command(flatten)]
+    pub run: run::Args,
+}
+
+/// A subcommand.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Print the PXN levels and what each sets.
+    Levels(levels::Args),
+    /// Compare the GPU's data and checks with the processor's, for every type and operation.
+    #[cfg(feature = "nccl")]
+    #[command(hide = true)]
+    Selfcheck(selfcheck::Args),
+}
+
+impl Cli {
+    /// What has to be in the environment before any thread or library starts: name and value.
+    ///
+    /// # Errors
+    /// Where a level is asked for that the environment contradicts in a way that cannot be resolved.
+    pub fn environment(&self) -> Vec<(String, String)> {
+        match self.command {
+            None => self.run.environment(&|name| std::env::var(name).ok()),
+            Some(_) => Vec::new(),
+        }
+    }
+
+    /// Does it.
+    ///
+    /// # Errors
+    /// An error that every rank has; one of a single rank does not come back.
+    pub fn run(self) -> anyhow::Result<Code> {
+        match self.command {
+            None => run::run(&self.run),
+            Some(Command::Levels(args)) => levels::run(&args),
+            #[cfg(feature = "nccl")]
+            Some(Command::Selfcheck(args)) => selfcheck::run(&args),
+        }
+    }
+}
+
+fn after_help() -> String {
+    let codes: Vec<String> = CODES.iter().map(|(code, what)| format!("  {:2}  {what}", *code as u8)).collect();
+    format!(
+        "Examples:\n  mpirun -np 4 pxnbench all_reduce -b 8 -e 64M -f 2\n  srun --mpi=pmix pxnbench alltoall sendrecv -b 1K \
+         -e 1G -f 2 --level balanced\n  pxnbench all --backend model --ranks 64 -b 1M -e 1G -f 4\n\nExit codes:\n{}",
+        codes.join("\n")
+    )
+}

@@ -1,0 +1,177 @@
+//! The arguments of a sweep: what can be typed, and what it means before any rank or device is known.
+
+use std::{path::PathBuf, time::Duration};
+
+use crate::{
+    cmd::{
+        choose::Asked,
+        values::{self, Several},
+    },
+    collective::{
+        Collective,
+        data::{DType, RedOp},
+    },
+    exit::{Code, Failure},
+    levels::Level,
+    sweep::plan::{Ask, Roots, Step},
+    units::Bytes,
+};
+
+/// nccl-tests' smallest and largest size where none is given.
+const DEFAULT_SIZE: Bytes = Bytes(32 << 20);
+
+/// A sweep of collectives over sizes, by nccl-tests' flags.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Args {
+    /// Collectives, in the order they run: all_reduce all_gather reduce_scatter broadcast reduce alltoall gather scatter
+    /// sendrecv, or all
+    #[arg(value_name = "COLLECTIVE", value_parser = values::collectives)]
+    collectives: Vec<Several<Collective>>,
+
+    /// Smallest size: a number with an optional K, M, G or T (powers of 1024) [default: 32M]
+    #[arg(short = 'b', long, value_name = "SIZE", value_parser = values::size, help_heading = "Sweep")]
+    minbytes: Option<Bytes>,
+
+    /// Largest size, inclusive [default: 32M, or the smallest size if that is larger]
+    #[arg(short = 'e', long, value_name = "SIZE", value_parser = values::size, help_heading = "Sweep")]
+    maxbytes: Option<Bytes>,
+
+    /// Add this to a size to get the next one
+    #[arg(short = 'i', long, value_name = "SIZE", value_parser = values::size, default_value = "1M",
+        help_heading = "Sweep")]
+    stepbytes: Bytes,
+
+    /// Multiply a size by this to get the next one; 1 means -i is used instead
+    #[arg(short = 'f', long, value_name = "FACTOR", value_parser = values::positive::<u64>, default_value = "1",
+        help_heading = "Sweep")]
+    stepfactor: u64,
+
+    /// Element types: int8 uint8 int32 uint32 int64 uint64 half float double bfloat16, with commas between, or all
+    #[arg(short = 'd', long, value_name = "TYPE", value_parser = values::dtypes, default_value = "float",
+        help_heading = "Sweep")]
+    datatype: Several<DType>,
+
+    /// Reductions: sum prod max min avg, with commas between, or all
+    #[arg(short = 'o', long, value_name = "OP", value_parser = values::redops, default_value = "sum",
+        help_heading = "Sweep")]
+    op: Several<RedOp>,
+
+    /// Root rank; all (or -1) takes each in turn
+    #[arg(short = 'r', long, value_name = "RANK", value_parser = values::roots, default_value = "0",
+        allow_hyphen_values = true, help_heading = "Sweep")]
+    root: Roots,
+
+    /// Timed operations of a case
+    #[arg(short = 'n', long, value_name = "N", value_parser = values::positive::<u32>, default_value = "20",
+        help_heading = "Measurement")]
+    pub(super) iters: u32,
+
+    /// Untimed operations of each size before
+    #[arg(short = 'w', long = "warmup_iters", value_name = "N", value_parser = values::natural, default_value = "1",
+        help_heading = "Measurement")]
+    pub(super) warmup: u32,
+
+    /// Checks of the data after the timing; 0 for none
+    #[arg(short = 'c', long, value_name = "N", value_parser = values::natural, default_value = "1",
+        help_heading = "Measurement")]
+    pub(super) check: u32,
+
+    /// Seconds that one operation, or one step of starting, may take before the job is ended as hung
+    #[arg(short = 'T', long, value_name = "SECONDS", value_parser = values::positive::<u64>, default_value = "600",
+        help_heading = "Measurement")]
+    timeout: u64,
+
+    /// Print what would run, one line a case, and run nothing
+    #[arg(long, help_heading = "Measurement")]
+    pub(super) list: bool,
+
+    /// What runs the collectives: nccl on GPUs, host with MPI on host memory, model computes times; auto takes host only
+    /// where there is no NVIDIA device at all
+    #[arg(long, value_name = "BACKEND", default_value = "auto", help_heading = "Backend")]
+    pub(super) backend: Asked,
+
+    /// PXN level: off conservative balanced aggressive default; variables that are already set win
+    #[arg(long, value_name = "LEVEL", value_parser = Level::named, help_heading = "Backend")]
+    level: Option<&'static Level>,
+
+    /// This libnccl, instead of the one in NCCL_HOME or the system's
+    #[arg(long, value_name = "FILE", help_heading = "Backend")]
+    pub(super) nccl_lib: Option<PathBuf>,
+
+    /// Plan for this many ranks (with --backend model or --list)
+    #[arg(long, value_name = "N", value_parser = values::positive::<u32>, help_heading = "Backend")]
+    ranks: Option<u32>,
+
+    /// Folder for results.csv, results.json and run.json [default: results/<job or collective>-<job id or time>]
+    #[arg(long, value_name = "DIR", help_heading = "Output")]
+    pub(super) out: Option<PathBuf>,
+
+    /// Write the CSV to this file; without --out no folder is made
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    pub(super) csv: Option<PathBuf>,
+
+    /// Write the JSON to this file; without --out no folder is made
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    pub(super) json: Option<PathBuf>,
+
+    /// Flip one element on this rank before its first check, to see that the check can fail
+    #[arg(long, value_name = "RANK", value_parser = values::natural, hide = true)]
+    pub(super) inject_fault: Option<u32>,
+}
+
+impl Args {
+    /// What is measured.
+    ///
+    /// # Errors
+    /// Where the arguments contradict each other. Every rank has the same arguments and so the same error.
+    pub fn ask(&self) -> anyhow::Result<Ask> {
+        let usage = |what: &str| Failure::everywhere(Code::Usage, format!("{what}; see pxnbench --help"));
+        let collectives: Vec<Collective> = self.collectives.iter().flat_map(|several| several.0.clone()).collect();
+        if collectives.is_empty() {
+            return Err(usage("no collective is named: say which, such as all_reduce, or all"));
+        }
+        let begin = self.minbytes.unwrap_or(DEFAULT_SIZE);
+        let end = self.maxbytes.unwrap_or(DEFAULT_SIZE.max(begin));
+        if begin > end {
+            return Err(usage(&format!("the smallest size -b {begin} is larger than the largest -e {end}")));
+        }
+        if self.ranks.is_some() && self.backend != Asked::Model && !self.list {
+            return Err(usage("--ranks plans for ranks that are not here: it goes with --backend model or --list"));
+        }
+        let step = if self.stepfactor > 1 { Step::Factor(self.stepfactor) } else { Step::Add(self.stepbytes) };
+        let (dtypes, redops) = (self.datatype.0.clone(), self.op.0.clone());
+        Ok(Ask { collectives, begin, end, step, dtypes, redops, roots: self.root })
+    }
+
+    /// How long one operation may take.
+    pub fn timeout(&self) -> Duration {
+        Duration::from_secs(self.timeout)
+    }
+
+    /// Ranks of the plan, where `world` processes are here.
+    pub fn planned_ranks(&self, world: u32) -> u64 {
+        self.ranks.unwrap_or(world).into()
+    }
+
+    /// What the level sets in the environment `env`, and where NCCL's log goes: not to stdout, where it would tear the
+    /// table, but to a file of this process.
+    pub fn environment(&self, env: &dyn Fn(&str) -> Option<String>) -> Vec<(String, String)> {
+        let mut set = self.level.map_or_else(Vec::new, |level| level.apply(env).set);
+        if env("NCCL_DEBUG").is_some() && env("NCCL_DEBUG_FILE").is_none() {
+            set.push(("NCCL_DEBUG_FILE".into(), super::log::waiting_place().to_string_lossy().into_owned()));
+        }
+        set
+    }
+
+    /// Sentences about variables that win over the level: they are said aloud, since the rows then carry another level.
+    pub fn overridden(&self) -> Vec<String> {
+        let env = |name: &str| std::env::var(name).ok();
+        let applied = self.level.map(|level| (level, level.apply(&env)));
+        applied.map_or_else(Vec::new, |(level, applied)| {
+            let say = |(name, users, levels): &(String, String, String)| {
+                format!("{name}={users} is set and wins over level {}, which sets {levels}", level.name)
+            };
+            applied.overridden.iter().map(say).collect()
+        })
+    }
+}

@@ -1,0 +1,36 @@
+//! NCCL's own log: one file a process, never on stdout.
+//!
+//! NCCL opens its log before the run's folder is known to every rank, so the log waits in the folder for temporary files
+//! and is moved when the run ends.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+use crate::world::place;
+
+/// The name of this process's log.
+fn name() -> String {
+    format!("{}.{}.log", place::host_name(), std::process::id())
+}
+
+/// Where the log of this process waits.
+pub(super) fn waiting_place() -> PathBuf {
+    std::env::temp_dir().join(format!("pxnbench-nccl.{}", name()))
+}
+
+/// Moves this process's log, if it waits, to `nccl/` in the run's folder.
+pub(super) fn collect(folder: Option<&Path>) {
+    let (waiting, Some(folder)) = (waiting_place(), folder) else { return };
+    if !waiting.exists() {
+        return;
+    }
+    let target = folder.join("nccl");
+    // Folders can be on different file systems, so it is a copy. Where it fails the log stays where it waits.
+    let copied = fs::create_dir_all(&target).and_then(|()| fs::copy(&waiting, target.join(name())));
+    match copied {
+        Ok(_) => drop(fs::remove_file(&waiting)),
+        Err(error) => eprintln!("pxnbench: NCCL's log stays in {}: {error}", waiting.display()),
+    }
+}

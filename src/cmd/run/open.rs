@@ -1,0 +1,109 @@
+//! Opens what a sweep runs on: the world of its ranks, and the backend.
+
+use super::{Job, Output, args::Args};
+use crate::{
+    backend::{Backend, Waived, model::Model},
+    cmd::choose::{Asked, Kind},
+    collective::Case,
+    exit::{Code, Failure},
+    world::{World, abort, deadline, launch, solo::Solo},
+};
+
+/// MPI where the run needs ranks or a launcher started several; a world of one where times are computed or cases listed
+/// by a process on its own.
+///
+/// # Errors
+/// Where the launcher and MPI do not fit.
+pub(super) fn world(args: &Args) -> anyhow::Result<Box<dyn World>> {
+    let env = |name: &str| std::env::var(name).ok();
+    let needs_ranks = args.backend != Asked::Model && !args.list;
+    let world: Box<dyn World> = match launch::size(&env) {
+        None if !needs_ranks => Box::new(Solo),
+        _ => {
+            let _guard = deadline::watch("MPI_Init", args.timeout());
+            mpi()?
+        }
+    };
+    launch::check(world.size(), &env)?;
+    abort::set_rank(world.rank());
+    Ok(world)
+}
+
+#[cfg(feature = "mpi")]
+fn mpi() -> anyhow::Result<Box<dyn World>> {
+    Ok(Box::new(crate::world::mpi::Mpi::start()?))
+}
+
+#[cfg(not(feature = "mpi"))]
+fn mpi() -> anyhow::Result<Box<dyn World>> {
+    let size = launch::size(&|name| std::env::var(name).ok()).map_or(1, |(size, _, _)| size);
+    if size > 1 {
+        let what =
+            format!("{size} processes were started, but this binary is built without MPI: build it with feature mpi");
+        return Err(Failure::new(Code::Launch, what));
+    }
+    Ok(Box::new(Solo))
+}
+
+/// Opens the backend of the job on this rank. All ranks fail alike.
+pub(super) fn backend(args: &Args, job: &Job, world: &dyn World, output: &Output) -> anyhow::Result<Box<dyn Backend>> {
+    match job.kind {
+        Kind::Model => Ok(Box::new(Model)),
+        Kind::Host => host(world),
+        Kind::Nccl => nccl(args, job, world, output),
+    }
+}
+
+#[cfg(feature = "mpi")]
+fn host(world: &dyn World) -> anyhow::Result<Box<dyn Backend>> {
+    Ok(Box::new(crate::backend::host::Host::new(world.rank().into())))
+}
+
+#[cfg(not(feature = "mpi"))]
+fn host(_: &dyn World) -> anyhow::Result<Box<dyn Backend>> {
+    Err(Failure::everywhere(
+        Code::Usage,
+        "host memory needs MPI, and this binary is built without: build it with feature mpi, or say --backend model",
+    ))
+}
+
+#[cfg(feature = "nccl")]
+fn nccl(args: &Args, job: &Job, world: &dyn World, output: &Output) -> anyhow::Result<Box<dyn Backend>> {
+    use crate::{backend::nccl::NcclBackend, native::nccl::Nccl, world as ranks};
+
+    let library = ranks::together(world, Nccl::load(args.nccl_lib.as_deref()))?;
+    let versions = ranks::gather(world, &library.version().to_string())?;
+    if let Some(other) = versions.iter().position(|version| *version != versions[0]) {
+        let what = format!(
+            "rank 0 has NCCL {} and rank {other} has NCCL {}: all ranks need the same; see NCCL_HOME and LD_LIBRARY_PATH there",
+            versions[0], versions[other]
+        );
+        return Err(Failure::everywhere(Code::Nccl, what));
+    }
+    output.version("nccl", library.version().to_string());
+    output.version("nccl_library", library.path().display().to_string());
+    let mine = match world.rank() {
+        0 => library.unique_id().map(|id| id.to_vec()),
+        _ => Ok(Vec::new()),
+    };
+    let id = world.broadcast(&ranks::together(world, mine)?);
+    let id = id.try_into().map_err(|_| Failure::everywhere(Code::Internal, "the unique id has a wrong length"))?;
+    let rank = world.rank() as usize;
+    let mut backend = NcclBackend::open(library, id, world.rank(), world.size(), job.gpus[rank])?;
+    backend.share_gpu(job.sharers(rank));
+    Ok(Box::new(backend))
+}
+
+#[cfg(not(feature = "nccl"))]
+fn nccl(_: &Args, _: &Job, _: &dyn World, _: &Output) -> anyhow::Result<Box<dyn Backend>> {
+    Err(Failure::everywhere(Code::Usage, "this binary is built without the feature nccl"))
+}
+
+/// Why `case` will not run, as far as that is known before anything is opened.
+pub(super) fn waived(args: &Args, case: &Case) -> Option<Waived> {
+    match args.backend {
+        #[cfg(feature = "mpi")]
+        Asked::Host => crate::backend::host::Host::new(0).supports(case).err(),
+        _ => Model.supports(case).err(),
+    }
+}

@@ -1,0 +1,156 @@
+//! The files of a run and what is written when it ends, in good order or not.
+
+use std::{
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use super::{args::Args, log};
+use crate::{
+    exit::{Code, Failure},
+    output::files::{Files, Paths},
+    record::{self, End, Phase, Record, RunMeta},
+    world::{self, World, abort, launch::Env},
+};
+
+/// The run's meta data and its open files, shared with the threads that may end the job.
+#[derive(Clone)]
+pub(super) struct Output(Arc<Mutex<State>>);
+
+struct State {
+    run: RunMeta,
+    /// Only process 0 writes.
+    files: Option<Files>,
+    folder: Option<PathBuf>,
+}
+
+impl Output {
+    /// Opens the files on process 0, and sets what is saved if the job is ended by a signal, a deadline or a fault.
+    ///
+    /// # Errors
+    /// On every process where process 0 cannot write.
+    pub(super) fn open(args: &Args, run: RunMeta, world: &dyn World) -> anyhow::Result<Output> {
+        let default = Path::new("results").join(&run.run_id);
+        let paths = Paths::new(args.out.as_deref(), args.csv.as_deref(), args.json.as_deref(), &default);
+        let folder = paths.folder.clone();
+        let opened = match world.rank() {
+            0 => Files::create(paths, &run).map(Some).map_err(|error| cannot_write(Code::Usage, &error)),
+            _ => Ok(None),
+        };
+        let files = world::together(world, opened).map_err(without_rank)?;
+        let output = Output(Arc::new(Mutex::new(State { run, files, folder })));
+        let last = output.clone();
+        abort::set_last_words(Box::new(move |code, message| last.end_if_free(code, message)));
+        Ok(output)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The run's meta data as they stand.
+    pub(super) fn run(&self) -> RunMeta {
+        self.lock().run.clone()
+    }
+
+    /// Notes that the first case begins now.
+    pub(super) fn started(&self, startup_s: Option<f64>) {
+        self.lock().run.startup_s = startup_s;
+    }
+
+    /// Notes where the time went.
+    pub(super) fn phases(&self, phases: Vec<Phase>) {
+        self.lock().run.phases = phases;
+    }
+
+    /// Notes the version of a library that is known only now.
+    pub(super) fn version(&self, name: &str, version: String) {
+        self.lock().run.versions.insert(name.into(), version);
+    }
+
+    /// Adds a record; it is on disk when this returns.
+    ///
+    /// # Errors
+    /// Where the disk is full or gone.
+    pub(super) fn add(&self, record: &Record) -> anyhow::Result<()> {
+        let state = &mut *self.lock();
+        let Some(files) = &mut state.files else { return Ok(()) };
+        files.add(&state.run, record).map_err(|error| cannot_write(Code::Internal, &error))
+    }
+
+    /// Writes the end of the run to its files.
+    ///
+    /// # Errors
+    /// Where the disk is full or gone.
+    pub(super) fn end(&self, code: Code, message: &str) -> anyhow::Result<()> {
+        self.lock().end(code, message)
+    }
+
+    /// As [`Output::end`], from a thread that must not wait for the one that works.
+    fn end_if_free(&self, code: Code, message: &str) {
+        let ended = self.0.try_lock().map(|mut state| state.end(code, message));
+        if let Ok(Err(error)) = ended {
+            eprintln!("pxnbench: {error}");
+        }
+    }
+
+    /// Where a reader should look.
+    pub(super) fn main_path(&self) -> Option<PathBuf> {
+        self.lock().files.as_ref()?.main_path().map(Path::to_owned)
+    }
+}
+
+impl State {
+    fn end(&mut self, code: Code, message: &str) -> anyhow::Result<()> {
+        log::collect(self.folder.as_deref());
+        self.run.ended_at = Some(record::now());
+        self.run.end = Some(End { code: code as u8, name: code, message: message.to_owned() });
+        self.files
+            .as_ref()
+            .map_or(Ok(()), |files| files.save(&self.run).map_err(|error| cannot_write(Code::Internal, &error)))
+    }
+}
+
+fn cannot_write(code: Code, (path, error): &(PathBuf, std::io::Error)) -> anyhow::Error {
+    let what = format!("{} cannot be written: {error}; say with --out where results may go", path.display());
+    Failure::new(code, what)
+}
+
+/// Only process 0 writes, so its rank says nothing.
+fn without_rank(error: anyhow::Error) -> anyhow::Error {
+    let text = error.to_string();
+    Failure::everywhere(crate::exit::code_of(&error), text.strip_prefix("rank 0: ").unwrap_or(&text))
+}
+
+/// The run's name: the job's name and id inside a Slurm job, with the step where there are several; else the first
+/// collective and the time.
+pub(super) fn run_id(env: Env, first_collective: &str) -> String {
+    let clean = |text: String| text.replace(|c: char| !c.is_ascii_alphanumeric() && !"._-".contains(c), "_");
+    match (env("SLURM_JOB_NAME"), env("SLURM_JOB_ID")) {
+        (name, Some(id)) => {
+            let name = name.unwrap_or_else(|| "pxnbench".into());
+            let step = env("SLURM_STEP_ID").and_then(|step| step.parse::<u32>().ok());
+            let step = step.map_or_else(String::new, |step| format!("/{step}"));
+            format!("{}-{}{step}", clean(name), clean(id))
+        }
+        _ => format!("{first_collective}-{}", record::now().format("%Y%m%dT%H%M%S")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_in_a_job_is_named_after_it() {
+        let env = |pairs: &'static [(&str, &str)]| {
+            move |name: &str| pairs.iter().find(|(n, _)| *n == name).map(|(_, v)| (*v).to_owned())
+        };
+        let job = env(&[("SLURM_JOB_NAME", "pxn a/b"), ("SLURM_JOB_ID", "17"), ("SLURM_STEP_ID", "2")]);
+        assert_eq!(run_id(&job, "all_reduce"), "pxn_a_b-17/2");
+        // The batch shell's own step has no small number.
+        let batch = env(&[("SLURM_JOB_NAME", "x"), ("SLURM_JOB_ID", "17"), ("SLURM_STEP_ID", "4294967291")]);
+        assert!(run_id(&batch, "all_reduce").starts_with("x-17"));
+        assert!(run_id(&|_| None, "all_reduce").starts_with("all_reduce-2"));
+    }
+}

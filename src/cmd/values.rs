@@ -1,0 +1,136 @@
+//! Values of the command line: collectives, types, operations, roots, whole numbers. Each parser's error is a sentence.
+
+use std::{fmt::Display, str::FromStr};
+
+use crate::{
+    collective::{
+        Collective,
+        data::{DType, RedOp},
+    },
+    sweep::plan::Roots,
+    units::Bytes,
+};
+
+/// One or several values: `all`, or a name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Several<T>(pub Vec<T>);
+
+/// `all`, or names with commas between.
+fn several<T: Copy>(text: &str, all: &[T], name: fn(T) -> &'static str, kind: &str) -> Result<Several<T>, String> {
+    if text == "all" {
+        return Ok(Several(all.to_vec()));
+    }
+    let known = || all.iter().map(|&value| name(value)).collect::<Vec<_>>().join(", ");
+    let one = |part: &str| {
+        all.iter().copied().find(|&value| name(value) == part).ok_or_else(|| {
+            format!("there is no {kind} '{part}'{}; there are {} and all", hint(part, all, name), known())
+        })
+    };
+    text.split(',').map(one).collect::<Result<_, _>>().map(Several)
+}
+
+/// `(did you mean X?)` where a name differs only in case, hyphens, underscores or a `_perf` at its end.
+fn hint<T: Copy>(part: &str, all: &[T], name: fn(T) -> &'static str) -> String {
+    let plain = |text: &str| {
+        let text = text.to_ascii_lowercase().replace(['_', '-'], "");
+        text.strip_suffix("perf").map(str::to_owned).unwrap_or(text)
+    };
+    let near = all.iter().map(|&value| name(value)).find(|name| plain(name) == plain(part));
+    near.map_or(String::new(), |name| format!(" (did you mean {name}?)"))
+}
+
+/// Collectives of the command line.
+///
+/// # Errors
+/// A sentence with the names there are.
+pub fn collectives(text: &str) -> Result<Several<Collective>, String> {
+    several(text, &Collective::ALL, Collective::name, "collective")
+}
+
+/// Element types of the command line.
+///
+/// # Errors
+/// A sentence with the names there are.
+pub fn dtypes(text: &str) -> Result<Several<DType>, String> {
+    several(text, &DType::ALL, DType::name, "type")
+}
+
+/// Reductions of the command line.
+///
+/// # Errors
+/// A sentence with the names there are.
+pub fn redops(text: &str) -> Result<Several<RedOp>, String> {
+    several(text, &RedOp::ALL, RedOp::name, "operation")
+}
+
+/// Root of the command line: a rank, or `all` or `-1` for each in turn.
+///
+/// # Errors
+/// A sentence.
+pub fn roots(text: &str) -> Result<Roots, String> {
+    match text {
+        "all" | "-1" => Ok(Roots::All),
+        rank => rank.parse().map(Roots::One).map_err(|_| "a root is a rank, or all (or -1) for each in turn".into()),
+    }
+}
+
+/// A size of at least one byte.
+///
+/// # Errors
+/// A sentence.
+pub fn size(text: &str) -> Result<Bytes, String> {
+    match text.parse()? {
+        Bytes(0) => Err("a size is at least 1 byte".into()),
+        bytes => Ok(bytes),
+    }
+}
+
+/// A whole number of at least 1.
+///
+/// # Errors
+/// A sentence.
+pub fn positive<T: FromStr + Display + PartialOrd + From<u8>>(text: &str) -> Result<T, String> {
+    text.parse()
+        .ok()
+        .filter(|value| *value >= T::from(1))
+        .ok_or_else(|| "a whole number of at least 1 is needed".into())
+}
+
+/// A whole number of at least 0.
+///
+/// # Errors
+/// A sentence.
+pub fn natural(text: &str) -> Result<u32, String> {
+    text.parse().map_err(|_| "a whole number of at least 0 is needed".into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_and_all() {
+        assert_eq!(dtypes("half,float"), Ok(Several(vec![DType::Half, DType::Float])));
+        assert_eq!(redops("all").map(|all| all.0.len()), Ok(5));
+        assert_eq!(roots("-1"), Ok(Roots::All));
+        assert_eq!(roots("3"), Ok(Roots::One(3)));
+        assert!(roots("-2").is_err() && roots("x").is_err());
+    }
+
+    #[test]
+    fn a_near_miss_is_hinted_at() {
+        for near in ["allreduce", "all-reduce", "AllReduce", "all_reduce_perf"] {
+            assert!(collectives(near).expect_err(near).contains("did you mean all_reduce?"), "{near}");
+        }
+        assert!(!collectives("sum").expect_err("not a collective").contains("did you mean"));
+    }
+
+    #[test]
+    fn numbers() {
+        assert_eq!(positive::<u32>("20"), Ok(20));
+        for text in ["0", "-1", "abc", "1.5", ""] {
+            assert!(positive::<u32>(text).is_err(), "{text}");
+        }
+        assert_eq!(size("0").expect_err("no size"), "a size is at least 1 byte");
+    }
+}

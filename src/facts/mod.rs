@@ -1,0 +1,114 @@
+//! What this job runs on, gathered once: each process says it of itself, and the sweep is planned from what all said.
+
+pub mod nvidia;
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::world::{launch::Env, place};
+
+/// Names that are recorded beside `NCCL_*`: they change what is measured, and hold no secret.
+const RECORDED: [&str; 8] = [
+    "CUDA_VISIBLE_DEVICES",
+    "CUDA_DEVICE_ORDER",
+    "LD_LIBRARY_PATH",
+    "SLURM_JOB_ID",
+    "SLURM_JOB_NAME",
+    "SLURM_JOB_NODELIST",
+    "SLURM_STEP_ID",
+    "UCX_TLS",
+];
+
+/// What one process says of itself.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Process {
+    /// Host, identity, GPUs it can see.
+    pub peer: place::Peer,
+    /// The GPUs' names and addresses, in the order of `peer.gpus`.
+    pub gpus: Vec<crate::record::Device>,
+    /// Is there an NVIDIA device on this host, or one given to the job? The evidence, or `None`.
+    pub nvidia: Option<String>,
+    /// Model name of the processor.
+    pub processor: String,
+    /// Why CUDA shows no GPU, where there is NVIDIA hardware but it shows none.
+    pub cuda_error: Option<String>,
+    /// Versions of the driver and of CUDA.
+    pub versions: BTreeMap<String, String>,
+    /// Does the environment let two ranks share a GPU?
+    pub may_share_gpu: bool,
+}
+
+/// Gathers what this process can say of itself. CUDA is started only where `with_gpus` asks for it and there is NVIDIA
+/// hardware.
+pub fn process(env: Env, with_gpus: bool) -> Process {
+    let nvidia = nvidia::evidence(std::path::Path::new("/"), env);
+    let mut process = Process {
+        peer: place::Peer {
+            host: place::host_name(),
+            host_id: place::host_id(env),
+            pid: std::process::id(),
+            gpus: Vec::new(),
+        },
+        gpus: Vec::new(),
+        nvidia,
+        processor: processor(),
+        cuda_error: None,
+        versions: BTreeMap::new(),
+        may_share_gpu: env("NCCL_MULTI_RANK_GPU_ENABLE").is_some_and(|value| value.trim() == "1"),
+    };
+    if with_gpus {
+        add_gpus(&mut process);
+    }
+    process
+}
+
+#[cfg(feature = "nccl")]
+fn add_gpus(process: &mut Process) {
+    match crate::native::cuda::gpus() {
+        Ok(gpus) => {
+            process.peer.gpus = gpus.iter().map(|gpu| gpu.uuid.clone()).collect();
+            process.gpus = gpus
+                .into_iter()
+                .map(|gpu| crate::record::Device {
+                    index: gpu.ordinal as u32,
+                    bus: gpu.bus,
+                    name: gpu.name,
+                    uuid: gpu.uuid,
+                })
+                .collect();
+        }
+        Err(error) => process.cuda_error = Some(format!("{error:#}")),
+    }
+    process.versions = crate::native::cuda::versions();
+}
+
+#[cfg(not(feature = "nccl"))]
+fn add_gpus(process: &mut Process) {
+    process.cuda_error = Some("this binary is built without the feature nccl".into());
+}
+
+/// The recorded part of the environment: `NCCL_*` and [`RECORDED`], nothing else, so that no secret leaves.
+pub fn environment() -> BTreeMap<String, String> {
+    std::env::vars_os()
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.to_string_lossy().into_owned())))
+        .filter(|(name, _)| name.starts_with("NCCL_") || RECORDED.contains(&name.as_str()))
+        .collect()
+}
+
+/// Seconds since this process was started, launching included; `None` where `/proc` does not tell.
+pub fn process_age_s() -> Option<f64> {
+    let stat = std::fs::read_to_string("/proc/self/stat").ok()?;
+    let uptime: f64 = std::fs::read_to_string("/proc/uptime").ok()?.split(' ').next()?.parse().ok()?;
+    // The name in parentheses may hold spaces; the start time is the 20th field after it, in ticks of 1/100 s.
+    let ticks: f64 = stat.rsplit_once(')')?.1.split_whitespace().nth(19)?.parse().ok()?;
+    Some(uptime - ticks / 100.0)
+}
+
+/// The model name of this host's processor, for the device line of a run on host memory.
+fn processor() -> String {
+    let info = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let name =
+        info.lines().find_map(|line| line.strip_prefix("model name")?.split_once(':').map(|(_, name)| name.trim()));
+    name.unwrap_or(std::env::consts::ARCH).to_owned()
+}

@@ -1,0 +1,36 @@
+//! What goes wrong, as one sentence on stderr and an exit code.
+
+use crate::{
+    exit::{self, Code},
+    world::{abort, launch},
+};
+
+/// Prints `error` if this process speaks for the job, and gives the exit code. An error of this rank alone has already
+/// ended the job in [`abort::job`]; what comes here is known everywhere.
+pub fn report(error: &anyhow::Error) -> Code {
+    if speaks() {
+        eprintln!("pxnbench: {error:#}");
+    }
+    exit::code_of(error)
+}
+
+/// Does this process speak for the job? Before MPI is up the launcher's environment tells.
+pub fn speaks() -> bool {
+    abort::rank().map_or_else(|| launch::speaks(&|name| std::env::var(name).ok()), |rank| rank == 0)
+}
+
+/// Ends the job when a thread panics: a panic is a bug, and must not leave the other ranks waiting.
+pub fn install_panic_hook() {
+    std::panic::set_hook(Box::new(|panic| {
+        abort::job(Code::Internal, &format!("internal error: {panic}; please report it"));
+    }));
+}
+
+/// One sentence of what clap has to say, which takes several lines for it.
+pub fn sentence(error: &clap::Error) -> String {
+    let text = error.to_string();
+    let lines =
+        text.lines().map(str::trim).take_while(|line| !line.starts_with("Usage:") && !line.starts_with("For more"));
+    let joined = lines.filter(|line| !line.is_empty()).collect::<Vec<_>>().join("; ");
+    format!("{}; see pxnbench --help", joined.trim_start_matches("error: "))
+}

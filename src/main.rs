@@ -1,0 +1,45 @@
+//! Parses, sets the environment, dispatches, and gives the exit code. Nothing else sets environment variables.
+
+use std::process::ExitCode;
+
+use clap::{Parser, error::ErrorKind};
+use pxnbench::{
+    cmd::Cli,
+    exit::Code,
+    fault,
+    world::{abort, signal},
+};
+
+fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return refuse(&error),
+    };
+    for (name, value) in cli.environment() {
+        #[expect(unsafe_code, reason = "NCCL reads its settings from the environment")]
+        // SAFETY: no thread runs yet: this is the first thing main does after parsing.
+        unsafe {
+            std::env::set_var(name, value);
+        }
+    }
+    fault::install_panic_hook();
+    if let Err(error) = signal::install() {
+        abort::job(Code::Internal, &format!("signal handlers cannot be installed: {error}"));
+    }
+    let code = cli.run().unwrap_or_else(|error| fault::report(&error));
+    ExitCode::from(code as u8)
+}
+
+/// The command line asks for help, or for something that does not exist.
+fn refuse(error: &clap::Error) -> ExitCode {
+    let asked_for = matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
+    match (fault::speaks(), asked_for) {
+        // A closed pipe behind --help is no failure.
+        (true, true) => drop(error.print()),
+        (true, false) => eprintln!("pxnbench: {}", fault::sentence(error)),
+        // A launcher kills the others when the first process ends with an error: the one that speaks must come first.
+        (false, false) => std::thread::sleep(std::time::Duration::from_secs(1)),
+        (false, true) => {}
+    }
+    ExitCode::from(if asked_for { Code::Fine } else { Code::Usage } as u8)
+}

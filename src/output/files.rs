@@ -1,0 +1,135 @@
+//! The files of a run: opened before the first case, and complete after each.
+
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+};
+
+use super::{csv::Csv, json};
+use crate::record::{Record, RunMeta};
+
+/// Where the files go.
+#[derive(Clone, Debug, Default)]
+pub struct Paths {
+    /// The run's folder; `None` where only single files were asked for.
+    pub folder: Option<PathBuf>,
+    /// The CSV.
+    pub csv: Option<PathBuf>,
+    /// The JSON with all records.
+    pub json: Option<PathBuf>,
+}
+
+impl Paths {
+    /// The paths that `--out`, `--csv` and `--json` ask for; without any of them the run's folder is `default`.
+    pub fn new(out: Option<&Path>, csv: Option<&Path>, json: Option<&Path>, default: &Path) -> Paths {
+        let alone = csv.is_some() || json.is_some();
+        let folder = out.map(Path::to_owned).or((!alone).then(|| default.to_owned()));
+        let inside = |name: &str| folder.as_ref().map(|folder| folder.join(name));
+        Paths {
+            csv: csv.map(Path::to_owned).or_else(|| inside("results.csv")),
+            json: json.map(Path::to_owned).or_else(|| inside("results.json")),
+            folder,
+        }
+    }
+
+    fn run_json(&self) -> Option<PathBuf> {
+        Some(self.folder.as_ref()?.join("run.json"))
+    }
+
+    fn all(&self) -> impl Iterator<Item = PathBuf> {
+        [self.csv.clone(), self.json.clone(), self.run_json()].into_iter().flatten()
+    }
+}
+
+/// The open files of a run.
+pub struct Files {
+    paths: Paths,
+    csv: Option<Csv>,
+    records: Vec<Record>,
+}
+
+impl Files {
+    /// Makes the folders, moves what an earlier run left there out of the way (`results.csv.1`, …), and creates all
+    /// files, so that a path that cannot be written is known before anything is measured.
+    ///
+    /// # Errors
+    /// The path, and why it cannot be written.
+    pub fn create(paths: Paths, run: &RunMeta) -> Result<Files, (PathBuf, io::Error)> {
+        for path in paths.all() {
+            let named = |error| (path.clone(), error);
+            if let Some(folder) = path.parent() {
+                fs::create_dir_all(folder).map_err(named)?;
+            }
+            keep_earlier(&path).map_err(named)?;
+        }
+        let csv =
+            paths.csv.as_deref().map(|path| Csv::create(path).map_err(|error| (path.to_owned(), error))).transpose()?;
+        let files = Files { paths, csv, records: Vec::new() };
+        files.save(run)?;
+        Ok(files)
+    }
+
+    /// Adds a record; it is on disk when this returns.
+    ///
+    /// # Errors
+    /// As [`Files::create`].
+    pub fn add(&mut self, run: &RunMeta, record: &Record) -> Result<(), (PathBuf, io::Error)> {
+        self.records.push(record.clone());
+        match (&mut self.csv, &self.paths.csv) {
+            (Some(csv), Some(path)) => csv.append(run, record).map_err(|error| (path.clone(), error)),
+            _ => Ok(()),
+        }
+    }
+
+    /// Writes `run.json` and `results.json` as they stand now.
+    ///
+    /// # Errors
+    /// As [`Files::create`].
+    pub fn save(&self, run: &RunMeta) -> Result<(), (PathBuf, io::Error)> {
+        if let Some(path) = self.paths.run_json() {
+            replace(&path, &json::run(run)).map_err(|error| (path, error))?;
+        }
+        if let Some(path) = &self.paths.json {
+            replace(path, &json::results(run, &self.records)).map_err(|error| (path.clone(), error))?;
+        }
+        Ok(())
+    }
+
+    /// All records so far.
+    pub fn records(&self) -> &[Record] {
+        &self.records
+    }
+
+    /// Where a reader should look: the folder, else the single file.
+    pub fn main_path(&self) -> Option<&Path> {
+        let paths = [&self.paths.folder, &self.paths.csv, &self.paths.json];
+        paths.into_iter().flatten().next().map(PathBuf::as_path)
+    }
+}
+
+/// Renames an existing regular file to the first free `NAME.1`, `NAME.2`, …: nothing measured is lost.
+fn keep_earlier(path: &Path) -> io::Result<()> {
+    if !path.symlink_metadata().is_ok_and(|file| file.is_file()) {
+        return Ok(());
+    }
+    let numbered = |n: u32| {
+        let mut name = path.as_os_str().to_owned();
+        name.push(format!(".{n}"));
+        PathBuf::from(name)
+    };
+    let free = (1..).map(numbered).find(|path| !path.exists()).unwrap_or_default();
+    eprintln!("pxnbench: keeping the earlier {} as {}", path.display(), free.display());
+    fs::rename(path, free)
+}
+
+/// Writes a whole file beside its place and moves it there: a reader never sees half of it. What is not a regular file
+/// (`/dev/stdout`, a pipe) is written directly.
+fn replace(path: &Path, text: &str) -> io::Result<()> {
+    if path.metadata().is_ok_and(|file| !file.is_file()) {
+        return fs::write(path, text);
+    }
+    let mut beside = path.as_os_str().to_owned();
+    beside.push(".part");
+    fs::write(&beside, text)?;
+    fs::rename(beside, path)
+}

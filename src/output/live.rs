@@ -1,0 +1,120 @@
+//! Events to the terminal: the table on stdout, row by row, and the progress on stderr.
+
+use std::io::{self, Write};
+
+use super::{
+    progress::Progress,
+    table::{self, Head},
+};
+use crate::{
+    collective::{Collective, Placement},
+    record::{Record, RunMeta, Status},
+    sweep::Event,
+};
+
+/// What is shown of a sweep while it runs, on the process that shows it.
+pub struct Live<'a> {
+    head: Head<'a>,
+    progress: Progress,
+    /// The table that is open: rows so far.
+    open: Option<Open>,
+    /// The case out of place, waiting for its other half of the row.
+    half: Option<Record>,
+}
+
+/// Sums over the rows of one collective.
+struct Open {
+    collective: Collective,
+    failed_checks: u64,
+    busbw_sum: f64,
+    measured: u32,
+    /// Reasons of waivers already told.
+    waived: Vec<String>,
+}
+
+impl<'a> Live<'a> {
+    /// Shows a sweep of `cases` cases.
+    pub fn new(head: Head<'a>, cases: usize) -> Live<'a> {
+        Live { head, progress: Progress::new(cases), open: None, half: None }
+    }
+
+    /// Shows one event.
+    ///
+    /// # Errors
+    /// Where stdout cannot be written, unless its reader has gone: then the files still get everything.
+    pub fn on(&mut self, event: &Event, run: &RunMeta) -> io::Result<()> {
+        match event {
+            Event::Group(group) if self.open.as_ref().is_none_or(|open| open.collective != group.collective) => {
+                self.close()?;
+                self.open(group.collective, run)
+            }
+            Event::Group(_) => Ok(()),
+            Event::Started(case) => {
+                self.progress.start(case);
+                Ok(())
+            }
+            Event::Finished(record) => self.finished(record),
+        }
+    }
+
+    /// Ends the open table: its sums below the rows so far.
+    ///
+    /// # Errors
+    /// As [`Live::on`].
+    pub fn close(&mut self) -> io::Result<()> {
+        // A signal can come between the two halves of a row; the measured half is not lost.
+        if let Some(half) = self.half.take() {
+            let missing = Record { time: None, wrong: None, status: Status::Waived, ..half.clone() };
+            self.print(&table::row(&half, &missing))?;
+        }
+        let Some(open) = self.open.take() else { return Ok(()) };
+        let average = (open.measured > 0).then(|| open.busbw_sum / f64::from(open.measured));
+        self.print(&table::foot(open.collective.name(), open.failed_checks, average))
+    }
+
+    fn open(&mut self, collective: Collective, run: &RunMeta) -> io::Result<()> {
+        self.open = Some(Open { collective, failed_checks: 0, busbw_sum: 0.0, measured: 0, waived: Vec::new() });
+        self.print(&table::head(collective.name(), run, &self.head))
+    }
+
+    fn finished(&mut self, record: &Record) -> io::Result<()> {
+        self.progress.finish();
+        if let (Some(open), Some((_, busbw))) = (&mut self.open, record.bandwidth()) {
+            open.busbw_sum += busbw.0;
+            open.measured += 1;
+            open.failed_checks += record.failed_checks;
+        }
+        match (record.case.placement, self.half.take()) {
+            (Placement::OutOfPlace, _) => {
+                self.half = Some(record.clone());
+                Ok(())
+            }
+            (Placement::InPlace, Some(half)) if [&half, record].iter().all(|r| r.status == Status::Waived) => {
+                self.waived(record)
+            }
+            (Placement::InPlace, Some(half)) => self.print(&table::row(&half, record)),
+            (Placement::InPlace, None) => Ok(()),
+        }
+    }
+
+    /// Says once for each type and operation why there is no row.
+    fn waived(&mut self, record: &Record) -> io::Result<()> {
+        let case = &record.case;
+        let line = format!("# Waived {} {}: {}\n", case.dtype.name(), case.redop_name(), record.note);
+        match &mut self.open {
+            Some(open) if !open.waived.contains(&line) => open.waived.push(line.clone()),
+            _ => return Ok(()),
+        }
+        self.print(&line)
+    }
+
+    fn print(&self, text: &str) -> io::Result<()> {
+        self.progress.pause(|| {
+            let mut stdout = io::stdout().lock();
+            match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
+                Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+                result => result,
+            }
+        })
+    }
+}

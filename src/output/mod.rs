@@ -1,0 +1,10 @@
+//! Events and records to the terminal and to files. Nothing is measured here, and no backend is known.
+//!
+//! stdout carries the table and nothing else; messages and progress go to stderr.
+
+pub mod csv;
+pub mod files;
+pub mod json;
+pub mod live;
+pub mod progress;
+pub mod table;

@@ -1,0 +1,77 @@
+//! The sweep: plan, loop, measurement, and events that say what happened. It prints nothing and writes nothing.
+
+pub mod event;
+pub mod measure;
+pub mod plan;
+
+use crate::{
+    backend::Backend,
+    collective::Case,
+    record::{self, Record, Status},
+    world::{World, deadline, signal},
+};
+pub use event::Event;
+use measure::Measure;
+use plan::Plan;
+
+/// Runs every case of `plan`, out of place and in place, and tells `emit` what happens. Every rank calls it alike.
+///
+/// Returns whether a signal ended it before the last case.
+///
+/// # Errors
+/// Where the backend or `emit` fails. The error is this rank's alone: the job has to be ended.
+pub fn run(
+    plan: &Plan,
+    measure: &mut Measure,
+    world: &dyn World,
+    backend: &mut dyn Backend,
+    emit: &mut dyn FnMut(Event) -> anyhow::Result<()>,
+) -> anyhow::Result<bool> {
+    for group in &plan.groups {
+        emit(Event::Group(group))?;
+        warm_up(&group.warm_up, measure, world, backend)?;
+        for case in &group.cases {
+            if stop_is_asked(world) {
+                return Ok(true);
+            }
+            emit(Event::Started(case))?;
+            let record = match backend.supports(case) {
+                Ok(()) => measure.case(case, world, backend)?,
+                Err(why) => waived(case, measure.iters, why.0),
+            };
+            emit(Event::Finished(&record))?;
+        }
+    }
+    Ok(false)
+}
+
+/// As in nccl-tests: out of place, over the sizes doubled, not timed. It also makes NCCL set up its connections.
+fn warm_up(cases: &[Case], measure: &Measure, world: &dyn World, backend: &mut dyn Backend) -> anyhow::Result<()> {
+    let cases = cases.iter().filter(|case| measure.warmup > 0 && backend.supports(case).is_ok());
+    let cases: Vec<&Case> = cases.collect();
+    let _guard = deadline::watch("the barrier before the warm-up", measure.timeout);
+    world.barrier();
+    for case in cases {
+        let _guard = deadline::watch(format!("warming up {case}"), measure.timeout);
+        backend.run(case, measure.warmup)?;
+    }
+    Ok(())
+}
+
+/// Has any rank been asked to stop? All ranks get the same answer.
+fn stop_is_asked(world: &dyn World) -> bool {
+    world.sum(signal::received().is_some().into()) > 0
+}
+
+fn waived(case: &Case, iters: u32, note: String) -> Record {
+    Record {
+        case: *case,
+        started_at: record::now(),
+        iters,
+        time: None,
+        wrong: None,
+        failed_checks: 0,
+        status: Status::Waived,
+        note,
+    }
+}

@@ -1,0 +1,124 @@
+//! From what was asked for to the list of cases. Pure, and the same on every rank.
+
+use crate::{
+    collective::{
+        Case, Collective, Placement,
+        data::{DType, RedOp},
+    },
+    units::Bytes,
+};
+
+/// How one size follows from the one before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Times a factor of at least 2.
+    Factor(u64),
+    /// Plus a number of bytes of at least 1.
+    Add(Bytes),
+}
+
+/// Which ranks are roots.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Roots {
+    /// This one.
+    One(u32),
+    /// Each in turn.
+    All,
+}
+
+/// What was asked for.
+#[derive(Clone, Debug)]
+pub struct Ask {
+    /// Which collectives, in order.
+    pub collectives: Vec<Collective>,
+    /// Smallest size.
+    pub begin: Bytes,
+    /// Largest size, inclusive.
+    pub end: Bytes,
+    /// From one size to the next.
+    pub step: Step,
+    /// Element types.
+    pub dtypes: Vec<DType>,
+    /// Reductions, where the collective reduces.
+    pub redops: Vec<RedOp>,
+    /// Roots, where the collective has one.
+    pub roots: Roots,
+}
+
+/// The cases of one collective, type, operation and root.
+#[derive(Clone, Debug)]
+pub struct Group {
+    /// Which collective.
+    pub collective: Collective,
+    /// What is run before, untimed: nccl-tests doubles from the smallest size to the largest, whatever the step.
+    pub warm_up: Vec<Case>,
+    /// What is measured: for each size out of place, then in place.
+    pub cases: Vec<Case>,
+}
+
+/// All cases, in order.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// In nccl-tests' order: types, then operations, then roots.
+    pub groups: Vec<Group>,
+}
+
+impl Plan {
+    /// The cases of `ask` on `ranks` ranks.
+    pub fn new(ask: &Ask, ranks: u64) -> Plan {
+        let mut groups = Vec::new();
+        for &collective in &ask.collectives {
+            let spec = collective.spec();
+            let redops = if spec.reduces { ask.redops.iter().copied().map(Some).collect() } else { vec![None] };
+            let roots = if spec.rooted { ask.root_list(ranks).map(Some).collect() } else { vec![None] };
+            for &dtype in &ask.dtypes {
+                for &redop in &redops {
+                    for &root in &roots {
+                        let case = |size, placement| Case::new(collective, size, dtype, redop, root, placement, ranks);
+                        groups.push(ask.group(collective, &case));
+                    }
+                }
+            }
+        }
+        Plan { groups }
+    }
+
+    /// All cases of all groups, in order.
+    pub fn cases(&self) -> impl Iterator<Item = &Case> {
+        self.groups.iter().flat_map(|group| &group.cases)
+    }
+
+    /// The largest buffer that any case needs.
+    pub fn largest(&self) -> Bytes {
+        let warm_up = self.groups.iter().flat_map(|group| &group.warm_up);
+        self.cases().chain(warm_up).map(Case::size).max().unwrap_or_default()
+    }
+}
+
+impl Ask {
+    /// The sizes of the sweep.
+    pub fn sizes(&self) -> impl Iterator<Item = Bytes> + use<> {
+        let (step, end) = (self.step, self.end);
+        let next = move |size: &Bytes| match step {
+            Step::Factor(factor) => size.0.checked_mul(factor).map(Bytes),
+            Step::Add(bytes) => size.0.checked_add(bytes.0).map(Bytes),
+        };
+        std::iter::successors(Some(self.begin), next).take_while(move |size| *size <= end)
+    }
+
+    fn root_list(&self, ranks: u64) -> std::ops::Range<u32> {
+        match self.roots {
+            Roots::One(root) => root..root + 1,
+            Roots::All => 0..ranks as u32,
+        }
+    }
+
+    fn group(&self, collective: Collective, case: &dyn Fn(Bytes, Placement) -> Case) -> Group {
+        let doubled = Ask { step: Step::Factor(2), ..self.clone() };
+        Group {
+            collective,
+            warm_up: doubled.sizes().map(|size| case(size, Placement::OutOfPlace)).collect(),
+            cases: self.sizes().flat_map(|size| Placement::ALL.map(|placement| case(size, placement))).collect(),
+        }
+    }
+}
