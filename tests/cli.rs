@@ -1,0 +1,166 @@
+//! The command line as users see it, on the `model` backend: its times are computed, so that output is the same every
+//! time. `UPDATE_GOLDEN=1 cargo test --test cli` rewrites the files in `tests/golden`.
+
+mod common;
+
+use std::path::Path;
+
+use common::{alone, csv, json, run};
+
+fn folder() -> tempfile::TempDir {
+    tempfile::tempdir().expect("a folder")
+}
+
+const MODEL: [&str; 4] = ["--backend", "model", "--ranks", "4"];
+
+/// Compares `text` with a golden file, after taking out what differs from run to run.
+#[track_caller]
+fn golden(name: &str, text: &str) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name);
+    let text = stable(text);
+    if std::env::var_os("UPDATE_GOLDEN").is_some() {
+        std::fs::write(&path, &text).expect("written");
+    }
+    let expected = std::fs::read_to_string(&path).unwrap_or_default();
+    assert_eq!(text, expected, "{}; UPDATE_GOLDEN=1 rewrites it", path.display());
+}
+
+/// Times, the version, this machine's names and process ids as placeholders.
+fn stable(text: &str) -> String {
+    let lines = text.replace("\r\n", "\n");
+    let stable = lines.lines().map(|line| {
+        if line.starts_with("#  Rank") {
+            return "#  Rank <device line>".to_owned();
+        }
+        let words = line.split_inclusive([' ', ',', '"', '\n']).map(|word| {
+            let bare = word.trim_end_matches([' ', ',', '"', '\n']);
+            let rest = &word[bare.len()..];
+            let is_time = bare.len() == 25 && bare.as_bytes()[10] == b'T';
+            let is_run_id = bare.len() > 16 && bare.as_bytes()[bare.len() - 7] == b'T' && bare.starts_with("all_");
+            match bare {
+                _ if is_time => format!("<time>{rest}"),
+                _ if is_run_id => format!("<run>{rest}"),
+                env!("CARGO_PKG_VERSION") => format!("<version>{rest}"),
+                _ => word.to_owned(),
+            }
+        });
+        words.collect::<String>()
+    });
+    stable.map(|line| line + "\n").collect()
+}
+
+#[test]
+fn table_csv_and_json() {
+    let folder = folder();
+    let arguments = ["all_reduce", "all_gather", "-b", "8", "-e", "1G", "-f", "64", "-d", "float,half"];
+    let files = ["--csv", "x.csv", "--json", "x.json"];
+    let ended = run(alone(folder.path()).args(arguments).args(MODEL).args(files)).expect_code(0);
+    golden("table.txt", &ended.stdout);
+    golden("results.csv", &std::fs::read_to_string(folder.path().join("x.csv")).expect("the CSV"));
+    let mut results = json(&folder.path().join("x.json"));
+    // The run part names this machine; its keys are what matters.
+    let keys: Vec<_> = results["run"].as_object().expect("an object").keys().cloned().collect();
+    results["run"] = keys.into();
+    golden("results.json", &serde_json::to_string_pretty(&results).expect("JSON"));
+}
+
+#[test]
+fn help_is_complete() {
+    let folder = folder();
+    let ended = run(alone(folder.path()).arg("--help")).expect_code(0);
+    golden("help.txt", &ended.stdout);
+    for flag in ["-b", "-e", "-i", "-f", "-n", "-w", "-c", "-d", "-o", "-r", "--list", "--csv", "--json", "--out"] {
+        assert!(ended.stdout.contains(flag), "{flag}");
+    }
+}
+
+#[test]
+fn list_says_what_would_run_and_runs_nothing() {
+    let folder = folder();
+    let arguments =
+        ["broadcast", "alltoall", "-b", "64", "-e", "4K", "-f", "64", "-r", "all", "--list", "--ranks", "3"];
+    let ended = run(alone(folder.path()).args(arguments)).expect_code(0);
+    golden("list.txt", &ended.stdout);
+    assert_eq!(std::fs::read_dir(folder.path()).expect("a folder").count(), 0, "nothing is written");
+}
+
+/// Each one sentence on stderr, nothing on stdout, exit 6.
+#[test]
+fn bad_input_gets_one_sentence() {
+    let folder = folder();
+    for (arguments, words) in [
+        (&["all_reduce", "-b", "0"] as &[&str], "'0'"),
+        (&["all_reduce", "-b", "2G", "-e", "1G"], "-b 2G is larger than the largest -e 1G"),
+        (&["all_reduce", "-n", "abc"], "'abc'"),
+        (&["all_reduce", "-n", "0"], "at least 1"),
+        (&["all_reduce", "-b", "12Q"], "'12Q'"),
+        (&["all_reduce", "-f", "0"], "'0'"),
+        (&["all_reduce", "-d", "float16"], "there is no type 'float16'"),
+        (&["all_reduce", "-o", "xor"], "there is no operation 'xor'"),
+        (&["allreduce"], "did you mean all_reduce?"),
+        (&["all_reduce", "--frobnicate"], "--frobnicate"),
+        (&["all_reduce", "-X"], "-X"),
+        (&["all_reduce", "--backend", "gloo"], "gloo"),
+        (&["all_reduce", "--level", "extreme"], "there are off, conservative, balanced, aggressive, default"),
+        (&["broadcast", "-r", "4"], "no root 4 among 4 ranks"),
+        (&["all_reduce", "--out", "/proc/no/such"], "/proc/no/such"),
+        (&["all_reduce", "--csv", "/proc/x.csv"], "/proc/x.csv"),
+        (&[], "no collective is named"),
+    ] {
+        let mut command = alone(folder.path());
+        let has_backend = arguments.contains(&"gloo");
+        command.args(arguments).args(if has_backend { &[] as &[&str] } else { &MODEL });
+        let ended = run(&mut command).expect_code(6);
+        let sentences: Vec<_> = ended.sentences().into_iter().filter(|line| !line.contains(" backend model")).collect();
+        assert_eq!(sentences.len(), 1, "{arguments:?}: {}", ended.stderr);
+        assert!(sentences[0].contains(words), "{arguments:?}: {}", sentences[0]);
+        assert_eq!(ended.stdout, "", "{arguments:?}");
+    }
+}
+
+#[test]
+fn sizes_may_be_written_in_the_usual_ways() {
+    let folder = folder();
+    for (text, size) in [("1.5G", "1610612736"), ("1GB", "1073741824"), ("8KiB", "8192"), ("1e6", "1000000")] {
+        let ended = run(alone(folder.path()).args(["all_reduce", "-b", text, "-e", text, "--list"]).args(MODEL));
+        assert!(ended.expect_code(0).stdout.contains(&format!(" {size} B")), "{text}");
+    }
+}
+
+#[test]
+fn an_earlier_result_is_kept() {
+    let folder = folder();
+    let measure = |size: &str| {
+        let arguments = ["all_reduce", "-b", size, "-e", size, "--out", "here"];
+        run(alone(folder.path()).args(arguments).args(MODEL)).expect_code(0)
+    };
+    measure("8");
+    let second = measure("1K");
+    assert!(second.stderr.contains("keeping the earlier here/results.csv as here/results.csv.1"), "{}", second.stderr);
+    let here = folder.path().join("here");
+    assert_eq!(csv(&here.join("results.csv"))[0]["size_bytes"], "1024");
+    assert_eq!(csv(&here.join("results.csv.1"))[0]["size_bytes"], "8");
+}
+
+#[test]
+fn a_computed_time_says_so_in_each_row() {
+    let folder = folder();
+    let ended = run(alone(folder.path()).args(["alltoall", "--csv", "x.csv"]).args(MODEL)).expect_code(0);
+    assert!(ended.rows().iter().all(|row| row.last() == Some(&"computed")));
+    assert!(csv(&folder.path().join("x.csv")).iter().all(|row| row["status"] == "computed" && row["wrong"].is_empty()));
+}
+
+#[test]
+fn a_level_is_applied_and_the_users_own_setting_wins_aloud() {
+    let folder = folder();
+    let level = |command: &mut std::process::Command| {
+        let ended = run(command.args(["alltoall", "--csv", "x.csv"]).args(MODEL)).expect_code(0);
+        (csv(&folder.path().join("x.csv"))[0]["level"].clone(), ended.stderr)
+    };
+    assert_eq!(level(&mut alone(folder.path())).0, "default");
+    assert_eq!(level(alone(folder.path()).args(["--level", "balanced"])).0, "balanced");
+    let (effective, stderr) = level(alone(folder.path()).env("NCCL_P2P_PXN_LEVEL", "2").args(["--level", "balanced"]));
+    assert_eq!(effective, "aggressive", "what is in force counts, not what was asked for");
+    assert!(stderr.contains("NCCL_P2P_PXN_LEVEL=2 is set and wins over level balanced"), "{stderr}");
+    assert_eq!(level(alone(folder.path()).env("NCCL_PXN_DISABLE", "0")).0, "custom");
+}

@@ -1,0 +1,142 @@
+//! What the tests share: the binary, alone and under mpirun, and what it wrote.
+
+#![allow(dead_code, unreachable_pub, reason = "each test file uses a part of it")]
+#![allow(missing_docs, reason = "tests")]
+
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+    time::{Duration, Instant},
+};
+
+pub const BINARY: &str = env!("CARGO_BIN_EXE_pxnbench");
+
+/// Nothing that the tests run takes longer, also on a busy machine.
+const LIMIT: Duration = Duration::from_secs(120);
+
+/// How a run ended.
+#[derive(Debug)]
+pub struct Ended {
+    pub code: Option<i32>,
+    pub stdout: String,
+    pub stderr: String,
+    pub took: Duration,
+}
+
+impl Ended {
+    /// The lines on stderr that the program itself wrote as errors or remarks; mpirun adds its own.
+    pub fn sentences(&self) -> Vec<&str> {
+        self.stderr.lines().filter(|line| line.starts_with("pxnbench: ")).collect()
+    }
+
+    /// The rows of the table: those that do not begin with `#`.
+    pub fn rows(&self) -> Vec<Vec<&str>> {
+        let lines = self.stdout.lines().filter(|line| !line.starts_with('#') && !line.trim().is_empty());
+        lines.map(|line| line.split_whitespace().collect()).collect()
+    }
+
+    #[track_caller]
+    pub fn expect_code(self, code: i32) -> Ended {
+        assert_eq!(self.code, Some(code), "stdout:\n{}\nstderr:\n{}", self.stdout, self.stderr);
+        self
+    }
+}
+
+/// Runs `command` to its end, and fails the test if it does not come.
+#[track_caller]
+pub fn run(command: &mut Command) -> Ended {
+    let started = Instant::now();
+    let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+    let child = child.unwrap_or_else(|error| panic!("{command:?}: {error}"));
+    let pid = child.id();
+    let watch = std::thread::spawn(move || child.wait_with_output());
+    while !watch.is_finished() {
+        if started.elapsed() > LIMIT {
+            let _ = Command::new("kill").args(["-KILL", &pid.to_string()]).status();
+            panic!("{command:?} did not end within {LIMIT:?}");
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let output = watch.join().expect("the watching thread").expect("its output");
+    Ended {
+        code: output.status.code(),
+        stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
+        stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
+        took: started.elapsed(),
+    }
+}
+
+/// The binary alone, in `folder`, without what a launcher or the user may have set.
+pub fn alone(folder: &Path) -> Command {
+    let mut command = Command::new(BINARY);
+    clean(&mut command);
+    command.current_dir(folder);
+    command
+}
+
+/// The binary under mpirun on `ranks` ranks of this machine.
+pub fn mpirun(ranks: u32, folder: &Path) -> Command {
+    let mut command = Command::new("mpirun");
+    clean(&mut command);
+    command
+        .current_dir(folder)
+        .envs([("OMPI_ALLOW_RUN_AS_ROOT", "1"), ("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1")])
+        .envs([("OMPI_MCA_rmaps_base_oversubscribe", "1"), ("OMPI_MCA_mpi_yield_when_idle", "1")])
+        .args(["-np", &ranks.to_string(), BINARY]);
+    command
+}
+
+fn clean(command: &mut Command) {
+    for (name, _) in std::env::vars() {
+        if ["SLURM", "PMI", "OMPI_COMM", "NCCL", "CUDA"].iter().any(|prefix| name.starts_with(prefix)) {
+            command.env_remove(name);
+        }
+    }
+}
+
+/// Can ranks be started here? Says aloud when a test is skipped; where `PXNBENCH_REQUIRE` names MPI that is a failure.
+#[must_use]
+pub fn has_mpi() -> bool {
+    let there = cfg!(feature = "mpi") && Command::new("mpirun").arg("--version").output().is_ok();
+    there || skip("mpi", "mpirun is not here, or the feature mpi is off")
+}
+
+/// Says that a test is skipped, and fails it where the environment requires `what`.
+pub fn skip(what: &str, why: &str) -> bool {
+    let required = std::env::var("PXNBENCH_REQUIRE").unwrap_or_default();
+    assert!(!required.split(',').any(|name| name == what), "PXNBENCH_REQUIRE={required}, but {why}");
+    eprintln!("SKIPPED: {why}");
+    false
+}
+
+/// The rows of a CSV file, by column.
+pub fn csv(path: &Path) -> Vec<BTreeMap<String, String>> {
+    let mut reader = csv::Reader::from_path(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    reader.deserialize().map(|row| row.expect("a row")).collect()
+}
+
+/// A JSON file.
+pub fn json(path: &Path) -> serde_json::Value {
+    let text = std::fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    serde_json::from_str(&text).expect("valid JSON")
+}
+
+/// The only entry of `folder`.
+pub fn only_entry(folder: &Path) -> PathBuf {
+    let entries: Vec<PathBuf> =
+        std::fs::read_dir(folder).expect("a folder").map(|e| e.expect("an entry").path()).collect();
+    assert_eq!(entries.len(), 1, "{entries:?}");
+    entries[0].clone()
+}
+
+/// Processes whose command line names `what`.
+pub fn processes_with(what: &str) -> Vec<u32> {
+    let all = std::fs::read_dir("/proc").expect("/proc").flatten();
+    let pids = all.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+    pids.filter(|pid| {
+        let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        String::from_utf8_lossy(&line).contains(what)
+    })
+    .collect()
+}

@@ -1,0 +1,266 @@
+//! The main job as users start it: real MPI ranks on host memory.
+
+mod common;
+
+use std::{
+    process::{Command, Stdio},
+    time::{Duration, Instant},
+};
+
+use common::{csv, has_mpi, json, mpirun, only_entry, processes_with, run};
+use pxnbench::{
+    collective::{Case, Collective, Placement, data::DType},
+    units::Bytes,
+};
+
+fn folder() -> tempfile::TempDir {
+    tempfile::tempdir().expect("a folder")
+}
+
+/// A sweep of few operations: these tests ask whether data arrive, not how fast.
+const QUICK: [&str; 4] = ["-n", "2", "-w", "1"];
+
+#[test]
+fn every_collective_on_one_to_four_ranks_has_right_data_and_nccl_tests_sizes() {
+    if !has_mpi() {
+        return;
+    }
+    let folder = folder();
+    for ranks in 1..=4 {
+        for collective in Collective::ALL {
+            let ended = run(mpirun(ranks, folder.path())
+                .args([collective.name(), "-b", "8", "-e", "4M", "-f", "4", "-c", "1", "--backend", "host"])
+                .args(["--csv", "all.csv"])
+                .args(QUICK))
+            .expect_code(0);
+            let rows = ended.rows();
+            let sizes: Vec<Bytes> = (0..10).map(|power| Bytes(8 << (2 * power))).collect();
+            assert_eq!(rows.len(), sizes.len(), "{collective} on {ranks}:\n{}", ended.stdout);
+            for (row, size) in rows.iter().zip(sizes) {
+                let placement = Placement::OutOfPlace;
+                let case = Case::new(collective, size, DType::Float, None, None, placement, ranks.into());
+                assert_eq!(row[0], case.size().0.to_string());
+                assert_eq!(row[1], case.counts.param.to_string());
+                assert_eq!(row[8], "0", "{collective} on {ranks}, out of place: {row:?}");
+                let in_place = if collective.spec().checked_in_place { "0" } else { "N/A" };
+                assert_eq!(row[12], in_place, "{collective} on {ranks}, in place: {row:?}");
+            }
+            assert!(ended.stdout.contains("# Out of bounds values : 0 OK\n"));
+        }
+    }
+}
+
+#[test]
+fn a_case_of_64_bytes_on_3_ranks_is_rounded_to_48() {
+    if !has_mpi() {
+        return;
+    }
+    let folder = folder();
+    let ended =
+        run(mpirun(3, folder.path()).args(["all_gather", "-b", "64", "-e", "64", "--csv", "x.csv"]).args(QUICK));
+    assert_eq!(ended.expect_code(0).rows()[0][..2], ["48", "4"]);
+}
+
+#[test]
+fn every_type_and_operation_is_right_or_waived_with_a_reason() {
+    if !has_mpi() {
+        return;
+    }
+    let folder = folder();
+    for ranks in [2, 3] {
+        let mut command = mpirun(ranks, folder.path());
+        command.args(["all", "-d", "all", "-o", "all", "-b", "1000", "-e", "100000", "-f", "100"]);
+        run(command.args(["--csv", "all.csv", "--backend", "host", "-n", "1", "-w", "0"])).expect_code(0);
+        let rows = csv(&folder.path().join("all.csv"));
+        // 3 reductions x 10 types x 5 operations and 6 moves x 10 types, 2 sizes, 2 placements.
+        assert_eq!(rows.len(), (3 * 10 * 5 + 6 * 10) * 2 * 2);
+        for row in &rows {
+            let of_16_bits = ["half", "bfloat16"].contains(&row["type"].as_str());
+            let moved_only = row["redop"] == "none";
+            let waived = row["redop"] == "avg" || of_16_bits && !moved_only;
+            let unchecked = row["in_place"] == "1" && ["alltoall", "sendrecv"].contains(&row["collective"].as_str());
+            let status = if waived {
+                "waived"
+            } else if unchecked {
+                "unchecked"
+            } else {
+                "ok"
+            };
+            assert_eq!(row["status"], status, "{row:?}");
+            assert_eq!(row["note"].is_empty(), !waived, "{row:?}");
+            assert_eq!(row["time_us"].is_empty(), waived, "{row:?}");
+            assert_eq!(row["wrong"], if status == "ok" { "0" } else { "" }, "{row:?}");
+        }
+    }
+}
+
+#[test]
+fn every_rank_can_be_the_root() {
+    if !has_mpi() {
+        return;
+    }
+    let folder = folder();
+    for all in ["all", "-1"] {
+        let mut command = mpirun(3, folder.path());
+        command.args(["broadcast", "reduce", "gather", "scatter", "-r", all, "-b", "4K", "-e", "4K", "--csv", "x.csv"]);
+        run(command.args(QUICK)).expect_code(0);
+        let rows = csv(&folder.path().join("x.csv"));
+        assert_eq!(rows.len(), 4 * 3 * 2);
+        assert!(rows.iter().all(|row| row["wrong"] == "0"));
+        let roots: Vec<_> = rows.iter().map(|row| row["root"].clone()).collect();
+        assert_eq!(roots[..6], ["0", "0", "1", "1", "2", "2"]);
+    }
+}
+
+#[test]
+fn one_flipped_element_is_found_counted_and_fails_the_run() {
+    if !has_mpi() {
+        return;
+    }
+    let folder = folder();
+    for collective in Collective::ALL {
+        let mut command = mpirun(3, folder.path());
+        command.args([collective.name(), "-b", "1K", "-e", "2K", "-f", "2", "--inject-fault", "2", "--csv", "x.csv"]);
+        let ended = run(command.args(QUICK)).expect_code(7);
+        let rows = ended.rows();
+        assert_eq!((rows[0][8], rows[1][8]), ("1", "0"), "{collective}:\n{}", ended.stdout);
+        assert!(ended.stdout.contains("# Out of bounds values : 1 FAILED\n"), "{}", ended.stdout);
+        assert_eq!(csv(&folder.path().join("x.csv"))[0]["status"], "wrong");
+        assert_eq!(ended.sentences().last(), Some(&"pxnbench: wrong data in 1 case"));
+    }
+}
+
+#[test]
+fn a_run_leaves_its_files_in_a_folder_of_its_own() {
+    if !has_mpi() {
+        return;
+    }
+    let folder = folder();
+    let mut command = mpirun(2, folder.path());
+    command.env("A_SECRET", "s3cr3t").env("NCCL_ALGO", "Ring");
+    run(command.args(["all_reduce", "-b", "8", "-e", "64", "-f", "2"]).args(QUICK)).expect_code(0);
+    let run_folder = only_entry(&folder.path().join("results"));
+    assert_eq!(csv(&run_folder.join("results.csv")).len(), 8);
+    let meta = json(&run_folder.join("run.json"));
+    assert_eq!(meta["end"]["code"], 0);
+    assert_eq!(meta["processes"].as_array().map(Vec::len), Some(2));
+    assert_eq!(meta["environment"]["NCCL_ALGO"], "Ring");
+    assert!(meta["versions"]["mpi"].as_str().is_some_and(|mpi| mpi.contains("MPI") || mpi.contains("MPICH")));
+    assert!(meta["startup_s"].as_f64().is_some_and(|seconds| seconds > 0.0 && seconds < 60.0));
+    let results = json(&run_folder.join("results.json"));
+    assert_eq!(results["records"].as_array().map(Vec::len), Some(8));
+    for file in std::fs::read_dir(&run_folder).expect("a folder") {
+        let text = std::fs::read_to_string(file.expect("a file").path()).expect("text");
+        assert!(!text.contains("s3cr3t"), "the environment is not recorded as a whole");
+    }
+}
+
+#[test]
+fn what_is_wrong_with_the_command_line_is_said_once() {
+    if !has_mpi() {
+        return;
+    }
+    let folder = folder();
+    for arguments in [
+        &["all_reduce", "-b", "12Q"] as &[&str],
+        &["all_reduce", "-b", "2G", "-e", "1G"],
+        &["allreduce"],
+        &["all_reduce", "--no-such-flag"],
+        &["broadcast", "-r", "3", "-b", "8", "-e", "8"],
+        &["all_reduce", "-b", "8", "-e", "8", "--out", "/proc/no/such/place"],
+    ] {
+        let ended = run(mpirun(3, folder.path()).args(arguments)).expect_code(6);
+        let sentences: Vec<_> = ended.sentences().into_iter().filter(|line| !line.contains(" backend ")).collect();
+        assert_eq!(sentences.len(), 1, "{arguments:?}:\n{}", ended.stderr);
+        assert!(ended.took < Duration::from_secs(20), "{arguments:?} took {:?}", ended.took);
+    }
+}
+
+/// Starts a long sweep under mpirun and waits until its CSV has a few rows.
+fn long_sweep(folder: &std::path::Path, more: &[&str]) -> std::process::Child {
+    let mut command = mpirun(2, folder);
+    command.args(["all_reduce", "-b", "8", "-e", "64M", "-f", "2", "-n", "200", "--csv", "x.csv"]).args(more);
+    let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("mpirun");
+    let started = Instant::now();
+    while std::fs::read_to_string(folder.join("x.csv")).map_or(0, |text| text.lines().count()) < 5 {
+        assert!(started.elapsed() < Duration::from_secs(60), "no row after a minute");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    child
+}
+
+/// Every line of the CSV is whole: all columns, and the end of the line.
+fn assert_whole_csv(path: &std::path::Path) {
+    let text = std::fs::read_to_string(path).expect("the CSV");
+    assert!(text.ends_with("\r\n"));
+    assert!(csv(path).iter().all(|row| row.len() == 25 && !row["status"].is_empty()));
+}
+
+#[test]
+fn ctrl_c_keeps_what_was_measured_and_leaves_nothing_behind() {
+    if !has_mpi() {
+        return;
+    }
+    let folder = folder();
+    let marker = format!("ctrl-c-{}.json", std::process::id());
+    let child = long_sweep(folder.path(), &["--json", &marker]);
+    let interrupted = Instant::now();
+    assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().expect("kill").success());
+    let output = child.wait_with_output().expect("mpirun's end");
+    assert!(interrupted.elapsed() < Duration::from_secs(5), "{:?}", interrupted.elapsed());
+    assert!(!output.status.success());
+    assert_whole_csv(&folder.path().join("x.csv"));
+    assert_eq!(processes_with(&marker), [] as [u32; 0]);
+}
+
+#[test]
+fn a_rank_that_hangs_ends_the_job_at_its_deadline() {
+    if !has_mpi() {
+        return;
+    }
+    let folder = folder();
+    let marker = format!("hang-{}.json", std::process::id());
+    let child = long_sweep(folder.path(), &["--json", &marker, "-T", "3"]);
+    let ranks = processes_with(&marker).into_iter().filter(|pid| *pid != child.id());
+    let rank_1 = ranks.max().expect("a rank").to_string();
+    assert!(Command::new("kill").args(["-STOP", &rank_1]).status().expect("kill").success());
+    let stopped = Instant::now();
+    let output = child.wait_with_output().expect("mpirun's end");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    let _ = Command::new("kill").args(["-KILL", &rank_1]).status();
+    assert!(stopped.elapsed() < Duration::from_secs(30), "{:?}", stopped.elapsed());
+    assert_eq!(output.status.code(), Some(4), "{stderr}");
+    assert!(stderr.contains("did not end within") && stderr.contains("rank 0 on "), "{stderr}");
+    assert_whole_csv(&folder.path().join("x.csv"));
+}
+
+#[test]
+fn a_rank_that_dies_ends_the_job() {
+    if !has_mpi() {
+        return;
+    }
+    let folder = folder();
+    let marker = format!("dies-{}.json", std::process::id());
+    let child = long_sweep(folder.path(), &["--json", &marker]);
+    let rank = processes_with(&marker).into_iter().filter(|pid| *pid != child.id()).max().expect("a rank");
+    assert!(Command::new("kill").args(["-KILL", &rank.to_string()]).status().expect("kill").success());
+    let killed = Instant::now();
+    let output = child.wait_with_output().expect("mpirun's end");
+    assert!(killed.elapsed() < Duration::from_secs(10), "{:?}", killed.elapsed());
+    assert!(!output.status.success());
+    assert_whole_csv(&folder.path().join("x.csv"));
+    assert_eq!(processes_with(&marker), [] as [u32; 0]);
+}
+
+#[test]
+fn processes_that_each_believe_to_be_alone_are_refused() {
+    if !has_mpi() {
+        return;
+    }
+    let folder = folder();
+    let mut command = common::alone(folder.path());
+    command.envs([("OMPI_ALLOW_RUN_AS_ROOT", "1"), ("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1")]);
+    let ended = run(command.env("SLURM_STEP_NUM_TASKS", "4").args(["all_reduce", "-b", "8", "-e", "8"])).expect_code(8);
+    let sentence = ended.sentences().join("");
+    assert!(sentence.contains("srun started 4 processes") && sentence.contains("--mpi=pmix"), "{sentence}");
+}
