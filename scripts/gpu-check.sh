@@ -1,0 +1,157 @@
+#!/usr/bin/env bash
+# Proves pxnbench on real GPUs: any machine with two or more of them, NCCL, and an MPI. Takes about two minutes.
+#
+#   scripts/gpu-check.sh [BINARY]      default: target/release/pxnbench
+#
+# MPIRUN="..." names another launcher or options for it. NCCL's own variables are left as they are set.
+# Prints a line a check and goes on after a failure; exits 0 only if all are ok, and 5 where there are too few GPUs.
+set -euo pipefail
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+# shellcheck source=scripts/lib.sh
+source "$here/lib.sh"
+
+bin=${1:-$here/../target/release/pxnbench}
+limit=120 # seconds for one check; a hang is a failure, not an evening
+collectives=(all_reduce all_gather reduce_scatter broadcast reduce alltoall gather scatter sendrecv)
+reducing=(all_reduce reduce reduce_scatter)
+
+# --- running --------------------------------------------------------------------------------------------------------
+
+ranks() { # number command...: runs it, everything it says in $out, its exit code in $rc
+    launch_ranks "$1"
+    rc=0
+    timeout -k 5 "$limit" "${launch[@]}" "${@:2}" >>"$out" 2>&1 </dev/null || rc=$?
+}
+
+# A wrapper around each rank that gives it its own environment, as a launcher or a site's script would.
+write_wrapper() { # file lines: $rank and $local_rank can be used in them
+    cat >"$1" <<END
+#!/usr/bin/env bash
+rank=\${OMPI_COMM_WORLD_RANK:-\${PMIX_RANK:-\${PMI_RANK:-0}}}
+local_rank=\${OMPI_COMM_WORLD_LOCAL_RANK:-\${MPI_LOCALRANKID:-\$rank}}
+IFS=, read -ra gpus <<<"\${CUDA_VISIBLE_DEVICES:-0,1}"
+$2
+exec "\$@"
+END
+    chmod +x "$1"
+}
+
+# Sum of the column `wrong` of CSV files, and how many cells of it hold a number: "0/36" is 36 checked and none wrong.
+# Only the last column can hold a comma, so a plain split finds it.
+wrong() { # file...
+    awk -F, 'FNR == 1 { for (i = 1; i <= NF; i++) if ($i == "wrong") at = i; next }
+             at && $at != "" { sum += $at; cells++ }
+             END { printf "%d/%d\n", sum, cells }' "$@" 2>/dev/null || true
+}
+
+says() { grep -qE -- "$1" "$out"; }
+
+# --- judging --------------------------------------------------------------------------------------------------------
+
+failed=0
+row() { printf '%-30s %-24s %-42s %-6s %4s\n' "$@"; }
+
+# Each check leaves in `got` what it saw, and is ok if that is what is expected.
+check() { # name expected function args...
+    local began=$SECONDS verdict=ok
+    out=$tmp/out rc=0 got=
+    rm -rf "$tmp"/out "$tmp"/csv
+    mkdir "$tmp/csv"
+    touch "$out"
+    "${@:3}"
+    [[ $got == "$2" ]] || { verdict=FAILED && failed=$((failed + 1)); }
+    row "$1" "$2" "$got" "$verdict" $((SECONDS - began))
+    [[ $verdict == ok ]] || { tail -n 12 "$out" | sed 's/^/    | /' && echo "    (exit $rc, wrong/checked $(wrong "$tmp"/csv/*))"; }
+}
+
+# A sweep passes when it ends with 0, has checked something, and found nothing wrong.
+judge_sweep() {
+    local count
+    count=$(wrong "$tmp"/csv/*)
+    if ((rc != 0)); then
+        got="exit $rc"
+    elif [[ $count == 0/0 || $count != 0/* ]]; then
+        got="exit 0, wrong/checked $count"
+    else
+        got="exit 0, 0 wrong"
+    fi
+}
+
+# --- the checks -----------------------------------------------------------------------------------------------------
+
+selfcheck() { # the GPU's fill and check agree with Rust's
+    timeout -k 5 "$limit" "$bin" selfcheck >"$out" 2>&1 </dev/null || rc=$?
+    got="exit $rc"
+}
+
+sweep() { # ranks args of pxnbench...
+    ranks "$1" ${wrapper[@]+"${wrapper[@]}"} "$bin" "${@:2}" --backend nccl -c 1 -w 1 --csv "$tmp/csv/sweep.csv"
+    judge_sweep
+}
+
+# The one flipped element is seen, counted once, and ends the run as documented.
+injected_fault() {
+    sweep 2 all_reduce -b 64K -e 1M -f 4 -n 5 --inject-fault 1
+    got="exit $rc, $(wrong "$tmp"/csv/* | cut -d/ -f1) wrong, $(says FAILED && echo FAILED || echo 'no FAILED')"
+}
+
+one_gpu_each() {
+    # shellcheck disable=SC2016  # expands in the wrapper
+    write_wrapper "$tmp/wrapper" 'export CUDA_VISIBLE_DEVICES=${gpus[local_rank]}'
+    local wrapper=("$tmp/wrapper")
+    sweep 2 all_reduce -b 8 -e 1M -f 32 -n 5
+}
+
+# Refused before NCCL starts, by a sentence with both ranks in it.
+same_gpu() {
+    # shellcheck disable=SC2016
+    write_wrapper "$tmp/wrapper" 'export CUDA_VISIBLE_DEVICES=${gpus[0]} NCCL_DEBUG=INFO'
+    local wrapper=("$tmp/wrapper")
+    NCCL_DEBUG_FILE=$tmp/csv/nccl.%p sweep 2 all_reduce -b 8 -e 8 -n 1
+    case $rc in
+        5 | 6) got="refused" ;;
+        *) got="exit $rc" ;;
+    esac
+    says '[Rr]ank.*\b0\b.*\b1\b' || got+=", no sentence with both ranks"
+    { says 'NCCL (INFO|WARN|version)' || compgen -G "$tmp/csv/nccl.*" >/dev/null; } && got+=", NCCL started"
+    return 0
+}
+
+# Two ranks share each GPU by turns, which NCCL allows only because it takes them to be on two nodes.
+two_virtual_nodes() {
+    # shellcheck disable=SC2016
+    write_wrapper "$tmp/wrapper" 'export NCCL_HOSTID=node$((rank / 2)) CUDA_VISIBLE_DEVICES="${gpus[0]},${gpus[1]}"'
+    local wrapper=("$tmp/wrapper")
+    sweep 4 all_reduce alltoall -b 64 -e 64K -f 32 -n 2
+}
+
+no_such_nccl() {
+    ranks 2 "$bin" all_reduce --backend nccl --nccl-lib /nonexistent.so -b 8 -e 8
+    got="exit $rc, $(grep -c /nonexistent.so "$out" || true) sentence"
+}
+
+# --- all of them ----------------------------------------------------------------------------------------------------
+
+(($(gpus) >= 2)) || die 5 "needs two GPUs, and a program started here would see $(gpus)."
+have "${mpirun[0]}" || die 8 "needs an MPI, and there is no '${mpirun[0]}' in PATH: load one, or set MPIRUN."
+[[ -x $bin ]] || die 6 "there is no program '$bin': build it with 'cargo build --release', or name it."
+bin=$(readlink -f "$bin")
+tmp=$(mktemp -d)
+trap 'rm -rf "$tmp"' EXIT
+
+launch_ranks 2 # says once, above the table, what it sets
+row check expected got "" s
+check "fill and check as in Rust" "exit 0" selfcheck
+for collective in "${collectives[@]}"; do
+    check "$collective" "exit 0, 0 wrong" sweep 2 "$collective" -b 8 -e 64M -f 4 -n 5
+done
+check "all types and operations" "exit 0, 0 wrong" sweep 2 "${reducing[@]}" -d all -o all -b 8 -e 1M -f 64 -n 5
+check "the same, odd sizes" "exit 0, 0 wrong" sweep 2 "${reducing[@]}" -d all -o all -b 1000 -e 100000 -i 33000 -n 5
+check "a fault put in" "exit 7, 1 wrong, FAILED" injected_fault
+check "each rank sees one GPU" "exit 0, 0 wrong" one_gpu_each
+check "two ranks on one GPU" "refused" same_gpu
+check "4 ranks as two virtual nodes" "exit 0, 0 wrong" two_virtual_nodes
+check "no such libnccl" "exit 3, 1 sentence" no_such_nccl
+
+((failed == 0)) || die 1 "$failed checks FAILED ($SECONDS s)."
+echo "all checks ok on $(gpus) GPUs in $SECONDS s"

@@ -1,0 +1,59 @@
+# shellcheck shell=bash
+# What the scripts beside this file share: speaking, and launching ranks under whichever MPI is here. Sourced, never run.
+
+say() { echo "${0##*/}: $*" >&2; }
+die() { # exit-code sentence
+    local code=$1
+    shift
+    say "$*"
+    exit "$code"
+}
+have() { command -v "$1" >/dev/null 2>&1; }
+
+# Debian keeps daemons out of a user's PATH, and rustup's line in the profile is read by the next login only.
+PATH=$PATH:/usr/sbin:/sbin:${CARGO_HOME:-$HOME/.cargo}/bin
+export PATH
+
+# MPIRUN may name another launcher, with options: MPIRUN="/opt/mpi/bin/mpirun --mca btl self,vader".
+read -ra mpirun <<<"${MPIRUN:-mpirun}"
+
+mpi_kind() { # prints openmpi, mpich, or other: what the launcher says of itself
+    local version
+    version=$("${mpirun[@]}" --version 2>&1) || true
+    case $version in
+        *"Open MPI"* | *OpenRTE* | *PRRTE* | *prte*) echo openmpi ;;
+        *HYDRA* | *Hydra* | *MPICH* | *"Intel(R) MPI"*) echo mpich ;;
+        *) echo other ;;
+    esac
+}
+
+# Open MPI will not start as root unless told twice. A container has no other user, so it is told, and so are you.
+allow_root() {
+    [[ $EUID -eq 0 && -z ${OMPI_ALLOW_RUN_AS_ROOT_CONFIRM:-} ]] || return 0
+    say "running as root: setting OMPI_ALLOW_RUN_AS_ROOT=1 and OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1"
+    export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+}
+
+# Fills `launch` with the command that starts $1 ranks here. Open MPI counts cores, not ranks, as its slots and refuses
+# more ranks than slots; MPICH and its children start as many as they are asked for.
+launch_ranks() {
+    launch=("${mpirun[@]}")
+    case $(mpi_kind) in
+        openmpi)
+            allow_root
+            launch+=(--oversubscribe)
+            ;;
+        *) ;;
+    esac
+    launch+=(-np "$1")
+}
+
+gpus() { # prints how many GPUs a program started here would see
+    local all=0 shown
+    ! have nvidia-smi || all=$(nvidia-smi -L 2>/dev/null | grep -c '^GPU ' || true)
+    if [[ -n ${CUDA_VISIBLE_DEVICES+set} ]]; then
+        IFS=, read -ra shown <<<"$CUDA_VISIBLE_DEVICES"
+        ((all < ${#shown[@]})) || all=${#shown[@]}
+    fi
+    echo "$all"
+}
