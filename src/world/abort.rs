@@ -20,6 +20,8 @@ type LastWords = Box<dyn FnMut(Code, &str) + Send>;
 static LAST_WORDS: Mutex<Option<LastWords>> = Mutex::new(None);
 static RANK: OnceLock<u32> = OnceLock::new();
 static ENDING: AtomicBool = AtomicBool::new(false);
+/// The exit code, once all is measured and saved.
+static SETTLED: OnceLock<Code> = OnceLock::new();
 
 /// `MPI_Abort` kills the others within a second or two; where it hangs, this process still ends.
 const PATIENCE: Duration = Duration::from_secs(3);
@@ -38,6 +40,21 @@ pub fn rank() -> Option<u32> {
 /// Sets what is to be saved when the job is ended from here.
 pub fn set_last_words(words: LastWords) {
     *LAST_WORDS.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = Some(words);
+}
+
+/// All is measured and saved, and the program will end with `code`. A launcher that sees one rank end with an error stops
+/// the others: from here on that is no news.
+pub fn settle(code: Code) {
+    // The first code stays.
+    let _ = SETTLED.set(code);
+}
+
+/// Ends the job because of a signal, or this process alone, silently, where all was settled before.
+pub fn by_signal(sentence: &str) -> ! {
+    match SETTLED.get() {
+        Some(code) => exit_now(*code),
+        None => job(Code::Stopped, sentence),
+    }
 }
 
 /// `rank 3 on node7`, or the host alone before the rank is known.

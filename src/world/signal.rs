@@ -16,7 +16,6 @@ use signal_hook::{
 };
 
 use super::abort;
-use crate::exit::Code;
 
 static RECEIVED: AtomicI32 = AtomicI32::new(0);
 
@@ -34,7 +33,7 @@ pub fn install() -> std::io::Result<()> {
             RECEIVED.store(signal, Ordering::SeqCst);
             if signal != SIGUSR1 {
                 thread::sleep(GRACE);
-                abort::job(Code::Stopped, &format!("stopped by {}; finished cases are kept", name(signal)));
+                abort::by_signal(&format!("stopped by {}; finished cases are kept", name(signal)));
             }
         }
     });

@@ -69,6 +69,7 @@ fn in_world(args: &Args, ask: &Ask, world: &dyn World, mut clock: Clock) -> anyh
         Err(error) => (exit::code_of(error), format!("{error:#}")),
     };
     output.end(code, &message)?;
+    abort::settle(code);
     if world.rank() == 0 {
         if let Some(path) = output.main_path() {
             eprintln!("pxnbench: results are in {}", path.display());
