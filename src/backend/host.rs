@@ -374,10 +374,10 @@ impl Backend for Host {
 
     fn corrupt(&mut self, case: &Case) -> anyhow::Result<bool> {
         let layout = self.layout(case);
-        let Some(region) = layout.expected.last() else { return Ok(false) };
+        let Some(region) = layout.expected.iter().rev().find(|region| region.len > 0) else { return Ok(false) };
         let size = case.dtype.size();
-        let last = part(&mut self.recv, region, size).len() - size as usize;
-        part(&mut self.recv, region, size)[last] ^= 1;
+        let last = ((region.len - 1) * size) as usize;
+        part(&mut self.recv, region, size)[last] ^= data::fault_in(&case.data(0), &region.content);
         Ok(true)
     }
 

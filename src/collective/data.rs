@@ -17,13 +17,17 @@
 //! NCCL may add in any order, so every partial result of every subset of ranks must be exact in the type.
 //!
 //! - Integers, sum and prod: arithmetic modulo 2^w is a ring. Marks of a product are odd, so each has an inverse.
+//! - Integers of 8 bits, sum: neither MPI nor NCCL says what a sum does that does not fit, and there are MPI libraries
+//!   that add 8-bit integers with saturation. So marks fall by 1 to 31 from slot to slot, from at most 127, in a window
+//!   of 8 slots, and are 0 in all others: inputs are not negative, and each subset's sum fits both types. A sum has 4
+//!   random bits. An avg keeps the ring: only NCCL has it, and NCCL's sum wraps.
 //! - Floats, sum: inputs are integers times one power of two an index. With marks in `0..=M` in a *window* of A slots
 //!   and 0 outside, the positive inputs of an index add up to at most `M * ceil(A / 2)`: each is a fall of the sequence
 //!   of marks, which starts at most at M and must rise again before it can fall again. The negative ones add up to
 //!   mark(0) less. `M * ceil(A / 2) <= 2^p` for a significand of p bits, so each subset's sum is an integer of
 //!   magnitude at most 2^p, which the type has. Sums that are zero are +0 in each order: inputs are never -0, and
 //!   rounding to nearest gives `x - x = +0`. The window is all ranks but for bfloat16 (512); ranks rotate through it
-//!   from unit to unit, so that every rank is in it equally often.
+//!   from unit to unit, so that every rank is in it equally often; so they do in sums of 8-bit integers.
 //! - Floats, prod: each rank brings a sign, slots in a window bring 2^-1, 1 or 2, and slot 0 alone has a significand.
 //!   A partial product is therefore a significand times a power of two, which is exact while it is a normal number; the
 //!   bound above, with M = 1, keeps the exponent within `ceil(A / 2)`: 12 for half, 100, and 1000 for double.
@@ -174,7 +178,8 @@ pub struct Region {
 
 /// The bound up to which the tests prove all of this. What gives way first beyond it: above 16,384 ranks an avg of half
 /// becomes subnormal, which the generator does not model; above 65,536 a rank is seen by fewer than 1 in 128 elements
-/// of a bfloat16 sum (which stays exact). All else is right up to 2^19 ranks.
+/// of a bfloat16 sum, and by fewer than 1 in 8,192 of an 8-bit one (which stay exact). All else is right up to 2^19
+/// ranks.
 pub const MAX_RANKS: u64 = 4096;
 
 /// Fills `out`, a whole stretch of elements in little endian order, with `content`.
@@ -202,6 +207,12 @@ pub fn count_wrong(key: &DataKey, content: &Content, got: &[u8]) -> u64 {
     wrong
 }
 
+/// The bits to invert in the first byte of an element of `content` so that it surely is wrong: the lowest, but where some
+/// units in the last place are allowed, one that is worth more.
+pub fn fault_in(key: &DataKey, content: &Content) -> u8 {
+    if Recipe::new(key, content).slack == 0 { 1 } else { 1 << 3 }
+}
+
 /// Elements of `size` bytes in which `got` is further than `slack` from `want`.
 fn differing(got: &[u8], want: &[u8], size: usize, slack: u64) -> u64 {
     if got == want {
@@ -224,7 +235,7 @@ fn distance(a: &[u8], b: &[u8]) -> u64 {
 }
 
 /// How the elements of a type are made: integers and raw bits by their width, floats by their format.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u32)]
 #[expect(missing_docs, reason = "the names say it")]
 pub enum Kind {
@@ -240,7 +251,7 @@ pub enum Kind {
 
 impl Kind {
     /// How the elements of `dtype` are made for `redop`. Where nothing is computed a float is as good as any bits.
-    fn of(dtype: DType, redop: Option<RedOp>) -> Kind {
+    pub fn of(dtype: DType, redop: Option<RedOp>) -> Kind {
         match (dtype, redop) {
             (DType::Int8 | DType::Uint8, _) => Kind::Bits8,
             (DType::Half | DType::Bfloat16, None) => Kind::Bits16,
@@ -292,6 +303,8 @@ pub enum Form {
     Sentinel,
     /// A mark less its successor's. With one slot it is the mark alone, which also serves elements that only move.
     Sum,
+    /// As `Sum`, with marks that fall from slot to slot: nothing overflows.
+    Stairs,
     /// A mark over its successor's.
     Product,
     /// The winner in slot 0, below it in all others.
@@ -326,7 +339,7 @@ pub struct Recipe {
     pub stride: u32,
     /// Slots between the lanes of a unit where each lane has a rotation of its own.
     pub spread: u32,
-    /// Slots from 0 that have a mark in floating sums and an exponent in floating products.
+    /// Slots from 0 that have a mark in sums of floats and of 8-bit integers, and an exponent in floating products.
     pub window: u32,
     /// Bits of a mark in floating sums.
     pub depth: u32,
@@ -348,6 +361,12 @@ const PHASE_SLOT: u32 = u32::MAX - 1;
 
 /// Units between two random turns of the rotation.
 const TURN: u64 = 4096;
+
+/// Slots that have a mark in sums of 8-bit integers, and how far apart the least marks of two slots are. The greatest
+/// mark is below their product.
+const STAIRS: u64 = 8;
+const STEP: u64 = 16;
+const _: () = assert!(STAIRS * STEP - 1 <= i8::MAX as u64, "each sum fits int8 and uint8");
 
 impl Recipe {
     /// The recipe for `content`.
@@ -373,7 +392,8 @@ impl Recipe {
             ring,
             stride: stride(ring),
             spread: ring.div_ceil(lanes(8 * kind.bytes() as u32) as u32),
-            window: if alone { 1 } else { window },
+            // Of stairs even a lone rank's mark depends on how many there are.
+            window: if alone && form != Form::Stairs { 1 } else { window },
             depth: kind.significand().map_or(0, |bits| depth(bits, window)),
             ranks: ranks as u32,
             slack: if inexact { 2 } else { 0 },
@@ -408,6 +428,7 @@ impl Recipe {
         match self.form {
             Form::Product => each::<W>(from, out, |i| self.int_product::<W>(i, rank)),
             Form::Extreme => self.each_slot::<W>(rank, from, out, |i, slot| self.order::<W>(i, slot, None) ^ self.flip),
+            Form::Stairs => self.each_slot::<W>(rank, from, out, |i, slot| self.stairs::<W>(i, slot)),
             Form::Mean => each::<W>(from, out, |i| (self.bits::<W>(i, 0) & self.head) / u64::from(self.ranks)),
             _ => each::<W>(from, out, |i| self.int_sum::<W>(i, rank)),
         }
@@ -484,6 +505,14 @@ impl Recipe {
         let own = self.bits::<W>(i, slot) & if slot == 0 { self.head } else { u64::MAX };
         let next = self.bits::<W>(i, slot + 1) & when(slot + 1 < self.ring);
         own.wrapping_sub(next)
+    }
+
+    fn stairs<const W: u32>(&self, i: u64, slot: u32) -> u64 {
+        let mark = |slot: u32| {
+            let least = u64::from(self.window - 1).wrapping_sub(slot.into()).wrapping_mul(STEP);
+            least.wrapping_add(self.bits::<W>(i, slot) % STEP) & when(slot < self.window)
+        };
+        mark(slot) - (mark(slot + 1) & when(slot + 1 < self.ring))
     }
 
     fn int_product<const W: u32>(&self, i: u64, slot: u32) -> u64 {
@@ -563,6 +592,7 @@ fn form(kind: Kind, key: &DataKey, content: &Content) -> Form {
     let exact = kind.significand().is_some() && key.ranks.is_power_of_two();
     match (content, key.redop) {
         (Content::Sentinel, _) => Form::Sentinel,
+        (_, Some(RedOp::Sum)) if kind == Kind::Bits8 => Form::Stairs,
         (_, None | Some(RedOp::Sum)) => Form::Sum,
         (_, Some(RedOp::Prod)) => Form::Product,
         (_, Some(RedOp::Max | RedOp::Min)) => Form::Extreme,
@@ -617,6 +647,7 @@ fn window(kind: Kind, redop: Option<RedOp>, ranks: u64) -> u32 {
     let most = match (redop, kind.significand()) {
         (Some(RedOp::Prod), Some(_)) => kind.product_window().into(),
         (_, Some(bits)) => 1 << (bits + 1),
+        (Some(RedOp::Sum), None) if kind == Kind::Bits8 => STAIRS,
         (_, None) => ranks,
     };
     ranks.min(most) as u32
@@ -852,6 +883,26 @@ mod tests {
         }
     }
 
+    /// Inputs that are not negative and add up to the result without wrapping: no subset's sum overflows either.
+    #[test]
+    fn no_sum_of_8_bit_integers_overflows() {
+        for ranks in (1..=40).chain([64, 1000, 4095, MAX_RANKS]) {
+            let key = |dtype| DataKey { dtype, redop: Some(RedOp::Sum), ranks, seed: ranks };
+            let indices = if ranks > 40 { 0..50 } else { 0..1000 };
+            for index in indices.chain([16_383, 16_384, (1 << 34) - 1, 1 << 34]) {
+                let values = inputs::<i8>(&key(DType::Int8), RedOp::Sum, index);
+                assert!(values.iter().all(|value| *value >= 0), "{ranks} ranks at {index}: {values:?}");
+                let total: i64 = values.iter().map(|value| i64::from(*value)).sum();
+                assert!(total <= i8::MAX.into(), "{ranks} ranks at {index}: {values:?}");
+                assert_eq!(total, reduced::<i8>(&key(DType::Int8), index).into(), "{ranks} ranks at {index}");
+                let unsigned = inputs::<u8>(&key(DType::Uint8), RedOp::Sum, index);
+                assert!(values.into_iter().map(i8::cast_unsigned).eq(unsigned), "{ranks} ranks at {index}");
+                let active = inputs::<i8>(&key(DType::Int8), RedOp::Sum, index).into_iter().filter(|x| *x > 0).count();
+                assert!(active as u64 + 1 >= ranks.min(STAIRS), "{ranks} ranks at {index}: {active} matter");
+            }
+        }
+    }
+
     /// A fused multiplication and addition, which compilers may choose, stays within the tolerance.
     #[test]
     fn a_fused_average_is_within_two_ulp() {
@@ -922,9 +973,10 @@ mod tests {
 
     fn every_rank_matters<T: Element>(key: &DataKey, op: RedOp) {
         // Of max and min only the winner matters: that is one rank an element, in any data. Of an avg without an exact
-        // 1/n it is two.
+        // 1/n it is two, and of a sum of 8-bit integers a few.
         let winner = matches!(op, RedOp::Max | RedOp::Min);
-        let rare = winner || op == RedOp::Avg && key.dtype.name() != "int8" && !key.ranks.is_power_of_two();
+        let small = op == RedOp::Sum && key.dtype.size() == 1;
+        let rare = winner || small || op == RedOp::Avg && key.dtype.name() != "int8" && !key.ranks.is_power_of_two();
         let len = if rare { 4 * key.ranks } else { 400 };
         let results = elements::<T>(key, Content::Reduced { first: 0 }, len);
         for rank in [0, 1, key.ranks / 3, key.ranks / 2, key.ranks - 2, key.ranks - 1] {
@@ -1042,6 +1094,16 @@ mod tests {
                 got[at * size + size - 1] ^= 0x80;
             }
             prop_assert_eq!(count_wrong(&key, &content, &got), hits.len() as u64);
+        }
+
+        #[test]
+        fn a_planted_fault_is_out_of_tolerance(mut key in any_key(), content in any_content(), len in 1..60u64) {
+            within(&mut key, &content, len);
+            let mut got = made(&key, content, len);
+            for element in got.chunks_mut(key.dtype.size() as usize) {
+                element[0] ^= fault_in(&key, &content);
+            }
+            prop_assert_eq!(count_wrong(&key, &content, &got), len);
         }
 
         #[test]

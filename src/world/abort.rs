@@ -49,6 +49,24 @@ pub fn settle(code: Code) {
     let _ = SETTLED.set(code);
 }
 
+/// Saves what there is as if the job ended now with `code`.
+fn save(code: Code, sentence: &str) {
+    // The thread that holds the lock may be the one that hangs: no words are better than no end.
+    if let Ok(mut words) = LAST_WORDS.try_lock()
+        && let Some(words) = words.as_mut()
+    {
+        words(code, sentence);
+    }
+}
+
+/// A signal asks to stop. What there is is saved at once: srun may kill within half a second. An end in good order writes
+/// it again.
+pub fn save_before_stop(sentence: &str) {
+    if SETTLED.get().is_none() {
+        save(Code::Stopped, sentence);
+    }
+}
+
 /// Ends the job because of a signal, or this process alone, silently, where all was settled before.
 pub fn by_signal(sentence: &str) -> ! {
     match SETTLED.get() {
@@ -76,12 +94,7 @@ pub fn job(code: Code, sentence: &str) -> ! {
     if code != Code::Stopped || RANK.get().is_none_or(|rank| *rank == 0) {
         eprintln!("pxnbench: {}: {sentence}", who());
     }
-    // The thread that holds the lock may be the one that hangs: no words are better than no end.
-    if let Ok(mut words) = LAST_WORDS.try_lock()
-        && let Some(words) = words.as_mut()
-    {
-        words(code, sentence);
-    }
+    save(code, sentence);
     thread::spawn(move || {
         thread::sleep(PATIENCE);
         exit_now(code)

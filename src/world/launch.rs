@@ -27,6 +27,22 @@ pub fn speaks(env: Env) -> bool {
     RANKS.iter().find_map(|name| env(name)?.trim().parse::<u32>().ok()).is_none_or(|rank| rank == 0)
 }
 
+/// Refuses a Slurm step of several tasks to which nobody gave a process manager: MPI would stop each of them with a page
+/// of text, or let each run alone.
+///
+/// # Errors
+/// A sentence that says how to launch.
+pub fn check_before_mpi(env: Env) -> anyhow::Result<()> {
+    match size(env) {
+        Some((started, who, variable @ "SLURM_STEP_NUM_TASKS"))
+            if started > 1 && !RANKS.iter().any(|name| *name != "SLURM_PROCID" && env(name).is_some()) =>
+        {
+            Err(misfit(started, who, variable))
+        }
+        _ => Ok(()),
+    }
+}
+
 /// Refuses a world of one process where the launcher started several: they would run side by side, each alone, and
 /// print one table each.
 ///
@@ -37,6 +53,10 @@ pub fn check(world_size: u32, env: Env) -> anyhow::Result<()> {
     if world_size > 1 || started <= 1 {
         return Ok(());
     }
+    Err(misfit(started, who, variable))
+}
+
+fn misfit(started: u32, who: &str, variable: &str) -> anyhow::Error {
     let how = match variable {
         "SLURM_STEP_NUM_TASKS" => {
             "srun's --mpi type does not fit the MPI this binary is built with: see `srun --mpi=list`, and try \
@@ -45,7 +65,7 @@ pub fn check(world_size: u32, env: Env) -> anyhow::Result<()> {
         _ => "the launcher belongs to another MPI than the one this binary is built with: use the mpirun of that MPI",
     };
     let what = format!("{who} started {started} processes ({variable}={started}) but MPI sees one: {how}");
-    Err(Failure::new(Code::Launch, what))
+    Failure::everywhere(Code::Launch, what)
 }
 
 #[cfg(test)]
@@ -65,6 +85,21 @@ mod tests {
         assert!(check(1, &env(&[("SLURM_NTASKS", "8")])).is_ok(), "the batch shell has SLURM_NTASKS too");
         // mpirun -np 1 inside a step of several tasks: the innermost launcher is asked first.
         assert!(check(1, &env(&[("OMPI_COMM_WORLD_SIZE", "1"), ("SLURM_STEP_NUM_TASKS", "4")])).is_ok());
+    }
+
+    #[test]
+    fn a_step_without_a_process_manager_is_refused_before_mpi_starts() {
+        let step = |more: (&'static str, &'static str)| {
+            move |name: &str| {
+                let all = [("SLURM_STEP_NUM_TASKS", "2"), ("SLURM_PROCID", "1"), more];
+                all.iter().find(|(n, _)| *n == name).map(|(_, v)| (*v).to_owned())
+            }
+        };
+        assert!(check_before_mpi(&step(("SLURM_STEP_ID", "0"))).is_err());
+        for manager in ["PMIX_RANK", "PMI_RANK", "OMPI_COMM_WORLD_RANK"] {
+            assert!(check_before_mpi(&step((manager, "1"))).is_ok(), "{manager}");
+        }
+        assert!(check_before_mpi(&env(&[("SLURM_STEP_NUM_TASKS", "1")])).is_ok());
     }
 
     #[test]

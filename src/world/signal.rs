@@ -32,8 +32,10 @@ pub fn install() -> std::io::Result<()> {
         for signal in signals.forever() {
             RECEIVED.store(signal, Ordering::SeqCst);
             if signal != SIGUSR1 {
+                let sentence = format!("stopped by {}; finished cases are kept", name(signal));
+                abort::save_before_stop(&sentence);
                 thread::sleep(GRACE);
-                abort::by_signal(&format!("stopped by {}; finished cases are kept", name(signal)));
+                abort::by_signal(&sentence);
             }
         }
     });

@@ -1,8 +1,12 @@
 // Fills buffers with what `src/collective/data.rs` says they hold, and counts the elements that hold something else.
 // That file has the reasons; here are the same values, byte for byte, 16 bytes a thread and step.
 //
-// Made into kernels.ptx by scripts/make-ptx.sh. No header is included, and nothing newer than compute capability 7.0 is
-// used. tests/kernels.rs compiles this file as C++, with its own stand-ins for what CUDA has built in, and compares.
+// Made into ptx/*.ptx by scripts/make-ptx.sh, a module a kind. No header is included, and nothing newer than compute
+// capability 7.0 is used. tests/kernels.rs compiles this file as C++, with its own stand-ins for what CUDA has built in,
+// and compares.
+//
+// The driver compiles this at the first start on a node, so code is kept short: what makes a unit stands once in a
+// kernel, in a loop that is not unrolled, and serves whole vectors and single elements alike.
 
 #define HERE __device__ __forceinline__
 
@@ -28,7 +32,7 @@ static_assert(sizeof(Recipe) == 88, "data.rs has the same layout");
 static_assert(sizeof(Work) == 112, "kernels.rs has the same layout");
 
 // `Form` of data.rs.
-enum { SENTINEL, SUM, PRODUCT, EXTREME, PAIR, MEAN };
+enum { SENTINEL, SUM, STAIRS, PRODUCT, EXTREME, PAIR, MEAN };
 
 static const u32 INDEX_SLOT = 0xffffffffu;
 static const u32 PHASE_SLOT = 0xfffffffeu;
@@ -81,6 +85,7 @@ template <> struct Stream<64> {
 template <int W> struct Width {
     typedef typename Stream<W>::Unit Unit;
     typedef typename Stream<W>::Signed Signed;
+    static const int WIDTH = W;
     static const int SIZE = W / 8;
     static const int LANES = W < 32 ? 32 / W : 1;
     static const int UNITS = 16 / SIZE / LANES;  // of a step
@@ -110,6 +115,18 @@ template <int W> struct Bits : Width<W> {
         Stream<W> stream(r, unit);
         Unit own = stream.of(slot) & (slot == 0 ? (Unit)r.head : ~(Unit)0);
         return minus(own, slot + 1 < r.ring ? stream.of(slot + 1) : 0);
+    }
+
+    static HERE Unit stairs(const Recipe& r, u64 unit, u32 slot) {
+        if (W != 8) return 0;
+        Stream<W> stream(r, unit);
+        // Marks fall from slot to slot and lanes stay below 128, so nothing is borrowed.
+        return stair(r, stream, slot) - (slot + 1 < r.ring ? stair(r, stream, slot + 1) : 0);
+    }
+
+    static HERE Unit stair(const Recipe& r, const Stream<W>& stream, u32 slot) {
+        if (slot >= r.window) return 0;
+        return (r.window - 1 - slot) * 0x10101010u + (stream.of(slot) & 0x0f0f0f0fu);
     }
 
     static HERE Unit inverse(Unit odd) {
@@ -208,6 +225,8 @@ template <int W, int M> struct Floats : Width<W> {
         return out;
     }
 
+    static HERE Unit stairs(const Recipe&, u64, u32) { return 0; }
+
     static HERE Unit product(const Recipe& r, u64 unit, u32 slot) {
         Stream<W> stream(r, unit);
         Unit own = stream.of(slot), next = slot + 1 < r.ring ? stream.of(slot + 1) : 0;
@@ -252,42 +271,40 @@ template <int W, int M> struct Floats : Width<W> {
 
 // --------------------------------------------------------------------------------------------------- all kinds
 
-template <class K, int W> HERE typename K::Unit extreme(const Recipe& r, u64 unit, u32 slot) {
+typedef Bits<8> Bits8;
+typedef Bits<16> Bits16;
+typedef Bits<32> Bits32;
+typedef Bits<64> Bits64;
+typedef Floats<16, 10> Half;
+typedef Floats<16, 7> Bfloat16;
+typedef Floats<32, 23> Float;
+typedef Floats<64, 52> Double;
+
+template <class K> HERE typename K::Unit extreme(const Recipe& r, u64 unit, u32 slot) {
     typedef typename K::Unit Unit;
-    Stream<W> stream(r, unit);
+    Stream<K::WIDTH> stream(r, unit);
     Unit best = stream.of(0), out = 0;
 #pragma unroll
     for (int at = 0; at < K::LANES; at++) {
-        u32 own = at == 0 ? slot : (slot + at * r.spread) % r.ring;
         Unit order = K::greatest(K::lane(best, at));
-        if (own != 0) order = K::below(order, K::lane(stream.of(own), at));
-        out |= K::pattern(order) << at * W;
+        if (slot != 0) order = K::below(order, K::lane(stream.of(slot), at));
+        out |= K::pattern(order) << at * K::WIDTH;
+        slot += r.spread;
+        if (slot >= r.ring) slot -= r.ring;
     }
     return out ^ (Unit)r.flip;
 }
 
-// Calls `value` for `N` units from `unit` on. Where ranks rotate, the caller sees to it that no turn is in between.
-template <bool ROTATES, int N, class Unit, class F>
-HERE void each(const Recipe& r, u64 unit, u32 rank, Unit (&out)[N], F value) {
-    u32 slot = ROTATES ? slot_of(r, unit, rank) : rank;
-#pragma unroll
-    for (int n = 0; n < N; n++) {
-        out[n] = value(unit + n, slot);
-        if (ROTATES) slot += r.stride;
-        if (ROTATES && slot >= r.ring) slot -= r.ring;
-    }
-}
-
 // All threads go the same way through the switch.
-template <class K, int W, int N> HERE void make(const Recipe& r, u64 unit, u32 rank, typename K::Unit (&out)[N]) {
-    typedef typename K::Unit Unit;
+template <class K> HERE typename K::Unit made(const Recipe& r, u64 unit, u32 slot) {
     switch (r.form) {
-    case SENTINEL: each<false>(r, unit, rank, out, [](u64, u32) { return ~(Unit)0; }); break;
-    case SUM: each<K::REAL>(r, unit, rank, out, [&](u64 u, u32 s) { return K::sum(r, u, s); }); break;
-    case PRODUCT: each<K::REAL>(r, unit, rank, out, [&](u64 u, u32 s) { return K::product(r, u, s); }); break;
-    case EXTREME: each<true>(r, unit, rank, out, [&](u64 u, u32 s) { return extreme<K, W>(r, u, s); }); break;
-    case PAIR: each<K::REAL>(r, unit, rank, out, [&](u64 u, u32 s) { return K::pair(r, u, s); }); break;
-    case MEAN: each<false>(r, unit, rank, out, [&](u64 u, u32) { return K::mean(r, u); }); break;
+    case SUM: return K::sum(r, unit, slot);
+    case STAIRS: return K::stairs(r, unit, slot);
+    case PRODUCT: return K::product(r, unit, slot);
+    case EXTREME: return extreme<K>(r, unit, slot);
+    case PAIR: return K::pair(r, unit, slot);
+    case MEAN: return K::mean(r, unit);
+    default: return ~(typename K::Unit)0;  // SENTINEL
     }
 }
 
@@ -348,45 +365,63 @@ HERE Spot spot(const Recipe& r, long long element) {
     return s;
 }
 
-// 16 bytes of which all belong to the stretch, to one rank and to one turn, and that start with a unit.
-template <class K, int W> HERE u32 whole(const Work& w, u64 unit, u32 rank, uint4* memory) {
-    typename K::Unit want[K::UNITS], got[K::UNITS];
-    make<K, W>(w.recipe, unit, rank, want);
-    if (w.counter == 0) {
-        *memory = packed(want);
-        return 0;
-    }
-    unpack(*memory, got);
-    u32 count = 0;
-#pragma unroll
-    for (int n = 0; n < K::UNITS; n++) {
-        if (got[n] == want[n]) continue;
-        for (int at = 0; at < K::LANES; at++) count += wrong<W>(w.recipe, K::lane(got[n], at), K::lane(want[n], at));
-    }
-    return count;
-}
-
-// 16 bytes element by element, for all others. `element` wraps below 0 before the start.
-template <class K, int W> HERE u32 parts(const Work& w, u64 element, Spot s, u8* memory) {
-    typedef typename Stored<W>::T T;
-    u32 count = 0;
+// The 16 bytes at `memory`, of which `element` is the first; it wraps below 0 before the start. Gives back how many
+// elements are wrong.
+template <class K> HERE u32 vector(const Work& w, u64 element, Spot s, bool rotates, u8* memory) {
+    typedef typename K::Unit Unit;
+    typedef typename Stored<K::WIDTH>::T T;
+    const Recipe& r = w.recipe;
+    const int elements = 16 / K::SIZE;
+    const u64 index = r.first + s.at;
+    // Do all 16 bytes belong to the stretch, to one rank and to one turn, and start with a unit? Before the start, `at`
+    // is too near the end of a chunk for that.
+    const bool whole = element + elements <= w.len && r.chunk >= elements && s.at <= r.chunk - elements &&
+                       index % K::LANES == 0 && index / K::LANES % TURN <= TURN - K::UNITS;
+    Unit units[K::UNITS];
+    if (whole && w.counter != 0) unpack(*(uint4*)memory, units);
+    u64 unit = index / K::LANES;
+    u32 slot = rotates ? slot_of(r, unit, s.rank) : s.rank, count = 0;
+    int left = elements;
+    if (whole) left = K::UNITS;
 #pragma unroll 1
-    for (int n = 0; n < 16 / K::SIZE; n++, element++, s.go(w.recipe, 0, 1)) {
-        if (element >= w.len) continue;
-        u64 index = w.recipe.first + s.at;
-        typename K::Unit unit[1];
-        make<K, W>(w.recipe, index / K::LANES, s.rank, unit);
-        T want = (T)K::lane(unit[0], (int)(index % K::LANES));
-        if (w.counter == 0) {
-            ((T*)memory)[n] = want;
-        } else {
-            count += wrong<W>(w.recipe, ((T*)memory)[n], want);
+    for (; left != 0; left--) {
+        const Unit want = made<K>(r, unit, slot);
+        if (whole) {
+            // Units move through the registers, whose numbers must be known in a loop that is not unrolled.
+            const Unit got = units[0];
+#pragma unroll
+            for (int n = 1; n < K::UNITS; n++) units[n - 1] = units[n];
+            units[K::UNITS - 1] = want;
+            if (w.counter != 0 && got != want) {
+#pragma unroll 1
+                for (int at = 0; at < K::LANES; at++) {
+                    count += wrong<K::WIDTH>(r, K::lane(got, at), K::lane(want, at));
+                }
+            }
+            unit++;
+            if (rotates) slot += r.stride;
+            if (rotates && slot >= r.ring) slot -= r.ring;
+            continue;
         }
+        if (element < w.len) {
+            T& got = ((T*)memory)[elements - left];
+            const T mine = (T)K::lane(want, (int)((r.first + s.at) % K::LANES));
+            if (w.counter == 0) {
+                got = mine;
+            } else {
+                count += wrong<K::WIDTH>(r, got, mine);
+            }
+        }
+        element++;
+        s.go(r, 0, 1);
+        unit = (r.first + s.at) / K::LANES;
+        slot = rotates ? slot_of(r, unit, s.rank) : s.rank;
     }
+    if (whole && w.counter == 0) *(uint4*)memory = packed(units);
     return count;
 }
 
-template <class K, int W> HERE void run(const Work& w) {
+template <class K> HERE void run(const Work& w) {
     const Recipe& r = w.recipe;
     const u64 per = 16 / K::SIZE;
     const u64 threads = (u64)gridDim.x * blockDim.x, thread = (u64)blockIdx.x * blockDim.x + threadIdx.x;
@@ -395,28 +430,17 @@ template <class K, int W> HERE void run(const Work& w) {
     u8* const memory = (u8*)(w.address & ~15ull);
     const u32 chunks = (u32)(threads * per / r.chunk);
     const u64 more = threads * per % r.chunk;
+    const bool rotates = K::REAL || r.form == EXTREME || r.form == STAIRS;
     u64 count = 0;
     Spot s = spot(r, (long long)(thread * per) - (long long)skip);
     for (u64 block = thread; block < blocks; block += threads, s.go(r, chunks, more)) {
-        const u64 element = block * per - skip, index = r.first + s.at, unit = index / K::LANES;
-        // Before the start, `at` is too near the end of a chunk for 16 bytes to fit.
-        const bool inside = element + per <= w.len && r.chunk >= per && s.at <= r.chunk - per;
-        if (inside && index % K::LANES == 0 && unit % TURN <= TURN - K::UNITS) {
-            count += whole<K, W>(w, unit, s.rank, (uint4*)(memory + block * 16));
-        } else {
-            count += parts<K, W>(w, element, s, memory + block * 16);
-        }
+        count += vector<K>(w, block * per - skip, s, rotates, memory + block * 16);
     }
     // Once a thread at most, and not at all where all is well.
     if (count != 0) atomicAdd((u64*)w.counter, count);
 }
 
-// One entry a kind, so that each gets the registers it needs.
-extern "C" __global__ void data_bits8(const Work w) { run<Bits<8>, 8>(w); }
-extern "C" __global__ void data_bits16(const Work w) { run<Bits<16>, 16>(w); }
-extern "C" __global__ void data_bits32(const Work w) { run<Bits<32>, 32>(w); }
-extern "C" __global__ void data_bits64(const Work w) { run<Bits<64>, 64>(w); }
-extern "C" __global__ void data_half(const Work w) { run<Floats<16, 10>, 16>(w); }
-extern "C" __global__ void data_bfloat16(const Work w) { run<Floats<16, 7>, 16>(w); }
-extern "C" __global__ void data_float(const Work w) { run<Floats<32, 23>, 32>(w); }
-extern "C" __global__ void data_double(const Work w) { run<Floats<64, 52>, 64>(w); }
+// The entry of the module of one kind, whose name make-ptx.sh gives.
+#ifdef KIND
+extern "C" __global__ void data(const Work w) { run<KIND>(w); }
+#endif

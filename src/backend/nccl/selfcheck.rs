@@ -4,7 +4,6 @@ use anyhow::ensure;
 
 use super::{
     device::{Buffer, Device},
-    fault_in,
     kernels::Kernels,
 };
 use crate::{
@@ -93,7 +92,7 @@ struct Bench {
 impl Bench {
     fn open(gpu: usize) -> anyhow::Result<Bench> {
         let device = Device::open(gpu)?;
-        let kernels = Kernels::load(device.context())?;
+        let kernels = Kernels::new(device.context())?;
         let elements = OFFSETS[OFFSETS.len() - 1] + LEN + TAIL;
         let buffer = device.allocate(Bytes(elements * 8), None)?;
         let counter = device.allocate(Bytes(8), None)?;
@@ -121,7 +120,7 @@ impl Bench {
 
         let clean = self.count(key, region)?;
         let at = (begin + (end - begin) / 2) / size as usize * size as usize;
-        let planted = [want[at] ^ fault_in(key, region)];
+        let planted = [want[at] ^ data::fault_in(key, &region.content)];
         self.device.write(&self.buffer, at as u64, &planted)?;
         let faulty = self.count(key, region)?;
         let told = (clean, faulty) != (0, 1);
@@ -162,7 +161,7 @@ mod tests {
             data::write(&key, &region.content, &mut bytes);
             assert_eq!(data::count_wrong(&key, &region.content, &bytes), 0, "{key:?} {region:?}");
             let at = bytes.len() / 2 / size * size;
-            bytes[at] ^= fault_in(&key, &region);
+            bytes[at] ^= data::fault_in(&key, &region.content);
             assert_eq!(data::count_wrong(&key, &region.content, &bytes), 1, "{key:?} {region:?}");
             tried += 1;
         }

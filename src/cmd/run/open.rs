@@ -20,6 +20,7 @@ pub(super) fn world(args: &Args) -> anyhow::Result<Box<dyn World>> {
     let world: Box<dyn World> = match launch::size(&env) {
         None if !needs_ranks => Box::new(Solo),
         _ => {
+            launch::check_before_mpi(&env)?;
             let _guard = deadline::watch("MPI_Init", args.timeout());
             mpi()?
         }
