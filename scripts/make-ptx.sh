@@ -1,8 +1,9 @@
 #!/bin/sh
-# Makes src/backend/nccl/kernels.ptx from kernels.cu. Needs python3 with venv and PyPI, and no GPU.
+# Makes src/backend/nccl/ptx/*.ptx, one for each kind of elements, from kernels.cu. Needs python3 with venv and PyPI, and
+# no GPU.
 #
-#   scripts/make-ptx.sh           write kernels.ptx
-#   scripts/make-ptx.sh --check   compile again and fail if the committed kernels.ptx differs
+#   scripts/make-ptx.sh           write them
+#   scripts/make-ptx.sh --check   compile again and fail if the committed files differ
 #
 # NVRTC 12.0 and no other: it emits PTX ISA 8.0, the newest that driver 525 reads.
 # Set NVRTC to the path of a libnvrtc.so.12 of CUDA 12.0 to download nothing.
@@ -18,29 +19,21 @@ if [ -z "${NVRTC:-}" ]; then
     NVRTC=$(find "$work/venv" -name 'libnvrtc.so.12')
 fi
 
-python3 - "$NVRTC" "$kernels/kernels.cu" "$work/kernels.ptx" <<'PYTHON'
+mkdir "$work/ptx"
+python3 - "$NVRTC" "$kernels/kernels.cu" "$work/ptx" <<'PYTHON'
 import ctypes, re, sys
 
-library, source, target = sys.argv[1:]
+library, source, folder = sys.argv[1:]
 nvrtc = ctypes.CDLL(library)
 text = open(source, "rb").read()
 
 
-def call(name, *args):
-    if getattr(nvrtc, name)(*args) != 0:
-        sys.exit(f"{name} failed\n{log().decode(errors='replace')}")
-
-
-def read(size, fetch):
+def read(program, size, fetch):
     length = ctypes.c_size_t()
     getattr(nvrtc, size)(program, ctypes.byref(length))
     buffer = ctypes.create_string_buffer(length.value)
     getattr(nvrtc, fetch)(program, buffer)
-    return buffer.value
-
-
-def log():
-    return read("nvrtcGetProgramLogSize", "nvrtcGetProgramLog")
+    return buffer.value.decode(errors="replace")
 
 
 # FNV-1a of 64 bits; tests/kernels.rs computes the same.
@@ -51,24 +44,33 @@ def fnv(data):
     return value
 
 
-options = [b"--gpu-architecture=compute_70", b"--std=c++14", b"--fmad=false"]
-program = ctypes.c_void_p()
-call("nvrtcCreateProgram", ctypes.byref(program), text, b"kernels.cu", 0, None, None)
-call("nvrtcCompileProgram", program, len(options), (ctypes.c_char_p * len(options))(*options))
-if log().strip():
-    sys.exit(log().decode(errors="replace"))
-ptx = read("nvrtcGetPTXSize", "nvrtcGetPTX").decode()
-version = re.search(r"^\.version (\d+)\.(\d+)$", ptx, re.M)
-if (int(version[1]), int(version[2])) > (8, 0):
-    sys.exit(f"PTX ISA {version[1]}.{version[2]} is newer than 8.0, which driver 525 reads: use NVRTC 12.0")
-with open(target, "w") as out:
-    out.write(f"// Made by scripts/make-ptx.sh from kernels.cu, FNV-1a {fnv(text):016x}; change that file, not this.\n")
-    out.write(ptx.rstrip() + "\n")
+def compiled(kind):
+    options = [b"--gpu-architecture=compute_70", b"--std=c++14", b"--fmad=false", b"-DKIND=" + kind.encode()]
+    program = ctypes.c_void_p()
+    if nvrtc.nvrtcCreateProgram(ctypes.byref(program), text, b"kernels.cu", 0, None, None) != 0:
+        sys.exit("nvrtcCreateProgram failed")
+    failed = nvrtc.nvrtcCompileProgram(program, len(options), (ctypes.c_char_p * len(options))(*options)) != 0
+    log = read(program, "nvrtcGetProgramLogSize", "nvrtcGetProgramLog")
+    if failed or log.strip():
+        sys.exit(f"{kind} does not compile, or not without a warning\n{log}")
+    return read(program, "nvrtcGetPTXSize", "nvrtcGetPTX")
+
+
+# The typedefs of kernels.cu, and the files that kernels.rs includes.
+for kind in ["Bits8", "Bits16", "Bits32", "Bits64", "Half", "Bfloat16", "Float", "Double"]:
+    ptx = compiled(kind)
+    version = re.search(r"^\.version (\d+)\.(\d+)$", ptx, re.M)
+    if (int(version[1]), int(version[2])) > (8, 0):
+        sys.exit(f"PTX ISA {version[1]}.{version[2]} is newer than 8.0, which driver 525 reads: use NVRTC 12.0")
+    with open(f"{folder}/{kind.lower()}.ptx", "w") as out:
+        made = f"Made by scripts/make-ptx.sh from kernels.cu, FNV-1a {fnv(text):016x}"
+        out.write(f"// {made}; change that file, not this.\n{ptx.rstrip()}\n")
 PYTHON
 
 if [ "${1:-}" = --check ]; then
-    cmp "$work/kernels.ptx" "$kernels/kernels.ptx"
-    echo "kernels.ptx is what kernels.cu compiles to"
+    diff -rq "$work/ptx" "$kernels/ptx"
+    echo "ptx/ is what kernels.cu compiles to"
 else
-    cp "$work/kernels.ptx" "$kernels/kernels.ptx"
+    rm -rf "$kernels/ptx"
+    cp -r "$work/ptx" "$kernels/ptx"
 fi

@@ -3,7 +3,7 @@
 #
 #   scripts/setup.sh            what the build and a run need: a C compiler, an MPI, libclang
 #   scripts/setup.sh --slurm    and the Slurm daemons that the tests start for themselves
-#   scripts/setup.sh --check    and what the checks need: shellcheck, rustfmt, clippy
+#   scripts/setup.sh --check    and what the checks need: shellcheck, rustfmt, clippy, a C++ compiler, kill
 #
 # Where it may not install, it says what to install and exits 8. See docs/BUILD.md for login nodes without root.
 set -euo pipefail
@@ -74,8 +74,17 @@ missing() { # prints the Debian packages of what is not here, a word each
     cc_works || echo gcc libc6-dev
     { mpi_builds && have "${mpirun[0]}"; } || mpi_packages
     libclang_works || echo libclang-dev
-    [[ $want_check == no ]] || have shellcheck || echo shellcheck
-    [[ $want_slurm == no ]] && return
+    [[ $want_check == no ]] || missing_for_checks
+    [[ $want_slurm == no ]] || missing_for_slurm
+}
+
+missing_for_checks() {
+    have shellcheck || echo shellcheck
+    have c++ || echo g++                   # compares the GPU kernels with Rust, on the processor
+    type -P kill >/dev/null || echo procps # the shell's own does not serve the tests
+}
+
+missing_for_slurm() {
     have slurmctld || echo slurmctld
     have slurmd || echo slurmd
     have srun || echo slurm-client

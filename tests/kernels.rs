@@ -9,7 +9,14 @@ use std::{fs, path::Path, process::Command};
 use pxnbench::collective::data::{Content, DType, DataKey, MAX_RANKS, Recipe, RedOp, count_wrong, write};
 
 const SOURCE: &str = include_str!("../src/backend/nccl/kernels.cu");
-const PTX: &str = include_str!("../src/backend/nccl/kernels.ptx");
+
+/// The modules, by the names of their files.
+macro_rules! modules {
+    ($($name:literal)*) => {
+        [$(($name, include_str!(concat!("../src/backend/nccl/ptx/", $name, ".ptx")))),*]
+    };
+}
+const MODULES: [(&str, &str); 8] = modules!["bits8" "bits16" "bits32" "bits64" "half" "bfloat16" "float" "double"];
 
 /// FNV-1a of 64 bits, as in `scripts/make-ptx.sh`.
 fn fnv(text: &str) -> u64 {
@@ -18,16 +25,23 @@ fn fnv(text: &str) -> u64 {
 
 #[test]
 fn the_ptx_is_made_from_the_source() {
-    let header = PTX.lines().next().expect("a header");
-    assert!(header.contains(&format!("FNV-1a {:016x};", fnv(SOURCE))), "run scripts/make-ptx.sh: {header}");
+    for (name, ptx) in MODULES {
+        let header = ptx.lines().next().expect("a header");
+        let made = format!("FNV-1a {:016x};", fnv(SOURCE));
+        assert!(header.contains(&made), "{name}: run scripts/make-ptx.sh: {header}");
+        assert_eq!(ptx.matches(".entry data(").count(), 1, "{name}: the one entry that kernels.rs asks for");
+    }
 }
 
 #[test]
 fn old_drivers_and_gpus_can_read_the_ptx() {
-    let value = |name: &str| PTX.lines().find_map(|line| line.strip_prefix(name)).expect("a directive").trim();
-    let (major, minor) = value(".version").split_once('.').expect("a version");
-    assert!((major.parse::<u32>().expect("a number"), minor.parse::<u32>().expect("a number")) <= (8, 0));
-    assert_eq!(value(".target"), "sm_70");
+    for (name, ptx) in MODULES {
+        let value = |name: &str| ptx.lines().find_map(|line| line.strip_prefix(name)).expect("a directive").trim();
+        let (major, minor) = value(".version").split_once('.').expect("a version");
+        let version = (major.parse::<u32>().expect("a number"), minor.parse::<u32>().expect("a number"));
+        assert!(version <= (8, 0), "{name}: {version:?}");
+        assert_eq!(value(".target"), "sm_70", "{name}");
+    }
 }
 
 /// What CUDA has built in, and a `main` that runs cases from standard input: a recipe, the bytes by which the stretch
@@ -60,10 +74,10 @@ static void atomicAdd(unsigned long long* at, unsigned long long more) { *at += 
 #include "kernels.cu"
 
 static void launch(const Work& work) {
-    static void (*const entries[])(Work) = {data_bits8, data_bits16,   data_bits32, data_bits64,
-                                            data_half,  data_bfloat16, data_float,  data_double};
+    static void (*const kinds[])(const Work&) = {run<Bits8>, run<Bits16>,   run<Bits32>, run<Bits64>,
+                                                 run<Half>,  run<Bfloat16>, run<Float>,  run<Double>};
     for (blockIdx.x = 0; blockIdx.x < gridDim.x; blockIdx.x++)
-        for (threadIdx.x = 0; threadIdx.x < blockDim.x; threadIdx.x++) entries[work.recipe.kind](work);
+        for (threadIdx.x = 0; threadIdx.x < blockDim.x; threadIdx.x++) kinds[work.recipe.kind](work);
 }
 
 static void get(void* to, size_t bytes) { if (fread(to, 1, bytes, stdin) != bytes) exit(feof(stdin) ? 0 : 1); }

@@ -1,6 +1,6 @@
 //! `host`: MPI on host memory. A laptop and a CI machine run the main job with it.
 //!
-//! NCCL's collectives and MPI's differ in places; [`CALLS`] says for each which MPI call runs, on which buffers, what is
+//! NCCL's collectives and MPI's differ in places; `CALLS` says for each which MPI call runs, on which buffers, what is
 //! checked and what is waived.
 
 #![expect(unsafe_code, reason = "rsmpi has no MPI_IN_PLACE and no reductions on untyped memory")]

@@ -894,7 +894,7 @@ mod tests {
                 assert!(values.iter().all(|value| *value >= 0), "{ranks} ranks at {index}: {values:?}");
                 let total: i64 = values.iter().map(|value| i64::from(*value)).sum();
                 assert!(total <= i8::MAX.into(), "{ranks} ranks at {index}: {values:?}");
-                assert_eq!(total, reduced::<i8>(&key(DType::Int8), index).into(), "{ranks} ranks at {index}");
+                assert_eq!(total, i64::from(reduced::<i8>(&key(DType::Int8), index)), "{ranks} ranks at {index}");
                 let unsigned = inputs::<u8>(&key(DType::Uint8), RedOp::Sum, index);
                 assert!(values.into_iter().map(i8::cast_unsigned).eq(unsigned), "{ranks} ranks at {index}");
                 let active = inputs::<i8>(&key(DType::Int8), RedOp::Sum, index).into_iter().filter(|x| *x > 0).count();

@@ -88,7 +88,7 @@ fn add_gpus(process: &mut Process) {
     process.cuda_error = Some("this binary is built without the feature nccl".into());
 }
 
-/// The recorded part of the environment: `NCCL_*` and [`RECORDED`], nothing else, so that no secret leaves.
+/// The recorded part of the environment: `NCCL_*` and `RECORDED`, nothing else, so that no secret leaves.
 pub fn environment() -> BTreeMap<String, String> {
     std::env::vars_os()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.to_string_lossy().into_owned())))

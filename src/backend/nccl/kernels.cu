@@ -5,8 +5,8 @@
 // capability 7.0 is used. tests/kernels.rs compiles this file as C++, with its own stand-ins for what CUDA has built in,
 // and compares.
 //
-// The driver compiles this at the first start on a node, so code is kept short: what makes a unit stands once in a
-// kernel, in a loop that is not unrolled, and serves whole vectors and single elements alike.
+// The driver compiles this at the first start on a node, while a user waits. So only what makes the elements of a whole
+// vector is unrolled; a vector that is not as it must be is counted element by element, by the code for the edges.
 
 #define HERE __device__ __forceinline__
 
@@ -295,16 +295,30 @@ template <class K> HERE typename K::Unit extreme(const Recipe& r, u64 unit, u32 
     return out ^ (Unit)r.flip;
 }
 
+// Calls `value` for `N` units from `unit` on. Where ranks rotate, the caller sees to it that no turn is in between.
+template <bool ROTATES, int N, class Unit, class F>
+HERE void each(const Recipe& r, u64 unit, u32 slot, Unit (&out)[N], F value) {
+#pragma unroll
+    for (int n = 0; n < N; n++) {
+        out[n] = value(unit + n, slot);
+        if (ROTATES) slot += r.stride;
+        if (ROTATES && slot >= r.ring) slot -= r.ring;
+    }
+}
+
 // All threads go the same way through the switch.
-template <class K> HERE typename K::Unit made(const Recipe& r, u64 unit, u32 slot) {
+template <class K, int N> HERE void make(const Recipe& r, u64 unit, u32 rank, typename K::Unit (&out)[N]) {
+    typedef typename K::Unit Unit;
+    const bool rotates = K::REAL || r.form == EXTREME || r.form == STAIRS;
+    const u32 slot = rotates ? slot_of(r, unit, rank) : rank;
     switch (r.form) {
-    case SUM: return K::sum(r, unit, slot);
-    case STAIRS: return K::stairs(r, unit, slot);
-    case PRODUCT: return K::product(r, unit, slot);
-    case EXTREME: return extreme<K>(r, unit, slot);
-    case PAIR: return K::pair(r, unit, slot);
-    case MEAN: return K::mean(r, unit);
-    default: return ~(typename K::Unit)0;  // SENTINEL
+    case SENTINEL: each<false>(r, unit, slot, out, [](u64, u32) { return ~(Unit)0; }); break;
+    case SUM: each<K::REAL>(r, unit, slot, out, [&](u64 u, u32 s) { return K::sum(r, u, s); }); break;
+    case STAIRS: each<true>(r, unit, slot, out, [&](u64 u, u32 s) { return K::stairs(r, u, s); }); break;
+    case PRODUCT: each<K::REAL>(r, unit, slot, out, [&](u64 u, u32 s) { return K::product(r, u, s); }); break;
+    case EXTREME: each<true>(r, unit, slot, out, [&](u64 u, u32 s) { return extreme<K>(r, u, s); }); break;
+    case PAIR: each<K::REAL>(r, unit, slot, out, [&](u64 u, u32 s) { return K::pair(r, u, s); }); break;
+    case MEAN: each<false>(r, unit, slot, out, [&](u64 u, u32) { return K::mean(r, u); }); break;
     }
 }
 
@@ -319,8 +333,7 @@ HERE uint4 packed(const u32 (&u)[4]) { return make_uint4(u[0], u[1], u[2], u[3])
 HERE uint4 packed(const u64 (&u)[2]) {
     return make_uint4((u32)u[0], (u32)(u[0] >> 32), (u32)u[1], (u32)(u[1] >> 32));
 }
-HERE void unpack(uint4 v, u32 (&u)[4]) { u[0] = v.x, u[1] = v.y, u[2] = v.z, u[3] = v.w; }
-HERE void unpack(uint4 v, u64 (&u)[2]) { u[0] = v.x | (u64)v.y << 32, u[1] = v.z | (u64)v.w << 32; }
+HERE bool same(uint4 a, uint4 b) { return ((a.x ^ b.x) | (a.y ^ b.y) | (a.z ^ b.z) | (a.w ^ b.w)) == 0; }
 
 // The place of a floating number among all; -0 and +0 are one.
 template <int W> HERE long long ordered(u64 bits) {
@@ -355,20 +368,20 @@ struct Spot {
 HERE Spot spot(const Recipe& r, long long element) {
     Spot s;
     if (element >= 0) {
-        s.rank = r.rank + (u32)((u64)element / r.chunk);
-        s.at = (u64)element % r.chunk;
+        const u64 chunks = (u64)element / r.chunk;
+        s.rank = r.rank + (u32)chunks;
+        s.at = (u64)element - chunks * r.chunk;
     } else {
-        u64 chunks = (u64)(-element - 1) / r.chunk + 1;
-        s.rank = r.rank - (u32)chunks;
-        s.at = chunks * r.chunk - (u64)-element;
+        const u32 before = (u32)-element, chunks = (before - 1) / (r.chunk < 16 ? (u32)r.chunk : 16) + 1;
+        s.rank = r.rank - chunks;
+        s.at = chunks * r.chunk - before;
     }
     return s;
 }
 
 // The 16 bytes at `memory`, of which `element` is the first; it wraps below 0 before the start. Gives back how many
 // elements are wrong.
-template <class K> HERE u32 vector(const Work& w, u64 element, Spot s, bool rotates, u8* memory) {
-    typedef typename K::Unit Unit;
+template <class K> HERE u32 vector(const Work& w, u64 element, Spot s, u8* memory) {
     typedef typename Stored<K::WIDTH>::T T;
     const Recipe& r = w.recipe;
     const int elements = 16 / K::SIZE;
@@ -377,47 +390,25 @@ template <class K> HERE u32 vector(const Work& w, u64 element, Spot s, bool rota
     // is too near the end of a chunk for that.
     const bool whole = element + elements <= w.len && r.chunk >= elements && s.at <= r.chunk - elements &&
                        index % K::LANES == 0 && index / K::LANES % TURN <= TURN - K::UNITS;
-    Unit units[K::UNITS];
-    if (whole && w.counter != 0) unpack(*(uint4*)memory, units);
-    u64 unit = index / K::LANES;
-    u32 slot = rotates ? slot_of(r, unit, s.rank) : s.rank, count = 0;
-    int left = elements;
-    if (whole) left = K::UNITS;
-#pragma unroll 1
-    for (; left != 0; left--) {
-        const Unit want = made<K>(r, unit, slot);
-        if (whole) {
-            // Units move through the registers, whose numbers must be known in a loop that is not unrolled.
-            const Unit got = units[0];
-#pragma unroll
-            for (int n = 1; n < K::UNITS; n++) units[n - 1] = units[n];
-            units[K::UNITS - 1] = want;
-            if (w.counter != 0 && got != want) {
-#pragma unroll 1
-                for (int at = 0; at < K::LANES; at++) {
-                    count += wrong<K::WIDTH>(r, K::lane(got, at), K::lane(want, at));
-                }
-            }
-            unit++;
-            if (rotates) slot += r.stride;
-            if (rotates && slot >= r.ring) slot -= r.ring;
-            continue;
-        }
-        if (element < w.len) {
-            T& got = ((T*)memory)[elements - left];
-            const T mine = (T)K::lane(want, (int)((r.first + s.at) % K::LANES));
-            if (w.counter == 0) {
-                got = mine;
-            } else {
-                count += wrong<K::WIDTH>(r, got, mine);
-            }
-        }
-        element++;
-        s.go(r, 0, 1);
-        unit = (r.first + s.at) / K::LANES;
-        slot = rotates ? slot_of(r, unit, s.rank) : s.rank;
+    if (whole) {
+        typename K::Unit units[K::UNITS];
+        make<K>(r, index / K::LANES, s.rank, units);
+        if (w.counter == 0) *(uint4*)memory = packed(units);
+        if (w.counter == 0 || same(*(uint4*)memory, packed(units))) return 0;
     }
-    if (whole && w.counter == 0) *(uint4*)memory = packed(units);
+    u32 count = 0;
+#pragma unroll 1
+    for (int n = 0; n < elements; n++, element++, s.go(r, 0, 1)) {
+        if (element >= w.len) continue;
+        typename K::Unit unit[1];
+        make<K>(r, (r.first + s.at) / K::LANES, s.rank, unit);
+        const T want = (T)K::lane(unit[0], (int)((r.first + s.at) % K::LANES));
+        if (w.counter == 0) {
+            ((T*)memory)[n] = want;
+        } else {
+            count += wrong<K::WIDTH>(r, ((T*)memory)[n], want);
+        }
+    }
     return count;
 }
 
@@ -428,13 +419,12 @@ template <class K> HERE void run(const Work& w) {
     const u64 skip = (w.address & 15) / K::SIZE;  // elements before the start in the first 16 bytes
     const u64 blocks = (skip + w.len + per - 1) / per;
     u8* const memory = (u8*)(w.address & ~15ull);
-    const u32 chunks = (u32)(threads * per / r.chunk);
-    const u64 more = threads * per % r.chunk;
-    const bool rotates = K::REAL || r.form == EXTREME || r.form == STAIRS;
+    const u32 step = (u32)(threads * per), chunks = r.chunk <= step ? step / (u32)r.chunk : 0;
+    const u64 more = step - chunks * r.chunk;
     u64 count = 0;
     Spot s = spot(r, (long long)(thread * per) - (long long)skip);
     for (u64 block = thread; block < blocks; block += threads, s.go(r, chunks, more)) {
-        count += vector<K>(w, block * per - skip, s, rotates, memory + block * 16);
+        count += vector<K>(w, block * per - skip, s, memory + block * 16);
     }
     // Once a thread at most, and not at all where all is well.
     if (count != 0) atomicAdd((u64*)w.counter, count);

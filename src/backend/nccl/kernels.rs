@@ -82,7 +82,7 @@ impl Kernels {
         })
     }
 
-    /// Has the driver compile the kernels of `kinds` now, not when they are first used. That takes a fraction of a second
+    /// Has the driver compile the kernels of `kinds` now, not when they are first used. That takes a tenth of a second
     /// each the first time; the driver keeps the result on disk (CUDA_CACHE_PATH).
     pub fn prepare(&self, kinds: impl IntoIterator<Item = Kind>) -> Result<()> {
         kinds.into_iter().try_for_each(|kind| self.module(kind).map(|_| ()))

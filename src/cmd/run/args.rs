@@ -102,7 +102,7 @@ pub struct Args {
     #[arg(long, value_name = "N", value_parser = values::positive::<u32>, help_heading = "Backend")]
     ranks: Option<u32>,
 
-    /// Folder for results.csv, results.json and run.json [default: results/<job or collective>-<job id or time>]
+    /// Folder for results.csv, results.json and run.json [default: results/JOB-ID or results/COLLECTIVE-TIME]
     #[arg(long, value_name = "DIR", help_heading = "Output")]
     pub(super) out: Option<PathBuf>,
 

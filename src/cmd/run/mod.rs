@@ -124,6 +124,7 @@ impl Job {
 
     /// How many processes of this process's machine have its GPU: more than one where nodes are virtual, or where NCCL is
     /// told to let ranks share.
+    #[cfg(feature = "nccl")]
     fn sharers(&self, rank: usize) -> u32 {
         let gpu = |rank: usize| Some(&self.processes[rank].peer.gpus[*self.gpus.get(rank)?]);
         (0..self.gpus.len()).filter(|&other| gpu(other) == gpu(rank)).count() as u32
@@ -205,7 +206,7 @@ fn measure(
 ) -> anyhow::Result<(Code, String)> {
     let mut backend = {
         let _guard = deadline::watch("starting the backend on every rank", args.timeout());
-        open::backend(args, job, world, output)?
+        open::backend(args, &plan, job, world, output)?
     };
     clock.mark("backend");
     let capacity = sweep::measure::capacity(world, &*backend)?;
@@ -253,17 +254,9 @@ impl Clock {
     }
 }
 
-/// The sweep up to what fits.
-fn fit(ask: &Ask, capacity: Bytes) -> anyhow::Result<Ask> {
-    if capacity < ask.begin {
-        let what = format!(
-            "two buffers of the smallest size {} do not fit: the smallest free memory of all ranks has room for two of \
-             {capacity}; lower -b",
-            ask.begin
-        );
-        return Err(Failure::everywhere(Code::NothingRan, what));
-    }
-    Ok(Ask { end: capacity, ..ask.clone() })
+/// The sweep up to what fits. As in nccl-tests, a smallest size that does not fit becomes the largest that does.
+fn fit(ask: &Ask, capacity: Bytes) -> Ask {
+    Ask { begin: ask.begin.min(capacity), end: capacity, ..ask.clone() }
 }
 
 fn sweep_and_show(

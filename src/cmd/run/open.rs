@@ -6,6 +6,7 @@ use crate::{
     cmd::choose::{Asked, Kind},
     collective::Case,
     exit::{Code, Failure},
+    sweep::plan::Plan,
     world::{World, abort, deadline, launch, solo::Solo},
 };
 
@@ -47,11 +48,17 @@ fn mpi() -> anyhow::Result<Box<dyn World>> {
 }
 
 /// Opens the backend of the job on this rank. All ranks fail alike.
-pub(super) fn backend(args: &Args, job: &Job, world: &dyn World, output: &Output) -> anyhow::Result<Box<dyn Backend>> {
+pub(super) fn backend(
+    args: &Args,
+    plan: &Plan,
+    job: &Job,
+    world: &dyn World,
+    output: &Output,
+) -> anyhow::Result<Box<dyn Backend>> {
     match job.kind {
         Kind::Model => Ok(Box::new(Model)),
         Kind::Host => host(world),
-        Kind::Nccl => nccl(args, job, world, output),
+        Kind::Nccl => nccl(args, plan, job, world, output),
     }
 }
 
@@ -69,7 +76,7 @@ fn host(_: &dyn World) -> anyhow::Result<Box<dyn Backend>> {
 }
 
 #[cfg(feature = "nccl")]
-fn nccl(args: &Args, job: &Job, world: &dyn World, output: &Output) -> anyhow::Result<Box<dyn Backend>> {
+fn nccl(args: &Args, plan: &Plan, job: &Job, world: &dyn World, output: &Output) -> anyhow::Result<Box<dyn Backend>> {
     use crate::{backend::nccl::NcclBackend, native::nccl::Nccl, world as ranks};
 
     let library = ranks::together(world, Nccl::load(args.nccl_lib.as_deref()))?;
@@ -90,13 +97,13 @@ fn nccl(args: &Args, job: &Job, world: &dyn World, output: &Output) -> anyhow::R
     let id = world.broadcast(&ranks::together(world, mine)?);
     let id = id.try_into().map_err(|_| Failure::everywhere(Code::Internal, "the unique id has a wrong length"))?;
     let rank = world.rank() as usize;
-    let mut backend = NcclBackend::open(library, id, world.rank(), world.size(), job.gpus[rank])?;
+    let mut backend = NcclBackend::open(library, id, world.rank(), world.size(), job.gpus[rank], plan.cases())?;
     backend.share_gpu(job.sharers(rank));
     Ok(Box::new(backend))
 }
 
 #[cfg(not(feature = "nccl"))]
-fn nccl(_: &Args, _: &Job, _: &dyn World, _: &Output) -> anyhow::Result<Box<dyn Backend>> {
+fn nccl(_: &Args, _: &Plan, _: &Job, _: &dyn World, _: &Output) -> anyhow::Result<Box<dyn Backend>> {
     Err(Failure::everywhere(Code::Usage, "this binary is built without the feature nccl"))
 }
 

@@ -64,6 +64,7 @@ impl Output {
     }
 
     /// Notes the version of a library that is known only now.
+    #[cfg(feature = "nccl")]
     pub(super) fn version(&self, name: &str, version: String) {
         self.lock().run.versions.insert(name.into(), version);
     }
