@@ -85,19 +85,20 @@ pub fn gpus(peers: &[Peer], places: &[Place], may_share: bool) -> anyhow::Result
 /// The GPU of one process: its order among the processes of its node that see the same GPUs.
 fn gpu_of(rank: usize, peers: &[Peer], places: &[Place]) -> anyhow::Result<usize> {
     let seen = sorted(&peers[rank].gpus);
-    let before = (0..rank).filter(|&r| places[r].node == places[rank].node && sorted(&peers[r].gpus) == seen).count();
-    if before < seen.len() {
-        return Ok(before);
+    let same = |r: &usize| places[*r].node == places[rank].node && sorted(&peers[*r].gpus) == seen;
+    let before: Vec<usize> = (0..rank).filter(same).collect();
+    if before.len() < seen.len() {
+        return Ok(before.len());
     }
+    let host = &peers[rank].host;
     let what = match seen.len() {
         0 => format!(
-            "rank {rank} on {} sees no GPU: check CUDA_VISIBLE_DEVICES there, and that the job asks for GPUs",
-            peers[rank].host
+            "rank {rank} on {host} sees no GPU: check CUDA_VISIBLE_DEVICES there, and that the job asks for GPUs"
         ),
         n => format!(
-            "rank {rank} on {} needs a GPU of its own, but its node shows {n} for {} ranks: start at most {n} ranks a node",
-            peers[rank].host,
-            places.iter().filter(|p| p.node == places[rank].node).count()
+            "ranks {} and {rank} on {host} would share a GPU, which NCCL does not allow: they see {n} of them, which is \
+             too few for the ranks there; start at most {n} ranks a node",
+            before[before.len() % n]
         ),
     };
     Err(Failure::everywhere(Code::NothingRan, what))
@@ -172,7 +173,7 @@ mod tests {
         let shared = assign(&[peer("a", &["g0", "g1"]), peer("a", &["g0"])]).expect_err("both take g0");
         assert!(shared.contains("ranks 0 and 1 on a") && shared.contains("g0"), "{shared}");
         let many = assign(&[peer("a", &["g0"]), peer("a", &["g0"])]).expect_err("one GPU, two ranks");
-        assert!(many.contains("rank 1 on a") && many.contains("at most 1"), "{many}");
+        assert!(many.contains("ranks 0 and 1 on a") && many.contains("at most 1"), "{many}");
         assert!(assign(&[peer("a", &[])]).expect_err("none").contains("sees no GPU"));
     }
 

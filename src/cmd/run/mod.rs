@@ -210,8 +210,7 @@ fn measure(
     };
     clock.mark("backend");
     let capacity = sweep::measure::capacity(world, &*backend)?;
-    let fitted =
-        capacity.filter(|capacity| *capacity < plan.largest()).map(|capacity| fit(ask, capacity)).transpose()?;
+    let fitted = capacity.filter(|capacity| *capacity < plan.largest()).map(|capacity| fit(ask, capacity));
     let (ask, plan, reduced_to) = match fitted {
         Some(smaller) => (&smaller.clone(), Plan::new(&smaller, args.planned_ranks(world.size())), Some(smaller.end)),
         None => (ask, plan, None),
