@@ -105,6 +105,7 @@ fn bad_input_gets_one_sentence() {
         (&["broadcast", "-r", "4"], "no root 4 among 4 ranks"),
         (&["all_reduce", "--out", "/proc/no/such"], "/proc/no/such"),
         (&["all_reduce", "--csv", "/proc/x.csv"], "/proc/x.csv"),
+        (&["all_reduce", "-b", "8", "-e", "64M", "-i", "1"], "more than a million cases"),
         (&[], "no collective is named"),
     ] {
         let mut command = alone(folder.path());

@@ -63,24 +63,25 @@ pub struct Plan {
     pub groups: Vec<Group>,
 }
 
+/// More cases than this are a slip of the command line, such as `-i 1` where `-f 2` was meant: they would run for days,
+/// and the plan alone would fill the memory.
+const MOST_CASES: usize = 1_000_000;
+
 impl Plan {
+    /// Is the sweep of `ask` small enough to be meant?
+    pub fn is_sane(ask: &Ask, ranks: u64) -> bool {
+        let sizes = ask.sizes().take(MOST_CASES).count() * Placement::ALL.len();
+        let groups = ask.groups(ranks).len();
+        sizes.saturating_mul(groups) <= MOST_CASES
+    }
+
     /// The cases of `ask` on `ranks` ranks.
     pub fn new(ask: &Ask, ranks: u64) -> Plan {
-        let mut groups = Vec::new();
-        for &collective in &ask.collectives {
-            let spec = collective.spec();
-            let redops = if spec.reduces { ask.redops.iter().copied().map(Some).collect() } else { vec![None] };
-            let roots = if spec.rooted { ask.root_list(ranks).map(Some).collect() } else { vec![None] };
-            for &dtype in &ask.dtypes {
-                for &redop in &redops {
-                    for &root in &roots {
-                        let case = |size, placement| Case::new(collective, size, dtype, redop, root, placement, ranks);
-                        groups.push(ask.group(collective, &case));
-                    }
-                }
-            }
-        }
-        Plan { groups }
+        let groups = ask.groups(ranks).into_iter().map(|(collective, dtype, redop, root)| {
+            let case = |size, placement| Case::new(collective, size, dtype, redop, root, placement, ranks);
+            ask.group(collective, &case)
+        });
+        Plan { groups: groups.collect() }
     }
 
     /// All cases of all groups, in order.
@@ -104,6 +105,22 @@ impl Ask {
             Step::Add(bytes) => size.0.checked_add(bytes.0).map(Bytes),
         };
         std::iter::successors(Some(self.begin), next).take_while(move |size| *size <= end)
+    }
+
+    /// Collective, type, operation and root of each group, in nccl-tests' order.
+    fn groups(&self, ranks: u64) -> Vec<(Collective, DType, Option<RedOp>, Option<u32>)> {
+        let mut groups = Vec::new();
+        for &collective in &self.collectives {
+            let spec = collective.spec();
+            let redops = if spec.reduces { self.redops.iter().copied().map(Some).collect() } else { vec![None] };
+            let roots = if spec.rooted { self.root_list(ranks).map(Some).collect() } else { vec![None] };
+            for &dtype in &self.dtypes {
+                for &redop in &redops {
+                    groups.extend(roots.iter().map(|&root| (collective, dtype, redop, root)));
+                }
+            }
+        }
+        groups
     }
 
     fn root_list(&self, ranks: u64) -> std::ops::Range<u32> {

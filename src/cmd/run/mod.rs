@@ -55,6 +55,11 @@ pub fn run(args: &Args) -> anyhow::Result<Code> {
 fn in_world(args: &Args, ask: &Ask, world: &dyn World, mut clock: Clock) -> anyhow::Result<Code> {
     let ranks = args.planned_ranks(world.size());
     refuse_missing_root(ask, ranks)?;
+    if !Plan::is_sane(ask, ranks) {
+        let what =
+            "these sizes, types, operations and roots are more than a million cases: did you mean -f 2 instead of -i?";
+        return Err(Failure::everywhere(Code::Usage, what));
+    }
     let plan = Plan::new(ask, ranks);
     if args.list {
         return Ok(list(&plan, args, world));
