@@ -96,7 +96,7 @@ fn main() -> anyhow::Result<()> {
         Measure { iters: 20, warmup: 1, checks: 1, timeout: Duration::from_secs(60), inject_fault: false, seed: 0 };
     let mut backend = Copies::default();
     backend.allocate(plan.largest())?;
-    sweep::run(&plan, &mut measure, &Solo, &mut backend, &mut |event| {
+    sweep::run(&plan, &sweep::Earlier::new(), &mut measure, &Solo, &mut backend, &mut |event| {
         if let Event::Finished(record) = event {
             let (time, wrong) = (record.time.map_or(0.0, |time| time.0), record.wrong);
             println!("{:48} {time:9.2} us  wrong {wrong:?}", record.case.to_string());

@@ -165,3 +165,33 @@ fn a_level_is_applied_and_the_users_own_setting_wins_aloud() {
     assert!(stderr.contains("NCCL_P2P_PXN_LEVEL=2 is set and wins over level balanced"), "{stderr}");
     assert_eq!(level(alone(folder.path()).env("NCCL_PXN_DISABLE", "0")).0, "custom");
 }
+
+#[test]
+fn a_run_goes_on_where_an_earlier_one_stopped_without_measuring_a_case_twice() {
+    let folder = folder();
+    let arguments = ["all_gather", "broadcast", "-b", "64", "-e", "64K", "-f", "32", "-d", "float,half", "--out", "here"];
+    let all = |command: &mut std::process::Command| run(command.args(arguments).args(MODEL)).expect_code(0);
+    let whole = all(&mut alone(folder.path()));
+    let path = folder.path().join("here/results.csv");
+    let text = std::fs::read_to_string(&path).expect("the CSV");
+    // Killed while the sixth row was being written, with the first half of a table's row behind it.
+    let lines: Vec<&str> = text.split_inclusive('\n').collect();
+    std::fs::write(&path, lines[..6].concat() + &lines[6][..20]).expect("written");
+
+    let rest = all(alone(folder.path()).env("SLURM_RESTART_COUNT", "1"));
+    let again = std::fs::read_to_string(&path).expect("the CSV");
+    assert!(again.starts_with(&lines[..6].concat()), "the earlier rows are as they were");
+    assert_eq!(again.lines().count(), text.lines().count());
+    let cases = |text: &str| {
+        let rows = text.lines().map(|line| line.split(',').skip(2).take(17).collect::<Vec<_>>().join(","));
+        rows.collect::<Vec<_>>()
+    };
+    assert_eq!(cases(&again), cases(&text));
+    let rows = |ended: &common::Ended| ended.rows().iter().map(|row| row.join(" ")).collect::<Vec<_>>();
+    assert_eq!(rows(&rest), rows(&whole), "the table has the earlier rows too");
+
+    // A run that was complete goes on with nothing to do.
+    let nothing = all(alone(folder.path()).arg("--resume"));
+    assert_eq!(rows(&nothing), rows(&whole));
+    assert_eq!(std::fs::read_to_string(&path).expect("the CSV"), again);
+}

@@ -34,7 +34,7 @@ impl fmt::Display for Placement {
 }
 
 /// One cell of a sweep. Every rank holds the same cases in the same order.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Case {
     /// Which collective.
     pub collective: Collective,

@@ -80,7 +80,7 @@ impl Ask {
 }
 
 /// How many elements a case moves, after rounding.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Counts {
     /// Elements in a rank's send buffer.
     pub send: u64,

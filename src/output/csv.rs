@@ -2,7 +2,7 @@
 
 use std::{
     fs::File,
-    io::{self, Write},
+    io::{self, Seek, Write},
     path::Path,
 };
 
@@ -22,6 +22,18 @@ impl Csv {
         let mut csv = Csv { file: File::create(path)? };
         csv.line(COLUMNS.iter().map(|column| column.name.to_owned()))?;
         Ok(csv)
+    }
+
+    /// Opens a file that an earlier run left, to go on with it. What was read of it is `whole`, which ends with a line;
+    /// what comes after was cut short and is dropped.
+    ///
+    /// # Errors
+    /// Where it cannot be written.
+    pub fn go_on(path: &Path, whole: &str) -> io::Result<Csv> {
+        let mut file = File::options().write(true).open(path)?;
+        file.set_len(whole.len() as u64)?;
+        file.seek(io::SeekFrom::End(0))?;
+        Ok(Csv { file })
     }
 
     /// Appends a record and waits until it is on disk.

@@ -6,7 +6,7 @@ use std::{
 };
 
 use super::{csv::Csv, json};
-use crate::record::{Record, RunMeta};
+use crate::record::{Record, RunMeta, file};
 
 /// Where the files go.
 #[derive(Clone, Debug, Default)]
@@ -65,6 +65,23 @@ impl Files {
         let csv =
             paths.csv.as_deref().map(|path| Csv::create(path).map_err(|error| (path.to_owned(), error))).transpose()?;
         let files = Files { paths, csv, records: Vec::new() };
+        files.save(run)?;
+        Ok(files)
+    }
+
+    /// Opens the files that an earlier run left at these paths, to go on with them; its records are kept. Without an
+    /// earlier CSV it is [`Files::create`].
+    ///
+    /// # Errors
+    /// As [`Files::create`].
+    pub fn go_on(paths: Paths, run: &RunMeta) -> Result<Files, (PathBuf, io::Error)> {
+        let Some(path) = paths.csv.clone().filter(|path| path.is_file()) else { return Files::create(paths, run) };
+        let text = fs::read_to_string(&path).map_err(|error| (path.clone(), error))?;
+        let whole = file::whole_lines(&text);
+        let (records, unread) = file::read_csv(whole);
+        unread.iter().for_each(|line| eprintln!("pxnbench: {}: {line}; it is measured again", path.display()));
+        let csv = Csv::go_on(&path, whole).map_err(|error| (path, error))?;
+        let files = Files { paths, csv: Some(csv), records };
         files.save(run)?;
         Ok(files)
     }

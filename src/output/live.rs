@@ -53,7 +53,7 @@ impl<'a> Live<'a> {
                 self.progress.start(case);
                 Ok(())
             }
-            Event::Finished(record) => self.finished(record),
+            Event::Finished(record) | Event::Earlier(record) => self.finished(record),
         }
     }
 

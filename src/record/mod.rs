@@ -4,6 +4,7 @@
 //! follow from the case and the time.
 
 pub mod columns;
+pub mod file;
 
 use std::collections::BTreeMap;
 
@@ -36,6 +37,9 @@ pub enum Status {
 }
 
 impl Status {
+    /// All of them.
+    pub const ALL: [Status; 5] = [Status::Ok, Status::Wrong, Status::Unchecked, Status::Computed, Status::Waived];
+
     /// The word in the files.
     pub fn name(self) -> &'static str {
         match self {
@@ -49,7 +53,7 @@ impl Status {
 }
 
 /// One case and what became of it.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Record {
     /// The case.
     pub case: Case,

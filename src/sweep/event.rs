@@ -11,4 +11,6 @@ pub enum Event<'a> {
     Started(&'a Case),
     /// A case ended: measured, or waived.
     Finished(&'a Record),
+    /// A case that an earlier run, which this one goes on with, had measured.
+    Earlier(&'a Record),
 }

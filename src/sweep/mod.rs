@@ -4,6 +4,8 @@ pub mod event;
 pub mod measure;
 pub mod plan;
 
+use std::collections::HashMap;
+
 use crate::{
     backend::Backend,
     collective::Case,
@@ -14,7 +16,11 @@ pub use event::Event;
 use measure::Measure;
 use plan::Plan;
 
-/// Runs every case of `plan`, out of place and in place, and tells `emit` what happens. Every rank calls it alike.
+/// What an earlier run measured, the same on every rank.
+pub type Earlier = HashMap<Case, Record>;
+
+/// Runs every case of `plan`, out of place and in place, and tells `emit` what happens. Every rank calls it alike. A case
+/// that is in `earlier` is not measured again.
 ///
 /// Returns whether a signal ended it before the last case.
 ///
@@ -22,6 +28,7 @@ use plan::Plan;
 /// Where the backend or `emit` fails. The error is this rank's alone: the job has to be ended.
 pub fn run(
     plan: &Plan,
+    earlier: &Earlier,
     measure: &mut Measure,
     world: &dyn World,
     backend: &mut dyn Backend,
@@ -29,8 +36,14 @@ pub fn run(
 ) -> anyhow::Result<bool> {
     for group in &plan.groups {
         emit(Event::Group(group))?;
-        warm_up(&group.warm_up, measure, world, backend)?;
+        if group.cases.iter().any(|case| !earlier.contains_key(case)) {
+            warm_up(&group.warm_up, measure, world, backend)?;
+        }
         for case in &group.cases {
+            if let Some(record) = earlier.get(case) {
+                emit(Event::Earlier(record))?;
+                continue;
+            }
             if stop_is_asked(world) {
                 return Ok(true);
             }

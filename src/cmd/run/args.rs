@@ -114,6 +114,11 @@ pub struct Args {
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub(super) json: Option<PathBuf>,
 
+    /// Go on where an earlier run that left its files at the same place stopped; a Slurm job that is restarted does so by
+    /// itself
+    #[arg(long, help_heading = "Output")]
+    resume: bool,
+
     /// Flip one element on this rank before its first check, to see that the check can fail
     #[arg(long, value_name = "RANK", value_parser = values::natural, hide = true)]
     pub(super) inject_fault: Option<u32>,
@@ -146,6 +151,11 @@ impl Args {
     /// How long one operation may take.
     pub fn timeout(&self) -> Duration {
         Duration::from_secs(self.timeout)
+    }
+
+    /// Does this run go on with an earlier one: asked for, or a restarted Slurm job?
+    pub fn goes_on(&self, env: &dyn Fn(&str) -> Option<String>) -> bool {
+        self.resume || env("SLURM_RESTART_COUNT").is_some_and(|count| count.trim().parse().unwrap_or(0) > 0)
     }
 
     /// Ranks of the plan, where `world` processes are here.

@@ -280,12 +280,17 @@ fn sweep_and_show(
         seed: 0,
     };
     let run = output.run();
+    let earlier = output.earlier(world)?;
     let mut live = (world.rank() == 0).then(|| Live::new(head, plan.cases().count()));
     let mut tally = Tally::default();
-    let stopped = sweep::run(plan, &mut measure, world, backend, &mut |event| {
-        if let Event::Finished(record) = &event {
-            tally.add(record);
-            output.add(record)?;
+    let stopped = sweep::run(plan, &earlier, &mut measure, world, backend, &mut |event| {
+        match &event {
+            Event::Finished(record) => {
+                tally.add(record);
+                output.add(record)?;
+            }
+            Event::Earlier(record) => tally.add(record),
+            Event::Group(_) | Event::Started(_) => {}
         }
         live.as_mut().map_or(Ok(()), |live| Ok(live.on(&event, &run)?))
     })?;

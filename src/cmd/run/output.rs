@@ -10,6 +10,7 @@ use crate::{
     exit::{Code, Failure},
     output::files::{Files, Paths},
     record::{self, End, Phase, Record, RunMeta},
+    sweep::Earlier,
     world::{self, World, abort, launch::Env},
 };
 
@@ -33,8 +34,9 @@ impl Output {
         let default = Path::new("results").join(&run.run_id);
         let paths = Paths::new(args.out.as_deref(), args.csv.as_deref(), args.json.as_deref(), &default);
         let folder = paths.folder.clone();
+        let open = if args.goes_on(&|name| std::env::var(name).ok()) { Files::go_on } else { Files::create };
         let opened = match world.rank() {
-            0 => Files::create(paths, &run).map(Some).map_err(|error| cannot_write(Code::Usage, &error)),
+            0 => open(paths, &run).map(Some).map_err(|error| cannot_write(Code::Usage, &error)),
             _ => Ok(None),
         };
         let files = world::together(world, opened).map_err(without_rank)?;
@@ -46,6 +48,16 @@ impl Output {
 
     fn lock(&self) -> MutexGuard<'_, State> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What an earlier run measured, the same on every process.
+    ///
+    /// # Errors
+    /// Where a record does not survive the way to the other processes; that would be a bug.
+    pub(super) fn earlier(&self, world: &dyn World) -> anyhow::Result<Earlier> {
+        let mine = self.lock().files.as_ref().map_or_else(Vec::new, |files| files.records().to_vec());
+        let all: Vec<Record> = world::broadcast(world, &mine)?;
+        Ok(all.into_iter().map(|record| (record.case, record)).collect())
     }
 
     /// The run's meta data as they stand.

@@ -1,0 +1,100 @@
+//! Reads a `results.csv` back into records, so that a run can go on where an earlier one stopped.
+//!
+//! Columns are found by their names, so that a file of a later version reads as well; derived numbers are not read, they
+//! follow from the case and the time.
+
+use std::collections::HashMap;
+
+use chrono::DateTime;
+
+use super::{Record, Status};
+use crate::{
+    collective::{
+        Case, Collective, Placement,
+        data::{DType, RedOp},
+    },
+    units::{Bytes, Micros},
+};
+
+/// The records of `text`, and what could not be read: a last line that was cut short, or one that is no record.
+pub fn read_csv(text: &str) -> (Vec<Record>, Vec<String>) {
+    let (mut records, mut unread) = (Vec::new(), Vec::new());
+    let mut reader = csv::ReaderBuilder::new().flexible(true).from_reader(text.as_bytes());
+    let rows: csv::DeserializeRecordsIter<_, HashMap<String, String>> = reader.deserialize();
+    for (line, row) in rows.enumerate() {
+        match row.ok().and_then(|row| record(&row)) {
+            Some(record) => records.push(record),
+            None => unread.push(format!("row {} is no whole record", line + 1)),
+        }
+    }
+    (records, unread)
+}
+
+/// The part of `text` that ends with a whole line.
+pub fn whole_lines(text: &str) -> &str {
+    text.rfind('\n').map_or("", |end| &text[..=end])
+}
+
+fn record(row: &HashMap<String, String>) -> Option<Record> {
+    let cell = |name: &str| row.get(name).map(String::as_str);
+    let number = |name: &str| cell(name)?.parse::<u64>().ok();
+    let dtype = cell("type")?;
+    let redop = cell("redop")?;
+    let size = Bytes(number("size_bytes")?);
+    let placement = if number("in_place")? == 1 { Placement::InPlace } else { Placement::OutOfPlace };
+    let case = Case::new(
+        cell("collective")?.parse::<Collective>().ok()?,
+        size,
+        DType::ALL.into_iter().find(|known| known.name() == dtype)?,
+        RedOp::ALL.into_iter().find(|known| known.name() == redop),
+        cell("root")?.parse::<i64>().ok()?.try_into().ok(),
+        placement,
+        number("ranks")?,
+    );
+    let status = cell("status")?;
+    // A size is rounded already, and rounding it again changes nothing; a row of another rounding is none of ours.
+    (case.size() == size && case.counts.param == number("count")?).then_some(())?;
+    Some(Record {
+        case,
+        started_at: DateTime::parse_from_rfc3339(cell("started_at")?).ok()?,
+        iters: number("iters")?.try_into().ok()?,
+        time: cell("time_us")?.parse().ok().map(Micros),
+        wrong: number("wrong"),
+        failed_checks: number("wrong").map_or(0, |wrong| u64::from(wrong > 0)),
+        status: Status::ALL.into_iter().find(|known| known.name() == status)?,
+        note: cell("note")?.to_owned(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::columns::COLUMNS;
+
+    fn header() -> String {
+        COLUMNS.iter().map(|column| column.name).collect::<Vec<_>>().join(",")
+    }
+
+    const ROW: &str = "r,2026-11-28T00:00:00+00:00,all_gather,host,default,auto,none,,0,1,3,0,48,4,float,none,-1,1,20,12.5,\
+                       0.00384,0.00256,0,ok,";
+
+    #[test]
+    fn a_row_is_read_as_it_was() {
+        let (records, unread) = read_csv(&format!("{}\r\n{ROW}\r\n", header()));
+        assert_eq!(unread, [] as [String; 0]);
+        let [record] = &records[..] else { panic!("{records:?}") };
+        let asked = Case::new(Collective::AllGather, Bytes(64), DType::Float, None, None, Placement::InPlace, 3);
+        assert_eq!(record.case, asked, "the case that 64 bytes ask for on 3 ranks");
+        assert_eq!((record.time, record.wrong, record.status), (Some(Micros(12.5)), Some(0), Status::Ok));
+    }
+
+    #[test]
+    fn a_row_that_was_cut_short_is_left_out() {
+        for cut in [5, 60, 100, ROW.len() - 3] {
+            let text = format!("{}\r\n{ROW}\r\n{}", header(), &ROW[..cut]);
+            assert_eq!(read_csv(whole_lines(&text)).0.len(), 1);
+            let (records, unread) = read_csv(&text);
+            assert_eq!((records.len(), unread.len()), (1, 1), "cut at {cut}");
+        }
+    }
+}
