@@ -140,3 +140,40 @@ pub fn processes_with(what: &str) -> Vec<u32> {
     })
     .collect()
 }
+
+/// Compares `text` with a file in `tests/golden`, after taking out what differs from run to run. `UPDATE_GOLDEN=1 cargo
+/// test` rewrites the files.
+#[track_caller]
+pub fn golden(name: &str, text: &str) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name);
+    let text = stable(text);
+    if std::env::var_os("UPDATE_GOLDEN").is_some() {
+        std::fs::write(&path, &text).expect("written");
+    }
+    let expected = std::fs::read_to_string(&path).unwrap_or_default();
+    assert_eq!(text, expected, "{}; UPDATE_GOLDEN=1 rewrites it", path.display());
+}
+
+/// Times, the version, this machine's names and process ids as placeholders.
+fn stable(text: &str) -> String {
+    let lines = text.replace("\r\n", "\n");
+    let stable = lines.lines().map(|line| {
+        if line.starts_with("#  Rank") {
+            return "#  Rank <device line>".to_owned();
+        }
+        let words = line.split_inclusive([' ', ',', '"', '\n']).map(|word| {
+            let bare = word.trim_end_matches([' ', ',', '"', '\n']);
+            let rest = &word[bare.len()..];
+            let is_time = bare.len() == 25 && bare.as_bytes()[10] == b'T';
+            let is_run_id = bare.len() > 16 && bare.as_bytes()[bare.len() - 7] == b'T' && bare.starts_with("all_");
+            match bare {
+                _ if is_time => format!("<time>{rest}"),
+                _ if is_run_id => format!("<run>{rest}"),
+                env!("CARGO_PKG_VERSION") => format!("<version>{rest}"),
+                _ => word.to_owned(),
+            }
+        });
+        words.collect::<String>()
+    });
+    stable.map(|line| line + "\n").collect()
+}
