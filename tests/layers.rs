@@ -20,6 +20,7 @@ const ONLY_IN: &[(&str, &[&str])] = &[
     ("mpi::", &["world/mpi.rs", "world/abort.rs", "backend/host.rs", "cmd/run/open.rs"]),
     ("cudarc", &["native/", "backend/nccl/"]),
     ("libloading", &["native/"]),
+    ("object::", &["native/"]),
     ("set_var(", &["main.rs"]),
     ("println!(", &["cmd/"]),
     ("unsafe ", &["main.rs", "native/", "backend/nccl/", "backend/host.rs", "world/mpi.rs", "world/abort.rs"]),

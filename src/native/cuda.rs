@@ -36,6 +36,14 @@ const PCI_DEVICE_ID: c_int = 34;
 const PCI_DOMAIN_ID: c_int = 50;
 const COMPUTE_CAPABILITY_MAJOR: c_int = 75;
 const COMPUTE_CAPABILITY_MINOR: c_int = 76;
+const VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED: c_int = 102;
+
+/// Attributes of a pair of devices, `CU_DEVICE_P2P_ATTRIBUTE_…`.
+const ACCESS_SUPPORTED: c_int = 2;
+const NATIVE_ATOMIC_SUPPORTED: c_int = 3;
+
+/// The first CUDA whose driver NCCL uses cuMem with.
+const CUMEM_SINCE: Version = Version(12_000);
 
 /// A GPU, or a part of one, as this process sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -78,6 +86,7 @@ symbols! {
         device_get_uuid_v2: "cuDeviceGetUuid_v2" since "11.4", fn(*mut [u8; 16], c_int) -> c_int;
         device_total_mem: "cuDeviceTotalMem_v2" since "3.2", fn(*mut usize, c_int) -> c_int;
         device_get_attribute: "cuDeviceGetAttribute" since "2.0", fn(*mut c_int, c_int, c_int) -> c_int;
+        device_get_p2p_attribute: "cuDeviceGetP2PAttribute" since "8.0", fn(*mut c_int, c_int, c_int, c_int) -> c_int;
         primary_ctx_retain: "cuDevicePrimaryCtxRetain" since "7.0", fn(*mut *mut c_void, c_int) -> c_int;
         ctx_set_current: "cuCtxSetCurrent" since "4.0", fn(*mut c_void) -> c_int;
         mem_get_info: "cuMemGetInfo_v2" since "3.2", fn(*mut usize, *mut usize) -> c_int;
@@ -209,6 +218,35 @@ pub fn versions() -> BTreeMap<String, String> {
     driver.into_iter().chain(cuda).collect()
 }
 
+/// What CUDA says of one GPU reaching another's memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PeerLink {
+    /// It can.
+    pub access: bool,
+    /// With atomic operations over the link: NVLink has them, PCIe has not.
+    pub atomics: bool,
+}
+
+/// How each GPU that this process sees reaches each other one; `None` where there are fewer than two, or the driver does
+/// not tell.
+#[doc(alias = "cuDeviceGetP2PAttribute")]
+pub fn peer_links() -> Option<Vec<PeerLink>> {
+    let driver = driver().ok()?;
+    let count = driver.count().ok().filter(|count| *count > 1)?;
+    let pairs = (0..count).flat_map(|a| (0..count).map(move |b| (a, b))).filter(|(a, b)| a != b);
+    pairs.map(|(a, b)| driver.peer_link(a, b).ok()).collect()
+}
+
+/// Can NCCL use cuMem here, as far as driver and GPUs go? `None` where the driver does not tell.
+#[doc(alias = "cuMemCreate")]
+pub fn has_cumem() -> Option<bool> {
+    let driver = driver().ok()?;
+    let new_enough = driver.version().ok()? >= CUMEM_SINCE;
+    let all_can =
+        (0..driver.count().ok()?).map(|ordinal| driver.has_virtual_memory(ordinal).ok()).collect::<Option<Vec<_>>>()?;
+    Some(new_enough && all_can.into_iter().all(|can| can))
+}
+
 /// The version of NVIDIA's kernel driver: `570.133.20`. `root` is the root of the file system.
 pub fn kernel_driver(root: &Path) -> Option<String> {
     let read = |path: &str| fs::read_to_string(root.join(path)).ok();
@@ -316,6 +354,23 @@ impl Driver {
             memory: Bytes(memory as u64),
             capability: (attribute(COMPUTE_CAPABILITY_MAJOR)?, attribute(COMPUTE_CAPABILITY_MINOR)?),
         })
+    }
+
+    fn peer_link(&self, from: c_int, to: c_int) -> anyhow::Result<PeerLink> {
+        let (from, to) = (self.device(from)?, self.device(to)?);
+        let attribute = |which: c_int| -> anyhow::Result<bool> {
+            let mut value = 0;
+            call!(self, device_get_p2p_attribute(&mut value, which, from, to))?;
+            Ok(value != 0)
+        };
+        Ok(PeerLink { access: attribute(ACCESS_SUPPORTED)?, atomics: attribute(NATIVE_ATOMIC_SUPPORTED)? })
+    }
+
+    fn has_virtual_memory(&self, ordinal: c_int) -> anyhow::Result<bool> {
+        let device = self.device(ordinal)?;
+        let mut value = 0;
+        call!(self, device_get_attribute(&mut value, VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, device))?;
+        Ok(value != 0)
     }
 
     /// The UUID of a device. The first version of the function gives that of the whole GPU, the second that of the

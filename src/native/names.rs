@@ -1,0 +1,110 @@
+//! Which environment variables a libnccl knows: the names in its file, since it has no function that tells.
+//!
+//! Every name that NCCL reads is a string of its read-only data, so only that section is read: some hundred kilobytes of
+//! a file of some hundred megabytes. Strings need not stand apart there: a name may follow another string's last letter
+//! without a byte between, so a name is what starts with `NCCL_` and ends in a zero byte, wherever it begins. That finds
+//! all that NCCL reads, and a few names of other things.
+
+use std::{collections::BTreeSet, fs::File, io, path::Path};
+
+use object::{
+    Endianness,
+    elf::FileHeader64,
+    read::{ReadCache, elf::FileHeader},
+};
+
+use crate::exit::{Code, Failure};
+
+const SECTION: &[u8] = b".rodata";
+const PREFIX: &[u8] = b"NCCL_";
+
+/// The names that the library in this file knows.
+///
+/// # Errors
+/// Where it cannot be read, or is no 64-bit ELF file with read-only data.
+pub fn known_to(library: &Path) -> anyhow::Result<BTreeSet<String>> {
+    let failure = |what: String| {
+        let what = format!("{} cannot be asked for the variables it knows: {what}", library.display());
+        Failure::new(Code::Nccl, what)
+    };
+    let file = File::open(library).map_err(|error: io::Error| failure(error.to_string()))?;
+    let data = ReadCache::new(file);
+    let section = read_only_data(&data).map_err(|error| failure(error.to_string()))?;
+    section.map(names_in).ok_or_else(|| failure("it has no section .rodata".into()))
+}
+
+/// The section with read-only data; nothing else of the file but its headers is read.
+fn read_only_data(data: &ReadCache<File>) -> object::read::Result<Option<&[u8]>> {
+    let header = FileHeader64::<Endianness>::parse(data)?;
+    let endian = header.endian()?;
+    let sections = header.sections(endian, data)?;
+    let section = sections.section_by_name(endian, SECTION);
+    section.map(|(_, section)| object::read::elf::SectionHeader::data(section, endian, data)).transpose()
+}
+
+fn names_in(data: &[u8]) -> BTreeSet<String> {
+    let is_part = |byte: &u8| byte.is_ascii_uppercase() || byte.is_ascii_digit() || *byte == b'_';
+    let starts = data.windows(PREFIX.len()).enumerate().filter(|(_, window)| *window == PREFIX);
+    let name = |(at, _): (usize, &[u8])| {
+        let rest = &data[at..];
+        let length = rest.iter().position(|byte| !is_part(byte))?;
+        let is_name = rest[length] == 0 && length > PREFIX.len();
+        is_name.then(|| String::from_utf8_lossy(&rest[..length]).into_owned())
+    };
+    starts.filter_map(name).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::{fs, process::Command};
+
+    /// Builds a small library from C. Rust's own linking needs this compiler too, so it is there.
+    fn library(folder: &Path, source: &str) -> std::path::PathBuf {
+        let (code, library) = (folder.join("x.c"), folder.join("libx.so"));
+        fs::write(&code, source).expect("written");
+        let compiler = Command::new("cc").args(["-shared", "-fPIC", "-O0", "-o"]).arg(&library).arg(&code).output();
+        let compiler = compiler.expect("cc");
+        assert!(compiler.status.success(), "{}", String::from_utf8_lossy(&compiler.stderr));
+        library
+    }
+
+    #[test]
+    fn names_are_found_in_read_only_data_and_nowhere_else() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let source = r#"
+            const char glued[] = "/dev/shm/nccl-XXNCCL_NET_PLUGIN\0NCCL_NTHREADS";
+            const char* plain(void) { return "NCCL_PXN_DISABLE"; }
+            const char sentence[] = "NCCL_ALGO was set\0NCCL_\0NCCL_lower\0NCCL_P2P_PXN_LEVEL";
+            char written[] = "NCCL_IN_DATA";
+            int NCCL_A_SYMBOL = 1;
+        "#;
+        let library = library(folder.path(), source);
+        let names: Vec<String> = known_to(&library).expect("names").into_iter().collect();
+        assert_eq!(names, ["NCCL_NET_PLUGIN", "NCCL_NTHREADS", "NCCL_P2P_PXN_LEVEL", "NCCL_PXN_DISABLE"]);
+    }
+
+    #[test]
+    fn a_name_that_the_section_cuts_off_is_none() {
+        assert_eq!(names_in(b"NCCL_A\0NCCL_B").into_iter().collect::<Vec<_>>(), ["NCCL_A"]);
+        assert!(names_in(b"NCCL").is_empty() && names_in(b"").is_empty());
+    }
+
+    #[test]
+    fn what_is_no_library_is_said() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("libnccl.so.2");
+        for (text, words) in [(None, "No such file"), (Some("not a library"), "Invalid"), (Some(""), "")] {
+            if let Some(text) = text {
+                fs::write(&file, text).expect("written");
+            }
+            let error = known_to(&file).expect_err("no library");
+            let sentence = error.to_string();
+            assert!(sentence.contains("libnccl.so.2 cannot be asked") && sentence.contains(words), "{sentence}");
+            assert_eq!(crate::exit::code_of(&error), Code::Nccl);
+        }
+        let cut_off = fs::read("/proc/self/exe").expect("this test");
+        fs::write(&file, &cut_off[..4096]).expect("written");
+        assert!(known_to(&file).is_err(), "a file that ends before its sections");
+    }
+}
