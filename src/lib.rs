@@ -6,7 +6,7 @@
 //! | layer | modules | what they are |
 //! |---|---|---|
 //! | 0 | [`units`], [`exit`] | quantities; exit codes and the error that carries one |
-//! | 1 | [`levels`] | PXN levels as environment settings |
+//! | 1 | [`levels`] | PXN levels, resources and networks as environment settings; what is in force; what does harm |
 //! | 2 | [`collective`] | what a collective is: counts, formulas, data |
 //! | 3 | [`record`] | a measured case, the columns, the files' format |
 //! | 4 | [`world`], [`native`] | the ranks of the job; loaders of vendor libraries |

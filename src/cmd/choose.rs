@@ -102,6 +102,10 @@ mod tests {
             cuda_error: cuda_error.map(str::to_owned),
             versions: Default::default(),
             may_share_gpu: false,
+            settings: Default::default(),
+            rdma: Vec::new(),
+            gpu_link: None,
+            cumem: None,
         }
     }
 

@@ -1,16 +1,20 @@
 //! The command line: one file a subcommand, each with its arguments and what it does.
 
 pub mod choose;
-
 pub mod levels;
 pub mod run;
 #[cfg(feature = "nccl")]
 pub mod selfcheck;
 pub mod values;
 
+use std::path::Path;
+
 use clap::{Parser, Subcommand};
 
-use crate::exit::{CODES, Code};
+use crate::{
+    exit::{CODES, Code},
+    facts,
+};
 
 /// Is NCCL on this cluster correct, fast, and really using PXN?
 ///
@@ -30,7 +34,7 @@ pub struct Cli {
 /// A subcommand.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Print the PXN levels and what each sets.
+    /// Print the PXN levels, resources and networks: what each sets, and why.
     Levels(levels::Args),
     /// Compare the GPU's data and checks with the processor's, for every type and operation.
     #[cfg(feature = "nccl")]
@@ -40,12 +44,9 @@ pub enum Command {
 
 impl Cli {
     /// What has to be in the environment before any thread or library starts: name and value.
-    ///
-    /// # Errors
-    /// Where a level is asked for that the environment contradicts in a way that cannot be resolved.
     pub fn environment(&self) -> Vec<(String, String)> {
         match self.command {
-            None => self.run.environment(&|name| std::env::var(name).ok()),
+            None => self.run.environment(&|name| std::env::var(name).ok(), &|| facts::rdma::ports(Path::new("/"))),
             Some(_) => Vec::new(),
         }
     }

@@ -1,12 +1,19 @@
 //! What this job runs on, gathered once: each process says it of itself, and the sweep is planned from what all said.
 
 pub mod nvidia;
+pub mod rdma;
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, path::Path};
 
 use serde::{Deserialize, Serialize};
 
-use crate::world::{launch::Env, place};
+use crate::{
+    levels::{
+        conf::{self, Settings},
+        ports::Port,
+    },
+    world::{launch::Env, place},
+};
 
 /// Names that are recorded beside `NCCL_*`: they change what is measured, and hold no secret.
 const RECORDED: [&str; 8] = [
@@ -19,6 +26,19 @@ const RECORDED: [&str; 8] = [
     "SLURM_STEP_ID",
     "UCX_TLS",
 ];
+
+/// How the GPUs that a process sees reach each other's memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum GpuLink {
+    /// All over NVLink: the link has atomic operations, which PCIe has not between GPUs.
+    NvLink,
+    /// Some pairs over NVLink.
+    PartlyNvLink,
+    /// Directly, over a link that CUDA does not name.
+    Unnamed,
+    /// Not at all, or not all of them.
+    None,
+}
 
 /// What one process says of itself.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -37,6 +57,14 @@ pub struct Process {
     pub versions: BTreeMap<String, String>,
     /// Does the environment let two ranks share a GPU?
     pub may_share_gpu: bool,
+    /// The settings of NCCL in force that the table of levels is about, from the environment and from files.
+    pub settings: Settings,
+    /// The ports of the node's RDMA devices.
+    pub rdma: Vec<Port>,
+    /// How its GPUs reach each other; `None` where it sees fewer than two, or CUDA does not tell.
+    pub gpu_link: Option<GpuLink>,
+    /// Has the driver cuMem, which NCCL connects later with? `None` where that is not known.
+    pub cumem: Option<bool>,
 }
 
 /// Gathers what this process can say of itself. CUDA is started only where `with_gpus` asks for it and there is NVIDIA
@@ -56,6 +84,10 @@ pub fn process(env: Env, with_gpus: bool) -> Process {
         cuda_error: None,
         versions: BTreeMap::new(),
         may_share_gpu: env("NCCL_MULTI_RANK_GPU_ENABLE").is_some_and(|value| value.trim() == "1"),
+        settings: settings().only(crate::levels::concerns),
+        rdma: rdma::ports(Path::new("/")),
+        gpu_link: None,
+        cumem: None,
     };
     if with_gpus {
         add_gpus(&mut process);
@@ -81,11 +113,31 @@ fn add_gpus(process: &mut Process) {
         Err(error) => process.cuda_error = Some(format!("{error:#}")),
     }
     process.versions = crate::native::cuda::versions();
+    process.gpu_link = crate::native::cuda::peer_links().map(|links| match links {
+        _ if links.iter().all(|link| link.atomics) => GpuLink::NvLink,
+        _ if links.iter().any(|link| link.atomics) => GpuLink::PartlyNvLink,
+        _ if links.iter().all(|link| link.access) => GpuLink::Unnamed,
+        _ => GpuLink::None,
+    });
+    process.cumem = crate::native::cuda::has_cumem();
 }
 
 #[cfg(not(feature = "nccl"))]
 fn add_gpus(process: &mut Process) {
     process.cuda_error = Some("this binary is built without the feature nccl".into());
+}
+
+/// NCCL's settings in force on this process: from the environment, and from the files that NCCL reads.
+pub fn settings() -> Settings {
+    let files = conf::files(&|name| std::env::var(name).ok());
+    let texts: Vec<(String, String)> = files
+        .into_iter()
+        .filter_map(|file| {
+            let text = std::fs::read(&file).ok()?;
+            Some((file, String::from_utf8_lossy(&text).into_owned()))
+        })
+        .collect();
+    Settings::new(environment(), texts.iter().map(|(file, text)| (file.as_str(), text.as_str())))
 }
 
 /// The recorded part of the environment: `NCCL_*` and `RECORDED`, nothing else, so that no secret leaves.

@@ -98,9 +98,21 @@ pub const COLUMNS: &[Column] = &[
         get: |_, record| record.case.collective.name().into(),
     },
     Column { name: "backend", doc: "`nccl`, `host` or `model`", get: |run, _| run.backend.as_str().into() },
-    Column { name: "level", doc: "PXN level in force", get: |run, _| run.level.as_str().into() },
-    Column { name: "network", doc: "network asked for", get: |run, _| run.network.as_str().into() },
-    Column { name: "resources", doc: "resources asked for", get: |run, _| run.resources.as_str().into() },
+    Column {
+        name: "level",
+        doc: "PXN level in force on every rank; `custom` where ranks differ or it is no row of the table",
+        get: |run, _| run.level.as_str().into(),
+    },
+    Column {
+        name: "network",
+        doc: "network asked for; `custom` where other settings win over its own",
+        get: |run, _| run.network.as_str().into(),
+    },
+    Column {
+        name: "resources",
+        doc: "resources in force on every rank; `custom` as for the level",
+        get: |run, _| run.resources.as_str().into(),
+    },
     Column {
         name: "step",
         doc: "number of the job step; empty outside one",

@@ -101,11 +101,11 @@ pub struct RunMeta {
     pub backend: String,
     /// See `backend`.
     pub backend_why: String,
-    /// PXN level in force.
+    /// PXN level in force on every rank; `custom` where ranks differ, or it is no row of the table.
     pub level: String,
-    /// Network asked for.
+    /// Network asked for; `custom` where its settings are not all in force.
     pub network: String,
-    /// Resources asked for.
+    /// Resources in force on every rank; `custom` as for the level.
     pub resources: String,
     /// Number of the job step; absent outside one.
     pub step: Option<u32>,
@@ -121,6 +121,12 @@ pub struct RunMeta {
     pub versions: BTreeMap<String, String>,
     /// Settings in force on rank 0 that change what is measured, by name: only those known to hold no secret.
     pub environment: BTreeMap<String, String>,
+    /// Those of `environment` that come from a file which NCCL reads, and the file.
+    #[serde(default)]
+    pub environment_files: BTreeMap<String, String>,
+    /// What was said of settings: overridden, not the same on every rank, without effect, waived.
+    #[serde(default)]
+    pub remarks: Vec<String>,
     /// Each process.
     pub processes: Vec<ProcessMeta>,
     /// Seconds from the start of process 0 to its first case.

@@ -12,7 +12,7 @@ use crate::{
         data::{DType, RedOp},
     },
     exit::{Code, Failure},
-    levels::Level,
+    levels::{self, Axis, Row, ports::Port},
     sweep::plan::{Ask, Roots, Step},
     units::Bytes,
 };
@@ -91,8 +91,18 @@ pub struct Args {
     pub(super) backend: Asked,
 
     /// PXN level: off conservative balanced aggressive default; variables that are already set win
-    #[arg(long, value_name = "LEVEL", value_parser = Level::named, help_heading = "Backend")]
-    level: Option<&'static Level>,
+    #[arg(long, value_name = "LEVEL", value_parser = levels::level, help_heading = "Backend")]
+    level: Option<&'static Row>,
+
+    /// Channels that NCCL may take: none lean standard large; a second axis, so that a level stays PXN alone
+    /// [default: none]
+    #[arg(long, value_name = "RESOURCES", value_parser = levels::resources, help_heading = "Backend")]
+    resources: Option<&'static Row>,
+
+    /// Transport that NCCL is asked for: auto nvlink pcie shm ib ethernet (RoCE) socket (TCP) pxn; one that cannot work
+    /// here is refused [default: auto]
+    #[arg(long, value_name = "NETWORK", value_parser = levels::network, help_heading = "Backend")]
+    network: Option<&'static Row>,
 
     /// This libnccl, instead of the one in NCCL_HOME or the system's
     #[arg(long, value_name = "FILE", help_heading = "Backend")]
@@ -143,6 +153,11 @@ impl Args {
         if self.ranks.is_some() && self.backend != Asked::Model && !self.list {
             return Err(usage("--ranks plans for ranks that are not here: it goes with --backend model or --list"));
         }
+        if let (Some(level), Some(network)) = (self.level, self.network)
+            && (level.name.as_str(), network.name.as_str()) == ("off", "pxn")
+        {
+            return Err(usage("--level off forbids the relays that --network pxn asks for: leave one of them out"));
+        }
         let step = if self.stepfactor > 1 { Step::Factor(self.stepfactor) } else { Step::Add(self.stepbytes) };
         let (dtypes, redops) = (self.datatype.0.clone(), self.op.0.clone());
         Ok(Ask { collectives, begin, end, step, dtypes, redops, roots: self.root })
@@ -163,25 +178,35 @@ impl Args {
         self.ranks.unwrap_or(world).into()
     }
 
-    /// What the level sets in the environment `env`, and where NCCL's log goes: not to stdout, where it would tear the
-    /// table, but to a file of this process.
-    pub fn environment(&self, env: &dyn Fn(&str) -> Option<String>) -> Vec<(String, String)> {
-        let mut set = self.level.map_or_else(Vec::new, |level| level.apply(env).set);
+    /// The row that is asked for on an axis.
+    pub(super) fn asked(&self, axis: Axis) -> Option<&'static Row> {
+        match axis {
+            Axis::Level => self.level,
+            Axis::Resources => self.resources,
+            Axis::Network => self.network,
+        }
+    }
+
+    /// Is this variable, which a row of `axis` sets, decided by what is asked for on an axis before it?
+    pub(super) fn decided_before(&self, axis: Axis, name: &str) -> bool {
+        let before = Axis::ALL.into_iter().take_while(|other| *other != axis);
+        before.filter_map(|axis| self.asked(axis)).any(|row| row.sets(name))
+    }
+
+    /// What level, resources and network set in the environment `env` on a node with these ports, and where NCCL's log
+    /// goes: not to stdout, where it would tear the table, but to a file of this process.
+    pub fn environment(&self, env: levels::Env, ports: &dyn Fn() -> Vec<Port>) -> Vec<(String, String)> {
+        let ports = self.network.map_or_else(Vec::new, |_| ports());
+        let mut set: Vec<(String, String)> = Vec::new();
+        for row in Axis::ALL.into_iter().filter_map(|axis| self.asked(axis)) {
+            let seen =
+                |name: &str| set.iter().find(|(n, _)| n == name).map(|(_, value)| value.clone()).or_else(|| env(name));
+            let more = row.apply(&seen, &ports);
+            set.extend(more);
+        }
         if env("NCCL_DEBUG").is_some() && env("NCCL_DEBUG_FILE").is_none() {
             set.push(("NCCL_DEBUG_FILE".into(), super::log::waiting_place().to_string_lossy().into_owned()));
         }
         set
-    }
-
-    /// Sentences about variables that win over the level: they are said aloud, since the rows then carry another level.
-    pub fn overridden(&self) -> Vec<String> {
-        let env = |name: &str| std::env::var(name).ok();
-        let applied = self.level.map(|level| (level, level.apply(&env)));
-        applied.map_or_else(Vec::new, |(level, applied)| {
-            let say = |(name, users, levels): &(String, String, String)| {
-                format!("{name}={users} is set and wins over level {}, which sets {levels}", level.name)
-            };
-            applied.overridden.iter().map(say).collect()
-        })
     }
 }

@@ -2,8 +2,10 @@
 
 pub mod args;
 mod log;
+mod network;
 mod open;
 mod output;
+mod settings;
 
 use std::{
     collections::BTreeMap,
@@ -18,7 +20,7 @@ use crate::{
     cmd::choose::{self, Kind},
     collective::Case,
     exit::{self, Code, Failure},
-    facts, levels,
+    facts,
     output::{live::Live, table::Head},
     record::{self, Device, FORMAT, ProcessMeta, RunMeta},
     sweep::{
@@ -105,6 +107,7 @@ struct Job {
     places: Vec<place::Place>,
     /// The GPU of each process, as an index into what it sees; empty on host memory.
     gpus: Vec<usize>,
+    settled: settings::Settled,
 }
 
 impl Job {
@@ -120,11 +123,12 @@ impl Job {
             Kind::Nccl => place::gpus(&peers, &places, processes.iter().all(|process| process.may_share_gpu))?,
             Kind::Host | Kind::Model => Vec::new(),
         };
+        let settled = settings::settle(args, kind, place::node_count(&places), &processes)?;
         if world.rank() == 0 {
             eprintln!("pxnbench: backend {kind}: {why}");
-            args.overridden().iter().for_each(|sentence| eprintln!("pxnbench: {sentence}"));
+            settled.remarks.iter().for_each(|sentence| eprintln!("pxnbench: {sentence}"));
         }
-        Ok(Job { kind, why, processes, places, gpus })
+        Ok(Job { kind, why, processes, places, gpus, settled })
     }
 
     /// How many processes of this process's machine have its GPU: more than one where nodes are virtual, or where NCCL is
@@ -140,6 +144,13 @@ impl Job {
         let env = |name: &str| std::env::var(name).ok();
         let first = ask.collectives.first().map_or("", |collective| collective.name());
         let gpus_per_process = u32::from(self.kind == Kind::Nccl);
+        let (mut environment, mut environment_files) = (facts::environment(), BTreeMap::new());
+        for (name, setting) in facts::settings().iter() {
+            if let Some(file) = &setting.file {
+                environment.insert(name.to_owned(), setting.value.clone());
+                environment_files.insert(name.to_owned(), file.clone());
+            }
+        }
         RunMeta {
             format: FORMAT,
             pxnbench: env!("CARGO_PKG_VERSION").into(),
@@ -150,16 +161,18 @@ impl Job {
             command: std::env::args().collect(),
             backend: self.kind.to_string(),
             backend_why: self.why.clone(),
-            level: levels::in_force(&env).into(),
-            network: "auto".into(),
-            resources: "none".into(),
+            level: self.settled.level.clone(),
+            network: self.settled.network.clone(),
+            resources: self.settled.resources.clone(),
             step: env("SLURM_STEP_ID").and_then(|step| step.parse().ok()),
             repeat: 0,
             nodes: place::node_count(&self.places),
             ranks,
             gpus_per_process,
             versions: self.versions(world),
-            environment: facts::environment(),
+            environment,
+            environment_files,
+            remarks: self.settled.remarks.clone(),
             processes: self.process_metas(),
             startup_s: None,
             phases: Vec::new(),

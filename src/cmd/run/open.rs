@@ -77,7 +77,12 @@ fn host(_: &dyn World) -> anyhow::Result<Box<dyn Backend>> {
 
 #[cfg(feature = "nccl")]
 fn nccl(args: &Args, plan: &Plan, job: &Job, world: &dyn World, output: &Output) -> anyhow::Result<Box<dyn Backend>> {
-    use crate::{backend::nccl::NcclBackend, native::nccl::Nccl, world as ranks};
+    use super::settings;
+    use crate::{
+        backend::nccl::NcclBackend,
+        native::nccl::Nccl,
+        world::{self as ranks, place},
+    };
 
     let library = ranks::together(world, Nccl::load(args.nccl_lib.as_deref()))?;
     let versions = ranks::gather(world, &library.version().to_string())?;
@@ -90,6 +95,11 @@ fn nccl(args: &Args, plan: &Plan, job: &Job, world: &dyn World, output: &Output)
     }
     output.version("nccl", library.version().to_string());
     output.version("nccl_library", library.path().display().to_string());
+    let remarks = settings::harms(args, place::node_count(&job.places), &job.processes, library.version().0)?;
+    if world.rank() == 0 {
+        remarks.iter().for_each(|sentence| eprintln!("pxnbench: {sentence}"));
+    }
+    output.remark(remarks);
     let mine = match world.rank() {
         0 => library.unique_id().map(|id| id.to_vec()),
         _ => Ok(Vec::new()),

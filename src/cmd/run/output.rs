@@ -81,6 +81,12 @@ impl Output {
         self.lock().run.versions.insert(name.into(), version);
     }
 
+    /// Notes what there is to say of the run's settings.
+    #[cfg(feature = "nccl")]
+    pub(super) fn remark(&self, remarks: Vec<String>) {
+        self.lock().run.remarks.extend(remarks);
+    }
+
     /// Adds a record; it is on disk when this returns.
     ///
     /// # Errors

@@ -1,0 +1,59 @@
+//! The RDMA ports of this node, from `/sys/class/infiniband`: without a library, and on a node whose user-space drivers
+//! are broken too.
+
+use std::{fs, path::Path};
+
+use crate::levels::ports::{Link, Port};
+
+/// The ports under `root`, the root of the file system, by device and number.
+pub fn ports(root: &Path) -> Vec<Port> {
+    let devices = root.join("sys/class/infiniband");
+    let mut all: Vec<Port> = names(&devices).into_iter().flat_map(|device| ports_of(&devices, &device)).collect();
+    all.sort_by(|a, b| (&a.device, a.number).cmp(&(&b.device, b.number)));
+    all
+}
+
+fn ports_of(devices: &Path, device: &str) -> Vec<Port> {
+    let folder = devices.join(device).join("ports");
+    let port = |number: u32| {
+        let read = |file: &str| fs::read_to_string(folder.join(number.to_string()).join(file)).unwrap_or_default();
+        let link = match read("link_layer").trim() {
+            "InfiniBand" => Link::InfiniBand,
+            "Ethernet" => Link::Ethernet,
+            _ => Link::Other,
+        };
+        // `4: ACTIVE`; `3: ARMED`, `2: INIT` and `1: DOWN` carry nothing.
+        Port { device: device.to_owned(), number, link, active: read("state").trim_start().starts_with('4') }
+    };
+    names(&folder).iter().filter_map(|name| name.parse().ok()).map(port).collect()
+}
+
+fn names(folder: &Path) -> Vec<String> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    entries.filter_map(|entry| entry.file_name().into_string().ok()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::levels::ports::listing;
+
+    #[test]
+    fn ports_are_told_by_their_link_layer_and_state() {
+        let root = tempfile::tempdir().expect("a folder");
+        assert_eq!(ports(root.path()), []);
+        for (device, port, link, state) in [
+            ("mlx5_1", "1", "Ethernet\n", "4: ACTIVE\n"),
+            ("mlx5_0", "1", "InfiniBand\n", "4: ACTIVE\n"),
+            ("mlx5_0", "2", "InfiniBand\n", "1: DOWN\n"),
+            ("efa_0", "1", "Unspecified\n", "4: ACTIVE\n"),
+        ] {
+            let folder = root.path().join("sys/class/infiniband").join(device).join("ports").join(port);
+            fs::create_dir_all(&folder).expect("made");
+            fs::write(folder.join("link_layer"), link).expect("written");
+            fs::write(folder.join("state"), state).expect("written");
+        }
+        let all = ports(root.path());
+        assert_eq!(listing(&all), "efa_0:1 other, mlx5_0:1 InfiniBand, mlx5_0:2 InfiniBand (down), mlx5_1:1 Ethernet");
+    }
+}

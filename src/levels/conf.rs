@@ -1,0 +1,169 @@
+//! What is in force where files set variables too. NCCL reads the user's file and then `/etc/nccl.conf`, and sets what is
+//! not set yet: so the environment comes first, then the user's file, then the site's, and in a file the first line.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::Env;
+
+/// A variable's value, and where it comes from.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct InForce {
+    /// The value as it stands.
+    pub value: String,
+    /// The file that sets it; `None` for the environment.
+    pub file: Option<String>,
+}
+
+/// The `NCCL_*` variables that are in force on a process.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Settings(BTreeMap<String, InForce>);
+
+/// NCCL cuts what is longer.
+const LONGEST: usize = 1023;
+
+/// The files that NCCL reads, in the order in which they win: `NCCL_CONF_FILE`, or `.nccl.conf` in the home, then
+/// `/etc/nccl.conf`. (Before 2.23 NCCL does not look at `NCCL_CONF_FILE`, and before 2.30 it takes the home from the password
+/// file, which rarely differs from `HOME`.)
+pub fn files(env: Env) -> Vec<String> {
+    let named = env("NCCL_CONF_FILE").filter(|path| !path.is_empty());
+    let users = named.or_else(|| env("HOME").map(|home| format!("{home}/.nccl.conf")));
+    users.into_iter().chain(["/etc/nccl.conf".to_owned()]).collect()
+}
+
+/// The variables that a file sets, in its order. There is no syntax but `NAME=VALUE` at the start of a line: quotes and
+/// spaces belong to the value, and a line with `export` sets a variable of a name that nobody reads.
+fn lines(text: &str) -> impl Iterator<Item = (&str, &str)> {
+    let pairs = text.split('\n').filter(|line| !line.starts_with('#')).filter_map(|line| line.split_once('='));
+    pairs.map(|(name, value)| (cut(name), cut(value.strip_suffix('\r').unwrap_or(value))))
+}
+
+/// What fits into NCCL's buffer.
+fn cut(text: &str) -> &str {
+    let end = (0..=LONGEST.min(text.len())).rev().find(|&at| text.is_char_boundary(at)).unwrap_or(0);
+    &text[..end]
+}
+
+impl Settings {
+    /// What is in force where `env` is the environment and `files` are names and texts, in the order of [`files()`].
+    pub fn new<'a>(
+        env: impl IntoIterator<Item = (String, String)>,
+        files: impl IntoIterator<Item = (&'a str, &'a str)>,
+    ) -> Settings {
+        let ours = |name: &str| name.starts_with("NCCL_");
+        let from_env = env.into_iter().map(|(name, value)| (name, InForce { value, file: None }));
+        let mut all: BTreeMap<_, _> = from_env.filter(|(name, _)| ours(name)).collect();
+        for (file, text) in files {
+            for (name, value) in lines(text).filter(|(name, _)| ours(name)) {
+                let setting = || InForce { value: value.to_owned(), file: Some(file.to_owned()) };
+                all.entry(name.to_owned()).or_insert_with(setting);
+            }
+        }
+        Settings(all)
+    }
+
+    /// The value of a variable.
+    pub fn get(&self, name: &str) -> Option<&str> {
+        self.0.get(name).map(|setting| setting.value.as_str())
+    }
+
+    /// The value of a variable and where it comes from.
+    pub fn setting(&self, name: &str) -> Option<&InForce> {
+        self.0.get(name)
+    }
+
+    /// All, by name.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &InForce)> {
+        self.0.iter().map(|(name, setting)| (name.as_str(), setting))
+    }
+
+    /// Only those whose name is wanted.
+    #[must_use]
+    pub fn only(mut self, wanted: impl Fn(&str) -> bool) -> Settings {
+        self.0.retain(|name, _| wanted(name));
+        self
+    }
+
+    /// With these set in the environment, where that had no such variable.
+    #[must_use]
+    pub fn with(mut self, set: Vec<(String, String)>) -> Settings {
+        for (name, value) in set {
+            let free = self.0.get(&name).is_none_or(|setting| setting.file.is_some());
+            if free {
+                self.0.insert(name, InForce { value, file: None });
+            }
+        }
+        self
+    }
+
+    /// `NAME=VALUE`, with the file where it comes from one; `NAME is not set`.
+    pub fn say(&self, name: &str) -> String {
+        match self.0.get(name) {
+            None => format!("{name} is not set"),
+            Some(InForce { value, file: None }) => format!("{name}={value}"),
+            Some(InForce { value, file: Some(file) }) => format!("{name}={value} (in {file})"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn in_force(env: &[(&str, &str)], files: &[(&str, &str)]) -> Settings {
+        Settings::new(env.iter().map(|(n, v)| ((*n).to_owned(), (*v).to_owned())), files.iter().copied())
+    }
+
+    #[test]
+    fn the_environment_comes_before_the_users_file_and_that_before_the_sites() {
+        let settings = in_force(
+            &[("NCCL_A", "env"), ("NCCL_EMPTY", ""), ("HOME", "/root")],
+            &[
+                ("mine", "NCCL_A=mine\nNCCL_B=mine\nNCCL_B=again\nNCCL_EMPTY=1"),
+                ("site", "NCCL_A=site\nNCCL_B=site\nNCCL_C=site\n"),
+            ],
+        );
+        let all: Vec<_> = ["NCCL_A", "NCCL_B", "NCCL_C", "NCCL_D"].iter().map(|name| settings.say(name)).collect();
+        assert_eq!(all, ["NCCL_A=env", "NCCL_B=mine (in mine)", "NCCL_C=site (in site)", "NCCL_D is not set"]);
+        assert_eq!(settings.get("NCCL_EMPTY"), Some(""), "set to nothing is set");
+        assert_eq!(settings.get("HOME"), None);
+        // What the program sets is the environment: it wins over files, and not over what is there.
+        let set = ["NCCL_A", "NCCL_C"].map(|name| (name.to_owned(), "set".to_owned()));
+        let settings = settings.with(set.to_vec());
+        assert_eq!((settings.get("NCCL_A"), settings.get("NCCL_C")), (Some("env"), Some("set")));
+    }
+
+    #[test]
+    fn a_file_is_read_as_nccl_reads_it() {
+        let long = format!("NCCL_LONG={}é", "x".repeat(1022));
+        let text = format!(
+            "# NCCL_COMMENT=1\nNCCL_CR=1\r\nNCCL_EQ==mlx5_0\nexport NCCL_EXPORT=1\n NCCL_INDENTED=1\nNCCL_SPACE =1\n\
+             NCCL_QUOTED=\"1\"\nNCCL_NO_VALUE\nNCCL_TAIL=1 # why\nNCCL_NOTHING=\n{long}\nNCCL_LAST=1"
+        );
+        let settings = in_force(&[], &[("f", &text)]);
+        let all: Vec<_> = settings.iter().map(|(name, s)| format!("{name}={}", s.value)).collect();
+        let expected = [
+            "NCCL_CR=1",
+            "NCCL_EQ==mlx5_0",
+            "NCCL_LAST=1",
+            &format!("NCCL_LONG={}", "x".repeat(1022)),
+            "NCCL_NOTHING=",
+            "NCCL_QUOTED=\"1\"",
+            "NCCL_SPACE =1",
+            "NCCL_TAIL=1 # why",
+        ];
+        assert_eq!(all, expected);
+    }
+
+    #[test]
+    fn a_named_file_replaces_the_one_at_home() {
+        let env = |pairs: &'static [(&str, &str)]| {
+            move |name: &str| pairs.iter().find(|(n, _)| *n == name).map(|(_, v)| (*v).to_owned())
+        };
+        assert_eq!(files(&env(&[("HOME", "/h")])), ["/h/.nccl.conf", "/etc/nccl.conf"]);
+        assert_eq!(files(&env(&[("HOME", "/h"), ("NCCL_CONF_FILE", "/x")])), ["/x", "/etc/nccl.conf"]);
+        assert_eq!(files(&env(&[("HOME", "/h"), ("NCCL_CONF_FILE", "")])), ["/h/.nccl.conf", "/etc/nccl.conf"]);
+        assert_eq!(files(&|_| None), ["/etc/nccl.conf"]);
+    }
+}
