@@ -1,0 +1,73 @@
+//! `pxnbench levels`: the table of levels, resources and networks, as text, as shell exports, as JSON; two rows compared;
+//! and the table held against the libnccl and the environment of this machine.
+
+mod check;
+mod table;
+
+use std::path::PathBuf;
+
+use crate::{
+    exit::Code,
+    levels::{self, Row},
+};
+
+/// Prints PXN levels, resources and networks: what each sets, and why.
+#[derive(Debug, clap::Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub struct Args {
+    #[command(subcommand)]
+    what: Option<What>,
+
+    /// Only this one: a level, or a row of resources or networks
+    #[arg(value_name = "LEVEL", value_parser = levels::find)]
+    row: Option<&'static Row>,
+
+    /// As lines for a shell: eval "$(pxnbench levels balanced --export)"
+    #[arg(long, requires = "row", conflicts_with = "json")]
+    export: bool,
+
+    /// As JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum What {
+    /// Print what differs between two levels, or two rows of resources or networks
+    Diff {
+        /// From this one
+        #[arg(value_name = "A", value_parser = levels::find)]
+        a: &'static Row,
+        /// To this one
+        #[arg(value_name = "B", value_parser = levels::find)]
+        b: &'static Row,
+    },
+    /// Ask the libnccl that would be loaded whether it knows the variables, and look for settings that do harm here
+    Check {
+        /// Only this one, as if it were asked for; else all variables, and what is in force here
+        #[arg(value_name = "LEVEL", value_parser = levels::find)]
+        row: Option<&'static Row>,
+        /// This libnccl, instead of the one in NCCL_HOME or the system's
+        #[arg(long, value_name = "FILE")]
+        nccl_lib: Option<PathBuf>,
+    },
+}
+
+/// Prints what is asked for.
+///
+/// # Errors
+/// Where `check` finds no libnccl, or one that cannot be read.
+#[expect(clippy::print_stdout, reason = "the text is what this command is for")]
+pub fn run(args: &Args) -> anyhow::Result<Code> {
+    let (text, code) = match (&args.what, args.row) {
+        (Some(What::Diff { a, b }), _) => (table::diff(a, b), Code::Fine),
+        (Some(What::Check { row, nccl_lib }), _) => check::check(*row, nccl_lib.as_deref())?,
+        (None, Some(row)) if args.json => (table::json_row(row)?, Code::Fine),
+        (None, None) if args.json => (table::json()?, Code::Fine),
+        (None, Some(row)) if args.export => (table::export(row), Code::Fine),
+        (None, Some(row)) => (table::row(row), Code::Fine),
+        (None, None) => (table::all(), Code::Fine),
+    };
+    print!("{text}");
+    Ok(code)
+}

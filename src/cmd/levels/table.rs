@@ -1,0 +1,135 @@
+//! The table as text. Pure.
+
+use std::fmt::Write;
+
+use serde_json::{Value, json};
+
+use crate::levels::{
+    self, Axis, Row, Setting,
+    harm::{self, Does, Harm},
+};
+
+/// What an axis is, above its rows.
+fn title(axis: Axis) -> &'static str {
+    match axis {
+        Axis::Level => {
+            "PXN levels (--level): how far NCCL may relay through the GPU beside the peer's rail NIC.\n\
+             NCCL_P2P_PXN_LEVEL moves send/recv only: alltoall, gather, scatter and sendrecv. For the others only off differs."
+        }
+        Axis::Resources => "Resources (--resources): how many channels NCCL may take.",
+        Axis::Network => {
+            "Networks (--network): which transport NCCL is asked for. One that cannot work here is refused."
+        }
+    }
+}
+
+fn does(harm: &Harm) -> &'static str {
+    match harm.does {
+        Does::Crashes => "crashes NCCL; refused",
+        Does::Fails => "makes NCCL fail",
+        Does::Silences => "keeps NCCL from using PXN",
+        Does::SilencesRings => "keeps rings from using PXN",
+        Does::Nothing => "has no effect",
+    }
+}
+
+/// The whole table.
+pub(super) fn all() -> String {
+    let mut text = String::new();
+    for axis in Axis::ALL {
+        let _ = write!(text, "{}\n\n", title(axis));
+        levels::rows(axis).iter().for_each(|row| text.push_str(&self::row(row)));
+        text.push('\n');
+    }
+    text.push_str("Combinations that do harm, as NCCL reads the values:\n\n");
+    for harm in harm::all() {
+        let versions = harm.versions().map_or_else(String::new, |versions| format!(" ({versions})"));
+        let _ = writeln!(text, "{}: {}{versions}", harm.combination(), does(harm));
+        let _ = writeln!(text, "    {}; {}", harm.why, harm.remedy);
+    }
+    text
+}
+
+/// One row.
+pub(super) fn row(row: &Row) -> String {
+    let mut text = format!("{:<14}{}\n", row.name, row.summary);
+    let assignments: Vec<String> = row.set.iter().map(assignment).collect();
+    let width = assignments.iter().map(String::len).max().unwrap_or(0);
+    for (assignment, Setting { why, since, .. }) in assignments.iter().zip(&row.set) {
+        let _ = writeln!(text, "    {assignment:<width$}  {why} (since NCCL {since})");
+    }
+    text
+}
+
+fn assignment(setting: &Setting) -> String {
+    format!("{}={}", setting.name, value(setting))
+}
+
+/// The value as a reader takes it.
+fn value(setting: &Setting) -> String {
+    setting.value.strip_prefix('@').map_or_else(|| setting.value.clone(), |kind| format!("<active {kind} ports>"))
+}
+
+/// One row for a shell.
+pub(super) fn export(row: &Row) -> String {
+    row.exports().into_iter().map(|line| line + "\n").collect()
+}
+
+/// What differs from `a` to `b`.
+pub(super) fn diff(a: &Row, b: &Row) -> String {
+    let of = |row: &Row, name: &str| row.set.iter().find(|setting| setting.name == name).cloned();
+    let mut names: Vec<&str> = a.set.iter().chain(&b.set).map(|setting| setting.name.as_str()).collect();
+    names.sort_unstable();
+    names.dedup();
+    let (differ, same): (Vec<&str>, Vec<&str>) =
+        names.into_iter().partition(|name| of(a, name).map(|s| s.value) != of(b, name).map(|s| s.value));
+    let mut text = format!("{:<14}{}\n{:<14}{}\n\n", a.name, a.summary, b.name, b.summary);
+    let said = |setting: &Option<Setting>| match setting {
+        None => "not set".to_owned(),
+        Some(setting) if setting.value.is_empty() => "empty".to_owned(),
+        Some(setting) => value(setting),
+    };
+    for name in &differ {
+        let (from, to) = (of(a, name), of(b, name));
+        let _ = writeln!(text, "{name}: {} -> {}", said(&from), said(&to));
+        for (row, setting) in [(a, from), (b, to)] {
+            if let Some(setting) = setting {
+                let _ = writeln!(text, "    {}: {}", row.name, setting.why);
+            }
+        }
+    }
+    if differ.is_empty() {
+        text.push_str("they set the same\n");
+    }
+    for name in same {
+        let _ = writeln!(text, "{name}: {} in both", said(&of(a, name)));
+    }
+    text
+}
+
+/// The whole table as JSON.
+pub(super) fn json() -> anyhow::Result<String> {
+    let rows = |axis| serde_json::to_value(levels::rows(axis));
+    let table: Value = json!({
+        "levels": rows(Axis::Level)?,
+        "resources": rows(Axis::Resources)?,
+        "networks": rows(Axis::Network)?,
+        "harms": harm::all().iter().map(json_harm).collect::<Vec<_>>(),
+    });
+    Ok(serde_json::to_string_pretty(&table)? + "\n")
+}
+
+/// One row as JSON.
+pub(super) fn json_row(row: &Row) -> anyhow::Result<String> {
+    Ok(serde_json::to_string_pretty(row)? + "\n")
+}
+
+fn json_harm(harm: &Harm) -> Value {
+    json!({
+        "combination": harm.combination(),
+        "does": harm.does,
+        "versions": harm.versions(),
+        "why": harm.why,
+        "remedy": harm.remedy,
+    })
+}
