@@ -2,7 +2,11 @@
 
 use std::{fmt::Write, fs, path::Path};
 
-use pxnbench::{exit::CODES, record::columns::COLUMNS};
+use pxnbench::{
+    exit::CODES,
+    levels::{self, Axis},
+    record::columns::COLUMNS,
+};
 
 fn format_md() -> String {
     let mut text = String::from(
@@ -41,4 +45,14 @@ fn format_md_is_up_to_date() {
         fs::write(&path, format_md()).expect("written");
     }
     assert_eq!(fs::read_to_string(&path).unwrap_or_default(), format_md(), "UPDATE_GOLDEN=1 rewrites it");
+}
+
+#[test]
+fn levels_md_has_every_row_of_the_table() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/LEVELS.md");
+    let text = fs::read_to_string(&path).expect("docs/LEVELS.md");
+    for row in Axis::ALL.into_iter().flat_map(levels::rows) {
+        let first_cell = |line: &str| line.starts_with(&format!("| `{}` |", row.name));
+        assert!(text.lines().any(first_cell), "docs/LEVELS.md has no row for {} {}", row.axis, row.name);
+    }
 }
