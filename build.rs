@@ -1,13 +1,13 @@
-//! Compiles the one C line that the `host` backend needs: `MPI_IN_PLACE` is a macro, which rsmpi does not carry over.
+//! Compiles the few lines of C that read macros of `mpi.h`, which rsmpi does not carry over.
 
 fn main() {
     #[cfg(feature = "mpi")]
-    mpi_in_place();
+    mpi_macros();
 }
 
 #[cfg(feature = "mpi")]
-fn mpi_in_place() {
-    let source = "src/backend/mpi_in_place.c";
+fn mpi_macros() {
+    let source = "src/world/mpi_macros.c";
     println!("cargo::rerun-if-changed={source}");
     println!("cargo::rerun-if-env-changed=MPICC");
     let library = build_probe_mpi::probe().unwrap_or_else(|errors| {

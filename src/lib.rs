@@ -8,6 +8,7 @@
 //! | 0 | [`units`], [`exit`] | quantities; exit codes and the error that carries one |
 //! | 1 | [`levels`] | PXN levels, resources and networks as environment settings; what is in force; what does harm |
 //! | 2 | [`collective`] | what a collective is: counts, formulas, data |
+//! | 2 | [`slurm`] | the Slurm job around this process, node lists, how to start ranks in it |
 //! | 3 | [`record`] | a measured case, the columns, the files' format |
 //! | 4 | [`world`], [`native`] | the ranks of the job; loaders of vendor libraries |
 //! | 5 | [`backend`], [`facts`] | what runs a collective; what this job runs on |
@@ -28,6 +29,7 @@ pub mod levels;
 pub mod native;
 pub mod output;
 pub mod record;
+pub mod slurm;
 pub mod sweep;
 pub mod units;
 pub mod world;

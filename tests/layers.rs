@@ -6,7 +6,7 @@ use std::{collections::BTreeMap, fs, path::Path};
 const LAYERS: &[&[&str]] = &[
     &["units", "exit"],
     &["levels"],
-    &["collective"],
+    &["slurm", "collective"],
     &["record"],
     &["world", "native"],
     &["backend", "facts"],

@@ -23,7 +23,7 @@ use crate::{
 };
 
 unsafe extern "C" {
-    /// MPI_IN_PLACE, from `mpi_in_place.c`.
+    /// MPI_IN_PLACE, from `world/mpi_macros.c`.
     static pxnbench_mpi_in_place: *mut c_void;
 }
 

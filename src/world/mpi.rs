@@ -3,9 +3,15 @@
 //! A failing rank must never unwind past rsmpi's `Universe`: its `Drop` calls `MPI_Finalize`, which waits for the other
 //! ranks for ever (seen under srun and mpirun). The way out of a failure is [`abort`].
 
-#![expect(unsafe_code, reason = "MPI_Abort and MPI_Finalized are called from threads that hold no rsmpi object")]
+#![expect(
+    unsafe_code,
+    reason = "MPI_Abort and MPI_Finalized are called from threads that hold no rsmpi object; a version is a C string"
+)]
 
-use std::os::raw::c_int;
+use std::{
+    ffi::{CStr, c_char},
+    os::raw::c_int,
+};
 
 use mpi::{collective::SystemOperation, environment::Universe, ffi, topology::SimpleCommunicator, traits::*};
 
@@ -77,14 +83,30 @@ impl World for Mpi {
     }
 
     fn library(&self) -> String {
-        let version = mpi::environment::library_version().unwrap_or_default();
-        // Open MPI ends its name at the first comma, MPICH its first line; the rest is how it was built.
-        version.split(['\n', ',']).next().unwrap_or_default().trim().to_owned()
+        loaded()
     }
 
     fn finish(self: Box<Self>) {
         self.barrier();
     }
+}
+
+unsafe extern "C" {
+    /// Name and version in `mpi.h`, from `mpi_macros.c`.
+    static pxnbench_mpi_built_with: *const c_char;
+}
+
+/// The MPI that this program is built with, such as `Open MPI 4.1.4`; empty where its header does not say.
+pub fn built_with() -> &'static str {
+    // SAFETY: the C constant is initialised before main, never written, and a string that ends in a zero byte.
+    unsafe { CStr::from_ptr(pxnbench_mpi_built_with) }.to_str().unwrap_or_default()
+}
+
+/// The MPI that was loaded, such as `Open MPI v4.1.4`. May be asked before MPI starts.
+pub fn loaded() -> String {
+    let version = mpi::environment::library_version().unwrap_or_default();
+    // Open MPI ends its name at the first comma, MPICH its first line; the rest is how it was built.
+    version.split(['\n', ',']).next().unwrap_or_default().trim().to_owned()
 }
 
 /// Ends every rank of the job with `code`, if MPI is running; returns if it is not. Any thread may call it.
