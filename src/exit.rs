@@ -51,6 +51,13 @@ pub const CODES: [(Code, &str); 11] = [
     (Code::NotReady, "doctor: not ready"),
 ];
 
+impl Code {
+    /// The code of this number.
+    pub fn of(number: i32) -> Option<Code> {
+        CODES.iter().map(|(code, _)| *code).find(|code| *code as i32 == number)
+    }
+}
+
 /// An error with its exit code: one sentence that says what, which value, and what to do.
 #[derive(Debug)]
 pub struct Failure {
@@ -109,6 +116,8 @@ mod tests {
     fn the_table_lists_each_code_at_its_number() {
         for (at, (code, _)) in CODES.iter().enumerate() {
             assert_eq!(*code as usize, at);
+            assert_eq!(Code::of(at as i32), Some(*code));
         }
+        assert_eq!(Code::of(137), None);
     }
 }

@@ -23,7 +23,8 @@ fn main() -> ExitCode {
         }
     }
     fault::install_panic_hook();
-    if let Err(error) = signal::install() {
+    let installed = if cli.launches() { signal::install_relay() } else { signal::install() };
+    if let Err(error) = installed {
         abort::job(Code::Internal, &format!("signal handlers cannot be installed: {error}"));
     }
     let code = cli.run().unwrap_or_else(|error| fault::report(&error));

@@ -23,7 +23,18 @@ const ONLY_IN: &[(&str, &[&str])] = &[
     ("object::", &["native/"]),
     ("set_var(", &["main.rs"]),
     ("println!(", &["cmd/"]),
-    ("unsafe ", &["main.rs", "native/", "backend/nccl/", "backend/host.rs", "world/mpi.rs", "world/abort.rs"]),
+    (
+        "unsafe ",
+        &[
+            "main.rs",
+            "native/",
+            "backend/nccl/",
+            "backend/host.rs",
+            "world/mpi.rs",
+            "world/abort.rs",
+            "world/signal.rs",
+        ],
+    ),
 ];
 
 /// Source files under `folder`: path below `src/` and code without comments.

@@ -1,7 +1,10 @@
 //! The command line: one file a subcommand, each with its arguments and what it does.
 
 pub mod choose;
+pub mod compare;
+pub mod launch;
 pub mod levels;
+pub mod probe;
 pub mod run;
 #[cfg(feature = "nccl")]
 pub mod selfcheck;
@@ -36,6 +39,13 @@ pub struct Cli {
 pub enum Command {
     /// Print the PXN levels, resources and networks: what each sets, and why.
     Levels(levels::Args),
+    /// Start a sweep on all nodes of this Slurm job
+    Launch(launch::Args),
+    /// Join the steps of a comparison into one CSV, and print medians and ratios by level
+    Compare(compare::Args),
+    /// Say what a launch has to know of this process.
+    #[command(hide = true)]
+    Probe(probe::Args),
     /// Compare the GPU's data and checks with the processor's, for every type and operation.
     #[cfg(feature = "nccl")]
     #[command(hide = true)]
@@ -51,6 +61,11 @@ impl Cli {
         }
     }
 
+    /// Does it start ranks rather than being one? Then signals are theirs.
+    pub fn launches(&self) -> bool {
+        matches!(self.command, Some(Command::Launch(_)))
+    }
+
     /// Does it.
     ///
     /// # Errors
@@ -59,6 +74,9 @@ impl Cli {
         match self.command {
             None => run::run(&self.run),
             Some(Command::Levels(args)) => levels::run(&args),
+            Some(Command::Launch(args)) => launch::run(&args),
+            Some(Command::Compare(args)) => compare::run(&args),
+            Some(Command::Probe(args)) => probe::run(&args),
             #[cfg(feature = "nccl")]
             Some(Command::Selfcheck(args)) => selfcheck::run(&args),
         }

@@ -15,7 +15,22 @@ const PCI_CLASS: &str = "0x03";
 /// The evidence that this host has an NVIDIA device or that Slurm gave the job one; `None` where there is none.
 /// `root` is the root of the file system.
 pub fn evidence(root: &Path, env: Env) -> Option<String> {
-    device_file(root).or_else(|| driver(root)).or_else(|| pci(root)).or_else(|| allocated(env))
+    hardware(root).or_else(|| allocated(env))
+}
+
+/// The evidence that this host itself has an NVIDIA device.
+pub fn hardware(root: &Path) -> Option<String> {
+    device_file(root).or_else(|| driver(root)).or_else(|| pci(root))
+}
+
+/// How many GPUs a job has here: those that Slurm gave it, and where Slurm knows of none, those there are.
+pub fn count(root: &Path, env: Env) -> u32 {
+    let given = env("SLURM_GPUS_ON_NODE").and_then(|count| count.trim().parse().ok());
+    given.unwrap_or_else(|| names(&root.join("dev")).iter().filter(|name| is_gpu(name)).count() as u32)
+}
+
+fn is_gpu(name: &str) -> bool {
+    name.strip_prefix("nvidia").is_some_and(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()))
 }
 
 fn names(directory: &Path) -> Vec<String> {
@@ -24,12 +39,9 @@ fn names(directory: &Path) -> Vec<String> {
 }
 
 fn device_file(root: &Path) -> Option<String> {
-    let is_gpu = |name: &&String| {
-        name.strip_prefix("nvidia").is_some_and(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()))
-    };
     // WSL 2 shows GPUs as /dev/dxg with NVIDIA's library beside it; the library tells it from another vendor's.
     let wsl = root.join("dev/dxg").exists() && root.join("usr/lib/wsl/lib/libcuda.so.1").exists();
-    let name = names(&root.join("dev")).iter().filter(is_gpu).min().cloned();
+    let name = names(&root.join("dev")).iter().filter(|name| is_gpu(name)).min().cloned();
     name.or(wsl.then(|| "dxg".to_owned())).map(|name| format!("/dev/{name} exists"))
 }
 
@@ -80,7 +92,10 @@ mod tests {
         assert_eq!(evidence(root.path(), &none).as_deref(), Some("PCI device 0000:18:00.0 is an NVIDIA GPU"));
         make("proc/driver/nvidia/gpus/0000:18:00.0/information", "");
         assert!(evidence(root.path(), &none).expect("some").contains("lists 1 GPU"));
+        assert_eq!(count(root.path(), &none), 0);
         make("dev/nvidia0", "");
+        assert_eq!(count(root.path(), &none), 1);
+        assert_eq!(count(root.path(), &|name| (name == "SLURM_GPUS_ON_NODE").then(|| "4".into())), 4);
         assert_eq!(evidence(root.path(), &none).as_deref(), Some("/dev/nvidia0 exists"));
     }
 

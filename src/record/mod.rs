@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     collective::Case,
     exit::Code,
+    slurm::Job,
     units::{GBps, Micros},
 };
 
@@ -107,6 +108,8 @@ pub struct RunMeta {
     pub network: String,
     /// Resources in force on every rank; `custom` as for the level.
     pub resources: String,
+    /// The Slurm job; absent outside one.
+    pub job: Option<Job>,
     /// Number of the job step; absent outside one.
     pub step: Option<u32>,
     /// Number of the repetition, from 0.

@@ -42,10 +42,14 @@ mod tests {
 
     #[test]
     fn the_first_death_is_told_from_its_consequences() {
-        let lost = |rank: &str, node: &str, by: &str| Some(Lost { rank: rank.into(), node: node.into(), by: by.into() });
+        let lost =
+            |rank: &str, node: &str, by: &str| Some(Lost { rank: rank.into(), node: node.into(), by: by.into() });
         for (line, expected) in [
             ("srun: error: node3: task 5: Killed", lost("5", "node3", "Killed")),
-            ("srun: error: n-1: tasks 4-5: Segmentation fault (core dumped)", lost("4-5", "n-1", "Segmentation fault (core dumped)")),
+            (
+                "srun: error: n-1: tasks 4-5: Segmentation fault (core dumped)",
+                lost("4-5", "n-1", "Segmentation fault (core dumped)"),
+            ),
             ("srun: error: node3: task 5: Out Of Memory", lost("5", "node3", "Out Of Memory")),
             ("srun: error: node3: task 5: Exited with exit code 7", None),
             ("srun: error: node1: tasks 0-3: Terminated", None),

@@ -2,6 +2,8 @@
 
 use std::num::NonZeroU32;
 
+use serde::{Deserialize, Serialize};
+
 use super::Job;
 
 /// Ranks a node where nothing says how many: two are the fewest that exchange something inside a node too.
@@ -47,7 +49,8 @@ impl Shape {
 }
 
 /// What starts the ranks.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Launcher {
     /// `srun --mpi=TYPE`.
     Srun {
@@ -59,7 +62,8 @@ pub enum Launcher {
 }
 
 /// Families of MPI: each has its own launcher, and its own idea of Slurm's process managers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Family {
     /// Open MPI and what is made from it.
     OpenMpi,

@@ -1,6 +1,9 @@
 //! The arguments of a sweep: what can be typed, and what it means before any rank or device is known.
 
-use std::{path::PathBuf, time::Duration};
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use crate::{
     cmd::{
@@ -13,6 +16,7 @@ use crate::{
     },
     exit::{Code, Failure},
     levels::{self, Axis, Row, ports::Port},
+    output::files::Paths,
     sweep::plan::{Ask, Roots, Step},
     units::Bytes,
 };
@@ -116,6 +120,10 @@ pub struct Args {
     #[arg(long, value_name = "DIR", help_heading = "Output")]
     pub(super) out: Option<PathBuf>,
 
+    /// Number of this repetition, from 0, for the column `repeat`
+    #[arg(long, value_name = "N", value_parser = values::natural, default_value = "0", help_heading = "Output")]
+    pub(super) repeat: u32,
+
     /// Write the CSV to this file; without --out no folder is made
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub(super) csv: Option<PathBuf>,
@@ -161,6 +169,26 @@ impl Args {
         let step = if self.stepfactor > 1 { Step::Factor(self.stepfactor) } else { Step::Add(self.stepbytes) };
         let (dtypes, redops) = (self.datatype.0.clone(), self.op.0.clone());
         Ok(Ask { collectives, begin, end, step, dtypes, redops, roots: self.root })
+    }
+
+    /// The folder of the run's files, where without a word it is `default`; `None` where only single files are asked for.
+    pub fn folder(&self, default: &Path) -> Option<PathBuf> {
+        Paths::new(self.out.as_deref(), self.csv.as_deref(), self.json.as_deref(), default).folder
+    }
+
+    /// What is to run the collectives.
+    pub fn backend(&self) -> Asked {
+        self.backend
+    }
+
+    /// The libnccl that is asked for.
+    pub fn nccl_lib(&self) -> Option<&Path> {
+        self.nccl_lib.as_deref()
+    }
+
+    /// Does it only print what would run?
+    pub fn lists(&self) -> bool {
+        self.list
     }
 
     /// How long one operation may take.

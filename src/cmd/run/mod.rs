@@ -3,7 +3,7 @@
 pub mod args;
 mod log;
 mod network;
-mod open;
+pub(super) mod open;
 mod output;
 mod settings;
 
@@ -23,6 +23,7 @@ use crate::{
     facts,
     output::{live::Live, table::Head},
     record::{self, Device, FORMAT, ProcessMeta, RunMeta},
+    slurm,
     sweep::{
         self, Event,
         measure::Measure,
@@ -67,7 +68,8 @@ fn in_world(args: &Args, ask: &Ask, world: &dyn World, mut clock: Clock) -> anyh
         return Ok(list(&plan, args, world));
     }
     let job = Job::gather(args, world)?;
-    let output = Output::open(args, job.meta(ask, ranks, world), world)?;
+    let meta = RunMeta { repeat: args.repeat, ..job.meta(ask, ranks, world) };
+    let output = Output::open(args, meta, world)?;
     clock.mark("facts, files");
     let end = measure(args, ask, plan, &job, world, &output, &mut clock);
     output.phases(clock.phases);
@@ -151,6 +153,8 @@ impl Job {
                 environment_files.insert(name.to_owned(), file.clone());
             }
         }
+        // A job that cannot be read is none: the run does not depend on it.
+        let job = slurm::Job::from(&env).ok().flatten();
         RunMeta {
             format: FORMAT,
             pxnbench: env!("CARGO_PKG_VERSION").into(),
@@ -164,7 +168,8 @@ impl Job {
             level: self.settled.level.clone(),
             network: self.settled.network.clone(),
             resources: self.settled.resources.clone(),
-            step: env("SLURM_STEP_ID").and_then(|step| step.parse().ok()),
+            step: job.as_ref().and_then(|job| job.step),
+            job,
             repeat: 0,
             nodes: place::node_count(&self.places),
             ranks,

@@ -31,13 +31,21 @@ pub(super) fn world(args: &Args) -> anyhow::Result<Box<dyn World>> {
     Ok(world)
 }
 
+/// The ranks that the launcher started.
+///
+/// # Errors
+/// Where MPI does not start, or is not in this binary.
 #[cfg(feature = "mpi")]
-fn mpi() -> anyhow::Result<Box<dyn World>> {
+pub(in crate::cmd) fn mpi() -> anyhow::Result<Box<dyn World>> {
     Ok(Box::new(crate::world::mpi::Mpi::start()?))
 }
 
+/// This process, where no other one was started.
+///
+/// # Errors
+/// Where others were, since MPI is not in this binary.
 #[cfg(not(feature = "mpi"))]
-fn mpi() -> anyhow::Result<Box<dyn World>> {
+pub(in crate::cmd) fn mpi() -> anyhow::Result<Box<dyn World>> {
     let size = launch::size(&|name| std::env::var(name).ok()).map_or(1, |(size, _, _)| size);
     if size > 1 {
         let what =

@@ -10,6 +10,7 @@ use crate::{
     exit::{Code, Failure},
     output::files::{Files, Paths},
     record::{self, End, Phase, Record, RunMeta},
+    slurm::Job,
     sweep::Earlier,
     world::{self, World, abort, launch::Env},
 };
@@ -144,13 +145,10 @@ fn without_rank(error: anyhow::Error) -> anyhow::Error {
 /// The run's name: the job's name and id inside a Slurm job, with the step where there are several; else the first
 /// collective and the time.
 pub(super) fn run_id(env: Env, first_collective: &str) -> String {
-    let clean = |text: String| text.replace(|c: char| !c.is_ascii_alphanumeric() && !"._-".contains(c), "_");
-    match (env("SLURM_JOB_NAME"), env("SLURM_JOB_ID")) {
-        (name, Some(id)) => {
-            let name = name.unwrap_or_else(|| "pxnbench".into());
-            let step = env("SLURM_STEP_ID").and_then(|step| step.parse::<u32>().ok());
-            let step = step.map_or_else(String::new, |step| format!("/{step}"));
-            format!("{}-{}{step}", clean(name), clean(id))
+    match Job::from(env) {
+        Ok(Some(job)) => {
+            let step = job.step.map_or_else(String::new, |step| format!("/{step}"));
+            format!("{}{step}", job.folder())
         }
         _ => format!("{first_collective}-{}", record::now().format("%Y%m%dT%H%M%S")),
     }
@@ -169,7 +167,7 @@ mod tests {
         assert_eq!(run_id(&job, "all_reduce"), "pxn_a_b-17/2");
         // The batch shell's own step has no small number.
         let batch = env(&[("SLURM_JOB_NAME", "x"), ("SLURM_JOB_ID", "17"), ("SLURM_STEP_ID", "4294967291")]);
-        assert!(run_id(&batch, "all_reduce").starts_with("x-17"));
+        assert_eq!(run_id(&batch, "all_reduce"), "x-17");
         assert!(run_id(&|_| None, "all_reduce").starts_with("all_reduce-2"));
     }
 }

@@ -1,0 +1,178 @@
+//! The run, and what its end means: the launcher's exit status, what the ranks wrote down, and who died.
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::{Path, PathBuf},
+    time::SystemTime,
+};
+
+use super::{Launch, handed_on, process};
+use crate::{
+    cmd::compare,
+    exit::{Code, Failure},
+    levels,
+    record::RunMeta,
+    slurm::{
+        hosts,
+        step::{Launcher, Shape},
+    },
+    world::signal,
+};
+
+/// Runs the sweep and gives its exit code.
+///
+/// # Errors
+/// Where the launcher cannot be started, or a rank died.
+pub(super) fn run(launch: &Launch, launcher: &Launcher, shape: Shape) -> anyhow::Result<Code> {
+    let program = launch.program(&launch.args.sweep)?;
+    let step = launch.step(shape, &program);
+    let folder = Folder::of(launch);
+    let before = folder.runs();
+    let ended = process::run(&step.command(launcher, &handed_on()), step.inside_step)?;
+    let written = folder.runs().into_iter().find(|(path, at)| before.get(path) != Some(at)).map(|(path, _)| path);
+    let run = written.as_deref().and_then(read);
+    let code = verdict(&ended, run.as_ref().and_then(|run| Some(run.end.as_ref()?.name)), signal::received())?;
+    if let (Some(run), Some(path)) = (&run, &written) {
+        eprintln!("pxnbench: {}", summary(run, path));
+    }
+    Ok(code)
+}
+
+/// Where the run's files will be.
+struct Folder {
+    /// The run's own folder, or the one of the job in which the step makes its own.
+    path: Option<PathBuf>,
+    is_jobs: bool,
+}
+
+impl Folder {
+    fn of(launch: &Launch) -> Folder {
+        let jobs = launch.jobs_folder();
+        let path = if launch.sweep.lists() { None } else { launch.sweep.folder(&jobs) };
+        Folder { is_jobs: path.as_ref() == Some(&jobs), path }
+    }
+
+    /// Every `run.json` in it with its time.
+    fn runs(&self) -> BTreeMap<PathBuf, Option<SystemTime>> {
+        let Some(path) = &self.path else { return BTreeMap::new() };
+        let folders: Vec<PathBuf> = if self.is_jobs {
+            fs::read_dir(path).into_iter().flatten().flatten().map(|entry| entry.path()).collect()
+        } else {
+            vec![path.clone()]
+        };
+        let files = folders.into_iter().map(|folder| folder.join("run.json"));
+        files
+            .filter_map(|file| Some((fs::metadata(&file).ok()?.modified().ok(), file)))
+            .map(|(at, f)| (f, at))
+            .collect()
+    }
+}
+
+fn read(path: &Path) -> Option<RunMeta> {
+    serde_json::from_str(&fs::read_to_string(path).ok()?).ok()
+}
+
+/// The exit code. What the run wrote down counts more than the launcher's status, which some replace by their own; but a
+/// rank that a signal killed wrote nothing, and those that were stopped because of it believe to have been asked to.
+fn verdict(ended: &process::Ended, own: Option<Code>, asked_to_stop: Option<&str>) -> anyhow::Result<Code> {
+    let was_stopped = matches!(own, None | Some(Code::Fine | Code::Stopped));
+    match (&ended.lost, asked_to_stop) {
+        (Some(lost), None) if ended.status != 0 && was_stopped => {
+            let what = format!(
+                "rank {} on {} was ended by a signal ({}), which ended the run; finished cases are kept",
+                lost.rank, lost.node, lost.by
+            );
+            return Err(Failure::everywhere(Code::Launch, what));
+        }
+        (_, Some(_)) if own.is_none_or(|code| code == Code::Fine) && ended.status != 0 => return Ok(Code::Stopped),
+        _ => {}
+    }
+    match (ended.status, own) {
+        (0, None) => Ok(Code::Fine),
+        (_, Some(code)) if code != Code::Fine || ended.status == 0 => Ok(code),
+        // All was measured and saved, and then a rank failed to end: that is no success.
+        (_, Some(_)) => Ok(Code::Launch),
+        (1, None) if ended.complaint.is_some() => Ok(Code::Launch),
+        (status, None) => Ok(Code::of(status).unwrap_or(Code::Launch)),
+    }
+}
+
+/// One line for a reader: what was measured, on what, how it ended, and where it is.
+fn summary(run: &RunMeta, path: &Path) -> String {
+    let mut nodes: Vec<&str> = run.processes.iter().map(|process| process.host.as_str()).collect();
+    nodes.dedup();
+    let csv = path.with_file_name("results.csv");
+    let rows = compare::rows(&csv).unwrap_or_default();
+    let count = |status: &str| rows.iter().filter(|row| row.status == status).count();
+    let measured = rows.len() - count("waived");
+    let data = match count("wrong") {
+        0 => "no wrong data".to_owned(),
+        wrong => format!("{wrong} with WRONG DATA"),
+    };
+    let end = run.end.as_ref().map_or("not ended", |end| if end.code == 0 { "" } else { end.message.as_str() });
+    let pxn = if run.nodes < 2 {
+        "; PXN was impossible on one node"
+    } else if run.backend != "nccl" {
+        "; no NCCL here, so no PXN"
+    } else if run.level == levels::CUSTOM {
+        "; the settings in force are no level's"
+    } else {
+        ""
+    };
+    format!(
+        "level {} on {} ranks of {} nodes ({}): {measured} cases, {data}{pxn}{}; {}",
+        run.level,
+        run.ranks,
+        run.nodes,
+        hosts::compress(&nodes),
+        if end.is_empty() { String::new() } else { format!("; {end}") },
+        csv.display()
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::slurm::lost::Lost;
+
+    fn ended(status: i32, lost: bool, complaint: bool) -> process::Ended {
+        process::Ended {
+            status,
+            lost: lost.then(|| Lost { rank: "5".into(), node: "node3".into(), by: "Killed".into() }),
+            complaint: complaint.then(|| "srun: error: Unable to create step".into()),
+        }
+    }
+
+    fn code(status: i32, own: Option<Code>, signal: Option<&str>) -> Code {
+        verdict(&ended(status, false, false), own, signal).expect("no rank died")
+    }
+
+    #[test]
+    fn the_runs_own_code_wins() {
+        assert_eq!(code(0, Some(Code::Fine), None), Code::Fine);
+        assert_eq!(code(137, Some(Code::TimedOut), None), Code::TimedOut, "MPICH's srun says 137 for MPI_Abort(4)");
+        assert_eq!(code(7, Some(Code::WrongData), None), Code::WrongData);
+        assert_eq!(code(143, Some(Code::Stopped), None), Code::Stopped, "USR1 reached the step alone");
+    }
+
+    #[test]
+    fn without_it_the_launchers_status_is_ours_where_it_can_be() {
+        assert_eq!(code(0, None, None), Code::Fine);
+        assert_eq!(code(6, None, None), Code::Usage);
+        assert_eq!(code(127, None, None), Code::Launch);
+        assert_eq!(code(1, None, None), Code::Internal);
+        assert_eq!(verdict(&ended(1, false, true), None, None).expect("none died"), Code::Launch, "srun itself failed");
+        assert_eq!(code(139, Some(Code::Fine), None), Code::Launch, "a rank failed after all was saved");
+    }
+
+    #[test]
+    fn a_rank_that_was_killed_is_named_unless_a_stop_was_asked_for() {
+        for own in [None, Some(Code::Fine), Some(Code::Stopped)] {
+            let error = verdict(&ended(137, true, false), own, None).expect_err("a rank died").to_string();
+            assert!(error.contains("rank 5 on node3") && error.contains("Killed"), "{error}");
+        }
+        assert_eq!(verdict(&ended(137, true, false), Some(Code::WrongData), None).expect("own code"), Code::WrongData);
+        assert_eq!(verdict(&ended(137, true, false), None, Some("SIGTERM")).expect("asked"), Code::Stopped);
+    }
+}

@@ -1,0 +1,188 @@
+//! Processes that a launch starts: steps on trial with a deadline, and the run itself.
+
+use std::{
+    io::{BufRead, BufReader, Read, Write},
+    os::unix::process::{CommandExt, ExitStatusExt},
+    process::{Child, Command, ExitStatus, Stdio},
+    sync::mpsc,
+    thread,
+    time::{Duration, Instant},
+};
+
+use crate::{
+    exit::{Code, Failure},
+    slurm::{lost, step},
+    world::signal,
+};
+
+/// How long a launcher that is asked to end may take.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// How a step on trial ended.
+#[derive(Debug, Default)]
+pub(super) struct Tried {
+    /// Did it end well, in time?
+    pub(super) ok: bool,
+    /// What it printed.
+    pub(super) stdout: String,
+    /// What it, and its launcher, complained about.
+    pub(super) stderr: String,
+    /// It did not end within this time.
+    pub(super) late: Option<Duration>,
+}
+
+/// The command as a child that signals reach through this process only, in an environment that describes the job but not
+/// the step around this process.
+fn command(words: &[String], inside_step: bool) -> Command {
+    let mut command = Command::new(&words[0]);
+    command.args(&words[1..]).stdin(Stdio::null()).process_group(0);
+    for (name, _) in std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value))) {
+        if step::leaks(&name) {
+            command.env_remove(name);
+        }
+    }
+    // With sbatch --export=NONE steps would start without PATH and without the level's variables.
+    command.env("SLURM_EXPORT_ENV", "ALL");
+    if inside_step {
+        // For the srun that mpirun calls.
+        command.env("SLURM_OVERLAP", "1");
+    }
+    command
+}
+
+/// Runs a command to its end or to the deadline.
+///
+/// # Errors
+/// Where a signal asks to stop.
+pub(super) fn try_out(words: &[String], inside_step: bool, limit: Duration) -> anyhow::Result<Tried> {
+    let child = command(words, inside_step).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+    let mut child = match child {
+        Ok(child) => child,
+        Err(error) => return Ok(Tried { stderr: format!("{}: {error}", words[0]), ..Tried::default() }),
+    };
+    let (stdout, stderr) = (read(child.stdout.take()), read(child.stderr.take()));
+    let started = Instant::now();
+    let status = loop {
+        if let Some(status) = child.try_wait()? {
+            break Some(status);
+        }
+        if signal::received().is_some() || started.elapsed() > limit {
+            end(&mut child)?;
+            break None;
+        }
+        thread::sleep(Duration::from_millis(10));
+    };
+    if let Some(name) = signal::received() {
+        return Err(Failure::everywhere(Code::Stopped, format!("stopped by {name} before the run began")));
+    }
+    // A task that outlives its launcher may hold a pipe open: what came until now is enough.
+    let text = |from: mpsc::Receiver<String>| from.recv_timeout(Duration::from_secs(2)).unwrap_or_default();
+    Ok(Tried {
+        ok: status.is_some_and(|status| status.success()),
+        stdout: text(stdout),
+        stderr: text(stderr),
+        late: status.is_none().then_some(limit),
+    })
+}
+
+/// All that comes through a pipe, once it ends.
+fn read(pipe: Option<impl Read + Send + 'static>) -> mpsc::Receiver<String> {
+    let (sender, receiver) = mpsc::channel();
+    thread::spawn(move || {
+        let mut bytes = Vec::new();
+        if let Some(mut pipe) = pipe {
+            // What came before an error is as good as all.
+            let _ = pipe.read_to_end(&mut bytes);
+        }
+        // Nobody waits any more where this fails.
+        let _ = sender.send(String::from_utf8_lossy(&bytes).into_owned());
+    });
+    receiver
+}
+
+/// Asks a launcher to end its tasks and itself, and kills it where it does not.
+fn end(child: &mut Child) -> std::io::Result<()> {
+    signal::terminate(child.id());
+    let asked = Instant::now();
+    while child.try_wait()?.is_none() {
+        if asked.elapsed() > PATIENCE {
+            child.kill()?;
+            child.wait()?;
+            break;
+        }
+        thread::sleep(Duration::from_millis(10));
+    }
+    Ok(())
+}
+
+/// How the run ended.
+#[derive(Debug)]
+pub(super) struct Ended {
+    /// The launcher's exit status; 128 and the signal where one ended it.
+    pub(super) status: i32,
+    /// The first rank of which the launcher says that a signal ended it.
+    pub(super) lost: Option<lost::Lost>,
+    /// The launcher's own first complaint, which is not about a rank.
+    pub(super) complaint: Option<String>,
+}
+
+/// Runs the command, hands signals on to it, and watches what its launcher says on stderr.
+///
+/// # Errors
+/// Where it cannot be started.
+pub(super) fn run(words: &[String], inside_step: bool) -> anyhow::Result<Ended> {
+    let cannot = |error| Failure::everywhere(Code::Launch, format!("{} cannot be started: {error}", words[0]));
+    let mut child = command(words, inside_step).stderr(Stdio::piped()).spawn().map_err(cannot)?;
+    signal::relay_to(Some(child.id()));
+    let watch = child.stderr.take().map(|stderr| thread::spawn(move || watch(stderr)));
+    // wait would reap the child while a signal may still be on its way to its number: it is only looked at here.
+    let status = loop {
+        if has_ended(child.id()) {
+            signal::relay_to(None);
+            break child.wait()?;
+        }
+        thread::sleep(Duration::from_millis(20));
+    };
+    let (lost, complaint) = watch.and_then(|watch| watch.join().ok()).unwrap_or_default();
+    Ok(Ended { status: number(status), lost, complaint })
+}
+
+fn has_ended(pid: u32) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit_once(')').is_none_or(|(_, rest)| rest.trim_start().starts_with('Z'))
+}
+
+fn number(status: ExitStatus) -> i32 {
+    status.code().or(status.signal().map(|signal| 128 + signal)).unwrap_or(1)
+}
+
+/// Passes lines on as they come.
+fn watch(stderr: impl Read) -> (Option<lost::Lost>, Option<String>) {
+    let (mut lost, mut complaint) = (None, None);
+    let mut lines = BufReader::new(stderr);
+    let mut line = Vec::new();
+    while lines.read_until(b'\n', &mut line).is_ok_and(|bytes| bytes > 0) {
+        // A closed stderr is no reason to end the run.
+        let _ = std::io::stderr().write_all(&line);
+        let text = String::from_utf8_lossy(&line);
+        lost = lost.or_else(|| lost::of(text.trim_end()));
+        let own = ["srun: error: ", "srun: fatal: "].iter().any(|start| text.starts_with(start));
+        if complaint.is_none() && own && !text.contains(": task") {
+            complaint = Some(text.trim_end().to_owned());
+        }
+        line.clear();
+    }
+    (lost, complaint)
+}
+
+/// The line of `stderr` that says most: the loader's, else the first of this program, else of the launcher.
+pub(super) fn telling(stderr: &str) -> Option<&str> {
+    let lines = || stderr.lines().map(str::trim).filter(|line| !line.is_empty());
+    let with = |what: &'static str| lines().find(|line| line.contains(what));
+    with("error while loading shared libraries")
+        .or_else(|| with("version `GLIBC"))
+        .or_else(|| with("pxnbench: "))
+        .or_else(|| with("execve(): "))
+        .or_else(|| with("error: "))
+        .or_else(|| lines().find(|line| line.contains(char::is_alphabetic)))
+}
