@@ -8,6 +8,7 @@ pub mod probe;
 pub mod run;
 #[cfg(feature = "nccl")]
 pub mod selfcheck;
+pub mod submit;
 pub mod values;
 
 use std::path::Path;
@@ -41,6 +42,8 @@ pub enum Command {
     Levels(levels::Args),
     /// Start a sweep on all nodes of this Slurm job
     Launch(launch::Args),
+    /// Submit a sweep as a Slurm job
+    Submit(submit::Args),
     /// Join the steps of a comparison into one CSV, and print medians and ratios by level
     Compare(compare::Args),
     /// Say what a launch has to know of this process.
@@ -61,9 +64,9 @@ impl Cli {
         }
     }
 
-    /// Does it start ranks rather than being one? Then signals are theirs.
+    /// Does it start ranks, or wait for them, rather than being one? Then signals are theirs.
     pub fn launches(&self) -> bool {
-        matches!(self.command, Some(Command::Launch(_)))
+        matches!(self.command, Some(Command::Launch(_) | Command::Submit(_)))
     }
 
     /// Does it.
@@ -75,6 +78,7 @@ impl Cli {
             None => run::run(&self.run),
             Some(Command::Levels(args)) => levels::run(&args),
             Some(Command::Launch(args)) => launch::run(&args),
+            Some(Command::Submit(args)) => submit::run(&args),
             Some(Command::Compare(args)) => compare::run(&args),
             Some(Command::Probe(args)) => probe::run(&args),
             #[cfg(feature = "nccl")]
