@@ -154,8 +154,9 @@ impl Step<'_> {
         words
     }
 
-    /// `--cpus-per-task` because from 22.05 to 23.02 srun does not take it from the job; `--gpu-bind=none` because NCCL
-    /// has to see all GPUs of a node; the rest so that one dead rank ends the step at once, whatever the site's defaults.
+    /// `--cpus-per-task` because from 22.05 to 23.02 srun does not take it from the job; `--distribution=block` so that
+    /// neighbours in rank share a node; `--gpu-bind=none` because NCCL has to see all GPUs of a node; the rest so that one
+    /// dead rank ends the step at once, whatever the site's defaults.
     fn srun(&self, mpi: &str) -> Vec<String> {
         let Shape { nodes, tasks_per_node, cpus_per_task } = self.shape;
         let mut words: Vec<String> = vec![
@@ -165,6 +166,7 @@ impl Step<'_> {
             format!("--ntasks={}", self.shape.tasks()),
             format!("--ntasks-per-node={tasks_per_node}"),
             format!("--cpus-per-task={cpus_per_task}"),
+            "--distribution=block".into(),
             "--gpu-bind=none".into(),
             "--kill-on-bad-exit=1".into(),
             "--wait=60".into(),
@@ -199,12 +201,13 @@ impl Step<'_> {
 
 /// Variables that srun would take for options and that describe the job, the batch script or the step around this
 /// process instead of the step to come: what they say is said on the command line.
-const OPTIONS: [&str; 15] = [
+const OPTIONS: [&str; 16] = [
     "SLURM_CPUS_PER_TASK",
     "SRUN_CPUS_PER_TASK",
     "SLURM_TRES_PER_TASK",
     "SLURM_TRES_BIND",
     "SLURM_CPU_BIND",
+    "SLURM_DISTRIBUTION",
     "SLURM_GPU_BIND",
     "SLURM_GPUS",
     "SLURM_GPUS_PER_TASK",
@@ -294,8 +297,8 @@ mod tests {
         let shape = Shape { nodes: 4, tasks_per_node: 8, cpus_per_task: 12 };
         let mut step = Step { shape, inside_step: false, container: None, program: &program };
         let srun = Launcher::Srun { mpi: "pmix".into() };
-        let expected = "srun --mpi=pmix --nodes=4 --ntasks=32 --ntasks-per-node=8 --cpus-per-task=12 --gpu-bind=none \
-                        --kill-on-bad-exit=1 --wait=60 pxnbench all_reduce";
+        let expected = "srun --mpi=pmix --nodes=4 --ntasks=32 --ntasks-per-node=8 --cpus-per-task=12 \
+                        --distribution=block --gpu-bind=none --kill-on-bad-exit=1 --wait=60 pxnbench all_reduce";
         assert_eq!(step.command(&srun, &[]).join(" "), expected);
         step.inside_step = true;
         assert!(step.command(&srun, &[]).contains(&"--overlap".to_owned()));

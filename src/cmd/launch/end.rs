@@ -25,9 +25,13 @@ use crate::{
 /// # Errors
 /// Where the launcher cannot be started, or a rank died.
 pub(super) fn run(launch: &Launch, launcher: &Launcher, shape: Shape) -> anyhow::Result<Code> {
-    let program = launch.program(&launch.args.sweep)?;
-    let step = launch.step(shape, &program);
     let folder = Folder::of(launch);
+    let mut program = launch.program(&launch.args.sweep)?;
+    if let (true, Launcher::Mpirun(_)) = (folder.is_jobs, launcher) {
+        // Its ranks are no step of Slurm with a number for their folder.
+        program.extend(["--out".into(), folder.next().display().to_string()]);
+    }
+    let step = launch.step(shape, &program);
     let before = folder.runs();
     let ended = process::run(&step.command(launcher, &handed_on()), step.inside_step)?;
     let written = folder.runs().into_iter().find(|(path, at)| before.get(path) != Some(at)).map(|(path, _)| path);
@@ -53,6 +57,12 @@ impl Folder {
         Folder { is_jobs: path.as_ref() == Some(&jobs), path }
     }
 
+    /// A folder in it that is not there yet.
+    fn next(&self) -> PathBuf {
+        let jobs = self.path.clone().unwrap_or_default();
+        (0..).map(|n: u32| jobs.join(format!("mpirun-{n}"))).find(|folder| !folder.exists()).unwrap_or(jobs)
+    }
+
     /// Every `run.json` in it with its time.
     fn runs(&self) -> BTreeMap<PathBuf, Option<SystemTime>> {
         let Some(path) = &self.path else { return BTreeMap::new() };
@@ -76,7 +86,11 @@ fn read(path: &Path) -> Option<RunMeta> {
 /// The exit code. What the run wrote down counts more than the launcher's status, which some replace by their own; but a
 /// rank that a signal killed wrote nothing, and those that were stopped because of it believe to have been asked to.
 fn verdict(ended: &process::Ended, own: Option<Code>, asked_to_stop: Option<&str>) -> anyhow::Result<Code> {
-    let was_stopped = matches!(own, None | Some(Code::Fine | Code::Stopped));
+    let was_stopped = match own {
+        // Ranks that MPI_Abort took along are killed too: then the first who was is not the one to blame.
+        None => ended.lost_first,
+        Some(code) => matches!(code, Code::Fine | Code::Stopped),
+    };
     match (&ended.lost, asked_to_stop) {
         (Some(lost), None) if ended.status != 0 && was_stopped => {
             let what = format!(
@@ -100,8 +114,9 @@ fn verdict(ended: &process::Ended, own: Option<Code>, asked_to_stop: Option<&str
 
 /// One line for a reader: what was measured, on what, how it ended, and where it is.
 fn summary(run: &RunMeta, path: &Path) -> String {
-    let mut nodes: Vec<&str> = run.processes.iter().map(|process| process.host.as_str()).collect();
-    nodes.dedup();
+    let hosts: BTreeMap<u32, &str> =
+        run.processes.iter().map(|process| (process.node, process.host.as_str())).collect();
+    let nodes: Vec<&str> = hosts.into_values().collect();
     let csv = path.with_file_name("results.csv");
     let rows = compare::rows(&csv).unwrap_or_default();
     let count = |status: &str| rows.iter().filter(|row| row.status == status).count();
@@ -139,6 +154,7 @@ mod tests {
     fn ended(status: i32, lost: bool, complaint: bool) -> process::Ended {
         process::Ended {
             status,
+            lost_first: lost,
             lost: lost.then(|| Lost { rank: "5".into(), node: "node3".into(), by: "Killed".into() }),
             complaint: complaint.then(|| "srun: error: Unable to create step".into()),
         }
@@ -172,6 +188,8 @@ mod tests {
             let error = verdict(&ended(137, true, false), own, None).expect_err("a rank died").to_string();
             assert!(error.contains("rank 5 on node3") && error.contains("Killed"), "{error}");
         }
+        let aborted = process::Ended { lost_first: false, ..ended(8, true, false) };
+        assert_eq!(verdict(&aborted, None, None).expect("MPI_Abort(8) took the others along"), Code::Launch);
         assert_eq!(verdict(&ended(137, true, false), Some(Code::WrongData), None).expect("own code"), Code::WrongData);
         assert_eq!(verdict(&ended(137, true, false), None, Some("SIGTERM")).expect("asked"), Code::Stopped);
     }

@@ -116,12 +116,14 @@ fn end(child: &mut Child) -> std::io::Result<()> {
 }
 
 /// How the run ended.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Ended {
     /// The launcher's exit status; 128 and the signal where one ended it.
     pub(super) status: i32,
     /// The first rank of which the launcher says that a signal ended it.
     pub(super) lost: Option<lost::Lost>,
+    /// It said so before it ended the others: they were not killed together.
+    pub(super) lost_first: bool,
     /// The launcher's own first complaint, which is not about a rank.
     pub(super) complaint: Option<String>,
 }
@@ -143,8 +145,8 @@ pub(super) fn run(words: &[String], inside_step: bool) -> anyhow::Result<Ended> 
         }
         thread::sleep(Duration::from_millis(20));
     };
-    let (lost, complaint) = watch.and_then(|watch| watch.join().ok()).unwrap_or_default();
-    Ok(Ended { status: number(status), lost, complaint })
+    let said = watch.and_then(|watch| watch.join().ok()).unwrap_or_default();
+    Ok(Ended { status: number(status), ..said })
 }
 
 fn has_ended(pid: u32) -> bool {
@@ -157,22 +159,26 @@ fn number(status: ExitStatus) -> i32 {
 }
 
 /// Passes lines on as they come.
-fn watch(stderr: impl Read) -> (Option<lost::Lost>, Option<String>) {
-    let (mut lost, mut complaint) = (None, None);
+fn watch(stderr: impl Read) -> Ended {
+    let (mut said, mut ending) = (Ended::default(), false);
     let mut lines = BufReader::new(stderr);
     let mut line = Vec::new();
     while lines.read_until(b'\n', &mut line).is_ok_and(|bytes| bytes > 0) {
         // A closed stderr is no reason to end the run.
         let _ = std::io::stderr().write_all(&line);
         let text = String::from_utf8_lossy(&line);
-        lost = lost.or_else(|| lost::of(text.trim_end()));
+        if said.lost.is_none() {
+            said.lost = lost::of(text.trim_end());
+            said.lost_first = said.lost.is_some() && !ending;
+        }
+        ending |= ["MPI_ABORT was invoked", "Job step aborted", "*** STEP "].iter().any(|end| text.contains(end));
         let own = ["srun: error: ", "srun: fatal: "].iter().any(|start| text.starts_with(start));
-        if complaint.is_none() && own && !text.contains(": task") {
-            complaint = Some(text.trim_end().to_owned());
+        if said.complaint.is_none() && own && !text.contains(": task") {
+            said.complaint = Some(text.trim_end().to_owned());
         }
         line.clear();
     }
-    (lost, complaint)
+    said
 }
 
 /// The line of `stderr` that says most: the loader's, else the first of this program, else of the launcher.
@@ -181,6 +187,7 @@ pub(super) fn telling(stderr: &str) -> Option<&str> {
     let with = |what: &'static str| lines().find(|line| line.contains(what));
     with("error while loading shared libraries")
         .or_else(|| with("version `GLIBC"))
+        .or_else(|| with("not built with SLURM's PMI"))
         .or_else(|| with("pxnbench: "))
         .or_else(|| with("execve(): "))
         .or_else(|| with("error: "))
