@@ -7,7 +7,7 @@ use std::{
     time::SystemTime,
 };
 
-use super::{Launch, handed_on, process};
+use super::{Launch, again, handed_on, process};
 use crate::{
     cmd::compare,
     exit::{Code, Failure},
@@ -27,10 +27,12 @@ use crate::{
 pub(super) fn run(launch: &Launch, launcher: &Launcher, shape: Shape) -> anyhow::Result<Code> {
     let folder = Folder::of(launch);
     let mut program = launch.program(&launch.args.sweep)?;
-    if let (true, Launcher::Mpirun(_)) = (folder.is_jobs, launcher) {
+    let place = again::earlier(launch, &folder).or_else(|| match launcher {
         // Its ranks are no step of Slurm with a number for their folder.
-        program.extend(["--out".into(), folder.next().display().to_string()]);
-    }
+        Launcher::Mpirun(_) if folder.is_jobs => Some(folder.next()),
+        _ => None,
+    });
+    program.extend(place.into_iter().flat_map(|place| ["--out".into(), place.display().to_string()]));
     let step = launch.step(shape, &program);
     let before = folder.runs();
     let ended = process::run(&step.command(launcher, &handed_on()), step.inside_step)?;
@@ -39,12 +41,13 @@ pub(super) fn run(launch: &Launch, launcher: &Launcher, shape: Shape) -> anyhow:
     let code = verdict(&ended, run.as_ref().and_then(|run| Some(run.end.as_ref()?.name)), signal::received())?;
     if let (Some(run), Some(path)) = (&run, &written) {
         eprintln!("pxnbench: {}", summary(run, path));
+        again::requeue_if_asked(launch, run)?;
     }
     Ok(code)
 }
 
 /// Where the run's files will be.
-struct Folder {
+pub(super) struct Folder {
     /// The run's own folder, or the one of the job in which the step makes its own.
     path: Option<PathBuf>,
     is_jobs: bool,
@@ -63,8 +66,13 @@ impl Folder {
         (0..).map(|n: u32| jobs.join(format!("mpirun-{n}"))).find(|folder| !folder.exists()).unwrap_or(jobs)
     }
 
+    /// Is it the job's, because the sweep does not say where its own is?
+    pub(super) fn is_jobs(&self) -> bool {
+        self.is_jobs
+    }
+
     /// Every `run.json` in it with its time.
-    fn runs(&self) -> BTreeMap<PathBuf, Option<SystemTime>> {
+    pub(super) fn runs(&self) -> BTreeMap<PathBuf, Option<SystemTime>> {
         let Some(path) = &self.path else { return BTreeMap::new() };
         let folders: Vec<PathBuf> = if self.is_jobs {
             fs::read_dir(path).into_iter().flatten().flatten().map(|entry| entry.path()).collect()
@@ -79,7 +87,7 @@ impl Folder {
     }
 }
 
-fn read(path: &Path) -> Option<RunMeta> {
+pub(super) fn read(path: &Path) -> Option<RunMeta> {
     serde_json::from_str(&fs::read_to_string(path).ok()?).ok()
 }
 

@@ -3,6 +3,7 @@
 //! What differs between sites is found out and not configured: one task a node says what it runs on, and each way to
 //! start ranks is tried on two before it is trusted with all, since `srun --mpi=list` also lists what cannot work.
 
+mod again;
 mod check;
 mod choose;
 mod end;

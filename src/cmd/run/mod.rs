@@ -30,7 +30,7 @@ use crate::{
         plan::{Ask, Plan, Roots},
     },
     units::Bytes,
-    world::{self, World, abort, deadline, place},
+    world::{self, World, abort, deadline, place, signal},
 };
 
 /// Runs the sweep, or lists it.
@@ -340,7 +340,10 @@ impl Tally {
         let cases = |n: u64| if n == 1 { "1 case".to_owned() } else { format!("{n} cases") };
         match self {
             Tally { wrong, .. } if *wrong > 0 => (Code::WrongData, format!("wrong data in {}", cases(*wrong))),
-            _ if stopped => (Code::Stopped, format!("stopped by a signal after {}, which are kept", cases(self.ran))),
+            _ if stopped => {
+                let by = signal::received().unwrap_or("a signal");
+                (Code::Stopped, format!("stopped by {by} after {}, which are kept", cases(self.ran)))
+            }
             Tally { ran: 0, waived, .. } => (Code::NothingRan, format!("nothing ran: waived {}", cases(*waived))),
             _ => (Code::Fine, String::new()),
         }
