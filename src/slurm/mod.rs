@@ -70,7 +70,8 @@ impl Job {
     }
 }
 
-/// What was asked for comes first: an exclusive job that asked for no GPU is shown all of them.
+/// What was asked for comes first: an exclusive job that asked for no GPU is shown all of them, and a step of a job that
+/// asked for GPUs by task is shown those of its own tasks.
 fn gpus_on_node(env: &dyn Fn(&str) -> Option<String>) -> Option<u32> {
     // 4, gpu:4, h100:4, or several types with commas between.
     let counts = |text: String| {
@@ -78,8 +79,13 @@ fn gpus_on_node(env: &dyn Fn(&str) -> Option<String>) -> Option<u32> {
         text.split(',').map(count).sum::<Option<u32>>()
     };
     let numbers = |list: String| (!list.trim().is_empty()).then(|| list.split(',').count() as u32);
+    let by_task = || {
+        let tasks = env("SLURM_TASKS_PER_NODE").and_then(|counts| fewest(&counts))?;
+        Some(env("SLURM_GPUS_PER_TASK").and_then(counts)? * tasks)
+    };
     env("SLURM_GPUS_PER_NODE")
         .and_then(counts)
+        .or_else(by_task)
         .or_else(|| env("SLURM_GPUS_ON_NODE").and_then(counts))
         .or_else(|| env("SLURM_JOB_GPUS").and_then(numbers))
 }
@@ -146,5 +152,7 @@ mod tests {
         assert_eq!(gpus(&[("SLURM_GPUS_PER_NODE", "a100:2,h100:4")]), Some(6));
         assert_eq!(gpus(&[("SLURM_GPUS_PER_NODE", "0"), ("SLURM_GPUS_ON_NODE", "8")]), Some(0));
         assert_eq!(gpus(&[("SLURM_GPUS_ON_NODE", "2"), ("SLURM_JOB_GPUS", "0,1,2")]), Some(2));
+        let by_task = [("SLURM_GPUS_PER_TASK", "1"), ("SLURM_TASKS_PER_NODE", "4(x2)"), ("SLURM_GPUS_ON_NODE", "1")];
+        assert_eq!(gpus(&by_task), Some(4));
     }
 }

@@ -87,7 +87,8 @@ pub fn mpirun(ranks: u32, folder: &Path) -> Command {
     command
 }
 
-fn clean(command: &mut Command) {
+/// Takes out what a launcher or the user may have set.
+pub fn clean(command: &mut Command) {
     for (name, _) in std::env::vars() {
         if ["SLURM", "PMI", "OMPI_COMM", "NCCL", "CUDA"].iter().any(|prefix| name.starts_with(prefix)) {
             command.env_remove(name);
