@@ -19,6 +19,25 @@
 //! What is absent matters: `sweep` prints nothing, `output` measures nothing, `collective` calls no library, and only
 //! `main.rs` sets environment variables, before any thread or library starts.
 
+/// A line on stderr. Where stderr is closed or full the line is lost and the program goes on: `eprintln!` would panic, and
+/// the panic's own message again.
+#[macro_export]
+macro_rules! say {
+    ($($words:tt)*) => {{
+        use std::io::Write as _;
+        let _ = writeln!(std::io::stderr(), $($words)*);
+    }};
+}
+
+/// A line on stdout, as [`say!`]: who reads only the first lines of a list closes the pipe.
+#[macro_export]
+macro_rules! print_line {
+    ($($words:tt)*) => {{
+        use std::io::Write as _;
+        let _ = writeln!(std::io::stdout(), $($words)*);
+    }};
+}
+
 pub mod backend;
 pub mod cmd;
 pub mod collective;

@@ -37,7 +37,7 @@ fn refuse(error: &clap::Error) -> ExitCode {
     match (fault::speaks(), asked_for) {
         // A closed pipe behind --help is no failure.
         (true, true) => drop(error.print()),
-        (true, false) => eprintln!("pxnbench: {}", fault::sentence(error)),
+        (true, false) => pxnbench::say!("pxnbench: {}", fault::sentence(error)),
         // A launcher kills the others when the first process ends with an error: the one that speaks must come first.
         (false, false) => std::thread::sleep(std::time::Duration::from_secs(1)),
         (false, true) => {}

@@ -159,3 +159,56 @@ fn a_run_goes_on_where_an_earlier_one_stopped_without_measuring_a_case_twice() {
     assert_eq!(rows(&nothing), rows(&whole));
     assert_eq!(std::fs::read_to_string(&path).expect("the CSV"), again);
 }
+
+#[test]
+fn two_results_never_go_to_one_file() {
+    let folder = folder();
+    for arguments in [["--csv", "x", "--json", "x"], ["--out", "d", "--csv", "d/run.json"]] {
+        let ended = run(alone(folder.path()).args(["all_reduce"]).args(MODEL).args(arguments)).expect_code(6);
+        assert!(ended.stderr.contains("two of the results would go to this file"), "{}", ended.stderr);
+    }
+}
+
+#[test]
+fn two_runs_of_one_second_have_a_folder_each() {
+    let folder = folder();
+    for _ in 0..3 {
+        run(alone(folder.path()).args(["all_reduce"]).args(MODEL)).expect_code(0);
+    }
+    let folders = std::fs::read_dir(folder.path().join("results")).expect("results");
+    let complete = folders.filter(|run| run.as_ref().expect("a run").path().join("run.json").is_file());
+    assert_eq!(complete.count(), 3);
+}
+
+#[test]
+fn odd_bytes_and_closed_pipes_are_no_bugs() {
+    use std::os::unix::ffi::OsStrExt;
+    let folder = folder();
+    let name = std::ffi::OsStr::from_bytes(b"o\xff");
+    run(alone(folder.path()).args(["all_reduce", "--out"]).arg(name).args(MODEL)).expect_code(0);
+    let shell = |line: &str| {
+        let mut command = std::process::Command::new("bash");
+        command.current_dir(folder.path()).args(["-c", &format!("set -o pipefail; {line}")]);
+        run(command.env("B", common::BINARY))
+    };
+    for line in [
+        "\"$B\" all --list --ranks 4 -b 8 -e 1G -f 2 | head -n 1",
+        "\"$B\" levels | head -n 1",
+        "\"$B\" all_reduce --backend model 2>/dev/full",
+        "\"$B\" all_reduce --backend model 2>&- >/dev/null",
+    ] {
+        let ended = shell(line).expect_code(0);
+        assert!(!ended.stderr.contains("internal error"), "{line}: {}", ended.stderr);
+    }
+    let full = shell("\"$B\" all_reduce --backend model >/dev/full").expect_code(1);
+    assert!(full.stderr.contains("the table cannot be written to stdout"), "{}", full.stderr);
+}
+
+#[test]
+fn a_root_matters_only_where_there_is_one() {
+    let folder = folder();
+    run(alone(folder.path()).args(["all_reduce", "-r", "5", "--list"]).args(MODEL)).expect_code(0);
+    let mut command = alone(folder.path());
+    command.args(["broadcast", "-r", "all", "--list", "--backend", "model", "--ranks", "4294967295"]);
+    assert!(run(&mut command).expect_code(6).stderr.contains("more than a million cases"));
+}

@@ -33,7 +33,7 @@ fn format_md() -> String {
     }
     text.push_str(
         "\n2 to 7 mean what they mean in nccl-tests. Some launchers replace the code of a job that was aborted; `end` in \
-         `run.json` keeps ours.\n",
+         `run.json` keeps ours, unless the launcher stopped rank 0 before it knew of another rank's failure.\n",
     );
     text
 }

@@ -22,7 +22,10 @@ const ONLY_IN: &[(&str, &[&str])] = &[
     ("libloading", &["native/"]),
     ("object::", &["native/"]),
     ("set_var(", &["main.rs"]),
-    ("println!(", &["cmd/"]),
+    ("println!(", &["lib.rs"]),
+    ("eprintln!(", &["lib.rs"]),
+    ("print_line!(", &["cmd/", "lib.rs"]),
+    ("say!(", &["cmd/", "fault/", "output/", "world/abort.rs", "main.rs", "lib.rs"]),
     (
         "unsafe ",
         &[

@@ -264,3 +264,15 @@ fn processes_that_each_believe_to_be_alone_are_refused() {
     let sentence = ended.sentences().join("");
     assert!(sentence.contains("srun started 4 processes") && sentence.contains("--mpi=pmix"), "{sentence}");
 }
+
+#[test]
+fn ranks_with_other_arguments_are_refused() {
+    if !has_mpi() {
+        return;
+    }
+    let folder = folder();
+    let mut command = mpirun(1, folder.path());
+    command.args(["all_reduce", "-b", "8", "-e", "16", "-f", "2", "-d", "int32", ":", "-np", "1", common::BINARY]);
+    let ended = run(command.args(["all_reduce", "-b", "8", "-e", "16", "-f", "2"])).expect_code(6);
+    assert!(ended.stderr.contains("ranks 0 and 1 were started with other arguments"), "{}", ended.stderr);
+}

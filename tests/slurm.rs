@@ -18,7 +18,7 @@ use std::{
 };
 
 use common::{BINARY, Ended, clean, csv, json, run, skip};
-use pxnbench::levels::{self, Level};
+use pxnbench::levels::{self, Row};
 
 const ROOT: &str = env!("CARGO_MANIFEST_DIR");
 
@@ -218,7 +218,7 @@ fn templates() -> Vec<PathBuf> {
 }
 
 /// The levels that have a template.
-fn levels_with_template() -> impl Iterator<Item = &'static Level> {
+fn levels_with_template() -> impl Iterator<Item = &'static Row> {
     levels::all().iter().filter(|level| !level.set.is_empty())
 }
 
@@ -379,7 +379,7 @@ fn templates_agree_with_the_table_of_levels_and_with_each_other() {
             "container" => Some("aggressive"),
             other => other.strip_prefix("pxn_"),
         };
-        let set = level.map_or(&[][..], |level| &Level::named(level).expect("a level").set);
+        let set = level.map_or(&[][..], |level| &levels::level(level).expect("a level").set);
         let expected: Vec<String> = set
             .iter()
             .map(|setting| format!("export {0}=\"${{{0}-{1}}}\" # {2}", setting.name, setting.value, setting.why))

@@ -215,12 +215,14 @@ pub struct Host {
     send: Vec<u64>,
     recv: Vec<u64>,
     largest: Bytes,
+    /// The largest buffer of which this rank can hold two.
+    capacity: Option<Bytes>,
 }
 
 impl Host {
-    /// The backend of this rank. MPI must be running.
-    pub fn new(rank: u64) -> Host {
-        Host { rank, send: Vec::new(), recv: Vec::new(), largest: Bytes(0) }
+    /// The backend of this rank, which can hold two buffers of `capacity` where that is known. MPI must be running.
+    pub fn new(rank: u64, capacity: Option<Bytes>) -> Host {
+        Host { rank, send: Vec::new(), recv: Vec::new(), largest: Bytes(0), capacity }
     }
 
     fn call(case: &Case) -> &'static Call {
@@ -322,7 +324,7 @@ impl Backend for Host {
     }
 
     fn capacity(&self) -> anyhow::Result<Option<Bytes>> {
-        Ok(None)
+        Ok(self.capacity)
     }
 
     fn allocate(&mut self, largest: Bytes) -> anyhow::Result<()> {
@@ -350,6 +352,7 @@ impl Backend for Host {
     }
 
     fn run(&mut self, case: &Case, times: u32) -> anyhow::Result<Timing> {
+        anyhow::ensure!(case.size() <= self.largest, "{case} does not fit into the buffers of {}", self.largest);
         let call = Self::call(case);
         let start = Instant::now();
         for iteration in 0..times {

@@ -56,18 +56,17 @@ pub fn rows(path: &Path) -> anyhow::Result<Vec<Row>> {
 ///
 /// # Errors
 /// Where there is nothing to compare, or a file cannot be read or written.
-#[expect(clippy::print_stdout, reason = "the table is what this command is for")]
 pub fn run(args: &Args) -> anyhow::Result<Code> {
     let steps = steps(&args.folder)?;
     let joined = args.folder.join("results.csv");
     join(&steps, &joined)?;
-    print!("{}", table(&rows(&joined)?));
+    print_line!("{}", table(&rows(&joined)?).trim_end());
     for step in &steps {
         if let Some(sentence) = unfinished(step) {
-            println!("# {sentence}");
+            print_line!("# {sentence}");
         }
     }
-    eprintln!("pxnbench: all rows are in {}", joined.display());
+    say!("pxnbench: all rows are in {}", joined.display());
     Ok(Code::Fine)
 }
 

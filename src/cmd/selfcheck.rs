@@ -15,8 +15,7 @@ pub struct Args {
 ///
 /// # Errors
 /// Where CUDA fails.
-#[expect(clippy::print_stdout, reason = "the result is what this command is for")]
 pub fn run(args: &Args) -> anyhow::Result<Code> {
-    let different = nccl::self_check(args.gpu, &mut |line| println!("{line}"))?;
+    let different = nccl::self_check(args.gpu, &mut |line| print_line!("{line}"))?;
     Ok(if different == 0 { Code::Fine } else { Code::WrongData })
 }

@@ -1,5 +1,6 @@
 //! What this job runs on, gathered once: each process says it of itself, and the sweep is planned from what all said.
 
+pub mod memory;
 pub mod nvidia;
 pub mod rdma;
 
@@ -154,7 +155,9 @@ pub fn process_age_s() -> Option<f64> {
     let uptime: f64 = std::fs::read_to_string("/proc/uptime").ok()?.split(' ').next()?.parse().ok()?;
     // The name in parentheses may hold spaces; the start time is the 20th field after it, in ticks of 1/100 s.
     let ticks: f64 = stat.rsplit_once(')')?.1.split_whitespace().nth(19)?.parse().ok()?;
-    Some(uptime - ticks / 100.0)
+    // In some containers the two clocks are not the same one.
+    let age = uptime - ticks / 100.0;
+    (age >= 0.0).then(|| (age * 100.0).round() / 100.0)
 }
 
 /// The model name of this host's processor, for the device line of a run on host memory.

@@ -9,7 +9,7 @@ use crate::{
 /// ended the job in [`abort::job`]; what comes here is known everywhere.
 pub fn report(error: &anyhow::Error) -> Code {
     if speaks() {
-        eprintln!("pxnbench: {error:#}");
+        say!("pxnbench: {error:#}");
     }
     exit::code_of(error)
 }

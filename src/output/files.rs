@@ -55,6 +55,10 @@ impl Files {
     /// # Errors
     /// The path, and why it cannot be written.
     pub fn create(paths: Paths, run: &RunMeta) -> Result<Files, (PathBuf, io::Error)> {
+        let all: Vec<PathBuf> = paths.all().collect();
+        if let Some(twice) = all.iter().enumerate().find_map(|(at, path)| all[..at].contains(path).then_some(path)) {
+            return Err((twice.clone(), io::Error::other("two of the results would go to this file")));
+        }
         for path in paths.all() {
             let named = |error| (path.clone(), error);
             if let Some(folder) = path.parent() {
@@ -79,7 +83,7 @@ impl Files {
         let text = fs::read_to_string(&path).map_err(|error| (path.clone(), error))?;
         let whole = file::whole_lines(&text);
         let (records, unread) = file::read_csv(whole);
-        unread.iter().for_each(|line| eprintln!("pxnbench: {}: {line}; it is measured again", path.display()));
+        unread.iter().for_each(|line| say!("pxnbench: {}: {line}; it is measured again", path.display()));
         let csv = Csv::go_on(&path, whole).map_err(|error| (path, error))?;
         let files = Files { paths, csv: Some(csv), records };
         files.save(run)?;
@@ -135,7 +139,7 @@ fn keep_earlier(path: &Path) -> io::Result<()> {
         PathBuf::from(name)
     };
     let free = (1..).map(numbered).find(|path| !path.exists()).unwrap_or_default();
-    eprintln!("pxnbench: keeping the earlier {} as {}", path.display(), free.display());
+    say!("pxnbench: keeping the earlier {} as {}", path.display(), free.display());
     fs::rename(path, free)
 }
 

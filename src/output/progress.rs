@@ -38,10 +38,7 @@ impl Progress {
             Some(last) if last.elapsed() >= EVERY => {
                 *last = Instant::now();
                 let (done, all) = (self.bar.position(), self.bar.length().unwrap_or(0));
-                eprintln!(
-                    "pxnbench: {done} of {all} cases after {:.0} s; next {case}",
-                    self.bar.elapsed().as_secs_f64()
-                );
+                say!("pxnbench: {done} of {all} cases after {:.0} s; next {case}", self.bar.elapsed().as_secs_f64());
             }
             Some(_) => {}
         }

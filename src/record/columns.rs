@@ -148,7 +148,11 @@ pub const COLUMNS: &[Column] = &[
         doc: "1 where send and receive buffer are one, else 0",
         get: |_, record| Cell::Integer((record.case.placement == crate::collective::Placement::InPlace).into()),
     },
-    Column { name: "iters", doc: "timed operations", get: |_, record| u64::from(record.iters).into() },
+    Column {
+        name: "iters",
+        doc: "timed operations; empty where it did not run",
+        get: |_, record| record.time.map(|_| u64::from(record.iters)).into(),
+    },
     Column {
         name: "time_us",
         doc: "time of one operation in microseconds, mean over ranks",

@@ -57,7 +57,7 @@ fn record(row: &HashMap<String, String>) -> Option<Record> {
     Some(Record {
         case,
         started_at: DateTime::parse_from_rfc3339(cell("started_at")?).ok()?,
-        iters: number("iters")?.try_into().ok()?,
+        iters: number("iters").unwrap_or(0).try_into().ok()?,
         time: cell("time_us")?.parse().ok().map(Micros),
         wrong: number("wrong"),
         failed_checks: number("wrong").map_or(0, |wrong| u64::from(wrong > 0)),

@@ -65,7 +65,7 @@ fn warm_up(cases: &[Case], measure: &Measure, world: &dyn World, backend: &mut d
     let _guard = deadline::watch("the barrier before the warm-up", measure.timeout);
     world.barrier();
     for case in cases {
-        let _guard = deadline::watch(format!("warming up {case}"), measure.timeout);
+        let _guard = deadline::watch(format!("warming up {case}"), measure.timeout * measure.warmup);
         backend.run(case, measure.warmup)?;
     }
     Ok(())

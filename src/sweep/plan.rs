@@ -2,7 +2,7 @@
 
 use crate::{
     collective::{
-        Case, Collective, Placement,
+        Case, Collective, Placement, Spec,
         data::{DType, RedOp},
     },
     units::Bytes,
@@ -71,7 +71,15 @@ impl Plan {
     /// Is the sweep of `ask` small enough to be meant?
     pub fn is_sane(ask: &Ask, ranks: u64) -> bool {
         let sizes = ask.sizes().take(MOST_CASES).count() * Placement::ALL.len();
-        let groups = ask.groups(ranks).len();
+        let roots = match ask.roots {
+            Roots::One(_) => 1,
+            Roots::All => ranks as usize,
+        };
+        let of = |spec: &Spec| {
+            let redops = if spec.reduces { ask.redops.len() } else { 1 };
+            ask.dtypes.len() * redops * if spec.rooted { roots } else { 1 }
+        };
+        let groups: usize = ask.collectives.iter().map(|collective| of(collective.spec())).sum();
         sizes.saturating_mul(groups) <= MOST_CASES
     }
 
@@ -104,7 +112,8 @@ impl Ask {
             Step::Factor(factor) => size.0.checked_mul(factor).map(Bytes),
             Step::Add(bytes) => size.0.checked_add(bytes.0).map(Bytes),
         };
-        std::iter::successors(Some(self.begin), next).take_while(move |size| *size <= end)
+        // From 0 no factor leads anywhere.
+        std::iter::successors(Some(self.begin), next).take_while(move |size| *size <= end && size.0 > 0)
     }
 
     /// Collective, type, operation and root of each group, in nccl-tests' order.

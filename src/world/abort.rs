@@ -90,17 +90,23 @@ pub fn job(code: Code, sentence: &str) -> ! {
         thread::sleep(2 * PATIENCE);
         exit_now(code);
     }
-    // A signal reaches every rank, so one of them speaks for all.
-    if code != Code::Stopped || RANK.get().is_none_or(|rank| *rank == 0) {
-        eprintln!("pxnbench: {}: {sentence}", who());
-    }
-    save(code, sentence);
-    thread::spawn(move || {
+    // First of all: the message may hang on a full pipe, MPI_Abort in MPI.
+    let timer = thread::Builder::new().spawn(move || {
         thread::sleep(PATIENCE);
         exit_now(code)
     });
+    // A signal reaches every rank, so one of them speaks for all.
+    if code != Code::Stopped || RANK.get().is_none_or(|rank| *rank == 0) {
+        say!("pxnbench: {}: {sentence}", who());
+    }
+    save(code, sentence);
+    // Without the timer nothing ends MPI_Abort, where it hangs.
     #[cfg(feature = "mpi")]
-    super::mpi::abort(code as i32);
+    if timer.is_ok() {
+        super::mpi::abort(code as i32);
+    }
+    #[cfg(not(feature = "mpi"))]
+    drop(timer);
     exit_now(code)
 }
 

@@ -15,7 +15,7 @@ const SIZES: [(&str, &str); 3] =
 
 /// The variables in which launchers tell a process its rank. Slurm's comes last: under mpirun inside an allocation it is
 /// that of mpirun's helper.
-const RANKS: [&str; 4] = ["OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID"];
+const RANKS: [&str; 5] = ["OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "PALS_RANKID", "SLURM_PROCID"];
 
 /// The number of processes the launcher says it started, and who says so.
 pub fn size(env: Env) -> Option<(u32, &'static str, &'static str)> {
@@ -96,7 +96,7 @@ mod tests {
             }
         };
         assert!(check_before_mpi(&step(("SLURM_STEP_ID", "0"))).is_err());
-        for manager in ["PMIX_RANK", "PMI_RANK", "OMPI_COMM_WORLD_RANK"] {
+        for manager in ["PMIX_RANK", "PMI_RANK", "PALS_RANKID", "OMPI_COMM_WORLD_RANK"] {
             assert!(check_before_mpi(&step((manager, "1"))).is_ok(), "{manager}");
         }
         assert!(check_before_mpi(&env(&[("SLURM_STEP_NUM_TASKS", "1")])).is_ok());

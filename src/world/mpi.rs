@@ -118,7 +118,9 @@ pub fn abort(code: c_int) {
         ffi::MPI_Finalized(&mut ended);
     }
     if started != 0 && ended == 0 {
-        // SAFETY: MPI is running; the call takes no memory of ours, and does not come back.
+        // SAFETY: MPI is running; the call takes no memory of ours, and does not come back. MPI allows calls of the main
+        // thread only; that another one ends the job while the main thread hangs in MPI is deliberate, and a timer of
+        // `world::abort` ends the process where this hangs too.
         unsafe { ffi::MPI_Abort(ffi::RSMPI_COMM_WORLD, code) };
     }
 }

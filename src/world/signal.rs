@@ -1,6 +1,6 @@
 //! Signals: a request to stop, which the ranks honour together at the next case.
 //!
-//! SIGINT and SIGTERM come when someone wants the job gone: mpirun kills what is left a second later, so a rank that
+//! SIGINT, SIGTERM and SIGHUP come when someone wants the job gone: mpirun kills what is left a second later, so a rank that
 //! does not reach the next case in time ends the job itself. SIGUSR1 is Slurm's warning before the time limit, with time
 //! to finish the case. A process that launches ranks passes signals on to the launcher instead.
 
@@ -13,7 +13,7 @@ use std::{
 };
 
 use signal_hook::{
-    consts::{SIGINT, SIGTERM, SIGUSR1},
+    consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1},
     iterator::Signals,
 };
 
@@ -31,7 +31,7 @@ const GRACE: Duration = Duration::from_millis(600);
 /// # Errors
 /// Where the system refuses.
 pub fn install() -> std::io::Result<()> {
-    let mut signals = Signals::new([SIGINT, SIGTERM, SIGUSR1])?;
+    let mut signals = Signals::new([SIGHUP, SIGINT, SIGTERM, SIGUSR1])?;
     thread::spawn(move || {
         for signal in signals.forever() {
             RECEIVED.store(signal, Ordering::SeqCst);
@@ -51,7 +51,7 @@ pub fn install() -> std::io::Result<()> {
 /// # Errors
 /// Where the system refuses.
 pub fn install_relay() -> std::io::Result<()> {
-    let mut signals = Signals::new([SIGINT, SIGTERM, SIGUSR1])?;
+    let mut signals = Signals::new([SIGHUP, SIGINT, SIGTERM, SIGUSR1])?;
     thread::spawn(move || {
         for signal in signals.forever() {
             RECEIVED.store(signal, Ordering::SeqCst);

@@ -45,7 +45,7 @@ pub(super) fn requeue_if_asked(launch: &Launch, run: &RunMeta) -> anyhow::Result
         return Ok(());
     }
     let job = launch.job.id;
-    eprintln!("pxnbench: the time is up, and {ASKED}=1: job {job} goes into the queue again, and on from here");
+    say!("pxnbench: the time is up, and {ASKED}=1: job {job} goes into the queue again, and on from here");
     let output = Command::new("scontrol").args(["requeue", &job.to_string()]).output()?;
     if output.status.success() {
         return Ok(());

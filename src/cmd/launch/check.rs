@@ -46,7 +46,7 @@ pub(super) fn nodes(launch: &Launch) -> anyhow::Result<Nodes> {
     let tried = process::try_out(&step.command(&Launcher::Srun { mpi: "none".into() }, &[]), step.inside_step, LIMIT)?;
     let needs_nccl = matches!(launch.sweep.backend(), Asked::Auto | Asked::Nccl);
     let nodes = judge(&tried, &launch.job.nodes, needs_nccl)?;
-    nodes.remarks.iter().for_each(|remark| eprintln!("pxnbench: {remark}"));
+    nodes.remarks.iter().for_each(|remark| say!("pxnbench: {remark}"));
     Ok(nodes)
 }
 
@@ -136,7 +136,7 @@ fn nccl(reports: &[Report]) -> anyhow::Result<()> {
             first.0, first.1, other.0, other.1
         )),
         None => {
-            eprintln!("pxnbench: NCCL {} from {} on all nodes", first.0, first.1);
+            say!("pxnbench: NCCL {} from {} on all nodes", first.0, first.1);
             Ok(())
         }
     }

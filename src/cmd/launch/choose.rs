@@ -46,7 +46,7 @@ pub(super) fn launcher(launch: &Launch) -> anyhow::Result<Launcher> {
     for launcher in ways(launch)? {
         match prove(launch, &launcher)? {
             Ok(()) => {
-                said.iter().for_each(|why| eprintln!("pxnbench: {why}"));
+                said.iter().for_each(|why| say!("pxnbench: {why}"));
                 return Ok(launcher);
             }
             Err(why) => said.push(format!("{} does not work: {why}", name(&launcher))),

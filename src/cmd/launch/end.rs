@@ -40,7 +40,7 @@ pub(super) fn run(launch: &Launch, launcher: &Launcher, shape: Shape) -> anyhow:
     let run = written.as_deref().and_then(read);
     let code = verdict(&ended, run.as_ref().and_then(|run| Some(run.end.as_ref()?.name)), signal::received())?;
     if let (Some(run), Some(path)) = (&run, &written) {
-        eprintln!("pxnbench: {}", summary(run, path));
+        say!("pxnbench: {}", summary(run, path));
         again::requeue_if_asked(launch, run)?;
     }
     Ok(code)

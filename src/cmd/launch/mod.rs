@@ -164,12 +164,11 @@ impl Launch<'_> {
     }
 
     /// Prints the command without asking the nodes: with the first launcher that would be tried.
-    #[expect(clippy::print_stdout, reason = "the command is what was asked for")]
     fn dry_run(&self) -> anyhow::Result<Code> {
         let shape = self.shape(self.job.gpus_on_node.unwrap_or(0));
         let launcher = choose::first(self)?;
         let words = self.step(shape, &self.program(&self.args.sweep)?).command(&launcher, &handed_on());
-        println!("{}", words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" "));
+        print_line!("{}", words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" "));
         Ok(Code::Fine)
     }
 
@@ -210,13 +209,13 @@ impl Launch<'_> {
         };
         let again = if *restarts > 0 { format!(", restarted {restarts} times") } else { String::new() };
         let Shape { nodes: count, tasks_per_node, cpus_per_task } = shape;
-        eprintln!(
+        say!(
             "pxnbench: job {id} ({name}{again}): {count} nodes ({}), {tasks_per_node} ranks on each, {cpus_per_task} CPUs a \
              rank, by {by}",
             hosts::compress(nodes)
         );
         if count == 1 {
-            eprintln!(
+            say!(
                 "pxnbench: PXN is impossible on one node: it relays between nodes, so all levels do the same here; ask \
                  for -N 2 or more"
             );

@@ -57,7 +57,6 @@ enum What {
 ///
 /// # Errors
 /// Where `check` finds no libnccl, or one that cannot be read.
-#[expect(clippy::print_stdout, reason = "the text is what this command is for")]
 pub fn run(args: &Args) -> anyhow::Result<Code> {
     let (text, code) = match (&args.what, args.row) {
         (Some(What::Diff { a, b }), _) => (table::diff(a, b), Code::Fine),
@@ -68,6 +67,6 @@ pub fn run(args: &Args) -> anyhow::Result<Code> {
         (None, Some(row)) => (table::row(row), Code::Fine),
         (None, None) => (table::all(), Code::Fine),
     };
-    print!("{text}");
+    print_line!("{}", text.trim_end());
     Ok(code)
 }

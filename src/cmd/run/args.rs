@@ -128,7 +128,7 @@ pub struct Args {
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub(super) csv: Option<PathBuf>,
 
-    /// Write the JSON to this file; without --out no folder is made
+    /// Write the JSON to this file when the run ends; without --out no folder is made
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub(super) json: Option<PathBuf>,
 
@@ -194,6 +194,13 @@ impl Args {
     /// How long one operation may take.
     pub fn timeout(&self) -> Duration {
         Duration::from_secs(self.timeout)
+    }
+
+    /// What must be the same on every rank.
+    pub fn identity(&self) -> String {
+        // What is said of files and of the fault put in is for one rank.
+        let shared = Args { out: None, csv: None, json: None, inject_fault: None, nccl_lib: None, ..self.clone() };
+        format!("{shared:?}")
     }
 
     /// Does this run go on with an earlier one: asked for, or a restarted Slurm job?

@@ -20,17 +20,33 @@ pub(super) fn waiting_place() -> PathBuf {
     std::env::temp_dir().join(format!("pxnbench-nccl.{}", name()))
 }
 
+/// Removes what an earlier process of the same number left there.
+pub(super) fn clear() {
+    if is_ours() {
+        let _ = fs::remove_file(waiting_place());
+    }
+}
+
+/// Did this program choose where NCCL's log goes?
+fn is_ours() -> bool {
+    std::env::var_os("NCCL_DEBUG_FILE").is_some_and(|file| file == waiting_place().into_os_string())
+}
+
 /// Moves this process's log, if it waits, to `nccl/` in the run's folder.
 pub(super) fn collect(folder: Option<&Path>) {
-    let (waiting, Some(folder)) = (waiting_place(), folder) else { return };
-    if !waiting.exists() {
+    let waiting = waiting_place();
+    if !is_ours() || !waiting.exists() {
         return;
     }
+    let Some(folder) = folder else {
+        say!("pxnbench: NCCL's log is {}", waiting.display());
+        return;
+    };
     let target = folder.join("nccl");
     // Folders can be on different file systems, so it is a copy. Where it fails the log stays where it waits.
     let copied = fs::create_dir_all(&target).and_then(|()| fs::copy(&waiting, target.join(name())));
     match copied {
         Ok(_) => drop(fs::remove_file(&waiting)),
-        Err(error) => eprintln!("pxnbench: NCCL's log stays in {}: {error}", waiting.display()),
+        Err(error) => say!("pxnbench: NCCL's log stays in {}: {error}", waiting.display()),
     }
 }

@@ -56,6 +56,8 @@ pub fn run(args: &Args) -> anyhow::Result<Code> {
 }
 
 fn in_world(args: &Args, ask: &Ask, world: &dyn World, mut clock: Clock) -> anyhow::Result<Code> {
+    // What has no deadline of its own, such as a file system that does not answer, has this one.
+    let _guard = deadline::watch("what comes between two cases", args.timeout());
     let ranks = args.planned_ranks(world.size());
     refuse_missing_root(ask, ranks)?;
     if !Plan::is_sane(ask, ranks) {
@@ -68,7 +70,8 @@ fn in_world(args: &Args, ask: &Ask, world: &dyn World, mut clock: Clock) -> anyh
         return Ok(list(&plan, args, world));
     }
     let job = Job::gather(args, world)?;
-    let meta = RunMeta { repeat: args.repeat, ..job.meta(ask, ranks, world) };
+    let run_id = output::run_name(args, ask, world);
+    let meta = RunMeta { run_id, repeat: args.repeat, ..job.meta(ranks, world) };
     let output = Output::open(args, meta, world)?;
     clock.mark("facts, files");
     let end = measure(args, ask, plan, &job, world, &output, &mut clock);
@@ -77,27 +80,45 @@ fn in_world(args: &Args, ask: &Ask, world: &dyn World, mut clock: Clock) -> anyh
         Ok((code, message)) => (*code, message.clone()),
         Err(error) => (exit::code_of(error), format!("{error:#}")),
     };
-    output.end(code, &message)?;
+    let saved = output.end(code, &message);
+    if end.is_ok() {
+        saved?;
+    }
     abort::settle(code);
     if world.rank() == 0 {
         if let Some(path) = output.main_path() {
-            eprintln!("pxnbench: results are in {}", path.display());
+            say!("pxnbench: results are in {}", path.display());
         }
         if end.is_ok() && !message.is_empty() {
-            eprintln!("pxnbench: {message}");
+            say!("pxnbench: {message}");
         }
     }
     end.map(|(code, _)| code)
 }
 
 fn refuse_missing_root(ask: &Ask, ranks: u64) -> anyhow::Result<()> {
+    let is_rooted = ask.collectives.iter().any(|collective| collective.spec().rooted);
     match ask.roots {
-        Roots::One(root) if u64::from(root) >= ranks => {
+        Roots::One(root) if is_rooted && u64::from(root) >= ranks => {
             let what =
                 format!("there is no root {root} among {ranks} ranks: say -r with a rank below {ranks}, or -r all");
             Err(Failure::everywhere(Code::Usage, what))
         }
         _ => Ok(()),
+    }
+}
+
+/// Ranks that measure different things would end in wrong data or hang.
+fn refuse_differing_arguments(args: &Args, world: &dyn World) -> anyhow::Result<()> {
+    let mine = (env!("CARGO_PKG_VERSION").to_owned(), args.identity());
+    let all = world::gather(world, &mine)?;
+    match all.iter().position(|other| *other != all[0]) {
+        None => Ok(()),
+        Some(rank) => {
+            let what =
+                format!("ranks 0 and {rank} were started with other arguments or another version of this program");
+            Err(Failure::everywhere(Code::Usage, what))
+        }
     }
 }
 
@@ -117,6 +138,7 @@ impl Job {
         let env = |name: &str| std::env::var(name).ok();
         let may_use_gpus = matches!(args.backend, choose::Asked::Auto | choose::Asked::Nccl);
         let _guard = deadline::watch("asking every rank what it runs on", args.timeout());
+        refuse_differing_arguments(args, world)?;
         let processes = world::gather(world, &facts::process(&env, may_use_gpus))?;
         let (kind, why) = choose::choose(args.backend, &processes)?;
         let peers: Vec<place::Peer> = processes.iter().map(|process| process.peer.clone()).collect();
@@ -127,10 +149,17 @@ impl Job {
         };
         let settled = settings::settle(args, kind, place::node_count(&places), &processes)?;
         if world.rank() == 0 {
-            eprintln!("pxnbench: backend {kind}: {why}");
-            settled.remarks.iter().for_each(|sentence| eprintln!("pxnbench: {sentence}"));
+            say!("pxnbench: backend {kind}: {why}");
+            settled.remarks.iter().for_each(|sentence| say!("pxnbench: {sentence}"));
         }
         Ok(Job { kind, why, processes, places, gpus, settled })
+    }
+
+    /// How many ranks this rank's node has.
+    #[cfg(feature = "mpi")]
+    fn ranks_here(&self, rank: u32) -> u32 {
+        let node = self.places[rank as usize].node;
+        self.places.iter().filter(|place| place.node == node).count() as u32
     }
 
     /// How many processes of this process's machine have its GPU: more than one where nodes are virtual, or where NCCL is
@@ -142,9 +171,8 @@ impl Job {
     }
 
     /// What is known of the run before its first case.
-    fn meta(&self, ask: &Ask, ranks: u64, world: &dyn World) -> RunMeta {
+    fn meta(&self, ranks: u64, world: &dyn World) -> RunMeta {
         let env = |name: &str| std::env::var(name).ok();
-        let first = ask.collectives.first().map_or("", |collective| collective.name());
         let gpus_per_process = u32::from(self.kind == Kind::Nccl);
         let (mut environment, mut environment_files) = (facts::environment(), BTreeMap::new());
         for (name, setting) in facts::settings().iter() {
@@ -158,11 +186,11 @@ impl Job {
         RunMeta {
             format: FORMAT,
             pxnbench: env!("CARGO_PKG_VERSION").into(),
-            run_id: String::from_utf8_lossy(&world.broadcast(output::run_id(&env, first).as_bytes())).into_owned(),
+            run_id: String::new(),
             started_at: record::now(),
             ended_at: None,
             end: None,
-            command: std::env::args().collect(),
+            command: std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect(),
             backend: self.kind.to_string(),
             backend_why: self.why.clone(),
             level: self.settled.level.clone(),
@@ -233,10 +261,13 @@ fn measure(
     };
     clock.mark("backend");
     let capacity = sweep::measure::capacity(world, &*backend)?;
-    let fitted = capacity.filter(|capacity| *capacity < plan.largest()).map(|capacity| fit(ask, capacity));
-    let (ask, plan, reduced_to) = match fitted {
-        Some(smaller) => (&smaller.clone(), Plan::new(&smaller, args.planned_ranks(world.size())), Some(smaller.end)),
-        None => (ask, plan, None),
+    let fitted = match capacity.filter(|capacity| *capacity < plan.largest()) {
+        Some(capacity) => Some(fit(ask, capacity, args.planned_ranks(world.size()))?),
+        None => None,
+    };
+    let (plan, reduced_to) = match fitted {
+        Some(smaller) => (Plan::new(&smaller, args.planned_ranks(world.size())), Some(smaller.end)),
+        None => (plan, None),
     };
     {
         let largest = plan.largest();
@@ -277,8 +308,13 @@ impl Clock {
 }
 
 /// The sweep up to what fits. As in nccl-tests, a smallest size that does not fit becomes the largest that does.
-fn fit(ask: &Ask, capacity: Bytes) -> Ask {
-    Ask { begin: ask.begin.min(capacity), end: capacity, ..ask.clone() }
+fn fit(ask: &Ask, capacity: Bytes, ranks: u64) -> anyhow::Result<Ask> {
+    // The largest element, 16 of them a rank: below that nothing is left of a sweep.
+    if capacity.0 < 128 * ranks {
+        let what = format!("there is room for two buffers of {capacity} only: something else holds the memory");
+        return Err(Failure::everywhere(Code::NothingRan, what));
+    }
+    Ok(Ask { begin: ask.begin.min(capacity), end: capacity, ..ask.clone() })
 }
 
 fn sweep_and_show(
@@ -310,12 +346,17 @@ fn sweep_and_show(
             Event::Earlier(record) => tally.add(record),
             Event::Group(_) | Event::Started(_) => {}
         }
-        live.as_mut().map_or(Ok(()), |live| Ok(live.on(&event, &run)?))
+        live.as_mut().map_or(Ok(()), |live| live.on(&event, &run).map_err(no_stdout))
     })?;
     if let Some(live) = &mut live {
-        live.close()?;
+        live.close().map_err(no_stdout)?;
     }
     Ok(tally.verdict(stopped))
+}
+
+fn no_stdout(error: std::io::Error) -> anyhow::Error {
+    let what = format!("the table cannot be written to stdout: {error}; what was measured is in the files");
+    Failure::new(Code::Internal, what)
 }
 
 /// What the exit code depends on.
@@ -351,12 +392,11 @@ impl Tally {
 }
 
 /// Prints one line a case.
-#[expect(clippy::print_stdout, reason = "the list is what was asked for")]
 fn list(plan: &Plan, args: &Args, world: &dyn World) -> Code {
     if world.rank() == 0 {
         for case in plan.cases() {
             let waived = open::waived(args, case).map_or_else(String::new, |why| format!("  waived: {}", why.0));
-            println!("{}{waived}", line(case));
+            print_line!("{}{waived}", line(case));
         }
     }
     Code::Fine

@@ -1,11 +1,14 @@
 //! Opens what a sweep runs on: the world of its ranks, and the backend.
 
+use std::path::Path;
+
 use super::{Job, Output, args::Args};
 use crate::{
     backend::{Backend, Waived, model::Model},
     cmd::choose::{Asked, Kind},
     collective::Case,
     exit::{Code, Failure},
+    facts,
     sweep::plan::Plan,
     world::{World, abort, deadline, launch, solo::Solo},
 };
@@ -55,7 +58,7 @@ pub(in crate::cmd) fn mpi() -> anyhow::Result<Box<dyn World>> {
     Ok(Box::new(Solo))
 }
 
-/// Opens the backend of the job on this rank. All ranks fail alike.
+/// Opens the backend of the job on this rank. All ranks fail alike, but for a GPU that does not start and for NCCL itself.
 pub(super) fn backend(
     args: &Args,
     plan: &Plan,
@@ -65,18 +68,22 @@ pub(super) fn backend(
 ) -> anyhow::Result<Box<dyn Backend>> {
     match job.kind {
         Kind::Model => Ok(Box::new(Model)),
-        Kind::Host => host(world),
+        Kind::Host => host(job, world),
         Kind::Nccl => nccl(args, plan, job, world, output),
     }
 }
 
 #[cfg(feature = "mpi")]
-fn host(world: &dyn World) -> anyhow::Result<Box<dyn Backend>> {
-    Ok(Box::new(crate::backend::host::Host::new(world.rank().into())))
+fn host(job: &Job, world: &dyn World) -> anyhow::Result<Box<dyn Backend>> {
+    let capacity = facts::memory::available(Path::new("/")).map(|all| {
+        // A tenth stays for MPI's own buffers and for what else runs here.
+        crate::units::Bytes(all.0 / 10 * 9 / 2 / u64::from(job.ranks_here(world.rank())))
+    });
+    Ok(Box::new(crate::backend::host::Host::new(world.rank().into(), capacity)))
 }
 
 #[cfg(not(feature = "mpi"))]
-fn host(_: &dyn World) -> anyhow::Result<Box<dyn Backend>> {
+fn host(_: &Job, _: &dyn World) -> anyhow::Result<Box<dyn Backend>> {
     Err(Failure::everywhere(
         Code::Usage,
         "host memory needs MPI, and this binary is built without: build it with feature mpi, or say --backend model",
@@ -105,7 +112,7 @@ fn nccl(args: &Args, plan: &Plan, job: &Job, world: &dyn World, output: &Output)
     output.version("nccl_library", library.path().display().to_string());
     let remarks = settings::harms(args, place::node_count(&job.places), &job.processes, library.version().0)?;
     if world.rank() == 0 {
-        remarks.iter().for_each(|sentence| eprintln!("pxnbench: {sentence}"));
+        remarks.iter().for_each(|sentence| say!("pxnbench: {sentence}"));
     }
     output.remark(remarks);
     let mine = match world.rank() {
@@ -127,9 +134,16 @@ fn nccl(_: &Args, _: &Plan, _: &Job, _: &dyn World, _: &Output) -> anyhow::Resul
 
 /// Why `case` will not run, as far as that is known before anything is opened.
 pub(super) fn waived(args: &Args, case: &Case) -> Option<Waived> {
-    match args.backend {
-        #[cfg(feature = "mpi")]
-        Asked::Host => crate::backend::host::Host::new(0).supports(case).err(),
-        _ => Model.supports(case).err(),
+    let env = |name: &str| std::env::var(name).ok();
+    let is_host = match args.backend {
+        Asked::Host => true,
+        Asked::Auto => facts::nvidia::evidence(Path::new("/"), &env).is_none(),
+        Asked::Nccl | Asked::Model => false,
+    };
+    #[cfg(feature = "mpi")]
+    if is_host {
+        return crate::backend::host::Host::new(0, None).supports(case).err();
     }
+    let _ = is_host;
+    Model.supports(case).err()
 }

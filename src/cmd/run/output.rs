@@ -11,7 +11,7 @@ use crate::{
     output::files::{Files, Paths},
     record::{self, End, Phase, Record, RunMeta},
     slurm::Job,
-    sweep::Earlier,
+    sweep::{Earlier, plan::Ask},
     world::{self, World, abort, launch::Env},
 };
 
@@ -32,6 +32,7 @@ impl Output {
     /// # Errors
     /// On every process where process 0 cannot write.
     pub(super) fn open(args: &Args, run: RunMeta, world: &dyn World) -> anyhow::Result<Output> {
+        log::clear();
         let default = Path::new("results").join(&run.run_id);
         let paths = Paths::new(args.out.as_deref(), args.csv.as_deref(), args.json.as_deref(), &default);
         let folder = paths.folder.clone();
@@ -110,7 +111,7 @@ impl Output {
     fn end_if_free(&self, code: Code, message: &str) {
         let ended = self.0.try_lock().map(|mut state| state.end(code, message));
         if let Ok(Err(error)) = ended {
-            eprintln!("pxnbench: {error}");
+            say!("pxnbench: {error}");
         }
     }
 
@@ -152,6 +153,36 @@ pub(super) fn run_id(env: Env, first_collective: &str) -> String {
         }
         _ => format!("{first_collective}-{}", record::now().format("%Y%m%dT%H%M%S")),
     }
+}
+
+/// The run's name, from process 0.
+pub(super) fn run_name(args: &Args, ask: &Ask, world: &dyn World) -> String {
+    let env = |name: &str| std::env::var(name).ok();
+    let first = ask.collectives.first().map_or("", |collective| collective.name());
+    let mut id = run_id(&env, first);
+    let default = Path::new("results").join(&id);
+    // In a job the folder is the job's own, and a restarted one goes on in it.
+    let is_free = env("SLURM_JOB_ID").is_none() && !args.goes_on(&env);
+    if world.rank() == 0 && is_free && args.folder(&default) == Some(default) {
+        id = reserve(id);
+    }
+    String::from_utf8_lossy(&world.broadcast(id.as_bytes())).into_owned()
+}
+
+/// `id`, or with `-2`, `-3`, … where another run has a folder of that name: two runs of one second do not share one. The
+/// folder is made, so that it is taken.
+fn reserve(id: String) -> String {
+    let numbered = |n: u32| if n == 1 { id.clone() } else { format!("{id}-{n}") };
+    for name in (1..1000).map(numbered) {
+        let folder = Path::new("results").join(&name);
+        let made = std::fs::create_dir_all("results").and_then(|()| std::fs::create_dir(folder));
+        match made {
+            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
+            // What cannot be made is said when the files are opened.
+            _ => return name,
+        }
+    }
+    id
 }
 
 #[cfg(test)]

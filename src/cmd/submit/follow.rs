@@ -20,7 +20,7 @@ const LAST_LINES: usize = 6;
 /// # Errors
 /// Where Slurm does not tell how the job ended.
 pub(super) fn to_the_end(job: &str) -> anyhow::Result<Code> {
-    eprintln!("pxnbench: following job {job}; Ctrl-C ends the following, not the job");
+    say!("pxnbench: following job {job}; Ctrl-C ends the following, not the job");
     let bar = ProgressBar::new_spinner();
     if let Ok(style) = ProgressStyle::with_template("{spinner} {msg}") {
         bar.set_style(style);
@@ -34,7 +34,7 @@ pub(super) fn to_the_end(job: &str) -> anyhow::Result<Code> {
         bar.set_message(format!("job {job}: {state}"));
         let word = state.split(' ').next().unwrap_or_default().to_owned();
         if bar.is_hidden() && word != last {
-            eprintln!("pxnbench: job {job}: {state}");
+            say!("pxnbench: job {job}: {state}");
             last = word;
         }
         bar.tick();
@@ -67,8 +67,8 @@ fn ended(job: &str) -> anyhow::Result<Code> {
     if let Some(file) = field("StdOut") {
         let said = fs::read_to_string(&file).unwrap_or_default();
         let lines: Vec<&str> = said.lines().filter(|line| line.starts_with("pxnbench: ")).collect();
-        lines.iter().skip(lines.len().saturating_sub(LAST_LINES)).for_each(|line| eprintln!("{line}"));
-        eprintln!("pxnbench: job {job} ended {state}; all it said is in {file}");
+        lines.iter().skip(lines.len().saturating_sub(LAST_LINES)).for_each(|line| say!("{line}"));
+        say!("pxnbench: job {job} ended {state}; all it said is in {file}");
     }
     let number = field("ExitCode").and_then(|code| code.split(':').next()?.parse::<u8>().ok());
     Ok(match (state.as_str(), number) {
