@@ -26,18 +26,16 @@ pub enum Code {
     NothingRan = 5,
     /// The command line asks for something that does not exist or cannot be.
     Usage = 6,
-    /// Data arrived wrong, or a result is below the threshold asked for.
+    /// Data arrived wrong.
     WrongData = 7,
     /// The launch or MPI is broken.
     Launch = 8,
     /// A signal stopped the run; what was measured is kept.
     Stopped = 9,
-    /// `doctor` found that this machine is not ready.
-    NotReady = 10,
 }
 
-/// All codes with the line that `--help` and the README print for each.
-pub const CODES: [(Code, &str); 11] = [
+/// The codes that are in use, with the line that `--help` and the README print for each.
+pub const CODES: [(Code, &str); 10] = [
     (Code::Fine, "fine"),
     (Code::Internal, "internal error"),
     (Code::Cuda, "CUDA failed"),
@@ -45,10 +43,9 @@ pub const CODES: [(Code, &str); 11] = [
     (Code::TimedOut, "timed out or hung"),
     (Code::NothingRan, "nothing could run (all waived, too few GPUs)"),
     (Code::Usage, "usage"),
-    (Code::WrongData, "wrong data, or below the asked threshold"),
+    (Code::WrongData, "wrong data"),
     (Code::Launch, "launch or MPI"),
     (Code::Stopped, "stopped by a signal, results kept"),
-    (Code::NotReady, "doctor: not ready"),
 ];
 
 impl Code {

@@ -59,7 +59,10 @@ impl fmt::Display for Kind {
 pub fn choose(asked: Asked, processes: &[Process]) -> anyhow::Result<(Kind, String)> {
     let evidence = processes.iter().find_map(|p| Some((p, p.nvidia.as_ref()?)));
     match (asked, evidence) {
-        (Asked::Model, _) => Ok((Kind::Model, "it was asked for; times are computed, nothing is measured".into())),
+        (Asked::Model, _) => Ok((
+            Kind::Model,
+            "it was asked for; times are computed, from 5 us a step and 400 GB/s, and nothing is measured".into(),
+        )),
         (Asked::Host, _) => Ok((Kind::Host, "it was asked for".into())),
         (Asked::Nccl, _) => usable(processes).map(|()| (Kind::Nccl, "it was asked for".into())),
         (Asked::Auto, None) => Ok((Kind::Host, "there is no NVIDIA device here, and Slurm gave the job none".into())),

@@ -31,6 +31,8 @@ pub fn sentence(error: &clap::Error) -> String {
     let text = error.to_string();
     let lines =
         text.lines().map(str::trim).take_while(|line| !line.starts_with("Usage:") && !line.starts_with("For more"));
-    let joined = lines.filter(|line| !line.is_empty()).collect::<Vec<_>>().join("; ");
+    // Nobody means an option as a value.
+    let joined =
+        lines.filter(|line| !line.is_empty() && !line.starts_with("tip: to pass")).collect::<Vec<_>>().join("; ");
     format!("{}; see pxnbench --help", joined.trim_start_matches("error: "))
 }

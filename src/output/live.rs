@@ -28,6 +28,7 @@ struct Open {
     failed_checks: u64,
     busbw_sum: f64,
     measured: u32,
+    checked: u32,
     /// Reasons of waivers already told.
     waived: Vec<String>,
 }
@@ -68,12 +69,16 @@ impl<'a> Live<'a> {
             self.print(&table::row(&half, &missing))?;
         }
         let Some(open) = self.open.take() else { return Ok(()) };
+        if open.checked == 0 {
+            self.print("# Nothing was checked\n")?;
+        }
         let average = (open.measured > 0).then(|| open.busbw_sum / f64::from(open.measured));
         self.print(&table::foot(open.collective.name(), open.failed_checks, average))
     }
 
     fn open(&mut self, collective: Collective, run: &RunMeta) -> io::Result<()> {
-        self.open = Some(Open { collective, failed_checks: 0, busbw_sum: 0.0, measured: 0, waived: Vec::new() });
+        self.open =
+            Some(Open { collective, failed_checks: 0, busbw_sum: 0.0, measured: 0, checked: 0, waived: Vec::new() });
         self.print(&table::head(collective.name(), run, &self.head))
     }
 
@@ -82,6 +87,7 @@ impl<'a> Live<'a> {
         if let (Some(open), Some((_, busbw))) = (&mut self.open, record.bandwidth()) {
             open.busbw_sum += busbw.0;
             open.measured += 1;
+            open.checked += u32::from(record.wrong.is_some());
             open.failed_checks += record.failed_checks;
         }
         match (record.case.placement, self.half.take()) {

@@ -40,6 +40,9 @@ pub fn head(collective: &str, run: &RunMeta, head: &Head) -> String {
         run.pxnbench, run.backend, begin.0, end.0, head.warmup, head.iters, head.checks
     );
     run.processes.iter().for_each(|process| text.push_str(&device_line(process)));
+    if run.backend == "model" {
+        text.push_str(&format!("#\n# Computed for {} ranks, not measured\n", run.ranks));
+    }
     if let Some(reduced) = head.reduced_to {
         text.push_str(&format!("#\n# Reducing maxBytes to {} due to memory limitation\n", reduced.0));
     }

@@ -80,7 +80,8 @@ pub struct Args {
         help_heading = "Measurement")]
     pub(super) check: u32,
 
-    /// Seconds that one operation, or one step of starting, may take before the job is ended as hung
+    /// Seconds that one operation, or one step of starting, may take before the job is ended as hung; timed operations
+    /// may each take ten times what the first one took
     #[arg(short = 'T', long, value_name = "SECONDS", value_parser = values::positive::<u64>, default_value = "600",
         help_heading = "Measurement")]
     timeout: u64,

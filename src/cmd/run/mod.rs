@@ -150,6 +150,9 @@ impl Job {
         let settled = settings::settle(args, kind, place::node_count(&places), &processes)?;
         if world.rank() == 0 {
             say!("pxnbench: backend {kind}: {why}");
+            if world.size() == 1 && kind != Kind::Model {
+                say!("pxnbench: one rank sends nothing: start several with mpirun -np N or srun");
+            }
             settled.remarks.iter().for_each(|sentence| say!("pxnbench: {sentence}"));
         }
         Ok(Job { kind, why, processes, places, gpus, settled })

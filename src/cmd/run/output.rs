@@ -7,6 +7,7 @@ use std::{
 
 use super::{args::Args, log};
 use crate::{
+    collective::Collective,
     exit::{Code, Failure},
     output::files::{Files, Paths},
     record::{self, End, Phase, Record, RunMeta},
@@ -145,21 +146,26 @@ fn without_rank(error: anyhow::Error) -> anyhow::Error {
 
 /// The run's name: the job's name and id inside a Slurm job, with the step where there are several; else the first
 /// collective and the time.
-pub(super) fn run_id(env: Env, first_collective: &str) -> String {
+pub(super) fn run_id(env: Env, collectives: &str) -> String {
     match Job::from(env) {
         Ok(Some(job)) => {
             let step = job.step.map_or_else(String::new, |step| format!("/{step}"));
             format!("{}{step}", job.folder())
         }
-        _ => format!("{first_collective}-{}", record::now().format("%Y%m%dT%H%M%S")),
+        _ => format!("{collectives}-{}", record::now().format("%Y%m%dT%H%M%S")),
     }
 }
 
 /// The run's name, from process 0.
 pub(super) fn run_name(args: &Args, ask: &Ask, world: &dyn World) -> String {
     let env = |name: &str| std::env::var(name).ok();
-    let first = ask.collectives.first().map_or("", |collective| collective.name());
-    let mut id = run_id(&env, first);
+    let what = match &ask.collectives[..] {
+        all if all.len() == Collective::ALL.len() => "all".to_owned(),
+        [one] => one.name().to_owned(),
+        [first, rest @ ..] => format!("{first}+{}", rest.len()),
+        [] => String::new(),
+    };
+    let mut id = run_id(&env, &what);
     let default = Path::new("results").join(&id);
     // In a job the folder is the job's own, and a restarted one goes on in it.
     let is_free = env("SLURM_JOB_ID").is_none() && !args.goes_on(&env);
