@@ -594,6 +594,49 @@ fn the_warning_before_the_time_limit_ends_it_in_good_order() {
 }
 
 #[test]
+fn a_job_with_too_short_a_time_keeps_its_finished_cases() {
+    let Some(lab) = Lab::start(&["1"]) else { return };
+    let home = Home::new("");
+    // Slurm looks at time limits twice a minute; the warning comes when it first does.
+    let options = ["-N1", "--gpus-per-node=2", "--time=1", "--signal=USR1@60"];
+    let job = lab.submit(&home, &options, "pxn_off.sbatch", &LONG);
+    let done = lab.wait(&home, &job);
+    let rows = home.run_of(&job).join("results.csv");
+    assert_whole(&rows);
+    assert!(!csv(&rows).is_empty(), "{}", done.log);
+    let done = done.expect("FAILED", 9);
+    assert!(done.log.contains("cases, no wrong data"), "{}", done.log);
+    run(lab.script().arg("stop")).expect_code(0);
+}
+
+#[test]
+fn a_requeued_job_goes_on_and_measures_no_case_twice() {
+    let Some(lab) = lab() else { return };
+    let home = Home::new("export PXN_REQUEUE=1");
+    let sweep = ["all_reduce", "--backend", "host", "-b", "1K", "-e", "300K", "-i", "1K", "-n", "5"];
+    let job = lab.submit(&home, &["-N1", "--gpus-per-node=2", "--requeue"], "pxn_off.sbatch", &sweep);
+    home.wait_for_rows(&job);
+    run(lab.command("scancel", &home).args(["--signal=USR1", &job])).expect_code(0);
+    let started = Instant::now();
+    let why = || run(lab.command("squeue", &home).args(["-h", "-j", &job, "-o", "%r"])).stdout;
+    while why().trim() != "BeginTime" {
+        assert!(started.elapsed() < Duration::from_secs(60), "{}", home.log(&job));
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    // Slurm lets a requeued job wait for two minutes. Some seconds are enough for the old step to be gone from the node.
+    std::thread::sleep(Duration::from_secs(4));
+    let job_is = format!("jobid={job}");
+    run(lab.command("scontrol", &home).args(["update", &job_is, "StartTime=now"])).expect_code(0);
+    let done = lab.wait(&home, &job).expect("COMPLETED", 0);
+    let rows = csv(&home.run_of(&job).join("results.csv"));
+    let mut cases: Vec<_> = rows.iter().map(|row| (&row["size_bytes"], &row["in_place"])).collect();
+    cases.sort();
+    cases.dedup();
+    assert_eq!((rows.len(), cases.len()), (600, 600), "{}", done.log);
+    assert_eq!(json(&home.run_of(&job).join("run.json"))["job"]["restarts"], 1);
+}
+
+#[test]
 fn a_rank_that_is_killed_ends_the_job_and_is_named() {
     let Some(lab) = lab() else { return };
     let home = Home::new("");
