@@ -18,7 +18,7 @@ use std::{
 };
 
 use common::{BINARY, Ended, clean, csv, json, run, skip};
-use pxnbench::levels::{self, Row};
+use pxnbench::levels;
 
 const ROOT: &str = env!("CARGO_MANIFEST_DIR");
 
@@ -217,11 +217,6 @@ fn templates() -> Vec<PathBuf> {
     templates
 }
 
-/// The levels that have a template.
-fn levels_with_template() -> impl Iterator<Item = &'static Row> {
-    levels::all().iter().filter(|level| !level.set.is_empty())
-}
-
 /// The environment in which each rank of a job was started, by rank, with its process.
 fn ranks_of(lab: &Lab, job: &str) -> BTreeMap<u32, (u32, BTreeMap<String, String>)> {
     let conf = lab.folder.join("slurm.conf").display().to_string();
@@ -277,7 +272,7 @@ fn assert_placed(run: &serde_json::Value) {
 fn each_level_runs_with_its_variables_on_every_rank() {
     let Some(lab) = lab() else { return };
     let home = Home::new("");
-    for level in levels_with_template() {
+    for level in levels::all().iter().filter(|level| !level.set.is_empty()) {
         let arguments = ["alltoall", "sendrecv", "all_reduce", "--backend", "host", "-b1K", "-e4K", "-f4", "-n100"];
         let job = lab.submit_to_all(&home, &format!("pxn_{}.sbatch", level.name), &arguments);
         for (rank, (_, environment)) in wait_for_ranks(lab, &home, &job) {
@@ -379,9 +374,10 @@ fn templates_agree_with_the_table_of_levels_and_with_each_other() {
             "container" => Some("aggressive"),
             other => other.strip_prefix("pxn_"),
         };
-        let set = level.map_or(&[][..], |level| &levels::level(level).expect("a level").set);
+        let set = level.map(|name| &levels::all().iter().find(|level| level.name == name).expect("a level").set);
         let expected: Vec<String> = set
-            .iter()
+            .into_iter()
+            .flatten()
             .map(|setting| format!("export {0}=\"${{{0}-{1}}}\" # {2}", setting.name, setting.value, setting.why))
             .collect();
         assert_eq!(exports, expected, "{name}: slurm/levels.toml is the source");
@@ -593,8 +589,51 @@ fn the_warning_before_the_time_limit_ends_it_in_good_order() {
         let done = lab.wait(&home, &job).expect("FAILED", 9);
         assert_whole(&rows);
         assert_eq!(json(&rows.with_file_name("run.json"))["end"]["code"], 9);
-        assert!(done.sentences().last().is_some_and(|last| last.contains("stopped by a signal")), "{}", done.log);
+        assert!(done.sentences().last().is_some_and(|last| last.contains("stopped by ")), "{}", done.log);
     }
+}
+
+#[test]
+fn a_job_with_too_short_a_time_keeps_its_finished_cases() {
+    let Some(lab) = Lab::start(&["1"]) else { return };
+    let home = Home::new("");
+    // Slurm looks at time limits twice a minute; the warning comes when it first does.
+    let options = ["-N1", "--gpus-per-node=2", "--time=1", "--signal=USR1@60"];
+    let job = lab.submit(&home, &options, "pxn_off.sbatch", &LONG);
+    let done = lab.wait(&home, &job);
+    let rows = home.run_of(&job).join("results.csv");
+    assert_whole(&rows);
+    assert!(!csv(&rows).is_empty(), "{}", done.log);
+    let done = done.expect("FAILED", 9);
+    assert!(done.log.contains("cases, no wrong data"), "{}", done.log);
+    run(lab.script().arg("stop")).expect_code(0);
+}
+
+#[test]
+fn a_requeued_job_goes_on_and_measures_no_case_twice() {
+    let Some(lab) = lab() else { return };
+    let home = Home::new("export PXN_REQUEUE=1");
+    let sweep = ["all_reduce", "--backend", "host", "-b", "1K", "-e", "300K", "-i", "1K", "-n", "5"];
+    let job = lab.submit(&home, &["-N1", "--gpus-per-node=2", "--requeue"], "pxn_off.sbatch", &sweep);
+    home.wait_for_rows(&job);
+    run(lab.command("scancel", &home).args(["--signal=USR1", &job])).expect_code(0);
+    let started = Instant::now();
+    let why = || run(lab.command("squeue", &home).args(["-h", "-j", &job, "-o", "%r"])).stdout;
+    while why().trim() != "BeginTime" {
+        assert!(started.elapsed() < Duration::from_secs(60), "{}", home.log(&job));
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    // Slurm lets a requeued job wait for two minutes. Some seconds are enough for the old step to be gone from the node.
+    std::thread::sleep(Duration::from_secs(4));
+    let job_is = format!("jobid={job}");
+    run(lab.command("scontrol", &home).args(["update", &job_is, "StartTime=now"])).expect_code(0);
+    let done = lab.wait(&home, &job).expect("COMPLETED", 0);
+    let rows = csv(&home.run_of(&job).join("results.csv"));
+    let mut cases: Vec<_> = rows.iter().map(|row| (&row["size_bytes"], &row["in_place"])).collect();
+    cases.sort();
+    cases.dedup();
+    assert_eq!((rows.len(), cases.len()), (600, 600), "{}", done.log);
+    assert_eq!(json(&home.run_of(&job).join("run.json"))["job"]["restarts"], 1);
 }
 
 #[test]
