@@ -45,6 +45,9 @@ impl Lab {
     /// Starts one that ends with this process, or says why not.
     fn start(options: &[&str]) -> Option<Lab> {
         static COUNT: AtomicU32 = AtomicU32::new(0);
+        if !common::has_mpi() {
+            return None;
+        }
         let name = format!("/tmp/pxn-lab.{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::SeqCst));
         let lab = Lab { folder: name.into() };
         let owner = std::process::id().to_string();
