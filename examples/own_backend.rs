@@ -15,7 +15,7 @@ use pxnbench::{
     },
     sweep::{
         self, Event,
-        measure::Measure,
+        measure::{Measure, Pace},
         plan::{Ask, Plan, Roots, Step},
     },
     units::Bytes,
@@ -92,8 +92,15 @@ fn main() -> anyhow::Result<()> {
         roots: Roots::One(0),
     };
     let plan = Plan::new(&ask, 1);
-    let mut measure =
-        Measure { iters: 20, warmup: 1, checks: 1, timeout: Duration::from_secs(60), inject_fault: false, seed: 0 };
+    let mut measure = Measure {
+        iters: 20,
+        warmup: 1,
+        checks: 1,
+        timeout: Duration::from_secs(60),
+        inject_fault: false,
+        seed: 0,
+        pace: Pace::default(),
+    };
     let mut backend = Copies::default();
     backend.allocate(plan.largest())?;
     sweep::run(&plan, &sweep::Earlier::new(), &mut measure, &Solo, &mut backend, &mut |event| {

@@ -7,7 +7,7 @@
 //! |---|---|---|
 //! | 0 | [`units`], [`exit`] | quantities; exit codes and the error that carries one |
 //! | 1 | [`levels`] | PXN levels, resources and networks as environment settings; what is in force; what does harm |
-//! | 2 | [`collective`] | what a collective is: counts, formulas, data |
+//! | 2 | [`nccl_log`], [`collective`] | what a collective is: counts, formulas, data |
 //! | 2 | [`slurm`] | the Slurm job around this process, node lists, how to start ranks in it |
 //! | 3 | [`record`] | a measured case, the columns, the files' format |
 //! | 4 | [`world`], [`native`] | the ranks of the job; loaders of vendor libraries |
@@ -46,6 +46,7 @@ pub mod facts;
 pub mod fault;
 pub mod levels;
 pub mod native;
+pub mod nccl_log;
 pub mod output;
 pub mod record;
 pub mod slurm;

@@ -6,7 +6,7 @@ use std::{collections::BTreeMap, fs, path::Path};
 const LAYERS: &[&[&str]] = &[
     &["units", "exit"],
     &["levels"],
-    &["slurm", "collective"],
+    &["slurm", "collective", "nccl_log"],
     &["record"],
     &["world", "native"],
     &["backend", "facts"],

@@ -126,6 +126,7 @@ fn unfinished(step: &Path) -> Option<String> {
         fs::read_to_string(step.join("run.json")).ok().and_then(|text| serde_json::from_str(&text).ok());
     match run.and_then(|run| run.end) {
         None => Some(format!("step {name} did not end in good order: its rows are what it finished")),
+        Some(end) if end.name == Code::Usage => Some(format!("Waived step {name}: {}", end.message)),
         Some(end) if end.code != 0 => Some(format!("step {name} ended with exit code {}: {}", end.code, end.message)),
         Some(_) => None,
     }

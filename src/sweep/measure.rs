@@ -25,6 +25,30 @@ pub struct Measure {
     pub inject_fault: bool,
     /// Grows with each fill, so that no buffer passes with what an earlier case left in it.
     pub seed: u64,
+    /// This rank's times against the mean over all ranks.
+    pub pace: Pace,
+}
+
+/// How this rank's own times compare with the mean over all ranks, over the cases in which all ranks do the same: a root
+/// has more to do than the others.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Pace {
+    sum: f64,
+    cases: u32,
+}
+
+impl Pace {
+    fn add(&mut self, case: &Case, mine: f64, mean: f64) {
+        if case.root.is_none() && mean > 0.0 {
+            self.sum += mine / mean;
+            self.cases += 1;
+        }
+    }
+
+    /// 1 for a rank that takes as long as the mean; `None` where nothing tells.
+    pub fn mean(&self) -> Option<f64> {
+        (self.cases > 0).then(|| self.sum / f64::from(self.cases))
+    }
 }
 
 /// The timed operations may take this many times what the first one took, each.
@@ -64,7 +88,9 @@ impl Measure {
         let _guard = deadline::watch(format!("{} times {case}", self.iters), limit);
         let timing = backend.run(case, self.iters)?;
         let mine = Micros::from(timing.elapsed).0 / f64::from(self.iters);
-        Ok((Micros(world.mean(mine)), timing.computed))
+        let mean = world.mean(mine);
+        self.pace.add(case, mine, mean);
+        Ok((Micros(mean), timing.computed))
     }
 
     /// Wrong elements over all ranks, and how many ranks found any. Stops at the first check that fails.

@@ -240,7 +240,12 @@ impl Args {
             let more = row.apply(&seen, &ports);
             set.extend(more);
         }
-        if env("NCCL_DEBUG").is_some() && env("NCCL_DEBUG_FILE").is_none() {
+        // What became of a network that was asked for stands in NCCL's log of its connections.
+        let is_judged = self.network.is_some_and(|row| !row.set.is_empty()) && env("NCCL_DEBUG").is_none();
+        if is_judged {
+            set.extend([("NCCL_DEBUG", "INFO"), ("NCCL_DEBUG_SUBSYS", "INIT,ENV")].map(|(n, v)| (n.into(), v.into())));
+        }
+        if (is_judged || env("NCCL_DEBUG").is_some()) && env("NCCL_DEBUG_FILE").is_none() {
             set.push(("NCCL_DEBUG_FILE".into(), super::log::waiting_place().to_string_lossy().into_owned()));
         }
         set

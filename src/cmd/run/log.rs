@@ -32,6 +32,11 @@ fn is_ours() -> bool {
     std::env::var_os("NCCL_DEBUG_FILE").is_some_and(|file| file == waiting_place().into_os_string())
 }
 
+/// What this process's log says so far; empty where NCCL writes none, or writes elsewhere.
+pub(super) fn text() -> String {
+    if is_ours() { fs::read_to_string(waiting_place()).unwrap_or_default() } else { String::new() }
+}
+
 /// Moves this process's log, if it waits, to `nccl/` in the run's folder.
 pub(super) fn collect(folder: Option<&Path>) {
     let waiting = waiting_place();

@@ -6,6 +6,8 @@ mod network;
 pub(super) mod open;
 mod output;
 mod settings;
+mod slowest;
+mod transport;
 
 use std::{
     collections::BTreeMap,
@@ -26,7 +28,7 @@ use crate::{
     slurm,
     sweep::{
         self, Event,
-        measure::Measure,
+        measure::{Measure, Pace},
         plan::{Ask, Plan, Roots},
     },
     units::Bytes,
@@ -280,10 +282,18 @@ fn measure(
     clock.mark("memory");
     output.started(facts::process_age_s());
     let head = Head { ask, iters: args.iters, warmup: args.warmup, checks: args.check, reduced_to };
-    let verdict = sweep_and_show(args, &plan, head, world, &mut *backend, output)?;
+    let (verdict, pace) = sweep_and_show(args, &plan, head, world, &mut *backend, output)?;
     clock.mark("sweep");
     let _guard = deadline::watch("the backend's end", args.timeout());
     backend.finish()?;
+    let hosts: Vec<&str> = job.processes.iter().map(|process| process.peer.host.as_str()).collect();
+    let remarks = [slowest::remark(pace.mean(), &job.places, &hosts, world)?, transport::remark(args, world)?];
+    for remark in remarks.into_iter().flatten() {
+        if world.rank() == 0 {
+            say!("pxnbench: {remark}");
+        }
+        output.remark(vec![remark]);
+    }
     clock.mark("end of backend");
     Ok(verdict)
 }
@@ -327,7 +337,7 @@ fn sweep_and_show(
     world: &dyn World,
     backend: &mut dyn Backend,
     output: &Output,
-) -> anyhow::Result<(Code, String)> {
+) -> anyhow::Result<((Code, String), Pace)> {
     let mut measure = Measure {
         iters: args.iters,
         warmup: args.warmup,
@@ -335,6 +345,7 @@ fn sweep_and_show(
         timeout: args.timeout(),
         inject_fault: args.inject_fault == Some(world.rank()),
         seed: 0,
+        pace: Pace::default(),
     };
     let run = output.run();
     let earlier = output.earlier(world)?;
@@ -354,7 +365,7 @@ fn sweep_and_show(
     if let Some(live) = &mut live {
         live.close().map_err(no_stdout)?;
     }
-    Ok(tally.verdict(stopped))
+    Ok((tally.verdict(stopped), measure.pace))
 }
 
 fn no_stdout(error: std::io::Error) -> anyhow::Error {

@@ -85,7 +85,6 @@ impl Output {
     }
 
     /// Notes what there is to say of the run's settings.
-    #[cfg(feature = "nccl")]
     pub(super) fn remark(&self, remarks: Vec<String>) {
         self.lock().run.remarks.extend(remarks);
     }
