@@ -56,6 +56,10 @@ impl Code {
 }
 
 /// An error with its exit code: one sentence that says what, which value, and what to do.
+///
+/// Which of the two constructors: [`Failure::everywhere`] only where every rank is sure to have the same error at the same
+/// place, because it follows from arguments, from gathered facts, or from `world::together`; then the ranks end together.
+/// Everything else is [`Failure::new`]: the others know nothing of it and may be waiting, so the job is aborted.
 #[derive(Debug)]
 pub struct Failure {
     /// The code the program ends with.

@@ -1,38 +1,37 @@
 //! `pxnbench COLLECTIVE…`: the sweep. Here it is wired: ranks, facts, backend, plan, files, loop, end.
 
 pub mod args;
+mod clock;
+mod job;
+mod list;
 mod log;
 mod network;
 pub(super) mod open;
 mod output;
 mod settings;
 mod slowest;
+mod tally;
 mod transport;
 
-use std::{
-    collections::BTreeMap,
-    time::{Duration, Instant},
-};
-
 pub use args::Args;
+use clock::Clock;
+use job::Job;
 use output::Output;
+use tally::Tally;
 
 use crate::{
     backend::Backend,
-    cmd::choose::{self, Kind},
-    collective::Case,
     exit::{self, Code, Failure},
     facts,
     output::{live::Live, table::Head},
-    record::{self, Device, FORMAT, ProcessMeta, RunMeta},
-    slurm,
+    record::RunMeta,
     sweep::{
         self, Event,
         measure::{Measure, Pace},
         plan::{Ask, Plan, Roots},
     },
     units::Bytes,
-    world::{self, World, abort, deadline, place, signal},
+    world::{self, World, abort, deadline},
 };
 
 /// Runs the sweep, or lists it.
@@ -69,7 +68,7 @@ fn in_world(args: &Args, ask: &Ask, world: &dyn World, mut clock: Clock) -> anyh
     }
     let plan = Plan::new(ask, ranks);
     if args.list {
-        return Ok(list(&plan, args, world));
+        return Ok(list::print(&plan, args, world));
     }
     let job = Job::gather(args, world)?;
     let run_id = output::run_name(args, ask, world);
@@ -107,146 +106,6 @@ fn refuse_missing_root(ask: &Ask, ranks: u64) -> anyhow::Result<()> {
             Err(Failure::everywhere(Code::Usage, what))
         }
         _ => Ok(()),
-    }
-}
-
-/// Ranks that measure different things would end in wrong data or hang.
-fn refuse_differing_arguments(args: &Args, world: &dyn World) -> anyhow::Result<()> {
-    let mine = (env!("CARGO_PKG_VERSION").to_owned(), args.identity());
-    let all = world::gather(world, &mine)?;
-    match all.iter().position(|other| *other != all[0]) {
-        None => Ok(()),
-        Some(rank) => {
-            let what =
-                format!("ranks 0 and {rank} were started with other arguments or another version of this program");
-            Err(Failure::everywhere(Code::Usage, what))
-        }
-    }
-}
-
-/// What this run runs on: what every process said, and what follows from it.
-struct Job {
-    kind: Kind,
-    why: String,
-    processes: Vec<facts::Process>,
-    places: Vec<place::Place>,
-    /// The GPU of each process, as an index into what it sees; empty on host memory.
-    gpus: Vec<usize>,
-    settled: settings::Settled,
-}
-
-impl Job {
-    fn gather(args: &Args, world: &dyn World) -> anyhow::Result<Job> {
-        let env = |name: &str| std::env::var(name).ok();
-        let may_use_gpus = matches!(args.backend, choose::Asked::Auto | choose::Asked::Nccl);
-        let _guard = deadline::watch("asking every rank what it runs on", args.timeout());
-        refuse_differing_arguments(args, world)?;
-        let processes = world::gather(world, &facts::process(&env, may_use_gpus))?;
-        let (kind, why) = choose::choose(args.backend, &processes)?;
-        let peers: Vec<place::Peer> = processes.iter().map(|process| process.peer.clone()).collect();
-        let places = place::places(&peers);
-        let gpus = match kind {
-            Kind::Nccl => place::gpus(&peers, &places, processes.iter().all(|process| process.may_share_gpu))?,
-            Kind::Host | Kind::Model => Vec::new(),
-        };
-        let settled = settings::settle(args, kind, place::node_count(&places), &processes)?;
-        if world.rank() == 0 {
-            say!("pxnbench: backend {kind}: {why}");
-            if world.size() == 1 && kind != Kind::Model {
-                say!("pxnbench: one rank sends nothing: start several with mpirun -np N or srun");
-            }
-            settled.remarks.iter().for_each(|sentence| say!("pxnbench: {sentence}"));
-        }
-        Ok(Job { kind, why, processes, places, gpus, settled })
-    }
-
-    /// How many ranks this rank's node has.
-    #[cfg(feature = "mpi")]
-    fn ranks_here(&self, rank: u32) -> u32 {
-        let node = self.places[rank as usize].node;
-        self.places.iter().filter(|place| place.node == node).count() as u32
-    }
-
-    /// How many processes of this process's machine have its GPU: more than one where nodes are virtual, or where NCCL is
-    /// told to let ranks share.
-    #[cfg(feature = "nccl")]
-    fn sharers(&self, rank: usize) -> u32 {
-        let gpu = |rank: usize| Some(&self.processes[rank].peer.gpus[*self.gpus.get(rank)?]);
-        (0..self.gpus.len()).filter(|&other| gpu(other) == gpu(rank)).count() as u32
-    }
-
-    /// What is known of the run before its first case.
-    fn meta(&self, ranks: u64, world: &dyn World) -> RunMeta {
-        let env = |name: &str| std::env::var(name).ok();
-        let gpus_per_process = u32::from(self.kind == Kind::Nccl);
-        let (mut environment, mut environment_files) = (facts::environment(), BTreeMap::new());
-        for (name, setting) in facts::settings().iter() {
-            if let Some(file) = &setting.file {
-                environment.insert(name.to_owned(), setting.value.clone());
-                environment_files.insert(name.to_owned(), file.clone());
-            }
-        }
-        // A job that cannot be read is none: the run does not depend on it.
-        let job = slurm::Job::from(&env).ok().flatten();
-        RunMeta {
-            format: FORMAT,
-            pxnbench: env!("CARGO_PKG_VERSION").into(),
-            run_id: String::new(),
-            started_at: record::now(),
-            ended_at: None,
-            end: None,
-            command: std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect(),
-            backend: self.kind.to_string(),
-            backend_why: self.why.clone(),
-            level: self.settled.level.clone(),
-            network: self.settled.network.clone(),
-            resources: self.settled.resources.clone(),
-            step: job.as_ref().and_then(|job| job.step),
-            job,
-            repeat: 0,
-            nodes: place::node_count(&self.places),
-            ranks,
-            gpus_per_process,
-            versions: self.versions(world),
-            environment,
-            environment_files,
-            remarks: self.settled.remarks.clone(),
-            processes: self.process_metas(),
-            startup_s: None,
-            phases: Vec::new(),
-        }
-    }
-
-    fn versions(&self, world: &dyn World) -> BTreeMap<String, String> {
-        let mut versions = match self.kind {
-            Kind::Nccl => self.processes[0].versions.clone(),
-            Kind::Host | Kind::Model => BTreeMap::new(),
-        };
-        let library = world.library();
-        if !library.is_empty() {
-            versions.insert("mpi".into(), library);
-        }
-        versions
-    }
-
-    fn process_metas(&self) -> Vec<ProcessMeta> {
-        let meta = |(rank, (process, place)): (usize, (&facts::Process, &place::Place))| ProcessMeta {
-            rank: rank as u32,
-            host: process.peer.host.clone(),
-            node: place.node,
-            local_rank: place.local_rank,
-            pid: process.peer.pid,
-            device: self.gpus.get(rank).map_or_else(
-                || Device {
-                    index: place.local_rank,
-                    bus: if self.kind == Kind::Model { "computed" } else { "host memory" }.into(),
-                    name: process.processor.clone(),
-                    uuid: String::new(),
-                },
-                |&gpu| process.gpus[gpu].clone(),
-            ),
-        };
-        self.processes.iter().zip(&self.places).enumerate().map(meta).collect()
     }
 }
 
@@ -296,28 +155,6 @@ fn measure(
     }
     clock.mark("end of backend");
     Ok(verdict)
-}
-
-/// Where the time goes.
-struct Clock {
-    last: Instant,
-    phases: Vec<record::Phase>,
-}
-
-impl Clock {
-    /// Begins with the time that the process took to get here.
-    fn start() -> Clock {
-        let now = Instant::now();
-        let age = Duration::from_secs_f64(facts::process_age_s().unwrap_or(0.0).max(0.0));
-        Clock { last: now.checked_sub(age).unwrap_or(now), phases: Vec::new() }
-    }
-
-    /// What was done since the last mark is `name`.
-    fn mark(&mut self, name: &str) {
-        let seconds = (self.last.elapsed().as_secs_f64() * 1e3).round() / 1e3;
-        self.phases.push(record::Phase { name: name.into(), seconds });
-        self.last = Instant::now();
-    }
 }
 
 /// The sweep up to what fits. As in nccl-tests, a smallest size that does not fit becomes the largest that does.
@@ -373,58 +210,32 @@ fn no_stdout(error: std::io::Error) -> anyhow::Error {
     Failure::new(Code::Internal, what)
 }
 
-/// What the exit code depends on.
-#[derive(Default)]
-struct Tally {
-    ran: u64,
-    wrong: u64,
-    waived: u64,
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        collective::{Collective, data::DType},
+        sweep::plan::Step,
+    };
 
-impl Tally {
-    fn add(&mut self, record: &record::Record) {
-        match record.status {
-            record::Status::Waived => self.waived += 1,
-            record::Status::Wrong => (self.ran, self.wrong) = (self.ran + 1, self.wrong + 1),
-            _ => self.ran += 1,
+    #[test]
+    fn a_sweep_shrinks_to_what_fits_and_never_to_nothing() {
+        let ask = Ask {
+            collectives: vec![Collective::AllReduce],
+            begin: Bytes(8 << 30),
+            end: Bytes(64 << 30),
+            step: Step::Factor(2),
+            dtypes: vec![DType::Float],
+            redops: Vec::new(),
+            roots: Roots::One(0),
+        };
+        let sizes = |ask: Ask| ask.sizes().map(|size| size.0).collect::<Vec<_>>();
+        assert_eq!(sizes(fit(&ask, Bytes(20 << 30), 2).expect("fits")), [8 << 30, 16 << 30]);
+        assert_eq!(sizes(fit(&ask, Bytes(1 << 30), 2).expect("fits")), [1 << 30]);
+        for nothing in [0, 100] {
+            let error = fit(&ask, Bytes(nothing), 2).expect_err("no room");
+            assert_eq!(exit::code_of(&error), Code::NothingRan);
         }
+        assert_eq!(sizes(Ask { begin: Bytes(0), ..ask }), [] as [u64; 0], "no sweep without end from 0");
     }
-
-    /// The exit code, and the sentence for what is not plain from the table.
-    fn verdict(&self, stopped: bool) -> (Code, String) {
-        let cases = |n: u64| if n == 1 { "1 case".to_owned() } else { format!("{n} cases") };
-        match self {
-            Tally { wrong, .. } if *wrong > 0 => (Code::WrongData, format!("wrong data in {}", cases(*wrong))),
-            _ if stopped => {
-                let by = signal::received().unwrap_or("a signal");
-                (Code::Stopped, format!("stopped by {by} after {}, which are kept", cases(self.ran)))
-            }
-            Tally { ran: 0, waived, .. } => (Code::NothingRan, format!("nothing ran: waived {}", cases(*waived))),
-            _ => (Code::Fine, String::new()),
-        }
-    }
-}
-
-/// Prints one line a case.
-fn list(plan: &Plan, args: &Args, world: &dyn World) -> Code {
-    if world.rank() == 0 {
-        for case in plan.cases() {
-            let waived = open::waived(args, case).map_or_else(String::new, |why| format!("  waived: {}", why.0));
-            print_line!("{}{waived}", line(case));
-        }
-    }
-    Code::Fine
-}
-
-fn line(case: &Case) -> String {
-    format!(
-        "{:14} {:>12} B {:>12} elements  {:8} {:5} root {:2}  {}",
-        case.collective,
-        case.size().0,
-        case.counts.param,
-        case.dtype.name(),
-        case.redop_name(),
-        case.root_number(),
-        case.placement
-    )
 }

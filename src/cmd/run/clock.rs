@@ -1,0 +1,27 @@
+//! Where the time of a run goes.
+
+use std::time::{Duration, Instant};
+
+use crate::{facts, record};
+
+/// Where the time goes.
+pub(super) struct Clock {
+    last: Instant,
+    pub(super) phases: Vec<record::Phase>,
+}
+
+impl Clock {
+    /// Begins with the time that the process took to get here.
+    pub(super) fn start() -> Clock {
+        let now = Instant::now();
+        let age = Duration::from_secs_f64(facts::process_age_s().unwrap_or(0.0).max(0.0));
+        Clock { last: now.checked_sub(age).unwrap_or(now), phases: Vec::new() }
+    }
+
+    /// What was done since the last mark is `name`.
+    pub(super) fn mark(&mut self, name: &str) {
+        let seconds = (self.last.elapsed().as_secs_f64() * 1e3).round() / 1e3;
+        self.phases.push(record::Phase { name: name.into(), seconds });
+        self.last = Instant::now();
+    }
+}
