@@ -1,7 +1,8 @@
 //! The files of a run: opened before the first case, and complete after each.
 
 use std::{
-    fs, io,
+    fs::{self, File},
+    io::{self, Write},
     path::{Path, PathBuf},
 };
 
@@ -151,6 +152,9 @@ fn replace(path: &Path, text: &str) -> io::Result<()> {
     }
     let mut beside = path.as_os_str().to_owned();
     beside.push(".part");
-    fs::write(&beside, text)?;
+    let mut file = File::create(&beside)?;
+    file.write_all(text.as_bytes())?;
+    // Else a crash of the machine could leave the new name with nothing behind it.
+    file.sync_all()?;
     fs::rename(beside, path)
 }
