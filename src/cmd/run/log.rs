@@ -37,8 +37,9 @@ pub(super) fn text() -> String {
     if is_ours() { fs::read_to_string(waiting_place()).unwrap_or_default() } else { String::new() }
 }
 
-/// Moves this process's log, if it waits, to `nccl/` in the run's folder.
-pub(super) fn collect(folder: Option<&Path>) {
+/// Brings this process's log, if it waits, to `nccl/` in the run's folder. It goes on waiting where NCCL may still write it,
+/// so that an end in good order brings all of it.
+pub(super) fn collect(folder: Option<&Path>, nccl_is_done: bool) {
     let waiting = waiting_place();
     if !is_ours() || !waiting.exists() {
         return;
@@ -51,7 +52,8 @@ pub(super) fn collect(folder: Option<&Path>) {
     // Folders can be on different file systems, so it is a copy. Where it fails the log stays where it waits.
     let copied = fs::create_dir_all(&target).and_then(|()| fs::copy(&waiting, target.join(name())));
     match copied {
-        Ok(_) => drop(fs::remove_file(&waiting)),
+        Ok(_) if nccl_is_done => drop(fs::remove_file(&waiting)),
+        Ok(_) => {}
         Err(error) => say!("pxnbench: NCCL's log stays in {}: {error}", waiting.display()),
     }
 }

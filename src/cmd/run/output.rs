@@ -104,12 +104,12 @@ impl Output {
     /// # Errors
     /// Where the disk is full or gone.
     pub(super) fn end(&self, code: Code, message: &str) -> anyhow::Result<()> {
-        self.lock().end(code, message)
+        self.lock().end(code, message, true)
     }
 
     /// As [`Output::end`], from a thread that must not wait for the one that works.
     fn end_if_free(&self, code: Code, message: &str) {
-        let ended = self.0.try_lock().map(|mut state| state.end(code, message));
+        let ended = self.0.try_lock().map(|mut state| state.end(code, message, false));
         if let Ok(Err(error)) = ended {
             say!("pxnbench: {error}");
         }
@@ -122,8 +122,8 @@ impl Output {
 }
 
 impl State {
-    fn end(&mut self, code: Code, message: &str) -> anyhow::Result<()> {
-        log::collect(self.folder.as_deref());
+    fn end(&mut self, code: Code, message: &str, nccl_is_done: bool) -> anyhow::Result<()> {
+        log::collect(self.folder.as_deref(), nccl_is_done);
         self.run.ended_at = Some(record::now());
         self.run.end = Some(End { code: code as u8, name: code, message: message.to_owned() });
         self.files
