@@ -151,7 +151,6 @@ symbols! {
         comm_destroy: "ncclCommDestroy" since "2.0", fn(RawComm) -> c_int;
         comm_abort: "ncclCommAbort" since "2.4", fn(RawComm) -> c_int;
         comm_get_async_error: "ncclCommGetAsyncError" since "2.4", fn(RawComm, *mut c_int) -> c_int;
-        comm_count: "ncclCommCount" since "2.0", fn(RawComm, *mut c_int) -> c_int;
         mem_alloc: "ncclMemAlloc" since "2.19", fn(*mut *mut c_void, usize) -> c_int;
         mem_free: "ncclMemFree" since "2.19", fn(*mut c_void) -> c_int;
         group_start: "ncclGroupStart" since "2.0", fn() -> c_int;
@@ -485,13 +484,6 @@ impl Nccl {
         }
         let what = format!("NCCL reports {}{}", self.describe(state), self.last_error(comm));
         Err(failure(format!("{what}; look for the rank that failed first, and in NCCL's log with NCCL_DEBUG=WARN")))
-    }
-
-    #[doc(alias = "ncclCommCount")]
-    pub unsafe fn comm_count(&self, comm: RawComm) -> anyhow::Result<c_int> {
-        let mut count = 0;
-        call!(self, comm, comm_count(comm, &mut count))?;
-        Ok(count)
     }
 
     #[doc(alias = "ncclAllReduce")]

@@ -1,6 +1,6 @@
 //! nccl-tests' table (version 2.19.6): header, rows, footer, number formats, so that what reads its output reads ours.
 //!
-//! Pure: strings from values. Differences, each a comment line or a column at the end of a row: the version line names
+//! Pure: strings from values. Differences, each a comment line or a column at the end of a row (`docs/ARCHITECTURE.md` has them): the version line names
 //! this program, `# Waived` lines say what could not run, and a computed time is marked `computed`.
 
 use crate::{

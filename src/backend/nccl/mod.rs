@@ -76,26 +76,10 @@ impl NcclBackend {
         // A ring of sends and receives has two peers, and NCCL 2.30 needs less for them if it is told, as by nccl-tests.
         let is_ring = !cases.is_empty() && cases.iter().all(|case| case.collective == Collective::SendRecv);
         let settings = Settings { max_p2p_peers: is_ring.then_some(2) };
-        NcclBackend::open_with(nccl, id, rank, ranks, gpu, cases, settings)
-    }
-
-    /// As [`NcclBackend::open`], with other settings of the communicator than NCCL's own; all ranks pass the same.
-    ///
-    /// # Errors
-    /// Where the GPU does not start or NCCL fails.
-    pub fn open_with<'a>(
-        nccl: Arc<Nccl>,
-        id: UniqueId,
-        rank: u32,
-        ranks: u32,
-        gpu: usize,
-        cases: impl IntoIterator<Item = &'a Case>,
-        settings: Settings,
-    ) -> anyhow::Result<NcclBackend> {
         let device = Device::open(gpu)?;
         let counter = device.allocate(Bytes(mem::size_of::<u64>() as u64), None)?;
         // The driver compiles the kernels while NCCL connects the ranks.
-        let kinds: BTreeSet<Kind> = cases.into_iter().map(|case| Kind::of(case.dtype, case.redop)).collect();
+        let kinds: BTreeSet<Kind> = cases.iter().map(|case| Kind::of(case.dtype, case.redop)).collect();
         let kernels = Kernels::new(device.context())?;
         let kernels = thread::spawn(move || kernels.prepare(kinds).map(|()| kernels));
         let joining = || format!("while rank {rank} of {ranks} joined the communicator with GPU {gpu}");

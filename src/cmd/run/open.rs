@@ -140,10 +140,15 @@ pub(super) fn waived(args: &Args, case: &Case) -> Option<Waived> {
         Asked::Auto => facts::nvidia::evidence(Path::new("/"), &env).is_none(),
         Asked::Nccl | Asked::Model => false,
     };
-    #[cfg(feature = "mpi")]
-    if is_host {
-        return crate::backend::host::Host::new(0, None).supports(case).err();
-    }
-    let _ = is_host;
-    Model.supports(case).err()
+    if is_host { waived_on_host(case) } else { Model.supports(case).err() }
+}
+
+#[cfg(feature = "mpi")]
+fn waived_on_host(case: &Case) -> Option<Waived> {
+    crate::backend::host::Host::new(0, None).supports(case).err()
+}
+
+#[cfg(not(feature = "mpi"))]
+fn waived_on_host(_: &Case) -> Option<Waived> {
+    Some(Waived("host memory needs MPI, and this binary is built without".into()))
 }
