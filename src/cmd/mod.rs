@@ -5,6 +5,7 @@ pub mod compare;
 pub mod launch;
 pub mod levels;
 pub mod probe;
+pub mod proof;
 pub mod run;
 #[cfg(feature = "nccl")]
 pub mod selfcheck;
@@ -46,6 +47,8 @@ pub enum Command {
     Submit(submit::Args),
     /// Join the steps of a comparison into one CSV, and print medians and ratios by level
     Compare(compare::Args),
+    /// Read NCCL's logs: was PXN used, by whom and through which NIC, and if not, why not
+    Proof(proof::Args),
     /// Say what a launch has to know of this process.
     #[command(hide = true)]
     Probe(probe::Args),
@@ -80,6 +83,7 @@ impl Cli {
             Some(Command::Launch(args)) => launch::run(&args),
             Some(Command::Submit(args)) => submit::run(&args),
             Some(Command::Compare(args)) => compare::run(&args),
+            Some(Command::Proof(args)) => proof::run(&args),
             Some(Command::Probe(args)) => probe::run(&args),
             #[cfg(feature = "nccl")]
             Some(Command::Selfcheck(args)) => selfcheck::run(&args),

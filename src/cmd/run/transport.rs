@@ -15,10 +15,10 @@ use crate::{
 /// Where what a rank saw does not reach the others; that would be a bug.
 pub(super) fn remark(args: &Args, world: &dyn World) -> anyhow::Result<Option<String>> {
     let Some(asked) = args.asked(Axis::Network).filter(|row| !row.set.is_empty()) else { return Ok(None) };
-    let mine = Connections::read(&log::text());
+    let mine = Connections::read(log::text().as_bytes());
     let mut all = Connections::default();
-    for (by, relayed) in world::gather(world, &(mine.by, mine.relayed))? {
-        all.add(&Connections { by, relayed });
+    for one in world::gather(world, &mine)? {
+        all.add(&one);
     }
     Ok(judge(&asked.name, &all))
 }
@@ -38,11 +38,11 @@ fn fits(network: &str, transport: &str) -> bool {
 
 fn judge(network: &str, seen: &Connections) -> Option<String> {
     if network == "pxn" {
-        let is_seen = seen.relayed > 0 || seen.by.is_empty();
+        let is_seen = seen.relayed() > 0 || seen.by.is_empty();
         let what = "network pxn was asked for, but NCCL's log shows no connection through the NIC of another GPU";
         return (!is_seen).then(|| what.to_owned());
     }
-    let total: u32 = seen.by.values().sum();
+    let total: u64 = seen.by.values().sum();
     let other: Vec<String> = seen
         .by
         .iter()
@@ -57,9 +57,11 @@ fn judge(network: &str, seen: &Connections) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::nccl_log::Sends;
 
-    fn seen(by: &[(&str, u32)], relayed: u32) -> Connections {
-        Connections { by: by.iter().map(|(name, count)| ((*name).to_owned(), *count)).collect(), relayed }
+    fn seen(by: &[(&str, u64)], relayed: u64) -> Connections {
+        let by = by.iter().map(|(name, count)| ((*name).to_owned(), *count)).collect();
+        Connections { by, send_recv: Sends { relayed, ..Sends::default() }, ..Connections::default() }
     }
 
     #[test]

@@ -1,0 +1,108 @@
+//! `pxnbench proof LOG…`: what NCCL's own log shows of PXN.
+
+mod report;
+
+use std::{
+    fs::{self, File},
+    io::{self, IsTerminal},
+    path::{Path, PathBuf},
+};
+
+use crate::{
+    exit::{Code, Failure},
+    nccl_log::{Fold, reason::HOW_TO_LOG},
+};
+
+/// Read NCCL's logs: was PXN used, by whom and through which NIC, and if not, why not
+///
+/// Takes the logs of all ranks together: one file for each process, or one for all. NCCL's connections show who relays for
+/// whom, not how many bytes went there.
+#[derive(Debug, clap::Args)]
+#[command(after_help = after_help())]
+pub struct Args {
+    /// Files with NCCL's log, and folders, of which all files are read; `-` or nothing is standard input
+    #[arg(value_name = "LOG")]
+    logs: Vec<PathBuf>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+fn after_help() -> String {
+    format!("What to set so that the log holds all that is looked for:\n  {HOW_TO_LOG}")
+}
+
+/// Reads, and prints the report.
+///
+/// # Errors
+/// Where a log cannot be read, is empty, or holds nothing of NCCL's.
+pub fn run(args: &Args) -> anyhow::Result<Code> {
+    let mut fold = Fold::default();
+    let names = if args.logs.is_empty() { vec![PathBuf::from("-")] } else { args.logs.clone() };
+    for name in &names {
+        add(&mut fold, name)?;
+    }
+    let proof = fold.proof();
+    if proof.lines.nccl == 0 {
+        let where_from = names.iter().map(|name| shown(name)).collect::<Vec<_>>().join(", ");
+        let what = match proof.lines.read {
+            0 => format!("{where_from}: empty"),
+            lines => format!("{where_from}: none of {lines} lines is NCCL's"),
+        };
+        return Err(Failure::everywhere(Code::NothingRan, format!("{what}; log with {HOW_TO_LOG}")));
+    }
+    if args.json {
+        print_line!("{}", serde_json::to_string_pretty(&proof)?);
+    } else {
+        print_line!("{}", report::text(&proof).trim_end());
+    }
+    Ok(Code::Fine)
+}
+
+fn shown(name: &Path) -> String {
+    if name == Path::new("-") { "standard input".into() } else { name.display().to_string() }
+}
+
+/// Adds a file, the files of a folder, or standard input.
+fn add(fold: &mut Fold, name: &Path) -> anyhow::Result<()> {
+    let cannot = |path: &Path, error: io::Error| {
+        Failure::everywhere(Code::Usage, format!("{} cannot be read: {error}", shown(path)))
+    };
+    if name == Path::new("-") {
+        let input = io::stdin();
+        if input.is_terminal() {
+            let what = "no log named and nothing on standard input: name files or folders with NCCL's log";
+            return Err(Failure::everywhere(Code::Usage, what));
+        }
+        return fold.read(input.lock()).map_err(|error| cannot(name, error));
+    }
+    let mut files = Vec::new();
+    collect(name, &mut files).map_err(|error| cannot(name, error))?;
+    if files.is_empty() {
+        return Err(Failure::everywhere(Code::Usage, format!("{} holds no file", name.display())));
+    }
+    for file in files {
+        File::open(&file).and_then(|opened| fold.read(opened)).map_err(|error| cannot(&file, error))?;
+    }
+    Ok(())
+}
+
+/// The files of `name`, in the order of their names. A link to a folder below it is not followed: it may lead back.
+fn collect(name: &Path, files: &mut Vec<PathBuf>) -> io::Result<()> {
+    if !fs::metadata(name)?.is_dir() {
+        files.push(name.to_owned());
+        return Ok(());
+    }
+    let mut entries = fs::read_dir(name)?.collect::<io::Result<Vec<_>>>()?;
+    entries.sort_by_key(fs::DirEntry::file_name);
+    for entry in entries {
+        let kind = entry.file_type()?;
+        let is_file = || fs::metadata(entry.path()).is_ok_and(|meta| meta.is_file());
+        if kind.is_dir() {
+            collect(&entry.path(), files)?;
+        } else if is_file() {
+            files.push(entry.path());
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,1 @@
+//! The forms of each version, and what folding bears.
