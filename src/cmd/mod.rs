@@ -2,15 +2,20 @@
 
 pub mod choose;
 pub mod compare;
+mod growing;
 pub mod launch;
 pub mod levels;
 pub mod probe;
 pub mod proof;
 pub mod run;
 #[cfg(feature = "nccl")]
+mod self_test;
+#[cfg(feature = "nccl")]
 pub mod selfcheck;
 pub mod submit;
 pub mod values;
+#[cfg(feature = "nccl")]
+mod worker;
 
 use std::path::Path;
 
@@ -52,6 +57,10 @@ pub enum Command {
     /// Say what a launch has to know of this process.
     #[command(hide = true)]
     Probe(probe::Args),
+    /// Run each case once, for the rank that started this process.
+    #[cfg(feature = "nccl")]
+    #[command(hide = true)]
+    Worker(worker::Args),
     /// Compare the GPU's data and checks with the processor's, for every type and operation.
     #[cfg(feature = "nccl")]
     #[command(hide = true)]
@@ -61,8 +70,10 @@ pub enum Command {
 impl Cli {
     /// What has to be in the environment before any thread or library starts: name and value.
     pub fn environment(&self) -> Vec<(String, String)> {
-        match self.command {
-            None => self.run.environment(&|name| std::env::var(name).ok(), &|| facts::rdma::ports(Path::new("/"))),
+        let env = |name: &str| std::env::var(name).ok();
+        match &self.command {
+            None => self.run.environment(&env, &|| facts::rdma::ports(Path::new("/"))),
+            Some(Command::Proof(args)) => args.environment(&env),
             Some(_) => Vec::new(),
         }
     }
@@ -85,6 +96,8 @@ impl Cli {
             Some(Command::Compare(args)) => compare::run(&args),
             Some(Command::Proof(args)) => proof::run(&args),
             Some(Command::Probe(args)) => probe::run(&args),
+            #[cfg(feature = "nccl")]
+            Some(Command::Worker(args)) => worker::run(&args),
             #[cfg(feature = "nccl")]
             Some(Command::Selfcheck(args)) => selfcheck::run(&args),
         }

@@ -5,6 +5,7 @@ use super::{Counts, Placement, Spec, data::Content, stretch};
 pub(super) const SPEC: Spec = Spec {
     name: "all_reduce",
     reduces: true,
+    pairwise: false,
     rooted: false,
     checked_in_place: true,
     counts: |ask| Counts { send: ask.elements, recv: ask.elements, param: ask.elements },

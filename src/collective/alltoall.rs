@@ -5,6 +5,7 @@ use super::{Counts, Placement, Spec, all_but_own_share, data::Content, stretch};
 pub(super) const SPEC: Spec = Spec {
     name: "alltoall",
     reduces: false,
+    pairwise: true,
     rooted: false,
     checked_in_place: false,
     counts: |ask| {

@@ -5,6 +5,7 @@ use super::{Counts, Layout, Placement, Spec, all_but_own_share, data::Content, s
 pub(super) const SPEC: Spec = Spec {
     name: "gather",
     reduces: false,
+    pairwise: true,
     rooted: true,
     checked_in_place: true,
     counts: |ask| {

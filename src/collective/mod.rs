@@ -47,6 +47,8 @@ pub struct Spec {
     pub name: &'static str,
     /// Does it combine elements? Then the sweep goes over operations.
     pub reduces: bool,
+    /// Is it made of sends and receives? Then NCCL uses a connection a peer, which `NCCL_P2P_PXN_LEVEL` moves, and no algorithm.
+    pub pairwise: bool,
     /// Does it have a root? Then the sweep goes over roots.
     pub rooted: bool,
     /// Can the result be checked in place? nccl-tests times but does not check alltoall and sendrecv in place.

@@ -5,6 +5,7 @@ use super::{Counts, Placement, Spec, data::Content, stretch};
 pub(super) const SPEC: Spec = Spec {
     name: "reduce",
     reduces: true,
+    pairwise: false,
     rooted: true,
     checked_in_place: true,
     counts: |ask| Counts { send: ask.elements, recv: ask.elements, param: ask.elements },

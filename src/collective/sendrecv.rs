@@ -5,6 +5,7 @@ use super::{Counts, Placement, Spec, data::Content, stretch};
 pub(super) const SPEC: Spec = Spec {
     name: "sendrecv",
     reduces: false,
+    pairwise: true,
     rooted: false,
     checked_in_place: false,
     counts: |ask| Counts { send: ask.elements, recv: ask.elements, param: ask.elements },

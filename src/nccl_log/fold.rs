@@ -40,7 +40,7 @@ pub struct Sends {
     pub gpudirect_receives: u64,
     /// Sends to the peer with the same GPU number.
     #[serde(skip)]
-    pub(super) same_rail: u64,
+    pub same_rail: u64,
 }
 
 impl Sends {
@@ -60,6 +60,8 @@ pub struct Connections {
     /// How many by transport: `P2P`, `SHM`, `COLLNET/` or `NET/` with the network's name. A connection counts once, at the
     /// end that sends.
     pub by: BTreeMap<String, u64>,
+    /// Those of `by` whose line says what they are for: of collectives, and of send/recv.
+    pub told: BTreeMap<String, [u64; 2]>,
     /// Of send/recv, over a network.
     pub send_recv: Sends,
     /// Of collectives, over a network.
@@ -88,8 +90,21 @@ impl Connections {
         self.send_recv.sends + self.collective.sends + self.unsorted.sends
     }
 
+    /// The transports of send/recv, or of collectives. SHM's lines never say which they are for, so that it is in both.
+    pub fn transports(&self, of_send_recv: bool) -> Vec<&str> {
+        let is_of = |name: &&String| match self.told.get(*name) {
+            None => true,
+            Some(told) => told[usize::from(of_send_recv)] > 0,
+        };
+        self.by.keys().filter(is_of).map(String::as_str).collect()
+    }
+
     /// Adds another rank's.
     pub fn add(&mut self, other: &Connections) {
+        for (transport, [collective, send_recv]) in &other.told {
+            let told = self.told.entry(transport.clone()).or_default();
+            *told = [told[0] + collective, told[1] + send_recv];
+        }
         for (transport, count) in &other.by {
             *self.by.entry(transport.clone()).or_default() += count;
         }
@@ -356,7 +371,7 @@ impl Fold {
                 Topic::TooFar
             }
             Said::CollNet(name) => {
-                self.transport(b"COLLNET/", name);
+                self.transport(b"COLLNET/", name, None);
                 Topic::CollNet
             }
             Said::Rings(numbers) => {
@@ -398,7 +413,7 @@ impl Fold {
     fn connection(&mut self, line: &[u8], head: &[u8], connection: &Connection<'_>) {
         let net = match connection.via {
             Via::Other(name) => {
-                self.transport(name, b"");
+                self.transport(name, b"", connection.index);
                 return self.quote(Topic::Local, line);
             }
             Via::Net(net) => net,
@@ -417,7 +432,7 @@ impl Fold {
         kind.gpudirect_sends += u64::from(net.gpudirect);
         kind.relayed += u64::from(net.relay.is_some());
         kind.same_rail += u64::from(connection.from.gpu == connection.to.gpu);
-        self.transport(b"NET/", net.name);
+        self.transport(b"NET/", net.name, connection.index);
         match net.relay {
             None => self.quote(topic, line),
             Some(rank) => {
@@ -444,7 +459,7 @@ impl Fold {
         *(if is_send_recv { &mut relay.send_recv } else { &mut relay.collective }) += 1;
     }
 
-    fn transport(&mut self, kind: &[u8], name: &[u8]) {
+    fn transport(&mut self, kind: &[u8], name: &[u8], index: Option<u64>) {
         let is_it = |key: &[u8]| key.len() == kind.len() + name.len() && key.starts_with(kind) && key.ends_with(name);
         let at = self.transports.iter().position(|(key, _)| is_it(key));
         let at = at.unwrap_or_else(|| {
@@ -458,6 +473,13 @@ impl Fold {
         match self.seen.by.get_mut(name) {
             Some(count) => *count += 1,
             None => drop(self.seen.by.insert(name.clone(), 1)),
+        }
+        if let Some(index) = index {
+            let of_send_recv = usize::from(index > 0);
+            match self.seen.told.get_mut(name) {
+                Some(told) => told[of_send_recv] += 1,
+                None => self.seen.told.entry(name.clone()).or_default()[of_send_recv] = 1,
+            }
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::{
     fold::{Fold, Sends, Topic},
@@ -31,7 +31,7 @@ pub struct Relay {
 }
 
 /// An algorithm and protocol that NCCL chose, and for which sizes.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Choice {
     /// As NCCL calls the operation; empty before 2.23.
     pub function: String,

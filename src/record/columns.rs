@@ -179,7 +179,44 @@ pub const COLUMNS: &[Column] = &[
         get: |_, record| record.status.name().into(),
     },
     Column { name: "note", doc: "why, where that needs saying", get: |_, record| record.note.as_str().into() },
+    Column {
+        name: "pxn",
+        doc: "with `--proof`: `used` where NCCL's log shows a connection of the case's kind (collective, or send/recv) that \
+              leaves through the NIC of another GPU, `not used` where it shows none; empty where it does not tell",
+        get: |_, record| record.seen.pxn.map(pxn_word).into(),
+    },
+    Column {
+        name: "transport",
+        doc: "with `--proof`: transports of the connections of the case's kind, `+` between; `NET/` and the network's name \
+              between nodes",
+        get: |_, record| words(&record.seen.transport),
+    },
+    Column {
+        name: "channels",
+        doc: "with `--proof`: channels that the communicator has for the case's kind",
+        get: |_, record| record.seen.channels.map(u64::from).into(),
+    },
+    Column {
+        name: "algo",
+        doc: "with `--proof`: algorithm that NCCL takes; empty for what is made of sends and receives",
+        get: |_, record| words(&record.seen.algo),
+    },
+    Column {
+        name: "proto",
+        doc: "with `--proof`: protocol that NCCL takes; empty as `algo`",
+        get: |_, record| words(&record.seen.proto),
+    },
 ];
+
+/// How `pxn` reads.
+pub(super) fn pxn_word(is_used: bool) -> &'static str {
+    if is_used { "used" } else { "not used" }
+}
+
+/// Words, or empty where there are none.
+fn words(text: &str) -> Cell {
+    if text.is_empty() { Cell::Empty } else { text.into() }
+}
 
 #[cfg(test)]
 mod tests {
@@ -190,7 +227,7 @@ mod tests {
         let names: Vec<_> = COLUMNS.iter().map(|column| column.name).collect();
         let promised = "run_id,started_at,collective,backend,level,network,resources,step,repeat,nodes,ranks,\
                         gpus_per_process,size_bytes,count,type,redop,root,in_place,iters,time_us,algbw_GBps,\
-                        busbw_GBps,wrong,status,note";
+                        busbw_GBps,wrong,status,note,pxn,transport,channels,algo,proto";
         assert_eq!(names.join(","), promised);
     }
 

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 
 use chrono::DateTime;
 
-use super::{Record, Status};
+use super::{Record, Seen, Status, columns::pxn_word};
 use crate::{
     collective::{
         Case, Collective, Placement,
@@ -63,7 +63,20 @@ fn record(row: &HashMap<String, String>) -> Option<Record> {
         failed_checks: number("wrong").map_or(0, |wrong| u64::from(wrong > 0)),
         status: Status::ALL.into_iter().find(|known| known.name() == status)?,
         note: cell("note")?.to_owned(),
+        seen: seen(&cell),
     })
+}
+
+/// The columns that came later: a file of an earlier version has none of them.
+fn seen<'a>(cell: &dyn Fn(&str) -> Option<&'a str>) -> Seen {
+    let text = |name: &str| cell(name).unwrap_or_default().to_owned();
+    Seen {
+        pxn: cell("pxn").and_then(|word| [false, true].into_iter().find(|used| pxn_word(*used) == word)),
+        transport: text("transport"),
+        channels: cell("channels").and_then(|count| count.parse().ok()),
+        algo: text("algo"),
+        proto: text("proto"),
+    }
 }
 
 #[cfg(test)]
@@ -76,7 +89,7 @@ mod tests {
     }
 
     const ROW: &str = "r,2026-11-28T00:00:00+00:00,all_gather,host,default,auto,none,,0,1,3,0,48,4,float,none,-1,1,20,12.5,\
-                       0.00384,0.00256,0,ok,";
+                       0.00384,0.00256,0,ok,,not used,P2P+NET/IB,24,RING,LL";
 
     #[test]
     fn a_row_is_read_as_it_was() {
@@ -85,6 +98,14 @@ mod tests {
         let [record] = &records[..] else { panic!("{records:?}") };
         let asked = Case::new(Collective::AllGather, Bytes(64), DType::Float, None, None, Placement::InPlace, 3);
         assert_eq!(record.case, asked, "the case that 64 bytes ask for on 3 ranks");
+        let seen = Seen {
+            pxn: Some(false),
+            transport: "P2P+NET/IB".into(),
+            channels: Some(24),
+            algo: "RING".into(),
+            proto: "LL".into(),
+        };
+        assert_eq!(record.seen, seen);
         assert_eq!((record.time, record.wrong, record.status), (Some(Micros(12.5)), Some(0), Status::Ok));
     }
 

@@ -72,6 +72,25 @@ pub struct Record {
     pub status: Status,
     /// Why, where that needs saying.
     pub note: String,
+    /// What NCCL's log says of it.
+    #[serde(default)]
+    pub seen: Seen,
+}
+
+/// What NCCL's log says of the connections that a case uses, and how NCCL ran it; empty where no log was asked for, or it does
+/// not tell.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Seen {
+    /// Does a connection of its kind leave through the NIC of another GPU?
+    pub pxn: Option<bool>,
+    /// Transports, with `+` between.
+    pub transport: String,
+    /// Channels of the communicator for its kind.
+    pub channels: Option<u32>,
+    /// Algorithm, as NCCL names it.
+    pub algo: String,
+    /// Protocol, as NCCL names it.
+    pub proto: String,
 }
 
 impl Record {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::{
     backend::Backend,
     collective::Case,
-    record::{self, Record, Status},
+    record::{self, Record, Seen, Status},
     units::{Bytes, Micros},
     world::{World, deadline},
 };
@@ -71,7 +71,8 @@ impl Measure {
             Some(_) => Status::Wrong,
         };
         let note = if computed { "computed by the model, not measured".into() } else { String::new() };
-        Ok(Record { case: *case, started_at, iters: self.iters, time: Some(time), wrong, failed_checks, status, note })
+        let (iters, seen) = (self.iters, Seen::default());
+        Ok(Record { case: *case, started_at, iters, time: Some(time), wrong, failed_checks, status, note, seen })
     }
 
     /// Time of one operation, mean over ranks, and whether it was computed.

@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use crate::{
     backend::Backend,
     collective::Case,
-    record::{self, Record, Status},
+    record::{self, Record, Seen, Status},
     world::{World, deadline, signal},
 };
 pub use event::Event;
@@ -86,5 +86,6 @@ fn waived(case: &Case, iters: u32, note: String) -> Record {
         failed_checks: 0,
         status: Status::Waived,
         note,
+        seen: Seen::default(),
     }
 }

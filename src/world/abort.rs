@@ -115,3 +115,8 @@ fn exit_now(code: Code) -> ! {
     // SAFETY: _exit takes an int, touches no memory of ours, and does not come back.
     unsafe { libc::_exit(code as i32) }
 }
+
+/// Ends this process at once and silently: it speaks for nobody.
+pub fn end_quietly(code: Code) -> ! {
+    exit_now(code)
+}

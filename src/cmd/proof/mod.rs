@@ -10,6 +10,7 @@ use std::{
 
 use crate::{
     exit::{Code, Failure},
+    levels::{self, Row},
     nccl_log::{Fold, reason::HOW_TO_LOG},
 };
 
@@ -26,6 +27,31 @@ pub struct Args {
     /// Print JSON
     #[arg(long)]
     json: bool,
+    /// Read no log, but run a short alltoall on the ranks that mpirun or srun started, with PXN off and as asked, and say
+    /// whether the number of relays changed from zero as it must
+    #[arg(long, conflicts_with_all = ["logs", "json"])]
+    self_test: bool,
+    /// With --self-test: the PXN level that is asked for; variables that are already set win
+    #[arg(long, value_name = "LEVEL", value_parser = levels::level, requires = "self_test")]
+    level: Option<&'static Row>,
+    /// With --self-test: this libnccl, instead of the one in NCCL_HOME or the system's
+    #[arg(long, value_name = "FILE", requires = "self_test")]
+    nccl_lib: Option<PathBuf>,
+}
+
+impl Args {
+    /// What the level sets in the environment `env`.
+    pub fn environment(&self, env: levels::Env) -> Vec<(String, String)> {
+        self.level.map_or_else(Vec::new, |level| level.apply(env, &[]))
+    }
+}
+
+#[cfg(feature = "nccl")]
+use super::self_test::run as self_test;
+
+#[cfg(not(feature = "nccl"))]
+fn self_test(_: Option<&Path>) -> anyhow::Result<Code> {
+    Err(Failure::everywhere(Code::Usage, "this binary is built without the feature nccl"))
 }
 
 fn after_help() -> String {
@@ -37,6 +63,9 @@ fn after_help() -> String {
 /// # Errors
 /// Where a log cannot be read, is empty, or holds nothing of NCCL's.
 pub fn run(args: &Args) -> anyhow::Result<Code> {
+    if args.self_test {
+        return self_test(args.nccl_lib.as_deref());
+    }
     let mut fold = Fold::default();
     let names = if args.logs.is_empty() { vec![PathBuf::from("-")] } else { args.logs.clone() };
     for name in &names {

@@ -138,6 +138,11 @@ pub struct Args {
     #[arg(long, help_heading = "Output")]
     resume: bool,
 
+    /// Prove from NCCL's own log what it did: columns pxn, transport, channels, algo and proto. Sets NCCL_DEBUG and
+    /// NCCL_DEBUG_SUBSYS; a short run beforehand tells algorithms
+    #[arg(long, help_heading = "Output")]
+    pub(super) proof: bool,
+
     /// Flip one element on this rank before its first check, to see that the check can fail
     #[arg(long, value_name = "RANK", value_parser = values::natural, hide = true)]
     pub(super) inject_fault: Option<u32>,
@@ -241,11 +246,15 @@ impl Args {
             set.extend(more);
         }
         // What became of a network that was asked for stands in NCCL's log of its connections.
-        let is_judged = self.network.is_some_and(|row| !row.set.is_empty()) && env("NCCL_DEBUG").is_none();
+        if self.proof {
+            set.extend(super::proof::LOGGED.map(|(n, v)| (n.into(), v.into())));
+        }
+        let is_judged =
+            !self.proof && self.network.is_some_and(|row| !row.set.is_empty()) && env("NCCL_DEBUG").is_none();
         if is_judged {
             set.extend([("NCCL_DEBUG", "INFO"), ("NCCL_DEBUG_SUBSYS", "INIT,ENV")].map(|(n, v)| (n.into(), v.into())));
         }
-        if (is_judged || env("NCCL_DEBUG").is_some()) && env("NCCL_DEBUG_FILE").is_none() {
+        if (self.proof || is_judged || env("NCCL_DEBUG").is_some()) && env("NCCL_DEBUG_FILE").is_none() {
             set.push(("NCCL_DEBUG_FILE".into(), super::log::waiting_place().to_string_lossy().into_owned()));
         }
         set

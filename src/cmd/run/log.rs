@@ -28,7 +28,7 @@ pub(super) fn clear() {
 }
 
 /// Did this program choose where NCCL's log goes?
-fn is_ours() -> bool {
+pub(super) fn is_ours() -> bool {
     std::env::var_os("NCCL_DEBUG_FILE").is_some_and(|file| file == waiting_place().into_os_string())
 }
 

@@ -8,15 +8,18 @@ mod log;
 mod network;
 pub(super) mod open;
 mod output;
+mod proof;
 mod settings;
 mod slowest;
 mod tally;
 mod transport;
+mod tuning;
 
 pub use args::Args;
 use clock::Clock;
 use job::Job;
 use output::Output;
+use proof::Watch;
 use tally::Tally;
 
 use crate::{
@@ -41,9 +44,11 @@ use crate::{
 pub fn run(args: &Args) -> anyhow::Result<Code> {
     let ask = args.ask()?;
     let mut clock = Clock::start();
+    // It must be started before MPI is.
+    let watch = Watch::start(args)?;
     let world = open::world(args)?;
     clock.mark("start, MPI");
-    let end = in_world(args, &ask, &*world, clock);
+    let end = in_world(args, &ask, watch, &*world, clock);
     if let Err(error) = &end
         && world.size() > 1
         && !exit::is_everywhere(error)
@@ -56,7 +61,7 @@ pub fn run(args: &Args) -> anyhow::Result<Code> {
     end
 }
 
-fn in_world(args: &Args, ask: &Ask, world: &dyn World, mut clock: Clock) -> anyhow::Result<Code> {
+fn in_world(args: &Args, ask: &Ask, mut watch: Watch, world: &dyn World, mut clock: Clock) -> anyhow::Result<Code> {
     // What has no deadline of its own, such as a file system that does not answer, has this one.
     let _guard = deadline::watch("what comes between two cases", args.timeout());
     let ranks = args.planned_ranks(world.size());
@@ -75,7 +80,7 @@ fn in_world(args: &Args, ask: &Ask, world: &dyn World, mut clock: Clock) -> anyh
     let meta = RunMeta { run_id, repeat: args.repeat, ..job.meta(ranks, world) };
     let output = Output::open(args, meta, world)?;
     clock.mark("facts, files");
-    let end = measure(args, ask, plan, &job, world, &output, &mut clock);
+    let end = measure(args, plan, &job, world, &output, &mut watch, &mut clock);
     output.phases(clock.phases);
     let (code, message) = match &end {
         Ok((code, message)) => (*code, message.clone()),
@@ -112,13 +117,14 @@ fn refuse_missing_root(ask: &Ask, ranks: u64) -> anyhow::Result<()> {
 /// Opens the backend, fits the sizes to the memory, and runs the sweep.
 fn measure(
     args: &Args,
-    ask: &Ask,
     plan: Plan,
     job: &Job,
     world: &dyn World,
     output: &Output,
+    watch: &mut Watch,
     clock: &mut Clock,
 ) -> anyhow::Result<(Code, String)> {
+    let ask = args.ask()?;
     let mut backend = {
         let _guard = deadline::watch("starting the backend on every rank", args.timeout());
         open::backend(args, &plan, job, world, output)?
@@ -126,13 +132,15 @@ fn measure(
     clock.mark("backend");
     let capacity = sweep::measure::capacity(world, &*backend)?;
     let fitted = match capacity.filter(|capacity| *capacity < plan.largest()) {
-        Some(capacity) => Some(fit(ask, capacity, args.planned_ranks(world.size()))?),
+        Some(capacity) => Some(fit(&ask, capacity, args.planned_ranks(world.size()))?),
         None => None,
     };
-    let (plan, reduced_to) = match fitted {
-        Some(smaller) => (Plan::new(&smaller, args.planned_ranks(world.size())), Some(smaller.end)),
+    let (plan, sizes) = match fitted {
+        Some(smaller) => (Plan::new(&smaller, args.planned_ranks(world.size())), Some((smaller.begin, smaller.end))),
         None => (plan, None),
     };
+    let untold = watch.learn(args, &plan, sizes, job, world)?;
+    clock.mark("algorithms");
     {
         let largest = plan.largest();
         let _guard = deadline::watch(format!("allocating two buffers of {largest}"), args.timeout());
@@ -140,13 +148,24 @@ fn measure(
     }
     clock.mark("memory");
     output.started(facts::process_age_s());
-    let head = Head { ask, iters: args.iters, warmup: args.warmup, checks: args.check, reduced_to };
-    let (verdict, pace) = sweep_and_show(args, &plan, head, world, &mut *backend, output)?;
+    let head = Head {
+        ask: &ask,
+        iters: args.iters,
+        warmup: args.warmup,
+        checks: args.check,
+        reduced_to: sizes.map(|(_, end)| end),
+    };
+    let (verdict, pace) = sweep_and_show(args, &plan, head, world, &mut *backend, output, watch)?;
     clock.mark("sweep");
     let _guard = deadline::watch("the backend's end", args.timeout());
     backend.finish()?;
     let hosts: Vec<&str> = job.processes.iter().map(|process| process.peer.host.as_str()).collect();
-    let remarks = [slowest::remark(pace.mean(), &job.places, &hosts, world)?, transport::remark(args, world)?];
+    let remarks = [
+        slowest::remark(pace.mean(), &job.places, &hosts, world)?,
+        transport::remark(args, world)?,
+        untold,
+        watch.verdict(output.folder().as_deref(), world)?,
+    ];
     for remark in remarks.into_iter().flatten() {
         if world.rank() == 0 {
             say!("pxnbench: {remark}");
@@ -174,6 +193,7 @@ fn sweep_and_show(
     world: &dyn World,
     backend: &mut dyn Backend,
     output: &Output,
+    watch: &mut Watch,
 ) -> anyhow::Result<((Code, String), Pace)> {
     let mut measure = Measure {
         iters: args.iters,
@@ -192,7 +212,7 @@ fn sweep_and_show(
         match &event {
             Event::Finished(record) => {
                 tally.add(record);
-                output.add(record)?;
+                output.add(&watch.complete(record, world)?)?;
             }
             Event::Earlier(record) => tally.add(record),
             Event::Group(_) | Event::Started(_) => {}

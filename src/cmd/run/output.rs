@@ -115,6 +115,11 @@ impl Output {
         }
     }
 
+    /// The run's folder, where it has one.
+    pub(super) fn folder(&self) -> Option<PathBuf> {
+        self.lock().folder.clone()
+    }
+
     /// Where a reader should look.
     pub(super) fn main_path(&self) -> Option<PathBuf> {
         self.lock().files.as_ref()?.main_path().map(Path::to_owned)

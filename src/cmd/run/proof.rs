@@ -1,0 +1,178 @@
+//! `--proof`: what NCCL did, from its own log. The connections stand in the log of this process, as far as it is written when
+//! a case ends; algorithm and protocol in that of a worker, for the lines that name them would disturb what is timed.
+
+use std::{collections::HashMap, path::Path};
+
+use super::{
+    args::Args,
+    job::Job,
+    log,
+    tuning::{self, Sizes, Worker},
+};
+use crate::{
+    cmd::{choose::Kind, growing::Growing},
+    collective::Case,
+    exit::{Code, Failure},
+    nccl_log::{Choice, Connections, Fold},
+    record::{Record, Seen},
+    sweep::plan::Plan,
+    world::{self, World},
+};
+
+/// What is logged while a sweep is timed: nothing of it is printed for an operation, only for a connection.
+pub(super) const LOGGED: [(&str, &str); 2] = [("NCCL_DEBUG", "INFO"), ("NCCL_DEBUG_SUBSYS", "INIT,ENV,NET,GRAPH")];
+
+/// Refuses what cannot be proved.
+fn check(args: &Args) -> anyhow::Result<()> {
+    match std::env::var("NCCL_DEBUG_FILE") {
+        Ok(file) if args.proof && !log::is_ours() => {
+            let what = format!("--proof reads NCCL's log, and NCCL_DEBUG_FILE={file} sends it elsewhere: unset it");
+            Err(Failure::new(Code::Usage, what))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// What NCCL's log says, read as it grows. Without `--proof`, and where no NCCL runs, it does nothing.
+#[derive(Default)]
+pub(super) struct Watch {
+    is_on: bool,
+    worker: Option<Worker>,
+    log: Option<Growing>,
+    fold: Fold,
+    choices: HashMap<Case, Choice>,
+}
+
+impl Watch {
+    /// To be called before MPI starts: it starts a worker process.
+    ///
+    /// # Errors
+    /// Where NCCL's log goes elsewhere, or the worker cannot be started.
+    pub(super) fn start(args: &Args) -> anyhow::Result<Watch> {
+        check(args)?;
+        Ok(Watch { worker: tuning::worker(args)?, ..Watch::default() })
+    }
+
+    /// Finds out, before the sweep, which algorithms NCCL takes for its cases. The sentence that says why not, where that fails.
+    /// Every rank calls it alike.
+    ///
+    /// # Errors
+    /// As [`Watch::complete`].
+    pub(super) fn learn(
+        &mut self,
+        args: &Args,
+        plan: &Plan,
+        sizes: Sizes,
+        job: &Job,
+        world: &dyn World,
+    ) -> anyhow::Result<Option<String>> {
+        self.is_on = args.proof && job.kind == Kind::Nccl;
+        let worker = self.worker.take();
+        if !args.proof {
+            return Ok(None);
+        }
+        if !self.is_on {
+            return Ok(Some("--proof reads NCCL's log, and no NCCL runs here: nothing is proved".into()));
+        }
+        let Some(worker) = worker else { return Ok(None) };
+        let (choices, untold) = tuning::choices(worker, args, plan, sizes, job.gpus[world.rank() as usize], world)?;
+        self.choices = choices;
+        Ok(untold)
+    }
+
+    /// `record` with what the logs of all ranks say of its case. Every rank calls it alike.
+    ///
+    /// # Errors
+    /// Where what a rank saw does not reach the others; that would be a bug.
+    pub(super) fn complete(&mut self, record: &Record, world: &dyn World) -> anyhow::Result<Record> {
+        if !self.is_on || record.time.is_none() {
+            return Ok(record.clone());
+        }
+        let seen = self.seen(world)?;
+        let mut record = record.clone();
+        let is_pairwise = record.case.collective.spec().pairwise;
+        if is_pairwise {
+            let separator = if record.note.is_empty() { "" } else { "; " };
+            record.note += separator;
+            record.note += "made of sends and receives, which have no algorithm";
+        }
+        record.seen = of_kind(&seen, is_pairwise, self.choices.get(&record.case));
+        Ok(record)
+    }
+
+    /// What the run's log says of PXN as a whole; `None` where there is none.
+    ///
+    /// # Errors
+    /// As [`Watch::complete`].
+    pub(super) fn verdict(&mut self, folder: Option<&Path>, world: &dyn World) -> anyhow::Result<Option<String>> {
+        if !self.is_on {
+            return Ok(None);
+        }
+        let all = self.seen(world)?;
+        let mine = self.fold.proof();
+        let reasons = world::gather(world, &mine.reason.row().meaning.to_owned())?;
+        Ok(Some(sentence(&all, &reasons, folder)))
+    }
+
+    /// The connections of all ranks so far.
+    fn seen(&mut self, world: &dyn World) -> anyhow::Result<Connections> {
+        self.read();
+        let mut all = Connections::default();
+        for one in world::gather(world, self.fold.connections())? {
+            all.add(&one);
+        }
+        Ok(all)
+    }
+
+    /// Reads what is new. NCCL makes its file when it writes the first line; a log that cannot be read says nothing.
+    fn read(&mut self) {
+        if self.log.is_none() {
+            self.log = Growing::open(&log::waiting_place()).ok();
+        }
+        if let Some(log) = &mut self.log {
+            let _ = log.lines(&mut |line| self.fold.line(line));
+        }
+    }
+}
+
+/// What `all` says of the connections that a case uses.
+fn of_kind(all: &Connections, is_pairwise: bool, choice: Option<&Choice>) -> Seen {
+    let sends = if is_pairwise { &all.send_recv } else { &all.collective };
+    let channels = all.channels.map(|channels| if is_pairwise { channels.send_recv } else { channels.collective });
+    let transports = all.transports(is_pairwise);
+    Seen {
+        pxn: (!transports.is_empty()).then_some(sends.relayed > 0),
+        transport: transports.join("+"),
+        channels: channels.and_then(|count| count.try_into().ok()),
+        algo: choice.map(|choice| choice.algorithm.clone()).unwrap_or_default(),
+        proto: choice.map(|choice| choice.protocol.clone()).unwrap_or_default(),
+    }
+}
+
+/// `PXN used: …` or `PXN not used: …`, and where to read more.
+fn sentence(all: &Connections, reasons: &[String], folder: Option<&Path>) -> String {
+    let kind = |name: &str, sends: u64, relayed: u64| {
+        (sends > 0).then(|| {
+            format!("{relayed} of {sends} connections between nodes for {name} leave through another GPU's NIC")
+        })
+    };
+    let counts: Vec<String> = [
+        kind("send/recv", all.send_recv.sends, all.send_recv.relayed),
+        kind("collectives", all.collective.sends, all.collective.relayed),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
+    let more = folder.map_or_else(String::new, |folder| {
+        format!("; pxnbench proof {} shows the evidence", folder.join("nccl").display())
+    });
+    if all.relayed() > 0 {
+        return format!("PXN used: {}{more}", counts.join(", "));
+    }
+    // What most ranks say; the first of them where they are even.
+    let often = |reason: &String| reasons.iter().filter(|other| *other == reason).count();
+    let most = reasons.iter().rev().max_by_key(|reason| often(reason)).map_or("", String::as_str);
+    let word = if all.by.is_empty() { "cannot be told" } else { "not used" };
+    let counts = if counts.is_empty() { String::new() } else { format!(" ({})", counts.join(", ")) };
+    format!("PXN {word}: {}{counts}{more}", most.trim_end_matches('.'))
+}

@@ -1,0 +1,85 @@
+//! Algorithm and protocol of each case, from a worker that runs each once with NCCL's TUNING lines on: in the timed process
+//! they would be printed for each operation.
+
+use std::collections::HashMap;
+
+use super::args::Args;
+use crate::{collective::Case, nccl_log::Choice, sweep::plan::Plan, units::Bytes, world::World};
+
+#[cfg(feature = "nccl")]
+pub(super) use crate::cmd::worker::crew::Worker;
+
+/// No NCCL, no worker.
+#[cfg(not(feature = "nccl"))]
+pub(super) enum Worker {}
+
+/// The smallest and largest size, where they are not those of the command line.
+pub(super) type Sizes = Option<(Bytes, Bytes)>;
+
+/// What NCCL chose for each case, and the sentence that says why that is not known.
+type Choices = (HashMap<Case, Choice>, Option<String>);
+
+/// The worker, started where `--proof` and a GPU ask for one. To be called before MPI starts.
+///
+/// # Errors
+/// Where the process cannot be started.
+#[cfg(feature = "nccl")]
+pub(super) fn worker(args: &Args) -> anyhow::Result<Option<Worker>> {
+    use crate::{cmd::choose::Asked, facts};
+
+    let env = |name: &str| std::env::var(name).ok();
+    let may_use_gpus = match args.backend {
+        Asked::Auto => facts::nvidia::evidence(std::path::Path::new("/"), &env).is_some(),
+        Asked::Nccl => true,
+        Asked::Host | Asked::Model => false,
+    };
+    if !args.proof || args.list || !may_use_gpus {
+        return Ok(None);
+    }
+    Worker::start("tuning", std::env::args_os().skip(1), &[]).map(Some)
+}
+
+#[cfg(not(feature = "nccl"))]
+pub(super) fn worker(_: &Args) -> anyhow::Result<Option<Worker>> {
+    Ok(None)
+}
+
+/// Runs the workers of all ranks over the cases of `plan`, on GPU `gpu` of this rank.
+///
+/// # Errors
+/// Where an answer does not reach the other ranks; that would be a bug.
+#[cfg(feature = "nccl")]
+pub(super) fn choices(
+    worker: Worker,
+    args: &Args,
+    plan: &Plan,
+    sizes: Sizes,
+    gpu: usize,
+    world: &dyn World,
+) -> anyhow::Result<Choices> {
+    use crate::{cmd::worker::message::Start, world::deadline};
+
+    let _guard = deadline::watch("the short run that tells algorithms", args.timeout() * 2);
+    let start = Start { rank: world.rank(), ranks: world.size(), gpu, sizes };
+    let mut all = worker.run(start, args.timeout(), world)?;
+    let failed = all.iter().enumerate().find_map(|(rank, ended)| Some((rank, ended.as_ref().err()?)));
+    if let Some((rank, why)) = failed {
+        let what = format!("algorithms and protocols cannot be told: rank {rank}: {why}");
+        return Ok((HashMap::new(), Some(what)));
+    }
+    let first = all.swap_remove(0).map(|ended| ended.choices).unwrap_or_default();
+    let known = plan.cases().zip(first).filter_map(|(case, choice)| Some((*case, choice?)));
+    Ok((known.collect(), None))
+}
+
+#[cfg(not(feature = "nccl"))]
+pub(super) fn choices(
+    worker: Worker,
+    _: &Args,
+    _: &Plan,
+    _: Sizes,
+    _: usize,
+    _: &dyn World,
+) -> anyhow::Result<Choices> {
+    match worker {}
+}

@@ -1,0 +1,181 @@
+//! `pxnbench proof --self-test`: a control that PXN is seen where it is and not seen where it is off. A short alltoall runs
+//! twice, in processes of its own: with PXN off, and as asked. The number of relayed connections must be zero, and then not.
+
+use std::{ffi::OsString, path::Path, time::Duration};
+
+use crate::{
+    cmd::{
+        run::open,
+        worker::{
+            crew::Worker,
+            message::{Ended, Start},
+        },
+    },
+    exit::{Code, Failure},
+    facts,
+    nccl_log::Connections,
+    units::Bytes,
+    world::{self, World, abort, deadline, launch, place},
+};
+
+/// What runs: send/recv relays only, so that a level moves it, and large enough for every channel.
+const SIZE: Bytes = Bytes(1 << 20);
+
+/// Longest time that each of the two may take.
+const LIMIT: Duration = Duration::from_secs(100);
+
+/// What the two runs show.
+#[derive(Debug, PartialEq, Eq)]
+enum Outcome {
+    /// None with PXN off, and some as asked: the reading is right, and PXN is used.
+    Changed,
+    /// None with PXN off, and none as asked, with the reason.
+    Same(String),
+    /// Nothing between nodes could have been relayed, with the reason.
+    CannotTell(String),
+    /// Relays with PXN off: the log is misread, or NCCL ignores the variable.
+    ControlFailed,
+}
+
+/// Runs the control on every rank.
+///
+/// # Errors
+/// Where there are no GPUs, or MPI does not start.
+pub(in crate::cmd) fn run(nccl_lib: Option<&Path>) -> anyhow::Result<Code> {
+    let env = |name: &str| std::env::var(name).ok();
+    if facts::nvidia::evidence(Path::new("/"), &env).is_none() {
+        let what =
+            "the self-test runs NCCL on GPUs, and there is no NVIDIA device here; run it on the nodes of the cluster";
+        return Err(Failure::everywhere(Code::NothingRan, what));
+    }
+    let off = Worker::start("off", words(nccl_lib), &[("NCCL_PXN_DISABLE", "1")])?;
+    let asked = Worker::start("asked", words(nccl_lib), &[])?;
+    launch::check_before_mpi(&env)?;
+    let world = {
+        let _guard = deadline::watch("MPI_Init", LIMIT);
+        open::mpi()?
+    };
+    launch::check(world.size(), &env)?;
+    abort::set_rank(world.rank());
+    let end = in_world(off, asked, &*world);
+    if let Err(error) = &end
+        && world.size() > 1
+        && !crate::exit::is_everywhere(error)
+    {
+        abort::job(crate::exit::code_of(error), &format!("{error:#}"));
+    }
+    let _guard = deadline::watch("the other ranks at the end", LIMIT);
+    world.finish();
+    end
+}
+
+fn words(nccl_lib: Option<&Path>) -> Vec<OsString> {
+    let size = SIZE.0.to_string();
+    let mut words: Vec<OsString> = ["alltoall", "-b", &size, "-e", &size].map(OsString::from).into();
+    if let Some(file) = nccl_lib {
+        words.extend(["--nccl-lib".into(), file.into()]);
+    }
+    words
+}
+
+fn in_world(off: Worker, asked: Worker, world: &dyn World) -> anyhow::Result<Code> {
+    let _guard = deadline::watch("the self-test", LIMIT * 3);
+    let env = |name: &str| std::env::var(name).ok();
+    let processes = world::gather(world, &facts::process(&env, true))?;
+    if let Some(process) = processes.iter().find(|process| process.peer.gpus.is_empty()) {
+        let why = process.cuda_error.as_deref().unwrap_or("CUDA shows no GPU");
+        return Err(Failure::everywhere(Code::Cuda, format!("{} cannot use a GPU: {why}", process.peer.host)));
+    }
+    let peers: Vec<place::Peer> = processes.iter().map(|process| process.peer.clone()).collect();
+    let may_share = processes.iter().all(|process| process.may_share_gpu);
+    let gpus = place::gpus(&peers, &place::places(&peers), may_share)?;
+    let rank = world.rank();
+    let start = Start { rank, ranks: world.size(), gpu: gpus[rank as usize], sizes: None };
+    let off = together("with PXN off", off.run(start.clone(), LIMIT, world)?)?;
+    let asked = together("as asked", asked.run(start, LIMIT, world)?)?;
+    let outcome = judge(&off, &asked);
+    if rank == 0 {
+        for line in report(&off, &asked, &outcome) {
+            print_line!("{line}");
+        }
+    }
+    Ok(match outcome {
+        Outcome::Changed | Outcome::Same(_) => Code::Fine,
+        Outcome::CannotTell(_) => Code::NothingRan,
+        Outcome::ControlFailed => Code::WrongData,
+    })
+}
+
+/// What all ranks saw in one of the two runs, and why not all is relayed.
+struct Seen {
+    all: Connections,
+    reason: String,
+}
+
+fn together(which: &str, ended: Vec<Result<Ended, String>>) -> anyhow::Result<Seen> {
+    let mut seen = Seen { all: Connections::default(), reason: String::new() };
+    for (rank, ended) in ended.into_iter().enumerate() {
+        match ended {
+            Ok(ended) => {
+                seen.all.add(&ended.seen);
+                if seen.reason.is_empty() {
+                    seen.reason = ended.reason;
+                }
+            }
+            Err(why) => {
+                let what = format!("the run {which} failed on rank {rank}: {why}");
+                return Err(Failure::everywhere(Code::Nccl, what));
+            }
+        }
+    }
+    Ok(seen)
+}
+
+fn judge(off: &Seen, asked: &Seen) -> Outcome {
+    let (off, asked, reason) = (off.all.send_recv, asked.all.send_recv, &asked.reason);
+    match (off.relayed, asked.relayed) {
+        (1.., _) => Outcome::ControlFailed,
+        (0, 1..) => Outcome::Changed,
+        _ if asked.sends == 0 || asked.gpudirect_sends == 0 => Outcome::CannotTell(reason.clone()),
+        _ => Outcome::Same(reason.clone()),
+    }
+}
+
+fn report(off: &Seen, asked: &Seen, outcome: &Outcome) -> Vec<String> {
+    let count = |which: &str, seen: &Seen| {
+        let sends = &seen.all.send_recv;
+        format!("{which:<14} {} of {} connections between nodes relayed", sends.relayed, sends.sends)
+    };
+    let said = match outcome {
+        Outcome::Changed => "the count changed from zero as it must: relays are seen where they are".to_owned(),
+        Outcome::Same(why) => format!("the count did not change: as asked, PXN is not used. {why}"),
+        Outcome::CannotTell(why) => format!("cannot tell: no relay is possible here. {why}"),
+        Outcome::ControlFailed => {
+            "the control failed: connections are relayed with NCCL_PXN_DISABLE=1, so that no count of \
+             relays can be trusted here; look whether a wrapper or nccl.conf undoes the variable"
+                .to_owned()
+        }
+    };
+    vec![count("PXN off", off), count("as asked", asked), said]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::nccl_log::Sends;
+
+    fn seen(sends: u64, relayed: u64, gpudirect_sends: u64) -> Seen {
+        let send_recv = Sends { sends, relayed, gpudirect_sends, ..Sends::default() };
+        Seen { all: Connections { send_recv, ..Connections::default() }, reason: "Because.".into() }
+    }
+
+    #[test]
+    fn each_outcome_has_its_counts() {
+        let because = || "Because.".to_owned();
+        assert_eq!(judge(&seen(16, 0, 16), &seen(16, 8, 16)), Outcome::Changed);
+        assert_eq!(judge(&seen(16, 0, 16), &seen(16, 0, 16)), Outcome::Same(because()));
+        assert_eq!(judge(&seen(16, 0, 0), &seen(16, 0, 0)), Outcome::CannotTell(because()), "no GPUDirect");
+        assert_eq!(judge(&seen(0, 0, 0), &seen(0, 0, 0)), Outcome::CannotTell(because()), "one node");
+        assert_eq!(judge(&seen(16, 8, 16), &seen(16, 8, 16)), Outcome::ControlFailed);
+    }
+}

@@ -1,0 +1,50 @@
+//! What a rank and its worker say to each other: one line of JSON each.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    exit::Code,
+    nccl_log::{Choice, Connections},
+    units::Bytes,
+};
+
+/// Who the worker is: the rank that started it, and that rank's GPU.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(in crate::cmd) struct Start {
+    pub(in crate::cmd) rank: u32,
+    pub(in crate::cmd) ranks: u32,
+    /// As an index into what the process sees.
+    pub(in crate::cmd) gpu: usize,
+    /// The smallest and largest size, where they are not those of the command line.
+    pub(in crate::cmd) sizes: Option<(Bytes, Bytes)>,
+}
+
+/// To the worker.
+#[derive(Debug, Serialize, Deserialize)]
+pub(in crate::cmd) enum ToWorker {
+    Start(Start),
+    /// NCCL's unique id.
+    Id(Vec<u8>),
+}
+
+/// From the worker.
+#[derive(Debug, Serialize, Deserialize)]
+pub(in crate::cmd) enum FromWorker {
+    /// NCCL's unique id, from the worker of rank 0: who makes it has to live until all have joined.
+    Id(Vec<u8>),
+    /// It has run all cases.
+    Ended(Box<Ended>),
+    /// It could not.
+    Failed { code: Code, what: String },
+}
+
+/// What a worker saw.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(in crate::cmd) struct Ended {
+    /// Algorithm and protocol of each case of the plan; `None` where NCCL's log names none.
+    pub(in crate::cmd) choices: Vec<Option<Choice>>,
+    /// The connections in the worker's log.
+    pub(in crate::cmd) seen: Connections,
+    /// Why none, or not all, of them are relayed, as a sentence.
+    pub(in crate::cmd) reason: String,
+}
