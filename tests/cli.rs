@@ -82,6 +82,28 @@ fn bad_input_gets_one_sentence() {
 }
 
 #[test]
+fn what_cannot_be_proved_is_said() {
+    let folder = folder();
+    let model = ["all_reduce", "-b", "8", "-e", "8", "--proof", "--csv", "x.csv"];
+    let ended = run(alone(folder.path()).args(model).args(MODEL)).expect_code(0);
+    assert!(ended.stderr.contains("no NCCL runs here: nothing is proved"), "{}", ended.stderr);
+    let csv = std::fs::read_to_string(folder.path().join("x.csv")).expect("a CSV");
+    assert!(csv.lines().skip(1).all(|row| row.ends_with(",,,,,")), "{csv}");
+
+    let elsewhere = run(alone(folder.path()).env("NCCL_DEBUG_FILE", "/tmp/mine").args(model).args(MODEL));
+    let elsewhere = elsewhere.expect_code(6);
+    assert!(
+        elsewhere.stderr.contains("NCCL_DEBUG_FILE=/tmp/mine sends it elsewhere: unset it"),
+        "{}",
+        elsewhere.stderr
+    );
+    if !std::path::Path::new("/dev/nvidiactl").exists() {
+        let ended = run(alone(folder.path()).args(["proof", "--self-test"])).expect_code(5);
+        assert!(ended.stderr.contains("there is no NVIDIA device here"), "{}", ended.stderr);
+    }
+}
+
+#[test]
 fn sizes_may_be_written_in_the_usual_ways() {
     let folder = folder();
     for (text, size) in [("1.5G", "1610612736"), ("1GB", "1073741824"), ("8KiB", "8192"), ("1e6", "1000000")] {

@@ -13,7 +13,7 @@ use crate::{
     cmd::{choose::Kind, growing::Growing},
     collective::Case,
     exit::{Code, Failure},
-    nccl_log::{Choice, Connections, Fold},
+    nccl_log::{Choice, Connections, Fold, Sends},
     record::{Record, Seen},
     sweep::plan::Plan,
     world::{self, World},
@@ -94,7 +94,7 @@ impl Watch {
         if is_pairwise {
             let separator = if record.note.is_empty() { "" } else { "; " };
             record.note += separator;
-            record.note += "made of sends and receives, which have no algorithm";
+            record.note += "no algorithm: made of sends and receives";
         }
         record.seen = of_kind(&seen, is_pairwise, self.choices.get(&record.case));
         Ok(record)
@@ -149,30 +149,80 @@ fn of_kind(all: &Connections, is_pairwise: bool, choice: Option<&Choice>) -> See
     }
 }
 
-/// `PXN used: …` or `PXN not used: …`, and where to read more.
+/// `PXN used: …` or `PXN not used. …`, and where to read more. `reasons` are what each rank's log says.
 fn sentence(all: &Connections, reasons: &[String], folder: Option<&Path>) -> String {
-    let kind = |name: &str, sends: u64, relayed: u64| {
-        (sends > 0).then(|| {
-            format!("{relayed} of {sends} connections between nodes for {name} leave through another GPU's NIC")
-        })
-    };
-    let counts: Vec<String> = [
-        kind("send/recv", all.send_recv.sends, all.send_recv.relayed),
-        kind("collectives", all.collective.sends, all.collective.relayed),
-    ]
-    .into_iter()
-    .flatten()
-    .collect();
-    let more = folder.map_or_else(String::new, |folder| {
-        format!("; pxnbench proof {} shows the evidence", folder.join("nccl").display())
-    });
+    let kinds = [("send/recv", &all.send_recv), ("collectives", &all.collective)];
+    let count = |(name, sends): (&str, &Sends)| format!("{} of {} connections for {name}", sends.relayed, sends.sends);
+    let counts: Vec<String> = kinds.into_iter().filter(|(_, sends)| sends.sends > 0).map(count).collect();
+    let counts = counts.join(" and ");
+    let more = folder
+        .map_or_else(String::new, |folder| format!(" The evidence: pxnbench proof {}", folder.join("nccl").display()));
     if all.relayed() > 0 {
-        return format!("PXN used: {}{more}", counts.join(", "));
+        return format!("PXN used: {counts} leave through another GPU's NIC.{more}");
     }
     // What most ranks say; the first of them where they are even.
     let often = |reason: &String| reasons.iter().filter(|other| *other == reason).count();
     let most = reasons.iter().rev().max_by_key(|reason| often(reason)).map_or("", String::as_str);
     let word = if all.by.is_empty() { "cannot be told" } else { "not used" };
-    let counts = if counts.is_empty() { String::new() } else { format!(" ({})", counts.join(", ")) };
-    format!("PXN {word}: {}{counts}{more}", most.trim_end_matches('.'))
+    let counts = if counts.is_empty() { String::new() } else { format!(" ({counts})") };
+    format!("PXN {word}{counts}. {most}{more}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn log(lines: &[&str]) -> Connections {
+        Connections::read(
+            lines.iter().map(|line| format!("h:1:1 [0] NCCL INFO {line}\n")).collect::<String>().as_bytes(),
+        )
+    }
+
+    const LINES: [&str; 4] = [
+        "8 coll channels, 8 collnet channels, 0 nvls channels, 16 p2p channels, 2 p2p channels per peer",
+        "Channel 00/0 : 1[1] -> 0[0] via P2P/CUMEM",
+        "Channel 00/0 : 1[1] -> 2[0] [send] via NET/IB/1/GDRDMA",
+        "Channel 00/1 : 1[1] -> 2[0] [send] via NET/IB/0(0)/GDRDMA",
+    ];
+
+    #[test]
+    fn a_case_is_said_to_use_the_connections_of_its_kind() {
+        let all = log(&LINES);
+        let choice = Choice {
+            function: "AllReduce".into(),
+            algorithm: "RING".into(),
+            protocol: "LL".into(),
+            from_bytes: 8,
+            to_bytes: 8,
+            times: 1,
+        };
+        let collective = of_kind(&all, false, Some(&choice));
+        let expected = Seen {
+            pxn: Some(false),
+            transport: "NET/IB+P2P".into(),
+            channels: Some(8),
+            algo: "RING".into(),
+            proto: "LL".into(),
+        };
+        assert_eq!(collective, expected);
+        let send_recv = of_kind(&all, true, None);
+        let expected = Seen { pxn: Some(true), transport: "NET/IB".into(), channels: Some(16), ..Seen::default() };
+        assert_eq!(send_recv, expected);
+        assert_eq!(of_kind(&Connections::default(), true, None), Seen::default(), "no log, nothing said");
+    }
+
+    #[test]
+    fn the_verdict_counts_and_gives_the_reason_of_most_ranks() {
+        let reasons = ["A.".to_owned(), "B.".into(), "B.".into()];
+        assert_eq!(
+            sentence(&log(&LINES), &reasons, None),
+            "PXN used: 1 of 1 connections for send/recv and 0 of 1 connections for collectives leave through another \
+             GPU's NIC."
+        );
+        assert_eq!(
+            sentence(&log(&LINES[..3]), &reasons, Some(Path::new("r"))),
+            "PXN not used (0 of 1 connections for collectives). B. The evidence: pxnbench proof r/nccl"
+        );
+        assert_eq!(sentence(&Connections::default(), &reasons[..2], None), "PXN cannot be told. A.");
+    }
 }
