@@ -6,6 +6,7 @@
 //! [`harm`] which combinations crash NCCL or silence PXN. Nothing here sets or reads anything: `main.rs` sets, before MPI
 //! and NCCL start, since NCCL reads each variable once a process.
 
+pub mod audit;
 pub mod conf;
 pub mod evidence;
 pub mod harm;
