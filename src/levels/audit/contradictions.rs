@@ -28,8 +28,13 @@ const BOUNDS: [(&str, &str); 4] = [
 /// Sockets that NCCL has for a connection.
 const MAX_SOCKETS: i64 = 64;
 
+/// Every harm that the audit looks for, with the id of its rule, for documents.
+pub fn table() -> impl Iterator<Item = (&'static str, &'static Harm)> {
+    harms().map(|harm| (super::CHECKS[rule(harm.does) as usize].id, harm))
+}
+
 /// Every harm that the audit looks for; what is only a name is told as one.
-pub(super) fn harms() -> impl Iterator<Item = &'static Harm> {
+fn harms() -> impl Iterator<Item = &'static Harm> {
     harm::all().iter().filter(|harm| !harm.is_of_a_name()).chain(&TABLE.harm)
 }
 

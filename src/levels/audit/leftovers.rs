@@ -45,7 +45,7 @@ fn net_mismatch(known: &Known) -> Option<Finding> {
     let on = known.may_read(NAME) && known.integer(NAME).is_some_and(|value| value != 0);
     let sentence = || {
         format!(
-            "{}: where ranks see other network devices NCCL then goes on, and hangs for ever at full load",
+            "{}: where ranks see other network devices NCCL then goes on (as 2.30.7 does unasked), and hangs for ever at full load",
             known.settings.say(NAME)
         )
     };

@@ -4,8 +4,8 @@
 //!
 //! Each rule is one entry of [`CHECKS`]; docs/ENVIRONMENT.md is made from it and from the tables beside this file.
 
-mod contradictions;
-pub mod files;
+pub mod contradictions;
+mod files;
 mod leftovers;
 pub mod names;
 pub mod values;
@@ -112,7 +112,7 @@ use Severity::{Failure, Note, Warning};
 #[rustfmt::skip]
 pub const CHECKS: [Check; 30] = [
     check(Rule::UnknownName, "env.unknown-name", Warning, Library, "a name that this libnccl does not read and that is nobody else's; with the nearest name it reads"),
-    check(Rule::NeverExisted, "env.never-existed", Warning, Always, "a name that people write and no NCCL ever read"),
+    check(Rule::NeverExisted, "env.never-existed", Warning, Always, "a name that people write and NCCL never had"),
     check(Rule::PyTorch, "env.pytorch", Warning, Always, "a name of PyTorch's, which NCCL does not read"),
     check(Rule::Removed, "env.removed", Warning, Library, "a name that older NCCL read and this one does not; with what replaced it"),
     check(Rule::TooNew, "env.too-new", Warning, Library, "a name that newer NCCL reads and this one does not yet"),

@@ -68,11 +68,28 @@ struct NotVariables {
 /// Names that NCCL reads, and since when.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Read {
+pub struct Read {
+    /// The first NCCL that reads them, by NVIDIA's documentation.
     since: Option<String>,
+    /// Where that is not known, the first that was looked at and does.
     seen: Option<String>,
+    /// The last that does.
     last: Option<String>,
-    names: Vec<String>,
+    /// The names.
+    pub names: Vec<String>,
+}
+
+impl Read {
+    /// Which NCCL reads them: `since 2.22`, `seen in 2.18.3, last in 2.27.7`.
+    pub fn versions(&self) -> String {
+        let first = match (&self.since, &self.seen) {
+            (Some(since), _) => format!("since {since}"),
+            (None, Some(seen)) => format!("seen in {seen}"),
+            (None, None) => String::new(),
+        };
+        let last = self.last.as_ref().map_or(String::new(), |last| format!(", last in {last}"));
+        first + &last
+    }
 }
 
 #[derive(Debug, Deserialize)]
@@ -96,6 +113,11 @@ pub fn told() -> &'static [Told] {
 /// The names that have a successor, for documents.
 pub fn legacy() -> &'static [Legacy] {
     &TABLE.legacy
+}
+
+/// The names that NCCL reads, for documents.
+pub fn read() -> &'static [Read] {
+    &TABLE.read
 }
 
 /// The names of somebody else's, for documents.

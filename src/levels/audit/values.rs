@@ -213,6 +213,16 @@ fn stray(name: &str, setting: &InForce) -> Option<Finding> {
 }
 
 impl Words {
+    /// What it may be: `AUTO, ALL or MAX:N`; several, with what stands between them.
+    pub fn legal(&self) -> String {
+        let number = self.number_after.iter().map(|start| format!("{start}N"));
+        let all: Vec<String> = self.among.iter().cloned().chain(number).collect();
+        let several = self.between.map_or(String::new(), |between| format!("; several with `{between}` between them"));
+        let not = if self.not { ", `^` before the list for all but these" } else { "" };
+        let exact = if self.exact { "; in capitals" } else { "" };
+        format!("{}{several}{not}{exact}", one_of(&all))
+    }
+
     fn has(&self, word: &str) -> bool {
         let number = |start: &String| {
             let end = word.get(start.len()..).filter(|_| word.is_char_boundary(start.len()));
@@ -308,11 +318,11 @@ fn list(name: &str, setting: &InForce) -> Vec<Finding> {
     if name != "NCCL_IB_HCA" || exact {
         return Vec::new();
     }
-    // `mlx5_0` has no longer names, `ibp` is meant as a beginning.
+    // `mlx5_0` has no longer names; `ibp` and `mlx5`, a driver's name, are meant as a beginning.
     let device = |entry: &&str| {
         let device = entry.split(':').next().unwrap_or_default();
         let digits = &device[device.trim_end_matches(|c: char| c.is_ascii_digit()).len()..];
-        !digits.is_empty() && digits != "0"
+        !digits.is_empty() && digits != "0" && !["mlx4", "mlx5"].contains(&device)
     };
     let Some(entry) = bare.iter().find(|entry| device(entry)) else { return Vec::new() };
     let entry = entry.split(':').next().unwrap_or_default();
