@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::{conf_files, settings_with};
+use super::{conf_files, rdma, settings_with};
 use crate::levels::{
     audit::{CHECKS, Check, Finding, Known, findings},
     conf::Settings,
@@ -60,7 +60,9 @@ pub fn library(_: Option<&Path>) -> Result<Library, String> {
 /// debugging are out of place.
 pub fn audit(explicit: Option<&Path>, cumem: Option<bool>, in_job: bool) -> Audit {
     let files = conf_files();
-    of(settings_with(&files), &files, library(explicit), cumem, in_job)
+    let mut adapters: Vec<String> = rdma::ports(Path::new("/")).into_iter().map(|port| port.device).collect();
+    adapters.dedup();
+    of(settings_with(&files), &files, library(explicit), cumem, &adapters, in_job)
 }
 
 fn of(
@@ -68,13 +70,14 @@ fn of(
     files: &[(String, String)],
     library: Result<Library, String>,
     cumem: Option<bool>,
+    adapters: &[String],
     in_job: bool,
 ) -> Audit {
     let (names, nccl) = match &library {
         Ok(Library { names, version, .. }) => (names.as_ref().map_err(String::as_str), Some(*version)),
         Err(why) => (Err(why.as_str()), None),
     };
-    let known = Known { settings: &settings, files, names, nccl, cumem, in_job };
+    let known = Known { settings: &settings, files, names, nccl, cumem, adapters: Some(adapters), in_job };
     let not_applicable = CHECKS.iter().filter_map(|check| Some((check, known.not_applicable(check)?))).collect();
     let findings = findings(&known);
     Audit { settings, library, findings, not_applicable }
@@ -87,7 +90,7 @@ mod tests {
     #[test]
     fn an_audit_without_a_library_says_which_rules_it_could_not_apply() {
         let settings = Settings::new([("NCCL_PXN_DISABLE".to_owned(), "true".to_owned())], []);
-        let audit = of(settings, &[], Err("found no libnccl".into()), None, false);
+        let audit = of(settings, &[], Err("found no libnccl".into()), None, &[], false);
         let ids: Vec<_> = audit.findings.iter().map(|finding| finding.id).collect();
         assert_eq!(ids, ["env.misread-integer"]);
         assert!(

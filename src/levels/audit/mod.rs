@@ -156,6 +156,8 @@ pub struct Known<'a> {
     pub nccl: Option<i32>,
     /// Has the driver cuMem? `None` where that is unknown.
     pub cumem: Option<bool>,
+    /// The RDMA adapters of the node by name, where they are known.
+    pub adapters: Option<&'a [String]>,
     /// Is this a job, in which variables for debugging have no place?
     pub in_job: bool,
 }
@@ -222,11 +224,15 @@ fn say(name: &str, InForce { value, file }: &InForce) -> String {
 
 /// What of a value fits into a sentence.
 fn short(value: &str) -> String {
-    const LONGEST: usize = 80;
-    let shown: String = value.chars().take(LONGEST).flat_map(char::escape_debug).collect();
+    shown(value, 80)
+}
+
+/// A value on one line, up to so many characters.
+fn shown(value: &str, longest: usize) -> String {
+    let shown: String = value.chars().take(longest).flat_map(char::escape_debug).collect();
     // Quotes are the user's own, and to be shown as they stand.
     let shown = shown.replace("\\\"", "\"").replace("\\'", "'");
-    if value.chars().count() > LONGEST { format!("{shown}…") } else { shown }
+    if value.chars().count() > longest { format!("{shown}…") } else { shown }
 }
 
 /// Everything that is wrong: the worst first, then in the order of [`CHECKS`], then by name.

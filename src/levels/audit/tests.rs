@@ -22,6 +22,7 @@ fn found_by(which: usize, env: &[(&str, &str)], files: &[(&str, &str)]) -> Vec<F
         names: Ok(&names),
         nccl: Some(LISTS[which].1),
         cumem: Some(true),
+        adapters: None,
         in_job: true,
     };
     findings(&known)
@@ -300,6 +301,33 @@ fn lists_and_stray_characters_are_found() {
 }
 
 #[test]
+fn adapters_that_are_known_decide_whether_a_list_takes_others() {
+    let of = |value: &str, adapters: &[&str]| {
+        let settings = settings(&[("NCCL_IB_HCA", value)], &[]);
+        let adapters: Vec<String> = adapters.iter().map(|adapter| (*adapter).to_owned()).collect();
+        let adapters = Some(adapters.as_slice());
+        findings(&Known {
+            settings: &settings,
+            files: &[],
+            names: Err("none"),
+            nccl: None,
+            cumem: None,
+            adapters,
+            in_job: false,
+        })
+    };
+    assert_eq!(of("mlx5_1", &["mlx5_0", "mlx5_1"]), []);
+    assert_eq!(of("mlx5_1,mlx5_10", &["mlx5_0", "mlx5_1", "mlx5_10"]), []);
+    let found = of("^mlx5_1:1", &["mlx5_0", "mlx5_1", "mlx5_10"]);
+    assert_eq!(ids(&found), ["env.prefix-match"]);
+    assert!(found[0].sentence.ends_with("mlx5_1 is mlx5_10 too"), "{}", found[0].sentence);
+    assert_eq!(found[0].remedy, "write NCCL_IB_HCA=^=mlx5_1:1");
+    let long: Vec<String> = (1..16).map(|at| format!("mlx5_{at}:1")).collect();
+    let found = of(&long.join(","), &["mlx5_1", "mlx5_100"]);
+    assert_eq!(found[0].remedy, format!("write NCCL_IB_HCA=={}", long.join(",")));
+}
+
+#[test]
 fn contradictions_are_found() {
     cases(&[
         ("NCCL_P2P_PXN_LEVEL=1; NCCL_RUNTIME_CONNECT=0", &["env.crashes"]),
@@ -344,8 +372,15 @@ fn debugging_left_in_a_job_is_found() {
         ("NCCL_GRAPH_DUMP_FILE=/tmp/g.xml", &["env.debug-left"]),
     ]);
     let settings = settings(&[("NCCL_DEBUG", "INFO"), ("NCCL_GRAPH_DUMP_FILE", "/x")], &[]);
-    let by_hand =
-        Known { settings: &settings, files: &[], names: Err("no libnccl"), nccl: None, cumem: None, in_job: false };
+    let by_hand = Known {
+        settings: &settings,
+        files: &[],
+        names: Err("no libnccl"),
+        nccl: None,
+        cumem: None,
+        adapters: None,
+        in_job: false,
+    };
     assert_eq!(findings(&by_hand), []);
 }
 
@@ -373,6 +408,7 @@ fn without_a_library_names_are_not_judged_by_it() {
         names: Err("no libnccl is found"),
         nccl: None,
         cumem: None,
+        adapters: None,
         in_job: true,
     };
     assert_eq!(ids(&findings(&known)), ["env.never-existed"]);

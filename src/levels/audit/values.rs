@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, sync::LazyLock};
 
 use serde::Deserialize;
 
-use super::{Finding, Known, Rule, say, short};
+use super::{Finding, Known, Rule, say, short, shown};
 use crate::levels::{
     conf::InForce,
     reading::{self, How, Reads, Variable},
@@ -140,7 +140,7 @@ fn of_value(known: &Known, name: &str, setting: &InForce) -> Vec<Finding> {
         return vec![finding];
     }
     if LISTS.contains(&name) {
-        return list(name, setting);
+        return list(known, name, setting);
     }
     let by_words = || TABLE.words.iter().find(|words| words.name == name);
     let by_choices = || TABLE.choices.iter().find(|choices| choices.name == name);
@@ -296,38 +296,57 @@ fn one_of(words: &[String]) -> String {
     }
 }
 
+/// A list is written out in a remedy, up to this many characters.
+const LONGEST_LIST: usize = 1000;
+
 /// A list of interfaces or adapters: `^` for all but these, then `=` for exactly these, then names.
-fn list(name: &str, setting: &InForce) -> Vec<Finding> {
+fn list(known: &Known, name: &str, setting: &InForce) -> Vec<Finding> {
     let value = setting.value.as_str();
     let said = say(name, setting);
     let (except, rest) = value.strip_prefix('^').map_or((false, value), |rest| (true, rest));
     let (exact, rest) = rest.strip_prefix('=').map_or((false, rest), |rest| (true, rest));
-    let except_sign = if except { "^" } else { "" };
-    let bare: Vec<&str> = rest.split(',').map(|entry| entry.trim_matches(['^', '=', ' ', '\t'])).collect();
     let mark = |entry: &str| entry.starts_with(['^', '=']) || entry.contains([' ', '\t']);
-    if rest.split(',').any(mark) {
+    let found = if rest.split(',').any(mark) {
         let sentence = format!(
-            "{said}: `^` and `=` stand once, in this order, before the whole list, and there are no spaces in it; NCCL looks for a name that has them"
+            "{said}: `^` and `=` stand once, in this order, before the whole list, and no spaces in it; NCCL looks for \
+             a name that has them"
         );
-        let all_exact = exact || value.contains('=');
-        let all_except = except || value.contains('^');
-        let signs = format!("{}{}", if all_except { "^" } else { "" }, if all_exact { "=" } else { "" });
-        let remedy = format!("write {name}={signs}{}", short(&bare.join(",")));
-        return vec![Finding::new(Rule::ListSyntax, name, sentence, remedy)];
-    }
-    if name != "NCCL_IB_HCA" || exact {
-        return Vec::new();
-    }
-    // `mlx5_0` has no longer names; `ibp` and `mlx5`, a driver's name, are meant as a beginning.
-    let device = |entry: &&str| {
-        let device = entry.split(':').next().unwrap_or_default();
-        let digits = &device[device.trim_end_matches(|c: char| c.is_ascii_digit()).len()..];
-        !digits.is_empty() && digits != "0" && !["mlx4", "mlx5"].contains(&device)
+        let sign =
+            |there: bool, sign: char| if there || value.contains(sign) { sign.to_string() } else { String::new() };
+        let signs = sign(except, '^') + &sign(exact, '=');
+        let bare: Vec<&str> = rest.split(',').map(|entry| entry.trim_matches(['^', '=', ' ', '\t'])).collect();
+        let remedy = format!("write {name}={signs}{}", shown(&bare.join(","), LONGEST_LIST));
+        Some(Finding::new(Rule::ListSyntax, name, sentence, remedy))
+    } else if name == "NCCL_IB_HCA" && !exact {
+        let entries: Vec<&str> = rest.split(',').map(|entry| entry.split(':').next().unwrap_or_default()).collect();
+        let other = entries.iter().find_map(|entry| Some((*entry, also(entry, &entries, known.adapters)?)));
+        other.map(|(entry, other)| {
+            let entry = short(entry);
+            let sentence =
+                format!("{said}: without `=` NCCL takes every adapter whose name begins so: {entry} is {other} too");
+            let except = if except { "^" } else { "" };
+            Finding::new(
+                Rule::PrefixMatch,
+                name,
+                sentence,
+                format!("write {name}={except}={}", shown(rest, LONGEST_LIST)),
+            )
+        })
+    } else {
+        None
     };
-    let Some(entry) = bare.iter().find(|entry| device(entry)) else { return Vec::new() };
-    let entry = entry.split(':').next().unwrap_or_default();
-    let sentence =
-        format!("{said}: without `=` NCCL takes every adapter whose name begins so: {0} is {0}0 too", short(entry));
-    let remedy = format!("write {name}={except_sign}={}", short(rest));
-    vec![Finding::new(Rule::PrefixMatch, name, sentence, remedy)]
+    found.into_iter().collect()
+}
+
+/// Another adapter whose name begins like this entry of a list and is not in the list: one that is there, or where that is
+/// not known, one that may be.
+fn also(entry: &str, entries: &[&str], adapters: Option<&[String]>) -> Option<String> {
+    let digits = &entry[entry.trim_end_matches(|c: char| c.is_ascii_digit()).len()..];
+    // `ibp` and `mlx5`, a driver's name, are meant as a beginning; `mlx5_0` has no longer names.
+    if digits.is_empty() || digits == "0" || ["mlx4", "mlx5"].contains(&entry) {
+        return None;
+    }
+    let Some(adapters) = adapters else { return Some(format!("{}0", short(entry))) };
+    let is_other = |adapter: &&String| adapter.starts_with(entry) && !entries.contains(&adapter.as_str());
+    adapters.iter().find(is_other).map(|adapter| short(adapter))
 }
