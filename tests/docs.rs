@@ -4,7 +4,10 @@ use std::{fmt::Write, fs, path::Path};
 
 use pxnbench::{
     exit::CODES,
-    levels::{self, Axis},
+    levels::{
+        self, Axis,
+        audit::{CHECKS, Needs, contradictions, names, values},
+    },
     record::columns::COLUMNS,
 };
 
@@ -45,6 +48,110 @@ fn format_md_is_up_to_date() {
         fs::write(&path, format_md()).expect("written");
     }
     assert_eq!(fs::read_to_string(&path).unwrap_or_default(), format_md(), "UPDATE_GOLDEN=1 rewrites it");
+}
+
+/// Names in a cell.
+fn listed<'a>(all: impl IntoIterator<Item = &'a String>) -> String {
+    all.into_iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
+}
+
+/// A row of a table.
+fn row(text: &mut String, cells: &[&str]) {
+    let cells: Vec<String> = cells.iter().map(|cell| cell.replace('|', "\\|")).collect();
+    let _ = writeln!(text, "| {} |", cells.join(" | "));
+}
+
+fn environment_md() -> String {
+    let mut text = String::from(
+        "# The audit of the environment\n\n\
+         Made from the tables in the code by `UPDATE_GOLDEN=1 cargo test --test docs`.\n\n\
+         NCCL says nothing of a variable that it does not read, and little of a value that it does not understand. The audit \
+         looks at the `NCCL_*` settings that are in force on a process, with where each comes from: the environment, then \
+         `NCCL_CONF_FILE` or `~/.nccl.conf`, then `/etc/nccl.conf`. Which names NCCL reads is asked of the file of the very \
+         libnccl that would be loaded; a name in there is never called unknown.\n\n\
+         A *failure* crashes NCCL, ends it or hangs it; a *warning* does not do what it looks like; a *note* does what it says, \
+         and is good to know.\n\n\
+         ## Rules\n\n| id | | what it finds | needs |\n|---|---|---|---|\n",
+    );
+    for check in CHECKS {
+        let needs = match check.needs {
+            Needs::Settings => "",
+            Needs::Library => "a libnccl",
+            Needs::Job => "a job",
+        };
+        row(&mut text, &[&format!("`{}`", check.id), &check.severity.to_string(), check.about, needs]);
+    }
+    environment_names(&mut text);
+    environment_values(&mut text);
+    text.push_str(
+        "\n## Settings against each other\n\n| together | rule | why | what to do | NCCL |\n|---|---|---|---|---|\n",
+    );
+    for (id, harm) in contradictions::table() {
+        let versions = harm.versions().unwrap_or_default();
+        row(
+            &mut text,
+            &[&harm.combination(), &format!("`{id}`"), &harm.why, &harm.remedy, versions.trim_start_matches("NCCL ")],
+        );
+    }
+    text
+}
+
+fn environment_names(text: &mut String) {
+    text.push_str(
+        "\n## Names that no libnccl of today reads\n\nWhere the libnccl at hand does read one, it is no finding.\n\n\
+         | name | rule | what is so | what to do |\n|---|---|---|---|\n",
+    );
+    for told in names::told() {
+        row(text, &[&listed(&told.names), &format!("`{}`", told.id()), &told.says, &told.instead]);
+    }
+    text.push_str("\n## Names with a successor\n\n| name | what is so | what to do |\n|---|---|---|\n");
+    for legacy in names::legacy() {
+        row(text, &[&format!("`{}`", legacy.name), &legacy.says, &legacy.instead]);
+    }
+    text.push_str("\n## Names that are somebody else's\n\nNone of these is a finding.\n\n| name | it |\n|---|---|\n");
+    for others in names::others() {
+        let begins: Vec<String> = others.prefixes.iter().map(|prefix| format!("{prefix}*")).collect();
+        row(text, &[&listed(others.names.iter().chain(&begins)), &others.who]);
+    }
+    text.push_str(
+        "\n## Names that NCCL reads\n\nSo that a name which is too new, or gone, is told with the version. *since* is NVIDIA's \
+         documentation; *seen in* the oldest of 2.18.3, 2.23.4, 2.27.7, 2.30.7 and 2.32.3 that has it.\n\n\
+         | NCCL | names |\n|---|---|\n",
+    );
+    for read in names::read() {
+        row(text, &[&read.versions(), &listed(&read.names)]);
+    }
+}
+
+fn environment_values(text: &mut String) {
+    text.push_str(
+        "\n## Values\n\nThe variables of levels are in `slurm/levels.toml`. Integers are read by strtoll with base 0; a distance is a \
+         word in capitals, or an old number.\n\n| name | what means something |\n|---|---|\n",
+    );
+    for integers in values::integers() {
+        row(text, &[&listed(&integers.names), &integers.legal().unwrap_or_else(|| "any integer".into())]);
+    }
+    for words in values::words() {
+        row(text, &[&format!("`{}`", words.name), &words.legal()]);
+    }
+    for choices in values::choices() {
+        let legal = format!(
+            "{}, in lists by collective: `{};AllReduce:^{}`",
+            choices.among.join(", "),
+            choices.among[0],
+            choices.among[1]
+        );
+        row(text, &[&format!("`{}`", choices.name), &legal]);
+    }
+}
+
+#[test]
+fn environment_md_is_up_to_date() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/ENVIRONMENT.md");
+    if std::env::var_os("UPDATE_GOLDEN").is_some() {
+        fs::write(&path, environment_md()).expect("written");
+    }
+    assert_eq!(fs::read_to_string(&path).unwrap_or_default(), environment_md(), "UPDATE_GOLDEN=1 rewrites it");
 }
 
 #[test]

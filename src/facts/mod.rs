@@ -1,5 +1,6 @@
 //! What this job runs on, gathered once: each process says it of itself, and the sweep is planned from what all said.
 
+pub mod audit;
 pub mod memory;
 pub mod nvidia;
 pub mod rdma;
@@ -130,15 +131,22 @@ fn add_gpus(process: &mut Process) {
 
 /// NCCL's settings in force on this process: from the environment, and from the files that NCCL reads.
 pub fn settings() -> Settings {
+    settings_with(&conf_files())
+}
+
+/// As [`settings`], with the files read already.
+pub fn settings_with(files: &[(String, String)]) -> Settings {
+    Settings::new(environment(), files.iter().map(|(file, text)| (file.as_str(), text.as_str())))
+}
+
+/// Names and texts of the files that NCCL reads, in the order in which they win; those that can be read.
+pub fn conf_files() -> Vec<(String, String)> {
     let files = conf::files(&|name| std::env::var(name).ok());
-    let texts: Vec<(String, String)> = files
-        .into_iter()
-        .filter_map(|file| {
-            let text = std::fs::read(&file).ok()?;
-            Some((file, String::from_utf8_lossy(&text).into_owned()))
-        })
-        .collect();
-    Settings::new(environment(), texts.iter().map(|(file, text)| (file.as_str(), text.as_str())))
+    let text = |file: String| {
+        let text = std::fs::read(&file).ok()?;
+        Some((file, String::from_utf8_lossy(&text).into_owned()))
+    };
+    files.into_iter().filter_map(text).collect()
 }
 
 /// The recorded part of the environment: `NCCL_*` and `RECORDED`, nothing else, so that no secret leaves.

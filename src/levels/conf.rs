@@ -34,7 +34,7 @@ pub fn files(env: Env) -> Vec<String> {
 
 /// The variables that a file sets, in its order. There is no syntax but `NAME=VALUE` at the start of a line: quotes and
 /// spaces belong to the value, and a line with `export` sets a variable of a name that nobody reads.
-fn lines(text: &str) -> impl Iterator<Item = (&str, &str)> {
+pub(super) fn lines(text: &str) -> impl Iterator<Item = (&str, &str)> {
     let pairs = text.split('\n').filter(|line| !line.starts_with('#')).filter_map(|line| line.split_once('='));
     pairs.map(|(name, value)| (cut(name), cut(value.strip_suffix('\r').unwrap_or(value))))
 }

@@ -100,6 +100,11 @@ pub(super) fn version(text: &str) -> Option<i32> {
     numbers.next().is_none().then_some(major * 10_000 + minor * 100 + patch)
 }
 
+/// A version of `ncclGetVersion` in words: 22105 is `2.21.5`.
+pub(super) fn version_text(version: i32) -> String {
+    format!("{}.{}.{}", version / 10_000, version / 100 % 100, version % 100)
+}
+
 impl Condition {
     fn holds(&self, known: &Known) -> bool {
         let value = known.settings.get(&self.name);
@@ -124,7 +129,7 @@ impl Condition {
 
 impl Harm {
     /// Is it there?
-    fn holds(&self, known: &Known) -> bool {
+    pub(super) fn holds(&self, known: &Known) -> bool {
         let bound = |text: &Option<String>| text.as_deref().and_then(version);
         let of_this_version = match (bound(&self.from), bound(&self.before), known.nccl) {
             (None, None, _) => true,
@@ -163,11 +168,27 @@ impl Harm {
         said.map(say).collect::<Vec<_>>().join(" with ")
     }
 
-    fn sentence(&self, known: &Known) -> String {
-        let named = self.when.iter().filter(|condition| condition.names_a_setting());
-        let settings: Vec<_> = named.map(|condition| known.settings.say(&condition.name)).collect();
+    /// The variables that make it and are set.
+    pub(super) fn names(&self) -> Vec<&str> {
+        self.when.iter().filter(|condition| condition.names_a_setting()).map(|c| c.name.as_str()).collect()
+    }
+
+    /// Every variable that it looks at.
+    #[cfg(test)]
+    pub(super) fn looks_at(&self) -> impl Iterator<Item = &str> {
+        self.when.iter().map(|condition| condition.name.as_str())
+    }
+
+    /// Is it there whatever the value is?
+    pub(super) fn is_of_a_name(&self) -> bool {
+        self.when.iter().all(|condition| condition.set.is_some())
+    }
+
+    /// What it is and why, where it is there.
+    pub(super) fn what(&self, known: &Known) -> String {
+        let settings: Vec<_> = self.names().into_iter().map(|name| known.settings.say(name)).collect();
         let nccl = known.nccl.filter(|_| self.versions().is_some());
-        let nccl = nccl.map_or(String::new(), |v| format!(" {}.{}.{}", v / 10_000, v / 100 % 100, v % 100));
+        let nccl = nccl.map_or(String::new(), |v| format!(" {}", version_text(v)));
         let does = match self.does {
             Does::Crashes => format!("crashes NCCL{nccl}"),
             Does::Fails => format!("makes NCCL{nccl} fail"),
@@ -175,7 +196,11 @@ impl Harm {
             Does::SilencesRings => "keeps rings from using PXN".into(),
             Does::Nothing => "has no effect".into(),
         };
-        format!("{} {does}: {}; {}", settings.join(" with "), self.why, self.remedy)
+        format!("{} {does}: {}", settings.join(" with "), self.why)
+    }
+
+    fn sentence(&self, known: &Known) -> String {
+        format!("{}; {}", self.what(known), self.remedy)
     }
 }
 

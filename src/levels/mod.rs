@@ -3,9 +3,10 @@
 //!
 //! `slurm/levels.toml` is the one source, compiled in. This module turns a row of it into environment settings; [`conf`]
 //! knows what is in force where files set variables too, [`evidence`] which rows that amounts to over all ranks, and
-//! [`harm`] which combinations crash NCCL or silence PXN. Nothing here sets or reads anything: `main.rs` sets, before MPI
-//! and NCCL start, since NCCL reads each variable once a process.
+//! [`harm`] which combinations crash NCCL or silence PXN, [`audit`] what else is wrong with what is set. Nothing here sets
+//! or reads anything: `main.rs` sets, before MPI and NCCL start, since NCCL reads each variable once a process.
 
+pub mod audit;
 pub mod conf;
 pub mod evidence;
 pub mod harm;

@@ -8,7 +8,7 @@ use super::TABLE;
 /// How a variable is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
-enum Reads {
+pub(super) enum Reads {
     /// By strtoll, with base 0.
     Integer,
     /// As a distance in the topology.
@@ -21,18 +21,32 @@ enum Reads {
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Variable {
-    name: String,
-    reads: Reads,
+    pub(super) name: String,
+    pub(super) reads: Reads,
     /// The integers that mean something; empty where that is a range, or no integer.
     #[serde(default)]
-    legal: Vec<i64>,
+    pub(super) legal: Vec<i64>,
     /// The smallest and the largest.
-    range: Option<(i64, i64)>,
+    pub(super) range: Option<(i64, i64)>,
     /// Does NCCL round others up?
     #[serde(default)]
-    power_of_2: bool,
+    pub(super) power_of_2: bool,
+    /// Must it be a multiple of this?
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) multiple_of: Option<i64>,
     /// Where NCCL 2.30.7 reads it, below `src/`.
-    source: String,
+    pub(super) source: String,
+}
+
+/// How a value is not read as it looks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum How {
+    /// NCCL takes its default, without a word.
+    Ignored,
+    /// NCCL reads this integer, which is not what stands there.
+    As(i64),
+    /// NCCL reads it, and it means nothing, or what another value means.
+    Meaningless,
 }
 
 /// What the table says of this variable.
@@ -86,24 +100,36 @@ pub fn path(value: &str) -> Option<&'static str> {
 impl Variable {
     /// Where `value` is not read as it looks, the sentence that says so and what to write.
     pub fn misread(&self, value: &str) -> Option<String> {
-        let name = &self.name;
+        let Variable { name, .. } = self;
+        let (how, advice) = self.misread_as(value)?;
+        Some(match how {
+            How::Ignored if self.reads == Reads::Integer => {
+                format!("NCCL ignores {name}={value}, which is too large; {advice}")
+            }
+            How::Ignored => format!("NCCL ignores {name}={value}; {advice}"),
+            How::As(number) => format!("NCCL reads {name}={value} as {number}; {advice}"),
+            How::Meaningless => format!("{name}={value} has no meaning of its own; {advice}"),
+        })
+    }
+
+    /// How `value` is not read as it looks, and what to write.
+    pub(super) fn misread_as(&self, value: &str) -> Option<(How, String)> {
         match self.reads {
             // An empty integer is the default: that is what it looks like.
             Reads::Integer if !value.is_empty() => {
-                let (number, rest) = match strtoll(value) {
-                    None => return Some(format!("NCCL ignores {name}={value}, which is too large; {}", self.advice())),
-                    Some(read) => read,
+                let how = match strtoll(value) {
+                    None => How::Ignored,
+                    Some((number, rest)) if !rest.trim().is_empty() => How::As(number),
+                    Some((number, _)) if !self.is_legal(number) => How::Meaningless,
+                    Some(_) => return None,
                 };
-                if !rest.trim().is_empty() {
-                    return Some(format!("NCCL reads {name}={value} as {number}; {}", self.advice()));
-                }
-                (!self.is_legal(number)).then(|| format!("{name}={value} has no meaning of its own; {}", self.advice()))
+                Some((how, self.advice()))
             }
             Reads::Path if path(value).is_none() => {
                 let capitals = value.to_ascii_uppercase();
                 let advice =
                     if PATHS.contains(&capitals.as_str()) { &capitals } else { "LOC, NVL, PIX, PXB, PHB or SYS" };
-                Some(format!("NCCL ignores {name}={value}; say {advice}"))
+                Some((How::Ignored, format!("say {advice}")))
             }
             _ => None,
         }
@@ -112,12 +138,17 @@ impl Variable {
     fn is_legal(&self, number: i64) -> bool {
         let in_range = self.range.is_none_or(|(low, high)| (low..=high).contains(&number));
         let listed = self.legal.is_empty() || self.legal.contains(&number);
-        listed && in_range && (!self.power_of_2 || number.count_ones() == 1)
+        let multiple = self.multiple_of.is_none_or(|of| number % of == 0);
+        listed && in_range && multiple && (!self.power_of_2 || number.count_ones() == 1)
     }
 
-    fn advice(&self) -> String {
+    pub(super) fn advice(&self) -> String {
         let legal: Vec<_> = self.legal.iter().map(i64::to_string).collect();
-        let what = if self.power_of_2 { "a power of 2" } else { "a number" };
+        let what = match self.multiple_of {
+            Some(of) => format!("a multiple of {of}"),
+            None if self.power_of_2 => "a power of 2".to_owned(),
+            None => "a number".to_owned(),
+        };
         match (legal.split_last(), self.range) {
             (Some((last, rest)), _) => format!("say {} or {last}", rest.join(", ")),
             (None, Some((low, high))) => format!("say {what} from {low} to {high}"),

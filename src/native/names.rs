@@ -84,6 +84,26 @@ mod tests {
         assert_eq!(names, ["NCCL_NET_PLUGIN", "NCCL_NTHREADS", "NCCL_P2P_PXN_LEVEL", "NCCL_PXN_DISABLE"]);
     }
 
+    /// `PXNBENCH_LIBNCCL=/x/libnccl.so.2 cargo test --release --lib -- --ignored --nocapture asking_a_library`
+    #[test]
+    #[ignore = "a measurement"]
+    #[expect(clippy::print_stdout, reason = "a measurement is read by who asks for it")]
+    fn asking_a_library_of_400_mb_takes_a_moment() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let asked = |library: &Path| {
+            let start = std::time::Instant::now();
+            let names = known_to(library).expect("names").len();
+            println!("{}: {names} names in {:.1?}", library.display(), start.elapsed());
+        };
+        let made = library(folder.path(), r#"const char* plain(void) { return "NCCL_PXN_DISABLE"; }"#);
+        File::options().write(true).open(&made).and_then(|file| file.set_len(400_000_000)).expect("a hole at its end");
+        asked(&made);
+        if let Some(real) = std::env::var_os("PXNBENCH_LIBNCCL") {
+            asked(Path::new(&real));
+            asked(Path::new(&real));
+        }
+    }
+
     #[test]
     fn a_name_that_the_section_cuts_off_is_none() {
         assert_eq!(names_in(b"NCCL_A\0NCCL_B").into_iter().collect::<Vec<_>>(), ["NCCL_A"]);
