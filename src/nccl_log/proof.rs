@@ -143,7 +143,9 @@ pub struct Proof {
     pub settings: BTreeMap<String, BTreeMap<String, u64>>,
     /// Warnings of NCCL's.
     pub warnings: u64,
-    /// The first of them.
+    /// Lines of others that speak of a segmentation fault.
+    pub segmentation_faults: u64,
+    /// The first of NCCL's warnings.
     pub first_warning: Option<String>,
     /// Lines.
     pub lines: Lines,
@@ -197,6 +199,7 @@ impl Proof {
             algorithms: fold.choices.clone(),
             settings: settings(fold),
             warnings: fold.warnings,
+            segmentation_faults: fold.signals,
             first_warning: fold.quoted(Topic::Warning).first().cloned(),
             lines: fold.lines,
             evidence: evidence(fold, &judged.reasons),
@@ -255,7 +258,7 @@ fn troubles(fold: &Fold) -> Vec<Reason> {
     if fold.host_buffers {
         found.push(Reason::HostBuffers);
     }
-    if fold.unfinished() > 0 || fold.signals > 0 {
+    if fold.unfinished() > 0 {
         found.push(Reason::Crash);
     }
     found
@@ -300,16 +303,24 @@ fn not_relayed(fold: &Fold, kind: &Sends, is_send_recv: bool) -> Vec<Reason> {
     when(fold.plugin_too_old, Reason::PluginTooOld);
     when(only_sockets, Reason::Sockets);
     when(p2p_off, Reason::P2pOff);
-    // With one PXN path to a NIC, GPUDirect works for somebody.
-    when(kind.gpudirect_sends == 0 && !only_sockets && !paths.nics.has(Path::PXN), Reason::NoGpudirect);
+    let no_nic_has_it = fold.gpudirect.0 == 0 && fold.gpudirect.1 > 0;
+    // With one PXN path to a NIC, GPUDirect works for somebody; without PXN a graph may use NICs that are too far for it.
+    let no_gpudirect = kind.gpudirect_sends == 0 && !paths.nics.has(Path::PXN) && (found.is_empty() || no_nic_has_it);
+    let mut when = |applies: bool, reason| {
+        if applies {
+            found.push(reason);
+        }
+    };
+    when(no_gpudirect && !only_sockets, Reason::NoGpudirect);
     when(!p2p_off && !paths.gpus.is_none() && !paths.gpus.has(Path::NVL), Reason::NoNvlink);
     when(fold.local_ranks == Some(1), Reason::NoRelayGpu);
     if is_send_recv {
         when(is_set(fold, "NCCL_P2P_PXN_LEVEL", &["0"]), Reason::Level0);
         when(kind.same_rail == kind.sends, Reason::SameRail);
         when(is_set(fold, "NCCL_P2P_PXN_LEVEL", &["1"]), Reason::Level1);
-    } else if let Some(reason) = of_graph(fold) {
-        when(true, reason);
+    } else if found.is_empty() {
+        // What stops PXN altogether also changes the graph, which then says nothing.
+        found.extend(of_graph(fold));
     }
     if found.is_empty() {
         found.push(if paths.gpus.is_none() { Reason::NoGraph } else { Reason::Unexplained });

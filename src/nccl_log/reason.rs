@@ -173,7 +173,7 @@ pub const REASONS: &[Row] = &[
     ),
     row(
         Reason::Level0,
-        "level_0",
+        "level0",
         "NCCL_P2P_PXN_LEVEL=0: send/recv is never relayed.",
         "Unset it, or set it to 2, to relay send/recv.",
     ),
@@ -185,7 +185,7 @@ pub const REASONS: &[Row] = &[
     ),
     row(
         Reason::Level1,
-        "level_1",
+        "level1",
         "NCCL_P2P_PXN_LEVEL=1 relays send/recv only where the peer's NIC is not reachable through PCI switches, and here it is.",
         "Set it to 2 to relay all the same.",
     ),

@@ -46,6 +46,9 @@ pub(super) fn text(proof: &Proof) -> String {
     say("rings", rings(proof));
     say("algorithms", algorithms(proof));
     say("warnings", warnings(proof));
+    if proof.segmentation_faults > 0 {
+        say("crashes", format!("{} lines of a segmentation fault", proof.segmentation_faults));
+    }
     say("lines", lines(proof));
     for (title, quoted) in
         [("evidence", &proof.evidence), ("not understood or torn, for example", &proof.not_understood)]
