@@ -108,8 +108,13 @@ fn a_relay_is_named_with_its_nic() {
     assert_eq!(relays.len(), 2, "{relays:?}");
     assert_eq!(relays[0], (&Value::from(0), &Value::from("vrail/0")));
     let text = proof(&[&logs().join("sr.split.default.log").display().to_string()]).expect_code(0).stdout;
-    for part in ["PXN: used", "4 of 4 send connections relayed", "by rank 0 on vm through vrail/0", "evidence:", "vrail/0(0)/GDRDMA"]
-    {
+    for part in [
+        "PXN: used",
+        "4 of 4 send connections relayed",
+        "by rank 0 on vm through vrail/0",
+        "evidence:",
+        "vrail/0(0)/GDRDMA",
+    ] {
         assert!(text.contains(part), "{part} in\n{text}");
     }
 }

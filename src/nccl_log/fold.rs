@@ -39,7 +39,6 @@ pub struct Sends {
     /// Those with GPUDirect RDMA.
     pub gpudirect_receives: u64,
     /// Sends to the peer with the same GPU number.
-    #[serde(skip)]
     pub same_rail: u64,
 }
 

@@ -269,7 +269,7 @@ fn without_sends(fold: &Fold) -> (Verdict, Reason) {
     let seen = fold.connections();
     let is_local = !seen.by.is_empty() && fold.hosts.len() <= 1;
     match fold.nodes {
-        _ if seen.by.keys().any(|name| name.starts_with("COLLNET/")) => (Verdict::NotUsed, Reason::CollNet),
+        _ if seen.by.keys().any(|name| name.starts_with("COLLNET/")) => (Verdict::NotUsed, Reason::Collnet),
         Some(1) => (Verdict::NotUsed, Reason::OneNode),
         None if is_local && fold.unfinished() == 0 => (Verdict::NotUsed, Reason::OneNode),
         _ if fold.info == 0 => (Verdict::CannotTell, Reason::TooQuiet),
@@ -402,7 +402,7 @@ fn topics(reason: Reason) -> &'static [Topic] {
         Reason::PxnOff | Reason::P2pOff | Reason::Level0 | Reason::SameRail | Reason::Level1 => &[],
         Reason::Tree => &[Topic::Trees, Topic::TreePattern],
         Reason::CrossNic | Reason::OwnPath => &[Topic::Rings, Topic::RingPattern],
-        Reason::CollNet => &[Topic::CollNet],
+        Reason::Collnet => &[Topic::CollNet],
         Reason::NoGraph => &[Topic::Rings],
         Reason::TooQuiet => &[Topic::Version, Topic::Warning],
         Reason::NoInit => &[Topic::Version],

@@ -66,7 +66,7 @@ pub enum Reason {
     /// The ring reaches its NICs without a relay.
     OwnPath,
     /// Collectives went through CollNet.
-    CollNet,
+    Collnet,
     /// The graph is not in the log.
     NoGraph,
     /// The preconditions that the log shows are met.
@@ -208,7 +208,7 @@ pub const REASONS: &[Row] = &[
         "Nothing: PXN would gain nothing for collectives here.",
     ),
     row(
-        Reason::CollNet,
+        Reason::Collnet,
         "collnet",
         "Collectives went through the network's own reduction (CollNet), not through rings or trees.",
         "Unset NCCL_COLLNET_ENABLE to see rings and trees.",
