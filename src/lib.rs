@@ -8,7 +8,7 @@
 //! | 0 | [`units`], [`exit`] | quantities; exit codes and the error that carries one |
 //! | 1 | [`levels`] | PXN levels, resources and networks as environment settings; what is in force; what does harm |
 //! | 2 | [`collective`] | what a collective is: counts, formulas, data |
-//! | 2 | [`nccl_log`] | what NCCL's log says of its connections |
+//! | 2 | [`nccl_log`] | what NCCL's log says: connections, who relayed through whom, verdict on PXN |
 //! | 2 | [`slurm`] | the Slurm job around this process, node lists, how to start ranks in it |
 //! | 3 | [`record`] | a measured case, the columns, the files' format |
 //! | 4 | [`world`], [`native`] | the ranks of the job; loaders of vendor libraries |

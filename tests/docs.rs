@@ -8,6 +8,7 @@ use pxnbench::{
         self, Axis,
         audit::{CHECKS, Needs, contradictions, names, values},
     },
+    nccl_log::reason::REASONS,
     record::columns::COLUMNS,
 };
 
@@ -162,4 +163,25 @@ fn levels_md_has_every_row_of_the_table() {
         let first_cell = |line: &str| line.starts_with(&format!("| `{}` |", row.name));
         assert!(text.lines().any(first_cell), "docs/LEVELS.md has no row for {} {}", row.axis, row.name);
     }
+}
+
+/// The table of reasons at the end of docs/PROOF.md.
+fn reasons_table() -> String {
+    let mut text = String::from("| reason | what it means | what to do |\n|---|---|---|\n");
+    for row in REASONS {
+        let _ = writeln!(text, "| `{}` | {} | {} |", row.name, row.meaning, row.remedy);
+    }
+    text
+}
+
+#[test]
+fn proof_md_has_the_table_of_reasons() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/PROOF.md");
+    let text = fs::read_to_string(&path).expect("docs/PROOF.md");
+    let prose = text.split("| reason |").next().unwrap_or_default();
+    let expected = format!("{prose}{}", reasons_table());
+    if std::env::var_os("UPDATE_GOLDEN").is_some() {
+        fs::write(&path, &expected).expect("written");
+    }
+    assert_eq!(fs::read_to_string(&path).unwrap_or_default(), expected, "UPDATE_GOLDEN=1 rewrites it");
 }
