@@ -26,7 +26,7 @@ pub enum Code {
     NothingRan = 5,
     /// The command line asks for something that does not exist or cannot be.
     Usage = 6,
-    /// Data arrived wrong.
+    /// Data arrived wrong, or a verdict is not the one asked for.
     WrongData = 7,
     /// The launch or MPI is broken.
     Launch = 8,
@@ -43,7 +43,7 @@ pub const CODES: [(Code, &str); 10] = [
     (Code::TimedOut, "timed out or hung"),
     (Code::NothingRan, "nothing could run (all waived, too few GPUs)"),
     (Code::Usage, "usage"),
-    (Code::WrongData, "wrong data"),
+    (Code::WrongData, "wrong data, or a verdict other than the one asked for"),
     (Code::Launch, "launch or MPI"),
     (Code::Stopped, "stopped by a signal, results kept"),
 ];

@@ -166,6 +166,26 @@ fn logs_of_several_files_and_of_standard_input_are_one() {
     let output = child.wait_with_output().expect("ended");
     let piped: Value = serde_json::from_slice(&output.stdout).expect("JSON");
     assert_eq!(piped["send_recv"], found["send_recv"]);
+
+    let one = folder.path().join("b/nccl.vm.1048.log").display().to_string();
+    let report = proof(&[&one]).expect_code(0).stdout;
+    assert!(report.contains("4 ranks, 2 nodes, 1 of the ranks in this log"), "{report}");
+}
+
+#[test]
+fn a_verdict_other_than_expected_has_its_code() {
+    let log = |name: &str| logs().join(name).display().to_string();
+    for (name, expect, code) in [
+        ("a2a.split.default.log", "used", 0),
+        ("a2a.split.default.log", "not-used", 7),
+        ("a2a.split.disable.log", "used", 7),
+        ("a2a.split.disable.log", "not-used", 0),
+    ] {
+        let ended = proof(&["--expect", expect, &log(name)]).expect_code(code);
+        assert_eq!(ended.sentences().len(), usize::from(code != 0), "{}", ended.stderr);
+    }
+    let ended = proof(&["--expect", "used", &log("a2a.split.disable.log")]);
+    assert_eq!(ended.sentences(), ["pxnbench: PXN: expected used, the log says not used (pxn_off)"]);
 }
 
 #[test]

@@ -20,6 +20,8 @@ const CHUNK: usize = 1 << 20;
 const MANY: usize = 1 << 16;
 /// Names, settings and choices that are told apart.
 const SOME: usize = 256;
+/// Values of one setting that are told apart.
+const VALUES: usize = 32;
 /// Quoted lines of one topic.
 const QUOTES: usize = 2;
 /// Bytes of a quoted line.
@@ -148,6 +150,7 @@ const TOPICS: usize = Topic::Torn as usize + 1;
 struct Process {
     started: u64,
     complete: u64,
+    ended: u64,
 }
 
 /// A setting that NCCL says it read: how often each value, and the first line that says so.
@@ -172,6 +175,8 @@ pub struct Fold {
     pub(super) nodes: Option<u64>,
     pub(super) ranks: Option<u64>,
     pub(super) local_ranks: Option<u64>,
+    pub(super) nvlink_joins_nodes: bool,
+    pub(super) ranks_seen: HashSet<u64>,
     pub(super) hosts: BTreeSet<Vec<u8>>,
     pub(super) rings: u64,
     pub(super) ring_numbers: (u64, u64, u64),
@@ -301,9 +306,9 @@ impl Fold {
 
     /// A line that is not NCCL's: a piece of one, or what an MPI says of a crash.
     fn foreign(&mut self, line: &[u8]) {
-        if memchr::memmem::find(line, b"] -> ").is_some() && memchr::memmem::find(line, b" via ").is_some() {
+        if line::is_piece(line) {
             self.torn(line);
-        } else if memchr::memmem::find(line, b"Segmentation fault").is_some() {
+        } else if line::is_fault(line) {
             self.signals += 1;
             self.quote(Topic::Signal, line);
         }
@@ -335,6 +340,7 @@ impl Fold {
             }
             Said::Connection(connection) => self.connection(line, head, &connection),
             Said::Algorithm(algorithm) => self.algorithm(&algorithm),
+            Said::Ended => self.ended(head),
             Said::Start(comm) | Said::Complete(comm) | Said::Size(comm) => self.comm(line, head, said, &comm),
             Said::Setting(name, value) => self.setting(line, name, value),
             Said::Warning(warning) => self.warning(line, warning),
@@ -483,17 +489,22 @@ impl Fold {
     }
 
     fn comm(&mut self, line: &[u8], head: &[u8], said: Said<'_>, comm: &Comm) {
-        self.ranks = self.ranks.max(Some(comm.ranks));
+        if self.ranks < Some(comm.ranks) {
+            self.ranks = Some(comm.ranks);
+            self.ranks_seen.clear();
+        }
+        if self.ranks == Some(comm.ranks) && self.ranks_seen.len() < MANY {
+            self.ranks_seen.insert(comm.rank);
+        }
+        self.nvlink_joins_nodes |= comm.nvlink_joins_nodes;
         self.nodes = self.nodes.max(comm.nodes);
         self.local_ranks = self.local_ranks.max(comm.local_ranks);
         if let Some(id) = comm.id.filter(|_| self.communicators.len() < MANY) {
             self.communicators.insert(id);
         }
         let head = Head::parse(head);
-        if let Some(head) = head.filter(|_| self.hosts.len() < MANY) {
-            if !self.hosts.contains(head.host) {
-                self.hosts.insert(head.host.to_vec());
-            }
+        if let Some(head) = head.filter(|head| self.hosts.len() < MANY && !self.hosts.contains(head.host)) {
+            self.hosts.insert(head.host.to_vec());
         }
         let key = hashed(head.map(|head| (head.host, head.pid)));
         let is_known = self.processes.len() < MANY || self.processes.contains_key(&key);
@@ -512,6 +523,14 @@ impl Fold {
         }
     }
 
+    /// Who ends a communicator had made it, even where the line that says so is torn.
+    fn ended(&mut self, head: &[u8]) {
+        let key = hashed(Head::parse(head).map(|head| (head.host, head.pid)));
+        if let Some(process) = self.processes.get_mut(&key) {
+            process.ended += 1;
+        }
+    }
+
     fn setting(&mut self, line: &[u8], name: &[u8], value: &[u8]) {
         if name.len() > QUOTE || (self.settings.len() >= SOME && !self.settings.contains_key(name)) {
             return;
@@ -523,7 +542,7 @@ impl Fold {
         let value = &value[..value.len().min(QUOTE)];
         if let Some((count, _)) = values.get_mut(value) {
             *count += 1;
-        } else if values.len() < SOME {
+        } else if values.len() < VALUES {
             let quote = text(line[..line.len().min(QUOTE)].trim_ascii());
             values.insert(value.to_vec(), (1, quote));
         }
@@ -570,7 +589,7 @@ impl Fold {
 
     /// Processes that began to make a communicator and did not come to its end.
     pub(super) fn unfinished(&self) -> usize {
-        self.processes.values().filter(|process| process.started > process.complete).count()
+        self.processes.values().filter(|process| process.started > process.complete.max(process.ended)).count()
     }
 
     /// Processes that made a communicator.

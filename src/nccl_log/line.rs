@@ -3,7 +3,33 @@
 //! The forms are those of NCCL 2.12 to 2.32; each variant of [`Said`] names what differs between them. What stands before
 //! a message (`host:pid:tid [device] NCCL INFO `, with what a launcher or a timestamp puts in front) is [`Head`].
 
-use memchr::memmem;
+use std::sync::LazyLock;
+
+use memchr::memmem::{self, Finder};
+
+/// A word that is looked for in lines. Making a finder takes longer than finding.
+type Needle = LazyLock<Finder<'static>>;
+
+static NCCL: Needle = LazyLock::new(|| Finder::new("NCCL "));
+static ARROW: Needle = LazyLock::new(|| Finder::new("] -> "));
+static VIA: Needle = LazyLock::new(|| Finder::new(" via "));
+static FAULT: Needle = LazyLock::new(|| Finder::new("Segmentation fault"));
+static SET: Needle = LazyLock::new(|| Finder::new(" set by environment to "));
+static GPUDIRECT: Needle = LazyLock::new(|| Finder::new(" : GPU Direct RDMA "));
+static TYPE: Needle = LazyLock::new(|| Finder::new(", type "));
+static COMM: Needle = LazyLock::new(|| Finder::new("comm 0x"));
+static NODES: Needle = LazyLock::new(|| Finder::new(" nNodes "));
+static BYTES: Needle = LazyLock::new(|| Finder::new(" Bytes -> "));
+
+/// Is it a piece of a line of NCCL's that tells of a connection, without the head?
+pub fn is_piece(line: &[u8]) -> bool {
+    ARROW.find(line).is_some() && VIA.find(line).is_some()
+}
+
+/// Does it tell of a segmentation fault? MPIs and shells say so in these words.
+pub fn is_fault(line: &[u8]) -> bool {
+    FAULT.find(line).is_some()
+}
 
 /// What stands between a line's beginning and its message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,7 +57,7 @@ pub enum Level {
 pub fn header(line: &[u8], from: usize) -> Option<Header> {
     let mut at = from;
     loop {
-        let start = at + memmem::find(line.get(at..)?, b"NCCL ")?;
+        let start = at + NCCL.find(line.get(at..)?)?;
         let word = &line[start + 5..];
         let found =
             [(&b"INFO "[..], Level::Info), (b"WARN ", Level::Warn), (b"ATTN ", Level::Info), (b"TRACE ", Level::Info)]
@@ -82,7 +108,7 @@ fn address(word: &[u8]) -> Option<(&[u8], u64, u64)> {
     let (rest, tid) = split_last(word, b':')?;
     let tid = whole(tid)?;
     let (host, pid) = split_last(rest, b':')?;
-    let host = memmem::rfind(host, b">:").map_or(host, |at| &host[at + 2..]);
+    let host = split_last(host, b':').filter(|(tag, _)| tag.ends_with(b">")).map_or(host, |(_, host)| host);
     let is_name = |c: &u8| c.is_ascii_alphanumeric() || matches!(c, b'.' | b'-' | b'_');
     (!host.is_empty() && host.iter().all(is_name)).then_some((host, whole(pid)?, tid))
 }
@@ -171,6 +197,8 @@ pub struct Comm {
     pub local_ranks: Option<u64>,
     /// The communicator's number, the same on all ranks (2.14).
     pub id: Option<u64>,
+    /// NVLink joins its nodes (2.20).
+    pub nvlink_joins_nodes: bool,
 }
 
 /// What a channel-count line says.
@@ -332,7 +360,7 @@ fn channel(mut cursor: Cursor<'_>) -> Option<Said<'_>> {
     let channel = cursor.number()?;
     let index = if cursor.eat(b"/") { Some(cursor.number()?) } else { None };
     cursor.need(b" : ")?;
-    if cursor.0.first() == Some(&b' ') || (index.is_some() && memmem::find(cursor.0, b"->").is_none()) {
+    if cursor.0.first() == Some(&b' ') || (index.is_some() && memchr::memchr(b'>', cursor.0).is_none()) {
         let is_order = cursor.0.iter().all(|c| c.is_ascii_digit() || *c == b' ') && !cursor.0.is_empty();
         return is_order.then_some(Said::RingOrder);
     }
@@ -401,9 +429,8 @@ fn collnet(text: &[u8]) -> Said<'_> {
 }
 
 fn setting(message: &[u8]) -> Said<'_> {
-    const WORDS: &[u8] = b" set by environment to ";
-    let Some(at) = memmem::find(message, WORDS) else { return Said::Other };
-    let (name, value) = (&message[..at], message[at + WORDS.len()..].trim_ascii());
+    let Some(at) = SET.find(message) else { return Said::Other };
+    let (name, value) = (&message[..at], message[at + SET.needle().len()..].trim_ascii());
     let number = value.strip_suffix(b".").filter(|text| {
         let digits = text.strip_prefix(b"-").unwrap_or(text);
         whole(digits).is_some()
@@ -413,13 +440,12 @@ fn setting(message: &[u8]) -> Said<'_> {
 
 /// Behind `NET/`.
 fn network(text: &[u8]) -> Said<'_> {
-    const GPUDIRECT: &[u8] = b" : GPU Direct RDMA ";
     const LOADED: &[u8] = b"Loaded net plugin ";
     if let Some(rest) = text.strip_prefix(b"Plugin") {
         return memmem::find(rest, LOADED)
             .map_or(Said::Other, |at| Said::Plugin(rest[at + LOADED.len()..].trim_ascii()));
     }
-    match memmem::find(text, GPUDIRECT).map(|at| &text[at + GPUDIRECT.len()..]) {
+    match GPUDIRECT.find(text).map(|at| &text[at + GPUDIRECT.needle().len()..]) {
         Some(rest) if rest.starts_with(b"Enabled") => Said::GpuDirect(true),
         Some(rest) if rest.starts_with(b"Disabled") => Said::GpuDirect(false),
         Some(_) => Said::Unclear,
@@ -429,7 +455,7 @@ fn network(text: &[u8]) -> Said<'_> {
 
 /// Behind `GPU/`. What is not of this form, such as `GPU/… (0)` in a tree of devices, is something else.
 fn paths(text: &[u8]) -> Said<'_> {
-    let Some(at) = memmem::find(text, b" :") else { return Said::Other };
+    let Some(at) = text.windows(2).position(|pair| pair == b" :") else { return Said::Other };
     let mut found = Paths::default();
     let mut words = text[at + 2..].split(|c| *c == b' ').filter(|word| !word.is_empty());
     while let (Some(to), Some(path)) = (words.next(), words.next()) {
@@ -448,8 +474,8 @@ fn paths(text: &[u8]) -> Said<'_> {
 
 fn pattern(mut cursor: Cursor<'_>) -> Option<Said<'_>> {
     let number = cursor.number()?;
-    let at = memmem::find(cursor.0, b", type ")?;
-    let types = &cursor.0[at + b", type ".len()..];
+    let at = TYPE.find(cursor.0)?;
+    let types = &cursor.0[at + TYPE.needle().len()..];
     let types = &types[..memchr::memchr(b',', types).unwrap_or(types.len())];
     let (_, between) = split_last(types, b'/')?;
     Some(Said::Pattern(number, Path::of(between)?))
@@ -480,7 +506,7 @@ fn counted(mut cursor: Cursor<'_>) -> Said<'_> {
 
 /// `comm 0x… rank …`, `ncclCommInitRank comm 0x… rank …`, `[Rank 0] ncclCommInitRank comm …`.
 fn communicator(message: &[u8]) -> Said<'_> {
-    let Some(at) = memmem::find(message, b"comm 0x") else { return Said::Other };
+    let Some(at) = COMM.find(message) else { return Said::Other };
     if at > 0 && message[at - 1] != b' ' {
         return Said::Other;
     }
@@ -488,7 +514,7 @@ fn communicator(message: &[u8]) -> Said<'_> {
         _ if message.ends_with(b"Init START") => Said::Start,
         _ if message.ends_with(b"Init COMPLETE") => Said::Complete,
         _ if message.ends_with(b"Destroy COMPLETE") || message.ends_with(b"Abort COMPLETE") => return Said::Ended,
-        _ if memmem::find(message, b" nNodes ").is_some() => Said::Size,
+        _ if NODES.find(message).is_some() => Said::Size,
         _ => return Said::Other,
     };
     let mut comm = Comm::default();
@@ -505,6 +531,7 @@ fn communicator(message: &[u8]) -> Said<'_> {
             }
             b"nNodes" => comm.nodes = number(),
             b"localRanks" => comm.local_ranks = number(),
+            b"MNNVL" => comm.nvlink_joins_nodes = number() == Some(1),
             b"commId" => comm.id = words.next().and_then(hexadecimal),
             _ => {}
         }
@@ -520,14 +547,13 @@ fn hexadecimal(text: &[u8]) -> Option<u64> {
 /// `AllReduce: 8 Bytes -> Algo RING proto LL …`, `8 Bytes -> Algo 1 proto 0 time …`,
 /// `AllReduce [Symmetric]: 8 Bytes -> Kernel NAME …`, `AllGather [Copy Engine]: 8 Bytes -> cudaMemcpy…`.
 fn algorithm(message: &[u8]) -> Said<'_> {
-    const BYTES: &[u8] = b" Bytes -> ";
-    let Some(at) = memmem::find(message, BYTES) else { return Said::Other };
-    let (function, bytes) = match memmem::rfind(&message[..at], b": ") {
+    let Some(at) = BYTES.find(message) else { return Said::Other };
+    let (function, bytes) = match message[..at].windows(2).rposition(|pair| pair == b": ") {
         Some(colon) => (&message[..colon], &message[colon + 2..at]),
         None => (&b""[..], &message[..at]),
     };
     let Some(bytes) = whole(bytes) else { return Said::Unclear };
-    let mut cursor = Cursor(&message[at + BYTES.len()..]);
+    let mut cursor = Cursor(&message[at + BYTES.needle().len()..]);
     let (algorithm, protocol) = if cursor.eat(b"Algo ") {
         let algorithm = cursor.word();
         if !cursor.eat(b" proto ") {

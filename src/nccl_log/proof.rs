@@ -123,6 +123,8 @@ pub struct Proof {
     pub nodes: Option<u64>,
     /// Its ranks.
     pub ranks: Option<u64>,
+    /// How many of them speak in the log. Where it is fewer, the counts are of those only.
+    pub ranks_in_log: u64,
     /// Host names.
     pub hosts: u64,
     /// Processes.
@@ -139,7 +141,7 @@ pub struct Proof {
     pub trees: u64,
     /// What was chosen, for which sizes. Rank 0 logs it.
     pub algorithms: Vec<Choice>,
-    /// Settings that NCCL says it read from the environment or a file: each value, and how often.
+    /// Settings that NCCL says it read from the environment or a file: each value (at most 32), and how often.
     pub settings: BTreeMap<String, BTreeMap<String, u64>>,
     /// Warnings of NCCL's.
     pub warnings: u64,
@@ -189,6 +191,7 @@ impl Proof {
             plugins: fold.plugins.iter().cloned().collect(),
             nodes: fold.nodes,
             ranks: fold.ranks,
+            ranks_in_log: fold.ranks_seen.len() as u64,
             hosts: fold.hosts.len() as u64,
             processes: fold.processes() as u64,
             unfinished_processes: fold.unfinished() as u64,
@@ -271,6 +274,7 @@ fn without_sends(fold: &Fold) -> (Verdict, Reason) {
     match fold.nodes {
         _ if seen.by.keys().any(|name| name.starts_with("COLLNET/")) => (Verdict::NotUsed, Reason::Collnet),
         Some(1) => (Verdict::NotUsed, Reason::OneNode),
+        _ if fold.nvlink_joins_nodes && !seen.by.is_empty() => (Verdict::NotUsed, Reason::NvlinkJoinsNodes),
         None if is_local && fold.unfinished() == 0 => (Verdict::NotUsed, Reason::OneNode),
         _ if fold.info == 0 => (Verdict::CannotTell, Reason::TooQuiet),
         None if seen.by.is_empty() && fold.processes() == 0 => (Verdict::CannotTell, Reason::NoInit),
@@ -392,7 +396,7 @@ fn topics(reason: Reason) -> &'static [Topic] {
         Reason::Relayed => &[Topic::Relay, Topic::Rings],
         Reason::HostBuffers => &[Topic::HostBuffers],
         Reason::Crash => &[Topic::Signal, Topic::Start],
-        Reason::OneNode => &[Topic::Size, Topic::Local],
+        Reason::OneNode | Reason::NvlinkJoinsNodes => &[Topic::Size, Topic::Local],
         Reason::NcclTooOld => &[Topic::Version, Topic::Collective],
         Reason::PluginTooOld => &[Topic::PluginTooOld],
         Reason::Sockets => &[Topic::Network, Topic::SendRecv, Topic::Collective],

@@ -37,6 +37,8 @@ pub enum Reason {
     Crash,
     /// Everything ran on one node.
     OneNode,
+    /// NVLink joins the nodes.
+    NvlinkJoinsNodes,
     /// `NCCL_PXN_DISABLE=1`.
     PxnOff,
     /// NCCL has no PXN.
@@ -100,7 +102,7 @@ const fn row(reason: Reason, name: &'static str, meaning: &'static str, remedy: 
 pub const HOW_TO_LOG: &str =
     "NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,BOOTSTRAP,ENV,NET,GRAPH,TUNING NCCL_DEBUG_FILE=DIR/nccl.%h.%p.log";
 
-/// All reasons. Where several apply, the one that stands first here is the most likely.
+/// All reasons, in about the order in which they are likely.
 pub const REASONS: &[Row] = &[
     row(
         Reason::HostBuffers,
@@ -128,6 +130,12 @@ pub const REASONS: &[Row] = &[
         "one_node",
         "All ranks are on one node, and PXN is for traffic between nodes.",
         "Use two nodes or more.",
+    ),
+    row(
+        Reason::NvlinkJoinsNodes,
+        "nvlink_joins_nodes",
+        "NVLink joins the nodes (MNNVL), and all connections go over it, none over a network.",
+        "Nothing.",
     ),
     row(
         Reason::PxnOff,

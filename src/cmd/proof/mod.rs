@@ -11,7 +11,7 @@ use std::{
 use crate::{
     exit::{Code, Failure},
     levels::{self, Row},
-    nccl_log::{Fold, reason::HOW_TO_LOG},
+    nccl_log::{Fold, Verdict, reason::HOW_TO_LOG},
 };
 
 /// Read NCCL's logs: was PXN used, by whom and through which NIC, and if not, why not
@@ -27,9 +27,12 @@ pub struct Args {
     /// Print JSON
     #[arg(long)]
     json: bool,
+    /// End with exit code 7 where the verdict is another one
+    #[arg(long, value_name = "VERDICT")]
+    expect: Option<Expected>,
     /// Read no log, but run a short alltoall on the ranks that mpirun or srun started, with PXN off and as asked, and say
     /// whether the number of relays changed from zero as it must
-    #[arg(long, conflicts_with_all = ["logs", "json"])]
+    #[arg(long, conflicts_with_all = ["logs", "json", "expect"])]
     self_test: bool,
     /// With --self-test: the PXN level that is asked for; variables that are already set win
     #[arg(long, value_name = "LEVEL", value_parser = levels::level, requires = "self_test")]
@@ -44,6 +47,15 @@ impl Args {
     pub fn environment(&self, env: levels::Env) -> Vec<(String, String)> {
         self.level.map_or_else(Vec::new, |level| level.apply(env, &[]))
     }
+}
+
+/// What can be expected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Expected {
+    /// Relays
+    Used,
+    /// No relay
+    NotUsed,
 }
 
 #[cfg(feature = "nccl")]
@@ -85,7 +97,16 @@ pub fn run(args: &Args) -> anyhow::Result<Code> {
     } else {
         print_line!("{}", report::text(&proof).trim_end());
     }
-    Ok(Code::Fine)
+    let expected = match args.expect {
+        None => return Ok(Code::Fine),
+        Some(Expected::Used) => Verdict::Used,
+        Some(Expected::NotUsed) => Verdict::NotUsed,
+    };
+    if proof.verdict == expected {
+        return Ok(Code::Fine);
+    }
+    let what = format!("PXN: expected {}, the log says {}", expected.words(), proof.verdict.words());
+    Err(Failure::everywhere(Code::WrongData, format!("{what} ({})", proof.reason.row().name)))
 }
 
 fn shown(name: &Path) -> String {

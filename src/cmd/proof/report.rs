@@ -57,7 +57,7 @@ pub(super) fn text(proof: &Proof) -> String {
             let _ = writeln!(text, "{title}:");
         }
         for line in quoted {
-            let _ = writeln!(text, "  {}", line.escape_debug());
+            let _ = writeln!(text, "  {}", plain(line));
         }
     }
     text
@@ -97,6 +97,9 @@ fn job(proof: &Proof) -> String {
     let mut parts = Vec::new();
     parts.extend(proof.ranks.map(|ranks| count(ranks, "rank")));
     parts.extend(proof.nodes.map(|nodes| count(nodes, "node")));
+    if proof.ranks.is_some_and(|ranks| proof.ranks_in_log < ranks) {
+        parts.push(format!("{} of the ranks in this log, and the counts are of those", proof.ranks_in_log));
+    }
     if proof.processes > 0 {
         parts.push(format!("{} in this log", count(proof.processes, "process").replace("processs", "processes")));
     }
@@ -163,9 +166,14 @@ fn algorithms(proof: &Proof) -> String {
 
 fn warnings(proof: &Proof) -> String {
     match &proof.first_warning {
-        Some(first) => format!("{}; the first: {}", proof.warnings, first.escape_debug()),
+        Some(first) => format!("{}; the first: {}", proof.warnings, plain(first)),
         None => String::new(),
     }
+}
+
+/// Without what a terminal would obey.
+fn plain(line: &str) -> String {
+    line.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
 }
 
 fn lines(proof: &Proof) -> String {
