@@ -32,10 +32,12 @@ pub enum Code {
     Launch = 8,
     /// A signal stopped the run; what was measured is kept.
     Stopped = 9,
+    /// A check of `pxnbench doctor` failed.
+    NotReady = 10,
 }
 
 /// The codes that are in use, with the line that `--help` and the README print for each.
-pub const CODES: [(Code, &str); 10] = [
+pub const CODES: [(Code, &str); 11] = [
     (Code::Fine, "fine"),
     (Code::Internal, "internal error"),
     (Code::Cuda, "CUDA failed"),
@@ -46,6 +48,7 @@ pub const CODES: [(Code, &str); 10] = [
     (Code::WrongData, "wrong data, or a verdict other than the one asked for"),
     (Code::Launch, "launch or MPI"),
     (Code::Stopped, "stopped by a signal, results kept"),
+    (Code::NotReady, "doctor: not ready"),
 ];
 
 impl Code {

@@ -42,6 +42,7 @@ macro_rules! print_line {
 pub mod backend;
 pub mod cmd;
 pub mod collective;
+pub mod doctor;
 pub mod exit;
 pub mod facts;
 pub mod fault;

@@ -11,7 +11,7 @@ const LAYERS: &[&[&str]] = &[
     &["world", "native"],
     &["backend", "facts"],
     &["sweep"],
-    &["output", "fault"],
+    &["output", "fault", "doctor"],
     &["cmd"],
 ];
 

@@ -2,6 +2,7 @@
 
 pub mod choose;
 pub mod compare;
+pub mod doctor;
 mod growing;
 pub mod launch;
 pub mod levels;
@@ -52,6 +53,8 @@ pub enum Command {
     Submit(submit::Args),
     /// Join the steps of a comparison into one CSV, and print medians and ratios by level
     Compare(compare::Args),
+    /// Check this node, or all nodes of a job: libraries, limits, GPUs, networks, Slurm, NCCL's settings
+    Doctor(doctor::Args),
     /// Read NCCL's logs: was PXN used, by whom and through which NIC, and if not, why not
     Proof(proof::Args),
     /// Say what a launch has to know of this process.
@@ -94,6 +97,7 @@ impl Cli {
             Some(Command::Launch(args)) => launch::run(&args),
             Some(Command::Submit(args)) => submit::run(&args),
             Some(Command::Compare(args)) => compare::run(&args),
+            Some(Command::Doctor(args)) => doctor::run(&args),
             Some(Command::Proof(args)) => proof::run(&args),
             Some(Command::Probe(args)) => probe::run(&args),
             #[cfg(feature = "nccl")]

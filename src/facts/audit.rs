@@ -56,11 +56,11 @@ pub fn library(_: Option<&Path>) -> Result<Library, String> {
     Err("this binary is built without the feature nccl".into())
 }
 
-/// Audits this process. `cumem` tells whether the driver has cuMem, where that is known; `in_job` whether variables for
+/// Audits this process, with files and adapters under `root`. `cumem` tells whether the driver has cuMem, where that is known; `in_job` whether variables for
 /// debugging are out of place.
-pub fn audit(explicit: Option<&Path>, cumem: Option<bool>, in_job: bool) -> Audit {
-    let files = conf_files();
-    let mut adapters: Vec<String> = rdma::ports(Path::new("/")).into_iter().map(|port| port.device).collect();
+pub fn audit(root: &Path, explicit: Option<&Path>, cumem: Option<bool>, in_job: bool) -> Audit {
+    let files = conf_files(root);
+    let mut adapters: Vec<String> = rdma::ports(root).into_iter().map(|port| port.device).collect();
     adapters.dedup();
     of(settings_with(&files), &files, library(explicit), cumem, &adapters, in_job)
 }

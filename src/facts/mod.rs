@@ -1,6 +1,9 @@
 //! What this job runs on, gathered once: each process says it of itself, and the sweep is planned from what all said.
 
+mod acs;
 pub mod audit;
+pub mod fabric;
+pub mod health;
 pub mod memory;
 pub mod nvidia;
 pub mod rdma;
@@ -131,7 +134,7 @@ fn add_gpus(process: &mut Process) {
 
 /// NCCL's settings in force on this process: from the environment, and from the files that NCCL reads.
 pub fn settings() -> Settings {
-    settings_with(&conf_files())
+    settings_with(&conf_files(Path::new("/")))
 }
 
 /// As [`settings`], with the files read already.
@@ -139,11 +142,11 @@ pub fn settings_with(files: &[(String, String)]) -> Settings {
     Settings::new(environment(), files.iter().map(|(file, text)| (file.as_str(), text.as_str())))
 }
 
-/// Names and texts of the files that NCCL reads, in the order in which they win; those that can be read.
-pub fn conf_files() -> Vec<(String, String)> {
+/// Names and texts of the files under `root` that NCCL reads, in the order in which they win; those that can be read.
+pub fn conf_files(root: &Path) -> Vec<(String, String)> {
     let files = conf::files(&|name| std::env::var(name).ok());
     let text = |file: String| {
-        let text = std::fs::read(&file).ok()?;
+        let text = std::fs::read(root.join(file.trim_start_matches('/'))).ok()?;
         Some((file, String::from_utf8_lossy(&text).into_owned()))
     };
     files.into_iter().filter_map(text).collect()

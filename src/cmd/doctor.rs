@@ -1,0 +1,184 @@
+//! `pxnbench doctor`: is this node, or this job, ready for NCCL? Facts are gathered on each process, judged on the first.
+
+use std::{
+    fmt::Write,
+    path::PathBuf,
+    time::Duration,
+};
+
+use crate::{
+    cmd::run::open,
+    doctor::{self, Audited, Row, Subject, Verdict},
+    exit::{self, Code},
+    facts::{audit, health},
+    levels::{audit::Severity, conf::Settings},
+    world::{self, World, abort, deadline, launch, place, solo::Solo},
+};
+
+/// Check this node, or all nodes of a job under srun or mpirun: libraries, limits, GPUs, networks, Slurm, NCCL's settings
+///
+/// Each finding says what it rests on and what to do. Ends with exit code 10 where something will fail.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    /// Warnings count as failures
+    #[arg(long)]
+    strict: bool,
+    /// Print all checks, those that found nothing too
+    #[arg(short, long)]
+    verbose: bool,
+    /// This libnccl, instead of the one in NCCL_HOME or the system's
+    #[arg(long, value_name = "FILE")]
+    nccl_lib: Option<PathBuf>,
+    /// Examine a copy of another node's /sys, /proc, /dev and /etc
+    #[arg(long, value_name = "DIR", default_value = "/", hide = true)]
+    root: PathBuf,
+    /// NVML's answers, recorded as JSON
+    #[arg(long, value_name = "FILE", hide = true)]
+    nvml: Option<PathBuf>,
+}
+
+/// No file system and no rank may hold it up longer.
+const LIMIT: Duration = Duration::from_secs(120);
+
+/// Examines, and prints the report.
+///
+/// # Errors
+/// Where MPI does not start, or what a rank says does not reach the first.
+pub fn run(args: &Args) -> anyhow::Result<Code> {
+    let _guard = deadline::watch("the examination on every rank", LIMIT);
+    let env = |name: &str| std::env::var(name).ok();
+    // Ranks that see only themselves are a finding, not the end; without a process manager MPI would stop.
+    let alone = launch::size(&env).is_none() || launch::check_before_mpi(&env).is_err();
+    let world: Box<dyn World> = if alone { Box::new(Solo) } else { open::mpi()? };
+    abort::set_rank(world.rank());
+    let end = examine(args, &*world);
+    if let Err(error) = &end
+        && world.size() > 1
+    {
+        abort::job(exit::code_of(error), &format!("{error:#}"));
+    }
+    world.finish();
+    end
+}
+
+fn examine(args: &Args, world: &dyn World) -> anyhow::Result<Code> {
+    let mut job = world::gather(world, &subject(args, world))?;
+    let peers: Vec<place::Peer> = world::gather(world, &peer())?;
+    let places = place::places(&peers);
+    for (subject, place) in job.iter_mut().zip(&places) {
+        let here = places.iter().filter(|other| other.node == place.node).count() as u32;
+        (subject.node, subject.local) = (place.node, (place.local_rank, here));
+    }
+    let rows = doctor::examine(&job);
+    let code = verdict(&rows, args.strict);
+    abort::settle(code);
+    if world.rank() == 0 {
+        match args.json {
+            true => print_line!("{}", serde_json::to_string_pretty(&json(&job, &rows, code))?),
+            false => print_line!("{}", text(&job, &rows, args.verbose, code).trim_end()),
+        }
+    }
+    Ok(code)
+}
+
+fn peer() -> place::Peer {
+    let env = |name: &str| std::env::var(name).ok();
+    place::Peer { host: place::host_name(), host_id: place::host_id(&env), pid: std::process::id(), gpus: Vec::new() }
+}
+
+/// What this process says of itself.
+fn subject(args: &Args, world: &dyn World) -> Subject {
+    let env = |name: &str| std::env::var(name).ok();
+    let health = health::gather(&args.root, &env, args.nvml.as_deref());
+    let audit = audit::audit(&args.root, args.nccl_lib.as_deref(), None, env("SLURM_JOB_ID").is_some());
+    let audited = |found: &crate::levels::audit::Finding| Audited {
+        id: found.id.into(),
+        is_failure: found.severity == Severity::Failure,
+        is_warning: found.severity == Severity::Warning,
+        sentence: found.sentence.clone(),
+        remedy: found.remedy.clone(),
+    };
+    Subject {
+        rank: world.rank(),
+        world: world.size(),
+        host: place::host_name(),
+        node: 0,
+        local: (0, 1),
+        mpi: world.library(),
+        nccl: audit.library.map(|library| (library.path.display().to_string(), library.version)),
+        settings: audit.settings,
+        audited: audit.findings.iter().map(audited).collect(),
+        not_audited: audit.not_applicable.into_iter().map(|(check, why)| (check.id.to_owned(), why)).collect(),
+        health,
+    }
+}
+
+fn count(rows: &[Row], word: &str) -> usize {
+    rows.iter().filter(|row| row.verdict.word() == word).count()
+}
+
+fn verdict(rows: &[Row], strict: bool) -> Code {
+    let failures = rows.iter().any(|row| matches!(row.verdict, Verdict::Failure { .. }));
+    let warnings = rows.iter().any(|row| matches!(row.verdict, Verdict::Warning { .. }));
+    if failures || strict && warnings { Code::NotReady } else { Code::Fine }
+}
+
+fn json(job: &[Subject], rows: &[Row], code: Code) -> serde_json::Value {
+    let hosts: std::collections::BTreeSet<&str> = job.iter().map(|one| one.host.as_str()).collect();
+    serde_json::json!({
+        "ready": code == Code::Fine,
+        "ranks": job.len(),
+        "hosts": hosts,
+        "failures": count(rows, "FAILURE"),
+        "warnings": count(rows, "warning"),
+        "checks": rows,
+        "settings": job.first().map(|one| &one.settings),
+    })
+}
+
+/// The report: differences between nodes first, then failures, then warnings, then the settings, then the sum.
+fn text(job: &[Subject], rows: &[Row], verbose: bool, code: Code) -> String {
+    let mut text = String::new();
+    let is_bad = |row: &&Row| matches!(row.verdict, Verdict::Failure { .. } | Verdict::Warning { .. });
+    let mut bad: Vec<&Row> = rows.iter().filter(is_bad).collect();
+    bad.sort_by_key(|row| (!row.across, std::cmp::Reverse(row.verdict.word() == "FAILURE")));
+    for row in &bad {
+        let (evidence, remedy) = row.verdict.words();
+        let who = if row.who == "all" { String::new() } else { format!(" [{}]", row.who) };
+        let _ = writeln!(text, "{:<8} {:<22} {evidence}{who}\n{:<31} {remedy}", row.verdict.word(), row.id, "  do:");
+    }
+    for row in rows.iter().filter(|row| verbose && !is_bad(row)) {
+        let who = if row.who == "all" { String::new() } else { format!(" [{}]", row.who) };
+        let _ =
+            writeln!(text, "{:<8} {:<22} {}: {}{who}", row.verdict.word(), row.id, row.about, row.verdict.words().0);
+    }
+    if let Some(first) = job.first() {
+        settings(&mut text, &first.settings);
+    }
+    let hosts: std::collections::BTreeSet<&str> = job.iter().map(|one| one.host.as_str()).collect();
+    let ready = if code == Code::Fine { "ready" } else { "not ready" };
+    let _ = writeln!(
+        text,
+        "{ready}: {} failures, {} warnings, {} ok, {} not applicable; {} on {}",
+        count(rows, "FAILURE"),
+        count(rows, "warning"),
+        count(rows, "ok"),
+        count(rows, "n/a"),
+        if job.len() == 1 { "1 process".to_owned() } else { format!("{} ranks", job.len()) },
+        match hosts.len() {
+            1 => hosts.iter().next().copied().unwrap_or_default().to_owned(),
+            many => format!("{many} hosts"),
+        }
+    );
+    text
+}
+
+/// NCCL's settings in force on rank 0, and where each comes from.
+fn settings(text: &mut String, settings: &Settings) {
+    for (name, _) in settings.iter() {
+        let _ = writeln!(text, "setting  {}", settings.say(name));
+    }
+}

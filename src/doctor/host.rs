@@ -1,0 +1,184 @@
+//! The node: limits, shared memory, processors, kernel.
+
+use super::{Check, Subject, Verdict, all, each};
+use crate::{facts::health::Limit, units::Bytes};
+
+pub(super) const CHECKS: &[Check] = &[
+    each("host.memlock", "memory that may be pinned, in this step", memlock),
+    each("host.nofile", "files and sockets that may be open", nofile),
+    each("host.stack", "the stack's limit", stack),
+    each("host.shm", "room in /dev/shm", shm),
+    each("host.cpus", "processors that this process may run on", cpus),
+    all("host.cpus-shared", "ranks of a node have processors of their own", cpus_shared),
+    each("host.numa-balancing", "automatic NUMA balancing", numa_balancing),
+    each("host.remove-ipc", "systemd leaves shared memory alone", remove_ipc),
+    each("host.iommu", "no IOMMU between GPUs and NICs", iommu),
+    each("host.acs", "PCI bridges let peers talk directly", acs),
+    each("host.container", "a container shows the GPUs' and adapters' device files", container),
+];
+
+/// A limit for a sentence.
+fn shown(limit: &Limit) -> Option<(Option<u64>, String)> {
+    let value = limit.value?;
+    Some((value, value.map_or_else(|| "unlimited".into(), |bytes| Bytes(bytes).to_string())))
+}
+
+fn memlock(one: &Subject) -> Verdict {
+    /// Below this not even a few queue pairs fit.
+    const ENOUGH: u64 = 64 << 20;
+    match shown(&one.health.memlock) {
+        None => Verdict::none(one.health.memlock.why.clone()),
+        Some((Some(bytes), words)) if bytes < ENOUGH => {
+            let evidence = format!("{words} may be pinned");
+            let remedy = "ulimit -l unlimited; under Slurm LimitMEMLOCK=infinity for slurmd and \
+                          PropagateResourceLimitsExcept=MEMLOCK, in Docker --ulimit memlock=-1";
+            match one.health.rdma.is_empty() {
+                true => Verdict::warning(evidence, remedy),
+                false => Verdict::failure(evidence, remedy),
+            }
+        }
+        Some((_, words)) => Verdict::ok(words),
+    }
+}
+
+fn nofile(one: &Subject) -> Verdict {
+    /// NCCL opens several a peer and channel.
+    const ENOUGH: u64 = 4096;
+    match one.health.nofile.value {
+        None => Verdict::none(one.health.nofile.why.clone()),
+        Some(Some(files)) if files < ENOUGH => Verdict::warning(
+            format!("{files} files may be open"),
+            "ulimit -n 65536: alltoall opens sockets for each peer, and fails with 'Too many open files'",
+        ),
+        Some(files) => Verdict::ok(files.map_or_else(|| "unlimited".into(), |files| files.to_string())),
+    }
+}
+
+fn stack(one: &Subject) -> Verdict {
+    match shown(&one.health.stack) {
+        None => Verdict::none(one.health.stack.why.clone()),
+        Some((None, _)) => Verdict::warning(
+            "the stack is unlimited",
+            "ulimit -s 8192: with an unlimited one the C library gives threads 2 MiB, and NCCL's may overflow",
+        ),
+        Some((_, words)) => Verdict::ok(words),
+    }
+}
+
+fn shm(one: &Subject) -> Verdict {
+    const LITTLE: u64 = 64 << 20;
+    const ENOUGH: u64 = 1 << 30;
+    let remedy =
+        "give more: docker run --shm-size=1g or --ipc=host, in Kubernetes an emptyDir of medium Memory on /dev/shm";
+    match one.health.shm.value {
+        None => Verdict::none(one.health.shm.why.clone()),
+        Some(bytes) if bytes <= LITTLE => Verdict::failure(format!("/dev/shm holds {}", Bytes(bytes)), remedy),
+        Some(bytes) if bytes < ENOUGH => Verdict::warning(format!("/dev/shm holds {}", Bytes(bytes)), remedy),
+        Some(bytes) => Verdict::ok(format!("/dev/shm holds {}", Bytes(bytes))),
+    }
+}
+
+fn cpus(one: &Subject) -> Verdict {
+    let (Some(mine), Some(online)) = (&one.health.cpus.value, &one.health.cpus_online.value) else {
+        return Verdict::none(format!("{}{}", one.health.cpus.why, one.health.cpus_online.why));
+    };
+    match (mine.len(), online.len()) {
+        (1, 2..) => Verdict::warning(
+            format!("this process may run on one processor of {}", online.len()),
+            "srun --cpus-per-task=N (Slurm 22.05 to 23.02 lose sbatch's), mpirun --bind-to none: NCCL's proxy threads need one \
+             of their own",
+        ),
+        (mine, online) => Verdict::ok(format!("{mine} of {online}")),
+    }
+}
+
+fn cpus_shared(job: &[Subject]) -> Verdict {
+    for one in job {
+        let Some(mine) = &one.health.cpus.value else { continue };
+        let is_same = |other: &&Subject| {
+            other.rank > one.rank && other.node == one.node && other.health.cpus.value.as_ref() == Some(mine)
+        };
+        let sharers = 1 + job.iter().filter(is_same).count();
+        if sharers > 1 && mine.len() < sharers {
+            return Verdict::warning(
+                format!("{sharers} ranks on {} share {} processors", one.host, mine.len()),
+                "ask for more with --cpus-per-task, or unbind: --cpu-bind=none, mpirun --bind-to none",
+            );
+        }
+    }
+    match job.len() {
+        1 => Verdict::none("there is one process only"),
+        _ => Verdict::ok("no rank has to wait for another one's processor"),
+    }
+}
+
+fn numa_balancing(one: &Subject) -> Verdict {
+    match one.health.numa_balancing.value {
+        None => Verdict::none(one.health.numa_balancing.why.clone()),
+        Some(true) if one.has_gpus() => Verdict::warning(
+            "kernel.numa_balancing is on",
+            "sysctl kernel.numa_balancing=0: it moves pages under the GPU's copies, which shows as outliers",
+        ),
+        Some(is_on) => Verdict::ok(if is_on { "on, and there is no GPU" } else { "off" }),
+    }
+}
+
+fn remove_ipc(one: &Subject) -> Verdict {
+    match one.health.remove_ipc.value.as_deref() {
+        None => Verdict::none(one.health.remove_ipc.why.clone()),
+        Some("no" | "false" | "off" | "0") => Verdict::ok("RemoveIPC=no"),
+        Some(_) if one.env("SLURM_JOB_ID").is_none() => Verdict::none("it matters in Slurm's jobs, and this is none"),
+        Some(word) => Verdict::warning(
+            match word {
+                "" => "RemoveIPC is not set in logind.conf, and yes by default".to_owned(),
+                word => format!("RemoveIPC={word} in logind.conf"),
+            },
+            "set RemoveIPC=no: systemd deletes NCCL's files in /dev/shm when the user's last session ends",
+        ),
+    }
+}
+
+fn needs_peer_access(one: &Subject) -> bool {
+    one.has_gpus()
+}
+
+fn iommu(one: &Subject) -> Verdict {
+    if !needs_peer_access(one) {
+        return Verdict::none("there is no NVIDIA device");
+    }
+    let cmdline = one.health.cmdline.value.as_deref().unwrap_or_default();
+    match one.health.iommu {
+        false => Verdict::ok("no IOMMU groups"),
+        true if cmdline.split_whitespace().any(|word| word == "iommu=pt") => Verdict::ok("passed through (iommu=pt)"),
+        true => Verdict::warning(
+            "the IOMMU translates (/sys/kernel/iommu_groups has groups, and the kernel was not told iommu=pt)",
+            "boot with iommu=pt or without one: GPUDirect between GPU and NIC is slow or fails; in a virtual machine the \
+             host has the say",
+        ),
+    }
+}
+
+fn acs(one: &Subject) -> Verdict {
+    match &one.health.acs.value {
+        _ if !needs_peer_access(one) => Verdict::none("there is no NVIDIA device"),
+        None => Verdict::none(one.health.acs.why.clone()),
+        Some(bridges) if bridges.is_empty() => Verdict::ok("no bridge redirects"),
+        Some(bridges) => Verdict::warning(
+            format!("{} PCI bridges send peers' traffic up to the root (ACS), such as {}", bridges.len(), bridges[0]),
+            "disable ACS in the firmware, or with setpci on each bridge at boot: it halves GPUDirect and PCIe bandwidth",
+        ),
+    }
+}
+
+fn container(one: &Subject) -> Verdict {
+    let Some(evidence) = &one.health.container else { return Verdict::none("this is no container") };
+    let health = &one.health;
+    let remedy = "start it with its devices: --gpus all or --nv, --device=/dev/infiniband, MELLANOX_VISIBLE_DEVICES=all with enroot";
+    let has_gpu = health.nvidia.is_some() && health.driver.value.is_none();
+    let has_adapter = !health.rdma.is_empty() && health.verbs.is_empty();
+    match (has_gpu, has_adapter) {
+        (false, false) => Verdict::ok(evidence.clone()),
+        (true, _) => Verdict::failure(format!("{evidence}, and the driver is not visible in it"), remedy),
+        (_, true) => Verdict::failure(format!("{evidence}, and /dev/infiniband is empty in it"), remedy),
+    }
+}

@@ -1,0 +1,295 @@
+//! Checks: from what every process said of itself to findings with evidence and remedy. Nothing is gathered here.
+//!
+//! Each area has a file with its part of the table. [`checks`] is the whole of it, [`examine`] applies it.
+
+mod fabric;
+mod gpu;
+mod host;
+mod library;
+mod slurm;
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{facts::health::Health, levels::conf::Settings};
+
+/// What a check comes to.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case", tag = "verdict")]
+pub enum Verdict {
+    /// Nothing is wrong, and the evidence.
+    Ok {
+        #[expect(missing_docs, reason = "the variant says it")]
+        evidence: String,
+    },
+    /// It does not apply here, or cannot be read.
+    NotApplicable {
+        #[expect(missing_docs, reason = "the variant says it")]
+        reason: String,
+    },
+    /// It costs speed, or fails under conditions.
+    Warning {
+        #[expect(missing_docs, reason = "the variant says it")]
+        evidence: String,
+        #[expect(missing_docs, reason = "the variant says it")]
+        remedy: String,
+    },
+    /// NCCL will fail, or is much slower.
+    Failure {
+        #[expect(missing_docs, reason = "the variant says it")]
+        evidence: String,
+        #[expect(missing_docs, reason = "the variant says it")]
+        remedy: String,
+    },
+}
+
+impl Verdict {
+    pub(crate) fn ok(evidence: impl Into<String>) -> Verdict {
+        Verdict::Ok { evidence: evidence.into() }
+    }
+
+    pub(crate) fn none(reason: impl Into<String>) -> Verdict {
+        Verdict::NotApplicable { reason: reason.into() }
+    }
+
+    pub(crate) fn warning(evidence: impl Into<String>, remedy: impl Into<String>) -> Verdict {
+        Verdict::Warning { evidence: evidence.into(), remedy: remedy.into() }
+    }
+
+    pub(crate) fn failure(evidence: impl Into<String>, remedy: impl Into<String>) -> Verdict {
+        Verdict::Failure { evidence: evidence.into(), remedy: remedy.into() }
+    }
+
+    /// Its name in the report.
+    pub fn word(&self) -> &'static str {
+        match self {
+            Verdict::Ok { .. } => "ok",
+            Verdict::NotApplicable { .. } => "n/a",
+            Verdict::Warning { .. } => "warning",
+            Verdict::Failure { .. } => "FAILURE",
+        }
+    }
+
+    /// What it says, and what to do; the second is empty where there is nothing to do.
+    pub fn words(&self) -> (&str, &str) {
+        match self {
+            Verdict::Ok { evidence } => (evidence, ""),
+            Verdict::NotApplicable { reason } => (reason, ""),
+            Verdict::Warning { evidence, remedy } | Verdict::Failure { evidence, remedy } => (evidence, remedy),
+        }
+    }
+}
+
+/// A finding of the audit of NCCL's environment, made on the process itself.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Audited {
+    /// The rule's id.
+    pub id: String,
+    /// Is it a failure, a warning, or (neither) only worth knowing?
+    pub is_failure: bool,
+    /// See `is_failure`.
+    pub is_warning: bool,
+    /// What is found.
+    pub sentence: String,
+    /// What to do.
+    pub remedy: String,
+}
+
+/// What one process said.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Subject {
+    /// Its rank.
+    pub rank: u32,
+    /// All ranks.
+    pub world: u32,
+    /// Host name.
+    pub host: String,
+    /// Number of its node.
+    pub node: u32,
+    /// Order on its node, and how many processes that has.
+    pub local: (u32, u32),
+    /// The MPI it talks through; empty where there is one process only.
+    pub mpi: String,
+    /// libnccl's file and version, or why there is none.
+    pub nccl: Result<(String, i32), String>,
+    /// NCCL's settings in force.
+    pub settings: Settings,
+    /// What the audit of them found.
+    pub audited: Vec<Audited>,
+    /// Rules of the audit that could not be applied, and why.
+    pub not_audited: Vec<(String, String)>,
+    /// Its node.
+    pub health: Health,
+}
+
+impl Subject {
+    /// Is there a GPU of NVIDIA's?
+    fn has_gpus(&self) -> bool {
+        self.health.nvidia.is_some() || self.health.nvml.value.as_ref().is_some_and(|nvml| !nvml.gpus.is_empty())
+    }
+
+    fn env(&self, name: &str) -> Option<&str> {
+        self.health.env.get(name).map(String::as_str)
+    }
+
+    fn number(&self, name: &str) -> Option<u64> {
+        self.env(name)?.trim().parse().ok()
+    }
+}
+
+/// How a check looks at the job.
+pub enum Judge {
+    /// At each process.
+    Process(fn(&Subject) -> Verdict),
+    /// At all of them together.
+    Job(fn(&[Subject]) -> Verdict),
+}
+
+/// One check.
+pub struct Check {
+    /// Its name, for good.
+    pub id: &'static str,
+    /// What it looks at.
+    pub about: &'static str,
+    /// How it judges.
+    pub judge: Judge,
+}
+
+const fn each(id: &'static str, about: &'static str, judge: fn(&Subject) -> Verdict) -> Check {
+    Check { id, about, judge: Judge::Process(judge) }
+}
+
+const fn all(id: &'static str, about: &'static str, judge: fn(&[Subject]) -> Verdict) -> Check {
+    Check { id, about, judge: Judge::Job(judge) }
+}
+
+/// All checks, in the order of the report. The audit's rules are [`crate::levels::audit::CHECKS`].
+pub fn checks() -> impl Iterator<Item = &'static Check> {
+    [library::CHECKS, host::CHECKS, gpu::CHECKS, fabric::CHECKS, slurm::CHECKS].into_iter().flatten()
+}
+
+/// A row of the report: a check, a verdict, and who has it.
+#[derive(Clone, Debug, Serialize)]
+pub struct Row {
+    /// The check.
+    pub id: String,
+    /// What it looks at.
+    pub about: String,
+    /// Is it about differences between processes?
+    pub across: bool,
+    /// `all`, or ranks and hosts.
+    pub who: String,
+    /// What it comes to.
+    #[serde(flatten)]
+    pub verdict: Verdict,
+}
+
+/// Applies all checks and the audit to the processes of a job, in rank order.
+pub fn examine(job: &[Subject]) -> Vec<Row> {
+    let mut rows: Vec<Row> = checks().flat_map(|check| apply(check, job)).collect();
+    rows.extend(audit(job));
+    rows
+}
+
+fn apply(check: &Check, job: &[Subject]) -> Vec<Row> {
+    let row = |who: String, across: bool, verdict: Verdict| Row {
+        id: check.id.into(),
+        about: check.about.into(),
+        across,
+        who,
+        verdict,
+    };
+    match check.judge {
+        Judge::Job(judge) => vec![row("all".into(), true, judge(job))],
+        Judge::Process(judge) => {
+            let mut by: BTreeMap<Verdict, Vec<&Subject>> = BTreeMap::new();
+            for subject in job {
+                by.entry(judge(subject)).or_default().push(subject);
+            }
+            by.into_iter().rev().map(|(verdict, have)| row(who(&have, job), false, verdict)).collect()
+        }
+    }
+}
+
+/// What the audit says, and a row of each rule that found nothing or could not be applied.
+fn audit(job: &[Subject]) -> Vec<Row> {
+    let mut rows = Vec::new();
+    for rule in crate::levels::audit::CHECKS {
+        let mut by: BTreeMap<Verdict, Vec<&Subject>> = BTreeMap::new();
+        for subject in job {
+            let not = subject.not_audited.iter().find(|(id, _)| id == rule.id);
+            let mut found = subject.audited.iter().filter(|found| found.id == rule.id).map(audited).peekable();
+            if found.peek().is_none() {
+                let nothing = not.map_or_else(|| Verdict::ok("nothing found"), |(_, why)| Verdict::none(why.clone()));
+                by.entry(nothing).or_default().push(subject);
+            }
+            found.for_each(|verdict| by.entry(verdict).or_default().push(subject));
+        }
+        rows.extend(by.into_iter().rev().map(|(verdict, have)| Row {
+            id: rule.id.into(),
+            about: rule.about.into(),
+            across: false,
+            who: who(&have, job),
+            verdict,
+        }));
+    }
+    rows
+}
+
+fn audited(found: &Audited) -> Verdict {
+    match found {
+        Audited { is_failure: true, .. } => Verdict::failure(&found.sentence, &found.remedy),
+        Audited { is_warning: true, .. } => Verdict::warning(&found.sentence, &found.remedy),
+        _ => Verdict::ok(format!("note: {}", found.sentence)),
+    }
+}
+
+/// `all`, `node3`, or `ranks 1, 5 on node3`; long lists are cut.
+fn who(have: &[&Subject], job: &[Subject]) -> String {
+    const SHOWN: usize = 4;
+    if have.len() == job.len() {
+        return "all".into();
+    }
+    let mut hosts: BTreeMap<&str, Vec<u32>> = BTreeMap::new();
+    for subject in have {
+        hosts.entry(&subject.host).or_default().push(subject.rank);
+    }
+    let of_host = |(host, ranks): (&&str, &Vec<u32>)| {
+        let all = job.iter().filter(|subject| subject.host == **host).count();
+        if ranks.len() == all { (*host).to_owned() } else { format!("{host} (rank {})", list(ranks)) }
+    };
+    let shown: Vec<String> = hosts.iter().take(SHOWN).map(of_host).collect();
+    let more = hosts.len().saturating_sub(SHOWN);
+    if more > 0 { format!("{} and {more} hosts more", shown.join(", ")) } else { shown.join(", ") }
+}
+
+fn list<T: ToString>(items: &[T]) -> String {
+    items.iter().map(T::to_string).collect::<Vec<_>>().join(", ")
+}
+
+/// A verdict on something that must be the same on all processes that have it.
+fn same<'a>(
+    job: &'a [Subject],
+    what: &str,
+    value: impl Fn(&'a Subject) -> Option<String>,
+    remedy: &str,
+    fails: bool,
+) -> Verdict {
+    let mut by: BTreeMap<String, Vec<&Subject>> = BTreeMap::new();
+    for subject in job {
+        if let Some(value) = value(subject) {
+            by.entry(value).or_default().push(subject);
+        }
+    }
+    match by.len() {
+        0 => Verdict::none(format!("no process knows its {what}")),
+        1 if job.len() == 1 => Verdict::none("there is one process only"),
+        1 => Verdict::ok(format!("{what} {} everywhere", by.keys().next().map_or("", String::as_str))),
+        _ => {
+            let each: Vec<String> = by.iter().map(|(value, have)| format!("{value} on {}", who(have, job))).collect();
+            let evidence = format!("{what} differs: {}", each.join("; "));
+            if fails { Verdict::failure(evidence, remedy) } else { Verdict::warning(evidence, remedy) }
+        }
+    }
+}

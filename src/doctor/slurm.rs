@@ -1,0 +1,139 @@
+//! The Slurm job around, and settings that have to be the same on all ranks.
+
+use super::{Check, Subject, Verdict, all, each, same};
+use crate::units::Bytes;
+
+pub(super) const CHECKS: &[Check] = &[
+    each("slurm.cpus-per-task", "the step has the processors that the job asked for", cpus_per_task),
+    each("slurm.leaked", "no variables of another job", leaked),
+    each("slurm.gpu-bind", "Slurm does not hide GPUs from tasks", gpu_bind),
+    each("slurm.kill", "a task that fails ends the step", kill),
+    each("slurm.memory", "the job has the node's memory", memory),
+    each("slurm.export", "the environment reaches the tasks", export),
+    all("env.same", "the same NCCL settings on all ranks", |job| {
+        let remedy =
+            "set them in the job script, or put the same nccl.conf on all nodes: ranks that differ hang or mix data";
+        same(job, "NCCL settings", |one| Some(settings(one)), remedy, true)
+    }),
+];
+
+fn in_step(one: &Subject) -> Result<(), Verdict> {
+    match one.env("SLURM_JOB_ID") {
+        Some(_) => Ok(()),
+        None => Err(Verdict::none("this is no Slurm job")),
+    }
+}
+
+fn cpus_per_task(one: &Subject) -> Verdict {
+    if let Err(none) = in_step(one) {
+        return none;
+    }
+    let (Some(asked), Some(mine)) = (one.number("SLURM_CPUS_PER_TASK"), &one.health.cpus.value) else {
+        return Verdict::none("SLURM_CPUS_PER_TASK is not set");
+    };
+    match (mine.len() as u64) < asked {
+        true => Verdict::warning(
+            format!("the job asked for {asked} processors a task, and this one has {}", mine.len()),
+            "srun --cpus-per-task=$SLURM_CPUS_PER_TASK: Slurm 22.05 to 23.02 do not pass it on",
+        ),
+        false => Verdict::ok(format!("{} of {asked}", mine.len())),
+    }
+}
+
+fn leaked(one: &Subject) -> Verdict {
+    if let Err(none) = in_step(one) {
+        return none;
+    }
+    // srun counts the tasks of its own step; a number that cannot be comes from the job around.
+    let (step, per_task) = (one.number("SLURM_STEP_NUM_TASKS"), one.env("SLURM_TRES_PER_TASK"));
+    let cpus = one.env("SLURM_CPUS_PER_TASK");
+    let of_tres =
+        per_task.and_then(|tres| tres.split(',').find_map(|one| one.strip_prefix("cpu=").or(one.strip_prefix("cpu:"))));
+    match (of_tres, cpus, step) {
+        (Some(tres), Some(cpus), _) if tres != cpus => Verdict::warning(
+            format!("SLURM_TRES_PER_TASK says cpu={tres} and SLURM_CPUS_PER_TASK={cpus}"),
+            "variables of a job around this one: submit from a clean shell (env -u SLURM_CPUS_PER_TASK -u SLURM_TRES_PER_TASK sbatch …)",
+        ),
+        (_, _, Some(step)) if one.world > 1 && u64::from(one.world) != step => Verdict::warning(
+            format!("SLURM_STEP_NUM_TASKS={step}, and the job has {} ranks", one.world),
+            "under mpirun these are variables of another step: unset SLURM_* that the launcher did not set",
+        ),
+        _ => Verdict::ok("nothing contradicts"),
+    }
+}
+
+fn gpu_bind(one: &Subject) -> Verdict {
+    if let Err(none) = in_step(one) {
+        return none;
+    }
+    let binds =
+        |name: &str| one.env(name).filter(|value| !value.contains("none")).map(|value| format!("{name}={value}"));
+    let per_task = one.env("SLURM_GPUS_PER_TASK").map(|value| format!("SLURM_GPUS_PER_TASK={value}"));
+    let none = one.env("SLURM_GPU_BIND").is_some_and(|value| value.contains("none"))
+        || one.env("SLURM_TRES_BIND").is_some_and(|value| value.contains("none"));
+    match binds("SLURM_GPU_BIND").or_else(|| binds("SLURM_TRES_BIND")).or(per_task.filter(|_| !none)) {
+        Some(set) => Verdict::warning(
+            format!("{set}: each task is bound to its own GPUs"),
+            "srun --gpu-bind=none with --gpus-per-node: NCCL must see a node's GPUs to use NVLink and PXN",
+        ),
+        None => Verdict::ok("not bound"),
+    }
+}
+
+fn kill(one: &Subject) -> Verdict {
+    if let Err(none) = in_step(one) {
+        return none;
+    }
+    match one.env("SLURM_KILL_BAD_EXIT") {
+        Some("0") => Verdict::warning(
+            "SLURM_KILL_BAD_EXIT=0: when a task fails the others wait until the time limit",
+            "srun --kill-on-bad-exit=1",
+        ),
+        Some(value) => Verdict::ok(format!("SLURM_KILL_BAD_EXIT={value}")),
+        None => Verdict::none("neither set nor told: the site's KillOnBadExit decides; pxnbench launch sets it"),
+    }
+}
+
+fn memory(one: &Subject) -> Verdict {
+    if let Err(none) = in_step(one) {
+        return none;
+    }
+    let (Some(given), Some(all)) = (one.number("SLURM_MEM_PER_NODE"), one.health.memory.value) else {
+        return Verdict::none("Slurm does not say how much memory the job has");
+    };
+    let given = Bytes(given.saturating_mul(1 << 20));
+    // 0 is all of it.
+    match given.0 > 0 && given.0 < all / 2 {
+        true => Verdict::warning(
+            format!("the job has {given} of {}", Bytes(all)),
+            "--mem=0 asks for all: pinned buffers and page cache count, and the job is killed without a word of NCCL's",
+        ),
+        false => Verdict::ok(if given.0 == 0 { "all".to_owned() } else { format!("{given} of {}", Bytes(all)) }),
+    }
+}
+
+fn export(one: &Subject) -> Verdict {
+    if let Err(none) = in_step(one) {
+        return none;
+    }
+    match one.env("SLURM_EXPORT_ENV") {
+        Some(value) if value.eq_ignore_ascii_case("none") || value.eq_ignore_ascii_case("nil") => Verdict::warning(
+            format!("SLURM_EXPORT_ENV={value}: NCCL's settings of the script do not reach the tasks"),
+            "export SLURM_EXPORT_ENV=ALL in the script, or srun --export=ALL",
+        ),
+        Some(value) => Verdict::ok(format!("SLURM_EXPORT_ENV={value}")),
+        None => Verdict::ok("not restricted"),
+    }
+}
+
+/// All settings in one line; what differs on purpose on virtual nodes is left out.
+fn settings(one: &Subject) -> String {
+    let own = ["NCCL_HOSTID", "NCCL_DEBUG_FILE"];
+    let all: Vec<String> = one
+        .settings
+        .iter()
+        .filter(|(name, _)| !own.contains(name))
+        .map(|(name, set)| format!("{name}={}", set.value))
+        .collect();
+    if all.is_empty() { "none".into() } else { all.join(" ") }
+}

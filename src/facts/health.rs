@@ -1,0 +1,269 @@
+//! What a process can say of its node's health, for `pxnbench doctor`: limits, processors, modules, GPUs, adapters, interfaces
+//! and what Slurm told it. Files are read below a root, so that a copied tree reads as the machine it came from; what cannot
+//! be read is a reason, never a guess.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    path::Path,
+};
+
+use serde::{Deserialize, Serialize};
+
+use super::fabric::{self, Interface, RdmaPort};
+use crate::{
+    native::nvml::{Inventory, Reading},
+    world::launch::Env,
+};
+
+/// What is kept of Slurm's and the launcher's environment: counts and choices, no secret.
+const KEPT: [&str; 21] = [
+    "SLURM_JOB_ID",
+    "SLURM_STEP_ID",
+    "SLURM_NTASKS",
+    "SLURM_STEP_NUM_TASKS",
+    "SLURM_NTASKS_PER_NODE",
+    "SLURM_CPUS_PER_TASK",
+    "SLURM_TRES_PER_TASK",
+    "SLURM_GPUS_ON_NODE",
+    "SLURM_GPUS_PER_TASK",
+    "SLURM_GPU_BIND",
+    "SLURM_TRES_BIND",
+    "SLURM_KILL_BAD_EXIT",
+    "SLURM_MEM_PER_NODE",
+    "SLURM_MEM_PER_CPU",
+    "SLURM_MPI_TYPE",
+    "SLURM_EXPORT_ENV",
+    "SLURM_JOB_NUM_NODES",
+    "SLURM_JOB_NODELIST",
+    "CUDA_VISIBLE_DEVICES",
+    "MELLANOX_VISIBLE_DEVICES",
+    "LD_LIBRARY_PATH",
+];
+
+/// A soft limit; `None` is unlimited.
+pub type Limit = Reading<Option<u64>>;
+
+/// What one process says of itself and its node.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Health {
+    /// `NAME` to value, of [`KEPT`] only.
+    pub env: BTreeMap<String, String>,
+    /// Bytes that may be pinned.
+    pub memlock: Limit,
+    /// Files that may be open.
+    pub nofile: Limit,
+    /// Bytes of a stack.
+    pub stack: Limit,
+    /// Bytes that /dev/shm may hold.
+    pub shm: Reading<u64>,
+    /// Bytes of the node's memory.
+    pub memory: Reading<u64>,
+    /// Processors that this process may run on.
+    pub cpus: Reading<BTreeSet<u32>>,
+    /// Processors of the node that are online.
+    pub cpus_online: Reading<BTreeSet<u32>>,
+    /// Kernel modules that are loaded.
+    pub modules: Reading<BTreeSet<String>>,
+    /// Clients of peer memory that are registered with the RDMA core, as `nv_mem`.
+    pub peer_memory: BTreeSet<String>,
+    /// Are there IOMMU groups?
+    pub iommu: bool,
+    /// The kernel's command line.
+    pub cmdline: Reading<String>,
+    /// Is automatic NUMA balancing on?
+    pub numa_balancing: Reading<bool>,
+    /// systemd's RemoveIPC; an empty word where it is not set.
+    pub remove_ipc: Reading<String>,
+    /// PCI bridges that redirect peer traffic upwards (ACS).
+    pub acs: Reading<Vec<String>>,
+    /// What says that this is a container.
+    pub container: Option<String>,
+    /// The evidence that the node has an NVIDIA device.
+    pub nvidia: Option<String>,
+    /// The driver's version, from /proc.
+    pub driver: Reading<String>,
+    /// What NVML says, or why it says nothing.
+    pub nvml: Reading<Inventory>,
+    /// RDMA ports.
+    pub rdma: Vec<RdmaPort>,
+    /// Device files under /dev/infiniband.
+    pub verbs: Vec<String>,
+    /// Network interfaces.
+    pub interfaces: Vec<Interface>,
+    /// Files of network plugins in LD_LIBRARY_PATH.
+    pub plugins: Vec<String>,
+}
+
+/// Gathers it. `recorded` is a file with NVML's answers, instead of asking NVML.
+pub fn gather(root: &Path, env: Env, recorded: Option<&Path>) -> Health {
+    let limits = fs::read_to_string(root.join("proc/self/limits")).map_err(|error| error.to_string());
+    let limit = |name: &str| limit(&limits, name);
+    Health {
+        env: KEPT.iter().filter_map(|name| Some(((*name).to_owned(), env(name)?))).collect(),
+        memlock: limit("Max locked memory"),
+        nofile: limit("Max open files"),
+        stack: limit("Max stack size"),
+        shm: shm(root),
+        memory: memory(root),
+        cpus: text(root, "proc/self/status").and(|status| allowed(&status)),
+        cpus_online: text(root, "sys/devices/system/cpu/online").and(|list| cpus(&list)),
+        modules: text(root, "proc/modules")
+            .and(|all| Ok(all.lines().filter_map(|line| line.split_whitespace().next()).map(str::to_owned).collect())),
+        peer_memory: names(&root.join("sys/kernel/mm/memory_peers")).into_iter().collect(),
+        iommu: !names(&root.join("sys/kernel/iommu_groups")).is_empty(),
+        cmdline: text(root, "proc/cmdline"),
+        numa_balancing: text(root, "proc/sys/kernel/numa_balancing").and(|word| Ok(word.trim() != "0")),
+        remove_ipc: remove_ipc(root),
+        acs: super::acs::redirecting(root),
+        container: container(root),
+        nvidia: super::nvidia::hardware(root),
+        driver: text(root, "proc/driver/nvidia/version").and(|text| driver(&text)),
+        nvml: nvml(root, recorded),
+        rdma: fabric::rdma(root),
+        verbs: names(&root.join("dev/infiniband")),
+        interfaces: fabric::interfaces(root),
+        plugins: plugins(root, env),
+    }
+}
+
+impl<T> Reading<T> {
+    /// What `read` makes of the value; its error is the reason.
+    fn and<U>(self, read: impl FnOnce(T) -> Result<U, String>) -> Reading<U> {
+        match self.value.map(read) {
+            Some(Ok(value)) => Reading::of(value),
+            Some(Err(why)) => Reading::none(why),
+            None => Reading::none(self.why),
+        }
+    }
+}
+
+fn text(root: &Path, path: &str) -> Reading<String> {
+    match fs::read(root.join(path)) {
+        Ok(bytes) => Reading::of(String::from_utf8_lossy(&bytes).into_owned()),
+        Err(error) => Reading::none(format!("/{path}: {error}")),
+    }
+}
+
+pub(super) fn names(folder: &Path) -> Vec<String> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut names: Vec<String> = entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();
+    names.sort();
+    names
+}
+
+/// The soft limit of a line of /proc/self/limits.
+fn limit(limits: &Result<String, String>, name: &str) -> Limit {
+    let text = match limits {
+        Ok(text) => text,
+        Err(why) => return Reading::none(format!("/proc/self/limits: {why}")),
+    };
+    let soft = text.lines().find_map(|line| line.strip_prefix(name)?.split_whitespace().next());
+    match soft.map(|word| (word, word.parse())) {
+        Some(("unlimited", _)) => Reading::of(None),
+        Some((_, Ok(bytes))) => Reading::of(Some(bytes)),
+        _ => Reading::none(format!("/proc/self/limits has no {name}")),
+    }
+}
+
+/// The size of the file system on /dev/shm: its mount option, or half of the memory where it has none.
+fn shm(root: &Path) -> Reading<u64> {
+    text(root, "proc/self/mounts").and(|mounts| {
+        let mount = mounts.lines().map(|line| line.split(' ').collect::<Vec<_>>());
+        let mount = mount.filter(|fields| fields.get(1) == Some(&"/dev/shm")).last();
+        let options = mount.as_ref().and_then(|fields| fields.get(3)).ok_or("nothing is mounted on /dev/shm")?;
+        match options.split(',').find_map(|option| option.strip_prefix("size=")) {
+            Some(size) => kilobytes(size).ok_or_else(|| format!("/dev/shm has the size {size}")),
+            None => memory(root).value.map(|all| all / 2).ok_or_else(|| "/dev/shm has no size of its own".to_owned()),
+        }
+    })
+}
+
+/// A tmpfs size in bytes: `65536k`, `64m`, `1g`.
+fn kilobytes(size: &str) -> Option<u64> {
+    let at = size.find(|c: char| !c.is_ascii_digit()).unwrap_or(size.len());
+    let factor = match &size[at..] {
+        "" => 1,
+        "k" => 1 << 10,
+        "m" => 1 << 20,
+        "g" => 1 << 30,
+        _ => return None,
+    };
+    size[..at].parse::<u64>().ok()?.checked_mul(factor)
+}
+
+fn memory(root: &Path) -> Reading<u64> {
+    text(root, "proc/meminfo").and(|text| {
+        let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"));
+        let kilobytes = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
+        kilobytes.map(|kb| kb.saturating_mul(1024)).ok_or_else(|| "/proc/meminfo has no MemTotal".into())
+    })
+}
+
+fn allowed(status: &str) -> Result<BTreeSet<u32>, String> {
+    let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
+    cpus(list.ok_or("/proc/self/status has no Cpus_allowed_list")?)
+}
+
+/// Linux's list of processors: `0-3,8`.
+fn cpus(list: &str) -> Result<BTreeSet<u32>, String> {
+    /// More processors than Linux is built for.
+    const MOST: u32 = 1 << 16;
+    let mut all = BTreeSet::new();
+    for part in list.trim().split(',').filter(|part| !part.is_empty()) {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        match (first.trim().parse::<u32>(), last.trim().parse::<u32>()) {
+            (Ok(first), Ok(last)) if last < MOST => all.extend(first..=last),
+            _ => return Err(format!("'{part}' is no range of processors")),
+        }
+    }
+    Ok(all)
+}
+
+/// RemoveIPC of logind's files; the last file by name that sets it wins.
+fn remove_ipc(root: &Path) -> Reading<String> {
+    let main = text(root, "etc/systemd/logind.conf");
+    let folder = root.join("etc/systemd/logind.conf.d");
+    let more = names(&folder).into_iter().filter_map(|name| fs::read_to_string(folder.join(name)).ok());
+    let texts: Vec<String> = main.value.into_iter().chain(more).collect();
+    if texts.is_empty() {
+        return Reading::none("there is no logind.conf: systemd-logind is not configured here");
+    }
+    let set = texts.iter().flat_map(|text| text.lines()).filter_map(|line| line.trim().strip_prefix("RemoveIPC="));
+    Reading::of(set.last().unwrap_or_default().trim().to_owned())
+}
+
+fn container(root: &Path) -> Option<String> {
+    let file = ["/.dockerenv", "/run/.containerenv", "/.singularity.d"];
+    let found = file.into_iter().find(|path| root.join(path.trim_start_matches('/')).exists());
+    found.map(|path| format!("{path} exists"))
+}
+
+/// The version in `NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  570.86.15  Release Build …`.
+fn driver(text: &str) -> Result<String, String> {
+    let is_version = |word: &&str| word.contains('.') && word.chars().all(|c| c.is_ascii_digit() || c == '.');
+    let word = text.lines().next().and_then(|line| line.split_whitespace().find(is_version));
+    word.map(str::to_owned).ok_or_else(|| "/proc/driver/nvidia/version names no version".into())
+}
+
+/// NVML's answers, from the file `recorded` or from NVML itself; another machine's tree has no NVML to ask.
+fn nvml(root: &Path, recorded: Option<&Path>) -> Reading<Inventory> {
+    let inventory = match recorded {
+        Some(file) => fs::read_to_string(file)
+            .map_err(|error| format!("{}: {error}", file.display()))
+            .and_then(|text| Inventory::from_json(&text)),
+        None if root != Path::new("/") => Err("a copied tree has no NVML".into()),
+        None => Inventory::read(),
+    };
+    inventory.map_or_else(Reading::none, Reading::of)
+}
+
+fn plugins(root: &Path, env: Env) -> Vec<String> {
+    let folders = env("LD_LIBRARY_PATH").unwrap_or_default();
+    let mut all = Vec::new();
+    for folder in folders.split(':').filter(|folder| folder.starts_with('/')) {
+        let found = names(&root.join(folder.trim_start_matches('/')));
+        all.extend(found.iter().filter(|name| name.starts_with("libnccl-net")).map(|name| format!("{folder}/{name}")));
+    }
+    all
+}
