@@ -592,6 +592,11 @@ impl Fold {
         self.processes.values().filter(|process| process.started > process.complete.max(process.ended)).count()
     }
 
+    /// Did all that began fail to come to the end?
+    pub(super) fn is_never_ready(&self) -> bool {
+        !self.processes.is_empty() && self.processes.values().all(|of| of.started > 0 && of.complete.max(of.ended) == 0)
+    }
+
     /// Processes that made a communicator.
     pub(super) fn processes(&self) -> usize {
         self.processes.len()

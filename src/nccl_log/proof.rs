@@ -230,41 +230,42 @@ fn judge(fold: &Fold) -> Judged {
     let seen = fold.connections();
     let (send_recv, collective) =
         (not_relayed(fold, &seen.send_recv, true), not_relayed(fold, &seen.collective, false));
-    let mut reasons = troubles(fold);
+    let mut reasons = Vec::new();
     let verdict = if seen.relayed() > 0 {
         reasons.push(Reason::Relayed);
         Verdict::Used
     } else if seen.sends() > 0 {
-        let old = if seen.unsorted.sends > 0 { vec![Reason::NcclTooOld] } else { Vec::new() };
-        let mut found: Vec<Reason> = old;
+        reasons.extend((seen.unsorted.sends > 0).then_some(Reason::NcclTooOld));
         for reason in send_recv.iter().chain(&collective) {
-            if !found.contains(reason) {
-                found.push(*reason);
+            if !reasons.contains(reason) {
+                reasons.push(*reason);
             }
         }
-        // A refused PXN is the reason itself; a crash comes after what the connections show.
-        let at = usize::from(reasons.first() == Some(&Reason::HostBuffers));
-        reasons.splice(at..at, found);
-        if fold.host_buffers { Verdict::CannotTell } else { Verdict::NotUsed }
+        Verdict::NotUsed
     } else {
         let (verdict, reason) = without_sends(fold);
-        // One node is one node, whatever else happened.
-        reasons.insert(if verdict == Verdict::NotUsed { 0 } else { reasons.len() }, reason);
+        reasons.push(reason);
         verdict
     };
+    let verdict = troubles(fold, verdict, &mut reasons);
     Judged { verdict, reasons, send_recv: send_recv.first().copied(), collective: collective.first().copied() }
 }
 
-/// What went wrong in the job.
-fn troubles(fold: &Fold) -> Vec<Reason> {
-    let mut found = Vec::new();
-    if fold.host_buffers {
-        found.push(Reason::HostBuffers);
+/// The verdict in view of what went wrong in the job, whose place among `reasons` is by its weight.
+fn troubles(fold: &Fold, verdict: Verdict, reasons: &mut Vec<Reason>) -> Verdict {
+    if reasons[0] == Reason::OneNode {
+        return verdict;
     }
     if fold.unfinished() > 0 {
-        found.push(Reason::Crash);
+        // Connections of which nobody came to use one prove nothing.
+        let at = if fold.is_never_ready() { 0 } else { reasons.len() };
+        reasons.insert(at, Reason::Crash);
     }
-    found
+    if fold.host_buffers {
+        reasons.insert(0, Reason::HostBuffers);
+    }
+    let is_used = verdict == Verdict::Used && reasons[0] != Reason::Crash;
+    if matches!(reasons[0], Reason::Crash | Reason::HostBuffers) && !is_used { Verdict::CannotTell } else { verdict }
 }
 
 /// The verdict where nothing was sent over a network, as far as the log says.
@@ -275,7 +276,7 @@ fn without_sends(fold: &Fold) -> (Verdict, Reason) {
         _ if seen.by.keys().any(|name| name.starts_with("COLLNET/")) => (Verdict::NotUsed, Reason::Collnet),
         Some(1) => (Verdict::NotUsed, Reason::OneNode),
         _ if fold.nvlink_joins_nodes && !seen.by.is_empty() => (Verdict::NotUsed, Reason::NvlinkJoinsNodes),
-        None if is_local && fold.unfinished() == 0 => (Verdict::NotUsed, Reason::OneNode),
+        None if is_local && !fold.is_never_ready() => (Verdict::NotUsed, Reason::OneNode),
         _ if fold.info == 0 => (Verdict::CannotTell, Reason::TooQuiet),
         None if seen.by.is_empty() && fold.processes() == 0 => (Verdict::CannotTell, Reason::NoInit),
         _ => (Verdict::CannotTell, Reason::NoConnection),

@@ -10,7 +10,7 @@ pub enum Verdict {
     Used,
     /// There are connections, or there can be none, and none of them is relayed.
     NotUsed,
-    /// The log does not say.
+    /// The log does not say, or ends before any process was ready.
     CannotTell,
 }
 
@@ -33,7 +33,7 @@ pub enum Reason {
     Relayed,
     /// NCCL chose PXN and then refused its own choice.
     HostBuffers,
-    /// The log ends before NCCL was ready.
+    /// The log of a process ends before NCCL was ready.
     Crash,
     /// Everything ran on one node.
     OneNode,
@@ -113,8 +113,8 @@ pub const REASONS: &[Row] = &[
     row(
         Reason::Crash,
         "crash",
-        "The log ends before NCCL was ready: a process crashed or was stopped in the middle of it, so the connections below \
-         carried nothing that the log shows.",
+        "The log of a process ends before NCCL was ready: it crashed or was stopped, so its connections carried nothing that \
+         the log shows.",
         "Look at what the job itself said. NCCL_P2P_PXN_LEVEL=1 together with NCCL_RUNTIME_CONNECT=0 or NCCL_CUMEM_ENABLE=0 \
          crashes NCCL from 2.21.5 on: change one of them.",
     ),

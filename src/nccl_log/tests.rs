@@ -332,6 +332,35 @@ fn reasons_rest_on_what_the_log_says() {
     assert_eq!(reason(refused.to_owned() + &send("IB/0")), (Verdict::CannotTell, Reason::HostBuffers));
 }
 
+#[test]
+fn connections_prove_nothing_where_nobody_came_to_use_them() {
+    let init = |pid: u32, what: &str| {
+        format!(
+            "h:{pid}:1 [0] NCCL INFO ncclCommInitRank comm 0x7f rank {pid} nranks 2 cudaDev 0 busId 60 commId 0x5 - Init {what}\n"
+        )
+    };
+    let begun = init(0, "START") + &init(1, "START") + RELAYED + "\n";
+    let judged = |log: &str| {
+        let proof = folded(log).proof();
+        (proof.verdict, proof.reason, proof.also, proof.unfinished_processes)
+    };
+    assert_eq!(judged(&begun), (Verdict::CannotTell, Reason::Crash, vec![Reason::Relayed], 2));
+    let one = begun.clone() + &init(0, "COMPLETE");
+    assert_eq!(judged(&one), (Verdict::Used, Reason::Relayed, vec![Reason::Crash], 1));
+    let ended = "h:1:1 [0] NCCL INFO comm 0x7f rank 1 nranks 2 cudaDev 0 busId 60 - Destroy COMPLETE\n";
+    assert_eq!(judged(&(one + ended)), (Verdict::Used, Reason::Relayed, vec![], 0));
+    let local = init(0, "START") + "h:0:1 [0] NCCL INFO Channel 00/0 : 0[0] -> 1[1] via P2P/CUMEM\n";
+    assert_eq!(judged(&local).0, Verdict::CannotTell);
+}
+
+#[test]
+fn nvlink_between_nodes_leaves_nothing_to_relay() {
+    let log = "h:1:1 [0] NCCL INFO comm 0x7 rank 0 nRanks 8 nNodes 2 localRanks 4 localRank 0 MNNVL 1\n\
+        h:1:1 [0] NCCL INFO Channel 00/0 : 0[0] -> 4[0] via P2P/MNNVL\n";
+    let proof = folded(log).proof();
+    assert_eq!((proof.verdict, proof.reason, proof.ranks_in_log), (Verdict::NotUsed, Reason::NvlinkJoinsNodes, 1));
+}
+
 /// Logs of real runs, whole.
 fn real() -> Vec<Vec<u8>> {
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/nccl-logs");

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use crate::{
     nccl_log::{
-        Proof, Sends, Verdict,
+        Proof, Sends,
         reason::{HOW_TO_LOG, Reason},
     },
     units::Bytes,
@@ -31,7 +31,7 @@ pub(super) fn text(proof: &Proof) -> String {
     if proof.reason != Reason::Relayed {
         say("what to do", row.remedy.into());
     }
-    if proof.verdict == Verdict::CannotTell || proof.reason == Reason::NoGraph {
+    if matches!(proof.reason, Reason::TooQuiet | Reason::NoInit | Reason::NoGraph) {
         say("how to log", HOW_TO_LOG.into());
     }
     say("send/recv", kind(&proof.send_recv, proof.send_recv_reason));
