@@ -1,10 +1,6 @@
 //! `pxnbench doctor`: is this node, or this job, ready for NCCL? Facts are gathered on each process, judged on the first.
 
-use std::{
-    fmt::Write,
-    path::PathBuf,
-    time::Duration,
-};
+use std::{fmt::Write, path::PathBuf, time::Duration};
 
 use crate::{
     cmd::run::open,

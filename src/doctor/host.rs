@@ -1,7 +1,7 @@
 //! The node: limits, shared memory, processors, kernel.
 
 use super::{Check, Subject, Verdict, all, each};
-use crate::{facts::health::Limit, units::Bytes};
+use crate::facts::health::UNLIMITED;
 
 pub(super) const CHECKS: &[Check] = &[
     each("host.memlock", "memory that may be pinned, in this step", memlock),
@@ -17,19 +17,26 @@ pub(super) const CHECKS: &[Check] = &[
     each("host.container", "a container shows the GPUs' and adapters' device files", container),
 ];
 
-/// A limit for a sentence.
-fn shown(limit: &Limit) -> Option<(Option<u64>, String)> {
-    let value = limit.value?;
-    Some((value, value.map_or_else(|| "unlimited".into(), |bytes| Bytes(bytes).to_string())))
+/// A limit in bytes for a sentence.
+fn shown(limit: u64) -> String {
+    if limit == UNLIMITED { "unlimited".into() } else { rounded(limit) }
+}
+
+/// Bytes for a sentence: `64 MiB`.
+pub(super) fn rounded(bytes: u64) -> String {
+    let units = [(1_u64 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"), (1, "bytes")];
+    let (unit, name) = units.into_iter().find(|(unit, _)| bytes >= *unit).unwrap_or((1, "bytes"));
+    let value = (bytes as f64 / unit as f64 * 10.0).round() / 10.0;
+    format!("{value} {name}")
 }
 
 fn memlock(one: &Subject) -> Verdict {
     /// Below this not even a few queue pairs fit.
     const ENOUGH: u64 = 64 << 20;
-    match shown(&one.health.memlock) {
+    match one.health.memlock.value {
         None => Verdict::none(one.health.memlock.why.clone()),
-        Some((Some(bytes), words)) if bytes < ENOUGH => {
-            let evidence = format!("{words} may be pinned");
+        Some(bytes) if bytes < ENOUGH => {
+            let evidence = format!("{} may be pinned", shown(bytes));
             let remedy = "ulimit -l unlimited; under Slurm LimitMEMLOCK=infinity for slurmd and \
                           PropagateResourceLimitsExcept=MEMLOCK, in Docker --ulimit memlock=-1";
             match one.health.rdma.is_empty() {
@@ -37,7 +44,7 @@ fn memlock(one: &Subject) -> Verdict {
                 false => Verdict::failure(evidence, remedy),
             }
         }
-        Some((_, words)) => Verdict::ok(words),
+        Some(bytes) => Verdict::ok(shown(bytes)),
     }
 }
 
@@ -46,22 +53,23 @@ fn nofile(one: &Subject) -> Verdict {
     const ENOUGH: u64 = 4096;
     match one.health.nofile.value {
         None => Verdict::none(one.health.nofile.why.clone()),
-        Some(Some(files)) if files < ENOUGH => Verdict::warning(
+        Some(files) if files < ENOUGH => Verdict::warning(
             format!("{files} files may be open"),
             "ulimit -n 65536: alltoall opens sockets for each peer, and fails with 'Too many open files'",
         ),
-        Some(files) => Verdict::ok(files.map_or_else(|| "unlimited".into(), |files| files.to_string())),
+        Some(UNLIMITED) => Verdict::ok("unlimited"),
+        Some(files) => Verdict::ok(files.to_string()),
     }
 }
 
 fn stack(one: &Subject) -> Verdict {
-    match shown(&one.health.stack) {
+    match one.health.stack.value {
         None => Verdict::none(one.health.stack.why.clone()),
-        Some((None, _)) => Verdict::warning(
+        Some(UNLIMITED) => Verdict::warning(
             "the stack is unlimited",
             "ulimit -s 8192: with an unlimited one the C library gives threads 2 MiB, and NCCL's may overflow",
         ),
-        Some((_, words)) => Verdict::ok(words),
+        Some(bytes) => Verdict::ok(shown(bytes)),
     }
 }
 
@@ -72,9 +80,9 @@ fn shm(one: &Subject) -> Verdict {
         "give more: docker run --shm-size=1g or --ipc=host, in Kubernetes an emptyDir of medium Memory on /dev/shm";
     match one.health.shm.value {
         None => Verdict::none(one.health.shm.why.clone()),
-        Some(bytes) if bytes <= LITTLE => Verdict::failure(format!("/dev/shm holds {}", Bytes(bytes)), remedy),
-        Some(bytes) if bytes < ENOUGH => Verdict::warning(format!("/dev/shm holds {}", Bytes(bytes)), remedy),
-        Some(bytes) => Verdict::ok(format!("/dev/shm holds {}", Bytes(bytes))),
+        Some(bytes) if bytes <= LITTLE => Verdict::failure(format!("/dev/shm holds {}", rounded(bytes)), remedy),
+        Some(bytes) if bytes < ENOUGH => Verdict::warning(format!("/dev/shm holds {}", rounded(bytes)), remedy),
+        Some(bytes) => Verdict::ok(format!("/dev/shm holds {}", rounded(bytes))),
     }
 }
 

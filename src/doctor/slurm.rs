@@ -1,7 +1,7 @@
 //! The Slurm job around, and settings that have to be the same on all ranks.
 
+use super::host::rounded;
 use super::{Check, Subject, Verdict, all, each, same};
-use crate::units::Bytes;
 
 pub(super) const CHECKS: &[Check] = &[
     each("slurm.cpus-per-task", "the step has the processors that the job asked for", cpus_per_task),
@@ -101,14 +101,16 @@ fn memory(one: &Subject) -> Verdict {
     let (Some(given), Some(all)) = (one.number("SLURM_MEM_PER_NODE"), one.health.memory.value) else {
         return Verdict::none("Slurm does not say how much memory the job has");
     };
-    let given = Bytes(given.saturating_mul(1 << 20));
+    let given = given.saturating_mul(1 << 20);
     // 0 is all of it.
-    match given.0 > 0 && given.0 < all / 2 {
+    match given > 0 && given < all / 2 {
         true => Verdict::warning(
-            format!("the job has {given} of {}", Bytes(all)),
+            format!("the job has {} of {}", rounded(given), rounded(all)),
             "--mem=0 asks for all: pinned buffers and page cache count, and the job is killed without a word of NCCL's",
         ),
-        false => Verdict::ok(if given.0 == 0 { "all".to_owned() } else { format!("{given} of {}", Bytes(all)) }),
+        false => {
+            Verdict::ok(if given == 0 { "all".to_owned() } else { format!("{} of {}", rounded(given), rounded(all)) })
+        }
     }
 }
 

@@ -41,8 +41,11 @@ const KEPT: [&str; 21] = [
     "LD_LIBRARY_PATH",
 ];
 
-/// A soft limit; `None` is unlimited.
-pub type Limit = Reading<Option<u64>>;
+/// A soft limit.
+pub type Limit = Reading<u64>;
+
+/// What a limit is where there is none.
+pub const UNLIMITED: u64 = u64::MAX;
 
 /// What one process says of itself and its node.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -160,8 +163,8 @@ fn limit(limits: &Result<String, String>, name: &str) -> Limit {
     };
     let soft = text.lines().find_map(|line| line.strip_prefix(name)?.split_whitespace().next());
     match soft.map(|word| (word, word.parse())) {
-        Some(("unlimited", _)) => Reading::of(None),
-        Some((_, Ok(bytes))) => Reading::of(Some(bytes)),
+        Some(("unlimited", _)) => Reading::of(UNLIMITED),
+        Some((_, Ok(bytes))) => Reading::of(bytes),
         _ => Reading::none(format!("/proc/self/limits has no {name}")),
     }
 }

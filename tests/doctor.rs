@@ -1,0 +1,459 @@
+//! `pxnbench doctor` on machines made of files: a good one, and one for each way of being bad. The files go through the real
+//! gatherers, the report is the binary's.
+
+mod common;
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use common::{BINARY, Ended, alone, has_mpi, mpirun, run};
+use serde_json::{Value, json};
+
+/// A machine: files below a root, NVML's answers, the environment, and the libnccl it has.
+struct Machine {
+    files: BTreeMap<String, Vec<u8>>,
+    nvml: Value,
+    env: BTreeMap<&'static str, String>,
+    nccl: i32,
+}
+
+fn reading(value: Value) -> Value {
+    json!({ "value": value, "why": "" })
+}
+
+fn gpu(index: u32) -> Value {
+    let links: Vec<Value> =
+        (0..4).map(|link| json!({ "link": link, "active": reading(true.into()), "remote": "switch" })).collect();
+    json!({
+        "index": index,
+        "bus_id": reading(format!("0000:{index:02x}:00.0").into()),
+        "uuid": reading(format!("GPU-{index}000").into()),
+        "name": reading("NVIDIA H100".into()),
+        "nvlinks": links,
+        "pcie_gen": reading(5.into()), "pcie_gen_max": reading(5.into()),
+        "pcie_width": reading(16.into()), "pcie_width_max": reading(16.into()),
+        "compute_mode": reading("default".into()),
+        "mig": reading(false.into()),
+        "persistence": reading(true.into()),
+        "ecc_uncorrected": reading(0.into()),
+        "remapped": reading(json!({ "corrected": 0, "uncorrected": 0, "pending": false, "failed": false })),
+        "pages_pending": reading(false.into()),
+        "throttle": reading(json!(["idle"])),
+    })
+}
+
+/// A node of two GPUs and two InfiniBand ports, in a Slurm job, with nothing wrong.
+fn good() -> Machine {
+    let mut files: BTreeMap<String, Vec<u8>> = [
+        (
+            "proc/self/limits",
+            "Limit                     Soft Limit           Hard Limit           Units\n\
+             Max stack size            8388608              unlimited            bytes\n\
+             Max open files            65536                65536                files\n\
+             Max locked memory         unlimited            unlimited            bytes\n",
+        ),
+        ("proc/self/mounts", "tmpfs /dev/shm tmpfs rw,nosuid,size=67108864k 0 0\n"),
+        ("proc/self/status", "Name:\tx\nCpus_allowed_list:\t0-7\n"),
+        ("proc/meminfo", "MemTotal:       134217728 kB\nMemAvailable:   134217728 kB\n"),
+        ("proc/modules", "nvidia_peermem 16384 0 - Live 0x0\nib_uverbs 1 0 - Live 0x0\n"),
+        ("proc/cmdline", "root=/dev/sda1\n"),
+        ("proc/sys/kernel/numa_balancing", "0\n"),
+        ("proc/driver/nvidia/version", "NVRM version: NVIDIA UNIX x86_64 Kernel Module  570.86.15  Thu\n"),
+        ("proc/driver/nvidia/gpus/0000:01:00.0/information", "x\n"),
+        ("sys/devices/system/cpu/online", "0-15\n"),
+        ("sys/class/net/eth0/operstate", "up\n"),
+        ("sys/class/net/lo/operstate", "unknown\n"),
+        ("proc/net/route", "Iface\tDestination\neth0\t00000000\n"),
+        ("etc/systemd/logind.conf", "[Login]\nRemoveIPC=no\n"),
+        ("dev/infiniband/uverbs0", ""),
+        ("sys/bus/pci/devices/0000:00:01.0/class", "0x060400\n"),
+    ]
+    .map(|(path, text)| (path.to_owned(), text.as_bytes().to_vec()))
+    .into();
+    for device in ["mlx5_0", "mlx5_1"] {
+        port(&mut files, device, "InfiniBand", "4: ACTIVE", "400 Gb/sec (4X NDR)");
+    }
+    files.insert("sys/bus/pci/devices/0000:00:01.0/config".into(), bridge(0));
+    Machine {
+        files,
+        nvml: json!({ "driver": reading("570.86.15".into()), "gpus": [gpu(0), gpu(1)] }),
+        env: [
+            ("HOME", "/root"),
+            ("SLURM_JOB_ID", "7"),
+            ("SLURM_CPUS_PER_TASK", "8"),
+            ("SLURM_KILL_BAD_EXIT", "1"),
+            ("SLURM_MEM_PER_NODE", "0"),
+            ("SLURM_EXPORT_ENV", "ALL"),
+            ("NCCL_IB_HCA", "=mlx5_0,mlx5_1"),
+            ("NCCL_SOCKET_IFNAME", "=eth0"),
+        ]
+        .map(|(name, value)| (name, value.to_owned()))
+        .into(),
+        nccl: 22803,
+    }
+}
+
+fn port(files: &mut BTreeMap<String, Vec<u8>>, device: &str, link: &str, state: &str, rate: &str) {
+    for (file, text) in [("link_layer", link), ("state", state), ("rate", rate)] {
+        files.insert(format!("sys/class/infiniband/{device}/ports/1/{file}"), format!("{text}\n").into_bytes());
+    }
+}
+
+/// The configuration space of a bridge with an ACS capability behind another one.
+fn bridge(control: u16) -> Vec<u8> {
+    let mut config = vec![0; 4096];
+    config[0x100..0x104].copy_from_slice(&(0x1401_u32 << 16 | 0x0001).to_le_bytes());
+    config[0x140..0x144].copy_from_slice(&0x0001_000d_u32.to_le_bytes());
+    config[0x146..0x148].copy_from_slice(&control.to_le_bytes());
+    config
+}
+
+impl Machine {
+    fn file(&mut self, path: &str, text: &str) {
+        self.files.insert(path.to_owned(), text.as_bytes().to_vec());
+    }
+
+    fn set(&mut self, name: &'static str, value: &str) {
+        self.env.insert(name, value.to_owned());
+    }
+
+    fn gpu(&mut self, name: &str, value: Value) {
+        self.nvml["gpus"][1][name] = reading(value);
+    }
+
+    /// Replaces a word in a file.
+    fn edit(&mut self, path: &str, from: &str, to: &str) {
+        let text = String::from_utf8(self.files[path].clone()).expect("text");
+        assert!(text.contains(from), "{path} has no {from}");
+        self.file(path, &text.replace(from, to));
+    }
+
+    /// Writes it to `folder`; the arguments that examine it.
+    fn write(&self, folder: &Path) -> Vec<String> {
+        let (root, nvml) = (folder.join("root"), folder.join("nvml.json"));
+        for (path, bytes) in &self.files {
+            let path = root.join(path);
+            fs::create_dir_all(path.parent().expect("a parent")).expect("a folder");
+            fs::write(path, bytes).expect("a file");
+        }
+        fs::write(&nvml, self.nvml.to_string()).expect("a file");
+        let path = |path: PathBuf| path.to_string_lossy().into_owned();
+        let mut arguments: Vec<String> = ["doctor", "--json", "--root"].map(str::to_owned).into();
+        arguments.extend([path(root), "--nvml".into(), path(nvml)]);
+        if self.nccl > 0 {
+            arguments.extend(["--nccl-lib".into(), path(library(folder, self.nccl))]);
+        }
+        arguments
+    }
+}
+
+/// A libnccl that knows its version and the names that the good machine sets, and nothing else.
+fn library(folder: &Path, version: i32) -> PathBuf {
+    let (code, library) = (folder.join("nccl.c"), folder.join("libnccl.so.2"));
+    let source = format!(
+        "const char *n[] = {{\"NCCL_IB_HCA\", \"NCCL_SOCKET_IFNAME\", \"NCCL_IB_GID_INDEX\", \"NCCL_NET_PLUGIN\", \
+         \"NCCL_PXN_DISABLE\", \"NCCL_DEBUG\", \"NCCL_HOSTID\"}};\nint ncclGetVersion(int *v) {{ *v = {version}; return 0; }}\n"
+    );
+    fs::write(&code, source).expect("written");
+    let compiled = Command::new("cc").args(["-shared", "-fPIC", "-o"]).arg(&library).arg(&code).status();
+    assert!(compiled.expect("cc").success());
+    library
+}
+
+/// Verdict by check.
+fn verdicts(ended: &Ended) -> BTreeMap<String, Vec<(String, String)>> {
+    let report: Value = serde_json::from_str(&ended.stdout).unwrap_or_else(|_| panic!("{ended:?}"));
+    let mut all: BTreeMap<String, Vec<(String, String)>> = BTreeMap::new();
+    for row in report["checks"].as_array().expect("checks") {
+        let word = |name: &str| row[name].as_str().unwrap_or_default().to_owned();
+        let said = format!("{}{}", word("evidence"), word("reason"));
+        all.entry(word("id")).or_default().push((word("verdict"), said));
+    }
+    all
+}
+
+fn findings(ended: &Ended) -> BTreeSet<String> {
+    let bad = |verdict: &str| ["warning", "failure"].contains(&verdict);
+    verdicts(ended).into_iter().filter(|(_, rows)| rows.iter().any(|(v, _)| bad(v))).map(|(id, _)| id).collect()
+}
+
+/// Examines one machine alone.
+fn examine(machine: &Machine) -> Ended {
+    let folder = tempfile::tempdir().expect("a folder");
+    let arguments = machine.write(folder.path());
+    run(alone(folder.path()).args(arguments).envs(&machine.env))
+}
+
+type Spoil = fn(&mut Machine);
+
+/// Each check, what spoils the good machine for it, and the checks that find that too.
+const SPOILED: &[(&str, Spoil, &[&str])] = &[
+    ("lib.driver", |m| drop(m.files.remove("proc/driver/nvidia/version")), &[]),
+    ("lib.nvml", |m| m.nvml = json!("no inventory"), &[]),
+    ("lib.nccl", |m| m.nccl = -1, &[]),
+    ("lib.plugin", |m| m.set("NCCL_NET_PLUGIN", "nowhere"), &[]),
+    ("mpi.world", |m| m.set("SLURM_STEP_NUM_TASKS", "4"), &[]),
+    ("gdr.module", |m| m.file("proc/modules", "nvidia 1 0 - Live 0x0\n"), &[]),
+    ("gdr.module-name", |m| m.nccl = 22203, &[]),
+    (
+        "host.memlock",
+        |m| m.edit("proc/self/limits", "locked memory         unlimited", "locked memory         65536    "),
+        &[],
+    ),
+    ("host.nofile", |m| m.edit("proc/self/limits", "65536  ", "1024   "), &[]),
+    ("host.stack", |m| m.edit("proc/self/limits", "8388608  ", "unlimited"), &[]),
+    ("host.shm", |m| m.edit("proc/self/mounts", "67108864k", "65536k"), &[]),
+    ("host.cpus", |m| m.edit("proc/self/status", "0-7", "3"), &["slurm.cpus-per-task"]),
+    ("host.numa-balancing", |m| m.file("proc/sys/kernel/numa_balancing", "1\n"), &[]),
+    ("host.remove-ipc", |m| m.edit("etc/systemd/logind.conf", "=no", "=yes"), &[]),
+    ("host.iommu", |m| m.file("sys/kernel/iommu_groups/0/type", "DMA\n"), &[]),
+    ("host.acs", |m| drop(m.files.insert("sys/bus/pci/devices/0000:00:01.0/config".into(), bridge(0x1d))), &[]),
+    (
+        "host.container",
+        |m| {
+            m.file(".dockerenv", "");
+            m.files.remove("dev/infiniband/uverbs0");
+        },
+        &["net.verbs"],
+    ),
+    ("gpu.lost", |m| m.nvml["gpus"][1]["bus_id"] = json!({ "value": null, "why": "GPU is lost" }), &[]),
+    ("gpu.count", |m| m.set("CUDA_VISIBLE_DEVICES", ""), &[]),
+    ("gpu.compute-mode", |m| m.gpu("compute_mode", "exclusive process".into()), &[]),
+    ("gpu.mig", |m| m.gpu("mig", true.into()), &[]),
+    ("gpu.ecc", |m| m.gpu("ecc_uncorrected", 3.into()), &[]),
+    ("gpu.remap", |m| m.gpu("remapped", json!({ "failed": true })), &[]),
+    ("gpu.pages", |m| m.gpu("pages_pending", true.into()), &[]),
+    ("gpu.nvlink", |m| m.nvml["gpus"][1]["nvlinks"][2]["active"] = reading(false.into()), &[]),
+    ("gpu.throttle", |m| m.gpu("throttle", json!(["hardware thermal slowdown"])), &[]),
+    ("gpu.pcie-width", |m| m.gpu("pcie_width", 8.into()), &[]),
+    (
+        "gpu.pcie-gen",
+        |m| {
+            m.gpu("pcie_gen", 3.into());
+            m.gpu("throttle", json!([]));
+        },
+        &[],
+    ),
+    ("gpu.persistence", |m| m.gpu("persistence", false.into()), &[]),
+    ("net.port-down", |m| m.file("sys/class/infiniband/mlx5_1/ports/1/state", "1: DOWN\n"), &[]),
+    ("net.port-rate", |m| m.file("sys/class/infiniband/mlx5_1/ports/1/rate", "200 Gb/sec (4X HDR)\n"), &[]),
+    ("net.verbs", |m| drop(m.files.remove("dev/infiniband/uverbs0")), &[]),
+    (
+        "net.gid",
+        |m| {
+            for device in ["mlx5_0", "mlx5_1"] {
+                port(&mut m.files, device, "Ethernet", "4: ACTIVE", "400 Gb/sec");
+                m.file(&format!("sys/class/infiniband/{device}/ports/1/gids/1"), "fe80:0000::1\n");
+                m.file(&format!("sys/class/infiniband/{device}/ports/1/gid_attrs/types/1"), "IB/RoCE v1\n");
+            }
+            m.set("NCCL_IB_GID_INDEX", "1");
+        },
+        &[],
+    ),
+    ("net.hca", |m| m.set("NCCL_IB_HCA", "=mlx5_7"), &[]),
+    (
+        "net.mixed-ports",
+        |m| {
+            port(&mut m.files, "mlx5_bond_0", "Ethernet", "4: ACTIVE", "400 Gb/sec");
+            m.env.remove("NCCL_IB_HCA");
+        },
+        &[],
+    ),
+    ("net.ifname", |m| m.set("NCCL_SOCKET_IFNAME", "eno1"), &["net.interface"]),
+    (
+        "net.interface",
+        |m| {
+            m.file("sys/class/net/eth0/operstate", "down\n");
+        },
+        &[],
+    ),
+    ("slurm.cpus-per-task", |m| m.set("SLURM_CPUS_PER_TASK", "16"), &[]),
+    ("slurm.leaked", |m| m.set("SLURM_TRES_PER_TASK", "cpu=2"), &[]),
+    ("slurm.gpu-bind", |m| m.set("SLURM_GPUS_PER_TASK", "1"), &[]),
+    ("slurm.kill", |m| m.set("SLURM_KILL_BAD_EXIT", "0"), &[]),
+    ("slurm.memory", |m| m.set("SLURM_MEM_PER_NODE", "4096"), &[]),
+    ("slurm.export", |m| m.set("SLURM_EXPORT_ENV", "NONE"), &[]),
+];
+
+/// The same for checks that look at several processes: what the second of two ranks has.
+const SPOILED_TOGETHER: &[(&str, Spoil, &[&str])] = &[
+    ("lib.driver-same", |m| m.edit("proc/driver/nvidia/version", "570.86.15", "565.57.01"), &[]),
+    ("lib.nccl-same", |m| m.nccl = 22704, &[]),
+    (
+        "lib.plugin-same",
+        |m| {
+            m.set("LD_LIBRARY_PATH", "/opt/plugin");
+            m.file("opt/plugin/libnccl-net.so", "");
+        },
+        &[],
+    ),
+    ("gdr.module-same", |m| m.file("proc/modules", "nvidia 1 0 - Live 0x0\n"), &["gdr.module"]),
+    ("gpu.siblings", |m| m.set("CUDA_VISIBLE_DEVICES", "1"), &[]),
+    ("gpu.same", |m| drop(m.nvml["gpus"].as_array_mut().expect("GPUs").pop()), &["gpu.siblings"]),
+    (
+        "gpu.nvlink-same",
+        |m| (0..2).for_each(|gpu| drop(m.nvml["gpus"][gpu]["nvlinks"].as_array_mut().expect("links").pop())),
+        &[],
+    ),
+    (
+        "net.ports-same",
+        |m| {
+            port(&mut m.files, "mlx5_2", "InfiniBand", "4: ACTIVE", "400 Gb/sec");
+        },
+        &[],
+    ),
+    (
+        "net.interface-same",
+        |m| {
+            m.file("sys/class/net/eth1/operstate", "up\n");
+            m.file("proc/net/route", "Iface\tDestination\neth1\t00000000\n");
+            m.set("NCCL_SOCKET_IFNAME", "=eth1");
+        },
+        &["env.same"],
+    ),
+    (
+        "net.family-same",
+        |m| {
+            m.file("proc/net/route", "Iface\tDestination\n");
+            m.file("proc/net/if_inet6", "fd000000000000000000000000000001 02 40 00 80 eth0\n");
+        },
+        &[],
+    ),
+    ("env.same", |m| m.set("NCCL_PXN_DISABLE", "1"), &[]),
+];
+
+#[test]
+fn a_good_machine_has_nothing_wrong() {
+    let ended = examine(&good()).expect_code(0);
+    assert_eq!(findings(&ended), BTreeSet::new(), "{}", ended.stdout);
+    let unread = verdicts(&ended).into_iter().filter(|(_, rows)| rows.iter().any(|(v, _)| v == "not_applicable"));
+    let unread: Vec<String> = unread.map(|(id, _)| id).filter(|id| !id.contains("same")).collect();
+    // What needs several ranks, and settings that a good machine does not make.
+    let expected = ["host.container", "host.cpus-shared", "lib.nccl-file", "lib.plugin", "net.gid", "net.mixed-ports"];
+    let own: Vec<&String> = unread.iter().filter(|id| !id.starts_with("env.") && !id.starts_with("mpi.")).collect();
+    assert_eq!(own, expected);
+}
+
+#[test]
+fn each_check_finds_what_it_is_for_and_nothing_else_does() {
+    for (id, spoil, kin) in SPOILED {
+        let mut machine = good();
+        spoil(&mut machine);
+        if machine.nccl < 0 {
+            continue;
+        }
+        let found = findings(&examine(&machine));
+        let expected: BTreeSet<String> = kin.iter().chain([id]).map(|id| (*id).to_owned()).collect();
+        assert_eq!(found, expected, "{id}");
+    }
+}
+
+#[test]
+fn a_missing_libnccl_is_found() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let machine = Machine { nccl: 0, ..good() };
+    let mut arguments = machine.write(folder.path());
+    arguments.extend(["--nccl-lib".into(), "/nowhere/libnccl.so.2".into()]);
+    let ended = run(alone(folder.path()).args(arguments).envs(&machine.env)).expect_code(10);
+    assert_eq!(findings(&ended), BTreeSet::from(["lib.nccl".to_owned()]));
+    let old = Machine { nccl: 21000, ..good() };
+    assert!(findings(&examine(&old)).iter().any(|id| ["lib.nccl-pxn", "lib.nccl"].contains(&id.as_str())));
+}
+
+/// Two ranks, each on a machine of its own.
+fn together(first: &Machine, second: &Machine, one_node: bool) -> Ended {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut command = mpirun(1, folder.path());
+    for (rank, machine) in [first, second].into_iter().enumerate() {
+        let own = folder.path().join(rank.to_string());
+        fs::create_dir_all(&own).expect("a folder");
+        let arguments = machine.write(&own);
+        let mut env: Vec<String> = machine.env.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        if !one_node {
+            env.push(format!("NCCL_HOSTID=n{rank}"));
+        }
+        if rank == 0 {
+            // The helper has put the binary already: env runs it instead.
+            command = Command::new("mpirun");
+            common::clean(&mut command);
+            command
+                .current_dir(folder.path())
+                .envs([("OMPI_ALLOW_RUN_AS_ROOT", "1"), ("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1")])
+                .envs([("OMPI_MCA_rmaps_base_oversubscribe", "1"), ("OMPI_MCA_mpi_yield_when_idle", "1")]);
+        } else {
+            command.arg(":");
+        }
+        command.args(["-np", "1", "env"]).args(env).arg(BINARY).args(arguments);
+    }
+    run(&mut command)
+}
+
+#[test]
+fn differences_between_ranks_are_found() {
+    if !has_mpi() {
+        return;
+    }
+    // Their libnccl are two files on purpose.
+    let always = || BTreeSet::from(["lib.nccl-file".to_owned()]);
+    assert_eq!(findings(&together(&good(), &good(), false).expect_code(0)), always());
+    for (id, spoil, kin) in SPOILED_TOGETHER {
+        let mut other = good();
+        spoil(&mut other);
+        let one_node = ["gpu.siblings", "gpu.same"].contains(id);
+        let found = findings(&together(&good(), &other, one_node));
+        let expected: BTreeSet<String> = kin.iter().chain([id]).map(|id| (*id).to_owned()).chain(always()).collect();
+        assert_eq!(found, expected, "{id}");
+    }
+    // What both have.
+    let both = |spoil: Spoil| {
+        let mut machine = good();
+        spoil(&mut machine);
+        findings(&together(&machine, &machine, true))
+    };
+    assert!(both(|m| m.set("CUDA_VISIBLE_DEVICES", "0")).contains("gpu.shared"));
+    assert!(both(|m| m.edit("proc/self/status", "0-7", "3")).contains("host.cpus-shared"));
+}
+
+#[test]
+fn every_check_is_spoiled_by_some_machine() {
+    let ended = examine(&good());
+    let known: BTreeSet<&str> = SPOILED.iter().chain(SPOILED_TOGETHER).map(|(id, _, _)| *id).collect();
+    // Tested apart: above, or in `levels::audit` for the rules of the environment.
+    let apart = ["gpu.shared", "host.cpus-shared", "lib.nccl-file", "lib.nccl-pxn", "mpi.same"];
+    let ids = verdicts(&ended).into_keys();
+    let left: Vec<String> = ids
+        .filter(|id| !known.contains(id.as_str()) && !apart.contains(&id.as_str()))
+        .filter(|id| !id.starts_with("env."))
+        .collect();
+    assert_eq!(left, [] as [&str; 0]);
+    assert!(verdicts(&ended).len() >= 40);
+}
+
+#[test]
+fn the_report_says_where_why_and_what_to_do() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut machine = good();
+    machine.set("NCCL_PXN_DISABLE", "true");
+    machine.edit("proc/self/mounts", "67108864k", "65536k");
+    let arguments: Vec<String> = machine.write(folder.path()).into_iter().filter(|word| word != "--json").collect();
+    let ended = run(alone(folder.path()).args(&arguments).envs(&machine.env)).expect_code(10);
+    for words in [
+        "FAILURE  host.shm",
+        "/dev/shm holds 64",
+        "--shm-size",
+        "env.misread-integer",
+        "setting  NCCL_PXN_DISABLE=true",
+    ] {
+        assert!(ended.stdout.contains(words), "{words} is missing in\n{}", ended.stdout);
+    }
+    assert!(ended.stdout.lines().last().expect("a line").starts_with("not ready: 1 failures"), "{}", ended.stdout);
+
+    machine.edit("proc/self/mounts", "65536k", "67108864k");
+    let arguments: Vec<String> = machine.write(folder.path()).into_iter().filter(|word| word != "--json").collect();
+    run(alone(folder.path()).args(&arguments).envs(&machine.env)).expect_code(0);
+    run(alone(folder.path()).args(&arguments).arg("--strict").envs(&machine.env)).expect_code(10);
+}
