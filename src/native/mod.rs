@@ -1,5 +1,5 @@
-//! Loaders of NVIDIA's libraries, [`cuda`] and [`nccl`]. They are looked for when the program runs, so that it builds
-//! and starts where there are none. [`names`] reads in libnccl's file which variables it knows.
+//! Loaders of NVIDIA's libraries, [`cuda`], [`nccl`] and [`nvml`]. They are looked for when the program runs, so that it
+//! builds and starts where there are none. [`names`] reads in libnccl's file which variables it knows.
 //!
 //! Each function is looked up once and may be missing: then a call of it fails with a sentence, and nothing else does.
 //! Result codes stay integers, because a library newer than this program returns codes that it does not know, and a
@@ -16,6 +16,7 @@ pub mod cuda;
 pub mod names;
 #[cfg(feature = "nccl")]
 pub mod nccl;
+pub mod nvml;
 
 #[cfg(feature = "nccl")]
 mod symbol {
