@@ -13,6 +13,7 @@ mod self_test;
 #[cfg(feature = "nccl")]
 pub mod selfcheck;
 pub mod submit;
+pub mod topo;
 pub mod values;
 #[cfg(feature = "nccl")]
 mod worker;
@@ -54,6 +55,8 @@ pub enum Command {
     Compare(compare::Args),
     /// Read NCCL's logs: was PXN used, by whom and through which NIC, and if not, why not
     Proof(proof::Args),
+    /// Print what is connected to what in this node, and what NCCL makes of it
+    Topo(topo::Args),
     /// Say what a launch has to know of this process.
     #[command(hide = true)]
     Probe(probe::Args),
@@ -95,6 +98,7 @@ impl Cli {
             Some(Command::Submit(args)) => submit::run(&args),
             Some(Command::Compare(args)) => compare::run(&args),
             Some(Command::Proof(args)) => proof::run(&args),
+            Some(Command::Topo(args)) => topo::run(&args),
             Some(Command::Probe(args)) => probe::run(&args),
             #[cfg(feature = "nccl")]
             Some(Command::Worker(args)) => worker::run(&args),

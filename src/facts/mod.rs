@@ -3,6 +3,7 @@
 pub mod memory;
 pub mod nvidia;
 pub mod rdma;
+pub mod topology;
 
 use std::{collections::BTreeMap, path::Path};
 

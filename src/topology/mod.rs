@@ -1,11 +1,12 @@
 //! What is connected to what inside a node: NUMA nodes, PCI switches, GPUs, NICs, NVLinks, as plain data.
 //!
 //! [`xml`] reads it from NCCL's topology file; a gatherer fills it from sysfs and NVML. [`path`] types the way from each
-//! device to each other, [`choice`] says what NCCL makes of that, [`figures`] what a link carries. [`text`] draws it.
+//! device to each other, [`choice`] says what NCCL makes of that, [`figures`] what a link carries. [`text`] and [`svg`] draw it.
 
 pub mod choice;
 pub mod figures;
 pub mod path;
+pub mod svg;
 pub mod text;
 pub mod xml;
 
