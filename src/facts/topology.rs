@@ -16,7 +16,8 @@ const HIDDEN: &str = "fffffff:ff:ff.0";
 
 /// The node under `root`, the root of the file system, with what NVML said of its GPUs, or why it said nothing.
 pub fn read(root: &Path, nvml: &Result<Inventory, String>) -> Topology {
-    let mut reader = Reader { root, kind: kind(root), all: Topology::default() };
+    let mut reader = Reader { root, kind: kind(root), only_node: None, all: Topology::default() };
+    reader.nodes();
     reader.all.source = "sysfs".into();
     match nvml {
         Ok(inventory) => {
@@ -30,7 +31,7 @@ pub fn read(root: &Path, nvml: &Result<Inventory, String>) -> Topology {
     }
     reader.rdma();
     reader.ethernet();
-    reader.nodes();
+    reader.lost();
     let mut all = reader.all;
     for (none, what) in [(all.gpus.is_empty(), "no NVIDIA GPU"), (all.nics.is_empty(), "no NIC")] {
         if none {
@@ -43,6 +44,8 @@ pub fn read(root: &Path, nvml: &Result<Inventory, String>) -> Topology {
 struct Reader<'a> {
     root: &'a Path,
     kind: String,
+    /// The NUMA node, where there is one only.
+    only_node: Option<i64>,
     all: Topology,
 }
 
@@ -92,7 +95,7 @@ impl Reader<'_> {
             let place = self.place_of(&class.join(&name).join("device"));
             let up = port.map(|port| state(port).starts_with('4'));
             let kind = read("link_layer").unwrap_or_default();
-            self.all.nics.push(Nic { name, kind, place, port: speed, up, gdr: None });
+            self.all.nics.push(Nic { name, kind, place, port: speed, up, sockets: false, gdr: None });
         }
     }
 
@@ -110,23 +113,30 @@ impl Reader<'_> {
             }
             let speed = text(&interface.join("speed")).parse().unwrap_or_default();
             let up = Some(text(&interface.join("operstate")) == "up");
-            let kind = "Ethernet, sockets".to_owned();
-            self.all.nics.push(Nic { name, kind, place, port: Peak::port(speed), up, gdr: Some(false) });
+            let kind = "Ethernet".to_owned();
+            self.all.nics.push(Nic { name, kind, place, port: Peak::port(speed), up, sockets: true, gdr: Some(false) });
         }
     }
 
-    /// NUMA nodes that have no device.
+    /// NUMA nodes, also those that have no device.
     fn nodes(&mut self) {
         let names = names(&self.root.join("sys/devices/system/node"));
-        for node in names.iter().filter_map(|name| name.strip_prefix("node")?.parse().ok()) {
+        let nodes: Vec<i64> = names.iter().filter_map(|name| name.strip_prefix("node")?.parse().ok()).collect();
+        self.only_node = nodes.first().copied().filter(|_| nodes.len() == 1);
+        for node in nodes {
             self.cpu(node);
         }
+    }
+
+    fn lost(&mut self) {
         if self.all.cpus.len() > 1 && self.all.cpus.iter().any(|cpu| cpu.numa < 0) {
             self.all.missing.push("some devices do not say which NUMA node they are on".into());
         }
     }
 
     fn cpu(&mut self, numa: i64) -> usize {
+        // A device that does not say where it is, is on the only node.
+        let numa = self.only_node.filter(|_| numa < 0).unwrap_or(numa);
         let known = self.all.cpus.iter().position(|cpu| cpu.numa == numa);
         known.unwrap_or_else(|| {
             self.all.cpus.push(Cpu { numa, kind: self.kind.clone() });

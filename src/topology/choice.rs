@@ -4,7 +4,8 @@
 use serde::Serialize;
 
 use super::{
-    Topology,
+    Nic, Topology,
+    figures::Peak,
     path::{Kind, Path, speed},
 };
 
@@ -65,15 +66,20 @@ pub struct Relay {
 pub struct Transport {
     /// As `PXN through GPU 1`.
     pub name: String,
-    /// GB/s in one direction and of what, in words.
-    pub peak: String,
+    /// The most it carries in one direction by its links.
+    pub peak: Peak,
+    /// What also limits it; empty where the links alone do.
+    pub limit: &'static str,
 }
 
 impl Transport {
-    fn new(name: impl Into<String>, peak: impl Into<String>) -> Transport {
-        Transport { name: name.into(), peak: peak.into() }
+    fn new(name: impl Into<String>, peak: Peak, limit: &'static str) -> Transport {
+        Transport { name: name.into(), peak, limit }
     }
 }
+
+const MEMORY: &str = "host memory";
+const CORES: &str = "processor cores that copy";
 
 impl Topology {
     /// What each GPU does on the network, in the order of the GPUs.
@@ -84,7 +90,7 @@ impl Topology {
     fn choice(&self, gpu: usize) -> OfGpu {
         let (nic, why) = match self.nic_of(gpu) {
             Some((nic, why)) => (Some(nic), why),
-            None => (None, "there is no NIC".into()),
+            None => (None, "there is none that works".into()),
         };
         OfGpu { gpu, nic, why, nics: (0..self.nics.len()).map(|nic| self.way(gpu, nic)).collect() }
     }
@@ -92,9 +98,13 @@ impl Topology {
     /// The NIC that a GPU uses on its first channel: the nearest; of several that are as near, NCCL takes one by the GPU's
     /// number, with the bits turned round where their number is a power of two, so that neighbours lie far apart.
     fn nic_of(&self, gpu: usize) -> Option<(usize, String)> {
-        let paths: Vec<Path> = (0..self.nics.len()).map(|nic| self.to_nic(gpu, nic)).collect();
-        let best = paths.iter().min_by(|a, b| nearer(a, b))?;
-        let near: Vec<usize> = (0..paths.len()).filter(|nic| nearer(&paths[*nic], best).is_eq()).collect();
+        // NCCL takes one network: RDMA where any works, else sockets.
+        let up = |nic: &usize| self.nics[*nic].up != Some(false);
+        let rdma = (0..self.nics.len()).filter(up).any(|nic| !self.nics[nic].sockets);
+        let usable = (0..self.nics.len()).filter(up).filter(|nic| self.nics[*nic].sockets != rdma);
+        let paths: Vec<(usize, Path)> = usable.map(|nic| (nic, self.to_nic(gpu, nic))).collect();
+        let (_, best) = paths.iter().min_by(|(_, a), (_, b)| nearer(a, b))?;
+        let near: Vec<usize> = paths.iter().filter(|(_, way)| nearer(way, best).is_eq()).map(|(nic, _)| *nic).collect();
         let count = u32::try_from(near.len()).ok()?;
         let number = self.gpus[gpu].index % count;
         let turned = match count.is_power_of_two() && count > 1 {
@@ -140,15 +150,21 @@ impl Topology {
 
     fn relay(&self, gpu: usize, nic: usize) -> Relay {
         let none = |why: String| Relay { gpu: None, why };
-        let name = &self.nics[nic].name;
+        let Nic { name, gdr, up, .. } = &self.nics[nic];
+        if *up == Some(false) {
+            return none(format!("{name} is down"));
+        }
+        if *gdr == Some(false) {
+            return none(format!("no GPUDirect RDMA: {name} cannot reach GPU memory"));
+        }
         let Some(relay) = self.beside(nic) else { return none("there is no other GPU".into()) };
         let index = self.gpus[relay].index;
-        if relay == gpu {
-            return none(format!("this GPU is the one beside {name}"));
-        }
         let (near, link) = (self.to_nic(relay, nic).kind, self.between(gpu, relay).kind);
         if near > NEAR {
-            return none(format!("no GPU is beside {name}: GPU {index} is {} from it", near.word()));
+            return none(format!("no GPU is beside {name}: the nearest, GPU {index}, is {} from it", near.word()));
+        }
+        if relay == gpu {
+            return none(format!("this GPU is itself the one beside {name}"));
         }
         if link > Kind::Nvl {
             return none(format!("no NVLink to GPU {index}, the one beside {name} ({})", link.word()));
@@ -177,21 +193,16 @@ impl Topology {
     fn transports(&self, gpu: usize, nic: usize, own: &Path, gdr: &Answer, relay: &Relay) -> Vec<Transport> {
         let mut all = Vec::new();
         if let Some(by) = relay.gpu {
-            let links = [self.between(gpu, by).peak, self.to_nic(by, nic).peak];
-            let peak = super::figures::Peak::least(&links);
-            all.push(Transport::new(format!("PXN through GPU {}", self.gpus[by].index), peak.text()));
+            let peak = Peak::least(&[self.between(gpu, by).peak, self.to_nic(by, nic).peak]);
+            all.push(Transport::new(format!("PXN through GPU {}", self.gpus[by].index), peak, ""));
         }
         if gdr.yes {
-            all.push(Transport::new("GPUDirect RDMA", own.peak.text()));
+            all.push(Transport::new("GPUDirect RDMA", own.peak.clone(), ""));
         }
-        if self.nics[nic].gdr != Some(false) {
-            let peak = format!("at most {}, and what the processor's memory takes", own.peak.text());
-            all.push(Transport::new("RDMA through host memory", peak));
+        if !self.nics[nic].sockets {
+            all.push(Transport::new("RDMA through host memory", own.peak.clone(), MEMORY));
         }
-        all.push(Transport::new(
-            "sockets",
-            format!("at most {}, in practice what some processor cores copy", own.peak.text()),
-        ));
+        all.push(Transport::new("sockets", own.peak.clone(), CORES));
         all
     }
 
@@ -202,14 +213,15 @@ impl Topology {
         let amd = self.gpus.len() <= 2 && self.cpus.iter().any(|cpu| cpu.kind.contains("AMD"));
         let mut all = Vec::new();
         match path.kind {
-            Kind::Nvl => all.push(Transport::new("P2P over NVLink", path.peak.text())),
-            Kind::Nvb => all.push(Transport::new("P2P over NVLink through a GPU between", path.peak.text())),
+            Kind::Nvl => all.push(Transport::new("P2P over NVLink", path.peak, "")),
+            Kind::Nvb => all.push(Transport::new("P2P over NVLink through a GPU between", path.peak, "")),
             kind if kind <= NEAR || amd => {
-                all.push(Transport::new(format!("P2P over PCIe ({})", kind.word()), path.peak.text()));
+                all.push(Transport::new(format!("P2P over PCIe ({})", kind.word()), path.peak, ""));
             }
             _ => {}
         }
-        all.push(Transport::new("SHM, through host memory", "what the PCIe links and the processor's memory take"));
+        let links = [&self.gpus[a].place.pcie, &self.gpus[b].place.pcie];
+        all.push(Transport::new("SHM", Peak::least(links), MEMORY));
         all
     }
 }

@@ -110,8 +110,17 @@ impl Peak {
     /// As a cell: `450.0 GB/s (18 x NVLink 4)`.
     pub fn text(&self) -> String {
         match self.gbps {
-            Some(gbps) => format!("{:.1} GB/s ({})", gbps.0, self.of),
-            None => format!("? GB/s ({})", self.of),
+            Some(_) => format!("{} ({})", self.short(), self.of),
+            None => format!("unknown ({})", self.of),
+        }
+    }
+
+    /// As `450.0 GB/s`.
+    pub fn short(&self) -> String {
+        match self.gbps {
+            Some(GBps(gbps)) if gbps < 10.0 => format!("{gbps:.2} GB/s"),
+            Some(GBps(gbps)) => format!("{gbps:.1} GB/s"),
+            None => "unknown".into(),
         }
     }
 }

@@ -118,6 +118,8 @@ pub struct Nic {
     pub port: Peak,
     /// Is the port up? Nothing where nobody says.
     pub up: Option<bool>,
+    /// Is it used through sockets, not RDMA?
+    pub sockets: bool,
     /// Can it read and write GPU memory? Nothing where nobody says: then NCCL asks its driver.
     pub gdr: Option<bool>,
 }

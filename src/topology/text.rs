@@ -2,7 +2,11 @@
 
 use std::fmt::Write as _;
 
-use super::{End, NvLinks, Place, Topology, path::KINDS};
+use super::{
+    End, NvLinks, Place, Topology,
+    choice::{Relay, Transport},
+    path::KINDS,
+};
 
 /// nvidia-smi's words in the matrix, and what each means.
 pub const SMI: [(&str, &str); 7] = [
@@ -110,23 +114,37 @@ fn cell(all: &Topology, a: usize, b: usize) -> String {
     }
 }
 
+/// The ways of a GPU to the others, those that are alike together: the way, and the GPUs.
+fn to_gpus(all: &Topology, gpu: usize) -> Vec<(String, Vec<String>)> {
+    let mut ways: Vec<(String, Vec<String>)> = Vec::new();
+    for to in (0..all.gpus.len()).filter(|to| *to != gpu) {
+        let path = all.between(gpu, to);
+        let way = format!("{}, {}; order: {}", path.kind.word(), path.peak.text(), order(&all.inside(gpu, to)));
+        let index = all.gpus[to].index.to_string();
+        match ways.iter_mut().find(|(other, _)| *other == way) {
+            Some((_, gpus)) => gpus.push(index),
+            None => ways.push((way, vec![index])),
+        }
+    }
+    ways
+}
+
+/// Transports in one line, the preferred first.
+fn order(transports: &[Transport]) -> String {
+    let one = |way: &Transport| match way.limit {
+        "" => format!("{} {}", way.name, way.peak.short()),
+        limit => format!("{} (at most {}; {limit})", way.name, way.peak.short()),
+    };
+    transports.iter().map(one).collect::<Vec<_>>().join(", ")
+}
+
 /// What NCCL makes of it, one paragraph a GPU.
 pub fn paths(all: &Topology) -> String {
     let mut out = String::new();
     for choice in all.choices() {
         let _ = writeln!(out, "GPU {}", all.gpus[choice.gpu].index);
-        for to in (0..all.gpus.len()).filter(|to| *to != choice.gpu) {
-            let path = all.between(choice.gpu, to);
-            let ways = all.inside(choice.gpu, to);
-            let ways: Vec<_> = ways.iter().map(|way| way.name.as_str()).collect();
-            let _ = writeln!(
-                out,
-                "  to GPU {}: {}, {}; {}",
-                all.gpus[to].index,
-                path.kind.word(),
-                path.peak.text(),
-                ways.join(", then ")
-            );
+        for (way, gpus) in to_gpus(all, choice.gpu) {
+            let _ = writeln!(out, "  to GPU {}: {way}", gpus.join(", "));
         }
         match choice.nic {
             Some(nic) => _ = writeln!(out, "  NIC: {}, {}", all.nics[nic].name, choice.why),
@@ -134,15 +152,19 @@ pub fn paths(all: &Topology) -> String {
         }
         for way in &choice.nics {
             let _ = writeln!(out, "  to {}: {}, {}", all.nics[way.nic].name, way.own.kind.word(), way.own.peak.text());
-            let yes = if way.gdr.yes { "possible" } else { "not possible" };
-            let _ = writeln!(out, "    GPUDirect RDMA {yes}: {}", way.gdr.why);
-            for (what, relay) in [("send/recv", &way.relay), ("rings and trees", &way.ring_relay)] {
-                let by = relay.gpu.map_or("no".into(), |gpu| format!("through GPU {}", all.gpus[gpu].index));
-                let _ = writeln!(out, "    PXN, {what}: {by} ({})", relay.why);
+            let yes = if way.gdr.yes { "yes" } else { "no" };
+            let _ = writeln!(out, "    GPUDirect RDMA: {yes}, {}", way.gdr.why);
+            let by = |relay: &Relay| match relay.gpu {
+                Some(gpu) => format!("through GPU {} ({})", all.gpus[gpu].index, relay.why),
+                None => format!("no ({})", relay.why),
+            };
+            match way.relay.gpu {
+                Some(_) => {
+                    _ = writeln!(out, "    PXN: send/recv {}; rings, trees {}", by(&way.relay), by(&way.ring_relay));
+                }
+                None => _ = writeln!(out, "    PXN: no, {}", way.relay.why),
             }
-            for (at, transport) in way.transports.iter().enumerate() {
-                let _ = writeln!(out, "    {}. {}: {}", at + 1, transport.name, transport.peak);
-            }
+            let _ = writeln!(out, "    order: {}", order(&way.transports));
         }
     }
     if !out.is_empty() {

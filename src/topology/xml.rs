@@ -139,9 +139,13 @@ fn net(all: &mut Topology, node: Node, above: &Place) {
     if place.bus_id.is_empty() {
         place.pcie = Peak::unknown("no PCI device");
     }
+    let gdr = flag(node, "gdr");
+    // An RDMA device has a number of its own.
+    let sockets = gdr == Some(false) && node.attribute("guid") == Some("0x0");
     all.nics.push(Nic {
         name: node.attribute("name").unwrap_or("unnamed").to_owned(),
-        gdr: flag(node, "gdr"),
+        gdr,
+        sockets,
         place,
         port,
         ..Nic::default()
