@@ -157,6 +157,9 @@ impl Reader<'_> {
     fn place(&mut self, bus: &str) -> Place {
         let device = self.root.join("sys/bus/pci/devices").join(bus);
         let real = fs::canonicalize(&device).unwrap_or_default();
+        if real.as_os_str().is_empty() {
+            self.all.missing.push(format!("{bus} is not in sysfs, so where it is remains unknown"));
+        }
         let way = components(&real);
         let bridge =
             way.iter().rfind(|name| name.starts_with("pci") && name.contains(':')).cloned().unwrap_or_default();

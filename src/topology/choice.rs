@@ -68,7 +68,7 @@ pub struct Transport {
     pub name: String,
     /// The most it carries in one direction by its links.
     pub peak: Peak,
-    /// What also limits it; empty where the links alone do.
+    /// What else limits it; empty where the links alone do.
     pub limit: &'static str,
 }
 

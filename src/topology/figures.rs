@@ -17,7 +17,7 @@ pub struct Peak {
 struct NvLinkFigure(&'static str, &'static [u32], u32, u32, f64);
 
 /// Source: NVIDIA's data sheets, which give both directions of all links together. P100 160 GB/s over 4, V100 300 over 6,
-/// A100 600 over 12, A40 112.5 over 4 × 2, H100 and H200 900 over 18, B200 1,800 over 18.
+/// A100 600 over 12, A40 112.5 over 4, H100 and H200 900 over 18, B200 1,800 over 18.
 const NVLINK: [NvLinkFigure; 6] = [
     NvLinkFigure("NVLink 1", &[1], 60, 61, 20.0),
     NvLinkFigure("NVLink 2", &[2, 3], 70, 75, 25.0),

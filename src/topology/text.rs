@@ -19,6 +19,12 @@ pub const SMI: [(&str, &str); 7] = [
     ("SYS", "between NUMA nodes"),
 ];
 
+/// What the figures are.
+const PEAKS: &str =
+    "Peaks are of one direction and of the slowest link, which is named; a link between sockets is not counted.
+Where it says up to, host memory or the processor cores that copy may be slower than the links.
+";
+
 /// NUMA nodes, and what hangs from them.
 pub fn tree(all: &Topology) -> String {
     let mut out = format!("Topology from {}\n", all.source);
@@ -43,7 +49,7 @@ fn branch(all: &Topology, out: &mut String, cpu: usize, switch: Option<usize>, d
             let _ = writeln!(out, "{pad}  {}", nvlinks(all, links));
         }
         if gpu.nvlinks_down > 0 {
-            let _ = writeln!(out, "{pad}  {} NVLinks down", gpu.nvlinks_down);
+            let _ = writeln!(out, "{pad}  NVLinks down: {}", gpu.nvlinks_down);
         }
     }
     for nic in all.nics.iter().filter(|nic| here(&nic.place)) {
@@ -133,7 +139,7 @@ fn to_gpus(all: &Topology, gpu: usize) -> Vec<(String, Vec<String>)> {
 fn order(transports: &[Transport]) -> String {
     let one = |way: &Transport| match way.limit {
         "" => format!("{} {}", way.name, way.peak.short()),
-        limit => format!("{} (at most {}; {limit})", way.name, way.peak.short()),
+        _ => format!("{} up to {}", way.name, way.peak.short()),
     };
     transports.iter().map(one).collect::<Vec<_>>().join(", ")
 }
