@@ -313,3 +313,36 @@ proptest! {
         draw(&text.iter().collect::<String>().replacen("=\"", &format!("=\"{value}"), 1 + cut % 40));
     }
 }
+
+/// GPUs and NICs of one switch share out as NCCL does it: by number, the bits turned round.
+#[test]
+fn gpus_of_a_switch_spread_over_its_nics() {
+    let node = |gpus: usize, nics: usize| {
+        let link = "link_speed=\"32.0 GT/s PCIe\" link_width=\"16\"";
+        let gpu = |at: usize| {
+            format!(
+                "<pci busid=\"0000:1{at}:00.0\" class=\"0x030200\" {link}><gpu dev=\"{at}\" sm=\"90\"><nvlink count=\"18\" \
+                 tclass=\"0x068000\"/></gpu></pci>"
+            )
+        };
+        let nic = |at: usize| {
+            format!(
+                "<pci busid=\"0000:2{at}:00.0\" class=\"0x020700\" {link}><nic><net name=\"n{at}\" \
+                 speed=\"200000\"/></nic></pci>"
+            )
+        };
+        let below: String = (0..gpus).map(gpu).chain((0..nics).map(nic)).collect();
+        let switch = format!("<pci busid=\"0000:01:00.0\" class=\"0x060400\" {link}>{below}</pci>");
+        let all = xml::read(&format!("<system><cpu numaid=\"0\">{switch}</cpu></system>")).expect("a topology");
+        let choices = all.choices();
+        let own: Vec<_> = choices.iter().map(|choice| choice.nic).collect();
+        let relays: Vec<_> = choices[0].nics.iter().map(|way| way.relay.gpu).collect();
+        (own, relays)
+    };
+    assert_eq!(node(1, 2), (vec![Some(0)], vec![None, None]));
+    assert_eq!(node(2, 1), (vec![Some(0), Some(0)], vec![None]));
+    assert_eq!(node(2, 2), (vec![Some(0), Some(1)], vec![None, Some(1)]));
+    assert_eq!(node(4, 2).0, [Some(0), Some(1), Some(0), Some(1)]);
+    assert_eq!(node(4, 4), (vec![Some(0), Some(2), Some(1), Some(3)], vec![None, Some(2), Some(1), Some(3)]));
+    assert_eq!(node(2, 0), (vec![None, None], vec![]));
+}

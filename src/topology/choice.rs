@@ -81,48 +81,87 @@ impl Transport {
 const MEMORY: &str = "host memory";
 const CORES: &str = "processor cores that copy";
 
+/// Which devices are near which.
+struct Near {
+    /// For each GPU the NICs that are nearest: they are as near as each other.
+    nics: Vec<Vec<usize>>,
+    /// For each NIC the GPU that relays to it.
+    beside: Vec<Option<usize>>,
+}
+
+impl Near {
+    fn of(all: &Topology) -> Near {
+        // NCCL takes one network: RDMA where any works, else sockets.
+        let up = |nic: &usize| all.nics[*nic].up != Some(false);
+        let rdma = (0..all.nics.len()).filter(up).any(|nic| !all.nics[nic].sockets);
+        let usable: Vec<usize> = (0..all.nics.len()).filter(up).filter(|nic| all.nics[*nic].sockets != rdma).collect();
+        let gpus: Vec<Vec<usize>> = (0..all.nics.len())
+            .map(|nic| nearest((0..all.gpus.len()).map(|gpu| (gpu, all.to_nic(gpu, nic))).collect()))
+            .collect();
+        let nics: Vec<Vec<usize>> = (0..all.gpus.len())
+            .map(|gpu| nearest(usable.iter().map(|nic| (*nic, all.to_nic(gpu, *nic))).collect()))
+            .collect();
+        let on = |gpu: usize, channel: usize| {
+            let near = &nics[gpu];
+            let sharing = near.first().map_or(1, |nic| gpus[*nic].len().max(1));
+            let start = spread(all.gpus[gpu].index as usize % sharing, near.len());
+            let turn = channel % near.len().div_ceil(sharing).max(1);
+            near.get((start + turn).checked_rem(near.len())?).copied()
+        };
+        // The GPU that uses the NIC on the earliest channel.
+        let beside = |nic: usize| {
+            let all_turns = (0..all.nics.len()).flat_map(|channel| gpus[nic].iter().map(move |gpu| (channel, *gpu)));
+            all_turns.into_iter().find(|(channel, gpu)| on(*gpu, *channel) == Some(nic)).map(|(_, gpu)| gpu)
+        };
+        let beside = (0..all.nics.len()).map(beside).collect();
+        // The first channel's NIC comes first.
+        let first = (0..all.gpus.len()).map(|gpu| {
+            let (mut near, first) = (nics[gpu].clone(), on(gpu, 0));
+            near.sort_by_key(|nic| Some(*nic) != first);
+            near
+        });
+        Near { nics: first.collect(), beside }
+    }
+}
+
+/// Those of `ways` that no other is nearer than.
+fn nearest(ways: Vec<(usize, Path)>) -> Vec<usize> {
+    let best = ways.iter().map(|(_, way)| way).min_by(|a, b| nearer(a, b)).cloned();
+    let is_best = |way: &Path| best.as_ref().is_some_and(|best| nearer(way, best).is_eq());
+    ways.iter().filter(|(_, way)| is_best(way)).map(|(at, _)| *at).collect()
+}
+
+/// Where the GPU of this number begins among `count` NICs: with the bits turned round where that is a power of two, so
+/// that neighbours begin far apart.
+fn spread(number: usize, count: usize) -> usize {
+    match count.is_power_of_two() && count > 1 {
+        true => (number % count).reverse_bits() >> (usize::BITS - count.ilog2()),
+        false => number,
+    }
+}
+
 impl Topology {
     /// What each GPU does on the network, in the order of the GPUs.
     pub fn choices(&self) -> Vec<OfGpu> {
-        (0..self.gpus.len()).map(|gpu| self.choice(gpu)).collect()
+        let near = Near::of(self);
+        let choice = |gpu: usize| {
+            let nics = &near.nics[gpu];
+            let word = nics.first().map_or("", |nic| self.to_nic(gpu, *nic).kind.word());
+            let why = match nics.len() {
+                0 => "there is none that works".into(),
+                1 => format!("the nearest ({word})"),
+                count => format!("one of {count} as near ({word}), by the GPU's number"),
+            };
+            let ways = (0..self.nics.len()).map(|nic| self.way(gpu, nic, near.beside[nic])).collect();
+            OfGpu { gpu, nic: nics.first().copied(), why, nics: ways }
+        };
+        (0..self.gpus.len()).map(choice).collect()
     }
 
-    fn choice(&self, gpu: usize) -> OfGpu {
-        let (nic, why) = match self.nic_of(gpu) {
-            Some((nic, why)) => (Some(nic), why),
-            None => (None, "there is none that works".into()),
-        };
-        OfGpu { gpu, nic, why, nics: (0..self.nics.len()).map(|nic| self.way(gpu, nic)).collect() }
-    }
-
-    /// The NIC that a GPU uses on its first channel: the nearest; of several that are as near, NCCL takes one by the GPU's
-    /// number, with the bits turned round where their number is a power of two, so that neighbours lie far apart.
-    fn nic_of(&self, gpu: usize) -> Option<(usize, String)> {
-        // NCCL takes one network: RDMA where any works, else sockets.
-        let up = |nic: &usize| self.nics[*nic].up != Some(false);
-        let rdma = (0..self.nics.len()).filter(up).any(|nic| !self.nics[nic].sockets);
-        let usable = (0..self.nics.len()).filter(up).filter(|nic| self.nics[*nic].sockets != rdma);
-        let paths: Vec<(usize, Path)> = usable.map(|nic| (nic, self.to_nic(gpu, nic))).collect();
-        let (_, best) = paths.iter().min_by(|(_, a), (_, b)| nearer(a, b))?;
-        let near: Vec<usize> = paths.iter().filter(|(_, way)| nearer(way, best).is_eq()).map(|(nic, _)| *nic).collect();
-        let count = u32::try_from(near.len()).ok()?;
-        let number = self.gpus[gpu].index % count;
-        let turned = match count.is_power_of_two() && count > 1 {
-            true => number.reverse_bits() >> (u32::BITS - count.ilog2()),
-            false => number,
-        };
-        let word = best.kind.word();
-        let why = match count {
-            1 => format!("the nearest ({word})"),
-            _ => format!("one of {count} as near ({word}), by the GPU's number"),
-        };
-        near.get(turned as usize).map(|nic| (*nic, why))
-    }
-
-    fn way(&self, gpu: usize, nic: usize) -> ToNic {
+    fn way(&self, gpu: usize, nic: usize, beside: Option<usize>) -> ToNic {
         let own = self.to_nic(gpu, nic);
         let gdr = self.gdr(gpu, nic);
-        let (relay, ring_relay) = (self.relay(gpu, nic), self.ring_relay(gpu, nic));
+        let (relay, ring_relay) = (self.relay(gpu, nic, beside), self.ring_relay(gpu, nic, beside));
         let transports = self.transports(gpu, nic, &own, &gdr, &relay);
         ToNic { nic, own, gdr, relay, ring_relay, transports }
     }
@@ -141,14 +180,7 @@ impl Topology {
         }
     }
 
-    /// The GPU beside a NIC: the nearest, and of several the one that uses this NIC itself.
-    fn beside(&self, nic: usize) -> Option<usize> {
-        let key = |gpu: usize| (self.nic_of(gpu).map(|(own, _)| own) != Some(nic), gpu);
-        (0..self.gpus.len())
-            .min_by(|a, b| nearer(&self.to_nic(*a, nic), &self.to_nic(*b, nic)).then_with(|| key(*a).cmp(&key(*b))))
-    }
-
-    fn relay(&self, gpu: usize, nic: usize) -> Relay {
+    fn relay(&self, gpu: usize, nic: usize, beside: Option<usize>) -> Relay {
         let none = |why: String| Relay { gpu: None, why };
         let Nic { name, gdr, up, .. } = &self.nics[nic];
         if *up == Some(false) {
@@ -157,7 +189,7 @@ impl Topology {
         if *gdr == Some(false) {
             return none(format!("no GPUDirect RDMA: {name} cannot reach GPU memory"));
         }
-        let Some(relay) = self.beside(nic) else { return none("there is no other GPU".into()) };
+        let Some(relay) = beside else { return none(format!("no GPU uses {name} first, so none is beside it")) };
         let index = self.gpus[relay].index;
         let (near, link) = (self.to_nic(relay, nic).kind, self.between(gpu, relay).kind);
         if near > NEAR {
@@ -176,8 +208,8 @@ impl Topology {
         Relay { gpu: Some(relay), why: format!("NVLink to GPU {index}, which is {} from {name}", near.word()) }
     }
 
-    fn ring_relay(&self, gpu: usize, nic: usize) -> Relay {
-        let relay = self.relay(gpu, nic);
+    fn ring_relay(&self, gpu: usize, nic: usize, beside: Option<usize>) -> Relay {
+        let relay = self.relay(gpu, nic, beside);
         let Some(by) = relay.gpu else { return relay };
         let (own, its) = (self.to_nic(gpu, nic), self.to_nic(by, nic));
         if own.kind > Kind::Pxn {
@@ -226,7 +258,9 @@ impl Topology {
     }
 }
 
-/// Is `a` a nearer way than `b`? By type, then by bandwidth, as NCCL compares them.
+/// Is `a` a nearer way than `b`? NCCL goes by bandwidth, then by type. What a link between sockets carries is not known
+/// here, and is less than a NIC of today in most machines: so such a way comes last.
 fn nearer(a: &Path, b: &Path) -> std::cmp::Ordering {
-    a.kind.cmp(&b.kind).then_with(|| speed(&b.peak).total_cmp(&speed(&a.peak)))
+    let far = |path: &Path| path.kind == Kind::Sys;
+    far(a).cmp(&far(b)).then_with(|| speed(&b.peak).total_cmp(&speed(&a.peak))).then_with(|| a.kind.cmp(&b.kind))
 }

@@ -178,9 +178,7 @@ pub fn paths(all: &Topology) -> String {
         for (_, word, what) in KINDS {
             let _ = writeln!(out, "  {word}  {what}");
         }
-        out.push_str(
-            "Peaks are of one direction and of the slowest link named; links between sockets are not counted.\n",
-        );
+        out.push_str(PEAKS);
     }
     out
 }

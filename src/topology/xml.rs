@@ -7,6 +7,9 @@ use super::{Cpu, End, Gpu, Nic, NvLinks, Place, Switch, Topology, figures::Peak}
 /// A node has no more of it; the parser below also calls itself as deep as elements are nested.
 const DEEPEST: usize = 64;
 
+/// More devices of a kind are in no node, and the paths between all of them are worked out.
+const MOST: usize = 256;
+
 /// The class of a PCI device, by how it begins.
 const GPU: [&str; 2] = ["0x0300", "0x0302"];
 const NVSWITCH: &str = "0x068000";
@@ -44,6 +47,11 @@ pub fn read(text: &str) -> Result<Topology, String> {
     }
     if all.cpus.is_empty() {
         return Err("it has no <cpu> inside <system>".into());
+    }
+    for (count, what) in [(all.gpus.len(), "GPUs"), (all.nics.len(), "NICs"), (all.switches.len(), "switches")] {
+        if count > MOST {
+            return Err(format!("it names {count} {what}; no node has more than {MOST}"));
+        }
     }
     number_gpus(&mut all);
     Ok(all)
