@@ -225,6 +225,7 @@ fn what_is_missing_is_said() {
 #[test]
 fn a_bad_file_gets_one_sentence() {
     let deep = format!("<system>{}", "<cpu>".repeat(100_000));
+    let hidden = format!("<system><cpu>{}", "<!--></a></a>--><pci>".repeat(100_000));
     for (text, words) in [
         ("", "it is empty"),
         ("  \n", "it is empty"),
@@ -234,6 +235,7 @@ fn a_bad_file_gets_one_sentence() {
         ("<graphs/>", "begins with <graphs>"),
         ("<system/>", "no <cpu>"),
         (deep.as_str(), "nested 100001 deep"),
+        (hidden.as_str(), "nested 100002 deep"),
     ] {
         let ended = topo(text, &[]).expect_code(6);
         assert_eq!(ended.sentences().len(), 1, "{}", ended.stderr);

@@ -57,20 +57,23 @@ pub fn read(text: &str) -> Result<Topology, String> {
     Ok(all)
 }
 
-/// How deep elements are nested at most, without building them. Quotes and comments may make it more, never less.
+/// What is no element, how it begins and ends.
+const OTHER: [(&str, &str); 4] = [("!--", "-->"), ("![CDATA[", "]]>"), ("?", "?>"), ("!", ">")];
+
+/// How deep elements are nested at most, without building them.
 fn deepest(text: &str) -> usize {
-    let (mut depth, mut most) = (0_usize, 0);
-    for (at, _) in text.match_indices('<') {
-        let rest = &text[at + 1..];
-        if rest.starts_with('/') {
+    let (mut depth, mut most, mut rest) = (0_usize, 0, text);
+    while let Some((_, after)) = rest.split_once('<') {
+        let other = OTHER.iter().find(|(begin, _)| after.starts_with(begin));
+        let (begin, end) = other.copied().unwrap_or(("", ">"));
+        let after = &after[begin.len()..];
+        let (inside, next) = after.split_once(end).unwrap_or((after, ""));
+        rest = next;
+        if other.is_none() && inside.starts_with('/') {
             depth = depth.saturating_sub(1);
-        } else if !rest.starts_with(['?', '!']) {
-            let end = rest.find('>').unwrap_or(rest.len());
-            depth += 1;
-            most = most.max(depth);
-            if rest[..end].ends_with('/') {
-                depth -= 1;
-            }
+        } else if other.is_none() {
+            most = most.max(depth + 1);
+            depth += usize::from(!inside.ends_with('/'));
         }
     }
     most
