@@ -224,8 +224,8 @@ fn what_is_missing_is_said() {
 
 #[test]
 fn a_bad_file_gets_one_sentence() {
-    let deep = format!("<system>{}", "<cpu>".repeat(100_000));
-    let hidden = format!("<system><cpu>{}", "<!--></a></a>--><pci>".repeat(100_000));
+    let deep = format!("<system><cpu>{}{}</cpu></system>", "<pci>".repeat(100_000), "</pci>".repeat(100_000));
+    let torn = &deep[..400_000];
     for (text, words) in [
         ("", "it is empty"),
         ("  \n", "it is empty"),
@@ -234,8 +234,8 @@ fn a_bad_file_gets_one_sentence() {
         (&data("split.xml")[..700], "it is not XML"),
         ("<graphs/>", "begins with <graphs>"),
         ("<system/>", "no <cpu>"),
-        (deep.as_str(), "nested 100001 deep"),
-        (hidden.as_str(), "nested 100002 deep"),
+        (deep.as_str(), "nested 64 deep or more"),
+        (torn, "it is not XML"),
     ] {
         let ended = topo(text, &[]).expect_code(6);
         assert_eq!(ended.sentences().len(), 1, "{}", ended.stderr);

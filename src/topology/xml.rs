@@ -4,7 +4,7 @@ use roxmltree::{Document, Node};
 
 use super::{Cpu, End, Gpu, Nic, NvLinks, Place, Switch, Topology, figures::Peak};
 
-/// A node has no more of it; the parser below also calls itself as deep as elements are nested.
+/// No node has as many switches in a row. What reads the elements calls itself as deep as they are nested.
 const DEEPEST: usize = 64;
 
 /// More devices of a kind are in no node, and the paths between all of them are worked out.
@@ -23,11 +23,10 @@ pub fn read(text: &str) -> Result<Topology, String> {
     if text.trim().is_empty() {
         return Err("it is empty".into());
     }
-    let depth = deepest(text);
-    if depth > DEEPEST {
-        return Err(format!("its elements are nested {depth} deep; a topology file of NCCL's is less than {DEEPEST}"));
-    }
     let document = Document::parse(text).map_err(|error| format!("it is not XML: {error}"))?;
+    if document.descendants().any(|node| node.ancestors().nth(DEEPEST).is_some()) {
+        return Err(format!("its elements are nested {DEEPEST} deep or more; no topology file of NCCL's is"));
+    }
     let system = document.root_element();
     if !system.has_tag_name("system") {
         let name = system.tag_name().name();
@@ -55,28 +54,6 @@ pub fn read(text: &str) -> Result<Topology, String> {
     }
     number_gpus(&mut all);
     Ok(all)
-}
-
-/// What is no element, how it begins and ends.
-const OTHER: [(&str, &str); 4] = [("!--", "-->"), ("![CDATA[", "]]>"), ("?", "?>"), ("!", ">")];
-
-/// How deep elements are nested at most, without building them.
-fn deepest(text: &str) -> usize {
-    let (mut depth, mut most, mut rest) = (0_usize, 0, text);
-    while let Some((_, after)) = rest.split_once('<') {
-        let other = OTHER.iter().find(|(begin, _)| after.starts_with(begin));
-        let (begin, end) = other.copied().unwrap_or(("", ">"));
-        let after = &after[begin.len()..];
-        let (inside, next) = after.split_once(end).unwrap_or((after, ""));
-        rest = next;
-        if other.is_none() && inside.starts_with('/') {
-            depth = depth.saturating_sub(1);
-        } else if other.is_none() {
-            most = most.max(depth + 1);
-            depth += usize::from(!inside.ends_with('/'));
-        }
-    }
-    most
 }
 
 fn number<T: std::str::FromStr>(node: Node, name: &str) -> Option<T> {
