@@ -7,6 +7,7 @@
 //! |---|---|---|
 //! | 0 | [`units`], [`exit`] | quantities; exit codes and the error that carries one |
 //! | 1 | [`levels`] | PXN levels, resources and networks as environment settings; what is in force; what does harm |
+//! | 1 | [`topology`] | what is connected to what in a node, its paths, and what NCCL makes of them |
 //! | 2 | [`collective`] | what a collective is: counts, formulas, data |
 //! | 2 | [`nccl_log`] | what NCCL's log says: connections, who relayed through whom, verdict on PXN |
 //! | 2 | [`slurm`] | the Slurm job around this process, node lists, how to start ranks in it |
@@ -53,5 +54,6 @@ pub mod output;
 pub mod record;
 pub mod slurm;
 pub mod sweep;
+pub mod topology;
 pub mod units;
 pub mod world;

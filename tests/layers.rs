@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, fs, path::Path};
 /// Modules of the crate by layer. A module imports from lines above its own only.
 const LAYERS: &[&[&str]] = &[
     &["units", "exit"],
-    &["levels"],
+    &["levels", "topology"],
     &["slurm", "collective", "nccl_log"],
     &["record"],
     &["world", "native"],

@@ -14,6 +14,7 @@ mod self_test;
 #[cfg(feature = "nccl")]
 pub mod selfcheck;
 pub mod submit;
+pub mod topo;
 pub mod values;
 #[cfg(feature = "nccl")]
 mod worker;
@@ -57,6 +58,8 @@ pub enum Command {
     Doctor(doctor::Args),
     /// Read NCCL's logs: was PXN used, by whom and through which NIC, and if not, why not
     Proof(proof::Args),
+    /// Print what is connected to what in this node, and what NCCL makes of it
+    Topo(topo::Args),
     /// Say what a launch has to know of this process.
     #[command(hide = true)]
     Probe(probe::Args),
@@ -99,6 +102,7 @@ impl Cli {
             Some(Command::Compare(args)) => compare::run(&args),
             Some(Command::Doctor(args)) => doctor::run(&args),
             Some(Command::Proof(args)) => proof::run(&args),
+            Some(Command::Topo(args)) => topo::run(&args),
             Some(Command::Probe(args)) => probe::run(&args),
             #[cfg(feature = "nccl")]
             Some(Command::Worker(args)) => worker::run(&args),

@@ -77,7 +77,7 @@ pub(super) const CHECKS: &[Check] = &[
         )
     }),
     each("gpu.pcie-width", "all PCIe lanes are in use", |one| pcie(one, |gpu| (&gpu.pcie_width, &gpu.pcie_width_max))),
-    each("gpu.pcie-gen", "PCIe runs at its generation", |one| pcie_gen(one)),
+    each("gpu.pcie-gen", "PCIe runs at its generation", pcie_gen),
     each("gpu.persistence", "the driver stays loaded", |one| {
         let remedy = "nvidia-smi -pm 1, or nvidia-persistenced: without it each start takes seconds, and clocks fall";
         reading(one, |gpu| &gpu.persistence, |on| (!on).then(|| bad(false, "persistence is off", remedy)))

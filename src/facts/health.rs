@@ -172,8 +172,8 @@ fn limit(limits: &Result<String, String>, name: &str) -> Limit {
 /// The size of the file system on /dev/shm: its mount option, or half of the memory where it has none.
 fn shm(root: &Path) -> Reading<u64> {
     text(root, "proc/self/mounts").and(|mounts| {
-        let mount = mounts.lines().map(|line| line.split(' ').collect::<Vec<_>>());
-        let mount = mount.filter(|fields| fields.get(1) == Some(&"/dev/shm")).last();
+        let mut mounts = mounts.lines().map(|line| line.split(' ').collect::<Vec<_>>());
+        let mount = mounts.rfind(|fields| fields.get(1) == Some(&"/dev/shm"));
         let options = mount.as_ref().and_then(|fields| fields.get(3)).ok_or("nothing is mounted on /dev/shm")?;
         match options.split(',').find_map(|option| option.strip_prefix("size=")) {
             Some(size) => kilobytes(size).ok_or_else(|| format!("/dev/shm has the size {size}")),
@@ -232,8 +232,8 @@ fn remove_ipc(root: &Path) -> Reading<String> {
     if texts.is_empty() {
         return Reading::none("there is no logind.conf: systemd-logind is not configured here");
     }
-    let set = texts.iter().flat_map(|text| text.lines()).filter_map(|line| line.trim().strip_prefix("RemoveIPC="));
-    Reading::of(set.last().unwrap_or_default().trim().to_owned())
+    let mut set = texts.iter().flat_map(|text| text.lines()).filter_map(|line| line.trim().strip_prefix("RemoveIPC="));
+    Reading::of(set.next_back().unwrap_or_default().trim().to_owned())
 }
 
 fn container(root: &Path) -> Option<String> {

@@ -7,6 +7,7 @@ pub mod health;
 pub mod memory;
 pub mod nvidia;
 pub mod rdma;
+pub mod topology;
 
 use std::{collections::BTreeMap, path::Path};
 

@@ -58,6 +58,8 @@ pub struct Gpu {
     pub uuid: Reading<String>,
     /// As `NVIDIA H200`.
     pub name: Reading<String>,
+    /// Compute capability, as 90 for 9.0.
+    pub capability: Reading<u32>,
     /// The NVLinks that it has, working or not.
     pub nvlinks: Vec<NvLink>,
     /// Why there are no more of them.
@@ -283,6 +285,9 @@ mod ask {
             bus_id: reading(device.pci_info().map(|pci| bus_id(&pci.bus_id))),
             uuid: reading(device.uuid()),
             name: reading(device.name()),
+            capability: reading(
+                device.cuda_compute_capability().map(|sm| u32::try_from(sm.major * 10 + sm.minor).unwrap_or_default()),
+            ),
             nvlinks,
             nvlinks_why,
             pcie_gen: reading(device.current_pcie_link_gen()),
