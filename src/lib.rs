@@ -16,6 +16,7 @@
 //! | 5 | [`backend`], [`facts`] | what runs a collective; what this job runs on |
 //! | 6 | [`sweep`] | plan, loop, measurement, events |
 //! | 7 | [`output`], [`fault`] | terminal and files; errors as sentences |
+//! | 7 | [`doctor`] | checks: from facts to findings |
 //! | 8 | [`cmd`] | the subcommands, which wire it all |
 //!
 //! What is absent matters: `sweep` prints nothing, `output` measures nothing, `collective` calls no library, and only

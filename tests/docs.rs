@@ -3,6 +3,7 @@
 use std::{fmt::Write, fs, path::Path};
 
 use pxnbench::{
+    doctor,
     exit::CODES,
     levels::{
         self, Axis,
@@ -153,6 +154,160 @@ fn environment_md_is_up_to_date() {
         fs::write(&path, environment_md()).expect("written");
     }
     assert_eq!(fs::read_to_string(&path).unwrap_or_default(), environment_md(), "UPDATE_GOLDEN=1 rewrites it");
+}
+
+/// What people reported, where, and which checks would have said so before the job; where none would, why.
+const REPORTS: &[(&str, &str, &[&str], &str)] = &[
+    ("every rank says it is rank 0 of one", "NVIDIA/nccl-tests#254", &["mpi.world"], ""),
+    ("more ranks on a node than GPUs are visible", "NVIDIA/nccl-tests#300", &["gpu.count"], ""),
+    ("each task sees one GPU, and NVLink is not used", "NVIDIA/nccl#1066", &["gpu.siblings", "slurm.gpu-bind"], ""),
+    ("a container gives tasks no GPU, or another one's", "NVIDIA/pyxis#73", &["gpu.count", "slurm.gpu-bind"], ""),
+    ("GPUs busy or unavailable: exclusive compute mode", "NVIDIA/nccl-tests#369", &["gpu.compute-mode"], ""),
+    ("duplicate GPU: CUDA_VISIBLE_DEVICES exported in the job", "clessig/atmorep#77", &["gpu.shared"], ""),
+    ("srun with an MPI without its PMI: an error, or single processes", "openpmix/prrte#1343", &["mpi.world"], ""),
+    ("tasks of a container that are single processes", "NVIDIA/pyxis#60", &["mpi.world"], ""),
+    ("cpus_per_task set by two variables", "FairRootGroup/DDS#490", &["slurm.leaked"], ""),
+    (
+        "a step within a step waits for its resources",
+        "LLNL/smith#688",
+        &[],
+        "doctor runs inside a step: one that does not start cannot look; pxnbench launch starts no step within a step",
+    ),
+    (
+        "one processor a task: starved proxy threads",
+        "reframe-hpc/reframe#2655",
+        &["host.cpus", "slurm.cpus-per-task"],
+        "",
+    ),
+    (
+        "the interface of NCCL_SOCKET_IFNAME is not on every node",
+        "NVIDIA/nccl#286",
+        &["net.ifname", "net.interface", "net.interface-same"],
+        "",
+    ),
+    ("one node bootstraps over IPv6, the other over IPv4", "NVIDIA/nccl#1291", &["net.family-same"], ""),
+    ("no /dev/infiniband in the container", "NVIDIA/nccl#451", &["net.verbs", "host.container"], ""),
+    (
+        "a management port among the InfiniBand ports",
+        "stas00/ml-engineering",
+        &["net.mixed-ports", "net.port-rate"],
+        "",
+    ),
+    (
+        "a GID index that is wrong, or rails that cannot reach each other",
+        "NVIDIA/nccl#426",
+        &["net.gid"],
+        "whether rails are routed between nodes only traffic shows",
+    ),
+    (
+        "different adapters, and the mismatch ignored",
+        "NVIDIA/nccl#2428",
+        &["net.ports-same", "env.ignore-net-mismatch"],
+        "",
+    ),
+    ("the peer memory module is missing on one node", "NVIDIA/nccl-tests#152", &["gdr.module-same", "gdr.module"], ""),
+    ("NCCL does not know the module's new name", "NVIDIA/nccl#1676", &["gdr.module-name"], ""),
+    ("64 MB of /dev/shm in a container", "NVIDIA/nccl#290", &["host.shm"], ""),
+    ("ibv_reg_mr: out of memory, by the limit of pinned memory", "NVIDIA/nccl-tests#206", &["host.memlock"], ""),
+    (
+        "unlimited stack, few open files, RemoveIPC",
+        "NCCL's documentation",
+        &["host.stack", "host.nofile", "host.remove-ipc"],
+        "IMEX channels are not looked at",
+    ),
+    (
+        "PXN should not use host buffers for data",
+        "NVIDIA/nccl-tests#340",
+        &["gdr.module", "env.fails"],
+        "where GPUDirect fails for another reason: pxnbench proof says so from the log",
+    ),
+    (
+        "alltoall hangs with PXN",
+        "NVIDIA/nccl-tests#187",
+        &["env.crashes"],
+        "a fault of one NCCL: the deadline of a run ends it and names the case",
+    ),
+    (
+        "alltoall is slower with PXN",
+        "NVIDIA/nccl#1697",
+        &[],
+        "no setting is wrong: compare levels, collective by collective and size by size (pxnbench compare)",
+    ),
+    (
+        "ibv_create_cq: out of memory on 700 nodes",
+        "NVIDIA/nccl#1191",
+        &["host.memlock"],
+        "the limits of an adapter are not read",
+    ),
+    ("busbw 0: each process is a job of one rank", "NVIDIA/nccl-tests#294", &["mpi.world"], ""),
+    (
+        "NCCL's log tears the table",
+        "NVIDIA/nccl-tests#42",
+        &["env.debug-output"],
+        "a run of pxnbench sends the log to files by itself",
+    ),
+    (
+        "plugins differ between containers",
+        "awslabs/awsome-distributed-ai#386",
+        &["lib.plugin-same", "lib.nccl-file"],
+        "",
+    ),
+    ("versions or settings differ between ranks", "NVIDIA/nccl#1328", &["lib.nccl-same", "env.same"], ""),
+    (
+        "an MPIJob's launcher starts before its workers have names",
+        "kubeflow/mpi-operator#481",
+        &[],
+        "it happens before any process of the job runs",
+    ),
+];
+
+fn doctor_md() -> String {
+    let mut text = String::from(
+        "# The doctor\n\n\
+         Made from the tables in the code by `UPDATE_GOLDEN=1 cargo test --test docs`.\n\n\
+         `pxnbench doctor` looks at the node it runs on; under `srun` or `mpirun` at all nodes of the job, and reports what \
+         differs between them first. Each finding has the evidence and the remedy. It needs no root; what cannot be read is \
+         *not applicable*, with the reason. Exit code 0 is ready, 10 not ready; `--strict` lets warnings count, `-v` prints \
+         every check, `--json` all of it for programs.\n\n\
+         ```\npxnbench doctor\nsrun --mpi=pmix pxnbench doctor\n```\n\n\
+         ## Checks\n\n| id | looks at | of |\n|---|---|---|\n",
+    );
+    for check in doctor::checks() {
+        let of = match check.judge {
+            doctor::Judge::Process(_) => "each process",
+            doctor::Judge::Job(_) => "all together",
+        };
+        row(&mut text, &[&format!("`{}`", check.id), check.about, of]);
+    }
+    text.push_str(
+        "\nThe rules `env.*` of NCCL's settings are in [ENVIRONMENT.md](ENVIRONMENT.md).\n\n\
+         ## Field reports\n\nWhat people ran into, and what would have told them before the job.\n\n\
+         | report | where | caught by | not caught |\n|---|---|---|---|\n",
+    );
+    for (what, place, checks, not) in REPORTS {
+        let link = match place.split_once('#') {
+            Some((repo, number)) => format!("[{place}](https://github.com/{repo}/issues/{number})"),
+            None => (*place).to_owned(),
+        };
+        let checks = checks.iter().map(|id| format!("`{id}`")).collect::<Vec<_>>().join(" ");
+        row(&mut text, &[what, &link, &checks, not]);
+    }
+    text
+}
+
+#[test]
+fn doctor_md_is_up_to_date_and_names_checks_that_are_there() {
+    let known: Vec<&str> = doctor::checks().map(|check| check.id).chain(CHECKS.iter().map(|check| check.id)).collect();
+    for (what, _, checks, not) in REPORTS {
+        assert!(!checks.is_empty() || !not.is_empty(), "{what}: neither caught nor said why not");
+        checks.iter().for_each(|id| assert!(known.contains(id), "{what}: there is no check {id}"));
+    }
+    assert_eq!(REPORTS.len(), 31);
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/DOCTOR.md");
+    if std::env::var_os("UPDATE_GOLDEN").is_some() {
+        fs::write(&path, doctor_md()).expect("written");
+    }
+    assert_eq!(fs::read_to_string(&path).unwrap_or_default(), doctor_md(), "UPDATE_GOLDEN=1 rewrites it");
 }
 
 #[test]
