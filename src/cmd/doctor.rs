@@ -50,7 +50,9 @@ pub fn run(args: &Args) -> anyhow::Result<Code> {
     let alone = launch::size(&env).is_none() || launch::check_before_mpi(&env).is_err();
     let world: Box<dyn World> = if alone { Box::new(Solo) } else { open::mpi()? };
     abort::set_rank(world.rank());
-    let end = examine(args, &*world);
+    // Where each process is alone though several were started, one report is enough.
+    let speaks = world.rank() == 0 && launch::speaks(&env);
+    let end = examine(args, speaks, &*world);
     if let Err(error) = &end
         && world.size() > 1
     {
@@ -60,7 +62,7 @@ pub fn run(args: &Args) -> anyhow::Result<Code> {
     end
 }
 
-fn examine(args: &Args, world: &dyn World) -> anyhow::Result<Code> {
+fn examine(args: &Args, speaks: bool, world: &dyn World) -> anyhow::Result<Code> {
     let mut job = world::gather(world, &subject(args, world))?;
     let peers: Vec<place::Peer> = world::gather(world, &peer())?;
     let places = place::places(&peers);
@@ -71,7 +73,7 @@ fn examine(args: &Args, world: &dyn World) -> anyhow::Result<Code> {
     let rows = doctor::examine(&job);
     let code = verdict(&rows, args.strict);
     abort::settle(code);
-    if world.rank() == 0 {
+    if speaks {
         match args.json {
             true => print_line!("{}", serde_json::to_string_pretty(&json(&job, &rows, code))?),
             false => print_line!("{}", text(&job, &rows, args.verbose, code).trim_end()),

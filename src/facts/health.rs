@@ -50,7 +50,7 @@ pub const UNLIMITED: u64 = u64::MAX;
 /// What one process says of itself and its node.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Health {
-    /// `NAME` to value, of [`KEPT`] only.
+    /// `NAME` to value, of a short list only.
     pub env: BTreeMap<String, String>,
     /// Bytes that may be pinned.
     pub memlock: Limit,

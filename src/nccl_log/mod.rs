@@ -1,6 +1,6 @@
 //! What NCCL's own log says it did. Bytes in, values out.
 //!
-//! [`line`] understands one line, [`Fold`] adds lines up in constant memory, [`Proof`] is what comes out: connections, who
+//! [`mod@line`] understands one line, [`Fold`] adds lines up in constant memory, [`Proof`] is what comes out: connections, who
 //! relayed through whom, and whether PXN was used or why not ([`reason`]).
 
 pub mod line;

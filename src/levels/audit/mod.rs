@@ -1,6 +1,6 @@
 //! What is wrong with the `NCCL_*` settings that are in force: [`findings`]. [`names`] asks whether the very libnccl reads
 //! a name, [`values`] whether a value is read as it looks, [`contradictions`] what settings do to each other and to PXN,
-//! [`leftovers`] what belongs to debugging, [`files`] what the lines of an nccl.conf really set.
+//! `leftovers` what belongs to debugging, `files` what the lines of an nccl.conf really set.
 //!
 //! Each rule is one entry of [`CHECKS`]; docs/ENVIRONMENT.md is made from it and from the tables beside this file.
 
