@@ -277,12 +277,15 @@ fn same<'a>(
     fails: bool,
 ) -> Verdict {
     let mut by: BTreeMap<String, Vec<&Subject>> = BTreeMap::new();
-    for subject in job {
-        if let Some(value) = value(subject) {
-            by.entry(value).or_default().push(subject);
-        }
+    let values: Vec<Option<String>> = job.iter().map(value).collect();
+    // Where some have it, to have none is a difference.
+    for (subject, value) in job.iter().zip(values) {
+        by.entry(value.unwrap_or_else(|| "none".into())).or_default().push(subject);
     }
     match by.len() {
+        1 if by.contains_key("none") && job.iter().all(|one| one.health.nvidia.is_none()) => {
+            Verdict::none(format!("no process has a {what}"))
+        }
         0 => Verdict::none(format!("no process knows its {what}")),
         1 if job.len() == 1 => Verdict::none("there is one process only"),
         1 => Verdict::ok(format!("{what} {} everywhere", by.keys().next().map_or("", String::as_str))),
