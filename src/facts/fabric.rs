@@ -1,10 +1,16 @@
 //! What joins this node to others: RDMA ports with their rates and GIDs, and network interfaces. From `/sys` and `/proc`.
 
-use std::{collections::BTreeMap, fs, path::Path};
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+};
 
 use serde::{Deserialize, Serialize};
 
-use super::rdma;
+use super::{
+    rdma,
+    tree::{names, text},
+};
 use crate::levels::ports::Port;
 
 /// A port of an RDMA device, in more detail than the sweep needs.
@@ -48,29 +54,34 @@ impl Interface {
 /// The RDMA ports under `root`.
 pub(super) fn rdma(root: &Path) -> Vec<RdmaPort> {
     let detail = |port: Port| {
-        let folder = root.join(format!("sys/class/infiniband/{}/ports/{}", port.device, port.number));
-        let rate = fs::read_to_string(folder.join("rate")).ok();
-        let rate = rate.and_then(|text| text.split_whitespace().next()?.parse().ok());
-        RdmaPort { port, rate, gids: gids(&folder) }
+        let (rate, gids) = (rate(root, &port), gids(&folder(root, &port)));
+        RdmaPort { port, rate, gids }
     };
     rdma::ports(root).into_iter().map(detail).collect()
 }
 
+fn folder(root: &Path, port: &Port) -> PathBuf {
+    root.join(format!("sys/class/infiniband/{}/ports/{}", port.device, port.number))
+}
+
+/// Gb/s of a port; `None` where /sys does not tell.
+pub(super) fn rate(root: &Path, port: &Port) -> Option<f64> {
+    text(&folder(root, port).join("rate")).split_whitespace().next()?.parse().ok()
+}
+
 fn gids(port: &Path) -> BTreeMap<u32, (String, String)> {
-    let entries = fs::read_dir(port.join("gids")).into_iter().flatten().flatten();
-    let gid = |entry: fs::DirEntry| {
-        let index: u32 = entry.file_name().to_str()?.parse().ok()?;
-        let address = fs::read_to_string(entry.path()).ok()?.trim().to_owned();
+    let gid = |name: String| {
+        let index: u32 = name.parse().ok()?;
+        let address = text(&port.join("gids").join(&name));
         let is_set = address.chars().any(|c| c != '0' && c != ':');
-        let kind = fs::read_to_string(port.join(format!("gid_attrs/types/{index}"))).unwrap_or_default();
-        is_set.then(|| (index, (address, kind.trim().to_owned())))
+        is_set.then(|| (index, (address, text(&port.join("gid_attrs/types").join(&name)))))
     };
-    entries.filter_map(gid).collect()
+    names(&port.join("gids")).into_iter().filter_map(gid).collect()
 }
 
 /// The network interfaces under `root`, by name.
 pub(super) fn interfaces(root: &Path) -> Vec<Interface> {
-    let read = |path: &str| fs::read_to_string(root.join(path)).unwrap_or_default();
+    let read = |path: &str| text(&root.join(path));
     let (routes, addresses) = (read("proc/net/route"), read("proc/net/if_inet6"));
     let has_route = |name: &str| routes.lines().any(|line| line.split_whitespace().next() == Some(name));
     // Address, number, prefix, scope (20 is the link's own), flags, name.
@@ -79,11 +90,11 @@ pub(super) fn interfaces(root: &Path) -> Vec<Interface> {
             fields.last() == Some(&name) && fields.get(3).is_some_and(|scope| !["20", "10"].contains(scope))
         })
     };
-    let mut all: Vec<Interface> = super::health::names(&root.join("sys/class/net"))
+    let mut all: Vec<Interface> = names(&root.join("sys/class/net"))
         .into_iter()
         .map(|name| Interface {
             // Some drivers, and lo, say `unknown` while they work.
-            is_up: ["up", "unknown"].contains(&read(&format!("sys/class/net/{name}/operstate")).trim()),
+            is_up: ["up", "unknown"].contains(&read(&format!("sys/class/net/{name}/operstate")).as_str()),
             ipv4: has_route(&name),
             ipv6: has_address(&name),
             name,

@@ -10,7 +10,10 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 
-use super::fabric::{self, Interface, RdmaPort};
+use super::{
+    fabric::{self, Interface, RdmaPort},
+    tree::names,
+};
 use crate::{
     native::nvml::{Inventory, Reading},
     world::launch::Env,
@@ -109,19 +112,19 @@ pub fn gather(root: &Path, env: Env, recorded: Option<&Path>) -> Health {
         stack: limit("Max stack size"),
         shm: shm(root),
         memory: memory(root),
-        cpus: text(root, "proc/self/status").and(|status| allowed(&status)),
-        cpus_online: text(root, "sys/devices/system/cpu/online").and(|list| cpus(&list)),
-        modules: text(root, "proc/modules")
+        cpus: file(root, "proc/self/status").and(|status| allowed(&status)),
+        cpus_online: file(root, "sys/devices/system/cpu/online").and(|list| cpus(&list)),
+        modules: file(root, "proc/modules")
             .and(|all| Ok(all.lines().filter_map(|line| line.split_whitespace().next()).map(str::to_owned).collect())),
         peer_memory: names(&root.join("sys/kernel/mm/memory_peers")).into_iter().collect(),
         iommu: !names(&root.join("sys/kernel/iommu_groups")).is_empty(),
-        cmdline: text(root, "proc/cmdline"),
-        numa_balancing: text(root, "proc/sys/kernel/numa_balancing").and(|word| Ok(word.trim() != "0")),
+        cmdline: file(root, "proc/cmdline"),
+        numa_balancing: file(root, "proc/sys/kernel/numa_balancing").and(|word| Ok(word.trim() != "0")),
         remove_ipc: remove_ipc(root),
         acs: super::acs::redirecting(root),
         container: container(root),
         nvidia: super::nvidia::hardware(root),
-        driver: text(root, "proc/driver/nvidia/version").and(|text| driver(&text)),
+        driver: file(root, "proc/driver/nvidia/version").and(|text| driver(&text)),
         nvml: nvml(root, recorded),
         rdma: fabric::rdma(root),
         verbs: names(&root.join("dev/infiniband")),
@@ -130,29 +133,11 @@ pub fn gather(root: &Path, env: Env, recorded: Option<&Path>) -> Health {
     }
 }
 
-impl<T> Reading<T> {
-    /// What `read` makes of the value; its error is the reason.
-    fn and<U>(self, read: impl FnOnce(T) -> Result<U, String>) -> Reading<U> {
-        match self.value.map(read) {
-            Some(Ok(value)) => Reading::of(value),
-            Some(Err(why)) => Reading::none(why),
-            None => Reading::none(self.why),
-        }
-    }
-}
-
-fn text(root: &Path, path: &str) -> Reading<String> {
+fn file(root: &Path, path: &str) -> Reading<String> {
     match fs::read(root.join(path)) {
         Ok(bytes) => Reading::of(String::from_utf8_lossy(&bytes).into_owned()),
         Err(error) => Reading::none(format!("/{path}: {error}")),
     }
-}
-
-pub(super) fn names(folder: &Path) -> Vec<String> {
-    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
-    let mut names: Vec<String> = entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();
-    names.sort();
-    names
 }
 
 /// The soft limit of a line of /proc/self/limits.
@@ -171,7 +156,7 @@ fn limit(limits: &Result<String, String>, name: &str) -> Limit {
 
 /// The size of the file system on /dev/shm: its mount option, or half of the memory where it has none.
 fn shm(root: &Path) -> Reading<u64> {
-    text(root, "proc/self/mounts").and(|mounts| {
+    file(root, "proc/self/mounts").and(|mounts| {
         let mut mounts = mounts.lines().map(|line| line.split(' ').collect::<Vec<_>>());
         let mount = mounts.rfind(|fields| fields.get(1) == Some(&"/dev/shm"));
         let options = mount.as_ref().and_then(|fields| fields.get(3)).ok_or("nothing is mounted on /dev/shm")?;
@@ -196,7 +181,7 @@ fn kilobytes(size: &str) -> Option<u64> {
 }
 
 fn memory(root: &Path) -> Reading<u64> {
-    text(root, "proc/meminfo").and(|text| {
+    file(root, "proc/meminfo").and(|text| {
         let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"));
         let kilobytes = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
         kilobytes.map(|kb| kb.saturating_mul(1024)).ok_or_else(|| "/proc/meminfo has no MemTotal".into())
@@ -225,7 +210,7 @@ fn cpus(list: &str) -> Result<BTreeSet<u32>, String> {
 
 /// RemoveIPC of logind's files; the last file by name that sets it wins.
 fn remove_ipc(root: &Path) -> Reading<String> {
-    let main = text(root, "etc/systemd/logind.conf");
+    let main = file(root, "etc/systemd/logind.conf");
     let folder = root.join("etc/systemd/logind.conf.d");
     let more = names(&folder).into_iter().filter_map(|name| fs::read_to_string(folder.join(name)).ok());
     let texts: Vec<String> = main.value.into_iter().chain(more).collect();

@@ -8,6 +8,7 @@ pub mod memory;
 pub mod nvidia;
 pub mod rdma;
 pub mod topology;
+mod tree;
 
 use std::{collections::BTreeMap, path::Path};
 

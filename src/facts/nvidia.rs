@@ -1,8 +1,9 @@
 //! Is there NVIDIA hardware here? From device files, `/proc` and `/sys`, and from what Slurm gave the job: without any
 //! library, so that a broken driver does not look like a machine without GPUs.
 
-use std::{fs, path::Path};
+use std::path::Path;
 
+use super::tree::{names, text};
 use crate::world::launch::Env;
 
 /// What Slurm sets where it gave GPUs to a job or step, and the value that means none: in a list, 0 is a GPU's number.
@@ -33,11 +34,6 @@ fn is_gpu(name: &str) -> bool {
     name.strip_prefix("nvidia").is_some_and(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()))
 }
 
-fn names(directory: &Path) -> Vec<String> {
-    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
-    entries.filter_map(|entry| entry.file_name().into_string().ok()).collect()
-}
-
 fn device_file(root: &Path) -> Option<String> {
     // WSL 2 shows GPUs as /dev/dxg with NVIDIA's library beside it; the library tells it from another vendor's.
     let wsl = root.join("dev/dxg").exists() && root.join("usr/lib/wsl/lib/libcuda.so.1").exists();
@@ -51,12 +47,15 @@ fn driver(root: &Path) -> Option<String> {
 }
 
 fn pci(root: &Path) -> Option<String> {
+    pci_gpus(root).into_iter().next().map(|device| format!("PCI device {device} is an NVIDIA GPU"))
+}
+
+/// The addresses of NVIDIA's GPUs on the PCI bus.
+pub(super) fn pci_gpus(root: &Path) -> Vec<String> {
     let devices = root.join("sys/bus/pci/devices");
-    let read = |device: &str, file: &str| fs::read_to_string(devices.join(device).join(file)).unwrap_or_default();
-    let device = names(&devices)
-        .into_iter()
-        .find(|device| read(device, "vendor").trim() == PCI_VENDOR && read(device, "class").starts_with(PCI_CLASS))?;
-    Some(format!("PCI device {device} is an NVIDIA GPU"))
+    let read = |device: &str, file: &str| text(&devices.join(device).join(file));
+    let is_gpu = |device: &String| read(device, "vendor") == PCI_VENDOR && read(device, "class").starts_with(PCI_CLASS);
+    names(&devices).into_iter().filter(is_gpu).collect()
 }
 
 fn allocated(env: Env) -> Option<String> {
@@ -70,6 +69,7 @@ fn allocated(env: Env) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs;
 
     #[test]
     fn evidence_is_found_in_each_place() {

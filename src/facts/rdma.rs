@@ -1,8 +1,9 @@
 //! The RDMA ports of this node, from `/sys/class/infiniband`: without a library, and on a node whose user-space drivers
 //! are broken too.
 
-use std::{fs, path::Path};
+use std::path::Path;
 
+use super::tree::{names, text};
 use crate::levels::ports::{Link, Port};
 
 /// The ports under `root`, the root of the file system, by device and number.
@@ -16,27 +17,23 @@ pub fn ports(root: &Path) -> Vec<Port> {
 fn ports_of(devices: &Path, device: &str) -> Vec<Port> {
     let folder = devices.join(device).join("ports");
     let port = |number: u32| {
-        let read = |file: &str| fs::read_to_string(folder.join(number.to_string()).join(file)).unwrap_or_default();
-        let link = match read("link_layer").trim() {
+        let read = |file: &str| text(&folder.join(number.to_string()).join(file));
+        let link = match read("link_layer").as_str() {
             "InfiniBand" => Link::InfiniBand,
             "Ethernet" => Link::Ethernet,
             _ => Link::Other,
         };
         // `4: ACTIVE`; `3: ARMED`, `2: INIT` and `1: DOWN` carry nothing.
-        Port { device: device.to_owned(), number, link, active: read("state").trim_start().starts_with('4') }
+        Port { device: device.to_owned(), number, link, active: read("state").starts_with('4') }
     };
     names(&folder).iter().filter_map(|name| name.parse().ok()).map(port).collect()
-}
-
-fn names(folder: &Path) -> Vec<String> {
-    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
-    entries.filter_map(|entry| entry.file_name().into_string().ok()).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::levels::ports::listing;
+    use std::fs;
 
     #[test]
     fn ports_are_told_by_their_link_layer_and_state() {

@@ -2,14 +2,15 @@
 
 use std::{fs, path::Path};
 
+use super::{
+    fabric, nvidia, rdma,
+    tree::{names, text},
+};
 use crate::{
+    levels::ports::Port,
     native::nvml::{self, Inventory, Remote},
     topology::{Cpu, End, Gpu, Nic, NvLinks, Place, Switch, Topology, figures::Peak},
 };
-
-/// NVIDIA's vendor number, and the classes of GPUs.
-const VENDOR: &str = "0x10de";
-const CLASSES: [&str; 2] = ["0x0300", "0x0302"];
 
 /// The address that a virtual machine sees where the NVSwitch is hidden from it.
 const HIDDEN: &str = "fffffff:ff:ff.0";
@@ -69,12 +70,7 @@ impl Reader<'_> {
     }
 
     fn gpus_listed(&mut self) {
-        let devices = self.root.join("sys/bus/pci/devices");
-        let is_gpu = |bus: &String| {
-            let class = text(&devices.join(bus).join("class"));
-            text(&devices.join(bus).join("vendor")) == VENDOR && CLASSES.iter().any(|prefix| class.starts_with(prefix))
-        };
-        for (index, bus) in names(&devices).into_iter().filter(is_gpu).enumerate() {
+        for (index, bus) in nvidia::pci_gpus(self.root).into_iter().enumerate() {
             let place = self.place(&bus);
             self.all.gpus.push(Gpu { index: index as u32, place, ..Gpu::default() });
         }
@@ -83,18 +79,16 @@ impl Reader<'_> {
     /// The RDMA devices, each by its first port that works.
     fn rdma(&mut self) {
         let class = self.root.join("sys/class/infiniband");
+        let mut ports = rdma::ports(self.root);
         for name in names(&class) {
-            let ports = class.join(&name).join("ports");
-            let mut numbers: Vec<u32> = names(&ports).iter().filter_map(|port| port.parse().ok()).collect();
-            let state = |port: &u32| text(&ports.join(port.to_string()).join("state"));
-            numbers.sort_by_key(|port| (!state(port).starts_with('4'), *port));
-            let port = numbers.first();
-            let read = |file: &str| port.map(|port| text(&ports.join(port.to_string()).join(file)));
-            let rate = read("rate").and_then(|rate| rate.split_whitespace().next()?.parse::<f64>().ok());
+            let (own, others): (Vec<Port>, Vec<Port>) = ports.into_iter().partition(|port| port.device == name);
+            ports = others;
+            let port = own.iter().min_by_key(|port| (!port.active, port.number));
+            let rate = port.and_then(|port| fabric::rate(self.root, port));
             let speed = rate.map_or_else(|| Peak::unknown("port of unknown speed"), |gbps| Peak::port(gbps * 1000.0));
             let place = self.place_of(&class.join(&name).join("device"));
-            let up = port.map(|port| state(port).starts_with('4'));
-            let kind = read("link_layer").unwrap_or_default();
+            let kind = port.map_or_else(String::new, |port| port.link.name().to_owned());
+            let up = port.map(|port| port.active);
             self.all.nics.push(Nic { name, kind, place, port: speed, up, sockets: false, gdr: None });
         }
     }
@@ -232,10 +226,6 @@ fn kind(root: &Path) -> String {
     vendor.unwrap_or_default().trim().to_owned()
 }
 
-fn text(file: &Path) -> String {
-    fs::read_to_string(file).unwrap_or_default().trim().to_owned()
-}
-
 fn components(path: &Path) -> Vec<String> {
     path.components().map(|part| part.as_os_str().to_string_lossy().into_owned()).collect()
 }
@@ -246,17 +236,4 @@ fn is_address(name: &str) -> bool {
     let Some((device, function)) = name.rsplit_once('.') else { return false };
     let parts: Vec<&str> = device.split(':').collect();
     parts.len() == 3 && digits(function) && parts.into_iter().all(digits)
-}
-
-/// Sorted; mlx5_2 comes before mlx5_10.
-fn names(folder: &Path) -> Vec<String> {
-    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
-    let mut all: Vec<String> = entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();
-    all.sort_by(|a, b| natural(a).cmp(&natural(b)));
-    all
-}
-
-fn natural(name: &str) -> (&str, u64, &str) {
-    let stem = name.trim_end_matches(|c: char| c.is_ascii_digit());
-    (stem, name[stem.len()..].parse().unwrap_or_default(), name)
 }

@@ -32,6 +32,15 @@ impl<T> Reading<T> {
     pub fn none(why: impl Into<String>) -> Reading<T> {
         Reading { value: None, why: why.into() }
     }
+
+    /// What `read` makes of the value; its error is the reason.
+    pub fn and<U>(self, read: impl FnOnce(T) -> Result<U, String>) -> Reading<U> {
+        match self.value.map(read) {
+            Some(Ok(value)) => Reading::of(value),
+            Some(Err(why)) => Reading::none(why),
+            None => Reading::none(self.why),
+        }
+    }
 }
 
 /// The GPUs of a node.
