@@ -280,6 +280,7 @@ fn doctor_md() -> String {
     for check in doctor::checks() {
         let of = match check.judge {
             doctor::Judge::Process(_) => "each process",
+            doctor::Judge::Slurm(_) => "each process of a Slurm job",
             doctor::Judge::Job(_) => "all together",
         };
         row(&mut text, &[&format!("`{}`", check.id), check.about, of]);

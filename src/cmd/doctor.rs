@@ -7,7 +7,7 @@ use crate::{
     doctor::{self, Audited, Row, Subject, Verdict},
     exit::{self, Code},
     facts::{audit, health},
-    levels::{audit::Severity, conf::Settings},
+    levels::conf::Settings,
     world::{self, World, abort, deadline, launch, place, solo::Solo},
 };
 
@@ -94,8 +94,7 @@ fn subject(args: &Args, world: &dyn World) -> Subject {
     let audit = audit::audit(&args.root, args.nccl_lib.as_deref(), None, env("SLURM_JOB_ID").is_some());
     let audited = |found: &crate::levels::audit::Finding| Audited {
         id: found.id.into(),
-        is_failure: found.severity == Severity::Failure,
-        is_warning: found.severity == Severity::Warning,
+        severity: found.severity,
         sentence: found.sentence.clone(),
         remedy: found.remedy.clone(),
     };

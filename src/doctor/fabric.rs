@@ -1,6 +1,6 @@
 //! What joins the nodes: RDMA ports and network interfaces, and the settings that name them.
 
-use super::{Check, Subject, Verdict, all, each, list, same};
+use super::{Check, NONE, Subject, Verdict, all, each, list, same};
 use crate::{
     facts::fabric::{Interface, RdmaPort},
     levels::ports::Link,
@@ -69,7 +69,7 @@ fn port_rate(one: &Subject) -> Verdict {
 /// The active ports; nothing is a set too.
 fn ports(one: &Subject) -> Option<String> {
     let names: Vec<String> = one.health.rdma.iter().filter(|port| port.port.active).map(RdmaPort::name).collect();
-    Some(if names.is_empty() { "none".into() } else { list(&names) })
+    Some(if names.is_empty() { NONE.into() } else { list(&names) })
 }
 
 fn verbs(one: &Subject) -> Verdict {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{Check, Subject, Verdict, all, each, list, same};
+use super::{Check, NONE, Subject, Verdict, all, each, list, same};
 use crate::native::nvml::{Gpu, Reading};
 
 pub(super) const CHECKS: &[Check] = &[
@@ -233,8 +233,11 @@ fn shared(job: &[Subject]) -> Verdict {
     }
 }
 
-/// `8 x NVIDIA H100`.
+/// `8 x NVIDIA H100`; nothing where there are GPUs that NVML does not tell of.
 fn kinds(one: &Subject) -> Option<String> {
+    if !one.has_gpus() {
+        return Some(NONE.into());
+    }
     let gpus = gpus(one).ok()?;
     let name = gpus[0].name.value.clone()?;
     Some(format!("{} x {name}", gpus.len()))

@@ -1,28 +1,25 @@
 //! Driver, NCCL, its plugins, MPI, and what GPUDirect RDMA needs of the kernel.
 
-use super::{Check, Subject, Verdict, all, each, list, same};
+use super::{Check, NONE, Subject, Verdict, all, each, list, same};
 
 /// The last NCCL that does not know the module's new name.
 const OLD_NAME_ONLY: i32 = 22203;
-/// The first NCCL with PXN.
-const FIRST_WITH_PXN: i32 = 21207;
 
 pub(super) const CHECKS: &[Check] = &[
     each("lib.driver", "the NVIDIA driver is loaded where there is a GPU", driver),
     all("lib.driver-same", "one driver version on all nodes", |job| {
-        same(job, "driver", |one| one.health.driver.value.clone(), "install one driver on all nodes", false)
+        same(job, "driver", |one| Some(driver_version(one)), "install one driver on all nodes", false)
     }),
     each("lib.nvml", "NVML, which comes with the driver, answers", nvml),
     each("lib.nccl", "libnccl is found and can be loaded", nccl),
     all("lib.nccl-same", "one NCCL version on all ranks", |job| {
         let remedy = "load one NCCL everywhere: see NCCL_HOME and LD_LIBRARY_PATH of each node";
-        same(job, "NCCL", |one| one.nccl.as_ref().ok().map(|(_, version)| version.to_string()), remedy, true)
+        same(job, "NCCL", |one| Some(loaded(one, |(_, version)| version.to_string())), remedy, true)
     }),
     all("lib.nccl-file", "one libnccl file on all ranks", |job| {
         let remedy = "two files of one version can differ in their build: load the same everywhere";
-        same(job, "libnccl", |one| one.nccl.as_ref().ok().map(|(file, _)| file.clone()), remedy, false)
+        same(job, "libnccl", |one| Some(loaded(one, |(file, _)| file.clone())), remedy, false)
     }),
-    each("lib.nccl-pxn", "NCCL is new enough for PXN", pxn),
     all("lib.plugin-same", "the same network plugins on all nodes", |job| {
         let remedy = "put the same plugin into LD_LIBRARY_PATH on all nodes, or set NCCL_NET_PLUGIN=none";
         same(job, "network plugin", |one| Some(plugins(one)), remedy, true)
@@ -37,10 +34,22 @@ pub(super) const CHECKS: &[Check] = &[
     each("gdr.module-name", "this NCCL knows the module's name", module_name),
     all("gdr.module-same", "the module on all nodes", |job| {
         let remedy = "load nvidia-peermem on each node (modprobe nvidia-peermem): one node without it slows all";
-        let known = |one: &Subject| needs_module(one).then(|| peer_module(one).unwrap_or("none").to_owned());
+        let known = |one: &Subject| {
+            let is_known = needs_module(one) && one.health.modules.value.is_some();
+            is_known.then(|| peer_module(one).unwrap_or(NONE).to_owned())
+        };
         same(job, "peer memory module", known, remedy, true)
     }),
 ];
+
+fn driver_version(one: &Subject) -> String {
+    one.health.driver.value.clone().unwrap_or_else(|| NONE.into())
+}
+
+/// What `of` says of the libnccl that would be loaded.
+fn loaded(one: &Subject, of: impl Fn(&(String, i32)) -> String) -> String {
+    one.nccl.as_ref().map_or_else(|_| NONE.into(), of)
+}
 
 fn driver(one: &Subject) -> Verdict {
     match (&one.health.driver.value, &one.health.nvidia) {
@@ -72,19 +81,9 @@ fn nccl(one: &Subject) -> Verdict {
     }
 }
 
-fn pxn(one: &Subject) -> Verdict {
-    match &one.nccl {
-        Err(why) => Verdict::none(why.clone()),
-        Ok((_, version)) if *version < FIRST_WITH_PXN => {
-            Verdict::warning(format!("NCCL {version} has no PXN"), "use NCCL 2.12.7 or newer")
-        }
-        Ok((_, version)) => Verdict::ok(format!("NCCL {version} has PXN")),
-    }
-}
-
 fn plugins(one: &Subject) -> String {
     let names = one.health.plugins.iter().filter_map(|path| path.rsplit('/').next()).collect::<Vec<_>>();
-    if names.is_empty() { "none".into() } else { list(&names) }
+    if names.is_empty() { NONE.into() } else { list(&names) }
 }
 
 fn plugin(one: &Subject) -> Verdict {

@@ -12,7 +12,13 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{facts::health::Health, levels::conf::Settings};
+use crate::{
+    facts::health::Health,
+    levels::{
+        audit::{self, Severity},
+        conf::Settings,
+    },
+};
 
 /// What a check comes to.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -86,10 +92,8 @@ impl Verdict {
 pub struct Audited {
     /// The rule's id.
     pub id: String,
-    /// Is it a failure, a warning, or (neither) only worth knowing?
-    pub is_failure: bool,
-    /// See `is_failure`.
-    pub is_warning: bool,
+    /// How bad it is.
+    pub severity: Severity,
     /// What is found.
     pub sentence: String,
     /// What to do.
@@ -142,6 +146,8 @@ impl Subject {
 pub enum Judge {
     /// At each process.
     Process(fn(&Subject) -> Verdict),
+    /// At each process of a Slurm job.
+    Slurm(fn(&Subject) -> Verdict),
     /// At all of them together.
     Job(fn(&[Subject]) -> Verdict),
 }
@@ -160,11 +166,15 @@ const fn each(id: &'static str, about: &'static str, judge: fn(&Subject) -> Verd
     Check { id, about, judge: Judge::Process(judge) }
 }
 
+const fn in_slurm(id: &'static str, about: &'static str, judge: fn(&Subject) -> Verdict) -> Check {
+    Check { id, about, judge: Judge::Slurm(judge) }
+}
+
 const fn all(id: &'static str, about: &'static str, judge: fn(&[Subject]) -> Verdict) -> Check {
     Check { id, about, judge: Judge::Job(judge) }
 }
 
-/// All checks, in the order of the report. The audit's rules are [`crate::levels::audit::CHECKS`].
+/// All checks, in the order of the report. The audit's rules are [`audit::CHECKS`].
 pub fn checks() -> impl Iterator<Item = &'static Check> {
     [library::CHECKS, host::CHECKS, gpu::CHECKS, fabric::CHECKS, slurm::CHECKS].into_iter().flatten()
 }
@@ -193,55 +203,61 @@ pub fn examine(job: &[Subject]) -> Vec<Row> {
 }
 
 fn apply(check: &Check, job: &[Subject]) -> Vec<Row> {
-    let row = |who: String, across: bool, verdict: Verdict| Row {
-        id: check.id.into(),
-        about: check.about.into(),
-        across,
-        who,
-        verdict,
-    };
+    let each = |judge: &dyn Fn(&Subject) -> Verdict| rows(check.id, check.about, job, |one| vec![judge(one)]);
     match check.judge {
-        Judge::Job(judge) => vec![row("all".into(), true, judge(job))],
-        Judge::Process(judge) => {
-            let mut by: BTreeMap<Verdict, Vec<&Subject>> = BTreeMap::new();
-            for subject in job {
-                by.entry(judge(subject)).or_default().push(subject);
-            }
-            by.into_iter().rev().map(|(verdict, have)| row(who(&have, job), false, verdict)).collect()
-        }
+        Judge::Process(judge) => each(&judge),
+        Judge::Slurm(judge) => each(&|one| match one.env("SLURM_JOB_ID") {
+            Some(_) => judge(one),
+            None => Verdict::none("this is no Slurm job"),
+        }),
+        Judge::Job(judge) => vec![Row {
+            id: check.id.into(),
+            about: check.about.into(),
+            across: true,
+            who: "all".into(),
+            verdict: judge(job),
+        }],
     }
 }
 
 /// What the audit says, and a row of each rule that found nothing or could not be applied.
 fn audit(job: &[Subject]) -> Vec<Row> {
-    let mut rows = Vec::new();
-    for rule in crate::levels::audit::CHECKS {
-        let mut by: BTreeMap<Verdict, Vec<&Subject>> = BTreeMap::new();
-        for subject in job {
-            let not = subject.not_audited.iter().find(|(id, _)| id == rule.id);
-            let mut found = subject.audited.iter().filter(|found| found.id == rule.id).map(audited).peekable();
-            if found.peek().is_none() {
-                let nothing = not.map_or_else(|| Verdict::ok("nothing found"), |(_, why)| Verdict::none(why.clone()));
-                by.entry(nothing).or_default().push(subject);
+    let of_rule = |rule: &audit::Check| {
+        rows(rule.id, rule.about, job, |one| {
+            let found: Vec<Verdict> = one.audited.iter().filter(|found| found.id == rule.id).map(audited).collect();
+            if !found.is_empty() {
+                return found;
             }
-            found.for_each(|verdict| by.entry(verdict).or_default().push(subject));
+            let not = one.not_audited.iter().find(|(id, _)| id == rule.id);
+            vec![not.map_or_else(|| Verdict::ok("nothing found"), |(_, why)| Verdict::none(why.clone()))]
+        })
+    };
+    audit::CHECKS.iter().flat_map(of_rule).collect()
+}
+
+/// A row for each verdict, with who has it; the worst first.
+fn rows(id: &str, about: &str, job: &[Subject], verdicts: impl Fn(&Subject) -> Vec<Verdict>) -> Vec<Row> {
+    let mut by: BTreeMap<Verdict, Vec<&Subject>> = BTreeMap::new();
+    for subject in job {
+        for verdict in verdicts(subject) {
+            by.entry(verdict).or_default().push(subject);
         }
-        rows.extend(by.into_iter().rev().map(|(verdict, have)| Row {
-            id: rule.id.into(),
-            about: rule.about.into(),
-            across: false,
-            who: who(&have, job),
-            verdict,
-        }));
     }
-    rows
+    let row = |(verdict, have): (Verdict, Vec<&Subject>)| Row {
+        id: id.into(),
+        about: about.into(),
+        across: false,
+        who: who(&have, job),
+        verdict,
+    };
+    by.into_iter().rev().map(row).collect()
 }
 
 fn audited(found: &Audited) -> Verdict {
-    match found {
-        Audited { is_failure: true, .. } => Verdict::failure(&found.sentence, &found.remedy),
-        Audited { is_warning: true, .. } => Verdict::warning(&found.sentence, &found.remedy),
-        _ => Verdict::ok(format!("note: {}", found.sentence)),
+    match found.severity {
+        Severity::Failure => Verdict::failure(&found.sentence, &found.remedy),
+        Severity::Warning => Verdict::warning(&found.sentence, &found.remedy),
+        Severity::Note => Verdict::ok(format!("note: {}", found.sentence)),
     }
 }
 
@@ -268,30 +284,26 @@ fn list<T: ToString>(items: &[T]) -> String {
     items.iter().map(T::to_string).collect::<Vec<_>>().join(", ")
 }
 
-/// A verdict on something that must be the same on all processes that have it.
-fn same<'a>(
-    job: &'a [Subject],
-    what: &str,
-    value: impl Fn(&'a Subject) -> Option<String>,
-    remedy: &str,
-    fails: bool,
-) -> Verdict {
+/// The value of what a process is known not to have.
+const NONE: &str = "none";
+
+/// A verdict on something that must be the same on all processes. `value` is [`NONE`] for one that has none, which differs
+/// from one that has some; and nothing for one that does not know, or does not need it.
+fn same(job: &[Subject], what: &str, value: impl Fn(&Subject) -> Option<String>, remedy: &str, fails: bool) -> Verdict {
     let mut by: BTreeMap<String, Vec<&Subject>> = BTreeMap::new();
-    let values: Vec<Option<String>> = job.iter().map(value).collect();
-    // Where some have it, to have none is a difference.
-    for (subject, value) in job.iter().zip(values) {
-        by.entry(value.unwrap_or_else(|| "none".into())).or_default().push(subject);
-    }
-    match by.len() {
-        1 if by.contains_key("none") && job.iter().all(|one| one.health.nvidia.is_none()) => {
-            Verdict::none(format!("no process has a {what}"))
+    for subject in job {
+        if let Some(value) = value(subject) {
+            by.entry(value).or_default().push(subject);
         }
-        0 => Verdict::none(format!("no process knows its {what}")),
-        1 if job.len() == 1 => Verdict::none("there is one process only"),
-        1 => Verdict::ok(format!("{what} {} everywhere", by.keys().next().map_or("", String::as_str))),
+    }
+    let said: Vec<String> = by.iter().map(|(value, have)| format!("{value} on {}", who(have, job))).collect();
+    match (by.keys().next(), by.len()) {
+        (None, _) => Verdict::none(format!("no process knows its {what}")),
+        (Some(value), 1) if value == NONE => Verdict::none(format!("no process has a {what}")),
+        _ if job.len() == 1 => Verdict::none("there is one process only"),
+        (Some(_), 1) => Verdict::ok(format!("{what}: {}", said.concat())),
         _ => {
-            let each: Vec<String> = by.iter().map(|(value, have)| format!("{value} on {}", who(have, job))).collect();
-            let evidence = format!("{what} differs: {}", each.join("; "));
+            let evidence = format!("{what} differs: {}", said.join("; "));
             if fails { Verdict::failure(evidence, remedy) } else { Verdict::warning(evidence, remedy) }
         }
     }

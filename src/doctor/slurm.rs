@@ -1,15 +1,14 @@
 //! The Slurm job around, and settings that have to be the same on all ranks.
 
-use super::host::rounded;
-use super::{Check, Subject, Verdict, all, each, same};
+use super::{Check, NONE, Subject, Verdict, all, host::rounded, in_slurm, same};
 
 pub(super) const CHECKS: &[Check] = &[
-    each("slurm.cpus-per-task", "the step has the processors that the job asked for", cpus_per_task),
-    each("slurm.leaked", "no variables of another job", leaked),
-    each("slurm.gpu-bind", "Slurm does not hide GPUs from tasks", gpu_bind),
-    each("slurm.kill", "a task that fails ends the step", kill),
-    each("slurm.memory", "the job has the node's memory", memory),
-    each("slurm.export", "the environment reaches the tasks", export),
+    in_slurm("slurm.cpus-per-task", "the step has the processors that the job asked for", cpus_per_task),
+    in_slurm("slurm.leaked", "no variables of another job", leaked),
+    in_slurm("slurm.gpu-bind", "Slurm does not hide GPUs from tasks", gpu_bind),
+    in_slurm("slurm.kill", "a task that fails ends the step", kill),
+    in_slurm("slurm.memory", "the job has the node's memory", memory),
+    in_slurm("slurm.export", "the environment reaches the tasks", export),
     all("env.same", "the same NCCL settings on all ranks", |job| {
         let remedy =
             "set them in the job script, or put the same nccl.conf on all nodes: ranks that differ hang or mix data";
@@ -17,17 +16,7 @@ pub(super) const CHECKS: &[Check] = &[
     }),
 ];
 
-fn in_step(one: &Subject) -> Result<(), Verdict> {
-    match one.env("SLURM_JOB_ID") {
-        Some(_) => Ok(()),
-        None => Err(Verdict::none("this is no Slurm job")),
-    }
-}
-
 fn cpus_per_task(one: &Subject) -> Verdict {
-    if let Err(none) = in_step(one) {
-        return none;
-    }
     let (Some(asked), Some(mine)) = (one.number("SLURM_CPUS_PER_TASK"), &one.health.cpus.value) else {
         return Verdict::none("SLURM_CPUS_PER_TASK is not set");
     };
@@ -41,9 +30,6 @@ fn cpus_per_task(one: &Subject) -> Verdict {
 }
 
 fn leaked(one: &Subject) -> Verdict {
-    if let Err(none) = in_step(one) {
-        return none;
-    }
     // srun counts the tasks of its own step; a number that cannot be comes from the job around.
     let (step, per_task) = (one.number("SLURM_STEP_NUM_TASKS"), one.env("SLURM_TRES_PER_TASK"));
     let cpus = one.env("SLURM_CPUS_PER_TASK");
@@ -63,9 +49,6 @@ fn leaked(one: &Subject) -> Verdict {
 }
 
 fn gpu_bind(one: &Subject) -> Verdict {
-    if let Err(none) = in_step(one) {
-        return none;
-    }
     let binds =
         |name: &str| one.env(name).filter(|value| !value.contains("none")).map(|value| format!("{name}={value}"));
     let per_task = one.env("SLURM_GPUS_PER_TASK").map(|value| format!("SLURM_GPUS_PER_TASK={value}"));
@@ -81,9 +64,6 @@ fn gpu_bind(one: &Subject) -> Verdict {
 }
 
 fn kill(one: &Subject) -> Verdict {
-    if let Err(none) = in_step(one) {
-        return none;
-    }
     match one.env("SLURM_KILL_BAD_EXIT") {
         Some("0") => Verdict::warning(
             "SLURM_KILL_BAD_EXIT=0: when a task fails the others wait until the time limit",
@@ -95,9 +75,6 @@ fn kill(one: &Subject) -> Verdict {
 }
 
 fn memory(one: &Subject) -> Verdict {
-    if let Err(none) = in_step(one) {
-        return none;
-    }
     let (Some(given), Some(all)) = (one.number("SLURM_MEM_PER_NODE"), one.health.memory.value) else {
         return Verdict::none("Slurm does not say how much memory the job has");
     };
@@ -115,9 +92,6 @@ fn memory(one: &Subject) -> Verdict {
 }
 
 fn export(one: &Subject) -> Verdict {
-    if let Err(none) = in_step(one) {
-        return none;
-    }
     match one.env("SLURM_EXPORT_ENV") {
         Some(value) if value.eq_ignore_ascii_case("none") || value.eq_ignore_ascii_case("nil") => Verdict::warning(
             format!("SLURM_EXPORT_ENV={value}: NCCL's settings of the script do not reach the tasks"),
@@ -137,5 +111,5 @@ fn settings(one: &Subject) -> String {
         .filter(|(name, _)| !own.contains(name))
         .map(|(name, set)| format!("{name}={}", set.value))
         .collect();
-    if all.is_empty() { "none".into() } else { all.join(" ") }
+    if all.is_empty() { NONE.into() } else { all.join(" ") }
 }

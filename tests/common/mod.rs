@@ -77,13 +77,19 @@ pub fn alone(folder: &Path) -> Command {
 
 /// The binary under mpirun on `ranks` ranks of this machine.
 pub fn mpirun(ranks: u32, folder: &Path) -> Command {
+    let mut command = launcher(folder);
+    command.args(["-np", &ranks.to_string(), BINARY]);
+    command
+}
+
+/// mpirun, without what it is to start.
+pub fn launcher(folder: &Path) -> Command {
     let mut command = Command::new("mpirun");
     clean(&mut command);
     command
         .current_dir(folder)
         .envs([("OMPI_ALLOW_RUN_AS_ROOT", "1"), ("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1")])
-        .envs([("OMPI_MCA_rmaps_base_oversubscribe", "1"), ("OMPI_MCA_mpi_yield_when_idle", "1")])
-        .args(["-np", &ranks.to_string(), BINARY]);
+        .envs([("OMPI_MCA_rmaps_base_oversubscribe", "1"), ("OMPI_MCA_mpi_yield_when_idle", "1")]);
     command
 }
 
