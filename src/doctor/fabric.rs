@@ -3,7 +3,7 @@
 use super::{Check, NONE, Subject, Verdict, all, each, list, same};
 use crate::{
     facts::fabric::{Interface, RdmaPort},
-    levels::ports::Link,
+    levels::{ports::Link, selection::Selection},
 };
 
 pub(super) const CHECKS: &[Check] = &[
@@ -108,43 +108,11 @@ fn gid(one: &Subject) -> Verdict {
     }
 }
 
-/// How a list of names chooses: `^` for all but these, `=` for exact names instead of beginnings.
-struct Choice<'a> {
-    excludes: bool,
-    is_exact: bool,
-    names: Vec<&'a str>,
-}
-
-impl<'a> Choice<'a> {
-    fn of(value: &'a str) -> Choice<'a> {
-        let (excludes, rest) = value.strip_prefix('^').map_or((false, value), |rest| (true, rest));
-        let (is_exact, rest) = rest.strip_prefix('=').map_or((false, rest), |rest| (true, rest));
-        Choice { excludes, is_exact, names: rest.split(',').filter(|name| !name.is_empty()).collect() }
-    }
-
-    fn matches(&self, name: &str, there: &str) -> bool {
-        if self.is_exact { there == name } else { there.starts_with(name) }
-    }
-
-    /// Names that choose nothing of what is there. A list of exclusions may name what a node does not have.
-    fn missing(&self, there: &[String]) -> Vec<&'a str> {
-        let is_missing = |name: &&&str| !there.iter().any(|other| self.matches(name, other));
-        if self.excludes { Vec::new() } else { self.names.iter().filter(is_missing).copied().collect() }
-    }
-
-    fn takes(&self, there: &str) -> bool {
-        self.names.iter().any(|name| self.matches(name, there)) != self.excludes
-    }
-}
-
 fn hca(one: &Subject) -> Verdict {
     let Some(value) = one.settings.get("NCCL_IB_HCA").filter(|value| !value.is_empty()) else {
         return Verdict::none("NCCL_IB_HCA is not set");
     };
-    // A port, rail and plane may follow the name.
-    let bare: Vec<String> = value.split(',').map(|item| item.split(':').next().unwrap_or(item).to_owned()).collect();
-    let bare = bare.join(",");
-    let choice = Choice::of(&bare);
+    let choice = Selection::of(value);
     let there: Vec<String> = one.health.rdma.iter().map(|port| port.port.device.clone()).collect();
     let missing = choice.missing(&there);
     let has = if there.is_empty() { "no RDMA device".to_owned() } else { list(&there) };
@@ -152,7 +120,7 @@ fn hca(one: &Subject) -> Verdict {
     match missing.len() {
         0 if there.iter().any(|name| choice.takes(name)) => Verdict::ok(format!("NCCL_IB_HCA={value}")),
         0 => Verdict::failure(format!("NCCL_IB_HCA={value} leaves none of {has}"), remedy),
-        all if all == choice.names.len() => {
+        all if all == choice.names().count() => {
             Verdict::failure(format!("NCCL_IB_HCA={value}, and the node has {has}"), remedy)
         }
         _ => Verdict::warning(format!("NCCL_IB_HCA={value}, and the node has no {}", list(&missing)), remedy),
@@ -184,7 +152,7 @@ fn ifname(one: &Subject) -> Verdict {
         return Verdict::none("NCCL_SOCKET_IFNAME is not set");
     };
     let there = names(&one.health.interfaces);
-    let choice = Choice::of(value);
+    let choice = Selection::of(value);
     let remedy = "name an interface of this node: beginnings of names, = for exact names, ^ for all but these; nodes that \
                   differ need an nccl.conf of their own";
     match there.iter().any(|name| choice.takes(name)) {
@@ -196,7 +164,7 @@ fn ifname(one: &Subject) -> Verdict {
 
 /// The interface that NCCL takes for sockets first, as far as that can be told: the named one, else one that is not local.
 fn chosen(one: &Subject) -> Option<&Interface> {
-    let named = one.settings.get("NCCL_SOCKET_IFNAME").filter(|value| !value.is_empty()).map(Choice::of);
+    let named = one.settings.get("NCCL_SOCKET_IFNAME").filter(|value| !value.is_empty()).map(Selection::of);
     let usable = |interface: &&Interface| interface.is_up && (interface.ipv4 || interface.ipv6);
     let mut all = one.health.interfaces.iter().filter(usable);
     match named {

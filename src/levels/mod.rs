@@ -12,6 +12,7 @@ pub mod evidence;
 pub mod harm;
 pub mod ports;
 pub mod reading;
+pub mod selection;
 
 use std::{fmt, sync::LazyLock};
 

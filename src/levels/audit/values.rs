@@ -9,6 +9,7 @@ use super::{Finding, Known, Rule, say, short, shown};
 use crate::levels::{
     conf::InForce,
     reading::{self, How, Reads, Variable},
+    selection::Selection,
 };
 
 /// Integers with one rule.
@@ -303,10 +304,10 @@ const LONGEST_LIST: usize = 1000;
 fn list(known: &Known, name: &str, setting: &InForce) -> Vec<Finding> {
     let value = setting.value.as_str();
     let said = say(name, setting);
-    let (except, rest) = value.strip_prefix('^').map_or((false, value), |rest| (true, rest));
-    let (exact, rest) = rest.strip_prefix('=').map_or((false, rest), |rest| (true, rest));
+    let selection = Selection::of(value);
+    let Selection { excludes: except, is_exact: exact, list: rest } = selection;
     let mark = |entry: &str| entry.starts_with(['^', '=']) || entry.contains([' ', '\t']);
-    let found = if rest.split(',').any(mark) {
+    let found = if selection.entries().any(mark) {
         let sentence = format!(
             "{said}: `^` and `=` stand once, in this order, before the whole list, and no spaces in it; NCCL looks for \
              a name that has them"
@@ -314,11 +315,11 @@ fn list(known: &Known, name: &str, setting: &InForce) -> Vec<Finding> {
         let sign =
             |there: bool, sign: char| if there || value.contains(sign) { sign.to_string() } else { String::new() };
         let signs = sign(except, '^') + &sign(exact, '=');
-        let bare: Vec<&str> = rest.split(',').map(|entry| entry.trim_matches(['^', '=', ' ', '\t'])).collect();
+        let bare: Vec<&str> = selection.entries().map(|entry| entry.trim_matches(['^', '=', ' ', '\t'])).collect();
         let remedy = format!("write {name}={signs}{}", shown(&bare.join(","), LONGEST_LIST));
         Some(Finding::new(Rule::ListSyntax, name, sentence, remedy))
     } else if name == "NCCL_IB_HCA" && !exact {
-        let entries: Vec<&str> = rest.split(',').map(|entry| entry.split(':').next().unwrap_or_default()).collect();
+        let entries: Vec<&str> = selection.names().collect();
         let other = entries.iter().find_map(|entry| Some((*entry, also(entry, &entries, known.adapters)?)));
         other.map(|(entry, other)| {
             let entry = short(entry);
