@@ -25,7 +25,7 @@ fn format_md() -> String {
          - `run.json`: who, where, when, with what: command, backend and why, level, versions, `NCCL_*` settings, every \
          process with its node and device, where the time went, and how the run ended. Written when the run begins and \
          when it ends.\n\
-         - `nccl/<host>.<pid>.log`: NCCL's own log, when `NCCL_DEBUG` is set.\n\n\
+         - `nccl/<host>.<pid>.log`: NCCL's own log, with `--proof`, `--network`, or when `NCCL_DEBUG` is set.\n\n\
          A file that is there already is kept as `NAME.1`, `NAME.2`, ….\n\n\
          ## Columns\n\n| column | meaning |\n|---|---|\n",
     );

@@ -31,7 +31,7 @@ enum Outcome {
     Changed,
     /// None with PXN off, and none as asked, with the reason.
     Same(String),
-    /// Nothing between nodes could have been relayed, with the reason.
+    /// Nothing between nodes could have been relayed, or there is nothing to compare with, with the reason.
     CannotTell(String),
     /// Relays with PXN off: the log is misread, or NCCL ignores the variable.
     ControlFailed,
@@ -135,8 +135,13 @@ fn judge(off: &Seen, asked: &Seen) -> Outcome {
     let (off, asked, reason) = (off.all.send_recv, asked.all.send_recv, &asked.reason);
     match (off.relayed, asked.relayed) {
         (1.., _) => Outcome::ControlFailed,
+        (0, 1..) if off.sends == 0 => {
+            Outcome::CannotTell("the run with PXN off logged no connection between nodes, and is no control".into())
+        }
         (0, 1..) => Outcome::Changed,
-        _ if asked.sends == 0 || asked.gpudirect_sends == 0 => Outcome::CannotTell(reason.clone()),
+        _ if asked.sends == 0 || asked.gpudirect_sends == 0 => {
+            Outcome::CannotTell(format!("no relay is possible here. {reason}"))
+        }
         _ => Outcome::Same(reason.clone()),
     }
 }
@@ -149,7 +154,7 @@ fn report(off: &Seen, asked: &Seen, outcome: &Outcome) -> Vec<String> {
     let said = match outcome {
         Outcome::Changed => "the count changed from zero as it must: relays are seen where they are".to_owned(),
         Outcome::Same(why) => format!("the count did not change: as asked, PXN is not used. {why}"),
-        Outcome::CannotTell(why) => format!("cannot tell: no relay is possible here. {why}"),
+        Outcome::CannotTell(why) => format!("cannot tell: {why}"),
         Outcome::ControlFailed => {
             "the control failed: connections are relayed with NCCL_PXN_DISABLE=1, so that no count of \
              relays can be trusted here; look whether a wrapper or nccl.conf undoes the variable"
@@ -172,10 +177,12 @@ mod tests {
     #[test]
     fn each_outcome_has_its_counts() {
         let because = || "Because.".to_owned();
+        let none_possible = || Outcome::CannotTell("no relay is possible here. Because.".into());
         assert_eq!(judge(&seen(16, 0, 16), &seen(16, 8, 16)), Outcome::Changed);
         assert_eq!(judge(&seen(16, 0, 16), &seen(16, 0, 16)), Outcome::Same(because()));
-        assert_eq!(judge(&seen(16, 0, 0), &seen(16, 0, 0)), Outcome::CannotTell(because()), "no GPUDirect");
-        assert_eq!(judge(&seen(0, 0, 0), &seen(0, 0, 0)), Outcome::CannotTell(because()), "one node");
+        assert_eq!(judge(&seen(16, 0, 0), &seen(16, 0, 0)), none_possible(), "no GPUDirect");
+        assert_eq!(judge(&seen(0, 0, 0), &seen(0, 0, 0)), none_possible(), "one node");
+        assert!(matches!(judge(&seen(0, 0, 0), &seen(16, 8, 16)), Outcome::CannotTell(_)), "no control");
         assert_eq!(judge(&seen(16, 8, 16), &seen(16, 8, 16)), Outcome::ControlFailed);
     }
 }

@@ -212,7 +212,8 @@ fn sweep_and_show(
         match &event {
             Event::Finished(record) => {
                 tally.add(record);
-                output.add(&watch.complete(record, world)?)?;
+                let record = watch.complete(record, world)?;
+                output.add(&record)?;
             }
             Event::Earlier(record) => tally.add(record),
             Event::Group(_) | Event::Started(_) => {}

@@ -1,7 +1,7 @@
 //! `--proof`: what NCCL did, from its own log. The connections stand in the log of this process, as far as it is written when
 //! a case ends; algorithm and protocol in that of a worker, for the lines that name them would disturb what is timed.
 
-use std::{collections::HashMap, path::Path};
+use std::{borrow::Cow, collections::HashMap, path::Path};
 
 use super::{
     args::Args,
@@ -74,7 +74,13 @@ impl Watch {
         if !self.is_on {
             return Ok(Some("--proof reads NCCL's log, and no NCCL runs here: nothing is proved".into()));
         }
-        let Some(worker) = worker else { return Ok(None) };
+        // A rank decided by its own evidence whether to start one; all take part, or none.
+        let missing = world::gather(world, &worker.is_none())?.into_iter().position(|is_missing| is_missing);
+        let (Some(worker), None) = (worker, missing) else {
+            let rank =
+                missing.map_or_else(String::new, |rank| format!(": rank {rank} saw no NVIDIA device when it started"));
+            return Ok(Some(format!("algorithms and protocols cannot be told{rank}")));
+        };
         let (choices, untold) = tuning::choices(worker, args, plan, sizes, job.gpus[world.rank() as usize], world)?;
         self.choices = choices;
         Ok(untold)
@@ -84,9 +90,9 @@ impl Watch {
     ///
     /// # Errors
     /// Where what a rank saw does not reach the others; that would be a bug.
-    pub(super) fn complete(&mut self, record: &Record, world: &dyn World) -> anyhow::Result<Record> {
+    pub(super) fn complete<'a>(&mut self, record: &'a Record, world: &dyn World) -> anyhow::Result<Cow<'a, Record>> {
         if !self.is_on || record.time.is_none() {
-            return Ok(record.clone());
+            return Ok(Cow::Borrowed(record));
         }
         let seen = self.seen(world)?;
         let mut record = record.clone();
@@ -97,7 +103,7 @@ impl Watch {
             record.note += "no algorithm: made of sends and receives";
         }
         record.seen = of_kind(&seen, is_pairwise, self.choices.get(&record.case));
-        Ok(record)
+        Ok(Cow::Owned(record))
     }
 
     /// What the run's log says of PXN as a whole; `None` where there is none.

@@ -19,6 +19,9 @@ use crate::world::{self, World, place};
 /// Longer than this nobody waits for a worker: what it would tell is worth no more.
 const LONGEST: Duration = Duration::from_secs(120);
 
+/// What a worker said before it ended comes through its pipe within this time.
+const LAST_WORDS: Duration = Duration::from_secs(1);
+
 /// What a worker logs: all that the proof reads, and the algorithms.
 const LOGGED: [(&str, &str); 2] = [("NCCL_DEBUG", "INFO"), ("NCCL_DEBUG_SUBSYS", "INIT,ENV,NET,GRAPH,TUNING")];
 
@@ -75,9 +78,17 @@ impl Worker {
         writeln!(self.to, "{line}").map_err(|error| format!("its worker does not listen: {error}"))
     }
 
+    /// Tells the worker something, and hears what it says to it. One that has ended meanwhile has said why.
+    fn ask(&mut self, message: &ToWorker, until: Instant) -> Result<FromWorker, String> {
+        match self.tell(message) {
+            Ok(()) => self.hear(until),
+            Err(why) => self.hear(Instant::now() + LAST_WORDS).and(Err(why)),
+        }
+    }
+
     fn hear(&mut self, until: Instant) -> Result<FromWorker, String> {
         match self.from.recv_timeout(until.saturating_duration_since(Instant::now())) {
-            Ok(FromWorker::Failed { what, .. }) => Err(what),
+            Ok(FromWorker::Failed(what)) => Err(what),
             Ok(message) => Ok(message),
             Err(RecvTimeoutError::Timeout) => Err("its worker did not end in time".into()),
             Err(RecvTimeoutError::Disconnected) => Err(match self.child.wait() {
@@ -115,12 +126,10 @@ impl Worker {
         let ended = match (told, id.is_empty()) {
             (Err(why), _) => Err(why),
             (Ok(()), true) => Err("the worker of rank 0 could not start".into()),
-            (Ok(()), false) => {
-                self.tell(&ToWorker::Id(id)).and_then(|()| self.hear(until)).and_then(|message| match message {
-                    FromWorker::Ended(ended) => Ok(*ended),
-                    _ => Err("its worker did not say what it saw".into()),
-                })
-            }
+            (Ok(()), false) => self.ask(&ToWorker::Id(id), until).and_then(|message| match message {
+                FromWorker::Ended(ended) => Ok(*ended),
+                _ => Err("its worker did not say what it saw".into()),
+            }),
         };
         let ended = ended.map_err(|why| {
             self.keeps_log = self.log.exists();

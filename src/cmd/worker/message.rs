@@ -3,7 +3,6 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    exit::Code,
     nccl_log::{Choice, Connections},
     units::Bytes,
 };
@@ -35,7 +34,7 @@ pub(in crate::cmd) enum FromWorker {
     /// It has run all cases.
     Ended(Box<Ended>),
     /// It could not.
-    Failed { code: Code, what: String },
+    Failed(String),
 }
 
 /// What a worker saw.

@@ -21,7 +21,7 @@ use super::{growing::Growing, run};
 use crate::{
     backend::{Backend, nccl::NcclBackend},
     collective::Case,
-    exit::{self, Code},
+    exit::Code,
     native::nccl::Nccl,
     nccl_log::{Choice, Fold},
     sweep::plan::Plan,
@@ -44,7 +44,7 @@ pub struct Args {
 pub(super) fn run(args: &Args) -> anyhow::Result<Code> {
     let last = match work(args, &listen()) {
         Ok(ended) => FromWorker::Ended(Box::new(ended)),
-        Err(error) => FromWorker::Failed { code: exit::code_of(&error), what: format!("{error:#}") },
+        Err(error) => FromWorker::Failed(format!("{error:#}")),
     };
     say(&last)?;
     // Waiting for NCCL and CUDA to unload after a failure may be waiting for a rank that is gone.
