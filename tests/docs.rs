@@ -218,7 +218,7 @@ const REPORTS: &[(&str, &str, &[&str], &str)] = &[
         "unlimited stack, few open files, RemoveIPC",
         "NCCL's documentation",
         &["host.stack", "host.nofile", "host.remove-ipc"],
-        "IMEX channels are not looked at",
+        "IMEX channels are not looked at, and open files only below 4,096",
     ),
     (
         "PXN should not use host buffers for data",
@@ -255,7 +255,7 @@ const REPORTS: &[(&str, &str, &[&str], &str)] = &[
         "plugins differ between containers",
         "awslabs/awsome-distributed-ai#386",
         &["lib.plugin-same", "lib.nccl-file"],
-        "",
+        "plugins are compared by the names of their files",
     ),
     ("versions or settings differ between ranks", "NVIDIA/nccl#1328", &["lib.nccl-same", "env.same"], ""),
     (

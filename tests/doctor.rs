@@ -197,6 +197,7 @@ const SPOILED: &[(&str, Spoil, &[&str])] = &[
     ("lib.nvml", |m| m.nvml = json!("no inventory"), &[]),
     ("lib.plugin", |m| m.set("NCCL_NET_PLUGIN", "nowhere"), &[]),
     ("mpi.world", |m| m.set("SLURM_STEP_NUM_TASKS", "4"), &[]),
+    ("mpi.world", |m| m.set("PMI_SIZE", "4"), &[]),
     ("gdr.module", |m| m.file("proc/modules", "nvidia 1 0 - Live 0x0\n"), &[]),
     ("gdr.module-name", |m| m.nccl = 22203, &[]),
     (
@@ -394,6 +395,10 @@ fn differences_between_ranks_are_found() {
         let expected: BTreeSet<String> = kin.iter().chain([id]).map(|id| (*id).to_owned()).chain(always()).collect();
         assert_eq!(found, expected, "{id}");
     }
+    // mpirun's helpers are a step of their own, which the ranks inherit: no fault.
+    let mut inherited = good();
+    inherited.set("SLURM_STEP_NUM_TASKS", "1");
+    assert_eq!(findings(&together(&inherited, &inherited, false)), always());
     // What both have.
     let both = |spoil: Spoil| {
         let mut machine = good();

@@ -108,13 +108,13 @@ fn plugin(one: &Subject) -> Verdict {
 }
 
 fn world(one: &Subject) -> Verdict {
-    let started = one.number("SLURM_STEP_NUM_TASKS");
-    match started {
-        Some(started) if started > 1 && one.world == 1 => Verdict::failure(
-            format!("Slurm started {started} tasks in this step, and MPI sees one: each would run alone"),
-            "name the PMI that fits the MPI: srun --mpi=pmix or --mpi=pmi2 (srun --mpi=list), or use mpirun",
+    match one.started() {
+        Some((started, who, variable)) if started > 1 && one.world == 1 => Verdict::failure(
+            format!("{who} started {started} processes ({variable}), and MPI sees one: each would run alone"),
+            "under srun name the PMI that fits the MPI: --mpi=pmix or --mpi=pmi2 (srun --mpi=list); else take the mpirun of the MPI \
+             that pxnbench is built with",
         ),
-        Some(started) => Verdict::ok(format!("{} of {started} tasks", one.world)),
+        Some((started, ..)) => Verdict::ok(format!("{} of {started} processes", one.world)),
         None => Verdict::ok(format!("{} processes", one.world)),
     }
 }

@@ -18,6 +18,7 @@ use crate::{
         audit::{self, Severity},
         conf::Settings,
     },
+    world::launch,
 };
 
 /// What a check comes to.
@@ -135,6 +136,11 @@ impl Subject {
 
     fn env(&self, name: &str) -> Option<&str> {
         self.health.env.get(name).map(String::as_str)
+    }
+
+    /// How many processes the launcher says it started, who, and in which variable.
+    fn started(&self) -> Option<(u32, &'static str, &'static str)> {
+        launch::size(&|name| self.env(name).map(str::to_owned))
     }
 
     fn number(&self, name: &str) -> Option<u64> {

@@ -30,8 +30,10 @@ fn cpus_per_task(one: &Subject) -> Verdict {
 }
 
 fn leaked(one: &Subject) -> Verdict {
-    // srun counts the tasks of its own step; a number that cannot be comes from the job around.
-    let (step, per_task) = (one.number("SLURM_STEP_NUM_TASKS"), one.env("SLURM_TRES_PER_TASK"));
+    // srun counts the tasks of its own step; a number that cannot be comes from the job around. Under mpirun it is that of
+    // the step of mpirun's helpers.
+    let step = one.started().filter(|(.., variable)| *variable == "SLURM_STEP_NUM_TASKS").map(|(started, ..)| started);
+    let per_task = one.env("SLURM_TRES_PER_TASK");
     let cpus = one.env("SLURM_CPUS_PER_TASK");
     let of_tres =
         per_task.and_then(|tres| tres.split(',').find_map(|one| one.strip_prefix("cpu=").or(one.strip_prefix("cpu:"))));
@@ -40,9 +42,9 @@ fn leaked(one: &Subject) -> Verdict {
             format!("SLURM_TRES_PER_TASK says cpu={tres} and SLURM_CPUS_PER_TASK={cpus}"),
             "variables of a job around this one: submit from a clean shell (env -u SLURM_CPUS_PER_TASK -u SLURM_TRES_PER_TASK sbatch …)",
         ),
-        (_, _, Some(step)) if one.world > 1 && u64::from(one.world) != step => Verdict::warning(
+        (_, _, Some(step)) if one.world > 1 && one.world != step => Verdict::warning(
             format!("SLURM_STEP_NUM_TASKS={step}, and the job has {} ranks", one.world),
-            "under mpirun these are variables of another step: unset SLURM_* that the launcher did not set",
+            "these are variables of another step: unset SLURM_* that the launcher did not set",
         ),
         _ => Verdict::ok("nothing contradicts"),
     }

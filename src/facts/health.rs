@@ -20,7 +20,9 @@ use crate::{
 };
 
 /// What is kept of Slurm's and the launcher's environment: counts and choices, no secret.
-const KEPT: [&str; 21] = [
+const KEPT: [&str; 23] = [
+    "OMPI_COMM_WORLD_SIZE",
+    "PMI_SIZE",
     "SLURM_JOB_ID",
     "SLURM_STEP_ID",
     "SLURM_NTASKS",
