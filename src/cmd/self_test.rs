@@ -112,20 +112,13 @@ struct Seen {
     reason: String,
 }
 
-fn together(which: &str, ended: Vec<Result<Ended, String>>) -> anyhow::Result<Seen> {
+fn together(which: &str, ended: Result<Vec<Ended>, String>) -> anyhow::Result<Seen> {
+    let ended = ended.map_err(|why| Failure::everywhere(Code::Nccl, format!("the run {which} failed: {why}")))?;
     let mut seen = Seen { all: Connections::default(), reason: String::new() };
-    for (rank, ended) in ended.into_iter().enumerate() {
-        match ended {
-            Ok(ended) => {
-                seen.all.add(&ended.seen);
-                if seen.reason.is_empty() {
-                    seen.reason = ended.reason;
-                }
-            }
-            Err(why) => {
-                let what = format!("the run {which} failed on rank {rank}: {why}");
-                return Err(Failure::everywhere(Code::Nccl, what));
-            }
+    for one in ended {
+        seen.all.add(&one.seen);
+        if seen.reason.is_empty() {
+            seen.reason = one.reason;
         }
     }
     Ok(seen)

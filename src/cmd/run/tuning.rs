@@ -61,13 +61,11 @@ pub(super) fn choices(
 
     let _guard = deadline::watch("the short run that tells algorithms", args.timeout() * 2);
     let start = Start { rank: world.rank(), ranks: world.size(), gpu, sizes };
-    let mut all = worker.run(start, args.timeout(), world)?;
-    let failed = all.iter().enumerate().find_map(|(rank, ended)| Some((rank, ended.as_ref().err()?)));
-    if let Some((rank, why)) = failed {
-        let what = format!("algorithms and protocols cannot be told: rank {rank}: {why}");
-        return Ok((HashMap::new(), Some(what)));
-    }
-    let first = all.swap_remove(0).map(|ended| ended.choices).unwrap_or_default();
+    let mut all = match worker.run(start, args.timeout(), world)? {
+        Ok(all) => all,
+        Err(why) => return Ok((HashMap::new(), Some(format!("algorithms and protocols cannot be told: {why}")))),
+    };
+    let first = all.swap_remove(0).choices;
     let known = plan.cases().zip(first).filter_map(|(case, choice)| Some((*case, choice?)));
     Ok((known.collect(), None))
 }

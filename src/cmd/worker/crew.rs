@@ -12,6 +12,7 @@ use std::{
 };
 
 use anyhow::Context;
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 use super::message::{Ended, FromWorker, Start, ToWorker};
 use crate::world::{self, World, place};
@@ -73,33 +74,42 @@ impl Worker {
         Ok(Worker { child, to, from: receiver, log, keeps_log: false })
     }
 
-    fn tell(&mut self, message: &ToWorker) -> Result<(), String> {
-        let line = serde_json::to_string(message).map_err(|error| error.to_string())?;
-        writeln!(self.to, "{line}").map_err(|error| format!("its worker does not listen: {error}"))
-    }
-
     /// Tells the worker something, and hears what it says to it. One that has ended meanwhile has said why.
-    fn ask(&mut self, message: &ToWorker, until: Instant) -> Result<FromWorker, String> {
-        match self.tell(message) {
+    fn ask(&mut self, message: &ToWorker, until: Instant) -> Result<FromWorker, Why> {
+        let line = serde_json::to_string(message).map_err(|error| Why::new(error.to_string()))?;
+        match writeln!(self.to, "{line}") {
             Ok(()) => self.hear(until),
-            Err(why) => self.hear(Instant::now() + LAST_WORDS).and(Err(why)),
+            Err(error) => self
+                .hear(Instant::now() + LAST_WORDS)
+                .and(Err(Why::new(format!("its worker does not listen: {error}")))),
         }
     }
 
-    fn hear(&mut self, until: Instant) -> Result<FromWorker, String> {
+    fn hear(&mut self, until: Instant) -> Result<FromWorker, Why> {
         match self.from.recv_timeout(until.saturating_duration_since(Instant::now())) {
-            Ok(FromWorker::Failed(what)) => Err(what),
+            Ok(FromWorker::Failed(what)) => Err(Why::new(what)),
             Ok(message) => Ok(message),
-            Err(RecvTimeoutError::Timeout) => Err("its worker did not end in time".into()),
-            Err(RecvTimeoutError::Disconnected) => Err(match self.child.wait() {
+            Err(RecvTimeoutError::Timeout) => Err(Why { is_late: true, ..Why::new("its worker did not end in time") }),
+            Err(RecvTimeoutError::Disconnected) => Err(Why::new(match self.child.wait() {
                 Ok(status) => format!("its worker ended with {status}"),
                 Err(error) => format!("its worker is gone: {error}"),
-            }),
+            })),
         }
     }
 
-    /// Lets the workers of all ranks run together, and gives what each saw, in rank order; a sentence where it failed. Every
-    /// rank calls it alike.
+    /// Keeps the log of a worker that failed, and says where it is.
+    fn keep_log<T>(&mut self, step: Result<T, Why>) -> Result<T, Why> {
+        step.map_err(|why| {
+            self.keeps_log = self.log.exists();
+            match self.keeps_log {
+                true => Why { what: format!("{}; NCCL's log of it is {}", why.what, self.log.display()), ..why },
+                false => why,
+            }
+        })
+    }
+
+    /// Lets the workers of all ranks run together, and gives what each saw, in rank order; or a sentence where one failed.
+    /// Every rank calls it alike, and gets the same.
     ///
     /// # Errors
     /// Where an answer does not reach the other ranks; that would be a bug.
@@ -108,39 +118,53 @@ impl Worker {
         start: Start,
         limit: Duration,
         world: &dyn World,
-    ) -> anyhow::Result<Vec<Result<Ended, String>>> {
+    ) -> anyhow::Result<Result<Vec<Ended>, String>> {
         let until = Instant::now() + limit.min(LONGEST);
-        let is_first = start.rank == 0;
-        let mut told = self.tell(&ToWorker::Start(start));
-        let mut id = Vec::new();
-        if is_first && told.is_ok() {
-            told = self.hear(until).and_then(|message| match message {
-                FromWorker::Id(bytes) => {
-                    id = bytes;
-                    Ok(())
-                }
-                _ => Err("its worker did not say NCCL's unique id".into()),
-            });
-        }
-        let id = world.broadcast(&id);
-        let ended = match (told, id.is_empty()) {
-            (Err(why), _) => Err(why),
-            (Ok(()), true) => Err("the worker of rank 0 could not start".into()),
-            (Ok(()), false) => self.ask(&ToWorker::Id(id), until).and_then(|message| match message {
-                FromWorker::Ended(ended) => Ok(*ended),
-                _ => Err("its worker did not say what it saw".into()),
-            }),
-        };
-        let ended = ended.map_err(|why| {
-            self.keeps_log = self.log.exists();
-            let log =
-                if self.keeps_log { format!("; NCCL's log of it is {}", self.log.display()) } else { String::new() };
-            format!("{why}{log}")
+        let ready = self.ask(&ToWorker::Start(start), until).and_then(|message| match message {
+            FromWorker::Ready(id) => Ok(id),
+            _ => Err(Why::new("its worker did not say that it is ready")),
         });
+        // None joins where one cannot: NCCL would wait for it.
+        let id = match together(self.keep_log(ready), world)? {
+            Ok(mut ids) => ids.swap_remove(0),
+            Err(why) => return Ok(Err(why)),
+        };
+        let ended = self.ask(&ToWorker::Id(id), until).and_then(|message| match message {
+            FromWorker::Ended(ended) => Ok(*ended),
+            _ => Err(Why::new("its worker did not say what it saw")),
+        });
+        let ended = self.keep_log(ended);
         // A worker that waits for others which are gone is of no use any more; and one that ended is waited for.
         drop(self);
-        world::gather(world, &ended)
+        together(ended, world)
     }
+}
+
+/// Why a worker failed.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Why {
+    what: String,
+    /// Nothing was heard of it in time: another rank may know why.
+    is_late: bool,
+}
+
+impl Why {
+    fn new(what: impl Into<String>) -> Why {
+        Why { what: what.into(), is_late: false }
+    }
+}
+
+/// The step of every rank, or a sentence with the rank that failed; one that was only late comes last.
+fn together<T: Serialize + DeserializeOwned>(
+    step: Result<T, Why>,
+    world: &dyn World,
+) -> anyhow::Result<Result<Vec<T>, String>> {
+    let all = world::gather(world, &step)?;
+    let failed = all.iter().enumerate().filter_map(|(rank, step)| Some((rank, step.as_ref().err()?)));
+    let Some((rank, why)) = failed.min_by_key(|(_, why)| why.is_late) else {
+        return Ok(Ok(all.into_iter().flatten().collect()));
+    };
+    Ok(Err(format!("rank {rank}: {}", why.what)))
 }
 
 impl Drop for Worker {

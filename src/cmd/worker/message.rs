@@ -29,8 +29,9 @@ pub(in crate::cmd) enum ToWorker {
 /// From the worker.
 #[derive(Debug, Serialize, Deserialize)]
 pub(in crate::cmd) enum FromWorker {
-    /// NCCL's unique id, from the worker of rank 0: who makes it has to live until all have joined.
-    Id(Vec<u8>),
+    /// It has loaded NCCL; from the worker of rank 0 with NCCL's unique id, else empty: who makes the id has to live until all
+    /// have joined.
+    Ready(Vec<u8>),
     /// It has run all cases.
     Ended(Box<Ended>),
     /// It could not.

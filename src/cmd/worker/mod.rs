@@ -111,9 +111,8 @@ fn latest(log: &mut Growing, fold: &mut Fold) -> anyhow::Result<Option<Choice>> 
 
 fn open(args: &Args, start: &Start, rank: &Receiver<ToWorker>, cases: &[&Case]) -> anyhow::Result<NcclBackend> {
     let nccl = Nccl::load(args.run.nccl_lib())?;
-    if start.rank == 0 {
-        say(&FromWorker::Id(nccl.unique_id()?.to_vec()))?;
-    }
+    let id = if start.rank == 0 { nccl.unique_id()?.to_vec() } else { Vec::new() };
+    say(&FromWorker::Ready(id))?;
     let ToWorker::Id(id) = rank.recv()? else { anyhow::bail!("a worker expects the unique id second") };
     let id = id.try_into().map_err(|_| anyhow::anyhow!("the unique id has a wrong length"))?;
     NcclBackend::open(nccl, id, start.rank, start.ranks, start.gpu, cases.iter().copied())
