@@ -194,7 +194,7 @@ const REPORTS: &[(&str, &str, &[&str], &str)] = &[
     ("no /dev/infiniband in the container", "NVIDIA/nccl#451", &["net.verbs", "host.container"], ""),
     (
         "a management port among the InfiniBand ports",
-        "stas00/ml-engineering",
+        "https://github.com/stas00/ml-engineering/tree/master/network/debug",
         &["net.mixed-ports", "net.port-rate"],
         "",
     ),
@@ -216,7 +216,7 @@ const REPORTS: &[(&str, &str, &[&str], &str)] = &[
     ("ibv_reg_mr: out of memory, by the limit of pinned memory", "NVIDIA/nccl-tests#206", &["host.memlock"], ""),
     (
         "unlimited stack, few open files, RemoveIPC",
-        "NCCL's documentation",
+        "https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html",
         &["host.stack", "host.nofile", "host.remove-ipc"],
         "IMEX channels are not looked at, and open files only below 4,096",
     ),
@@ -288,15 +288,15 @@ fn doctor_md() -> String {
     text.push_str(
         "\nThe rules `env.*` of NCCL's settings are in [ENVIRONMENT.md](ENVIRONMENT.md).\n\n\
          ## Field reports\n\nWhat people ran into, and what would have told them before the job.\n\n\
-         | report | where | caught by | not caught |\n|---|---|---|---|\n",
+         | | report | where | caught by | not caught |\n|---|---|---|---|---|\n",
     );
-    for (what, place, checks, not) in REPORTS {
+    for (at, (what, place, checks, not)) in REPORTS.iter().enumerate() {
         let link = match place.split_once('#') {
             Some((repo, number)) => format!("[{place}](https://github.com/{repo}/issues/{number})"),
-            None => (*place).to_owned(),
+            None => format!("<{place}>"),
         };
         let checks = checks.iter().map(|id| format!("`{id}`")).collect::<Vec<_>>().join(" ");
-        row(&mut text, &[what, &link, &checks, not]);
+        row(&mut text, &[&format!("E{}", at + 1), what, &link, &checks, not]);
     }
     text
 }

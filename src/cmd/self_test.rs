@@ -12,7 +12,7 @@ use crate::{
         },
     },
     exit::{Code, Failure},
-    facts,
+    facts, levels,
     nccl_log::Connections,
     units::Bytes,
     world::{self, World, abort, deadline, launch, place},
@@ -37,19 +37,30 @@ enum Outcome {
     ControlFailed,
 }
 
-/// Runs the control on every rank.
+/// The two runs of a rank.
+struct Pair {
+    off: Worker,
+    asked: Worker,
+}
+
+impl Pair {
+    /// None where this node has no GPU: what that means for the job, all ranks say together.
+    fn start(nccl_lib: Option<&Path>, env: levels::Env) -> anyhow::Result<Option<Pair>> {
+        if facts::nvidia::evidence(Path::new("/"), env).is_none() {
+            return Ok(None);
+        }
+        let off = Worker::start("off", words(nccl_lib), &[("NCCL_PXN_DISABLE", "1")])?;
+        Ok(Some(Pair { off, asked: Worker::start("asked", words(nccl_lib), &[])? }))
+    }
+}
+
+/// Runs the control on every rank. `expect`: PXN must be used as asked (true), or must not (false).
 ///
 /// # Errors
-/// Where there are no GPUs, or MPI does not start.
-pub(in crate::cmd) fn run(nccl_lib: Option<&Path>) -> anyhow::Result<Code> {
+/// Where there are no GPUs, MPI does not start, or another outcome is expected.
+pub(in crate::cmd) fn run(nccl_lib: Option<&Path>, expect: Option<bool>) -> anyhow::Result<Code> {
     let env = |name: &str| std::env::var(name).ok();
-    if facts::nvidia::evidence(Path::new("/"), &env).is_none() {
-        let what =
-            "the self-test runs NCCL on GPUs, and there is no NVIDIA device here; run it on the nodes of the cluster";
-        return Err(Failure::everywhere(Code::NothingRan, what));
-    }
-    let off = Worker::start("off", words(nccl_lib), &[("NCCL_PXN_DISABLE", "1")])?;
-    let asked = Worker::start("asked", words(nccl_lib), &[])?;
+    let pair = Pair::start(nccl_lib, &env);
     launch::check_before_mpi(&env)?;
     let world = {
         let _guard = deadline::watch("MPI_Init", LIMIT);
@@ -57,7 +68,7 @@ pub(in crate::cmd) fn run(nccl_lib: Option<&Path>) -> anyhow::Result<Code> {
     };
     launch::check(world.size(), &env)?;
     abort::set_rank(world.rank());
-    let end = in_world(off, asked, &*world);
+    let end = in_world(pair, expect, &*world);
     if let Err(error) = &end
         && world.size() > 1
         && !crate::exit::is_everywhere(error)
@@ -78,8 +89,18 @@ fn words(nccl_lib: Option<&Path>) -> Vec<OsString> {
     words
 }
 
-fn in_world(off: Worker, asked: Worker, world: &dyn World) -> anyhow::Result<Code> {
+fn in_world(pair: anyhow::Result<Option<Pair>>, expect: Option<bool>, world: &dyn World) -> anyhow::Result<Code> {
     let _guard = deadline::watch("the self-test", LIMIT * 3);
+    let hosts = world::gather(world, &place::host_name())?;
+    let started = world::together(world, pair)?;
+    let without = world::gather(world, &started.is_none())?;
+    let (Some(Pair { off, asked }), None) = (started, without.iter().position(|is_without| *is_without)) else {
+        let host = without.iter().position(|is_without| *is_without).map_or("", |rank| &hosts[rank]);
+        let what = format!(
+            "the self-test runs NCCL on GPUs, and there is no NVIDIA device on {host}; run it on the nodes of the cluster"
+        );
+        return Err(Failure::everywhere(Code::NothingRan, what));
+    };
     let env = |name: &str| std::env::var(name).ok();
     let processes = world::gather(world, &facts::process(&env, true))?;
     if let Some(process) = processes.iter().find(|process| process.peer.gpus.is_empty()) {
@@ -99,11 +120,25 @@ fn in_world(off: Worker, asked: Worker, world: &dyn World) -> anyhow::Result<Cod
             print_line!("{line}");
         }
     }
-    Ok(match outcome {
-        Outcome::Changed | Outcome::Same(_) => Code::Fine,
-        Outcome::CannotTell(_) => Code::NothingRan,
-        Outcome::ControlFailed => Code::WrongData,
-    })
+    end(&outcome, expect)
+}
+
+/// A count that does not change is no failure, unless it is expected to: a level may well mean no relay.
+fn end(outcome: &Outcome, expect: Option<bool>) -> anyhow::Result<Code> {
+    let is_used = match outcome {
+        Outcome::Changed => true,
+        Outcome::Same(_) => false,
+        Outcome::CannotTell(_) => return Ok(Code::NothingRan),
+        Outcome::ControlFailed => return Ok(Code::WrongData),
+    };
+    match expect {
+        Some(expected) if expected != is_used => {
+            let words = |is_used: bool| if is_used { "used" } else { "not used" };
+            let what = format!("PXN: expected {}, and as asked it is {}", words(expected), words(is_used));
+            Err(Failure::everywhere(Code::WrongData, what))
+        }
+        _ => Ok(Code::Fine),
+    }
 }
 
 /// What all ranks saw in one of the two runs, and why not all is relayed.
@@ -177,5 +212,18 @@ mod tests {
         assert_eq!(judge(&seen(0, 0, 0), &seen(0, 0, 0)), none_possible(), "one node");
         assert!(matches!(judge(&seen(0, 0, 0), &seen(16, 8, 16)), Outcome::CannotTell(_)), "no control");
         assert_eq!(judge(&seen(16, 8, 16), &seen(16, 8, 16)), Outcome::ControlFailed);
+    }
+
+    #[test]
+    fn what_is_expected_decides_on_a_count_that_is_no_failure() {
+        let code = |outcome, expect| end(&outcome, expect).unwrap_or_else(|error| crate::exit::code_of(&error));
+        let same = || Outcome::Same("Because.".into());
+        assert_eq!(code(same(), None), Code::Fine);
+        assert_eq!(code(same(), Some(false)), Code::Fine);
+        assert_eq!(code(same(), Some(true)), Code::WrongData);
+        assert_eq!(code(Outcome::Changed, Some(true)), Code::Fine);
+        assert_eq!(code(Outcome::Changed, Some(false)), Code::WrongData);
+        assert_eq!(code(Outcome::CannotTell("x".into()), Some(true)), Code::NothingRan);
+        assert_eq!(code(Outcome::ControlFailed, Some(true)), Code::WrongData);
     }
 }

@@ -32,7 +32,7 @@ pub struct Args {
     expect: Option<Expected>,
     /// Read no log, but run a short alltoall on the ranks that mpirun or srun started, with PXN off and as asked, and say
     /// whether the number of relays changed from zero as it must
-    #[arg(long, conflicts_with_all = ["logs", "json", "expect"])]
+    #[arg(long, conflicts_with_all = ["logs", "json"])]
     self_test: bool,
     /// With --self-test: the PXN level that is asked for; variables that are already set win
     #[arg(long, value_name = "LEVEL", value_parser = levels::level, requires = "self_test")]
@@ -62,7 +62,7 @@ enum Expected {
 use super::self_test::run as self_test;
 
 #[cfg(not(feature = "nccl"))]
-fn self_test(_: Option<&Path>) -> anyhow::Result<Code> {
+fn self_test(_: Option<&Path>, _: Option<bool>) -> anyhow::Result<Code> {
     Err(Failure::everywhere(Code::Usage, "this binary is built without the feature nccl"))
 }
 
@@ -76,7 +76,8 @@ fn after_help() -> String {
 /// Where a log cannot be read, is empty, or holds nothing of NCCL's.
 pub fn run(args: &Args) -> anyhow::Result<Code> {
     if args.self_test {
-        return self_test(args.nccl_lib.as_deref());
+        let expect = args.expect.map(|expected| expected == Expected::Used);
+        return self_test(args.nccl_lib.as_deref(), expect);
     }
     let mut fold = Fold::default();
     let names = if args.logs.is_empty() { vec![PathBuf::from("-")] } else { args.logs.clone() };
