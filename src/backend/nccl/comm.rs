@@ -111,24 +111,54 @@ pub struct Comm {
     ranks: u32,
 }
 
+// SAFETY: NCCL lets any thread use a communicator, one at a time; this value has one owner.
+unsafe impl Send for Comm {}
+
 impl Comm {
-    /// Joins the communicator of `id` as `rank` of `ranks`, with this thread's current GPU. Waits for all ranks.
+    /// Joins the communicator of `id`, which has `ranks` ranks, as each of `mine`; `choose` makes the GPU of one of them, by
+    /// its place in `mine`, this thread's. Waits for all ranks.
     ///
     /// # Errors
     /// Where NCCL fails.
-    pub fn init(nccl: Arc<Nccl>, id: &UniqueId, rank: u32, ranks: u32, settings: Settings) -> anyhow::Result<Comm> {
-        let raw = nccl.comm_init(id, rank as c_int, ranks as c_int, settings)?;
-        Ok(Comm { nccl, raw, rank, ranks })
+    pub fn init(
+        nccl: &Arc<Nccl>,
+        id: &UniqueId,
+        mine: &[u32],
+        ranks: u32,
+        settings: Settings,
+        choose: &dyn Fn(usize) -> anyhow::Result<()>,
+    ) -> anyhow::Result<Vec<Comm>> {
+        let numbers: Vec<c_int> = mine.iter().map(|rank| *rank as c_int).collect();
+        let raw = nccl.comm_init(id, &numbers, ranks as c_int, settings, choose)?;
+        Ok(raw.into_iter().zip(mine).map(|(raw, &rank)| Comm { nccl: Arc::clone(nccl), raw, rank, ranks }).collect())
     }
 
-    /// Ends the communicator in good order: all ranks call it, after the last operation ended everywhere.
+    /// Its rank.
+    pub fn rank(&self) -> u32 {
+        self.rank
+    }
+
+    /// All ranks.
+    pub fn ranks(&self) -> u32 {
+        self.ranks
+    }
+
+    /// The handle, for calls that no case makes.
+    pub fn raw(&self) -> RawComm {
+        self.raw
+    }
+
+    /// Ends the communicator in good order: all ranks call it, after the last operation ended everywhere. `is_alone`: this
+    /// thread has no other rank of it, which would have to be finalized at the same time.
     ///
     /// # Errors
     /// Where NCCL fails.
-    pub fn close(self) -> anyhow::Result<()> {
+    pub fn close(self, is_alone: bool) -> anyhow::Result<()> {
         // SAFETY: the communicator is this value's own, and nothing uses it after this.
         unsafe {
-            self.nccl.comm_finalize(self.raw)?;
+            if is_alone {
+                self.nccl.comm_finalize(self.raw)?;
+            }
             self.nccl.comm_destroy(self.raw)
         }
     }
@@ -188,13 +218,7 @@ impl Comm {
                 Kind::SendRecv { .. }
                 | Kind::AllToAllByPeers
                 | Kind::GatherByPeers { .. }
-                | Kind::ScatterByPeers { .. } => {
-                    nccl.group_start()?;
-                    let inside = self.messages(call, send, recv, stream);
-                    // The group is ended also where a call in it failed: it would swallow all later calls.
-                    let ended = nccl.group_end();
-                    inside.and(ended)
-                }
+                | Kind::ScatterByPeers { .. } => nccl.grouped(true, || self.messages(call, send, recv, stream)),
             }
         }
     }

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 
 use super::args::Args;
-use crate::{collective::Case, nccl_log::Choice, sweep::plan::Plan, units::Bytes, world::World};
+use crate::{backend::manner::Crew, collective::Case, nccl_log::Choice, sweep::plan::Plan, units::Bytes, world::World};
 
 #[cfg(feature = "nccl")]
 pub(super) use crate::cmd::worker::crew::Worker;
@@ -36,7 +36,7 @@ pub(super) fn worker(args: &Args) -> anyhow::Result<Option<Worker>> {
     if !args.proof || args.list || !may_use_gpus {
         return Ok(None);
     }
-    Worker::start("tuning", std::env::args_os().skip(1), &[]).map(Some)
+    Worker::start("tuning", crate::cmd::words(std::env::args_os()).into_iter().skip(1), &[]).map(Some)
 }
 
 #[cfg(not(feature = "nccl"))]
@@ -44,7 +44,7 @@ pub(super) fn worker(_: &Args) -> anyhow::Result<Option<Worker>> {
     Ok(None)
 }
 
-/// Runs the workers of all ranks over the cases of `plan`, on GPU `gpu` of this rank.
+/// Runs the workers of all ranks over the cases of `plan`, on the GPUs of `crew`, which are this process's.
 ///
 /// # Errors
 /// Where an answer does not reach the other ranks; that would be a bug.
@@ -54,13 +54,13 @@ pub(super) fn choices(
     args: &Args,
     plan: &Plan,
     sizes: Sizes,
-    gpu: usize,
+    crew: Crew,
     world: &dyn World,
 ) -> anyhow::Result<Choices> {
     use crate::{cmd::worker::message::Start, world::deadline};
 
     let _guard = deadline::watch("the short run that tells algorithms", args.timeout() * 2);
-    let start = Start { rank: world.rank(), ranks: world.size(), gpu, sizes };
+    let start = Start { crew, sizes };
     let mut all = match worker.run(start, args.timeout(), world)? {
         Ok(all) => all,
         Err(why) => return Ok((HashMap::new(), Some(format!("algorithms and protocols cannot be told: {why}")))),
@@ -71,13 +71,6 @@ pub(super) fn choices(
 }
 
 #[cfg(not(feature = "nccl"))]
-pub(super) fn choices(
-    worker: Worker,
-    _: &Args,
-    _: &Plan,
-    _: Sizes,
-    _: usize,
-    _: &dyn World,
-) -> anyhow::Result<Choices> {
+pub(super) fn choices(worker: Worker, _: &Args, _: &Plan, _: Sizes, _: Crew, _: &dyn World) -> anyhow::Result<Choices> {
     match worker {}
 }
