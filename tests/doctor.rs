@@ -344,9 +344,15 @@ const LINKS_OWN: &str = "00000000000000000000000000000001 01 80 10 80 lo\n\
                          fe800000000000000000000000000001 02 40 20 80 eth0\n\
                          fe800000000000000000000000000002 03 40 20 80 ib0\n";
 
+/// The map of users of a process that is in no namespace of its own.
+const ALL_USERS: &str = "         0          0 4294967295\n";
+
 /// A check, what makes it say more than that something is wrong, its verdict, and words of that. Where the verdict is good, no
 /// other check finds anything either.
 const SAID: &[(&str, Spoil, &str, &str)] = &[
+    ("host.memlock", |m| may_pin_little(m, "000001ffffffffff", ALL_USERS), "ok", "CAP_IPC_LOCK"),
+    ("host.memlock", |m| may_pin_little(m, "000001ffffffbfff", ALL_USERS), "failure", "64 KiB"),
+    ("host.memlock", |m| may_pin_little(m, "000001ffffffffff", "0 1000 1\n"), "failure", "64 KiB"),
     ("net.port-down", |m| beside(m, "InfiniBand", "1: DOWN"), "ok", "2 ports"),
     ("net.port-down", |m| second_port(m, "1: DOWN", "=mlx5_0:1,mlx5_1:1"), "ok", "2 ports"),
     ("net.port-down", |m| second_port(m, "1: DOWN", "=mlx5_0,mlx5_1"), "warning", "mlx5_1:2"),
@@ -403,6 +409,13 @@ const SAID: &[(&str, Spoil, &str, &str)] = &[
         "eth0, IPv6",
     ),
 ];
+
+/// Little memory to pin; capabilities and a map of users.
+fn may_pin_little(m: &mut Machine, capabilities: &str, users: &str) {
+    m.edit("proc/self/limits", "locked memory         unlimited", "locked memory         65536    ");
+    m.edit("proc/self/status", "Name:\tx\n", &format!("Name:\tx\nCapEff:\t{capabilities}\n"));
+    m.file("proc/self/uid_map", users);
+}
 
 /// An adapter that NCCL_IB_HCA does not name, slower than those that it names.
 fn beside(m: &mut Machine, link: &str, state: &str) {

@@ -34,6 +34,9 @@ fn memlock(one: &Subject) -> Verdict {
     /// Below this not even a few queue pairs fit.
     const ENOUGH: u64 = 64 << 20;
     match one.health.memlock.value {
+        Some(bytes) if one.health.pins_freely && bytes != UNLIMITED => {
+            Verdict::ok(format!("{}, which does not count: the process has CAP_IPC_LOCK", shown(bytes)))
+        }
         None => Verdict::none(one.health.memlock.why.clone()),
         Some(bytes) if bytes < ENOUGH => {
             let evidence = format!("{} may be pinned", shown(bytes));

@@ -59,6 +59,8 @@ pub struct Health {
     pub env: BTreeMap<String, String>,
     /// Bytes that may be pinned.
     pub memlock: Limit,
+    /// Does that limit not count for this process, which has CAP_IPC_LOCK on the node itself?
+    pub pins_freely: bool,
     /// Files that may be open.
     pub nofile: Limit,
     /// Bytes of a stack.
@@ -110,6 +112,7 @@ pub fn gather(root: &Path, env: Env, recorded: Option<&Path>) -> Health {
     Health {
         env: KEPT.iter().filter_map(|name| Some(((*name).to_owned(), env(name)?))).collect(),
         memlock: limit("Max locked memory"),
+        pins_freely: pins_freely(root),
         nofile: limit("Max open files"),
         stack: limit("Max stack size"),
         shm: shm(root),
@@ -154,6 +157,22 @@ fn limit(limits: &Result<String, String>, name: &str) -> Limit {
         Some((_, Ok(bytes))) => Reading::of(bytes),
         _ => Reading::none(format!("/proc/self/limits has no {name}")),
     }
+}
+
+/// CAP_IPC_LOCK, and the node's own users: in a namespace of users, a capability counts there only.
+fn pins_freely(root: &Path) -> bool {
+    const IPC_LOCK: u64 = 1 << 14;
+    let status = file(root, "proc/self/status").value.unwrap_or_default();
+    let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
+    let has =
+        effective.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).is_some_and(|mask| mask & IPC_LOCK != 0);
+    has && has_all_users(root)
+}
+
+/// Are users numbered as on the node itself?
+pub(super) fn has_all_users(root: &Path) -> bool {
+    let map = file(root, "proc/self/uid_map").value.unwrap_or_default();
+    map.split_whitespace().eq(["0", "0", "4294967295"])
 }
 
 /// The size of the file system on /dev/shm: its mount option, or half of the memory where it has none.
