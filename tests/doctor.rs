@@ -216,6 +216,14 @@ const SPOILED: &[(&str, Spoil, &[&str])] = &[
     ("host.iommu", |m| m.file("sys/kernel/iommu_groups/0/type", "DMA\n"), &[]),
     ("host.acs", |m| drop(m.files.insert("sys/bus/pci/devices/0000:00:01.0/config".into(), bridge(0x1d))), &[]),
     (
+        "host.acs",
+        |m| {
+            m.files.insert("sys/bus/pci/devices/0000:00:01.0/config".into(), bridge(0x1d));
+            conventional(m, 256);
+        },
+        &[],
+    ),
+    (
         "host.container",
         |m| {
             m.file(".dockerenv", "");
@@ -353,6 +361,14 @@ const SAID: &[(&str, Spoil, &str, &str)] = &[
     ("host.memlock", |m| may_pin_little(m, "000001ffffffffff", ALL_USERS), "ok", "CAP_IPC_LOCK"),
     ("host.memlock", |m| may_pin_little(m, "000001ffffffbfff", ALL_USERS), "failure", "64 KiB"),
     ("host.memlock", |m| may_pin_little(m, "000001ffffffffff", "0 1000 1\n"), "failure", "64 KiB"),
+    ("host.iommu", |m| behind_iommu(m, "identity\n"), "ok", "0000:01:00.0"),
+    ("host.iommu", |m| behind_iommu(m, "DMA-FQ\n"), "warning", "mlx5_0 (DMA-FQ)"),
+    ("host.iommu", |m| m.file("sys/kernel/iommu_groups/0/type", "identity\n"), "ok", "all groups"),
+    ("host.iommu", |m| grouped(m, "ro iommu=pt quiet\n"), "ok", "iommu=pt"),
+    ("host.iommu", |m| grouped(m, "iommu.passthrough=1\n"), "ok", "iommu.passthrough=1"),
+    ("host.iommu", |m| grouped(m, "iommu.passthrough=0\n"), "warning", "not told"),
+    ("host.acs", |m| conventional(m, 256), "ok", "no bridge redirects"),
+    ("host.acs", |m| conventional(m, 64), "not_applicable", "only root"),
     ("net.port-down", |m| beside(m, "InfiniBand", "1: DOWN"), "ok", "2 ports"),
     ("net.port-down", |m| second_port(m, "1: DOWN", "=mlx5_0:1,mlx5_1:1"), "ok", "2 ports"),
     ("net.port-down", |m| second_port(m, "1: DOWN", "=mlx5_0,mlx5_1"), "warning", "mlx5_1:2"),
@@ -409,6 +425,32 @@ const SAID: &[(&str, Spoil, &str, &str)] = &[
         "eth0, IPv6",
     ),
 ];
+
+/// An IOMMU, and the type of the group of the GPU and of both adapters.
+fn behind_iommu(m: &mut Machine, kind: &str) {
+    let gpu = "sys/bus/pci/devices/0000:01:00.0";
+    m.file(&format!("{gpu}/vendor"), "0x10de\n");
+    m.file(&format!("{gpu}/class"), "0x030200\n");
+    for device in [gpu, "sys/class/infiniband/mlx5_0/device", "sys/class/infiniband/mlx5_1/device"] {
+        m.file(&format!("{device}/iommu_group/type"), kind);
+    }
+    // A device of no interest.
+    m.file("sys/kernel/iommu_groups/9/type", "DMA-FQ\n");
+}
+
+/// An IOMMU of which only the kernel's command line says what it does.
+fn grouped(m: &mut Machine, cmdline: &str) {
+    m.file("sys/kernel/iommu_groups/0/devices/0000:00:01.0", "");
+    m.file("proc/cmdline", cmdline);
+}
+
+/// Bridges before and behind the good one, of which so many bytes can be read.
+fn conventional(m: &mut Machine, bytes: usize) {
+    for bridge in ["sys/bus/pci/devices/0000:00:00.0", "sys/bus/pci/devices/0000:00:1e.0"] {
+        m.file(&format!("{bridge}/class"), "0x060401\n");
+        m.files.insert(format!("{bridge}/config"), vec![0; bytes]);
+    }
+}
 
 /// Little memory to pin; capabilities and a map of users.
 fn may_pin_little(m: &mut Machine, capabilities: &str, users: &str) {

@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     fabric::{self, Interface, RdmaPort},
+    iommu::{self, Iommu},
     tree::names,
 };
 use crate::{
@@ -77,8 +78,8 @@ pub struct Health {
     pub modules: Reading<BTreeSet<String>>,
     /// Clients of peer memory that are registered with the RDMA core, as `nv_mem`.
     pub peer_memory: BTreeSet<String>,
-    /// Are there IOMMU groups?
-    pub iommu: bool,
+    /// The IOMMU, and whom it translates for.
+    pub iommu: Iommu,
     /// The kernel's command line.
     pub cmdline: Reading<String>,
     /// Is automatic NUMA balancing on?
@@ -122,7 +123,7 @@ pub fn gather(root: &Path, env: Env, recorded: Option<&Path>) -> Health {
         modules: file(root, "proc/modules")
             .and(|all| Ok(all.lines().filter_map(|line| line.split_whitespace().next()).map(str::to_owned).collect())),
         peer_memory: names(&root.join("sys/kernel/mm/memory_peers")).into_iter().collect(),
-        iommu: !names(&root.join("sys/kernel/iommu_groups")).is_empty(),
+        iommu: iommu::iommu(root),
         cmdline: file(root, "proc/cmdline"),
         numa_balancing: file(root, "proc/sys/kernel/numa_balancing").and(|word| Ok(word.trim() != "0")),
         remove_ipc: remove_ipc(root),

@@ -4,6 +4,7 @@ mod acs;
 pub mod audit;
 pub mod fabric;
 pub mod health;
+pub mod iommu;
 pub mod memory;
 pub mod nvidia;
 pub mod rdma;
