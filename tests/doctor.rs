@@ -361,6 +361,81 @@ const SAID: &[(&str, Spoil, &str, &str)] = &[
     ("host.memlock", |m| may_pin_little(m, "000001ffffffffff", ALL_USERS), "ok", "CAP_IPC_LOCK"),
     ("host.memlock", |m| may_pin_little(m, "000001ffffffbfff", ALL_USERS), "failure", "64 KiB"),
     ("host.memlock", |m| may_pin_little(m, "000001ffffffffff", "0 1000 1\n"), "failure", "64 KiB"),
+    ("host.remove-ipc", |m| logind(m, &[("etc", "[Login]\n RemoveIPC = False\n")]), "ok", "/etc/systemd/logind.conf)"),
+    ("host.remove-ipc", |m| logind(m, &[("etc", "[Login]\nRemoveIPC=On\n")]), "warning", "=yes"),
+    ("host.remove-ipc", |m| logind(m, &[("etc", "[Login]\nRemoveIPC=no\nRemoveIPC=maybe\n")]), "ok", "=no"),
+    ("host.remove-ipc", |m| logind(m, &[("etc", "[Login]\n#RemoveIPC=no\n")]), "warning", "systemd's default"),
+    ("host.remove-ipc", |m| logind(m, &[("etc", "RemoveIPC=no\n[Other]\nRemoveIPC=no\n")]), "warning", "default"),
+    ("host.remove-ipc", |m| logind(m, &[("usr/lib", "[Login]\nRemoveIPC=0\n")]), "ok", "/usr/lib/systemd/logind.conf"),
+    (
+        "host.remove-ipc",
+        |m| logind(m, &[("etc", "[Login]\n"), ("run", "[Login]\nRemoveIPC=0\n")]),
+        "warning",
+        "default",
+    ),
+    ("host.remove-ipc", |m| logind(m, &[]), "not_applicable", "no logind.conf"),
+    // The last by name counts, wherever it is; of one name the one in /etc.
+    (
+        "host.remove-ipc",
+        |m| beside_logind(m, "run", "20-site.conf", "no"),
+        "ok",
+        "/run/systemd/logind.conf.d/20-site.conf",
+    ),
+    (
+        "host.remove-ipc",
+        |m| beside_logind(m, "usr/lib", "20-site.conf", "no"),
+        "ok",
+        "/usr/lib/systemd/logind.conf.d/20",
+    ),
+    ("host.remove-ipc", |m| beside_logind(m, "etc", "00-site.conf", "no"), "warning", "10-here.conf"),
+    (
+        "host.remove-ipc",
+        |m| beside_logind(m, "usr/lib", "10-here.conf", "no"),
+        "warning",
+        "/etc/systemd/logind.conf.d/10-",
+    ),
+    ("host.remove-ipc", |m| beside_logind(m, "etc", "20-site.bak", "no"), "warning", "10-here.conf"),
+    ("host.remove-ipc", |m| release(m, "NAME=Rocky\nID=\"rocky\"\nID_LIKE=\"rhel centos fedora\"\n"), "ok", "Red Hat"),
+    ("host.remove-ipc", |m| release(m, "ID=rhel\n"), "ok", "Red Hat"),
+    ("host.remove-ipc", |m| release(m, "ID=\"ol\"\nID_LIKE=\"fedora\"\n"), "ok", "Red Hat"),
+    ("host.remove-ipc", |m| release(m, "ID=fedora\n"), "warning", "systemd's default"),
+    ("host.remove-ipc", |m| release(m, "ID=ubuntu\nID_LIKE=debian\n"), "warning", "systemd's default"),
+    ("host.remove-ipc", |m| of_user(m, "0", ALL_USERS), "ok", "the system's users"),
+    ("host.remove-ipc", |m| of_user(m, "0", "0 1000 1\n"), "warning", "=yes"),
+    ("host.remove-ipc", |m| of_user(m, "1000", ALL_USERS), "warning", "=yes"),
+    ("host.container", |m| m.file("run/.containerenv", ""), "ok", "/run/.containerenv"),
+    (
+        "host.container",
+        |m| m.file("proc/self/cgroup", "0::/system.slice/slurmstepd.scope/job_7\n"),
+        "not_applicable",
+        "no",
+    ),
+    ("host.container", |m| m.file("proc/self/cgroup", "0::/system.slice/docker.service\n"), "not_applicable", "no"),
+    (
+        "host.container",
+        |m| m.file("proc/self/cgroup", "0::/kubepods.slice/kubepods-burstable.slice/cri-containerd-0a.scope\n"),
+        "ok",
+        "kubepods.slice",
+    ),
+    (
+        "host.container",
+        |m| m.file("proc/self/cgroup", "3:cpu,cpuacct:/kubepods/besteffort/pod0a/0b\n1:name=systemd:/kubepods/0b\n"),
+        "ok",
+        "besteffort",
+    ),
+    ("host.container", |m| m.file("proc/self/cgroup", "2:pids:/docker/0a0b\n"), "ok", "/docker/0a0b"),
+    (
+        "host.container",
+        |m| {
+            m.file("proc/self/cgroup", "0::/\n");
+            m.file(
+                "proc/self/mountinfo",
+                "812 790 259:1 /var/lib/kubelet/pods/0a/etc-hosts /etc/hosts rw,relatime - ext4 /dev/sda1 rw\n",
+            );
+        },
+        "ok",
+        "kubelet",
+    ),
     ("host.iommu", |m| behind_iommu(m, "identity\n"), "ok", "0000:01:00.0"),
     ("host.iommu", |m| behind_iommu(m, "DMA-FQ\n"), "warning", "mlx5_0 (DMA-FQ)"),
     ("host.iommu", |m| m.file("sys/kernel/iommu_groups/0/type", "identity\n"), "ok", "all groups"),
@@ -425,6 +500,33 @@ const SAID: &[(&str, Spoil, &str, &str)] = &[
         "eth0, IPv6",
     ),
 ];
+
+/// logind.conf in these places, and no other.
+fn logind(m: &mut Machine, texts: &[(&str, &str)]) {
+    m.files.remove("etc/systemd/logind.conf");
+    for (place, text) in texts {
+        m.file(&format!("{place}/systemd/logind.conf"), text);
+    }
+}
+
+/// A file beside logind.conf, and one in /etc that says yes.
+fn beside_logind(m: &mut Machine, place: &str, name: &str, word: &str) {
+    m.file("etc/systemd/logind.conf.d/10-here.conf", "[Login]\nRemoveIPC=yes\n");
+    m.file(&format!("{place}/systemd/logind.conf.d/{name}"), &format!("[Login]\nRemoveIPC={word}\n"));
+}
+
+/// A distribution whose logind.conf sets nothing.
+fn release(m: &mut Machine, text: &str) {
+    logind(m, &[("etc", "[Login]\n#RemoveIPC=\n")]);
+    m.file("etc/os-release", text);
+}
+
+/// RemoveIPC, and the user of the process.
+fn of_user(m: &mut Machine, user: &str, users: &str) {
+    logind(m, &[("etc", "[Login]\nRemoveIPC=yes\n")]);
+    m.edit("proc/self/status", "Name:\tx\n", &format!("Name:\tx\nUid:\t{user}\t{user}\t{user}\t{user}\n"));
+    m.file("proc/self/uid_map", users);
+}
 
 /// An IOMMU, and the type of the group of the GPU and of both adapters.
 fn behind_iommu(m: &mut Machine, kind: &str) {

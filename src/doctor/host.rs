@@ -135,16 +135,17 @@ fn numa_balancing(one: &Subject) -> Verdict {
 }
 
 fn remove_ipc(one: &Subject) -> Verdict {
-    match one.health.remove_ipc.value.as_deref() {
-        None => Verdict::none(one.health.remove_ipc.why.clone()),
-        Some("no" | "false" | "off" | "0") => Verdict::ok("RemoveIPC=no"),
-        Some(_) if one.env("SLURM_JOB_ID").is_none() => Verdict::none("it matters in Slurm's jobs, and this is none"),
-        Some(word) => Verdict::warning(
-            match word {
-                "" => "RemoveIPC is not set in logind.conf, and yes by default".to_owned(),
-                word => format!("RemoveIPC={word} in logind.conf"),
-            },
-            "set RemoveIPC=no: systemd deletes NCCL's files in /dev/shm when the user's last session ends",
+    let Some(set) = &one.health.remove_ipc.value else { return Verdict::none(one.health.remove_ipc.why.clone()) };
+    let evidence = format!("RemoveIPC={} ({})", if set.is_on { "yes" } else { "no" }, set.by);
+    match set.is_on {
+        false => Verdict::ok(evidence),
+        true if one.env("SLURM_JOB_ID").is_none() => Verdict::none("it matters in Slurm's jobs, and this is none"),
+        true if one.health.is_system_user => {
+            Verdict::ok(format!("{evidence}, which leaves root and the system's users alone"))
+        }
+        true => Verdict::warning(
+            evidence,
+            "set RemoveIPC=no in logind.conf: systemd deletes NCCL's files in /dev/shm when the user's last session ends",
         ),
     }
 }

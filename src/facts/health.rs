@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use super::{
     fabric::{self, Interface, RdmaPort},
     iommu::{self, Iommu},
+    logind::{self, RemoveIpc},
     tree::names,
 };
 use crate::{
@@ -84,8 +85,10 @@ pub struct Health {
     pub cmdline: Reading<String>,
     /// Is automatic NUMA balancing on?
     pub numa_balancing: Reading<bool>,
-    /// systemd's RemoveIPC; an empty word where it is not set.
-    pub remove_ipc: Reading<String>,
+    /// systemd's RemoveIPC.
+    pub remove_ipc: Reading<RemoveIpc>,
+    /// Is this a user whom it leaves alone: root, or one of the system's?
+    pub is_system_user: bool,
     /// PCI bridges that redirect peer traffic upwards (ACS).
     pub acs: Reading<Vec<String>>,
     /// What says that this is a container.
@@ -126,9 +129,10 @@ pub fn gather(root: &Path, env: Env, recorded: Option<&Path>) -> Health {
         iommu: iommu::iommu(root),
         cmdline: file(root, "proc/cmdline"),
         numa_balancing: file(root, "proc/sys/kernel/numa_balancing").and(|word| Ok(word.trim() != "0")),
-        remove_ipc: remove_ipc(root),
+        remove_ipc: logind::remove_ipc(root),
+        is_system_user: is_system_user(root),
         acs: super::acs::redirecting(root),
-        container: container(root),
+        container: super::container::evidence(root),
         nvidia: super::nvidia::hardware(root),
         driver: file(root, "proc/driver/nvidia/version").and(|text| driver(&text)),
         nvml: nvml(root, recorded),
@@ -170,8 +174,17 @@ fn pins_freely(root: &Path) -> bool {
     has && has_all_users(root)
 }
 
+/// Is its user one below 1000? systemd is built with that bound, which no file changes.
+fn is_system_user(root: &Path) -> bool {
+    const FIRST: u32 = 1000;
+    let status = file(root, "proc/self/status").value.unwrap_or_default();
+    let user =
+        status.lines().find_map(|line| line.strip_prefix("Uid:")?.split_whitespace().next()?.parse::<u32>().ok());
+    user.is_some_and(|user| user < FIRST) && has_all_users(root)
+}
+
 /// Are users numbered as on the node itself?
-pub(super) fn has_all_users(root: &Path) -> bool {
+fn has_all_users(root: &Path) -> bool {
     let map = file(root, "proc/self/uid_map").value.unwrap_or_default();
     map.split_whitespace().eq(["0", "0", "4294967295"])
 }
@@ -228,25 +241,6 @@ fn cpus(list: &str) -> Result<BTreeSet<u32>, String> {
         }
     }
     Ok(all)
-}
-
-/// RemoveIPC of logind's files; the last file by name that sets it wins.
-fn remove_ipc(root: &Path) -> Reading<String> {
-    let main = file(root, "etc/systemd/logind.conf");
-    let folder = root.join("etc/systemd/logind.conf.d");
-    let more = names(&folder).into_iter().filter_map(|name| fs::read_to_string(folder.join(name)).ok());
-    let texts: Vec<String> = main.value.into_iter().chain(more).collect();
-    if texts.is_empty() {
-        return Reading::none("there is no logind.conf: systemd-logind is not configured here");
-    }
-    let mut set = texts.iter().flat_map(|text| text.lines()).filter_map(|line| line.trim().strip_prefix("RemoveIPC="));
-    Reading::of(set.next_back().unwrap_or_default().trim().to_owned())
-}
-
-fn container(root: &Path) -> Option<String> {
-    let file = ["/.dockerenv", "/run/.containerenv", "/.singularity.d"];
-    let found = file.into_iter().find(|path| root.join(path.trim_start_matches('/')).exists());
-    found.map(|path| format!("{path} exists"))
 }
 
 /// The version in `NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  570.86.15  Release Build …`.
