@@ -2,8 +2,11 @@
 
 mod acs;
 pub mod audit;
+mod container;
 pub mod fabric;
 pub mod health;
+pub mod iommu;
+pub mod logind;
 pub mod memory;
 pub mod nvidia;
 pub mod rdma;
