@@ -85,7 +85,8 @@ impl Device {
     /// # Errors
     /// Where the driver fails.
     pub fn begin_capture(&self) -> anyhow::Result<()> {
-        let mode = sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
+        // In the other modes the graph of one GPU cannot be made while the stream of the thread's next one still captures.
+        let mode = sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED;
         self.stream.begin_capture(mode).map_err(|error| self.failed("the capture of a graph does not begin", error))
     }
 
