@@ -6,7 +6,9 @@ pub mod fabric;
 pub mod health;
 pub mod memory;
 pub mod nvidia;
+mod plugins;
 pub mod rdma;
+mod slurm;
 pub mod topology;
 mod tree;
 
