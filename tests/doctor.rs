@@ -501,8 +501,10 @@ const NO_FAULT: &[(&str, Spoil, &str)] = &[
     ),
 ];
 
+type Set = &'static [(&'static str, &'static str)];
+
 /// Each rule of the audit, the settings that it finds, and what else its machine has.
-const RULES: &[(&str, &[(&str, &str)], Spoil)] = &[
+const RULES: &[(&str, Set, Spoil)] = &[
     ("env.unknown-name", &[("NCCL_NOBODY_KNOWS_THIS_ONE", "1")], |_| ()),
     ("env.never-existed", &[("NCCL_PXN_LEVEL", "1")], |_| ()),
     ("env.pytorch", &[("NCCL_BLOCKING_WAIT", "1")], |_| ()),
