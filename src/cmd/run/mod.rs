@@ -32,7 +32,7 @@ use crate::{
     record::{MemoryUse, RunMeta},
     sweep::{
         self, Event,
-        measure::Pace,
+        measure::Measure,
         plan::{Ask, Plan, Roots},
     },
     units::Bytes,
@@ -177,13 +177,13 @@ fn measure(
     clock.mark("memory");
     output.started(facts::process_age_s());
     output.reduced_to(sizes.map(|(_, end)| end));
-    let (verdict, pace) = sweep_and_show(args, &plan, job, world, &mut *backend, output, watch)?;
-    clock.mark("sweep");
+    let (verdict, measured) = sweep_and_show(args, &plan, job, world, &mut *backend, output, watch)?;
+    clock.mark_parts("sweep", &measured.spent);
     let _guard = deadline::watch("the backend's end", args.timeout());
     backend.finish()?;
     let hosts: Vec<&str> = job.processes.iter().map(|process| process.peer.host.as_str()).collect();
     let remarks = [
-        slowest::remark(pace.mean(), &job.places, &hosts, world)?,
+        slowest::remark(measured.pace.mean(), &job.places, &hosts, world)?,
         transport::remark(args, world)?,
         untold,
         watch.verdict(output.folder().as_deref(), world)?,
@@ -216,7 +216,7 @@ fn sweep_and_show(
     backend: &mut dyn Backend,
     output: &Output,
     watch: &mut Watch,
-) -> anyhow::Result<((Code, String), Pace)> {
+) -> anyhow::Result<((Code, String), Measure)> {
     let mut measure = args.measure(world.rank(), job.group(world.rank()));
     let run = output.run();
     let earlier = output.earlier(world)?;
@@ -239,7 +239,7 @@ fn sweep_and_show(
     if let Some(live) = &mut live {
         live.close(&run, memory.as_ref()).map_err(no_stdout)?;
     }
-    Ok((tally.verdict(stopped), measure.pace))
+    Ok((tally.verdict(stopped), measure))
 }
 
 /// What the GPU of process 0 that has most in use has it for; the same on every process.
