@@ -306,3 +306,56 @@ pub fn capacity(world: &dyn World, backend: &dyn Backend) -> anyhow::Result<Opti
     let all = world::gather(world, &mine)?;
     Ok(all.into_iter().flatten().min())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// This process among three, which measured these times.
+    struct OfThree([f64; 3]);
+
+    impl World for OfThree {
+        fn rank(&self) -> u32 {
+            0
+        }
+
+        fn size(&self) -> u32 {
+            3
+        }
+
+        fn barrier(&self) {}
+
+        fn broadcast(&self, bytes: &[u8]) -> Vec<u8> {
+            bytes.to_vec()
+        }
+
+        fn gather(&self, _: &[u8]) -> Vec<Vec<u8>> {
+            self.0.iter().map(|time| time.to_ne_bytes().to_vec()).collect()
+        }
+
+        fn sum(&self, value: u64) -> u64 {
+            value
+        }
+
+        fn mean(&self, _: f64) -> f64 {
+            self.0.iter().sum::<f64>() / 3.0
+        }
+
+        fn library(&self) -> String {
+            String::new()
+        }
+
+        fn finish(self: Box<Self>) {}
+    }
+
+    #[test]
+    fn each_average_is_what_it_says() {
+        for (average, expected) in Average::ALL.into_iter().zip([4.0, 3.0, 1.0, 5.0]) {
+            assert_eq!(average.of_threads(&[4.0, 2.0, 1.0, 5.0]), expected);
+            assert_eq!(
+                average.of_processes(4.0, &OfThree([4.0, 1.0, 5.0])),
+                [4.0, 10.0 / 3.0, 1.0, 5.0][average as usize]
+            );
+        }
+    }
+}
