@@ -20,6 +20,10 @@ fn folder() -> tempfile::TempDir {
 /// A sweep of few operations: these tests ask whether data arrive, not how fast.
 const QUICK: [&str; 4] = ["-n", "2", "-w", "1"];
 
+fn runs_on(collective: Collective, ranks: u32) -> bool {
+    !collective.spec().powers_of_two || ranks.is_power_of_two()
+}
+
 #[test]
 fn every_collective_on_one_to_four_ranks_has_right_data_and_nccl_tests_sizes() {
     if !has_mpi() {
@@ -27,7 +31,7 @@ fn every_collective_on_one_to_four_ranks_has_right_data_and_nccl_tests_sizes() {
     }
     let folder = folder();
     for ranks in 1..=4 {
-        for collective in Collective::ALL {
+        for collective in Collective::ALL.into_iter().filter(|collective| runs_on(*collective, ranks)) {
             let ended = run(mpirun(ranks, folder.path())
                 .args([collective.name(), "-b", "8", "-e", "4M", "-f", "4", "-c", "1", "--backend", "host"])
                 .args(["--csv", "all.csv"])
@@ -72,12 +76,13 @@ fn every_type_and_operation_is_right_or_waived_with_a_reason() {
         command.args(["all", "-d", "all", "-o", "all", "-b", "1000", "-e", "100000", "-f", "100"]);
         run(command.args(["--csv", "all.csv", "--backend", "host", "-n", "1", "-w", "0"])).expect_code(0);
         let rows = csv(&folder.path().join("all.csv"));
-        // 3 reductions x 10 types x 5 operations and 6 moves x 10 types, 2 sizes, 2 placements.
-        assert_eq!(rows.len(), (3 * 10 * 5 + 6 * 10) * 2 * 2);
+        // 3 reductions x 10 types x 5 operations and 7 moves x 10 types, 2 sizes, 2 placements.
+        assert_eq!(rows.len(), (3 * 10 * 5 + 7 * 10) * 2 * 2);
         for row in &rows {
             let of_16_bits = ["half", "bfloat16"].contains(&row["type"].as_str());
             let moved_only = row["redop"] == "none";
-            let waived = row["redop"] == "avg" || of_16_bits && !moved_only;
+            let uneven = row["collective"] == "hypercube" && ranks == 3;
+            let waived = uneven || row["redop"] == "avg" || of_16_bits && !moved_only;
             let unchecked = row["in_place"] == "1" && ["alltoall", "sendrecv"].contains(&row["collective"].as_str());
             let status = if waived {
                 "waived"
@@ -92,6 +97,17 @@ fn every_type_and_operation_is_right_or_waived_with_a_reason() {
             assert_eq!(row["wrong"], if status == "ok" { "0" } else { "" }, "{row:?}");
         }
     }
+}
+
+#[test]
+fn a_hypercube_of_three_ranks_says_why_it_does_not_run() {
+    if !has_mpi() {
+        return;
+    }
+    let folder = folder();
+    let ended = run(mpirun(3, folder.path()).args(["hypercube", "-b", "1K", "-e", "1K", "--csv", "x.csv"]).args(QUICK));
+    let ended = ended.expect_code(5);
+    assert!(ended.stdout.contains("3 is not a power of 2"), "{}", ended.stdout);
 }
 
 #[test]
@@ -119,7 +135,7 @@ fn one_flipped_element_is_found_counted_and_fails_the_run() {
     }
     let folder = folder();
     for collective in Collective::ALL {
-        let mut command = mpirun(3, folder.path());
+        let mut command = mpirun(if runs_on(collective, 3) { 3 } else { 4 }, folder.path());
         command.args([collective.name(), "-b", "1K", "-e", "2K", "-f", "2", "--inject-fault", "2", "--csv", "x.csv"]);
         let ended = run(command.args(QUICK)).expect_code(7);
         let rows = ended.rows();

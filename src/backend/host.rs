@@ -12,11 +12,12 @@ use std::{
 
 use mpi::ffi;
 
-use super::{Backend, Timing, Waived, rotation};
+use super::{Backend, Timing, Waived, possible, rotation};
 use crate::{
     collective::{
         Case, Collective, Layout, Placement,
         data::{self, DType, RedOp, Region},
+        hypercube,
     },
     exit::{Code, Failure},
     units::Bytes,
@@ -36,6 +37,8 @@ struct Operation {
     send: *const c_void,
     recv: *mut c_void,
     count: c_int,
+    /// Bytes of an element.
+    element: usize,
     dtype: ffi::MPI_Datatype,
     redop: ffi::MPI_Op,
     rank: c_int,
@@ -61,7 +64,7 @@ struct Call {
 ///
 /// Waived for all: more than 2³¹-1 elements (MPI's counts are `int`), reductions of half and bfloat16 (MPI has no such
 /// types), and avg (MPI has no such operation). In place, alltoall and sendrecv are timed but not checked, as on NCCL.
-const CALLS: [Call; 9] = [
+const CALLS: [Call; 10] = [
     // Out of place send -> recv; in place MPI_IN_PLACE -> recv, on every rank. All of recv is checked.
     Call { collective: Collective::AllReduce, names: ["MPI_Allreduce"; 2], start: all_reduce, adapt: as_it_is },
     // Out of place send -> recv; in place each rank's input stands at its chunk of recv. All of recv is checked.
@@ -111,6 +114,9 @@ const CALLS: [Call; 9] = [
         start: sendrecv,
         adapt: as_it_is,
     },
+    // A round for each bit of a rank's number, in recv, which has the rank's input at its chunk: in place it is there, out
+    // of place it is copied first. All of recv is checked.
+    Call { collective: Collective::HyperCube, names: ["MPI_Sendrecv"; 2], start: hyper_cube, adapt: as_it_is },
 ];
 
 fn as_it_is(_: &Case, _: u64, layout: Layout) -> Layout {
@@ -208,6 +214,28 @@ unsafe fn sendrecv(op: &Operation) -> c_int {
     }
 }
 
+unsafe fn hyper_cube(op: &Operation) -> c_int {
+    let chunk = op.count as usize * op.element;
+    let at = |chunks: u64| op.base.cast::<u8>().wrapping_add(chunks as usize * chunk).cast::<c_void>();
+    if !op.in_place {
+        // SAFETY: by this function's contract; the two buffers are apart.
+        unsafe { std::ptr::copy_nonoverlapping(op.send.cast::<u8>(), at(op.rank as u64).cast(), chunk) };
+    }
+    for round in hypercube::rounds(op.rank as u64, op.ranks as u64) {
+        let (peer, count) = (round.peer as c_int, op.count * round.chunks as c_int);
+        // SAFETY: by this function's contract; what is sent and what is received are apart. No status is asked for.
+        let code = unsafe {
+            let (comm, no_status) = (ffi::RSMPI_COMM_WORLD, ffi::RSMPI_STATUS_IGNORE);
+            let (from, to, dtype) = (at(round.from), at(round.to), op.dtype);
+            ffi::MPI_Sendrecv(from, count, dtype, peer, 0, to, count, dtype, peer, 0, comm, no_status)
+        };
+        if code != 0 {
+            return code;
+        }
+    }
+    0
+}
+
 /// MPI on host memory.
 pub struct Host {
     rank: u64,
@@ -250,6 +278,7 @@ impl Host {
             send: send.cast(),
             recv: base.wrapping_add((layout.recv_offset * size) as usize).cast(),
             count: case.counts.param as c_int,
+            element: size as usize,
             dtype: datatype(case.dtype, case.redop.is_some()),
             redop: case.redop.and_then(operation).unwrap_or_else(sum),
             rank: self.rank as c_int,
@@ -312,12 +341,16 @@ fn part<'a>(buffer: &'a mut [u64], region: &Region, size: u64) -> &'a mut [u8] {
 
 impl Backend for Host {
     fn supports(&self, case: &Case) -> Result<(), Waived> {
+        possible(case)?;
+        // In its last round a hypercube sends half of all in one message.
+        let message = match case.collective {
+            Collective::HyperCube => case.counts.recv / 2,
+            _ => case.counts.param,
+        };
         let what = match (case.redop, case.dtype) {
             (Some(RedOp::Avg), _) => "MPI has no avg".to_owned(),
             (Some(_), dtype @ (DType::Half | DType::Bfloat16)) => format!("MPI has no reductions of {}", dtype.name()),
-            _ if case.counts.param > c_int::MAX as u64 => {
-                "more than 2^31-1 elements do not fit MPI's counts".to_owned()
-            }
+            _ if message > c_int::MAX as u64 => "more than 2^31-1 elements do not fit MPI's counts".to_owned(),
             _ => return Ok(()),
         };
         Err(Waived(what))

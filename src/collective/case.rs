@@ -85,6 +85,12 @@ impl Case {
         DataKey { dtype: self.dtype, redop: self.redop, ranks: self.ranks, seed }
     }
 
+    /// Why no library can run this case, whatever it runs on; `None` where one can.
+    pub fn impossible(&self) -> Option<String> {
+        let uneven = self.collective.spec().powers_of_two && !self.ranks.is_power_of_two();
+        uneven.then(|| format!("{} is not a power of 2, which {} needs of its ranks", self.ranks, self.collective))
+    }
+
     /// Is the result of this case checked?
     pub fn is_checked(&self) -> bool {
         self.placement == Placement::OutOfPlace || self.collective.spec().checked_in_place

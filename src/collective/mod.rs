@@ -11,6 +11,7 @@ mod broadcast;
 pub mod case;
 pub mod data;
 mod gather;
+pub mod hypercube;
 mod reduce;
 mod reduce_scatter;
 mod scatter;
@@ -39,6 +40,8 @@ pub enum Collective {
     Scatter,
     #[serde(rename = "sendrecv")]
     SendRecv,
+    #[serde(rename = "hypercube")]
+    HyperCube,
 }
 
 /// Everything about one collective that is not a library call.
@@ -53,6 +56,8 @@ pub struct Spec {
     pub rooted: bool,
     /// Can the result be checked in place? nccl-tests times but does not check alltoall and sendrecv in place.
     pub checked_in_place: bool,
+    /// Does it need a power of two of ranks?
+    pub powers_of_two: bool,
     /// Elements sent, received and handed to the library.
     pub counts: fn(&Ask) -> Counts,
     /// Elements that the algorithm bandwidth counts.
@@ -173,7 +178,7 @@ fn all_but_own_share(ranks: f64) -> f64 {
 
 impl Collective {
     /// All collectives, in the order of `pxnbench all`.
-    pub const ALL: [Collective; 9] = [
+    pub const ALL: [Collective; 10] = [
         Collective::AllReduce,
         Collective::AllGather,
         Collective::ReduceScatter,
@@ -183,6 +188,7 @@ impl Collective {
         Collective::Gather,
         Collective::Scatter,
         Collective::SendRecv,
+        Collective::HyperCube,
     ];
 
     /// What this collective is.
@@ -197,6 +203,7 @@ impl Collective {
             Collective::Gather => &gather::SPEC,
             Collective::Scatter => &scatter::SPEC,
             Collective::SendRecv => &sendrecv::SPEC,
+            Collective::HyperCube => &hypercube::SPEC,
         }
     }
 

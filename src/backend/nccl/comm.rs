@@ -8,8 +8,12 @@ use crate::{
     collective::{
         Case, Collective,
         data::{DType, RedOp},
+        hypercube,
     },
-    native::nccl::{Nccl, RawComm, RawStream, Settings, UniqueId},
+    native::{
+        cuda,
+        nccl::{Nccl, RawComm, RawStream, Settings, UniqueId},
+    },
 };
 
 /// NCCL's number of an element type, `ncclDataType_t`.
@@ -65,6 +69,7 @@ enum Kind {
     Scatter { root: c_int },
     ScatterByPeers { root: c_int },
     SendRecv { to: c_int, from: c_int },
+    HyperCube,
 }
 
 /// Which collectives a library has of its own, of those that came late.
@@ -91,6 +96,7 @@ impl Call {
             Collective::Gather => Kind::GatherByPeers { root },
             Collective::Scatter if has.scatter => Kind::Scatter { root },
             Collective::Scatter => Kind::ScatterByPeers { root },
+            Collective::HyperCube => Kind::HyperCube,
             Collective::SendRecv => {
                 Kind::SendRecv { to: ((rank + 1) % ranks) as c_int, from: ((rank + ranks - 1) % ranks) as c_int }
             }
@@ -185,6 +191,7 @@ impl Comm {
                 Kind::AllToAll => nccl.all_to_all(send, recv, count, dtype, comm, stream),
                 Kind::Gather { root } => nccl.gather(send, recv, count, dtype, root, comm, stream),
                 Kind::Scatter { root } => nccl.scatter(send, recv, count, dtype, root, comm, stream),
+                Kind::HyperCube => self.hyper_cube(call, send, recv, stream),
                 Kind::SendRecv { .. }
                 | Kind::AllToAllByPeers
                 | Kind::GatherByPeers { .. }
@@ -197,6 +204,32 @@ impl Comm {
                 }
             }
         }
+    }
+
+    /// The rounds of a hypercube, each a group of its own: what one receives the next one sends.
+    ///
+    /// # Safety
+    /// As for [`Comm::enqueue`].
+    unsafe fn hyper_cube(&self, call: &Call, send: u64, recv: u64, stream: RawStream) -> anyhow::Result<()> {
+        let Call { count, chunk, dtype, .. } = *call;
+        let own = recv + chunk * u64::from(self.rank);
+        if own != send {
+            // SAFETY: as in `enqueue`; out of place the two buffers are apart.
+            unsafe { cuda::driver()?.copy(own, send, chunk as usize, stream)? };
+        }
+        for round in hypercube::rounds(self.rank.into(), self.ranks.into()) {
+            let (peer, many) = (round.peer as c_int, count * round.chunks as usize);
+            self.nccl.group_start()?;
+            // SAFETY: as in `enqueue`; the receive buffer has a chunk for each rank.
+            let inside = unsafe {
+                self.nccl
+                    .send(recv + chunk * round.from, many, dtype, peer, self.raw, stream)
+                    .and_then(|()| self.nccl.recv(recv + chunk * round.to, many, dtype, peer, self.raw, stream))
+            };
+            let ended = self.nccl.group_end();
+            inside.and(ended)?;
+        }
+        Ok(())
     }
 
     /// The sends and receives of an operation that is made of them.
@@ -271,6 +304,12 @@ mod tests {
             assert_eq!(call(collective, None, root, 0, true).kind, new);
             assert_eq!(call(collective, None, root, 0, false).kind, old);
         }
+    }
+
+    #[test]
+    fn a_hypercube_counts_its_chunks() {
+        let cube = call(Collective::HyperCube, None, None, 1, true);
+        assert_eq!(cube, Call { kind: Kind::HyperCube, count: 512, chunk: 1024, dtype: 9 });
     }
 
     #[test]

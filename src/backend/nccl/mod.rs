@@ -22,7 +22,7 @@ use self::{
     kernels::Kernels,
 };
 use crate::{
-    backend::{Backend, Timing, Waived, rotation},
+    backend::{Backend, Timing, Waived, possible, rotation},
     collective::{
         Case, Collective, Layout, Placement,
         data::{DataKey, Kind, Region, fault_in},
@@ -224,6 +224,7 @@ fn largest_buffer(free: Bytes, total: Bytes, sharers: u32) -> Bytes {
 
 impl Backend for NcclBackend {
     fn supports(&self, case: &Case) -> Result<(), Waived> {
+        possible(case)?;
         // Each type and operation is in every NCCL that is accepted, and what came later is made of sends and receives.
         match case.root {
             Some(root) if root >= self.ranks => Err(Waived(format!("there is no rank {root} among {}", self.ranks))),
