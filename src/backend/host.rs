@@ -63,7 +63,7 @@ struct Call {
 /// For each collective: which MPI call, which buffers on the root and the others, which elements are checked.
 ///
 /// Waived for all: more than 2³¹-1 elements (MPI's counts are `int`), reductions of half and bfloat16 (MPI has no such
-/// types), and avg (MPI has no such operation). In place, alltoall and sendrecv are timed but not checked, as on NCCL.
+/// types), and avg and mulsum (MPI has no such operations). In place, alltoall and sendrecv are timed but not checked, as on NCCL.
 const CALLS: [Call; 10] = [
     // Out of place send -> recv; in place MPI_IN_PLACE -> recv, on every rank. All of recv is checked.
     Call { collective: Collective::AllReduce, names: ["MPI_Allreduce"; 2], start: all_reduce, adapt: as_it_is },
@@ -318,7 +318,7 @@ fn operation(redop: RedOp) -> Option<ffi::MPI_Op> {
             RedOp::Prod => Some(ffi::RSMPI_PROD),
             RedOp::Max => Some(ffi::RSMPI_MAX),
             RedOp::Min => Some(ffi::RSMPI_MIN),
-            RedOp::Avg => None,
+            RedOp::Avg | RedOp::MulSum => None,
         }
     }
 }
@@ -348,7 +348,7 @@ impl Backend for Host {
             _ => case.counts.param,
         };
         let what = match (case.redop, case.dtype) {
-            (Some(RedOp::Avg), _) => "MPI has no avg".to_owned(),
+            (Some(redop @ (RedOp::Avg | RedOp::MulSum)), _) => format!("MPI has no {}", redop.name()),
             (Some(_), dtype @ (DType::Half | DType::Bfloat16)) => format!("MPI has no reductions of {}", dtype.name()),
             _ if message > c_int::MAX as u64 => "more than 2^31-1 elements do not fit MPI's counts".to_owned(),
             _ => return Ok(()),

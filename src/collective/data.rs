@@ -12,6 +12,8 @@
 //! is the input of a communicator of one, made by the same code at the same cost. Yet a lost, doubled, stale or
 //! exchanged contribution of *any* rank changes the result, at nearly every element where the type has room for it.
 //!
+//! For mulsum a rank's input is not what it adds: the library multiplies it by [`scalar`] before.
+//!
 //! # Why it is exact in every order
 //!
 //! NCCL may add in any order, so every partial result of every subset of ranks must be exact in the type.
@@ -31,6 +33,11 @@
 //! - Floats, prod: each rank brings a sign, slots in a window bring 2^-1, 1 or 2, and slot 0 alone has a significand.
 //!   A partial product is therefore a significand times a power of two, which is exact while it is a normal number; the
 //!   bound above, with M = 1, keeps the exponent within `ceil(A / 2)`: 12 for half, 100, and 1000 for double.
+//! - mulsum: what even ranks bring is multiplied by 1, what odd ranks bring by 2, and then it is a sum. Floats: an odd rank
+//!   brings half of what it would bring to a sum, so that the product is that again; halving and doubling change only the
+//!   exponent, which is far from its ends. Integers: 2 has no inverse in the ring, but an even number has a half. All
+//!   marks but that of slot 0 are even, so that every input is, but that of rank 0, whose scalar is 1: an odd rank brings
+//!   half of its own. As only NCCL has a mulsum, 8 bits keep the ring as in an avg.
 //! - max and min round nothing. Slot 0 has the winner, all others draw below it; no NaN, infinity, zero or subnormal
 //!   number, for which implementations differ (`-0 < +0`?).
 //! - avg of integers: NCCL adds modulo 2^w and divides by the number of ranks. The sum has no sign bit, so that it
@@ -113,11 +120,12 @@ pub enum RedOp {
     Max,
     Min,
     Avg,
+    MulSum,
 }
 
 impl RedOp {
     /// All operations, in the order of nccl-tests' `-o all`.
-    pub const ALL: [RedOp; 5] = [RedOp::Sum, RedOp::Prod, RedOp::Max, RedOp::Min, RedOp::Avg];
+    pub const ALL: [RedOp; 6] = [RedOp::Sum, RedOp::Prod, RedOp::Max, RedOp::Min, RedOp::Avg, RedOp::MulSum];
 
     /// nccl-tests' name.
     pub fn name(self) -> &'static str {
@@ -127,6 +135,7 @@ impl RedOp {
             RedOp::Max => "max",
             RedOp::Min => "min",
             RedOp::Avg => "avg",
+            RedOp::MulSum => "mulsum",
         }
     }
 }
@@ -163,6 +172,20 @@ pub enum Content {
     },
     /// Bytes that no rank puts in: what a collective must leave untouched.
     Sentinel,
+}
+
+/// By what a mulsum multiplies the input of `rank`, as an element of `dtype` in little endian order, with zeros behind: 1
+/// for even ranks and 2 for odd ones, as in nccl-tests.
+pub fn scalar(dtype: DType, rank: u64) -> [u8; 8] {
+    let integer = 1 + rank % 2;
+    let bits = match Kind::of(dtype, Some(RedOp::MulSum)) {
+        Kind::Bits8 | Kind::Bits16 | Kind::Bits32 | Kind::Bits64 => integer,
+        Kind::Half => narrow::<16, 10>(integer as f64),
+        Kind::Bfloat16 => narrow::<16, 7>(integer as f64),
+        Kind::Float => narrow::<32, 23>(integer as f64),
+        Kind::Double => narrow::<64, 52>(integer as f64),
+    };
+    bits.to_le_bytes()
 }
 
 /// A stretch of a buffer and what it holds. Offsets and lengths count elements.
@@ -313,6 +336,8 @@ pub enum Form {
     Pair,
     /// Result of an avg of integers, or of [`Form::Pair`].
     Mean,
+    /// As `Sum`, for a library that multiplies by [`scalar`] before it adds.
+    Scaled,
 }
 
 /// All that the value of an element depends on beside its place, worked out once for a stretch.
@@ -429,6 +454,7 @@ impl Recipe {
             Form::Product => each::<W>(from, out, |i| self.int_product::<W>(i, rank)),
             Form::Extreme => self.each_slot::<W>(rank, from, out, |i, slot| self.order::<W>(i, slot, None) ^ self.flip),
             Form::Stairs => self.each_slot::<W>(rank, from, out, |i, slot| self.stairs::<W>(i, slot)),
+            Form::Scaled => each::<W>(from, out, |i| self.int_scaled::<W>(i, rank)),
             Form::Mean => each::<W>(from, out, |i| (self.bits::<W>(i, 0) & self.head) / u64::from(self.ranks)),
             _ => each::<W>(from, out, |i| self.int_sum::<W>(i, rank)),
         }
@@ -436,12 +462,13 @@ impl Recipe {
 
     /// Floats of W bits, M of them after the point of the significand.
     fn fill_floats<const W: u32, const M: u32>(&self, rank: u32, from: u64, out: &mut [u8]) {
+        let share = if self.form == Form::Scaled && rank % 2 == 1 { 0.5 } else { 1.0 };
         match self.form {
             Form::Product => self.each_slot::<W>(rank, from, out, |i, slot| self.float_product::<W, M>(i, slot)),
             Form::Extreme => self.each_slot::<W>(rank, from, out, |i, slot| self.float_extreme::<W, M>(i, slot)),
             Form::Pair => self.each_slot::<W>(rank, from, out, |i, slot| self.pair::<W, M>(i, slot)),
             Form::Mean => each::<W>(from, out, |i| self.mean::<W, M>(i)),
-            _ => self.each_slot::<W>(rank, from, out, |i, slot| self.float_sum::<W, M>(i, slot)),
+            _ => self.each_slot::<W>(rank, from, out, |i, slot| self.float_sum::<W, M>(i, slot, share)),
         }
     }
 
@@ -507,6 +534,16 @@ impl Recipe {
         own.wrapping_sub(next)
     }
 
+    /// Ranks do not rotate here: an odd slot is an odd rank's.
+    fn int_scaled<const W: u32>(&self, i: u64, slot: u32) -> u64 {
+        let (own, next) = (self.bits::<W>(i, slot), self.bits::<W>(i, slot + 1) & when(slot + 1 < self.ring));
+        match slot {
+            0 => own.wrapping_sub(next << 1),
+            _ if slot % 2 == 1 => own.wrapping_sub(next),
+            _ => own.wrapping_sub(next) << 1,
+        }
+    }
+
     fn stairs<const W: u32>(&self, i: u64, slot: u32) -> u64 {
         let mark = |slot: u32| {
             let least = u64::from(self.window - 1).wrapping_sub(slot.into()).wrapping_mul(STEP);
@@ -521,7 +558,8 @@ impl Recipe {
         own.wrapping_mul(inverse(next))
     }
 
-    fn float_sum<const W: u32, const M: u32>(&self, i: u64, slot: u32) -> u64 {
+    /// `share` is the part of its contribution that a rank brings: the library multiplies what is missing.
+    fn float_sum<const W: u32, const M: u32>(&self, i: u64, slot: u32, share: f64) -> u64 {
         let mark = |slot| (self.bits::<W>(i, slot) >> (W - self.depth)) & when(slot < self.window);
         // The last bit of the result is always set: it takes the whole significand, and an empty buffer is wrong
         // everywhere.
@@ -530,7 +568,7 @@ impl Recipe {
         let shared = self.shared::<W>(i);
         let sign = i64::from(shared as i32 >> 31);
         let signed = (magnitude ^ sign) - sign;
-        narrow::<W, M>(signed as f64 * f64::from(1u32 << (shared & 3)) * f64::from_bits(self.factor))
+        narrow::<W, M>(signed as f64 * f64::from(1u32 << (shared & 3)) * f64::from_bits(self.factor) * share)
     }
 
     fn float_product<const W: u32, const M: u32>(&self, i: u64, slot: u32) -> u64 {
@@ -596,6 +634,7 @@ fn form(kind: Kind, key: &DataKey, content: &Content) -> Form {
         (_, None | Some(RedOp::Sum)) => Form::Sum,
         (_, Some(RedOp::Prod)) => Form::Product,
         (_, Some(RedOp::Max | RedOp::Min)) => Form::Extreme,
+        (_, Some(RedOp::MulSum)) => Form::Scaled,
         (_, Some(RedOp::Avg)) if exact => Form::Sum,
         (_, Some(RedOp::Avg)) if reduced => Form::Mean,
         (_, Some(RedOp::Avg)) if kind.significand().is_some() => Form::Pair,
@@ -750,7 +789,7 @@ mod tests {
 
         fn combine(self, op: RedOp, other: Self) -> Self {
             match op {
-                RedOp::Sum | RedOp::Avg => self.plus(other),
+                RedOp::Sum | RedOp::Avg | RedOp::MulSum => self.plus(other),
                 RedOp::Prod => self.times(other),
                 RedOp::Max if other > self => other,
                 RedOp::Min if other < self => other,
@@ -818,7 +857,15 @@ mod tests {
     /// Input `index` of all ranks, as it goes into the addition.
     fn inputs<T: Element>(key: &DataKey, op: RedOp, index: u64) -> Vec<T> {
         let raw = elements::<T>(key, Content::Input { rank: 0, chunk: 1, first: index }, key.ranks);
-        if op == RedOp::Avg { raw.into_iter().map(|x| x.before_avg(key.ranks)).collect() } else { raw }
+        match op {
+            RedOp::Avg => raw.into_iter().map(|x| x.before_avg(key.ranks)).collect(),
+            RedOp::MulSum => raw
+                .into_iter()
+                .zip(0..)
+                .map(|(x, rank)| x.times(T::read(&scalar(key.dtype, rank)[..size_of::<T>()])))
+                .collect(),
+            _ => raw,
+        }
     }
 
     fn reduced<T: Element>(key: &DataKey, index: u64) -> T {

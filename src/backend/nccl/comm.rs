@@ -2,12 +2,12 @@
 
 #![expect(unsafe_code, reason = "NCCL takes addresses of GPU memory")]
 
-use std::{ffi::c_int, sync::Arc};
+use std::{cell::RefCell, collections::BTreeMap, ffi::c_int, sync::Arc};
 
 use crate::{
     collective::{
         Case, Collective,
-        data::{DType, RedOp},
+        data::{self, DType, RedOp},
         hypercube,
     },
     native::{
@@ -32,14 +32,15 @@ pub fn dtype_code(dtype: DType) -> c_int {
     }
 }
 
-/// NCCL's number of a reduction, `ncclRedOp_t`.
-pub fn redop_code(redop: RedOp) -> c_int {
+/// NCCL's number of a reduction, `ncclRedOp_t`; `None` for one that is made for a communicator.
+pub fn redop_code(redop: RedOp) -> Option<c_int> {
     match redop {
-        RedOp::Sum => 0,
-        RedOp::Prod => 1,
-        RedOp::Max => 2,
-        RedOp::Min => 3,
-        RedOp::Avg => 4,
+        RedOp::Sum => Some(0),
+        RedOp::Prod => Some(1),
+        RedOp::Max => Some(2),
+        RedOp::Min => Some(3),
+        RedOp::Avg => Some(4),
+        RedOp::MulSum => None,
     }
 }
 
@@ -81,8 +82,8 @@ struct Has {
 }
 
 impl Call {
-    fn of(case: &Case, rank: u32, ranks: u32, has: Has) -> Call {
-        let op = case.redop.map_or(0, redop_code);
+    /// `op` is NCCL's number of the reduction, where there is one.
+    fn of(case: &Case, rank: u32, ranks: u32, has: Has, op: c_int) -> Call {
         let root = case.root.unwrap_or(0) as c_int;
         let kind = match case.collective {
             Collective::AllReduce => Kind::AllReduce { op },
@@ -115,6 +116,8 @@ pub struct Comm {
     raw: RawComm,
     rank: u32,
     ranks: u32,
+    /// The mulsums made so far, NCCL's numbers by the number of their type: each lives as long as the communicator.
+    scaled: RefCell<BTreeMap<c_int, c_int>>,
 }
 
 impl Comm {
@@ -124,7 +127,7 @@ impl Comm {
     /// Where NCCL fails.
     pub fn init(nccl: Arc<Nccl>, id: &UniqueId, rank: u32, ranks: u32, settings: Settings) -> anyhow::Result<Comm> {
         let raw = nccl.comm_init(id, rank as c_int, ranks as c_int, settings)?;
-        Ok(Comm { nccl, raw, rank, ranks })
+        Ok(Comm { nccl, raw, rank, ranks, scaled: RefCell::default() })
     }
 
     /// Ends the communicator in good order: all ranks call it, after the last operation ended everywhere.
@@ -134,6 +137,9 @@ impl Comm {
     pub fn close(self) -> anyhow::Result<()> {
         // SAFETY: the communicator is this value's own, and nothing uses it after this.
         unsafe {
+            for &op in self.scaled.borrow().values() {
+                self.nccl.redop_destroy(op, self.raw)?;
+            }
             self.nccl.comm_finalize(self.raw)?;
             self.nccl.comm_destroy(self.raw)
         }
@@ -159,13 +165,33 @@ impl Comm {
     }
 
     /// The calls for `case`.
-    pub fn call(&self, case: &Case) -> Call {
+    ///
+    /// # Errors
+    /// Where NCCL does not make the operation that the case needs.
+    pub fn call(&self, case: &Case) -> anyhow::Result<Call> {
+        let op = match case.redop.map(redop_code) {
+            None => 0,
+            Some(Some(built_in)) => built_in,
+            Some(None) => self.mulsum(case.dtype)?,
+        };
         let has = Has {
             all_to_all: self.nccl.has_all_to_all(),
             gather: self.nccl.has_gather(),
             scatter: self.nccl.has_scatter(),
         };
-        Call::of(case, self.rank, self.ranks, has)
+        Ok(Call::of(case, self.rank, self.ranks, has, op))
+    }
+
+    /// NCCL's number of the mulsum of `dtype`, which is made when it is first asked for.
+    fn mulsum(&self, dtype: DType) -> anyhow::Result<c_int> {
+        let code = dtype_code(dtype);
+        if let Some(&made) = self.scaled.borrow().get(&code) {
+            return Ok(made);
+        }
+        // SAFETY: the communicator lives as long as this value.
+        let made = unsafe { self.nccl.redop_create_premulsum(&data::scalar(dtype, self.rank.into()), code, self.raw)? };
+        self.scaled.borrow_mut().insert(code, made);
+        Ok(made)
     }
 
     /// Puts one operation into `stream`.
@@ -276,12 +302,13 @@ mod tests {
     #[test]
     fn the_codes_are_those_of_nccl_h() {
         assert_eq!(DType::ALL.map(dtype_code), [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]);
-        assert_eq!(RedOp::ALL.map(redop_code), [0, 1, 2, 3, 4]);
+        assert_eq!(RedOp::ALL.map(redop_code), [Some(0), Some(1), Some(2), Some(3), Some(4), None]);
     }
 
     fn call(collective: Collective, redop: Option<RedOp>, root: Option<u32>, rank: u32, new: bool) -> Call {
         let case = Case::new(collective, Bytes(4096), DType::Bfloat16, redop, root, Placement::OutOfPlace, 4);
-        Call::of(&case, rank, 4, Has { all_to_all: new, gather: new, scatter: new })
+        let op = redop.and_then(redop_code).unwrap_or(0);
+        Call::of(&case, rank, 4, Has { all_to_all: new, gather: new, scatter: new }, op)
     }
 
     #[test]

@@ -32,7 +32,7 @@ static_assert(sizeof(Recipe) == 88, "data.rs has the same layout");
 static_assert(sizeof(Work) == 112, "kernels.rs has the same layout");
 
 // `Form` of data.rs.
-enum { SENTINEL, SUM, STAIRS, PRODUCT, EXTREME, PAIR, MEAN };
+enum { SENTINEL, SUM, STAIRS, PRODUCT, EXTREME, PAIR, MEAN, SCALED };
 
 static const u32 INDEX_SLOT = 0xffffffffu;
 static const u32 PHASE_SLOT = 0xfffffffeu;
@@ -111,10 +111,22 @@ template <int W> struct Bits : Width<W> {
         return ((a | top) - (b & ~top)) ^ ((a ^ ~b) & top);
     }
 
-    static HERE Unit sum(const Recipe& r, u64 unit, u32 slot) {
+    static HERE Unit sum(const Recipe& r, u64 unit, u32 slot, bool) {
         Stream<W> stream(r, unit);
         Unit own = stream.of(slot) & (slot == 0 ? (Unit)r.head : ~(Unit)0);
         return minus(own, slot + 1 < r.ring ? stream.of(slot + 1) : 0);
+    }
+
+    // Lane by lane 2 * a: the lowest bit of a lane comes from the one below.
+    static HERE Unit twice(Unit a) {
+        return a << 1 & ~(Unit)(W == 8 ? 0x01010101u : W == 16 ? 0x00010001u : 0);
+    }
+
+    static HERE Unit scaled(const Recipe& r, u64 unit, u32 slot) {
+        Stream<W> stream(r, unit);
+        Unit own = stream.of(slot), next = slot + 1 < r.ring ? stream.of(slot + 1) : 0;
+        Unit half = minus(own, slot == 0 ? twice(next) : next);
+        return slot == 0 || slot % 2 == 1 ? half : twice(half);
     }
 
     static HERE Unit stairs(const Recipe& r, u64 unit, u32 slot) {
@@ -209,12 +221,14 @@ template <int W, int M> struct Floats : Width<W> {
         return R::number((magnitude == 0 ? 0 : magnitude + REBASE) << DROP | (bits & 0x8000u) << 16);
     }
 
-    static HERE Unit sum(const Recipe& r, u64 unit, u32 slot) {
+    // A rank brings half of its contribution where the library doubles it.
+    static HERE Unit sum(const Recipe& r, u64 unit, u32 slot, bool half) {
         Stream<W> stream(r, unit);
         Unit own = slot < r.window ? stream.of(slot) : 0, next = slot + 1 < r.window ? stream.of(slot + 1) : 0;
         u32 shared = stream.shared();
         Signed sign = (int)shared >> 31;
         typename R::T scale = R::times((typename R::T)(1u << (shared & 3)), R::factor(r));
+        scale = half ? R::times(scale, (typename R::T)0.5) : scale;
         Unit out = 0;
 #pragma unroll
         for (int at = 0; at < Base::LANES; at++) {
@@ -225,6 +239,7 @@ template <int W, int M> struct Floats : Width<W> {
         return out;
     }
 
+    static HERE Unit scaled(const Recipe&, u64, u32) { return 0; }
     static HERE Unit stairs(const Recipe&, u64, u32) { return 0; }
 
     static HERE Unit product(const Recipe& r, u64 unit, u32 slot) {
@@ -311,9 +326,11 @@ template <class K, int N> HERE void make(const Recipe& r, u64 unit, u32 rank, ty
     typedef typename K::Unit Unit;
     const bool rotates = K::REAL || r.form == EXTREME || r.form == STAIRS;
     const u32 slot = rotates ? slot_of(r, unit, rank) : rank;
-    switch (r.form) {
+    const bool half = r.form == SCALED && rank % 2 == 1;
+    switch (K::REAL && r.form == SCALED ? SUM : r.form) {
     case SENTINEL: each<false>(r, unit, slot, out, [](u64, u32) { return ~(Unit)0; }); break;
-    case SUM: each<K::REAL>(r, unit, slot, out, [&](u64 u, u32 s) { return K::sum(r, u, s); }); break;
+    case SUM: each<K::REAL>(r, unit, slot, out, [&](u64 u, u32 s) { return K::sum(r, u, s, half); }); break;
+    case SCALED: each<false>(r, unit, slot, out, [&](u64 u, u32 s) { return K::scaled(r, u, s); }); break;
     case STAIRS: each<true>(r, unit, slot, out, [&](u64 u, u32 s) { return K::stairs(r, u, s); }); break;
     case PRODUCT: each<K::REAL>(r, unit, slot, out, [&](u64 u, u32 s) { return K::product(r, u, s); }); break;
     case EXTREME: each<true>(r, unit, slot, out, [&](u64 u, u32 s) { return extreme<K>(r, u, s); }); break;

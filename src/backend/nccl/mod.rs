@@ -144,7 +144,7 @@ impl Live {
     fn run(&self, case: &Case, layout: &Layout, times: u32) -> anyhow::Result<Timing> {
         let (send, recv) = self.ends(case, layout)?;
         let (size, largest) = (case.size(), self.buffers()?.recv.bytes());
-        let (call, stream) = (self.comm.call(case), self.device.raw_stream());
+        let (call, stream) = (self.comm.call(case)?, self.device.raw_stream());
         self.device.bind()?;
         let start = Instant::now();
         for iteration in 0..times {

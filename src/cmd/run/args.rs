@@ -55,7 +55,7 @@ pub struct Args {
         help_heading = "Sweep")]
     datatype: Several<DType>,
 
-    /// Reductions: sum prod max min avg, with commas between, or all
+    /// Reductions: sum prod max min avg mulsum, with commas between, or all
     #[arg(short = 'o', long, value_name = "OP", value_parser = values::redops, default_value = "sum",
         help_heading = "Sweep")]
     op: Several<RedOp>,
