@@ -62,7 +62,7 @@ struct Call {
 
 /// For each collective: which MPI call, which buffers on the root and the others, which elements are checked.
 ///
-/// Waived for all: more than 2³¹-1 elements (MPI's counts are `int`), reductions of half and bfloat16 (MPI has no such
+/// Waived for all: more than 2³¹-1 elements (MPI's counts are `int`), reductions of floats of 8 and 16 bits (MPI has no such
 /// types), and avg and mulsum (MPI has no such operations). In place, alltoall and sendrecv are timed but not checked, as on NCCL.
 const CALLS: [Call; 10] = [
     // Out of place send -> recv; in place MPI_IN_PLACE -> recv, on every rank. All of recv is checked.
@@ -288,6 +288,11 @@ impl Host {
     }
 }
 
+/// Does MPI know what such elements are?
+fn has_reductions(dtype: DType) -> bool {
+    !dtype.is_float() || matches!(dtype, DType::Float | DType::Double)
+}
+
 /// MPI's type for elements that are reduced, or for elements of that size that are only moved.
 fn datatype(dtype: DType, reduced: bool) -> ffi::MPI_Datatype {
     // SAFETY: C constants, set when the library is loaded.
@@ -303,8 +308,9 @@ fn datatype(dtype: DType, reduced: bool) -> ffi::MPI_Datatype {
             (DType::Double, true) => ffi::RSMPI_DOUBLE,
             (DType::Float, false) => ffi::RSMPI_UINT32_T,
             (DType::Double, false) => ffi::RSMPI_UINT64_T,
-            // Reductions of these are waived; moved, they are 16 bits.
+            // Reductions of these are waived; moved, they are 16 bits, or 8.
             (DType::Half | DType::Bfloat16, _) => ffi::RSMPI_UINT16_T,
+            (DType::F8e4m3 | DType::F8e5m2, _) => ffi::RSMPI_UINT8_T,
         }
     }
 }
@@ -349,7 +355,7 @@ impl Backend for Host {
         };
         let what = match (case.redop, case.dtype) {
             (Some(redop @ (RedOp::Avg | RedOp::MulSum)), _) => format!("MPI has no {}", redop.name()),
-            (Some(_), dtype @ (DType::Half | DType::Bfloat16)) => format!("MPI has no reductions of {}", dtype.name()),
+            (Some(_), dtype) if !has_reductions(dtype) => format!("MPI has no reductions of {}", dtype.name()),
             _ if message > c_int::MAX as u64 => "more than 2^31-1 elements do not fit MPI's counts".to_owned(),
             _ => return Ok(()),
         };

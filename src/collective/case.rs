@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     Ask, Collective, Counts, Layout, Seat,
-    data::{DType, DataKey, RedOp},
+    data::{self, DType, DataKey, RedOp},
 };
 use crate::units::{Bytes, GBps, Micros};
 
@@ -87,8 +87,11 @@ impl Case {
 
     /// Why no library can run this case, whatever it runs on; `None` where one can.
     pub fn impossible(&self) -> Option<String> {
-        let uneven = self.collective.spec().powers_of_two && !self.ranks.is_power_of_two();
-        uneven.then(|| format!("{} is not a power of 2, which {} needs of its ranks", self.ranks, self.collective))
+        if self.collective.spec().powers_of_two && !self.ranks.is_power_of_two() {
+            return Some(format!("{} is not a power of 2, which {} needs of its ranks", self.ranks, self.collective));
+        }
+        let (most, dtype) = (data::most_ranks(self.dtype, self.redop), self.dtype.name());
+        (self.ranks > most).then(|| format!("an {} of {dtype} is exact on {most} ranks at most", self.redop_name()))
     }
 
     /// Is the result of this case checked?

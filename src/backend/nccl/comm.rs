@@ -29,6 +29,8 @@ pub fn dtype_code(dtype: DType) -> c_int {
         DType::Float => 7,
         DType::Double => 8,
         DType::Bfloat16 => 9,
+        DType::F8e4m3 => 10,
+        DType::F8e5m2 => 11,
     }
 }
 
@@ -301,7 +303,7 @@ mod tests {
 
     #[test]
     fn the_codes_are_those_of_nccl_h() {
-        assert_eq!(DType::ALL.map(dtype_code), [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]);
+        assert_eq!(DType::ALL.map(dtype_code), [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11]);
         assert_eq!(RedOp::ALL.map(redop_code), [Some(0), Some(1), Some(2), Some(3), Some(4), None]);
     }
 

@@ -173,7 +173,7 @@ template <int W> struct Bits : Width<W> {
 
 // ------------------------------------------------------------------------------------------------------- floats
 
-// half and bfloat16 are computed in float, in which a product or a sum of two of them is exact, and then rounded once.
+// What is narrower is computed in float, in which a product or a sum of two of it is exact, and then rounded once.
 // The _rn functions are never fused into a multiply-add.
 template <int W> struct Real {
     typedef float T;
@@ -204,21 +204,21 @@ template <int W, int M> struct Floats : Width<W> {
     static const Unit FRACTION = ((Unit)1 << M) - 1;
     static const Unit BIAS = ((Unit)1 << (W - 2 - M)) - 1;
     static const Unit HALF = (((Unit)1 << (W - 1 - M)) - 2) << M;  // positive normal numbers there are
-    static const int DROP = W == 16 ? 23 - M : 1;
-    static const u32 REBASE = W == 16 ? (127 - (u32)BIAS) << M : 0;
+    static const int DROP = W < 32 ? 23 - M : 1;
+    static const u32 REBASE = W < 32 ? (127 - (u32)BIAS) << M : 0;
 
     static HERE Unit narrow(typename R::T x) {
         Unit bits = R::bits(x);
-        if (W != 16) return bits;
+        if (W >= 32) return bits;
         Unit magnitude = bits & 0x7fffffffu;
         Unit rounded = (magnitude + ((1u << (DROP - 1)) - 1) + (magnitude >> DROP & 1)) >> DROP;
-        return (magnitude == 0 ? 0 : rounded - REBASE) | (bits >> 16 & 0x8000u);
+        return (magnitude == 0 ? 0 : rounded - REBASE) | (bits >> 31 & 1) << (W - 1);
     }
 
     static HERE typename R::T widen(Unit bits) {
-        if (W != 16) return R::number(bits);
-        Unit magnitude = bits & 0x7fffu;
-        return R::number((magnitude == 0 ? 0 : magnitude + REBASE) << DROP | (bits & 0x8000u) << 16);
+        if (W >= 32) return R::number(bits);
+        Unit magnitude = bits & (SIGN - 1);
+        return R::number((magnitude == 0 ? 0 : magnitude + REBASE) << DROP | (bits & SIGN) << (32 - W) % 32);
     }
 
     // A rank brings half of its contribution where the library doubles it.
@@ -294,6 +294,8 @@ typedef Floats<16, 10> Half;
 typedef Floats<16, 7> Bfloat16;
 typedef Floats<32, 23> Float;
 typedef Floats<64, 52> Double;
+typedef Floats<8, 3> F8e4m3;
+typedef Floats<8, 2> F8e5m2;
 
 template <class K> HERE typename K::Unit extreme(const Recipe& r, u64 unit, u32 slot) {
     typedef typename K::Unit Unit;

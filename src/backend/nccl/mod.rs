@@ -27,7 +27,7 @@ use crate::{
         Case, Collective, Layout, Placement,
         data::{DataKey, Kind, Region, fault_in},
     },
-    native::nccl::{Nccl, Settings, UniqueId},
+    native::nccl::{Nccl, Settings, UniqueId, Version},
     units::Bytes,
 };
 
@@ -37,8 +37,33 @@ pub struct NcclBackend {
     ranks: u32,
     /// Ranks that have this GPU.
     sharers: u32,
+    float8: Float8,
     /// `None` once it is finished.
     live: Option<Live>,
+}
+
+/// What of floats of 8 bits works here, which came with NCCL 2.24 and compute capability 9.0.
+#[derive(Clone, Copy, Debug)]
+struct Float8 {
+    nccl: Version,
+    /// Can the GPUs of all ranks reduce them?
+    reduced: bool,
+}
+
+impl Float8 {
+    const SINCE: Version = Version(22400);
+
+    fn supports(self, case: &Case) -> Result<(), Waived> {
+        let name = case.dtype.name();
+        if case.dtype.is_float8() && self.nccl < Self::SINCE {
+            return Err(Waived(format!("NCCL {} has no {name}: it came with {}", self.nccl, Self::SINCE)));
+        }
+        if case.dtype.is_float8() && case.redop.is_some() && !self.reduced {
+            let what = format!("NCCL reduces {name} only on GPUs of compute capability 9.0 and newer, and not all are");
+            return Err(Waived(what));
+        }
+        Ok(())
+    }
 }
 
 /// All that is held while the backend works.
@@ -85,13 +110,20 @@ impl NcclBackend {
         let joining = || format!("while rank {rank} of {ranks} joined the communicator with GPU {gpu}");
         let comm = Comm::init(Arc::clone(&nccl), &id, rank, ranks, settings).with_context(joining)?;
         let kernels = kernels.join().map_err(|_| anyhow::anyhow!("loading the kernels panicked"))??;
+        let float8 = Float8 { nccl: nccl.version(), reduced: false };
         let live = Live { nccl, comm, device, kernels, counter, buffers: None };
-        Ok(NcclBackend { rank, ranks, sharers: 1, live: Some(live) })
+        Ok(NcclBackend { rank, ranks, sharers: 1, float8, live: Some(live) })
     }
 
     /// Says that `ranks` ranks have this GPU, so that [`Backend::capacity`] leaves each its share.
     pub fn share_gpu(&mut self, ranks: u32) {
         self.sharers = ranks.max(1);
+    }
+
+    /// Says whether the GPUs of all ranks can reduce floats of 8 bits. Without a word none can: who says it must say the
+    /// same on every rank.
+    pub fn reduce_float8(&mut self, all_can: bool) {
+        self.float8.reduced = all_can;
     }
 
     fn live(&self) -> anyhow::Result<&Live> {
@@ -225,7 +257,9 @@ fn largest_buffer(free: Bytes, total: Bytes, sharers: u32) -> Bytes {
 impl Backend for NcclBackend {
     fn supports(&self, case: &Case) -> Result<(), Waived> {
         possible(case)?;
-        // Each type and operation is in every NCCL that is accepted, and what came later is made of sends and receives.
+        // All other types and operations are in every NCCL that is accepted, and collectives that came later are made of
+        // sends and receives.
+        self.float8.supports(case)?;
         match case.root {
             Some(root) if root >= self.ranks => Err(Waived(format!("there is no rank {root} among {}", self.ranks))),
             _ => Ok(()),
@@ -295,8 +329,25 @@ mod tests {
     }
 
     #[test]
+    fn floats_of_8_bits_need_a_library_and_to_be_reduced_a_gpu() {
+        let why = |collective: Collective, dtype: DType, nccl: i32, reduced: bool| {
+            let redop = collective.spec().reduces.then_some(RedOp::Sum);
+            let case = Case::new(collective, Bytes(64), dtype, redop, None, Placement::InPlace, 2);
+            Float8 { nccl: Version(nccl), reduced }.supports(&case).err().map(|why| why.0)
+        };
+        let old = Some("NCCL 2.23.4 has no f8e4m3: it came with 2.24.0".to_owned());
+        assert_eq!(why(Collective::AllGather, DType::F8e4m3, 22304, true), old);
+        assert_eq!(why(Collective::AllGather, DType::F8e4m3, 22403, false), None);
+        let gpu = why(Collective::AllReduce, DType::F8e5m2, 22403, false);
+        assert!(gpu.is_some_and(|why| why.contains("f8e5m2") && why.contains("9.0")));
+        assert_eq!(why(Collective::AllReduce, DType::F8e5m2, 22403, true), None);
+        assert_eq!(why(Collective::AllReduce, DType::Half, 22304, false), None);
+    }
+
+    #[test]
     fn a_finished_backend_says_so() {
-        let mut backend = NcclBackend { rank: 0, ranks: 2, sharers: 1, live: None };
+        let float8 = Float8 { nccl: Version(22803), reduced: false };
+        let mut backend = NcclBackend { rank: 0, ranks: 2, sharers: 1, float8, live: None };
         let case =
             Case::new(Collective::Reduce, Bytes(64), DType::Float, Some(RedOp::Sum), Some(2), Placement::InPlace, 2);
         assert_eq!(backend.supports(&case), Err(Waived("there is no rank 2 among 2".into())));

@@ -50,7 +50,8 @@ pub struct Args {
         help_heading = "Sweep")]
     stepfactor: u64,
 
-    /// Element types: int8 uint8 int32 uint32 int64 uint64 half float double bfloat16, with commas between, or all
+    /// Element types: int8 uint8 int32 uint32 int64 uint64 half float double bfloat16 f8e4m3
+    /// f8e5m2, with commas between, or all
     #[arg(short = 'd', long, value_name = "TYPE", value_parser = values::dtypes, default_value = "float",
         help_heading = "Sweep")]
     datatype: Several<DType>,

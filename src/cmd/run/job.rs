@@ -77,6 +77,14 @@ impl Job {
         (0..self.gpus.len()).filter(|&other| gpu(other) == gpu(rank)).count() as u32
     }
 
+    /// Can the GPUs of all ranks reduce floats of 8 bits? Every rank has the same answer.
+    #[cfg(feature = "nccl")]
+    pub(super) fn reduces_float8(&self) -> bool {
+        let can =
+            |(process, gpu): (&facts::Process, &usize)| process.capabilities.get(*gpu).is_some_and(|of| *of >= (9, 0));
+        self.processes.iter().zip(&self.gpus).all(can)
+    }
+
     /// What is known of the run before its first case.
     pub(super) fn meta(&self, ranks: u64, world: &dyn World) -> RunMeta {
         let env = |name: &str| std::env::var(name).ok();

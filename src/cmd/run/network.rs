@@ -179,6 +179,7 @@ mod tests {
             peer: Peer { host: "n1".into(), host_id: "n1".into(), pid: 1, gpus: vec!["g0".into(), "g1".into()] },
             gpus: Vec::new(),
             processor: String::new(),
+            capabilities: Vec::new(),
             nvidia: None,
             cuda_error: None,
             versions: Default::default(),

@@ -124,6 +124,7 @@ fn nccl(args: &Args, plan: &Plan, job: &Job, world: &dyn World, output: &Output)
     let rank = world.rank() as usize;
     let mut backend = NcclBackend::open(library, id, world.rank(), world.size(), job.gpus[rank], plan.cases())?;
     backend.share_gpu(job.sharers(rank));
+    backend.reduce_float8(job.reduces_float8());
     Ok(Box::new(backend))
 }
 

@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use super::args::Args;
+use super::{args::Args, job::Job};
 use crate::{collective::Case, nccl_log::Choice, sweep::plan::Plan, units::Bytes, world::World};
 
 #[cfg(feature = "nccl")]
@@ -44,7 +44,7 @@ pub(super) fn worker(_: &Args) -> anyhow::Result<Option<Worker>> {
     Ok(None)
 }
 
-/// Runs the workers of all ranks over the cases of `plan`, on GPU `gpu` of this rank.
+/// Runs the workers of all ranks over the cases of `plan`, on this rank's GPU.
 ///
 /// # Errors
 /// Where an answer does not reach the other ranks; that would be a bug.
@@ -54,13 +54,14 @@ pub(super) fn choices(
     args: &Args,
     plan: &Plan,
     sizes: Sizes,
-    gpu: usize,
+    job: &Job,
     world: &dyn World,
 ) -> anyhow::Result<Choices> {
     use crate::{cmd::worker::message::Start, world::deadline};
 
     let _guard = deadline::watch("the short run that tells algorithms", args.timeout() * 2);
-    let start = Start { rank: world.rank(), ranks: world.size(), gpu, sizes };
+    let gpu = job.gpus[world.rank() as usize];
+    let start = Start { rank: world.rank(), ranks: world.size(), gpu, float8: job.reduces_float8(), sizes };
     let mut all = match worker.run(start, args.timeout(), world)? {
         Ok(all) => all,
         Err(why) => return Ok((HashMap::new(), Some(format!("algorithms and protocols cannot be told: {why}")))),
@@ -71,13 +72,6 @@ pub(super) fn choices(
 }
 
 #[cfg(not(feature = "nccl"))]
-pub(super) fn choices(
-    worker: Worker,
-    _: &Args,
-    _: &Plan,
-    _: Sizes,
-    _: usize,
-    _: &dyn World,
-) -> anyhow::Result<Choices> {
+pub(super) fn choices(worker: Worker, _: &Args, _: &Plan, _: Sizes, _: &Job, _: &dyn World) -> anyhow::Result<Choices> {
     match worker {}
 }

@@ -14,6 +14,8 @@ pub(in crate::cmd) struct Start {
     pub(in crate::cmd) ranks: u32,
     /// As an index into what the process sees.
     pub(in crate::cmd) gpu: usize,
+    /// Can the GPUs of all ranks reduce floats of 8 bits?
+    pub(in crate::cmd) float8: bool,
     /// The smallest and largest size, where they are not those of the command line.
     pub(in crate::cmd) sizes: Option<(Bytes, Bytes)>,
 }

@@ -115,5 +115,7 @@ fn open(args: &Args, start: &Start, rank: &Receiver<ToWorker>, cases: &[&Case]) 
     say(&FromWorker::Ready(id))?;
     let ToWorker::Id(id) = rank.recv()? else { anyhow::bail!("a worker expects the unique id second") };
     let id = id.try_into().map_err(|_| anyhow::anyhow!("the unique id has a wrong length"))?;
-    NcclBackend::open(nccl, id, start.rank, start.ranks, start.gpu, cases.iter().copied())
+    let mut backend = NcclBackend::open(nccl, id, start.rank, start.ranks, start.gpu, cases.iter().copied())?;
+    backend.reduce_float8(start.float8);
+    Ok(backend)
 }
