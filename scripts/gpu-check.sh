@@ -12,7 +12,7 @@ source "$here/lib.sh"
 
 bin=${1:-$here/../target/release/pxnbench}
 limit=120 # seconds for one check; a hang is a failure, not an evening
-collectives=(all_reduce all_gather reduce_scatter broadcast reduce alltoall gather scatter sendrecv hypercube)
+collectives=(all_reduce all_gather reduce_scatter broadcast reduce alltoall gather scatter sendrecv hypercube alltoallv)
 reducing=(all_reduce reduce reduce_scatter)
 
 # --- running --------------------------------------------------------------------------------------------------------

@@ -27,6 +27,9 @@ fn roundings_that_nccl_tests_prints() {
         (Collective::SendRecv, 1 << 20, 3, 1 << 20, 1 << 18),
         (Collective::HyperCube, 8, 8, 0, 0),
         (Collective::HyperCube, 1000, 4, 960, 60),
+        (Collective::AllToAllV, 1 << 20, 3, 1_048_560, 87_380),
+        (Collective::AllToAllV, 8, 8, 0, 0),
+        (Collective::AllToAllV, 4096, 4, 4080, 256),
     ] {
         let case = case(collective, size, DType::Float, ranks);
         assert_eq!((case.size().0, case.counts.param), (printed, count), "{collective} {size} on {ranks}");

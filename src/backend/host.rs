@@ -17,7 +17,7 @@ use crate::{
     collective::{
         Case, Collective, Layout, Placement,
         data::{self, DType, RedOp, Region},
-        hypercube,
+        hypercube, traffic,
     },
     exit::{Code, Failure},
     units::Bytes,
@@ -30,7 +30,7 @@ unsafe extern "C" {
 
 /// The pointers and counts of one operation. `send` and `recv` are those of the layout: in place both lie in the one
 /// buffer, `base`.
-struct Operation {
+struct Operation<'a> {
     in_place: bool,
     /// Start of the receive buffer.
     base: *mut c_void,
@@ -44,6 +44,31 @@ struct Operation {
     rank: c_int,
     ranks: c_int,
     root: c_int,
+    parts: &'a Parts,
+}
+
+/// What an alltoallv sends to and receives from each rank, as MPI takes it; empty for all else.
+#[derive(Default)]
+struct Parts {
+    sent: Vec<c_int>,
+    send_offsets: Vec<c_int>,
+    received: Vec<c_int>,
+    recv_offsets: Vec<c_int>,
+}
+
+impl Parts {
+    fn of(case: &Case, rank: u64) -> Parts {
+        let mut parts = Parts::default();
+        if case.collective == Collective::AllToAllV {
+            for flow in traffic::flows(case, rank) {
+                parts.sent.push(flow.send as c_int);
+                parts.send_offsets.push(flow.send_offset as c_int);
+                parts.received.push(flow.recv as c_int);
+                parts.recv_offsets.push(flow.recv_offset as c_int);
+            }
+        }
+        parts
+    }
 }
 
 /// Which MPI call runs a collective.
@@ -55,7 +80,7 @@ struct Call {
     ///
     /// # Safety
     /// The pointers of the operation are valid for what the collective sends and receives.
-    start: unsafe fn(&Operation) -> c_int,
+    start: unsafe fn(&Operation<'_>) -> c_int,
     /// Where MPI leaves another result than the collective's layout says.
     adapt: fn(&Case, u64, Layout) -> Layout,
 }
@@ -64,7 +89,7 @@ struct Call {
 ///
 /// Waived for all: more than 2³¹-1 elements (MPI's counts are `int`), reductions of floats of 8 and 16 bits (MPI has no such
 /// types), and avg and mulsum (MPI has no such operations). In place, alltoall and sendrecv are timed but not checked, as on NCCL.
-const CALLS: [Call; 10] = [
+const CALLS: [Call; 11] = [
     // Out of place send -> recv; in place MPI_IN_PLACE -> recv, on every rank. All of recv is checked.
     Call { collective: Collective::AllReduce, names: ["MPI_Allreduce"; 2], start: all_reduce, adapt: as_it_is },
     // Out of place send -> recv; in place each rank's input stands at its chunk of recv. All of recv is checked.
@@ -117,13 +142,16 @@ const CALLS: [Call; 10] = [
     // A round for each bit of a rank's number, in recv, which has the rank's input at its chunk: in place it is there, out
     // of place it is copied first. All of recv is checked.
     Call { collective: Collective::HyperCube, names: ["MPI_Sendrecv"; 2], start: hyper_cube, adapt: as_it_is },
+    // Out of place send -> recv, all of recv is checked, what lies behind the last part too. In place it is waived: there
+    // MPI wants each two ranks to send each other the same amount.
+    Call { collective: Collective::AllToAllV, names: ["MPI_Alltoallv"; 2], start: alltoallv, adapt: as_it_is },
 ];
 
 fn as_it_is(_: &Case, _: u64, layout: Layout) -> Layout {
     layout
 }
 
-impl Operation {
+impl Operation<'_> {
     /// The send argument of a call that takes MPI_IN_PLACE.
     fn send_or_in_place(&self) -> *const c_void {
         // SAFETY: the C constant is initialised before main and never written.
@@ -135,30 +163,30 @@ impl Operation {
     }
 }
 
-unsafe fn all_reduce(op: &Operation) -> c_int {
+unsafe fn all_reduce(op: &Operation<'_>) -> c_int {
     // SAFETY: by this function's contract.
     unsafe { ffi::MPI_Allreduce(op.send_or_in_place(), op.recv, op.count, op.dtype, op.redop, ffi::RSMPI_COMM_WORLD) }
 }
 
-unsafe fn all_gather(op: &Operation) -> c_int {
+unsafe fn all_gather(op: &Operation<'_>) -> c_int {
     let send = op.send_or_in_place();
     // SAFETY: by this function's contract.
     unsafe { ffi::MPI_Allgather(send, op.count, op.dtype, op.base, op.count, op.dtype, ffi::RSMPI_COMM_WORLD) }
 }
 
-unsafe fn reduce_scatter(op: &Operation) -> c_int {
+unsafe fn reduce_scatter(op: &Operation<'_>) -> c_int {
     let send = op.send_or_in_place();
     // SAFETY: by this function's contract.
     unsafe { ffi::MPI_Reduce_scatter_block(send, op.base, op.count, op.dtype, op.redop, ffi::RSMPI_COMM_WORLD) }
 }
 
-unsafe fn broadcast(op: &Operation) -> c_int {
+unsafe fn broadcast(op: &Operation<'_>) -> c_int {
     let buffer = if op.is_root() { op.send.cast_mut() } else { op.recv };
     // SAFETY: by this function's contract; the root's buffer is only read.
     unsafe { ffi::MPI_Bcast(buffer, op.count, op.dtype, op.root, ffi::RSMPI_COMM_WORLD) }
 }
 
-unsafe fn reduce(op: &Operation) -> c_int {
+unsafe fn reduce(op: &Operation<'_>) -> c_int {
     // MPI_IN_PLACE is for the root only; the others send from the buffer that is theirs.
     let send = if op.is_root() { op.send_or_in_place() } else { op.send };
     let recv = if op.is_root() { op.recv } else { std::ptr::null_mut() };
@@ -166,20 +194,20 @@ unsafe fn reduce(op: &Operation) -> c_int {
     unsafe { ffi::MPI_Reduce(send, recv, op.count, op.dtype, op.redop, op.root, ffi::RSMPI_COMM_WORLD) }
 }
 
-unsafe fn alltoall(op: &Operation) -> c_int {
+unsafe fn alltoall(op: &Operation<'_>) -> c_int {
     let send = op.send_or_in_place();
     // SAFETY: by this function's contract.
     unsafe { ffi::MPI_Alltoall(send, op.count, op.dtype, op.recv, op.count, op.dtype, ffi::RSMPI_COMM_WORLD) }
 }
 
-unsafe fn gather(op: &Operation) -> c_int {
+unsafe fn gather(op: &Operation<'_>) -> c_int {
     let send = if op.is_root() { op.send_or_in_place() } else { op.send };
     let recv = if op.is_root() { op.base } else { std::ptr::null_mut() };
     // SAFETY: by this function's contract.
     unsafe { ffi::MPI_Gather(send, op.count, op.dtype, recv, op.count, op.dtype, op.root, ffi::RSMPI_COMM_WORLD) }
 }
 
-unsafe fn scatter(op: &Operation) -> c_int {
+unsafe fn scatter(op: &Operation<'_>) -> c_int {
     // SAFETY: the C constant is initialised before main and never written.
     let recv = if op.is_root() && op.in_place { unsafe { pxnbench_mpi_in_place } } else { op.recv };
     let send = if op.is_root() { op.send } else { std::ptr::null() };
@@ -187,7 +215,7 @@ unsafe fn scatter(op: &Operation) -> c_int {
     unsafe { ffi::MPI_Scatter(send, op.count, op.dtype, recv, op.count, op.dtype, op.root, ffi::RSMPI_COMM_WORLD) }
 }
 
-unsafe fn sendrecv(op: &Operation) -> c_int {
+unsafe fn sendrecv(op: &Operation<'_>) -> c_int {
     let (next, before) = ((op.rank + 1) % op.ranks, (op.rank + op.ranks - 1) % op.ranks);
     // SAFETY: by this function's contract; no status is asked for.
     unsafe {
@@ -214,7 +242,7 @@ unsafe fn sendrecv(op: &Operation) -> c_int {
     }
 }
 
-unsafe fn hyper_cube(op: &Operation) -> c_int {
+unsafe fn hyper_cube(op: &Operation<'_>) -> c_int {
     let chunk = op.count as usize * op.element;
     let at = |chunks: u64| op.base.cast::<u8>().wrapping_add(chunks as usize * chunk).cast::<c_void>();
     if !op.in_place {
@@ -234,6 +262,24 @@ unsafe fn hyper_cube(op: &Operation) -> c_int {
         }
     }
     0
+}
+
+unsafe fn alltoallv(op: &Operation<'_>) -> c_int {
+    let Parts { sent, send_offsets, received, recv_offsets } = op.parts;
+    // SAFETY: by this function's contract; there is a count and an offset for each rank.
+    unsafe {
+        ffi::MPI_Alltoallv(
+            op.send,
+            sent.as_ptr(),
+            send_offsets.as_ptr(),
+            op.dtype,
+            op.recv,
+            received.as_ptr(),
+            recv_offsets.as_ptr(),
+            op.dtype,
+            ffi::RSMPI_COMM_WORLD,
+        )
+    }
 }
 
 /// MPI on host memory.
@@ -264,8 +310,8 @@ impl Host {
     }
 
     /// The operation of `case` with its buffers `rotated` bytes in.
-    fn operation(&mut self, case: &Case, rotated: u64) -> Operation {
-        let (layout, size) = (case.layout(self.rank), case.dtype.size());
+    fn operation<'a>(&mut self, case: &Case, layout: &Layout, parts: &'a Parts, rotated: u64) -> Operation<'a> {
+        let size = case.dtype.size();
         let base = self.recv.as_mut_ptr().cast::<u8>().wrapping_add(rotated as usize);
         let in_place = case.placement == Placement::InPlace;
         let send = match in_place {
@@ -284,6 +330,7 @@ impl Host {
             rank: self.rank as c_int,
             ranks: case.ranks as c_int,
             root: case.root.unwrap_or(0) as c_int,
+            parts,
         }
     }
 }
@@ -351,11 +398,16 @@ impl Backend for Host {
         // In its last round a hypercube sends half of all in one message.
         let message = match case.collective {
             Collective::HyperCube => case.counts.recv / 2,
+            // And the parts of an alltoallv have offsets.
+            Collective::AllToAllV => case.counts.send.max(case.counts.recv),
             _ => case.counts.param,
         };
         let what = match (case.redop, case.dtype) {
             (Some(redop @ (RedOp::Avg | RedOp::MulSum)), _) => format!("MPI has no {}", redop.name()),
             (Some(_), dtype) if !has_reductions(dtype) => format!("MPI has no reductions of {}", dtype.name()),
+            _ if case.collective == Collective::AllToAllV && case.placement == Placement::InPlace => {
+                "MPI has an alltoallv in place only where each two ranks send each other the same amount".to_owned()
+            }
             _ if message > c_int::MAX as u64 => "more than 2^31-1 elements do not fit MPI's counts".to_owned(),
             _ => return Ok(()),
         };
@@ -393,9 +445,11 @@ impl Backend for Host {
     fn run(&mut self, case: &Case, times: u32) -> anyhow::Result<Timing> {
         anyhow::ensure!(case.size() <= self.largest, "{case} does not fit into the buffers of {}", self.largest);
         let call = Self::call(case);
+        let (layout, parts) = (case.layout(self.rank), Parts::of(case, self.rank));
         let start = Instant::now();
         for iteration in 0..times {
-            let operation = self.operation(case, rotation(case.size(), self.largest, iteration));
+            let rotated = rotation(case.size(), self.largest, iteration);
+            let operation = self.operation(case, &layout, &parts, rotated);
             // SAFETY: the buffers hold `largest` bytes, which is at least the rotated offset plus the case's size, and
             // the layout's offsets lie inside that size.
             let code = unsafe { (call.start)(&operation) };

@@ -31,7 +31,8 @@ impl Model {
             Collective::Broadcast | Collective::Reduce => ranks.log2().ceil(),
             Collective::AllGather | Collective::ReduceScatter | Collective::HyperCube => ranks.log2().ceil(),
             // Every pair at once.
-            Collective::AllToAll | Collective::Gather | Collective::Scatter | Collective::SendRecv => 1.0,
+            Collective::AllToAll | Collective::AllToAllV => 1.0,
+            Collective::Gather | Collective::Scatter | Collective::SendRecv => 1.0,
         };
         // busbw is by definition the bytes that pass the slowest link in a second.
         let bus_bytes = case.bandwidth(Micros(1.0)).1.0 * 1e3;

@@ -11,6 +11,7 @@ use crate::{
             message::{Ended, Start},
         },
     },
+    collective::traffic,
     exit::{Code, Failure},
     facts, levels,
     nccl_log::Connections,
@@ -111,7 +112,14 @@ fn in_world(pair: anyhow::Result<Option<Pair>>, expect: Option<bool>, world: &dy
     let may_share = processes.iter().all(|process| process.may_share_gpu);
     let gpus = place::gpus(&peers, &place::places(&peers), may_share)?;
     let rank = world.rank();
-    let start = Start { rank, ranks: world.size(), gpu: gpus[rank as usize], float8: false, sizes: None };
+    let start = Start {
+        rank,
+        ranks: world.size(),
+        gpu: gpus[rank as usize],
+        float8: false,
+        traffic: traffic::in_force().clone(),
+        sizes: None,
+    };
     let off = together("with PXN off", off.run(start.clone(), LIMIT, world)?)?;
     let asked = together("as asked", asked.run(start, LIMIT, world)?)?;
     let outcome = judge(&off, &asked);

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::{
     Ask, Collective, Counts, Layout, Seat,
     data::{self, DType, DataKey, RedOp},
+    traffic::{self, Shares},
 };
 use crate::units::{Bytes, GBps, Micros};
 
@@ -64,7 +65,8 @@ impl Case {
         placement: Placement,
         ranks: u64,
     ) -> Case {
-        let ask = Ask { elements: size.0 / dtype.size(), ranks, element_size: dtype.size() };
+        let element_size = dtype.size();
+        let ask = Ask { elements: size.0 / element_size, ranks, element_size, traffic: traffic::in_force() };
         Case { collective, dtype, redop, root, placement, ranks, counts: (collective.spec().counts)(&ask) }
     }
 
@@ -76,8 +78,15 @@ impl Case {
     /// Bytes of the buffers by rank and role; both are at most [`Case::size`].
     pub fn layout(&self, rank: u64) -> Layout {
         let root = self.root.map_or(0, u64::from);
-        let seat = Seat { counts: self.counts, rank, ranks: self.ranks, root, placement: self.placement };
+        let (counts, placement, shares) = (self.counts, self.placement, self.shares());
+        let seat = Seat { counts, rank, ranks: self.ranks, root, placement, shares };
         (self.collective.spec().layout)(&seat)
+    }
+
+    /// Who sends how much to whom, where this is an alltoallv.
+    pub(super) fn shares(&self) -> Shares<'static> {
+        let (ranks, element_size) = (self.ranks, self.dtype.size());
+        Shares { traffic: traffic::in_force(), ranks, total: self.counts.param * ranks * element_size, element_size }
     }
 
     /// What the data of this case depend on.

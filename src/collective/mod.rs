@@ -7,6 +7,7 @@
 mod all_gather;
 mod all_reduce;
 mod alltoall;
+mod alltoallv;
 mod broadcast;
 pub mod case;
 pub mod data;
@@ -16,6 +17,7 @@ mod reduce;
 mod reduce_scatter;
 mod scatter;
 mod sendrecv;
+pub mod traffic;
 
 use std::{fmt, str::FromStr};
 
@@ -23,6 +25,7 @@ use serde::{Deserialize, Serialize};
 
 pub use case::{Case, Placement};
 use data::{Content, Region};
+use traffic::{Shares, Traffic};
 
 /// A collective the tool can run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -42,6 +45,8 @@ pub enum Collective {
     SendRecv,
     #[serde(rename = "hypercube")]
     HyperCube,
+    #[serde(rename = "alltoallv")]
+    AllToAllV,
 }
 
 /// Everything about one collective that is not a library call.
@@ -54,7 +59,8 @@ pub struct Spec {
     pub pairwise: bool,
     /// Does it have a root? Then the sweep goes over roots.
     pub rooted: bool,
-    /// Can the result be checked in place? nccl-tests times but does not check alltoall and sendrecv in place.
+    /// Can the result be checked in place? nccl-tests times but does not check alltoall, alltoallv
+    /// and sendrecv in place.
     pub checked_in_place: bool,
     /// Does it need a power of two of ranks?
     pub powers_of_two: bool,
@@ -77,6 +83,8 @@ pub struct Ask {
     pub ranks: u64,
     /// Bytes an element takes.
     pub element_size: u64,
+    /// How an alltoallv shares it out.
+    pub traffic: &'static Traffic,
 }
 
 impl Ask {
@@ -110,6 +118,8 @@ pub struct Seat {
     pub root: u64,
     /// One buffer or two.
     pub placement: Placement,
+    /// Who sends how much to whom in an alltoallv.
+    pub shares: Shares<'static>,
 }
 
 /// The buffers of one rank in one case. Offsets count elements.
@@ -178,7 +188,7 @@ fn all_but_own_share(ranks: f64) -> f64 {
 
 impl Collective {
     /// All collectives, in the order of `pxnbench all`.
-    pub const ALL: [Collective; 10] = [
+    pub const ALL: [Collective; 11] = [
         Collective::AllReduce,
         Collective::AllGather,
         Collective::ReduceScatter,
@@ -189,6 +199,7 @@ impl Collective {
         Collective::Scatter,
         Collective::SendRecv,
         Collective::HyperCube,
+        Collective::AllToAllV,
     ];
 
     /// What this collective is.
@@ -204,6 +215,7 @@ impl Collective {
             Collective::Scatter => &scatter::SPEC,
             Collective::SendRecv => &sendrecv::SPEC,
             Collective::HyperCube => &hypercube::SPEC,
+            Collective::AllToAllV => &alltoallv::SPEC,
         }
     }
 

@@ -7,7 +7,7 @@ use super::{
     table::{self, Head},
 };
 use crate::{
-    collective::{Collective, Placement},
+    collective::{Collective, Placement, traffic},
     record::{Record, RunMeta, Status},
     sweep::Event,
 };
@@ -98,9 +98,19 @@ impl<'a> Live<'a> {
             (Placement::InPlace, Some(half)) if [&half, record].iter().all(|r| r.status == Status::Waived) => {
                 self.waived(record)
             }
-            (Placement::InPlace, Some(half)) => self.print(&table::row(&half, record)),
+            (Placement::InPlace, Some(half)) => {
+                self.print(&table::row(&half, record))?;
+                self.by_rank(&half)?;
+                self.by_rank(record)
+            }
             (Placement::InPlace, None) => Ok(()),
         }
+    }
+
+    /// What each rank of an alltoallv reached, where that is asked for.
+    fn by_rank(&mut self, record: &Record) -> io::Result<()> {
+        let lines = record.time.map_or_else(Vec::new, |time| traffic::summary(&record.case, time));
+        lines.into_iter().try_for_each(|line| self.print(&(line + "\n")))
     }
 
     /// Says once for each type and operation why there is no row.

@@ -9,6 +9,7 @@ use crate::{
         Case, Collective,
         data::{self, DType, RedOp},
         hypercube,
+        traffic::{self, Flow},
     },
     native::{
         cuda,
@@ -47,7 +48,7 @@ pub fn redop_code(redop: RedOp) -> Option<c_int> {
 }
 
 /// What NCCL calls for a case, worked out once before many calls of it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Call {
     kind: Kind,
     /// Elements, as the collective counts them for the library.
@@ -55,6 +56,10 @@ pub struct Call {
     /// Bytes of `count` elements: from one rank's chunk to the next one's.
     chunk: u64,
     dtype: c_int,
+    /// Bytes of an element.
+    element: u64,
+    /// What goes to and comes from each rank, where that is not the same for all.
+    flows: Vec<Flow>,
 }
 
 /// Which functions. Those named `…ByPeers` are groups of sends and receives, for libraries without the collective.
@@ -73,6 +78,7 @@ enum Kind {
     ScatterByPeers { root: c_int },
     SendRecv { to: c_int, from: c_int },
     HyperCube,
+    AllToAllV,
 }
 
 /// Which collectives a library has of its own, of those that came late.
@@ -100,12 +106,15 @@ impl Call {
             Collective::Scatter if has.scatter => Kind::Scatter { root },
             Collective::Scatter => Kind::ScatterByPeers { root },
             Collective::HyperCube => Kind::HyperCube,
+            Collective::AllToAllV => Kind::AllToAllV,
             Collective::SendRecv => {
                 Kind::SendRecv { to: ((rank + 1) % ranks) as c_int, from: ((rank + ranks - 1) % ranks) as c_int }
             }
         };
-        let chunk = case.counts.param * case.dtype.size();
-        Call { kind, count: case.counts.param as usize, chunk, dtype: dtype_code(case.dtype) }
+        let element = case.dtype.size();
+        let flows = if kind == Kind::AllToAllV { traffic::flows(case, rank.into()) } else { Vec::new() };
+        let (count, chunk) = (case.counts.param as usize, case.counts.param * element);
+        Call { kind, count, chunk, dtype: dtype_code(case.dtype), element, flows }
     }
 }
 
@@ -206,7 +215,7 @@ impl Comm {
     /// `stream` is a stream of that GPU; all stay until the operation has ended.
     #[inline]
     pub unsafe fn enqueue(&self, call: &Call, send: u64, recv: u64, stream: RawStream) -> anyhow::Result<()> {
-        let (nccl, comm, Call { count, dtype, .. }) = (&*self.nccl, self.raw, *call);
+        let (nccl, comm, &Call { count, dtype, .. }) = (&*self.nccl, self.raw, call);
         // SAFETY: the communicator lives as long as this value and is used by one thread, for it is not `Sync`; the
         // caller vouches for the memory and the stream.
         unsafe {
@@ -221,6 +230,7 @@ impl Comm {
                 Kind::Scatter { root } => nccl.scatter(send, recv, count, dtype, root, comm, stream),
                 Kind::HyperCube => self.hyper_cube(call, send, recv, stream),
                 Kind::SendRecv { .. }
+                | Kind::AllToAllV
                 | Kind::AllToAllByPeers
                 | Kind::GatherByPeers { .. }
                 | Kind::ScatterByPeers { .. } => {
@@ -265,7 +275,7 @@ impl Comm {
     /// # Safety
     /// As for [`Comm::enqueue`].
     unsafe fn messages(&self, call: &Call, send: u64, recv: u64, stream: RawStream) -> anyhow::Result<()> {
-        let Call { kind, count, chunk, dtype } = *call;
+        let Call { kind, count, chunk, dtype, .. } = *call;
         let (me, all) = (self.rank as c_int, 0..self.ranks as c_int);
         // SAFETY: as in `enqueue`; a chunk for each rank is what the case has in such a buffer.
         let put = |at: u64, to: c_int| unsafe { self.nccl.send(at, count, dtype, to, self.raw, stream) };
@@ -281,6 +291,8 @@ impl Comm {
                 put(part(send, peer), peer)?;
                 get(part(recv, peer), peer)
             }),
+            // SAFETY: as in `enqueue`.
+            Kind::AllToAllV => unsafe { self.flows(call, send, recv, stream) },
             Kind::GatherByPeers { root } => {
                 put(send, root)?;
                 if me == root { all.into_iter().try_for_each(|peer| get(part(recv, peer), peer)) } else { Ok(()) }
@@ -293,6 +305,29 @@ impl Comm {
             }
             _ => Ok(()),
         }
+    }
+}
+
+impl Comm {
+    /// The sends and receives of parts that differ in size; empty ones are left out, as in nccl-tests.
+    ///
+    /// # Safety
+    /// As for [`Comm::enqueue`].
+    unsafe fn flows(&self, call: &Call, send: u64, recv: u64, stream: RawStream) -> anyhow::Result<()> {
+        let Call { dtype, element, .. } = *call;
+        for (peer, flow) in (0..).zip(&call.flows) {
+            let (from, to) = (send + flow.send_offset * element, recv + flow.recv_offset * element);
+            // SAFETY: as in `enqueue`; the flows of a case lie inside its buffers.
+            unsafe {
+                if flow.send > 0 {
+                    self.nccl.send(from, flow.send as usize, dtype, peer, self.raw, stream)?;
+                }
+                if flow.recv > 0 {
+                    self.nccl.recv(to, flow.recv as usize, dtype, peer, self.raw, stream)?;
+                }
+            }
+        }
+        Ok(())
     }
 }
 
@@ -316,11 +351,17 @@ mod tests {
     #[test]
     fn each_case_has_its_call() {
         let reduced = call(Collective::AllReduce, Some(RedOp::Avg), None, 0, true);
-        assert_eq!(reduced, Call { kind: Kind::AllReduce { op: 4 }, count: 2048, chunk: 4096, dtype: 9 });
+        assert_eq!(
+            reduced,
+            Call { kind: Kind::AllReduce { op: 4 }, count: 2048, chunk: 4096, dtype: 9, element: 2, flows: vec![] }
+        );
         let rooted = call(Collective::Reduce, Some(RedOp::Min), Some(3), 0, true);
         assert_eq!(rooted.kind, Kind::Reduce { op: 3, root: 3 });
         let gathered = call(Collective::AllGather, None, None, 1, true);
-        assert_eq!(gathered, Call { kind: Kind::AllGather, count: 512, chunk: 1024, dtype: 9 });
+        assert_eq!(
+            gathered,
+            Call { kind: Kind::AllGather, count: 512, chunk: 1024, dtype: 9, element: 2, flows: vec![] }
+        );
     }
 
     #[test]
@@ -338,7 +379,15 @@ mod tests {
     #[test]
     fn a_hypercube_counts_its_chunks() {
         let cube = call(Collective::HyperCube, None, None, 1, true);
-        assert_eq!(cube, Call { kind: Kind::HyperCube, count: 512, chunk: 1024, dtype: 9 });
+        assert_eq!(cube, Call { kind: Kind::HyperCube, count: 512, chunk: 1024, dtype: 9, element: 2, flows: vec![] });
+    }
+
+    #[test]
+    fn an_alltoallv_has_a_part_for_each_rank() {
+        let call = call(Collective::AllToAllV, None, None, 1, true);
+        let sent: Vec<_> = call.flows.iter().map(|flow| (flow.send_offset, flow.send)).collect();
+        // Of 4096 bytes, by the distance upwards from rank 1: 3, 0, 1 and 2 sixths, each down to 16 bytes.
+        assert_eq!((call.kind, sent), (Kind::AllToAllV, vec![(0, 1024), (1024, 0), (1024, 336), (1360, 680)]));
     }
 
     #[test]

@@ -28,7 +28,7 @@ const DEFAULT_SIZE: Bytes = Bytes(32 << 20);
 #[derive(Clone, Debug, clap::Args)]
 pub struct Args {
     /// Collectives, in the order they run: all_reduce all_gather reduce_scatter broadcast reduce alltoall gather scatter
-    /// sendrecv hypercube, or all
+    /// sendrecv hypercube alltoallv, or all
     #[arg(value_name = "COLLECTIVE", value_parser = values::collectives)]
     collectives: Vec<Several<Collective>>,
 

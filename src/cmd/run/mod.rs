@@ -12,6 +12,7 @@ mod proof;
 mod settings;
 mod slowest;
 mod tally;
+mod traffic;
 mod transport;
 mod tuning;
 
@@ -66,6 +67,7 @@ fn in_world(args: &Args, ask: &Ask, mut watch: Watch, world: &dyn World, mut clo
     let _guard = deadline::watch("what comes between two cases", args.timeout());
     let ranks = args.planned_ranks(world.size());
     refuse_missing_root(ask, ranks)?;
+    traffic::settle(ask, ranks, world)?;
     if !Plan::is_sane(ask, ranks) {
         let what =
             "these sizes, types, operations and roots are more than a million cases: did you mean -f 2 instead of -i?";
@@ -139,6 +141,11 @@ fn measure(
         Some(smaller) => (Plan::new(&smaller, args.planned_ranks(world.size())), Some((smaller.begin, smaller.end))),
         None => (plan, None),
     };
+    if let Some(capacity) = capacity.filter(|capacity| *capacity < plan.largest()) {
+        // A matrix of an alltoallv does not shrink.
+        let what = format!("there is room for two buffers of {capacity} only, and {} are needed", plan.largest());
+        return Err(Failure::everywhere(Code::Usage, what));
+    }
     let untold = watch.learn(args, &plan, sizes, job, world)?;
     clock.mark("algorithms");
     {

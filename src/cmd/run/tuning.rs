@@ -61,7 +61,8 @@ pub(super) fn choices(
 
     let _guard = deadline::watch("the short run that tells algorithms", args.timeout() * 2);
     let gpu = job.gpus[world.rank() as usize];
-    let start = Start { rank: world.rank(), ranks: world.size(), gpu, float8: job.reduces_float8(), sizes };
+    let (float8, traffic) = (job.reduces_float8(), crate::collective::traffic::in_force().clone());
+    let start = Start { rank: world.rank(), ranks: world.size(), gpu, float8, traffic, sizes };
     let mut all = match worker.run(start, args.timeout(), world)? {
         Ok(all) => all,
         Err(why) => return Ok((HashMap::new(), Some(format!("algorithms and protocols cannot be told: {why}")))),
