@@ -88,7 +88,8 @@ struct Call {
 /// For each collective: which MPI call, which buffers on the root and the others, which elements are checked.
 ///
 /// Waived for all: more than 2³¹-1 elements (MPI's counts are `int`), reductions of floats of 8 and 16 bits (MPI has no such
-/// types), and avg and mulsum (MPI has no such operations). In place, alltoall and sendrecv are timed but not checked, as on NCCL.
+/// types), and avg and mulsum (MPI has no such operations). In place, alltoall and sendrecv are timed but not checked, as on
+/// NCCL.
 const CALLS: [Call; 11] = [
     // Out of place send -> recv; in place MPI_IN_PLACE -> recv, on every rank. All of recv is checked.
     Call { collective: Collective::AllReduce, names: ["MPI_Allreduce"; 2], start: all_reduce, adapt: as_it_is },

@@ -100,8 +100,13 @@ impl<'a> Live<'a> {
             }
             (Placement::InPlace, Some(half)) => {
                 self.print(&table::row(&half, record))?;
-                self.by_rank(&half)?;
-                self.by_rank(record)
+                for half in [&half, record] {
+                    self.by_rank(half)?;
+                    if half.status == Status::Waived {
+                        self.waived(half)?;
+                    }
+                }
+                Ok(())
             }
             (Placement::InPlace, None) => Ok(()),
         }
