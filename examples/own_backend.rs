@@ -15,7 +15,7 @@ use pxnbench::{
     },
     sweep::{
         self, Event,
-        measure::{Measure, Pace},
+        measure::Measure,
         plan::{Ask, Plan, Roots, Step},
     },
     units::Bytes,
@@ -63,7 +63,7 @@ impl Backend for Copies {
                 self.recv[message.clone()].copy_from_slice(&self.send[message]);
             }
         }
-        Ok(Timing { elapsed: start.elapsed(), computed: false })
+        Ok(Timing::of(start.elapsed(), times))
     }
 
     fn count_wrong(&mut self, case: &Case, seed: u64) -> anyhow::Result<u64> {
@@ -92,15 +92,7 @@ fn main() -> anyhow::Result<()> {
         roots: Roots::One(0),
     };
     let plan = Plan::new(&ask, 1);
-    let mut measure = Measure {
-        iters: 20,
-        warmup: 1,
-        checks: 1,
-        timeout: Duration::from_secs(60),
-        inject_fault: false,
-        seed: 0,
-        pace: Pace::default(),
-    };
+    let mut measure = Measure { timeout: Duration::from_secs(60), ..Measure::default() };
     let mut backend = Copies::default();
     backend.allocate(plan.largest())?;
     sweep::run(&plan, &sweep::Earlier::new(), &mut measure, &Solo, &mut backend, &mut |event| {

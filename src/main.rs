@@ -4,14 +4,14 @@ use std::process::ExitCode;
 
 use clap::{Parser, error::ErrorKind};
 use pxnbench::{
-    cmd::Cli,
+    cmd::{Cli, words},
     exit::Code,
     fault,
     world::{abort, signal},
 };
 
 fn main() -> ExitCode {
-    let cli = match Cli::try_parse() {
+    let cli = match Cli::try_parse_from(words(std::env::args_os())) {
         Ok(cli) => cli,
         Err(error) => return refuse(&error),
     };

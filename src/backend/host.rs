@@ -459,7 +459,7 @@ impl Backend for Host {
                 return Err(Failure::new(Code::Launch, format!("{name} failed with code {code} in {case}")));
             }
         }
-        Ok(Timing { elapsed: start.elapsed(), computed: false })
+        Ok(Timing::of(start.elapsed(), times))
     }
 
     fn count_wrong(&mut self, case: &Case, seed: u64) -> anyhow::Result<u64> {

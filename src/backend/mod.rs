@@ -5,25 +5,48 @@
 
 #[cfg(feature = "mpi")]
 pub mod host;
+pub mod manner;
 pub mod model;
 #[cfg(feature = "nccl")]
 pub mod nccl;
 
 use std::time::Duration;
 
-use crate::{collective::Case, units::Bytes};
+use crate::{
+    collective::Case,
+    record::MemoryUse,
+    units::{Bytes, Micros},
+};
 
 /// Why a case cannot run here. Neither passed nor failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Waived(pub String);
 
-/// What [`Backend::run`] gives back.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// What [`Backend::run`] and [`Backend::time`] give back.
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Timing {
-    /// Time from the first operation's start to the last one's end, on this process.
-    pub elapsed: Duration,
+    /// From the first operation's start to the last one's end, on each thread of this process.
+    pub elapsed: Vec<Duration>,
+    /// Until the last operation was handed to the device, on the first thread.
+    pub issued: Duration,
+    /// Operations in that time.
+    pub operations: u64,
+    /// Each iteration by the clock of the device that took longest; empty where that was not asked for.
+    pub laps: Vec<Micros>,
     /// Was the time computed instead of measured?
     pub computed: bool,
+}
+
+impl Timing {
+    /// `operations` operations on one thread took `elapsed`.
+    pub fn of(elapsed: Duration, operations: u32) -> Timing {
+        Timing { elapsed: vec![elapsed], issued: elapsed, operations: operations.into(), ..Timing::default() }
+    }
+
+    /// The longest of the threads.
+    pub fn longest(&self) -> Duration {
+        self.elapsed.iter().copied().max().unwrap_or_default()
+    }
 }
 
 /// Runs collectives on one kind of memory.
@@ -60,6 +83,23 @@ pub trait Backend {
     /// # Errors
     /// Where the library, the device or a peer fails.
     fn run(&mut self, case: &Case, times: u32) -> anyhow::Result<Timing>;
+
+    /// Times `iters` iterations of `case` as the backend was told to run them. `barrier` waits for the other processes.
+    ///
+    /// # Errors
+    /// As [`Backend::run`].
+    fn time(&mut self, case: &Case, iters: u32, barrier: &dyn Fn()) -> anyhow::Result<Timing> {
+        let _ = barrier;
+        self.run(case, iters)
+    }
+
+    /// What the device's memory is used for; `None` where there is nothing to tell.
+    ///
+    /// # Errors
+    /// Where it cannot be asked.
+    fn memory_use(&self) -> anyhow::Result<Option<MemoryUse>> {
+        Ok(None)
+    }
 
     /// Counts the elements of this process's receive buffer that are not what `case` demands, after [`Backend::fill`]
     /// with `seed` and one run.

@@ -59,7 +59,7 @@ impl Backend for Model {
 
     fn run(&mut self, case: &Case, times: u32) -> anyhow::Result<Timing> {
         let elapsed = Duration::from_nanos((Model::operation(case).0 * 1e3) as u64) * times;
-        Ok(Timing { elapsed, computed: true })
+        Ok(Timing { computed: true, ..Timing::of(elapsed, times) })
     }
 
     fn count_wrong(&mut self, _case: &Case, _seed: u64) -> anyhow::Result<u64> {

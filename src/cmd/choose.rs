@@ -98,6 +98,7 @@ mod tests {
                 host_id: "n1".into(),
                 pid: 1,
                 gpus: gpus.iter().map(|gpu| (*gpu).to_owned()).collect(),
+                first_gpu: None,
             },
             gpus: Vec::new(),
             processor: String::new(),

@@ -84,7 +84,13 @@ fn examine(args: &Args, speaks: bool, world: &dyn World) -> anyhow::Result<Code>
 
 fn peer() -> place::Peer {
     let env = |name: &str| std::env::var(name).ok();
-    place::Peer { host: place::host_name(), host_id: place::host_id(&env), pid: std::process::id(), gpus: Vec::new() }
+    place::Peer {
+        host: place::host_name(),
+        host_id: place::host_id(&env),
+        pid: std::process::id(),
+        gpus: Vec::new(),
+        first_gpu: None,
+    }
 }
 
 /// What this process says of itself.

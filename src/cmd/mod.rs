@@ -6,6 +6,7 @@ pub mod doctor;
 mod growing;
 pub mod launch;
 pub mod levels;
+pub mod links;
 pub mod probe;
 pub mod proof;
 pub mod run;
@@ -23,6 +24,8 @@ use std::path::Path;
 
 use clap::{Parser, Subcommand};
 
+pub use links::words;
+
 use crate::{
     exit::{CODES, Code},
     facts,
@@ -34,10 +37,15 @@ use crate::{
 /// On a machine without a GPU it runs the same sweep over MPI on host memory.
 #[derive(Debug, Parser)]
 #[command(name = "pxnbench", version, args_conflicts_with_subcommands = true, after_help = after_help())]
+// As with getopt: the last of several of one option counts, and a long name may be cut short. -V is nccl-tests' own.
+#[command(disable_version_flag = true, infer_long_args = true, args_override_self = true)]
 pub struct Cli {
     /// What else there is to do.
     #[command(subcommand)]
     pub command: Option<Command>,
+    /// Print the version
+    #[arg(long, action = clap::ArgAction::Version)]
+    version: Option<bool>,
     /// The sweep.
     #[command(flatten)]
     pub run: run::Args,
@@ -50,6 +58,8 @@ pub enum Command {
     Levels(levels::Args),
     /// Start a sweep on all nodes of this Slurm job
     Launch(launch::Args),
+    /// Make links to this program by the names of nccl-tests' programs
+    Links(links::Args),
     /// Submit a sweep as a Slurm job
     Submit(submit::Args),
     /// Join the steps of a comparison into one CSV, and print medians and ratios by level
@@ -98,6 +108,7 @@ impl Cli {
             None => run::run(&self.run),
             Some(Command::Levels(args)) => levels::run(&args),
             Some(Command::Launch(args)) => launch::run(&args),
+            Some(Command::Links(args)) => links::run(&args),
             Some(Command::Submit(args)) => submit::run(&args),
             Some(Command::Compare(args)) => compare::run(&args),
             Some(Command::Doctor(args)) => doctor::run(&args),

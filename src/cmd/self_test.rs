@@ -4,6 +4,7 @@
 use std::{ffi::OsString, path::Path, time::Duration};
 
 use crate::{
+    backend::manner::Crew,
     cmd::{
         run::open,
         worker::{
@@ -110,16 +111,10 @@ fn in_world(pair: anyhow::Result<Option<Pair>>, expect: Option<bool>, world: &dy
     }
     let peers: Vec<place::Peer> = processes.iter().map(|process| process.peer.clone()).collect();
     let may_share = processes.iter().all(|process| process.may_share_gpu);
-    let gpus = place::gpus(&peers, &place::places(&peers), may_share)?;
+    let gpus = place::gpus(&peers, &place::places(&peers), 1, may_share)?;
     let rank = world.rank();
-    let start = Start {
-        rank,
-        ranks: world.size(),
-        gpu: gpus[rank as usize],
-        float8: false,
-        traffic: traffic::in_force().clone(),
-        sizes: None,
-    };
+    let crew = Crew::single(rank, world.size(), gpus[rank as usize][0]);
+    let start = Start { crew, float8: false, traffic: traffic::in_force().clone(), sizes: None };
     let off = together("with PXN off", off.run(start.clone(), LIMIT, world)?)?;
     let asked = together("as asked", asked.run(start, LIMIT, world)?)?;
     let outcome = judge(&off, &asked);

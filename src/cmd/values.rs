@@ -39,6 +39,28 @@ fn hint<T: Copy>(part: &str, all: &[T], name: fn(T) -> &'static str) -> String {
     near.map_or(String::new(), |name| format!(" (did you mean {name}?)"))
 }
 
+/// A switch by nccl-tests' numbers.
+///
+/// # Errors
+/// A sentence.
+pub fn switch(text: &str) -> Result<bool, String> {
+    match text {
+        "0" => Ok(false),
+        "1" => Ok(true),
+        _ => Err("it is 0 for no or 1 for yes".into()),
+    }
+}
+
+/// One of `all`, by its number from 0, as nccl-tests has it.
+///
+/// The parser's error is a sentence.
+pub fn numbered<T: Copy + Send + Sync>(all: &'static [T]) -> impl Fn(&str) -> Result<T, String> + Clone + Send + Sync {
+    move |text| {
+        let value = text.parse().ok().and_then(|at: usize| all.get(at).copied());
+        value.ok_or_else(|| format!("it is a number from 0 to {}", all.len() - 1))
+    }
+}
+
 /// Collectives of the command line.
 ///
 /// # Errors

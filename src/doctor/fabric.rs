@@ -1,43 +1,58 @@
-//! What joins the nodes: RDMA ports and network interfaces, and the settings that name them.
+//! RDMA ports: those that NCCL_IB_HCA chooses, and the settings that name them.
 
 use super::{Check, NONE, Subject, Verdict, all, each, list, same};
 use crate::{
-    facts::fabric::{Interface, RdmaPort},
-    levels::{ports::Link, selection::Selection},
+    facts::fabric::RdmaPort,
+    levels::{
+        ports::{Link, Port},
+        selection::Selection,
+    },
 };
 
 pub(super) const CHECKS: &[Check] = &[
     each("net.port-down", "all RDMA ports are up", port_down),
     each("net.port-rate", "RDMA ports of a kind have one rate", port_rate),
-    all("net.ports-same", "the same RDMA ports on all nodes", |job| {
-        let remedy =
-            "NCCL_IB_HCA must name adapters that every node has: with different sets it hangs or falls back to sockets";
-        same(job, "active RDMA ports", ports, remedy, true)
-    }),
+    all("net.ports-same", "the same RDMA ports on all nodes", ports_same),
     each("net.verbs", "device files for the RDMA ports", verbs),
     each("net.gid", "the GID that NCCL_IB_GID_INDEX names is a RoCE v2 address", gid),
     each("net.hca", "the adapters in NCCL_IB_HCA exist", hca),
     each("net.mixed-ports", "no Ethernet port among InfiniBand ports", mixed),
-    each("net.ifname", "the interfaces in NCCL_SOCKET_IFNAME exist", ifname),
-    each("net.interface", "an interface that reaches other nodes", interface),
-    all("net.interface-same", "the interface for sockets has one name on all nodes", |job| {
-        let remedy = "name it: NCCL_SOCKET_IFNAME with each node's interface, or a network with one name everywhere";
-        same(job, "interface", |one| chosen(one).map(|chosen| chosen.name.clone()), remedy, false)
-    }),
-    all("net.family-same", "one address family on all nodes", |job| {
-        let remedy =
-            "NCCL_SOCKET_FAMILY=AF_INET, or name interfaces of one family in NCCL_SOCKET_IFNAME: the bootstrap hangs";
-        same(job, "address family", family, remedy, true)
-    }),
 ];
 
+/// What NCCL_IB_HCA says; an empty one says nothing.
+fn named(one: &Subject) -> Option<&str> {
+    one.settings.get("NCCL_IB_HCA").filter(|value| !value.is_empty())
+}
+
+/// The ports that NCCL_IB_HCA chooses, up or down; all where it is not set.
+fn chosen(one: &Subject) -> Vec<&RdmaPort> {
+    let choice = Selection::of(named(one).unwrap_or_default());
+    one.health.rdma.iter().filter(|port| choice.takes_port(&port.port)).collect()
+}
+
+/// The ports that NCCL will use.
+fn active(one: &Subject) -> Vec<&RdmaPort> {
+    let mut ports = chosen(one);
+    ports.retain(|port| port.port.active);
+    ports
+}
+
+/// Why there is no port to look at.
+fn without(one: &Subject) -> Verdict {
+    match one.health.rdma.is_empty() {
+        true => Verdict::none("there is no RDMA device"),
+        false => Verdict::none("NCCL_IB_HCA chooses none of the RDMA ports"),
+    }
+}
+
 fn port_down(one: &Subject) -> Verdict {
-    let down: Vec<String> = one.health.rdma.iter().filter(|port| !port.port.active).map(RdmaPort::name).collect();
-    match (one.health.rdma.len(), down.len()) {
-        (0, _) => Verdict::none("there is no RDMA device"),
+    let ports = chosen(one);
+    let down: Vec<String> = ports.iter().filter(|port| !port.port.active).map(|port| port.name()).collect();
+    match (ports.len(), down.len()) {
+        (0, _) => without(one),
         (all, 0) => Verdict::ok(format!("{all} ports")),
         (all, down_count) if all == down_count => Verdict::failure(
-            format!("all {all} RDMA ports are down: {}", list(&down)),
+            format!("all {all} RDMA ports that NCCL may use are down: {}", list(&down)),
             "look at cables, switch and subnet manager (ibstat): NCCL will use sockets",
         ),
         (all, _) => Verdict::warning(
@@ -48,16 +63,18 @@ fn port_down(one: &Subject) -> Verdict {
 }
 
 fn port_rate(one: &Subject) -> Verdict {
+    let ports = active(one);
     let mut slow = Vec::new();
-    for port in one.health.rdma.iter().filter(|port| port.port.active) {
-        let siblings = one.health.rdma.iter().filter(|other| other.port.active && other.port.link == port.port.link);
+    for port in &ports {
+        let siblings = ports.iter().filter(|other| other.port.link == port.port.link);
         let best = siblings.filter_map(|other| other.rate).fold(0.0, f64::max);
         if let Some(rate) = port.rate.filter(|rate| *rate < best) {
             slow.push(format!("{} has {rate} Gb/s of {best}", port.name()));
         }
     }
-    match one.health.rdma.iter().any(|port| port.rate.is_some()) {
-        false => Verdict::none("no RDMA port tells its rate"),
+    match ports.iter().any(|port| port.rate.is_some()) {
+        _ if chosen(one).is_empty() => without(one),
+        false => Verdict::none("no active RDMA port tells its rate"),
         true if slow.is_empty() => Verdict::ok("one rate"),
         true => Verdict::warning(
             slow.join("; "),
@@ -66,10 +83,23 @@ fn port_rate(one: &Subject) -> Verdict {
     }
 }
 
-/// The active ports; nothing is a set too.
-fn ports(one: &Subject) -> Option<String> {
-    let names: Vec<String> = one.health.rdma.iter().filter(|port| port.port.active).map(RdmaPort::name).collect();
-    Some(if names.is_empty() { NONE.into() } else { list(&names) })
+/// Names may differ from node to node. A node without a port uses sockets, which the others do not listen on.
+fn ports_same(job: &[Subject]) -> Verdict {
+    let names = |one: &Subject| {
+        let names: Vec<String> = active(one).iter().map(|port| port.name()).collect();
+        Some(if names.is_empty() { NONE.into() } else { list(&names) })
+    };
+    let fails = job.iter().any(|one| active(one).is_empty());
+    let remedy = match fails {
+        true => {
+            "every node needs an active port that its NCCL_IB_HCA chooses: a node without one uses sockets, and the job hangs"
+        }
+        false => {
+            "names alone may differ; with fewer ports a node is slower, and a rail may have no peer: look at the ports that \
+                  are missing, or name in NCCL_IB_HCA what every node has"
+        }
+    };
+    same(job, "set of active RDMA ports", names, remedy, fails)
 }
 
 fn verbs(one: &Subject) -> Verdict {
@@ -89,8 +119,8 @@ fn gid(one: &Subject) -> Verdict {
     let Some(index) = one.settings.get("NCCL_IB_GID_INDEX").and_then(|value| value.trim().parse::<u32>().ok()) else {
         return Verdict::none("NCCL_IB_GID_INDEX is not set");
     };
-    let roce: Vec<&RdmaPort> =
-        one.health.rdma.iter().filter(|port| port.port.active && port.port.link == Link::Ethernet).collect();
+    let mut roce = active(one);
+    roce.retain(|port| port.port.link == Link::Ethernet);
     let remedy =
         "show_gids lists them: take the index of a RoCE v2 address with IPv4, or unset it: NCCL 2.21 and newer find it";
     let wrong = |port: &&RdmaPort| match port.gids.get(&index) {
@@ -109,86 +139,42 @@ fn gid(one: &Subject) -> Verdict {
 }
 
 fn hca(one: &Subject) -> Verdict {
-    let Some(value) = one.settings.get("NCCL_IB_HCA").filter(|value| !value.is_empty()) else {
-        return Verdict::none("NCCL_IB_HCA is not set");
-    };
+    let Some(value) = named(one) else { return Verdict::none("NCCL_IB_HCA is not set") };
     let choice = Selection::of(value);
-    let there: Vec<String> = one.health.rdma.iter().map(|port| port.port.device.clone()).collect();
-    let missing = choice.missing(&there);
-    let has = if there.is_empty() { "no RDMA device".to_owned() } else { list(&there) };
-    let remedy = "name adapters of this node, with = in front (mlx5_1 means mlx5_10 too), or leave it to NCCL";
-    match missing.len() {
-        0 if there.iter().any(|name| choice.takes(name)) => Verdict::ok(format!("NCCL_IB_HCA={value}")),
-        0 => Verdict::failure(format!("NCCL_IB_HCA={value} leaves none of {has}"), remedy),
-        all if all == choice.names().count() => {
-            Verdict::failure(format!("NCCL_IB_HCA={value}, and the node has {has}"), remedy)
-        }
-        _ => Verdict::warning(format!("NCCL_IB_HCA={value}, and the node has no {}", list(&missing)), remedy),
+    let there: Vec<Port> = one.health.rdma.iter().map(|port| port.port.clone()).collect();
+    if there.is_empty() && choice.excludes {
+        return Verdict::none("there is no RDMA device to leave out");
     }
+    let missing = choice.missing(&there);
+    let has = match there.is_empty() {
+        true => "no RDMA device".to_owned(),
+        false => list(&one.health.rdma.iter().map(RdmaPort::name).collect::<Vec<_>>()),
+    };
+    let remedy = "name adapters of this node, with = in front (mlx5_1 means mlx5_10 too), or leave it to NCCL";
+    match (chosen(one).is_empty(), choice.excludes) {
+        (true, true) => Verdict::failure(format!("NCCL_IB_HCA={value} leaves none of {has}"), remedy),
+        (true, false) => Verdict::failure(format!("NCCL_IB_HCA={value}, and the node has {has}"), remedy),
+        (false, _) if missing.is_empty() => Verdict::ok(format!("NCCL_IB_HCA={value}")),
+        (false, _) => Verdict::warning(format!("NCCL_IB_HCA={value}, and the node has no {}", list(&missing)), remedy),
+    }
+}
+
+/// The Ethernet ports of these, where there are InfiniBand ports beside them.
+fn beside<'a>(ports: &[&'a RdmaPort]) -> Vec<&'a str> {
+    let has_infiniband = ports.iter().any(|port| port.port.link == Link::InfiniBand);
+    let is_other = |port: &&&RdmaPort| has_infiniband && port.port.link == Link::Ethernet;
+    ports.iter().filter(is_other).map(|port| port.port.device.as_str()).collect()
 }
 
 fn mixed(one: &Subject) -> Verdict {
-    let has = |link: Link| one.health.rdma.iter().any(|port| port.port.active && port.port.link == link);
-    if !has(Link::InfiniBand) || !has(Link::Ethernet) {
-        return Verdict::none("the ports are of one kind, or there are none");
-    }
-    let ethernet = one.health.rdma.iter().filter(|port| port.port.active && port.port.link == Link::Ethernet);
-    let names: Vec<String> = ethernet.map(|port| port.port.device.clone()).collect();
-    match one.settings.get("NCCL_IB_HCA").filter(|value| !value.is_empty()) {
-        Some(value) => Verdict::ok(format!("NCCL_IB_HCA={value} chooses")),
-        None => Verdict::warning(
-            format!("{} are Ethernet beside InfiniBand ports", list(&names)),
-            format!("leave out what is for management: NCCL_IB_HCA=^={}", names.join(",")),
+    let up: Vec<&RdmaPort> = one.health.rdma.iter().filter(|port| port.port.active).collect();
+    let ethernet = beside(&active(one));
+    match named(one) {
+        _ if beside(&up).is_empty() => Verdict::none("the ports are of one kind, or there are none"),
+        Some(value) if ethernet.is_empty() => Verdict::ok(format!("NCCL_IB_HCA={value} chooses")),
+        _ => Verdict::warning(
+            format!("{} are Ethernet beside InfiniBand ports", list(&ethernet)),
+            format!("leave out what is for management: NCCL_IB_HCA=^={}", ethernet.join(",")),
         ),
     }
-}
-
-fn names(interfaces: &[Interface]) -> Vec<String> {
-    interfaces.iter().map(|interface| interface.name.clone()).collect()
-}
-
-fn ifname(one: &Subject) -> Verdict {
-    let Some(value) = one.settings.get("NCCL_SOCKET_IFNAME").filter(|value| !value.is_empty()) else {
-        return Verdict::none("NCCL_SOCKET_IFNAME is not set");
-    };
-    let there = names(&one.health.interfaces);
-    let choice = Selection::of(value);
-    let remedy = "name an interface of this node: beginnings of names, = for exact names, ^ for all but these; nodes that \
-                  differ need an nccl.conf of their own";
-    match there.iter().any(|name| choice.takes(name)) {
-        true => Verdict::ok(format!("NCCL_SOCKET_IFNAME={value}")),
-        false if there.is_empty() => Verdict::none("there is no /sys/class/net"),
-        false => Verdict::failure(format!("NCCL_SOCKET_IFNAME={value}, and the node has {}", list(&there)), remedy),
-    }
-}
-
-/// The interface that NCCL takes for sockets first, as far as that can be told: the named one, else one that is not local.
-fn chosen(one: &Subject) -> Option<&Interface> {
-    let named = one.settings.get("NCCL_SOCKET_IFNAME").filter(|value| !value.is_empty()).map(Selection::of);
-    let usable = |interface: &&Interface| interface.is_up && (interface.ipv4 || interface.ipv6);
-    let mut all = one.health.interfaces.iter().filter(usable);
-    match named {
-        Some(choice) => all.find(|interface| choice.takes(&interface.name)),
-        // InfiniBand's own come first with NCCL.
-        None => {
-            let others: Vec<&Interface> = all.filter(|interface| !interface.is_local()).collect();
-            others.iter().find(|interface| interface.name.starts_with("ib")).or_else(|| others.first()).copied()
-        }
-    }
-}
-
-fn interface(one: &Subject) -> Verdict {
-    match (chosen(one), one.health.interfaces.is_empty()) {
-        (_, true) => Verdict::none("there is no /sys/class/net"),
-        (Some(interface), _) => Verdict::ok(interface.name.clone()),
-        (None, _) => Verdict::warning(
-            format!("none of {} is up with an address, but local ones", list(&names(&one.health.interfaces))),
-            "NCCL's bootstrap needs a network between nodes: bring an interface up, or name it in NCCL_SOCKET_IFNAME",
-        ),
-    }
-}
-
-fn family(one: &Subject) -> Option<String> {
-    let interface = chosen(one)?;
-    Some(if interface.ipv4 { "IPv4" } else { "IPv6" }.to_owned())
 }

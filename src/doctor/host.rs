@@ -1,6 +1,6 @@
 //! The node: limits, shared memory, processors, kernel.
 
-use super::{Check, Subject, Verdict, all, each};
+use super::{Check, Subject, Verdict, all, each, list};
 use crate::facts::health::UNLIMITED;
 
 pub(super) const CHECKS: &[Check] = &[
@@ -34,6 +34,9 @@ fn memlock(one: &Subject) -> Verdict {
     /// Below this not even a few queue pairs fit.
     const ENOUGH: u64 = 64 << 20;
     match one.health.memlock.value {
+        Some(bytes) if one.health.pins_freely && bytes != UNLIMITED => {
+            Verdict::ok(format!("{}, which does not count: the process has CAP_IPC_LOCK", shown(bytes)))
+        }
         None => Verdict::none(one.health.memlock.why.clone()),
         Some(bytes) if bytes < ENOUGH => {
             let evidence = format!("{} may be pinned", shown(bytes));
@@ -132,16 +135,17 @@ fn numa_balancing(one: &Subject) -> Verdict {
 }
 
 fn remove_ipc(one: &Subject) -> Verdict {
-    match one.health.remove_ipc.value.as_deref() {
-        None => Verdict::none(one.health.remove_ipc.why.clone()),
-        Some("no" | "false" | "off" | "0") => Verdict::ok("RemoveIPC=no"),
-        Some(_) if one.env("SLURM_JOB_ID").is_none() => Verdict::none("it matters in Slurm's jobs, and this is none"),
-        Some(word) => Verdict::warning(
-            match word {
-                "" => "RemoveIPC is not set in logind.conf, and yes by default".to_owned(),
-                word => format!("RemoveIPC={word} in logind.conf"),
-            },
-            "set RemoveIPC=no: systemd deletes NCCL's files in /dev/shm when the user's last session ends",
+    let Some(set) = &one.health.remove_ipc.value else { return Verdict::none(one.health.remove_ipc.why.clone()) };
+    let evidence = format!("RemoveIPC={} ({})", if set.is_on { "yes" } else { "no" }, set.by);
+    match set.is_on {
+        false => Verdict::ok(evidence),
+        true if one.env("SLURM_JOB_ID").is_none() => Verdict::none("it matters in Slurm's jobs, and this is none"),
+        true if one.health.is_system_user => {
+            Verdict::ok(format!("{evidence}, which leaves root and the system's users alone"))
+        }
+        true => Verdict::warning(
+            evidence,
+            "set RemoveIPC=no in logind.conf: systemd deletes NCCL's files in /dev/shm when the user's last session ends",
         ),
     }
 }
@@ -150,20 +154,40 @@ fn needs_peer_access(one: &Subject) -> bool {
     one.has_gpus()
 }
 
+/// Where the kernel was told to pass addresses through.
+fn passes_through(cmdline: &str) -> Option<&str> {
+    cmdline.split_whitespace().find(|word| match word.split_once('=') {
+        Some(("iommu", how)) => how.split(',').any(|how| how == "pt"),
+        Some(("iommu.passthrough", how)) => ["1", "y", "Y", "on"].contains(&how),
+        _ => false,
+    })
+}
+
+/// The types of the groups say what is so; what the kernel was told counts where they say nothing of the devices.
 fn iommu(one: &Subject) -> Verdict {
-    if !needs_peer_access(one) {
-        return Verdict::none("there is no NVIDIA device");
-    }
-    let cmdline = one.health.cmdline.value.as_deref().unwrap_or_default();
-    match one.health.iommu {
-        false => Verdict::ok("no IOMMU groups"),
-        true if cmdline.split_whitespace().any(|word| word == "iommu=pt") => Verdict::ok("passed through (iommu=pt)"),
-        true => Verdict::warning(
-            "the IOMMU translates (/sys/kernel/iommu_groups has groups, and the kernel was not told iommu=pt)",
-            "boot with iommu=pt or without one: GPUDirect between GPU and NIC is slow or fails; in a virtual machine the \
-             host has the say",
-        ),
-    }
+    let iommu = &one.health.iommu;
+    let translated = iommu.translated();
+    let told = passes_through(one.health.cmdline.value.as_deref().unwrap_or_default());
+    let evidence = match (iommu.devices.is_empty(), told) {
+        _ if !needs_peer_access(one) => return Verdict::none("there is no NVIDIA device"),
+        _ if !iommu.has_groups => return Verdict::ok("no IOMMU groups"),
+        (false, _) if translated.is_empty() => {
+            return Verdict::ok(format!("passed through for {}", list(&iommu.devices.keys().collect::<Vec<_>>())));
+        }
+        (false, _) => format!("the IOMMU translates for {}", list(&translated)),
+        (true, Some(word)) => return Verdict::ok(format!("passed through ({word})")),
+        (true, None) if !iommu.types.is_empty() && !iommu.translates_some() => {
+            return Verdict::ok("passed through for all groups");
+        }
+        (true, None) => {
+            "the IOMMU translates (/sys/kernel/iommu_groups has groups, and the kernel was not told iommu=pt)".into()
+        }
+    };
+    Verdict::warning(
+        evidence,
+        "boot with iommu=pt or without one: GPUDirect between GPU and NIC is slow or fails; in a virtual machine the host has \
+         the say",
+    )
 }
 
 fn acs(one: &Subject) -> Verdict {

@@ -7,6 +7,7 @@ mod gpu;
 mod host;
 mod library;
 mod slurm;
+mod sockets;
 
 use std::collections::BTreeMap;
 
@@ -182,7 +183,7 @@ const fn all(id: &'static str, about: &'static str, judge: fn(&[Subject]) -> Ver
 
 /// All checks, in the order of the report. The audit's rules are [`audit::CHECKS`].
 pub fn checks() -> impl Iterator<Item = &'static Check> {
-    [library::CHECKS, host::CHECKS, gpu::CHECKS, fabric::CHECKS, slurm::CHECKS].into_iter().flatten()
+    [library::CHECKS, host::CHECKS, gpu::CHECKS, fabric::CHECKS, sockets::CHECKS, slurm::CHECKS].into_iter().flatten()
 }
 
 /// A row of the report: a check, a verdict, and who has it.

@@ -8,7 +8,7 @@ use crate::native::nvml::Reading;
 /// The extended capability, and its control register's bits that redirect peers: source validation is harmless.
 const CAPABILITY: u16 = 0x000d;
 const REDIRECTS: u16 = 0b0001_1100;
-/// Where extended capabilities begin.
+/// Where extended capabilities begin; as much as a conventional bridge has. Who may not read on gets less.
 const EXTENDED: usize = 0x100;
 
 /// The bridges under `root` that redirect, by address.
@@ -22,8 +22,11 @@ pub(super) fn redirecting(root: &Path) -> Reading<Vec<String>> {
             continue;
         }
         let Ok(config) = fs::read(entry.path().join("config")) else { continue };
-        if config.len() <= EXTENDED {
+        if config.len() < EXTENDED {
             return Reading::none("only root may read the PCI bridges' extended configuration");
+        }
+        if config.len() == EXTENDED {
+            continue;
         }
         read += 1;
         if control(&config).is_some_and(|control| control & REDIRECTS != 0) {
@@ -31,7 +34,11 @@ pub(super) fn redirecting(root: &Path) -> Reading<Vec<String>> {
         }
     }
     found.sort();
-    if read == 0 { Reading::none("no PCI bridge is visible") } else { Reading::of(found) }
+    if read == 0 {
+        Reading::none("no PCI bridge with an extended configuration is visible")
+    } else {
+        Reading::of(found)
+    }
 }
 
 /// The control register of the capability, where the device has it.

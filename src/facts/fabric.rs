@@ -38,17 +38,10 @@ pub struct Interface {
     pub name: String,
     /// Does it carry traffic, as far as Linux knows?
     pub is_up: bool,
-    /// Has it a route of IPv4?
+    /// Has it an address of IPv4, as far as routes tell?
     pub ipv4: bool,
-    /// Has it an address of IPv6 that is valid beyond its own link?
+    /// Has it an address of IPv6? One of the link's own (fe80::) counts: NCCL takes it.
     pub ipv6: bool,
-}
-
-impl Interface {
-    /// Is it one that NCCL takes by itself only where there is nothing else?
-    pub fn is_local(&self) -> bool {
-        self.name == "lo" || self.name.starts_with("docker")
-    }
 }
 
 /// The RDMA ports under `root`.
@@ -79,27 +72,27 @@ fn gids(port: &Path) -> BTreeMap<u32, (String, String)> {
     names(&port.join("gids")).into_iter().filter_map(gid).collect()
 }
 
-/// The network interfaces under `root`, by name.
+/// The network interfaces under `root`, in the order in which the kernel lists them.
 pub(super) fn interfaces(root: &Path) -> Vec<Interface> {
     let read = |path: &str| text(&root.join(path));
     let (routes, addresses) = (read("proc/net/route"), read("proc/net/if_inet6"));
     let has_route = |name: &str| routes.lines().any(|line| line.split_whitespace().next() == Some(name));
-    // Address, number, prefix, scope (20 is the link's own), flags, name.
+    // Address, number, prefix, scope, flags, name; only ::1, which reaches nothing, has the scope of the host.
     let has_address = |name: &str| {
-        addresses.lines().map(|line| line.split_whitespace().collect::<Vec<_>>()).any(|fields| {
-            fields.last() == Some(&name) && fields.get(3).is_some_and(|scope| !["20", "10"].contains(scope))
-        })
+        addresses
+            .lines()
+            .map(|line| line.split_whitespace().collect::<Vec<_>>())
+            .any(|fields| fields.last() == Some(&name) && fields.get(3).is_some_and(|scope| *scope != "10"))
     };
-    let mut all: Vec<Interface> = names(&root.join("sys/class/net"))
-        .into_iter()
-        .map(|name| Interface {
-            // Some drivers, and lo, say `unknown` while they work.
-            is_up: ["up", "unknown"].contains(&read(&format!("sys/class/net/{name}/operstate")).as_str()),
-            ipv4: has_route(&name),
-            ipv6: has_address(&name),
-            name,
-        })
-        .collect();
-    all.retain(|interface| interface.name != "bonding_masters");
-    all
+    let interface = |name: String| {
+        // Some drivers, and lo, say `unknown` while they work.
+        let is_up = ["up", "unknown"].contains(&read(&format!("sys/class/net/{name}/operstate")).as_str());
+        // The routes of lo are in a table of their own; it has 127.0.0.1 as soon as it is up.
+        let ipv4 = if name == "lo" { is_up } else { has_route(&name) };
+        Interface { is_up, ipv4, ipv6: has_address(&name), name }
+    };
+    let mut names = names(&root.join("sys/class/net"));
+    names.retain(|name| name != "bonding_masters");
+    names.sort_by_cached_key(|name| read(&format!("sys/class/net/{name}/ifindex")).parse().unwrap_or(u32::MAX));
+    names.into_iter().map(interface).collect()
 }

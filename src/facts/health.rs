@@ -12,6 +12,8 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     fabric::{self, Interface, RdmaPort},
+    iommu::{self, Iommu},
+    logind::{self, RemoveIpc},
     tree::names,
 };
 use crate::{
@@ -59,6 +61,8 @@ pub struct Health {
     pub env: BTreeMap<String, String>,
     /// Bytes that may be pinned.
     pub memlock: Limit,
+    /// Does that limit not count for this process, which has CAP_IPC_LOCK on the node itself?
+    pub pins_freely: bool,
     /// Files that may be open.
     pub nofile: Limit,
     /// Bytes of a stack.
@@ -75,14 +79,16 @@ pub struct Health {
     pub modules: Reading<BTreeSet<String>>,
     /// Clients of peer memory that are registered with the RDMA core, as `nv_mem`.
     pub peer_memory: BTreeSet<String>,
-    /// Are there IOMMU groups?
-    pub iommu: bool,
+    /// The IOMMU, and whom it translates for.
+    pub iommu: Iommu,
     /// The kernel's command line.
     pub cmdline: Reading<String>,
     /// Is automatic NUMA balancing on?
     pub numa_balancing: Reading<bool>,
-    /// systemd's RemoveIPC; an empty word where it is not set.
-    pub remove_ipc: Reading<String>,
+    /// systemd's RemoveIPC.
+    pub remove_ipc: Reading<RemoveIpc>,
+    /// Is this a user whom it leaves alone: root, or one of the system's?
+    pub is_system_user: bool,
     /// PCI bridges that redirect peer traffic upwards (ACS).
     pub acs: Reading<Vec<String>>,
     /// What says that this is a container.
@@ -110,6 +116,7 @@ pub fn gather(root: &Path, env: Env, recorded: Option<&Path>) -> Health {
     Health {
         env: KEPT.iter().filter_map(|name| Some(((*name).to_owned(), env(name)?))).collect(),
         memlock: limit("Max locked memory"),
+        pins_freely: pins_freely(root),
         nofile: limit("Max open files"),
         stack: limit("Max stack size"),
         shm: shm(root),
@@ -119,12 +126,13 @@ pub fn gather(root: &Path, env: Env, recorded: Option<&Path>) -> Health {
         modules: file(root, "proc/modules")
             .and(|all| Ok(all.lines().filter_map(|line| line.split_whitespace().next()).map(str::to_owned).collect())),
         peer_memory: names(&root.join("sys/kernel/mm/memory_peers")).into_iter().collect(),
-        iommu: !names(&root.join("sys/kernel/iommu_groups")).is_empty(),
+        iommu: iommu::iommu(root),
         cmdline: file(root, "proc/cmdline"),
         numa_balancing: file(root, "proc/sys/kernel/numa_balancing").and(|word| Ok(word.trim() != "0")),
-        remove_ipc: remove_ipc(root),
+        remove_ipc: logind::remove_ipc(root),
+        is_system_user: is_system_user(root),
         acs: super::acs::redirecting(root),
-        container: container(root),
+        container: super::container::evidence(root),
         nvidia: super::nvidia::hardware(root),
         driver: file(root, "proc/driver/nvidia/version").and(|text| driver(&text)),
         nvml: nvml(root, recorded),
@@ -154,6 +162,31 @@ fn limit(limits: &Result<String, String>, name: &str) -> Limit {
         Some((_, Ok(bytes))) => Reading::of(bytes),
         _ => Reading::none(format!("/proc/self/limits has no {name}")),
     }
+}
+
+/// CAP_IPC_LOCK, and the node's own users: in a namespace of users, a capability counts there only.
+fn pins_freely(root: &Path) -> bool {
+    const IPC_LOCK: u64 = 1 << 14;
+    let status = file(root, "proc/self/status").value.unwrap_or_default();
+    let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
+    let has =
+        effective.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).is_some_and(|mask| mask & IPC_LOCK != 0);
+    has && has_all_users(root)
+}
+
+/// Is its user one below 1000? systemd is built with that bound, which no file changes.
+fn is_system_user(root: &Path) -> bool {
+    const FIRST: u32 = 1000;
+    let status = file(root, "proc/self/status").value.unwrap_or_default();
+    let user =
+        status.lines().find_map(|line| line.strip_prefix("Uid:")?.split_whitespace().next()?.parse::<u32>().ok());
+    user.is_some_and(|user| user < FIRST) && has_all_users(root)
+}
+
+/// Are users numbered as on the node itself?
+fn has_all_users(root: &Path) -> bool {
+    let map = file(root, "proc/self/uid_map").value.unwrap_or_default();
+    map.split_whitespace().eq(["0", "0", "4294967295"])
 }
 
 /// The size of the file system on /dev/shm: its mount option, or half of the memory where it has none.
@@ -208,25 +241,6 @@ fn cpus(list: &str) -> Result<BTreeSet<u32>, String> {
         }
     }
     Ok(all)
-}
-
-/// RemoveIPC of logind's files; the last file by name that sets it wins.
-fn remove_ipc(root: &Path) -> Reading<String> {
-    let main = file(root, "etc/systemd/logind.conf");
-    let folder = root.join("etc/systemd/logind.conf.d");
-    let more = names(&folder).into_iter().filter_map(|name| fs::read_to_string(folder.join(name)).ok());
-    let texts: Vec<String> = main.value.into_iter().chain(more).collect();
-    if texts.is_empty() {
-        return Reading::none("there is no logind.conf: systemd-logind is not configured here");
-    }
-    let mut set = texts.iter().flat_map(|text| text.lines()).filter_map(|line| line.trim().strip_prefix("RemoveIPC="));
-    Reading::of(set.next_back().unwrap_or_default().trim().to_owned())
-}
-
-fn container(root: &Path) -> Option<String> {
-    let file = ["/.dockerenv", "/run/.containerenv", "/.singularity.d"];
-    let found = file.into_iter().find(|path| root.join(path.trim_start_matches('/')).exists());
-    found.map(|path| format!("{path} exists"))
 }
 
 /// The version in `NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  570.86.15  Release Build …`.

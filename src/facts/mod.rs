@@ -2,8 +2,11 @@
 
 mod acs;
 pub mod audit;
+mod container;
 pub mod fabric;
 pub mod health;
+pub mod iommu;
+pub mod logind;
 pub mod memory;
 pub mod nvidia;
 pub mod rdma;
@@ -86,6 +89,7 @@ pub fn process(env: Env, with_gpus: bool) -> Process {
             host_id: place::host_id(env),
             pid: std::process::id(),
             gpus: Vec::new(),
+            first_gpu: env("NCCL_TESTS_DEVICE").and_then(|value| value.trim().parse().ok()),
         },
         gpus: Vec::new(),
         capabilities: Vec::new(),

@@ -62,6 +62,9 @@ struct RawId([c_char; 128]);
 /// `ncclComm_t`.
 pub type RawComm = *mut c_void;
 
+/// What NCCL gives for a registered buffer: `ncclWindow_t`, or the handle of `ncclCommRegister`.
+pub type RawHandle = *mut c_void;
+
 /// `cudaStream_t`, which is `CUstream`.
 pub type RawStream = *mut c_void;
 
@@ -97,9 +100,10 @@ const UNDEFINED: c_int = c_int::MIN;
 
 /// The layouts of `ncclConfig_t` that matter here: since which version of the library, bytes, and the version to
 /// declare. The first is that of 2.18; 2.28 brought `nvlinkCentricSched`; 2.30 brought `maxP2pPeers`.
-const LAYOUTS: [(Version, usize, c_uint); 3] = [
+const LAYOUTS: [(Version, usize, c_uint); 4] = [
     (Version(23000), mem::size_of::<RawConfig>(), 23000),
     (Version(22800), mem::offset_of!(RawConfig, graph_usage_mode), 22800),
+    (Version(22700), mem::offset_of!(RawConfig, n_channels_per_net_peer), 22700),
     (OLDEST, mem::offset_of!(RawConfig, comm_name), 21800),
 ];
 
@@ -120,7 +124,7 @@ impl RawConfig {
             traffic_class: UNDEFINED,
             comm_name: ptr::null(),
             collnet_enable: UNDEFINED,
-            cta_policy: UNDEFINED,
+            cta_policy: settings.cta_policy.unwrap_or(UNDEFINED),
             shrink_share: UNDEFINED,
             nvls_ctas: UNDEFINED,
             n_channels_per_net_peer: UNDEFINED,
@@ -139,6 +143,8 @@ pub struct Settings {
     /// With how many ranks each rank exchanges messages at most, from 2.30 on. nccl-tests sets 2 where it runs sendrecv
     /// and nothing else; with less than the truth other collectives get slower.
     pub max_p2p_peers: Option<c_int>,
+    /// `CTAPolicy`: 0 default, 1 efficient, 2 without any CTA where that is possible; from 2.27 on.
+    pub cta_policy: Option<c_int>,
 }
 
 symbols! {
@@ -154,6 +160,12 @@ symbols! {
         comm_destroy: "ncclCommDestroy" since "2.0", fn(RawComm) -> c_int;
         comm_abort: "ncclCommAbort" since "2.4", fn(RawComm) -> c_int;
         comm_get_async_error: "ncclCommGetAsyncError" since "2.4", fn(RawComm, *mut c_int) -> c_int;
+        comm_register: "ncclCommRegister" since "2.19",
+            fn(RawComm, *mut c_void, usize, *mut *mut c_void) -> c_int;
+        comm_deregister: "ncclCommDeregister" since "2.19", fn(RawComm, *mut c_void) -> c_int;
+        comm_window_register: "ncclCommWindowRegister" since "2.27",
+            fn(RawComm, *mut c_void, usize, *mut *mut c_void, c_int) -> c_int;
+        comm_window_deregister: "ncclCommWindowDeregister" since "2.27", fn(RawComm, *mut c_void) -> c_int;
         mem_alloc: "ncclMemAlloc" since "2.19", fn(*mut *mut c_void, usize) -> c_int;
         mem_free: "ncclMemFree" since "2.19", fn(*mut c_void) -> c_int;
         group_start: "ncclGroupStart" since "2.0", fn() -> c_int;
@@ -298,6 +310,16 @@ impl Nccl {
         self.symbols.mem_alloc.is_there() && self.symbols.mem_free.is_there()
     }
 
+    /// Can it register buffers with a communicator?
+    pub fn has_registration(&self) -> bool {
+        self.symbols.comm_register.is_there() && self.symbols.comm_deregister.is_there()
+    }
+
+    /// Can it register buffers as windows, which all ranks have at one address?
+    pub fn has_windows(&self) -> bool {
+        self.symbols.comm_window_register.is_there() && self.symbols.comm_window_deregister.is_there()
+    }
+
     /// Has it an alltoall of its own?
     pub fn has_all_to_all(&self) -> bool {
         self.symbols.all_to_all.is_there()
@@ -436,18 +458,51 @@ impl Nccl {
         call!(self, ptr::null_mut(), mem_free(address as *mut c_void))
     }
 
-    /// Joins the communicator of `id` as `rank` of `ranks`, on the current GPU. All ranks call it; it waits for them.
+    /// Joins the communicator of `id`, which has `ranks` ranks, as each of `mine`; `choose` makes the GPU of one of them, by
+    /// its place in `mine`, this thread's. All ranks call it; it waits for them. The communicators are in the order of `mine`.
     ///
     /// # Errors
-    /// Where NCCL fails.
+    /// Where NCCL or `choose` fails.
     #[doc(alias = "ncclCommInitRankConfig")]
-    pub fn comm_init(&self, id: &UniqueId, rank: c_int, ranks: c_int, settings: Settings) -> anyhow::Result<RawComm> {
-        let mut comm: RawComm = ptr::null_mut();
-        let mut config = RawConfig::of(self.version, settings);
+    pub fn comm_init(
+        &self,
+        id: &UniqueId,
+        mine: &[c_int],
+        ranks: c_int,
+        settings: Settings,
+        choose: &dyn Fn(usize) -> anyhow::Result<()>,
+    ) -> anyhow::Result<Vec<RawComm>> {
+        // In a group NCCL writes the handles only when the group ends: they stay where they are until then, and so do the
+        // configurations.
+        let mut comms: Vec<RawComm> = vec![ptr::null_mut(); mine.len()];
+        let mut configs: Vec<RawConfig> = mine.iter().map(|_| RawConfig::of(self.version, settings)).collect();
         let id = RawId(id.map(|byte| byte as c_char));
-        // NCCL writes one handle and reads as much of the configuration as its size says.
-        call!(self, ptr::null_mut(), comm_init_rank_config(&mut comm, ranks, id, rank, &mut config))?;
-        Ok(comm)
+        self.grouped(mine.len() > 1, || {
+            for (at, &rank) in mine.iter().enumerate() {
+                choose(at)?;
+                let (comm, config) = (&raw mut comms[at], &raw mut configs[at]);
+                // NCCL writes one handle and reads as much of the configuration as its size says.
+                call!(self, ptr::null_mut(), comm_init_rank_config(comm, ranks, id, rank, config))?;
+            }
+            Ok(())
+        })?;
+        Ok(comms)
+    }
+
+    /// Runs `calls` as one group where `is_group` says so. The group is ended also where a call in it failed: it would
+    /// swallow all later calls.
+    ///
+    /// # Errors
+    /// Where a call fails.
+    #[inline]
+    pub fn grouped(&self, is_group: bool, calls: impl FnOnce() -> anyhow::Result<()>) -> anyhow::Result<()> {
+        if !is_group {
+            return calls();
+        }
+        self.group_start()?;
+        let inside = calls();
+        let ended = self.group_end();
+        inside.and(ended)
     }
 }
 
@@ -477,6 +532,39 @@ impl Nccl {
     #[doc(alias = "ncclCommAbort")]
     pub unsafe fn comm_abort(&self, comm: RawComm) -> anyhow::Result<()> {
         call!(self, ptr::null_mut(), comm_abort(comm))
+    }
+
+    /// Registers `bytes` from `address` on, for as long as the handle that comes back is not given to `comm_deregister`.
+    #[doc(alias = "ncclCommRegister")]
+    pub unsafe fn comm_register(&self, comm: RawComm, address: u64, bytes: usize) -> anyhow::Result<RawHandle> {
+        let mut handle = ptr::null_mut();
+        call!(self, comm, comm_register(comm, address as *mut c_void, bytes, &mut handle))?;
+        Ok(handle)
+    }
+
+    #[doc(alias = "ncclCommDeregister")]
+    pub unsafe fn comm_deregister(&self, comm: RawComm, handle: RawHandle) -> anyhow::Result<()> {
+        call!(self, comm, comm_deregister(comm, handle))
+    }
+
+    /// Registers a window of `bytes` from `address` on, symmetric: all ranks call it with buffers of one size. In a group
+    /// `window` is written when the group ends.
+    #[doc(alias = "ncclCommWindowRegister")]
+    pub unsafe fn comm_window_register(
+        &self,
+        comm: RawComm,
+        address: u64,
+        bytes: usize,
+        window: *mut RawHandle,
+    ) -> anyhow::Result<()> {
+        // NCCL_WIN_COLL_SYMMETRIC.
+        const SYMMETRIC: c_int = 1;
+        call!(self, comm, comm_window_register(comm, address as *mut c_void, bytes, window, SYMMETRIC))
+    }
+
+    #[doc(alias = "ncclCommWindowDeregister")]
+    pub unsafe fn comm_window_deregister(&self, comm: RawComm, window: RawHandle) -> anyhow::Result<()> {
+        call!(self, comm, comm_window_deregister(comm, window))
     }
 
     /// Fails where something went wrong on the communicator since it was made, in a thread of NCCL or at a peer.
@@ -777,12 +865,20 @@ mod tests {
         assert_eq!(mem::offset_of!(RawConfig, graph_usage_mode), 80);
         assert_eq!(mem::offset_of!(RawConfig, max_p2p_peers), 88);
         assert_eq!(mem::offset_of!(RawConfig, graph_stream_ordering), 92);
-        for (library, size, version) in
-            [(21803, 48, 21800), (22707, 48, 21800), (22803, 80, 22800), (22907, 80, 22800), (23007, 96, 23000)]
-        {
+        for (library, size, version) in [
+            (21803, 48, 21800),
+            (22507, 48, 21800),
+            (22707, 72, 22700),
+            (22803, 80, 22800),
+            (22907, 80, 22800),
+            (23007, 96, 23000),
+        ] {
             let config = RawConfig::of(Version(library), Settings::default());
             assert_eq!((config.size, config.version, config.magic), (size, version, 0xcafe_beef), "{library}");
         }
-        assert_eq!(RawConfig::of(Version(23007), Settings { max_p2p_peers: Some(2) }).max_p2p_peers, 2);
+        assert_eq!(
+            RawConfig::of(Version(23007), Settings { max_p2p_peers: Some(2), cta_policy: None }).max_p2p_peers,
+            2
+        );
     }
 }

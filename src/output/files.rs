@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::{csv::Csv, json};
+use super::{csv::Csv, json, nccl_tests_json};
 use crate::record::{Record, RunMeta, file};
 
 /// Where the files go.
@@ -18,6 +18,8 @@ pub struct Paths {
     pub csv: Option<PathBuf>,
     /// The JSON with all records.
     pub json: Option<PathBuf>,
+    /// The JSON with nccl-tests' keys.
+    pub nccl_tests_json: Option<PathBuf>,
 }
 
 impl Paths {
@@ -30,6 +32,7 @@ impl Paths {
             csv: csv.map(Path::to_owned).or_else(|| inside("results.csv")),
             json: json.map(Path::to_owned).or_else(|| inside("results.json")),
             folder,
+            nccl_tests_json: None,
         }
     }
 
@@ -38,7 +41,7 @@ impl Paths {
     }
 
     fn all(&self) -> impl Iterator<Item = PathBuf> {
-        [self.csv.clone(), self.json.clone(), self.run_json()].into_iter().flatten()
+        [self.csv.clone(), self.json.clone(), self.run_json(), self.nccl_tests_json.clone()].into_iter().flatten()
     }
 }
 
@@ -114,6 +117,9 @@ impl Files {
         if let Some(path) = &self.paths.json {
             replace(path, &json::results(run, &self.records)).map_err(|error| (path.clone(), error))?;
         }
+        if let Some(path) = &self.paths.nccl_tests_json {
+            replace(path, &nccl_tests_json::text(run, &self.records)).map_err(|error| (path.clone(), error))?;
+        }
         Ok(())
     }
 
@@ -124,7 +130,7 @@ impl Files {
 
     /// Where a reader should look: the folder, else the single file.
     pub fn main_path(&self) -> Option<&Path> {
-        let paths = [&self.paths.folder, &self.paths.csv, &self.paths.json];
+        let paths = [&self.paths.folder, &self.paths.csv, &self.paths.json, &self.paths.nccl_tests_json];
         paths.into_iter().flatten().next().map(PathBuf::as_path)
     }
 }

@@ -2,19 +2,15 @@
 
 use std::io::{self, Write};
 
-use super::{
-    progress::Progress,
-    table::{self, Head},
-};
+use super::{progress::Progress, table};
 use crate::{
     collective::{Collective, Placement, traffic},
-    record::{Record, RunMeta, Status},
+    record::{MemoryUse, Record, RunMeta, Status, Sums},
     sweep::Event,
 };
 
 /// What is shown of a sweep while it runs, on the process that shows it.
-pub struct Live<'a> {
-    head: Head<'a>,
+pub struct Live {
     progress: Progress,
     /// The table that is open: rows so far.
     open: Option<Open>,
@@ -22,21 +18,18 @@ pub struct Live<'a> {
     half: Option<Record>,
 }
 
-/// Sums over the rows of one collective.
+/// What stands below the rows of one collective.
 struct Open {
     collective: Collective,
-    failed_checks: u64,
-    busbw_sum: f64,
-    measured: u32,
-    checked: u32,
+    sums: Sums,
     /// Reasons of waivers already told.
     waived: Vec<String>,
 }
 
-impl<'a> Live<'a> {
+impl Live {
     /// Shows a sweep of `cases` cases.
-    pub fn new(head: Head<'a>, cases: usize) -> Live<'a> {
-        Live { head, progress: Progress::new(cases), open: None, half: None }
+    pub fn new(cases: usize) -> Live {
+        Live { progress: Progress::new(cases), open: None, half: None }
     }
 
     /// Shows one event.
@@ -46,7 +39,7 @@ impl<'a> Live<'a> {
     pub fn on(&mut self, event: &Event, run: &RunMeta) -> io::Result<()> {
         match event {
             Event::Group(group) if self.open.as_ref().is_none_or(|open| open.collective != group.collective) => {
-                self.close()?;
+                self.close(run, None)?;
                 self.open(group.collective, run)
             }
             Event::Group(_) => Ok(()),
@@ -54,41 +47,37 @@ impl<'a> Live<'a> {
                 self.progress.start(case);
                 Ok(())
             }
-            Event::Finished(record) | Event::Earlier(record) => self.finished(record),
+            Event::Finished(record) | Event::Earlier(record) => self.finished(record, run),
         }
     }
 
-    /// Ends the open table: its sums below the rows so far.
+    /// Ends the open table: its sums below the rows so far, and what memory is in use, where that is to be told.
     ///
     /// # Errors
     /// As [`Live::on`].
-    pub fn close(&mut self) -> io::Result<()> {
+    pub fn close(&mut self, run: &RunMeta, memory: Option<&MemoryUse>) -> io::Result<()> {
         // A signal can come between the two halves of a row; the measured half is not lost.
         if let Some(half) = self.half.take() {
-            let missing = Record { time: None, wrong: None, status: Status::Waived, ..half.clone() };
-            self.print(&table::row(&half, &missing))?;
+            let missing =
+                Record { time: None, issue: None, laps: None, wrong: None, status: Status::Waived, ..half.clone() };
+            self.print(&table::row(&half, &missing, &run.sweep))?;
         }
         let Some(open) = self.open.take() else { return Ok(()) };
-        if open.checked == 0 {
+        if open.sums.checked == 0 {
             self.print("# Nothing was checked\n")?;
         }
-        let average = (open.measured > 0).then(|| open.busbw_sum / f64::from(open.measured));
-        self.print(&table::foot(open.collective.name(), open.failed_checks, average))
+        self.print(&table::foot(open.collective.name(), &open.sums, &run.sweep, memory))
     }
 
     fn open(&mut self, collective: Collective, run: &RunMeta) -> io::Result<()> {
-        self.open =
-            Some(Open { collective, failed_checks: 0, busbw_sum: 0.0, measured: 0, checked: 0, waived: Vec::new() });
-        self.print(&table::head(collective.name(), run, &self.head))
+        self.open = Some(Open { collective, sums: Sums::default(), waived: Vec::new() });
+        self.print(&table::head(collective.name(), run))
     }
 
-    fn finished(&mut self, record: &Record) -> io::Result<()> {
+    fn finished(&mut self, record: &Record, run: &RunMeta) -> io::Result<()> {
         self.progress.finish();
-        if let (Some(open), Some((_, busbw))) = (&mut self.open, record.bandwidth()) {
-            open.busbw_sum += busbw.0;
-            open.measured += 1;
-            open.checked += u32::from(record.wrong.is_some());
-            open.failed_checks += record.failed_checks;
+        if let Some(open) = &mut self.open {
+            open.sums.add(record);
         }
         match (record.case.placement, self.half.take()) {
             (Placement::OutOfPlace, _) => {
@@ -99,7 +88,7 @@ impl<'a> Live<'a> {
                 self.waived(record)
             }
             (Placement::InPlace, Some(half)) => {
-                self.print(&table::row(&half, record))?;
+                self.print(&table::row(&half, record, &run.sweep))?;
                 for half in [&half, record] {
                     self.by_rank(half)?;
                     if half.status == Status::Waived {

@@ -6,5 +6,6 @@ pub mod csv;
 pub mod files;
 pub mod json;
 pub mod live;
+pub mod nccl_tests_json;
 pub mod progress;
 pub mod table;

@@ -3,78 +3,120 @@
 //! Pure: strings from values. Differences, each a comment line or a column at the end of a row (`docs/ARCHITECTURE.md` has them): the version line names
 //! this program, `# Waived` lines say what could not run, and a computed time is marked `computed`.
 
-use crate::{
-    record::{ProcessMeta, Record, RunMeta, Status},
-    sweep::plan::{Ask, Step},
-    units::Bytes,
-};
-
-/// Numbers of the command line that the table's head repeats.
-pub struct Head<'a> {
-    /// What was asked for.
-    pub ask: &'a Ask,
-    /// Timed operations.
-    pub iters: u32,
-    /// Untimed operations.
-    pub warmup: u32,
-    /// Checks.
-    pub checks: u32,
-    /// The largest size that fits, where it is less than what was asked for.
-    pub reduced_to: Option<Bytes>,
-}
+use crate::record::{Laps, MemoryUse, ProcessMeta, Record, RunMeta, Status, Sums, SweepMeta};
 
 /// Everything above the first row of a collective.
-pub fn head(collective: &str, run: &RunMeta, head: &Head) -> String {
-    let Ask { begin, end, step, .. } = head.ask;
-    let (step, kind) = match step {
-        Step::Factor(factor) => (*factor, "factor"),
-        Step::Add(bytes) => (bytes.0, "bytes"),
-    };
+pub fn head(collective: &str, run: &RunMeta) -> String {
+    let asked = &run.sweep;
+    let kind = if asked.step_is_factor { "factor" } else { "bytes" };
     let library = run.versions.get("nccl").and_then(|version| nccl_code(version));
     let library = library.map_or(String::new(), |code| format!(" nccl-library={code}"));
     let mut text = format!(
         "# pxnbench version {} backend={}{library}\n\
          # Collective test starting: {collective}_perf\n\
-         # nThread 1 nGpus 1 minBytes {} maxBytes {} step: {step}({kind}) warmup iters: {} iters: {} agg iters: 1 \
-         validation: {} graph: 0 unalign: 0\n#\n# Using devices\n",
-        run.pxnbench, run.backend, begin.0, end.0, head.warmup, head.iters, head.checks
+         # nThread {} nGpus {} minBytes {} maxBytes {} step: {}({kind}) warmup iters: {} iters: {} agg iters: {} \
+         validation: {} graph: {} unalign: {}\n",
+        run.pxnbench,
+        run.backend,
+        asked.threads,
+        asked.gpus,
+        asked.begin.0,
+        asked.end.0,
+        asked.step,
+        asked.warmup,
+        asked.iters,
+        asked.aggregate,
+        asked.checks,
+        asked.graph,
+        asked.unalign
     );
+    text.push_str(&manners(asked));
+    text.push_str("#\n# Using devices\n");
     run.processes.iter().for_each(|process| text.push_str(&device_line(process)));
     if run.backend == "model" {
         text.push_str(&format!("#\n# Computed for {} ranks, not measured\n", run.ranks));
     }
-    if let Some(reduced) = head.reduced_to {
+    if let Some(reduced) = asked.reduced_to {
         text.push_str(&format!("#\n# Reducing maxBytes to {} due to memory limitation\n", reduced.0));
     }
-    text.push_str(COLUMNS);
+    text.push_str(&columns(asked));
+    text
+}
+
+/// A line for each manner of measuring that is not the usual one.
+fn manners(asked: &SweepMeta) -> String {
+    let mut text = String::new();
+    let blocking = match asked.blocking {
+        1 => "wait after each operation (-m), and for all ranks",
+        2 => "wait after each operation (-m), no barrier",
+        3 => "wait after each iteration (-n), and for all ranks, which is not counted",
+        _ => "",
+    };
+    if !blocking.is_empty() {
+        text.push_str(&format!("# Blocking Enabled: {blocking}\n"));
+    }
+    if asked.per_iter {
+        text.push_str("# Per-Iteration Report: CUDA event timing; of each iteration the longest over all GPUs");
+        if asked.per_iter_skip > 0 {
+            text.push_str(&format!("; without the first {} iterations", asked.per_iter_skip));
+        }
+        text.push('\n');
+    }
+    if asked.parallel_init {
+        text.push_str("# Parallel Init Enabled: threads join the communicator at once\n");
+    }
     text
 }
 
 /// NCCL's number for a version such as `2.28.3`: 22803, as nccl-tests prints it.
-fn nccl_code(version: &str) -> Option<u32> {
+pub(super) fn nccl_code(version: &str) -> Option<u32> {
     let parts: Vec<u32> = version.split('.').map(|part| part.parse().ok()).collect::<Option<_>>()?;
     let [major, minor, patch] = parts[..] else { return None };
     Some(major * 10_000 + minor * 100 + patch)
 }
 
 /// The three lines above the rows; each ends with a space, as in nccl-tests.
-const COLUMNS: &str = concat!(
-    "#\n",
-    "#                                                              out-of-place                       in-place          \n",
-    "#       size         count      type   redop    root     time   algbw   busbw  #wrong     time   algbw   busbw  #wrong \n",
-    "#        (B)    (elements)                               (us)  (GB/s)  (GB/s)             (us)  (GB/s)  (GB/s)         \n",
-);
+fn columns(asked: &SweepMeta) -> String {
+    let time = if asked.reports_issue { "cputime" } else { "time" };
+    let (name, unit) = match asked.timestamps {
+        true => ("          timestamp", "YYYY-MM-DD HH:MM:SS"),
+        false => ("", ""),
+    };
+    let half = |words: [&str; 4], laps: [&str; 4]| {
+        let [time, algbw, busbw, wrong] = words;
+        let half = format!("  {time:>7}  {algbw:>6}  {busbw:>6}  {wrong:>6}");
+        let laps = if asked.per_iter { laps.map(|word| format!("  {word:>7}")).concat() } else { String::new() };
+        format!("{half}{laps}").repeat(2)
+    };
+    let above = match asked.per_iter {
+        false => "           out-of-place                       in-place          ".to_owned(),
+        true => format!("              {:<69}{}", "out-of-place (+ per-iteration)", "in-place (+ per-iteration)"),
+    };
+    let line = |[size, count, dtype, redop, root]: [&str; 5], rest: &str| {
+        format!("# {size:>10}  {count:>12}  {dtype:>8}  {redop:>6}  {root:>6}{rest}")
+    };
+    let names = half([time, "algbw", "busbw", "#wrong"], ["i_min", "i_max", "i_p99", "i_cv%"]);
+    let units = half(["(us)", "(GB/s)", "(GB/s)", ""], ["(us)", "(us)", "(us)", "(%)"]);
+    [
+        "#".to_owned(),
+        line(["", "", "", "", ""], &above),
+        line(["size", "count", "type", "redop", "root"], &format!("{names} {name}")),
+        line(["(B)", "(elements)", "", "", ""], &format!("{units} {unit}")),
+        String::new(),
+    ]
+    .join("\n")
+}
 
 fn device_line(process: &ProcessMeta) -> String {
     let device = &process.device;
     format!(
         "#  Rank {:2} Group {:2} Pid {:6} on {:>10} device {:2} [{}] {}\n",
-        process.rank, 0, process.pid, process.host, device.index, device.bus, device.name
+        process.rank, process.group, process.pid, process.host, device.index, device.bus, device.name
     )
 }
 
 /// One row: a case out of place and in place. Where one of the two did not run, its columns are `N/A`.
-pub fn row(out_of_place: &Record, in_place: &Record) -> String {
+pub fn row(out_of_place: &Record, in_place: &Record, asked: &SweepMeta) -> String {
     let case = &out_of_place.case;
     let mut text = format!(
         "{:12}  {:12}  {:>8}  {:>6}  {:6}",
@@ -86,6 +128,12 @@ pub fn row(out_of_place: &Record, in_place: &Record) -> String {
     );
     for record in [out_of_place, in_place] {
         text.push_str(&half(record));
+        if asked.per_iter {
+            text.push_str(&laps(record.laps.as_ref()));
+        }
+    }
+    if asked.timestamps {
+        text.push_str(&format!("  {}", in_place.started_at.format("%Y-%m-%d %H:%M:%S")));
     }
     if [out_of_place, in_place].iter().any(|record| record.status == Status::Computed) {
         text.push_str("  computed");
@@ -99,7 +147,8 @@ fn half(record: &Record) -> String {
     let (Some(time), Some((algbw, busbw))) = (record.time, record.bandwidth()) else {
         return format!("  {:>7}  {:>6}  {:>6}  {:>6}", "N/A", "N/A", "N/A", "N/A");
     };
-    let numbers = format!("  {}  {}  {}", fitting(time.0, 7), fitting(algbw.0, 6), fitting(busbw.0, 6));
+    let shown = record.issue.unwrap_or(time);
+    let numbers = format!("  {}  {}  {}", fitting(shown.0, 7), fitting(algbw.0, 6), fitting(busbw.0, 6));
     match record.wrong {
         Some(wrong) => format!("{numbers}  {:>6}", general(wrong as f64)),
         // One column narrower than a number, as in nccl-tests.
@@ -107,14 +156,50 @@ fn half(record: &Record) -> String {
     }
 }
 
+/// The four columns of the single iterations of one placement.
+fn laps(laps: Option<&Laps>) -> String {
+    match laps {
+        Some(laps) => [laps.min.0, laps.max.0, laps.p99.0, laps.variation()]
+            .map(|value| format!("  {}", fitting(value, 7)))
+            .concat(),
+        None => format!("  {:>7}", "N/A").repeat(4),
+    }
+}
+
 /// Everything below the last row of a collective.
-pub fn foot(collective: &str, failed_checks: u64, average: Option<f64>) -> String {
-    let verdict = if failed_checks == 0 { "OK" } else { "FAILED" };
-    let average = average.map_or("nan".to_owned(), general);
+pub fn foot(collective: &str, sums: &Sums, asked: &SweepMeta, memory: Option<&MemoryUse>) -> String {
+    let verdict = if sums.failed_checks == 0 { "OK" } else { "FAILED" };
+    let average = sums.average().map_or("nan".to_owned(), general);
+    let reached = match asked.least_busbw {
+        None => "",
+        Some(least) if sums.reaches(least) => "OK",
+        Some(_) => "FAILED",
+    };
+    let memory = memory.map_or_else(String::new, memory_line);
     format!(
-        "# Out of bounds values : {failed_checks} {verdict}\n# Avg bus bandwidth    : {average} \n#\n\
-         # Collective test concluded: {collective}_perf\n#\n\n"
+        "# Out of bounds values : {} {verdict}\n# Avg bus bandwidth    : {average} {reached}\n#\n\
+         # Collective test concluded: {collective}_perf\n{memory}#\n\n",
+        sums.failed_checks
     )
+}
+
+/// Memory on the GPU that has most in use; K, M and G are powers of 1024, as in nccl-tests.
+fn memory_line(used: &MemoryUse) -> String {
+    let MemoryUse { initialization, buffers, collectives } = *used;
+    let [init, user, collective, total] =
+        [initialization, buffers, collectives, initialization + buffers + collectives].map(binary);
+    format!(
+        "# GPU memory usage     : Initialization {init} | User-Allocated {user} | Collective {collective} | Total  {total}\n"
+    )
+}
+
+/// Bytes as nccl-tests writes them: three digits at most before the unit.
+fn binary(bytes: u64) -> String {
+    let units = [(1_u64 << 30, "GB"), (1 << 20, "MB"), (1 << 10, "KB"), (1, "B")];
+    let (one, unit) = units.into_iter().find(|(one, _)| bytes >= *one).unwrap_or((1, "B"));
+    let amount = bytes as f64 / one as f64;
+    let decimals = if amount < 10.0 { 2 } else { usize::from(amount < 100.0) };
+    format!("{amount:.decimals$} {unit}")
 }
 
 /// A number in `width` columns, right aligned: with two decimals, else one, else none, else as a power of ten.

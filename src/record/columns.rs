@@ -118,7 +118,11 @@ pub const COLUMNS: &[Column] = &[
         doc: "number of the job step; empty outside one",
         get: |run, _| run.step.map(u64::from).into(),
     },
-    Column { name: "repeat", doc: "number of the repetition, from 0", get: |run, _| u64::from(run.repeat).into() },
+    Column {
+        name: "repeat",
+        doc: "number of the repetition, from 0; each cycle of `-N` is one",
+        get: |run, record| (u64::from(run.repeat) + u64::from(record.cycle)).into(),
+    },
     Column { name: "nodes", doc: "nodes", get: |run, _| u64::from(run.nodes).into() },
     Column { name: "ranks", doc: "ranks, busbw's n", get: |_, record| record.case.ranks.into() },
     Column {
@@ -206,6 +210,46 @@ pub const COLUMNS: &[Column] = &[
         doc: "with `--proof`: protocol that NCCL takes; empty as `algo`",
         get: |_, record| words(&record.seen.proto),
     },
+    Column {
+        name: "group",
+        doc: "communicator, where `NCCL_TESTS_SPLIT` makes several: each has its own row; else empty",
+        get: |_, record| record.group.map(u64::from).into(),
+    },
+    Column {
+        name: "issue_us",
+        doc: "with `-C`: time in which process 0 hands one operation to the GPU, in microseconds",
+        get: |_, record| record.issue.map(|issue| issue.0).into(),
+    },
+    Column {
+        name: "iter_min_us",
+        doc: "with `-I`: the shortest iteration by the GPU's clock, in microseconds",
+        get: |_, record| record.laps.as_ref().map(|laps| laps.min.0).into(),
+    },
+    Column {
+        name: "iter_max_us",
+        doc: "with `-I`: the longest iteration",
+        get: |_, record| record.laps.as_ref().map(|laps| laps.max.0).into(),
+    },
+    Column {
+        name: "iter_p50_us",
+        doc: "with `-I`: the median iteration",
+        get: |_, record| record.laps.as_ref().map(|laps| laps.p50.0).into(),
+    },
+    Column {
+        name: "iter_p95_us",
+        doc: "with `-I`: 95 of 100 iterations are not longer",
+        get: |_, record| record.laps.as_ref().map(|laps| laps.p95.0).into(),
+    },
+    Column {
+        name: "iter_p99_us",
+        doc: "with `-I`: 99 of 100 iterations are not longer",
+        get: |_, record| record.laps.as_ref().map(|laps| laps.p99.0).into(),
+    },
+    Column {
+        name: "iter_cv_pct",
+        doc: "with `-I`: standard deviation in percent of the mean",
+        get: |_, record| record.laps.as_ref().map(|laps| laps.variation()).into(),
+    },
 ];
 
 /// How `pxn` reads.
@@ -227,7 +271,8 @@ mod tests {
         let names: Vec<_> = COLUMNS.iter().map(|column| column.name).collect();
         let promised = "run_id,started_at,collective,backend,level,network,resources,step,repeat,nodes,ranks,\
                         gpus_per_process,size_bytes,count,type,redop,root,in_place,iters,time_us,algbw_GBps,\
-                        busbw_GBps,wrong,status,note,pxn,transport,channels,algo,proto";
+                        busbw_GBps,wrong,status,note,pxn,transport,channels,algo,proto,group,issue_us,iter_min_us,\
+                        iter_max_us,iter_p50_us,iter_p95_us,iter_p99_us,iter_cv_pct";
         assert_eq!(names.join(","), promised);
     }
 

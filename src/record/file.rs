@@ -63,14 +63,19 @@ fn record(row: &HashMap<String, String>) -> Option<Record> {
     (case.size() == size && case.counts.param == number("count")?).then_some(())?;
     Some(Record {
         case,
+        cycle: 0,
         started_at: DateTime::parse_from_rfc3339(cell("started_at")?).ok()?,
         iters: number("iters").unwrap_or(0).try_into().ok()?,
         time: cell("time_us")?.parse().ok().map(Micros),
+        issue: None,
+        laps: None,
         wrong: number("wrong"),
         failed_checks: number("wrong").map_or(0, |wrong| u64::from(wrong > 0)),
         status: Status::ALL.into_iter().find(|known| known.name() == status)?,
         note: cell("note")?.to_owned(),
         seen: seen(&cell),
+        group: None,
+        groups: Vec::new(),
     })
 }
 
@@ -96,7 +101,7 @@ mod tests {
     }
 
     const ROW: &str = "r,2026-11-28T00:00:00+00:00,all_gather,host,default,auto,none,,0,1,3,0,48,4,float,none,-1,1,20,12.5,\
-                       0.00384,0.00256,0,ok,,not used,P2P+NET/IB,24,RING,LL";
+                       0.00384,0.00256,0,ok,,not used,P2P+NET/IB,24,RING,LL,,,,,,,,";
 
     #[test]
     fn a_row_is_read_as_it_was() {

@@ -5,6 +5,8 @@
 
 pub mod columns;
 pub mod file;
+pub mod laps;
+pub mod sums;
 
 use std::collections::BTreeMap;
 
@@ -15,8 +17,10 @@ use crate::{
     collective::Case,
     exit::Code,
     slurm::Job,
-    units::{GBps, Micros},
+    units::{Bytes, GBps, Micros},
 };
+pub use laps::Laps;
+pub use sums::Sums;
 
 /// Version of `run.json` and `results.json`. It grows when a reader of the one before would misread the new one.
 pub const FORMAT: u32 = 1;
@@ -58,12 +62,18 @@ impl Status {
 pub struct Record {
     /// The case.
     pub case: Case,
+    /// How often all sizes were run through before.
+    pub cycle: u32,
     /// When it began.
     pub started_at: DateTime<FixedOffset>,
     /// Timed operations.
     pub iters: u32,
-    /// Time of one operation, mean over ranks; `None` where it did not run.
+    /// Time of one operation, mean over ranks if not said otherwise; `None` where it did not run.
     pub time: Option<Micros>,
+    /// Time in which process 0 handed one operation to the device; `None` where that was not asked for.
+    pub issue: Option<Micros>,
+    /// Single iterations; `None` where they were not timed.
+    pub laps: Option<Laps>,
     /// Wrong elements over all ranks; `None` where nothing was checked.
     pub wrong: Option<u64>,
     /// How many ranks found wrong elements: what nccl-tests' `# Out of bounds values` counts.
@@ -75,6 +85,12 @@ pub struct Record {
     /// What NCCL's log says of it.
     #[serde(default)]
     pub seen: Seen,
+    /// The communicator that it is of, where there are several and this is the record of one.
+    #[serde(default)]
+    pub group: Option<u32>,
+    /// What each communicator made of it, where there are several and this is the record of all.
+    #[serde(default)]
+    pub groups: Vec<GroupResult>,
 }
 
 /// What NCCL's log says of the connections that a case uses, and how NCCL ran it; empty where no log was asked for, or it does
@@ -93,11 +109,98 @@ pub struct Seen {
     pub proto: String,
 }
 
+/// What one of several communicators made of a case, which all run at the same time.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct GroupResult {
+    /// nccl-tests' group: what its ranks have in common.
+    pub group: u32,
+    /// The case, with the ranks of this communicator.
+    pub case: Case,
+    /// Time of one operation, over its ranks.
+    pub time: Micros,
+    /// Wrong elements over its ranks; `None` where nothing was checked.
+    pub wrong: Option<u64>,
+}
+
 impl Record {
     /// Algorithm and bus bandwidth; `None` where it did not run.
     pub fn bandwidth(&self) -> Option<(GBps, GBps)> {
         self.time.map(|time| self.case.bandwidth(time))
     }
+
+    /// As it is kept: a record for each communicator where there are several, else itself.
+    pub fn kept(&self) -> Vec<Record> {
+        if self.groups.is_empty() {
+            return vec![self.clone()];
+        }
+        let of = |one: &GroupResult| {
+            let status = match one.wrong {
+                Some(0) => Status::Ok,
+                Some(_) => Status::Wrong,
+                None => self.status,
+            };
+            let (group, time, groups) = (Some(one.group), Some(one.time), Vec::new());
+            Record { case: one.case, group, time, wrong: one.wrong, status, groups, ..self.clone() }
+        };
+        self.groups.iter().map(of).collect()
+    }
+}
+
+/// Device memory of a process that is in use, on the device that has most of it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MemoryUse {
+    /// Since the communicator was made, before the buffers.
+    pub initialization: u64,
+    /// The buffers.
+    pub buffers: u64,
+    /// Since the first operation.
+    pub collectives: u64,
+}
+
+/// What was asked for, as nccl-tests' table and its JSON repeat it.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct SweepMeta {
+    /// Threads of a process.
+    pub threads: u32,
+    /// GPUs of a thread.
+    pub gpus: u32,
+    /// Smallest size.
+    pub begin: Bytes,
+    /// Largest size, before it was cut to the memory.
+    pub end: Bytes,
+    /// Factor or bytes from one size to the next.
+    pub step: u64,
+    /// Is `step` a factor?
+    pub step_is_factor: bool,
+    /// Untimed operations of each size before.
+    pub warmup: u32,
+    /// Timed iterations.
+    pub iters: u32,
+    /// Operations of an iteration.
+    pub aggregate: u32,
+    /// Checks of a case.
+    pub checks: u32,
+    /// How often a graph of the iterations is launched; 0 without one.
+    pub graph: u32,
+    /// Elements that the buffers are moved by.
+    pub unalign: u64,
+    /// nccl-tests' `-z`.
+    pub blocking: u32,
+    /// Is each iteration timed?
+    pub per_iter: bool,
+    /// Iterations that statistics leave out.
+    pub per_iter_skip: u32,
+    /// Do threads join the communicator at once?
+    pub parallel_init: bool,
+    /// Does the table show the time in which operations are handed to the device?
+    pub reports_issue: bool,
+    /// Do rows end with the time of day?
+    pub timestamps: bool,
+    /// The largest size that fits, where it is less than what was asked for.
+    pub reduced_to: Option<Bytes>,
+    /// The mean busbw that each table must reach nine tenths of, in GB/s.
+    pub least_busbw: Option<f64>,
 }
 
 /// Who, where, when, with what: everything about a run that is the same for all its records.
@@ -139,6 +242,9 @@ pub struct RunMeta {
     pub ranks: u64,
     /// GPUs a process drives; 0 on host memory.
     pub gpus_per_process: u32,
+    /// What was asked for.
+    #[serde(default)]
+    pub sweep: SweepMeta,
     /// Versions of what was used: MPI, NCCL, CUDA, driver. Absent where it was not used.
     pub versions: BTreeMap<String, String>,
     /// Settings in force on rank 0 that change what is measured, by name: only those known to hold no secret.
@@ -149,7 +255,10 @@ pub struct RunMeta {
     /// What was said of settings: overridden, not the same on every rank, without effect, waived.
     #[serde(default)]
     pub remarks: Vec<String>,
-    /// Each process.
+    /// What the GPU's memory was used for at the end, where that was asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory: Option<MemoryUse>,
+    /// Each rank.
     pub processes: Vec<ProcessMeta>,
     /// Seconds from the start of process 0 to its first case.
     pub startup_s: Option<f64>,
@@ -177,11 +286,14 @@ pub struct End {
     pub message: String,
 }
 
-/// One process of a run.
+/// One rank of a run: a process, or a GPU of one.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ProcessMeta {
-    /// Its rank.
+    /// Its number among all ranks.
     pub rank: u32,
+    /// Its communicator, where there are several; else 0.
+    #[serde(default)]
+    pub group: u32,
     /// Host name.
     pub host: String,
     /// Number of its node.

@@ -1,24 +1,76 @@
 //! One case: warm, time, reduce over ranks, verify. A number is made as nccl-tests makes it, so that numbers compare.
 
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 use crate::{
     backend::Backend,
     collective::Case,
-    record::{self, Record, Seen, Status},
+    record::{self, GroupResult, Laps, Record, Seen, Status},
     units::{Bytes, Micros},
-    world::{World, deadline},
+    world::{self, World, deadline},
 };
+
+/// Which of the times that the ranks' processes and threads measured is reported: nccl-tests' `-a`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Average {
+    /// 0: that of process 0.
+    First,
+    /// 1: their mean.
+    #[default]
+    Mean,
+    /// 2: the shortest.
+    Shortest,
+    /// 3: the longest.
+    Longest,
+}
+
+impl Average {
+    /// All, at their numbers.
+    pub const ALL: [Average; 4] = [Average::First, Average::Mean, Average::Shortest, Average::Longest];
+
+    /// One value from those of the threads of this process.
+    fn of_threads(self, times: &[f64]) -> f64 {
+        match self {
+            Average::First => times.first().copied().unwrap_or(0.0),
+            Average::Mean => times.iter().sum::<f64>() / times.len().max(1) as f64,
+            Average::Shortest => times.iter().copied().fold(f64::INFINITY, f64::min),
+            Average::Longest => times.iter().copied().fold(0.0, f64::max),
+        }
+    }
+
+    /// One value from those of all processes.
+    fn of_processes(self, mine: f64, world: &dyn World) -> f64 {
+        match self {
+            Average::Mean => world.mean(mine),
+            Average::First | Average::Shortest | Average::Longest => {
+                let all = world.gather(&mine.to_ne_bytes());
+                let all: Vec<f64> =
+                    all.iter().filter_map(|bytes| bytes[..].try_into().ok().map(f64::from_ne_bytes)).collect();
+                self.of_threads(&all)
+            }
+        }
+    }
+}
 
 /// How cases are measured.
 #[derive(Clone, Debug)]
 pub struct Measure {
-    /// Timed operations.
+    /// Timed iterations.
     pub iters: u32,
     /// Untimed operations of each size before a group.
     pub warmup: u32,
     /// Checks after the timing; 0 for none.
     pub checks: u32,
+    /// How often the sizes of a group are run through; 0 for without end.
+    pub cycles: u32,
+    /// Operations that a timed case may do for each of `iters`: it may take so much longer.
+    pub operations: u32,
+    /// Which time is reported.
+    pub average: Average,
+    /// The time until an operation was handed to the device is reported, not the time until its end.
+    pub reports_issue: bool,
+    /// The first iterations that statistics of single ones leave out.
+    pub skipped_laps: u32,
     /// How long a single operation may take.
     pub timeout: Duration,
     /// This rank flips one element, once, to show that the check can fail.
@@ -27,6 +79,29 @@ pub struct Measure {
     pub seed: u64,
     /// This rank's times against the mean over all ranks.
     pub pace: Pace,
+    /// The communicator of this process among several, which are measured at the same time.
+    pub group: Option<u32>,
+}
+
+impl Default for Measure {
+    /// nccl-tests' own values.
+    fn default() -> Measure {
+        Measure {
+            iters: 20,
+            warmup: 1,
+            checks: 1,
+            cycles: 1,
+            operations: 1,
+            average: Average::Mean,
+            reports_issue: false,
+            skipped_laps: 0,
+            timeout: Duration::from_secs(600),
+            inject_fault: false,
+            seed: 0,
+            pace: Pace::default(),
+            group: None,
+        }
+    }
 }
 
 /// How this rank's own times compare with the mean over all ranks, over the cases in which all ranks do the same: a root
@@ -54,29 +129,86 @@ impl Pace {
 /// The timed operations may take this many times what the first one took, each.
 const SLACK: u32 = 10;
 
+/// What a case's timing came to.
+struct Timed {
+    /// One operation, over all ranks.
+    time: Micros,
+    /// One operation, handed to the device by process 0.
+    issue: Option<Micros>,
+    /// One operation on this process.
+    mine: f64,
+    operations: u64,
+    laps: Option<Laps>,
+    computed: bool,
+}
+
 impl Measure {
-    /// Measures and checks one case.
+    /// Measures and checks one case. All ranks get the same record; where there are several communicators, each process that
+    /// of its own, for [`Measure::of_groups`].
     ///
     /// # Errors
     /// Where the backend fails.
-    pub fn case(&mut self, case: &Case, world: &dyn World, backend: &mut dyn Backend) -> anyhow::Result<Record> {
+    pub fn case(
+        &mut self,
+        case: &Case,
+        cycle: u32,
+        world: &dyn World,
+        backend: &mut dyn Backend,
+    ) -> anyhow::Result<Record> {
         let started_at = record::now();
-        let (time, computed) = self.time(case, world, backend)?;
-        let checked = self.checks > 0 && case.is_checked() && !computed;
-        let (wrong, failed_checks) = if checked { self.verify(case, world, backend)? } else { (None, 0) };
+        let timed = self.time(case, world, backend)?;
+        let checked = self.checks > 0 && case.is_checked() && !timed.computed;
+        let found = if checked { Some(self.verify(case, world, backend)?) } else { None };
+        let wrong = found.map(|found| found.wrong);
         let status = match wrong {
-            _ if computed => Status::Computed,
+            _ if timed.computed => Status::Computed,
             None => Status::Unchecked,
             Some(0) => Status::Ok,
             Some(_) => Status::Wrong,
         };
-        let note = if computed { "computed by the model, not measured".into() } else { String::new() };
-        let (iters, seen) = (self.iters, Seen::default());
-        Ok(Record { case: *case, started_at, iters, time: Some(time), wrong, failed_checks, status, note, seen })
+        let note = if timed.computed { "computed by the model, not measured".into() } else { String::new() };
+        let groups = self.groups(case, &timed, found.map(|found| found.mine), world)?;
+        Ok(Record {
+            case: *case,
+            cycle,
+            started_at,
+            iters: timed.operations.try_into().unwrap_or(u32::MAX),
+            time: Some(timed.time),
+            issue: timed.issue,
+            laps: timed.laps,
+            wrong,
+            failed_checks: found.map_or(0, |found| found.failed_checks),
+            status,
+            note,
+            seen: Seen::default(),
+            group: self.group,
+            groups,
+        })
     }
 
-    /// Time of one operation, mean over ranks, and whether it was computed.
-    fn time(&mut self, case: &Case, world: &dyn World, backend: &mut dyn Backend) -> anyhow::Result<(Micros, bool)> {
+    /// What each communicator measured, where there are several; `wrong` elements are this process's.
+    fn groups(
+        &self,
+        case: &Case,
+        timed: &Timed,
+        wrong: Option<u64>,
+        world: &dyn World,
+    ) -> anyhow::Result<Vec<GroupResult>> {
+        let Some(group) = self.group else { return Ok(Vec::new()) };
+        let mut by_group: BTreeMap<u32, Vec<(Case, f64, Option<u64>)>> = BTreeMap::new();
+        for (group, one) in world::gather(world, &(group, (*case, timed.mine, wrong)))? {
+            by_group.entry(group).or_default().push(one);
+        }
+        let result = |(group, all): (u32, Vec<(Case, f64, Option<u64>)>)| {
+            let times: Vec<f64> = all.iter().map(|(_, time, _)| *time).collect();
+            let wrong = all.iter().map(|(.., wrong)| *wrong).sum();
+            GroupResult { group, case: all[0].0, time: Micros(self.average.of_threads(&times)), wrong }
+        };
+        Ok(by_group.into_iter().map(result).collect())
+    }
+
+    /// Time of one operation, and what else was clocked.
+    fn time(&mut self, case: &Case, world: &dyn World, backend: &mut dyn Backend) -> anyhow::Result<Timed> {
         let first = {
             let _guard = deadline::watch(format!("the first {case}"), self.timeout);
             self.seed += 1;
@@ -85,22 +217,38 @@ impl Measure {
             world.barrier();
             first
         };
-        let limit = self.timeout.max(first.elapsed * SLACK * self.iters);
+        let all = SLACK.saturating_mul(self.iters).saturating_mul(self.operations.max(1));
+        let limit = self.timeout.max(first.longest().saturating_mul(all));
         let _guard = deadline::watch(format!("{} times {case}", self.iters), limit);
-        let timing = backend.run(case, self.iters)?;
-        let mine = Micros::from(timing.elapsed).0 / f64::from(self.iters);
-        let mean = world.mean(mine);
-        self.pace.add(case, mine, mean);
-        Ok((Micros(mean), timing.computed))
+        let timing = backend.time(case, self.iters, &|| world.barrier())?;
+        let each = |elapsed: Duration| Micros::from(elapsed).0 / timing.operations as f64;
+        let threads: Vec<f64> = timing.elapsed.iter().map(|elapsed| each(*elapsed)).collect();
+        let mine = self.average.of_threads(&threads);
+        let over_all = self.average.of_processes(mine, world);
+        self.pace.add(case, mine, over_all);
+        let issue = match self.reports_issue {
+            true => Some(Micros(Average::First.of_processes(each(timing.issued), world))),
+            false => None,
+        };
+        let laps = self.laps(timing.laps, world)?;
+        let (time, operations, computed) = (Micros(over_all), timing.operations, timing.computed);
+        Ok(Timed { time, issue, mine, operations, laps, computed })
     }
 
-    /// Wrong elements over all ranks, and how many ranks found any. Stops at the first check that fails.
-    fn verify(
-        &mut self,
-        case: &Case,
-        world: &dyn World,
-        backend: &mut dyn Backend,
-    ) -> anyhow::Result<(Option<u64>, u64)> {
+    /// Statistics of the iterations, each as long as on the process on which it took longest.
+    fn laps(&self, mine: Vec<Micros>, world: &dyn World) -> anyhow::Result<Option<Laps>> {
+        if mine.is_empty() {
+            return Ok(None);
+        }
+        let mut longest = mine;
+        for other in world::gather(world, &longest)? {
+            longest.iter_mut().zip(other).for_each(|(longest, lap)| longest.0 = longest.0.max(lap.0));
+        }
+        Ok(Laps::of(longest, self.skipped_laps))
+    }
+
+    /// What the checks find. Stops at the first that fails.
+    fn verify(&mut self, case: &Case, world: &dyn World, backend: &mut dyn Backend) -> anyhow::Result<Found> {
         for _ in 0..self.checks {
             let _guard = deadline::watch(format!("checking {case}"), self.timeout);
             self.seed += 1;
@@ -112,13 +260,24 @@ impl Measure {
                 self.inject_fault = false;
             }
             let mine = backend.count_wrong(case, self.seed)?;
-            let (wrong, failed) = (world.sum(mine), world.sum((mine > 0).into()));
+            let (wrong, failed_checks) = (world.sum(mine), world.sum((mine > 0).into()));
             if wrong > 0 {
-                return Ok((Some(wrong), failed));
+                return Ok(Found { wrong, failed_checks, mine });
             }
         }
-        Ok((Some(0), 0))
+        Ok(Found::default())
     }
+}
+
+/// What the checks of a case find.
+#[derive(Clone, Copy, Default)]
+struct Found {
+    /// Wrong elements over all ranks.
+    wrong: u64,
+    /// Processes that found any.
+    failed_checks: u64,
+    /// Wrong elements on this process.
+    mine: u64,
 }
 
 /// Bytes of the largest buffer that every process can hold twice; `None` where nothing limits it.
@@ -126,7 +285,7 @@ impl Measure {
 /// # Errors
 /// Where a process cannot say.
 pub fn capacity(world: &dyn World, backend: &dyn Backend) -> anyhow::Result<Option<Bytes>> {
-    let mine = crate::world::together(world, backend.capacity())?;
-    let all = crate::world::gather(world, &mine)?;
+    let mine = world::together(world, backend.capacity())?;
+    let all = world::gather(world, &mine)?;
     Ok(all.into_iter().flatten().min())
 }

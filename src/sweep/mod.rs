@@ -39,20 +39,24 @@ pub fn run(
         if group.cases.iter().any(|case| !earlier.contains_key(case)) {
             warm_up(&group.warm_up, measure, world, backend)?;
         }
-        for case in &group.cases {
-            if let Some(record) = earlier.get(case) {
-                emit(Event::Earlier(record))?;
-                continue;
+        // Without end where no number is given: a signal ends it.
+        let cycles = if measure.cycles == 0 { u32::MAX } else { measure.cycles };
+        for cycle in 0..cycles {
+            for case in &group.cases {
+                if let Some(record) = earlier.get(case) {
+                    emit(Event::Earlier(record))?;
+                    continue;
+                }
+                if stop_is_asked(world) {
+                    return Ok(true);
+                }
+                emit(Event::Started(case))?;
+                let record = match backend.supports(case) {
+                    Ok(()) => measure.case(case, cycle, world, backend)?,
+                    Err(why) => waived(case, measure, cycle, why.0),
+                };
+                emit(Event::Finished(&record))?;
             }
-            if stop_is_asked(world) {
-                return Ok(true);
-            }
-            emit(Event::Started(case))?;
-            let record = match backend.supports(case) {
-                Ok(()) => measure.case(case, world, backend)?,
-                Err(why) => waived(case, measure.iters, why.0),
-            };
-            emit(Event::Finished(&record))?;
         }
     }
     Ok(false)
@@ -76,16 +80,21 @@ fn stop_is_asked(world: &dyn World) -> bool {
     world.sum(signal::received().is_some().into()) > 0
 }
 
-fn waived(case: &Case, iters: u32, note: String) -> Record {
+fn waived(case: &Case, measure: &Measure, cycle: u32, note: String) -> Record {
     Record {
         case: *case,
+        cycle,
         started_at: record::now(),
-        iters,
+        iters: measure.iters,
         time: None,
+        issue: None,
+        laps: None,
         wrong: None,
         failed_checks: 0,
         status: Status::Waived,
         note,
         seen: Seen::default(),
+        group: measure.group,
+        groups: Vec::new(),
     }
 }

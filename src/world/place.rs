@@ -18,6 +18,9 @@ pub struct Peer {
     pub pid: u32,
     /// UUIDs of the GPUs that it can see, in its own order.
     pub gpus: Vec<String>,
+    /// The first GPU that it is told to take, as an index into those; `None` leaves it to its order on the node.
+    #[serde(default)]
+    pub first_gpu: Option<u32>,
 }
 
 /// Where a process is.
@@ -65,40 +68,52 @@ pub fn node_count(places: &[Place]) -> u32 {
     places.iter().map(|place| place.node + 1).max().unwrap_or(0)
 }
 
-/// The GPU of each process, as an index into what it can see.
+/// The GPUs of each process, `each` of them, as indices into what it can see.
 ///
 /// Processes of one node that see the same GPUs share them out in order; one that sees GPUs of its own
-/// (`--gpus-per-task`, CUDA_VISIBLE_DEVICES) starts at 0. Two ranks of a node never share a GPU, unless `may_share`
-/// (NCCL 2.30's NCCL_MULTI_RANK_GPU_ENABLE).
+/// (`--gpus-per-task`, CUDA_VISIBLE_DEVICES) starts at 0, and one that is told its first GPU (`NCCL_TESTS_DEVICE`) there.
+/// Two ranks of a node never share a GPU, unless `may_share` (NCCL 2.30's NCCL_MULTI_RANK_GPU_ENABLE).
 ///
 /// # Errors
-/// [`Code::NothingRan`] where a process is left without a GPU, [`Code::Usage`] where two would share one. Every process
+/// [`Code::NothingRan`] where a process is left without a GPU, [`Code::Usage`] where two ranks would share one. Every process
 /// has the same facts and so the same error.
-pub fn gpus(peers: &[Peer], places: &[Place], may_share: bool) -> anyhow::Result<Vec<usize>> {
-    let chosen = (0..peers.len()).map(|rank| gpu_of(rank, peers, places)).collect::<anyhow::Result<Vec<usize>>>()?;
+pub fn gpus(peers: &[Peer], places: &[Place], each: u32, may_share: bool) -> anyhow::Result<Vec<Vec<usize>>> {
+    let of = |rank| gpus_of(rank, peers, places, each as usize);
+    let chosen = (0..peers.len()).map(of).collect::<anyhow::Result<Vec<Vec<usize>>>>()?;
     if !may_share {
         refuse_sharing(peers, places, &chosen)?;
     }
     Ok(chosen)
 }
 
-/// The GPU of one process: its order among the processes of its node that see the same GPUs.
-fn gpu_of(rank: usize, peers: &[Peer], places: &[Place]) -> anyhow::Result<usize> {
-    let seen = sorted(&peers[rank].gpus);
-    let same = |r: &usize| places[*r].node == places[rank].node && sorted(&peers[*r].gpus) == seen;
-    let before: Vec<usize> = (0..rank).filter(same).collect();
-    if before.len() < seen.len() {
-        return Ok(before.len());
+/// The GPUs of one process: by its order among the processes of its node that see the same GPUs.
+fn gpus_of(process: usize, peers: &[Peer], places: &[Place], each: usize) -> anyhow::Result<Vec<usize>> {
+    let Peer { host, first_gpu, .. } = &peers[process];
+    let seen = sorted(&peers[process].gpus);
+    let same = |other: &usize| places[*other].node == places[process].node && sorted(&peers[*other].gpus) == seen;
+    let before: Vec<usize> = (0..process).filter(same).collect();
+    let first = first_gpu.map_or(before.len() * each, |first| first as usize);
+    if first + each <= seen.len() {
+        return Ok((first..first + each).collect());
     }
-    let host = &peers[rank].host;
-    let what = match seen.len() {
-        0 => format!(
-            "rank {rank} on {host} sees no GPU: check CUDA_VISIBLE_DEVICES there, and that the job asks for GPUs"
+    let what = match (seen.len(), first_gpu) {
+        (0, _) => format!(
+            "rank {process} on {host} sees no GPU: check CUDA_VISIBLE_DEVICES there, and that the job asks for GPUs"
         ),
-        n => format!(
-            "ranks {} and {rank} on {host} would share a GPU, which NCCL does not allow: they see {n} of them, which is \
-             too few for the ranks there; start at most {n} ranks a node",
-            before[before.len() % n]
+        (n, Some(first)) => format!(
+            "NCCL_TESTS_DEVICE={first} and {each} GPUs a process ask for GPU {} on {host}, and rank {process} sees {n} of \
+             them there: say a smaller number, or unset it",
+            *first as usize + each - 1
+        ),
+        (n, None) if each > n => format!(
+            "-t and -g ask for {each} GPUs a process, and rank {process} on {host} sees {n}: ask for fewer, or let it see \
+             more (CUDA_VISIBLE_DEVICES, --gpus-per-node)"
+        ),
+        (n, None) => format!(
+            "ranks {} and {process} on {host} would share a GPU, which NCCL does not allow: they see {n} of them, which is \
+             too few for the ranks there; start at most {} ranks a node",
+            before.get(first % n / each).unwrap_or(&0),
+            n / each
         ),
     };
     Err(Failure::everywhere(Code::NothingRan, what))
@@ -111,18 +126,20 @@ fn sorted(uuids: &[String]) -> Vec<&String> {
 }
 
 /// Two ranks of one node on one GPU: NCCL would hang or fail with less to go by.
-fn refuse_sharing(peers: &[Peer], places: &[Place], chosen: &[usize]) -> anyhow::Result<()> {
+fn refuse_sharing(peers: &[Peer], places: &[Place], chosen: &[Vec<usize>]) -> anyhow::Result<()> {
+    let uuids = |process: usize| chosen[process].iter().map(move |&gpu| &peers[process].gpus[gpu]);
     for second in 0..peers.len() {
-        let uuid = &peers[second].gpus[chosen[second]];
-        let same =
-            |first: &usize| places[*first].node == places[second].node && peers[*first].gpus[chosen[*first]] == *uuid;
-        if let Some(first) = (0..second).find(same) {
-            let what = format!(
-                "ranks {first} and {second} on {} would both use GPU {uuid}, which NCCL does not allow: give each rank \
-                 its own GPU in CUDA_VISIBLE_DEVICES, or let every rank see all of them (srun --gpu-bind=none)",
-                peers[second].host
-            );
-            return Err(Failure::everywhere(Code::Usage, what));
+        for uuid in uuids(second) {
+            let same =
+                |first: &usize| places[*first].node == places[second].node && uuids(*first).any(|other| other == uuid);
+            if let Some(first) = (0..second).find(same) {
+                let what = format!(
+                    "ranks {first} and {second} on {} would both use GPU {uuid}, which NCCL does not allow: give each rank \
+                     its own GPU in CUDA_VISIBLE_DEVICES, or let every rank see all of them (srun --gpu-bind=none)",
+                    peers[second].host
+                );
+                return Err(Failure::everywhere(Code::Usage, what));
+            }
         }
     }
     Ok(())
@@ -133,11 +150,40 @@ mod tests {
     use super::*;
 
     fn peer(host: &str, gpus: &[&str]) -> Peer {
-        Peer { host: host.into(), host_id: host.into(), pid: 1, gpus: gpus.iter().map(|g| (*g).to_owned()).collect() }
+        Peer {
+            host: host.into(),
+            host_id: host.into(),
+            pid: 1,
+            gpus: gpus.iter().map(|g| (*g).to_owned()).collect(),
+            first_gpu: None,
+        }
     }
 
     fn assign(peers: &[Peer]) -> Result<Vec<usize>, String> {
-        gpus(peers, &places(peers), false).map_err(|e| e.to_string())
+        Ok(assign_several(peers, 1)?.concat())
+    }
+
+    fn assign_several(peers: &[Peer], each: u32) -> Result<Vec<Vec<usize>>, String> {
+        gpus(peers, &places(peers), each, false).map_err(|e| e.to_string())
+    }
+
+    #[test]
+    fn processes_may_have_several_gpus() {
+        let four = ["g0", "g1", "g2", "g3"];
+        assert_eq!(assign_several(&[peer("a", &four), peer("a", &four)], 2), Ok(vec![vec![0, 1], vec![2, 3]]));
+        assert_eq!(assign_several(&[peer("a", &four)], 4), Ok(vec![vec![0, 1, 2, 3]]));
+        let few = assign_several(&[peer("a", &four[..2])], 4).expect_err("two GPUs");
+        assert!(few.contains("ask for 4 GPUs a process") && few.contains("sees 2"), "{few}");
+        let many = assign_several(&[peer("a", &four[..3]), peer("a", &four[..3])], 2).expect_err("three GPUs");
+        assert!(many.contains("at most 1 ranks"), "{many}");
+    }
+
+    #[test]
+    fn a_process_may_be_told_its_first_gpu() {
+        let told = |first| Peer { first_gpu: Some(first), ..peer("a", &["g0", "g1"]) };
+        assert_eq!(assign(&[told(1), told(0)]), Ok(vec![1, 0]));
+        assert!(assign(&[told(0), told(0)]).expect_err("one GPU").contains("would both use GPU g0"));
+        assert!(assign(&[told(2)]).expect_err("no such GPU").contains("NCCL_TESTS_DEVICE=2"));
     }
 
     #[test]

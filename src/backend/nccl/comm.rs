@@ -58,6 +58,8 @@ pub struct Call {
     dtype: c_int,
     /// Bytes of an element.
     element: u64,
+    /// Rounds of a hypercube.
+    rounds: u32,
     /// What goes to and comes from each rank, where that is not the same for all.
     flows: Vec<Flow>,
 }
@@ -114,7 +116,15 @@ impl Call {
         let element = case.dtype.size();
         let flows = if kind == Kind::AllToAllV { traffic::flows(case, rank.into()) } else { Vec::new() };
         let (count, chunk) = (case.counts.param as usize, case.counts.param * element);
-        Call { kind, count, chunk, dtype: dtype_code(case.dtype), element, flows }
+        let rounds = if kind == Kind::HyperCube { ranks.ilog2() } else { 0 };
+        Call { kind, count, chunk, dtype: dtype_code(case.dtype), element, rounds, flows }
+    }
+}
+
+impl Call {
+    /// The groups that it is made of, which must not become one: what a round of a hypercube receives, the next one sends.
+    pub fn stages(&self) -> u32 {
+        if self.kind == Kind::HyperCube { self.rounds.max(1) } else { 1 }
     }
 }
 
@@ -131,27 +141,64 @@ pub struct Comm {
     scaled: RefCell<BTreeMap<c_int, c_int>>,
 }
 
+// SAFETY: NCCL lets any thread use a communicator, one at a time; this value has one owner.
+unsafe impl Send for Comm {}
+
 impl Comm {
-    /// Joins the communicator of `id` as `rank` of `ranks`, with this thread's current GPU. Waits for all ranks.
+    /// Joins the communicator of `id`, which has `ranks` ranks, as each of `mine`; `choose` makes the GPU of one of them, by
+    /// its place in `mine`, this thread's. Waits for all ranks.
     ///
     /// # Errors
     /// Where NCCL fails.
-    pub fn init(nccl: Arc<Nccl>, id: &UniqueId, rank: u32, ranks: u32, settings: Settings) -> anyhow::Result<Comm> {
-        let raw = nccl.comm_init(id, rank as c_int, ranks as c_int, settings)?;
-        Ok(Comm { nccl, raw, rank, ranks, scaled: RefCell::default() })
+    pub fn init(
+        nccl: &Arc<Nccl>,
+        id: &UniqueId,
+        mine: &[u32],
+        ranks: u32,
+        settings: Settings,
+        choose: &dyn Fn(usize) -> anyhow::Result<()>,
+    ) -> anyhow::Result<Vec<Comm>> {
+        let numbers: Vec<c_int> = mine.iter().map(|rank| *rank as c_int).collect();
+        let raw = nccl.comm_init(id, &numbers, ranks as c_int, settings, choose)?;
+        let comm = |(raw, &rank): (RawComm, &u32)| Comm {
+            nccl: Arc::clone(nccl),
+            raw,
+            rank,
+            ranks,
+            scaled: RefCell::default(),
+        };
+        Ok(raw.into_iter().zip(mine).map(comm).collect())
     }
 
-    /// Ends the communicator in good order: all ranks call it, after the last operation ended everywhere.
+    /// Its rank.
+    pub fn rank(&self) -> u32 {
+        self.rank
+    }
+
+    /// All ranks.
+    pub fn ranks(&self) -> u32 {
+        self.ranks
+    }
+
+    /// The handle, for calls that no case makes.
+    pub fn raw(&self) -> RawComm {
+        self.raw
+    }
+
+    /// Ends the communicator in good order: all ranks call it, after the last operation ended everywhere. `is_alone`: this
+    /// thread has no other rank of it, which would have to be finalized at the same time.
     ///
     /// # Errors
     /// Where NCCL fails.
-    pub fn close(self) -> anyhow::Result<()> {
+    pub fn close(self, is_alone: bool) -> anyhow::Result<()> {
         // SAFETY: the communicator is this value's own, and nothing uses it after this.
         unsafe {
             for &op in self.scaled.borrow().values() {
                 self.nccl.redop_destroy(op, self.raw)?;
             }
-            self.nccl.comm_finalize(self.raw)?;
+            if is_alone {
+                self.nccl.comm_finalize(self.raw)?;
+            }
             self.nccl.comm_destroy(self.raw)
         }
     }
@@ -205,7 +252,7 @@ impl Comm {
         Ok(made)
     }
 
-    /// Puts one operation into `stream`.
+    /// Puts a stage of one operation into `stream`; they are [`Call::stages`] many, and come in order.
     ///
     /// # Errors
     /// Where NCCL fails.
@@ -214,7 +261,14 @@ impl Comm {
     /// `send` and `recv` are memory of the communicator's GPU with what the case of `call` reads and writes, and
     /// `stream` is a stream of that GPU; all stay until the operation has ended.
     #[inline]
-    pub unsafe fn enqueue(&self, call: &Call, send: u64, recv: u64, stream: RawStream) -> anyhow::Result<()> {
+    pub unsafe fn enqueue(
+        &self,
+        call: &Call,
+        stage: u32,
+        send: u64,
+        recv: u64,
+        stream: RawStream,
+    ) -> anyhow::Result<()> {
         let (nccl, comm, &Call { count, dtype, .. }) = (&*self.nccl, self.raw, call);
         // SAFETY: the communicator lives as long as this value and is used by one thread, for it is not `Sync`; the
         // caller vouches for the memory and the stream.
@@ -228,46 +282,44 @@ impl Comm {
                 Kind::AllToAll => nccl.all_to_all(send, recv, count, dtype, comm, stream),
                 Kind::Gather { root } => nccl.gather(send, recv, count, dtype, root, comm, stream),
                 Kind::Scatter { root } => nccl.scatter(send, recv, count, dtype, root, comm, stream),
-                Kind::HyperCube => self.hyper_cube(call, send, recv, stream),
+                Kind::HyperCube => self.hyper_cube(call, stage, send, recv, stream),
                 Kind::SendRecv { .. }
                 | Kind::AllToAllV
                 | Kind::AllToAllByPeers
                 | Kind::GatherByPeers { .. }
-                | Kind::ScatterByPeers { .. } => {
-                    nccl.group_start()?;
-                    let inside = self.messages(call, send, recv, stream);
-                    // The group is ended also where a call in it failed: it would swallow all later calls.
-                    let ended = nccl.group_end();
-                    inside.and(ended)
-                }
+                | Kind::ScatterByPeers { .. } => nccl.grouped(true, || self.messages(call, send, recv, stream)),
             }
         }
     }
 
-    /// The rounds of a hypercube, each a group of its own: what one receives the next one sends.
+    /// A round of a hypercube, a group of its own.
     ///
     /// # Safety
     /// As for [`Comm::enqueue`].
-    unsafe fn hyper_cube(&self, call: &Call, send: u64, recv: u64, stream: RawStream) -> anyhow::Result<()> {
-        let Call { count, chunk, dtype, .. } = *call;
+    unsafe fn hyper_cube(
+        &self,
+        call: &Call,
+        round: u32,
+        send: u64,
+        recv: u64,
+        stream: RawStream,
+    ) -> anyhow::Result<()> {
+        let &Call { count, chunk, dtype, .. } = call;
         let own = recv + chunk * u64::from(self.rank);
-        if own != send {
+        if round == 0 && own != send {
             // SAFETY: as in `enqueue`; out of place the two buffers are apart.
             unsafe { cuda::driver()?.copy(own, send, chunk as usize, stream)? };
         }
-        for round in hypercube::rounds(self.rank.into(), self.ranks.into()) {
-            let (peer, many) = (round.peer as c_int, count * round.chunks as usize);
-            self.nccl.group_start()?;
+        let rounds = hypercube::rounds(self.rank.into(), self.ranks.into());
+        let Some(round) = rounds.into_iter().nth(round as usize) else { return Ok(()) };
+        let (peer, many) = (round.peer as c_int, count * round.chunks as usize);
+        self.nccl.grouped(true, || {
             // SAFETY: as in `enqueue`; the receive buffer has a chunk for each rank.
-            let inside = unsafe {
-                self.nccl
-                    .send(recv + chunk * round.from, many, dtype, peer, self.raw, stream)
-                    .and_then(|()| self.nccl.recv(recv + chunk * round.to, many, dtype, peer, self.raw, stream))
-            };
-            let ended = self.nccl.group_end();
-            inside.and(ended)?;
-        }
-        Ok(())
+            unsafe {
+                self.nccl.send(recv + chunk * round.from, many, dtype, peer, self.raw, stream)?;
+                self.nccl.recv(recv + chunk * round.to, many, dtype, peer, self.raw, stream)
+            }
+        })
     }
 
     /// The sends and receives of an operation that is made of them.
@@ -353,14 +405,22 @@ mod tests {
         let reduced = call(Collective::AllReduce, Some(RedOp::Avg), None, 0, true);
         assert_eq!(
             reduced,
-            Call { kind: Kind::AllReduce { op: 4 }, count: 2048, chunk: 4096, dtype: 9, element: 2, flows: vec![] }
+            Call {
+                kind: Kind::AllReduce { op: 4 },
+                count: 2048,
+                chunk: 4096,
+                dtype: 9,
+                element: 2,
+                rounds: 0,
+                flows: vec![]
+            }
         );
         let rooted = call(Collective::Reduce, Some(RedOp::Min), Some(3), 0, true);
         assert_eq!(rooted.kind, Kind::Reduce { op: 3, root: 3 });
         let gathered = call(Collective::AllGather, None, None, 1, true);
         assert_eq!(
             gathered,
-            Call { kind: Kind::AllGather, count: 512, chunk: 1024, dtype: 9, element: 2, flows: vec![] }
+            Call { kind: Kind::AllGather, count: 512, chunk: 1024, dtype: 9, element: 2, rounds: 0, flows: vec![] }
         );
     }
 
@@ -379,7 +439,9 @@ mod tests {
     #[test]
     fn a_hypercube_counts_its_chunks() {
         let cube = call(Collective::HyperCube, None, None, 1, true);
-        assert_eq!(cube, Call { kind: Kind::HyperCube, count: 512, chunk: 1024, dtype: 9, element: 2, flows: vec![] });
+        let wanted =
+            Call { kind: Kind::HyperCube, count: 512, chunk: 1024, dtype: 9, element: 2, rounds: 2, flows: vec![] };
+        assert_eq!((cube.stages(), cube), (2, wanted));
     }
 
     #[test]

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use anyhow::Context;
-use cudarc::driver::{CudaContext, CudaStream, DriverError};
+use cudarc::driver::{CudaContext, CudaEvent, CudaGraph, CudaStream, DriverError, sys};
 
 use crate::{
     exit::{Code, Failure},
@@ -27,11 +27,11 @@ pub struct Device {
 }
 
 impl Device {
-    /// Starts GPU `ordinal` and makes it this thread's.
+    /// Starts GPU `ordinal` and makes it this thread's. What runs on it runs in a stream of its own, or in the null stream.
     ///
     /// # Errors
     /// Where there is no such GPU, the driver is too old, or the GPU does not start.
-    pub fn open(ordinal: usize) -> anyhow::Result<Device> {
+    pub fn open(ordinal: usize, null_stream: bool) -> anyhow::Result<Device> {
         let driver = cuda::driver()?;
         let version = driver.version()?;
         if version < OLDEST {
@@ -46,7 +46,7 @@ impl Device {
         // events. It would wait for the whole GPU when the stream is made.
         unsafe { context.disable_event_tracking() };
         // It makes streams that do not wait for the null stream, as nccl-tests does.
-        let stream = context.new_stream().map_err(failed)?;
+        let stream = if null_stream { context.default_stream() } else { context.new_stream().map_err(failed)? };
         Ok(Device { driver, context, stream })
     }
 
@@ -73,6 +73,66 @@ impl Device {
         self.context
             .bind_to_thread()
             .map_err(|error| Failure::new(Code::Cuda, format!("GPU {} is lost: {error}", self.context.ordinal())))
+    }
+
+    /// The error of a call of cudarc.
+    fn failed(&self, what: &str, error: DriverError) -> anyhow::Error {
+        Failure::new(Code::Cuda, format!("GPU {}: {what}: {error}", self.context.ordinal()))
+    }
+
+    /// From now on the stream keeps what it is given, as a graph, and runs nothing.
+    ///
+    /// # Errors
+    /// Where the driver fails.
+    pub fn begin_capture(&self) -> anyhow::Result<()> {
+        // In the other modes the graph of one GPU cannot be made while the stream of the thread's next one still captures.
+        let mode = sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED;
+        self.stream.begin_capture(mode).map_err(|error| self.failed("the capture of a graph does not begin", error))
+    }
+
+    /// The graph of what the stream was given.
+    ///
+    /// # Errors
+    /// Where something in it cannot be in a graph.
+    pub fn end_capture(&self) -> anyhow::Result<CudaGraph> {
+        let failed = |error| self.failed("what NCCL does cannot be captured as a graph", error);
+        let graph = self.stream.end_capture(sys::CUgraphInstantiate_flags(0)).map_err(failed)?;
+        graph.with_context(|| format!("GPU {}: the capture gave no graph", self.context.ordinal()))
+    }
+
+    /// Puts a graph into the stream.
+    ///
+    /// # Errors
+    /// Where the driver fails.
+    pub fn launch(&self, graph: &CudaGraph) -> anyhow::Result<()> {
+        graph.launch().map_err(|error| self.failed("a graph cannot be launched", error))
+    }
+
+    /// A mark to be set in the stream.
+    ///
+    /// # Errors
+    /// Where the driver fails.
+    pub fn mark(&self) -> anyhow::Result<CudaEvent> {
+        let flags = Some(sys::CUevent_flags::CU_EVENT_DEFAULT);
+        self.context.new_event(flags).map_err(|error| self.failed("no event", error))
+    }
+
+    /// Sets a mark: its time is when all that is in the stream before it has ended.
+    ///
+    /// # Errors
+    /// Where the driver fails.
+    #[inline]
+    pub fn set(&self, mark: &CudaEvent) -> anyhow::Result<()> {
+        mark.record(&self.stream).map_err(|error| self.failed("an event cannot be recorded", error))
+    }
+
+    /// Microseconds between two marks of one GPU that have passed.
+    ///
+    /// # Errors
+    /// Where the driver fails.
+    pub fn between(from: &CudaEvent, to: &CudaEvent) -> anyhow::Result<f64> {
+        let failed = |error| Failure::new(Code::Cuda, format!("events cannot be read: {error}"));
+        Ok(f64::from(from.elapsed_ms(to).map_err(failed)?) * 1e3)
     }
 
     /// Free and total memory.
@@ -211,7 +271,7 @@ mod tests {
     #[test]
     fn a_machine_without_that_gpu_says_so() {
         // True with and without a driver: no machine has so many GPUs.
-        let error = Device::open(100_000).err().expect("an error");
+        let error = Device::open(100_000, false).err().expect("an error");
         assert_eq!(crate::exit::code_of(&error), Code::Cuda);
     }
 }

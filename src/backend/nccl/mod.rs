@@ -1,42 +1,47 @@
-//! The backend that runs NCCL on GPUs: one rank, one GPU, one stream.
+//! The backend that runs NCCL on GPUs: each GPU of the process is a rank, with one stream.
 //!
-//! [`comm`] has the communicator and the calls, [`device`] the GPU and its memory, [`kernels`] fills and checks data on
-//! the GPU, [`selfcheck`] compares those kernels with their description. Nothing in here has a deadline: all waits ask
-//! again and again, and who watches over them ends the process.
-
-#![expect(unsafe_code, reason = "operations run on addresses of GPU memory")]
+//! [`member`] is one of them; [`team`] those of a thread, which are started and waited for together; [`gate`] is where
+//! threads meet. [`comm`] has the communicator and the calls, [`device`] the GPU and its memory, [`kernels`] fills and
+//! checks data on the GPU, [`selfcheck`] compares those kernels with their description. Nothing in here has a deadline:
+//! all waits ask again and again, and who watches over them ends the process.
 
 pub mod comm;
 pub mod device;
+mod gate;
 pub mod kernels;
+mod member;
 pub mod selfcheck;
+mod team;
 
-use std::{collections::BTreeSet, mem, sync::Arc, thread, time::Instant};
+use std::{collections::BTreeSet, mem, sync::Arc, thread};
 
 use anyhow::Context;
 
 pub use self::selfcheck::self_check;
 use self::{
     comm::Comm,
-    device::{Buffer, Device},
-    kernels::Kernels,
+    gate::{Gate, GaveUp},
+    member::{Member, Seat},
+    team::{Clocked, Meeting, Team},
 };
 use crate::{
-    backend::{Backend, Timing, Waived, possible, rotation},
-    collective::{
-        Case, Collective, Layout, Placement,
-        data::{DataKey, Kind, Region, fault_in},
+    backend::{
+        Backend, Timing, Waived,
+        manner::{Crew, Manner, Registration},
+        possible,
     },
+    collective::{Case, Collective, data::Kind},
     native::nccl::{Nccl, Settings, UniqueId, Version},
+    record::MemoryUse,
     units::Bytes,
 };
 
-/// NCCL on this process's GPU.
+/// NCCL on this process's GPUs.
 pub struct NcclBackend {
-    rank: u32,
     ranks: u32,
-    /// Ranks that have this GPU.
+    /// Ranks that have a GPU of this process.
     sharers: u32,
+    manner: Manner,
     float8: Float8,
     /// `None` once it is finished.
     live: Option<Live>,
@@ -66,53 +71,88 @@ impl Float8 {
     }
 }
 
+impl Manner {
+    /// What of it this NCCL has, and a sentence for each thing that it lacks. As nccl-tests does, a symmetric window becomes a
+    /// registered buffer, and a policy that is not known is left to NCCL.
+    pub fn with(self, nccl: &Nccl) -> (Manner, Vec<String>) {
+        let (mut manner, mut lacking) = (self, Vec::new());
+        if manner.registration == Registration::Symmetric && !nccl.has_windows() {
+            manner.registration = Registration::Local;
+            lacking.push(format!("-R 2 needs NCCL 2.27; with {} buffers are registered as with -R 1", nccl.version()));
+        }
+        if manner.registration == Registration::Local && !nccl.has_registration() {
+            manner.registration = Registration::None;
+            lacking.push(format!("-R needs NCCL 2.19 or newer; {} is told nothing of the buffers", nccl.version()));
+        }
+        let since = if manner.cta_policy == Some(2) { Version(22800) } else { Version(22700) };
+        if manner.cta_policy.is_some() && nccl.version() < since {
+            manner.cta_policy = None;
+            lacking.push(format!("this -x needs NCCL {since} or newer; {} decides by itself", nccl.version()));
+        }
+        (manner, lacking)
+    }
+}
+
 /// All that is held while the backend works.
 struct Live {
     nccl: Arc<Nccl>,
-    comm: Comm,
-    device: Device,
-    kernels: Kernels,
-    counter: Buffer,
-    buffers: Option<Buffers>,
+    /// The ranks of each thread; the first is the thread that calls.
+    teams: Vec<Team>,
+    free: Free,
 }
 
-struct Buffers {
-    send: Buffer,
-    recv: Buffer,
+/// Free memory of each GPU at the points between which it is used for different things.
+struct Free {
+    before_init: Vec<u64>,
+    before_buffers: Vec<u64>,
+    after_buffers: Vec<u64>,
 }
 
 impl NcclBackend {
-    /// Joins the communicator of `id` as `rank` of `ranks`, with this process's GPU number `gpu`. Waits for all ranks.
+    /// Joins the communicator of `id` with the ranks and GPUs of `crew`, to run operations as `manner` says. Waits for all
+    /// ranks.
     ///
     /// `cases` are those to come, as far as they are known: what their data need is made ready meanwhile. Others can run
     /// too; the first of a kind then takes longer to fill.
     ///
     /// # Errors
-    /// Where the GPU does not start or NCCL fails.
+    /// Where a GPU does not start or NCCL fails.
     pub fn open<'a>(
         nccl: Arc<Nccl>,
         id: UniqueId,
-        rank: u32,
-        ranks: u32,
-        gpu: usize,
+        crew: &Crew,
+        manner: Manner,
         cases: impl IntoIterator<Item = &'a Case>,
     ) -> anyhow::Result<NcclBackend> {
         let cases: Vec<&Case> = cases.into_iter().collect();
         // A ring of sends and receives has two peers, and NCCL 2.30 needs less for them if it is told, as by nccl-tests.
         let is_ring = !cases.is_empty() && cases.iter().all(|case| case.collective == Collective::SendRecv);
-        let settings = Settings { max_p2p_peers: is_ring.then_some(2) };
-        let device = Device::open(gpu)?;
-        let counter = device.allocate(Bytes(mem::size_of::<u64>() as u64), None)?;
-        // The driver compiles the kernels while NCCL connects the ranks.
+        let settings = Settings { max_p2p_peers: is_ring.then_some(2), cta_policy: manner.cta_policy };
+        let teams = crew.teams();
+        let seats = at_once(teams.concat(), |(_, gpu)| Seat::open(gpu, manner.null_stream))?;
+        let free = |seat: &Seat| Ok(seat.device.memory()?.0.0);
+        let before_init = seats.iter().map(free).collect::<anyhow::Result<Vec<u64>>>()?;
         let kinds: BTreeSet<Kind> = cases.iter().map(|case| Kind::of(case.dtype, case.redop)).collect();
-        let kernels = Kernels::new(device.context())?;
-        let kernels = thread::spawn(move || kernels.prepare(kinds).map(|()| kernels));
-        let joining = || format!("while rank {rank} of {ranks} joined the communicator with GPU {gpu}");
-        let comm = Comm::init(Arc::clone(&nccl), &id, rank, ranks, settings).with_context(joining)?;
-        let kernels = kernels.join().map_err(|_| anyhow::anyhow!("loading the kernels panicked"))??;
-        let float8 = Float8 { nccl: nccl.version(), reduced: false };
-        let live = Live { nccl, comm, device, kernels, counter, buffers: None };
-        Ok(NcclBackend { rank, ranks, sharers: 1, float8, live: Some(live) })
+        let comms = thread::scope(|scope| {
+            // The driver compiles the kernels while NCCL connects the ranks.
+            let kernels: Vec<_> =
+                seats.iter().map(|seat| scope.spawn(|| seat.kernels().prepare(kinds.iter().copied()))).collect();
+            let comms = join(&nccl, &id, crew, &teams, settings, &seats)?;
+            for kernels in kernels {
+                kernels.join().map_err(|_| anyhow::anyhow!("loading the kernels panicked"))??;
+            }
+            anyhow::Ok(comms)
+        })?;
+        let mut members = seats.into_iter().zip(comms).map(|(seat, comm)| seat.join(comm));
+        let teams: Vec<Team> = teams
+            .iter()
+            .map(|team| Team { nccl: Arc::clone(&nccl), members: members.by_ref().take(team.len()).collect() })
+            .collect();
+        let mut live =
+            Live { nccl, teams, free: Free { before_init, before_buffers: Vec::new(), after_buffers: Vec::new() } };
+        live.free.before_buffers = live.free_memory()?;
+        let float8 = Float8 { nccl: live.nccl.version(), reduced: false };
+        Ok(NcclBackend { ranks: crew.ranks, sharers: 1, manner, float8, live: Some(live) })
     }
 
     /// Says that `ranks` ranks have this GPU, so that [`Backend::capacity`] leaves each its share.
@@ -129,6 +169,54 @@ impl NcclBackend {
     fn live(&self) -> anyhow::Result<&Live> {
         self.live.as_ref().context("the NCCL backend is used after its end")
     }
+
+    fn live_mut(&mut self) -> anyhow::Result<&mut Live> {
+        self.live.as_mut().context("the NCCL backend is used after its end")
+    }
+}
+
+/// Joins the communicator: the thread that calls with all GPUs as one group, or each thread of `crew` with its own.
+fn join(
+    nccl: &Arc<Nccl>,
+    id: &UniqueId,
+    crew: &Crew,
+    teams: &[Vec<(u32, usize)>],
+    settings: Settings,
+    seats: &[Seat],
+) -> anyhow::Result<Vec<Comm>> {
+    let mut groups: Vec<(Vec<u32>, &[Seat])> = Vec::new();
+    let mut rest = seats;
+    for team in teams {
+        let (mine, others) = rest.split_at(team.len());
+        groups.push((team.iter().map(|(rank, _)| *rank).collect(), mine));
+        rest = others;
+    }
+    if !crew.parallel_init {
+        groups = vec![(groups.into_iter().flat_map(|(ranks, _)| ranks).collect(), seats)];
+    }
+    let comms = at_once(groups, |(mine, seats)| {
+        let joining = || format!("while rank {} of {} joined the communicator", mine[0], crew.ranks);
+        let choose = |at: usize| seats[at].device.bind();
+        Comm::init(nccl, id, &mine, crew.ranks, settings, &choose).with_context(joining)
+    })?;
+    Ok(comms.into_iter().flatten().collect())
+}
+
+/// Does `step` for each of `all`, each on a thread of its own where there are several. The results are in their order.
+fn at_once<T: Send, R: Send>(mut all: Vec<T>, step: impl Fn(T) -> anyhow::Result<R> + Sync) -> anyhow::Result<Vec<R>> {
+    if all.len() == 1 {
+        return all.pop().into_iter().map(step).collect();
+    }
+    thread::scope(|scope| {
+        let step = &step;
+        let threads: Vec<_> = all.into_iter().map(|one| scope.spawn(move || step(one))).collect();
+        threads.into_iter().map(joined).collect()
+    })
+}
+
+/// What a thread came to. That it panicked has ended the job already.
+fn joined<R>(thread: thread::ScopedJoinHandle<'_, anyhow::Result<R>>) -> anyhow::Result<R> {
+    thread.join().unwrap_or_else(|_| Err(anyhow::anyhow!("a thread panicked")))
 }
 
 impl Drop for NcclBackend {
@@ -140,97 +228,72 @@ impl Drop for NcclBackend {
 }
 
 impl Live {
-    fn buffers(&self) -> anyhow::Result<&Buffers> {
-        self.buffers.as_ref().context("the NCCL backend has no buffers yet")
+    fn members(&self) -> impl Iterator<Item = &Member> {
+        self.teams.iter().flat_map(|team| &team.members)
     }
 
-    fn wait(&self) -> anyhow::Result<()> {
-        self.device.wait(|| self.comm.check())
+    fn free_memory(&self) -> anyhow::Result<Vec<u64>> {
+        self.members().map(|member| Ok(member.device.memory()?.0.0)).collect()
     }
 
-    /// Where `case` sends from and receives to in the first iteration.
-    fn ends(&self, case: &Case, layout: &Layout) -> anyhow::Result<(u64, u64)> {
-        let Buffers { send, recv } = self.buffers()?;
-        let (size, fits) = (case.size(), send.bytes());
-        anyhow::ensure!(size <= fits, "{case} does not fit into the buffers of {fits} bytes");
-        let element = case.dtype.size();
-        let send = match case.placement {
-            Placement::OutOfPlace => send.address(),
-            Placement::InPlace => recv.address() + layout.send_offset * element,
-        };
-        Ok((send, recv.address() + layout.recv_offset * element))
-    }
-
-    fn fill(&self, case: &Case, layout: &Layout, key: &DataKey) -> anyhow::Result<()> {
-        let Buffers { send, recv } = self.buffers()?;
-        self.device.bind()?;
-        for (buffer, regions) in [(send, &layout.send), (recv, &layout.recv)] {
-            for region in regions {
-                let address = whole_buffer_with(buffer, region, case)?;
-                self.kernels.fill(self.device.stream(), address, key, region)?;
+    /// Does `step` on each thread with its team; the first is this one, which alone has `processes`. The error of a thread
+    /// that failed comes before those of the threads that gave up because of it.
+    fn each<R: Send>(
+        &mut self,
+        processes: &dyn Fn(),
+        step: impl Fn(&Team, &Meeting) -> anyhow::Result<R> + Sync,
+    ) -> anyhow::Result<Vec<R>> {
+        let gate = Gate::new(self.teams.len());
+        let watched = |team: &Team, meeting: &Meeting| step(team, meeting).inspect_err(|_| meeting.gate.fail());
+        let Some((first, others)) = self.teams.split_first_mut() else { return Ok(Vec::new()) };
+        if others.is_empty() {
+            return Ok(vec![step(first, &Meeting { gate: &gate, processes: Some(processes) })?]);
+        }
+        let ends: Vec<anyhow::Result<R>> = thread::scope(|scope| {
+            let (watched, gate) = (&watched, &gate);
+            let threads: Vec<_> = others
+                .iter_mut()
+                .map(|team| scope.spawn(move || watched(team, &Meeting { gate, processes: None })))
+                .collect();
+            let first = watched(first, &Meeting { gate, processes: Some(processes) });
+            [first].into_iter().chain(threads.into_iter().map(joined)).collect()
+        });
+        let (mut done, mut failed) = (Vec::new(), Vec::new());
+        for end in ends {
+            match end {
+                Ok(end) => done.push(end),
+                Err(error) => failed.push(error),
             }
         }
-        self.wait()
-    }
-
-    fn run(&self, case: &Case, layout: &Layout, times: u32) -> anyhow::Result<Timing> {
-        let (send, recv) = self.ends(case, layout)?;
-        let (size, largest) = (case.size(), self.buffers()?.recv.bytes());
-        let (call, stream) = (self.comm.call(case)?, self.device.raw_stream());
-        self.device.bind()?;
-        let start = Instant::now();
-        for iteration in 0..times {
-            let shift = rotation(size, largest, iteration);
-            // SAFETY: the case fits into the buffers at every offset that `rotation` gives, and they and the stream
-            // outlive the wait below.
-            unsafe { self.comm.enqueue(&call, send + shift, recv + shift, stream)? };
+        match failed.into_iter().min_by_key(|error| error.is::<GaveUp>()) {
+            None => Ok(done),
+            Some(error) => Err(error),
         }
-        self.wait()?;
-        Ok(Timing { elapsed: start.elapsed(), computed: false })
     }
 
-    fn count_wrong(&self, case: &Case, layout: &Layout, key: &DataKey) -> anyhow::Result<u64> {
-        let recv = &self.buffers()?.recv;
-        self.device.zero(&self.counter)?;
-        for region in &layout.expected {
-            let address = whole_buffer_with(recv, region, case)?;
-            self.kernels.check(self.device.stream(), address, key, region, self.counter.address())?;
+    fn allocate(&mut self, largest: Bytes, manner: &Manner) -> anyhow::Result<()> {
+        let nccl = Arc::clone(&self.nccl);
+        let mut members: Vec<&mut Member> = self.teams.iter_mut().flat_map(|team| &mut team.members).collect();
+        members.iter_mut().try_for_each(|member| member.allocate(&nccl, largest, manner.unalign))?;
+        if manner.registration != Registration::None {
+            nccl.grouped(members.len() > 1, || {
+                members.iter_mut().try_for_each(|member| member.register(&nccl, manner.registration))
+            })?;
         }
-        self.wait()?;
-        let mut wrong = [0; mem::size_of::<u64>()];
-        self.device.read(&self.counter, 0, &mut wrong)?;
-        Ok(u64::from_le_bytes(wrong))
+        self.free.after_buffers = self.free_memory()?;
+        Ok(())
     }
 
-    fn corrupt(&self, case: &Case, layout: &Layout) -> anyhow::Result<bool> {
-        let Some(region) = layout.expected.iter().rev().find(|region| region.len > 0) else { return Ok(false) };
-        let (recv, at) = (&self.buffers()?.recv, (region.offset + region.len - 1) * case.dtype.size());
-        let mut byte = [0];
-        self.device.read(recv, at, &mut byte)?;
-        byte[0] ^= fault_in(&case.data(0), &region.content);
-        self.device.write(recv, at, &byte)?;
-        Ok(true)
+    fn finish(mut self, manner: &Manner) -> anyhow::Result<()> {
+        self.each(&|| {}, |team, meeting| team.wait(meeting.gate))?;
+        let nccl = Arc::clone(&self.nccl);
+        let mut members: Vec<Member> = self.teams.into_iter().flat_map(|team| team.members).collect();
+        members.iter_mut().try_for_each(|member| member.deregister(&nccl, manner.registration))?;
+        let is_alone = members.len() == 1;
+        // All ends of the communicator first: freeing memory waits for the GPU.
+        let ended = members.into_iter().map(|member| member.close(is_alone)).collect::<anyhow::Result<Vec<_>>>()?;
+        ended.into_iter().try_for_each(member::Ended::free)
     }
-
-    fn finish(self) -> anyhow::Result<()> {
-        self.wait()?;
-        self.device.bind()?;
-        self.comm.close()?;
-        let Buffers { send, recv } = match self.buffers {
-            Some(buffers) => buffers,
-            None => return self.device.free(self.counter),
-        };
-        self.device.free(send)?;
-        self.device.free(recv)?;
-        self.device.free(self.counter)
-    }
-}
-
-/// The address of `buffer`, in which `region` of `case` lies: kernels take it with the region.
-fn whole_buffer_with(buffer: &Buffer, region: &Region, case: &Case) -> anyhow::Result<u64> {
-    let element = case.dtype.size();
-    buffer.part(region.offset * element, region.len * element).with_context(|| case.to_string())?;
-    Ok(buffer.address())
 }
 
 /// The largest buffer of which `sharers` ranks can have two each, where `free` bytes of `total` are free now.
@@ -260,6 +323,10 @@ impl Backend for NcclBackend {
         // All other types and operations are in every NCCL that is accepted, and collectives that came later are made of
         // sends and receives.
         self.float8.supports(case)?;
+        if case.collective == Collective::HyperCube && self.manner.operations() > 1 {
+            let what = "-m makes one group of several operations, and each round of a hypercube is a group of its own";
+            return Err(Waived(what.into()));
+        }
         match case.root {
             Some(root) if root >= self.ranks => Err(Waived(format!("there is no rank {root} among {}", self.ranks))),
             _ => Ok(()),
@@ -267,48 +334,88 @@ impl Backend for NcclBackend {
     }
 
     fn capacity(&self) -> anyhow::Result<Option<Bytes>> {
-        let (free, total) = self.live()?.device.memory()?;
-        Ok(Some(largest_buffer(free, total, self.sharers)))
+        let mut least: Option<Bytes> = None;
+        for member in self.live()?.members() {
+            let (free, total) = member.device.memory()?;
+            let mine = largest_buffer(free, total, self.sharers);
+            least = Some(least.map_or(mine, |other| other.min(mine)));
+        }
+        Ok(least)
     }
 
     fn allocate(&mut self, largest: Bytes) -> anyhow::Result<()> {
-        let live = self.live.as_mut().context("the NCCL backend is used after its end")?;
-        let buffer = || live.device.allocate(largest, Some(Arc::clone(&live.nccl)));
-        live.buffers = Some(Buffers { send: buffer()?, recv: buffer()? });
-        Ok(())
+        let manner = self.manner;
+        self.live_mut()?.allocate(largest, &manner)
     }
 
     fn fill(&mut self, case: &Case, seed: u64) -> anyhow::Result<()> {
-        let filled = self.live()?.fill(case, &case.layout(self.rank.into()), &case.data(seed));
-        filled.with_context(|| format!("while filling the buffers of {case}"))
+        let filled = self.live_mut()?.each(&|| {}, |team, meeting| team.fill(case, seed, meeting.gate));
+        filled.map(|_| ()).with_context(|| format!("while filling the buffers of {case}"))
     }
 
     fn run(&mut self, case: &Case, times: u32) -> anyhow::Result<Timing> {
-        let run = self.live()?.run(case, &case.layout(self.rank.into()), times);
-        run.with_context(|| format!("while running {case}"))
+        let ran = self.live_mut()?.each(&|| {}, |team, meeting| team.run(case, times, meeting));
+        ran.map(|all| timing(all, times.into())).with_context(|| format!("while running {case}"))
+    }
+
+    fn time(&mut self, case: &Case, iters: u32, barrier: &dyn Fn()) -> anyhow::Result<Timing> {
+        let manner = self.manner;
+        let timed = self.live_mut()?.each(barrier, |team, meeting| team.time(case, iters, &manner, meeting));
+        let operations = u64::from(iters) * u64::from(manner.operations()) * u64::from(manner.rounds());
+        timed.map(|all| timing(all, operations)).with_context(|| format!("while timing {case}"))
+    }
+
+    fn memory_use(&self) -> anyhow::Result<Option<MemoryUse>> {
+        let Live { free, .. } = self.live()?;
+        let now = self.live()?.free_memory()?;
+        let used = |from: &[u64], to: &[u64]| from.iter().zip(to).map(|(from, to)| from.saturating_sub(*to)).max();
+        Ok(Some(MemoryUse {
+            initialization: used(&free.before_init, &free.before_buffers).unwrap_or(0),
+            buffers: used(&free.before_buffers, &free.after_buffers).unwrap_or(0),
+            collectives: used(&free.after_buffers, &now).unwrap_or(0),
+        }))
     }
 
     fn count_wrong(&mut self, case: &Case, seed: u64) -> anyhow::Result<u64> {
-        let counted = self.live()?.count_wrong(case, &case.layout(self.rank.into()), &case.data(seed));
-        counted.with_context(|| format!("while checking {case}"))
+        let counted = self.live_mut()?.each(&|| {}, |team, meeting| team.count_wrong(case, seed, meeting.gate));
+        counted.map(|all| all.into_iter().sum()).with_context(|| format!("while checking {case}"))
     }
 
     fn corrupt(&mut self, case: &Case) -> anyhow::Result<bool> {
-        let corrupted = self.live()?.corrupt(case, &case.layout(self.rank.into()));
-        corrupted.with_context(|| format!("while planting an error in {case}"))
+        for member in self.live()?.members() {
+            if member.corrupt(case).with_context(|| format!("while planting an error in {case}"))? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     fn finish(&mut self) -> anyhow::Result<()> {
-        let ended = self.live.take().map_or(Ok(()), Live::finish);
+        let manner = self.manner;
+        let ended = self.live.take().map_or(Ok(()), |live| live.finish(&manner));
         ended.context("while ending the communicator")
     }
+}
+
+/// What the threads measured, together.
+fn timing(threads: Vec<Clocked>, operations: u64) -> Timing {
+    let issued = threads.first().map_or_else(Default::default, |first| first.issued);
+    let mut timing = Timing { issued, operations, ..Timing::default() };
+    for thread in threads {
+        timing.elapsed.push(thread.elapsed);
+        timing.laps.resize(timing.laps.len().max(thread.laps.len()), Default::default());
+        for (longest, lap) in timing.laps.iter_mut().zip(thread.laps) {
+            longest.0 = longest.0.max(lap.0);
+        }
+    }
+    timing
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::collective::{
-        Collective,
+        Collective, Placement,
         data::{DType, RedOp},
     };
 
@@ -347,7 +454,8 @@ mod tests {
     #[test]
     fn a_finished_backend_says_so() {
         let float8 = Float8 { nccl: Version(22803), reduced: false };
-        let mut backend = NcclBackend { rank: 0, ranks: 2, sharers: 1, float8, live: None };
+        let manner = Manner::default();
+        let mut backend = NcclBackend { ranks: 2, sharers: 1, manner, float8, live: None };
         let case =
             Case::new(Collective::Reduce, Bytes(64), DType::Float, Some(RedOp::Sum), Some(2), Placement::InPlace, 2);
         assert_eq!(backend.supports(&case), Err(Waived("there is no rank 2 among 2".into())));

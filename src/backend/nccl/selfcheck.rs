@@ -91,7 +91,7 @@ struct Bench {
 
 impl Bench {
     fn open(gpu: usize) -> anyhow::Result<Bench> {
-        let device = Device::open(gpu)?;
+        let device = Device::open(gpu, false)?;
         let kernels = Kernels::new(device.context())?;
         let elements = OFFSETS[OFFSETS.len() - 1] + LEN + TAIL;
         let buffer = device.allocate(Bytes(elements * 8), None)?;

@@ -5,7 +5,9 @@ use std::{
     time::Duration,
 };
 
+use super::{manner::MannerArgs, split::Split};
 use crate::{
+    backend::manner::Manner,
     cmd::{
         choose::Asked,
         values::{self, Several},
@@ -17,7 +19,11 @@ use crate::{
     exit::{Code, Failure},
     levels::{self, Axis, Row, ports::Port},
     output::files::Paths,
-    sweep::plan::{Ask, Roots, Step},
+    record::SweepMeta,
+    sweep::{
+        measure::{Measure, Pace},
+        plan::{Ask, Roots, Step},
+    },
     units::Bytes,
 };
 
@@ -82,10 +88,13 @@ pub struct Args {
     pub(super) check: u32,
 
     /// Seconds that one operation, or one step of starting, may take before the job is ended as hung; timed operations
-    /// may each take ten times what the first one took
-    #[arg(short = 'T', long, value_name = "SECONDS", value_parser = values::positive::<u64>, default_value = "600",
+    /// may each take ten times what the first one took; 0 means 600
+    #[arg(short = 'T', long, value_name = "SECONDS", value_parser = values::natural, default_value = "600",
         help_heading = "Measurement")]
-    timeout: u64,
+    timeout: u32,
+
+    #[command(flatten)]
+    more: MannerArgs,
 
     /// Print what would run, one line a case, and run nothing
     #[arg(long, help_heading = "Measurement")]
@@ -144,9 +153,24 @@ pub struct Args {
     #[arg(long, help_heading = "Output")]
     pub(super) proof: bool,
 
+    /// Called by a name of nccl-tests: no folder of results unless one is asked for
+    #[arg(long, hide = true)]
+    drop_in: bool,
+
     /// Flip one element on this rank before its first check, to see that the check can fail
     #[arg(long, value_name = "RANK", value_parser = values::natural, hide = true)]
     pub(super) inject_fault: Option<u32>,
+}
+
+/// nccl-tests' `NCCL_TESTS_MIN_BW`: the mean busbw that is asked for, in GB/s.
+///
+/// # Errors
+/// Where it is no number.
+fn least_busbw() -> anyhow::Result<Option<f64>> {
+    let Ok(value) = std::env::var("NCCL_TESTS_MIN_BW") else { return Ok(None) };
+    let what =
+        || Failure::everywhere(Code::Usage, format!("NCCL_TESTS_MIN_BW={value} is no number of GB/s such as 300"));
+    value.trim().parse().ok().filter(|number: &f64| number.is_finite()).map(Some).ok_or_else(what)
 }
 
 impl Args {
@@ -159,6 +183,11 @@ impl Args {
         let collectives: Vec<Collective> = self.collectives.iter().flat_map(|several| several.0.clone()).collect();
         if collectives.is_empty() {
             return Err(usage("no collective is named: say which, such as all_reduce, or all"));
+        }
+        self.more.check()?;
+        least_busbw()?;
+        if self.resume && self.more.cycles != 1 {
+            return Err(usage("--resume goes on with one run through all sizes: it does not go with -N"));
         }
         let begin = self.minbytes.unwrap_or(DEFAULT_SIZE);
         let end = self.maxbytes.unwrap_or(DEFAULT_SIZE.max(begin));
@@ -180,7 +209,75 @@ impl Args {
 
     /// The folder of the run's files, where without a word it is `default`; `None` where only single files are asked for.
     pub fn folder(&self, default: &Path) -> Option<PathBuf> {
-        Paths::new(self.out.as_deref(), self.csv.as_deref(), self.json.as_deref(), default).folder
+        self.paths(default).folder
+    }
+
+    /// The run's files, where without a word its folder is `default`.
+    pub(super) fn paths(&self, default: &Path) -> Paths {
+        let paths = Paths::new(self.out.as_deref(), self.csv.as_deref(), self.json.as_deref(), default);
+        let is_asked = self.out.is_some() || self.csv.is_some() || self.json.is_some();
+        let paths = if self.drop_in && !is_asked { Paths::default() } else { paths };
+        Paths { nccl_tests_json: self.more.nccl_tests_json.clone(), ..paths }
+    }
+
+    /// GPUs of a process.
+    pub(super) fn gpus_per_process(&self) -> u32 {
+        self.more.threads.saturating_mul(self.more.gpus)
+    }
+
+    /// How operations are run.
+    pub fn manner(&self) -> Manner {
+        self.more.manner()
+    }
+
+    /// How cases are measured by process `process`, in the communicator `group` of several.
+    pub(super) fn measure(&self, process: u32, group: Option<u32>) -> Measure {
+        let manner = self.manner();
+        Measure {
+            iters: self.iters,
+            warmup: self.warmup,
+            checks: self.check,
+            cycles: self.more.cycles,
+            operations: manner.operations().saturating_mul(manner.rounds()),
+            average: self.more.average,
+            reports_issue: self.more.report_cputime,
+            skipped_laps: self.more.per_iter_skip,
+            timeout: self.timeout(),
+            inject_fault: self.inject_fault == Some(process),
+            seed: 0,
+            pace: Pace::default(),
+            group,
+        }
+    }
+
+    /// What was asked for, for the records.
+    pub(super) fn sweep(&self, ask: &Ask) -> SweepMeta {
+        let (step, step_is_factor) = match ask.step {
+            Step::Factor(factor) => (factor, true),
+            Step::Add(bytes) => (bytes.0, false),
+        };
+        SweepMeta {
+            threads: self.more.threads,
+            gpus: self.more.gpus,
+            begin: ask.begin,
+            end: ask.end,
+            step,
+            step_is_factor,
+            warmup: self.warmup,
+            iters: self.iters,
+            aggregate: self.more.aggregate,
+            checks: self.check,
+            graph: self.more.graph,
+            unalign: self.more.unalign.into(),
+            blocking: self.more.blocking as u32,
+            per_iter: self.more.per_iter,
+            per_iter_skip: self.more.per_iter_skip,
+            parallel_init: self.more.parallel_init,
+            reports_issue: self.more.report_cputime,
+            timestamps: self.more.report_timestamps,
+            reduced_to: None,
+            least_busbw: least_busbw().ok().flatten(),
+        }
     }
 
     /// What is to run the collectives.
@@ -200,24 +297,56 @@ impl Args {
 
     /// How long one operation may take.
     pub fn timeout(&self) -> Duration {
-        Duration::from_secs(self.timeout)
+        // nccl-tests' 0 is no limit; nothing in here waits without one.
+        Duration::from_secs(if self.timeout == 0 { 600 } else { self.timeout.into() })
     }
 
     /// What must be the same on every rank.
     pub fn identity(&self) -> String {
         // What is said of files and of the fault put in is for one rank.
-        let shared = Args { out: None, csv: None, json: None, inject_fault: None, nccl_lib: None, ..self.clone() };
+        let mut shared = Args { out: None, csv: None, json: None, inject_fault: None, nccl_lib: None, ..self.clone() };
+        shared.more.nccl_tests_json = None;
         format!("{shared:?}")
     }
 
     /// Does this run go on with an earlier one: asked for, or a restarted Slurm job?
     pub fn goes_on(&self, env: &dyn Fn(&str) -> Option<String>) -> bool {
-        self.resume || env("SLURM_RESTART_COUNT").is_some_and(|count| count.trim().parse().unwrap_or(0) > 0)
+        let is_restarted = || env("SLURM_RESTART_COUNT").is_some_and(|count| count.trim().parse().unwrap_or(0) > 0);
+        // A row does not say of which cycle or communicator it is.
+        let is_one = self.more.cycles == 1 && Split::from(env).is_ok_and(|split| split.is_none());
+        self.resume || (is_one && is_restarted())
     }
 
-    /// Ranks of the plan, where `world` processes are here.
-    pub fn planned_ranks(&self, world: u32) -> u64 {
-        self.ranks.unwrap_or(world).into()
+    /// The ranks that are planned for, where others than those here.
+    pub(super) fn planned_ranks(&self) -> Option<u32> {
+        self.ranks
+    }
+
+    /// Ranks that a list is of, where `world` processes are here.
+    pub(super) fn listed_ranks(&self, world: u32) -> u64 {
+        self.ranks.unwrap_or(world.saturating_mul(self.gpus_per_process())).into()
+    }
+
+    /// What of the arguments means nothing without a GPU.
+    pub(super) fn for_gpus_only(&self) -> Vec<&'static str> {
+        self.more.for_gpus_only()
+    }
+
+    /// Threads of a process.
+    #[cfg(feature = "nccl")]
+    pub(super) fn threads(&self) -> u32 {
+        self.more.threads
+    }
+
+    /// Do the threads join the communicator by themselves?
+    #[cfg(feature = "nccl")]
+    pub(super) fn parallel_init(&self) -> bool {
+        self.more.parallel_init
+    }
+
+    /// Is what the GPU's memory is used for to be told?
+    pub(super) fn reports_memory(&self) -> bool {
+        self.more.reports_memory
     }
 
     /// The row that is asked for on an axis.

@@ -2,13 +2,18 @@
 
 use std::collections::BTreeMap;
 
-use super::{args::Args, settings};
+use super::{
+    args::Args,
+    settings,
+    split::{self, Split},
+};
 use crate::{
     cmd::choose::{self, Kind},
     exit::{Code, Failure},
     facts,
     record::{self, Device, FORMAT, ProcessMeta, RunMeta},
     slurm,
+    sweep::plan::Ask,
     world::{self, World, deadline, place},
 };
 
@@ -32,8 +37,12 @@ pub(super) struct Job {
     why: String,
     pub(super) processes: Vec<facts::Process>,
     pub(super) places: Vec<place::Place>,
-    /// The GPU of each process, as an index into what it sees; empty on host memory.
-    pub(super) gpus: Vec<usize>,
+    /// The GPUs of each process, as indices into what it sees; empty on host memory.
+    gpus: Vec<Vec<usize>>,
+    /// The communicator of each process, where there are several.
+    groups: Option<Vec<u32>>,
+    /// First rank and number of ranks of each process's communicator.
+    seats: Vec<(u32, u32)>,
     settled: settings::Settled,
 }
 
@@ -48,18 +57,63 @@ impl Job {
         let peers: Vec<place::Peer> = processes.iter().map(|process| process.peer.clone()).collect();
         let places = place::places(&peers);
         let gpus = match kind {
-            Kind::Nccl => place::gpus(&peers, &places, processes.iter().all(|process| process.may_share_gpu))?,
+            Kind::Nccl => {
+                let may_share = processes.iter().all(|process| process.may_share_gpu);
+                place::gpus(&peers, &places, args.gpus_per_process(), may_share)?
+            }
             Kind::Host | Kind::Model => Vec::new(),
+        };
+        let split = world::together(world, Split::from(&env))?;
+        let groups = split.map(|split| (0..world.size()).map(|process| split.group(process)).collect::<Vec<u32>>());
+        let each = if kind == Kind::Nccl { args.gpus_per_process() } else { 1 };
+        let seats = match (&groups, args.planned_ranks()) {
+            (None, Some(ranks)) => vec![(0, ranks); world.size() as usize],
+            (groups, _) => split::seats(groups.as_deref().unwrap_or(&vec![0; world.size() as usize]), each),
         };
         let settled = settings::settle(args, kind, place::node_count(&places), &processes)?;
         if world.rank() == 0 {
             say!("pxnbench: backend {kind}: {why}");
-            if world.size() == 1 && kind != Kind::Model {
-                say!("pxnbench: one rank sends nothing: start several with mpirun -np N or srun");
+            if seats.iter().any(|seat| seat.1 == 1) && kind != Kind::Model {
+                say!("pxnbench: one rank sends nothing: start several with mpirun -np N or srun, or say -g N");
+            }
+            let ignored = args.for_gpus_only();
+            if kind != Kind::Nccl && !ignored.is_empty() {
+                say!("pxnbench: without effect where no GPU runs NCCL: {}", ignored.join(" "));
             }
             settled.remarks.iter().for_each(|sentence| say!("pxnbench: {sentence}"));
         }
-        Ok(Job { kind, why, processes, places, gpus, settled })
+        Ok(Job { kind, why, processes, places, gpus, groups, seats, settled })
+    }
+
+    /// The ranks of this process's communicator.
+    pub(super) fn ranks(&self, process: u32) -> u64 {
+        self.seats[process as usize].1.into()
+    }
+
+    /// The communicator of this process, where there are several.
+    pub(super) fn group(&self, process: u32) -> Option<u32> {
+        self.groups.as_ref().map(|groups| groups[process as usize])
+    }
+
+    /// The first process of this process's communicator.
+    #[cfg(feature = "nccl")]
+    pub(super) fn leader(&self, process: u32) -> u32 {
+        let Some(groups) = &self.groups else { return 0 };
+        groups.iter().position(|group| *group == groups[process as usize]).unwrap_or(0) as u32
+    }
+
+    /// The ranks and GPUs of this process.
+    #[cfg(feature = "nccl")]
+    pub(super) fn crew(&self, process: u32, args: &Args) -> crate::backend::manner::Crew {
+        let (first_rank, ranks) = self.seats[process as usize];
+        let gpus = self.gpus.get(process as usize).cloned().unwrap_or_default();
+        crate::backend::manner::Crew {
+            first_rank,
+            ranks,
+            gpus,
+            threads: args.threads(),
+            parallel_init: args.parallel_init(),
+        }
     }
 
     /// How many ranks this rank's node has.
@@ -69,26 +123,27 @@ impl Job {
         self.places.iter().filter(|place| place.node == node).count() as u32
     }
 
-    /// How many processes of this process's machine have its GPU: more than one where nodes are virtual, or where NCCL is
-    /// told to let ranks share.
+    /// How many processes of this process's machine have a GPU of its own: more than one where nodes are virtual, or where
+    /// NCCL is told to let ranks share.
     #[cfg(feature = "nccl")]
-    pub(super) fn sharers(&self, rank: usize) -> u32 {
-        let gpu = |rank: usize| Some(&self.processes[rank].peer.gpus[*self.gpus.get(rank)?]);
-        (0..self.gpus.len()).filter(|&other| gpu(other) == gpu(rank)).count() as u32
+    pub(super) fn sharers(&self, process: usize) -> u32 {
+        let uuids = |process: usize| self.gpus[process].iter().map(move |&gpu| &self.processes[process].peer.gpus[gpu]);
+        let sharers = |uuid| (0..self.gpus.len()).filter(|&other| uuids(other).any(|one| one == uuid)).count();
+        uuids(process).map(sharers).max().unwrap_or(1) as u32
     }
 
     /// Can the GPUs of all ranks reduce floats of 8 bits? Every rank has the same answer.
     #[cfg(feature = "nccl")]
     pub(super) fn reduces_float8(&self) -> bool {
-        let can =
-            |(process, gpu): (&facts::Process, &usize)| process.capabilities.get(*gpu).is_some_and(|of| *of >= (9, 0));
+        let can = |(process, gpus): (&facts::Process, &Vec<usize>)| {
+            gpus.iter().all(|&gpu| process.capabilities.get(gpu).is_some_and(|of| *of >= (9, 0)))
+        };
         self.processes.iter().zip(&self.gpus).all(can)
     }
 
     /// What is known of the run before its first case.
-    pub(super) fn meta(&self, ranks: u64, world: &dyn World) -> RunMeta {
+    pub(super) fn meta(&self, args: &Args, ask: &Ask, world: &dyn World) -> RunMeta {
         let env = |name: &str| std::env::var(name).ok();
-        let gpus_per_process = u32::from(self.kind == Kind::Nccl);
         let (mut environment, mut environment_files) = (facts::environment(), BTreeMap::new());
         for (name, setting) in facts::settings().iter() {
             if let Some(file) = &setting.file {
@@ -115,8 +170,10 @@ impl Job {
             job,
             repeat: 0,
             nodes: place::node_count(&self.places),
-            ranks,
-            gpus_per_process,
+            ranks: self.total_ranks(),
+            gpus_per_process: if self.kind == Kind::Nccl { args.gpus_per_process() } else { 0 },
+            sweep: args.sweep(ask),
+            memory: None,
             versions: self.versions(world),
             environment,
             environment_files,
@@ -139,23 +196,46 @@ impl Job {
         versions
     }
 
+    /// All ranks, of all communicators.
+    fn total_ranks(&self) -> u64 {
+        let each = |process: usize| self.gpus.get(process).map_or(1, |gpus| gpus.len() as u64);
+        match self.kind {
+            Kind::Model => self.seats[0].1.into(),
+            Kind::Host | Kind::Nccl => (0..self.processes.len()).map(each).sum(),
+        }
+    }
+
     pub(super) fn process_metas(&self) -> Vec<ProcessMeta> {
-        let meta = |(rank, (process, place)): (usize, (&facts::Process, &place::Place))| ProcessMeta {
-            rank: rank as u32,
-            host: process.peer.host.clone(),
-            node: place.node,
-            local_rank: place.local_rank,
-            pid: process.peer.pid,
-            device: self.gpus.get(rank).map_or_else(
-                || Device {
-                    index: place.local_rank,
-                    bus: if self.kind == Kind::Model { "computed" } else { "host memory" }.into(),
-                    name: process.processor.clone(),
-                    uuid: String::new(),
-                },
-                |&gpu| process.gpus[gpu].clone(),
-            ),
+        let of = |process: usize| {
+            let meta = |device| {
+                let (facts, place) = (&self.processes[process], self.places[process]);
+                ProcessMeta {
+                    rank: 0,
+                    group: self.group(process as u32).unwrap_or(0),
+                    host: facts.peer.host.clone(),
+                    node: place.node,
+                    local_rank: place.local_rank,
+                    pid: facts.peer.pid,
+                    device,
+                }
+            };
+            self.devices(process).into_iter().map(meta).collect::<Vec<ProcessMeta>>()
         };
-        self.processes.iter().zip(&self.places).enumerate().map(meta).collect()
+        let all = (0..self.processes.len()).flat_map(of).zip(0..);
+        all.map(|(meta, rank)| ProcessMeta { rank, ..meta }).collect()
+    }
+
+    /// What each rank of a process drives.
+    fn devices(&self, process: usize) -> Vec<Device> {
+        let facts = &self.processes[process];
+        match self.gpus.get(process) {
+            Some(gpus) => gpus.iter().map(|&gpu| facts.gpus[gpu].clone()).collect(),
+            None => vec![Device {
+                index: self.places[process].local_rank,
+                bus: if self.kind == Kind::Model { "computed" } else { "host memory" }.into(),
+                name: facts.processor.clone(),
+                uuid: String::new(),
+            }],
+        }
     }
 }

@@ -5,12 +5,14 @@ mod clock;
 mod job;
 mod list;
 mod log;
+mod manner;
 mod network;
 pub(super) mod open;
 mod output;
 mod proof;
 mod settings;
 mod slowest;
+mod split;
 mod tally;
 mod traffic;
 mod transport;
@@ -27,11 +29,11 @@ use crate::{
     backend::Backend,
     exit::{self, Code, Failure},
     facts,
-    output::{live::Live, table::Head},
-    record::RunMeta,
+    output::live::Live,
+    record::{MemoryUse, RunMeta},
     sweep::{
         self, Event,
-        measure::{Measure, Pace},
+        measure::Pace,
         plan::{Ask, Plan, Roots},
     },
     units::Bytes,
@@ -65,21 +67,16 @@ pub fn run(args: &Args) -> anyhow::Result<Code> {
 fn in_world(args: &Args, ask: &Ask, mut watch: Watch, world: &dyn World, mut clock: Clock) -> anyhow::Result<Code> {
     // What has no deadline of its own, such as a file system that does not answer, has this one.
     let _guard = deadline::watch("what comes between two cases", args.timeout());
-    let ranks = args.planned_ranks(world.size());
-    refuse_missing_root(ask, ranks)?;
-    traffic::settle(ask, ranks, world)?;
-    if !Plan::is_sane(ask, ranks) {
-        let what =
-            "these sizes, types, operations and roots are more than a million cases: did you mean -f 2 instead of -i?";
-        return Err(Failure::everywhere(Code::Usage, what));
-    }
-    let plan = Plan::new(ask, ranks);
     if args.list {
-        return Ok(list::print(&plan, args, world));
+        traffic::settle(ask, args.listed_ranks(world.size()), world)?;
+        return Ok(list::print(&planned(ask, args.listed_ranks(world.size()))?, args, world));
     }
     let job = Job::gather(args, world)?;
+    traffic::settle(ask, (0..world.size()).map(|process| job.ranks(process)).max().unwrap_or(0), world)?;
+    let plan = world::together(world, planned(ask, job.ranks(world.rank())))?;
+    refuse_uneven_groups(&plan, &job, args, world)?;
     let run_id = output::run_name(args, ask, world);
-    let meta = RunMeta { run_id, repeat: args.repeat, ..job.meta(ranks, world) };
+    let meta = RunMeta { run_id, repeat: args.repeat, ..job.meta(args, ask, world) };
     let output = Output::open(args, meta, world)?;
     clock.mark("facts, files");
     let end = measure(args, plan, &job, world, &output, &mut watch, &mut clock);
@@ -104,6 +101,38 @@ fn in_world(args: &Args, ask: &Ask, mut watch: Watch, world: &dyn World, mut clo
     end.map(|(code, _)| code)
 }
 
+/// The plan of a communicator of `ranks` ranks.
+///
+/// # Errors
+/// Where there is no such root, or more than anybody wants.
+fn planned(ask: &Ask, ranks: u64) -> anyhow::Result<Plan> {
+    refuse_missing_root(ask, ranks)?;
+    if !Plan::is_sane(ask, ranks) {
+        let what =
+            "these sizes, types, operations and roots are more than a million cases: did you mean -f 2 instead of -i?";
+        return Err(Failure::everywhere(Code::Usage, what));
+    }
+    Ok(Plan::new(ask, ranks))
+}
+
+/// Communicators of several sizes have several numbers of roots, and would not end together; a worker knows of one only.
+fn refuse_uneven_groups(plan: &Plan, job: &Job, args: &Args, world: &dyn World) -> anyhow::Result<()> {
+    if job.group(world.rank()).is_none() {
+        return Ok(());
+    }
+    if args.proof {
+        let what = "--proof is for one communicator, and NCCL_TESTS_SPLIT makes several: leave one of them out";
+        return Err(Failure::everywhere(Code::Usage, what));
+    }
+    let counts = world::gather(world, &plan.cases().count())?;
+    if counts.iter().any(|count| *count != counts[0]) {
+        let what =
+            "NCCL_TESTS_SPLIT makes communicators of several sizes, which have several numbers of roots: say one root";
+        return Err(Failure::everywhere(Code::Usage, what));
+    }
+    Ok(())
+}
+
 fn refuse_missing_root(ask: &Ask, ranks: u64) -> anyhow::Result<()> {
     let is_rooted = ask.collectives.iter().any(|collective| collective.spec().rooted);
     match ask.roots {
@@ -126,7 +155,7 @@ fn measure(
     watch: &mut Watch,
     clock: &mut Clock,
 ) -> anyhow::Result<(Code, String)> {
-    let ask = args.ask()?;
+    let (ask, ranks) = (args.ask()?, job.ranks(world.rank()));
     let mut backend = {
         let _guard = deadline::watch("starting the backend on every rank", args.timeout());
         open::backend(args, &plan, job, world, output)?
@@ -134,11 +163,11 @@ fn measure(
     clock.mark("backend");
     let capacity = sweep::measure::capacity(world, &*backend)?;
     let fitted = match capacity.filter(|capacity| *capacity < plan.largest()) {
-        Some(capacity) => Some(fit(&ask, capacity, args.planned_ranks(world.size()))?),
+        Some(capacity) => Some(fit(&ask, capacity, ranks)?),
         None => None,
     };
     let (plan, sizes) = match fitted {
-        Some(smaller) => (Plan::new(&smaller, args.planned_ranks(world.size())), Some((smaller.begin, smaller.end))),
+        Some(smaller) => (Plan::new(&smaller, ranks), Some((smaller.begin, smaller.end))),
         None => (plan, None),
     };
     if let Some(capacity) = capacity.filter(|capacity| *capacity < plan.largest()) {
@@ -155,14 +184,8 @@ fn measure(
     }
     clock.mark("memory");
     output.started(facts::process_age_s());
-    let head = Head {
-        ask: &ask,
-        iters: args.iters,
-        warmup: args.warmup,
-        checks: args.check,
-        reduced_to: sizes.map(|(_, end)| end),
-    };
-    let (verdict, pace) = sweep_and_show(args, &plan, head, world, &mut *backend, output, watch)?;
+    output.reduced_to(sizes.map(|(_, end)| end));
+    let (verdict, pace) = sweep_and_show(args, &plan, job, world, &mut *backend, output, watch)?;
     clock.mark("sweep");
     let _guard = deadline::watch("the backend's end", args.timeout());
     backend.finish()?;
@@ -196,25 +219,17 @@ fn fit(ask: &Ask, capacity: Bytes, ranks: u64) -> anyhow::Result<Ask> {
 fn sweep_and_show(
     args: &Args,
     plan: &Plan,
-    head: Head,
+    job: &Job,
     world: &dyn World,
     backend: &mut dyn Backend,
     output: &Output,
     watch: &mut Watch,
 ) -> anyhow::Result<((Code, String), Pace)> {
-    let mut measure = Measure {
-        iters: args.iters,
-        warmup: args.warmup,
-        checks: args.check,
-        timeout: args.timeout(),
-        inject_fault: args.inject_fault == Some(world.rank()),
-        seed: 0,
-        pace: Pace::default(),
-    };
+    let mut measure = args.measure(world.rank(), job.group(world.rank()));
     let run = output.run();
     let earlier = output.earlier(world)?;
-    let mut live = (world.rank() == 0).then(|| Live::new(head, plan.cases().count()));
-    let mut tally = Tally::default();
+    let mut live = (world.rank() == 0).then(|| Live::new(plan.cases().count()));
+    let mut tally = Tally::new(run.sweep.least_busbw);
     let stopped = sweep::run(plan, &earlier, &mut measure, world, backend, &mut |event| {
         match &event {
             Event::Finished(record) => {
@@ -227,10 +242,18 @@ fn sweep_and_show(
         }
         live.as_mut().map_or(Ok(()), |live| live.on(&event, &run).map_err(no_stdout))
     })?;
+    let memory = if args.reports_memory() { memory_use(backend, world)? } else { None };
+    output.memory(memory);
     if let Some(live) = &mut live {
-        live.close().map_err(no_stdout)?;
+        live.close(&run, memory.as_ref()).map_err(no_stdout)?;
     }
     Ok((tally.verdict(stopped), measure.pace))
+}
+
+/// What the GPU of process 0 that has most in use has it for; the same on every process.
+fn memory_use(backend: &dyn Backend, world: &dyn World) -> anyhow::Result<Option<MemoryUse>> {
+    let mine = world::together(world, backend.memory_use())?;
+    world::broadcast(world, &mine)
 }
 
 fn no_stdout(error: std::io::Error) -> anyhow::Error {

@@ -176,7 +176,13 @@ mod tests {
     fn process(env: &str) -> Process {
         let pairs = env.split_whitespace().filter_map(|pair| pair.split_once('='));
         Process {
-            peer: Peer { host: "n1".into(), host_id: "n1".into(), pid: 1, gpus: vec!["g0".into(), "g1".into()] },
+            peer: Peer {
+                host: "n1".into(),
+                host_id: "n1".into(),
+                pid: 1,
+                gpus: vec!["g0".into(), "g1".into()],
+                first_gpu: None,
+            },
             gpus: Vec::new(),
             processor: String::new(),
             capabilities: Vec::new(),

@@ -115,15 +115,19 @@ fn nccl(args: &Args, plan: &Plan, job: &Job, world: &dyn World, output: &Output)
         remarks.iter().for_each(|sentence| say!("pxnbench: {sentence}"));
     }
     output.remark(remarks);
-    let mine = match world.rank() {
-        0 => library.unique_id().map(|id| id.to_vec()),
-        _ => Ok(Vec::new()),
-    };
-    let id = world.broadcast(&ranks::together(world, mine)?);
+    let (process, leader) = (world.rank(), job.leader(world.rank()));
+    let mine = if process == leader { library.unique_id().map(|id| id.to_vec()) } else { Ok(Vec::new()) };
+    let mut ids = world.gather(&ranks::together(world, mine)?);
+    let id = ids.swap_remove(leader as usize);
     let id = id.try_into().map_err(|_| Failure::everywhere(Code::Internal, "the unique id has a wrong length"))?;
-    let rank = world.rank() as usize;
-    let mut backend = NcclBackend::open(library, id, world.rank(), world.size(), job.gpus[rank], plan.cases())?;
-    backend.share_gpu(job.sharers(rank));
+    let crew = job.crew(process, args);
+    let (manner, lacking) = args.manner().with(&library);
+    output.remark(lacking.clone());
+    if process == 0 {
+        lacking.iter().for_each(|sentence| say!("pxnbench: {sentence}"));
+    }
+    let mut backend = NcclBackend::open(library, id, &crew, manner, plan.cases())?;
+    backend.share_gpu(job.sharers(process as usize));
     backend.reduce_float8(job.reduces_float8());
     Ok(Box::new(backend))
 }

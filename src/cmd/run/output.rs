@@ -9,10 +9,11 @@ use super::{args::Args, log};
 use crate::{
     collective::Collective,
     exit::{Code, Failure},
-    output::files::{Files, Paths},
-    record::{self, End, Phase, Record, RunMeta},
+    output::files::Files,
+    record::{self, End, MemoryUse, Phase, Record, RunMeta},
     slurm::Job,
     sweep::{Earlier, plan::Ask},
+    units::Bytes,
     world::{self, World, abort, launch::Env},
 };
 
@@ -35,7 +36,7 @@ impl Output {
     pub(super) fn open(args: &Args, run: RunMeta, world: &dyn World) -> anyhow::Result<Output> {
         log::clear();
         let default = Path::new("results").join(&run.run_id);
-        let paths = Paths::new(args.out.as_deref(), args.csv.as_deref(), args.json.as_deref(), &default);
+        let paths = args.paths(&default);
         let folder = paths.folder.clone();
         let open = if args.goes_on(&|name| std::env::var(name).ok()) { Files::go_on } else { Files::create };
         let opened = match world.rank() {
@@ -73,6 +74,16 @@ impl Output {
         self.lock().run.startup_s = startup_s;
     }
 
+    /// Notes the largest size that fits, where it is less than what was asked for.
+    pub(super) fn reduced_to(&self, size: Option<Bytes>) {
+        self.lock().run.sweep.reduced_to = size;
+    }
+
+    /// Notes what memory was used for.
+    pub(super) fn memory(&self, used: Option<MemoryUse>) {
+        self.lock().run.memory = used;
+    }
+
     /// Notes where the time went.
     pub(super) fn phases(&self, phases: Vec<Phase>) {
         self.lock().run.phases = phases;
@@ -96,7 +107,8 @@ impl Output {
     pub(super) fn add(&self, record: &Record) -> anyhow::Result<()> {
         let state = &mut *self.lock();
         let Some(files) = &mut state.files else { return Ok(()) };
-        files.add(&state.run, record).map_err(|error| cannot_write(Code::Internal, &error))
+        let kept = record.kept();
+        kept.iter().try_for_each(|one| files.add(&state.run, one)).map_err(|error| cannot_write(Code::Internal, &error))
     }
 
     /// Writes the end of the run to its files.

@@ -111,7 +111,7 @@ mod tests {
         let set = args.environment(&read, &Vec::<Port>::new);
         let env = pairs.iter().map(|(n, v)| ((*n).to_owned(), (*v).to_owned()));
         Process {
-            peer: Peer { host: host.into(), host_id: host.into(), pid: 1, gpus: vec!["g".into()] },
+            peer: Peer { host: host.into(), host_id: host.into(), pid: 1, gpus: vec!["g".into()], first_gpu: None },
             gpus: Vec::new(),
             processor: String::new(),
             capabilities: Vec::new(),

@@ -1,6 +1,11 @@
 //! How the cases of a run went, and the exit code that follows.
 
-use crate::{exit::Code, record, world::signal};
+use crate::{
+    collective::Collective,
+    exit::Code,
+    record::{self, Sums},
+    world::signal,
+};
 
 /// What the exit code depends on.
 #[derive(Default)]
@@ -8,10 +13,25 @@ pub(super) struct Tally {
     ran: u64,
     wrong: u64,
     waived: u64,
+    /// The mean busbw that each collective must reach nine tenths of, in GB/s.
+    least_busbw: Option<f64>,
+    sums: Vec<(Collective, Sums)>,
 }
 
 impl Tally {
+    pub(super) fn new(least_busbw: Option<f64>) -> Tally {
+        Tally { least_busbw, ..Tally::default() }
+    }
+
     pub(super) fn add(&mut self, record: &record::Record) {
+        match self.sums.last_mut() {
+            Some((collective, sums)) if *collective == record.case.collective => sums.add(record),
+            _ => {
+                let mut sums = Sums::default();
+                sums.add(record);
+                self.sums.push((record.case.collective, sums));
+            }
+        }
         match record.status {
             record::Status::Waived => self.waived += 1,
             record::Status::Wrong => (self.ran, self.wrong) = (self.ran + 1, self.wrong + 1),
@@ -29,7 +49,18 @@ impl Tally {
                 (Code::Stopped, format!("stopped by {by} after {}, which are kept", cases(self.ran)))
             }
             Tally { ran: 0, waived, .. } => (Code::NothingRan, format!("nothing ran: waived {}", cases(*waived))),
-            _ => (Code::Fine, String::new()),
+            _ => self.too_slow().map_or((Code::Fine, String::new()), |what| (Code::WrongData, what)),
         }
+    }
+
+    /// The sentence for the collectives that are below the threshold.
+    fn too_slow(&self) -> Option<String> {
+        let least = self.least_busbw?;
+        let slow = self.sums.iter().filter(|(_, sums)| !sums.reaches(least));
+        let slow: Vec<String> = slow
+            .map(|(collective, sums)| format!("{collective} {:.2} GB/s", sums.average().unwrap_or(f64::NAN)))
+            .collect();
+        let what = "mean busbw below nine tenths of NCCL_TESTS_MIN_BW";
+        (!slow.is_empty()).then(|| format!("{what}={least}: {}", slow.join(", ")))
     }
 }

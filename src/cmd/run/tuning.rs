@@ -36,7 +36,7 @@ pub(super) fn worker(args: &Args) -> anyhow::Result<Option<Worker>> {
     if !args.proof || args.list || !may_use_gpus {
         return Ok(None);
     }
-    Worker::start("tuning", std::env::args_os().skip(1), &[]).map(Some)
+    Worker::start("tuning", crate::cmd::words(std::env::args_os()).into_iter().skip(1), &[]).map(Some)
 }
 
 #[cfg(not(feature = "nccl"))]
@@ -44,7 +44,7 @@ pub(super) fn worker(_: &Args) -> anyhow::Result<Option<Worker>> {
     Ok(None)
 }
 
-/// Runs the workers of all ranks over the cases of `plan`, on this rank's GPU.
+/// Runs the workers of all processes over the cases of `plan`, on the GPUs of this one.
 ///
 /// # Errors
 /// Where an answer does not reach the other ranks; that would be a bug.
@@ -60,9 +60,9 @@ pub(super) fn choices(
     use crate::{cmd::worker::message::Start, world::deadline};
 
     let _guard = deadline::watch("the short run that tells algorithms", args.timeout() * 2);
-    let gpu = job.gpus[world.rank() as usize];
+    let crew = job.crew(world.rank(), args);
     let (float8, traffic) = (job.reduces_float8(), crate::collective::traffic::in_force().clone());
-    let start = Start { rank: world.rank(), ranks: world.size(), gpu, float8, traffic, sizes };
+    let start = Start { crew, float8, traffic, sizes };
     let mut all = match worker.run(start, args.timeout(), world)? {
         Ok(all) => all,
         Err(why) => return Ok((HashMap::new(), Some(format!("algorithms and protocols cannot be told: {why}")))),

@@ -3,18 +3,16 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
+    backend::manner::Crew,
     collective::traffic::Traffic,
     nccl_log::{Choice, Connections},
     units::Bytes,
 };
 
-/// Who the worker is: the rank that started it, and that rank's GPU.
+/// Who the worker is: the ranks and GPUs of the process that started it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(in crate::cmd) struct Start {
-    pub(in crate::cmd) rank: u32,
-    pub(in crate::cmd) ranks: u32,
-    /// As an index into what the process sees.
-    pub(in crate::cmd) gpu: usize,
+    pub(in crate::cmd) crew: Crew,
     /// Can the GPUs of all ranks reduce floats of 8 bits?
     pub(in crate::cmd) float8: bool,
     /// The pattern of an alltoallv.
@@ -34,7 +32,7 @@ pub(in crate::cmd) enum ToWorker {
 /// From the worker.
 #[derive(Debug, Serialize, Deserialize)]
 pub(in crate::cmd) enum FromWorker {
-    /// It has loaded NCCL; from the worker of rank 0 with NCCL's unique id, else empty: who makes the id has to live until all
+    /// It has loaded NCCL; from the worker of the first rank with NCCL's unique id, else empty: who makes the id has to live until all
     /// have joined.
     Ready(Vec<u8>),
     /// It has run all cases.

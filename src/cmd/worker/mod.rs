@@ -78,7 +78,7 @@ fn work(args: &Args, rank: &Receiver<ToWorker>) -> anyhow::Result<Ended> {
     traffic::settle(start.traffic.clone(), false);
     let mut ask = args.run.ask()?;
     (ask.begin, ask.end) = start.sizes.unwrap_or((ask.begin, ask.end));
-    let plan = Plan::new(&ask, start.ranks.into());
+    let plan = Plan::new(&ask, start.crew.ranks.into());
     let cases: Vec<&Case> = plan.cases().collect();
     let mut backend = open(args, &start, rank, &cases)?;
     backend.allocate(plan.largest())?;
@@ -112,11 +112,11 @@ fn latest(log: &mut Growing, fold: &mut Fold) -> anyhow::Result<Option<Choice>> 
 
 fn open(args: &Args, start: &Start, rank: &Receiver<ToWorker>, cases: &[&Case]) -> anyhow::Result<NcclBackend> {
     let nccl = Nccl::load(args.run.nccl_lib())?;
-    let id = if start.rank == 0 { nccl.unique_id()?.to_vec() } else { Vec::new() };
+    let id = if start.crew.first_rank == 0 { nccl.unique_id()?.to_vec() } else { Vec::new() };
     say(&FromWorker::Ready(id))?;
     let ToWorker::Id(id) = rank.recv()? else { anyhow::bail!("a worker expects the unique id second") };
     let id = id.try_into().map_err(|_| anyhow::anyhow!("the unique id has a wrong length"))?;
-    let mut backend = NcclBackend::open(nccl, id, start.rank, start.ranks, start.gpu, cases.iter().copied())?;
+    let mut backend = NcclBackend::open(nccl, id, &start.crew, args.run.manner(), cases.iter().copied())?;
     backend.reduce_float8(start.float8);
     Ok(backend)
 }

@@ -1,0 +1,91 @@
+//! `pxnbench links DIR`: links by nccl-tests' names, and what a call by such a name means.
+
+use std::{
+    ffi::{OsStr, OsString},
+    fs,
+    os::unix::fs::symlink,
+    path::{Path, PathBuf},
+};
+
+use crate::{
+    collective::Collective,
+    exit::{Code, Failure},
+};
+
+/// Make links to this program by the names of nccl-tests' programs
+///
+/// Called as all_reduce_perf and so on it is that collective with nccl-tests' command line, and leaves no files but those
+/// that are asked for. A name may go on: all_reduce_perf_mpi.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Folder of the links; it is made where it is not there
+    #[arg(value_name = "DIR")]
+    folder: PathBuf,
+}
+
+/// The end of the names.
+const PERF: &str = "_perf";
+
+/// The collective that a program of this name runs.
+pub(super) fn collective_of(program: &OsStr) -> Option<Collective> {
+    let name = Path::new(program).file_name()?.to_str()?;
+    let (collective, rest) = name.split_once(PERF)?;
+    let goes_on = rest.is_empty() || rest.starts_with(['_', '-', '.']);
+    Collective::ALL.into_iter().find(|known| goes_on && known.name() == collective)
+}
+
+/// The words of the command line `words`, whose first is the program: as typed, or where it is called by a name of
+/// nccl-tests, those that mean the same.
+pub fn words(words: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
+    let mut words = words.into_iter();
+    let program = words.next().unwrap_or_else(|| "pxnbench".into());
+    let Some(collective) = collective_of(&program) else { return [program].into_iter().chain(words).collect() };
+    let mut all: Vec<OsString> = vec![program];
+    all.extend(words);
+    all.extend([collective.name(), "--drop-in"].map(OsString::from));
+    all
+}
+
+/// Makes the links.
+///
+/// # Errors
+/// Where a file of that name is there that is no link, or the folder cannot be written.
+pub(super) fn run(args: &Args) -> anyhow::Result<Code> {
+    let cannot = |path: &Path, why: &dyn std::fmt::Display| {
+        Failure::everywhere(Code::Usage, format!("{} cannot be made: {why}", path.display()))
+    };
+    let program = std::env::current_exe().map_err(|error| cannot(&args.folder, &error))?;
+    fs::create_dir_all(&args.folder).map_err(|error| cannot(&args.folder, &error))?;
+    for collective in Collective::ALL {
+        let link = args.folder.join(format!("{collective}{PERF}"));
+        match link.symlink_metadata() {
+            Ok(there) if there.is_symlink() => fs::remove_file(&link).map_err(|error| cannot(&link, &error))?,
+            Ok(_) => return Err(cannot(&link, &"a file of that name is there; name another folder, or move it away")),
+            Err(_) => {}
+        }
+        symlink(&program, &link).map_err(|error| cannot(&link, &error))?;
+        print_line!("{}", link.display());
+    }
+    Ok(Code::Fine)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn typed(line: &str) -> Vec<String> {
+        words(line.split(' ').map(OsString::from)).into_iter().map(|word| word.to_string_lossy().into_owned()).collect()
+    }
+
+    #[test]
+    fn a_name_of_nccl_tests_is_that_collective() {
+        assert_eq!(
+            typed("/opt/bin/all_reduce_perf -b 8 -g 2"),
+            ["/opt/bin/all_reduce_perf", "-b", "8", "-g", "2", "all_reduce", "--drop-in"]
+        );
+        assert_eq!(typed("sendrecv_perf_mpi").last().map(String::as_str), Some("--drop-in"));
+        for other in ["pxnbench all_reduce", "all_reduce_performance -b 8", "nothing_perf"] {
+            assert_eq!(typed(other), other.split(' ').collect::<Vec<_>>());
+        }
+    }
+}

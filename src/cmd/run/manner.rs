@@ -1,0 +1,176 @@
+//! The arguments of a sweep that say how a case is run and timed, by nccl-tests' flags.
+
+use std::path::PathBuf;
+
+use crate::{
+    backend::manner::{Blocking, Manner, Registration},
+    cmd::values,
+    exit::{Code, Failure},
+    sweep::measure::Average,
+};
+
+/// How a case is run and timed.
+#[derive(Clone, Debug, clap::Args)]
+pub(super) struct MannerArgs {
+    /// Threads of a process, each with its own GPUs
+    #[arg(short = 't', long = "nthreads", value_name = "N", value_parser = values::positive::<u32>, default_value = "1",
+        help_heading = "Ranks")]
+    pub(super) threads: u32,
+
+    /// GPUs of a thread; each is a rank, so that -g 8 needs no mpirun on a node
+    #[arg(short = 'g', long = "ngpus", value_name = "N", value_parser = values::positive::<u32>, default_value = "1",
+        help_heading = "Ranks")]
+    pub(super) gpus: u32,
+
+    /// 1: each thread joins the communicator by itself, at the same time as the others
+    #[arg(short = 'p', long, value_name = "0|1", value_parser = values::switch, default_value = "0",
+        action = clap::ArgAction::Set, help_heading = "Ranks")]
+    pub(super) parallel_init: bool,
+
+    /// Operations of an iteration, in one group
+    #[arg(short = 'm', long = "agg_iters", value_name = "N", value_parser = values::positive::<u32>, default_value = "1",
+        help_heading = "Measurement")]
+    pub(super) aggregate: u32,
+
+    /// How often all sizes are run through; 0 for without end, until a signal
+    #[arg(short = 'N', long = "run_cycles", value_name = "N", value_parser = values::natural, default_value = "1",
+        help_heading = "Measurement")]
+    pub(super) cycles: u32,
+
+    /// When the host waits: 0 at the end; 1 after each operation, and for all ranks; 2 after each operation; 3 after each
+    /// iteration, and then for all ranks, which is not counted
+    #[arg(short = 'z', long, value_name = "0..3", value_parser = values::numbered(&Blocking::ALL), default_value = "0",
+        help_heading = "Measurement")]
+    pub(super) blocking: Blocking,
+
+    /// 1: everything runs in CUDA's null stream
+    #[arg(short = 'y', long = "stream_null", value_name = "0|1", value_parser = values::switch, default_value = "0",
+        action = clap::ArgAction::Set, help_heading = "Measurement")]
+    null_stream: bool,
+
+    /// Capture the iterations as a CUDA graph, and launch it so often; 0 for none
+    #[arg(short = 'G', long = "cudagraph", value_name = "N", value_parser = values::natural, default_value = "0",
+        help_heading = "Measurement")]
+    pub(super) graph: u32,
+
+    /// 1: show the time in which an operation is handed to the GPU; bandwidths are of the whole time
+    #[arg(short = 'C', long, value_name = "0|1", value_parser = values::switch, default_value = "0",
+        action = clap::ArgAction::Set, help_heading = "Measurement")]
+    pub(super) report_cputime: bool,
+
+    /// Which time is shown, over processes and threads: 0 that of rank 0, 1 the mean, 2 the shortest, 3 the longest
+    #[arg(short = 'a', long, value_name = "0..3", value_parser = values::numbered(&Average::ALL), default_value = "1",
+        help_heading = "Measurement")]
+    pub(super) average: Average,
+
+    /// Tell NCCL of the buffers: 1 ncclCommRegister, 2 as symmetric windows (NCCL 2.27; with an older one as 1)
+    #[arg(short = 'R', long = "local_register", value_name = "0..2", value_parser = values::numbered(&Registration::ALL),
+        default_value = "0", help_heading = "Measurement")]
+    registration: Registration,
+
+    /// NCCL's CTA policy: 0 default, 1 efficient, 2 zero (NCCL 2.27; 2 from 2.28 on)
+    #[arg(short = 'x', long, value_name = "0..2", value_parser = values::numbered(&[0, 1, 2]), help_heading = "Measurement")]
+    cta_policy: Option<i32>,
+
+    /// Move both buffers by this many elements, so that they are not aligned
+    #[arg(short = 'u', long, value_name = "N", value_parser = values::natural, default_value = "0",
+        help_heading = "Measurement")]
+    pub(super) unalign: u32,
+
+    /// 1: time each iteration by the GPU's clock too; columns i_min, i_max, i_p99, i_cv
+    #[arg(short = 'I', long = "per_iter_timing", value_name = "0|1", value_parser = values::switch, default_value = "0",
+        action = clap::ArgAction::Set, help_heading = "Measurement")]
+    pub(super) per_iter: bool,
+
+    /// Iterations at the beginning that the statistics of -I leave out
+    #[arg(short = 'K', long, value_name = "N", value_parser = values::natural, default_value = "0",
+        help_heading = "Measurement")]
+    pub(super) per_iter_skip: u32,
+
+    /// Kernels that communicate by NCCL's device API: not built in, only 0 is accepted
+    #[arg(short = 'D', long, value_name = "N", value_parser = values::natural, default_value = "0",
+        help_heading = "Measurement")]
+    device_implementation: u32,
+
+    /// Thread blocks of the kernels of -D; without effect
+    #[arg(short = 'V', long, value_name = "N", value_parser = values::natural, help_heading = "Measurement")]
+    device_cta_count: Option<u32>,
+
+    /// 1: end rows with the time of day
+    #[arg(short = 'S', long, value_name = "0|1", value_parser = values::switch, default_value = "0",
+        action = clap::ArgAction::Set, help_heading = "Output")]
+    pub(super) report_timestamps: bool,
+
+    /// 1: print below the last table what the GPU's memory is used for
+    #[arg(short = 'M', long = "memory", value_name = "0|1", value_parser = values::switch, default_value = "0",
+        action = clap::ArgAction::Set, help_heading = "Output")]
+    pub(super) reports_memory: bool,
+
+    /// Write JSON with the keys of nccl-tests' (version 3) to this file when the run ends
+    #[arg(short = 'J', long = "output_file", value_name = "FILE", help_heading = "Output")]
+    pub(super) nccl_tests_json: Option<PathBuf>,
+}
+
+impl MannerArgs {
+    /// Refuses what cannot be together, or cannot be at all.
+    ///
+    /// # Errors
+    /// A sentence. Every rank has the same arguments and so the same error.
+    pub(super) fn check(&self) -> anyhow::Result<()> {
+        let waits_inside = matches!(self.blocking, Blocking::Operation | Blocking::OperationAndRanks);
+        let wrong = match self {
+            _ if self.device_implementation > 0 => {
+                "-D: kernels that use NCCL's device API are not built in: leave it out, or run nccl-tests for them"
+            }
+            _ if self.graph > 0 && self.blocking != Blocking::AtTheEnd => {
+                "-z waits between operations, which a graph (-G) runs as one: leave one of them out"
+            }
+            _ if self.graph > 0 && self.per_iter => {
+                "-I marks each iteration, and a graph (-G) has none: leave one of them out"
+            }
+            _ if self.graph > 0 && self.null_stream => {
+                "CUDA cannot capture the null stream (-y 1) as a graph (-G): leave one of them out"
+            }
+            _ if waits_inside && self.aggregate > 1 => {
+                "-z 1 and -z 2 wait for each operation, and those of a group (-m) start together: say -z 3, or leave -m out"
+            }
+            _ => "",
+        };
+        if wrong.is_empty() { Ok(()) } else { Err(Failure::everywhere(Code::Usage, wrong)) }
+    }
+
+    /// How operations are run.
+    pub(super) fn manner(&self) -> Manner {
+        Manner {
+            aggregate: self.aggregate,
+            blocking: self.blocking,
+            null_stream: self.null_stream,
+            replays: self.graph,
+            unalign: self.unalign.into(),
+            registration: self.registration,
+            cta_policy: self.cta_policy,
+            laps: self.per_iter,
+        }
+    }
+
+    /// What of it means nothing where there is no GPU: the flags as typed.
+    pub(super) fn for_gpus_only(&self) -> Vec<&'static str> {
+        let manner = self.manner();
+        [
+            ("-t", self.threads > 1),
+            ("-g", self.gpus > 1),
+            ("-m", manner.aggregate > 1),
+            ("-z", manner.blocking != Blocking::AtTheEnd),
+            ("-y", manner.null_stream),
+            ("-G", manner.replays > 0),
+            ("-u", manner.unalign > 0),
+            ("-R", manner.registration != Registration::None),
+            ("-x", manner.cta_policy.is_some()),
+            ("-I", manner.laps),
+            ("-M", self.reports_memory),
+        ]
+        .into_iter()
+        .filter_map(|(flag, is_asked)| is_asked.then_some(flag))
+        .collect()
+    }
+}
