@@ -57,7 +57,7 @@ def compiled(kind):
 
 
 # The typedefs of kernels.cu, and the files that kernels.rs includes.
-for kind in ["Bits8", "Bits16", "Bits32", "Bits64", "Half", "Bfloat16", "Float", "Double"]:
+for kind in ["Bits8", "Bits16", "Bits32", "Bits64", "Half", "Bfloat16", "Float", "Double", "F8e4m3", "F8e5m2"]:
     ptx = compiled(kind)
     version = re.search(r"^\.version (\d+)\.(\d+)$", ptx, re.M)
     if (int(version[1]), int(version[2])) > (8, 0):

@@ -28,7 +28,9 @@
 macro_rules! say {
     ($($words:tt)*) => {{
         use std::io::Write as _;
-        let _ = writeln!(std::io::stderr(), $($words)*);
+        // In one piece: a launcher that puts the lines of several processes together takes what each write brings.
+        let line = format!($($words)*) + "\n";
+        let _ = std::io::stderr().write_all(line.as_bytes());
     }};
 }
 

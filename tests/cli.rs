@@ -154,7 +154,7 @@ fn a_level_is_applied_and_the_users_own_setting_wins_aloud() {
 fn a_run_goes_on_where_an_earlier_one_stopped_without_measuring_a_case_twice() {
     let folder = folder();
     let arguments =
-        ["all_gather", "broadcast", "-b", "64", "-e", "64K", "-f", "32", "-d", "float,half", "--out", "here"];
+        ["all_gather", "alltoallv", "-b", "64", "-e", "64K", "-f", "32", "-d", "float,f8e5m2", "--out", "here"];
     let all = |command: &mut std::process::Command| run(command.args(arguments).args(MODEL)).expect_code(0);
     let whole = all(&mut alone(folder.path()));
     let path = folder.path().join("here/results.csv");

@@ -25,6 +25,11 @@ fn roundings_that_nccl_tests_prints() {
         (Collective::Scatter, 64, 3, 48, 4),
         (Collective::Broadcast, 7, 2, 4, 1),
         (Collective::SendRecv, 1 << 20, 3, 1 << 20, 1 << 18),
+        (Collective::HyperCube, 8, 8, 0, 0),
+        (Collective::HyperCube, 1000, 4, 960, 60),
+        (Collective::AllToAllV, 1 << 20, 3, 1_048_560, 87_380),
+        (Collective::AllToAllV, 8, 8, 0, 0),
+        (Collective::AllToAllV, 4096, 4, 4080, 256),
     ] {
         let case = case(collective, size, DType::Float, ranks);
         assert_eq!((case.size().0, case.counts.param), (printed, count), "{collective} {size} on {ranks}");
@@ -49,6 +54,24 @@ fn bandwidths() {
         let (algbw, busbw) = case(collective, size, DType::Float, n as u64).bandwidth(Micros(100.0));
         assert!((algbw.0 - size as f64 / 1e5).abs() < 1e-9, "{collective}: algbw {}", algbw.0);
         assert!((busbw.0 - algbw.0 * factor).abs() < 1e-9, "{collective}: busbw {}", busbw.0);
+    }
+}
+
+/// nccl-tests counts for a hypercube what a rank sends: all but its own chunk, and no factor.
+#[test]
+fn a_hypercube_counts_what_it_sends() {
+    let (algbw, busbw) = case(Collective::HyperCube, 1 << 20, DType::Float, 4).bandwidth(Micros(100.0));
+    assert_eq!((algbw, algbw.0), (busbw, f64::from(3 << 18) / 1e5));
+    assert_eq!(case(Collective::HyperCube, 1 << 20, DType::Float, 1).bandwidth(Micros(100.0)).0.0, 0.0);
+}
+
+#[test]
+fn only_a_hypercube_minds_how_many_ranks_there_are() {
+    for (collective, ranks) in Collective::ALL.into_iter().flat_map(|c| (1..=9).map(move |ranks| (c, ranks))) {
+        let why = case(collective, 1 << 20, DType::Float, ranks).impossible();
+        let impossible = collective == Collective::HyperCube && ![1, 2, 4, 8].contains(&ranks);
+        assert_eq!(why.is_some(), impossible, "{collective} on {ranks}");
+        assert!(why.is_none_or(|why| why.starts_with(&format!("{ranks} is not a power of 2"))));
     }
 }
 

@@ -16,7 +16,8 @@ macro_rules! modules {
         [$(($name, include_str!(concat!("../src/backend/nccl/ptx/", $name, ".ptx")))),*]
     };
 }
-const MODULES: [(&str, &str); 8] = modules!["bits8" "bits16" "bits32" "bits64" "half" "bfloat16" "float" "double"];
+const MODULES: [(&str, &str); 10] =
+    modules!["bits8" "bits16" "bits32" "bits64" "half" "bfloat16" "float" "double" "f8e4m3" "f8e5m2"];
 
 /// FNV-1a of 64 bits, as in `scripts/make-ptx.sh`.
 fn fnv(text: &str) -> u64 {
@@ -74,8 +75,8 @@ static void atomicAdd(unsigned long long* at, unsigned long long more) { *at += 
 #include "kernels.cu"
 
 static void launch(const Work& work) {
-    static void (*const kinds[])(const Work&) = {run<Bits8>, run<Bits16>,   run<Bits32>, run<Bits64>,
-                                                 run<Half>,  run<Bfloat16>, run<Float>,  run<Double>};
+    static void (*const kinds[])(const Work&) = {run<Bits8>, run<Bits16>,   run<Bits32>, run<Bits64>, run<Half>,
+                                                 run<Bfloat16>, run<Float>, run<Double>, run<F8e4m3>, run<F8e5m2>};
     for (blockIdx.x = 0; blockIdx.x < gridDim.x; blockIdx.x++)
         for (threadIdx.x = 0; threadIdx.x < blockDim.x; threadIdx.x++) kinds[work.recipe.kind](work);
 }
@@ -83,7 +84,7 @@ static void launch(const Work& work) {
 static void get(void* to, size_t bytes) { if (fread(to, 1, bytes, stdin) != bytes) exit(feof(stdin) ? 0 : 1); }
 
 int main() {
-    static const u64 sizes[] = {1, 2, 4, 8, 2, 2, 4, 8};
+    static const u64 sizes[] = {1, 2, 4, 8, 2, 2, 4, 8, 1, 1};
     for (;;) {
         Work work;
         u64 off, wrong[2] = {};

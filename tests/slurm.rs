@@ -335,7 +335,7 @@ fn without_gpus_two_ranks_a_node_run_on_host_memory_and_it_is_said() {
     let arguments = ["all", "-b", "1K", "-e", "1K", "-n", "2"];
     let job = lab.submit(&home, &["--gpus-per-node=0"], "suite.sbatch", &arguments);
     let done = lab.wait(&home, &job).expect("COMPLETED", 0);
-    done.expect_table(9);
+    done.expect_table(11);
     assert!(done.log.contains("backend host: there is no NVIDIA device here"), "{}", done.log);
     let meta = json(&home.run_of(&job).join("run.json"));
     assert_eq!((meta["nodes"].as_u64(), meta["ranks"].as_u64()), (Some(2), Some(4)));

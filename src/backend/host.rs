@@ -12,11 +12,12 @@ use std::{
 
 use mpi::ffi;
 
-use super::{Backend, Timing, Waived, rotation};
+use super::{Backend, Timing, Waived, possible, rotation};
 use crate::{
     collective::{
         Case, Collective, Layout, Placement,
         data::{self, DType, RedOp, Region},
+        hypercube, traffic,
     },
     exit::{Code, Failure},
     units::Bytes,
@@ -29,18 +30,45 @@ unsafe extern "C" {
 
 /// The pointers and counts of one operation. `send` and `recv` are those of the layout: in place both lie in the one
 /// buffer, `base`.
-struct Operation {
+struct Operation<'a> {
     in_place: bool,
     /// Start of the receive buffer.
     base: *mut c_void,
     send: *const c_void,
     recv: *mut c_void,
     count: c_int,
+    /// Bytes of an element.
+    element: usize,
     dtype: ffi::MPI_Datatype,
     redop: ffi::MPI_Op,
     rank: c_int,
     ranks: c_int,
     root: c_int,
+    parts: &'a Parts,
+}
+
+/// What an alltoallv sends to and receives from each rank, as MPI takes it; empty for all else.
+#[derive(Default)]
+struct Parts {
+    sent: Vec<c_int>,
+    send_offsets: Vec<c_int>,
+    received: Vec<c_int>,
+    recv_offsets: Vec<c_int>,
+}
+
+impl Parts {
+    fn of(case: &Case, rank: u64) -> Parts {
+        let mut parts = Parts::default();
+        if case.collective == Collective::AllToAllV {
+            for flow in traffic::flows(case, rank) {
+                parts.sent.push(flow.send as c_int);
+                parts.send_offsets.push(flow.send_offset as c_int);
+                parts.received.push(flow.recv as c_int);
+                parts.recv_offsets.push(flow.recv_offset as c_int);
+            }
+        }
+        parts
+    }
 }
 
 /// Which MPI call runs a collective.
@@ -52,16 +80,17 @@ struct Call {
     ///
     /// # Safety
     /// The pointers of the operation are valid for what the collective sends and receives.
-    start: unsafe fn(&Operation) -> c_int,
+    start: unsafe fn(&Operation<'_>) -> c_int,
     /// Where MPI leaves another result than the collective's layout says.
     adapt: fn(&Case, u64, Layout) -> Layout,
 }
 
 /// For each collective: which MPI call, which buffers on the root and the others, which elements are checked.
 ///
-/// Waived for all: more than 2³¹-1 elements (MPI's counts are `int`), reductions of half and bfloat16 (MPI has no such
-/// types), and avg (MPI has no such operation). In place, alltoall and sendrecv are timed but not checked, as on NCCL.
-const CALLS: [Call; 9] = [
+/// Waived for all: more than 2³¹-1 elements (MPI's counts are `int`), reductions of floats of 8 and 16 bits (MPI has no such
+/// types), and avg and mulsum (MPI has no such operations). In place, alltoall and sendrecv are timed but not checked, as on
+/// NCCL.
+const CALLS: [Call; 11] = [
     // Out of place send -> recv; in place MPI_IN_PLACE -> recv, on every rank. All of recv is checked.
     Call { collective: Collective::AllReduce, names: ["MPI_Allreduce"; 2], start: all_reduce, adapt: as_it_is },
     // Out of place send -> recv; in place each rank's input stands at its chunk of recv. All of recv is checked.
@@ -111,13 +140,19 @@ const CALLS: [Call; 9] = [
         start: sendrecv,
         adapt: as_it_is,
     },
+    // A round for each bit of a rank's number, in recv, which has the rank's input at its chunk: in place it is there, out
+    // of place it is copied first. All of recv is checked.
+    Call { collective: Collective::HyperCube, names: ["MPI_Sendrecv"; 2], start: hyper_cube, adapt: as_it_is },
+    // Out of place send -> recv, all of recv is checked, what lies behind the last part too. In place it is waived: there
+    // MPI wants each two ranks to send each other the same amount.
+    Call { collective: Collective::AllToAllV, names: ["MPI_Alltoallv"; 2], start: alltoallv, adapt: as_it_is },
 ];
 
 fn as_it_is(_: &Case, _: u64, layout: Layout) -> Layout {
     layout
 }
 
-impl Operation {
+impl Operation<'_> {
     /// The send argument of a call that takes MPI_IN_PLACE.
     fn send_or_in_place(&self) -> *const c_void {
         // SAFETY: the C constant is initialised before main and never written.
@@ -129,30 +164,30 @@ impl Operation {
     }
 }
 
-unsafe fn all_reduce(op: &Operation) -> c_int {
+unsafe fn all_reduce(op: &Operation<'_>) -> c_int {
     // SAFETY: by this function's contract.
     unsafe { ffi::MPI_Allreduce(op.send_or_in_place(), op.recv, op.count, op.dtype, op.redop, ffi::RSMPI_COMM_WORLD) }
 }
 
-unsafe fn all_gather(op: &Operation) -> c_int {
+unsafe fn all_gather(op: &Operation<'_>) -> c_int {
     let send = op.send_or_in_place();
     // SAFETY: by this function's contract.
     unsafe { ffi::MPI_Allgather(send, op.count, op.dtype, op.base, op.count, op.dtype, ffi::RSMPI_COMM_WORLD) }
 }
 
-unsafe fn reduce_scatter(op: &Operation) -> c_int {
+unsafe fn reduce_scatter(op: &Operation<'_>) -> c_int {
     let send = op.send_or_in_place();
     // SAFETY: by this function's contract.
     unsafe { ffi::MPI_Reduce_scatter_block(send, op.base, op.count, op.dtype, op.redop, ffi::RSMPI_COMM_WORLD) }
 }
 
-unsafe fn broadcast(op: &Operation) -> c_int {
+unsafe fn broadcast(op: &Operation<'_>) -> c_int {
     let buffer = if op.is_root() { op.send.cast_mut() } else { op.recv };
     // SAFETY: by this function's contract; the root's buffer is only read.
     unsafe { ffi::MPI_Bcast(buffer, op.count, op.dtype, op.root, ffi::RSMPI_COMM_WORLD) }
 }
 
-unsafe fn reduce(op: &Operation) -> c_int {
+unsafe fn reduce(op: &Operation<'_>) -> c_int {
     // MPI_IN_PLACE is for the root only; the others send from the buffer that is theirs.
     let send = if op.is_root() { op.send_or_in_place() } else { op.send };
     let recv = if op.is_root() { op.recv } else { std::ptr::null_mut() };
@@ -160,20 +195,20 @@ unsafe fn reduce(op: &Operation) -> c_int {
     unsafe { ffi::MPI_Reduce(send, recv, op.count, op.dtype, op.redop, op.root, ffi::RSMPI_COMM_WORLD) }
 }
 
-unsafe fn alltoall(op: &Operation) -> c_int {
+unsafe fn alltoall(op: &Operation<'_>) -> c_int {
     let send = op.send_or_in_place();
     // SAFETY: by this function's contract.
     unsafe { ffi::MPI_Alltoall(send, op.count, op.dtype, op.recv, op.count, op.dtype, ffi::RSMPI_COMM_WORLD) }
 }
 
-unsafe fn gather(op: &Operation) -> c_int {
+unsafe fn gather(op: &Operation<'_>) -> c_int {
     let send = if op.is_root() { op.send_or_in_place() } else { op.send };
     let recv = if op.is_root() { op.base } else { std::ptr::null_mut() };
     // SAFETY: by this function's contract.
     unsafe { ffi::MPI_Gather(send, op.count, op.dtype, recv, op.count, op.dtype, op.root, ffi::RSMPI_COMM_WORLD) }
 }
 
-unsafe fn scatter(op: &Operation) -> c_int {
+unsafe fn scatter(op: &Operation<'_>) -> c_int {
     // SAFETY: the C constant is initialised before main and never written.
     let recv = if op.is_root() && op.in_place { unsafe { pxnbench_mpi_in_place } } else { op.recv };
     let send = if op.is_root() { op.send } else { std::ptr::null() };
@@ -181,7 +216,7 @@ unsafe fn scatter(op: &Operation) -> c_int {
     unsafe { ffi::MPI_Scatter(send, op.count, op.dtype, recv, op.count, op.dtype, op.root, ffi::RSMPI_COMM_WORLD) }
 }
 
-unsafe fn sendrecv(op: &Operation) -> c_int {
+unsafe fn sendrecv(op: &Operation<'_>) -> c_int {
     let (next, before) = ((op.rank + 1) % op.ranks, (op.rank + op.ranks - 1) % op.ranks);
     // SAFETY: by this function's contract; no status is asked for.
     unsafe {
@@ -205,6 +240,46 @@ unsafe fn sendrecv(op: &Operation) -> c_int {
                 no_status,
             )
         }
+    }
+}
+
+unsafe fn hyper_cube(op: &Operation<'_>) -> c_int {
+    let chunk = op.count as usize * op.element;
+    let at = |chunks: u64| op.base.cast::<u8>().wrapping_add(chunks as usize * chunk).cast::<c_void>();
+    if !op.in_place {
+        // SAFETY: by this function's contract; the two buffers are apart.
+        unsafe { std::ptr::copy_nonoverlapping(op.send.cast::<u8>(), at(op.rank as u64).cast(), chunk) };
+    }
+    for round in hypercube::rounds(op.rank as u64, op.ranks as u64) {
+        let (peer, count) = (round.peer as c_int, op.count * round.chunks as c_int);
+        // SAFETY: by this function's contract; what is sent and what is received are apart. No status is asked for.
+        let code = unsafe {
+            let (comm, no_status) = (ffi::RSMPI_COMM_WORLD, ffi::RSMPI_STATUS_IGNORE);
+            let (from, to, dtype) = (at(round.from), at(round.to), op.dtype);
+            ffi::MPI_Sendrecv(from, count, dtype, peer, 0, to, count, dtype, peer, 0, comm, no_status)
+        };
+        if code != 0 {
+            return code;
+        }
+    }
+    0
+}
+
+unsafe fn alltoallv(op: &Operation<'_>) -> c_int {
+    let Parts { sent, send_offsets, received, recv_offsets } = op.parts;
+    // SAFETY: by this function's contract; there is a count and an offset for each rank.
+    unsafe {
+        ffi::MPI_Alltoallv(
+            op.send,
+            sent.as_ptr(),
+            send_offsets.as_ptr(),
+            op.dtype,
+            op.recv,
+            received.as_ptr(),
+            recv_offsets.as_ptr(),
+            op.dtype,
+            ffi::RSMPI_COMM_WORLD,
+        )
     }
 }
 
@@ -236,8 +311,8 @@ impl Host {
     }
 
     /// The operation of `case` with its buffers `rotated` bytes in.
-    fn operation(&mut self, case: &Case, rotated: u64) -> Operation {
-        let (layout, size) = (case.layout(self.rank), case.dtype.size());
+    fn operation<'a>(&mut self, case: &Case, layout: &Layout, parts: &'a Parts, rotated: u64) -> Operation<'a> {
+        let size = case.dtype.size();
         let base = self.recv.as_mut_ptr().cast::<u8>().wrapping_add(rotated as usize);
         let in_place = case.placement == Placement::InPlace;
         let send = match in_place {
@@ -250,13 +325,20 @@ impl Host {
             send: send.cast(),
             recv: base.wrapping_add((layout.recv_offset * size) as usize).cast(),
             count: case.counts.param as c_int,
+            element: size as usize,
             dtype: datatype(case.dtype, case.redop.is_some()),
             redop: case.redop.and_then(operation).unwrap_or_else(sum),
             rank: self.rank as c_int,
             ranks: case.ranks as c_int,
             root: case.root.unwrap_or(0) as c_int,
+            parts,
         }
     }
+}
+
+/// Does MPI know what such elements are?
+fn has_reductions(dtype: DType) -> bool {
+    !dtype.is_float() || matches!(dtype, DType::Float | DType::Double)
 }
 
 /// MPI's type for elements that are reduced, or for elements of that size that are only moved.
@@ -274,8 +356,9 @@ fn datatype(dtype: DType, reduced: bool) -> ffi::MPI_Datatype {
             (DType::Double, true) => ffi::RSMPI_DOUBLE,
             (DType::Float, false) => ffi::RSMPI_UINT32_T,
             (DType::Double, false) => ffi::RSMPI_UINT64_T,
-            // Reductions of these are waived; moved, they are 16 bits.
+            // Reductions of these are waived; moved, they are 16 bits, or 8.
             (DType::Half | DType::Bfloat16, _) => ffi::RSMPI_UINT16_T,
+            (DType::F8e4m3 | DType::F8e5m2, _) => ffi::RSMPI_UINT8_T,
         }
     }
 }
@@ -289,7 +372,7 @@ fn operation(redop: RedOp) -> Option<ffi::MPI_Op> {
             RedOp::Prod => Some(ffi::RSMPI_PROD),
             RedOp::Max => Some(ffi::RSMPI_MAX),
             RedOp::Min => Some(ffi::RSMPI_MIN),
-            RedOp::Avg => None,
+            RedOp::Avg | RedOp::MulSum => None,
         }
     }
 }
@@ -312,12 +395,21 @@ fn part<'a>(buffer: &'a mut [u64], region: &Region, size: u64) -> &'a mut [u8] {
 
 impl Backend for Host {
     fn supports(&self, case: &Case) -> Result<(), Waived> {
+        possible(case)?;
+        // In its last round a hypercube sends half of all in one message.
+        let message = match case.collective {
+            Collective::HyperCube => case.counts.recv / 2,
+            // And the parts of an alltoallv have offsets.
+            Collective::AllToAllV => case.counts.send.max(case.counts.recv),
+            _ => case.counts.param,
+        };
         let what = match (case.redop, case.dtype) {
-            (Some(RedOp::Avg), _) => "MPI has no avg".to_owned(),
-            (Some(_), dtype @ (DType::Half | DType::Bfloat16)) => format!("MPI has no reductions of {}", dtype.name()),
-            _ if case.counts.param > c_int::MAX as u64 => {
-                "more than 2^31-1 elements do not fit MPI's counts".to_owned()
+            (Some(redop @ (RedOp::Avg | RedOp::MulSum)), _) => format!("MPI has no {}", redop.name()),
+            (Some(_), dtype) if !has_reductions(dtype) => format!("MPI has no reductions of {}", dtype.name()),
+            _ if case.collective == Collective::AllToAllV && case.placement == Placement::InPlace => {
+                "MPI has an alltoallv in place only where each two ranks send each other the same amount".to_owned()
             }
+            _ if message > c_int::MAX as u64 => "more than 2^31-1 elements do not fit MPI's counts".to_owned(),
             _ => return Ok(()),
         };
         Err(Waived(what))
@@ -354,9 +446,11 @@ impl Backend for Host {
     fn run(&mut self, case: &Case, times: u32) -> anyhow::Result<Timing> {
         anyhow::ensure!(case.size() <= self.largest, "{case} does not fit into the buffers of {}", self.largest);
         let call = Self::call(case);
+        let (layout, parts) = (case.layout(self.rank), Parts::of(case, self.rank));
         let start = Instant::now();
         for iteration in 0..times {
-            let operation = self.operation(case, rotation(case.size(), self.largest, iteration));
+            let rotated = rotation(case.size(), self.largest, iteration);
+            let operation = self.operation(case, &layout, &parts, rotated);
             // SAFETY: the buffers hold `largest` bytes, which is at least the rotated offset plus the case's size, and
             // the layout's offsets lie inside that size.
             let code = unsafe { (call.start)(&operation) };

@@ -54,7 +54,7 @@ impl Timing {
 /// All ranks call the same methods with the same cases in the same order. What a method decides depends only on the
 /// case and on facts that every rank has, so that all ranks take the same branch.
 pub trait Backend {
-    /// Can this case run here?
+    /// Can this case run here? Where [`Case::impossible`] says no, each backend does.
     ///
     /// # Errors
     /// The reason why not, the same on every rank.
@@ -120,6 +120,14 @@ pub trait Backend {
     /// # Errors
     /// Where the library fails.
     fn finish(&mut self) -> anyhow::Result<()>;
+}
+
+/// Can this case run anywhere? What each backend asks first.
+///
+/// # Errors
+/// The reason why not.
+pub fn possible(case: &Case) -> Result<(), Waived> {
+    case.impossible().map_or(Ok(()), |why| Err(Waived(why)))
 }
 
 /// Byte offset of the buffers in iteration `iteration`, as nccl-tests rotates them, so that caches do not help and races

@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use super::{Backend, Timing, Waived};
+use super::{Backend, Timing, Waived, possible};
 use crate::{
     collective::{Case, Collective},
     units::{Bytes, Micros},
@@ -29,9 +29,10 @@ impl Model {
             // Reduce and spread again along a tree.
             Collective::AllReduce => 2.0 * ranks.log2().ceil(),
             Collective::Broadcast | Collective::Reduce => ranks.log2().ceil(),
-            Collective::AllGather | Collective::ReduceScatter => ranks.log2().ceil(),
+            Collective::AllGather | Collective::ReduceScatter | Collective::HyperCube => ranks.log2().ceil(),
             // Every pair at once.
-            Collective::AllToAll | Collective::Gather | Collective::Scatter | Collective::SendRecv => 1.0,
+            Collective::AllToAll | Collective::AllToAllV => 1.0,
+            Collective::Gather | Collective::Scatter | Collective::SendRecv => 1.0,
         };
         // busbw is by definition the bytes that pass the slowest link in a second.
         let bus_bytes = case.bandwidth(Micros(1.0)).1.0 * 1e3;
@@ -40,8 +41,8 @@ impl Model {
 }
 
 impl Backend for Model {
-    fn supports(&self, _case: &Case) -> Result<(), Waived> {
-        Ok(())
+    fn supports(&self, case: &Case) -> Result<(), Waived> {
+        possible(case)
     }
 
     fn capacity(&self) -> anyhow::Result<Option<Bytes>> {

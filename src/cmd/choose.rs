@@ -102,6 +102,7 @@ mod tests {
             },
             gpus: Vec::new(),
             processor: String::new(),
+            capabilities: Vec::new(),
             nvidia: nvidia.map(str::to_owned),
             cuda_error: cuda_error.map(str::to_owned),
             versions: Default::default(),

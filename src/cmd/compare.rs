@@ -196,7 +196,7 @@ fn remarks(rows: &[Row], present: &[&str]) -> Vec<String> {
         remarks.push("PXN is impossible on one node: the levels cannot differ here, and what differs is noise.".into());
     } else {
         remarks.push(
-            "Between conservative, balanced and aggressive only alltoall, gather, scatter and sendrecv can differ; in the others that is noise."
+            "Between conservative, balanced and aggressive only alltoall, alltoallv, gather, scatter, sendrecv and hypercube can differ; in the others that is noise."
                 .into(),
         );
     }

@@ -12,6 +12,7 @@ use crate::{
             message::{Ended, Start},
         },
     },
+    collective::traffic,
     exit::{Code, Failure},
     facts, levels,
     nccl_log::Connections,
@@ -112,7 +113,8 @@ fn in_world(pair: anyhow::Result<Option<Pair>>, expect: Option<bool>, world: &dy
     let may_share = processes.iter().all(|process| process.may_share_gpu);
     let gpus = place::gpus(&peers, &place::places(&peers), 1, may_share)?;
     let rank = world.rank();
-    let start = Start { crew: Crew::single(rank, world.size(), gpus[rank as usize][0]), sizes: None };
+    let crew = Crew::single(rank, world.size(), gpus[rank as usize][0]);
+    let start = Start { crew, float8: false, traffic: traffic::in_force().clone(), sizes: None };
     let off = together("with PXN off", off.run(start.clone(), LIMIT, world)?)?;
     let asked = together("as asked", asked.run(start, LIMIT, world)?)?;
     let outcome = judge(&off, &asked);

@@ -133,7 +133,7 @@ mod tests {
     #[test]
     fn lists_and_all() {
         assert_eq!(dtypes("half,float"), Ok(Several(vec![DType::Half, DType::Float])));
-        assert_eq!(redops("all").map(|all| all.0.len()), Ok(5));
+        assert_eq!(redops("all").map(|all| all.0.len()), Ok(6));
         assert_eq!(roots("-1"), Ok(Roots::All));
         assert_eq!(roots("3"), Ok(Roots::One(3)));
         assert!(roots("-2").is_err() && roots("x").is_err());

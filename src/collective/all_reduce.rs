@@ -8,6 +8,7 @@ pub(super) const SPEC: Spec = Spec {
     pairwise: false,
     rooted: false,
     checked_in_place: true,
+    powers_of_two: false,
     counts: |ask| Counts { send: ask.elements, recv: ask.elements, param: ask.elements },
     algbw_elements: |counts, _| counts.param,
     // A ring sends each element round twice, less the hop it starts and ends on.

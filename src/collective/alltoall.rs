@@ -8,6 +8,7 @@ pub(super) const SPEC: Spec = Spec {
     pairwise: true,
     rooted: false,
     checked_in_place: false,
+    powers_of_two: false,
     counts: |ask| {
         let chunk = ask.per_rank();
         Counts { send: chunk * ask.ranks, recv: chunk * ask.ranks, param: chunk }

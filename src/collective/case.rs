@@ -6,7 +6,8 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     Ask, Collective, Counts, Layout, Seat,
-    data::{DType, DataKey, RedOp},
+    data::{self, DType, DataKey, RedOp},
+    traffic::{self, Shares},
 };
 use crate::units::{Bytes, GBps, Micros};
 
@@ -64,7 +65,8 @@ impl Case {
         placement: Placement,
         ranks: u64,
     ) -> Case {
-        let ask = Ask { elements: size.0 / dtype.size(), ranks, element_size: dtype.size() };
+        let element_size = dtype.size();
+        let ask = Ask { elements: size.0 / element_size, ranks, element_size, traffic: traffic::in_force() };
         Case { collective, dtype, redop, root, placement, ranks, counts: (collective.spec().counts)(&ask) }
     }
 
@@ -76,13 +78,29 @@ impl Case {
     /// Bytes of the buffers by rank and role; both are at most [`Case::size`].
     pub fn layout(&self, rank: u64) -> Layout {
         let root = self.root.map_or(0, u64::from);
-        let seat = Seat { counts: self.counts, rank, ranks: self.ranks, root, placement: self.placement };
+        let (counts, placement, shares) = (self.counts, self.placement, self.shares());
+        let seat = Seat { counts, rank, ranks: self.ranks, root, placement, shares };
         (self.collective.spec().layout)(&seat)
+    }
+
+    /// Who sends how much to whom, where this is an alltoallv.
+    pub(super) fn shares(&self) -> Shares<'static> {
+        let (ranks, element_size) = (self.ranks, self.dtype.size());
+        Shares { traffic: traffic::in_force(), ranks, total: self.counts.param * ranks * element_size, element_size }
     }
 
     /// What the data of this case depend on.
     pub fn data(&self, seed: u64) -> DataKey {
         DataKey { dtype: self.dtype, redop: self.redop, ranks: self.ranks, seed }
+    }
+
+    /// Why no library can run this case, whatever it runs on; `None` where one can.
+    pub fn impossible(&self) -> Option<String> {
+        if self.collective.spec().powers_of_two && !self.ranks.is_power_of_two() {
+            return Some(format!("{} is not a power of 2, which {} needs of its ranks", self.ranks, self.collective));
+        }
+        let (most, dtype) = (data::most_ranks(self.dtype, self.redop), self.dtype.name());
+        (self.ranks > most).then(|| format!("an {} of {dtype} is exact on {most} ranks at most", self.redop_name()))
     }
 
     /// Is the result of this case checked?

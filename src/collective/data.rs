@@ -12,6 +12,8 @@
 //! is the input of a communicator of one, made by the same code at the same cost. Yet a lost, doubled, stale or
 //! exchanged contribution of *any* rank changes the result, at nearly every element where the type has room for it.
 //!
+//! For mulsum a rank's input is not what it adds: the library multiplies it by [`scalar`] before.
+//!
 //! # Why it is exact in every order
 //!
 //! NCCL may add in any order, so every partial result of every subset of ranks must be exact in the type.
@@ -26,11 +28,19 @@
 //!   of marks, which starts at most at M and must rise again before it can fall again. The negative ones add up to
 //!   mark(0) less. `M * ceil(A / 2) <= 2^p` for a significand of p bits, so each subset's sum is an integer of
 //!   magnitude at most 2^p, which the type has. Sums that are zero are +0 in each order: inputs are never -0, and
-//!   rounding to nearest gives `x - x = +0`. The window is all ranks but for bfloat16 (512); ranks rotate through it
-//!   from unit to unit, so that every rank is in it equally often; so they do in sums of 8-bit integers.
+//!   rounding to nearest gives `x - x = +0`. The window is all ranks but for bfloat16 (512) and floats of 8 bits (32 and
+//!   16); ranks rotate through it from unit to unit, so that every rank is in it equally often; so they do in sums of
+//!   8-bit integers. That NCCL adds and multiplies floats of 8 bits as half, and rounds then, makes no difference: half
+//!   has all of these numbers.
 //! - Floats, prod: each rank brings a sign, slots in a window bring 2^-1, 1 or 2, and slot 0 alone has a significand.
 //!   A partial product is therefore a significand times a power of two, which is exact while it is a normal number; the
-//!   bound above, with M = 1, keeps the exponent within `ceil(A / 2)`: 12 for half, 100, and 1000 for double.
+//!   bound above, with M = 1, keeps the exponent within `ceil(A / 2)`: 6 for f8e4m3, 12 for half and f8e5m2, 100, and 1000
+//!   for double.
+//! - mulsum: what even ranks bring is multiplied by 1, what odd ranks bring by 2, and then it is a sum. Floats: an odd rank
+//!   brings half of what it would bring to a sum, so that the product is that again; halving and doubling change only the
+//!   exponent, which is far from its ends. Integers: 2 has no inverse in the ring, but an even number has a half. All
+//!   marks but that of slot 0 are even, so that every input is, but that of rank 0, whose scalar is 1: an odd rank brings
+//!   half of its own. As only NCCL has a mulsum, 8 bits keep the ring as in an avg.
 //! - max and min round nothing. Slot 0 has the winner, all others draw below it; no NaN, infinity, zero or subnormal
 //!   number, for which implementations differ (`-0 < +0`?).
 //! - avg of integers: NCCL adds modulo 2^w and divides by the number of ranks. The sum has no sign bit, so that it
@@ -38,7 +48,9 @@
 //! - avg of floats: NCCL multiplies each input by 1/n rounded in the type, and adds. If n is a power of two that is
 //!   exact and inputs are those of a sum. Else just two ranks an index are not zero, both of one sign; the result is
 //!   computed in that very chain, and since a compiler may fuse the multiplication with the addition, 2 ulp are
-//!   allowed. Nothing else has a tolerance.
+//!   allowed: each of the three roundings is off by half of one at most, of the result or of what is smaller, and a chain
+//!   with fewer of them is off by less. Nothing else has a tolerance. It takes 1/n and the products to be normal numbers,
+//!   which f8e4m3 has down to 1/64: [`most_ranks`].
 
 use std::iter;
 
@@ -59,11 +71,13 @@ pub enum DType {
     Float,
     Double,
     Bfloat16,
+    F8e4m3,
+    F8e5m2,
 }
 
 impl DType {
     /// All types, in the order of nccl-tests' `-d all`.
-    pub const ALL: [DType; 10] = [
+    pub const ALL: [DType; 12] = [
         DType::Int8,
         DType::Uint8,
         DType::Int32,
@@ -74,6 +88,8 @@ impl DType {
         DType::Float,
         DType::Double,
         DType::Bfloat16,
+        DType::F8e4m3,
+        DType::F8e5m2,
     ];
 
     /// nccl-tests' name.
@@ -89,13 +105,25 @@ impl DType {
             DType::Float => "float",
             DType::Double => "double",
             DType::Bfloat16 => "bfloat16",
+            DType::F8e4m3 => "f8e4m3",
+            DType::F8e5m2 => "f8e5m2",
         }
+    }
+
+    /// Is it a float of 8 bits, which not every library and GPU knows?
+    pub fn is_float8(self) -> bool {
+        matches!(self, DType::F8e4m3 | DType::F8e5m2)
+    }
+
+    /// Is it a float?
+    pub fn is_float(self) -> bool {
+        self.is_float8() || matches!(self, DType::Half | DType::Bfloat16 | DType::Float | DType::Double)
     }
 
     /// Bytes an element takes.
     pub fn size(self) -> u64 {
         match self {
-            DType::Int8 | DType::Uint8 => 1,
+            DType::Int8 | DType::Uint8 | DType::F8e4m3 | DType::F8e5m2 => 1,
             DType::Half | DType::Bfloat16 => 2,
             DType::Int32 | DType::Uint32 | DType::Float => 4,
             DType::Int64 | DType::Uint64 | DType::Double => 8,
@@ -113,11 +141,12 @@ pub enum RedOp {
     Max,
     Min,
     Avg,
+    MulSum,
 }
 
 impl RedOp {
     /// All operations, in the order of nccl-tests' `-o all`.
-    pub const ALL: [RedOp; 5] = [RedOp::Sum, RedOp::Prod, RedOp::Max, RedOp::Min, RedOp::Avg];
+    pub const ALL: [RedOp; 6] = [RedOp::Sum, RedOp::Prod, RedOp::Max, RedOp::Min, RedOp::Avg, RedOp::MulSum];
 
     /// nccl-tests' name.
     pub fn name(self) -> &'static str {
@@ -127,6 +156,7 @@ impl RedOp {
             RedOp::Max => "max",
             RedOp::Min => "min",
             RedOp::Avg => "avg",
+            RedOp::MulSum => "mulsum",
         }
     }
 }
@@ -165,6 +195,28 @@ pub enum Content {
     Sentinel,
 }
 
+/// On how many ranks the values are right; more do not occur where [`MAX_RANKS`] is kept to, but for an avg of f8e4m3:
+/// NCCL multiplies by 1/n, and below 1/64 the type has not the bits for it.
+pub fn most_ranks(dtype: DType, redop: Option<RedOp>) -> u64 {
+    if (dtype, redop) == (DType::F8e4m3, Some(RedOp::Avg)) { 64 } else { u64::MAX }
+}
+
+/// By what a mulsum multiplies the input of `rank`, as an element of `dtype` in little endian order, with zeros behind: 1
+/// for even ranks and 2 for odd ones, as in nccl-tests.
+pub fn scalar(dtype: DType, rank: u64) -> [u8; 8] {
+    let integer = 1 + rank % 2;
+    let bits = match Kind::of(dtype, Some(RedOp::MulSum)) {
+        Kind::Bits8 | Kind::Bits16 | Kind::Bits32 | Kind::Bits64 => integer,
+        Kind::Half => narrow::<16, 10>(integer as f64),
+        Kind::Bfloat16 => narrow::<16, 7>(integer as f64),
+        Kind::Float => narrow::<32, 23>(integer as f64),
+        Kind::Double => narrow::<64, 52>(integer as f64),
+        Kind::F8e4m3 => narrow::<8, 3>(integer as f64),
+        Kind::F8e5m2 => narrow::<8, 2>(integer as f64),
+    };
+    bits.to_le_bytes()
+}
+
 /// A stretch of a buffer and what it holds. Offsets and lengths count elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Region {
@@ -178,7 +230,8 @@ pub struct Region {
 
 /// The bound up to which the tests prove all of this. What gives way first beyond it: above 16,384 ranks an avg of half
 /// becomes subnormal, which the generator does not model; above 65,536 a rank is seen by fewer than 1 in 128 elements
-/// of a bfloat16 sum, and by fewer than 1 in 8,192 of an 8-bit one (which stay exact). All else is right up to 2^19
+/// of a bfloat16 sum, by fewer than 1 in 2,048 of an f8 one, and by fewer than 1 in 8,192 of one of 8-bit integers (which
+/// stay exact). All else is right up to 2^19
 /// ranks.
 pub const MAX_RANKS: u64 = 4096;
 
@@ -247,13 +300,15 @@ pub enum Kind {
     Bfloat16,
     Float,
     Double,
+    F8e4m3,
+    F8e5m2,
 }
 
 impl Kind {
     /// How the elements of `dtype` are made for `redop`. Where nothing is computed a float is as good as any bits.
     pub fn of(dtype: DType, redop: Option<RedOp>) -> Kind {
         match (dtype, redop) {
-            (DType::Int8 | DType::Uint8, _) => Kind::Bits8,
+            (DType::Int8 | DType::Uint8, _) | (DType::F8e4m3 | DType::F8e5m2, None) => Kind::Bits8,
             (DType::Half | DType::Bfloat16, None) => Kind::Bits16,
             (DType::Int32 | DType::Uint32, _) | (DType::Float, None) => Kind::Bits32,
             (DType::Int64 | DType::Uint64, _) | (DType::Double, None) => Kind::Bits64,
@@ -261,13 +316,15 @@ impl Kind {
             (DType::Bfloat16, Some(_)) => Kind::Bfloat16,
             (DType::Float, Some(_)) => Kind::Float,
             (DType::Double, Some(_)) => Kind::Double,
+            (DType::F8e4m3, Some(_)) => Kind::F8e4m3,
+            (DType::F8e5m2, Some(_)) => Kind::F8e5m2,
         }
     }
 
     /// Bytes of an element.
     pub fn bytes(self) -> usize {
         match self {
-            Kind::Bits8 => 1,
+            Kind::Bits8 | Kind::F8e4m3 | Kind::F8e5m2 => 1,
             Kind::Bits16 | Kind::Half | Kind::Bfloat16 => 2,
             Kind::Bits32 | Kind::Float => 4,
             Kind::Bits64 | Kind::Double => 8,
@@ -282,13 +339,16 @@ impl Kind {
             Kind::Bfloat16 => Some(8),
             Kind::Float => Some(24),
             Kind::Double => Some(53),
+            Kind::F8e4m3 => Some(4),
+            Kind::F8e5m2 => Some(3),
         }
     }
 
     /// Slots that bring a power of two to a product: twice the exponent that surely does not overflow or underflow.
     fn product_window(self) -> u32 {
         match self {
-            Kind::Half => 2 * 12,
+            Kind::F8e4m3 => 2 * 6,
+            Kind::Half | Kind::F8e5m2 => 2 * 12,
             Kind::Double => 2 * 1000,
             _ => 2 * 100,
         }
@@ -313,6 +373,8 @@ pub enum Form {
     Pair,
     /// Result of an avg of integers, or of [`Form::Pair`].
     Mean,
+    /// As `Sum`, for a library that multiplies by [`scalar`] before it adds.
+    Scaled,
 }
 
 /// All that the value of an element depends on beside its place, worked out once for a stretch.
@@ -420,6 +482,8 @@ impl Recipe {
             Kind::Bfloat16 => self.fill_floats::<16, 7>(rank, from, out),
             Kind::Float => self.fill_floats::<32, 23>(rank, from, out),
             Kind::Double => self.fill_floats::<64, 52>(rank, from, out),
+            Kind::F8e4m3 => self.fill_floats::<8, 3>(rank, from, out),
+            Kind::F8e5m2 => self.fill_floats::<8, 2>(rank, from, out),
         }
     }
 
@@ -429,6 +493,7 @@ impl Recipe {
             Form::Product => each::<W>(from, out, |i| self.int_product::<W>(i, rank)),
             Form::Extreme => self.each_slot::<W>(rank, from, out, |i, slot| self.order::<W>(i, slot, None) ^ self.flip),
             Form::Stairs => self.each_slot::<W>(rank, from, out, |i, slot| self.stairs::<W>(i, slot)),
+            Form::Scaled => each::<W>(from, out, |i| self.int_scaled::<W>(i, rank)),
             Form::Mean => each::<W>(from, out, |i| (self.bits::<W>(i, 0) & self.head) / u64::from(self.ranks)),
             _ => each::<W>(from, out, |i| self.int_sum::<W>(i, rank)),
         }
@@ -436,12 +501,13 @@ impl Recipe {
 
     /// Floats of W bits, M of them after the point of the significand.
     fn fill_floats<const W: u32, const M: u32>(&self, rank: u32, from: u64, out: &mut [u8]) {
+        let share = if self.form == Form::Scaled && rank % 2 == 1 { 0.5 } else { 1.0 };
         match self.form {
             Form::Product => self.each_slot::<W>(rank, from, out, |i, slot| self.float_product::<W, M>(i, slot)),
             Form::Extreme => self.each_slot::<W>(rank, from, out, |i, slot| self.float_extreme::<W, M>(i, slot)),
             Form::Pair => self.each_slot::<W>(rank, from, out, |i, slot| self.pair::<W, M>(i, slot)),
             Form::Mean => each::<W>(from, out, |i| self.mean::<W, M>(i)),
-            _ => self.each_slot::<W>(rank, from, out, |i, slot| self.float_sum::<W, M>(i, slot)),
+            _ => self.each_slot::<W>(rank, from, out, |i, slot| self.float_sum::<W, M>(i, slot, share)),
         }
     }
 
@@ -507,6 +573,16 @@ impl Recipe {
         own.wrapping_sub(next)
     }
 
+    /// Ranks do not rotate here: an odd slot is an odd rank's.
+    fn int_scaled<const W: u32>(&self, i: u64, slot: u32) -> u64 {
+        let (own, next) = (self.bits::<W>(i, slot), self.bits::<W>(i, slot + 1) & when(slot + 1 < self.ring));
+        match slot {
+            0 => own.wrapping_sub(next << 1),
+            _ if slot % 2 == 1 => own.wrapping_sub(next),
+            _ => own.wrapping_sub(next) << 1,
+        }
+    }
+
     fn stairs<const W: u32>(&self, i: u64, slot: u32) -> u64 {
         let mark = |slot: u32| {
             let least = u64::from(self.window - 1).wrapping_sub(slot.into()).wrapping_mul(STEP);
@@ -521,7 +597,8 @@ impl Recipe {
         own.wrapping_mul(inverse(next))
     }
 
-    fn float_sum<const W: u32, const M: u32>(&self, i: u64, slot: u32) -> u64 {
+    /// `share` is the part of its contribution that a rank brings: the library multiplies what is missing.
+    fn float_sum<const W: u32, const M: u32>(&self, i: u64, slot: u32, share: f64) -> u64 {
         let mark = |slot| (self.bits::<W>(i, slot) >> (W - self.depth)) & when(slot < self.window);
         // The last bit of the result is always set: it takes the whole significand, and an empty buffer is wrong
         // everywhere.
@@ -530,7 +607,7 @@ impl Recipe {
         let shared = self.shared::<W>(i);
         let sign = i64::from(shared as i32 >> 31);
         let signed = (magnitude ^ sign) - sign;
-        narrow::<W, M>(signed as f64 * f64::from(1u32 << (shared & 3)) * f64::from_bits(self.factor))
+        narrow::<W, M>(signed as f64 * f64::from(1u32 << (shared & 3)) * f64::from_bits(self.factor) * share)
     }
 
     fn float_product<const W: u32, const M: u32>(&self, i: u64, slot: u32) -> u64 {
@@ -596,6 +673,7 @@ fn form(kind: Kind, key: &DataKey, content: &Content) -> Form {
         (_, None | Some(RedOp::Sum)) => Form::Sum,
         (_, Some(RedOp::Prod)) => Form::Product,
         (_, Some(RedOp::Max | RedOp::Min)) => Form::Extreme,
+        (_, Some(RedOp::MulSum)) => Form::Scaled,
         (_, Some(RedOp::Avg)) if exact => Form::Sum,
         (_, Some(RedOp::Avg)) if reduced => Form::Mean,
         (_, Some(RedOp::Avg)) if kind.significand().is_some() => Form::Pair,
@@ -608,11 +686,14 @@ fn factor(kind: Kind, key: &DataKey, content: &Content) -> f64 {
     if key.redop != Some(RedOp::Avg) || !matches!(content, Content::Reduced { .. }) {
         return 1.0;
     }
-    let exact = 1.0 / key.ranks as f64;
+    // Above that many ranks nothing is run, but what is made is still to be numbers.
+    let exact = 1.0 / key.ranks.min(most_ranks(key.dtype, key.redop)) as f64;
     let float = f64::from(exact as f32);
     match kind {
         Kind::Half => widen::<16, 10>(narrow::<16, 10>(float)),
         Kind::Bfloat16 => widen::<16, 7>(narrow::<16, 7>(float)),
+        Kind::F8e4m3 => widen::<8, 3>(narrow::<8, 3>(float)),
+        Kind::F8e5m2 => widen::<8, 2>(narrow::<8, 2>(float)),
         Kind::Float => float,
         _ => exact,
     }
@@ -622,7 +703,7 @@ fn factor(kind: Kind, key: &DataKey, content: &Content) -> f64 {
 fn signs(dtype: DType) -> u64 {
     match dtype {
         DType::Uint8 | DType::Uint32 | DType::Uint64 => 0,
-        DType::Int8 => 0x8080_8080_8080_8080,
+        DType::Int8 | DType::F8e4m3 | DType::F8e5m2 => 0x8080_8080_8080_8080,
         DType::Half | DType::Bfloat16 => 0x8000_8000_8000_8000,
         DType::Int32 | DType::Float => 0x8000_0000_8000_0000,
         DType::Int64 | DType::Double => 0x8000_0000_0000_0000,
@@ -631,8 +712,7 @@ fn signs(dtype: DType) -> u64 {
 
 /// A float of opposite sign, or an integer with each bit inverted, is in the opposite place of the order.
 fn flip(dtype: DType, redop: Option<RedOp>) -> u64 {
-    let float = matches!(dtype, DType::Half | DType::Bfloat16 | DType::Float | DType::Double);
-    match (redop, float) {
+    match (redop, dtype.is_float()) {
         (Some(RedOp::Min), false) => !signs(dtype),
         (Some(RedOp::Min), true) | (_, false) => signs(dtype),
         (_, true) => 0,
@@ -750,7 +830,7 @@ mod tests {
 
         fn combine(self, op: RedOp, other: Self) -> Self {
             match op {
-                RedOp::Sum | RedOp::Avg => self.plus(other),
+                RedOp::Sum | RedOp::Avg | RedOp::MulSum => self.plus(other),
                 RedOp::Prod => self.times(other),
                 RedOp::Max if other > self => other,
                 RedOp::Min if other < self => other,
@@ -787,6 +867,106 @@ mod tests {
     }
     float!(f16, |x| f16::from_f32(x as f32); bf16, |x| bf16::from_f32(x as f32); f32, |x| x as f32; f64, |x: f64| x);
 
+    /// A float of 8 bits, M of them after the point. It computes as NCCL does: as half, rounded then.
+    #[derive(Clone, Copy)]
+    struct F8<const M: u32>(u8);
+
+    impl<const M: u32> F8<M> {
+        /// The greatest positive number's bits: e4m3 has no infinity, and one NaN.
+        const GREATEST: u8 = if M == 3 { 0x7e } else { 0x7b };
+
+        fn value(self) -> f32 {
+            let (exponent, fraction) = (i32::from(self.0 & 0x7f) >> M, f32::from(self.0 & ((1 << M) - 1)));
+            let bias = (1 << (6 - M)) - 1;
+            let scale = |exponent: i32| 2_f32.powi(exponent - bias - M as i32);
+            let hidden = (1 << M) as f32;
+            let magnitude = if exponent == 0 { fraction * scale(1) } else { (hidden + fraction) * scale(exponent) };
+            if self.0 >> 7 == 1 { -magnitude } else { magnitude }
+        }
+
+        /// The nearest of all numbers there are; of two the one that is even.
+        fn nearest(x: f32) -> Self {
+            let value = |bits: u8| F8::<M>(bits).value();
+            // The first that is not below, by halving.
+            let (mut low, mut above) = (0, Self::GREATEST);
+            while low < above {
+                let middle = low.midpoint(above);
+                (low, above) = if value(middle) < x.abs() { (middle + 1, above) } else { (low, middle) };
+            }
+            let below = above.saturating_sub(1);
+            let (up, down) = (value(above) - x.abs(), x.abs() - value(below));
+            let bits = if down < up || down == up && below % 2 == 0 { below } else { above };
+            F8(bits | if x.is_sign_negative() { 0x80 } else { 0 })
+        }
+
+        fn half(self) -> f16 {
+            f16::from_f32(self.value())
+        }
+    }
+
+    impl<const M: u32> PartialEq for F8<M> {
+        fn eq(&self, other: &Self) -> bool {
+            self.value() == other.value()
+        }
+    }
+
+    impl<const M: u32> PartialOrd for F8<M> {
+        fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+            self.value().partial_cmp(&other.value())
+        }
+    }
+
+    impl<const M: u32> Debug for F8<M> {
+        fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+            write!(f, "{} ({:#04x})", self.value(), self.0)
+        }
+    }
+
+    impl<const M: u32> Element for F8<M> {
+        fn read(bytes: &[u8]) -> Self {
+            F8(bytes[0])
+        }
+
+        fn bits(self) -> u64 {
+            self.0.into()
+        }
+
+        fn plus(self, other: Self) -> Self {
+            Self::nearest((self.half() + other.half()).to_f32())
+        }
+
+        fn times(self, other: Self) -> Self {
+            Self::nearest((self.half() * other.half()).to_f32())
+        }
+
+        fn before_avg(self, ranks: u64) -> Self {
+            self.times(Self::nearest((1.0 / ranks as f64) as f32))
+        }
+
+        fn after_avg(self, _: u64) -> Self {
+            self
+        }
+    }
+
+    #[test]
+    fn floats_of_8_bits_are_what_the_standard_says() {
+        assert_eq!(
+            [0x38, 0x7e, 0x08, 0x01, 0xc0].map(|bits| F8::<3>(bits).value()),
+            [1.0, 448.0, 2f32.powi(-6), 2f32.powi(-9), -2.0]
+        );
+        assert_eq!(
+            [0x3c, 0x7b, 0x04, 0x01, 0xc0].map(|bits| F8::<2>(bits).value()),
+            [1.0, 57344.0, 2f32.powi(-14), 2f32.powi(-16), -2.0]
+        );
+        assert_eq!((F8::<3>::nearest(17.0).value(), F8::<3>::nearest(19.0).value()), (16.0, 20.0));
+        for bits in (0x08..0x78).chain(0x88..0xf8) {
+            let value = f64::from(F8::<3>(bits).value());
+            assert_eq!((narrow::<8, 3>(value), widen::<8, 3>(bits.into())), (bits.into(), value));
+            let value = f64::from(F8::<2>(bits).value());
+            assert_eq!((narrow::<8, 2>(value), widen::<8, 2>(bits.into())), (bits.into(), value));
+        }
+    }
+
     /// Runs a generic test with the Rust type of a [`DType`].
     macro_rules! with_type {
         ($dtype:expr, $test:ident($($arg:expr),*)) => {
@@ -801,6 +981,8 @@ mod tests {
                 DType::Float => $test::<f32>($($arg),*),
                 DType::Double => $test::<f64>($($arg),*),
                 DType::Bfloat16 => $test::<bf16>($($arg),*),
+                DType::F8e4m3 => $test::<F8<3>>($($arg),*),
+                DType::F8e5m2 => $test::<F8<2>>($($arg),*),
             }
         };
     }
@@ -818,7 +1000,15 @@ mod tests {
     /// Input `index` of all ranks, as it goes into the addition.
     fn inputs<T: Element>(key: &DataKey, op: RedOp, index: u64) -> Vec<T> {
         let raw = elements::<T>(key, Content::Input { rank: 0, chunk: 1, first: index }, key.ranks);
-        if op == RedOp::Avg { raw.into_iter().map(|x| x.before_avg(key.ranks)).collect() } else { raw }
+        match op {
+            RedOp::Avg => raw.into_iter().map(|x| x.before_avg(key.ranks)).collect(),
+            RedOp::MulSum => raw
+                .into_iter()
+                .zip(0..)
+                .map(|(x, rank)| x.times(T::read(&scalar(key.dtype, rank)[..size_of::<T>()])))
+                .collect(),
+            _ => raw,
+        }
     }
 
     fn reduced<T: Element>(key: &DataKey, index: u64) -> T {
@@ -857,7 +1047,8 @@ mod tests {
         let keys = |(dtype, op): (DType, RedOp)| {
             RANKS.map(|ranks| (DataKey { dtype, redop: Some(op), ranks, seed: ranks ^ 0x77 }, op))
         };
-        DType::ALL.into_iter().flat_map(|dtype| RedOp::ALL.map(|op| (dtype, op))).flat_map(keys)
+        let all = DType::ALL.into_iter().flat_map(|dtype| RedOp::ALL.map(|op| (dtype, op))).flat_map(keys);
+        all.filter(|(key, op)| key.ranks <= most_ranks(key.dtype, Some(*op)))
     }
 
     fn any_order_gives_reduced<T: Element>(key: &DataKey, op: RedOp) {
@@ -915,10 +1106,46 @@ mod tests {
         }
     }
 
+    /// A chain that rounds once, at its end, stays within the tolerance of floats of 8 bits too, whose units are large.
+    #[test]
+    fn an_average_that_is_rounded_once_is_within_two_ulp() {
+        fn check<const M: u32>(dtype: DType) {
+            for ranks in (3..=most_ranks(dtype, Some(RedOp::Avg)).min(MAX_RANKS)).filter(|n| !n.is_power_of_two()) {
+                let key = DataKey { dtype, redop: Some(RedOp::Avg), ranks, seed: 3 };
+                let share = F8::<M>::nearest((1.0 / ranks as f64) as f32).value();
+                let raw = elements::<F8<M>>(&key, Content::Input { rank: 0, chunk: 1, first: ranks }, ranks);
+                let got = F8::<M>::nearest(raw.into_iter().map(|x| x.value() * share).sum());
+                assert_eq!(
+                    count_wrong(&key, &Content::Reduced { first: ranks }, &[got.0]),
+                    0,
+                    "{ranks} ranks: {got:?}"
+                );
+            }
+        }
+        check::<3>(DType::F8e4m3);
+        check::<2>(DType::F8e5m2);
+    }
+
+    /// A library that forgets the scalars, or multiplies by those of other ranks, is found out.
+    #[test]
+    fn a_mulsum_depends_on_its_scalars() {
+        fn check<T: Element>(key: &DataKey) {
+            let wrong = |index| {
+                let raw = elements::<T>(key, Content::Input { rank: 0, chunk: 1, first: index }, key.ranks);
+                fold(RedOp::MulSum, raw).expect("a rank").bits() != reduced::<T>(key, index).bits()
+            };
+            assert!((0..300).any(wrong), "{key:?}");
+        }
+        for (key, _) in keys().filter(|(key, op)| *op == RedOp::MulSum && key.ranks > 1) {
+            with_type!(key.dtype, check(&key));
+        }
+    }
+
     #[test]
     fn averages_of_floats_hold_for_every_number_of_ranks() {
         for ranks in 1..=MAX_RANKS {
-            for dtype in [DType::Half, DType::Bfloat16, DType::Float, DType::Double] {
+            let has = |dtype: &DType| dtype.is_float() && ranks <= most_ranks(*dtype, Some(RedOp::Avg));
+            for dtype in DType::ALL.into_iter().filter(has) {
                 let key = DataKey { dtype, redop: Some(RedOp::Avg), ranks, seed: ranks };
                 let most = if cfg!(debug_assertions) { 40 } else { MAX_RANKS };
                 if ranks <= most || ranks % 97 == 0 {
@@ -975,7 +1202,8 @@ mod tests {
         // Of max and min only the winner matters: that is one rank an element, in any data. Of an avg without an exact
         // 1/n it is two, and of a sum of 8-bit integers a few.
         let winner = matches!(op, RedOp::Max | RedOp::Min);
-        let small = op == RedOp::Sum && key.dtype.size() == 1;
+        let small = matches!(op, RedOp::Sum | RedOp::MulSum) && key.dtype.size() == 1
+            || key.dtype.is_float8() && matches!(op, RedOp::Avg | RedOp::Prod);
         let rare = winner || small || op == RedOp::Avg && key.dtype.name() != "int8" && !key.ranks.is_power_of_two();
         let len = if rare { 4 * key.ranks } else { 400 };
         let results = elements::<T>(key, Content::Reduced { first: 0 }, len);
@@ -1109,8 +1337,7 @@ mod tests {
         #[test]
         fn floats_hold_no_sentinel(mut key in any_key(), first in 0..1u64 << 40, op in select(RedOp::ALL.to_vec())) {
             key.redop = Some(op);
-            let float = matches!(key.dtype, DType::Half | DType::Bfloat16 | DType::Float | DType::Double);
-            prop_assume!(float);
+            prop_assume!(key.dtype.is_float());
             for content in [Content::Input { rank: key.ranks - 1, chunk: 99, first }, Content::Reduced { first }] {
                 prop_assert_eq!(count_wrong(&key, &Content::Sentinel, &made(&key, content, 99)), 99);
                 prop_assert_eq!(count_wrong(&key, &content, &made(&key, Content::Sentinel, 99)), 99);
@@ -1122,9 +1349,7 @@ mod tests {
     fn only_an_inexact_average_has_a_tolerance_and_it_is_two_ulp() {
         for (key, op) in keys() {
             let content = Content::Reduced { first: 8 };
-            let inexact = op == RedOp::Avg
-                && !key.ranks.is_power_of_two()
-                && matches!(key.dtype, DType::Half | DType::Bfloat16 | DType::Float | DType::Double);
+            let inexact = op == RedOp::Avg && !key.ranks.is_power_of_two() && key.dtype.is_float();
             for off in [1, 2, 3] {
                 let mut got = made(&key, content, 1);
                 let mut wide = [0; 8];

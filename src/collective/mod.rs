@@ -7,14 +7,17 @@
 mod all_gather;
 mod all_reduce;
 mod alltoall;
+mod alltoallv;
 mod broadcast;
 pub mod case;
 pub mod data;
 mod gather;
+pub mod hypercube;
 mod reduce;
 mod reduce_scatter;
 mod scatter;
 mod sendrecv;
+pub mod traffic;
 
 use std::{fmt, str::FromStr};
 
@@ -22,6 +25,7 @@ use serde::{Deserialize, Serialize};
 
 pub use case::{Case, Placement};
 use data::{Content, Region};
+use traffic::{Shares, Traffic};
 
 /// A collective the tool can run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -39,6 +43,10 @@ pub enum Collective {
     Scatter,
     #[serde(rename = "sendrecv")]
     SendRecv,
+    #[serde(rename = "hypercube")]
+    HyperCube,
+    #[serde(rename = "alltoallv")]
+    AllToAllV,
 }
 
 /// Everything about one collective that is not a library call.
@@ -51,8 +59,11 @@ pub struct Spec {
     pub pairwise: bool,
     /// Does it have a root? Then the sweep goes over roots.
     pub rooted: bool,
-    /// Can the result be checked in place? nccl-tests times but does not check alltoall and sendrecv in place.
+    /// Can the result be checked in place? nccl-tests times but does not check alltoall, alltoallv
+    /// and sendrecv in place.
     pub checked_in_place: bool,
+    /// Does it need a power of two of ranks?
+    pub powers_of_two: bool,
     /// Elements sent, received and handed to the library.
     pub counts: fn(&Ask) -> Counts,
     /// Elements that the algorithm bandwidth counts.
@@ -72,6 +83,8 @@ pub struct Ask {
     pub ranks: u64,
     /// Bytes an element takes.
     pub element_size: u64,
+    /// How an alltoallv shares it out.
+    pub traffic: &'static Traffic,
 }
 
 impl Ask {
@@ -105,6 +118,8 @@ pub struct Seat {
     pub root: u64,
     /// One buffer or two.
     pub placement: Placement,
+    /// Who sends how much to whom in an alltoallv.
+    pub shares: Shares<'static>,
 }
 
 /// The buffers of one rank in one case. Offsets count elements.
@@ -173,7 +188,7 @@ fn all_but_own_share(ranks: f64) -> f64 {
 
 impl Collective {
     /// All collectives, in the order of `pxnbench all`.
-    pub const ALL: [Collective; 9] = [
+    pub const ALL: [Collective; 11] = [
         Collective::AllReduce,
         Collective::AllGather,
         Collective::ReduceScatter,
@@ -183,6 +198,8 @@ impl Collective {
         Collective::Gather,
         Collective::Scatter,
         Collective::SendRecv,
+        Collective::HyperCube,
+        Collective::AllToAllV,
     ];
 
     /// What this collective is.
@@ -197,6 +214,8 @@ impl Collective {
             Collective::Gather => &gather::SPEC,
             Collective::Scatter => &scatter::SPEC,
             Collective::SendRecv => &sendrecv::SPEC,
+            Collective::HyperCube => &hypercube::SPEC,
+            Collective::AllToAllV => &alltoallv::SPEC,
         }
     }
 

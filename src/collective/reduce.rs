@@ -8,6 +8,7 @@ pub(super) const SPEC: Spec = Spec {
     pairwise: false,
     rooted: true,
     checked_in_place: true,
+    powers_of_two: false,
     counts: |ask| Counts { send: ask.elements, recv: ask.elements, param: ask.elements },
     algbw_elements: |counts, _| counts.param,
     bus_factor: |_| 1.0,

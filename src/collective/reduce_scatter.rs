@@ -8,6 +8,7 @@ pub(super) const SPEC: Spec = Spec {
     pairwise: false,
     rooted: false,
     checked_in_place: true,
+    powers_of_two: false,
     counts: |ask| {
         let chunk = ask.per_rank();
         Counts { send: chunk * ask.ranks, recv: chunk, param: chunk }

@@ -59,6 +59,8 @@ pub struct Process {
     pub peer: place::Peer,
     /// The GPUs' names and addresses, in the order of `peer.gpus`.
     pub gpus: Vec<crate::record::Device>,
+    /// Their compute capabilities, in the same order: 9.0 is (9, 0).
+    pub capabilities: Vec<(u32, u32)>,
     /// Is there an NVIDIA device on this host, or one given to the job? The evidence, or `None`.
     pub nvidia: Option<String>,
     /// Model name of the processor.
@@ -92,6 +94,7 @@ pub fn process(env: Env, with_gpus: bool) -> Process {
             first_gpu: env("NCCL_TESTS_DEVICE").and_then(|value| value.trim().parse().ok()),
         },
         gpus: Vec::new(),
+        capabilities: Vec::new(),
         nvidia,
         processor: processor(),
         cuda_error: None,
@@ -113,6 +116,7 @@ fn add_gpus(process: &mut Process) {
     match crate::native::cuda::gpus() {
         Ok(gpus) => {
             process.peer.gpus = gpus.iter().map(|gpu| gpu.uuid.clone()).collect();
+            process.capabilities = gpus.iter().map(|gpu| gpu.capability).collect();
             process.gpus = gpus
                 .into_iter()
                 .map(|gpu| crate::record::Device {

@@ -94,6 +94,7 @@ symbols! {
         mem_free: "cuMemFree_v2" since "3.2", fn(u64) -> c_int;
         memcpy_to_host: "cuMemcpyDtoH_v2" since "3.2", fn(*mut c_void, u64, usize) -> c_int;
         memcpy_to_device: "cuMemcpyHtoD_v2" since "3.2", fn(u64, *const c_void, usize) -> c_int;
+        memcpy_async: "cuMemcpyDtoDAsync_v2" since "3.2", fn(u64, u64, usize, *mut c_void) -> c_int;
         memset_async: "cuMemsetD8Async" since "3.2", fn(u64, c_uchar, usize, *mut c_void) -> c_int;
         stream_query: "cuStreamQuery" since "2.0", fn(*mut c_void) -> c_int;
     }
@@ -498,6 +499,18 @@ impl Driver {
     #[doc(alias = "cuMemcpyHtoD")]
     pub unsafe fn write(&self, address: u64, from: &[u8]) -> anyhow::Result<()> {
         call!(self, memcpy_to_device(address, from.as_ptr().cast(), from.len()))
+    }
+
+    /// Copies `bytes` bytes from one place of the GPU's memory to another, in the stream's order.
+    ///
+    /// # Errors
+    /// Where the driver fails.
+    ///
+    /// # Safety
+    /// Both are memory of the stream's GPU with that many bytes, they are apart, and `stream` is a stream.
+    #[doc(alias = "cuMemcpyDtoDAsync")]
+    pub unsafe fn copy(&self, to: u64, from: u64, bytes: usize, stream: *mut c_void) -> anyhow::Result<()> {
+        call!(self, memcpy_async(to, from, bytes, stream))
     }
 
     /// Sets `bytes` bytes to zero, in the stream's order.

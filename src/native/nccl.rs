@@ -33,6 +33,9 @@ const IN_PROGRESS: c_int = 7;
 /// The oldest NCCL this program runs with: the first whose configuration and types are all there.
 const OLDEST: Version = Version(21800);
 
+/// `ncclScalarHostImmediate`: a scalar is on the host, and read before the call returns.
+const HOST_IMMEDIATE: c_int = 1;
+
 /// Names of the library's file, in the order they are tried.
 const NAMES: [&str; 2] = ["libnccl.so.2", "libnccl.so"];
 
@@ -177,6 +180,9 @@ symbols! {
             fn(*const c_void, *mut c_void, usize, c_int, c_int, RawComm, RawStream) -> c_int;
         reduce: "ncclReduce" since "2.0",
             fn(*const c_void, *mut c_void, usize, c_int, c_int, c_int, RawComm, RawStream) -> c_int;
+        redop_create_premulsum: "ncclRedOpCreatePreMulSum" since "2.11",
+            fn(*mut c_int, *mut c_void, c_int, c_int, RawComm) -> c_int;
+        redop_destroy: "ncclRedOpDestroy" since "2.11", fn(c_int, RawComm) -> c_int;
         send: "ncclSend" since "2.7", fn(*const c_void, usize, c_int, c_int, RawComm, RawStream) -> c_int;
         recv: "ncclRecv" since "2.7", fn(*mut c_void, usize, c_int, c_int, RawComm, RawStream) -> c_int;
         all_to_all: "ncclAlltoAll" since "2.28",
@@ -647,6 +653,27 @@ impl Nccl {
         stream: RawStream,
     ) -> anyhow::Result<()> {
         call!(self, comm, reduce(send as *const c_void, recv as *mut c_void, count, dtype, op, root, comm, stream))
+    }
+
+    /// Makes an operation that multiplies this rank's input by `scalar`, an element of `dtype`, and then adds. Gives back
+    /// its number, which only this communicator knows.
+    #[doc(alias = "ncclRedOpCreatePreMulSum")]
+    pub unsafe fn redop_create_premulsum(
+        &self,
+        scalar: &[u8; 8],
+        dtype: c_int,
+        comm: RawComm,
+    ) -> anyhow::Result<c_int> {
+        // As aligned as any type.
+        let mut scalar = u64::from_ne_bytes(*scalar);
+        let (mut op, scalar) = (0, (&raw mut scalar).cast());
+        call!(self, comm, redop_create_premulsum(&mut op, scalar, dtype, HOST_IMMEDIATE, comm))?;
+        Ok(op)
+    }
+
+    #[doc(alias = "ncclRedOpDestroy")]
+    pub unsafe fn redop_destroy(&self, op: c_int, comm: RawComm) -> anyhow::Result<()> {
+        call!(self, comm, redop_destroy(op, comm))
     }
 
     #[doc(alias = "ncclSend")]

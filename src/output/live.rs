@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use super::{progress::Progress, table};
 use crate::{
-    collective::{Collective, Placement},
+    collective::{Collective, Placement, traffic},
     record::{MemoryUse, Record, RunMeta, Status, Sums},
     sweep::Event,
 };
@@ -87,9 +87,24 @@ impl Live {
             (Placement::InPlace, Some(half)) if [&half, record].iter().all(|r| r.status == Status::Waived) => {
                 self.waived(record)
             }
-            (Placement::InPlace, Some(half)) => self.print(&table::row(&half, record, &run.sweep)),
+            (Placement::InPlace, Some(half)) => {
+                self.print(&table::row(&half, record, &run.sweep))?;
+                for half in [&half, record] {
+                    self.by_rank(half)?;
+                    if half.status == Status::Waived {
+                        self.waived(half)?;
+                    }
+                }
+                Ok(())
+            }
             (Placement::InPlace, None) => Ok(()),
         }
+    }
+
+    /// What each rank of an alltoallv reached, where that is asked for.
+    fn by_rank(&mut self, record: &Record) -> io::Result<()> {
+        let lines = record.time.map_or_else(Vec::new, |time| traffic::summary(&record.case, time));
+        lines.into_iter().try_for_each(|line| self.print(&(line + "\n")))
     }
 
     /// Says once for each type and operation why there is no row.

@@ -39,17 +39,24 @@ fn record(row: &HashMap<String, String>) -> Option<Record> {
     let cell = |name: &str| row.get(name).map(String::as_str);
     let number = |name: &str| cell(name)?.parse::<u64>().ok();
     let dtype = cell("type")?;
+    let dtype = DType::ALL.into_iter().find(|known| known.name() == dtype)?;
     let redop = cell("redop")?;
     let size = Bytes(number("size_bytes")?);
     let placement = if number("in_place")? == 1 { Placement::InPlace } else { Placement::OutOfPlace };
+    let (collective, ranks) = (cell("collective")?.parse::<Collective>().ok()?, number("ranks")?);
+    // The parts of an alltoallv are rounded one by one: what was asked for follows from the count.
+    let asked = match collective {
+        Collective::AllToAllV => Bytes(number("count")?.checked_mul(ranks)?.checked_mul(dtype.size())?),
+        _ => size,
+    };
     let case = Case::new(
-        cell("collective")?.parse::<Collective>().ok()?,
-        size,
-        DType::ALL.into_iter().find(|known| known.name() == dtype)?,
+        collective,
+        asked,
+        dtype,
         RedOp::ALL.into_iter().find(|known| known.name() == redop),
         cell("root")?.parse::<i64>().ok()?.try_into().ok(),
         placement,
-        number("ranks")?,
+        ranks,
     );
     let status = cell("status")?;
     // A size is rounded already, and rounding it again changes nothing; a row of another rounding is none of ours.

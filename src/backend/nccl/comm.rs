@@ -2,14 +2,19 @@
 
 #![expect(unsafe_code, reason = "NCCL takes addresses of GPU memory")]
 
-use std::{ffi::c_int, sync::Arc};
+use std::{cell::RefCell, collections::BTreeMap, ffi::c_int, sync::Arc};
 
 use crate::{
     collective::{
         Case, Collective,
-        data::{DType, RedOp},
+        data::{self, DType, RedOp},
+        hypercube,
+        traffic::{self, Flow},
     },
-    native::nccl::{Nccl, RawComm, RawStream, Settings, UniqueId},
+    native::{
+        cuda,
+        nccl::{Nccl, RawComm, RawStream, Settings, UniqueId},
+    },
 };
 
 /// NCCL's number of an element type, `ncclDataType_t`.
@@ -25,22 +30,25 @@ pub fn dtype_code(dtype: DType) -> c_int {
         DType::Float => 7,
         DType::Double => 8,
         DType::Bfloat16 => 9,
+        DType::F8e4m3 => 10,
+        DType::F8e5m2 => 11,
     }
 }
 
-/// NCCL's number of a reduction, `ncclRedOp_t`.
-pub fn redop_code(redop: RedOp) -> c_int {
+/// NCCL's number of a reduction, `ncclRedOp_t`; `None` for one that is made for a communicator.
+pub fn redop_code(redop: RedOp) -> Option<c_int> {
     match redop {
-        RedOp::Sum => 0,
-        RedOp::Prod => 1,
-        RedOp::Max => 2,
-        RedOp::Min => 3,
-        RedOp::Avg => 4,
+        RedOp::Sum => Some(0),
+        RedOp::Prod => Some(1),
+        RedOp::Max => Some(2),
+        RedOp::Min => Some(3),
+        RedOp::Avg => Some(4),
+        RedOp::MulSum => None,
     }
 }
 
 /// What NCCL calls for a case, worked out once before many calls of it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Call {
     kind: Kind,
     /// Elements, as the collective counts them for the library.
@@ -48,6 +56,12 @@ pub struct Call {
     /// Bytes of `count` elements: from one rank's chunk to the next one's.
     chunk: u64,
     dtype: c_int,
+    /// Bytes of an element.
+    element: u64,
+    /// Rounds of a hypercube.
+    rounds: u32,
+    /// What goes to and comes from each rank, where that is not the same for all.
+    flows: Vec<Flow>,
 }
 
 /// Which functions. Those named `…ByPeers` are groups of sends and receives, for libraries without the collective.
@@ -65,6 +79,8 @@ enum Kind {
     Scatter { root: c_int },
     ScatterByPeers { root: c_int },
     SendRecv { to: c_int, from: c_int },
+    HyperCube,
+    AllToAllV,
 }
 
 /// Which collectives a library has of its own, of those that came late.
@@ -76,8 +92,8 @@ struct Has {
 }
 
 impl Call {
-    fn of(case: &Case, rank: u32, ranks: u32, has: Has) -> Call {
-        let op = case.redop.map_or(0, redop_code);
+    /// `op` is NCCL's number of the reduction, where there is one.
+    fn of(case: &Case, rank: u32, ranks: u32, has: Has, op: c_int) -> Call {
         let root = case.root.unwrap_or(0) as c_int;
         let kind = match case.collective {
             Collective::AllReduce => Kind::AllReduce { op },
@@ -91,12 +107,24 @@ impl Call {
             Collective::Gather => Kind::GatherByPeers { root },
             Collective::Scatter if has.scatter => Kind::Scatter { root },
             Collective::Scatter => Kind::ScatterByPeers { root },
+            Collective::HyperCube => Kind::HyperCube,
+            Collective::AllToAllV => Kind::AllToAllV,
             Collective::SendRecv => {
                 Kind::SendRecv { to: ((rank + 1) % ranks) as c_int, from: ((rank + ranks - 1) % ranks) as c_int }
             }
         };
-        let chunk = case.counts.param * case.dtype.size();
-        Call { kind, count: case.counts.param as usize, chunk, dtype: dtype_code(case.dtype) }
+        let element = case.dtype.size();
+        let flows = if kind == Kind::AllToAllV { traffic::flows(case, rank.into()) } else { Vec::new() };
+        let (count, chunk) = (case.counts.param as usize, case.counts.param * element);
+        let rounds = if kind == Kind::HyperCube { ranks.ilog2() } else { 0 };
+        Call { kind, count, chunk, dtype: dtype_code(case.dtype), element, rounds, flows }
+    }
+}
+
+impl Call {
+    /// The groups that it is made of, which must not become one: what a round of a hypercube receives, the next one sends.
+    pub fn stages(&self) -> u32 {
+        if self.kind == Kind::HyperCube { self.rounds.max(1) } else { 1 }
     }
 }
 
@@ -109,6 +137,8 @@ pub struct Comm {
     raw: RawComm,
     rank: u32,
     ranks: u32,
+    /// The mulsums made so far, NCCL's numbers by the number of their type: each lives as long as the communicator.
+    scaled: RefCell<BTreeMap<c_int, c_int>>,
 }
 
 // SAFETY: NCCL lets any thread use a communicator, one at a time; this value has one owner.
@@ -130,7 +160,14 @@ impl Comm {
     ) -> anyhow::Result<Vec<Comm>> {
         let numbers: Vec<c_int> = mine.iter().map(|rank| *rank as c_int).collect();
         let raw = nccl.comm_init(id, &numbers, ranks as c_int, settings, choose)?;
-        Ok(raw.into_iter().zip(mine).map(|(raw, &rank)| Comm { nccl: Arc::clone(nccl), raw, rank, ranks }).collect())
+        let comm = |(raw, &rank): (RawComm, &u32)| Comm {
+            nccl: Arc::clone(nccl),
+            raw,
+            rank,
+            ranks,
+            scaled: RefCell::default(),
+        };
+        Ok(raw.into_iter().zip(mine).map(comm).collect())
     }
 
     /// Its rank.
@@ -156,6 +193,9 @@ impl Comm {
     pub fn close(self, is_alone: bool) -> anyhow::Result<()> {
         // SAFETY: the communicator is this value's own, and nothing uses it after this.
         unsafe {
+            for &op in self.scaled.borrow().values() {
+                self.nccl.redop_destroy(op, self.raw)?;
+            }
             if is_alone {
                 self.nccl.comm_finalize(self.raw)?;
             }
@@ -183,16 +223,36 @@ impl Comm {
     }
 
     /// The calls for `case`.
-    pub fn call(&self, case: &Case) -> Call {
+    ///
+    /// # Errors
+    /// Where NCCL does not make the operation that the case needs.
+    pub fn call(&self, case: &Case) -> anyhow::Result<Call> {
+        let op = match case.redop.map(redop_code) {
+            None => 0,
+            Some(Some(built_in)) => built_in,
+            Some(None) => self.mulsum(case.dtype)?,
+        };
         let has = Has {
             all_to_all: self.nccl.has_all_to_all(),
             gather: self.nccl.has_gather(),
             scatter: self.nccl.has_scatter(),
         };
-        Call::of(case, self.rank, self.ranks, has)
+        Ok(Call::of(case, self.rank, self.ranks, has, op))
     }
 
-    /// Puts one operation into `stream`.
+    /// NCCL's number of the mulsum of `dtype`, which is made when it is first asked for.
+    fn mulsum(&self, dtype: DType) -> anyhow::Result<c_int> {
+        let code = dtype_code(dtype);
+        if let Some(&made) = self.scaled.borrow().get(&code) {
+            return Ok(made);
+        }
+        // SAFETY: the communicator lives as long as this value.
+        let made = unsafe { self.nccl.redop_create_premulsum(&data::scalar(dtype, self.rank.into()), code, self.raw)? };
+        self.scaled.borrow_mut().insert(code, made);
+        Ok(made)
+    }
+
+    /// Puts a stage of one operation into `stream`; they are [`Call::stages`] many, and come in order.
     ///
     /// # Errors
     /// Where NCCL fails.
@@ -201,8 +261,15 @@ impl Comm {
     /// `send` and `recv` are memory of the communicator's GPU with what the case of `call` reads and writes, and
     /// `stream` is a stream of that GPU; all stay until the operation has ended.
     #[inline]
-    pub unsafe fn enqueue(&self, call: &Call, send: u64, recv: u64, stream: RawStream) -> anyhow::Result<()> {
-        let (nccl, comm, Call { count, dtype, .. }) = (&*self.nccl, self.raw, *call);
+    pub unsafe fn enqueue(
+        &self,
+        call: &Call,
+        stage: u32,
+        send: u64,
+        recv: u64,
+        stream: RawStream,
+    ) -> anyhow::Result<()> {
+        let (nccl, comm, &Call { count, dtype, .. }) = (&*self.nccl, self.raw, call);
         // SAFETY: the communicator lives as long as this value and is used by one thread, for it is not `Sync`; the
         // caller vouches for the memory and the stream.
         unsafe {
@@ -215,7 +282,9 @@ impl Comm {
                 Kind::AllToAll => nccl.all_to_all(send, recv, count, dtype, comm, stream),
                 Kind::Gather { root } => nccl.gather(send, recv, count, dtype, root, comm, stream),
                 Kind::Scatter { root } => nccl.scatter(send, recv, count, dtype, root, comm, stream),
+                Kind::HyperCube => self.hyper_cube(call, stage, send, recv, stream),
                 Kind::SendRecv { .. }
+                | Kind::AllToAllV
                 | Kind::AllToAllByPeers
                 | Kind::GatherByPeers { .. }
                 | Kind::ScatterByPeers { .. } => nccl.grouped(true, || self.messages(call, send, recv, stream)),
@@ -223,12 +292,42 @@ impl Comm {
         }
     }
 
+    /// A round of a hypercube, a group of its own.
+    ///
+    /// # Safety
+    /// As for [`Comm::enqueue`].
+    unsafe fn hyper_cube(
+        &self,
+        call: &Call,
+        round: u32,
+        send: u64,
+        recv: u64,
+        stream: RawStream,
+    ) -> anyhow::Result<()> {
+        let &Call { count, chunk, dtype, .. } = call;
+        let own = recv + chunk * u64::from(self.rank);
+        if round == 0 && own != send {
+            // SAFETY: as in `enqueue`; out of place the two buffers are apart.
+            unsafe { cuda::driver()?.copy(own, send, chunk as usize, stream)? };
+        }
+        let rounds = hypercube::rounds(self.rank.into(), self.ranks.into());
+        let Some(round) = rounds.into_iter().nth(round as usize) else { return Ok(()) };
+        let (peer, many) = (round.peer as c_int, count * round.chunks as usize);
+        self.nccl.grouped(true, || {
+            // SAFETY: as in `enqueue`; the receive buffer has a chunk for each rank.
+            unsafe {
+                self.nccl.send(recv + chunk * round.from, many, dtype, peer, self.raw, stream)?;
+                self.nccl.recv(recv + chunk * round.to, many, dtype, peer, self.raw, stream)
+            }
+        })
+    }
+
     /// The sends and receives of an operation that is made of them.
     ///
     /// # Safety
     /// As for [`Comm::enqueue`].
     unsafe fn messages(&self, call: &Call, send: u64, recv: u64, stream: RawStream) -> anyhow::Result<()> {
-        let Call { kind, count, chunk, dtype } = *call;
+        let Call { kind, count, chunk, dtype, .. } = *call;
         let (me, all) = (self.rank as c_int, 0..self.ranks as c_int);
         // SAFETY: as in `enqueue`; a chunk for each rank is what the case has in such a buffer.
         let put = |at: u64, to: c_int| unsafe { self.nccl.send(at, count, dtype, to, self.raw, stream) };
@@ -244,6 +343,8 @@ impl Comm {
                 put(part(send, peer), peer)?;
                 get(part(recv, peer), peer)
             }),
+            // SAFETY: as in `enqueue`.
+            Kind::AllToAllV => unsafe { self.flows(call, send, recv, stream) },
             Kind::GatherByPeers { root } => {
                 put(send, root)?;
                 if me == root { all.into_iter().try_for_each(|peer| get(part(recv, peer), peer)) } else { Ok(()) }
@@ -259,6 +360,29 @@ impl Comm {
     }
 }
 
+impl Comm {
+    /// The sends and receives of parts that differ in size; empty ones are left out, as in nccl-tests.
+    ///
+    /// # Safety
+    /// As for [`Comm::enqueue`].
+    unsafe fn flows(&self, call: &Call, send: u64, recv: u64, stream: RawStream) -> anyhow::Result<()> {
+        let Call { dtype, element, .. } = *call;
+        for (peer, flow) in (0..).zip(&call.flows) {
+            let (from, to) = (send + flow.send_offset * element, recv + flow.recv_offset * element);
+            // SAFETY: as in `enqueue`; the flows of a case lie inside its buffers.
+            unsafe {
+                if flow.send > 0 {
+                    self.nccl.send(from, flow.send as usize, dtype, peer, self.raw, stream)?;
+                }
+                if flow.recv > 0 {
+                    self.nccl.recv(to, flow.recv as usize, dtype, peer, self.raw, stream)?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -266,23 +390,38 @@ mod tests {
 
     #[test]
     fn the_codes_are_those_of_nccl_h() {
-        assert_eq!(DType::ALL.map(dtype_code), [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]);
-        assert_eq!(RedOp::ALL.map(redop_code), [0, 1, 2, 3, 4]);
+        assert_eq!(DType::ALL.map(dtype_code), [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11]);
+        assert_eq!(RedOp::ALL.map(redop_code), [Some(0), Some(1), Some(2), Some(3), Some(4), None]);
     }
 
     fn call(collective: Collective, redop: Option<RedOp>, root: Option<u32>, rank: u32, new: bool) -> Call {
         let case = Case::new(collective, Bytes(4096), DType::Bfloat16, redop, root, Placement::OutOfPlace, 4);
-        Call::of(&case, rank, 4, Has { all_to_all: new, gather: new, scatter: new })
+        let op = redop.and_then(redop_code).unwrap_or(0);
+        Call::of(&case, rank, 4, Has { all_to_all: new, gather: new, scatter: new }, op)
     }
 
     #[test]
     fn each_case_has_its_call() {
         let reduced = call(Collective::AllReduce, Some(RedOp::Avg), None, 0, true);
-        assert_eq!(reduced, Call { kind: Kind::AllReduce { op: 4 }, count: 2048, chunk: 4096, dtype: 9 });
+        assert_eq!(
+            reduced,
+            Call {
+                kind: Kind::AllReduce { op: 4 },
+                count: 2048,
+                chunk: 4096,
+                dtype: 9,
+                element: 2,
+                rounds: 0,
+                flows: vec![]
+            }
+        );
         let rooted = call(Collective::Reduce, Some(RedOp::Min), Some(3), 0, true);
         assert_eq!(rooted.kind, Kind::Reduce { op: 3, root: 3 });
         let gathered = call(Collective::AllGather, None, None, 1, true);
-        assert_eq!(gathered, Call { kind: Kind::AllGather, count: 512, chunk: 1024, dtype: 9 });
+        assert_eq!(
+            gathered,
+            Call { kind: Kind::AllGather, count: 512, chunk: 1024, dtype: 9, element: 2, rounds: 0, flows: vec![] }
+        );
     }
 
     #[test]
@@ -295,6 +434,22 @@ mod tests {
             assert_eq!(call(collective, None, root, 0, true).kind, new);
             assert_eq!(call(collective, None, root, 0, false).kind, old);
         }
+    }
+
+    #[test]
+    fn a_hypercube_counts_its_chunks() {
+        let cube = call(Collective::HyperCube, None, None, 1, true);
+        let wanted =
+            Call { kind: Kind::HyperCube, count: 512, chunk: 1024, dtype: 9, element: 2, rounds: 2, flows: vec![] };
+        assert_eq!((cube.stages(), cube), (2, wanted));
+    }
+
+    #[test]
+    fn an_alltoallv_has_a_part_for_each_rank() {
+        let call = call(Collective::AllToAllV, None, None, 1, true);
+        let sent: Vec<_> = call.flows.iter().map(|flow| (flow.send_offset, flow.send)).collect();
+        // Of 4096 bytes, by the distance upwards from rank 1: 3, 0, 1 and 2 sixths, each down to 16 bytes.
+        assert_eq!((call.kind, sent), (Kind::AllToAllV, vec![(0, 1024), (1024, 0), (1024, 336), (1360, 680)]));
     }
 
     #[test]

@@ -32,7 +32,7 @@ static_assert(sizeof(Recipe) == 88, "data.rs has the same layout");
 static_assert(sizeof(Work) == 112, "kernels.rs has the same layout");
 
 // `Form` of data.rs.
-enum { SENTINEL, SUM, STAIRS, PRODUCT, EXTREME, PAIR, MEAN };
+enum { SENTINEL, SUM, STAIRS, PRODUCT, EXTREME, PAIR, MEAN, SCALED };
 
 static const u32 INDEX_SLOT = 0xffffffffu;
 static const u32 PHASE_SLOT = 0xfffffffeu;
@@ -111,10 +111,22 @@ template <int W> struct Bits : Width<W> {
         return ((a | top) - (b & ~top)) ^ ((a ^ ~b) & top);
     }
 
-    static HERE Unit sum(const Recipe& r, u64 unit, u32 slot) {
+    static HERE Unit sum(const Recipe& r, u64 unit, u32 slot, bool) {
         Stream<W> stream(r, unit);
         Unit own = stream.of(slot) & (slot == 0 ? (Unit)r.head : ~(Unit)0);
         return minus(own, slot + 1 < r.ring ? stream.of(slot + 1) : 0);
+    }
+
+    // Lane by lane 2 * a: the lowest bit of a lane comes from the one below.
+    static HERE Unit twice(Unit a) {
+        return a << 1 & ~(Unit)(W == 8 ? 0x01010101u : W == 16 ? 0x00010001u : 0);
+    }
+
+    static HERE Unit scaled(const Recipe& r, u64 unit, u32 slot) {
+        Stream<W> stream(r, unit);
+        Unit own = stream.of(slot), next = slot + 1 < r.ring ? stream.of(slot + 1) : 0;
+        Unit half = minus(own, slot == 0 ? twice(next) : next);
+        return slot == 0 || slot % 2 == 1 ? half : twice(half);
     }
 
     static HERE Unit stairs(const Recipe& r, u64 unit, u32 slot) {
@@ -161,7 +173,7 @@ template <int W> struct Bits : Width<W> {
 
 // ------------------------------------------------------------------------------------------------------- floats
 
-// half and bfloat16 are computed in float, in which a product or a sum of two of them is exact, and then rounded once.
+// What is narrower is computed in float, in which a product or a sum of two of it is exact, and then rounded once.
 // The _rn functions are never fused into a multiply-add.
 template <int W> struct Real {
     typedef float T;
@@ -192,29 +204,31 @@ template <int W, int M> struct Floats : Width<W> {
     static const Unit FRACTION = ((Unit)1 << M) - 1;
     static const Unit BIAS = ((Unit)1 << (W - 2 - M)) - 1;
     static const Unit HALF = (((Unit)1 << (W - 1 - M)) - 2) << M;  // positive normal numbers there are
-    static const int DROP = W == 16 ? 23 - M : 1;
-    static const u32 REBASE = W == 16 ? (127 - (u32)BIAS) << M : 0;
+    static const int DROP = W < 32 ? 23 - M : 1;
+    static const u32 REBASE = W < 32 ? (127 - (u32)BIAS) << M : 0;
 
     static HERE Unit narrow(typename R::T x) {
         Unit bits = R::bits(x);
-        if (W != 16) return bits;
+        if (W >= 32) return bits;
         Unit magnitude = bits & 0x7fffffffu;
         Unit rounded = (magnitude + ((1u << (DROP - 1)) - 1) + (magnitude >> DROP & 1)) >> DROP;
-        return (magnitude == 0 ? 0 : rounded - REBASE) | (bits >> 16 & 0x8000u);
+        return (magnitude == 0 ? 0 : rounded - REBASE) | (bits >> 31 & 1) << (W - 1);
     }
 
     static HERE typename R::T widen(Unit bits) {
-        if (W != 16) return R::number(bits);
-        Unit magnitude = bits & 0x7fffu;
-        return R::number((magnitude == 0 ? 0 : magnitude + REBASE) << DROP | (bits & 0x8000u) << 16);
+        if (W >= 32) return R::number(bits);
+        Unit magnitude = bits & (SIGN - 1);
+        return R::number((magnitude == 0 ? 0 : magnitude + REBASE) << DROP | (bits & SIGN) << (32 - W) % 32);
     }
 
-    static HERE Unit sum(const Recipe& r, u64 unit, u32 slot) {
+    // A rank brings half of its contribution where the library doubles it.
+    static HERE Unit sum(const Recipe& r, u64 unit, u32 slot, bool half) {
         Stream<W> stream(r, unit);
         Unit own = slot < r.window ? stream.of(slot) : 0, next = slot + 1 < r.window ? stream.of(slot + 1) : 0;
         u32 shared = stream.shared();
         Signed sign = (int)shared >> 31;
         typename R::T scale = R::times((typename R::T)(1u << (shared & 3)), R::factor(r));
+        scale = half ? R::times(scale, (typename R::T)0.5) : scale;
         Unit out = 0;
 #pragma unroll
         for (int at = 0; at < Base::LANES; at++) {
@@ -225,6 +239,7 @@ template <int W, int M> struct Floats : Width<W> {
         return out;
     }
 
+    static HERE Unit scaled(const Recipe&, u64, u32) { return 0; }
     static HERE Unit stairs(const Recipe&, u64, u32) { return 0; }
 
     static HERE Unit product(const Recipe& r, u64 unit, u32 slot) {
@@ -279,6 +294,8 @@ typedef Floats<16, 10> Half;
 typedef Floats<16, 7> Bfloat16;
 typedef Floats<32, 23> Float;
 typedef Floats<64, 52> Double;
+typedef Floats<8, 3> F8e4m3;
+typedef Floats<8, 2> F8e5m2;
 
 template <class K> HERE typename K::Unit extreme(const Recipe& r, u64 unit, u32 slot) {
     typedef typename K::Unit Unit;
@@ -311,9 +328,11 @@ template <class K, int N> HERE void make(const Recipe& r, u64 unit, u32 rank, ty
     typedef typename K::Unit Unit;
     const bool rotates = K::REAL || r.form == EXTREME || r.form == STAIRS;
     const u32 slot = rotates ? slot_of(r, unit, rank) : rank;
-    switch (r.form) {
+    const bool half = r.form == SCALED && rank % 2 == 1;
+    switch (K::REAL && r.form == SCALED ? SUM : r.form) {
     case SENTINEL: each<false>(r, unit, slot, out, [](u64, u32) { return ~(Unit)0; }); break;
-    case SUM: each<K::REAL>(r, unit, slot, out, [&](u64 u, u32 s) { return K::sum(r, u, s); }); break;
+    case SUM: each<K::REAL>(r, unit, slot, out, [&](u64 u, u32 s) { return K::sum(r, u, s, half); }); break;
+    case SCALED: each<false>(r, unit, slot, out, [&](u64 u, u32 s) { return K::scaled(r, u, s); }); break;
     case STAIRS: each<true>(r, unit, slot, out, [&](u64 u, u32 s) { return K::stairs(r, u, s); }); break;
     case PRODUCT: each<K::REAL>(r, unit, slot, out, [&](u64 u, u32 s) { return K::product(r, u, s); }); break;
     case EXTREME: each<true>(r, unit, slot, out, [&](u64 u, u32 s) { return extreme<K>(r, u, s); }); break;

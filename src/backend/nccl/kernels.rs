@@ -31,7 +31,7 @@ macro_rules! ptx {
 
 /// The module that serves each [`Kind`], in the order of that type. `scripts/make-ptx.sh` makes them, and
 /// `tests/kernels.rs` sees that they are up to date.
-const PTX: [&str; 8] = [
+const PTX: [&str; 10] = [
     ptx!("bits8"),
     ptx!("bits16"),
     ptx!("bits32"),
@@ -40,6 +40,8 @@ const PTX: [&str; 8] = [
     ptx!("bfloat16"),
     ptx!("float"),
     ptx!("double"),
+    ptx!("f8e4m3"),
+    ptx!("f8e5m2"),
 ];
 
 /// The entry of each module.

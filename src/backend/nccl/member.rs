@@ -82,6 +82,13 @@ pub(super) struct Aim {
     recv: u64,
 }
 
+impl Aim {
+    /// The groups that the operation is made of: each begins on every rank of the thread before the next one does.
+    pub(super) fn stages(&self) -> u32 {
+        self.call.stages()
+    }
+}
+
 impl Member {
     fn buffers(&self) -> anyhow::Result<&Buffers> {
         self.buffers.as_ref().context("the NCCL backend has no buffers yet")
@@ -161,19 +168,19 @@ impl Member {
             Placement::OutOfPlace => send,
             Placement::InPlace => recv + layout.send_offset * element,
         };
-        Ok(Aim { call: self.comm.call(case), send, recv: recv + layout.recv_offset * element })
+        Ok(Aim { call: self.comm.call(case)?, send, recv: recv + layout.recv_offset * element })
     }
 
-    /// Puts one operation into the stream, its buffers moved by `shift` bytes.
+    /// Puts a stage of one operation into the stream, its buffers moved by `shift` bytes.
     ///
     /// # Errors
     /// Where NCCL fails.
     #[inline]
-    pub(super) fn start(&self, aim: &Aim, shift: u64) -> anyhow::Result<()> {
+    pub(super) fn start(&self, aim: &Aim, stage: u32, shift: u64) -> anyhow::Result<()> {
         let (send, recv) = (aim.send + shift, aim.recv + shift);
         // SAFETY: the case fits into the buffers at every offset that `rotation` gives, and they and the stream stay until
         // the stream is empty: only `finish` frees them, which waits.
-        unsafe { self.comm.enqueue(&aim.call, send, recv, self.device.raw_stream()) }
+        unsafe { self.comm.enqueue(&aim.call, stage, send, recv, self.device.raw_stream()) }
     }
 
     /// Waits until the stream is empty; `pending` can give up before.

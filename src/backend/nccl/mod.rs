@@ -28,6 +28,7 @@ use crate::{
     backend::{
         Backend, Timing, Waived,
         manner::{Crew, Manner, Registration},
+        possible,
     },
     collective::{Case, Collective, data::Kind},
     native::nccl::{Nccl, Settings, UniqueId, Version},
@@ -41,8 +42,33 @@ pub struct NcclBackend {
     /// Ranks that have a GPU of this process.
     sharers: u32,
     manner: Manner,
+    float8: Float8,
     /// `None` once it is finished.
     live: Option<Live>,
+}
+
+/// What of floats of 8 bits works here, which came with NCCL 2.24 and compute capability 9.0.
+#[derive(Clone, Copy, Debug)]
+struct Float8 {
+    nccl: Version,
+    /// Can the GPUs of all ranks reduce them?
+    reduced: bool,
+}
+
+impl Float8 {
+    const SINCE: Version = Version(22400);
+
+    fn supports(self, case: &Case) -> Result<(), Waived> {
+        let name = case.dtype.name();
+        if case.dtype.is_float8() && self.nccl < Self::SINCE {
+            return Err(Waived(format!("NCCL {} has no {name}: it came with {}", self.nccl, Self::SINCE)));
+        }
+        if case.dtype.is_float8() && case.redop.is_some() && !self.reduced {
+            let what = format!("NCCL reduces {name} only on GPUs of compute capability 9.0 and newer, and not all are");
+            return Err(Waived(what));
+        }
+        Ok(())
+    }
 }
 
 impl Manner {
@@ -125,12 +151,19 @@ impl NcclBackend {
         let mut live =
             Live { nccl, teams, free: Free { before_init, before_buffers: Vec::new(), after_buffers: Vec::new() } };
         live.free.before_buffers = live.free_memory()?;
-        Ok(NcclBackend { ranks: crew.ranks, sharers: 1, manner, live: Some(live) })
+        let float8 = Float8 { nccl: live.nccl.version(), reduced: false };
+        Ok(NcclBackend { ranks: crew.ranks, sharers: 1, manner, float8, live: Some(live) })
     }
 
     /// Says that `ranks` ranks have this GPU, so that [`Backend::capacity`] leaves each its share.
     pub fn share_gpu(&mut self, ranks: u32) {
         self.sharers = ranks.max(1);
+    }
+
+    /// Says whether the GPUs of all ranks can reduce floats of 8 bits. Without a word none can: who says it must say the
+    /// same on every rank.
+    pub fn reduce_float8(&mut self, all_can: bool) {
+        self.float8.reduced = all_can;
     }
 
     fn live(&self) -> anyhow::Result<&Live> {
@@ -286,7 +319,14 @@ fn largest_buffer(free: Bytes, total: Bytes, sharers: u32) -> Bytes {
 
 impl Backend for NcclBackend {
     fn supports(&self, case: &Case) -> Result<(), Waived> {
-        // Each type and operation is in every NCCL that is accepted, and what came later is made of sends and receives.
+        possible(case)?;
+        // All other types and operations are in every NCCL that is accepted, and collectives that came later are made of
+        // sends and receives.
+        self.float8.supports(case)?;
+        if case.collective == Collective::HyperCube && self.manner.operations() > 1 {
+            let what = "-m makes one group of several operations, and each round of a hypercube is a group of its own";
+            return Err(Waived(what.into()));
+        }
         match case.root {
             Some(root) if root >= self.ranks => Err(Waived(format!("there is no rank {root} among {}", self.ranks))),
             _ => Ok(()),
@@ -396,8 +436,26 @@ mod tests {
     }
 
     #[test]
+    fn floats_of_8_bits_need_a_library_and_to_be_reduced_a_gpu() {
+        let why = |collective: Collective, dtype: DType, nccl: i32, reduced: bool| {
+            let redop = collective.spec().reduces.then_some(RedOp::Sum);
+            let case = Case::new(collective, Bytes(64), dtype, redop, None, Placement::InPlace, 2);
+            Float8 { nccl: Version(nccl), reduced }.supports(&case).err().map(|why| why.0)
+        };
+        let old = Some("NCCL 2.23.4 has no f8e4m3: it came with 2.24.0".to_owned());
+        assert_eq!(why(Collective::AllGather, DType::F8e4m3, 22304, true), old);
+        assert_eq!(why(Collective::AllGather, DType::F8e4m3, 22403, false), None);
+        let gpu = why(Collective::AllReduce, DType::F8e5m2, 22403, false);
+        assert!(gpu.is_some_and(|why| why.contains("f8e5m2") && why.contains("9.0")));
+        assert_eq!(why(Collective::AllReduce, DType::F8e5m2, 22403, true), None);
+        assert_eq!(why(Collective::AllReduce, DType::Half, 22304, false), None);
+    }
+
+    #[test]
     fn a_finished_backend_says_so() {
-        let mut backend = NcclBackend { ranks: 2, sharers: 1, manner: Manner::default(), live: None };
+        let float8 = Float8 { nccl: Version(22803), reduced: false };
+        let manner = Manner::default();
+        let mut backend = NcclBackend { ranks: 2, sharers: 1, manner, float8, live: None };
         let case =
             Case::new(Collective::Reduce, Bytes(64), DType::Float, Some(RedOp::Sum), Some(2), Placement::InPlace, 2);
         assert_eq!(backend.supports(&case), Err(Waived("there is no rank 2 among 2".into())));

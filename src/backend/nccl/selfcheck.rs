@@ -165,6 +165,6 @@ mod tests {
             assert_eq!(data::count_wrong(&key, &region.content, &bytes), 1, "{key:?} {region:?}");
             tried += 1;
         }
-        assert_eq!(tried, 10 * RANKS.len() * (6 + 5 * 9));
+        assert_eq!(tried, DType::ALL.len() * RANKS.len() * (6 + RedOp::ALL.len() * 9));
     }
 }

@@ -180,14 +180,17 @@ impl Round<'_> {
     fn operation(&self, nth: u32) -> anyhow::Result<()> {
         let shift = rotation(self.size, self.largest, nth);
         let has_several = self.team.has_several();
-        self.team.nccl.grouped(has_several, || {
-            for (member, aim) in self.team.members.iter().zip(&self.aims) {
-                if has_several {
-                    member.device.bind()?;
+        let stages = self.aims.first().map_or(0, Aim::stages);
+        (0..stages).try_for_each(|stage| {
+            self.team.nccl.grouped(has_several, || {
+                for (member, aim) in self.team.members.iter().zip(&self.aims) {
+                    if has_several {
+                        member.device.bind()?;
+                    }
+                    member.start(aim, stage, shift)?;
                 }
-                member.start(aim, shift)?;
-            }
-            Ok(())
+                Ok(())
+            })
         })
     }
 }

@@ -14,7 +14,7 @@ fn title(axis: Axis) -> &'static str {
     match axis {
         Axis::Level => {
             "PXN levels (--level): how far NCCL may relay through the GPU beside the peer's rail NIC.\n\
-             NCCL_P2P_PXN_LEVEL moves send/recv only: alltoall, gather, scatter and sendrecv. For the others only off differs."
+             NCCL_P2P_PXN_LEVEL moves send/recv only: alltoall, alltoallv, gather, scatter, sendrecv and hypercube. For the others only off differs."
         }
         Axis::Resources => "Resources (--resources): how many channels NCCL may take.",
         Axis::Network => {

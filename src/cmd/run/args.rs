@@ -34,7 +34,7 @@ const DEFAULT_SIZE: Bytes = Bytes(32 << 20);
 #[derive(Clone, Debug, clap::Args)]
 pub struct Args {
     /// Collectives, in the order they run: all_reduce all_gather reduce_scatter broadcast reduce alltoall gather scatter
-    /// sendrecv, or all
+    /// sendrecv hypercube alltoallv, or all
     #[arg(value_name = "COLLECTIVE", value_parser = values::collectives)]
     collectives: Vec<Several<Collective>>,
 
@@ -56,12 +56,13 @@ pub struct Args {
         help_heading = "Sweep")]
     stepfactor: u64,
 
-    /// Element types: int8 uint8 int32 uint32 int64 uint64 half float double bfloat16, with commas between, or all
+    /// Element types: int8 uint8 int32 uint32 int64 uint64 half float double bfloat16 f8e4m3
+    /// f8e5m2, with commas between, or all
     #[arg(short = 'd', long, value_name = "TYPE", value_parser = values::dtypes, default_value = "float",
         help_heading = "Sweep")]
     datatype: Several<DType>,
 
-    /// Reductions: sum prod max min avg, with commas between, or all
+    /// Reductions: sum prod max min avg mulsum, with commas between, or all
     #[arg(short = 'o', long, value_name = "OP", value_parser = values::redops, default_value = "sum",
         help_heading = "Sweep")]
     op: Several<RedOp>,
@@ -331,11 +332,13 @@ impl Args {
     }
 
     /// Threads of a process.
+    #[cfg(feature = "nccl")]
     pub(super) fn threads(&self) -> u32 {
         self.more.threads
     }
 
     /// Do the threads join the communicator by themselves?
+    #[cfg(feature = "nccl")]
     pub(super) fn parallel_init(&self) -> bool {
         self.more.parallel_init
     }

@@ -8,7 +8,6 @@ use super::{
     split::{self, Split},
 };
 use crate::{
-    backend::manner::Crew,
     cmd::choose::{self, Kind},
     exit::{Code, Failure},
     facts,
@@ -97,16 +96,24 @@ impl Job {
     }
 
     /// The first process of this process's communicator.
+    #[cfg(feature = "nccl")]
     pub(super) fn leader(&self, process: u32) -> u32 {
         let Some(groups) = &self.groups else { return 0 };
         groups.iter().position(|group| *group == groups[process as usize]).unwrap_or(0) as u32
     }
 
     /// The ranks and GPUs of this process.
-    pub(super) fn crew(&self, process: u32, args: &Args) -> Crew {
+    #[cfg(feature = "nccl")]
+    pub(super) fn crew(&self, process: u32, args: &Args) -> crate::backend::manner::Crew {
         let (first_rank, ranks) = self.seats[process as usize];
         let gpus = self.gpus.get(process as usize).cloned().unwrap_or_default();
-        Crew { first_rank, ranks, gpus, threads: args.threads(), parallel_init: args.parallel_init() }
+        crate::backend::manner::Crew {
+            first_rank,
+            ranks,
+            gpus,
+            threads: args.threads(),
+            parallel_init: args.parallel_init(),
+        }
     }
 
     /// How many ranks this rank's node has.
@@ -123,6 +130,15 @@ impl Job {
         let uuids = |process: usize| self.gpus[process].iter().map(move |&gpu| &self.processes[process].peer.gpus[gpu]);
         let sharers = |uuid| (0..self.gpus.len()).filter(|&other| uuids(other).any(|one| one == uuid)).count();
         uuids(process).map(sharers).max().unwrap_or(1) as u32
+    }
+
+    /// Can the GPUs of all ranks reduce floats of 8 bits? Every rank has the same answer.
+    #[cfg(feature = "nccl")]
+    pub(super) fn reduces_float8(&self) -> bool {
+        let can = |(process, gpus): (&facts::Process, &Vec<usize>)| {
+            gpus.iter().all(|&gpu| process.capabilities.get(gpu).is_some_and(|of| *of >= (9, 0)))
+        };
+        self.processes.iter().zip(&self.gpus).all(can)
     }
 
     /// What is known of the run before its first case.

@@ -14,6 +14,7 @@ mod settings;
 mod slowest;
 mod split;
 mod tally;
+mod traffic;
 mod transport;
 mod tuning;
 
@@ -67,9 +68,11 @@ fn in_world(args: &Args, ask: &Ask, mut watch: Watch, world: &dyn World, mut clo
     // What has no deadline of its own, such as a file system that does not answer, has this one.
     let _guard = deadline::watch("what comes between two cases", args.timeout());
     if args.list {
+        traffic::settle(ask, args.listed_ranks(world.size()), world)?;
         return Ok(list::print(&planned(ask, args.listed_ranks(world.size()))?, args, world));
     }
     let job = Job::gather(args, world)?;
+    traffic::settle(ask, (0..world.size()).map(|process| job.ranks(process)).max().unwrap_or(0), world)?;
     let plan = world::together(world, planned(ask, job.ranks(world.rank())))?;
     refuse_uneven_groups(&plan, &job, args, world)?;
     let run_id = output::run_name(args, ask, world);
@@ -167,6 +170,11 @@ fn measure(
         Some(smaller) => (Plan::new(&smaller, ranks), Some((smaller.begin, smaller.end))),
         None => (plan, None),
     };
+    if let Some(capacity) = capacity.filter(|capacity| *capacity < plan.largest()) {
+        // A matrix of an alltoallv does not shrink.
+        let what = format!("there is room for two buffers of {capacity} only, and {} are needed", plan.largest());
+        return Err(Failure::everywhere(Code::Usage, what));
+    }
     let untold = watch.learn(args, &plan, sizes, job, world)?;
     clock.mark("algorithms");
     {

@@ -185,6 +185,7 @@ mod tests {
             },
             gpus: Vec::new(),
             processor: String::new(),
+            capabilities: Vec::new(),
             nvidia: None,
             cuda_error: None,
             versions: Default::default(),

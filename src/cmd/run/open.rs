@@ -142,6 +142,7 @@ fn nccl(args: &Args, plan: &Plan, job: &Job, world: &dyn World, output: &Output)
     }
     let mut backend = NcclBackend::open(library, id, &crew, manner, plan.cases())?;
     backend.share_gpu(job.sharers(process as usize));
+    backend.reduce_float8(job.reduces_float8());
     Ok(Box::new(backend))
 }
 

@@ -81,7 +81,7 @@ impl Watch {
                 missing.map_or_else(String::new, |rank| format!(": rank {rank} saw no NVIDIA device when it started"));
             return Ok(Some(format!("algorithms and protocols cannot be told{rank}")));
         };
-        let (choices, untold) = tuning::choices(worker, args, plan, sizes, job.crew(world.rank(), args), world)?;
+        let (choices, untold) = tuning::choices(worker, args, plan, sizes, job, world)?;
         self.choices = choices;
         Ok(untold)
     }

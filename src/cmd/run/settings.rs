@@ -114,6 +114,7 @@ mod tests {
             peer: Peer { host: host.into(), host_id: host.into(), pid: 1, gpus: vec!["g".into()], first_gpu: None },
             gpus: Vec::new(),
             processor: String::new(),
+            capabilities: Vec::new(),
             nvidia: None,
             cuda_error: None,
             versions: Default::default(),

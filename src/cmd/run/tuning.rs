@@ -3,8 +3,8 @@
 
 use std::collections::HashMap;
 
-use super::args::Args;
-use crate::{backend::manner::Crew, collective::Case, nccl_log::Choice, sweep::plan::Plan, units::Bytes, world::World};
+use super::{args::Args, job::Job};
+use crate::{collective::Case, nccl_log::Choice, sweep::plan::Plan, units::Bytes, world::World};
 
 #[cfg(feature = "nccl")]
 pub(super) use crate::cmd::worker::crew::Worker;
@@ -44,7 +44,7 @@ pub(super) fn worker(_: &Args) -> anyhow::Result<Option<Worker>> {
     Ok(None)
 }
 
-/// Runs the workers of all ranks over the cases of `plan`, on the GPUs of `crew`, which are this process's.
+/// Runs the workers of all processes over the cases of `plan`, on the GPUs of this one.
 ///
 /// # Errors
 /// Where an answer does not reach the other ranks; that would be a bug.
@@ -54,13 +54,15 @@ pub(super) fn choices(
     args: &Args,
     plan: &Plan,
     sizes: Sizes,
-    crew: Crew,
+    job: &Job,
     world: &dyn World,
 ) -> anyhow::Result<Choices> {
     use crate::{cmd::worker::message::Start, world::deadline};
 
     let _guard = deadline::watch("the short run that tells algorithms", args.timeout() * 2);
-    let start = Start { crew, sizes };
+    let crew = job.crew(world.rank(), args);
+    let (float8, traffic) = (job.reduces_float8(), crate::collective::traffic::in_force().clone());
+    let start = Start { crew, float8, traffic, sizes };
     let mut all = match worker.run(start, args.timeout(), world)? {
         Ok(all) => all,
         Err(why) => return Ok((HashMap::new(), Some(format!("algorithms and protocols cannot be told: {why}")))),
@@ -71,6 +73,6 @@ pub(super) fn choices(
 }
 
 #[cfg(not(feature = "nccl"))]
-pub(super) fn choices(worker: Worker, _: &Args, _: &Plan, _: Sizes, _: Crew, _: &dyn World) -> anyhow::Result<Choices> {
+pub(super) fn choices(worker: Worker, _: &Args, _: &Plan, _: Sizes, _: &Job, _: &dyn World) -> anyhow::Result<Choices> {
     match worker {}
 }

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     backend::manner::Crew,
+    collective::traffic::Traffic,
     nccl_log::{Choice, Connections},
     units::Bytes,
 };
@@ -12,6 +13,10 @@ use crate::{
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(in crate::cmd) struct Start {
     pub(in crate::cmd) crew: Crew,
+    /// Can the GPUs of all ranks reduce floats of 8 bits?
+    pub(in crate::cmd) float8: bool,
+    /// The pattern of an alltoallv.
+    pub(in crate::cmd) traffic: Traffic,
     /// The smallest and largest size, where they are not those of the command line.
     pub(in crate::cmd) sizes: Option<(Bytes, Bytes)>,
 }

@@ -20,7 +20,7 @@ use self::message::{Ended, FromWorker, Start, ToWorker};
 use super::{growing::Growing, run};
 use crate::{
     backend::{Backend, nccl::NcclBackend},
-    collective::Case,
+    collective::{Case, traffic},
     exit::Code,
     native::nccl::Nccl,
     nccl_log::{Choice, Fold},
@@ -75,6 +75,7 @@ fn say(message: &FromWorker) -> anyhow::Result<()> {
 
 fn work(args: &Args, rank: &Receiver<ToWorker>) -> anyhow::Result<Ended> {
     let ToWorker::Start(start) = rank.recv()? else { anyhow::bail!("a worker expects its rank first") };
+    traffic::settle(start.traffic.clone(), false);
     let mut ask = args.run.ask()?;
     (ask.begin, ask.end) = start.sizes.unwrap_or((ask.begin, ask.end));
     let plan = Plan::new(&ask, start.crew.ranks.into());
@@ -115,5 +116,7 @@ fn open(args: &Args, start: &Start, rank: &Receiver<ToWorker>, cases: &[&Case]) 
     say(&FromWorker::Ready(id))?;
     let ToWorker::Id(id) = rank.recv()? else { anyhow::bail!("a worker expects the unique id second") };
     let id = id.try_into().map_err(|_| anyhow::anyhow!("the unique id has a wrong length"))?;
-    NcclBackend::open(nccl, id, &start.crew, args.run.manner(), cases.iter().copied())
+    let mut backend = NcclBackend::open(nccl, id, &start.crew, args.run.manner(), cases.iter().copied())?;
+    backend.reduce_float8(start.float8);
+    Ok(backend)
 }

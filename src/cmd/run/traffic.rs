@@ -1,0 +1,61 @@
+//! The pattern of an alltoallv: what rank 0's environment says, for all ranks.
+
+use crate::{
+    collective::{
+        Collective,
+        traffic::{self, MATRIX_FILE, PRINT_SUMMARY, Shares, Traffic},
+    },
+    exit::{Code, Failure},
+    sweep::plan::Ask,
+    units::Bytes,
+    world::{self, World},
+};
+
+/// Settles the pattern, where `ask` has an alltoallv on `ranks` ranks: on rank 0 from its environment and files, which other
+/// nodes may not have.
+///
+/// # Errors
+/// Where the settings make no sense, or the sizes do not fit a matrix.
+pub(super) fn settle(ask: &Ask, ranks: u64, world: &dyn World) -> anyhow::Result<()> {
+    if !ask.collectives.contains(&Collective::AllToAllV) {
+        return Ok(());
+    }
+    let mine = if world.rank() == 0 { asked(ask, ranks) } else { Err(String::new()) };
+    let settled: Result<_, String> = world::broadcast(world, &mine)?;
+    let (traffic, summary) = settled.map_err(|what| Failure::everywhere(Code::Usage, what))?;
+    traffic::settle(traffic, summary);
+    Ok(())
+}
+
+/// What this process's environment asks for, and whether it wants bandwidths by rank.
+fn asked(ask: &Ask, ranks: u64) -> Result<(Traffic, bool), String> {
+    let env = |name: &str| std::env::var_os(name).map(|value| value.to_string_lossy().into_owned());
+    let traffic = Traffic::from_env(&env, &|path| std::fs::read_to_string(path))?;
+    if let Traffic::Matrix(matrix) = &traffic {
+        let file = env(MATRIX_FILE).unwrap_or_default();
+        let (sent, received) = match matrix.side() {
+            side if side < ranks => {
+                return Err(format!("{MATRIX_FILE}={file} is for {side} ranks at most, and here are {ranks}"));
+            }
+            _ => Shares { traffic: &traffic, ranks, total: 0, element_size: 1 }.most(),
+        };
+        let (begin, end, least) = (ask.begin, ask.end, Bytes(sent.max(received)));
+        if begin != end {
+            return Err(format!(
+                "{MATRIX_FILE} says what is sent, whatever the size: say -b and -e alike, not {begin} and {end}"
+            ));
+        }
+        if end < least {
+            let least = least.0;
+            return Err(format!(
+                "a rank has {least} bytes in {MATRIX_FILE}={file}, more than -e {end}: raise -b and -e"
+            ));
+        }
+    }
+    let summary = match env(PRINT_SUMMARY).as_deref().map(str::trim) {
+        None | Some("" | "0") => false,
+        Some("1") => true,
+        Some(other) => return Err(format!("{PRINT_SUMMARY}={other} is neither 0 nor 1")),
+    };
+    Ok((traffic, summary))
+}
