@@ -44,6 +44,8 @@ struct Operation<'a> {
     rank: c_int,
     ranks: c_int,
     root: c_int,
+    /// All processes, or those of one communicator of several.
+    comm: ffi::MPI_Comm,
     parts: &'a Parts,
 }
 
@@ -166,25 +168,25 @@ impl Operation<'_> {
 
 unsafe fn all_reduce(op: &Operation<'_>) -> c_int {
     // SAFETY: by this function's contract.
-    unsafe { ffi::MPI_Allreduce(op.send_or_in_place(), op.recv, op.count, op.dtype, op.redop, ffi::RSMPI_COMM_WORLD) }
+    unsafe { ffi::MPI_Allreduce(op.send_or_in_place(), op.recv, op.count, op.dtype, op.redop, op.comm) }
 }
 
 unsafe fn all_gather(op: &Operation<'_>) -> c_int {
     let send = op.send_or_in_place();
     // SAFETY: by this function's contract.
-    unsafe { ffi::MPI_Allgather(send, op.count, op.dtype, op.base, op.count, op.dtype, ffi::RSMPI_COMM_WORLD) }
+    unsafe { ffi::MPI_Allgather(send, op.count, op.dtype, op.base, op.count, op.dtype, op.comm) }
 }
 
 unsafe fn reduce_scatter(op: &Operation<'_>) -> c_int {
     let send = op.send_or_in_place();
     // SAFETY: by this function's contract.
-    unsafe { ffi::MPI_Reduce_scatter_block(send, op.base, op.count, op.dtype, op.redop, ffi::RSMPI_COMM_WORLD) }
+    unsafe { ffi::MPI_Reduce_scatter_block(send, op.base, op.count, op.dtype, op.redop, op.comm) }
 }
 
 unsafe fn broadcast(op: &Operation<'_>) -> c_int {
     let buffer = if op.is_root() { op.send.cast_mut() } else { op.recv };
     // SAFETY: by this function's contract; the root's buffer is only read.
-    unsafe { ffi::MPI_Bcast(buffer, op.count, op.dtype, op.root, ffi::RSMPI_COMM_WORLD) }
+    unsafe { ffi::MPI_Bcast(buffer, op.count, op.dtype, op.root, op.comm) }
 }
 
 unsafe fn reduce(op: &Operation<'_>) -> c_int {
@@ -192,20 +194,20 @@ unsafe fn reduce(op: &Operation<'_>) -> c_int {
     let send = if op.is_root() { op.send_or_in_place() } else { op.send };
     let recv = if op.is_root() { op.recv } else { std::ptr::null_mut() };
     // SAFETY: by this function's contract.
-    unsafe { ffi::MPI_Reduce(send, recv, op.count, op.dtype, op.redop, op.root, ffi::RSMPI_COMM_WORLD) }
+    unsafe { ffi::MPI_Reduce(send, recv, op.count, op.dtype, op.redop, op.root, op.comm) }
 }
 
 unsafe fn alltoall(op: &Operation<'_>) -> c_int {
     let send = op.send_or_in_place();
     // SAFETY: by this function's contract.
-    unsafe { ffi::MPI_Alltoall(send, op.count, op.dtype, op.recv, op.count, op.dtype, ffi::RSMPI_COMM_WORLD) }
+    unsafe { ffi::MPI_Alltoall(send, op.count, op.dtype, op.recv, op.count, op.dtype, op.comm) }
 }
 
 unsafe fn gather(op: &Operation<'_>) -> c_int {
     let send = if op.is_root() { op.send_or_in_place() } else { op.send };
     let recv = if op.is_root() { op.base } else { std::ptr::null_mut() };
     // SAFETY: by this function's contract.
-    unsafe { ffi::MPI_Gather(send, op.count, op.dtype, recv, op.count, op.dtype, op.root, ffi::RSMPI_COMM_WORLD) }
+    unsafe { ffi::MPI_Gather(send, op.count, op.dtype, recv, op.count, op.dtype, op.root, op.comm) }
 }
 
 unsafe fn scatter(op: &Operation<'_>) -> c_int {
@@ -213,7 +215,7 @@ unsafe fn scatter(op: &Operation<'_>) -> c_int {
     let recv = if op.is_root() && op.in_place { unsafe { pxnbench_mpi_in_place } } else { op.recv };
     let send = if op.is_root() { op.send } else { std::ptr::null() };
     // SAFETY: by this function's contract.
-    unsafe { ffi::MPI_Scatter(send, op.count, op.dtype, recv, op.count, op.dtype, op.root, ffi::RSMPI_COMM_WORLD) }
+    unsafe { ffi::MPI_Scatter(send, op.count, op.dtype, recv, op.count, op.dtype, op.root, op.comm) }
 }
 
 unsafe fn sendrecv(op: &Operation<'_>) -> c_int {
@@ -222,23 +224,10 @@ unsafe fn sendrecv(op: &Operation<'_>) -> c_int {
     unsafe {
         let no_status = ffi::RSMPI_STATUS_IGNORE;
         if op.in_place {
-            ffi::MPI_Sendrecv_replace(op.recv, op.count, op.dtype, next, 0, before, 0, ffi::RSMPI_COMM_WORLD, no_status)
+            ffi::MPI_Sendrecv_replace(op.recv, op.count, op.dtype, next, 0, before, 0, op.comm, no_status)
         } else {
             let (send, recv, count, dtype) = (op.send, op.recv, op.count, op.dtype);
-            ffi::MPI_Sendrecv(
-                send,
-                count,
-                dtype,
-                next,
-                0,
-                recv,
-                count,
-                dtype,
-                before,
-                0,
-                ffi::RSMPI_COMM_WORLD,
-                no_status,
-            )
+            ffi::MPI_Sendrecv(send, count, dtype, next, 0, recv, count, dtype, before, 0, op.comm, no_status)
         }
     }
 }
@@ -254,7 +243,7 @@ unsafe fn hyper_cube(op: &Operation<'_>) -> c_int {
         let (peer, count) = (round.peer as c_int, op.count * round.chunks as c_int);
         // SAFETY: by this function's contract; what is sent and what is received are apart. No status is asked for.
         let code = unsafe {
-            let (comm, no_status) = (ffi::RSMPI_COMM_WORLD, ffi::RSMPI_STATUS_IGNORE);
+            let (comm, no_status) = (op.comm, ffi::RSMPI_STATUS_IGNORE);
             let (from, to, dtype) = (at(round.from), at(round.to), op.dtype);
             ffi::MPI_Sendrecv(from, count, dtype, peer, 0, to, count, dtype, peer, 0, comm, no_status)
         };
@@ -278,7 +267,7 @@ unsafe fn alltoallv(op: &Operation<'_>) -> c_int {
             received.as_ptr(),
             recv_offsets.as_ptr(),
             op.dtype,
-            ffi::RSMPI_COMM_WORLD,
+            op.comm,
         )
     }
 }
@@ -286,6 +275,9 @@ unsafe fn alltoallv(op: &Operation<'_>) -> c_int {
 /// MPI on host memory.
 pub struct Host {
     rank: u64,
+    comm: ffi::MPI_Comm,
+    /// Is `comm` this backend's own, to be freed?
+    owns_comm: bool,
     /// Buffers of 64-bit words, so that every element type is aligned.
     send: Vec<u64>,
     recv: Vec<u64>,
@@ -295,9 +287,21 @@ pub struct Host {
 }
 
 impl Host {
-    /// The backend of this rank, which can hold two buffers of `capacity` where that is known. MPI must be running.
+    /// The backend of this rank, which can hold two buffers of `capacity` where that is known. MPI must be running before
+    /// anything runs.
     pub fn new(rank: u64, capacity: Option<Bytes>) -> Host {
-        Host { rank, send: Vec::new(), recv: Vec::new(), largest: Bytes(0), capacity }
+        // SAFETY: the constant is initialised before main and never written.
+        let comm = unsafe { ffi::RSMPI_COMM_WORLD };
+        Host { rank, comm, owns_comm: false, send: Vec::new(), recv: Vec::new(), largest: Bytes(0), capacity }
+    }
+
+    /// As [`Host::new`], in a communicator of the processes that say the same `group`. Every process calls it; MPI is running.
+    pub fn in_group(rank: u64, group: u32, capacity: Option<Bytes>) -> Host {
+        let mut host = Host::new(rank, capacity);
+        // SAFETY: MPI is running, and every process calls this; the ranks keep their order. It writes one handle.
+        unsafe { ffi::MPI_Comm_split(ffi::RSMPI_COMM_WORLD, group as c_int, 0, &mut host.comm) };
+        host.owns_comm = true;
+        host
     }
 
     fn call(case: &Case) -> &'static Call {
@@ -331,6 +335,7 @@ impl Host {
             rank: self.rank as c_int,
             ranks: case.ranks as c_int,
             root: case.root.unwrap_or(0) as c_int,
+            comm: self.comm,
             parts,
         }
     }
@@ -479,6 +484,10 @@ impl Backend for Host {
     }
 
     fn finish(&mut self) -> anyhow::Result<()> {
+        if std::mem::take(&mut self.owns_comm) {
+            // SAFETY: MPI is running, the communicator is from MPI_Comm_split, and every process of it comes here.
+            unsafe { ffi::MPI_Comm_free(&mut self.comm) };
+        }
         Ok(())
     }
 }

@@ -90,6 +90,12 @@ impl Job {
         self.seats[process as usize].1.into()
     }
 
+    /// The first rank of this process in its communicator.
+    #[cfg(feature = "mpi")]
+    pub(super) fn first_rank(&self, process: u32) -> u32 {
+        self.seats[process as usize].0
+    }
+
     /// The communicator of this process, where there are several.
     pub(super) fn group(&self, process: u32) -> Option<u32> {
         self.groups.as_ref().map(|groups| groups[process as usize])

@@ -93,7 +93,11 @@ fn host(job: &Job, world: &dyn World) -> anyhow::Result<Box<dyn Backend>> {
         // A tenth stays for MPI's own buffers and for what else runs here.
         crate::units::Bytes(all.0 / 10 * 9 / 2 / u64::from(job.ranks_here(world.rank())))
     });
-    Ok(Box::new(crate::backend::host::Host::new(world.rank().into(), capacity)))
+    use crate::backend::host::Host;
+    Ok(Box::new(match job.group(world.rank()) {
+        None => Host::new(world.rank().into(), capacity),
+        Some(group) => Host::in_group(job.first_rank(world.rank()).into(), group, capacity),
+    }))
 }
 
 #[cfg(not(feature = "mpi"))]
