@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Proves pxnbench on real GPUs: any machine with two or more of them, NCCL, and an MPI. Takes about two minutes.
+# Proves pxnbench on real GPUs: any machine with two or more of them, NCCL, and an MPI. Takes about three minutes.
 #
 #   scripts/gpu-check.sh [BINARY]      default: target/release/pxnbench
 #
@@ -125,6 +125,46 @@ two_virtual_nodes() {
     sweep 4 all_reduce alltoall -b 64 -e 64K -f 32 -n 2
 }
 
+# One process, no mpirun.
+alone() { # args of pxnbench...
+    timeout -k 5 "$limit" "$bin" "$@" --backend nccl -c 1 -w 1 --csv "$tmp/csv/sweep.csv" >"$out" 2>&1 </dev/null || rc=$?
+    judge_sweep
+}
+
+# Two sweeps: two processes, and one process with two GPUs or threads.
+both_ways() { # args of pxnbench...
+    sweep 2 "$@"
+    [[ $got == "exit 0, 0 wrong" ]] && alone "$@" -g 2
+    [[ $got == "exit 0, 0 wrong" ]] && alone "$@" -t 2
+    return 0
+}
+
+# As `both_ways`, for each value of a flag.
+each_value() { # flag "values" args of pxnbench...
+    local value
+    for value in $2; do
+        both_ways "${@:3}" "$1" "$value"
+        [[ $got == "exit 0, 0 wrong" ]] || { got+=" with $1 $value" && return 0; }
+    done
+}
+
+single_iterations() {
+    both_ways all_reduce -b 1M -e 1M -n 10 -I 1 -K 2
+    says 'i_min +i_max +i_p99 +i_cv%' || got+=", no columns"
+    awk -F, 'NR == 1 { for (i = 1; i <= NF; i++) if ($i == "iter_min_us") at = i; next } !($at > 0) { exit 1 }' \
+        "$tmp/csv/sweep.csv" || got+=", no times"
+}
+
+memory_in_use() {
+    alone all_reduce -b 1M -e 1M -g 2 -M 1
+    says 'GPU memory usage +: Initialization .* User-Allocated [0-9.]+ [MG]B .* Collective .* Total' || got+=", no line"
+}
+
+first_gpu() {
+    NCCL_TESTS_DEVICE=1 alone all_reduce -b 1M -e 1M -n 2
+    says '^#  Rank  0 .* device  1 ' || got+=", another GPU"
+}
+
 no_such_nccl() {
     ranks 2 "$bin" all_reduce --backend nccl --nccl-lib /nonexistent.so -b 8 -e 8
     got="exit $rc, $(grep -c /nonexistent.so "$out" || true) sentence"
@@ -147,6 +187,20 @@ for collective in "${collectives[@]}"; do
 done
 check "all types and operations" "exit 0, 0 wrong" sweep 2 "${reducing[@]}" -d all -o all -b 8 -e 1M -f 64 -n 5
 check "the same, odd sizes" "exit 0, 0 wrong" sweep 2 "${reducing[@]}" -d all -o all -b 1000 -e 100000 -i 33000 -n 5
+check "types of 8 bits" "exit 0, 0 wrong" sweep 2 all -d f8e4m3,f8e5m2 -o all -b 64 -e 1M -f 64 -n 5
+check "two GPUs, one process" "exit 0, 0 wrong" alone all -g 2 -b 8 -e 64M -f 64 -n 5
+check "two threads" "exit 0, 0 wrong" alone all -t 2 -b 8 -e 64M -f 64 -n 5
+check "two threads that join at once" "exit 0, 0 wrong" alone all_reduce -t 2 -p 1 -b 8 -e 1M -f 32 -n 5
+check "operations in groups" "exit 0, 0 wrong" both_ways all_reduce alltoall -m 4 -b 1K -e 1M -f 32 -n 5
+check "as a CUDA graph" "exit 0, 0 wrong" both_ways all_reduce alltoall -G 3 -b 1K -e 1M -f 32 -n 5
+check "waiting after each operation" "exit 0, 0 wrong" each_value -z "1 2 3" all_reduce -b 1K -e 1M -f 32 -n 5
+check "registered buffers" "exit 0, 0 wrong" each_value -R "1 2" all_reduce all_gather -b 1K -e 1M -f 32 -n 5
+check "CTA policies" "exit 0, 0 wrong" each_value -x "0 1 2" all_reduce -b 1M -e 1M -n 5
+check "unaligned buffers" "exit 0, 0 wrong" both_ways all_reduce alltoall -u 3 -d half -b 1K -e 1M -f 32 -n 5
+check "the null stream" "exit 0, 0 wrong" both_ways all_reduce -y 1 -b 1K -e 1M -f 32 -n 5
+check "single iterations" "exit 0, 0 wrong" single_iterations
+check "memory in use" "exit 0, 0 wrong" memory_in_use
+check "a first GPU that is given" "exit 0, 0 wrong" first_gpu
 check "a fault put in" "exit 7, 1 wrong, FAILED" injected_fault
 check "each rank sees one GPU" "exit 0, 0 wrong" one_gpu_each
 check "two ranks on one GPU" "refused" same_gpu

@@ -26,7 +26,7 @@ pub enum Code {
     NothingRan = 5,
     /// The command line asks for something that does not exist or cannot be.
     Usage = 6,
-    /// Data arrived wrong, or a verdict is not the one asked for.
+    /// Data arrived wrong, busbw is below the threshold, or a verdict is not the one asked for.
     WrongData = 7,
     /// The launch or MPI is broken.
     Launch = 8,
@@ -45,7 +45,7 @@ pub const CODES: [(Code, &str); 11] = [
     (Code::TimedOut, "timed out or hung"),
     (Code::NothingRan, "nothing could run (all waived, too few GPUs)"),
     (Code::Usage, "usage"),
-    (Code::WrongData, "wrong data, or a verdict other than the one asked for"),
+    (Code::WrongData, "wrong data, busbw below a threshold, or a verdict other than the one asked for"),
     (Code::Launch, "launch or MPI"),
     (Code::Stopped, "stopped by a signal, results kept"),
     (Code::NotReady, "doctor: not ready"),

@@ -213,7 +213,13 @@ const REPORTS: &[(&str, &str, &[&str], &str)] = &[
         "unlimited stack, few open files, RemoveIPC",
         "https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html",
         &["host.stack", "host.nofile", "host.remove-ipc"],
-        "IMEX channels are not looked at, and open files only below 4,096",
+        "open files only below 4,096",
+    ),
+    (
+        "no IMEX channel on nodes of one NVLink cluster",
+        "NVIDIA/nvbandwidth#39",
+        &["gpu.imex"],
+        "that there is a channel, not whether this user may open it",
     ),
     (
         "PXN should not use host buffers for data",
@@ -269,7 +275,7 @@ fn doctor_md() -> String {
          differs between them first. Each finding has the evidence and the remedy. It needs no root; what cannot be read is \
          *not applicable*, with the reason. Exit code 0 is ready, 10 not ready; `--strict` lets warnings count, `-v` prints \
          every check, `--json` all of it for programs.\n\n\
-         ```\npxnbench doctor\nsrun --mpi=pmix pxnbench doctor\n```\n\n\
+         ```\npxnbench doctor\nsrun --mpi=pmix pxnbench doctor\nsbatch -p gpu -A project slurm/doctor.sbatch\n```\n\n\
          ## Checks\n\n| id | looks at | of |\n|---|---|---|\n",
     );
     for check in doctor::checks() {
@@ -303,7 +309,7 @@ fn doctor_md_is_up_to_date_and_names_checks_that_are_there() {
         assert!(!checks.is_empty() || !not.is_empty(), "{what}: neither caught nor said why not");
         checks.iter().for_each(|id| assert!(known.contains(id), "{what}: there is no check {id}"));
     }
-    assert_eq!(REPORTS.len(), 31);
+    assert_eq!(REPORTS.len(), 32);
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/DOCTOR.md");
     if std::env::var_os("UPDATE_GOLDEN").is_some() {
         fs::write(&path, doctor_md()).expect("written");

@@ -6,12 +6,18 @@ mod common;
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs,
+    os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
     process::Command,
+    time::Duration,
 };
 
 use common::{BINARY, Ended, alone, has_mpi, launcher, run};
-use pxnbench::levels::audit;
+use pxnbench::{
+    doctor::{self, Subject},
+    facts::health,
+    levels::{audit, conf::Settings},
+};
 use serde_json::{Value, json};
 
 /// A machine: files below a root, NVML's answers, the environment, and the libnccl it has.
@@ -62,6 +68,7 @@ fn good() -> Machine {
         ("proc/meminfo", "MemTotal:       134217728 kB\nMemAvailable:   134217728 kB\n"),
         ("proc/modules", "nvidia_peermem 16384 0 - Live 0x0\nib_uverbs 1 0 - Live 0x0\n"),
         ("proc/cmdline", "root=/dev/sda1\n"),
+        ("proc/sys/kernel/osrelease", "5.15.0-91-generic\n"),
         ("proc/sys/kernel/numa_balancing", "0\n"),
         ("proc/driver/nvidia/version", "NVRM version: NVIDIA UNIX x86_64 Kernel Module  570.86.15  Thu\n"),
         ("proc/driver/nvidia/gpus/0000:01:00.0/information", "x\n"),
@@ -128,6 +135,38 @@ impl Machine {
         self.nvml["gpus"][1][name] = reading(value);
     }
 
+    /// So many of the four NVLinks of each GPU work, to what is at their other end.
+    fn nvlinks(&mut self, up: [usize; 2], remote: &str) {
+        for (gpu, up) in up.into_iter().enumerate() {
+            for (number, link) in
+                self.nvml["gpus"][gpu]["nvlinks"].as_array_mut().expect("links").iter_mut().enumerate()
+            {
+                link["active"] = reading((number < up).into());
+                link["remote"] = remote.into();
+            }
+        }
+    }
+
+    /// The open kernel modules, with which dma-buf works.
+    fn open_modules(&mut self) {
+        self.edit("proc/driver/nvidia/version", "UNIX x86_64", "UNIX Open Kernel Module for x86_64");
+    }
+
+    /// A Slurm that says this of KillOnBadExit, and nothing in the environment that does.
+    fn scontrol(&mut self, script: &str) {
+        self.env.remove("SLURM_KILL_BAD_EXIT");
+        self.set("PATH", "/opt/slurm/bin:/usr/bin:/bin");
+        self.file("opt/slurm/bin/scontrol", &format!("#!/bin/sh\n{script}\n"));
+    }
+
+    /// GPUs of a multi-node NVLink cluster.
+    fn cluster(&mut self) {
+        for gpu in 0..2 {
+            let fabric = json!({ "state": "completed", "cluster": "00000000000000000000000000000007", "clique": 1 });
+            self.nvml["gpus"][gpu]["fabric"] = reading(fabric);
+        }
+    }
+
     /// Replaces a word in a file.
     fn edit(&mut self, path: &str, from: &str, to: &str) {
         let text = String::from_utf8(self.files[path].clone()).expect("text");
@@ -141,7 +180,10 @@ impl Machine {
         for (path, bytes) in &self.files {
             let path = root.join(path);
             fs::create_dir_all(path.parent().expect("a parent")).expect("a folder");
-            fs::write(path, bytes).expect("a file");
+            fs::write(&path, bytes).expect("a file");
+            if path.ends_with("bin/scontrol") {
+                fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("a program");
+            }
         }
         fs::write(&nvml, self.nvml.to_string()).expect("a file");
         let path = |path: PathBuf| path.to_string_lossy().into_owned();
@@ -154,13 +196,48 @@ impl Machine {
     }
 }
 
-/// A libnccl that knows its version and the names that the good machine sets, and nothing else.
+/// What the libnccl reads: names that machines here set.
+const NAMES: [&str; 31] = [
+    "NCCL_ALGO",
+    "NCCL_BUFFSIZE",
+    "NCCL_CROSS_NIC",
+    "NCCL_DEBUG",
+    "NCCL_DEBUG_FILE",
+    "NCCL_DEBUG_SUBSYS",
+    "NCCL_DMABUF_ENABLE",
+    "NCCL_GRAPH_DUMP_FILE",
+    "NCCL_HOSTID",
+    "NCCL_IB_GID_INDEX",
+    "NCCL_IB_HCA",
+    "NCCL_IGNORE_NET_MISMATCH",
+    "NCCL_MAX_CTAS",
+    "NCCL_MAX_NCHANNELS",
+    "NCCL_MIN_CTAS",
+    "NCCL_MIN_NCHANNELS",
+    "NCCL_MNNVL_ENABLE",
+    "NCCL_NET",
+    "NCCL_NET_GDR_LEVEL",
+    "NCCL_NET_PLUGIN",
+    "NCCL_NSOCKS_PERTHREAD",
+    "NCCL_P2P_DISABLE",
+    "NCCL_P2P_PXN_LEVEL",
+    "NCCL_PXN_DISABLE",
+    "NCCL_RUNTIME_CONNECT",
+    "NCCL_SOCKET_FAMILY",
+    "NCCL_SOCKET_IFNAME",
+    "NCCL_SOCKET_NTHREADS",
+    "NCCL_TOPO_DUMP_FILE",
+    "NCCL_TOPO_FILE",
+    "NCCL_TUNER_PLUGIN",
+];
+
+/// A libnccl that knows its version and names, and nothing else.
 fn library(folder: &Path, version: i32) -> PathBuf {
     let (code, library) = (folder.join("nccl.c"), folder.join("libnccl.so.2"));
-    let source = format!(
-        "const char *n[] = {{\"NCCL_IB_HCA\", \"NCCL_SOCKET_IFNAME\", \"NCCL_SOCKET_FAMILY\", \"NCCL_IB_GID_INDEX\", \"NCCL_NET_PLUGIN\", \
-         \"NCCL_PXN_DISABLE\", \"NCCL_DEBUG\", \"NCCL_HOSTID\"}};\nint ncclGetVersion(int *v) {{ *v = {version}; return 0; }}\n"
-    );
+    let newer = (version >= 23000).then_some("NCCL_MULTI_RANK_GPU_ENABLE");
+    let names: String = NAMES.iter().copied().chain(newer).map(|name| format!("\"{name}\",")).collect();
+    let source =
+        format!("const char *n[] = {{{names}}};\nint ncclGetVersion(int *v) {{ *v = {version}; return 0; }}\n");
     fs::write(&code, source).expect("written");
     let compiled = Command::new("cc").args(["-shared", "-fPIC", "-o"]).arg(&library).arg(&code).status();
     assert!(compiled.expect("cc").success());
@@ -198,6 +275,7 @@ const SPOILED: &[(&str, Spoil, &[&str])] = &[
     ("lib.driver", |m| drop(m.files.remove("proc/driver/nvidia/version")), &[]),
     ("lib.nvml", |m| m.nvml = json!("no inventory"), &[]),
     ("lib.plugin", |m| m.set("NCCL_NET_PLUGIN", "nowhere"), &[]),
+    ("lib.plugin", |m| m.set("NCCL_NET_PLUGIN", "/opt/nowhere/libnccl-net.so"), &[]),
     ("mpi.world", |m| m.set("SLURM_STEP_NUM_TASKS", "4"), &[]),
     ("mpi.world", |m| m.set("PMI_SIZE", "4"), &[]),
     ("gdr.module", |m| m.file("proc/modules", "nvidia 1 0 - Live 0x0\n"), &[]),
@@ -239,6 +317,12 @@ const SPOILED: &[(&str, Spoil, &[&str])] = &[
     ("gpu.remap", |m| m.gpu("remapped", json!({ "failed": true })), &[]),
     ("gpu.pages", |m| m.gpu("pages_pending", true.into()), &[]),
     ("gpu.nvlink", |m| m.nvml["gpus"][1]["nvlinks"][2]["active"] = reading(false.into()), &[]),
+    ("gpu.nvlink", |m| m.nvlinks([4, 3], "gpu"), &[]),
+    ("gpu.nvlink", |m| m.nvlinks([3, 3], "switch"), &[]),
+    ("gpu.nvlink", |m| drop(m.nvml["gpus"][1]["nvlinks"].as_array_mut().expect("links").pop()), &[]),
+    ("gpu.same", |m| m.gpu("name", "NVIDIA A100".into()), &[]),
+    ("gpu.count", |m| m.set("CUDA_VISIBLE_DEVICES", "0,0"), &[]),
+    ("gpu.imex", |m| m.cluster(), &[]),
     ("gpu.throttle", |m| m.gpu("throttle", json!(["hardware thermal slowdown"])), &[]),
     ("gpu.pcie-width", |m| m.gpu("pcie_width", 8.into()), &[]),
     (
@@ -286,7 +370,17 @@ const SPOILED: &[(&str, Spoil, &[&str])] = &[
     ("slurm.leaked", |m| m.set("SLURM_TRES_PER_TASK", "cpu=2"), &[]),
     ("slurm.gpu-bind", |m| m.set("SLURM_GPUS_PER_TASK", "1"), &[]),
     ("slurm.kill", |m| m.set("SLURM_KILL_BAD_EXIT", "0"), &[]),
+    ("slurm.kill", |m| m.scontrol("echo 'KillOnBadExit           = 0'"), &[]),
     ("slurm.memory", |m| m.set("SLURM_MEM_PER_NODE", "4096"), &[]),
+    (
+        "slurm.memory",
+        |m| {
+            m.env.remove("SLURM_MEM_PER_NODE");
+            m.set("SLURM_MEM_PER_CPU", "512");
+            m.set("SLURM_CPUS_ON_NODE", "8");
+        },
+        &[],
+    ),
     ("slurm.export", |m| m.set("SLURM_EXPORT_ENV", "NONE"), &[]),
 ];
 
@@ -316,7 +410,7 @@ const SPOILED_TOGETHER: &[(&str, Spoil, &[&str])] = &[
             port(&mut m.files, "mlx5_2", "InfiniBand", "4: ACTIVE", "400 Gb/sec");
             m.set("NCCL_IB_HCA", "=mlx5_0,mlx5_1,mlx5_2");
         },
-        &["env.same"],
+        &[],
     ),
     ("net.ports-same", |m| m.file("sys/class/infiniband/mlx5_1/ports/1/state", "1: DOWN\n"), &["net.port-down"]),
     (
@@ -326,7 +420,7 @@ const SPOILED_TOGETHER: &[(&str, Spoil, &[&str])] = &[
             m.file("proc/net/route", "Iface\tDestination\neth1\t00000000\n");
             m.set("NCCL_SOCKET_IFNAME", "=eth1");
         },
-        &["env.same"],
+        &[],
     ),
     (
         "net.family-same",
@@ -597,6 +691,128 @@ fn ipoib(m: &mut Machine) {
     m.env.remove("NCCL_SOCKET_IFNAME");
 }
 
+/// What looks like a fault and is none: the check that has to say so, and a word of what it says.
+const NO_FAULT: &[(&str, Spoil, &str)] = &[
+    ("gpu.nvlink", |m| m.nvlinks([0, 0], "unknown"), "no NVLink is up"),
+    ("gpu.nvlink", |m| m.nvlinks([2, 2], "gpu"), "2 of 4"),
+    ("gpu.count", |m| m.set("CUDA_VISIBLE_DEVICES", "MIG-8a5b7c2e-0000-0000-0000-000000000001"), "1 GPU"),
+    ("gpu.count", |m| m.set("CUDA_VISIBLE_DEVICES", "MIG-GPU-1000/1/0"), "1 GPU"),
+    (
+        "gpu.imex",
+        |m| {
+            m.cluster();
+            m.file("dev/nvidia-caps-imex-channels/channel3", "");
+        },
+        "channel3",
+    ),
+    (
+        "gpu.imex",
+        |m| {
+            m.cluster();
+            m.set("NCCL_MNNVL_ENABLE", "0");
+        },
+        "NCCL_MNNVL_ENABLE=0",
+    ),
+    // The driver makes room for channels on every machine.
+    ("gpu.imex", |m| m.file("proc/devices", "242 nvidia-caps-imex-channels\n"), "no GPU is in"),
+    (
+        "gdr.module",
+        |m| {
+            m.open_modules();
+            m.file("proc/modules", "nvidia 1 0 - Live 0x0\n");
+        },
+        "dma-buf",
+    ),
+    (
+        "gdr.module-name",
+        |m| {
+            m.open_modules();
+            m.nccl = 22203;
+        },
+        "dma-buf",
+    ),
+    (
+        "lib.plugin",
+        |m| {
+            m.set("NCCL_NET_PLUGIN", "/opt/x/libfoo.so");
+            m.file("opt/x/libfoo.so", "");
+        },
+        "/opt/x/libfoo.so",
+    ),
+    (
+        "lib.plugin",
+        |m| {
+            m.set("NCCL_NET_PLUGIN", "acme");
+            m.file("usr/lib64/libnccl-net-acme.so", "");
+        },
+        "/usr/lib64/",
+    ),
+    (
+        "lib.plugin",
+        |m| {
+            m.set("NCCL_NET_PLUGIN", "acme");
+            m.file(
+                "etc/ld.so.cache",
+                "glibc-ld.so.cache1.1\x01\x02libnccl-net-acme.so\0/opt/acme/libnccl-net-acme.so\0",
+            );
+            m.file("opt/acme/libnccl-net-acme.so", "");
+        },
+        "/opt/acme/",
+    ),
+    ("slurm.kill", |m| m.scontrol("echo 'KillOnBadExit           = 1'"), "KillOnBadExit=1"),
+    ("slurm.kill", |m| m.scontrol("echo no controller >&2; exit 1"), "no controller"),
+    (
+        "slurm.memory",
+        |m| {
+            m.env.remove("SLURM_MEM_PER_NODE");
+            m.set("SLURM_MEM_PER_CPU", "0");
+        },
+        "all",
+    ),
+];
+
+type Set = &'static [(&'static str, &'static str)];
+
+/// Each rule of the audit, the settings that it finds, and what else its machine has.
+const RULES: &[(&str, Set, Spoil)] = &[
+    ("env.unknown-name", &[("NCCL_NOBODY_KNOWS_THIS_ONE", "1")], |_| ()),
+    ("env.never-existed", &[("NCCL_PXN_LEVEL", "1")], |_| ()),
+    ("env.pytorch", &[("NCCL_BLOCKING_WAIT", "1")], |_| ()),
+    ("env.removed", &[("NCCL_RINGS", "0 1")], |_| ()),
+    ("env.too-new", &[("NCCL_MULTI_RANK_GPU_ENABLE", "1")], |_| ()),
+    ("env.elsewhere", &[("NCCL_DYNAMIC_CHUNK_SIZE", "1")], |_| ()),
+    ("env.legacy", &[("NCCL_MIN_NCHANNELS", "4")], |_| ()),
+    ("env.misread-integer", &[("NCCL_PXN_DISABLE", "true")], |_| ()),
+    ("env.ignored-value", &[("NCCL_NET_GDR_LEVEL", "sys")], |_| ()),
+    ("env.no-meaning", &[("NCCL_BUFFSIZE", "5000000")], |_| ()),
+    ("env.unknown-word", &[("NCCL_SOCKET_FAMILY", "af_inet")], |_| ()),
+    ("env.failing-word", &[("NCCL_ALGO", "Rings")], |_| ()),
+    ("env.stray-characters", &[("NCCL_TOPO_FILE", "'/x.xml'")], |_| ()),
+    ("env.empty", &[("NCCL_TOPO_FILE", "")], |_| ()),
+    ("env.list-syntax", &[("NCCL_SOCKET_IFNAME", "^lo,^docker")], |_| ()),
+    ("env.prefix-match", &[("NCCL_IB_HCA", "mlx5_1")], |m| {
+        port(&mut m.files, "mlx5_10", "InfiniBand", "4: ACTIVE", "400 Gb/sec (4X NDR)")
+    }),
+    ("env.crashes", &[("NCCL_P2P_PXN_LEVEL", "1"), ("NCCL_RUNTIME_CONNECT", "0")], |_| ()),
+    ("env.fails", &[("NCCL_NET", "")], |_| ()),
+    ("env.silences-pxn", &[("NCCL_P2P_DISABLE", "1")], |_| ()),
+    ("env.silences-rings", &[("NCCL_CROSS_NIC", "1")], |_| ()),
+    ("env.no-effect", &[("NCCL_PXN_DISABLE", "1"), ("NCCL_P2P_PXN_LEVEL", "2")], |_| ()),
+    ("env.min-above-max", &[("NCCL_MIN_CTAS", "32"), ("NCCL_MAX_CTAS", "8")], |_| ()),
+    ("env.too-many-sockets", &[("NCCL_SOCKET_NTHREADS", "8"), ("NCCL_NSOCKS_PERTHREAD", "9")], |_| ()),
+    ("env.ignore-net-mismatch", &[("NCCL_IGNORE_NET_MISMATCH", "1")], |_| ()),
+    ("env.debug-output", &[("NCCL_DEBUG", "INFO")], |_| ()),
+    ("env.debug-file-shared", &[("NCCL_DEBUG", "INFO"), ("NCCL_DEBUG_FILE", "/x.log")], |_| ()),
+    (
+        "env.subsystems-hidden",
+        &[("NCCL_DEBUG", "INFO"), ("NCCL_DEBUG_FILE", "/x.%h.%p"), ("NCCL_DEBUG_SUBSYS", "NET")],
+        |_| (),
+    ),
+    ("env.debug-left", &[("NCCL_GRAPH_DUMP_FILE", "/x.xml")], |_| ()),
+    ("env.dead-line", &[], |m| m.file("etc/nccl.conf", "export NCCL_PXN_DISABLE=1\n")),
+    ("env.file-overridden", &[], |m| m.file("etc/nccl.conf", "NCCL_SOCKET_IFNAME=eth7\n")),
+];
+
 #[test]
 fn a_good_machine_has_nothing_wrong() {
     let ended = examine(&good()).expect_code(0);
@@ -604,7 +820,16 @@ fn a_good_machine_has_nothing_wrong() {
     let unread = verdicts(&ended).into_iter().filter(|(_, rows)| rows.iter().any(|(v, _)| v == "not_applicable"));
     let unread: Vec<String> = unread.map(|(id, _)| id).filter(|id| !id.contains("same")).collect();
     // What needs several ranks, and settings that a good machine does not make.
-    let expected = ["host.container", "host.cpus-shared", "lib.nccl-file", "lib.plugin", "net.gid", "net.mixed-ports"];
+    let expected = [
+        "gpu.imex",
+        "host.clock",
+        "host.container",
+        "host.cpus-shared",
+        "lib.nccl-file",
+        "lib.plugin",
+        "net.gid",
+        "net.mixed-ports",
+    ];
     let own: Vec<&String> = unread.iter().filter(|id| !id.starts_with("env.") && !id.starts_with("mpi.")).collect();
     assert_eq!(own, expected);
 }
@@ -649,11 +874,86 @@ fn a_missing_libnccl_is_found() {
     assert_eq!(findings(&examine(&old)), BTreeSet::from(["lib.nccl".to_owned()]), "one that a run would refuse");
 }
 
+#[test]
+fn what_looks_like_a_fault_and_is_none_is_said() {
+    let mut wrong = Vec::new();
+    for (id, change, word) in NO_FAULT {
+        let mut machine = good();
+        change(&mut machine);
+        let ended = examine(&machine);
+        let (found, said) = (findings(&ended), verdicts(&ended).remove(*id).unwrap_or_default());
+        if !found.is_empty() || !said.iter().any(|(_, words)| words.contains(word)) {
+            wrong.push(format!("{id} should say '{word}': {said:?}, found {found:?}"));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn each_rule_of_the_audit_finds_what_it_is_for() {
+    let mut wrong = Vec::new();
+    for (id, settings, change) in RULES {
+        let mut machine = good();
+        settings.iter().for_each(|(name, value)| machine.set(name, value));
+        change(&mut machine);
+        let all = verdicts(&examine(&machine));
+        let found = |rows: &[(String, String)]| {
+            rows.iter()
+                .any(|(verdict, said)| ["warning", "failure"].contains(&verdict.as_str()) || said.starts_with("note: "))
+        };
+        let found: BTreeSet<&str> = all.iter().filter(|(_, rows)| found(rows)).map(|(id, _)| id.as_str()).collect();
+        if found != BTreeSet::from([*id]) {
+            wrong.push(format!("{id}: {found:?}"));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    let known: Vec<&str> = RULES.iter().map(|(id, ..)| *id).collect();
+    assert_eq!(known, audit::CHECKS.iter().map(|rule| rule.id).collect::<Vec<_>>(), "one for each rule");
+}
+
+/// What is not sure is said, and is no failure.
+#[test]
+fn without_the_kernels_version_nobody_knows_whether_dma_buf_serves() {
+    let mut machine = good();
+    machine.open_modules();
+    machine.nccl = 22203;
+    machine.files.remove("proc/sys/kernel/osrelease");
+    let said = verdicts(&examine(&machine)).remove("gdr.module-name").expect("it");
+    assert!(said[0].0 == "warning" && said[0].1.contains("osrelease"), "{said:?}");
+    // Settings and versions that rule it out.
+    for change in [
+        (|m| m.set("NCCL_DMABUF_ENABLE", "0")) as Spoil,
+        |m| m.file("proc/sys/kernel/osrelease", "5.4.0\n"),
+        |m| m.edit("proc/driver/nvidia/version", "570.86.15", "510.47.03"),
+    ] {
+        let mut machine = good();
+        machine.open_modules();
+        machine.nccl = 22203;
+        change(&mut machine);
+        assert_eq!(verdicts(&examine(&machine))["gdr.module-name"][0].0, "failure");
+    }
+}
+
+#[test]
+fn a_scontrol_that_hangs_holds_nothing_up() {
+    let mut machine = good();
+    machine.scontrol("exec sleep 100");
+    let ended = examine(&machine);
+    assert!(ended.took < Duration::from_secs(30), "{:?}", ended.took);
+    let said = verdicts(&ended).remove("slurm.kill").expect("it");
+    assert!(said[0].0 == "not_applicable" && said[0].1.contains("did not answer"), "{said:?}");
+}
+
 /// Two ranks, each on a machine of its own.
 fn together(first: &Machine, second: &Machine, one_node: bool) -> Ended {
+    ranks(&[first, second], one_node)
+}
+
+/// A rank on each machine.
+fn ranks(machines: &[&Machine], one_node: bool) -> Ended {
     let folder = tempfile::tempdir().expect("a folder");
     let mut command = launcher(folder.path());
-    for (rank, machine) in [first, second].into_iter().enumerate() {
+    for (rank, machine) in machines.iter().enumerate() {
         let own = folder.path().join(rank.to_string());
         fs::create_dir_all(&own).expect("a folder");
         let mut env: Vec<String> = machine.env.iter().map(|(name, value)| format!("{name}={value}")).collect();
@@ -694,6 +994,124 @@ fn differences_between_ranks_are_found() {
     };
     assert!(both(|m| m.set("CUDA_VISIBLE_DEVICES", "0")).contains("gpu.shared"));
     assert!(both(|m| m.edit("proc/self/status", "0-7", "3")).contains("host.cpus-shared"));
+}
+
+/// A machine of four GPUs of which a rank sees some.
+fn bound(devices: &str) -> Machine {
+    let mut machine = good();
+    machine.nvml["gpus"] = (0..4).map(gpu).collect();
+    machine.set("CUDA_VISIBLE_DEVICES", devices);
+    machine
+}
+
+#[test]
+fn the_gpus_of_a_node_are_those_of_all_its_ranks() {
+    if !has_mpi() {
+        return;
+    }
+    let judged = |devices: &[&str], change: Spoil| {
+        let mut machines: Vec<Machine> = devices.iter().map(|devices| bound(devices)).collect();
+        machines.iter_mut().for_each(change);
+        let ended = ranks(&machines.iter().collect::<Vec<_>>(), true);
+        let all = verdicts(&ended);
+        ["gpu.count", "gpu.siblings", "gpu.shared"].map(|id| (all[id][0].0.clone(), all[id][0].1.clone()))
+    };
+    let verdict = |devices: &[&str], change: Spoil| judged(devices, change).map(|(verdict, _)| verdict);
+    let nothing: Spoil = |_| ();
+    assert_eq!(verdict(&["0,1", "0,1", "2,3", "2,3"], nothing), ["ok", "warning", "ok"], "two for each pair");
+    assert_eq!(verdict(&["0,1", "2,3"], nothing), ["ok", "warning", "ok"]);
+    assert_eq!(verdict(&["0,1", "0,1", "0,1"], nothing), ["failure", "ok", "ok"]);
+    assert_eq!(verdict(&["0,1", "0,1", "0,1", "2,3"], nothing), ["ok", "warning", "failure"]);
+    assert_eq!(verdict(&["0", "GPU-0000"], nothing), ["ok", "ok", "failure"], "one GPU by number and by UUID");
+    assert_eq!(verdict(&["0,1,2,3", "MIG-1", "MIG-1"], nothing)[2], "failure");
+    assert_eq!(verdict(&["0,1,2,3", ""], nothing)[0], "failure");
+    let shares: Spoil = |m| {
+        m.nccl = 23007;
+        m.set("NCCL_MULTI_RANK_GPU_ENABLE", "1");
+    };
+    let [count, _, shared] = judged(&["0,1", "0,1", "0,1"], shares);
+    assert!(count.0 == "ok" && count.1.contains("NCCL_MULTI_RANK_GPU_ENABLE=1"), "{count:?}");
+    assert!(shared.0 == "ok", "{shared:?}");
+    let [_, _, shared] = judged(&["0", "0"], shares);
+    assert!(shared.0 == "ok" && shared.1.contains("NCCL_MULTI_RANK_GPU_ENABLE=1"), "{shared:?}");
+    let too_old: Spoil = |m| m.set("NCCL_MULTI_RANK_GPU_ENABLE", "1");
+    assert_eq!(verdict(&["0", "0"], too_old)[2], "failure", "2.28 does not know it");
+}
+
+#[test]
+fn what_may_differ_between_nodes_is_no_finding() {
+    if !has_mpi() {
+        return;
+    }
+    let always = BTreeSet::from(["lib.nccl-file".to_owned()]);
+    let mut other = good();
+    port(&mut other.files, "mlx5_0", "InfiniBand", "4: ACTIVE", "400 Gb/sec (4X NDR)");
+    for (name, value) in [
+        ("NCCL_IB_HCA", "=mlx5_1,mlx5_0"),
+        ("NCCL_DEBUG_FILE", "/tmp/x.%h.%p"),
+        ("NCCL_DEBUG", "WARN"),
+        ("NCCL_TOPO_FILE", "/etc/topo.xml"),
+    ] {
+        other.set(name, value);
+    }
+    let ended = together(&good(), &other, false);
+    assert_eq!(findings(&ended), always);
+    let said = verdicts(&ended).remove("env.same").expect("it");
+    assert!(said[0].0 == "ok" && said[0].1.contains("NCCL_TOPO_FILE") && said[0].1.contains("NCCL_IB_HCA"), "{said:?}");
+
+    // Open modules: one rank with and one without nvidia-peermem.
+    let (mut with, mut without) = (good(), good());
+    with.open_modules();
+    without.open_modules();
+    without.file("proc/modules", "nvidia 1 0 - Live 0x0\n");
+    let ended = together(&with, &without, false);
+    assert_eq!(findings(&ended), always);
+    assert!(verdicts(&ended)["gdr.module-same"][0].1.contains("dma-buf"), "{}", ended.stdout);
+
+    // Nodes of one NVLink cluster without a channel: NCCL would fail, where a node by itself only might.
+    let mut clustered = good();
+    clustered.cluster();
+    assert_eq!(verdicts(&together(&clustered, &clustered, false))["gpu.imex"][0].0, "failure");
+    assert_eq!(verdicts(&together(&clustered, &clustered, true))["gpu.imex"][0].0, "warning");
+
+    // Bridges over some GPUs of one node, none on the other's: a difference of nodes, not of siblings.
+    let mut bridged = good();
+    bridged.nvlinks([2, 2], "gpu");
+    let mut bare = good();
+    bare.nvlinks([0, 0], "unknown");
+    let expected = always.iter().cloned().chain(["gpu.nvlink-same".to_owned()]).collect();
+    assert_eq!(findings(&together(&bridged, &bare, false)), expected);
+}
+
+/// Two ranks of one job that differ in what one binary cannot differ in: the check is applied to what they would say.
+#[test]
+fn two_mpis_and_two_clocks_are_found() {
+    let subject = |rank: u32, mpi: &str, clock: f64| Subject {
+        rank,
+        world: 2,
+        host: format!("n{rank}"),
+        node: rank,
+        local: (0, 1),
+        mpi: mpi.into(),
+        nccl: Err("none".into()),
+        settings: Settings::default(),
+        audited: Vec::new(),
+        not_audited: Vec::new(),
+        clock,
+        health: health::gather(Path::new("/nowhere"), &|_| None, None, None),
+    };
+    let verdict = |id: &str, second: Subject| {
+        let rows = doctor::examine(&[subject(0, "Open MPI v4.1.4", 1e9), second]);
+        let row = rows.into_iter().find(|row| row.id == id).expect("it");
+        (row.verdict.word(), row.verdict.words().0.to_owned())
+    };
+    let (word, said) = verdict("mpi.same", subject(1, "Open MPI v5.0.3", 1e9));
+    assert!(word == "FAILURE" && said.contains("v4.1.4 on n0") && said.contains("v5.0.3 on n1"), "{said}");
+    assert_eq!(verdict("mpi.same", subject(1, "Open MPI v4.1.4", 1e9)).0, "ok");
+    let (word, said) = verdict("host.clock", subject(1, "Open MPI v4.1.4", 1e9 - 7.25));
+    assert!(word == "warning" && said.contains("7.25 s") && said.contains("n1"), "{said}");
+    let (word, said) = verdict("host.clock", subject(1, "Open MPI v4.1.4", 1e9 + 0.5));
+    assert!(word == "ok" && said.contains("0.5"), "{said}");
 }
 
 #[test]
@@ -763,9 +1181,8 @@ fn what_a_rank_lacks_is_a_difference_and_what_nobody_knows_is_none() {
 fn every_check_is_spoiled_by_some_machine() {
     let ended = examine(&good());
     let known: BTreeSet<&str> = SPOILED.iter().chain(SPOILED_TOGETHER).map(|(id, _, _)| *id).collect();
-    // Tested apart: above, or in `levels::audit` for the rules of the environment.
-    // Two MPIs in one job cannot be had here: nothing shows that `mpi.same` finds them.
-    let apart = ["gpu.shared", "host.cpus-shared", "lib.nccl", "lib.nccl-file", "mpi.same"];
+    // Tested apart, above.
+    let apart = ["gpu.shared", "host.clock", "host.cpus-shared", "lib.nccl", "lib.nccl-file", "mpi.same"];
     let is_rule = |id: &String| audit::CHECKS.iter().any(|rule| rule.id == id);
     let ids = verdicts(&ended).into_keys();
     let left: Vec<String> = ids
@@ -793,7 +1210,11 @@ fn the_report_says_where_why_and_what_to_do() {
     ] {
         assert!(ended.stdout.contains(words), "{words} is missing in\n{}", ended.stdout);
     }
-    assert!(ended.stdout.lines().last().expect("a line").starts_with("not ready: 1 failures"), "{}", ended.stdout);
+    assert!(
+        ended.stdout.lines().last().expect("a line").starts_with("not ready: 1 failure, 1 warning, "),
+        "{}",
+        ended.stdout
+    );
 
     machine.edit("proc/self/mounts", "65536k", "67108864k");
     let arguments: Vec<String> = machine.write(folder.path()).into_iter().filter(|word| word != "--json").collect();

@@ -216,7 +216,7 @@ fn templates() -> Vec<PathBuf> {
     let all = fs::read_dir(Path::new(ROOT).join("slurm")).expect("slurm/").flatten().map(|entry| entry.path());
     let mut templates: Vec<PathBuf> = all.filter(|path| path.extension().is_some_and(|end| end == "sbatch")).collect();
     templates.sort();
-    assert!(templates.len() >= 7, "{templates:?}");
+    assert!(templates.len() >= 8, "{templates:?}");
     templates
 }
 
@@ -350,6 +350,37 @@ fn without_gpus_two_ranks_a_node_run_on_host_memory_and_it_is_said() {
     assert!(done.log.contains("PXN is impossible on one node"), "{}", done.log);
     assert_eq!(json(&home.run_of(&job).join("run.json"))["ranks"], 3);
     run(lab.script().arg("stop")).expect_code(0);
+}
+
+#[test]
+fn the_doctor_examines_all_nodes_of_a_job_and_gives_one_report() {
+    let Some(lab) = lab() else { return };
+    // A libnccl would be asked for where there are GPUs; the lab's are files.
+    let home = Home::new("export NCCL_PXN_DISABLE=true");
+    let job = lab.submit_to_all(&home, "doctor.sbatch", &["--verbose"]);
+    let done = lab.wait(&home, &job);
+    let sums: Vec<&str> = done.log.lines().filter(|line| line.contains(" not applicable; ")).collect();
+    assert_eq!(sums.len(), 1, "one report: {}", done.log);
+    assert!(sums[0].ends_with("8 ranks on 4 hosts"), "{}", sums[0]);
+    // What is wrong with the machine under the lab is its own matter; that the report and the job agree is ours.
+    let code = if sums[0].starts_with("ready: ") { 0 } else { 10 };
+    let done = done.expect(if code == 0 { "COMPLETED" } else { "FAILED" }, code);
+    let says = |id: &str, word: &str, part: &str| {
+        let is_it = |line: &&str| line.starts_with(word) && line.contains(id) && line.contains(part);
+        assert_eq!(done.log.lines().filter(is_it).count(), 1, "{word} {id}: {part} in\n{}", done.log);
+    };
+    says("mpi.same", "ok", "MPI");
+    says("slurm.kill", "ok", "SLURM_KILL_BAD_EXIT=1");
+    says("host.clock", "ok", "within 0.");
+    says("env.misread-integer", "warning", "NCCL_PXN_DISABLE=true");
+    assert!(home.runs_of(&job).is_empty(), "it writes no files");
+    let strict = lab.submit_to_all(&home, "doctor.sbatch", &["--strict"]);
+    lab.wait(&home, &strict).expect("FAILED", 10);
+
+    // A step of one's own says nothing of it: the controller is asked.
+    let words = ["srun", "--mpi=pmix", "-n2", BINARY, "doctor", "--verbose"];
+    let ended = lab.salloc(&home, &["-N2", "--gpus-per-node=2"], &words);
+    assert!(ended.stdout.contains("the site's KillOnBadExit=0"), "{ended:?}");
 }
 
 #[test]

@@ -1,10 +1,14 @@
 //! `pxnbench doctor`: is this node, or this job, ready for NCCL? Facts are gathered on each process, judged on the first.
 
-use std::{fmt::Write, path::PathBuf, time::Duration};
+use std::{
+    fmt::Write,
+    path::PathBuf,
+    time::{Duration, SystemTime},
+};
 
 use crate::{
     cmd::run::open,
-    doctor::{self, Audited, Row, Subject, Verdict},
+    doctor::{self, Audited, Row, Subject, Verdict, counted},
     exit::{self, Code},
     facts::{audit, health},
     levels::conf::Settings,
@@ -64,8 +68,12 @@ pub fn run(args: &Args) -> anyhow::Result<Code> {
 
 fn examine(args: &Args, speaks: bool, world: &dyn World) -> anyhow::Result<Code> {
     let mut job = world::gather(world, &subject(args, world))?;
+    // All leave the barrier at about one moment; what takes longer, and differs between ranks, is behind it.
+    world.barrier();
+    let clocks: Vec<f64> = world::gather(world, &now())?;
     let peers: Vec<place::Peer> = world::gather(world, &peer())?;
     let places = place::places(&peers);
+    job.iter_mut().zip(clocks).for_each(|(subject, clock)| subject.clock = clock);
     for (subject, place) in job.iter_mut().zip(&places) {
         let here = places.iter().filter(|other| other.node == place.node).count() as u32;
         (subject.node, subject.local) = (place.node, (place.local_rank, here));
@@ -82,6 +90,11 @@ fn examine(args: &Args, speaks: bool, world: &dyn World) -> anyhow::Result<Code>
     Ok(code)
 }
 
+/// Seconds since 1970 on this process' clock.
+fn now() -> f64 {
+    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0.0, |since| since.as_secs_f64())
+}
+
 fn peer() -> place::Peer {
     let env = |name: &str| std::env::var(name).ok();
     place::Peer {
@@ -96,8 +109,8 @@ fn peer() -> place::Peer {
 /// What this process says of itself.
 fn subject(args: &Args, world: &dyn World) -> Subject {
     let env = |name: &str| std::env::var(name).ok();
-    let health = health::gather(&args.root, &env, args.nvml.as_deref());
     let audit = audit::audit(&args.root, args.nccl_lib.as_deref(), None, env("SLURM_JOB_ID").is_some());
+    let health = health::gather(&args.root, &env, args.nvml.as_deref(), audit.settings.get("NCCL_NET_PLUGIN"));
     let audited = |found: &crate::levels::audit::Finding| Audited {
         id: found.id.into(),
         severity: found.severity,
@@ -115,6 +128,7 @@ fn subject(args: &Args, world: &dyn World) -> Subject {
         settings: audit.settings,
         audited: audit.findings.iter().map(audited).collect(),
         not_audited: audit.not_applicable.into_iter().map(|(check, why)| (check.id.to_owned(), why)).collect(),
+        clock: 0.0,
         health,
     }
 }
@@ -165,9 +179,9 @@ fn text(job: &[Subject], rows: &[Row], verbose: bool, code: Code) -> String {
     let ready = if code == Code::Fine { "ready" } else { "not ready" };
     let _ = writeln!(
         text,
-        "{ready}: {} failures, {} warnings, {} ok, {} not applicable; {} on {}",
-        count(rows, "FAILURE"),
-        count(rows, "warning"),
+        "{ready}: {}, {}, {} ok, {} not applicable; {} on {}",
+        counted(count(rows, "FAILURE"), "failure"),
+        counted(count(rows, "warning"), "warning"),
         count(rows, "ok"),
         count(rows, "n/a"),
         if job.len() == 1 { "1 process".to_owned() } else { format!("{} ranks", job.len()) },

@@ -56,7 +56,7 @@ pub struct Cli {
 pub enum Command {
     /// Print the PXN levels, resources and networks: what each sets, and why.
     Levels(levels::Args),
-    /// Start a sweep on all nodes of this Slurm job
+    /// Start a sweep, or the doctor, on all nodes of this Slurm job
     Launch(launch::Args),
     /// Make links to this program by the names of nccl-tests' programs
     Links(links::Args),

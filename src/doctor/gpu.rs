@@ -1,20 +1,10 @@
-//! The GPUs, by NVML, and whether ranks and GPUs fit together.
+//! The GPUs of a node, by NVML.
 
-use std::collections::BTreeSet;
-
-use super::{Check, NONE, Subject, Verdict, all, each, list, same};
+use super::{Check, Subject, Verdict, each, list};
 use crate::native::nvml::{Gpu, Reading};
 
 pub(super) const CHECKS: &[Check] = &[
     each("gpu.lost", "each GPU answers", lost),
-    each("gpu.count", "a GPU for each rank of the node", count),
-    all("gpu.siblings", "each rank sees the node's other GPUs", siblings),
-    all("gpu.shared", "no GPU for two ranks", shared),
-    all("gpu.same", "the same GPUs on all nodes", |job| {
-        let remedy =
-            "the slowest GPU sets the pace: leave out the node that differs, or ask for one kind (--constraint)";
-        same(job, "GPUs", kinds, remedy, false)
-    }),
     each("gpu.compute-mode", "several processes may use a GPU", |one| {
         reading(
             one,
@@ -55,11 +45,6 @@ pub(super) const CHECKS: &[Check] = &[
             |pending: &bool| pending.then(|| bad(true, "pages wait", "reset the GPU (nvidia-smi -r), or reboot"));
         reading(one, |gpu| &gpu.pages_pending, waits)
     }),
-    each("gpu.nvlink", "all NVLinks work", nvlink),
-    all("gpu.nvlink-same", "as many NVLinks on all GPUs", |job| {
-        let remedy = "a GPU with fewer links slows all: see nvidia-smi nvlink --status on that node";
-        same(job, "number of NVLinks", links, remedy, false)
-    }),
     each("gpu.throttle", "nothing slows the clocks down", |one| {
         reading(
             one,
@@ -89,14 +74,14 @@ const SLOWS: [&str; 5] =
     ["hardware slowdown", "thermal slowdown", "hardware thermal slowdown", "power brake", "sync boost"];
 
 /// Something that is wrong with a GPU: is it a failure, what, and what to do.
-type Bad = (bool, String, String);
+pub(super) type Bad = (bool, String, String);
 
-fn bad(fails: bool, what: &str, remedy: &str) -> Bad {
+pub(super) fn bad(fails: bool, what: &str, remedy: &str) -> Bad {
     (fails, what.to_owned(), remedy.to_owned())
 }
 
 /// The GPUs of the node, or why they are not known.
-fn gpus(one: &Subject) -> Result<&[Gpu], Verdict> {
+pub(super) fn gpus(one: &Subject) -> Result<&[Gpu], Verdict> {
     match &one.health.nvml.value {
         Some(nvml) if nvml.gpus.is_empty() => Err(Verdict::none("NVML shows no GPU")),
         Some(nvml) => Ok(&nvml.gpus),
@@ -123,7 +108,7 @@ fn reading<T>(one: &Subject, of: fn(&Gpu) -> &Reading<T>, judge: impl Fn(&T) -> 
     verdict(&known.iter().map(|(gpu, value)| (*gpu, judge(value))).collect::<Vec<_>>())
 }
 
-fn verdict(judged: &[(&Gpu, Option<Bad>)]) -> Verdict {
+pub(super) fn verdict(judged: &[(&Gpu, Option<Bad>)]) -> Verdict {
     let found: Vec<(&Gpu, &Bad)> = judged.iter().filter_map(|(gpu, bad)| Some((*gpu, bad.as_ref()?))).collect();
     let Some((_, (_, _, remedy))) = found.iter().max_by_key(|(_, (fails, _, _))| *fails) else {
         return Verdict::ok(format!("{} GPUs", judged.len()));
@@ -146,126 +131,6 @@ fn lost(one: &Subject) -> Verdict {
         gpu.bus_id.value.is_none().then(|| bad(true, &gpu.bus_id.why, remedy))
     };
     verdict(&gpus.iter().map(|gpu| (gpu, silent(gpu))).collect::<Vec<_>>())
-}
-
-/// The GPUs that a process sees: those of NVML that CUDA_VISIBLE_DEVICES names, by number or UUID.
-fn visible(one: &Subject) -> Option<Vec<&Gpu>> {
-    let gpus = &one.health.nvml.value.as_ref()?.gpus;
-    let Some(list) = one.env("CUDA_VISIBLE_DEVICES") else { return Some(gpus.iter().collect()) };
-    let named = |word: &str| {
-        let word = word.trim();
-        let is_it = |gpu: &&Gpu| {
-            let has_uuid = gpu.uuid.value.as_ref().is_some_and(|uuid| word.len() > 4 && uuid.starts_with(word));
-            word.parse() == Ok(gpu.index) || has_uuid
-        };
-        gpus.iter().find(is_it)
-    };
-    // CUDA stops at the first that it does not know.
-    Some(list.split(',').map_while(named).collect())
-}
-
-fn count(one: &Subject) -> Verdict {
-    if let Err(none) = gpus(one) {
-        return none;
-    }
-    let (seen, ranks) = (visible(one).map_or(0, |gpus| gpus.len()), one.local.1);
-    let list =
-        one.env("CUDA_VISIBLE_DEVICES").map_or_else(String::new, |list| format!(" (CUDA_VISIBLE_DEVICES={list})"));
-    match seen {
-        0 => Verdict::failure(
-            format!("this process sees no GPU{list}"),
-            "ask Slurm for GPUs (--gpus-per-node), and do not set CUDA_VISIBLE_DEVICES by hand",
-        ),
-        // One GPU each is the binding of Slurm: another check's matter.
-        1 => Verdict::ok(format!("1 of its own{list}")),
-        _ if (seen as u32) < ranks => Verdict::failure(
-            format!("{ranks} ranks on this node and {seen} GPUs visible{list}"),
-            "start as many ranks a node as there are GPUs (--ntasks-per-node)",
-        ),
-        _ => Verdict::ok(format!("{seen} visible, {ranks} ranks")),
-    }
-}
-
-/// The UUIDs that a process sees.
-fn uuids(one: &Subject) -> Option<BTreeSet<String>> {
-    Some(visible(one)?.iter().filter_map(|gpu| gpu.uuid.value.clone()).collect())
-}
-
-fn siblings(job: &[Subject]) -> Verdict {
-    if job.iter().all(|one| gpus(one).is_err()) {
-        return Verdict::none("no process sees a GPU");
-    }
-    let alone = |one: &&Subject| one.local.1 > 1 && uuids(one).is_some_and(|uuids| uuids.len() == 1);
-    let differs = |one: &Subject| {
-        job.iter().any(|other| other.node == one.node && uuids(other).is_some_and(|other| Some(other) != uuids(one)))
-    };
-    // A step that binds by cgroup leaves NVML one GPU too; then only Slurm's own words tell.
-    match job.iter().find(alone) {
-        Some(one) if differs(one) || one.env("SLURM_GPUS_PER_TASK").is_some() => Verdict::warning(
-            format!(
-                "rank {} on {} sees one GPU of those that its {} siblings see",
-                one.rank,
-                one.host,
-                one.local.1 - 1
-            ),
-            "srun --gpu-bind=none, and --gpus-per-node instead of --gpus-per-task: NCCL must see all GPUs of a node to use NVLink",
-        ),
-        _ => Verdict::ok("each rank sees all that its siblings see"),
-    }
-}
-
-fn shared(job: &[Subject]) -> Verdict {
-    for one in job.iter().filter(|one| one.settings.get("NCCL_HOSTID").is_none()) {
-        let mine = uuids(one).filter(|uuids| uuids.len() == 1);
-        let same = |other: &&Subject| {
-            other.rank > one.rank && other.node == one.node && mine.is_some() && uuids(other) == mine
-        };
-        if let Some(other) = job.iter().find(same) {
-            return Verdict::failure(
-                format!("ranks {} and {} on {} both see one and the same GPU only", one.rank, other.rank, one.host),
-                "do not export CUDA_VISIBLE_DEVICES in the job: NCCL says 'Duplicate GPU detected'",
-            );
-        }
-    }
-    match job.iter().any(|one| gpus(one).is_ok()) {
-        true => Verdict::ok("none"),
-        false => Verdict::none("no process sees a GPU"),
-    }
-}
-
-/// `8 x NVIDIA H100`; nothing where there are GPUs that NVML does not tell of.
-fn kinds(one: &Subject) -> Option<String> {
-    if !one.has_gpus() {
-        return Some(NONE.into());
-    }
-    let gpus = gpus(one).ok()?;
-    let name = gpus[0].name.value.clone()?;
-    Some(format!("{} x {name}", gpus.len()))
-}
-
-fn links(one: &Subject) -> Option<String> {
-    let counts: BTreeSet<usize> = gpus(one).ok()?.iter().map(|gpu| gpu.nvlinks.len()).collect();
-    Some(list(&counts.into_iter().collect::<Vec<_>>()))
-}
-
-fn nvlink(one: &Subject) -> Verdict {
-    let gpus = match gpus(one) {
-        Ok(gpus) => gpus,
-        Err(none) => return none,
-    };
-    if gpus.iter().all(|gpu| gpu.nvlinks.is_empty()) {
-        let why = &gpus[0].nvlinks_why;
-        return Verdict::none(if why.is_empty() { "the GPUs have no NVLink" } else { why });
-    }
-    let judge = |gpu: &Gpu| {
-        let down: Vec<u32> =
-            gpu.nvlinks.iter().filter(|link| link.active.value == Some(false)).map(|link| link.link).collect();
-        let remedy = "nvidia-smi nvlink --status; reset the GPUs and the fabric manager, or reboot";
-        (!down.is_empty()).then(|| {
-            bad(true, &format!("{} of {} NVLinks are down ({})", down.len(), gpu.nvlinks.len(), list(&down)), remedy)
-        })
-    };
-    verdict(&gpus.iter().map(|gpu| (gpu, judge(gpu))).collect::<Vec<_>>())
 }
 
 fn pcie(one: &Subject, of: fn(&Gpu) -> (&Reading<u32>, &Reading<u32>)) -> Verdict {

@@ -1,9 +1,6 @@
-//! Driver, NCCL, its plugins, MPI, and what GPUDirect RDMA needs of the kernel.
+//! Driver, NCCL, its plugins, and MPI.
 
 use super::{Check, NONE, Subject, Verdict, all, each, list, same};
-
-/// The last NCCL that does not know the module's new name.
-const OLD_NAME_ONLY: i32 = 22203;
 
 pub(super) const CHECKS: &[Check] = &[
     each("lib.driver", "the NVIDIA driver is loaded where there is a GPU", driver),
@@ -29,16 +26,6 @@ pub(super) const CHECKS: &[Check] = &[
     all("mpi.same", "one MPI library on all ranks", |job| {
         let known = |one: &Subject| (!one.mpi.is_empty()).then(|| one.mpi.clone());
         same(job, "MPI", known, "start all ranks with one MPI", true)
-    }),
-    each("gdr.module", "a kernel module for GPUDirect RDMA", module),
-    each("gdr.module-name", "this NCCL knows the module's name", module_name),
-    all("gdr.module-same", "the module on all nodes", |job| {
-        let remedy = "load nvidia-peermem on each node (modprobe nvidia-peermem): one node without it slows all";
-        let known = |one: &Subject| {
-            let is_known = needs_module(one) && one.health.modules.value.is_some();
-            is_known.then(|| peer_module(one).unwrap_or(NONE).to_owned())
-        };
-        same(job, "peer memory module", known, remedy, true)
     }),
 ];
 
@@ -90,18 +77,13 @@ fn plugin(one: &Subject) -> Verdict {
     let Some(named) = one.settings.get("NCCL_NET_PLUGIN").filter(|name| !name.is_empty() && *name != "none") else {
         return Verdict::none("NCCL_NET_PLUGIN names none");
     };
-    // A name stands for itself, for libnccl-net-NAME.so, or for a path; several are separated by commas.
-    let found = |name: &str| {
-        let is_it = |path: &String| {
-            let file = path.rsplit('/').next().unwrap_or_default();
-            file == name || file == format!("libnccl-net-{name}.so") || path == name
-        };
-        name.starts_with('/') || one.health.plugins.iter().any(is_it)
-    };
-    match named.split(',').any(found) {
-        true => Verdict::ok(format!("NCCL_NET_PLUGIN={named}")),
-        false => Verdict::warning(
-            format!("NCCL_NET_PLUGIN={named}, and no folder of LD_LIBRARY_PATH has it"),
+    let files: Vec<&String> = one.health.plugins_named.values().flatten().collect();
+    match files.is_empty() {
+        false => Verdict::ok(format!("NCCL_NET_PLUGIN={named}: {}", list(&files))),
+        true => Verdict::warning(
+            format!(
+                "NCCL_NET_PLUGIN={named} is not there: neither as a path nor where the loader looks (LD_LIBRARY_PATH, ldconfig -p)"
+            ),
             "put the plugin's folder into LD_LIBRARY_PATH: NCCL falls back to its own network, without an error",
         ),
     }
@@ -116,47 +98,5 @@ fn world(one: &Subject) -> Verdict {
         ),
         Some((started, ..)) => Verdict::ok(format!("{} of {started} processes", one.world)),
         None => Verdict::ok(format!("{} processes", one.world)),
-    }
-}
-
-fn needs_module(one: &Subject) -> bool {
-    one.has_gpus() && !one.health.rdma.is_empty()
-}
-
-/// The module that is loaded, by its name.
-fn peer_module(one: &Subject) -> Option<&'static str> {
-    let modules = one.health.modules.value.as_ref()?;
-    ["nvidia_peermem", "nv_peer_mem", "nvidia_peer_memory"].into_iter().find(|name| modules.contains(*name))
-}
-
-fn module(one: &Subject) -> Verdict {
-    if !needs_module(one) {
-        return Verdict::none("GPUDirect RDMA needs a GPU and an RDMA device");
-    }
-    if one.health.modules.value.is_none() {
-        return Verdict::none(one.health.modules.why.clone());
-    }
-    match peer_module(one) {
-        Some(name) => Verdict::ok(format!("{name} is loaded")),
-        None => Verdict::warning(
-            "neither nvidia_peermem nor nv_peer_mem is loaded",
-            "modprobe nvidia-peermem; without it NCCL needs dma-buf (open kernel modules, Linux 5.12, NCCL 2.13), else data go \
-             through host memory and PXN is off: see 'GPU Direct RDMA' in NCCL's log",
-        ),
-    }
-}
-
-fn module_name(one: &Subject) -> Verdict {
-    let (Ok((_, version)), true) = (&one.nccl, needs_module(one)) else {
-        return Verdict::none("it takes NCCL, a GPU and an RDMA device");
-    };
-    let knows_old = ["nv_mem", "nv_mem_nc"].iter().any(|name| one.health.peer_memory.contains(*name));
-    match peer_module(one) {
-        None => Verdict::none("no module is loaded"),
-        Some(module) if *version <= OLD_NAME_ONLY && module == "nvidia_peermem" && !knows_old => Verdict::failure(
-            format!("NCCL {version} looks for nv_mem in /sys/kernel/mm/memory_peers, where it is not"),
-            "use NCCL 2.23 or newer, which knows nvidia-peermem's new name: this one says 'GPU Direct RDMA Disabled'",
-        ),
-        Some(module) => Verdict::ok(format!("NCCL {version} knows {module}")),
     }
 }

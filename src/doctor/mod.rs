@@ -2,10 +2,14 @@
 //!
 //! Each area has a file with its part of the table. [`checks`] is the whole of it, [`examine`] applies it.
 
+mod agree;
 mod fabric;
+mod fit;
+mod gdr;
 mod gpu;
 mod host;
 mod library;
+mod nvlink;
 mod slurm;
 mod sockets;
 
@@ -125,6 +129,8 @@ pub struct Subject {
     pub audited: Vec<Audited>,
     /// Rules of the audit that could not be applied, and why.
     pub not_audited: Vec<(String, String)>,
+    /// Seconds since 1970 on its clock, at a moment that all share.
+    pub clock: f64,
     /// Its node.
     pub health: Health,
 }
@@ -183,7 +189,20 @@ const fn all(id: &'static str, about: &'static str, judge: fn(&[Subject]) -> Ver
 
 /// All checks, in the order of the report. The audit's rules are [`audit::CHECKS`].
 pub fn checks() -> impl Iterator<Item = &'static Check> {
-    [library::CHECKS, host::CHECKS, gpu::CHECKS, fabric::CHECKS, sockets::CHECKS, slurm::CHECKS].into_iter().flatten()
+    [
+        library::CHECKS,
+        gdr::CHECKS,
+        host::CHECKS,
+        fit::CHECKS,
+        gpu::CHECKS,
+        nvlink::CHECKS,
+        fabric::CHECKS,
+        sockets::CHECKS,
+        slurm::CHECKS,
+        agree::CHECKS,
+    ]
+    .into_iter()
+    .flatten()
 }
 
 /// A row of the report: a check, a verdict, and who has it.
@@ -285,6 +304,20 @@ fn who(have: &[&Subject], job: &[Subject]) -> String {
     let shown: Vec<String> = hosts.iter().take(SHOWN).map(of_host).collect();
     let more = hosts.len().saturating_sub(SHOWN);
     if more > 0 { format!("{} and {more} hosts more", shown.join(", ")) } else { shown.join(", ") }
+}
+
+/// `1 warning`, `2 warnings`.
+pub fn counted(count: usize, what: &str) -> String {
+    if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
+}
+
+/// The processes by node.
+fn nodes(job: &[Subject]) -> BTreeMap<u32, Vec<&Subject>> {
+    let mut nodes: BTreeMap<u32, Vec<&Subject>> = BTreeMap::new();
+    for one in job {
+        nodes.entry(one.node).or_default().push(one);
+    }
+    nodes
 }
 
 fn list<T: ToString>(items: &[T]) -> String {

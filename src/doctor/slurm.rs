@@ -1,19 +1,14 @@
-//! The Slurm job around, and settings that have to be the same on all ranks.
+//! The Slurm job around.
 
-use super::{Check, NONE, Subject, Verdict, all, host::rounded, in_slurm, same};
+use super::{Check, Subject, Verdict, all, host::rounded, in_slurm};
 
 pub(super) const CHECKS: &[Check] = &[
     in_slurm("slurm.cpus-per-task", "the step has the processors that the job asked for", cpus_per_task),
     in_slurm("slurm.leaked", "no variables of another job", leaked),
     in_slurm("slurm.gpu-bind", "Slurm does not hide GPUs from tasks", gpu_bind),
-    in_slurm("slurm.kill", "a task that fails ends the step", kill),
+    all("slurm.kill", "a task that fails ends the step", kill),
     in_slurm("slurm.memory", "the job has the node's memory", memory),
     in_slurm("slurm.export", "the environment reaches the tasks", export),
-    all("env.same", "the same NCCL settings on all ranks", |job| {
-        let remedy =
-            "set them in the job script, or put the same nccl.conf on all nodes: ranks that differ hang or mix data";
-        same(job, "NCCL settings", |one| Some(settings(one)), remedy, true)
-    }),
 ];
 
 fn cpus_per_task(one: &Subject) -> Verdict {
@@ -65,26 +60,58 @@ fn gpu_bind(one: &Subject) -> Verdict {
     }
 }
 
-fn kill(one: &Subject) -> Verdict {
-    match one.env("SLURM_KILL_BAD_EXIT") {
-        Some("0") => Verdict::warning(
-            "SLURM_KILL_BAD_EXIT=0: when a task fails the others wait until the time limit",
-            "srun --kill-on-bad-exit=1",
-        ),
-        Some(value) => Verdict::ok(format!("SLURM_KILL_BAD_EXIT={value}")),
-        None => Verdict::none("neither set nor told: the site's KillOnBadExit decides; pxnbench launch sets it"),
+/// The environment of a step says it, else the site's configuration, which one rank has asked for.
+fn kill(job: &[Subject]) -> Verdict {
+    if job.iter().all(|one| one.env("SLURM_JOB_ID").is_none()) {
+        return Verdict::none("this is no Slurm job");
+    }
+    let waits = |what: &str| {
+        let evidence = format!("{what}: when a task fails the others wait until the time limit");
+        Verdict::warning(evidence, "srun --kill-on-bad-exit=1, as pxnbench launch does")
+    };
+    match job.iter().find_map(|one| one.env("SLURM_KILL_BAD_EXIT")) {
+        Some("0") => return waits("SLURM_KILL_BAD_EXIT=0"),
+        Some(value) => return Verdict::ok(format!("SLURM_KILL_BAD_EXIT={value}")),
+        None => {}
+    }
+    if job.iter().any(|one| one.started().is_some_and(|(_, who, _)| who == "mpirun")) {
+        return Verdict::none("mpirun started the ranks, and ends them itself");
+    }
+    match job.iter().find_map(|one| one.health.kill_on_bad_exit.value) {
+        Some(true) => Verdict::ok("the site's KillOnBadExit=1"),
+        Some(false) => waits("SLURM_KILL_BAD_EXIT is not set, and the site's KillOnBadExit=0"),
+        None => {
+            let why = job.first().map_or("", |one| &one.health.kill_on_bad_exit.why);
+            Verdict::none(format!("SLURM_KILL_BAD_EXIT is not set, and the site's KillOnBadExit is not known: {why}"))
+        }
     }
 }
 
+/// MiB of the node that the job has, and how Slurm says so; 0 is all of them.
+fn given(one: &Subject) -> Option<(u64, String)> {
+    if let Some(mib) = one.number("SLURM_MEM_PER_NODE") {
+        return Some((mib, "SLURM_MEM_PER_NODE".into()));
+    }
+    let of = |per: &str, count: &str| {
+        let (mib, count_here) = (one.number(per)?, one.number(count));
+        match (mib, count_here) {
+            (0, _) => Some((0, per.to_owned())),
+            (mib, Some(units)) => Some((mib.saturating_mul(units), format!("{per}={mib} and {count}={units}"))),
+            _ => None,
+        }
+    };
+    of("SLURM_MEM_PER_CPU", "SLURM_CPUS_ON_NODE").or_else(|| of("SLURM_MEM_PER_GPU", "SLURM_GPUS_ON_NODE"))
+}
+
 fn memory(one: &Subject) -> Verdict {
-    let (Some(given), Some(all)) = (one.number("SLURM_MEM_PER_NODE"), one.health.memory.value) else {
+    let (Some((given, how)), Some(all)) = (given(one), one.health.memory.value) else {
         return Verdict::none("Slurm does not say how much memory the job has");
     };
     let given = given.saturating_mul(1 << 20);
     // 0 is all of it.
     match given > 0 && given < all / 2 {
         true => Verdict::warning(
-            format!("the job has {} of {}", rounded(given), rounded(all)),
+            format!("the job has {} of {} ({how})", rounded(given), rounded(all)),
             "--mem=0 asks for all: pinned buffers and page cache count, and the job is killed without a word of NCCL's",
         ),
         false => {
@@ -102,16 +129,4 @@ fn export(one: &Subject) -> Verdict {
         Some(value) => Verdict::ok(format!("SLURM_EXPORT_ENV={value}")),
         None => Verdict::ok("not restricted"),
     }
-}
-
-/// All settings in one line; what differs on purpose on virtual nodes is left out.
-fn settings(one: &Subject) -> String {
-    let own = ["NCCL_HOSTID", "NCCL_DEBUG_FILE"];
-    let all: Vec<String> = one
-        .settings
-        .iter()
-        .filter(|(name, _)| !own.contains(name))
-        .map(|(name, set)| format!("{name}={}", set.value))
-        .collect();
-    if all.is_empty() { NONE.into() } else { all.join(" ") }
 }

@@ -14,6 +14,7 @@ use super::{
     fabric::{self, Interface, RdmaPort},
     iommu::{self, Iommu},
     logind::{self, RemoveIpc},
+    plugins, slurm,
     tree::names,
 };
 use crate::{
@@ -22,7 +23,7 @@ use crate::{
 };
 
 /// What is kept of Slurm's and the launcher's environment: counts and choices, no secret.
-const KEPT: [&str; 23] = [
+const KEPT: [&str; 25] = [
     "OMPI_COMM_WORLD_SIZE",
     "PMI_SIZE",
     "SLURM_JOB_ID",
@@ -39,6 +40,8 @@ const KEPT: [&str; 23] = [
     "SLURM_KILL_BAD_EXIT",
     "SLURM_MEM_PER_NODE",
     "SLURM_MEM_PER_CPU",
+    "SLURM_MEM_PER_GPU",
+    "SLURM_CPUS_ON_NODE",
     "SLURM_MPI_TYPE",
     "SLURM_EXPORT_ENV",
     "SLURM_JOB_NUM_NODES",
@@ -75,6 +78,8 @@ pub struct Health {
     pub cpus: Reading<BTreeSet<u32>>,
     /// Processors of the node that are online.
     pub cpus_online: Reading<BTreeSet<u32>>,
+    /// The kernel's release, as `5.15.0-91-generic`.
+    pub kernel: Reading<String>,
     /// Kernel modules that are loaded.
     pub modules: Reading<BTreeSet<String>>,
     /// Clients of peer memory that are registered with the RDMA core, as `nv_mem`.
@@ -97,6 +102,10 @@ pub struct Health {
     pub nvidia: Option<String>,
     /// The driver's version, from /proc.
     pub driver: Reading<String>,
+    /// Are the driver's kernel modules the open ones?
+    pub open_modules: Reading<bool>,
+    /// Channels of IMEX, through which nodes of one NVLink cluster share memory: device files.
+    pub imex: Vec<String>,
     /// What NVML says, or why it says nothing.
     pub nvml: Reading<Inventory>,
     /// RDMA ports.
@@ -105,12 +114,16 @@ pub struct Health {
     pub verbs: Vec<String>,
     /// Network interfaces.
     pub interfaces: Vec<Interface>,
-    /// Files of network plugins in LD_LIBRARY_PATH.
+    /// Files of network plugins that the loader finds by name.
     pub plugins: Vec<String>,
+    /// The plugins that NCCL_NET_PLUGIN names, each with its file where that is there.
+    pub plugins_named: BTreeMap<String, Option<String>>,
+    /// Slurm's KillOnBadExit; known to the first rank only.
+    pub kill_on_bad_exit: Reading<bool>,
 }
 
-/// Gathers it. `recorded` is a file with NVML's answers, instead of asking NVML.
-pub fn gather(root: &Path, env: Env, recorded: Option<&Path>) -> Health {
+/// Gathers it. `recorded` is a file with NVML's answers, instead of asking NVML; `net_plugin` what NCCL_NET_PLUGIN is.
+pub fn gather(root: &Path, env: Env, recorded: Option<&Path>, net_plugin: Option<&str>) -> Health {
     let limits = fs::read_to_string(root.join("proc/self/limits")).map_err(|error| error.to_string());
     let limit = |name: &str| limit(&limits, name);
     Health {
@@ -123,6 +136,7 @@ pub fn gather(root: &Path, env: Env, recorded: Option<&Path>) -> Health {
         memory: memory(root),
         cpus: file(root, "proc/self/status").and(|status| allowed(&status)),
         cpus_online: file(root, "sys/devices/system/cpu/online").and(|list| cpus(&list)),
+        kernel: file(root, "proc/sys/kernel/osrelease").and(|text| Ok(text.trim().to_owned())),
         modules: file(root, "proc/modules")
             .and(|all| Ok(all.lines().filter_map(|line| line.split_whitespace().next()).map(str::to_owned).collect())),
         peer_memory: names(&root.join("sys/kernel/mm/memory_peers")).into_iter().collect(),
@@ -135,11 +149,18 @@ pub fn gather(root: &Path, env: Env, recorded: Option<&Path>) -> Health {
         container: super::container::evidence(root),
         nvidia: super::nvidia::hardware(root),
         driver: file(root, "proc/driver/nvidia/version").and(|text| driver(&text)),
+        open_modules: file(root, "proc/driver/nvidia/version").and(|text| Ok(text.contains("Open Kernel Module"))),
+        imex: names(&root.join("dev/nvidia-caps-imex-channels")),
         nvml: nvml(root, recorded),
         rdma: fabric::rdma(root),
         verbs: names(&root.join("dev/infiniband")),
         interfaces: fabric::interfaces(root),
-        plugins: plugins(root, env),
+        plugins: plugins::all(root, env),
+        plugins_named: net_plugin.map(|list| plugins::named(root, env, list)).unwrap_or_default(),
+        kill_on_bad_exit: match env("SLURM_KILL_BAD_EXIT") {
+            Some(_) => Reading::none("SLURM_KILL_BAD_EXIT tells"),
+            None => slurm::kill_on_bad_exit(root, env),
+        },
     }
 }
 
@@ -260,14 +281,4 @@ fn nvml(root: &Path, recorded: Option<&Path>) -> Reading<Inventory> {
         None => Inventory::read(),
     };
     inventory.map_or_else(Reading::none, Reading::of)
-}
-
-fn plugins(root: &Path, env: Env) -> Vec<String> {
-    let folders = env("LD_LIBRARY_PATH").unwrap_or_default();
-    let mut all = Vec::new();
-    for folder in folders.split(':').filter(|folder| folder.starts_with('/')) {
-        let found = names(&root.join(folder.trim_start_matches('/')));
-        all.extend(found.iter().filter(|name| name.starts_with("libnccl-net")).map(|name| format!("{folder}/{name}")));
-    }
-    all
 }

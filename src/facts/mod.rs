@@ -9,7 +9,9 @@ pub mod iommu;
 pub mod logind;
 pub mod memory;
 pub mod nvidia;
+mod plugins;
 pub mod rdma;
+mod slurm;
 pub mod topology;
 mod tree;
 

@@ -73,6 +73,8 @@ pub struct Gpu {
     pub nvlinks: Vec<NvLink>,
     /// Why there are no more of them.
     pub nvlinks_why: String,
+    /// The NVLink fabric that it is part of.
+    pub fabric: Reading<Fabric>,
     /// PCIe generation now. A GPU that does nothing may lower it.
     pub pcie_gen: Reading<u32>,
     /// The highest generation of the GPU and its slot.
@@ -113,6 +115,18 @@ pub struct Gpu {
     pub sm_clock_max: Reading<u32>,
     /// Degrees Celsius.
     pub temperature: Reading<u32>,
+}
+
+/// A GPU's place in an NVLink fabric, which may span several nodes.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Fabric {
+    /// How far the fabric manager has come with it: `completed`, `in progress`, `not started` or `not supported`.
+    pub state: String,
+    /// The cluster of nodes that the fabric spans, in hexadecimal digits; all of them 0 where it is this node's own.
+    pub cluster: String,
+    /// GPUs of one clique of it reach each other.
+    pub clique: u32,
 }
 
 /// One NVLink of a GPU.
@@ -231,7 +245,7 @@ mod ask {
         error::NvmlError,
     };
 
-    use super::{Gpu, Inventory, NvLink, Reading, Remapped, Remote, bus_id, cpu_list};
+    use super::{Fabric, Gpu, Inventory, NvLink, Reading, Remapped, Remote, bus_id, cpu_list};
 
     /// The name that the driver installs; the one without a number comes with development packages only.
     const LIBRARY: &str = "libnvidia-ml.so.1";
@@ -299,6 +313,7 @@ mod ask {
             ),
             nvlinks,
             nvlinks_why,
+            fabric: fabric(nvml, device),
             pcie_gen: reading(device.current_pcie_link_gen()),
             pcie_gen_max: reading(device.max_pcie_link_gen()),
             pcie_width: reading(device.current_pcie_link_width()),
@@ -372,6 +387,27 @@ mod ask {
             (0, 2) => Remote::Switch,
             _ => Remote::Unknown,
         }
+    }
+
+    /// The wrapper has no function for this.
+    fn fabric(nvml: &Nvml, device: &Device) -> Reading<Fabric> {
+        let Ok(ask) = nvml.lib().nvmlDeviceGetGpuFabricInfo.as_ref() else {
+            return Reading::none("not known to this driver");
+        };
+        let mut info = std::mem::MaybeUninit::zeroed();
+        // SAFETY: the function is NVML's of that name, the handle is of a device that lives, and `info` is the structure that
+        // it fills, of plain numbers, for which zeros are values too.
+        let (code, info) = unsafe { (ask(device.handle(), info.as_mut_ptr()), info.assume_init()) };
+        let state = match info.state {
+            0 => "not supported",
+            1 => "not started",
+            2 => "in progress",
+            3 => "completed",
+            _ => "unknown",
+        };
+        let cluster = info.clusterUuid.iter().map(|byte| format!("{byte:02x}")).collect();
+        let fabric = Fabric { state: state.into(), cluster, clique: info.cliqueId };
+        reading(nvml_wrapper::error::nvml_try(code).map(|()| fabric))
     }
 
     /// The wrapper has no function for this.

@@ -1,7 +1,11 @@
 //! One case: warm, time, reduce over ranks, verify. A number is made as nccl-tests makes it, so that numbers compare.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{
+    collections::BTreeMap,
+    time::{Duration, Instant},
+};
 
+use super::spent::{Part, Spent};
 use crate::{
     backend::Backend,
     collective::Case,
@@ -81,6 +85,8 @@ pub struct Measure {
     pub pace: Pace,
     /// The communicator of this process among several, which are measured at the same time.
     pub group: Option<u32>,
+    /// Where the time went.
+    pub spent: Spent,
 }
 
 impl Default for Measure {
@@ -100,6 +106,7 @@ impl Default for Measure {
             seed: 0,
             pace: Pace::default(),
             group: None,
+            spent: Spent::default(),
         }
     }
 }
@@ -209,18 +216,22 @@ impl Measure {
 
     /// Time of one operation, and what else was clocked.
     fn time(&mut self, case: &Case, world: &dyn World, backend: &mut dyn Backend) -> anyhow::Result<Timed> {
-        let first = {
+        let began = Instant::now();
+        let (first, began) = {
             let _guard = deadline::watch(format!("the first {case}"), self.timeout);
             self.seed += 1;
             backend.fill(case, self.seed)?;
+            let began = self.spent.add(Part::Fill, began);
             let first = backend.run(case, 1)?;
+            let began = self.spent.add(Part::First, began);
             world.barrier();
-            first
+            (first, self.spent.add(Part::Together, began))
         };
         let all = SLACK.saturating_mul(self.iters).saturating_mul(self.operations.max(1));
         let limit = self.timeout.max(first.longest().saturating_mul(all));
         let _guard = deadline::watch(format!("{} times {case}", self.iters), limit);
         let timing = backend.time(case, self.iters, &|| world.barrier())?;
+        let began = self.spent.add(Part::Timed, began);
         let each = |elapsed: Duration| Micros::from(elapsed).0 / timing.operations as f64;
         let threads: Vec<f64> = timing.elapsed.iter().map(|elapsed| each(*elapsed)).collect();
         let mine = self.average.of_threads(&threads);
@@ -231,6 +242,7 @@ impl Measure {
             false => None,
         };
         let laps = self.laps(timing.laps, world)?;
+        self.spent.add(Part::Together, began);
         let (time, operations, computed) = (Micros(over_all), timing.operations, timing.computed);
         Ok(Timed { time, issue, mine, operations, laps, computed })
     }
@@ -251,16 +263,21 @@ impl Measure {
     fn verify(&mut self, case: &Case, world: &dyn World, backend: &mut dyn Backend) -> anyhow::Result<Found> {
         for _ in 0..self.checks {
             let _guard = deadline::watch(format!("checking {case}"), self.timeout);
+            let began = Instant::now();
             self.seed += 1;
             backend.fill(case, self.seed)?;
+            let began = self.spent.add(Part::Fill, began);
             // Nobody may receive from a rank that still fills.
             world.barrier();
+            let began = self.spent.add(Part::Together, began);
             backend.run(case, 1)?;
             if self.inject_fault && backend.corrupt(case)? {
                 self.inject_fault = false;
             }
             let mine = backend.count_wrong(case, self.seed)?;
+            let began = self.spent.add(Part::Checks, began);
             let (wrong, failed_checks) = (world.sum(mine), world.sum((mine > 0).into()));
+            self.spent.add(Part::Together, began);
             if wrong > 0 {
                 return Ok(Found { wrong, failed_checks, mine });
             }
@@ -288,4 +305,57 @@ pub fn capacity(world: &dyn World, backend: &dyn Backend) -> anyhow::Result<Opti
     let mine = world::together(world, backend.capacity())?;
     let all = world::gather(world, &mine)?;
     Ok(all.into_iter().flatten().min())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// This process among three, which measured these times.
+    struct OfThree([f64; 3]);
+
+    impl World for OfThree {
+        fn rank(&self) -> u32 {
+            0
+        }
+
+        fn size(&self) -> u32 {
+            3
+        }
+
+        fn barrier(&self) {}
+
+        fn broadcast(&self, bytes: &[u8]) -> Vec<u8> {
+            bytes.to_vec()
+        }
+
+        fn gather(&self, _: &[u8]) -> Vec<Vec<u8>> {
+            self.0.iter().map(|time| time.to_ne_bytes().to_vec()).collect()
+        }
+
+        fn sum(&self, value: u64) -> u64 {
+            value
+        }
+
+        fn mean(&self, _: f64) -> f64 {
+            self.0.iter().sum::<f64>() / 3.0
+        }
+
+        fn library(&self) -> String {
+            String::new()
+        }
+
+        fn finish(self: Box<Self>) {}
+    }
+
+    #[test]
+    fn each_average_is_what_it_says() {
+        for (average, expected) in Average::ALL.into_iter().zip([4.0, 3.0, 1.0, 5.0]) {
+            assert_eq!(average.of_threads(&[4.0, 2.0, 1.0, 5.0]), expected);
+            assert_eq!(
+                average.of_processes(4.0, &OfThree([4.0, 1.0, 5.0])),
+                [4.0, 10.0 / 3.0, 1.0, 5.0][average as usize]
+            );
+        }
+    }
 }

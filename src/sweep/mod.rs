@@ -3,8 +3,9 @@
 pub mod event;
 pub mod measure;
 pub mod plan;
+pub mod spent;
 
-use std::collections::HashMap;
+use std::{collections::HashMap, time::Instant};
 
 use crate::{
     backend::Backend,
@@ -15,6 +16,7 @@ use crate::{
 pub use event::Event;
 use measure::Measure;
 use plan::Plan;
+use spent::Part;
 
 /// What an earlier run measured, the same on every rank.
 pub type Earlier = HashMap<Case, Record>;
@@ -37,7 +39,9 @@ pub fn run(
     for group in &plan.groups {
         emit(Event::Group(group))?;
         if group.cases.iter().any(|case| !earlier.contains_key(case)) {
+            let began = Instant::now();
             warm_up(&group.warm_up, measure, world, backend)?;
+            measure.spent.add(Part::WarmUp, began);
         }
         // Without end where no number is given: a signal ends it.
         let cycles = if measure.cycles == 0 { u32::MAX } else { measure.cycles };
@@ -55,7 +59,9 @@ pub fn run(
                     Ok(()) => measure.case(case, cycle, world, backend)?,
                     Err(why) => waived(case, measure, cycle, why.0),
                 };
+                let began = Instant::now();
                 emit(Event::Finished(&record))?;
+                measure.spent.add(Part::Output, began);
             }
         }
     }

@@ -38,13 +38,13 @@ pub(super) struct Nodes {
 /// Which node is not ready, why, and what to edit.
 pub(super) fn nodes(launch: &Launch) -> anyhow::Result<Nodes> {
     let mut arguments: Vec<OsString> = vec!["probe".into(), "--alone".into()];
-    if let Some(file) = launch.sweep.nccl_lib() {
+    if let Some(file) = launch.what.nccl_lib() {
         arguments.extend(["--nccl-lib".into(), file.into()]);
     }
     let program = launch.program(&arguments)?;
     let step = launch.step(Shape::one_a_node(launch.job), &program);
     let tried = process::try_out(&step.command(&Launcher::Srun { mpi: "none".into() }, &[]), step.inside_step, LIMIT)?;
-    let needs_nccl = matches!(launch.sweep.backend(), Asked::Auto | Asked::Nccl);
+    let needs_nccl = matches!(launch.what.backend(), Some(Asked::Auto | Asked::Nccl));
     let nodes = judge(&tried, &launch.job.nodes, needs_nccl)?;
     nodes.remarks.iter().for_each(|remark| say!("pxnbench: {remark}"));
     Ok(nodes)

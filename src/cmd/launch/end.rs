@@ -20,7 +20,7 @@ use crate::{
     world::signal,
 };
 
-/// Runs the sweep and gives its exit code.
+/// Runs it and gives its exit code.
 ///
 /// # Errors
 /// Where the launcher cannot be started, or a rank died.
@@ -56,7 +56,7 @@ pub(super) struct Folder {
 impl Folder {
     fn of(launch: &Launch) -> Folder {
         let jobs = launch.jobs_folder();
-        let path = if launch.sweep.lists() { None } else { launch.sweep.folder(&jobs) };
+        let path = if launch.what.lists() { None } else { launch.what.folder(&jobs) };
         Folder { is_jobs: path.as_ref() == Some(&jobs), path }
     }
 

@@ -45,8 +45,8 @@ impl Key {
             by: format!("{:?}", launch.args.by),
             mpi: launch.args.mpi.clone(),
             container: launch.args.container.clone(),
-            backend: format!("{:?}", launch.sweep.backend()),
-            nccl_lib: launch.sweep.nccl_lib().map(Into::into),
+            backend: format!("{:?}", launch.what.backend()),
+            nccl_lib: launch.what.nccl_lib().map(Into::into),
             nccl_home: std::env::var("NCCL_HOME").ok(),
         })
     }
@@ -55,7 +55,7 @@ impl Key {
 /// The file; `None` where this launch does not write to the job's folder.
 fn path(launch: &Launch) -> Option<PathBuf> {
     let jobs = launch.jobs_folder();
-    launch.sweep.folder(&jobs)?.starts_with(&jobs).then(|| jobs.join("launch.json"))
+    launch.what.folder(&jobs)?.starts_with(&jobs).then(|| jobs.join("launch.json"))
 }
 
 /// What an earlier launch of this job has found out.

@@ -1,4 +1,4 @@
-//! `pxnbench launch`: starts a sweep on all nodes of the Slurm job around it.
+//! `pxnbench launch`: starts a sweep, or the doctor, on all nodes of the Slurm job around it.
 //!
 //! What differs between sites is found out and not configured: one task a node says what it runs on, and each way to
 //! start ranks is tried on two before it is trusted with all, since `srun --mpi=list` also lists what cannot work.
@@ -10,6 +10,7 @@ mod end;
 mod memory;
 mod process;
 mod site;
+mod what;
 
 use std::{
     ffi::OsString,
@@ -17,11 +18,11 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use clap::Parser;
 use memory::Found;
+use what::What;
 
 use crate::{
-    cmd::{Cli, run, values},
+    cmd::values,
     exit::{Code, Failure},
     levels,
     slurm::{
@@ -30,7 +31,7 @@ use crate::{
     },
 };
 
-/// Starts a sweep on all nodes of this Slurm job, one rank a GPU.
+/// Starts a sweep, or the doctor, on all nodes of this Slurm job, one rank a GPU.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// What starts the ranks: srun, mpirun, or auto: srun, and mpirun where no --mpi type works
@@ -61,7 +62,7 @@ pub struct Args {
     #[arg(long)]
     dry_run: bool,
 
-    /// Arguments of the sweep, as without launch
+    /// Arguments of the sweep, as without launch; or doctor, with its own
     #[arg(last = true, value_name = "ARGUMENTS")]
     sweep: Vec<OsString>,
 }
@@ -72,28 +73,16 @@ pub struct Args {
 /// Where there is no job, a node is not ready, or no way to start ranks works: each a sentence that says what to edit.
 pub fn run(args: &Args) -> anyhow::Result<Code> {
     let env = |name: &str| std::env::var(name).ok();
-    let sweep = sweep(&args.sweep)?;
+    let what = What::of(&args.sweep)?;
     let job = Job::from(&env).map_err(|why| Failure::everywhere(Code::Launch, why))?.ok_or_else(outside)?;
     refuse_many(&env)?;
-    let launch = Launch { args, sweep: &sweep, job: &job, container: container(args, &env)? };
+    let launch = Launch { args, what: &what, job: &job, container: container(args, &env)? };
     if args.dry_run {
         return launch.dry_run();
     }
     let (launcher, shape) = launch.prepare()?;
     launch.say(&launcher, shape);
     end::run(&launch, &launcher, shape)
-}
-
-/// The sweep that the arguments ask for: what is wrong with them is said before anything is started.
-fn sweep(arguments: &[OsString]) -> anyhow::Result<run::Args> {
-    let words = [OsString::from("pxnbench")].into_iter().chain(arguments.iter().cloned());
-    let parsed =
-        Cli::try_parse_from(words).map_err(|error| Failure::everywhere(Code::Usage, crate::fault::sentence(&error)))?;
-    if parsed.command.is_some() {
-        return Err(Failure::everywhere(Code::Usage, "launch starts sweeps: name collectives after the --"));
-    }
-    parsed.run.ask()?;
-    Ok(parsed.run)
 }
 
 fn outside() -> anyhow::Error {
@@ -142,7 +131,7 @@ fn nccl_names(env: &dyn Fn(&str) -> Option<String>) -> Vec<String> {
 /// A launch: what was asked for, in which job.
 struct Launch<'a> {
     args: &'a Args,
-    sweep: &'a run::Args,
+    what: &'a What,
     job: &'a Job,
     container: Option<Container>,
 }
@@ -214,7 +203,7 @@ impl Launch<'_> {
              rank, by {by}",
             hosts::compress(nodes)
         );
-        if count == 1 {
+        if count == 1 && self.what.is_sweep() {
             say!(
                 "pxnbench: PXN is impossible on one node: it relays between nodes, so all levels do the same here; ask \
                  for -N 2 or more"

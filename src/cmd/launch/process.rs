@@ -43,6 +43,8 @@ fn command(words: &[String], inside_step: bool) -> Command {
     }
     // With sbatch --export=NONE steps would start without PATH and without the level's variables.
     command.env("SLURM_EXPORT_ENV", "ALL");
+    // As srun's option says; here too, so that the ranks know.
+    command.env("SLURM_KILL_BAD_EXIT", "1");
     if inside_step {
         // For the srun that mpirun calls.
         command.env("SLURM_OVERLAP", "1");

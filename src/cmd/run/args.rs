@@ -21,7 +21,7 @@ use crate::{
     output::files::Paths,
     record::SweepMeta,
     sweep::{
-        measure::{Measure, Pace},
+        measure::Measure,
         plan::{Ask, Roots, Step},
     },
     units::Bytes,
@@ -244,9 +244,8 @@ impl Args {
             skipped_laps: self.more.per_iter_skip,
             timeout: self.timeout(),
             inject_fault: self.inject_fault == Some(process),
-            seed: 0,
-            pace: Pace::default(),
             group,
+            ..Measure::default()
         }
     }
 

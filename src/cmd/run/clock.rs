@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::{facts, record};
+use crate::{facts, record, sweep::spent::Spent};
 
 /// Where the time goes.
 pub(super) struct Clock {
@@ -23,5 +23,16 @@ impl Clock {
         let seconds = (self.last.elapsed().as_secs_f64() * 1e3).round() / 1e3;
         self.phases.push(record::Phase { name: name.into(), seconds });
         self.last = Instant::now();
+    }
+
+    /// As [`Clock::mark`], of what has parts of its own: each is a phase, and what is left is `name`.
+    pub(super) fn mark_parts(&mut self, name: &str, parts: &Spent) {
+        let known = parts.parts().filter(|(_, time)| !time.is_zero());
+        for (part, time) in known {
+            self.last += time;
+            let seconds = (time.as_secs_f64() * 1e3).round() / 1e3;
+            self.phases.push(record::Phase { name: format!("{name}: {part}"), seconds });
+        }
+        self.mark(&format!("{name}: other"));
     }
 }

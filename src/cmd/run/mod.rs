@@ -33,7 +33,7 @@ use crate::{
     record::{MemoryUse, RunMeta},
     sweep::{
         self, Event,
-        measure::Pace,
+        measure::Measure,
         plan::{Ask, Plan, Roots},
     },
     units::Bytes,
@@ -130,6 +130,15 @@ fn refuse_uneven_groups(plan: &Plan, job: &Job, args: &Args, world: &dyn World) 
             "NCCL_TESTS_SPLIT makes communicators of several sizes, which have several numbers of roots: say one root";
         return Err(Failure::everywhere(Code::Usage, what));
     }
+    // All ranks of the job run a case or none does: they meet at its barriers.
+    let waived: Vec<usize> =
+        plan.cases().enumerate().filter(|(_, case)| case.impossible().is_some()).map(|(at, _)| at).collect();
+    let all = world::gather(world, &waived)?;
+    if all.iter().any(|other| *other != all[0]) {
+        let what = "NCCL_TESTS_SPLIT makes communicators of several sizes, and a case is waived on some of them only, such as a \
+             hypercube: leave it out, or split evenly";
+        return Err(Failure::everywhere(Code::Usage, what));
+    }
     Ok(())
 }
 
@@ -185,13 +194,13 @@ fn measure(
     clock.mark("memory");
     output.started(facts::process_age_s());
     output.reduced_to(sizes.map(|(_, end)| end));
-    let (verdict, pace) = sweep_and_show(args, &plan, job, world, &mut *backend, output, watch)?;
-    clock.mark("sweep");
+    let (verdict, measured) = sweep_and_show(args, &plan, job, world, &mut *backend, output, watch)?;
+    clock.mark_parts("sweep", &measured.spent);
     let _guard = deadline::watch("the backend's end", args.timeout());
     backend.finish()?;
     let hosts: Vec<&str> = job.processes.iter().map(|process| process.peer.host.as_str()).collect();
     let remarks = [
-        slowest::remark(pace.mean(), &job.places, &hosts, world)?,
+        slowest::remark(measured.pace.mean(), &job.places, &hosts, world)?,
         transport::remark(args, world)?,
         untold,
         watch.verdict(output.folder().as_deref(), world)?,
@@ -224,7 +233,7 @@ fn sweep_and_show(
     backend: &mut dyn Backend,
     output: &Output,
     watch: &mut Watch,
-) -> anyhow::Result<((Code, String), Pace)> {
+) -> anyhow::Result<((Code, String), Measure)> {
     let mut measure = args.measure(world.rank(), job.group(world.rank()));
     let run = output.run();
     let earlier = output.earlier(world)?;
@@ -247,7 +256,7 @@ fn sweep_and_show(
     if let Some(live) = &mut live {
         live.close(&run, memory.as_ref()).map_err(no_stdout)?;
     }
-    Ok((tally.verdict(stopped), measure.pace))
+    Ok((tally.verdict(stopped), measure))
 }
 
 /// What the GPU of process 0 that has most in use has it for; the same on every process.
