@@ -112,6 +112,11 @@ fn a_hypercube_of_three_ranks_says_why_it_does_not_run() {
     let ended = run(mpirun(3, folder.path()).args(["hypercube", "-b", "1K", "-e", "1K", "--csv", "x.csv"]).args(QUICK));
     let ended = ended.expect_code(5);
     assert!(ended.stdout.contains("3 is not a power of 2"), "{}", ended.stdout);
+    // Communicators of 3 ranks and of 1 would not meet.
+    let mut uneven = mpirun(4, folder.path());
+    uneven.env("NCCL_TESTS_SPLIT", "DIV 3").args(["hypercube", "-b", "1K", "-e", "1K", "--csv", "x.csv"]).args(QUICK);
+    let refused = run(&mut uneven).expect_code(6);
+    assert!(refused.stderr.contains("split evenly"), "{}", refused.stderr);
 }
 
 /// An alltoallv of 3 ranks, of what the variables say.
@@ -122,7 +127,7 @@ fn alltoallv(folder: &std::path::Path, variables: &[(&str, &str)], more: &[&str]
 }
 
 #[test]
-fn an_alltoallv_moves_what_the_variables_say() {
+fn alltoallv_is_as_its_variables_say() {
     if !has_mpi() {
         return;
     }

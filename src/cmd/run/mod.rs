@@ -130,6 +130,15 @@ fn refuse_uneven_groups(plan: &Plan, job: &Job, args: &Args, world: &dyn World) 
             "NCCL_TESTS_SPLIT makes communicators of several sizes, which have several numbers of roots: say one root";
         return Err(Failure::everywhere(Code::Usage, what));
     }
+    // All ranks of the job run a case or none does: they meet at its barriers.
+    let waived: Vec<usize> =
+        plan.cases().enumerate().filter(|(_, case)| case.impossible().is_some()).map(|(at, _)| at).collect();
+    let all = world::gather(world, &waived)?;
+    if all.iter().any(|other| *other != all[0]) {
+        let what = "NCCL_TESTS_SPLIT makes communicators of several sizes, and a case is waived on some of them only, such as a \
+             hypercube: leave it out, or split evenly";
+        return Err(Failure::everywhere(Code::Usage, what));
+    }
     Ok(())
 }
 
