@@ -364,7 +364,7 @@ fn parsers_that_people_use_read_the_table() {
     let folder = folder();
     links(folder.path());
     let mut command = launcher(folder.path());
-    command.args(["-np", "2", "bin/alltoall_perf", "-b", "1K", "-e", "64K", "-f", "4", "-n", "3"]);
+    command.args(["-np", "2", "bin/alltoall_perf", "-b", "64K", "-e", "4M", "-f", "4", "-n", "3"]);
     let ended = run(&mut command).expect_code(0);
     let by_header = by_header_names(&ended.stdout);
     let by_columns = by_columns(&ended.stdout);

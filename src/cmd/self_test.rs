@@ -14,7 +14,7 @@ use crate::{
     },
     collective::traffic,
     exit::{Code, Failure},
-    facts, levels,
+    facts, fault, levels,
     nccl_log::Connections,
     units::Bytes,
     world::{self, World, abort, deadline, launch, place},
@@ -71,12 +71,7 @@ pub(in crate::cmd) fn run(nccl_lib: Option<&Path>, expect: Option<bool>) -> anyh
     launch::check(world.size(), &env)?;
     abort::set_rank(world.rank());
     let end = in_world(pair, expect, &*world);
-    if let Err(error) = &end
-        && world.size() > 1
-        && !crate::exit::is_everywhere(error)
-    {
-        abort::job(crate::exit::code_of(error), &format!("{error:#}"));
-    }
+    let end = fault::settle(end, world.size());
     let _guard = deadline::watch("the other ranks at the end", LIMIT);
     world.finish();
     end

@@ -14,6 +14,20 @@ pub fn report(error: &anyhow::Error) -> Code {
     exit::code_of(error)
 }
 
+/// How one rank of `ranks` ends, before it parts from the others. An error that every rank has is said now: a launcher kills the
+/// others when the first of them ends with an error, and the one that speaks may not be the first. An error of this rank alone
+/// ends the job here: the others know nothing of it and may be waiting, so that unwinding would wait for them in MPI_Finalize.
+///
+/// # Errors
+/// That of a process which is alone.
+pub fn settle(end: anyhow::Result<Code>, ranks: u32) -> anyhow::Result<Code> {
+    match end {
+        Err(error) if exit::is_everywhere(&error) => Ok(report(&error)),
+        Err(error) if ranks > 1 => abort::job(exit::code_of(&error), &format!("{error:#}")),
+        end => end,
+    }
+}
+
 /// Does this process speak for the job? Before MPI is up the launcher's environment tells.
 pub fn speaks() -> bool {
     abort::rank().map_or_else(|| launch::speaks(&|name| std::env::var(name).ok()), |rank| rank == 0)

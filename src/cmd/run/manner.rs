@@ -11,6 +11,7 @@ use crate::{
 
 /// How a case is run and timed.
 #[derive(Clone, Debug, clap::Args)]
+#[command(rename_all = "snake_case")]
 pub(super) struct MannerArgs {
     /// Threads of a process, each with its own GPUs
     #[arg(short = 't', long = "nthreads", value_name = "N", value_parser = values::positive::<u32>, default_value = "1",

@@ -28,7 +28,7 @@ use tally::Tally;
 use crate::{
     backend::Backend,
     exit::{self, Code, Failure},
-    facts,
+    facts, fault,
     output::live::Live,
     record::{MemoryUse, RunMeta},
     sweep::{
@@ -52,13 +52,7 @@ pub fn run(args: &Args) -> anyhow::Result<Code> {
     let world = open::world(args)?;
     clock.mark("start, MPI");
     let end = in_world(args, &ask, watch, &*world, clock);
-    if let Err(error) = &end
-        && world.size() > 1
-        && !exit::is_everywhere(error)
-    {
-        // The other ranks know nothing of this and may be waiting: unwinding would wait for them in MPI_Finalize.
-        abort::job(exit::code_of(error), &format!("{error:#}"));
-    }
+    let end = fault::settle(end, world.size());
     let _guard = deadline::watch("the other ranks at the end", args.timeout());
     world.finish();
     end
