@@ -156,7 +156,6 @@ symbols! {
         get_last_error: "ncclGetLastError" since "2.13", fn(RawComm) -> *const c_char;
         comm_init_rank_config: "ncclCommInitRankConfig" since "2.14",
             fn(*mut RawComm, c_int, RawId, c_int, *mut RawConfig) -> c_int;
-        comm_finalize: "ncclCommFinalize" since "2.14", fn(RawComm) -> c_int;
         comm_destroy: "ncclCommDestroy" since "2.0", fn(RawComm) -> c_int;
         comm_abort: "ncclCommAbort" since "2.4", fn(RawComm) -> c_int;
         comm_get_async_error: "ncclCommGetAsyncError" since "2.4", fn(RawComm, *mut c_int) -> c_int;
@@ -518,11 +517,6 @@ impl Nccl {
 #[expect(clippy::too_many_arguments, reason = "they are NCCL's")]
 #[expect(missing_docs, reason = "nccl.h says what each does")]
 impl Nccl {
-    #[doc(alias = "ncclCommFinalize")]
-    pub unsafe fn comm_finalize(&self, comm: RawComm) -> anyhow::Result<()> {
-        call!(self, comm, comm_finalize(comm))
-    }
-
     #[doc(alias = "ncclCommDestroy")]
     pub unsafe fn comm_destroy(&self, comm: RawComm) -> anyhow::Result<()> {
         // The communicator is gone whatever comes back.

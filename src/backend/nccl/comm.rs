@@ -185,19 +185,16 @@ impl Comm {
         self.raw
     }
 
-    /// Ends the communicator in good order: all ranks call it, after the last operation ended everywhere. `is_alone`: this
-    /// thread has no other rank of it, which would have to be finalized at the same time.
+    /// Ends the communicator in good order: all ranks call it, after the last operation ended everywhere. It is not finalized
+    /// first, as in nccl-tests: that is part of it, and of several ranks of a thread each would wait for the others.
     ///
     /// # Errors
     /// Where NCCL fails.
-    pub fn close(self, is_alone: bool) -> anyhow::Result<()> {
+    pub fn close(self) -> anyhow::Result<()> {
         // SAFETY: the communicator is this value's own, and nothing uses it after this.
         unsafe {
             for &op in self.scaled.borrow().values() {
                 self.nccl.redop_destroy(op, self.raw)?;
-            }
-            if is_alone {
-                self.nccl.comm_finalize(self.raw)?;
             }
             self.nccl.comm_destroy(self.raw)
         }

@@ -150,6 +150,8 @@ impl Device {
     /// # Errors
     /// Where something in the stream failed, or `pending` did.
     pub fn wait(&self, pending: impl Fn() -> anyhow::Result<()>) -> anyhow::Result<()> {
+        // The null stream is that of the thread's current GPU.
+        self.bind()?;
         let stream = self.raw_stream();
         // SAFETY: the stream lives as long as this value.
         while !unsafe { self.driver.is_done(stream) }? {

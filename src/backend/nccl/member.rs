@@ -250,13 +250,13 @@ impl Member {
         Ok(true)
     }
 
-    /// Ends this rank's part; nothing runs any more. `is_alone`: see [`Comm::close`].
+    /// Ends this rank's part; nothing runs any more.
     ///
     /// # Errors
     /// Where NCCL or the GPU fails.
-    pub(super) fn close(self, is_alone: bool) -> anyhow::Result<Ended> {
+    pub(super) fn close(self) -> anyhow::Result<Ended> {
         self.device.bind()?;
-        self.comm.close(is_alone)?;
+        self.comm.close()?;
         let buffers = self.buffers.map_or_else(Vec::new, |buffers| vec![buffers.send, buffers.recv]);
         Ok(Ended { device: self.device, buffers: buffers.into_iter().chain([self.counter]).collect() })
     }

@@ -289,9 +289,8 @@ impl Live {
         let nccl = Arc::clone(&self.nccl);
         let mut members: Vec<Member> = self.teams.into_iter().flat_map(|team| team.members).collect();
         members.iter_mut().try_for_each(|member| member.deregister(&nccl, manner.registration))?;
-        let is_alone = members.len() == 1;
         // All ends of the communicator first: freeing memory waits for the GPU.
-        let ended = members.into_iter().map(|member| member.close(is_alone)).collect::<anyhow::Result<Vec<_>>>()?;
+        let ended = members.into_iter().map(|member| member.close()).collect::<anyhow::Result<Vec<_>>>()?;
         ended.into_iter().try_for_each(member::Ended::free)
     }
 }
