@@ -90,7 +90,7 @@ fn columns(asked: &SweepMeta) -> String {
     };
     let above = match asked.per_iter {
         false => "           out-of-place                       in-place          ".to_owned(),
-        true => format!("              {:<69}{}", "out-of-place (+ per-iteration)", "in-place (+ per-iteration)"),
+        true => format!("              {:<62}{}", "out-of-place (+ per-iteration)", "in-place (+ per-iteration)"),
     };
     let line = |[size, count, dtype, redop, root]: [&str; 5], rest: &str| {
         format!("# {size:>10}  {count:>12}  {dtype:>8}  {redop:>6}  {root:>6}{rest}")
@@ -241,6 +241,56 @@ fn trimmed(number: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// What nccl-tests 2.19.6 prints, made with its printf formats: the lines above the rows.
+    #[test]
+    fn the_lines_above_the_rows_are_those_of_nccl_tests() {
+        let expected = [
+            "#",
+            "#                                                              out-of-place                       in-place          ",
+            "#       size         count      type   redop    root     time   algbw   busbw  #wrong     time   algbw   busbw  #wrong ",
+            "#        (B)    (elements)                               (us)  (GB/s)  (GB/s)             (us)  (GB/s)  (GB/s)         ",
+            "",
+        ];
+        assert_eq!(columns(&SweepMeta::default()).split('\n').collect::<Vec<_>>(), expected);
+        let expected = [
+            "#",
+            "#                                                              out-of-place                       in-place          ",
+            "#       size         count      type   redop    root  cputime   algbw   busbw  #wrong  cputime   algbw   busbw  #wrong           timestamp",
+            "#        (B)    (elements)                               (us)  (GB/s)  (GB/s)             (us)  (GB/s)  (GB/s)         YYYY-MM-DD HH:MM:SS",
+            "",
+        ];
+        assert_eq!(
+            columns(&SweepMeta { timestamps: true, reports_issue: true, ..SweepMeta::default() })
+                .split('\n')
+                .collect::<Vec<_>>(),
+            expected
+        );
+        let expected = [
+            "#",
+            "#                                                                 out-of-place (+ per-iteration)                                in-place (+ per-iteration)",
+            "#       size         count      type   redop    root     time   algbw   busbw  #wrong    i_min    i_max    i_p99    i_cv%     time   algbw   busbw  #wrong    i_min    i_max    i_p99    i_cv% ",
+            "#        (B)    (elements)                               (us)  (GB/s)  (GB/s)             (us)     (us)     (us)      (%)     (us)  (GB/s)  (GB/s)             (us)     (us)     (us)      (%) ",
+            "",
+        ];
+        assert_eq!(
+            columns(&SweepMeta { per_iter: true, ..SweepMeta::default() }).split('\n').collect::<Vec<_>>(),
+            expected
+        );
+        let expected = [
+            "#",
+            "#                                                                 out-of-place (+ per-iteration)                                in-place (+ per-iteration)",
+            "#       size         count      type   redop    root     time   algbw   busbw  #wrong    i_min    i_max    i_p99    i_cv%     time   algbw   busbw  #wrong    i_min    i_max    i_p99    i_cv%           timestamp",
+            "#        (B)    (elements)                               (us)  (GB/s)  (GB/s)             (us)     (us)     (us)      (%)     (us)  (GB/s)  (GB/s)             (us)     (us)     (us)      (%) YYYY-MM-DD HH:MM:SS",
+            "",
+        ];
+        assert_eq!(
+            columns(&SweepMeta { per_iter: true, timestamps: true, ..SweepMeta::default() })
+                .split('\n')
+                .collect::<Vec<_>>(),
+            expected
+        );
+    }
 
     #[test]
     fn nccl_versions_have_a_number() {
