@@ -9,6 +9,7 @@ mod manner;
 mod network;
 pub(super) mod open;
 mod output;
+mod planned;
 mod proof;
 mod settings;
 mod slowest;
@@ -34,9 +35,8 @@ use crate::{
     sweep::{
         self, Event,
         measure::Measure,
-        plan::{Ask, Plan, Roots},
+        plan::{Ask, Plan},
     },
-    units::Bytes,
     world::{self, World, abort, deadline},
 };
 
@@ -63,12 +63,12 @@ fn in_world(args: &Args, ask: &Ask, mut watch: Watch, world: &dyn World, mut clo
     let _guard = deadline::watch("what comes between two cases", args.timeout());
     if args.list {
         traffic::settle(ask, args.listed_ranks(world.size()), world)?;
-        return Ok(list::print(&planned(ask, args.listed_ranks(world.size()))?, args, world));
+        return Ok(list::print(&planned::plan(ask, args.listed_ranks(world.size()))?, args, world));
     }
     let job = Job::gather(args, world)?;
     traffic::settle(ask, (0..world.size()).map(|process| job.ranks(process)).max().unwrap_or(0), world)?;
-    let plan = world::together(world, planned(ask, job.ranks(world.rank())))?;
-    refuse_uneven_groups(&plan, &job, args, world)?;
+    let plan = world::together(world, planned::plan(ask, job.ranks(world.rank())))?;
+    planned::refuse_uneven_groups(&plan, &job, args, world)?;
     let run_id = output::run_name(args, ask, world);
     let meta = RunMeta { run_id, repeat: args.repeat, ..job.meta(args, ask, world) };
     let output = Output::open(args, meta, world)?;
@@ -95,59 +95,6 @@ fn in_world(args: &Args, ask: &Ask, mut watch: Watch, world: &dyn World, mut clo
     end.map(|(code, _)| code)
 }
 
-/// The plan of a communicator of `ranks` ranks.
-///
-/// # Errors
-/// Where there is no such root, or more than anybody wants.
-fn planned(ask: &Ask, ranks: u64) -> anyhow::Result<Plan> {
-    refuse_missing_root(ask, ranks)?;
-    if !Plan::is_sane(ask, ranks) {
-        let what =
-            "these sizes, types, operations and roots are more than a million cases: did you mean -f 2 instead of -i?";
-        return Err(Failure::everywhere(Code::Usage, what));
-    }
-    Ok(Plan::new(ask, ranks))
-}
-
-/// Communicators of several sizes have several numbers of roots, and would not end together; a worker knows of one only.
-fn refuse_uneven_groups(plan: &Plan, job: &Job, args: &Args, world: &dyn World) -> anyhow::Result<()> {
-    if job.group(world.rank()).is_none() {
-        return Ok(());
-    }
-    if args.proof {
-        let what = "--proof is for one communicator, and NCCL_TESTS_SPLIT makes several: leave one of them out";
-        return Err(Failure::everywhere(Code::Usage, what));
-    }
-    let counts = world::gather(world, &plan.cases().count())?;
-    if counts.iter().any(|count| *count != counts[0]) {
-        let what =
-            "NCCL_TESTS_SPLIT makes communicators of several sizes, which have several numbers of roots: say one root";
-        return Err(Failure::everywhere(Code::Usage, what));
-    }
-    // All ranks of the job run a case or none does: they meet at its barriers.
-    let waived: Vec<usize> =
-        plan.cases().enumerate().filter(|(_, case)| case.impossible().is_some()).map(|(at, _)| at).collect();
-    let all = world::gather(world, &waived)?;
-    if all.iter().any(|other| *other != all[0]) {
-        let what = "NCCL_TESTS_SPLIT makes communicators of several sizes, and a case is waived on some of them only, such as a \
-             hypercube: leave it out, or split evenly";
-        return Err(Failure::everywhere(Code::Usage, what));
-    }
-    Ok(())
-}
-
-fn refuse_missing_root(ask: &Ask, ranks: u64) -> anyhow::Result<()> {
-    let is_rooted = ask.collectives.iter().any(|collective| collective.spec().rooted);
-    match ask.roots {
-        Roots::One(root) if is_rooted && u64::from(root) >= ranks => {
-            let what =
-                format!("there is no root {root} among {ranks} ranks: say -r with a rank below {ranks}, or -r all");
-            Err(Failure::everywhere(Code::Usage, what))
-        }
-        _ => Ok(()),
-    }
-}
-
 /// Opens the backend, fits the sizes to the memory, and runs the sweep.
 fn measure(
     args: &Args,
@@ -164,20 +111,7 @@ fn measure(
         open::backend(args, &plan, job, world, output)?
     };
     clock.mark("backend");
-    let capacity = sweep::measure::capacity(world, &*backend)?;
-    let fitted = match capacity.filter(|capacity| *capacity < plan.largest()) {
-        Some(capacity) => Some(fit(&ask, capacity, ranks)?),
-        None => None,
-    };
-    let (plan, sizes) = match fitted {
-        Some(smaller) => (Plan::new(&smaller, ranks), Some((smaller.begin, smaller.end))),
-        None => (plan, None),
-    };
-    if let Some(capacity) = capacity.filter(|capacity| *capacity < plan.largest()) {
-        // A matrix of an alltoallv does not shrink.
-        let what = format!("there is room for two buffers of {capacity} only, and {} are needed", plan.largest());
-        return Err(Failure::everywhere(Code::Usage, what));
-    }
+    let (plan, sizes) = planned::fitted(&ask, plan, ranks, &*backend, world)?;
     let untold = watch.learn(args, &plan, sizes, job, world)?;
     clock.mark("algorithms");
     {
@@ -207,16 +141,6 @@ fn measure(
     }
     clock.mark("end of backend");
     Ok(verdict)
-}
-
-/// The sweep up to what fits. As in nccl-tests, a smallest size that does not fit becomes the largest that does.
-fn fit(ask: &Ask, capacity: Bytes, ranks: u64) -> anyhow::Result<Ask> {
-    // The largest element, 16 of them a rank: below that nothing is left of a sweep.
-    if capacity.0 < 128 * ranks {
-        let what = format!("there is room for two buffers of {capacity} only: something else holds the memory");
-        return Err(Failure::everywhere(Code::NothingRan, what));
-    }
-    Ok(Ask { begin: ask.begin.min(capacity), end: capacity, ..ask.clone() })
 }
 
 fn sweep_and_show(
@@ -262,34 +186,4 @@ fn memory_use(backend: &dyn Backend, world: &dyn World) -> anyhow::Result<Option
 fn no_stdout(error: std::io::Error) -> anyhow::Error {
     let what = format!("the table cannot be written to stdout: {error}; what was measured is in the files");
     Failure::new(Code::Internal, what)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::{
-        collective::{Collective, data::DType},
-        sweep::plan::Step,
-    };
-
-    #[test]
-    fn a_sweep_shrinks_to_what_fits_and_never_to_nothing() {
-        let ask = Ask {
-            collectives: vec![Collective::AllReduce],
-            begin: Bytes(8 << 30),
-            end: Bytes(64 << 30),
-            step: Step::Factor(2),
-            dtypes: vec![DType::Float],
-            redops: Vec::new(),
-            roots: Roots::One(0),
-        };
-        let sizes = |ask: Ask| ask.sizes().map(|size| size.0).collect::<Vec<_>>();
-        assert_eq!(sizes(fit(&ask, Bytes(20 << 30), 2).expect("fits")), [8 << 30, 16 << 30]);
-        assert_eq!(sizes(fit(&ask, Bytes(1 << 30), 2).expect("fits")), [1 << 30]);
-        for nothing in [0, 100] {
-            let error = fit(&ask, Bytes(nothing), 2).expect_err("no room");
-            assert_eq!(exit::code_of(&error), Code::NothingRan);
-        }
-        assert_eq!(sizes(Ask { begin: Bytes(0), ..ask }), [] as [u64; 0], "no sweep without end from 0");
-    }
 }
