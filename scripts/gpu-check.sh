@@ -148,11 +148,24 @@ each_value() { # flag "values" args of pxnbench...
     done
 }
 
+# As `both_ways`, and every case ran that many operations.
+counted() { # operations args of pxnbench...
+    both_ways "${@:2}"
+    awk -F, -v all="$1" 'NR == 1 { for (i = 1; i <= NF; i++) if ($i == "iters") at = i; next } $at != all { exit 1 }' \
+        "$tmp/csv/sweep.csv" || got+=", other numbers of operations"
+}
+
+# The first ones are left out; with -z 3 no wait for other ranks is in an iteration, so that they are no longer than the time.
 single_iterations() {
-    both_ways all_reduce -b 1M -e 1M -n 10 -I 1 -K 2
+    both_ways all_reduce -b 1M -e 1M -n 10 -I 1 -K 2 -J "$tmp/csv/i.json"
     says 'i_min +i_max +i_p99 +i_cv%' || got+=", no columns"
-    awk -F, 'NR == 1 { for (i = 1; i <= NF; i++) if ($i == "iter_min_us") at = i; next } !($at > 0) { exit 1 }' \
-        "$tmp/csv/sweep.csv" || got+=", no times"
+    grep -q '"skipped_iterations":2' "$tmp/csv/i.json" || got+=", none left out"
+    rm -f "$tmp"/csv/i.json*
+    [[ $got == "exit 0, 0 wrong" ]] || return 0
+    both_ways all_reduce -b 64M -e 64M -n 10 -I 1 -z 3
+    awk -F, 'NR == 1 { for (i = 1; i <= NF; i++) at[$i] = i; next }
+             !($at["iter_min_us"] > 0 && $at["iter_mean_us"] <= 1.02 * $at["time_us"]) { exit 1 }' \
+        "$tmp/csv/sweep.csv" || got+=", longer than the time"
 }
 
 memory_in_use() {
@@ -191,8 +204,8 @@ check "types of 8 bits" "exit 0, 0 wrong" sweep 2 all -d f8e4m3,f8e5m2 -o all -b
 check "two GPUs, one process" "exit 0, 0 wrong" alone all -g 2 -b 8 -e 64M -f 64 -n 5
 check "two threads" "exit 0, 0 wrong" alone all -t 2 -b 8 -e 64M -f 64 -n 5
 check "two threads that join at once" "exit 0, 0 wrong" alone all_reduce -t 2 -p 1 -b 8 -e 1M -f 32 -n 5
-check "operations in groups" "exit 0, 0 wrong" both_ways all_reduce alltoall -m 4 -b 1K -e 1M -f 32 -n 5
-check "as a CUDA graph" "exit 0, 0 wrong" both_ways all_reduce alltoall -G 3 -b 1K -e 1M -f 32 -n 5
+check "operations in groups" "exit 0, 0 wrong" counted 20 all_reduce alltoall -m 4 -b 1K -e 1M -f 32 -n 5
+check "as a CUDA graph" "exit 0, 0 wrong" counted 15 all_reduce alltoall -G 3 -b 1K -e 1M -f 32 -n 5
 check "waiting after each operation" "exit 0, 0 wrong" each_value -z "1 2 3" all_reduce -b 1K -e 1M -f 32 -n 5
 check "registered buffers" "exit 0, 0 wrong" each_value -R "1 2" all_reduce all_gather -b 1K -e 1M -f 32 -n 5
 check "CTA policies" "exit 0, 0 wrong" each_value -x "0 1 2" all_reduce -b 1M -e 1M -n 5

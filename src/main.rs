@@ -38,8 +38,7 @@ fn refuse(error: &clap::Error) -> ExitCode {
         // A closed pipe behind --help is no failure.
         (true, true) => drop(error.print()),
         (true, false) => pxnbench::say!("pxnbench: {}", fault::sentence(error)),
-        // A launcher kills the others when the first process ends with an error: the one that speaks must come first.
-        (false, false) => std::thread::sleep(std::time::Duration::from_secs(1)),
+        (false, false) => fault::after_the_one_that_speaks(),
         (false, true) => {}
     }
     ExitCode::from(if asked_for { Code::Fine } else { Code::Usage } as u8)

@@ -61,7 +61,7 @@ const PARITY: &[(&str, &str, &str)] = &[
     ("-M, --memory", "below the last table; `memory` in run.json", "'memory in use'"),
     ("-u, --unalign", "", "'unaligned buffers'"),
     ("-I, --per_iter_timing", "refused with `-G`; columns `iter_…`", "'single iterations'"),
-    ("-K, --per_iter_skip", "", "'single iterations'"),
+    ("-K, --per_iter_skip", "as many as `-n` is refused; there none is left out then", "'single iterations'"),
     ("-h, --help", "", "help_is_complete"),
     (
         "NCCL_TESTS_SPLIT",
@@ -197,6 +197,18 @@ fn every_flag_is_taken_in_all_of_its_spellings() {
     for flags in each {
         run(by_name(folder.path(), "all_reduce_perf").args(flags).args(MODEL)).expect_code(0);
     }
+    let sizes = |flags: &[&str]| {
+        let ended = run(by_name(folder.path(), "all_reduce_perf").args(flags).args(MODEL)).expect_code(0);
+        ended.rows().iter().map(|row| row[0].to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(sizes(&["-b", "16", "-e", "64", "-i", "16"]), ["16", "32", "48", "64"]);
+    assert_eq!(sizes(&["-b", "16", "-e", "256", "-f", "4", "-i", "16"]), ["16", "64", "256"], "-f wins");
+    assert_eq!(sizes(&["-b", "8", "-e", "64", "-f", "3", "-f", "8"]), ["8", "64"], "the last counts");
+    let said =
+        run(by_name(folder.path(), "all_reduce_perf").args(["-n", "7", "-w", "3", "-c", "0", "-m", "2"]).args(MODEL));
+    let said = said.expect_code(0).stdout;
+    assert!(said.contains("warmup iters: 3 iters: 7 agg iters: 2 validation: 0 graph: 0"), "{said}");
+    assert!(said.contains("# Nothing was checked"), "{said}");
     let unknown = run(by_name(folder.path(), "all_reduce_perf").arg("-Q")).expect_code(6);
     assert_eq!(unknown.sentences().len(), 1, "{}", unknown.stderr);
     assert_eq!(unknown.stdout, "");
@@ -216,6 +228,8 @@ fn flags_that_exclude_each_other_are_refused() {
         (&["-G", "2", "-I", "1"], "a graph (-G) has none"),
         (&["-G", "2", "-y", "1"], "cannot capture the null stream"),
         (&["-m", "2", "-z", "2"], "say -z 3"),
+        (&["-I", "1", "-n", "5", "-K", "5"], "-K leaves out"),
+        (&["-N", "2", "--resume"], "--resume does not go with -N"),
         (&["-z", "4"], "a number from 0 to 3"),
         (&["-S", "yes"], "0 for no or 1 for yes"),
     ] {
@@ -284,6 +298,12 @@ fn each_communicator_has_its_own_rows() {
         }
         assert!(ended.stdout.contains(&format!("Rank  3 Group {:>2}", groups[1])), "{}", ended.stdout);
         assert_eq!(ended.rows().len(), 4, "the table has the means");
+        let all = json(&folder.path().join("x.json"));
+        let results = all["results"].as_array().expect("a list");
+        assert_eq!(results.len(), 8, "both halves in one row, for each communicator");
+        assert!(results.iter().all(|row| row["out_of_place"].is_object() && row["in_place"].is_object()), "{all}");
+        let of_json: Vec<String> = results.iter().map(|row| row["group"].to_string()).collect();
+        assert_eq!(of_json, groups.repeat(4));
     }
     let mut fault = mpirun(4, folder.path());
     fault.env("NCCL_TESTS_SPLIT", "MOD 2");
@@ -292,6 +312,10 @@ fn each_communicator_has_its_own_rows() {
     let rows = csv(&folder.path().join("y.csv"));
     let wrong: Vec<(&str, &str)> = rows.iter().map(|row| (row["group"].as_str(), row["wrong"].as_str())).collect();
     assert_eq!(wrong, [("0", "0"), ("1", "1"), ("0", "0"), ("1", "0")], "the group with the fault is named");
+    let mut again = mpirun(4, folder.path());
+    again.env("NCCL_TESTS_SPLIT", "MOD 2");
+    let refused = run(again.args(["all_reduce", "--resume", "--csv", "y.csv"])).expect_code(6);
+    assert!(refused.stderr.contains("--resume does not go with NCCL_TESTS_SPLIT"), "{}", refused.stderr);
     let mut bad = mpirun(2, folder.path());
     bad.env("NCCL_TESTS_SPLIT", "XOR 1");
     let refused = run(bad.args(["all_reduce", "-b", "8", "-e", "8"])).expect_code(6);

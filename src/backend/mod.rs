@@ -84,6 +84,22 @@ pub trait Backend {
     /// Where the library, the device or a peer fails.
     fn run(&mut self, case: &Case, times: u32) -> anyhow::Result<Timing>;
 
+    /// Tells the library of the buffers, as the backend was told to. Called once, when every process has its buffers.
+    ///
+    /// # Errors
+    /// Where the library fails.
+    fn register(&mut self) -> anyhow::Result<()> {
+        Ok(())
+    }
+
+    /// Runs `case` once in the way in which it is timed, for its data to be checked.
+    ///
+    /// # Errors
+    /// As [`Backend::run`].
+    fn once(&mut self, case: &Case) -> anyhow::Result<()> {
+        self.run(case, 1).map(|_| ())
+    }
+
     /// Times `iters` iterations of `case` as the backend was told to run them. `barrier` waits for the other processes.
     ///
     /// # Errors

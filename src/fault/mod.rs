@@ -10,8 +10,16 @@ use crate::{
 pub fn report(error: &anyhow::Error) -> Code {
     if speaks() {
         say!("pxnbench: {error:#}");
+    } else if abort::rank().is_none() {
+        after_the_one_that_speaks();
     }
     exit::code_of(error)
+}
+
+/// Waits where ranks cannot wait for each other yet: a launcher kills the others when the first process ends with an error, so
+/// the one that speaks must come first.
+pub fn after_the_one_that_speaks() {
+    std::thread::sleep(std::time::Duration::from_secs(1));
 }
 
 /// How one rank of `ranks` ends, before it parts from the others. An error that every rank has is said now: a launcher kills the

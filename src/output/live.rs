@@ -27,7 +27,7 @@ struct Open {
 }
 
 impl Live {
-    /// Shows a sweep of `cases` cases.
+    /// Shows a sweep of `cases` cases; 0 where there is no end.
     pub fn new(cases: usize) -> Live {
         Live { progress: Progress::new(cases), open: None, half: None }
     }

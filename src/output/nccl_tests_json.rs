@@ -1,5 +1,7 @@
 //! JSON with the keys of nccl-tests 2.19.6 (`-J`, version 3), for what reads that.
 //!
+//! With several communicators each has its rows, which say their `group`.
+//!
 //! Differences, each for the better: numbers are numbers (`root`, and null where nothing was measured), every GPU is listed
 //! and not the first of a process only, `env` holds the recorded variables and no secrets, strings are whole. `root` is the
 //! number itself, not padded text; what was a word for a truth value stays one, for readers compare it with `"true"`.
@@ -97,12 +99,17 @@ fn device(rank: &ProcessMeta) -> Value {
 fn rows(records: &[Record]) -> Vec<(Option<&Record>, Option<&Record>)> {
     let mut rows: Vec<(Option<&Record>, Option<&Record>)> = Vec::new();
     for record in records.iter().filter(|record| record.status != Status::Waived) {
-        match (record.case.placement, rows.last_mut()) {
-            (Placement::InPlace, Some((Some(out), inside @ None))) if is_other_half(out, record) => {
-                *inside = Some(record)
-            }
-            (Placement::InPlace, _) => rows.push((None, Some(record))),
-            (Placement::OutOfPlace, _) => rows.push((Some(record), None)),
+        if record.case.placement == Placement::OutOfPlace {
+            rows.push((Some(record), None));
+            continue;
+        }
+        // The rows of other communicators may stand between the two halves.
+        let is_half = |row: &&mut (Option<&Record>, Option<&Record>)| {
+            row.1.is_none() && row.0.is_some_and(|out| is_other_half(out, record))
+        };
+        match rows.iter_mut().rev().find(is_half) {
+            Some(row) => row.1 = Some(record),
+            None => rows.push((None, Some(record))),
         }
     }
     rows
@@ -123,6 +130,9 @@ fn row(run: &RunMeta, out: Option<&Record>, inside: Option<&Record>) -> Value {
     put("type", one.case.dtype.name().into());
     put("redop", one.case.redop_name().into());
     put("root", one.case.root_number().into());
+    if let Some(group) = one.group {
+        put("group", group.into());
+    }
     for (key, record) in [("out_of_place", out), ("in_place", inside)] {
         put(key, record.map_or(Value::Null, |record| half(run, record)));
         if let Some(laps) = record.and_then(|record| record.laps.as_ref()) {
@@ -135,7 +145,7 @@ fn row(run: &RunMeta, out: Option<&Record>, inside: Option<&Record>) -> Value {
 }
 
 fn half(run: &RunMeta, record: &Record) -> Value {
-    let (time, bandwidth) = (record.issue.or(record.time), record.bandwidth());
+    let (time, bandwidth) = (if run.sweep.reports_issue { record.issue } else { record.time }, record.bandwidth());
     let mut half = json!({
         "alg_bw": bandwidth.map(|(algbw, _)| algbw.0),
         "bus_bw": bandwidth.map(|(_, busbw)| busbw.0),

@@ -127,7 +127,7 @@ pub fn row(out_of_place: &Record, in_place: &Record, asked: &SweepMeta) -> Strin
         case.root_number()
     );
     for record in [out_of_place, in_place] {
-        text.push_str(&half(record));
+        text.push_str(&half(record, asked));
         if asked.per_iter {
             text.push_str(&laps(record.laps.as_ref()));
         }
@@ -143,12 +143,16 @@ pub fn row(out_of_place: &Record, in_place: &Record, asked: &SweepMeta) -> Strin
 }
 
 /// The four columns of one placement.
-fn half(record: &Record) -> String {
+fn half(record: &Record, asked: &SweepMeta) -> String {
     let (Some(time), Some((algbw, busbw))) = (record.time, record.bandwidth()) else {
         return format!("  {:>7}  {:>6}  {:>6}  {:>6}", "N/A", "N/A", "N/A", "N/A");
     };
-    let shown = record.issue.unwrap_or(time);
-    let numbers = format!("  {}  {}  {}", fitting(shown.0, 7), fitting(algbw.0, 6), fitting(busbw.0, 6));
+    let shown = match (asked.reports_issue, record.issue) {
+        (false, _) => fitting(time.0, 7),
+        (true, Some(issue)) => fitting(issue.0, 7),
+        (true, None) => format!("{:>7}", "N/A"),
+    };
+    let numbers = format!("  {}  {}  {}", shown, fitting(algbw.0, 6), fitting(busbw.0, 6));
     match record.wrong {
         Some(wrong) => format!("{numbers}  {:>6}", general(wrong as f64)),
         // One column narrower than a number, as in nccl-tests.

@@ -212,7 +212,7 @@ pub const COLUMNS: &[Column] = &[
     },
     Column {
         name: "group",
-        doc: "communicator, where `NCCL_TESTS_SPLIT` makes several: each has its own row; else empty",
+        doc: "communicator, where `NCCL_TESTS_SPLIT` makes several: each has its own row, but for what is waived; else empty",
         get: |_, record| record.group.map(u64::from).into(),
     },
     Column {
@@ -222,13 +222,19 @@ pub const COLUMNS: &[Column] = &[
     },
     Column {
         name: "iter_min_us",
-        doc: "with `-I`: the shortest iteration by the GPU's clock, in microseconds",
+        doc: "with `-I`: the shortest iteration by the GPU's clock, divided by its operations, in microseconds; of each the GPU \
+              that took longest",
         get: |_, record| record.laps.as_ref().map(|laps| laps.min.0).into(),
     },
     Column {
         name: "iter_max_us",
         doc: "with `-I`: the longest iteration",
         get: |_, record| record.laps.as_ref().map(|laps| laps.max.0).into(),
+    },
+    Column {
+        name: "iter_mean_us",
+        doc: "with `-I`: their mean",
+        get: |_, record| record.laps.as_ref().map(|laps| laps.mean.0).into(),
     },
     Column {
         name: "iter_p50_us",
@@ -272,7 +278,7 @@ mod tests {
         let promised = "run_id,started_at,collective,backend,level,network,resources,step,repeat,nodes,ranks,\
                         gpus_per_process,size_bytes,count,type,redop,root,in_place,iters,time_us,algbw_GBps,\
                         busbw_GBps,wrong,status,note,pxn,transport,channels,algo,proto,group,issue_us,iter_min_us,\
-                        iter_max_us,iter_p50_us,iter_p95_us,iter_p99_us,iter_cv_pct";
+                        iter_max_us,iter_mean_us,iter_p50_us,iter_p95_us,iter_p99_us,iter_cv_pct";
         assert_eq!(names.join(","), promised);
     }
 

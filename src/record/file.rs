@@ -7,7 +7,7 @@ use std::collections::HashMap;
 
 use chrono::DateTime;
 
-use super::{Record, Seen, Status, columns::pxn_word};
+use super::{Laps, Record, Seen, Status, columns::pxn_word};
 use crate::{
     collective::{
         Case, Collective, Placement,
@@ -38,6 +38,7 @@ pub fn whole_lines(text: &str) -> &str {
 fn record(row: &HashMap<String, String>) -> Option<Record> {
     let cell = |name: &str| row.get(name).map(String::as_str);
     let number = |name: &str| cell(name)?.parse::<u64>().ok();
+    let number_of = |name: &str| cell(name)?.parse::<f64>().ok();
     let dtype = cell("type")?;
     let dtype = DType::ALL.into_iter().find(|known| known.name() == dtype)?;
     let redop = cell("redop")?;
@@ -67,8 +68,8 @@ fn record(row: &HashMap<String, String>) -> Option<Record> {
         started_at: DateTime::parse_from_rfc3339(cell("started_at")?).ok()?,
         iters: number("iters").unwrap_or(0).try_into().ok()?,
         time: cell("time_us")?.parse().ok().map(Micros),
-        issue: None,
-        laps: None,
+        issue: number_of("issue_us").map(Micros),
+        laps: laps(&number_of),
         wrong: number("wrong"),
         failed_checks: number("wrong").map_or(0, |wrong| u64::from(wrong > 0)),
         status: Status::ALL.into_iter().find(|known| known.name() == status)?,
@@ -76,6 +77,23 @@ fn record(row: &HashMap<String, String>) -> Option<Record> {
         seen: seen(&cell),
         group: None,
         groups: Vec::new(),
+    })
+}
+
+/// The statistics of single iterations; the iterations themselves are not in the file.
+fn laps(number_of: &dyn Fn(&str) -> Option<f64>) -> Option<Laps> {
+    let micros = |name: &str| number_of(name).map(Micros);
+    let mean = micros("iter_mean_us")?;
+    Some(Laps {
+        skipped: 0,
+        min: micros("iter_min_us")?,
+        max: micros("iter_max_us")?,
+        mean,
+        p50: micros("iter_p50_us")?,
+        p95: micros("iter_p95_us")?,
+        p99: micros("iter_p99_us")?,
+        deviation: Micros(number_of("iter_cv_pct")? * mean.0 / 100.0),
+        times: Vec::new(),
     })
 }
 
@@ -101,7 +119,7 @@ mod tests {
     }
 
     const ROW: &str = "r,2026-11-28T00:00:00+00:00,all_gather,host,default,auto,none,,0,1,3,0,48,4,float,none,-1,1,20,12.5,\
-                       0.00384,0.00256,0,ok,,not used,P2P+NET/IB,24,RING,LL,,,,,,,,";
+                       0.00384,0.00256,0,ok,,not used,P2P+NET/IB,24,RING,LL,,2.5,10,20,13,12,18,19,10";
 
     #[test]
     fn a_row_is_read_as_it_was() {
@@ -118,6 +136,10 @@ mod tests {
             proto: "LL".into(),
         };
         assert_eq!(record.seen, seen);
+        assert_eq!(record.issue, Some(Micros(2.5)));
+        let laps = record.laps.as_ref().expect("the statistics");
+        assert_eq!((laps.min, laps.max, laps.mean, laps.p99), (Micros(10.0), Micros(20.0), Micros(13.0), Micros(19.0)));
+        assert!((laps.variation() - 10.0).abs() < 1e-9);
         assert_eq!((record.time, record.wrong, record.status), (Some(Micros(12.5)), Some(0), Status::Ok));
     }
 

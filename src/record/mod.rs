@@ -76,7 +76,7 @@ pub struct Record {
     pub laps: Option<Laps>,
     /// Wrong elements over all ranks; `None` where nothing was checked.
     pub wrong: Option<u64>,
-    /// How many ranks found wrong elements: what nccl-tests' `# Out of bounds values` counts.
+    /// How many processes found wrong elements: what nccl-tests' `# Out of bounds values` counts, by threads.
     pub failed_checks: u64,
     /// How it went.
     pub status: Status,
@@ -120,6 +120,8 @@ pub struct GroupResult {
     pub time: Micros,
     /// Wrong elements over its ranks; `None` where nothing was checked.
     pub wrong: Option<u64>,
+    /// Processes of it that found wrong elements.
+    pub failed_checks: u64,
 }
 
 impl Record {
@@ -139,8 +141,19 @@ impl Record {
                 Some(_) => Status::Wrong,
                 None => self.status,
             };
-            let (group, time, groups) = (Some(one.group), Some(one.time), Vec::new());
-            Record { case: one.case, group, time, wrong: one.wrong, status, groups, ..self.clone() }
+            Record {
+                case: one.case,
+                time: Some(one.time),
+                // These are over all communicators.
+                issue: None,
+                laps: None,
+                wrong: one.wrong,
+                failed_checks: one.failed_checks,
+                status,
+                group: Some(one.group),
+                groups: Vec::new(),
+                ..self.clone()
+            }
         };
         self.groups.iter().map(of).collect()
     }

@@ -100,7 +100,8 @@ fn waived(case: &Case, measure: &Measure, cycle: u32, note: String) -> Record {
         status: Status::Waived,
         note,
         seen: Seen::default(),
-        group: measure.group,
+        // All communicators waive it, or none.
+        group: None,
         groups: Vec::new(),
     }
 }

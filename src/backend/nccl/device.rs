@@ -75,6 +75,22 @@ impl Device {
             .map_err(|error| Failure::new(Code::Cuda, format!("GPU {} is lost: {error}", self.context.ordinal())))
     }
 
+    /// Does everything run in the null stream?
+    pub fn has_null_stream(&self) -> bool {
+        self.raw_stream().is_null()
+    }
+
+    /// Is the stream empty?
+    ///
+    /// # Errors
+    /// Where something in it failed.
+    pub fn is_done(&self) -> anyhow::Result<bool> {
+        // The null stream is that of the thread's current GPU.
+        self.bind()?;
+        // SAFETY: the stream lives as long as this value.
+        unsafe { self.driver.is_done(self.raw_stream()) }
+    }
+
     /// The error of a call of cudarc.
     fn failed(&self, what: &str, error: DriverError) -> anyhow::Error {
         Failure::new(Code::Cuda, format!("GPU {}: {what}: {error}", self.context.ordinal()))

@@ -22,22 +22,22 @@ use crate::{
 };
 
 /// A GPU that is started, before it joins the communicator.
-pub(super) struct Seat {
+pub(super) struct Opened {
     pub(super) device: Device,
     kernels: Kernels,
     counter: Buffer,
 }
 
-impl Seat {
+impl Opened {
     /// Starts GPU `gpu`.
     ///
     /// # Errors
     /// Where it does not start.
-    pub(super) fn open(gpu: usize, null_stream: bool) -> anyhow::Result<Seat> {
+    pub(super) fn open(gpu: usize, null_stream: bool) -> anyhow::Result<Opened> {
         let device = Device::open(gpu, null_stream)?;
         let counter = device.allocate(Bytes(mem::size_of::<u64>() as u64), None)?;
         let kernels = Kernels::new(device.context())?;
-        Ok(Seat { device, kernels, counter })
+        Ok(Opened { device, kernels, counter })
     }
 
     /// The kernels, to be compiled while NCCL connects the ranks.
@@ -47,7 +47,7 @@ impl Seat {
 
     /// Takes its place in the communicator.
     pub(super) fn join(self, comm: Comm) -> Member {
-        let Seat { device, kernels, counter } = self;
+        let Opened { device, kernels, counter } = self;
         Member { device, kernels, counter, comm, buffers: None }
     }
 }
@@ -110,7 +110,7 @@ impl Member {
         Ok(())
     }
 
-    /// Tells NCCL of the buffers. Within a group the handles are written when it ends.
+    /// Tells NCCL of the buffers. Windows are a matter of all ranks.
     ///
     /// # Errors
     /// Where NCCL fails.
@@ -122,7 +122,8 @@ impl Member {
         buffers.handles = vec![ptr::null_mut(); 2];
         for (buffer, handle) in [&buffers.send, &buffers.recv].into_iter().zip(&mut buffers.handles) {
             let (address, bytes) = (buffer.address(), buffer.bytes().0 as usize);
-            // SAFETY: the buffer is memory of the communicator's GPU until `finish`, which gives the handle back first.
+            // SAFETY: the buffer is memory of the communicator's GPU until `finish`, which gives the handle back first. The handle
+            // of a window is written when the group ends, to its place in the vector; that of a registration at once.
             unsafe {
                 match how {
                     Registration::None => {}
@@ -192,6 +193,18 @@ impl Member {
             self.comm.check()?;
             pending()
         })
+    }
+
+    /// Is the stream empty? Asks NCCL too where it is not.
+    ///
+    /// # Errors
+    /// Where the GPU, NCCL or a peer fails.
+    pub(super) fn is_done(&self) -> anyhow::Result<bool> {
+        let is_done = self.device.is_done()?;
+        if !is_done {
+            self.comm.check()?;
+        }
+        Ok(is_done)
     }
 
     /// Fills the buffers of `case`, in the stream's order.

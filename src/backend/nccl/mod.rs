@@ -21,7 +21,7 @@ pub use self::selfcheck::self_check;
 use self::{
     comm::Comm,
     gate::{Gate, GaveUp},
-    member::{Member, Seat},
+    member::{Member, Opened},
     team::{Clocked, Meeting, Team},
 };
 use crate::{
@@ -31,9 +31,11 @@ use crate::{
         possible,
     },
     collective::{Case, Collective, data::Kind},
+    exit,
     native::nccl::{Nccl, Settings, UniqueId, Version},
     record::MemoryUse,
     units::Bytes,
+    world::abort,
 };
 
 /// NCCL on this process's GPUs.
@@ -129,8 +131,8 @@ impl NcclBackend {
         let is_ring = !cases.is_empty() && cases.iter().all(|case| case.collective == Collective::SendRecv);
         let settings = Settings { max_p2p_peers: is_ring.then_some(2), cta_policy: manner.cta_policy };
         let teams = crew.teams();
-        let seats = at_once(teams.concat(), |(_, gpu)| Seat::open(gpu, manner.null_stream))?;
-        let free = |seat: &Seat| Ok(seat.device.memory()?.0.0);
+        let seats = at_once(teams.concat(), |(_, gpu)| Opened::open(gpu, manner.null_stream))?;
+        let free = |seat: &Opened| Ok(seat.device.memory()?.0.0);
         let before_init = seats.iter().map(free).collect::<anyhow::Result<Vec<u64>>>()?;
         let kinds: BTreeSet<Kind> = cases.iter().map(|case| Kind::of(case.dtype, case.redop)).collect();
         let comms = thread::scope(|scope| {
@@ -182,9 +184,9 @@ fn join(
     crew: &Crew,
     teams: &[Vec<(u32, usize)>],
     settings: Settings,
-    seats: &[Seat],
+    seats: &[Opened],
 ) -> anyhow::Result<Vec<Comm>> {
-    let mut groups: Vec<(Vec<u32>, &[Seat])> = Vec::new();
+    let mut groups: Vec<(Vec<u32>, &[Opened])> = Vec::new();
     let mut rest = seats;
     for team in teams {
         let (mine, others) = rest.split_at(team.len());
@@ -209,9 +211,18 @@ fn at_once<T: Send, R: Send>(mut all: Vec<T>, step: impl Fn(T) -> anyhow::Result
     }
     thread::scope(|scope| {
         let step = &step;
-        let threads: Vec<_> = all.into_iter().map(|one| scope.spawn(move || step(one))).collect();
+        let watched = move |one| step(one).inspect_err(end_job);
+        let threads: Vec<_> = all.into_iter().map(|one| scope.spawn(move || watched(one))).collect();
         threads.into_iter().map(joined).collect()
     })
+}
+
+/// Ends the job with the error of a thread of several: the others may be inside a call of NCCL's that waits for this one, and
+/// would never come back to tell.
+fn end_job(error: &anyhow::Error) {
+    if !error.is::<GaveUp>() {
+        abort::job(exit::code_of(error), &format!("{error:#}"));
+    }
 }
 
 /// What a thread came to. That it panicked has ended the job already.
@@ -244,7 +255,12 @@ impl Live {
         step: impl Fn(&Team, &Meeting) -> anyhow::Result<R> + Sync,
     ) -> anyhow::Result<Vec<R>> {
         let gate = Gate::new(self.teams.len());
-        let watched = |team: &Team, meeting: &Meeting| step(team, meeting).inspect_err(|_| meeting.gate.fail());
+        let watched = |team: &Team, meeting: &Meeting| {
+            step(team, meeting).inspect_err(|error| {
+                meeting.gate.fail();
+                end_job(error);
+            })
+        };
         let Some((first, others)) = self.teams.split_first_mut() else { return Ok(Vec::new()) };
         if others.is_empty() {
             return Ok(vec![step(first, &Meeting { gate: &gate, processes: Some(processes) })?]);
@@ -271,17 +287,22 @@ impl Live {
         }
     }
 
+    fn members_mut(&mut self) -> Vec<&mut Member> {
+        self.teams.iter_mut().flat_map(|team| &mut team.members).collect()
+    }
+
     fn allocate(&mut self, largest: Bytes, manner: &Manner) -> anyhow::Result<()> {
         let nccl = Arc::clone(&self.nccl);
-        let mut members: Vec<&mut Member> = self.teams.iter_mut().flat_map(|team| &mut team.members).collect();
-        members.iter_mut().try_for_each(|member| member.allocate(&nccl, largest, manner.unalign))?;
-        if manner.registration != Registration::None {
-            nccl.grouped(members.len() > 1, || {
-                members.iter_mut().try_for_each(|member| member.register(&nccl, manner.registration))
-            })?;
-        }
+        self.members_mut().into_iter().try_for_each(|member| member.allocate(&nccl, largest, manner.unalign))?;
         self.free.after_buffers = self.free_memory()?;
         Ok(())
+    }
+
+    fn register(&mut self, how: Registration) -> anyhow::Result<()> {
+        let nccl = Arc::clone(&self.nccl);
+        let mut members = self.members_mut();
+        let several = members.len() > 1;
+        nccl.grouped(several, || members.iter_mut().try_for_each(|member| member.register(&nccl, how)))
     }
 
     fn finish(mut self, manner: &Manner) -> anyhow::Result<()> {
@@ -347,6 +368,13 @@ impl Backend for NcclBackend {
         self.live_mut()?.allocate(largest, &manner)
     }
 
+    fn register(&mut self) -> anyhow::Result<()> {
+        match self.manner.registration {
+            Registration::None => Ok(()),
+            how => self.live_mut()?.register(how).context("while NCCL is told of the buffers"),
+        }
+    }
+
     fn fill(&mut self, case: &Case, seed: u64) -> anyhow::Result<()> {
         let filled = self.live_mut()?.each(&|| {}, |team, meeting| team.fill(case, seed, meeting.gate));
         filled.map(|_| ()).with_context(|| format!("while filling the buffers of {case}"))
@@ -355,6 +383,12 @@ impl Backend for NcclBackend {
     fn run(&mut self, case: &Case, times: u32) -> anyhow::Result<Timing> {
         let ran = self.live_mut()?.each(&|| {}, |team, meeting| team.run(case, times, meeting));
         ran.map(|all| timing(all, times.into())).with_context(|| format!("while running {case}"))
+    }
+
+    fn once(&mut self, case: &Case) -> anyhow::Result<()> {
+        let manner = self.manner;
+        let ran = self.live_mut()?.each(&|| {}, |team, meeting| team.once(case, &manner, meeting));
+        ran.map(|_| ()).with_context(|| format!("while running {case}"))
     }
 
     fn time(&mut self, case: &Case, iters: u32, barrier: &dyn Fn()) -> anyhow::Result<Timing> {

@@ -2,6 +2,7 @@
 
 use std::{
     sync::Arc,
+    thread,
     time::{Duration, Instant},
 };
 
@@ -76,9 +77,24 @@ impl Team {
         Ok(Round { team: self, aims, size: case.size(), largest })
     }
 
-    /// Waits until nothing runs on any of the GPUs.
+    /// Waits until nothing runs on any of the GPUs. All are asked in turn: where one fails, another may never end.
     pub(super) fn wait(&self, gate: &Gate) -> anyhow::Result<()> {
-        self.members.iter().try_for_each(|member| member.wait(&|| gate.check()))
+        if let [member] = &self.members[..] {
+            return member.wait(&|| gate.check());
+        }
+        let mut running: Vec<&Member> = self.members.iter().collect();
+        while !running.is_empty() {
+            let mut still = Vec::with_capacity(running.len());
+            for member in running {
+                if !member.is_done()? {
+                    still.push(member);
+                }
+            }
+            running = still;
+            gate.check()?;
+            thread::yield_now();
+        }
+        Ok(())
     }
 
     /// Fills the buffers of `case` on all GPUs at once.
@@ -99,6 +115,12 @@ impl Team {
         self.by_hand(case, times, &Manner::default(), meeting)
     }
 
+    /// Runs `case` once in the way in which it is timed, for its data to be checked.
+    pub(super) fn once(&self, case: &Case, manner: &Manner, meeting: &Meeting) -> anyhow::Result<Clocked> {
+        let manner = Manner { replays: manner.replays.min(1), ..Manner::default() };
+        self.time(case, 1, &manner, meeting)
+    }
+
     /// Times `iters` iterations of `case`.
     pub(super) fn time(&self, case: &Case, iters: u32, manner: &Manner, meeting: &Meeting) -> anyhow::Result<Clocked> {
         if manner.replays > 0 {
@@ -110,28 +132,33 @@ impl Team {
     /// Every operation is started by this thread.
     fn by_hand(&self, case: &Case, iters: u32, manner: &Manner, meeting: &Meeting) -> anyhow::Result<Clocked> {
         let round = self.round(case)?;
-        let marks = if manner.laps { Marks::new(&self.members, iters)? } else { Marks::default() };
+        let waits = manner.blocking == Blocking::Iteration;
+        let marks = if manner.laps { Marks::new(&self.members, iters, waits)? } else { Marks::default() };
         if !self.has_several() {
             self.members.iter().try_for_each(|member| member.device.bind())?;
         }
-        meeting.gate.wait()?;
+        // The threads have started one after the other.
+        meeting.all_ranks()?;
         let mut between = Duration::ZERO;
         let start = Instant::now();
         for iteration in 0..iters {
-            marks.set(&self.members, iteration)?;
+            marks.begin(&self.members, iteration)?;
             round.iteration(iteration, manner, meeting)?;
-            if manner.blocking == Blocking::Iteration {
+            if waits {
+                marks.end(&self.members, iteration)?;
                 self.wait(meeting.gate)?;
                 let ended = Instant::now();
                 meeting.all_ranks()?;
                 between += ended.elapsed();
             }
         }
-        marks.set(&self.members, iters)?;
-        let issued = start.elapsed();
+        if !waits {
+            marks.begin(&self.members, iters)?;
+        }
+        let issued = start.elapsed().saturating_sub(between);
         self.wait(meeting.gate)?;
         let elapsed = start.elapsed().saturating_sub(between);
-        Ok(Clocked { elapsed, issued, laps: marks.laps()? })
+        Ok(Clocked { elapsed, issued, laps: marks.laps(manner.operations())? })
     }
 
     /// The operations are captured as a graph, which is launched again and again.
@@ -181,10 +208,13 @@ impl Round<'_> {
         let shift = rotation(self.size, self.largest, nth);
         let has_several = self.team.has_several();
         let stages = self.aims.first().map_or(0, Aim::stages);
+        // NCCL makes the GPU of a communicator current itself; a copy of our own, and the null stream, need it to be.
+        let binds =
+            has_several && (stages > 1 || self.team.members.iter().any(|member| member.device.has_null_stream()));
         (0..stages).try_for_each(|stage| {
             self.team.nccl.grouped(has_several, || {
                 for (member, aim) in self.team.members.iter().zip(&self.aims) {
-                    if has_several {
+                    if binds {
                         member.device.bind()?;
                     }
                     member.start(aim, stage, shift)?;
@@ -195,28 +225,50 @@ impl Round<'_> {
     }
 }
 
-/// Points of time between iterations, on each GPU.
+/// Points of time around iterations, on each GPU.
 #[derive(Default)]
-struct Marks(Vec<Vec<CudaEvent>>);
+struct Marks {
+    events: Vec<Vec<CudaEvent>>,
+    /// Has each iteration an end of its own? Else the next one's beginning is its end.
+    has_ends: bool,
+}
 
 impl Marks {
-    fn new(members: &[Member], iters: u32) -> anyhow::Result<Marks> {
-        let of = |device: &Device| (0..=iters).map(|_| device.mark()).collect::<anyhow::Result<Vec<_>>>();
-        Ok(Marks(members.iter().map(|member| of(&member.device)).collect::<anyhow::Result<_>>()?))
+    fn new(members: &[Member], iters: u32, has_ends: bool) -> anyhow::Result<Marks> {
+        let count = if has_ends { 2 * iters } else { iters + 1 };
+        let of = |device: &Device| (0..count).map(|_| device.mark()).collect::<anyhow::Result<Vec<_>>>();
+        let events = members.iter().map(|member| of(&member.device)).collect::<anyhow::Result<_>>()?;
+        Ok(Marks { events, has_ends })
+    }
+
+    /// From one iteration's mark to the next one's.
+    fn stride(&self) -> usize {
+        if self.has_ends { 2 } else { 1 }
     }
 
     #[inline]
-    fn set(&self, members: &[Member], nth: u32) -> anyhow::Result<()> {
-        self.0.iter().zip(members).try_for_each(|(marks, member)| member.device.set(&marks[nth as usize]))
+    fn begin(&self, members: &[Member], iteration: u32) -> anyhow::Result<()> {
+        self.set(members, iteration as usize * self.stride())
     }
 
-    /// From each mark to the next one, on the GPU that took longest. All have passed.
-    fn laps(&self) -> anyhow::Result<Vec<Micros>> {
-        let Some(count) = self.0.first().map(|marks| marks.len() - 1) else { return Ok(Vec::new()) };
-        let lap = |nth: usize| {
-            let each = self.0.iter().map(|marks| Device::between(&marks[nth], &marks[nth + 1]));
-            each.collect::<anyhow::Result<Vec<_>>>().map(|all| all.into_iter().fold(0.0, f64::max))
+    /// Where iterations have ends of their own.
+    fn end(&self, members: &[Member], iteration: u32) -> anyhow::Result<()> {
+        self.set(members, iteration as usize * self.stride() + 1)
+    }
+
+    #[inline]
+    fn set(&self, members: &[Member], nth: usize) -> anyhow::Result<()> {
+        self.events.iter().zip(members).try_for_each(|(events, member)| member.device.set(&events[nth]))
+    }
+
+    /// Each iteration on the GPU that took longest, divided by its operations. All marks have passed.
+    fn laps(&self, operations: u32) -> anyhow::Result<Vec<Micros>> {
+        let Some(events) = self.events.first().map(Vec::len) else { return Ok(Vec::new()) };
+        let lap = |first: usize| {
+            let each = self.events.iter().map(|events| Device::between(&events[first], &events[first + 1]));
+            let longest = each.collect::<anyhow::Result<Vec<_>>>()?.into_iter().fold(0.0, f64::max);
+            anyhow::Ok(Micros(longest / f64::from(operations)))
         };
-        (0..count).map(|nth| lap(nth).map(Micros)).collect()
+        (0..events - 1).step_by(self.stride()).map(lap).collect()
     }
 }

@@ -42,7 +42,7 @@ pub struct Args {
     #[arg(long, value_name = "TYPE", env = "PXNBENCH_MPI")]
     mpi: Option<String>,
 
-    /// Ranks a node [default: its GPUs; without GPUs what the job asked for, else 2]
+    /// Processes a node [default: its GPUs, by -t and -g of the sweep; without GPUs what the job asked for, else 2]
     #[arg(long, value_name = "N", value_parser = values::positive::<u32>, env = "PXNBENCH_TASKS_PER_NODE")]
     tasks_per_node: Option<u32>,
 
@@ -162,7 +162,12 @@ impl Launch<'_> {
     }
 
     fn shape(&self, gpus_on_node: u32) -> Shape {
-        Shape::new(self.job, self.args.tasks_per_node.and_then(NonZeroU32::new), gpus_on_node)
+        // A process with several GPUs stands for as many ranks; where they do not go up evenly, the last ones stay free.
+        let for_processes = match gpus_on_node / self.what.gpus_per_process() {
+            0 => gpus_on_node.min(1),
+            processes => processes,
+        };
+        Shape::new(self.job, self.args.tasks_per_node.and_then(NonZeroU32::new), for_processes)
     }
 
     /// The folder of the job's results, without a word about where they go.

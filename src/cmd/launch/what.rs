@@ -72,6 +72,14 @@ impl What {
         }
     }
 
+    /// GPUs of a process.
+    pub(super) fn gpus_per_process(&self) -> u32 {
+        match self {
+            What::Sweep(sweep) => sweep.gpus_per_process(),
+            What::Doctor => 1,
+        }
+    }
+
     /// The libnccl that every node has to have.
     pub(super) fn nccl_lib(&self) -> Option<&Path> {
         match self {

@@ -184,11 +184,9 @@ impl Args {
         if collectives.is_empty() {
             return Err(usage("no collective is named: say which, such as all_reduce, or all"));
         }
-        self.more.check()?;
+        self.more.check(self.iters)?;
         least_busbw()?;
-        if self.resume && self.more.cycles != 1 {
-            return Err(usage("--resume goes on with one run through all sizes: it does not go with -N"));
-        }
+        self.check_resume()?;
         let begin = self.minbytes.unwrap_or(DEFAULT_SIZE);
         let end = self.maxbytes.unwrap_or(DEFAULT_SIZE.max(begin));
         if begin > end {
@@ -207,6 +205,18 @@ impl Args {
         Ok(Ask { collectives, begin, end, step, dtypes, redops, roots: self.root })
     }
 
+    /// Refuses to go on where a row of the CSV does not say which case it was.
+    fn check_resume(&self) -> anyhow::Result<()> {
+        let split = Split::from(&|name| std::env::var(name).ok())?;
+        let with = match self {
+            _ if !self.resume => return Ok(()),
+            _ if self.more.cycles != 1 => "-N, for it goes on with one run through all sizes",
+            _ if split.is_some() => "NCCL_TESTS_SPLIT, for a case may be there of some communicators only",
+            _ => return Ok(()),
+        };
+        Err(Failure::everywhere(Code::Usage, format!("--resume does not go with {with}")))
+    }
+
     /// The folder of the run's files, where without a word it is `default`; `None` where only single files are asked for.
     pub fn folder(&self, default: &Path) -> Option<PathBuf> {
         self.paths(default).folder
@@ -221,7 +231,7 @@ impl Args {
     }
 
     /// GPUs of a process.
-    pub(super) fn gpus_per_process(&self) -> u32 {
+    pub fn gpus_per_process(&self) -> u32 {
         self.more.threads.saturating_mul(self.more.gpus)
     }
 

@@ -117,7 +117,7 @@ impl MannerArgs {
     ///
     /// # Errors
     /// A sentence. Every rank has the same arguments and so the same error.
-    pub(super) fn check(&self) -> anyhow::Result<()> {
+    pub(super) fn check(&self, iters: u32) -> anyhow::Result<()> {
         let waits_inside = matches!(self.blocking, Blocking::Operation | Blocking::OperationAndRanks);
         let wrong = match self {
             _ if self.device_implementation > 0 => {
@@ -131,6 +131,9 @@ impl MannerArgs {
             }
             _ if self.graph > 0 && self.null_stream => {
                 "CUDA cannot capture the null stream (-y 1) as a graph (-G): leave one of them out"
+            }
+            _ if self.per_iter && self.per_iter_skip >= iters => {
+                "-K leaves out as many iterations as -n times or more: say a smaller one"
             }
             _ if waits_inside && self.aggregate > 1 => {
                 "-z 1 and -z 2 wait for each operation, and those of a group (-m) start together: say -z 3, or leave -m out"

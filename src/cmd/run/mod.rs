@@ -118,6 +118,7 @@ fn measure(
         let largest = plan.largest();
         let _guard = deadline::watch(format!("allocating two buffers of {largest}"), args.timeout());
         world::together(world, backend.allocate(largest))?;
+        world::together(world, backend.register())?;
     }
     clock.mark("memory");
     output.started(facts::process_age_s());
@@ -155,7 +156,7 @@ fn sweep_and_show(
     let mut measure = args.measure(world.rank(), job.group(world.rank()));
     let run = output.run();
     let earlier = output.earlier(world)?;
-    let mut live = (world.rank() == 0).then(|| Live::new(plan.cases().count()));
+    let mut live = (world.rank() == 0).then(|| Live::new(plan.cases().count() * measure.cycles as usize));
     let mut tally = Tally::new(run.sweep.least_busbw);
     let stopped = sweep::run(plan, &earlier, &mut measure, world, backend, &mut |event| {
         match &event {
@@ -177,10 +178,15 @@ fn sweep_and_show(
     Ok((tally.verdict(stopped), measure))
 }
 
-/// What the GPU of process 0 that has most in use has it for; the same on every process.
+/// What is used for each purpose on the GPU that has most of it for that, over all processes.
 fn memory_use(backend: &dyn Backend, world: &dyn World) -> anyhow::Result<Option<MemoryUse>> {
     let mine = world::together(world, backend.memory_use())?;
-    world::broadcast(world, &mine)
+    let all = world::gather(world, &mine)?;
+    Ok(all.into_iter().flatten().reduce(|a, b| MemoryUse {
+        initialization: a.initialization.max(b.initialization),
+        buffers: a.buffers.max(b.buffers),
+        collectives: a.collectives.max(b.collectives),
+    }))
 }
 
 fn no_stdout(error: std::io::Error) -> anyhow::Error {

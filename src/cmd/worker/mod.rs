@@ -82,6 +82,7 @@ fn work(args: &Args, rank: &Receiver<ToWorker>) -> anyhow::Result<Ended> {
     let cases: Vec<&Case> = plan.cases().collect();
     let mut backend = open(args, &start, rank, &cases)?;
     backend.allocate(plan.largest())?;
+    backend.register()?;
     let path = std::env::var_os("NCCL_DEBUG_FILE").context("a worker needs NCCL_DEBUG_FILE")?;
     let mut log = Growing::open(Path::new(&path)).with_context(|| format!("NCCL's log {}", path.display()))?;
     let mut fold = Fold::default();
@@ -116,7 +117,8 @@ fn open(args: &Args, start: &Start, rank: &Receiver<ToWorker>, cases: &[&Case]) 
     say(&FromWorker::Ready(id))?;
     let ToWorker::Id(id) = rank.recv()? else { anyhow::bail!("a worker expects the unique id second") };
     let id = id.try_into().map_err(|_| anyhow::anyhow!("the unique id has a wrong length"))?;
-    let mut backend = NcclBackend::open(nccl, id, &start.crew, args.run.manner(), cases.iter().copied())?;
+    let (manner, _) = args.run.manner().with(&nccl);
+    let mut backend = NcclBackend::open(nccl, id, &start.crew, manner, cases.iter().copied())?;
     backend.reduce_float8(start.float8);
     Ok(backend)
 }
