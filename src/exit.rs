@@ -45,7 +45,7 @@ pub const CODES: [(Code, &str); 11] = [
     (Code::TimedOut, "timed out or hung"),
     (Code::NothingRan, "nothing could run (all waived, too few GPUs)"),
     (Code::Usage, "usage"),
-    (Code::WrongData, "wrong data, busbw below a threshold, or a verdict other than the one asked for"),
+    (Code::WrongData, "wrong data, mean busbw below NCCL_TESTS_MIN_BW, or a verdict other than the one asked for"),
     (Code::Launch, "launch or MPI"),
     (Code::Stopped, "stopped by a signal, results kept"),
     (Code::NotReady, "doctor: not ready"),

@@ -19,8 +19,8 @@ const PARITY: &[(&str, &str, &str)] = &[
         "cut to what is free on the smallest GPU, there to a share of all memory",
         "sizes_may_be_written_in_the_usual_ways",
     ),
-    ("-i, --stepbytes", "", "every_flag_is_taken_in_all_of_its_spellings"),
-    ("-f, --stepfactor", "", "every_flag_is_taken_in_all_of_its_spellings"),
+    ("-i, --stepbytes", "0 with a factor (`-f`) only", "every_flag_is_taken_in_all_of_its_spellings"),
+    ("-f, --stepfactor", "0 is 1: `-i` is used", "every_flag_is_taken_in_all_of_its_spellings"),
     ("-n, --iters", "what is no number is refused; there it is 0", "bad_input_gets_one_sentence"),
     (
         "-m, --agg_iters",
@@ -65,17 +65,21 @@ const PARITY: &[(&str, &str, &str)] = &[
     ("-h, --help", "", "help_is_complete"),
     (
         "NCCL_TESTS_SPLIT",
-        "a row for each communicator; what cannot be read is refused, there it is one communicator",
+        "CSV and JSON have a row for each communicator, and the mean busbw is over those; the table's rows are means over all ranks, as there. What cannot be read is refused, there it is one communicator",
         "each_communicator_has_its_own_rows",
     ),
     ("NCCL_TESTS_SPLIT_MASK", "", "each_communicator_has_its_own_rows"),
     ("NCCL_TESTS_DEVICE", "", "'a first GPU that is given'"),
     (
         "NCCL_TESTS_MIN_BW",
-        "also where nothing ran: that is below any threshold",
+        "where nothing ran it is FAILED too, and the exit code is 5",
         "a_mean_below_the_threshold_is_exit_7",
     ),
-    ("NCCL_TESTS_ALLTOALLV_SPREAD", "", "alltoallv_is_as_its_variables_say"),
+    (
+        "NCCL_TESTS_ALLTOALLV_SPREAD",
+        "what is not from 0 to 1 is refused; there it is cut",
+        "alltoallv_is_as_its_variables_say",
+    ),
     ("NCCL_TESTS_ALLTOALLV_MATRIX_FILE", "", "alltoallv_is_as_its_variables_say"),
     ("NCCL_TESTS_ALLTOALLV_MATRIX_SCALE", "", "alltoallv_is_as_its_variables_say"),
     ("NCCL_TESTS_ALLTOALLV_PRINT_SUMMARY", "", "alltoallv_is_as_its_variables_say"),
@@ -100,7 +104,8 @@ fn parity_md() -> String {
     }
     text.push_str(
         "\n## Exit codes\n\n0 to 7 are nccl-tests' (`pxnbench --help` lists all). An unknown flag and a value that cannot be \
-         read are 6; there the first is 0, and the second is taken for something else. Data errors and a mean below \
+         read are 6; there the first is 0, and the second is taken for something else. Whole numbers are decimal: there `010` is 8 and \
+         `0x10` is 16; here the first is 10, and the second is refused, but in `NCCL_TESTS_SPLIT`. Data errors and a mean below \
          `NCCL_TESTS_MIN_BW` are 7.\n\n\
          ## JSON\n\n`-J FILE` writes nccl-tests' keys (version 3). Numbers are numbers: `root` is not padded text, and what was \
          not measured is null. All GPUs are listed, not the first of each process. `env` has the recorded variables only, \
@@ -209,6 +214,10 @@ fn every_flag_is_taken_in_all_of_its_spellings() {
     let said = said.expect_code(0).stdout;
     assert!(said.contains("warmup iters: 3 iters: 7 agg iters: 2 validation: 0 graph: 0"), "{said}");
     assert!(said.contains("# Nothing was checked"), "{said}");
+    assert_eq!(sizes(&["-b", "8", "-e", "16", "-f", "2", "-i", "0"]), ["8", "16"]);
+    run(by_name(folder.path(), "all_reduce_perf").args(["-b", "8", "-e", "8"]).args(MODEL).arg("--")).expect_code(0);
+    let missing = run(by_name(folder.path(), "all_reduce_perf").args(["-b", "8", "-J"])).expect_code(6);
+    assert!(missing.stderr.contains("'--output_file <FILE>'"), "{}", missing.stderr);
     let unknown = run(by_name(folder.path(), "all_reduce_perf").arg("-Q")).expect_code(6);
     assert_eq!(unknown.sentences().len(), 1, "{}", unknown.stderr);
     assert_eq!(unknown.stdout, "");
@@ -320,6 +329,91 @@ fn each_communicator_has_its_own_rows() {
     bad.env("NCCL_TESTS_SPLIT", "XOR 1");
     let refused = run(bad.args(["all_reduce", "-b", "8", "-e", "8"])).expect_code(6);
     assert!(refused.stderr.contains("NCCL_TESTS_SPLIT=XOR 1 cannot be read"), "{}", refused.stderr);
+}
+
+/// A rank that is set up otherwise than rank 0 is named, and all end.
+#[test]
+fn what_is_not_the_same_on_all_ranks_is_one_sentence() {
+    if !has_mpi() {
+        return;
+    }
+    let folder = folder();
+    let two = |first: &[&str], second: &[&str]| {
+        let mut command = launcher(folder.path());
+        let args = ["all_reduce", "-b", "64", "-e", "64", "-n", "2", "--csv", "x.csv"];
+        command.args(["-np", "1", "env"]).args(first).arg(common::BINARY).args(args);
+        command.args([":", "-np", "1", "env"]).args(second).arg(common::BINARY).args(args);
+        run(&mut command)
+    };
+    for (first, second) in [
+        ("NCCL_TESTS_SPLIT=%2", "A=b"),
+        ("A=b", "NCCL_TESTS_SPLIT_MASK=1"),
+        ("NCCL_TESTS_SPLIT=%2", "NCCL_TESTS_SPLIT=/2"),
+    ] {
+        let ended = two(&[first], &[second]).expect_code(6);
+        assert!(ended.stderr.contains("ranks 0 and 1 have other settings of NCCL_TESTS_SPLIT"), "{}", ended.stderr);
+    }
+    let ended = two(&["A=b"], &["NCCL_TESTS_SPLIT=XOR 1"]).expect_code(6);
+    assert!(ended.stderr.contains("NCCL_TESTS_SPLIT=XOR 1 cannot be read"), "{}", ended.stderr);
+    let ended = two(&["A=b"], &["NCCL_TESTS_MIN_BW=many"]).expect_code(6);
+    assert!(ended.stderr.contains("NCCL_TESTS_MIN_BW=many is no number"), "{}", ended.stderr);
+    // What rank 0 shows decides.
+    two(&["A=b"], &["NCCL_TESTS_MIN_BW=100000"]).expect_code(0);
+    let ended = two(&["NCCL_TESTS_SPLIT=|2147483648"], &["NCCL_TESTS_SPLIT=|2147483648"]).expect_code(6);
+    assert!(ended.stderr.contains("the largest that MPI has is 2147483647"), "{}", ended.stderr);
+}
+
+/// Table, JSON and exit code go by one mean also where communicators are of several sizes.
+#[test]
+fn communicators_of_several_sizes_have_one_mean() {
+    if !has_mpi() {
+        return;
+    }
+    let folder = folder();
+    let mut command = mpirun(4, folder.path());
+    command.envs([("NCCL_TESTS_SPLIT", "%3"), ("NCCL_TESTS_MIN_BW", "0.000001")]);
+    let ended = run(command.args(["all_reduce", "-b", "1M", "-e", "1M", "-n", "3", "-J", "x.json", "--csv", "x.csv"]));
+    let ended = ended.expect_code(0);
+    let line = ended.stdout.lines().find(|line| line.contains("Avg bus bandwidth")).expect("the line");
+    let shown: f64 = line.split_whitespace().nth(5).expect("a field").parse().expect("a number");
+    let all = json(&folder.path().join("x.json"));
+    let of_json = all["average_bus_bandwidth"]["bandwidth"].as_f64().expect("a number");
+    assert!((shown / of_json - 1.0).abs() < 1e-4, "{shown} and {of_json}");
+    let rows = csv(&folder.path().join("x.csv"));
+    let busbw: Vec<f64> = rows.iter().map(|row| row["busbw_GBps"].parse().expect("a number")).collect();
+    let of_csv = busbw.iter().sum::<f64>() / busbw.len() as f64;
+    assert!((shown / of_csv - 1.0).abs() < 1e-3, "{shown} and {of_csv}");
+    assert_eq!(all["average_bus_bandwidth"]["okay"], "true");
+}
+
+#[test]
+fn a_pipe_gets_one_json() {
+    let folder = folder();
+    let args = ["all_reduce", "-b", "8", "-e", "8", "-J", "/dev/stdout", "--csv", "x.csv"];
+    let ended = run(alone(folder.path()).args(args).args(MODEL)).expect_code(0);
+    let documents: Vec<&str> = ended.stdout.lines().filter(|line| line.starts_with('{')).collect();
+    let [one] = documents[..] else { panic!("{}", ended.stdout) };
+    let all: serde_json::Value = serde_json::from_str(one).expect("JSON");
+    assert_eq!(all["results"].as_array().map(Vec::len), Some(1));
+}
+
+#[test]
+fn what_was_measured_otherwise_is_not_taken_for_what_is_asked_for() {
+    let folder = folder();
+    let sweep = |more: &[&str], code| {
+        let args = ["all_reduce", "-b", "8", "-e", "16", "-f", "2", "--csv", "x.csv"];
+        run(alone(folder.path()).args(args).args(more).args(MODEL)).expect_code(code)
+    };
+    sweep(&["-n", "2"], 0);
+    sweep(&["-n", "2", "--resume"], 0);
+    assert_eq!(csv(&folder.path().join("x.csv")).len(), 4, "all were there");
+    sweep(&["-n", "5", "--resume"], 0);
+    let iters: Vec<String> = csv(&folder.path().join("x.csv")).iter().map(|row| row["iters"].clone()).collect();
+    assert_eq!(iters, ["2", "2", "2", "2", "5", "5", "5", "5"]);
+    fs::write(folder.path().join("x.csv"), "name,value\nx,1\n").expect("written");
+    let refused = sweep(&["--resume"], 6);
+    assert!(refused.stderr.contains("it is no CSV of this program"), "{}", refused.stderr);
+    assert_eq!(fs::read_to_string(folder.path().join("x.csv")).expect("the file"), "name,value\nx,1\n");
 }
 
 #[test]

@@ -412,7 +412,7 @@ impl Backend for Host {
             (Some(redop @ (RedOp::Avg | RedOp::MulSum)), _) => format!("MPI has no {}", redop.name()),
             (Some(_), dtype) if !has_reductions(dtype) => format!("MPI has no reductions of {}", dtype.name()),
             _ if case.collective == Collective::AllToAllV && case.placement == Placement::InPlace => {
-                "MPI has an alltoallv in place only where each two ranks send each other the same amount".to_owned()
+                "MPI has an alltoallv in place only where each two ranks send each other the same amount, so that it is not run in place".to_owned()
             }
             _ if message > c_int::MAX as u64 => "more than 2^31-1 elements do not fit MPI's counts".to_owned(),
             _ => return Ok(()),

@@ -177,6 +177,9 @@ fn text(job: &[Subject], rows: &[Row], verbose: bool, code: Code) -> String {
     }
     let hosts: std::collections::BTreeSet<&str> = job.iter().map(|one| one.host.as_str()).collect();
     let ready = if code == Code::Fine { "ready" } else { "not ready" };
+    if !job.iter().any(Subject::has_gpus) {
+        let _ = writeln!(text, "note     there is no NVIDIA device here: what is said is of a run on host memory");
+    }
     let _ = writeln!(
         text,
         "{ready}: {}, {}, {} ok, {} not applicable; {} on {}",

@@ -40,10 +40,7 @@ pub fn words(words: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
     let mut words = words.into_iter();
     let program = words.next().unwrap_or_else(|| "pxnbench".into());
     let Some(collective) = collective_of(&program) else { return [program].into_iter().chain(words).collect() };
-    let mut all: Vec<OsString> = vec![program];
-    all.extend(words);
-    all.extend([collective.name(), "--drop-in"].map(OsString::from));
-    all
+    [program].into_iter().chain([collective.name(), "--drop-in"].map(OsString::from)).chain(words).collect()
 }
 
 /// Makes the links.
@@ -81,7 +78,7 @@ mod tests {
     fn a_name_of_nccl_tests_is_that_collective() {
         assert_eq!(
             typed("/opt/bin/all_reduce_perf -b 8 -g 2"),
-            ["/opt/bin/all_reduce_perf", "-b", "8", "-g", "2", "all_reduce", "--drop-in"]
+            ["/opt/bin/all_reduce_perf", "all_reduce", "--drop-in", "-b", "8", "-g", "2"]
         );
         assert_eq!(typed("sendrecv_perf_mpi").last().map(String::as_str), Some("--drop-in"));
         for other in ["pxnbench all_reduce", "all_reduce_performance -b 8", "nothing_perf"] {

@@ -107,6 +107,14 @@ pub fn size(text: &str) -> Result<Bytes, String> {
     }
 }
 
+/// A size, or 0 bytes for none.
+///
+/// # Errors
+/// A sentence.
+pub fn size_or_none(text: &str) -> Result<Bytes, String> {
+    text.parse()
+}
+
 /// A whole number of at least 1.
 ///
 /// # Errors
@@ -115,7 +123,7 @@ pub fn positive<T: FromStr + Display + PartialOrd + From<u8>>(text: &str) -> Res
     text.parse()
         .ok()
         .filter(|value| *value >= T::from(1))
-        .ok_or_else(|| "a whole number of at least 1 is needed".into())
+        .ok_or_else(|| if is_large(text) { TOO_LARGE.into() } else { "a whole number of at least 1 is needed".into() })
 }
 
 /// A whole number of at least 0.
@@ -123,7 +131,15 @@ pub fn positive<T: FromStr + Display + PartialOrd + From<u8>>(text: &str) -> Res
 /// # Errors
 /// A sentence.
 pub fn natural(text: &str) -> Result<u32, String> {
-    text.parse().map_err(|_| "a whole number of at least 0 is needed".into())
+    let why = || if is_large(text) { TOO_LARGE.into() } else { "a whole number of at least 0 is needed".into() };
+    text.parse().map_err(|_| why())
+}
+
+const TOO_LARGE: &str = "that is larger than anything here";
+
+/// Is it a whole number that is larger than those in use?
+fn is_large(text: &str) -> bool {
+    text.len() > 9 && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
 #[cfg(test)]

@@ -137,7 +137,7 @@ pub struct Subject {
 
 impl Subject {
     /// Is there a GPU of NVIDIA's?
-    fn has_gpus(&self) -> bool {
+    pub fn has_gpus(&self) -> bool {
         self.health.nvidia.is_some() || self.health.nvml.value.as_ref().is_some_and(|nvml| !nvml.gpus.is_empty())
     }
 
@@ -339,7 +339,7 @@ fn same(job: &[Subject], what: &str, value: impl Fn(&Subject) -> Option<String>,
     let said: Vec<String> = by.iter().map(|(value, have)| format!("{value} on {}", who(have, job))).collect();
     match (by.keys().next(), by.len()) {
         (None, _) => Verdict::none(format!("no process knows its {what}")),
-        (Some(value), 1) if value == NONE => Verdict::none(format!("no process has a {what}")),
+        (Some(value), 1) if value == NONE => Verdict::none(format!("{what}: no process has any")),
         _ if job.len() == 1 => Verdict::none("there is one process only"),
         (Some(_), 1) => Verdict::ok(format!("{what}: {}", said.concat())),
         _ => {

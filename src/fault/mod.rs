@@ -2,7 +2,7 @@
 
 use crate::{
     exit::{self, Code},
-    world::{abort, launch},
+    world::{abort, launch, place},
 };
 
 /// Prints `error` if this process speaks for the job, and gives the exit code. An error of this rank alone has already
@@ -11,15 +11,19 @@ pub fn report(error: &anyhow::Error) -> Code {
     if speaks() {
         say!("pxnbench: {error:#}");
     } else if abort::rank().is_none() {
-        after_the_one_that_speaks();
+        say_if_alone(&format!("{error:#}"), exit::code_of(error));
     }
     exit::code_of(error)
 }
 
-/// Waits where ranks cannot wait for each other yet: a launcher kills the others when the first process ends with an error, so
-/// the one that speaks must come first.
-pub fn after_the_one_that_speaks() {
-    std::thread::sleep(std::time::Duration::from_secs(1));
+/// For a rank that does not speak, where ranks cannot wait for each other yet. A launcher kills the others when the first process
+/// ends with an error, so the one that speaks comes first. Who is still there then has an error that the other has not.
+pub fn say_if_alone(sentence: &str, code: Code) {
+    // The launcher's signal needs no word.
+    abort::settle(code);
+    // mpirun takes up to two seconds to kill.
+    std::thread::sleep(std::time::Duration::from_secs(3));
+    say!("pxnbench: on {}: {sentence}", place::host_name());
 }
 
 /// How one rank of `ranks` ends, before it parts from the others. An error that every rank has is said now: a launcher kills the
@@ -30,7 +34,11 @@ pub fn after_the_one_that_speaks() {
 /// That of a process which is alone.
 pub fn settle(end: anyhow::Result<Code>, ranks: u32) -> anyhow::Result<Code> {
     match end {
-        Err(error) if exit::is_everywhere(&error) => Ok(report(&error)),
+        Err(error) if exit::is_everywhere(&error) => {
+            let code = report(&error);
+            abort::settle(code);
+            Ok(code)
+        }
         Err(error) if ranks > 1 => abort::job(exit::code_of(&error), &format!("{error:#}")),
         end => end,
     }

@@ -73,7 +73,7 @@ impl Files {
         let csv =
             paths.csv.as_deref().map(|path| Csv::create(path).map_err(|error| (path.to_owned(), error))).transpose()?;
         let files = Files { paths, csv, records: Vec::new() };
-        files.save(run)?;
+        files.save(run, false)?;
         Ok(files)
     }
 
@@ -86,11 +86,15 @@ impl Files {
         let Some(path) = paths.csv.clone().filter(|path| path.is_file()) else { return Files::create(paths, run) };
         let text = fs::read_to_string(&path).map_err(|error| (path.clone(), error))?;
         let whole = file::whole_lines(&text);
+        if !file::is_ours(whole) {
+            let why = "it is no CSV of this program: name another file, or leave --resume out to keep it as FILE.1";
+            return Err((path, io::Error::other(why)));
+        }
         let (records, unread) = file::read_csv(whole);
         unread.iter().for_each(|line| say!("pxnbench: {}: {line}; it is measured again", path.display()));
         let csv = Csv::go_on(&path, whole).map_err(|error| (path, error))?;
         let files = Files { paths, csv: Some(csv), records };
-        files.save(run)?;
+        files.save(run, false)?;
         Ok(files)
     }
 
@@ -106,19 +110,19 @@ impl Files {
         }
     }
 
-    /// Writes `run.json` and `results.json` as they stand now.
+    /// Writes the JSON files as they stand now; what is no regular file, such as a pipe, takes one of them only, at the end.
     ///
     /// # Errors
     /// As [`Files::create`].
-    pub fn save(&self, run: &RunMeta) -> Result<(), (PathBuf, io::Error)> {
+    pub fn save(&self, run: &RunMeta, is_end: bool) -> Result<(), (PathBuf, io::Error)> {
         if let Some(path) = self.paths.run_json() {
-            replace(&path, &json::run(run)).map_err(|error| (path, error))?;
+            replace(is_end, &path, &json::run(run)).map_err(|error| (path, error))?;
         }
         if let Some(path) = &self.paths.json {
-            replace(path, &json::results(run, &self.records)).map_err(|error| (path.clone(), error))?;
+            replace(is_end, path, &json::results(run, &self.records)).map_err(|error| (path.clone(), error))?;
         }
         if let Some(path) = &self.paths.nccl_tests_json {
-            replace(path, &nccl_tests_json::text(run, &self.records)).map_err(|error| (path.clone(), error))?;
+            replace(is_end, path, &nccl_tests_json::text(run, &self.records)).map_err(|error| (path.clone(), error))?;
         }
         Ok(())
     }
@@ -151,10 +155,10 @@ fn keep_earlier(path: &Path) -> io::Result<()> {
 }
 
 /// Writes a whole file beside its place and moves it there: a reader never sees half of it. What is not a regular file
-/// (`/dev/stdout`, a pipe) is written directly.
-fn replace(path: &Path, text: &str) -> io::Result<()> {
-    if path.metadata().is_ok_and(|file| !file.is_file()) {
-        return fs::write(path, text);
+/// (`/dev/stdout`, a pipe) is written directly, once, at the end.
+fn replace(is_end: bool, path: &Path, text: &str) -> io::Result<()> {
+    if path.metadata().is_ok_and(|file| !file.is_file() && !file.is_dir()) {
+        return if is_end { fs::write(path, text) } else { Ok(()) };
     }
     let mut beside = path.as_os_str().to_owned();
     beside.push(".part");

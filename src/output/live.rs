@@ -9,6 +9,9 @@ use crate::{
     sweep::Event,
 };
 
+/// The number of the error of a terminal, or of a launcher's pipe, that is gone.
+const EIO: i32 = 5;
+
 /// What is shown of a sweep while it runs, on the process that shows it.
 pub struct Live {
     progress: Progress,
@@ -77,7 +80,7 @@ impl Live {
     fn finished(&mut self, record: &Record, run: &RunMeta) -> io::Result<()> {
         self.progress.finish();
         if let Some(open) = &mut self.open {
-            open.sums.add(record);
+            record.kept().iter().for_each(|one| open.sums.add(one));
         }
         match (record.case.placement, self.half.take()) {
             (Placement::OutOfPlace, _) => {
@@ -122,7 +125,7 @@ impl Live {
         self.progress.pause(|| {
             let mut stdout = io::stdout().lock();
             match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
-                Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+                Err(error) if error.kind() == io::ErrorKind::BrokenPipe || error.raw_os_error() == Some(EIO) => Ok(()),
                 result => result,
             }
         })

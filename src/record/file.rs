@@ -7,7 +7,10 @@ use std::collections::HashMap;
 
 use chrono::DateTime;
 
-use super::{Laps, Record, Seen, Status, columns::pxn_word};
+use super::{
+    Laps, Record, Seen, Status,
+    columns::{COLUMNS, pxn_word},
+};
 use crate::{
     collective::{
         Case, Collective, Placement,
@@ -28,6 +31,14 @@ pub fn read_csv(text: &str) -> (Vec<Record>, Vec<String>) {
         }
     }
     (records, unread)
+}
+
+/// Does `text` begin as a CSV of this program does, of this version or an earlier one? So does one without a whole line.
+pub fn is_ours(text: &str) -> bool {
+    let Some(header) = text.lines().next() else { return true };
+    let names: Vec<&str> = header.split(',').collect();
+    let known = COLUMNS.iter().map(|column| column.name);
+    names.len() > 20 && names.len() <= COLUMNS.len() && names.iter().zip(known).all(|(name, known)| *name == known)
 }
 
 /// The part of `text` that ends with a whole line.
@@ -112,7 +123,6 @@ fn seen<'a>(cell: &dyn Fn(&str) -> Option<&'a str>) -> Seen {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::columns::COLUMNS;
 
     fn header() -> String {
         COLUMNS.iter().map(|column| column.name).collect::<Vec<_>>().join(",")

@@ -151,7 +151,7 @@ struct Timed {
 
 impl Measure {
     /// Measures and checks one case. All ranks get the same record; where there are several communicators, each process that
-    /// of its own, for [`Measure::of_groups`].
+    /// of its own, with what all made of it in [`Record::groups`].
     ///
     /// # Errors
     /// Where the backend fails.

@@ -97,10 +97,10 @@ impl Plan {
         self.groups.iter().flat_map(|group| &group.cases)
     }
 
-    /// The largest buffer that any case needs.
-    pub fn largest(&self) -> Bytes {
+    /// The largest buffer that any case needs of those that run.
+    pub fn largest(&self, runs: &dyn Fn(&Case) -> bool) -> Bytes {
         let warm_up = self.groups.iter().flat_map(|group| &group.warm_up);
-        self.cases().chain(warm_up).map(Case::size).max().unwrap_or_default()
+        self.cases().chain(warm_up).filter(|case| runs(case)).map(Case::size).max().unwrap_or_default()
     }
 }
 

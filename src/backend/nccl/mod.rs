@@ -1,6 +1,6 @@
 //! The backend that runs NCCL on GPUs: each GPU of the process is a rank, with one stream.
 //!
-//! [`member`] is one of them; [`team`] those of a thread, which are started and waited for together; [`gate`] is where
+//! `member` is one of them; `team` those of a thread, which are started and waited for together; `gate` is where
 //! threads meet. [`comm`] has the communicator and the calls, [`device`] the GPU and its memory, [`kernels`] fills and
 //! checks data on the GPU, [`selfcheck`] compares those kernels with their description. Nothing in here has a deadline:
 //! all waits ask again and again, and who watches over them ends the process.

@@ -47,14 +47,14 @@ pub struct Args {
     maxbytes: Option<Bytes>,
 
     /// Add this to a size to get the next one
-    #[arg(short = 'i', long, value_name = "SIZE", value_parser = values::size, default_value = "1M",
+    #[arg(short = 'i', long, value_name = "SIZE", value_parser = values::size_or_none, default_value = "1M",
         help_heading = "Sweep")]
     stepbytes: Bytes,
 
     /// Multiply a size by this to get the next one; 1 means -i is used instead
-    #[arg(short = 'f', long, value_name = "FACTOR", value_parser = values::positive::<u64>, default_value = "1",
+    #[arg(short = 'f', long, value_name = "FACTOR", value_parser = values::natural, default_value = "1",
         help_heading = "Sweep")]
-    stepfactor: u64,
+    stepfactor: u32,
 
     /// Element types: int8 uint8 int32 uint32 int64 uint64 half float double bfloat16 f8e4m3
     /// f8e5m2, with commas between, or all
@@ -200,7 +200,11 @@ impl Args {
         {
             return Err(usage("--level off forbids the relays that --network pxn asks for: leave one of them out"));
         }
-        let step = if self.stepfactor > 1 { Step::Factor(self.stepfactor) } else { Step::Add(self.stepbytes) };
+        let step = match (self.stepfactor, self.stepbytes) {
+            (0 | 1, Bytes(0)) => return Err(usage("-i 0 leads to no next size: say more, or a factor with -f")),
+            (0 | 1, bytes) => Step::Add(bytes),
+            (factor, _) => Step::Factor(factor.into()),
+        };
         let (dtypes, redops) = (self.datatype.0.clone(), self.op.0.clone());
         Ok(Ask { collectives, begin, end, step, dtypes, redops, roots: self.root })
     }

@@ -63,8 +63,7 @@ impl Job {
             }
             Kind::Host | Kind::Model => Vec::new(),
         };
-        let split = world::together(world, Split::from(&env))?;
-        let groups = split.map(|split| (0..world.size()).map(|process| split.group(process)).collect::<Vec<u32>>());
+        let groups = split::groups(world::together(world, Split::from(&env))?, world)?;
         let each = if kind == Kind::Nccl { args.gpus_per_process() } else { 1 };
         let seats = match (&groups, args.planned_ranks()) {
             (None, Some(ranks)) => vec![(0, ranks); world.size() as usize],
@@ -73,8 +72,9 @@ impl Job {
         let settled = settings::settle(args, kind, place::node_count(&places), &processes)?;
         if world.rank() == 0 {
             say!("pxnbench: backend {kind}: {why}");
-            if seats.iter().any(|seat| seat.1 == 1) && kind != Kind::Model {
-                say!("pxnbench: one rank sends nothing: start several with mpirun -np N or srun, or say -g N");
+            if seats[0].1 == 1 && groups.is_none() && kind != Kind::Model {
+                let more = if kind == Kind::Nccl { ", or say -g N" } else { "" };
+                say!("pxnbench: one rank sends nothing: start several with mpirun -np N or srun{more}");
             }
             let ignored = args.for_gpus_only();
             if kind != Kind::Nccl && !ignored.is_empty() {

@@ -13,12 +13,12 @@ use crate::{
 #[derive(Clone, Debug, clap::Args)]
 #[command(rename_all = "snake_case")]
 pub(super) struct MannerArgs {
-    /// Threads of a process, each with its own GPUs
+    /// Threads of a process, each with its own GPUs. Without effect where no GPU runs NCCL
     #[arg(short = 't', long = "nthreads", value_name = "N", value_parser = values::positive::<u32>, default_value = "1",
         help_heading = "Ranks")]
     pub(super) threads: u32,
 
-    /// GPUs of a thread; each is a rank, so that -g 8 needs no mpirun on a node
+    /// GPUs of a thread; each is a rank, so that -g 8 needs no mpirun on a node. Without effect where no GPU runs NCCL
     #[arg(short = 'g', long = "ngpus", value_name = "N", value_parser = values::positive::<u32>, default_value = "1",
         help_heading = "Ranks")]
     pub(super) gpus: u32,

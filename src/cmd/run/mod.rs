@@ -115,7 +115,7 @@ fn measure(
     let untold = watch.learn(args, &plan, sizes, job, world)?;
     clock.mark("algorithms");
     {
-        let largest = plan.largest();
+        let largest = plan.largest(&|case| backend.supports(case).is_ok());
         let _guard = deadline::watch(format!("allocating two buffers of {largest}"), args.timeout());
         world::together(world, backend.allocate(largest))?;
         world::together(world, backend.register())?;
@@ -155,9 +155,10 @@ fn sweep_and_show(
 ) -> anyhow::Result<((Code, String), Measure)> {
     let mut measure = args.measure(world.rank(), job.group(world.rank()));
     let run = output.run();
-    let earlier = output.earlier(world)?;
+    let earlier = output.earlier(&measure, world)?;
     let mut live = (world.rank() == 0).then(|| Live::new(plan.cases().count() * measure.cycles as usize));
-    let mut tally = Tally::new(run.sweep.least_busbw);
+    // What rank 0 shows decides.
+    let mut tally = Tally::new(world::broadcast(world, &run.sweep.least_busbw)?);
     let stopped = sweep::run(plan, &earlier, &mut measure, world, backend, &mut |event| {
         match &event {
             Event::Finished(record) => {
@@ -190,6 +191,8 @@ fn memory_use(backend: &dyn Backend, world: &dyn World) -> anyhow::Result<Option
 }
 
 fn no_stdout(error: std::io::Error) -> anyhow::Error {
-    let what = format!("the table cannot be written to stdout: {error}; what was measured is in the files");
+    let what = format!(
+        "the table cannot be written to stdout: {error}; what was measured is in the files that were asked for"
+    );
     Failure::new(Code::Internal, what)
 }

@@ -25,7 +25,6 @@ pub(super) fn world(args: &Args) -> anyhow::Result<Box<dyn World>> {
         None if !needs_ranks => Box::new(Solo),
         _ => {
             launch::check_before_mpi(&env)?;
-            wake_driver(args, &env);
             let _guard = deadline::watch("MPI_Init", args.timeout());
             mpi()?
         }
@@ -34,19 +33,6 @@ pub(super) fn world(args: &Args) -> anyhow::Result<Box<dyn World>> {
     abort::set_rank(world.rank());
     Ok(world)
 }
-
-/// Starts NVIDIA's driver while MPI starts: each takes a quarter of a second. Which GPU is whose is not known yet, so that
-/// none is started. What fails is told when the driver is asked for.
-#[cfg(feature = "nccl")]
-fn wake_driver(args: &Args, env: launch::Env) {
-    let may_use_gpus = matches!(args.backend, Asked::Auto | Asked::Nccl);
-    if may_use_gpus && facts::nvidia::evidence(Path::new("/"), env).is_some() {
-        std::thread::spawn(|| drop(crate::native::cuda::driver()));
-    }
-}
-
-#[cfg(not(feature = "nccl"))]
-fn wake_driver(_: &Args, _: launch::Env) {}
 
 /// The ranks that the launcher started.
 ///

@@ -10,9 +10,9 @@ use crate::{
     collective::Collective,
     exit::{Code, Failure},
     output::files::Files,
-    record::{self, End, MemoryUse, Phase, Record, RunMeta},
+    record::{self, End, MemoryUse, Phase, Record, RunMeta, Status},
     slurm::Job,
-    sweep::{Earlier, plan::Ask},
+    sweep::{Earlier, measure::Measure, plan::Ask},
     units::Bytes,
     world::{self, World, abort, launch::Env},
 };
@@ -58,10 +58,20 @@ impl Output {
     ///
     /// # Errors
     /// Where a record does not survive the way to the other processes; that would be a bug.
-    pub(super) fn earlier(&self, world: &dyn World) -> anyhow::Result<Earlier> {
+    pub(super) fn earlier(&self, measure: &Measure, world: &dyn World) -> anyhow::Result<Earlier> {
+        let operations = measure.iters.saturating_mul(measure.operations.max(1));
+        // What was measured with other numbers of operations, or not checked, is not what is asked for now.
+        let is_as_asked = |record: &Record| {
+            let is_checked = record.wrong.is_some() || measure.checks == 0 || !record.case.is_checked();
+            match record.status {
+                Status::Waived => false,
+                Status::Computed => record.iters == operations,
+                _ => record.iters == operations && is_checked,
+            }
+        };
         let mine = self.lock().files.as_ref().map_or_else(Vec::new, |files| files.records().to_vec());
         let all: Vec<Record> = world::broadcast(world, &mine)?;
-        Ok(all.into_iter().map(|record| (record.case, record)).collect())
+        Ok(all.into_iter().filter(is_as_asked).map(|record| (record.case, record)).collect())
     }
 
     /// The run's meta data as they stand.
@@ -121,9 +131,16 @@ impl Output {
 
     /// As [`Output::end`], from a thread that must not wait for the one that works.
     fn end_if_free(&self, code: Code, message: &str) {
-        let ended = self.0.try_lock().map(|mut state| state.end(code, message, false));
-        if let Ok(Err(error)) = ended {
-            say!("pxnbench: {error}");
+        // It holds them for a moment at a time, many times a second where cases are short.
+        for _ in 0..40 {
+            let Ok(mut state) = self.0.try_lock() else {
+                std::thread::sleep(std::time::Duration::from_millis(5));
+                continue;
+            };
+            if let Err(error) = state.end(code, message, false) {
+                say!("pxnbench: {error}");
+            }
+            return;
         }
     }
 
@@ -145,7 +162,7 @@ impl State {
         self.run.end = Some(End { code: code as u8, name: code, message: message.to_owned() });
         self.files
             .as_ref()
-            .map_or(Ok(()), |files| files.save(&self.run).map_err(|error| cannot_write(Code::Internal, &error)))
+            .map_or(Ok(()), |files| files.save(&self.run, true).map_err(|error| cannot_write(Code::Internal, &error)))
     }
 }
 

@@ -77,8 +77,14 @@ pub(super) fn fitted(
     world: &dyn World,
 ) -> anyhow::Result<(Plan, Sizes)> {
     // Communicators of several sizes round differently: all are cut, or none is.
-    let largest =
-        |plan: &Plan| anyhow::Ok(world::gather(world, &plan.largest())?.into_iter().max().unwrap_or_default());
+    let largest = |plan: &Plan| {
+        anyhow::Ok(
+            world::gather(world, &plan.largest(&|case| backend.supports(case).is_ok()))?
+                .into_iter()
+                .max()
+                .unwrap_or_default(),
+        )
+    };
     let Some(capacity) = sweep::measure::capacity(world, backend)? else { return Ok((plan, None)) };
     if largest(&plan)? <= capacity {
         return Ok((plan, None));

@@ -1,9 +1,11 @@
 //! Several communicators at the same time, by nccl-tests' variables `NCCL_TESTS_SPLIT` and `NCCL_TESTS_SPLIT_MASK`: what a
 //! process's number comes to is the name of its communicator.
 
+use serde::{Deserialize, Serialize};
+
 use crate::{
     exit::{Code, Failure},
-    world::launch::Env,
+    world::{self, World, launch::Env},
 };
 
 /// The variable that has an operator and a number.
@@ -13,13 +15,13 @@ const SPLIT: &str = "NCCL_TESTS_SPLIT";
 const MASK: &str = "NCCL_TESTS_SPLIT_MASK";
 
 /// How communicators are told apart.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Split {
     operator: Operator,
     number: u32,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 enum Operator {
     And,
     Or,
@@ -64,6 +66,30 @@ impl Split {
             Operator::Mod => process % self.number,
             Operator::Div => process / self.number,
         }
+    }
+}
+
+/// The communicator of each process, where there are several.
+///
+/// # Errors
+/// Where processes have other settings, or MPI has no such number of a communicator. All have the same error.
+pub(super) fn groups(split: Option<Split>, world: &dyn World) -> anyhow::Result<Option<Vec<u32>>> {
+    let all = world::gather(world, &split)?;
+    if let Some(other) = all.iter().position(|other| *other != all[0]) {
+        let what = format!(
+            "ranks 0 and {other} have other settings of {SPLIT} or {MASK}: hand them on to all ranks (mpirun -x, srun --export)"
+        );
+        return Err(Failure::everywhere(Code::Usage, what));
+    }
+    let Some(split) = split else { return Ok(None) };
+    let groups: Vec<u32> = (0..world.size()).map(|process| split.group(process)).collect();
+    match groups.iter().find(|group| i32::try_from(**group).is_err()) {
+        Some(group) => {
+            let what =
+                format!("{SPLIT} makes a communicator of number {group}, and the largest that MPI has is {}", i32::MAX);
+            Err(Failure::everywhere(Code::Usage, what))
+        }
+        None => Ok(Some(groups)),
     }
 }
 

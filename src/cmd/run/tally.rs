@@ -24,14 +24,11 @@ impl Tally {
     }
 
     pub(super) fn add(&mut self, record: &record::Record) {
-        match self.sums.last_mut() {
-            Some((collective, sums)) if *collective == record.case.collective => sums.add(record),
-            _ => {
-                let mut sums = Sums::default();
-                sums.add(record);
-                self.sums.push((record.case.collective, sums));
-            }
+        if self.sums.last().is_none_or(|(collective, _)| *collective != record.case.collective) {
+            self.sums.push((record.case.collective, Sums::default()));
         }
+        let sums = self.sums.last_mut().map(|(_, sums)| sums);
+        sums.into_iter().for_each(|sums| record.kept().iter().for_each(|one| sums.add(one)));
         match record.status {
             record::Status::Waived => self.waived += 1,
             record::Status::Wrong => (self.ran, self.wrong) = (self.ran + 1, self.wrong + 1),

@@ -81,7 +81,7 @@ fn work(args: &Args, rank: &Receiver<ToWorker>) -> anyhow::Result<Ended> {
     let plan = Plan::new(&ask, start.crew.ranks.into());
     let cases: Vec<&Case> = plan.cases().collect();
     let mut backend = open(args, &start, rank, &cases)?;
-    backend.allocate(plan.largest())?;
+    backend.allocate(plan.largest(&|case| backend.supports(case).is_ok()))?;
     backend.register()?;
     let path = std::env::var_os("NCCL_DEBUG_FILE").context("a worker needs NCCL_DEBUG_FILE")?;
     let mut log = Growing::open(Path::new(&path)).with_context(|| format!("NCCL's log {}", path.display()))?;
