@@ -347,3 +347,20 @@ fn proof_md_has_the_table_of_reasons() {
     }
     assert_eq!(fs::read_to_string(&path).unwrap_or_default(), expected, "UPDATE_GOLDEN=1 rewrites it");
 }
+
+/// Files that README and documents point to.
+#[test]
+fn links_lead_to_files_that_are_there() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let documents = fs::read_dir(root.join("docs")).expect("docs").map(|entry| entry.expect("an entry").path());
+    for document in documents.chain([root.join("README.md")]) {
+        let text = fs::read_to_string(&document).expect("text");
+        for target in text.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
+            let file = target.split('#').next().unwrap_or_default();
+            if !target.starts_with("http") && !file.is_empty() {
+                let path = document.parent().expect("a folder").join(file);
+                assert!(path.exists(), "{}: {target}", document.display());
+            }
+        }
+    }
+}

@@ -216,6 +216,8 @@ fn every_flag_is_taken_in_all_of_its_spellings() {
     assert!(said.contains("# Nothing was checked"), "{said}");
     assert_eq!(sizes(&["-b", "8", "-e", "16", "-f", "2", "-i", "0"]), ["8", "16"]);
     run(by_name(folder.path(), "all_reduce_perf").args(["-b", "8", "-e", "8"]).args(MODEL).arg("--")).expect_code(0);
+    let two = run(by_name(folder.path(), "all_reduce_perf").arg("alltoall").args(MODEL)).expect_code(6);
+    assert!(two.stderr.contains("runs that collective only"), "{}", two.stderr);
     let missing = run(by_name(folder.path(), "all_reduce_perf").args(["-b", "8", "-J"])).expect_code(6);
     assert!(missing.stderr.contains("'--output_file <FILE>'"), "{}", missing.stderr);
     let unknown = run(by_name(folder.path(), "all_reduce_perf").arg("-Q")).expect_code(6);

@@ -184,6 +184,9 @@ impl Args {
         if collectives.is_empty() {
             return Err(usage("no collective is named: say which, such as all_reduce, or all"));
         }
+        if self.drop_in && collectives.len() > 1 {
+            return Err(usage("called by a name of nccl-tests it runs that collective only: leave the other one out"));
+        }
         self.more.check(self.iters)?;
         least_busbw()?;
         self.check_resume()?;
