@@ -38,7 +38,7 @@ fn refuse(error: &clap::Error) -> ExitCode {
         // A closed pipe behind --help is no failure.
         (true, true) => drop(error.print()),
         (true, false) => pxnbench::say!("pxnbench: {}", fault::sentence(error)),
-        (false, false) => fault::say_if_alone(&fault::sentence(error), Code::Usage),
+        (false, false) => fault::after_the_one_that_speaks(Code::Usage),
         (false, true) => {}
     }
     ExitCode::from(if asked_for { Code::Fine } else { Code::Usage } as u8)

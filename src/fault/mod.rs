@@ -2,7 +2,7 @@
 
 use crate::{
     exit::{self, Code},
-    world::{abort, launch, place},
+    world::{abort, launch},
 };
 
 /// Prints `error` if this process speaks for the job, and gives the exit code. An error of this rank alone has already
@@ -11,19 +11,17 @@ pub fn report(error: &anyhow::Error) -> Code {
     if speaks() {
         say!("pxnbench: {error:#}");
     } else if abort::rank().is_none() {
-        say_if_alone(&format!("{error:#}"), exit::code_of(error));
+        after_the_one_that_speaks(exit::code_of(error));
     }
     exit::code_of(error)
 }
 
-/// For a rank that does not speak, where ranks cannot wait for each other yet. A launcher kills the others when the first process
-/// ends with an error, so the one that speaks comes first. Who is still there then has an error that the other has not.
-pub fn say_if_alone(sentence: &str, code: Code) {
+/// For a rank that does not speak, where ranks cannot wait for each other yet: a launcher kills the others when the first process
+/// ends with an error, so the one that speaks must come first.
+pub fn after_the_one_that_speaks(code: Code) {
     // The launcher's signal needs no word.
     abort::settle(code);
-    // mpirun takes up to two seconds to kill.
-    std::thread::sleep(std::time::Duration::from_secs(3));
-    say!("pxnbench: on {}: {sentence}", place::host_name());
+    std::thread::sleep(std::time::Duration::from_secs(1));
 }
 
 /// How one rank of `ranks` ends, before it parts from the others. An error that every rank has is said now: a launcher kills the

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::{
-    args::Args,
+    args::{self, Args},
     settings,
     split::{self, Split},
 };
@@ -63,6 +63,8 @@ impl Job {
             }
             Kind::Host | Kind::Model => Vec::new(),
         };
+        // Variables that one rank alone may have wrong.
+        world::together(world, args::least_busbw().map(|_| ()))?;
         let groups = split::groups(world::together(world, Split::from(&env))?, world)?;
         let each = if kind == Kind::Nccl { args.gpus_per_process() } else { 1 };
         let seats = match (&groups, args.planned_ranks()) {
