@@ -80,7 +80,7 @@ impl Live {
     fn finished(&mut self, record: &Record, run: &RunMeta) -> io::Result<()> {
         self.progress.finish();
         if let Some(open) = &mut self.open {
-            record.kept().iter().for_each(|one| open.sums.add(one));
+            open.sums.add(record);
         }
         match (record.case.placement, self.half.take()) {
             (Placement::OutOfPlace, _) => {

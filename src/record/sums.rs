@@ -14,8 +14,11 @@ pub struct Sums {
 }
 
 impl Sums {
-    /// Adds a case; one that did not run adds nothing.
+    /// Adds a case, of several communicators each one's; one that did not run adds nothing.
     pub fn add(&mut self, record: &Record) {
+        if !record.groups.is_empty() {
+            return record.kept().iter().for_each(|one| self.add(one));
+        }
         let Some((_, busbw)) = record.bandwidth() else { return };
         self.busbw += busbw.0;
         self.measured += 1;

@@ -184,15 +184,12 @@ impl Member {
         unsafe { self.comm.enqueue(&aim.call, stage, send, recv, self.device.raw_stream()) }
     }
 
-    /// Waits until the stream is empty; `pending` can give up before.
+    /// Waits until the stream is empty.
     ///
     /// # Errors
-    /// Where the GPU, NCCL or a peer fails, or `pending` does.
-    pub(super) fn wait(&self, pending: &dyn Fn() -> anyhow::Result<()>) -> anyhow::Result<()> {
-        self.device.wait(|| {
-            self.comm.check()?;
-            pending()
-        })
+    /// Where the GPU, NCCL or a peer fails.
+    pub(super) fn wait(&self) -> anyhow::Result<()> {
+        self.device.wait(|| self.comm.check())
     }
 
     /// Is the stream empty? Asks NCCL too where it is not.

@@ -1,26 +1,29 @@
 //! The backend that runs NCCL on GPUs: each GPU of the process is a rank, with one stream.
 //!
-//! `member` is one of them; `team` those of a thread, which are started and waited for together; `gate` is where
-//! threads meet. [`comm`] has the communicator and the calls, [`device`] the GPU and its memory, [`kernels`] fills and
+//! `member` is one of them; `team` those of a thread, which are started and waited for together.
+//! [`comm`] has the communicator and the calls, [`device`] the GPU and its memory, [`kernels`] fills and
 //! checks data on the GPU, [`selfcheck`] compares those kernels with their description. Nothing in here has a deadline:
 //! all waits ask again and again, and who watches over them ends the process.
 
 pub mod comm;
 pub mod device;
-mod gate;
 pub mod kernels;
 mod member;
 pub mod selfcheck;
 mod team;
 
-use std::{collections::BTreeSet, mem, sync::Arc, thread};
+use std::{
+    collections::BTreeSet,
+    mem,
+    sync::{Arc, Barrier},
+    thread,
+};
 
 use anyhow::Context;
 
 pub use self::selfcheck::self_check;
 use self::{
     comm::Comm,
-    gate::{Gate, GaveUp},
     member::{Member, Opened},
     team::{Clocked, Meeting, Team},
 };
@@ -131,21 +134,21 @@ impl NcclBackend {
         let is_ring = !cases.is_empty() && cases.iter().all(|case| case.collective == Collective::SendRecv);
         let settings = Settings { max_p2p_peers: is_ring.then_some(2), cta_policy: manner.cta_policy };
         let teams = crew.teams();
-        let seats = at_once(teams.concat(), |(_, gpu)| Opened::open(gpu, manner.null_stream))?;
-        let free = |seat: &Opened| Ok(seat.device.memory()?.0.0);
-        let before_init = seats.iter().map(free).collect::<anyhow::Result<Vec<u64>>>()?;
+        let opened = at_once(teams.concat(), |(_, gpu)| Opened::open(gpu, manner.null_stream))?;
+        let free = |one: &Opened| Ok(one.device.memory()?.0.0);
+        let before_init = opened.iter().map(free).collect::<anyhow::Result<Vec<u64>>>()?;
         let kinds: BTreeSet<Kind> = cases.iter().map(|case| Kind::of(case.dtype, case.redop)).collect();
         let comms = thread::scope(|scope| {
             // The driver compiles the kernels while NCCL connects the ranks.
             let kernels: Vec<_> =
-                seats.iter().map(|seat| scope.spawn(|| seat.kernels().prepare(kinds.iter().copied()))).collect();
-            let comms = join(&nccl, &id, crew, &teams, settings, &seats)?;
+                opened.iter().map(|one| scope.spawn(|| one.kernels().prepare(kinds.iter().copied()))).collect();
+            let comms = join(&nccl, &id, crew, &teams, settings, &opened)?;
             for kernels in kernels {
                 kernels.join().map_err(|_| anyhow::anyhow!("loading the kernels panicked"))??;
             }
             anyhow::Ok(comms)
         })?;
-        let mut members = seats.into_iter().zip(comms).map(|(seat, comm)| seat.join(comm));
+        let mut members = opened.into_iter().zip(comms).map(|(one, comm)| one.join(comm));
         let teams: Vec<Team> = teams
             .iter()
             .map(|team| Team { nccl: Arc::clone(&nccl), members: members.by_ref().take(team.len()).collect() })
@@ -184,21 +187,21 @@ fn join(
     crew: &Crew,
     teams: &[Vec<(u32, usize)>],
     settings: Settings,
-    seats: &[Opened],
+    opened: &[Opened],
 ) -> anyhow::Result<Vec<Comm>> {
     let mut groups: Vec<(Vec<u32>, &[Opened])> = Vec::new();
-    let mut rest = seats;
+    let mut rest = opened;
     for team in teams {
         let (mine, others) = rest.split_at(team.len());
         groups.push((team.iter().map(|(rank, _)| *rank).collect(), mine));
         rest = others;
     }
     if !crew.parallel_init {
-        groups = vec![(groups.into_iter().flat_map(|(ranks, _)| ranks).collect(), seats)];
+        groups = vec![(groups.into_iter().flat_map(|(ranks, _)| ranks).collect(), opened)];
     }
-    let comms = at_once(groups, |(mine, seats)| {
+    let comms = at_once(groups, |(mine, opened)| {
         let joining = || format!("while rank {} of {} joined the communicator", mine[0], crew.ranks);
-        let choose = |at: usize| seats[at].device.bind();
+        let choose = |at: usize| opened[at].device.bind();
         Comm::init(nccl, id, &mine, crew.ranks, settings, &choose).with_context(joining)
     })?;
     Ok(comms.into_iter().flatten().collect())
@@ -211,7 +214,7 @@ fn at_once<T: Send, R: Send>(mut all: Vec<T>, step: impl Fn(T) -> anyhow::Result
     }
     thread::scope(|scope| {
         let step = &step;
-        let watched = move |one| step(one).inspect_err(end_job);
+        let watched = move |one| step(one).unwrap_or_else(|error| end_job(&error));
         let threads: Vec<_> = all.into_iter().map(|one| scope.spawn(move || watched(one))).collect();
         threads.into_iter().map(joined).collect()
     })
@@ -219,15 +222,13 @@ fn at_once<T: Send, R: Send>(mut all: Vec<T>, step: impl Fn(T) -> anyhow::Result
 
 /// Ends the job with the error of a thread of several: the others may be inside a call of NCCL's that waits for this one, and
 /// would never come back to tell.
-fn end_job(error: &anyhow::Error) {
-    if !error.is::<GaveUp>() {
-        abort::job(exit::code_of(error), &format!("{error:#}"));
-    }
+fn end_job(error: &anyhow::Error) -> ! {
+    abort::job(exit::code_of(error), &format!("{error:#}"));
 }
 
 /// What a thread came to. That it panicked has ended the job already.
-fn joined<R>(thread: thread::ScopedJoinHandle<'_, anyhow::Result<R>>) -> anyhow::Result<R> {
-    thread.join().unwrap_or_else(|_| Err(anyhow::anyhow!("a thread panicked")))
+fn joined<R>(thread: thread::ScopedJoinHandle<'_, R>) -> anyhow::Result<R> {
+    thread.join().map_err(|_| anyhow::anyhow!("a thread panicked"))
 }
 
 impl Drop for NcclBackend {
@@ -247,44 +248,27 @@ impl Live {
         self.members().map(|member| Ok(member.device.memory()?.0.0)).collect()
     }
 
-    /// Does `step` on each thread with its team; the first is this one, which alone has `processes`. The error of a thread
-    /// that failed comes before those of the threads that gave up because of it.
+    /// Does `step` on each thread with its team; the first is this one, which alone has `processes`.
     fn each<R: Send>(
         &mut self,
         processes: &dyn Fn(),
         step: impl Fn(&Team, &Meeting) -> anyhow::Result<R> + Sync,
     ) -> anyhow::Result<Vec<R>> {
-        let gate = Gate::new(self.teams.len());
-        let watched = |team: &Team, meeting: &Meeting| {
-            step(team, meeting).inspect_err(|error| {
-                meeting.gate.fail();
-                end_job(error);
-            })
-        };
+        let threads = Barrier::new(self.teams.len());
         let Some((first, others)) = self.teams.split_first_mut() else { return Ok(Vec::new()) };
         if others.is_empty() {
-            return Ok(vec![step(first, &Meeting { gate: &gate, processes: Some(processes) })?]);
+            return Ok(vec![step(first, &Meeting { threads: &threads, processes: Some(processes) })?]);
         }
-        let ends: Vec<anyhow::Result<R>> = thread::scope(|scope| {
-            let (watched, gate) = (&watched, &gate);
-            let threads: Vec<_> = others
+        let watched = |team: &Team, meeting: &Meeting| step(team, meeting).unwrap_or_else(|error| end_job(&error));
+        thread::scope(|scope| {
+            let (watched, threads) = (&watched, &threads);
+            let others: Vec<_> = others
                 .iter_mut()
-                .map(|team| scope.spawn(move || watched(team, &Meeting { gate, processes: None })))
+                .map(|team| scope.spawn(move || watched(team, &Meeting { threads, processes: None })))
                 .collect();
-            let first = watched(first, &Meeting { gate, processes: Some(processes) });
-            [first].into_iter().chain(threads.into_iter().map(joined)).collect()
-        });
-        let (mut done, mut failed) = (Vec::new(), Vec::new());
-        for end in ends {
-            match end {
-                Ok(end) => done.push(end),
-                Err(error) => failed.push(error),
-            }
-        }
-        match failed.into_iter().min_by_key(|error| error.is::<GaveUp>()) {
-            None => Ok(done),
-            Some(error) => Err(error),
-        }
+            let first = watched(first, &Meeting { threads, processes: Some(processes) });
+            [Ok(first)].into_iter().chain(others.into_iter().map(joined)).collect()
+        })
     }
 
     fn members_mut(&mut self) -> Vec<&mut Member> {
@@ -306,7 +290,7 @@ impl Live {
     }
 
     fn finish(mut self, manner: &Manner) -> anyhow::Result<()> {
-        self.each(&|| {}, |team, meeting| team.wait(meeting.gate))?;
+        self.each(&|| {}, |team, _| team.wait())?;
         let nccl = Arc::clone(&self.nccl);
         let mut members: Vec<Member> = self.teams.into_iter().flat_map(|team| team.members).collect();
         members.iter_mut().try_for_each(|member| member.deregister(&nccl, manner.registration))?;
@@ -376,7 +360,7 @@ impl Backend for NcclBackend {
     }
 
     fn fill(&mut self, case: &Case, seed: u64) -> anyhow::Result<()> {
-        let filled = self.live_mut()?.each(&|| {}, |team, meeting| team.fill(case, seed, meeting.gate));
+        let filled = self.live_mut()?.each(&|| {}, |team, _| team.fill(case, seed));
         filled.map(|_| ()).with_context(|| format!("while filling the buffers of {case}"))
     }
 
@@ -410,7 +394,7 @@ impl Backend for NcclBackend {
     }
 
     fn count_wrong(&mut self, case: &Case, seed: u64) -> anyhow::Result<u64> {
-        let counted = self.live_mut()?.each(&|| {}, |team, meeting| team.count_wrong(case, seed, meeting.gate));
+        let counted = self.live_mut()?.each(&|| {}, |team, _| team.count_wrong(case, seed));
         counted.map(|all| all.into_iter().sum()).with_context(|| format!("while checking {case}"))
     }
 

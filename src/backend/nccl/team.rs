@@ -1,7 +1,7 @@
 //! The ranks of one thread: an operation is started on each of them, and all are waited for together.
 
 use std::{
-    sync::Arc,
+    sync::{Arc, Barrier},
     thread,
     time::{Duration, Instant},
 };
@@ -10,7 +10,6 @@ use cudarc::driver::{CudaEvent, CudaGraph};
 
 use super::{
     device::Device,
-    gate::Gate,
     member::{Aim, Member},
 };
 use crate::{
@@ -31,19 +30,19 @@ pub(super) struct Team {
 
 /// Where a thread meets the other threads of its process, and the one that may also the other processes.
 pub(super) struct Meeting<'a> {
-    pub(super) gate: &'a Gate,
+    pub(super) threads: &'a Barrier,
     /// Waits for the other processes; the first thread alone has it.
     pub(super) processes: Option<&'a dyn Fn()>,
 }
 
 impl Meeting<'_> {
     /// Returns when every rank of the job has come.
-    fn all_ranks(&self) -> anyhow::Result<()> {
-        self.gate.wait()?;
+    fn all_ranks(&self) {
+        self.threads.wait();
         if let Some(processes) = self.processes {
             processes();
         }
-        self.gate.wait()
+        self.threads.wait();
     }
 }
 
@@ -78,9 +77,9 @@ impl Team {
     }
 
     /// Waits until nothing runs on any of the GPUs. All are asked in turn: where one fails, another may never end.
-    pub(super) fn wait(&self, gate: &Gate) -> anyhow::Result<()> {
+    pub(super) fn wait(&self) -> anyhow::Result<()> {
         if let [member] = &self.members[..] {
-            return member.wait(&|| gate.check());
+            return member.wait();
         }
         let mut running: Vec<&Member> = self.members.iter().collect();
         while !running.is_empty() {
@@ -91,22 +90,21 @@ impl Team {
                 }
             }
             running = still;
-            gate.check()?;
             thread::yield_now();
         }
         Ok(())
     }
 
     /// Fills the buffers of `case` on all GPUs at once.
-    pub(super) fn fill(&self, case: &Case, seed: u64, gate: &Gate) -> anyhow::Result<()> {
+    pub(super) fn fill(&self, case: &Case, seed: u64) -> anyhow::Result<()> {
         self.members.iter().try_for_each(|member| member.fill(case, seed))?;
-        self.wait(gate)
+        self.wait()
     }
 
     /// Wrong elements on all GPUs.
-    pub(super) fn count_wrong(&self, case: &Case, seed: u64, gate: &Gate) -> anyhow::Result<u64> {
+    pub(super) fn count_wrong(&self, case: &Case, seed: u64) -> anyhow::Result<u64> {
         self.members.iter().try_for_each(|member| member.check(case, seed))?;
-        self.wait(gate)?;
+        self.wait()?;
         self.members.iter().map(Member::counted).sum()
     }
 
@@ -138,7 +136,7 @@ impl Team {
             self.members.iter().try_for_each(|member| member.device.bind())?;
         }
         // The threads have started one after the other.
-        meeting.all_ranks()?;
+        meeting.all_ranks();
         let mut between = Duration::ZERO;
         let start = Instant::now();
         for iteration in 0..iters {
@@ -146,9 +144,9 @@ impl Team {
             round.iteration(iteration, manner, meeting)?;
             if waits {
                 marks.end(&self.members, iteration)?;
-                self.wait(meeting.gate)?;
+                self.wait()?;
                 let ended = Instant::now();
-                meeting.all_ranks()?;
+                meeting.all_ranks();
                 between += ended.elapsed();
             }
         }
@@ -156,7 +154,7 @@ impl Team {
             marks.begin(&self.members, iters)?;
         }
         let issued = start.elapsed().saturating_sub(between);
-        self.wait(meeting.gate)?;
+        self.wait()?;
         let elapsed = start.elapsed().saturating_sub(between);
         Ok(Clocked { elapsed, issued, laps: marks.laps(manner.operations())? })
     }
@@ -168,7 +166,7 @@ impl Team {
         (0..iters).try_for_each(|iteration| round.iteration(iteration, manner, meeting))?;
         let captured = self.members.iter().map(|member| member.device.end_capture());
         let graphs = captured.collect::<anyhow::Result<Vec<CudaGraph>>>()?;
-        meeting.all_ranks()?;
+        meeting.all_ranks();
         let start = Instant::now();
         for _ in 0..manner.replays {
             for (member, graph) in self.members.iter().zip(&graphs) {
@@ -176,7 +174,7 @@ impl Team {
             }
         }
         let issued = start.elapsed();
-        self.wait(meeting.gate)?;
+        self.wait()?;
         Ok(Clocked { elapsed: start.elapsed(), issued, laps: Vec::new() })
     }
 }
@@ -191,10 +189,10 @@ impl Round<'_> {
                 self.operation(iteration.wrapping_mul(operations).wrapping_add(nth))?;
                 match manner.blocking {
                     Blocking::AtTheEnd | Blocking::Iteration => {}
-                    Blocking::Operation => self.team.wait(meeting.gate)?,
+                    Blocking::Operation => self.team.wait()?,
                     Blocking::OperationAndRanks => {
-                        self.team.wait(meeting.gate)?;
-                        meeting.all_ranks()?;
+                        self.team.wait()?;
+                        meeting.all_ranks();
                     }
                 }
             }

@@ -27,8 +27,9 @@ impl Tally {
         if self.sums.last().is_none_or(|(collective, _)| *collective != record.case.collective) {
             self.sums.push((record.case.collective, Sums::default()));
         }
-        let sums = self.sums.last_mut().map(|(_, sums)| sums);
-        sums.into_iter().for_each(|sums| record.kept().iter().for_each(|one| sums.add(one)));
+        if let Some((_, sums)) = self.sums.last_mut() {
+            sums.add(record);
+        }
         match record.status {
             record::Status::Waived => self.waived += 1,
             record::Status::Wrong => (self.ran, self.wrong) = (self.ran + 1, self.wrong + 1),
