@@ -210,16 +210,10 @@ const REPORTS: &[(&str, &str, &[&str], &str)] = &[
     ("64 MB of /dev/shm in a container", "NVIDIA/nccl#290", &["host.shm"], ""),
     ("ibv_reg_mr: out of memory, by the limit of pinned memory", "NVIDIA/nccl-tests#206", &["host.memlock"], ""),
     (
-        "unlimited stack, few open files, RemoveIPC",
+        "unlimited stack, few open files, RemoveIPC, no IMEX channel",
         "https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html",
-        &["host.stack", "host.nofile", "host.remove-ipc"],
-        "open files only below 4,096",
-    ),
-    (
-        "no IMEX channel on nodes of one NVLink cluster",
-        "NVIDIA/nvbandwidth#39",
-        &["gpu.imex"],
-        "that there is a channel, not whether this user may open it",
+        &["host.stack", "host.nofile", "host.remove-ipc", "gpu.imex"],
+        "open files only below 4,096; of an IMEX channel that it is there, not whether this user may open it",
     ),
     (
         "PXN should not use host buffers for data",
@@ -309,7 +303,7 @@ fn doctor_md_is_up_to_date_and_names_checks_that_are_there() {
         assert!(!checks.is_empty() || !not.is_empty(), "{what}: neither caught nor said why not");
         checks.iter().for_each(|id| assert!(known.contains(id), "{what}: there is no check {id}"));
     }
-    assert_eq!(REPORTS.len(), 32);
+    assert_eq!(REPORTS.len(), 31);
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/DOCTOR.md");
     if std::env::var_os("UPDATE_GOLDEN").is_some() {
         fs::write(&path, doctor_md()).expect("written");
