@@ -18,7 +18,7 @@ use std::{
 };
 
 use common::{BINARY, Ended, clean, csv, json, run, skip};
-use pxnbench::levels;
+use pxnbench::{levels, slurm};
 
 const ROOT: &str = env!("CARGO_MANIFEST_DIR");
 
@@ -101,7 +101,7 @@ impl Lab {
         let started = Instant::now();
         let state = loop {
             let state = self.state(home, job);
-            if !["", "PENDING", "CONFIGURING", "RUNNING", "COMPLETING"].contains(&state.as_str()) {
+            if slurm::is_end(&state) {
                 break state;
             }
             let log = home.log(job);

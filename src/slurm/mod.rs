@@ -35,6 +35,28 @@ pub struct Job {
 /// Steps from here on are Slurm's own: the batch script, an interactive shell.
 const FIRST_SPECIAL_STEP: u32 = 0xffff_0000;
 
+/// States that a job does not leave, as squeue and scontrol write them (`JOB STATE CODES` of squeue's manual). All
+/// others pass, and newer versions of Slurm have more of those: SIGNALING lasts while a signal is sent.
+const ENDS: [&str; 12] = [
+    "BOOT_FAIL",
+    "CANCELLED",
+    "COMPLETED",
+    "DEADLINE",
+    "FAILED",
+    "LAUNCH_FAILED",
+    "NODE_FAIL",
+    "OUT_OF_MEMORY",
+    "PREEMPTED",
+    "RECONFIG_FAIL",
+    "REVOKED",
+    "TIMEOUT",
+];
+
+/// Has a job of this state ended?
+pub fn is_end(state: &str) -> bool {
+    ENDS.contains(&state)
+}
+
 impl Job {
     /// The job of this environment; `None` outside a job.
     ///
@@ -123,6 +145,14 @@ mod tests {
         assert_eq!((job.gpus_on_node, job.cpus_on_node.map(NonZeroU32::get)), (Some(8), Some(64)));
         assert_eq!((job.tasks, job.tasks_per_node), (None, None));
         assert_eq!(job.folder(), "pxn_a_b-17");
+    }
+
+    #[test]
+    fn a_state_that_passes_is_no_end() {
+        for passing in ["PENDING", "RUNNING", "COMPLETING", "SIGNALING", "STAGE_OUT", "REQUEUE_HOLD", "STOPPED", ""] {
+            assert!(!is_end(passing), "{passing}");
+        }
+        assert!(["COMPLETED", "FAILED", "TIMEOUT", "CANCELLED"].into_iter().all(is_end));
     }
 
     #[test]

@@ -1,11 +1,12 @@
 //! Follows a job to its end: a line when something changes, then what the job itself said last.
 
-use std::{fs, process::Command, thread, time::Duration};
+use std::{fmt, fs, process::Command, thread, time::Duration};
 
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::{
     exit::{CODES, Code, Failure},
+    slurm::is_end,
     world::signal,
 };
 
@@ -26,16 +27,23 @@ pub(super) fn to_the_end(job: &str) -> anyhow::Result<Code> {
         bar.set_style(style);
     }
     let mut last = String::new();
-    while let Some(state) = in_queue(job) {
+    loop {
+        let seen = queue(job);
+        if matches!(&seen, Seen::Gone) || matches!(&seen, Seen::Queued(state) if is_end(first_word(state))) {
+            break;
+        }
         if signal::received().is_some() {
             let what = format!("job {job} goes on without being followed; `scancel {job}` ends it");
             return Err(Failure::everywhere(Code::Stopped, what));
         }
-        bar.set_message(format!("job {job}: {state}"));
-        let word = state.split(' ').next().unwrap_or_default().to_owned();
+        let (word, line) = match &seen {
+            Seen::Queued(state) => (first_word(state), format!("job {job}: {state}")),
+            Seen::Gone | Seen::Unknown(_) => ("?", format!("job {job}: {seen}; asking again")),
+        };
+        bar.set_message(line.clone());
         if bar.is_hidden() && word != last {
-            say!("pxnbench: job {job}: {state}");
-            last = word;
+            say!("pxnbench: {line}");
+            word.clone_into(&mut last);
         }
         bar.tick();
         thread::sleep(EVERY);
@@ -44,12 +52,48 @@ pub(super) fn to_the_end(job: &str) -> anyhow::Result<Code> {
     ended(job)
 }
 
-/// State, time and reason of a job that is in the queue; `None` once it is not.
-fn in_queue(job: &str) -> Option<String> {
-    let output = Command::new("squeue").args(["-h", "-j", job, "-t", "all", "-o", "%T %M %r"]).output().ok()?;
-    let text = String::from_utf8_lossy(&output.stdout).lines().next()?.trim().to_owned();
-    let going = ["PENDING", "CONFIGURING", "RUNNING", "SUSPENDED", "COMPLETING", "REQUEUED", "STAGE_OUT", "SIGNALING"];
-    going.iter().any(|state| text.starts_with(state)).then_some(text)
+fn first_word(text: &str) -> &str {
+    text.split(' ').next().unwrap_or_default()
+}
+
+/// What squeue says of a job.
+enum Seen {
+    /// Its state, time and reason.
+    Queued(String),
+    /// The queue does not hold it: it ended some minutes ago, as long as Slurm remembers.
+    Gone,
+    /// squeue failed, and why. A busy controller does not answer in time, and one that starts again not at all.
+    Unknown(String),
+}
+
+impl fmt::Display for Seen {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Seen::Queued(state) => f.write_str(state),
+            Seen::Gone => f.write_str("not in the queue"),
+            Seen::Unknown(why) => write!(f, "squeue does not tell its state ({why})"),
+        }
+    }
+}
+
+fn queue(job: &str) -> Seen {
+    match Command::new("squeue").args(["-h", "-j", job, "-t", "all", "-o", "%T %M %r"]).output() {
+        Ok(output) => seen(
+            output.status.success(),
+            &String::from_utf8_lossy(&output.stdout),
+            &String::from_utf8_lossy(&output.stderr),
+        ),
+        Err(why) => Seen::Unknown(why.to_string()),
+    }
+}
+
+/// What an ended squeue said.
+fn seen(good: bool, stdout: &str, stderr: &str) -> Seen {
+    match stdout.lines().next() {
+        Some(line) => Seen::Queued(line.trim().to_owned()),
+        None if good || stderr.contains("Invalid job id") => Seen::Gone,
+        None => Seen::Unknown(stderr.lines().last().unwrap_or("it said nothing").trim().to_owned()),
+    }
 }
 
 /// How the job ended, from what the controller still knows of it, with the end of its output.
@@ -79,4 +123,19 @@ fn ended(job: &str) -> anyhow::Result<Code> {
         }
         _ => Code::Launch,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_controller_that_does_not_answer_is_no_end() {
+        let silent = "slurm_load_jobs error: Unable to contact slurm controller (connect failure)\n";
+        assert!(matches!(seen(false, "", silent), Seen::Unknown(why) if why.starts_with("slurm_load_jobs error")));
+        assert!(matches!(seen(false, "", ""), Seen::Unknown(_)));
+        assert!(matches!(seen(false, "", "slurm_load_jobs error: Invalid job id specified\n"), Seen::Gone));
+        assert!(matches!(seen(true, "", ""), Seen::Gone));
+        assert!(matches!(seen(true, "RUNNING 1:02 None\n", ""), Seen::Queued(state) if state == "RUNNING 1:02 None"));
+    }
 }
