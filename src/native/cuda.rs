@@ -17,7 +17,7 @@ use std::{
     sync::OnceLock,
 };
 
-use cudarc::driver::sys;
+use cudarc::driver::{DriverError, sys};
 use libloading::Library;
 
 use super::symbol::{Symbol, file_of, symbols, text};
@@ -217,6 +217,12 @@ pub fn versions() -> BTreeMap<String, String> {
     let cuda =
         library().and_then(|driver| driver.version().ok()).map(|version| ("cuda".to_owned(), version.to_string()));
     driver.into_iter().chain(cuda).collect()
+}
+
+/// The error of a call of cudarc, in the words that errors of this module have.
+pub fn described(error: DriverError) -> String {
+    let code = error.0 as c_int;
+    library().map_or_else(|| format!("code {code}"), |driver| driver.describe(code))
 }
 
 /// What CUDA says of one GPU reaching another's memory.

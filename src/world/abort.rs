@@ -19,6 +19,8 @@ type LastWords = Box<dyn FnMut(Code, &str) + Send>;
 
 static LAST_WORDS: Mutex<Option<LastWords>> = Mutex::new(None);
 static RANK: OnceLock<u32> = OnceLock::new();
+/// Has this process several ranks of a communicator, so that its own number is not theirs?
+static HAS_SEVERAL: AtomicBool = AtomicBool::new(false);
 static ENDING: AtomicBool = AtomicBool::new(false);
 /// The exit code, once all is measured and saved.
 static SETTLED: OnceLock<Code> = OnceLock::new();
@@ -30,6 +32,11 @@ const PATIENCE: Duration = Duration::from_secs(3);
 pub fn set_rank(rank: u32) {
     // A second call keeps the first rank, which cannot change.
     let _ = RANK.set(rank);
+}
+
+/// Says that each process of the job has several ranks of NCCL's: messages then call it a process.
+pub fn set_several() {
+    HAS_SEVERAL.store(true, Ordering::SeqCst);
 }
 
 /// The rank of this process, once it is known.
@@ -75,10 +82,11 @@ pub fn by_signal(sentence: &str) -> ! {
     }
 }
 
-/// `rank 3 on node7`, or the host alone before the rank is known.
+/// `rank 3 on node7`, `process 3 on node7`, or the host alone before the rank is known.
 pub fn who() -> String {
+    let what = if HAS_SEVERAL.load(Ordering::SeqCst) { "process" } else { "rank" };
     match RANK.get() {
-        Some(rank) => format!("rank {rank} on {}", place::host_name()),
+        Some(rank) => format!("{what} {rank} on {}", place::host_name()),
         None => place::host_name(),
     }
 }

@@ -126,6 +126,11 @@ impl Call {
     pub fn stages(&self) -> u32 {
         if self.kind == Kind::HyperCube { self.rounds.max(1) } else { 1 }
     }
+
+    /// Is a copy on the GPU a part of it, which is no call of NCCL's? A hypercube's ranks take their own chunk themselves.
+    pub fn copies(&self) -> bool {
+        self.kind == Kind::HyperCube
+    }
 }
 
 /// This rank's end of a communicator.

@@ -10,7 +10,7 @@ use cudarc::driver::{CudaContext, CudaEvent, CudaGraph, CudaStream, DriverError,
 use crate::{
     exit::{Code, Failure},
     native::{
-        cuda::{self, Driver, Version},
+        cuda::{self, Driver, Version, described},
         nccl::{Nccl, RawStream},
     },
     units::Bytes,
@@ -40,7 +40,9 @@ impl Device {
             return Err(Failure::new(Code::Cuda, what));
         }
         driver.start_gpu(ordinal)?;
-        let failed = |error: DriverError| Failure::new(Code::Cuda, format!("GPU {ordinal} does not start: {error}"));
+        let failed = |error: DriverError| {
+            Failure::new(Code::Cuda, format!("GPU {ordinal} does not start: {}", described(error)))
+        };
         let context = CudaContext::new(ordinal).map_err(failed)?;
         // SAFETY: no `CudaSlice` is made in this program, so that there is nothing for cudarc to keep in order with
         // events. It would wait for the whole GPU when the stream is made.
@@ -70,9 +72,9 @@ impl Device {
     /// # Errors
     /// Where the driver fails.
     pub fn bind(&self) -> anyhow::Result<()> {
-        self.context
-            .bind_to_thread()
-            .map_err(|error| Failure::new(Code::Cuda, format!("GPU {} is lost: {error}", self.context.ordinal())))
+        self.context.bind_to_thread().map_err(|error| {
+            Failure::new(Code::Cuda, format!("GPU {} is lost: {}", self.context.ordinal(), described(error)))
+        })
     }
 
     /// Does everything run in the null stream?
@@ -93,7 +95,7 @@ impl Device {
 
     /// The error of a call of cudarc.
     fn failed(&self, what: &str, error: DriverError) -> anyhow::Error {
-        Failure::new(Code::Cuda, format!("GPU {}: {what}: {error}", self.context.ordinal()))
+        Failure::new(Code::Cuda, format!("GPU {}: {what}: {}", self.context.ordinal(), described(error)))
     }
 
     /// From now on the stream keeps what it is given, as a graph, and runs nothing.
@@ -147,7 +149,7 @@ impl Device {
     /// # Errors
     /// Where the driver fails.
     pub fn between(from: &CudaEvent, to: &CudaEvent) -> anyhow::Result<f64> {
-        let failed = |error| Failure::new(Code::Cuda, format!("events cannot be read: {error}"));
+        let failed = |error| Failure::new(Code::Cuda, format!("events cannot be read: {}", described(error)));
         Ok(f64::from(from.elapsed_ms(to).map_err(failed)?) * 1e3)
     }
 

@@ -20,6 +20,7 @@ use cudarc::driver::{CudaContext, CudaStream, DriverError, result, sys};
 use crate::{
     collective::data::{DataKey, Kind, Recipe, Region},
     exit::{Code, Failure},
+    native::cuda::described,
 };
 
 /// The text of one module, with the zero byte at its end that the driver looks for.
@@ -214,5 +215,5 @@ fn compile(ptx: &str) -> Result<sys::CUmodule> {
 }
 
 fn cuda(what: &str, error: DriverError) -> anyhow::Error {
-    Failure::new(Code::Cuda, format!("{what}: {error}"))
+    Failure::new(Code::Cuda, format!("{what}: {}", described(error)))
 }

@@ -87,6 +87,11 @@ impl Aim {
     pub(super) fn stages(&self) -> u32 {
         self.call.stages()
     }
+
+    /// Does it copy by itself, beside what NCCL does?
+    pub(super) fn copies(&self) -> bool {
+        self.call.copies()
+    }
 }
 
 impl Member {

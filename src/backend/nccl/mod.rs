@@ -81,18 +81,19 @@ impl Manner {
     /// registered buffer, and a policy that is not known is left to NCCL.
     pub fn with(self, nccl: &Nccl) -> (Manner, Vec<String>) {
         let (mut manner, mut lacking) = (self, Vec::new());
+        let version = nccl.version();
+        if manner.registration != Registration::None && !nccl.has_registration() {
+            manner.registration = Registration::None;
+            lacking.push(format!("-R needs NCCL 2.19 or newer; {version} is told nothing of the buffers"));
+        }
         if manner.registration == Registration::Symmetric && !nccl.has_windows() {
             manner.registration = Registration::Local;
-            lacking.push(format!("-R 2 needs NCCL 2.27; with {} buffers are registered as with -R 1", nccl.version()));
-        }
-        if manner.registration == Registration::Local && !nccl.has_registration() {
-            manner.registration = Registration::None;
-            lacking.push(format!("-R needs NCCL 2.19 or newer; {} is told nothing of the buffers", nccl.version()));
+            lacking.push(format!("-R 2 needs NCCL 2.27 or newer; with {version} buffers are registered as with -R 1"));
         }
         let since = if manner.cta_policy == Some(2) { Version(22800) } else { Version(22700) };
-        if manner.cta_policy.is_some() && nccl.version() < since {
+        if manner.cta_policy.is_some() && version < since {
             manner.cta_policy = None;
-            lacking.push(format!("this -x needs NCCL {since} or newer; {} decides by itself", nccl.version()));
+            lacking.push(format!("this -x needs NCCL {since} or newer; {version} decides by itself"));
         }
         (manner, lacking)
     }
@@ -248,18 +249,25 @@ impl Live {
         self.members().map(|member| Ok(member.device.memory()?.0.0)).collect()
     }
 
-    /// Does `step` on each thread with its team; the first is this one, which alone has `processes`.
+    /// Does `step`, which is called `doing`, on each thread with its team; the first is this one, which alone has
+    /// `processes`.
     fn each<R: Send>(
         &mut self,
+        doing: &(dyn Fn() -> String + Sync),
         processes: &dyn Fn(),
         step: impl Fn(&Team, &Meeting) -> anyhow::Result<R> + Sync,
     ) -> anyhow::Result<Vec<R>> {
         let threads = Barrier::new(self.teams.len());
         let Some((first, others)) = self.teams.split_first_mut() else { return Ok(Vec::new()) };
         if others.is_empty() {
-            return Ok(vec![step(first, &Meeting { threads: &threads, processes: Some(processes) })?]);
+            let meeting = Meeting { threads: &threads, processes: Some(processes) };
+            return Ok(vec![step(first, &meeting).with_context(doing)?]);
         }
-        let watched = |team: &Team, meeting: &Meeting| step(team, meeting).unwrap_or_else(|error| end_job(&error));
+        // The process is named by who ends the job, its thread here.
+        let where_it_was = |team: &Team| format!("{}, as {team}", doing());
+        let watched = |team: &Team, meeting: &Meeting| {
+            step(team, meeting).with_context(|| where_it_was(team)).unwrap_or_else(|error| end_job(&error))
+        };
         thread::scope(|scope| {
             let (watched, threads) = (&watched, &threads);
             let others: Vec<_> = others
@@ -290,7 +298,7 @@ impl Live {
     }
 
     fn finish(mut self, manner: &Manner) -> anyhow::Result<()> {
-        self.each(&|| {}, |team, _| team.wait())?;
+        self.each(&|| "while the GPUs end their work".into(), &|| {}, |team, _| team.wait())?;
         let nccl = Arc::clone(&self.nccl);
         let mut members: Vec<Member> = self.teams.into_iter().flat_map(|team| team.members).collect();
         members.iter_mut().try_for_each(|member| member.deregister(&nccl, manner.registration))?;
@@ -360,26 +368,28 @@ impl Backend for NcclBackend {
     }
 
     fn fill(&mut self, case: &Case, seed: u64) -> anyhow::Result<()> {
-        let filled = self.live_mut()?.each(&|| {}, |team, _| team.fill(case, seed));
-        filled.map(|_| ()).with_context(|| format!("while filling the buffers of {case}"))
+        let doing = || format!("while filling the buffers of {case}");
+        self.live_mut()?.each(&doing, &|| {}, |team, _| team.fill(case, seed)).map(|_| ())
     }
 
     fn run(&mut self, case: &Case, times: u32) -> anyhow::Result<Timing> {
-        let ran = self.live_mut()?.each(&|| {}, |team, meeting| team.run(case, times, meeting));
-        ran.map(|all| timing(all, times.into())).with_context(|| format!("while running {case}"))
+        let doing = || format!("while running {case}");
+        let ran = self.live_mut()?.each(&doing, &|| {}, |team, meeting| team.run(case, times, meeting))?;
+        Ok(timing(ran, times.into()))
     }
 
     fn once(&mut self, case: &Case) -> anyhow::Result<()> {
         let manner = self.manner;
-        let ran = self.live_mut()?.each(&|| {}, |team, meeting| team.once(case, &manner, meeting));
-        ran.map(|_| ()).with_context(|| format!("while running {case}"))
+        let doing = || format!("while running {case} to check it");
+        self.live_mut()?.each(&doing, &|| {}, |team, meeting| team.once(case, &manner, meeting)).map(|_| ())
     }
 
     fn time(&mut self, case: &Case, iters: u32, barrier: &dyn Fn()) -> anyhow::Result<Timing> {
         let manner = self.manner;
-        let timed = self.live_mut()?.each(barrier, |team, meeting| team.time(case, iters, &manner, meeting));
+        let doing = || format!("while timing {case}");
+        let timed = self.live_mut()?.each(&doing, barrier, |team, meeting| team.time(case, iters, &manner, meeting))?;
         let operations = u64::from(iters) * u64::from(manner.operations()) * u64::from(manner.rounds());
-        timed.map(|all| timing(all, operations)).with_context(|| format!("while timing {case}"))
+        Ok(timing(timed, operations))
     }
 
     fn memory_use(&self) -> anyhow::Result<Option<MemoryUse>> {
@@ -394,8 +404,8 @@ impl Backend for NcclBackend {
     }
 
     fn count_wrong(&mut self, case: &Case, seed: u64) -> anyhow::Result<u64> {
-        let counted = self.live_mut()?.each(&|| {}, |team, _| team.count_wrong(case, seed));
-        counted.map(|all| all.into_iter().sum()).with_context(|| format!("while checking {case}"))
+        let doing = || format!("while checking {case}");
+        Ok(self.live_mut()?.each(&doing, &|| {}, |team, _| team.count_wrong(case, seed))?.into_iter().sum())
     }
 
     fn corrupt(&mut self, case: &Case) -> anyhow::Result<bool> {

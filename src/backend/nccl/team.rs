@@ -1,6 +1,7 @@
 //! The ranks of one thread: an operation is started on each of them, and all are waited for together.
 
 use std::{
+    fmt,
     sync::{Arc, Barrier},
     thread,
     time::{Duration, Instant},
@@ -26,6 +27,17 @@ use crate::{
 pub(super) struct Team {
     pub(super) nccl: Arc<Nccl>,
     pub(super) members: Vec<Member>,
+}
+
+impl fmt::Display for Team {
+    /// Its ranks: `rank 1`, `ranks 2 to 3`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.members[..] {
+            [] => f.write_str("no rank"),
+            [one] => write!(f, "rank {}", one.comm.rank()),
+            [first, .., last] => write!(f, "ranks {} to {}", first.comm.rank(), last.comm.rank()),
+        }
+    }
 }
 
 /// Where a thread meets the other threads of its process, and the one that may also the other processes.
@@ -207,8 +219,8 @@ impl Round<'_> {
         let has_several = self.team.has_several();
         let stages = self.aims.first().map_or(0, Aim::stages);
         // NCCL makes the GPU of a communicator current itself; a copy of our own, and the null stream, need it to be.
-        let binds =
-            has_several && (stages > 1 || self.team.members.iter().any(|member| member.device.has_null_stream()));
+        let needs_it = |(member, aim): (&Member, &Aim)| member.device.has_null_stream() || aim.copies();
+        let binds = has_several && self.team.members.iter().zip(&self.aims).any(needs_it);
         (0..stages).try_for_each(|stage| {
             self.team.nccl.grouped(has_several, || {
                 for (member, aim) in self.team.members.iter().zip(&self.aims) {

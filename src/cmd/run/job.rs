@@ -14,7 +14,7 @@ use crate::{
     record::{self, Device, FORMAT, ProcessMeta, RunMeta},
     slurm,
     sweep::plan::Ask,
-    world::{self, World, deadline, place},
+    world::{self, World, abort, deadline, place},
 };
 
 /// Ranks that measure different things would end in wrong data or hang.
@@ -71,6 +71,9 @@ impl Job {
             (None, Some(ranks)) => vec![(0, ranks); world.size() as usize],
             (groups, _) => split::seats(groups.as_deref().unwrap_or(&vec![0; world.size() as usize]), each),
         };
+        if each > 1 {
+            abort::set_several();
+        }
         let settled = settings::settle(args, kind, place::node_count(&places), &processes)?;
         if world.rank() == 0 {
             say!("pxnbench: backend {kind}: {why}");
