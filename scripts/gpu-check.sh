@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Proves pxnbench on real GPUs: any machine with two or more of them, NCCL, and an MPI. Takes about three minutes.
 #
-#   scripts/gpu-check.sh [BINARY]      default: target/release/pxnbench
+#   scripts/gpu-check.sh [BINARY]            default: target/release/pxnbench
+#   scripts/gpu-check.sh --quick [BINARY]    the same with messages of 1 MiB at most
 #
 # MPIRUN="..." names another launcher or options for it. NCCL's own variables are left as they are set.
 # Prints a line a check and goes on after a failure; exits 0 only if all are ok, and 5 where there are too few GPUs.
@@ -10,6 +11,8 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 # shellcheck source=scripts/lib.sh
 source "$here/lib.sh"
 
+large=64M
+[[ ${1:-} != --quick ]] || { large=1M && shift; }
 bin=${1:-$here/../target/release/pxnbench}
 limit=120 # seconds for one check; a hang is a failure, not an evening
 collectives=(all_reduce all_gather reduce_scatter broadcast reduce alltoall gather scatter sendrecv hypercube alltoallv)
@@ -162,7 +165,7 @@ single_iterations() {
     grep -q '"skipped_iterations":2' "$tmp/csv/i.json" || got+=", none left out"
     rm -f "$tmp"/csv/i.json*
     [[ $got == "exit 0, 0 wrong" ]] || return 0
-    both_ways all_reduce -b 64M -e 64M -n 10 -I 1 -z 3
+    both_ways all_reduce -b "$large" -e "$large" -n 10 -I 1 -z 3
     awk -F, 'NR == 1 { for (i = 1; i <= NF; i++) at[$i] = i; next }
              !($at["iter_min_us"] > 0 && $at["iter_mean_us"] <= 1.02 * $at["time_us"]) { exit 1 }' \
         "$tmp/csv/sweep.csv" || got+=", longer than the time"
@@ -196,13 +199,13 @@ launch_ranks 2 # says once, above the table, what it sets
 row check expected got "" s
 check "fill and check as in Rust" "exit 0" selfcheck
 for collective in "${collectives[@]}"; do
-    check "$collective" "exit 0, 0 wrong" sweep 2 "$collective" -b 8 -e 64M -f 4 -n 5
+    check "$collective" "exit 0, 0 wrong" sweep 2 "$collective" -b 8 -e "$large" -f 4 -n 5
 done
 check "all types and operations" "exit 0, 0 wrong" sweep 2 "${reducing[@]}" -d all -o all -b 8 -e 1M -f 64 -n 5
 check "the same, odd sizes" "exit 0, 0 wrong" sweep 2 "${reducing[@]}" -d all -o all -b 1000 -e 100000 -i 33000 -n 5
 check "types of 8 bits" "exit 0, 0 wrong" sweep 2 all -d f8e4m3,f8e5m2 -o all -b 64 -e 1M -f 64 -n 5
-check "two GPUs, one process" "exit 0, 0 wrong" alone all -g 2 -b 8 -e 64M -f 64 -n 5
-check "two threads" "exit 0, 0 wrong" alone all -t 2 -b 8 -e 64M -f 64 -n 5
+check "two GPUs, one process" "exit 0, 0 wrong" alone all -g 2 -b 8 -e "$large" -f 64 -n 5
+check "two threads" "exit 0, 0 wrong" alone all -t 2 -b 8 -e "$large" -f 64 -n 5
 check "two threads that join at once" "exit 0, 0 wrong" alone all_reduce -t 2 -p 1 -b 8 -e 1M -f 32 -n 5
 check "operations in groups" "exit 0, 0 wrong" counted 20 all_reduce alltoall -m 4 -b 1K -e 1M -f 32 -n 5
 check "as a CUDA graph" "exit 0, 0 wrong" counted 15 all_reduce alltoall -G 3 -b 1K -e 1M -f 32 -n 5

@@ -61,8 +61,8 @@ test_environment() {
     export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_mpi_yield_when_idle=1
     export PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe
     # What the Rust tests may not skip. Locally a machine without Slurm may skip those tests, CI may not.
-    PXNBENCH_REQUIRE=mpi
-    [[ $fast == yes ]] || ! in_ci || PXNBENCH_REQUIRE=mpi,slurm
+    PXNBENCH_REQUIRE=mpi,c++
+    [[ $fast == yes ]] || ! in_ci || PXNBENCH_REQUIRE+=,slurm
     export PXNBENCH_REQUIRE
 }
 

@@ -4,6 +4,8 @@
 //! thread by thread. Where there is no `c++` that part is skipped, and says so. What remains for a real device (that
 //! its floating-point rounds as C++ does here) `pxnbench selfcheck` shows.
 
+mod common;
+
 use std::{fs, path::Path, process::Command};
 
 use pxnbench::collective::data::{Content, DType, DataKey, MAX_RANKS, Recipe, RedOp, count_wrong, write};
@@ -45,33 +47,16 @@ fn old_drivers_and_gpus_can_read_the_ptx() {
     }
 }
 
-/// What CUDA has built in, and a `main` that runs cases from standard input: a recipe, the bytes by which the stretch
+/// A `main` that runs cases from standard input: a recipe, the bytes by which the stretch
 /// is off 16, its length, and bytes to check. For each it writes the filled buffer with 32 bytes on both sides, and how
 /// many elements were wrong in it, and in the bytes given.
+///
+/// `builtins.h` has what CUDA has built in.
 const HARNESS: &str = r#"
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#define __device__
-#define __global__
-#define __forceinline__ inline
-struct uint4 { unsigned x, y, z, w; };
-static uint4 make_uint4(unsigned x, unsigned y, unsigned z, unsigned w) { return {x, y, z, w}; }
-static struct { unsigned x; } threadIdx, blockIdx, gridDim = {3}, blockDim = {2};
-static unsigned __umulhi(unsigned a, unsigned b) { return (unsigned)((unsigned long long)a * b >> 32); }
-static unsigned long long __umul64hi(unsigned long long a, unsigned long long b) {
-    return (unsigned long long)((unsigned __int128)a * b >> 64);
-}
-template <class To, class From> static To same_bits(From from) { To to; memcpy(&to, &from, sizeof to); return to; }
-static unsigned __float_as_uint(float x) { return same_bits<unsigned>(x); }
-static float __uint_as_float(unsigned x) { return same_bits<float>(x); }
-static long long __double_as_longlong(double x) { return same_bits<long long>(x); }
-static double __longlong_as_double(long long x) { return same_bits<double>(x); }
-static float __fmul_rn(float a, float b) { return a * b; }
-static float __fadd_rn(float a, float b) { return a + b; }
-static double __dmul_rn(double a, double b) { return a * b; }
-static double __dadd_rn(double a, double b) { return a + b; }
-static void atomicAdd(unsigned long long* at, unsigned long long more) { *at += more; }
+#include "builtins.h"
 #include "kernels.cu"
 
 static void launch(const Work& work) {
@@ -189,13 +174,13 @@ fn built(dir: &Path) -> Option<std::path::PathBuf> {
     let built = Command::new("c++")
         .args(["-std=c++14", "-O1", "-ffp-contract=off", "-fno-strict-aliasing", "-o"])
         .args([&program, &dir.join("harness.cpp")])
+        .arg(concat!("-I", env!("CARGO_MANIFEST_DIR"), "/tests/standin"))
         .output();
     let built = match built {
         Ok(built) => built,
         Err(error) => {
-            eprintln!(
-                "SKIPPED: the kernels were not compared with the Rust generator, since c++ does not run: {error}"
-            );
+            let why = format!("the kernels were not compared with the Rust generator, since c++ does not run: {error}");
+            common::skip("c++", &why);
             return None;
         }
     };

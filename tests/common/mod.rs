@@ -46,15 +46,21 @@ impl Ended {
 /// Runs `command` to its end, and fails the test if it does not come.
 #[track_caller]
 pub fn run(command: &mut Command) -> Ended {
+    run_within(command, LIMIT)
+}
+
+/// As [`run`], for what takes longer than a test should.
+#[track_caller]
+pub fn run_within(command: &mut Command, limit: Duration) -> Ended {
     let started = Instant::now();
     let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
     let child = child.unwrap_or_else(|error| panic!("{command:?}: {error}"));
     let pid = child.id();
     let watch = std::thread::spawn(move || child.wait_with_output());
     while !watch.is_finished() {
-        if started.elapsed() > LIMIT {
+        if started.elapsed() > limit {
             let _ = Command::new("kill").args(["-KILL", &pid.to_string()]).status();
-            panic!("{command:?} did not end within {LIMIT:?}");
+            panic!("{command:?} did not end within {limit:?}");
         }
         std::thread::sleep(Duration::from_millis(10));
     }

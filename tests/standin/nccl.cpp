@@ -1,0 +1,595 @@
+// libnccl's stand-in, of the version that NCCL_VERSION says: with the functions that it has, and no others.
+//
+// The ranks of a communicator share a file. For a collective each puts what it sends there, all meet, and each makes what
+// it receives of it; a message goes through a box of its sender and its receiver. All that happens in the streams, so that a
+// call comes back at once, and ranks of one thread that are not started as a group wait for each other for ever, as they do.
+
+#include "standin.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <cstring>
+#include <deque>
+#include <limits>
+#include <memory>
+#include <random>
+#include <thread>
+#include <type_traits>
+
+#ifndef NCCL_VERSION
+#define NCCL_VERSION 22803
+#endif
+
+enum { OK = 0, UNHANDLED_CUDA_ERROR = 1, SYSTEM_ERROR = 2, INVALID_ARGUMENT = 4, INVALID_USAGE = 5, REMOTE_ERROR = 6 };
+enum { INT8, UINT8, INT32, UINT32, INT64, UINT64, HALF, FLOAT, DOUBLE, BFLOAT16, F8E4M3, F8E5M2, TYPES };
+enum { SUM, PROD, MAX, MIN, AVG, FIRST_OWN_OP };
+
+static const size_t SIZES[TYPES] = {1, 1, 4, 4, 8, 8, 2, 4, 8, 2, 1, 1};
+
+static thread_local std::string last_error;
+
+static int fail(int code, const char* why) {
+    last_error = why;
+    return code;
+}
+
+// ------------------------------------------------------------------------------------------------------- reductions
+
+// A float of `E` bits of exponent and `M` of fraction, computed with as a double: that has more than twice the bits, so
+// that one rounding to it and one from it give what one rounding gives.
+template <int E, int M> struct Small {
+    typedef double Value;
+    static const int BIAS = (1 << (E - 1)) - 1, BITS = E + M + 1;
+    typedef typename std::conditional<BITS == 8, uint8_t, uint16_t>::type Raw;
+
+    static double get(Raw raw) {
+        const int exponent = raw >> M & ((1 << E) - 1), fraction = raw & ((1 << M) - 1);
+        const double size = exponent ? std::ldexp((1 << M) + fraction, exponent - BIAS - M)
+                                     : std::ldexp(fraction, 1 - BIAS - M);
+        return raw >> (E + M) ? -size : size;
+    }
+
+    static Raw put(double value) {
+        int exponent = 1 - BIAS;
+        if (value != 0) std::frexp(value, &exponent);
+        const int least = std::max(exponent - 1, 1 - BIAS);
+        const long steps = std::lrint(std::ldexp(std::fabs(value), M - least));
+        // Steps from 1 << M on are one exponent higher; those that round up to 2 << M carry into it by themselves.
+        const long bits = steps + ((long)(least + BIAS - 1) << M), most = (1 << (E + M)) - 1;
+        return (Raw)((std::signbit(value) ? 1 << (E + M) : 0) | std::min(bits, most));
+    }
+};
+
+template <class T> struct Plain {
+    typedef T Value;
+    typedef T Raw;
+    static T get(T raw) { return raw; }
+    static T put(T value) { return value; }
+};
+
+// Integers run over as unsigned ones do.
+template <class T, class F> static T wrapped(T a, T b, F f, std::true_type) {
+    typedef typename std::make_unsigned<T>::type U;
+    return (T)(U)f((unsigned long long)(U)a, (unsigned long long)(U)b);
+}
+template <class T, class F> static T wrapped(T a, T b, F f, std::false_type) { return f(a, b); }
+
+template <class N> static typename N::Value combine(int op, typename N::Value a, typename N::Value b) {
+    typedef typename N::Value V;
+    const std::is_integral<V> whole{};
+    switch (op) {
+        case PROD: return wrapped(a, b, [](auto x, auto y) { return x * y; }, whole);
+        case MAX: return std::max(a, b);
+        case MIN: return std::min(a, b);
+        default: return wrapped(a, b, [](auto x, auto y) { return x + y; }, whole);
+    }
+}
+
+// Element by element, `from` of each rank into `to`. `scalars` is empty, or has what each rank's input is multiplied by.
+template <class N>
+static void reduce_as(int op, const std::vector<const char*>& from, char* to, size_t count,
+                      const std::vector<uint64_t>& scalars) {
+    typedef typename N::Raw Raw;
+    const auto scalar = [&](size_t rank) { return N::get(*(const Raw*)&scalars[rank]); };
+    const auto rounded = [](typename N::Value value) { return N::get(N::put(value)); };
+    for (size_t at = 0; at < count; at++) {
+        const auto input = [&](size_t rank) {
+            Raw raw;
+            memcpy(&raw, from[rank] + at * sizeof raw, sizeof raw);
+            return scalars.empty() ? N::get(raw) : rounded(combine<N>(PROD, N::get(raw), scalar(rank)));
+        };
+        typename N::Value all = input(0);
+        for (size_t rank = 1; rank < from.size(); rank++) all = rounded(combine<N>(op, all, input(rank)));
+        if (op == AVG) all = all / (typename N::Value)from.size();
+        const Raw raw = N::put(all);
+        memcpy(to + at * sizeof raw, &raw, sizeof raw);
+    }
+}
+
+typedef void Reduce(int, const std::vector<const char*>&, char*, size_t, const std::vector<uint64_t>&);
+static Reduce* const REDUCTIONS[TYPES] = {
+    reduce_as<Plain<int8_t>>,   reduce_as<Plain<uint8_t>>,  reduce_as<Plain<int32_t>>, reduce_as<Plain<uint32_t>>,
+    reduce_as<Plain<int64_t>>,  reduce_as<Plain<uint64_t>>, reduce_as<Small<5, 10>>,   reduce_as<Plain<float>>,
+    reduce_as<Plain<double>>,   reduce_as<Small<8, 7>>,     reduce_as<Small<4, 3>>,    reduce_as<Small<5, 2>>,
+};
+
+// ---------------------------------------------------------------------------------------------------- communicators
+
+static const int MOST_RANKS = 16;
+// Files are sparse: what is not written takes no room.
+static const size_t SLOT = 1ull << 30, BOX = 1ull << 28, HEADER = 1ull << 20;
+
+struct Box { std::atomic<uint32_t> full; uint64_t bytes; };
+
+// The ranks of a collective must agree on this.
+struct Signature {
+    int kind, type, op, root;
+    uint64_t count;
+    bool operator!=(const Signature& o) const {
+        return kind != o.kind || type != o.type || op != o.op || root != o.root || count != o.count;
+    }
+};
+
+// The head of the file. It is all zero at first.
+struct Shared {
+    std::atomic<uint32_t> joined, arrived, generation, failed;
+    Signature signatures[MOST_RANKS];
+    uint64_t scalars[MOST_RANKS], places[MOST_RANKS];
+    Box boxes[MOST_RANKS][MOST_RANKS];
+};
+
+static_assert(sizeof(Shared) <= HEADER, "the head has room");
+
+struct Comm {
+    int rank, ranks, device;
+    Shared* shared = nullptr;
+    std::atomic<int> error{OK}, registered{0};
+    std::atomic<bool> aborted{false};
+    std::vector<std::pair<int, uint64_t>> own_ops;
+
+    char* slot(int of) const { return (char*)shared + HEADER + of * SLOT; }
+    char* box(int from, int to) const { return slot(ranks) + ((size_t)from * ranks + to) * BOX; }
+
+    // False where the communicator was aborted meanwhile.
+    template <class Ready> bool wait(Ready ready) const {
+        while (!ready()) {
+            if (aborted) return false;
+            usleep(20);
+        }
+        return true;
+    }
+
+    bool meet() const {
+        const uint32_t generation = shared->generation;
+        if (++shared->arrived == (uint32_t)ranks) {
+            shared->arrived = 0;
+            shared->generation++;
+            return true;
+        }
+        return wait([&] { return shared->generation != generation; });
+    }
+};
+
+// What a program holds. It ends before the last operation does.
+struct Handle { std::shared_ptr<Comm> comm; };
+
+static int join(Handle** made, int ranks, std::string name, int rank, int device) {
+    if (ranks > MOST_RANKS || rank < 0 || rank >= ranks) return fail(INVALID_ARGUMENT, "no such rank");
+    auto comm = std::make_shared<Comm>();
+    comm->rank = rank, comm->ranks = ranks, comm->device = device;
+    const std::string path = setting("STANDIN_FOLDER", "/tmp") + "/" + name;
+    const int file = open(path.c_str(), O_RDWR | O_CREAT, 0600);
+    const size_t bytes = HEADER + ranks * SLOT + (size_t)ranks * ranks * BOX;
+    if (file < 0 || ftruncate(file, (off_t)bytes)) return fail(SYSTEM_ERROR, "no room for the ranks to meet");
+    void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, file, 0);
+    close(file);
+    if (memory == MAP_FAILED) return fail(SYSTEM_ERROR, "no room for the ranks to meet");
+    comm->shared = (Shared*)memory;
+    const size_t node = std::hash<std::string>()(setting("NCCL_HOSTID", "")) << 8;
+    comm->shared->places[rank] = node | (uint64_t)(standin_physical(device) + 1);
+    comm->meet();
+    if (rank == 0) unlink(path.c_str());
+    for (int other = 0; other < ranks; other++)
+        if (other != rank && comm->shared->places[other] == comm->shared->places[rank])
+            return fail(INVALID_USAGE, "Duplicate GPU detected");
+    *made = new Handle{comm};
+    return OK;
+}
+
+// ------------------------------------------------------------------------------------------------------- operations
+
+enum { ALL_REDUCE, ALL_GATHER, REDUCE_SCATTER, BROADCAST, REDUCE, ALL_TO_ALL, GATHER, SCATTER };
+
+struct Operation {
+    std::shared_ptr<Comm> comm;
+    Stream stream;
+    Signature signature;
+    uint64_t send, recv;
+    // Of what this rank sends and receives.
+    size_t sent, received;
+};
+
+struct Message {
+    std::shared_ptr<Comm> comm;
+    Stream stream;
+    bool is_send;
+    int peer;
+    uint64_t at;
+    size_t bytes;
+};
+
+// What STANDIN_FAULT has for one operation.
+struct Faults {
+    int hang, flip, broken, async;
+    static Faults now() { return {fault("hang"), fault("flip"), fault("broken"), fault("async")}; }
+
+    // Before the operation: true where it goes on.
+    bool begin(Comm& comm) const {
+        if (async) comm.error = async, comm.shared->failed = 1;
+        if (hang || async) comm.wait([] { return false; });
+        return !comm.aborted;
+    }
+
+    // After it.
+    int end(uint64_t recv, size_t received) const {
+        if (flip && received) ((char*)recv)[received - 1] ^= 1;
+        return broken;
+    }
+};
+
+static void receive(const Operation& op) {
+    const Comm& comm = *op.comm;
+    const Signature& is = op.signature;
+    const size_t bytes = is.count * SIZES[is.type];
+    char* to = (char*)op.recv;
+    const auto reduce = [&](size_t offset) {
+        std::vector<const char*> from;
+        std::vector<uint64_t> scalars;
+        for (int rank = 0; rank < comm.ranks; rank++) {
+            from.push_back(comm.slot(rank) + offset);
+            if (is.op >= FIRST_OWN_OP) scalars.push_back(comm.shared->scalars[rank]);
+        }
+        REDUCTIONS[is.type](is.op >= FIRST_OWN_OP ? SUM : is.op, from, to, is.count, scalars);
+    };
+    switch (is.kind) {
+        case ALL_REDUCE: reduce(0); break;
+        case REDUCE: if (comm.rank == is.root) reduce(0); break;
+        case REDUCE_SCATTER: reduce(bytes * comm.rank); break;
+        case BROADCAST: memcpy(to, comm.slot(is.root), bytes); break;
+        case SCATTER: memcpy(to, comm.slot(is.root) + bytes * comm.rank, bytes); break;
+        case ALL_TO_ALL:
+            for (int rank = 0; rank < comm.ranks; rank++) memcpy(to + bytes * rank, comm.slot(rank) + bytes * comm.rank, bytes);
+            break;
+        case GATHER: if (comm.rank != is.root) break;  // fall through
+        case ALL_GATHER:
+            for (int rank = 0; rank < comm.ranks; rank++) memcpy(to + bytes * rank, comm.slot(rank), bytes);
+    }
+}
+
+static int run(const Operation& op, const Faults& faults) {
+    Comm& comm = *op.comm;
+    if (!faults.begin(comm)) return OK;
+    const int own = op.signature.op - FIRST_OWN_OP;
+    comm.shared->signatures[comm.rank] = op.signature;
+    if (own >= 0) comm.shared->scalars[comm.rank] = comm.own_ops[own].second;
+    memcpy(comm.slot(comm.rank), (void*)op.send, op.sent);
+    if (!comm.meet()) return OK;
+    if (comm.shared->signatures[0] != op.signature) mistake("the ranks call different operations");
+    receive(op);
+    return comm.meet() ? faults.end(op.recv, op.received) : OK;
+}
+
+// All messages of a group on a communicator, at once. What is sent is what the buffers held when the group began.
+static int exchange(const std::vector<Message>& messages, const Faults& faults) {
+    Comm& comm = *messages[0].comm;
+    if (!faults.begin(comm)) return OK;
+    std::vector<std::pair<Message, std::string>> left;
+    const Message* last = nullptr;
+    for (const Message& message : messages) {
+        left.push_back({message, message.is_send ? std::string((char*)message.at, message.bytes) : ""});
+        if (!message.is_send) last = &message;
+    }
+    const bool all = comm.wait([&] {
+        // Those to and from one peer keep their order.
+        std::vector<std::pair<int, bool>> held;
+        for (auto it = left.begin(); it != left.end();) {
+            const Message& message = it->first;
+            const std::pair<int, bool> way(message.peer, message.is_send);
+            const int from = message.is_send ? comm.rank : message.peer, to = message.is_send ? message.peer : comm.rank;
+            Box& box = comm.shared->boxes[from][to];
+            if (box.full == message.is_send || std::find(held.begin(), held.end(), way) != held.end()) {
+                held.push_back(way);
+                ++it;
+                continue;
+            }
+            if (message.is_send) {
+                memcpy(comm.box(from, to), it->second.data(), message.bytes);
+                box.bytes = message.bytes;
+            } else {
+                if (box.bytes != message.bytes) mistake("a send and its receive differ in size");
+                memcpy((void*)message.at, comm.box(from, to), message.bytes);
+            }
+            box.full = message.is_send;
+            it = left.erase(it);
+        }
+        return left.empty();
+    });
+    return all && last ? faults.end(last->at, last->bytes) : OK;
+}
+
+// ----------------------------------------------------------------------------------------------------------- groups
+
+namespace {
+
+struct Group {
+    int depth = 0, error = OK;
+    std::vector<std::function<int()>> joining;
+    std::vector<Operation> operations;
+    std::vector<Message> messages;
+};
+
+thread_local Group group;
+
+int enqueue(const std::shared_ptr<Comm>& comm, Stream stream, std::function<int()> work) {
+    const int code = standin_enqueue(stream, comm->device, work);
+    return code == OK ? OK : fail(UNHANDLED_CUDA_ERROR, "the stream is not one of the communicator's GPU");
+}
+
+int begin_all(Group& all) {
+    std::vector<std::thread> threads;
+    std::atomic<int> code{OK};
+    std::string why;
+    std::mutex lock;
+    for (const auto& join : all.joining)
+        threads.emplace_back([&] {
+            const int own = join();
+            const std::lock_guard<std::mutex> held(lock);
+            if (own != OK) code = own, why = last_error;
+        });
+    for (std::thread& thread : threads) thread.join();
+    if (code != OK) return fail(code, why.c_str());
+    while (!all.messages.empty()) {
+        const auto comm = all.messages[0].comm;
+        std::vector<Message> own, others;
+        for (const Message& message : all.messages) (message.comm == comm ? own : others).push_back(message);
+        const Faults faults = Faults::now();
+        if (const int failed = enqueue(comm, own[0].stream, [=] { return exchange(own, faults); })) return failed;
+        all.messages = others;
+    }
+    for (const Operation& op : all.operations) {
+        const Faults faults = Faults::now();
+        if (const int failed = enqueue(op.comm, op.stream, [=] { return run(op, faults); })) return failed;
+    }
+    return OK;
+}
+
+// Ends a call: at once, or when its group ends.
+int begin_now() {
+    if (group.depth > 0) return OK;
+    Group all;
+    std::swap(all, group);
+    return begin_all(all);
+}
+
+// `sent` and `received` are how many times `count` this rank's buffers hold.
+int collective(int kind, uint64_t send, uint64_t recv, size_t count, int type, int op, int root, Handle* handle,
+               Stream stream, int sent, int received) {
+    if (!handle) return fail(INVALID_ARGUMENT, "no communicator");
+    const auto& comm = handle->comm;
+    if (type < 0 || type >= TYPES || root < 0 || root >= comm->ranks) return fail(INVALID_ARGUMENT, "no such type or root");
+    if (op >= FIRST_OWN_OP + (int)comm->own_ops.size()) return fail(INVALID_ARGUMENT, "no such operation");
+    const size_t bytes = count * SIZES[type];
+    if ((sent && !standin_owns(comm->device, send, bytes * sent)) ||
+        (received && !standin_owns(comm->device, recv, bytes * received)))
+        return fail(INVALID_ARGUMENT, "a buffer is not memory of the communicator's GPU, or too short");
+    if (bytes * std::max(sent, received) > SLOT) return fail(SYSTEM_ERROR, "the stand-in has no room for so much");
+    group.operations.push_back({comm, stream, {kind, type, op, root, count}, send, recv, bytes * sent, bytes * received});
+    return begin_now();
+}
+
+int message(bool is_send, uint64_t at, size_t count, int type, int peer, Handle* handle, Stream stream) {
+    if (!handle) return fail(INVALID_ARGUMENT, "no communicator");
+    const auto& comm = handle->comm;
+    if (type < 0 || type >= TYPES || peer < 0 || peer >= comm->ranks) return fail(INVALID_ARGUMENT, "no such type or peer");
+    const size_t bytes = count * SIZES[type];
+    if (!standin_owns(comm->device, at, bytes)) return fail(INVALID_ARGUMENT, "a buffer is not memory of the GPU");
+    if (bytes > BOX) return fail(SYSTEM_ERROR, "the stand-in has no room for so much");
+    group.messages.push_back({comm, stream, is_send, peer, at, bytes});
+    return begin_now();
+}
+
+}  // namespace
+
+// ----------------------------------------------------------------------------------------------------------- nccl.h
+
+struct Id { char bytes[128]; };
+struct Config { size_t size; unsigned magic, version; };
+
+extern "C" {
+
+int ncclGetVersion(int* version) {
+    *version = NCCL_VERSION;
+    return OK;
+}
+
+int ncclGetUniqueId(Id* id) {
+    CAN_FAIL();
+    std::random_device random;
+    memset(id, 0, sizeof *id);
+    snprintf(id->bytes, sizeof id->bytes, "standin-%08x%08x%08x%08x", random(), random(), random(), random());
+    return OK;
+}
+
+const char* ncclGetErrorString(int code) {
+    switch (code) {
+        case OK: return "no error";
+        case UNHANDLED_CUDA_ERROR: return "unhandled cuda error";
+        case SYSTEM_ERROR: return "unhandled system error";
+        case INVALID_ARGUMENT: return "invalid argument";
+        case INVALID_USAGE: return "invalid usage";
+        case REMOTE_ERROR: return "remote process exited or there was a network error";
+        default: return "internal error";
+    }
+}
+
+const char* ncclGetLastError(Handle*) { return last_error.c_str(); }
+
+int ncclCommInitRankConfig(Handle** comm, int ranks, Id id, int rank, const Config* config) {
+    CAN_FAIL();
+    const size_t known = NCCL_VERSION >= 23000 ? 96 : NCCL_VERSION >= 22800 ? 80 : NCCL_VERSION >= 22700 ? 72 : 48;
+    if (config->magic != 0xcafebeef || config->size > known) return fail(INVALID_ARGUMENT, "no such configuration");
+    if (standin_current() < 0) return fail(UNHANDLED_CUDA_ERROR, "no GPU is current");
+    const std::string name = id.bytes;
+    const int device = standin_current();
+    group.joining.push_back([=] { return join(comm, ranks, name, rank, device); });
+    return begin_now();
+}
+
+int ncclCommDestroy(Handle* comm) {
+    CAN_FAIL();
+    if (!standin_is_idle(comm->comm->device)) mistake("a communicator is destroyed while something runs on its GPU");
+    if (comm->comm->registered) mistake("a communicator is destroyed before its buffers are deregistered");
+    delete comm;
+    return OK;
+}
+
+int ncclCommAbort(Handle* comm) {
+    comm->comm->aborted = true;
+    delete comm;
+    return OK;
+}
+
+int ncclCommGetAsyncError(Handle* comm, int* state) {
+    CAN_FAIL();
+    *state = comm->comm->error;
+    if (*state == OK && comm->comm->shared->failed) *state = REMOTE_ERROR;
+    return OK;
+}
+
+int ncclGroupStart() {
+    group.depth++;
+    return OK;
+}
+
+int ncclGroupEnd() {
+    CAN_FAIL();
+    if (group.depth == 0) return fail(INVALID_USAGE, "a group ends that did not begin");
+    group.depth--;
+    return begin_now();
+}
+
+#if NCCL_VERSION >= 21900
+int ncclMemAlloc(uint64_t* address, size_t bytes) {
+    CAN_FAIL();
+    if (standin_current() < 0) return fail(UNHANDLED_CUDA_ERROR, "no GPU is current");
+    *address = standin_allocate(bytes);
+    return *address ? OK : fail(UNHANDLED_CUDA_ERROR, "out of memory");
+}
+
+int ncclMemFree(uint64_t address) { return standin_free(address) ? OK : fail(INVALID_ARGUMENT, "no such memory"); }
+
+int ncclCommRegister(Handle* comm, uint64_t address, size_t bytes, void** handle) {
+    CAN_FAIL();
+    if (!standin_owns(comm->comm->device, address, bytes)) return fail(INVALID_ARGUMENT, "no such memory");
+    comm->comm->registered++;
+    *handle = (void*)address;
+    return OK;
+}
+
+int ncclCommDeregister(Handle* comm, void* handle) {
+    if (!handle) return fail(INVALID_ARGUMENT, "no such handle");
+    comm->comm->registered--;
+    return OK;
+}
+#endif
+
+#if NCCL_VERSION >= 22700
+int ncclCommWindowRegister(Handle* comm, uint64_t address, size_t bytes, void** window, int) {
+    CAN_FAIL();
+    if (!standin_owns(comm->comm->device, address, bytes)) return fail(INVALID_ARGUMENT, "no such memory");
+    const auto shared = comm->comm;
+    group.joining.push_back([=] {
+        shared->meet();
+        shared->registered++;
+        *window = (void*)address;
+        return OK;
+    });
+    // Windows of one communicator in one group would meet in any order: each is made by itself where they are alone.
+    return begin_now();
+}
+
+int ncclCommWindowDeregister(Handle* comm, void* window) { return ncclCommDeregister(comm, window); }
+#endif
+
+int ncclRedOpCreatePreMulSum(int* op, const void* scalar, int type, int, Handle* comm) {
+    CAN_FAIL();
+    uint64_t bits = 0;
+    memcpy(&bits, scalar, SIZES[type]);
+    comm->comm->own_ops.push_back({type, bits});
+    *op = FIRST_OWN_OP + (int)comm->comm->own_ops.size() - 1;
+    return OK;
+}
+
+int ncclRedOpDestroy(int, Handle*) { return OK; }
+
+int ncclAllReduce(uint64_t send, uint64_t recv, size_t count, int type, int op, Handle* comm, Stream stream) {
+    CAN_FAIL();
+    return collective(ALL_REDUCE, send, recv, count, type, op, 0, comm, stream, 1, 1);
+}
+
+int ncclAllGather(uint64_t send, uint64_t recv, size_t count, int type, Handle* comm, Stream stream) {
+    CAN_FAIL();
+    return collective(ALL_GATHER, send, recv, count, type, SUM, 0, comm, stream, 1, comm->comm->ranks);
+}
+
+int ncclReduceScatter(uint64_t send, uint64_t recv, size_t count, int type, int op, Handle* comm, Stream stream) {
+    CAN_FAIL();
+    return collective(REDUCE_SCATTER, send, recv, count, type, op, 0, comm, stream, comm->comm->ranks, 1);
+}
+
+int ncclBroadcast(uint64_t send, uint64_t recv, size_t count, int type, int root, Handle* comm, Stream stream) {
+    CAN_FAIL();
+    return collective(BROADCAST, send, recv, count, type, SUM, root, comm, stream, comm->comm->rank == root, 1);
+}
+
+int ncclReduce(uint64_t send, uint64_t recv, size_t count, int type, int op, int root, Handle* comm, Stream stream) {
+    CAN_FAIL();
+    return collective(REDUCE, send, recv, count, type, op, root, comm, stream, 1, comm->comm->rank == root);
+}
+
+#if NCCL_VERSION >= 22800
+int ncclAlltoAll(uint64_t send, uint64_t recv, size_t count, int type, Handle* comm, Stream stream) {
+    CAN_FAIL();
+    const int ranks = comm->comm->ranks;
+    return collective(ALL_TO_ALL, send, recv, count, type, SUM, 0, comm, stream, ranks, ranks);
+}
+
+int ncclGather(uint64_t send, uint64_t recv, size_t count, int type, int root, Handle* comm, Stream stream) {
+    CAN_FAIL();
+    const int received = comm->comm->rank == root ? comm->comm->ranks : 0;
+    return collective(GATHER, send, recv, count, type, SUM, root, comm, stream, 1, received);
+}
+
+int ncclScatter(uint64_t send, uint64_t recv, size_t count, int type, int root, Handle* comm, Stream stream) {
+    CAN_FAIL();
+    const int sent = comm->comm->rank == root ? comm->comm->ranks : 0;
+    return collective(SCATTER, send, recv, count, type, SUM, root, comm, stream, sent, 1);
+}
+#endif
+
+int ncclSend(uint64_t send, size_t count, int type, int peer, Handle* comm, Stream stream) {
+    CAN_FAIL();
+    return message(true, send, count, type, peer, comm, stream);
+}
+
+int ncclRecv(uint64_t recv, size_t count, int type, int peer, Handle* comm, Stream stream) {
+    CAN_FAIL();
+    return message(false, recv, count, type, peer, comm, stream);
+}
+
+}  // extern "C"
