@@ -217,7 +217,7 @@ const FAULTS: [(&str, i32, &str); 13] = [
     ("ncclAllReduce:20:2", 3, "ncclAllReduce failed: unhandled system error (code 2)"),
     ("async:20:3", 3, "NCCL reports"),
     ("broken:20:700", 2, "cuStreamQuery failed: CUDA_ERROR_ILLEGAL_ADDRESS (code 700)"),
-    ("hang:20:1", 4, "did not end within 2 s"),
+    ("hang:20:1", 4, "did not end within 8 s"),
     ("ncclCommDestroy:1:3", 3, "while ending the communicator: ncclCommDestroy failed: internal error (code 3)"),
     ("flip:0:1", 7, "wrong data in 8 cases"),
 ];
@@ -227,7 +227,7 @@ fn each_fault_ends_the_job_soon_with_its_code_and_one_sentence() {
     let Some(machine) = Machine::with(2) else { return };
     for (fault, code, part) in FAULTS {
         for (processes, spread) in [(2, ""), (1, "-g 2"), (1, "-t 2")] {
-            let words = format!("all_reduce -b 1K -e 64K -f 4 -n 3 -T 2 {spread}");
+            let words = format!("all_reduce -b 1K -e 64K -f 4 -n 3 -T 8 {spread}");
             let ended = machine.broken(processes, fault, &words);
             let what = format!("{fault} {processes} {spread}\n{}", ended.stderr);
             assert_eq!(ended.code, Some(code), "{what}");
