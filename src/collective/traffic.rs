@@ -1,8 +1,8 @@
 //! Who sends how much to whom in an alltoallv: nccl-tests' generated pattern, or a matrix.
 //!
-//! There is one pattern a process, settled before the first case is made; a run has it in its environment.
+//! A run reads its pattern before it makes its cases; each case of an alltoallv carries it.
 
-use std::sync::OnceLock;
+use std::hash::{Hash, Hasher};
 
 use serde::{Deserialize, Serialize};
 
@@ -39,20 +39,23 @@ pub struct Matrix {
     bytes: Vec<u64>,
 }
 
-static DEFAULT: Traffic = Traffic::Spread(1.0);
-static SETTLED: OnceLock<(Traffic, bool)> = OnceLock::new();
+/// nccl-tests' default.
+pub static DEFAULT: Traffic = Traffic::Spread(1.0);
 
-/// Settles the pattern of this process, and whether bandwidths by rank are printed. Only the first call counts.
-pub fn settle(traffic: Traffic, summary: bool) {
-    let _ = SETTLED.set((traffic, summary));
-}
+// A spread is a number from 0 to 1.
+impl Eq for Traffic {}
 
-/// The pattern of this process; nccl-tests' default where none was settled.
-pub fn in_force() -> &'static Traffic {
-    SETTLED.get().map_or(&DEFAULT, |(traffic, _)| traffic)
+impl Hash for Traffic {
+    /// Nothing of it: the cases of a run have one pattern, and a matrix can be long.
+    fn hash<H: Hasher>(&self, _: &mut H) {}
 }
 
 impl Traffic {
+    /// The pattern for the rest of the process, so that cases which carry it stay cheap to copy: a run has one.
+    pub fn keep(self) -> &'static Traffic {
+        Box::leak(Box::new(self))
+    }
+
     /// The pattern that the variables ask for; `read` reads a file.
     ///
     /// # Errors
@@ -203,11 +206,10 @@ pub fn flows(case: &Case, rank: u64) -> Vec<Flow> {
     (0..case.ranks).map(flow).collect()
 }
 
-/// Bandwidths by rank of an operation that took `time`, as comment lines in nccl-tests' words; none where they are not
-/// asked for, or `case` is no alltoallv.
+/// Bandwidths by rank of an operation that took `time`, as comment lines in nccl-tests' words; none where `case` is no
+/// alltoallv.
 pub fn summary(case: &Case, time: Micros) -> Vec<String> {
-    let wanted = SETTLED.get().is_some_and(|(_, summary)| *summary);
-    if wanted && case.collective == Collective::AllToAllV { lines(&case.shares(), time) } else { Vec::new() }
+    if case.collective == Collective::AllToAllV { lines(&case.shares(), time) } else { Vec::new() }
 }
 
 fn lines(shares: &Shares<'_>, time: Micros) -> Vec<String> {

@@ -93,7 +93,7 @@ impl Live {
             (Placement::InPlace, Some(half)) => {
                 self.print(&table::row(&half, record, &run.sweep))?;
                 for half in [&half, record] {
-                    self.by_rank(half)?;
+                    self.by_rank(half, run)?;
                     if half.status == Status::Waived {
                         self.waived(half)?;
                     }
@@ -105,8 +105,9 @@ impl Live {
     }
 
     /// What each rank of an alltoallv reached, where that is asked for.
-    fn by_rank(&mut self, record: &Record) -> io::Result<()> {
-        let lines = record.time.map_or_else(Vec::new, |time| traffic::summary(&record.case, time));
+    fn by_rank(&mut self, record: &Record, run: &RunMeta) -> io::Result<()> {
+        let time = record.time.filter(|_| run.sweep.reports_ranks);
+        let lines = time.map_or_else(Vec::new, |time| traffic::summary(&record.case, time));
         lines.into_iter().try_for_each(|line| self.print(&(line + "\n")))
     }
 

@@ -15,17 +15,19 @@ use crate::{
     collective::{
         Case, Collective, Placement,
         data::{DType, RedOp},
+        traffic::Traffic,
     },
     units::{Bytes, Micros},
 };
 
-/// The records of `text`, and what could not be read: a last line that was cut short, or one that is no record.
-pub fn read_csv(text: &str) -> (Vec<Record>, Vec<String>) {
+/// The records of `text`, and what could not be read: a last line that was cut short, or one that is no record. An
+/// alltoallv is read as one of `traffic`.
+pub fn read_csv(text: &str, traffic: &'static Traffic) -> (Vec<Record>, Vec<String>) {
     let (mut records, mut unread) = (Vec::new(), Vec::new());
     let mut reader = csv::ReaderBuilder::new().flexible(true).from_reader(text.as_bytes());
     let rows: csv::DeserializeRecordsIter<_, HashMap<String, String>> = reader.deserialize();
     for (line, row) in rows.enumerate() {
-        match row.ok().and_then(|row| record(&row)) {
+        match row.ok().and_then(|row| record(&row, traffic)) {
             Some(record) => records.push(record),
             None => unread.push(format!("row {} is no whole record", line + 1)),
         }
@@ -46,7 +48,7 @@ pub fn whole_lines(text: &str) -> &str {
     text.rfind('\n').map_or("", |end| &text[..=end])
 }
 
-fn record(row: &HashMap<String, String>) -> Option<Record> {
+fn record(row: &HashMap<String, String>, traffic: &'static Traffic) -> Option<Record> {
     let cell = |name: &str| row.get(name).map(String::as_str);
     let number = |name: &str| cell(name)?.parse::<u64>().ok();
     let number_of = |name: &str| cell(name)?.parse::<f64>().ok();
@@ -69,7 +71,8 @@ fn record(row: &HashMap<String, String>) -> Option<Record> {
         cell("root")?.parse::<i64>().ok()?.try_into().ok(),
         placement,
         ranks,
-    );
+    )
+    .shared_out(asked, traffic);
     let status = cell("status")?;
     // A size is rounded already, and rounding it again changes nothing; a row of another rounding is none of ours.
     (case.size() == size && case.counts.param == number("count")?).then_some(())?;
@@ -123,6 +126,7 @@ fn seen<'a>(cell: &dyn Fn(&str) -> Option<&'a str>) -> Seen {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::collective::traffic::DEFAULT;
 
     fn header() -> String {
         COLUMNS.iter().map(|column| column.name).collect::<Vec<_>>().join(",")
@@ -133,7 +137,7 @@ mod tests {
 
     #[test]
     fn a_row_is_read_as_it_was() {
-        let (records, unread) = read_csv(&format!("{}\r\n{ROW}\r\n", header()));
+        let (records, unread) = read_csv(&format!("{}\r\n{ROW}\r\n", header()), &DEFAULT);
         assert_eq!(unread, [] as [String; 0]);
         let [record] = &records[..] else { panic!("{records:?}") };
         let asked = Case::new(Collective::AllGather, Bytes(64), DType::Float, None, None, Placement::InPlace, 3);
@@ -157,8 +161,8 @@ mod tests {
     fn a_row_that_was_cut_short_is_left_out() {
         for cut in [5, 60, 100, ROW.len() - 3] {
             let text = format!("{}\r\n{ROW}\r\n{}", header(), &ROW[..cut]);
-            assert_eq!(read_csv(whole_lines(&text)).0.len(), 1);
-            let (records, unread) = read_csv(&text);
+            assert_eq!(read_csv(whole_lines(&text), &DEFAULT).0.len(), 1);
+            let (records, unread) = read_csv(&text, &DEFAULT);
             assert_eq!((records.len(), unread.len()), (1, 1), "cut at {cut}");
         }
     }

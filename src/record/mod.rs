@@ -210,6 +210,8 @@ pub struct SweepMeta {
     pub reports_issue: bool,
     /// Do rows end with the time of day?
     pub timestamps: bool,
+    /// Is each row of an alltoallv followed by what each rank reached?
+    pub reports_ranks: bool,
     /// The largest size that fits, where it is less than what was asked for.
     pub reduced_to: Option<Bytes>,
     /// The mean busbw that each table must reach nine tenths of, in GB/s.

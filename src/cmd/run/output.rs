@@ -12,7 +12,11 @@ use crate::{
     output::files::Files,
     record::{self, End, MemoryUse, Phase, Record, RunMeta, Status},
     slurm::Job,
-    sweep::{Earlier, measure::Measure, plan::Ask},
+    sweep::{
+        Earlier,
+        measure::Measure,
+        plan::{Ask, Plan},
+    },
     units::Bytes,
     world::{self, World, abort, launch::Env},
 };
@@ -33,14 +37,17 @@ impl Output {
     ///
     /// # Errors
     /// On every process where process 0 cannot write.
-    pub(super) fn open(args: &Args, run: RunMeta, world: &dyn World) -> anyhow::Result<Output> {
+    pub(super) fn open(args: &Args, ask: &Ask, run: RunMeta, world: &dyn World) -> anyhow::Result<Output> {
         log::clear();
         let default = Path::new("results").join(&run.run_id);
         let paths = args.paths(&default);
         let folder = paths.folder.clone();
-        let open = if args.goes_on(&|name| std::env::var(name).ok()) { Files::go_on } else { Files::create };
+        let open = || match args.goes_on(&|name| std::env::var(name).ok()) {
+            true => Files::go_on(paths, &run, ask.traffic),
+            false => Files::create(paths, &run),
+        };
         let opened = match world.rank() {
-            0 => open(paths, &run).map(Some).map_err(|error| cannot_write(Code::Usage, &error)),
+            0 => open().map(Some).map_err(|error| cannot_write(Code::Usage, &error)),
             _ => Ok(None),
         };
         let files = world::together(world, opened).map_err(without_rank)?;
@@ -58,7 +65,7 @@ impl Output {
     ///
     /// # Errors
     /// Where a record does not survive the way to the other processes; that would be a bug.
-    pub(super) fn earlier(&self, measure: &Measure, world: &dyn World) -> anyhow::Result<Earlier> {
+    pub(super) fn earlier(&self, plan: &Plan, measure: &Measure, world: &dyn World) -> anyhow::Result<Earlier> {
         let operations = measure.iters.saturating_mul(measure.operations.max(1));
         // What was measured with other numbers of operations, or not checked, is not what is asked for now.
         let is_as_asked = |record: &Record| {
@@ -71,7 +78,11 @@ impl Output {
         };
         let mine = self.lock().files.as_ref().map_or_else(Vec::new, |files| files.records().to_vec());
         let all: Vec<Record> = world::broadcast(world, &mine)?;
-        Ok(all.into_iter().filter(is_as_asked).map(|record| (record.case, record)).collect())
+        let whole = |record: Record| {
+            let case = record.case.carrying(plan.ask.traffic);
+            (case, Record { case, ..record })
+        };
+        Ok(all.into_iter().filter(is_as_asked).map(whole).collect())
     }
 
     /// The run's meta data as they stand.
