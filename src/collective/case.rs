@@ -108,6 +108,11 @@ impl Case {
         Shares { traffic, ranks, total: self.counts.param * ranks * element_size, element_size }
     }
 
+    /// What tells an alltoallv from one that sends other amounts, for the records; empty for all else.
+    pub fn pattern(&self) -> String {
+        self.traffic.map_or_else(String::new, Traffic::label)
+    }
+
     /// What the data of this case depend on.
     pub fn data(&self, seed: u64) -> DataKey {
         DataKey { dtype: self.dtype, redop: self.redop, ranks: self.ranks, seed }

@@ -80,6 +80,14 @@ impl Traffic {
         Matrix::parse(&text, scale).map(Traffic::Matrix).map_err(|what| format!("{MATRIX_FILE}={file}: {what}"))
     }
 
+    /// What tells it from another one, for the records: `spread 0.5`, or `matrix 8 ` and a hash of its bytes.
+    pub fn label(&self) -> String {
+        match self {
+            Traffic::Spread(spread) => format!("spread {spread}"),
+            Traffic::Matrix(matrix) => format!("matrix {} {:016x}", matrix.side, matrix.hash()),
+        }
+    }
+
     /// Does it share out what the size of a case says?
     pub fn follows_size(&self) -> bool {
         matches!(self, Traffic::Spread(_))
@@ -125,6 +133,12 @@ impl Matrix {
             }
         }
         Ok(Matrix { side: side as u64, bytes })
+    }
+
+    /// FNV-1a of its numbers, row by row, of each the lowest of 8 bytes first. It is the same in every version.
+    fn hash(&self) -> u64 {
+        let bytes = self.bytes.iter().flat_map(|number| number.to_le_bytes());
+        bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
     }
 
     /// How many ranks it is for, at most.
@@ -272,6 +286,17 @@ mod tests {
             let error = asked(&[(name, value)], file).expect_err(name);
             assert!(error.contains(words), "{name}={value}: {error}");
         }
+    }
+
+    #[test]
+    fn what_is_sent_tells_patterns_apart() {
+        let label = |variables: &[(&str, &str)], file| asked(variables, file).expect("a pattern").label();
+        assert_eq!(label(&[(SPREAD, "0.25")], ""), "spread 0.25");
+        let of_file = |file| label(&[(MATRIX_FILE, "here")], file);
+        assert_eq!(of_file("0 16\n32 48"), "matrix 2 c834997fb4a8ad65");
+        assert_ne!(of_file("0 16\n32 48"), of_file("0 32\n16 48"));
+        let doubled = label(&[(MATRIX_FILE, "here"), (MATRIX_SCALE, "2")], "0 8\n16 24");
+        assert_eq!(doubled, of_file("0  16\n\n32 48.9"), "what is sent counts, not how it is written");
     }
 
     #[test]

@@ -80,8 +80,8 @@ impl Files {
         Ok(files)
     }
 
-    /// Opens the files that an earlier run left at these paths, to go on with them; its records are kept, an alltoallv as
-    /// one of `traffic`. Without an earlier CSV it is [`Files::create`].
+    /// Opens the files that an earlier run left at these paths, to go on with them; its records are kept. `traffic`
+    /// is what an alltoallv of this run sends where. Without an earlier CSV it is [`Files::create`].
     ///
     /// # Errors
     /// As [`Files::create`].

@@ -85,6 +85,10 @@ pub struct Record {
     /// What NCCL's log says of it.
     #[serde(default)]
     pub seen: Seen,
+    /// What an alltoallv sends where, as [`Traffic::label`](crate::collective::traffic::Traffic::label) has it; empty for all
+    /// else.
+    #[serde(default)]
+    pub pattern: String,
     /// The communicator that it is of, where there are several and this is the record of one.
     #[serde(default)]
     pub group: Option<u32>,

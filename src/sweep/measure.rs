@@ -188,6 +188,7 @@ impl Measure {
             status,
             note,
             seen: Seen::default(),
+            pattern: case.pattern(),
             group: self.group,
             groups,
         })

@@ -67,11 +67,15 @@ impl Output {
     /// Where a record does not survive the way to the other processes; that would be a bug.
     pub(super) fn earlier(&self, plan: &Plan, measure: &Measure, world: &dyn World) -> anyhow::Result<Earlier> {
         let operations = measure.iters.saturating_mul(measure.operations.max(1));
-        // What was measured with other numbers of operations, or not checked, is not what is asked for now.
+        let pattern = plan.ask.traffic.label();
+        // What was measured with other numbers of operations, sent other amounts, or was not checked, is not what is asked
+        // for now.
         let is_as_asked = |record: &Record| {
+            let is_alltoallv = record.case.collective == Collective::AllToAllV;
             let is_checked = record.wrong.is_some() || measure.checks == 0 || !record.case.is_checked();
             match record.status {
                 Status::Waived => false,
+                _ if is_alltoallv && record.pattern != pattern => false,
                 Status::Computed => record.iters == operations,
                 _ => record.iters == operations && is_checked,
             }
