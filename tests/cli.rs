@@ -183,6 +183,28 @@ fn a_run_goes_on_where_an_earlier_one_stopped_without_measuring_a_case_twice() {
 }
 
 #[test]
+fn a_table_that_a_signal_ends_says_how_far_it_came() {
+    let folder = folder();
+    let table = folder.path().join("table");
+    let mut command = alone(folder.path());
+    command.args(["all_reduce", "all_gather", "-b", "8", "-e", "16", "-f", "2", "-N", "1000000"]).args(MODEL);
+    command.args(["--csv", "x.csv"]).stdout(std::fs::File::create(&table).expect("a file"));
+    let mut child = command.stderr(std::process::Stdio::null()).spawn().expect("started");
+    let text = || std::fs::read_to_string(&table).expect("the table");
+    while text().lines().count() < 20 {
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    run(std::process::Command::new("kill").args(["-USR1", &child.id().to_string()])).expect_code(0);
+    assert_eq!(child.wait().expect("its end").code(), Some(9));
+    let cases = csv(&folder.path().join("x.csv")).len();
+    let text = text();
+    let below: Vec<&str> = text.lines().rev().take_while(|line| line.is_empty() || line.starts_with('#')).collect();
+    let lines: Vec<&str> = below.into_iter().rev().collect();
+    assert_eq!(lines[0], format!("# Not finished, {cases} of 8000000 cases: stopped by SIGUSR1"), "{lines:?}");
+    assert_eq!(lines[1..3], ["# Nothing was checked", "# Out of bounds values : 0 OK"], "{lines:?}");
+}
+
+#[test]
 fn two_results_never_go_to_one_file() {
     let folder = folder();
     for arguments in [["--csv", "x", "--json", "x"], ["--out", "d", "--csv", "d/run.json"]] {

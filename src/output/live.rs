@@ -1,6 +1,9 @@
 //! Events to the terminal: the table on stdout, row by row, and the progress on stderr.
 
-use std::io::{self, Write};
+use std::{
+    fmt::Display,
+    io::{self, Write},
+};
 
 use super::{progress::Progress, table};
 use crate::{
@@ -59,17 +62,29 @@ impl Live {
     /// # Errors
     /// As [`Live::on`].
     pub fn close(&mut self, run: &RunMeta, memory: Option<&MemoryUse>) -> io::Result<()> {
-        // A signal can come between the two halves of a row; the measured half is not lost.
-        if let Some(half) = self.half.take() {
-            let missing =
-                Record { time: None, issue: None, laps: None, wrong: None, status: Status::Waived, ..half.clone() };
-            self.print(&table::row(&half, &missing, &run.sweep))?;
-        }
+        self.half_a_row(run)?;
         let Some(open) = self.open.take() else { return Ok(()) };
         if open.sums.checked == 0 {
             self.print("# Nothing was checked\n")?;
         }
         self.print(&table::foot(open.collective.name(), &open.sums, &run.sweep, memory))
+    }
+
+    /// Says in the open table that it ends before its time: what is `done`, and why.
+    ///
+    /// # Errors
+    /// As [`Live::on`].
+    pub fn unfinished(&mut self, run: &RunMeta, done: impl Display, why: &str) -> io::Result<()> {
+        self.half_a_row(run)?;
+        self.print(&table::unfinished(done, why))
+    }
+
+    /// A signal can come between the two halves of a row; the measured half is not lost.
+    fn half_a_row(&mut self, run: &RunMeta) -> io::Result<()> {
+        let Some(half) = self.half.take() else { return Ok(()) };
+        let missing =
+            Record { time: None, issue: None, laps: None, wrong: None, status: Status::Waived, ..half.clone() };
+        self.print(&table::row(&half, &missing, &run.sweep))
     }
 
     fn open(&mut self, collective: Collective, run: &RunMeta) -> io::Result<()> {

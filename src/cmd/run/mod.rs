@@ -157,7 +157,11 @@ fn sweep_and_show(
     let mut measure = args.measure(world.rank(), job.group(world.rank()));
     let run = output.run();
     let earlier = output.earlier(plan, &measure, world)?;
-    let mut live = (world.rank() == 0).then(|| Live::new(plan.cases().count() * measure.cycles as usize));
+    let cases = plan.cases().count() * measure.cycles as usize;
+    let mut live = (world.rank() == 0).then(|| Live::new(cases));
+    if live.is_some() {
+        output.begin_table(cases as u64);
+    }
     // What rank 0 shows decides.
     let mut tally = Tally::new(world::broadcast(world, &run.sweep.least_busbw)?);
     let stopped = sweep::run(plan, &earlier, &mut measure, world, backend, &mut |event| {
@@ -170,10 +174,18 @@ fn sweep_and_show(
             Event::Earlier(record) => tally.add(record),
             Event::Group(_) | Event::Started(_) => {}
         }
-        live.as_mut().map_or(Ok(()), |live| live.on(&event, &run).map_err(no_stdout))
+        live.as_mut().map_or(Ok(()), |live| live.on(&event, &run).map_err(no_stdout))?;
+        if matches!(event, Event::Finished(_) | Event::Earlier(_)) {
+            output.count_case();
+        }
+        Ok(())
     })?;
     let memory = if args.reports_memory() { memory_use(backend, world)? } else { None };
     output.memory(memory);
+    let extent = output.end_table();
+    if let (Some(live), Some(extent), true) = (&mut live, extent, stopped) {
+        live.unfinished(&run, extent, &tally::stopped_by()).map_err(no_stdout)?;
+    }
     if let Some(live) = &mut live {
         live.close(&run, memory.as_ref()).map_err(no_stdout)?;
     }
