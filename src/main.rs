@@ -7,6 +7,7 @@ use pxnbench::{
     cmd::{Cli, words},
     exit::Code,
     fault,
+    output::stdout,
     world::{abort, signal},
 };
 
@@ -35,8 +36,11 @@ fn main() -> ExitCode {
 fn refuse(error: &clap::Error) -> ExitCode {
     let asked_for = matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
     match (fault::speaks(), asked_for) {
-        // A closed pipe behind --help is no failure.
-        (true, true) => drop(error.print()),
+        (true, true) => {
+            if let Err(error) = stdout::unless_gone(error.print()) {
+                return ExitCode::from(fault::report(&stdout::failure(&error)) as u8);
+            }
+        }
         (true, false) => pxnbench::say!("pxnbench: {}", fault::sentence(error)),
         (false, false) => fault::after_the_one_that_speaks(Code::Usage),
         (false, true) => {}

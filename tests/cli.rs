@@ -248,6 +248,45 @@ fn odd_bytes_and_closed_pipes_are_no_bugs() {
     assert!(full.stderr.contains("the table cannot be written to stdout"), "{}", full.stderr);
 }
 
+/// Each one sentence on stderr and exit 1.
+#[test]
+fn what_only_prints_fails_where_nothing_can_be_printed() {
+    let folder = folder();
+    run(alone(folder.path()).args(["alltoall", "-b", "8", "-e", "8", "--out", "steps/0-default"]).args(MODEL))
+        .expect_code(0);
+    let log = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/nccl-logs/a2a.split.default.log");
+    for arguments in [
+        &["--help"] as &[&str],
+        &["--version"],
+        &["topo", "--help"],
+        &["all_reduce", "--list", "--ranks", "2"],
+        &["levels"],
+        &["levels", "balanced", "--export"],
+        &["topo", "--format", "json"],
+        &["doctor"],
+        &["proof", log],
+        &["proof", "--json", log],
+        &["links", "bin"],
+        &["compare", "steps"],
+        &["submit", "--dry-run"],
+    ] {
+        let full = std::fs::File::options().write(true).open("/dev/full").expect("/dev/full");
+        let ended = alone(folder.path()).args(arguments).stdout(full).output().expect("started");
+        let stderr = String::from_utf8_lossy(&ended.stderr);
+        let words = "cannot be written to stdout: No space left on device";
+        assert_eq!(ended.status.code(), Some(1), "{arguments:?}: {stderr}");
+        assert_eq!(stderr.matches(words).count(), 1, "{arguments:?}: {stderr}");
+        assert!(!stderr.contains("internal error"), "{arguments:?}: {stderr}");
+
+        let (read, write) = std::io::pipe().expect("a pipe");
+        drop(read);
+        let ended = alone(folder.path()).args(arguments).stdout(write).output().expect("started");
+        let stderr = String::from_utf8_lossy(&ended.stderr);
+        assert!(matches!(ended.status.code(), Some(0 | 10)), "{arguments:?}: {stderr}");
+        assert!(!stderr.contains("stdout"), "{arguments:?}: {stderr}");
+    }
+}
+
 #[test]
 fn a_root_matters_only_where_there_is_one() {
     let folder = folder();

@@ -115,7 +115,7 @@ fn in_world(pair: anyhow::Result<Option<Pair>>, expect: Option<bool>, world: &dy
     let outcome = judge(&off, &asked);
     if rank == 0 {
         for line in report(&off, &asked, &outcome) {
-            print_line!("{line}");
+            print_line!("{line}")?;
         }
     }
     end(&outcome, expect)

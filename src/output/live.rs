@@ -1,19 +1,13 @@
 //! Events to the terminal: the table on stdout, row by row, and the progress on stderr.
 
-use std::{
-    fmt::Display,
-    io::{self, Write},
-};
+use std::{fmt::Display, io};
 
-use super::{progress::Progress, table};
+use super::{progress::Progress, stdout, table};
 use crate::{
     collective::{Collective, Placement, traffic},
     record::{MemoryUse, Record, RunMeta, Status, Sums},
     sweep::Event,
 };
-
-/// The number of the error of a terminal, or of a launcher's pipe, that is gone.
-const EIO: i32 = 5;
 
 /// What is shown of a sweep while it runs, on the process that shows it.
 pub struct Live {
@@ -138,12 +132,6 @@ impl Live {
     }
 
     fn print(&self, text: &str) -> io::Result<()> {
-        self.progress.pause(|| {
-            let mut stdout = io::stdout().lock();
-            match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
-                Err(error) if error.kind() == io::ErrorKind::BrokenPipe || error.raw_os_error() == Some(EIO) => Ok(()),
-                result => result,
-            }
-        })
+        self.progress.pause(|| stdout::write(text))
     }
 }

@@ -64,7 +64,7 @@ fn in_world(args: &Args, ask: Ask, mut watch: Watch, world: &dyn World, mut cloc
     if args.list {
         let ranks = args.listed_ranks(world.size());
         let ask = traffic::settled(ask, ranks, world)?;
-        return Ok(list::print(&planned::plan(&ask, ranks)?, args, world));
+        return list::print(&planned::plan(&ask, ranks)?, args, world);
     }
     let job = Job::gather(args, world)?;
     let most_ranks = (0..world.size()).map(|process| job.ranks(process)).max().unwrap_or(0);

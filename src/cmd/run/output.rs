@@ -2,7 +2,6 @@
 
 use std::{
     fmt,
-    io::Write,
     path::{Path, PathBuf},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
@@ -11,7 +10,7 @@ use super::{args::Args, log};
 use crate::{
     collective::Collective,
     exit::{Code, Failure},
-    output::{files::Files, table},
+    output::{files::Files, stdout, table},
     record::{self, End, MemoryUse, Phase, Record, RunMeta, Status},
     slurm::Job,
     sweep::{
@@ -222,7 +221,7 @@ impl State {
             && let Some(extent) = self.table.take()
         {
             // Where stdout is what failed there is nobody to tell.
-            let _ = std::io::stdout().write_all(table::unfinished(extent, message).as_bytes());
+            let _ = stdout::write(&table::unfinished(extent, message));
         }
         saved.map_err(|error| cannot_write(Code::Internal, &error))
     }
