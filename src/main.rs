@@ -1,10 +1,10 @@
 //! Parses, sets the environment, dispatches, and gives the exit code. Nothing else sets environment variables.
 
-use std::process::ExitCode;
+use std::{ffi::OsString, process::ExitCode};
 
 use clap::{Parser, error::ErrorKind};
 use pxnbench::{
-    cmd::{Cli, words},
+    cmd::{Cli, unknown_first_word, words},
     exit::Code,
     fault,
     output::stdout,
@@ -12,9 +12,10 @@ use pxnbench::{
 };
 
 fn main() -> ExitCode {
-    let cli = match Cli::try_parse_from(words(std::env::args_os())) {
+    let words = words(std::env::args_os());
+    let cli = match Cli::try_parse_from(&words) {
         Ok(cli) => cli,
-        Err(error) => return refuse(&error),
+        Err(error) => return refuse(&error, &words),
     };
     for (name, value) in cli.environment() {
         #[expect(unsafe_code, reason = "NCCL reads its settings from the environment")]
@@ -33,7 +34,7 @@ fn main() -> ExitCode {
 }
 
 /// The command line asks for help, or for something that does not exist.
-fn refuse(error: &clap::Error) -> ExitCode {
+fn refuse(error: &clap::Error, words: &[OsString]) -> ExitCode {
     let asked_for = matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
     match (fault::speaks(), asked_for) {
         (true, true) => {
@@ -41,7 +42,11 @@ fn refuse(error: &clap::Error) -> ExitCode {
                 return ExitCode::from(fault::report(&stdout::failure(&error)) as u8);
             }
         }
-        (true, false) => pxnbench::say!("pxnbench: {}", fault::sentence(error)),
+        (true, false) => {
+            let first = unknown_first_word(words).filter(|_| error.kind() == ErrorKind::UnknownArgument);
+            let sentence = first.map(|what| format!("{what}; see pxnbench --help"));
+            pxnbench::say!("pxnbench: {}", sentence.unwrap_or_else(|| fault::sentence(error)));
+        }
         (false, false) => fault::after_the_one_that_speaks(Code::Usage),
         (false, true) => {}
     }
