@@ -12,6 +12,7 @@ use pxnbench::{
     collective::{
         Case, Collective, Placement,
         data::{self, DType, RedOp, Region},
+        traffic,
     },
     sweep::{
         self, Event,
@@ -90,6 +91,7 @@ fn main() -> anyhow::Result<()> {
         dtypes: vec![DType::Float],
         redops: vec![RedOp::Sum],
         roots: Roots::One(0),
+        traffic: &traffic::DEFAULT,
     };
     let plan = Plan::new(&ask, 1);
     let mut measure = Measure { timeout: Duration::from_secs(60), ..Measure::default() };

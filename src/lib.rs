@@ -34,13 +34,12 @@ macro_rules! say {
     }};
 }
 
-/// A line on stdout, as [`say!`]: who reads only the first lines of a list closes the pipe.
+/// A line on stdout: what was asked for, so that it is an error where it cannot be written ([`output::stdout`]).
 #[macro_export]
 macro_rules! print_line {
-    ($($words:tt)*) => {{
-        use std::io::Write as _;
-        let _ = writeln!(std::io::stdout(), $($words)*);
-    }};
+    ($($words:tt)*) => {
+        $crate::output::stdout::line(&format!($($words)*))
+    };
 }
 
 pub mod backend;

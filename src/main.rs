@@ -1,19 +1,21 @@
 //! Parses, sets the environment, dispatches, and gives the exit code. Nothing else sets environment variables.
 
-use std::process::ExitCode;
+use std::{ffi::OsString, process::ExitCode};
 
 use clap::{Parser, error::ErrorKind};
 use pxnbench::{
-    cmd::{Cli, words},
+    cmd::{Cli, unknown_first_word, words},
     exit::Code,
     fault,
+    output::stdout,
     world::{abort, signal},
 };
 
 fn main() -> ExitCode {
-    let cli = match Cli::try_parse_from(words(std::env::args_os())) {
+    let words = words(std::env::args_os());
+    let cli = match Cli::try_parse_from(&words) {
         Ok(cli) => cli,
-        Err(error) => return refuse(&error),
+        Err(error) => return refuse(&error, &words),
     };
     for (name, value) in cli.environment() {
         #[expect(unsafe_code, reason = "NCCL reads its settings from the environment")]
@@ -32,12 +34,19 @@ fn main() -> ExitCode {
 }
 
 /// The command line asks for help, or for something that does not exist.
-fn refuse(error: &clap::Error) -> ExitCode {
+fn refuse(error: &clap::Error, words: &[OsString]) -> ExitCode {
     let asked_for = matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
     match (fault::speaks(), asked_for) {
-        // A closed pipe behind --help is no failure.
-        (true, true) => drop(error.print()),
-        (true, false) => pxnbench::say!("pxnbench: {}", fault::sentence(error)),
+        (true, true) => {
+            if let Err(error) = stdout::unless_gone(error.print()) {
+                return ExitCode::from(fault::report(&stdout::failure(&error)) as u8);
+            }
+        }
+        (true, false) => {
+            let first = unknown_first_word(words).filter(|_| error.kind() == ErrorKind::UnknownArgument);
+            let sentence = first.map(|what| format!("{what}; see pxnbench --help"));
+            pxnbench::say!("pxnbench: {}", sentence.unwrap_or_else(|| fault::sentence(error)));
+        }
         (false, false) => fault::after_the_one_that_speaks(Code::Usage),
         (false, true) => {}
     }

@@ -60,6 +60,10 @@ fn bad_input_gets_one_sentence() {
         (&["all_reduce", "-d", "float16"], "there is no type 'float16'"),
         (&["all_reduce", "-o", "xor"], "there is no operation 'xor'"),
         (&["allreduce"], "did you mean all_reduce?"),
+        (&["doctr"], "'doctr' (did you mean doctor?)"),
+        (&["topoo"], "'topoo' (did you mean topo?)"),
+        (&["submitt", "--dry-run"], "'submitt' (did you mean submit?)"),
+        (&["all_recude"], "'all_recude' (did you mean all_reduce?)"),
         (&["all_reduce", "--frobnicate"], "--frobnicate"),
         (&["all_reduce", "-X"], "-X"),
         (&["all_reduce", "--backend", "gloo"], "gloo"),
@@ -183,6 +187,28 @@ fn a_run_goes_on_where_an_earlier_one_stopped_without_measuring_a_case_twice() {
 }
 
 #[test]
+fn a_table_that_a_signal_ends_says_how_far_it_came() {
+    let folder = folder();
+    let table = folder.path().join("table");
+    let mut command = alone(folder.path());
+    command.args(["all_reduce", "all_gather", "-b", "8", "-e", "16", "-f", "2", "-N", "1000000"]).args(MODEL);
+    command.args(["--csv", "x.csv"]).stdout(std::fs::File::create(&table).expect("a file"));
+    let mut child = command.stderr(std::process::Stdio::null()).spawn().expect("started");
+    let text = || std::fs::read_to_string(&table).expect("the table");
+    while text().lines().count() < 20 {
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    run(std::process::Command::new("kill").args(["-USR1", &child.id().to_string()])).expect_code(0);
+    assert_eq!(child.wait().expect("its end").code(), Some(9));
+    let cases = csv(&folder.path().join("x.csv")).len();
+    let text = text();
+    let below: Vec<&str> = text.lines().rev().take_while(|line| line.is_empty() || line.starts_with('#')).collect();
+    let lines: Vec<&str> = below.into_iter().rev().collect();
+    assert_eq!(lines[0], format!("# Not finished, {cases} of 8000000 cases: stopped by SIGUSR1"), "{lines:?}");
+    assert_eq!(lines[1..3], ["# Nothing was checked", "# Out of bounds values : 0 OK"], "{lines:?}");
+}
+
+#[test]
 fn two_results_never_go_to_one_file() {
     let folder = folder();
     for arguments in [["--csv", "x", "--json", "x"], ["--out", "d", "--csv", "d/run.json"]] {
@@ -224,6 +250,45 @@ fn odd_bytes_and_closed_pipes_are_no_bugs() {
     }
     let full = shell("\"$B\" all_reduce --backend model >/dev/full").expect_code(1);
     assert!(full.stderr.contains("the table cannot be written to stdout"), "{}", full.stderr);
+}
+
+/// Each one sentence on stderr and exit 1.
+#[test]
+fn what_only_prints_fails_where_nothing_can_be_printed() {
+    let folder = folder();
+    run(alone(folder.path()).args(["alltoall", "-b", "8", "-e", "8", "--out", "steps/0-default"]).args(MODEL))
+        .expect_code(0);
+    let log = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/nccl-logs/a2a.split.default.log");
+    for arguments in [
+        &["--help"] as &[&str],
+        &["--version"],
+        &["topo", "--help"],
+        &["all_reduce", "--list", "--ranks", "2"],
+        &["levels"],
+        &["levels", "balanced", "--export"],
+        &["topo", "--format", "json"],
+        &["doctor"],
+        &["proof", log],
+        &["proof", "--json", log],
+        &["links", "bin"],
+        &["compare", "steps"],
+        &["submit", "--dry-run"],
+    ] {
+        let full = std::fs::File::options().write(true).open("/dev/full").expect("/dev/full");
+        let ended = alone(folder.path()).args(arguments).stdout(full).output().expect("started");
+        let stderr = String::from_utf8_lossy(&ended.stderr);
+        let words = "cannot be written to stdout: No space left on device";
+        assert_eq!(ended.status.code(), Some(1), "{arguments:?}: {stderr}");
+        assert_eq!(stderr.matches(words).count(), 1, "{arguments:?}: {stderr}");
+        assert!(!stderr.contains("internal error"), "{arguments:?}: {stderr}");
+
+        let (read, write) = std::io::pipe().expect("a pipe");
+        drop(read);
+        let ended = alone(folder.path()).args(arguments).stdout(write).output().expect("started");
+        let stderr = String::from_utf8_lossy(&ended.stderr);
+        assert!(matches!(ended.status.code(), Some(0 | 10)), "{arguments:?}: {stderr}");
+        assert!(!stderr.contains("stdout"), "{arguments:?}: {stderr}");
+    }
 }
 
 #[test]

@@ -342,6 +342,20 @@ fn proof_md_has_the_table_of_reasons() {
     assert_eq!(fs::read_to_string(&path).unwrap_or_default(), expected, "UPDATE_GOLDEN=1 rewrites it");
 }
 
+/// What the README tells to try leaves a checkout clean.
+#[test]
+fn what_the_commands_of_the_readme_leave_is_ignored() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let read = |name: &str| fs::read_to_string(root.join(name)).expect(name);
+    let (readme, ignored) = (read("README.md"), read(".gitignore"));
+    let links =
+        readme.split("pxnbench links ").nth(1).and_then(|rest| rest.split_whitespace().next()).expect("a folder");
+    for path in ["target/", "results/", "vendor/", "slurm/site.conf", "*_[0-9]*.out", &format!("{links}/")] {
+        assert!(ignored.lines().any(|line| line == format!("/{path}")), "{path} is not in .gitignore");
+    }
+    assert!(readme.contains("](examples/)"), "the README leads to the examples");
+}
+
 /// Files that README and documents point to.
 #[test]
 fn links_lead_to_files_that_are_there() {

@@ -2,7 +2,11 @@
 
 use proptest::prelude::*;
 use pxnbench::{
-    collective::{Case, Collective, Placement, data::DType},
+    collective::{
+        Case, Collective, Placement,
+        data::DType,
+        traffic::{self, DEFAULT, Traffic},
+    },
     sweep::plan::{Ask, Roots, Step},
     units::{Bytes, Micros},
 };
@@ -83,6 +87,18 @@ fn a_row_of_nccl_tests_itself() {
 }
 
 #[test]
+fn each_alltoallv_carries_its_pattern() {
+    let even: &'static Traffic = Traffic::Spread(0.0).keep();
+    let case = |collective| case(collective, 4800, DType::Float, 4);
+    let elements = |case: Case| traffic::flows(&case, 0).iter().map(|flow| flow.send).collect::<Vec<_>>();
+    let distant = case(Collective::AllToAllV);
+    assert_eq!(elements(distant), [0, 200, 400, 600], "nccl-tests' default");
+    assert_eq!(elements(distant.shared_out(Bytes(4800), even)), [300; 4]);
+    assert_eq!(elements(distant), [0, 200, 400, 600], "what another case carries changes nothing");
+    assert_eq!(case(Collective::AllToAll).shared_out(Bytes(4800), even), case(Collective::AllToAll));
+}
+
+#[test]
 fn sizes_of_a_sweep() {
     let ask = |begin, end, step| Ask {
         collectives: vec![Collective::AllReduce],
@@ -92,6 +108,7 @@ fn sizes_of_a_sweep() {
         dtypes: vec![DType::Float],
         redops: Vec::new(),
         roots: Roots::One(0),
+        traffic: &DEFAULT,
     };
     let sizes = |ask: Ask| ask.sizes().map(|size| size.0).collect::<Vec<_>>();
     assert_eq!(sizes(ask(8, 64, Step::Factor(2))), [8, 16, 32, 64]);

@@ -244,17 +244,27 @@ fn what_is_wrong_with_the_command_line_is_said_once() {
     }
 }
 
-/// Starts a long sweep under mpirun and waits until its CSV has a few rows.
+/// Starts a long sweep under mpirun and waits until its CSV has a few rows. The table is in the file `table`.
 fn long_sweep(folder: &std::path::Path, more: &[&str]) -> std::process::Child {
     let mut command = mpirun(2, folder);
     command.args(["all_reduce", "-b", "8", "-e", "64M", "-f", "2", "-n", "200", "--csv", "x.csv"]).args(more);
-    let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("mpirun");
+    let table = std::fs::File::create(folder.join("table")).expect("a file");
+    let child = command.stdin(Stdio::null()).stdout(table).stderr(Stdio::piped()).spawn().expect("mpirun");
     let started = Instant::now();
     while std::fs::read_to_string(folder.join("x.csv")).map_or(0, |text| text.lines().count()) < 5 {
         assert!(started.elapsed() < Duration::from_secs(60), "no row after a minute");
         std::thread::sleep(Duration::from_millis(20));
     }
     child
+}
+
+/// The line of the table that says that it ends before its time.
+fn unfinished(folder: &std::path::Path) -> String {
+    let table = std::fs::read_to_string(folder.join("table")).expect("the table");
+    let lines: Vec<&str> = table.lines().filter(|line| line.starts_with("# Not finished, ")).collect();
+    assert_eq!(lines.len(), 1, "{table}");
+    assert!(lines[0].contains(" of 48 cases: "), "{}", lines[0]);
+    lines[0].to_owned()
 }
 
 /// Every line of the CSV is whole: all columns, and the end of the line.
@@ -279,6 +289,7 @@ fn ctrl_c_keeps_what_was_measured_and_leaves_nothing_behind() {
     let output = child.wait_with_output().expect("mpirun's end");
     assert!(interrupted.elapsed() < Duration::from_secs(5), "{:?}", interrupted.elapsed());
     assert!(!output.status.success());
+    assert!(unfinished(folder.path()).contains("stopped by SIG"), "{}", unfinished(folder.path()));
     assert_whole_csv(&folder.path().join("x.csv"));
     assert_eq!(processes_with(&marker), [] as [u32; 0]);
 }
@@ -301,6 +312,7 @@ fn a_rank_that_hangs_ends_the_job_at_its_deadline() {
     assert!(stopped.elapsed() < Duration::from_secs(30), "{:?}", stopped.elapsed());
     assert_eq!(output.status.code(), Some(4), "{stderr}");
     assert!(stderr.contains("did not end within") && stderr.contains("rank 0 on "), "{stderr}");
+    assert!(unfinished(folder.path()).contains("did not end within 3 s"), "{}", unfinished(folder.path()));
     assert_whole_csv(&folder.path().join("x.csv"));
 }
 

@@ -60,10 +60,10 @@ pub fn run(args: &Args) -> anyhow::Result<Code> {
     let steps = steps(&args.folder)?;
     let joined = args.folder.join("results.csv");
     join(&steps, &joined)?;
-    print_line!("{}", table(&rows(&joined)?).trim_end());
+    print_line!("{}", table(&rows(&joined)?).trim_end())?;
     for step in &steps {
         if let Some(sentence) = unfinished(step) {
-            print_line!("# {sentence}");
+            print_line!("# {sentence}")?;
         }
     }
     say!("pxnbench: all rows are in {}", joined.display());

@@ -83,8 +83,8 @@ fn examine(args: &Args, speaks: bool, world: &dyn World) -> anyhow::Result<Code>
     abort::settle(code);
     if speaks {
         match args.json {
-            true => print_line!("{}", serde_json::to_string_pretty(&json(&job, &rows, code))?),
-            false => print_line!("{}", text(&job, &rows, args.verbose, code).trim_end()),
+            true => print_line!("{}", serde_json::to_string_pretty(&json(&job, &rows, code))?)?,
+            false => print_line!("{}", text(&job, &rows, args.verbose, code).trim_end())?,
         }
     }
     Ok(code)

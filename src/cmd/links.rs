@@ -61,7 +61,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Code> {
             Err(_) => {}
         }
         symlink(&program, &link).map_err(|error| cannot(&link, &error))?;
-        print_line!("{}", link.display());
+        print_line!("{}", link.display())?;
     }
     Ok(Code::Fine)
 }

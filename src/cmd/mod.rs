@@ -20,9 +20,9 @@ pub mod values;
 #[cfg(feature = "nccl")]
 mod worker;
 
-use std::path::Path;
+use std::{ffi::OsString, path::Path};
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 
 pub use links::words;
 
@@ -121,6 +121,13 @@ impl Cli {
             Some(Command::Selfcheck(args)) => selfcheck::run(&args),
         }
     }
+}
+
+/// The sentence for a first word that is neither a subcommand nor a collective: what follows it means nothing then.
+pub fn unknown_first_word(words: &[OsString]) -> Option<String> {
+    let first = words.get(1)?.to_str().filter(|word| !word.starts_with('-'))?;
+    let is_subcommand = Cli::command().find_subcommand(first).is_some();
+    values::collectives(first).err().filter(|_| !is_subcommand)
 }
 
 fn after_help() -> String {

@@ -109,13 +109,13 @@ fn in_world(pair: anyhow::Result<Option<Pair>>, expect: Option<bool>, world: &dy
     let gpus = place::gpus(&peers, &place::places(&peers), 1, may_share)?;
     let rank = world.rank();
     let crew = Crew::single(rank, world.size(), gpus[rank as usize][0]);
-    let start = Start { crew, float8: false, traffic: traffic::in_force().clone(), sizes: None };
+    let start = Start { crew, float8: false, traffic: traffic::DEFAULT.clone(), sizes: None };
     let off = together("with PXN off", off.run(start.clone(), LIMIT, world)?)?;
     let asked = together("as asked", asked.run(start, LIMIT, world)?)?;
     let outcome = judge(&off, &asked);
     if rank == 0 {
         for line in report(&off, &asked, &outcome) {
-            print_line!("{line}");
+            print_line!("{line}")?;
         }
     }
     end(&outcome, expect)

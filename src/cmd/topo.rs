@@ -60,7 +60,7 @@ pub fn run(args: &Args) -> anyhow::Result<Code> {
             let cannot = |error| usage(format!("-o {} cannot be written: {error}", file.display()));
             fs::write(file, format!("{}\n", drawn.trim_end())).map_err(cannot)?;
         }
-        None => print_line!("{}", drawn.trim_end()),
+        None => print_line!("{}", drawn.trim_end())?,
     }
     Ok(Code::Fine)
 }

@@ -2,6 +2,9 @@
 
 use std::{fmt::Display, str::FromStr};
 
+use clap::CommandFactory;
+
+use super::Cli;
 use crate::{
     collective::{
         Collective,
@@ -17,26 +20,53 @@ pub struct Several<T>(pub Vec<T>);
 
 /// `all`, or names with commas between.
 fn several<T: Copy>(text: &str, all: &[T], name: fn(T) -> &'static str, kind: &str) -> Result<Several<T>, String> {
+    let near = |part: &str| all.iter().map(|&value| name(value)).find(|name| plain(name) == plain(part));
+    several_or_near(text, all, name, kind, &|part| near(part).map(str::to_owned))
+}
+
+/// As [`several`]; `near` is what may have been meant by a name that is none.
+fn several_or_near<T: Copy>(
+    text: &str,
+    all: &[T],
+    name: fn(T) -> &'static str,
+    kind: &str,
+    near: &dyn Fn(&str) -> Option<String>,
+) -> Result<Several<T>, String> {
     if text == "all" {
         return Ok(Several(all.to_vec()));
     }
     let known = || all.iter().map(|&value| name(value)).collect::<Vec<_>>().join(", ");
     let one = |part: &str| {
         all.iter().copied().find(|&value| name(value) == part).ok_or_else(|| {
-            format!("there is no {kind} '{part}'{}; there are {} and all", hint(part, all, name), known())
+            let hint = near(part).map_or_else(String::new, |near| format!(" (did you mean {near}?)"));
+            format!("there is no {kind} '{part}'{hint}; there are {} and all", known())
         })
     };
     text.split(',').map(one).collect::<Result<_, _>>().map(Several)
 }
 
-/// `(did you mean X?)` where a name differs only in case, hyphens, underscores or a `_perf` at its end.
-fn hint<T: Copy>(part: &str, all: &[T], name: fn(T) -> &'static str) -> String {
-    let plain = |text: &str| {
-        let text = text.to_ascii_lowercase().replace(['_', '-'], "");
-        text.strip_suffix("perf").map(str::to_owned).unwrap_or(text)
+/// A name without what it may differ in: case, hyphens, underscores, a `_perf` at its end.
+fn plain(text: &str) -> String {
+    let text = text.to_ascii_lowercase().replace(['_', '-'], "");
+    text.strip_suffix("perf").map(str::to_owned).unwrap_or(text)
+}
+
+/// The collective or subcommand that is a letter or two off `word`: both can stand first.
+fn near_word(word: &str) -> Option<String> {
+    let word = plain(word);
+    let limit = match word.len() {
+        0..=3 => 0,
+        4..=7 => 1,
+        8..=20 => 2,
+        _ => return None,
     };
-    let near = all.iter().map(|&value| name(value)).find(|name| plain(name) == plain(part));
-    near.map_or(String::new(), |name| format!(" (did you mean {name}?)"))
+    let cli = Cli::command();
+    let subcommands = cli.get_subcommands().filter(|one| !one.is_hide_set()).map(clap::Command::get_name);
+    let distance = |name: &str| strsim::damerau_levenshtein(&plain(name), &word);
+    let collectives = Collective::ALL.iter().map(|collective| collective.name());
+    let names = collectives.chain(subcommands);
+    let near = names.map(|name| (distance(name), name)).filter(|(distance, _)| *distance <= limit);
+    near.min_by_key(|(distance, _)| *distance).map(|(_, name)| name.to_owned())
 }
 
 /// A switch by nccl-tests' numbers.
@@ -66,7 +96,7 @@ pub fn numbered<T: Copy + Send + Sync>(all: &'static [T]) -> impl Fn(&str) -> Re
 /// # Errors
 /// A sentence with the names there are.
 pub fn collectives(text: &str) -> Result<Several<Collective>, String> {
-    several(text, &Collective::ALL, Collective::name, "collective")
+    several_or_near(text, &Collective::ALL, Collective::name, "collective", &near_word)
 }
 
 /// Element types of the command line.
@@ -157,10 +187,14 @@ mod tests {
 
     #[test]
     fn a_near_miss_is_hinted_at() {
-        for near in ["allreduce", "all-reduce", "AllReduce", "all_reduce_perf"] {
+        for near in ["allreduce", "all-reduce", "AllReduce", "all_reduce_perf", "all_recude", "al_reduce_perf"] {
             assert!(collectives(near).expect_err(near).contains("did you mean all_reduce?"), "{near}");
         }
-        assert!(!collectives("sum").expect_err("not a collective").contains("did you mean"));
+        for far in ["sum", "x", "al", "probes", "reducing", "all_to_one"] {
+            assert!(!collectives(far).expect_err("not a collective").contains("did you mean"), "{far}");
+        }
+        assert!(dtypes("Float").expect_err("no type").contains("did you mean float?"));
+        assert!(!dtypes("float16").expect_err("no type").contains("did you mean"), "it is half, if any");
     }
 
     #[test]

@@ -61,7 +61,7 @@ mod tests {
     use crate::collective::{Ask, data::DType, traffic::Traffic};
 
     fn ask(traffic: Traffic, bytes: u64, ranks: u64) -> Ask {
-        Ask { elements: bytes / 4, ranks, element_size: 4, traffic: Box::leak(Box::new(traffic)) }
+        Ask { elements: bytes / 4, ranks, element_size: 4, traffic: traffic.keep() }
     }
 
     fn matrix(text: &str) -> Traffic {

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::{
     Ask, Collective, Counts, Layout, Seat,
     data::{self, DType, DataKey, RedOp},
-    traffic::{self, Shares},
+    traffic::{self, Shares, Traffic},
 };
 use crate::units::{Bytes, GBps, Micros};
 
@@ -51,11 +51,16 @@ pub struct Case {
     pub ranks: u64,
     /// Elements, after rounding.
     pub counts: Counts,
+    /// Who sends how much to whom; `None` where this is no alltoallv. It stays in the process: a case that
+    /// comes from another one has lost it, see [`Case::carrying`].
+    #[serde(skip)]
+    pub traffic: Option<&'static Traffic>,
 }
 
 impl Case {
     /// The case nearest to `size` bytes: nccl-tests divides by the element size, then rounds as the collective wants, so
-    /// that the size of the case can be smaller than the one asked for, even 0.
+    /// that the size of the case can be smaller than the one asked for, even 0. An alltoallv has nccl-tests' default pattern:
+    /// see [`Case::shared_out`].
     pub fn new(
         collective: Collective,
         size: Bytes,
@@ -65,9 +70,22 @@ impl Case {
         placement: Placement,
         ranks: u64,
     ) -> Case {
-        let element_size = dtype.size();
-        let ask = Ask { elements: size.0 / element_size, ranks, element_size, traffic: traffic::in_force() };
-        Case { collective, dtype, redop, root, placement, ranks, counts: (collective.spec().counts)(&ask) }
+        let (counts, traffic) = (Counts::default(), None);
+        let case = Case { collective, dtype, redop, root, placement, ranks, counts, traffic };
+        case.shared_out(size, &traffic::DEFAULT)
+    }
+
+    /// The same case nearest to `size` bytes which, where it is an alltoallv, are shared out as `traffic` says.
+    pub fn shared_out(self, size: Bytes, traffic: &'static Traffic) -> Case {
+        let element_size = self.dtype.size();
+        let ask = Ask { elements: size.0 / element_size, ranks: self.ranks, element_size, traffic };
+        let counts = (self.collective.spec().counts)(&ask);
+        Case { counts, ..self.carrying(traffic) }
+    }
+
+    /// The same case, which carries `traffic` where it is an alltoallv.
+    pub fn carrying(self, traffic: &'static Traffic) -> Case {
+        Case { traffic: (self.collective == Collective::AllToAllV).then_some(traffic), ..self }
     }
 
     /// The size as nccl-tests counts it: the larger of what a rank sends and receives.
@@ -86,7 +104,13 @@ impl Case {
     /// Who sends how much to whom, where this is an alltoallv.
     pub(super) fn shares(&self) -> Shares<'static> {
         let (ranks, element_size) = (self.ranks, self.dtype.size());
-        Shares { traffic: traffic::in_force(), ranks, total: self.counts.param * ranks * element_size, element_size }
+        let traffic = self.traffic.unwrap_or(&traffic::DEFAULT);
+        Shares { traffic, ranks, total: self.counts.param * ranks * element_size, element_size }
+    }
+
+    /// What tells an alltoallv from one that sends other amounts, for the records; empty for all else.
+    pub fn pattern(&self) -> String {
+        self.traffic.map_or_else(String::new, Traffic::label)
     }
 
     /// What the data of this case depend on.

@@ -1,8 +1,8 @@
 //! Who sends how much to whom in an alltoallv: nccl-tests' generated pattern, or a matrix.
 //!
-//! There is one pattern a process, settled before the first case is made; a run has it in its environment.
+//! A run reads its pattern before it makes its cases; each case of an alltoallv carries it.
 
-use std::sync::OnceLock;
+use std::hash::{Hash, Hasher};
 
 use serde::{Deserialize, Serialize};
 
@@ -39,20 +39,23 @@ pub struct Matrix {
     bytes: Vec<u64>,
 }
 
-static DEFAULT: Traffic = Traffic::Spread(1.0);
-static SETTLED: OnceLock<(Traffic, bool)> = OnceLock::new();
+/// nccl-tests' default.
+pub static DEFAULT: Traffic = Traffic::Spread(1.0);
 
-/// Settles the pattern of this process, and whether bandwidths by rank are printed. Only the first call counts.
-pub fn settle(traffic: Traffic, summary: bool) {
-    let _ = SETTLED.set((traffic, summary));
-}
+// A spread is a number from 0 to 1.
+impl Eq for Traffic {}
 
-/// The pattern of this process; nccl-tests' default where none was settled.
-pub fn in_force() -> &'static Traffic {
-    SETTLED.get().map_or(&DEFAULT, |(traffic, _)| traffic)
+impl Hash for Traffic {
+    /// Nothing of it: the cases of a run have one pattern, and a matrix can be long.
+    fn hash<H: Hasher>(&self, _: &mut H) {}
 }
 
 impl Traffic {
+    /// The pattern for the rest of the process, so that cases which carry it stay cheap to copy: a run has one.
+    pub fn keep(self) -> &'static Traffic {
+        Box::leak(Box::new(self))
+    }
+
     /// The pattern that the variables ask for; `read` reads a file.
     ///
     /// # Errors
@@ -75,6 +78,14 @@ impl Traffic {
         let Some(file) = env(MATRIX_FILE) else { return Ok(Traffic::Spread(spread)) };
         let text = read(&file).map_err(|error| format!("{MATRIX_FILE}={file} cannot be read: {error}"))?;
         Matrix::parse(&text, scale).map(Traffic::Matrix).map_err(|what| format!("{MATRIX_FILE}={file}: {what}"))
+    }
+
+    /// What tells it from another one, for the records: `spread 0.5`, or `matrix 8 ` and a hash of its bytes.
+    pub fn label(&self) -> String {
+        match self {
+            Traffic::Spread(spread) => format!("spread {spread}"),
+            Traffic::Matrix(matrix) => format!("matrix {} {:016x}", matrix.side, matrix.hash()),
+        }
     }
 
     /// Does it share out what the size of a case says?
@@ -122,6 +133,12 @@ impl Matrix {
             }
         }
         Ok(Matrix { side: side as u64, bytes })
+    }
+
+    /// FNV-1a of its numbers, row by row, of each the lowest of 8 bytes first. It is the same in every version.
+    fn hash(&self) -> u64 {
+        let bytes = self.bytes.iter().flat_map(|number| number.to_le_bytes());
+        bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
     }
 
     /// How many ranks it is for, at most.
@@ -203,11 +220,10 @@ pub fn flows(case: &Case, rank: u64) -> Vec<Flow> {
     (0..case.ranks).map(flow).collect()
 }
 
-/// Bandwidths by rank of an operation that took `time`, as comment lines in nccl-tests' words; none where they are not
-/// asked for, or `case` is no alltoallv.
+/// Bandwidths by rank of an operation that took `time`, as comment lines in nccl-tests' words; none where `case` is no
+/// alltoallv.
 pub fn summary(case: &Case, time: Micros) -> Vec<String> {
-    let wanted = SETTLED.get().is_some_and(|(_, summary)| *summary);
-    if wanted && case.collective == Collective::AllToAllV { lines(&case.shares(), time) } else { Vec::new() }
+    if case.collective == Collective::AllToAllV { lines(&case.shares(), time) } else { Vec::new() }
 }
 
 fn lines(shares: &Shares<'_>, time: Micros) -> Vec<String> {
@@ -270,6 +286,17 @@ mod tests {
             let error = asked(&[(name, value)], file).expect_err(name);
             assert!(error.contains(words), "{name}={value}: {error}");
         }
+    }
+
+    #[test]
+    fn what_is_sent_tells_patterns_apart() {
+        let label = |variables: &[(&str, &str)], file| asked(variables, file).expect("a pattern").label();
+        assert_eq!(label(&[(SPREAD, "0.25")], ""), "spread 0.25");
+        let of_file = |file| label(&[(MATRIX_FILE, "here")], file);
+        assert_eq!(of_file("0 16\n32 48"), "matrix 2 c834997fb4a8ad65");
+        assert_ne!(of_file("0 16\n32 48"), of_file("0 32\n16 48"));
+        let doubled = label(&[(MATRIX_FILE, "here"), (MATRIX_SCALE, "2")], "0 8\n16 24");
+        assert_eq!(doubled, of_file("0  16\n\n32 48.9"), "what is sent counts, not how it is written");
     }
 
     #[test]

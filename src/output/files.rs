@@ -7,7 +7,10 @@ use std::{
 };
 
 use super::{csv::Csv, json, nccl_tests_json};
-use crate::record::{Record, RunMeta, file};
+use crate::{
+    collective::traffic::Traffic,
+    record::{Record, RunMeta, file},
+};
 
 /// Where the files go.
 #[derive(Clone, Debug, Default)]
@@ -77,12 +80,12 @@ impl Files {
         Ok(files)
     }
 
-    /// Opens the files that an earlier run left at these paths, to go on with them; its records are kept. Without an
-    /// earlier CSV it is [`Files::create`].
+    /// Opens the files that an earlier run left at these paths, to go on with them; its records are kept. `traffic`
+    /// is what an alltoallv of this run sends where. Without an earlier CSV it is [`Files::create`].
     ///
     /// # Errors
     /// As [`Files::create`].
-    pub fn go_on(paths: Paths, run: &RunMeta) -> Result<Files, (PathBuf, io::Error)> {
+    pub fn go_on(paths: Paths, run: &RunMeta, traffic: &'static Traffic) -> Result<Files, (PathBuf, io::Error)> {
         let Some(path) = paths.csv.clone().filter(|path| path.is_file()) else { return Files::create(paths, run) };
         let text = fs::read_to_string(&path).map_err(|error| (path.clone(), error))?;
         let whole = file::whole_lines(&text);
@@ -90,7 +93,7 @@ impl Files {
             let why = "it is no CSV of this program: name another file, or leave --resume out to keep it as FILE.1";
             return Err((path, io::Error::other(why)));
         }
-        let (records, unread) = file::read_csv(whole);
+        let (records, unread) = file::read_csv(whole, traffic);
         unread.iter().for_each(|line| say!("pxnbench: {}: {line}; it is measured again", path.display()));
         let csv = Csv::go_on(&path, whole).map_err(|error| (path, error))?;
         let files = Files { paths, csv: Some(csv), records };

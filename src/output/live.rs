@@ -1,16 +1,13 @@
 //! Events to the terminal: the table on stdout, row by row, and the progress on stderr.
 
-use std::io::{self, Write};
+use std::{fmt::Display, io};
 
-use super::{progress::Progress, table};
+use super::{progress::Progress, stdout, table};
 use crate::{
     collective::{Collective, Placement, traffic},
     record::{MemoryUse, Record, RunMeta, Status, Sums},
     sweep::Event,
 };
-
-/// The number of the error of a terminal, or of a launcher's pipe, that is gone.
-const EIO: i32 = 5;
 
 /// What is shown of a sweep while it runs, on the process that shows it.
 pub struct Live {
@@ -59,17 +56,29 @@ impl Live {
     /// # Errors
     /// As [`Live::on`].
     pub fn close(&mut self, run: &RunMeta, memory: Option<&MemoryUse>) -> io::Result<()> {
-        // A signal can come between the two halves of a row; the measured half is not lost.
-        if let Some(half) = self.half.take() {
-            let missing =
-                Record { time: None, issue: None, laps: None, wrong: None, status: Status::Waived, ..half.clone() };
-            self.print(&table::row(&half, &missing, &run.sweep))?;
-        }
+        self.half_a_row(run)?;
         let Some(open) = self.open.take() else { return Ok(()) };
         if open.sums.checked == 0 {
             self.print("# Nothing was checked\n")?;
         }
         self.print(&table::foot(open.collective.name(), &open.sums, &run.sweep, memory))
+    }
+
+    /// Says in the open table that it ends before its time: what is `done`, and why.
+    ///
+    /// # Errors
+    /// As [`Live::on`].
+    pub fn unfinished(&mut self, run: &RunMeta, done: impl Display, why: &str) -> io::Result<()> {
+        self.half_a_row(run)?;
+        self.print(&table::unfinished(done, why))
+    }
+
+    /// A signal can come between the two halves of a row; the measured half is not lost.
+    fn half_a_row(&mut self, run: &RunMeta) -> io::Result<()> {
+        let Some(half) = self.half.take() else { return Ok(()) };
+        let missing =
+            Record { time: None, issue: None, laps: None, wrong: None, status: Status::Waived, ..half.clone() };
+        self.print(&table::row(&half, &missing, &run.sweep))
     }
 
     fn open(&mut self, collective: Collective, run: &RunMeta) -> io::Result<()> {
@@ -93,7 +102,7 @@ impl Live {
             (Placement::InPlace, Some(half)) => {
                 self.print(&table::row(&half, record, &run.sweep))?;
                 for half in [&half, record] {
-                    self.by_rank(half)?;
+                    self.by_rank(half, run)?;
                     if half.status == Status::Waived {
                         self.waived(half)?;
                     }
@@ -105,8 +114,9 @@ impl Live {
     }
 
     /// What each rank of an alltoallv reached, where that is asked for.
-    fn by_rank(&mut self, record: &Record) -> io::Result<()> {
-        let lines = record.time.map_or_else(Vec::new, |time| traffic::summary(&record.case, time));
+    fn by_rank(&mut self, record: &Record, run: &RunMeta) -> io::Result<()> {
+        let time = record.time.filter(|_| run.sweep.reports_ranks);
+        let lines = time.map_or_else(Vec::new, |time| traffic::summary(&record.case, time));
         lines.into_iter().try_for_each(|line| self.print(&(line + "\n")))
     }
 
@@ -122,12 +132,6 @@ impl Live {
     }
 
     fn print(&self, text: &str) -> io::Result<()> {
-        self.progress.pause(|| {
-            let mut stdout = io::stdout().lock();
-            match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
-                Err(error) if error.kind() == io::ErrorKind::BrokenPipe || error.raw_os_error() == Some(EIO) => Ok(()),
-                result => result,
-            }
-        })
+        self.progress.pause(|| stdout::write(text))
     }
 }

@@ -8,4 +8,5 @@ pub mod json;
 pub mod live;
 pub mod nccl_tests_json;
 pub mod progress;
+pub mod stdout;
 pub mod table;

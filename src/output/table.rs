@@ -1,7 +1,7 @@
 //! nccl-tests' table (version 2.19.6): header, rows, footer, number formats, so that what reads its output reads ours.
 //!
 //! Pure: strings from values. Differences, each a comment line or a column at the end of a row (`docs/ARCHITECTURE.md` has them): the version line names
-//! this program, `# Waived` lines say what could not run, and a computed time is marked `computed`.
+//! this program, `# Waived` lines say what could not run, `# Not finished` that not all did, and a computed time is marked `computed`.
 
 use crate::record::{Laps, MemoryUse, ProcessMeta, Record, RunMeta, Status, Sums, SweepMeta};
 
@@ -168,6 +168,13 @@ fn laps(laps: Option<&Laps>) -> String {
             .concat(),
         None => format!("  {:>7}", "N/A").repeat(4),
     }
+}
+
+/// Says below the rows of a table that not all are there: `done` tells how many cases are.
+pub fn unfinished(done: impl std::fmt::Display, why: &str) -> String {
+    // What a panic says takes several lines.
+    let why = why.lines().map(str::trim).collect::<Vec<_>>().join("; ");
+    format!("# Not finished, {done}: {why}\n")
 }
 
 /// Everything below the last row of a collective.

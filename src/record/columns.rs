@@ -256,6 +256,12 @@ pub const COLUMNS: &[Column] = &[
         doc: "with `-I`: standard deviation in percent of the mean",
         get: |_, record| record.laps.as_ref().map(|laps| laps.variation()).into(),
     },
+    Column {
+        name: "pattern",
+        doc: "of an alltoallv: `spread` and its number, or `matrix`, its rows, and the 64-bit FNV-1a hash of what it sends, \
+              scaled and rounded down: row by row, each number as 8 bytes, the lowest first; else empty",
+        get: |_, record| words(&record.pattern),
+    },
 ];
 
 /// How `pxn` reads.
@@ -278,7 +284,7 @@ mod tests {
         let promised = "run_id,started_at,collective,backend,level,network,resources,step,repeat,nodes,ranks,\
                         gpus_per_process,size_bytes,count,type,redop,root,in_place,iters,time_us,algbw_GBps,\
                         busbw_GBps,wrong,status,note,pxn,transport,channels,algo,proto,group,issue_us,iter_min_us,\
-                        iter_max_us,iter_mean_us,iter_p50_us,iter_p95_us,iter_p99_us,iter_cv_pct";
+                        iter_max_us,iter_mean_us,iter_p50_us,iter_p95_us,iter_p99_us,iter_cv_pct,pattern";
         assert_eq!(names.join(","), promised);
     }
 

@@ -13,19 +13,22 @@ use super::{
 };
 use crate::{
     collective::{
-        Case, Collective, Placement,
+        Case, Collective, Counts, Placement,
         data::{DType, RedOp},
+        traffic::Traffic,
     },
     units::{Bytes, Micros},
 };
 
-/// The records of `text`, and what could not be read: a last line that was cut short, or one that is no record.
-pub fn read_csv(text: &str) -> (Vec<Record>, Vec<String>) {
+/// The records of `text`, and what could not be read: a last line that was cut short, or one that is no record. An
+/// alltoallv carries `traffic`, where that is what it was of.
+pub fn read_csv(text: &str, traffic: &'static Traffic) -> (Vec<Record>, Vec<String>) {
     let (mut records, mut unread) = (Vec::new(), Vec::new());
+    let label = traffic.label();
     let mut reader = csv::ReaderBuilder::new().flexible(true).from_reader(text.as_bytes());
     let rows: csv::DeserializeRecordsIter<_, HashMap<String, String>> = reader.deserialize();
     for (line, row) in rows.enumerate() {
-        match row.ok().and_then(|row| record(&row)) {
+        match row.ok().and_then(|row| record(&row, traffic, &label)) {
             Some(record) => records.push(record),
             None => unread.push(format!("row {} is no whole record", line + 1)),
         }
@@ -46,33 +49,13 @@ pub fn whole_lines(text: &str) -> &str {
     text.rfind('\n').map_or("", |end| &text[..=end])
 }
 
-fn record(row: &HashMap<String, String>) -> Option<Record> {
+fn record(row: &HashMap<String, String>, traffic: &'static Traffic, label: &str) -> Option<Record> {
     let cell = |name: &str| row.get(name).map(String::as_str);
     let number = |name: &str| cell(name)?.parse::<u64>().ok();
     let number_of = |name: &str| cell(name)?.parse::<f64>().ok();
-    let dtype = cell("type")?;
-    let dtype = DType::ALL.into_iter().find(|known| known.name() == dtype)?;
-    let redop = cell("redop")?;
-    let size = Bytes(number("size_bytes")?);
-    let placement = if number("in_place")? == 1 { Placement::InPlace } else { Placement::OutOfPlace };
-    let (collective, ranks) = (cell("collective")?.parse::<Collective>().ok()?, number("ranks")?);
-    // The parts of an alltoallv are rounded one by one: what was asked for follows from the count.
-    let asked = match collective {
-        Collective::AllToAllV => Bytes(number("count")?.checked_mul(ranks)?.checked_mul(dtype.size())?),
-        _ => size,
-    };
-    let case = Case::new(
-        collective,
-        asked,
-        dtype,
-        RedOp::ALL.into_iter().find(|known| known.name() == redop),
-        cell("root")?.parse::<i64>().ok()?.try_into().ok(),
-        placement,
-        ranks,
-    );
+    let pattern = cell("pattern").unwrap_or_default();
+    let case = case(&cell, (pattern == label).then_some(traffic))?;
     let status = cell("status")?;
-    // A size is rounded already, and rounding it again changes nothing; a row of another rounding is none of ours.
-    (case.size() == size && case.counts.param == number("count")?).then_some(())?;
     Some(Record {
         case,
         cycle: 0,
@@ -86,9 +69,37 @@ fn record(row: &HashMap<String, String>) -> Option<Record> {
         status: Status::ALL.into_iter().find(|known| known.name() == status)?,
         note: cell("note")?.to_owned(),
         seen: seen(&cell),
+        pattern: pattern.to_owned(),
         group: None,
         groups: Vec::new(),
     })
+}
+
+/// The case of a row; `traffic` is what an alltoallv was of, where that is known.
+fn case<'a>(cell: &dyn Fn(&str) -> Option<&'a str>, traffic: Option<&'static Traffic>) -> Option<Case> {
+    let number = |name: &str| cell(name)?.parse::<u64>().ok();
+    let (dtype, redop) = (cell("type")?, cell("redop")?);
+    let dtype = DType::ALL.into_iter().find(|known| known.name() == dtype)?;
+    let redop = RedOp::ALL.into_iter().find(|known| known.name() == redop);
+    let root = cell("root")?.parse::<i64>().ok()?.try_into().ok();
+    let placement = if number("in_place")? == 1 { Placement::InPlace } else { Placement::OutOfPlace };
+    let (collective, ranks) = (cell("collective")?.parse::<Collective>().ok()?, number("ranks")?);
+    let (size, count) = (Bytes(number("size_bytes")?), number("count")?);
+    let case = Case::new(collective, size, dtype, redop, root, placement, ranks);
+    let case = match (collective, traffic) {
+        // Its parts are rounded one by one: what was asked for follows from the count.
+        (Collective::AllToAllV, Some(traffic)) => {
+            let asked = count.checked_mul(ranks)?.checked_mul(dtype.size())?;
+            case.shared_out(Bytes(asked), traffic)
+        }
+        (Collective::AllToAllV, None) => {
+            let most = size.0 / dtype.size();
+            Case { counts: Counts { send: most, recv: most, param: count }, traffic: None, ..case }
+        }
+        _ => case,
+    };
+    // A size is rounded already, and rounding it again changes nothing; a row of another rounding is none of ours.
+    (case.size() == size && case.counts.param == count).then_some(case)
 }
 
 /// The statistics of single iterations; the iterations themselves are not in the file.
@@ -123,17 +134,18 @@ fn seen<'a>(cell: &dyn Fn(&str) -> Option<&'a str>) -> Seen {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::collective::traffic::DEFAULT;
 
     fn header() -> String {
         COLUMNS.iter().map(|column| column.name).collect::<Vec<_>>().join(",")
     }
 
     const ROW: &str = "r,2026-11-28T00:00:00+00:00,all_gather,host,default,auto,none,,0,1,3,0,48,4,float,none,-1,1,20,12.5,\
-                       0.00384,0.00256,0,ok,,not used,P2P+NET/IB,24,RING,LL,,2.5,10,20,13,12,18,19,10";
+                       0.00384,0.00256,0,ok,,not used,P2P+NET/IB,24,RING,LL,,2.5,10,20,13,12,18,19,10,";
 
     #[test]
     fn a_row_is_read_as_it_was() {
-        let (records, unread) = read_csv(&format!("{}\r\n{ROW}\r\n", header()));
+        let (records, unread) = read_csv(&format!("{}\r\n{ROW}\r\n", header()), &DEFAULT);
         assert_eq!(unread, [] as [String; 0]);
         let [record] = &records[..] else { panic!("{records:?}") };
         let asked = Case::new(Collective::AllGather, Bytes(64), DType::Float, None, None, Placement::InPlace, 3);
@@ -157,8 +169,8 @@ mod tests {
     fn a_row_that_was_cut_short_is_left_out() {
         for cut in [5, 60, 100, ROW.len() - 3] {
             let text = format!("{}\r\n{ROW}\r\n{}", header(), &ROW[..cut]);
-            assert_eq!(read_csv(whole_lines(&text)).0.len(), 1);
-            let (records, unread) = read_csv(&text);
+            assert_eq!(read_csv(whole_lines(&text), &DEFAULT).0.len(), 1);
+            let (records, unread) = read_csv(&text, &DEFAULT);
             assert_eq!((records.len(), unread.len()), (1, 1), "cut at {cut}");
         }
     }

@@ -85,6 +85,10 @@ pub struct Record {
     /// What NCCL's log says of it.
     #[serde(default)]
     pub seen: Seen,
+    /// What an alltoallv sends where, as [`Traffic::label`](crate::collective::traffic::Traffic::label) has it; empty for all
+    /// else.
+    #[serde(default)]
+    pub pattern: String,
     /// The communicator that it is of, where there are several and this is the record of one.
     #[serde(default)]
     pub group: Option<u32>,
@@ -210,6 +214,8 @@ pub struct SweepMeta {
     pub reports_issue: bool,
     /// Do rows end with the time of day?
     pub timestamps: bool,
+    /// Is each row of an alltoallv followed by what each rank reached?
+    pub reports_ranks: bool,
     /// The largest size that fits, where it is less than what was asked for.
     pub reduced_to: Option<Bytes>,
     /// The mean busbw that each table must reach nine tenths of, in GB/s.

@@ -188,6 +188,7 @@ impl Measure {
             status,
             note,
             seen: Seen::default(),
+            pattern: case.pattern(),
             group: self.group,
             groups,
         })
@@ -210,7 +211,8 @@ impl Measure {
             let times: Vec<f64> = all.iter().map(|(_, time, _)| *time).collect();
             let wrong = all.iter().map(|(.., wrong)| *wrong).sum();
             let failed_checks = all.iter().filter(|(.., wrong)| wrong.is_some_and(|wrong| wrong > 0)).count() as u64;
-            GroupResult { group, case: all[0].0, time: Micros(self.average.of_threads(&times)), wrong, failed_checks }
+            let theirs = case.traffic.map_or(all[0].0, |traffic| all[0].0.carrying(traffic));
+            GroupResult { group, case: theirs, time: Micros(self.average.of_threads(&times)), wrong, failed_checks }
         };
         Ok(by_group.into_iter().map(result).collect())
     }

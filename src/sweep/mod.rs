@@ -100,6 +100,7 @@ fn waived(case: &Case, measure: &Measure, cycle: u32, note: String) -> Record {
         status: Status::Waived,
         note,
         seen: Seen::default(),
+        pattern: case.pattern(),
         // All communicators waive it, or none.
         group: None,
         groups: Vec::new(),

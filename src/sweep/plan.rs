@@ -4,6 +4,7 @@ use crate::{
     collective::{
         Case, Collective, Placement, Spec,
         data::{DType, RedOp},
+        traffic::Traffic,
     },
     units::Bytes,
 };
@@ -43,6 +44,8 @@ pub struct Ask {
     pub redops: Vec<RedOp>,
     /// Roots, where the collective has one.
     pub roots: Roots,
+    /// Who sends how much to whom in an alltoallv.
+    pub traffic: &'static Traffic,
 }
 
 /// The cases of one collective, type, operation and root.
@@ -59,6 +62,8 @@ pub struct Group {
 /// All cases, in order.
 #[derive(Clone, Debug)]
 pub struct Plan {
+    /// What they follow from.
+    pub ask: Ask,
     /// In nccl-tests' order: types, then operations, then roots.
     pub groups: Vec<Group>,
 }
@@ -86,10 +91,12 @@ impl Plan {
     /// The cases of `ask` on `ranks` ranks.
     pub fn new(ask: &Ask, ranks: u64) -> Plan {
         let groups = ask.groups(ranks).into_iter().map(|(collective, dtype, redop, root)| {
-            let case = |size, placement| Case::new(collective, size, dtype, redop, root, placement, ranks);
+            let case = |size, placement| {
+                Case::new(collective, size, dtype, redop, root, placement, ranks).shared_out(size, ask.traffic)
+            };
             ask.group(collective, &case)
         });
-        Plan { groups: groups.collect() }
+        Plan { ask: ask.clone(), groups: groups.collect() }
     }
 
     /// All cases of all groups, in order.

@@ -15,7 +15,16 @@ use super::place;
 use crate::exit::Code;
 
 /// What to save before the job ends, with the code it ends with and the sentence that says why.
-type LastWords = Box<dyn FnMut(Code, &str) + Send>;
+type LastWords = Box<dyn FnMut(Code, &str, Moment) + Send>;
+
+/// When last words are asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Moment {
+    /// The job may still end in good order.
+    Warned,
+    /// The job ends now.
+    End,
+}
 
 static LAST_WORDS: Mutex<Option<LastWords>> = Mutex::new(None);
 static RANK: OnceLock<u32> = OnceLock::new();
@@ -57,12 +66,12 @@ pub fn settle(code: Code) {
 }
 
 /// Saves what there is as if the job ended now with `code`.
-fn save(code: Code, sentence: &str) {
+fn save(code: Code, sentence: &str, moment: Moment) {
     // The thread that holds the lock may be the one that hangs: no words are better than no end.
     if let Ok(mut words) = LAST_WORDS.try_lock()
         && let Some(words) = words.as_mut()
     {
-        words(code, sentence);
+        words(code, sentence, moment);
     }
 }
 
@@ -70,7 +79,7 @@ fn save(code: Code, sentence: &str) {
 /// it again.
 pub fn save_before_stop(sentence: &str) {
     if SETTLED.get().is_none() {
-        save(Code::Stopped, sentence);
+        save(Code::Stopped, sentence, Moment::Warned);
     }
 }
 
@@ -107,7 +116,7 @@ pub fn job(code: Code, sentence: &str) -> ! {
     if code != Code::Stopped || RANK.get().is_none_or(|rank| *rank == 0) {
         say!("pxnbench: {}: {sentence}", who());
     }
-    save(code, sentence);
+    save(code, sentence, Moment::End);
     // Without the timer nothing ends MPI_Abort, where it hangs.
     #[cfg(feature = "mpi")]
     if timer.is_ok() {

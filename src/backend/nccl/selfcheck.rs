@@ -34,17 +34,17 @@ const TAIL: u64 = 19;
 ///
 /// # Errors
 /// Where the GPU fails.
-pub fn self_check(gpu: usize, report: &mut dyn FnMut(String)) -> anyhow::Result<u64> {
+pub fn self_check(gpu: usize, report: &mut dyn FnMut(String) -> anyhow::Result<()>) -> anyhow::Result<u64> {
     let bench = Bench::open(gpu)?;
     let (mut tried, mut wrong) = (0_u64, 0_u64);
     for (key, region) in combinations() {
         tried += 1;
         if let Some(what) = bench.difference(&key, &region)? {
             wrong += 1;
-            report(format!("{key:?} {region:?}: {what}"));
+            report(format!("{key:?} {region:?}: {what}"))?;
         }
     }
-    report(format!("{tried} combinations of type, operation, ranks and content, {wrong} wrong"));
+    report(format!("{tried} combinations of type, operation, ranks and content, {wrong} wrong"))?;
     bench.close()?;
     Ok(wrong)
 }

@@ -157,7 +157,7 @@ impl Launch<'_> {
         let shape = self.shape(self.job.gpus_on_node.unwrap_or(0));
         let launcher = choose::first(self)?;
         let words = self.step(shape, &self.program(&self.args.sweep)?).command(&launcher, &handed_on());
-        print_line!("{}", words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" "));
+        print_line!("{}", words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" "))?;
         Ok(Code::Fine)
     }
 

@@ -67,6 +67,6 @@ pub fn run(args: &Args) -> anyhow::Result<Code> {
         (None, Some(row)) => (table::row(row), Code::Fine),
         (None, None) => (table::all(), Code::Fine),
     };
-    print_line!("{}", text.trim_end());
+    print_line!("{}", text.trim_end())?;
     Ok(code)
 }

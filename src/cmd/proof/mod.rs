@@ -94,9 +94,9 @@ pub fn run(args: &Args) -> anyhow::Result<Code> {
         return Err(Failure::everywhere(Code::NothingRan, format!("{what}; log with {HOW_TO_LOG}")));
     }
     if args.json {
-        print_line!("{}", serde_json::to_string_pretty(&proof)?);
+        print_line!("{}", serde_json::to_string_pretty(&proof)?)?;
     } else {
-        print_line!("{}", report::text(&proof).trim_end());
+        print_line!("{}", report::text(&proof).trim_end())?;
     }
     let expected = match args.expect {
         None => return Ok(Code::Fine),

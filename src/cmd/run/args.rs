@@ -5,7 +5,7 @@ use std::{
     time::Duration,
 };
 
-use super::{manner::MannerArgs, split::Split};
+use super::{manner::MannerArgs, split::Split, traffic};
 use crate::{
     backend::manner::Manner,
     cmd::{
@@ -15,6 +15,7 @@ use crate::{
     collective::{
         Collective,
         data::{DType, RedOp},
+        traffic::DEFAULT,
     },
     exit::{Code, Failure},
     levels::{self, Axis, Row, ports::Port},
@@ -208,7 +209,9 @@ impl Args {
             (factor, _) => Step::Factor(factor.into()),
         };
         let (dtypes, redops) = (self.datatype.0.clone(), self.op.0.clone());
-        Ok(Ask { collectives, begin, end, step, dtypes, redops, roots: self.root })
+        // The run reads another one from the environment of rank 0.
+        let traffic = &DEFAULT;
+        Ok(Ask { collectives, begin, end, step, dtypes, redops, roots: self.root, traffic })
     }
 
     /// Refuses to go on where a row of the CSV does not say which case it was.
@@ -291,6 +294,7 @@ impl Args {
             parallel_init: self.more.parallel_init,
             reports_issue: self.more.report_cputime,
             timestamps: self.more.report_timestamps,
+            reports_ranks: traffic::wants_summary().unwrap_or(false),
             reduced_to: None,
             least_busbw: least_busbw().ok().flatten(),
         }

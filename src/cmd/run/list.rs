@@ -4,14 +4,17 @@ use super::{args::Args, open};
 use crate::{collective::Case, exit::Code, sweep::plan::Plan, world::World};
 
 /// Prints one line a case.
-pub(super) fn print(plan: &Plan, args: &Args, world: &dyn World) -> Code {
+///
+/// # Errors
+/// Where stdout cannot be written.
+pub(super) fn print(plan: &Plan, args: &Args, world: &dyn World) -> anyhow::Result<Code> {
     if world.rank() == 0 {
         for case in plan.cases() {
             let waived = open::waived(args, case).map_or_else(String::new, |why| format!("  waived: {}", why.0));
-            print_line!("{}{waived}", line(case));
+            print_line!("{}{waived}", line(case))?;
         }
     }
-    Code::Fine
+    Ok(Code::Fine)
 }
 
 fn line(case: &Case) -> String {

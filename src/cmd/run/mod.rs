@@ -51,27 +51,29 @@ pub fn run(args: &Args) -> anyhow::Result<Code> {
     let watch = Watch::start(args)?;
     let world = open::world(args)?;
     clock.mark("start, MPI");
-    let end = in_world(args, &ask, watch, &*world, clock);
+    let end = in_world(args, ask, watch, &*world, clock);
     let end = fault::settle(end, world.size());
     let _guard = deadline::watch("the other ranks at the end", args.timeout());
     world.finish();
     end
 }
 
-fn in_world(args: &Args, ask: &Ask, mut watch: Watch, world: &dyn World, mut clock: Clock) -> anyhow::Result<Code> {
+fn in_world(args: &Args, ask: Ask, mut watch: Watch, world: &dyn World, mut clock: Clock) -> anyhow::Result<Code> {
     // What has no deadline of its own, such as a file system that does not answer, has this one.
     let _guard = deadline::watch("what comes between two cases", args.timeout());
     if args.list {
-        traffic::settle(ask, args.listed_ranks(world.size()), world)?;
-        return Ok(list::print(&planned::plan(ask, args.listed_ranks(world.size()))?, args, world));
+        let ranks = args.listed_ranks(world.size());
+        let ask = traffic::settled(ask, ranks, world)?;
+        return list::print(&planned::plan(&ask, ranks)?, args, world);
     }
     let job = Job::gather(args, world)?;
-    traffic::settle(ask, (0..world.size()).map(|process| job.ranks(process)).max().unwrap_or(0), world)?;
-    let plan = world::together(world, planned::plan(ask, job.ranks(world.rank())))?;
+    let most_ranks = (0..world.size()).map(|process| job.ranks(process)).max().unwrap_or(0);
+    let ask = traffic::settled(ask, most_ranks, world)?;
+    let plan = world::together(world, planned::plan(&ask, job.ranks(world.rank())))?;
     planned::refuse_uneven_groups(&plan, &job, args, world)?;
-    let run_id = output::run_name(args, ask, world);
-    let meta = RunMeta { run_id, repeat: args.repeat, ..job.meta(args, ask, world) };
-    let output = Output::open(args, meta, world)?;
+    let run_id = output::run_name(args, &ask, world);
+    let meta = RunMeta { run_id, repeat: args.repeat, ..job.meta(args, &ask, world) };
+    let output = Output::open(args, &ask, meta, world)?;
     clock.mark("facts, files");
     let end = measure(args, plan, &job, world, &output, &mut watch, &mut clock);
     output.phases(clock.phases);
@@ -105,13 +107,12 @@ fn measure(
     watch: &mut Watch,
     clock: &mut Clock,
 ) -> anyhow::Result<(Code, String)> {
-    let (ask, ranks) = (args.ask()?, job.ranks(world.rank()));
     let mut backend = {
         let _guard = deadline::watch("starting the backend on every rank", args.timeout());
         open::backend(args, &plan, job, world, output)?
     };
     clock.mark("backend");
-    let (plan, sizes) = planned::fitted(&ask, plan, ranks, &*backend, world)?;
+    let (plan, sizes) = planned::fitted(plan, job.ranks(world.rank()), &*backend, world)?;
     let untold = watch.learn(args, &plan, sizes, job, world)?;
     clock.mark("algorithms");
     {
@@ -155,8 +156,12 @@ fn sweep_and_show(
 ) -> anyhow::Result<((Code, String), Measure)> {
     let mut measure = args.measure(world.rank(), job.group(world.rank()));
     let run = output.run();
-    let earlier = output.earlier(&measure, world)?;
-    let mut live = (world.rank() == 0).then(|| Live::new(plan.cases().count() * measure.cycles as usize));
+    let earlier = output.earlier(plan, &measure, world)?;
+    let cases = plan.cases().count() * measure.cycles as usize;
+    let mut live = (world.rank() == 0).then(|| Live::new(cases));
+    if live.is_some() {
+        output.begin_table(cases as u64);
+    }
     // What rank 0 shows decides.
     let mut tally = Tally::new(world::broadcast(world, &run.sweep.least_busbw)?);
     let stopped = sweep::run(plan, &earlier, &mut measure, world, backend, &mut |event| {
@@ -169,10 +174,18 @@ fn sweep_and_show(
             Event::Earlier(record) => tally.add(record),
             Event::Group(_) | Event::Started(_) => {}
         }
-        live.as_mut().map_or(Ok(()), |live| live.on(&event, &run).map_err(no_stdout))
+        live.as_mut().map_or(Ok(()), |live| live.on(&event, &run).map_err(no_stdout))?;
+        if matches!(event, Event::Finished(_) | Event::Earlier(_)) {
+            output.count_case();
+        }
+        Ok(())
     })?;
     let memory = if args.reports_memory() { memory_use(backend, world)? } else { None };
     output.memory(memory);
+    let extent = output.end_table();
+    if let (Some(live), Some(extent), true) = (&mut live, extent, stopped) {
+        live.unfinished(&run, extent, &tally::stopped_by()).map_err(no_stdout)?;
+    }
     if let Some(live) = &mut live {
         live.close(&run, memory.as_ref()).map_err(no_stdout)?;
     }

@@ -1,6 +1,7 @@
 //! The files of a run and what is written when it ends, in good order or not.
 
 use std::{
+    fmt,
     path::{Path, PathBuf},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
@@ -9,12 +10,20 @@ use super::{args::Args, log};
 use crate::{
     collective::Collective,
     exit::{Code, Failure},
-    output::files::Files,
+    output::{files::Files, stdout, table},
     record::{self, End, MemoryUse, Phase, Record, RunMeta, Status},
     slurm::Job,
-    sweep::{Earlier, measure::Measure, plan::Ask},
+    sweep::{
+        Earlier,
+        measure::Measure,
+        plan::{Ask, Plan},
+    },
     units::Bytes,
-    world::{self, World, abort, launch::Env},
+    world::{
+        self, World,
+        abort::{self, Moment},
+        launch::Env,
+    },
 };
 
 /// The run's meta data and its open files, shared with the threads that may end the job.
@@ -26,6 +35,25 @@ struct State {
     /// Only process 0 writes.
     files: Option<Files>,
     folder: Option<PathBuf>,
+    /// How far the table is, while it is open; only process 0 shows one.
+    table: Option<Extent>,
+}
+
+/// How many cases of a sweep are done.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Extent {
+    done: u64,
+    /// `None` where there is no end.
+    all: Option<u64>,
+}
+
+impl fmt::Display for Extent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.all {
+            Some(all) => write!(f, "{} of {all} cases", self.done),
+            None => write!(f, "{} cases", self.done),
+        }
+    }
 }
 
 impl Output {
@@ -33,20 +61,23 @@ impl Output {
     ///
     /// # Errors
     /// On every process where process 0 cannot write.
-    pub(super) fn open(args: &Args, run: RunMeta, world: &dyn World) -> anyhow::Result<Output> {
+    pub(super) fn open(args: &Args, ask: &Ask, run: RunMeta, world: &dyn World) -> anyhow::Result<Output> {
         log::clear();
         let default = Path::new("results").join(&run.run_id);
         let paths = args.paths(&default);
         let folder = paths.folder.clone();
-        let open = if args.goes_on(&|name| std::env::var(name).ok()) { Files::go_on } else { Files::create };
+        let open = || match args.goes_on(&|name| std::env::var(name).ok()) {
+            true => Files::go_on(paths, &run, ask.traffic),
+            false => Files::create(paths, &run),
+        };
         let opened = match world.rank() {
-            0 => open(paths, &run).map(Some).map_err(|error| cannot_write(Code::Usage, &error)),
+            0 => open().map(Some).map_err(|error| cannot_write(Code::Usage, &error)),
             _ => Ok(None),
         };
         let files = world::together(world, opened).map_err(without_rank)?;
-        let output = Output(Arc::new(Mutex::new(State { run, files, folder })));
+        let output = Output(Arc::new(Mutex::new(State { run, files, folder, table: None })));
         let last = output.clone();
-        abort::set_last_words(Box::new(move |code, message| last.end_if_free(code, message)));
+        abort::set_last_words(Box::new(move |code, message, moment| last.end_if_free(code, message, moment)));
         Ok(output)
     }
 
@@ -58,20 +89,28 @@ impl Output {
     ///
     /// # Errors
     /// Where a record does not survive the way to the other processes; that would be a bug.
-    pub(super) fn earlier(&self, measure: &Measure, world: &dyn World) -> anyhow::Result<Earlier> {
+    pub(super) fn earlier(&self, plan: &Plan, measure: &Measure, world: &dyn World) -> anyhow::Result<Earlier> {
         let operations = measure.iters.saturating_mul(measure.operations.max(1));
-        // What was measured with other numbers of operations, or not checked, is not what is asked for now.
+        let pattern = plan.ask.traffic.label();
+        // What was measured with other numbers of operations, sent other amounts, or was not checked, is not what is asked
+        // for now.
         let is_as_asked = |record: &Record| {
+            let is_alltoallv = record.case.collective == Collective::AllToAllV;
             let is_checked = record.wrong.is_some() || measure.checks == 0 || !record.case.is_checked();
             match record.status {
                 Status::Waived => false,
+                _ if is_alltoallv && record.pattern != pattern => false,
                 Status::Computed => record.iters == operations,
                 _ => record.iters == operations && is_checked,
             }
         };
         let mine = self.lock().files.as_ref().map_or_else(Vec::new, |files| files.records().to_vec());
         let all: Vec<Record> = world::broadcast(world, &mine)?;
-        Ok(all.into_iter().filter(is_as_asked).map(|record| (record.case, record)).collect())
+        let whole = |record: Record| {
+            let case = record.case.carrying(plan.ask.traffic);
+            (case, Record { case, ..record })
+        };
+        Ok(all.into_iter().filter(is_as_asked).map(whole).collect())
     }
 
     /// The run's meta data as they stand.
@@ -110,6 +149,23 @@ impl Output {
         self.lock().run.remarks.extend(remarks);
     }
 
+    /// Notes that a table begins, of so many cases; 0 where there is no end.
+    pub(super) fn begin_table(&self, cases: u64) {
+        self.lock().table = Some(Extent { done: 0, all: (cases > 0).then_some(cases) });
+    }
+
+    /// Notes that the table shows one case more.
+    pub(super) fn count_case(&self) {
+        if let Some(table) = &mut self.lock().table {
+            table.done += 1;
+        }
+    }
+
+    /// Notes that the table is at its end, and says how far it came.
+    pub(super) fn end_table(&self) -> Option<Extent> {
+        self.lock().table.take()
+    }
+
     /// Adds a record; it is on disk when this returns.
     ///
     /// # Errors
@@ -126,18 +182,18 @@ impl Output {
     /// # Errors
     /// Where the disk is full or gone.
     pub(super) fn end(&self, code: Code, message: &str) -> anyhow::Result<()> {
-        self.lock().end(code, message, true)
+        self.lock().end(code, message, Moment::End, true)
     }
 
     /// As [`Output::end`], from a thread that must not wait for the one that works.
-    fn end_if_free(&self, code: Code, message: &str) {
+    fn end_if_free(&self, code: Code, message: &str, moment: Moment) {
         // It holds them for a moment at a time, many times a second where cases are short.
         for _ in 0..40 {
             let Ok(mut state) = self.0.try_lock() else {
                 std::thread::sleep(std::time::Duration::from_millis(5));
                 continue;
             };
-            if let Err(error) = state.end(code, message, false) {
+            if let Err(error) = state.end(code, message, moment, false) {
                 say!("pxnbench: {error}");
             }
             return;
@@ -156,13 +212,18 @@ impl Output {
 }
 
 impl State {
-    fn end(&mut self, code: Code, message: &str, nccl_is_done: bool) -> anyhow::Result<()> {
+    fn end(&mut self, code: Code, message: &str, moment: Moment, nccl_is_done: bool) -> anyhow::Result<()> {
         log::collect(self.folder.as_deref(), nccl_is_done);
         self.run.ended_at = Some(record::now());
         self.run.end = Some(End { code: code as u8, name: code, message: message.to_owned() });
-        self.files
-            .as_ref()
-            .map_or(Ok(()), |files| files.save(&self.run, true).map_err(|error| cannot_write(Code::Internal, &error)))
+        let saved = self.files.as_ref().map_or(Ok(()), |files| files.save(&self.run, true));
+        if moment == Moment::End
+            && let Some(extent) = self.table.take()
+        {
+            // Where stdout is what failed there is nobody to tell.
+            let _ = stdout::write(&table::unfinished(extent, message));
+        }
+        saved.map_err(|error| cannot_write(Code::Internal, &error))
     }
 }
 

@@ -70,7 +70,6 @@ fn refuse_missing_root(ask: &Ask, ranks: u64) -> anyhow::Result<()> {
 /// # Errors
 /// Where nothing fits, or a process cannot say what does.
 pub(super) fn fitted(
-    ask: &Ask,
     plan: Plan,
     ranks: u64,
     backend: &dyn Backend,
@@ -89,7 +88,7 @@ pub(super) fn fitted(
     if largest(&plan)? <= capacity {
         return Ok((plan, None));
     }
-    let smaller = fit(ask, capacity, ranks)?;
+    let smaller = fit(&plan.ask, capacity, ranks)?;
     let (plan, sizes) = (Plan::new(&smaller, ranks), Some((smaller.begin, smaller.end)));
     // A matrix of an alltoallv does not shrink.
     match largest(&plan)? {
@@ -115,7 +114,7 @@ fn fit(ask: &Ask, capacity: Bytes, ranks: u64) -> anyhow::Result<Ask> {
 mod tests {
     use super::*;
     use crate::{
-        collective::{Collective, data::DType},
+        collective::{Collective, data::DType, traffic::DEFAULT},
         sweep::plan::Step,
     };
 
@@ -129,6 +128,7 @@ mod tests {
             dtypes: vec![DType::Float],
             redops: Vec::new(),
             roots: Roots::One(0),
+            traffic: &DEFAULT,
         };
         let sizes = |ask: Ask| ask.sizes().map(|size| size.0).collect::<Vec<_>>();
         assert_eq!(sizes(fit(&ask, Bytes(20 << 30), 2).expect("fits")), [8 << 30, 16 << 30]);

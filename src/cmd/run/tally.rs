@@ -42,10 +42,7 @@ impl Tally {
         let cases = |n: u64| if n == 1 { "1 case".to_owned() } else { format!("{n} cases") };
         match self {
             Tally { wrong, .. } if *wrong > 0 => (Code::WrongData, format!("wrong data in {}", cases(*wrong))),
-            _ if stopped => {
-                let by = signal::received().unwrap_or("a signal");
-                (Code::Stopped, format!("stopped by {by} after {}, which are kept", cases(self.ran)))
-            }
+            _ if stopped => (Code::Stopped, format!("{} after {}, which are kept", stopped_by(), cases(self.ran))),
             Tally { ran: 0, waived, .. } => (Code::NothingRan, format!("nothing ran: waived {}", cases(*waived))),
             _ => self.too_slow().map_or((Code::Fine, String::new()), |what| (Code::WrongData, what)),
         }
@@ -61,4 +58,9 @@ impl Tally {
         let what = "mean busbw below nine tenths of NCCL_TESTS_MIN_BW";
         (!slow.is_empty()).then(|| format!("{what}={least}: {}", slow.join(", ")))
     }
+}
+
+/// What stopped the run, where something did: another rank may have got the signal.
+pub(super) fn stopped_by() -> String {
+    format!("stopped by {}", signal::received().unwrap_or("a signal"))
 }

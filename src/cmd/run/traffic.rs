@@ -3,7 +3,7 @@
 use crate::{
     collective::{
         Collective,
-        traffic::{self, MATRIX_FILE, PRINT_SUMMARY, Shares, Traffic},
+        traffic::{MATRIX_FILE, PRINT_SUMMARY, Shares, Traffic},
     },
     exit::{Code, Failure},
     sweep::plan::Ask,
@@ -11,25 +11,39 @@ use crate::{
     world::{self, World},
 };
 
-/// Settles the pattern, where `ask` has an alltoallv on `ranks` ranks: on rank 0 from its environment and files, which other
-/// nodes may not have.
+/// `ask` with the pattern, where it has an alltoallv on `ranks` ranks: on rank 0 from its environment and files, which
+/// other nodes may not have.
 ///
 /// # Errors
 /// Where the settings make no sense, or the sizes do not fit a matrix.
-pub(super) fn settle(ask: &Ask, ranks: u64, world: &dyn World) -> anyhow::Result<()> {
+pub(super) fn settled(ask: Ask, ranks: u64, world: &dyn World) -> anyhow::Result<Ask> {
     if !ask.collectives.contains(&Collective::AllToAllV) {
-        return Ok(());
+        return Ok(ask);
     }
-    let mine = if world.rank() == 0 { asked(ask, ranks) } else { Err(String::new()) };
+    let mine = if world.rank() == 0 { asked(&ask, ranks) } else { Err(String::new()) };
     let settled: Result<_, String> = world::broadcast(world, &mine)?;
-    let (traffic, summary) = settled.map_err(|what| Failure::everywhere(Code::Usage, what))?;
-    traffic::settle(traffic, summary);
-    Ok(())
+    let traffic = settled.map_err(|what| Failure::everywhere(Code::Usage, what))?;
+    Ok(Ask { traffic: traffic.keep(), ..ask })
 }
 
-/// What this process's environment asks for, and whether it wants bandwidths by rank.
-fn asked(ask: &Ask, ranks: u64) -> Result<(Traffic, bool), String> {
-    let env = |name: &str| std::env::var_os(name).map(|value| value.to_string_lossy().into_owned());
+fn env(name: &str) -> Option<String> {
+    std::env::var_os(name).map(|value| value.to_string_lossy().into_owned())
+}
+
+/// Does this process's environment ask for bandwidths by rank?
+///
+/// # Errors
+/// Where it says neither yes nor no.
+pub(super) fn wants_summary() -> Result<bool, String> {
+    match env(PRINT_SUMMARY).as_deref().map(str::trim) {
+        None | Some("" | "0") => Ok(false),
+        Some("1") => Ok(true),
+        Some(other) => Err(format!("{PRINT_SUMMARY}={other} is neither 0 nor 1")),
+    }
+}
+
+/// What this process's environment asks for.
+fn asked(ask: &Ask, ranks: u64) -> Result<Traffic, String> {
     let traffic = Traffic::from_env(&env, &|path| std::fs::read_to_string(path))?;
     if let Traffic::Matrix(matrix) = &traffic {
         let file = env(MATRIX_FILE).unwrap_or_default();
@@ -52,10 +66,6 @@ fn asked(ask: &Ask, ranks: u64) -> Result<(Traffic, bool), String> {
             ));
         }
     }
-    let summary = match env(PRINT_SUMMARY).as_deref().map(str::trim) {
-        None | Some("" | "0") => false,
-        Some("1") => true,
-        Some(other) => return Err(format!("{PRINT_SUMMARY}={other} is neither 0 nor 1")),
-    };
-    Ok((traffic, summary))
+    wants_summary()?;
+    Ok(traffic)
 }

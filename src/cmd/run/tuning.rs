@@ -61,7 +61,7 @@ pub(super) fn choices(
 
     let _guard = deadline::watch("the short run that tells algorithms", args.timeout() * 2);
     let crew = job.crew(world.rank(), args);
-    let (float8, traffic) = (job.reduces_float8(), crate::collective::traffic::in_force().clone());
+    let (float8, traffic) = (job.reduces_float8(), plan.ask.traffic.clone());
     let start = Start { crew, float8, traffic, sizes };
     let mut all = match worker.run(start, args.timeout(), world)? {
         Ok(all) => all,

@@ -99,8 +99,8 @@ pub fn run(args: &Args) -> anyhow::Result<Code> {
     let (name, script) = args.level;
     let sweep: Vec<String> = args.sweep.iter().map(|word| word.to_string_lossy().into_owned()).collect();
     if args.dry_run {
-        print_line!("# sbatch {} pxn_{name}.sbatch {}", args.options().join(" "), sweep.join(" "));
-        print_line!("{script}");
+        print_line!("# sbatch {} pxn_{name}.sbatch {}", args.options().join(" "), sweep.join(" "))?;
+        print_line!("{script}")?;
         return Ok(Code::Fine);
     }
     let file = write(name, script)?;
@@ -111,8 +111,8 @@ pub fn run(args: &Args) -> anyhow::Result<Code> {
     if args.wait {
         return follow::to_the_end(&job);
     }
-    print_line!("{job}");
     say!("pxnbench: submitted as job {job}; `squeue -j {job}` shows it, its output goes to a file named after it");
+    print_line!("{job}")?;
     Ok(Code::Fine)
 }
 

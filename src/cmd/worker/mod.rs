@@ -20,7 +20,7 @@ use self::message::{Ended, FromWorker, Start, ToWorker};
 use super::{growing::Growing, run};
 use crate::{
     backend::{Backend, nccl::NcclBackend},
-    collective::{Case, traffic},
+    collective::Case,
     exit::Code,
     native::nccl::Nccl,
     nccl_log::{Choice, Fold},
@@ -75,9 +75,9 @@ fn say(message: &FromWorker) -> anyhow::Result<()> {
 
 fn work(args: &Args, rank: &Receiver<ToWorker>) -> anyhow::Result<Ended> {
     let ToWorker::Start(start) = rank.recv()? else { anyhow::bail!("a worker expects its rank first") };
-    traffic::settle(start.traffic.clone(), false);
     let mut ask = args.run.ask()?;
     (ask.begin, ask.end) = start.sizes.unwrap_or((ask.begin, ask.end));
+    ask.traffic = start.traffic.clone().keep();
     let plan = Plan::new(&ask, start.crew.ranks.into());
     let cases: Vec<&Case> = plan.cases().collect();
     let mut backend = open(args, &start, rank, &cases)?;
