@@ -97,7 +97,7 @@ fn main() -> anyhow::Result<()> {
     let mut measure = Measure { timeout: Duration::from_secs(60), ..Measure::default() };
     let mut backend = Copies::default();
     backend.allocate(plan.largest(&|case| backend.supports(case).is_ok()))?;
-    sweep::run(&plan, &sweep::Earlier::new(), &mut measure, &Solo, &mut backend, &mut |event| {
+    sweep::run(&plan, sweep::Earlier::default(), &mut measure, &Solo, &mut backend, &mut |event| {
         if let Event::Finished(record) = event {
             let (time, wrong) = (record.time.map_or(0.0, |time| time.0), record.wrong);
             println!("{:48} {time:9.2} us  wrong {wrong:?}", record.case.to_string());

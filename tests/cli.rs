@@ -3,6 +3,8 @@
 
 mod common;
 
+use std::path::Path;
+
 use common::{alone, csv, golden, json, run};
 
 fn folder() -> tempfile::TempDir {
@@ -209,11 +211,150 @@ fn a_table_that_a_signal_ends_says_how_far_it_came() {
 }
 
 #[test]
+fn a_run_goes_on_only_with_rows_that_were_measured_alike() {
+    let folder = folder();
+    let sweep = |variables: &[(&str, &str)], more: &[&str], code| {
+        let mut command = alone(folder.path());
+        command.args(["all_reduce", "-b", "8", "-e", "16", "-f", "2", "--out", "r"]).args(MODEL).args(more);
+        run(command.envs(variables.iter().copied())).expect_code(code).stderr
+    };
+    sweep(&[], &["--level", "off"], 0);
+    let files =
+        || ["results.csv", "run.json", "results.json"].map(|name| std::fs::read(folder.path().join("r").join(name)));
+    let before = files().map(|file| file.expect("a file"));
+    for (variables, more, part) in [
+        (
+            &[][..],
+            &["--level", "aggressive", "--resume"][..],
+            "was measured with level off, and this run has aggressive",
+        ),
+        (&[("SLURM_RESTART_COUNT", "1")], &["--level", "aggressive"], "level off, and this run has aggressive"),
+        (&[], &["--level", "off", "-a", "3", "--resume"], "sweep.average 1, and this run has 3"),
+        (&[], &["--level", "off", "-z", "1", "--resume"], "sweep.blocking 0, and this run has 1"),
+        (&[("NCCL_ALGO", "Ring")], &["--level", "off", "--resume"], "NCCL_ALGO unset, and this run has Ring"),
+        (&[], &["--level", "off", "--resources", "lean", "--resume"], "resources none, and this run has lean"),
+    ] {
+        let refused = sweep(variables, more, 6);
+        assert!(refused.contains(part) && refused.contains("r/results.csv "), "{more:?}: {refused}");
+        assert_eq!(files().map(|file| file.expect("a file")), before, "{more:?}");
+    }
+    // Where NCCL logs is no matter of what is measured.
+    let goes_on = sweep(&[("NCCL_DEBUG", "WARN")], &["--level", "off", "--resume"], 0);
+    assert!(goes_on.contains("going on with r/results.csv: 4 rows are there"), "{goes_on}");
+    let ids = |name: &str| json(&folder.path().join("r").join(name));
+    assert_eq!(
+        ids("run.json")["run_id"].as_str(),
+        csv(&folder.path().join("r/results.csv"))[0].get("run_id").map(|id| &id[..])
+    );
+}
+
+#[test]
+fn sizes_that_round_alike_are_as_many_cases_when_a_run_goes_on() {
+    let folder = folder();
+    let sweep = |more: &[&str]| {
+        let mut command = alone(folder.path());
+        run(command.args(["all_reduce", "-b", "8", "-e", "20", "-i", "3", "--csv", "x.csv"]).args(MODEL).args(more))
+            .expect_code(0);
+        csv(&folder.path().join("x.csv")).len()
+    };
+    assert_eq!(sweep(&[]), 10, "8, 11, 14, 17 and 20 bytes");
+    let path = folder.path().join("x.csv");
+    let text = std::fs::read_to_string(&path).expect("the CSV");
+    let lines: Vec<&str> = text.split_inclusive('\n').collect();
+    std::fs::write(&path, lines[..2].concat()).expect("written");
+    assert_eq!(sweep(&["--resume"]), 10);
+}
+
+#[test]
+fn a_csv_of_an_earlier_version_gets_the_later_columns() {
+    let folder = folder();
+    let sweep = |more: &[&str]| {
+        let mut command = alone(folder.path());
+        run(command.args(["all_reduce", "-b", "8", "-e", "8", "--csv", "x.csv"]).args(MODEL).args(more)).expect_code(0);
+    };
+    sweep(&[]);
+    let path = folder.path().join("x.csv");
+    let text = std::fs::read_to_string(&path).expect("the CSV");
+    // Up to the note, which has a comma of its own in a row.
+    let narrow = |(at, line): (usize, &str)| line.split(',').take(25 + at).collect::<Vec<_>>().join(",") + "\r\n";
+    std::fs::write(&path, text.lines().take(2).enumerate().map(narrow).collect::<String>()).expect("written");
+    sweep(&["--resume"]);
+    let again = std::fs::read_to_string(&path).expect("the CSV");
+    assert_eq!(again.lines().next(), text.lines().next());
+    // The reader refuses rows that are not as long as the header.
+    assert_eq!(csv(&path).len(), 2, "{again}");
+}
+
+#[test]
+fn links_lead_to_the_files_that_they_stand_for() {
+    let folder = folder();
+    std::fs::create_dir(folder.path().join("store")).expect("made");
+    for name in ["c.csv", "j.json", "n.json"] {
+        std::os::unix::fs::symlink(format!("store/{name}"), folder.path().join(name)).expect("linked");
+    }
+    let sweep = || {
+        let mut command = alone(folder.path());
+        command.args(["all_reduce", "--csv", "c.csv", "--json", "j.json", "-J", "n.json"]).args(MODEL);
+        run(&mut command).expect_code(0);
+    };
+    sweep();
+    sweep();
+    for name in ["c.csv", "j.json", "n.json"] {
+        assert!(folder.path().join(name).is_symlink(), "{name}");
+        assert!(folder.path().join("store").join(name).is_file(), "{name}");
+        assert!(folder.path().join("store").join(format!("{name}.1")).is_file(), "what was there is kept: {name}");
+    }
+}
+
+#[test]
+fn what_goes_to_stdout_is_in_the_file_that_stdout_is() {
+    let folder = folder();
+    // Also by a link of the user's own: `/dev/stdout` is one.
+    std::os::unix::fs::symlink("/proc/self/fd/1", folder.path().join("mine")).expect("linked");
+    for to in ["/dev/stdout", "/dev/fd/1", "mine"] {
+        let table = folder.path().join("table");
+        let mut command = alone(folder.path());
+        command.args(["all_reduce", "-b", "8", "-e", "16", "-f", "2", "--csv", to, "--json", "x.json"]).args(MODEL);
+        let status = command.stdout(std::fs::File::create(&table).expect("a file")).status().expect("it ran");
+        assert!(status.success());
+        let text = std::fs::read_to_string(&table).expect("the table");
+        assert_eq!(text.lines().filter(|line| line.contains(",all_reduce,model,")).count(), 4, "{to}\n{text}");
+        assert!(text.contains("# Collective test concluded"), "{to}\n{text}");
+        let mut command = alone(folder.path());
+        command.args(["all_reduce", "--csv", "y.csv", "-J", to]).args(MODEL);
+        let status = command.stdout(std::fs::File::create(&table).expect("a file")).status().expect("it ran");
+        assert!(status.success());
+        let text = std::fs::read_to_string(&table).expect("the table");
+        assert!(text.contains("# Collective test concluded") && text.contains("\n{"), "{to}\n{text}");
+        assert!(folder.path().join("mine").is_symlink() && Path::new("/dev/stdout").is_symlink());
+    }
+}
+
+#[test]
 fn two_results_never_go_to_one_file() {
     let folder = folder();
-    for arguments in [["--csv", "x", "--json", "x"], ["--out", "d", "--csv", "d/run.json"]] {
+    for arguments in [
+        ["--csv", "x", "--json", "x"],
+        ["--csv", "x", "-J", "./x"],
+        ["--out", "d", "--csv", "d/run.json"],
+        ["--out", "d", "-J", "d/../d/results.json"],
+    ] {
         let ended = run(alone(folder.path()).args(["all_reduce"]).args(MODEL).args(arguments)).expect_code(6);
         assert!(ended.stderr.contains("two of the results would go to this file"), "{}", ended.stderr);
+    }
+}
+
+#[test]
+fn a_path_that_cannot_be_a_file_leaves_all_others_as_they_are() {
+    let folder = folder();
+    std::fs::write(folder.path().join("q.csv"), "mine\n").expect("written");
+    for path in [".", "/", "..", "sub/"] {
+        std::fs::create_dir_all(folder.path().join("sub")).expect("made");
+        let ended = run(alone(folder.path()).args(["all_reduce", "--csv", "q.csv", "-J", path]).args(MODEL));
+        assert!(ended.expect_code(6).stderr.contains("cannot be written: "), "{path}");
+        assert_eq!(std::fs::read_to_string(folder.path().join("q.csv")).expect("the file"), "mine\n");
+        let names: Vec<_> = std::fs::read_dir(folder.path()).expect("read").flatten().map(|e| e.file_name()).collect();
+        assert!(names.iter().all(|name| name == "q.csv" || name == "sub"), "{names:?}");
     }
 }
 

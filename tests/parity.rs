@@ -414,7 +414,7 @@ fn what_was_measured_otherwise_is_not_taken_for_what_is_asked_for() {
     assert_eq!(iters, ["2", "2", "2", "2", "5", "5", "5", "5"]);
     fs::write(folder.path().join("x.csv"), "name,value\nx,1\n").expect("written");
     let refused = sweep(&["--resume"], 6);
-    assert!(refused.stderr.contains("it is no CSV of this program"), "{}", refused.stderr);
+    assert!(refused.stderr.contains("x.csv is not a CSV of this program"), "{}", refused.stderr);
     assert_eq!(fs::read_to_string(folder.path().join("x.csv")).expect("the file"), "name,value\nx,1\n");
 }
 

@@ -91,7 +91,7 @@ pub fn process(env: Env, with_gpus: bool) -> Process {
             host_id: place::host_id(env),
             pid: std::process::id(),
             gpus: Vec::new(),
-            first_gpu: env("NCCL_TESTS_DEVICE").and_then(|value| value.trim().parse().ok()),
+            first_gpu: env("NCCL_TESTS_DEVICE"),
         },
         gpus: Vec::new(),
         capabilities: Vec::new(),

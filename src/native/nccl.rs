@@ -488,20 +488,19 @@ impl Nccl {
         Ok(comms)
     }
 
-    /// Runs `calls` as one group where `is_group` says so. The group is ended also where a call in it failed: it would
-    /// swallow all later calls.
+    /// Runs `calls` as one group where `is_group` says so.
     ///
     /// # Errors
-    /// Where a call fails.
+    /// Where a call fails. The group then stays open, and the caller has to end the job: the end of a group starts what is in
+    /// it, and waits for ranks whose call never came.
     #[inline]
     pub fn grouped(&self, is_group: bool, calls: impl FnOnce() -> anyhow::Result<()>) -> anyhow::Result<()> {
         if !is_group {
             return calls();
         }
         self.group_start()?;
-        let inside = calls();
-        let ended = self.group_end();
-        inside.and(ended)
+        calls()?;
+        self.group_end()
     }
 }
 

@@ -1,15 +1,18 @@
 //! The files of a run: opened before the first case, and complete after each.
 
 use std::{
-    fs::{self, File},
-    io::{self, Write},
+    fmt, fs, io,
     path::{Path, PathBuf},
 };
 
-use super::{csv::Csv, json, nccl_tests_json};
+use super::{
+    csv::Csv,
+    earlier::{Earlier, Refused},
+    json, nccl_tests_json, target,
+};
 use crate::{
     collective::traffic::Traffic,
-    record::{Record, RunMeta, file},
+    record::{Record, RunMeta},
 };
 
 /// Where the files go.
@@ -39,12 +42,71 @@ impl Paths {
         }
     }
 
+    /// The files that the paths stand for.
+    fn resolved(self) -> Paths {
+        let file = |path: Option<PathBuf>| path.as_deref().map(target::resolved);
+        Paths {
+            csv: file(self.csv),
+            json: file(self.json),
+            nccl_tests_json: file(self.nccl_tests_json),
+            folder: self.folder,
+        }
+    }
+
+    /// Makes the folders, and sees that each path can be a file and that no two are the same one. Nothing that is there is
+    /// touched.
+    ///
+    /// # Errors
+    /// The path that cannot be one, and why.
+    fn prepare(&self) -> Result<(), Unusable> {
+        let mut seen = Vec::new();
+        for path in self.all() {
+            let named = |error| Unusable::Io(path.clone(), error);
+            let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+            fs::create_dir_all(folder).map_err(named)?;
+            if path.is_dir() || path.file_name().is_none() {
+                return Err(named(io::ErrorKind::IsADirectory.into()));
+            }
+            // One file can have many names: ./x and x, a/../x.
+            let one = fs::canonicalize(folder).map_err(named)?.join(path.file_name().unwrap_or_default());
+            if seen.contains(&one) {
+                return Err(named(io::Error::other("two of the results would go to this file")));
+            }
+            seen.push(one);
+        }
+        Ok(())
+    }
+
     fn run_json(&self) -> Option<PathBuf> {
         Some(self.folder.as_ref()?.join("run.json"))
     }
 
     fn all(&self) -> impl Iterator<Item = PathBuf> {
         [self.csv.clone(), self.json.clone(), self.run_json(), self.nccl_tests_json.clone()].into_iter().flatten()
+    }
+}
+
+/// Why results cannot go to a file.
+#[derive(Debug)]
+pub enum Unusable {
+    /// It cannot be read or written.
+    Io(PathBuf, io::Error),
+    /// It is of another run: the rest of a sentence that begins with the path.
+    Other(PathBuf, String),
+}
+
+impl fmt::Display for Unusable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Unusable::Io(path, error) => {
+                let path = path.display();
+                write!(f, "{path} cannot be written: {error}; name another file, or another folder with --out")
+            }
+            Unusable::Other(path, why) => {
+                let path = path.display();
+                write!(f, "{path} {why}: name another file, or another folder with --out")
+            }
+        }
     }
 }
 
@@ -61,41 +123,41 @@ impl Files {
     ///
     /// # Errors
     /// The path, and why it cannot be written.
-    pub fn create(paths: Paths, run: &RunMeta) -> Result<Files, (PathBuf, io::Error)> {
-        let all: Vec<PathBuf> = paths.all().collect();
-        if let Some(twice) = all.iter().enumerate().find_map(|(at, path)| all[..at].contains(path).then_some(path)) {
-            return Err((twice.clone(), io::Error::other("two of the results would go to this file")));
-        }
-        for path in paths.all() {
-            let named = |error| (path.clone(), error);
-            if let Some(folder) = path.parent() {
-                fs::create_dir_all(folder).map_err(named)?;
-            }
-            keep_earlier(&path).map_err(named)?;
-        }
-        let csv =
-            paths.csv.as_deref().map(|path| Csv::create(path).map_err(|error| (path.to_owned(), error))).transpose()?;
+    pub fn create(paths: Paths, run: &RunMeta) -> Result<Files, Unusable> {
+        let paths = paths.resolved();
+        paths.prepare()?;
+        paths.all().try_for_each(|path| keep_earlier(&path).map_err(|error| Unusable::Io(path, error)))?;
+        let csv = paths
+            .csv
+            .as_deref()
+            .map(|path| Csv::create(path).map_err(|error| Unusable::Io(path.to_owned(), error)))
+            .transpose()?;
         let files = Files { paths, csv, records: Vec::new() };
         files.save(run, false)?;
         Ok(files)
     }
 
-    /// Opens the files that an earlier run left at these paths, to go on with them; its records are kept. `traffic`
-    /// is what an alltoallv of this run sends where. Without an earlier CSV it is [`Files::create`].
+    /// Opens the files that an earlier run left at these paths, to go on with them; its records are kept, and `run` takes
+    /// over its name. `traffic` is what an alltoallv of this run sends where. Without an earlier CSV it is
+    /// [`Files::create`].
     ///
     /// # Errors
-    /// As [`Files::create`].
-    pub fn go_on(paths: Paths, run: &RunMeta, traffic: &'static Traffic) -> Result<Files, (PathBuf, io::Error)> {
-        let Some(path) = paths.csv.clone().filter(|path| path.is_file()) else { return Files::create(paths, run) };
-        let text = fs::read_to_string(&path).map_err(|error| (path.clone(), error))?;
-        let whole = file::whole_lines(&text);
-        if !file::is_ours(whole) {
-            let why = "it is no CSV of this program: name another file, or leave --resume out to keep it as FILE.1";
-            return Err((path, io::Error::other(why)));
+    /// As [`Files::create`], and where the earlier run measured something else.
+    pub fn go_on(paths: Paths, run: &mut RunMeta, traffic: &'static Traffic) -> Result<Files, Unusable> {
+        let paths = paths.resolved();
+        let Some(path) = paths.csv.clone().filter(|path| path.is_file() && !target::is_stream(path)) else {
+            return Files::create(paths, run);
+        };
+        paths.prepare()?;
+        let Earlier { csv, records, run_id } = Earlier::open(&path, paths.run_json().as_deref(), run, traffic)
+            .map_err(|refused| match refused {
+                Refused::Io(error) => Unusable::Io(path.clone(), error),
+                Refused::Other(why) => Unusable::Other(path.clone(), why),
+            })?;
+        if let Some(name) = run_id {
+            say!("pxnbench: going on with {}: {} rows are there", path.display(), records.len());
+            run.run_id = name;
         }
-        let (records, unread) = file::read_csv(whole, traffic);
-        unread.iter().for_each(|line| say!("pxnbench: {}: {line}; it is measured again", path.display()));
-        let csv = Csv::go_on(&path, whole).map_err(|error| (path, error))?;
         let files = Files { paths, csv: Some(csv), records };
         files.save(run, false)?;
         Ok(files)
@@ -105,10 +167,10 @@ impl Files {
     ///
     /// # Errors
     /// As [`Files::create`].
-    pub fn add(&mut self, run: &RunMeta, record: &Record) -> Result<(), (PathBuf, io::Error)> {
+    pub fn add(&mut self, run: &RunMeta, record: &Record) -> Result<(), Unusable> {
         self.records.push(record.clone());
         match (&mut self.csv, &self.paths.csv) {
-            (Some(csv), Some(path)) => csv.append(run, record).map_err(|error| (path.clone(), error)),
+            (Some(csv), Some(path)) => csv.append(run, record).map_err(|error| Unusable::Io(path.clone(), error)),
             _ => Ok(()),
         }
     }
@@ -117,15 +179,17 @@ impl Files {
     ///
     /// # Errors
     /// As [`Files::create`].
-    pub fn save(&self, run: &RunMeta, is_end: bool) -> Result<(), (PathBuf, io::Error)> {
+    pub fn save(&self, run: &RunMeta, is_end: bool) -> Result<(), Unusable> {
         if let Some(path) = self.paths.run_json() {
-            replace(is_end, &path, &json::run(run)).map_err(|error| (path, error))?;
+            target::replace(is_end, &path, &json::run(run)).map_err(|error| Unusable::Io(path, error))?;
         }
         if let Some(path) = &self.paths.json {
-            replace(is_end, path, &json::results(run, &self.records)).map_err(|error| (path.clone(), error))?;
+            target::replace(is_end, path, &json::results(run, &self.records))
+                .map_err(|error| Unusable::Io(path.clone(), error))?;
         }
         if let Some(path) = &self.paths.nccl_tests_json {
-            replace(is_end, path, &nccl_tests_json::text(run, &self.records)).map_err(|error| (path.clone(), error))?;
+            target::replace(is_end, path, &nccl_tests_json::text(run, &self.records))
+                .map_err(|error| Unusable::Io(path.clone(), error))?;
         }
         Ok(())
     }
@@ -155,19 +219,4 @@ fn keep_earlier(path: &Path) -> io::Result<()> {
     let free = (1..).map(numbered).find(|path| !path.exists()).unwrap_or_default();
     say!("pxnbench: keeping the earlier {} as {}", path.display(), free.display());
     fs::rename(path, free)
-}
-
-/// Writes a whole file beside its place and moves it there: a reader never sees half of it. What is not a regular file
-/// (`/dev/stdout`, a pipe) is written directly, once, at the end.
-fn replace(is_end: bool, path: &Path, text: &str) -> io::Result<()> {
-    if path.metadata().is_ok_and(|file| !file.is_file() && !file.is_dir()) {
-        return if is_end { fs::write(path, text) } else { Ok(()) };
-    }
-    let mut beside = path.as_os_str().to_owned();
-    beside.push(".part");
-    let mut file = File::create(&beside)?;
-    file.write_all(text.as_bytes())?;
-    // Else a crash of the machine could leave the new name with nothing behind it.
-    file.sync_all()?;
-    fs::rename(beside, path)
 }

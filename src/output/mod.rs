@@ -3,6 +3,7 @@
 //! stdout carries the table and nothing else; messages and progress go to stderr.
 
 pub mod csv;
+pub mod earlier;
 pub mod files;
 pub mod json;
 pub mod live;
@@ -10,3 +11,4 @@ pub mod nccl_tests_json;
 pub mod progress;
 pub mod stdout;
 pub mod table;
+pub mod target;

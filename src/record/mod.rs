@@ -122,6 +122,10 @@ pub struct GroupResult {
     pub case: Case,
     /// Time of one operation, over its ranks.
     pub time: Micros,
+    /// Time in which its first process handed one operation to the device, where that was clocked.
+    pub issue: Option<Micros>,
+    /// Its single iterations, where they were timed.
+    pub laps: Option<Laps>,
     /// Wrong elements over its ranks; `None` where nothing was checked.
     pub wrong: Option<u64>,
     /// Processes of it that found wrong elements.
@@ -148,9 +152,8 @@ impl Record {
             Record {
                 case: one.case,
                 time: Some(one.time),
-                // These are over all communicators.
-                issue: None,
-                laps: None,
+                issue: one.issue,
+                laps: one.laps.clone(),
                 wrong: one.wrong,
                 failed_checks: one.failed_checks,
                 status,
@@ -204,6 +207,14 @@ pub struct SweepMeta {
     pub unalign: u64,
     /// nccl-tests' `-z`.
     pub blocking: u32,
+    /// nccl-tests' `-a`: which of the ranks' times is shown.
+    pub average: u32,
+    /// Does everything run in the null stream?
+    pub null_stream: bool,
+    /// nccl-tests' `-R`.
+    pub registration: u32,
+    /// nccl-tests' `-x`; absent where NCCL decides.
+    pub cta_policy: Option<i32>,
     /// Is each iteration timed?
     pub per_iter: bool,
     /// Iterations that statistics leave out.

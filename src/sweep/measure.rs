@@ -5,6 +5,8 @@ use std::{
     time::{Duration, Instant},
 };
 
+use serde::{Deserialize, Serialize};
+
 use super::spent::{Part, Spent};
 use crate::{
     backend::Backend,
@@ -142,11 +144,25 @@ struct Timed {
     time: Micros,
     /// One operation, handed to the device by process 0.
     issue: Option<Micros>,
+    /// The same on this process.
+    my_issue: Option<Micros>,
     /// One operation on this process.
     mine: f64,
     operations: u64,
     laps: Option<Laps>,
+    /// The iterations on this process.
+    my_laps: Vec<Micros>,
     computed: bool,
+}
+
+/// What a process tells the others of its communicator, where there are several.
+#[derive(Serialize, Deserialize)]
+struct Share {
+    case: Case,
+    time: f64,
+    issue: Option<Micros>,
+    laps: Vec<Micros>,
+    wrong: Option<u64>,
 }
 
 impl Measure {
@@ -203,16 +219,23 @@ impl Measure {
         world: &dyn World,
     ) -> anyhow::Result<Vec<GroupResult>> {
         let Some(group) = self.group else { return Ok(Vec::new()) };
-        let mut by_group: BTreeMap<u32, Vec<(Case, f64, Option<u64>)>> = BTreeMap::new();
-        for (group, one) in world::gather(world, &(group, (*case, timed.mine, wrong)))? {
+        let mine = Share { case: *case, time: timed.mine, issue: timed.my_issue, laps: timed.my_laps.clone(), wrong };
+        let mut by_group: BTreeMap<u32, Vec<Share>> = BTreeMap::new();
+        for (group, one) in world::gather(world, &(group, mine))? {
             by_group.entry(group).or_default().push(one);
         }
-        let result = |(group, all): (u32, Vec<(Case, f64, Option<u64>)>)| {
-            let times: Vec<f64> = all.iter().map(|(_, time, _)| *time).collect();
-            let wrong = all.iter().map(|(.., wrong)| *wrong).sum();
-            let failed_checks = all.iter().filter(|(.., wrong)| wrong.is_some_and(|wrong| wrong > 0)).count() as u64;
-            let theirs = case.traffic.map_or(all[0].0, |traffic| all[0].0.carrying(traffic));
-            GroupResult { group, case: theirs, time: Micros(self.average.of_threads(&times)), wrong, failed_checks }
+        let result = |(group, all): (u32, Vec<Share>)| {
+            let times: Vec<f64> = all.iter().map(|share| share.time).collect();
+            let found = |share: &&Share| share.wrong.is_some_and(|wrong| wrong > 0);
+            GroupResult {
+                group,
+                case: case.traffic.map_or(all[0].case, |traffic| all[0].case.carrying(traffic)),
+                time: Micros(self.average.of_threads(&times)),
+                issue: all[0].issue,
+                laps: Laps::of(longest(all.iter().map(|share| &share.laps[..])), self.skipped_laps),
+                wrong: all.iter().map(|share| share.wrong).sum(),
+                failed_checks: all.iter().filter(found).count() as u64,
+            }
         };
         Ok(by_group.into_iter().map(result).collect())
     }
@@ -243,26 +266,21 @@ impl Measure {
         if self.group.is_none() {
             self.pace.add(case, mine, over_all);
         }
-        let issue = match self.reports_issue {
-            true => Some(Micros(Average::First.of_processes(each(timing.issued), world))),
-            false => None,
-        };
-        let laps = self.laps(timing.laps, world)?;
+        let my_issue = self.reports_issue.then(|| Micros(each(timing.issued)));
+        let issue = my_issue.map(|mine| Micros(Average::First.of_processes(mine.0, world)));
+        let laps = self.laps(&timing.laps, world)?;
         self.spent.add(Part::Together, began);
         let (time, operations, computed) = (Micros(over_all), timing.operations, timing.computed);
-        Ok(Timed { time, issue, mine, operations, laps, computed })
+        Ok(Timed { time, issue, my_issue, mine, operations, laps, my_laps: timing.laps, computed })
     }
 
     /// Statistics of the iterations, each as long as on the process on which it took longest.
-    fn laps(&self, mine: Vec<Micros>, world: &dyn World) -> anyhow::Result<Option<Laps>> {
+    fn laps(&self, mine: &[Micros], world: &dyn World) -> anyhow::Result<Option<Laps>> {
         if mine.is_empty() {
             return Ok(None);
         }
-        let mut longest = mine;
-        for other in world::gather(world, &longest)? {
-            longest.iter_mut().zip(other).for_each(|(longest, lap)| longest.0 = longest.0.max(lap.0));
-        }
-        Ok(Laps::of(longest, self.skipped_laps))
+        let all = world::gather(world, &mine.to_vec())?;
+        Ok(Laps::of(longest(all.iter().map(Vec::as_slice)), self.skipped_laps))
     }
 
     /// What the checks find. Stops at the first that fails.
@@ -290,6 +308,15 @@ impl Measure {
         }
         Ok(Found::default())
     }
+}
+
+/// Of each iteration the longest.
+fn longest<'a>(all: impl Iterator<Item = &'a [Micros]>) -> Vec<Micros> {
+    let longer = |a: Vec<Micros>, b: &[Micros]| match a.is_empty() {
+        true => b.to_vec(),
+        false => a.iter().zip(b).map(|(a, b)| Micros(a.0.max(b.0))).collect(),
+    };
+    all.fold(Vec::new(), longer)
 }
 
 /// What the checks of a case find.

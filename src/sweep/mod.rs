@@ -5,7 +5,10 @@ pub mod measure;
 pub mod plan;
 pub mod spent;
 
-use std::{collections::HashMap, time::Instant};
+use std::{
+    collections::{HashMap, VecDeque},
+    time::Instant,
+};
 
 use crate::{
     backend::Backend,
@@ -18,8 +21,33 @@ use measure::Measure;
 use plan::Plan;
 use spent::Part;
 
-/// What an earlier run measured, the same on every rank.
-pub type Earlier = HashMap<Case, Record>;
+/// What an earlier run measured, the same on every rank: each record for one case, for sizes that round to the same one are
+/// the same case.
+#[derive(Debug, Default)]
+pub struct Earlier(HashMap<Case, VecDeque<Record>>);
+
+impl FromIterator<Record> for Earlier {
+    fn from_iter<Records: IntoIterator<Item = Record>>(records: Records) -> Earlier {
+        let mut all: HashMap<Case, VecDeque<Record>> = HashMap::new();
+        for record in records {
+            all.entry(record.case).or_default().push_back(record);
+        }
+        Earlier(all)
+    }
+}
+
+impl Earlier {
+    fn take(&mut self, case: &Case) -> Option<Record> {
+        self.0.get_mut(case)?.pop_front()
+    }
+
+    /// Is there a record for each of `cases`?
+    fn has_all(&self, cases: &[Case]) -> bool {
+        let mut wanted: HashMap<&Case, usize> = HashMap::new();
+        cases.iter().for_each(|case| *wanted.entry(case).or_default() += 1);
+        wanted.into_iter().all(|(case, count)| self.0.get(case).is_some_and(|records| records.len() >= count))
+    }
+}
 
 /// Runs every case of `plan`, out of place and in place, and tells `emit` what happens. Every rank calls it alike. A case
 /// that is in `earlier` is not measured again.
@@ -30,7 +58,7 @@ pub type Earlier = HashMap<Case, Record>;
 /// Where the backend or `emit` fails. The error is this rank's alone: the job has to be ended.
 pub fn run(
     plan: &Plan,
-    earlier: &Earlier,
+    mut earlier: Earlier,
     measure: &mut Measure,
     world: &dyn World,
     backend: &mut dyn Backend,
@@ -38,7 +66,7 @@ pub fn run(
 ) -> anyhow::Result<bool> {
     for group in &plan.groups {
         emit(Event::Group(group))?;
-        if group.cases.iter().any(|case| !earlier.contains_key(case)) {
+        if !earlier.has_all(&group.cases) {
             let began = Instant::now();
             warm_up(&group.warm_up, measure, world, backend)?;
             measure.spent.add(Part::WarmUp, began);
@@ -47,8 +75,8 @@ pub fn run(
         let cycles = if measure.cycles == 0 { u32::MAX } else { measure.cycles };
         for cycle in 0..cycles {
             for case in &group.cases {
-                if let Some(record) = earlier.get(case) {
-                    emit(Event::Earlier(record))?;
+                if let Some(record) = earlier.take(case) {
+                    emit(Event::Earlier(&record))?;
                     continue;
                 }
                 if stop_is_asked(world) {

@@ -18,9 +18,10 @@ pub struct Peer {
     pub pid: u32,
     /// UUIDs of the GPUs that it can see, in its own order.
     pub gpus: Vec<String>,
-    /// The first GPU that it is told to take, as an index into those; `None` leaves it to its order on the node.
+    /// `NCCL_TESTS_DEVICE`: the first GPU that it is told to take, as an index into those; `None` leaves it to its order on
+    /// the node.
     #[serde(default)]
-    pub first_gpu: Option<u32>,
+    pub first_gpu: Option<String>,
 }
 
 /// Where a process is.
@@ -92,31 +93,42 @@ fn gpus_of(process: usize, peers: &[Peer], places: &[Place], each: usize) -> any
     let seen = sorted(&peers[process].gpus);
     let same = |other: &usize| places[*other].node == places[process].node && sorted(&peers[*other].gpus) == seen;
     let before: Vec<usize> = (0..process).filter(same).collect();
-    let first = first_gpu.map_or(before.len() * each, |first| first as usize);
-    if first + each <= seen.len() {
+    let told = first_gpu.as_deref().map(|value| first_of(value, process)).transpose()?;
+    let first = told.unwrap_or(before.len() * each);
+    if first.saturating_add(each) <= seen.len() {
         return Ok((first..first + each).collect());
     }
-    let what = match (seen.len(), first_gpu) {
+    let what = match (seen.len(), told) {
         (0, _) => format!(
             "rank {process} on {host} sees no GPU: check CUDA_VISIBLE_DEVICES there, and that the job asks for GPUs"
         ),
         (n, Some(first)) => format!(
             "NCCL_TESTS_DEVICE={first} and {each} GPUs a process ask for GPU {} on {host}, and rank {process} sees {n} of \
              them there: say a smaller number, or unset it",
-            *first as usize + each - 1
+            first.saturating_add(each) - 1
         ),
         (n, None) if each > n => format!(
             "-t and -g ask for {each} GPUs a process, and rank {process} on {host} sees {n}: ask for fewer, or let it see \
              more (CUDA_VISIBLE_DEVICES, --gpus-per-node)"
         ),
         (n, None) => format!(
-            "ranks {} and {process} on {host} would share a GPU, which NCCL does not allow: they see {n} of them, which is \
-             too few for the ranks there; start at most {} ranks a node",
+            "{} {} and {process} on {host} would share a GPU, which NCCL does not allow: they see {n} of them, which is \
+             too few for the processes there; start at most {} a node",
+            if each > 1 { "processes" } else { "ranks" },
             before.get(first % n / each).unwrap_or(&0),
             n / each
         ),
     };
     Err(Failure::everywhere(Code::NothingRan, what))
+}
+
+/// The number in `NCCL_TESTS_DEVICE`; nccl-tests takes what it cannot read for 0.
+fn first_of(value: &str, process: usize) -> anyhow::Result<usize> {
+    let what = || {
+        let what = format!("NCCL_TESTS_DEVICE={value} on rank {process} is not the number of a GPU, such as 0 or 4");
+        Failure::everywhere(Code::Usage, what)
+    };
+    value.trim().parse().map_err(|_| what())
 }
 
 fn sorted(uuids: &[String]) -> Vec<&String> {
@@ -175,15 +187,20 @@ mod tests {
         let few = assign_several(&[peer("a", &four[..2])], 4).expect_err("two GPUs");
         assert!(few.contains("ask for 4 GPUs a process") && few.contains("sees 2"), "{few}");
         let many = assign_several(&[peer("a", &four[..3]), peer("a", &four[..3])], 2).expect_err("three GPUs");
-        assert!(many.contains("at most 1 ranks"), "{many}");
+        assert!(many.contains("processes 0 and 1 on a") && many.contains("at most 1 a node"), "{many}");
     }
 
     #[test]
     fn a_process_may_be_told_its_first_gpu() {
-        let told = |first| Peer { first_gpu: Some(first), ..peer("a", &["g0", "g1"]) };
+        let told = |first: u32| Peer { first_gpu: Some(first.to_string()), ..peer("a", &["g0", "g1"]) };
         assert_eq!(assign(&[told(1), told(0)]), Ok(vec![1, 0]));
         assert!(assign(&[told(0), told(0)]).expect_err("one GPU").contains("would both use GPU g0"));
         assert!(assign(&[told(2)]).expect_err("no such GPU").contains("NCCL_TESTS_DEVICE=2"));
+        for odd in ["4x", "0x4", "-1", "", "99999999999999999999"] {
+            let odd_one = Peer { first_gpu: Some(odd.into()), ..peer("a", &["g0", "g1"]) };
+            let why = assign(&[odd_one]).expect_err("no number");
+            assert!(why.contains(&format!("NCCL_TESTS_DEVICE={odd} on rank 0 is not the number of a GPU")), "{why}");
+        }
     }
 
     #[test]

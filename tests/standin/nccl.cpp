@@ -33,10 +33,17 @@ static const size_t SIZES[TYPES] = {1, 1, 4, 4, 8, 8, 2, 4, 8, 2, 1, 1};
 
 static thread_local std::string last_error;
 
+// Of a call inside a group, for the group's end; 0 where all went well.
+static thread_local int group_error = 0, group_depth = 0;
+
 static int fail(int code, const char* why) {
     last_error = why;
+    if (group_depth > 0) group_error = code;
     return code;
 }
+
+#undef CAN_FAIL
+#define CAN_FAIL() do { if (const int code = fault(__func__)) return fail(code, "STANDIN_FAULT"); } while (0)
 
 // ------------------------------------------------------------------------------------------------------- reductions
 
@@ -327,7 +334,6 @@ static int exchange(const std::vector<Message>& messages, const Faults& faults) 
 namespace {
 
 struct Group {
-    int depth = 0, error = OK;
     std::vector<std::function<int()>> joining;
     std::vector<Operation> operations;
     std::vector<Message> messages;
@@ -370,7 +376,7 @@ int begin_all(Group& all) {
 
 // Ends a call: at once, or when its group ends.
 int begin_now() {
-    if (group.depth > 0) return OK;
+    if (group_depth > 0) return OK;
     Group all;
     std::swap(all, group);
     return begin_all(all);
@@ -472,14 +478,20 @@ int ncclCommGetAsyncError(Handle* comm, int* state) {
 }
 
 int ncclGroupStart() {
-    group.depth++;
+    group_depth++;
     return OK;
 }
 
 int ncclGroupEnd() {
     CAN_FAIL();
-    if (group.depth == 0) return fail(INVALID_USAGE, "a group ends that did not begin");
-    group.depth--;
+    if (group_depth == 0) return fail(INVALID_USAGE, "a group ends that did not begin");
+    if (--group_depth > 0) return OK;
+    // Nothing of a group is begun in which a call failed.
+    if (const int code = group_error) {
+        group_error = OK;
+        group = Group();
+        return code;
+    }
     return begin_now();
 }
 

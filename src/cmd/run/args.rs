@@ -275,6 +275,7 @@ impl Args {
             Step::Factor(factor) => (factor, true),
             Step::Add(bytes) => (bytes.0, false),
         };
+        let manner = self.manner();
         SweepMeta {
             threads: self.more.threads,
             gpus: self.more.gpus,
@@ -289,6 +290,10 @@ impl Args {
             graph: self.more.graph,
             unalign: self.more.unalign.into(),
             blocking: self.more.blocking as u32,
+            average: self.more.average as u32,
+            null_stream: manner.null_stream,
+            registration: manner.registration as u32,
+            cta_policy: manner.cta_policy,
             per_iter: self.more.per_iter,
             per_iter_skip: self.more.per_iter_skip,
             parallel_init: self.more.parallel_init,

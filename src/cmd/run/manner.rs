@@ -9,6 +9,9 @@ use crate::{
     sweep::measure::Average,
 };
 
+/// Iterations that can be timed one by one: each has an event or two on every GPU.
+const MOST_LAPS: u32 = 1_000_000;
+
 /// How a case is run and timed.
 #[derive(Clone, Debug, clap::Args)]
 #[command(rename_all = "snake_case")]
@@ -131,6 +134,9 @@ impl MannerArgs {
             }
             _ if self.graph > 0 && self.null_stream => {
                 "CUDA cannot capture the null stream (-y 1) as a graph (-G): leave one of them out"
+            }
+            _ if self.per_iter && iters > MOST_LAPS => {
+                "-I keeps the time of each iteration: say at most 1000000 of them with -n"
             }
             _ if self.per_iter && self.per_iter_skip >= iters => {
                 "-K leaves out as many iterations as -n times or more: say a smaller one"

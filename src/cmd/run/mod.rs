@@ -164,7 +164,7 @@ fn sweep_and_show(
     }
     // What rank 0 shows decides.
     let mut tally = Tally::new(world::broadcast(world, &run.sweep.least_busbw)?);
-    let stopped = sweep::run(plan, &earlier, &mut measure, world, backend, &mut |event| {
+    let stopped = sweep::run(plan, earlier, &mut measure, world, backend, &mut |event| {
         match &event {
             Event::Finished(record) => {
                 tally.add(record);

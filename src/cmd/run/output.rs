@@ -10,7 +10,10 @@ use super::{args::Args, log};
 use crate::{
     collective::Collective,
     exit::{Code, Failure},
-    output::{files::Files, stdout, table},
+    output::{
+        files::{Files, Unusable},
+        stdout, table,
+    },
     record::{self, End, MemoryUse, Phase, Record, RunMeta, Status},
     slurm::Job,
     sweep::{
@@ -61,13 +64,13 @@ impl Output {
     ///
     /// # Errors
     /// On every process where process 0 cannot write.
-    pub(super) fn open(args: &Args, ask: &Ask, run: RunMeta, world: &dyn World) -> anyhow::Result<Output> {
+    pub(super) fn open(args: &Args, ask: &Ask, mut run: RunMeta, world: &dyn World) -> anyhow::Result<Output> {
         log::clear();
         let default = Path::new("results").join(&run.run_id);
         let paths = args.paths(&default);
         let folder = paths.folder.clone();
         let open = || match args.goes_on(&|name| std::env::var(name).ok()) {
-            true => Files::go_on(paths, &run, ask.traffic),
+            true => Files::go_on(paths, &mut run, ask.traffic),
             false => Files::create(paths, &run),
         };
         let opened = match world.rank() {
@@ -106,10 +109,7 @@ impl Output {
         };
         let mine = self.lock().files.as_ref().map_or_else(Vec::new, |files| files.records().to_vec());
         let all: Vec<Record> = world::broadcast(world, &mine)?;
-        let whole = |record: Record| {
-            let case = record.case.carrying(plan.ask.traffic);
-            (case, Record { case, ..record })
-        };
+        let whole = |record: Record| Record { case: record.case.carrying(plan.ask.traffic), ..record };
         Ok(all.into_iter().filter(is_as_asked).map(whole).collect())
     }
 
@@ -227,9 +227,8 @@ impl State {
     }
 }
 
-fn cannot_write(code: Code, (path, error): &(PathBuf, std::io::Error)) -> anyhow::Error {
-    let what = format!("{} cannot be written: {error}; say with --out where results may go", path.display());
-    Failure::new(code, what)
+fn cannot_write(code: Code, why: &Unusable) -> anyhow::Error {
+    Failure::new(code, why.to_string())
 }
 
 /// Only process 0 writes, so its rank says nothing.

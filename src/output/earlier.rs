@@ -1,0 +1,139 @@
+//! What an earlier run left in the files that this one is to go on with, and whether the two measure the same.
+//!
+//! A file of results has one head for all its rows: which backend, which level, which flags. Rows that were measured in
+//! another way would be told under a head that is not theirs, so a run that differs in such a thing is refused. What
+//! differs case by case (iterations, checks, the pattern of an alltoallv) is no matter here: such a case is measured again.
+
+use std::{collections::HashMap, fs, io, path::Path};
+
+use serde_json::Value;
+
+use super::csv::Csv;
+use crate::{
+    collective::traffic::Traffic,
+    record::{Record, RunMeta, columns::COLUMNS, file},
+};
+
+/// Columns that are the same in all rows of a file.
+const OF_THE_RUN: [&str; 6] = ["backend", "level", "network", "resources", "nodes", "gpus_per_process"];
+
+/// Keys of `sweep` in run.json that change what a time means.
+const OF_THE_SWEEP: [&str; 12] = [
+    "threads",
+    "gpus",
+    "aggregate",
+    "graph",
+    "unalign",
+    "blocking",
+    "per_iter",
+    "per_iter_skip",
+    "average",
+    "null_stream",
+    "registration",
+    "cta_policy",
+];
+
+/// An earlier run.
+pub struct Earlier {
+    /// The CSV, open behind its last whole row.
+    pub csv: Csv,
+    /// Its rows.
+    pub records: Vec<Record>,
+    /// Its name, which this run takes over; `None` where it has no row yet.
+    pub run_id: Option<String>,
+}
+
+/// Why a run cannot go on with the files of an earlier one.
+pub enum Refused {
+    /// A file cannot be read or written.
+    Io(io::Error),
+    /// They are of another run: the rest of a sentence that begins with the file's name.
+    Other(String),
+}
+
+impl From<io::Error> for Refused {
+    fn from(error: io::Error) -> Refused {
+        Refused::Io(error)
+    }
+}
+
+impl Earlier {
+    /// Opens the CSV at `path` for `run` to go on with. `run_json` is the earlier run's, where there is one. `traffic` is what
+    /// an alltoallv of this run sends where.
+    ///
+    /// # Errors
+    /// Where a file cannot be used, or is that of a run which measured something else.
+    pub fn open(
+        path: &Path,
+        run_json: Option<&Path>,
+        run: &RunMeta,
+        traffic: &'static Traffic,
+    ) -> Result<Earlier, Refused> {
+        let text = fs::read_to_string(path)?;
+        let whole = file::whole_lines(&text);
+        if !file::is_ours(whole) {
+            return Err(Refused::Other("is not a CSV of this program".into()));
+        }
+        let (records, unread) = file::read_csv(whole, traffic);
+        let rows: Vec<HashMap<String, String>> =
+            csv::ReaderBuilder::new().flexible(true).from_reader(whole.as_bytes()).deserialize().flatten().collect();
+        if let (Some(row), Some(record)) = (rows.first(), records.first()) {
+            rows.iter().try_for_each(|row| same_run(row, run, record))?;
+            if let Some(before) = run_json.and_then(|path| fs::read(path).ok()) {
+                same_sweep(&serde_json::from_slice(&before).unwrap_or_default(), run)?;
+            }
+            unread.iter().for_each(|line| say!("pxnbench: {}: {line}; it is measured again", path.display()));
+            let run_id = row.get("run_id").cloned();
+            return Ok(Earlier { csv: Csv::go_on(path, whole)?, records, run_id });
+        }
+        unread.iter().for_each(|line| say!("pxnbench: {}: {line}; it is measured again", path.display()));
+        Ok(Earlier { csv: Csv::go_on(path, whole)?, records, run_id: None })
+    }
+}
+
+/// Has `row` what `run` would write there? `any` stands for the record, which these columns do not look at.
+fn same_run(row: &HashMap<String, String>, run: &RunMeta, any: &Record) -> Result<(), Refused> {
+    let columns = COLUMNS.iter().filter(|column| OF_THE_RUN.contains(&column.name));
+    columns.filter_map(|column| Some((column, row.get(column.name)?))).try_for_each(|(column, before)| {
+        let now = (column.get)(run, any).csv();
+        if *before == now { Ok(()) } else { Err(differs(column.name, before, &now)) }
+    })
+}
+
+/// Were the rows beside `before`, a run.json, measured with the flags and the settings of NCCL that `run` has? A key that
+/// an earlier version did not write is not asked for.
+fn same_sweep(before: &Value, run: &RunMeta) -> Result<(), Refused> {
+    let now = serde_json::to_value(run).unwrap_or_default();
+    for key in OF_THE_SWEEP {
+        if let Some(was) = before["sweep"].get(key)
+            && *was != now["sweep"][key]
+        {
+            return Err(differs(&format!("sweep.{key}"), &bare(was), &bare(&now["sweep"][key])));
+        }
+    }
+    let settings = |of: &Value| -> HashMap<String, String> {
+        let all = of["environment"].as_object().cloned().unwrap_or_default();
+        // Where NCCL logs, and how much, is no matter of what is measured.
+        let counts = |name: &str| name.starts_with("NCCL_") && !name.starts_with("NCCL_DEBUG");
+        all.into_iter().filter(|(name, _)| counts(name)).map(|(name, value)| (name, bare(&value))).collect()
+    };
+    let (was, is) = (settings(before), settings(&now));
+    let mut names: Vec<&String> = was.keys().chain(is.keys()).collect();
+    names.sort();
+    names.into_iter().try_for_each(|name| match (was.get(name), is.get(name)) {
+        (was, is) if was == is => Ok(()),
+        (was, is) => {
+            let shown = |value: Option<&String>| value.map_or("unset".to_owned(), Clone::clone);
+            Err(differs(name, &shown(was), &shown(is)))
+        }
+    })
+}
+
+fn bare(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}
+
+fn differs(what: &str, before: &str, now: &str) -> Refused {
+    let shown = |value: &str| if value.is_empty() { "none".to_owned() } else { value.to_owned() };
+    Refused::Other(format!("was measured with {what} {}, and this run has {}", shown(before), shown(now)))
+}
