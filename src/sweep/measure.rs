@@ -47,7 +47,7 @@ impl Average {
         match self {
             Average::Mean => world.mean(mine),
             Average::First | Average::Shortest | Average::Longest => {
-                let all = world.gather(&mine.to_ne_bytes());
+                let all = world.all_gather(&mine.to_ne_bytes());
                 let all: Vec<f64> =
                     all.iter().filter_map(|bytes| bytes[..].try_into().ok().map(f64::from_ne_bytes)).collect();
                 self.of_threads(&all)
@@ -204,7 +204,7 @@ impl Measure {
     ) -> anyhow::Result<Vec<GroupResult>> {
         let Some(group) = self.group else { return Ok(Vec::new()) };
         let mut by_group: BTreeMap<u32, Vec<(Case, f64, Option<u64>)>> = BTreeMap::new();
-        for (group, one) in world::gather(world, &(group, (*case, timed.mine, wrong)))? {
+        for (group, one) in world::all_gather(world, &(group, (*case, timed.mine, wrong)))? {
             by_group.entry(group).or_default().push(one);
         }
         let result = |(group, all): (u32, Vec<(Case, f64, Option<u64>)>)| {
@@ -259,7 +259,7 @@ impl Measure {
             return Ok(None);
         }
         let mut longest = mine;
-        for other in world::gather(world, &longest)? {
+        for other in world::all_gather(world, &longest)? {
             longest.iter_mut().zip(other).for_each(|(longest, lap)| longest.0 = longest.0.max(lap.0));
         }
         Ok(Laps::of(longest, self.skipped_laps))
@@ -282,7 +282,7 @@ impl Measure {
             }
             let mine = backend.count_wrong(case, self.seed)?;
             let began = self.spent.add(Part::Checks, began);
-            let (wrong, failed_checks) = (world.sum(mine), world.sum((mine > 0).into()));
+            let (wrong, failed_checks) = (world.all_reduce_sum(mine), world.all_reduce_sum((mine > 0).into()));
             self.spent.add(Part::Together, began);
             if wrong > 0 {
                 return Ok(Found { wrong, failed_checks, mine });
@@ -309,7 +309,7 @@ struct Found {
 /// Where a process cannot say.
 pub fn capacity(world: &dyn World, backend: &dyn Backend) -> anyhow::Result<Option<Bytes>> {
     let mine = world::together(world, backend.capacity())?;
-    let all = world::gather(world, &mine)?;
+    let all = world::all_gather(world, &mine)?;
     Ok(all.into_iter().flatten().min())
 }
 
@@ -335,11 +335,11 @@ mod tests {
             bytes.to_vec()
         }
 
-        fn gather(&self, _: &[u8]) -> Vec<Vec<u8>> {
+        fn all_gather(&self, _: &[u8]) -> Vec<Vec<u8>> {
             self.0.iter().map(|time| time.to_ne_bytes().to_vec()).collect()
         }
 
-        fn sum(&self, value: u64) -> u64 {
+        fn all_reduce_sum(&self, value: u64) -> u64 {
             value
         }
 

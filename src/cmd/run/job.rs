@@ -21,7 +21,7 @@ use crate::{
 fn refuse_differing_arguments(args: &Args, world: &dyn World) -> anyhow::Result<()> {
     let words: Vec<String> = std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned()).collect();
     let mine = (env!("CARGO_PKG_VERSION").to_owned(), args.identity(), words);
-    let all = world::gather(world, &mine)?;
+    let all = world::all_gather(world, &mine)?;
     let (version, identity, words) = &all[0];
     let Some(rank) = all.iter().position(|other| (&other.0, &other.1) != (version, identity)) else { return Ok(()) };
     let what = match &all[rank] {
@@ -73,7 +73,7 @@ impl Job {
         let may_use_gpus = matches!(args.backend, choose::Asked::Auto | choose::Asked::Nccl);
         let _guard = deadline::watch("asking every rank what it runs on", args.timeout());
         refuse_differing_arguments(args, world)?;
-        let processes = world::gather(world, &facts::process(&env, may_use_gpus))?;
+        let processes = world::all_gather(world, &facts::process(&env, may_use_gpus))?;
         let (kind, why) = choose::choose(args.backend, &processes)?;
         let peers: Vec<place::Peer> = processes.iter().map(|process| process.peer.clone()).collect();
         let places = place::places(&peers);
