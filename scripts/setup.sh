@@ -80,7 +80,7 @@ missing() { # prints the Debian packages of what is not here, a word each
 
 missing_for_checks() {
     have shellcheck || echo shellcheck
-    have c++ || echo g++                   # compares the GPU kernels with Rust, on the processor
+    have c++ || echo g++                   # tests/kernels.rs and tests/standin build with it
     type -P kill >/dev/null || echo procps # the shell's own does not serve the tests
 }
 

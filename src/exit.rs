@@ -36,7 +36,7 @@ pub enum Code {
     NotReady = 10,
 }
 
-/// The codes that are in use, with the line that `--help` and the README print for each.
+/// The codes that are in use, with the line that `--help` and docs/FORMAT.md print for each.
 pub const CODES: [(Code, &str); 11] = [
     (Code::Fine, "fine"),
     (Code::Internal, "internal error"),
@@ -45,7 +45,10 @@ pub const CODES: [(Code, &str); 11] = [
     (Code::TimedOut, "timed out or hung"),
     (Code::NothingRan, "nothing could run (all waived, too few GPUs)"),
     (Code::Usage, "usage"),
-    (Code::WrongData, "wrong data, mean busbw below NCCL_TESTS_MIN_BW, or a verdict other than the one asked for"),
+    (
+        Code::WrongData,
+        "wrong data, mean busbw below nine tenths of NCCL_TESTS_MIN_BW, or a verdict other than the one asked for",
+    ),
     (Code::Launch, "launch or MPI"),
     (Code::Stopped, "stopped by a signal, results kept"),
     (Code::NotReady, "doctor: not ready"),

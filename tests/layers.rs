@@ -1,6 +1,11 @@
-//! Imports point down, and never sideways. This file is the diagram; `docs/ARCHITECTURE.md` says why.
+//! Imports point down, and never sideways. This file has the layers; those that readers see, in `src/lib.rs` and
+//! `docs/ARCHITECTURE.md`, are compared with it.
 
-use std::{collections::BTreeMap, fs, path::Path};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    path::Path,
+};
 
 /// Modules of the crate by layer. A module imports from lines above its own only.
 const LAYERS: &[&[&str]] = &[
@@ -17,7 +22,7 @@ const LAYERS: &[&[&str]] = &[
 
 /// Words that only these places may use: path prefixes under `src/`.
 const ONLY_IN: &[(&str, &[&str])] = &[
-    ("mpi::", &["world/mpi.rs", "world/abort.rs", "backend/host.rs", "cmd/run/open.rs"]),
+    ("mpi::", &["world/mpi.rs", "backend/host.rs"]),
     ("cudarc", &["native/", "backend/nccl/"]),
     ("libloading", &["native/"]),
     ("object::", &["native/"]),
@@ -25,7 +30,7 @@ const ONLY_IN: &[(&str, &[&str])] = &[
     ("println!(", &["lib.rs"]),
     ("eprintln!(", &["lib.rs"]),
     ("print_line!(", &["cmd/", "lib.rs"]),
-    ("say!(", &["cmd/", "fault/", "output/", "world/abort.rs", "main.rs", "lib.rs"]),
+    ("say!(", &["cmd/", "fault.rs", "output/", "world/abort.rs", "main.rs", "lib.rs"]),
     (
         "unsafe ",
         &[
@@ -122,6 +127,37 @@ fn violations(sources: &BTreeMap<String, String>) -> Vec<String> {
     wrong
 }
 
+/// The names in a table of layers, by layer.
+fn layers_of<'a>(rows: impl IntoIterator<Item = (usize, &'a str)>) -> Vec<BTreeSet<String>> {
+    let mut layers = vec![BTreeSet::new(); LAYERS.len()];
+    for (layer, names) in rows {
+        layers[layer].extend(names.split(", ").map(|name| name.trim_matches(['[', '`', ']']).to_owned()));
+    }
+    layers
+}
+
+#[test]
+fn readers_see_the_same_layers() {
+    let read = |path: &str| fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(path)).expect("text");
+    let expected: Vec<BTreeSet<String>> =
+        LAYERS.iter().map(|names| names.iter().map(|&name| name.to_owned()).collect()).collect();
+    // `//! | 0 | [`units`], [`exit`] | quantities …`
+    let text = read("src/lib.rs");
+    let cells = text.lines().filter_map(|line| line.strip_prefix("//! | ")).map(|row| row.split(" | "));
+    let rows = cells.filter_map(|mut cells| Some((cells.next()?.parse().ok()?, cells.next()?)));
+    assert_eq!(layers_of(rows), expected, "src/lib.rs");
+    // `0  units, exit          quantities …`; the next names of a layer have no number.
+    let text = read("docs/ARCHITECTURE.md");
+    let block = text.split("```").find(|block| block.starts_with("\n0  ")).expect("the diagram");
+    let mut layer = 0;
+    let rows = block.trim().lines().map(|line| {
+        let (number, rest) = line.split_at(3);
+        layer = number.trim().parse().unwrap_or(layer);
+        (layer, rest.split("  ").next().unwrap_or_default())
+    });
+    assert_eq!(layers_of(rows.collect::<Vec<_>>()), expected, "docs/ARCHITECTURE.md");
+}
+
 #[test]
 fn imports_point_down() {
     assert_eq!(violations(&crate_sources()), [] as [String; 0]);
@@ -144,8 +180,8 @@ fn some_words_have_few_places() {
 }
 
 #[test]
-fn every_unsafe_block_says_why_it_is_sound() {
-    // Clippy checks blocks; this checks that no file lifts the lints silently.
+fn no_file_lifts_the_lints_on_unsafe() {
+    // Clippy checks that each block says why it is sound.
     for (path, code) in crate_sources() {
         assert!(!code.contains("allow(unsafe_code") && !code.contains("allow(clippy::undocumented"), "{path}");
     }
@@ -157,6 +193,6 @@ fn the_check_finds_what_it_is_for() {
     assert!(planted("sweep/mod.rs", "use crate::{backend::Backend, units::Bytes};").is_empty());
     assert_eq!(planted("sweep/mod.rs", "use crate::output::csv;"), ["sweep/mod.rs imports output"]);
     assert_eq!(planted("units.rs", "use crate::{exit::{Code, Failure}, record};").len(), 2, "sideways and up");
-    assert_eq!(planted("native/x.rs", "crate::world::gather()"), ["native/x.rs imports world"]);
+    assert_eq!(planted("native/x.rs", "crate::world::all_gather()"), ["native/x.rs imports world"]);
     assert_eq!(planted("new.rs", "").len(), 1, "a new module has to take a place");
 }

@@ -17,7 +17,7 @@ const PARITY: &[(&str, &str, &str)] = &[
     (
         "-e, --maxbytes",
         "cut to what is free on the smallest GPU, there to a share of all memory",
-        "sizes_may_be_written_in_the_usual_ways",
+        "sizes_are_cut_to_the_memory_of_the_fullest_gpu",
     ),
     ("-i, --stepbytes", "0 with a factor (`-f`) only", "every_flag_is_taken_in_all_of_its_spellings"),
     ("-f, --stepfactor", "0 is 1: `-i` is used", "every_flag_is_taken_in_all_of_its_spellings"),
@@ -27,10 +27,10 @@ const PARITY: &[(&str, &str, &str)] = &[
         "refused with `-z 1` and `-z 2`, which would wait inside an open group",
         "'operations in groups'",
     ),
-    ("-w, --warmup_iters", "", "every_flag_is_taken_in_all_of_its_spellings"),
+    ("-w, --warmup_iters", "", "as_many_operations_run_as_are_asked_for"),
     ("-N, --run_cycles", "column `repeat` has the cycle", "sizes_are_run_through_again_and_again"),
     ("-p, --parallel_init", "", "'two threads that join at once'"),
-    ("-c, --check", "0: `# Nothing was checked` above the sums", "every_flag_is_taken_in_all_of_its_spellings"),
+    ("-c, --check", "0: `# Nothing was checked` above the sums", "as_many_operations_run_as_are_asked_for"),
     (
         "-o, --op",
         "an unknown one is refused; there it is sum. sendrecv is not repeated for each",
@@ -44,7 +44,7 @@ const PARITY: &[(&str, &str, &str)] = &[
     ("-r, --root", "`all` too, which there is 0", "a_root_matters_only_where_there_is_one"),
     ("-z, --blocking", "refused with `-G`, which runs all operations as one", "'waiting after each operation'"),
     ("-y, --stream_null", "refused with `-G`: CUDA does not capture the null stream", "'the null stream'"),
-    ("-T, --timeout", "every wait has a limit; 0 means 600 s", "every_flag_is_taken_in_all_of_its_spellings"),
+    ("-T, --timeout", "every wait has a limit; 0 means 600 s", "a_rank_that_hangs_ends_the_job_at_its_deadline"),
     ("-G, --cudagraph", "", "'as a CUDA graph'"),
     ("-C, --report_cputime", "of rank 0; column `issue_us`", "the_time_of_issuing_takes_the_place_of_the_time"),
     ("-S, --report_timestamps", "", "rows_end_with_the_time_of_day"),
@@ -106,7 +106,7 @@ fn parity_md() -> String {
         "\n## Exit codes\n\n0 to 7 are nccl-tests' (`pxnbench --help` lists all). An unknown flag and a value that cannot be \
          read are 6; there the first is 0, and the second is taken for something else. Whole numbers are decimal: there `010` is 8 and \
          `0x10` is 16; here the first is 10, and the second is refused, but in `NCCL_TESTS_SPLIT`. Data errors and a mean below \
-         `NCCL_TESTS_MIN_BW` are 7.\n\n\
+         nine tenths of `NCCL_TESTS_MIN_BW` are 7, as there.\n\n\
          ## JSON\n\n`-J FILE` writes nccl-tests' keys (version 3). Numbers are numbers: `root` is not padded text, and what was \
          not measured is null. All GPUs are listed, not the first of each process. `env` has the recorded variables only, \
          never the whole environment. Strings are whole, whatever is in them. A file that is there already is kept as \
@@ -117,14 +117,22 @@ fn parity_md() -> String {
     text
 }
 
+/// All Rust code under `folder`.
+fn sources(folder: &Path) -> String {
+    let paths = fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("an entry").path());
+    paths
+        .map(|path| match path.extension() {
+            _ if path.is_dir() => sources(&path),
+            Some(end) if end == "rs" => fs::read_to_string(&path).expect("text"),
+            _ => String::new(),
+        })
+        .collect()
+}
+
 #[test]
 fn parity_md_is_up_to_date_and_names_tests_that_are_there() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let tests: String = ["tests", "src/sweep"]
-        .into_iter()
-        .flat_map(|folder| fs::read_dir(root.join(folder)).expect("a folder"))
-        .filter_map(|entry| fs::read_to_string(entry.expect("an entry").path()).ok())
-        .collect();
+    let tests: String = ["tests", "src/sweep"].into_iter().map(|folder| sources(&root.join(folder))).collect();
     let checks = fs::read_to_string(root.join("scripts/gpu-check.sh")).expect("gpu-check.sh");
     for (flag, _, shown) in PARITY {
         let is_there = match shown.strip_prefix('\'') {

@@ -1,6 +1,6 @@
 //! `host`: MPI on host memory. A laptop and a CI machine run the main job with it.
 //!
-//! NCCL's collectives and MPI's differ in places; `CALLS` says for each which MPI call runs, on which buffers, what is
+//! NCCL's collectives and MPI's differ in places; `call` says for each which MPI call runs, on which buffers, what is
 //! checked and what is waived.
 
 #![expect(unsafe_code, reason = "rsmpi has no MPI_IN_PLACE and no reductions on untyped memory")]
@@ -75,7 +75,6 @@ impl Parts {
 
 /// Which MPI call runs a collective.
 struct Call {
-    collective: Collective,
     /// The call out of place and in place, for messages.
     names: [&'static str; 2],
     /// Runs it once; the result is MPI's return code.
@@ -92,63 +91,60 @@ struct Call {
 /// Waived for all: more than 2³¹-1 elements (MPI's counts are `int`), reductions of floats of 8 and 16 bits (MPI has no such
 /// types), and avg and mulsum (MPI has no such operations). In place, alltoall and sendrecv are timed but not checked, as on
 /// NCCL.
-const CALLS: [Call; 11] = [
-    // Out of place send -> recv; in place MPI_IN_PLACE -> recv, on every rank. All of recv is checked.
-    Call { collective: Collective::AllReduce, names: ["MPI_Allreduce"; 2], start: all_reduce, adapt: as_it_is },
-    // Out of place send -> recv; in place each rank's input stands at its chunk of recv. All of recv is checked.
-    Call { collective: Collective::AllGather, names: ["MPI_Allgather"; 2], start: all_gather, adapt: as_it_is },
-    // In place MPI takes the input from recv and leaves the result at its start, not at the rank's chunk as NCCL does;
-    // the rest is MPI's to overwrite, so only the result is checked.
-    Call {
-        collective: Collective::ReduceScatter,
-        names: ["MPI_Reduce_scatter_block"; 2],
-        start: reduce_scatter,
-        adapt: |case, rank, layout| {
-            let share = case.counts.param;
-            let result = Region { offset: 0, len: share, content: data::Content::Reduced { first: rank * share } };
-            match case.placement {
-                Placement::OutOfPlace => layout,
-                Placement::InPlace if share == 0 => Layout { expected: Vec::new(), ..layout },
-                Placement::InPlace => Layout { expected: vec![result], recv_offset: 0, ..layout },
-            }
+fn call(collective: Collective) -> Call {
+    match collective {
+        // Out of place send -> recv; in place MPI_IN_PLACE -> recv, on every rank. All of recv is checked.
+        Collective::AllReduce => Call { names: ["MPI_Allreduce"; 2], start: all_reduce, adapt: as_it_is },
+        // Out of place send -> recv; in place each rank's input stands at its chunk of recv. All of recv is checked.
+        Collective::AllGather => Call { names: ["MPI_Allgather"; 2], start: all_gather, adapt: as_it_is },
+        // In place MPI takes the input from recv and leaves the result at its start, not at the rank's chunk as NCCL does;
+        // the rest is MPI's to overwrite, so only the result is checked.
+        Collective::ReduceScatter => Call {
+            names: ["MPI_Reduce_scatter_block"; 2],
+            start: reduce_scatter,
+            adapt: |case, rank, layout| {
+                let share = case.counts.param;
+                let result = Region { offset: 0, len: share, content: data::Content::Reduced { first: rank * share } };
+                match case.placement {
+                    Placement::OutOfPlace => layout,
+                    Placement::InPlace if share == 0 => Layout { expected: Vec::new(), ..layout },
+                    Placement::InPlace => Layout { expected: vec![result], recv_offset: 0, ..layout },
+                }
+            },
         },
-    },
-    // MPI has one buffer: out of place the root sends from send, and its recv must stay untouched; the others receive
-    // into recv. All of recv is checked.
-    Call {
-        collective: Collective::Broadcast,
-        names: ["MPI_Bcast"; 2],
-        start: broadcast,
-        adapt: |case, rank, layout| match (case.placement, case.root.map(u64::from) == Some(rank)) {
-            (Placement::OutOfPlace, true) => Layout { expected: layout.recv.clone(), ..layout },
-            _ => layout,
+        // MPI has one buffer: out of place the root sends from send, and its recv must stay untouched; the others receive
+        // into recv. All of recv is checked.
+        Collective::Broadcast => Call {
+            names: ["MPI_Bcast"; 2],
+            start: broadcast,
+            adapt: |case, rank, layout| match (case.placement, case.root.map(u64::from) == Some(rank)) {
+                (Placement::OutOfPlace, true) => Layout { expected: layout.recv.clone(), ..layout },
+                _ => layout,
+            },
         },
-    },
-    // On the root send -> recv, in place MPI_IN_PLACE -> recv; the others only send, in place from recv, which must stay
-    // as it was. All of recv is checked.
-    Call { collective: Collective::Reduce, names: ["MPI_Reduce"; 2], start: reduce, adapt: as_it_is },
-    // Out of place send -> recv, all of recv is checked; in place MPI_IN_PLACE -> recv, timed only.
-    Call { collective: Collective::AllToAll, names: ["MPI_Alltoall"; 2], start: alltoall, adapt: as_it_is },
-    // On the root send -> recv, in place its input stands at its chunk of recv; the others only send, in place from
-    // their chunk of recv. All of recv is checked.
-    Call { collective: Collective::Gather, names: ["MPI_Gather"; 2], start: gather, adapt: as_it_is },
-    // On the root send -> recv, in place its chunk stays where it is; the others receive, in place into their chunk of
-    // recv. All of recv is checked.
-    Call { collective: Collective::Scatter, names: ["MPI_Scatter"; 2], start: scatter, adapt: as_it_is },
-    // A ring: to the next rank, from the one before. Out of place all of recv is checked; in place timed only.
-    Call {
-        collective: Collective::SendRecv,
-        names: ["MPI_Sendrecv", "MPI_Sendrecv_replace"],
-        start: sendrecv,
-        adapt: as_it_is,
-    },
-    // A round for each bit of a rank's number, in recv, which has the rank's input at its chunk: in place it is there, out
-    // of place it is copied first. All of recv is checked.
-    Call { collective: Collective::HyperCube, names: ["MPI_Sendrecv"; 2], start: hyper_cube, adapt: as_it_is },
-    // Out of place send -> recv, all of recv is checked, what lies behind the last part too. In place it is waived: there
-    // MPI wants each two ranks to send each other the same amount.
-    Call { collective: Collective::AllToAllV, names: ["MPI_Alltoallv"; 2], start: alltoallv, adapt: as_it_is },
-];
+        // On the root send -> recv, in place MPI_IN_PLACE -> recv; the others only send, in place from recv, which must stay
+        // as it was. All of recv is checked.
+        Collective::Reduce => Call { names: ["MPI_Reduce"; 2], start: reduce, adapt: as_it_is },
+        // Out of place send -> recv, all of recv is checked; in place MPI_IN_PLACE -> recv, timed only.
+        Collective::AllToAll => Call { names: ["MPI_Alltoall"; 2], start: alltoall, adapt: as_it_is },
+        // On the root send -> recv, in place its input stands at its chunk of recv; the others only send, in place from
+        // their chunk of recv. All of recv is checked.
+        Collective::Gather => Call { names: ["MPI_Gather"; 2], start: gather, adapt: as_it_is },
+        // On the root send -> recv, in place its chunk stays where it is; the others receive, in place into their chunk of
+        // recv. All of recv is checked.
+        Collective::Scatter => Call { names: ["MPI_Scatter"; 2], start: scatter, adapt: as_it_is },
+        // A ring: to the next rank, from the one before. Out of place all of recv is checked; in place timed only.
+        Collective::SendRecv => {
+            Call { names: ["MPI_Sendrecv", "MPI_Sendrecv_replace"], start: sendrecv, adapt: as_it_is }
+        }
+        // A round for each bit of a rank's number, in recv, which has the rank's input at its chunk: in place it is there, out
+        // of place it is copied first. All of recv is checked.
+        Collective::HyperCube => Call { names: ["MPI_Sendrecv"; 2], start: hyper_cube, adapt: as_it_is },
+        // Out of place send -> recv, all of recv is checked, what lies behind the last part too. In place it is waived: there
+        // MPI wants each two ranks to send each other the same amount.
+        Collective::AllToAllV => Call { names: ["MPI_Alltoallv"; 2], start: alltoallv, adapt: as_it_is },
+    }
+}
 
 fn as_it_is(_: &Case, _: u64, layout: Layout) -> Layout {
     layout
@@ -304,14 +300,9 @@ impl Host {
         host
     }
 
-    fn call(case: &Case) -> &'static Call {
-        let of_case = CALLS.iter().find(|call| call.collective == case.collective);
-        of_case.expect("CALLS has every collective, which a test checks")
-    }
-
     /// The layout of this rank's buffers, as MPI leaves them.
     fn layout(&self, case: &Case) -> Layout {
-        (Self::call(case).adapt)(case, self.rank, case.layout(self.rank))
+        (call(case.collective).adapt)(case, self.rank, case.layout(self.rank))
     }
 
     /// The operation of `case` with its buffers `rotated` bytes in.
@@ -412,7 +403,7 @@ impl Backend for Host {
             (Some(redop @ (RedOp::Avg | RedOp::MulSum)), _) => format!("MPI has no {}", redop.name()),
             (Some(_), dtype) if !has_reductions(dtype) => format!("MPI has no reductions of {}", dtype.name()),
             _ if case.collective == Collective::AllToAllV && case.placement == Placement::InPlace => {
-                "MPI has an alltoallv in place only where each two ranks send each other the same amount, so that it is not run in place".to_owned()
+                "MPI_Alltoallv with MPI_IN_PLACE needs equal counts for every pair of ranks".to_owned()
             }
             _ if message > c_int::MAX as u64 => "more than 2^31-1 elements do not fit MPI's counts".to_owned(),
             _ => return Ok(()),
@@ -450,7 +441,7 @@ impl Backend for Host {
 
     fn run(&mut self, case: &Case, times: u32) -> anyhow::Result<Timing> {
         anyhow::ensure!(case.size() <= self.largest, "{case} does not fit into the buffers of {}", self.largest);
-        let call = Self::call(case);
+        let call = call(case.collective);
         let (layout, parts) = (case.layout(self.rank), Parts::of(case, self.rank));
         let start = Instant::now();
         for iteration in 0..times {
@@ -489,17 +480,5 @@ impl Backend for Host {
             unsafe { ffi::MPI_Comm_free(&mut self.comm) };
         }
         Ok(())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn there_is_a_call_for_every_collective() {
-        for collective in Collective::ALL {
-            assert_eq!(CALLS.iter().filter(|call| call.collective == collective).count(), 1, "{collective}");
-        }
     }
 }

@@ -67,11 +67,11 @@ pub fn run(args: &Args) -> anyhow::Result<Code> {
 }
 
 fn examine(args: &Args, speaks: bool, world: &dyn World) -> anyhow::Result<Code> {
-    let mut job = world::gather(world, &subject(args, world))?;
+    let mut job = world::all_gather(world, &subject(args, world))?;
     // All leave the barrier at about one moment; what takes longer, and differs between ranks, is behind it.
     world.barrier();
-    let clocks: Vec<f64> = world::gather(world, &now())?;
-    let peers: Vec<place::Peer> = world::gather(world, &peer())?;
+    let clocks: Vec<f64> = world::all_gather(world, &now())?;
+    let peers: Vec<place::Peer> = world::all_gather(world, &peer())?;
     let places = place::places(&peers);
     job.iter_mut().zip(clocks).for_each(|(subject, clock)| subject.clock = clock);
     for (subject, place) in job.iter_mut().zip(&places) {

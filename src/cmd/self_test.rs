@@ -88,9 +88,9 @@ fn words(nccl_lib: Option<&Path>) -> Vec<OsString> {
 
 fn in_world(pair: anyhow::Result<Option<Pair>>, expect: Option<bool>, world: &dyn World) -> anyhow::Result<Code> {
     let _guard = deadline::watch("the self-test", LIMIT * 3);
-    let hosts = world::gather(world, &place::host_name())?;
+    let hosts = world::all_gather(world, &place::host_name())?;
     let started = world::together(world, pair)?;
-    let without = world::gather(world, &started.is_none())?;
+    let without = world::all_gather(world, &started.is_none())?;
     let (Some(Pair { off, asked }), None) = (started, without.iter().position(|is_without| *is_without)) else {
         let host = without.iter().position(|is_without| *is_without).map_or("", |rank| &hosts[rank]);
         let what = format!(
@@ -99,7 +99,7 @@ fn in_world(pair: anyhow::Result<Option<Pair>>, expect: Option<bool>, world: &dy
         return Err(Failure::everywhere(Code::NothingRan, what));
     };
     let env = |name: &str| std::env::var(name).ok();
-    let processes = world::gather(world, &facts::process(&env, true))?;
+    let processes = world::all_gather(world, &facts::process(&env, true))?;
     if let Some(process) = processes.iter().find(|process| process.peer.gpus.is_empty()) {
         let why = process.cuda_error.as_deref().unwrap_or("CUDA shows no GPU");
         return Err(Failure::everywhere(Code::Cuda, format!("{} cannot use a GPU: {why}", process.peer.host)));

@@ -93,7 +93,7 @@ impl Case {
         Bytes(self.counts.send.max(self.counts.recv) * self.dtype.size())
     }
 
-    /// Bytes of the buffers by rank and role; both are at most [`Case::size`].
+    /// What the buffers of `rank` hold before and after the operation.
     pub fn layout(&self, rank: u64) -> Layout {
         let root = self.root.map_or(0, u64::from);
         let (counts, placement, shares) = (self.counts, self.placement, self.shares());

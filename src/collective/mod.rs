@@ -242,3 +242,17 @@ impl FromStr for Collective {
             .ok_or_else(|| format!("unknown collective; there are {}", known()))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// serde tells of a word that it does not know which ones it knows: all variants.
+    #[test]
+    fn all_has_every_variant() {
+        let error = serde_json::from_str::<Collective>("\"none\"").expect_err("an error").to_string();
+        let known: Vec<&str> =
+            error.split("expected one of").nth(1).expect("a list").split('`').skip(1).step_by(2).collect();
+        assert_eq!(known, Collective::ALL.map(Collective::name), "{error}");
+    }
+}

@@ -11,7 +11,7 @@ pub mod memory;
 pub mod nvidia;
 mod plugins;
 pub mod rdma;
-mod slurm;
+pub(crate) mod slurm;
 pub mod topology;
 mod tree;
 

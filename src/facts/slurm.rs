@@ -24,7 +24,7 @@ pub(super) fn kill_on_bad_exit(root: &Path, env: Env) -> Reading<bool> {
         return Reading::none("the first rank asks");
     }
     let Some(program) = program(root, env) else { return Reading::none("there is no scontrol in PATH") };
-    match answer(&program) {
+    match answer(&program, &["show", "config"], PATIENCE) {
         Ok(config) => setting(&config).map_or_else(|| Reading::none("scontrol shows no KillOnBadExit"), Reading::of),
         Err(why) => Reading::none(format!("scontrol show config: {why}")),
     }
@@ -37,24 +37,21 @@ fn program(root: &Path, env: Env) -> Option<PathBuf> {
     folders.map(|folder| root.join(folder.trim_start_matches('/')).join("scontrol")).find(|program| program.is_file())
 }
 
-fn answer(program: &Path) -> Result<String, String> {
-    let child = Command::new(program)
-        .args(["show", "config"])
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn();
+/// What one of Slurm's commands writes to stdout, where it succeeds within `patience`; else why not.
+pub(crate) fn answer(program: &Path, words: &[&str], patience: Duration) -> Result<String, String> {
+    let child =
+        Command::new(program).args(words).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
     let mut child = child.map_err(|error| error.to_string())?;
     let (stdout, stderr) = (read(child.stdout.take()), read(child.stderr.take()));
-    let said = stdout.recv_timeout(PATIENCE);
+    let said = stdout.recv_timeout(patience);
     if said.is_err() {
         end(&mut child);
-        return Err(format!("it did not answer within {} s", PATIENCE.as_secs()));
+        return Err(format!("it did not answer within {} s", patience.as_secs()));
     }
     match child.wait().map_err(|error| error.to_string())? {
         status if status.success() => Ok(said.unwrap_or_default()),
         status => {
-            let complaint = stderr.recv_timeout(PATIENCE).unwrap_or_default();
+            let complaint = stderr.recv_timeout(patience).unwrap_or_default();
             Err(complaint.lines().next().map_or(status.to_string(), |line| line.trim().to_owned()))
         }
     }

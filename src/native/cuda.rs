@@ -222,7 +222,18 @@ pub fn versions() -> BTreeMap<String, String> {
 /// The error of a call of cudarc, in the words that errors of this module have.
 pub fn described(error: DriverError) -> String {
     let code = error.0 as c_int;
-    library().map_or_else(|| format!("code {code}"), |driver| driver.describe(code))
+    library().map_or_else(|| format!("code {code}"), |driver| driver.explain(code))
+}
+
+/// What to do where a call returned `code`.
+fn remedy(code: c_int) -> &'static str {
+    match code {
+        2 => "nvidia-smi shows what else uses the GPU's memory; end that, or lower -e",
+        46 => "nvidia-smi shows whether another process has the GPU to itself, and the compute mode",
+        218 | 222 => "nvidia-smi shows the driver's version",
+        900..=908 => "run it without -G",
+        _ => "see whether nvidia-smi works on this node, and look for Xid in dmesg",
+    }
 }
 
 /// What CUDA says of one GPU reaching another's memory.
@@ -421,9 +432,15 @@ impl Driver {
         format!("{} (code {code}){what}", self.name_of(code))
     }
 
+    /// As [`Driver::describe`], with what to do.
+    #[cold]
+    fn explain(&self, code: c_int) -> String {
+        format!("{}; {}", self.describe(code), remedy(code))
+    }
+
     #[inline]
     fn check(&self, function: &str, code: c_int) -> anyhow::Result<()> {
-        if code == SUCCESS { Ok(()) } else { Err(failure(format!("{function} failed: {}", self.describe(code)))) }
+        if code == SUCCESS { Ok(()) } else { Err(failure(format!("{function} failed: {}", self.explain(code)))) }
     }
 }
 
@@ -623,6 +640,13 @@ mod tests {
             let sentence = why(code, visible);
             assert!(sentence.starts_with(&format!("CUDA does not start: NAME (code {code}): ")), "{sentence}");
             assert!(sentence.contains(part), "{sentence}");
+        }
+    }
+
+    #[test]
+    fn a_failed_call_says_what_to_do() {
+        for (code, part) in [(2, "lower -e"), (901, "without -G"), (700, "Xid"), (719, "Xid")] {
+            assert!(remedy(code).contains(part), "{code}: {}", remedy(code));
         }
     }
 

@@ -228,6 +228,15 @@ fn open(name: impl AsRef<OsStr>) -> Result<Library, String> {
     library.map(Library::from).map_err(|error| error.source().map_or(error.to_string(), ToString::to_string))
 }
 
+/// Where the reason of a failed call is, under this `NCCL_DEBUG`.
+fn remedy(debug: &str) -> &'static str {
+    if ["INFO", "ABORT", "TRACE"].iter().any(|level| debug.eq_ignore_ascii_case(level)) {
+        "NCCL's log has the reason"
+    } else {
+        "NCCL_DEBUG=INFO writes the reason to NCCL's log"
+    }
+}
+
 fn failure(what: impl Into<String>) -> anyhow::Error {
     Failure::new(Code::Nccl, what)
 }
@@ -348,7 +357,8 @@ impl Nccl {
                  nccl.conf; unset it: this program needs blocking communicators"
             );
         }
-        format!("{function} failed: {}{}", self.describe(code), self.last_error(comm))
+        let debug = env::var("NCCL_DEBUG").unwrap_or_default();
+        format!("{function} failed: {}{}; {}", self.describe(code), self.last_error(comm), remedy(&debug))
     }
 
     /// `unhandled cuda error (code 1)`.
@@ -818,6 +828,16 @@ mod tests {
         fs::write(&file, "not a library").expect("written");
         for error in [load(None, Some(home.path())), load(Some(&file), None)].map(|r| r.err().expect("an error")) {
             assert!(error.starts_with(&format!("libnccl cannot be loaded: {}: ", file.display())), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_failed_call_says_where_the_reason_is() {
+        for debug in ["", "WARN", "VERSION"] {
+            assert_eq!(remedy(debug), "NCCL_DEBUG=INFO writes the reason to NCCL's log");
+        }
+        for debug in ["INFO", "trace"] {
+            assert_eq!(remedy(debug), "NCCL's log has the reason");
         }
     }
 

@@ -38,11 +38,11 @@ impl Live {
     /// Where stdout cannot be written, unless its reader has gone: then the files still get everything.
     pub fn on(&mut self, event: &Event, run: &RunMeta) -> io::Result<()> {
         match event {
-            Event::Group(group) if self.open.as_ref().is_none_or(|open| open.collective != group.collective) => {
+            Event::Series(series) if self.open.as_ref().is_none_or(|open| open.collective != series.collective) => {
                 self.close(run, None)?;
-                self.open(group.collective, run)
+                self.open(series.collective, run)
             }
-            Event::Group(_) => Ok(()),
+            Event::Series(_) => Ok(()),
             Event::Started(case) => {
                 self.progress.start(case);
                 Ok(())

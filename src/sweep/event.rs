@@ -1,12 +1,12 @@
 //! Everything that can happen in a sweep.
 
-use super::plan::Group;
+use super::plan::Series;
 use crate::{collective::Case, record::Record};
 
 /// One thing that happened.
 pub enum Event<'a> {
     /// The cases of one collective, type, operation and root begin, with their warm-up.
-    Group(&'a Group),
+    Series(&'a Series),
     /// A case begins.
     Started(&'a Case),
     /// A case ended: measured, or waived.

@@ -49,7 +49,7 @@ impl Average {
         match self {
             Average::Mean => world.mean(mine),
             Average::First | Average::Shortest | Average::Longest => {
-                let all = world.gather(&mine.to_ne_bytes());
+                let all = world.all_gather(&mine.to_ne_bytes());
                 let all: Vec<f64> =
                     all.iter().filter_map(|bytes| bytes[..].try_into().ok().map(f64::from_ne_bytes)).collect();
                 self.of_threads(&all)
@@ -221,7 +221,7 @@ impl Measure {
         let Some(group) = self.group else { return Ok(Vec::new()) };
         let mine = Share { case: *case, time: timed.mine, issue: timed.my_issue, laps: timed.my_laps.clone(), wrong };
         let mut by_group: BTreeMap<u32, Vec<Share>> = BTreeMap::new();
-        for (group, one) in world::gather(world, &(group, mine))? {
+        for (group, one) in world::all_gather(world, &(group, mine))? {
             by_group.entry(group).or_default().push(one);
         }
         let result = |(group, all): (u32, Vec<Share>)| {
@@ -279,7 +279,7 @@ impl Measure {
         if mine.is_empty() {
             return Ok(None);
         }
-        let all = world::gather(world, &mine.to_vec())?;
+        let all = world::all_gather(world, &mine.to_vec())?;
         Ok(Laps::of(longest(all.iter().map(Vec::as_slice)), self.skipped_laps))
     }
 
@@ -300,7 +300,7 @@ impl Measure {
             }
             let mine = backend.count_wrong(case, self.seed)?;
             let began = self.spent.add(Part::Checks, began);
-            let (wrong, failed_checks) = (world.sum(mine), world.sum((mine > 0).into()));
+            let (wrong, failed_checks) = (world.all_reduce_sum(mine), world.all_reduce_sum((mine > 0).into()));
             self.spent.add(Part::Together, began);
             if wrong > 0 {
                 return Ok(Found { wrong, failed_checks, mine });
@@ -336,7 +336,7 @@ struct Found {
 /// Where a process cannot say.
 pub fn capacity(world: &dyn World, backend: &dyn Backend) -> anyhow::Result<Option<Bytes>> {
     let mine = world::together(world, backend.capacity())?;
-    let all = world::gather(world, &mine)?;
+    let all = world::all_gather(world, &mine)?;
     Ok(all.into_iter().flatten().min())
 }
 
@@ -362,11 +362,11 @@ mod tests {
             bytes.to_vec()
         }
 
-        fn gather(&self, _: &[u8]) -> Vec<Vec<u8>> {
+        fn all_gather(&self, _: &[u8]) -> Vec<Vec<u8>> {
             self.0.iter().map(|time| time.to_ne_bytes().to_vec()).collect()
         }
 
-        fn sum(&self, value: u64) -> u64 {
+        fn all_reduce_sum(&self, value: u64) -> u64 {
             value
         }
 

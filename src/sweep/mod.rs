@@ -64,17 +64,17 @@ pub fn run(
     backend: &mut dyn Backend,
     emit: &mut dyn FnMut(Event) -> anyhow::Result<()>,
 ) -> anyhow::Result<bool> {
-    for group in &plan.groups {
-        emit(Event::Group(group))?;
-        if !earlier.has_all(&group.cases) {
+    for series in &plan.series {
+        emit(Event::Series(series))?;
+        if !earlier.has_all(&series.cases) {
             let began = Instant::now();
-            warm_up(&group.warm_up, measure, world, backend)?;
+            warm_up(&series.warm_up, measure, world, backend)?;
             measure.spent.add(Part::WarmUp, began);
         }
         // Without end where no number is given: a signal ends it.
         let cycles = if measure.cycles == 0 { u32::MAX } else { measure.cycles };
         for cycle in 0..cycles {
-            for case in &group.cases {
+            for case in &series.cases {
                 if let Some(record) = earlier.take(case) {
                     emit(Event::Earlier(&record))?;
                     continue;
@@ -111,7 +111,7 @@ fn warm_up(cases: &[Case], measure: &Measure, world: &dyn World, backend: &mut d
 
 /// Has any rank been asked to stop? All ranks get the same answer.
 fn stop_is_asked(world: &dyn World) -> bool {
-    world.sum(signal::received().is_some().into()) > 0
+    world.all_reduce_sum(signal::received().is_some().into()) > 0
 }
 
 fn waived(case: &Case, measure: &Measure, cycle: u32, note: String) -> Record {

@@ -50,7 +50,7 @@ pub struct Ask {
 
 /// The cases of one collective, type, operation and root.
 #[derive(Clone, Debug)]
-pub struct Group {
+pub struct Series {
     /// Which collective.
     pub collective: Collective,
     /// What is run before, untimed: nccl-tests doubles from the smallest size to the largest, whatever the step.
@@ -65,7 +65,7 @@ pub struct Plan {
     /// What they follow from.
     pub ask: Ask,
     /// In nccl-tests' order: types, then operations, then roots.
-    pub groups: Vec<Group>,
+    pub series: Vec<Series>,
 }
 
 /// More cases than this are a slip of the command line, such as `-i 1` where `-f 2` was meant: they would run for days,
@@ -84,29 +84,29 @@ impl Plan {
             let redops = if spec.reduces { ask.redops.len() } else { 1 };
             ask.dtypes.len() * redops * if spec.rooted { roots } else { 1 }
         };
-        let groups: usize = ask.collectives.iter().map(|collective| of(collective.spec())).sum();
-        sizes.saturating_mul(groups) <= MOST_CASES
+        let series: usize = ask.collectives.iter().map(|collective| of(collective.spec())).sum();
+        sizes.saturating_mul(series) <= MOST_CASES
     }
 
     /// The cases of `ask` on `ranks` ranks.
     pub fn new(ask: &Ask, ranks: u64) -> Plan {
-        let groups = ask.groups(ranks).into_iter().map(|(collective, dtype, redop, root)| {
+        let series = ask.series(ranks).into_iter().map(|(collective, dtype, redop, root)| {
             let case = |size, placement| {
                 Case::new(collective, size, dtype, redop, root, placement, ranks).shared_out(size, ask.traffic)
             };
-            ask.group(collective, &case)
+            ask.one_series(collective, &case)
         });
-        Plan { ask: ask.clone(), groups: groups.collect() }
+        Plan { ask: ask.clone(), series: series.collect() }
     }
 
-    /// All cases of all groups, in order.
+    /// All cases of all series, in order.
     pub fn cases(&self) -> impl Iterator<Item = &Case> {
-        self.groups.iter().flat_map(|group| &group.cases)
+        self.series.iter().flat_map(|series| &series.cases)
     }
 
     /// The largest buffer that any case needs of those that run.
     pub fn largest(&self, runs: &dyn Fn(&Case) -> bool) -> Bytes {
-        let warm_up = self.groups.iter().flat_map(|group| &group.warm_up);
+        let warm_up = self.series.iter().flat_map(|series| &series.warm_up);
         self.cases().chain(warm_up).filter(|case| runs(case)).map(Case::size).max().unwrap_or_default()
     }
 }
@@ -123,20 +123,20 @@ impl Ask {
         std::iter::successors(Some(self.begin), next).take_while(move |size| *size <= end && size.0 > 0)
     }
 
-    /// Collective, type, operation and root of each group, in nccl-tests' order.
-    fn groups(&self, ranks: u64) -> Vec<(Collective, DType, Option<RedOp>, Option<u32>)> {
-        let mut groups = Vec::new();
+    /// Collective, type, operation and root of each series, in nccl-tests' order.
+    fn series(&self, ranks: u64) -> Vec<(Collective, DType, Option<RedOp>, Option<u32>)> {
+        let mut all = Vec::new();
         for &collective in &self.collectives {
             let spec = collective.spec();
             let redops = if spec.reduces { self.redops.iter().copied().map(Some).collect() } else { vec![None] };
             let roots = if spec.rooted { self.root_list(ranks).map(Some).collect() } else { vec![None] };
             for &dtype in &self.dtypes {
                 for &redop in &redops {
-                    groups.extend(roots.iter().map(|&root| (collective, dtype, redop, root)));
+                    all.extend(roots.iter().map(|&root| (collective, dtype, redop, root)));
                 }
             }
         }
-        groups
+        all
     }
 
     fn root_list(&self, ranks: u64) -> std::ops::Range<u32> {
@@ -146,9 +146,9 @@ impl Ask {
         }
     }
 
-    fn group(&self, collective: Collective, case: &dyn Fn(Bytes, Placement) -> Case) -> Group {
+    fn one_series(&self, collective: Collective, case: &dyn Fn(Bytes, Placement) -> Case) -> Series {
         let doubled = Ask { step: Step::Factor(2), ..self.clone() };
-        Group {
+        Series {
             collective,
             warm_up: doubled.sizes().map(|size| case(size, Placement::OutOfPlace)).collect(),
             cases: self.sizes().flat_map(|size| Placement::ALL.map(|placement| case(size, placement))).collect(),

@@ -31,10 +31,10 @@ pub trait World {
     fn broadcast(&self, bytes: &[u8]) -> Vec<u8>;
 
     /// Every process gets what each process passed, in rank order.
-    fn gather(&self, bytes: &[u8]) -> Vec<Vec<u8>>;
+    fn all_gather(&self, bytes: &[u8]) -> Vec<Vec<u8>>;
 
     /// The sum over all processes.
-    fn sum(&self, value: u64) -> u64;
+    fn all_reduce_sum(&self, value: u64) -> u64;
 
     /// The mean over all processes.
     fn mean(&self, value: f64) -> f64;
@@ -50,15 +50,15 @@ pub trait World {
 ///
 /// # Errors
 /// Where a value does not survive JSON; that would be a bug.
-pub fn gather<T: Serialize + DeserializeOwned>(world: &dyn World, value: &T) -> anyhow::Result<Vec<T>> {
-    let all = world.gather(&serde_json::to_vec(value)?);
+pub fn all_gather<T: Serialize + DeserializeOwned>(world: &dyn World, value: &T) -> anyhow::Result<Vec<T>> {
+    let all = world.all_gather(&serde_json::to_vec(value)?);
     all.iter().map(|bytes| Ok(serde_json::from_slice(bytes)?)).collect()
 }
 
 /// Every process gets the value of process 0.
 ///
 /// # Errors
-/// As [`gather`].
+/// As [`all_gather`].
 pub fn broadcast<T: Serialize + DeserializeOwned>(world: &dyn World, value: &T) -> anyhow::Result<T> {
     Ok(serde_json::from_slice(&world.broadcast(&serde_json::to_vec(value)?))?)
 }
@@ -70,7 +70,7 @@ pub fn broadcast<T: Serialize + DeserializeOwned>(world: &dyn World, value: &T) 
 /// The error of the first process that failed, as [`Failure::everywhere`].
 pub fn together<T>(world: &dyn World, step: anyhow::Result<T>) -> anyhow::Result<T> {
     let mine = step.as_ref().err().map(|error| (exit::code_of(error), format!("{error:#}")));
-    let all = gather(world, &mine)?;
+    let all = all_gather(world, &mine)?;
     let failed = all.iter().flatten().count();
     let Some((rank, (code, what))) = all.into_iter().enumerate().find_map(|(rank, e)| Some((rank, e?))) else {
         return step;

@@ -60,7 +60,7 @@ impl World for Mpi {
         all
     }
 
-    fn gather(&self, bytes: &[u8]) -> Vec<Vec<u8>> {
+    fn all_gather(&self, bytes: &[u8]) -> Vec<Vec<u8>> {
         let mut lengths = vec![0_i32; self.size() as usize];
         self.world.all_gather_into(&(bytes.len() as i32), &mut lengths[..]);
         let starts: Vec<i32> = lengths.iter().scan(0, |at, len| Some(std::mem::replace(at, *at + len))).collect();
@@ -70,7 +70,7 @@ impl World for Mpi {
         lengths.iter().zip(&starts).map(|(len, at)| all[*at as usize..(at + len) as usize].to_vec()).collect()
     }
 
-    fn sum(&self, value: u64) -> u64 {
+    fn all_reduce_sum(&self, value: u64) -> u64 {
         let mut total = 0;
         self.world.all_reduce_into(&value, &mut total, SystemOperation::sum());
         total

@@ -20,11 +20,11 @@ impl World for Solo {
         bytes.to_vec()
     }
 
-    fn gather(&self, bytes: &[u8]) -> Vec<Vec<u8>> {
+    fn all_gather(&self, bytes: &[u8]) -> Vec<Vec<u8>> {
         vec![bytes.to_vec()]
     }
 
-    fn sum(&self, value: u64) -> u64 {
+    fn all_reduce_sum(&self, value: u64) -> u64 {
         value
     }
 

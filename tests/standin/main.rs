@@ -287,6 +287,20 @@ fn what_was_measured_before_a_fault_is_kept() {
     }
 }
 
+/// A fault at the last operation that is asked for happens, and one after it does not.
+#[test]
+fn as_many_operations_run_as_are_asked_for() {
+    let Some(machine) = Machine::with(2) else { return };
+    for (iters, warm_up, checks) in [(1, 0, 0), (3, 0, 1), (3, 4, 1), (2, 1, 3)] {
+        // One more of each placement is not timed.
+        let rank = warm_up + 2 * (1 + iters + checks);
+        let words = format!("all_reduce -b 1K -e 1K -g 2 -n {iters} -w {warm_up} -c {checks}");
+        let fault = |call: u32| machine.broken(1, &format!("ncclAllReduce:{call}:2"), &words);
+        fault(2 * rank).expect_code(3);
+        fault(2 * rank + 1).expect_code(0);
+    }
+}
+
 #[test]
 fn sizes_are_cut_to_the_memory_of_the_fullest_gpu() {
     let Some(machine) = Machine::with(2) else { return };

@@ -3,7 +3,7 @@
 use std::{
     ffi::OsString,
     path::{Path, PathBuf},
-    process::Command,
+    time::Duration,
 };
 
 use super::{
@@ -12,11 +12,15 @@ use super::{
 };
 use crate::{
     exit::{Code, Failure},
+    facts,
     record::RunMeta,
 };
 
 /// With this set to 1, a job whose time is up puts itself into the queue again.
 const ASKED: &str = "PXN_REQUEUE";
+
+/// How long the controller may take to requeue a job, whose time is up anyway.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// In a restarted job, the folder of the latest run of the same sweep. The number of the step, which else names the folder,
 /// may be another one now.
@@ -46,12 +50,11 @@ pub(super) fn requeue_if_asked(launch: &Launch, run: &RunMeta) -> anyhow::Result
     }
     let job = launch.job.id;
     say!("pxnbench: the time is up, and {ASKED}=1: job {job} goes into the queue again, and on from here");
-    let output = Command::new("scontrol").args(["requeue", &job.to_string()]).output()?;
-    if output.status.success() {
-        return Ok(());
-    }
-    let why = String::from_utf8_lossy(&output.stderr).trim().replace('\n', "; ");
-    Err(Failure::everywhere(Code::Launch, format!("job {job} cannot go into the queue again: {why}")))
+    let asked = facts::slurm::answer(Path::new("scontrol"), &["requeue", &job.to_string()], PATIENCE);
+    asked.map(|_| ()).map_err(|why| {
+        let what = format!("job {job} cannot be requeued: {why}; submit it again, with --resume and this run's --out");
+        Failure::everywhere(Code::Launch, what)
+    })
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use std::{
     time::Duration,
 };
 
-use super::{manner::MannerArgs, split::Split, traffic};
+use super::{manner::NcclTestsArgs, split::Split, traffic};
 use crate::{
     backend::manner::Manner,
     cmd::{
@@ -95,7 +95,7 @@ pub struct Args {
     timeout: u32,
 
     #[command(flatten)]
-    more: MannerArgs,
+    more: NcclTestsArgs,
 
     /// Print what would run, one line a case, and run nothing
     #[arg(long, help_heading = "Measurement")]

@@ -19,16 +19,37 @@ use crate::{
 
 /// Ranks that measure different things would end in wrong data or hang.
 fn refuse_differing_arguments(args: &Args, world: &dyn World) -> anyhow::Result<()> {
-    let mine = (env!("CARGO_PKG_VERSION").to_owned(), args.identity());
-    let all = world::gather(world, &mine)?;
-    match all.iter().position(|other| *other != all[0]) {
-        None => Ok(()),
-        Some(rank) => {
-            let what =
-                format!("ranks 0 and {rank} were started with other arguments or another version of this program");
-            Err(Failure::everywhere(Code::Usage, what))
+    let words: Vec<String> = std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned()).collect();
+    let mine = (env!("CARGO_PKG_VERSION").to_owned(), args.identity(), words);
+    let all = world::all_gather(world, &mine)?;
+    let (version, identity, words) = &all[0];
+    let Some(rank) = all.iter().position(|other| (&other.0, &other.1) != (version, identity)) else { return Ok(()) };
+    let what = match &all[rank] {
+        (other, ..) if other != version => {
+            format!("rank 0 is pxnbench {version} and rank {rank} is pxnbench {other}: start one program on all ranks")
         }
+        (.., other) => format!(
+            "ranks 0 and {rank} were started with different arguments{}: start all ranks with the same",
+            difference(words, other)
+        ),
+    };
+    Err(Failure::everywhere(Code::Usage, what))
+}
+
+/// The words in which two command lines differ; empty where they do not.
+fn difference(a: &[String], b: &[String]) -> String {
+    let before = a.iter().zip(b).take_while(|(a, b)| a == b).count();
+    let after = a[before..].iter().rev().zip(b[before..].iter().rev()).take_while(|(a, b)| a == b).count();
+    if (before + after, before + after) == (a.len(), b.len()) {
+        return String::new();
     }
+    // A value is shown with its flag.
+    let from = before - usize::from(before > 0 && a[before - 1].starts_with('-'));
+    let shown = |words: &[String]| match words[from..words.len() - after].join(" ") {
+        none if none.is_empty() => "nothing".to_owned(),
+        some => format!("`{some}`"),
+    };
+    format!(" ({} and {})", shown(a), shown(b))
 }
 
 /// What this run runs on: what every process said, and what follows from it.
@@ -52,7 +73,7 @@ impl Job {
         let may_use_gpus = matches!(args.backend, choose::Asked::Auto | choose::Asked::Nccl);
         let _guard = deadline::watch("asking every rank what it runs on", args.timeout());
         refuse_differing_arguments(args, world)?;
-        let processes = world::gather(world, &facts::process(&env, may_use_gpus))?;
+        let processes = world::all_gather(world, &facts::process(&env, may_use_gpus))?;
         let (kind, why) = choose::choose(args.backend, &processes)?;
         let peers: Vec<place::Peer> = processes.iter().map(|process| process.peer.clone()).collect();
         let places = place::places(&peers);
@@ -247,6 +268,26 @@ impl Job {
                 name: facts.processor.clone(),
                 uuid: String::new(),
             }],
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_words_that_differ_are_shown() {
+        let words = |line: &str| line.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+        for (a, b, shown) in [
+            ("all_reduce -b 8 -e 64", "all_reduce -b 16 -e 64", " (`-b 8` and `-b 16`)"),
+            ("all_reduce -b 8 -d half", "all_reduce -b 8", " (`-d half` and nothing)"),
+            ("all_reduce -b 8", "all_reduce -n 2 -b 8", " (nothing and `-n 2`)"),
+            ("all_reduce -b 8", "alltoall -b 8", " (`all_reduce` and `alltoall`)"),
+            ("all_reduce -n 2 -n 2", "all_reduce -n 2", " (`-n 2` and nothing)"),
+            ("all_reduce", "all_reduce", ""),
+        ] {
+            assert_eq!(difference(&words(a), &words(b)), shown, "{a} | {b}");
         }
     }
 }

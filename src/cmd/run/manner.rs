@@ -1,4 +1,4 @@
-//! The arguments of a sweep that say how a case is run and timed, by nccl-tests' flags.
+//! Flags that are nccl-tests' own: GPUs and threads of a process, how a case is run and timed, what is shown.
 
 use std::path::PathBuf;
 
@@ -12,10 +12,10 @@ use crate::{
 /// Iterations that can be timed one by one: each has an event or two on every GPU.
 const MOST_LAPS: u32 = 1_000_000;
 
-/// How a case is run and timed.
+/// Flags that are nccl-tests' own, beside those of every sweep in [`super::Args`].
 #[derive(Clone, Debug, clap::Args)]
 #[command(rename_all = "snake_case")]
-pub(super) struct MannerArgs {
+pub(super) struct NcclTestsArgs {
     /// Threads of a process, each with its own GPUs. Without effect where no GPU runs NCCL
     #[arg(short = 't', long = "nthreads", value_name = "N", value_parser = values::positive::<u32>, default_value = "1",
         help_heading = "Ranks")]
@@ -52,7 +52,7 @@ pub(super) struct MannerArgs {
         action = clap::ArgAction::Set, help_heading = "Measurement")]
     null_stream: bool,
 
-    /// Capture the iterations as a CUDA graph, and launch it so often; 0 for none
+    /// Capture the iterations as a CUDA graph, and launch it N times; 0 for none
     #[arg(short = 'G', long = "cudagraph", value_name = "N", value_parser = values::natural, default_value = "0",
         help_heading = "Measurement")]
     pub(super) graph: u32,
@@ -115,7 +115,7 @@ pub(super) struct MannerArgs {
     pub(super) nccl_tests_json: Option<PathBuf>,
 }
 
-impl MannerArgs {
+impl NcclTestsArgs {
     /// Refuses what cannot be together, or cannot be at all.
     ///
     /// # Errors

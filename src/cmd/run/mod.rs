@@ -1,4 +1,13 @@
 //! `pxnbench COLLECTIVE…`: the sweep. Here it is wired: ranks, facts, backend, plan, files, loop, end.
+//!
+//! Names that could be taken for each other:
+//!
+//! - [`settings`]: level, resources and network of a run, asked for against in force, before NCCL starts;
+//! - [`network`]: can the `--network` that is asked for work in this job, before NCCL starts;
+//! - [`transport`]: did NCCL take that network, from its log, after the run;
+//! - [`traffic`]: the pattern of an alltoallv, from rank 0's environment;
+//! - [`split`]: several communicators at the same time, `NCCL_TESTS_SPLIT`;
+//! - [`manner`]: nccl-tests' flags for how a case is run, timed and shown.
 
 pub mod args;
 mod clock;
@@ -172,7 +181,7 @@ fn sweep_and_show(
                 output.add(&record)?;
             }
             Event::Earlier(record) => tally.add(record),
-            Event::Group(_) | Event::Started(_) => {}
+            Event::Series(_) | Event::Started(_) => {}
         }
         live.as_mut().map_or(Ok(()), |live| live.on(&event, &run).map_err(no_stdout))?;
         if matches!(event, Event::Finished(_) | Event::Earlier(_)) {
@@ -195,7 +204,7 @@ fn sweep_and_show(
 /// What is used for each purpose on the GPU that has most of it for that, over all processes.
 fn memory_use(backend: &dyn Backend, world: &dyn World) -> anyhow::Result<Option<MemoryUse>> {
     let mine = world::together(world, backend.memory_use())?;
-    let all = world::gather(world, &mine)?;
+    let all = world::all_gather(world, &mine)?;
     Ok(all.into_iter().flatten().reduce(|a, b| MemoryUse {
         initialization: a.initialization.max(b.initialization),
         buffers: a.buffers.max(b.buffers),

@@ -104,7 +104,7 @@ fn nccl(args: &Args, plan: &Plan, job: &Job, world: &dyn World, output: &Output)
     };
 
     let library = ranks::together(world, Nccl::load(args.nccl_lib.as_deref()))?;
-    let versions = ranks::gather(world, &library.version().to_string())?;
+    let versions = ranks::all_gather(world, &library.version().to_string())?;
     if let Some(other) = versions.iter().position(|version| *version != versions[0]) {
         let what = format!(
             "rank 0 has NCCL {} and rank {other} has NCCL {}: all ranks need the same; see NCCL_HOME and LD_LIBRARY_PATH there",
@@ -121,7 +121,7 @@ fn nccl(args: &Args, plan: &Plan, job: &Job, world: &dyn World, output: &Output)
     output.remark(remarks);
     let (process, leader) = (world.rank(), job.leader(world.rank()));
     let mine = if process == leader { library.unique_id().map(|id| id.to_vec()) } else { Ok(Vec::new()) };
-    let mut ids = world.gather(&ranks::together(world, mine)?);
+    let mut ids = world.all_gather(&ranks::together(world, mine)?);
     let id = ids.swap_remove(leader as usize);
     let id = id.try_into().map_err(|_| Failure::everywhere(Code::Internal, "the unique id has a wrong length"))?;
     let crew = job.crew(process, args);

@@ -35,7 +35,7 @@ pub(super) fn refuse_uneven_groups(plan: &Plan, job: &Job, args: &Args, world: &
         let what = "--proof is for one communicator, and NCCL_TESTS_SPLIT makes several: leave one of them out";
         return Err(Failure::everywhere(Code::Usage, what));
     }
-    let counts = world::gather(world, &plan.cases().count())?;
+    let counts = world::all_gather(world, &plan.cases().count())?;
     if counts.iter().any(|count| *count != counts[0]) {
         let what =
             "NCCL_TESTS_SPLIT makes communicators of several sizes, which have several numbers of roots: say one root";
@@ -44,7 +44,7 @@ pub(super) fn refuse_uneven_groups(plan: &Plan, job: &Job, args: &Args, world: &
     // All ranks of the job run a case or none does: they meet at its barriers.
     let waived: Vec<usize> =
         plan.cases().enumerate().filter(|(_, case)| case.impossible().is_some()).map(|(at, _)| at).collect();
-    let all = world::gather(world, &waived)?;
+    let all = world::all_gather(world, &waived)?;
     if all.iter().any(|other| *other != all[0]) {
         let what = "NCCL_TESTS_SPLIT makes communicators of several sizes, and a case is waived on some of them only, such as a \
              hypercube: leave it out, or split evenly";
@@ -78,7 +78,7 @@ pub(super) fn fitted(
     // Communicators of several sizes round differently: all are cut, or none is.
     let largest = |plan: &Plan| {
         anyhow::Ok(
-            world::gather(world, &plan.largest(&|case| backend.supports(case).is_ok()))?
+            world::all_gather(world, &plan.largest(&|case| backend.supports(case).is_ok()))?
                 .into_iter()
                 .max()
                 .unwrap_or_default(),

@@ -75,7 +75,7 @@ impl Watch {
             return Ok(Some("--proof reads NCCL's log, and no NCCL runs here: nothing is proved".into()));
         }
         // A rank decided by its own evidence whether to start one; all take part, or none.
-        let missing = world::gather(world, &worker.is_none())?.into_iter().position(|is_missing| is_missing);
+        let missing = world::all_gather(world, &worker.is_none())?.into_iter().position(|is_missing| is_missing);
         let (Some(worker), None) = (worker, missing) else {
             let rank =
                 missing.map_or_else(String::new, |rank| format!(": rank {rank} saw no NVIDIA device when it started"));
@@ -116,7 +116,7 @@ impl Watch {
         }
         let all = self.seen(world)?;
         let mine = self.fold.proof();
-        let reasons = world::gather(world, &mine.reason.row().meaning.to_owned())?;
+        let reasons = world::all_gather(world, &mine.reason.row().meaning.to_owned())?;
         Ok(Some(sentence(&all, &reasons, folder)))
     }
 
@@ -124,7 +124,7 @@ impl Watch {
     fn seen(&mut self, world: &dyn World) -> anyhow::Result<Connections> {
         self.read();
         let mut all = Connections::default();
-        for one in world::gather(world, self.fold.connections())? {
+        for one in world::all_gather(world, self.fold.connections())? {
             all.add(&one);
         }
         Ok(all)

@@ -21,7 +21,7 @@ pub(super) fn remark(
     hosts: &[&str],
     world: &dyn World,
 ) -> anyhow::Result<Option<String>> {
-    let paces: Vec<Option<f64>> = world::gather(world, &pace)?;
+    let paces: Vec<Option<f64>> = world::all_gather(world, &pace)?;
     let of_node = |node: u32| {
         let ranks = (0..paces.len()).filter(|&rank| places[rank].node == node);
         let known: Vec<f64> = ranks.filter_map(|rank| paces[rank]).collect();

@@ -74,7 +74,7 @@ impl Split {
 /// # Errors
 /// Where processes have other settings, or MPI has no such number of a communicator. All have the same error.
 pub(super) fn groups(split: Option<Split>, world: &dyn World) -> anyhow::Result<Option<Vec<u32>>> {
-    let all = world::gather(world, &split)?;
+    let all = world::all_gather(world, &split)?;
     if let Some(other) = all.iter().position(|other| *other != all[0]) {
         let what = format!(
             "ranks 0 and {other} have other settings of {SPLIT} or {MASK}: hand them on to all ranks (mpirun -x, srun --export)"

@@ -17,7 +17,7 @@ pub(super) fn remark(args: &Args, world: &dyn World) -> anyhow::Result<Option<St
     let Some(asked) = args.asked(Axis::Network).filter(|row| !row.set.is_empty()) else { return Ok(None) };
     let mine = Connections::read(log::text().as_bytes());
     let mut all = Connections::default();
-    for one in world::gather(world, &mine)? {
+    for one in world::all_gather(world, &mine)? {
         all.add(&one);
     }
     Ok(judge(&asked.name, &all))

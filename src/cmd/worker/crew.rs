@@ -159,7 +159,7 @@ fn together<T: Serialize + DeserializeOwned>(
     step: Result<T, Why>,
     world: &dyn World,
 ) -> anyhow::Result<Result<Vec<T>, String>> {
-    let all = world::gather(world, &step)?;
+    let all = world::all_gather(world, &step)?;
     let failed = all.iter().enumerate().filter_map(|(rank, step)| Some((rank, step.as_ref().err()?)));
     let Some((rank, why)) = failed.min_by_key(|(_, why)| why.is_late) else {
         return Ok(Ok(all.into_iter().flatten().collect()));
