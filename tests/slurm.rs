@@ -306,6 +306,16 @@ fn each_level_runs_with_its_variables_on_every_rank() {
 }
 
 #[test]
+fn a_comparison_ends_with_the_code_of_the_first_failure() {
+    let Some(lab) = lab() else { return };
+    let home = Home::new("PXN_LEVELS=off PXN_REPEATS=1");
+    // There is no GPU, and so no result to compare: that is not why it failed.
+    let words = ["all_reduce", "--backend", "nccl", "-b", "8", "-e", "8"];
+    let job = lab.submit(&home, &["-N1", "--gpus-per-node=2"], "compare_levels.sbatch", &words);
+    lab.wait(&home, &job).expect("FAILED", 2);
+}
+
+#[test]
 fn a_comparison_runs_all_levels_in_turn_and_ends_in_one_table() {
     let Some(lab) = lab() else { return };
     let home = Home::new("PXN_REPEATS=2");
@@ -425,7 +435,7 @@ fn templates_agree_with_the_table_of_levels_and_with_each_other() {
             assert!(!text.contains(&format!("\n#SBATCH --{directive}")), "{name}: {directive}");
         }
         let last = text.trim_end().lines().last().expect("a last line");
-        let ends = ["exec \"$PXNBENCH\" launch", "\"$PXNBENCH\" compare \"$folder\" && exit \"$status\""];
+        let ends = ["exec \"$PXNBENCH\" launch", "exit $((status != 0 ? status : compared))"];
         assert!(ends.iter().any(|end| last.starts_with(end)), "{name}: nothing may hide the exit status: {last}");
         let preamble = rest.split_once("\n\n").expect("a block").1.split("\n\n").next().expect("a block");
         preambles.push((name, preamble.to_owned()));

@@ -13,10 +13,10 @@ use crate::{
 };
 
 /// Latency of one step, in microseconds: near what NVLink and a launched kernel take.
-const STEP_US: f64 = 5.0;
+pub const STEP_US: f64 = 5.0;
 
 /// Peak bus bandwidth, in bytes a microsecond: 400 GB/s, near what one rail of 400 Gb/s for each of 8 GPUs carries.
-const BUS_BYTES_PER_US: f64 = 400e3;
+pub const BUS_BYTES_PER_US: f64 = 400e3;
 
 /// Computes times.
 pub struct Model;

@@ -3,6 +3,7 @@
 use std::{fmt, str::FromStr};
 
 use crate::{
+    backend::model,
     exit::{Code, Failure},
     facts::Process,
 };
@@ -56,16 +57,23 @@ impl fmt::Display for Kind {
 ///
 /// # Errors
 /// Where GPUs are asked for or there, and cannot be used. Every process has the same facts and so the same error.
-pub fn choose(asked: Asked, processes: &[Process]) -> anyhow::Result<(Kind, String)> {
+pub fn choose(asked: Asked, processes: &[Process], in_job: bool) -> anyhow::Result<(Kind, String)> {
     let evidence = processes.iter().find_map(|p| Some((p, p.nvidia.as_ref()?)));
     match (asked, evidence) {
         (Asked::Model, _) => Ok((
             Kind::Model,
-            "it was asked for; times are computed, from 5 us a step and 400 GB/s, and nothing is measured".into(),
+            format!(
+                "it was asked for; times are computed, from {} us a step and {} GB/s, and nothing is measured",
+                model::STEP_US,
+                model::BUS_BYTES_PER_US / 1e3
+            ),
         )),
         (Asked::Host, _) => Ok((Kind::Host, "it was asked for".into())),
         (Asked::Nccl, _) => usable(processes).map(|()| (Kind::Nccl, "it was asked for".into())),
-        (Asked::Auto, None) => Ok((Kind::Host, "there is no NVIDIA device here, and Slurm gave the job none".into())),
+        (Asked::Auto, None) => {
+            let none_given = if in_job { ", and Slurm gave the job none" } else { "" };
+            Ok((Kind::Host, format!("there is no NVIDIA device here{none_given}")))
+        }
         (Asked::Auto, Some((process, evidence))) => {
             usable(processes).map(|()| (Kind::Nccl, format!("on {} {evidence}", process.peer.host)))
         }
@@ -119,8 +127,9 @@ mod tests {
         let without = process(None, &[], None);
         let with = process(Some("/dev/nvidia0 exists"), &["g0"], None);
         let broken = process(Some("/dev/nvidia0 exists"), &[], Some("cuInit failed"));
-        let kind =
-            |processes: &[Process]| choose(Asked::Auto, processes).map(|(kind, _)| kind).map_err(|e| e.to_string());
+        let kind = |processes: &[Process]| {
+            choose(Asked::Auto, processes, false).map(|(kind, _)| kind).map_err(|e| e.to_string())
+        };
         assert_eq!(kind(&[without.clone(), without.clone()]), Ok(Kind::Host));
         assert_eq!(kind(&[with.clone(), with.clone()]), Ok(Kind::Nccl));
         let error = kind(&[with.clone(), broken]).expect_err("a broken driver");

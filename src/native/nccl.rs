@@ -157,7 +157,6 @@ symbols! {
         comm_init_rank_config: "ncclCommInitRankConfig" since "2.14",
             fn(*mut RawComm, c_int, RawId, c_int, *mut RawConfig) -> c_int;
         comm_destroy: "ncclCommDestroy" since "2.0", fn(RawComm) -> c_int;
-        comm_abort: "ncclCommAbort" since "2.4", fn(RawComm) -> c_int;
         comm_get_async_error: "ncclCommGetAsyncError" since "2.4", fn(RawComm, *mut c_int) -> c_int;
         comm_register: "ncclCommRegister" since "2.19",
             fn(RawComm, *mut c_void, usize, *mut *mut c_void) -> c_int;
@@ -518,7 +517,7 @@ impl Nccl {
 ///
 /// # Safety
 /// For all of them: `comm` is from [`Nccl::comm_init`] and not yet destroyed or aborted; no other thread is inside a
-/// call on it, except for `comm_abort` and `comm_async_error`. For those that move data also: `stream` is a stream of
+/// call on it, except for `comm_async_error`. For those that move data also: `stream` is a stream of
 /// the communicator's GPU, and the buffers are memory of that GPU which holds what the counts say, until the operation
 /// has ended on the stream. Types, operations and roots are NCCL's numbers.
 #[expect(clippy::missing_safety_doc, reason = "said once, for all of them")]
@@ -530,11 +529,6 @@ impl Nccl {
     pub unsafe fn comm_destroy(&self, comm: RawComm) -> anyhow::Result<()> {
         // The communicator is gone whatever comes back.
         call!(self, ptr::null_mut(), comm_destroy(comm))
-    }
-
-    #[doc(alias = "ncclCommAbort")]
-    pub unsafe fn comm_abort(&self, comm: RawComm) -> anyhow::Result<()> {
-        call!(self, ptr::null_mut(), comm_abort(comm))
     }
 
     /// Registers `bytes` from `address` on, for as long as the handle that comes back is not given to `comm_deregister`.

@@ -15,7 +15,7 @@ use std::{
 
 use mpi::{collective::SystemOperation, environment::Universe, ffi, topology::SimpleCommunicator, traits::*};
 
-use super::World;
+use super::{World, abort};
 use crate::exit::{Code, Failure};
 
 /// The processes of MPI_COMM_WORLD.
@@ -61,8 +61,15 @@ impl World for Mpi {
     }
 
     fn all_gather(&self, bytes: &[u8]) -> Vec<Vec<u8>> {
-        let mut lengths = vec![0_i32; self.size() as usize];
-        self.world.all_gather_into(&(bytes.len() as i32), &mut lengths[..]);
+        let mut sizes = vec![0_u64; self.size() as usize];
+        self.world.all_gather_into(&(bytes.len() as u64), &mut sizes[..]);
+        if sizes.iter().sum::<u64>() > i32::MAX as u64 {
+            let most = sizes.iter().max().copied().unwrap_or(0);
+            let what =
+                format!("{most} bytes of a rank are to go to all ranks, and MPI counts to 2 GiB for all of them");
+            abort::job(Code::Internal, &what);
+        }
+        let lengths: Vec<i32> = sizes.into_iter().map(|size| size as i32).collect();
         let starts: Vec<i32> = lengths.iter().scan(0, |at, len| Some(std::mem::replace(at, *at + len))).collect();
         let mut all = vec![0_u8; lengths.iter().sum::<i32>() as usize];
         let mut parts = mpi::datatype::PartitionMut::new(&mut all[..], &lengths[..], &starts[..]);

@@ -156,29 +156,23 @@ struct Comm {
     int rank, ranks, device;
     Shared* shared = nullptr;
     std::atomic<int> error{OK}, registered{0};
-    std::atomic<bool> aborted{false};
     std::vector<std::pair<int, uint64_t>> own_ops;
 
     char* slot(int of) const { return (char*)shared + HEADER + of * SLOT; }
     char* box(int from, int to) const { return slot(ranks) + ((size_t)from * ranks + to) * BOX; }
 
-    // False where the communicator was aborted meanwhile.
-    template <class Ready> bool wait(Ready ready) const {
-        while (!ready()) {
-            if (aborted) return false;
-            usleep(20);
-        }
-        return true;
+    template <class Ready> void wait(Ready ready) const {
+        while (!ready()) usleep(20);
     }
 
-    bool meet() const {
+    void meet() const {
         const uint32_t generation = shared->generation;
         if (++shared->arrived == (uint32_t)ranks) {
             shared->arrived = 0;
             shared->generation++;
-            return true;
+            return;
         }
-        return wait([&] { return shared->generation != generation; });
+        wait([&] { return shared->generation != generation; });
     }
 };
 
@@ -235,11 +229,10 @@ struct Faults {
     int hang, flip, broken, async;
     static Faults now() { return {fault("hang"), fault("flip"), fault("broken"), fault("async")}; }
 
-    // Before the operation: true where it goes on.
-    bool begin(Comm& comm) const {
+    // Before the operation.
+    void begin(Comm& comm) const {
         if (async) comm.error = async, comm.shared->failed = 1;
         if (hang || async) comm.wait([] { return false; });
-        return !comm.aborted;
     }
 
     // After it.
@@ -280,28 +273,29 @@ static void receive(const Operation& op) {
 
 static int run(const Operation& op, const Faults& faults) {
     Comm& comm = *op.comm;
-    if (!faults.begin(comm)) return OK;
+    faults.begin(comm);
     const int own = op.signature.op - FIRST_OWN_OP;
     comm.shared->signatures[comm.rank] = op.signature;
     if (own >= 0) comm.shared->scalars[comm.rank] = comm.own_ops[own].second;
     memcpy(comm.slot(comm.rank), (void*)op.send, op.sent);
-    if (!comm.meet()) return OK;
+    comm.meet();
     if (comm.shared->signatures[0] != op.signature) mistake("the ranks call different operations");
     receive(op);
-    return comm.meet() ? faults.end(op.recv, op.received) : OK;
+    comm.meet();
+    return faults.end(op.recv, op.received);
 }
 
 // All messages of a group on a communicator, at once. What is sent is what the buffers held when the group began.
 static int exchange(const std::vector<Message>& messages, const Faults& faults) {
     Comm& comm = *messages[0].comm;
-    if (!faults.begin(comm)) return OK;
+    faults.begin(comm);
     std::vector<std::pair<Message, std::string>> left;
     const Message* last = nullptr;
     for (const Message& message : messages) {
         left.push_back({message, message.is_send ? std::string((char*)message.at, message.bytes) : ""});
         if (!message.is_send) last = &message;
     }
-    const bool all = comm.wait([&] {
+    comm.wait([&] {
         // Those to and from one peer keep their order.
         std::vector<std::pair<int, bool>> held;
         for (auto it = left.begin(); it != left.end();) {
@@ -326,7 +320,7 @@ static int exchange(const std::vector<Message>& messages, const Faults& faults) 
         }
         return left.empty();
     });
-    return all && last ? faults.end(last->at, last->bytes) : OK;
+    return last ? faults.end(last->at, last->bytes) : OK;
 }
 
 // ----------------------------------------------------------------------------------------------------------- groups
@@ -460,12 +454,6 @@ int ncclCommDestroy(Handle* comm) {
     CAN_FAIL();
     if (!standin_is_idle(comm->comm->device)) mistake("a communicator is destroyed while something runs on its GPU");
     if (comm->comm->registered) mistake("a communicator is destroyed before its buffers are deregistered");
-    delete comm;
-    return OK;
-}
-
-int ncclCommAbort(Handle* comm) {
-    comm->comm->aborted = true;
     delete comm;
     return OK;
 }

@@ -135,7 +135,7 @@ impl Call {
 
 /// This rank's end of a communicator.
 ///
-/// [`Comm::close`] and [`Comm::abort`] end it. Dropping it does neither, because both can wait for other ranks; the
+/// [`Comm::close`] ends it. Dropping it does not, because that can wait for other ranks; the
 /// communicator is then left to the end of the process.
 pub struct Comm {
     nccl: Arc<Nccl>,
@@ -180,11 +180,6 @@ impl Comm {
         self.rank
     }
 
-    /// All ranks.
-    pub fn ranks(&self) -> u32 {
-        self.ranks
-    }
-
     /// The handle, for calls that no case makes.
     pub fn raw(&self) -> RawComm {
         self.raw
@@ -203,15 +198,6 @@ impl Comm {
             }
             self.nccl.comm_destroy(self.raw)
         }
-    }
-
-    /// Ends the communicator without the other ranks, and what is running on it. Can itself hang in NCCL before 2.26.
-    ///
-    /// # Errors
-    /// Where NCCL fails.
-    pub fn abort(self) -> anyhow::Result<()> {
-        // SAFETY: as in `close`.
-        unsafe { self.nccl.comm_abort(self.raw) }
     }
 
     /// Fails where something went wrong behind the calls: at a peer, in the network, in a thread of NCCL.

@@ -74,7 +74,7 @@ impl Job {
         let _guard = deadline::watch("asking every rank what it runs on", args.timeout());
         refuse_differing_arguments(args, world)?;
         let processes = world::all_gather(world, &facts::process(&env, may_use_gpus))?;
-        let (kind, why) = choose::choose(args.backend, &processes)?;
+        let (kind, why) = choose::choose(args.backend, &processes, env("SLURM_JOB_ID").is_some())?;
         let peers: Vec<place::Peer> = processes.iter().map(|process| process.peer.clone()).collect();
         let places = place::places(&peers);
         let gpus = match kind {

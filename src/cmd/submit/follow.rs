@@ -5,7 +5,7 @@ use std::{fmt, fs, process::Command, thread, time::Duration};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::{
-    exit::{CODES, Code, Failure},
+    exit::{Code, Failure},
     slurm::is_end,
     world::signal,
 };
@@ -114,13 +114,12 @@ fn ended(job: &str) -> anyhow::Result<Code> {
         lines.iter().skip(lines.len().saturating_sub(LAST_LINES)).for_each(|line| say!("{line}"));
         say!("pxnbench: job {job} ended {state}; all it said is in {file}");
     }
-    let number = field("ExitCode").and_then(|code| code.split(':').next()?.parse::<u8>().ok());
-    Ok(match (state.as_str(), number) {
+    let number = field("ExitCode").and_then(|code| code.split(':').next()?.parse::<i32>().ok());
+    Ok(match (state.as_str(), number.and_then(Code::of)) {
         ("COMPLETED", _) => Code::Fine,
         ("CANCELLED" | "TIMEOUT" | "PREEMPTED", _) => Code::Stopped,
-        (_, Some(number)) => {
-            CODES.iter().map(|(code, _)| *code).find(|code| *code as u8 == number).unwrap_or(Code::Launch)
-        }
+        // Slurm gives 0 where it ended the job itself: a node that failed, memory that ran out.
+        (_, Some(code)) if code != Code::Fine => code,
         _ => Code::Launch,
     })
 }

@@ -7,28 +7,31 @@ mod follow;
 
 use std::{
     ffi::OsString,
-    fs,
-    path::{Path, PathBuf},
+    io::Write,
+    path::Path,
     process::Command,
 };
+
+use tempfile::NamedTempFile;
 
 use crate::exit::{Code, Failure};
 
 /// What can be submitted, and the template it is.
-const TEMPLATES: [(&str, &str); 6] = [
+const TEMPLATES: [(&str, &str); 7] = [
     ("off", include_str!("../../../slurm/pxn_off.sbatch")),
     ("conservative", include_str!("../../../slurm/pxn_conservative.sbatch")),
     ("balanced", include_str!("../../../slurm/pxn_balanced.sbatch")),
     ("aggressive", include_str!("../../../slurm/pxn_aggressive.sbatch")),
     ("compare", include_str!("../../../slurm/compare_levels.sbatch")),
     ("suite", include_str!("../../../slurm/suite.sbatch")),
+    ("doctor", include_str!("../../../slurm/doctor.sbatch")),
 ];
 
 /// Submits a sweep as a Slurm job.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// What to submit: a PXN level (off conservative balanced aggressive), compare for all levels in one job, or suite for
-    /// all collectives
+    /// What to submit: a PXN level (off conservative balanced aggressive), compare for all levels in one job, suite for all
+    /// collectives, or doctor for the checks of the nodes
     #[arg(long, value_name = "LEVEL", default_value = "aggressive", value_parser = template)]
     level: &'static (&'static str, &'static str),
 
@@ -104,9 +107,9 @@ pub fn run(args: &Args) -> anyhow::Result<Code> {
         return Ok(Code::Fine);
     }
     let file = write(name, script)?;
-    let submitted = sbatch(&args.options(), &file, &sweep);
-    // sbatch has taken a copy.
-    let _ = fs::remove_file(&file);
+    let submitted = sbatch(&args.options(), file.path(), &sweep);
+    // sbatch has taken a copy: the file goes when it is dropped.
+    drop(file);
     let job = submitted?;
     if args.wait {
         return follow::to_the_end(&job);
@@ -116,13 +119,14 @@ pub fn run(args: &Args) -> anyhow::Result<Code> {
     Ok(Code::Fine)
 }
 
-/// The script as a file, since a script on sbatch's standard input takes no arguments.
-fn write(name: &str, script: &str) -> anyhow::Result<PathBuf> {
-    let file = std::env::temp_dir().join(format!("pxn_{name}.{}.sbatch", std::process::id()));
-    let failed =
-        |error| Failure::everywhere(Code::Usage, format!("{} cannot be written: {error}; set TMPDIR", file.display()));
-    fs::write(&file, script).map_err(failed)?;
-    Ok(file)
+/// The script as a file of our own, since a script on sbatch's standard input takes no arguments.
+fn write(name: &str, script: &str) -> anyhow::Result<NamedTempFile> {
+    let made = tempfile::Builder::new().prefix(&format!("pxn_{name}.")).suffix(".sbatch").tempfile();
+    let written = made.and_then(|mut file| file.write_all(script.as_bytes()).map(|()| file));
+    written.map_err(|error| {
+        let folder = std::env::temp_dir();
+        Failure::everywhere(Code::Usage, format!("{} cannot be written to: {error}; set TMPDIR", folder.display()))
+    })
 }
 
 /// Submits and gives the job's number.
