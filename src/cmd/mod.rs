@@ -3,10 +3,10 @@
 pub mod choose;
 pub mod compare;
 pub mod doctor;
-mod growing;
 pub mod launch;
 pub mod levels;
 pub mod links;
+mod log_tail;
 pub mod probe;
 pub mod proof;
 pub mod run;

@@ -3,14 +3,14 @@
 //! What differs between sites is found out and not configured: one task a node says what it runs on, and each way to
 //! start ranks is tried on two before it is trusted with all, since `srun --mpi=list` also lists what cannot work.
 
-mod again;
 mod check;
 mod choose;
-mod end;
 mod memory;
+mod outcome;
 mod process;
+mod requeue;
 mod site;
-mod what;
+mod target;
 
 use std::{
     ffi::OsString,
@@ -19,7 +19,7 @@ use std::{
 };
 
 use memory::Found;
-use what::What;
+use target::What;
 
 use crate::{
     cmd::values,
@@ -82,7 +82,7 @@ pub fn run(args: &Args) -> anyhow::Result<Code> {
     }
     let (launcher, shape) = launch.prepare()?;
     launch.say(&launcher, shape);
-    end::run(&launch, &launcher, shape)
+    outcome::run(&launch, &launcher, shape)
 }
 
 fn outside() -> anyhow::Error {

@@ -10,7 +10,7 @@ use super::{
     tuning::{self, Sizes, Worker},
 };
 use crate::{
-    cmd::{choose::Kind, growing::Growing},
+    cmd::{choose::Kind, log_tail::LogTail},
     collective::Case,
     exit::{Code, Failure},
     nccl_log::{Choice, Connections, Fold, Sends},
@@ -38,7 +38,7 @@ fn check(args: &Args) -> anyhow::Result<()> {
 pub(super) struct Watch {
     is_on: bool,
     worker: Option<Worker>,
-    log: Option<Growing>,
+    log: Option<LogTail>,
     fold: Fold,
     choices: HashMap<Case, Choice>,
 }
@@ -133,7 +133,7 @@ impl Watch {
     /// Reads what is new. NCCL makes its file when it writes the first line; a log that cannot be read says nothing.
     fn read(&mut self) {
         if self.log.is_none() {
-            self.log = Growing::open(&log::waiting_place()).ok();
+            self.log = LogTail::open(&log::waiting_place()).ok();
         }
         if let Some(log) = &mut self.log {
             let _ = log.lines(&mut |line| self.fold.line(line));

@@ -5,12 +5,7 @@
 
 mod follow;
 
-use std::{
-    ffi::OsString,
-    io::Write,
-    path::Path,
-    process::Command,
-};
+use std::{ffi::OsString, io::Write, path::Path, process::Command};
 
 use tempfile::NamedTempFile;
 

@@ -17,7 +17,7 @@ use std::{
 use anyhow::Context;
 
 use self::message::{Ended, FromWorker, Start, ToWorker};
-use super::{growing::Growing, run};
+use super::{log_tail::LogTail, run};
 use crate::{
     backend::{Backend, nccl::NcclBackend},
     collective::Case,
@@ -84,7 +84,7 @@ fn work(args: &Args, rank: &Receiver<ToWorker>) -> anyhow::Result<Ended> {
     backend.allocate(plan.largest(&|case| backend.supports(case).is_ok()))?;
     backend.register()?;
     let path = std::env::var_os("NCCL_DEBUG_FILE").context("a worker needs NCCL_DEBUG_FILE")?;
-    let mut log = Growing::open(Path::new(&path)).with_context(|| format!("NCCL's log {}", path.display()))?;
+    let mut log = LogTail::open(Path::new(&path)).with_context(|| format!("NCCL's log {}", path.display()))?;
     let mut fold = Fold::default();
     let mut choices = Vec::new();
     for case in cases {
@@ -102,7 +102,7 @@ fn work(args: &Args, rank: &Receiver<ToWorker>) -> anyhow::Result<Ended> {
 }
 
 /// Reads what is new in the log. The algorithm and protocol that it names last.
-fn latest(log: &mut Growing, fold: &mut Fold) -> anyhow::Result<Option<Choice>> {
+fn latest(log: &mut LogTail, fold: &mut Fold) -> anyhow::Result<Option<Choice>> {
     let mut new = Fold::default();
     log.lines(&mut |line| {
         fold.line(line);

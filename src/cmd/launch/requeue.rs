@@ -8,7 +8,7 @@ use std::{
 
 use super::{
     Launch,
-    end::{Folder, read},
+    outcome::{Folder, read},
 };
 use crate::{
     exit::{Code, Failure},

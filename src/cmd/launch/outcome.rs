@@ -7,7 +7,7 @@ use std::{
     time::SystemTime,
 };
 
-use super::{Launch, again, handed_on, process};
+use super::{Launch, handed_on, process, requeue};
 use crate::{
     cmd::compare,
     exit::{Code, Failure},
@@ -27,7 +27,7 @@ use crate::{
 pub(super) fn run(launch: &Launch, launcher: &Launcher, shape: Shape) -> anyhow::Result<Code> {
     let folder = Folder::of(launch);
     let mut program = launch.program(&launch.args.sweep)?;
-    let place = again::earlier(launch, &folder).or_else(|| match launcher {
+    let place = requeue::earlier(launch, &folder).or_else(|| match launcher {
         // Its ranks are no step of Slurm with a number for their folder.
         Launcher::Mpirun(_) if folder.is_jobs => Some(folder.next()),
         _ => None,
@@ -41,7 +41,7 @@ pub(super) fn run(launch: &Launch, launcher: &Launcher, shape: Shape) -> anyhow:
     let code = verdict(&ended, run.as_ref().and_then(|run| Some(run.end.as_ref()?.name)), signal::received())?;
     if let (Some(run), Some(path)) = (&run, &written) {
         say!("pxnbench: {}", summary(run, path));
-        again::requeue_if_asked(launch, run)?;
+        requeue::requeue_if_asked(launch, run)?;
     }
     Ok(code)
 }

@@ -7,18 +7,18 @@ use std::{
 };
 
 /// A file that grows, and the last line as far as it is written.
-pub(super) struct Growing {
+pub(super) struct LogTail {
     file: File,
     rest: Vec<u8>,
 }
 
-impl Growing {
+impl LogTail {
     /// Opens the file at its start.
     ///
     /// # Errors
     /// Where it is not there.
-    pub(super) fn open(path: &Path) -> io::Result<Growing> {
-        Ok(Growing { file: File::open(path)?, rest: Vec::new() })
+    pub(super) fn open(path: &Path) -> io::Result<LogTail> {
+        Ok(LogTail { file: File::open(path)?, rest: Vec::new() })
     }
 
     /// Gives each whole line that is new, without its end.
@@ -44,7 +44,7 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("log");
         let mut writer = File::create(&path).expect("made");
-        let mut log = Growing::open(&path).expect("opened");
+        let mut log = LogTail::open(&path).expect("opened");
         let mut new = |text: &str| {
             writer.write_all(text.as_bytes()).expect("written");
             let mut lines = Vec::new();
