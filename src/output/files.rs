@@ -90,7 +90,7 @@ impl Files {
         let text = fs::read_to_string(&path).map_err(|error| (path.clone(), error))?;
         let whole = file::whole_lines(&text);
         if !file::is_ours(whole) {
-            let why = "it is no CSV of this program: name another file, or leave --resume out to keep it as FILE.1";
+            let why = "it is not a CSV of this program: name another file, or leave --resume out to keep it as FILE.1";
             return Err((path, io::Error::other(why)));
         }
         let (records, unread) = file::read_csv(whole, traffic);
