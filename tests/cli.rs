@@ -58,7 +58,7 @@ fn bad_input_gets_one_sentence() {
         (&["all_reduce", "-n", "abc"], "'abc'"),
         (&["all_reduce", "-n", "0"], "at least 1"),
         (&["all_reduce", "-b", "12Q"], "'12Q'"),
-        (&["all_reduce", "-f", "0", "-i", "0"], "-i 0 leads to no next size"),
+        (&["all_reduce", "-f", "0", "-i", "0"], "-i 0 never reaches a next size"),
         (&["all_reduce", "-d", "float16"], "there is no type 'float16'"),
         (&["all_reduce", "-o", "xor"], "there is no operation 'xor'"),
         (&["allreduce"], "did you mean all_reduce?"),
@@ -70,11 +70,11 @@ fn bad_input_gets_one_sentence() {
         (&["all_reduce", "-X"], "-X"),
         (&["all_reduce", "--backend", "gloo"], "gloo"),
         (&["all_reduce", "--level", "extreme"], "there are off, conservative, balanced, aggressive, default"),
-        (&["broadcast", "-r", "4"], "no root 4 among 4 ranks"),
+        (&["broadcast", "-r", "4"], "root 4 does not exist among 4 ranks"),
         (&["all_reduce", "--out", "/proc/no/such"], "/proc/no/such"),
         (&["all_reduce", "--csv", "/proc/x.csv"], "/proc/x.csv"),
         (&["all_reduce", "-b", "8", "-e", "64M", "-i", "1"], "more than a million cases"),
-        (&[], "no collective is named"),
+        (&[], "no collective given"),
     ] {
         let mut command = alone(folder.path());
         let has_backend = arguments.contains(&"gloo");

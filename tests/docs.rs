@@ -18,9 +18,9 @@ fn format_md() -> String {
         "# Files of a run\n\n\
          Made from the tables in the code by `UPDATE_GOLDEN=1 cargo test --test docs`.\n\n\
          `--out DIR` (default `results/<job>-<id>/<step>/` in a Slurm step, else `results/<collective>-<time>/`) holds:\n\n\
-         - `results.csv`: RFC 4180, a header, one row a record; out of place and in place are two rows. Each row is on disk \
+         - `results.csv`: RFC 4180, a header, one row per record; out of place and in place are two rows. Each row is on disk \
          before the next case begins.\n\
-         - `results.json`: `format`, `run` (as `run.json`) and `records`, an object a record with the columns as keys; \
+         - `results.json`: `format`, `run` (as `run.json`) and `records`, one object per record with the columns as keys; \
          numbers are numbers, unknown is `null`. Written when the run ends.\n\
          - `run.json`: who, where, when, with what: command, backend and why, level, versions, `NCCL_*` settings, every \
          process with its node and device, where the time went, and how the run ended. Written when the run begins and \
@@ -41,8 +41,7 @@ fn format_md() -> String {
         let _ = writeln!(text, "| {} | {what} |", code as u8);
     }
     text.push_str(
-        "\n2 to 7 mean what they mean in nccl-tests. Some launchers replace the code of a job that was aborted; `end` in \
-         `run.json` keeps ours, unless the launcher stopped rank 0 before it knew of another rank's failure.\n",
+        "\n2 to 7 mean what they mean in nccl-tests. Some launchers replace the code of a job that was aborted; `end` in `run.json` keeps the original, unless the launcher stopped rank 0 before it knew of another rank's failure.\n",
     );
     text
 }
@@ -71,12 +70,9 @@ fn environment_md() -> String {
     let mut text = String::from(
         "# The audit of the environment\n\n\
          Made from the tables in the code by `UPDATE_GOLDEN=1 cargo test --test docs`.\n\n\
-         NCCL says nothing of a variable that it does not read, and little of a value that it does not understand. The audit \
-         looks at the `NCCL_*` settings that are in force on a process, with where each comes from: the environment, then \
-         `NCCL_CONF_FILE` or `~/.nccl.conf`, then `/etc/nccl.conf`. Which names NCCL reads is asked of the file of the very \
-         libnccl that would be loaded; a name in there is never called unknown.\n\n\
-         A *failure* crashes NCCL, ends it or hangs it; a *warning* does not do what it looks like; a *note* does what it says, \
-         and is good to know.\n\n\
+         NCCL does not report variables that it does not read, and hardly reports values that it does not understand. The audit looks at the `NCCL_*` settings that are in force on a process, and where each comes from: the environment, then \
+         `NCCL_CONF_FILE` or `~/.nccl.conf`, then `/etc/nccl.conf`. The names that NCCL reads are taken from the file of the libnccl that would be loaded; a name in there is never called unknown.\n\n\
+         A *failure* crashes, ends or hangs NCCL; a *warning* does not do what it appears to do; a *note* works as written, and is good to know.\n\n\
          ## Rules\n\n| id | | what it finds | needs |\n|---|---|---|---|\n",
     );
     for check in CHECKS {
@@ -104,23 +100,23 @@ fn environment_md() -> String {
 
 fn environment_names(text: &mut String) {
     text.push_str(
-        "\n## Names that no libnccl of today reads\n\nWhere the libnccl at hand does read one, it is no finding.\n\n\
-         | name | rule | what is so | what to do |\n|---|---|---|---|\n",
+        "\n## Names that no current libnccl reads\n\nIf the libnccl at hand does read one, it is not a finding.\n\n\
+         | name | rule | fact | what to do |\n|---|---|---|---|\n",
     );
     for told in names::told() {
         row(text, &[&listed(&told.names), &format!("`{}`", told.id()), &told.says, &told.instead]);
     }
-    text.push_str("\n## Names with a successor\n\n| name | what is so | what to do |\n|---|---|---|\n");
+    text.push_str("\n## Names with a successor\n\n| name | fact | what to do |\n|---|---|---|\n");
     for legacy in names::legacy() {
         row(text, &[&format!("`{}`", legacy.name), &legacy.says, &legacy.instead]);
     }
-    text.push_str("\n## Names that are somebody else's\n\nNone of these is a finding.\n\n| name | it |\n|---|---|\n");
+    text.push_str("\n## Names of other software\n\nNone of these is a finding.\n\n| name | what it is |\n|---|---|\n");
     for others in names::others() {
         let begins: Vec<String> = others.prefixes.iter().map(|prefix| format!("{prefix}*")).collect();
         row(text, &[&listed(others.names.iter().chain(&begins)), &others.who]);
     }
     text.push_str(
-        "\n## Names that NCCL reads\n\nSo that a name which is too new, or gone, is told with the version. *since* is NVIDIA's \
+        "\n## Names that NCCL reads\n\nSo that for a name that is too new, or gone, the version can be given. *since* is NVIDIA's \
          documentation; *seen in* the oldest of 2.18.3, 2.23.4, 2.27.7, 2.30.7 and 2.32.3 that has it.\n\n\
          | NCCL | names |\n|---|---|\n",
     );
@@ -132,7 +128,7 @@ fn environment_names(text: &mut String) {
 fn environment_values(text: &mut String) {
     text.push_str(
         "\n## Values\n\nThe variables of levels are in `slurm/levels.toml`. Integers are read by strtoll with base 0; a distance is a \
-         word in capitals, or an old number.\n\n| name | what means something |\n|---|---|\n",
+         word in capitals, or an old number.\n\n| name | meaningful values |\n|---|---|\n",
     );
     for integers in values::integers() {
         row(text, &[&listed(&integers.names), &integers.legal().unwrap_or_else(|| "any integer".into())]);
@@ -201,7 +197,7 @@ const REPORTS: &[(&str, &str, &[&str], &str)] = &[
         "a GID index that is wrong, or rails that cannot reach each other",
         "NVIDIA/nccl#426",
         &["net.gid"],
-        "whether rails are routed between nodes only traffic shows",
+        "only traffic shows whether rails are routed between nodes",
     ),
     (
         "different adapters, and the mismatch ignored",
@@ -271,7 +267,7 @@ fn doctor_md() -> String {
          Made from the tables in the code by `UPDATE_GOLDEN=1 cargo test --test docs`.\n\n\
          `pxnbench doctor` looks at the node it runs on; under `srun` or `mpirun` at all nodes of the job, and reports what \
          differs between them first. Each finding has the evidence and the remedy. It needs no root; what cannot be read is \
-         *not applicable*, with the reason. Exit code 0 is ready, 10 not ready; `--strict` lets warnings count, `-v` prints \
+         *not applicable*, with the reason. Exit code 0 is ready, 10 not ready; `--strict` counts warnings as failures, `-v` prints \
          every check, `--json` all of it for programs.\n\n\
          ```\npxnbench doctor\nsrun --mpi=pmix pxnbench doctor\nsbatch -p gpu -A project slurm/doctor.sbatch\n```\n\n\
          ## Checks\n\n| id | looks at | of |\n|---|---|---|\n",

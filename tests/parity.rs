@@ -1,4 +1,4 @@
-//! In the place of nccl-tests: the same names, flags, variables, table and exit codes. [`PARITY`] is the list of all of them,
+//! In place of nccl-tests: the same names, flags, variables, table and exit codes. [`PARITY`] is the list of all of them,
 //! and what `docs/PARITY.md` is made from.
 
 mod common;
@@ -21,7 +21,7 @@ const PARITY: &[(&str, &str, &str)] = &[
     ),
     ("-i, --stepbytes", "0 with a factor (`-f`) only", "every_flag_is_taken_in_all_of_its_spellings"),
     ("-f, --stepfactor", "0 is 1: `-i` is used", "every_flag_is_taken_in_all_of_its_spellings"),
-    ("-n, --iters", "what is no number is refused; there it is 0", "bad_input_gets_one_sentence"),
+    ("-n, --iters", "what is not a number is refused; there it is 0", "bad_input_gets_one_sentence"),
     (
         "-m, --agg_iters",
         "refused with `-z 1` and `-z 2`, which would wait inside an open group",
@@ -61,7 +61,7 @@ const PARITY: &[(&str, &str, &str)] = &[
     ("-M, --memory", "below the last table; `memory` in run.json", "'memory in use'"),
     ("-u, --unalign", "", "'unaligned buffers'"),
     ("-I, --per_iter_timing", "refused with `-G`; columns `iter_…`", "'single iterations'"),
-    ("-K, --per_iter_skip", "as many as `-n` is refused; there none is left out then", "'single iterations'"),
+    ("-K, --per_iter_skip", "`-n` or more is refused; there it leaves out none then", "'single iterations'"),
     ("-h, --help", "", "help_is_complete"),
     (
         "NCCL_TESTS_SPLIT",
@@ -87,11 +87,10 @@ const PARITY: &[(&str, &str, &str)] = &[
 
 fn parity_md() -> String {
     let mut text = String::from(
-        "# In the place of nccl-tests\n\n\
+        "# In place of nccl-tests\n\n\
          Made from the table in `tests/parity.rs` by `UPDATE_GOLDEN=1 cargo test --test parity`.\n\n\
-         `pxnbench links DIR` makes links by the names of nccl-tests' programs. Called as `all_reduce_perf` (or \
-         `all_reduce_perf_mpi`) pxnbench is that collective with nccl-tests' command line: the same flags, the same table, and \
-         no files but those that are asked for. Where it does better it says so here; 2.19.6 is what it is compared with.\n\n\
+         `pxnbench links DIR` makes links with the names of nccl-tests' programs. Called as `all_reduce_perf` (or \
+         `all_reduce_perf_mpi`) pxnbench is that collective with nccl-tests' command line: the same flags, the same table, and no files except those that are asked for. The table lists what differs from 2.19.6.\n\n\
          ```\npxnbench links bin\nmpirun -np 8 bin/all_reduce_perf -b 8 -e 4G -f 2 -g 1\nbin/all_reduce_perf -b 8 -e 4G -f 2 -g 8\n```\n\n\
          ## Flags and variables\n\n| nccl-tests | here, where it differs | shown by |\n|---|---|---|\n",
     );
@@ -104,13 +103,13 @@ fn parity_md() -> String {
     }
     text.push_str(
         "\n## Exit codes\n\n0 to 7 are nccl-tests' (`pxnbench --help` lists all). An unknown flag and a value that cannot be \
-         read are 6; there the first is 0, and the second is taken for something else. Whole numbers are decimal: there `010` is 8 and \
-         `0x10` is 16; here the first is 10, and the second is refused, but in `NCCL_TESTS_SPLIT`. Data errors and a mean below \
+         read are 6; there the exit code of the first is 0, and the second is read as some other value. Whole numbers are decimal: there `010` is 8 and \
+         `0x10` is 16; here the first is 10, and the second is refused, except in `NCCL_TESTS_SPLIT`. Data errors and a mean below \
          nine tenths of `NCCL_TESTS_MIN_BW` are 7, as there.\n\n\
          ## JSON\n\n`-J FILE` writes nccl-tests' keys (version 3). Numbers are numbers: `root` is not padded text, and what was \
          not measured is null. All GPUs are listed, not the first of each process. `env` has the recorded variables only, \
          never the whole environment. Strings are whole, whatever is in them. A file that is there already is kept as \
-         `FILE.1`, and the new one is `FILE`; there the new one is `FILE.0`. What was a word for a truth value stays one. \
+         `FILE.1`, and the new one is `FILE`; there the new one is `FILE.0`. Truth values that are strings there are strings here. \
          `experiment_name` is the collective.\n\n\
          ## Not here\n\nKernels that use NCCL's device API (`-D`): they are compiled against one version of NCCL's headers.\n",
     );
@@ -246,9 +245,9 @@ fn flags_that_exclude_each_other_are_refused() {
         (&["-G", "2", "-z", "1"] as &[&str], "a graph (-G) runs as one"),
         (&["-G", "2", "-I", "1"], "a graph (-G) has none"),
         (&["-G", "2", "-y", "1"], "cannot capture the null stream"),
-        (&["-m", "2", "-z", "2"], "say -z 3"),
+        (&["-m", "2", "-z", "2"], "use -z 3"),
         (&["-I", "1", "-n", "5", "-K", "5"], "-K leaves out"),
-        (&["-N", "2", "--resume"], "--resume does not go with -N"),
+        (&["-N", "2", "--resume"], "--resume cannot be combined with -N"),
         (&["-z", "4"], "a number from 0 to 3"),
         (&["-S", "yes"], "0 for no or 1 for yes"),
     ] {
@@ -334,7 +333,7 @@ fn each_communicator_has_its_own_rows() {
     let mut again = mpirun(4, folder.path());
     again.env("NCCL_TESTS_SPLIT", "MOD 2");
     let refused = run(again.args(["all_reduce", "--resume", "--csv", "y.csv"])).expect_code(6);
-    assert!(refused.stderr.contains("--resume does not go with NCCL_TESTS_SPLIT"), "{}", refused.stderr);
+    assert!(refused.stderr.contains("--resume cannot be combined with NCCL_TESTS_SPLIT"), "{}", refused.stderr);
     let mut bad = mpirun(2, folder.path());
     bad.env("NCCL_TESTS_SPLIT", "XOR 1");
     let refused = run(bad.args(["all_reduce", "-b", "8", "-e", "8"])).expect_code(6);
@@ -361,16 +360,16 @@ fn what_is_not_the_same_on_all_ranks_is_one_sentence() {
         ("NCCL_TESTS_SPLIT=%2", "NCCL_TESTS_SPLIT=/2"),
     ] {
         let ended = two(&[first], &[second]).expect_code(6);
-        assert!(ended.stderr.contains("ranks 0 and 1 have other settings of NCCL_TESTS_SPLIT"), "{}", ended.stderr);
+        assert!(ended.stderr.contains("ranks 0 and 1 have different settings of NCCL_TESTS_SPLIT"), "{}", ended.stderr);
     }
     let ended = two(&["A=b"], &["NCCL_TESTS_SPLIT=XOR 1"]).expect_code(6);
     assert!(ended.stderr.contains("NCCL_TESTS_SPLIT=XOR 1 cannot be read"), "{}", ended.stderr);
     let ended = two(&["A=b"], &["NCCL_TESTS_MIN_BW=many"]).expect_code(6);
-    assert!(ended.stderr.contains("NCCL_TESTS_MIN_BW=many is no number"), "{}", ended.stderr);
+    assert!(ended.stderr.contains("NCCL_TESTS_MIN_BW=many is not a bandwidth"), "{}", ended.stderr);
     // What rank 0 shows decides.
     two(&["A=b"], &["NCCL_TESTS_MIN_BW=100000"]).expect_code(0);
     let ended = two(&["NCCL_TESTS_SPLIT=|2147483648"], &["NCCL_TESTS_SPLIT=|2147483648"]).expect_code(6);
-    assert!(ended.stderr.contains("the largest that MPI has is 2147483647"), "{}", ended.stderr);
+    assert!(ended.stderr.contains("the largest that MPI allows is 2147483647"), "{}", ended.stderr);
 }
 
 /// Table, JSON and exit code go by one mean also where communicators are of several sizes.

@@ -590,7 +590,7 @@ fn outside_a_job_it_says_what_to_do() {
     let home = Home::new("");
     let ended = run(common::alone(home.path()).args(["launch", "--", "all_reduce"])).expect_code(8);
     assert_eq!(ended.sentences().len(), 1, "{}", ended.stderr);
-    assert!(ended.stderr.contains("no Slurm job") && ended.stderr.contains("sbatch slurm/"), "{}", ended.stderr);
+    assert!(ended.stderr.contains("not a Slurm job") && ended.stderr.contains("sbatch slurm/"), "{}", ended.stderr);
     // What is wrong with the sweep is said first: before any node is asked.
     let ended = run(common::alone(home.path()).args(["launch", "--", "all_reduce", "-b", "0"])).expect_code(6);
     assert_eq!(ended.sentences().len(), 1, "{}", ended.stderr);

@@ -22,7 +22,7 @@ impl Blocking {
         [Blocking::AtTheEnd, Blocking::OperationAndRanks, Blocking::Operation, Blocking::Iteration];
 }
 
-/// What the library is told of the buffers: nccl-tests' `-R`.
+/// How buffers are registered with the library: nccl-tests' `-R`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Registration {
     /// 0: nothing.
@@ -48,9 +48,9 @@ pub struct Manner {
     pub blocking: Blocking,
     /// Everything runs in the null stream (`-y`).
     pub null_stream: bool,
-    /// A case is captured as a graph, which is launched so often (`-G`); 0: no graph.
+    /// A case is captured as a graph, which is launched this many times (`-G`); 0: no graph.
     pub replays: u32,
-    /// The buffers begin so many elements behind an aligned address (`-u`).
+    /// Elements between an aligned address and the start of the buffers (`-u`).
     pub unalign: u64,
     /// What the library is told of the buffers (`-R`).
     pub registration: Registration,

@@ -18,7 +18,7 @@ use crate::{
 /// Joins the steps of a comparison into one CSV, and prints medians and ratios by level.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// The folder with a folder for each step, which holds its results.csv
+    /// Folder with one subfolder per step, which holds its results.csv
     #[arg(value_name = "DIR")]
     folder: PathBuf,
 }
@@ -125,7 +125,7 @@ fn unfinished(step: &Path) -> Option<String> {
     let run: Option<RunMeta> =
         fs::read_to_string(step.join("run.json")).ok().and_then(|text| serde_json::from_str(&text).ok());
     match run.and_then(|run| run.end) {
-        None => Some(format!("step {name} did not end in good order: its rows are what it finished")),
+        None => Some(format!("step {name} did not finish: its rows are the cases it completed")),
         Some(end) if end.name == Code::Usage => Some(format!("Waived step {name}: {}", end.message)),
         Some(end) if end.code != 0 => Some(format!("step {name} ended with exit code {}: {}", end.code, end.message)),
         Some(_) => None,
@@ -155,9 +155,8 @@ fn table(rows: &[Row]) -> String {
     let control = present.first().copied().unwrap_or_default();
     let repeats = rows.iter().map(|row| row.repeat + 1).max().unwrap_or(0);
 
-    let mut text = format!(
-        "# Median time in us over {repeats} repetitions; behind it that time by the one of {control}: below 1 is faster\n"
-    );
+    let mut text =
+        format!("# Median time in us over {repeats} repetitions; then its ratio to {control}: below 1 is faster\n");
     text +=
         &format!("# {:>12} {:>12} {:>8} {:>6} {:>4} {:>5}", "collective", "size (B)", "type", "redop", "root", "place");
     for level in &present {
@@ -204,8 +203,9 @@ fn remarks(rows: &[Row], present: &[&str]) -> Vec<String> {
         remarks.push(format!("Only level {} was in force: there is nothing to compare it with.", present.join("")));
     }
     if present.contains(&levels::CUSTOM) {
-        remarks
-            .push("custom: a variable that was set before won over the level; run.json of the step says which.".into());
+        remarks.push(
+            "custom: a variable that was already set overrode the level; run.json of the step says which.".into(),
+        );
     }
     remarks
 }

@@ -16,8 +16,7 @@ use crate::{
 };
 
 /// Check this node, or all nodes of a job under srun or mpirun: libraries, limits, GPUs, networks, Slurm, NCCL's settings
-///
-/// Each finding says what it rests on and what to do. Ends with exit code 10 where something will fail.
+/// Each finding has its evidence and what to do. Exits with 10 if something will fail.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Print JSON
@@ -26,10 +25,10 @@ pub struct Args {
     /// Warnings count as failures
     #[arg(long)]
     strict: bool,
-    /// Print all checks, those that found nothing too
+    /// Print all checks, including those that found nothing
     #[arg(short, long)]
     verbose: bool,
-    /// This libnccl, instead of the one in NCCL_HOME or the system's
+    /// Use this libnccl instead of the one in NCCL_HOME or the system's
     #[arg(long, value_name = "FILE")]
     nccl_lib: Option<PathBuf>,
     /// Examine a copy of another node's /sys, /proc, /dev and /etc
@@ -178,7 +177,7 @@ fn text(job: &[Subject], rows: &[Row], verbose: bool, code: Code) -> String {
     let hosts: std::collections::BTreeSet<&str> = job.iter().map(|one| one.host.as_str()).collect();
     let ready = if code == Code::Fine { "ready" } else { "not ready" };
     if !job.iter().any(Subject::has_gpus) {
-        let _ = writeln!(text, "note     there is no NVIDIA device here: what is said is of a run on host memory");
+        let _ = writeln!(text, "note     there is no NVIDIA device here: this is about a run on host memory");
     }
     let _ = writeln!(
         text,

@@ -12,13 +12,12 @@ use crate::{
     exit::{Code, Failure},
 };
 
-/// Make links to this program by the names of nccl-tests' programs
-///
-/// Called as all_reduce_perf and so on it is that collective with nccl-tests' command line, and leaves no files but those
-/// that are asked for. A name may go on: all_reduce_perf_mpi.
+/// Link this program under the names of nccl-tests' programs
+/// Called as all_reduce_perf and so on it runs that collective with nccl-tests' command line, and writes no files except
+/// those that are asked for. The name may have a suffix: all_reduce_perf_mpi.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Folder of the links; it is made where it is not there
+    /// Folder for the links; created if it does not exist
     #[arg(value_name = "DIR")]
     folder: PathBuf,
 }

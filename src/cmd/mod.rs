@@ -58,7 +58,7 @@ pub enum Command {
     Levels(levels::Args),
     /// Start a sweep, or the doctor, on all nodes of this Slurm job
     Launch(launch::Args),
-    /// Make links to this program by the names of nccl-tests' programs
+    /// Link this program under the names of nccl-tests' programs
     Links(links::Args),
     /// Submit a sweep as a Slurm job
     Submit(submit::Args),
@@ -68,7 +68,7 @@ pub enum Command {
     Doctor(doctor::Args),
     /// Read NCCL's logs: was PXN used, by whom and through which NIC, and if not, why not
     Proof(proof::Args),
-    /// Print what is connected to what in this node, and what NCCL makes of it
+    /// Print the topology of this node, and the paths that NCCL will take
     Topo(topo::Args),
     /// Say what a launch has to know of this process.
     #[command(hide = true)]

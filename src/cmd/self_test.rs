@@ -132,7 +132,7 @@ fn end(outcome: &Outcome, expect: Option<bool>) -> anyhow::Result<Code> {
     match expect {
         Some(expected) if expected != is_used => {
             let words = |is_used: bool| if is_used { "used" } else { "not used" };
-            let what = format!("PXN: expected {}, and as asked it is {}", words(expected), words(is_used));
+            let what = format!("PXN: expected {}, and the run as asked shows {}", words(expected), words(is_used));
             Err(Failure::everywhere(Code::WrongData, what))
         }
         _ => Ok(Code::Fine),
@@ -161,9 +161,9 @@ fn judge(off: &Seen, asked: &Seen) -> Outcome {
     let (off, asked, reason) = (off.all.send_recv, asked.all.send_recv, &asked.reason);
     match (off.relayed, asked.relayed) {
         (1.., _) => Outcome::ControlFailed,
-        (0, 1..) if off.sends == 0 => {
-            Outcome::CannotTell("the run with PXN off logged no connection between nodes, and is no control".into())
-        }
+        (0, 1..) if off.sends == 0 => Outcome::CannotTell(
+            "the run with PXN off logged no connection between nodes, so that it cannot serve as the control".into(),
+        ),
         (0, 1..) => Outcome::Changed,
         _ if asked.sends == 0 || asked.gpudirect_sends == 0 => {
             Outcome::CannotTell(format!("no relay is possible here. {reason}"))
@@ -178,12 +178,12 @@ fn report(off: &Seen, asked: &Seen, outcome: &Outcome) -> Vec<String> {
         format!("{which:<14} {} of {} connections between nodes relayed", sends.relayed, sends.sends)
     };
     let said = match outcome {
-        Outcome::Changed => "the count changed from zero as it must: relays are seen where they are".to_owned(),
+        Outcome::Changed => "the count rose from zero, as it must: relays are detected".to_owned(),
         Outcome::Same(why) => format!("the count did not change: as asked, PXN is not used. {why}"),
         Outcome::CannotTell(why) => format!("cannot tell: {why}"),
         Outcome::ControlFailed => {
             "the control failed: connections are relayed with NCCL_PXN_DISABLE=1, so that no count of \
-             relays can be trusted here; look whether a wrapper or nccl.conf undoes the variable"
+             relays can be trusted here; check whether a wrapper or nccl.conf overrides the variable"
                 .to_owned()
         }
     };

@@ -77,7 +77,7 @@ pub fn switch(text: &str) -> Result<bool, String> {
     match text {
         "0" => Ok(false),
         "1" => Ok(true),
-        _ => Err("it is 0 for no or 1 for yes".into()),
+        _ => Err("use 0 for no or 1 for yes".into()),
     }
 }
 
@@ -87,7 +87,7 @@ pub fn switch(text: &str) -> Result<bool, String> {
 pub fn numbered<T: Copy + Send + Sync>(all: &'static [T]) -> impl Fn(&str) -> Result<T, String> + Clone + Send + Sync {
     move |text| {
         let value = text.parse().ok().and_then(|at: usize| all.get(at).copied());
-        value.ok_or_else(|| format!("it is a number from 0 to {}", all.len() - 1))
+        value.ok_or_else(|| format!("it must be a number from 0 to {}", all.len() - 1))
     }
 }
 
@@ -165,7 +165,7 @@ pub fn natural(text: &str) -> Result<u32, String> {
     text.parse().map_err(|_| why())
 }
 
-const TOO_LARGE: &str = "that is larger than anything here";
+const TOO_LARGE: &str = "the number is too large";
 
 /// Is it a whole number that is larger than those in use?
 fn is_large(text: &str) -> bool {

@@ -71,7 +71,7 @@ impl Traffic {
                 .parse::<f64>()
                 .ok()
                 .filter(|value| (0.0..=most).contains(value))
-                .ok_or_else(|| format!("{name}={text} is no {what}")),
+                .ok_or_else(|| format!("{name}={text} is not a {what}")),
         };
         let spread = number(SPREAD, 1.0, "number from 0 to 1")?;
         let scale = number(MATRIX_SCALE, f64::MAX, "number of at least 0")?;
@@ -128,7 +128,8 @@ impl Matrix {
                 let value = text.parse::<f64>().ok().map(|value| value * scale);
                 // Below 2^53 each value is a whole number of bytes in double too.
                 let value = value.filter(|value| (0.0..9e15).contains(value));
-                let value = value.ok_or_else(|| format!("row {} has '{text}', which is no number of bytes", at + 1))?;
+                let value =
+                    value.ok_or_else(|| format!("row {} has '{text}', which is not a number of bytes", at + 1))?;
                 bytes.push(value as u64 / LINE * LINE);
             }
         }
@@ -273,14 +274,14 @@ mod tests {
         let matrix = asked(&[(MATRIX_FILE, "here"), (MATRIX_SCALE, "2")], "100 200\n\n 50\t7.9 \n");
         assert_eq!(matrix, Ok(Traffic::Matrix(Matrix { side: 2, bytes: vec![192, 400, 96, 0] })));
         for (name, value, file, words) in [
-            (SPREAD, "1.5", "", "NCCL_TESTS_ALLTOALLV_SPREAD=1.5 is no number from 0 to 1"),
-            (SPREAD, "nan", "", "no number from 0 to 1"),
-            (MATRIX_SCALE, "-1", "", "NCCL_TESTS_ALLTOALLV_MATRIX_SCALE=-1 is no number of at least 0"),
+            (SPREAD, "1.5", "", "NCCL_TESTS_ALLTOALLV_SPREAD=1.5 is not a number from 0 to 1"),
+            (SPREAD, "nan", "", "not a number from 0 to 1"),
+            (MATRIX_SCALE, "-1", "", "NCCL_TESTS_ALLTOALLV_MATRIX_SCALE=-1 is not a number of at least 0"),
             (MATRIX_FILE, "nowhere", "", "NCCL_TESTS_ALLTOALLV_MATRIX_FILE=nowhere cannot be read"),
             (MATRIX_FILE, "here", "\n", "is empty"),
             (MATRIX_FILE, "here", "1 2\n3", "row 2 has 1 values and there are 2 rows"),
             (MATRIX_FILE, "here", "1 2 3\n4 5 6", "row 1 has 3 values and there are 2 rows"),
-            (MATRIX_FILE, "here", "1 -2\n3 4", "row 1 has '-2', which is no number of bytes"),
+            (MATRIX_FILE, "here", "1 -2\n3 4", "row 1 has '-2', which is not a number of bytes"),
             (MATRIX_FILE, "here", "1 2\n3 inf", "row 2 has 'inf'"),
         ] {
             let error = asked(&[(name, value)], file).expect_err(name);

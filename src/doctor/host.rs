@@ -139,7 +139,9 @@ fn remove_ipc(one: &Subject) -> Verdict {
     let evidence = format!("RemoveIPC={} ({})", if set.is_on { "yes" } else { "no" }, set.by);
     match set.is_on {
         false => Verdict::ok(evidence),
-        true if one.env("SLURM_JOB_ID").is_none() => Verdict::none("it matters in Slurm's jobs, and this is none"),
+        true if one.env("SLURM_JOB_ID").is_none() => {
+            Verdict::none("it only matters in Slurm jobs, and this is not one")
+        }
         true if one.health.is_system_user => {
             Verdict::ok(format!("{evidence}, which leaves root and the system's users alone"))
         }
@@ -185,8 +187,7 @@ fn iommu(one: &Subject) -> Verdict {
     };
     Verdict::warning(
         evidence,
-        "boot with iommu=pt or without one: GPUDirect between GPU and NIC is slow or fails; in a virtual machine the host has \
-         the say",
+        "boot with iommu=pt or without one: GPUDirect between GPU and NIC is slow or fails; in a virtual machine the host decides",
     )
 }
 
@@ -203,7 +204,7 @@ fn acs(one: &Subject) -> Verdict {
 }
 
 fn container(one: &Subject) -> Verdict {
-    let Some(evidence) = &one.health.container else { return Verdict::none("this is no container") };
+    let Some(evidence) = &one.health.container else { return Verdict::none("this is not a container") };
     let health = &one.health;
     let remedy = "start it with its devices: --gpus all or --nv, --device=/dev/infiniband, MELLANOX_VISIBLE_DEVICES=all with enroot";
     let has_gpu = health.nvidia.is_some() && health.driver.value.is_none();

@@ -234,7 +234,7 @@ fn apply(check: &Check, job: &[Subject]) -> Vec<Row> {
         Judge::Process(judge) => each(&judge),
         Judge::Slurm(judge) => each(&|one| match one.env("SLURM_JOB_ID") {
             Some(_) => judge(one),
-            None => Verdict::none("this is no Slurm job"),
+            None => Verdict::none("this is not a Slurm job"),
         }),
         Judge::Job(judge) => vec![Row {
             id: check.id.into(),

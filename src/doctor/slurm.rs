@@ -63,7 +63,7 @@ fn gpu_bind(one: &Subject) -> Verdict {
 /// The environment of a step says it, else the site's configuration, which one rank has asked for.
 fn kill(job: &[Subject]) -> Verdict {
     if job.iter().all(|one| one.env("SLURM_JOB_ID").is_none()) {
-        return Verdict::none("this is no Slurm job");
+        return Verdict::none("this is not a Slurm job");
     }
     let waits = |what: &str| {
         let evidence = format!("{what}: when a task fails the others wait until the time limit");
@@ -112,7 +112,7 @@ fn memory(one: &Subject) -> Verdict {
     match given > 0 && given < all / 2 {
         true => Verdict::warning(
             format!("the job has {} of {} ({how})", rounded(given), rounded(all)),
-            "--mem=0 asks for all: pinned buffers and page cache count, and the job is killed without a word of NCCL's",
+            "--mem=0 asks for all: pinned buffers and page cache count, and the job is killed without any message of NCCL's",
         ),
         false => {
             Verdict::ok(if given == 0 { "all".to_owned() } else { format!("{} of {}", rounded(given), rounded(all)) })

@@ -258,7 +258,7 @@ fn cpus(list: &str) -> Result<BTreeSet<u32>, String> {
         let (first, last) = part.split_once('-').unwrap_or((part, part));
         match (first.trim().parse::<u32>(), last.trim().parse::<u32>()) {
             (Ok(first), Ok(last)) if last < MOST => all.extend(first..=last),
-            _ => return Err(format!("'{part}' is no range of processors")),
+            _ => return Err(format!("'{part}' is not a range of processors")),
         }
     }
     Ok(all)

@@ -18,7 +18,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// has better things to do than to answer thousands.
 pub(super) fn kill_on_bad_exit(root: &Path, env: Env) -> Reading<bool> {
     if env("SLURM_JOB_ID").is_none() {
-        return Reading::none("this is no Slurm job");
+        return Reading::none("this is not a Slurm job");
     }
     if !crate::world::launch::speaks(env) {
         return Reading::none("the first rank asks");

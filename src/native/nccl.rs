@@ -283,7 +283,7 @@ impl Nccl {
         // SAFETY: the table is made from nccl.h, and a library without ncclGetVersion is refused before any other call.
         let symbols = unsafe { Symbols::find(&library) };
         let no_nccl =
-            |_| failure(format!("{name} is no NCCL: it has no ncclGetVersion; give the path of a libnccl.so.2"));
+            |_| failure(format!("{name} is not NCCL: it has no ncclGetVersion; give the path of a libnccl.so.2"));
         let get_version = symbols.get_version.get().map_err(no_nccl)?;
         let mut code = 0;
         // SAFETY: ncclGetVersion writes one integer.
@@ -810,7 +810,7 @@ mod tests {
             }
             let error = load(None, Some(home.path())).err().expect("an error");
             let first = folder.join(names[0]);
-            assert!(error.starts_with(&format!("{} is no NCCL", first.display())), "{error}");
+            assert!(error.starts_with(&format!("{} is not NCCL", first.display())), "{error}");
         }
     }
 

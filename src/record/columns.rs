@@ -100,12 +100,12 @@ pub const COLUMNS: &[Column] = &[
     Column { name: "backend", doc: "`nccl`, `host` or `model`", get: |run, _| run.backend.as_str().into() },
     Column {
         name: "level",
-        doc: "PXN level in force on every rank; `custom` where ranks differ or it is no row of the table",
+        doc: "PXN level in force on every rank; `custom` where ranks differ or it is not a row of the table",
         get: |run, _| run.level.as_str().into(),
     },
     Column {
         name: "network",
-        doc: "network asked for; `custom` where other settings win over its own",
+        doc: "network asked for; `custom` where other settings override its own",
         get: |run, _| run.network.as_str().into(),
     },
     Column {
@@ -149,7 +149,7 @@ pub const COLUMNS: &[Column] = &[
     },
     Column {
         name: "in_place",
-        doc: "1 where send and receive buffer are one, else 0",
+        doc: "1 where send and receive use one buffer, else 0",
         get: |_, record| Cell::Integer((record.case.placement == crate::collective::Placement::InPlace).into()),
     },
     Column {
@@ -182,7 +182,7 @@ pub const COLUMNS: &[Column] = &[
         doc: "`ok`, `wrong`, `unchecked`, `computed` (by the model, not measured) or `waived`",
         get: |_, record| record.status.name().into(),
     },
-    Column { name: "note", doc: "why, where that needs saying", get: |_, record| record.note.as_str().into() },
+    Column { name: "note", doc: "an explanation, where one is needed", get: |_, record| record.note.as_str().into() },
     Column {
         name: "pxn",
         doc: "with `--proof`: `used` where NCCL's log shows a connection of the case's kind (collective, or send/recv) that \
@@ -202,7 +202,7 @@ pub const COLUMNS: &[Column] = &[
     },
     Column {
         name: "algo",
-        doc: "with `--proof`: algorithm that NCCL takes; empty for what is made of sends and receives",
+        doc: "with `--proof`: algorithm that NCCL takes; empty for collectives made of sends and receives",
         get: |_, record| words(&record.seen.algo),
     },
     Column {
@@ -217,13 +217,12 @@ pub const COLUMNS: &[Column] = &[
     },
     Column {
         name: "issue_us",
-        doc: "with `-C`: time in which process 0 hands one operation to the GPU, in microseconds",
+        doc: "with `-C`: time that process 0 takes to issue one operation to the GPU, in microseconds",
         get: |_, record| record.issue.map(|issue| issue.0).into(),
     },
     Column {
         name: "iter_min_us",
-        doc: "with `-I`: the shortest iteration by the GPU's clock, divided by its operations, in microseconds; of each the GPU \
-              that took longest",
+        doc: "with `-I`: the shortest iteration by the GPU's clock, divided by its operations, in microseconds; for each iteration the slowest GPU counts",
         get: |_, record| record.laps.as_ref().map(|laps| laps.min.0).into(),
     },
     Column {

@@ -30,7 +30,7 @@ pub fn read_csv(text: &str, traffic: &'static Traffic) -> (Vec<Record>, Vec<Stri
     for (line, row) in rows.enumerate() {
         match row.ok().and_then(|row| record(&row, traffic, &label)) {
             Some(record) => records.push(record),
-            None => unread.push(format!("row {} is no whole record", line + 1)),
+            None => unread.push(format!("row {} is incomplete", line + 1)),
         }
     }
     (records, unread)

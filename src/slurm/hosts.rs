@@ -78,7 +78,7 @@ fn too_many(names: u64) -> Result<(), String> {
 
 fn number(digits: &str) -> Result<u64, String> {
     let is_number = !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit());
-    is_number.then(|| digits.parse().ok()).flatten().ok_or_else(|| format!("'{digits}' is no number of a node"))
+    is_number.then(|| digits.parse().ok()).flatten().ok_or_else(|| format!("'{digits}' is not a node number"))
 }
 
 /// Digits that numbers of a range have at least: those of its first where that begins with a zero.

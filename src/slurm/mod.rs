@@ -67,7 +67,7 @@ impl Job {
         let number = |name: &str| env(name).and_then(|value| value.trim().parse::<u32>().ok());
         let list = env("SLURM_JOB_NODELIST").unwrap_or_default();
         let job = Job {
-            id: id.trim().parse().map_err(|_| format!("SLURM_JOB_ID={id} is no number of a job"))?,
+            id: id.trim().parse().map_err(|_| format!("SLURM_JOB_ID={id} is not a job number"))?,
             name: env("SLURM_JOB_NAME").unwrap_or_default(),
             step: number("SLURM_STEP_ID").filter(|step| *step < FIRST_SPECIAL_STEP),
             restarts: number("SLURM_RESTART_COUNT").unwrap_or(0),

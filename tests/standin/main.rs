@@ -191,7 +191,7 @@ fn groups_of_ranks_have_communicators_of_their_own() {
 fn an_older_library_gets_what_it_has_and_the_rest_is_said() {
     let Some(machine) = Machine::with(2) else { return };
     for (version, remarks, float8) in [
-        ("2.18.5", &["-R needs NCCL 2.19 or newer; 2.18.5", "this -x needs NCCL 2.28.0 or newer"][..], 0),
+        ("2.18.5", &["-R needs NCCL 2.19 or newer; with 2.18.5", "this -x needs NCCL 2.28.0 or newer"][..], 0),
         ("2.22.3", &["-R 2 needs NCCL 2.27 or newer; with 2.22.3", "this -x needs NCCL 2.28.0 or newer"], 0),
         ("2.30.7", &[], 22),
     ] {

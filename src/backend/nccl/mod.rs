@@ -66,7 +66,7 @@ impl Float8 {
     fn supports(self, case: &Case) -> Result<(), Waived> {
         let name = case.dtype.name();
         if case.dtype.is_float8() && self.nccl < Self::SINCE {
-            return Err(Waived(format!("NCCL {} has no {name}: it came with {}", self.nccl, Self::SINCE)));
+            return Err(Waived(format!("NCCL {} does not support {name}, which came with {}", self.nccl, Self::SINCE)));
         }
         if case.dtype.is_float8() && case.redop.is_some() && !self.reduced {
             let what = format!("NCCL reduces {name} only on GPUs of compute capability 9.0 and newer, and not all are");
@@ -84,7 +84,7 @@ impl Manner {
         let version = nccl.version();
         if manner.registration != Registration::None && !nccl.has_registration() {
             manner.registration = Registration::None;
-            lacking.push(format!("-R needs NCCL 2.19 or newer; {version} is told nothing of the buffers"));
+            lacking.push(format!("-R needs NCCL 2.19 or newer; with {version} buffers are not registered"));
         }
         if manner.registration == Registration::Symmetric && !nccl.has_windows() {
             manner.registration = Registration::Local;
@@ -93,7 +93,7 @@ impl Manner {
         let since = if manner.cta_policy == Some(2) { Version(22800) } else { Version(22700) };
         if manner.cta_policy.is_some() && version < since {
             manner.cta_policy = None;
-            lacking.push(format!("this -x needs NCCL {since} or newer; {version} decides by itself"));
+            lacking.push(format!("this -x needs NCCL {since} or newer; {version} uses its own policy"));
         }
         (manner, lacking)
     }
@@ -340,7 +340,9 @@ impl Backend for NcclBackend {
             return Err(Waived(what.into()));
         }
         match case.root {
-            Some(root) if root >= self.ranks => Err(Waived(format!("there is no rank {root} among {}", self.ranks))),
+            Some(root) if root >= self.ranks => {
+                Err(Waived(format!("rank {root} does not exist among {} ranks", self.ranks)))
+            }
             _ => Ok(()),
         }
     }
@@ -363,7 +365,7 @@ impl Backend for NcclBackend {
     fn register(&mut self) -> anyhow::Result<()> {
         match self.manner.registration {
             Registration::None => Ok(()),
-            how => self.live_mut()?.register(how).context("while NCCL is told of the buffers"),
+            how => self.live_mut()?.register(how).context("while registering the buffers with NCCL"),
         }
     }
 
@@ -485,7 +487,7 @@ mod tests {
         let mut backend = NcclBackend { ranks: 2, sharers: 1, manner, float8, live: None };
         let case =
             Case::new(Collective::Reduce, Bytes(64), DType::Float, Some(RedOp::Sum), Some(2), Placement::InPlace, 2);
-        assert_eq!(backend.supports(&case), Err(Waived("there is no rank 2 among 2".into())));
+        assert_eq!(backend.supports(&case), Err(Waived("rank 2 does not exist among 2 ranks".into())));
         assert!(backend.run(&case, 1).is_err() && backend.allocate(Bytes(8)).is_err() && backend.finish().is_ok());
     }
 }

@@ -76,9 +76,9 @@ fn judge(tried: &Tried, expected: &[String], needs_nccl: bool) -> anyhow::Result
 fn silence(tried: &Tried, silent: &[&String]) -> anyhow::Error {
     let on = hosts::compress(silent);
     let why = match (tried.late, process::telling(&tried.stderr)) {
-        (Some(limit), _) => format!("nothing was heard of it within {} s", limit.as_secs()),
+        (Some(limit), _) => format!("it did not answer within {} s", limit.as_secs()),
         (None, Some(line)) => line.trim_start_matches("pxnbench: ").to_owned(),
-        (None, None) => "nothing was heard of it".into(),
+        (None, None) => "it did not answer".into(),
     };
     if why.contains("--container-image") {
         let what =

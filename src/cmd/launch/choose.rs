@@ -140,7 +140,7 @@ fn judge(tried: &Tried, listed: Option<&str>) -> Result<(), String> {
         return Ok(());
     }
     if reports.len() == 2 && reports.iter().all(|report| report.size == 1) {
-        return Err("each of two ranks believes to be alone".into());
+        return Err("each of two ranks sees only itself".into());
     }
     let types = || listed.map(types_in).filter(|types| !types.is_empty());
     let why = match (tried.late, process::telling(&tried.stderr)) {
@@ -178,7 +178,7 @@ mod tests {
     fn two_ranks_have_to_see_each_other() {
         assert_eq!(judge(&tried(&[(0, 2), (1, 2)], true, ""), None), Ok(()));
         let alone = judge(&tried(&[(0, 1), (0, 1)], true, ""), None);
-        assert_eq!(alone, Err("each of two ranks believes to be alone".into()));
+        assert_eq!(alone, Err("each of two ranks sees only itself".into()));
         assert!(judge(&tried(&[(0, 2)], false, "srun: error: x"), None).is_err());
     }
 

@@ -34,15 +34,16 @@ use crate::{
 /// Starts a sweep, or the doctor, on all nodes of this Slurm job, one rank a GPU.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// What starts the ranks: srun, mpirun, or auto: srun, and mpirun where no --mpi type works
+    /// What starts the ranks: srun, mpirun, or auto (srun, or mpirun if no --mpi type works)
     #[arg(long, value_name = "LAUNCHER", default_value = "auto", env = "PXNBENCH_LAUNCHER")]
     by: choose::By,
 
-    /// srun's --mpi type [default: the first that starts two ranks which see each other]
+    /// srun's --mpi type [default: the first with which two ranks see each other]
     #[arg(long, value_name = "TYPE", env = "PXNBENCH_MPI")]
     mpi: Option<String>,
 
-    /// Processes a node [default: its GPUs, by -t and -g of the sweep; without GPUs what the job asked for, else 2]
+    /// Processes per node [default: its GPUs divided by -t and -g of the sweep; without GPUs as the job asked for,
+    /// else 2]
     #[arg(long, value_name = "N", value_parser = values::positive::<u32>, env = "PXNBENCH_TASKS_PER_NODE")]
     tasks_per_node: Option<u32>,
 
@@ -50,11 +51,11 @@ pub struct Args {
     #[arg(long, value_name = "IMAGE")]
     container: Option<String>,
 
-    /// More folders that the container sees, as pyxis' --container-mounts takes them
+    /// Additional mounts, as pyxis' --container-mounts takes them
     #[arg(long, value_name = "MOUNTS", requires = "container")]
     container_mounts: Option<String>,
 
-    /// The program in the container, where it is not this one
+    /// Path of the program in the container, if it is another one
     #[arg(long, value_name = "FILE", requires = "container")]
     container_program: Option<PathBuf>,
 
@@ -86,7 +87,7 @@ pub fn run(args: &Args) -> anyhow::Result<Code> {
 }
 
 fn outside() -> anyhow::Error {
-    let what = "this is no Slurm job (SLURM_JOB_ID is not set): use sbatch slurm/pxn_aggressive.sbatch, or run launch \
+    let what = "this is not a Slurm job (SLURM_JOB_ID is not set): use sbatch slurm/pxn_aggressive.sbatch, or run launch \
                 inside salloc; without Slurm it is mpirun -np N pxnbench …";
     Failure::everywhere(Code::Launch, what)
 }

@@ -139,7 +139,7 @@ fn summary(run: &RunMeta, path: &Path) -> String {
     } else if run.backend != "nccl" {
         "; no NCCL here, so no PXN"
     } else if run.level == levels::CUSTOM {
-        "; the settings in force are no level's"
+        "; the settings in force match no level"
     } else {
         ""
     };

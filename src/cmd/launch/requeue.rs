@@ -49,7 +49,7 @@ pub(super) fn requeue_if_asked(launch: &Launch, run: &RunMeta) -> anyhow::Result
         return Ok(());
     }
     let job = launch.job.id;
-    say!("pxnbench: the time is up, and {ASKED}=1: job {job} goes into the queue again, and on from here");
+    say!("pxnbench: the time is up, and {ASKED}=1: job {job} is requeued and will resume from here");
     let asked = facts::slurm::answer(Path::new("scontrol"), &["requeue", &job.to_string()], PATIENCE);
     asked.map(|_| ()).map_err(|why| {
         let what = format!("job {job} cannot be requeued: {why}; submit it again, with --resume and this run's --out");

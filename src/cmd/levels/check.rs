@@ -62,7 +62,7 @@ mod report {
             let _ = writeln!(text, "{word}: {}", finding.sentence);
         }
         if found.is_empty() {
-            text.push_str("nothing that is set here is known to do harm\n");
+            text.push_str("nothing that is set here is known to be harmful\n");
         }
         let crashes = found.iter().any(|finding| finding.does == Does::Crashes);
         let code = match (crashes, unknown) {

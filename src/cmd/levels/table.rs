@@ -16,7 +16,7 @@ fn title(axis: Axis) -> &'static str {
             "PXN levels (--level): how far NCCL may relay through the GPU beside the peer's rail NIC.\n\
              NCCL_P2P_PXN_LEVEL moves send/recv only: alltoall, alltoallv, gather, scatter, sendrecv and hypercube. For the others only off differs."
         }
-        Axis::Resources => "Resources (--resources): how many channels NCCL may take.",
+        Axis::Resources => "Resources (--resources): how many channels NCCL may use.",
         Axis::Network => {
             "Networks (--network): which transport NCCL is asked for. One that cannot work here is refused."
         }
@@ -41,7 +41,7 @@ pub(super) fn all() -> String {
         levels::rows(axis).iter().for_each(|row| text.push_str(&self::row(row)));
         text.push('\n');
     }
-    text.push_str("Combinations that do harm, as NCCL reads the values:\n\n");
+    text.push_str("Harmful combinations, as NCCL reads the values:\n\n");
     for harm in harm::all() {
         let versions = harm.versions().map_or_else(String::new, |versions| format!(" ({versions})"));
         let _ = writeln!(text, "{}: {}{versions}", harm.combination(), does(harm));

@@ -21,23 +21,23 @@ use crate::{
 #[derive(Debug, clap::Args)]
 #[command(after_help = after_help())]
 pub struct Args {
-    /// Files with NCCL's log, and folders, of which all files are read; `-` or nothing is standard input
+    /// NCCL's log files, or folders of them; `-` or none reads standard input
     #[arg(value_name = "LOG")]
     logs: Vec<PathBuf>,
     /// Print JSON
     #[arg(long)]
     json: bool,
-    /// End with exit code 7 where the verdict is another one
+    /// Exit with 7 if the verdict is another one
     #[arg(long, value_name = "VERDICT")]
     expect: Option<Expected>,
     /// Read no log, but run a short alltoall on the ranks that mpirun or srun started, with PXN off and as asked, and say
     /// whether the number of relays changed from zero as it must
     #[arg(long, conflicts_with_all = ["logs", "json"])]
     self_test: bool,
-    /// With --self-test: the PXN level that is asked for; variables that are already set win
+    /// With --self-test: the PXN level that is asked for; variables that are already set take precedence
     #[arg(long, value_name = "LEVEL", value_parser = levels::level, requires = "self_test")]
     level: Option<&'static Row>,
-    /// With --self-test: this libnccl, instead of the one in NCCL_HOME or the system's
+    /// With --self-test: use this libnccl instead of the one in NCCL_HOME or the system's
     #[arg(long, value_name = "FILE", requires = "self_test")]
     nccl_lib: Option<PathBuf>,
 }
@@ -67,7 +67,7 @@ fn self_test(_: Option<&Path>, _: Option<bool>) -> anyhow::Result<Code> {
 }
 
 fn after_help() -> String {
-    format!("What to set so that the log holds all that is looked for:\n  {HOW_TO_LOG}")
+    format!("Settings with which the log has all that is looked for:\n  {HOW_TO_LOG}")
 }
 
 /// Reads, and prints the report.
@@ -89,7 +89,7 @@ pub fn run(args: &Args) -> anyhow::Result<Code> {
         let where_from = names.iter().map(|name| shown(name)).collect::<Vec<_>>().join(", ");
         let what = match proof.lines.read {
             0 => format!("{where_from}: empty"),
-            lines => format!("{where_from}: none of {lines} lines is NCCL's"),
+            lines => format!("{where_from}: none of {lines} lines is from NCCL"),
         };
         return Err(Failure::everywhere(Code::NothingRan, format!("{what}; log with {HOW_TO_LOG}")));
     }

@@ -73,12 +73,12 @@ pub struct Args {
         allow_hyphen_values = true, help_heading = "Sweep")]
     root: Roots,
 
-    /// Timed operations of a case
+    /// Timed operations per case
     #[arg(short = 'n', long, value_name = "N", value_parser = values::positive::<u32>, default_value = "20",
         help_heading = "Measurement")]
     pub(super) iters: u32,
 
-    /// Untimed operations of each size before
+    /// Untimed warm-up operations per size
     #[arg(short = 'w', long = "warmup_iters", value_name = "N", value_parser = values::natural, default_value = "1",
         help_heading = "Measurement")]
     pub(super) warmup: u32,
@@ -88,8 +88,8 @@ pub struct Args {
         help_heading = "Measurement")]
     pub(super) check: u32,
 
-    /// Seconds that one operation, or one step of starting, may take before the job is ended as hung; timed operations
-    /// may each take ten times what the first one took; 0 means 600
+    /// Seconds that one operation, or one start-up step, may take before the job is aborted as hung; timed operations may
+    /// each take ten times as long as the first one; 0 means 600
     #[arg(short = 'T', long, value_name = "SECONDS", value_parser = values::natural, default_value = "600",
         help_heading = "Measurement")]
     timeout: u32,
@@ -106,21 +106,21 @@ pub struct Args {
     #[arg(long, value_name = "BACKEND", default_value = "auto", help_heading = "Backend")]
     pub(super) backend: Asked,
 
-    /// PXN level: off conservative balanced aggressive default; variables that are already set win
+    /// PXN level: off conservative balanced aggressive default; variables that are already set take precedence
     #[arg(long, value_name = "LEVEL", value_parser = levels::level, help_heading = "Backend")]
     level: Option<&'static Row>,
 
-    /// Channels that NCCL may take: none lean standard large; a second axis, so that a level stays PXN alone
+    /// Channels that NCCL may use: none lean standard large; separate from the level, which is about PXN only
     /// [default: none]
     #[arg(long, value_name = "RESOURCES", value_parser = levels::resources, help_heading = "Backend")]
     resources: Option<&'static Row>,
 
-    /// Transport that NCCL is asked for: auto nvlink pcie shm ib ethernet (RoCE) socket (TCP) pxn; one that cannot work
-    /// here is refused [default: auto]
+    /// Transport to ask NCCL for: auto nvlink pcie shm ib ethernet (RoCE) socket (TCP) pxn; one that cannot work here is
+    /// refused [default: auto]
     #[arg(long, value_name = "NETWORK", value_parser = levels::network, help_heading = "Backend")]
     network: Option<&'static Row>,
 
-    /// This libnccl, instead of the one in NCCL_HOME or the system's
+    /// Use this libnccl instead of the one in NCCL_HOME or the system's
     #[arg(long, value_name = "FILE", help_heading = "Backend")]
     pub(super) nccl_lib: Option<PathBuf>,
 
@@ -144,13 +144,12 @@ pub struct Args {
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub(super) json: Option<PathBuf>,
 
-    /// Go on where an earlier run that left its files at the same place stopped; a Slurm job that is restarted does so by
-    /// itself
+    /// Continue an earlier run that left its files at the same place; a restarted Slurm job does so by itself
     #[arg(long, help_heading = "Output")]
     resume: bool,
 
     /// Prove from NCCL's own log what it did: columns pxn, transport, channels, algo and proto. Sets NCCL_DEBUG and
-    /// NCCL_DEBUG_SUBSYS; a short run beforehand tells algorithms
+    /// NCCL_DEBUG_SUBSYS; a short run beforehand finds the algorithms
     #[arg(long, help_heading = "Output")]
     pub(super) proof: bool,
 
@@ -170,7 +169,7 @@ pub struct Args {
 pub(super) fn least_busbw() -> anyhow::Result<Option<f64>> {
     let Ok(value) = std::env::var("NCCL_TESTS_MIN_BW") else { return Ok(None) };
     let what =
-        || Failure::everywhere(Code::Usage, format!("NCCL_TESTS_MIN_BW={value} is no number of GB/s such as 300"));
+        || Failure::everywhere(Code::Usage, format!("NCCL_TESTS_MIN_BW={value} is not a bandwidth in GB/s (e.g. 300)"));
     value.trim().parse().ok().filter(|number: &f64| number.is_finite()).map(Some).ok_or_else(what)
 }
 
@@ -183,10 +182,10 @@ impl Args {
         let usage = |what: &str| Failure::everywhere(Code::Usage, format!("{what}; see pxnbench --help"));
         let collectives: Vec<Collective> = self.collectives.iter().flat_map(|several| several.0.clone()).collect();
         if collectives.is_empty() {
-            return Err(usage("no collective is named: say which, such as all_reduce, or all"));
+            return Err(usage("no collective given: name one, such as all_reduce, or all"));
         }
         if self.drop_in && collectives.len() > 1 {
-            return Err(usage("called by a name of nccl-tests it runs that collective only: leave the other one out"));
+            return Err(usage("called by a name of nccl-tests it runs that collective only: drop the other one"));
         }
         self.more.check(self.iters)?;
         self.check_resume()?;
@@ -196,7 +195,7 @@ impl Args {
             return Err(usage(&format!("the smallest size -b {begin} is larger than the largest -e {end}")));
         }
         if self.ranks.is_some() && self.backend != Asked::Model && !self.list {
-            return Err(usage("--ranks plans for ranks that are not here: it goes with --backend model or --list"));
+            return Err(usage("--ranks plans for ranks that are not running: use it with --backend model or --list"));
         }
         if let (Some(level), Some(network)) = (self.level, self.network)
             && (level.name.as_str(), network.name.as_str()) == ("off", "pxn")
@@ -204,7 +203,9 @@ impl Args {
             return Err(usage("--level off forbids the relays that --network pxn asks for: leave one of them out"));
         }
         let step = match (self.stepfactor, self.stepbytes) {
-            (0 | 1, Bytes(0)) => return Err(usage("-i 0 leads to no next size: say more, or a factor with -f")),
+            (0 | 1, Bytes(0)) => {
+                return Err(usage("-i 0 never reaches a next size: use a larger step, or a factor with -f"));
+            }
             (0 | 1, bytes) => Step::Add(bytes),
             (factor, _) => Step::Factor(factor.into()),
         };
@@ -220,19 +221,20 @@ impl Args {
         let split = Split::from(&|name| std::env::var(name).ok()).ok().flatten();
         let with = match self {
             _ if !self.resume => return Ok(()),
-            _ if self.more.cycles != 1 => "-N, for it goes on with one run through all sizes",
-            _ if split.is_some() => "NCCL_TESTS_SPLIT, for a case may be there of some communicators only",
+            _ if self.more.cycles != 1 => "-N: it resumes a single pass over the sizes",
+            _ if split.is_some() => "NCCL_TESTS_SPLIT: a case may have been measured on some communicators only",
             _ => return Ok(()),
         };
-        Err(Failure::everywhere(Code::Usage, format!("--resume does not go with {with}")))
+        Err(Failure::everywhere(Code::Usage, format!("--resume cannot be combined with {with}")))
     }
 
-    /// The folder of the run's files, where without a word it is `default`; `None` where only single files are asked for.
+    /// The folder of the run's files, `default` unless --out, --csv or --json is given; `None` where only single
+    /// files are asked for.
     pub fn folder(&self, default: &Path) -> Option<PathBuf> {
         self.paths(default).folder
     }
 
-    /// The run's files, where without a word its folder is `default`.
+    /// The run's files; their folder is `default` unless --out, --csv or --json is given.
     pub(super) fn paths(&self, default: &Path) -> Paths {
         let paths = Paths::new(self.out.as_deref(), self.csv.as_deref(), self.json.as_deref(), default);
         let is_asked = self.out.is_some() || self.csv.is_some() || self.json.is_some();

@@ -99,12 +99,12 @@ impl Job {
         if world.rank() == 0 {
             say!("pxnbench: backend {kind}: {why}");
             if seats[0].1 == 1 && groups.is_none() && kind != Kind::Model {
-                let more = if kind == Kind::Nccl { ", or say -g N" } else { "" };
-                say!("pxnbench: one rank sends nothing: start several with mpirun -np N or srun{more}");
+                let more = if kind == Kind::Nccl { ", or use -g N" } else { "" };
+                say!("pxnbench: one rank sends nothing: start several ranks with mpirun -np N or srun{more}");
             }
             let ignored = args.for_gpus_only();
             if kind != Kind::Nccl && !ignored.is_empty() {
-                say!("pxnbench: without effect where no GPU runs NCCL: {}", ignored.join(" "));
+                say!("pxnbench: no effect, since NCCL runs on no GPU here: {}", ignored.join(" "));
             }
             settled.remarks.iter().for_each(|sentence| say!("pxnbench: {sentence}"));
         }

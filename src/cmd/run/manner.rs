@@ -16,33 +16,33 @@ const MOST_LAPS: u32 = 1_000_000;
 #[derive(Clone, Debug, clap::Args)]
 #[command(rename_all = "snake_case")]
 pub(super) struct NcclTestsArgs {
-    /// Threads of a process, each with its own GPUs. Without effect where no GPU runs NCCL
+    /// Threads per process, each with its own GPUs; no effect unless NCCL runs on GPUs
     #[arg(short = 't', long = "nthreads", value_name = "N", value_parser = values::positive::<u32>, default_value = "1",
         help_heading = "Ranks")]
     pub(super) threads: u32,
 
-    /// GPUs of a thread; each is a rank, so that -g 8 needs no mpirun on a node. Without effect where no GPU runs NCCL
+    /// GPUs per thread; each is a rank, so that -g 8 needs no mpirun on one node; no effect unless NCCL runs on GPUs
     #[arg(short = 'g', long = "ngpus", value_name = "N", value_parser = values::positive::<u32>, default_value = "1",
         help_heading = "Ranks")]
     pub(super) gpus: u32,
 
-    /// 1: each thread joins the communicator by itself, at the same time as the others
+    /// 1: the threads join the communicator in parallel
     #[arg(short = 'p', long, value_name = "0|1", value_parser = values::switch, default_value = "0",
         action = clap::ArgAction::Set, help_heading = "Ranks")]
     pub(super) parallel_init: bool,
 
-    /// Operations of an iteration, in one group
+    /// Operations per iteration, launched as one group
     #[arg(short = 'm', long = "agg_iters", value_name = "N", value_parser = values::positive::<u32>, default_value = "1",
         help_heading = "Measurement")]
     pub(super) aggregate: u32,
 
-    /// How often all sizes are run through; 0 for without end, until a signal
+    /// Passes over all sizes; 0 repeats until a signal
     #[arg(short = 'N', long = "run_cycles", value_name = "N", value_parser = values::natural, default_value = "1",
         help_heading = "Measurement")]
     pub(super) cycles: u32,
 
-    /// When the host waits: 0 at the end; 1 after each operation, and for all ranks; 2 after each operation; 3 after each
-    /// iteration, and then for all ranks, which is not counted
+    /// When the host waits: 0 at the end; 1 after each operation, with a barrier over all ranks; 2 after each operation; 3
+    /// after each iteration, with a barrier over all ranks that is not timed
     #[arg(short = 'z', long, value_name = "0..3", value_parser = values::numbered(&Blocking::ALL), default_value = "0",
         help_heading = "Measurement")]
     pub(super) blocking: Blocking,
@@ -57,17 +57,17 @@ pub(super) struct NcclTestsArgs {
         help_heading = "Measurement")]
     pub(super) graph: u32,
 
-    /// 1: show the time in which an operation is handed to the GPU; bandwidths are of the whole time
+    /// 1: show the time it takes to issue an operation to the GPU; bandwidths are still those of the whole time
     #[arg(short = 'C', long, value_name = "0|1", value_parser = values::switch, default_value = "0",
         action = clap::ArgAction::Set, help_heading = "Measurement")]
     pub(super) report_cputime: bool,
 
-    /// Which time is shown, over processes and threads: 0 that of rank 0, 1 the mean, 2 the shortest, 3 the longest
+    /// Which time to report over processes and threads: 0 that of rank 0, 1 mean, 2 minimum, 3 maximum
     #[arg(short = 'a', long, value_name = "0..3", value_parser = values::numbered(&Average::ALL), default_value = "1",
         help_heading = "Measurement")]
     pub(super) average: Average,
 
-    /// Tell NCCL of the buffers: 1 ncclCommRegister, 2 as symmetric windows (NCCL 2.27; with an older one as 1)
+    /// Register the buffers with NCCL: 1 ncclCommRegister, 2 symmetric windows (NCCL 2.27; as 1 with an older one)
     #[arg(short = 'R', long = "local_register", value_name = "0..2", value_parser = values::numbered(&Registration::ALL),
         default_value = "0", help_heading = "Measurement")]
     registration: Registration,
@@ -76,17 +76,17 @@ pub(super) struct NcclTestsArgs {
     #[arg(short = 'x', long, value_name = "0..2", value_parser = values::numbered(&[0, 1, 2]), help_heading = "Measurement")]
     cta_policy: Option<i32>,
 
-    /// Move both buffers by this many elements, so that they are not aligned
+    /// Offset both buffers by this many elements, so that they are not aligned
     #[arg(short = 'u', long, value_name = "N", value_parser = values::natural, default_value = "0",
         help_heading = "Measurement")]
     pub(super) unalign: u32,
 
-    /// 1: time each iteration by the GPU's clock too; columns i_min, i_max, i_p99, i_cv
+    /// 1: also time each iteration with the GPU's clock; columns i_min, i_max, i_p99, i_cv
     #[arg(short = 'I', long = "per_iter_timing", value_name = "0|1", value_parser = values::switch, default_value = "0",
         action = clap::ArgAction::Set, help_heading = "Measurement")]
     pub(super) per_iter: bool,
 
-    /// Iterations at the beginning that the statistics of -I leave out
+    /// First iterations to leave out of the statistics of -I
     #[arg(short = 'K', long, value_name = "N", value_parser = values::natural, default_value = "0",
         help_heading = "Measurement")]
     pub(super) per_iter_skip: u32,
@@ -96,16 +96,16 @@ pub(super) struct NcclTestsArgs {
         help_heading = "Measurement")]
     device_implementation: u32,
 
-    /// Thread blocks of the kernels of -D; without effect
+    /// Thread blocks of the kernels of -D; no effect
     #[arg(short = 'V', long, value_name = "N", value_parser = values::natural, help_heading = "Measurement")]
     device_cta_count: Option<u32>,
 
-    /// 1: end rows with the time of day
+    /// 1: add the time of day at the end of each row
     #[arg(short = 'S', long, value_name = "0|1", value_parser = values::switch, default_value = "0",
         action = clap::ArgAction::Set, help_heading = "Output")]
     pub(super) report_timestamps: bool,
 
-    /// 1: print below the last table what the GPU's memory is used for
+    /// 1: print the use of GPU memory below the last table
     #[arg(short = 'M', long = "memory", value_name = "0|1", value_parser = values::switch, default_value = "0",
         action = clap::ArgAction::Set, help_heading = "Output")]
     pub(super) reports_memory: bool,
@@ -139,10 +139,10 @@ impl NcclTestsArgs {
                 "-I keeps the time of each iteration: say at most 1000000 of them with -n"
             }
             _ if self.per_iter && self.per_iter_skip >= iters => {
-                "-K leaves out as many iterations as -n times or more: say a smaller one"
+                "-K leaves out all of the -n iterations: use a smaller one"
             }
             _ if waits_inside && self.aggregate > 1 => {
-                "-z 1 and -z 2 wait for each operation, and those of a group (-m) start together: say -z 3, or leave -m out"
+                "-z 1 and -z 2 wait for each operation, and those of a group (-m) start together: use -z 3, or drop -m"
             }
             _ => "",
         };

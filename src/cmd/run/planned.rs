@@ -37,8 +37,7 @@ pub(super) fn refuse_uneven_groups(plan: &Plan, job: &Job, args: &Args, world: &
     }
     let counts = world::all_gather(world, &plan.cases().count())?;
     if counts.iter().any(|count| *count != counts[0]) {
-        let what =
-            "NCCL_TESTS_SPLIT makes communicators of several sizes, which have several numbers of roots: say one root";
+        let what = "NCCL_TESTS_SPLIT makes communicators of several sizes, which have different numbers of roots: use one root";
         return Err(Failure::everywhere(Code::Usage, what));
     }
     // All ranks of the job run a case or none does: they meet at its barriers.
@@ -58,7 +57,7 @@ fn refuse_missing_root(ask: &Ask, ranks: u64) -> anyhow::Result<()> {
     match ask.roots {
         Roots::One(root) if is_rooted && u64::from(root) >= ranks => {
             let what =
-                format!("there is no root {root} among {ranks} ranks: say -r with a rank below {ranks}, or -r all");
+                format!("root {root} does not exist among {ranks} ranks: use -r with a rank below {ranks}, or -r all");
             Err(Failure::everywhere(Code::Usage, what))
         }
         _ => Ok(()),
@@ -94,7 +93,7 @@ pub(super) fn fitted(
     match largest(&plan)? {
         largest if largest <= capacity => Ok((plan, sizes)),
         largest => {
-            let what = format!("there is room for two buffers of {capacity} only, and {largest} are needed");
+            let what = format!("only two buffers of {capacity} fit, and {largest} are needed");
             Err(Failure::everywhere(Code::NothingRan, what))
         }
     }
@@ -104,7 +103,7 @@ pub(super) fn fitted(
 fn fit(ask: &Ask, capacity: Bytes, ranks: u64) -> anyhow::Result<Ask> {
     // The largest element, 16 of them a rank: below that nothing is left of a sweep.
     if capacity.0 < 128 * ranks {
-        let what = format!("there is room for two buffers of {capacity} only: something else holds the memory");
+        let what = format!("only two buffers of {capacity} fit: something else holds the memory");
         return Err(Failure::everywhere(Code::NothingRan, what));
     }
     Ok(Ask { begin: ask.begin.min(capacity), end: capacity, ..ask.clone() })

@@ -77,7 +77,7 @@ pub(super) fn groups(split: Option<Split>, world: &dyn World) -> anyhow::Result<
     let all = world::all_gather(world, &split)?;
     if let Some(other) = all.iter().position(|other| *other != all[0]) {
         let what = format!(
-            "ranks 0 and {other} have other settings of {SPLIT} or {MASK}: hand them on to all ranks (mpirun -x, srun --export)"
+            "ranks 0 and {other} have different settings of {SPLIT} or {MASK}: export them to all ranks (mpirun -x, srun --export)"
         );
         return Err(Failure::everywhere(Code::Usage, what));
     }
@@ -85,8 +85,10 @@ pub(super) fn groups(split: Option<Split>, world: &dyn World) -> anyhow::Result<
     let groups: Vec<u32> = (0..world.size()).map(|process| split.group(process)).collect();
     match groups.iter().find(|group| i32::try_from(**group).is_err()) {
         Some(group) => {
-            let what =
-                format!("{SPLIT} makes a communicator of number {group}, and the largest that MPI has is {}", i32::MAX);
+            let what = format!(
+                "{SPLIT} gives a communicator the number {group}, and the largest that MPI allows is {}",
+                i32::MAX
+            );
             Err(Failure::everywhere(Code::Usage, what))
         }
         None => Ok(Some(groups)),

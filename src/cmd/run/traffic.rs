@@ -49,14 +49,16 @@ fn asked(ask: &Ask, ranks: u64) -> Result<Traffic, String> {
         let file = env(MATRIX_FILE).unwrap_or_default();
         let (sent, received) = match matrix.side() {
             side if side < ranks => {
-                return Err(format!("{MATRIX_FILE}={file} is for {side} ranks at most, and here are {ranks}"));
+                return Err(format!(
+                    "{MATRIX_FILE}={file} has rows for {side} ranks at most, and this run has {ranks}"
+                ));
             }
             _ => Shares { traffic: &traffic, ranks, total: 0, element_size: 1 }.most(),
         };
         let (begin, end, least) = (ask.begin, ask.end, Bytes(sent.max(received)));
         if begin != end {
             return Err(format!(
-                "{MATRIX_FILE} says what is sent, whatever the size: say -b and -e alike, not {begin} and {end}"
+                "{MATRIX_FILE} sets what is sent, whatever the size: give -b and -e the same size, not {begin} and {end}"
             ));
         }
         if end < least {

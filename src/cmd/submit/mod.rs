@@ -34,7 +34,7 @@ pub struct Args {
     #[arg(short = 'N', long, value_name = "N", help_heading = "Options of sbatch")]
     nodes: Option<String>,
 
-    /// GPUs a node; 0 runs on host memory [default: the template's]
+    /// GPUs per node; 0 runs on host memory [default: the template's]
     #[arg(long, value_name = "N", help_heading = "Options of sbatch")]
     gpus_per_node: Option<String>,
 
@@ -58,7 +58,7 @@ pub struct Args {
     #[arg(long)]
     dry_run: bool,
 
-    /// Follow the job to its end, and end with its exit code
+    /// Follow the job to its end, and exit with its code
     #[arg(long, conflicts_with = "dry_run")]
     wait: bool,
 

@@ -64,7 +64,7 @@ fn output(known: &Known) -> Option<Finding> {
     let to_file = known.settings.get("NCCL_DEBUG_FILE").is_some_and(|file| !file.is_empty());
     let sentence = || {
         format!(
-            "{} without NCCL_DEBUG_FILE logs to stdout, where lines of ranks tear",
+            "{} without NCCL_DEBUG_FILE logs to stdout, where lines of ranks get mixed up",
             known.settings.say("NCCL_DEBUG")
         )
     };
@@ -84,7 +84,7 @@ fn file_shared(known: &Known) -> Option<Finding> {
     let said = known.settings.say(NAME);
     let remedy = format!("put %h and %p into the name: {}.%h.%p", super::short(file.trim_end_matches('.')));
     if !process {
-        let sentence = format!("{said} has no %p: all processes of a node write one file, and each begins it anew");
+        let sentence = format!("{said} has no %p: all processes of a node write one file, and each truncates it");
         return Some(Finding::new(Rule::DebugFileShared, NAME, sentence, remedy));
     }
     let sentence = format!("{said} has no %h: on a shared file system two nodes may have a process of the same number");
@@ -108,6 +108,6 @@ fn subsystems(known: &Known) -> Option<Finding> {
     let words = missing.join(" and ");
     let sentence =
         || format!("{}: the list replaces NCCL's own, and leaves {words} out of the log", known.settings.say(NAME));
-    let remedy = "say INIT,BOOTSTRAP,ENV and what else is wanted";
+    let remedy = "use INIT,BOOTSTRAP,ENV and whatever else is wanted";
     (!missing.is_empty()).then(|| Finding::new(Rule::SubsystemsHidden, NAME, sentence(), remedy))
 }

@@ -111,7 +111,7 @@ use Severity::{Failure, Note, Warning};
 /// All rules.
 #[rustfmt::skip]
 pub const CHECKS: [Check; 30] = [
-    check(Rule::UnknownName, "env.unknown-name", Warning, Library, "a name that this libnccl does not read and that is nobody else's; with the nearest name it reads"),
+    check(Rule::UnknownName, "env.unknown-name", Warning, Library, "a name that neither this libnccl nor other known software reads; with the nearest name it reads"),
     check(Rule::NeverExisted, "env.never-existed", Warning, Always, "a name that people write and NCCL never had"),
     check(Rule::PyTorch, "env.pytorch", Warning, Always, "a name of PyTorch's, which NCCL does not read"),
     check(Rule::Removed, "env.removed", Warning, Library, "a name that older NCCL read and this one does not; with what replaced it"),
@@ -119,8 +119,8 @@ pub const CHECKS: [Check; 30] = [
     check(Rule::Elsewhere, "env.elsewhere", Warning, Always, "a name that only some provider's fork or plugin reads"),
     check(Rule::Legacy, "env.legacy", Note, Always, "a name that is still read, under which NCCL has something newer"),
     check(Rule::MisreadInteger, "env.misread-integer", Warning, Always, "text where NCCL reads an integer: it takes the digits it finds, or 0"),
-    check(Rule::IgnoredValue, "env.ignored-value", Warning, Always, "a value that NCCL ignores without a word: a distance in small letters, an integer too large"),
-    check(Rule::NoMeaning, "env.no-meaning", Warning, Always, "an integer outside what means something: a range, a power of 2, a multiple of the warp"),
+    check(Rule::IgnoredValue, "env.ignored-value", Warning, Always, "a value that NCCL silently ignores: a distance in small letters, an integer too large"),
+    check(Rule::NoMeaning, "env.no-meaning", Warning, Always, "an integer outside its meaningful range: a range, a power of 2, a multiple of the warp"),
     check(Rule::UnknownWord, "env.unknown-word", Warning, Always, "a word that is not among those NCCL knows there"),
     check(Rule::FailingWord, "env.failing-word", Failure, Always, "an algorithm or protocol that NCCL does not know: since 2.24 it ends with an error"),
     check(Rule::StrayCharacters, "env.stray-characters", Warning, Always, "quotes, spaces or a comment that are part of the value, as in an nccl.conf"),
@@ -131,7 +131,7 @@ pub const CHECKS: [Check; 30] = [
     check(Rule::Fails, "env.fails", Failure, Always, "settings that make NCCL end with an error"),
     check(Rule::SilencesPxn, "env.silences-pxn", Warning, Always, "settings that keep NCCL from using PXN without saying so"),
     check(Rule::SilencesRings, "env.silences-rings", Warning, Always, "settings that keep rings from using PXN"),
-    check(Rule::NoEffect, "env.no-effect", Warning, Always, "a setting that another one makes void"),
+    check(Rule::NoEffect, "env.no-effect", Warning, Always, "a setting that another one overrides"),
     check(Rule::MinAboveMax, "env.min-above-max", Warning, Always, "a minimum above its maximum"),
     check(Rule::TooManySockets, "env.too-many-sockets", Warning, Always, "more than 64 sockets a connection: threads times sockets of a thread"),
     check(Rule::IgnoreNetMismatch, "env.ignore-net-mismatch", Failure, Always, "NCCL_IGNORE_NET_MISMATCH: ranks with other network devices then hang for ever (NVIDIA/nccl issue 2428)"),
@@ -139,7 +139,7 @@ pub const CHECKS: [Check; 30] = [
     check(Rule::DebugFileShared, "env.debug-file-shared", Warning, Always, "one NCCL_DEBUG_FILE for several processes: each truncates it"),
     check(Rule::SubsystemsHidden, "env.subsystems-hidden", Warning, Always, "NCCL_DEBUG_SUBSYS without INIT or ENV: connections or settings are not in the log"),
     check(Rule::DebugLeft, "env.debug-left", Warning, Job, "a variable for debugging left in a job"),
-    check(Rule::DeadLine, "env.dead-line", Warning, Always, "a line of an nccl.conf that sets nothing NCCL reads: `export`, spaces before the name or before `=`"),
+    check(Rule::DeadLine, "env.dead-line", Warning, Always, "a line of an nccl.conf that sets no variable NCCL reads: `export`, spaces before the name or before `=`"),
     check(Rule::FileOverridden, "env.file-overridden", Note, Always, "a line of an nccl.conf that the environment or another file overrides"),
 ];
 

@@ -194,7 +194,7 @@ fn of_other_version(known: &Known, name: &str, said: &str, read: &Read) -> Optio
         known.nccl.map(|nccl| nccl > version)
     };
     if let Some(last) = read.last.as_ref().filter(|_| is_after(&read.last) != Some(false)) {
-        let sentence = format!("{said} has no effect: NCCL {last} read it, and {this} does not any more");
+        let sentence = format!("{said} has no effect: NCCL {last} read it, and {this} no longer does");
         return Some(Finding::new(Rule::Removed, name, sentence, "unset it"));
     }
     let first = read.since.as_ref().or(read.seen.as_ref())?;

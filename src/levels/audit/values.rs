@@ -169,8 +169,7 @@ fn misread(variable: &Variable, why: Option<&str>, setting: &InForce) -> Option<
             Finding::new(Rule::IgnoredValue, name, format!("{said} is ignored: it is too large for an integer"), remedy)
         }
         How::Ignored => {
-            let sentence =
-                format!("{said} is ignored without a word: NCCL knows distances in capitals, and old numbers");
+            let sentence = format!("{said} is silently ignored: NCCL knows distances in capitals, and the old numbers");
             Finding::new(Rule::IgnoredValue, name, sentence, remedy)
         }
         How::Meaningless => {
