@@ -68,7 +68,7 @@ fn bad_input_gets_one_sentence() {
         (&["all_reduce", "-X"], "-X"),
         (&["all_reduce", "--backend", "gloo"], "gloo"),
         (&["all_reduce", "--level", "extreme"], "there are off, conservative, balanced, aggressive, default"),
-        (&["broadcast", "-r", "4"], "no root 4 among 4 ranks"),
+        (&["broadcast", "-r", "4"], "root 4 does not exist among 4 ranks"),
         (&["all_reduce", "--out", "/proc/no/such"], "/proc/no/such"),
         (&["all_reduce", "--csv", "/proc/x.csv"], "/proc/x.csv"),
         (&["all_reduce", "-b", "8", "-e", "64M", "-i", "1"], "more than a million cases"),
