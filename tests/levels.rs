@@ -164,7 +164,7 @@ mod check {
         assert!(ended.stdout.contains("level balanced, resources none"), "{}", ended.stdout);
         check("aggressive", &conf).expect_code(0);
         let ended = check("balanced", &[conf[0], ("NCCL_CUMEM_ENABLE", "1")]).expect_code(0);
-        assert!(ended.stdout.contains("nothing that is set here is known to do harm"), "{}", ended.stdout);
+        assert!(ended.stdout.contains("nothing that is set here is known to be harmful"), "{}", ended.stdout);
     }
 
     #[test]

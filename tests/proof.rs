@@ -199,7 +199,7 @@ fn what_cannot_be_read_is_one_sentence() {
         ("missing", 6, "cannot be read"),
         ("nothing", 6, "holds no file"),
         ("empty", 5, "empty"),
-        ("other", 5, "none of 2 lines is NCCL's"),
+        ("other", 5, "none of 2 lines is from NCCL"),
     ] {
         let ended = proof(&[&path(name)]).expect_code(code);
         let [sentence] = ended.sentences()[..] else { panic!("{}", ended.stderr) };

@@ -156,7 +156,7 @@ fn alltoallv_is_as_its_variables_say() {
         assert!(sentences.len() == 1 && sentences[0].contains(words), "{}", ended.stderr);
     };
     refused(&matrix, &["-b", "1K", "-e", "1K"], "3248 bytes in NCCL_TESTS_ALLTOALLV_MATRIX_FILE=m, more than -e 1K");
-    refused(&matrix, &["-b", "1K", "-e", "4K"], "say -b and -e alike");
+    refused(&matrix, &["-b", "1K", "-e", "4K"], "give -b and -e the same size");
     refused(&[("NCCL_TESTS_ALLTOALLV_SPREAD", "2")], &[], "not a number from 0 to 1");
     std::fs::write(folder.path().join("m"), "1 2\n3 4\n").expect("written");
     refused(&matrix, &["-b", "4K", "-e", "4K"], "has rows for 2 ranks at most, and this run has 3");

@@ -247,14 +247,14 @@ mod tests {
             line.split_whitespace().collect::<Vec<_>>(),
             ["alltoall", "1024", "float", "none", "-1", "out", "20.00", "5.00", "0.250"]
         );
-        assert!(text.contains("over 3 repetitions") && text.contains("by the one of off"), "{text}");
+        assert!(text.contains("over 3 repetitions") && text.contains("ratio to off"), "{text}");
         assert!(text.contains("the levels cannot differ here"), "{text}");
     }
 
     #[test]
     fn a_level_that_never_came_into_force_is_said() {
         let text = table(&[row("custom", 0, 1.0)]);
-        assert!(text.contains("nothing to compare it with") && text.contains("won over the level"), "{text}");
+        assert!(text.contains("nothing to compare it with") && text.contains("overrode the level"), "{text}");
     }
 
     #[test]

@@ -471,7 +471,7 @@ mod tests {
             let case = Case::new(collective, Bytes(64), dtype, redop, None, Placement::InPlace, 2);
             Float8 { nccl: Version(nccl), reduced }.supports(&case).err().map(|why| why.0)
         };
-        let old = Some("NCCL 2.23.4 has no f8e4m3: it came with 2.24.0".to_owned());
+        let old = Some("NCCL 2.23.4 does not support f8e4m3, which came with 2.24.0".to_owned());
         assert_eq!(why(Collective::AllGather, DType::F8e4m3, 22304, true), old);
         assert_eq!(why(Collective::AllGather, DType::F8e4m3, 22403, false), None);
         let gpu = why(Collective::AllReduce, DType::F8e5m2, 22403, false);

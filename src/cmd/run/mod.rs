@@ -2,12 +2,12 @@
 //!
 //! Names that could be taken for each other:
 //!
-//! - [`settings`]: level, resources and network of a run, asked for against in force, before NCCL starts;
-//! - [`network`]: can the `--network` that is asked for work in this job, before NCCL starts;
-//! - [`transport`]: did NCCL take that network, from its log, after the run;
-//! - [`traffic`]: the pattern of an alltoallv, from rank 0's environment;
-//! - [`split`]: several communicators at the same time, `NCCL_TESTS_SPLIT`;
-//! - [`manner`]: nccl-tests' flags for how a case is run, timed and shown.
+//! - `settings`: level, resources and network of a run, asked for against in force, before NCCL starts;
+//! - `network`: can the `--network` that is asked for work in this job, before NCCL starts;
+//! - `transport`: did NCCL take that network, from its log, after the run;
+//! - `traffic`: the pattern of an alltoallv, from rank 0's environment;
+//! - `split`: several communicators at the same time, `NCCL_TESTS_SPLIT`;
+//! - `manner`: nccl-tests' flags for how a case is run, timed and shown.
 
 pub mod args;
 mod clock;
