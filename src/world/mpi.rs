@@ -1,7 +1,7 @@
 //! The world of MPI_COMM_WORLD, through rsmpi.
 //!
 //! A failing rank must never unwind past rsmpi's `Universe`: its `Drop` calls `MPI_Finalize`, which waits for the other
-//! ranks for ever (seen under srun and mpirun). The way out of a failure is [`abort`].
+//! ranks for ever (seen under srun and mpirun). The way out of a failure is [`abort()`].
 
 #![expect(
     unsafe_code,
