@@ -226,19 +226,23 @@ fn a_run_goes_on_only_with_rows_that_were_measured_alike() {
         (
             &[][..],
             &["--level", "aggressive", "--resume"][..],
-            "was measured with level off, and this run has aggressive",
+            "was measured with level off, and this run has level aggressive",
         ),
-        (&[("SLURM_RESTART_COUNT", "1")], &["--level", "aggressive"], "level off, and this run has aggressive"),
-        (&[], &["--level", "off", "-a", "3", "--resume"], "sweep.average 1, and this run has 3"),
-        (&[], &["--level", "off", "-z", "1", "--resume"], "sweep.blocking 0, and this run has 1"),
-        (&[("NCCL_ALGO", "Ring")], &["--level", "off", "--resume"], "NCCL_ALGO unset, and this run has Ring"),
-        (&[], &["--level", "off", "--resources", "lean", "--resume"], "resources none, and this run has lean"),
+        (&[("SLURM_RESTART_COUNT", "1")], &["--level", "aggressive"], "level off, and this run has level aggressive"),
+        (&[], &["--level", "off", "-a", "3", "--resume"], "-a 1, and this run has -a 3"),
+        (&[], &["--level", "off", "-z", "1", "--resume"], "-z 0, and this run has -z 1"),
+        (&[("NCCL_ALGO", "Ring")], &["--level", "off", "--resume"], "NCCL_ALGO unset, and this run has NCCL_ALGO Ring"),
+        (
+            &[],
+            &["--level", "off", "--resources", "lean", "--resume"],
+            "resources none, and this run has resources lean",
+        ),
     ] {
         let refused = sweep(variables, more, 6);
         assert!(refused.contains(part) && refused.contains("r/results.csv "), "{more:?}: {refused}");
         assert_eq!(files().map(|file| file.expect("a file")), before, "{more:?}");
     }
-    // Where NCCL logs is no matter of what is measured.
+    // Where NCCL logs does not change what is measured.
     let goes_on = sweep(&[("NCCL_DEBUG", "WARN")], &["--level", "off", "--resume"], 0);
     assert!(goes_on.contains("going on with r/results.csv: 4 rows are there"), "{goes_on}");
     let ids = |name: &str| json(&folder.path().join("r").join(name));

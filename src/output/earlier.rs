@@ -2,7 +2,7 @@
 //!
 //! A file of results has one head for all its rows: which backend, which level, which flags. Rows that were measured in
 //! another way would be told under a head that is not theirs, so a run that differs in such a thing is refused. What
-//! differs case by case (iterations, checks, the pattern of an alltoallv) is no matter here: such a case is measured again.
+//! differs case by case (iterations, checks, the pattern of an alltoallv) does not count here: such a case is measured again.
 
 use std::{collections::HashMap, fs, io, path::Path};
 
@@ -17,20 +17,20 @@ use crate::{
 /// Columns that are the same in all rows of a file.
 const OF_THE_RUN: [&str; 6] = ["backend", "level", "network", "resources", "nodes", "gpus_per_process"];
 
-/// Keys of `sweep` in run.json that change what a time means.
-const OF_THE_SWEEP: [&str; 12] = [
-    "threads",
-    "gpus",
-    "aggregate",
-    "graph",
-    "unalign",
-    "blocking",
-    "per_iter",
-    "per_iter_skip",
-    "average",
-    "null_stream",
-    "registration",
-    "cta_policy",
+/// Keys of `sweep` in run.json that change what a time means, and their flags.
+const OF_THE_SWEEP: [(&str, &str); 12] = [
+    ("threads", "-t"),
+    ("gpus", "-g"),
+    ("aggregate", "-m"),
+    ("graph", "-G"),
+    ("unalign", "-u"),
+    ("blocking", "-z"),
+    ("per_iter", "-I"),
+    ("per_iter_skip", "-K"),
+    ("average", "-a"),
+    ("null_stream", "-y"),
+    ("registration", "-R"),
+    ("cta_policy", "-x"),
 ];
 
 /// An earlier run.
@@ -75,6 +75,7 @@ impl Earlier {
             return Err(Refused::Other("is not a CSV of this program".into()));
         }
         let (records, unread) = file::read_csv(whole, traffic);
+        unread.iter().for_each(|line| say!("pxnbench: {}: {line}; it is measured again", path.display()));
         let rows: Vec<HashMap<String, String>> =
             csv::ReaderBuilder::new().flexible(true).from_reader(whole.as_bytes()).deserialize().flatten().collect();
         if let (Some(row), Some(record)) = (rows.first(), records.first()) {
@@ -82,12 +83,9 @@ impl Earlier {
             if let Some(before) = run_json.and_then(|path| fs::read(path).ok()) {
                 same_sweep(&serde_json::from_slice(&before).unwrap_or_default(), run)?;
             }
-            unread.iter().for_each(|line| say!("pxnbench: {}: {line}; it is measured again", path.display()));
-            let run_id = row.get("run_id").cloned();
-            return Ok(Earlier { csv: Csv::go_on(path, whole)?, records, run_id });
         }
-        unread.iter().for_each(|line| say!("pxnbench: {}: {line}; it is measured again", path.display()));
-        Ok(Earlier { csv: Csv::go_on(path, whole)?, records, run_id: None })
+        let run_id = rows.first().and_then(|row| row.get("run_id")).cloned();
+        Ok(Earlier { csv: Csv::go_on(path, whole)?, records, run_id })
     }
 }
 
@@ -104,36 +102,43 @@ fn same_run(row: &HashMap<String, String>, run: &RunMeta, any: &Record) -> Resul
 /// an earlier version did not write is not asked for.
 fn same_sweep(before: &Value, run: &RunMeta) -> Result<(), Refused> {
     let now = serde_json::to_value(run).unwrap_or_default();
-    for key in OF_THE_SWEEP {
+    for (key, flag) in OF_THE_SWEEP {
         if let Some(was) = before["sweep"].get(key)
             && *was != now["sweep"][key]
         {
-            return Err(differs(&format!("sweep.{key}"), &bare(was), &bare(&now["sweep"][key])));
+            return Err(differs(flag, &shown(was), &shown(&now["sweep"][key])));
         }
     }
     let settings = |of: &Value| -> HashMap<String, String> {
         let all = of["environment"].as_object().cloned().unwrap_or_default();
-        // Where NCCL logs, and how much, is no matter of what is measured.
+        // Where NCCL logs, and how much, does not change what is measured.
         let counts = |name: &str| name.starts_with("NCCL_") && !name.starts_with("NCCL_DEBUG");
-        all.into_iter().filter(|(name, _)| counts(name)).map(|(name, value)| (name, bare(&value))).collect()
+        all.into_iter().filter(|(name, _)| counts(name)).map(|(name, value)| (name, shown(&value))).collect()
     };
     let (was, is) = (settings(before), settings(&now));
     let mut names: Vec<&String> = was.keys().chain(is.keys()).collect();
     names.sort();
+    let unset = || "unset".to_owned();
     names.into_iter().try_for_each(|name| match (was.get(name), is.get(name)) {
         (was, is) if was == is => Ok(()),
         (was, is) => {
-            let shown = |value: Option<&String>| value.map_or("unset".to_owned(), Clone::clone);
-            Err(differs(name, &shown(was), &shown(is)))
+            let [was, is] = [was, is].map(|value| value.cloned().unwrap_or_else(unset));
+            Err(differs(name, &was, &is))
         }
     })
 }
 
-fn bare(value: &Value) -> String {
-    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+/// A value as it stands in a sentence.
+fn shown(value: &Value) -> String {
+    match value {
+        Value::Null => "unset".to_owned(),
+        Value::Bool(is_on) => u8::from(*is_on).to_string(),
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    }
 }
 
 fn differs(what: &str, before: &str, now: &str) -> Refused {
-    let shown = |value: &str| if value.is_empty() { "none".to_owned() } else { value.to_owned() };
-    Refused::Other(format!("was measured with {what} {}, and this run has {}", shown(before), shown(now)))
+    let [before, now] = [before, now].map(|value| if value.is_empty() { "none" } else { value });
+    Refused::Other(format!("was measured with {what} {before}, and this run has {what} {now}"))
 }
