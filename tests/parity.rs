@@ -11,7 +11,11 @@ use pxnbench::collective::Collective;
 /// A flag or a variable of nccl-tests 2.19.6; what it does here, where that is not the same; and what shows it: a test of
 /// this folder, or a check of `scripts/gpu-check.sh` in quotes.
 const PARITY: &[(&str, &str, &str)] = &[
-    ("-t, --nthreads", "", "'two threads'"),
+    (
+        "-t, --nthreads",
+        "`# Out of bounds values` counts processes that found wrong data, there threads",
+        "'two threads'",
+    ),
     ("-g, --ngpus", "", "'two GPUs, one process'"),
     ("-b, --minbytes", "0 is refused; there it never ends", "bad_input_gets_one_sentence"),
     (
