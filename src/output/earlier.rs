@@ -78,8 +78,8 @@ impl Earlier {
         unread.iter().for_each(|line| say!("pxnbench: {}: {line}; it is measured again", path.display()));
         let rows: Vec<HashMap<String, String>> =
             csv::ReaderBuilder::new().flexible(true).from_reader(whole.as_bytes()).deserialize().flatten().collect();
-        if let (Some(row), Some(record)) = (rows.first(), records.first()) {
-            rows.iter().try_for_each(|row| same_run(row, run, record))?;
+        if let Some(any) = records.first() {
+            rows.iter().try_for_each(|row| same_run(row, run, any))?;
             if let Some(before) = run_json.and_then(|path| fs::read(path).ok()) {
                 same_sweep(&serde_json::from_slice(&before).unwrap_or_default(), run)?;
             }
