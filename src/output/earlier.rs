@@ -4,11 +4,11 @@
 //! another way would be told under a head that is not theirs, so a run that differs in such a thing is refused. What
 //! differs case by case (iterations, checks, the pattern of an alltoallv) does not count here: such a case is measured again.
 
-use std::{collections::HashMap, fs, io, path::Path};
+use std::{collections::HashMap, fs, path::Path};
 
 use serde_json::Value;
 
-use super::csv::Csv;
+use super::{csv::Csv, target::Unusable};
 use crate::{
     collective::traffic::Traffic,
     record::{Record, RunMeta, columns::COLUMNS, file},
@@ -43,20 +43,6 @@ pub struct Earlier {
     pub run_id: Option<String>,
 }
 
-/// Why a run cannot go on with the files of an earlier one.
-pub enum Refused {
-    /// A file cannot be read or written.
-    Io(io::Error),
-    /// They are of another run: the rest of a sentence that begins with the file's name.
-    Other(String),
-}
-
-impl From<io::Error> for Refused {
-    fn from(error: io::Error) -> Refused {
-        Refused::Io(error)
-    }
-}
-
 impl Earlier {
     /// Opens the CSV at `path` for `run` to go on with. `run_json` is the earlier run's, where there is one. `traffic` is what
     /// an alltoallv of this run sends where.
@@ -68,29 +54,30 @@ impl Earlier {
         run_json: Option<&Path>,
         run: &RunMeta,
         traffic: &'static Traffic,
-    ) -> Result<Earlier, Refused> {
-        let text = fs::read_to_string(path)?;
+    ) -> Result<Earlier, Unusable> {
+        let io = |error| Unusable::Io(path.to_owned(), error);
+        let other = |why| Unusable::Other(path.to_owned(), why);
+        let text = fs::read_to_string(path).map_err(io)?;
         let whole = file::whole_lines(&text);
         if !file::is_ours(whole) {
-            return Err(Refused::Other("is not a CSV of this program".into()));
+            return Err(other("is not a CSV of this program".into()));
         }
         let (records, unread) = file::read_csv(whole, traffic);
         unread.iter().for_each(|line| say!("pxnbench: {}: {line}; it is measured again", path.display()));
         let rows: Vec<HashMap<String, String>> =
             csv::ReaderBuilder::new().flexible(true).from_reader(whole.as_bytes()).deserialize().flatten().collect();
         if let Some(any) = records.first() {
-            rows.iter().try_for_each(|row| same_run(row, run, any))?;
-            if let Some(before) = run_json.and_then(|path| fs::read(path).ok()) {
-                same_sweep(&serde_json::from_slice(&before).unwrap_or_default(), run)?;
-            }
+            rows.iter().try_for_each(|row| same_run(row, run, any)).map_err(other)?;
+            let before = run_json.and_then(|path| serde_json::from_slice(&fs::read(path).ok()?).ok());
+            before.map_or(Ok(()), |before| same_sweep(&before, run)).map_err(other)?;
         }
         let run_id = rows.first().and_then(|row| row.get("run_id")).cloned();
-        Ok(Earlier { csv: Csv::go_on(path, whole)?, records, run_id })
+        Ok(Earlier { csv: Csv::go_on(path, whole).map_err(io)?, records, run_id })
     }
 }
 
 /// Has `row` what `run` would write there? `any` stands for the record, which these columns do not look at.
-fn same_run(row: &HashMap<String, String>, run: &RunMeta, any: &Record) -> Result<(), Refused> {
+fn same_run(row: &HashMap<String, String>, run: &RunMeta, any: &Record) -> Result<(), String> {
     let columns = COLUMNS.iter().filter(|column| OF_THE_RUN.contains(&column.name));
     columns.filter_map(|column| Some((column, row.get(column.name)?))).try_for_each(|(column, before)| {
         let now = (column.get)(run, any).csv();
@@ -100,7 +87,7 @@ fn same_run(row: &HashMap<String, String>, run: &RunMeta, any: &Record) -> Resul
 
 /// Were the rows beside `before`, a run.json, measured with the flags and the settings of NCCL that `run` has? A key that
 /// an earlier version did not write is not asked for.
-fn same_sweep(before: &Value, run: &RunMeta) -> Result<(), Refused> {
+fn same_sweep(before: &Value, run: &RunMeta) -> Result<(), String> {
     let now = serde_json::to_value(run).unwrap_or_default();
     for (key, flag) in OF_THE_SWEEP {
         if let Some(was) = before["sweep"].get(key)
@@ -138,7 +125,8 @@ fn shown(value: &Value) -> String {
     }
 }
 
-fn differs(what: &str, before: &str, now: &str) -> Refused {
+/// What differs, as the rest of a sentence that begins with the name of the CSV.
+fn differs(what: &str, before: &str, now: &str) -> String {
     let [before, now] = [before, now].map(|value| if value.is_empty() { "none" } else { value });
-    Refused::Other(format!("was measured with {what} {before}, and this run has {what} {now}"))
+    format!("was measured with {what} {before}, and this run has {what} {now}")
 }

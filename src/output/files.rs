@@ -1,14 +1,15 @@
 //! The files of a run: opened before the first case, and complete after each.
 
 use std::{
-    fmt, fs, io,
+    fs, io,
     path::{Path, PathBuf},
 };
 
 use super::{
     csv::Csv,
-    earlier::{Earlier, Refused},
-    json, nccl_tests_json, target,
+    earlier::Earlier,
+    json, nccl_tests_json,
+    target::{self, Unusable},
 };
 use crate::{
     collective::traffic::Traffic,
@@ -86,30 +87,6 @@ impl Paths {
     }
 }
 
-/// Why results cannot go to a file.
-#[derive(Debug)]
-pub enum Unusable {
-    /// It cannot be read or written.
-    Io(PathBuf, io::Error),
-    /// It is of another run: the rest of a sentence that begins with the path.
-    Other(PathBuf, String),
-}
-
-impl fmt::Display for Unusable {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Unusable::Io(path, error) => {
-                let path = path.display();
-                write!(f, "{path} cannot be written: {error}; name another file, or another folder with --out")
-            }
-            Unusable::Other(path, why) => {
-                let path = path.display();
-                write!(f, "{path} {why}: name another file, or another folder with --out")
-            }
-        }
-    }
-}
-
 /// The open files of a run.
 pub struct Files {
     paths: Paths,
@@ -149,11 +126,7 @@ impl Files {
             return Files::create(paths, run);
         };
         paths.prepare()?;
-        let Earlier { csv, records, run_id } = Earlier::open(&path, paths.run_json().as_deref(), run, traffic)
-            .map_err(|refused| match refused {
-                Refused::Io(error) => Unusable::Io(path.clone(), error),
-                Refused::Other(why) => Unusable::Other(path.clone(), why),
-            })?;
+        let Earlier { csv, records, run_id } = Earlier::open(&path, paths.run_json().as_deref(), run, traffic)?;
         if let Some(name) = run_id {
             say!("pxnbench: going on with {}: {} rows are there", path.display(), records.len());
             run.run_id = name;

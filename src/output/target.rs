@@ -4,11 +4,36 @@
 //! lost; so they stand for the file that is open, never for its name.
 
 use std::{
+    fmt,
     fs::{self, File},
     io::{self, Write},
     os::fd::AsFd,
     path::{Path, PathBuf},
 };
+
+/// Why results cannot go to a file.
+#[derive(Debug)]
+pub enum Unusable {
+    /// It cannot be read or written.
+    Io(PathBuf, io::Error),
+    /// It is of another run: the rest of a sentence that begins with the path.
+    Other(PathBuf, String),
+}
+
+impl fmt::Display for Unusable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Unusable::Io(path, error) => {
+                let path = path.display();
+                write!(f, "{path} cannot be written: {error}; name another file, or another folder with --out")
+            }
+            Unusable::Other(path, why) => {
+                let path = path.display();
+                write!(f, "{path} {why}: name another file, or another folder with --out")
+            }
+        }
+    }
+}
 
 /// Names of what is open already, as shells and people write them.
 const OPEN: [(&str, u32); 6] = [

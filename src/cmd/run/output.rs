@@ -10,10 +10,7 @@ use super::{args::Args, log};
 use crate::{
     collective::Collective,
     exit::{Code, Failure},
-    output::{
-        files::{Files, Unusable},
-        stdout, table,
-    },
+    output::{files::Files, stdout, table, target::Unusable},
     record::{self, End, MemoryUse, Phase, Record, RunMeta, Status},
     slurm::Job,
     sweep::{

@@ -1,17 +1,21 @@
 //! Follows a job to its end: a line when something changes, then what the job itself said last.
 
-use std::{fmt, fs, process::Command, thread, time::Duration};
+use std::{fmt, fs, path::Path, thread, time::Duration};
 
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::{
     exit::{Code, Failure},
+    facts,
     slurm::is_end,
     world::signal,
 };
 
 /// Between two looks at the queue; a site's controller serves many.
 const EVERY: Duration = Duration::from_secs(2);
+
+/// How long one look may take before it counts as unanswered.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Lines of the job's output that are shown at its end.
 const LAST_LINES: usize = 6;
@@ -28,7 +32,8 @@ pub(super) fn to_the_end(job: &str) -> anyhow::Result<Code> {
     }
     let mut last = String::new();
     loop {
-        let seen = queue(job);
+        let words = ["-h", "-j", job, "-t", "all", "-o", "%T %M %r"];
+        let seen = seen(facts::slurm::answer(Path::new("squeue"), &words, PATIENCE));
         if matches!(&seen, Seen::Gone) || matches!(&seen, Seen::Queued(state) if is_end(first_word(state))) {
             break;
         }
@@ -76,30 +81,18 @@ impl fmt::Display for Seen {
     }
 }
 
-fn queue(job: &str) -> Seen {
-    match Command::new("squeue").args(["-h", "-j", job, "-t", "all", "-o", "%T %M %r"]).output() {
-        Ok(output) => seen(
-            output.status.success(),
-            &String::from_utf8_lossy(&output.stdout),
-            &String::from_utf8_lossy(&output.stderr),
-        ),
-        Err(why) => Seen::Unknown(why.to_string()),
-    }
-}
-
-/// What an ended squeue said.
-fn seen(good: bool, stdout: &str, stderr: &str) -> Seen {
-    match stdout.lines().next() {
-        Some(line) => Seen::Queued(line.trim().to_owned()),
-        None if good || stderr.contains("Invalid job id") => Seen::Gone,
-        None => Seen::Unknown(stderr.lines().last().unwrap_or("it said nothing").trim().to_owned()),
+/// What squeue says, or why it says nothing, of a job.
+fn seen(answer: Result<String, String>) -> Seen {
+    match answer {
+        Ok(text) => text.lines().next().map_or(Seen::Gone, |line| Seen::Queued(line.trim().to_owned())),
+        Err(why) if why.contains("Invalid job id") => Seen::Gone,
+        Err(why) => Seen::Unknown(why),
     }
 }
 
 /// How the job ended, from what the controller still knows of it, with the end of its output.
 fn ended(job: &str) -> anyhow::Result<Code> {
-    let output = Command::new("scontrol").args(["show", "job", "-o", job]).output()?;
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let text = facts::slurm::answer(Path::new("scontrol"), &["show", "job", "-o", job], PATIENCE).unwrap_or_default();
     let field = |name: &str| {
         let words = text.split_whitespace();
         words.filter_map(|word| word.strip_prefix(name)?.strip_prefix('=')).next().map(str::to_owned)
@@ -130,11 +123,10 @@ mod tests {
 
     #[test]
     fn a_controller_that_does_not_answer_is_no_end() {
-        let silent = "slurm_load_jobs error: Unable to contact slurm controller (connect failure)\n";
-        assert!(matches!(seen(false, "", silent), Seen::Unknown(why) if why.starts_with("slurm_load_jobs error")));
-        assert!(matches!(seen(false, "", ""), Seen::Unknown(_)));
-        assert!(matches!(seen(false, "", "slurm_load_jobs error: Invalid job id specified\n"), Seen::Gone));
-        assert!(matches!(seen(true, "", ""), Seen::Gone));
-        assert!(matches!(seen(true, "RUNNING 1:02 None\n", ""), Seen::Queued(state) if state == "RUNNING 1:02 None"));
+        let silent = "slurm_load_jobs error: Unable to contact slurm controller (connect failure)";
+        assert!(matches!(seen(Err(silent.into())), Seen::Unknown(why) if why == silent));
+        assert!(matches!(seen(Err("slurm_load_jobs error: Invalid job id specified".into())), Seen::Gone));
+        assert!(matches!(seen(Ok(String::new())), Seen::Gone));
+        assert!(matches!(seen(Ok("RUNNING 1:02 None\n".into())), Seen::Queued(state) if state == "RUNNING 1:02 None"));
     }
 }
