@@ -66,15 +66,26 @@ test_environment() {
     export PXNBENCH_REQUIRE
 }
 
+# A test that cannot run here passes, and notes why in a file.
+note_skipped() {
+    local lines
+    mapfile -t lines < <(sort -u "$PXNBENCH_SKIPPED" | cut -c -200)
+    skipped+=("${lines[@]}")
+}
+
 # Doc tests first: the last count that is printed is then that of the tests proper.
 run_tests() {
     test_environment
+    PXNBENCH_SKIPPED=$(mktemp)
+    export PXNBENCH_SKIPPED
     cargo test --locked --doc
     if have cargo-nextest; then
         cargo nextest run --locked --no-fail-fast
     else
         cargo test --locked --no-fail-fast --lib --bins --tests
     fi
+    note_skipped
+    rm -f "$PXNBENCH_SKIPPED"
 }
 
 # --- all of them ----------------------------------------------------------------------------------------------------

@@ -62,5 +62,6 @@ pub fn sentence(error: &clap::Error) -> String {
     // Nobody means an option as a value.
     let joined =
         lines.filter(|line| !line.is_empty() && !line.starts_with("tip: to pass")).collect::<Vec<_>>().join("; ");
-    format!("{}; see pxnbench --help", joined.trim_start_matches("error: "))
+    // A list follows its colon.
+    format!("{}; see pxnbench --help", joined.trim_start_matches("error: ").replace(":; ", ": "))
 }

@@ -74,10 +74,11 @@ fn bad_input_gets_one_sentence() {
         (&["all_reduce", "--out", "/proc/no/such"], "/proc/no/such"),
         (&["all_reduce", "--csv", "/proc/x.csv"], "/proc/x.csv"),
         (&["all_reduce", "-b", "8", "-e", "64M", "-i", "1"], "more than a million cases"),
+        (&["compare"], "arguments were not provided: <DIR>; see"),
         (&[], "no collective given"),
     ] {
         let mut command = alone(folder.path());
-        let has_backend = arguments.contains(&"gloo");
+        let has_backend = arguments.contains(&"gloo") || arguments.contains(&"compare");
         command.args(arguments).args(if has_backend { &[] as &[&str] } else { &MODEL });
         let ended = run(&mut command).expect_code(6);
         let sentences: Vec<_> = ended.sentences().into_iter().filter(|line| !line.contains(" backend model")).collect();

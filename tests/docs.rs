@@ -17,7 +17,8 @@ fn format_md() -> String {
     let mut text = String::from(
         "# Files of a run\n\n\
          Made from the tables in the code by `UPDATE_GOLDEN=1 cargo test --test docs`.\n\n\
-         `--out DIR` (default `results/<job>-<id>/<step>/` in a Slurm step, else `results/<collective>-<time>/`) holds:\n\n\
+         `--out DIR` (default `results/<job>-<id>/<step>/` in a Slurm step, else `results/<collective>-<time>/`; \
+         `<first>+2-<time>` where there are two more collectives, `all-<time>` for all) holds:\n\n\
          - `results.csv`: RFC 4180, a header, one row per record; out of place and in place are two rows. Each row is on disk \
          before the next case begins.\n\
          - `results.json`: `format`, `run` (as `run.json`) and `records`, one object per record with the columns as keys; \
@@ -28,9 +29,9 @@ fn format_md() -> String {
          - `nccl/<host>.<pid>.log`: NCCL's own log, with `--proof`, `--network`, or when `NCCL_DEBUG` is set.\n\n\
          A file that is there already is kept as `NAME.1`, `NAME.2`, …; a link leads to the file that it stands for. With \
          `--resume`, or in a Slurm job that is restarted, a run goes on with the rows that are there. They must be of the same \
-         backend, level, network, resources, nodes and GPUs a process, and where `run.json` is beside them of the same flags \
-         and `NCCL_*` settings: else the run is refused (exit code 6). A case whose iterations, checks or alltoallv pattern \
-         differ is measured again.\n\n\
+         backend, level, network, resources, nodes and GPUs a process, and where `run.json` is beside them of the same \
+         `-t -g -m -G -u -z -I -K -a -y -R -x` and `NCCL_*` settings: else the run is refused (exit code 6). A case whose iterations, checks or alltoallv pattern \
+         differ is measured again; sizes and ranks may differ.\n\n\
          ## Columns\n\n| column | meaning |\n|---|---|\n",
     );
     for column in COLUMNS {

@@ -21,16 +21,11 @@ macro_rules! modules {
 const MODULES: [(&str, &str); 10] =
     modules!["bits8" "bits16" "bits32" "bits64" "half" "bfloat16" "float" "double" "f8e4m3" "f8e5m2"];
 
-/// FNV-1a of 64 bits, as in `scripts/make-ptx.sh`.
-fn fnv(text: &str) -> u64 {
-    text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3))
-}
-
 #[test]
 fn the_ptx_is_made_from_the_source() {
     for (name, ptx) in MODULES {
         let header = ptx.lines().next().expect("a header");
-        let made = format!("FNV-1a {:016x};", fnv(SOURCE));
+        let made = format!("FNV-1a {:016x};", common::fnv(SOURCE.bytes()));
         assert!(header.contains(&made), "{name}: run scripts/make-ptx.sh: {header}");
         assert_eq!(ptx.matches(".entry data(").count(), 1, "{name}: the one entry that kernels.rs asks for");
     }
@@ -59,24 +54,23 @@ const HARNESS: &str = r#"
 #include "builtins.h"
 #include "kernels.cu"
 
+#include "kinds.h"
+
 static void launch(const Work& work) {
-    static void (*const kinds[])(const Work&) = {run<Bits8>, run<Bits16>,   run<Bits32>, run<Bits64>, run<Half>,
-                                                 run<Bfloat16>, run<Float>, run<Double>, run<F8e4m3>, run<F8e5m2>};
     for (blockIdx.x = 0; blockIdx.x < gridDim.x; blockIdx.x++)
-        for (threadIdx.x = 0; threadIdx.x < blockDim.x; threadIdx.x++) kinds[work.recipe.kind](work);
+        for (threadIdx.x = 0; threadIdx.x < blockDim.x; threadIdx.x++) RUN[work.recipe.kind](work);
 }
 
 static void get(void* to, size_t bytes) { if (fread(to, 1, bytes, stdin) != bytes) exit(feof(stdin) ? 0 : 1); }
 
 int main() {
-    static const u64 sizes[] = {1, 2, 4, 8, 2, 2, 4, 8, 1, 1};
     for (;;) {
         Work work;
         u64 off, wrong[2] = {};
         get(&work.recipe, sizeof work.recipe);
         get(&off, 8);
         get(&work.len, 8);
-        const u64 bytes = work.len * sizes[work.recipe.kind], all = bytes + 64;
+        const u64 bytes = work.len * BYTES[work.recipe.kind], all = bytes + 64;
         u8* memory = (u8*)aligned_alloc(16, (all + off + 31) & ~15ull);
         u8* start = memory + off;
         memset(start, 0x5c, all);

@@ -5,6 +5,7 @@
 
 use std::{
     collections::BTreeMap,
+    io::Write,
     path::{Path, PathBuf},
     process::{Command, Stdio},
     time::{Duration, Instant},
@@ -115,12 +116,24 @@ pub fn has_mpi() -> bool {
     there || skip("mpi", "mpirun is not here, or the feature mpi is off")
 }
 
-/// Says that a test is skipped, and fails it where the environment requires `what`.
+/// Says that a test is skipped, and fails it where the environment requires `what`. Test runners show nothing of a test that
+/// passes, so that it is noted in the file `PXNBENCH_SKIPPED` too, for `scripts/test.sh` to say at its end.
 pub fn skip(what: &str, why: &str) -> bool {
     let required = std::env::var("PXNBENCH_REQUIRE").unwrap_or_default();
     assert!(!required.split(',').any(|name| name == what), "PXNBENCH_REQUIRE={required}, but {why}");
     eprintln!("SKIPPED: {why}");
+    if let Some(path) = std::env::var_os("PXNBENCH_SKIPPED") {
+        let line = format!("{what}: {why}").replace('\n', " ") + "\n";
+        let file = std::fs::File::options().create(true).append(true).open(path);
+        file.and_then(|mut file| file.write_all(line.as_bytes())).expect("what is skipped can be noted");
+    }
     false
+}
+
+/// FNV-1a of 64 bits, as in `scripts/make-ptx.sh`.
+pub fn fnv(bytes: impl IntoIterator<Item = u8>) -> u64 {
+    let step = |hash: u64, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3);
+    bytes.into_iter().fold(0xcbf2_9ce4_8422_2325, step)
 }
 
 /// The rows of a CSV file, by column.

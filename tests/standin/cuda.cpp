@@ -21,6 +21,7 @@
 // They have names of their own.
 namespace kernels {
 #include "kernels.cu"
+#include "kinds.h"
 }
 
 enum {
@@ -519,13 +520,10 @@ int cuModuleUnload(char* module) {
 }
 
 static int run_kernel(const kernels::Work& work) {
-    using namespace kernels;
-    static void (*const kinds[])(const Work&) = {run<Bits8>,    run<Bits16>, run<Bits32>, run<Bits64>,  run<Half>,
-                                                 run<Bfloat16>, run<Float>,  run<Double>, run<F8e4m3>, run<F8e5m2>};
     // Two threads, so that the places where the work of one ends and another's begins are there.
     gridDim.x = 1;
     blockDim.x = 2;
-    for (threadIdx.x = 0; threadIdx.x < blockDim.x; threadIdx.x++) kinds[work.recipe.kind](work);
+    for (threadIdx.x = 0; threadIdx.x < blockDim.x; threadIdx.x++) kernels::RUN[work.recipe.kind](work);
     return OK;
 }
 
@@ -534,11 +532,10 @@ int cuLaunchKernel(char*, unsigned, unsigned, unsigned, unsigned, unsigned, unsi
     CAN_FAIL();
     standin_stream* stream;
     if (const int code = find_own_stream(handle, &stream)) return code;
-    static const size_t sizes[] = {1, 2, 4, 8, 2, 2, 4, 8, 1, 1};
     const auto work = *(const kernels::Work*)parameters[0];
     const int device = current;
     stream->enqueue([=] {
-        const bool there = standin_owns(device, work.address, work.len * sizes[work.recipe.kind]) &&
+        const bool there = standin_owns(device, work.address, work.len * kernels::BYTES[work.recipe.kind]) &&
                            (!work.counter || standin_owns(device, work.counter, sizeof(uint64_t)));
         return there ? run_kernel(work) : ILLEGAL_ADDRESS;
     });

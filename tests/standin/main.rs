@@ -19,9 +19,10 @@ use common::{Ended, alone, csv, has_mpi, json, launcher, mpirun, only_entry, run
 const ROOT: &str = env!("CARGO_MANIFEST_DIR");
 
 /// What the stand-ins are made of.
-const SOURCES: [&str; 6] = [
+const SOURCES: [&str; 7] = [
     include_str!("build.sh"),
     include_str!("builtins.h"),
+    include_str!("kinds.h"),
     include_str!("standin.h"),
     include_str!("cuda.cpp"),
     include_str!("nccl.cpp"),
@@ -38,9 +39,7 @@ fn libraries() -> Option<PathBuf> {
         skip("c++", "c++ does not run, so that no stand-in for a GPU can be built");
         return None;
     }
-    let bytes = SOURCES.into_iter().flat_map(str::bytes);
-    let hash =
-        bytes.fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3));
+    let hash = common::fnv(SOURCES.into_iter().flat_map(str::bytes));
     let all = Path::new(env!("CARGO_TARGET_TMPDIR"));
     let built = all.join(format!("standin-{hash:016x}"));
     if !built.exists() {
@@ -347,11 +346,11 @@ fn a_driver_that_is_too_old_and_a_gpu_that_cannot_are_said() {
 fn what_cannot_be_meant_is_refused() {
     let Some(machine) = Machine::with(2) else { return };
     for (variable, words, part) in [
-        (("NCCL_TESTS_DEVICE", "0x1"), "", "NCCL_TESTS_DEVICE=0x1 on rank 0 is not the number of a GPU"),
-        (("A", ""), "-I 1 -n 4294967295", "say at most 1000000 of them with -n"),
+        (Some(("NCCL_TESTS_DEVICE", "0x1")), "", "NCCL_TESTS_DEVICE=0x1 on rank 0 is not the number of a GPU"),
+        (None, "-I 1 -n 4294967295", "say at most 1000000 of them with -n"),
     ] {
         let mut command = machine.start(1, &format!("all_reduce -b 8 -e 8 {words}"));
-        let ended = run(command.env(variable.0, variable.1)).expect_code(6);
+        let ended = run(command.envs(variable)).expect_code(6);
         assert!(ended.stderr.contains(part), "{}", ended.stderr);
     }
 }
