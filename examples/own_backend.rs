@@ -35,7 +35,11 @@ fn part(region: &Region, size: u64) -> std::ops::Range<usize> {
 
 impl Backend for Copies {
     fn supports(&self, case: &Case) -> Result<(), Waived> {
-        if case.ranks == 1 { Ok(()) } else { Err(Waived("this example has one rank".into())) }
+        if case.ranks == 1 {
+            Ok(())
+        } else {
+            Err(Waived("this example has one rank".into()))
+        }
     }
 
     fn capacity(&self) -> anyhow::Result<Option<Bytes>> {
@@ -50,8 +54,14 @@ impl Backend for Copies {
 
     fn fill(&mut self, case: &Case, seed: u64) -> anyhow::Result<()> {
         let (layout, key, size) = (case.layout(0), case.data(seed), case.dtype.size());
-        layout.send.iter().for_each(|r| data::write(&key, &r.content, &mut self.send[part(r, size)]));
-        layout.recv.iter().for_each(|r| data::write(&key, &r.content, &mut self.recv[part(r, size)]));
+        layout
+            .send
+            .iter()
+            .for_each(|r| data::write(&key, &r.content, &mut self.send[part(r, size)]));
+        layout
+            .recv
+            .iter()
+            .for_each(|r| data::write(&key, &r.content, &mut self.recv[part(r, size)]));
         Ok(())
     }
 
@@ -94,16 +104,29 @@ fn main() -> anyhow::Result<()> {
         traffic: &traffic::DEFAULT,
     };
     let plan = Plan::new(&ask, 1);
-    let mut measure = Measure { timeout: Duration::from_secs(60), ..Measure::default() };
+    let mut measure = Measure {
+        timeout: Duration::from_secs(60),
+        ..Measure::default()
+    };
     let mut backend = Copies::default();
     backend.allocate(plan.largest(&|case| backend.supports(case).is_ok()))?;
-    sweep::run(&plan, sweep::Earlier::default(), &mut measure, &Solo, &mut backend, &mut |event| {
-        if let Event::Finished(record) = event {
-            let (time, wrong) = (record.time.map_or(0.0, |time| time.0), record.wrong);
-            println!("{:48} {time:9.2} us  wrong {wrong:?}", record.case.to_string());
-            assert_eq!(record.wrong.unwrap_or(0), 0);
-        }
-        Ok(())
-    })?;
+    sweep::run(
+        &plan,
+        sweep::Earlier::default(),
+        &mut measure,
+        &Solo,
+        &mut backend,
+        &mut |event| {
+            if let Event::Finished(record) = event {
+                let (time, wrong) = (record.time.map_or(0.0, |time| time.0), record.wrong);
+                println!(
+                    "{:48} {time:9.2} us  wrong {wrong:?}",
+                    record.case.to_string()
+                );
+                assert_eq!(record.wrong.unwrap_or(0), 0);
+            }
+            Ok(())
+        },
+    )?;
     Ok(())
 }

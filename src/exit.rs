@@ -43,7 +43,10 @@ pub const CODES: [(Code, &str); 11] = [
     (Code::Cuda, "CUDA failed"),
     (Code::Nccl, "NCCL failed"),
     (Code::TimedOut, "timed out or hung"),
-    (Code::NothingRan, "nothing could run (all waived, too few GPUs)"),
+    (
+        Code::NothingRan,
+        "nothing could run (all waived, too few GPUs)",
+    ),
     (Code::Usage, "usage"),
     (
         Code::WrongData,
@@ -57,7 +60,10 @@ pub const CODES: [(Code, &str); 11] = [
 impl Code {
     /// The code of this number.
     pub fn of(number: i32) -> Option<Code> {
-        CODES.iter().map(|(code, _)| *code).find(|code| *code as i32 == number)
+        CODES
+            .iter()
+            .map(|(code, _)| *code)
+            .find(|code| *code as i32 == number)
     }
 }
 
@@ -86,25 +92,42 @@ impl std::error::Error for Failure {}
 
 impl Failure {
     /// An error of this rank that ends the job with `code`.
-    #[expect(clippy::new_ret_no_self, reason = "every caller wants the error that `?` takes")]
+    #[expect(
+        clippy::new_ret_no_self,
+        reason = "every caller wants the error that `?` takes"
+    )]
     pub fn new(code: Code, what: impl Into<String>) -> anyhow::Error {
-        anyhow::Error::new(Failure { code, what: what.into(), everywhere: false })
+        anyhow::Error::new(Failure {
+            code,
+            what: what.into(),
+            everywhere: false,
+        })
     }
 
     /// An error that every rank has: all of them return it.
     pub fn everywhere(code: Code, what: impl Into<String>) -> anyhow::Error {
-        anyhow::Error::new(Failure { code, what: what.into(), everywhere: true })
+        anyhow::Error::new(Failure {
+            code,
+            what: what.into(),
+            everywhere: true,
+        })
     }
 }
 
 /// The exit code of `error`: that of the [`Failure`] in its chain, else [`Code::Internal`].
 pub fn code_of(error: &anyhow::Error) -> Code {
-    error.chain().find_map(|e| e.downcast_ref::<Failure>()).map_or(Code::Internal, |f| f.code)
+    error
+        .chain()
+        .find_map(|e| e.downcast_ref::<Failure>())
+        .map_or(Code::Internal, |f| f.code)
 }
 
 /// Does every rank know of `error`?
 pub fn is_everywhere(error: &anyhow::Error) -> bool {
-    error.chain().find_map(|e| e.downcast_ref::<Failure>()).is_some_and(|f| f.everywhere)
+    error
+        .chain()
+        .find_map(|e| e.downcast_ref::<Failure>())
+        .is_some_and(|f| f.everywhere)
 }
 
 #[cfg(test)]
@@ -114,7 +137,9 @@ mod tests {
 
     #[test]
     fn the_code_survives_context() {
-        let error = Err::<(), _>(Failure::new(Code::Nccl, "x")).context("while y").expect_err("an error");
+        let error = Err::<(), _>(Failure::new(Code::Nccl, "x"))
+            .context("while y")
+            .expect_err("an error");
         assert_eq!(code_of(&error), Code::Nccl);
         assert_eq!(code_of(&anyhow::anyhow!("other")), Code::Internal);
     }

@@ -44,24 +44,37 @@ pub fn settle(end: anyhow::Result<Code>, ranks: u32) -> anyhow::Result<Code> {
 
 /// Does this process speak for the job? Before MPI is up the launcher's environment tells.
 pub fn speaks() -> bool {
-    abort::rank().map_or_else(|| launch::speaks(&|name| std::env::var(name).ok()), |rank| rank == 0)
+    abort::rank().map_or_else(
+        || launch::speaks(&|name| std::env::var(name).ok()),
+        |rank| rank == 0,
+    )
 }
 
 /// Ends the job when a thread panics: a panic is a bug, and must not leave the other ranks waiting.
 pub fn install_panic_hook() {
     std::panic::set_hook(Box::new(|panic| {
-        abort::job(Code::Internal, &format!("internal error: {panic}; please report it"));
+        abort::job(
+            Code::Internal,
+            &format!("internal error: {panic}; please report it"),
+        );
     }));
 }
 
 /// One sentence of what clap has to say, which takes several lines for it.
 pub fn sentence(error: &clap::Error) -> String {
     let text = error.to_string();
-    let lines =
-        text.lines().map(str::trim).take_while(|line| !line.starts_with("Usage:") && !line.starts_with("For more"));
+    let lines = text
+        .lines()
+        .map(str::trim)
+        .take_while(|line| !line.starts_with("Usage:") && !line.starts_with("For more"));
     // Nobody means an option as a value.
-    let joined =
-        lines.filter(|line| !line.is_empty() && !line.starts_with("tip: to pass")).collect::<Vec<_>>().join("; ");
+    let joined = lines
+        .filter(|line| !line.is_empty() && !line.starts_with("tip: to pass"))
+        .collect::<Vec<_>>()
+        .join("; ");
     // A list follows its colon.
-    format!("{}; see pxnbench --help", joined.trim_start_matches("error: ").replace(":; ", ": "))
+    format!(
+        "{}; see pxnbench --help",
+        joined.trim_start_matches("error: ").replace(":; ", ": ")
+    )
 }

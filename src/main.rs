@@ -25,9 +25,16 @@ fn main() -> ExitCode {
         }
     }
     fault::install_panic_hook();
-    let installed = if cli.launches() { signal::install_relay() } else { signal::install() };
+    let installed = if cli.launches() {
+        signal::install_relay()
+    } else {
+        signal::install()
+    };
     if let Err(error) = installed {
-        abort::job(Code::Internal, &format!("signal handlers cannot be installed: {error}"));
+        abort::job(
+            Code::Internal,
+            &format!("signal handlers cannot be installed: {error}"),
+        );
     }
     let code = cli.run().unwrap_or_else(|error| fault::report(&error));
     ExitCode::from(code as u8)
@@ -35,7 +42,10 @@ fn main() -> ExitCode {
 
 /// The command line asks for help, or for something that does not exist.
 fn refuse(error: &clap::Error, words: &[OsString]) -> ExitCode {
-    let asked_for = matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
+    let asked_for = matches!(
+        error.kind(),
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion
+    );
     match (fault::speaks(), asked_for) {
         (true, true) => {
             if let Err(error) = stdout::unless_gone(error.print()) {
@@ -43,9 +53,13 @@ fn refuse(error: &clap::Error, words: &[OsString]) -> ExitCode {
             }
         }
         (true, false) => {
-            let first = unknown_first_word(words).filter(|_| error.kind() == ErrorKind::UnknownArgument);
+            let first =
+                unknown_first_word(words).filter(|_| error.kind() == ErrorKind::UnknownArgument);
             let sentence = first.map(|what| format!("{what}; see pxnbench --help"));
-            pxnbench::say!("pxnbench: {}", sentence.unwrap_or_else(|| fault::sentence(error)));
+            pxnbench::say!(
+                "pxnbench: {}",
+                sentence.unwrap_or_else(|| fault::sentence(error))
+            );
         }
         (false, false) => fault::after_the_one_that_speaks(Code::Usage),
         (false, true) => {}

@@ -8,7 +8,9 @@ use std::{fmt, str::FromStr, time::Duration};
 use serde::{Deserialize, Serialize};
 
 /// A number of bytes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
 #[serde(transparent)]
 pub struct Bytes(pub u64);
 
@@ -34,7 +36,8 @@ impl FromStr for Bytes {
     /// # Errors
     /// A sentence that says what is wrong, without the value: clap and [`crate::exit`] name that.
     fn from_str(text: &str) -> Result<Self, String> {
-        const HOW: &str = "a size is a number with an optional K, M, G or T, such as 8, 64K or 1.5G";
+        const HOW: &str =
+            "a size is a number with an optional K, M, G or T, such as 8, 64K or 1.5G";
         let text = text.trim();
         // Longest prefix that is a number; it cannot be split at the first letter, because `1e6` has one.
         let digits = (1..=text.len())
@@ -42,7 +45,8 @@ impl FromStr for Bytes {
             .find(|&end| text.is_char_boundary(end) && is_plain_number(&text[..end]))
             .ok_or(HOW)?;
         let number: f64 = text[..digits].parse().map_err(|_| HOW)?;
-        let bytes = number * f64::from(2_u32).powi(suffix_power(&text[digits..]).ok_or(HOW)? as i32);
+        let bytes =
+            number * f64::from(2_u32).powi(suffix_power(&text[digits..]).ok_or(HOW)? as i32);
         if bytes >= u64::MAX as f64 {
             return Err("that is more bytes than 64 bits can count".into());
         }
@@ -96,7 +100,11 @@ impl From<Duration> for Micros {
 impl GBps {
     /// The bandwidth of `bytes` moved in `time`; 0 where no time passed.
     pub fn of(bytes: Bytes, time: Micros) -> GBps {
-        if time.0 > 0.0 { GBps(bytes.0 as f64 / 1e3 / time.0) } else { GBps(0.0) }
+        if time.0 > 0.0 {
+            GBps(bytes.0 as f64 / 1e3 / time.0)
+        } else {
+            GBps(0.0)
+        }
     }
 }
 
@@ -123,7 +131,21 @@ mod tests {
         ] {
             assert_eq!(text.parse(), Ok(Bytes(bytes)), "{text}");
         }
-        for text in ["", "K", "12Q", "-1", "1KK", "1K2", "abc", "inf", "nan", "1e30", "0x10", "1 000", "16777216T"] {
+        for text in [
+            "",
+            "K",
+            "12Q",
+            "-1",
+            "1KK",
+            "1K2",
+            "abc",
+            "inf",
+            "nan",
+            "1e30",
+            "0x10",
+            "1 000",
+            "16777216T",
+        ] {
             assert!(text.parse::<Bytes>().is_err(), "{text}");
         }
     }

@@ -53,12 +53,19 @@ fn format_md_is_up_to_date() {
     if std::env::var_os("UPDATE_GOLDEN").is_some() {
         fs::write(&path, format_md()).expect("written");
     }
-    assert_eq!(fs::read_to_string(&path).unwrap_or_default(), format_md(), "UPDATE_GOLDEN=1 rewrites it");
+    assert_eq!(
+        fs::read_to_string(&path).unwrap_or_default(),
+        format_md(),
+        "UPDATE_GOLDEN=1 rewrites it"
+    );
 }
 
 /// Names in a cell.
 fn listed<'a>(all: impl IntoIterator<Item = &'a String>) -> String {
-    all.into_iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
+    all.into_iter()
+        .map(|name| format!("`{name}`"))
+        .collect::<Vec<_>>()
+        .join(", ")
 }
 
 /// A row of a table.
@@ -82,7 +89,15 @@ fn environment_md() -> String {
             Needs::Library => "a libnccl",
             Needs::Job => "a job",
         };
-        row(&mut text, &[&format!("`{}`", check.id), &check.severity.to_string(), check.about, needs]);
+        row(
+            &mut text,
+            &[
+                &format!("`{}`", check.id),
+                &check.severity.to_string(),
+                check.about,
+                needs,
+            ],
+        );
     }
     environment_names(&mut text);
     environment_values(&mut text);
@@ -93,7 +108,13 @@ fn environment_md() -> String {
         let versions = harm.versions().unwrap_or_default();
         row(
             &mut text,
-            &[&harm.combination(), &format!("`{id}`"), &harm.why, &harm.remedy, versions.trim_start_matches("NCCL ")],
+            &[
+                &harm.combination(),
+                &format!("`{id}`"),
+                &harm.why,
+                &harm.remedy,
+                versions.trim_start_matches("NCCL "),
+            ],
         );
     }
     text
@@ -105,16 +126,34 @@ fn environment_names(text: &mut String) {
          | name | rule | fact | what to do |\n|---|---|---|---|\n",
     );
     for told in names::told() {
-        row(text, &[&listed(&told.names), &format!("`{}`", told.id()), &told.says, &told.instead]);
+        row(
+            text,
+            &[
+                &listed(&told.names),
+                &format!("`{}`", told.id()),
+                &told.says,
+                &told.instead,
+            ],
+        );
     }
     text.push_str("\n## Names with a successor\n\n| name | fact | what to do |\n|---|---|---|\n");
     for legacy in names::legacy() {
-        row(text, &[&format!("`{}`", legacy.name), &legacy.says, &legacy.instead]);
+        row(
+            text,
+            &[&format!("`{}`", legacy.name), &legacy.says, &legacy.instead],
+        );
     }
     text.push_str("\n## Names of other software\n\nNone of these is a finding.\n\n| name | what it is |\n|---|---|\n");
     for others in names::others() {
-        let begins: Vec<String> = others.prefixes.iter().map(|prefix| format!("{prefix}*")).collect();
-        row(text, &[&listed(others.names.iter().chain(&begins)), &others.who]);
+        let begins: Vec<String> = others
+            .prefixes
+            .iter()
+            .map(|prefix| format!("{prefix}*"))
+            .collect();
+        row(
+            text,
+            &[&listed(others.names.iter().chain(&begins)), &others.who],
+        );
     }
     text.push_str(
         "\n## Names that NCCL reads\n\nSo that for a name that is too new, or gone, the version can be given. *since* is NVIDIA's \
@@ -132,7 +171,13 @@ fn environment_values(text: &mut String) {
          word in capitals, or an old number.\n\n| name | meaningful values |\n|---|---|\n",
     );
     for integers in values::integers() {
-        row(text, &[&listed(&integers.names), &integers.legal().unwrap_or_else(|| "any integer".into())]);
+        row(
+            text,
+            &[
+                &listed(&integers.names),
+                &integers.legal().unwrap_or_else(|| "any integer".into()),
+            ],
+        );
     }
     for words in values::words() {
         row(text, &[&format!("`{}`", words.name), &words.legal()]);
@@ -154,20 +199,69 @@ fn environment_md_is_up_to_date() {
     if std::env::var_os("UPDATE_GOLDEN").is_some() {
         fs::write(&path, environment_md()).expect("written");
     }
-    assert_eq!(fs::read_to_string(&path).unwrap_or_default(), environment_md(), "UPDATE_GOLDEN=1 rewrites it");
+    assert_eq!(
+        fs::read_to_string(&path).unwrap_or_default(),
+        environment_md(),
+        "UPDATE_GOLDEN=1 rewrites it"
+    );
 }
 
 /// What people reported, where, and which checks would have said so before the job; where none would, why.
 const REPORTS: &[(&str, &str, &[&str], &str)] = &[
-    ("every rank says it is rank 0 of one", "NVIDIA/nccl-tests#254", &["mpi.world"], ""),
-    ("more ranks on a node than GPUs are visible", "NVIDIA/nccl-tests#300", &["gpu.count"], ""),
-    ("each task sees one GPU, and NVLink is not used", "NVIDIA/nccl#1066", &["gpu.siblings", "slurm.gpu-bind"], ""),
-    ("a container gives tasks no GPU, or another one's", "NVIDIA/pyxis#73", &["gpu.count", "slurm.gpu-bind"], ""),
-    ("GPUs busy or unavailable: exclusive compute mode", "NVIDIA/nccl-tests#369", &["gpu.compute-mode"], ""),
-    ("duplicate GPU: CUDA_VISIBLE_DEVICES exported in the job", "clessig/atmorep#77", &["gpu.shared"], ""),
-    ("srun with an MPI without its PMI: an error, or single processes", "openpmix/prrte#1343", &["mpi.world"], ""),
-    ("tasks of a container that are single processes", "NVIDIA/pyxis#60", &["mpi.world"], ""),
-    ("cpus_per_task set by two variables", "FairRootGroup/DDS#490", &["slurm.leaked"], ""),
+    (
+        "every rank says it is rank 0 of one",
+        "NVIDIA/nccl-tests#254",
+        &["mpi.world"],
+        "",
+    ),
+    (
+        "more ranks on a node than GPUs are visible",
+        "NVIDIA/nccl-tests#300",
+        &["gpu.count"],
+        "",
+    ),
+    (
+        "each task sees one GPU, and NVLink is not used",
+        "NVIDIA/nccl#1066",
+        &["gpu.siblings", "slurm.gpu-bind"],
+        "",
+    ),
+    (
+        "a container gives tasks no GPU, or another one's",
+        "NVIDIA/pyxis#73",
+        &["gpu.count", "slurm.gpu-bind"],
+        "",
+    ),
+    (
+        "GPUs busy or unavailable: exclusive compute mode",
+        "NVIDIA/nccl-tests#369",
+        &["gpu.compute-mode"],
+        "",
+    ),
+    (
+        "duplicate GPU: CUDA_VISIBLE_DEVICES exported in the job",
+        "clessig/atmorep#77",
+        &["gpu.shared"],
+        "",
+    ),
+    (
+        "srun with an MPI without its PMI: an error, or single processes",
+        "openpmix/prrte#1343",
+        &["mpi.world"],
+        "",
+    ),
+    (
+        "tasks of a container that are single processes",
+        "NVIDIA/pyxis#60",
+        &["mpi.world"],
+        "",
+    ),
+    (
+        "cpus_per_task set by two variables",
+        "FairRootGroup/DDS#490",
+        &["slurm.leaked"],
+        "",
+    ),
     (
         "a step within a step waits for its resources",
         "LLNL/smith#688",
@@ -186,8 +280,18 @@ const REPORTS: &[(&str, &str, &[&str], &str)] = &[
         &["net.ifname", "net.interface", "net.interface-same"],
         "",
     ),
-    ("one node bootstraps over IPv6, the other over IPv4", "NVIDIA/nccl#1291", &["net.family-same"], ""),
-    ("no /dev/infiniband in the container", "NVIDIA/nccl#451", &["net.verbs", "host.container"], ""),
+    (
+        "one node bootstraps over IPv6, the other over IPv4",
+        "NVIDIA/nccl#1291",
+        &["net.family-same"],
+        "",
+    ),
+    (
+        "no /dev/infiniband in the container",
+        "NVIDIA/nccl#451",
+        &["net.verbs", "host.container"],
+        "",
+    ),
     (
         "a management port among the InfiniBand ports",
         "https://github.com/stas00/ml-engineering/tree/master/network/debug",
@@ -206,10 +310,30 @@ const REPORTS: &[(&str, &str, &[&str], &str)] = &[
         &["net.ports-same", "env.ignore-net-mismatch"],
         "",
     ),
-    ("the peer memory module is missing on one node", "NVIDIA/nccl-tests#152", &["gdr.module-same", "gdr.module"], ""),
-    ("NCCL does not know the module's new name", "NVIDIA/nccl#1676", &["gdr.module-name"], ""),
-    ("64 MB of /dev/shm in a container", "NVIDIA/nccl#290", &["host.shm"], ""),
-    ("ibv_reg_mr: out of memory, by the limit of pinned memory", "NVIDIA/nccl-tests#206", &["host.memlock"], ""),
+    (
+        "the peer memory module is missing on one node",
+        "NVIDIA/nccl-tests#152",
+        &["gdr.module-same", "gdr.module"],
+        "",
+    ),
+    (
+        "NCCL does not know the module's new name",
+        "NVIDIA/nccl#1676",
+        &["gdr.module-name"],
+        "",
+    ),
+    (
+        "64 MB of /dev/shm in a container",
+        "NVIDIA/nccl#290",
+        &["host.shm"],
+        "",
+    ),
+    (
+        "ibv_reg_mr: out of memory, by the limit of pinned memory",
+        "NVIDIA/nccl-tests#206",
+        &["host.memlock"],
+        "",
+    ),
     (
         "unlimited stack, few open files, RemoveIPC, no IMEX channel",
         "https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html",
@@ -240,7 +364,12 @@ const REPORTS: &[(&str, &str, &[&str], &str)] = &[
         &["host.memlock"],
         "the limits of an adapter are not read",
     ),
-    ("busbw 0: each process is a job of one rank", "NVIDIA/nccl-tests#294", &["mpi.world"], ""),
+    (
+        "busbw 0: each process is a job of one rank",
+        "NVIDIA/nccl-tests#294",
+        &["mpi.world"],
+        "",
+    ),
     (
         "NCCL's log tears the table",
         "NVIDIA/nccl-tests#42",
@@ -253,7 +382,12 @@ const REPORTS: &[(&str, &str, &[&str], &str)] = &[
         &["lib.plugin-same", "lib.nccl-file"],
         "plugins are compared by the names of their files",
     ),
-    ("versions or settings differ between ranks", "NVIDIA/nccl#1328", &["lib.nccl-same", "env.same"], ""),
+    (
+        "versions or settings differ between ranks",
+        "NVIDIA/nccl#1328",
+        &["lib.nccl-same", "env.same"],
+        "",
+    ),
     (
         "an MPIJob's launcher starts before its workers have names",
         "kubeflow/mpi-operator#481",
@@ -291,25 +425,44 @@ fn doctor_md() -> String {
             Some((repo, number)) => format!("[{place}](https://github.com/{repo}/issues/{number})"),
             None => format!("<{place}>"),
         };
-        let checks = checks.iter().map(|id| format!("`{id}`")).collect::<Vec<_>>().join(" ");
-        row(&mut text, &[&format!("E{}", at + 1), what, &link, &checks, not]);
+        let checks = checks
+            .iter()
+            .map(|id| format!("`{id}`"))
+            .collect::<Vec<_>>()
+            .join(" ");
+        row(
+            &mut text,
+            &[&format!("E{}", at + 1), what, &link, &checks, not],
+        );
     }
     text
 }
 
 #[test]
 fn doctor_md_is_up_to_date_and_names_checks_that_are_there() {
-    let known: Vec<&str> = doctor::checks().map(|check| check.id).chain(CHECKS.iter().map(|check| check.id)).collect();
+    let known: Vec<&str> = doctor::checks()
+        .map(|check| check.id)
+        .chain(CHECKS.iter().map(|check| check.id))
+        .collect();
     for (what, _, checks, not) in REPORTS {
-        assert!(!checks.is_empty() || !not.is_empty(), "{what}: neither caught nor said why not");
-        checks.iter().for_each(|id| assert!(known.contains(id), "{what}: there is no check {id}"));
+        assert!(
+            !checks.is_empty() || !not.is_empty(),
+            "{what}: neither caught nor said why not"
+        );
+        checks
+            .iter()
+            .for_each(|id| assert!(known.contains(id), "{what}: there is no check {id}"));
     }
     assert_eq!(REPORTS.len(), 31);
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/DOCTOR.md");
     if std::env::var_os("UPDATE_GOLDEN").is_some() {
         fs::write(&path, doctor_md()).expect("written");
     }
-    assert_eq!(fs::read_to_string(&path).unwrap_or_default(), doctor_md(), "UPDATE_GOLDEN=1 rewrites it");
+    assert_eq!(
+        fs::read_to_string(&path).unwrap_or_default(),
+        doctor_md(),
+        "UPDATE_GOLDEN=1 rewrites it"
+    );
 }
 
 #[test]
@@ -318,7 +471,12 @@ fn levels_md_has_every_row_of_the_table() {
     let text = fs::read_to_string(&path).expect("docs/LEVELS.md");
     for row in Axis::ALL.into_iter().flat_map(levels::rows) {
         let first_cell = |line: &str| line.starts_with(&format!("| `{}` |", row.name));
-        assert!(text.lines().any(first_cell), "docs/LEVELS.md has no row for {} {}", row.axis, row.name);
+        assert!(
+            text.lines().any(first_cell),
+            "docs/LEVELS.md has no row for {} {}",
+            row.axis,
+            row.name
+        );
     }
 }
 
@@ -326,7 +484,11 @@ fn levels_md_has_every_row_of_the_table() {
 fn reasons_table() -> String {
     let mut text = String::from("| reason | what it means | what to do |\n|---|---|---|\n");
     for row in REASONS {
-        let _ = writeln!(text, "| `{}` | {} | {} |", row.name, row.meaning, row.remedy);
+        let _ = writeln!(
+            text,
+            "| `{}` | {} | {} |",
+            row.name, row.meaning, row.remedy
+        );
     }
     text
 }
@@ -340,7 +502,11 @@ fn proof_md_has_the_table_of_reasons() {
     if std::env::var_os("UPDATE_GOLDEN").is_some() {
         fs::write(&path, &expected).expect("written");
     }
-    assert_eq!(fs::read_to_string(&path).unwrap_or_default(), expected, "UPDATE_GOLDEN=1 rewrites it");
+    assert_eq!(
+        fs::read_to_string(&path).unwrap_or_default(),
+        expected,
+        "UPDATE_GOLDEN=1 rewrites it"
+    );
 }
 
 /// What the README tells to try leaves a checkout clean.
@@ -349,22 +515,44 @@ fn what_the_commands_of_the_readme_leave_is_ignored() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let read = |name: &str| fs::read_to_string(root.join(name)).expect(name);
     let (readme, ignored) = (read("README.md"), read(".gitignore"));
-    let links =
-        readme.split("pxnbench links ").nth(1).and_then(|rest| rest.split_whitespace().next()).expect("a folder");
-    for path in ["target/", "results/", "vendor/", "slurm/site.conf", "*_[0-9]*.out", &format!("{links}/")] {
-        assert!(ignored.lines().any(|line| line == format!("/{path}")), "{path} is not in .gitignore");
+    let links = readme
+        .split("pxnbench links ")
+        .nth(1)
+        .and_then(|rest| rest.split_whitespace().next())
+        .expect("a folder");
+    for path in [
+        "target/",
+        "results/",
+        "vendor/",
+        "slurm/site.conf",
+        "*_[0-9]*.out",
+        &format!("{links}/"),
+    ] {
+        assert!(
+            ignored.lines().any(|line| line == format!("/{path}")),
+            "{path} is not in .gitignore"
+        );
     }
-    assert!(readme.contains("](examples/)"), "the README leads to the examples");
+    assert!(
+        readme.contains("](examples/)"),
+        "the README leads to the examples"
+    );
 }
 
 /// Files that README and documents point to.
 #[test]
 fn links_lead_to_files_that_are_there() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let documents = fs::read_dir(root.join("docs")).expect("docs").map(|entry| entry.expect("an entry").path());
+    let documents = fs::read_dir(root.join("docs"))
+        .expect("docs")
+        .map(|entry| entry.expect("an entry").path());
     for document in documents.chain([root.join("README.md")]) {
         let text = fs::read_to_string(&document).expect("text");
-        for target in text.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
+        for target in text
+            .split("](")
+            .skip(1)
+            .filter_map(|rest| rest.split(')').next())
+        {
             let file = target.split('#').next().unwrap_or_default();
             if !target.starts_with("http") && !file.is_empty() {
                 let path = document.parent().expect("a folder").join(file);

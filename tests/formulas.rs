@@ -12,7 +12,15 @@ use pxnbench::{
 };
 
 fn case(collective: Collective, size: u64, dtype: DType, ranks: u64) -> Case {
-    Case::new(collective, Bytes(size), dtype, None, None, Placement::OutOfPlace, ranks)
+    Case::new(
+        collective,
+        Bytes(size),
+        dtype,
+        None,
+        None,
+        Placement::OutOfPlace,
+        ranks,
+    )
 }
 
 /// nccl-tests' own examples, as it prints them: size, count.
@@ -36,7 +44,11 @@ fn roundings_that_nccl_tests_prints() {
         (Collective::AllToAllV, 4096, 4, 4080, 256),
     ] {
         let case = case(collective, size, DType::Float, ranks);
-        assert_eq!((case.size().0, case.counts.param), (printed, count), "{collective} {size} on {ranks}");
+        assert_eq!(
+            (case.size().0, case.counts.param),
+            (printed, count),
+            "{collective} {size} on {ranks}"
+        );
     }
 }
 
@@ -61,21 +73,43 @@ fn bandwidths() {
     assert_eq!(table.map(|(collective, _)| collective), Collective::ALL);
     for (collective, factor) in table {
         // nccl-tests counts for a hypercube what a rank sends: all but its own chunk.
-        let bytes = if collective == Collective::HyperCube { size / 4 * 3 } else { size };
-        let (algbw, busbw) = case(collective, size, DType::Float, n as u64).bandwidth(Micros(100.0));
-        assert!((algbw.0 - bytes as f64 / 1e5).abs() < 1e-9, "{collective}: algbw {}", algbw.0);
-        assert!((busbw.0 - algbw.0 * factor).abs() < 1e-9, "{collective}: busbw {}", busbw.0);
+        let bytes = if collective == Collective::HyperCube {
+            size / 4 * 3
+        } else {
+            size
+        };
+        let (algbw, busbw) =
+            case(collective, size, DType::Float, n as u64).bandwidth(Micros(100.0));
+        assert!(
+            (algbw.0 - bytes as f64 / 1e5).abs() < 1e-9,
+            "{collective}: algbw {}",
+            algbw.0
+        );
+        assert!(
+            (busbw.0 - algbw.0 * factor).abs() < 1e-9,
+            "{collective}: busbw {}",
+            busbw.0
+        );
     }
 }
 
 #[test]
 fn a_hypercube_of_one_rank_sends_nothing() {
-    assert_eq!(case(Collective::HyperCube, 1 << 20, DType::Float, 1).bandwidth(Micros(100.0)).0.0, 0.0);
+    assert_eq!(
+        case(Collective::HyperCube, 1 << 20, DType::Float, 1)
+            .bandwidth(Micros(100.0))
+            .0
+            .0,
+        0.0
+    );
 }
 
 #[test]
 fn only_a_hypercube_minds_how_many_ranks_there_are() {
-    for (collective, ranks) in Collective::ALL.into_iter().flat_map(|c| (1..=9).map(move |ranks| (c, ranks))) {
+    for (collective, ranks) in Collective::ALL
+        .into_iter()
+        .flat_map(|c| (1..=9).map(move |ranks| (c, ranks)))
+    {
         let why = case(collective, 1 << 20, DType::Float, ranks).impossible();
         let impossible = collective == Collective::HyperCube && ![1, 2, 4, 8].contains(&ranks);
         assert_eq!(why.is_some(), impossible, "{collective} on {ranks}");
@@ -86,20 +120,36 @@ fn only_a_hypercube_minds_how_many_ranks_there_are() {
 /// A row of nccl-tests on two H200: 4294967296 B in 12463.5 us is 344.60 GB/s of both.
 #[test]
 fn a_row_of_nccl_tests_itself() {
-    let (algbw, busbw) = case(Collective::AllReduce, 4 << 30, DType::Float, 2).bandwidth(Micros(12_463.5));
-    assert_eq!((format!("{:.2}", algbw.0), format!("{:.2}", busbw.0)), ("344.60".into(), "344.60".into()));
+    let (algbw, busbw) =
+        case(Collective::AllReduce, 4 << 30, DType::Float, 2).bandwidth(Micros(12_463.5));
+    assert_eq!(
+        (format!("{:.2}", algbw.0), format!("{:.2}", busbw.0)),
+        ("344.60".into(), "344.60".into())
+    );
 }
 
 #[test]
 fn each_alltoallv_carries_its_pattern() {
     let even: &'static Traffic = Traffic::Spread(0.0).keep();
     let case = |collective| case(collective, 4800, DType::Float, 4);
-    let elements = |case: Case| traffic::flows(&case, 0).iter().map(|flow| flow.send).collect::<Vec<_>>();
+    let elements = |case: Case| {
+        traffic::flows(&case, 0)
+            .iter()
+            .map(|flow| flow.send)
+            .collect::<Vec<_>>()
+    };
     let distant = case(Collective::AllToAllV);
     assert_eq!(elements(distant), [0, 200, 400, 600], "nccl-tests' default");
     assert_eq!(elements(distant.shared_out(Bytes(4800), even)), [300; 4]);
-    assert_eq!(elements(distant), [0, 200, 400, 600], "what another case carries changes nothing");
-    assert_eq!(case(Collective::AllToAll).shared_out(Bytes(4800), even), case(Collective::AllToAll));
+    assert_eq!(
+        elements(distant),
+        [0, 200, 400, 600],
+        "what another case carries changes nothing"
+    );
+    assert_eq!(
+        case(Collective::AllToAll).shared_out(Bytes(4800), even),
+        case(Collective::AllToAll)
+    );
 }
 
 #[test]
@@ -117,7 +167,10 @@ fn sizes_of_a_sweep() {
     let sizes = |ask: Ask| ask.sizes().map(|size| size.0).collect::<Vec<_>>();
     assert_eq!(sizes(ask(8, 64, Step::Factor(2))), [8, 16, 32, 64]);
     assert_eq!(sizes(ask(8, 63, Step::Factor(2))), [8, 16, 32]);
-    assert_eq!(sizes(ask(1000, 2000, Step::Add(Bytes(500)))), [1000, 1500, 2000]);
+    assert_eq!(
+        sizes(ask(1000, 2000, Step::Add(Bytes(500)))),
+        [1000, 1500, 2000]
+    );
     assert_eq!(sizes(ask(7, 7, Step::Add(Bytes(1)))), [7]);
     // It ends although the next size is no 64-bit number.
     assert_eq!(sizes(ask(1 << 62, u64::MAX, Step::Factor(4))), [1 << 62]);
@@ -125,7 +178,12 @@ fn sizes_of_a_sweep() {
 
 fn any_case() -> impl Strategy<Value = Case> {
     let (collectives, dtypes) = (Collective::ALL.to_vec(), DType::ALL.to_vec());
-    (prop::sample::select(collectives), prop::sample::select(dtypes), 0..1_u64 << 34, 1..5000_u64)
+    (
+        prop::sample::select(collectives),
+        prop::sample::select(dtypes),
+        0..1_u64 << 34,
+        1..5000_u64,
+    )
         .prop_map(|(collective, dtype, size, ranks)| case(collective, size, dtype, ranks))
 }
 

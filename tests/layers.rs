@@ -30,7 +30,17 @@ const ONLY_IN: &[(&str, &[&str])] = &[
     ("println!(", &["lib.rs"]),
     ("eprintln!(", &["lib.rs"]),
     ("print_line!(", &["cmd/", "lib.rs"]),
-    ("say!(", &["cmd/", "fault.rs", "output/", "world/abort.rs", "main.rs", "lib.rs"]),
+    (
+        "say!(",
+        &[
+            "cmd/",
+            "fault.rs",
+            "output/",
+            "world/abort.rs",
+            "main.rs",
+            "lib.rs",
+        ],
+    ),
     (
         "unsafe ",
         &[
@@ -48,13 +58,18 @@ const ONLY_IN: &[(&str, &[&str])] = &[
 /// Source files under `folder`: path below `src/` and code without comments.
 fn sources(folder: &Path, below: &str) -> BTreeMap<String, String> {
     let mut all = BTreeMap::new();
-    for entry in fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("an entry")) {
+    for entry in fs::read_dir(folder)
+        .expect("a folder")
+        .map(|entry| entry.expect("an entry"))
+    {
         let name = format!("{below}{}", entry.file_name().to_string_lossy());
         if entry.path().is_dir() {
             all.extend(sources(&entry.path(), &format!("{name}/")));
         } else if name.ends_with(".rs") {
             let text = fs::read_to_string(entry.path()).expect("text");
-            let code = text.lines().map(|line| line.split("//").next().unwrap_or_default());
+            let code = text
+                .lines()
+                .map(|line| line.split("//").next().unwrap_or_default());
             all.insert(name, code.collect::<Vec<_>>().join("\n"));
         }
     }
@@ -80,7 +95,9 @@ fn imports(code: &str) -> Vec<String> {
 }
 
 fn first_word(text: &str) -> String {
-    text.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect()
+    text.chars()
+        .take_while(|c| c.is_alphanumeric() || *c == '_')
+        .collect()
 }
 
 /// The first words of the parts of a brace group, nested groups left out.
@@ -101,7 +118,10 @@ fn top_level(group: &str) -> Vec<String> {
             _ => {}
         }
     }
-    parts.into_iter().map(|part| first_word(part.trim())).collect()
+    parts
+        .into_iter()
+        .map(|part| first_word(part.trim()))
+        .collect()
 }
 
 fn layer(module: &str) -> Option<usize> {
@@ -111,7 +131,10 @@ fn layer(module: &str) -> Option<usize> {
 /// Every import that does not point down.
 fn violations(sources: &BTreeMap<String, String>) -> Vec<String> {
     let mut wrong = Vec::new();
-    for (path, code) in sources.iter().filter(|(path, _)| !["lib.rs", "main.rs"].contains(&path.as_str())) {
+    for (path, code) in sources
+        .iter()
+        .filter(|(path, _)| !["lib.rs", "main.rs"].contains(&path.as_str()))
+    {
         let module = path.split(['/', '.']).next().unwrap_or_default();
         let Some(own) = layer(module) else {
             wrong.push(format!("{path}: module {module} has no place in LAYERS"));
@@ -131,31 +154,49 @@ fn violations(sources: &BTreeMap<String, String>) -> Vec<String> {
 fn layers_of<'a>(rows: impl IntoIterator<Item = (usize, &'a str)>) -> Vec<BTreeSet<String>> {
     let mut layers = vec![BTreeSet::new(); LAYERS.len()];
     for (layer, names) in rows {
-        layers[layer].extend(names.split(", ").map(|name| name.trim_matches(['[', '`', ']']).to_owned()));
+        layers[layer].extend(
+            names
+                .split(", ")
+                .map(|name| name.trim_matches(['[', '`', ']']).to_owned()),
+        );
     }
     layers
 }
 
 #[test]
 fn readers_see_the_same_layers() {
-    let read = |path: &str| fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(path)).expect("text");
-    let expected: Vec<BTreeSet<String>> =
-        LAYERS.iter().map(|names| names.iter().map(|&name| name.to_owned()).collect()).collect();
+    let read = |path: &str| {
+        fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(path)).expect("text")
+    };
+    let expected: Vec<BTreeSet<String>> = LAYERS
+        .iter()
+        .map(|names| names.iter().map(|&name| name.to_owned()).collect())
+        .collect();
     // `//! | 0 | [`units`], [`exit`] | quantities …`
     let text = read("src/lib.rs");
-    let cells = text.lines().filter_map(|line| line.strip_prefix("//! | ")).map(|row| row.split(" | "));
+    let cells = text
+        .lines()
+        .filter_map(|line| line.strip_prefix("//! | "))
+        .map(|row| row.split(" | "));
     let rows = cells.filter_map(|mut cells| Some((cells.next()?.parse().ok()?, cells.next()?)));
     assert_eq!(layers_of(rows), expected, "src/lib.rs");
     // `0  units, exit          quantities …`; the next names of a layer have no number.
     let text = read("docs/ARCHITECTURE.md");
-    let block = text.split("```").find(|block| block.starts_with("\n0  ")).expect("the diagram");
+    let block = text
+        .split("```")
+        .find(|block| block.starts_with("\n0  "))
+        .expect("the diagram");
     let mut layer = 0;
     let rows = block.trim().lines().map(|line| {
         let (number, rest) = line.split_at(3);
         layer = number.trim().parse().unwrap_or(layer);
         (layer, rest.split("  ").next().unwrap_or_default())
     });
-    assert_eq!(layers_of(rows.collect::<Vec<_>>()), expected, "docs/ARCHITECTURE.md");
+    assert_eq!(
+        layers_of(rows.collect::<Vec<_>>()),
+        expected,
+        "docs/ARCHITECTURE.md"
+    );
 }
 
 #[test]
@@ -174,7 +215,10 @@ fn some_words_have_few_places() {
                 let before = code[..at].chars().next_back();
                 before.is_none_or(|c| !c.is_alphanumeric() && c != '_' && c != ':')
             });
-            assert!(allowed || !used, "{path} uses `{word}`, which belongs in {places:?}");
+            assert!(
+                allowed || !used,
+                "{path} uses `{word}`, which belongs in {places:?}"
+            );
         }
     }
 }
@@ -183,16 +227,40 @@ fn some_words_have_few_places() {
 fn no_file_lifts_the_lints_on_unsafe() {
     // Clippy checks that each block says why it is sound.
     for (path, code) in crate_sources() {
-        assert!(!code.contains("allow(unsafe_code") && !code.contains("allow(clippy::undocumented"), "{path}");
+        assert!(
+            !code.contains("allow(unsafe_code") && !code.contains("allow(clippy::undocumented"),
+            "{path}"
+        );
     }
 }
 
 #[test]
 fn the_check_finds_what_it_is_for() {
-    let planted = |path: &str, code: &str| violations(&BTreeMap::from([(path.to_owned(), code.to_owned())]));
-    assert!(planted("sweep/mod.rs", "use crate::{backend::Backend, units::Bytes};").is_empty());
-    assert_eq!(planted("sweep/mod.rs", "use crate::output::csv;"), ["sweep/mod.rs imports output"]);
-    assert_eq!(planted("units.rs", "use crate::{exit::{Code, Failure}, record};").len(), 2, "sideways and up");
-    assert_eq!(planted("native/x.rs", "crate::world::all_gather()"), ["native/x.rs imports world"]);
-    assert_eq!(planted("new.rs", "").len(), 1, "a new module has to take a place");
+    let planted =
+        |path: &str, code: &str| violations(&BTreeMap::from([(path.to_owned(), code.to_owned())]));
+    assert!(
+        planted(
+            "sweep/mod.rs",
+            "use crate::{backend::Backend, units::Bytes};"
+        )
+        .is_empty()
+    );
+    assert_eq!(
+        planted("sweep/mod.rs", "use crate::output::csv;"),
+        ["sweep/mod.rs imports output"]
+    );
+    assert_eq!(
+        planted("units.rs", "use crate::{exit::{Code, Failure}, record};").len(),
+        2,
+        "sideways and up"
+    );
+    assert_eq!(
+        planted("native/x.rs", "crate::world::all_gather()"),
+        ["native/x.rs imports world"]
+    );
+    assert_eq!(
+        planted("new.rs", "").len(),
+        1,
+        "a new module has to take a place"
+    );
 }

@@ -58,8 +58,25 @@ const CRASHED: &[&str] = &["a2a.split.cumem0.level1", "a2a.split.level1.rc0"];
 fn every_run_of_the_summary_has_its_counts_its_verdict_and_its_reason() {
     let summary = fs::read_to_string(logs().join("summary.tsv")).expect("summary.tsv");
     let mut checked = Vec::new();
-    for row in summary.lines().skip(1).map(|line| line.split('\t').collect::<Vec<_>>()) {
-        let [_, name, send_recv, collective, gpudirect, _, _, _, rings, wrong, receives_relayed] = row[..] else {
+    for row in summary
+        .lines()
+        .skip(1)
+        .map(|line| line.split('\t').collect::<Vec<_>>())
+    {
+        let [
+            _,
+            name,
+            send_recv,
+            collective,
+            gpudirect,
+            _,
+            _,
+            _,
+            rings,
+            wrong,
+            receives_relayed,
+        ] = row[..]
+        else {
             panic!("{row:?}");
         };
         let log = logs().join(format!("{name}.log"));
@@ -68,10 +85,17 @@ fn every_run_of_the_summary_has_its_counts_its_verdict_and_its_reason() {
         }
         let found = json(&log);
         let counts = |kind: &str| format!("{}/{}", found[kind]["relayed"], found[kind]["sends"]);
-        assert_eq!((counts("send_recv").as_str(), counts("collective").as_str()), (send_recv, collective), "{name}");
+        assert_eq!(
+            (counts("send_recv").as_str(), counts("collective").as_str()),
+            (send_recv, collective),
+            "{name}"
+        );
         assert_eq!(found["gpudirect"]["sends"].to_string(), gpudirect, "{name}");
         assert_eq!(receives_relayed, "0", "{name}");
-        let reason = NOT_USED.iter().find(|(run, _)| *run == name).map(|(_, reason)| *reason);
+        let reason = NOT_USED
+            .iter()
+            .find(|(run, _)| *run == name)
+            .map(|(_, reason)| *reason);
         let expected = match reason {
             Some(reason) => ("not_used", reason),
             None if CRASHED.contains(&name) => ("cannot_tell", "crash"),
@@ -82,7 +106,11 @@ fn every_run_of_the_summary_has_its_counts_its_verdict_and_its_reason() {
             (Some(expected.0), Some(expected.1)),
             "{name}"
         );
-        assert_eq!(wrong == "FAILED", found["unfinished_processes"] != 0, "{name}");
+        assert_eq!(
+            wrong == "FAILED",
+            found["unfinished_processes"] != 0,
+            "{name}"
+        );
         let pxn = &found["rings"]["pxn"];
         match rings.split_once("x PXN ") {
             None => assert_eq!(found["rings"]["connected"], 0, "{name}"),
@@ -90,8 +118,15 @@ fn every_run_of_the_summary_has_its_counts_its_verdict_and_its_reason() {
             Some(_) => assert_eq!(pxn, 0, "{name}"),
         }
         let lines = &found["lines"];
-        assert_eq!((&lines["not_understood"], &lines["torn"]), (&Value::from(0), &Value::from(0)), "{name}");
-        assert!(!found["evidence"].as_array().expect("evidence").is_empty(), "{name}");
+        assert_eq!(
+            (&lines["not_understood"], &lines["torn"]),
+            (&Value::from(0), &Value::from(0)),
+            "{name}"
+        );
+        assert!(
+            !found["evidence"].as_array().expect("evidence").is_empty(),
+            "{name}"
+        );
         checked.push(name.to_owned());
     }
     // One name stands for two runs in the summary; they agree, and one log is there.
@@ -103,11 +138,17 @@ fn every_run_of_the_summary_has_its_counts_its_verdict_and_its_reason() {
 #[test]
 fn a_relay_is_named_with_its_nic() {
     let found = json(&logs().join("sr.split.default.log"));
-    let relays: Vec<_> =
-        found["relays"].as_array().expect("relays").iter().map(|relay| (&relay["rank"], &relay["nic"])).collect();
+    let relays: Vec<_> = found["relays"]
+        .as_array()
+        .expect("relays")
+        .iter()
+        .map(|relay| (&relay["rank"], &relay["nic"]))
+        .collect();
     assert_eq!(relays.len(), 2, "{relays:?}");
     assert_eq!(relays[0], (&Value::from(0), &Value::from("vrail/0")));
-    let text = proof(&[&logs().join("sr.split.default.log").display().to_string()]).expect_code(0).stdout;
+    let text = proof(&[&logs().join("sr.split.default.log").display().to_string()])
+        .expect_code(0)
+        .stdout;
     for part in [
         "PXN: used",
         "4 of 4 send connections relayed",
@@ -122,13 +163,33 @@ fn a_relay_is_named_with_its_nic() {
 #[test]
 fn one_node_and_sockets_say_why_there_is_no_pxn() {
     let one = json(&logs().join("one-node-nvlink-2gpu.log"));
-    assert_eq!((&one["verdict"], &one["reason"]), (&Value::from("not_used"), &Value::from("one_node")));
+    assert_eq!(
+        (&one["verdict"], &one["reason"]),
+        (&Value::from("not_used"), &Value::from("one_node"))
+    );
     assert_eq!(one["transports"]["P2P"], 48, "{}", one["transports"]);
     let two = json(&logs().join("two-virtual-nodes-socket.log"));
-    assert_eq!((&two["verdict"], &two["reason"]), (&Value::from("not_used"), &Value::from("sockets")));
-    assert_eq!((&two["nodes"], &two["gpudirect"]["sends"]), (&Value::from(2), &Value::from(0)));
-    let text = proof(&[&logs().join("two-virtual-nodes-socket.log").display().to_string()]).expect_code(0).stdout;
-    for part in ["PXN: not used", "TCP sockets", "what to do", "Using network Socket", "0 of 8 sending ends"] {
+    assert_eq!(
+        (&two["verdict"], &two["reason"]),
+        (&Value::from("not_used"), &Value::from("sockets"))
+    );
+    assert_eq!(
+        (&two["nodes"], &two["gpudirect"]["sends"]),
+        (&Value::from(2), &Value::from(0))
+    );
+    let text = proof(&[&logs()
+        .join("two-virtual-nodes-socket.log")
+        .display()
+        .to_string()])
+    .expect_code(0)
+    .stdout;
+    for part in [
+        "PXN: not used",
+        "TCP sockets",
+        "what to do",
+        "Using network Socket",
+        "0 of 8 sending ends",
+    ] {
         assert!(text.contains(part), "{part} in\n{text}");
     }
 }
@@ -140,9 +201,16 @@ fn level_1_needs_no_relay_where_the_own_path_is_good() {
     let log = folder.path().join("level1.log");
     let text = fs::read_to_string(logs().join("a2a.shared.level0.log")).expect("a log");
     let level = "NCCL_P2P_PXN_LEVEL set by environment to";
-    fs::write(&log, text.replace(&format!("{level} 0."), &format!("{level} 1."))).expect("written");
+    fs::write(
+        &log,
+        text.replace(&format!("{level} 0."), &format!("{level} 1.")),
+    )
+    .expect("written");
     let found = json(&log);
-    assert_eq!((&found["verdict"], &found["reason"]), (&Value::from("not_used"), &Value::from("level1")));
+    assert_eq!(
+        (&found["verdict"], &found["reason"]),
+        (&Value::from("not_used"), &Value::from("level1"))
+    );
 }
 
 #[test]
@@ -151,25 +219,48 @@ fn logs_of_several_files_and_of_standard_input_are_one() {
     let text = fs::read(logs().join("a2a.split.default.log")).expect("a log");
     fs::create_dir(folder.path().join("b")).expect("a folder");
     for pid in ["1048", "1049", "1050", "1051"] {
-        let lines =
-            text.split_inclusive(|c| *c == b'\n').filter(|line| line.starts_with(format!("vm:{pid}:").as_bytes()));
-        fs::write(folder.path().join(format!("b/nccl.vm.{pid}.log")), lines.collect::<Vec<_>>().concat())
-            .expect("written");
+        let lines = text
+            .split_inclusive(|c| *c == b'\n')
+            .filter(|line| line.starts_with(format!("vm:{pid}:").as_bytes()));
+        fs::write(
+            folder.path().join(format!("b/nccl.vm.{pid}.log")),
+            lines.collect::<Vec<_>>().concat(),
+        )
+        .expect("written");
     }
     let found = json(folder.path());
-    assert_eq!((&found["send_recv"]["relayed"], &found["processes"]), (&Value::from(8), &Value::from(4)));
+    assert_eq!(
+        (&found["send_recv"]["relayed"], &found["processes"]),
+        (&Value::from(8), &Value::from(4))
+    );
 
     let mut child = Command::new(BINARY);
-    let child = child.args(["proof", "--json", "-"]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
+    let child = child
+        .args(["proof", "--json", "-"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn();
     let mut child = child.expect("started");
-    child.stdin.take().expect("a pipe").write_all(&text).expect("written");
+    child
+        .stdin
+        .take()
+        .expect("a pipe")
+        .write_all(&text)
+        .expect("written");
     let output = child.wait_with_output().expect("ended");
     let piped: Value = serde_json::from_slice(&output.stdout).expect("JSON");
     assert_eq!(piped["send_recv"], found["send_recv"]);
 
-    let one = folder.path().join("b/nccl.vm.1048.log").display().to_string();
+    let one = folder
+        .path()
+        .join("b/nccl.vm.1048.log")
+        .display()
+        .to_string();
     let report = proof(&[&one]).expect_code(0).stdout;
-    assert!(report.contains("4 ranks, 2 nodes, 1 of the ranks in this log"), "{report}");
+    assert!(
+        report.contains("4 ranks, 2 nodes, 1 of the ranks in this log"),
+        "{report}"
+    );
 }
 
 #[test]
@@ -182,10 +273,18 @@ fn a_verdict_other_than_expected_has_its_code() {
         ("a2a.split.disable.log", "not-used", 0),
     ] {
         let ended = proof(&["--expect", expect, &log(name)]).expect_code(code);
-        assert_eq!(ended.sentences().len(), usize::from(code != 0), "{}", ended.stderr);
+        assert_eq!(
+            ended.sentences().len(),
+            usize::from(code != 0),
+            "{}",
+            ended.stderr
+        );
     }
     let ended = proof(&["--expect", "used", &log("a2a.split.disable.log")]);
-    assert_eq!(ended.sentences(), ["pxnbench: PXN: expected used, the log says not used (pxn_off)"]);
+    assert_eq!(
+        ended.sentences(),
+        ["pxnbench: PXN: expected used, the log says not used (pxn_off)"]
+    );
 }
 
 #[test]
@@ -202,8 +301,13 @@ fn what_cannot_be_read_is_one_sentence() {
         ("other", 5, "none of 2 lines is from NCCL"),
     ] {
         let ended = proof(&[&path(name)]).expect_code(code);
-        let [sentence] = ended.sentences()[..] else { panic!("{}", ended.stderr) };
-        assert!(sentence.contains(part) && sentence.contains(name), "{sentence}");
+        let [sentence] = ended.sentences()[..] else {
+            panic!("{}", ended.stderr)
+        };
+        assert!(
+            sentence.contains(part) && sentence.contains(name),
+            "{sentence}"
+        );
     }
 }
 
@@ -212,8 +316,16 @@ fn a_log_without_connections_says_what_to_log() {
     let folder = tempfile::tempdir().expect("a folder");
     let log = folder.path().join("log");
     for (text, reason, part) in [
-        ("NCCL version 2.21.5+cuda12.4\n", "too_quiet", "NCCL_DEBUG=INFO"),
-        ("h:1:1 [0] NCCL INFO cudaDriverVersion 12040\n", "no_init", "INIT"),
+        (
+            "NCCL version 2.21.5+cuda12.4\n",
+            "too_quiet",
+            "NCCL_DEBUG=INFO",
+        ),
+        (
+            "h:1:1 [0] NCCL INFO cudaDriverVersion 12040\n",
+            "no_init",
+            "INIT",
+        ),
         (
             "h:1:1 [0] NCCL INFO comm 0x5 rank 0 nRanks 16 nNodes 2 localRanks 8 localRank 0 MNNVL 0\n",
             "no_connection",
@@ -228,6 +340,9 @@ fn a_log_without_connections_says_what_to_log() {
             "{text}"
         );
         let report = proof(&[&log.display().to_string()]).expect_code(0).stdout;
-        assert!(report.starts_with("PXN: cannot tell\n") && report.contains(part), "{report}");
+        assert!(
+            report.starts_with("PXN: cannot tell\n") && report.contains(part),
+            "{report}"
+        );
     }
 }

@@ -31,23 +31,61 @@ fn every_collective_on_one_to_four_ranks_has_right_data_and_nccl_tests_sizes() {
     }
     let folder = folder();
     for ranks in 1..=4 {
-        for collective in Collective::ALL.into_iter().filter(|collective| runs_on(*collective, ranks)) {
+        for collective in Collective::ALL
+            .into_iter()
+            .filter(|collective| runs_on(*collective, ranks))
+        {
             let ended = run(mpirun(ranks, folder.path())
-                .args([collective.name(), "-b", "8", "-e", "4M", "-f", "4", "-c", "1", "--backend", "host"])
+                .args([
+                    collective.name(),
+                    "-b",
+                    "8",
+                    "-e",
+                    "4M",
+                    "-f",
+                    "4",
+                    "-c",
+                    "1",
+                    "--backend",
+                    "host",
+                ])
                 .args(["--csv", "all.csv"])
                 .args(QUICK))
             .expect_code(0);
             let rows = ended.rows();
             let sizes: Vec<Bytes> = (0..10).map(|power| Bytes(8 << (2 * power))).collect();
-            assert_eq!(rows.len(), sizes.len(), "{collective} on {ranks}:\n{}", ended.stdout);
+            assert_eq!(
+                rows.len(),
+                sizes.len(),
+                "{collective} on {ranks}:\n{}",
+                ended.stdout
+            );
             for (row, size) in rows.iter().zip(sizes) {
                 let placement = Placement::OutOfPlace;
-                let case = Case::new(collective, size, DType::Float, None, None, placement, ranks.into());
+                let case = Case::new(
+                    collective,
+                    size,
+                    DType::Float,
+                    None,
+                    None,
+                    placement,
+                    ranks.into(),
+                );
                 assert_eq!(row[0], case.size().0.to_string());
                 assert_eq!(row[1], case.counts.param.to_string());
-                assert_eq!(row[8], "0", "{collective} on {ranks}, out of place: {row:?}");
-                let in_place = if collective.spec().checked_in_place { "0" } else { "N/A" };
-                assert_eq!(row[12], in_place, "{collective} on {ranks}, in place: {row:?}");
+                assert_eq!(
+                    row[8], "0",
+                    "{collective} on {ranks}, out of place: {row:?}"
+                );
+                let in_place = if collective.spec().checked_in_place {
+                    "0"
+                } else {
+                    "N/A"
+                };
+                assert_eq!(
+                    row[12], in_place,
+                    "{collective} on {ranks}, in place: {row:?}"
+                );
             }
             assert!(ended.stdout.contains("# Out of bounds values : 0 OK\n"));
         }
@@ -60,8 +98,9 @@ fn a_case_of_64_bytes_on_3_ranks_is_rounded_to_48() {
         return;
     }
     let folder = folder();
-    let ended =
-        run(mpirun(3, folder.path()).args(["all_gather", "-b", "64", "-e", "64", "--csv", "x.csv"]).args(QUICK));
+    let ended = run(mpirun(3, folder.path())
+        .args(["all_gather", "-b", "64", "-e", "64", "--csv", "x.csv"])
+        .args(QUICK));
     assert_eq!(ended.expect_code(0).rows()[0][..2], ["48", "4"]);
 }
 
@@ -73,13 +112,26 @@ fn every_type_and_operation_is_right_or_waived_with_a_reason() {
     let folder = folder();
     for ranks in [2, 3] {
         let mut command = mpirun(ranks, folder.path());
-        command.args(["all", "-d", "all", "-o", "all", "-b", "1000", "-e", "100000", "-f", "100"]);
-        run(command.args(["--csv", "all.csv", "--backend", "host", "-n", "1", "-w", "0"])).expect_code(0);
+        command.args([
+            "all", "-d", "all", "-o", "all", "-b", "1000", "-e", "100000", "-f", "100",
+        ]);
+        run(command.args([
+            "--csv",
+            "all.csv",
+            "--backend",
+            "host",
+            "-n",
+            "1",
+            "-w",
+            "0",
+        ]))
+        .expect_code(0);
         let rows = csv(&folder.path().join("all.csv"));
         // 3 reductions x 12 types x 6 operations and 8 moves x 12 types, 2 sizes, 2 placements.
         assert_eq!(rows.len(), (3 * 12 * 6 + 8 * 12) * 2 * 2);
         for row in &rows {
-            let unknown_to_mpi = ["half", "bfloat16", "f8e4m3", "f8e5m2"].contains(&row["type"].as_str());
+            let unknown_to_mpi =
+                ["half", "bfloat16", "f8e4m3", "f8e5m2"].contains(&row["type"].as_str());
             let moved_only = row["redop"] == "none";
             let uneven = row["collective"] == "hypercube" && ranks == 3;
             let unequal = row["collective"] == "alltoallv" && row["in_place"] == "1";
@@ -87,7 +139,8 @@ fn every_type_and_operation_is_right_or_waived_with_a_reason() {
                 || unequal
                 || ["avg", "mulsum"].contains(&row["redop"].as_str())
                 || unknown_to_mpi && !moved_only;
-            let unchecked = row["in_place"] == "1" && ["alltoall", "sendrecv"].contains(&row["collective"].as_str());
+            let unchecked = row["in_place"] == "1"
+                && ["alltoall", "sendrecv"].contains(&row["collective"].as_str());
             let status = if waived {
                 "waived"
             } else if unchecked {
@@ -98,7 +151,11 @@ fn every_type_and_operation_is_right_or_waived_with_a_reason() {
             assert_eq!(row["status"], status, "{row:?}");
             assert_eq!(row["note"].is_empty(), !waived, "{row:?}");
             assert_eq!(row["time_us"].is_empty(), waived, "{row:?}");
-            assert_eq!(row["wrong"], if status == "ok" { "0" } else { "" }, "{row:?}");
+            assert_eq!(
+                row["wrong"],
+                if status == "ok" { "0" } else { "" },
+                "{row:?}"
+            );
         }
     }
 }
@@ -109,20 +166,36 @@ fn a_hypercube_of_three_ranks_says_why_it_does_not_run() {
         return;
     }
     let folder = folder();
-    let ended = run(mpirun(3, folder.path()).args(["hypercube", "-b", "1K", "-e", "1K", "--csv", "x.csv"]).args(QUICK));
+    let ended = run(mpirun(3, folder.path())
+        .args(["hypercube", "-b", "1K", "-e", "1K", "--csv", "x.csv"])
+        .args(QUICK));
     let ended = ended.expect_code(5);
-    assert!(ended.stdout.contains("3 is not a power of 2"), "{}", ended.stdout);
+    assert!(
+        ended.stdout.contains("3 is not a power of 2"),
+        "{}",
+        ended.stdout
+    );
     // Communicators of 3 ranks and of 1 would not meet.
     let mut uneven = mpirun(4, folder.path());
-    uneven.env("NCCL_TESTS_SPLIT", "DIV 3").args(["hypercube", "-b", "1K", "-e", "1K", "--csv", "x.csv"]).args(QUICK);
+    uneven
+        .env("NCCL_TESTS_SPLIT", "DIV 3")
+        .args(["hypercube", "-b", "1K", "-e", "1K", "--csv", "x.csv"])
+        .args(QUICK);
     let refused = run(&mut uneven).expect_code(6);
-    assert!(refused.stderr.contains("split evenly"), "{}", refused.stderr);
+    assert!(
+        refused.stderr.contains("split evenly"),
+        "{}",
+        refused.stderr
+    );
 }
 
 /// An alltoallv of 3 ranks, of what the variables say.
 fn alltoallv(folder: &std::path::Path, variables: &[(&str, &str)], more: &[&str]) -> common::Ended {
     let mut command = mpirun(3, folder);
-    command.envs(variables.iter().copied()).args(["alltoallv", "--csv", "x.csv"]).args(more);
+    command
+        .envs(variables.iter().copied())
+        .args(["alltoallv", "--csv", "x.csv"])
+        .args(more);
     run(command.args(QUICK))
 }
 
@@ -134,32 +207,94 @@ fn alltoallv_is_as_its_variables_say() {
     let folder = folder();
     let sweep = ["-b", "8", "-e", "1M", "-f", "8", "-d", "float,int8,f8e4m3"];
     for spread in ["0", "0.4", "1"] {
-        let ended = alltoallv(folder.path(), &[("NCCL_TESTS_ALLTOALLV_SPREAD", spread)], &sweep).expect_code(0);
-        assert!(ended.rows().iter().all(|row| (row[8], row[12]) == ("0", "N/A")), "{}", ended.stdout);
-        assert_eq!(ended.stdout.matches("# Waived float none: MPI_Alltoallv with MPI_IN_PLACE needs").count(), 1);
+        let ended = alltoallv(
+            folder.path(),
+            &[("NCCL_TESTS_ALLTOALLV_SPREAD", spread)],
+            &sweep,
+        )
+        .expect_code(0);
+        assert!(
+            ended
+                .rows()
+                .iter()
+                .all(|row| (row[8], row[12]) == ("0", "N/A")),
+            "{}",
+            ended.stdout
+        );
+        assert_eq!(
+            ended
+                .stdout
+                .matches("# Waived float none: MPI_Alltoallv with MPI_IN_PLACE needs")
+                .count(),
+            1
+        );
     }
-    std::fs::write(folder.path().join("m"), "0 6400 96 1\n16 0 0 1\n4096 64 32 1\n1 1 1 1\n").expect("written");
+    std::fs::write(
+        folder.path().join("m"),
+        "0 6400 96 1\n16 0 0 1\n4096 64 32 1\n1 1 1 1\n",
+    )
+    .expect("written");
     let matrix = [
         ("NCCL_TESTS_ALLTOALLV_MATRIX_FILE", "m"),
         ("NCCL_TESTS_ALLTOALLV_MATRIX_SCALE", "0.5"),
         ("NCCL_TESTS_ALLTOALLV_PRINT_SUMMARY", "1"),
     ];
     let ended = alltoallv(folder.path(), &matrix, &["-b", "4K", "-e", "4K"]).expect_code(0);
-    assert_eq!((ended.rows()[0][..2].to_vec(), ended.rows()[0][8]), (vec!["3248", "0"], "0"), "{}", ended.stdout);
-    assert!(ended.stdout.contains("\n#   rank=1 send_bytes=0 recv_bytes=3232 "), "{}", ended.stdout);
-    let found = alltoallv(folder.path(), &matrix, &["-b", "4K", "-e", "4K", "--inject-fault", "2"]).expect_code(7);
+    assert_eq!(
+        (ended.rows()[0][..2].to_vec(), ended.rows()[0][8]),
+        (vec!["3248", "0"], "0"),
+        "{}",
+        ended.stdout
+    );
+    assert!(
+        ended
+            .stdout
+            .contains("\n#   rank=1 send_bytes=0 recv_bytes=3232 "),
+        "{}",
+        ended.stdout
+    );
+    let found = alltoallv(
+        folder.path(),
+        &matrix,
+        &["-b", "4K", "-e", "4K", "--inject-fault", "2"],
+    )
+    .expect_code(7);
     assert_eq!(found.rows()[0][8], "1", "{}", found.stdout);
 
     let refused = |variables: &[(&str, &str)], more: &[&str], words: &str| {
         let ended = alltoallv(folder.path(), variables, more).expect_code(6);
-        let sentences: Vec<_> = ended.sentences().into_iter().filter(|line| !line.contains(" backend ")).collect();
-        assert!(sentences.len() == 1 && sentences[0].contains(words), "{}", ended.stderr);
+        let sentences: Vec<_> = ended
+            .sentences()
+            .into_iter()
+            .filter(|line| !line.contains(" backend "))
+            .collect();
+        assert!(
+            sentences.len() == 1 && sentences[0].contains(words),
+            "{}",
+            ended.stderr
+        );
     };
-    refused(&matrix, &["-b", "1K", "-e", "1K"], "3248 bytes in NCCL_TESTS_ALLTOALLV_MATRIX_FILE=m, more than -e 1K");
-    refused(&matrix, &["-b", "1K", "-e", "4K"], "give -b and -e the same size");
-    refused(&[("NCCL_TESTS_ALLTOALLV_SPREAD", "2")], &[], "not a number from 0 to 1");
+    refused(
+        &matrix,
+        &["-b", "1K", "-e", "1K"],
+        "3248 bytes in NCCL_TESTS_ALLTOALLV_MATRIX_FILE=m, more than -e 1K",
+    );
+    refused(
+        &matrix,
+        &["-b", "1K", "-e", "4K"],
+        "give -b and -e the same size",
+    );
+    refused(
+        &[("NCCL_TESTS_ALLTOALLV_SPREAD", "2")],
+        &[],
+        "not a number from 0 to 1",
+    );
     std::fs::write(folder.path().join("m"), "1 2\n3 4\n").expect("written");
-    refused(&matrix, &["-b", "4K", "-e", "4K"], "has rows for 2 ranks at most, and this run has 3");
+    refused(
+        &matrix,
+        &["-b", "4K", "-e", "4K"],
+        "has rows for 2 ranks at most, and this run has 3",
+    );
 }
 
 #[test]
@@ -170,7 +305,20 @@ fn every_rank_can_be_the_root() {
     let folder = folder();
     for all in ["all", "-1"] {
         let mut command = mpirun(3, folder.path());
-        command.args(["broadcast", "reduce", "gather", "scatter", "-r", all, "-b", "4K", "-e", "4K", "--csv", "x.csv"]);
+        command.args([
+            "broadcast",
+            "reduce",
+            "gather",
+            "scatter",
+            "-r",
+            all,
+            "-b",
+            "4K",
+            "-e",
+            "4K",
+            "--csv",
+            "x.csv",
+        ]);
         run(command.args(QUICK)).expect_code(0);
         let rows = csv(&folder.path().join("x.csv"));
         assert_eq!(rows.len(), 4 * 3 * 2);
@@ -188,13 +336,37 @@ fn one_flipped_element_is_found_counted_and_fails_the_run() {
     let folder = folder();
     for collective in Collective::ALL {
         let mut command = mpirun(if runs_on(collective, 3) { 3 } else { 4 }, folder.path());
-        command.args([collective.name(), "-b", "1K", "-e", "2K", "-f", "2", "--inject-fault", "2", "--csv", "x.csv"]);
+        command.args([
+            collective.name(),
+            "-b",
+            "1K",
+            "-e",
+            "2K",
+            "-f",
+            "2",
+            "--inject-fault",
+            "2",
+            "--csv",
+            "x.csv",
+        ]);
         let ended = run(command.args(QUICK)).expect_code(7);
         let rows = ended.rows();
-        assert_eq!((rows[0][8], rows[1][8]), ("1", "0"), "{collective}:\n{}", ended.stdout);
-        assert!(ended.stdout.contains("# Out of bounds values : 1 FAILED\n"), "{}", ended.stdout);
+        assert_eq!(
+            (rows[0][8], rows[1][8]),
+            ("1", "0"),
+            "{collective}:\n{}",
+            ended.stdout
+        );
+        assert!(
+            ended.stdout.contains("# Out of bounds values : 1 FAILED\n"),
+            "{}",
+            ended.stdout
+        );
         assert_eq!(csv(&folder.path().join("x.csv"))[0]["status"], "wrong");
-        assert_eq!(ended.sentences().last(), Some(&"pxnbench: wrong data in 1 case"));
+        assert_eq!(
+            ended.sentences().last(),
+            Some(&"pxnbench: wrong data in 1 case")
+        );
     }
 }
 
@@ -206,20 +378,34 @@ fn a_run_leaves_its_files_in_a_folder_of_its_own() {
     let folder = folder();
     let mut command = mpirun(2, folder.path());
     command.env("A_SECRET", "s3cr3t").env("NCCL_ALGO", "Ring");
-    run(command.args(["all_reduce", "-b", "8", "-e", "64", "-f", "2"]).args(QUICK)).expect_code(0);
+    run(command
+        .args(["all_reduce", "-b", "8", "-e", "64", "-f", "2"])
+        .args(QUICK))
+    .expect_code(0);
     let run_folder = only_entry(&folder.path().join("results"));
     assert_eq!(csv(&run_folder.join("results.csv")).len(), 8);
     let meta = json(&run_folder.join("run.json"));
     assert_eq!(meta["end"]["code"], 0);
     assert_eq!(meta["processes"].as_array().map(Vec::len), Some(2));
     assert_eq!(meta["environment"]["NCCL_ALGO"], "Ring");
-    assert!(meta["versions"]["mpi"].as_str().is_some_and(|mpi| mpi.contains("MPI") || mpi.contains("MPICH")));
-    assert!(meta["startup_s"].as_f64().is_some_and(|seconds| seconds > 0.0 && seconds < 60.0));
+    assert!(
+        meta["versions"]["mpi"]
+            .as_str()
+            .is_some_and(|mpi| mpi.contains("MPI") || mpi.contains("MPICH"))
+    );
+    assert!(
+        meta["startup_s"]
+            .as_f64()
+            .is_some_and(|seconds| seconds > 0.0 && seconds < 60.0)
+    );
     let results = json(&run_folder.join("results.json"));
     assert_eq!(results["records"].as_array().map(Vec::len), Some(8));
     for file in std::fs::read_dir(&run_folder).expect("a folder") {
         let text = std::fs::read_to_string(file.expect("a file").path()).expect("text");
-        assert!(!text.contains("s3cr3t"), "the environment is not recorded as a whole");
+        assert!(
+            !text.contains("s3cr3t"),
+            "the environment is not recorded as a whole"
+        );
     }
 }
 
@@ -235,24 +421,62 @@ fn what_is_wrong_with_the_command_line_is_said_once() {
         &["allreduce"],
         &["all_reduce", "--no-such-flag"],
         &["broadcast", "-r", "3", "-b", "8", "-e", "8"],
-        &["all_reduce", "-b", "8", "-e", "8", "--out", "/proc/no/such/place"],
+        &[
+            "all_reduce",
+            "-b",
+            "8",
+            "-e",
+            "8",
+            "--out",
+            "/proc/no/such/place",
+        ],
     ] {
         let ended = run(mpirun(3, folder.path()).args(arguments)).expect_code(6);
-        let sentences: Vec<_> = ended.sentences().into_iter().filter(|line| !line.contains(" backend ")).collect();
+        let sentences: Vec<_> = ended
+            .sentences()
+            .into_iter()
+            .filter(|line| !line.contains(" backend "))
+            .collect();
         assert_eq!(sentences.len(), 1, "{arguments:?}:\n{}", ended.stderr);
-        assert!(ended.took < Duration::from_secs(20), "{arguments:?} took {:?}", ended.took);
+        assert!(
+            ended.took < Duration::from_secs(20),
+            "{arguments:?} took {:?}",
+            ended.took
+        );
     }
 }
 
 /// Starts a long sweep under mpirun and waits until its CSV has a few rows. The table is in the file `table`.
 fn long_sweep(folder: &std::path::Path, more: &[&str]) -> std::process::Child {
     let mut command = mpirun(2, folder);
-    command.args(["all_reduce", "-b", "8", "-e", "64M", "-f", "2", "-n", "200", "--csv", "x.csv"]).args(more);
+    command
+        .args([
+            "all_reduce",
+            "-b",
+            "8",
+            "-e",
+            "64M",
+            "-f",
+            "2",
+            "-n",
+            "200",
+            "--csv",
+            "x.csv",
+        ])
+        .args(more);
     let table = std::fs::File::create(folder.join("table")).expect("a file");
-    let child = command.stdin(Stdio::null()).stdout(table).stderr(Stdio::piped()).spawn().expect("mpirun");
+    let child = command
+        .stdin(Stdio::null())
+        .stdout(table)
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("mpirun");
     let started = Instant::now();
     while std::fs::read_to_string(folder.join("x.csv")).map_or(0, |text| text.lines().count()) < 5 {
-        assert!(started.elapsed() < Duration::from_secs(60), "no row after a minute");
+        assert!(
+            started.elapsed() < Duration::from_secs(60),
+            "no row after a minute"
+        );
         std::thread::sleep(Duration::from_millis(20));
     }
     child
@@ -261,7 +485,10 @@ fn long_sweep(folder: &std::path::Path, more: &[&str]) -> std::process::Child {
 /// The line of the table that says that it ends before its time.
 fn unfinished(folder: &std::path::Path) -> String {
     let table = std::fs::read_to_string(folder.join("table")).expect("the table");
-    let lines: Vec<&str> = table.lines().filter(|line| line.starts_with("# Not finished, ")).collect();
+    let lines: Vec<&str> = table
+        .lines()
+        .filter(|line| line.starts_with("# Not finished, "))
+        .collect();
     assert_eq!(lines.len(), 1, "{table}");
     assert!(lines[0].contains(" of 48 cases: "), "{}", lines[0]);
     lines[0].to_owned()
@@ -272,7 +499,10 @@ fn assert_whole_csv(path: &std::path::Path) {
     let text = std::fs::read_to_string(path).expect("the CSV");
     assert!(text.ends_with("\r\n"));
     assert!(
-        csv(path).iter().all(|row| row.len() == pxnbench::record::columns::COLUMNS.len() && !row["status"].is_empty())
+        csv(path)
+            .iter()
+            .all(|row| row.len() == pxnbench::record::columns::COLUMNS.len()
+                && !row["status"].is_empty())
     );
 }
 
@@ -285,11 +515,25 @@ fn ctrl_c_keeps_what_was_measured_and_leaves_nothing_behind() {
     let marker = format!("ctrl-c-{}.json", std::process::id());
     let child = long_sweep(folder.path(), &["--json", &marker]);
     let interrupted = Instant::now();
-    assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().expect("kill").success());
+    assert!(
+        Command::new("kill")
+            .args(["-INT", &child.id().to_string()])
+            .status()
+            .expect("kill")
+            .success()
+    );
     let output = child.wait_with_output().expect("mpirun's end");
-    assert!(interrupted.elapsed() < Duration::from_secs(5), "{:?}", interrupted.elapsed());
+    assert!(
+        interrupted.elapsed() < Duration::from_secs(5),
+        "{:?}",
+        interrupted.elapsed()
+    );
     assert!(!output.status.success());
-    assert!(unfinished(folder.path()).contains("stopped by SIG"), "{}", unfinished(folder.path()));
+    assert!(
+        unfinished(folder.path()).contains("stopped by SIG"),
+        "{}",
+        unfinished(folder.path())
+    );
     assert_whole_csv(&folder.path().join("x.csv"));
     assert_eq!(processes_with(&marker), [] as [u32; 0]);
 }
@@ -302,17 +546,36 @@ fn a_rank_that_hangs_ends_the_job_at_its_deadline() {
     let folder = folder();
     let marker = format!("hang-{}.json", std::process::id());
     let child = long_sweep(folder.path(), &["--json", &marker, "-T", "3"]);
-    let ranks = processes_with(&marker).into_iter().filter(|pid| *pid != child.id());
+    let ranks = processes_with(&marker)
+        .into_iter()
+        .filter(|pid| *pid != child.id());
     let rank_1 = ranks.max().expect("a rank").to_string();
-    assert!(Command::new("kill").args(["-STOP", &rank_1]).status().expect("kill").success());
+    assert!(
+        Command::new("kill")
+            .args(["-STOP", &rank_1])
+            .status()
+            .expect("kill")
+            .success()
+    );
     let stopped = Instant::now();
     let output = child.wait_with_output().expect("mpirun's end");
     let stderr = String::from_utf8_lossy(&output.stderr);
     let _ = Command::new("kill").args(["-KILL", &rank_1]).status();
-    assert!(stopped.elapsed() < Duration::from_secs(30), "{:?}", stopped.elapsed());
+    assert!(
+        stopped.elapsed() < Duration::from_secs(30),
+        "{:?}",
+        stopped.elapsed()
+    );
     assert_eq!(output.status.code(), Some(4), "{stderr}");
-    assert!(stderr.contains("did not end within") && stderr.contains("rank 0 on "), "{stderr}");
-    assert!(unfinished(folder.path()).contains("did not end within 3 s"), "{}", unfinished(folder.path()));
+    assert!(
+        stderr.contains("did not end within") && stderr.contains("rank 0 on "),
+        "{stderr}"
+    );
+    assert!(
+        unfinished(folder.path()).contains("did not end within 3 s"),
+        "{}",
+        unfinished(folder.path())
+    );
     assert_whole_csv(&folder.path().join("x.csv"));
 }
 
@@ -324,11 +587,25 @@ fn a_rank_that_dies_ends_the_job() {
     let folder = folder();
     let marker = format!("dies-{}.json", std::process::id());
     let child = long_sweep(folder.path(), &["--json", &marker]);
-    let rank = processes_with(&marker).into_iter().filter(|pid| *pid != child.id()).max().expect("a rank");
-    assert!(Command::new("kill").args(["-KILL", &rank.to_string()]).status().expect("kill").success());
+    let rank = processes_with(&marker)
+        .into_iter()
+        .filter(|pid| *pid != child.id())
+        .max()
+        .expect("a rank");
+    assert!(
+        Command::new("kill")
+            .args(["-KILL", &rank.to_string()])
+            .status()
+            .expect("kill")
+            .success()
+    );
     let killed = Instant::now();
     let output = child.wait_with_output().expect("mpirun's end");
-    assert!(killed.elapsed() < Duration::from_secs(10), "{:?}", killed.elapsed());
+    assert!(
+        killed.elapsed() < Duration::from_secs(10),
+        "{:?}",
+        killed.elapsed()
+    );
     assert!(!output.status.success());
     assert_whole_csv(&folder.path().join("x.csv"));
     assert_eq!(processes_with(&marker), [] as [u32; 0]);
@@ -341,10 +618,20 @@ fn processes_that_each_believe_to_be_alone_are_refused() {
     }
     let folder = folder();
     let mut command = common::alone(folder.path());
-    command.envs([("OMPI_ALLOW_RUN_AS_ROOT", "1"), ("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1")]);
-    let ended = run(command.env("SLURM_STEP_NUM_TASKS", "4").args(["all_reduce", "-b", "8", "-e", "8"])).expect_code(8);
+    command.envs([
+        ("OMPI_ALLOW_RUN_AS_ROOT", "1"),
+        ("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"),
+    ]);
+    let ended =
+        run(command
+            .env("SLURM_STEP_NUM_TASKS", "4")
+            .args(["all_reduce", "-b", "8", "-e", "8"]))
+        .expect_code(8);
     let sentence = ended.sentences().join("");
-    assert!(sentence.contains("srun started 4 processes") && sentence.contains("--mpi=pmix"), "{sentence}");
+    assert!(
+        sentence.contains("srun started 4 processes") && sentence.contains("--mpi=pmix"),
+        "{sentence}"
+    );
 }
 
 #[test]
@@ -354,10 +641,26 @@ fn ranks_with_other_arguments_are_refused() {
     }
     let folder = folder();
     let mut command = mpirun(1, folder.path());
-    command.args(["all_reduce", "-b", "8", "-e", "16", "-f", "2", "-d", "int32", ":", "-np", "1", common::BINARY]);
+    command.args([
+        "all_reduce",
+        "-b",
+        "8",
+        "-e",
+        "16",
+        "-f",
+        "2",
+        "-d",
+        "int32",
+        ":",
+        "-np",
+        "1",
+        common::BINARY,
+    ]);
     let ended = run(command.args(["all_reduce", "-b", "8", "-e", "16", "-f", "2"])).expect_code(6);
     assert!(
-        ended.stderr.contains("ranks 0 and 1 were started with different arguments (`-d int32` and nothing): "),
+        ended.stderr.contains(
+            "ranks 0 and 1 were started with different arguments (`-d int32` and nothing): "
+        ),
         "{}",
         ended.stderr
     );

@@ -14,7 +14,9 @@ fn folder() -> tempfile::TempDir {
 }
 
 fn data(name: &str) -> String {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/topology").join(name);
+    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/data/topology")
+        .join(name);
     fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
@@ -22,7 +24,9 @@ fn data(name: &str) -> String {
 fn topo(text: &str, arguments: &[&str]) -> Ended {
     let folder = folder();
     fs::write(folder.path().join("topology.xml"), text).expect("written");
-    run(alone(folder.path()).args(["topo", "--xml", "topology.xml"]).args(arguments))
+    run(alone(folder.path())
+        .args(["topo", "--xml", "topology.xml"])
+        .args(arguments))
 }
 
 fn topo_json(text: &str) -> Value {
@@ -32,7 +36,12 @@ fn topo_json(text: &str) -> Value {
 #[test]
 fn files_of_nccl_are_drawn() {
     for name in ["two-gpus-nvlink", "split", "shared"] {
-        golden(&format!("topo-{name}.txt"), &topo(&data(&format!("{name}.xml")), &[]).expect_code(0).stdout);
+        golden(
+            &format!("topo-{name}.txt"),
+            &topo(&data(&format!("{name}.xml")), &[])
+                .expect_code(0)
+                .stdout,
+        );
     }
 }
 
@@ -41,10 +50,20 @@ fn two_gpus_have_18_links() {
     let all = topo_json(&data("two-gpus-nvlink.xml"));
     assert_eq!(all["topology"]["gpus"][0]["nvlinks"][0]["count"], 18);
     let path = &all["gpu_paths"][0]["path"];
-    assert_eq!((&path["kind"], &path["smi"], &path["peak"]["gbps"]), (&json!("NVL"), &json!("NV18"), &json!(450.0)));
+    assert_eq!(
+        (&path["kind"], &path["smi"], &path["peak"]["gbps"]),
+        (&json!("NVL"), &json!("NV18"), &json!(450.0))
+    );
     let way = &all["choices"][0]["nics"][0];
-    assert_eq!((&way["gdr"]["yes"], &way["relay"]["gpu"]), (&json!(false), &Value::Null));
-    assert_eq!(way["transports"].as_array().expect("a list").len(), 1, "sockets alone");
+    assert_eq!(
+        (&way["gdr"]["yes"], &way["relay"]["gpu"]),
+        (&json!(false), &Value::Null)
+    );
+    assert_eq!(
+        way["transports"].as_array().expect("a list").len(),
+        1,
+        "sockets alone"
+    );
 }
 
 /// As NCCL did on two GPUs with these files: over the processor rings relay too, over switches only send/recv does.
@@ -58,7 +77,10 @@ fn relays_are_those_that_nccl_chose() {
             assert_eq!(all["choices"][gpu]["nic"], gpu, "its own rail");
             assert_eq!(of(all, gpu)["relay"]["gpu"], Value::Null);
             assert_eq!(of(all, other)["relay"]["gpu"], other);
-            assert_eq!(of(all, other)["transports"][0]["name"], format!("PXN through GPU {other}"));
+            assert_eq!(
+                of(all, other)["transports"][0]["name"],
+                format!("PXN through GPU {other}")
+            );
         }
         assert_eq!(of(&split, other)["own"]["kind"], "PHB");
         assert_eq!(of(&split, other)["gdr"]["yes"], false);
@@ -78,15 +100,25 @@ fn a_relay_needs_nvlink_gpudirect_and_a_near_nic() {
     };
     assert_eq!(relay("", "").0, Some(1));
     assert!(relay("nvlink", "other").1.starts_with("no NVLink to GPU 1"));
-    assert!(relay("port=\"0\" gdr=\"1\"", "gdr=\"0\"").1.starts_with("no GPUDirect RDMA: rail1 cannot"));
-    assert!(relay("rank=\"1\" gdr=\"1\"", "gdr=\"0\"").1.contains("GPU 1 does not offer its memory"));
+    assert!(
+        relay("port=\"0\" gdr=\"1\"", "gdr=\"0\"")
+            .1
+            .starts_with("no GPUDirect RDMA: rail1 cannot")
+    );
+    assert!(
+        relay("rank=\"1\" gdr=\"1\"", "gdr=\"0\"")
+            .1
+            .contains("GPU 1 does not offer its memory")
+    );
 }
 
 /// GPU 0 has a link to GPU 1, and that one to GPU 2: a way of two links is NVB, and no relay goes over it.
 #[test]
 fn a_way_over_another_gpu_is_nvb() {
     let gpu = |at: usize, to: &[usize]| {
-        let link = |to: &usize| format!("<nvlink target=\"0000:0{to}:00.0\" count=\"2\" tclass=\"0x030200\"/>");
+        let link = |to: &usize| {
+            format!("<nvlink target=\"0000:0{to}:00.0\" count=\"2\" tclass=\"0x030200\"/>")
+        };
         let links: String = to.iter().map(link).collect();
         format!(
             "<pci busid=\"0000:0{at}:00.0\" class=\"0x030200\" link_speed=\"16.0 GT/s PCIe\" link_width=\"16\"><gpu \
@@ -94,9 +126,16 @@ fn a_way_over_another_gpu_is_nvb() {
         )
     };
     let nodes = [gpu(0, &[1]), gpu(1, &[0, 2]), gpu(2, &[1])].concat();
-    let all = xml::read(&format!("<system><cpu numaid=\"0\">{nodes}</cpu></system>")).expect("a topology");
-    assert_eq!((all.between(0, 1).kind, all.between(0, 1).smi.as_str()), (Kind::Nvl, "NV2"));
-    assert_eq!((all.between(0, 2).kind, all.between(0, 2).smi.as_str()), (Kind::Nvb, "PHB"));
+    let all = xml::read(&format!("<system><cpu numaid=\"0\">{nodes}</cpu></system>"))
+        .expect("a topology");
+    assert_eq!(
+        (all.between(0, 1).kind, all.between(0, 1).smi.as_str()),
+        (Kind::Nvl, "NV2")
+    );
+    assert_eq!(
+        (all.between(0, 2).kind, all.between(0, 2).smi.as_str()),
+        (Kind::Nvb, "PHB")
+    );
     assert_eq!(all.between(0, 2).peak.gbps.map(|gbps| gbps.0), Some(50.0));
 }
 
@@ -131,29 +170,65 @@ fn node(root: &Path) {
         link(&format!("sys/bus/pci/devices/{bus}"), &folder);
         folder
     };
-    write("proc/cpuinfo", "processor\t: 0\nvendor_id\t: GenuineIntel\n");
+    write(
+        "proc/cpuinfo",
+        "processor\t: 0\nvendor_id\t: GenuineIntel\n",
+    );
     for numa in 0..2 {
-        write(&format!("sys/devices/system/node/node{numa}/cpulist"), "0-55\n");
+        write(
+            &format!("sys/devices/system/node/node{numa}/cpulist"),
+            "0-55\n",
+        );
     }
     for at in 0..8 {
         let (numa, bus) = (at / 4, 0x10 * (at + 1));
         let port = format!("pci0000:{bus:02x}/0000:{bus:02x}:01.0");
         let up = format!("{port}/0000:{:02x}:00.0", bus + 1);
-        for way in [&port, &up, &format!("{up}/0000:{:02x}:00.0", bus + 2), &format!("{up}/0000:{:02x}:01.0", bus + 2)]
-        {
+        for way in [
+            &port,
+            &up,
+            &format!("{up}/0000:{:02x}:00.0", bus + 2),
+            &format!("{up}/0000:{:02x}:01.0", bus + 2),
+        ] {
             device(way, "0x060400", "0x1000", numa);
         }
-        device(&format!("{up}/0000:{:02x}:00.0/0000:{:02x}:00.0", bus + 2, bus + 3), "0x030200", "0x10de", numa);
-        let nic =
-            device(&format!("{up}/0000:{:02x}:01.0/0000:{:02x}:00.0", bus + 2, bus + 4), "0x020700", "0x15b3", numa);
+        device(
+            &format!("{up}/0000:{:02x}:00.0/0000:{:02x}:00.0", bus + 2, bus + 3),
+            "0x030200",
+            "0x10de",
+            numa,
+        );
+        let nic = device(
+            &format!("{up}/0000:{:02x}:01.0/0000:{:02x}:00.0", bus + 2, bus + 4),
+            "0x020700",
+            "0x15b3",
+            numa,
+        );
         let name = format!("mlx5_{at}");
-        write(&format!("{nic}/infiniband/{name}/ports/1/rate"), "400 Gb/sec (4X NDR)\n");
-        write(&format!("{nic}/infiniband/{name}/ports/1/state"), "4: ACTIVE\n");
-        write(&format!("{nic}/infiniband/{name}/ports/1/link_layer"), "InfiniBand\n");
+        write(
+            &format!("{nic}/infiniband/{name}/ports/1/rate"),
+            "400 Gb/sec (4X NDR)\n",
+        );
+        write(
+            &format!("{nic}/infiniband/{name}/ports/1/state"),
+            "4: ACTIVE\n",
+        );
+        write(
+            &format!("{nic}/infiniband/{name}/ports/1/link_layer"),
+            "InfiniBand\n",
+        );
         link(&format!("{nic}/infiniband/{name}/device"), &nic);
-        link(&format!("sys/class/infiniband/{name}"), &format!("{nic}/infiniband/{name}"));
+        link(
+            &format!("sys/class/infiniband/{name}"),
+            &format!("{nic}/infiniband/{name}"),
+        );
     }
-    let slow = device("pci0000:00/0000:00:01.0/0000:01:00.0", "0x020000", "0x8086", 0);
+    let slow = device(
+        "pci0000:00/0000:00:01.0/0000:01:00.0",
+        "0x020000",
+        "0x8086",
+        0,
+    );
     write(&format!("{slow}/net/eth0/speed"), "10000\n");
     write(&format!("{slow}/net/eth0/operstate"), "up\n");
     link(&format!("{slow}/net/eth0/device"), &slow);
@@ -180,7 +255,10 @@ fn inventory() -> Value {
 }
 
 fn topo_node(root: &Path, arguments: &[&str]) -> Ended {
-    run(alone(root).args(["topo", "--root"]).arg(root).args(arguments))
+    run(alone(root)
+        .args(["topo", "--root"])
+        .arg(root)
+        .args(arguments))
 }
 
 #[test]
@@ -198,9 +276,19 @@ fn a_node_is_read_from_sysfs_and_nvml() {
         assert_eq!(choice["nic"], gpu, "the one behind its switch");
         for nic in (0..8).filter(|nic| *nic != gpu) {
             let way = &choice["nics"][nic];
-            assert_eq!((&way["relay"]["gpu"], &way["ring_relay"]["gpu"]), (&json!(nic), &json!(nic)));
-            let (kind, smi) = if nic / 4 == gpu / 4 { ("PHB", "NODE") } else { ("SYS", "SYS") };
-            assert_eq!((&way["own"]["kind"], &way["own"]["smi"]), (&json!(kind), &json!(smi)));
+            assert_eq!(
+                (&way["relay"]["gpu"], &way["ring_relay"]["gpu"]),
+                (&json!(nic), &json!(nic))
+            );
+            let (kind, smi) = if nic / 4 == gpu / 4 {
+                ("PHB", "NODE")
+            } else {
+                ("SYS", "SYS")
+            };
+            assert_eq!(
+                (&way["own"]["kind"], &way["own"]["smi"]),
+                (&json!(kind), &json!(smi))
+            );
         }
     }
     assert_eq!(all["topology"]["gpus"][5]["nvlinks_down"], 1);
@@ -216,15 +304,27 @@ fn what_is_missing_is_said() {
     }
     node(root.path());
     let ended = topo_node(root.path(), &["--format", "tree"]).expect_code(0);
-    assert!(ended.stdout.contains("GPU 7") && ended.stdout.contains("without NVLinks"), "{}", ended.stdout);
+    assert!(
+        ended.stdout.contains("GPU 7") && ended.stdout.contains("without NVLinks"),
+        "{}",
+        ended.stdout
+    );
     fs::write(root.path().join("nvml.json"), "{").expect("written");
     let ended = topo_node(root.path(), &["--nvml", "nvml.json"]).expect_code(6);
-    assert!(ended.stderr.contains("--nvml nvml.json: no inventory"), "{}", ended.stderr);
+    assert!(
+        ended.stderr.contains("--nvml nvml.json: no inventory"),
+        "{}",
+        ended.stderr
+    );
 }
 
 #[test]
 fn a_bad_file_gets_one_sentence() {
-    let deep = format!("<system><cpu>{}{}</cpu></system>", "<pci>".repeat(100_000), "</pci>".repeat(100_000));
+    let deep = format!(
+        "<system><cpu>{}{}</cpu></system>",
+        "<pci>".repeat(100_000),
+        "</pci>".repeat(100_000)
+    );
     let torn = &deep[..400_000];
     for (text, words) in [
         ("", "it is empty"),
@@ -240,12 +340,20 @@ fn a_bad_file_gets_one_sentence() {
         let ended = topo(text, &[]).expect_code(6);
         assert_eq!(ended.sentences().len(), 1, "{}", ended.stderr);
         assert_eq!(ended.stderr.lines().count(), 1, "{}", ended.stderr);
-        assert!(ended.stderr.contains("--xml topology.xml") && ended.stderr.contains(words), "{}", ended.stderr);
+        assert!(
+            ended.stderr.contains("--xml topology.xml") && ended.stderr.contains(words),
+            "{}",
+            ended.stderr
+        );
         assert_eq!(ended.stdout, "");
     }
     let folder = folder();
     let ended = run(alone(folder.path()).args(["topo", "--xml", "none.xml"])).expect_code(6);
-    assert!(ended.stderr.contains("--xml none.xml cannot be read"), "{}", ended.stderr);
+    assert!(
+        ended.stderr.contains("--xml none.xml cannot be read"),
+        "{}",
+        ended.stderr
+    );
 }
 
 #[test]
@@ -254,13 +362,29 @@ fn a_picture_is_xml_and_names_are_escaped() {
     let text = data("shared.xml").replace("rail1", "a&lt;b&gt;&amp;&quot;");
     fs::write(folder.path().join("x.xml"), text).expect("written");
     let arguments = ["topo", "--xml", "x.xml", "--format", "svg", "-o", "x.svg"];
-    assert_eq!(run(alone(folder.path()).args(arguments)).expect_code(0).stdout, "");
+    assert_eq!(
+        run(alone(folder.path()).args(arguments))
+            .expect_code(0)
+            .stdout,
+        ""
+    );
     let picture = fs::read_to_string(folder.path().join("x.svg")).expect("a picture");
     let picture = roxmltree::Document::parse(&picture).expect("XML");
-    let words: Vec<_> = picture.descendants().filter_map(|node| node.text()).collect();
-    assert!(words.iter().any(|line| line.contains("NIC a<b>&\"")), "{words:?}");
-    let ended = run(alone(folder.path()).args(["topo", "--xml", "x.xml", "-o", "/proc/no"])).expect_code(6);
-    assert!(ended.stderr.contains("-o /proc/no cannot be written"), "{}", ended.stderr);
+    let words: Vec<_> = picture
+        .descendants()
+        .filter_map(|node| node.text())
+        .collect();
+    assert!(
+        words.iter().any(|line| line.contains("NIC a<b>&\"")),
+        "{words:?}"
+    );
+    let ended =
+        run(alone(folder.path()).args(["topo", "--xml", "x.xml", "-o", "/proc/no"])).expect_code(6);
+    assert!(
+        ended.stderr.contains("-o /proc/no cannot be written"),
+        "{}",
+        ended.stderr
+    );
 }
 
 /// Reads, and draws everything there is to draw.
@@ -335,7 +459,10 @@ fn gpus_of_a_switch_spread_over_its_nics() {
         };
         let below: String = (0..gpus).map(gpu).chain((0..nics).map(nic)).collect();
         let switch = format!("<pci busid=\"0000:01:00.0\" class=\"0x060400\" {link}>{below}</pci>");
-        let all = xml::read(&format!("<system><cpu numaid=\"0\">{switch}</cpu></system>")).expect("a topology");
+        let all = xml::read(&format!(
+            "<system><cpu numaid=\"0\">{switch}</cpu></system>"
+        ))
+        .expect("a topology");
         let choices = all.choices();
         let own: Vec<_> = choices.iter().map(|choice| choice.nic).collect();
         let relays: Vec<_> = choices[0].nics.iter().map(|way| way.relay.gpu).collect();
@@ -345,6 +472,12 @@ fn gpus_of_a_switch_spread_over_its_nics() {
     assert_eq!(node(2, 1), (vec![Some(0), Some(0)], vec![None]));
     assert_eq!(node(2, 2), (vec![Some(0), Some(1)], vec![None, Some(1)]));
     assert_eq!(node(4, 2).0, [Some(0), Some(1), Some(0), Some(1)]);
-    assert_eq!(node(4, 4), (vec![Some(0), Some(2), Some(1), Some(3)], vec![None, Some(2), Some(1), Some(3)]));
+    assert_eq!(
+        node(4, 4),
+        (
+            vec![Some(0), Some(2), Some(1), Some(3)],
+            vec![None, Some(2), Some(1), Some(3)]
+        )
+    );
     assert_eq!(node(2, 0), (vec![None, None], vec![]));
 }

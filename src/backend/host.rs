@@ -3,7 +3,10 @@
 //! NCCL's collectives and MPI's differ in places; `call` says for each which MPI call runs, on which buffers, what is
 //! checked and what is waived.
 
-#![expect(unsafe_code, reason = "rsmpi has no MPI_IN_PLACE and no reductions on untyped memory")]
+#![expect(
+    unsafe_code,
+    reason = "rsmpi has no MPI_IN_PLACE and no reductions on untyped memory"
+)]
 
 use std::{
     ffi::{c_int, c_void},
@@ -94,9 +97,17 @@ struct Call {
 fn call(collective: Collective) -> Call {
     match collective {
         // Out of place send -> recv; in place MPI_IN_PLACE -> recv, on every rank. All of recv is checked.
-        Collective::AllReduce => Call { names: ["MPI_Allreduce"; 2], start: all_reduce, adapt: as_it_is },
+        Collective::AllReduce => Call {
+            names: ["MPI_Allreduce"; 2],
+            start: all_reduce,
+            adapt: as_it_is,
+        },
         // Out of place send -> recv; in place each rank's input stands at its chunk of recv. All of recv is checked.
-        Collective::AllGather => Call { names: ["MPI_Allgather"; 2], start: all_gather, adapt: as_it_is },
+        Collective::AllGather => Call {
+            names: ["MPI_Allgather"; 2],
+            start: all_gather,
+            adapt: as_it_is,
+        },
         // In place MPI takes the input from recv and leaves the result at its start, not at the rank's chunk as NCCL does;
         // the rest is MPI's to overwrite, so only the result is checked.
         Collective::ReduceScatter => Call {
@@ -104,11 +115,24 @@ fn call(collective: Collective) -> Call {
             start: reduce_scatter,
             adapt: |case, rank, layout| {
                 let share = case.counts.param;
-                let result = Region { offset: 0, len: share, content: data::Content::Reduced { first: rank * share } };
+                let result = Region {
+                    offset: 0,
+                    len: share,
+                    content: data::Content::Reduced {
+                        first: rank * share,
+                    },
+                };
                 match case.placement {
                     Placement::OutOfPlace => layout,
-                    Placement::InPlace if share == 0 => Layout { expected: Vec::new(), ..layout },
-                    Placement::InPlace => Layout { expected: vec![result], recv_offset: 0, ..layout },
+                    Placement::InPlace if share == 0 => Layout {
+                        expected: Vec::new(),
+                        ..layout
+                    },
+                    Placement::InPlace => Layout {
+                        expected: vec![result],
+                        recv_offset: 0,
+                        ..layout
+                    },
                 }
             },
         },
@@ -117,32 +141,64 @@ fn call(collective: Collective) -> Call {
         Collective::Broadcast => Call {
             names: ["MPI_Bcast"; 2],
             start: broadcast,
-            adapt: |case, rank, layout| match (case.placement, case.root.map(u64::from) == Some(rank)) {
-                (Placement::OutOfPlace, true) => Layout { expected: layout.recv.clone(), ..layout },
+            adapt: |case, rank, layout| match (
+                case.placement,
+                case.root.map(u64::from) == Some(rank),
+            ) {
+                (Placement::OutOfPlace, true) => Layout {
+                    expected: layout.recv.clone(),
+                    ..layout
+                },
                 _ => layout,
             },
         },
         // On the root send -> recv, in place MPI_IN_PLACE -> recv; the others only send, in place from recv, which must stay
         // as it was. All of recv is checked.
-        Collective::Reduce => Call { names: ["MPI_Reduce"; 2], start: reduce, adapt: as_it_is },
+        Collective::Reduce => Call {
+            names: ["MPI_Reduce"; 2],
+            start: reduce,
+            adapt: as_it_is,
+        },
         // Out of place send -> recv, all of recv is checked; in place MPI_IN_PLACE -> recv, timed only.
-        Collective::AllToAll => Call { names: ["MPI_Alltoall"; 2], start: alltoall, adapt: as_it_is },
+        Collective::AllToAll => Call {
+            names: ["MPI_Alltoall"; 2],
+            start: alltoall,
+            adapt: as_it_is,
+        },
         // On the root send -> recv, in place its input stands at its chunk of recv; the others only send, in place from
         // their chunk of recv. All of recv is checked.
-        Collective::Gather => Call { names: ["MPI_Gather"; 2], start: gather, adapt: as_it_is },
+        Collective::Gather => Call {
+            names: ["MPI_Gather"; 2],
+            start: gather,
+            adapt: as_it_is,
+        },
         // On the root send -> recv, in place its chunk stays where it is; the others receive, in place into their chunk of
         // recv. All of recv is checked.
-        Collective::Scatter => Call { names: ["MPI_Scatter"; 2], start: scatter, adapt: as_it_is },
+        Collective::Scatter => Call {
+            names: ["MPI_Scatter"; 2],
+            start: scatter,
+            adapt: as_it_is,
+        },
         // A ring: to the next rank, from the one before. Out of place all of recv is checked; in place timed only.
-        Collective::SendRecv => {
-            Call { names: ["MPI_Sendrecv", "MPI_Sendrecv_replace"], start: sendrecv, adapt: as_it_is }
-        }
+        Collective::SendRecv => Call {
+            names: ["MPI_Sendrecv", "MPI_Sendrecv_replace"],
+            start: sendrecv,
+            adapt: as_it_is,
+        },
         // A round for each bit of a rank's number, in recv, which has the rank's input at its chunk: in place it is there, out
         // of place it is copied first. All of recv is checked.
-        Collective::HyperCube => Call { names: ["MPI_Sendrecv"; 2], start: hyper_cube, adapt: as_it_is },
+        Collective::HyperCube => Call {
+            names: ["MPI_Sendrecv"; 2],
+            start: hyper_cube,
+            adapt: as_it_is,
+        },
         // Out of place send -> recv, all of recv is checked, what lies behind the last part too. In place it is waived: there
         // MPI wants each two ranks to send each other the same amount.
-        Collective::AllToAllV => Call { names: ["MPI_Alltoallv"; 2], start: alltoallv, adapt: as_it_is },
+        Collective::AllToAllV => Call {
+            names: ["MPI_Alltoallv"; 2],
+            start: alltoallv,
+            adapt: as_it_is,
+        },
     }
 }
 
@@ -153,8 +209,12 @@ fn as_it_is(_: &Case, _: u64, layout: Layout) -> Layout {
 impl Operation<'_> {
     /// The send argument of a call that takes MPI_IN_PLACE.
     fn send_or_in_place(&self) -> *const c_void {
-        // SAFETY: the C constant is initialised before main and never written.
-        if self.in_place { unsafe { pxnbench_mpi_in_place } } else { self.send }
+        if self.in_place {
+            // SAFETY: the C constant is initialised before main and never written.
+            unsafe { pxnbench_mpi_in_place }
+        } else {
+            self.send
+        }
     }
 
     fn is_root(&self) -> bool {
@@ -164,13 +224,26 @@ impl Operation<'_> {
 
 unsafe fn all_reduce(op: &Operation<'_>) -> c_int {
     // SAFETY: by this function's contract.
-    unsafe { ffi::MPI_Allreduce(op.send_or_in_place(), op.recv, op.count, op.dtype, op.redop, op.comm) }
+    unsafe {
+        ffi::MPI_Allreduce(
+            op.send_or_in_place(),
+            op.recv,
+            op.count,
+            op.dtype,
+            op.redop,
+            op.comm,
+        )
+    }
 }
 
 unsafe fn all_gather(op: &Operation<'_>) -> c_int {
     let send = op.send_or_in_place();
     // SAFETY: by this function's contract.
-    unsafe { ffi::MPI_Allgather(send, op.count, op.dtype, op.base, op.count, op.dtype, op.comm) }
+    unsafe {
+        ffi::MPI_Allgather(
+            send, op.count, op.dtype, op.base, op.count, op.dtype, op.comm,
+        )
+    }
 }
 
 unsafe fn reduce_scatter(op: &Operation<'_>) -> c_int {
@@ -180,15 +253,27 @@ unsafe fn reduce_scatter(op: &Operation<'_>) -> c_int {
 }
 
 unsafe fn broadcast(op: &Operation<'_>) -> c_int {
-    let buffer = if op.is_root() { op.send.cast_mut() } else { op.recv };
+    let buffer = if op.is_root() {
+        op.send.cast_mut()
+    } else {
+        op.recv
+    };
     // SAFETY: by this function's contract; the root's buffer is only read.
     unsafe { ffi::MPI_Bcast(buffer, op.count, op.dtype, op.root, op.comm) }
 }
 
 unsafe fn reduce(op: &Operation<'_>) -> c_int {
     // MPI_IN_PLACE is for the root only; the others send from the buffer that is theirs.
-    let send = if op.is_root() { op.send_or_in_place() } else { op.send };
-    let recv = if op.is_root() { op.recv } else { std::ptr::null_mut() };
+    let send = if op.is_root() {
+        op.send_or_in_place()
+    } else {
+        op.send
+    };
+    let recv = if op.is_root() {
+        op.recv
+    } else {
+        std::ptr::null_mut()
+    };
     // SAFETY: by this function's contract.
     unsafe { ffi::MPI_Reduce(send, recv, op.count, op.dtype, op.redop, op.root, op.comm) }
 }
@@ -196,44 +281,86 @@ unsafe fn reduce(op: &Operation<'_>) -> c_int {
 unsafe fn alltoall(op: &Operation<'_>) -> c_int {
     let send = op.send_or_in_place();
     // SAFETY: by this function's contract.
-    unsafe { ffi::MPI_Alltoall(send, op.count, op.dtype, op.recv, op.count, op.dtype, op.comm) }
+    unsafe {
+        ffi::MPI_Alltoall(
+            send, op.count, op.dtype, op.recv, op.count, op.dtype, op.comm,
+        )
+    }
 }
 
 unsafe fn gather(op: &Operation<'_>) -> c_int {
-    let send = if op.is_root() { op.send_or_in_place() } else { op.send };
-    let recv = if op.is_root() { op.base } else { std::ptr::null_mut() };
+    let send = if op.is_root() {
+        op.send_or_in_place()
+    } else {
+        op.send
+    };
+    let recv = if op.is_root() {
+        op.base
+    } else {
+        std::ptr::null_mut()
+    };
     // SAFETY: by this function's contract.
-    unsafe { ffi::MPI_Gather(send, op.count, op.dtype, recv, op.count, op.dtype, op.root, op.comm) }
+    unsafe {
+        ffi::MPI_Gather(
+            send, op.count, op.dtype, recv, op.count, op.dtype, op.root, op.comm,
+        )
+    }
 }
 
 unsafe fn scatter(op: &Operation<'_>) -> c_int {
-    // SAFETY: the C constant is initialised before main and never written.
-    let recv = if op.is_root() && op.in_place { unsafe { pxnbench_mpi_in_place } } else { op.recv };
-    let send = if op.is_root() { op.send } else { std::ptr::null() };
+    let recv = if op.is_root() && op.in_place {
+        // SAFETY: the C constant is initialised before main and never written.
+        unsafe { pxnbench_mpi_in_place }
+    } else {
+        op.recv
+    };
+    let send = if op.is_root() {
+        op.send
+    } else {
+        std::ptr::null()
+    };
     // SAFETY: by this function's contract.
-    unsafe { ffi::MPI_Scatter(send, op.count, op.dtype, recv, op.count, op.dtype, op.root, op.comm) }
+    unsafe {
+        ffi::MPI_Scatter(
+            send, op.count, op.dtype, recv, op.count, op.dtype, op.root, op.comm,
+        )
+    }
 }
 
 unsafe fn sendrecv(op: &Operation<'_>) -> c_int {
-    let (next, before) = ((op.rank + 1) % op.ranks, (op.rank + op.ranks - 1) % op.ranks);
+    let (next, before) = (
+        (op.rank + 1) % op.ranks,
+        (op.rank + op.ranks - 1) % op.ranks,
+    );
     // SAFETY: by this function's contract; no status is asked for.
     unsafe {
         let no_status = ffi::RSMPI_STATUS_IGNORE;
         if op.in_place {
-            ffi::MPI_Sendrecv_replace(op.recv, op.count, op.dtype, next, 0, before, 0, op.comm, no_status)
+            ffi::MPI_Sendrecv_replace(
+                op.recv, op.count, op.dtype, next, 0, before, 0, op.comm, no_status,
+            )
         } else {
             let (send, recv, count, dtype) = (op.send, op.recv, op.count, op.dtype);
-            ffi::MPI_Sendrecv(send, count, dtype, next, 0, recv, count, dtype, before, 0, op.comm, no_status)
+            ffi::MPI_Sendrecv(
+                send, count, dtype, next, 0, recv, count, dtype, before, 0, op.comm, no_status,
+            )
         }
     }
 }
 
 unsafe fn hyper_cube(op: &Operation<'_>) -> c_int {
     let chunk = op.count as usize * op.element;
-    let at = |chunks: u64| op.base.cast::<u8>().wrapping_add(chunks as usize * chunk).cast::<c_void>();
+    let at = |chunks: u64| {
+        op.base
+            .cast::<u8>()
+            .wrapping_add(chunks as usize * chunk)
+            .cast::<c_void>()
+    };
     if !op.in_place {
         // SAFETY: by this function's contract; the two buffers are apart.
-        unsafe { std::ptr::copy_nonoverlapping(op.send.cast::<u8>(), at(op.rank as u64).cast(), chunk) };
+        unsafe {
+            std::ptr::copy_nonoverlapping(op.send.cast::<u8>(), at(op.rank as u64).cast(), chunk)
+        };
     }
     for round in hypercube::rounds(op.rank as u64, op.ranks as u64) {
         let (peer, count) = (round.peer as c_int, op.count * round.chunks as c_int);
@@ -241,7 +368,9 @@ unsafe fn hyper_cube(op: &Operation<'_>) -> c_int {
         let code = unsafe {
             let (comm, no_status) = (op.comm, ffi::RSMPI_STATUS_IGNORE);
             let (from, to, dtype) = (at(round.from), at(round.to), op.dtype);
-            ffi::MPI_Sendrecv(from, count, dtype, peer, 0, to, count, dtype, peer, 0, comm, no_status)
+            ffi::MPI_Sendrecv(
+                from, count, dtype, peer, 0, to, count, dtype, peer, 0, comm, no_status,
+            )
         };
         if code != 0 {
             return code;
@@ -251,7 +380,12 @@ unsafe fn hyper_cube(op: &Operation<'_>) -> c_int {
 }
 
 unsafe fn alltoallv(op: &Operation<'_>) -> c_int {
-    let Parts { sent, send_offsets, received, recv_offsets } = op.parts;
+    let Parts {
+        sent,
+        send_offsets,
+        received,
+        recv_offsets,
+    } = op.parts;
     // SAFETY: by this function's contract; there is a count and an offset for each rank.
     unsafe {
         ffi::MPI_Alltoallv(
@@ -288,7 +422,15 @@ impl Host {
     pub fn new(rank: u64, capacity: Option<Bytes>) -> Host {
         // SAFETY: the constant is initialised before main and never written.
         let comm = unsafe { ffi::RSMPI_COMM_WORLD };
-        Host { rank, comm, owns_comm: false, send: Vec::new(), recv: Vec::new(), largest: Bytes(0), capacity }
+        Host {
+            rank,
+            comm,
+            owns_comm: false,
+            send: Vec::new(),
+            recv: Vec::new(),
+            largest: Bytes(0),
+            capacity,
+        }
     }
 
     /// As [`Host::new`], in a communicator of the processes that say the same `group`. Every process calls it; MPI is running.
@@ -306,19 +448,35 @@ impl Host {
     }
 
     /// The operation of `case` with its buffers `rotated` bytes in.
-    fn operation<'a>(&mut self, case: &Case, layout: &Layout, parts: &'a Parts, rotated: u64) -> Operation<'a> {
+    fn operation<'a>(
+        &mut self,
+        case: &Case,
+        layout: &Layout,
+        parts: &'a Parts,
+        rotated: u64,
+    ) -> Operation<'a> {
         let size = case.dtype.size();
-        let base = self.recv.as_mut_ptr().cast::<u8>().wrapping_add(rotated as usize);
+        let base = self
+            .recv
+            .as_mut_ptr()
+            .cast::<u8>()
+            .wrapping_add(rotated as usize);
         let in_place = case.placement == Placement::InPlace;
         let send = match in_place {
             true => base.wrapping_add((layout.send_offset * size) as usize),
-            false => self.send.as_mut_ptr().cast::<u8>().wrapping_add(rotated as usize),
+            false => self
+                .send
+                .as_mut_ptr()
+                .cast::<u8>()
+                .wrapping_add(rotated as usize),
         };
         Operation {
             in_place,
             base: base.cast(),
             send: send.cast(),
-            recv: base.wrapping_add((layout.recv_offset * size) as usize).cast(),
+            recv: base
+                .wrapping_add((layout.recv_offset * size) as usize)
+                .cast(),
             count: case.counts.param as c_int,
             element: size as usize,
             dtype: datatype(case.dtype, case.redop.is_some()),
@@ -386,7 +544,8 @@ fn bytes(buffer: &mut [u64]) -> &mut [u8] {
 
 /// The bytes of `region` in a buffer of elements of `size` bytes.
 fn part<'a>(buffer: &'a mut [u64], region: &Region, size: u64) -> &'a mut [u8] {
-    &mut bytes(buffer)[(region.offset * size) as usize..((region.offset + region.len) * size) as usize]
+    &mut bytes(buffer)
+        [(region.offset * size) as usize..((region.offset + region.len) * size) as usize]
 }
 
 impl Backend for Host {
@@ -400,12 +559,21 @@ impl Backend for Host {
             _ => case.counts.param,
         };
         let what = match (case.redop, case.dtype) {
-            (Some(redop @ (RedOp::Avg | RedOp::MulSum)), _) => format!("MPI has no {}", redop.name()),
-            (Some(_), dtype) if !has_reductions(dtype) => format!("MPI has no reductions of {}", dtype.name()),
-            _ if case.collective == Collective::AllToAllV && case.placement == Placement::InPlace => {
-                "MPI_Alltoallv with MPI_IN_PLACE needs equal counts for every pair of ranks".to_owned()
+            (Some(redop @ (RedOp::Avg | RedOp::MulSum)), _) => {
+                format!("MPI has no {}", redop.name())
             }
-            _ if message > c_int::MAX as u64 => "more than 2^31-1 elements do not fit MPI's counts".to_owned(),
+            (Some(_), dtype) if !has_reductions(dtype) => {
+                format!("MPI has no reductions of {}", dtype.name())
+            }
+            _ if case.collective == Collective::AllToAllV
+                && case.placement == Placement::InPlace =>
+            {
+                "MPI_Alltoallv with MPI_IN_PLACE needs equal counts for every pair of ranks"
+                    .to_owned()
+            }
+            _ if message > c_int::MAX as u64 => {
+                "more than 2^31-1 elements do not fit MPI's counts".to_owned()
+            }
             _ => return Ok(()),
         };
         Err(Waived(what))
@@ -419,7 +587,9 @@ impl Backend for Host {
         let words = largest.0.div_ceil(8) as usize;
         for buffer in [&mut self.send, &mut self.recv] {
             buffer.try_reserve_exact(words).map_err(|_| {
-                let what = format!("host memory does not have two buffers of {largest} for this rank: lower -e");
+                let what = format!(
+                    "host memory does not have two buffers of {largest} for this rank: lower -e"
+                );
                 Failure::new(Code::Usage, what)
             })?;
             buffer.resize(words, 0);
@@ -431,16 +601,28 @@ impl Backend for Host {
     fn fill(&mut self, case: &Case, seed: u64) -> anyhow::Result<()> {
         let (layout, key) = (self.layout(case), case.data(seed));
         for region in &layout.send {
-            data::write(&key, &region.content, part(&mut self.send, region, key.dtype.size()));
+            data::write(
+                &key,
+                &region.content,
+                part(&mut self.send, region, key.dtype.size()),
+            );
         }
         for region in &layout.recv {
-            data::write(&key, &region.content, part(&mut self.recv, region, key.dtype.size()));
+            data::write(
+                &key,
+                &region.content,
+                part(&mut self.recv, region, key.dtype.size()),
+            );
         }
         Ok(())
     }
 
     fn run(&mut self, case: &Case, times: u32) -> anyhow::Result<Timing> {
-        anyhow::ensure!(case.size() <= self.largest, "{case} does not fit into the buffers of {}", self.largest);
+        anyhow::ensure!(
+            case.size() <= self.largest,
+            "{case} does not fit into the buffers of {}",
+            self.largest
+        );
         let call = call(case.collective);
         let (layout, parts) = (case.layout(self.rank), Parts::of(case, self.rank));
         let start = Instant::now();
@@ -452,7 +634,10 @@ impl Backend for Host {
             let code = unsafe { (call.start)(&operation) };
             if code != 0 {
                 let name = call.names[usize::from(operation.in_place)];
-                return Err(Failure::new(Code::Launch, format!("{name} failed with code {code} in {case}")));
+                return Err(Failure::new(
+                    Code::Launch,
+                    format!("{name} failed with code {code} in {case}"),
+                ));
             }
         }
         Ok(Timing::of(start.elapsed(), times))
@@ -460,14 +645,21 @@ impl Backend for Host {
 
     fn count_wrong(&mut self, case: &Case, seed: u64) -> anyhow::Result<u64> {
         let (layout, key) = (self.layout(case), case.data(seed));
-        let wrong =
-            |region: &Region| data::count_wrong(&key, &region.content, part(&mut self.recv, region, key.dtype.size()));
+        let wrong = |region: &Region| {
+            data::count_wrong(
+                &key,
+                &region.content,
+                part(&mut self.recv, region, key.dtype.size()),
+            )
+        };
         Ok(layout.expected.iter().map(wrong).sum())
     }
 
     fn corrupt(&mut self, case: &Case) -> anyhow::Result<bool> {
         let layout = self.layout(case);
-        let Some(region) = layout.expected.iter().rev().find(|region| region.len > 0) else { return Ok(false) };
+        let Some(region) = layout.expected.iter().rev().find(|region| region.len > 0) else {
+            return Ok(false);
+        };
         let size = case.dtype.size();
         let last = ((region.len - 1) * size) as usize;
         part(&mut self.recv, region, size)[last] ^= data::fault_in(&case.data(0), &region.content);

@@ -18,8 +18,12 @@ pub enum Blocking {
 
 impl Blocking {
     /// All, at their numbers.
-    pub const ALL: [Blocking; 4] =
-        [Blocking::AtTheEnd, Blocking::OperationAndRanks, Blocking::Operation, Blocking::Iteration];
+    pub const ALL: [Blocking; 4] = [
+        Blocking::AtTheEnd,
+        Blocking::OperationAndRanks,
+        Blocking::Operation,
+        Blocking::Iteration,
+    ];
 }
 
 /// How buffers are registered with the library: nccl-tests' `-R`.
@@ -36,7 +40,11 @@ pub enum Registration {
 
 impl Registration {
     /// All, at their numbers.
-    pub const ALL: [Registration; 3] = [Registration::None, Registration::Local, Registration::Symmetric];
+    pub const ALL: [Registration; 3] = [
+        Registration::None,
+        Registration::Local,
+        Registration::Symmetric,
+    ];
 }
 
 /// How operations are run. On host memory and in the model only the defaults mean something.
@@ -90,13 +98,24 @@ pub struct Crew {
 impl Crew {
     /// A rank on one GPU.
     pub fn single(rank: u32, ranks: u32, gpu: usize) -> Crew {
-        Crew { first_rank: rank, ranks, gpus: vec![gpu], threads: 1, parallel_init: false }
+        Crew {
+            first_rank: rank,
+            ranks,
+            gpus: vec![gpu],
+            threads: 1,
+            parallel_init: false,
+        }
     }
 
     /// Rank and GPU of each member, by thread.
     pub fn teams(&self) -> Vec<Vec<(u32, usize)>> {
-        let each = self.gpus.len().div_ceil(self.threads.max(1) as usize).max(1);
-        let members: Vec<(u32, usize)> = (self.first_rank..).zip(self.gpus.iter().copied()).collect();
+        let each = self
+            .gpus
+            .len()
+            .div_ceil(self.threads.max(1) as usize)
+            .max(1);
+        let members: Vec<(u32, usize)> =
+            (self.first_rank..).zip(self.gpus.iter().copied()).collect();
         members.chunks(each).map(<[_]>::to_vec).collect()
     }
 }
@@ -107,9 +126,22 @@ mod tests {
 
     #[test]
     fn gpus_are_dealt_out_to_threads_in_the_order_of_ranks() {
-        let crew = Crew { first_rank: 4, ranks: 8, gpus: vec![0, 1, 2, 3], threads: 2, parallel_init: false };
+        let crew = Crew {
+            first_rank: 4,
+            ranks: 8,
+            gpus: vec![0, 1, 2, 3],
+            threads: 2,
+            parallel_init: false,
+        };
         assert_eq!(crew.teams(), [[(4, 0), (5, 1)], [(6, 2), (7, 3)]]);
-        assert_eq!(Crew { threads: 1, ..crew.clone() }.teams(), [[(4, 0), (5, 1), (6, 2), (7, 3)]]);
+        assert_eq!(
+            Crew {
+                threads: 1,
+                ..crew.clone()
+            }
+            .teams(),
+            [[(4, 0), (5, 1), (6, 2), (7, 3)]]
+        );
         assert_eq!(Crew { threads: 0, ..crew }.teams().len(), 1);
         assert_eq!(Crew::single(3, 4, 1).teams(), [[(3, 1)]]);
     }

@@ -40,7 +40,12 @@ pub struct Timing {
 impl Timing {
     /// `operations` operations on one thread took `elapsed`.
     pub fn of(elapsed: Duration, operations: u32) -> Timing {
-        Timing { elapsed: vec![elapsed], issued: elapsed, operations: operations.into(), ..Timing::default() }
+        Timing {
+            elapsed: vec![elapsed],
+            issued: elapsed,
+            operations: operations.into(),
+            ..Timing::default()
+        }
     }
 
     /// The longest of the threads.

@@ -29,7 +29,9 @@ impl Model {
             // Reduce and spread again along a tree.
             Collective::AllReduce => 2.0 * ranks.log2().ceil(),
             Collective::Broadcast | Collective::Reduce => ranks.log2().ceil(),
-            Collective::AllGather | Collective::ReduceScatter | Collective::HyperCube => ranks.log2().ceil(),
+            Collective::AllGather | Collective::ReduceScatter | Collective::HyperCube => {
+                ranks.log2().ceil()
+            }
             // Every pair at once.
             Collective::AllToAll | Collective::AllToAllV => 1.0,
             Collective::Gather | Collective::Scatter | Collective::SendRecv => 1.0,
@@ -59,7 +61,10 @@ impl Backend for Model {
 
     fn run(&mut self, case: &Case, times: u32) -> anyhow::Result<Timing> {
         let elapsed = Duration::from_nanos((Model::operation(case).0 * 1e3) as u64) * times;
-        Ok(Timing { computed: true, ..Timing::of(elapsed, times) })
+        Ok(Timing {
+            computed: true,
+            ..Timing::of(elapsed, times)
+        })
     }
 
     fn count_wrong(&mut self, _case: &Case, _seed: u64) -> anyhow::Result<u64> {

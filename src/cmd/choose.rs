@@ -71,8 +71,15 @@ pub fn choose(asked: Asked, processes: &[Process], in_job: bool) -> anyhow::Resu
         (Asked::Host, _) => Ok((Kind::Host, "it was asked for".into())),
         (Asked::Nccl, _) => usable(processes).map(|()| (Kind::Nccl, "it was asked for".into())),
         (Asked::Auto, None) => {
-            let none_given = if in_job { ", and Slurm gave the job none" } else { "" };
-            Ok((Kind::Host, format!("there is no NVIDIA device here{none_given}")))
+            let none_given = if in_job {
+                ", and Slurm gave the job none"
+            } else {
+                ""
+            };
+            Ok((
+                Kind::Host,
+                format!("there is no NVIDIA device here{none_given}"),
+            ))
         }
         (Asked::Auto, Some((process, evidence))) => {
             usable(processes).map(|()| (Kind::Nccl, format!("on {} {evidence}", process.peer.host)))
@@ -82,10 +89,17 @@ pub fn choose(asked: Asked, processes: &[Process], in_job: bool) -> anyhow::Resu
 
 /// Does CUDA show a GPU to every process?
 fn usable(processes: &[Process]) -> anyhow::Result<()> {
-    let Some((rank, process)) = processes.iter().enumerate().find(|(_, process)| process.peer.gpus.is_empty()) else {
+    let Some((rank, process)) = processes
+        .iter()
+        .enumerate()
+        .find(|(_, process)| process.peer.gpus.is_empty())
+    else {
         return Ok(());
     };
-    let evidence = process.nvidia.as_deref().unwrap_or("no NVIDIA device was found");
+    let evidence = process
+        .nvidia
+        .as_deref()
+        .unwrap_or("no NVIDIA device was found");
     let error = process.cuda_error.as_deref().unwrap_or("CUDA shows no GPU");
     let what = format!(
         "rank {rank} on {} cannot use a GPU ({evidence}): {error}; to measure host memory instead say --backend host",
@@ -128,12 +142,18 @@ mod tests {
         let with = process(Some("/dev/nvidia0 exists"), &["g0"], None);
         let broken = process(Some("/dev/nvidia0 exists"), &[], Some("cuInit failed"));
         let kind = |processes: &[Process]| {
-            choose(Asked::Auto, processes, false).map(|(kind, _)| kind).map_err(|e| e.to_string())
+            choose(Asked::Auto, processes, false)
+                .map(|(kind, _)| kind)
+                .map_err(|e| e.to_string())
         };
         assert_eq!(kind(&[without.clone(), without.clone()]), Ok(Kind::Host));
         assert_eq!(kind(&[with.clone(), with.clone()]), Ok(Kind::Nccl));
         let error = kind(&[with.clone(), broken]).expect_err("a broken driver");
-        assert!(error.contains("rank 1 on n1") && error.contains("cuInit failed") && error.contains("--backend host"));
+        assert!(
+            error.contains("rank 1 on n1")
+                && error.contains("cuInit failed")
+                && error.contains("--backend host")
+        );
         assert!(kind(&[with, without]).is_err(), "one node without GPUs");
     }
 }

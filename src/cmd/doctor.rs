@@ -72,9 +72,14 @@ fn examine(args: &Args, speaks: bool, world: &dyn World) -> anyhow::Result<Code>
     let clocks: Vec<f64> = world::all_gather(world, &now())?;
     let peers: Vec<place::Peer> = world::all_gather(world, &peer())?;
     let places = place::places(&peers);
-    job.iter_mut().zip(clocks).for_each(|(subject, clock)| subject.clock = clock);
+    job.iter_mut()
+        .zip(clocks)
+        .for_each(|(subject, clock)| subject.clock = clock);
     for (subject, place) in job.iter_mut().zip(&places) {
-        let here = places.iter().filter(|other| other.node == place.node).count() as u32;
+        let here = places
+            .iter()
+            .filter(|other| other.node == place.node)
+            .count() as u32;
         (subject.node, subject.local) = (place.node, (place.local_rank, here));
     }
     let rows = doctor::examine(&job);
@@ -82,7 +87,10 @@ fn examine(args: &Args, speaks: bool, world: &dyn World) -> anyhow::Result<Code>
     abort::settle(code);
     if speaks {
         match args.json {
-            true => print_line!("{}", serde_json::to_string_pretty(&json(&job, &rows, code))?)?,
+            true => print_line!(
+                "{}",
+                serde_json::to_string_pretty(&json(&job, &rows, code))?
+            )?,
             false => print_line!("{}", text(&job, &rows, args.verbose, code).trim_end())?,
         }
     }
@@ -91,7 +99,9 @@ fn examine(args: &Args, speaks: bool, world: &dyn World) -> anyhow::Result<Code>
 
 /// Seconds since 1970 on this process' clock.
 fn now() -> f64 {
-    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0.0, |since| since.as_secs_f64())
+    SystemTime::now()
+        .duration_since(SystemTime::UNIX_EPOCH)
+        .map_or(0.0, |since| since.as_secs_f64())
 }
 
 fn peer() -> place::Peer {
@@ -108,8 +118,18 @@ fn peer() -> place::Peer {
 /// What this process says of itself.
 fn subject(args: &Args, world: &dyn World) -> Subject {
     let env = |name: &str| std::env::var(name).ok();
-    let audit = audit::audit(&args.root, args.nccl_lib.as_deref(), None, env("SLURM_JOB_ID").is_some());
-    let health = health::gather(&args.root, &env, args.nvml.as_deref(), audit.settings.get("NCCL_NET_PLUGIN"));
+    let audit = audit::audit(
+        &args.root,
+        args.nccl_lib.as_deref(),
+        None,
+        env("SLURM_JOB_ID").is_some(),
+    );
+    let health = health::gather(
+        &args.root,
+        &env,
+        args.nvml.as_deref(),
+        audit.settings.get("NCCL_NET_PLUGIN"),
+    );
     let audited = |found: &crate::levels::audit::Finding| Audited {
         id: found.id.into(),
         severity: found.severity,
@@ -123,10 +143,16 @@ fn subject(args: &Args, world: &dyn World) -> Subject {
         node: 0,
         local: (0, 1),
         mpi: world.library(),
-        nccl: audit.library.map(|library| (library.path.display().to_string(), library.version)),
+        nccl: audit
+            .library
+            .map(|library| (library.path.display().to_string(), library.version)),
         settings: audit.settings,
         audited: audit.findings.iter().map(audited).collect(),
-        not_audited: audit.not_applicable.into_iter().map(|(check, why)| (check.id.to_owned(), why)).collect(),
+        not_audited: audit
+            .not_applicable
+            .into_iter()
+            .map(|(check, why)| (check.id.to_owned(), why))
+            .collect(),
         clock: 0.0,
         health,
     }
@@ -137,9 +163,17 @@ fn count(rows: &[Row], word: &str) -> usize {
 }
 
 fn verdict(rows: &[Row], strict: bool) -> Code {
-    let failures = rows.iter().any(|row| matches!(row.verdict, Verdict::Failure { .. }));
-    let warnings = rows.iter().any(|row| matches!(row.verdict, Verdict::Warning { .. }));
-    if failures || strict && warnings { Code::NotReady } else { Code::Fine }
+    let failures = rows
+        .iter()
+        .any(|row| matches!(row.verdict, Verdict::Failure { .. }));
+    let warnings = rows
+        .iter()
+        .any(|row| matches!(row.verdict, Verdict::Warning { .. }));
+    if failures || strict && warnings {
+        Code::NotReady
+    } else {
+        Code::Fine
+    }
 }
 
 fn json(job: &[Subject], rows: &[Row], code: Code) -> serde_json::Value {
@@ -158,26 +192,63 @@ fn json(job: &[Subject], rows: &[Row], code: Code) -> serde_json::Value {
 /// The report: differences between nodes first, then failures, then warnings, then the settings, then the sum.
 fn text(job: &[Subject], rows: &[Row], verbose: bool, code: Code) -> String {
     let mut text = String::new();
-    let is_bad = |row: &&Row| matches!(row.verdict, Verdict::Failure { .. } | Verdict::Warning { .. });
+    let is_bad = |row: &&Row| {
+        matches!(
+            row.verdict,
+            Verdict::Failure { .. } | Verdict::Warning { .. }
+        )
+    };
     let mut bad: Vec<&Row> = rows.iter().filter(is_bad).collect();
-    bad.sort_by_key(|row| (!row.across, std::cmp::Reverse(row.verdict.word() == "FAILURE")));
+    bad.sort_by_key(|row| {
+        (
+            !row.across,
+            std::cmp::Reverse(row.verdict.word() == "FAILURE"),
+        )
+    });
     for row in &bad {
         let (evidence, remedy) = row.verdict.words();
-        let who = if row.who == "all" { String::new() } else { format!(" [{}]", row.who) };
-        let _ = writeln!(text, "{:<8} {:<22} {evidence}{who}\n{:<31} {remedy}", row.verdict.word(), row.id, "  do:");
+        let who = if row.who == "all" {
+            String::new()
+        } else {
+            format!(" [{}]", row.who)
+        };
+        let _ = writeln!(
+            text,
+            "{:<8} {:<22} {evidence}{who}\n{:<31} {remedy}",
+            row.verdict.word(),
+            row.id,
+            "  do:"
+        );
     }
     for row in rows.iter().filter(|row| verbose && !is_bad(row)) {
-        let who = if row.who == "all" { String::new() } else { format!(" [{}]", row.who) };
-        let _ =
-            writeln!(text, "{:<8} {:<22} {}: {}{who}", row.verdict.word(), row.id, row.about, row.verdict.words().0);
+        let who = if row.who == "all" {
+            String::new()
+        } else {
+            format!(" [{}]", row.who)
+        };
+        let _ = writeln!(
+            text,
+            "{:<8} {:<22} {}: {}{who}",
+            row.verdict.word(),
+            row.id,
+            row.about,
+            row.verdict.words().0
+        );
     }
     if let Some(first) = job.first() {
         settings(&mut text, &first.settings);
     }
     let hosts: std::collections::BTreeSet<&str> = job.iter().map(|one| one.host.as_str()).collect();
-    let ready = if code == Code::Fine { "ready" } else { "not ready" };
+    let ready = if code == Code::Fine {
+        "ready"
+    } else {
+        "not ready"
+    };
     if !job.iter().any(Subject::has_gpus) {
-        let _ = writeln!(text, "note     there is no NVIDIA device here: this is about a run on host memory");
+        let _ = writeln!(
+            text,
+            "note     there is no NVIDIA device here: this is about a run on host memory"
+        );
     }
     let _ = writeln!(
         text,
@@ -186,7 +257,11 @@ fn text(job: &[Subject], rows: &[Row], verbose: bool, code: Code) -> String {
         counted(count(rows, "warning"), "warning"),
         count(rows, "ok"),
         count(rows, "n/a"),
-        if job.len() == 1 { "1 process".to_owned() } else { format!("{} ranks", job.len()) },
+        if job.len() == 1 {
+            "1 process".to_owned()
+        } else {
+            format!("{} ranks", job.len())
+        },
         match hosts.len() {
             1 => hosts.iter().next().copied().unwrap_or_default().to_owned(),
             many => format!("{many} hosts"),

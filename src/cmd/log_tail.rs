@@ -18,7 +18,10 @@ impl LogTail {
     /// # Errors
     /// Where it is not there.
     pub(super) fn open(path: &Path) -> io::Result<LogTail> {
-        Ok(LogTail { file: File::open(path)?, rest: Vec::new() })
+        Ok(LogTail {
+            file: File::open(path)?,
+            rest: Vec::new(),
+        })
     }
 
     /// Gives each whole line that is new, without its end.
@@ -27,8 +30,15 @@ impl LogTail {
     /// Where it cannot be read.
     pub(super) fn lines(&mut self, each: &mut dyn FnMut(&[u8])) -> io::Result<()> {
         self.file.read_to_end(&mut self.rest)?;
-        let whole = self.rest.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
-        self.rest[..whole].split(|byte| *byte == b'\n').filter(|line| !line.is_empty()).for_each(each);
+        let whole = self
+            .rest
+            .iter()
+            .rposition(|byte| *byte == b'\n')
+            .map_or(0, |at| at + 1);
+        self.rest[..whole]
+            .split(|byte| *byte == b'\n')
+            .filter(|line| !line.is_empty())
+            .for_each(each);
         self.rest.drain(..whole);
         Ok(())
     }
@@ -48,7 +58,8 @@ mod tests {
         let mut new = |text: &str| {
             writer.write_all(text.as_bytes()).expect("written");
             let mut lines = Vec::new();
-            log.lines(&mut |line| lines.push(String::from_utf8_lossy(line).into_owned())).expect("read");
+            log.lines(&mut |line| lines.push(String::from_utf8_lossy(line).into_owned()))
+                .expect("read");
             lines
         };
         assert_eq!(new("one\ntw"), ["one"]);

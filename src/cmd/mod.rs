@@ -38,7 +38,11 @@ use crate::{
 #[derive(Debug, Parser)]
 #[command(name = "pxnbench", version, args_conflicts_with_subcommands = true, after_help = after_help())]
 // As with getopt: the last of several of one option counts, and a long name may be cut short. -V is nccl-tests' own.
-#[command(disable_version_flag = true, infer_long_args = true, args_override_self = true)]
+#[command(
+    disable_version_flag = true,
+    infer_long_args = true,
+    args_override_self = true
+)]
 pub struct Cli {
     /// What else there is to do.
     #[command(subcommand)]
@@ -88,7 +92,9 @@ impl Cli {
     pub fn environment(&self) -> Vec<(String, String)> {
         let env = |name: &str| std::env::var(name).ok();
         match &self.command {
-            None => self.run.environment(&env, &|| facts::rdma::ports(Path::new("/"))),
+            None => self
+                .run
+                .environment(&env, &|| facts::rdma::ports(Path::new("/"))),
             Some(Command::Proof(args)) => args.environment(&env),
             Some(_) => Vec::new(),
         }
@@ -125,13 +131,19 @@ impl Cli {
 
 /// The sentence for a first word that is neither a subcommand nor a collective: what follows it means nothing then.
 pub fn unknown_first_word(words: &[OsString]) -> Option<String> {
-    let first = words.get(1)?.to_str().filter(|word| !word.starts_with('-'))?;
+    let first = words
+        .get(1)?
+        .to_str()
+        .filter(|word| !word.starts_with('-'))?;
     let is_subcommand = Cli::command().find_subcommand(first).is_some();
     values::collectives(first).err().filter(|_| !is_subcommand)
 }
 
 fn after_help() -> String {
-    let codes: Vec<String> = CODES.iter().map(|(code, what)| format!("  {:2}  {what}", *code as u8)).collect();
+    let codes: Vec<String> = CODES
+        .iter()
+        .map(|(code, what)| format!("  {:2}  {what}", *code as u8))
+        .collect();
     format!(
         "Examples:\n  mpirun -np 4 pxnbench all_reduce -b 8 -e 64M -f 2\n  srun --mpi=pmix pxnbench alltoall sendrecv -b 1K \
          -e 1G -f 2 --level balanced\n  pxnbench all --backend model --ranks 64 -b 1M -e 1G -f 4\n\nExit codes:\n{}",

@@ -78,8 +78,15 @@ pub fn run(args: &Args) -> anyhow::Result<Code> {
     };
     // One write, so that lines of two ranks do not mix.
     let line = format!("{MARK}{}\n", serde_json::to_string(&report)?);
-    let printed = std::io::stdout().write_all(line.as_bytes()).and_then(|()| std::io::stdout().flush());
-    printed.map_err(|error| Failure::new(Code::Internal, format!("the report cannot be printed: {error}")))?;
+    let printed = std::io::stdout()
+        .write_all(line.as_bytes())
+        .and_then(|()| std::io::stdout().flush());
+    printed.map_err(|error| {
+        Failure::new(
+            Code::Internal,
+            format!("the report cannot be printed: {error}"),
+        )
+    })?;
     world.finish();
     drop(guard);
     Ok(Code::Fine)
@@ -87,15 +94,22 @@ pub fn run(args: &Args) -> anyhow::Result<Code> {
 
 /// The reports among the lines of `text`, by rank and node.
 pub fn reports(text: &str) -> Vec<Report> {
-    let json = text.lines().filter_map(|line| Some(line.split_once(MARK)?.1));
-    let mut all: Vec<Report> = json.filter_map(|json| serde_json::from_str(json).ok()).collect();
+    let json = text
+        .lines()
+        .filter_map(|line| Some(line.split_once(MARK)?.1));
+    let mut all: Vec<Report> = json
+        .filter_map(|json| serde_json::from_str(json).ok())
+        .collect();
     all.sort_by(|a, b| (a.rank, &a.node).cmp(&(b.rank, &b.node)));
     all
 }
 
 #[cfg(feature = "mpi")]
 fn mpi() -> (String, String) {
-    (crate::world::mpi::built_with().into(), crate::world::mpi::loaded())
+    (
+        crate::world::mpi::built_with().into(),
+        crate::world::mpi::loaded(),
+    )
 }
 
 #[cfg(not(feature = "mpi"))]
@@ -105,8 +119,12 @@ fn mpi() -> (String, String) {
 
 #[cfg(feature = "nccl")]
 fn nccl(args: &Args) -> Result<(String, String), String> {
-    let library = crate::native::nccl::Nccl::load(args.nccl_lib.as_deref()).map_err(|error| format!("{error:#}"))?;
-    Ok((library.version().to_string(), library.path().display().to_string()))
+    let library = crate::native::nccl::Nccl::load(args.nccl_lib.as_deref())
+        .map_err(|error| format!("{error:#}"))?;
+    Ok((
+        library.version().to_string(),
+        library.path().display().to_string(),
+    ))
 }
 
 #[cfg(not(feature = "nccl"))]

@@ -52,7 +52,10 @@ impl Pair {
             return Ok(None);
         }
         let off = Worker::start("off", words(nccl_lib), &[("NCCL_PXN_DISABLE", "1")])?;
-        Ok(Some(Pair { off, asked: Worker::start("asked", words(nccl_lib), &[])? }))
+        Ok(Some(Pair {
+            off,
+            asked: Worker::start("asked", words(nccl_lib), &[])?,
+        }))
     }
 }
 
@@ -79,20 +82,31 @@ pub(in crate::cmd) fn run(nccl_lib: Option<&Path>, expect: Option<bool>) -> anyh
 
 fn words(nccl_lib: Option<&Path>) -> Vec<OsString> {
     let size = SIZE.0.to_string();
-    let mut words: Vec<OsString> = ["alltoall", "-b", &size, "-e", &size].map(OsString::from).into();
+    let mut words: Vec<OsString> = ["alltoall", "-b", &size, "-e", &size]
+        .map(OsString::from)
+        .into();
     if let Some(file) = nccl_lib {
         words.extend(["--nccl-lib".into(), file.into()]);
     }
     words
 }
 
-fn in_world(pair: anyhow::Result<Option<Pair>>, expect: Option<bool>, world: &dyn World) -> anyhow::Result<Code> {
+fn in_world(
+    pair: anyhow::Result<Option<Pair>>,
+    expect: Option<bool>,
+    world: &dyn World,
+) -> anyhow::Result<Code> {
     let _guard = deadline::watch("the self-test", LIMIT * 3);
     let hosts = world::all_gather(world, &place::host_name())?;
     let started = world::together(world, pair)?;
     let without = world::all_gather(world, &started.is_none())?;
-    let (Some(Pair { off, asked }), None) = (started, without.iter().position(|is_without| *is_without)) else {
-        let host = without.iter().position(|is_without| *is_without).map_or("", |rank| &hosts[rank]);
+    let (Some(Pair { off, asked }), None) =
+        (started, without.iter().position(|is_without| *is_without))
+    else {
+        let host = without
+            .iter()
+            .position(|is_without| *is_without)
+            .map_or("", |rank| &hosts[rank]);
         let what = format!(
             "the self-test runs NCCL on GPUs, and there is no NVIDIA device on {host}; run it on the nodes of the cluster"
         );
@@ -100,16 +114,30 @@ fn in_world(pair: anyhow::Result<Option<Pair>>, expect: Option<bool>, world: &dy
     };
     let env = |name: &str| std::env::var(name).ok();
     let processes = world::all_gather(world, &facts::process(&env, true))?;
-    if let Some(process) = processes.iter().find(|process| process.peer.gpus.is_empty()) {
+    if let Some(process) = processes
+        .iter()
+        .find(|process| process.peer.gpus.is_empty())
+    {
         let why = process.cuda_error.as_deref().unwrap_or("CUDA shows no GPU");
-        return Err(Failure::everywhere(Code::Cuda, format!("{} cannot use a GPU: {why}", process.peer.host)));
+        return Err(Failure::everywhere(
+            Code::Cuda,
+            format!("{} cannot use a GPU: {why}", process.peer.host),
+        ));
     }
-    let peers: Vec<place::Peer> = processes.iter().map(|process| process.peer.clone()).collect();
+    let peers: Vec<place::Peer> = processes
+        .iter()
+        .map(|process| process.peer.clone())
+        .collect();
     let may_share = processes.iter().all(|process| process.may_share_gpu);
     let gpus = place::gpus(&peers, &place::places(&peers), 1, may_share)?;
     let rank = world.rank();
     let crew = Crew::single(rank, world.size(), gpus[rank as usize][0]);
-    let start = Start { crew, float8: false, traffic: traffic::DEFAULT.clone(), sizes: None };
+    let start = Start {
+        crew,
+        float8: false,
+        traffic: traffic::DEFAULT.clone(),
+        sizes: None,
+    };
     let off = together("with PXN off", off.run(start.clone(), LIMIT, world)?)?;
     let asked = together("as asked", asked.run(start, LIMIT, world)?)?;
     let outcome = judge(&off, &asked);
@@ -132,7 +160,11 @@ fn end(outcome: &Outcome, expect: Option<bool>) -> anyhow::Result<Code> {
     match expect {
         Some(expected) if expected != is_used => {
             let words = |is_used: bool| if is_used { "used" } else { "not used" };
-            let what = format!("PXN: expected {}, and the run as asked shows {}", words(expected), words(is_used));
+            let what = format!(
+                "PXN: expected {}, and the run as asked shows {}",
+                words(expected),
+                words(is_used)
+            );
             Err(Failure::everywhere(Code::WrongData, what))
         }
         _ => Ok(Code::Fine),
@@ -146,8 +178,12 @@ struct Seen {
 }
 
 fn together(which: &str, ended: Result<Vec<Ended>, String>) -> anyhow::Result<Seen> {
-    let ended = ended.map_err(|why| Failure::everywhere(Code::Nccl, format!("the run {which} failed: {why}")))?;
-    let mut seen = Seen { all: Connections::default(), reason: String::new() };
+    let ended = ended
+        .map_err(|why| Failure::everywhere(Code::Nccl, format!("the run {which} failed: {why}")))?;
+    let mut seen = Seen {
+        all: Connections::default(),
+        reason: String::new(),
+    };
     for one in ended {
         seen.all.add(&one.seen);
         if seen.reason.is_empty() {
@@ -175,7 +211,10 @@ fn judge(off: &Seen, asked: &Seen) -> Outcome {
 fn report(off: &Seen, asked: &Seen, outcome: &Outcome) -> Vec<String> {
     let count = |which: &str, seen: &Seen| {
         let sends = &seen.all.send_recv;
-        format!("{which:<14} {} of {} connections between nodes relayed", sends.relayed, sends.sends)
+        format!(
+            "{which:<14} {} of {} connections between nodes relayed",
+            sends.relayed, sends.sends
+        )
     };
     let said = match outcome {
         Outcome::Changed => "the count rose from zero, as it must: relays are detected".to_owned(),
@@ -196,8 +235,19 @@ mod tests {
     use crate::nccl_log::Sends;
 
     fn seen(sends: u64, relayed: u64, gpudirect_sends: u64) -> Seen {
-        let send_recv = Sends { sends, relayed, gpudirect_sends, ..Sends::default() };
-        Seen { all: Connections { send_recv, ..Connections::default() }, reason: "Because.".into() }
+        let send_recv = Sends {
+            sends,
+            relayed,
+            gpudirect_sends,
+            ..Sends::default()
+        };
+        Seen {
+            all: Connections {
+                send_recv,
+                ..Connections::default()
+            },
+            reason: "Because.".into(),
+        }
     }
 
     #[test]
@@ -205,23 +255,48 @@ mod tests {
         let because = || "Because.".to_owned();
         let none_possible = || Outcome::CannotTell("no relay is possible here. Because.".into());
         assert_eq!(judge(&seen(16, 0, 16), &seen(16, 8, 16)), Outcome::Changed);
-        assert_eq!(judge(&seen(16, 0, 16), &seen(16, 0, 16)), Outcome::Same(because()));
-        assert_eq!(judge(&seen(16, 0, 0), &seen(16, 0, 0)), none_possible(), "no GPUDirect");
-        assert_eq!(judge(&seen(0, 0, 0), &seen(0, 0, 0)), none_possible(), "one node");
-        assert!(matches!(judge(&seen(0, 0, 0), &seen(16, 8, 16)), Outcome::CannotTell(_)), "no control");
-        assert_eq!(judge(&seen(16, 8, 16), &seen(16, 8, 16)), Outcome::ControlFailed);
+        assert_eq!(
+            judge(&seen(16, 0, 16), &seen(16, 0, 16)),
+            Outcome::Same(because())
+        );
+        assert_eq!(
+            judge(&seen(16, 0, 0), &seen(16, 0, 0)),
+            none_possible(),
+            "no GPUDirect"
+        );
+        assert_eq!(
+            judge(&seen(0, 0, 0), &seen(0, 0, 0)),
+            none_possible(),
+            "one node"
+        );
+        assert!(
+            matches!(
+                judge(&seen(0, 0, 0), &seen(16, 8, 16)),
+                Outcome::CannotTell(_)
+            ),
+            "no control"
+        );
+        assert_eq!(
+            judge(&seen(16, 8, 16), &seen(16, 8, 16)),
+            Outcome::ControlFailed
+        );
     }
 
     #[test]
     fn what_is_expected_decides_on_a_count_that_is_no_failure() {
-        let code = |outcome, expect| end(&outcome, expect).unwrap_or_else(|error| crate::exit::code_of(&error));
+        let code = |outcome, expect| {
+            end(&outcome, expect).unwrap_or_else(|error| crate::exit::code_of(&error))
+        };
         let same = || Outcome::Same("Because.".into());
         assert_eq!(code(same(), None), Code::Fine);
         assert_eq!(code(same(), Some(false)), Code::Fine);
         assert_eq!(code(same(), Some(true)), Code::WrongData);
         assert_eq!(code(Outcome::Changed, Some(true)), Code::Fine);
         assert_eq!(code(Outcome::Changed, Some(false)), Code::WrongData);
-        assert_eq!(code(Outcome::CannotTell("x".into()), Some(true)), Code::NothingRan);
+        assert_eq!(
+            code(Outcome::CannotTell("x".into()), Some(true)),
+            Code::NothingRan
+        );
         assert_eq!(code(Outcome::ControlFailed, Some(true)), Code::WrongData);
     }
 }

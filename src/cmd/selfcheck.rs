@@ -17,5 +17,9 @@ pub struct Args {
 /// Where CUDA fails.
 pub fn run(args: &Args) -> anyhow::Result<Code> {
     let different = nccl::self_check(args.gpu, &mut |line| print_line!("{line}"))?;
-    Ok(if different == 0 { Code::Fine } else { Code::WrongData })
+    Ok(if different == 0 {
+        Code::Fine
+    } else {
+        Code::WrongData
+    })
 }

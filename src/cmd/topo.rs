@@ -31,7 +31,13 @@ pub struct Args {
     #[arg(short, value_name = "FILE")]
     output: Option<PathBuf>,
     /// The root of the file system to look in
-    #[arg(long, value_name = "DIR", default_value = "/", hide = true, conflicts_with = "xml")]
+    #[arg(
+        long,
+        value_name = "DIR",
+        default_value = "/",
+        hide = true,
+        conflicts_with = "xml"
+    )]
     root: PathBuf,
     /// What NVML said, as JSON
     #[arg(long, value_name = "FILE", hide = true, conflicts_with = "xml")]
@@ -70,13 +76,15 @@ fn usage(what: String) -> anyhow::Error {
 }
 
 fn read(flag: &str, file: &Path) -> anyhow::Result<String> {
-    fs::read_to_string(file).map_err(|error| usage(format!("{flag} {} cannot be read: {error}", file.display())))
+    fs::read_to_string(file)
+        .map_err(|error| usage(format!("{flag} {} cannot be read: {error}", file.display())))
 }
 
 fn gather(args: &Args) -> anyhow::Result<Topology> {
     if let Some(file) = &args.xml {
         let text = read("--xml", file)?;
-        let mut all = xml::read(&text).map_err(|what| usage(format!("--xml {}: {what}", file.display())))?;
+        let mut all =
+            xml::read(&text).map_err(|what| usage(format!("--xml {}: {what}", file.display())))?;
         all.source = file.display().to_string();
         return Ok(all);
     }
@@ -90,11 +98,24 @@ fn gather(args: &Args) -> anyhow::Result<Topology> {
 }
 
 fn draw(all: &Topology, format: Format) -> anyhow::Result<String> {
-    let missing: String = all.missing.iter().map(|what| format!("Missing: {what}\n")).collect();
+    let missing: String = all
+        .missing
+        .iter()
+        .map(|what| format!("Missing: {what}\n"))
+        .collect();
     Ok(match format {
         Format::All => {
-            let parts = [text::tree(all) + &missing, text::matrix(all), text::paths(all)];
-            parts.iter().filter(|part| !part.is_empty()).map(String::as_str).collect::<Vec<_>>().join("\n")
+            let parts = [
+                text::tree(all) + &missing,
+                text::matrix(all),
+                text::paths(all),
+            ];
+            parts
+                .iter()
+                .filter(|part| !part.is_empty())
+                .map(String::as_str)
+                .collect::<Vec<_>>()
+                .join("\n")
         }
         Format::Tree => text::tree(all) + &missing,
         Format::Matrix => text::matrix(all) + &missing,
@@ -105,9 +126,15 @@ fn draw(all: &Topology, format: Format) -> anyhow::Result<String> {
 }
 
 fn json(all: &Topology) -> anyhow::Result<String> {
-    let kinds: serde_json::Map<_, _> =
-        path::KINDS.iter().map(|(_, word, what)| ((*word).to_owned(), json!(what))).collect();
-    let pairs = |a: usize| (0..all.gpus.len()).filter(move |b| a != *b).map(move |b| (a, b));
+    let kinds: serde_json::Map<_, _> = path::KINDS
+        .iter()
+        .map(|(_, word, what)| ((*word).to_owned(), json!(what)))
+        .collect();
+    let pairs = |a: usize| {
+        (0..all.gpus.len())
+            .filter(move |b| a != *b)
+            .map(move |b| (a, b))
+    };
     let gpu_paths: Vec<_> = (0..all.gpus.len())
         .flat_map(pairs)
         .map(|(a, b)| json!({ "from": a, "to": b, "path": all.between(a, b), "transports": all.inside(a, b) }))

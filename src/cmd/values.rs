@@ -19,8 +19,17 @@ use crate::{
 pub struct Several<T>(pub Vec<T>);
 
 /// `all`, or names with commas between.
-fn several<T: Copy>(text: &str, all: &[T], name: fn(T) -> &'static str, kind: &str) -> Result<Several<T>, String> {
-    let near = |part: &str| all.iter().map(|&value| name(value)).find(|name| plain(name) == plain(part));
+fn several<T: Copy>(
+    text: &str,
+    all: &[T],
+    name: fn(T) -> &'static str,
+    kind: &str,
+) -> Result<Several<T>, String> {
+    let near = |part: &str| {
+        all.iter()
+            .map(|&value| name(value))
+            .find(|name| plain(name) == plain(part))
+    };
     several_or_near(text, all, name, kind, &|part| near(part).map(str::to_owned))
 }
 
@@ -35,14 +44,29 @@ fn several_or_near<T: Copy>(
     if text == "all" {
         return Ok(Several(all.to_vec()));
     }
-    let known = || all.iter().map(|&value| name(value)).collect::<Vec<_>>().join(", ");
-    let one = |part: &str| {
-        all.iter().copied().find(|&value| name(value) == part).ok_or_else(|| {
-            let hint = near(part).map_or_else(String::new, |near| format!(" (did you mean {near}?)"));
-            format!("there is no {kind} '{part}'{hint}; there are {} and all", known())
-        })
+    let known = || {
+        all.iter()
+            .map(|&value| name(value))
+            .collect::<Vec<_>>()
+            .join(", ")
     };
-    text.split(',').map(one).collect::<Result<_, _>>().map(Several)
+    let one = |part: &str| {
+        all.iter()
+            .copied()
+            .find(|&value| name(value) == part)
+            .ok_or_else(|| {
+                let hint =
+                    near(part).map_or_else(String::new, |near| format!(" (did you mean {near}?)"));
+                format!(
+                    "there is no {kind} '{part}'{hint}; there are {} and all",
+                    known()
+                )
+            })
+    };
+    text.split(',')
+        .map(one)
+        .collect::<Result<_, _>>()
+        .map(Several)
 }
 
 /// A name without what it may differ in: case, hyphens, underscores, a `_perf` at its end.
@@ -61,12 +85,18 @@ fn near_word(word: &str) -> Option<String> {
         _ => return None,
     };
     let cli = Cli::command();
-    let subcommands = cli.get_subcommands().filter(|one| !one.is_hide_set()).map(clap::Command::get_name);
+    let subcommands = cli
+        .get_subcommands()
+        .filter(|one| !one.is_hide_set())
+        .map(clap::Command::get_name);
     let distance = |name: &str| strsim::damerau_levenshtein(&plain(name), &word);
     let collectives = Collective::ALL.iter().map(|collective| collective.name());
     let names = collectives.chain(subcommands);
-    let near = names.map(|name| (distance(name), name)).filter(|(distance, _)| *distance <= limit);
-    near.min_by_key(|(distance, _)| *distance).map(|(_, name)| name.to_owned())
+    let near = names
+        .map(|name| (distance(name), name))
+        .filter(|(distance, _)| *distance <= limit);
+    near.min_by_key(|(distance, _)| *distance)
+        .map(|(_, name)| name.to_owned())
 }
 
 /// A switch by nccl-tests' numbers.
@@ -84,7 +114,9 @@ pub fn switch(text: &str) -> Result<bool, String> {
 /// One of `all`, by its number from 0, as nccl-tests has it.
 ///
 /// The parser's error is a sentence.
-pub fn numbered<T: Copy + Send + Sync>(all: &'static [T]) -> impl Fn(&str) -> Result<T, String> + Clone + Send + Sync {
+pub fn numbered<T: Copy + Send + Sync>(
+    all: &'static [T],
+) -> impl Fn(&str) -> Result<T, String> + Clone + Send + Sync {
     move |text| {
         let value = text.parse().ok().and_then(|at: usize| all.get(at).copied());
         value.ok_or_else(|| format!("it must be a number from 0 to {}", all.len() - 1))
@@ -96,7 +128,13 @@ pub fn numbered<T: Copy + Send + Sync>(all: &'static [T]) -> impl Fn(&str) -> Re
 /// # Errors
 /// A sentence with the names there are.
 pub fn collectives(text: &str) -> Result<Several<Collective>, String> {
-    several_or_near(text, &Collective::ALL, Collective::name, "collective", &near_word)
+    several_or_near(
+        text,
+        &Collective::ALL,
+        Collective::name,
+        "collective",
+        &near_word,
+    )
 }
 
 /// Element types of the command line.
@@ -122,7 +160,10 @@ pub fn redops(text: &str) -> Result<Several<RedOp>, String> {
 pub fn roots(text: &str) -> Result<Roots, String> {
     match text {
         "all" | "-1" => Ok(Roots::All),
-        rank => rank.parse().map(Roots::One).map_err(|_| "a root is a rank, or all (or -1) for each in turn".into()),
+        rank => rank
+            .parse()
+            .map(Roots::One)
+            .map_err(|_| "a root is a rank, or all (or -1) for each in turn".into()),
     }
 }
 
@@ -153,7 +194,13 @@ pub fn positive<T: FromStr + Display + PartialOrd + From<u8>>(text: &str) -> Res
     text.parse()
         .ok()
         .filter(|value| *value >= T::from(1))
-        .ok_or_else(|| if is_large(text) { TOO_LARGE.into() } else { "a whole number of at least 1 is needed".into() })
+        .ok_or_else(|| {
+            if is_large(text) {
+                TOO_LARGE.into()
+            } else {
+                "a whole number of at least 1 is needed".into()
+            }
+        })
 }
 
 /// A whole number of at least 0.
@@ -161,7 +208,13 @@ pub fn positive<T: FromStr + Display + PartialOrd + From<u8>>(text: &str) -> Res
 /// # Errors
 /// A sentence.
 pub fn natural(text: &str) -> Result<u32, String> {
-    let why = || if is_large(text) { TOO_LARGE.into() } else { "a whole number of at least 0 is needed".into() };
+    let why = || {
+        if is_large(text) {
+            TOO_LARGE.into()
+        } else {
+            "a whole number of at least 0 is needed".into()
+        }
+    };
     text.parse().map_err(|_| why())
 }
 
@@ -178,7 +231,10 @@ mod tests {
 
     #[test]
     fn lists_and_all() {
-        assert_eq!(dtypes("half,float"), Ok(Several(vec![DType::Half, DType::Float])));
+        assert_eq!(
+            dtypes("half,float"),
+            Ok(Several(vec![DType::Half, DType::Float]))
+        );
         assert_eq!(redops("all").map(|all| all.0.len()), Ok(6));
         assert_eq!(roots("-1"), Ok(Roots::All));
         assert_eq!(roots("3"), Ok(Roots::One(3)));
@@ -187,14 +243,40 @@ mod tests {
 
     #[test]
     fn a_near_miss_is_hinted_at() {
-        for near in ["allreduce", "all-reduce", "AllReduce", "all_reduce_perf", "all_recude", "al_reduce_perf"] {
-            assert!(collectives(near).expect_err(near).contains("did you mean all_reduce?"), "{near}");
+        for near in [
+            "allreduce",
+            "all-reduce",
+            "AllReduce",
+            "all_reduce_perf",
+            "all_recude",
+            "al_reduce_perf",
+        ] {
+            assert!(
+                collectives(near)
+                    .expect_err(near)
+                    .contains("did you mean all_reduce?"),
+                "{near}"
+            );
         }
         for far in ["sum", "x", "al", "probes", "reducing", "all_to_one"] {
-            assert!(!collectives(far).expect_err("not a collective").contains("did you mean"), "{far}");
+            assert!(
+                !collectives(far)
+                    .expect_err("not a collective")
+                    .contains("did you mean"),
+                "{far}"
+            );
         }
-        assert!(dtypes("Float").expect_err("no type").contains("did you mean float?"));
-        assert!(!dtypes("float16").expect_err("no type").contains("did you mean"), "it is half, if any");
+        assert!(
+            dtypes("Float")
+                .expect_err("no type")
+                .contains("did you mean float?")
+        );
+        assert!(
+            !dtypes("float16")
+                .expect_err("no type")
+                .contains("did you mean"),
+            "it is half, if any"
+        );
     }
 
     #[test]

@@ -11,18 +11,35 @@ pub(super) const SPEC: Spec = Spec {
     powers_of_two: false,
     counts: |ask| {
         let chunk = ask.per_rank();
-        Counts { send: chunk, recv: chunk * ask.ranks, param: chunk }
+        Counts {
+            send: chunk,
+            recv: chunk * ask.ranks,
+            param: chunk,
+        }
     },
     algbw_elements: |counts, ranks| counts.param * ranks,
     bus_factor: all_but_own_share,
     layout: |seat| {
         let chunk = seat.counts.param;
-        let gathered = stretch(seat.counts.recv, Content::Input { rank: 0, chunk: chunk.max(1), first: 0 });
+        let gathered = stretch(
+            seat.counts.recv,
+            Content::Input {
+                rank: 0,
+                chunk: chunk.max(1),
+                first: 0,
+            },
+        );
         match seat.placement {
-            Placement::OutOfPlace => seat.out_of_place(stretch(chunk, seat.own_input(0, chunk)), gathered),
+            Placement::OutOfPlace => {
+                seat.out_of_place(stretch(chunk, seat.own_input(0, chunk)), gathered)
+            }
             Placement::InPlace => {
-                let before = seat.own_chunk_and_rest(seat.own_input(0, chunk), |_, _| Content::Sentinel);
-                Layout { send_offset: seat.rank * chunk, ..seat.in_place(before, gathered) }
+                let before =
+                    seat.own_chunk_and_rest(seat.own_input(0, chunk), |_, _| Content::Sentinel);
+                Layout {
+                    send_offset: seat.rank * chunk,
+                    ..seat.in_place(before, gathered)
+                }
             }
         }
     },

@@ -9,13 +9,20 @@ pub(super) const SPEC: Spec = Spec {
     rooted: false,
     checked_in_place: true,
     powers_of_two: false,
-    counts: |ask| Counts { send: ask.elements, recv: ask.elements, param: ask.elements },
+    counts: |ask| Counts {
+        send: ask.elements,
+        recv: ask.elements,
+        param: ask.elements,
+    },
     algbw_elements: |counts, _| counts.param,
     // A ring sends each element round twice, less the hop it starts and ends on.
     bus_factor: |ranks| 2.0 * (ranks - 1.0) / ranks,
     layout: |seat| {
         let len = seat.counts.recv;
-        let (input, result) = (stretch(len, seat.own_input(0, len)), stretch(len, Content::Reduced { first: 0 }));
+        let (input, result) = (
+            stretch(len, seat.own_input(0, len)),
+            stretch(len, Content::Reduced { first: 0 }),
+        );
         match seat.placement {
             Placement::OutOfPlace => seat.out_of_place(input, result),
             Placement::InPlace => seat.in_place(input, result),

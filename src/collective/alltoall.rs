@@ -11,7 +11,11 @@ pub(super) const SPEC: Spec = Spec {
     powers_of_two: false,
     counts: |ask| {
         let chunk = ask.per_rank();
-        Counts { send: chunk * ask.ranks, recv: chunk * ask.ranks, param: chunk }
+        Counts {
+            send: chunk * ask.ranks,
+            recv: chunk * ask.ranks,
+            param: chunk,
+        }
     },
     algbw_elements: |counts, ranks| counts.param * ranks,
     bus_factor: all_but_own_share,
@@ -20,7 +24,11 @@ pub(super) const SPEC: Spec = Spec {
         let input = stretch(all, seat.own_input(0, all));
         match seat.placement {
             Placement::OutOfPlace => {
-                let from_each = Content::Input { rank: 0, chunk: chunk.max(1), first: seat.rank * chunk };
+                let from_each = Content::Input {
+                    rank: 0,
+                    chunk: chunk.max(1),
+                    first: seat.rank * chunk,
+                };
                 seat.out_of_place(input, stretch(all, from_each))
             }
             Placement::InPlace => seat.in_place(input, Vec::new()),

@@ -1,6 +1,9 @@
 //! alltoallv: rank r gets from each rank the part for r, and parts differ in size: see [`super::traffic`].
 
-use super::{Counts, Placement, Region, Seat, Spec, all_but_own_share, data::Content, stretch, traffic::Shares};
+use super::{
+    Counts, Placement, Region, Seat, Spec, all_but_own_share, data::Content, stretch,
+    traffic::Shares,
+};
 
 pub(super) const SPEC: Spec = Spec {
     name: "alltoallv",
@@ -11,9 +14,19 @@ pub(super) const SPEC: Spec = Spec {
     powers_of_two: false,
     counts: |ask| {
         // Of a matrix the size decides nothing, and nccl-tests shows a count of 0.
-        let param = if ask.traffic.follows_size() { ask.per_rank() } else { 0 };
+        let param = if ask.traffic.follows_size() {
+            ask.per_rank()
+        } else {
+            0
+        };
         let (traffic, ranks, element_size) = (ask.traffic, ask.ranks, ask.element_size);
-        let (send, recv) = Shares { traffic, ranks, total: param * ranks * element_size, element_size }.most();
+        let (send, recv) = Shares {
+            traffic,
+            ranks,
+            total: param * ranks * element_size,
+            element_size,
+        }
+        .most();
         Counts { send, recv, param }
     },
     algbw_elements: |counts, _| counts.send.max(counts.recv),
@@ -23,8 +36,15 @@ pub(super) const SPEC: Spec = Spec {
         match seat.placement {
             Placement::OutOfPlace => {
                 let sent = seat.shares.sent(seat.rank);
-                let input = Region { offset: 0, len: sent, content: seat.own_input(0, sent) };
-                seat.out_of_place(filled_up(vec![input], send), filled_up(received(seat), recv))
+                let input = Region {
+                    offset: 0,
+                    len: sent,
+                    content: seat.own_input(0, sent),
+                };
+                seat.out_of_place(
+                    filled_up(vec![input], send),
+                    filled_up(received(seat), recv),
+                )
             }
             Placement::InPlace => {
                 let all = send.max(recv);
@@ -40,7 +60,15 @@ fn received(seat: &Seat) -> Vec<Region> {
     let part = |from: u64| {
         let len = seat.shares.elements(from, seat.rank);
         let first = seat.shares.before(from, seat.rank);
-        let part = Region { offset, len, content: Content::Input { rank: from, chunk: len.max(1), first } };
+        let part = Region {
+            offset,
+            len,
+            content: Content::Input {
+                rank: from,
+                chunk: len.max(1),
+                first,
+            },
+        };
         offset += len;
         part
     };
@@ -50,7 +78,11 @@ fn received(seat: &Seat) -> Vec<Region> {
 /// `regions` without the empty ones, and up to `len` what nobody may touch: buffers are as long as the longest of any rank.
 fn filled_up(mut regions: Vec<Region>, len: u64) -> Vec<Region> {
     let end = regions.last().map_or(0, |last| last.offset + last.len);
-    regions.push(Region { offset: end, len: len - end, content: Content::Sentinel });
+    regions.push(Region {
+        offset: end,
+        len: len - end,
+        content: Content::Sentinel,
+    });
     regions.retain(|region| region.len > 0);
     regions
 }
@@ -61,19 +93,42 @@ mod tests {
     use crate::collective::{Ask, data::DType, traffic::Traffic};
 
     fn ask(traffic: Traffic, bytes: u64, ranks: u64) -> Ask {
-        Ask { elements: bytes / 4, ranks, element_size: 4, traffic: traffic.keep() }
+        Ask {
+            elements: bytes / 4,
+            ranks,
+            element_size: 4,
+            traffic: traffic.keep(),
+        }
     }
 
     fn matrix(text: &str) -> Traffic {
-        let env = |name: &str| (name == crate::collective::traffic::MATRIX_FILE).then(|| "x".to_owned());
+        let env =
+            |name: &str| (name == crate::collective::traffic::MATRIX_FILE).then(|| "x".to_owned());
         Traffic::from_env(&env, &|_| Ok(text.to_owned())).expect("a matrix")
     }
 
     fn seat(ask: &Ask, rank: u64) -> Seat {
         let counts = (SPEC.counts)(ask);
-        let Ask { ranks, element_size, traffic, .. } = *ask;
-        let shares = Shares { traffic, ranks, total: counts.param * ranks * element_size, element_size };
-        Seat { counts, rank, ranks, root: 0, placement: Placement::OutOfPlace, shares }
+        let Ask {
+            ranks,
+            element_size,
+            traffic,
+            ..
+        } = *ask;
+        let shares = Shares {
+            traffic,
+            ranks,
+            total: counts.param * ranks * element_size,
+            element_size,
+        };
+        Seat {
+            counts,
+            rank,
+            ranks,
+            root: 0,
+            placement: Placement::OutOfPlace,
+            shares,
+        }
     }
 
     #[test]
@@ -81,7 +136,11 @@ mod tests {
         let counts = (SPEC.counts)(&ask(Traffic::Spread(1.0), 4800, 4));
         assert_eq!((counts.send, counts.recv, counts.param), (1200, 1200, 300));
         let counts = (SPEC.counts)(&ask(matrix("0 160 32\n16 0 0\n48 64 0"), 4800, 3));
-        assert_eq!((counts.send, counts.recv, counts.param), (48, 56, 0), "of the busiest rank");
+        assert_eq!(
+            (counts.send, counts.recv, counts.param),
+            (48, 56, 0),
+            "of the busiest rank"
+        );
         assert_eq!(DType::Float.size(), 4);
     }
 
@@ -89,9 +148,24 @@ mod tests {
     fn each_part_is_where_the_sender_has_it() {
         let seat = seat(&ask(matrix("16 160 32\n16 0 80\n48 64 0"), 4800, 3), 1);
         let layout = (SPEC.layout)(&seat);
-        let parts: Vec<_> = layout.expected.iter().map(|region| (region.offset, region.len, region.content)).collect();
+        let parts: Vec<_> = layout
+            .expected
+            .iter()
+            .map(|region| (region.offset, region.len, region.content))
+            .collect();
         let input = |rank, chunk, first| Content::Input { rank, chunk, first };
-        assert_eq!(parts, [(0, 40, input(0, 40, 4)), (40, 16, input(2, 16, 12))]);
-        assert_eq!(layout.send.iter().map(|region| region.len).collect::<Vec<_>>(), [24, 28], "and what nobody sends");
+        assert_eq!(
+            parts,
+            [(0, 40, input(0, 40, 4)), (40, 16, input(2, 16, 12))]
+        );
+        assert_eq!(
+            layout
+                .send
+                .iter()
+                .map(|region| region.len)
+                .collect::<Vec<_>>(),
+            [24, 28],
+            "and what nobody sends"
+        );
     }
 }

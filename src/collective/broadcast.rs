@@ -9,13 +9,28 @@ pub(super) const SPEC: Spec = Spec {
     rooted: true,
     checked_in_place: true,
     powers_of_two: false,
-    counts: |ask| Counts { send: ask.elements, recv: ask.elements, param: ask.elements },
+    counts: |ask| Counts {
+        send: ask.elements,
+        recv: ask.elements,
+        param: ask.elements,
+    },
     algbw_elements: |counts, _| counts.param,
     bus_factor: |_| 1.0,
     layout: |seat| {
         let len = seat.counts.recv;
-        let from_root = stretch(len, Content::Input { rank: seat.root, chunk: len.max(1), first: 0 });
-        let before = if seat.is_root() { from_root.clone() } else { stretch(len, Content::Sentinel) };
+        let from_root = stretch(
+            len,
+            Content::Input {
+                rank: seat.root,
+                chunk: len.max(1),
+                first: 0,
+            },
+        );
+        let before = if seat.is_root() {
+            from_root.clone()
+        } else {
+            stretch(len, Content::Sentinel)
+        };
         match seat.placement {
             // Only the root's send buffer counts; the others' hold what nobody may receive.
             Placement::OutOfPlace => seat.out_of_place(before, from_root),

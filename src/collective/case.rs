@@ -71,21 +71,41 @@ impl Case {
         ranks: u64,
     ) -> Case {
         let (counts, traffic) = (Counts::default(), None);
-        let case = Case { collective, dtype, redop, root, placement, ranks, counts, traffic };
+        let case = Case {
+            collective,
+            dtype,
+            redop,
+            root,
+            placement,
+            ranks,
+            counts,
+            traffic,
+        };
         case.shared_out(size, &traffic::DEFAULT)
     }
 
     /// The same case nearest to `size` bytes which, where it is an alltoallv, are shared out as `traffic` says.
     pub fn shared_out(self, size: Bytes, traffic: &'static Traffic) -> Case {
         let element_size = self.dtype.size();
-        let ask = Ask { elements: size.0 / element_size, ranks: self.ranks, element_size, traffic };
+        let ask = Ask {
+            elements: size.0 / element_size,
+            ranks: self.ranks,
+            element_size,
+            traffic,
+        };
         let counts = (self.collective.spec().counts)(&ask);
-        Case { counts, ..self.carrying(traffic) }
+        Case {
+            counts,
+            ..self.carrying(traffic)
+        }
     }
 
     /// The same case, which carries `traffic` where it is an alltoallv.
     pub fn carrying(self, traffic: &'static Traffic) -> Case {
-        Case { traffic: (self.collective == Collective::AllToAllV).then_some(traffic), ..self }
+        Case {
+            traffic: (self.collective == Collective::AllToAllV).then_some(traffic),
+            ..self
+        }
     }
 
     /// The size as nccl-tests counts it: the larger of what a rank sends and receives.
@@ -97,7 +117,14 @@ impl Case {
     pub fn layout(&self, rank: u64) -> Layout {
         let root = self.root.map_or(0, u64::from);
         let (counts, placement, shares) = (self.counts, self.placement, self.shares());
-        let seat = Seat { counts, rank, ranks: self.ranks, root, placement, shares };
+        let seat = Seat {
+            counts,
+            rank,
+            ranks: self.ranks,
+            root,
+            placement,
+            shares,
+        };
         (self.collective.spec().layout)(&seat)
     }
 
@@ -105,7 +132,12 @@ impl Case {
     pub(super) fn shares(&self) -> Shares<'static> {
         let (ranks, element_size) = (self.ranks, self.dtype.size());
         let traffic = self.traffic.unwrap_or(&traffic::DEFAULT);
-        Shares { traffic, ranks, total: self.counts.param * ranks * element_size, element_size }
+        Shares {
+            traffic,
+            ranks,
+            total: self.counts.param * ranks * element_size,
+            element_size,
+        }
     }
 
     /// What tells an alltoallv from one that sends other amounts, for the records; empty for all else.
@@ -115,16 +147,29 @@ impl Case {
 
     /// What the data of this case depend on.
     pub fn data(&self, seed: u64) -> DataKey {
-        DataKey { dtype: self.dtype, redop: self.redop, ranks: self.ranks, seed }
+        DataKey {
+            dtype: self.dtype,
+            redop: self.redop,
+            ranks: self.ranks,
+            seed,
+        }
     }
 
     /// Why no library can run this case, whatever it runs on; `None` where one can.
     pub fn impossible(&self) -> Option<String> {
         if self.collective.spec().powers_of_two && !self.ranks.is_power_of_two() {
-            return Some(format!("{} is not a power of 2, which {} needs of its ranks", self.ranks, self.collective));
+            return Some(format!(
+                "{} is not a power of 2, which {} needs of its ranks",
+                self.ranks, self.collective
+            ));
         }
         let (most, dtype) = (data::most_ranks(self.dtype, self.redop), self.dtype.name());
-        (self.ranks > most).then(|| format!("an {} of {dtype} is exact on {most} ranks at most", self.redop_name()))
+        (self.ranks > most).then(|| {
+            format!(
+                "an {} of {dtype} is exact on {most} ranks at most",
+                self.redop_name()
+            )
+        })
     }
 
     /// Is the result of this case checked?
@@ -154,7 +199,13 @@ impl Case {
 impl fmt::Display for Case {
     /// A case as messages name it: `all_reduce 64M float sum in place`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {} {}", self.collective, self.size(), self.dtype.name())?;
+        write!(
+            f,
+            "{} {} {}",
+            self.collective,
+            self.size(),
+            self.dtype.name()
+        )?;
         if let Some(redop) = self.redop {
             write!(f, " {}", redop.name())?;
         }

@@ -11,22 +11,45 @@ pub(super) const SPEC: Spec = Spec {
     powers_of_two: false,
     counts: |ask| {
         let chunk = ask.per_rank();
-        Counts { send: chunk, recv: chunk * ask.ranks, param: chunk }
+        Counts {
+            send: chunk,
+            recv: chunk * ask.ranks,
+            param: chunk,
+        }
     },
     algbw_elements: |counts, ranks| counts.param * ranks,
     bus_factor: all_but_own_share,
     layout: |seat| {
         let (chunk, all) = (seat.counts.param, seat.counts.recv);
-        let gathered = stretch(all, Content::Input { rank: 0, chunk: chunk.max(1), first: 0 });
+        let gathered = stretch(
+            all,
+            Content::Input {
+                rank: 0,
+                chunk: chunk.max(1),
+                first: 0,
+            },
+        );
         match seat.placement {
             Placement::OutOfPlace => {
-                let after = if seat.is_root() { gathered } else { stretch(all, Content::Sentinel) };
+                let after = if seat.is_root() {
+                    gathered
+                } else {
+                    stretch(all, Content::Sentinel)
+                };
                 seat.out_of_place(stretch(chunk, seat.own_input(0, chunk)), after)
             }
             Placement::InPlace => {
-                let before = seat.own_chunk_and_rest(seat.own_input(0, chunk), |_, _| Content::Sentinel);
-                let after = if seat.is_root() { gathered } else { before.clone() };
-                Layout { send_offset: seat.rank * chunk, ..seat.in_place(before, after) }
+                let before =
+                    seat.own_chunk_and_rest(seat.own_input(0, chunk), |_, _| Content::Sentinel);
+                let after = if seat.is_root() {
+                    gathered
+                } else {
+                    before.clone()
+                };
+                Layout {
+                    send_offset: seat.rank * chunk,
+                    ..seat.in_place(before, after)
+                }
             }
         }
     },

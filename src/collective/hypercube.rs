@@ -35,7 +35,12 @@ pub fn rounds(rank: u64, ranks: u64) -> impl Iterator<Item = Round> {
     (0..ranks.ilog2()).map(move |bit| {
         let chunks = 1 << bit;
         let from = rank & !(chunks - 1);
-        Round { peer: rank ^ chunks, from, to: from ^ chunks, chunks }
+        Round {
+            peer: rank ^ chunks,
+            from,
+            to: from ^ chunks,
+            chunks,
+        }
     })
 }
 
@@ -56,7 +61,10 @@ mod tests {
                         (rank, round.to, round.from, round.chunks)
                     );
                     let stretch = |first: u64| first as usize..(first + round.chunks) as usize;
-                    assert!(has[stretch(round.from)].iter().all(|has| *has), "it sends what it has");
+                    assert!(
+                        has[stretch(round.from)].iter().all(|has| *has),
+                        "it sends what it has"
+                    );
                     has[stretch(round.to)].fill(true);
                 }
                 assert!(has.iter().all(|has| *has), "rank {rank} of {ranks}");

@@ -146,18 +146,34 @@ impl Seat {
 
     /// This rank's own input: elements `first..first + len`.
     fn own_input(&self, first: u64, len: u64) -> Content {
-        Content::Input { rank: self.rank, chunk: len.max(1), first }
+        Content::Input {
+            rank: self.rank,
+            chunk: len.max(1),
+            first,
+        }
     }
 
     /// The layout of two separate buffers, the receive buffer untouched before.
     fn out_of_place(&self, send: Vec<Region>, expected: Vec<Region>) -> Layout {
         let recv = stretch(self.counts.recv, Content::Sentinel);
-        Layout { send, recv, expected, send_offset: 0, recv_offset: 0 }
+        Layout {
+            send,
+            recv,
+            expected,
+            send_offset: 0,
+            recv_offset: 0,
+        }
     }
 
     /// A layout of one buffer.
     fn in_place(&self, before: Vec<Region>, expected: Vec<Region>) -> Layout {
-        Layout { send: Vec::new(), recv: before, expected, send_offset: 0, recv_offset: 0 }
+        Layout {
+            send: Vec::new(),
+            recv: before,
+            expected,
+            send_offset: 0,
+            recv_offset: 0,
+        }
     }
 
     /// One buffer of a chunk for each rank: this rank's chunk holds `own`, the others `rest(offset, len)`.
@@ -166,9 +182,21 @@ impl Seat {
         let after = mine + chunk;
         let tail = self.ranks * chunk - after;
         [
-            Region { offset: 0, len: mine, content: rest(0, mine) },
-            Region { offset: mine, len: chunk, content: own },
-            Region { offset: after, len: tail, content: rest(after, tail) },
+            Region {
+                offset: 0,
+                len: mine,
+                content: rest(0, mine),
+            },
+            Region {
+                offset: mine,
+                len: chunk,
+                content: own,
+            },
+            Region {
+                offset: after,
+                len: tail,
+                content: rest(after, tail),
+            },
         ]
         .into_iter()
         .filter(|region| region.len > 0)
@@ -178,7 +206,15 @@ impl Seat {
 
 /// One region from offset 0, or none where there are no elements.
 fn stretch(len: u64, content: Content) -> Vec<Region> {
-    if len == 0 { Vec::new() } else { vec![Region { offset: 0, len, content }] }
+    if len == 0 {
+        Vec::new()
+    } else {
+        vec![Region {
+            offset: 0,
+            len,
+            content,
+        }]
+    }
 }
 
 /// The bus factor of collectives in which each rank keeps 1/n of the data to itself: (n-1)/n.
@@ -250,9 +286,17 @@ mod tests {
     /// serde tells of a word that it does not know which ones it knows: all variants.
     #[test]
     fn all_has_every_variant() {
-        let error = serde_json::from_str::<Collective>("\"none\"").expect_err("an error").to_string();
-        let known: Vec<&str> =
-            error.split("expected one of").nth(1).expect("a list").split('`').skip(1).step_by(2).collect();
+        let error = serde_json::from_str::<Collective>("\"none\"")
+            .expect_err("an error")
+            .to_string();
+        let known: Vec<&str> = error
+            .split("expected one of")
+            .nth(1)
+            .expect("a list")
+            .split('`')
+            .skip(1)
+            .step_by(2)
+            .collect();
         assert_eq!(known, Collective::ALL.map(Collective::name), "{error}");
     }
 }

@@ -9,7 +9,11 @@ pub(super) const SPEC: Spec = Spec {
     rooted: true,
     checked_in_place: true,
     powers_of_two: false,
-    counts: |ask| Counts { send: ask.elements, recv: ask.elements, param: ask.elements },
+    counts: |ask| Counts {
+        send: ask.elements,
+        recv: ask.elements,
+        param: ask.elements,
+    },
     algbw_elements: |counts, _| counts.param,
     bus_factor: |_| 1.0,
     layout: |seat| {
@@ -18,11 +22,19 @@ pub(super) const SPEC: Spec = Spec {
         let result = Content::Reduced { first: 0 };
         match seat.placement {
             Placement::OutOfPlace => {
-                let after = if seat.is_root() { result } else { Content::Sentinel };
+                let after = if seat.is_root() {
+                    result
+                } else {
+                    Content::Sentinel
+                };
                 seat.out_of_place(input, stretch(len, after))
             }
             Placement::InPlace => {
-                let after = if seat.is_root() { stretch(len, result) } else { input.clone() };
+                let after = if seat.is_root() {
+                    stretch(len, result)
+                } else {
+                    input.clone()
+                };
                 seat.in_place(input, after)
             }
         }

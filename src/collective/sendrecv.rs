@@ -9,7 +9,11 @@ pub(super) const SPEC: Spec = Spec {
     rooted: false,
     checked_in_place: false,
     powers_of_two: false,
-    counts: |ask| Counts { send: ask.elements, recv: ask.elements, param: ask.elements },
+    counts: |ask| Counts {
+        send: ask.elements,
+        recv: ask.elements,
+        param: ask.elements,
+    },
     algbw_elements: |counts, _| counts.param,
     bus_factor: |_| 1.0,
     layout: |seat| {
@@ -18,7 +22,11 @@ pub(super) const SPEC: Spec = Spec {
         match seat.placement {
             Placement::OutOfPlace => {
                 let before_me = (seat.rank + seat.ranks - 1) % seat.ranks;
-                let received = Content::Input { rank: before_me, chunk: len.max(1), first: 0 };
+                let received = Content::Input {
+                    rank: before_me,
+                    chunk: len.max(1),
+                    first: 0,
+                };
                 seat.out_of_place(input, stretch(len, received))
             }
             Placement::InPlace => seat.in_place(input, Vec::new()),

@@ -5,7 +5,11 @@ use std::collections::BTreeSet;
 use super::{Check, NONE, Subject, Verdict, all, list, same};
 
 pub(super) const CHECKS: &[Check] = &[
-    all("env.same", "the same NCCL settings on all ranks, but for those of a node", settings_same),
+    all(
+        "env.same",
+        "the same NCCL settings on all ranks, but for those of a node",
+        settings_same,
+    ),
     all("host.clock", "the nodes' clocks agree", clock),
 ];
 
@@ -22,10 +26,18 @@ const PER_NODE: [(&str, &[&str]); 5] = [
             "NCCL_PROXY_CPUSET",
         ],
     ),
-    ("a node's own hardware is in the file", &["NCCL_TOPO_FILE", "NCCL_CONF_FILE"]),
+    (
+        "a node's own hardware is in the file",
+        &["NCCL_TOPO_FILE", "NCCL_CONF_FILE"],
+    ),
     (
         "files that are written, and which rank writes them",
-        &["NCCL_TOPO_DUMP_FILE", "NCCL_TOPO_DUMP_FILE_RANK", "NCCL_GRAPH_DUMP_FILE", "NCCL_GRAPH_DUMP_FILE_RANK"],
+        &[
+            "NCCL_TOPO_DUMP_FILE",
+            "NCCL_TOPO_DUMP_FILE_RANK",
+            "NCCL_GRAPH_DUMP_FILE",
+            "NCCL_GRAPH_DUMP_FILE_RANK",
+        ],
     ),
     (
         "what is logged changes nothing",
@@ -43,31 +55,55 @@ const PER_NODE: [(&str, &[&str]); 5] = [
 ];
 
 fn why_per_node(name: &str) -> Option<&'static str> {
-    PER_NODE.iter().find(|(_, names)| names.contains(&name)).map(|(why, _)| *why)
+    PER_NODE
+        .iter()
+        .find(|(_, names)| names.contains(&name))
+        .map(|(why, _)| *why)
 }
 
 /// All settings that must be the same, in one line.
 fn settings(one: &Subject) -> String {
-    let shared = one.settings.iter().filter(|(name, _)| why_per_node(name).is_none());
-    let all: Vec<String> = shared.map(|(name, set)| format!("{name}={}", set.value)).collect();
-    if all.is_empty() { NONE.into() } else { all.join(" ") }
+    let shared = one
+        .settings
+        .iter()
+        .filter(|(name, _)| why_per_node(name).is_none());
+    let all: Vec<String> = shared
+        .map(|(name, set)| format!("{name}={}", set.value))
+        .collect();
+    if all.is_empty() {
+        NONE.into()
+    } else {
+        all.join(" ")
+    }
 }
 
 fn settings_same(job: &[Subject]) -> Verdict {
-    let remedy =
-        "set them in the job script, or put the same nccl.conf on all nodes: ranks that differ hang or mix data";
-    let verdict = same(job, "NCCL settings", |one| Some(settings(one)), remedy, true);
-    let names: BTreeSet<&str> = job.iter().flat_map(|one| one.settings.iter().map(|(name, _)| name)).collect();
-    let differs = |name: &str| job.iter().any(|one| one.settings.get(name) != job[0].settings.get(name));
+    let remedy = "set them in the job script, or put the same nccl.conf on all nodes: ranks that differ hang or mix data";
+    let verdict = same(
+        job,
+        "NCCL settings",
+        |one| Some(settings(one)),
+        remedy,
+        true,
+    );
+    let names: BTreeSet<&str> = job
+        .iter()
+        .flat_map(|one| one.settings.iter().map(|(name, _)| name))
+        .collect();
+    let differs = |name: &str| {
+        job.iter()
+            .any(|one| one.settings.get(name) != job[0].settings.get(name))
+    };
     let may: Vec<String> = names
         .into_iter()
         .filter(|name| differs(name))
         .filter_map(|name| Some(format!("{name} ({})", why_per_node(name)?)))
         .collect();
     match verdict {
-        Verdict::Ok { evidence } if !may.is_empty() => {
-            Verdict::ok(format!("{evidence}; these differ, as they may: {}", list(&may)))
-        }
+        Verdict::Ok { evidence } if !may.is_empty() => Verdict::ok(format!(
+            "{evidence}; these differ, as they may: {}",
+            list(&may)
+        )),
         Verdict::NotApplicable { .. } if !may.is_empty() => {
             Verdict::ok(format!("only these differ, as they may: {}", list(&may)))
         }
@@ -88,7 +124,10 @@ fn clock(job: &[Subject]) -> Verdict {
     let spread = last.clock - first.clock;
     match spread > ENOUGH {
         true => Verdict::warning(
-            format!("at one moment the clock of {} is {spread:.2} s ahead of that of {}", last.host, first.host),
+            format!(
+                "at one moment the clock of {} is {spread:.2} s ahead of that of {}",
+                last.host, first.host
+            ),
             "let chronyd or ntpd set the clocks (chronyc tracking): logs of nodes are merged by time",
         ),
         false => Verdict::ok(format!("within {spread:.3} s")),

@@ -11,23 +11,45 @@ use crate::{
 
 pub(super) const CHECKS: &[Check] = &[
     each("net.port-down", "all RDMA ports are up", port_down),
-    each("net.port-rate", "RDMA ports of a kind have one rate", port_rate),
-    all("net.ports-same", "the same RDMA ports on all nodes", ports_same),
+    each(
+        "net.port-rate",
+        "RDMA ports of a kind have one rate",
+        port_rate,
+    ),
+    all(
+        "net.ports-same",
+        "the same RDMA ports on all nodes",
+        ports_same,
+    ),
     each("net.verbs", "device files for the RDMA ports", verbs),
-    each("net.gid", "the GID that NCCL_IB_GID_INDEX names is a RoCE v2 address", gid),
+    each(
+        "net.gid",
+        "the GID that NCCL_IB_GID_INDEX names is a RoCE v2 address",
+        gid,
+    ),
     each("net.hca", "the adapters in NCCL_IB_HCA exist", hca),
-    each("net.mixed-ports", "no Ethernet port among InfiniBand ports", mixed),
+    each(
+        "net.mixed-ports",
+        "no Ethernet port among InfiniBand ports",
+        mixed,
+    ),
 ];
 
 /// What NCCL_IB_HCA says; an empty one says nothing.
 fn named(one: &Subject) -> Option<&str> {
-    one.settings.get("NCCL_IB_HCA").filter(|value| !value.is_empty())
+    one.settings
+        .get("NCCL_IB_HCA")
+        .filter(|value| !value.is_empty())
 }
 
 /// The ports that NCCL_IB_HCA chooses, up or down; all where it is not set.
 fn chosen(one: &Subject) -> Vec<&RdmaPort> {
     let choice = Selection::of(named(one).unwrap_or_default());
-    one.health.rdma.iter().filter(|port| choice.takes_port(&port.port)).collect()
+    one.health
+        .rdma
+        .iter()
+        .filter(|port| choice.takes_port(&port.port))
+        .collect()
 }
 
 /// The ports that NCCL will use.
@@ -47,16 +69,27 @@ fn without(one: &Subject) -> Verdict {
 
 fn port_down(one: &Subject) -> Verdict {
     let ports = chosen(one);
-    let down: Vec<String> = ports.iter().filter(|port| !port.port.active).map(|port| port.name()).collect();
+    let down: Vec<String> = ports
+        .iter()
+        .filter(|port| !port.port.active)
+        .map(|port| port.name())
+        .collect();
     match (ports.len(), down.len()) {
         (0, _) => without(one),
         (all, 0) => Verdict::ok(format!("{all} ports")),
         (all, down_count) if all == down_count => Verdict::failure(
-            format!("all {all} RDMA ports that NCCL may use are down: {}", list(&down)),
+            format!(
+                "all {all} RDMA ports that NCCL may use are down: {}",
+                list(&down)
+            ),
             "look at cables, switch and subnet manager (ibstat): NCCL will use sockets",
         ),
         (all, _) => Verdict::warning(
-            format!("{} of {all} RDMA ports are down: {}", down.len(), list(&down)),
+            format!(
+                "{} of {all} RDMA ports are down: {}",
+                down.len(),
+                list(&down)
+            ),
             "look at cables and switch (ibstat); NCCL passes over ports that are down, so that its GPU takes another's",
         ),
     }
@@ -66,7 +99,9 @@ fn port_rate(one: &Subject) -> Verdict {
     let ports = active(one);
     let mut slow = Vec::new();
     for port in &ports {
-        let siblings = ports.iter().filter(|other| other.port.link == port.port.link);
+        let siblings = ports
+            .iter()
+            .filter(|other| other.port.link == port.port.link);
         let best = siblings.filter_map(|other| other.rate).fold(0.0, f64::max);
         if let Some(rate) = port.rate.filter(|rate| *rate < best) {
             slow.push(format!("{} has {rate} Gb/s of {best}", port.name()));
@@ -87,7 +122,11 @@ fn port_rate(one: &Subject) -> Verdict {
 fn ports_same(job: &[Subject]) -> Verdict {
     let names = |one: &Subject| {
         let names: Vec<String> = active(one).iter().map(|port| port.name()).collect();
-        Some(if names.is_empty() { NONE.into() } else { list(&names) })
+        Some(if names.is_empty() {
+            NONE.into()
+        } else {
+            list(&names)
+        })
     };
     let fails = job.iter().any(|one| active(one).is_empty());
     let remedy = match fails {
@@ -103,7 +142,11 @@ fn ports_same(job: &[Subject]) -> Verdict {
 }
 
 fn verbs(one: &Subject) -> Verdict {
-    let has_uverbs = one.health.verbs.iter().any(|name| name.starts_with("uverbs"));
+    let has_uverbs = one
+        .health
+        .verbs
+        .iter()
+        .any(|name| name.starts_with("uverbs"));
     match (one.health.rdma.is_empty(), has_uverbs) {
         (true, _) => Verdict::none("there is no RDMA device"),
         (false, true) => Verdict::ok(format!("/dev/infiniband: {}", list(&one.health.verbs))),
@@ -116,13 +159,16 @@ fn verbs(one: &Subject) -> Verdict {
 }
 
 fn gid(one: &Subject) -> Verdict {
-    let Some(index) = one.settings.get("NCCL_IB_GID_INDEX").and_then(|value| value.trim().parse::<u32>().ok()) else {
+    let Some(index) = one
+        .settings
+        .get("NCCL_IB_GID_INDEX")
+        .and_then(|value| value.trim().parse::<u32>().ok())
+    else {
         return Verdict::none("NCCL_IB_GID_INDEX is not set");
     };
     let mut roce = active(one);
     roce.retain(|port| port.port.link == Link::Ethernet);
-    let remedy =
-        "show_gids lists them: take the index of a RoCE v2 address with IPv4, or unset it: NCCL 2.21 and newer find it";
+    let remedy = "show_gids lists them: take the index of a RoCE v2 address with IPv4, or unset it: NCCL 2.21 and newer find it";
     let wrong = |port: &&RdmaPort| match port.gids.get(&index) {
         None => Some(format!("{} has no GID {index}", port.name())),
         Some((_, kind)) if !kind.is_empty() && !kind.contains("v2") => {
@@ -139,23 +185,47 @@ fn gid(one: &Subject) -> Verdict {
 }
 
 fn hca(one: &Subject) -> Verdict {
-    let Some(value) = named(one) else { return Verdict::none("NCCL_IB_HCA is not set") };
+    let Some(value) = named(one) else {
+        return Verdict::none("NCCL_IB_HCA is not set");
+    };
     let choice = Selection::of(value);
-    let there: Vec<Port> = one.health.rdma.iter().map(|port| port.port.clone()).collect();
+    let there: Vec<Port> = one
+        .health
+        .rdma
+        .iter()
+        .map(|port| port.port.clone())
+        .collect();
     if there.is_empty() && choice.excludes {
         return Verdict::none("there is no RDMA device to leave out");
     }
     let missing = choice.missing(&there);
     let has = match there.is_empty() {
         true => "no RDMA device".to_owned(),
-        false => list(&one.health.rdma.iter().map(RdmaPort::name).collect::<Vec<_>>()),
+        false => list(
+            &one.health
+                .rdma
+                .iter()
+                .map(RdmaPort::name)
+                .collect::<Vec<_>>(),
+        ),
     };
     let remedy = "name adapters of this node, with = in front (mlx5_1 means mlx5_10 too), or leave it to NCCL";
     match (chosen(one).is_empty(), choice.excludes) {
-        (true, true) => Verdict::failure(format!("NCCL_IB_HCA={value} leaves none of {has}"), remedy),
-        (true, false) => Verdict::failure(format!("NCCL_IB_HCA={value}, and the node has {has}"), remedy),
+        (true, true) => {
+            Verdict::failure(format!("NCCL_IB_HCA={value} leaves none of {has}"), remedy)
+        }
+        (true, false) => Verdict::failure(
+            format!("NCCL_IB_HCA={value}, and the node has {has}"),
+            remedy,
+        ),
         (false, _) if missing.is_empty() => Verdict::ok(format!("NCCL_IB_HCA={value}")),
-        (false, _) => Verdict::warning(format!("NCCL_IB_HCA={value}, and the node has no {}", list(&missing)), remedy),
+        (false, _) => Verdict::warning(
+            format!(
+                "NCCL_IB_HCA={value}, and the node has no {}",
+                list(&missing)
+            ),
+            remedy,
+        ),
     }
 }
 
@@ -163,18 +233,32 @@ fn hca(one: &Subject) -> Verdict {
 fn beside<'a>(ports: &[&'a RdmaPort]) -> Vec<&'a str> {
     let has_infiniband = ports.iter().any(|port| port.port.link == Link::InfiniBand);
     let is_other = |port: &&&RdmaPort| has_infiniband && port.port.link == Link::Ethernet;
-    ports.iter().filter(is_other).map(|port| port.port.device.as_str()).collect()
+    ports
+        .iter()
+        .filter(is_other)
+        .map(|port| port.port.device.as_str())
+        .collect()
 }
 
 fn mixed(one: &Subject) -> Verdict {
-    let up: Vec<&RdmaPort> = one.health.rdma.iter().filter(|port| port.port.active).collect();
+    let up: Vec<&RdmaPort> = one
+        .health
+        .rdma
+        .iter()
+        .filter(|port| port.port.active)
+        .collect();
     let ethernet = beside(&active(one));
     match named(one) {
-        _ if beside(&up).is_empty() => Verdict::none("the ports are of one kind, or there are none"),
+        _ if beside(&up).is_empty() => {
+            Verdict::none("the ports are of one kind, or there are none")
+        }
         Some(value) if ethernet.is_empty() => Verdict::ok(format!("NCCL_IB_HCA={value} chooses")),
         _ => Verdict::warning(
             format!("{} are Ethernet beside InfiniBand ports", list(&ethernet)),
-            format!("leave out what is for management: NCCL_IB_HCA=^={}", ethernet.join(",")),
+            format!(
+                "leave out what is for management: NCCL_IB_HCA=^={}",
+                ethernet.join(",")
+            ),
         ),
     }
 }

@@ -8,9 +8,17 @@ use crate::{levels::reading, native::nvml::Gpu};
 
 pub(super) const CHECKS: &[Check] = &[
     all("gpu.count", "a GPU for each rank of a node", count),
-    all("gpu.siblings", "each rank sees the node's other GPUs", siblings),
+    all(
+        "gpu.siblings",
+        "each rank sees the node's other GPUs",
+        siblings,
+    ),
     all("gpu.shared", "no GPU for two ranks", shared),
-    all("gpu.same", "one kind of GPU, and as many on all nodes", kinds_same),
+    all(
+        "gpu.same",
+        "one kind of GPU, and as many on all nodes",
+        kinds_same,
+    ),
 ];
 
 /// The NCCL from which ranks may share a GPU where they are told to.
@@ -18,25 +26,37 @@ const SHARING: i32 = 23000;
 
 /// What tells a GPU from others.
 fn identity(gpu: &Gpu) -> String {
-    gpu.uuid.value.clone().unwrap_or_else(|| format!("GPU {}", gpu.index))
+    gpu.uuid
+        .value
+        .clone()
+        .unwrap_or_else(|| format!("GPU {}", gpu.index))
 }
 
 /// The GPUs that a process sees, as CUDA reads CUDA_VISIBLE_DEVICES: by number or by the start of a UUID, not both, and up
 /// to the first that is not there. With one that is named twice it shows none at all, and of MIG instances one.
 fn visible(one: &Subject) -> Option<Vec<String>> {
     let gpus = &one.health.nvml.value.as_ref()?.gpus;
-    let Some(words) = one.env("CUDA_VISIBLE_DEVICES") else { return Some(gpus.iter().map(identity).collect()) };
+    let Some(words) = one.env("CUDA_VISIBLE_DEVICES") else {
+        return Some(gpus.iter().map(identity).collect());
+    };
     let words: Vec<&str> = words.split(',').map(str::trim).collect();
     if let Some(instance) = words[0].strip_prefix("MIG-") {
         // The old form names the GPU, `MIG-GPU-…/1/0`. The new one stands for itself: NVML's inventory has no instances.
-        let of = instance.split('/').next().filter(|uuid| uuid.starts_with("GPU-"));
+        let of = instance
+            .split('/')
+            .next()
+            .filter(|uuid| uuid.starts_with("GPU-"));
         return Some(vec![of.unwrap_or(words[0]).to_owned()]);
     }
     let by_number = words[0].parse::<u32>().is_ok();
     let named = |word: &&str| {
         let is_it = |gpu: &&Gpu| match by_number {
             true => word.parse() == Ok(gpu.index),
-            false => gpu.uuid.value.as_ref().is_some_and(|uuid| word.len() > 4 && uuid.starts_with(*word)),
+            false => gpu
+                .uuid
+                .value
+                .as_ref()
+                .is_some_and(|uuid| word.len() > 4 && uuid.starts_with(*word)),
         };
         gpus.iter().find(is_it).map(identity)
     };
@@ -57,8 +77,16 @@ fn of_node(ranks: &[&Subject]) -> Option<BTreeSet<String>> {
 
 /// May ranks share a GPU? NCCL that is older does not read the variable.
 fn may_share(one: &Subject) -> bool {
-    let is_set = one.settings.get("NCCL_MULTI_RANK_GPU_ENABLE").and_then(reading::integer) == Some(1);
-    is_set && one.nccl.as_ref().map_or(true, |(_, version)| *version >= SHARING)
+    let is_set = one
+        .settings
+        .get("NCCL_MULTI_RANK_GPU_ENABLE")
+        .and_then(reading::integer)
+        == Some(1);
+    is_set
+        && one
+            .nccl
+            .as_ref()
+            .map_or(true, |(_, version)| *version >= SHARING)
 }
 
 fn count(job: &[Subject]) -> Verdict {
@@ -66,27 +94,47 @@ fn count(job: &[Subject]) -> Verdict {
         return none;
     }
     let devices = |one: &Subject| {
-        one.env("CUDA_VISIBLE_DEVICES").map_or_else(String::new, |list| format!(" (CUDA_VISIBLE_DEVICES={list})"))
+        one.env("CUDA_VISIBLE_DEVICES")
+            .map_or_else(String::new, |list| {
+                format!(" (CUDA_VISIBLE_DEVICES={list})")
+            })
     };
-    if let Some(one) = job.iter().find(|one| gpus(one).is_ok() && visible(one).is_some_and(|seen| seen.is_empty())) {
+    if let Some(one) = job
+        .iter()
+        .find(|one| gpus(one).is_ok() && visible(one).is_some_and(|seen| seen.is_empty()))
+    {
         return Verdict::failure(
-            format!("rank {} on {} sees no GPU{}", one.rank, one.host, devices(one)),
+            format!(
+                "rank {} on {} sees no GPU{}",
+                one.rank,
+                one.host,
+                devices(one)
+            ),
             "ask Slurm for GPUs (--gpus-per-node), and do not set CUDA_VISIBLE_DEVICES by hand; one that is named twice hides all",
         );
     }
     let mut said = BTreeSet::new();
     for ranks in nodes(job).values() {
         let Some(seen) = of_node(ranks) else { continue };
-        let counts = format!("{} for {} of a node", counted(seen.len(), "GPU"), counted(ranks.len(), "rank"));
+        let counts = format!(
+            "{} for {} of a node",
+            counted(seen.len(), "GPU"),
+            counted(ranks.len(), "rank")
+        );
         match seen.len() {
             // One GPU for all is what `gpu.shared` finds.
             gpus if gpus >= ranks.len() || gpus == 1 => said.insert(counts),
-            _ if ranks.iter().all(|one| may_share(one)) => {
-                said.insert(format!("{counts}: NCCL_MULTI_RANK_GPU_ENABLE=1 lets them share"))
-            }
+            _ if ranks.iter().all(|one| may_share(one)) => said.insert(format!(
+                "{counts}: NCCL_MULTI_RANK_GPU_ENABLE=1 lets them share"
+            )),
             gpus => {
                 return Verdict::failure(
-                    format!("{} ranks on {} and {gpus} GPUs visible{}", ranks.len(), ranks[0].host, devices(ranks[0])),
+                    format!(
+                        "{} ranks on {} and {gpus} GPUs visible{}",
+                        ranks.len(),
+                        ranks[0].host,
+                        devices(ranks[0])
+                    ),
                     "start as many ranks a node as there are GPUs (--ntasks-per-node)",
                 );
             }
@@ -112,7 +160,8 @@ fn siblings(job: &[Subject]) -> Verdict {
         // A step that binds by cgroup leaves NVML the same view; then only Slurm's own words tell.
         let is_bound = |one: &&&Subject| {
             seen(one).is_some_and(|seen| {
-                seen.len() < all.len() || seen.len() == 1 && one.env("SLURM_GPUS_PER_TASK").is_some()
+                seen.len() < all.len()
+                    || seen.len() == 1 && one.env("SLURM_GPUS_PER_TASK").is_some()
             })
         };
         if let Some(one) = ranks.iter().find(is_bound) {
@@ -148,15 +197,21 @@ fn shared(job: &[Subject]) -> Verdict {
         };
         for (gpus, group) in groups.iter().filter(too_many) {
             let who: Vec<u32> = group.iter().map(|one| one.rank).collect();
-            let evidence =
-                format!("ranks {} on {} see {} and no other", list(&who), group[0].host, counted(gpus.len(), "GPU"));
+            let evidence = format!(
+                "ranks {} on {} see {} and no other",
+                list(&who),
+                group[0].host,
+                counted(gpus.len(), "GPU")
+            );
             if !group.iter().all(|one| may_share(one)) {
                 return Verdict::failure(
                     evidence,
                     "do not export CUDA_VISIBLE_DEVICES in the job: NCCL says 'Duplicate GPU detected'",
                 );
             }
-            allowed = Some(format!("{evidence}, which NCCL_MULTI_RANK_GPU_ENABLE=1 allows"));
+            allowed = Some(format!(
+                "{evidence}, which NCCL_MULTI_RANK_GPU_ENABLE=1 allows"
+            ));
         }
     }
     Verdict::ok(allowed.unwrap_or_else(|| "none".into()))
@@ -171,13 +226,23 @@ fn kinds(one: &Subject) -> Option<String> {
     for gpu in gpus(one).ok()? {
         *kinds.entry(gpu.name.value.as_deref()?).or_default() += 1;
     }
-    Some(list(&kinds.iter().map(|(name, count)| format!("{count} x {name}")).collect::<Vec<_>>()))
+    Some(list(
+        &kinds
+            .iter()
+            .map(|(name, count)| format!("{count} x {name}"))
+            .collect::<Vec<_>>(),
+    ))
 }
 
 /// The names of the GPUs that a process sees.
 fn names(one: &Subject) -> BTreeSet<String> {
-    let (Ok(all), Some(seen)) = (gpus(one), seen(one)) else { return BTreeSet::new() };
-    all.iter().filter(|gpu| seen.contains(&identity(gpu))).filter_map(|gpu| gpu.name.value.clone()).collect()
+    let (Ok(all), Some(seen)) = (gpus(one), seen(one)) else {
+        return BTreeSet::new();
+    };
+    all.iter()
+        .filter(|gpu| seen.contains(&identity(gpu)))
+        .filter_map(|gpu| gpu.name.value.clone())
+        .collect()
 }
 
 fn kinds_same(job: &[Subject]) -> Verdict {
@@ -185,7 +250,11 @@ fn kinds_same(job: &[Subject]) -> Verdict {
     // A display's card that no rank sees is no matter.
     if let Some(one) = job.iter().find(|one| names(one).len() > 1) {
         return Verdict::warning(
-            format!("{} has several kinds of GPU: {}", one.host, kinds(one).unwrap_or_default()),
+            format!(
+                "{} has several kinds of GPU: {}",
+                one.host,
+                kinds(one).unwrap_or_default()
+            ),
             "the slowest GPU sets the pace: ask for one kind (--gpus-per-node=TYPE:N), or leave the other out of CUDA_VISIBLE_DEVICES",
         );
     }

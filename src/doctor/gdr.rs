@@ -4,8 +4,16 @@ use super::{Check, NONE, Subject, Verdict, all, each, same};
 use crate::levels::reading;
 
 pub(super) const CHECKS: &[Check] = &[
-    each("gdr.module", "a kernel module for GPUDirect RDMA, or dma-buf", module),
-    each("gdr.module-name", "this NCCL knows the module's name", module_name),
+    each(
+        "gdr.module",
+        "a kernel module for GPUDirect RDMA, or dma-buf",
+        module,
+    ),
+    each(
+        "gdr.module-name",
+        "this NCCL knows the module's name",
+        module_name,
+    ),
     all("gdr.module-same", "the module on all nodes", module_same),
 ];
 
@@ -29,28 +37,53 @@ enum DmaBuf {
 
 fn dma_buf(one: &Subject) -> DmaBuf {
     let health = &one.health;
-    if one.settings.get("NCCL_DMABUF_ENABLE").and_then(reading::integer) == Some(0) {
+    if one
+        .settings
+        .get("NCCL_DMABUF_ENABLE")
+        .and_then(reading::integer)
+        == Some(0)
+    {
         return DmaBuf::Not("NCCL_DMABUF_ENABLE=0".into());
     }
     let nccl = match &one.nccl {
-        Ok((_, version)) if *version < NCCL_WITH => return DmaBuf::Not(format!("NCCL {version} does not know it")),
+        Ok((_, version)) if *version < NCCL_WITH => {
+            return DmaBuf::Not(format!("NCCL {version} does not know it"));
+        }
         Ok((_, version)) => format!("NCCL {version}"),
         Err(_) => return DmaBuf::Unknown("no libnccl is found".into()),
     };
-    let unread = [&health.kernel.why, &health.driver.why, &health.open_modules.why].into_iter();
-    let unread = unread.filter(|why| !why.is_empty()).cloned().collect::<Vec<_>>().join("; ");
+    let unread = [
+        &health.kernel.why,
+        &health.driver.why,
+        &health.open_modules.why,
+    ]
+    .into_iter();
+    let unread = unread
+        .filter(|why| !why.is_empty())
+        .cloned()
+        .collect::<Vec<_>>()
+        .join("; ");
     let linux = health.kernel.value.as_deref();
     let driver = health.driver.value.as_deref();
-    let is_old_linux = linux.and_then(linux_version).is_some_and(|version| version < LINUX_WITH);
-    let is_old_driver =
-        driver.and_then(|text| text.split('.').next()?.parse().ok()).is_some_and(|n: u32| n < DRIVER_WITH);
+    let is_old_linux = linux
+        .and_then(linux_version)
+        .is_some_and(|version| version < LINUX_WITH);
+    let is_old_driver = driver
+        .and_then(|text| text.split('.').next()?.parse().ok())
+        .is_some_and(|n: u32| n < DRIVER_WITH);
     match (linux, driver, health.open_modules.value) {
-        (_, _, Some(false)) => DmaBuf::Not("the driver's kernel modules are not the open ones".into()),
-        (Some(linux), ..) if is_old_linux => DmaBuf::Not(format!("Linux {linux} is older than 5.12")),
-        (_, Some(driver), _) if is_old_driver => DmaBuf::Not(format!("driver {driver} is older than {DRIVER_WITH}")),
-        (Some(linux), Some(driver), Some(true)) => {
-            DmaBuf::Serves(format!("dma-buf serves: Linux {linux}, open kernel modules {driver}, {nccl}"))
+        (_, _, Some(false)) => {
+            DmaBuf::Not("the driver's kernel modules are not the open ones".into())
         }
+        (Some(linux), ..) if is_old_linux => {
+            DmaBuf::Not(format!("Linux {linux} is older than 5.12"))
+        }
+        (_, Some(driver), _) if is_old_driver => {
+            DmaBuf::Not(format!("driver {driver} is older than {DRIVER_WITH}"))
+        }
+        (Some(linux), Some(driver), Some(true)) => DmaBuf::Serves(format!(
+            "dma-buf serves: Linux {linux}, open kernel modules {driver}, {nccl}"
+        )),
         _ => DmaBuf::Unknown(unread),
     }
 }
@@ -68,7 +101,9 @@ fn needs_module(one: &Subject) -> bool {
 /// The module that is loaded, by its name.
 fn peer_module(one: &Subject) -> Option<&'static str> {
     let modules = one.health.modules.value.as_ref()?;
-    ["nvidia_peermem", "nv_peer_mem", "nvidia_peer_memory"].into_iter().find(|name| modules.contains(*name))
+    ["nvidia_peermem", "nv_peer_mem", "nvidia_peer_memory"]
+        .into_iter()
+        .find(|name| modules.contains(*name))
 }
 
 fn module(one: &Subject) -> Verdict {
@@ -96,14 +131,20 @@ fn module_name(one: &Subject) -> Verdict {
     let (Ok((_, version)), true) = (&one.nccl, needs_module(one)) else {
         return Verdict::none("it takes NCCL, a GPU and an RDMA device");
     };
-    let knows_old = ["nv_mem", "nv_mem_nc"].iter().any(|name| one.health.peer_memory.contains(*name));
+    let knows_old = ["nv_mem", "nv_mem_nc"]
+        .iter()
+        .any(|name| one.health.peer_memory.contains(*name));
     match peer_module(one) {
         None => Verdict::none("no module is loaded"),
-        Some(module) if *version <= OLD_NAME_ONLY && module == "nvidia_peermem" && !knows_old => without(
-            dma_buf(one),
-            format!("NCCL {version} looks for nv_mem in /sys/kernel/mm/memory_peers, where it is not"),
-            "use NCCL 2.23 or newer, which knows nvidia-peermem's new name: this one says 'GPU Direct RDMA Disabled'",
-        ),
+        Some(module) if *version <= OLD_NAME_ONLY && module == "nvidia_peermem" && !knows_old => {
+            without(
+                dma_buf(one),
+                format!(
+                    "NCCL {version} looks for nv_mem in /sys/kernel/mm/memory_peers, where it is not"
+                ),
+                "use NCCL 2.23 or newer, which knows nvidia-peermem's new name: this one says 'GPU Direct RDMA Disabled'",
+            )
+        }
         Some(module) => Verdict::ok(format!("NCCL {version} knows {module}")),
     }
 }
@@ -112,23 +153,33 @@ fn module_name(one: &Subject) -> Verdict {
 fn without(dma_buf: DmaBuf, lack: String, remedy: &str) -> Verdict {
     match dma_buf {
         DmaBuf::Serves(how) => Verdict::ok(format!("{lack}, but {how}")),
-        DmaBuf::Unknown(why) => Verdict::warning(format!("{lack}; whether dma-buf serves is not known: {why}"), remedy),
+        DmaBuf::Unknown(why) => Verdict::warning(
+            format!("{lack}; whether dma-buf serves is not known: {why}"),
+            remedy,
+        ),
         DmaBuf::Not(_) => Verdict::failure(lack, remedy),
     }
 }
 
 fn module_same(job: &[Subject]) -> Verdict {
-    let remedy = "load nvidia-peermem on each node (modprobe nvidia-peermem): one node without it slows all";
+    let remedy =
+        "load nvidia-peermem on each node (modprobe nvidia-peermem): one node without it slows all";
     let known = |one: &Subject| {
         let is_known = needs_module(one) && one.health.modules.value.is_some();
         is_known.then(|| peer_module(one).unwrap_or(NONE).to_owned())
     };
     let verdict = same(job, "peer memory module", known, remedy, true);
-    let Verdict::Failure { evidence, .. } = verdict else { return verdict };
+    let Verdict::Failure { evidence, .. } = verdict else {
+        return verdict;
+    };
     // The worst of the ranks without it decides; where each has one, names differ, and all count.
     let lacks = |one: &&Subject| known(one).as_deref() == Some(NONE);
     let lacking: Vec<&Subject> = job.iter().filter(lacks).collect();
-    let ranks = if lacking.is_empty() { job.iter().collect() } else { lacking };
+    let ranks = if lacking.is_empty() {
+        job.iter().collect()
+    } else {
+        lacking
+    };
     let worst = |dma_buf: &DmaBuf| match dma_buf {
         DmaBuf::Serves(_) => 0,
         DmaBuf::Unknown(_) => 1,

@@ -5,44 +5,74 @@ use crate::native::nvml::{Gpu, Reading};
 
 pub(super) const CHECKS: &[Check] = &[
     each("gpu.lost", "each GPU answers", lost),
-    each("gpu.compute-mode", "several processes may use a GPU", |one| {
+    each(
+        "gpu.compute-mode",
+        "several processes may use a GPU",
+        |one| {
+            reading(
+                one,
+                |gpu| &gpu.compute_mode,
+                |mode| match mode.as_str() {
+                    "default" => None,
+                    "prohibited" => Some(bad(true, "prohibited", "nvidia-smi -c 0 (as root)")),
+                    mode => Some(bad(
+                        false,
+                        mode,
+                        "nvidia-smi -c 0 (as root): a second process on the GPU gets 'busy or unavailable'",
+                    )),
+                },
+            )
+        },
+    ),
+    each("gpu.mig", "GPUs are not cut up (MIG)", |one| {
+        let remedy =
+            "nvidia-smi -mig 0: NCCL cannot join MIG instances of one GPU, and they have no NVLink";
         reading(
             one,
-            |gpu| &gpu.compute_mode,
-            |mode| match mode.as_str() {
-                "default" => None,
-                "prohibited" => Some(bad(true, "prohibited", "nvidia-smi -c 0 (as root)")),
-                mode => Some(bad(
-                    false,
-                    mode,
-                    "nvidia-smi -c 0 (as root): a second process on the GPU gets 'busy or unavailable'",
-                )),
-            },
+            |gpu| &gpu.mig,
+            |on| on.then(|| bad(true, "MIG is on", remedy)),
         )
-    }),
-    each("gpu.mig", "GPUs are not cut up (MIG)", |one| {
-        let remedy = "nvidia-smi -mig 0: NCCL cannot join MIG instances of one GPU, and they have no NVLink";
-        reading(one, |gpu| &gpu.mig, |on| on.then(|| bad(true, "MIG is on", remedy)))
     }),
     each("gpu.ecc", "no uncorrected memory errors", |one| {
         let remedy = "reset the GPU (nvidia-smi -r) or reboot; take the node out if they come back";
-        let errors = |count: &u64| (*count > 0).then(|| bad(true, &format!("{count} uncorrected errors"), remedy));
+        let errors = |count: &u64| {
+            (*count > 0).then(|| bad(true, &format!("{count} uncorrected errors"), remedy))
+        };
         reading(one, |gpu| &gpu.ecc_uncorrected, errors)
     }),
-    each("gpu.remap", "no memory row waits to be remapped, and none failed to be", |one| {
-        reading(
-            one,
-            |gpu| &gpu.remapped,
-            |rows| match (rows.failed, rows.pending) {
-                (true, _) => Some(bad(true, "remapping a row failed", "the GPU has to be replaced: take the node out")),
-                (_, true) => Some(bad(true, "a row waits to be remapped", "reset the GPU (nvidia-smi -r), or reboot")),
-                _ => None,
-            },
-        )
-    }),
+    each(
+        "gpu.remap",
+        "no memory row waits to be remapped, and none failed to be",
+        |one| {
+            reading(
+                one,
+                |gpu| &gpu.remapped,
+                |rows| match (rows.failed, rows.pending) {
+                    (true, _) => Some(bad(
+                        true,
+                        "remapping a row failed",
+                        "the GPU has to be replaced: take the node out",
+                    )),
+                    (_, true) => Some(bad(
+                        true,
+                        "a row waits to be remapped",
+                        "reset the GPU (nvidia-smi -r), or reboot",
+                    )),
+                    _ => None,
+                },
+            )
+        },
+    ),
     each("gpu.pages", "no memory page waits to be retired", |one| {
-        let waits =
-            |pending: &bool| pending.then(|| bad(true, "pages wait", "reset the GPU (nvidia-smi -r), or reboot"));
+        let waits = |pending: &bool| {
+            pending.then(|| {
+                bad(
+                    true,
+                    "pages wait",
+                    "reset the GPU (nvidia-smi -r), or reboot",
+                )
+            })
+        };
         reading(one, |gpu| &gpu.pages_pending, waits)
     }),
     each("gpu.throttle", "nothing slows the clocks down", |one| {
@@ -50,7 +80,10 @@ pub(super) const CHECKS: &[Check] = &[
             one,
             |gpu| &gpu.throttle,
             |reasons| {
-                let bad_ones: Vec<_> = reasons.iter().filter(|reason| SLOWS.contains(&reason.as_str())).collect();
+                let bad_ones: Vec<_> = reasons
+                    .iter()
+                    .filter(|reason| SLOWS.contains(&reason.as_str()))
+                    .collect();
                 (!bad_ones.is_empty()).then(|| {
                     bad(
                         false,
@@ -61,17 +94,28 @@ pub(super) const CHECKS: &[Check] = &[
             },
         )
     }),
-    each("gpu.pcie-width", "all PCIe lanes are in use", |one| pcie(one, |gpu| (&gpu.pcie_width, &gpu.pcie_width_max))),
+    each("gpu.pcie-width", "all PCIe lanes are in use", |one| {
+        pcie(one, |gpu| (&gpu.pcie_width, &gpu.pcie_width_max))
+    }),
     each("gpu.pcie-gen", "PCIe runs at its generation", pcie_gen),
     each("gpu.persistence", "the driver stays loaded", |one| {
         let remedy = "nvidia-smi -pm 1, or nvidia-persistenced: without it each start takes seconds, and clocks fall";
-        reading(one, |gpu| &gpu.persistence, |on| (!on).then(|| bad(false, "persistence is off", remedy)))
+        reading(
+            one,
+            |gpu| &gpu.persistence,
+            |on| (!on).then(|| bad(false, "persistence is off", remedy)),
+        )
     }),
 ];
 
 /// Reasons that cost speed; an idle GPU or clocks that an administrator set are none.
-const SLOWS: [&str; 5] =
-    ["hardware slowdown", "thermal slowdown", "hardware thermal slowdown", "power brake", "sync boost"];
+const SLOWS: [&str; 5] = [
+    "hardware slowdown",
+    "thermal slowdown",
+    "hardware thermal slowdown",
+    "power brake",
+    "sync boost",
+];
 
 /// Something that is wrong with a GPU: is it a failure, what, and what to do.
 pub(super) type Bad = (bool, String, String);
@@ -96,25 +140,43 @@ fn name(gpu: &Gpu) -> String {
 }
 
 /// Judges one reading of each GPU. Not applicable where no GPU has it.
-fn reading<T>(one: &Subject, of: fn(&Gpu) -> &Reading<T>, judge: impl Fn(&T) -> Option<Bad>) -> Verdict {
+fn reading<T>(
+    one: &Subject,
+    of: fn(&Gpu) -> &Reading<T>,
+    judge: impl Fn(&T) -> Option<Bad>,
+) -> Verdict {
     let gpus = match gpus(one) {
         Ok(gpus) => gpus,
         Err(none) => return none,
     };
-    let known: Vec<(&Gpu, &T)> = gpus.iter().filter_map(|gpu| Some((gpu, of(gpu).value.as_ref()?))).collect();
+    let known: Vec<(&Gpu, &T)> = gpus
+        .iter()
+        .filter_map(|gpu| Some((gpu, of(gpu).value.as_ref()?)))
+        .collect();
     if known.is_empty() {
         return Verdict::none(of(&gpus[0]).why.clone());
     }
-    verdict(&known.iter().map(|(gpu, value)| (*gpu, judge(value))).collect::<Vec<_>>())
+    verdict(
+        &known
+            .iter()
+            .map(|(gpu, value)| (*gpu, judge(value)))
+            .collect::<Vec<_>>(),
+    )
 }
 
 pub(super) fn verdict(judged: &[(&Gpu, Option<Bad>)]) -> Verdict {
-    let found: Vec<(&Gpu, &Bad)> = judged.iter().filter_map(|(gpu, bad)| Some((*gpu, bad.as_ref()?))).collect();
+    let found: Vec<(&Gpu, &Bad)> = judged
+        .iter()
+        .filter_map(|(gpu, bad)| Some((*gpu, bad.as_ref()?)))
+        .collect();
     let Some((_, (_, _, remedy))) = found.iter().max_by_key(|(_, (fails, _, _))| *fails) else {
         return Verdict::ok(format!("{} GPUs", judged.len()));
     };
-    let evidence =
-        found.iter().map(|(gpu, (_, what, _))| format!("{}: {what}", name(gpu))).collect::<Vec<_>>().join("; ");
+    let evidence = found
+        .iter()
+        .map(|(gpu, (_, what, _))| format!("{}: {what}", name(gpu)))
+        .collect::<Vec<_>>()
+        .join("; ");
     match found.iter().any(|(_, (fails, _, _))| *fails) {
         true => Verdict::failure(evidence, remedy),
         false => Verdict::warning(evidence, remedy),
@@ -128,9 +190,17 @@ fn lost(one: &Subject) -> Verdict {
     };
     let silent = |gpu: &Gpu| {
         let remedy = "a GPU that fell off the bus needs a reboot: see Xid messages in dmesg";
-        gpu.bus_id.value.is_none().then(|| bad(true, &gpu.bus_id.why, remedy))
+        gpu.bus_id
+            .value
+            .is_none()
+            .then(|| bad(true, &gpu.bus_id.why, remedy))
     };
-    verdict(&gpus.iter().map(|gpu| (gpu, silent(gpu))).collect::<Vec<_>>())
+    verdict(
+        &gpus
+            .iter()
+            .map(|gpu| (gpu, silent(gpu)))
+            .collect::<Vec<_>>(),
+    )
 }
 
 fn pcie(one: &Subject, of: fn(&Gpu) -> (&Reading<u32>, &Reading<u32>)) -> Verdict {
@@ -156,18 +226,28 @@ fn pcie_gen(one: &Subject) -> Verdict {
         Ok(gpus) => gpus,
         Err(none) => return none,
     };
-    let is_busy =
-        |gpu: &&Gpu| gpu.throttle.value.as_ref().is_some_and(|all| !all.iter().any(|reason| reason == "idle"));
+    let is_busy = |gpu: &&Gpu| {
+        gpu.throttle
+            .value
+            .as_ref()
+            .is_some_and(|all| !all.iter().any(|reason| reason == "idle"))
+    };
     let judge = |gpu: &Gpu| {
         let (now, max) = (gpu.pcie_gen.value?, gpu.pcie_gen_max.value?);
         let remedy = "look at the slot's setting in the firmware and at AER messages in dmesg";
         (now < max).then(|| bad(false, &format!("generation {now} of {max}"), remedy))
     };
-    let full = |gpu: &&Gpu| gpu.pcie_gen.value.is_some() && gpu.pcie_gen.value == gpu.pcie_gen_max.value;
-    let told: Vec<(&Gpu, Option<Bad>)> =
-        gpus.iter().filter(|gpu| is_busy(gpu) || full(gpu)).map(|gpu| (gpu, judge(gpu))).collect();
+    let full =
+        |gpu: &&Gpu| gpu.pcie_gen.value.is_some() && gpu.pcie_gen.value == gpu.pcie_gen_max.value;
+    let told: Vec<(&Gpu, Option<Bad>)> = gpus
+        .iter()
+        .filter(|gpu| is_busy(gpu) || full(gpu))
+        .map(|gpu| (gpu, judge(gpu)))
+        .collect();
     match told.is_empty() {
-        true => Verdict::none("idle GPUs lower their generation, and these are idle, or do not tell"),
+        true => {
+            Verdict::none("idle GPUs lower their generation, and these are idle, or do not tell")
+        }
         false => verdict(&told),
     }
 }

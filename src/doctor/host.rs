@@ -4,28 +4,61 @@ use super::{Check, Subject, Verdict, all, each, list};
 use crate::facts::health::UNLIMITED;
 
 pub(super) const CHECKS: &[Check] = &[
-    each("host.memlock", "memory that may be pinned, in this step", memlock),
+    each(
+        "host.memlock",
+        "memory that may be pinned, in this step",
+        memlock,
+    ),
     each("host.nofile", "files and sockets that may be open", nofile),
     each("host.stack", "the stack's limit", stack),
     each("host.shm", "room in /dev/shm", shm),
     each("host.cpus", "processors that this process may run on", cpus),
-    all("host.cpus-shared", "ranks of a node have processors of their own", cpus_shared),
-    each("host.numa-balancing", "automatic NUMA balancing", numa_balancing),
-    each("host.remove-ipc", "systemd leaves shared memory alone", remove_ipc),
+    all(
+        "host.cpus-shared",
+        "ranks of a node have processors of their own",
+        cpus_shared,
+    ),
+    each(
+        "host.numa-balancing",
+        "automatic NUMA balancing",
+        numa_balancing,
+    ),
+    each(
+        "host.remove-ipc",
+        "systemd leaves shared memory alone",
+        remove_ipc,
+    ),
     each("host.iommu", "no IOMMU between GPUs and NICs", iommu),
     each("host.acs", "PCI bridges let peers talk directly", acs),
-    each("host.container", "a container shows the GPUs' and adapters' device files", container),
+    each(
+        "host.container",
+        "a container shows the GPUs' and adapters' device files",
+        container,
+    ),
 ];
 
 /// A limit in bytes for a sentence.
 fn shown(limit: u64) -> String {
-    if limit == UNLIMITED { "unlimited".into() } else { rounded(limit) }
+    if limit == UNLIMITED {
+        "unlimited".into()
+    } else {
+        rounded(limit)
+    }
 }
 
 /// Bytes for a sentence: `64 MiB`.
 pub(super) fn rounded(bytes: u64) -> String {
-    let units = [(1_u64 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"), (1, "bytes")];
-    let (unit, name) = units.into_iter().find(|(unit, _)| bytes >= *unit).unwrap_or((1, "bytes"));
+    let units = [
+        (1_u64 << 40, "TiB"),
+        (1 << 30, "GiB"),
+        (1 << 20, "MiB"),
+        (1 << 10, "KiB"),
+        (1, "bytes"),
+    ];
+    let (unit, name) = units
+        .into_iter()
+        .find(|(unit, _)| bytes >= *unit)
+        .unwrap_or((1, "bytes"));
     let value = (bytes as f64 / unit as f64 * 10.0).round() / 10.0;
     format!("{value} {name}")
 }
@@ -34,9 +67,10 @@ fn memlock(one: &Subject) -> Verdict {
     /// Below this not even a few queue pairs fit.
     const ENOUGH: u64 = 64 << 20;
     match one.health.memlock.value {
-        Some(bytes) if one.health.pins_freely && bytes != UNLIMITED => {
-            Verdict::ok(format!("{}, which does not count: the process has CAP_IPC_LOCK", shown(bytes)))
-        }
+        Some(bytes) if one.health.pins_freely && bytes != UNLIMITED => Verdict::ok(format!(
+            "{}, which does not count: the process has CAP_IPC_LOCK",
+            shown(bytes)
+        )),
         None => Verdict::none(one.health.memlock.why.clone()),
         Some(bytes) if bytes < ENOUGH => {
             let evidence = format!("{} may be pinned", shown(bytes));
@@ -79,19 +113,25 @@ fn stack(one: &Subject) -> Verdict {
 fn shm(one: &Subject) -> Verdict {
     const LITTLE: u64 = 64 << 20;
     const ENOUGH: u64 = 1 << 30;
-    let remedy =
-        "give more: docker run --shm-size=1g or --ipc=host, in Kubernetes an emptyDir of medium Memory on /dev/shm";
+    let remedy = "give more: docker run --shm-size=1g or --ipc=host, in Kubernetes an emptyDir of medium Memory on /dev/shm";
     match one.health.shm.value {
         None => Verdict::none(one.health.shm.why.clone()),
-        Some(bytes) if bytes <= LITTLE => Verdict::failure(format!("/dev/shm holds {}", rounded(bytes)), remedy),
-        Some(bytes) if bytes < ENOUGH => Verdict::warning(format!("/dev/shm holds {}", rounded(bytes)), remedy),
+        Some(bytes) if bytes <= LITTLE => {
+            Verdict::failure(format!("/dev/shm holds {}", rounded(bytes)), remedy)
+        }
+        Some(bytes) if bytes < ENOUGH => {
+            Verdict::warning(format!("/dev/shm holds {}", rounded(bytes)), remedy)
+        }
         Some(bytes) => Verdict::ok(format!("/dev/shm holds {}", rounded(bytes))),
     }
 }
 
 fn cpus(one: &Subject) -> Verdict {
     let (Some(mine), Some(online)) = (&one.health.cpus.value, &one.health.cpus_online.value) else {
-        return Verdict::none(format!("{}{}", one.health.cpus.why, one.health.cpus_online.why));
+        return Verdict::none(format!(
+            "{}{}",
+            one.health.cpus.why, one.health.cpus_online.why
+        ));
     };
     match (mine.len(), online.len()) {
         (1, 2..) => Verdict::warning(
@@ -105,14 +145,22 @@ fn cpus(one: &Subject) -> Verdict {
 
 fn cpus_shared(job: &[Subject]) -> Verdict {
     for one in job {
-        let Some(mine) = &one.health.cpus.value else { continue };
+        let Some(mine) = &one.health.cpus.value else {
+            continue;
+        };
         let is_same = |other: &&Subject| {
-            other.rank > one.rank && other.node == one.node && other.health.cpus.value.as_ref() == Some(mine)
+            other.rank > one.rank
+                && other.node == one.node
+                && other.health.cpus.value.as_ref() == Some(mine)
         };
         let sharers = 1 + job.iter().filter(is_same).count();
         if sharers > 1 && mine.len() < sharers {
             return Verdict::warning(
-                format!("{sharers} ranks on {} share {} processors", one.host, mine.len()),
+                format!(
+                    "{sharers} ranks on {} share {} processors",
+                    one.host,
+                    mine.len()
+                ),
                 "ask for more with --cpus-per-task, or unbind: --cpu-bind=none, mpirun --bind-to none",
             );
         }
@@ -130,21 +178,31 @@ fn numa_balancing(one: &Subject) -> Verdict {
             "kernel.numa_balancing is on",
             "sysctl kernel.numa_balancing=0: it moves pages under the GPU's copies, which shows as outliers",
         ),
-        Some(is_on) => Verdict::ok(if is_on { "on, and there is no GPU" } else { "off" }),
+        Some(is_on) => Verdict::ok(if is_on {
+            "on, and there is no GPU"
+        } else {
+            "off"
+        }),
     }
 }
 
 fn remove_ipc(one: &Subject) -> Verdict {
-    let Some(set) = &one.health.remove_ipc.value else { return Verdict::none(one.health.remove_ipc.why.clone()) };
-    let evidence = format!("RemoveIPC={} ({})", if set.is_on { "yes" } else { "no" }, set.by);
+    let Some(set) = &one.health.remove_ipc.value else {
+        return Verdict::none(one.health.remove_ipc.why.clone());
+    };
+    let evidence = format!(
+        "RemoveIPC={} ({})",
+        if set.is_on { "yes" } else { "no" },
+        set.by
+    );
     match set.is_on {
         false => Verdict::ok(evidence),
         true if one.env("SLURM_JOB_ID").is_none() => {
             Verdict::none("it only matters in Slurm jobs, and this is not one")
         }
-        true if one.health.is_system_user => {
-            Verdict::ok(format!("{evidence}, which leaves root and the system's users alone"))
-        }
+        true if one.health.is_system_user => Verdict::ok(format!(
+            "{evidence}, which leaves root and the system's users alone"
+        )),
         true => Verdict::warning(
             evidence,
             "set RemoveIPC=no in logind.conf: systemd deletes NCCL's files in /dev/shm when the user's last session ends",
@@ -158,11 +216,13 @@ fn needs_peer_access(one: &Subject) -> bool {
 
 /// Where the kernel was told to pass addresses through.
 fn passes_through(cmdline: &str) -> Option<&str> {
-    cmdline.split_whitespace().find(|word| match word.split_once('=') {
-        Some(("iommu", how)) => how.split(',').any(|how| how == "pt"),
-        Some(("iommu.passthrough", how)) => ["1", "y", "Y", "on"].contains(&how),
-        _ => false,
-    })
+    cmdline
+        .split_whitespace()
+        .find(|word| match word.split_once('=') {
+            Some(("iommu", how)) => how.split(',').any(|how| how == "pt"),
+            Some(("iommu.passthrough", how)) => ["1", "y", "Y", "on"].contains(&how),
+            _ => false,
+        })
 }
 
 /// The types of the groups say what is so; what the kernel was told counts where they say nothing of the devices.
@@ -197,21 +257,33 @@ fn acs(one: &Subject) -> Verdict {
         None => Verdict::none(one.health.acs.why.clone()),
         Some(bridges) if bridges.is_empty() => Verdict::ok("no bridge redirects"),
         Some(bridges) => Verdict::warning(
-            format!("{} PCI bridges send peers' traffic up to the root (ACS), such as {}", bridges.len(), bridges[0]),
+            format!(
+                "{} PCI bridges send peers' traffic up to the root (ACS), such as {}",
+                bridges.len(),
+                bridges[0]
+            ),
             "disable ACS in the firmware, or with setpci on each bridge at boot: it halves GPUDirect and PCIe bandwidth",
         ),
     }
 }
 
 fn container(one: &Subject) -> Verdict {
-    let Some(evidence) = &one.health.container else { return Verdict::none("this is not a container") };
+    let Some(evidence) = &one.health.container else {
+        return Verdict::none("this is not a container");
+    };
     let health = &one.health;
     let remedy = "start it with its devices: --gpus all or --nv, --device=/dev/infiniband, MELLANOX_VISIBLE_DEVICES=all with enroot";
     let has_gpu = health.nvidia.is_some() && health.driver.value.is_none();
     let has_adapter = !health.rdma.is_empty() && health.verbs.is_empty();
     match (has_gpu, has_adapter) {
         (false, false) => Verdict::ok(evidence.clone()),
-        (true, _) => Verdict::failure(format!("{evidence}, and the driver is not visible in it"), remedy),
-        (_, true) => Verdict::failure(format!("{evidence}, and /dev/infiniband is empty in it"), remedy),
+        (true, _) => Verdict::failure(
+            format!("{evidence}, and the driver is not visible in it"),
+            remedy,
+        ),
+        (_, true) => Verdict::failure(
+            format!("{evidence}, and /dev/infiniband is empty in it"),
+            remedy,
+        ),
     }
 }

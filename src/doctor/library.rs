@@ -3,26 +3,74 @@
 use super::{Check, NONE, Subject, Verdict, all, each, list, same};
 
 pub(super) const CHECKS: &[Check] = &[
-    each("lib.driver", "the NVIDIA driver is loaded where there is a GPU", driver),
-    all("lib.driver-same", "one driver version on all nodes", |job| {
-        same(job, "driver", |one| Some(driver_version(one)), "install one driver on all nodes", false)
-    }),
-    each("lib.nvml", "NVML, which comes with the driver, answers", nvml),
+    each(
+        "lib.driver",
+        "the NVIDIA driver is loaded where there is a GPU",
+        driver,
+    ),
+    all(
+        "lib.driver-same",
+        "one driver version on all nodes",
+        |job| {
+            same(
+                job,
+                "driver",
+                |one| Some(driver_version(one)),
+                "install one driver on all nodes",
+                false,
+            )
+        },
+    ),
+    each(
+        "lib.nvml",
+        "NVML, which comes with the driver, answers",
+        nvml,
+    ),
     each("lib.nccl", "libnccl is found and can be loaded", nccl),
     all("lib.nccl-same", "one NCCL version on all ranks", |job| {
         let remedy = "load one NCCL everywhere: see NCCL_HOME and LD_LIBRARY_PATH of each node";
-        same(job, "NCCL", |one| Some(loaded(one, |(_, version)| version.to_string())), remedy, true)
+        same(
+            job,
+            "NCCL",
+            |one| Some(loaded(one, |(_, version)| version.to_string())),
+            remedy,
+            true,
+        )
     }),
     all("lib.nccl-file", "one libnccl file on all ranks", |job| {
         let remedy = "two files of one version can differ in their build: load the same everywhere";
-        same(job, "libnccl", |one| Some(loaded(one, |(file, _)| file.clone())), remedy, false)
+        same(
+            job,
+            "libnccl",
+            |one| Some(loaded(one, |(file, _)| file.clone())),
+            remedy,
+            false,
+        )
     }),
-    all("lib.plugin-same", "the same network plugins on all nodes", |job| {
-        let remedy = "put the same plugin into LD_LIBRARY_PATH on all nodes, or set NCCL_NET_PLUGIN=none";
-        same(job, "network plugin", |one| Some(plugins(one)), remedy, true)
-    }),
-    each("lib.plugin", "the network plugin that is named is there", plugin),
-    each("mpi.world", "all processes that the launcher started are one MPI job", world),
+    all(
+        "lib.plugin-same",
+        "the same network plugins on all nodes",
+        |job| {
+            let remedy = "put the same plugin into LD_LIBRARY_PATH on all nodes, or set NCCL_NET_PLUGIN=none";
+            same(
+                job,
+                "network plugin",
+                |one| Some(plugins(one)),
+                remedy,
+                true,
+            )
+        },
+    ),
+    each(
+        "lib.plugin",
+        "the network plugin that is named is there",
+        plugin,
+    ),
+    each(
+        "mpi.world",
+        "all processes that the launcher started are one MPI job",
+        world,
+    ),
     all("mpi.same", "one MPI library on all ranks", |job| {
         let known = |one: &Subject| (!one.mpi.is_empty()).then(|| one.mpi.clone());
         same(job, "MPI", known, "start all ranks with one MPI", true)
@@ -30,7 +78,11 @@ pub(super) const CHECKS: &[Check] = &[
 ];
 
 fn driver_version(one: &Subject) -> String {
-    one.health.driver.value.clone().unwrap_or_else(|| NONE.into())
+    one.health
+        .driver
+        .value
+        .clone()
+        .unwrap_or_else(|| NONE.into())
 }
 
 /// What `of` says of the libnccl that would be loaded.
@@ -64,17 +116,33 @@ fn nccl(one: &Subject) -> Verdict {
     match &one.nccl {
         Ok((file, version)) => Verdict::ok(format!("{file}, version {version}")),
         Err(_) if !one.has_gpus() => Verdict::none("there is no NVIDIA device"),
-        Err(why) => Verdict::failure(why.clone(), "load NCCL's module, or set NCCL_HOME to its folder"),
+        Err(why) => Verdict::failure(
+            why.clone(),
+            "load NCCL's module, or set NCCL_HOME to its folder",
+        ),
     }
 }
 
 fn plugins(one: &Subject) -> String {
-    let names = one.health.plugins.iter().filter_map(|path| path.rsplit('/').next()).collect::<Vec<_>>();
-    if names.is_empty() { NONE.into() } else { list(&names) }
+    let names = one
+        .health
+        .plugins
+        .iter()
+        .filter_map(|path| path.rsplit('/').next())
+        .collect::<Vec<_>>();
+    if names.is_empty() {
+        NONE.into()
+    } else {
+        list(&names)
+    }
 }
 
 fn plugin(one: &Subject) -> Verdict {
-    let Some(named) = one.settings.get("NCCL_NET_PLUGIN").filter(|name| !name.is_empty() && *name != "none") else {
+    let Some(named) = one
+        .settings
+        .get("NCCL_NET_PLUGIN")
+        .filter(|name| !name.is_empty() && *name != "none")
+    else {
         return Verdict::none("NCCL_NET_PLUGIN names none");
     };
     let files: Vec<&String> = one.health.plugins_named.values().flatten().collect();
@@ -92,7 +160,9 @@ fn plugin(one: &Subject) -> Verdict {
 fn world(one: &Subject) -> Verdict {
     match one.started() {
         Some((started, who, variable)) if started > 1 && one.world == 1 => Verdict::failure(
-            format!("{who} started {started} processes ({variable}), and MPI sees one: each would run alone"),
+            format!(
+                "{who} started {started} processes ({variable}), and MPI sees one: each would run alone"
+            ),
             "under srun name the PMI that fits the MPI: --mpi=pmix or --mpi=pmi2 (srun --mpi=list); else take the mpirun of the MPI \
              that pxnbench is built with",
         ),

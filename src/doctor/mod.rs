@@ -58,19 +58,29 @@ pub enum Verdict {
 
 impl Verdict {
     pub(crate) fn ok(evidence: impl Into<String>) -> Verdict {
-        Verdict::Ok { evidence: evidence.into() }
+        Verdict::Ok {
+            evidence: evidence.into(),
+        }
     }
 
     pub(crate) fn none(reason: impl Into<String>) -> Verdict {
-        Verdict::NotApplicable { reason: reason.into() }
+        Verdict::NotApplicable {
+            reason: reason.into(),
+        }
     }
 
     pub(crate) fn warning(evidence: impl Into<String>, remedy: impl Into<String>) -> Verdict {
-        Verdict::Warning { evidence: evidence.into(), remedy: remedy.into() }
+        Verdict::Warning {
+            evidence: evidence.into(),
+            remedy: remedy.into(),
+        }
     }
 
     pub(crate) fn failure(evidence: impl Into<String>, remedy: impl Into<String>) -> Verdict {
-        Verdict::Failure { evidence: evidence.into(), remedy: remedy.into() }
+        Verdict::Failure {
+            evidence: evidence.into(),
+            remedy: remedy.into(),
+        }
     }
 
     /// Its name in the report.
@@ -88,7 +98,9 @@ impl Verdict {
         match self {
             Verdict::Ok { evidence } => (evidence, ""),
             Verdict::NotApplicable { reason } => (reason, ""),
-            Verdict::Warning { evidence, remedy } | Verdict::Failure { evidence, remedy } => (evidence, remedy),
+            Verdict::Warning { evidence, remedy } | Verdict::Failure { evidence, remedy } => {
+                (evidence, remedy)
+            }
         }
     }
 }
@@ -138,7 +150,13 @@ pub struct Subject {
 impl Subject {
     /// Is there a GPU of NVIDIA's?
     pub fn has_gpus(&self) -> bool {
-        self.health.nvidia.is_some() || self.health.nvml.value.as_ref().is_some_and(|nvml| !nvml.gpus.is_empty())
+        self.health.nvidia.is_some()
+            || self
+                .health
+                .nvml
+                .value
+                .as_ref()
+                .is_some_and(|nvml| !nvml.gpus.is_empty())
     }
 
     fn env(&self, name: &str) -> Option<&str> {
@@ -176,15 +194,27 @@ pub struct Check {
 }
 
 const fn each(id: &'static str, about: &'static str, judge: fn(&Subject) -> Verdict) -> Check {
-    Check { id, about, judge: Judge::Process(judge) }
+    Check {
+        id,
+        about,
+        judge: Judge::Process(judge),
+    }
 }
 
 const fn in_slurm(id: &'static str, about: &'static str, judge: fn(&Subject) -> Verdict) -> Check {
-    Check { id, about, judge: Judge::Slurm(judge) }
+    Check {
+        id,
+        about,
+        judge: Judge::Slurm(judge),
+    }
 }
 
 const fn all(id: &'static str, about: &'static str, judge: fn(&[Subject]) -> Verdict) -> Check {
-    Check { id, about, judge: Judge::Job(judge) }
+    Check {
+        id,
+        about,
+        judge: Judge::Job(judge),
+    }
 }
 
 /// All checks, in the order of the report. The audit's rules are [`audit::CHECKS`].
@@ -229,7 +259,9 @@ pub fn examine(job: &[Subject]) -> Vec<Row> {
 }
 
 fn apply(check: &Check, job: &[Subject]) -> Vec<Row> {
-    let each = |judge: &dyn Fn(&Subject) -> Verdict| rows(check.id, check.about, job, |one| vec![judge(one)]);
+    let each = |judge: &dyn Fn(&Subject) -> Verdict| {
+        rows(check.id, check.about, job, |one| vec![judge(one)])
+    };
     match check.judge {
         Judge::Process(judge) => each(&judge),
         Judge::Slurm(judge) => each(&|one| match one.env("SLURM_JOB_ID") {
@@ -250,19 +282,32 @@ fn apply(check: &Check, job: &[Subject]) -> Vec<Row> {
 fn audit(job: &[Subject]) -> Vec<Row> {
     let of_rule = |rule: &audit::Check| {
         rows(rule.id, rule.about, job, |one| {
-            let found: Vec<Verdict> = one.audited.iter().filter(|found| found.id == rule.id).map(audited).collect();
+            let found: Vec<Verdict> = one
+                .audited
+                .iter()
+                .filter(|found| found.id == rule.id)
+                .map(audited)
+                .collect();
             if !found.is_empty() {
                 return found;
             }
             let not = one.not_audited.iter().find(|(id, _)| id == rule.id);
-            vec![not.map_or_else(|| Verdict::ok("nothing found"), |(_, why)| Verdict::none(why.clone()))]
+            vec![not.map_or_else(
+                || Verdict::ok("nothing found"),
+                |(_, why)| Verdict::none(why.clone()),
+            )]
         })
     };
     audit::CHECKS.iter().flat_map(of_rule).collect()
 }
 
 /// A row for each verdict, with who has it; the worst first.
-fn rows(id: &str, about: &str, job: &[Subject], verdicts: impl Fn(&Subject) -> Vec<Verdict>) -> Vec<Row> {
+fn rows(
+    id: &str,
+    about: &str,
+    job: &[Subject],
+    verdicts: impl Fn(&Subject) -> Vec<Verdict>,
+) -> Vec<Row> {
     let mut by: BTreeMap<Verdict, Vec<&Subject>> = BTreeMap::new();
     for subject in job {
         for verdict in verdicts(subject) {
@@ -299,16 +344,28 @@ fn who(have: &[&Subject], job: &[Subject]) -> String {
     }
     let of_host = |(host, ranks): (&&str, &Vec<u32>)| {
         let all = job.iter().filter(|subject| subject.host == **host).count();
-        if ranks.len() == all { (*host).to_owned() } else { format!("{host} (rank {})", list(ranks)) }
+        if ranks.len() == all {
+            (*host).to_owned()
+        } else {
+            format!("{host} (rank {})", list(ranks))
+        }
     };
     let shown: Vec<String> = hosts.iter().take(SHOWN).map(of_host).collect();
     let more = hosts.len().saturating_sub(SHOWN);
-    if more > 0 { format!("{} and {more} hosts more", shown.join(", ")) } else { shown.join(", ") }
+    if more > 0 {
+        format!("{} and {more} hosts more", shown.join(", "))
+    } else {
+        shown.join(", ")
+    }
 }
 
 /// `1 warning`, `2 warnings`.
 pub fn counted(count: usize, what: &str) -> String {
-    if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
+    if count == 1 {
+        format!("1 {what}")
+    } else {
+        format!("{count} {what}s")
+    }
 }
 
 /// The processes by node.
@@ -321,7 +378,11 @@ fn nodes(job: &[Subject]) -> BTreeMap<u32, Vec<&Subject>> {
 }
 
 fn list<T: ToString>(items: &[T]) -> String {
-    items.iter().map(T::to_string).collect::<Vec<_>>().join(", ")
+    items
+        .iter()
+        .map(T::to_string)
+        .collect::<Vec<_>>()
+        .join(", ")
 }
 
 /// The value of what a process is known not to have.
@@ -329,14 +390,23 @@ const NONE: &str = "none";
 
 /// A verdict on something that must be the same on all processes. `value` is [`NONE`] for one that has none, which differs
 /// from one that has some; and nothing for one that does not know, or does not need it.
-fn same(job: &[Subject], what: &str, value: impl Fn(&Subject) -> Option<String>, remedy: &str, fails: bool) -> Verdict {
+fn same(
+    job: &[Subject],
+    what: &str,
+    value: impl Fn(&Subject) -> Option<String>,
+    remedy: &str,
+    fails: bool,
+) -> Verdict {
     let mut by: BTreeMap<String, Vec<&Subject>> = BTreeMap::new();
     for subject in job {
         if let Some(value) = value(subject) {
             by.entry(value).or_default().push(subject);
         }
     }
-    let said: Vec<String> = by.iter().map(|(value, have)| format!("{value} on {}", who(have, job))).collect();
+    let said: Vec<String> = by
+        .iter()
+        .map(|(value, have)| format!("{value} on {}", who(have, job)))
+        .collect();
     match (by.keys().next(), by.len()) {
         (None, _) => Verdict::none(format!("no process knows its {what}")),
         (Some(value), 1) if value == NONE => Verdict::none(format!("{what}: no process has any")),
@@ -344,7 +414,11 @@ fn same(job: &[Subject], what: &str, value: impl Fn(&Subject) -> Option<String>,
         (Some(_), 1) => Verdict::ok(format!("{what}: {}", said.concat())),
         _ => {
             let evidence = format!("{what} differs: {}", said.join("; "));
-            if fails { Verdict::failure(evidence, remedy) } else { Verdict::warning(evidence, remedy) }
+            if fails {
+                Verdict::failure(evidence, remedy)
+            } else {
+                Verdict::warning(evidence, remedy)
+            }
         }
     }
 }

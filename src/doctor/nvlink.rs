@@ -13,8 +13,16 @@ use crate::{
 
 pub(super) const CHECKS: &[Check] = &[
     each("gpu.nvlink", "each GPU has the NVLinks of its like", nvlink),
-    all("gpu.nvlink-same", "as many working NVLinks on the GPUs of all nodes", nvlink_same),
-    each("gpu.imex", "nodes of one NVLink cluster have a channel to share memory", imex),
+    all(
+        "gpu.nvlink-same",
+        "as many working NVLinks on the GPUs of all nodes",
+        nvlink_same,
+    ),
+    each(
+        "gpu.imex",
+        "nodes of one NVLink cluster have a channel to share memory",
+        imex,
+    ),
 ];
 
 /// The links that work; nothing where one does not tell.
@@ -37,8 +45,15 @@ fn by_name(gpus: &[Gpu]) -> BTreeMap<&str, Vec<(&Gpu, usize)>> {
 /// How many links a GPU should have: as many as the best of its like, and all that it has where links end at a switch,
 /// to which all do.
 fn expected(gpu: &Gpu, best: usize) -> usize {
-    let is_switched = gpu.nvlinks.iter().any(|link| link.active.value == Some(true) && link.remote == Remote::Switch);
-    if is_switched { best.max(gpu.nvlinks.len()) } else { best }
+    let is_switched = gpu
+        .nvlinks
+        .iter()
+        .any(|link| link.active.value == Some(true) && link.remote == Remote::Switch);
+    if is_switched {
+        best.max(gpu.nvlinks.len())
+    } else {
+        best
+    }
 }
 
 fn nvlink(one: &Subject) -> Verdict {
@@ -48,7 +63,11 @@ fn nvlink(one: &Subject) -> Verdict {
     };
     if gpus.iter().all(|gpu| gpu.nvlinks.is_empty()) {
         let why = &gpus[0].nvlinks_why;
-        return Verdict::none(if why.is_empty() { "the GPUs have no NVLink" } else { why });
+        return Verdict::none(if why.is_empty() {
+            "the GPUs have no NVLink"
+        } else {
+            why
+        });
     }
     let alike = by_name(gpus);
     let (mut judged, mut said) = (Vec::new(), Vec::new());
@@ -58,12 +77,20 @@ fn nvlink(one: &Subject) -> Verdict {
             Some(all) if best > 0 => format!("{best} of {all} on each {name}"),
             _ => format!("no NVLink is up on any {name}"),
         });
-        judged.extend(gpus.iter().map(|(gpu, up)| (*gpu, fewer(gpu, *up, expected(gpu, best)))));
+        judged.extend(
+            gpus.iter()
+                .map(|(gpu, up)| (*gpu, fewer(gpu, *up, expected(gpu, best)))),
+        );
     }
     match gpu::verdict(&judged) {
-        Verdict::Ok { .. } if said.is_empty() => Verdict::none("the GPUs do not tell which NVLinks work"),
+        Verdict::Ok { .. } if said.is_empty() => {
+            Verdict::none("the GPUs do not tell which NVLinks work")
+        }
         Verdict::Ok { .. } if said.iter().all(|words| words.starts_with("no NVLink")) => {
-            Verdict::none(format!("{}: PCIe cards without bridges are like that", said.join("; ")))
+            Verdict::none(format!(
+                "{}: PCIe cards without bridges are like that",
+                said.join("; ")
+            ))
         }
         Verdict::Ok { .. } => Verdict::ok(said.join("; ")),
         found => found,
@@ -71,11 +98,25 @@ fn nvlink(one: &Subject) -> Verdict {
 }
 
 fn fewer(gpu: &Gpu, up: usize, expected: usize) -> Option<gpu::Bad> {
-    let down: Vec<u32> =
-        gpu.nvlinks.iter().filter(|link| link.active.value == Some(false)).map(|link| link.link).collect();
-    let which = if down.is_empty() { String::new() } else { format!(" (down: {})", list(&down)) };
+    let down: Vec<u32> = gpu
+        .nvlinks
+        .iter()
+        .filter(|link| link.active.value == Some(false))
+        .map(|link| link.link)
+        .collect();
+    let which = if down.is_empty() {
+        String::new()
+    } else {
+        format!(" (down: {})", list(&down))
+    };
     let remedy = "nvidia-smi nvlink --status; reset the GPUs and the fabric manager, or reboot; look at the bridges";
-    (up < expected).then(|| gpu::bad(true, &format!("{up} of {expected} NVLinks work{which}"), remedy))
+    (up < expected).then(|| {
+        gpu::bad(
+            true,
+            &format!("{up} of {expected} NVLinks work{which}"),
+            remedy,
+        )
+    })
 }
 
 /// What the best of a kind has is compared: one that has less than its siblings is another check's matter.
@@ -83,12 +124,21 @@ fn nvlink_same(job: &[Subject]) -> Verdict {
     let remedy = "a GPU with fewer links slows all: see nvidia-smi nvlink --status on that node";
     let best = |one: &Subject, name: &str| {
         let alike = by_name(gpu::gpus(one).ok()?).remove(name)?;
-        alike.iter().map(|(_, up)| up.to_string()).max_by_key(|up| up.parse::<usize>().unwrap_or(0))
+        alike
+            .iter()
+            .map(|(_, up)| up.to_string())
+            .max_by_key(|up| up.parse::<usize>().unwrap_or(0))
     };
     let gpus = || job.iter().filter_map(|one| gpu::gpus(one).ok()).flatten();
     let names: BTreeSet<&str> = gpus().filter_map(|gpu| gpu.name.value.as_deref()).collect();
     let of_name = |name: &str| {
-        same(job, &format!("number of NVLinks that work on an {name}"), |one| best(one, name), remedy, false)
+        same(
+            job,
+            &format!("number of NVLinks that work on an {name}"),
+            |one| best(one, name),
+            remedy,
+            false,
+        )
     };
     // The worst of them; of those that are no finding, one that says something.
     let worst = |verdict: &Verdict| match verdict {
@@ -97,13 +147,16 @@ fn nvlink_same(job: &[Subject]) -> Verdict {
         Verdict::Warning { .. } | Verdict::Failure { .. } => 2,
     };
     let verdicts = names.into_iter().map(of_name);
-    verdicts.max_by_key(worst).unwrap_or_else(|| Verdict::none("no process knows its number of NVLinks"))
+    verdicts
+        .max_by_key(worst)
+        .unwrap_or_else(|| Verdict::none("no process knows its number of NVLinks"))
 }
 
 /// A GPU whose fabric spans several nodes.
 fn in_cluster(gpu: &Gpu) -> Option<&Fabric> {
     let fabric = gpu.fabric.value.as_ref()?;
-    (fabric.state == "completed" && fabric.cluster.chars().any(|digit| digit != '0')).then_some(fabric)
+    (fabric.state == "completed" && fabric.cluster.chars().any(|digit| digit != '0'))
+        .then_some(fabric)
 }
 
 fn imex(one: &Subject) -> Verdict {
@@ -117,14 +170,30 @@ fn imex(one: &Subject) -> Verdict {
             fabric if fabric.value.is_none() => format!(": NVML's answer is '{}'", fabric.why),
             _ => String::new(),
         };
-        return Verdict::none(format!("no GPU is in an NVLink cluster of several nodes{why}"));
+        return Verdict::none(format!(
+            "no GPU is in an NVLink cluster of several nodes{why}"
+        ));
     };
-    let evidence = format!("NVLink cluster {}, clique {}", fabric.cluster, fabric.clique);
-    let is_off = one.settings.get("NCCL_MNNVL_ENABLE").and_then(reading::integer) == Some(0);
+    let evidence = format!(
+        "NVLink cluster {}, clique {}",
+        fabric.cluster, fabric.clique
+    );
+    let is_off = one
+        .settings
+        .get("NCCL_MNNVL_ENABLE")
+        .and_then(reading::integer)
+        == Some(0);
     let remedy = "start nvidia-imex on all nodes of the cluster and make a channel (nvidia-modprobe -c 0; Slurm's plugin \
                   switch/nvidia_imex makes one a job; a container needs it as a device), or NCCL_MNNVL_ENABLE=0, without NVLink between nodes";
-    match one.health.imex.iter().find(|name| name.starts_with("channel")) {
-        Some(channel) => Verdict::ok(format!("{evidence}: /dev/nvidia-caps-imex-channels/{channel}")),
+    match one
+        .health
+        .imex
+        .iter()
+        .find(|name| name.starts_with("channel"))
+    {
+        Some(channel) => Verdict::ok(format!(
+            "{evidence}: /dev/nvidia-caps-imex-channels/{channel}"
+        )),
         None if is_off => Verdict::ok(format!("{evidence}: not used, NCCL_MNNVL_ENABLE=0")),
         None => {
             let evidence = format!("{evidence}, but /dev/nvidia-caps-imex-channels has no channel");

@@ -3,21 +3,33 @@
 use super::{Check, Subject, Verdict, all, host::rounded, in_slurm};
 
 pub(super) const CHECKS: &[Check] = &[
-    in_slurm("slurm.cpus-per-task", "the step has the processors that the job asked for", cpus_per_task),
+    in_slurm(
+        "slurm.cpus-per-task",
+        "the step has the processors that the job asked for",
+        cpus_per_task,
+    ),
     in_slurm("slurm.leaked", "no variables of another job", leaked),
-    in_slurm("slurm.gpu-bind", "Slurm does not hide GPUs from tasks", gpu_bind),
+    in_slurm(
+        "slurm.gpu-bind",
+        "Slurm does not hide GPUs from tasks",
+        gpu_bind,
+    ),
     all("slurm.kill", "a task that fails ends the step", kill),
     in_slurm("slurm.memory", "the job has the node's memory", memory),
     in_slurm("slurm.export", "the environment reaches the tasks", export),
 ];
 
 fn cpus_per_task(one: &Subject) -> Verdict {
-    let (Some(asked), Some(mine)) = (one.number("SLURM_CPUS_PER_TASK"), &one.health.cpus.value) else {
+    let (Some(asked), Some(mine)) = (one.number("SLURM_CPUS_PER_TASK"), &one.health.cpus.value)
+    else {
         return Verdict::none("SLURM_CPUS_PER_TASK is not set");
     };
     match (mine.len() as u64) < asked {
         true => Verdict::warning(
-            format!("the job asked for {asked} processors a task, and this one has {}", mine.len()),
+            format!(
+                "the job asked for {asked} processors a task, and this one has {}",
+                mine.len()
+            ),
             "srun --cpus-per-task=$SLURM_CPUS_PER_TASK: Slurm 22.05 to 23.02 do not pass it on",
         ),
         false => Verdict::ok(format!("{} of {asked}", mine.len())),
@@ -27,18 +39,26 @@ fn cpus_per_task(one: &Subject) -> Verdict {
 fn leaked(one: &Subject) -> Verdict {
     // srun counts the tasks of its own step; a number that cannot be comes from the job around. Under mpirun it is that of
     // the step of mpirun's helpers.
-    let step = one.started().filter(|(.., variable)| *variable == "SLURM_STEP_NUM_TASKS").map(|(started, ..)| started);
+    let step = one
+        .started()
+        .filter(|(.., variable)| *variable == "SLURM_STEP_NUM_TASKS")
+        .map(|(started, ..)| started);
     let per_task = one.env("SLURM_TRES_PER_TASK");
     let cpus = one.env("SLURM_CPUS_PER_TASK");
-    let of_tres =
-        per_task.and_then(|tres| tres.split(',').find_map(|one| one.strip_prefix("cpu=").or(one.strip_prefix("cpu:"))));
+    let of_tres = per_task.and_then(|tres| {
+        tres.split(',')
+            .find_map(|one| one.strip_prefix("cpu=").or(one.strip_prefix("cpu:")))
+    });
     match (of_tres, cpus, step) {
         (Some(tres), Some(cpus), _) if tres != cpus => Verdict::warning(
             format!("SLURM_TRES_PER_TASK says cpu={tres} and SLURM_CPUS_PER_TASK={cpus}"),
             "variables of a job around this one: submit from a clean shell (env -u SLURM_CPUS_PER_TASK -u SLURM_TRES_PER_TASK sbatch …)",
         ),
         (_, _, Some(step)) if one.world > 1 && one.world != step => Verdict::warning(
-            format!("SLURM_STEP_NUM_TASKS={step}, and the job has {} ranks", one.world),
+            format!(
+                "SLURM_STEP_NUM_TASKS={step}, and the job has {} ranks",
+                one.world
+            ),
             "these are variables of another step: unset SLURM_* that the launcher did not set",
         ),
         _ => Verdict::ok("nothing contradicts"),
@@ -46,12 +66,24 @@ fn leaked(one: &Subject) -> Verdict {
 }
 
 fn gpu_bind(one: &Subject) -> Verdict {
-    let binds =
-        |name: &str| one.env(name).filter(|value| !value.contains("none")).map(|value| format!("{name}={value}"));
-    let per_task = one.env("SLURM_GPUS_PER_TASK").map(|value| format!("SLURM_GPUS_PER_TASK={value}"));
-    let none = one.env("SLURM_GPU_BIND").is_some_and(|value| value.contains("none"))
-        || one.env("SLURM_TRES_BIND").is_some_and(|value| value.contains("none"));
-    match binds("SLURM_GPU_BIND").or_else(|| binds("SLURM_TRES_BIND")).or(per_task.filter(|_| !none)) {
+    let binds = |name: &str| {
+        one.env(name)
+            .filter(|value| !value.contains("none"))
+            .map(|value| format!("{name}={value}"))
+    };
+    let per_task = one
+        .env("SLURM_GPUS_PER_TASK")
+        .map(|value| format!("SLURM_GPUS_PER_TASK={value}"));
+    let none = one
+        .env("SLURM_GPU_BIND")
+        .is_some_and(|value| value.contains("none"))
+        || one
+            .env("SLURM_TRES_BIND")
+            .is_some_and(|value| value.contains("none"));
+    match binds("SLURM_GPU_BIND")
+        .or_else(|| binds("SLURM_TRES_BIND"))
+        .or(per_task.filter(|_| !none))
+    {
         Some(set) => Verdict::warning(
             format!("{set}: each task is bound to its own GPUs"),
             "srun --gpu-bind=none with --gpus-per-node: NCCL must see a node's GPUs to use NVLink and PXN",
@@ -67,22 +99,32 @@ fn kill(job: &[Subject]) -> Verdict {
     }
     let waits = |what: &str| {
         let evidence = format!("{what}: when a task fails the others wait until the time limit");
-        Verdict::warning(evidence, "srun --kill-on-bad-exit=1, as pxnbench launch does")
+        Verdict::warning(
+            evidence,
+            "srun --kill-on-bad-exit=1, as pxnbench launch does",
+        )
     };
     match job.iter().find_map(|one| one.env("SLURM_KILL_BAD_EXIT")) {
         Some("0") => return waits("SLURM_KILL_BAD_EXIT=0"),
         Some(value) => return Verdict::ok(format!("SLURM_KILL_BAD_EXIT={value}")),
         None => {}
     }
-    if job.iter().any(|one| one.started().is_some_and(|(_, who, _)| who == "mpirun")) {
+    if job
+        .iter()
+        .any(|one| one.started().is_some_and(|(_, who, _)| who == "mpirun"))
+    {
         return Verdict::none("mpirun started the ranks, and ends them itself");
     }
     match job.iter().find_map(|one| one.health.kill_on_bad_exit.value) {
         Some(true) => Verdict::ok("the site's KillOnBadExit=1"),
         Some(false) => waits("SLURM_KILL_BAD_EXIT is not set, and the site's KillOnBadExit=0"),
         None => {
-            let why = job.first().map_or("", |one| &one.health.kill_on_bad_exit.why);
-            Verdict::none(format!("SLURM_KILL_BAD_EXIT is not set, and the site's KillOnBadExit is not known: {why}"))
+            let why = job
+                .first()
+                .map_or("", |one| &one.health.kill_on_bad_exit.why);
+            Verdict::none(format!(
+                "SLURM_KILL_BAD_EXIT is not set, and the site's KillOnBadExit is not known: {why}"
+            ))
         }
     }
 }
@@ -96,11 +138,15 @@ fn given(one: &Subject) -> Option<(u64, String)> {
         let (mib, count_here) = (one.number(per)?, one.number(count));
         match (mib, count_here) {
             (0, _) => Some((0, per.to_owned())),
-            (mib, Some(units)) => Some((mib.saturating_mul(units), format!("{per}={mib} and {count}={units}"))),
+            (mib, Some(units)) => Some((
+                mib.saturating_mul(units),
+                format!("{per}={mib} and {count}={units}"),
+            )),
             _ => None,
         }
     };
-    of("SLURM_MEM_PER_CPU", "SLURM_CPUS_ON_NODE").or_else(|| of("SLURM_MEM_PER_GPU", "SLURM_GPUS_ON_NODE"))
+    of("SLURM_MEM_PER_CPU", "SLURM_CPUS_ON_NODE")
+        .or_else(|| of("SLURM_MEM_PER_GPU", "SLURM_GPUS_ON_NODE"))
 }
 
 fn memory(one: &Subject) -> Verdict {
@@ -114,18 +160,24 @@ fn memory(one: &Subject) -> Verdict {
             format!("the job has {} of {} ({how})", rounded(given), rounded(all)),
             "--mem=0 asks for all: pinned buffers and page cache count, and the job is killed without any message of NCCL's",
         ),
-        false => {
-            Verdict::ok(if given == 0 { "all".to_owned() } else { format!("{} of {}", rounded(given), rounded(all)) })
-        }
+        false => Verdict::ok(if given == 0 {
+            "all".to_owned()
+        } else {
+            format!("{} of {}", rounded(given), rounded(all))
+        }),
     }
 }
 
 fn export(one: &Subject) -> Verdict {
     match one.env("SLURM_EXPORT_ENV") {
-        Some(value) if value.eq_ignore_ascii_case("none") || value.eq_ignore_ascii_case("nil") => Verdict::warning(
-            format!("SLURM_EXPORT_ENV={value}: NCCL's settings of the script do not reach the tasks"),
-            "export SLURM_EXPORT_ENV=ALL in the script, or srun --export=ALL",
-        ),
+        Some(value) if value.eq_ignore_ascii_case("none") || value.eq_ignore_ascii_case("nil") => {
+            Verdict::warning(
+                format!(
+                    "SLURM_EXPORT_ENV={value}: NCCL's settings of the script do not reach the tasks"
+                ),
+                "export SLURM_EXPORT_ENV=ALL in the script, or srun --export=ALL",
+            )
+        }
         Some(value) => Verdict::ok(format!("SLURM_EXPORT_ENV={value}")),
         None => Verdict::ok("not restricted"),
     }

@@ -14,14 +14,18 @@ const EXTENDED: usize = 0x100;
 /// The bridges under `root` that redirect, by address.
 pub(super) fn redirecting(root: &Path) -> Reading<Vec<String>> {
     let devices = root.join("sys/bus/pci/devices");
-    let Ok(entries) = fs::read_dir(&devices) else { return Reading::none("there is no /sys/bus/pci/devices") };
+    let Ok(entries) = fs::read_dir(&devices) else {
+        return Reading::none("there is no /sys/bus/pci/devices");
+    };
     let (mut found, mut read) = (Vec::new(), 0);
     for entry in entries.flatten() {
         let class = fs::read_to_string(entry.path().join("class")).unwrap_or_default();
         if !class.starts_with("0x0604") {
             continue;
         }
-        let Ok(config) = fs::read(entry.path().join("config")) else { continue };
+        let Ok(config) = fs::read(entry.path().join("config")) else {
+            continue;
+        };
         if config.len() < EXTENDED {
             return Reading::none("only root may read the PCI bridges' extended configuration");
         }

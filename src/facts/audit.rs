@@ -44,7 +44,11 @@ pub struct Audit {
 pub fn library(explicit: Option<&Path>) -> Result<Library, String> {
     let nccl = crate::native::nccl::Nccl::load(explicit).map_err(|error| format!("{error:#}"))?;
     let names = crate::native::names::known_to(nccl.path()).map_err(|error| format!("{error:#}"));
-    Ok(Library { path: nccl.path().to_owned(), version: nccl.version().0, names })
+    Ok(Library {
+        path: nccl.path().to_owned(),
+        version: nccl.version().0,
+        names,
+    })
 }
 
 /// Without the feature there is no libnccl to ask.
@@ -60,9 +64,19 @@ pub fn library(_: Option<&Path>) -> Result<Library, String> {
 /// debugging are out of place.
 pub fn audit(root: &Path, explicit: Option<&Path>, cumem: Option<bool>, in_job: bool) -> Audit {
     let files = conf_files(root);
-    let mut adapters: Vec<String> = rdma::ports(root).into_iter().map(|port| port.device).collect();
+    let mut adapters: Vec<String> = rdma::ports(root)
+        .into_iter()
+        .map(|port| port.device)
+        .collect();
     adapters.dedup();
-    of(settings_with(&files), &files, library(explicit), cumem, &adapters, in_job)
+    of(
+        settings_with(&files),
+        &files,
+        library(explicit),
+        cumem,
+        &adapters,
+        in_job,
+    )
 }
 
 fn of(
@@ -74,13 +88,31 @@ fn of(
     in_job: bool,
 ) -> Audit {
     let (names, nccl) = match &library {
-        Ok(Library { names, version, .. }) => (names.as_ref().map_err(String::as_str), Some(*version)),
+        Ok(Library { names, version, .. }) => {
+            (names.as_ref().map_err(String::as_str), Some(*version))
+        }
         Err(why) => (Err(why.as_str()), None),
     };
-    let known = Known { settings: &settings, files, names, nccl, cumem, adapters: Some(adapters), in_job };
-    let not_applicable = CHECKS.iter().filter_map(|check| Some((check, known.not_applicable(check)?))).collect();
+    let known = Known {
+        settings: &settings,
+        files,
+        names,
+        nccl,
+        cumem,
+        adapters: Some(adapters),
+        in_job,
+    };
+    let not_applicable = CHECKS
+        .iter()
+        .filter_map(|check| Some((check, known.not_applicable(check)?)))
+        .collect();
     let findings = findings(&known);
-    Audit { settings, library, findings, not_applicable }
+    Audit {
+        settings,
+        library,
+        findings,
+        not_applicable,
+    }
 }
 
 #[cfg(test)]
@@ -90,14 +122,27 @@ mod tests {
     #[test]
     fn an_audit_without_a_library_says_which_rules_it_could_not_apply() {
         let settings = Settings::new([("NCCL_PXN_DISABLE".to_owned(), "true".to_owned())], []);
-        let audit = of(settings, &[], Err("found no libnccl".into()), None, &[], false);
+        let audit = of(
+            settings,
+            &[],
+            Err("found no libnccl".into()),
+            None,
+            &[],
+            false,
+        );
         let ids: Vec<_> = audit.findings.iter().map(|finding| finding.id).collect();
         assert_eq!(ids, ["env.misread-integer"]);
         assert!(
-            audit.not_applicable.iter().any(|(check, why)| check.id == "env.unknown-name" && why == "found no libnccl")
+            audit
+                .not_applicable
+                .iter()
+                .any(|(check, why)| check.id == "env.unknown-name" && why == "found no libnccl")
         );
         assert!(
-            audit.not_applicable.iter().any(|(check, why)| check.id == "env.debug-output" && why == "not in a job")
+            audit
+                .not_applicable
+                .iter()
+                .any(|(check, why)| check.id == "env.debug-output" && why == "not in a job")
         );
     }
 
@@ -105,6 +150,9 @@ mod tests {
     #[cfg(feature = "nccl")]
     fn a_library_that_does_not_exist_is_a_sentence() {
         let why = library(Some(Path::new("/nowhere/libnccl.so.2"))).expect_err("none");
-        assert!(why.contains("/nowhere/libnccl.so.2 does not exist"), "{why}");
+        assert!(
+            why.contains("/nowhere/libnccl.so.2 does not exist"),
+            "{why}"
+        );
     }
 }

@@ -124,10 +124,14 @@ pub struct Health {
 
 /// Gathers it. `recorded` is a file with NVML's answers, instead of asking NVML; `net_plugin` what NCCL_NET_PLUGIN is.
 pub fn gather(root: &Path, env: Env, recorded: Option<&Path>, net_plugin: Option<&str>) -> Health {
-    let limits = fs::read_to_string(root.join("proc/self/limits")).map_err(|error| error.to_string());
+    let limits =
+        fs::read_to_string(root.join("proc/self/limits")).map_err(|error| error.to_string());
     let limit = |name: &str| limit(&limits, name);
     Health {
-        env: KEPT.iter().filter_map(|name| Some(((*name).to_owned(), env(name)?))).collect(),
+        env: KEPT
+            .iter()
+            .filter_map(|name| Some(((*name).to_owned(), env(name)?)))
+            .collect(),
         memlock: limit("Max locked memory"),
         pins_freely: pins_freely(root),
         nofile: limit("Max open files"),
@@ -137,26 +141,37 @@ pub fn gather(root: &Path, env: Env, recorded: Option<&Path>, net_plugin: Option
         cpus: file(root, "proc/self/status").and(|status| allowed(&status)),
         cpus_online: file(root, "sys/devices/system/cpu/online").and(|list| cpus(&list)),
         kernel: file(root, "proc/sys/kernel/osrelease").and(|text| Ok(text.trim().to_owned())),
-        modules: file(root, "proc/modules")
-            .and(|all| Ok(all.lines().filter_map(|line| line.split_whitespace().next()).map(str::to_owned).collect())),
-        peer_memory: names(&root.join("sys/kernel/mm/memory_peers")).into_iter().collect(),
+        modules: file(root, "proc/modules").and(|all| {
+            Ok(all
+                .lines()
+                .filter_map(|line| line.split_whitespace().next())
+                .map(str::to_owned)
+                .collect())
+        }),
+        peer_memory: names(&root.join("sys/kernel/mm/memory_peers"))
+            .into_iter()
+            .collect(),
         iommu: iommu::iommu(root),
         cmdline: file(root, "proc/cmdline"),
-        numa_balancing: file(root, "proc/sys/kernel/numa_balancing").and(|word| Ok(word.trim() != "0")),
+        numa_balancing: file(root, "proc/sys/kernel/numa_balancing")
+            .and(|word| Ok(word.trim() != "0")),
         remove_ipc: logind::remove_ipc(root),
         is_system_user: is_system_user(root),
         acs: super::acs::redirecting(root),
         container: super::container::evidence(root),
         nvidia: super::nvidia::hardware(root),
         driver: file(root, "proc/driver/nvidia/version").and(|text| driver(&text)),
-        open_modules: file(root, "proc/driver/nvidia/version").and(|text| Ok(text.contains("Open Kernel Module"))),
+        open_modules: file(root, "proc/driver/nvidia/version")
+            .and(|text| Ok(text.contains("Open Kernel Module"))),
         imex: names(&root.join("dev/nvidia-caps-imex-channels")),
         nvml: nvml(root, recorded),
         rdma: fabric::rdma(root),
         verbs: names(&root.join("dev/infiniband")),
         interfaces: fabric::interfaces(root),
         plugins: plugins::all(root, env),
-        plugins_named: net_plugin.map(|list| plugins::named(root, env, list)).unwrap_or_default(),
+        plugins_named: net_plugin
+            .map(|list| plugins::named(root, env, list))
+            .unwrap_or_default(),
         kill_on_bad_exit: match env("SLURM_KILL_BAD_EXIT") {
             Some(_) => Reading::none("SLURM_KILL_BAD_EXIT tells"),
             None => slurm::kill_on_bad_exit(root, env),
@@ -177,7 +192,9 @@ fn limit(limits: &Result<String, String>, name: &str) -> Limit {
         Ok(text) => text,
         Err(why) => return Reading::none(format!("/proc/self/limits: {why}")),
     };
-    let soft = text.lines().find_map(|line| line.strip_prefix(name)?.split_whitespace().next());
+    let soft = text
+        .lines()
+        .find_map(|line| line.strip_prefix(name)?.split_whitespace().next());
     match soft.map(|word| (word, word.parse())) {
         Some(("unlimited", _)) => Reading::of(UNLIMITED),
         Some((_, Ok(bytes))) => Reading::of(bytes),
@@ -190,8 +207,9 @@ fn pins_freely(root: &Path) -> bool {
     const IPC_LOCK: u64 = 1 << 14;
     let status = file(root, "proc/self/status").value.unwrap_or_default();
     let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
-    let has =
-        effective.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).is_some_and(|mask| mask & IPC_LOCK != 0);
+    let has = effective
+        .and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok())
+        .is_some_and(|mask| mask & IPC_LOCK != 0);
     has && has_all_users(root)
 }
 
@@ -199,8 +217,13 @@ fn pins_freely(root: &Path) -> bool {
 fn is_system_user(root: &Path) -> bool {
     const FIRST: u32 = 1000;
     let status = file(root, "proc/self/status").value.unwrap_or_default();
-    let user =
-        status.lines().find_map(|line| line.strip_prefix("Uid:")?.split_whitespace().next()?.parse::<u32>().ok());
+    let user = status.lines().find_map(|line| {
+        line.strip_prefix("Uid:")?
+            .split_whitespace()
+            .next()?
+            .parse::<u32>()
+            .ok()
+    });
     user.is_some_and(|user| user < FIRST) && has_all_users(root)
 }
 
@@ -213,19 +236,32 @@ fn has_all_users(root: &Path) -> bool {
 /// The size of the file system on /dev/shm: its mount option, or half of the memory where it has none.
 fn shm(root: &Path) -> Reading<u64> {
     file(root, "proc/self/mounts").and(|mounts| {
-        let mut mounts = mounts.lines().map(|line| line.split(' ').collect::<Vec<_>>());
+        let mut mounts = mounts
+            .lines()
+            .map(|line| line.split(' ').collect::<Vec<_>>());
         let mount = mounts.rfind(|fields| fields.get(1) == Some(&"/dev/shm"));
-        let options = mount.as_ref().and_then(|fields| fields.get(3)).ok_or("nothing is mounted on /dev/shm")?;
-        match options.split(',').find_map(|option| option.strip_prefix("size=")) {
+        let options = mount
+            .as_ref()
+            .and_then(|fields| fields.get(3))
+            .ok_or("nothing is mounted on /dev/shm")?;
+        match options
+            .split(',')
+            .find_map(|option| option.strip_prefix("size="))
+        {
             Some(size) => kilobytes(size).ok_or_else(|| format!("/dev/shm has the size {size}")),
-            None => memory(root).value.map(|all| all / 2).ok_or_else(|| "/dev/shm has no size of its own".to_owned()),
+            None => memory(root)
+                .value
+                .map(|all| all / 2)
+                .ok_or_else(|| "/dev/shm has no size of its own".to_owned()),
         }
     })
 }
 
 /// A tmpfs size in bytes: `65536k`, `64m`, `1g`.
 fn kilobytes(size: &str) -> Option<u64> {
-    let at = size.find(|c: char| !c.is_ascii_digit()).unwrap_or(size.len());
+    let at = size
+        .find(|c: char| !c.is_ascii_digit())
+        .unwrap_or(size.len());
     let factor = match &size[at..] {
         "" => 1,
         "k" => 1 << 10,
@@ -240,12 +276,16 @@ fn memory(root: &Path) -> Reading<u64> {
     file(root, "proc/meminfo").and(|text| {
         let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"));
         let kilobytes = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
-        kilobytes.map(|kb| kb.saturating_mul(1024)).ok_or_else(|| "/proc/meminfo has no MemTotal".into())
+        kilobytes
+            .map(|kb| kb.saturating_mul(1024))
+            .ok_or_else(|| "/proc/meminfo has no MemTotal".into())
     })
 }
 
 fn allowed(status: &str) -> Result<BTreeSet<u32>, String> {
-    let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
+    let list = status
+        .lines()
+        .find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
     cpus(list.ok_or("/proc/self/status has no Cpus_allowed_list")?)
 }
 
@@ -266,9 +306,14 @@ fn cpus(list: &str) -> Result<BTreeSet<u32>, String> {
 
 /// The version in `NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  570.86.15  Release Build …`.
 fn driver(text: &str) -> Result<String, String> {
-    let is_version = |word: &&str| word.contains('.') && word.chars().all(|c| c.is_ascii_digit() || c == '.');
-    let word = text.lines().next().and_then(|line| line.split_whitespace().find(is_version));
-    word.map(str::to_owned).ok_or_else(|| "/proc/driver/nvidia/version names no version".into())
+    let is_version =
+        |word: &&str| word.contains('.') && word.chars().all(|c| c.is_ascii_digit() || c == '.');
+    let word = text
+        .lines()
+        .next()
+        .and_then(|line| line.split_whitespace().find(is_version));
+    word.map(str::to_owned)
+        .ok_or_else(|| "/proc/driver/nvidia/version names no version".into())
 }
 
 /// NVML's answers, from the file `recorded` or from NVML itself; another machine's tree has no NVML to ask.

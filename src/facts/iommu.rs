@@ -27,7 +27,9 @@ impl Iommu {
     /// Those of GPUs and adapters whose addresses it translates, with the type.
     pub fn translated(&self) -> Vec<String> {
         let translated = self.devices.iter().filter(|(_, kind)| translates(kind));
-        translated.map(|(device, kind)| format!("{device} ({kind})")).collect()
+        translated
+            .map(|(device, kind)| format!("{device} ({kind})"))
+            .collect()
     }
 
     /// Is there a group that it translates for?
@@ -45,13 +47,23 @@ fn translates(kind: &str) -> bool {
 pub(super) fn iommu(root: &Path) -> Iommu {
     let groups = root.join("sys/kernel/iommu_groups");
     let all = names(&groups);
-    let gpus = nvidia::pci_gpus(root).into_iter().map(|gpu| (root.join("sys/bus/pci/devices").join(&gpu), gpu));
+    let gpus = nvidia::pci_gpus(root)
+        .into_iter()
+        .map(|gpu| (root.join("sys/bus/pci/devices").join(&gpu), gpu));
     let class = root.join("sys/class/infiniband");
-    let adapters = names(&class).into_iter().map(|name| (class.join(&name).join("device"), name));
-    let of_device = gpus.chain(adapters).map(|(folder, name)| (name, text(&folder.join("iommu_group/type"))));
+    let adapters = names(&class)
+        .into_iter()
+        .map(|name| (class.join(&name).join("device"), name));
+    let of_device = gpus
+        .chain(adapters)
+        .map(|(folder, name)| (name, text(&folder.join("iommu_group/type"))));
     Iommu {
         has_groups: !all.is_empty(),
         devices: of_device.filter(|(_, kind)| !kind.is_empty()).collect(),
-        types: all.iter().map(|group| text(&groups.join(group).join("type"))).filter(|kind| !kind.is_empty()).collect(),
+        types: all
+            .iter()
+            .map(|group| text(&groups.join(group).join("type")))
+            .filter(|kind| !kind.is_empty())
+            .collect(),
     }
 }

@@ -151,7 +151,12 @@ pub fn settings() -> Settings {
 
 /// As [`settings`], with the files read already.
 pub fn settings_with(files: &[(String, String)]) -> Settings {
-    Settings::new(environment(), files.iter().map(|(file, text)| (file.as_str(), text.as_str())))
+    Settings::new(
+        environment(),
+        files
+            .iter()
+            .map(|(file, text)| (file.as_str(), text.as_str())),
+    )
 }
 
 /// Names and texts of the files under `root` that NCCL reads, in the order in which they win; those that can be read.
@@ -167,7 +172,12 @@ pub fn conf_files(root: &Path) -> Vec<(String, String)> {
 /// The recorded part of the environment: `NCCL_*` and `RECORDED`, nothing else, so that no secret leaves.
 pub fn environment() -> BTreeMap<String, String> {
     std::env::vars_os()
-        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.to_string_lossy().into_owned())))
+        .filter_map(|(name, value)| {
+            Some((
+                name.into_string().ok()?,
+                value.to_string_lossy().into_owned(),
+            ))
+        })
         .filter(|(name, _)| name.starts_with("NCCL_") || RECORDED.contains(&name.as_str()))
         .collect()
 }
@@ -175,9 +185,20 @@ pub fn environment() -> BTreeMap<String, String> {
 /// Seconds since this process was started, launching included; `None` where `/proc` does not tell.
 pub fn process_age_s() -> Option<f64> {
     let stat = std::fs::read_to_string("/proc/self/stat").ok()?;
-    let uptime: f64 = std::fs::read_to_string("/proc/uptime").ok()?.split(' ').next()?.parse().ok()?;
+    let uptime: f64 = std::fs::read_to_string("/proc/uptime")
+        .ok()?
+        .split(' ')
+        .next()?
+        .parse()
+        .ok()?;
     // The name in parentheses may hold spaces; the start time is the 20th field after it, in ticks of 1/100 s.
-    let ticks: f64 = stat.rsplit_once(')')?.1.split_whitespace().nth(19)?.parse().ok()?;
+    let ticks: f64 = stat
+        .rsplit_once(')')?
+        .1
+        .split_whitespace()
+        .nth(19)?
+        .parse()
+        .ok()?;
     // In some containers the two clocks are not the same one.
     let age = uptime - ticks / 100.0;
     (age >= 0.0).then(|| (age * 100.0).round() / 100.0)
@@ -186,7 +207,10 @@ pub fn process_age_s() -> Option<f64> {
 /// The model name of this host's processor, for the device line of a run on host memory.
 fn processor() -> String {
     let info = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    let name =
-        info.lines().find_map(|line| line.strip_prefix("model name")?.split_once(':').map(|(_, name)| name.trim()));
+    let name = info.lines().find_map(|line| {
+        line.strip_prefix("model name")?
+            .split_once(':')
+            .map(|(_, name)| name.trim())
+    });
     name.unwrap_or(std::env::consts::ARCH).to_owned()
 }

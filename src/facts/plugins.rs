@@ -28,23 +28,39 @@ pub(super) fn all(root: &Path, env: Env) -> Vec<String> {
 /// for itself, for `libnccl-net-NAME.so`, or for a path.
 pub(super) fn named(root: &Path, env: Env, list: &str) -> BTreeMap<String, Option<String>> {
     let file = |name: &str| match name.contains('/') {
-        true => root.join(name.trim_start_matches('/')).exists().then(|| name.to_owned()),
+        true => root
+            .join(name.trim_start_matches('/'))
+            .exists()
+            .then(|| name.to_owned()),
         false => {
             let long = format!("{PREFIX}-{name}.so");
-            candidates(root, env, |file| file == name || file == long).into_iter().next()
+            candidates(root, env, |file| file == name || file == long)
+                .into_iter()
+                .next()
         }
     };
-    list.split(',').filter(|name| !name.is_empty()).map(|name| (name.to_owned(), file(name))).collect()
+    list.split(',')
+        .filter(|name| !name.is_empty())
+        .map(|name| (name.to_owned(), file(name)))
+        .collect()
 }
 
 /// Paths of libraries whose file name is wanted.
 fn candidates(root: &Path, env: Env, is_wanted: impl Fn(&str) -> bool) -> Vec<String> {
     let inside = |folder: &str| {
-        let found = names(&root.join(folder.trim_start_matches('/'))).into_iter().filter(|name| is_wanted(name));
-        found.map(|name| format!("{}/{name}", folder.trim_end_matches('/'))).collect::<Vec<_>>()
+        let found = names(&root.join(folder.trim_start_matches('/')))
+            .into_iter()
+            .filter(|name| is_wanted(name));
+        found
+            .map(|name| format!("{}/{name}", folder.trim_end_matches('/')))
+            .collect::<Vec<_>>()
     };
     let set = env("LD_LIBRARY_PATH").unwrap_or_default();
-    let mut found: Vec<String> = set.split(':').filter(|folder| folder.starts_with('/')).flat_map(inside).collect();
+    let mut found: Vec<String> = set
+        .split(':')
+        .filter(|folder| folder.starts_with('/'))
+        .flat_map(inside)
+        .collect();
     let last = |path: &str| path.rsplit('/').next().is_some_and(&is_wanted);
     found.extend(listed(root).into_iter().filter(|path| last(path)));
     found.extend(SYSTEM.into_iter().flat_map(inside));
@@ -58,7 +74,9 @@ fn listed(root: &Path) -> Vec<String> {
     let path = |bytes: &[u8]| {
         let at = bytes.iter().position(|byte| *byte == b'/')?;
         let path = std::str::from_utf8(&bytes[at..]).ok()?;
-        root.join(path.trim_start_matches('/')).exists().then(|| path.to_owned())
+        root.join(path.trim_start_matches('/'))
+            .exists()
+            .then(|| path.to_owned())
     };
     bytes.split(|byte| *byte == 0).filter_map(path).collect()
 }

@@ -9,7 +9,10 @@ use crate::levels::ports::{Link, Port};
 /// The ports under `root`, the root of the file system, by device and number.
 pub fn ports(root: &Path) -> Vec<Port> {
     let devices = root.join("sys/class/infiniband");
-    let mut all: Vec<Port> = names(&devices).into_iter().flat_map(|device| ports_of(&devices, &device)).collect();
+    let mut all: Vec<Port> = names(&devices)
+        .into_iter()
+        .flat_map(|device| ports_of(&devices, &device))
+        .collect();
     all.sort_by(|a, b| (&a.device, a.number).cmp(&(&b.device, b.number)));
     all
 }
@@ -24,9 +27,18 @@ fn ports_of(devices: &Path, device: &str) -> Vec<Port> {
             _ => Link::Other,
         };
         // `4: ACTIVE`; `3: ARMED`, `2: INIT` and `1: DOWN` carry nothing.
-        Port { device: device.to_owned(), number, link, active: read("state").starts_with('4') }
+        Port {
+            device: device.to_owned(),
+            number,
+            link,
+            active: read("state").starts_with('4'),
+        }
     };
-    names(&folder).iter().filter_map(|name| name.parse().ok()).map(port).collect()
+    names(&folder)
+        .iter()
+        .filter_map(|name| name.parse().ok())
+        .map(port)
+        .collect()
 }
 
 #[cfg(test)]
@@ -45,12 +57,20 @@ mod tests {
             ("mlx5_0", "2", "InfiniBand\n", "1: DOWN\n"),
             ("efa_0", "1", "Unspecified\n", "4: ACTIVE\n"),
         ] {
-            let folder = root.path().join("sys/class/infiniband").join(device).join("ports").join(port);
+            let folder = root
+                .path()
+                .join("sys/class/infiniband")
+                .join(device)
+                .join("ports")
+                .join(port);
             fs::create_dir_all(&folder).expect("made");
             fs::write(folder.join("link_layer"), link).expect("written");
             fs::write(folder.join("state"), state).expect("written");
         }
         let all = ports(root.path());
-        assert_eq!(listing(&all), "efa_0:1 other, mlx5_0:1 InfiniBand, mlx5_0:2 InfiniBand (down), mlx5_1:1 Ethernet");
+        assert_eq!(
+            listing(&all),
+            "efa_0:1 other, mlx5_0:1 InfiniBand, mlx5_0:2 InfiniBand (down), mlx5_1:1 Ethernet"
+        );
     }
 }

@@ -23,9 +23,14 @@ pub(super) fn kill_on_bad_exit(root: &Path, env: Env) -> Reading<bool> {
     if !crate::world::launch::speaks(env) {
         return Reading::none("the first rank asks");
     }
-    let Some(program) = program(root, env) else { return Reading::none("there is no scontrol in PATH") };
+    let Some(program) = program(root, env) else {
+        return Reading::none("there is no scontrol in PATH");
+    };
     match answer(&program, &["show", "config"], PATIENCE) {
-        Ok(config) => setting(&config).map_or_else(|| Reading::none("scontrol shows no KillOnBadExit"), Reading::of),
+        Ok(config) => setting(&config).map_or_else(
+            || Reading::none("scontrol shows no KillOnBadExit"),
+            Reading::of,
+        ),
         Err(why) => Reading::none(format!("scontrol show config: {why}")),
     }
 }
@@ -34,13 +39,19 @@ pub(super) fn kill_on_bad_exit(root: &Path, env: Env) -> Reading<bool> {
 fn program(root: &Path, env: Env) -> Option<PathBuf> {
     let path = env("PATH")?;
     let folders = path.split(':').filter(|folder| folder.starts_with('/'));
-    folders.map(|folder| root.join(folder.trim_start_matches('/')).join("scontrol")).find(|program| program.is_file())
+    folders
+        .map(|folder| root.join(folder.trim_start_matches('/')).join("scontrol"))
+        .find(|program| program.is_file())
 }
 
 /// What one of Slurm's commands writes to stdout, where it succeeds within `patience`; else why not.
 pub(crate) fn answer(program: &Path, words: &[&str], patience: Duration) -> Result<String, String> {
-    let child =
-        Command::new(program).args(words).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+    let child = Command::new(program)
+        .args(words)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn();
     let mut child = child.map_err(|error| error.to_string())?;
     let (stdout, stderr) = (read(child.stdout.take()), read(child.stderr.take()));
     let said = stdout.recv_timeout(patience);
@@ -52,7 +63,10 @@ pub(crate) fn answer(program: &Path, words: &[&str], patience: Duration) -> Resu
         status if status.success() => Ok(said.unwrap_or_default()),
         status => {
             let complaint = stderr.recv_timeout(patience).unwrap_or_default();
-            Err(complaint.lines().next().map_or(status.to_string(), |line| line.trim().to_owned()))
+            Err(complaint
+                .lines()
+                .next()
+                .map_or(status.to_string(), |line| line.trim().to_owned()))
         }
     }
 }
@@ -81,6 +95,8 @@ fn read(pipe: Option<impl Read + Send + 'static>) -> mpsc::Receiver<String> {
 
 /// `KillOnBadExit           = 1`.
 fn setting(config: &str) -> Option<bool> {
-    let line = config.lines().find_map(|line| line.trim().strip_prefix("KillOnBadExit"))?;
+    let line = config
+        .lines()
+        .find_map(|line| line.trim().strip_prefix("KillOnBadExit"))?;
     Some(line.trim_start().strip_prefix('=')?.trim() != "0")
 }

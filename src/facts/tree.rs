@@ -5,7 +5,9 @@ use std::{fs, path::Path};
 /// The names in a folder, sorted; mlx5_2 comes before mlx5_10.
 pub(super) fn names(folder: &Path) -> Vec<String> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
-    let mut names: Vec<String> = entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();
+    let mut names: Vec<String> = entries
+        .filter_map(|entry| entry.file_name().into_string().ok())
+        .collect();
     names.sort_by(|a, b| natural(a).cmp(&natural(b)));
     names
 }
@@ -17,5 +19,8 @@ fn natural(name: &str) -> (&str, u64, &str) {
 
 /// The text of a file without the space around it.
 pub(super) fn text(file: &Path) -> String {
-    fs::read_to_string(file).unwrap_or_default().trim().to_owned()
+    fs::read_to_string(file)
+        .unwrap_or_default()
+        .trim()
+        .to_owned()
 }

@@ -29,19 +29,28 @@ const LONGEST: usize = 1023;
 pub fn files(env: Env) -> Vec<String> {
     let named = env("NCCL_CONF_FILE").filter(|path| !path.is_empty());
     let users = named.or_else(|| env("HOME").map(|home| format!("{home}/.nccl.conf")));
-    users.into_iter().chain(["/etc/nccl.conf".to_owned()]).collect()
+    users
+        .into_iter()
+        .chain(["/etc/nccl.conf".to_owned()])
+        .collect()
 }
 
 /// The variables that a file sets, in its order. There is no syntax but `NAME=VALUE` at the start of a line: quotes and
 /// spaces belong to the value, and a line with `export` sets a variable of a name that nobody reads.
 pub(super) fn lines(text: &str) -> impl Iterator<Item = (&str, &str)> {
-    let pairs = text.split('\n').filter(|line| !line.starts_with('#')).filter_map(|line| line.split_once('='));
+    let pairs = text
+        .split('\n')
+        .filter(|line| !line.starts_with('#'))
+        .filter_map(|line| line.split_once('='));
     pairs.map(|(name, value)| (cut(name), cut(value.strip_suffix('\r').unwrap_or(value))))
 }
 
 /// What fits into NCCL's buffer.
 fn cut(text: &str) -> &str {
-    let end = (0..=LONGEST.min(text.len())).rev().find(|&at| text.is_char_boundary(at)).unwrap_or(0);
+    let end = (0..=LONGEST.min(text.len()))
+        .rev()
+        .find(|&at| text.is_char_boundary(at))
+        .unwrap_or(0);
     &text[..end]
 }
 
@@ -52,11 +61,16 @@ impl Settings {
         files: impl IntoIterator<Item = (&'a str, &'a str)>,
     ) -> Settings {
         let ours = |name: &str| name.starts_with("NCCL_");
-        let from_env = env.into_iter().map(|(name, value)| (name, InForce { value, file: None }));
+        let from_env = env
+            .into_iter()
+            .map(|(name, value)| (name, InForce { value, file: None }));
         let mut all: BTreeMap<_, _> = from_env.filter(|(name, _)| ours(name)).collect();
         for (file, text) in files {
             for (name, value) in lines(text).filter(|(name, _)| ours(name)) {
-                let setting = || InForce { value: value.to_owned(), file: Some(file.to_owned()) };
+                let setting = || InForce {
+                    value: value.to_owned(),
+                    file: Some(file.to_owned()),
+                };
                 all.entry(name.to_owned()).or_insert_with(setting);
             }
         }
@@ -75,7 +89,9 @@ impl Settings {
 
     /// All, by name.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &InForce)> {
-        self.0.iter().map(|(name, setting)| (name.as_str(), setting))
+        self.0
+            .iter()
+            .map(|(name, setting)| (name.as_str(), setting))
     }
 
     /// Only those whose name is wanted.
@@ -89,7 +105,10 @@ impl Settings {
     #[must_use]
     pub fn with(mut self, set: Vec<(String, String)>) -> Settings {
         for (name, value) in set {
-            let free = self.0.get(&name).is_none_or(|setting| setting.file.is_some());
+            let free = self
+                .0
+                .get(&name)
+                .is_none_or(|setting| setting.file.is_some());
             if free {
                 self.0.insert(name, InForce { value, file: None });
             }
@@ -102,7 +121,10 @@ impl Settings {
         match self.0.get(name) {
             None => format!("{name} is not set"),
             Some(InForce { value, file: None }) => format!("{name}={value}"),
-            Some(InForce { value, file: Some(file) }) => format!("{name}={value} (in {file})"),
+            Some(InForce {
+                value,
+                file: Some(file),
+            }) => format!("{name}={value} (in {file})"),
         }
     }
 }
@@ -112,7 +134,10 @@ mod tests {
     use super::*;
 
     fn in_force(env: &[(&str, &str)], files: &[(&str, &str)]) -> Settings {
-        Settings::new(env.iter().map(|(n, v)| ((*n).to_owned(), (*v).to_owned())), files.iter().copied())
+        Settings::new(
+            env.iter().map(|(n, v)| ((*n).to_owned(), (*v).to_owned())),
+            files.iter().copied(),
+        )
     }
 
     #[test]
@@ -120,18 +145,39 @@ mod tests {
         let settings = in_force(
             &[("NCCL_A", "env"), ("NCCL_EMPTY", ""), ("HOME", "/root")],
             &[
-                ("mine", "NCCL_A=mine\nNCCL_B=mine\nNCCL_B=again\nNCCL_EMPTY=1"),
+                (
+                    "mine",
+                    "NCCL_A=mine\nNCCL_B=mine\nNCCL_B=again\nNCCL_EMPTY=1",
+                ),
                 ("site", "NCCL_A=site\nNCCL_B=site\nNCCL_C=site\n"),
             ],
         );
-        let all: Vec<_> = ["NCCL_A", "NCCL_B", "NCCL_C", "NCCL_D"].iter().map(|name| settings.say(name)).collect();
-        assert_eq!(all, ["NCCL_A=env", "NCCL_B=mine (in mine)", "NCCL_C=site (in site)", "NCCL_D is not set"]);
-        assert_eq!(settings.get("NCCL_EMPTY"), Some(""), "set to nothing is set");
+        let all: Vec<_> = ["NCCL_A", "NCCL_B", "NCCL_C", "NCCL_D"]
+            .iter()
+            .map(|name| settings.say(name))
+            .collect();
+        assert_eq!(
+            all,
+            [
+                "NCCL_A=env",
+                "NCCL_B=mine (in mine)",
+                "NCCL_C=site (in site)",
+                "NCCL_D is not set"
+            ]
+        );
+        assert_eq!(
+            settings.get("NCCL_EMPTY"),
+            Some(""),
+            "set to nothing is set"
+        );
         assert_eq!(settings.get("HOME"), None);
         // What the program sets is the environment: it wins over files, and not over what is there.
         let set = ["NCCL_A", "NCCL_C"].map(|name| (name.to_owned(), "set".to_owned()));
         let settings = settings.with(set.to_vec());
-        assert_eq!((settings.get("NCCL_A"), settings.get("NCCL_C")), (Some("env"), Some("set")));
+        assert_eq!(
+            (settings.get("NCCL_A"), settings.get("NCCL_C")),
+            (Some("env"), Some("set"))
+        );
     }
 
     #[test]
@@ -142,7 +188,10 @@ mod tests {
              NCCL_QUOTED=\"1\"\nNCCL_NO_VALUE\nNCCL_TAIL=1 # why\nNCCL_NOTHING=\n{long}\nNCCL_LAST=1"
         );
         let settings = in_force(&[], &[("f", &text)]);
-        let all: Vec<_> = settings.iter().map(|(name, s)| format!("{name}={}", s.value)).collect();
+        let all: Vec<_> = settings
+            .iter()
+            .map(|(name, s)| format!("{name}={}", s.value))
+            .collect();
         let expected = [
             "NCCL_CR=1",
             "NCCL_EQ==mlx5_0",
@@ -159,11 +208,25 @@ mod tests {
     #[test]
     fn a_named_file_replaces_the_one_at_home() {
         let env = |pairs: &'static [(&str, &str)]| {
-            move |name: &str| pairs.iter().find(|(n, _)| *n == name).map(|(_, v)| (*v).to_owned())
+            move |name: &str| {
+                pairs
+                    .iter()
+                    .find(|(n, _)| *n == name)
+                    .map(|(_, v)| (*v).to_owned())
+            }
         };
-        assert_eq!(files(&env(&[("HOME", "/h")])), ["/h/.nccl.conf", "/etc/nccl.conf"]);
-        assert_eq!(files(&env(&[("HOME", "/h"), ("NCCL_CONF_FILE", "/x")])), ["/x", "/etc/nccl.conf"]);
-        assert_eq!(files(&env(&[("HOME", "/h"), ("NCCL_CONF_FILE", "")])), ["/h/.nccl.conf", "/etc/nccl.conf"]);
+        assert_eq!(
+            files(&env(&[("HOME", "/h")])),
+            ["/h/.nccl.conf", "/etc/nccl.conf"]
+        );
+        assert_eq!(
+            files(&env(&[("HOME", "/h"), ("NCCL_CONF_FILE", "/x")])),
+            ["/x", "/etc/nccl.conf"]
+        );
+        assert_eq!(
+            files(&env(&[("HOME", "/h"), ("NCCL_CONF_FILE", "")])),
+            ["/h/.nccl.conf", "/etc/nccl.conf"]
+        );
         assert_eq!(files(&|_| None), ["/etc/nccl.conf"]);
     }
 }

@@ -37,20 +37,34 @@ pub struct Evidence {
 pub fn of(axis: Axis, asked: Option<&Row>, but: &dyn Fn(&str) -> bool, ranks: &[Rank]) -> Evidence {
     let differing = differing(axis, asked, but, ranks);
     let name = match axis {
-        Axis::Network if differing.is_empty() => asked.map_or(rows(axis)[0].name.as_str(), |row| &row.name),
+        Axis::Network if differing.is_empty() => {
+            asked.map_or(rows(axis)[0].name.as_str(), |row| &row.name)
+        }
         Axis::Network => CUSTOM,
         _ => {
-            let names: Vec<_> =
-                ranks.iter().map(|rank| in_force(axis, &|name| rank.settings.get(name).map(str::to_owned))).collect();
-            names.first().copied().filter(|first| names.iter().all(|name| name == first)).unwrap_or(CUSTOM)
+            let names: Vec<_> = ranks
+                .iter()
+                .map(|rank| in_force(axis, &|name| rank.settings.get(name).map(str::to_owned)))
+                .collect();
+            names
+                .first()
+                .copied()
+                .filter(|first| names.iter().all(|name| name == first))
+                .unwrap_or(CUSTOM)
         }
     };
     let as_asked = name != CUSTOM && asked.is_none_or(|row| row.name == name);
-    let mut remarks: Vec<_> = differing.iter().map(|difference| difference.sentence(axis, asked, ranks)).collect();
+    let mut remarks: Vec<_> = differing
+        .iter()
+        .map(|difference| difference.sentence(axis, asked, ranks))
+        .collect();
     if !remarks.is_empty() && !as_asked {
         remarks.push(format!("the rows of this run carry {axis} {name}"));
     }
-    Evidence { name: name.to_owned(), remarks }
+    Evidence {
+        name: name.to_owned(),
+        remarks,
+    }
 }
 
 /// A variable that is not as asked, or not the same on every rank.
@@ -70,33 +84,64 @@ fn differing<'a>(
 ) -> Vec<Difference<'a>> {
     let looked_at: Vec<&str> = match (axis, asked) {
         (Axis::Network, None) => Vec::new(),
-        (Axis::Network, Some(row)) => row.set.iter().map(|setting| setting.name.as_str()).collect(),
+        (Axis::Network, Some(row)) => row
+            .set
+            .iter()
+            .map(|setting| setting.name.as_str())
+            .collect(),
         _ => variables(axis),
     };
     let compare = |name: &'a str| {
         let expected = |rank: &Rank| match asked {
-            Some(row) => row.set.iter().find(|setting| setting.name == name).and_then(|setting| setting.on(rank.ports)),
+            Some(row) => row
+                .set
+                .iter()
+                .find(|setting| setting.name == name)
+                .and_then(|setting| setting.on(rank.ports)),
             None => ranks[0].settings.get(name).map(str::to_owned),
         };
-        let wrong = |rank: &usize| expected(&ranks[*rank]).as_deref() != ranks[*rank].settings.get(name);
+        let wrong =
+            |rank: &usize| expected(&ranks[*rank]).as_deref() != ranks[*rank].settings.get(name);
         let wrong: Vec<usize> = (0..ranks.len()).filter(wrong).collect();
         let first = *wrong.first()?;
-        Some(Difference { name, expected: expected(&ranks[first]), ranks: wrong })
+        Some(Difference {
+            name,
+            expected: expected(&ranks[first]),
+            ranks: wrong,
+        })
     };
-    looked_at.into_iter().filter(|name| !but(name)).filter_map(compare).collect()
+    looked_at
+        .into_iter()
+        .filter(|name| !but(name))
+        .filter_map(compare)
+        .collect()
 }
 
 impl Difference<'_> {
     fn sentence(&self, axis: Axis, asked: Option<&Row>, ranks: &[Rank]) -> String {
-        let Difference { name, expected, ranks: wrong } = self;
+        let Difference {
+            name,
+            expected,
+            ranks: wrong,
+        } = self;
         let first = wrong[0];
         let there = ranks[first].settings.setting(name);
         let on = match wrong.len() {
             n if n == ranks.len() => String::new(),
             1 => format!(" on rank {first} ({})", ranks[first].host),
-            n => format!(" on {n} of {} ranks, first on rank {first} ({})", ranks.len(), ranks[first].host),
+            n => format!(
+                " on {n} of {} ranks, first on rank {first} ({})",
+                ranks.len(),
+                ranks[first].host
+            ),
         };
-        let value = |value: &str| if value.is_empty() { "nothing".to_owned() } else { value.to_owned() };
+        let value = |value: &str| {
+            if value.is_empty() {
+                "nothing".to_owned()
+            } else {
+                value.to_owned()
+            }
+        };
         let Some(row) = asked else {
             return format!(
                 "{}{on}, but on rank 0 ({}) {}",
@@ -107,15 +152,23 @@ impl Difference<'_> {
         };
         let what = format!("{axis} {}", row.name);
         match (there, expected) {
-            (None, Some(expected)) => format!("{name} is not set{on}, and {what} sets {}", value(expected)),
+            (None, Some(expected)) => {
+                format!("{name} is not set{on}, and {what} sets {}", value(expected))
+            }
             (Some(InForce { value: v, file }), expected) => {
-                let from = file.as_ref().map_or(String::new(), |file| format!(" in {file}"));
+                let from = file
+                    .as_ref()
+                    .map_or(String::new(), |file| format!(" in {file}"));
                 let sets = expected
                     .as_deref()
-                    .map_or("leaves it alone".to_owned(), |expected| format!("sets {}", value(expected)));
+                    .map_or("leaves it alone".to_owned(), |expected| {
+                        format!("sets {}", value(expected))
+                    });
                 format!("{name}={v} is set{from}{on} and wins over {what}, which {sets}")
             }
-            (None, None) => unreachable!("a variable that is not set where it should not be is as it should be"),
+            (None, None) => {
+                unreachable!("a variable that is not set where it should not be is as it should be")
+            }
         }
     }
 }
@@ -126,16 +179,33 @@ mod tests {
     use crate::levels::{find, ports::tests::port};
 
     fn settings(env: &str, file: &str) -> Settings {
-        let env = env.split_whitespace().filter_map(|pair| pair.split_once('='));
-        Settings::new(env.map(|(n, v)| (n.to_owned(), v.to_owned())), [("/etc/nccl.conf", file)])
+        let env = env
+            .split_whitespace()
+            .filter_map(|pair| pair.split_once('='));
+        Settings::new(
+            env.map(|(n, v)| (n.to_owned(), v.to_owned())),
+            [("/etc/nccl.conf", file)],
+        )
     }
 
     /// The evidence over ranks on n0, n1, … with these environments.
     fn over(axis: Axis, asked: Option<&str>, ranks: &[Settings]) -> (String, Vec<String>) {
         let hosts: Vec<String> = (0..ranks.len()).map(|rank| format!("n{rank}")).collect();
-        let ranks: Vec<_> =
-            ranks.iter().zip(&hosts).map(|(settings, host)| Rank { host, settings, ports: &[] }).collect();
-        let evidence = of(axis, asked.map(|name| find(name).expect("a row")), &|_| false, &ranks);
+        let ranks: Vec<_> = ranks
+            .iter()
+            .zip(&hosts)
+            .map(|(settings, host)| Rank {
+                host,
+                settings,
+                ports: &[],
+            })
+            .collect();
+        let evidence = of(
+            axis,
+            asked.map(|name| find(name).expect("a row")),
+            &|_| false,
+            &ranks,
+        );
         (evidence.name, evidence.remarks)
     }
 
@@ -148,10 +218,19 @@ mod tests {
 
     #[test]
     fn a_level_in_force_everywhere_is_evidence() {
-        assert_eq!(level(Some("balanced"), &[BALANCED, BALANCED]), ("balanced".into(), vec![]));
-        assert_eq!(level(None, &[BALANCED, BALANCED]), ("balanced".into(), vec![]));
+        assert_eq!(
+            level(Some("balanced"), &[BALANCED, BALANCED]),
+            ("balanced".into(), vec![])
+        );
+        assert_eq!(
+            level(None, &[BALANCED, BALANCED]),
+            ("balanced".into(), vec![])
+        );
         assert_eq!(level(None, &["", ""]), ("default".into(), vec![]));
-        assert_eq!(level(None, &["NCCL_PXN_DISABLE=0", "NCCL_PXN_DISABLE=0"]), ("custom".into(), vec![]));
+        assert_eq!(
+            level(None, &["NCCL_PXN_DISABLE=0", "NCCL_PXN_DISABLE=0"]),
+            ("custom".into(), vec![])
+        );
     }
 
     #[test]
@@ -168,7 +247,10 @@ mod tests {
         );
         let (name, remarks) = level(Some("off"), &["NCCL_PXN_DISABLE=1 NCCL_P2P_PXN_LEVEL=0"]);
         assert_eq!(name, "custom");
-        assert!(remarks[0].ends_with("wins over level off, which leaves it alone"), "{remarks:?}");
+        assert!(
+            remarks[0].ends_with("wins over level off, which leaves it alone"),
+            "{remarks:?}"
+        );
     }
 
     #[test]
@@ -176,16 +258,28 @@ mod tests {
         let other = "NCCL_PXN_DISABLE=0 NCCL_P2P_PXN_LEVEL=2";
         let (name, remarks) = level(Some("balanced"), &[BALANCED, BALANCED, other]);
         assert_eq!(name, "custom");
-        assert_eq!(remarks[0], "NCCL_P2P_PXN_LEVEL=2 is set on rank 2 (n2) and wins over level balanced, which sets 1");
+        assert_eq!(
+            remarks[0],
+            "NCCL_P2P_PXN_LEVEL=2 is set on rank 2 (n2) and wins over level balanced, which sets 1"
+        );
         assert_eq!(remarks[1], "the rows of this run carry level custom");
         let (_, remarks) = level(Some("balanced"), &[BALANCED, other, other]);
-        assert!(remarks[0].contains("on 2 of 3 ranks, first on rank 1 (n1)"), "{remarks:?}");
+        assert!(
+            remarks[0].contains("on 2 of 3 ranks, first on rank 1 (n1)"),
+            "{remarks:?}"
+        );
         // Nothing was asked for, and they still differ.
         let (name, remarks) = level(None, &["", "NCCL_PXN_DISABLE=1"]);
         assert_eq!(name, "custom");
-        assert_eq!(remarks[0], "NCCL_PXN_DISABLE=1 on rank 1 (n1), but on rank 0 (n0) NCCL_PXN_DISABLE is not set");
+        assert_eq!(
+            remarks[0],
+            "NCCL_PXN_DISABLE=1 on rank 1 (n1), but on rank 0 (n0) NCCL_PXN_DISABLE is not set"
+        );
         let (_, remarks) = level(Some("off"), &["NCCL_PXN_DISABLE=1", ""]);
-        assert_eq!(remarks[0], "NCCL_PXN_DISABLE is not set on rank 1 (n1), and level off sets 1");
+        assert_eq!(
+            remarks[0],
+            "NCCL_PXN_DISABLE is not set on rank 1 (n1), and level off sets 1"
+        );
     }
 
     #[test]
@@ -194,7 +288,10 @@ mod tests {
         assert_eq!(over(Axis::Level, None, &[site(), site()]).0, "off");
         let (name, remarks) = over(Axis::Level, Some("default"), &[site(), site()]);
         assert_eq!(name, "off");
-        assert!(remarks[0].starts_with("NCCL_PXN_DISABLE=1 is set in /etc/nccl.conf and wins"), "{remarks:?}");
+        assert!(
+            remarks[0].starts_with("NCCL_PXN_DISABLE=1 is set in /etc/nccl.conf and wins"),
+            "{remarks:?}"
+        );
         let (name, remarks) = over(Axis::Level, None, &[settings("", ""), site()]);
         assert_eq!((name.as_str(), remarks.len()), ("custom", 2));
     }
@@ -202,37 +299,86 @@ mod tests {
     #[test]
     fn resources_are_recognised_too() {
         let lean = || settings("NCCL_MAX_CTAS=8 NCCL_MAX_P2P_NCHANNELS=8", "");
-        assert_eq!(over(Axis::Resources, Some("lean"), &[lean()]), ("lean".into(), vec![]));
+        assert_eq!(
+            over(Axis::Resources, Some("lean"), &[lean()]),
+            ("lean".into(), vec![])
+        );
         let (name, remarks) = over(Axis::Resources, Some("standard"), &[lean()]);
         assert_eq!(name, "lean");
-        assert!(remarks.iter().any(|remark| remark.ends_with("standard, which sets nothing")), "{remarks:?}");
+        assert!(
+            remarks
+                .iter()
+                .any(|remark| remark.ends_with("standard, which sets nothing")),
+            "{remarks:?}"
+        );
     }
 
     #[test]
     fn a_network_is_the_one_asked_for_where_its_settings_hold() {
         let socket = || settings("NCCL_NET=Socket", "");
-        assert_eq!(over(Axis::Network, None, &[socket()]), ("auto".into(), vec![]));
+        assert_eq!(
+            over(Axis::Network, None, &[socket()]),
+            ("auto".into(), vec![])
+        );
         assert_eq!(over(Axis::Network, Some("auto"), &[socket()]).0, "auto");
         assert_eq!(over(Axis::Network, Some("socket"), &[socket()]).0, "socket");
-        let (name, remarks) = over(Axis::Network, Some("socket"), &[settings("NCCL_NET=IB", "")]);
+        let (name, remarks) = over(
+            Axis::Network,
+            Some("socket"),
+            &[settings("NCCL_NET=IB", "")],
+        );
         assert_eq!(name, "custom");
-        assert_eq!(remarks[0], "NCCL_NET=IB is set and wins over network socket, which sets Socket");
+        assert_eq!(
+            remarks[0],
+            "NCCL_NET=IB is set and wins over network socket, which sets Socket"
+        );
     }
 
     #[test]
     fn the_ports_of_a_node_are_its_own_and_a_level_decides_its_variables() {
         let ib = find("ib").expect("a row");
         let ports = [[port("mlx5_0 1 InfiniBand")], [port("mlx5_7 1 InfiniBand")]];
-        let on = |hca: &str| settings(&format!("NCCL_NET=IB NCCL_IB_DISABLE=0 NCCL_IB_HCA=={hca}:1"), "");
+        let on = |hca: &str| {
+            settings(
+                &format!("NCCL_NET=IB NCCL_IB_DISABLE=0 NCCL_IB_HCA=={hca}:1"),
+                "",
+            )
+        };
         let all = [on("mlx5_0"), on("mlx5_7")];
-        let ranks: Vec<_> =
-            all.iter().zip(&ports).map(|(settings, ports)| Rank { host: "n", settings, ports }).collect();
+        let ranks: Vec<_> = all
+            .iter()
+            .zip(&ports)
+            .map(|(settings, ports)| Rank {
+                host: "n",
+                settings,
+                ports,
+            })
+            .collect();
         assert_eq!(of(Axis::Network, Some(ib), &|_| false, &ranks).name, "ib");
 
-        let (pxn, balanced) = (find("pxn").expect("a row"), find("balanced").expect("a row"));
+        let (pxn, balanced) = (
+            find("pxn").expect("a row"),
+            find("balanced").expect("a row"),
+        );
         let settings = settings(BALANCED, "");
-        let ranks = [Rank { host: "n", settings: &settings, ports: &[] }];
-        assert_eq!(of(Axis::Network, Some(pxn), &|_| false, &ranks).name, "custom");
-        assert_eq!(of(Axis::Network, Some(pxn), &|name| balanced.sets(name), &ranks).name, "pxn");
+        let ranks = [Rank {
+            host: "n",
+            settings: &settings,
+            ports: &[],
+        }];
+        assert_eq!(
+            of(Axis::Network, Some(pxn), &|_| false, &ranks).name,
+            "custom"
+        );
+        assert_eq!(
+            of(
+                Axis::Network,
+                Some(pxn),
+                &|name| balanced.sets(name),
+                &ranks
+            )
+            .name,
+            "pxn"
+        );
     }
 }

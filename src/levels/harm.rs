@@ -88,21 +88,36 @@ pub fn all() -> &'static [Harm] {
 
 /// Does a harm look at this variable?
 pub(super) fn concerns(name: &str) -> bool {
-    all().iter().flat_map(|harm| &harm.when).any(|condition| condition.name == name)
+    all()
+        .iter()
+        .flat_map(|harm| &harm.when)
+        .any(|condition| condition.name == name)
 }
 
 /// A version as `ncclGetVersion` gives it: `2.21.5` is 22105. `None` for what is no version.
 pub(super) fn version(text: &str) -> Option<i32> {
-    let mut numbers =
-        text.split('.').map(|number| number.parse::<i32>().ok().filter(|number| (0..100).contains(number)));
+    let mut numbers = text.split('.').map(|number| {
+        number
+            .parse::<i32>()
+            .ok()
+            .filter(|number| (0..100).contains(number))
+    });
     let (major, minor) = (numbers.next()??, numbers.next()??);
     let patch = numbers.next().unwrap_or(Some(0))?;
-    numbers.next().is_none().then_some(major * 10_000 + minor * 100 + patch)
+    numbers
+        .next()
+        .is_none()
+        .then_some(major * 10_000 + minor * 100 + patch)
 }
 
 /// A version of `ncclGetVersion` in words: 22105 is `2.21.5`.
 pub(super) fn version_text(version: i32) -> String {
-    format!("{}.{}.{}", version / 10_000, version / 100 % 100, version % 100)
+    format!(
+        "{}.{}.{}",
+        version / 10_000,
+        version / 100 % 100,
+        version % 100
+    )
 }
 
 impl Condition {
@@ -114,9 +129,17 @@ impl Condition {
         let is_word = |word: &String| value.is_some_and(|value| word.eq_ignore_ascii_case(value));
         self.is.as_ref().is_none_or(among)
             && self.not.as_ref().is_none_or(|list| !among(list))
-            && self.above.is_none_or(|limit| integer.is_some_and(|integer| integer > limit))
-            && self.path.as_ref().is_none_or(|list| path.is_some_and(|path| list.iter().any(|p| p == path)))
-            && self.word.as_ref().is_none_or(|list| list.iter().any(is_word))
+            && self
+                .above
+                .is_none_or(|limit| integer.is_some_and(|integer| integer > limit))
+            && self
+                .path
+                .as_ref()
+                .is_none_or(|list| path.is_some_and(|path| list.iter().any(|p| p == path)))
+            && self
+                .word
+                .as_ref()
+                .is_none_or(|list| list.iter().any(is_word))
             && self.set.is_none_or(|set| set == value.is_some())
             && self.cumem.is_none_or(|cumem| known.cumem == Some(cumem))
     }
@@ -134,7 +157,9 @@ impl Harm {
         let of_this_version = match (bound(&self.from), bound(&self.before), known.nccl) {
             (None, None, _) => true,
             (_, _, None) => false,
-            (from, before, Some(nccl)) => from.is_none_or(|v| nccl >= v) && before.is_none_or(|v| nccl < v),
+            (from, before, Some(nccl)) => {
+                from.is_none_or(|v| nccl >= v) && before.is_none_or(|v| nccl < v)
+            }
         };
         of_this_version && self.when.iter().all(|condition| condition.holds(known))
     }
@@ -151,26 +176,47 @@ impl Harm {
 
     /// The combination for a table: `NCCL_P2P_PXN_LEVEL=1 with NCCL_RUNTIME_CONNECT=0`.
     pub fn combination(&self) -> String {
-        let integers = |list: &[i64]| list.iter().map(i64::to_string).collect::<Vec<_>>().join(" or ");
+        let integers = |list: &[i64]| {
+            list.iter()
+                .map(i64::to_string)
+                .collect::<Vec<_>>()
+                .join(" or ")
+        };
         let say = |condition: &Condition| {
             let name = &condition.name;
             match condition {
                 Condition { is: Some(list), .. } => format!("{name}={}", integers(list)),
-                Condition { above: Some(limit), .. } => format!("{name} above {limit}"),
-                Condition { path: Some(list), .. } | Condition { word: Some(list), .. } => {
+                Condition {
+                    above: Some(limit), ..
+                } => format!("{name} above {limit}"),
+                Condition {
+                    path: Some(list), ..
+                }
+                | Condition {
+                    word: Some(list), ..
+                } => {
                     format!("{name}={}", list.join(" or "))
                 }
-                Condition { cumem: Some(false), .. } => "a driver without cuMem".to_owned(),
+                Condition {
+                    cumem: Some(false), ..
+                } => "a driver without cuMem".to_owned(),
                 _ => name.clone(),
             }
         };
-        let said = self.when.iter().filter(|condition| condition.names_a_setting() || condition.cumem.is_some());
+        let said = self
+            .when
+            .iter()
+            .filter(|condition| condition.names_a_setting() || condition.cumem.is_some());
         said.map(say).collect::<Vec<_>>().join(" with ")
     }
 
     /// The variables that make it and are set.
     pub(super) fn names(&self) -> Vec<&str> {
-        self.when.iter().filter(|condition| condition.names_a_setting()).map(|c| c.name.as_str()).collect()
+        self.when
+            .iter()
+            .filter(|condition| condition.names_a_setting())
+            .map(|c| c.name.as_str())
+            .collect()
     }
 
     /// Every variable that it looks at.
@@ -186,7 +232,11 @@ impl Harm {
 
     /// What it is and why, where it is there.
     pub(super) fn what(&self, known: &Known) -> String {
-        let settings: Vec<_> = self.names().into_iter().map(|name| known.settings.say(name)).collect();
+        let settings: Vec<_> = self
+            .names()
+            .into_iter()
+            .map(|name| known.settings.say(name))
+            .collect();
         let nccl = known.nccl.filter(|_| self.versions().is_some());
         let nccl = nccl.map_or(String::new(), |v| format!(" {}", version_text(v)));
         let does = match self.does {
@@ -207,10 +257,16 @@ impl Harm {
 /// The harms that are there, the worst first.
 pub fn findings(known: &Known) -> Vec<Finding> {
     let harms = all().iter().filter(|harm| harm.holds(known));
-    let harms = harms.map(|harm| Finding { does: harm.does, sentence: harm.sentence(known) });
+    let harms = harms.map(|harm| Finding {
+        does: harm.does,
+        sentence: harm.sentence(known),
+    });
     let misread = known.settings.iter().filter_map(|(name, setting)| {
         let sentence = reading::variable(name)?.misread(&setting.value)?;
-        Some(Finding { does: Does::Nothing, sentence })
+        Some(Finding {
+            does: Does::Nothing,
+            sentence,
+        })
     });
     let mut all: Vec<_> = harms.chain(misread).collect();
     all.sort_by_key(|finding| finding.does as u8);
@@ -222,10 +278,19 @@ mod tests {
     use super::*;
 
     fn found_with(env: &str, nccl: Option<i32>, cumem: Option<bool>) -> Vec<(Does, String)> {
-        let pairs = env.split_whitespace().filter_map(|pair| pair.split_once('='));
+        let pairs = env
+            .split_whitespace()
+            .filter_map(|pair| pair.split_once('='));
         let settings = Settings::new(pairs.map(|(n, v)| (n.to_owned(), v.to_owned())), []);
-        let found = findings(&Known { settings: &settings, nccl, cumem });
-        found.into_iter().map(|finding| (finding.does, finding.sentence)).collect()
+        let found = findings(&Known {
+            settings: &settings,
+            nccl,
+            cumem,
+        });
+        found
+            .into_iter()
+            .map(|finding| (finding.does, finding.sentence))
+            .collect()
     }
 
     fn found(env: &str) -> Vec<(Does, String)> {
@@ -249,16 +314,36 @@ mod tests {
     fn every_harm_of_the_table_is_well_formed() {
         for harm in all() {
             let text = format!("{harm:?}");
-            assert!(!harm.when.is_empty() && !harm.why.is_empty() && !harm.remedy.is_empty(), "{text}");
+            assert!(
+                !harm.when.is_empty() && !harm.why.is_empty() && !harm.remedy.is_empty(),
+                "{text}"
+            );
             for bound in harm.from.iter().chain(&harm.before) {
                 assert!(version(bound).is_some(), "{text}");
             }
             for c in &harm.when {
-                let tests = [c.is.is_some(), c.not.is_some(), c.above.is_some(), c.path.is_some(), c.word.is_some()];
-                let tests = tests.into_iter().filter(|there| *there).count() + usize::from(c.set.is_some());
+                let tests = [
+                    c.is.is_some(),
+                    c.not.is_some(),
+                    c.above.is_some(),
+                    c.path.is_some(),
+                    c.word.is_some(),
+                ];
+                let tests =
+                    tests.into_iter().filter(|there| *there).count() + usize::from(c.set.is_some());
                 assert_eq!(tests, 1, "one test a condition: {text}");
-                assert!(c.path.iter().flatten().all(|path| reading::path(path) == Some(path)), "{text}");
-                assert!(c.set.is_some() || reading::variable(&c.name).is_some(), "{}", c.name);
+                assert!(
+                    c.path
+                        .iter()
+                        .flatten()
+                        .all(|path| reading::path(path) == Some(path)),
+                    "{text}"
+                );
+                assert!(
+                    c.set.is_some() || reading::variable(&c.name).is_some(),
+                    "{}",
+                    c.name
+                );
             }
         }
     }
@@ -267,10 +352,18 @@ mod tests {
     fn balanced_crashes_where_nccl_connects_at_start() {
         let sentence = &found("NCCL_PXN_DISABLE=0 NCCL_P2P_PXN_LEVEL=1 NCCL_RUNTIME_CONNECT=0")[0];
         assert_eq!(sentence.0, Does::Crashes);
-        for word in ["NCCL_P2P_PXN_LEVEL=1 with NCCL_RUNTIME_CONNECT=0", "NCCL 2.28.3", "set NCCL_RUNTIME_CONNECT=1"] {
+        for word in [
+            "NCCL_P2P_PXN_LEVEL=1 with NCCL_RUNTIME_CONNECT=0",
+            "NCCL 2.28.3",
+            "set NCCL_RUNTIME_CONNECT=1",
+        ] {
             assert!(sentence.1.contains(word), "{}", sentence.1);
         }
-        assert!(found("NCCL_P2P_PXN_LEVEL=1 NCCL_CUMEM_ENABLE=0")[0].1.contains("NCCL_CUMEM_ENABLE=0 crashes NCCL"));
+        assert!(
+            found("NCCL_P2P_PXN_LEVEL=1 NCCL_CUMEM_ENABLE=0")[0]
+                .1
+                .contains("NCCL_CUMEM_ENABLE=0 crashes NCCL")
+        );
         for fine in [
             "NCCL_P2P_PXN_LEVEL=1",
             "NCCL_P2P_PXN_LEVEL=2 NCCL_RUNTIME_CONNECT=0",
@@ -281,32 +374,56 @@ mod tests {
             assert_eq!(does(fine), [], "{fine}");
         }
         let off = does("NCCL_PXN_DISABLE=1 NCCL_P2P_PXN_LEVEL=1 NCCL_RUNTIME_CONNECT=0");
-        assert_eq!(off, [Does::Nothing], "PXN is off, so that the level is not looked at");
+        assert_eq!(
+            off,
+            [Does::Nothing],
+            "PXN is off, so that the level is not looked at"
+        );
     }
 
     #[test]
     fn the_crash_is_that_of_some_versions() {
         let crashes = |nccl: i32, env: &str, cumem: Option<bool>| {
-            found_with(env, Some(nccl), cumem).iter().any(|(does, _)| *does == Does::Crashes)
+            found_with(env, Some(nccl), cumem)
+                .iter()
+                .any(|(does, _)| *does == Does::Crashes)
         };
         let level = "NCCL_P2P_PXN_LEVEL=1";
         let connects = "NCCL_P2P_PXN_LEVEL=1 NCCL_CUMEM_ENABLE=0";
-        for (nccl, alone, connecting) in
-            [(22005, false, false), (22105, true, true), (22203, false, true), (23203, false, true)]
-        {
+        for (nccl, alone, connecting) in [
+            (22005, false, false),
+            (22105, true, true),
+            (22203, false, true),
+            (23203, false, true),
+        ] {
             assert_eq!(crashes(nccl, level, Some(true)), alone, "{nccl}");
             assert_eq!(crashes(nccl, connects, Some(true)), connecting, "{nccl}");
         }
         assert!(crashes(22803, level, Some(false)), "a driver without cuMem");
         assert!(!crashes(22803, level, None));
-        assert!(!crashes(22803, "NCCL_P2P_PXN_LEVEL=1 NCCL_CUMEM_ENABLE=1", Some(false)), "it was said to be there");
-        assert!(!found_with(connects, None, None).iter().any(|(does, _)| *does == Does::Crashes), "unknown version");
+        assert!(
+            !crashes(
+                22803,
+                "NCCL_P2P_PXN_LEVEL=1 NCCL_CUMEM_ENABLE=1",
+                Some(false)
+            ),
+            "it was said to be there"
+        );
+        assert!(
+            !found_with(connects, None, None)
+                .iter()
+                .any(|(does, _)| *does == Does::Crashes),
+            "unknown version"
+        );
     }
 
     #[test]
     fn more_channels_than_there_are_crash_an_older_nccl() {
-        let crashes =
-            |nccl: i32, env: &str| found_with(env, Some(nccl), None).iter().any(|(does, _)| *does == Does::Crashes);
+        let crashes = |nccl: i32, env: &str| {
+            found_with(env, Some(nccl), None)
+                .iter()
+                .any(|(does, _)| *does == Does::Crashes)
+        };
         assert!(crashes(22403, "NCCL_MIN_P2P_NCHANNELS=64"));
         assert!(!crashes(22501, "NCCL_MIN_P2P_NCHANNELS=64"));
         assert!(!crashes(22403, "NCCL_MIN_P2P_NCHANNELS=32"));
@@ -325,36 +442,74 @@ mod tests {
             "NCCL_NET=socket",
         ] {
             assert_eq!(does(env), [Does::Silences], "{env}");
-            assert_eq!(does(&format!("{env} NCCL_PXN_DISABLE=1")), [], "{env}: PXN is off anyway");
+            assert_eq!(
+                does(&format!("{env} NCCL_PXN_DISABLE=1")),
+                [],
+                "{env}: PXN is off anyway"
+            );
         }
-        for env in
-            ["NCCL_P2P_DISABLE=0", "NCCL_P2P_LEVEL=NVL", "NCCL_NET_GDR_LEVEL=5", "NCCL_NET=IB", "NCCL_P2P_DISABLE="]
-        {
+        for env in [
+            "NCCL_P2P_DISABLE=0",
+            "NCCL_P2P_LEVEL=NVL",
+            "NCCL_NET_GDR_LEVEL=5",
+            "NCCL_NET=IB",
+            "NCCL_P2P_DISABLE=",
+        ] {
             assert_eq!(does(env), [], "{env}");
         }
         assert_eq!(does("NCCL_NET_GDR_READ=0"), [Does::Fails]);
         assert_eq!(does("NCCL_CROSS_NIC=1"), [Does::SilencesRings]);
-        assert_eq!(does("NCCL_IB_DISABLE=1 NCCL_NET_PLUGIN=x"), [], "a plugin has devices of its own");
+        assert_eq!(
+            does("NCCL_IB_DISABLE=1 NCCL_NET_PLUGIN=x"),
+            [],
+            "a plugin has devices of its own"
+        );
     }
 
     #[test]
     fn what_has_no_effect_is_told() {
         for (env, words) in [
-            ("NCCL_PXN_DISABLE=true", "NCCL reads NCCL_PXN_DISABLE=true as 0"),
+            (
+                "NCCL_PXN_DISABLE=true",
+                "NCCL reads NCCL_PXN_DISABLE=true as 0",
+            ),
             ("NCCL_P2P_LEVEL=nvl", "NCCL ignores NCCL_P2P_LEVEL=nvl"),
-            ("NCCL_PXN_ENABLE=1", "NCCL_PXN_ENABLE=1 has no effect: NCCL never had"),
+            (
+                "NCCL_PXN_ENABLE=1",
+                "NCCL_PXN_ENABLE=1 has no effect: NCCL never had",
+            ),
             ("NCCL_PXN_LEVEL=2", "set NCCL_P2P_PXN_LEVEL=0, 1 or 2"),
         ] {
             let found = found(env);
-            assert_eq!(found.iter().map(|(does, _)| *does).collect::<Vec<_>>(), [Does::Nothing], "{env}");
+            assert_eq!(
+                found.iter().map(|(does, _)| *does).collect::<Vec<_>>(),
+                [Does::Nothing],
+                "{env}"
+            );
             assert!(found[0].1.contains(words), "{}", found[0].1);
         }
     }
 
     #[test]
     fn a_setting_from_a_file_is_told_with_the_file() {
-        let settings = Settings::new([], [("/etc/nccl.conf", "NCCL_CUMEM_ENABLE=0\nNCCL_P2P_PXN_LEVEL=1")]);
-        let found = findings(&Known { settings: &settings, nccl: Some(22803), cumem: None });
-        assert!(found[0].sentence.contains("NCCL_CUMEM_ENABLE=0 (in /etc/nccl.conf) crashes"), "{}", found[0].sentence);
+        let settings = Settings::new(
+            [],
+            [(
+                "/etc/nccl.conf",
+                "NCCL_CUMEM_ENABLE=0\nNCCL_P2P_PXN_LEVEL=1",
+            )],
+        );
+        let found = findings(&Known {
+            settings: &settings,
+            nccl: Some(22803),
+            cumem: None,
+        });
+        assert!(
+            found[0]
+                .sentence
+                .contains("NCCL_CUMEM_ENABLE=0 (in /etc/nccl.conf) crashes"),
+            "{}",
+            found[0].sentence
+        );
     }
 }

@@ -123,8 +123,14 @@ pub const CUSTOM: &str = "custom";
 static TABLE: LazyLock<Table> = LazyLock::new(|| {
     let text = include_str!("../../slurm/levels.toml");
     let mut table: Table = toml::from_str(text).expect("slurm/levels.toml is tested");
-    table.resources.iter_mut().for_each(|row| row.axis = Axis::Resources);
-    table.network.iter_mut().for_each(|row| row.axis = Axis::Network);
+    table
+        .resources
+        .iter_mut()
+        .for_each(|row| row.axis = Axis::Resources);
+    table
+        .network
+        .iter_mut()
+        .for_each(|row| row.axis = Axis::Network);
     table
 });
 
@@ -148,7 +154,9 @@ pub fn all() -> &'static [Row] {
 /// A sentence with the names there are.
 pub fn find(name: &str) -> Result<&'static Row, String> {
     let all = || Axis::ALL.into_iter().flat_map(rows);
-    all().find(|row| row.name == name).ok_or_else(|| unknown("level, resources or network", all()))
+    all()
+        .find(|row| row.name == name)
+        .ok_or_else(|| unknown("level, resources or network", all()))
 }
 
 /// The level of this name.
@@ -176,7 +184,10 @@ pub fn network(name: &str) -> Result<&'static Row, String> {
 }
 
 fn named(axis: Axis, name: &str) -> Result<&'static Row, String> {
-    rows(axis).iter().find(|row| row.name == name).ok_or_else(|| unknown(axis.word(), rows(axis).iter()))
+    rows(axis)
+        .iter()
+        .find(|row| row.name == name)
+        .ok_or_else(|| unknown(axis.word(), rows(axis).iter()))
 }
 
 fn unknown(what: &str, rows: impl Iterator<Item = &'static Row>) -> String {
@@ -186,8 +197,11 @@ fn unknown(what: &str, rows: impl Iterator<Item = &'static Row>) -> String {
 
 /// Every variable that a row of `axis` sets, each once, sorted.
 pub fn variables(axis: Axis) -> Vec<&'static str> {
-    let mut names: Vec<&str> =
-        rows(axis).iter().flat_map(|row| &row.set).map(|setting| setting.name.as_str()).collect();
+    let mut names: Vec<&str> = rows(axis)
+        .iter()
+        .flat_map(|row| &row.set)
+        .map(|setting| setting.name.as_str())
+        .collect();
     names.sort_unstable();
     names.dedup();
     names
@@ -195,7 +209,13 @@ pub fn variables(axis: Axis) -> Vec<&'static str> {
 
 /// Does the table say anything of this variable?
 pub fn concerns(name: &str) -> bool {
-    let in_rows = || Axis::ALL.into_iter().flat_map(rows).flat_map(|row| &row.set).any(|setting| setting.name == name);
+    let in_rows = || {
+        Axis::ALL
+            .into_iter()
+            .flat_map(rows)
+            .flat_map(|row| &row.set)
+            .any(|setting| setting.name == name)
+    };
     reading::variable(name).is_some() || harm::concerns(name) || in_rows()
 }
 
@@ -213,8 +233,12 @@ impl Setting {
 impl Row {
     /// What this row sets where `env` is the environment: a variable that is there already wins.
     pub fn apply(&self, env: Env, ports: &[Port]) -> Vec<(String, String)> {
-        let free = self.set.iter().filter(|setting| env(&setting.name).is_none());
-        free.filter_map(|setting| Some((setting.name.clone(), setting.on(ports)?))).collect()
+        let free = self
+            .set
+            .iter()
+            .filter(|setting| env(&setting.name).is_none());
+        free.filter_map(|setting| Some((setting.name.clone(), setting.on(ports)?)))
+            .collect()
     }
 
     /// Does it set this variable?
@@ -225,14 +249,22 @@ impl Row {
     /// Lines for a shell that do what the row does: a variable that is there already wins, one that is set to nothing
     /// too.
     pub fn exports(&self) -> Vec<String> {
-        let line = |Setting { name, value, why, .. }: &Setting| match value.strip_prefix('@') {
+        let line = |Setting {
+                        name, value, why, ..
+                    }: &Setting| match value.strip_prefix('@') {
             None => format!("export {name}=\"${{{name}-{value}}}\"  # {why}"),
             Some(kind) => {
-                format!("# {name}: the active {kind} ports of each node; `pxnbench --network {}` sets it", self.name)
+                format!(
+                    "# {name}: the active {kind} ports of each node; `pxnbench --network {}` sets it",
+                    self.name
+                )
             }
         };
         if self.set.is_empty() {
-            return vec![format!("# {} {} sets nothing: {}", self.axis, self.name, self.summary)];
+            return vec![format!(
+                "# {} {} sets nothing: {}",
+                self.axis, self.name, self.summary
+            )];
         }
         self.set.iter().map(line).collect()
     }
@@ -244,11 +276,18 @@ pub fn in_force(axis: Axis, env: Env) -> &'static str {
     let names = variables(axis);
     let is_in_force = |row: &&Row| {
         names.iter().all(|name| {
-            let value = row.set.iter().find(|setting| setting.name == *name).map(|setting| setting.value.as_str());
+            let value = row
+                .set
+                .iter()
+                .find(|setting| setting.name == *name)
+                .map(|setting| setting.value.as_str());
             env(name).as_deref() == value
         })
     };
-    rows(axis).iter().find(is_in_force).map_or(CUSTOM, |row| &row.name)
+    rows(axis)
+        .iter()
+        .find(is_in_force)
+        .map_or(CUSTOM, |row| &row.name)
 }
 
 #[cfg(test)]
@@ -256,13 +295,26 @@ mod tests {
     use super::*;
 
     fn env<'a>(pairs: &'a [(&'a str, &'a str)]) -> impl Fn(&str) -> Option<String> + 'a {
-        move |name| pairs.iter().find(|(n, _)| *n == name).map(|(_, v)| (*v).to_owned())
+        move |name| {
+            pairs
+                .iter()
+                .find(|(n, _)| *n == name)
+                .map(|(_, v)| (*v).to_owned())
+        }
     }
 
     fn text(axis: Axis) -> Vec<String> {
-        let settings =
-            |row: &Row| row.set.iter().map(|s| format!("{}={}", s.name, s.value)).collect::<Vec<_>>().join(" ");
-        rows(axis).iter().map(|row| format!("{}: {}", row.name, settings(row))).collect()
+        let settings = |row: &Row| {
+            row.set
+                .iter()
+                .map(|s| format!("{}={}", s.name, s.value))
+                .collect::<Vec<_>>()
+                .join(" ")
+        };
+        rows(axis)
+            .iter()
+            .map(|row| format!("{}: {}", row.name, settings(row)))
+            .collect()
     }
 
     #[test]
@@ -297,14 +349,35 @@ mod tests {
     fn every_row_has_a_name_of_its_own_and_every_value_is_one_that_nccl_understands() {
         let all: Vec<&Row> = Axis::ALL.into_iter().flat_map(rows).collect();
         for (at, row) in all.iter().enumerate() {
-            assert!(all[..at].iter().all(|other| other.name != row.name), "{}", row.name);
+            assert!(
+                all[..at].iter().all(|other| other.name != row.name),
+                "{}",
+                row.name
+            );
             assert!(!row.summary.is_empty());
             for (at, setting) in row.set.iter().enumerate() {
-                let Setting { name, value, why, since } = setting;
-                assert!(row.set[..at].iter().all(|other| other.name != *name), "{}: {name} twice", row.name);
-                assert!(!why.is_empty() && harm::version(since).is_some(), "{}: {name}", row.name);
-                assert!(!why.contains(['\n', '`', '$']), "it stands in a shell comment");
-                let variable = reading::variable(name).expect("a [[variable]] says how NCCL reads it");
+                let Setting {
+                    name,
+                    value,
+                    why,
+                    since,
+                } = setting;
+                assert!(
+                    row.set[..at].iter().all(|other| other.name != *name),
+                    "{}: {name} twice",
+                    row.name
+                );
+                assert!(
+                    !why.is_empty() && harm::version(since).is_some(),
+                    "{}: {name}",
+                    row.name
+                );
+                assert!(
+                    !why.contains(['\n', '`', '$']),
+                    "it stands in a shell comment"
+                );
+                let variable =
+                    reading::variable(name).expect("a [[variable]] says how NCCL reads it");
                 assert_eq!(variable.misread(value), None, "{}", row.name);
             }
         }
@@ -313,7 +386,13 @@ mod tests {
     #[test]
     fn the_users_own_setting_wins_even_if_it_is_empty() {
         let balanced = level("balanced").expect("a level");
-        assert_eq!(balanced.apply(&env(&[("NCCL_P2P_PXN_LEVEL", "2"), ("NCCL_PXN_DISABLE", "")]), &[]), []);
+        assert_eq!(
+            balanced.apply(
+                &env(&[("NCCL_P2P_PXN_LEVEL", "2"), ("NCCL_PXN_DISABLE", "")]),
+                &[]
+            ),
+            []
+        );
         assert_eq!(balanced.apply(&env(&[]), &[]).len(), 2);
     }
 
@@ -326,8 +405,14 @@ mod tests {
                 assert_eq!(in_force(axis, &read), row.name);
             }
         }
-        assert_eq!(in_force(Axis::Level, &env(&[("NCCL_PXN_DISABLE", "0")])), CUSTOM);
-        assert_eq!(in_force(Axis::Resources, &env(&[("NCCL_MAX_CTAS", "4")])), CUSTOM);
+        assert_eq!(
+            in_force(Axis::Level, &env(&[("NCCL_PXN_DISABLE", "0")])),
+            CUSTOM
+        );
+        assert_eq!(
+            in_force(Axis::Resources, &env(&[("NCCL_MAX_CTAS", "4")])),
+            CUSTOM
+        );
     }
 
     #[test]
@@ -335,11 +420,17 @@ mod tests {
         let ports = ["mlx5_0 1 InfiniBand", "mlx5_1 1 Ethernet"].map(ports::tests::port);
         let hca = |name: &str, ports: &[Port]| {
             let set = network(name).expect("a network").apply(&env(&[]), ports);
-            set.into_iter().find(|(name, _)| name == "NCCL_IB_HCA").map(|(_, value)| value)
+            set.into_iter()
+                .find(|(name, _)| name == "NCCL_IB_HCA")
+                .map(|(_, value)| value)
         };
         assert_eq!(hca("ib", &ports).as_deref(), Some("=mlx5_0:1"));
         assert_eq!(hca("ethernet", &ports).as_deref(), Some("=mlx5_1:1"));
-        assert_eq!(hca("ethernet", &ports[..1]), None, "an empty list would mean all of them");
+        assert_eq!(
+            hca("ethernet", &ports[..1]),
+            None,
+            "an empty list would mean all of them"
+        );
     }
 
     #[test]
@@ -366,7 +457,13 @@ mod tests {
 
     #[test]
     fn the_table_concerns_what_it_names() {
-        for name in ["NCCL_PXN_DISABLE", "NCCL_MAX_CTAS", "NCCL_IB_HCA", "NCCL_CUMEM_ENABLE", "NCCL_PXN_LEVEL"] {
+        for name in [
+            "NCCL_PXN_DISABLE",
+            "NCCL_MAX_CTAS",
+            "NCCL_IB_HCA",
+            "NCCL_CUMEM_ENABLE",
+            "NCCL_PXN_LEVEL",
+        ] {
             assert!(concerns(name), "{name}");
         }
         assert!(!concerns("NCCL_DEBUG"));

@@ -41,7 +41,9 @@ pub struct Port {
 /// mlx5_1 means mlx5_10 too). `None` where there is none.
 pub fn hca_list(ports: &[Port], link: Link) -> Option<String> {
     let of_kind = ports.iter().filter(|port| port.active && port.link == link);
-    let list: Vec<_> = of_kind.map(|port| format!("{}:{}", port.device, port.number)).collect();
+    let list: Vec<_> = of_kind
+        .map(|port| format!("{}:{}", port.device, port.number))
+        .collect();
     (!list.is_empty()).then(|| format!("={}", list.join(",")))
 }
 
@@ -61,17 +63,35 @@ pub(crate) mod tests {
     /// A port from `mlx5_0 1 InfiniBand`, with ` down` behind it where it is.
     pub(crate) fn port(text: &str) -> Port {
         let words: Vec<&str> = text.split(' ').collect();
-        let link = [Link::InfiniBand, Link::Ethernet].into_iter().find(|link| link.name() == words[2]);
+        let link = [Link::InfiniBand, Link::Ethernet]
+            .into_iter()
+            .find(|link| link.name() == words[2]);
         let number = words[1].parse().expect("a number");
-        Port { device: words[0].into(), number, link: link.unwrap_or(Link::Other), active: words.len() == 3 }
+        Port {
+            device: words[0].into(),
+            number,
+            link: link.unwrap_or(Link::Other),
+            active: words.len() == 3,
+        }
     }
 
     #[test]
     fn only_active_ports_of_the_kind_are_listed() {
-        let ports =
-            ["mlx5_0 1 InfiniBand", "mlx5_1 1 InfiniBand down", "mlx5_2 2 InfiniBand", "mlx5_3 1 Ethernet"].map(port);
-        assert_eq!(hca_list(&ports, Link::InfiniBand).as_deref(), Some("=mlx5_0:1,mlx5_2:2"));
+        let ports = [
+            "mlx5_0 1 InfiniBand",
+            "mlx5_1 1 InfiniBand down",
+            "mlx5_2 2 InfiniBand",
+            "mlx5_3 1 Ethernet",
+        ]
+        .map(port);
+        assert_eq!(
+            hca_list(&ports, Link::InfiniBand).as_deref(),
+            Some("=mlx5_0:1,mlx5_2:2")
+        );
         assert_eq!(hca_list(&ports[..1], Link::Ethernet), None);
-        assert_eq!(listing(&ports[..2]), "mlx5_0:1 InfiniBand, mlx5_1:1 InfiniBand (down)");
+        assert_eq!(
+            listing(&ports[..2]),
+            "mlx5_0:1 InfiniBand, mlx5_1:1 InfiniBand (down)"
+        );
     }
 }

@@ -55,7 +55,9 @@ pub fn variable(name: &str) -> Option<&'static Variable> {
 }
 
 /// The distances of NCCL's topology. Older versions know fewer.
-const PATHS: [&str; 10] = ["LOC", "NVL", "NVB", "C2C", "PIX", "PXB", "P2C", "PXN", "PHB", "SYS"];
+const PATHS: [&str; 10] = [
+    "LOC", "NVL", "NVB", "C2C", "PIX", "PXB", "P2C", "PXN", "PHB", "SYS",
+];
 
 /// What the old numbers of distances mean; larger ones are the last.
 const OLD_PATHS: [&str; 5] = ["LOC", "PIX", "PXB", "PHB", "SYS"];
@@ -75,11 +77,18 @@ fn strtoll(value: &str) -> Option<(i64, &str)> {
         _ if text.starts_with('0') => (text, 8),
         _ => (text, 10),
     };
-    let end = digits.find(|c: char| !c.is_digit(base)).unwrap_or(digits.len());
+    let end = digits
+        .find(|c: char| !c.is_digit(base))
+        .unwrap_or(digits.len());
     let (number, rest) = digits.split_at(end);
     match number {
         "" => Some((0, value)),
-        _ => i64::from_str_radix(&format!("{}{number}", if negative { "-" } else { "" }), base).ok().map(|n| (n, rest)),
+        _ => i64::from_str_radix(
+            &format!("{}{number}", if negative { "-" } else { "" }),
+            base,
+        )
+        .ok()
+        .map(|n| (n, rest)),
     }
 }
 
@@ -91,10 +100,16 @@ pub fn integer(value: &str) -> Option<i64> {
 /// The distance that NCCL reads from `value`; `None` where it ignores it.
 pub fn path(value: &str) -> Option<&'static str> {
     let old = || {
-        let number = value.starts_with(|c: char| c.is_ascii_digit()).then(|| integer(value))??;
+        let number = value
+            .starts_with(|c: char| c.is_ascii_digit())
+            .then(|| integer(value))??;
         OLD_PATHS.get(number as usize).or(OLD_PATHS.last())
     };
-    PATHS.iter().find(|path| **path == value).or_else(old).copied()
+    PATHS
+        .iter()
+        .find(|path| **path == value)
+        .or_else(old)
+        .copied()
 }
 
 impl Variable {
@@ -127,8 +142,11 @@ impl Variable {
             }
             Reads::Path if path(value).is_none() => {
                 let capitals = value.to_ascii_uppercase();
-                let advice =
-                    if PATHS.contains(&capitals.as_str()) { &capitals } else { "LOC, NVL, PIX, PXB, PHB or SYS" };
+                let advice = if PATHS.contains(&capitals.as_str()) {
+                    &capitals
+                } else {
+                    "LOC, NVL, PIX, PXB, PHB or SYS"
+                };
                 Some((How::Ignored, format!("say {advice}")))
             }
             _ => None,
@@ -136,7 +154,9 @@ impl Variable {
     }
 
     fn is_legal(&self, number: i64) -> bool {
-        let in_range = self.range.is_none_or(|(low, high)| (low..=high).contains(&number));
+        let in_range = self
+            .range
+            .is_none_or(|(low, high)| (low..=high).contains(&number));
         let listed = self.legal.is_empty() || self.legal.contains(&number);
         let multiple = self.multiple_of.is_none_or(|of| number % of == 0);
         listed && in_range && multiple && (!self.power_of_2 || number.count_ones() == 1)
@@ -203,9 +223,18 @@ mod tests {
     fn a_value_that_is_not_read_as_it_looks_is_told() {
         let misread = |name: &str, value: &str| variable(name).expect("known").misread(value);
         let told = |name: &str, value: &str| misread(name, value).unwrap_or_default();
-        assert_eq!(told("NCCL_PXN_DISABLE", "true"), "NCCL reads NCCL_PXN_DISABLE=true as 0; say 0 or 1");
-        assert_eq!(told("NCCL_P2P_PXN_LEVEL", "3"), "NCCL_P2P_PXN_LEVEL=3 has no meaning of its own; say 0, 1 or 2");
-        assert_eq!(told("NCCL_P2P_LEVEL", "nvl"), "NCCL ignores NCCL_P2P_LEVEL=nvl; say NVL");
+        assert_eq!(
+            told("NCCL_PXN_DISABLE", "true"),
+            "NCCL reads NCCL_PXN_DISABLE=true as 0; say 0 or 1"
+        );
+        assert_eq!(
+            told("NCCL_P2P_PXN_LEVEL", "3"),
+            "NCCL_P2P_PXN_LEVEL=3 has no meaning of its own; say 0, 1 or 2"
+        );
+        assert_eq!(
+            told("NCCL_P2P_LEVEL", "nvl"),
+            "NCCL ignores NCCL_P2P_LEVEL=nvl; say NVL"
+        );
         assert!(told("NCCL_NET_GDR_LEVEL", "near").ends_with("say LOC, NVL, PIX, PXB, PHB or SYS"));
         assert!(told("NCCL_MIN_P2P_NCHANNELS", "24").ends_with("say a power of 2 from 1 to 64"));
         for (name, value) in [

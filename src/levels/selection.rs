@@ -17,9 +17,17 @@ pub struct Selection<'a> {
 impl<'a> Selection<'a> {
     /// Reads a value.
     pub fn of(value: &'a str) -> Selection<'a> {
-        let (excludes, rest) = value.strip_prefix('^').map_or((false, value), |rest| (true, rest));
-        let (is_exact, list) = rest.strip_prefix('=').map_or((false, rest), |rest| (true, rest));
-        Selection { excludes, is_exact, list }
+        let (excludes, rest) = value
+            .strip_prefix('^')
+            .map_or((false, value), |rest| (true, rest));
+        let (is_exact, list) = rest
+            .strip_prefix('=')
+            .map_or((false, rest), |rest| (true, rest));
+        Selection {
+            excludes,
+            is_exact,
+            list,
+        }
     }
 
     /// The names, as they are written: an adapter's may be followed by a port, rail and plane.
@@ -29,11 +37,17 @@ impl<'a> Selection<'a> {
 
     /// The names alone.
     pub fn names(&self) -> impl Iterator<Item = &'a str> + use<'a> {
-        self.entries().filter_map(|entry| entry.split(':').next()).filter(|name| !name.is_empty())
+        self.entries()
+            .filter_map(|entry| entry.split(':').next())
+            .filter(|name| !name.is_empty())
     }
 
     fn matches(&self, name: &str, there: &str) -> bool {
-        if self.is_exact { there == name } else { there.starts_with(name) }
+        if self.is_exact {
+            there == name
+        } else {
+            there.starts_with(name)
+        }
     }
 
     /// Does this entry, `name` or `name:port`, match that port? A port that is no number is NCCL's 0, which no device has.
@@ -48,19 +62,27 @@ impl<'a> Selection<'a> {
 
     /// Entries that choose no port of what is there. A list of exclusions may name what a node does not have.
     pub fn missing(&self, there: &[Port]) -> Vec<&'a str> {
-        let is_missing = |entry: &&str| !entry.is_empty() && !there.iter().any(|port| self.matches_port(entry, port));
-        if self.excludes { Vec::new() } else { self.entries().filter(is_missing).collect() }
+        let is_missing = |entry: &&str| {
+            !entry.is_empty() && !there.iter().any(|port| self.matches_port(entry, port))
+        };
+        if self.excludes {
+            Vec::new()
+        } else {
+            self.entries().filter(is_missing).collect()
+        }
     }
 
     /// Does it choose the interface of this name? A list without a name matches all, as with NCCL.
     pub fn takes(&self, there: &str) -> bool {
-        let matches = self.names().next().is_none() || self.names().any(|name| self.matches(name, there));
+        let matches =
+            self.names().next().is_none() || self.names().any(|name| self.matches(name, there));
         matches != self.excludes
     }
 
     /// Does it choose this port of an adapter? A list without a name matches all.
     pub fn takes_port(&self, there: &Port) -> bool {
-        let matches = self.names().next().is_none() || self.entries().any(|entry| self.matches_port(entry, there));
+        let matches = self.names().next().is_none()
+            || self.entries().any(|entry| self.matches_port(entry, there));
         matches != self.excludes
     }
 }
@@ -75,7 +97,10 @@ mod tests {
         let there = ["eth1", "eth10", "lo"];
         let taken = |value| {
             let selection = Selection::of(value);
-            there.into_iter().filter(|name| selection.takes(name)).collect::<Vec<_>>()
+            there
+                .into_iter()
+                .filter(|name| selection.takes(name))
+                .collect::<Vec<_>>()
         };
         assert_eq!(taken("eth1"), ["eth1", "eth10"], "a beginning");
         assert_eq!(taken("=eth1:1,eth9"), ["eth1"]);
@@ -87,11 +112,19 @@ mod tests {
 
     #[test]
     fn ports_are_chosen_by_name_and_number() {
-        let there = ["mlx5_1 1 InfiniBand", "mlx5_1 2 InfiniBand", "mlx5_10 1 InfiniBand"].map(port);
+        let there = [
+            "mlx5_1 1 InfiniBand",
+            "mlx5_1 2 InfiniBand",
+            "mlx5_10 1 InfiniBand",
+        ]
+        .map(port);
         let taken = |value| {
             let selection = Selection::of(value);
             let taken = there.iter().filter(|port| selection.takes_port(port));
-            taken.map(|port| format!("{}:{}", port.device, port.number)).collect::<Vec<_>>().join(" ")
+            taken
+                .map(|port| format!("{}:{}", port.device, port.number))
+                .collect::<Vec<_>>()
+                .join(" ")
         };
         assert_eq!(taken("mlx5_1"), "mlx5_1:1 mlx5_1:2 mlx5_10:1");
         assert_eq!(taken("=mlx5_1"), "mlx5_1:1 mlx5_1:2");
@@ -100,7 +133,10 @@ mod tests {
         assert_eq!(taken("=mlx5_1:x"), "");
         assert_eq!(taken("^=mlx5_1:1"), "mlx5_1:2 mlx5_10:1");
         assert_eq!(taken(""), "mlx5_1:1 mlx5_1:2 mlx5_10:1");
-        assert_eq!(Selection::of("=mlx5_1:1,mlx5_1:3,mlx5_9").missing(&there), ["mlx5_1:3", "mlx5_9"]);
+        assert_eq!(
+            Selection::of("=mlx5_1:1,mlx5_1:3,mlx5_9").missing(&there),
+            ["mlx5_1:3", "mlx5_9"]
+        );
         assert_eq!(Selection::of("^=mlx5_9").missing(&there), [] as [&str; 0]);
     }
 }

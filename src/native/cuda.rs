@@ -5,7 +5,10 @@
 //! 12.0 had. So what can fail on a broken machine or while a job runs is called from here, with integers: a failing
 //! NVLink, for one, has a code that came later.
 
-#![expect(unsafe_code, reason = "the functions of libcuda are called as cuda.h declares them")]
+#![expect(
+    unsafe_code,
+    reason = "the functions of libcuda are called as cuda.h declares them"
+)]
 
 use std::{
     collections::BTreeMap,
@@ -140,7 +143,10 @@ fn start() -> Result<&'static Driver, String> {
     match code {
         Ok(SUCCESS) => Ok(driver),
         Ok(code) => Err(driver.why(code)),
-        Err(missing) => Err(format!("libcuda has no {}: its file is not NVIDIA's driver", missing.name)),
+        Err(missing) => Err(format!(
+            "libcuda has no {}: its file is not NVIDIA's driver",
+            missing.name
+        )),
     }
 }
 
@@ -154,7 +160,10 @@ struct Told {
 /// The sentence for a cuInit that returned `code`: what is wrong, and what to do.
 fn why_it_does_not_start(code: c_int, name: &str, told: &Told) -> String {
     let kernel = told.kernel.as_deref().unwrap_or("unknown");
-    let file = told.file.as_ref().map_or("libcuda".into(), |file| file.display().to_string());
+    let file = told
+        .file
+        .as_ref()
+        .map_or("libcuda".into(), |file| file.display().to_string());
     let why = match (code, told.visible.as_deref()) {
         (NO_DEVICE, Some(visible)) => format!(
             "CUDA_VISIBLE_DEVICES={visible} shows no GPU of this node; unset it, or ask Slurm for GPUs \
@@ -214,8 +223,9 @@ pub fn gpus() -> anyhow::Result<Vec<Gpu>> {
 /// What cannot be read is absent. Starts nothing.
 pub fn versions() -> BTreeMap<String, String> {
     let driver = kernel_driver(Path::new("/")).map(|version| ("driver".to_owned(), version));
-    let cuda =
-        library().and_then(|driver| driver.version().ok()).map(|version| ("cuda".to_owned(), version.to_string()));
+    let cuda = library()
+        .and_then(|driver| driver.version().ok())
+        .map(|version| ("cuda".to_owned(), version.to_string()));
     driver.into_iter().chain(cuda).collect()
 }
 
@@ -229,7 +239,9 @@ pub fn described(error: DriverError) -> String {
 fn remedy(code: c_int) -> &'static str {
     match code {
         2 => "nvidia-smi shows what else uses the GPU's memory; end that, or lower -e",
-        46 => "nvidia-smi shows whether another process has the GPU to itself, and the compute mode",
+        46 => {
+            "nvidia-smi shows whether another process has the GPU to itself, and the compute mode"
+        }
         218 | 222 => "nvidia-smi shows the driver's version",
         900..=908 => "run it without -G",
         _ => "see whether nvidia-smi works on this node, and look for Xid in dmesg",
@@ -251,7 +263,9 @@ pub struct PeerLink {
 pub fn peer_links() -> Option<Vec<PeerLink>> {
     let driver = driver().ok()?;
     let count = driver.count().ok().filter(|count| *count > 1)?;
-    let pairs = (0..count).flat_map(|a| (0..count).map(move |b| (a, b))).filter(|(a, b)| a != b);
+    let pairs = (0..count)
+        .flat_map(|a| (0..count).map(move |b| (a, b)))
+        .filter(|(a, b)| a != b);
     pairs.map(|(a, b)| driver.peer_link(a, b).ok()).collect()
 }
 
@@ -260,29 +274,52 @@ pub fn peer_links() -> Option<Vec<PeerLink>> {
 pub fn has_cumem() -> Option<bool> {
     let driver = driver().ok()?;
     let new_enough = driver.version().ok()? >= CUMEM_SINCE;
-    let all_can =
-        (0..driver.count().ok()?).map(|ordinal| driver.has_virtual_memory(ordinal).ok()).collect::<Option<Vec<_>>>()?;
+    let all_can = (0..driver.count().ok()?)
+        .map(|ordinal| driver.has_virtual_memory(ordinal).ok())
+        .collect::<Option<Vec<_>>>()?;
     Some(new_enough && all_can.into_iter().all(|can| can))
 }
 
 /// The version of NVIDIA's kernel driver: `570.133.20`. `root` is the root of the file system.
 pub fn kernel_driver(root: &Path) -> Option<String> {
     let read = |path: &str| fs::read_to_string(root.join(path)).ok();
-    let module = read("sys/module/nvidia/version").map(|text| text.trim().to_owned()).filter(|text| !text.is_empty());
+    let module = read("sys/module/nvidia/version")
+        .map(|text| text.trim().to_owned())
+        .filter(|text| !text.is_empty());
     module.or_else(|| version_in_proc(&read("proc/driver/nvidia/version")?))
 }
 
 /// The version in `/proc/driver/nvidia/version`: in its first line, the first word that is numbers and dots.
 fn version_in_proc(text: &str) -> Option<String> {
-    let is_version = |word: &&str| word.contains('.') && word.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
-    text.lines().next()?.split_whitespace().find(is_version).map(str::to_owned)
+    let is_version = |word: &&str| {
+        word.contains('.')
+            && word
+                .bytes()
+                .all(|byte| byte.is_ascii_digit() || byte == b'.')
+    };
+    text.lines()
+        .next()?
+        .split_whitespace()
+        .find(is_version)
+        .map(str::to_owned)
 }
 
 /// A UUID as nvidia-smi prints it. A part of a GPU has one of its own, beside that of the whole.
 fn uuid_text(own: &[u8; 16], whole: Option<&[u8; 16]>) -> String {
-    let kind = if whole.is_none_or(|whole| whole == own) { "GPU" } else { "MIG" };
+    let kind = if whole.is_none_or(|whole| whole == own) {
+        "GPU"
+    } else {
+        "MIG"
+    };
     let hex: String = own.iter().map(|byte| format!("{byte:02x}")).collect();
-    format!("{kind}-{}-{}-{}-{}-{}", &hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..])
+    format!(
+        "{kind}-{}-{}-{}-{}-{}",
+        &hex[..8],
+        &hex[8..12],
+        &hex[12..16],
+        &hex[16..20],
+        &hex[20..]
+    )
 }
 
 /// Calls `$field` of the table with `$arg`s and checks the result.
@@ -302,8 +339,10 @@ macro_rules! call {
 /// Questions, which change nothing.
 impl Driver {
     fn of(library: &Library) -> Driver {
-        // SAFETY: the table is made from cuda.h, and cudarc found this library by libcuda's name.
-        Driver { symbols: unsafe { Symbols::find(library) } }
+        Driver {
+            // SAFETY: the table is made from cuda.h, and cudarc found this library by libcuda's name.
+            symbols: unsafe { Symbols::find(library) },
+        }
     }
 
     /// Why it does not start, where cuInit returned `code`.
@@ -353,9 +392,13 @@ impl Driver {
     fn gpu(&self, ordinal: c_int) -> anyhow::Result<Gpu> {
         let device = self.device(ordinal)?;
         let mut name = [0_u8; 256];
-        call!(self, device_get_name(name.as_mut_ptr().cast(), name.len() as c_int - 1, device))?;
-        let name =
-            CStr::from_bytes_until_nul(&name).map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        call!(
+            self,
+            device_get_name(name.as_mut_ptr().cast(), name.len() as c_int - 1, device)
+        )?;
+        let name = CStr::from_bytes_until_nul(&name)
+            .map(|name| name.to_string_lossy().into_owned())
+            .unwrap_or_default();
         let mut memory = 0;
         call!(self, device_total_mem(&mut memory, device))?;
         let attribute = |which: c_int| -> anyhow::Result<u32> {
@@ -363,14 +406,21 @@ impl Driver {
             call!(self, device_get_attribute(&mut value, which, device))?;
             Ok(value as u32)
         };
-        let (domain, bus, slot) = (attribute(PCI_DOMAIN_ID)?, attribute(PCI_BUS_ID)?, attribute(PCI_DEVICE_ID)?);
+        let (domain, bus, slot) = (
+            attribute(PCI_DOMAIN_ID)?,
+            attribute(PCI_BUS_ID)?,
+            attribute(PCI_DEVICE_ID)?,
+        );
         Ok(Gpu {
             ordinal: ordinal as usize,
             name,
             uuid: self.uuid(device)?,
             bus: format!("{domain:04x}:{bus:02x}:{slot:02x}"),
             memory: Bytes(memory as u64),
-            capability: (attribute(COMPUTE_CAPABILITY_MAJOR)?, attribute(COMPUTE_CAPABILITY_MINOR)?),
+            capability: (
+                attribute(COMPUTE_CAPABILITY_MAJOR)?,
+                attribute(COMPUTE_CAPABILITY_MINOR)?,
+            ),
         })
     }
 
@@ -381,13 +431,19 @@ impl Driver {
             call!(self, device_get_p2p_attribute(&mut value, which, from, to))?;
             Ok(value != 0)
         };
-        Ok(PeerLink { access: attribute(ACCESS_SUPPORTED)?, atomics: attribute(NATIVE_ATOMIC_SUPPORTED)? })
+        Ok(PeerLink {
+            access: attribute(ACCESS_SUPPORTED)?,
+            atomics: attribute(NATIVE_ATOMIC_SUPPORTED)?,
+        })
     }
 
     fn has_virtual_memory(&self, ordinal: c_int) -> anyhow::Result<bool> {
         let device = self.device(ordinal)?;
         let mut value = 0;
-        call!(self, device_get_attribute(&mut value, VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, device))?;
+        call!(
+            self,
+            device_get_attribute(&mut value, VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, device)
+        )?;
         Ok(value != 0)
     }
 
@@ -397,8 +453,12 @@ impl Driver {
     fn uuid(&self, device: c_int) -> anyhow::Result<String> {
         let (mut whole, mut own) = ([0; 16], [0; 16]);
         // In closures, because `call!` returns where the function is missing.
-        let ask_whole = |uuid: &mut [u8; 16]| -> anyhow::Result<()> { call!(self, device_get_uuid(uuid, device)) };
-        let ask_own = |uuid: &mut [u8; 16]| -> anyhow::Result<()> { call!(self, device_get_uuid_v2(uuid, device)) };
+        let ask_whole = |uuid: &mut [u8; 16]| -> anyhow::Result<()> {
+            call!(self, device_get_uuid(uuid, device))
+        };
+        let ask_own = |uuid: &mut [u8; 16]| -> anyhow::Result<()> {
+            call!(self, device_get_uuid_v2(uuid, device))
+        };
         match (ask_whole(&mut whole), ask_own(&mut own)) {
             (Ok(()), Ok(())) => Ok(uuid_text(&own, Some(&whole))),
             (Err(_), Ok(())) => Ok(uuid_text(&own, None)),
@@ -413,10 +473,17 @@ impl Driver {
         let mut string = ptr::null();
         // SAFETY: cuGetErrorName takes any integer, and writes null or a constant string.
         let string = unsafe {
-            let asked = self.symbols.get_error_name.get().is_ok_and(|call| call(code, &mut string) == SUCCESS);
+            let asked = self
+                .symbols
+                .get_error_name
+                .get()
+                .is_ok_and(|call| call(code, &mut string) == SUCCESS);
             asked.then(|| text(string)).flatten()
         };
-        string.map_or_else(|| "unknown error".into(), |string| string.to_string_lossy().into_owned())
+        string.map_or_else(
+            || "unknown error".into(),
+            |string| string.to_string_lossy().into_owned(),
+        )
     }
 
     /// `CUDA_ERROR_NO_DEVICE (code 100): no CUDA-capable device is detected`.
@@ -425,10 +492,16 @@ impl Driver {
         let mut string = ptr::null();
         // SAFETY: as in `name_of`.
         let string = unsafe {
-            let asked = self.symbols.get_error_string.get().is_ok_and(|call| call(code, &mut string) == SUCCESS);
+            let asked = self
+                .symbols
+                .get_error_string
+                .get()
+                .is_ok_and(|call| call(code, &mut string) == SUCCESS);
             asked.then(|| text(string)).flatten()
         };
-        let what = string.map_or_else(String::new, |string| format!(": {}", string.to_string_lossy()));
+        let what = string.map_or_else(String::new, |string| {
+            format!(": {}", string.to_string_lossy())
+        });
         format!("{} (code {code}){what}", self.name_of(code))
     }
 
@@ -440,7 +513,14 @@ impl Driver {
 
     #[inline]
     fn check(&self, function: &str, code: c_int) -> anyhow::Result<()> {
-        if code == SUCCESS { Ok(()) } else { Err(failure(format!("{function} failed: {}", self.explain(code)))) }
+        if code == SUCCESS {
+            Ok(())
+        } else {
+            Err(failure(format!(
+                "{function} failed: {}",
+                self.explain(code)
+            )))
+        }
     }
 }
 
@@ -509,7 +589,10 @@ impl Driver {
     /// `address` is memory of the current GPU with as many bytes as `to` has, and no stream writes them meanwhile.
     #[doc(alias = "cuMemcpyDtoH")]
     pub unsafe fn read(&self, to: &mut [u8], address: u64) -> anyhow::Result<()> {
-        call!(self, memcpy_to_host(to.as_mut_ptr().cast(), address, to.len()))
+        call!(
+            self,
+            memcpy_to_host(to.as_mut_ptr().cast(), address, to.len())
+        )
     }
 
     /// Copies to the GPU.
@@ -521,7 +604,10 @@ impl Driver {
     /// `address` is memory of the current GPU with as many bytes as `from` has, and no stream uses them meanwhile.
     #[doc(alias = "cuMemcpyHtoD")]
     pub unsafe fn write(&self, address: u64, from: &[u8]) -> anyhow::Result<()> {
-        call!(self, memcpy_to_device(address, from.as_ptr().cast(), from.len()))
+        call!(
+            self,
+            memcpy_to_device(address, from.as_ptr().cast(), from.len())
+        )
     }
 
     /// Copies `bytes` bytes from one place of the GPU's memory to another, in the stream's order.
@@ -532,7 +618,13 @@ impl Driver {
     /// # Safety
     /// Both are memory of the stream's GPU with that many bytes, they are apart, and `stream` is a stream.
     #[doc(alias = "cuMemcpyDtoDAsync")]
-    pub unsafe fn copy(&self, to: u64, from: u64, bytes: usize, stream: *mut c_void) -> anyhow::Result<()> {
+    pub unsafe fn copy(
+        &self,
+        to: u64,
+        from: u64,
+        bytes: usize,
+        stream: *mut c_void,
+    ) -> anyhow::Result<()> {
         call!(self, memcpy_async(to, from, bytes, stream))
     }
 
@@ -544,7 +636,12 @@ impl Driver {
     /// # Safety
     /// `address` is memory of the stream's GPU with that many bytes, and `stream` is a stream.
     #[doc(alias = "cuMemsetD8Async")]
-    pub unsafe fn zero(&self, address: u64, bytes: usize, stream: *mut c_void) -> anyhow::Result<()> {
+    pub unsafe fn zero(
+        &self,
+        address: u64,
+        bytes: usize,
+        stream: *mut c_void,
+    ) -> anyhow::Result<()> {
         call!(self, memset_async(address, 0, bytes, stream))
     }
 
@@ -559,7 +656,9 @@ impl Driver {
     #[inline]
     pub unsafe fn is_done(&self, stream: *mut c_void) -> anyhow::Result<bool> {
         let symbol = &self.symbols.stream_query;
-        let query = symbol.get().map_err(|missing| failure(format!("the driver has no {}", missing.name)))?;
+        let query = symbol
+            .get()
+            .map_err(|missing| failure(format!("the driver has no {}", missing.name)))?;
         // SAFETY: the caller says that it is a stream.
         match unsafe { query(stream) } {
             SUCCESS => Ok(true),
@@ -583,9 +682,18 @@ mod tests {
     #[test]
     fn uuids_are_printed_as_nvidia_smi_does() {
         let uuid: [u8; 16] = std::array::from_fn(|at| at as u8 * 17);
-        assert_eq!(uuid_text(&uuid, Some(&uuid)), "GPU-00112233-4455-6677-8899-aabbccddeeff");
-        assert_eq!(uuid_text(&uuid, None), "GPU-00112233-4455-6677-8899-aabbccddeeff");
-        assert_eq!(uuid_text(&uuid, Some(&[0; 16])), "MIG-00112233-4455-6677-8899-aabbccddeeff");
+        assert_eq!(
+            uuid_text(&uuid, Some(&uuid)),
+            "GPU-00112233-4455-6677-8899-aabbccddeeff"
+        );
+        assert_eq!(
+            uuid_text(&uuid, None),
+            "GPU-00112233-4455-6677-8899-aabbccddeeff"
+        );
+        assert_eq!(
+            uuid_text(&uuid, Some(&[0; 16])),
+            "MIG-00112233-4455-6677-8899-aabbccddeeff"
+        );
     }
 
     #[test]
@@ -611,7 +719,10 @@ mod tests {
             fs::create_dir_all(path.parent().expect("a parent")).expect("made");
             fs::write(path, text).expect("written");
         };
-        write("proc/driver/nvidia/version", "NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.104.05  Sat");
+        write(
+            "proc/driver/nvidia/version",
+            "NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.104.05  Sat",
+        );
         assert_eq!(kernel_driver(root.path()).as_deref(), Some("535.104.05"));
         write("sys/module/nvidia/version", "550.1\n");
         assert_eq!(kernel_driver(root.path()).as_deref(), Some("550.1"));
@@ -629,23 +740,39 @@ mod tests {
             (100, Some(""), "CUDA_VISIBLE_DEVICES= shows no GPU"),
             (100, Some("7"), "CUDA_VISIBLE_DEVICES=7 shows no GPU"),
             (100, None, "--gpus-per-node=N"),
-            (101, Some("GPU-1"), "CUDA_VISIBLE_DEVICES=GPU-1 names a GPU that is not there"),
+            (
+                101,
+                Some("GPU-1"),
+                "CUDA_VISIBLE_DEVICES=GPU-1 names a GPU that is not there",
+            ),
             (34, None, "/opt/cuda/lib64/stubs/libcuda.so is a stub"),
             (802, None, "nvidia-fabricmanager"),
-            (803, None, "the kernel's driver (550.1) are of different versions"),
+            (
+                803,
+                None,
+                "the kernel's driver (550.1) are of different versions",
+            ),
             (804, None, "forward compatibility"),
             (999, None, "/dev/nvidia-uvm"),
             (46, None, "nvidia-smi"),
         ] {
             let sentence = why(code, visible);
-            assert!(sentence.starts_with(&format!("CUDA does not start: NAME (code {code}): ")), "{sentence}");
+            assert!(
+                sentence.starts_with(&format!("CUDA does not start: NAME (code {code}): ")),
+                "{sentence}"
+            );
             assert!(sentence.contains(part), "{sentence}");
         }
     }
 
     #[test]
     fn a_failed_call_says_what_to_do() {
-        for (code, part) in [(2, "lower -e"), (901, "without -G"), (700, "Xid"), (719, "Xid")] {
+        for (code, part) in [
+            (2, "lower -e"),
+            (901, "without -G"),
+            (700, "Xid"),
+            (719, "Xid"),
+        ] {
             assert!(remedy(code).contains(part), "{code}: {}", remedy(code));
         }
     }

@@ -7,7 +7,10 @@
 
 #![cfg_attr(
     feature = "nccl",
-    expect(unsafe_code, reason = "a function found in a library by name is called as its header declares it")
+    expect(
+        unsafe_code,
+        reason = "a function found in a library by name is called as its header declares it"
+    )
 )]
 
 #[cfg(feature = "nccl")]
@@ -43,16 +46,27 @@ mod symbol {
         ///
         /// # Safety
         /// `F` is the type of the C function of that name.
-        pub(super) unsafe fn find(library: &Library, name: &'static str, since: &'static str) -> Symbol<F> {
+        pub(super) unsafe fn find(
+            library: &Library,
+            name: &'static str,
+            since: &'static str,
+        ) -> Symbol<F> {
             // SAFETY: the caller says that `F` is the function's type. The pointer outlives the library's handle
             // because the libraries of this program are never unloaded.
             let function = unsafe { library.get::<F>(name) }.ok().map(|symbol| *symbol);
-            Symbol { name, since, function }
+            Symbol {
+                name,
+                since,
+                function,
+            }
         }
 
         /// The function, or what is missing.
         pub(super) fn get(&self) -> Result<F, Missing> {
-            self.function.ok_or(Missing { name: self.name, since: self.since })
+            self.function.ok_or(Missing {
+                name: self.name,
+                since: self.since,
+            })
         }
 
         pub(super) fn is_there(&self) -> bool {
@@ -109,7 +123,11 @@ mod symbol {
         };
         // SAFETY: dladdr only compares the address, and writes to the structure given; the name it gives is null or the
         // dynamic loader's own, for as long as the library is loaded.
-        let name = unsafe { (libc::dladdr(address, &mut info) != 0).then(|| text(info.dli_fname)).flatten()? };
+        let name = unsafe {
+            (libc::dladdr(address, &mut info) != 0)
+                .then(|| text(info.dli_fname))
+                .flatten()?
+        };
         let path = Path::new(OsStr::from_bytes(name.to_bytes()));
         Some(fs::canonicalize(path).unwrap_or_else(|_| path.to_owned()))
     }

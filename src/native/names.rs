@@ -24,13 +24,18 @@ const PREFIX: &[u8] = b"NCCL_";
 /// Where it cannot be read, or is no 64-bit ELF file with read-only data.
 pub fn known_to(library: &Path) -> anyhow::Result<BTreeSet<String>> {
     let failure = |what: String| {
-        let what = format!("{} cannot be asked for the variables it knows: {what}", library.display());
+        let what = format!(
+            "{} cannot be asked for the variables it knows: {what}",
+            library.display()
+        );
         Failure::new(Code::Nccl, what)
     };
     let file = File::open(library).map_err(|error: io::Error| failure(error.to_string()))?;
     let data = ReadCache::new(file);
     let section = read_only_data(&data).map_err(|error| failure(error.to_string()))?;
-    section.map(names_in).ok_or_else(|| failure("it has no section .rodata".into()))
+    section
+        .map(names_in)
+        .ok_or_else(|| failure("it has no section .rodata".into()))
 }
 
 /// The section with read-only data; nothing else of the file but its headers is read.
@@ -39,12 +44,17 @@ fn read_only_data(data: &ReadCache<File>) -> object::read::Result<Option<&[u8]>>
     let endian = header.endian()?;
     let sections = header.sections(endian, data)?;
     let section = sections.section_by_name(endian, SECTION);
-    section.map(|(_, section)| object::read::elf::SectionHeader::data(section, endian, data)).transpose()
+    section
+        .map(|(_, section)| object::read::elf::SectionHeader::data(section, endian, data))
+        .transpose()
 }
 
 fn names_in(data: &[u8]) -> BTreeSet<String> {
     let is_part = |byte: &u8| byte.is_ascii_uppercase() || byte.is_ascii_digit() || *byte == b'_';
-    let starts = data.windows(PREFIX.len()).enumerate().filter(|(_, window)| *window == PREFIX);
+    let starts = data
+        .windows(PREFIX.len())
+        .enumerate()
+        .filter(|(_, window)| *window == PREFIX);
     let name = |(at, _): (usize, &[u8])| {
         let rest = &data[at..];
         let length = rest.iter().position(|byte| !is_part(byte))?;
@@ -63,9 +73,17 @@ mod tests {
     fn library(folder: &Path, source: &str) -> std::path::PathBuf {
         let (code, library) = (folder.join("x.c"), folder.join("libx.so"));
         fs::write(&code, source).expect("written");
-        let compiler = Command::new("cc").args(["-shared", "-fPIC", "-O0", "-o"]).arg(&library).arg(&code).output();
+        let compiler = Command::new("cc")
+            .args(["-shared", "-fPIC", "-O0", "-o"])
+            .arg(&library)
+            .arg(&code)
+            .output();
         let compiler = compiler.expect("cc");
-        assert!(compiler.status.success(), "{}", String::from_utf8_lossy(&compiler.stderr));
+        assert!(
+            compiler.status.success(),
+            "{}",
+            String::from_utf8_lossy(&compiler.stderr)
+        );
         library
     }
 
@@ -81,22 +99,44 @@ mod tests {
         "#;
         let library = library(folder.path(), source);
         let names: Vec<String> = known_to(&library).expect("names").into_iter().collect();
-        assert_eq!(names, ["NCCL_NET_PLUGIN", "NCCL_NTHREADS", "NCCL_P2P_PXN_LEVEL", "NCCL_PXN_DISABLE"]);
+        assert_eq!(
+            names,
+            [
+                "NCCL_NET_PLUGIN",
+                "NCCL_NTHREADS",
+                "NCCL_P2P_PXN_LEVEL",
+                "NCCL_PXN_DISABLE"
+            ]
+        );
     }
 
     /// `PXNBENCH_LIBNCCL=/x/libnccl.so.2 cargo test --release --lib -- --ignored --nocapture asking_a_library`
     #[test]
     #[ignore = "a measurement"]
-    #[expect(clippy::print_stdout, reason = "a measurement is read by who asks for it")]
+    #[expect(
+        clippy::print_stdout,
+        reason = "a measurement is read by who asks for it"
+    )]
     fn asking_a_library_of_400_mb_takes_a_moment() {
         let folder = tempfile::tempdir().expect("a folder");
         let asked = |library: &Path| {
             let start = std::time::Instant::now();
             let names = known_to(library).expect("names").len();
-            println!("{}: {names} names in {:.1?}", library.display(), start.elapsed());
+            println!(
+                "{}: {names} names in {:.1?}",
+                library.display(),
+                start.elapsed()
+            );
         };
-        let made = library(folder.path(), r#"const char* plain(void) { return "NCCL_PXN_DISABLE"; }"#);
-        File::options().write(true).open(&made).and_then(|file| file.set_len(400_000_000)).expect("a hole at its end");
+        let made = library(
+            folder.path(),
+            r#"const char* plain(void) { return "NCCL_PXN_DISABLE"; }"#,
+        );
+        File::options()
+            .write(true)
+            .open(&made)
+            .and_then(|file| file.set_len(400_000_000))
+            .expect("a hole at its end");
         asked(&made);
         if let Some(real) = std::env::var_os("PXNBENCH_LIBNCCL") {
             asked(Path::new(&real));
@@ -106,7 +146,10 @@ mod tests {
 
     #[test]
     fn a_name_that_the_section_cuts_off_is_none() {
-        assert_eq!(names_in(b"NCCL_A\0NCCL_B").into_iter().collect::<Vec<_>>(), ["NCCL_A"]);
+        assert_eq!(
+            names_in(b"NCCL_A\0NCCL_B").into_iter().collect::<Vec<_>>(),
+            ["NCCL_A"]
+        );
         assert!(names_in(b"NCCL").is_empty() && names_in(b"").is_empty());
     }
 
@@ -114,17 +157,27 @@ mod tests {
     fn what_is_no_library_is_said() {
         let folder = tempfile::tempdir().expect("a folder");
         let file = folder.path().join("libnccl.so.2");
-        for (text, words) in [(None, "No such file"), (Some("not a library"), "Invalid"), (Some(""), "")] {
+        for (text, words) in [
+            (None, "No such file"),
+            (Some("not a library"), "Invalid"),
+            (Some(""), ""),
+        ] {
             if let Some(text) = text {
                 fs::write(&file, text).expect("written");
             }
             let error = known_to(&file).expect_err("no library");
             let sentence = error.to_string();
-            assert!(sentence.contains("libnccl.so.2 cannot be asked") && sentence.contains(words), "{sentence}");
+            assert!(
+                sentence.contains("libnccl.so.2 cannot be asked") && sentence.contains(words),
+                "{sentence}"
+            );
             assert_eq!(crate::exit::code_of(&error), Code::Nccl);
         }
         let cut_off = fs::read("/proc/self/exe").expect("this test");
         fs::write(&file, &cut_off[..4096]).expect("written");
-        assert!(known_to(&file).is_err(), "a file that ends before its sections");
+        assert!(
+            known_to(&file).is_err(),
+            "a file that ends before its sections"
+        );
     }
 }

@@ -4,7 +4,10 @@
 //! environment open and [`Nccl::unique_id`] does not.
 //! Only blocking communicators are driven: a call that comes back unfinished is an error.
 
-#![expect(unsafe_code, reason = "the functions of libnccl are called as nccl.h declares them")]
+#![expect(
+    unsafe_code,
+    reason = "the functions of libnccl are called as nccl.h declares them"
+)]
 
 use std::{
     env,
@@ -47,7 +50,13 @@ impl fmt::Display for Version {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // Up to 2.8 the code has one digit less.
         let unit = if self.0 < 10_000 { 1000 } else { 10_000 };
-        write!(f, "{}.{}.{}", self.0 / unit, self.0 % unit / 100, self.0 % 100)
+        write!(
+            f,
+            "{}.{}.{}",
+            self.0 / unit,
+            self.0 % unit / 100,
+            self.0 % 100
+        )
     }
 }
 
@@ -102,15 +111,26 @@ const UNDEFINED: c_int = c_int::MIN;
 /// declare. The first is that of 2.18; 2.28 brought `nvlinkCentricSched`; 2.30 brought `maxP2pPeers`.
 const LAYOUTS: [(Version, usize, c_uint); 4] = [
     (Version(23000), mem::size_of::<RawConfig>(), 23000),
-    (Version(22800), mem::offset_of!(RawConfig, graph_usage_mode), 22800),
-    (Version(22700), mem::offset_of!(RawConfig, n_channels_per_net_peer), 22700),
+    (
+        Version(22800),
+        mem::offset_of!(RawConfig, graph_usage_mode),
+        22800,
+    ),
+    (
+        Version(22700),
+        mem::offset_of!(RawConfig, n_channels_per_net_peer),
+        22700,
+    ),
     (OLDEST, mem::offset_of!(RawConfig, comm_name), 21800),
 ];
 
 impl RawConfig {
     /// The configuration that nccl-tests uses with `version`, so that numbers compare.
     fn of(version: Version, settings: Settings) -> RawConfig {
-        let layout = LAYOUTS.iter().find(|(since, ..)| version >= *since).unwrap_or(&LAYOUTS[LAYOUTS.len() - 1]);
+        let layout = LAYOUTS
+            .iter()
+            .find(|(since, ..)| version >= *since)
+            .unwrap_or(&LAYOUTS[LAYOUTS.len() - 1]);
         RawConfig {
             size: layout.1,
             magic: 0xcafe_beef,
@@ -214,7 +234,9 @@ fn candidates(explicit: Option<&Path>, nccl_home: Option<&OsStr>) -> Vec<Candida
         return vec![Candidate::File(path.to_owned())];
     }
     let home = nccl_home.filter(|home| !home.is_empty()).map(Path::new);
-    let folders = home.into_iter().flat_map(|home| [home.join("lib"), home.join("lib64")]);
+    let folders = home
+        .into_iter()
+        .flat_map(|home| [home.join("lib"), home.join("lib64")]);
     let files = folders.flat_map(|folder| NAMES.map(|name| Candidate::File(folder.join(name))));
     files.chain(NAMES.map(Candidate::Name)).collect()
 }
@@ -224,12 +246,19 @@ fn open(name: impl AsRef<OsStr>) -> Result<Library, String> {
     // SAFETY: what runs at loading is libnccl's own initialisation, which asks nothing of its caller.
     let library = unsafe { UnixLibrary::open(Some(name.as_ref()), RTLD_NOW | RTLD_LOCAL) };
     // The words of the dynamic loader, which name the file, are the error's source.
-    library.map(Library::from).map_err(|error| error.source().map_or(error.to_string(), ToString::to_string))
+    library.map(Library::from).map_err(|error| {
+        error
+            .source()
+            .map_or(error.to_string(), ToString::to_string)
+    })
 }
 
 /// Where the reason of a failed call is, under this `NCCL_DEBUG`.
 fn remedy(debug: &str) -> &'static str {
-    if ["INFO", "ABORT", "TRACE"].iter().any(|level| debug.eq_ignore_ascii_case(level)) {
+    if ["INFO", "ABORT", "TRACE"]
+        .iter()
+        .any(|level| debug.eq_ignore_ascii_case(level))
+    {
         "NCCL's log has the reason"
     } else {
         "NCCL_DEBUG=INFO writes the reason to NCCL's log"
@@ -256,7 +285,9 @@ impl Nccl {
             match &candidate {
                 Candidate::File(path) if !path.exists() => tried.push(path.display().to_string()),
                 Candidate::File(path) => {
-                    let unloadable = |error| format!("libnccl cannot be loaded: {error}; give the path of another one");
+                    let unloadable = |error| {
+                        format!("libnccl cannot be loaded: {error}; give the path of another one")
+                    };
                     let library = open(path).map_err(|error| failure(unloadable(error)))?;
                     return Nccl::of(library, &path.display().to_string()).map(Arc::new);
                 }
@@ -267,7 +298,10 @@ impl Nccl {
             }
         }
         Err(failure(match explicit {
-            Some(path) => format!("{} does not exist; give the path of a libnccl.so.2", path.display()),
+            Some(path) => format!(
+                "{} does not exist; give the path of a libnccl.so.2",
+                path.display()
+            ),
             None => format!(
                 "found no libnccl: load the site's NCCL module, set NCCL_HOME or LD_LIBRARY_PATH, or give the path of \
                  a libnccl.so.2 (tried {})",
@@ -282,17 +316,26 @@ impl Nccl {
         let library = ManuallyDrop::new(library);
         // SAFETY: the table is made from nccl.h, and a library without ncclGetVersion is refused before any other call.
         let symbols = unsafe { Symbols::find(&library) };
-        let no_nccl =
-            |_| failure(format!("{name} is not NCCL: it has no ncclGetVersion; give the path of a libnccl.so.2"));
+        let no_nccl = |_| {
+            failure(format!(
+                "{name} is not NCCL: it has no ncclGetVersion; give the path of a libnccl.so.2"
+            ))
+        };
         let get_version = symbols.get_version.get().map_err(no_nccl)?;
         let mut code = 0;
         // SAFETY: ncclGetVersion writes one integer.
         let result = unsafe { get_version(&mut code) };
         let path = file_of(get_version as *const c_void).unwrap_or_else(|| PathBuf::from(name));
-        let nccl = Nccl { path, version: Version(code), symbols };
+        let nccl = Nccl {
+            path,
+            version: Version(code),
+            symbols,
+        };
         nccl.check("ncclGetVersion", ptr::null_mut(), result)?;
         if nccl.version < OLDEST {
-            return Err(failure(format!("{nccl} is too old; load {OLDEST} or newer, or give the path of one")));
+            return Err(failure(format!(
+                "{nccl} is too old; load {OLDEST} or newer, or give the path of one"
+            )));
         }
         Ok(nccl)
     }
@@ -324,7 +367,8 @@ impl Nccl {
 
     /// Can it register buffers as windows, which all ranks have at one address?
     pub fn has_windows(&self) -> bool {
-        self.symbols.comm_window_register.is_there() && self.symbols.comm_window_deregister.is_there()
+        self.symbols.comm_window_register.is_there()
+            && self.symbols.comm_window_deregister.is_there()
     }
 
     /// Has it an alltoall of its own?
@@ -345,7 +389,11 @@ impl Nccl {
     /// Turns a result code of `function` into an error.
     #[inline]
     fn check(&self, function: &str, comm: RawComm, code: c_int) -> anyhow::Result<()> {
-        if code == SUCCESS { Ok(()) } else { Err(failure(self.explain(function, comm, code))) }
+        if code == SUCCESS {
+            Ok(())
+        } else {
+            Err(failure(self.explain(function, comm, code)))
+        }
     }
 
     #[cold]
@@ -357,14 +405,24 @@ impl Nccl {
             );
         }
         let debug = env::var("NCCL_DEBUG").unwrap_or_default();
-        format!("{function} failed: {}{}; {}", self.describe(code), self.last_error(comm), remedy(&debug))
+        format!(
+            "{function} failed: {}{}; {}",
+            self.describe(code),
+            self.last_error(comm),
+            remedy(&debug)
+        )
     }
 
     /// `unhandled cuda error (code 1)`.
     #[doc(alias = "ncclGetErrorString")]
     fn describe(&self, code: c_int) -> String {
         // SAFETY: ncclGetErrorString takes any integer and returns a constant string.
-        let string = self.symbols.get_error_string.get().ok().and_then(|call| unsafe { text(call(code)) });
+        let string = self
+            .symbols
+            .get_error_string
+            .get()
+            .ok()
+            .and_then(|call| unsafe { text(call(code)) });
         let string = string.map_or("unknown error".into(), |string| string.to_string_lossy());
         format!("{string} (code {code})")
     }
@@ -374,7 +432,12 @@ impl Nccl {
     fn last_error(&self, comm: RawComm) -> String {
         // SAFETY: ncclGetLastError ignores its argument in all versions so far, and takes null; the string is a static
         // buffer of NCCL. A thread of NCCL may write to it meanwhile, which at worst garbles the sentence.
-        let string = self.symbols.get_last_error.get().ok().and_then(|call| unsafe { text(call(comm)) });
+        let string = self
+            .symbols
+            .get_last_error
+            .get()
+            .ok()
+            .and_then(|call| unsafe { text(call(comm)) });
         match string.map(|string| string.to_string_lossy().trim().to_owned()) {
             Some(string) if !string.is_empty() => format!("; NCCL's last error: {string}"),
             _ => String::new(),
@@ -483,14 +546,21 @@ impl Nccl {
         // In a group NCCL writes the handles only when the group ends: they stay where they are until then, and so do the
         // configurations.
         let mut comms: Vec<RawComm> = vec![ptr::null_mut(); mine.len()];
-        let mut configs: Vec<RawConfig> = mine.iter().map(|_| RawConfig::of(self.version, settings)).collect();
+        let mut configs: Vec<RawConfig> = mine
+            .iter()
+            .map(|_| RawConfig::of(self.version, settings))
+            .collect();
         let id = RawId(id.map(|byte| byte as c_char));
         self.grouped(mine.len() > 1, || {
             for (at, &rank) in mine.iter().enumerate() {
                 choose(at)?;
                 let (comm, config) = (&raw mut comms[at], &raw mut configs[at]);
                 // NCCL writes one handle and reads as much of the configuration as its size says.
-                call!(self, ptr::null_mut(), comm_init_rank_config(comm, ranks, id, rank, config))?;
+                call!(
+                    self,
+                    ptr::null_mut(),
+                    comm_init_rank_config(comm, ranks, id, rank, config)
+                )?;
             }
             Ok(())
         })?;
@@ -503,7 +573,11 @@ impl Nccl {
     /// Where a call fails. The group then stays open, and the caller has to end the job: the end of a group starts what is in
     /// it, and waits for ranks whose call never came.
     #[inline]
-    pub fn grouped(&self, is_group: bool, calls: impl FnOnce() -> anyhow::Result<()>) -> anyhow::Result<()> {
+    pub fn grouped(
+        &self,
+        is_group: bool,
+        calls: impl FnOnce() -> anyhow::Result<()>,
+    ) -> anyhow::Result<()> {
         if !is_group {
             return calls();
         }
@@ -521,7 +595,10 @@ impl Nccl {
 /// the communicator's GPU, and the buffers are memory of that GPU which holds what the counts say, until the operation
 /// has ended on the stream. Types, operations and roots are NCCL's numbers.
 #[expect(clippy::missing_safety_doc, reason = "said once, for all of them")]
-#[expect(clippy::missing_errors_doc, reason = "they fail where NCCL fails, or lacks the function")]
+#[expect(
+    clippy::missing_errors_doc,
+    reason = "they fail where NCCL fails, or lacks the function"
+)]
 #[expect(clippy::too_many_arguments, reason = "they are NCCL's")]
 #[expect(missing_docs, reason = "nccl.h says what each does")]
 impl Nccl {
@@ -533,9 +610,18 @@ impl Nccl {
 
     /// Registers `bytes` from `address` on, for as long as the handle that comes back is not given to `comm_deregister`.
     #[doc(alias = "ncclCommRegister")]
-    pub unsafe fn comm_register(&self, comm: RawComm, address: u64, bytes: usize) -> anyhow::Result<RawHandle> {
+    pub unsafe fn comm_register(
+        &self,
+        comm: RawComm,
+        address: u64,
+        bytes: usize,
+    ) -> anyhow::Result<RawHandle> {
         let mut handle = ptr::null_mut();
-        call!(self, comm, comm_register(comm, address as *mut c_void, bytes, &mut handle))?;
+        call!(
+            self,
+            comm,
+            comm_register(comm, address as *mut c_void, bytes, &mut handle)
+        )?;
         Ok(handle)
     }
 
@@ -556,11 +642,19 @@ impl Nccl {
     ) -> anyhow::Result<()> {
         // NCCL_WIN_COLL_SYMMETRIC.
         const SYMMETRIC: c_int = 1;
-        call!(self, comm, comm_window_register(comm, address as *mut c_void, bytes, window, SYMMETRIC))
+        call!(
+            self,
+            comm,
+            comm_window_register(comm, address as *mut c_void, bytes, window, SYMMETRIC)
+        )
     }
 
     #[doc(alias = "ncclCommWindowDeregister")]
-    pub unsafe fn comm_window_deregister(&self, comm: RawComm, window: RawHandle) -> anyhow::Result<()> {
+    pub unsafe fn comm_window_deregister(
+        &self,
+        comm: RawComm,
+        window: RawHandle,
+    ) -> anyhow::Result<()> {
         call!(self, comm, comm_window_deregister(comm, window))
     }
 
@@ -573,8 +667,14 @@ impl Nccl {
         if state == SUCCESS || state == IN_PROGRESS {
             return Ok(());
         }
-        let what = format!("NCCL reports {}{}", self.describe(state), self.last_error(comm));
-        Err(failure(format!("{what}; look for the rank that failed first, and in NCCL's log with NCCL_DEBUG=WARN")))
+        let what = format!(
+            "NCCL reports {}{}",
+            self.describe(state),
+            self.last_error(comm)
+        );
+        Err(failure(format!(
+            "{what}; look for the rank that failed first, and in NCCL's log with NCCL_DEBUG=WARN"
+        )))
     }
 
     #[doc(alias = "ncclAllReduce")]
@@ -589,7 +689,19 @@ impl Nccl {
         comm: RawComm,
         stream: RawStream,
     ) -> anyhow::Result<()> {
-        call!(self, comm, all_reduce(send as *const c_void, recv as *mut c_void, count, dtype, op, comm, stream))
+        call!(
+            self,
+            comm,
+            all_reduce(
+                send as *const c_void,
+                recv as *mut c_void,
+                count,
+                dtype,
+                op,
+                comm,
+                stream
+            )
+        )
     }
 
     #[doc(alias = "ncclAllGather")]
@@ -603,7 +715,18 @@ impl Nccl {
         comm: RawComm,
         stream: RawStream,
     ) -> anyhow::Result<()> {
-        call!(self, comm, all_gather(send as *const c_void, recv as *mut c_void, count, dtype, comm, stream))
+        call!(
+            self,
+            comm,
+            all_gather(
+                send as *const c_void,
+                recv as *mut c_void,
+                count,
+                dtype,
+                comm,
+                stream
+            )
+        )
     }
 
     #[doc(alias = "ncclReduceScatter")]
@@ -618,7 +741,19 @@ impl Nccl {
         comm: RawComm,
         stream: RawStream,
     ) -> anyhow::Result<()> {
-        call!(self, comm, reduce_scatter(send as *const c_void, recv as *mut c_void, count, dtype, op, comm, stream))
+        call!(
+            self,
+            comm,
+            reduce_scatter(
+                send as *const c_void,
+                recv as *mut c_void,
+                count,
+                dtype,
+                op,
+                comm,
+                stream
+            )
+        )
     }
 
     #[doc(alias = "ncclBroadcast")]
@@ -633,7 +768,19 @@ impl Nccl {
         comm: RawComm,
         stream: RawStream,
     ) -> anyhow::Result<()> {
-        call!(self, comm, broadcast(send as *const c_void, recv as *mut c_void, count, dtype, root, comm, stream))
+        call!(
+            self,
+            comm,
+            broadcast(
+                send as *const c_void,
+                recv as *mut c_void,
+                count,
+                dtype,
+                root,
+                comm,
+                stream
+            )
+        )
     }
 
     #[doc(alias = "ncclReduce")]
@@ -649,7 +796,20 @@ impl Nccl {
         comm: RawComm,
         stream: RawStream,
     ) -> anyhow::Result<()> {
-        call!(self, comm, reduce(send as *const c_void, recv as *mut c_void, count, dtype, op, root, comm, stream))
+        call!(
+            self,
+            comm,
+            reduce(
+                send as *const c_void,
+                recv as *mut c_void,
+                count,
+                dtype,
+                op,
+                root,
+                comm,
+                stream
+            )
+        )
     }
 
     /// Makes an operation that multiplies this rank's input by `scalar`, an element of `dtype`, and then adds. Gives back
@@ -664,7 +824,11 @@ impl Nccl {
         // As aligned as any type.
         let mut scalar = u64::from_ne_bytes(*scalar);
         let (mut op, scalar) = (0, (&raw mut scalar).cast());
-        call!(self, comm, redop_create_premulsum(&mut op, scalar, dtype, HOST_IMMEDIATE, comm))?;
+        call!(
+            self,
+            comm,
+            redop_create_premulsum(&mut op, scalar, dtype, HOST_IMMEDIATE, comm)
+        )?;
         Ok(op)
     }
 
@@ -684,7 +848,11 @@ impl Nccl {
         comm: RawComm,
         stream: RawStream,
     ) -> anyhow::Result<()> {
-        call!(self, comm, send(send as *const c_void, count, dtype, peer, comm, stream))
+        call!(
+            self,
+            comm,
+            send(send as *const c_void, count, dtype, peer, comm, stream)
+        )
     }
 
     #[doc(alias = "ncclRecv")]
@@ -698,7 +866,11 @@ impl Nccl {
         comm: RawComm,
         stream: RawStream,
     ) -> anyhow::Result<()> {
-        call!(self, comm, recv(recv as *mut c_void, count, dtype, peer, comm, stream))
+        call!(
+            self,
+            comm,
+            recv(recv as *mut c_void, count, dtype, peer, comm, stream)
+        )
     }
 
     #[doc(alias = "ncclAlltoAll")]
@@ -712,7 +884,18 @@ impl Nccl {
         comm: RawComm,
         stream: RawStream,
     ) -> anyhow::Result<()> {
-        call!(self, comm, all_to_all(send as *const c_void, recv as *mut c_void, count, dtype, comm, stream))
+        call!(
+            self,
+            comm,
+            all_to_all(
+                send as *const c_void,
+                recv as *mut c_void,
+                count,
+                dtype,
+                comm,
+                stream
+            )
+        )
     }
 
     #[doc(alias = "ncclGather")]
@@ -727,7 +910,19 @@ impl Nccl {
         comm: RawComm,
         stream: RawStream,
     ) -> anyhow::Result<()> {
-        call!(self, comm, gather(send as *const c_void, recv as *mut c_void, count, dtype, root, comm, stream))
+        call!(
+            self,
+            comm,
+            gather(
+                send as *const c_void,
+                recv as *mut c_void,
+                count,
+                dtype,
+                root,
+                comm,
+                stream
+            )
+        )
     }
 
     #[doc(alias = "ncclScatter")]
@@ -742,7 +937,19 @@ impl Nccl {
         comm: RawComm,
         stream: RawStream,
     ) -> anyhow::Result<()> {
-        call!(self, comm, scatter(send as *const c_void, recv as *mut c_void, count, dtype, root, comm, stream))
+        call!(
+            self,
+            comm,
+            scatter(
+                send as *const c_void,
+                recv as *mut c_void,
+                count,
+                dtype,
+                root,
+                comm,
+                stream
+            )
+        )
     }
 }
 
@@ -783,8 +990,16 @@ mod tests {
     fn the_search_goes_from_near_to_far() {
         let file = |path: &str| Candidate::File(path.into());
         let system = || NAMES.map(Candidate::Name);
-        assert_eq!(candidates(Some(Path::new("/x/y.so")), Some(OsStr::new("/h"))), [file("/x/y.so")]);
-        let in_home = ["/h/lib/libnccl.so.2", "/h/lib/libnccl.so", "/h/lib64/libnccl.so.2", "/h/lib64/libnccl.so"];
+        assert_eq!(
+            candidates(Some(Path::new("/x/y.so")), Some(OsStr::new("/h"))),
+            [file("/x/y.so")]
+        );
+        let in_home = [
+            "/h/lib/libnccl.so.2",
+            "/h/lib/libnccl.so",
+            "/h/lib64/libnccl.so.2",
+            "/h/lib64/libnccl.so",
+        ];
         let all: Vec<_> = in_home.into_iter().map(file).chain(system()).collect();
         assert_eq!(candidates(None, Some(OsStr::new("/h"))), all);
         assert_eq!(candidates(None, Some(OsStr::new(""))), system());
@@ -793,15 +1008,22 @@ mod tests {
 
     #[test]
     fn a_path_that_is_not_there_is_named() {
-        let error = load(Some(Path::new("/nowhere/libnccl.so.2")), None).err().expect("an error");
-        assert_eq!(error, "/nowhere/libnccl.so.2 does not exist; give the path of a libnccl.so.2");
+        let error = load(Some(Path::new("/nowhere/libnccl.so.2")), None)
+            .err()
+            .expect("an error");
+        assert_eq!(
+            error,
+            "/nowhere/libnccl.so.2 does not exist; give the path of a libnccl.so.2"
+        );
     }
 
     #[test]
     fn the_first_file_of_nccl_home_is_the_one() {
-        for (folder, names) in
-            [("lib", &["libnccl.so.2", "libnccl.so"][..]), ("lib", &["libnccl.so"]), ("lib64", &["libnccl.so.2"])]
-        {
+        for (folder, names) in [
+            ("lib", &["libnccl.so.2", "libnccl.so"][..]),
+            ("lib", &["libnccl.so"]),
+            ("lib64", &["libnccl.so.2"]),
+        ] {
             let home = tempfile::tempdir().expect("a folder");
             let folder = home.path().join(folder);
             fs::create_dir(&folder).expect("made");
@@ -810,7 +1032,10 @@ mod tests {
             }
             let error = load(None, Some(home.path())).err().expect("an error");
             let first = folder.join(names[0]);
-            assert!(error.starts_with(&format!("{} is not NCCL", first.display())), "{error}");
+            assert!(
+                error.starts_with(&format!("{} is not NCCL", first.display())),
+                "{error}"
+            );
         }
     }
 
@@ -820,15 +1045,23 @@ mod tests {
         fs::create_dir(home.path().join("lib")).expect("made");
         let file = home.path().join("lib/libnccl.so");
         fs::write(&file, "not a library").expect("written");
-        for error in [load(None, Some(home.path())), load(Some(&file), None)].map(|r| r.err().expect("an error")) {
-            assert!(error.starts_with(&format!("libnccl cannot be loaded: {}: ", file.display())), "{error}");
+        for error in [load(None, Some(home.path())), load(Some(&file), None)]
+            .map(|r| r.err().expect("an error"))
+        {
+            assert!(
+                error.starts_with(&format!("libnccl cannot be loaded: {}: ", file.display())),
+                "{error}"
+            );
         }
     }
 
     #[test]
     fn a_failed_call_says_where_the_reason_is() {
         for debug in ["", "WARN", "VERSION"] {
-            assert_eq!(remedy(debug), "NCCL_DEBUG=INFO writes the reason to NCCL's log");
+            assert_eq!(
+                remedy(debug),
+                "NCCL_DEBUG=INFO writes the reason to NCCL's log"
+            );
         }
         for debug in ["INFO", "trace"] {
             assert_eq!(remedy(debug), "NCCL's log has the reason");
@@ -837,16 +1070,23 @@ mod tests {
 
     #[test]
     fn a_missing_function_is_an_error_of_its_call() {
-        let nccl = Nccl { path: "/x/libnccl.so.2".into(), version: Version(22707), symbols: no_symbols() };
+        let nccl = Nccl {
+            path: "/x/libnccl.so.2".into(),
+            version: Version(22707),
+            symbols: no_symbols(),
+        };
         // SAFETY: the function is missing, so that nothing is called.
-        let error = unsafe { nccl.all_to_all(0, 0, 0, 0, ptr::null_mut(), ptr::null_mut()) }.expect_err("an error");
-        let sentence =
-            "ncclAlltoAll needs NCCL 2.28 or newer, but NCCL 2.27.7 (/x/libnccl.so.2) was found; load a newer one";
+        let error = unsafe { nccl.all_to_all(0, 0, 0, 0, ptr::null_mut(), ptr::null_mut()) }
+            .expect_err("an error");
+        let sentence = "ncclAlltoAll needs NCCL 2.28 or newer, but NCCL 2.27.7 (/x/libnccl.so.2) was found; load a newer one";
         assert_eq!(error.to_string(), sentence);
         assert_eq!(code_of(&error), Code::Nccl);
         assert!(!nccl.has_all_to_all() && nccl.missing().contains(&"ncclAllReduce"));
         assert_eq!(nccl.describe(8), "unknown error (code 8)");
-        assert!(nccl.explain("ncclSend", ptr::null_mut(), IN_PROGRESS).contains("NCCL_COMM_BLOCKING=0"));
+        assert!(
+            nccl.explain("ncclSend", ptr::null_mut(), IN_PROGRESS)
+                .contains("NCCL_COMM_BLOCKING=0")
+        );
     }
 
     fn no_symbols() -> Symbols {
@@ -881,10 +1121,21 @@ mod tests {
             (23007, 96, 23000),
         ] {
             let config = RawConfig::of(Version(library), Settings::default());
-            assert_eq!((config.size, config.version, config.magic), (size, version, 0xcafe_beef), "{library}");
+            assert_eq!(
+                (config.size, config.version, config.magic),
+                (size, version, 0xcafe_beef),
+                "{library}"
+            );
         }
         assert_eq!(
-            RawConfig::of(Version(23007), Settings { max_p2p_peers: Some(2), cta_policy: None }).max_p2p_peers,
+            RawConfig::of(
+                Version(23007),
+                Settings {
+                    max_p2p_peers: Some(2),
+                    cta_policy: None
+                }
+            )
+            .max_p2p_peers,
             2
         );
     }

@@ -18,19 +18,28 @@ pub struct Reading<T> {
 
 impl<T> Default for Reading<T> {
     fn default() -> Self {
-        Reading { value: None, why: "not read".into() }
+        Reading {
+            value: None,
+            why: "not read".into(),
+        }
     }
 }
 
 impl<T> Reading<T> {
     /// A reading with a value.
     pub fn of(value: T) -> Reading<T> {
-        Reading { value: Some(value), why: String::new() }
+        Reading {
+            value: Some(value),
+            why: String::new(),
+        }
     }
 
     /// A reading without one.
     pub fn none(why: impl Into<String>) -> Reading<T> {
-        Reading { value: None, why: why.into() }
+        Reading {
+            value: None,
+            why: why.into(),
+        }
     }
 
     /// What `read` makes of the value; its error is the reason.
@@ -218,7 +227,11 @@ pub fn bus_id(text: &str) -> String {
 /// Processor numbers of a mask of words of 64 bits, as Linux lists them.
 #[cfg(any(feature = "nccl", test))]
 fn cpu_list(words: &[u64]) -> String {
-    let set = |cpu: usize| words.get(cpu / 64).is_some_and(|word| word >> (cpu % 64) & 1 == 1);
+    let set = |cpu: usize| {
+        words
+            .get(cpu / 64)
+            .is_some_and(|word| word >> (cpu % 64) & 1 == 1)
+    };
     let mut ranges = Vec::new();
     let mut cpu = 0;
     while cpu < words.len() * 64 {
@@ -259,12 +272,18 @@ mod ask {
     /// What slows a GPU down, and the words for it. An idle GPU, or clocks set by an administrator, are no fault.
     const THROTTLES: [(ThrottleReasons, &str); 9] = [
         (ThrottleReasons::GPU_IDLE, "idle"),
-        (ThrottleReasons::APPLICATIONS_CLOCKS_SETTING, "application clocks"),
+        (
+            ThrottleReasons::APPLICATIONS_CLOCKS_SETTING,
+            "application clocks",
+        ),
         (ThrottleReasons::SW_POWER_CAP, "power cap"),
         (ThrottleReasons::HW_SLOWDOWN, "hardware slowdown"),
         (ThrottleReasons::SYNC_BOOST, "sync boost"),
         (ThrottleReasons::SW_THERMAL_SLOWDOWN, "thermal slowdown"),
-        (ThrottleReasons::HW_THERMAL_SLOWDOWN, "hardware thermal slowdown"),
+        (
+            ThrottleReasons::HW_THERMAL_SLOWDOWN,
+            "hardware thermal slowdown",
+        ),
         (ThrottleReasons::HW_POWER_BRAKE_SLOWDOWN, "power brake"),
         (ThrottleReasons::DISPLAY_CLOCK_SETTING, "display clocks"),
     ];
@@ -281,16 +300,30 @@ mod ask {
     }
 
     pub(super) fn all() -> Result<Inventory, String> {
-        let nvml = Nvml::builder().lib_path(LIBRARY.as_ref()).init().map_err(|error| match error {
-            NvmlError::LibloadingError(error) => format!("NVML ({LIBRARY}) cannot be loaded: {error}"),
-            error => format!("NVML ({LIBRARY}) cannot start: {error}"),
-        })?;
-        let count = nvml.device_count().map_err(|error| format!("NVML cannot count the GPUs: {error}"))?;
-        let cuda = nvml.sys_cuda_driver_version().map(|number| format!("{}.{}", number / 1000, number % 1000 / 10));
+        let nvml =
+            Nvml::builder()
+                .lib_path(LIBRARY.as_ref())
+                .init()
+                .map_err(|error| match error {
+                    NvmlError::LibloadingError(error) => {
+                        format!("NVML ({LIBRARY}) cannot be loaded: {error}")
+                    }
+                    error => format!("NVML ({LIBRARY}) cannot start: {error}"),
+                })?;
+        let count = nvml
+            .device_count()
+            .map_err(|error| format!("NVML cannot count the GPUs: {error}"))?;
+        let cuda = nvml
+            .sys_cuda_driver_version()
+            .map(|number| format!("{}.{}", number / 1000, number % 1000 / 10));
         let gpu = |index| match nvml.device_by_index(index) {
             Ok(device) => gpu(&nvml, &device, index),
             // A GPU that fell off the bus: it is there, and every reading says why it is empty.
-            Err(error) => Gpu { index, bus_id: Reading::none(error.to_string()), ..Gpu::default() },
+            Err(error) => Gpu {
+                index,
+                bus_id: Reading::none(error.to_string()),
+                ..Gpu::default()
+            },
         };
         Ok(Inventory {
             driver: reading(nvml.sys_driver_version()),
@@ -309,7 +342,9 @@ mod ask {
             uuid: reading(device.uuid()),
             name: reading(device.name()),
             capability: reading(
-                device.cuda_compute_capability().map(|sm| u32::try_from(sm.major * 10 + sm.minor).unwrap_or_default()),
+                device
+                    .cuda_compute_capability()
+                    .map(|sm| u32::try_from(sm.major * 10 + sm.minor).unwrap_or_default()),
             ),
             nvlinks,
             nvlinks_why,
@@ -319,8 +354,16 @@ mod ask {
             pcie_width: reading(device.current_pcie_link_width()),
             pcie_width_max: reading(device.max_pcie_link_width()),
             numa: reading(device.numa_node_id()),
-            cpus: reading(device.cpu_affinity(AFFINITY_WORDS).map(|words| cpu_list(&words))),
-            compute_mode: reading(device.compute_mode().map(|mode| compute_mode(&mode).to_owned())),
+            cpus: reading(
+                device
+                    .cpu_affinity(AFFINITY_WORDS)
+                    .map(|words| cpu_list(&words)),
+            ),
+            compute_mode: reading(
+                device
+                    .compute_mode()
+                    .map(|mode| compute_mode(&mode).to_owned()),
+            ),
             mig: reading(device.mig_mode().map(|mode| mode.current == 1)),
             persistence: reading(device.is_in_persistent_mode()),
             ecc: reading(device.is_ecc_enabled().map(|ecc| ecc.currently_enabled)),
@@ -339,11 +382,19 @@ mod ask {
 
     /// NVML's errors cannot be copied; of those of a call that is used twice only one is normal.
     fn again(error: &NvmlError) -> NvmlError {
-        if matches!(error, NvmlError::NotSupported) { NvmlError::NotSupported } else { NvmlError::Unknown }
+        if matches!(error, NvmlError::NotSupported) {
+            NvmlError::NotSupported
+        } else {
+            NvmlError::Unknown
+        }
     }
 
     fn throttle(reasons: ThrottleReasons) -> Vec<String> {
-        THROTTLES.iter().filter(|(bit, _)| reasons.contains(*bit)).map(|(_, words)| (*words).to_owned()).collect()
+        THROTTLES
+            .iter()
+            .filter(|(bit, _)| reasons.contains(*bit))
+            .map(|(_, words)| (*words).to_owned())
+            .collect()
     }
 
     fn compute_mode(mode: &ComputeMode) -> &'static str {
@@ -377,7 +428,9 @@ mod ask {
 
     /// What is at the other end. The wrapper's own function gives back what it put in, so the library is called here.
     fn remote(nvml: &Nvml, device: &Device, link: u32) -> Remote {
-        let Ok(ask) = nvml.lib().nvmlDeviceGetNvLinkRemoteDeviceType.as_ref() else { return Remote::Unknown };
+        let Ok(ask) = nvml.lib().nvmlDeviceGetNvLinkRemoteDeviceType.as_ref() else {
+            return Remote::Unknown;
+        };
         let mut kind = u32::MAX;
         // SAFETY: the function is NVML's of that name, the handle is of a device that lives, and `kind` of the type it fills.
         let code = unsafe { ask(device.handle(), link, &mut kind) };
@@ -405,8 +458,16 @@ mod ask {
             3 => "completed",
             _ => "unknown",
         };
-        let cluster = info.clusterUuid.iter().map(|byte| format!("{byte:02x}")).collect();
-        let fabric = Fabric { state: state.into(), cluster, clique: info.cliqueId };
+        let cluster = info
+            .clusterUuid
+            .iter()
+            .map(|byte| format!("{byte:02x}"))
+            .collect();
+        let fabric = Fabric {
+            state: state.into(),
+            cluster,
+            clique: info.cliqueId,
+        };
         reading(nvml_wrapper::error::nvml_try(code).map(|()| fabric))
     }
 
@@ -418,8 +479,21 @@ mod ask {
         let (mut corrected, mut uncorrected, mut pending, mut failed) = (0, 0, 0, 0);
         // SAFETY: the function is NVML's of that name, the handle is of a device that lives, and each number of the type it
         // fills.
-        let code = unsafe { ask(device.handle(), &mut corrected, &mut uncorrected, &mut pending, &mut failed) };
-        let rows = Remapped { corrected, uncorrected, pending: pending != 0, failed: failed != 0 };
+        let code = unsafe {
+            ask(
+                device.handle(),
+                &mut corrected,
+                &mut uncorrected,
+                &mut pending,
+                &mut failed,
+            )
+        };
+        let rows = Remapped {
+            corrected,
+            uncorrected,
+            pending: pending != 0,
+            failed: failed != 0,
+        };
         reading(nvml_wrapper::error::nvml_try(code).map(|()| rows))
     }
 }
@@ -467,7 +541,11 @@ mod tests {
         assert_eq!(inventory.gpus[0].name, Reading::none("not read"));
         let again = serde_json::to_string(&inventory).expect("JSON");
         assert_eq!(Inventory::from_json(&again), Ok(inventory));
-        assert!(Inventory::from_json("[").expect_err("an error").contains("line 1"));
+        assert!(
+            Inventory::from_json("[")
+                .expect_err("an error")
+                .contains("line 1")
+        );
     }
 
     /// Whatever the machine: an answer or one sentence.

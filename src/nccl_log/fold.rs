@@ -10,7 +10,10 @@ use std::{
 use serde::{Deserialize, Serialize};
 
 use super::{
-    line::{self, Algorithm, Channels, Comm, Connection, Head, Header, Level, Net, Path, Paths, Said, Side, Via},
+    line::{
+        self, Algorithm, Channels, Comm, Connection, Head, Header, Level, Net, Path, Paths, Said,
+        Side, Via,
+    },
     proof::{Choice, Lines, Proof, Relay},
 };
 
@@ -287,7 +290,11 @@ impl Fold {
         let mut head = &line[..header.start];
         loop {
             // Two processes that write to one stream can tear each other's lines: then a second head follows.
-            let next = if header.level == Level::Bare { None } else { line::header(line, header.end) };
+            let next = if header.level == Level::Bare {
+                None
+            } else {
+                line::header(line, header.end)
+            };
             let end = next.map_or(line.len(), |next: Header| next.start);
             let ends = if next.is_some() { Ends::Torn } else { ends };
             let said = line::parse(&line[header.end..end], header.level);
@@ -341,7 +348,9 @@ impl Fold {
             Said::Connection(connection) => self.connection(line, head, &connection),
             Said::Algorithm(algorithm) => self.algorithm(&algorithm),
             Said::Ended => self.ended(head),
-            Said::Start(comm) | Said::Complete(comm) | Said::Size(comm) => self.comm(line, head, said, &comm),
+            Said::Start(comm) | Said::Complete(comm) | Said::Size(comm) => {
+                self.comm(line, head, said, &comm)
+            }
             Said::Setting(name, value) => self.setting(line, name, value),
             Said::Warning(warning) => self.warning(line, warning),
             _ => self.fact(line, said),
@@ -461,11 +470,17 @@ impl Fold {
             send_recv: 0,
             collective: 0,
         });
-        *(if is_send_recv { &mut relay.send_recv } else { &mut relay.collective }) += 1;
+        *(if is_send_recv {
+            &mut relay.send_recv
+        } else {
+            &mut relay.collective
+        }) += 1;
     }
 
     fn transport(&mut self, kind: &[u8], name: &[u8], index: Option<u64>) {
-        let is_it = |key: &[u8]| key.len() == kind.len() + name.len() && key.starts_with(kind) && key.ends_with(name);
+        let is_it = |key: &[u8]| {
+            key.len() == kind.len() + name.len() && key.starts_with(kind) && key.ends_with(name)
+        };
         let at = self.transports.iter().position(|(key, _)| is_it(key));
         let at = at.unwrap_or_else(|| {
             if self.transports.len() < SOME {
@@ -503,13 +518,19 @@ impl Fold {
             self.communicators.insert(id);
         }
         let head = Head::parse(head);
-        if let Some(head) = head.filter(|head| self.hosts.len() < MANY && !self.hosts.contains(head.host)) {
+        if let Some(head) =
+            head.filter(|head| self.hosts.len() < MANY && !self.hosts.contains(head.host))
+        {
             self.hosts.insert(head.host.to_vec());
         }
         let key = hashed(head.map(|head| (head.host, head.pid)));
         let is_known = self.processes.len() < MANY || self.processes.contains_key(&key);
         let mut throwaway = Process::default();
-        let process = if is_known { self.processes.entry(key).or_default() } else { &mut throwaway };
+        let process = if is_known {
+            self.processes.entry(key).or_default()
+        } else {
+            &mut throwaway
+        };
         match said {
             Said::Start(_) => {
                 process.started += 1;
@@ -532,7 +553,8 @@ impl Fold {
     }
 
     fn setting(&mut self, line: &[u8], name: &[u8], value: &[u8]) {
-        if name.len() > QUOTE || (self.settings.len() >= SOME && !self.settings.contains_key(name)) {
+        if name.len() > QUOTE || (self.settings.len() >= SOME && !self.settings.contains_key(name))
+        {
             return;
         }
         let values = match self.settings.get_mut(name) {
@@ -589,12 +611,19 @@ impl Fold {
 
     /// Processes that began to make a communicator and did not come to its end.
     pub(super) fn unfinished(&self) -> usize {
-        self.processes.values().filter(|process| process.started > process.complete.max(process.ended)).count()
+        self.processes
+            .values()
+            .filter(|process| process.started > process.complete.max(process.ended))
+            .count()
     }
 
     /// Did all that began fail to come to the end?
     pub(super) fn is_never_ready(&self) -> bool {
-        !self.processes.is_empty() && self.processes.values().all(|of| of.started > 0 && of.complete.max(of.ended) == 0)
+        !self.processes.is_empty()
+            && self
+                .processes
+                .values()
+                .all(|of| of.started > 0 && of.complete.max(of.ended) == 0)
     }
 
     /// Processes that made a communicator.
@@ -604,7 +633,11 @@ impl Fold {
 
     /// Communicators, by their numbers, or where NCCL gives none by their first ranks.
     pub(super) fn communicators(&self) -> u64 {
-        (self.communicators.len() as u64).max(if self.communicators.is_empty() { self.first_ranks } else { 0 })
+        (self.communicators.len() as u64).max(if self.communicators.is_empty() {
+            self.first_ranks
+        } else {
+            0
+        })
     }
 
     /// What it comes to.
@@ -617,14 +650,25 @@ impl Fold {
 const RING: u64 = 4;
 
 /// Names of algorithms by the number that NCCL 2.20 to 2.23 prints.
-const ALGORITHMS: &[&[u8]] = &[b"TREE", b"RING", b"COLLNET_DIRECT", b"COLLNET_CHAIN", b"NVLS", b"NVLS_TREE", b"PAT"];
+const ALGORITHMS: &[&[u8]] = &[
+    b"TREE",
+    b"RING",
+    b"COLLNET_DIRECT",
+    b"COLLNET_CHAIN",
+    b"NVLS",
+    b"NVLS_TREE",
+    b"PAT",
+];
 /// Names of protocols by that number.
 const PROTOCOLS: &[&[u8]] = &[b"LL", b"LL128", b"SIMPLE"];
 
 /// The name for a number; what is no number is a name already.
 fn named<'a>(names: &[&'a [u8]], text: &'a [u8]) -> &'a [u8] {
     match text {
-        [digit @ b'0'..=b'9'] => names.get(usize::from(digit - b'0')).copied().unwrap_or(text),
+        [digit @ b'0'..=b'9'] => names
+            .get(usize::from(digit - b'0'))
+            .copied()
+            .unwrap_or(text),
         _ => text,
     }
 }
@@ -644,7 +688,12 @@ enum Ends {
 fn is_whole(said: &Said<'_>, ends: Ends) -> bool {
     match (ends, said) {
         (Ends::Line, _) => true,
-        (_, Said::Connection(Connection { via: Via::Net(net), .. })) => !net.bare,
+        (
+            _,
+            Said::Connection(Connection {
+                via: Via::Net(net), ..
+            }),
+        ) => !net.bare,
         (Ends::Torn, Said::Connection(_)) => true,
         (Ends::Torn, _) => false,
         (Ends::Log, said) => !matches!(said, Said::Unclear),

@@ -59,15 +59,27 @@ pub fn header(line: &[u8], from: usize) -> Option<Header> {
     loop {
         let start = at + NCCL.find(line.get(at..)?)?;
         let word = &line[start + 5..];
-        let found =
-            [(&b"INFO "[..], Level::Info), (b"WARN ", Level::Warn), (b"ATTN ", Level::Info), (b"TRACE ", Level::Info)]
-                .into_iter()
-                .find(|(name, _)| word.starts_with(name));
+        let found = [
+            (&b"INFO "[..], Level::Info),
+            (b"WARN ", Level::Warn),
+            (b"ATTN ", Level::Info),
+            (b"TRACE ", Level::Info),
+        ]
+        .into_iter()
+        .find(|(name, _)| word.starts_with(name));
         if let Some((name, level)) = found {
-            return Some(Header { start, end: start + 5 + name.len(), level });
+            return Some(Header {
+                start,
+                end: start + 5 + name.len(),
+                level,
+            });
         }
         if from == 0 && word.starts_with(b"version ") {
-            return Some(Header { start, end: start, level: Level::Bare });
+            return Some(Header {
+                start,
+                end: start,
+                level: Level::Bare,
+            });
         }
         at = start + 5;
     }
@@ -91,12 +103,24 @@ impl<'a> Head<'a> {
     /// passed over; `None` where it is torn or there is none.
     pub fn parse(text: &'a [u8]) -> Option<Head<'a>> {
         let mut device = None;
-        for word in text.rsplit(u8::is_ascii_whitespace).filter(|word| !word.is_empty()) {
-            if let Some(number) = word.strip_prefix(b"[").and_then(|rest| rest.strip_suffix(b"]")) {
-                device = device.or_else(|| whole(number).and_then(|number| u32::try_from(number).ok()));
+        for word in text
+            .rsplit(u8::is_ascii_whitespace)
+            .filter(|word| !word.is_empty())
+        {
+            if let Some(number) = word
+                .strip_prefix(b"[")
+                .and_then(|rest| rest.strip_suffix(b"]"))
+            {
+                device =
+                    device.or_else(|| whole(number).and_then(|number| u32::try_from(number).ok()));
             }
             if let Some((host, pid, tid)) = address(word) {
-                return Some(Head { host, pid, tid, device });
+                return Some(Head {
+                    host,
+                    pid,
+                    tid,
+                    device,
+                });
             }
         }
         None
@@ -108,7 +132,9 @@ fn address(word: &[u8]) -> Option<(&[u8], u64, u64)> {
     let (rest, tid) = split_last(word, b':')?;
     let tid = whole(tid)?;
     let (host, pid) = split_last(rest, b':')?;
-    let host = split_last(host, b':').filter(|(tag, _)| tag.ends_with(b">")).map_or(host, |(_, host)| host);
+    let host = split_last(host, b':')
+        .filter(|(tag, _)| tag.ends_with(b">"))
+        .map_or(host, |(_, host)| host);
     let is_name = |c: &u8| c.is_ascii_alphanumeric() || matches!(c, b'.' | b'-' | b'_');
     (!host.is_empty() && host.iter().all(is_name)).then_some((host, whole(pid)?, tid))
 }
@@ -283,8 +309,9 @@ pub struct Algorithm<'a> {
 pub struct Path(u16);
 
 /// Names of paths, in no order.
-const PATHS: [&[u8]; 12] =
-    [b"LOC", b"NVL", b"NVB", b"C2C", b"PIX", b"PXB", b"P2C", b"PXN", b"PHB", b"SYS", b"NET", b"DIS"];
+const PATHS: [&[u8]; 12] = [
+    b"LOC", b"NVL", b"NVB", b"C2C", b"PIX", b"PXB", b"P2C", b"PXN", b"PHB", b"SYS", b"NET", b"DIS",
+];
 
 impl Path {
     /// NVLink.
@@ -294,7 +321,10 @@ impl Path {
 
     /// The path of this name.
     pub fn of(name: &[u8]) -> Option<Path> {
-        PATHS.iter().position(|known| *known == name).map(|at| Path(1 << at))
+        PATHS
+            .iter()
+            .position(|known| *known == name)
+            .map(|at| Path(1 << at))
     }
 
     /// Both sets of paths.
@@ -315,8 +345,14 @@ impl Path {
 
     /// The names in it.
     pub fn names(self) -> String {
-        let named = PATHS.iter().enumerate().filter(|(at, _)| self.0 & (1 << at) != 0);
-        named.map(|(_, name)| String::from_utf8_lossy(name)).collect::<Vec<_>>().join(", ")
+        let named = PATHS
+            .iter()
+            .enumerate()
+            .filter(|(at, _)| self.0 & (1 << at) != 0);
+        named
+            .map(|(_, name)| String::from_utf8_lossy(name))
+            .collect::<Vec<_>>()
+            .join(", ")
     }
 }
 
@@ -358,10 +394,17 @@ pub fn parse(message: &[u8], level: Level) -> Said<'_> {
 /// Behind `Channel `.
 fn channel(mut cursor: Cursor<'_>) -> Option<Said<'_>> {
     let channel = cursor.number()?;
-    let index = if cursor.eat(b"/") { Some(cursor.number()?) } else { None };
+    let index = if cursor.eat(b"/") {
+        Some(cursor.number()?)
+    } else {
+        None
+    };
     cursor.need(b" : ")?;
-    if cursor.0.first() == Some(&b' ') || (index.is_some() && memchr::memchr(b'>', cursor.0).is_none()) {
-        let is_order = cursor.0.iter().all(|c| c.is_ascii_digit() || *c == b' ') && !cursor.0.is_empty();
+    if cursor.0.first() == Some(&b' ')
+        || (index.is_some() && memchr::memchr(b'>', cursor.0).is_none())
+    {
+        let is_order =
+            cursor.0.iter().all(|c| c.is_ascii_digit() || *c == b' ') && !cursor.0.is_empty();
         return is_order.then_some(Said::RingOrder);
     }
     let from = cursor.end()?;
@@ -375,18 +418,31 @@ fn channel(mut cursor: Cursor<'_>) -> Option<Said<'_>> {
         Side::Both
     };
     cursor.need(b" via ")?;
-    let via = if cursor.eat(b"NET/") { Via::Net(net(cursor.0)?) } else { Via::Other(cursor.kind()?) };
+    let via = if cursor.eat(b"NET/") {
+        Via::Net(net(cursor.0)?)
+    } else {
+        Via::Other(cursor.kind()?)
+    };
     if (side == Side::Both) == matches!(via, Via::Net(_)) {
         return None;
     }
-    Some(Said::Connection(Connection { channel, index, from, to, side, via }))
+    Some(Said::Connection(Connection {
+        channel,
+        index,
+        from,
+        to,
+        side,
+        via,
+    }))
 }
 
 /// Behind `NET/`: the name ends at the first slash behind which a number stands alone.
 fn net(text: &[u8]) -> Option<Net<'_>> {
     for at in memchr::memchr_iter(b'/', text) {
         let mut cursor = Cursor(&text[at + 1..]);
-        let Some(device) = cursor.number() else { continue };
+        let Some(device) = cursor.number() else {
+            continue;
+        };
         if at == 0 || !matches!(cursor.0.first(), None | Some(b'(' | b'/' | b' ')) {
             continue;
         }
@@ -398,7 +454,13 @@ fn net(text: &[u8]) -> Option<Net<'_>> {
         } else {
             None
         };
-        return Some(Net { name: &text[..at], device, relay, gpudirect: cursor.eat(b"/GDRDMA"), bare });
+        return Some(Net {
+            name: &text[..at],
+            device,
+            relay,
+            gpudirect: cursor.eat(b"/GDRDMA"),
+            bare,
+        });
     }
     None
 }
@@ -419,18 +481,29 @@ fn connected(text: &[u8]) -> Said<'_> {
         Some((pxn != 0, cursor.number()? != 0))
     };
     let found = numbers();
-    if found.is_none() && text != b"all rings" { Said::Unclear } else { Said::Rings(found) }
+    if found.is_none() && text != b"all rings" {
+        Said::Unclear
+    } else {
+        Said::Rings(found)
+    }
 }
 
 fn collnet(text: &[u8]) -> Said<'_> {
-    let Some(at) = memmem::find(text, b" via COLLNET/") else { return Said::Other };
+    let Some(at) = memmem::find(text, b" via COLLNET/") else {
+        return Said::Other;
+    };
     let name = &text[at + b" via COLLNET/".len()..];
     Said::CollNet(&name[..memchr::memchr(b'/', name).unwrap_or(name.len())])
 }
 
 fn setting(message: &[u8]) -> Said<'_> {
-    let Some(at) = SET.find(message) else { return Said::Other };
-    let (name, value) = (&message[..at], message[at + SET.needle().len()..].trim_ascii());
+    let Some(at) = SET.find(message) else {
+        return Said::Other;
+    };
+    let (name, value) = (
+        &message[..at],
+        message[at + SET.needle().len()..].trim_ascii(),
+    );
     let number = value.strip_suffix(b".").filter(|text| {
         let digits = text.strip_prefix(b"-").unwrap_or(text);
         whole(digits).is_some()
@@ -442,10 +515,14 @@ fn setting(message: &[u8]) -> Said<'_> {
 fn network(text: &[u8]) -> Said<'_> {
     const LOADED: &[u8] = b"Loaded net plugin ";
     if let Some(rest) = text.strip_prefix(b"Plugin") {
-        return memmem::find(rest, LOADED)
-            .map_or(Said::Other, |at| Said::Plugin(rest[at + LOADED.len()..].trim_ascii()));
+        return memmem::find(rest, LOADED).map_or(Said::Other, |at| {
+            Said::Plugin(rest[at + LOADED.len()..].trim_ascii())
+        });
     }
-    match GPUDIRECT.find(text).map(|at| &text[at + GPUDIRECT.needle().len()..]) {
+    match GPUDIRECT
+        .find(text)
+        .map(|at| &text[at + GPUDIRECT.needle().len()..])
+    {
         Some(rest) if rest.starts_with(b"Enabled") => Said::GpuDirect(true),
         Some(rest) if rest.starts_with(b"Disabled") => Said::GpuDirect(false),
         Some(_) => Said::Unclear,
@@ -455,12 +532,21 @@ fn network(text: &[u8]) -> Said<'_> {
 
 /// Behind `GPU/`. What is not of this form, such as `GPU/… (0)` in a tree of devices, is something else.
 fn paths(text: &[u8]) -> Said<'_> {
-    let Some(at) = text.windows(2).position(|pair| pair == b" :") else { return Said::Other };
+    let Some(at) = text.windows(2).position(|pair| pair == b" :") else {
+        return Said::Other;
+    };
     let mut found = Paths::default();
-    let mut words = text[at + 2..].split(|c| *c == b' ').filter(|word| !word.is_empty());
+    let mut words = text[at + 2..]
+        .split(|c| *c == b' ')
+        .filter(|word| !word.is_empty());
     while let (Some(to), Some(path)) = (words.next(), words.next()) {
-        let name = path.strip_prefix(b"(").and_then(|rest| rest.strip_suffix(b")"));
-        let Some(path) = name.and_then(|name| split_last(name, b'/')).and_then(|(_, name)| Path::of(name)) else {
+        let name = path
+            .strip_prefix(b"(")
+            .and_then(|rest| rest.strip_suffix(b")"));
+        let Some(path) = name
+            .and_then(|name| split_last(name, b'/'))
+            .and_then(|(_, name)| Path::of(name))
+        else {
             return Said::Unclear;
         };
         if to.starts_with(b"NET/") {
@@ -491,7 +577,9 @@ fn counted(mut cursor: Cursor<'_>) -> Said<'_> {
     let mut channels = Channels::default();
     for part in whole.split(|c| *c == b',') {
         let mut part = Cursor(part.trim_ascii());
-        let Some(number) = part.number() else { return Said::Unclear };
+        let Some(number) = part.number() else {
+            return Said::Unclear;
+        };
         match part.0 {
             b" coll channels" => channels.collective = number,
             b" nvls channels" => channels.nvls = number,
@@ -506,14 +594,18 @@ fn counted(mut cursor: Cursor<'_>) -> Said<'_> {
 
 /// `comm 0x… rank …`, `ncclCommInitRank comm 0x… rank …`, `[Rank 0] ncclCommInitRank comm …`.
 fn communicator(message: &[u8]) -> Said<'_> {
-    let Some(at) = COMM.find(message) else { return Said::Other };
+    let Some(at) = COMM.find(message) else {
+        return Said::Other;
+    };
     if at > 0 && message[at - 1] != b' ' {
         return Said::Other;
     }
     let what = match message {
         _ if message.ends_with(b"Init START") => Said::Start,
         _ if message.ends_with(b"Init COMPLETE") => Said::Complete,
-        _ if message.ends_with(b"Destroy COMPLETE") || message.ends_with(b"Abort COMPLETE") => return Said::Ended,
+        _ if message.ends_with(b"Destroy COMPLETE") || message.ends_with(b"Abort COMPLETE") => {
+            return Said::Ended;
+        }
         _ if NODES.find(message).is_some() => Said::Size,
         _ => return Said::Other,
     };
@@ -547,12 +639,16 @@ fn hexadecimal(text: &[u8]) -> Option<u64> {
 /// `AllReduce: 8 Bytes -> Algo RING proto LL …`, `8 Bytes -> Algo 1 proto 0 time …`,
 /// `AllReduce [Symmetric]: 8 Bytes -> Kernel NAME …`, `AllGather [Copy Engine]: 8 Bytes -> cudaMemcpy…`.
 fn algorithm(message: &[u8]) -> Said<'_> {
-    let Some(at) = BYTES.find(message) else { return Said::Other };
+    let Some(at) = BYTES.find(message) else {
+        return Said::Other;
+    };
     let (function, bytes) = match message[..at].windows(2).rposition(|pair| pair == b": ") {
         Some(colon) => (&message[..colon], &message[colon + 2..at]),
         None => (&b""[..], &message[..at]),
     };
-    let Some(bytes) = whole(bytes) else { return Said::Unclear };
+    let Some(bytes) = whole(bytes) else {
+        return Said::Unclear;
+    };
     let mut cursor = Cursor(&message[at + BYTES.needle().len()..]);
     let (algorithm, protocol) = if cursor.eat(b"Algo ") {
         let algorithm = cursor.word();
@@ -564,7 +660,12 @@ fn algorithm(message: &[u8]) -> Said<'_> {
         let _ = cursor.eat(b"Kernel ");
         (cursor.word(), &b""[..])
     };
-    Said::Algorithm(Algorithm { function, bytes, algorithm, protocol })
+    Said::Algorithm(Algorithm {
+        function,
+        bytes,
+        algorithm,
+        protocol,
+    })
 }
 
 /// What is left to read of a message.
@@ -600,14 +701,20 @@ impl<'a> Cursor<'a> {
 
     /// What comes before the next space.
     fn word(&mut self) -> &'a [u8] {
-        let (word, rest) = self.0.split_at(memchr::memchr(b' ', self.0).unwrap_or(self.0.len()));
+        let (word, rest) = self
+            .0
+            .split_at(memchr::memchr(b' ', self.0).unwrap_or(self.0.len()));
         self.0 = rest;
         word
     }
 
     /// A transport's name: letters and digits up to a slash or a space.
     fn kind(&mut self) -> Option<&'a [u8]> {
-        let length = self.0.iter().take_while(|c| c.is_ascii_alphanumeric()).count();
+        let length = self
+            .0
+            .iter()
+            .take_while(|c| c.is_ascii_alphanumeric())
+            .count();
         let ends = matches!(self.0.get(length), None | Some(b'/' | b' '));
         (length > 0 && ends).then(|| &self.0[..length])
     }
@@ -617,10 +724,17 @@ impl<'a> Cursor<'a> {
         let is_negative = self.eat(b"-");
         let rank = i64::try_from(self.number()?).ok()?;
         self.need(b"[")?;
-        let length = self.0.iter().take_while(|c| c.is_ascii_hexdigit() || **c == b'-').count();
+        let length = self
+            .0
+            .iter()
+            .take_while(|c| c.is_ascii_hexdigit() || **c == b'-')
+            .count();
         let (gpu, rest) = self.0.split_at(length);
         self.0 = rest;
         self.need(b"]")?;
-        (length > 0).then_some(End { rank: if is_negative { -rank } else { rank }, gpu })
+        (length > 0).then_some(End {
+            rank: if is_negative { -rank } else { rank },
+            gpu,
+        })
     }
 }

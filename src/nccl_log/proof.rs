@@ -162,10 +162,16 @@ impl Proof {
     pub(super) fn of(fold: &Fold) -> Proof {
         let judged = judge(fold);
         let seen = fold.connections();
-        let both = |one: fn(&Sends) -> u64| one(&seen.send_recv) + one(&seen.collective) + one(&seen.unsorted);
+        let both = |one: fn(&Sends) -> u64| {
+            one(&seen.send_recv) + one(&seen.collective) + one(&seen.unsorted)
+        };
         let mut relays: Vec<Relay> = fold.relays.values().cloned().collect();
         relays.sort_by(|a, b| (&a.host, a.rank, &a.nic).cmp(&(&b.host, b.rank, &b.nic)));
-        let over: u64 = relays.iter().skip(RELAYS).map(|relay| relay.send_recv + relay.collective).sum();
+        let over: u64 = relays
+            .iter()
+            .skip(RELAYS)
+            .map(|relay| relay.send_recv + relay.collective)
+            .sum();
         relays.truncate(RELAYS);
         let (with_numbers, pxn, gpudirect) = fold.ring_numbers;
         Proof {
@@ -197,7 +203,12 @@ impl Proof {
             unfinished_processes: fold.unfinished() as u64,
             communicators: fold.communicators(),
             channels: seen.channels,
-            rings: Rings { connected: fold.rings, with_numbers, pxn, gpudirect },
+            rings: Rings {
+                connected: fold.rings,
+                with_numbers,
+                pxn,
+                gpudirect,
+            },
             trees: fold.trees,
             algorithms: fold.choices.clone(),
             settings: settings(fold),
@@ -206,16 +217,27 @@ impl Proof {
             first_warning: fold.quoted(Topic::Warning).first().cloned(),
             lines: fold.lines,
             evidence: evidence(fold, &judged.reasons),
-            not_understood: [Topic::Unclear, Topic::Torn].iter().flat_map(|at| fold.quoted(*at)).cloned().collect(),
+            not_understood: [Topic::Unclear, Topic::Torn]
+                .iter()
+                .flat_map(|at| fold.quoted(*at))
+                .cloned()
+                .collect(),
         }
     }
 }
 
 fn settings(fold: &Fold) -> BTreeMap<String, BTreeMap<String, u64>> {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    let values =
-        |values: &super::fold::Setting| values.iter().map(|(value, (count, _))| (text(value), *count)).collect();
-    fold.settings.iter().map(|(name, of)| (text(name), values(of))).collect()
+    let values = |values: &super::fold::Setting| {
+        values
+            .iter()
+            .map(|(value, (count, _))| (text(value), *count))
+            .collect()
+    };
+    fold.settings
+        .iter()
+        .map(|(name, of)| (text(name), values(of)))
+        .collect()
 }
 
 struct Judged {
@@ -228,8 +250,10 @@ struct Judged {
 
 fn judge(fold: &Fold) -> Judged {
     let seen = fold.connections();
-    let (send_recv, collective) =
-        (not_relayed(fold, &seen.send_recv, true), not_relayed(fold, &seen.collective, false));
+    let (send_recv, collective) = (
+        not_relayed(fold, &seen.send_recv, true),
+        not_relayed(fold, &seen.collective, false),
+    );
     let mut reasons = Vec::new();
     let verdict = if seen.relayed() > 0 {
         reasons.push(Reason::Relayed);
@@ -248,7 +272,12 @@ fn judge(fold: &Fold) -> Judged {
         verdict
     };
     let verdict = troubles(fold, verdict, &mut reasons);
-    Judged { verdict, reasons, send_recv: send_recv.first().copied(), collective: collective.first().copied() }
+    Judged {
+        verdict,
+        reasons,
+        send_recv: send_recv.first().copied(),
+        collective: collective.first().copied(),
+    }
 }
 
 /// The verdict in view of what went wrong in the job, whose place among `reasons` is by its weight.
@@ -258,14 +287,22 @@ fn troubles(fold: &Fold, verdict: Verdict, reasons: &mut Vec<Reason>) -> Verdict
     }
     if fold.unfinished() > 0 {
         // Connections of which nobody came to use one prove nothing.
-        let at = if fold.is_never_ready() { 0 } else { reasons.len() };
+        let at = if fold.is_never_ready() {
+            0
+        } else {
+            reasons.len()
+        };
         reasons.insert(at, Reason::Crash);
     }
     if fold.host_buffers {
         reasons.insert(0, Reason::HostBuffers);
     }
     let is_used = verdict == Verdict::Used && reasons[0] != Reason::Crash;
-    if matches!(reasons[0], Reason::Crash | Reason::HostBuffers) && !is_used { Verdict::CannotTell } else { verdict }
+    if matches!(reasons[0], Reason::Crash | Reason::HostBuffers) && !is_used {
+        Verdict::CannotTell
+    } else {
+        verdict
+    }
 }
 
 /// The verdict where nothing was sent over a network, as far as the log says.
@@ -273,12 +310,18 @@ fn without_sends(fold: &Fold) -> (Verdict, Reason) {
     let seen = fold.connections();
     let is_local = !seen.by.is_empty() && fold.hosts.len() <= 1;
     match fold.nodes {
-        _ if seen.by.keys().any(|name| name.starts_with("COLLNET/")) => (Verdict::NotUsed, Reason::Collnet),
+        _ if seen.by.keys().any(|name| name.starts_with("COLLNET/")) => {
+            (Verdict::NotUsed, Reason::Collnet)
+        }
         Some(1) => (Verdict::NotUsed, Reason::OneNode),
-        _ if fold.nvlink_joins_nodes && !seen.by.is_empty() => (Verdict::NotUsed, Reason::NvlinkJoinsNodes),
+        _ if fold.nvlink_joins_nodes && !seen.by.is_empty() => {
+            (Verdict::NotUsed, Reason::NvlinkJoinsNodes)
+        }
         None if is_local && !fold.is_never_ready() => (Verdict::NotUsed, Reason::OneNode),
         _ if fold.info == 0 => (Verdict::CannotTell, Reason::TooQuiet),
-        None if seen.by.is_empty() && fold.processes() == 0 => (Verdict::CannotTell, Reason::NoInit),
+        None if seen.by.is_empty() && fold.processes() == 0 => {
+            (Verdict::CannotTell, Reason::NoInit)
+        }
         _ => (Verdict::CannotTell, Reason::NoConnection),
     }
 }
@@ -286,7 +329,11 @@ fn without_sends(fold: &Fold) -> (Verdict, Reason) {
 /// How often NCCL says that `name` is one of `values`.
 fn is_set(fold: &Fold, name: &str, values: &[&str]) -> bool {
     let set = fold.settings.get(name.as_bytes());
-    set.is_some_and(|set| values.iter().any(|value| set.contains_key(value.as_bytes())))
+    set.is_some_and(|set| {
+        values
+            .iter()
+            .any(|value| set.contains_key(value.as_bytes()))
+    })
 }
 
 /// Why none of `kind` is relayed, the most likely first; none where some are, or there are none.
@@ -295,9 +342,14 @@ fn not_relayed(fold: &Fold, kind: &Sends, is_send_recv: bool) -> Vec<Reason> {
         return Vec::new();
     }
     let paths = fold.paths;
-    let only_sockets =
-        fold.connections().by.keys().filter(|name| name.starts_with("NET/")).all(|name| name == "NET/Socket");
-    let p2p_off = is_set(fold, "NCCL_P2P_DISABLE", &["1"]) || is_set(fold, "NCCL_P2P_LEVEL", &["LOC", "0"]);
+    let only_sockets = fold
+        .connections()
+        .by
+        .keys()
+        .filter(|name| name.starts_with("NET/"))
+        .all(|name| name == "NET/Socket");
+    let p2p_off =
+        is_set(fold, "NCCL_P2P_DISABLE", &["1"]) || is_set(fold, "NCCL_P2P_LEVEL", &["LOC", "0"]);
     let mut found = Vec::new();
     let mut when = |applies: bool, reason| {
         if applies {
@@ -310,14 +362,19 @@ fn not_relayed(fold: &Fold, kind: &Sends, is_send_recv: bool) -> Vec<Reason> {
     when(p2p_off, Reason::P2pOff);
     let no_nic_has_it = fold.gpudirect.0 == 0 && fold.gpudirect.1 > 0;
     // With one PXN path to a NIC, GPUDirect works for somebody; without PXN a graph may use NICs that are too far for it.
-    let no_gpudirect = kind.gpudirect_sends == 0 && !paths.nics.has(Path::PXN) && (found.is_empty() || no_nic_has_it);
+    let no_gpudirect = kind.gpudirect_sends == 0
+        && !paths.nics.has(Path::PXN)
+        && (found.is_empty() || no_nic_has_it);
     let mut when = |applies: bool, reason| {
         if applies {
             found.push(reason);
         }
     };
     when(no_gpudirect && !only_sockets, Reason::NoGpudirect);
-    when(!p2p_off && !paths.gpus.is_none() && !paths.gpus.has(Path::NVL), Reason::NoNvlink);
+    when(
+        !p2p_off && !paths.gpus.is_none() && !paths.gpus.has(Path::NVL),
+        Reason::NoNvlink,
+    );
     when(fold.local_ranks == Some(1), Reason::NoRelayGpu);
     if is_send_recv {
         when(is_set(fold, "NCCL_P2P_PXN_LEVEL", &["0"]), Reason::Level0);
@@ -328,7 +385,11 @@ fn not_relayed(fold: &Fold, kind: &Sends, is_send_recv: bool) -> Vec<Reason> {
         found.extend(of_graph(fold));
     }
     if found.is_empty() {
-        found.push(if paths.gpus.is_none() { Reason::NoGraph } else { Reason::Unexplained });
+        found.push(if paths.gpus.is_none() {
+            Reason::NoGraph
+        } else {
+            Reason::Unexplained
+        });
     }
     found
 }
@@ -338,7 +399,8 @@ fn of_graph(fold: &Fold) -> Option<Reason> {
     let is_tree = |name: &str| name.eq_ignore_ascii_case("tree");
     let only_trees = fold.rings == 0
         && (fold.trees > 0
-            || (!fold.choices.is_empty() && fold.choices.iter().all(|choice| is_tree(&choice.algorithm))));
+            || (!fold.choices.is_empty()
+                && fold.choices.iter().all(|choice| is_tree(&choice.algorithm))));
     if only_trees && !fold.tree_path.has(Path::PXN) {
         return Some(Reason::Tree);
     }
@@ -346,7 +408,11 @@ fn of_graph(fold: &Fold) -> Option<Reason> {
         return None;
     }
     let crosses = is_set(fold, "NCCL_CROSS_NIC", &["1"]) && fold.paths.nics.has(Path::PXN);
-    Some(if crosses { Reason::CrossNic } else { Reason::OwnPath })
+    Some(if crosses {
+        Reason::CrossNic
+    } else {
+        Reason::OwnPath
+    })
 }
 
 /// The settings that have a say in PXN.
@@ -381,12 +447,27 @@ fn evidence(fold: &Fold, reasons: &[Reason]) -> Vec<String> {
         }
     }
     for name in SETTINGS {
-        for (_, line) in fold.settings.get(name.as_bytes()).into_iter().flat_map(BTreeMap::values) {
+        for (_, line) in fold
+            .settings
+            .get(name.as_bytes())
+            .into_iter()
+            .flat_map(BTreeMap::values)
+        {
             quote(std::slice::from_ref(line));
         }
     }
-    for topic in [Topic::Network, Topic::Relay, Topic::SendRecv, Topic::Collective] {
-        quote(fold.quoted(topic).first().map(std::slice::from_ref).unwrap_or_default());
+    for topic in [
+        Topic::Network,
+        Topic::Relay,
+        Topic::SendRecv,
+        Topic::Collective,
+    ] {
+        quote(
+            fold.quoted(topic)
+                .first()
+                .map(std::slice::from_ref)
+                .unwrap_or_default(),
+        );
     }
     found
 }
@@ -401,7 +482,12 @@ fn topics(reason: Reason) -> &'static [Topic] {
         Reason::NcclTooOld => &[Topic::Version, Topic::Collective],
         Reason::PluginTooOld => &[Topic::PluginTooOld],
         Reason::Sockets => &[Topic::Network, Topic::SendRecv, Topic::Collective],
-        Reason::NoGpudirect => &[Topic::GpuDirect, Topic::TooFar, Topic::SendRecv, Topic::Collective],
+        Reason::NoGpudirect => &[
+            Topic::GpuDirect,
+            Topic::TooFar,
+            Topic::SendRecv,
+            Topic::Collective,
+        ],
         Reason::NoNvlink | Reason::Unexplained => &[Topic::Paths],
         Reason::NoRelayGpu => &[Topic::Size],
         Reason::PxnOff | Reason::P2pOff | Reason::Level0 | Reason::SameRail | Reason::Level1 => &[],

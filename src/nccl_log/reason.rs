@@ -94,13 +94,22 @@ pub struct Row {
     pub remedy: &'static str,
 }
 
-const fn row(reason: Reason, name: &'static str, meaning: &'static str, remedy: &'static str) -> Row {
-    Row { reason, name, meaning, remedy }
+const fn row(
+    reason: Reason,
+    name: &'static str,
+    meaning: &'static str,
+    remedy: &'static str,
+) -> Row {
+    Row {
+        reason,
+        name,
+        meaning,
+        remedy,
+    }
 }
 
 /// What to set so that the log holds all that is looked for.
-pub const HOW_TO_LOG: &str =
-    "NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,BOOTSTRAP,ENV,NET,GRAPH,TUNING NCCL_DEBUG_FILE=DIR/nccl.%h.%p.log";
+pub const HOW_TO_LOG: &str = "NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,BOOTSTRAP,ENV,NET,GRAPH,TUNING NCCL_DEBUG_FILE=DIR/nccl.%h.%p.log";
 
 /// All reasons, in about the order in which they are likely.
 pub const REASONS: &[Row] = &[
@@ -118,7 +127,12 @@ pub const REASONS: &[Row] = &[
         "Look at what the job itself said. NCCL_P2P_PXN_LEVEL=1 together with NCCL_RUNTIME_CONNECT=0 or NCCL_CUMEM_ENABLE=0 \
          crashes NCCL from 2.21.5 on: change one of them.",
     ),
-    row(Reason::Relayed, "relayed", "Connections go through the NIC of another GPU.", "Nothing."),
+    row(
+        Reason::Relayed,
+        "relayed",
+        "Connections go through the NIC of another GPU.",
+        "Nothing.",
+    ),
     row(
         Reason::NcclTooOld,
         "nccl_too_old",
@@ -234,7 +248,12 @@ pub const REASONS: &[Row] = &[
          communicator on the GPU next to the peer's NIC.",
         "Look whether the communicator spans all GPUs of each node.",
     ),
-    row(Reason::TooQuiet, "too_quiet", "The log holds NCCL's version or warnings only.", "Set NCCL_DEBUG=INFO."),
+    row(
+        Reason::TooQuiet,
+        "too_quiet",
+        "The log holds NCCL's version or warnings only.",
+        "Set NCCL_DEBUG=INFO.",
+    ),
     row(
         Reason::NoInit,
         "no_init",
@@ -252,7 +271,10 @@ pub const REASONS: &[Row] = &[
 impl Reason {
     /// Its row.
     pub fn row(self) -> &'static Row {
-        REASONS.iter().find(|row| row.reason == self).unwrap_or(&REASONS[0])
+        REASONS
+            .iter()
+            .find(|row| row.reason == self)
+            .unwrap_or(&REASONS[0])
     }
 }
 
@@ -264,7 +286,11 @@ mod tests {
     fn each_reason_has_its_row_and_its_name_in_json() {
         for row in REASONS {
             assert_eq!(serde_json::to_value(row.reason).expect("json"), row.name);
-            assert!(row.meaning.ends_with('.') && row.remedy.ends_with('.'), "{}", row.name);
+            assert!(
+                row.meaning.ends_with('.') && row.remedy.ends_with('.'),
+                "{}",
+                row.name
+            );
         }
         assert_eq!(REASONS.len(), Reason::NoConnection as usize + 1);
     }

@@ -20,7 +20,9 @@ impl Csv {
     /// # Errors
     /// Where it cannot be written.
     pub fn create(path: &Path) -> io::Result<Csv> {
-        let mut csv = Csv { file: target::create(path)? };
+        let mut csv = Csv {
+            file: target::create(path)?,
+        };
         csv.file.write_all(header().as_bytes())?;
         Ok(csv)
     }
@@ -34,7 +36,9 @@ impl Csv {
         let header = header();
         if whole.lines().next() != header.lines().next() {
             target::replace(true, path, &widened(whole)?)?;
-            return Ok(Csv { file: File::options().append(true).open(path)? });
+            return Ok(Csv {
+                file: File::options().append(true).open(path)?,
+            });
         }
         let mut file = File::options().write(true).open(path)?;
         file.set_len(whole.len() as u64)?;
@@ -64,26 +68,40 @@ impl Csv {
 /// The first line.
 fn header() -> String {
     // Names hold nothing that has to be quoted.
-    COLUMNS.iter().map(|column| column.name).collect::<Vec<_>>().join(",") + "\r\n"
+    COLUMNS
+        .iter()
+        .map(|column| column.name)
+        .collect::<Vec<_>>()
+        .join(",")
+        + "\r\n"
 }
 
 /// Rows as the file has them.
 fn text<Row: Iterator<Item = String>>(rows: impl IntoIterator<Item = Row>) -> io::Result<String> {
-    let mut writer = csv::WriterBuilder::new().terminator(csv::Terminator::CRLF).from_writer(Vec::new());
+    let mut writer = csv::WriterBuilder::new()
+        .terminator(csv::Terminator::CRLF)
+        .from_writer(Vec::new());
     for row in rows {
         writer.write_record(row.collect::<Vec<_>>())?;
     }
-    let bytes = writer.into_inner().map_err(|error| io::Error::other(error.to_string()))?;
+    let bytes = writer
+        .into_inner()
+        .map_err(|error| io::Error::other(error.to_string()))?;
     String::from_utf8(bytes).map_err(io::Error::other)
 }
 
 /// A file of an earlier version, with the columns of this one.
 fn widened(whole: &str) -> io::Result<String> {
-    let mut reader = csv::ReaderBuilder::new().flexible(true).from_reader(whole.as_bytes());
+    let mut reader = csv::ReaderBuilder::new()
+        .flexible(true)
+        .from_reader(whole.as_bytes());
     let rows = reader.records().collect::<Result<Vec<_>, _>>()?;
     let wide = |row: &csv::StringRecord| {
         let cells: Vec<String> = row.iter().map(str::to_owned).collect();
-        cells.into_iter().chain(std::iter::repeat(String::new())).take(COLUMNS.len())
+        cells
+            .into_iter()
+            .chain(std::iter::repeat(String::new()))
+            .take(COLUMNS.len())
     };
     Ok(header() + &text(rows.iter().map(wide))?)
 }

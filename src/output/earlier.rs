@@ -15,7 +15,14 @@ use crate::{
 };
 
 /// Columns that are the same in all rows of a file.
-const OF_THE_RUN: [&str; 6] = ["backend", "level", "network", "resources", "nodes", "gpus_per_process"];
+const OF_THE_RUN: [&str; 6] = [
+    "backend",
+    "level",
+    "network",
+    "resources",
+    "nodes",
+    "gpus_per_process",
+];
 
 /// Keys of `sweep` in run.json that change what a time means, and their flags.
 const OF_THE_SWEEP: [(&str, &str); 12] = [
@@ -63,26 +70,49 @@ impl Earlier {
             return Err(other("is not a CSV of this program".into()));
         }
         let (records, unread) = file::read_csv(whole, traffic);
-        unread.iter().for_each(|line| say!("pxnbench: {}: {line}; it is measured again", path.display()));
-        let rows: Vec<HashMap<String, String>> =
-            csv::ReaderBuilder::new().flexible(true).from_reader(whole.as_bytes()).deserialize().flatten().collect();
+        unread
+            .iter()
+            .for_each(|line| say!("pxnbench: {}: {line}; it is measured again", path.display()));
+        let rows: Vec<HashMap<String, String>> = csv::ReaderBuilder::new()
+            .flexible(true)
+            .from_reader(whole.as_bytes())
+            .deserialize()
+            .flatten()
+            .collect();
         if let Some(any) = records.first() {
-            rows.iter().try_for_each(|row| same_run(row, run, any)).map_err(other)?;
-            let before = run_json.and_then(|path| serde_json::from_slice(&fs::read(path).ok()?).ok());
-            before.map_or(Ok(()), |before| same_sweep(&before, run)).map_err(other)?;
+            rows.iter()
+                .try_for_each(|row| same_run(row, run, any))
+                .map_err(other)?;
+            let before =
+                run_json.and_then(|path| serde_json::from_slice(&fs::read(path).ok()?).ok());
+            before
+                .map_or(Ok(()), |before| same_sweep(&before, run))
+                .map_err(other)?;
         }
         let run_id = rows.first().and_then(|row| row.get("run_id")).cloned();
-        Ok(Earlier { csv: Csv::go_on(path, whole).map_err(io)?, records, run_id })
+        Ok(Earlier {
+            csv: Csv::go_on(path, whole).map_err(io)?,
+            records,
+            run_id,
+        })
     }
 }
 
 /// Has `row` what `run` would write there? `any` stands for the record, which these columns do not look at.
 fn same_run(row: &HashMap<String, String>, run: &RunMeta, any: &Record) -> Result<(), String> {
-    let columns = COLUMNS.iter().filter(|column| OF_THE_RUN.contains(&column.name));
-    columns.filter_map(|column| Some((column, row.get(column.name)?))).try_for_each(|(column, before)| {
-        let now = (column.get)(run, any).csv();
-        if *before == now { Ok(()) } else { Err(differs(column.name, before, &now)) }
-    })
+    let columns = COLUMNS
+        .iter()
+        .filter(|column| OF_THE_RUN.contains(&column.name));
+    columns
+        .filter_map(|column| Some((column, row.get(column.name)?)))
+        .try_for_each(|(column, before)| {
+            let now = (column.get)(run, any).csv();
+            if *before == now {
+                Ok(())
+            } else {
+                Err(differs(column.name, before, &now))
+            }
+        })
 }
 
 /// Were the rows beside `before`, a run.json, measured with the flags and the settings of NCCL that `run` has? A key that
@@ -100,19 +130,24 @@ fn same_sweep(before: &Value, run: &RunMeta) -> Result<(), String> {
         let all = of["environment"].as_object().cloned().unwrap_or_default();
         // Where NCCL logs, and how much, does not change what is measured.
         let counts = |name: &str| name.starts_with("NCCL_") && !name.starts_with("NCCL_DEBUG");
-        all.into_iter().filter(|(name, _)| counts(name)).map(|(name, value)| (name, shown(&value))).collect()
+        all.into_iter()
+            .filter(|(name, _)| counts(name))
+            .map(|(name, value)| (name, shown(&value)))
+            .collect()
     };
     let (was, is) = (settings(before), settings(&now));
     let mut names: Vec<&String> = was.keys().chain(is.keys()).collect();
     names.sort();
     let unset = || "unset".to_owned();
-    names.into_iter().try_for_each(|name| match (was.get(name), is.get(name)) {
-        (was, is) if was == is => Ok(()),
-        (was, is) => {
-            let [was, is] = [was, is].map(|value| value.cloned().unwrap_or_else(unset));
-            Err(differs(name, &was, &is))
-        }
-    })
+    names
+        .into_iter()
+        .try_for_each(|name| match (was.get(name), is.get(name)) {
+            (was, is) if was == is => Ok(()),
+            (was, is) => {
+                let [was, is] = [was, is].map(|value| value.cloned().unwrap_or_else(unset));
+                Err(differs(name, &was, &is))
+            }
+        })
 }
 
 /// A value as it stands in a sentence.

@@ -31,9 +31,16 @@ pub struct Paths {
 
 impl Paths {
     /// The paths that `--out`, `--csv` and `--json` ask for; without any of them the run's folder is `default`.
-    pub fn new(out: Option<&Path>, csv: Option<&Path>, json: Option<&Path>, default: &Path) -> Paths {
+    pub fn new(
+        out: Option<&Path>,
+        csv: Option<&Path>,
+        json: Option<&Path>,
+        default: &Path,
+    ) -> Paths {
         let alone = csv.is_some() || json.is_some();
-        let folder = out.map(Path::to_owned).or((!alone).then(|| default.to_owned()));
+        let folder = out
+            .map(Path::to_owned)
+            .or((!alone).then(|| default.to_owned()));
         let inside = |name: &str| folder.as_ref().map(|folder| folder.join(name));
         Paths {
             csv: csv.map(Path::to_owned).or_else(|| inside("results.csv")),
@@ -63,15 +70,22 @@ impl Paths {
         let mut seen = Vec::new();
         for path in self.all() {
             let named = |error| Unusable::Io(path.clone(), error);
-            let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+            let folder = path
+                .parent()
+                .filter(|folder| !folder.as_os_str().is_empty())
+                .unwrap_or(Path::new("."));
             fs::create_dir_all(folder).map_err(named)?;
             if path.is_dir() || path.file_name().is_none() {
                 return Err(named(io::ErrorKind::IsADirectory.into()));
             }
             // One file can have many names: ./x and x, a/../x.
-            let one = fs::canonicalize(folder).map_err(named)?.join(path.file_name().unwrap_or_default());
+            let one = fs::canonicalize(folder)
+                .map_err(named)?
+                .join(path.file_name().unwrap_or_default());
             if seen.contains(&one) {
-                return Err(named(io::Error::other("two of the results would go to this file")));
+                return Err(named(io::Error::other(
+                    "two of the results would go to this file",
+                )));
             }
             seen.push(one);
         }
@@ -83,7 +97,14 @@ impl Paths {
     }
 
     fn all(&self) -> impl Iterator<Item = PathBuf> {
-        [self.csv.clone(), self.json.clone(), self.run_json(), self.nccl_tests_json.clone()].into_iter().flatten()
+        [
+            self.csv.clone(),
+            self.json.clone(),
+            self.run_json(),
+            self.nccl_tests_json.clone(),
+        ]
+        .into_iter()
+        .flatten()
     }
 }
 
@@ -103,13 +124,19 @@ impl Files {
     pub fn create(paths: Paths, run: &RunMeta) -> Result<Files, Unusable> {
         let paths = paths.resolved();
         paths.prepare()?;
-        paths.all().try_for_each(|path| keep_earlier(&path).map_err(|error| Unusable::Io(path, error)))?;
+        paths
+            .all()
+            .try_for_each(|path| keep_earlier(&path).map_err(|error| Unusable::Io(path, error)))?;
         let csv = paths
             .csv
             .as_deref()
             .map(|path| Csv::create(path).map_err(|error| Unusable::Io(path.to_owned(), error)))
             .transpose()?;
-        let files = Files { paths, csv, records: Vec::new() };
+        let files = Files {
+            paths,
+            csv,
+            records: Vec::new(),
+        };
         files.save(run, false)?;
         Ok(files)
     }
@@ -120,18 +147,38 @@ impl Files {
     ///
     /// # Errors
     /// As [`Files::create`], and where the earlier run measured something else.
-    pub fn go_on(paths: Paths, run: &mut RunMeta, traffic: &'static Traffic) -> Result<Files, Unusable> {
+    pub fn go_on(
+        paths: Paths,
+        run: &mut RunMeta,
+        traffic: &'static Traffic,
+    ) -> Result<Files, Unusable> {
         let paths = paths.resolved();
-        let Some(path) = paths.csv.clone().filter(|path| path.is_file() && !target::is_stream(path)) else {
+        let Some(path) = paths
+            .csv
+            .clone()
+            .filter(|path| path.is_file() && !target::is_stream(path))
+        else {
             return Files::create(paths, run);
         };
         paths.prepare()?;
-        let Earlier { csv, records, run_id } = Earlier::open(&path, paths.run_json().as_deref(), run, traffic)?;
+        let Earlier {
+            csv,
+            records,
+            run_id,
+        } = Earlier::open(&path, paths.run_json().as_deref(), run, traffic)?;
         if let Some(name) = run_id {
-            say!("pxnbench: going on with {}: {} rows are there", path.display(), records.len());
+            say!(
+                "pxnbench: going on with {}: {} rows are there",
+                path.display(),
+                records.len()
+            );
             run.run_id = name;
         }
-        let files = Files { paths, csv: Some(csv), records };
+        let files = Files {
+            paths,
+            csv: Some(csv),
+            records,
+        };
         files.save(run, false)?;
         Ok(files)
     }
@@ -143,7 +190,9 @@ impl Files {
     pub fn add(&mut self, run: &RunMeta, record: &Record) -> Result<(), Unusable> {
         self.records.push(record.clone());
         match (&mut self.csv, &self.paths.csv) {
-            (Some(csv), Some(path)) => csv.append(run, record).map_err(|error| Unusable::Io(path.clone(), error)),
+            (Some(csv), Some(path)) => csv
+                .append(run, record)
+                .map_err(|error| Unusable::Io(path.clone(), error)),
             _ => Ok(()),
         }
     }
@@ -154,7 +203,8 @@ impl Files {
     /// As [`Files::create`].
     pub fn save(&self, run: &RunMeta, is_end: bool) -> Result<(), Unusable> {
         if let Some(path) = self.paths.run_json() {
-            target::replace(is_end, &path, &json::run(run)).map_err(|error| Unusable::Io(path, error))?;
+            target::replace(is_end, &path, &json::run(run))
+                .map_err(|error| Unusable::Io(path, error))?;
         }
         if let Some(path) = &self.paths.json {
             target::replace(is_end, path, &json::results(run, &self.records))
@@ -174,7 +224,12 @@ impl Files {
 
     /// Where a reader should look: the folder, else the single file.
     pub fn main_path(&self) -> Option<&Path> {
-        let paths = [&self.paths.folder, &self.paths.csv, &self.paths.json, &self.paths.nccl_tests_json];
+        let paths = [
+            &self.paths.folder,
+            &self.paths.csv,
+            &self.paths.json,
+            &self.paths.nccl_tests_json,
+        ];
         paths.into_iter().flatten().next().map(PathBuf::as_path)
     }
 }
@@ -189,7 +244,14 @@ fn keep_earlier(path: &Path) -> io::Result<()> {
         name.push(format!(".{n}"));
         PathBuf::from(name)
     };
-    let free = (1..).map(numbered).find(|path| !path.exists()).unwrap_or_default();
-    say!("pxnbench: keeping the earlier {} as {}", path.display(), free.display());
+    let free = (1..)
+        .map(numbered)
+        .find(|path| !path.exists())
+        .unwrap_or_default();
+    say!(
+        "pxnbench: keeping the earlier {} as {}",
+        path.display(),
+        free.display()
+    );
     fs::rename(path, free)
 }

@@ -29,7 +29,11 @@ struct Open {
 impl Live {
     /// Shows a sweep of `cases` cases; 0 where there is no end.
     pub fn new(cases: usize) -> Live {
-        Live { progress: Progress::new(cases), open: None, half: None }
+        Live {
+            progress: Progress::new(cases),
+            open: None,
+            half: None,
+        }
     }
 
     /// Shows one event.
@@ -38,7 +42,12 @@ impl Live {
     /// Where stdout cannot be written, unless its reader has gone: then the files still get everything.
     pub fn on(&mut self, event: &Event, run: &RunMeta) -> io::Result<()> {
         match event {
-            Event::Series(series) if self.open.as_ref().is_none_or(|open| open.collective != series.collective) => {
+            Event::Series(series)
+                if self
+                    .open
+                    .as_ref()
+                    .is_none_or(|open| open.collective != series.collective) =>
+            {
                 self.close(run, None)?;
                 self.open(series.collective, run)
             }
@@ -57,11 +66,18 @@ impl Live {
     /// As [`Live::on`].
     pub fn close(&mut self, run: &RunMeta, memory: Option<&MemoryUse>) -> io::Result<()> {
         self.half_a_row(run)?;
-        let Some(open) = self.open.take() else { return Ok(()) };
+        let Some(open) = self.open.take() else {
+            return Ok(());
+        };
         if open.sums.checked == 0 {
             self.print("# Nothing was checked\n")?;
         }
-        self.print(&table::foot(open.collective.name(), &open.sums, &run.sweep, memory))
+        self.print(&table::foot(
+            open.collective.name(),
+            &open.sums,
+            &run.sweep,
+            memory,
+        ))
     }
 
     /// Says in the open table that it ends before its time: what is `done`, and why.
@@ -75,14 +91,26 @@ impl Live {
 
     /// A signal can come between the two halves of a row; the measured half is not lost.
     fn half_a_row(&mut self, run: &RunMeta) -> io::Result<()> {
-        let Some(half) = self.half.take() else { return Ok(()) };
-        let missing =
-            Record { time: None, issue: None, laps: None, wrong: None, status: Status::Waived, ..half.clone() };
+        let Some(half) = self.half.take() else {
+            return Ok(());
+        };
+        let missing = Record {
+            time: None,
+            issue: None,
+            laps: None,
+            wrong: None,
+            status: Status::Waived,
+            ..half.clone()
+        };
         self.print(&table::row(&half, &missing, &run.sweep))
     }
 
     fn open(&mut self, collective: Collective, run: &RunMeta) -> io::Result<()> {
-        self.open = Some(Open { collective, sums: Sums::default(), waived: Vec::new() });
+        self.open = Some(Open {
+            collective,
+            sums: Sums::default(),
+            waived: Vec::new(),
+        });
         self.print(&table::head(collective.name(), run))
     }
 
@@ -96,7 +124,9 @@ impl Live {
                 self.half = Some(record.clone());
                 Ok(())
             }
-            (Placement::InPlace, Some(half)) if [&half, record].iter().all(|r| r.status == Status::Waived) => {
+            (Placement::InPlace, Some(half))
+                if [&half, record].iter().all(|r| r.status == Status::Waived) =>
+            {
                 self.waived(record)
             }
             (Placement::InPlace, Some(half)) => {
@@ -117,13 +147,20 @@ impl Live {
     fn by_rank(&mut self, record: &Record, run: &RunMeta) -> io::Result<()> {
         let time = record.time.filter(|_| run.sweep.reports_ranks);
         let lines = time.map_or_else(Vec::new, |time| traffic::summary(&record.case, time));
-        lines.into_iter().try_for_each(|line| self.print(&(line + "\n")))
+        lines
+            .into_iter()
+            .try_for_each(|line| self.print(&(line + "\n")))
     }
 
     /// Says once for each type and operation why there is no row.
     fn waived(&mut self, record: &Record) -> io::Result<()> {
         let case = &record.case;
-        let line = format!("# Waived {} {}: {}\n", case.dtype.name(), case.redop_name(), record.note);
+        let line = format!(
+            "# Waived {} {}: {}\n",
+            case.dtype.name(),
+            case.redop_name(),
+            record.note
+        );
         match &mut self.open {
             Some(open) if !open.waived.contains(&line) => open.waived.push(line.clone()),
             _ => return Ok(()),

@@ -49,16 +49,24 @@ fn word(is_true: bool) -> &'static str {
 }
 
 fn reached(run: &RunMeta, sums: &Sums) -> &'static str {
-    run.sweep.least_busbw.map_or("unchecked", |least| word(sums.reaches(least)))
+    run.sweep
+        .least_busbw
+        .map_or("unchecked", |least| word(sums.reaches(least)))
 }
 
 /// NCCL's number of its version; null where no NCCL ran.
 fn nccl_version(run: &RunMeta) -> Option<u32> {
-    run.versions.get("nccl").and_then(|version| super::table::nccl_code(version))
+    run.versions
+        .get("nccl")
+        .and_then(|version| super::table::nccl_code(version))
 }
 
 fn errors(run: &RunMeta) -> Vec<&str> {
-    run.end.iter().map(|end| end.message.as_str()).filter(|message| !message.is_empty()).collect()
+    run.end
+        .iter()
+        .map(|end| end.message.as_str())
+        .filter(|message| !message.is_empty())
+        .collect()
 }
 
 fn config(run: &RunMeta) -> Value {
@@ -79,7 +87,11 @@ fn config(run: &RunMeta) -> Value {
         "parallel_init": word(asked.parallel_init),
         "devices": run.processes.iter().map(device).collect::<Vec<_>>(),
     });
-    config[if asked.step_is_factor { "step_factor" } else { "step_bytes" }] = asked.step.into();
+    config[if asked.step_is_factor {
+        "step_factor"
+    } else {
+        "step_bytes"
+    }] = asked.step.into();
     config
 }
 
@@ -98,7 +110,10 @@ fn device(rank: &ProcessMeta) -> Value {
 /// The records of each row: out of place and in place.
 fn rows(records: &[Record]) -> Vec<(Option<&Record>, Option<&Record>)> {
     let mut rows: Vec<(Option<&Record>, Option<&Record>)> = Vec::new();
-    for record in records.iter().filter(|record| record.status != Status::Waived) {
+    for record in records
+        .iter()
+        .filter(|record| record.status != Status::Waived)
+    {
         if record.case.placement == Placement::OutOfPlace {
             rows.push((Some(record), None));
             continue;
@@ -117,12 +132,17 @@ fn rows(records: &[Record]) -> Vec<(Option<&Record>, Option<&Record>)> {
 
 /// Do both stand in one row?
 fn is_other_half(out: &Record, inside: &Record) -> bool {
-    let placed = crate::collective::Case { placement: Placement::OutOfPlace, ..inside.case };
+    let placed = crate::collective::Case {
+        placement: Placement::OutOfPlace,
+        ..inside.case
+    };
     placed == out.case && out.cycle == inside.cycle && out.group == inside.group
 }
 
 fn row(run: &RunMeta, out: Option<&Record>, inside: Option<&Record>) -> Value {
-    let Some(one) = out.or(inside) else { return Value::Null };
+    let Some(one) = out.or(inside) else {
+        return Value::Null;
+    };
     let mut row = Map::new();
     let mut put = |key: &str, value: Value| row.insert(key.to_owned(), value);
     put("size", one.case.size().0.into());
@@ -145,13 +165,24 @@ fn row(run: &RunMeta, out: Option<&Record>, inside: Option<&Record>) -> Value {
 }
 
 fn half(run: &RunMeta, record: &Record) -> Value {
-    let (time, bandwidth) = (if run.sweep.reports_issue { record.issue } else { record.time }, record.bandwidth());
+    let (time, bandwidth) = (
+        if run.sweep.reports_issue {
+            record.issue
+        } else {
+            record.time
+        },
+        record.bandwidth(),
+    );
     let mut half = json!({
         "alg_bw": bandwidth.map(|(algbw, _)| algbw.0),
         "bus_bw": bandwidth.map(|(_, busbw)| busbw.0),
         "nwrong": record.wrong,
     });
-    half[if run.sweep.reports_issue { "cpu_time" } else { "time" }] = time.map(|time| time.0).into();
+    half[if run.sweep.reports_issue {
+        "cpu_time"
+    } else {
+        "time"
+    }] = time.map(|time| time.0).into();
     half
 }
 

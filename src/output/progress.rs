@@ -23,16 +23,26 @@ impl Progress {
     /// Progress over `cases` cases; 0 where there is no end.
     pub fn new(cases: usize) -> Progress {
         let is_terminal = std::io::stderr().is_terminal();
-        let target = if is_terminal { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
+        let target = if is_terminal {
+            ProgressDrawTarget::stderr()
+        } else {
+            ProgressDrawTarget::hidden()
+        };
         let (length, template) = match cases {
             0 => (None, "{pos} {elapsed} {msg}"),
-            cases => (Some(cases as u64), "{bar:24} {pos}/{len} {elapsed} (about {eta} left) {msg}"),
+            cases => (
+                Some(cases as u64),
+                "{bar:24} {pos}/{len} {elapsed} (about {eta} left) {msg}",
+            ),
         };
         let bar = ProgressBar::with_draw_target(length, target);
         if let Ok(style) = ProgressStyle::with_template(template) {
             bar.set_style(style);
         }
-        Progress { bar, last_line: (!is_terminal).then(Instant::now) }
+        Progress {
+            bar,
+            last_line: (!is_terminal).then(Instant::now),
+        }
     }
 
     /// A case begins.
@@ -41,9 +51,15 @@ impl Progress {
             None => self.bar.set_message(case.to_string()),
             Some(last) if last.elapsed() >= EVERY => {
                 *last = Instant::now();
-                let all = self.bar.length().map_or_else(String::new, |all| format!(" of {all}"));
+                let all = self
+                    .bar
+                    .length()
+                    .map_or_else(String::new, |all| format!(" of {all}"));
                 let done = self.bar.position();
-                say!("pxnbench: {done}{all} cases after {:.0} s; next {case}", self.bar.elapsed().as_secs_f64());
+                say!(
+                    "pxnbench: {done}{all} cases after {:.0} s; next {case}",
+                    self.bar.elapsed().as_secs_f64()
+                );
             }
             Some(_) => {}
         }

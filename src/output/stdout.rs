@@ -13,7 +13,11 @@ const EIO: i32 = 5;
 /// As [`unless_gone`].
 pub fn write(text: &str) -> io::Result<()> {
     let mut stdout = io::stdout().lock();
-    unless_gone(stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()))
+    unless_gone(
+        stdout
+            .write_all(text.as_bytes())
+            .and_then(|()| stdout.flush()),
+    )
 }
 
 /// Writes `text` and the end of its line.
@@ -30,12 +34,19 @@ pub fn line(text: &str) -> anyhow::Result<()> {
 /// Where it cannot be written, unless its reader has gone.
 pub fn unless_gone(written: io::Result<()>) -> io::Result<()> {
     match written {
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe || error.raw_os_error() == Some(EIO) => Ok(()),
+        Err(error)
+            if error.kind() == io::ErrorKind::BrokenPipe || error.raw_os_error() == Some(EIO) =>
+        {
+            Ok(())
+        }
         written => written,
     }
 }
 
 /// The sentence for stdout that cannot be written.
 pub fn failure(error: &io::Error) -> anyhow::Error {
-    Failure::new(Code::Internal, format!("what was asked for cannot be written to stdout: {error}"))
+    Failure::new(
+        Code::Internal,
+        format!("what was asked for cannot be written to stdout: {error}"),
+    )
 }

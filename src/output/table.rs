@@ -8,8 +8,15 @@ use crate::record::{Laps, MemoryUse, ProcessMeta, Record, RunMeta, Status, Sums,
 /// Everything above the first row of a collective.
 pub fn head(collective: &str, run: &RunMeta) -> String {
     let asked = &run.sweep;
-    let kind = if asked.step_is_factor { "factor" } else { "bytes" };
-    let library = run.versions.get("nccl").and_then(|version| nccl_code(version));
+    let kind = if asked.step_is_factor {
+        "factor"
+    } else {
+        "bytes"
+    };
+    let library = run
+        .versions
+        .get("nccl")
+        .and_then(|version| nccl_code(version));
     let library = library.map_or(String::new(), |code| format!(" nccl-library={code}"));
     let mut text = format!(
         "# pxnbench version {} backend={}{library}\n\
@@ -32,12 +39,20 @@ pub fn head(collective: &str, run: &RunMeta) -> String {
     );
     text.push_str(&manners(asked));
     text.push_str("#\n# Using devices\n");
-    run.processes.iter().for_each(|process| text.push_str(&device_line(process)));
+    run.processes
+        .iter()
+        .for_each(|process| text.push_str(&device_line(process)));
     if run.backend == "model" {
-        text.push_str(&format!("#\n# Computed for {} ranks, not measured\n", run.ranks));
+        text.push_str(&format!(
+            "#\n# Computed for {} ranks, not measured\n",
+            run.ranks
+        ));
     }
     if let Some(reduced) = asked.reduced_to {
-        text.push_str(&format!("#\n# Reducing maxBytes to {} due to memory limitation\n", reduced.0));
+        text.push_str(&format!(
+            "#\n# Reducing maxBytes to {} due to memory limitation\n",
+            reduced.0
+        ));
     }
     text.push_str(&columns(asked));
     text
@@ -58,7 +73,10 @@ fn manners(asked: &SweepMeta) -> String {
     if asked.per_iter {
         text.push_str("# Per-Iteration Report: CUDA event timing; of each iteration the longest over all GPUs");
         if asked.per_iter_skip > 0 {
-            text.push_str(&format!("; without the first {} iterations", asked.per_iter_skip));
+            text.push_str(&format!(
+                "; without the first {} iterations",
+                asked.per_iter_skip
+            ));
         }
         text.push('\n');
     }
@@ -70,14 +88,23 @@ fn manners(asked: &SweepMeta) -> String {
 
 /// NCCL's number for a version such as `2.28.3`: 22803, as nccl-tests prints it.
 pub(super) fn nccl_code(version: &str) -> Option<u32> {
-    let parts: Vec<u32> = version.split('.').map(|part| part.parse().ok()).collect::<Option<_>>()?;
-    let [major, minor, patch] = parts[..] else { return None };
+    let parts: Vec<u32> = version
+        .split('.')
+        .map(|part| part.parse().ok())
+        .collect::<Option<_>>()?;
+    let [major, minor, patch] = parts[..] else {
+        return None;
+    };
     Some(major * 10_000 + minor * 100 + patch)
 }
 
 /// The three lines above the rows; each ends with a space, as in nccl-tests.
 fn columns(asked: &SweepMeta) -> String {
-    let time = if asked.reports_issue { "cputime" } else { "time" };
+    let time = if asked.reports_issue {
+        "cputime"
+    } else {
+        "time"
+    };
     let (name, unit) = match asked.timestamps {
         true => ("          timestamp", "YYYY-MM-DD HH:MM:SS"),
         false => ("", ""),
@@ -85,23 +112,42 @@ fn columns(asked: &SweepMeta) -> String {
     let half = |words: [&str; 4], laps: [&str; 4]| {
         let [time, algbw, busbw, wrong] = words;
         let half = format!("  {time:>7}  {algbw:>6}  {busbw:>6}  {wrong:>6}");
-        let laps = if asked.per_iter { laps.map(|word| format!("  {word:>7}")).concat() } else { String::new() };
+        let laps = if asked.per_iter {
+            laps.map(|word| format!("  {word:>7}")).concat()
+        } else {
+            String::new()
+        };
         format!("{half}{laps}").repeat(2)
     };
     let above = match asked.per_iter {
         false => "           out-of-place                       in-place          ".to_owned(),
-        true => format!("              {:<62}{}", "out-of-place (+ per-iteration)", "in-place (+ per-iteration)"),
+        true => format!(
+            "              {:<62}{}",
+            "out-of-place (+ per-iteration)", "in-place (+ per-iteration)"
+        ),
     };
     let line = |[size, count, dtype, redop, root]: [&str; 5], rest: &str| {
         format!("# {size:>10}  {count:>12}  {dtype:>8}  {redop:>6}  {root:>6}{rest}")
     };
-    let names = half([time, "algbw", "busbw", "#wrong"], ["i_min", "i_max", "i_p99", "i_cv%"]);
-    let units = half(["(us)", "(GB/s)", "(GB/s)", ""], ["(us)", "(us)", "(us)", "(%)"]);
+    let names = half(
+        [time, "algbw", "busbw", "#wrong"],
+        ["i_min", "i_max", "i_p99", "i_cv%"],
+    );
+    let units = half(
+        ["(us)", "(GB/s)", "(GB/s)", ""],
+        ["(us)", "(us)", "(us)", "(%)"],
+    );
     [
         "#".to_owned(),
         line(["", "", "", "", ""], &above),
-        line(["size", "count", "type", "redop", "root"], &format!("{names} {name}")),
-        line(["(B)", "(elements)", "", "", ""], &format!("{units} {unit}")),
+        line(
+            ["size", "count", "type", "redop", "root"],
+            &format!("{names} {name}"),
+        ),
+        line(
+            ["(B)", "(elements)", "", "", ""],
+            &format!("{units} {unit}"),
+        ),
         String::new(),
     ]
     .join("\n")
@@ -111,7 +157,13 @@ fn device_line(process: &ProcessMeta) -> String {
     let device = &process.device;
     format!(
         "#  Rank {:2} Group {:2} Pid {:6} on {:>10} device {:2} [{}] {}\n",
-        process.rank, process.group, process.pid, process.host, device.index, device.bus, device.name
+        process.rank,
+        process.group,
+        process.pid,
+        process.host,
+        device.index,
+        device.bus,
+        device.name
     )
 }
 
@@ -133,9 +185,15 @@ pub fn row(out_of_place: &Record, in_place: &Record, asked: &SweepMeta) -> Strin
         }
     }
     if asked.timestamps {
-        text.push_str(&format!("  {}", in_place.started_at.format("%Y-%m-%d %H:%M:%S")));
+        text.push_str(&format!(
+            "  {}",
+            in_place.started_at.format("%Y-%m-%d %H:%M:%S")
+        ));
     }
-    if [out_of_place, in_place].iter().any(|record| record.status == Status::Computed) {
+    if [out_of_place, in_place]
+        .iter()
+        .any(|record| record.status == Status::Computed)
+    {
         text.push_str("  computed");
     }
     text.push('\n');
@@ -152,7 +210,12 @@ fn half(record: &Record, asked: &SweepMeta) -> String {
         (true, Some(issue)) => fitting(issue.0, 7),
         (true, None) => format!("{:>7}", "N/A"),
     };
-    let numbers = format!("  {}  {}  {}", shown, fitting(algbw.0, 6), fitting(busbw.0, 6));
+    let numbers = format!(
+        "  {}  {}  {}",
+        shown,
+        fitting(algbw.0, 6),
+        fitting(busbw.0, 6)
+    );
     match record.wrong {
         Some(wrong) => format!("{numbers}  {:>6}", general(wrong as f64)),
         // One column narrower than a number, as in nccl-tests.
@@ -178,8 +241,17 @@ pub fn unfinished(done: impl std::fmt::Display, why: &str) -> String {
 }
 
 /// Everything below the last row of a collective.
-pub fn foot(collective: &str, sums: &Sums, asked: &SweepMeta, memory: Option<&MemoryUse>) -> String {
-    let verdict = if sums.failed_checks == 0 { "OK" } else { "FAILED" };
+pub fn foot(
+    collective: &str,
+    sums: &Sums,
+    asked: &SweepMeta,
+    memory: Option<&MemoryUse>,
+) -> String {
+    let verdict = if sums.failed_checks == 0 {
+        "OK"
+    } else {
+        "FAILED"
+    };
     let average = sums.average().map_or("nan".to_owned(), general);
     let reached = match asked.least_busbw {
         None => "",
@@ -196,9 +268,18 @@ pub fn foot(collective: &str, sums: &Sums, asked: &SweepMeta, memory: Option<&Me
 
 /// Memory on the GPU that has most in use; K, M and G are powers of 1024, as in nccl-tests.
 fn memory_line(used: &MemoryUse) -> String {
-    let MemoryUse { initialization, buffers, collectives } = *used;
-    let [init, user, collective, total] =
-        [initialization, buffers, collectives, initialization + buffers + collectives].map(binary);
+    let MemoryUse {
+        initialization,
+        buffers,
+        collectives,
+    } = *used;
+    let [init, user, collective, total] = [
+        initialization,
+        buffers,
+        collectives,
+        initialization + buffers + collectives,
+    ]
+    .map(binary);
     format!(
         "# GPU memory usage     : Initialization {init} | User-Allocated {user} | Collective {collective} | Total  {total}\n"
     )
@@ -206,19 +287,38 @@ fn memory_line(used: &MemoryUse) -> String {
 
 /// Bytes as nccl-tests writes them: three digits at most before the unit.
 fn binary(bytes: u64) -> String {
-    let units = [(1_u64 << 30, "GB"), (1 << 20, "MB"), (1 << 10, "KB"), (1, "B")];
-    let (one, unit) = units.into_iter().find(|(one, _)| bytes >= *one).unwrap_or((1, "B"));
+    let units = [
+        (1_u64 << 30, "GB"),
+        (1 << 20, "MB"),
+        (1 << 10, "KB"),
+        (1, "B"),
+    ];
+    let (one, unit) = units
+        .into_iter()
+        .find(|(one, _)| bytes >= *one)
+        .unwrap_or((1, "B"));
     let amount = bytes as f64 / one as f64;
-    let decimals = if amount < 10.0 { 2 } else { usize::from(amount < 100.0) };
+    let decimals = if amount < 10.0 {
+        2
+    } else {
+        usize::from(amount < 100.0)
+    };
     format!("{amount:.decimals$} {unit}")
 }
 
 /// A number in `width` columns, right aligned: with two decimals, else one, else none, else as a power of ten.
 fn fitting(value: f64, width: usize) -> String {
-    let plain = (0..=2).rev().map(|decimals| format!("{value:.decimals$}")).find(|text| text.len() <= width);
+    let plain = (0..=2)
+        .rev()
+        .map(|decimals| format!("{value:.decimals$}"))
+        .find(|text| text.len() <= width);
     let text = plain.unwrap_or_else(|| {
         let short = exponent(value, 1);
-        if short.len() <= width { short } else { exponent(value, 0) }
+        if short.len() <= width {
+            short
+        } else {
+            exponent(value, 0)
+        }
     });
     format!("{text:>width$}")
 }
@@ -228,7 +328,11 @@ fn exponent(value: f64, decimals: usize) -> String {
     let text = format!("{value:.decimals$e}");
     let (mantissa, power) = text.split_once('e').unwrap_or((&text, "0"));
     let power: i32 = power.parse().unwrap_or(0);
-    format!("{mantissa}e{}{:02}", if power < 0 { '-' } else { '+' }, power.abs())
+    format!(
+        "{mantissa}e{}{:02}",
+        if power < 0 { '-' } else { '+' },
+        power.abs()
+    )
 }
 
 /// C's `%g`: six significant digits, no trailing zeros, an exponent where the number is very large or small.
@@ -237,7 +341,11 @@ fn general(value: f64) -> String {
         return value.to_string().to_lowercase();
     }
     let rounded = exponent(value, 5);
-    let power: i32 = rounded.rsplit('e').next().and_then(|power| power.parse().ok()).unwrap_or(0);
+    let power: i32 = rounded
+        .rsplit('e')
+        .next()
+        .and_then(|power| power.parse().ok())
+        .unwrap_or(0);
     if !(-4..6).contains(&power) {
         let (mantissa, tail) = rounded.split_once('e').unwrap_or((&rounded, "+00"));
         return format!("{}e{tail}", trimmed(mantissa));
@@ -246,7 +354,11 @@ fn general(value: f64) -> String {
 }
 
 fn trimmed(number: &str) -> &str {
-    if number.contains('.') { number.trim_end_matches('0').trim_end_matches('.') } else { number }
+    if number.contains('.') {
+        number.trim_end_matches('0').trim_end_matches('.')
+    } else {
+        number
+    }
 }
 
 #[cfg(test)]
@@ -263,7 +375,12 @@ mod tests {
             "#        (B)    (elements)                               (us)  (GB/s)  (GB/s)             (us)  (GB/s)  (GB/s)         ",
             "",
         ];
-        assert_eq!(columns(&SweepMeta::default()).split('\n').collect::<Vec<_>>(), expected);
+        assert_eq!(
+            columns(&SweepMeta::default())
+                .split('\n')
+                .collect::<Vec<_>>(),
+            expected
+        );
         let expected = [
             "#",
             "#                                                              out-of-place                       in-place          ",
@@ -272,9 +389,13 @@ mod tests {
             "",
         ];
         assert_eq!(
-            columns(&SweepMeta { timestamps: true, reports_issue: true, ..SweepMeta::default() })
-                .split('\n')
-                .collect::<Vec<_>>(),
+            columns(&SweepMeta {
+                timestamps: true,
+                reports_issue: true,
+                ..SweepMeta::default()
+            })
+            .split('\n')
+            .collect::<Vec<_>>(),
             expected
         );
         let expected = [
@@ -285,7 +406,12 @@ mod tests {
             "",
         ];
         assert_eq!(
-            columns(&SweepMeta { per_iter: true, ..SweepMeta::default() }).split('\n').collect::<Vec<_>>(),
+            columns(&SweepMeta {
+                per_iter: true,
+                ..SweepMeta::default()
+            })
+            .split('\n')
+            .collect::<Vec<_>>(),
             expected
         );
         let expected = [
@@ -296,9 +422,13 @@ mod tests {
             "",
         ];
         assert_eq!(
-            columns(&SweepMeta { per_iter: true, timestamps: true, ..SweepMeta::default() })
-                .split('\n')
-                .collect::<Vec<_>>(),
+            columns(&SweepMeta {
+                per_iter: true,
+                timestamps: true,
+                ..SweepMeta::default()
+            })
+            .split('\n')
+            .collect::<Vec<_>>(),
             expected
         );
     }

@@ -25,11 +25,17 @@ impl fmt::Display for Unusable {
         match self {
             Unusable::Io(path, error) => {
                 let path = path.display();
-                write!(f, "{path} cannot be written: {error}; name another file, or another folder with --out")
+                write!(
+                    f,
+                    "{path} cannot be written: {error}; name another file, or another folder with --out"
+                )
             }
             Unusable::Other(path, why) => {
                 let path = path.display();
-                write!(f, "{path} {why}: name another file, or another folder with --out")
+                write!(
+                    f,
+                    "{path} {why}: name another file, or another folder with --out"
+                )
             }
         }
     }
@@ -57,13 +63,17 @@ pub fn resolved(path: &Path) -> PathBuf {
             break;
         }
         // A link that is relative is so to its own folder.
-        path = path.parent().map_or_else(|| to.clone(), |folder| folder.join(&to));
+        path = path
+            .parent()
+            .map_or_else(|| to.clone(), |folder| folder.join(&to));
     }
     path
 }
 
 fn number_of(path: &Path) -> Option<u32> {
-    OPEN.iter().find(|(name, _)| Path::new(name) == path).map(|(_, number)| *number)
+    OPEN.iter()
+        .find(|(name, _)| Path::new(name) == path)
+        .map(|(_, number)| *number)
 }
 
 fn is_open_already(path: &Path) -> bool {
@@ -72,7 +82,10 @@ fn is_open_already(path: &Path) -> bool {
 
 /// Is `path`, which is [`resolved`], a thing that is written to and cannot be replaced: a pipe, a device, what is open already?
 pub fn is_stream(path: &Path) -> bool {
-    is_open_already(path) || path.metadata().is_ok_and(|file| !file.is_file() && !file.is_dir())
+    is_open_already(path)
+        || path
+            .metadata()
+            .is_ok_and(|file| !file.is_file() && !file.is_dir())
 }
 
 /// Opens a stream, or creates a file.
@@ -95,7 +108,11 @@ pub fn create(path: &Path) -> io::Result<File> {
 /// Where it cannot be written.
 pub fn replace(is_end: bool, path: &Path, text: &str) -> io::Result<()> {
     if is_stream(path) {
-        return if is_end { create(path)?.write_all(text.as_bytes()) } else { Ok(()) };
+        return if is_end {
+            create(path)?.write_all(text.as_bytes())
+        } else {
+            Ok(())
+        };
     }
     let mut beside = path.as_os_str().to_owned();
     beside.push(".part");

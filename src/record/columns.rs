@@ -90,14 +90,24 @@ pub const COLUMNS: &[Column] = &[
     Column {
         name: "started_at",
         doc: "when the case began, ISO 8601 with offset",
-        get: |_, record| Cell::Text(record.started_at.to_rfc3339_opts(SecondsFormat::Secs, false)),
+        get: |_, record| {
+            Cell::Text(
+                record
+                    .started_at
+                    .to_rfc3339_opts(SecondsFormat::Secs, false),
+            )
+        },
     },
     Column {
         name: "collective",
         doc: "by nccl-tests' name, without `_perf`",
         get: |_, record| record.case.collective.name().into(),
     },
-    Column { name: "backend", doc: "`nccl`, `host` or `model`", get: |run, _| run.backend.as_str().into() },
+    Column {
+        name: "backend",
+        doc: "`nccl`, `host` or `model`",
+        get: |run, _| run.backend.as_str().into(),
+    },
     Column {
         name: "level",
         doc: "PXN level in force on every rank; `custom` where ranks differ or it is not a row of the table",
@@ -123,8 +133,16 @@ pub const COLUMNS: &[Column] = &[
         doc: "number of the repetition, from 0; each cycle of `-N` is one",
         get: |run, record| (u64::from(run.repeat) + u64::from(record.cycle)).into(),
     },
-    Column { name: "nodes", doc: "nodes", get: |run, _| u64::from(run.nodes).into() },
-    Column { name: "ranks", doc: "ranks, busbw's n", get: |_, record| record.case.ranks.into() },
+    Column {
+        name: "nodes",
+        doc: "nodes",
+        get: |run, _| u64::from(run.nodes).into(),
+    },
+    Column {
+        name: "ranks",
+        doc: "ranks, busbw's n",
+        get: |_, record| record.case.ranks.into(),
+    },
     Column {
         name: "gpus_per_process",
         doc: "GPUs a process drives; 0 on host memory",
@@ -135,8 +153,16 @@ pub const COLUMNS: &[Column] = &[
         doc: "the larger of what a rank sends and receives, after rounding, as nccl-tests counts it",
         get: |_, record| record.case.size().0.into(),
     },
-    Column { name: "count", doc: "elements handed to the library", get: |_, record| record.case.counts.param.into() },
-    Column { name: "type", doc: "element type", get: |_, record| record.case.dtype.name().into() },
+    Column {
+        name: "count",
+        doc: "elements handed to the library",
+        get: |_, record| record.case.counts.param.into(),
+    },
+    Column {
+        name: "type",
+        doc: "element type",
+        get: |_, record| record.case.dtype.name().into(),
+    },
     Column {
         name: "redop",
         doc: "reduction; `none` where elements are only moved",
@@ -150,7 +176,9 @@ pub const COLUMNS: &[Column] = &[
     Column {
         name: "in_place",
         doc: "1 where send and receive use one buffer, else 0",
-        get: |_, record| Cell::Integer((record.case.placement == crate::collective::Placement::InPlace).into()),
+        get: |_, record| {
+            Cell::Integer((record.case.placement == crate::collective::Placement::InPlace).into())
+        },
     },
     Column {
         name: "iters",
@@ -182,7 +210,11 @@ pub const COLUMNS: &[Column] = &[
         doc: "`ok`, `wrong`, `unchecked`, `computed` (by the model, not measured) or `waived`",
         get: |_, record| record.status.name().into(),
     },
-    Column { name: "note", doc: "an explanation, where one is needed", get: |_, record| record.note.as_str().into() },
+    Column {
+        name: "note",
+        doc: "an explanation, where one is needed",
+        get: |_, record| record.note.as_str().into(),
+    },
     Column {
         name: "pxn",
         doc: "with `--proof`: `used` where NCCL's log shows a connection of the case's kind (collective, or send/recv) that \
@@ -270,7 +302,11 @@ pub(super) fn pxn_word(is_used: bool) -> &'static str {
 
 /// Words, or empty where there are none.
 fn words(text: &str) -> Cell {
-    if text.is_empty() { Cell::Empty } else { text.into() }
+    if text.is_empty() {
+        Cell::Empty
+    } else {
+        text.into()
+    }
 }
 
 #[cfg(test)]
@@ -289,7 +325,11 @@ mod tests {
 
     #[test]
     fn numbers_have_six_digits_and_nothing_else() {
-        for (value, text) in [(12.345_678_9, "12.3457"), (0.000_740_123_4, "0.000740123"), (141_386.0, "141386")] {
+        for (value, text) in [
+            (12.345_678_9, "12.3457"),
+            (0.000_740_123_4, "0.000740123"),
+            (141_386.0, "141386"),
+        ] {
             assert_eq!(Cell::Number(value).csv(), text);
         }
         assert_eq!(Cell::from(None::<u64>).csv(), "");

@@ -25,7 +25,9 @@ use crate::{
 pub fn read_csv(text: &str, traffic: &'static Traffic) -> (Vec<Record>, Vec<String>) {
     let (mut records, mut unread) = (Vec::new(), Vec::new());
     let label = traffic.label();
-    let mut reader = csv::ReaderBuilder::new().flexible(true).from_reader(text.as_bytes());
+    let mut reader = csv::ReaderBuilder::new()
+        .flexible(true)
+        .from_reader(text.as_bytes());
     let rows: csv::DeserializeRecordsIter<_, HashMap<String, String>> = reader.deserialize();
     for (line, row) in rows.enumerate() {
         match row.ok().and_then(|row| record(&row, traffic, &label)) {
@@ -38,10 +40,14 @@ pub fn read_csv(text: &str, traffic: &'static Traffic) -> (Vec<Record>, Vec<Stri
 
 /// Does `text` begin as a CSV of this program does, of this version or an earlier one? So does one without a whole line.
 pub fn is_ours(text: &str) -> bool {
-    let Some(header) = text.lines().next() else { return true };
+    let Some(header) = text.lines().next() else {
+        return true;
+    };
     let names: Vec<&str> = header.split(',').collect();
     let known = COLUMNS.iter().map(|column| column.name);
-    names.len() > 20 && names.len() <= COLUMNS.len() && names.iter().zip(known).all(|(name, known)| *name == known)
+    names.len() > 20
+        && names.len() <= COLUMNS.len()
+        && names.iter().zip(known).all(|(name, known)| *name == known)
 }
 
 /// The part of `text` that ends with a whole line.
@@ -66,7 +72,9 @@ fn record(row: &HashMap<String, String>, traffic: &'static Traffic, label: &str)
         laps: laps(&number_of),
         wrong: number("wrong"),
         failed_checks: number("wrong").map_or(0, |wrong| u64::from(wrong > 0)),
-        status: Status::ALL.into_iter().find(|known| known.name() == status)?,
+        status: Status::ALL
+            .into_iter()
+            .find(|known| known.name() == status)?,
         note: cell("note")?.to_owned(),
         seen: seen(&cell),
         pattern: pattern.to_owned(),
@@ -76,14 +84,24 @@ fn record(row: &HashMap<String, String>, traffic: &'static Traffic, label: &str)
 }
 
 /// The case of a row; `traffic` is what an alltoallv was of, where that is known.
-fn case<'a>(cell: &dyn Fn(&str) -> Option<&'a str>, traffic: Option<&'static Traffic>) -> Option<Case> {
+fn case<'a>(
+    cell: &dyn Fn(&str) -> Option<&'a str>,
+    traffic: Option<&'static Traffic>,
+) -> Option<Case> {
     let number = |name: &str| cell(name)?.parse::<u64>().ok();
     let (dtype, redop) = (cell("type")?, cell("redop")?);
     let dtype = DType::ALL.into_iter().find(|known| known.name() == dtype)?;
     let redop = RedOp::ALL.into_iter().find(|known| known.name() == redop);
     let root = cell("root")?.parse::<i64>().ok()?.try_into().ok();
-    let placement = if number("in_place")? == 1 { Placement::InPlace } else { Placement::OutOfPlace };
-    let (collective, ranks) = (cell("collective")?.parse::<Collective>().ok()?, number("ranks")?);
+    let placement = if number("in_place")? == 1 {
+        Placement::InPlace
+    } else {
+        Placement::OutOfPlace
+    };
+    let (collective, ranks) = (
+        cell("collective")?.parse::<Collective>().ok()?,
+        number("ranks")?,
+    );
     let (size, count) = (Bytes(number("size_bytes")?), number("count")?);
     let case = Case::new(collective, size, dtype, redop, root, placement, ranks);
     let case = match (collective, traffic) {
@@ -94,7 +112,15 @@ fn case<'a>(cell: &dyn Fn(&str) -> Option<&'a str>, traffic: Option<&'static Tra
         }
         (Collective::AllToAllV, None) => {
             let most = size.0 / dtype.size();
-            Case { counts: Counts { send: most, recv: most, param: count }, traffic: None, ..case }
+            Case {
+                counts: Counts {
+                    send: most,
+                    recv: most,
+                    param: count,
+                },
+                traffic: None,
+                ..case
+            }
         }
         _ => case,
     };
@@ -123,7 +149,11 @@ fn laps(number_of: &dyn Fn(&str) -> Option<f64>) -> Option<Laps> {
 fn seen<'a>(cell: &dyn Fn(&str) -> Option<&'a str>) -> Seen {
     let text = |name: &str| cell(name).unwrap_or_default().to_owned();
     Seen {
-        pxn: cell("pxn").and_then(|word| [false, true].into_iter().find(|used| pxn_word(*used) == word)),
+        pxn: cell("pxn").and_then(|word| {
+            [false, true]
+                .into_iter()
+                .find(|used| pxn_word(*used) == word)
+        }),
         transport: text("transport"),
         channels: cell("channels").and_then(|count| count.parse().ok()),
         algo: text("algo"),
@@ -137,7 +167,11 @@ mod tests {
     use crate::collective::traffic::DEFAULT;
 
     fn header() -> String {
-        COLUMNS.iter().map(|column| column.name).collect::<Vec<_>>().join(",")
+        COLUMNS
+            .iter()
+            .map(|column| column.name)
+            .collect::<Vec<_>>()
+            .join(",")
     }
 
     const ROW: &str = "r,2026-11-28T00:00:00+00:00,all_gather,host,default,auto,none,,0,1,3,0,48,4,float,none,-1,1,20,12.5,\
@@ -147,9 +181,22 @@ mod tests {
     fn a_row_is_read_as_it_was() {
         let (records, unread) = read_csv(&format!("{}\r\n{ROW}\r\n", header()), &DEFAULT);
         assert_eq!(unread, [] as [String; 0]);
-        let [record] = &records[..] else { panic!("{records:?}") };
-        let asked = Case::new(Collective::AllGather, Bytes(64), DType::Float, None, None, Placement::InPlace, 3);
-        assert_eq!(record.case, asked, "the case that 64 bytes ask for on 3 ranks");
+        let [record] = &records[..] else {
+            panic!("{records:?}")
+        };
+        let asked = Case::new(
+            Collective::AllGather,
+            Bytes(64),
+            DType::Float,
+            None,
+            None,
+            Placement::InPlace,
+            3,
+        );
+        assert_eq!(
+            record.case, asked,
+            "the case that 64 bytes ask for on 3 ranks"
+        );
         let seen = Seen {
             pxn: Some(false),
             transport: "P2P+NET/IB".into(),
@@ -160,9 +207,15 @@ mod tests {
         assert_eq!(record.seen, seen);
         assert_eq!(record.issue, Some(Micros(2.5)));
         let laps = record.laps.as_ref().expect("the statistics");
-        assert_eq!((laps.min, laps.max, laps.mean, laps.p99), (Micros(10.0), Micros(20.0), Micros(13.0), Micros(19.0)));
+        assert_eq!(
+            (laps.min, laps.max, laps.mean, laps.p99),
+            (Micros(10.0), Micros(20.0), Micros(13.0), Micros(19.0))
+        );
         assert!((laps.variation() - 10.0).abs() < 1e-9);
-        assert_eq!((record.time, record.wrong, record.status), (Some(Micros(12.5)), Some(0), Status::Ok));
+        assert_eq!(
+            (record.time, record.wrong, record.status),
+            (Some(Micros(12.5)), Some(0), Status::Ok)
+        );
     }
 
     #[test]

@@ -32,14 +32,19 @@ impl Laps {
     ///
     /// Percentiles are by nearest rank, the median is the value at half the count, as in nccl-tests 2.19.6.
     pub fn of(times: Vec<Micros>, skip: u32) -> Option<Laps> {
-        let mut sorted: Vec<f64> = times.iter().skip(skip as usize).map(|time| time.0).collect();
+        let mut sorted: Vec<f64> = times
+            .iter()
+            .skip(skip as usize)
+            .map(|time| time.0)
+            .collect();
         let (count, (min, max)) = (sorted.len(), {
             sorted.sort_by(f64::total_cmp);
             (sorted.first().copied()?, sorted.last().copied()?)
         });
         let mean = sorted.iter().sum::<f64>() / count as f64;
         let variance = sorted.iter().map(|time| (time - mean).powi(2)).sum::<f64>() / count as f64;
-        let rank = |percent: usize| Micros(sorted[(count * percent).div_ceil(100).clamp(1, count) - 1]);
+        let rank =
+            |percent: usize| Micros(sorted[(count * percent).div_ceil(100).clamp(1, count) - 1]);
         Some(Laps {
             skipped: skip,
             min: Micros(min),
@@ -55,7 +60,11 @@ impl Laps {
 
     /// Coefficient of variation: standard deviation in percent of the mean.
     pub fn variation(&self) -> f64 {
-        if self.mean.0 > 0.0 { 100.0 * self.deviation.0 / self.mean.0 } else { 0.0 }
+        if self.mean.0 > 0.0 {
+            100.0 * self.deviation.0 / self.mean.0
+        } else {
+            0.0
+        }
     }
 }
 
@@ -67,13 +76,23 @@ mod tests {
     fn statistics_are_those_of_nccl_tests() {
         let times = [100.0, 4.0, 2.0, 3.0, 1.0].map(Micros).to_vec();
         let laps = Laps::of(times.clone(), 1).expect("four are left");
-        assert_eq!((laps.min, laps.max, laps.mean), (Micros(1.0), Micros(4.0), Micros(2.5)));
-        assert_eq!((laps.p50, laps.p95, laps.p99), (Micros(3.0), Micros(4.0), Micros(4.0)));
+        assert_eq!(
+            (laps.min, laps.max, laps.mean),
+            (Micros(1.0), Micros(4.0), Micros(2.5))
+        );
+        assert_eq!(
+            (laps.p50, laps.p95, laps.p99),
+            (Micros(3.0), Micros(4.0), Micros(4.0))
+        );
         assert!((laps.deviation.0 - 1.25_f64.sqrt()).abs() < 1e-12);
         assert!((laps.variation() - 44.721).abs() < 1e-3);
         assert_eq!(laps.times, times);
-        let hundred = Laps::of((1..=200).map(|time| Micros(time.into())).collect(), 0).expect("all");
-        assert_eq!((hundred.p50, hundred.p95, hundred.p99), (Micros(101.0), Micros(190.0), Micros(198.0)));
+        let hundred =
+            Laps::of((1..=200).map(|time| Micros(time.into())).collect(), 0).expect("all");
+        assert_eq!(
+            (hundred.p50, hundred.p95, hundred.p99),
+            (Micros(101.0), Micros(190.0), Micros(198.0))
+        );
         assert_eq!(Laps::of(times, 5), None);
     }
 }

@@ -43,7 +43,13 @@ pub enum Status {
 
 impl Status {
     /// All of them.
-    pub const ALL: [Status; 5] = [Status::Ok, Status::Wrong, Status::Unchecked, Status::Computed, Status::Waived];
+    pub const ALL: [Status; 5] = [
+        Status::Ok,
+        Status::Wrong,
+        Status::Unchecked,
+        Status::Computed,
+        Status::Waived,
+    ];
 
     /// The word in the files.
     pub fn name(self) -> &'static str {

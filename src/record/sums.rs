@@ -19,7 +19,9 @@ impl Sums {
         if !record.groups.is_empty() {
             return record.kept().iter().for_each(|one| self.add(one));
         }
-        let Some((_, busbw)) = record.bandwidth() else { return };
+        let Some((_, busbw)) = record.bandwidth() else {
+            return;
+        };
         self.busbw += busbw.0;
         self.measured += 1;
         self.checked += u32::from(record.wrong.is_some());
@@ -33,6 +35,7 @@ impl Sums {
 
     /// Is the mean at least nine tenths of `threshold`? nccl-tests' `NCCL_TESTS_MIN_BW`; where nothing ran it is not.
     pub fn reaches(&self, threshold: f64) -> bool {
-        self.average().is_some_and(|average| average >= threshold * 0.9)
+        self.average()
+            .is_some_and(|average| average >= threshold * 0.9)
     }
 }

@@ -36,7 +36,11 @@ fn parts(list: &str) -> Result<Vec<&str>, String> {
         () if list.is_empty() => Ok(parts),
         () => {
             parts.push(&list[start..]);
-            if parts.iter().any(|part| part.is_empty()) { Err("a name is empty".into()) } else { Ok(parts) }
+            if parts.iter().any(|part| part.is_empty()) {
+                Err("a name is empty".into())
+            } else {
+                Ok(parts)
+            }
         }
     }
 }
@@ -49,8 +53,14 @@ fn one(part: &str) -> Result<Vec<String>, String> {
         let (inside, after) = bracket.split_once(']').unwrap_or((bracket, ""));
         let numbers = numbers(inside)?;
         too_many(names.len() as u64 * numbers.len() as u64)?;
-        names =
-            names.iter().flat_map(|name| numbers.iter().map(move |number| format!("{name}{before}{number}"))).collect();
+        names = names
+            .iter()
+            .flat_map(|name| {
+                numbers
+                    .iter()
+                    .map(move |number| format!("{name}{before}{number}"))
+            })
+            .collect();
         rest = after;
     }
     names.iter_mut().for_each(|name| name.push_str(rest));
@@ -73,12 +83,19 @@ fn numbers(inside: &str) -> Result<Vec<String>, String> {
 }
 
 fn too_many(names: u64) -> Result<(), String> {
-    if names > MOST { Err(format!("it stands for more than {MOST} nodes")) } else { Ok(()) }
+    if names > MOST {
+        Err(format!("it stands for more than {MOST} nodes"))
+    } else {
+        Ok(())
+    }
 }
 
 fn number(digits: &str) -> Result<u64, String> {
     let is_number = !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit());
-    is_number.then(|| digits.parse().ok()).flatten().ok_or_else(|| format!("'{digits}' is not a node number"))
+    is_number
+        .then(|| digits.parse().ok())
+        .flatten()
+        .ok_or_else(|| format!("'{digits}' is not a node number"))
 }
 
 /// Digits that numbers of a range have at least: those of its first where that begins with a zero.
@@ -108,19 +125,33 @@ struct Group<'a> {
 impl<'a> Group<'a> {
     fn new(name: &'a str) -> Group<'a> {
         match split(name) {
-            Some((before, digits, after)) => Group { before, after, ranges: vec![(digits, digits)] },
-            None => Group { before: name, after: "", ranges: Vec::new() },
+            Some((before, digits, after)) => Group {
+                before,
+                after,
+                ranges: vec![(digits, digits)],
+            },
+            None => Group {
+                before: name,
+                after: "",
+                ranges: Vec::new(),
+            },
         }
     }
 
     /// Takes `name` in, if it fits.
     fn take(&mut self, name: &'a str) -> bool {
-        let Some((before, digits, after)) = split(name) else { return false };
-        let Some((low, high)) = self.ranges.last_mut() else { return false };
+        let Some((before, digits, after)) = split(name) else {
+            return false;
+        };
+        let Some((low, high)) = self.ranges.last_mut() else {
+            return false;
+        };
         if (before, after) != (self.before, self.after) {
             return false;
         }
-        let next = high.parse::<u64>().map(|last| format!("{:0width$}", last + 1, width = width(low)));
+        let next = high
+            .parse::<u64>()
+            .map(|last| format!("{:0width$}", last + 1, width = width(low)));
         match next {
             Ok(next) if next == digits => *high = digits,
             _ => self.ranges.push((digits, digits)),
@@ -129,14 +160,26 @@ impl<'a> Group<'a> {
     }
 
     fn text(&self) -> String {
-        let Group { before, after, ranges } = self;
+        let Group {
+            before,
+            after,
+            ranges,
+        } = self;
         match ranges[..] {
             [] => (*before).to_owned(),
             [(low, high)] if low == high => format!("{before}{low}{after}"),
             _ => {
-                let range =
-                    |&(low, high): &(&str, &str)| if low == high { low.to_owned() } else { format!("{low}-{high}") };
-                format!("{before}[{}]{after}", ranges.iter().map(range).collect::<Vec<_>>().join(","))
+                let range = |&(low, high): &(&str, &str)| {
+                    if low == high {
+                        low.to_owned()
+                    } else {
+                        format!("{low}-{high}")
+                    }
+                };
+                format!(
+                    "{before}[{}]{after}",
+                    ranges.iter().map(range).collect::<Vec<_>>().join(",")
+                )
             }
         }
     }
@@ -145,10 +188,12 @@ impl<'a> Group<'a> {
 /// A name around its last number; `None` where it has none that can be counted.
 fn split(name: &str) -> Option<(&str, &str, &str)> {
     let end = name.rfind(|c: char| c.is_ascii_digit())? + 1;
-    let start = name[..end].rfind(|c: char| !c.is_ascii_digit()).map_or(0, |at| {
-        // The character before the digits may take several bytes.
-        at + name[at..].chars().next().map_or(1, char::len_utf8)
-    });
+    let start = name[..end]
+        .rfind(|c: char| !c.is_ascii_digit())
+        .map_or(0, |at| {
+            // The character before the digits may take several bytes.
+            at + name[at..].chars().next().map_or(1, char::len_utf8)
+        });
     let digits = &name[start..end];
     (digits.len() <= 18).then_some((&name[..start], digits, &name[end..]))
 }
@@ -166,17 +211,33 @@ mod tests {
             ("login1", &["login1"]),
             ("node[1-3]", &["node1", "node2", "node3"]),
             ("node[08-11]", &["node08", "node09", "node10", "node11"]),
-            ("node[0001-0002,12]-x,gpu7", &["node0001-x", "node0002-x", "node12-x", "gpu7"]),
+            (
+                "node[0001-0002,12]-x,gpu7",
+                &["node0001-x", "node0002-x", "node12-x", "gpu7"],
+            ),
             ("r[1-2]n[3-4]", &["r1n3", "r1n4", "r2n3", "r2n4"]),
             ("a,b", &["a", "b"]),
         ] {
-            assert_eq!(expand(list).as_deref(), Ok(&names.iter().map(|&n| n.to_owned()).collect::<Vec<_>>()[..]));
+            assert_eq!(
+                expand(list).as_deref(),
+                Ok(&names.iter().map(|&n| n.to_owned()).collect::<Vec<_>>()[..])
+            );
         }
     }
 
     #[test]
     fn what_is_no_list_is_refused() {
-        for list in ["node[1-", "node1]", "n[[1]]", "n[]", "n[3-1]", "n[a-b]", "a,,b", "n[1-99999999999999]", "n[-1]"] {
+        for list in [
+            "node[1-",
+            "node1]",
+            "n[[1]]",
+            "n[]",
+            "n[3-1]",
+            "n[a-b]",
+            "a,,b",
+            "n[1-99999999999999]",
+            "n[-1]",
+        ] {
             assert!(expand(list).is_err(), "{list}");
         }
         assert!(expand("a[1-1000]b[1-1000]").is_err(), "a million nodes");
@@ -184,7 +245,15 @@ mod tests {
 
     #[test]
     fn names_are_compressed_as_slurm_does() {
-        for list in ["node[1-4]", "node[0001-0010,12]-x,login1", "gpu[1,3,5-6]", "a,b", "n[8-11]", "n[08-11]", ""] {
+        for list in [
+            "node[1-4]",
+            "node[0001-0010,12]-x,login1",
+            "gpu[1,3,5-6]",
+            "a,b",
+            "n[8-11]",
+            "n[08-11]",
+            "",
+        ] {
             assert_eq!(compress(&expand(list).expect("a list")), list);
         }
     }

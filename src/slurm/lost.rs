@@ -14,7 +14,9 @@ pub struct Lost {
 /// The rank that this line of a launcher says a signal ended. One that ended by itself, or was terminated because another
 /// one died, is none.
 pub fn of(line: &str) -> Option<Lost> {
-    srun(line).or_else(|| mpirun(line)).filter(|lost| !lost.by.starts_with("Terminated"))
+    srun(line)
+        .or_else(|| mpirun(line))
+        .filter(|lost| !lost.by.starts_with("Terminated"))
 }
 
 /// `srun: error: node3: task 5: Killed`
@@ -23,7 +25,11 @@ fn srun(line: &str) -> Option<Lost> {
     let (rank, by) = rest.trim_start_matches('s').trim_start().split_once(": ")?;
     let ended_by_itself = by.starts_with("Exited");
     let is_rank = rank.starts_with(|c: char| c.is_ascii_digit());
-    (is_rank && !ended_by_itself).then(|| Lost { rank: rank.into(), node: node.into(), by: by.trim().into() })
+    (is_rank && !ended_by_itself).then(|| Lost {
+        rank: rank.into(),
+        node: node.into(),
+        by: by.trim().into(),
+    })
 }
 
 /// `mpirun noticed that process rank 5 with PID 77 on node node3 exited on signal 9 (Killed).`
@@ -32,8 +38,15 @@ fn mpirun(line: &str) -> Option<Lost> {
     let (rank, rest) = rest.split_once(' ')?;
     let (_, rest) = rest.split_once(" on node ")?;
     let (node, rest) = rest.split_once(" exited on signal ")?;
-    let by = rest.split_once('(').and_then(|(_, name)| name.split_once(')')).map_or(rest, |(name, _)| name);
-    Some(Lost { rank: rank.into(), node: node.into(), by: by.into() })
+    let by = rest
+        .split_once('(')
+        .and_then(|(_, name)| name.split_once(')'))
+        .map_or(rest, |(name, _)| name);
+    Some(Lost {
+        rank: rank.into(),
+        node: node.into(),
+        by: by.into(),
+    })
 }
 
 #[cfg(test)]
@@ -42,18 +55,32 @@ mod tests {
 
     #[test]
     fn the_first_death_is_told_from_its_consequences() {
-        let lost =
-            |rank: &str, node: &str, by: &str| Some(Lost { rank: rank.into(), node: node.into(), by: by.into() });
+        let lost = |rank: &str, node: &str, by: &str| {
+            Some(Lost {
+                rank: rank.into(),
+                node: node.into(),
+                by: by.into(),
+            })
+        };
         for (line, expected) in [
-            ("srun: error: node3: task 5: Killed", lost("5", "node3", "Killed")),
+            (
+                "srun: error: node3: task 5: Killed",
+                lost("5", "node3", "Killed"),
+            ),
             (
                 "srun: error: n-1: tasks 4-5: Segmentation fault (core dumped)",
                 lost("4-5", "n-1", "Segmentation fault (core dumped)"),
             ),
-            ("srun: error: node3: task 5: Out Of Memory", lost("5", "node3", "Out Of Memory")),
+            (
+                "srun: error: node3: task 5: Out Of Memory",
+                lost("5", "node3", "Out Of Memory"),
+            ),
             ("srun: error: node3: task 5: Exited with exit code 7", None),
             ("srun: error: node1: tasks 0-3: Terminated", None),
-            ("srun: error: Unable to create step for job 3: Requested nodes are busy", None),
+            (
+                "srun: error: Unable to create step for job 3: Requested nodes are busy",
+                None,
+            ),
             (
                 "mpirun noticed that process rank 5 with PID 77 on node node3 exited on signal 9 (Killed).",
                 lost("5", "node3", "Killed"),

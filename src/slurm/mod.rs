@@ -63,15 +63,21 @@ impl Job {
     /// # Errors
     /// A sentence where a variable of Slurm holds something else than it should.
     pub fn from(env: &dyn Fn(&str) -> Option<String>) -> Result<Option<Job>, String> {
-        let Some(id) = env("SLURM_JOB_ID") else { return Ok(None) };
+        let Some(id) = env("SLURM_JOB_ID") else {
+            return Ok(None);
+        };
         let number = |name: &str| env(name).and_then(|value| value.trim().parse::<u32>().ok());
         let list = env("SLURM_JOB_NODELIST").unwrap_or_default();
         let job = Job {
-            id: id.trim().parse().map_err(|_| format!("SLURM_JOB_ID={id} is not a job number"))?,
+            id: id
+                .trim()
+                .parse()
+                .map_err(|_| format!("SLURM_JOB_ID={id} is not a job number"))?,
             name: env("SLURM_JOB_NAME").unwrap_or_default(),
             step: number("SLURM_STEP_ID").filter(|step| *step < FIRST_SPECIAL_STEP),
             restarts: number("SLURM_RESTART_COUNT").unwrap_or(0),
-            nodes: hosts::expand(&list).map_err(|why| format!("SLURM_JOB_NODELIST={list}: {why}"))?,
+            nodes: hosts::expand(&list)
+                .map_err(|why| format!("SLURM_JOB_NODELIST={list}: {why}"))?,
             tasks: number("SLURM_NTASKS"),
             tasks_per_node: number("SLURM_NTASKS_PER_NODE").and_then(NonZeroU32::new),
             gpus_on_node: gpus_on_node(env),
@@ -86,9 +92,23 @@ impl Job {
 
     /// The job's name and number, as results are called after it: characters that a path cannot hold become `_`.
     pub fn folder(&self) -> String {
-        let clean = |c: char| if c.is_ascii_alphanumeric() || "._-".contains(c) { c } else { '_' };
-        let name = if self.name.is_empty() { "pxnbench" } else { &self.name };
-        format!("{}-{}", name.chars().map(clean).collect::<String>(), self.id)
+        let clean = |c: char| {
+            if c.is_ascii_alphanumeric() || "._-".contains(c) {
+                c
+            } else {
+                '_'
+            }
+        };
+        let name = if self.name.is_empty() {
+            "pxnbench"
+        } else {
+            &self.name
+        };
+        format!(
+            "{}-{}",
+            name.chars().map(clean).collect::<String>(),
+            self.id
+        )
     }
 }
 
@@ -114,7 +134,11 @@ fn gpus_on_node(env: &dyn Fn(&str) -> Option<String>) -> Option<u32> {
 
 /// The smallest of counts as Slurm writes them for nodes: `8(x3),4`.
 fn fewest(counts: &str) -> Option<u32> {
-    counts.split(',').map(|part| part.split('(').next().unwrap_or(part).trim().parse().ok()).min().flatten()
+    counts
+        .split(',')
+        .map(|part| part.split('(').next().unwrap_or(part).trim().parse().ok())
+        .min()
+        .flatten()
 }
 
 #[cfg(test)]
@@ -122,7 +146,12 @@ mod tests {
     use super::*;
 
     fn job(pairs: &[(&str, &str)]) -> Result<Option<Job>, String> {
-        Job::from(&|name| pairs.iter().find(|(n, _)| *n == name).map(|(_, value)| (*value).to_owned()))
+        Job::from(&|name| {
+            pairs
+                .iter()
+                .find(|(n, _)| *n == name)
+                .map(|(_, value)| (*value).to_owned())
+        })
     }
 
     /// As Slurm 22.05 sets them in a batch script.
@@ -142,47 +171,80 @@ mod tests {
         let job = job(BATCH).expect("valid").expect("a job");
         assert_eq!((job.id, job.step, job.restarts), (17, None, 2));
         assert_eq!(job.nodes, ["node1", "node2", "node3", "login1"]);
-        assert_eq!((job.gpus_on_node, job.cpus_on_node.map(NonZeroU32::get)), (Some(8), Some(64)));
+        assert_eq!(
+            (job.gpus_on_node, job.cpus_on_node.map(NonZeroU32::get)),
+            (Some(8), Some(64))
+        );
         assert_eq!((job.tasks, job.tasks_per_node), (None, None));
         assert_eq!(job.folder(), "pxn_a_b-17");
     }
 
     #[test]
     fn a_state_that_passes_is_no_end() {
-        for passing in ["PENDING", "RUNNING", "COMPLETING", "SIGNALING", "STAGE_OUT", "REQUEUE_HOLD", "STOPPED", ""] {
+        for passing in [
+            "PENDING",
+            "RUNNING",
+            "COMPLETING",
+            "SIGNALING",
+            "STAGE_OUT",
+            "REQUEUE_HOLD",
+            "STOPPED",
+            "",
+        ] {
             assert!(!is_end(passing), "{passing}");
         }
-        assert!(["COMPLETED", "FAILED", "TIMEOUT", "CANCELLED"].into_iter().all(is_end));
+        assert!(
+            ["COMPLETED", "FAILED", "TIMEOUT", "CANCELLED"]
+                .into_iter()
+                .all(is_end)
+        );
     }
 
     #[test]
     fn outside_a_job_there_is_none() {
         assert_eq!(job(&[]), Ok(None));
-        assert_eq!(job(&[("SLURM_JOB_NODELIST", "node1"), ("SLURM_CONF", "/x")]), Ok(None));
+        assert_eq!(
+            job(&[("SLURM_JOB_NODELIST", "node1"), ("SLURM_CONF", "/x")]),
+            Ok(None)
+        );
     }
 
     #[test]
     fn what_slurm_would_never_say_is_refused() {
         let error = job(&[("SLURM_JOB_ID", "x")]).expect_err("no number");
         assert!(error.contains("SLURM_JOB_ID=x"), "{error}");
-        let error = job(&[("SLURM_JOB_ID", "1"), ("SLURM_JOB_NODELIST", "node[1-")]).expect_err("no list");
+        let error =
+            job(&[("SLURM_JOB_ID", "1"), ("SLURM_JOB_NODELIST", "node[1-")]).expect_err("no list");
         assert!(error.contains("SLURM_JOB_NODELIST=node[1-"), "{error}");
     }
 
     #[test]
     fn gpus_are_found_in_each_place() {
         let gpus = |pairs: &[(&str, &str)]| {
-            let all: Vec<_> =
-                [("SLURM_JOB_ID", "1"), ("SLURM_JOB_NODELIST", "n1")].iter().chain(pairs).copied().collect();
+            let all: Vec<_> = [("SLURM_JOB_ID", "1"), ("SLURM_JOB_NODELIST", "n1")]
+                .iter()
+                .chain(pairs)
+                .copied()
+                .collect();
             job(&all).expect("valid").expect("a job").gpus_on_node
         };
         assert_eq!(gpus(&[]), None);
         assert_eq!(gpus(&[("SLURM_JOB_GPUS", "0,1,5")]), Some(3));
         assert_eq!(gpus(&[("SLURM_GPUS_PER_NODE", "h100:4")]), Some(4));
         assert_eq!(gpus(&[("SLURM_GPUS_PER_NODE", "a100:2,h100:4")]), Some(6));
-        assert_eq!(gpus(&[("SLURM_GPUS_PER_NODE", "0"), ("SLURM_GPUS_ON_NODE", "8")]), Some(0));
-        assert_eq!(gpus(&[("SLURM_GPUS_ON_NODE", "2"), ("SLURM_JOB_GPUS", "0,1,2")]), Some(2));
-        let by_task = [("SLURM_GPUS_PER_TASK", "1"), ("SLURM_TASKS_PER_NODE", "4(x2)"), ("SLURM_GPUS_ON_NODE", "1")];
+        assert_eq!(
+            gpus(&[("SLURM_GPUS_PER_NODE", "0"), ("SLURM_GPUS_ON_NODE", "8")]),
+            Some(0)
+        );
+        assert_eq!(
+            gpus(&[("SLURM_GPUS_ON_NODE", "2"), ("SLURM_JOB_GPUS", "0,1,2")]),
+            Some(2)
+        );
+        let by_task = [
+            ("SLURM_GPUS_PER_TASK", "1"),
+            ("SLURM_TASKS_PER_NODE", "4(x2)"),
+            ("SLURM_GPUS_ON_NODE", "1"),
+        ];
         assert_eq!(gpus(&by_task), Some(4));
     }
 }

@@ -26,20 +26,37 @@ impl Shape {
     pub fn new(job: &Job, asked: Option<NonZeroU32>, gpus_on_node: u32) -> Shape {
         let cpus = job.cpus_on_node.map_or(1, NonZeroU32::get);
         let asked = asked.map(NonZeroU32::get);
-        let without_gpus = || job.tasks_per_node.map_or(WITHOUT_GPUS.min(cpus), NonZeroU32::get);
-        let tasks_per_node = asked.or((gpus_on_node > 0).then_some(gpus_on_node)).unwrap_or_else(without_gpus);
-        Shape { nodes: job.nodes.len() as u32, tasks_per_node, cpus_per_task: (cpus / tasks_per_node).max(1) }
+        let without_gpus = || {
+            job.tasks_per_node
+                .map_or(WITHOUT_GPUS.min(cpus), NonZeroU32::get)
+        };
+        let tasks_per_node = asked
+            .or((gpus_on_node > 0).then_some(gpus_on_node))
+            .unwrap_or_else(without_gpus);
+        Shape {
+            nodes: job.nodes.len() as u32,
+            tasks_per_node,
+            cpus_per_task: (cpus / tasks_per_node).max(1),
+        }
     }
 
     /// Two ranks, on two nodes where there are two: the smallest step that shows whether ranks find each other.
     pub fn pair(job: &Job) -> Shape {
         let nodes = (job.nodes.len() as u32).clamp(1, 2);
-        Shape { nodes, tasks_per_node: 2 / nodes, cpus_per_task: 1 }
+        Shape {
+            nodes,
+            tasks_per_node: 2 / nodes,
+            cpus_per_task: 1,
+        }
     }
 
     /// One task on each node.
     pub fn one_a_node(job: &Job) -> Shape {
-        Shape { nodes: job.nodes.len() as u32, tasks_per_node: 1, cpus_per_task: 1 }
+        Shape {
+            nodes: job.nodes.len() as u32,
+            tasks_per_node: 1,
+            cpus_per_task: 1,
+        }
     }
 
     /// All ranks.
@@ -106,9 +123,17 @@ pub fn candidates(listed: &str, family: Family) -> Vec<String> {
     let mut found: Vec<String> = Vec::new();
     for likely in family.likely() {
         let numbered = format!("{likely}_v");
-        let mut fitting: Vec<&str> = words.iter().copied().filter(|word| word == likely).collect();
+        let mut fitting: Vec<&str> = words
+            .iter()
+            .copied()
+            .filter(|word| word == likely)
+            .collect();
         if fitting.is_empty() {
-            fitting = words.iter().copied().filter(|word| word.starts_with(&numbered)).collect();
+            fitting = words
+                .iter()
+                .copied()
+                .filter(|word| word.starts_with(&numbered))
+                .collect();
             fitting.sort_unstable_by(|a, b| b.cmp(a));
         }
         fitting.dedup();
@@ -158,7 +183,11 @@ impl Step<'_> {
     /// neighbours in rank share a node; `--gpu-bind=none` because NCCL has to see all GPUs of a node; the rest so that one
     /// dead rank ends the step at once, whatever the site's defaults.
     fn srun(&self, mpi: &str) -> Vec<String> {
-        let Shape { nodes, tasks_per_node, cpus_per_task } = self.shape;
+        let Shape {
+            nodes,
+            tasks_per_node,
+            cpus_per_task,
+        } = self.shape;
         let mut words: Vec<String> = vec![
             "srun".into(),
             format!("--mpi={mpi}"),
@@ -174,7 +203,13 @@ impl Step<'_> {
         if self.inside_step {
             words.push("--overlap".into());
         }
-        if let Some(Container { image, mounts, workdir, env }) = self.container {
+        if let Some(Container {
+            image,
+            mounts,
+            workdir,
+            env,
+        }) = self.container
+        {
             words.push(format!("--container-image={image}"));
             words.push(format!("--container-mounts={}", mounts.join(",")));
             words.push(format!("--container-workdir={workdir}"));
@@ -189,9 +224,16 @@ impl Step<'_> {
         match family {
             // Slots are what the job asked for in tasks, which says nothing here: the GPUs do.
             Family::OpenMpi => {
-                words.extend(["--map-by".into(), format!("ppr:{per_node}:node:oversubscribe")]);
+                words.extend([
+                    "--map-by".into(),
+                    format!("ppr:{per_node}:node:oversubscribe"),
+                ]);
                 words.extend(["--bind-to".into(), "none".into()]);
-                words.extend(variables.iter().flat_map(|name| ["-x".into(), name.clone()]));
+                words.extend(
+                    variables
+                        .iter()
+                        .flat_map(|name| ["-x".into(), name.clone()]),
+                );
             }
             Family::Mpich | Family::Other => words.extend(["-ppn".into(), per_node.to_string()]),
         }
@@ -221,14 +263,29 @@ const OPTIONS: [&str; 16] = [
 ];
 
 /// Variables that make a process a task of the step around it.
-const TASK: [&str; 6] =
-    ["SLURM_PROCID", "SLURM_LOCALID", "SLURM_NODEID", "SLURM_GTIDS", "SLURM_TASK_PID", "PMIX_NAMESPACE"];
+const TASK: [&str; 6] = [
+    "SLURM_PROCID",
+    "SLURM_LOCALID",
+    "SLURM_NODEID",
+    "SLURM_GTIDS",
+    "SLURM_TASK_PID",
+    "PMIX_NAMESPACE",
+];
 
 /// Must `name` not reach a step that is started from here?
 pub fn leaks(name: &str) -> bool {
-    let prefixes =
-        ["SLURM_STEP", "SLURM_CPU_BIND", "SLURM_SRUN_COMM", "PMI_", "PMIX_RANK", "PMIX_SERVER", "OMPI_COMM_"];
-    OPTIONS.contains(&name) || TASK.contains(&name) || prefixes.iter().any(|prefix| name.starts_with(prefix))
+    let prefixes = [
+        "SLURM_STEP",
+        "SLURM_CPU_BIND",
+        "SLURM_SRUN_COMM",
+        "PMI_",
+        "PMIX_RANK",
+        "PMIX_SERVER",
+        "OMPI_COMM_",
+    ];
+    OPTIONS.contains(&name)
+        || TASK.contains(&name)
+        || prefixes.iter().any(|prefix| name.starts_with(prefix))
 }
 
 #[cfg(test)]
@@ -236,26 +293,53 @@ mod tests {
     use super::*;
 
     fn job(pairs: &[(&str, &str)]) -> Job {
-        let base = [("SLURM_JOB_ID", "1"), ("SLURM_JOB_NODELIST", "node[1-4]"), ("SLURM_JOB_CPUS_PER_NODE", "96(x4)")];
+        let base = [
+            ("SLURM_JOB_ID", "1"),
+            ("SLURM_JOB_NODELIST", "node[1-4]"),
+            ("SLURM_JOB_CPUS_PER_NODE", "96(x4)"),
+        ];
         let all: Vec<_> = pairs.iter().chain(&base).copied().collect();
-        let env = |name: &str| all.iter().find(|(n, _)| *n == name).map(|(_, value)| (*value).to_owned());
+        let env = |name: &str| {
+            all.iter()
+                .find(|(n, _)| *n == name)
+                .map(|(_, value)| (*value).to_owned())
+        };
         Job::from(&env).expect("valid").expect("a job")
     }
 
     fn shape(pairs: &[(&str, &str)], asked: u32, gpus: u32) -> (u32, u32, u32) {
-        let Shape { nodes, tasks_per_node, cpus_per_task } = Shape::new(&job(pairs), NonZeroU32::new(asked), gpus);
+        let Shape {
+            nodes,
+            tasks_per_node,
+            cpus_per_task,
+        } = Shape::new(&job(pairs), NonZeroU32::new(asked), gpus);
         (nodes, tasks_per_node, cpus_per_task)
     }
 
     #[test]
     fn a_rank_a_gpu_and_the_cpus_shared_out() {
         assert_eq!(shape(&[], 0, 8), (4, 8, 12));
-        assert_eq!(shape(&[("SLURM_NTASKS_PER_NODE", "4")], 0, 8), (4, 8, 12), "GPUs count more than the job's tasks");
-        assert_eq!(shape(&[], 3, 8), (4, 3, 32), "what is asked for here counts most");
+        assert_eq!(
+            shape(&[("SLURM_NTASKS_PER_NODE", "4")], 0, 8),
+            (4, 8, 12),
+            "GPUs count more than the job's tasks"
+        );
+        assert_eq!(
+            shape(&[], 3, 8),
+            (4, 3, 32),
+            "what is asked for here counts most"
+        );
         assert_eq!(shape(&[], 0, 0), (4, 2, 48));
         assert_eq!(shape(&[("SLURM_NTASKS_PER_NODE", "4")], 0, 0), (4, 4, 24));
-        assert_eq!(shape(&[("SLURM_JOB_CPUS_PER_NODE", "1(x4)")], 0, 0), (4, 1, 1), "two would not fit");
-        assert_eq!(shape(&[("SLURM_JOB_CPUS_PER_NODE", "4(x4)")], 0, 8), (4, 8, 1));
+        assert_eq!(
+            shape(&[("SLURM_JOB_CPUS_PER_NODE", "1(x4)")], 0, 0),
+            (4, 1, 1),
+            "two would not fit"
+        );
+        assert_eq!(
+            shape(&[("SLURM_JOB_CPUS_PER_NODE", "4(x4)")], 0, 8),
+            (4, 8, 1)
+        );
     }
 
     #[test]
@@ -270,10 +354,16 @@ mod tests {
         let listed = "MPI plugin types are...\n\tpmix\n\tnone\n\tcray_shasta\n\tpmi2\nspecific pmix plugin versions \
                       available: pmix_v4,pmix_v5";
         assert_eq!(candidates(listed, Family::OpenMpi), ["pmix", "pmi2"]);
-        assert_eq!(candidates(listed, Family::Mpich), ["cray_shasta", "pmi2", "pmix"]);
+        assert_eq!(
+            candidates(listed, Family::Mpich),
+            ["cray_shasta", "pmi2", "pmix"]
+        );
         // Older ones write to stderr, with their own name in front, and list versions alone.
         let older = "srun: MPI types are...\nsrun: pmix_v3\nsrun: pmix_v4\nsrun: none\nsrun: pmi2";
-        assert_eq!(candidates(older, Family::OpenMpi), ["pmix_v4", "pmix_v3", "pmi2"]);
+        assert_eq!(
+            candidates(older, Family::OpenMpi),
+            ["pmix_v4", "pmix_v3", "pmi2"]
+        );
         assert_eq!(candidates("", Family::OpenMpi), [] as [&str; 0]);
     }
 
@@ -294,8 +384,17 @@ mod tests {
     #[test]
     fn command_lines() {
         let program = ["pxnbench".to_owned(), "all_reduce".to_owned()];
-        let shape = Shape { nodes: 4, tasks_per_node: 8, cpus_per_task: 12 };
-        let mut step = Step { shape, inside_step: false, container: None, program: &program };
+        let shape = Shape {
+            nodes: 4,
+            tasks_per_node: 8,
+            cpus_per_task: 12,
+        };
+        let mut step = Step {
+            shape,
+            inside_step: false,
+            container: None,
+            program: &program,
+        };
         let srun = Launcher::Srun { mpi: "pmix".into() };
         let expected = "srun --mpi=pmix --nodes=4 --ntasks=32 --ntasks-per-node=8 --cpus-per-task=12 \
                         --distribution=block --gpu-bind=none --kill-on-bad-exit=1 --wait=60 pxnbench all_reduce";
@@ -303,24 +402,37 @@ mod tests {
         step.inside_step = true;
         assert!(step.command(&srun, &[]).contains(&"--overlap".to_owned()));
         assert_eq!(
-            step.command(&Launcher::Mpirun(Family::OpenMpi), &["NCCL_ALGO".into()]).join(" "),
+            step.command(&Launcher::Mpirun(Family::OpenMpi), &["NCCL_ALGO".into()])
+                .join(" "),
             "mpirun -np 32 --map-by ppr:8:node:oversubscribe --bind-to none -x NCCL_ALGO pxnbench all_reduce"
         );
         assert_eq!(
-            step.command(&Launcher::Mpirun(Family::Mpich), &[]).join(" "),
+            step.command(&Launcher::Mpirun(Family::Mpich), &[])
+                .join(" "),
             "mpirun -np 32 -ppn 8 pxnbench all_reduce"
         );
     }
 
     #[test]
     fn what_belongs_to_the_step_around_does_not_reach_the_step_to_come() {
-        for name in ["SLURM_CPUS_PER_TASK", "SLURM_TRES_PER_TASK", "SLURM_STEP_ID", "PMIX_RANK", "OMPI_COMM_WORLD_RANK"]
-        {
+        for name in [
+            "SLURM_CPUS_PER_TASK",
+            "SLURM_TRES_PER_TASK",
+            "SLURM_STEP_ID",
+            "PMIX_RANK",
+            "OMPI_COMM_WORLD_RANK",
+        ] {
             assert!(leaks(name), "{name}");
         }
         // The job itself, what mpirun reads, and what a site sets.
-        for name in ["SLURM_JOB_ID", "SLURM_TASKS_PER_NODE", "SLURM_CONF", "PMIX_MCA_psec", "OMPI_MCA_btl", "NCCL_ALGO"]
-        {
+        for name in [
+            "SLURM_JOB_ID",
+            "SLURM_TASKS_PER_NODE",
+            "SLURM_CONF",
+            "PMIX_MCA_psec",
+            "OMPI_MCA_btl",
+            "NCCL_ALGO",
+        ] {
             assert!(!leaks(name), "{name}");
         }
     }

@@ -32,7 +32,12 @@ pub enum Average {
 
 impl Average {
     /// All, at their numbers.
-    pub const ALL: [Average; 4] = [Average::First, Average::Mean, Average::Shortest, Average::Longest];
+    pub const ALL: [Average; 4] = [
+        Average::First,
+        Average::Mean,
+        Average::Shortest,
+        Average::Longest,
+    ];
 
     /// One value from those of the threads of this process.
     fn of_threads(self, times: &[f64]) -> f64 {
@@ -50,8 +55,10 @@ impl Average {
             Average::Mean => world.mean(mine),
             Average::First | Average::Shortest | Average::Longest => {
                 let all = world.all_gather(&mine.to_ne_bytes());
-                let all: Vec<f64> =
-                    all.iter().filter_map(|bytes| bytes[..].try_into().ok().map(f64::from_ne_bytes)).collect();
+                let all: Vec<f64> = all
+                    .iter()
+                    .filter_map(|bytes| bytes[..].try_into().ok().map(f64::from_ne_bytes))
+                    .collect();
                 self.of_threads(&all)
             }
         }
@@ -181,7 +188,11 @@ impl Measure {
         let started_at = record::now();
         let timed = self.time(case, world, backend)?;
         let checked = self.checks > 0 && case.is_checked() && !timed.computed;
-        let found = if checked { Some(self.verify(case, world, backend)?) } else { None };
+        let found = if checked {
+            Some(self.verify(case, world, backend)?)
+        } else {
+            None
+        };
         let wrong = found.map(|found| found.wrong);
         let status = match wrong {
             _ if timed.computed => Status::Computed,
@@ -189,7 +200,11 @@ impl Measure {
             Some(0) => Status::Ok,
             Some(_) => Status::Wrong,
         };
-        let note = if timed.computed { "computed by the model, not measured".into() } else { String::new() };
+        let note = if timed.computed {
+            "computed by the model, not measured".into()
+        } else {
+            String::new()
+        };
         let groups = self.groups(case, &timed, found.map(|found| found.mine), world)?;
         Ok(Record {
             case: *case,
@@ -218,8 +233,16 @@ impl Measure {
         wrong: Option<u64>,
         world: &dyn World,
     ) -> anyhow::Result<Vec<GroupResult>> {
-        let Some(group) = self.group else { return Ok(Vec::new()) };
-        let mine = Share { case: *case, time: timed.mine, issue: timed.my_issue, laps: timed.my_laps.clone(), wrong };
+        let Some(group) = self.group else {
+            return Ok(Vec::new());
+        };
+        let mine = Share {
+            case: *case,
+            time: timed.mine,
+            issue: timed.my_issue,
+            laps: timed.my_laps.clone(),
+            wrong,
+        };
         let mut by_group: BTreeMap<u32, Vec<Share>> = BTreeMap::new();
         for (group, one) in world::all_gather(world, &(group, mine))? {
             by_group.entry(group).or_default().push(one);
@@ -229,10 +252,15 @@ impl Measure {
             let found = |share: &&Share| share.wrong.is_some_and(|wrong| wrong > 0);
             GroupResult {
                 group,
-                case: case.traffic.map_or(all[0].case, |traffic| all[0].case.carrying(traffic)),
+                case: case
+                    .traffic
+                    .map_or(all[0].case, |traffic| all[0].case.carrying(traffic)),
                 time: Micros(self.average.of_threads(&times)),
                 issue: all[0].issue,
-                laps: Laps::of(longest(all.iter().map(|share| &share.laps[..])), self.skipped_laps),
+                laps: Laps::of(
+                    longest(all.iter().map(|share| &share.laps[..])),
+                    self.skipped_laps,
+                ),
                 wrong: all.iter().map(|share| share.wrong).sum(),
                 failed_checks: all.iter().filter(found).count() as u64,
             }
@@ -241,7 +269,12 @@ impl Measure {
     }
 
     /// Time of one operation, and what else was clocked.
-    fn time(&mut self, case: &Case, world: &dyn World, backend: &mut dyn Backend) -> anyhow::Result<Timed> {
+    fn time(
+        &mut self,
+        case: &Case,
+        world: &dyn World,
+        backend: &mut dyn Backend,
+    ) -> anyhow::Result<Timed> {
         let began = Instant::now();
         let (first, began) = {
             let _guard = deadline::watch(format!("the first {case}"), self.timeout);
@@ -253,13 +286,19 @@ impl Measure {
             world.barrier();
             (first, self.spent.add(Part::Together, began))
         };
-        let all = SLACK.saturating_mul(self.iters).saturating_mul(self.operations.max(1));
+        let all = SLACK
+            .saturating_mul(self.iters)
+            .saturating_mul(self.operations.max(1));
         let limit = self.timeout.max(first.longest().saturating_mul(all));
         let _guard = deadline::watch(format!("{} times {case}", self.iters), limit);
         let timing = backend.time(case, self.iters, &|| world.barrier())?;
         let began = self.spent.add(Part::Timed, began);
         let each = |elapsed: Duration| Micros::from(elapsed).0 / timing.operations as f64;
-        let threads: Vec<f64> = timing.elapsed.iter().map(|elapsed| each(*elapsed)).collect();
+        let threads: Vec<f64> = timing
+            .elapsed
+            .iter()
+            .map(|elapsed| each(*elapsed))
+            .collect();
         let mine = self.average.of_threads(&threads);
         let over_all = self.average.of_processes(mine, world);
         // Several communicators do different things at the same time.
@@ -271,7 +310,16 @@ impl Measure {
         let laps = self.laps(&timing.laps, world)?;
         self.spent.add(Part::Together, began);
         let (time, operations, computed) = (Micros(over_all), timing.operations, timing.computed);
-        Ok(Timed { time, issue, my_issue, mine, operations, laps, my_laps: timing.laps, computed })
+        Ok(Timed {
+            time,
+            issue,
+            my_issue,
+            mine,
+            operations,
+            laps,
+            my_laps: timing.laps,
+            computed,
+        })
     }
 
     /// Statistics of the iterations, each as long as on the process on which it took longest.
@@ -280,11 +328,19 @@ impl Measure {
             return Ok(None);
         }
         let all = world::all_gather(world, &mine.to_vec())?;
-        Ok(Laps::of(longest(all.iter().map(Vec::as_slice)), self.skipped_laps))
+        Ok(Laps::of(
+            longest(all.iter().map(Vec::as_slice)),
+            self.skipped_laps,
+        ))
     }
 
     /// What the checks find. Stops at the first that fails.
-    fn verify(&mut self, case: &Case, world: &dyn World, backend: &mut dyn Backend) -> anyhow::Result<Found> {
+    fn verify(
+        &mut self,
+        case: &Case,
+        world: &dyn World,
+        backend: &mut dyn Backend,
+    ) -> anyhow::Result<Found> {
         for _ in 0..self.checks {
             let _guard = deadline::watch(format!("checking {case}"), self.timeout);
             let began = Instant::now();
@@ -300,10 +356,17 @@ impl Measure {
             }
             let mine = backend.count_wrong(case, self.seed)?;
             let began = self.spent.add(Part::Checks, began);
-            let (wrong, failed_checks) = (world.all_reduce_sum(mine), world.all_reduce_sum((mine > 0).into()));
+            let (wrong, failed_checks) = (
+                world.all_reduce_sum(mine),
+                world.all_reduce_sum((mine > 0).into()),
+            );
             self.spent.add(Part::Together, began);
             if wrong > 0 {
-                return Ok(Found { wrong, failed_checks, mine });
+                return Ok(Found {
+                    wrong,
+                    failed_checks,
+                    mine,
+                });
             }
         }
         Ok(Found::default())
@@ -363,7 +426,10 @@ mod tests {
         }
 
         fn all_gather(&self, _: &[u8]) -> Vec<Vec<u8>> {
-            self.0.iter().map(|time| time.to_ne_bytes().to_vec()).collect()
+            self.0
+                .iter()
+                .map(|time| time.to_ne_bytes().to_vec())
+                .collect()
         }
 
         fn all_reduce_sum(&self, value: u64) -> u64 {

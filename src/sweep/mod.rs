@@ -44,8 +44,14 @@ impl Earlier {
     /// Is there a record for each of `cases`?
     fn has_all(&self, cases: &[Case]) -> bool {
         let mut wanted: HashMap<&Case, usize> = HashMap::new();
-        cases.iter().for_each(|case| *wanted.entry(case).or_default() += 1);
-        wanted.into_iter().all(|(case, count)| self.0.get(case).is_some_and(|records| records.len() >= count))
+        cases
+            .iter()
+            .for_each(|case| *wanted.entry(case).or_default() += 1);
+        wanted.into_iter().all(|(case, count)| {
+            self.0
+                .get(case)
+                .is_some_and(|records| records.len() >= count)
+        })
     }
 }
 
@@ -72,7 +78,11 @@ pub fn run(
             measure.spent.add(Part::WarmUp, began);
         }
         // Without end where no number is given: a signal ends it.
-        let cycles = if measure.cycles == 0 { u32::MAX } else { measure.cycles };
+        let cycles = if measure.cycles == 0 {
+            u32::MAX
+        } else {
+            measure.cycles
+        };
         for cycle in 0..cycles {
             for case in &series.cases {
                 if let Some(record) = earlier.take(case) {
@@ -97,13 +107,23 @@ pub fn run(
 }
 
 /// As in nccl-tests: out of place, over the sizes doubled, not timed. It also makes NCCL set up its connections.
-fn warm_up(cases: &[Case], measure: &Measure, world: &dyn World, backend: &mut dyn Backend) -> anyhow::Result<()> {
-    let cases = cases.iter().filter(|case| measure.warmup > 0 && backend.supports(case).is_ok());
+fn warm_up(
+    cases: &[Case],
+    measure: &Measure,
+    world: &dyn World,
+    backend: &mut dyn Backend,
+) -> anyhow::Result<()> {
+    let cases = cases
+        .iter()
+        .filter(|case| measure.warmup > 0 && backend.supports(case).is_ok());
     let cases: Vec<&Case> = cases.collect();
     let _guard = deadline::watch("the barrier before the warm-up", measure.timeout);
     world.barrier();
     for case in cases {
-        let _guard = deadline::watch(format!("warming up {case}"), measure.timeout * measure.warmup);
+        let _guard = deadline::watch(
+            format!("warming up {case}"),
+            measure.timeout * measure.warmup,
+        );
         backend.run(case, measure.warmup)?;
     }
     Ok(())

@@ -84,19 +84,30 @@ impl Plan {
             let redops = if spec.reduces { ask.redops.len() } else { 1 };
             ask.dtypes.len() * redops * if spec.rooted { roots } else { 1 }
         };
-        let series: usize = ask.collectives.iter().map(|collective| of(collective.spec())).sum();
+        let series: usize = ask
+            .collectives
+            .iter()
+            .map(|collective| of(collective.spec()))
+            .sum();
         sizes.saturating_mul(series) <= MOST_CASES
     }
 
     /// The cases of `ask` on `ranks` ranks.
     pub fn new(ask: &Ask, ranks: u64) -> Plan {
-        let series = ask.series(ranks).into_iter().map(|(collective, dtype, redop, root)| {
-            let case = |size, placement| {
-                Case::new(collective, size, dtype, redop, root, placement, ranks).shared_out(size, ask.traffic)
-            };
-            ask.one_series(collective, &case)
-        });
-        Plan { ask: ask.clone(), series: series.collect() }
+        let series = ask
+            .series(ranks)
+            .into_iter()
+            .map(|(collective, dtype, redop, root)| {
+                let case = |size, placement| {
+                    Case::new(collective, size, dtype, redop, root, placement, ranks)
+                        .shared_out(size, ask.traffic)
+                };
+                ask.one_series(collective, &case)
+            });
+        Plan {
+            ask: ask.clone(),
+            series: series.collect(),
+        }
     }
 
     /// All cases of all series, in order.
@@ -107,7 +118,12 @@ impl Plan {
     /// The largest buffer that any case needs of those that run.
     pub fn largest(&self, runs: &dyn Fn(&Case) -> bool) -> Bytes {
         let warm_up = self.series.iter().flat_map(|series| &series.warm_up);
-        self.cases().chain(warm_up).filter(|case| runs(case)).map(Case::size).max().unwrap_or_default()
+        self.cases()
+            .chain(warm_up)
+            .filter(|case| runs(case))
+            .map(Case::size)
+            .max()
+            .unwrap_or_default()
     }
 }
 
@@ -120,7 +136,8 @@ impl Ask {
             Step::Add(bytes) => size.0.checked_add(bytes.0).map(Bytes),
         };
         // From 0 no factor leads anywhere.
-        std::iter::successors(Some(self.begin), next).take_while(move |size| *size <= end && size.0 > 0)
+        std::iter::successors(Some(self.begin), next)
+            .take_while(move |size| *size <= end && size.0 > 0)
     }
 
     /// Collective, type, operation and root of each series, in nccl-tests' order.
@@ -128,8 +145,16 @@ impl Ask {
         let mut all = Vec::new();
         for &collective in &self.collectives {
             let spec = collective.spec();
-            let redops = if spec.reduces { self.redops.iter().copied().map(Some).collect() } else { vec![None] };
-            let roots = if spec.rooted { self.root_list(ranks).map(Some).collect() } else { vec![None] };
+            let redops = if spec.reduces {
+                self.redops.iter().copied().map(Some).collect()
+            } else {
+                vec![None]
+            };
+            let roots = if spec.rooted {
+                self.root_list(ranks).map(Some).collect()
+            } else {
+                vec![None]
+            };
             for &dtype in &self.dtypes {
                 for &redop in &redops {
                     all.extend(roots.iter().map(|&root| (collective, dtype, redop, root)));
@@ -146,12 +171,25 @@ impl Ask {
         }
     }
 
-    fn one_series(&self, collective: Collective, case: &dyn Fn(Bytes, Placement) -> Case) -> Series {
-        let doubled = Ask { step: Step::Factor(2), ..self.clone() };
+    fn one_series(
+        &self,
+        collective: Collective,
+        case: &dyn Fn(Bytes, Placement) -> Case,
+    ) -> Series {
+        let doubled = Ask {
+            step: Step::Factor(2),
+            ..self.clone()
+        };
         Series {
             collective,
-            warm_up: doubled.sizes().map(|size| case(size, Placement::OutOfPlace)).collect(),
-            cases: self.sizes().flat_map(|size| Placement::ALL.map(|placement| case(size, placement))).collect(),
+            warm_up: doubled
+                .sizes()
+                .map(|size| case(size, Placement::OutOfPlace))
+                .collect(),
+            cases: self
+                .sizes()
+                .flat_map(|size| Placement::ALL.map(|placement| case(size, placement)))
+                .collect(),
         }
     }
 }

@@ -46,7 +46,9 @@ impl Spent {
 
     /// Each part's name and time.
     pub fn parts(&self) -> impl Iterator<Item = (&'static str, Duration)> {
-        PARTS.into_iter().map(|(part, name)| (name, self.0[part as usize]))
+        PARTS
+            .into_iter()
+            .map(|(part, name)| (name, self.0[part as usize]))
     }
 }
 
@@ -62,7 +64,11 @@ mod tests {
         let mut spent = Spent::default();
         let began = Instant::now();
         spent.add(Part::Fill, spent.clone().add(Part::Timed, began));
-        let named: Vec<&str> = spent.parts().filter(|(_, time)| !time.is_zero()).map(|(name, _)| name).collect();
+        let named: Vec<&str> = spent
+            .parts()
+            .filter(|(_, time)| !time.is_zero())
+            .map(|(name, _)| name)
+            .collect();
         assert_eq!(named, ["fill"]);
     }
 }

@@ -74,7 +74,11 @@ pub struct Transport {
 
 impl Transport {
     fn new(name: impl Into<String>, peak: Peak, limit: &'static str) -> Transport {
-        Transport { name: name.into(), peak, limit }
+        Transport {
+            name: name.into(),
+            peak,
+            limit,
+        }
     }
 }
 
@@ -93,13 +97,31 @@ impl Near {
     fn of(all: &Topology) -> Near {
         // NCCL takes one network: RDMA where any works, else sockets.
         let up = |nic: &usize| all.nics[*nic].up != Some(false);
-        let rdma = (0..all.nics.len()).filter(up).any(|nic| !all.nics[nic].sockets);
-        let usable: Vec<usize> = (0..all.nics.len()).filter(up).filter(|nic| all.nics[*nic].sockets != rdma).collect();
+        let rdma = (0..all.nics.len())
+            .filter(up)
+            .any(|nic| !all.nics[nic].sockets);
+        let usable: Vec<usize> = (0..all.nics.len())
+            .filter(up)
+            .filter(|nic| all.nics[*nic].sockets != rdma)
+            .collect();
         let gpus: Vec<Vec<usize>> = (0..all.nics.len())
-            .map(|nic| nearest((0..all.gpus.len()).map(|gpu| (gpu, all.to_nic(gpu, nic))).collect()))
+            .map(|nic| {
+                nearest(
+                    (0..all.gpus.len())
+                        .map(|gpu| (gpu, all.to_nic(gpu, nic)))
+                        .collect(),
+                )
+            })
             .collect();
         let nics: Vec<Vec<usize>> = (0..all.gpus.len())
-            .map(|gpu| nearest(usable.iter().map(|nic| (*nic, all.to_nic(gpu, *nic))).collect()))
+            .map(|gpu| {
+                nearest(
+                    usable
+                        .iter()
+                        .map(|nic| (*nic, all.to_nic(gpu, *nic)))
+                        .collect(),
+                )
+            })
             .collect();
         let on = |gpu: usize, channel: usize| {
             let near = &nics[gpu];
@@ -110,8 +132,12 @@ impl Near {
         };
         // The GPU that uses the NIC on the earliest channel.
         let beside = |nic: usize| {
-            let all_turns = (0..all.nics.len()).flat_map(|channel| gpus[nic].iter().map(move |gpu| (channel, *gpu)));
-            all_turns.into_iter().find(|(channel, gpu)| on(*gpu, *channel) == Some(nic)).map(|(_, gpu)| gpu)
+            let all_turns = (0..all.nics.len())
+                .flat_map(|channel| gpus[nic].iter().map(move |gpu| (channel, *gpu)));
+            all_turns
+                .into_iter()
+                .find(|(channel, gpu)| on(*gpu, *channel) == Some(nic))
+                .map(|(_, gpu)| gpu)
         };
         let beside = (0..all.nics.len()).map(beside).collect();
         // The first channel's NIC comes first.
@@ -120,15 +146,25 @@ impl Near {
             near.sort_by_key(|nic| Some(*nic) != first);
             near
         });
-        Near { nics: first.collect(), beside }
+        Near {
+            nics: first.collect(),
+            beside,
+        }
     }
 }
 
 /// Those of `ways` that no other is nearer than.
 fn nearest(ways: Vec<(usize, Path)>) -> Vec<usize> {
-    let best = ways.iter().map(|(_, way)| way).min_by(|a, b| nearer(a, b)).cloned();
+    let best = ways
+        .iter()
+        .map(|(_, way)| way)
+        .min_by(|a, b| nearer(a, b))
+        .cloned();
     let is_best = |way: &Path| best.as_ref().is_some_and(|best| nearer(way, best).is_eq());
-    ways.iter().filter(|(_, way)| is_best(way)).map(|(at, _)| *at).collect()
+    ways.iter()
+        .filter(|(_, way)| is_best(way))
+        .map(|(at, _)| *at)
+        .collect()
 }
 
 /// Where the GPU of this number begins among `count` NICs: with the bits turned round where that is a power of two, so
@@ -146,14 +182,23 @@ impl Topology {
         let near = Near::of(self);
         let choice = |gpu: usize| {
             let nics = &near.nics[gpu];
-            let word = nics.first().map_or("", |nic| self.to_nic(gpu, *nic).kind.word());
+            let word = nics
+                .first()
+                .map_or("", |nic| self.to_nic(gpu, *nic).kind.word());
             let why = match nics.len() {
                 0 => "there is none that works".into(),
                 1 => format!("the nearest ({word})"),
                 count => format!("one of {count} as near ({word}), by the GPU's number"),
             };
-            let ways = (0..self.nics.len()).map(|nic| self.way(gpu, nic, near.beside[nic])).collect();
-            OfGpu { gpu, nic: nics.first().copied(), why, nics: ways }
+            let ways = (0..self.nics.len())
+                .map(|nic| self.way(gpu, nic, near.beside[nic]))
+                .collect();
+            OfGpu {
+                gpu,
+                nic: nics.first().copied(),
+                why,
+                nics: ways,
+            }
         };
         (0..self.gpus.len()).map(choice).collect()
     }
@@ -161,9 +206,19 @@ impl Topology {
     fn way(&self, gpu: usize, nic: usize, beside: Option<usize>) -> ToNic {
         let own = self.to_nic(gpu, nic);
         let gdr = self.gdr(gpu, nic);
-        let (relay, ring_relay) = (self.relay(gpu, nic, beside), self.ring_relay(gpu, nic, beside));
+        let (relay, ring_relay) = (
+            self.relay(gpu, nic, beside),
+            self.ring_relay(gpu, nic, beside),
+        );
         let transports = self.transports(gpu, nic, &own, &gdr, &relay);
-        ToNic { nic, own, gdr, relay, ring_relay, transports }
+        ToNic {
+            nic,
+            own,
+            gdr,
+            relay,
+            ring_relay,
+            transports,
+        }
     }
 
     fn gdr(&self, gpu: usize, nic: usize) -> Answer {
@@ -171,12 +226,22 @@ impl Topology {
         let kind = self.to_nic(gpu, nic).kind;
         match (self.gpus[gpu].gdr, self.nics[nic].gdr) {
             (_, Some(false)) => no(format!("{} cannot reach GPU memory", self.nics[nic].name)),
-            (Some(false), _) => no(format!("GPU {} does not offer its memory", self.gpus[gpu].index)),
+            (Some(false), _) => no(format!(
+                "GPU {} does not offer its memory",
+                self.gpus[gpu].index
+            )),
             _ if kind > NEAR => no(format!("{} is farther than {}", kind.word(), NEAR.word())),
-            (_, Some(true)) => Answer { yes: true, why: format!("{} is near enough", kind.word()) },
-            (_, None) => {
-                Answer { yes: true, why: format!("{} is near enough, if the NIC's driver can do it", kind.word()) }
-            }
+            (_, Some(true)) => Answer {
+                yes: true,
+                why: format!("{} is near enough", kind.word()),
+            },
+            (_, None) => Answer {
+                yes: true,
+                why: format!(
+                    "{} is near enough, if the NIC's driver can do it",
+                    kind.word()
+                ),
+            },
         }
     }
 
@@ -189,23 +254,37 @@ impl Topology {
         if *gdr == Some(false) {
             return none(format!("no GPUDirect RDMA: {name} cannot reach GPU memory"));
         }
-        let Some(relay) = beside else { return none(format!("no GPU uses {name} first, so none is beside it")) };
+        let Some(relay) = beside else {
+            return none(format!("no GPU uses {name} first, so none is beside it"));
+        };
         let index = self.gpus[relay].index;
         let (near, link) = (self.to_nic(relay, nic).kind, self.between(gpu, relay).kind);
         if near > NEAR {
-            return none(format!("no GPU is beside {name}: the nearest, GPU {index}, is {} from it", near.word()));
+            return none(format!(
+                "no GPU is beside {name}: the nearest, GPU {index}, is {} from it",
+                near.word()
+            ));
         }
         if relay == gpu {
             return none(format!("this GPU is itself the one beside {name}"));
         }
         if link > Kind::Nvl {
-            return none(format!("no NVLink to GPU {index}, the one beside {name} ({})", link.word()));
+            return none(format!(
+                "no NVLink to GPU {index}, the one beside {name} ({})",
+                link.word()
+            ));
         }
         let gdr = self.gdr(relay, nic);
         if !gdr.yes {
             return none(format!("no GPUDirect RDMA: {}", gdr.why));
         }
-        Relay { gpu: Some(relay), why: format!("NVLink to GPU {index}, which is {} from {name}", near.word()) }
+        Relay {
+            gpu: Some(relay),
+            why: format!(
+                "NVLink to GPU {index}, which is {} from {name}",
+                near.word()
+            ),
+        }
     }
 
     fn ring_relay(&self, gpu: usize, nic: usize, beside: Option<usize>) -> Relay {
@@ -213,26 +292,50 @@ impl Topology {
         let Some(by) = relay.gpu else { return relay };
         let (own, its) = (self.to_nic(gpu, nic), self.to_nic(by, nic));
         if own.kind > Kind::Pxn {
-            return Relay { why: format!("{} is worse than PXN", own.kind.word()), ..relay };
+            return Relay {
+                why: format!("{} is worse than PXN", own.kind.word()),
+                ..relay
+            };
         }
         let both_known = own.peak.gbps.is_some() && its.peak.gbps.is_some();
         if both_known && speed(&its.peak) > speed(&own.peak) {
-            return Relay { why: "the relay has more bandwidth to the NIC".into(), ..relay };
+            return Relay {
+                why: "the relay has more bandwidth to the NIC".into(),
+                ..relay
+            };
         }
-        Relay { gpu: None, why: format!("the own path ({}) is good enough", own.kind.word()) }
+        Relay {
+            gpu: None,
+            why: format!("the own path ({}) is good enough", own.kind.word()),
+        }
     }
 
-    fn transports(&self, gpu: usize, nic: usize, own: &Path, gdr: &Answer, relay: &Relay) -> Vec<Transport> {
+    fn transports(
+        &self,
+        gpu: usize,
+        nic: usize,
+        own: &Path,
+        gdr: &Answer,
+        relay: &Relay,
+    ) -> Vec<Transport> {
         let mut all = Vec::new();
         if let Some(by) = relay.gpu {
             let peak = Peak::least(&[self.between(gpu, by).peak, self.to_nic(by, nic).peak]);
-            all.push(Transport::new(format!("PXN through GPU {}", self.gpus[by].index), peak, ""));
+            all.push(Transport::new(
+                format!("PXN through GPU {}", self.gpus[by].index),
+                peak,
+                "",
+            ));
         }
         if gdr.yes {
             all.push(Transport::new("GPUDirect RDMA", own.peak.clone(), ""));
         }
         if !self.nics[nic].sockets {
-            all.push(Transport::new("RDMA through host memory", own.peak.clone(), MEMORY));
+            all.push(Transport::new(
+                "RDMA through host memory",
+                own.peak.clone(),
+                MEMORY,
+            ));
         }
         all.push(Transport::new("sockets", own.peak.clone(), CORES));
         all
@@ -246,9 +349,17 @@ impl Topology {
         let mut all = Vec::new();
         match path.kind {
             Kind::Nvl => all.push(Transport::new("P2P over NVLink", path.peak, "")),
-            Kind::Nvb => all.push(Transport::new("P2P over NVLink through a GPU between", path.peak, "")),
+            Kind::Nvb => all.push(Transport::new(
+                "P2P over NVLink through a GPU between",
+                path.peak,
+                "",
+            )),
             kind if kind <= NEAR || amd => {
-                all.push(Transport::new(format!("P2P over PCIe ({})", kind.word()), path.peak, ""));
+                all.push(Transport::new(
+                    format!("P2P over PCIe ({})", kind.word()),
+                    path.peak,
+                    "",
+                ));
             }
             _ => {}
         }
@@ -262,5 +373,8 @@ impl Topology {
 /// here, and is less than a NIC of today in most machines: so such a way comes last.
 fn nearer(a: &Path, b: &Path) -> std::cmp::Ordering {
     let far = |path: &Path| path.kind == Kind::Sys;
-    far(a).cmp(&far(b)).then_with(|| speed(&b.peak).total_cmp(&speed(&a.peak))).then_with(|| a.kind.cmp(&b.kind))
+    far(a)
+        .cmp(&far(b))
+        .then_with(|| speed(&b.peak).total_cmp(&speed(&a.peak)))
+        .then_with(|| a.kind.cmp(&b.kind))
 }

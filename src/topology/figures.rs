@@ -47,17 +47,28 @@ const FASTEST_PORT: f64 = 10_000_000.0;
 impl Peak {
     /// No figure, and why.
     pub fn unknown(why: impl Into<String>) -> Peak {
-        Peak { gbps: None, of: why.into() }
+        Peak {
+            gbps: None,
+            of: why.into(),
+        }
     }
 
     fn of(gbps: f64, of: impl Into<String>) -> Peak {
-        Peak { gbps: Some(GBps(gbps)), of: of.into() }
+        Peak {
+            gbps: Some(GBps(gbps)),
+            of: of.into(),
+        }
     }
 
     /// One NVLink of a GPU of compute capability `sm` (90 for 9.0).
     pub fn nvlink_of_sm(sm: u32) -> Peak {
-        let figure = NVLINK.iter().find(|figure| (figure.2..=figure.3).contains(&sm));
-        figure.map_or_else(|| Peak::unknown(format!("NVLink of sm {sm}")), |figure| Peak::of(figure.4, figure.0))
+        let figure = NVLINK
+            .iter()
+            .find(|figure| (figure.2..=figure.3).contains(&sm));
+        figure.map_or_else(
+            || Peak::unknown(format!("NVLink of sm {sm}")),
+            |figure| Peak::of(figure.4, figure.0),
+        )
     }
 
     /// One NVLink of the version that NVML numbers so.
@@ -71,7 +82,10 @@ impl Peak {
 
     /// A PCIe link by what Linux says of it: `32.0 GT/s PCIe`, and lanes. Virtual machines often say 0 lanes.
     pub fn pcie(speed: &str, lanes: u32) -> Peak {
-        let rate = speed.split_whitespace().next().and_then(|rate| rate.parse::<f64>().ok());
+        let rate = speed
+            .split_whitespace()
+            .next()
+            .and_then(|rate| rate.parse::<f64>().ok());
         let Some((name, _, lane)) = PCIE.iter().find(|(_, gts, _)| rate == Some(*gts)) else {
             return Peak::unknown("PCIe of unknown speed");
         };
@@ -92,14 +106,19 @@ impl Peak {
     /// `count` of these together.
     pub fn times(&self, count: u32) -> Peak {
         let gbps = self.gbps.map(|each| GBps(each.0 * f64::from(count)));
-        Peak { gbps, of: format!("{count} x {}", self.of) }
+        Peak {
+            gbps,
+            of: format!("{count} x {}", self.of),
+        }
     }
 
     /// The slowest of `links`. One of unknown speed makes the whole unknown: it may be the slowest.
     pub fn least<'a>(links: impl IntoIterator<Item = &'a Peak>) -> Peak {
         let mut least: Option<&Peak> = None;
         for link in links {
-            let Some(gbps) = link.gbps else { return link.clone() };
+            let Some(gbps) = link.gbps else {
+                return link.clone();
+            };
             if least.is_none_or(|other| other.gbps.is_none_or(|other| gbps.0 < other.0)) {
                 least = Some(link);
             }

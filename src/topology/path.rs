@@ -13,7 +13,11 @@ pub const KINDS: [(Kind, &str, &str); 10] = [
     (Kind::Pix, "PIX", "at most one PCIe switch"),
     (Kind::Pxb, "PXB", "several PCIe switches, not the processor"),
     (Kind::P2c, "P2C", "PCIe to the processor and on over C2C"),
-    (Kind::Pxn, "PXN", "NVLink to a GPU beside the NIC, and on from there"),
+    (
+        Kind::Pxn,
+        "PXN",
+        "NVLink to a GPU beside the NIC, and on from there",
+    ),
     (Kind::Phb, "PHB", "through the processor"),
     (Kind::Sys, "SYS", "between the sockets or NUMA nodes"),
 ];
@@ -47,7 +51,10 @@ pub enum Kind {
 impl Kind {
     /// NCCL's word.
     pub fn word(self) -> &'static str {
-        KINDS.iter().find(|(kind, ..)| *kind == self).map_or("?", |(_, word, _)| word)
+        KINDS
+            .iter()
+            .find(|(kind, ..)| *kind == self)
+            .map_or("?", |(_, word, _)| word)
     }
 }
 
@@ -67,19 +74,33 @@ impl Topology {
     pub fn between(&self, a: usize, b: usize) -> Path {
         let (from, to) = (&self.gpus[a], &self.gpus[b]);
         if a == b {
-            return Path { kind: Kind::Loc, smi: "X".into(), peak: Peak::unknown("the GPU's own memory") };
+            return Path {
+                kind: Kind::Loc,
+                smi: "X".into(),
+                peak: Peak::unknown("the GPU's own memory"),
+            };
         }
         let pci = self.pci(&from.place, &to.place);
         if let Some((count, peak)) = nvlink(from, to) {
-            return Path { kind: Kind::Nvl, smi: format!("NV{count}"), peak };
+            return Path {
+                kind: Kind::Nvl,
+                smi: format!("NV{count}"),
+                peak,
+            };
         }
-        let over = (0..self.gpus.len()).filter(|at| ![a, b].contains(at)).filter_map(|at| {
-            let (_, first) = nvlink(from, &self.gpus[at])?;
-            let (_, second) = nvlink(&self.gpus[at], to)?;
-            Some(Peak::least([&first, &second]))
-        });
+        let over = (0..self.gpus.len())
+            .filter(|at| ![a, b].contains(at))
+            .filter_map(|at| {
+                let (_, first) = nvlink(from, &self.gpus[at])?;
+                let (_, second) = nvlink(&self.gpus[at], to)?;
+                Some(Peak::least([&first, &second]))
+            });
         let best = over.max_by(|x, y| speed(x).total_cmp(&speed(y)));
-        best.map_or(pci.clone(), |peak| Path { kind: Kind::Nvb, smi: pci.smi, peak })
+        best.map_or(pci.clone(), |peak| Path {
+            kind: Kind::Nvb,
+            smi: pci.smi,
+            peak,
+        })
     }
 
     /// From a GPU to a NIC, by its own way.
@@ -88,7 +109,11 @@ impl Topology {
         let pci = self.pci(&self.gpus[gpu].place, &nic.place);
         // What is no PCI device, as a virtual NIC, has a port only.
         let links = [&pci.peak, &nic.port];
-        let peak = Peak::least(links.into_iter().skip(usize::from(nic.place.bus_id.is_empty())));
+        let peak = Peak::least(
+            links
+                .into_iter()
+                .skip(usize::from(nic.place.bus_id.is_empty())),
+        );
         Path { peak, ..pci }
     }
 
@@ -101,9 +126,19 @@ impl Topology {
     fn pci(&self, a: &Place, b: &Place) -> Path {
         let (up, down) = (self.chain(a), self.chain(b));
         let common = up.iter().find(|at| down.contains(at));
-        let below = |chain: &[usize]| chain.iter().take_while(|at| Some(*at) != common).copied().collect::<Vec<_>>();
+        let below = |chain: &[usize]| {
+            chain
+                .iter()
+                .take_while(|at| Some(*at) != common)
+                .copied()
+                .collect::<Vec<_>>()
+        };
         let (up, down) = (below(&up), below(&down));
-        let switches = up.iter().chain(&down).filter_map(|at| self.switches.get(*at)).map(|switch| &switch.place.pcie);
+        let switches = up
+            .iter()
+            .chain(&down)
+            .filter_map(|at| self.switches.get(*at))
+            .map(|switch| &switch.place.pcie);
         let peak = Peak::least([&a.pcie, &b.pcie].into_iter().chain(switches));
         let known = !a.bridge.is_empty() && !b.bridge.is_empty();
         let (kind, smi) = match common {
@@ -113,7 +148,11 @@ impl Topology {
             None if known && a.bridge != b.bridge => (Kind::Phb, "NODE"),
             None => (Kind::Phb, "PHB"),
         };
-        Path { kind, smi: smi.into(), peak }
+        Path {
+            kind,
+            smi: smi.into(),
+            peak,
+        }
     }
 }
 

@@ -11,15 +11,27 @@ const MARGIN: usize = 16;
 const LETTER: usize = 8;
 
 /// The box of a line by how it begins, and the colour of that.
-const COLOURS: [(&str, &str); 5] =
-    [("GPU", "#d5ecc2"), ("NIC", "#c7dcf5"), ("PCIe switch", "#e8e8e8"), ("NUMA", "#fbe6c2"), ("processor", "#fbe6c2")];
+const COLOURS: [(&str, &str); 5] = [
+    ("GPU", "#d5ecc2"),
+    ("NIC", "#c7dcf5"),
+    ("PCIe switch", "#e8e8e8"),
+    ("NUMA", "#fbe6c2"),
+    ("processor", "#fbe6c2"),
+];
 
 /// The tree with a box for each device, and what is missing below it.
 pub fn draw(all: &Topology) -> String {
     let tree = text::tree(all);
     let missing = all.missing.iter().map(|what| format!("Missing: {what}"));
     let lines: Vec<String> = tree.lines().map(str::to_owned).chain(missing).collect();
-    let width = lines.iter().map(|line| line.chars().count()).max().unwrap_or_default() * LETTER + 4 * MARGIN + STEP;
+    let width = lines
+        .iter()
+        .map(|line| line.chars().count())
+        .max()
+        .unwrap_or_default()
+        * LETTER
+        + 4 * MARGIN
+        + STEP;
     let height = lines.len() * LINE + 2 * MARGIN;
     let mut out = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{height}\" viewBox=\"0 0 {width} {height}\" \
@@ -38,7 +50,13 @@ pub fn draw(all: &Topology) -> String {
                 LINE - 4
             );
         }
-        let _ = writeln!(out, "<text x=\"{}\" y=\"{}\">{}</text>", x + 8, y + 15, escaped(words));
+        let _ = writeln!(
+            out,
+            "<text x=\"{}\" y=\"{}\">{}</text>",
+            x + 8,
+            y + 15,
+            escaped(words)
+        );
     }
     out.push_str("</svg>\n");
     out

@@ -29,7 +29,11 @@ Where it says up to, host memory or the processor cores that copy may be slower 
 pub fn tree(all: &Topology) -> String {
     let mut out = format!("Topology from {}\n", all.source);
     for (at, cpu) in all.cpus.iter().enumerate() {
-        let kind = if cpu.kind.is_empty() { String::new() } else { format!(" ({})", cpu.kind) };
+        let kind = if cpu.kind.is_empty() {
+            String::new()
+        } else {
+            format!(" ({})", cpu.kind)
+        };
         match cpu.numa {
             0.. => _ = writeln!(out, "NUMA node {}{kind}", cpu.numa),
             _ => _ = writeln!(out, "processor without NUMA nodes{kind}"),
@@ -43,8 +47,18 @@ fn branch(all: &Topology, out: &mut String, cpu: usize, switch: Option<usize>, d
     let here = |place: &Place| place.cpu == cpu && place.switch == switch;
     let pad = "  ".repeat(depth);
     for gpu in all.gpus.iter().filter(|gpu| here(&gpu.place)) {
-        let name = if gpu.name.is_empty() { String::new() } else { format!(" {}", gpu.name) };
-        let _ = writeln!(out, "{pad}GPU {}{name}  {}  {}", gpu.index, gpu.place.bus_id, gpu.place.pcie.text());
+        let name = if gpu.name.is_empty() {
+            String::new()
+        } else {
+            format!(" {}", gpu.name)
+        };
+        let _ = writeln!(
+            out,
+            "{pad}GPU {}{name}  {}  {}",
+            gpu.index,
+            gpu.place.bus_id,
+            gpu.place.pcie.text()
+        );
         for links in &gpu.nvlinks {
             let _ = writeln!(out, "{pad}  {}", nvlinks(all, links));
         }
@@ -53,13 +67,36 @@ fn branch(all: &Topology, out: &mut String, cpu: usize, switch: Option<usize>, d
         }
     }
     for nic in all.nics.iter().filter(|nic| here(&nic.place)) {
-        let kind = if nic.kind.is_empty() { String::new() } else { format!(" {}", nic.kind) };
+        let kind = if nic.kind.is_empty() {
+            String::new()
+        } else {
+            format!(" {}", nic.kind)
+        };
         let down = if nic.up == Some(false) { "  down" } else { "" };
-        let bus = if nic.place.bus_id.is_empty() { "no PCI device" } else { &nic.place.bus_id };
-        let _ = writeln!(out, "{pad}NIC {}{kind}  {bus}  {}{down}", nic.name, nic.port.text());
+        let bus = if nic.place.bus_id.is_empty() {
+            "no PCI device"
+        } else {
+            &nic.place.bus_id
+        };
+        let _ = writeln!(
+            out,
+            "{pad}NIC {}{kind}  {bus}  {}{down}",
+            nic.name,
+            nic.port.text()
+        );
     }
-    for (at, below) in all.switches.iter().enumerate().filter(|(_, below)| here(&below.place)) {
-        let _ = writeln!(out, "{pad}PCIe switch  {}  {}", below.place.bus_id, below.place.pcie.text());
+    for (at, below) in all
+        .switches
+        .iter()
+        .enumerate()
+        .filter(|(_, below)| here(&below.place))
+    {
+        let _ = writeln!(
+            out,
+            "{pad}PCIe switch  {}  {}",
+            below.place.bus_id,
+            below.place.pcie.text()
+        );
         // A switch comes before what hangs from it: no circle.
         if switch.is_none_or(|above| above < at) {
             branch(all, out, cpu, Some(at), depth + 1);
@@ -77,8 +114,16 @@ fn nvlinks(all: &Topology, links: &NvLinks) -> String {
             None => format!("GPU at {bus}, which is not listed"),
         },
     };
-    let word = if links.count == 1 { "NVLink" } else { "NVLinks" };
-    format!("{} {word} to {to}  {}", links.count, links.each.times(links.count).text())
+    let word = if links.count == 1 {
+        "NVLink"
+    } else {
+        "NVLinks"
+    };
+    format!(
+        "{} {word} to {to}  {}",
+        links.count,
+        links.each.times(links.count).text()
+    )
 }
 
 /// GPUs and NICs against GPUs and NICs, in nvidia-smi's words.
@@ -93,13 +138,40 @@ pub fn matrix(all: &Topology) -> String {
     for (at, name) in names.iter().enumerate() {
         let cells = (0..names.len()).map(|to| cell(all, at, to));
         let gpus = all.gpus.len();
-        let place = if at < gpus { &all.gpus[at].place } else { &all.nics[at - gpus].place };
-        let numa = all.cpus.get(place.cpu).filter(|cpu| cpu.numa >= 0).map_or("-".into(), |cpu| cpu.numa.to_string());
-        rows.push([name.clone()].into_iter().chain(cells).chain([numa]).collect());
+        let place = if at < gpus {
+            &all.gpus[at].place
+        } else {
+            &all.nics[at - gpus].place
+        };
+        let numa = all
+            .cpus
+            .get(place.cpu)
+            .filter(|cpu| cpu.numa >= 0)
+            .map_or("-".into(), |cpu| cpu.numa.to_string());
+        rows.push(
+            [name.clone()]
+                .into_iter()
+                .chain(cells)
+                .chain([numa])
+                .collect(),
+        );
     }
-    let width = rows.iter().flatten().map(String::len).max().unwrap_or_default() + 1;
-    let line = |row: &Vec<String>| row.iter().map(|cell| format!("{cell:width$}")).collect::<String>();
-    let mut out = rows.iter().map(|row| format!("{}\n", line(row).trim_end())).collect::<String>();
+    let width = rows
+        .iter()
+        .flatten()
+        .map(String::len)
+        .max()
+        .unwrap_or_default()
+        + 1;
+    let line = |row: &Vec<String>| {
+        row.iter()
+            .map(|cell| format!("{cell:width$}"))
+            .collect::<String>()
+    };
+    let mut out = rows
+        .iter()
+        .map(|row| format!("{}\n", line(row).trim_end()))
+        .collect::<String>();
     for (at, nic) in all.nics.iter().enumerate() {
         let _ = writeln!(out, "  NIC{at}: {}", nic.name);
     }
@@ -125,7 +197,12 @@ fn to_gpus(all: &Topology, gpu: usize) -> Vec<(String, Vec<String>)> {
     let mut ways: Vec<(String, Vec<String>)> = Vec::new();
     for to in (0..all.gpus.len()).filter(|to| *to != gpu) {
         let path = all.between(gpu, to);
-        let way = format!("{}, {}; order: {}", path.kind.word(), path.peak.text(), order(&all.inside(gpu, to)));
+        let way = format!(
+            "{}, {}; order: {}",
+            path.kind.word(),
+            path.peak.text(),
+            order(&all.inside(gpu, to))
+        );
         let index = all.gpus[to].index.to_string();
         match ways.iter_mut().find(|(other, _)| *other == way) {
             Some((_, gpus)) => gpus.push(index),
@@ -157,7 +234,13 @@ pub fn paths(all: &Topology) -> String {
             None => _ = writeln!(out, "  NIC: none, {}", choice.why),
         }
         for way in &choice.nics {
-            let _ = writeln!(out, "  to {}: {}, {}", all.nics[way.nic].name, way.own.kind.word(), way.own.peak.text());
+            let _ = writeln!(
+                out,
+                "  to {}: {}, {}",
+                all.nics[way.nic].name,
+                way.own.kind.word(),
+                way.own.peak.text()
+            );
             let yes = if way.gdr.yes { "yes" } else { "no" };
             let _ = writeln!(out, "    GPUDirect RDMA: {yes}, {}", way.gdr.why);
             let by = |relay: &Relay| match relay.gpu {
@@ -166,7 +249,12 @@ pub fn paths(all: &Topology) -> String {
             };
             match way.relay.gpu {
                 Some(_) => {
-                    _ = writeln!(out, "    PXN: send/recv {}; rings, trees {}", by(&way.relay), by(&way.ring_relay));
+                    _ = writeln!(
+                        out,
+                        "    PXN: send/recv {}; rings, trees {}",
+                        by(&way.relay),
+                        by(&way.ring_relay)
+                    );
                 }
                 None => _ = writeln!(out, "    PXN: no, {}", way.relay.why),
             }

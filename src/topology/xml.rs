@@ -24,13 +24,20 @@ pub fn read(text: &str) -> Result<Topology, String> {
         return Err("it is empty".into());
     }
     let document = Document::parse(text).map_err(|error| format!("it is not XML: {error}"))?;
-    if document.descendants().any(|node| node.ancestors().nth(DEEPEST).is_some()) {
-        return Err(format!("its elements are nested {DEEPEST} deep or more; no topology file of NCCL's is"));
+    if document
+        .descendants()
+        .any(|node| node.ancestors().nth(DEEPEST).is_some())
+    {
+        return Err(format!(
+            "its elements are nested {DEEPEST} deep or more; no topology file of NCCL's is"
+        ));
     }
     let system = document.root_element();
     if !system.has_tag_name("system") {
         let name = system.tag_name().name();
-        return Err(format!("it is not a topology file of NCCL's: it begins with <{name}> where that has <system>"));
+        return Err(format!(
+            "it is not a topology file of NCCL's: it begins with <{name}> where that has <system>"
+        ));
     }
     let mut all = Topology::default();
     for cpu in system.children().filter(|node| node.has_tag_name("cpu")) {
@@ -39,7 +46,10 @@ pub fn read(text: &str) -> Result<Topology, String> {
             numa: number(cpu, "numaid").unwrap_or(-1),
             kind: kind.into_iter().flatten().collect::<Vec<_>>().join(" "),
         });
-        let here = Place { cpu: all.cpus.len() - 1, ..Place::default() };
+        let here = Place {
+            cpu: all.cpus.len() - 1,
+            ..Place::default()
+        };
         for child in cpu.children() {
             device(&mut all, child, &here);
         }
@@ -47,9 +57,15 @@ pub fn read(text: &str) -> Result<Topology, String> {
     if all.cpus.is_empty() {
         return Err("it has no <cpu> inside <system>".into());
     }
-    for (count, what) in [(all.gpus.len(), "GPUs"), (all.nics.len(), "NICs"), (all.switches.len(), "switches")] {
+    for (count, what) in [
+        (all.gpus.len(), "GPUs"),
+        (all.nics.len(), "NICs"),
+        (all.switches.len(), "switches"),
+    ] {
         if count > MOST {
-            return Err(format!("it names {count} {what}; no node has more than {MOST}"));
+            return Err(format!(
+                "it names {count} {what}; no node has more than {MOST}"
+            ));
         }
     }
     number_gpus(&mut all);
@@ -74,10 +90,20 @@ fn device(all: &mut Topology, node: Node, above: &Place) {
 }
 
 fn pci(all: &mut Topology, node: Node, above: &Place) {
-    let pcie =
-        Peak::pcie(node.attribute("link_speed").unwrap_or_default(), number(node, "link_width").unwrap_or_default());
-    let bus_id = node.attribute("busid").unwrap_or_default().trim().to_ascii_lowercase();
-    let place = Place { bus_id, pcie, ..above.clone() };
+    let pcie = Peak::pcie(
+        node.attribute("link_speed").unwrap_or_default(),
+        number(node, "link_width").unwrap_or_default(),
+    );
+    let bus_id = node
+        .attribute("busid")
+        .unwrap_or_default()
+        .trim()
+        .to_ascii_lowercase();
+    let place = Place {
+        bus_id,
+        pcie,
+        ..above.clone()
+    };
     let class = node.attribute("class").unwrap_or_default();
     let gpu = node.children().find(|child| child.has_tag_name("gpu"));
     if gpu.is_some() || GPU.iter().any(|prefix| class.starts_with(prefix)) {
@@ -91,24 +117,48 @@ fn pci(all: &mut Topology, node: Node, above: &Place) {
     }
     let cpu = place.cpu;
     all.switches.push(Switch { place });
-    let below = Place { cpu, switch: Some(all.switches.len() - 1), ..Place::default() };
+    let below = Place {
+        cpu,
+        switch: Some(all.switches.len() - 1),
+        ..Place::default()
+    };
     node.children().for_each(|child| device(all, child, &below));
 }
 
 fn gpu(node: Option<Node>, place: Place) -> Gpu {
     // A file made to be filled in by NCCL names the address alone.
-    let Some(node) = node else { return Gpu { index: u32::MAX, place, ..Gpu::default() } };
-    let each = number(node, "sm").map_or_else(|| Peak::unknown("NVLink of unknown version"), Peak::nvlink_of_sm);
-    let links = node.children().filter(|child| child.has_tag_name("nvlink")).map(|link| {
-        let target = link.attribute("target").unwrap_or_default().trim().to_ascii_lowercase();
-        let to = match link.attribute("tclass").unwrap_or_default() {
-            NVSWITCH => End::Switch,
-            NVLINK_CPU => End::Cpu,
-            class if class.starts_with("0x03") => End::Gpu(target),
-            _ => End::Unknown(target),
+    let Some(node) = node else {
+        return Gpu {
+            index: u32::MAX,
+            place,
+            ..Gpu::default()
         };
-        NvLinks { to, count: number(link, "count").unwrap_or(1), each: each.clone() }
-    });
+    };
+    let each = number(node, "sm").map_or_else(
+        || Peak::unknown("NVLink of unknown version"),
+        Peak::nvlink_of_sm,
+    );
+    let links = node
+        .children()
+        .filter(|child| child.has_tag_name("nvlink"))
+        .map(|link| {
+            let target = link
+                .attribute("target")
+                .unwrap_or_default()
+                .trim()
+                .to_ascii_lowercase();
+            let to = match link.attribute("tclass").unwrap_or_default() {
+                NVSWITCH => End::Switch,
+                NVLINK_CPU => End::Cpu,
+                class if class.starts_with("0x03") => End::Gpu(target),
+                _ => End::Unknown(target),
+            };
+            NvLinks {
+                to,
+                count: number(link, "count").unwrap_or(1),
+                each: each.clone(),
+            }
+        });
     Gpu {
         index: number(node, "dev").unwrap_or(u32::MAX),
         nvlinks: links.collect(),
@@ -122,7 +172,8 @@ fn net(all: &mut Topology, node: Node, above: &Place) {
     if !node.has_tag_name("net") {
         return;
     }
-    let port = number(node, "speed").map_or_else(|| Peak::unknown("port of unknown speed"), Peak::port);
+    let port =
+        number(node, "speed").map_or_else(|| Peak::unknown("port of unknown speed"), Peak::port);
     let mut place = above.clone();
     if place.bus_id.is_empty() {
         place.pcie = Peak::unknown("no PCI device");
@@ -142,7 +193,8 @@ fn net(all: &mut Topology, node: Node, above: &Place) {
 
 /// GPUs without a number get those that are free, in the order of their addresses, which is NVML's.
 fn number_gpus(all: &mut Topology) {
-    all.gpus.sort_by(|a, b| (a.index, &a.place.bus_id).cmp(&(b.index, &b.place.bus_id)));
+    all.gpus
+        .sort_by(|a, b| (a.index, &a.place.bus_id).cmp(&(b.index, &b.place.bus_id)));
     let mut next = 0;
     let taken: Vec<u32> = all.gpus.iter().map(|gpu| gpu.index).collect();
     for gpu in all.gpus.iter_mut().filter(|gpu| gpu.index == u32::MAX) {

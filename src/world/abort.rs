@@ -1,6 +1,9 @@
 //! The way out of a job that cannot end in good order: last words, one sentence, `MPI_Abort`.
 
-#![expect(unsafe_code, reason = "_exit is the only exit that runs no exit handler of MPI or CUDA, which can hang")]
+#![expect(
+    unsafe_code,
+    reason = "_exit is the only exit that runs no exit handler of MPI or CUDA, which can hang"
+)]
 
 use std::{
     sync::{
@@ -55,7 +58,9 @@ pub fn rank() -> Option<u32> {
 
 /// Sets what is to be saved when the job is ended from here.
 pub fn set_last_words(words: LastWords) {
-    *LAST_WORDS.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = Some(words);
+    *LAST_WORDS
+        .lock()
+        .unwrap_or_else(std::sync::PoisonError::into_inner) = Some(words);
 }
 
 /// All is measured and saved, and the program will end with `code`. A launcher that sees one rank end with an error stops
@@ -93,7 +98,11 @@ pub fn by_signal(sentence: &str) -> ! {
 
 /// `rank 3 on node7`, `process 3 on node7`, or the host alone before the rank is known.
 pub fn who() -> String {
-    let what = if HAS_SEVERAL.load(Ordering::SeqCst) { "process" } else { "rank" };
+    let what = if HAS_SEVERAL.load(Ordering::SeqCst) {
+        "process"
+    } else {
+        "rank"
+    };
     match RANK.get() {
         Some(rank) => format!("{what} {rank} on {}", place::host_name()),
         None => place::host_name(),

@@ -43,13 +43,22 @@ pub fn watch(what: impl Into<String>, limit: Duration) -> Guard {
             }
         });
     });
-    let wait = Wait { what: what.into(), since: Instant::now(), limit };
-    Guard { outer: lock().replace(wait) }
+    let wait = Wait {
+        what: what.into(),
+        since: Instant::now(),
+        limit,
+    };
+    Guard {
+        outer: lock().replace(wait),
+    }
 }
 
 impl Drop for Guard {
     fn drop(&mut self) {
-        let outer = self.outer.take().map(|wait| Wait { since: Instant::now(), ..wait });
+        let outer = self.outer.take().map(|wait| Wait {
+            since: Instant::now(),
+            ..wait
+        });
         *lock() = outer;
     }
 }

@@ -10,21 +10,35 @@ pub type Env<'a> = &'a dyn Fn(&str) -> Option<String>;
 
 /// The variables in which launchers tell the number of processes, and their name for a message. `SLURM_NTASKS` is not
 /// among them: the batch shell has it too.
-const SIZES: [(&str, &str); 3] =
-    [("OMPI_COMM_WORLD_SIZE", "mpirun"), ("PMI_SIZE", "the launcher"), ("SLURM_STEP_NUM_TASKS", "srun")];
+const SIZES: [(&str, &str); 3] = [
+    ("OMPI_COMM_WORLD_SIZE", "mpirun"),
+    ("PMI_SIZE", "the launcher"),
+    ("SLURM_STEP_NUM_TASKS", "srun"),
+];
 
 /// The variables in which launchers tell a process its rank. Slurm's comes last: under mpirun inside an allocation it is
 /// that of mpirun's helper.
-const RANKS: [&str; 5] = ["OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "PALS_RANKID", "SLURM_PROCID"];
+const RANKS: [&str; 5] = [
+    "OMPI_COMM_WORLD_RANK",
+    "PMIX_RANK",
+    "PMI_RANK",
+    "PALS_RANKID",
+    "SLURM_PROCID",
+];
 
 /// The number of processes the launcher says it started, and who says so.
 pub fn size(env: Env) -> Option<(u32, &'static str, &'static str)> {
-    SIZES.iter().find_map(|(name, who)| Some((env(name)?.trim().parse().ok()?, *who, *name)))
+    SIZES
+        .iter()
+        .find_map(|(name, who)| Some((env(name)?.trim().parse().ok()?, *who, *name)))
 }
 
 /// Does this process speak for the job while MPI is not up? The first one does, and one that no launcher started.
 pub fn speaks(env: Env) -> bool {
-    RANKS.iter().find_map(|name| env(name)?.trim().parse::<u32>().ok()).is_none_or(|rank| rank == 0)
+    RANKS
+        .iter()
+        .find_map(|name| env(name)?.trim().parse::<u32>().ok())
+        .is_none_or(|rank| rank == 0)
 }
 
 /// Refuses a Slurm step of several tasks to which nobody gave a process manager: MPI would stop each of them with a page
@@ -35,7 +49,10 @@ pub fn speaks(env: Env) -> bool {
 pub fn check_before_mpi(env: Env) -> anyhow::Result<()> {
     match size(env) {
         Some((started, who, variable @ "SLURM_STEP_NUM_TASKS"))
-            if started > 1 && !RANKS.iter().any(|name| *name != "SLURM_PROCID" && env(name).is_some()) =>
+            if started > 1
+                && !RANKS
+                    .iter()
+                    .any(|name| *name != "SLURM_PROCID" && env(name).is_some()) =>
         {
             Err(misfit(started, who, variable))
         }
@@ -49,7 +66,9 @@ pub fn check_before_mpi(env: Env) -> anyhow::Result<()> {
 /// # Errors
 /// A sentence that says how to launch.
 pub fn check(world_size: u32, env: Env) -> anyhow::Result<()> {
-    let Some((started, who, variable)) = size(env) else { return Ok(()) };
+    let Some((started, who, variable)) = size(env) else {
+        return Ok(());
+    };
     if world_size > 1 || started <= 1 {
         return Ok(());
     }
@@ -62,9 +81,12 @@ fn misfit(started: u32, who: &str, variable: &str) -> anyhow::Error {
             "srun's --mpi type does not fit the MPI this binary is built with: see `srun --mpi=list`, and try \
              --mpi=pmix (Open MPI) or --mpi=pmi2 (MPICH), or launch with mpirun inside the allocation"
         }
-        _ => "the launcher belongs to another MPI than the one this binary is built with: use the mpirun of that MPI",
+        _ => {
+            "the launcher belongs to another MPI than the one this binary is built with: use the mpirun of that MPI"
+        }
     };
-    let what = format!("{who} started {started} processes ({variable}={started}) but MPI sees one: {how}");
+    let what =
+        format!("{who} started {started} processes ({variable}={started}) but MPI sees one: {how}");
     Failure::everywhere(Code::Launch, what)
 }
 
@@ -73,7 +95,12 @@ mod tests {
     use super::*;
 
     fn env<'a>(pairs: &'a [(&'a str, &'a str)]) -> impl Fn(&str) -> Option<String> + 'a {
-        move |name| pairs.iter().find(|(n, _)| *n == name).map(|(_, v)| (*v).to_owned())
+        move |name| {
+            pairs
+                .iter()
+                .find(|(n, _)| *n == name)
+                .map(|(_, v)| (*v).to_owned())
+        }
     }
 
     #[test]
@@ -82,9 +109,18 @@ mod tests {
         assert!(check(1, &env(&[("SLURM_STEP_NUM_TASKS", "2")])).is_err());
         assert!(check(4, &env(&[("OMPI_COMM_WORLD_SIZE", "4")])).is_ok());
         assert!(check(1, &env(&[("OMPI_COMM_WORLD_SIZE", "1")])).is_ok());
-        assert!(check(1, &env(&[("SLURM_NTASKS", "8")])).is_ok(), "the batch shell has SLURM_NTASKS too");
+        assert!(
+            check(1, &env(&[("SLURM_NTASKS", "8")])).is_ok(),
+            "the batch shell has SLURM_NTASKS too"
+        );
         // mpirun -np 1 inside a step of several tasks: the innermost launcher is asked first.
-        assert!(check(1, &env(&[("OMPI_COMM_WORLD_SIZE", "1"), ("SLURM_STEP_NUM_TASKS", "4")])).is_ok());
+        assert!(
+            check(
+                1,
+                &env(&[("OMPI_COMM_WORLD_SIZE", "1"), ("SLURM_STEP_NUM_TASKS", "4")])
+            )
+            .is_ok()
+        );
     }
 
     #[test]
@@ -92,11 +128,18 @@ mod tests {
         let step = |more: (&'static str, &'static str)| {
             move |name: &str| {
                 let all = [("SLURM_STEP_NUM_TASKS", "2"), ("SLURM_PROCID", "1"), more];
-                all.iter().find(|(n, _)| *n == name).map(|(_, v)| (*v).to_owned())
+                all.iter()
+                    .find(|(n, _)| *n == name)
+                    .map(|(_, v)| (*v).to_owned())
             }
         };
         assert!(check_before_mpi(&step(("SLURM_STEP_ID", "0"))).is_err());
-        for manager in ["PMIX_RANK", "PMI_RANK", "PALS_RANKID", "OMPI_COMM_WORLD_RANK"] {
+        for manager in [
+            "PMIX_RANK",
+            "PMI_RANK",
+            "PALS_RANKID",
+            "OMPI_COMM_WORLD_RANK",
+        ] {
             assert!(check_before_mpi(&step((manager, "1"))).is_ok(), "{manager}");
         }
         assert!(check_before_mpi(&env(&[("SLURM_STEP_NUM_TASKS", "1")])).is_ok());
@@ -105,7 +148,10 @@ mod tests {
     #[test]
     fn one_process_speaks() {
         assert!(speaks(&env(&[])));
-        assert!(speaks(&env(&[("OMPI_COMM_WORLD_RANK", "0"), ("SLURM_PROCID", "3")])));
+        assert!(speaks(&env(&[
+            ("OMPI_COMM_WORLD_RANK", "0"),
+            ("SLURM_PROCID", "3")
+        ])));
         assert!(!speaks(&env(&[("PMIX_RANK", "2")])));
         assert!(!speaks(&env(&[("SLURM_PROCID", "1")])));
     }

@@ -50,17 +50,27 @@ pub trait World {
 ///
 /// # Errors
 /// Where a value does not survive JSON; that would be a bug.
-pub fn all_gather<T: Serialize + DeserializeOwned>(world: &dyn World, value: &T) -> anyhow::Result<Vec<T>> {
+pub fn all_gather<T: Serialize + DeserializeOwned>(
+    world: &dyn World,
+    value: &T,
+) -> anyhow::Result<Vec<T>> {
     let all = world.all_gather(&serde_json::to_vec(value)?);
-    all.iter().map(|bytes| Ok(serde_json::from_slice(bytes)?)).collect()
+    all.iter()
+        .map(|bytes| Ok(serde_json::from_slice(bytes)?))
+        .collect()
 }
 
 /// Every process gets the value of process 0.
 ///
 /// # Errors
 /// As [`all_gather`].
-pub fn broadcast<T: Serialize + DeserializeOwned>(world: &dyn World, value: &T) -> anyhow::Result<T> {
-    Ok(serde_json::from_slice(&world.broadcast(&serde_json::to_vec(value)?))?)
+pub fn broadcast<T: Serialize + DeserializeOwned>(
+    world: &dyn World,
+    value: &T,
+) -> anyhow::Result<T> {
+    Ok(serde_json::from_slice(
+        &world.broadcast(&serde_json::to_vec(value)?),
+    )?)
 }
 
 /// Turns a step that failed on any process into one error that all processes know, so that they can end together: one
@@ -69,10 +79,17 @@ pub fn broadcast<T: Serialize + DeserializeOwned>(world: &dyn World, value: &T) 
 /// # Errors
 /// The error of the first process that failed, as [`Failure::everywhere`].
 pub fn together<T>(world: &dyn World, step: anyhow::Result<T>) -> anyhow::Result<T> {
-    let mine = step.as_ref().err().map(|error| (exit::code_of(error), format!("{error:#}")));
+    let mine = step
+        .as_ref()
+        .err()
+        .map(|error| (exit::code_of(error), format!("{error:#}")));
     let all = all_gather(world, &mine)?;
     let failed = all.iter().flatten().count();
-    let Some((rank, (code, what))) = all.into_iter().enumerate().find_map(|(rank, e)| Some((rank, e?))) else {
+    let Some((rank, (code, what))) = all
+        .into_iter()
+        .enumerate()
+        .find_map(|(rank, e)| Some((rank, e?)))
+    else {
         return step;
     };
     let what = match (world.size(), failed) {

@@ -13,7 +13,10 @@ use std::{
     os::raw::c_int,
 };
 
-use mpi::{collective::SystemOperation, environment::Universe, ffi, topology::SimpleCommunicator, traits::*};
+use mpi::{
+    collective::SystemOperation, environment::Universe, ffi, topology::SimpleCommunicator,
+    traits::*,
+};
 
 use super::{World, abort};
 use crate::exit::{Code, Failure};
@@ -34,7 +37,10 @@ impl Mpi {
         // Only the main thread calls MPI while all is well; the others only abort.
         let (universe, _) = mpi::initialize_with_threading(mpi::Threading::Funneled)
             .ok_or_else(|| Failure::new(Code::Launch, "MPI was already started in this process"))?;
-        Ok(Mpi { world: universe.world(), _universe: universe })
+        Ok(Mpi {
+            world: universe.world(),
+            _universe: universe,
+        })
     }
 }
 
@@ -55,37 +61,52 @@ impl World for Mpi {
         let root = self.world.process_at_rank(0);
         let mut len = bytes.len() as u64;
         root.broadcast_into(&mut len);
-        let mut all = if self.rank() == 0 { bytes.to_vec() } else { vec![0; len as usize] };
+        let mut all = if self.rank() == 0 {
+            bytes.to_vec()
+        } else {
+            vec![0; len as usize]
+        };
         root.broadcast_into(&mut all[..]);
         all
     }
 
     fn all_gather(&self, bytes: &[u8]) -> Vec<Vec<u8>> {
         let mut sizes = vec![0_u64; self.size() as usize];
-        self.world.all_gather_into(&(bytes.len() as u64), &mut sizes[..]);
+        self.world
+            .all_gather_into(&(bytes.len() as u64), &mut sizes[..]);
         if sizes.iter().sum::<u64>() > i32::MAX as u64 {
             let most = sizes.iter().max().copied().unwrap_or(0);
-            let what =
-                format!("{most} bytes of a rank are to go to all ranks, and MPI counts to 2 GiB for all of them");
+            let what = format!(
+                "{most} bytes of a rank are to go to all ranks, and MPI counts to 2 GiB for all of them"
+            );
             abort::job(Code::Internal, &what);
         }
         let lengths: Vec<i32> = sizes.into_iter().map(|size| size as i32).collect();
-        let starts: Vec<i32> = lengths.iter().scan(0, |at, len| Some(std::mem::replace(at, *at + len))).collect();
+        let starts: Vec<i32> = lengths
+            .iter()
+            .scan(0, |at, len| Some(std::mem::replace(at, *at + len)))
+            .collect();
         let mut all = vec![0_u8; lengths.iter().sum::<i32>() as usize];
         let mut parts = mpi::datatype::PartitionMut::new(&mut all[..], &lengths[..], &starts[..]);
         self.world.all_gather_varcount_into(bytes, &mut parts);
-        lengths.iter().zip(&starts).map(|(len, at)| all[*at as usize..(at + len) as usize].to_vec()).collect()
+        lengths
+            .iter()
+            .zip(&starts)
+            .map(|(len, at)| all[*at as usize..(at + len) as usize].to_vec())
+            .collect()
     }
 
     fn all_reduce_sum(&self, value: u64) -> u64 {
         let mut total = 0;
-        self.world.all_reduce_into(&value, &mut total, SystemOperation::sum());
+        self.world
+            .all_reduce_into(&value, &mut total, SystemOperation::sum());
         total
     }
 
     fn mean(&self, value: f64) -> f64 {
         let mut total = 0.0;
-        self.world.all_reduce_into(&value, &mut total, SystemOperation::sum());
+        self.world
+            .all_reduce_into(&value, &mut total, SystemOperation::sum());
         total / f64::from(self.size())
     }
 
@@ -106,14 +127,21 @@ unsafe extern "C" {
 /// The MPI that this program is built with, such as `Open MPI 4.1.4`; empty where its header does not say.
 pub fn built_with() -> &'static str {
     // SAFETY: the C constant is initialised before main, never written, and a string that ends in a zero byte.
-    unsafe { CStr::from_ptr(pxnbench_mpi_built_with) }.to_str().unwrap_or_default()
+    unsafe { CStr::from_ptr(pxnbench_mpi_built_with) }
+        .to_str()
+        .unwrap_or_default()
 }
 
 /// The MPI that was loaded, such as `Open MPI v4.1.4`. May be asked before MPI starts.
 pub fn loaded() -> String {
     let version = mpi::environment::library_version().unwrap_or_default();
     // Open MPI ends its name at the first comma, MPICH its first line; the rest is how it was built.
-    version.split(['\n', ',']).next().unwrap_or_default().trim().to_owned()
+    version
+        .split(['\n', ','])
+        .next()
+        .unwrap_or_default()
+        .trim()
+        .to_owned()
 }
 
 /// Ends every rank of the job with `code`, if MPI is running; returns if it is not. Any thread may call it.

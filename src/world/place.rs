@@ -43,7 +43,8 @@ pub fn host_id(env: crate::world::launch::Env) -> String {
 
 /// This host's name up to the first dot, as nccl-tests prints it.
 pub fn host_name() -> String {
-    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_else(|_| "unknown".into());
+    let name =
+        std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_else(|_| "unknown".into());
     name.trim().split('.').next().unwrap_or_default().to_owned()
 }
 
@@ -53,13 +54,19 @@ pub fn places(peers: &[Peer]) -> Vec<Place> {
     peers
         .iter()
         .map(|peer| {
-            let node = nodes.iter().position(|(id, _)| *id == peer.host_id).unwrap_or_else(|| {
-                nodes.push((&peer.host_id, 0));
-                nodes.len() - 1
-            });
+            let node = nodes
+                .iter()
+                .position(|(id, _)| *id == peer.host_id)
+                .unwrap_or_else(|| {
+                    nodes.push((&peer.host_id, 0));
+                    nodes.len() - 1
+                });
             let local_rank = nodes[node].1;
             nodes[node].1 += 1;
-            Place { node: node as u32, local_rank }
+            Place {
+                node: node as u32,
+                local_rank,
+            }
         })
         .collect()
 }
@@ -78,9 +85,16 @@ pub fn node_count(places: &[Place]) -> u32 {
 /// # Errors
 /// [`Code::NothingRan`] where a process is left without a GPU, [`Code::Usage`] where two ranks would share one. Every process
 /// has the same facts and so the same error.
-pub fn gpus(peers: &[Peer], places: &[Place], each: u32, may_share: bool) -> anyhow::Result<Vec<Vec<usize>>> {
+pub fn gpus(
+    peers: &[Peer],
+    places: &[Place],
+    each: u32,
+    may_share: bool,
+) -> anyhow::Result<Vec<Vec<usize>>> {
     let of = |rank| gpus_of(rank, peers, places, each as usize);
-    let chosen = (0..peers.len()).map(of).collect::<anyhow::Result<Vec<Vec<usize>>>>()?;
+    let chosen = (0..peers.len())
+        .map(of)
+        .collect::<anyhow::Result<Vec<Vec<usize>>>>()?;
     if !may_share {
         refuse_sharing(peers, places, &chosen)?;
     }
@@ -88,12 +102,24 @@ pub fn gpus(peers: &[Peer], places: &[Place], each: u32, may_share: bool) -> any
 }
 
 /// The GPUs of one process: by its order among the processes of its node that see the same GPUs.
-fn gpus_of(process: usize, peers: &[Peer], places: &[Place], each: usize) -> anyhow::Result<Vec<usize>> {
-    let Peer { host, first_gpu, .. } = &peers[process];
+fn gpus_of(
+    process: usize,
+    peers: &[Peer],
+    places: &[Place],
+    each: usize,
+) -> anyhow::Result<Vec<usize>> {
+    let Peer {
+        host, first_gpu, ..
+    } = &peers[process];
     let seen = sorted(&peers[process].gpus);
-    let same = |other: &usize| places[*other].node == places[process].node && sorted(&peers[*other].gpus) == seen;
+    let same = |other: &usize| {
+        places[*other].node == places[process].node && sorted(&peers[*other].gpus) == seen
+    };
     let before: Vec<usize> = (0..process).filter(same).collect();
-    let told = first_gpu.as_deref().map(|value| first_of(value, process)).transpose()?;
+    let told = first_gpu
+        .as_deref()
+        .map(|value| first_of(value, process))
+        .transpose()?;
     let first = told.unwrap_or(before.len() * each);
     if first.saturating_add(each) <= seen.len() {
         return Ok((first..first + each).collect());
@@ -125,7 +151,9 @@ fn gpus_of(process: usize, peers: &[Peer], places: &[Place], each: usize) -> any
 /// The number in `NCCL_TESTS_DEVICE`; nccl-tests takes what it cannot read for 0.
 fn first_of(value: &str, process: usize) -> anyhow::Result<usize> {
     let what = || {
-        let what = format!("NCCL_TESTS_DEVICE={value} on rank {process} is not the number of a GPU, such as 0 or 4");
+        let what = format!(
+            "NCCL_TESTS_DEVICE={value} on rank {process} is not the number of a GPU, such as 0 or 4"
+        );
         Failure::everywhere(Code::Usage, what)
     };
     value.trim().parse().map_err(|_| what())
@@ -139,11 +167,17 @@ fn sorted(uuids: &[String]) -> Vec<&String> {
 
 /// Two ranks of one node on one GPU: NCCL would hang or fail with less to go by.
 fn refuse_sharing(peers: &[Peer], places: &[Place], chosen: &[Vec<usize>]) -> anyhow::Result<()> {
-    let uuids = |process: usize| chosen[process].iter().map(move |&gpu| &peers[process].gpus[gpu]);
+    let uuids = |process: usize| {
+        chosen[process]
+            .iter()
+            .map(move |&gpu| &peers[process].gpus[gpu])
+    };
     for second in 0..peers.len() {
         for uuid in uuids(second) {
-            let same =
-                |first: &usize| places[*first].node == places[second].node && uuids(*first).any(|other| other == uuid);
+            let same = |first: &usize| {
+                places[*first].node == places[second].node
+                    && uuids(*first).any(|other| other == uuid)
+            };
             if let Some(first) = (0..second).find(same) {
                 let what = format!(
                     "ranks {first} and {second} on {} would both use GPU {uuid}, which NCCL does not allow: give each rank \
@@ -182,24 +216,56 @@ mod tests {
     #[test]
     fn processes_may_have_several_gpus() {
         let four = ["g0", "g1", "g2", "g3"];
-        assert_eq!(assign_several(&[peer("a", &four), peer("a", &four)], 2), Ok(vec![vec![0, 1], vec![2, 3]]));
-        assert_eq!(assign_several(&[peer("a", &four)], 4), Ok(vec![vec![0, 1, 2, 3]]));
+        assert_eq!(
+            assign_several(&[peer("a", &four), peer("a", &four)], 2),
+            Ok(vec![vec![0, 1], vec![2, 3]])
+        );
+        assert_eq!(
+            assign_several(&[peer("a", &four)], 4),
+            Ok(vec![vec![0, 1, 2, 3]])
+        );
         let few = assign_several(&[peer("a", &four[..2])], 4).expect_err("two GPUs");
-        assert!(few.contains("ask for 4 GPUs a process") && few.contains("sees 2"), "{few}");
-        let many = assign_several(&[peer("a", &four[..3]), peer("a", &four[..3])], 2).expect_err("three GPUs");
-        assert!(many.contains("processes 0 and 1 on a") && many.contains("at most 1 a node"), "{many}");
+        assert!(
+            few.contains("ask for 4 GPUs a process") && few.contains("sees 2"),
+            "{few}"
+        );
+        let many = assign_several(&[peer("a", &four[..3]), peer("a", &four[..3])], 2)
+            .expect_err("three GPUs");
+        assert!(
+            many.contains("processes 0 and 1 on a") && many.contains("at most 1 a node"),
+            "{many}"
+        );
     }
 
     #[test]
     fn a_process_may_be_told_its_first_gpu() {
-        let told = |first: u32| Peer { first_gpu: Some(first.to_string()), ..peer("a", &["g0", "g1"]) };
+        let told = |first: u32| Peer {
+            first_gpu: Some(first.to_string()),
+            ..peer("a", &["g0", "g1"])
+        };
         assert_eq!(assign(&[told(1), told(0)]), Ok(vec![1, 0]));
-        assert!(assign(&[told(0), told(0)]).expect_err("one GPU").contains("would both use GPU g0"));
-        assert!(assign(&[told(2)]).expect_err("no such GPU").contains("NCCL_TESTS_DEVICE=2"));
+        assert!(
+            assign(&[told(0), told(0)])
+                .expect_err("one GPU")
+                .contains("would both use GPU g0")
+        );
+        assert!(
+            assign(&[told(2)])
+                .expect_err("no such GPU")
+                .contains("NCCL_TESTS_DEVICE=2")
+        );
         for odd in ["4x", "0x4", "-1", "", "99999999999999999999"] {
-            let odd_one = Peer { first_gpu: Some(odd.into()), ..peer("a", &["g0", "g1"]) };
+            let odd_one = Peer {
+                first_gpu: Some(odd.into()),
+                ..peer("a", &["g0", "g1"])
+            };
             let why = assign(&[odd_one]).expect_err("no number");
-            assert!(why.contains(&format!("NCCL_TESTS_DEVICE={odd} on rank 0 is not the number of a GPU")), "{why}");
+            assert!(
+                why.contains(&format!(
+                    "NCCL_TESTS_DEVICE={odd} on rank 0 is not the number of a GPU"
+                )),
+                "{why}"
+            );
         }
     }
 
@@ -207,37 +273,69 @@ mod tests {
     fn nodes_are_numbered_as_ranks_name_them() {
         let peers = [peer("b", &[]), peer("a", &[]), peer("b", &[])];
         let places = places(&peers);
-        assert_eq!(places.iter().map(|p| (p.node, p.local_rank)).collect::<Vec<_>>(), [(0, 0), (1, 0), (0, 1)]);
+        assert_eq!(
+            places
+                .iter()
+                .map(|p| (p.node, p.local_rank))
+                .collect::<Vec<_>>(),
+            [(0, 0), (1, 0), (0, 1)]
+        );
         assert_eq!(node_count(&places), 2);
     }
 
     #[test]
     fn ranks_that_see_the_same_gpus_share_them_out() {
         let all = ["g0", "g1"];
-        assert_eq!(assign(&[peer("a", &all), peer("a", &all), peer("b", &["h0", "h1"])]), Ok(vec![0, 1, 0]));
+        assert_eq!(
+            assign(&[peer("a", &all), peer("a", &all), peer("b", &["h0", "h1"])]),
+            Ok(vec![0, 1, 0])
+        );
         // The order in which a process sees them is its own; the set decides.
         let swapped = [peer("a", &["g0", "g1"]), peer("a", &["g1", "g0"])];
-        assert!(assign(&swapped).is_err(), "index 1 of the swapped list is g0 again");
+        assert!(
+            assign(&swapped).is_err(),
+            "index 1 of the swapped list is g0 again"
+        );
     }
 
     #[test]
     fn ranks_that_see_a_gpu_each_start_at_0() {
-        assert_eq!(assign(&[peer("a", &["g0"]), peer("a", &["g1"])]), Ok(vec![0, 0]));
+        assert_eq!(
+            assign(&[peer("a", &["g0"]), peer("a", &["g1"])]),
+            Ok(vec![0, 0])
+        );
         // Two ranks to each half of a node.
         let (low, high) = (["g0", "g1"], ["g2", "g3"]);
         assert_eq!(
-            assign(&[peer("a", &low), peer("a", &low), peer("a", &high), peer("a", &high)]),
+            assign(&[
+                peer("a", &low),
+                peer("a", &low),
+                peer("a", &high),
+                peer("a", &high)
+            ]),
             Ok(vec![0, 1, 0, 1])
         );
     }
 
     #[test]
     fn what_cannot_be_is_said() {
-        let shared = assign(&[peer("a", &["g0", "g1"]), peer("a", &["g0"])]).expect_err("both take g0");
-        assert!(shared.contains("ranks 0 and 1 on a") && shared.contains("g0"), "{shared}");
-        let many = assign(&[peer("a", &["g0"]), peer("a", &["g0"])]).expect_err("one GPU, two ranks");
-        assert!(many.contains("ranks 0 and 1 on a") && many.contains("at most 1"), "{many}");
-        assert!(assign(&[peer("a", &[])]).expect_err("none").contains("sees no GPU"));
+        let shared =
+            assign(&[peer("a", &["g0", "g1"]), peer("a", &["g0"])]).expect_err("both take g0");
+        assert!(
+            shared.contains("ranks 0 and 1 on a") && shared.contains("g0"),
+            "{shared}"
+        );
+        let many =
+            assign(&[peer("a", &["g0"]), peer("a", &["g0"])]).expect_err("one GPU, two ranks");
+        assert!(
+            many.contains("ranks 0 and 1 on a") && many.contains("at most 1"),
+            "{many}"
+        );
+        assert!(
+            assign(&[peer("a", &[])])
+                .expect_err("none")
+                .contains("sees no GPU")
+        );
     }
 
     #[test]

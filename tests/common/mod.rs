@@ -1,6 +1,10 @@
 //! What the tests share: the binary, alone and under mpirun, and what it wrote.
 
-#![allow(dead_code, unreachable_pub, reason = "each test file uses a part of it")]
+#![allow(
+    dead_code,
+    unreachable_pub,
+    reason = "each test file uses a part of it"
+)]
 #![allow(missing_docs, reason = "tests")]
 
 use std::{
@@ -28,18 +32,32 @@ pub struct Ended {
 impl Ended {
     /// The lines on stderr that the program itself wrote as errors or remarks; mpirun adds its own.
     pub fn sentences(&self) -> Vec<&str> {
-        self.stderr.lines().filter(|line| line.starts_with("pxnbench: ")).collect()
+        self.stderr
+            .lines()
+            .filter(|line| line.starts_with("pxnbench: "))
+            .collect()
     }
 
     /// The rows of the table: those that do not begin with `#`.
     pub fn rows(&self) -> Vec<Vec<&str>> {
-        let lines = self.stdout.lines().filter(|line| !line.starts_with('#') && !line.trim().is_empty());
-        lines.map(|line| line.split_whitespace().collect()).collect()
+        let lines = self
+            .stdout
+            .lines()
+            .filter(|line| !line.starts_with('#') && !line.trim().is_empty());
+        lines
+            .map(|line| line.split_whitespace().collect())
+            .collect()
     }
 
     #[track_caller]
     pub fn expect_code(self, code: i32) -> Ended {
-        assert_eq!(self.code, Some(code), "stdout:\n{}\nstderr:\n{}", self.stdout, self.stderr);
+        assert_eq!(
+            self.code,
+            Some(code),
+            "stdout:\n{}\nstderr:\n{}",
+            self.stdout,
+            self.stderr
+        );
         self
     }
 }
@@ -54,18 +72,27 @@ pub fn run(command: &mut Command) -> Ended {
 #[track_caller]
 pub fn run_within(command: &mut Command, limit: Duration) -> Ended {
     let started = Instant::now();
-    let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+    let child = command
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn();
     let child = child.unwrap_or_else(|error| panic!("{command:?}: {error}"));
     let pid = child.id();
     let watch = std::thread::spawn(move || child.wait_with_output());
     while !watch.is_finished() {
         if started.elapsed() > limit {
-            let _ = Command::new("kill").args(["-KILL", &pid.to_string()]).status();
+            let _ = Command::new("kill")
+                .args(["-KILL", &pid.to_string()])
+                .status();
             panic!("{command:?} did not end within {limit:?}");
         }
         std::thread::sleep(Duration::from_millis(10));
     }
-    let output = watch.join().expect("the watching thread").expect("its output");
+    let output = watch
+        .join()
+        .expect("the watching thread")
+        .expect("its output");
     Ended {
         code: output.status.code(),
         stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
@@ -95,15 +122,24 @@ pub fn launcher(folder: &Path) -> Command {
     clean(&mut command);
     command
         .current_dir(folder)
-        .envs([("OMPI_ALLOW_RUN_AS_ROOT", "1"), ("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1")])
-        .envs([("OMPI_MCA_rmaps_base_oversubscribe", "1"), ("OMPI_MCA_mpi_yield_when_idle", "1")]);
+        .envs([
+            ("OMPI_ALLOW_RUN_AS_ROOT", "1"),
+            ("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"),
+        ])
+        .envs([
+            ("OMPI_MCA_rmaps_base_oversubscribe", "1"),
+            ("OMPI_MCA_mpi_yield_when_idle", "1"),
+        ]);
     command
 }
 
 /// Takes out what a launcher or the user may have set.
 pub fn clean(command: &mut Command) {
     for (name, _) in std::env::vars() {
-        if ["SLURM", "PMI", "OMPI_COMM", "NCCL", "CUDA"].iter().any(|prefix| name.starts_with(prefix)) {
+        if ["SLURM", "PMI", "OMPI_COMM", "NCCL", "CUDA"]
+            .iter()
+            .any(|prefix| name.starts_with(prefix))
+        {
             command.env_remove(name);
         }
     }
@@ -120,12 +156,19 @@ pub fn has_mpi() -> bool {
 /// passes, so that it is noted in the file `PXNBENCH_SKIPPED` too, for `scripts/test.sh` to say at its end.
 pub fn skip(what: &str, why: &str) -> bool {
     let required = std::env::var("PXNBENCH_REQUIRE").unwrap_or_default();
-    assert!(!required.split(',').any(|name| name == what), "PXNBENCH_REQUIRE={required}, but {why}");
+    assert!(
+        !required.split(',').any(|name| name == what),
+        "PXNBENCH_REQUIRE={required}, but {why}"
+    );
     eprintln!("SKIPPED: {why}");
     if let Some(path) = std::env::var_os("PXNBENCH_SKIPPED") {
         let line = format!("{what}: {why}").replace('\n', " ") + "\n";
-        let file = std::fs::File::options().create(true).append(true).open(path);
-        file.and_then(|mut file| file.write_all(line.as_bytes())).expect("what is skipped can be noted");
+        let file = std::fs::File::options()
+            .create(true)
+            .append(true)
+            .open(path);
+        file.and_then(|mut file| file.write_all(line.as_bytes()))
+            .expect("what is skipped can be noted");
     }
     false
 }
@@ -138,20 +181,27 @@ pub fn fnv(bytes: impl IntoIterator<Item = u8>) -> u64 {
 
 /// The rows of a CSV file, by column.
 pub fn csv(path: &Path) -> Vec<BTreeMap<String, String>> {
-    let mut reader = csv::Reader::from_path(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-    reader.deserialize().map(|row| row.expect("a row")).collect()
+    let mut reader =
+        csv::Reader::from_path(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    reader
+        .deserialize()
+        .map(|row| row.expect("a row"))
+        .collect()
 }
 
 /// A JSON file.
 pub fn json(path: &Path) -> serde_json::Value {
-    let text = std::fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    let text =
+        std::fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     serde_json::from_str(&text).expect("valid JSON")
 }
 
 /// The only entry of `folder`.
 pub fn only_entry(folder: &Path) -> PathBuf {
-    let entries: Vec<PathBuf> =
-        std::fs::read_dir(folder).expect("a folder").map(|e| e.expect("an entry").path()).collect();
+    let entries: Vec<PathBuf> = std::fs::read_dir(folder)
+        .expect("a folder")
+        .map(|e| e.expect("an entry").path())
+        .collect();
     assert_eq!(entries.len(), 1, "{entries:?}");
     entries[0].clone()
 }
@@ -171,13 +221,20 @@ pub fn processes_with(what: &str) -> Vec<u32> {
 /// test` rewrites the files.
 #[track_caller]
 pub fn golden(name: &str, text: &str) {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name);
+    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/golden")
+        .join(name);
     let text = stable(text);
     if std::env::var_os("UPDATE_GOLDEN").is_some() {
         std::fs::write(&path, &text).expect("written");
     }
     let expected = std::fs::read_to_string(&path).unwrap_or_default();
-    assert_eq!(text, expected, "{}; UPDATE_GOLDEN=1 rewrites it", path.display());
+    assert_eq!(
+        text,
+        expected,
+        "{}; UPDATE_GOLDEN=1 rewrites it",
+        path.display()
+    );
 }
 
 /// Times, the version, this machine's names and process ids as placeholders.
@@ -191,7 +248,9 @@ fn stable(text: &str) -> String {
             let bare = word.trim_end_matches([' ', ',', '"', '\n']);
             let rest = &word[bare.len()..];
             let is_time = bare.len() == 25 && bare.as_bytes()[10] == b'T';
-            let is_run_id = bare.len() > 16 && bare.as_bytes()[bare.len() - 7] == b'T' && bare.starts_with("all_");
+            let is_run_id = bare.len() > 16
+                && bare.as_bytes()[bare.len() - 7] == b'T'
+                && bare.starts_with("all_");
             match bare {
                 _ if is_time => format!("<time>{rest}"),
                 _ if is_run_id => format!("<run>{rest}"),

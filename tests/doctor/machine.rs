@@ -25,8 +25,9 @@ pub(super) fn reading(value: Value) -> Value {
 }
 
 pub(super) fn gpu(index: u32) -> Value {
-    let links: Vec<Value> =
-        (0..4).map(|link| json!({ "link": link, "active": reading(true.into()), "remote": "switch" })).collect();
+    let links: Vec<Value> = (0..4)
+        .map(|link| json!({ "link": link, "active": reading(true.into()), "remote": "switch" }))
+        .collect();
     json!({
         "index": index,
         "bus_id": reading(format!("0000:{index:02x}:00.0").into()),
@@ -55,14 +56,26 @@ pub(super) fn good() -> Machine {
              Max open files            65536                65536                files\n\
              Max locked memory         unlimited            unlimited            bytes\n",
         ),
-        ("proc/self/mounts", "tmpfs /dev/shm tmpfs rw,nosuid,size=67108864k 0 0\n"),
+        (
+            "proc/self/mounts",
+            "tmpfs /dev/shm tmpfs rw,nosuid,size=67108864k 0 0\n",
+        ),
         ("proc/self/status", "Name:\tx\nCpus_allowed_list:\t0-7\n"),
-        ("proc/meminfo", "MemTotal:       134217728 kB\nMemAvailable:   134217728 kB\n"),
-        ("proc/modules", "nvidia_peermem 16384 0 - Live 0x0\nib_uverbs 1 0 - Live 0x0\n"),
+        (
+            "proc/meminfo",
+            "MemTotal:       134217728 kB\nMemAvailable:   134217728 kB\n",
+        ),
+        (
+            "proc/modules",
+            "nvidia_peermem 16384 0 - Live 0x0\nib_uverbs 1 0 - Live 0x0\n",
+        ),
         ("proc/cmdline", "root=/dev/sda1\n"),
         ("proc/sys/kernel/osrelease", "5.15.0-91-generic\n"),
         ("proc/sys/kernel/numa_balancing", "0\n"),
-        ("proc/driver/nvidia/version", "NVRM version: NVIDIA UNIX x86_64 Kernel Module  570.86.15  Thu\n"),
+        (
+            "proc/driver/nvidia/version",
+            "NVRM version: NVIDIA UNIX x86_64 Kernel Module  570.86.15  Thu\n",
+        ),
         ("proc/driver/nvidia/gpus/0000:01:00.0/information", "x\n"),
         ("sys/devices/system/cpu/online", "0-15\n"),
         ("sys/class/net/lo/operstate", "unknown\n"),
@@ -77,7 +90,13 @@ pub(super) fn good() -> Machine {
     .map(|(path, text)| (path.to_owned(), text.as_bytes().to_vec()))
     .into();
     for device in ["mlx5_0", "mlx5_1"] {
-        port(&mut files, device, "InfiniBand", "4: ACTIVE", "400 Gb/sec (4X NDR)");
+        port(
+            &mut files,
+            device,
+            "InfiniBand",
+            "4: ACTIVE",
+            "400 Gb/sec (4X NDR)",
+        );
     }
     files.insert("sys/bus/pci/devices/0000:00:01.0/config".into(), bridge(0));
     Machine {
@@ -99,9 +118,18 @@ pub(super) fn good() -> Machine {
     }
 }
 
-pub(super) fn port(files: &mut BTreeMap<String, Vec<u8>>, device: &str, link: &str, state: &str, rate: &str) {
+pub(super) fn port(
+    files: &mut BTreeMap<String, Vec<u8>>,
+    device: &str,
+    link: &str,
+    state: &str,
+    rate: &str,
+) {
     for (file, text) in [("link_layer", link), ("state", state), ("rate", rate)] {
-        files.insert(format!("sys/class/infiniband/{device}/ports/1/{file}"), format!("{text}\n").into_bytes());
+        files.insert(
+            format!("sys/class/infiniband/{device}/ports/1/{file}"),
+            format!("{text}\n").into_bytes(),
+        );
     }
 }
 
@@ -130,8 +158,11 @@ impl Machine {
     /// So many of the four NVLinks of each GPU work, to what is at their other end.
     pub(super) fn nvlinks(&mut self, up: [usize; 2], remote: &str) {
         for (gpu, up) in up.into_iter().enumerate() {
-            for (number, link) in
-                self.nvml["gpus"][gpu]["nvlinks"].as_array_mut().expect("links").iter_mut().enumerate()
+            for (number, link) in self.nvml["gpus"][gpu]["nvlinks"]
+                .as_array_mut()
+                .expect("links")
+                .iter_mut()
+                .enumerate()
             {
                 link["active"] = reading((number < up).into());
                 link["remote"] = remote.into();
@@ -141,7 +172,11 @@ impl Machine {
 
     /// The open kernel modules, with which dma-buf works.
     pub(super) fn open_modules(&mut self) {
-        self.edit("proc/driver/nvidia/version", "UNIX x86_64", "UNIX Open Kernel Module for x86_64");
+        self.edit(
+            "proc/driver/nvidia/version",
+            "UNIX x86_64",
+            "UNIX Open Kernel Module for x86_64",
+        );
     }
 
     /// A Slurm that says this of KillOnBadExit, and nothing in the environment that does.
@@ -227,11 +262,21 @@ pub(super) const NAMES: [&str; 31] = [
 pub(super) fn library(folder: &Path, version: i32) -> PathBuf {
     let (code, library) = (folder.join("nccl.c"), folder.join("libnccl.so.2"));
     let newer = (version >= 23000).then_some("NCCL_MULTI_RANK_GPU_ENABLE");
-    let names: String = NAMES.iter().copied().chain(newer).map(|name| format!("\"{name}\",")).collect();
-    let source =
-        format!("const char *n[] = {{{names}}};\nint ncclGetVersion(int *v) {{ *v = {version}; return 0; }}\n");
+    let names: String = NAMES
+        .iter()
+        .copied()
+        .chain(newer)
+        .map(|name| format!("\"{name}\","))
+        .collect();
+    let source = format!(
+        "const char *n[] = {{{names}}};\nint ncclGetVersion(int *v) {{ *v = {version}; return 0; }}\n"
+    );
     fs::write(&code, source).expect("written");
-    let compiled = Command::new("cc").args(["-shared", "-fPIC", "-o"]).arg(&library).arg(&code).status();
+    let compiled = Command::new("cc")
+        .args(["-shared", "-fPIC", "-o"])
+        .arg(&library)
+        .arg(&code)
+        .status();
     assert!(compiled.expect("cc").success());
     library
 }
@@ -243,14 +288,20 @@ pub(super) fn verdicts(ended: &Ended) -> BTreeMap<String, Vec<(String, String)>>
     for row in report["checks"].as_array().expect("checks") {
         let word = |name: &str| row[name].as_str().unwrap_or_default().to_owned();
         let said = format!("{}{}", word("evidence"), word("reason"));
-        all.entry(word("id")).or_default().push((word("verdict"), said));
+        all.entry(word("id"))
+            .or_default()
+            .push((word("verdict"), said));
     }
     all
 }
 
 pub(super) fn findings(ended: &Ended) -> BTreeSet<String> {
     let bad = |verdict: &str| ["warning", "failure"].contains(&verdict);
-    verdicts(ended).into_iter().filter(|(_, rows)| rows.iter().any(|(v, _)| bad(v))).map(|(id, _)| id).collect()
+    verdicts(ended)
+        .into_iter()
+        .filter(|(_, rows)| rows.iter().any(|(v, _)| bad(v)))
+        .map(|(id, _)| id)
+        .collect()
 }
 
 /// Examines one machine alone.

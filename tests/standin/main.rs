@@ -14,7 +14,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use common::{Ended, alone, csv, has_mpi, json, launcher, mpirun, only_entry, run, run_within, skip};
+use common::{
+    Ended, alone, csv, has_mpi, json, launcher, mpirun, only_entry, run, run_within, skip,
+};
 
 const ROOT: &str = env!("CARGO_MANIFEST_DIR");
 
@@ -36,7 +38,10 @@ fn libraries() -> Option<PathBuf> {
         return None;
     }
     if Command::new("c++").arg("--version").output().is_err() {
-        skip("c++", "c++ does not run, so that no stand-in for a GPU can be built");
+        skip(
+            "c++",
+            "c++ does not run, so that no stand-in for a GPU can be built",
+        );
         return None;
     }
     let hash = common::fnv(SOURCES.into_iter().flat_map(str::bytes));
@@ -65,7 +70,11 @@ impl Machine {
     /// One with `gpus` GPUs, or nothing where none can be had.
     fn with(gpus: u32) -> Option<Machine> {
         let libraries = has_mpi().then(libraries)??;
-        Some(Machine { libraries, folder: tempfile::tempdir().expect("a folder"), gpus })
+        Some(Machine {
+            libraries,
+            folder: tempfile::tempdir().expect("a folder"),
+            gpus,
+        })
     }
 
     fn path(&self) -> &Path {
@@ -83,9 +92,15 @@ impl Machine {
 
     /// `processes` of the program, or it alone without mpirun.
     fn start(&self, processes: u32, words: &str) -> Command {
-        let bare = if processes == 1 { alone(self.path()) } else { mpirun(processes, self.path()) };
+        let bare = if processes == 1 {
+            alone(self.path())
+        } else {
+            mpirun(processes, self.path())
+        };
         let mut command = self.on(bare);
-        command.args(words.split_whitespace()).args(["--backend", "nccl"]);
+        command
+            .args(words.split_whitespace())
+            .args(["--backend", "nccl"]);
         command
     }
 
@@ -94,11 +109,19 @@ impl Machine {
     fn sweep(&self, processes: u32, words: &str) -> Sweep {
         let file = self.path().join("sweep.csv");
         let _ = fs::remove_file(&file);
-        let ended = run(self.start(processes, words).args(["-c", "1", "--csv"]).arg(&file)).expect_code(0);
+        let ended = run(self
+            .start(processes, words)
+            .args(["-c", "1", "--csv"])
+            .arg(&file))
+        .expect_code(0);
         let rows = csv(&file);
         let checked = rows.iter().filter(|row| row["wrong"] == "0").count();
         let unchecked = rows.iter().filter(|row| row["wrong"].is_empty()).count();
-        assert!(checked > 0 && checked + unchecked == rows.len(), "{words}\n{}", ended.stdout);
+        assert!(
+            checked > 0 && checked + unchecked == rows.len(),
+            "{words}\n{}",
+            ended.stdout
+        );
         Sweep { ended, rows }
     }
 
@@ -106,7 +129,11 @@ impl Machine {
     fn broken(&self, processes: u32, fault: &str, words: &str) -> Ended {
         let began = Instant::now();
         let ended = run(self.start(processes, words).env("STANDIN_FAULT", fault));
-        assert!(began.elapsed() < Duration::from_secs(60), "{fault}: {:?}", began.elapsed());
+        assert!(
+            began.elapsed() < Duration::from_secs(60),
+            "{fault}: {:?}",
+            began.elapsed()
+        );
         assert!(
             !ended.stderr.contains("stand-in: ") && !ended.stderr.contains("panicked"),
             "{fault}\n{}",
@@ -122,15 +149,28 @@ struct Sweep {
 }
 
 /// Ways to have four ranks on four GPUs: processes, and the words that say how many each has.
-const FOUR: [(u32, &str); 6] = [(4, ""), (2, "-g 2"), (2, "-t 2"), (1, "-g 4"), (1, "-t 4"), (1, "-t 2 -g 2")];
+const FOUR: [(u32, &str); 6] = [
+    (4, ""),
+    (2, "-g 2"),
+    (2, "-t 2"),
+    (1, "-g 4"),
+    (1, "-t 4"),
+    (1, "-t 2 -g 2"),
+];
 
 #[test]
 fn all_collectives_are_right_however_the_ranks_are_spread() {
-    let Some(machine) = Machine::with(4) else { return };
+    let Some(machine) = Machine::with(4) else {
+        return;
+    };
     let cases = |(processes, spread): (u32, &str)| {
-        let sweep = machine.sweep(processes, &format!("all -b 1000 -e 34000 -i 11000 -n 2 {spread}"));
+        let sweep = machine.sweep(
+            processes,
+            &format!("all -b 1000 -e 34000 -i 11000 -n 2 {spread}"),
+        );
         let of = |row: &BTreeMap<String, String>| {
-            ["collective", "size_bytes", "count", "in_place", "wrong"].map(|column| row[column].clone())
+            ["collective", "size_bytes", "count", "in_place", "wrong"]
+                .map(|column| row[column].clone())
         };
         sweep.rows.iter().map(of).collect::<Vec<_>>()
     };
@@ -143,7 +183,9 @@ fn all_collectives_are_right_however_the_ranks_are_spread() {
 
 #[test]
 fn ways_to_run_operations_work_on_four_gpus() {
-    let Some(machine) = Machine::with(4) else { return };
+    let Some(machine) = Machine::with(4) else {
+        return;
+    };
     const ALL: &str = "all_reduce hypercube alltoallv";
     // With -m a hypercube is waived: each of its rounds is a group of its own.
     let ways = [
@@ -162,22 +204,46 @@ fn ways_to_run_operations_work_on_four_gpus() {
     for (at, (collectives, way)) in ways.into_iter().enumerate() {
         // Each way with another spread, and those of threads and GPUs in turn.
         let (processes, spread) = FOUR[1 + at % 5];
-        machine.sweep(processes, &format!("{collectives} -b 64 -e 4K -f 8 -n 3 {spread} {way}"));
+        machine.sweep(
+            processes,
+            &format!("{collectives} -b 64 -e 4K -f 8 -n 3 {spread} {way}"),
+        );
     }
-    machine.sweep(1, "all_reduce broadcast alltoall -b 64 -e 4K -f 8 -n 3 -g 4 -y 1");
+    machine.sweep(
+        1,
+        "all_reduce broadcast alltoall -b 64 -e 4K -f 8 -n 3 -g 4 -y 1",
+    );
 }
 
 #[test]
 fn groups_of_ranks_have_communicators_of_their_own() {
-    let Some(machine) = Machine::with(4) else { return };
+    let Some(machine) = Machine::with(4) else {
+        return;
+    };
     let sweep = |processes, spread: &str, split: &str| {
         let file = machine.path().join("split.csv");
-        let mut command = machine.start(processes, &format!("all_reduce -b 1K -e 4K -f 4 -n 2 -I 1 -C 1 {spread}"));
-        run(command.env("NCCL_TESTS_SPLIT", split).arg("--csv").arg(&file)).expect_code(0);
+        let mut command = machine.start(
+            processes,
+            &format!("all_reduce -b 1K -e 4K -f 4 -n 2 -I 1 -C 1 {spread}"),
+        );
+        run(command
+            .env("NCCL_TESTS_SPLIT", split)
+            .arg("--csv")
+            .arg(&file))
+        .expect_code(0);
         let rows = csv(&file);
-        let clocked = |row: &BTreeMap<String, String>| ["issue_us", "iter_p50_us"].map(|name| row[name].parse::<f64>());
-        assert!(rows.iter().flat_map(clocked).all(|time| time.is_ok_and(|time| time > 0.0)), "each of its own");
-        rows.into_iter().map(|row| (row["group"].clone(), row["wrong"].clone())).collect::<Vec<_>>()
+        let clocked = |row: &BTreeMap<String, String>| {
+            ["issue_us", "iter_p50_us"].map(|name| row[name].parse::<f64>())
+        };
+        assert!(
+            rows.iter()
+                .flat_map(clocked)
+                .all(|time| time.is_ok_and(|time| time > 0.0)),
+            "each of its own"
+        );
+        rows.into_iter()
+            .map(|row| (row["group"].clone(), row["wrong"].clone()))
+            .collect::<Vec<_>>()
     };
     let seen = sweep(4, "", "MOD 2");
     let groups: Vec<&str> = seen.iter().map(|(group, _)| group.as_str()).collect();
@@ -188,10 +254,26 @@ fn groups_of_ranks_have_communicators_of_their_own() {
 
 #[test]
 fn an_older_library_gets_what_it_has_and_the_rest_is_said() {
-    let Some(machine) = Machine::with(2) else { return };
+    let Some(machine) = Machine::with(2) else {
+        return;
+    };
     for (version, remarks, float8) in [
-        ("2.18.5", &["-R needs NCCL 2.19 or newer; with 2.18.5", "this -x needs NCCL 2.28.0 or newer"][..], 0),
-        ("2.22.3", &["-R 2 needs NCCL 2.27 or newer; with 2.22.3", "this -x needs NCCL 2.28.0 or newer"], 0),
+        (
+            "2.18.5",
+            &[
+                "-R needs NCCL 2.19 or newer; with 2.18.5",
+                "this -x needs NCCL 2.28.0 or newer",
+            ][..],
+            0,
+        ),
+        (
+            "2.22.3",
+            &[
+                "-R 2 needs NCCL 2.27 or newer; with 2.22.3",
+                "this -x needs NCCL 2.28.0 or newer",
+            ],
+            0,
+        ),
         ("2.30.7", &[], 22),
     ] {
         let library = machine.libraries.join(version).join("libnccl.so.2");
@@ -200,50 +282,114 @@ fn an_older_library_gets_what_it_has_and_the_rest_is_said() {
             library.to_str().expect("a path")
         );
         let sweep = machine.sweep(1, &words);
-        let said: Vec<&str> =
-            sweep.ended.sentences().into_iter().filter(|line| line.contains(" needs NCCL ")).collect();
+        let said: Vec<&str> = sweep
+            .ended
+            .sentences()
+            .into_iter()
+            .filter(|line| line.contains(" needs NCCL "))
+            .collect();
         assert_eq!(said.len(), remarks.len(), "{said:?}");
-        assert!(said.iter().zip(remarks).all(|(said, remark)| said.contains(remark)), "{said:?}");
-        let run =
-            |dtype: &str| sweep.rows.iter().filter(|row| row["type"] == dtype && !row["time_us"].is_empty()).count();
+        assert!(
+            said.iter()
+                .zip(remarks)
+                .all(|(said, remark)| said.contains(remark)),
+            "{said:?}"
+        );
+        let run = |dtype: &str| {
+            sweep
+                .rows
+                .iter()
+                .filter(|row| row["type"] == dtype && !row["time_us"].is_empty())
+                .count()
+        };
         assert_eq!((run("half"), run("f8e5m2")), (22, float8), "{version}");
     }
 }
 
 /// What breaks, in which of a process's calls, the exit code, and what the sentence says.
 const FAULTS: [(&str, i32, &str); 14] = [
-    ("cuInit:1:999", 2, "CUDA does not start: unknown error (code 999)"),
-    ("cuDevicePrimaryCtxRetain:1:2", 2, "cuDevicePrimaryCtxRetain failed: CUDA_ERROR_OUT_OF_MEMORY (code 2)"),
-    ("cuModuleLoadDataEx:1:218", 2, "the driver cannot compile the data kernels"),
-    ("ncclGetUniqueId:1:2", 3, "ncclGetUniqueId failed: unhandled system error (code 2)"),
+    (
+        "cuInit:1:999",
+        2,
+        "CUDA does not start: unknown error (code 999)",
+    ),
+    (
+        "cuDevicePrimaryCtxRetain:1:2",
+        2,
+        "cuDevicePrimaryCtxRetain failed: CUDA_ERROR_OUT_OF_MEMORY (code 2)",
+    ),
+    (
+        "cuModuleLoadDataEx:1:218",
+        2,
+        "the driver cannot compile the data kernels",
+    ),
+    (
+        "ncclGetUniqueId:1:2",
+        3,
+        "ncclGetUniqueId failed: unhandled system error (code 2)",
+    ),
     (
         "ncclCommInitRankConfig:1:3",
         3,
         "joined the communicator: ncclCommInitRankConfig failed: internal error (code 3)",
     ),
-    ("ncclMemAlloc:2:1", 3, "while allocating 64K bytes on GPU 0: ncclMemAlloc failed"),
-    ("ncclCommWindowRegister:2:3", 3, "ncclCommWindowRegister failed: internal error (code 3)"),
-    ("cuLaunchKernel:7:719", 2, "cannot launch a data kernel: unknown error (code 719)"),
-    ("ncclAllReduce:20:2", 3, "ncclAllReduce failed: unhandled system error (code 2)"),
+    (
+        "ncclMemAlloc:2:1",
+        3,
+        "while allocating 64K bytes on GPU 0: ncclMemAlloc failed",
+    ),
+    (
+        "ncclCommWindowRegister:2:3",
+        3,
+        "ncclCommWindowRegister failed: internal error (code 3)",
+    ),
+    (
+        "cuLaunchKernel:7:719",
+        2,
+        "cannot launch a data kernel: unknown error (code 719)",
+    ),
+    (
+        "ncclAllReduce:20:2",
+        3,
+        "ncclAllReduce failed: unhandled system error (code 2)",
+    ),
     ("async:20:3", 3, "NCCL reports"),
-    ("broken:20:700", 2, "cuStreamQuery failed: CUDA_ERROR_ILLEGAL_ADDRESS (code 700)"),
+    (
+        "broken:20:700",
+        2,
+        "cuStreamQuery failed: CUDA_ERROR_ILLEGAL_ADDRESS (code 700)",
+    ),
     ("hang:20:1", 4, "did not end within 8 s"),
-    ("ncclCommDestroy:1:3", 3, "while ending the communicator: ncclCommDestroy failed: internal error (code 3)"),
+    (
+        "ncclCommDestroy:1:3",
+        3,
+        "while ending the communicator: ncclCommDestroy failed: internal error (code 3)",
+    ),
     ("flip:0:1", 7, "wrong data in 8 cases"),
 ];
 
 #[test]
 fn each_fault_ends_the_job_soon_with_its_code_and_one_sentence() {
-    let Some(machine) = Machine::with(2) else { return };
+    let Some(machine) = Machine::with(2) else {
+        return;
+    };
     for (fault, code, part) in FAULTS {
         for (processes, spread) in [(2, ""), (1, "-g 2"), (1, "-t 2")] {
             // A busy machine needs longer than that to start MPI.
-            let limit = if fault.starts_with("hang") { "-T 8" } else { "" };
+            let limit = if fault.starts_with("hang") {
+                "-T 8"
+            } else {
+                ""
+            };
             let words = format!("all_reduce -b 1K -e 64K -f 4 -n 3 -R 2 {limit} {spread}");
             let ended = machine.broken(processes, fault, &words);
             let what = format!("{fault} {processes} {spread}\n{}", ended.stderr);
             assert_eq!(ended.code, Some(code), "{what}");
-            let saying = ended.sentences().into_iter().filter(|line| line.contains(part)).count();
+            let saying = ended
+                .sentences()
+                .into_iter()
+                .filter(|line| line.contains(part))
+                .count();
             // The ranks of a job may each have it; one process says it once.
             assert!(saying >= 1 && saying <= processes as usize, "{what}");
         }
@@ -252,35 +398,69 @@ fn each_fault_ends_the_job_soon_with_its_code_and_one_sentence() {
 
 #[test]
 fn a_rank_that_cannot_join_is_not_waited_for_by_those_of_its_process() {
-    let Some(machine) = Machine::with(4) else { return };
+    let Some(machine) = Machine::with(4) else {
+        return;
+    };
     for (fault, code, part) in [
-        ("cuCtxSetCurrent:6:700", 2, "GPU 1 is lost: CUDA_ERROR_ILLEGAL_ADDRESS (code 700)"),
-        ("ncclCommInitRankConfig:2:3", 3, "ncclCommInitRankConfig failed: internal error (code 3)"),
+        (
+            "cuCtxSetCurrent:6:700",
+            2,
+            "GPU 1 is lost: CUDA_ERROR_ILLEGAL_ADDRESS (code 700)",
+        ),
+        (
+            "ncclCommInitRankConfig:2:3",
+            3,
+            "ncclCommInitRankConfig failed: internal error (code 3)",
+        ),
     ] {
-        let ended = machine.broken(1, fault, "all_reduce -b 8 -e 8 -n 1 -g 2").expect_code(code);
+        let ended = machine
+            .broken(1, fault, "all_reduce -b 8 -e 8 -n 1 -g 2")
+            .expect_code(code);
         assert!(ended.stderr.contains(part), "{fault}: {}", ended.stderr);
     }
 }
 
 #[test]
 fn what_a_thread_was_doing_is_in_its_sentence() {
-    let Some(machine) = Machine::with(4) else { return };
-    let ended = machine.broken(2, "ncclAllReduce:33:2:1", "all_reduce -b 1K -e 64K -f 4 -n 3 -t 2").expect_code(3);
-    let first = ended.sentences().into_iter().find(|line| line.contains("ncclAllReduce")).expect("a sentence");
+    let Some(machine) = Machine::with(4) else {
+        return;
+    };
+    let ended = machine
+        .broken(
+            2,
+            "ncclAllReduce:33:2:1",
+            "all_reduce -b 1K -e 64K -f 4 -n 3 -t 2",
+        )
+        .expect_code(3);
+    let first = ended
+        .sentences()
+        .into_iter()
+        .find(|line| line.contains("ncclAllReduce"))
+        .expect("a sentence");
     assert!(first.contains("process 1 on "), "{first}");
-    assert!(first.contains(", as rank 2: ") || first.contains(", as rank 3: "), "{first}");
-    assert!(first.contains("while ") && first.contains("all_reduce 1K float sum"), "{first}");
+    assert!(
+        first.contains(", as rank 2: ") || first.contains(", as rank 3: "),
+        "{first}"
+    );
+    assert!(
+        first.contains("while ") && first.contains("all_reduce 1K float sum"),
+        "{first}"
+    );
 }
 
 #[test]
 fn what_was_measured_before_a_fault_is_kept() {
-    let Some(machine) = Machine::with(2) else { return };
+    let Some(machine) = Machine::with(2) else {
+        return;
+    };
     for (processes, spread) in [(2, ""), (1, "-t 2")] {
         let results = machine.path().join("results");
         let _ = fs::remove_dir_all(&results);
         let words = format!("all_reduce -b 1K -e 64K -f 4 -n 20 -w 1 {spread}");
         // Of some 180 operations a rank.
-        machine.broken(processes, "ncclAllReduce:130:2:0", &words).expect_code(3);
+        machine
+            .broken(processes, "ncclAllReduce:130:2:0", &words)
+            .expect_code(3);
         let run = only_entry(&results);
         let rows = csv(&run.join("results.csv"));
         assert!(!rows.is_empty() && rows.len() < 8, "{} rows", rows.len());
@@ -291,7 +471,9 @@ fn what_was_measured_before_a_fault_is_kept() {
 /// A fault at the last operation that is asked for happens, and one after it does not.
 #[test]
 fn as_many_operations_run_as_are_asked_for() {
-    let Some(machine) = Machine::with(2) else { return };
+    let Some(machine) = Machine::with(2) else {
+        return;
+    };
     for (iters, warm_up, checks) in [(1, 0, 0), (3, 0, 1), (3, 4, 1), (2, 1, 3)] {
         // One more of each placement is not timed.
         let rank = warm_up + 2 * (1 + iters + checks);
@@ -304,18 +486,37 @@ fn as_many_operations_run_as_are_asked_for() {
 
 #[test]
 fn sizes_are_cut_to_the_memory_of_the_fullest_gpu() {
-    let Some(machine) = Machine::with(2) else { return };
+    let Some(machine) = Machine::with(2) else {
+        return;
+    };
     // Of 1.5 GB 1 GiB is left for NCCL, and the rest has two buffers.
-    let ended = run(machine.start(1, "all_reduce -g 2 -b 1M -e 8G -f 2 -n 1 -w 0").env("STANDIN_MEMORY", "1600000000"))
-        .expect_code(0);
-    assert!(ended.stdout.contains("# Reducing maxBytes to 262144000 due to memory limitation\n"), "{}", ended.stdout);
-    let sizes: Vec<u64> = ended.rows().iter().map(|row| row[0].parse().expect("a size")).collect();
-    assert_eq!(sizes, (0..8).map(|power| 1 << (20 + power)).collect::<Vec<u64>>());
+    let ended = run(machine
+        .start(1, "all_reduce -g 2 -b 1M -e 8G -f 2 -n 1 -w 0")
+        .env("STANDIN_MEMORY", "1600000000"))
+    .expect_code(0);
+    assert!(
+        ended
+            .stdout
+            .contains("# Reducing maxBytes to 262144000 due to memory limitation\n"),
+        "{}",
+        ended.stdout
+    );
+    let sizes: Vec<u64> = ended
+        .rows()
+        .iter()
+        .map(|row| row[0].parse().expect("a size"))
+        .collect();
+    assert_eq!(
+        sizes,
+        (0..8).map(|power| 1 << (20 + power)).collect::<Vec<u64>>()
+    );
 }
 
 #[test]
 fn ranks_that_see_one_gpu_each_find_it_and_two_on_one_are_refused() {
-    let Some(machine) = Machine::with(2) else { return };
+    let Some(machine) = Machine::with(2) else {
+        return;
+    };
     let shell = |visible: &str| {
         let mut command = machine.on(launcher(machine.path()));
         let script = format!("CUDA_VISIBLE_DEVICES={visible} exec \"$0\" \"$@\"");
@@ -324,30 +525,71 @@ fn ranks_that_see_one_gpu_each_find_it_and_two_on_one_are_refused() {
         run(&mut command)
     };
     let each = shell("$OMPI_COMM_WORLD_RANK").expect_code(0);
-    assert!(each.stdout.contains("[0000:10:00]") && each.stdout.contains("[0000:11:00]"), "{}", each.stdout);
+    assert!(
+        each.stdout.contains("[0000:10:00]") && each.stdout.contains("[0000:11:00]"),
+        "{}",
+        each.stdout
+    );
     let same = shell("0");
     assert_eq!(same.code, Some(5), "{}", same.stderr);
-    assert!(same.stderr.contains("ranks 0 and 1 on ") && same.stderr.contains("would share a GPU"), "{}", same.stderr);
+    assert!(
+        same.stderr.contains("ranks 0 and 1 on ") && same.stderr.contains("would share a GPU"),
+        "{}",
+        same.stderr
+    );
 }
 
 #[test]
 fn a_driver_that_is_too_old_and_a_gpu_that_cannot_are_said() {
-    let Some(machine) = Machine::with(2) else { return };
-    let old = run(machine.start(1, "all_reduce -g 2 -b 8 -e 8").env("STANDIN_CUDA", "11080")).expect_code(2);
-    assert!(old.stderr.contains("the driver supports CUDA 11.8 only; 12.0 is needed"), "{}", old.stderr);
-    let no_gpu = run(machine.start(1, "all_reduce -b 8 -e 8").env("STANDIN_GPUS", "0")).expect_code(2);
-    assert!(no_gpu.stderr.contains("CUDA_ERROR_NO_DEVICE (code 100)"), "{}", no_gpu.stderr);
+    let Some(machine) = Machine::with(2) else {
+        return;
+    };
+    let old = run(machine
+        .start(1, "all_reduce -g 2 -b 8 -e 8")
+        .env("STANDIN_CUDA", "11080"))
+    .expect_code(2);
+    assert!(
+        old.stderr
+            .contains("the driver supports CUDA 11.8 only; 12.0 is needed"),
+        "{}",
+        old.stderr
+    );
+    let no_gpu = run(machine
+        .start(1, "all_reduce -b 8 -e 8")
+        .env("STANDIN_GPUS", "0"))
+    .expect_code(2);
+    assert!(
+        no_gpu.stderr.contains("CUDA_ERROR_NO_DEVICE (code 100)"),
+        "{}",
+        no_gpu.stderr
+    );
     let mut volta = machine.start(1, "all_reduce all_gather -t 2 -b 64 -e 64 -n 1 -d f8e4m3");
     let volta = run(volta.env("STANDIN_CAPABILITY", "8")).expect_code(0);
-    assert!(volta.stdout.contains("NCCL reduces f8e4m3 only on GPUs of compute capability 9.0"), "{}", volta.stdout);
+    assert!(
+        volta
+            .stdout
+            .contains("NCCL reduces f8e4m3 only on GPUs of compute capability 9.0"),
+        "{}",
+        volta.stdout
+    );
 }
 
 #[test]
 fn what_cannot_be_meant_is_refused() {
-    let Some(machine) = Machine::with(2) else { return };
+    let Some(machine) = Machine::with(2) else {
+        return;
+    };
     for (variable, words, part) in [
-        (Some(("NCCL_TESTS_DEVICE", "0x1")), "", "NCCL_TESTS_DEVICE=0x1 on rank 0 is not the number of a GPU"),
-        (None, "-I 1 -n 4294967295", "say at most 1000000 of them with -n"),
+        (
+            Some(("NCCL_TESTS_DEVICE", "0x1")),
+            "",
+            "NCCL_TESTS_DEVICE=0x1 on rank 0 is not the number of a GPU",
+        ),
+        (
+            None,
+            "-I 1 -n 4294967295",
+            "say at most 1000000 of them with -n",
+        ),
     ] {
         let mut command = machine.start(1, &format!("all_reduce -b 8 -e 8 {words}"));
         let ended = run(command.envs(variable)).expect_code(6);
@@ -357,16 +599,27 @@ fn what_cannot_be_meant_is_refused() {
 
 #[test]
 fn a_signal_keeps_what_is_there() {
-    let Some(machine) = Machine::with(2) else { return };
+    let Some(machine) = Machine::with(2) else {
+        return;
+    };
     for spread in ["-g 2", "-t 2"] {
         let results = machine.path().join("results");
         let _ = fs::remove_dir_all(&results);
-        let mut started = machine.start(1, &format!("all_reduce -b 1K -e 16M -f 2 -n 50 -N 0 {spread}"));
-        started.stdout(std::process::Stdio::null()).stderr(std::process::Stdio::null());
+        let mut started = machine.start(
+            1,
+            &format!("all_reduce -b 1K -e 16M -f 2 -n 50 -N 0 {spread}"),
+        );
+        started
+            .stdout(std::process::Stdio::null())
+            .stderr(std::process::Stdio::null());
         let mut child = started.spawn().expect("started");
         let began = Instant::now();
         let lines = || {
-            let text = fs::read_dir(&results).ok()?.next()?.ok().map(|run| run.path().join("results.csv"))?;
+            let text = fs::read_dir(&results)
+                .ok()?
+                .next()?
+                .ok()
+                .map(|run| run.path().join("results.csv"))?;
             Some(fs::read_to_string(text).ok()?.lines().count())
         };
         while lines().unwrap_or(0) < 4 {
@@ -383,15 +636,27 @@ fn a_signal_keeps_what_is_there() {
 
 #[test]
 fn the_script_for_real_gpus_finds_all_in_order() {
-    let Some(machine) = Machine::with(2) else { return };
+    let Some(machine) = Machine::with(2) else {
+        return;
+    };
     let path = env::var("PATH").unwrap_or_default();
     let mut command = machine.on(Command::new(Path::new(ROOT).join("scripts/gpu-check.sh")));
     common::clean(&mut command);
     command
         .args(["--quick", common::BINARY])
         .current_dir(machine.path())
-        .envs([("OMPI_ALLOW_RUN_AS_ROOT", "1"), ("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1")])
-        .env("PATH", format!("{}:{path}", machine.libraries.join("bin").display()));
+        .envs([
+            ("OMPI_ALLOW_RUN_AS_ROOT", "1"),
+            ("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"),
+        ])
+        .env(
+            "PATH",
+            format!("{}:{path}", machine.libraries.join("bin").display()),
+        );
     let ended = run_within(&mut command, Duration::from_secs(600)).expect_code(0);
-    assert!(ended.stdout.contains("all checks ok on 2 GPUs"), "{}", ended.stdout);
+    assert!(
+        ended.stdout.contains("all checks ok on 2 GPUs"),
+        "{}",
+        ended.stdout
+    );
 }

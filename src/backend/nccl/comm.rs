@@ -109,22 +109,43 @@ impl Call {
             Collective::Scatter => Kind::ScatterByPeers { root },
             Collective::HyperCube => Kind::HyperCube,
             Collective::AllToAllV => Kind::AllToAllV,
-            Collective::SendRecv => {
-                Kind::SendRecv { to: ((rank + 1) % ranks) as c_int, from: ((rank + ranks - 1) % ranks) as c_int }
-            }
+            Collective::SendRecv => Kind::SendRecv {
+                to: ((rank + 1) % ranks) as c_int,
+                from: ((rank + ranks - 1) % ranks) as c_int,
+            },
         };
         let element = case.dtype.size();
-        let flows = if kind == Kind::AllToAllV { traffic::flows(case, rank.into()) } else { Vec::new() };
+        let flows = if kind == Kind::AllToAllV {
+            traffic::flows(case, rank.into())
+        } else {
+            Vec::new()
+        };
         let (count, chunk) = (case.counts.param as usize, case.counts.param * element);
-        let rounds = if kind == Kind::HyperCube { ranks.ilog2() } else { 0 };
-        Call { kind, count, chunk, dtype: dtype_code(case.dtype), element, rounds, flows }
+        let rounds = if kind == Kind::HyperCube {
+            ranks.ilog2()
+        } else {
+            0
+        };
+        Call {
+            kind,
+            count,
+            chunk,
+            dtype: dtype_code(case.dtype),
+            element,
+            rounds,
+            flows,
+        }
     }
 }
 
 impl Call {
     /// The groups that it is made of, which must not become one: what a round of a hypercube receives, the next one sends.
     pub fn stages(&self) -> u32 {
-        if self.kind == Kind::HyperCube { self.rounds.max(1) } else { 1 }
+        if self.kind == Kind::HyperCube {
+            self.rounds.max(1)
+        } else {
+            1
+        }
     }
 
     /// Is a copy on the GPU a part of it, which is no call of NCCL's? A hypercube's ranks take their own chunk themselves.
@@ -235,7 +256,13 @@ impl Comm {
             return Ok(made);
         }
         // SAFETY: the communicator lives as long as this value.
-        let made = unsafe { self.nccl.redop_create_premulsum(&data::scalar(dtype, self.rank.into()), code, self.raw)? };
+        let made = unsafe {
+            self.nccl.redop_create_premulsum(
+                &data::scalar(dtype, self.rank.into()),
+                code,
+                self.raw,
+            )?
+        };
         self.scaled.borrow_mut().insert(code, made);
         Ok(made)
     }
@@ -262,20 +289,32 @@ impl Comm {
         // caller vouches for the memory and the stream.
         unsafe {
             match call.kind {
-                Kind::AllReduce { op } => nccl.all_reduce(send, recv, count, dtype, op, comm, stream),
+                Kind::AllReduce { op } => {
+                    nccl.all_reduce(send, recv, count, dtype, op, comm, stream)
+                }
                 Kind::AllGather => nccl.all_gather(send, recv, count, dtype, comm, stream),
-                Kind::ReduceScatter { op } => nccl.reduce_scatter(send, recv, count, dtype, op, comm, stream),
-                Kind::Broadcast { root } => nccl.broadcast(send, recv, count, dtype, root, comm, stream),
-                Kind::Reduce { op, root } => nccl.reduce(send, recv, count, dtype, op, root, comm, stream),
+                Kind::ReduceScatter { op } => {
+                    nccl.reduce_scatter(send, recv, count, dtype, op, comm, stream)
+                }
+                Kind::Broadcast { root } => {
+                    nccl.broadcast(send, recv, count, dtype, root, comm, stream)
+                }
+                Kind::Reduce { op, root } => {
+                    nccl.reduce(send, recv, count, dtype, op, root, comm, stream)
+                }
                 Kind::AllToAll => nccl.all_to_all(send, recv, count, dtype, comm, stream),
                 Kind::Gather { root } => nccl.gather(send, recv, count, dtype, root, comm, stream),
-                Kind::Scatter { root } => nccl.scatter(send, recv, count, dtype, root, comm, stream),
+                Kind::Scatter { root } => {
+                    nccl.scatter(send, recv, count, dtype, root, comm, stream)
+                }
                 Kind::HyperCube => self.hyper_cube(call, stage, send, recv, stream),
                 Kind::SendRecv { .. }
                 | Kind::AllToAllV
                 | Kind::AllToAllByPeers
                 | Kind::GatherByPeers { .. }
-                | Kind::ScatterByPeers { .. } => nccl.grouped(true, || self.messages(call, send, recv, stream)),
+                | Kind::ScatterByPeers { .. } => {
+                    nccl.grouped(true, || self.messages(call, send, recv, stream))
+                }
             }
         }
     }
@@ -292,20 +331,35 @@ impl Comm {
         recv: u64,
         stream: RawStream,
     ) -> anyhow::Result<()> {
-        let &Call { count, chunk, dtype, .. } = call;
+        let &Call {
+            count,
+            chunk,
+            dtype,
+            ..
+        } = call;
         let own = recv + chunk * u64::from(self.rank);
         if round == 0 && own != send {
             // SAFETY: as in `enqueue`; out of place the two buffers are apart.
             unsafe { cuda::driver()?.copy(own, send, chunk as usize, stream)? };
         }
         let rounds = hypercube::rounds(self.rank.into(), self.ranks.into());
-        let Some(round) = rounds.into_iter().nth(round as usize) else { return Ok(()) };
+        let Some(round) = rounds.into_iter().nth(round as usize) else {
+            return Ok(());
+        };
         let (peer, many) = (round.peer as c_int, count * round.chunks as usize);
         self.nccl.grouped(true, || {
             // SAFETY: as in `enqueue`; the receive buffer has a chunk for each rank.
             unsafe {
-                self.nccl.send(recv + chunk * round.from, many, dtype, peer, self.raw, stream)?;
-                self.nccl.recv(recv + chunk * round.to, many, dtype, peer, self.raw, stream)
+                self.nccl.send(
+                    recv + chunk * round.from,
+                    many,
+                    dtype,
+                    peer,
+                    self.raw,
+                    stream,
+                )?;
+                self.nccl
+                    .recv(recv + chunk * round.to, many, dtype, peer, self.raw, stream)
             }
         })
     }
@@ -314,13 +368,28 @@ impl Comm {
     ///
     /// # Safety
     /// As for [`Comm::enqueue`].
-    unsafe fn messages(&self, call: &Call, send: u64, recv: u64, stream: RawStream) -> anyhow::Result<()> {
-        let Call { kind, count, chunk, dtype, .. } = *call;
+    unsafe fn messages(
+        &self,
+        call: &Call,
+        send: u64,
+        recv: u64,
+        stream: RawStream,
+    ) -> anyhow::Result<()> {
+        let Call {
+            kind,
+            count,
+            chunk,
+            dtype,
+            ..
+        } = *call;
         let (me, all) = (self.rank as c_int, 0..self.ranks as c_int);
         // SAFETY: as in `enqueue`; a chunk for each rank is what the case has in such a buffer.
-        let put = |at: u64, to: c_int| unsafe { self.nccl.send(at, count, dtype, to, self.raw, stream) };
+        let put =
+            |at: u64, to: c_int| unsafe { self.nccl.send(at, count, dtype, to, self.raw, stream) };
         // SAFETY: likewise.
-        let get = |at: u64, from: c_int| unsafe { self.nccl.recv(at, count, dtype, from, self.raw, stream) };
+        let get = |at: u64, from: c_int| unsafe {
+            self.nccl.recv(at, count, dtype, from, self.raw, stream)
+        };
         let part = |base: u64, peer: c_int| base + chunk * peer as u64;
         match kind {
             Kind::SendRecv { to, from } => {
@@ -335,11 +404,17 @@ impl Comm {
             Kind::AllToAllV => unsafe { self.flows(call, send, recv, stream) },
             Kind::GatherByPeers { root } => {
                 put(send, root)?;
-                if me == root { all.into_iter().try_for_each(|peer| get(part(recv, peer), peer)) } else { Ok(()) }
+                if me == root {
+                    all.into_iter()
+                        .try_for_each(|peer| get(part(recv, peer), peer))
+                } else {
+                    Ok(())
+                }
             }
             Kind::ScatterByPeers { root } => {
                 if me == root {
-                    all.into_iter().try_for_each(|peer| put(part(send, peer), peer))?;
+                    all.into_iter()
+                        .try_for_each(|peer| put(part(send, peer), peer))?;
                 }
                 get(recv, root)
             }
@@ -353,17 +428,28 @@ impl Comm {
     ///
     /// # Safety
     /// As for [`Comm::enqueue`].
-    unsafe fn flows(&self, call: &Call, send: u64, recv: u64, stream: RawStream) -> anyhow::Result<()> {
+    unsafe fn flows(
+        &self,
+        call: &Call,
+        send: u64,
+        recv: u64,
+        stream: RawStream,
+    ) -> anyhow::Result<()> {
         let Call { dtype, element, .. } = *call;
         for (peer, flow) in (0..).zip(&call.flows) {
-            let (from, to) = (send + flow.send_offset * element, recv + flow.recv_offset * element);
+            let (from, to) = (
+                send + flow.send_offset * element,
+                recv + flow.recv_offset * element,
+            );
             // SAFETY: as in `enqueue`; the flows of a case lie inside its buffers.
             unsafe {
                 if flow.send > 0 {
-                    self.nccl.send(from, flow.send as usize, dtype, peer, self.raw, stream)?;
+                    self.nccl
+                        .send(from, flow.send as usize, dtype, peer, self.raw, stream)?;
                 }
                 if flow.recv > 0 {
-                    self.nccl.recv(to, flow.recv as usize, dtype, peer, self.raw, stream)?;
+                    self.nccl
+                        .recv(to, flow.recv as usize, dtype, peer, self.raw, stream)?;
                 }
             }
         }
@@ -378,14 +464,44 @@ mod tests {
 
     #[test]
     fn the_codes_are_those_of_nccl_h() {
-        assert_eq!(DType::ALL.map(dtype_code), [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11]);
-        assert_eq!(RedOp::ALL.map(redop_code), [Some(0), Some(1), Some(2), Some(3), Some(4), None]);
+        assert_eq!(
+            DType::ALL.map(dtype_code),
+            [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11]
+        );
+        assert_eq!(
+            RedOp::ALL.map(redop_code),
+            [Some(0), Some(1), Some(2), Some(3), Some(4), None]
+        );
     }
 
-    fn call(collective: Collective, redop: Option<RedOp>, root: Option<u32>, rank: u32, new: bool) -> Call {
-        let case = Case::new(collective, Bytes(4096), DType::Bfloat16, redop, root, Placement::OutOfPlace, 4);
+    fn call(
+        collective: Collective,
+        redop: Option<RedOp>,
+        root: Option<u32>,
+        rank: u32,
+        new: bool,
+    ) -> Call {
+        let case = Case::new(
+            collective,
+            Bytes(4096),
+            DType::Bfloat16,
+            redop,
+            root,
+            Placement::OutOfPlace,
+            4,
+        );
         let op = redop.and_then(redop_code).unwrap_or(0);
-        Call::of(&case, rank, 4, Has { all_to_all: new, gather: new, scatter: new }, op)
+        Call::of(
+            &case,
+            rank,
+            4,
+            Has {
+                all_to_all: new,
+                gather: new,
+                scatter: new,
+            },
+            op,
+        )
     }
 
     #[test]
@@ -408,16 +524,39 @@ mod tests {
         let gathered = call(Collective::AllGather, None, None, 1, true);
         assert_eq!(
             gathered,
-            Call { kind: Kind::AllGather, count: 512, chunk: 1024, dtype: 9, element: 2, rounds: 0, flows: vec![] }
+            Call {
+                kind: Kind::AllGather,
+                count: 512,
+                chunk: 1024,
+                dtype: 9,
+                element: 2,
+                rounds: 0,
+                flows: vec![]
+            }
         );
     }
 
     #[test]
     fn an_old_library_gets_sends_and_receives() {
         for (collective, root, new, old) in [
-            (Collective::AllToAll, None, Kind::AllToAll, Kind::AllToAllByPeers),
-            (Collective::Gather, Some(2), Kind::Gather { root: 2 }, Kind::GatherByPeers { root: 2 }),
-            (Collective::Scatter, Some(1), Kind::Scatter { root: 1 }, Kind::ScatterByPeers { root: 1 }),
+            (
+                Collective::AllToAll,
+                None,
+                Kind::AllToAll,
+                Kind::AllToAllByPeers,
+            ),
+            (
+                Collective::Gather,
+                Some(2),
+                Kind::Gather { root: 2 },
+                Kind::GatherByPeers { root: 2 },
+            ),
+            (
+                Collective::Scatter,
+                Some(1),
+                Kind::Scatter { root: 1 },
+                Kind::ScatterByPeers { root: 1 },
+            ),
         ] {
             assert_eq!(call(collective, None, root, 0, true).kind, new);
             assert_eq!(call(collective, None, root, 0, false).kind, old);
@@ -427,17 +566,34 @@ mod tests {
     #[test]
     fn a_hypercube_counts_its_chunks() {
         let cube = call(Collective::HyperCube, None, None, 1, true);
-        let wanted =
-            Call { kind: Kind::HyperCube, count: 512, chunk: 1024, dtype: 9, element: 2, rounds: 2, flows: vec![] };
+        let wanted = Call {
+            kind: Kind::HyperCube,
+            count: 512,
+            chunk: 1024,
+            dtype: 9,
+            element: 2,
+            rounds: 2,
+            flows: vec![],
+        };
         assert_eq!((cube.stages(), cube), (2, wanted));
     }
 
     #[test]
     fn an_alltoallv_has_a_part_for_each_rank() {
         let call = call(Collective::AllToAllV, None, None, 1, true);
-        let sent: Vec<_> = call.flows.iter().map(|flow| (flow.send_offset, flow.send)).collect();
+        let sent: Vec<_> = call
+            .flows
+            .iter()
+            .map(|flow| (flow.send_offset, flow.send))
+            .collect();
         // Of 4096 bytes, by the distance upwards from rank 1: 3, 0, 1 and 2 sixths, each down to 16 bytes.
-        assert_eq!((call.kind, sent), (Kind::AllToAllV, vec![(0, 1024), (1024, 0), (1024, 336), (1360, 680)]));
+        assert_eq!(
+            (call.kind, sent),
+            (
+                Kind::AllToAllV,
+                vec![(0, 1024), (1024, 0), (1024, 336), (1360, 680)]
+            )
+        );
     }
 
     #[test]

@@ -35,21 +35,33 @@ impl Device {
         let driver = cuda::driver()?;
         let version = driver.version()?;
         if version < OLDEST {
-            let what =
-                format!("the driver supports CUDA {version} only; {OLDEST} is needed: update it to 525 or newer");
+            let what = format!(
+                "the driver supports CUDA {version} only; {OLDEST} is needed: update it to 525 or newer"
+            );
             return Err(Failure::new(Code::Cuda, what));
         }
         driver.start_gpu(ordinal)?;
         let failed = |error: DriverError| {
-            Failure::new(Code::Cuda, format!("GPU {ordinal} does not start: {}", described(error)))
+            Failure::new(
+                Code::Cuda,
+                format!("GPU {ordinal} does not start: {}", described(error)),
+            )
         };
         let context = CudaContext::new(ordinal).map_err(failed)?;
         // SAFETY: no `CudaSlice` is made in this program, so that there is nothing for cudarc to keep in order with
         // events. It would wait for the whole GPU when the stream is made.
         unsafe { context.disable_event_tracking() };
         // It makes streams that do not wait for the null stream, as nccl-tests does.
-        let stream = if null_stream { context.default_stream() } else { context.new_stream().map_err(failed)? };
-        Ok(Device { driver, context, stream })
+        let stream = if null_stream {
+            context.default_stream()
+        } else {
+            context.new_stream().map_err(failed)?
+        };
+        Ok(Device {
+            driver,
+            context,
+            stream,
+        })
     }
 
     /// The context, for loading kernels.
@@ -73,7 +85,14 @@ impl Device {
     /// Where the driver fails.
     pub fn bind(&self) -> anyhow::Result<()> {
         self.context.bind_to_thread().map_err(|error| {
-            Failure::new(Code::Cuda, format!("GPU {} is lost: {}", self.context.ordinal(), described(error)))
+            Failure::new(
+                Code::Cuda,
+                format!(
+                    "GPU {} is lost: {}",
+                    self.context.ordinal(),
+                    described(error)
+                ),
+            )
         })
     }
 
@@ -95,7 +114,14 @@ impl Device {
 
     /// The error of a call of cudarc.
     fn failed(&self, what: &str, error: DriverError) -> anyhow::Error {
-        Failure::new(Code::Cuda, format!("GPU {}: {what}: {}", self.context.ordinal(), described(error)))
+        Failure::new(
+            Code::Cuda,
+            format!(
+                "GPU {}: {what}: {}",
+                self.context.ordinal(),
+                described(error)
+            ),
+        )
     }
 
     /// From now on the stream keeps what it is given, as a graph, and runs nothing.
@@ -105,7 +131,9 @@ impl Device {
     pub fn begin_capture(&self) -> anyhow::Result<()> {
         // In the other modes the graph of one GPU cannot be made while the stream of the thread's next one still captures.
         let mode = sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED;
-        self.stream.begin_capture(mode).map_err(|error| self.failed("the capture of a graph does not begin", error))
+        self.stream
+            .begin_capture(mode)
+            .map_err(|error| self.failed("the capture of a graph does not begin", error))
     }
 
     /// The graph of what the stream was given.
@@ -114,7 +142,10 @@ impl Device {
     /// Where something in it cannot be in a graph.
     pub fn end_capture(&self) -> anyhow::Result<CudaGraph> {
         let failed = |error| self.failed("what NCCL does cannot be captured as a graph", error);
-        let graph = self.stream.end_capture(sys::CUgraphInstantiate_flags(0)).map_err(failed)?;
+        let graph = self
+            .stream
+            .end_capture(sys::CUgraphInstantiate_flags(0))
+            .map_err(failed)?;
         graph.with_context(|| format!("GPU {}: the capture gave no graph", self.context.ordinal()))
     }
 
@@ -123,7 +154,9 @@ impl Device {
     /// # Errors
     /// Where the driver fails.
     pub fn launch(&self, graph: &CudaGraph) -> anyhow::Result<()> {
-        graph.launch().map_err(|error| self.failed("a graph cannot be launched", error))
+        graph
+            .launch()
+            .map_err(|error| self.failed("a graph cannot be launched", error))
     }
 
     /// A mark to be set in the stream.
@@ -132,7 +165,9 @@ impl Device {
     /// Where the driver fails.
     pub fn mark(&self) -> anyhow::Result<CudaEvent> {
         let flags = Some(sys::CUevent_flags::CU_EVENT_DEFAULT);
-        self.context.new_event(flags).map_err(|error| self.failed("no event", error))
+        self.context
+            .new_event(flags)
+            .map_err(|error| self.failed("no event", error))
     }
 
     /// Sets a mark: its time is when all that is in the stream before it has ended.
@@ -141,7 +176,8 @@ impl Device {
     /// Where the driver fails.
     #[inline]
     pub fn set(&self, mark: &CudaEvent) -> anyhow::Result<()> {
-        mark.record(&self.stream).map_err(|error| self.failed("an event cannot be recorded", error))
+        mark.record(&self.stream)
+            .map_err(|error| self.failed("an event cannot be recorded", error))
     }
 
     /// Microseconds between two marks of one GPU that have passed.
@@ -149,7 +185,12 @@ impl Device {
     /// # Errors
     /// Where the driver fails.
     pub fn between(from: &CudaEvent, to: &CudaEvent) -> anyhow::Result<f64> {
-        let failed = |error| Failure::new(Code::Cuda, format!("events cannot be read: {}", described(error)));
+        let failed = |error| {
+            Failure::new(
+                Code::Cuda,
+                format!("events cannot be read: {}", described(error)),
+            )
+        };
         Ok(f64::from(from.elapsed_ms(to).map_err(failed)?) * 1e3)
     }
 
@@ -193,9 +234,17 @@ impl Device {
             Some(nccl) => nccl.mem_alloc(wanted),
             None => self.driver.allocate(wanted),
         };
-        let address =
-            address.with_context(|| format!("while allocating {bytes} bytes on GPU {}", self.context.ordinal()))?;
-        Ok(Buffer { address, bytes, owner })
+        let address = address.with_context(|| {
+            format!(
+                "while allocating {bytes} bytes on GPU {}",
+                self.context.ordinal()
+            )
+        })?;
+        Ok(Buffer {
+            address,
+            bytes,
+            owner,
+        })
     }
 
     /// Frees a buffer. Nothing in the stream may use it any more.
@@ -242,7 +291,10 @@ impl Device {
     pub fn zero(&self, buffer: &Buffer) -> anyhow::Result<()> {
         self.bind()?;
         // SAFETY: the whole buffer and nothing else; the stream lives as long as this value.
-        unsafe { self.driver.zero(buffer.address, buffer.bytes.0 as usize, self.raw_stream()) }
+        unsafe {
+            self.driver
+                .zero(buffer.address, buffer.bytes.0 as usize, self.raw_stream())
+        }
     }
 }
 
@@ -271,7 +323,11 @@ impl Buffer {
     /// Where they are not all in the buffer.
     pub fn part(&self, at: u64, len: u64) -> anyhow::Result<u64> {
         let fits = at.checked_add(len).is_some_and(|end| end <= self.bytes.0);
-        anyhow::ensure!(fits, "{len} bytes from byte {at} on are not in a buffer of {} bytes", self.bytes);
+        anyhow::ensure!(
+            fits,
+            "{len} bytes from byte {at} on are not in a buffer of {} bytes",
+            self.bytes
+        );
         Ok(self.address + at)
     }
 }
@@ -282,7 +338,11 @@ mod tests {
 
     #[test]
     fn a_part_is_inside_the_buffer() {
-        let buffer = Buffer { address: 1000, bytes: Bytes(64), owner: None };
+        let buffer = Buffer {
+            address: 1000,
+            bytes: Bytes(64),
+            owner: None,
+        };
         assert_eq!(buffer.part(8, 56).expect("fits"), 1008);
         assert_eq!(buffer.part(64, 0).expect("fits"), 1064);
         assert!(buffer.part(8, 57).is_err() && buffer.part(u64::MAX, 2).is_err());

@@ -6,7 +6,10 @@
 //!
 //! A launch returns at once; what it did is there when the stream has come past it.
 
-#![expect(unsafe_code, reason = "kernels are loaded and launched through the CUDA driver's C interface")]
+#![expect(
+    unsafe_code,
+    reason = "kernels are loaded and launched through the CUDA driver's C interface"
+)]
 
 use std::{
     ffi::{CStr, c_void},
@@ -62,7 +65,10 @@ struct Work {
     counter: sys::CUdeviceptr,
 }
 
-const _: () = assert!(size_of::<Recipe>() == 88 && size_of::<Work>() == 112, "kernels.cu has the same layout");
+const _: () = assert!(
+    size_of::<Recipe>() == 88 && size_of::<Work>() == 112,
+    "kernels.cu has the same layout"
+);
 
 /// The kernels of one device.
 #[derive(Debug)]
@@ -88,7 +94,9 @@ impl Kernels {
     /// Has the driver compile the kernels of `kinds` now, not when they are first used. That takes a tenth of a second
     /// each the first time; the driver keeps the result on disk (CUDA_CACHE_PATH).
     pub fn prepare(&self, kinds: impl IntoIterator<Item = Kind>) -> Result<()> {
-        kinds.into_iter().try_for_each(|kind| self.module(kind).map(|_| ()))
+        kinds
+            .into_iter()
+            .try_for_each(|kind| self.module(kind).map(|_| ()))
     }
 
     /// The module of `kind`. Two threads that come here at once may both compile it; one of the two is kept.
@@ -102,7 +110,13 @@ impl Kernels {
     }
 
     /// Fills `region` of the buffer at `buffer` with its content.
-    pub fn fill(&self, stream: &CudaStream, buffer: sys::CUdeviceptr, key: &DataKey, region: &Region) -> Result<()> {
+    pub fn fill(
+        &self,
+        stream: &CudaStream,
+        buffer: sys::CUdeviceptr,
+        key: &DataKey,
+        region: &Region,
+    ) -> Result<()> {
         self.data(stream, buffer, key, region, 0)
     }
 
@@ -132,17 +146,31 @@ impl Kernels {
         let size = key.dtype.size();
         let recipe = Recipe::new(key, &region.content);
         let function = self.module(recipe.kind)?.data;
-        let mut work = Work { recipe, address: buffer + region.offset * size, len: region.len, counter };
+        let mut work = Work {
+            recipe,
+            address: buffer + region.offset * size,
+            len: region.len,
+            counter,
+        };
         // One step more than the bytes need: an unaligned stretch touches it.
         let steps = (region.len * size).div_ceil(16) + 1;
         let blocks = steps.div_ceil(THREADS.into()).min(self.most_blocks) as u32;
         let mut parameters = [ptr::from_mut(&mut work).cast::<c_void>()];
-        self.context.bind_to_thread().map_err(|e| cuda("cannot use the device for a data kernel", e))?;
+        self.context
+            .bind_to_thread()
+            .map_err(|e| cuda("cannot use the device for a data kernel", e))?;
         // SAFETY: `function` is of the module that `self` keeps loaded; it takes one `Work`, laid out as here, and the
         // driver copies that before the call returns. Which memory is touched is the caller's choice of buffer and
         // region: where that is no memory of the device, CUDA stops the kernel and reports an error on the stream.
         unsafe {
-            result::launch_kernel(function, (blocks, 1, 1), (THREADS, 1, 1), 0, stream.cu_stream(), &mut parameters)
+            result::launch_kernel(
+                function,
+                (blocks, 1, 1),
+                (THREADS, 1, 1),
+                0,
+                stream.cu_stream(),
+                &mut parameters,
+            )
         }
         .map_err(|e| cuda("cannot launch a data kernel", e))
     }
@@ -165,11 +193,22 @@ unsafe impl Sync for Module {}
 impl Module {
     /// Compiles `ptx`, which ends with a zero byte.
     fn load(context: &Arc<CudaContext>, ptx: &str) -> Result<Module> {
-        context.bind_to_thread().map_err(|e| cuda("cannot use the device for the data kernels", e))?;
-        let mut loaded = Module { context: Arc::clone(context), module: compile(ptx)?, data: ptr::null_mut() };
+        context
+            .bind_to_thread()
+            .map_err(|e| cuda("cannot use the device for the data kernels", e))?;
+        let mut loaded = Module {
+            context: Arc::clone(context),
+            module: compile(ptx)?,
+            data: ptr::null_mut(),
+        };
         // SAFETY: the module is loaded, and `loaded` keeps it.
         loaded.data = unsafe { result::module::get_function(loaded.module, ENTRY.to_owned()) }
-            .map_err(|e| cuda(&format!("the data kernels have no entry {}", ENTRY.to_string_lossy()), e))?;
+            .map_err(|e| {
+                cuda(
+                    &format!("the data kernels have no entry {}", ENTRY.to_string_lossy()),
+                    e,
+                )
+            })?;
         Ok(loaded)
     }
 }
@@ -193,7 +232,10 @@ fn compile(ptx: &str) -> Result<sys::CUmodule> {
     let mut log = [0u8; 2048];
     let mut options = [CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES];
     // The driver takes each value in the place of a pointer: a pointer where the option is one, the number itself else.
-    let mut values = [log.as_mut_ptr().cast::<c_void>(), ptr::without_provenance_mut(log.len() - 1)];
+    let mut values = [
+        log.as_mut_ptr().cast::<c_void>(),
+        ptr::without_provenance_mut(log.len() - 1),
+    ];
     let mut module = ptr::null_mut();
     // SAFETY: `ptx` ends with a zero byte; both arrays have as many entries as is said; `log` outlives the call and has
     // room for the size given.
@@ -206,7 +248,9 @@ fn compile(ptx: &str) -> Result<sys::CUmodule> {
             values.as_mut_ptr(),
         )
     };
-    let said = CStr::from_bytes_until_nul(&log).map(|log| log.to_string_lossy().trim().to_owned()).unwrap_or_default();
+    let said = CStr::from_bytes_until_nul(&log)
+        .map(|log| log.to_string_lossy().trim().to_owned())
+        .unwrap_or_default();
     status.result().map(|()| module).map_err(|e| {
         let sentence = "the driver cannot compile the data kernels; they need driver 525 or newer, and compute \
                         capability 7.0 or newer";

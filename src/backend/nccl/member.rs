@@ -1,6 +1,9 @@
 //! One rank: a GPU, its end of the communicator, and its two buffers.
 
-#![expect(unsafe_code, reason = "operations run on addresses of GPU memory, and buffers are registered by address")]
+#![expect(
+    unsafe_code,
+    reason = "operations run on addresses of GPU memory, and buffers are registered by address"
+)]
 
 use std::{mem, ptr, sync::Arc};
 
@@ -37,7 +40,11 @@ impl Opened {
         let device = Device::open(gpu, null_stream)?;
         let counter = device.allocate(Bytes(mem::size_of::<u64>() as u64), None)?;
         let kernels = Kernels::new(device.context())?;
-        Ok(Opened { device, kernels, counter })
+        Ok(Opened {
+            device,
+            kernels,
+            counter,
+        })
     }
 
     /// The kernels, to be compiled while NCCL connects the ranks.
@@ -47,8 +54,18 @@ impl Opened {
 
     /// Takes its place in the communicator.
     pub(super) fn join(self, comm: Comm) -> Member {
-        let Opened { device, kernels, counter } = self;
-        Member { device, kernels, counter, comm, buffers: None }
+        let Opened {
+            device,
+            kernels,
+            counter,
+        } = self;
+        Member {
+            device,
+            kernels,
+            counter,
+            comm,
+            buffers: None,
+        }
     }
 }
 
@@ -96,7 +113,9 @@ impl Aim {
 
 impl Member {
     fn buffers(&self) -> anyhow::Result<&Buffers> {
-        self.buffers.as_ref().context("the NCCL backend has no buffers yet")
+        self.buffers
+            .as_ref()
+            .context("the NCCL backend has no buffers yet")
     }
 
     /// What a buffer holds at most.
@@ -108,10 +127,21 @@ impl Member {
     ///
     /// # Errors
     /// Where there is not enough memory.
-    pub(super) fn allocate(&mut self, nccl: &Arc<Nccl>, largest: Bytes, unalign: u64) -> anyhow::Result<()> {
+    pub(super) fn allocate(
+        &mut self,
+        nccl: &Arc<Nccl>,
+        largest: Bytes,
+        unalign: u64,
+    ) -> anyhow::Result<()> {
         let bytes = Bytes(largest.0 + unalign * LARGEST_ELEMENT);
         let buffer = || self.device.allocate(bytes, Some(Arc::clone(nccl)));
-        self.buffers = Some(Buffers { send: buffer()?, recv: buffer()?, largest, unalign, handles: Vec::new() });
+        self.buffers = Some(Buffers {
+            send: buffer()?,
+            recv: buffer()?,
+            largest,
+            unalign,
+            handles: Vec::new(),
+        });
         Ok(())
     }
 
@@ -122,10 +152,16 @@ impl Member {
     pub(super) fn register(&mut self, nccl: &Nccl, how: Registration) -> anyhow::Result<()> {
         self.device.bind()?;
         let comm = self.comm.raw();
-        let buffers = self.buffers.as_mut().context("the NCCL backend has no buffers yet")?;
+        let buffers = self
+            .buffers
+            .as_mut()
+            .context("the NCCL backend has no buffers yet")?;
         // They are written where they lie: the vector does not grow any more.
         buffers.handles = vec![ptr::null_mut(); 2];
-        for (buffer, handle) in [&buffers.send, &buffers.recv].into_iter().zip(&mut buffers.handles) {
+        for (buffer, handle) in [&buffers.send, &buffers.recv]
+            .into_iter()
+            .zip(&mut buffers.handles)
+        {
             let (address, bytes) = (buffer.address(), buffer.bytes().0 as usize);
             // SAFETY: the buffer is memory of the communicator's GPU until `finish`, which gives the handle back first. The handle
             // of a window is written when the group ends, to its place in the vector; that of a registration at once.
@@ -133,7 +169,9 @@ impl Member {
                 match how {
                     Registration::None => {}
                     Registration::Local => *handle = nccl.comm_register(comm, address, bytes)?,
-                    Registration::Symmetric => nccl.comm_window_register(comm, address, bytes, handle)?,
+                    Registration::Symmetric => {
+                        nccl.comm_window_register(comm, address, bytes, handle)?
+                    }
                 }
             }
         }
@@ -147,7 +185,12 @@ impl Member {
     pub(super) fn deregister(&mut self, nccl: &Nccl, how: Registration) -> anyhow::Result<()> {
         self.device.bind()?;
         let comm = self.comm.raw();
-        for handle in self.buffers.as_mut().map(|buffers| mem::take(&mut buffers.handles)).unwrap_or_default() {
+        for handle in self
+            .buffers
+            .as_mut()
+            .map(|buffers| mem::take(&mut buffers.handles))
+            .unwrap_or_default()
+        {
             // SAFETY: the handle is from `register`, and is given back once.
             unsafe {
                 match how {
@@ -167,14 +210,22 @@ impl Member {
     pub(super) fn aim(&self, case: &Case) -> anyhow::Result<Aim> {
         let (buffers, layout) = (self.buffers()?, case.layout(self.comm.rank().into()));
         let (size, fits) = (case.size(), buffers.largest);
-        anyhow::ensure!(size <= fits, "{case} does not fit into the buffers of {fits} bytes");
+        anyhow::ensure!(
+            size <= fits,
+            "{case} does not fit into the buffers of {fits} bytes"
+        );
         let element = case.dtype.size();
-        let [send, recv] = [&buffers.send, &buffers.recv].map(|buffer| buffer.address() + buffers.unalign * element);
+        let [send, recv] = [&buffers.send, &buffers.recv]
+            .map(|buffer| buffer.address() + buffers.unalign * element);
         let send = match case.placement {
             Placement::OutOfPlace => send,
             Placement::InPlace => recv + layout.send_offset * element,
         };
-        Ok(Aim { call: self.comm.call(case)?, send, recv: recv + layout.recv_offset * element })
+        Ok(Aim {
+            call: self.comm.call(case)?,
+            send,
+            recv: recv + layout.recv_offset * element,
+        })
     }
 
     /// Puts a stage of one operation into the stream, its buffers moved by `shift` bytes.
@@ -186,7 +237,10 @@ impl Member {
         let (send, recv) = (aim.send + shift, aim.recv + shift);
         // SAFETY: the case fits into the buffers at every offset that `rotation` gives, and they and the stream stay until
         // the stream is empty: only `finish` frees them, which waits.
-        unsafe { self.comm.enqueue(&aim.call, stage, send, recv, self.device.raw_stream()) }
+        unsafe {
+            self.comm
+                .enqueue(&aim.call, stage, send, recv, self.device.raw_stream())
+        }
     }
 
     /// Waits until the stream is empty.
@@ -214,12 +268,17 @@ impl Member {
     /// # Errors
     /// Where the GPU fails.
     pub(super) fn fill(&self, case: &Case, seed: u64) -> anyhow::Result<()> {
-        let (buffers, layout, key) = (self.buffers()?, case.layout(self.comm.rank().into()), case.data(seed));
+        let (buffers, layout, key) = (
+            self.buffers()?,
+            case.layout(self.comm.rank().into()),
+            case.data(seed),
+        );
         self.device.bind()?;
         for (buffer, regions) in [(&buffers.send, &layout.send), (&buffers.recv, &layout.recv)] {
             for region in regions {
                 let address = buffers.address_for(buffer, region, case)?;
-                self.kernels.fill(self.device.stream(), address, &key, region)?;
+                self.kernels
+                    .fill(self.device.stream(), address, &key, region)?;
             }
         }
         Ok(())
@@ -230,11 +289,21 @@ impl Member {
     /// # Errors
     /// Where the GPU fails.
     pub(super) fn check(&self, case: &Case, seed: u64) -> anyhow::Result<()> {
-        let (buffers, layout, key) = (self.buffers()?, case.layout(self.comm.rank().into()), case.data(seed));
+        let (buffers, layout, key) = (
+            self.buffers()?,
+            case.layout(self.comm.rank().into()),
+            case.data(seed),
+        );
         self.device.zero(&self.counter)?;
         for region in &layout.expected {
             let address = buffers.address_for(&buffers.recv, region, case)?;
-            self.kernels.check(self.device.stream(), address, &key, region, self.counter.address())?;
+            self.kernels.check(
+                self.device.stream(),
+                address,
+                &key,
+                region,
+                self.counter.address(),
+            )?;
         }
         Ok(())
     }
@@ -255,7 +324,9 @@ impl Member {
     /// Where the GPU fails.
     pub(super) fn corrupt(&self, case: &Case) -> anyhow::Result<bool> {
         let layout = case.layout(self.comm.rank().into());
-        let Some(region) = layout.expected.iter().rev().find(|region| region.len > 0) else { return Ok(false) };
+        let Some(region) = layout.expected.iter().rev().find(|region| region.len > 0) else {
+            return Ok(false);
+        };
         let buffers = self.buffers()?;
         let at = (buffers.unalign + region.offset + region.len - 1) * case.dtype.size();
         let mut byte = [0];
@@ -272,8 +343,13 @@ impl Member {
     pub(super) fn close(self) -> anyhow::Result<Ended> {
         self.device.bind()?;
         self.comm.close()?;
-        let buffers = self.buffers.map_or_else(Vec::new, |buffers| vec![buffers.send, buffers.recv]);
-        Ok(Ended { device: self.device, buffers: buffers.into_iter().chain([self.counter]).collect() })
+        let buffers = self
+            .buffers
+            .map_or_else(Vec::new, |buffers| vec![buffers.send, buffers.recv]);
+        Ok(Ended {
+            device: self.device,
+            buffers: buffers.into_iter().chain([self.counter]).collect(),
+        })
     }
 }
 
@@ -289,7 +365,9 @@ impl Ended {
     /// # Errors
     /// Where the GPU fails.
     pub(super) fn free(self) -> anyhow::Result<()> {
-        self.buffers.into_iter().try_for_each(|buffer| self.device.free(buffer))
+        self.buffers
+            .into_iter()
+            .try_for_each(|buffer| self.device.free(buffer))
     }
 }
 
@@ -298,7 +376,9 @@ impl Buffers {
     fn address_for(&self, buffer: &Buffer, region: &Region, case: &Case) -> anyhow::Result<u64> {
         let element = case.dtype.size();
         let from = (self.unalign + region.offset) * element;
-        buffer.part(from, region.len * element).with_context(|| case.to_string())?;
+        buffer
+            .part(from, region.len * element)
+            .with_context(|| case.to_string())?;
         Ok(buffer.address() + self.unalign * element)
     }
 }

@@ -66,10 +66,16 @@ impl Float8 {
     fn supports(self, case: &Case) -> Result<(), Waived> {
         let name = case.dtype.name();
         if case.dtype.is_float8() && self.nccl < Self::SINCE {
-            return Err(Waived(format!("NCCL {} does not support {name}, which came with {}", self.nccl, Self::SINCE)));
+            return Err(Waived(format!(
+                "NCCL {} does not support {name}, which came with {}",
+                self.nccl,
+                Self::SINCE
+            )));
         }
         if case.dtype.is_float8() && case.redop.is_some() && !self.reduced {
-            let what = format!("NCCL reduces {name} only on GPUs of compute capability 9.0 and newer, and not all are");
+            let what = format!(
+                "NCCL reduces {name} only on GPUs of compute capability 9.0 and newer, and not all are"
+            );
             return Err(Waived(what));
         }
         Ok(())
@@ -84,16 +90,26 @@ impl Manner {
         let version = nccl.version();
         if manner.registration != Registration::None && !nccl.has_registration() {
             manner.registration = Registration::None;
-            lacking.push(format!("-R needs NCCL 2.19 or newer; with {version} buffers are not registered"));
+            lacking.push(format!(
+                "-R needs NCCL 2.19 or newer; with {version} buffers are not registered"
+            ));
         }
         if manner.registration == Registration::Symmetric && !nccl.has_windows() {
             manner.registration = Registration::Local;
-            lacking.push(format!("-R 2 needs NCCL 2.27 or newer; with {version} buffers are registered as with -R 1"));
+            lacking.push(format!(
+                "-R 2 needs NCCL 2.27 or newer; with {version} buffers are registered as with -R 1"
+            ));
         }
-        let since = if manner.cta_policy == Some(2) { Version(22800) } else { Version(22700) };
+        let since = if manner.cta_policy == Some(2) {
+            Version(22800)
+        } else {
+            Version(22700)
+        };
         if manner.cta_policy.is_some() && version < since {
             manner.cta_policy = None;
-            lacking.push(format!("this -x needs NCCL {since} or newer; {version} uses its own policy"));
+            lacking.push(format!(
+                "this -x needs NCCL {since} or newer; {version} uses its own policy"
+            ));
         }
         (manner, lacking)
     }
@@ -132,33 +148,73 @@ impl NcclBackend {
     ) -> anyhow::Result<NcclBackend> {
         let cases: Vec<&Case> = cases.into_iter().collect();
         // A ring of sends and receives has two peers, and NCCL 2.30 needs less for them if it is told, as by nccl-tests.
-        let is_ring = !cases.is_empty() && cases.iter().all(|case| case.collective == Collective::SendRecv);
-        let settings = Settings { max_p2p_peers: is_ring.then_some(2), cta_policy: manner.cta_policy };
+        let is_ring = !cases.is_empty()
+            && cases
+                .iter()
+                .all(|case| case.collective == Collective::SendRecv);
+        let settings = Settings {
+            max_p2p_peers: is_ring.then_some(2),
+            cta_policy: manner.cta_policy,
+        };
         let teams = crew.teams();
-        let opened = at_once(teams.concat(), |(_, gpu)| Opened::open(gpu, manner.null_stream))?;
+        let opened = at_once(teams.concat(), |(_, gpu)| {
+            Opened::open(gpu, manner.null_stream)
+        })?;
         let free = |one: &Opened| Ok(one.device.memory()?.0.0);
-        let before_init = opened.iter().map(free).collect::<anyhow::Result<Vec<u64>>>()?;
-        let kinds: BTreeSet<Kind> = cases.iter().map(|case| Kind::of(case.dtype, case.redop)).collect();
+        let before_init = opened
+            .iter()
+            .map(free)
+            .collect::<anyhow::Result<Vec<u64>>>()?;
+        let kinds: BTreeSet<Kind> = cases
+            .iter()
+            .map(|case| Kind::of(case.dtype, case.redop))
+            .collect();
         let comms = thread::scope(|scope| {
             // The driver compiles the kernels while NCCL connects the ranks.
-            let kernels: Vec<_> =
-                opened.iter().map(|one| scope.spawn(|| one.kernels().prepare(kinds.iter().copied()))).collect();
+            let kernels: Vec<_> = opened
+                .iter()
+                .map(|one| scope.spawn(|| one.kernels().prepare(kinds.iter().copied())))
+                .collect();
             let comms = join(&nccl, &id, crew, &teams, settings, &opened)?;
             for kernels in kernels {
-                kernels.join().map_err(|_| anyhow::anyhow!("loading the kernels panicked"))??;
+                kernels
+                    .join()
+                    .map_err(|_| anyhow::anyhow!("loading the kernels panicked"))??;
             }
             anyhow::Ok(comms)
         })?;
-        let mut members = opened.into_iter().zip(comms).map(|(one, comm)| one.join(comm));
+        let mut members = opened
+            .into_iter()
+            .zip(comms)
+            .map(|(one, comm)| one.join(comm));
         let teams: Vec<Team> = teams
             .iter()
-            .map(|team| Team { nccl: Arc::clone(&nccl), members: members.by_ref().take(team.len()).collect() })
+            .map(|team| Team {
+                nccl: Arc::clone(&nccl),
+                members: members.by_ref().take(team.len()).collect(),
+            })
             .collect();
-        let mut live =
-            Live { nccl, teams, free: Free { before_init, before_buffers: Vec::new(), after_buffers: Vec::new() } };
+        let mut live = Live {
+            nccl,
+            teams,
+            free: Free {
+                before_init,
+                before_buffers: Vec::new(),
+                after_buffers: Vec::new(),
+            },
+        };
         live.free.before_buffers = live.free_memory()?;
-        let float8 = Float8 { nccl: live.nccl.version(), reduced: false };
-        Ok(NcclBackend { ranks: crew.ranks, sharers: 1, manner, float8, live: Some(live) })
+        let float8 = Float8 {
+            nccl: live.nccl.version(),
+            reduced: false,
+        };
+        Ok(NcclBackend {
+            ranks: crew.ranks,
+            sharers: 1,
+            manner,
+            float8,
+            live: Some(live),
+        })
     }
 
     /// Says that `ranks` ranks have this GPU, so that [`Backend::capacity`] leaves each its share.
@@ -173,11 +229,15 @@ impl NcclBackend {
     }
 
     fn live(&self) -> anyhow::Result<&Live> {
-        self.live.as_ref().context("the NCCL backend is used after its end")
+        self.live
+            .as_ref()
+            .context("the NCCL backend is used after its end")
     }
 
     fn live_mut(&mut self) -> anyhow::Result<&mut Live> {
-        self.live.as_mut().context("the NCCL backend is used after its end")
+        self.live
+            .as_mut()
+            .context("the NCCL backend is used after its end")
     }
 }
 
@@ -198,10 +258,18 @@ fn join(
         rest = others;
     }
     if !crew.parallel_init {
-        groups = vec![(groups.into_iter().flat_map(|(ranks, _)| ranks).collect(), opened)];
+        groups = vec![(
+            groups.into_iter().flat_map(|(ranks, _)| ranks).collect(),
+            opened,
+        )];
     }
     let comms = at_once(groups, |(mine, opened)| {
-        let joining = || format!("while rank {} of {} joined the communicator", mine[0], crew.ranks);
+        let joining = || {
+            format!(
+                "while rank {} of {} joined the communicator",
+                mine[0], crew.ranks
+            )
+        };
         let choose = |at: usize| opened[at].device.bind();
         Comm::init(nccl, id, &mine, crew.ranks, settings, &choose).with_context(joining)
     })?;
@@ -209,14 +277,20 @@ fn join(
 }
 
 /// Does `step` for each of `all`, each on a thread of its own where there are several. The results are in their order.
-fn at_once<T: Send, R: Send>(mut all: Vec<T>, step: impl Fn(T) -> anyhow::Result<R> + Sync) -> anyhow::Result<Vec<R>> {
+fn at_once<T: Send, R: Send>(
+    mut all: Vec<T>,
+    step: impl Fn(T) -> anyhow::Result<R> + Sync,
+) -> anyhow::Result<Vec<R>> {
     if all.len() == 1 {
         return all.pop().into_iter().map(step).collect();
     }
     thread::scope(|scope| {
         let step = &step;
         let watched = move |one| step(one).unwrap_or_else(|error| end_job(&error));
-        let threads: Vec<_> = all.into_iter().map(|one| scope.spawn(move || watched(one))).collect();
+        let threads: Vec<_> = all
+            .into_iter()
+            .map(|one| scope.spawn(move || watched(one)))
+            .collect();
         threads.into_iter().map(joined).collect()
     })
 }
@@ -229,7 +303,9 @@ fn end_job(error: &anyhow::Error) -> ! {
 
 /// What a thread came to. That it panicked has ended the job already.
 fn joined<R>(thread: thread::ScopedJoinHandle<'_, R>) -> anyhow::Result<R> {
-    thread.join().map_err(|_| anyhow::anyhow!("a thread panicked"))
+    thread
+        .join()
+        .map_err(|_| anyhow::anyhow!("a thread panicked"))
 }
 
 impl Drop for NcclBackend {
@@ -246,7 +322,9 @@ impl Live {
     }
 
     fn free_memory(&self) -> anyhow::Result<Vec<u64>> {
-        self.members().map(|member| Ok(member.device.memory()?.0.0)).collect()
+        self.members()
+            .map(|member| Ok(member.device.memory()?.0.0))
+            .collect()
     }
 
     /// Does `step`, which is called `doing`, on each thread with its team; the first is this one, which alone has
@@ -258,34 +336,65 @@ impl Live {
         step: impl Fn(&Team, &Meeting) -> anyhow::Result<R> + Sync,
     ) -> anyhow::Result<Vec<R>> {
         let threads = Barrier::new(self.teams.len());
-        let Some((first, others)) = self.teams.split_first_mut() else { return Ok(Vec::new()) };
+        let Some((first, others)) = self.teams.split_first_mut() else {
+            return Ok(Vec::new());
+        };
         if others.is_empty() {
-            let meeting = Meeting { threads: &threads, processes: Some(processes) };
+            let meeting = Meeting {
+                threads: &threads,
+                processes: Some(processes),
+            };
             return Ok(vec![step(first, &meeting).with_context(doing)?]);
         }
         // The process is named by who ends the job, its thread here.
         let where_it_was = |team: &Team| format!("{}, as {team}", doing());
         let watched = |team: &Team, meeting: &Meeting| {
-            step(team, meeting).with_context(|| where_it_was(team)).unwrap_or_else(|error| end_job(&error))
+            step(team, meeting)
+                .with_context(|| where_it_was(team))
+                .unwrap_or_else(|error| end_job(&error))
         };
         thread::scope(|scope| {
             let (watched, threads) = (&watched, &threads);
             let others: Vec<_> = others
                 .iter_mut()
-                .map(|team| scope.spawn(move || watched(team, &Meeting { threads, processes: None })))
+                .map(|team| {
+                    scope.spawn(move || {
+                        watched(
+                            team,
+                            &Meeting {
+                                threads,
+                                processes: None,
+                            },
+                        )
+                    })
+                })
                 .collect();
-            let first = watched(first, &Meeting { threads, processes: Some(processes) });
-            [Ok(first)].into_iter().chain(others.into_iter().map(joined)).collect()
+            let first = watched(
+                first,
+                &Meeting {
+                    threads,
+                    processes: Some(processes),
+                },
+            );
+            [Ok(first)]
+                .into_iter()
+                .chain(others.into_iter().map(joined))
+                .collect()
         })
     }
 
     fn members_mut(&mut self) -> Vec<&mut Member> {
-        self.teams.iter_mut().flat_map(|team| &mut team.members).collect()
+        self.teams
+            .iter_mut()
+            .flat_map(|team| &mut team.members)
+            .collect()
     }
 
     fn allocate(&mut self, largest: Bytes, manner: &Manner) -> anyhow::Result<()> {
         let nccl = Arc::clone(&self.nccl);
-        self.members_mut().into_iter().try_for_each(|member| member.allocate(&nccl, largest, manner.unalign))?;
+        self.members_mut()
+            .into_iter()
+            .try_for_each(|member| member.allocate(&nccl, largest, manner.unalign))?;
         self.free.after_buffers = self.free_memory()?;
         Ok(())
     }
@@ -294,16 +403,33 @@ impl Live {
         let nccl = Arc::clone(&self.nccl);
         let mut members = self.members_mut();
         let several = members.len() > 1;
-        nccl.grouped(several, || members.iter_mut().try_for_each(|member| member.register(&nccl, how)))
+        nccl.grouped(several, || {
+            members
+                .iter_mut()
+                .try_for_each(|member| member.register(&nccl, how))
+        })
     }
 
     fn finish(mut self, manner: &Manner) -> anyhow::Result<()> {
-        self.each(&|| "while the GPUs end their work".into(), &|| {}, |team, _| team.wait())?;
+        self.each(
+            &|| "while the GPUs end their work".into(),
+            &|| {},
+            |team, _| team.wait(),
+        )?;
         let nccl = Arc::clone(&self.nccl);
-        let mut members: Vec<Member> = self.teams.into_iter().flat_map(|team| team.members).collect();
-        members.iter_mut().try_for_each(|member| member.deregister(&nccl, manner.registration))?;
+        let mut members: Vec<Member> = self
+            .teams
+            .into_iter()
+            .flat_map(|team| team.members)
+            .collect();
+        members
+            .iter_mut()
+            .try_for_each(|member| member.deregister(&nccl, manner.registration))?;
         // All ends of the communicator first: freeing memory waits for the GPU.
-        let ended = members.into_iter().map(|member| member.close()).collect::<anyhow::Result<Vec<_>>>()?;
+        let ended = members
+            .into_iter()
+            .map(|member| member.close())
+            .collect::<anyhow::Result<Vec<_>>>()?;
         ended.into_iter().try_for_each(member::Ended::free)
     }
 }
@@ -340,9 +466,10 @@ impl Backend for NcclBackend {
             return Err(Waived(what.into()));
         }
         match case.root {
-            Some(root) if root >= self.ranks => {
-                Err(Waived(format!("rank {root} does not exist among {} ranks", self.ranks)))
-            }
+            Some(root) if root >= self.ranks => Err(Waived(format!(
+                "rank {root} does not exist among {} ranks",
+                self.ranks
+            ))),
             _ => Ok(()),
         }
     }
@@ -365,39 +492,58 @@ impl Backend for NcclBackend {
     fn register(&mut self) -> anyhow::Result<()> {
         match self.manner.registration {
             Registration::None => Ok(()),
-            how => self.live_mut()?.register(how).context("while registering the buffers with NCCL"),
+            how => self
+                .live_mut()?
+                .register(how)
+                .context("while registering the buffers with NCCL"),
         }
     }
 
     fn fill(&mut self, case: &Case, seed: u64) -> anyhow::Result<()> {
         let doing = || format!("while filling the buffers of {case}");
-        self.live_mut()?.each(&doing, &|| {}, |team, _| team.fill(case, seed)).map(|_| ())
+        self.live_mut()?
+            .each(&doing, &|| {}, |team, _| team.fill(case, seed))
+            .map(|_| ())
     }
 
     fn run(&mut self, case: &Case, times: u32) -> anyhow::Result<Timing> {
         let doing = || format!("while running {case}");
-        let ran = self.live_mut()?.each(&doing, &|| {}, |team, meeting| team.run(case, times, meeting))?;
+        let ran = self.live_mut()?.each(&doing, &|| {}, |team, meeting| {
+            team.run(case, times, meeting)
+        })?;
         Ok(timing(ran, times.into()))
     }
 
     fn once(&mut self, case: &Case) -> anyhow::Result<()> {
         let manner = self.manner;
         let doing = || format!("while running {case} to check it");
-        self.live_mut()?.each(&doing, &|| {}, |team, meeting| team.once(case, &manner, meeting)).map(|_| ())
+        self.live_mut()?
+            .each(&doing, &|| {}, |team, meeting| {
+                team.once(case, &manner, meeting)
+            })
+            .map(|_| ())
     }
 
     fn time(&mut self, case: &Case, iters: u32, barrier: &dyn Fn()) -> anyhow::Result<Timing> {
         let manner = self.manner;
         let doing = || format!("while timing {case}");
-        let timed = self.live_mut()?.each(&doing, barrier, |team, meeting| team.time(case, iters, &manner, meeting))?;
-        let operations = u64::from(iters) * u64::from(manner.operations()) * u64::from(manner.rounds());
+        let timed = self.live_mut()?.each(&doing, barrier, |team, meeting| {
+            team.time(case, iters, &manner, meeting)
+        })?;
+        let operations =
+            u64::from(iters) * u64::from(manner.operations()) * u64::from(manner.rounds());
         Ok(timing(timed, operations))
     }
 
     fn memory_use(&self) -> anyhow::Result<Option<MemoryUse>> {
         let Live { free, .. } = self.live()?;
         let now = self.live()?.free_memory()?;
-        let used = |from: &[u64], to: &[u64]| from.iter().zip(to).map(|(from, to)| from.saturating_sub(*to)).max();
+        let used = |from: &[u64], to: &[u64]| {
+            from.iter()
+                .zip(to)
+                .map(|(from, to)| from.saturating_sub(*to))
+                .max()
+        };
         Ok(Some(MemoryUse {
             initialization: used(&free.before_init, &free.before_buffers).unwrap_or(0),
             buffers: used(&free.before_buffers, &free.after_buffers).unwrap_or(0),
@@ -407,12 +553,19 @@ impl Backend for NcclBackend {
 
     fn count_wrong(&mut self, case: &Case, seed: u64) -> anyhow::Result<u64> {
         let doing = || format!("while checking {case}");
-        Ok(self.live_mut()?.each(&doing, &|| {}, |team, _| team.count_wrong(case, seed))?.into_iter().sum())
+        Ok(self
+            .live_mut()?
+            .each(&doing, &|| {}, |team, _| team.count_wrong(case, seed))?
+            .into_iter()
+            .sum())
     }
 
     fn corrupt(&mut self, case: &Case) -> anyhow::Result<bool> {
         for member in self.live()?.members() {
-            if member.corrupt(case).with_context(|| format!("while planting an error in {case}"))? {
+            if member
+                .corrupt(case)
+                .with_context(|| format!("while planting an error in {case}"))?
+            {
                 return Ok(true);
             }
         }
@@ -428,11 +581,19 @@ impl Backend for NcclBackend {
 
 /// What the threads measured, together.
 fn timing(threads: Vec<Clocked>, operations: u64) -> Timing {
-    let issued = threads.first().map_or_else(Default::default, |first| first.issued);
-    let mut timing = Timing { issued, operations, ..Timing::default() };
+    let issued = threads
+        .first()
+        .map_or_else(Default::default, |first| first.issued);
+    let mut timing = Timing {
+        issued,
+        operations,
+        ..Timing::default()
+    };
     for thread in threads {
         timing.elapsed.push(thread.elapsed);
-        timing.laps.resize(timing.laps.len().max(thread.laps.len()), Default::default());
+        timing
+            .laps
+            .resize(timing.laps.len().max(thread.laps.len()), Default::default());
         for (longest, lap) in timing.laps.iter_mut().zip(thread.laps) {
             longest.0 = longest.0.max(lap.0);
         }
@@ -454,13 +615,24 @@ mod tests {
     fn larger_messages_fit_than_in_nccl_tests() {
         let gib = |value: f64| Bytes((value * GIB) as u64);
         // Total memory, what is free beside a context and a communicator, and the largest message of nccl-tests.
-        for (total, free, theirs) in [(79.1, 77.5, 24.7), (139.8, 138.0, 44.9), (39.4, 38.4, 11.8), (23.7, 23.0, 6.9)] {
+        for (total, free, theirs) in [
+            (79.1, 77.5, 24.7),
+            (139.8, 138.0, 44.9),
+            (39.4, 38.4, 11.8),
+            (23.7, 23.0, 6.9),
+        ] {
             let ours = largest_buffer(gib(free), gib(total), 1).0 as f64 / GIB;
             assert!(ours >= 1.4 * theirs, "{ours} GiB of {total}");
-            assert!(free - 2.0 * ours >= 7.0_f64.min(total / 11.0), "{ours} GiB of {total}");
+            assert!(
+                free - 2.0 * ours >= 7.0_f64.min(total / 11.0),
+                "{ours} GiB of {total}"
+            );
         }
         assert_eq!(largest_buffer(Bytes(1 << 30), gib(8.0), 1), Bytes(0));
-        let (alone, shared) = (largest_buffer(gib(78.0), gib(79.1), 1), largest_buffer(gib(78.0), gib(79.1), 2));
+        let (alone, shared) = (
+            largest_buffer(gib(78.0), gib(79.1), 1),
+            largest_buffer(gib(78.0), gib(79.1), 2),
+        );
         assert!(shared.0 < alone.0 / 2);
     }
 
@@ -468,12 +640,29 @@ mod tests {
     fn floats_of_8_bits_need_a_library_and_to_be_reduced_a_gpu() {
         let why = |collective: Collective, dtype: DType, nccl: i32, reduced: bool| {
             let redop = collective.spec().reduces.then_some(RedOp::Sum);
-            let case = Case::new(collective, Bytes(64), dtype, redop, None, Placement::InPlace, 2);
-            Float8 { nccl: Version(nccl), reduced }.supports(&case).err().map(|why| why.0)
+            let case = Case::new(
+                collective,
+                Bytes(64),
+                dtype,
+                redop,
+                None,
+                Placement::InPlace,
+                2,
+            );
+            Float8 {
+                nccl: Version(nccl),
+                reduced,
+            }
+            .supports(&case)
+            .err()
+            .map(|why| why.0)
         };
         let old = Some("NCCL 2.23.4 does not support f8e4m3, which came with 2.24.0".to_owned());
         assert_eq!(why(Collective::AllGather, DType::F8e4m3, 22304, true), old);
-        assert_eq!(why(Collective::AllGather, DType::F8e4m3, 22403, false), None);
+        assert_eq!(
+            why(Collective::AllGather, DType::F8e4m3, 22403, false),
+            None
+        );
         let gpu = why(Collective::AllReduce, DType::F8e5m2, 22403, false);
         assert!(gpu.is_some_and(|why| why.contains("f8e5m2") && why.contains("9.0")));
         assert_eq!(why(Collective::AllReduce, DType::F8e5m2, 22403, true), None);
@@ -482,12 +671,35 @@ mod tests {
 
     #[test]
     fn a_finished_backend_says_so() {
-        let float8 = Float8 { nccl: Version(22803), reduced: false };
+        let float8 = Float8 {
+            nccl: Version(22803),
+            reduced: false,
+        };
         let manner = Manner::default();
-        let mut backend = NcclBackend { ranks: 2, sharers: 1, manner, float8, live: None };
-        let case =
-            Case::new(Collective::Reduce, Bytes(64), DType::Float, Some(RedOp::Sum), Some(2), Placement::InPlace, 2);
-        assert_eq!(backend.supports(&case), Err(Waived("rank 2 does not exist among 2 ranks".into())));
-        assert!(backend.run(&case, 1).is_err() && backend.allocate(Bytes(8)).is_err() && backend.finish().is_ok());
+        let mut backend = NcclBackend {
+            ranks: 2,
+            sharers: 1,
+            manner,
+            float8,
+            live: None,
+        };
+        let case = Case::new(
+            Collective::Reduce,
+            Bytes(64),
+            DType::Float,
+            Some(RedOp::Sum),
+            Some(2),
+            Placement::InPlace,
+            2,
+        );
+        assert_eq!(
+            backend.supports(&case),
+            Err(Waived("rank 2 does not exist among 2 ranks".into()))
+        );
+        assert!(
+            backend.run(&case, 1).is_err()
+                && backend.allocate(Bytes(8)).is_err()
+                && backend.finish().is_ok()
+        );
     }
 }

@@ -34,7 +34,10 @@ const TAIL: u64 = 19;
 ///
 /// # Errors
 /// Where the GPU fails.
-pub fn self_check(gpu: usize, report: &mut dyn FnMut(String) -> anyhow::Result<()>) -> anyhow::Result<u64> {
+pub fn self_check(
+    gpu: usize,
+    report: &mut dyn FnMut(String) -> anyhow::Result<()>,
+) -> anyhow::Result<u64> {
     let bench = Bench::open(gpu)?;
     let (mut tried, mut wrong) = (0_u64, 0_u64);
     for (key, region) in combinations() {
@@ -44,7 +47,9 @@ pub fn self_check(gpu: usize, report: &mut dyn FnMut(String) -> anyhow::Result<(
             report(format!("{key:?} {region:?}: {what}"))?;
         }
     }
-    report(format!("{tried} combinations of type, operation, ranks and content, {wrong} wrong"))?;
+    report(format!(
+        "{tried} combinations of type, operation, ranks and content, {wrong} wrong"
+    ))?;
     bench.close()?;
     Ok(wrong)
 }
@@ -53,12 +58,28 @@ pub fn self_check(gpu: usize, report: &mut dyn FnMut(String) -> anyhow::Result<(
 fn combinations() -> impl Iterator<Item = (DataKey, Region)> {
     let redops = || [None].into_iter().chain(RedOp::ALL.map(Some));
     let keys = DType::ALL.into_iter().flat_map(move |dtype| {
-        redops().flat_map(move |redop| RANKS.map(|ranks| DataKey { dtype, redop, ranks, seed: 7 * ranks + 1 }))
+        redops().flat_map(move |redop| {
+            RANKS.map(|ranks| DataKey {
+                dtype,
+                redop,
+                ranks,
+                seed: 7 * ranks + 1,
+            })
+        })
     });
     keys.enumerate().flat_map(|(nth, key)| {
         let offset = move |at: usize| OFFSETS[(nth + at) % OFFSETS.len()];
         let regions = contents(&key).into_iter().enumerate();
-        regions.map(move |(at, (len, content))| (key, Region { offset: offset(at), len, content }))
+        regions.map(move |(at, (len, content))| {
+            (
+                key,
+                Region {
+                    offset: offset(at),
+                    len,
+                    content,
+                },
+            )
+        })
     })
 }
 
@@ -68,11 +89,46 @@ fn contents(key: &DataKey) -> Vec<(u64, Content)> {
     let chunks = ranks.min(5);
     let beyond_32_bits = 5_000_000_011;
     let mut all = vec![
-        (chunks * CHUNK, Content::Input { rank: ranks - chunks, chunk: CHUNK, first: 0 }),
-        (chunks * CHUNK, Content::Input { rank: 0, chunk: CHUNK, first: 4093 }),
-        (chunks, Content::Input { rank: ranks - chunks, chunk: 1, first: 12_345 }),
-        (LEN, Content::Input { rank: ranks / 2, chunk: LEN, first: beyond_32_bits }),
-        (1, Content::Input { rank: ranks - 1, chunk: 1, first: 5 }),
+        (
+            chunks * CHUNK,
+            Content::Input {
+                rank: ranks - chunks,
+                chunk: CHUNK,
+                first: 0,
+            },
+        ),
+        (
+            chunks * CHUNK,
+            Content::Input {
+                rank: 0,
+                chunk: CHUNK,
+                first: 4093,
+            },
+        ),
+        (
+            chunks,
+            Content::Input {
+                rank: ranks - chunks,
+                chunk: 1,
+                first: 12_345,
+            },
+        ),
+        (
+            LEN,
+            Content::Input {
+                rank: ranks / 2,
+                chunk: LEN,
+                first: beyond_32_bits,
+            },
+        ),
+        (
+            1,
+            Content::Input {
+                rank: ranks - 1,
+                chunk: 1,
+                first: 5,
+            },
+        ),
         (LEN, Content::Sentinel),
     ];
     if key.redop.is_some() {
@@ -96,7 +152,12 @@ impl Bench {
         let elements = OFFSETS[OFFSETS.len() - 1] + LEN + TAIL;
         let buffer = device.allocate(Bytes(elements * 8), None)?;
         let counter = device.allocate(Bytes(8), None)?;
-        Ok(Bench { device, kernels, buffer, counter })
+        Ok(Bench {
+            device,
+            kernels,
+            buffer,
+            counter,
+        })
     }
 
     /// What is different from the description; `None` where all is as it says.
@@ -104,18 +165,25 @@ impl Bench {
         let size = key.dtype.size();
         let bytes = |elements: u64| (elements * size) as usize;
         let (begin, end) = (bytes(region.offset), bytes(region.offset + region.len));
-        ensure!(end as u64 + TAIL * size <= self.buffer.bytes().0, "the buffer of the self-check is too small");
+        ensure!(
+            end as u64 + TAIL * size <= self.buffer.bytes().0,
+            "the buffer of the self-check is too small"
+        );
 
         let mut want = vec![UNTOUCHED; end + bytes(TAIL)];
         self.device.write(&self.buffer, 0, &want)?;
-        self.kernels.fill(self.device.stream(), self.buffer.address(), key, region)?;
+        self.kernels
+            .fill(self.device.stream(), self.buffer.address(), key, region)?;
         self.device.wait(|| Ok(()))?;
         let mut got = vec![0; want.len()];
         self.device.read(&self.buffer, 0, &mut got)?;
         data::write(key, &region.content, &mut want[begin..end]);
         if let Some(at) = (0..want.len()).find(|&at| want[at] != got[at]) {
             let element = at as i64 / size as i64 - region.offset as i64;
-            return Ok(Some(format!("element {element} has {:02x}, not {:02x}, in byte {at}", got[at], want[at])));
+            return Ok(Some(format!(
+                "element {element} has {:02x}, not {:02x}, in byte {at}",
+                got[at], want[at]
+            )));
         }
 
         let clean = self.count(key, region)?;
@@ -129,7 +197,13 @@ impl Bench {
 
     fn count(&self, key: &DataKey, region: &Region) -> anyhow::Result<u64> {
         self.device.zero(&self.counter)?;
-        self.kernels.check(self.device.stream(), self.buffer.address(), key, region, self.counter.address())?;
+        self.kernels.check(
+            self.device.stream(),
+            self.buffer.address(),
+            key,
+            region,
+            self.counter.address(),
+        )?;
         self.device.wait(|| Ok(()))?;
         let mut count = [0; 8];
         self.device.read(&self.counter, 0, &mut count)?;
@@ -153,18 +227,35 @@ mod tests {
         let mut tried = 0;
         for (key, region) in combinations() {
             if let Content::Input { rank, chunk, .. } = region.content {
-                assert!(rank + (region.len - 1) / chunk < key.ranks, "{key:?} {region:?}");
+                assert!(
+                    rank + (region.len - 1) / chunk < key.ranks,
+                    "{key:?} {region:?}"
+                );
             }
-            assert!(region.len > 0 && region.offset + region.len <= room, "{key:?} {region:?}");
+            assert!(
+                region.len > 0 && region.offset + region.len <= room,
+                "{key:?} {region:?}"
+            );
             let size = key.dtype.size() as usize;
             let mut bytes = vec![0; region.len as usize * size];
             data::write(&key, &region.content, &mut bytes);
-            assert_eq!(data::count_wrong(&key, &region.content, &bytes), 0, "{key:?} {region:?}");
+            assert_eq!(
+                data::count_wrong(&key, &region.content, &bytes),
+                0,
+                "{key:?} {region:?}"
+            );
             let at = bytes.len() / 2 / size * size;
             bytes[at] ^= data::fault_in(&key, &region.content);
-            assert_eq!(data::count_wrong(&key, &region.content, &bytes), 1, "{key:?} {region:?}");
+            assert_eq!(
+                data::count_wrong(&key, &region.content, &bytes),
+                1,
+                "{key:?} {region:?}"
+            );
             tried += 1;
         }
-        assert_eq!(tried, DType::ALL.len() * RANKS.len() * (6 + RedOp::ALL.len() * 9));
+        assert_eq!(
+            tried,
+            DType::ALL.len() * RANKS.len() * (6 + RedOp::ALL.len() * 9)
+        );
     }
 }

@@ -83,9 +83,18 @@ impl Team {
     }
 
     fn round(&self, case: &Case) -> anyhow::Result<Round<'_>> {
-        let aims = self.members.iter().map(|member| member.aim(case)).collect::<anyhow::Result<Vec<_>>>()?;
+        let aims = self
+            .members
+            .iter()
+            .map(|member| member.aim(case))
+            .collect::<anyhow::Result<Vec<_>>>()?;
         let largest = self.members.first().map_or(Ok(Bytes(0)), Member::largest)?;
-        Ok(Round { team: self, aims, size: case.size(), largest })
+        Ok(Round {
+            team: self,
+            aims,
+            size: case.size(),
+            largest,
+        })
     }
 
     /// Waits until nothing runs on any of the GPUs. All are asked in turn: where one fails, another may never end.
@@ -109,30 +118,53 @@ impl Team {
 
     /// Fills the buffers of `case` on all GPUs at once.
     pub(super) fn fill(&self, case: &Case, seed: u64) -> anyhow::Result<()> {
-        self.members.iter().try_for_each(|member| member.fill(case, seed))?;
+        self.members
+            .iter()
+            .try_for_each(|member| member.fill(case, seed))?;
         self.wait()
     }
 
     /// Wrong elements on all GPUs.
     pub(super) fn count_wrong(&self, case: &Case, seed: u64) -> anyhow::Result<u64> {
-        self.members.iter().try_for_each(|member| member.check(case, seed))?;
+        self.members
+            .iter()
+            .try_for_each(|member| member.check(case, seed))?;
         self.wait()?;
         self.members.iter().map(Member::counted).sum()
     }
 
     /// Runs `case` `times` times back to back.
-    pub(super) fn run(&self, case: &Case, times: u32, meeting: &Meeting) -> anyhow::Result<Clocked> {
+    pub(super) fn run(
+        &self,
+        case: &Case,
+        times: u32,
+        meeting: &Meeting,
+    ) -> anyhow::Result<Clocked> {
         self.by_hand(case, times, &Manner::default(), meeting)
     }
 
     /// Runs `case` once in the way in which it is timed, for its data to be checked.
-    pub(super) fn once(&self, case: &Case, manner: &Manner, meeting: &Meeting) -> anyhow::Result<Clocked> {
-        let manner = Manner { replays: manner.replays.min(1), ..Manner::default() };
+    pub(super) fn once(
+        &self,
+        case: &Case,
+        manner: &Manner,
+        meeting: &Meeting,
+    ) -> anyhow::Result<Clocked> {
+        let manner = Manner {
+            replays: manner.replays.min(1),
+            ..Manner::default()
+        };
         self.time(case, 1, &manner, meeting)
     }
 
     /// Times `iters` iterations of `case`.
-    pub(super) fn time(&self, case: &Case, iters: u32, manner: &Manner, meeting: &Meeting) -> anyhow::Result<Clocked> {
+    pub(super) fn time(
+        &self,
+        case: &Case,
+        iters: u32,
+        manner: &Manner,
+        meeting: &Meeting,
+    ) -> anyhow::Result<Clocked> {
         if manner.replays > 0 {
             return self.replayed(case, iters, manner, meeting);
         }
@@ -140,12 +172,24 @@ impl Team {
     }
 
     /// Every operation is started by this thread.
-    fn by_hand(&self, case: &Case, iters: u32, manner: &Manner, meeting: &Meeting) -> anyhow::Result<Clocked> {
+    fn by_hand(
+        &self,
+        case: &Case,
+        iters: u32,
+        manner: &Manner,
+        meeting: &Meeting,
+    ) -> anyhow::Result<Clocked> {
         let round = self.round(case)?;
         let waits = manner.blocking == Blocking::Iteration;
-        let marks = if manner.laps { Marks::new(&self.members, iters, waits)? } else { Marks::default() };
+        let marks = if manner.laps {
+            Marks::new(&self.members, iters, waits)?
+        } else {
+            Marks::default()
+        };
         if !self.has_several() {
-            self.members.iter().try_for_each(|member| member.device.bind())?;
+            self.members
+                .iter()
+                .try_for_each(|member| member.device.bind())?;
         }
         // The threads have started one after the other.
         meeting.all_ranks();
@@ -168,15 +212,30 @@ impl Team {
         let issued = start.elapsed().saturating_sub(between);
         self.wait()?;
         let elapsed = start.elapsed().saturating_sub(between);
-        Ok(Clocked { elapsed, issued, laps: marks.laps(manner.operations())? })
+        Ok(Clocked {
+            elapsed,
+            issued,
+            laps: marks.laps(manner.operations())?,
+        })
     }
 
     /// The operations are captured as a graph, which is launched again and again.
-    fn replayed(&self, case: &Case, iters: u32, manner: &Manner, meeting: &Meeting) -> anyhow::Result<Clocked> {
+    fn replayed(
+        &self,
+        case: &Case,
+        iters: u32,
+        manner: &Manner,
+        meeting: &Meeting,
+    ) -> anyhow::Result<Clocked> {
         let round = self.round(case)?;
-        self.members.iter().try_for_each(|member| member.device.begin_capture())?;
+        self.members
+            .iter()
+            .try_for_each(|member| member.device.begin_capture())?;
         (0..iters).try_for_each(|iteration| round.iteration(iteration, manner, meeting))?;
-        let captured = self.members.iter().map(|member| member.device.end_capture());
+        let captured = self
+            .members
+            .iter()
+            .map(|member| member.device.end_capture());
         let graphs = captured.collect::<anyhow::Result<Vec<CudaGraph>>>()?;
         meeting.all_ranks();
         let start = Instant::now();
@@ -187,7 +246,11 @@ impl Team {
         }
         let issued = start.elapsed();
         self.wait()?;
-        Ok(Clocked { elapsed: start.elapsed(), issued, laps: Vec::new() })
+        Ok(Clocked {
+            elapsed: start.elapsed(),
+            issued,
+            laps: Vec::new(),
+        })
     }
 }
 
@@ -219,7 +282,8 @@ impl Round<'_> {
         let has_several = self.team.has_several();
         let stages = self.aims.first().map_or(0, Aim::stages);
         // NCCL makes the GPU of a communicator current itself; a copy of our own, and the null stream, need it to be.
-        let needs_it = |(member, aim): (&Member, &Aim)| member.device.has_null_stream() || aim.copies();
+        let needs_it =
+            |(member, aim): (&Member, &Aim)| member.device.has_null_stream() || aim.copies();
         let binds = has_several && self.team.members.iter().zip(&self.aims).any(needs_it);
         (0..stages).try_for_each(|stage| {
             self.team.nccl.grouped(has_several, || {
@@ -246,8 +310,15 @@ struct Marks {
 impl Marks {
     fn new(members: &[Member], iters: u32, has_ends: bool) -> anyhow::Result<Marks> {
         let count = if has_ends { 2 * iters } else { iters + 1 };
-        let of = |device: &Device| (0..count).map(|_| device.mark()).collect::<anyhow::Result<Vec<_>>>();
-        let events = members.iter().map(|member| of(&member.device)).collect::<anyhow::Result<_>>()?;
+        let of = |device: &Device| {
+            (0..count)
+                .map(|_| device.mark())
+                .collect::<anyhow::Result<Vec<_>>>()
+        };
+        let events = members
+            .iter()
+            .map(|member| of(&member.device))
+            .collect::<anyhow::Result<_>>()?;
         Ok(Marks { events, has_ends })
     }
 
@@ -268,15 +339,26 @@ impl Marks {
 
     #[inline]
     fn set(&self, members: &[Member], nth: usize) -> anyhow::Result<()> {
-        self.events.iter().zip(members).try_for_each(|(events, member)| member.device.set(&events[nth]))
+        self.events
+            .iter()
+            .zip(members)
+            .try_for_each(|(events, member)| member.device.set(&events[nth]))
     }
 
     /// Each iteration on the GPU that took longest, divided by its operations. All marks have passed.
     fn laps(&self, operations: u32) -> anyhow::Result<Vec<Micros>> {
-        let Some(events) = self.events.first().map(Vec::len) else { return Ok(Vec::new()) };
+        let Some(events) = self.events.first().map(Vec::len) else {
+            return Ok(Vec::new());
+        };
         let lap = |first: usize| {
-            let each = self.events.iter().map(|events| Device::between(&events[first], &events[first + 1]));
-            let longest = each.collect::<anyhow::Result<Vec<_>>>()?.into_iter().fold(0.0, f64::max);
+            let each = self
+                .events
+                .iter()
+                .map(|events| Device::between(&events[first], &events[first + 1]));
+            let longest = each
+                .collect::<anyhow::Result<Vec<_>>>()?
+                .into_iter()
+                .fold(0.0, f64::max);
             anyhow::Ok(Micros(longest / f64::from(operations)))
         };
         (0..events - 1).step_by(self.stride()).map(lap).collect()

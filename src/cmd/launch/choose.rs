@@ -77,7 +77,8 @@ fn ways(launch: &Launch) -> anyhow::Result<Vec<Launcher>> {
         ways.extend(types(launch)?.into_iter().map(|mpi| Launcher::Srun { mpi }));
     }
     // Who names a type wants that one and no other; a container's ranks come through srun only.
-    if by == By::Mpirun || by == By::Auto && launch.args.mpi.is_none() && launch.container.is_none() {
+    if by == By::Mpirun || by == By::Auto && launch.args.mpi.is_none() && launch.container.is_none()
+    {
         let words = ["mpirun".to_owned(), "--version".to_owned()];
         let version = process::try_out(&words, false, Duration::from_secs(20))?;
         if version.ok || by == By::Mpirun {
@@ -94,7 +95,10 @@ fn types(launch: &Launch) -> anyhow::Result<Vec<String>> {
     }
     let mut types = candidates(&listed()?, Family::of(&loaded()));
     // The site's or the user's own default goes first; srun does not get to see the variable.
-    if let Some(own) = std::env::var("SLURM_MPI_TYPE").ok().filter(|own| own != "none" && !own.is_empty()) {
+    if let Some(own) = std::env::var("SLURM_MPI_TYPE")
+        .ok()
+        .filter(|own| own != "none" && !own.is_empty())
+    {
         types.retain(|mpi| *mpi != own);
         types.insert(0, own);
     }
@@ -129,8 +133,21 @@ fn name(launcher: &Launcher) -> String {
 fn prove(launch: &Launch, launcher: &Launcher) -> anyhow::Result<Result<(), String>> {
     let program = launch.program(&["probe".into()])?;
     let step = launch.step(Shape::pair(launch.job), &program);
-    let tried = process::try_out(&step.command(launcher, &handed_on()), step.inside_step, LIMIT)?;
-    Ok(judge(&tried, launch.args.mpi.is_some().then(listed).transpose()?.as_deref()))
+    let tried = process::try_out(
+        &step.command(launcher, &handed_on()),
+        step.inside_step,
+        LIMIT,
+    )?;
+    Ok(judge(
+        &tried,
+        launch
+            .args
+            .mpi
+            .is_some()
+            .then(listed)
+            .transpose()?
+            .as_deref(),
+    ))
 }
 
 /// Do the two ranks of the trial see each other?
@@ -148,12 +165,16 @@ fn judge(tried: &Tried, listed: Option<&str>) -> Result<(), String> {
         (None, Some(line)) => line.trim_start_matches("pxnbench: ").to_owned(),
         (None, None) => "two ranks did not start".into(),
     };
-    Err(types().map_or(why.clone(), |types| format!("{why} (srun here has {types})")))
+    Err(types().map_or(why.clone(), |types| {
+        format!("{why} (srun here has {types})")
+    }))
 }
 
 /// The types in what `srun --mpi=list` says, for a message.
 fn types_in(listed: &str) -> String {
-    let all = [Family::OpenMpi, Family::Mpich].iter().flat_map(|family| candidates(listed, *family));
+    let all = [Family::OpenMpi, Family::Mpich]
+        .iter()
+        .flat_map(|family| candidates(listed, *family));
     let mut types: Vec<String> = all.collect();
     types.sort_unstable();
     types.dedup();
@@ -171,7 +192,12 @@ mod tests {
                  \"nccl\":{{\"Err\":\"none\"}},\"hardware\":null,\"gpus\":0}}\n"
             )
         };
-        Tried { ok, stdout: ranks.iter().map(line).collect(), stderr: stderr.into(), late: None }
+        Tried {
+            ok,
+            stdout: ranks.iter().map(line).collect(),
+            stderr: stderr.into(),
+            late: None,
+        }
     }
 
     #[test]
@@ -189,7 +215,14 @@ mod tests {
         let why = judge(&tried(&[], false, stderr), None).expect_err("no start");
         assert!(why.contains("libmpi.so.40"), "{why}");
         let listed = "MPI plugin types are...\n\tnone\n\tpmi2";
-        let why = judge(&tried(&[], false, "srun: error: no plugin mpi/pmix"), Some(listed)).expect_err("no plugin");
-        assert!(why.contains("no plugin mpi/pmix") && why.contains("srun here has pmi2"), "{why}");
+        let why = judge(
+            &tried(&[], false, "srun: error: no plugin mpi/pmix"),
+            Some(listed),
+        )
+        .expect_err("no plugin");
+        assert!(
+            why.contains("no plugin mpi/pmix") && why.contains("srun here has pmi2"),
+            "{why}"
+        );
     }
 }

@@ -55,7 +55,11 @@ impl Key {
 /// The file; `None` where this launch does not write to the job's folder.
 fn path(launch: &Launch) -> Option<PathBuf> {
     let jobs = launch.jobs_folder();
-    launch.what.folder(&jobs)?.starts_with(&jobs).then(|| jobs.join("launch.json"))
+    launch
+        .what
+        .folder(&jobs)?
+        .starts_with(&jobs)
+        .then(|| jobs.join("launch.json"))
 }
 
 /// What an earlier launch of this job has found out.
@@ -68,8 +72,13 @@ pub(super) fn recall(launch: &Launch) -> anyhow::Result<Option<Found>> {
 
 /// Keeps it for the next launch. Where it cannot be kept, that one finds it out again.
 pub(super) fn keep(launch: &Launch, found: &Found) -> anyhow::Result<()> {
-    let Some(path) = path(launch) else { return Ok(()) };
-    let text = serde_json::to_string_pretty(&File { key: Key::of(launch)?, found: found.clone() })?;
+    let Some(path) = path(launch) else {
+        return Ok(());
+    };
+    let text = serde_json::to_string_pretty(&File {
+        key: Key::of(launch)?,
+        found: found.clone(),
+    })?;
     let written = fs::create_dir_all(launch.jobs_folder()).and_then(|()| fs::write(path, text));
     drop(written);
     Ok(())

@@ -35,7 +35,12 @@ use crate::{
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// What starts the ranks: srun, mpirun, or auto (srun, or mpirun if no --mpi type works)
-    #[arg(long, value_name = "LAUNCHER", default_value = "auto", env = "PXNBENCH_LAUNCHER")]
+    #[arg(
+        long,
+        value_name = "LAUNCHER",
+        default_value = "auto",
+        env = "PXNBENCH_LAUNCHER"
+    )]
     by: choose::By,
 
     /// srun's --mpi type [default: the first with which two ranks see each other]
@@ -75,9 +80,16 @@ pub struct Args {
 pub fn run(args: &Args) -> anyhow::Result<Code> {
     let env = |name: &str| std::env::var(name).ok();
     let what = What::of(&args.sweep)?;
-    let job = Job::from(&env).map_err(|why| Failure::everywhere(Code::Launch, why))?.ok_or_else(outside)?;
+    let job = Job::from(&env)
+        .map_err(|why| Failure::everywhere(Code::Launch, why))?
+        .ok_or_else(outside)?;
     refuse_many(&env)?;
-    let launch = Launch { args, what: &what, job: &job, container: container(args, &env)? };
+    let launch = Launch {
+        args,
+        what: &what,
+        job: &job,
+        container: container(args, &env)?,
+    };
     if args.dry_run {
         return launch.dry_run();
     }
@@ -94,11 +106,14 @@ fn outside() -> anyhow::Error {
 
 /// `srun -n 8 pxnbench launch` would start eight sweeps.
 fn refuse_many(env: &dyn Fn(&str) -> Option<String>) -> anyhow::Result<()> {
-    let tasks = ["SLURM_STEP_NUM_TASKS", "OMPI_COMM_WORLD_SIZE"].iter().find_map(|name| env(name)?.parse::<u32>().ok());
+    let tasks = ["SLURM_STEP_NUM_TASKS", "OMPI_COMM_WORLD_SIZE"]
+        .iter()
+        .find_map(|name| env(name)?.parse::<u32>().ok());
     match tasks {
         Some(tasks) if tasks > 1 => {
-            let what =
-                format!("launch was itself started {tasks} times: call it once, without srun; it starts the ranks");
+            let what = format!(
+                "launch was itself started {tasks} times: call it once, without srun; it starts the ranks"
+            );
             Err(Failure::everywhere(Code::Launch, what))
         }
         _ => Ok(()),
@@ -106,24 +121,44 @@ fn refuse_many(env: &dyn Fn(&str) -> Option<String>) -> anyhow::Result<()> {
 }
 
 /// The container of the ranks. The job's variables are named one by one, since else those of the image win over the level.
-fn container(args: &Args, env: &dyn Fn(&str) -> Option<String>) -> anyhow::Result<Option<Container>> {
-    let Some(image) = args.container.clone() else { return Ok(None) };
+fn container(
+    args: &Args,
+    env: &dyn Fn(&str) -> Option<String>,
+) -> anyhow::Result<Option<Container>> {
+    let Some(image) = args.container.clone() else {
+        return Ok(None);
+    };
     let here = std::env::current_dir()?.display().to_string();
     let program = std::env::current_exe()?;
-    let folder = program.parent().map(|folder| folder.display().to_string()).unwrap_or_default();
+    let folder = program
+        .parent()
+        .map(|folder| folder.display().to_string())
+        .unwrap_or_default();
     let mut mounts = vec![format!("{here}:{here}")];
     if args.container_program.is_none() && folder != here {
         mounts.push(format!("{folder}:{folder}"));
     }
     mounts.extend(args.container_mounts.clone());
-    Ok(Some(Container { image, mounts, workdir: here, env: nccl_names(env) }))
+    Ok(Some(Container {
+        image,
+        mounts,
+        workdir: here,
+        env: nccl_names(env),
+    }))
 }
 
 /// Names of NCCL's variables: those that are set, and those that a level may set.
 fn nccl_names(env: &dyn Fn(&str) -> Option<String>) -> Vec<String> {
-    let set = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok()).filter(|n| n.starts_with("NCCL_"));
-    let of_levels = levels::all().iter().flat_map(|level| &level.set).map(|setting| setting.name.clone());
-    let mut names: Vec<String> = set.chain(of_levels.filter(|name| env(name).is_some())).collect();
+    let set = std::env::vars_os()
+        .filter_map(|(name, _)| name.into_string().ok())
+        .filter(|n| n.starts_with("NCCL_"));
+    let of_levels = levels::all()
+        .iter()
+        .flat_map(|level| &level.set)
+        .map(|setting| setting.name.clone());
+    let mut names: Vec<String> = set
+        .chain(of_levels.filter(|name| env(name).is_some()))
+        .collect();
     names.sort_unstable();
     names.dedup();
     names
@@ -144,7 +179,10 @@ impl Launch<'_> {
             Some(found) => found,
             None => {
                 let gpus = check::nodes(self)?.gpus;
-                let found = Found { launcher: choose::launcher(self)?, gpus };
+                let found = Found {
+                    launcher: choose::launcher(self)?,
+                    gpus,
+                };
                 memory::keep(self, &found)?;
                 found
             }
@@ -157,8 +195,17 @@ impl Launch<'_> {
     fn dry_run(&self) -> anyhow::Result<Code> {
         let shape = self.shape(self.job.gpus_on_node.unwrap_or(0));
         let launcher = choose::first(self)?;
-        let words = self.step(shape, &self.program(&self.args.sweep)?).command(&launcher, &handed_on());
-        print_line!("{}", words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" "))?;
+        let words = self
+            .step(shape, &self.program(&self.args.sweep)?)
+            .command(&launcher, &handed_on());
+        print_line!(
+            "{}",
+            words
+                .iter()
+                .map(|word| quoted(word))
+                .collect::<Vec<_>>()
+                .join(" ")
+        )?;
         Ok(Code::Fine)
     }
 
@@ -168,7 +215,11 @@ impl Launch<'_> {
             0 => gpus_on_node.min(1),
             processes => processes,
         };
-        Shape::new(self.job, self.args.tasks_per_node.and_then(NonZeroU32::new), for_processes)
+        Shape::new(
+            self.job,
+            self.args.tasks_per_node.and_then(NonZeroU32::new),
+            for_processes,
+        )
     }
 
     /// The folder of the job's results, without a word about where they go.
@@ -182,28 +233,50 @@ impl Launch<'_> {
             Some(program) => program.clone(),
             None => std::env::current_exe()?,
         };
-        let words = [program.into_os_string()].into_iter().chain(arguments.iter().cloned());
+        let words = [program.into_os_string()]
+            .into_iter()
+            .chain(arguments.iter().cloned());
         words
             .map(|word| {
-                let unreadable = |word| Failure::everywhere(Code::Usage, format!("{word:?} is not valid UTF-8"));
+                let unreadable =
+                    |word| Failure::everywhere(Code::Usage, format!("{word:?} is not valid UTF-8"));
                 word.into_string().map_err(unreadable)
             })
             .collect()
     }
 
     fn step<'a>(&'a self, shape: Shape, program: &'a [String]) -> Step<'a> {
-        Step { shape, inside_step: self.job.step.is_some(), container: self.container.as_ref(), program }
+        Step {
+            shape,
+            inside_step: self.job.step.is_some(),
+            container: self.container.as_ref(),
+            program,
+        }
     }
 
     /// Says what is about to start, and what it cannot show.
     fn say(&self, launcher: &Launcher, shape: Shape) {
-        let Job { id, name, nodes, restarts, .. } = self.job;
+        let Job {
+            id,
+            name,
+            nodes,
+            restarts,
+            ..
+        } = self.job;
         let by = match launcher {
             Launcher::Srun { mpi } => format!("srun --mpi={mpi}"),
             Launcher::Mpirun(_) => "mpirun".into(),
         };
-        let again = if *restarts > 0 { format!(", restarted {restarts} times") } else { String::new() };
-        let Shape { nodes: count, tasks_per_node, cpus_per_task } = shape;
+        let again = if *restarts > 0 {
+            format!(", restarted {restarts} times")
+        } else {
+            String::new()
+        };
+        let Shape {
+            nodes: count,
+            tasks_per_node,
+            cpus_per_task,
+        } = shape;
         say!(
             "pxnbench: job {id} ({name}{again}): {count} nodes ({}), {tasks_per_node} ranks on each, {cpus_per_task} CPUs a \
              rank, by {by}",
@@ -222,7 +295,9 @@ impl Launch<'_> {
 fn handed_on() -> Vec<String> {
     let names = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
     let mut names: Vec<String> = names
-        .filter(|name| name.starts_with("NCCL_") || ["PATH", "LD_LIBRARY_PATH"].contains(&name.as_str()))
+        .filter(|name| {
+            name.starts_with("NCCL_") || ["PATH", "LD_LIBRARY_PATH"].contains(&name.as_str())
+        })
         .collect();
     names.sort_unstable();
     names

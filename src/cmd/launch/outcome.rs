@@ -32,13 +32,25 @@ pub(super) fn run(launch: &Launch, launcher: &Launcher, shape: Shape) -> anyhow:
         Launcher::Mpirun(_) if folder.is_jobs => Some(folder.next()),
         _ => None,
     });
-    program.extend(place.into_iter().flat_map(|place| ["--out".into(), place.display().to_string()]));
+    program.extend(
+        place
+            .into_iter()
+            .flat_map(|place| ["--out".into(), place.display().to_string()]),
+    );
     let step = launch.step(shape, &program);
     let before = folder.runs();
     let ended = process::run(&step.command(launcher, &handed_on()), step.inside_step)?;
-    let written = folder.runs().into_iter().find(|(path, at)| before.get(path) != Some(at)).map(|(path, _)| path);
+    let written = folder
+        .runs()
+        .into_iter()
+        .find(|(path, at)| before.get(path) != Some(at))
+        .map(|(path, _)| path);
     let run = written.as_deref().and_then(read);
-    let code = verdict(&ended, run.as_ref().and_then(|run| Some(run.end.as_ref()?.name)), signal::received())?;
+    let code = verdict(
+        &ended,
+        run.as_ref().and_then(|run| Some(run.end.as_ref()?.name)),
+        signal::received(),
+    )?;
     if let (Some(run), Some(path)) = (&run, &written) {
         say!("pxnbench: {}", summary(run, path));
         requeue::requeue_if_asked(launch, run)?;
@@ -56,14 +68,24 @@ pub(super) struct Folder {
 impl Folder {
     fn of(launch: &Launch) -> Folder {
         let jobs = launch.jobs_folder();
-        let path = if launch.what.lists() { None } else { launch.what.folder(&jobs) };
-        Folder { is_jobs: path.as_ref() == Some(&jobs), path }
+        let path = if launch.what.lists() {
+            None
+        } else {
+            launch.what.folder(&jobs)
+        };
+        Folder {
+            is_jobs: path.as_ref() == Some(&jobs),
+            path,
+        }
     }
 
     /// A folder in it that is not there yet.
     fn next(&self) -> PathBuf {
         let jobs = self.path.clone().unwrap_or_default();
-        (0..).map(|n: u32| jobs.join(format!("mpirun-{n}"))).find(|folder| !folder.exists()).unwrap_or(jobs)
+        (0..)
+            .map(|n: u32| jobs.join(format!("mpirun-{n}")))
+            .find(|folder| !folder.exists())
+            .unwrap_or(jobs)
     }
 
     /// Is it the job's, because the sweep does not say where its own is?
@@ -73,9 +95,16 @@ impl Folder {
 
     /// Every `run.json` in it with its time.
     pub(super) fn runs(&self) -> BTreeMap<PathBuf, Option<SystemTime>> {
-        let Some(path) = &self.path else { return BTreeMap::new() };
+        let Some(path) = &self.path else {
+            return BTreeMap::new();
+        };
         let folders: Vec<PathBuf> = if self.is_jobs {
-            fs::read_dir(path).into_iter().flatten().flatten().map(|entry| entry.path()).collect()
+            fs::read_dir(path)
+                .into_iter()
+                .flatten()
+                .flatten()
+                .map(|entry| entry.path())
+                .collect()
         } else {
             vec![path.clone()]
         };
@@ -93,7 +122,11 @@ pub(super) fn read(path: &Path) -> Option<RunMeta> {
 
 /// The exit code. What the run wrote down counts more than the launcher's status, which some replace by their own; but a
 /// rank that a signal killed wrote nothing, and those that were stopped because of it believe to have been asked to.
-fn verdict(ended: &process::Ended, own: Option<Code>, asked_to_stop: Option<&str>) -> anyhow::Result<Code> {
+fn verdict(
+    ended: &process::Ended,
+    own: Option<Code>,
+    asked_to_stop: Option<&str>,
+) -> anyhow::Result<Code> {
     let was_stopped = match own {
         // Ranks that MPI_Abort took along are killed too: then the first who was is not the one to blame.
         None => ended.lost_first,
@@ -107,7 +140,9 @@ fn verdict(ended: &process::Ended, own: Option<Code>, asked_to_stop: Option<&str
             );
             return Err(Failure::everywhere(Code::Launch, what));
         }
-        (_, Some(_)) if own.is_none_or(|code| code == Code::Fine) && ended.status != 0 => return Ok(Code::Stopped),
+        (_, Some(_)) if own.is_none_or(|code| code == Code::Fine) && ended.status != 0 => {
+            return Ok(Code::Stopped);
+        }
         _ => {}
     }
     match (ended.status, own) {
@@ -122,8 +157,11 @@ fn verdict(ended: &process::Ended, own: Option<Code>, asked_to_stop: Option<&str
 
 /// One line for a reader: what was measured, on what, how it ended, and where it is.
 fn summary(run: &RunMeta, path: &Path) -> String {
-    let hosts: BTreeMap<u32, &str> =
-        run.processes.iter().map(|process| (process.node, process.host.as_str())).collect();
+    let hosts: BTreeMap<u32, &str> = run
+        .processes
+        .iter()
+        .map(|process| (process.node, process.host.as_str()))
+        .collect();
     let nodes: Vec<&str> = hosts.into_values().collect();
     let csv = path.with_file_name("results.csv");
     let rows = compare::rows(&csv).unwrap_or_default();
@@ -133,7 +171,13 @@ fn summary(run: &RunMeta, path: &Path) -> String {
         0 => "no wrong data".to_owned(),
         wrong => format!("{wrong} with WRONG DATA"),
     };
-    let end = run.end.as_ref().map_or("not ended", |end| if end.code == 0 { "" } else { end.message.as_str() });
+    let end = run.end.as_ref().map_or("not ended", |end| {
+        if end.code == 0 {
+            ""
+        } else {
+            end.message.as_str()
+        }
+    });
     let pxn = if run.nodes < 2 {
         "; PXN was impossible on one node"
     } else if run.backend != "nccl" {
@@ -149,7 +193,11 @@ fn summary(run: &RunMeta, path: &Path) -> String {
         run.ranks,
         run.nodes,
         hosts::compress(&nodes),
-        if end.is_empty() { String::new() } else { format!("; {end}") },
+        if end.is_empty() {
+            String::new()
+        } else {
+            format!("; {end}")
+        },
         csv.display()
     )
 }
@@ -163,7 +211,11 @@ mod tests {
         process::Ended {
             status,
             lost_first: lost,
-            lost: lost.then(|| Lost { rank: "5".into(), node: "node3".into(), by: "Killed".into() }),
+            lost: lost.then(|| Lost {
+                rank: "5".into(),
+                node: "node3".into(),
+                by: "Killed".into(),
+            }),
             complaint: complaint.then(|| "srun: error: Unable to create step".into()),
         }
     }
@@ -175,9 +227,17 @@ mod tests {
     #[test]
     fn the_runs_own_code_wins() {
         assert_eq!(code(0, Some(Code::Fine), None), Code::Fine);
-        assert_eq!(code(137, Some(Code::TimedOut), None), Code::TimedOut, "MPICH's srun says 137 for MPI_Abort(4)");
+        assert_eq!(
+            code(137, Some(Code::TimedOut), None),
+            Code::TimedOut,
+            "MPICH's srun says 137 for MPI_Abort(4)"
+        );
         assert_eq!(code(7, Some(Code::WrongData), None), Code::WrongData);
-        assert_eq!(code(143, Some(Code::Stopped), None), Code::Stopped, "USR1 reached the step alone");
+        assert_eq!(
+            code(143, Some(Code::Stopped), None),
+            Code::Stopped,
+            "USR1 reached the step alone"
+        );
     }
 
     #[test]
@@ -186,19 +246,44 @@ mod tests {
         assert_eq!(code(6, None, None), Code::Usage);
         assert_eq!(code(127, None, None), Code::Launch);
         assert_eq!(code(1, None, None), Code::Internal);
-        assert_eq!(verdict(&ended(1, false, true), None, None).expect("none died"), Code::Launch, "srun itself failed");
-        assert_eq!(code(139, Some(Code::Fine), None), Code::Launch, "a rank failed after all was saved");
+        assert_eq!(
+            verdict(&ended(1, false, true), None, None).expect("none died"),
+            Code::Launch,
+            "srun itself failed"
+        );
+        assert_eq!(
+            code(139, Some(Code::Fine), None),
+            Code::Launch,
+            "a rank failed after all was saved"
+        );
     }
 
     #[test]
     fn a_rank_that_was_killed_is_named_unless_a_stop_was_asked_for() {
         for own in [None, Some(Code::Fine), Some(Code::Stopped)] {
-            let error = verdict(&ended(137, true, false), own, None).expect_err("a rank died").to_string();
-            assert!(error.contains("rank 5 on node3") && error.contains("Killed"), "{error}");
+            let error = verdict(&ended(137, true, false), own, None)
+                .expect_err("a rank died")
+                .to_string();
+            assert!(
+                error.contains("rank 5 on node3") && error.contains("Killed"),
+                "{error}"
+            );
         }
-        let aborted = process::Ended { lost_first: false, ..ended(8, true, false) };
-        assert_eq!(verdict(&aborted, None, None).expect("MPI_Abort(8) took the others along"), Code::Launch);
-        assert_eq!(verdict(&ended(137, true, false), Some(Code::WrongData), None).expect("own code"), Code::WrongData);
-        assert_eq!(verdict(&ended(137, true, false), None, Some("SIGTERM")).expect("asked"), Code::Stopped);
+        let aborted = process::Ended {
+            lost_first: false,
+            ..ended(8, true, false)
+        };
+        assert_eq!(
+            verdict(&aborted, None, None).expect("MPI_Abort(8) took the others along"),
+            Code::Launch
+        );
+        assert_eq!(
+            verdict(&ended(137, true, false), Some(Code::WrongData), None).expect("own code"),
+            Code::WrongData
+        );
+        assert_eq!(
+            verdict(&ended(137, true, false), None, Some("SIGTERM")).expect("asked"),
+            Code::Stopped
+        );
     }
 }

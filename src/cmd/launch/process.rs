@@ -35,8 +35,13 @@ pub(super) struct Tried {
 /// the step around this process.
 fn command(words: &[String], inside_step: bool) -> Command {
     let mut command = Command::new(&words[0]);
-    command.args(&words[1..]).stdin(Stdio::null()).process_group(0);
-    for (name, _) in std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value))) {
+    command
+        .args(&words[1..])
+        .stdin(Stdio::null())
+        .process_group(0);
+    for (name, _) in
+        std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value)))
+    {
         if step::leaks(&name) {
             command.env_remove(name);
         }
@@ -56,11 +61,23 @@ fn command(words: &[String], inside_step: bool) -> Command {
 ///
 /// # Errors
 /// Where a signal asks to stop.
-pub(super) fn try_out(words: &[String], inside_step: bool, limit: Duration) -> anyhow::Result<Tried> {
-    let child = command(words, inside_step).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+pub(super) fn try_out(
+    words: &[String],
+    inside_step: bool,
+    limit: Duration,
+) -> anyhow::Result<Tried> {
+    let child = command(words, inside_step)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn();
     let mut child = match child {
         Ok(child) => child,
-        Err(error) => return Ok(Tried { stderr: format!("{}: {error}", words[0]), ..Tried::default() }),
+        Err(error) => {
+            return Ok(Tried {
+                stderr: format!("{}: {error}", words[0]),
+                ..Tried::default()
+            });
+        }
     };
     let (stdout, stderr) = (read(child.stdout.take()), read(child.stderr.take()));
     let started = Instant::now();
@@ -75,10 +92,16 @@ pub(super) fn try_out(words: &[String], inside_step: bool, limit: Duration) -> a
         thread::sleep(Duration::from_millis(10));
     };
     if let Some(name) = signal::received() {
-        return Err(Failure::everywhere(Code::Stopped, format!("stopped by {name} before the run began")));
+        return Err(Failure::everywhere(
+            Code::Stopped,
+            format!("stopped by {name} before the run began"),
+        ));
     }
     // A task that outlives its launcher may hold a pipe open: what came until now is enough.
-    let text = |from: mpsc::Receiver<String>| from.recv_timeout(Duration::from_secs(2)).unwrap_or_default();
+    let text = |from: mpsc::Receiver<String>| {
+        from.recv_timeout(Duration::from_secs(2))
+            .unwrap_or_default()
+    };
     Ok(Tried {
         ok: status.is_some_and(|status| status.success()),
         stdout: text(stdout),
@@ -135,10 +158,21 @@ pub(super) struct Ended {
 /// # Errors
 /// Where it cannot be started.
 pub(super) fn run(words: &[String], inside_step: bool) -> anyhow::Result<Ended> {
-    let cannot = |error| Failure::everywhere(Code::Launch, format!("{} cannot be started: {error}", words[0]));
-    let mut child = command(words, inside_step).stderr(Stdio::piped()).spawn().map_err(cannot)?;
+    let cannot = |error| {
+        Failure::everywhere(
+            Code::Launch,
+            format!("{} cannot be started: {error}", words[0]),
+        )
+    };
+    let mut child = command(words, inside_step)
+        .stderr(Stdio::piped())
+        .spawn()
+        .map_err(cannot)?;
     signal::relay_to(Some(child.id()));
-    let watch = child.stderr.take().map(|stderr| thread::spawn(move || watch(stderr)));
+    let watch = child
+        .stderr
+        .take()
+        .map(|stderr| thread::spawn(move || watch(stderr)));
     // wait would reap the child while a signal may still be on its way to its number: it is only looked at here.
     let status = loop {
         if has_ended(child.id()) {
@@ -147,17 +181,26 @@ pub(super) fn run(words: &[String], inside_step: bool) -> anyhow::Result<Ended> 
         }
         thread::sleep(Duration::from_millis(20));
     };
-    let said = watch.and_then(|watch| watch.join().ok()).unwrap_or_default();
-    Ok(Ended { status: number(status), ..said })
+    let said = watch
+        .and_then(|watch| watch.join().ok())
+        .unwrap_or_default();
+    Ok(Ended {
+        status: number(status),
+        ..said
+    })
 }
 
 fn has_ended(pid: u32) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    stat.rsplit_once(')').is_none_or(|(_, rest)| rest.trim_start().starts_with('Z'))
+    stat.rsplit_once(')')
+        .is_none_or(|(_, rest)| rest.trim_start().starts_with('Z'))
 }
 
 fn number(status: ExitStatus) -> i32 {
-    status.code().or(status.signal().map(|signal| 128 + signal)).unwrap_or(1)
+    status
+        .code()
+        .or(status.signal().map(|signal| 128 + signal))
+        .unwrap_or(1)
 }
 
 /// Passes lines on as they come.
@@ -165,7 +208,10 @@ fn watch(stderr: impl Read) -> Ended {
     let (mut said, mut ending) = (Ended::default(), false);
     let mut lines = BufReader::new(stderr);
     let mut line = Vec::new();
-    while lines.read_until(b'\n', &mut line).is_ok_and(|bytes| bytes > 0) {
+    while lines
+        .read_until(b'\n', &mut line)
+        .is_ok_and(|bytes| bytes > 0)
+    {
         // A closed stderr is no reason to end the run.
         let _ = std::io::stderr().write_all(&line);
         let text = String::from_utf8_lossy(&line);
@@ -173,8 +219,12 @@ fn watch(stderr: impl Read) -> Ended {
             said.lost = lost::of(text.trim_end());
             said.lost_first = said.lost.is_some() && !ending;
         }
-        ending |= ["MPI_ABORT was invoked", "Job step aborted", "*** STEP "].iter().any(|end| text.contains(end));
-        let own = ["srun: error: ", "srun: fatal: "].iter().any(|start| text.starts_with(start));
+        ending |= ["MPI_ABORT was invoked", "Job step aborted", "*** STEP "]
+            .iter()
+            .any(|end| text.contains(end));
+        let own = ["srun: error: ", "srun: fatal: "]
+            .iter()
+            .any(|start| text.starts_with(start));
         if said.complaint.is_none() && own && !text.contains(": task") {
             said.complaint = Some(text.trim_end().to_owned());
         }
@@ -185,7 +235,12 @@ fn watch(stderr: impl Read) -> Ended {
 
 /// The line of `stderr` that says most: the loader's, else the first of this program, else of the launcher.
 pub(super) fn telling(stderr: &str) -> Option<&str> {
-    let lines = || stderr.lines().map(str::trim).filter(|line| !line.is_empty());
+    let lines = || {
+        stderr
+            .lines()
+            .map(str::trim)
+            .filter(|line| !line.is_empty())
+    };
     let with = |what: &'static str| lines().find(|line| line.contains(what));
     with("error while loading shared libraries")
         .or_else(|| with("version `GLIBC"))

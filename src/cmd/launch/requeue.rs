@@ -29,28 +29,46 @@ pub(super) fn earlier(launch: &Launch, folder: &Folder) -> Option<PathBuf> {
         return None;
     }
     let runs = folder.runs().into_iter();
-    let same = runs.filter(|(path, _)| read(path).is_some_and(|run| is_same(&run.command, &launch.args.sweep)));
+    let same = runs.filter(|(path, _)| {
+        read(path).is_some_and(|run| is_same(&run.command, &launch.args.sweep))
+    });
     let (path, _) = same.max_by_key(|(_, at)| *at)?;
     path.parent().map(Path::to_owned)
 }
 
 /// Is `command`, the program's name with its arguments, the sweep of `arguments`, or one that went on with it?
 fn is_same(command: &[String], arguments: &[OsString]) -> bool {
-    let Some(rest) = command.get(1..) else { return false };
-    let is = |words: &[String]| words.iter().map(OsString::from).eq(arguments.iter().cloned());
+    let Some(rest) = command.get(1..) else {
+        return false;
+    };
+    let is = |words: &[String]| {
+        words
+            .iter()
+            .map(OsString::from)
+            .eq(arguments.iter().cloned())
+    };
     is(rest) || matches!(rest, [first @ .., out, _] if out == "--out" && is(first))
 }
 
 /// Puts the job into the queue again where the user wants that and the run was stopped because its time was up: Slurm
 /// does not do so by itself after a time limit.
 pub(super) fn requeue_if_asked(launch: &Launch, run: &RunMeta) -> anyhow::Result<()> {
-    let time_is_up = run.end.as_ref().is_some_and(|end| end.name == Code::Stopped && end.message.contains("SIGUSR1"));
+    let time_is_up = run
+        .end
+        .as_ref()
+        .is_some_and(|end| end.name == Code::Stopped && end.message.contains("SIGUSR1"));
     if !time_is_up || std::env::var(ASKED).ok().as_deref() != Some("1") {
         return Ok(());
     }
     let job = launch.job.id;
-    say!("pxnbench: the time is up, and {ASKED}=1: job {job} is requeued and will resume from here");
-    let asked = facts::slurm::answer(Path::new("scontrol"), &["requeue", &job.to_string()], PATIENCE);
+    say!(
+        "pxnbench: the time is up, and {ASKED}=1: job {job} is requeued and will resume from here"
+    );
+    let asked = facts::slurm::answer(
+        Path::new("scontrol"),
+        &["requeue", &job.to_string()],
+        PATIENCE,
+    );
     asked.map(|_| ()).map_err(|why| {
         let what = format!("job {job} cannot be requeued: {why}; submit it again, with --resume and this run's --out");
         Failure::everywhere(Code::Launch, what)
@@ -64,11 +82,20 @@ mod tests {
     #[test]
     fn the_same_sweep_is_found_again() {
         let words = |line: &str| line.split(' ').map(str::to_owned).collect::<Vec<_>>();
-        let arguments: Vec<OsString> = words("alltoall -b 1K").into_iter().map(Into::into).collect();
+        let arguments: Vec<OsString> = words("alltoall -b 1K")
+            .into_iter()
+            .map(Into::into)
+            .collect();
         assert!(is_same(&words("/x/pxnbench alltoall -b 1K"), &arguments));
-        assert!(is_same(&words("/x/pxnbench alltoall -b 1K --out results/x-7/2"), &arguments));
+        assert!(is_same(
+            &words("/x/pxnbench alltoall -b 1K --out results/x-7/2"),
+            &arguments
+        ));
         assert!(!is_same(&words("/x/pxnbench alltoall -b 2K"), &arguments));
-        assert!(!is_same(&words("/x/pxnbench alltoall -b 1K --csv x.csv"), &arguments));
+        assert!(!is_same(
+            &words("/x/pxnbench alltoall -b 1K --csv x.csv"),
+            &arguments
+        ));
         assert!(!is_same(&[], &arguments));
     }
 }

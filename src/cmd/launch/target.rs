@@ -27,7 +27,9 @@ impl What {
     /// # Errors
     /// A sentence on the arguments.
     pub(super) fn of(arguments: &[OsString]) -> anyhow::Result<What> {
-        let words = [OsString::from("pxnbench")].into_iter().chain(arguments.iter().cloned());
+        let words = [OsString::from("pxnbench")]
+            .into_iter()
+            .chain(arguments.iter().cloned());
         let parsed = Cli::try_parse_from(words)
             .map_err(|error| Failure::everywhere(Code::Usage, crate::fault::sentence(&error)))?;
         match parsed.command {
@@ -37,7 +39,8 @@ impl What {
             }
             Some(Command::Doctor(_)) => Ok(What::Doctor),
             Some(_) => {
-                let what = "launch starts sweeps and the doctor: name collectives after the --, or doctor";
+                let what =
+                    "launch starts sweeps and the doctor: name collectives after the --, or doctor";
                 Err(Failure::everywhere(Code::Usage, what))
             }
         }
@@ -102,9 +105,17 @@ mod tests {
     fn sweeps_and_the_doctor_can_be_started_and_nothing_else() {
         assert!(of("alltoall -b 1K").expect("a sweep").is_sweep());
         let doctor = of("doctor --strict -v").expect("the doctor");
-        assert!(!doctor.is_sweep() && doctor.folder(Path::new("x")).is_none() && doctor.backend().is_none());
+        assert!(
+            !doctor.is_sweep()
+                && doctor.folder(Path::new("x")).is_none()
+                && doctor.backend().is_none()
+        );
         assert!(of("topo").expect_err("no").contains("or doctor"));
-        assert!(of("doctor --nonsense").expect_err("no").contains("--nonsense"));
+        assert!(
+            of("doctor --nonsense")
+                .expect_err("no")
+                .contains("--nonsense")
+        );
         assert!(of("").expect_err("no").contains("no collective"));
     }
 }

@@ -38,12 +38,16 @@ pub(super) fn all() -> String {
     let mut text = String::new();
     for axis in Axis::ALL {
         let _ = write!(text, "{}\n\n", title(axis));
-        levels::rows(axis).iter().for_each(|row| text.push_str(&self::row(row)));
+        levels::rows(axis)
+            .iter()
+            .for_each(|row| text.push_str(&self::row(row)));
         text.push('\n');
     }
     text.push_str("Harmful combinations, as NCCL reads the values:\n\n");
     for harm in harm::all() {
-        let versions = harm.versions().map_or_else(String::new, |versions| format!(" ({versions})"));
+        let versions = harm
+            .versions()
+            .map_or_else(String::new, |versions| format!(" ({versions})"));
         let _ = writeln!(text, "{}: {}{versions}", harm.combination(), does(harm));
         let _ = writeln!(text, "    {}; {}", harm.why, harm.remedy);
     }
@@ -67,7 +71,10 @@ fn assignment(setting: &Setting) -> String {
 
 /// The value as a reader takes it.
 fn value(setting: &Setting) -> String {
-    setting.value.strip_prefix('@').map_or_else(|| setting.value.clone(), |kind| format!("<active {kind} ports>"))
+    setting.value.strip_prefix('@').map_or_else(
+        || setting.value.clone(),
+        |kind| format!("<active {kind} ports>"),
+    )
 }
 
 /// One row for a shell.
@@ -78,12 +85,21 @@ pub(super) fn export(row: &Row) -> String {
 /// What differs from `a` to `b`.
 pub(super) fn diff(a: &Row, b: &Row) -> String {
     let of = |row: &Row, name: &str| row.set.iter().find(|setting| setting.name == name).cloned();
-    let mut names: Vec<&str> = a.set.iter().chain(&b.set).map(|setting| setting.name.as_str()).collect();
+    let mut names: Vec<&str> = a
+        .set
+        .iter()
+        .chain(&b.set)
+        .map(|setting| setting.name.as_str())
+        .collect();
     names.sort_unstable();
     names.dedup();
-    let (differ, same): (Vec<&str>, Vec<&str>) =
-        names.into_iter().partition(|name| of(a, name).map(|s| s.value) != of(b, name).map(|s| s.value));
-    let mut text = format!("{:<14}{}\n{:<14}{}\n\n", a.name, a.summary, b.name, b.summary);
+    let (differ, same): (Vec<&str>, Vec<&str>) = names
+        .into_iter()
+        .partition(|name| of(a, name).map(|s| s.value) != of(b, name).map(|s| s.value));
+    let mut text = format!(
+        "{:<14}{}\n{:<14}{}\n\n",
+        a.name, a.summary, b.name, b.summary
+    );
     let said = |setting: &Option<Setting>| match setting {
         None => "not set".to_owned(),
         Some(setting) if setting.value.is_empty() => "empty".to_owned(),

@@ -45,7 +45,8 @@ pub struct Args {
 impl Args {
     /// What the level sets in the environment `env`.
     pub fn environment(&self, env: levels::Env) -> Vec<(String, String)> {
-        self.level.map_or_else(Vec::new, |level| level.apply(env, &[]))
+        self.level
+            .map_or_else(Vec::new, |level| level.apply(env, &[]))
     }
 }
 
@@ -63,7 +64,10 @@ use super::self_test::run as self_test;
 
 #[cfg(not(feature = "nccl"))]
 fn self_test(_: Option<&Path>, _: Option<bool>) -> anyhow::Result<Code> {
-    Err(Failure::everywhere(Code::Usage, "this binary is built without the feature nccl"))
+    Err(Failure::everywhere(
+        Code::Usage,
+        "this binary is built without the feature nccl",
+    ))
 }
 
 fn after_help() -> String {
@@ -80,18 +84,29 @@ pub fn run(args: &Args) -> anyhow::Result<Code> {
         return self_test(args.nccl_lib.as_deref(), expect);
     }
     let mut fold = Fold::default();
-    let names = if args.logs.is_empty() { vec![PathBuf::from("-")] } else { args.logs.clone() };
+    let names = if args.logs.is_empty() {
+        vec![PathBuf::from("-")]
+    } else {
+        args.logs.clone()
+    };
     for name in &names {
         add(&mut fold, name)?;
     }
     let proof = fold.proof();
     if proof.lines.nccl == 0 {
-        let where_from = names.iter().map(|name| shown(name)).collect::<Vec<_>>().join(", ");
+        let where_from = names
+            .iter()
+            .map(|name| shown(name))
+            .collect::<Vec<_>>()
+            .join(", ");
         let what = match proof.lines.read {
             0 => format!("{where_from}: empty"),
             lines => format!("{where_from}: none of {lines} lines is from NCCL"),
         };
-        return Err(Failure::everywhere(Code::NothingRan, format!("{what}; log with {HOW_TO_LOG}")));
+        return Err(Failure::everywhere(
+            Code::NothingRan,
+            format!("{what}; log with {HOW_TO_LOG}"),
+        ));
     }
     if args.json {
         print_line!("{}", serde_json::to_string_pretty(&proof)?)?;
@@ -106,23 +121,38 @@ pub fn run(args: &Args) -> anyhow::Result<Code> {
     if proof.verdict == expected {
         return Ok(Code::Fine);
     }
-    let what = format!("PXN: expected {}, the log says {}", expected.words(), proof.verdict.words());
-    Err(Failure::everywhere(Code::WrongData, format!("{what} ({})", proof.reason.row().name)))
+    let what = format!(
+        "PXN: expected {}, the log says {}",
+        expected.words(),
+        proof.verdict.words()
+    );
+    Err(Failure::everywhere(
+        Code::WrongData,
+        format!("{what} ({})", proof.reason.row().name),
+    ))
 }
 
 fn shown(name: &Path) -> String {
-    if name == Path::new("-") { "standard input".into() } else { name.display().to_string() }
+    if name == Path::new("-") {
+        "standard input".into()
+    } else {
+        name.display().to_string()
+    }
 }
 
 /// Adds a file, the files of a folder, or standard input.
 fn add(fold: &mut Fold, name: &Path) -> anyhow::Result<()> {
     let cannot = |path: &Path, error: io::Error| {
-        Failure::everywhere(Code::Usage, format!("{} cannot be read: {error}", shown(path)))
+        Failure::everywhere(
+            Code::Usage,
+            format!("{} cannot be read: {error}", shown(path)),
+        )
     };
     if name == Path::new("-") {
         let input = io::stdin();
         if input.is_terminal() {
-            let what = "no log named and nothing on standard input: name files or folders with NCCL's log";
+            let what =
+                "no log named and nothing on standard input: name files or folders with NCCL's log";
             return Err(Failure::everywhere(Code::Usage, what));
         }
         return fold.read(input.lock()).map_err(|error| cannot(name, error));
@@ -130,10 +160,15 @@ fn add(fold: &mut Fold, name: &Path) -> anyhow::Result<()> {
     let mut files = Vec::new();
     collect(name, &mut files).map_err(|error| cannot(name, error))?;
     if files.is_empty() {
-        return Err(Failure::everywhere(Code::Usage, format!("{} holds no file", name.display())));
+        return Err(Failure::everywhere(
+            Code::Usage,
+            format!("{} holds no file", name.display()),
+        ));
     }
     for file in files {
-        File::open(&file).and_then(|opened| fold.read(opened)).map_err(|error| cannot(&file, error))?;
+        File::open(&file)
+            .and_then(|opened| fold.read(opened))
+            .map_err(|error| cannot(&file, error))?;
     }
     Ok(())
 }

@@ -103,7 +103,12 @@ pub struct Args {
 
     /// What runs the collectives: nccl on GPUs, host with MPI on host memory, model computes times; auto takes host only
     /// where there is no NVIDIA device at all
-    #[arg(long, value_name = "BACKEND", default_value = "auto", help_heading = "Backend")]
+    #[arg(
+        long,
+        value_name = "BACKEND",
+        default_value = "auto",
+        help_heading = "Backend"
+    )]
     pub(super) backend: Asked,
 
     /// PXN level: off conservative balanced aggressive default; variables that are already set take precedence
@@ -167,10 +172,22 @@ pub struct Args {
 /// # Errors
 /// Where it is no number.
 pub(super) fn least_busbw() -> anyhow::Result<Option<f64>> {
-    let Ok(value) = std::env::var("NCCL_TESTS_MIN_BW") else { return Ok(None) };
-    let what =
-        || Failure::everywhere(Code::Usage, format!("NCCL_TESTS_MIN_BW={value} is not a bandwidth in GB/s (e.g. 300)"));
-    value.trim().parse().ok().filter(|number: &f64| number.is_finite()).map(Some).ok_or_else(what)
+    let Ok(value) = std::env::var("NCCL_TESTS_MIN_BW") else {
+        return Ok(None);
+    };
+    let what = || {
+        Failure::everywhere(
+            Code::Usage,
+            format!("NCCL_TESTS_MIN_BW={value} is not a bandwidth in GB/s (e.g. 300)"),
+        )
+    };
+    value
+        .trim()
+        .parse()
+        .ok()
+        .filter(|number: &f64| number.is_finite())
+        .map(Some)
+        .ok_or_else(what)
 }
 
 impl Args {
@@ -179,32 +196,49 @@ impl Args {
     /// # Errors
     /// Where the arguments contradict each other. Every rank has the same arguments and so the same error.
     pub fn ask(&self) -> anyhow::Result<Ask> {
-        let usage = |what: &str| Failure::everywhere(Code::Usage, format!("{what}; see pxnbench --help"));
-        let collectives: Vec<Collective> = self.collectives.iter().flat_map(|several| several.0.clone()).collect();
+        let usage =
+            |what: &str| Failure::everywhere(Code::Usage, format!("{what}; see pxnbench --help"));
+        let collectives: Vec<Collective> = self
+            .collectives
+            .iter()
+            .flat_map(|several| several.0.clone())
+            .collect();
         if collectives.is_empty() {
-            return Err(usage("no collective given: name one, such as all_reduce, or all"));
+            return Err(usage(
+                "no collective given: name one, such as all_reduce, or all",
+            ));
         }
         if self.drop_in && collectives.len() > 1 {
-            return Err(usage("called by a name of nccl-tests it runs that collective only: drop the other one"));
+            return Err(usage(
+                "called by a name of nccl-tests it runs that collective only: drop the other one",
+            ));
         }
         self.more.check(self.iters)?;
         self.check_resume()?;
         let begin = self.minbytes.unwrap_or(DEFAULT_SIZE);
         let end = self.maxbytes.unwrap_or(DEFAULT_SIZE.max(begin));
         if begin > end {
-            return Err(usage(&format!("the smallest size -b {begin} is larger than the largest -e {end}")));
+            return Err(usage(&format!(
+                "the smallest size -b {begin} is larger than the largest -e {end}"
+            )));
         }
         if self.ranks.is_some() && self.backend != Asked::Model && !self.list {
-            return Err(usage("--ranks plans for ranks that are not running: use it with --backend model or --list"));
+            return Err(usage(
+                "--ranks plans for ranks that are not running: use it with --backend model or --list",
+            ));
         }
         if let (Some(level), Some(network)) = (self.level, self.network)
             && (level.name.as_str(), network.name.as_str()) == ("off", "pxn")
         {
-            return Err(usage("--level off forbids the relays that --network pxn asks for: leave one of them out"));
+            return Err(usage(
+                "--level off forbids the relays that --network pxn asks for: leave one of them out",
+            ));
         }
         let step = match (self.stepfactor, self.stepbytes) {
             (0 | 1, Bytes(0)) => {
-                return Err(usage("-i 0 never reaches a next size: use a larger step, or a factor with -f"));
+                return Err(usage(
+                    "-i 0 never reaches a next size: use a larger step, or a factor with -f",
+                ));
             }
             (0 | 1, bytes) => Step::Add(bytes),
             (factor, _) => Step::Factor(factor.into()),
@@ -212,7 +246,16 @@ impl Args {
         let (dtypes, redops) = (self.datatype.0.clone(), self.op.0.clone());
         // The run reads another one from the environment of rank 0.
         let traffic = &DEFAULT;
-        Ok(Ask { collectives, begin, end, step, dtypes, redops, roots: self.root, traffic })
+        Ok(Ask {
+            collectives,
+            begin,
+            end,
+            step,
+            dtypes,
+            redops,
+            roots: self.root,
+            traffic,
+        })
     }
 
     /// Refuses to go on where a row of the CSV does not say which case it was.
@@ -222,10 +265,15 @@ impl Args {
         let with = match self {
             _ if !self.resume => return Ok(()),
             _ if self.more.cycles != 1 => "-N: it resumes a single pass over the sizes",
-            _ if split.is_some() => "NCCL_TESTS_SPLIT: a case may have been measured on some communicators only",
+            _ if split.is_some() => {
+                "NCCL_TESTS_SPLIT: a case may have been measured on some communicators only"
+            }
             _ => return Ok(()),
         };
-        Err(Failure::everywhere(Code::Usage, format!("--resume cannot be combined with {with}")))
+        Err(Failure::everywhere(
+            Code::Usage,
+            format!("--resume cannot be combined with {with}"),
+        ))
     }
 
     /// The folder of the run's files, `default` unless --out, --csv or --json is given; `None` where only single
@@ -236,10 +284,22 @@ impl Args {
 
     /// The run's files; their folder is `default` unless --out, --csv or --json is given.
     pub(super) fn paths(&self, default: &Path) -> Paths {
-        let paths = Paths::new(self.out.as_deref(), self.csv.as_deref(), self.json.as_deref(), default);
+        let paths = Paths::new(
+            self.out.as_deref(),
+            self.csv.as_deref(),
+            self.json.as_deref(),
+            default,
+        );
         let is_asked = self.out.is_some() || self.csv.is_some() || self.json.is_some();
-        let paths = if self.drop_in && !is_asked { Paths::default() } else { paths };
-        Paths { nccl_tests_json: self.more.nccl_tests_json.clone(), ..paths }
+        let paths = if self.drop_in && !is_asked {
+            Paths::default()
+        } else {
+            paths
+        };
+        Paths {
+            nccl_tests_json: self.more.nccl_tests_json.clone(),
+            ..paths
+        }
     }
 
     /// GPUs of a process.
@@ -325,20 +385,33 @@ impl Args {
     /// How long one operation may take.
     pub fn timeout(&self) -> Duration {
         // nccl-tests' 0 is no limit; nothing in here waits without one.
-        Duration::from_secs(if self.timeout == 0 { 600 } else { self.timeout.into() })
+        Duration::from_secs(if self.timeout == 0 {
+            600
+        } else {
+            self.timeout.into()
+        })
     }
 
     /// What must be the same on every rank.
     pub fn identity(&self) -> String {
         // What is said of files and of the fault put in is for one rank.
-        let mut shared = Args { out: None, csv: None, json: None, inject_fault: None, nccl_lib: None, ..self.clone() };
+        let mut shared = Args {
+            out: None,
+            csv: None,
+            json: None,
+            inject_fault: None,
+            nccl_lib: None,
+            ..self.clone()
+        };
         shared.more.nccl_tests_json = None;
         format!("{shared:?}")
     }
 
     /// Does this run go on with an earlier one: asked for, or a restarted Slurm job?
     pub fn goes_on(&self, env: &dyn Fn(&str) -> Option<String>) -> bool {
-        let is_restarted = || env("SLURM_RESTART_COUNT").is_some_and(|count| count.trim().parse().unwrap_or(0) > 0);
+        let is_restarted = || {
+            env("SLURM_RESTART_COUNT").is_some_and(|count| count.trim().parse().unwrap_or(0) > 0)
+        };
         // A row does not say of which cycle or communicator it is.
         let is_one = self.more.cycles == 1 && Split::from(env).is_ok_and(|split| split.is_none());
         self.resume || (is_one && is_restarted())
@@ -351,7 +424,9 @@ impl Args {
 
     /// Ranks that a list is of, where `world` processes are here.
     pub(super) fn listed_ranks(&self, world: u32) -> u64 {
-        self.ranks.unwrap_or(world.saturating_mul(self.gpus_per_process())).into()
+        self.ranks
+            .unwrap_or(world.saturating_mul(self.gpus_per_process()))
+            .into()
     }
 
     /// What of the arguments means nothing without a GPU.
@@ -388,17 +463,27 @@ impl Args {
     /// Is this variable, which a row of `axis` sets, decided by what is asked for on an axis before it?
     pub(super) fn decided_before(&self, axis: Axis, name: &str) -> bool {
         let before = Axis::ALL.into_iter().take_while(|other| *other != axis);
-        before.filter_map(|axis| self.asked(axis)).any(|row| row.sets(name))
+        before
+            .filter_map(|axis| self.asked(axis))
+            .any(|row| row.sets(name))
     }
 
     /// What level, resources and network set in the environment `env` on a node with these ports, and where NCCL's log
     /// goes: not to stdout, where it would tear the table, but to a file of this process.
-    pub fn environment(&self, env: levels::Env, ports: &dyn Fn() -> Vec<Port>) -> Vec<(String, String)> {
+    pub fn environment(
+        &self,
+        env: levels::Env,
+        ports: &dyn Fn() -> Vec<Port>,
+    ) -> Vec<(String, String)> {
         let ports = self.network.map_or_else(Vec::new, |_| ports());
         let mut set: Vec<(String, String)> = Vec::new();
         for row in Axis::ALL.into_iter().filter_map(|axis| self.asked(axis)) {
-            let seen =
-                |name: &str| set.iter().find(|(n, _)| n == name).map(|(_, value)| value.clone()).or_else(|| env(name));
+            let seen = |name: &str| {
+                set.iter()
+                    .find(|(n, _)| n == name)
+                    .map(|(_, value)| value.clone())
+                    .or_else(|| env(name))
+            };
             let more = row.apply(&seen, &ports);
             set.extend(more);
         }
@@ -406,13 +491,22 @@ impl Args {
         if self.proof {
             set.extend(super::proof::LOGGED.map(|(n, v)| (n.into(), v.into())));
         }
-        let is_judged =
-            !self.proof && self.network.is_some_and(|row| !row.set.is_empty()) && env("NCCL_DEBUG").is_none();
+        let is_judged = !self.proof
+            && self.network.is_some_and(|row| !row.set.is_empty())
+            && env("NCCL_DEBUG").is_none();
         if is_judged {
-            set.extend([("NCCL_DEBUG", "INFO"), ("NCCL_DEBUG_SUBSYS", "INIT,ENV")].map(|(n, v)| (n.into(), v.into())));
+            set.extend(
+                [("NCCL_DEBUG", "INFO"), ("NCCL_DEBUG_SUBSYS", "INIT,ENV")]
+                    .map(|(n, v)| (n.into(), v.into())),
+            );
         }
-        if (self.proof || is_judged || env("NCCL_DEBUG").is_some()) && env("NCCL_DEBUG_FILE").is_none() {
-            set.push(("NCCL_DEBUG_FILE".into(), super::log::waiting_place().to_string_lossy().into_owned()));
+        if (self.proof || is_judged || env("NCCL_DEBUG").is_some())
+            && env("NCCL_DEBUG_FILE").is_none()
+        {
+            set.push((
+                "NCCL_DEBUG_FILE".into(),
+                super::log::waiting_place().to_string_lossy().into_owned(),
+            ));
         }
         set
     }

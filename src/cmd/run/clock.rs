@@ -15,13 +15,19 @@ impl Clock {
     pub(super) fn start() -> Clock {
         let now = Instant::now();
         let age = Duration::from_secs_f64(facts::process_age_s().unwrap_or(0.0).max(0.0));
-        Clock { last: now.checked_sub(age).unwrap_or(now), phases: Vec::new() }
+        Clock {
+            last: now.checked_sub(age).unwrap_or(now),
+            phases: Vec::new(),
+        }
     }
 
     /// What was done since the last mark is `name`.
     pub(super) fn mark(&mut self, name: &str) {
         let seconds = (self.last.elapsed().as_secs_f64() * 1e3).round() / 1e3;
-        self.phases.push(record::Phase { name: name.into(), seconds });
+        self.phases.push(record::Phase {
+            name: name.into(),
+            seconds,
+        });
         self.last = Instant::now();
     }
 
@@ -31,7 +37,10 @@ impl Clock {
         for (part, time) in known {
             self.last += time;
             let seconds = (time.as_secs_f64() * 1e3).round() / 1e3;
-            self.phases.push(record::Phase { name: format!("{name}: {part}"), seconds });
+            self.phases.push(record::Phase {
+                name: format!("{name}: {part}"),
+                seconds,
+            });
         }
         self.mark(&format!("{name}: other"));
     }

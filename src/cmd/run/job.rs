@@ -19,14 +19,24 @@ use crate::{
 
 /// Ranks that measure different things would end in wrong data or hang.
 fn refuse_differing_arguments(args: &Args, world: &dyn World) -> anyhow::Result<()> {
-    let words: Vec<String> = std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned()).collect();
+    let words: Vec<String> = std::env::args_os()
+        .skip(1)
+        .map(|word| word.to_string_lossy().into_owned())
+        .collect();
     let mine = (env!("CARGO_PKG_VERSION").to_owned(), args.identity(), words);
     let all = world::all_gather(world, &mine)?;
     let (version, identity, words) = &all[0];
-    let Some(rank) = all.iter().position(|other| (&other.0, &other.1) != (version, identity)) else { return Ok(()) };
+    let Some(rank) = all
+        .iter()
+        .position(|other| (&other.0, &other.1) != (version, identity))
+    else {
+        return Ok(());
+    };
     let what = match &all[rank] {
         (other, ..) if other != version => {
-            format!("rank 0 is pxnbench {version} and rank {rank} is pxnbench {other}: start one program on all ranks")
+            format!(
+                "rank 0 is pxnbench {version} and rank {rank} is pxnbench {other}: start one program on all ranks"
+            )
         }
         (.., other) => format!(
             "ranks 0 and {rank} were started with different arguments{}: start all ranks with the same",
@@ -39,7 +49,12 @@ fn refuse_differing_arguments(args: &Args, world: &dyn World) -> anyhow::Result<
 /// The words in which two command lines differ; empty where they do not.
 fn difference(a: &[String], b: &[String]) -> String {
     let before = a.iter().zip(b).take_while(|(a, b)| a == b).count();
-    let after = a[before..].iter().rev().zip(b[before..].iter().rev()).take_while(|(a, b)| a == b).count();
+    let after = a[before..]
+        .iter()
+        .rev()
+        .zip(b[before..].iter().rev())
+        .take_while(|(a, b)| a == b)
+        .count();
     if (before + after, before + after) == (a.len(), b.len()) {
         return String::new();
     }
@@ -75,7 +90,10 @@ impl Job {
         refuse_differing_arguments(args, world)?;
         let processes = world::all_gather(world, &facts::process(&env, may_use_gpus))?;
         let (kind, why) = choose::choose(args.backend, &processes, env("SLURM_JOB_ID").is_some())?;
-        let peers: Vec<place::Peer> = processes.iter().map(|process| process.peer.clone()).collect();
+        let peers: Vec<place::Peer> = processes
+            .iter()
+            .map(|process| process.peer.clone())
+            .collect();
         let places = place::places(&peers);
         let gpus = match kind {
             Kind::Nccl => {
@@ -87,10 +105,17 @@ impl Job {
         // Variables that one rank alone may have wrong.
         world::together(world, args::least_busbw().map(|_| ()))?;
         let groups = split::groups(world::together(world, Split::from(&env))?, world)?;
-        let each = if kind == Kind::Nccl { args.gpus_per_process() } else { 1 };
+        let each = if kind == Kind::Nccl {
+            args.gpus_per_process()
+        } else {
+            1
+        };
         let seats = match (&groups, args.planned_ranks()) {
             (None, Some(ranks)) => vec![(0, ranks); world.size() as usize],
-            (groups, _) => split::seats(groups.as_deref().unwrap_or(&vec![0; world.size() as usize]), each),
+            (groups, _) => split::seats(
+                groups.as_deref().unwrap_or(&vec![0; world.size() as usize]),
+                each,
+            ),
         };
         if each > 1 {
             abort::set_several();
@@ -99,16 +124,37 @@ impl Job {
         if world.rank() == 0 {
             say!("pxnbench: backend {kind}: {why}");
             if seats[0].1 == 1 && groups.is_none() && kind != Kind::Model {
-                let more = if kind == Kind::Nccl { ", or use -g N" } else { "" };
-                say!("pxnbench: one rank sends nothing: start several ranks with mpirun -np N or srun{more}");
+                let more = if kind == Kind::Nccl {
+                    ", or use -g N"
+                } else {
+                    ""
+                };
+                say!(
+                    "pxnbench: one rank sends nothing: start several ranks with mpirun -np N or srun{more}"
+                );
             }
             let ignored = args.for_gpus_only();
             if kind != Kind::Nccl && !ignored.is_empty() {
-                say!("pxnbench: no effect, since NCCL runs on no GPU here: {}", ignored.join(" "));
+                say!(
+                    "pxnbench: no effect, since NCCL runs on no GPU here: {}",
+                    ignored.join(" ")
+                );
             }
-            settled.remarks.iter().for_each(|sentence| say!("pxnbench: {sentence}"));
+            settled
+                .remarks
+                .iter()
+                .for_each(|sentence| say!("pxnbench: {sentence}"));
         }
-        Ok(Job { kind, why, processes, places, gpus, groups, seats, settled })
+        Ok(Job {
+            kind,
+            why,
+            processes,
+            places,
+            gpus,
+            groups,
+            seats,
+            settled,
+        })
     }
 
     /// The ranks of this process's communicator.
@@ -131,7 +177,10 @@ impl Job {
     #[cfg(feature = "nccl")]
     pub(super) fn leader(&self, process: u32) -> u32 {
         let Some(groups) = &self.groups else { return 0 };
-        groups.iter().position(|group| *group == groups[process as usize]).unwrap_or(0) as u32
+        groups
+            .iter()
+            .position(|group| *group == groups[process as usize])
+            .unwrap_or(0) as u32
     }
 
     /// The ranks and GPUs of this process.
@@ -152,15 +201,26 @@ impl Job {
     #[cfg(feature = "mpi")]
     pub(super) fn ranks_here(&self, rank: u32) -> u32 {
         let node = self.places[rank as usize].node;
-        self.places.iter().filter(|place| place.node == node).count() as u32
+        self.places
+            .iter()
+            .filter(|place| place.node == node)
+            .count() as u32
     }
 
     /// How many processes of this process's machine have a GPU of its own: more than one where nodes are virtual, or where
     /// NCCL is told to let ranks share.
     #[cfg(feature = "nccl")]
     pub(super) fn sharers(&self, process: usize) -> u32 {
-        let uuids = |process: usize| self.gpus[process].iter().map(move |&gpu| &self.processes[process].peer.gpus[gpu]);
-        let sharers = |uuid| (0..self.gpus.len()).filter(|&other| uuids(other).any(|one| one == uuid)).count();
+        let uuids = |process: usize| {
+            self.gpus[process]
+                .iter()
+                .map(move |&gpu| &self.processes[process].peer.gpus[gpu])
+        };
+        let sharers = |uuid| {
+            (0..self.gpus.len())
+                .filter(|&other| uuids(other).any(|one| one == uuid))
+                .count()
+        };
         uuids(process).map(sharers).max().unwrap_or(1) as u32
     }
 
@@ -168,7 +228,12 @@ impl Job {
     #[cfg(feature = "nccl")]
     pub(super) fn reduces_float8(&self) -> bool {
         let can = |(process, gpus): (&facts::Process, &Vec<usize>)| {
-            gpus.iter().all(|&gpu| process.capabilities.get(gpu).is_some_and(|of| *of >= (9, 0)))
+            gpus.iter().all(|&gpu| {
+                process
+                    .capabilities
+                    .get(gpu)
+                    .is_some_and(|of| *of >= (9, 0))
+            })
         };
         self.processes.iter().zip(&self.gpus).all(can)
     }
@@ -192,7 +257,9 @@ impl Job {
             started_at: record::now(),
             ended_at: None,
             end: None,
-            command: std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect(),
+            command: std::env::args_os()
+                .map(|word| word.to_string_lossy().into_owned())
+                .collect(),
             backend: self.kind.to_string(),
             backend_why: self.why.clone(),
             level: self.settled.level.clone(),
@@ -203,7 +270,11 @@ impl Job {
             repeat: 0,
             nodes: place::node_count(&self.places),
             ranks: self.total_ranks(),
-            gpus_per_process: if self.kind == Kind::Nccl { args.gpus_per_process() } else { 0 },
+            gpus_per_process: if self.kind == Kind::Nccl {
+                args.gpus_per_process()
+            } else {
+                0
+            },
             sweep: args.sweep(ask),
             memory: None,
             versions: self.versions(world),
@@ -251,10 +322,14 @@ impl Job {
                     device,
                 }
             };
-            self.devices(process).into_iter().map(meta).collect::<Vec<ProcessMeta>>()
+            self.devices(process)
+                .into_iter()
+                .map(meta)
+                .collect::<Vec<ProcessMeta>>()
         };
         let all = (0..self.processes.len()).flat_map(of).zip(0..);
-        all.map(|(meta, rank)| ProcessMeta { rank, ..meta }).collect()
+        all.map(|(meta, rank)| ProcessMeta { rank, ..meta })
+            .collect()
     }
 
     /// What each rank of a process drives.
@@ -264,7 +339,12 @@ impl Job {
             Some(gpus) => gpus.iter().map(|&gpu| facts.gpus[gpu].clone()).collect(),
             None => vec![Device {
                 index: self.places[process].local_rank,
-                bus: if self.kind == Kind::Model { "computed" } else { "host memory" }.into(),
+                bus: if self.kind == Kind::Model {
+                    "computed"
+                } else {
+                    "host memory"
+                }
+                .into(),
                 name: facts.processor.clone(),
                 uuid: String::new(),
             }],
@@ -278,13 +358,37 @@ mod tests {
 
     #[test]
     fn the_words_that_differ_are_shown() {
-        let words = |line: &str| line.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+        let words = |line: &str| {
+            line.split_whitespace()
+                .map(str::to_owned)
+                .collect::<Vec<_>>()
+        };
         for (a, b, shown) in [
-            ("all_reduce -b 8 -e 64", "all_reduce -b 16 -e 64", " (`-b 8` and `-b 16`)"),
-            ("all_reduce -b 8 -d half", "all_reduce -b 8", " (`-d half` and nothing)"),
-            ("all_reduce -b 8", "all_reduce -n 2 -b 8", " (nothing and `-n 2`)"),
-            ("all_reduce -b 8", "alltoall -b 8", " (`all_reduce` and `alltoall`)"),
-            ("all_reduce -n 2 -n 2", "all_reduce -n 2", " (`-n 2` and nothing)"),
+            (
+                "all_reduce -b 8 -e 64",
+                "all_reduce -b 16 -e 64",
+                " (`-b 8` and `-b 16`)",
+            ),
+            (
+                "all_reduce -b 8 -d half",
+                "all_reduce -b 8",
+                " (`-d half` and nothing)",
+            ),
+            (
+                "all_reduce -b 8",
+                "all_reduce -n 2 -b 8",
+                " (nothing and `-n 2`)",
+            ),
+            (
+                "all_reduce -b 8",
+                "alltoall -b 8",
+                " (`all_reduce` and `alltoall`)",
+            ),
+            (
+                "all_reduce -n 2 -n 2",
+                "all_reduce -n 2",
+                " (`-n 2` and nothing)",
+            ),
             ("all_reduce", "all_reduce", ""),
         ] {
             assert_eq!(difference(&words(a), &words(b)), shown, "{a} | {b}");

@@ -10,7 +10,8 @@ use crate::{collective::Case, exit::Code, sweep::plan::Plan, world::World};
 pub(super) fn print(plan: &Plan, args: &Args, world: &dyn World) -> anyhow::Result<Code> {
     if world.rank() == 0 {
         for case in plan.cases() {
-            let waived = open::waived(args, case).map_or_else(String::new, |why| format!("  waived: {}", why.0));
+            let waived = open::waived(args, case)
+                .map_or_else(String::new, |why| format!("  waived: {}", why.0));
             print_line!("{}{waived}", line(case))?;
         }
     }

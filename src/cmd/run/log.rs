@@ -34,7 +34,11 @@ pub(super) fn is_ours() -> bool {
 
 /// What this process's log says so far; empty where NCCL writes none, or writes elsewhere.
 pub(super) fn text() -> String {
-    if is_ours() { fs::read_to_string(waiting_place()).unwrap_or_default() } else { String::new() }
+    if is_ours() {
+        fs::read_to_string(waiting_place()).unwrap_or_default()
+    } else {
+        String::new()
+    }
 }
 
 /// Brings this process's log, if it waits, to `nccl/` in the run's folder. It goes on waiting where NCCL may still write it,
@@ -54,6 +58,9 @@ pub(super) fn collect(folder: Option<&Path>, nccl_is_done: bool) {
     match copied {
         Ok(_) if nccl_is_done => drop(fs::remove_file(&waiting)),
         Ok(_) => {}
-        Err(error) => say!("pxnbench: NCCL's log stays in {}: {error}", waiting.display()),
+        Err(error) => say!(
+            "pxnbench: NCCL's log stays in {}: {error}",
+            waiting.display()
+        ),
     }
 }

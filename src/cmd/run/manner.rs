@@ -111,7 +111,12 @@ pub(super) struct NcclTestsArgs {
     pub(super) reports_memory: bool,
 
     /// Write JSON with the keys of nccl-tests' (version 3) to this file when the run ends
-    #[arg(short = 'J', long = "output_file", value_name = "FILE", help_heading = "Output")]
+    #[arg(
+        short = 'J',
+        long = "output_file",
+        value_name = "FILE",
+        help_heading = "Output"
+    )]
     pub(super) nccl_tests_json: Option<PathBuf>,
 }
 
@@ -121,7 +126,10 @@ impl NcclTestsArgs {
     /// # Errors
     /// A sentence. Every rank has the same arguments and so the same error.
     pub(super) fn check(&self, iters: u32) -> anyhow::Result<()> {
-        let waits_inside = matches!(self.blocking, Blocking::Operation | Blocking::OperationAndRanks);
+        let waits_inside = matches!(
+            self.blocking,
+            Blocking::Operation | Blocking::OperationAndRanks
+        );
         let wrong = match self {
             _ if self.device_implementation > 0 => {
                 "-D: kernels that use NCCL's device API are not built in: leave it out, or run nccl-tests for them"
@@ -146,7 +154,11 @@ impl NcclTestsArgs {
             }
             _ => "",
         };
-        if wrong.is_empty() { Ok(()) } else { Err(Failure::everywhere(Code::Usage, wrong)) }
+        if wrong.is_empty() {
+            Ok(())
+        } else {
+            Err(Failure::everywhere(Code::Usage, wrong))
+        }
     }
 
     /// How operations are run.

@@ -67,7 +67,13 @@ pub fn run(args: &Args) -> anyhow::Result<Code> {
     end
 }
 
-fn in_world(args: &Args, ask: Ask, mut watch: Watch, world: &dyn World, mut clock: Clock) -> anyhow::Result<Code> {
+fn in_world(
+    args: &Args,
+    ask: Ask,
+    mut watch: Watch,
+    world: &dyn World,
+    mut clock: Clock,
+) -> anyhow::Result<Code> {
     // What has no deadline of its own, such as a file system that does not answer, has this one.
     let _guard = deadline::watch("what comes between two cases", args.timeout());
     if args.list {
@@ -76,12 +82,19 @@ fn in_world(args: &Args, ask: Ask, mut watch: Watch, world: &dyn World, mut cloc
         return list::print(&planned::plan(&ask, ranks)?, args, world);
     }
     let job = Job::gather(args, world)?;
-    let most_ranks = (0..world.size()).map(|process| job.ranks(process)).max().unwrap_or(0);
+    let most_ranks = (0..world.size())
+        .map(|process| job.ranks(process))
+        .max()
+        .unwrap_or(0);
     let ask = traffic::settled(ask, most_ranks, world)?;
     let plan = world::together(world, planned::plan(&ask, job.ranks(world.rank())))?;
     planned::refuse_uneven_groups(&plan, &job, args, world)?;
     let run_id = output::run_name(args, &ask, world);
-    let meta = RunMeta { run_id, repeat: args.repeat, ..job.meta(args, &ask, world) };
+    let meta = RunMeta {
+        run_id,
+        repeat: args.repeat,
+        ..job.meta(args, &ask, world)
+    };
     let output = Output::open(args, &ask, meta, world)?;
     clock.mark("facts, files");
     let end = measure(args, plan, &job, world, &output, &mut watch, &mut clock);
@@ -126,18 +139,26 @@ fn measure(
     clock.mark("algorithms");
     {
         let largest = plan.largest(&|case| backend.supports(case).is_ok());
-        let _guard = deadline::watch(format!("allocating two buffers of {largest}"), args.timeout());
+        let _guard = deadline::watch(
+            format!("allocating two buffers of {largest}"),
+            args.timeout(),
+        );
         world::together(world, backend.allocate(largest))?;
         world::together(world, backend.register())?;
     }
     clock.mark("memory");
     output.started(facts::process_age_s());
     output.reduced_to(sizes.map(|(_, end)| end));
-    let (verdict, measured) = sweep_and_show(args, &plan, job, world, &mut *backend, output, watch)?;
+    let (verdict, measured) =
+        sweep_and_show(args, &plan, job, world, &mut *backend, output, watch)?;
     clock.mark_parts("sweep", &measured.spent);
     let _guard = deadline::watch("the backend's end", args.timeout());
     backend.finish()?;
-    let hosts: Vec<&str> = job.processes.iter().map(|process| process.peer.host.as_str()).collect();
+    let hosts: Vec<&str> = job
+        .processes
+        .iter()
+        .map(|process| process.peer.host.as_str())
+        .collect();
     let remarks = [
         slowest::remark(measured.pace.mean(), &job.places, &hosts, world)?,
         transport::remark(args, world)?,
@@ -183,17 +204,23 @@ fn sweep_and_show(
             Event::Earlier(record) => tally.add(record),
             Event::Series(_) | Event::Started(_) => {}
         }
-        live.as_mut().map_or(Ok(()), |live| live.on(&event, &run).map_err(no_stdout))?;
+        live.as_mut()
+            .map_or(Ok(()), |live| live.on(&event, &run).map_err(no_stdout))?;
         if matches!(event, Event::Finished(_) | Event::Earlier(_)) {
             output.count_case();
         }
         Ok(())
     })?;
-    let memory = if args.reports_memory() { memory_use(backend, world)? } else { None };
+    let memory = if args.reports_memory() {
+        memory_use(backend, world)?
+    } else {
+        None
+    };
     output.memory(memory);
     let extent = output.end_table();
     if let (Some(live), Some(extent), true) = (&mut live, extent, stopped) {
-        live.unfinished(&run, extent, &tally::stopped_by()).map_err(no_stdout)?;
+        live.unfinished(&run, extent, &tally::stopped_by())
+            .map_err(no_stdout)?;
     }
     if let Some(live) = &mut live {
         live.close(&run, memory.as_ref()).map_err(no_stdout)?;

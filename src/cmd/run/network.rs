@@ -25,7 +25,12 @@ pub(super) enum Verdict {
 ///
 /// # Errors
 /// Where it cannot work here: a sentence with the reason. Every process has the same facts and so the same error.
-pub(super) fn judge(row: &Row, kind: Kind, nodes: u32, processes: &[Process]) -> anyhow::Result<Verdict> {
+pub(super) fn judge(
+    row: &Row,
+    kind: Kind,
+    nodes: u32,
+    processes: &[Process],
+) -> anyhow::Result<Verdict> {
     let moves = match kind {
         _ if row.set.is_empty() => return Ok(Verdict::Asked(Vec::new())),
         Kind::Nccl => None,
@@ -33,14 +38,24 @@ pub(super) fn judge(row: &Row, kind: Kind, nodes: u32, processes: &[Process]) ->
         Kind::Model => Some("the model computes times, and moves nothing"),
     };
     if let Some(moves) = moves {
-        return Ok(Verdict::Waived(format!("network {} is waived: {moves}", row.name)));
+        return Ok(Verdict::Waived(format!(
+            "network {} is waived: {moves}",
+            row.name
+        )));
     }
-    let job = Job { network: &row.name, nodes, processes };
+    let job = Job {
+        network: &row.name,
+        nodes,
+        processes,
+    };
     let answers = row.needs.iter().map(|need| job.meets(*need));
     let unknown: Result<Vec<Option<String>>, String> = answers.collect();
     match unknown {
         Ok(unknown) => Ok(Verdict::Asked(unknown.into_iter().flatten().collect())),
-        Err(why) => Err(Failure::everywhere(Code::Usage, format!("network {} cannot work here: {why}", row.name))),
+        Err(why) => Err(Failure::everywhere(
+            Code::Usage,
+            format!("network {} cannot work here: {why}", row.name),
+        )),
     }
 }
 
@@ -83,8 +98,11 @@ impl Job<'_> {
 
     /// On one node NCCL takes a network only where GPUs may use neither each other's memory nor the host's.
     fn several_nodes(&self) -> Answer {
-        let is = |process: &Process, name: &str| process.settings.get(name).and_then(reading::integer) == Some(1);
-        let apart = |process: &Process| is(process, "NCCL_P2P_DISABLE") && is(process, "NCCL_SHM_DISABLE");
+        let is = |process: &Process, name: &str| {
+            process.settings.get(name).and_then(reading::integer) == Some(1)
+        };
+        let apart =
+            |process: &Process| is(process, "NCCL_P2P_DISABLE") && is(process, "NCCL_SHM_DISABLE");
         if self.nodes > 1 || self.network != "pxn" && self.processes.iter().all(apart) {
             return Ok(None);
         }
@@ -98,14 +116,22 @@ impl Job<'_> {
     }
 
     fn with_link(&self, links: &[GpuLink]) -> Option<usize> {
-        self.processes.iter().position(|process| process.gpu_link.is_some_and(|link| links.contains(&link)))
+        self.processes
+            .iter()
+            .position(|process| process.gpu_link.is_some_and(|link| links.contains(&link)))
     }
 
     fn nvlink(&self) -> Answer {
         if let Some(rank) = self.with_link(&[GpuLink::None]) {
-            return Err(format!("the GPUs that {} sees cannot reach each other's memory; take shm", self.who(rank)));
+            return Err(format!(
+                "the GPUs that {} sees cannot reach each other's memory; take shm",
+                self.who(rank)
+            ));
         }
-        let all = self.processes.iter().all(|process| process.gpu_link == Some(GpuLink::NvLink));
+        let all = self
+            .processes
+            .iter()
+            .all(|process| process.gpu_link == Some(GpuLink::NvLink));
         Ok((!all).then(|| {
             "CUDA does not tell whether all GPUs are joined by NVLink (a rank that sees one GPU cannot know); if they are \
              not, NCCL will find no transport"
@@ -122,7 +148,10 @@ impl Job<'_> {
             ));
         }
         if let Some(rank) = self.with_link(&[GpuLink::None]) {
-            return Err(format!("the GPUs that {} sees cannot reach each other's memory; take shm", self.who(rank)));
+            return Err(format!(
+                "the GPUs that {} sees cannot reach each other's memory; take shm",
+                self.who(rank)
+            ));
         }
         Ok(Some(
             "CUDA does not tell whether the GPUs have NVLink; if they have, NCCL takes that and not PCIe: see the lines \
@@ -133,22 +162,41 @@ impl Job<'_> {
 
     fn ports(&self, link: Link) -> Answer {
         let has = |ports: &[Port]| ports.iter().any(|port| port.active && port.link == link);
-        let Some(rank) = self.processes.iter().position(|process| !has(&process.rdma)) else { return Ok(None) };
+        let Some(rank) = self
+            .processes
+            .iter()
+            .position(|process| !has(&process.rdma))
+        else {
+            return Ok(None);
+        };
         let rdma = &self.processes[rank].rdma;
-        let there = if rdma.is_empty() { "nothing".into() } else { ports::listing(rdma) };
+        let there = if rdma.is_empty() {
+            "nothing".into()
+        } else {
+            ports::listing(rdma)
+        };
         let (who, name) = (self.who(rank), link.name());
-        Err(format!("{who} has no active {name} port (/sys/class/infiniband shows {there}); take another, or auto"))
+        Err(format!(
+            "{who} has no active {name} port (/sys/class/infiniband shows {there}); take another, or auto"
+        ))
     }
 
     /// Whether a NIC can read a GPU's memory only NCCL finds out; what makes it impossible is known before.
     fn gpudirect(&self) -> Answer {
         for (rank, process) in self.processes.iter().enumerate() {
-            let found = harm::findings(&Known { settings: &process.settings, nccl: None, cumem: None });
-            let stops = |finding: &&harm::Finding| matches!(finding.does, Does::Silences | Does::Fails);
+            let found = harm::findings(&Known {
+                settings: &process.settings,
+                nccl: None,
+                cumem: None,
+            });
+            let stops =
+                |finding: &&harm::Finding| matches!(finding.does, Does::Silences | Does::Fails);
             if let Some(finding) = found.iter().find(stops) {
                 return Err(format!("{} ({})", finding.sentence, self.who(rank)));
             }
-            let has_plugin = ["NCCL_NET", "NCCL_NET_PLUGIN"].iter().any(|name| process.settings.get(name).is_some());
+            let has_plugin = ["NCCL_NET", "NCCL_NET_PLUGIN"]
+                .iter()
+                .any(|name| process.settings.get(name).is_some());
             if process.rdma.is_empty() && !has_plugin {
                 return Err(format!(
                     "a relay needs GPUDirect, and {} has no RDMA device in /sys/class/infiniband and no network plugin in \
@@ -174,7 +222,9 @@ mod tests {
     };
 
     fn process(env: &str) -> Process {
-        let pairs = env.split_whitespace().filter_map(|pair| pair.split_once('='));
+        let pairs = env
+            .split_whitespace()
+            .filter_map(|pair| pair.split_once('='));
         Process {
             peer: Peer {
                 host: "n1".into(),
@@ -198,15 +248,26 @@ mod tests {
     }
 
     fn linked(link: Option<GpuLink>) -> Process {
-        Process { gpu_link: link, ..process("") }
+        Process {
+            gpu_link: link,
+            ..process("")
+        }
     }
 
     fn port(device: &str, link: Link, active: bool) -> Port {
-        Port { device: device.into(), number: 1, link, active }
+        Port {
+            device: device.into(),
+            number: 1,
+            link,
+            active,
+        }
     }
 
     fn with_ports(ports: &[Port]) -> Process {
-        Process { rdma: ports.to_vec(), ..process("") }
+        Process {
+            rdma: ports.to_vec(),
+            ..process("")
+        }
     }
 
     /// The remarks, or the sentence that refuses.
@@ -226,7 +287,10 @@ mod tests {
     #[track_caller]
     fn refused(name: &str, nodes: u32, process: Process, words: &str) {
         let why = ask(name, nodes, process).expect_err("refused");
-        assert!(why.starts_with(&format!("network {name} cannot work here: ")) && why.contains(words), "{why}");
+        assert!(
+            why.starts_with(&format!("network {name} cannot work here: ")) && why.contains(words),
+            "{why}"
+        );
     }
 
     #[test]
@@ -246,7 +310,10 @@ mod tests {
 
     #[test]
     fn networks_between_nodes_need_two() {
-        let ports = [port("mlx5_0", Link::InfiniBand, true), port("mlx5_1", Link::Ethernet, true)];
+        let ports = [
+            port("mlx5_0", Link::InfiniBand, true),
+            port("mlx5_1", Link::Ethernet, true),
+        ];
         for name in ["ib", "ethernet", "socket", "pxn"] {
             refused(name, 1, with_ports(&ports), "this job has one");
         }
@@ -255,34 +322,66 @@ mod tests {
         let apart = "NCCL_P2P_DISABLE=1 NCCL_SHM_DISABLE=1";
         assert_eq!(ask("socket", 1, process(apart)), Ok(vec![]));
         refused("pxn", 1, process(apart), "two nodes or more");
-        refused("socket", 1, process("NCCL_P2P_DISABLE=1"), "NCCL_SHM_DISABLE=1");
+        refused(
+            "socket",
+            1,
+            process("NCCL_P2P_DISABLE=1"),
+            "NCCL_SHM_DISABLE=1",
+        );
     }
 
     #[test]
     fn pcie_is_refused_where_there_is_nvlink_and_only_there() {
         for link in [GpuLink::NvLink, GpuLink::PartlyNvLink] {
-            refused("pcie", 1, linked(Some(link)), "no variable of NCCL forces PCIe where there is NVLink");
+            refused(
+                "pcie",
+                1,
+                linked(Some(link)),
+                "no variable of NCCL forces PCIe where there is NVLink",
+            );
         }
-        refused("pcie", 1, linked(Some(GpuLink::None)), "cannot reach each other's memory");
+        refused(
+            "pcie",
+            1,
+            linked(Some(GpuLink::None)),
+            "cannot reach each other's memory",
+        );
         for unknown in [Some(GpuLink::Unnamed), None] {
             let remarks = ask("pcie", 1, linked(unknown)).expect("not refused");
-            assert!(remarks[0].contains("does not tell whether the GPUs have NVLink"), "{remarks:?}");
+            assert!(
+                remarks[0].contains("does not tell whether the GPUs have NVLink"),
+                "{remarks:?}"
+            );
         }
     }
 
     #[test]
     fn nvlink_that_cannot_be_told_is_no_reason_to_refuse() {
         for unknown in [Some(GpuLink::Unnamed), Some(GpuLink::PartlyNvLink), None] {
-            assert_eq!(ask("nvlink", 1, linked(unknown)).expect("not refused").len(), 1);
+            assert_eq!(
+                ask("nvlink", 1, linked(unknown))
+                    .expect("not refused")
+                    .len(),
+                1
+            );
         }
         refused("nvlink", 1, linked(Some(GpuLink::None)), "rank 0 on n1");
     }
 
     #[test]
     fn rdma_needs_an_active_port_of_its_kind() {
-        let (ib, roce) = (port("mlx5_0", Link::InfiniBand, true), port("mlx5_1", Link::Ethernet, true));
-        assert_eq!(ask("ib", 2, with_ports(&[ib.clone(), roce.clone()])), Ok(vec![]));
-        assert_eq!(ask("ethernet", 2, with_ports(&[ib.clone(), roce.clone()])), Ok(vec![]));
+        let (ib, roce) = (
+            port("mlx5_0", Link::InfiniBand, true),
+            port("mlx5_1", Link::Ethernet, true),
+        );
+        assert_eq!(
+            ask("ib", 2, with_ports(&[ib.clone(), roce.clone()])),
+            Ok(vec![])
+        );
+        assert_eq!(
+            ask("ethernet", 2, with_ports(&[ib.clone(), roce.clone()])),
+            Ok(vec![])
+        );
         refused(
             "ib",
             2,
@@ -290,13 +389,21 @@ mod tests {
             "no active InfiniBand port (/sys/class/infiniband shows mlx5_1:1 Ethernet)",
         );
         refused("ethernet", 2, with_ports(&[ib]), "no active Ethernet port");
-        refused("ib", 2, with_ports(&[port("mlx5_0", Link::InfiniBand, false)]), "mlx5_0:1 InfiniBand (down)");
+        refused(
+            "ib",
+            2,
+            with_ports(&[port("mlx5_0", Link::InfiniBand, false)]),
+            "mlx5_0:1 InfiniBand (down)",
+        );
         refused("ib", 2, process(""), "shows nothing");
     }
 
     #[test]
     fn pxn_needs_what_a_relay_needs() {
-        let nic = |env: &str| Process { rdma: vec![port("mlx5_0", Link::InfiniBand, true)], ..process(env) };
+        let nic = |env: &str| Process {
+            rdma: vec![port("mlx5_0", Link::InfiniBand, true)],
+            ..process(env)
+        };
         let remarks = ask("pxn", 2, nic("")).expect("asked for");
         assert!(remarks[0].contains("GPUDirect"), "{remarks:?}");
         for env in [
@@ -309,15 +416,24 @@ mod tests {
             refused("pxn", 2, nic(env), env);
         }
         refused("pxn", 2, process(""), "no RDMA device");
-        assert!(ask("pxn", 2, process("NCCL_NET_PLUGIN=libnccl-net-vrail.so")).is_ok(), "a plugin has its own devices");
+        assert!(
+            ask("pxn", 2, process("NCCL_NET_PLUGIN=libnccl-net-vrail.so")).is_ok(),
+            "a plugin has its own devices"
+        );
     }
 
     #[test]
     fn without_nccl_it_is_waived() {
-        for (kind, words) in [(Kind::Host, "MPI moves the data"), (Kind::Model, "computes")] {
+        for (kind, words) in [
+            (Kind::Host, "MPI moves the data"),
+            (Kind::Model, "computes"),
+        ] {
             match judge(network("ib").expect("a network"), kind, 1, &[process("")]) {
                 Ok(Verdict::Waived(why)) => {
-                    assert!(why.starts_with("network ib is waived") && why.contains(words), "{why}")
+                    assert!(
+                        why.starts_with("network ib is waived") && why.contains(words),
+                        "{why}"
+                    )
                 }
                 other => panic!("{other:?}"),
             }

@@ -51,8 +51,9 @@ pub(in crate::cmd) fn mpi() -> anyhow::Result<Box<dyn World>> {
 pub(in crate::cmd) fn mpi() -> anyhow::Result<Box<dyn World>> {
     let size = launch::size(&|name| std::env::var(name).ok()).map_or(1, |(size, _, _)| size);
     if size > 1 {
-        let what =
-            format!("{size} processes were started, but this binary is built without MPI: build it with feature mpi");
+        let what = format!(
+            "{size} processes were started, but this binary is built without MPI: build it with feature mpi"
+        );
         return Err(Failure::new(Code::Launch, what));
     }
     Ok(Box::new(Solo))
@@ -95,7 +96,13 @@ fn host(_: &Job, _: &dyn World) -> anyhow::Result<Box<dyn Backend>> {
 }
 
 #[cfg(feature = "nccl")]
-fn nccl(args: &Args, plan: &Plan, job: &Job, world: &dyn World, output: &Output) -> anyhow::Result<Box<dyn Backend>> {
+fn nccl(
+    args: &Args,
+    plan: &Plan,
+    job: &Job,
+    world: &dyn World,
+    output: &Output,
+) -> anyhow::Result<Box<dyn Backend>> {
     use super::settings;
     use crate::{
         backend::nccl::NcclBackend,
@@ -114,21 +121,36 @@ fn nccl(args: &Args, plan: &Plan, job: &Job, world: &dyn World, output: &Output)
     }
     output.version("nccl", library.version().to_string());
     output.version("nccl_library", library.path().display().to_string());
-    let remarks = settings::harms(args, place::node_count(&job.places), &job.processes, library.version().0)?;
+    let remarks = settings::harms(
+        args,
+        place::node_count(&job.places),
+        &job.processes,
+        library.version().0,
+    )?;
     if world.rank() == 0 {
-        remarks.iter().for_each(|sentence| say!("pxnbench: {sentence}"));
+        remarks
+            .iter()
+            .for_each(|sentence| say!("pxnbench: {sentence}"));
     }
     output.remark(remarks);
     let (process, leader) = (world.rank(), job.leader(world.rank()));
-    let mine = if process == leader { library.unique_id().map(|id| id.to_vec()) } else { Ok(Vec::new()) };
+    let mine = if process == leader {
+        library.unique_id().map(|id| id.to_vec())
+    } else {
+        Ok(Vec::new())
+    };
     let mut ids = world.all_gather(&ranks::together(world, mine)?);
     let id = ids.swap_remove(leader as usize);
-    let id = id.try_into().map_err(|_| Failure::everywhere(Code::Internal, "the unique id has a wrong length"))?;
+    let id = id
+        .try_into()
+        .map_err(|_| Failure::everywhere(Code::Internal, "the unique id has a wrong length"))?;
     let crew = job.crew(process, args);
     let (manner, lacking) = args.manner().with(&library);
     output.remark(lacking.clone());
     if process == 0 {
-        lacking.iter().for_each(|sentence| say!("pxnbench: {sentence}"));
+        lacking
+            .iter()
+            .for_each(|sentence| say!("pxnbench: {sentence}"));
     }
     let mut backend = NcclBackend::open(library, id, &crew, manner, plan.cases())?;
     backend.share_gpu(job.sharers(process as usize));
@@ -137,8 +159,17 @@ fn nccl(args: &Args, plan: &Plan, job: &Job, world: &dyn World, output: &Output)
 }
 
 #[cfg(not(feature = "nccl"))]
-fn nccl(_: &Args, _: &Plan, _: &Job, _: &dyn World, _: &Output) -> anyhow::Result<Box<dyn Backend>> {
-    Err(Failure::everywhere(Code::Usage, "this binary is built without the feature nccl"))
+fn nccl(
+    _: &Args,
+    _: &Plan,
+    _: &Job,
+    _: &dyn World,
+    _: &Output,
+) -> anyhow::Result<Box<dyn Backend>> {
+    Err(Failure::everywhere(
+        Code::Usage,
+        "this binary is built without the feature nccl",
+    ))
 }
 
 /// Why `case` will not run, as far as that is known before anything is opened.
@@ -149,15 +180,23 @@ pub(super) fn waived(args: &Args, case: &Case) -> Option<Waived> {
         Asked::Auto => facts::nvidia::evidence(Path::new("/"), &env).is_none(),
         Asked::Nccl | Asked::Model => false,
     };
-    if is_host { waived_on_host(case) } else { Model.supports(case).err() }
+    if is_host {
+        waived_on_host(case)
+    } else {
+        Model.supports(case).err()
+    }
 }
 
 #[cfg(feature = "mpi")]
 fn waived_on_host(case: &Case) -> Option<Waived> {
-    crate::backend::host::Host::new(0, None).supports(case).err()
+    crate::backend::host::Host::new(0, None)
+        .supports(case)
+        .err()
 }
 
 #[cfg(not(feature = "mpi"))]
 fn waived_on_host(_: &Case) -> Option<Waived> {
-    Some(Waived("host memory needs MPI, and this binary is built without".into()))
+    Some(Waived(
+        "host memory needs MPI, and this binary is built without".into(),
+    ))
 }

@@ -61,7 +61,12 @@ impl Output {
     ///
     /// # Errors
     /// On every process where process 0 cannot write.
-    pub(super) fn open(args: &Args, ask: &Ask, mut run: RunMeta, world: &dyn World) -> anyhow::Result<Output> {
+    pub(super) fn open(
+        args: &Args,
+        ask: &Ask,
+        mut run: RunMeta,
+        world: &dyn World,
+    ) -> anyhow::Result<Output> {
         log::clear();
         let default = Path::new("results").join(&run.run_id);
         let paths = args.paths(&default);
@@ -71,13 +76,22 @@ impl Output {
             false => Files::create(paths, &run),
         };
         let opened = match world.rank() {
-            0 => open().map(Some).map_err(|error| cannot_write(Code::Usage, &error)),
+            0 => open()
+                .map(Some)
+                .map_err(|error| cannot_write(Code::Usage, &error)),
             _ => Ok(None),
         };
         let files = world::together(world, opened).map_err(without_rank)?;
-        let output = Output(Arc::new(Mutex::new(State { run, files, folder, table: None })));
+        let output = Output(Arc::new(Mutex::new(State {
+            run,
+            files,
+            folder,
+            table: None,
+        })));
         let last = output.clone();
-        abort::set_last_words(Box::new(move |code, message, moment| last.end_if_free(code, message, moment)));
+        abort::set_last_words(Box::new(move |code, message, moment| {
+            last.end_if_free(code, message, moment)
+        }));
         Ok(output)
     }
 
@@ -89,14 +103,20 @@ impl Output {
     ///
     /// # Errors
     /// Where a record does not survive the way to the other processes; that would be a bug.
-    pub(super) fn earlier(&self, plan: &Plan, measure: &Measure, world: &dyn World) -> anyhow::Result<Earlier> {
+    pub(super) fn earlier(
+        &self,
+        plan: &Plan,
+        measure: &Measure,
+        world: &dyn World,
+    ) -> anyhow::Result<Earlier> {
         let operations = measure.iters.saturating_mul(measure.operations.max(1));
         let pattern = plan.ask.traffic.label();
         // What was measured with other numbers of operations, sent other amounts, or was not checked, is not what is asked
         // for now.
         let is_as_asked = |record: &Record| {
             let is_alltoallv = record.case.collective == Collective::AllToAllV;
-            let is_checked = record.wrong.is_some() || measure.checks == 0 || !record.case.is_checked();
+            let is_checked =
+                record.wrong.is_some() || measure.checks == 0 || !record.case.is_checked();
             match record.status {
                 Status::Waived => false,
                 _ if is_alltoallv && record.pattern != pattern => false,
@@ -104,9 +124,16 @@ impl Output {
                 _ => record.iters == operations && is_checked,
             }
         };
-        let mine = self.lock().files.as_ref().map_or_else(Vec::new, |files| files.records().to_vec());
+        let mine = self
+            .lock()
+            .files
+            .as_ref()
+            .map_or_else(Vec::new, |files| files.records().to_vec());
         let all: Vec<Record> = world::broadcast(world, &mine)?;
-        let whole = |record: Record| Record { case: record.case.carrying(plan.ask.traffic), ..record };
+        let whole = |record: Record| Record {
+            case: record.case.carrying(plan.ask.traffic),
+            ..record
+        };
         Ok(all.into_iter().filter(is_as_asked).map(whole).collect())
     }
 
@@ -148,7 +175,10 @@ impl Output {
 
     /// Notes that a table begins, of so many cases; 0 where there is no end.
     pub(super) fn begin_table(&self, cases: u64) {
-        self.lock().table = Some(Extent { done: 0, all: (cases > 0).then_some(cases) });
+        self.lock().table = Some(Extent {
+            done: 0,
+            all: (cases > 0).then_some(cases),
+        });
     }
 
     /// Notes that the table shows one case more.
@@ -169,9 +199,13 @@ impl Output {
     /// Where the disk is full or gone.
     pub(super) fn add(&self, record: &Record) -> anyhow::Result<()> {
         let state = &mut *self.lock();
-        let Some(files) = &mut state.files else { return Ok(()) };
+        let Some(files) = &mut state.files else {
+            return Ok(());
+        };
         let kept = record.kept();
-        kept.iter().try_for_each(|one| files.add(&state.run, one)).map_err(|error| cannot_write(Code::Internal, &error))
+        kept.iter()
+            .try_for_each(|one| files.add(&state.run, one))
+            .map_err(|error| cannot_write(Code::Internal, &error))
     }
 
     /// Writes the end of the run to its files.
@@ -209,11 +243,24 @@ impl Output {
 }
 
 impl State {
-    fn end(&mut self, code: Code, message: &str, moment: Moment, nccl_is_done: bool) -> anyhow::Result<()> {
+    fn end(
+        &mut self,
+        code: Code,
+        message: &str,
+        moment: Moment,
+        nccl_is_done: bool,
+    ) -> anyhow::Result<()> {
         log::collect(self.folder.as_deref(), nccl_is_done);
         self.run.ended_at = Some(record::now());
-        self.run.end = Some(End { code: code as u8, name: code, message: message.to_owned() });
-        let saved = self.files.as_ref().map_or(Ok(()), |files| files.save(&self.run, true));
+        self.run.end = Some(End {
+            code: code as u8,
+            name: code,
+            message: message.to_owned(),
+        });
+        let saved = self
+            .files
+            .as_ref()
+            .map_or(Ok(()), |files| files.save(&self.run, true));
         if moment == Moment::End
             && let Some(extent) = self.table.take()
         {
@@ -231,7 +278,10 @@ fn cannot_write(code: Code, why: &Unusable) -> anyhow::Error {
 /// Only process 0 writes, so its rank says nothing.
 fn without_rank(error: anyhow::Error) -> anyhow::Error {
     let text = error.to_string();
-    Failure::everywhere(crate::exit::code_of(&error), text.strip_prefix("rank 0: ").unwrap_or(&text))
+    Failure::everywhere(
+        crate::exit::code_of(&error),
+        text.strip_prefix("rank 0: ").unwrap_or(&text),
+    )
 }
 
 /// The run's name: the job's name and id inside a Slurm job, with the step where there are several; else the first
@@ -268,7 +318,13 @@ pub(super) fn run_name(args: &Args, ask: &Ask, world: &dyn World) -> String {
 /// `id`, or with `-2`, `-3`, … where another run has a folder of that name: two runs of one second do not share one. The
 /// folder is made, so that it is taken.
 fn reserve(id: String) -> String {
-    let numbered = |n: u32| if n == 1 { id.clone() } else { format!("{id}-{n}") };
+    let numbered = |n: u32| {
+        if n == 1 {
+            id.clone()
+        } else {
+            format!("{id}-{n}")
+        }
+    };
     for name in (1..1000).map(numbered) {
         let folder = Path::new("results").join(&name);
         let made = std::fs::create_dir_all("results").and_then(|()| std::fs::create_dir(folder));
@@ -288,12 +344,25 @@ mod tests {
     #[test]
     fn a_run_in_a_job_is_named_after_it() {
         let env = |pairs: &'static [(&str, &str)]| {
-            move |name: &str| pairs.iter().find(|(n, _)| *n == name).map(|(_, v)| (*v).to_owned())
+            move |name: &str| {
+                pairs
+                    .iter()
+                    .find(|(n, _)| *n == name)
+                    .map(|(_, v)| (*v).to_owned())
+            }
         };
-        let job = env(&[("SLURM_JOB_NAME", "pxn a/b"), ("SLURM_JOB_ID", "17"), ("SLURM_STEP_ID", "2")]);
+        let job = env(&[
+            ("SLURM_JOB_NAME", "pxn a/b"),
+            ("SLURM_JOB_ID", "17"),
+            ("SLURM_STEP_ID", "2"),
+        ]);
         assert_eq!(run_id(&job, "all_reduce"), "pxn_a_b-17/2");
         // The batch shell's own step has no small number.
-        let batch = env(&[("SLURM_JOB_NAME", "x"), ("SLURM_JOB_ID", "17"), ("SLURM_STEP_ID", "4294967291")]);
+        let batch = env(&[
+            ("SLURM_JOB_NAME", "x"),
+            ("SLURM_JOB_ID", "17"),
+            ("SLURM_STEP_ID", "4294967291"),
+        ]);
         assert_eq!(run_id(&batch, "all_reduce"), "x-17");
         assert!(run_id(&|_| None, "all_reduce").starts_with("all_reduce-2"));
     }

@@ -19,15 +19,19 @@ use crate::{
 pub(super) fn plan(ask: &Ask, ranks: u64) -> anyhow::Result<Plan> {
     refuse_missing_root(ask, ranks)?;
     if !Plan::is_sane(ask, ranks) {
-        let what =
-            "these sizes, types, operations and roots are more than a million cases: did you mean -f 2 instead of -i?";
+        let what = "these sizes, types, operations and roots are more than a million cases: did you mean -f 2 instead of -i?";
         return Err(Failure::everywhere(Code::Usage, what));
     }
     Ok(Plan::new(ask, ranks))
 }
 
 /// Communicators of several sizes have several numbers of roots, and would not end together; a worker knows of one only.
-pub(super) fn refuse_uneven_groups(plan: &Plan, job: &Job, args: &Args, world: &dyn World) -> anyhow::Result<()> {
+pub(super) fn refuse_uneven_groups(
+    plan: &Plan,
+    job: &Job,
+    args: &Args,
+    world: &dyn World,
+) -> anyhow::Result<()> {
     if job.group(world.rank()).is_none() {
         return Ok(());
     }
@@ -41,8 +45,12 @@ pub(super) fn refuse_uneven_groups(plan: &Plan, job: &Job, args: &Args, world: &
         return Err(Failure::everywhere(Code::Usage, what));
     }
     // All ranks of the job run a case or none does: they meet at its barriers.
-    let waived: Vec<usize> =
-        plan.cases().enumerate().filter(|(_, case)| case.impossible().is_some()).map(|(at, _)| at).collect();
+    let waived: Vec<usize> = plan
+        .cases()
+        .enumerate()
+        .filter(|(_, case)| case.impossible().is_some())
+        .map(|(at, _)| at)
+        .collect();
     let all = world::all_gather(world, &waived)?;
     if all.iter().any(|other| *other != all[0]) {
         let what = "NCCL_TESTS_SPLIT makes communicators of several sizes, and a case is waived on some of them only, such as a \
@@ -53,11 +61,15 @@ pub(super) fn refuse_uneven_groups(plan: &Plan, job: &Job, args: &Args, world: &
 }
 
 fn refuse_missing_root(ask: &Ask, ranks: u64) -> anyhow::Result<()> {
-    let is_rooted = ask.collectives.iter().any(|collective| collective.spec().rooted);
+    let is_rooted = ask
+        .collectives
+        .iter()
+        .any(|collective| collective.spec().rooted);
     match ask.roots {
         Roots::One(root) if is_rooted && u64::from(root) >= ranks => {
-            let what =
-                format!("root {root} does not exist among {ranks} ranks: use -r with a rank below {ranks}, or -r all");
+            let what = format!(
+                "root {root} does not exist among {ranks} ranks: use -r with a rank below {ranks}, or -r all"
+            );
             Err(Failure::everywhere(Code::Usage, what))
         }
         _ => Ok(()),
@@ -83,12 +95,17 @@ pub(super) fn fitted(
                 .unwrap_or_default(),
         )
     };
-    let Some(capacity) = sweep::measure::capacity(world, backend)? else { return Ok((plan, None)) };
+    let Some(capacity) = sweep::measure::capacity(world, backend)? else {
+        return Ok((plan, None));
+    };
     if largest(&plan)? <= capacity {
         return Ok((plan, None));
     }
     let smaller = fit(&plan.ask, capacity, ranks)?;
-    let (plan, sizes) = (Plan::new(&smaller, ranks), Some((smaller.begin, smaller.end)));
+    let (plan, sizes) = (
+        Plan::new(&smaller, ranks),
+        Some((smaller.begin, smaller.end)),
+    );
     // A matrix of an alltoallv does not shrink.
     match largest(&plan)? {
         largest if largest <= capacity => Ok((plan, sizes)),
@@ -106,7 +123,11 @@ fn fit(ask: &Ask, capacity: Bytes, ranks: u64) -> anyhow::Result<Ask> {
         let what = format!("only two buffers of {capacity} fit: something else holds the memory");
         return Err(Failure::everywhere(Code::NothingRan, what));
     }
-    Ok(Ask { begin: ask.begin.min(capacity), end: capacity, ..ask.clone() })
+    Ok(Ask {
+        begin: ask.begin.min(capacity),
+        end: capacity,
+        ..ask.clone()
+    })
 }
 
 #[cfg(test)]
@@ -130,12 +151,25 @@ mod tests {
             traffic: &DEFAULT,
         };
         let sizes = |ask: Ask| ask.sizes().map(|size| size.0).collect::<Vec<_>>();
-        assert_eq!(sizes(fit(&ask, Bytes(20 << 30), 2).expect("fits")), [8 << 30, 16 << 30]);
-        assert_eq!(sizes(fit(&ask, Bytes(1 << 30), 2).expect("fits")), [1 << 30]);
+        assert_eq!(
+            sizes(fit(&ask, Bytes(20 << 30), 2).expect("fits")),
+            [8 << 30, 16 << 30]
+        );
+        assert_eq!(
+            sizes(fit(&ask, Bytes(1 << 30), 2).expect("fits")),
+            [1 << 30]
+        );
         for nothing in [0, 100] {
             let error = fit(&ask, Bytes(nothing), 2).expect_err("no room");
             assert_eq!(crate::exit::code_of(&error), Code::NothingRan);
         }
-        assert_eq!(sizes(Ask { begin: Bytes(0), ..ask }), [] as [u64; 0], "no sweep without end from 0");
+        assert_eq!(
+            sizes(Ask {
+                begin: Bytes(0),
+                ..ask
+            }),
+            [] as [u64; 0],
+            "no sweep without end from 0"
+        );
     }
 }

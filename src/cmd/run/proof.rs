@@ -20,13 +20,18 @@ use crate::{
 };
 
 /// What is logged while a sweep is timed: nothing of it is printed for an operation, only for a connection.
-pub(super) const LOGGED: [(&str, &str); 2] = [("NCCL_DEBUG", "INFO"), ("NCCL_DEBUG_SUBSYS", "INIT,ENV,NET,GRAPH")];
+pub(super) const LOGGED: [(&str, &str); 2] = [
+    ("NCCL_DEBUG", "INFO"),
+    ("NCCL_DEBUG_SUBSYS", "INIT,ENV,NET,GRAPH"),
+];
 
 /// Refuses what cannot be proved.
 fn check(args: &Args) -> anyhow::Result<()> {
     match std::env::var("NCCL_DEBUG_FILE") {
         Ok(file) if args.proof && !log::is_ours() => {
-            let what = format!("--proof reads NCCL's log, and NCCL_DEBUG_FILE={file} sends it elsewhere: unset it");
+            let what = format!(
+                "--proof reads NCCL's log, and NCCL_DEBUG_FILE={file} sends it elsewhere: unset it"
+            );
             Err(Failure::new(Code::Usage, what))
         }
         _ => Ok(()),
@@ -50,7 +55,10 @@ impl Watch {
     /// Where NCCL's log goes elsewhere, or the worker cannot be started.
     pub(super) fn start(args: &Args) -> anyhow::Result<Watch> {
         check(args)?;
-        Ok(Watch { worker: tuning::worker(args)?, ..Watch::default() })
+        Ok(Watch {
+            worker: tuning::worker(args)?,
+            ..Watch::default()
+        })
     }
 
     /// Finds out, before the sweep, which algorithms NCCL takes for its cases. The sentence that says why not, where that fails.
@@ -72,14 +80,21 @@ impl Watch {
             return Ok(None);
         }
         if !self.is_on {
-            return Ok(Some("--proof reads NCCL's log, and no NCCL runs here: nothing is proved".into()));
+            return Ok(Some(
+                "--proof reads NCCL's log, and no NCCL runs here: nothing is proved".into(),
+            ));
         }
         // A rank decided by its own evidence whether to start one; all take part, or none.
-        let missing = world::all_gather(world, &worker.is_none())?.into_iter().position(|is_missing| is_missing);
+        let missing = world::all_gather(world, &worker.is_none())?
+            .into_iter()
+            .position(|is_missing| is_missing);
         let (Some(worker), None) = (worker, missing) else {
-            let rank =
-                missing.map_or_else(String::new, |rank| format!(": rank {rank} saw no NVIDIA device when it started"));
-            return Ok(Some(format!("algorithms and protocols cannot be told{rank}")));
+            let rank = missing.map_or_else(String::new, |rank| {
+                format!(": rank {rank} saw no NVIDIA device when it started")
+            });
+            return Ok(Some(format!(
+                "algorithms and protocols cannot be told{rank}"
+            )));
         };
         let (choices, untold) = tuning::choices(worker, args, plan, sizes, job, world)?;
         self.choices = choices;
@@ -90,7 +105,11 @@ impl Watch {
     ///
     /// # Errors
     /// Where what a rank saw does not reach the others; that would be a bug.
-    pub(super) fn complete<'a>(&mut self, record: &'a Record, world: &dyn World) -> anyhow::Result<Cow<'a, Record>> {
+    pub(super) fn complete<'a>(
+        &mut self,
+        record: &'a Record,
+        world: &dyn World,
+    ) -> anyhow::Result<Cow<'a, Record>> {
         if !self.is_on || record.time.is_none() {
             return Ok(Cow::Borrowed(record));
         }
@@ -110,7 +129,11 @@ impl Watch {
     ///
     /// # Errors
     /// As [`Watch::complete`].
-    pub(super) fn verdict(&mut self, folder: Option<&Path>, world: &dyn World) -> anyhow::Result<Option<String>> {
+    pub(super) fn verdict(
+        &mut self,
+        folder: Option<&Path>,
+        world: &dyn World,
+    ) -> anyhow::Result<Option<String>> {
         if !self.is_on {
             return Ok(None);
         }
@@ -143,34 +166,76 @@ impl Watch {
 
 /// What `all` says of the connections that a case uses.
 fn of_kind(all: &Connections, is_pairwise: bool, choice: Option<&Choice>) -> Seen {
-    let sends = if is_pairwise { &all.send_recv } else { &all.collective };
-    let channels = all.channels.map(|channels| if is_pairwise { channels.send_recv } else { channels.collective });
+    let sends = if is_pairwise {
+        &all.send_recv
+    } else {
+        &all.collective
+    };
+    let channels = all.channels.map(|channels| {
+        if is_pairwise {
+            channels.send_recv
+        } else {
+            channels.collective
+        }
+    });
     let transports = all.transports(is_pairwise);
     Seen {
         pxn: (!transports.is_empty()).then_some(sends.relayed > 0),
         transport: transports.join("+"),
         channels: channels.and_then(|count| count.try_into().ok()),
-        algo: choice.map(|choice| choice.algorithm.clone()).unwrap_or_default(),
-        proto: choice.map(|choice| choice.protocol.clone()).unwrap_or_default(),
+        algo: choice
+            .map(|choice| choice.algorithm.clone())
+            .unwrap_or_default(),
+        proto: choice
+            .map(|choice| choice.protocol.clone())
+            .unwrap_or_default(),
     }
 }
 
 /// `PXN used: …` or `PXN not used. …`, and where to read more. `reasons` are what each rank's log says.
 fn sentence(all: &Connections, reasons: &[String], folder: Option<&Path>) -> String {
-    let kinds = [("send/recv", &all.send_recv), ("collectives", &all.collective)];
-    let count = |(name, sends): (&str, &Sends)| format!("{} of {} connections for {name}", sends.relayed, sends.sends);
-    let counts: Vec<String> = kinds.into_iter().filter(|(_, sends)| sends.sends > 0).map(count).collect();
+    let kinds = [
+        ("send/recv", &all.send_recv),
+        ("collectives", &all.collective),
+    ];
+    let count = |(name, sends): (&str, &Sends)| {
+        format!(
+            "{} of {} connections for {name}",
+            sends.relayed, sends.sends
+        )
+    };
+    let counts: Vec<String> = kinds
+        .into_iter()
+        .filter(|(_, sends)| sends.sends > 0)
+        .map(count)
+        .collect();
     let counts = counts.join(" and ");
-    let more = folder
-        .map_or_else(String::new, |folder| format!(" The evidence: pxnbench proof {}", folder.join("nccl").display()));
+    let more = folder.map_or_else(String::new, |folder| {
+        format!(
+            " The evidence: pxnbench proof {}",
+            folder.join("nccl").display()
+        )
+    });
     if all.relayed() > 0 {
         return format!("PXN used: {counts} leave through another GPU's NIC.{more}");
     }
     // What most ranks say; the first of them where they are even.
     let often = |reason: &String| reasons.iter().filter(|other| *other == reason).count();
-    let most = reasons.iter().rev().max_by_key(|reason| often(reason)).map_or("", String::as_str);
-    let word = if all.by.is_empty() { "cannot be told" } else { "not used" };
-    let counts = if counts.is_empty() { String::new() } else { format!(" ({counts})") };
+    let most = reasons
+        .iter()
+        .rev()
+        .max_by_key(|reason| often(reason))
+        .map_or("", String::as_str);
+    let word = if all.by.is_empty() {
+        "cannot be told"
+    } else {
+        "not used"
+    };
+    let counts = if counts.is_empty() {
+        String::new()
+    } else {
+        format!(" ({counts})")
+    };
     format!("PXN {word}{counts}. {most}{more}")
 }
 
@@ -180,7 +245,11 @@ mod tests {
 
     fn log(lines: &[&str]) -> Connections {
         Connections::read(
-            lines.iter().map(|line| format!("h:1:1 [0] NCCL INFO {line}\n")).collect::<String>().as_bytes(),
+            lines
+                .iter()
+                .map(|line| format!("h:1:1 [0] NCCL INFO {line}\n"))
+                .collect::<String>()
+                .as_bytes(),
         )
     }
 
@@ -212,9 +281,18 @@ mod tests {
         };
         assert_eq!(collective, expected);
         let send_recv = of_kind(&all, true, None);
-        let expected = Seen { pxn: Some(true), transport: "NET/IB".into(), channels: Some(16), ..Seen::default() };
+        let expected = Seen {
+            pxn: Some(true),
+            transport: "NET/IB".into(),
+            channels: Some(16),
+            ..Seen::default()
+        };
         assert_eq!(send_recv, expected);
-        assert_eq!(of_kind(&Connections::default(), true, None), Seen::default(), "no log, nothing said");
+        assert_eq!(
+            of_kind(&Connections::default(), true, None),
+            Seen::default(),
+            "no log, nothing said"
+        );
     }
 
     #[test]
@@ -229,6 +307,9 @@ mod tests {
             sentence(&log(&LINES[..3]), &reasons, Some(Path::new("r"))),
             "PXN not used (0 of 1 connections for collectives). B. The evidence: pxnbench proof r/nccl"
         );
-        assert_eq!(sentence(&Connections::default(), &reasons[..2], None), "PXN cannot be told. A.");
+        assert_eq!(
+            sentence(&Connections::default(), &reasons[..2], None),
+            "PXN cannot be told. A."
+        );
     }
 }

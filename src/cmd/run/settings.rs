@@ -26,14 +26,21 @@ pub(super) struct Settled {
 ///
 /// # Errors
 /// Where the network that was asked for cannot work here. Every process has the same facts and so the same error.
-pub(super) fn settle(args: &Args, kind: Kind, nodes: u32, processes: &[Process]) -> anyhow::Result<Settled> {
+pub(super) fn settle(
+    args: &Args,
+    kind: Kind,
+    nodes: u32,
+    processes: &[Process],
+) -> anyhow::Result<Settled> {
     let mut remarks = Vec::new();
     let mut network = args.asked(Axis::Network);
     if let Some(row) = network {
         match network::judge(row, kind, nodes, processes)? {
-            network::Verdict::Asked(unknown) => {
-                remarks.extend(unknown.into_iter().map(|s| format!("network {}: {s}", row.name)))
-            }
+            network::Verdict::Asked(unknown) => remarks.extend(
+                unknown
+                    .into_iter()
+                    .map(|s| format!("network {}: {s}", row.name)),
+            ),
             network::Verdict::Waived(why) => {
                 network = None;
                 remarks.push(why);
@@ -42,17 +49,37 @@ pub(super) fn settle(args: &Args, kind: Kind, nodes: u32, processes: &[Process])
     }
     let ranks: Vec<Rank> = processes
         .iter()
-        .map(|Process { peer, settings, rdma, .. }| Rank { host: &peer.host, settings, ports: rdma })
+        .map(
+            |Process {
+                 peer,
+                 settings,
+                 rdma,
+                 ..
+             }| Rank {
+                host: &peer.host,
+                settings,
+                ports: rdma,
+            },
+        )
         .collect();
     let mut in_force = |axis: Axis| {
-        let asked = if axis == Axis::Network { network } else { args.asked(axis) };
+        let asked = if axis == Axis::Network {
+            network
+        } else {
+            args.asked(axis)
+        };
         let evidence = evidence::of(axis, asked, &|name| args.decided_before(axis, name), &ranks);
         remarks.extend(evidence.remarks);
         evidence.name
     };
     let (level, resources) = (in_force(Axis::Level), in_force(Axis::Resources));
     let network = in_force(Axis::Network);
-    Ok(Settled { level, resources, network, remarks })
+    Ok(Settled {
+        level,
+        resources,
+        network,
+        remarks,
+    })
 }
 
 /// Refuses what is known to crash this NCCL, and says what else does harm: what NCCL misreads always, what keeps it from
@@ -60,17 +87,42 @@ pub(super) fn settle(args: &Args, kind: Kind, nodes: u32, processes: &[Process])
 ///
 /// # Errors
 /// A sentence with the settings, the version and the remedy. Every process has the same facts and so the same error.
-#[cfg_attr(not(feature = "nccl"), allow(dead_code, reason = "only NCCL is harmed"))]
-pub(super) fn harms(args: &Args, nodes: u32, processes: &[Process], nccl: i32) -> anyhow::Result<Vec<String>> {
-    let asks_for_relays = |axis, names: &[&str]| args.asked(axis).is_some_and(|row| names.contains(&row.name.as_str()));
+#[cfg_attr(
+    not(feature = "nccl"),
+    allow(dead_code, reason = "only NCCL is harmed")
+)]
+pub(super) fn harms(
+    args: &Args,
+    nodes: u32,
+    processes: &[Process],
+    nccl: i32,
+) -> anyhow::Result<Vec<String>> {
+    let asks_for_relays = |axis, names: &[&str]| {
+        args.asked(axis)
+            .is_some_and(|row| names.contains(&row.name.as_str()))
+    };
     let wants_pxn = asks_for_relays(Axis::Level, &["conservative", "balanced", "aggressive"])
         || asks_for_relays(Axis::Network, &["pxn"]);
     let found: Vec<Vec<harm::Finding>> = processes
         .iter()
-        .map(|Process { settings, cumem, .. }| harm::findings(&Known { settings, nccl: Some(nccl), cumem: *cumem }))
+        .map(
+            |Process {
+                 settings, cumem, ..
+             }| {
+                harm::findings(&Known {
+                    settings,
+                    nccl: Some(nccl),
+                    cumem: *cumem,
+                })
+            },
+        )
         .collect();
     let mut distinct: Vec<(usize, &harm::Finding)> = Vec::new();
-    for (rank, finding) in found.iter().enumerate().flat_map(|(rank, all)| all.iter().map(move |one| (rank, one))) {
+    for (rank, finding) in found
+        .iter()
+        .enumerate()
+        .flat_map(|(rank, all)| all.iter().map(move |one| (rank, one)))
+    {
         if !distinct.iter().any(|(_, other)| *other == finding) {
             distinct.push((rank, finding));
         }
@@ -79,7 +131,10 @@ pub(super) fn harms(args: &Args, nodes: u32, processes: &[Process], nccl: i32) -
     for (rank, finding) in distinct {
         let sentence = match found.iter().all(|all| all.contains(finding)) {
             true => finding.sentence.clone(),
-            false => format!("rank {rank} on {}: {}", processes[rank].peer.host, finding.sentence),
+            false => format!(
+                "rank {rank} on {}: {}",
+                processes[rank].peer.host, finding.sentence
+            ),
         };
         match finding.does {
             Does::Crashes => return Err(Failure::everywhere(Code::Usage, sentence)),
@@ -101,17 +156,39 @@ mod tests {
     use clap::Parser;
 
     fn args(line: &str) -> Args {
-        Cli::try_parse_from(["pxnbench", "alltoall"].into_iter().chain(line.split_whitespace())).expect("arguments").run
+        Cli::try_parse_from(
+            ["pxnbench", "alltoall"]
+                .into_iter()
+                .chain(line.split_whitespace()),
+        )
+        .expect("arguments")
+        .run
     }
 
     /// A process of a host, as it is after main has set what `args` ask for.
     fn process(host: &str, env: &str, args: &Args) -> Process {
-        let pairs: Vec<_> = env.split_whitespace().filter_map(|pair| pair.split_once('=')).collect();
-        let read = |name: &str| pairs.iter().find(|(n, _)| *n == name).map(|(_, v)| (*v).to_owned());
+        let pairs: Vec<_> = env
+            .split_whitespace()
+            .filter_map(|pair| pair.split_once('='))
+            .collect();
+        let read = |name: &str| {
+            pairs
+                .iter()
+                .find(|(n, _)| *n == name)
+                .map(|(_, v)| (*v).to_owned())
+        };
         let set = args.environment(&read, &Vec::<Port>::new);
-        let env = pairs.iter().map(|(n, v)| ((*n).to_owned(), (*v).to_owned()));
+        let env = pairs
+            .iter()
+            .map(|(n, v)| ((*n).to_owned(), (*v).to_owned()));
         Process {
-            peer: Peer { host: host.into(), host_id: host.into(), pid: 1, gpus: vec!["g".into()], first_gpu: None },
+            peer: Peer {
+                host: host.into(),
+                host_id: host.into(),
+                pid: 1,
+                gpus: vec!["g".into()],
+                first_gpu: None,
+            },
             gpus: Vec::new(),
             processor: String::new(),
             capabilities: Vec::new(),
@@ -129,7 +206,11 @@ mod tests {
     fn settled(line: &str, kind: Kind, envs: &[&str]) -> Settled {
         let args = args(line);
         let hosts: Vec<String> = (0..envs.len()).map(|n| format!("n{n}")).collect();
-        let processes: Vec<_> = envs.iter().zip(&hosts).map(|(env, host)| process(host, env, &args)).collect();
+        let processes: Vec<_> = envs
+            .iter()
+            .zip(&hosts)
+            .map(|(env, host)| process(host, env, &args))
+            .collect();
         settle(&args, kind, envs.len() as u32, &processes).expect("settled")
     }
 
@@ -139,17 +220,32 @@ mod tests {
 
     #[test]
     fn what_is_asked_for_on_each_axis_is_recorded() {
-        let all = settled("--level balanced --resources lean --network socket", Kind::Nccl, &["", ""]);
+        let all = settled(
+            "--level balanced --resources lean --network socket",
+            Kind::Nccl,
+            &["", ""],
+        );
         assert_eq!(names(&all), ["balanced", "lean", "socket"]);
         assert_eq!(all.remarks, [] as [String; 0]);
-        assert_eq!(names(&settled("", Kind::Nccl, &["", ""])), ["default", "none", "auto"]);
+        assert_eq!(
+            names(&settled("", Kind::Nccl, &["", ""])),
+            ["default", "none", "auto"]
+        );
     }
 
     #[test]
     fn a_rank_that_differs_makes_it_custom() {
-        let one = settled("--level aggressive", Kind::Nccl, &["", "NCCL_P2P_PXN_LEVEL=1"]);
+        let one = settled(
+            "--level aggressive",
+            Kind::Nccl,
+            &["", "NCCL_P2P_PXN_LEVEL=1"],
+        );
         assert_eq!(names(&one), ["custom", "none", "auto"]);
-        assert!(one.remarks[0].contains("NCCL_P2P_PXN_LEVEL=1 is set on rank 1 (n1)"), "{:?}", one.remarks);
+        assert!(
+            one.remarks[0].contains("NCCL_P2P_PXN_LEVEL=1 is set on rank 1 (n1)"),
+            "{:?}",
+            one.remarks
+        );
     }
 
     #[test]
@@ -165,7 +261,11 @@ mod tests {
     fn a_network_that_is_waived_is_recorded_as_auto() {
         let host = settled("--network ib --level balanced", Kind::Host, &["", ""]);
         assert_eq!(names(&host), ["balanced", "none", "auto"]);
-        assert!(host.remarks[0].starts_with("network ib is waived"), "{:?}", host.remarks);
+        assert!(
+            host.remarks[0].starts_with("network ib is waived"),
+            "{:?}",
+            host.remarks
+        );
     }
 
     #[test]
@@ -180,18 +280,41 @@ mod tests {
         };
         let cumem = "NCCL_CUMEM_ENABLE=0";
         let why = judge("--level balanced", 2, [cumem, cumem], 22803).expect_err("refused");
-        assert!(why.starts_with("NCCL_P2P_PXN_LEVEL=1 with NCCL_CUMEM_ENABLE=0 crashes NCCL 2.28.3: "), "{why}");
+        assert!(
+            why.starts_with("NCCL_P2P_PXN_LEVEL=1 with NCCL_CUMEM_ENABLE=0 crashes NCCL 2.28.3: "),
+            "{why}"
+        );
         let why = judge("--level balanced", 2, ["", cumem], 22803).expect_err("one rank is enough");
-        assert!(why.starts_with("rank 1 on n1: NCCL_P2P_PXN_LEVEL=1"), "{why}");
-        assert_eq!(judge("--level balanced", 2, [cumem, cumem], 22005), Ok(vec![]), "an older NCCL");
-        assert_eq!(judge("--level aggressive", 2, [cumem, cumem], 22803), Ok(vec![]));
+        assert!(
+            why.starts_with("rank 1 on n1: NCCL_P2P_PXN_LEVEL=1"),
+            "{why}"
+        );
+        assert_eq!(
+            judge("--level balanced", 2, [cumem, cumem], 22005),
+            Ok(vec![]),
+            "an older NCCL"
+        );
+        assert_eq!(
+            judge("--level aggressive", 2, [cumem, cumem], 22803),
+            Ok(vec![])
+        );
         assert!(judge("--resources large", 1, ["", ""], 22304).is_err());
 
         let silent = ["NCCL_P2P_DISABLE=1"; 2];
-        assert_eq!(judge("--level aggressive", 2, silent, 22803).expect("goes").len(), 1);
+        assert_eq!(
+            judge("--level aggressive", 2, silent, 22803)
+                .expect("goes")
+                .len(),
+            1
+        );
         for (line, nodes) in [("--level aggressive", 1), ("--level off", 2), ("", 2)] {
             assert_eq!(judge(line, nodes, silent, 22803), Ok(vec![]), "{line}");
         }
-        assert_eq!(judge("", 1, ["NCCL_PXN_DISABLE=true", ""], 22803).expect("goes").len(), 1);
+        assert_eq!(
+            judge("", 1, ["NCCL_PXN_DISABLE=true", ""], 22803)
+                .expect("goes")
+                .len(),
+            1
+        );
     }
 }

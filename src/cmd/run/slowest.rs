@@ -48,10 +48,18 @@ mod tests {
 
     #[test]
     fn only_a_node_that_stands_out_is_named() {
-        let said = judge(vec![(1.0, "a"), (1.3, "b"), (0.98, "c"), (1.01, "d")]).expect("b stands out");
-        assert_eq!(said, "node b stands out: its ranks take 29 % longer than those of the node in the middle");
+        let said =
+            judge(vec![(1.0, "a"), (1.3, "b"), (0.98, "c"), (1.01, "d")]).expect("b stands out");
+        assert_eq!(
+            said,
+            "node b stands out: its ranks take 29 % longer than those of the node in the middle"
+        );
         assert_eq!(judge(vec![(1.0, "a"), (1.05, "b"), (0.98, "c")]), None);
-        assert_eq!(judge(vec![(0.7, "a"), (1.3, "b")]), None, "two nodes have no middle");
+        assert_eq!(
+            judge(vec![(0.7, "a"), (1.3, "b")]),
+            None,
+            "two nodes have no middle"
+        );
         assert_eq!(judge(Vec::new()), None);
     }
 }

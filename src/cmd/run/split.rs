@@ -54,7 +54,8 @@ impl Split {
         };
         let how = "NCCL_TESTS_SPLIT is AND, OR, MOD or DIV (or & | % /) and a number such as 8, 0x7 or 0b111, not 0 for MOD \
                    and DIV; NCCL_TESTS_SPLIT_MASK is a number in hexadecimal";
-        let what = || Failure::everywhere(Code::Usage, format!("{name}={value} cannot be read: {how}"));
+        let what =
+            || Failure::everywhere(Code::Usage, format!("{name}={value} cannot be read: {how}"));
         read(value.trim()).map(Some).ok_or_else(what)
     }
 
@@ -82,7 +83,9 @@ pub(super) fn groups(split: Option<Split>, world: &dyn World) -> anyhow::Result<
         return Err(Failure::everywhere(Code::Usage, what));
     }
     let Some(split) = split else { return Ok(None) };
-    let groups: Vec<u32> = (0..world.size()).map(|process| split.group(process)).collect();
+    let groups: Vec<u32> = (0..world.size())
+        .map(|process| split.group(process))
+        .collect();
     match groups.iter().find(|group| i32::try_from(**group).is_err()) {
         Some(group) => {
             let what = format!(
@@ -96,13 +99,21 @@ pub(super) fn groups(split: Option<Split>, world: &dyn World) -> anyhow::Result<
 }
 
 fn mask_of(text: &str) -> Option<Split> {
-    let digits = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")).unwrap_or(text);
-    Some(Split { operator: Operator::And, number: u32::from_str_radix(digits, 16).ok()? })
+    let digits = text
+        .strip_prefix("0x")
+        .or_else(|| text.strip_prefix("0X"))
+        .unwrap_or(text);
+    Some(Split {
+        operator: Operator::And,
+        number: u32::from_str_radix(digits, 16).ok()?,
+    })
 }
 
 fn split_of(text: &str) -> Option<Split> {
     let upper = text.to_ascii_uppercase();
-    let (word, operator) = OPERATORS.into_iter().find(|(word, _)| upper.starts_with(word))?;
+    let (word, operator) = OPERATORS
+        .into_iter()
+        .find(|(word, _)| upper.starts_with(word))?;
     let number = number(upper[word.len()..].trim())?;
     let divides = matches!(operator, Operator::Mod | Operator::Div);
     (number > 0 || !divides).then_some(Split { operator, number })
@@ -121,8 +132,15 @@ fn number(text: &str) -> Option<u32> {
 /// process drives `each`.
 pub(super) fn seats(groups: &[u32], each: u32) -> Vec<(u32, u32)> {
     let size = |group: u32| groups.iter().filter(|other| **other == group).count() as u32 * each;
-    let before = |process: usize| groups[..process].iter().filter(|other| **other == groups[process]).count() as u32;
-    (0..groups.len()).map(|process| (before(process) * each, size(groups[process]))).collect()
+    let before = |process: usize| {
+        groups[..process]
+            .iter()
+            .filter(|other| **other == groups[process])
+            .count() as u32
+    };
+    (0..groups.len())
+        .map(|process| (before(process) * each, size(groups[process])))
+        .collect()
 }
 
 #[cfg(test)]
@@ -132,7 +150,9 @@ mod tests {
     fn groups(name: &'static str, value: &'static str) -> Result<Vec<u32>, String> {
         let env = |asked: &str| (asked == name).then(|| value.to_owned());
         let split = Split::from(&env).map_err(|error| error.to_string())?;
-        Ok((0..8).map(|process| split.map_or(0, |split| split.group(process))).collect())
+        Ok((0..8)
+            .map(|process| split.map_or(0, |split| split.group(process)))
+            .collect())
     }
 
     #[test]
@@ -152,7 +172,10 @@ mod tests {
         assert_eq!(groups(MASK, "10"), Ok(vec![0; 8]));
         assert_eq!(groups(MASK, "0x7"), Ok((0..8).collect()));
         for bad in ["", "XOR 2", "MOD 0", "/0", "AND", "AND x", "7"] {
-            assert!(groups(SPLIT, bad).expect_err("bad").contains(SPLIT), "{bad}");
+            assert!(
+                groups(SPLIT, bad).expect_err("bad").contains(SPLIT),
+                "{bad}"
+            );
         }
         assert!(groups(MASK, "0xg").is_err());
     }

@@ -20,11 +20,18 @@ pub(super) struct Tally {
 
 impl Tally {
     pub(super) fn new(least_busbw: Option<f64>) -> Tally {
-        Tally { least_busbw, ..Tally::default() }
+        Tally {
+            least_busbw,
+            ..Tally::default()
+        }
     }
 
     pub(super) fn add(&mut self, record: &record::Record) {
-        if self.sums.last().is_none_or(|(collective, _)| *collective != record.case.collective) {
+        if self
+            .sums
+            .last()
+            .is_none_or(|(collective, _)| *collective != record.case.collective)
+        {
             self.sums.push((record.case.collective, Sums::default()));
         }
         if let Some((_, sums)) = self.sums.last_mut() {
@@ -39,12 +46,28 @@ impl Tally {
 
     /// The exit code, and the sentence for what is not plain from the table.
     pub(super) fn verdict(&self, stopped: bool) -> (Code, String) {
-        let cases = |n: u64| if n == 1 { "1 case".to_owned() } else { format!("{n} cases") };
+        let cases = |n: u64| {
+            if n == 1 {
+                "1 case".to_owned()
+            } else {
+                format!("{n} cases")
+            }
+        };
         match self {
-            Tally { wrong, .. } if *wrong > 0 => (Code::WrongData, format!("wrong data in {}", cases(*wrong))),
-            _ if stopped => (Code::Stopped, format!("{} after {}, which are kept", stopped_by(), cases(self.ran))),
-            Tally { ran: 0, waived, .. } => (Code::NothingRan, format!("nothing ran: waived {}", cases(*waived))),
-            _ => self.too_slow().map_or((Code::Fine, String::new()), |what| (Code::WrongData, what)),
+            Tally { wrong, .. } if *wrong > 0 => {
+                (Code::WrongData, format!("wrong data in {}", cases(*wrong)))
+            }
+            _ if stopped => (
+                Code::Stopped,
+                format!("{} after {}, which are kept", stopped_by(), cases(self.ran)),
+            ),
+            Tally { ran: 0, waived, .. } => (
+                Code::NothingRan,
+                format!("nothing ran: waived {}", cases(*waived)),
+            ),
+            _ => self
+                .too_slow()
+                .map_or((Code::Fine, String::new()), |what| (Code::WrongData, what)),
         }
     }
 
@@ -53,7 +76,12 @@ impl Tally {
         let least = self.least_busbw?;
         let slow = self.sums.iter().filter(|(_, sums)| !sums.reaches(least));
         let slow: Vec<String> = slow
-            .map(|(collective, sums)| format!("{collective} {:.2} GB/s", sums.average().unwrap_or(f64::NAN)))
+            .map(|(collective, sums)| {
+                format!(
+                    "{collective} {:.2} GB/s",
+                    sums.average().unwrap_or(f64::NAN)
+                )
+            })
             .collect();
         let what = "mean busbw below nine tenths of NCCL_TESTS_MIN_BW";
         (!slow.is_empty()).then(|| format!("{what}={least}: {}", slow.join(", ")))

@@ -20,10 +20,17 @@ pub(super) fn settled(ask: Ask, ranks: u64, world: &dyn World) -> anyhow::Result
     if !ask.collectives.contains(&Collective::AllToAllV) {
         return Ok(ask);
     }
-    let mine = if world.rank() == 0 { asked(&ask, ranks) } else { Err(String::new()) };
+    let mine = if world.rank() == 0 {
+        asked(&ask, ranks)
+    } else {
+        Err(String::new())
+    };
     let settled: Result<_, String> = world::broadcast(world, &mine)?;
     let traffic = settled.map_err(|what| Failure::everywhere(Code::Usage, what))?;
-    Ok(Ask { traffic: traffic.keep(), ..ask })
+    Ok(Ask {
+        traffic: traffic.keep(),
+        ..ask
+    })
 }
 
 fn env(name: &str) -> Option<String> {
@@ -53,7 +60,13 @@ fn asked(ask: &Ask, ranks: u64) -> Result<Traffic, String> {
                     "{MATRIX_FILE}={file} has rows for {side} ranks at most, and this run has {ranks}"
                 ));
             }
-            _ => Shares { traffic: &traffic, ranks, total: 0, element_size: 1 }.most(),
+            _ => Shares {
+                traffic: &traffic,
+                ranks,
+                total: 0,
+                element_size: 1,
+            }
+            .most(),
         };
         let (begin, end, least) = (ask.begin, ask.end, Bytes(sent.max(received)));
         if begin != end {

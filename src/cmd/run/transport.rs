@@ -14,7 +14,9 @@ use crate::{
 /// # Errors
 /// Where what a rank saw does not reach the others; that would be a bug.
 pub(super) fn remark(args: &Args, world: &dyn World) -> anyhow::Result<Option<String>> {
-    let Some(asked) = args.asked(Axis::Network).filter(|row| !row.set.is_empty()) else { return Ok(None) };
+    let Some(asked) = args.asked(Axis::Network).filter(|row| !row.set.is_empty()) else {
+        return Ok(None);
+    };
     let mine = Connections::read(log::text().as_bytes());
     let mut all = Connections::default();
     for one in world::all_gather(world, &mine)? {
@@ -50,7 +52,10 @@ fn judge(network: &str, seen: &Connections) -> Option<String> {
         .map(|(transport, count)| format!("{transport} in {count}"))
         .collect();
     (!other.is_empty()).then(|| {
-        format!("network {network} was asked for, but of {total} connections NCCL's log shows {}", other.join(", "))
+        format!(
+            "network {network} was asked for, but of {total} connections NCCL's log shows {}",
+            other.join(", ")
+        )
     })
 }
 
@@ -60,16 +65,30 @@ mod tests {
     use crate::nccl_log::Sends;
 
     fn seen(by: &[(&str, u64)], relayed: u64) -> Connections {
-        let by = by.iter().map(|(name, count)| ((*name).to_owned(), *count)).collect();
-        Connections { by, send_recv: Sends { relayed, ..Sends::default() }, ..Connections::default() }
+        let by = by
+            .iter()
+            .map(|(name, count)| ((*name).to_owned(), *count))
+            .collect();
+        Connections {
+            by,
+            send_recv: Sends {
+                relayed,
+                ..Sends::default()
+            },
+            ..Connections::default()
+        }
     }
 
     #[test]
     fn another_transport_than_asked_for_is_said() {
         assert_eq!(judge("nvlink", &seen(&[("P2P", 48)], 0)), None);
         assert_eq!(judge("shm", &seen(&[], 0)), None, "no log, no verdict");
-        let other = judge("socket", &seen(&[("NET/IB", 4), ("NET/Socket", 2)], 0)).expect("a remark");
-        assert_eq!(other, "network socket was asked for, but of 6 connections NCCL's log shows NET/IB in 4");
+        let other =
+            judge("socket", &seen(&[("NET/IB", 4), ("NET/Socket", 2)], 0)).expect("a remark");
+        assert_eq!(
+            other,
+            "network socket was asked for, but of 6 connections NCCL's log shows NET/IB in 4"
+        );
         assert_eq!(judge("ib", &seen(&[("NET/AWS Libfabric", 4)], 0)), None);
         assert!(judge("ib", &seen(&[("NET/Socket", 4)], 0)).is_some());
         assert!(judge("pxn", &seen(&[("NET/IB", 4)], 0)).is_some());

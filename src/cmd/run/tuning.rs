@@ -36,7 +36,12 @@ pub(super) fn worker(args: &Args) -> anyhow::Result<Option<Worker>> {
     if !args.proof || args.list || !may_use_gpus {
         return Ok(None);
     }
-    Worker::start("tuning", crate::cmd::words(std::env::args_os()).into_iter().skip(1), &[]).map(Some)
+    Worker::start(
+        "tuning",
+        crate::cmd::words(std::env::args_os()).into_iter().skip(1),
+        &[],
+    )
+    .map(Some)
 }
 
 #[cfg(not(feature = "nccl"))]
@@ -62,17 +67,37 @@ pub(super) fn choices(
     let _guard = deadline::watch("the short run that tells algorithms", args.timeout() * 2);
     let crew = job.crew(world.rank(), args);
     let (float8, traffic) = (job.reduces_float8(), plan.ask.traffic.clone());
-    let start = Start { crew, float8, traffic, sizes };
+    let start = Start {
+        crew,
+        float8,
+        traffic,
+        sizes,
+    };
     let mut all = match worker.run(start, args.timeout(), world)? {
         Ok(all) => all,
-        Err(why) => return Ok((HashMap::new(), Some(format!("algorithms and protocols cannot be told: {why}")))),
+        Err(why) => {
+            return Ok((
+                HashMap::new(),
+                Some(format!("algorithms and protocols cannot be told: {why}")),
+            ));
+        }
     };
     let first = all.swap_remove(0).choices;
-    let known = plan.cases().zip(first).filter_map(|(case, choice)| Some((*case, choice?)));
+    let known = plan
+        .cases()
+        .zip(first)
+        .filter_map(|(case, choice)| Some((*case, choice?)));
     Ok((known.collect(), None))
 }
 
 #[cfg(not(feature = "nccl"))]
-pub(super) fn choices(worker: Worker, _: &Args, _: &Plan, _: Sizes, _: &Job, _: &dyn World) -> anyhow::Result<Choices> {
+pub(super) fn choices(
+    worker: Worker,
+    _: &Args,
+    _: &Plan,
+    _: Sizes,
+    _: &Job,
+    _: &dyn World,
+) -> anyhow::Result<Choices> {
     match worker {}
 }

@@ -34,7 +34,9 @@ pub(super) fn to_the_end(job: &str) -> anyhow::Result<Code> {
     loop {
         let words = ["-h", "-j", job, "-t", "all", "-o", "%T %M %r"];
         let seen = seen(facts::slurm::answer(Path::new("squeue"), &words, PATIENCE));
-        if matches!(&seen, Seen::Gone) || matches!(&seen, Seen::Queued(state) if is_end(first_word(state))) {
+        if matches!(&seen, Seen::Gone)
+            || matches!(&seen, Seen::Queued(state) if is_end(first_word(state)))
+        {
             break;
         }
         if signal::received().is_some() {
@@ -84,7 +86,10 @@ impl fmt::Display for Seen {
 /// What squeue says, or why it says nothing, of a job.
 fn seen(answer: Result<String, String>) -> Seen {
     match answer {
-        Ok(text) => text.lines().next().map_or(Seen::Gone, |line| Seen::Queued(line.trim().to_owned())),
+        Ok(text) => text
+            .lines()
+            .next()
+            .map_or(Seen::Gone, |line| Seen::Queued(line.trim().to_owned())),
         Err(why) if why.contains("Invalid job id") => Seen::Gone,
         Err(why) => Seen::Unknown(why),
     }
@@ -92,19 +97,31 @@ fn seen(answer: Result<String, String>) -> Seen {
 
 /// How the job ended, from what the controller still knows of it, with the end of its output.
 fn ended(job: &str) -> anyhow::Result<Code> {
-    let text = facts::slurm::answer(Path::new("scontrol"), &["show", "job", "-o", job], PATIENCE).unwrap_or_default();
+    let text = facts::slurm::answer(Path::new("scontrol"), &["show", "job", "-o", job], PATIENCE)
+        .unwrap_or_default();
     let field = |name: &str| {
         let words = text.split_whitespace();
-        words.filter_map(|word| word.strip_prefix(name)?.strip_prefix('=')).next().map(str::to_owned)
+        words
+            .filter_map(|word| word.strip_prefix(name)?.strip_prefix('='))
+            .next()
+            .map(str::to_owned)
     };
     let Some(state) = field("JobState") else {
-        let what = format!("Slurm no longer knows job {job}: its output file, named after it, says how it ended");
+        let what = format!(
+            "Slurm no longer knows job {job}: its output file, named after it, says how it ended"
+        );
         return Err(Failure::everywhere(Code::Launch, what));
     };
     if let Some(file) = field("StdOut") {
         let said = fs::read_to_string(&file).unwrap_or_default();
-        let lines: Vec<&str> = said.lines().filter(|line| line.starts_with("pxnbench: ")).collect();
-        lines.iter().skip(lines.len().saturating_sub(LAST_LINES)).for_each(|line| say!("{line}"));
+        let lines: Vec<&str> = said
+            .lines()
+            .filter(|line| line.starts_with("pxnbench: "))
+            .collect();
+        lines
+            .iter()
+            .skip(lines.len().saturating_sub(LAST_LINES))
+            .for_each(|line| say!("{line}"));
         say!("pxnbench: job {job} ended {state}; all it said is in {file}");
     }
     let number = field("ExitCode").and_then(|code| code.split(':').next()?.parse::<i32>().ok());
@@ -125,8 +142,13 @@ mod tests {
     fn a_controller_that_does_not_answer_is_no_end() {
         let silent = "slurm_load_jobs error: Unable to contact slurm controller (connect failure)";
         assert!(matches!(seen(Err(silent.into())), Seen::Unknown(why) if why == silent));
-        assert!(matches!(seen(Err("slurm_load_jobs error: Invalid job id specified".into())), Seen::Gone));
+        assert!(matches!(
+            seen(Err("slurm_load_jobs error: Invalid job id specified".into())),
+            Seen::Gone
+        ));
         assert!(matches!(seen(Ok(String::new())), Seen::Gone));
-        assert!(matches!(seen(Ok("RUNNING 1:02 None\n".into())), Seen::Queued(state) if state == "RUNNING 1:02 None"));
+        assert!(
+            matches!(seen(Ok("RUNNING 1:02 None\n".into())), Seen::Queued(state) if state == "RUNNING 1:02 None")
+        );
     }
 }

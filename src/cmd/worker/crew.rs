@@ -24,7 +24,10 @@ const LONGEST: Duration = Duration::from_secs(120);
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
 /// What a worker logs: all that the proof reads, and the algorithms.
-const LOGGED: [(&str, &str); 2] = [("NCCL_DEBUG", "INFO"), ("NCCL_DEBUG_SUBSYS", "INIT,ENV,NET,GRAPH,TUNING")];
+const LOGGED: [(&str, &str); 2] = [
+    ("NCCL_DEBUG", "INFO"),
+    ("NCCL_DEBUG_SUBSYS", "INIT,ENV,NET,GRAPH,TUNING"),
+];
 
 /// A worker process of this rank.
 pub(in crate::cmd) struct Worker {
@@ -47,7 +50,11 @@ impl Worker {
         words: impl IntoIterator<Item = OsString>,
         settings: &[(&str, &str)],
     ) -> anyhow::Result<Worker> {
-        let file = format!("pxnbench-nccl.{}.{}.{name}.log", place::host_name(), std::process::id());
+        let file = format!(
+            "pxnbench-nccl.{}.{}.{name}.log",
+            place::host_name(),
+            std::process::id()
+        );
         let log = std::env::temp_dir().join(file);
         let mut child = Command::new(std::env::current_exe().context("this program's own path")?)
             .arg("worker")
@@ -71,7 +78,13 @@ impl Worker {
                 }
             }
         });
-        Ok(Worker { child, to, from: receiver, log, keeps_log: false })
+        Ok(Worker {
+            child,
+            to,
+            from: receiver,
+            log,
+            keeps_log: false,
+        })
     }
 
     /// Tells the worker something, and hears what it says to it. One that has ended meanwhile has said why.
@@ -81,15 +94,23 @@ impl Worker {
             Ok(()) => self.hear(until),
             Err(error) => self
                 .hear(Instant::now() + LAST_WORDS)
-                .and(Err(Why::new(format!("its worker does not listen: {error}")))),
+                .and(Err(Why::new(format!(
+                    "its worker does not listen: {error}"
+                )))),
         }
     }
 
     fn hear(&mut self, until: Instant) -> Result<FromWorker, Why> {
-        match self.from.recv_timeout(until.saturating_duration_since(Instant::now())) {
+        match self
+            .from
+            .recv_timeout(until.saturating_duration_since(Instant::now()))
+        {
             Ok(FromWorker::Failed(what)) => Err(Why::new(what)),
             Ok(message) => Ok(message),
-            Err(RecvTimeoutError::Timeout) => Err(Why { is_late: true, ..Why::new("its worker did not end in time") }),
+            Err(RecvTimeoutError::Timeout) => Err(Why {
+                is_late: true,
+                ..Why::new("its worker did not end in time")
+            }),
             Err(RecvTimeoutError::Disconnected) => Err(Why::new(match self.child.wait() {
                 Ok(status) => format!("its worker ended with {status}"),
                 Err(error) => format!("its worker is gone: {error}"),
@@ -102,7 +123,10 @@ impl Worker {
         step.map_err(|why| {
             self.keeps_log = self.log.exists();
             match self.keeps_log {
-                true => Why { what: format!("{}; NCCL's log of it is {}", why.what, self.log.display()), ..why },
+                true => Why {
+                    what: format!("{}; NCCL's log of it is {}", why.what, self.log.display()),
+                    ..why
+                },
                 false => why,
             }
         })
@@ -120,19 +144,23 @@ impl Worker {
         world: &dyn World,
     ) -> anyhow::Result<Result<Vec<Ended>, String>> {
         let until = Instant::now() + limit.min(LONGEST);
-        let ready = self.ask(&ToWorker::Start(start), until).and_then(|message| match message {
-            FromWorker::Ready(id) => Ok(id),
-            _ => Err(Why::new("its worker did not say that it is ready")),
-        });
+        let ready = self
+            .ask(&ToWorker::Start(start), until)
+            .and_then(|message| match message {
+                FromWorker::Ready(id) => Ok(id),
+                _ => Err(Why::new("its worker did not say that it is ready")),
+            });
         // None joins where one cannot: NCCL would wait for it.
         let id = match together(self.keep_log(ready), world)? {
             Ok(mut ids) => ids.swap_remove(0),
             Err(why) => return Ok(Err(why)),
         };
-        let ended = self.ask(&ToWorker::Id(id), until).and_then(|message| match message {
-            FromWorker::Ended(ended) => Ok(*ended),
-            _ => Err(Why::new("its worker did not say what it saw")),
-        });
+        let ended = self
+            .ask(&ToWorker::Id(id), until)
+            .and_then(|message| match message {
+                FromWorker::Ended(ended) => Ok(*ended),
+                _ => Err(Why::new("its worker did not say what it saw")),
+            });
         let ended = self.keep_log(ended);
         // A worker that waits for others which are gone is of no use any more; and one that ended is waited for.
         drop(self);
@@ -150,7 +178,10 @@ struct Why {
 
 impl Why {
     fn new(what: impl Into<String>) -> Why {
-        Why { what: what.into(), is_late: false }
+        Why {
+            what: what.into(),
+            is_late: false,
+        }
     }
 }
 
@@ -160,7 +191,10 @@ fn together<T: Serialize + DeserializeOwned>(
     world: &dyn World,
 ) -> anyhow::Result<Result<Vec<T>, String>> {
     let all = world::all_gather(world, &step)?;
-    let failed = all.iter().enumerate().filter_map(|(rank, step)| Some((rank, step.as_ref().err()?)));
+    let failed = all
+        .iter()
+        .enumerate()
+        .filter_map(|(rank, step)| Some((rank, step.as_ref().err()?)));
     let Some((rank, why)) = failed.min_by_key(|(_, why)| why.is_late) else {
         return Ok(Ok(all.into_iter().flatten().collect()));
     };

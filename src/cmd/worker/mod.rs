@@ -56,7 +56,9 @@ fn listen() -> Receiver<ToWorker> {
     let (sender, receiver) = mpsc::channel();
     thread::spawn(move || {
         for line in std::io::stdin().lock().lines().map_while(Result::ok) {
-            let Ok(message) = serde_json::from_str(&line) else { break };
+            let Ok(message) = serde_json::from_str(&line) else {
+                break;
+            };
             if sender.send(message).is_err() {
                 return;
             }
@@ -74,7 +76,9 @@ fn say(message: &FromWorker) -> anyhow::Result<()> {
 }
 
 fn work(args: &Args, rank: &Receiver<ToWorker>) -> anyhow::Result<Ended> {
-    let ToWorker::Start(start) = rank.recv()? else { anyhow::bail!("a worker expects its rank first") };
+    let ToWorker::Start(start) = rank.recv()? else {
+        anyhow::bail!("a worker expects its rank first")
+    };
     let mut ask = args.run.ask()?;
     (ask.begin, ask.end) = start.sizes.unwrap_or((ask.begin, ask.end));
     ask.traffic = start.traffic.clone().keep();
@@ -84,7 +88,8 @@ fn work(args: &Args, rank: &Receiver<ToWorker>) -> anyhow::Result<Ended> {
     backend.allocate(plan.largest(&|case| backend.supports(case).is_ok()))?;
     backend.register()?;
     let path = std::env::var_os("NCCL_DEBUG_FILE").context("a worker needs NCCL_DEBUG_FILE")?;
-    let mut log = LogTail::open(Path::new(&path)).with_context(|| format!("NCCL's log {}", path.display()))?;
+    let mut log = LogTail::open(Path::new(&path))
+        .with_context(|| format!("NCCL's log {}", path.display()))?;
     let mut fold = Fold::default();
     let mut choices = Vec::new();
     for case in cases {
@@ -98,7 +103,11 @@ fn work(args: &Args, rank: &Receiver<ToWorker>) -> anyhow::Result<Ended> {
     backend.finish()?;
     latest(&mut log, &mut fold)?;
     let reason = fold.proof().reason.row().meaning.to_owned();
-    Ok(Ended { choices, seen: fold.connections().clone(), reason })
+    Ok(Ended {
+        choices,
+        seen: fold.connections().clone(),
+        reason,
+    })
 }
 
 /// Reads what is new in the log. The algorithm and protocol that it names last.
@@ -111,12 +120,25 @@ fn latest(log: &mut LogTail, fold: &mut Fold) -> anyhow::Result<Option<Choice>> 
     Ok(new.proof().algorithms.pop())
 }
 
-fn open(args: &Args, start: &Start, rank: &Receiver<ToWorker>, cases: &[&Case]) -> anyhow::Result<NcclBackend> {
+fn open(
+    args: &Args,
+    start: &Start,
+    rank: &Receiver<ToWorker>,
+    cases: &[&Case],
+) -> anyhow::Result<NcclBackend> {
     let nccl = Nccl::load(args.run.nccl_lib())?;
-    let id = if start.crew.first_rank == 0 { nccl.unique_id()?.to_vec() } else { Vec::new() };
+    let id = if start.crew.first_rank == 0 {
+        nccl.unique_id()?.to_vec()
+    } else {
+        Vec::new()
+    };
     say(&FromWorker::Ready(id))?;
-    let ToWorker::Id(id) = rank.recv()? else { anyhow::bail!("a worker expects the unique id second") };
-    let id = id.try_into().map_err(|_| anyhow::anyhow!("the unique id has a wrong length"))?;
+    let ToWorker::Id(id) = rank.recv()? else {
+        anyhow::bail!("a worker expects the unique id second")
+    };
+    let id = id
+        .try_into()
+        .map_err(|_| anyhow::anyhow!("the unique id has a wrong length"))?;
     let (manner, _) = args.run.manner().with(&nccl);
     let mut backend = NcclBackend::open(nccl, id, &start.crew, manner, cases.iter().copied())?;
     backend.reduce_float8(start.float8);

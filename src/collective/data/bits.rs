@@ -15,7 +15,11 @@ pub(super) fn when(condition: bool) -> u64 {
 /// The low `bits` bits.
 #[inline]
 pub(super) const fn ones(bits: u32) -> u64 {
-    if bits == 64 { u64::MAX } else { (1 << bits) - 1 }
+    if bits == 64 {
+        u64::MAX
+    } else {
+        (1 << bits) - 1
+    }
 }
 
 /// The exponent field of numbers in 1..2 of a float with W bits, M of them after the point.
@@ -27,7 +31,9 @@ pub(super) const fn bias(w: u32, m: u32) -> u64 {
 /// The inverse of an odd number modulo 2^64: an odd number is its own modulo 8, and each step doubles the bits.
 #[inline]
 pub(super) fn inverse(odd: u64) -> u64 {
-    (0..5).fold(odd, |x, _| x.wrapping_mul(2u64.wrapping_sub(odd.wrapping_mul(x))))
+    (0..5).fold(odd, |x, _| {
+        x.wrapping_mul(2u64.wrapping_sub(odd.wrapping_mul(x)))
+    })
 }
 
 /// The bits of `x` as a float of W bits, rounded to nearest, ties to even. For zero and what the type has as normal.
@@ -47,6 +53,10 @@ pub(super) fn narrow<const W: u32, const M: u32>(x: f64) -> u64 {
 #[inline]
 pub(super) fn widen<const W: u32, const M: u32>(bits: u64) -> f64 {
     let magnitude = bits & ones(W - 1);
-    let rebias = if magnitude == 0 { 0 } else { (bias(64, 52) - bias(W, M)) << M };
+    let rebias = if magnitude == 0 {
+        0
+    } else {
+        (bias(64, 52) - bias(W, M)) << M
+    };
     f64::from_bits((magnitude + rebias) << (52 - M) | bits >> (W - 1) << 63)
 }

@@ -23,7 +23,11 @@ pub fn count_wrong(key: &DataKey, content: &Content, got: &[u8]) -> u64 {
     for (nth, piece) in got.chunks(recipe.bytes_of(got.len())).enumerate() {
         for (at, part) in piece.chunks(want.len()).enumerate() {
             let want = &mut want[..part.len()];
-            recipe.fill(recipe.rank + nth as u32, recipe.first + (at * 4096 / size) as u64, want);
+            recipe.fill(
+                recipe.rank + nth as u32,
+                recipe.first + (at * 4096 / size) as u64,
+                want,
+            );
             wrong += differing(part, want, size, recipe.slack.into());
         }
     }
@@ -33,7 +37,11 @@ pub fn count_wrong(key: &DataKey, content: &Content, got: &[u8]) -> u64 {
 /// The bits to invert in the first byte of an element of `content` so that it surely is wrong: the lowest, but where some
 /// units in the last place are allowed, one that is worth more.
 pub fn fault_in(key: &DataKey, content: &Content) -> u8 {
-    if Recipe::new(key, content).slack == 0 { 1 } else { 1 << 3 }
+    if Recipe::new(key, content).slack == 0 {
+        1
+    } else {
+        1 << 3
+    }
 }
 
 /// Elements of `size` bytes in which `got` is further than `slack` from `want`.
@@ -41,8 +49,12 @@ fn differing(got: &[u8], want: &[u8], size: usize, slack: u64) -> u64 {
     if got == want {
         return 0;
     }
-    let wrong = |(got, want): &(&[u8], &[u8])| got != want && (slack == 0 || distance(got, want) > slack);
-    got.chunks_exact(size).zip(want.chunks_exact(size)).filter(wrong).count() as u64
+    let wrong =
+        |(got, want): &(&[u8], &[u8])| got != want && (slack == 0 || distance(got, want) > slack);
+    got.chunks_exact(size)
+        .zip(want.chunks_exact(size))
+        .filter(wrong)
+        .count() as u64
 }
 
 /// How many values of their floating type lie between two elements, in units in the last place; -0 and +0 are one.

@@ -43,7 +43,11 @@ pub enum Content {
 /// On how many ranks the values are right; more do not occur where [`MAX_RANKS`] is kept to, but for an avg of f8e4m3:
 /// NCCL multiplies by 1/n, and below 1/64 the type has not the bits for it.
 pub fn most_ranks(dtype: DType, redop: Option<RedOp>) -> u64 {
-    if (dtype, redop) == (DType::F8e4m3, Some(RedOp::Avg)) { 64 } else { u64::MAX }
+    if (dtype, redop) == (DType::F8e4m3, Some(RedOp::Avg)) {
+        64
+    } else {
+        u64::MAX
+    }
 }
 
 /// By what a mulsum multiplies the input of `rank`, as an element of `dtype` in little endian order, with zeros behind: 1

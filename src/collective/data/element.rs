@@ -17,7 +17,9 @@ const TURN: u64 = 4096;
 impl Recipe {
     /// Bytes of a chunk; what `whole` has where one chunk is all, and never 0.
     pub(super) fn bytes_of(&self, whole: usize) -> usize {
-        usize::try_from(self.chunk.saturating_mul(self.kind.bytes() as u64)).unwrap_or(usize::MAX).min(whole.max(1))
+        usize::try_from(self.chunk.saturating_mul(self.kind.bytes() as u64))
+            .unwrap_or(usize::MAX)
+            .min(whole.max(1))
     }
 
     /// Fills `out` with elements `from..` of `rank`.
@@ -41,23 +43,41 @@ impl Recipe {
     fn fill_bits<const W: u32>(&self, rank: u32, from: u64, out: &mut [u8]) {
         match self.form {
             Form::Product => each::<W>(from, out, |i| self.int_product::<W>(i, rank)),
-            Form::Extreme => self.each_slot::<W>(rank, from, out, |i, slot| self.order::<W>(i, slot, None) ^ self.flip),
-            Form::Stairs => self.each_slot::<W>(rank, from, out, |i, slot| self.stairs::<W>(i, slot)),
+            Form::Extreme => self.each_slot::<W>(rank, from, out, |i, slot| {
+                self.order::<W>(i, slot, None) ^ self.flip
+            }),
+            Form::Stairs => {
+                self.each_slot::<W>(rank, from, out, |i, slot| self.stairs::<W>(i, slot))
+            }
             Form::Scaled => each::<W>(from, out, |i| self.int_scaled::<W>(i, rank)),
-            Form::Mean => each::<W>(from, out, |i| (self.bits::<W>(i, 0) & self.head) / u64::from(self.ranks)),
+            Form::Mean => each::<W>(from, out, |i| {
+                (self.bits::<W>(i, 0) & self.head) / u64::from(self.ranks)
+            }),
             _ => each::<W>(from, out, |i| self.int_sum::<W>(i, rank)),
         }
     }
 
     /// Floats of W bits, M of them after the point of the significand.
     fn fill_floats<const W: u32, const M: u32>(&self, rank: u32, from: u64, out: &mut [u8]) {
-        let share = if self.form == Form::Scaled && rank % 2 == 1 { 0.5 } else { 1.0 };
+        let share = if self.form == Form::Scaled && rank % 2 == 1 {
+            0.5
+        } else {
+            1.0
+        };
         match self.form {
-            Form::Product => self.each_slot::<W>(rank, from, out, |i, slot| self.float_product::<W, M>(i, slot)),
-            Form::Extreme => self.each_slot::<W>(rank, from, out, |i, slot| self.float_extreme::<W, M>(i, slot)),
-            Form::Pair => self.each_slot::<W>(rank, from, out, |i, slot| self.pair::<W, M>(i, slot)),
+            Form::Product => self.each_slot::<W>(rank, from, out, |i, slot| {
+                self.float_product::<W, M>(i, slot)
+            }),
+            Form::Extreme => self.each_slot::<W>(rank, from, out, |i, slot| {
+                self.float_extreme::<W, M>(i, slot)
+            }),
+            Form::Pair => {
+                self.each_slot::<W>(rank, from, out, |i, slot| self.pair::<W, M>(i, slot))
+            }
             Form::Mean => each::<W>(from, out, |i| self.mean::<W, M>(i)),
-            _ => self.each_slot::<W>(rank, from, out, |i, slot| self.float_sum::<W, M>(i, slot, share)),
+            _ => self.each_slot::<W>(rank, from, out, |i, slot| {
+                self.float_sum::<W, M>(i, slot, share)
+            }),
         }
     }
 
@@ -66,7 +86,13 @@ impl Recipe {
     /// Ranks move on by a stride from unit to unit, so that even in a short message each gets its turn in each slot and
     /// in each window; and they turn by a random angle every [`TURN`] units, so that no rank is bound for ever to one
     /// lane of a vector or to one place in the library's own chunks.
-    fn each_slot<const W: u32>(&self, rank: u32, from: u64, out: &mut [u8], value: impl Fn(u64, u32) -> u64) {
+    fn each_slot<const W: u32>(
+        &self,
+        rank: u32,
+        from: u64,
+        out: &mut [u8],
+        value: impl Fn(u64, u32) -> u64,
+    ) {
         let turn = TURN * lanes(W);
         let head = ((turn - from % turn) as usize * W as usize / 8).min(out.len());
         let (first, rest) = out.split_at_mut(head);
@@ -78,7 +104,11 @@ impl Recipe {
             let mut slot = self.slot(from / lanes(W), rank);
             each::<W>(from, piece, |i| {
                 let own = slot;
-                slot += if i % lanes(W) == lanes(W) - 1 { self.stride } else { 0 };
+                slot += if i % lanes(W) == lanes(W) - 1 {
+                    self.stride
+                } else {
+                    0
+                };
                 slot -= if slot >= self.ring { self.ring } else { 0 };
                 value(i, own)
             });
@@ -97,7 +127,9 @@ impl Recipe {
         let mut x = at as u32 ^ self.key[0];
         x ^= x >> 16;
         x = x.wrapping_mul(0x3152_5adb).wrapping_add(self.key[1]);
-        x = x.wrapping_add(((at >> 32) as u32).wrapping_mul(0x9af3_655b)).wrapping_add(slot.wrapping_mul(0x6322_ee4f));
+        x = x
+            .wrapping_add(((at >> 32) as u32).wrapping_mul(0x9af3_655b))
+            .wrapping_add(slot.wrapping_mul(0x6322_ee4f));
         x ^= x >> 15;
         x = x.wrapping_mul(0x18ed_63b5);
         x ^ x >> 16
@@ -125,7 +157,10 @@ impl Recipe {
 
     /// Ranks do not rotate here: an odd slot is an odd rank's.
     fn int_scaled<const W: u32>(&self, i: u64, slot: u32) -> u64 {
-        let (own, next) = (self.bits::<W>(i, slot), self.bits::<W>(i, slot + 1) & when(slot + 1 < self.ring));
+        let (own, next) = (
+            self.bits::<W>(i, slot),
+            self.bits::<W>(i, slot + 1) & when(slot + 1 < self.ring),
+        );
         match slot {
             0 => own.wrapping_sub(next << 1),
             _ if slot % 2 == 1 => own.wrapping_sub(next),
@@ -135,7 +170,9 @@ impl Recipe {
 
     fn stairs<const W: u32>(&self, i: u64, slot: u32) -> u64 {
         let mark = |slot: u32| {
-            let least = u64::from(self.window - 1).wrapping_sub(slot.into()).wrapping_mul(STEP);
+            let least = u64::from(self.window - 1)
+                .wrapping_sub(slot.into())
+                .wrapping_mul(STEP);
             least.wrapping_add(self.bits::<W>(i, slot) % STEP) & when(slot < self.window)
         };
         mark(slot) - (mark(slot + 1) & when(slot + 1 < self.ring))
@@ -143,7 +180,11 @@ impl Recipe {
 
     fn int_product<const W: u32>(&self, i: u64, slot: u32) -> u64 {
         let own = self.bits::<W>(i, slot) | 1;
-        let next = if slot + 1 < self.ring { self.bits::<W>(i, slot + 1) | 1 } else { 1 };
+        let next = if slot + 1 < self.ring {
+            self.bits::<W>(i, slot + 1) | 1
+        } else {
+            1
+        };
         own.wrapping_mul(inverse(next))
     }
 
@@ -157,7 +198,9 @@ impl Recipe {
         let shared = self.shared::<W>(i);
         let sign = i64::from(shared as i32 >> 31);
         let signed = (magnitude ^ sign) - sign;
-        narrow::<W, M>(signed as f64 * f64::from(1u32 << (shared & 3)) * f64::from_bits(self.factor) * share)
+        narrow::<W, M>(
+            signed as f64 * f64::from(1u32 << (shared & 3)) * f64::from_bits(self.factor) * share,
+        )
     }
 
     fn float_product<const W: u32, const M: u32>(&self, i: u64, slot: u32) -> u64 {
@@ -172,7 +215,11 @@ impl Recipe {
     fn float_extreme<const W: u32, const M: u32>(&self, i: u64, slot: u32) -> u64 {
         let half = (ones(W - 1 - M) - 1) << M;
         let order = self.order::<W>(i, slot, Some(2 * half));
-        let bits = if order < half { 1 << (W - 1) | (half - 1 - order) } else { order - half };
+        let bits = if order < half {
+            1 << (W - 1) | (half - 1 - order)
+        } else {
+            order - half
+        };
         (bits + (1 << M)) ^ self.flip
     }
 
@@ -185,7 +232,11 @@ impl Recipe {
         let any = self.bits::<W>(i, 0);
         let winner = values.map_or(any, |values| below(values, any));
         let lane = (i % lanes(W)) as u32;
-        let slot = if lane == 0 { slot } else { (slot + lane * self.spread) % self.ring };
+        let slot = if lane == 0 {
+            slot
+        } else {
+            (slot + lane * self.spread) % self.ring
+        };
         let lower = below(winner, self.bits::<W>(i, slot));
         if slot == 0 { winner } else { lower }
     }
@@ -201,7 +252,9 @@ impl Recipe {
 
     /// NCCL's chain: both inputs times 1/n, rounded, then their sum, rounded.
     fn mean<const W: u32, const M: u32>(&self, i: u64) -> u64 {
-        let share = |slot| narrow::<W, M>(widen::<W, M>(self.pair::<W, M>(i, slot)) * f64::from_bits(self.factor));
+        let share = |slot| {
+            narrow::<W, M>(widen::<W, M>(self.pair::<W, M>(i, slot)) * f64::from_bits(self.factor))
+        };
         narrow::<W, M>(widen::<W, M>(share(0)) + widen::<W, M>(share(1)))
     }
 }

@@ -140,12 +140,20 @@ pub struct Recipe {
 /// mark is below their product.
 pub(super) const STAIRS: u64 = 8;
 pub(super) const STEP: u64 = 16;
-const _: () = assert!(STAIRS * STEP - 1 <= i8::MAX as u64, "each sum fits int8 and uint8");
+const _: () = assert!(
+    STAIRS * STEP - 1 <= i8::MAX as u64,
+    "each sum fits int8 and uint8"
+);
 
 impl Recipe {
     /// The recipe for `content`.
     pub fn new(key: &DataKey, content: &Content) -> Recipe {
-        let DataKey { dtype, redop, ranks, seed } = *key;
+        let DataKey {
+            dtype,
+            redop,
+            ranks,
+            seed,
+        } = *key;
         let kind = Kind::of(dtype, redop);
         let (rank, chunk, first, alone) = match *content {
             Content::Input { rank, chunk, first } => (rank, chunk.max(1), first, redop.is_none()),
@@ -167,7 +175,11 @@ impl Recipe {
             stride: stride(ring),
             spread: ring.div_ceil(lanes(8 * kind.bytes() as u32) as u32),
             // Of stairs even a lone rank's mark depends on how many there are.
-            window: if alone && form != Form::Stairs { 1 } else { window },
+            window: if alone && form != Form::Stairs {
+                1
+            } else {
+                window
+            },
             depth: kind.significand().map_or(0, |bits| depth(bits, window)),
             ranks: ranks as u32,
             slack: if inexact { 2 } else { 0 },
@@ -234,7 +246,11 @@ fn flip(dtype: DType, redop: Option<RedOp>) -> u64 {
 }
 
 fn head(dtype: DType, redop: Option<RedOp>) -> u64 {
-    if redop == Some(RedOp::Avg) { !signs(dtype) } else { u64::MAX }
+    if redop == Some(RedOp::Avg) {
+        !signs(dtype)
+    } else {
+        u64::MAX
+    }
 }
 
 fn window(kind: Kind, redop: Option<RedOp>, ranks: u64) -> u32 {
@@ -257,7 +273,9 @@ fn stride(ring: u32) -> u32 {
         a
     };
     let golden = (u64::from(ring) * 618 / 1000) as u32;
-    (golden.max(1)..).find(|step| gcd(*step, ring) == 1).unwrap_or(1)
+    (golden.max(1)..)
+        .find(|step| gcd(*step, ring) == 1)
+        .unwrap_or(1)
 }
 
 /// The greatest number of bits such that marks of it keep to the bound in the module's text.

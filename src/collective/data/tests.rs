@@ -17,12 +17,23 @@ fn made(key: &DataKey, content: Content, len: u64) -> Vec<u8> {
 }
 
 fn elements<T: Element>(key: &DataKey, content: Content, len: u64) -> Vec<T> {
-    made(key, content, len).chunks_exact(size_of::<T>()).map(T::read).collect()
+    made(key, content, len)
+        .chunks_exact(size_of::<T>())
+        .map(T::read)
+        .collect()
 }
 
 /// Input `index` of all ranks, as it goes into the addition.
 fn inputs<T: Element>(key: &DataKey, op: RedOp, index: u64) -> Vec<T> {
-    let raw = elements::<T>(key, Content::Input { rank: 0, chunk: 1, first: index }, key.ranks);
+    let raw = elements::<T>(
+        key,
+        Content::Input {
+            rank: 0,
+            chunk: 1,
+            first: index,
+        },
+        key.ranks,
+    );
     match op {
         RedOp::Avg => raw.into_iter().map(|x| x.before_avg(key.ranks)).collect(),
         RedOp::MulSum => raw
@@ -39,7 +50,11 @@ fn reduced<T: Element>(key: &DataKey, index: u64) -> T {
 }
 
 fn finish<T: Element>(op: RedOp, ranks: u64, total: T) -> T {
-    if op == RedOp::Avg { total.after_avg(ranks) } else { total }
+    if op == RedOp::Avg {
+        total.after_avg(ranks)
+    } else {
+        total
+    }
 }
 
 fn fold<T: Element>(op: RedOp, values: impl IntoIterator<Item = T>) -> Option<T> {
@@ -51,7 +66,10 @@ struct Dice(u64);
 
 impl Dice {
     fn below(&mut self, bound: usize) -> usize {
-        self.0 = self.0.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
+        self.0 = self
+            .0
+            .wrapping_mul(0x5851_f42d_4c95_7f2d)
+            .wrapping_add(0x1405_7b7e_f767_814f);
         ((u128::from(self.0) * bound as u128) >> 64) as usize
     }
 }
@@ -68,15 +86,37 @@ fn random_tree<T: Element>(op: RedOp, mut values: Vec<T>, dice: &mut Dice) -> T 
 
 fn keys() -> impl Iterator<Item = (DataKey, RedOp)> {
     let keys = |(dtype, op): (DType, RedOp)| {
-        RANKS.map(|ranks| (DataKey { dtype, redop: Some(op), ranks, seed: ranks ^ 0x77 }, op))
+        RANKS.map(|ranks| {
+            (
+                DataKey {
+                    dtype,
+                    redop: Some(op),
+                    ranks,
+                    seed: ranks ^ 0x77,
+                },
+                op,
+            )
+        })
     };
-    let all = DType::ALL.into_iter().flat_map(|dtype| RedOp::ALL.map(|op| (dtype, op))).flat_map(keys);
+    let all = DType::ALL
+        .into_iter()
+        .flat_map(|dtype| RedOp::ALL.map(|op| (dtype, op)))
+        .flat_map(keys);
     all.filter(|(key, op)| key.ranks <= most_ranks(key.dtype, Some(*op)))
 }
 
 fn any_order_gives_reduced<T: Element>(key: &DataKey, op: RedOp) {
     let mut dice = Dice(key.ranks);
-    for index in [0, 1, 2, 3, 4094, 4097, u64::from(u32::MAX) - 1, 0x12_3456_789a] {
+    for index in [
+        0,
+        1,
+        2,
+        3,
+        4094,
+        4097,
+        u64::from(u32::MAX) - 1,
+        0x12_3456_789a,
+    ] {
         let mut values = inputs::<T>(key, op, index);
         let want = reduced::<T>(key, index).bits();
         for _ in 0..2 {
@@ -101,18 +141,42 @@ fn every_order_and_association_gives_the_reduced_value_bit_for_bit() {
 #[test]
 fn no_sum_of_8_bit_integers_overflows() {
     for ranks in (1..=40).chain([64, 1000, 4095, MAX_RANKS]) {
-        let key = |dtype| DataKey { dtype, redop: Some(RedOp::Sum), ranks, seed: ranks };
+        let key = |dtype| DataKey {
+            dtype,
+            redop: Some(RedOp::Sum),
+            ranks,
+            seed: ranks,
+        };
         let indices = if ranks > 40 { 0..50 } else { 0..1000 };
         for index in indices.chain([16_383, 16_384, (1 << 34) - 1, 1 << 34]) {
             let values = inputs::<i8>(&key(DType::Int8), RedOp::Sum, index);
-            assert!(values.iter().all(|value| *value >= 0), "{ranks} ranks at {index}: {values:?}");
+            assert!(
+                values.iter().all(|value| *value >= 0),
+                "{ranks} ranks at {index}: {values:?}"
+            );
             let total: i64 = values.iter().map(|value| i64::from(*value)).sum();
-            assert!(total <= i8::MAX.into(), "{ranks} ranks at {index}: {values:?}");
-            assert_eq!(total, i64::from(reduced::<i8>(&key(DType::Int8), index)), "{ranks} ranks at {index}");
+            assert!(
+                total <= i8::MAX.into(),
+                "{ranks} ranks at {index}: {values:?}"
+            );
+            assert_eq!(
+                total,
+                i64::from(reduced::<i8>(&key(DType::Int8), index)),
+                "{ranks} ranks at {index}"
+            );
             let unsigned = inputs::<u8>(&key(DType::Uint8), RedOp::Sum, index);
-            assert!(values.into_iter().map(i8::cast_unsigned).eq(unsigned), "{ranks} ranks at {index}");
-            let active = inputs::<i8>(&key(DType::Int8), RedOp::Sum, index).into_iter().filter(|x| *x > 0).count();
-            assert!(active as u64 + 1 >= ranks.min(STAIRS), "{ranks} ranks at {index}: {active} matter");
+            assert!(
+                values.into_iter().map(i8::cast_unsigned).eq(unsigned),
+                "{ranks} ranks at {index}"
+            );
+            let active = inputs::<i8>(&key(DType::Int8), RedOp::Sum, index)
+                .into_iter()
+                .filter(|x| *x > 0)
+                .count();
+            assert!(
+                active as u64 + 1 >= ranks.min(STAIRS),
+                "{ranks} ranks at {index}: {active} matter"
+            );
         }
     }
 }
@@ -121,11 +185,30 @@ fn no_sum_of_8_bit_integers_overflows() {
 #[test]
 fn a_fused_average_is_within_two_ulp() {
     for ranks in (3..MAX_RANKS).filter(|n| !n.is_power_of_two()) {
-        let key = DataKey { dtype: DType::Float, redop: Some(RedOp::Avg), ranks, seed: 5 };
+        let key = DataKey {
+            dtype: DType::Float,
+            redop: Some(RedOp::Avg),
+            ranks,
+            seed: 5,
+        };
         let share = (1.0 / ranks as f64) as f32;
-        let raw = elements::<f32>(&key, Content::Input { rank: 0, chunk: 1, first: ranks }, ranks);
-        let got = raw.into_iter().fold(0.0, |sum: f32, x| x.mul_add(share, sum));
-        assert_eq!(count_wrong(&key, &Content::Reduced { first: ranks }, &got.to_le_bytes()), 0, "{ranks} ranks");
+        let raw = elements::<f32>(
+            &key,
+            Content::Input {
+                rank: 0,
+                chunk: 1,
+                first: ranks,
+            },
+            ranks,
+        );
+        let got = raw
+            .into_iter()
+            .fold(0.0, |sum: f32, x| x.mul_add(share, sum));
+        assert_eq!(
+            count_wrong(&key, &Content::Reduced { first: ranks }, &got.to_le_bytes()),
+            0,
+            "{ranks} ranks"
+        );
     }
 }
 
@@ -133,12 +216,31 @@ fn a_fused_average_is_within_two_ulp() {
 #[test]
 fn an_average_that_is_rounded_once_is_within_two_ulp() {
     fn check<const M: u32>(dtype: DType) {
-        for ranks in (3..=most_ranks(dtype, Some(RedOp::Avg)).min(MAX_RANKS)).filter(|n| !n.is_power_of_two()) {
-            let key = DataKey { dtype, redop: Some(RedOp::Avg), ranks, seed: 3 };
+        for ranks in (3..=most_ranks(dtype, Some(RedOp::Avg)).min(MAX_RANKS))
+            .filter(|n| !n.is_power_of_two())
+        {
+            let key = DataKey {
+                dtype,
+                redop: Some(RedOp::Avg),
+                ranks,
+                seed: 3,
+            };
             let share = F8::<M>::nearest((1.0 / ranks as f64) as f32).value();
-            let raw = elements::<F8<M>>(&key, Content::Input { rank: 0, chunk: 1, first: ranks }, ranks);
+            let raw = elements::<F8<M>>(
+                &key,
+                Content::Input {
+                    rank: 0,
+                    chunk: 1,
+                    first: ranks,
+                },
+                ranks,
+            );
             let got = F8::<M>::nearest(raw.into_iter().map(|x| x.value() * share).sum());
-            assert_eq!(count_wrong(&key, &Content::Reduced { first: ranks }, &[got.0]), 0, "{ranks} ranks: {got:?}");
+            assert_eq!(
+                count_wrong(&key, &Content::Reduced { first: ranks }, &[got.0]),
+                0,
+                "{ranks} ranks: {got:?}"
+            );
         }
     }
     check::<3>(DType::F8e4m3);
@@ -150,7 +252,15 @@ fn an_average_that_is_rounded_once_is_within_two_ulp() {
 fn a_mulsum_depends_on_its_scalars() {
     fn check<T: Element>(key: &DataKey) {
         let wrong = |index| {
-            let raw = elements::<T>(key, Content::Input { rank: 0, chunk: 1, first: index }, key.ranks);
+            let raw = elements::<T>(
+                key,
+                Content::Input {
+                    rank: 0,
+                    chunk: 1,
+                    first: index,
+                },
+                key.ranks,
+            );
             fold(RedOp::MulSum, raw).expect("a rank").bits() != reduced::<T>(key, index).bits()
         };
         assert!((0..300).any(wrong), "{key:?}");
@@ -165,8 +275,17 @@ fn averages_of_floats_hold_for_every_number_of_ranks() {
     for ranks in 1..=MAX_RANKS {
         let has = |dtype: &DType| dtype.is_float() && ranks <= most_ranks(*dtype, Some(RedOp::Avg));
         for dtype in DType::ALL.into_iter().filter(has) {
-            let key = DataKey { dtype, redop: Some(RedOp::Avg), ranks, seed: ranks };
-            let most = if cfg!(debug_assertions) { 40 } else { MAX_RANKS };
+            let key = DataKey {
+                dtype,
+                redop: Some(RedOp::Avg),
+                ranks,
+                seed: ranks,
+            };
+            let most = if cfg!(debug_assertions) {
+                40
+            } else {
+                MAX_RANKS
+            };
             if ranks <= most || ranks % 97 == 0 {
                 with_type!(dtype, average_holds(&key));
             }
@@ -192,7 +311,9 @@ fn faults_show<T: Element>(key: &DataKey, op: RedOp) {
         let (mut lost, mut doubled, mut exchanged) = (0, 0, 0);
         for index in 0..300 {
             let mut values = inputs::<T>(key, op, index);
-            let wrong = |total: T| u64::from(finish(op, key.ranks, total).bits() != reduced::<T>(key, index).bits());
+            let wrong = |total: T| {
+                u64::from(finish(op, key.ranks, total).bits() != reduced::<T>(key, index).bits())
+            };
             let all = fold(op, values.clone()).expect("a rank");
             doubled += wrong(all.combine(op, values[rank]));
             values[rank] = values[other];
@@ -201,8 +322,14 @@ fn faults_show<T: Element>(key: &DataKey, op: RedOp) {
             lost += fold(op, values).map_or(1, wrong);
         }
         assert!(lost > 0, "{key:?}: losing rank {rank} does not show");
-        assert!(exchanged > 0 || key.ranks == 1, "{key:?}: rank {other} for rank {rank} does not show");
-        assert!(doubled > 0 || matches!(op, RedOp::Max | RedOp::Min), "{key:?}: doubling rank {rank} does not show");
+        assert!(
+            exchanged > 0 || key.ranks == 1,
+            "{key:?}: rank {other} for rank {rank} does not show"
+        );
+        assert!(
+            doubled > 0 || matches!(op, RedOp::Max | RedOp::Min),
+            "{key:?}: doubling rank {rank} does not show"
+        );
     }
 }
 
@@ -219,16 +346,36 @@ fn every_rank_matters<T: Element>(key: &DataKey, op: RedOp) {
     let winner = matches!(op, RedOp::Max | RedOp::Min);
     let small = matches!(op, RedOp::Sum | RedOp::MulSum) && key.dtype.size() == 1
         || key.dtype.is_float8() && matches!(op, RedOp::Avg | RedOp::Prod);
-    let rare = winner || small || op == RedOp::Avg && key.dtype.name() != "int8" && !key.ranks.is_power_of_two();
+    let rare = winner
+        || small
+        || op == RedOp::Avg && key.dtype.name() != "int8" && !key.ranks.is_power_of_two();
     let len = if rare { 4 * key.ranks } else { 400 };
     let results = elements::<T>(key, Content::Reduced { first: 0 }, len);
-    for rank in [0, 1, key.ranks / 3, key.ranks / 2, key.ranks - 2, key.ranks - 1] {
-        let values = elements::<T>(key, Content::Input { rank, chunk: len, first: 0 }, len);
+    for rank in [
+        0,
+        1,
+        key.ranks / 3,
+        key.ranks / 2,
+        key.ranks - 2,
+        key.ranks - 1,
+    ] {
+        let values = elements::<T>(
+            key,
+            Content::Input {
+                rank,
+                chunk: len,
+                first: 0,
+            },
+            len,
+        );
         let shows = |(result, value): (&T, T)| match op {
             RedOp::Max | RedOp::Min => value.bits() == result.bits(),
             _ => result.combine(op, value).bits() != result.bits(),
         };
-        assert!(results.iter().zip(values).any(shows), "{key:?}: rank {rank} never matters");
+        assert!(
+            results.iter().zip(values).any(shows),
+            "{key:?}: rank {rank} never matters"
+        );
     }
 }
 
@@ -242,9 +389,22 @@ fn every_one_of_thousands_of_ranks_matters() {
 #[test]
 fn a_short_message_depends_on_as_many_ranks_as_it_can() {
     for dtype in DType::ALL {
-        let key = DataKey { dtype, redop: Some(RedOp::Max), ranks: 16, seed: 1 };
+        let key = DataKey {
+            dtype,
+            redop: Some(RedOp::Max),
+            ranks: 16,
+            seed: 1,
+        };
         let winners = |rank: &u64| {
-            let own = made(&key, Content::Input { rank: *rank, chunk: 16, first: 0 }, 16);
+            let own = made(
+                &key,
+                Content::Input {
+                    rank: *rank,
+                    chunk: 16,
+                    first: 0,
+                },
+                16,
+            );
             let size = dtype.size() as usize;
             let best = made(&key, Content::Reduced { first: 0 }, 16);
             own.chunks(size).zip(best.chunks(size)).any(|(a, b)| a == b)
@@ -257,11 +417,27 @@ fn a_short_message_depends_on_as_many_ranks_as_it_can() {
 #[test]
 fn streams_look_random() {
     let recipe = |seed| {
-        let key = DataKey { dtype: DType::Uint32, redop: None, ranks: 2, seed };
-        Recipe::new(&key, &Content::Input { rank: 0, chunk: 1, first: 0 })
+        let key = DataKey {
+            dtype: DType::Uint32,
+            redop: None,
+            ranks: 2,
+            seed,
+        };
+        Recipe::new(
+            &key,
+            &Content::Input {
+                rank: 0,
+                chunk: 1,
+                first: 0,
+            },
+        )
     };
     let apart = |f: &dyn Fn(u64) -> (u32, u32)| {
-        (0..4000).map(f).map(|(a, b)| (a ^ b).count_ones()).sum::<u32>() as f64 / (4000.0 * 32.0)
+        (0..4000)
+            .map(f)
+            .map(|(a, b)| (a ^ b).count_ones())
+            .sum::<u32>() as f64
+            / (4000.0 * 32.0)
     };
     let (a, b) = (recipe(1), recipe(2));
     let pairs: [&dyn Fn(u64) -> (u32, u32); 4] = [
@@ -278,18 +454,24 @@ fn streams_look_random() {
 
 fn any_key() -> impl Strategy<Value = DataKey> {
     let op = prop_oneof![Just(None), select(RedOp::ALL.to_vec()).prop_map(Some)];
-    (select(DType::ALL.to_vec()), op, 1..=MAX_RANKS, any::<u64>()).prop_map(|(dtype, redop, ranks, seed)| DataKey {
-        dtype,
-        redop,
-        ranks,
-        seed,
-    })
+    (select(DType::ALL.to_vec()), op, 1..=MAX_RANKS, any::<u64>()).prop_map(
+        |(dtype, redop, ranks, seed)| DataKey {
+            dtype,
+            redop,
+            ranks,
+            seed,
+        },
+    )
 }
 
 fn any_content() -> impl Strategy<Value = Content> {
     let first = prop_oneof![0..9000u64, 0..1u64 << 40];
     prop_oneof![
-        (0..MAX_RANKS, 1..50u64, first.clone()).prop_map(|(rank, chunk, first)| Content::Input { rank, chunk, first }),
+        (0..MAX_RANKS, 1..50u64, first.clone()).prop_map(|(rank, chunk, first)| Content::Input {
+            rank,
+            chunk,
+            first
+        }),
         first.prop_map(|first| Content::Reduced { first }),
         Just(Content::Sentinel),
     ]
@@ -370,7 +552,11 @@ fn only_an_inexact_average_has_a_tolerance_and_it_is_two_ulp() {
             got.copy_from_slice(&moved.to_le_bytes()[..size]);
             let distance = distance(&got, &made(&key, content, 1));
             let wrong = if inexact { distance > 2 } else { distance > 0 };
-            assert_eq!(count_wrong(&key, &content, &got), u64::from(wrong), "{key:?} off by {distance}");
+            assert_eq!(
+                count_wrong(&key, &content, &got),
+                u64::from(wrong),
+                "{key:?} off by {distance}"
+            );
         }
     }
 }
@@ -378,6 +564,18 @@ fn only_an_inexact_average_has_a_tolerance_and_it_is_two_ulp() {
 #[test]
 fn zeros_of_either_sign_are_no_distance_apart() {
     assert_eq!(distance(&0.0f32.to_le_bytes(), &(-0.0f32).to_le_bytes()), 0);
-    assert_eq!(distance(&f32::from_bits(1).to_le_bytes(), &(-f32::from_bits(1)).to_le_bytes()), 2);
-    assert_eq!(distance(&1.0f64.to_le_bytes(), &(1.0f64 + f64::EPSILON).to_le_bytes()), 1);
+    assert_eq!(
+        distance(
+            &f32::from_bits(1).to_le_bytes(),
+            &(-f32::from_bits(1)).to_le_bytes()
+        ),
+        2
+    );
+    assert_eq!(
+        distance(
+            &1.0f64.to_le_bytes(),
+            &(1.0f64 + f64::EPSILON).to_le_bytes()
+        ),
+        1
+    );
 }

@@ -63,7 +63,11 @@ impl DType {
 
     /// Is it a float?
     pub fn is_float(self) -> bool {
-        self.is_float8() || matches!(self, DType::Half | DType::Bfloat16 | DType::Float | DType::Double)
+        self.is_float8()
+            || matches!(
+                self,
+                DType::Half | DType::Bfloat16 | DType::Float | DType::Double
+            )
     }
 
     /// Bytes an element takes.
@@ -92,7 +96,14 @@ pub enum RedOp {
 
 impl RedOp {
     /// All operations, in the order of nccl-tests' `-o all`.
-    pub const ALL: [RedOp; 6] = [RedOp::Sum, RedOp::Prod, RedOp::Max, RedOp::Min, RedOp::Avg, RedOp::MulSum];
+    pub const ALL: [RedOp; 6] = [
+        RedOp::Sum,
+        RedOp::Prod,
+        RedOp::Max,
+        RedOp::Min,
+        RedOp::Avg,
+        RedOp::MulSum,
+    ];
 
     /// nccl-tests' name.
     pub fn name(self) -> &'static str {

@@ -14,8 +14,9 @@ struct Table {
     harm: Vec<Harm>,
 }
 
-static TABLE: LazyLock<Table> =
-    LazyLock::new(|| toml::from_str(include_str!("contradictions.toml")).expect("contradictions.toml is tested"));
+static TABLE: LazyLock<Table> = LazyLock::new(|| {
+    toml::from_str(include_str!("contradictions.toml")).expect("contradictions.toml is tested")
+});
 
 /// The smallest and the largest number of a thing.
 const BOUNDS: [(&str, &str); 4] = [
@@ -35,7 +36,10 @@ pub fn table() -> impl Iterator<Item = (&'static str, &'static Harm)> {
 
 /// Every harm that the audit looks for; what is only a name is told as one.
 fn harms() -> impl Iterator<Item = &'static Harm> {
-    harm::all().iter().filter(|harm| !harm.is_of_a_name()).chain(&TABLE.harm)
+    harm::all()
+        .iter()
+        .filter(|harm| !harm.is_of_a_name())
+        .chain(&TABLE.harm)
 }
 
 fn rule(does: Does) -> Rule {
@@ -52,11 +56,21 @@ fn rule(does: Does) -> Rule {
 pub(super) fn findings(known: &Known) -> Vec<Finding> {
     let of_harm = |harm: &Harm| {
         let name = harm.names().first().copied().unwrap_or_default();
-        Finding::new(rule(harm.does), name, harm.what(&known.harms()), &harm.remedy)
+        Finding::new(
+            rule(harm.does),
+            name,
+            harm.what(&known.harms()),
+            &harm.remedy,
+        )
     };
-    let there =
-        harms().filter(|harm| harm.holds(&known.harms()) && harm.names().iter().all(|name| known.may_read(name)));
-    there.map(of_harm).chain(bounds(known)).chain(sockets(known)).collect()
+    let there = harms().filter(|harm| {
+        harm.holds(&known.harms()) && harm.names().iter().all(|name| known.may_read(name))
+    });
+    there
+        .map(of_harm)
+        .chain(bounds(known))
+        .chain(sockets(known))
+        .collect()
 }
 
 fn bounds(known: &Known) -> impl Iterator<Item = Finding> {
@@ -65,22 +79,43 @@ fn bounds(known: &Known) -> impl Iterator<Item = Finding> {
         // NCCL takes its own number for what is below one.
         let crossed = low > high && high > 0;
         let sentence = || {
-            let said = [least, most].map(|name| known.settings.say(name)).join(" is above ");
+            let said = [least, most]
+                .map(|name| known.settings.say(name))
+                .join(" is above ");
             format!("{said}: only one of them can hold")
         };
-        crossed.then(|| Finding::new(Rule::MinAboveMax, least, sentence(), format!("set {least} to {high} or less")))
+        crossed.then(|| {
+            Finding::new(
+                Rule::MinAboveMax,
+                least,
+                sentence(),
+                format!("set {least} to {high} or less"),
+            )
+        })
     })
 }
 
 fn sockets(known: &Known) -> Option<Finding> {
-    let (threads, each) = (known.integer("NCCL_SOCKET_NTHREADS")?, known.integer("NCCL_NSOCKS_PERTHREAD")?);
+    let (threads, each) = (
+        known.integer("NCCL_SOCKET_NTHREADS")?,
+        known.integer("NCCL_NSOCKS_PERTHREAD")?,
+    );
     let product = threads.saturating_mul(each);
-    let said = ["NCCL_SOCKET_NTHREADS", "NCCL_NSOCKS_PERTHREAD"].map(|name| known.settings.say(name)).join(" times ");
-    let sentence =
-        format!("{said} are {product} sockets a connection, and NCCL has {MAX_SOCKETS}: it takes fewer a thread");
+    let said = ["NCCL_SOCKET_NTHREADS", "NCCL_NSOCKS_PERTHREAD"]
+        .map(|name| known.settings.say(name))
+        .join(" times ");
+    let sentence = format!(
+        "{said} are {product} sockets a connection, and NCCL has {MAX_SOCKETS}: it takes fewer a thread"
+    );
     let remedy = "set them so that their product is 64 or less";
-    (threads > 0 && product > MAX_SOCKETS)
-        .then(|| Finding::new(Rule::TooManySockets, "NCCL_SOCKET_NTHREADS", sentence, remedy))
+    (threads > 0 && product > MAX_SOCKETS).then(|| {
+        Finding::new(
+            Rule::TooManySockets,
+            "NCCL_SOCKET_NTHREADS",
+            sentence,
+            remedy,
+        )
+    })
 }
 
 #[cfg(test)]
@@ -91,10 +126,16 @@ mod tests {
     #[test]
     fn every_contradiction_is_of_variables_that_the_tables_know() {
         for harm in &TABLE.harm {
-            assert!(!harm.why.is_empty() && !harm.remedy.is_empty() && !harm.names().is_empty(), "{harm:?}");
+            assert!(
+                !harm.why.is_empty() && !harm.remedy.is_empty() && !harm.names().is_empty(),
+                "{harm:?}"
+            );
             for name in harm.looks_at() {
                 let listed = ["NCCL_DEBUG_FILE", "NCCL_IB_ADDR_RANGE"].contains(&name);
-                assert!(listed || reading::variable(name).is_some() || values::is_known(name), "{name}");
+                assert!(
+                    listed || reading::variable(name).is_some() || values::is_known(name),
+                    "{name}"
+                );
             }
         }
     }

@@ -6,7 +6,9 @@ use crate::levels::conf;
 /// What is wrong with the lines of the files.
 pub(super) fn findings(known: &Known) -> Vec<Finding> {
     let of_file = |(file, text): &(String, String)| {
-        let mut found: Vec<Finding> = conf::lines(text).filter_map(|line| of_line(known, file, line)).collect();
+        let mut found: Vec<Finding> = conf::lines(text)
+            .filter_map(|line| of_line(known, file, line))
+            .collect();
         found.dedup();
         found
     };
@@ -15,8 +17,11 @@ pub(super) fn findings(known: &Known) -> Vec<Finding> {
 
 fn of_line(known: &Known, file: &str, (name, value): (&str, &str)) -> Option<Finding> {
     if let Some(meant) = meant(name) {
-        let sentence =
-            format!("{file} has a line `{}={}`, which sets a variable that nobody reads", short(name), short(value));
+        let sentence = format!(
+            "{file} has a line `{}={}`, which sets a variable that nobody reads",
+            short(name),
+            short(value)
+        );
         let value = value.trim().trim_matches(['"', '\'']);
         let remedy = format!("write {meant}={} at the start of the line", short(value));
         return Some(Finding::new(Rule::DeadLine, meant, sentence, remedy));
@@ -24,16 +29,33 @@ fn of_line(known: &Known, file: &str, (name, value): (&str, &str)) -> Option<Fin
     let setting = known.settings.setting(name)?;
     let overridden = setting.file.as_deref() != Some(file) && setting.value != value;
     let by = setting.file.as_deref().unwrap_or("the environment");
-    let sentence =
-        || format!("{file} sets {name}={}, and {by} sets {}, which wins", short(value), short(&setting.value));
-    overridden.then(|| Finding::new(Rule::FileOverridden, name, sentence(), "nothing, if that is meant"))
+    let sentence = || {
+        format!(
+            "{file} sets {name}={}, and {by} sets {}, which wins",
+            short(value),
+            short(&setting.value)
+        )
+    };
+    overridden.then(|| {
+        Finding::new(
+            Rule::FileOverridden,
+            name,
+            sentence(),
+            "nothing, if that is meant",
+        )
+    })
 }
 
 /// The variable that a line means to set, where it does not.
 fn meant(name: &str) -> Option<&str> {
-    let bare =
-        name.trim().trim_start_matches("export ").trim_start_matches("set ").trim_start_matches("setenv ").trim();
-    let is_name =
-        bare.strip_prefix("NCCL_").is_some_and(|rest| !rest.contains(|c: char| !c.is_ascii_alphanumeric() && c != '_'));
+    let bare = name
+        .trim()
+        .trim_start_matches("export ")
+        .trim_start_matches("set ")
+        .trim_start_matches("setenv ")
+        .trim();
+    let is_name = bare
+        .strip_prefix("NCCL_")
+        .is_some_and(|rest| !rest.contains(|c: char| !c.is_ascii_alphanumeric() && c != '_'));
     (is_name && bare != name).then_some(bare)
 }

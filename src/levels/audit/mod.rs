@@ -101,8 +101,20 @@ pub struct Check {
     pub about: &'static str,
 }
 
-const fn check(rule: Rule, id: &'static str, severity: Severity, needs: Needs, about: &'static str) -> Check {
-    Check { rule, id, severity, needs, about }
+const fn check(
+    rule: Rule,
+    id: &'static str,
+    severity: Severity,
+    needs: Needs,
+    about: &'static str,
+) -> Check {
+    Check {
+        rule,
+        id,
+        severity,
+        needs,
+        about,
+    }
 }
 
 use Needs::{Job, Library, Settings as Always};
@@ -180,10 +192,22 @@ pub struct Finding {
 }
 
 impl Finding {
-    fn new(rule: Rule, name: &str, sentence: impl Into<String>, remedy: impl Into<String>) -> Finding {
+    fn new(
+        rule: Rule,
+        name: &str,
+        sentence: impl Into<String>,
+        remedy: impl Into<String>,
+    ) -> Finding {
         let Check { id, severity, .. } = CHECKS[rule as usize];
         debug_assert_eq!(CHECKS[rule as usize].rule, rule);
-        Finding { rule, id, severity, name: name.to_owned(), sentence: sentence.into(), remedy: remedy.into() }
+        Finding {
+            rule,
+            id,
+            severity,
+            name: name.to_owned(),
+            sentence: sentence.into(),
+            remedy: remedy.into(),
+        }
     }
 }
 
@@ -198,7 +222,11 @@ impl Known<'_> {
     }
 
     fn harms(&self) -> harm::Known<'_> {
-        harm::Known { settings: self.settings, nccl: self.nccl, cumem: self.cumem }
+        harm::Known {
+            settings: self.settings,
+            nccl: self.nccl,
+            cumem: self.cumem,
+        }
     }
 
     /// May libnccl read this name? What it does not read does nothing, and is told by its name alone.
@@ -208,7 +236,9 @@ impl Known<'_> {
 
     /// `NCCL 2.18.3`, or `this NCCL`.
     fn nccl_text(&self) -> String {
-        self.nccl.map_or("this NCCL".into(), |version| format!("NCCL {}", harm::version_text(version)))
+        self.nccl.map_or("this NCCL".into(), |version| {
+            format!("NCCL {}", harm::version_text(version))
+        })
     }
 
     fn integer(&self, name: &str) -> Option<i64> {
@@ -218,7 +248,9 @@ impl Known<'_> {
 
 /// `NAME=VALUE`, with the file where it comes from one.
 fn say(name: &str, InForce { value, file }: &InForce) -> String {
-    let file = file.as_ref().map_or(String::new(), |file| format!(" (in {file})"));
+    let file = file
+        .as_ref()
+        .map_or(String::new(), |file| format!(" (in {file})"));
     format!("{name}={}{file}", short(value))
 }
 
@@ -229,19 +261,39 @@ fn short(value: &str) -> String {
 
 /// A value on one line, up to so many characters.
 fn shown(value: &str, longest: usize) -> String {
-    let shown: String = value.chars().take(longest).flat_map(char::escape_debug).collect();
+    let shown: String = value
+        .chars()
+        .take(longest)
+        .flat_map(char::escape_debug)
+        .collect();
     // Quotes are the user's own, and to be shown as they stand.
     let shown = shown.replace("\\\"", "\"").replace("\\'", "'");
-    if value.chars().count() > longest { format!("{shown}…") } else { shown }
+    if value.chars().count() > longest {
+        format!("{shown}…")
+    } else {
+        shown
+    }
 }
 
 /// Everything that is wrong: the worst first, then in the order of [`CHECKS`], then by name.
 pub fn findings(known: &Known) -> Vec<Finding> {
-    let all = [names::findings, values::findings, contradictions::findings, leftovers::findings, files::findings];
+    let all = [
+        names::findings,
+        values::findings,
+        contradictions::findings,
+        leftovers::findings,
+        files::findings,
+    ];
     let mut found: Vec<Finding> = all.iter().flat_map(|findings| findings(known)).collect();
-    let applied = |finding: &Finding| known.not_applicable(&CHECKS[finding.rule as usize]).is_none();
+    let applied = |finding: &Finding| {
+        known
+            .not_applicable(&CHECKS[finding.rule as usize])
+            .is_none()
+    };
     found.retain(applied);
-    found.sort_by(|a, b| (a.severity, a.rule, &a.name, &a.sentence).cmp(&(b.severity, b.rule, &b.name, &b.sentence)));
+    found.sort_by(|a, b| {
+        (a.severity, a.rule, &a.name, &a.sentence).cmp(&(b.severity, b.rule, &b.name, &b.sentence))
+    });
     found.dedup();
     found
 }

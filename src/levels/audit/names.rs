@@ -87,7 +87,10 @@ impl Read {
             (None, Some(seen)) => format!("seen in {seen}"),
             (None, None) => String::new(),
         };
-        let last = self.last.as_ref().map_or(String::new(), |last| format!(", last in {last}"));
+        let last = self
+            .last
+            .as_ref()
+            .map_or(String::new(), |last| format!(", last in {last}"));
         first + &last
     }
 }
@@ -143,16 +146,28 @@ impl Told {
 
 impl Others {
     fn has(&self, name: &str) -> bool {
-        self.names.iter().any(|n| n == name) || self.prefixes.iter().any(|prefix| name.starts_with(prefix.as_str()))
+        self.names.iter().any(|n| n == name)
+            || self
+                .prefixes
+                .iter()
+                .any(|prefix| name.starts_with(prefix.as_str()))
     }
 }
 
 /// What is wrong with the names that are set.
 pub(super) fn findings(known: &Known) -> Vec<Finding> {
     // A name with other characters can only come from a line of a file, which `files` tells.
-    let is_name = |name: &str| name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
-    let named = known.settings.iter().filter(|(name, setting)| setting.file.is_none() || is_name(name));
-    named.filter_map(|(name, setting)| of_name(known, name, setting)).collect()
+    let is_name = |name: &str| {
+        name.bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+    };
+    let named = known
+        .settings
+        .iter()
+        .filter(|(name, setting)| setting.file.is_none() || is_name(name));
+    named
+        .filter_map(|(name, setting)| of_name(known, name, setting))
+        .collect()
 }
 
 fn of_name(known: &Known, name: &str, setting: &InForce) -> Option<Finding> {
@@ -163,23 +178,41 @@ fn of_name(known: &Known, name: &str, setting: &InForce) -> Option<Finding> {
     if TABLE.others.iter().any(|others| others.has(name)) {
         return None;
     }
-    if let Some(told) = TABLE.told.iter().find(|told| told.names.iter().any(|n| n == name)) {
+    if let Some(told) = TABLE
+        .told
+        .iter()
+        .find(|told| told.names.iter().any(|n| n == name))
+    {
         let sentence = format!("{said} has no effect: {}", told.says);
         return Some(Finding::new(told.rule(), name, sentence, &told.instead));
     }
-    let Ok(names) = known.names else { return legacy_name(known, name, &said) };
-    let read = TABLE.read.iter().find(|read| read.names.iter().any(|n| n == name));
-    Some(match read.and_then(|read| of_other_version(known, name, &said, read)) {
-        Some(finding) => finding,
-        None => unknown(known, name, &said, names),
-    })
+    let Ok(names) = known.names else {
+        return legacy_name(known, name, &said);
+    };
+    let read = TABLE
+        .read
+        .iter()
+        .find(|read| read.names.iter().any(|n| n == name));
+    Some(
+        match read.and_then(|read| of_other_version(known, name, &said, read)) {
+            Some(finding) => finding,
+            None => unknown(known, name, &said, names),
+        },
+    )
 }
 
 fn legacy_name(known: &Known, name: &str, said: &str) -> Option<Finding> {
     let legacy = TABLE.legacy.iter().find(|legacy| legacy.name == name)?;
     let since = legacy.since.as_deref().and_then(harm::version);
     let is_so = since.is_none_or(|since| known.nccl.is_some_and(|nccl| nccl >= since));
-    is_so.then(|| Finding::new(Rule::Legacy, name, format!("{said}: the name {}", legacy.says), &legacy.instead))
+    is_so.then(|| {
+        Finding::new(
+            Rule::Legacy,
+            name,
+            format!("{said}: the name {}", legacy.says),
+            &legacy.instead,
+        )
+    })
 }
 
 /// A name that NCCL reads, but not this one: it is older, or newer. `None` where the versions do not explain it.
@@ -193,8 +226,13 @@ fn of_other_version(known: &Known, name: &str, said: &str, read: &Read) -> Optio
         let version = text.as_deref().and_then(harm::version)?;
         known.nccl.map(|nccl| nccl > version)
     };
-    if let Some(last) = read.last.as_ref().filter(|_| is_after(&read.last) != Some(false)) {
-        let sentence = format!("{said} has no effect: NCCL {last} read it, and {this} no longer does");
+    if let Some(last) = read
+        .last
+        .as_ref()
+        .filter(|_| is_after(&read.last) != Some(false))
+    {
+        let sentence =
+            format!("{said} has no effect: NCCL {last} read it, and {this} no longer does");
         return Some(Finding::new(Rule::Removed, name, sentence, "unset it"));
     }
     let first = read.since.as_ref().or(read.seen.as_ref())?;
@@ -202,14 +240,25 @@ fn of_other_version(known: &Known, name: &str, said: &str, read: &Read) -> Optio
     if is_before(&from) == Some(false) {
         return None;
     }
-    let reads =
-        if read.since.is_some() { format!("NCCL reads it since {first}") } else { format!("NCCL {first} reads it") };
+    let reads = if read.since.is_some() {
+        format!("NCCL reads it since {first}")
+    } else {
+        format!("NCCL {first} reads it")
+    };
     let sentence = format!("{said} has no effect: {reads}, and {this} does not yet");
-    Some(Finding::new(Rule::TooNew, name, sentence, format!("unset it, or load NCCL {first} or newer")))
+    Some(Finding::new(
+        Rule::TooNew,
+        name,
+        sentence,
+        format!("unset it, or load NCCL {first} or newer"),
+    ))
 }
 
 fn unknown(known: &Known, name: &str, said: &str, names: &BTreeSet<String>) -> Finding {
-    let sentence = format!("{said} has no effect: {} does not read this name", known.nccl_text());
+    let sentence = format!(
+        "{said} has no effect: {} does not read this name",
+        known.nccl_text()
+    );
     let remedy = match nearest(name, names).as_slice() {
         [] => "unset it, or find out what it was meant to be".to_owned(),
         near => format!("did you mean {}?", near.join(" or ")),
@@ -241,7 +290,11 @@ pub fn nearest<'a>(name: &str, names: &'a BTreeSet<String>) -> Vec<&'a str> {
     let words = sorted(this);
     let distance = |other: &'a str| {
         let other = tail(other);
-        if sorted(other) == words { 0 } else { strsim::damerau_levenshtein(this, other) }
+        if sorted(other) == words {
+            0
+        } else {
+            strsim::damerau_levenshtein(this, other)
+        }
     };
     let is_variable = |name: &&String| !TABLE.not_variables.names.contains(name);
     let mut near: Vec<(usize, &str)> = names
@@ -252,7 +305,11 @@ pub fn nearest<'a>(name: &str, names: &'a BTreeSet<String>) -> Vec<&'a str> {
         .collect();
     near.sort_unstable();
     let best = near.first().map_or(0, |(distance, _)| *distance);
-    near.into_iter().take_while(|(distance, _)| *distance == best).take(3).map(|(_, name)| name).collect()
+    near.into_iter()
+        .take_while(|(distance, _)| *distance == best)
+        .take(3)
+        .map(|(_, name)| name)
+        .collect()
 }
 
 #[cfg(test)]
@@ -261,11 +318,31 @@ pub(super) mod tests {
 
     /// The table against the names of five libraries.
     pub(in crate::levels::audit) const LISTS: [(&str, i32, &str); 5] = [
-        ("2.18.3", 21803, include_str!("../../../tests/data/nccl-names/2.18.3.txt")),
-        ("2.23.4", 22304, include_str!("../../../tests/data/nccl-names/2.23.4.txt")),
-        ("2.27.7", 22707, include_str!("../../../tests/data/nccl-names/2.27.7.txt")),
-        ("2.30.7", 23007, include_str!("../../../tests/data/nccl-names/2.30.7.txt")),
-        ("2.32.3", 23203, include_str!("../../../tests/data/nccl-names/2.32.3.txt")),
+        (
+            "2.18.3",
+            21803,
+            include_str!("../../../tests/data/nccl-names/2.18.3.txt"),
+        ),
+        (
+            "2.23.4",
+            22304,
+            include_str!("../../../tests/data/nccl-names/2.23.4.txt"),
+        ),
+        (
+            "2.27.7",
+            22707,
+            include_str!("../../../tests/data/nccl-names/2.27.7.txt"),
+        ),
+        (
+            "2.30.7",
+            23007,
+            include_str!("../../../tests/data/nccl-names/2.30.7.txt"),
+        ),
+        (
+            "2.32.3",
+            23203,
+            include_str!("../../../tests/data/nccl-names/2.32.3.txt"),
+        ),
     ];
 
     /// The names of a list.
@@ -278,9 +355,21 @@ pub(super) mod tests {
         for (text, version, names) in LISTS {
             let names = list(names);
             for read in &TABLE.read {
-                assert!(read.since.is_some() != read.seen.is_some(), "{:?}", read.names);
-                let first = read.since.as_deref().or(read.seen.as_deref()).and_then(harm::version).expect("a version");
-                let last = read.last.as_deref().map(|last| harm::version(last).expect("a version"));
+                assert!(
+                    read.since.is_some() != read.seen.is_some(),
+                    "{:?}",
+                    read.names
+                );
+                let first = read
+                    .since
+                    .as_deref()
+                    .or(read.seen.as_deref())
+                    .and_then(harm::version)
+                    .expect("a version");
+                let last = read
+                    .last
+                    .as_deref()
+                    .map(|last| harm::version(last).expect("a version"));
                 let there = version >= first && last.is_none_or(|last| version <= last);
                 for name in &read.names {
                     assert_eq!(names.contains(name), there, "{name} in {text}");
@@ -288,7 +377,10 @@ pub(super) mod tests {
             }
             for name in names {
                 let in_table = TABLE.read.iter().any(|read| read.names.contains(&name));
-                assert!(in_table != TABLE.not_variables.names.contains(&name), "{name} in {text}");
+                assert!(
+                    in_table != TABLE.not_variables.names.contains(&name),
+                    "{name} in {text}"
+                );
             }
         }
     }
@@ -299,10 +391,25 @@ pub(super) mod tests {
         all.extend(TABLE.others.iter().flat_map(|others| &others.names));
         let distinct: BTreeSet<_> = all.iter().collect();
         assert_eq!(distinct.len(), all.len(), "a name twice");
-        assert!(TABLE.others.iter().all(|others| !others.names.is_empty() || !others.prefixes.is_empty()));
-        assert!(TABLE.others.iter().flat_map(|others| &others.prefixes).all(|prefix| prefix.ends_with('_')));
+        assert!(
+            TABLE
+                .others
+                .iter()
+                .all(|others| !others.names.is_empty() || !others.prefixes.is_empty())
+        );
+        assert!(
+            TABLE
+                .others
+                .iter()
+                .flat_map(|others| &others.prefixes)
+                .all(|prefix| prefix.ends_with('_'))
+        );
         for told in &TABLE.told {
-            assert!(!told.says.ends_with('.') && !told.instead.ends_with('.'), "{:?}", told.names);
+            assert!(
+                !told.says.ends_with('.') && !told.instead.ends_with('.'),
+                "{:?}",
+                told.names
+            );
         }
     }
 
@@ -321,7 +428,14 @@ pub(super) mod tests {
         ] {
             assert_eq!(nearest(written, &names), [meant], "{written}");
         }
-        assert_eq!(nearest("NCCL_SOMETHING_QUITE_OTHER", &names), [] as [&str; 0]);
-        assert_eq!(nearest("NCCL_CONFIG_INITIALISER", &names), [] as [&str; 0], "no variable is suggested");
+        assert_eq!(
+            nearest("NCCL_SOMETHING_QUITE_OTHER", &names),
+            [] as [&str; 0]
+        );
+        assert_eq!(
+            nearest("NCCL_CONFIG_INITIALISER", &names),
+            [] as [&str; 0],
+            "no variable is suggested"
+        );
     }
 }

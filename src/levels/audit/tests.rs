@@ -8,13 +8,23 @@ use super::{
 };
 
 fn settings(env: &[(&str, &str)], files: &[(String, String)]) -> Settings {
-    let env = env.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
-    Settings::new(env, files.iter().map(|(file, text)| (file.as_str(), text.as_str())))
+    let env = env
+        .iter()
+        .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+    Settings::new(
+        env,
+        files
+            .iter()
+            .map(|(file, text)| (file.as_str(), text.as_str())),
+    )
 }
 
 /// What is found with library `which` of [`LISTS`], in a job.
 fn found_by(which: usize, env: &[(&str, &str)], files: &[(&str, &str)]) -> Vec<Finding> {
-    let files: Vec<_> = files.iter().map(|(file, text)| ((*file).to_owned(), (*text).to_owned())).collect();
+    let files: Vec<_> = files
+        .iter()
+        .map(|(file, text)| ((*file).to_owned(), (*text).to_owned()))
+        .collect();
     let (settings, names) = (settings(env, &files), list(LISTS[which].2));
     let known = Known {
         settings: &settings,
@@ -50,8 +60,16 @@ const OF_NAMES: [&str; 7] = [
 fn every_rule_has_its_place_and_an_id_of_its_own() {
     for (at, check) in CHECKS.iter().enumerate() {
         assert_eq!(check.rule as usize, at, "{}", check.id);
-        assert!(check.id.starts_with("env.") && !check.about.is_empty(), "{}", check.id);
-        assert!(CHECKS[..at].iter().all(|other| other.id != check.id), "{}", check.id);
+        assert!(
+            check.id.starts_with("env.") && !check.about.is_empty(),
+            "{}",
+            check.id
+        );
+        assert!(
+            CHECKS[..at].iter().all(|other| other.id != check.id),
+            "{}",
+            check.id
+        );
     }
 }
 
@@ -82,9 +100,22 @@ fn no_name_that_a_library_reads_is_a_finding_with_that_library() {
     for (which, (version, _, names)) in LISTS.into_iter().enumerate() {
         for name in list(names) {
             let found = found_by(which, &[(&name, legal(&name))], &[]);
-            let of_name: Vec<_> = found.iter().filter(|finding| OF_NAMES.contains(&finding.id)).collect();
-            assert!(of_name.iter().all(|finding| finding.severity == Severity::Note), "{version}: {of_name:?}");
-            let of_value = ["env.misread-integer", "env.ignored-value", "env.no-meaning", "env.unknown-word"];
+            let of_name: Vec<_> = found
+                .iter()
+                .filter(|finding| OF_NAMES.contains(&finding.id))
+                .collect();
+            assert!(
+                of_name
+                    .iter()
+                    .all(|finding| finding.severity == Severity::Note),
+                "{version}: {of_name:?}"
+            );
+            let of_value = [
+                "env.misread-integer",
+                "env.ignored-value",
+                "env.no-meaning",
+                "env.unknown-word",
+            ];
             let of_value = found.iter().find(|finding| of_value.contains(&finding.id));
             assert_eq!(of_value, None, "{version}");
         }
@@ -97,19 +128,51 @@ const INVENTED: [(&str, &str, &str); 30] = [
     ("NCCL_ALGO_TREE", "env.never-existed", "NCCL_ALGO,"),
     ("NCCL_PXN_ENABLE", "env.never-existed", "NCCL_PXN_DISABLE"),
     ("NCCL_PXN_LEVEL", "env.never-existed", "NCCL_P2P_PXN_LEVEL"),
-    ("NCCL_COMM_BLOCKING_WAIT", "env.never-existed", "NCCL_COMM_BLOCKING (since 2.14)"),
+    (
+        "NCCL_COMM_BLOCKING_WAIT",
+        "env.never-existed",
+        "NCCL_COMM_BLOCKING (since 2.14)",
+    ),
     ("NCCL_COMM_WAIT_TIMEOUT", "env.never-existed", "no timeout"),
     ("NCCL_TIMEOUT", "env.never-existed", "no timeout"),
     ("NCCL_RINGS", "env.removed", "NCCL_MIN_CTAS"),
     ("NCCL_BUFFER_SIZE", "env.never-existed", "NCCL_BUFFSIZE"),
-    ("NCCL_MIN_CHANNELS", "env.never-existed", "NCCL_MIN_NCHANNELS"),
+    (
+        "NCCL_MIN_CHANNELS",
+        "env.never-existed",
+        "NCCL_MIN_NCHANNELS",
+    ),
     ("NCCL_DEBUG_LEVEL", "env.never-existed", "NCCL_DEBUG"),
-    ("NCCL_NVLS_DISABLE", "env.never-existed", "NCCL_NVLS_ENABLE=0"),
-    ("NCCL_IB_NUM_QPS", "env.never-existed", "NCCL_IB_QPS_PER_CONNECTION"),
-    ("NCCL_BLOCKING_WAIT", "env.pytorch", "TORCH_NCCL_BLOCKING_WAIT"),
-    ("NCCL_ASYNC_ERROR_HANDLING", "env.pytorch", "TORCH_NCCL_ASYNC_ERROR_HANDLING"),
-    ("NCCL_DESYNC_DEBUG", "env.pytorch", "TORCH_NCCL_DESYNC_DEBUG"),
-    ("NCCL_ENABLE_TIMING", "env.pytorch", "TORCH_NCCL_ENABLE_TIMING"),
+    (
+        "NCCL_NVLS_DISABLE",
+        "env.never-existed",
+        "NCCL_NVLS_ENABLE=0",
+    ),
+    (
+        "NCCL_IB_NUM_QPS",
+        "env.never-existed",
+        "NCCL_IB_QPS_PER_CONNECTION",
+    ),
+    (
+        "NCCL_BLOCKING_WAIT",
+        "env.pytorch",
+        "TORCH_NCCL_BLOCKING_WAIT",
+    ),
+    (
+        "NCCL_ASYNC_ERROR_HANDLING",
+        "env.pytorch",
+        "TORCH_NCCL_ASYNC_ERROR_HANDLING",
+    ),
+    (
+        "NCCL_DESYNC_DEBUG",
+        "env.pytorch",
+        "TORCH_NCCL_DESYNC_DEBUG",
+    ),
+    (
+        "NCCL_ENABLE_TIMING",
+        "env.pytorch",
+        "TORCH_NCCL_ENABLE_TIMING",
+    ),
     ("NCCL_IB_CUDA_SUPPORT", "env.removed", "NCCL_NET_GDR_LEVEL"),
     ("NCCL_IB_GDR_LEVEL", "env.removed", "NCCL_NET_GDR_LEVEL"),
     ("NCCL_CHECKS_DISABLE", "env.removed", "2.2.12"),
@@ -119,9 +182,21 @@ const INVENTED: [(&str, &str, &str); 30] = [
     ("NCCL_PROXY_PROFILE", "env.removed", "2.18"),
     ("NCCL_DYNAMIC_CHUNK_SIZE", "env.elsewhere", "Google"),
     ("NCCL_IB_NET_LATENCY", "env.elsewhere", "CoreWeave"),
-    ("NCCL_DEBUGG", "env.unknown-name", "did you mean NCCL_DEBUG?"),
-    ("NCCL_DISABLE_P2P", "env.unknown-name", "did you mean NCCL_P2P_DISABLE?"),
-    ("NCCL_NET_GDRLEVEL", "env.unknown-name", "did you mean NCCL_NET_GDR_LEVEL?"),
+    (
+        "NCCL_DEBUGG",
+        "env.unknown-name",
+        "did you mean NCCL_DEBUG?",
+    ),
+    (
+        "NCCL_DISABLE_P2P",
+        "env.unknown-name",
+        "did you mean NCCL_P2P_DISABLE?",
+    ),
+    (
+        "NCCL_NET_GDRLEVEL",
+        "env.unknown-name",
+        "did you mean NCCL_NET_GDR_LEVEL?",
+    ),
     ("NCCL_NOBODY_KNOWS_THIS_ONE", "env.unknown-name", "unset it"),
 ];
 
@@ -131,18 +206,46 @@ fn every_invented_or_removed_name_is_caught_with_the_right_word() {
         for (name, id, word) in INVENTED {
             let found = found_by(which, &[(name, "1")], &[]);
             assert_eq!(ids(&found), [id], "{version}: {name}");
-            let Finding { sentence, remedy, name: of, .. } = &found[0];
-            assert!(of == name && sentence.starts_with(&format!("{name}=1")), "{sentence}");
-            assert!(format!("{sentence}; {remedy}").contains(word), "{sentence}; {remedy}");
+            let Finding {
+                sentence,
+                remedy,
+                name: of,
+                ..
+            } = &found[0];
+            assert!(
+                of == name && sentence.starts_with(&format!("{name}=1")),
+                "{sentence}"
+            );
+            assert!(
+                format!("{sentence}; {remedy}").contains(word),
+                "{sentence}; {remedy}"
+            );
         }
-        for name in ["NCCL_SHM_USE_CUDA_MEMCPY", "NCCL_SHM_MEMCPY_MODE", "NCCL_CREATE_THREAD_CONTEXT"] {
+        for name in [
+            "NCCL_SHM_USE_CUDA_MEMCPY",
+            "NCCL_SHM_MEMCPY_MODE",
+            "NCCL_CREATE_THREAD_CONTEXT",
+        ] {
             let expected: &[&str] = if which < 3 { &[] } else { &["env.removed"] };
-            assert_eq!(ids(&found_by(which, &[(name, "1")], &[])), expected, "{version}: {name}");
+            assert_eq!(
+                ids(&found_by(which, &[(name, "1")], &[])),
+                expected,
+                "{version}: {name}"
+            );
         }
     }
-    assert_eq!(ids(&found_by(0, &[("NCCL_WORK_FIFO_DEPTH", "64")], &[])), [] as [&str; 0]);
-    assert_eq!(ids(&found_by(1, &[("NCCL_WORK_FIFO_DEPTH", "64")], &[])), ["env.removed"]);
-    assert_eq!(ids(&found_by(1, &[("NCCL_AGG_CHANNEL_SIZE", "64")], &[])), ["env.removed"]);
+    assert_eq!(
+        ids(&found_by(0, &[("NCCL_WORK_FIFO_DEPTH", "64")], &[])),
+        [] as [&str; 0]
+    );
+    assert_eq!(
+        ids(&found_by(1, &[("NCCL_WORK_FIFO_DEPTH", "64")], &[])),
+        ["env.removed"]
+    );
+    assert_eq!(
+        ids(&found_by(1, &[("NCCL_AGG_CHANNEL_SIZE", "64")], &[])),
+        ["env.removed"]
+    );
 }
 
 #[test]
@@ -157,7 +260,10 @@ fn a_name_that_is_too_new_is_told_with_its_version() {
         let found = found_by(which, &[(name, "1")], &[]);
         assert_eq!(ids(&found), ["env.too-new"], "{name}");
         let sentence = &found[0].sentence;
-        assert!(sentence.contains(first) && sentence.contains(LISTS[which].0), "{sentence}");
+        assert!(
+            sentence.contains(first) && sentence.contains(LISTS[which].0),
+            "{sentence}"
+        );
     }
 }
 
@@ -190,27 +296,51 @@ fn names_of_somebody_else_are_no_finding() {
         for name in names {
             assert_eq!(found_by(which, &[(name, "/some where")], &[]), [], "{name}");
         }
-        assert_eq!(found_by(which, &[("OFI_NCCL_PROTOCOL", "x"), ("TORCH_NCCL_BLOCKING_WAIT", "1")], &[]), []);
+        assert_eq!(
+            found_by(
+                which,
+                &[
+                    ("OFI_NCCL_PROTOCOL", "x"),
+                    ("TORCH_NCCL_BLOCKING_WAIT", "1")
+                ],
+                &[]
+            ),
+            []
+        );
     }
 }
 
 #[test]
 fn names_with_a_successor_are_a_note() {
-    for name in ["NCCL_MIN_NRINGS", "NCCL_MAX_NRINGS", "NCCL_MIN_NCHANNELS", "NCCL_MAX_NCHANNELS"] {
+    for name in [
+        "NCCL_MIN_NRINGS",
+        "NCCL_MAX_NRINGS",
+        "NCCL_MIN_NCHANNELS",
+        "NCCL_MAX_NCHANNELS",
+    ] {
         for which in 0..LISTS.len() {
             let found = found_by(which, &[(name, "4")], &[]);
             assert_eq!(ids(&found), ["env.legacy"], "{name}");
             assert_eq!(found[0].severity, Severity::Note);
         }
     }
-    assert_eq!(ids(&found_by(2, &[("NCCL_CHECK_POINTERS", "0")], &[])), [] as [&str; 0]);
-    assert_eq!(ids(&found_by(3, &[("NCCL_CHECK_POINTERS", "0")], &[])), ["env.legacy"]);
+    assert_eq!(
+        ids(&found_by(2, &[("NCCL_CHECK_POINTERS", "0")], &[])),
+        [] as [&str; 0]
+    );
+    assert_eq!(
+        ids(&found_by(3, &[("NCCL_CHECK_POINTERS", "0")], &[])),
+        ["env.legacy"]
+    );
 }
 
 /// Settings, and the ids of what is found with them.
 fn cases(cases: &[(&str, &[&str])]) {
     for (env, expected) in cases {
-        let env: Vec<_> = env.split("; ").filter_map(|pair| pair.split_once('=')).collect();
+        let env: Vec<_> = env
+            .split("; ")
+            .filter_map(|pair| pair.split_once('='))
+            .collect();
         let found = found(&env);
         assert_eq!(ids(&found), *expected, "{env:?}: {found:#?}");
     }
@@ -222,7 +352,10 @@ fn a_value_that_is_not_read_as_it_looks_is_found() {
         ("NCCL_PXN_DISABLE=true", &["env.misread-integer"]),
         ("NCCL_PXN_DISABLE=1", &[]),
         ("NCCL_COLLNET_NODE_THRESHOLD=two", &["env.misread-integer"]),
-        ("NCCL_COLLNET_NODE_THRESHOLD=99999999999999999999", &["env.ignored-value"]),
+        (
+            "NCCL_COLLNET_NODE_THRESHOLD=99999999999999999999",
+            &["env.ignored-value"],
+        ),
         ("NCCL_NET_GDR_LEVEL=sys", &["env.ignored-value"]),
         ("NCCL_NET_GDR_LEVEL=SYS", &[]),
         ("NCCL_NET_GDR_LEVEL=5", &[]),
@@ -247,7 +380,10 @@ fn a_value_that_is_not_read_as_it_looks_is_found() {
         ("NCCL_IB_RETRY_CNT=8", &["env.no-meaning"]),
         ("NCCL_IB_TC=106", &[]),
         ("NCCL_SOCKET_NTHREADS=17", &["env.no-meaning"]),
-        ("NCCL_SOCKET_NTHREADS=8; NCCL_NSOCKS_PERTHREAD=9", &["env.too-many-sockets"]),
+        (
+            "NCCL_SOCKET_NTHREADS=8; NCCL_NSOCKS_PERTHREAD=9",
+            &["env.too-many-sockets"],
+        ),
         ("NCCL_SOCKET_NTHREADS=8; NCCL_NSOCKS_PERTHREAD=8", &[]),
         ("NCCL_ALGO=Rings", &["env.failing-word"]),
         ("NCCL_ALGO=ring,tree;allreduce:^tree", &[]),
@@ -257,7 +393,10 @@ fn a_value_that_is_not_read_as_it_looks_is_found() {
         ("NCCL_PROTO=^LL129", &["env.failing-word"]),
         ("NCCL_DEBUG=debug", &["env.unknown-word"]),
         ("NCCL_DEBUG=warn", &[]),
-        ("NCCL_DEBUG=WARN; NCCL_DEBUG_SUBSYS=INIT,NETWORK", &["env.unknown-word"]),
+        (
+            "NCCL_DEBUG=WARN; NCCL_DEBUG_SUBSYS=INIT,NETWORK",
+            &["env.unknown-word"],
+        ),
         ("NCCL_DEBUG=WARN; NCCL_DEBUG_SUBSYS=^NET,COLL", &[]),
         ("NCCL_SOCKET_FAMILY=af_inet", &["env.unknown-word"]),
         ("NCCL_SOCKET_FAMILY=AF_INET6", &[]),
@@ -266,7 +405,11 @@ fn a_value_that_is_not_read_as_it_looks_is_found() {
         ("NCCL_CTA_POLICY=EFFICIENCY|ZERO", &[]),
     ]);
     let old = found_by(1, &[("NCCL_ALGO", "Rings")], &[]);
-    assert_eq!(ids(&old), ["env.unknown-word"], "before 2.24 it is passed over");
+    assert_eq!(
+        ids(&old),
+        ["env.unknown-word"],
+        "before 2.24 it is passed over"
+    );
 }
 
 #[test]
@@ -287,7 +430,10 @@ fn lists_and_stray_characters_are_found() {
         ("NCCL_SOCKET_IFNAME=eth0", &[]),
         ("NCCL_SOCKET_IFNAME=", &["env.empty"]),
         ("NCCL_SOCKET_IFNAME=\"eth0\"", &["env.stray-characters"]),
-        ("NCCL_SOCKET_IFNAME=eth0 # management", &["env.stray-characters"]),
+        (
+            "NCCL_SOCKET_IFNAME=eth0 # management",
+            &["env.stray-characters"],
+        ),
         ("NCCL_NET_GDR_LEVEL=SYS ", &["env.stray-characters"]),
         ("NCCL_TOPO_FILE=/x y.xml", &[]),
         ("NCCL_TOPO_FILE='/x.xml'", &["env.stray-characters"]),
@@ -296,15 +442,24 @@ fn lists_and_stray_characters_are_found() {
         ("NCCL_IB_TIMEOUT=22 ", &[]),
     ]);
     let remedy = |value| found(&[("NCCL_IB_HCA", value)])[0].remedy.clone();
-    assert_eq!(remedy("=^mlx5_1, mlx5_2"), "write NCCL_IB_HCA=^=mlx5_1,mlx5_2");
-    assert_eq!(remedy("^mlx5_1,mlx5_2"), "write NCCL_IB_HCA=^=mlx5_1,mlx5_2");
+    assert_eq!(
+        remedy("=^mlx5_1, mlx5_2"),
+        "write NCCL_IB_HCA=^=mlx5_1,mlx5_2"
+    );
+    assert_eq!(
+        remedy("^mlx5_1,mlx5_2"),
+        "write NCCL_IB_HCA=^=mlx5_1,mlx5_2"
+    );
 }
 
 #[test]
 fn adapters_that_are_known_decide_whether_a_list_takes_others() {
     let of = |value: &str, adapters: &[&str]| {
         let settings = settings(&[("NCCL_IB_HCA", value)], &[]);
-        let adapters: Vec<String> = adapters.iter().map(|adapter| (*adapter).to_owned()).collect();
+        let adapters: Vec<String> = adapters
+            .iter()
+            .map(|adapter| (*adapter).to_owned())
+            .collect();
         let adapters = Some(adapters.as_slice());
         findings(&Known {
             settings: &settings,
@@ -320,31 +475,68 @@ fn adapters_that_are_known_decide_whether_a_list_takes_others() {
     assert_eq!(of("mlx5_1,mlx5_10", &["mlx5_0", "mlx5_1", "mlx5_10"]), []);
     let found = of("^mlx5_1:1", &["mlx5_0", "mlx5_1", "mlx5_10"]);
     assert_eq!(ids(&found), ["env.prefix-match"]);
-    assert!(found[0].sentence.ends_with("mlx5_1 is mlx5_10 too"), "{}", found[0].sentence);
+    assert!(
+        found[0].sentence.ends_with("mlx5_1 is mlx5_10 too"),
+        "{}",
+        found[0].sentence
+    );
     assert_eq!(found[0].remedy, "write NCCL_IB_HCA=^=mlx5_1:1");
     let long: Vec<String> = (1..16).map(|at| format!("mlx5_{at}:1")).collect();
     let found = of(&long.join(","), &["mlx5_1", "mlx5_100"]);
-    assert_eq!(found[0].remedy, format!("write NCCL_IB_HCA=={}", long.join(",")));
+    assert_eq!(
+        found[0].remedy,
+        format!("write NCCL_IB_HCA=={}", long.join(","))
+    );
 }
 
 #[test]
 fn contradictions_are_found() {
     cases(&[
-        ("NCCL_P2P_PXN_LEVEL=1; NCCL_RUNTIME_CONNECT=0", &["env.crashes"]),
+        (
+            "NCCL_P2P_PXN_LEVEL=1; NCCL_RUNTIME_CONNECT=0",
+            &["env.crashes"],
+        ),
         ("NCCL_P2P_DISABLE=1", &["env.silences-pxn"]),
-        ("NCCL_P2P_DISABLE=1; NCCL_P2P_LEVEL=SYS", &["env.silences-pxn", "env.no-effect"]),
+        (
+            "NCCL_P2P_DISABLE=1; NCCL_P2P_LEVEL=SYS",
+            &["env.silences-pxn", "env.no-effect"],
+        ),
         ("NCCL_CROSS_NIC=1", &["env.silences-rings"]),
-        ("NCCL_PXN_DISABLE=1; NCCL_P2P_PXN_LEVEL=2", &["env.no-effect"]),
-        ("NCCL_IB_DISABLE=1; NCCL_IB_HCA==mlx5_0", &["env.silences-pxn", "env.no-effect"]),
-        ("NCCL_NET=Socket; NCCL_IB_HCA==mlx5_0", &["env.silences-pxn", "env.no-effect"]),
-        ("NCCL_NET=Socket; NCCL_NET_GDR_LEVEL=PIX", &["env.silences-pxn", "env.no-effect"]),
-        ("NCCL_NET=IB; NCCL_IB_DISABLE=1; NCCL_PXN_DISABLE=1", &["env.fails"]),
+        (
+            "NCCL_PXN_DISABLE=1; NCCL_P2P_PXN_LEVEL=2",
+            &["env.no-effect"],
+        ),
+        (
+            "NCCL_IB_DISABLE=1; NCCL_IB_HCA==mlx5_0",
+            &["env.silences-pxn", "env.no-effect"],
+        ),
+        (
+            "NCCL_NET=Socket; NCCL_IB_HCA==mlx5_0",
+            &["env.silences-pxn", "env.no-effect"],
+        ),
+        (
+            "NCCL_NET=Socket; NCCL_NET_GDR_LEVEL=PIX",
+            &["env.silences-pxn", "env.no-effect"],
+        ),
+        (
+            "NCCL_NET=IB; NCCL_IB_DISABLE=1; NCCL_PXN_DISABLE=1",
+            &["env.fails"],
+        ),
         ("NCCL_MIN_CTAS=32; NCCL_MAX_CTAS=8", &["env.min-above-max"]),
         ("NCCL_MIN_CTAS=8; NCCL_MAX_CTAS=8", &[]),
-        ("NCCL_MIN_P2P_NCHANNELS=32; NCCL_MAX_P2P_NCHANNELS=8", &["env.min-above-max"]),
+        (
+            "NCCL_MIN_P2P_NCHANNELS=32; NCCL_MAX_P2P_NCHANNELS=8",
+            &["env.min-above-max"],
+        ),
         ("NCCL_ALGO=NVLS; NCCL_NVLS_ENABLE=0", &["env.fails"]),
-        ("NCCL_IB_GID_INDEX=3; NCCL_IB_ADDR_FAMILY=AF_INET", &["env.no-effect"]),
-        ("NCCL_LOCAL_REGISTER=1; NCCL_PXN_DISABLE=0", &["env.no-effect"]),
+        (
+            "NCCL_IB_GID_INDEX=3; NCCL_IB_ADDR_FAMILY=AF_INET",
+            &["env.no-effect"],
+        ),
+        (
+            "NCCL_LOCAL_REGISTER=1; NCCL_PXN_DISABLE=0",
+            &["env.no-effect"],
+        ),
         ("NCCL_LOCAL_REGISTER=1; NCCL_PXN_DISABLE=1", &[]),
         ("NCCL_DEBUG_FILE=/x.%h.%p", &["env.no-effect"]),
     ]);
@@ -356,13 +548,34 @@ fn debugging_left_in_a_job_is_found() {
         ("NCCL_DEBUG=INFO", &["env.debug-output"]),
         ("NCCL_DEBUG=trace", &["env.debug-output"]),
         ("NCCL_DEBUG=INFO; NCCL_DEBUG_FILE=/x/%h.%p.log", &[]),
-        ("NCCL_DEBUG=INFO; NCCL_DEBUG_FILE=/x/%h.log", &["env.debug-file-shared"]),
-        ("NCCL_DEBUG=INFO; NCCL_DEBUG_FILE=/x/%p.log", &["env.debug-file-shared"]),
-        ("NCCL_DEBUG=INFO; NCCL_DEBUG_FILE=/x/%%p.%h", &["env.debug-file-shared"]),
-        ("NCCL_DEBUG=INFO; NCCL_DEBUG_FILE=/x/%h.%p; NCCL_DEBUG_SUBSYS=NET", &["env.subsystems-hidden"]),
-        ("NCCL_DEBUG=INFO; NCCL_DEBUG_FILE=/x/%h.%p; NCCL_DEBUG_SUBSYS=INIT,ENV,NET", &[]),
-        ("NCCL_DEBUG=INFO; NCCL_DEBUG_FILE=/x/%h.%p; NCCL_DEBUG_SUBSYS=^COLL", &[]),
-        ("NCCL_DEBUG=INFO; NCCL_DEBUG_FILE=/x/%h.%p; NCCL_DEBUG_SUBSYS=^ENV", &["env.subsystems-hidden"]),
+        (
+            "NCCL_DEBUG=INFO; NCCL_DEBUG_FILE=/x/%h.log",
+            &["env.debug-file-shared"],
+        ),
+        (
+            "NCCL_DEBUG=INFO; NCCL_DEBUG_FILE=/x/%p.log",
+            &["env.debug-file-shared"],
+        ),
+        (
+            "NCCL_DEBUG=INFO; NCCL_DEBUG_FILE=/x/%%p.%h",
+            &["env.debug-file-shared"],
+        ),
+        (
+            "NCCL_DEBUG=INFO; NCCL_DEBUG_FILE=/x/%h.%p; NCCL_DEBUG_SUBSYS=NET",
+            &["env.subsystems-hidden"],
+        ),
+        (
+            "NCCL_DEBUG=INFO; NCCL_DEBUG_FILE=/x/%h.%p; NCCL_DEBUG_SUBSYS=INIT,ENV,NET",
+            &[],
+        ),
+        (
+            "NCCL_DEBUG=INFO; NCCL_DEBUG_FILE=/x/%h.%p; NCCL_DEBUG_SUBSYS=^COLL",
+            &[],
+        ),
+        (
+            "NCCL_DEBUG=INFO; NCCL_DEBUG_FILE=/x/%h.%p; NCCL_DEBUG_SUBSYS=^ENV",
+            &["env.subsystems-hidden"],
+        ),
         ("NCCL_IGNORE_NET_MISMATCH=1", &["env.ignore-net-mismatch"]),
         ("NCCL_IGNORE_NET_MISMATCH=0", &[]),
         ("NCCL_CHECK_MODE=DEBUG_GLOBAL", &["env.debug-left"]),
@@ -371,7 +584,10 @@ fn debugging_left_in_a_job_is_found() {
         ("NCCL_LAUNCH_MODE=GROUP", &["env.debug-left"]),
         ("NCCL_GRAPH_DUMP_FILE=/tmp/g.xml", &["env.debug-left"]),
     ]);
-    let settings = settings(&[("NCCL_DEBUG", "INFO"), ("NCCL_GRAPH_DUMP_FILE", "/x")], &[]);
+    let settings = settings(
+        &[("NCCL_DEBUG", "INFO"), ("NCCL_GRAPH_DUMP_FILE", "/x")],
+        &[],
+    );
     let by_hand = Known {
         settings: &settings,
         files: &[],
@@ -387,17 +603,40 @@ fn debugging_left_in_a_job_is_found() {
 #[test]
 fn lines_of_files_are_found() {
     let file = "export NCCL_A=1\n NCCL_IB_TC=106\nNCCL_IB_SL =0\n# export NCCL_B=1\nNCCL_ALGO=Ring\nLD_PRELOAD=x\nNCCL_CROSS_NIC=2\n";
-    let found = found_by(3, &[("NCCL_ALGO", "Tree"), ("NCCL_CROSS_NIC", "2")], &[("/etc/nccl.conf", file)]);
-    assert_eq!(ids(&found), ["env.dead-line", "env.dead-line", "env.dead-line", "env.file-overridden"]);
+    let found = found_by(
+        3,
+        &[("NCCL_ALGO", "Tree"), ("NCCL_CROSS_NIC", "2")],
+        &[("/etc/nccl.conf", file)],
+    );
+    assert_eq!(
+        ids(&found),
+        [
+            "env.dead-line",
+            "env.dead-line",
+            "env.dead-line",
+            "env.file-overridden"
+        ]
+    );
     let names: Vec<_> = found.iter().map(|finding| finding.name.as_str()).collect();
     assert_eq!(names, ["NCCL_A", "NCCL_IB_SL", "NCCL_IB_TC", "NCCL_ALGO"]);
-    assert_eq!(found[3].sentence, "/etc/nccl.conf sets NCCL_ALGO=Ring, and the environment sets Tree, which wins");
-    assert_eq!(found[2].remedy, "write NCCL_IB_TC=106 at the start of the line");
-    let files = [("mine", "NCCL_NET_GDR_LEVEL=sys"), ("/etc/nccl.conf", "NCCL_NET_GDR_LEVEL=PIX")];
+    assert_eq!(
+        found[3].sentence,
+        "/etc/nccl.conf sets NCCL_ALGO=Ring, and the environment sets Tree, which wins"
+    );
+    assert_eq!(
+        found[2].remedy,
+        "write NCCL_IB_TC=106 at the start of the line"
+    );
+    let files = [
+        ("mine", "NCCL_NET_GDR_LEVEL=sys"),
+        ("/etc/nccl.conf", "NCCL_NET_GDR_LEVEL=PIX"),
+    ];
     let found = found_by(3, &[], &files);
     assert_eq!(ids(&found), ["env.ignored-value", "env.file-overridden"]);
     assert!(
-        found[0].sentence.starts_with("NCCL_NET_GDR_LEVEL=sys (in mine) is silently ignored"),
+        found[0]
+            .sentence
+            .starts_with("NCCL_NET_GDR_LEVEL=sys (in mine) is silently ignored"),
         "{}",
         found[0].sentence
     );
@@ -405,7 +644,14 @@ fn lines_of_files_are_found() {
 
 #[test]
 fn without_a_library_names_are_not_judged_by_it() {
-    let settings = settings(&[("NCCL_DEBUGG", "1"), ("NCCL_PXN_ENABLE", "1"), ("NCCL_TREE_THRESHOLD", "0")], &[]);
+    let settings = settings(
+        &[
+            ("NCCL_DEBUGG", "1"),
+            ("NCCL_PXN_ENABLE", "1"),
+            ("NCCL_TREE_THRESHOLD", "0"),
+        ],
+        &[],
+    );
     let known = Known {
         settings: &settings,
         files: &[],
@@ -416,10 +662,16 @@ fn without_a_library_names_are_not_judged_by_it() {
         in_job: true,
     };
     assert_eq!(ids(&findings(&known)), ["env.never-existed"]);
-    let not: Vec<_> =
-        CHECKS.iter().filter(|check| known.not_applicable(check).is_some()).map(|check| check.id).collect();
+    let not: Vec<_> = CHECKS
+        .iter()
+        .filter(|check| known.not_applicable(check).is_some())
+        .map(|check| check.id)
+        .collect();
     assert_eq!(not, ["env.unknown-name", "env.removed", "env.too-new"]);
-    assert_eq!(known.not_applicable(&CHECKS[0]).as_deref(), Some("no libnccl is found"));
+    assert_eq!(
+        known.not_applicable(&CHECKS[0]).as_deref(),
+        Some("no libnccl is found")
+    );
 }
 
 #[test]
@@ -439,20 +691,43 @@ fn what_providers_publish_is_without_warning() {
 
 #[test]
 fn findings_have_one_order_and_one_form() {
-    let env = [("NCCL_DEBUG", "INFO"), ("NCCL_CHECKS_DISABLE", "1"), ("NCCL_PXN_DISABLE", "yes"), ("NCCL_ALGO", "x")];
+    let env = [
+        ("NCCL_DEBUG", "INFO"),
+        ("NCCL_CHECKS_DISABLE", "1"),
+        ("NCCL_PXN_DISABLE", "yes"),
+        ("NCCL_ALGO", "x"),
+    ];
     let found = found(&env);
     let mut turned = env;
     turned.reverse();
     assert_eq!(found, super::tests::found(&turned));
-    assert_eq!(ids(&found), ["env.failing-word", "env.removed", "env.misread-integer", "env.debug-output"]);
-    for Finding { sentence, remedy, .. } in found {
-        assert!(!sentence.ends_with('.') && !remedy.ends_with('.') && !remedy.is_empty(), "{sentence}; {remedy}");
+    assert_eq!(
+        ids(&found),
+        [
+            "env.failing-word",
+            "env.removed",
+            "env.misread-integer",
+            "env.debug-output"
+        ]
+    );
+    for Finding {
+        sentence, remedy, ..
+    } in found
+    {
+        assert!(
+            !sentence.ends_with('.') && !remedy.ends_with('.') && !remedy.is_empty(),
+            "{sentence}; {remedy}"
+        );
     }
 }
 
 fn name() -> impl Strategy<Value = String> {
     let known: Vec<String> = LISTS.iter().flat_map(|(_, _, names)| list(names)).collect();
-    prop_oneof![proptest::sample::select(known), "NCCL_[A-Z0-9_]{0,40}", "NCCL_.{0,60}"]
+    prop_oneof![
+        proptest::sample::select(known),
+        "NCCL_[A-Z0-9_]{0,40}",
+        "NCCL_.{0,60}"
+    ]
 }
 
 proptest! {

@@ -105,7 +105,10 @@ impl Integers {
     /// What means something: `0 or 1`, `a power of 2 from 4096 to 1073741824`; none where any integer does.
     pub fn legal(&self) -> Option<String> {
         let (variable, _) = &INTEGERS[self.names.first()?.as_str()];
-        let any = self.legal.is_empty() && self.range.is_none() && !self.power_of_2 && self.multiple_of.is_none();
+        let any = self.legal.is_empty()
+            && self.range.is_none()
+            && !self.power_of_2
+            && self.multiple_of.is_none();
         (!any).then(|| variable.advice().trim_start_matches("say ").to_owned())
     }
 }
@@ -113,7 +116,9 @@ impl Integers {
 /// How an integer or a distance is read, and the sentence for what means nothing.
 fn variable(name: &str) -> Option<(&'static Variable, Option<&'static str>)> {
     let own = || INTEGERS.get(name).map(|(variable, why)| (variable, *why));
-    reading::variable(name).map(|variable| (variable, None)).or_else(own)
+    reading::variable(name)
+        .map(|variable| (variable, None))
+        .or_else(own)
 }
 
 /// Does a table say how this variable is read?
@@ -129,8 +134,12 @@ const LISTS: [&str; 3] = ["NCCL_SOCKET_IFNAME", "NCCL_IB_HCA", "NCCL_OOB_NET_IFN
 
 /// Values that are not read as they look, of names that NCCL may read.
 pub(super) fn findings(known: &Known) -> Vec<Finding> {
-    let read = known.settings.iter().filter(|(name, _)| known.may_read(name));
-    read.flat_map(|(name, setting)| of_value(known, name, setting)).collect()
+    let read = known
+        .settings
+        .iter()
+        .filter(|(name, _)| known.may_read(name));
+    read.flat_map(|(name, setting)| of_value(known, name, setting))
+        .collect()
 }
 
 fn of_value(known: &Known, name: &str, setting: &InForce) -> Vec<Finding> {
@@ -165,11 +174,16 @@ fn misread(variable: &Variable, why: Option<&str>, setting: &InForce) -> Option<
             format!("{said} is read as {number}: NCCL reads an integer"),
             remedy,
         ),
-        How::Ignored if variable.reads == Reads::Integer => {
-            Finding::new(Rule::IgnoredValue, name, format!("{said} is ignored: it is too large for an integer"), remedy)
-        }
+        How::Ignored if variable.reads == Reads::Integer => Finding::new(
+            Rule::IgnoredValue,
+            name,
+            format!("{said} is ignored: it is too large for an integer"),
+            remedy,
+        ),
         How::Ignored => {
-            let sentence = format!("{said} is silently ignored: NCCL knows distances in capitals, and the old numbers");
+            let sentence = format!(
+                "{said} is silently ignored: NCCL knows distances in capitals, and the old numbers"
+            );
             Finding::new(Rule::IgnoredValue, name, sentence, remedy)
         }
         How::Meaningless => {
@@ -193,23 +207,51 @@ fn stray(name: &str, setting: &InForce) -> Option<Finding> {
     let said = say(name, setting);
     if value.is_empty() {
         // A distance or a network that is empty is told by what it does.
-        let is_told = name == "NCCL_NET" || variable(name).is_some_and(|(variable, _)| variable.reads == Reads::Path);
-        let sentence =
-            format!("{said} is set to nothing: NCCL goes on as if it were not set, and no nccl.conf sets it");
-        return (!is_told).then(|| Finding::new(Rule::EmptyValue, name, sentence, "unset it if that is not meant"));
+        let is_told = name == "NCCL_NET"
+            || variable(name).is_some_and(|(variable, _)| variable.reads == Reads::Path);
+        let sentence = format!(
+            "{said} is set to nothing: NCCL goes on as if it were not set, and no nccl.conf sets it"
+        );
+        return (!is_told).then(|| {
+            Finding::new(
+                Rule::EmptyValue,
+                name,
+                sentence,
+                "unset it if that is not meant",
+            )
+        });
     }
-    let quote = ['"', '\''].into_iter().find(|quote| value.starts_with(*quote) || value.ends_with(*quote));
+    let quote = ['"', '\'']
+        .into_iter()
+        .find(|quote| value.starts_with(*quote) || value.ends_with(*quote));
     let what = match quote {
         Some(quote) => format!("the {quote} is part of the value"),
-        None if value.contains(" #") || value.contains("\t#") => "what follows # is part of the value".to_owned(),
+        None if value.contains(" #") || value.contains("\t#") => {
+            "what follows # is part of the value".to_owned()
+        }
         None if value.trim() != value => "the space at its edge is part of the value".to_owned(),
         None => return None,
     };
-    let bare = value.split(" #").next().unwrap_or_default().split("\t#").next().unwrap_or_default();
+    let bare = value
+        .split(" #")
+        .next()
+        .unwrap_or_default()
+        .split("\t#")
+        .next()
+        .unwrap_or_default();
     let bare = bare.trim().trim_matches(['"', '\'']).trim();
-    let shown = if value.trim() == value { said } else { format!("{said}, with a space,") };
+    let shown = if value.trim() == value {
+        said
+    } else {
+        format!("{said}, with a space,")
+    };
     let remedy = format!("write {name}={}, and nothing else on the line", short(bare));
-    Some(Finding::new(Rule::StrayCharacters, name, format!("{shown} is not read as it looks: {what}"), remedy))
+    Some(Finding::new(
+        Rule::StrayCharacters,
+        name,
+        format!("{shown} is not read as it looks: {what}"),
+        remedy,
+    ))
 }
 
 impl Words {
@@ -217,45 +259,88 @@ impl Words {
     pub fn legal(&self) -> String {
         let number = self.number_after.iter().map(|start| format!("{start}N"));
         let all: Vec<String> = self.among.iter().cloned().chain(number).collect();
-        let several = self.between.map_or(String::new(), |between| format!("; several with `{between}` between them"));
-        let not = if self.not { ", `^` before the list for all but these" } else { "" };
+        let several = self.between.map_or(String::new(), |between| {
+            format!("; several with `{between}` between them")
+        });
+        let not = if self.not {
+            ", `^` before the list for all but these"
+        } else {
+            ""
+        };
         let exact = if self.exact { "; in capitals" } else { "" };
         format!("{}{several}{not}{exact}", one_of(&all))
     }
 
     fn has(&self, word: &str) -> bool {
         let number = |start: &String| {
-            let end = word.get(start.len()..).filter(|_| word.is_char_boundary(start.len()));
-            let starts = word.get(..start.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(start));
-            starts && end.and_then(|end| end.parse::<u32>().ok()).is_some_and(|number| number > 0)
+            let end = word
+                .get(start.len()..)
+                .filter(|_| word.is_char_boundary(start.len()));
+            let starts = word
+                .get(..start.len())
+                .is_some_and(|begin| begin.eq_ignore_ascii_case(start));
+            starts
+                && end
+                    .and_then(|end| end.parse::<u32>().ok())
+                    .is_some_and(|number| number > 0)
         };
         self.number_after.as_ref().is_some_and(number)
-            || self.among.iter().any(|w| if self.exact { w == word } else { w.eq_ignore_ascii_case(word) })
+            || self.among.iter().any(|w| {
+                if self.exact {
+                    w == word
+                } else {
+                    w.eq_ignore_ascii_case(word)
+                }
+            })
     }
 
     fn finding(&self, setting: &InForce) -> Option<Finding> {
         let Words { name, .. } = self;
         let value = setting.value.as_str();
-        let value = if self.not { value.strip_prefix('^').unwrap_or(value) } else { value };
+        let value = if self.not {
+            value.strip_prefix('^').unwrap_or(value)
+        } else {
+            value
+        };
         let mut words: Vec<&str> = match self.between {
-            Some(between) => value.split(between).filter(|word| !word.is_empty()).collect(),
+            Some(between) => value
+                .split(between)
+                .filter(|word| !word.is_empty())
+                .collect(),
             None => vec![value],
         };
         words.retain(|word| !self.has(word));
         let word = words.first()?;
         let exact = if self.exact { ", in capitals" } else { "" };
-        let sentence = format!("{}: NCCL does not know {} there; {}", say(name, setting), short(word), self.otherwise);
-        Some(Finding::new(Rule::UnknownWord, name, sentence, format!("say {}{exact}", one_of(&self.among))))
+        let sentence = format!(
+            "{}: NCCL does not know {} there; {}",
+            say(name, setting),
+            short(word),
+            self.otherwise
+        );
+        Some(Finding::new(
+            Rule::UnknownWord,
+            name,
+            sentence,
+            format!("say {}{exact}", one_of(&self.among)),
+        ))
     }
 }
 
 /// The collectives that NCCL's lists by collective name.
-const COLLECTIVES: [&str; 5] = ["Broadcast", "Reduce", "AllGather", "ReduceScatter", "AllReduce"];
+const COLLECTIVES: [&str; 5] = [
+    "Broadcast",
+    "Reduce",
+    "AllGather",
+    "ReduceScatter",
+    "AllReduce",
+];
 
 impl Choices {
     /// The first part of the value that NCCL does not know.
     fn unknown<'a>(&self, value: &'a str) -> Option<&'a str> {
-        let is_among = |list: &[&str], word: &str| list.iter().any(|w| w.eq_ignore_ascii_case(word));
+        let is_among =
+            |list: &[&str], word: &str| list.iter().any(|w| w.eq_ignore_ascii_case(word));
         let among: Vec<&str> = self.among.iter().map(String::as_str).collect();
         let mut lists = value.split(';').filter(|list| !list.is_empty()).enumerate();
         lists.find_map(|(at, list)| {
@@ -269,7 +354,11 @@ impl Choices {
                 Some(collective) if !is_among(&COLLECTIVES, collective) => return Some(collective),
                 _ => {}
             }
-            let words = words.strip_prefix('^').unwrap_or(words).split(',').filter(|word| !word.is_empty());
+            let words = words
+                .strip_prefix('^')
+                .unwrap_or(words)
+                .split(',')
+                .filter(|word| !word.is_empty());
             words.into_iter().find(|word| !is_among(&among, word))
         })
     }
@@ -283,7 +372,9 @@ impl Choices {
             let sentence = format!("{said}: NCCL passes over {word}, and takes what it likes");
             Finding::new(Rule::UnknownWord, name, sentence, remedy)
         } else {
-            let sentence = format!("{said}: NCCL does not know {word} there, and since 2.24 ends with an error");
+            let sentence = format!(
+                "{said}: NCCL does not know {word} there, and since 2.24 ends with an error"
+            );
             Finding::new(Rule::FailingWord, name, sentence, remedy)
         })
     }
@@ -304,22 +395,39 @@ fn list(known: &Known, name: &str, setting: &InForce) -> Vec<Finding> {
     let value = setting.value.as_str();
     let said = say(name, setting);
     let selection = Selection::of(value);
-    let Selection { excludes: except, is_exact: exact, list: rest } = selection;
+    let Selection {
+        excludes: except,
+        is_exact: exact,
+        list: rest,
+    } = selection;
     let mark = |entry: &str| entry.starts_with(['^', '=']) || entry.contains([' ', '\t']);
     let found = if selection.entries().any(mark) {
         let sentence = format!(
             "{said}: `^` and `=` stand once, in this order, before the whole list, and no spaces in it; NCCL looks for \
              a name that has them"
         );
-        let sign =
-            |there: bool, sign: char| if there || value.contains(sign) { sign.to_string() } else { String::new() };
+        let sign = |there: bool, sign: char| {
+            if there || value.contains(sign) {
+                sign.to_string()
+            } else {
+                String::new()
+            }
+        };
         let signs = sign(except, '^') + &sign(exact, '=');
-        let bare: Vec<&str> = selection.entries().map(|entry| entry.trim_matches(['^', '=', ' ', '\t'])).collect();
-        let remedy = format!("write {name}={signs}{}", shown(&bare.join(","), LONGEST_LIST));
+        let bare: Vec<&str> = selection
+            .entries()
+            .map(|entry| entry.trim_matches(['^', '=', ' ', '\t']))
+            .collect();
+        let remedy = format!(
+            "write {name}={signs}{}",
+            shown(&bare.join(","), LONGEST_LIST)
+        );
         Some(Finding::new(Rule::ListSyntax, name, sentence, remedy))
     } else if name == "NCCL_IB_HCA" && !exact {
         let entries: Vec<&str> = selection.names().collect();
-        let other = entries.iter().find_map(|entry| Some((*entry, also(entry, &entries, known.adapters)?)));
+        let other = entries
+            .iter()
+            .find_map(|entry| Some((*entry, also(entry, &entries, known.adapters)?)));
         other.map(|(entry, other)| {
             let entry = short(entry);
             let sentence =
@@ -346,7 +454,10 @@ fn also(entry: &str, entries: &[&str], adapters: Option<&[String]>) -> Option<St
     if digits.is_empty() || digits == "0" || ["mlx4", "mlx5"].contains(&entry) {
         return None;
     }
-    let Some(adapters) = adapters else { return Some(format!("{}0", short(entry))) };
-    let is_other = |adapter: &&String| adapter.starts_with(entry) && !entries.contains(&adapter.as_str());
+    let Some(adapters) = adapters else {
+        return Some(format!("{}0", short(entry)));
+    };
+    let is_other =
+        |adapter: &&String| adapter.starts_with(entry) && !entries.contains(&adapter.as_str());
     adapters.iter().find(is_other).map(|adapter| short(adapter))
 }

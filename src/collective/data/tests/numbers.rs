@@ -68,12 +68,23 @@ impl<const M: u32> F8<M> {
     const GREATEST: u8 = if M == 3 { 0x7e } else { 0x7b };
 
     pub(super) fn value(self) -> f32 {
-        let (exponent, fraction) = (i32::from(self.0 & 0x7f) >> M, f32::from(self.0 & ((1 << M) - 1)));
+        let (exponent, fraction) = (
+            i32::from(self.0 & 0x7f) >> M,
+            f32::from(self.0 & ((1 << M) - 1)),
+        );
         let bias = (1 << (6 - M)) - 1;
         let scale = |exponent: i32| 2_f32.powi(exponent - bias - M as i32);
         let hidden = (1 << M) as f32;
-        let magnitude = if exponent == 0 { fraction * scale(1) } else { (hidden + fraction) * scale(exponent) };
-        if self.0 >> 7 == 1 { -magnitude } else { magnitude }
+        let magnitude = if exponent == 0 {
+            fraction * scale(1)
+        } else {
+            (hidden + fraction) * scale(exponent)
+        };
+        if self.0 >> 7 == 1 {
+            -magnitude
+        } else {
+            magnitude
+        }
     }
 
     /// The nearest of all numbers there are; of two the one that is even.
@@ -83,11 +94,19 @@ impl<const M: u32> F8<M> {
         let (mut low, mut above) = (0, Self::GREATEST);
         while low < above {
             let middle = low.midpoint(above);
-            (low, above) = if value(middle) < x.abs() { (middle + 1, above) } else { (low, middle) };
+            (low, above) = if value(middle) < x.abs() {
+                (middle + 1, above)
+            } else {
+                (low, middle)
+            };
         }
         let below = above.saturating_sub(1);
         let (up, down) = (value(above) - x.abs(), x.abs() - value(below));
-        let bits = if down < up || down == up && below % 2 == 0 { below } else { above };
+        let bits = if down < up || down == up && below % 2 == 0 {
+            below
+        } else {
+            above
+        };
         F8(bits | if x.is_sign_negative() { 0x80 } else { 0 })
     }
 
@@ -150,12 +169,24 @@ fn floats_of_8_bits_are_what_the_standard_says() {
         [0x3c, 0x7b, 0x04, 0x01, 0xc0].map(|bits| F8::<2>(bits).value()),
         [1.0, 57344.0, 2f32.powi(-14), 2f32.powi(-16), -2.0]
     );
-    assert_eq!((F8::<3>::nearest(17.0).value(), F8::<3>::nearest(19.0).value()), (16.0, 20.0));
+    assert_eq!(
+        (
+            F8::<3>::nearest(17.0).value(),
+            F8::<3>::nearest(19.0).value()
+        ),
+        (16.0, 20.0)
+    );
     for bits in (0x08..0x78).chain(0x88..0xf8) {
         let value = f64::from(F8::<3>(bits).value());
-        assert_eq!((narrow::<8, 3>(value), widen::<8, 3>(bits.into())), (bits.into(), value));
+        assert_eq!(
+            (narrow::<8, 3>(value), widen::<8, 3>(bits.into())),
+            (bits.into(), value)
+        );
         let value = f64::from(F8::<2>(bits).value());
-        assert_eq!((narrow::<8, 2>(value), widen::<8, 2>(bits.into())), (bits.into(), value));
+        assert_eq!(
+            (narrow::<8, 2>(value), widen::<8, 2>(bits.into())),
+            (bits.into(), value)
+        );
     }
 }
 
