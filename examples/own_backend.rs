@@ -10,14 +10,14 @@ use std::time::{Duration, Instant};
 use pxnbench::{
     backend::{Backend, Timing, Waived, rotation},
     collective::{
-        Case, Collective, Placement,
+        BufferMode, Case, Collective,
         data::{self, DType, RedOp, Region},
         traffic,
     },
     sweep::{
         self, Event,
         measure::Measure,
-        plan::{Ask, Plan, Roots, Step},
+        plan::{Plan, Roots, SizeStep, SweepSpec},
     },
     units::Bytes,
     world::solo::Solo,
@@ -70,7 +70,7 @@ impl Backend for Copies {
         for iteration in 0..times {
             let at = rotation(case.size(), Bytes(self.send.len() as u64), iteration) as usize;
             let message = at..at + case.size().0 as usize;
-            if case.placement == Placement::OutOfPlace {
+            if case.buffer_mode == BufferMode::OutOfPlace {
                 self.recv[message.clone()].copy_from_slice(&self.send[message]);
             }
         }
@@ -93,11 +93,11 @@ impl Backend for Copies {
 }
 
 fn main() -> anyhow::Result<()> {
-    let ask = Ask {
+    let ask = SweepSpec {
         collectives: Collective::ALL.to_vec(),
         begin: Bytes(1 << 10),
         end: Bytes(1 << 20),
-        step: Step::Factor(32),
+        step: SizeStep::Factor(32),
         dtypes: vec![DType::Float],
         redops: vec![RedOp::Sum],
         roots: Roots::One(0),
@@ -112,7 +112,7 @@ fn main() -> anyhow::Result<()> {
     backend.allocate(plan.largest(&|case| backend.supports(case).is_ok()))?;
     sweep::run(
         &plan,
-        sweep::Earlier::default(),
+        sweep::EarlierRecords::default(),
         &mut measure,
         &Solo,
         &mut backend,

@@ -69,9 +69,9 @@ impl Code {
 
 /// An error with its exit code: one sentence that says what, which value, and what to do.
 ///
-/// Which of the two constructors: [`Failure::everywhere`] only where every rank is sure to have the same error at the same
-/// place, because it follows from arguments, from gathered facts, or from `world::together`; then the ranks end together.
-/// Everything else is [`Failure::new`]: the others know nothing of it and may be waiting, so the job is aborted.
+/// Which of the two constructors: [`Failure::on_all_ranks`] only where every rank is sure to have the same error at the same
+/// place, because it follows from arguments, from gathered facts, or from `world::agree`; then the ranks end together.
+/// Everything else is [`Failure::on_this_rank`]: the others know nothing of it and may be waiting, so the job is aborted.
 #[derive(Debug)]
 pub struct Failure {
     /// The code the program ends with.
@@ -92,11 +92,7 @@ impl std::error::Error for Failure {}
 
 impl Failure {
     /// An error of this rank that ends the job with `code`.
-    #[expect(
-        clippy::new_ret_no_self,
-        reason = "every caller wants the error that `?` takes"
-    )]
-    pub fn new(code: Code, what: impl Into<String>) -> anyhow::Error {
+    pub fn on_this_rank(code: Code, what: impl Into<String>) -> anyhow::Error {
         anyhow::Error::new(Failure {
             code,
             what: what.into(),
@@ -105,7 +101,7 @@ impl Failure {
     }
 
     /// An error that every rank has: all of them return it.
-    pub fn everywhere(code: Code, what: impl Into<String>) -> anyhow::Error {
+    pub fn on_all_ranks(code: Code, what: impl Into<String>) -> anyhow::Error {
         anyhow::Error::new(Failure {
             code,
             what: what.into(),
@@ -137,7 +133,7 @@ mod tests {
 
     #[test]
     fn the_code_survives_context() {
-        let error = Err::<(), _>(Failure::new(Code::Nccl, "x"))
+        let error = Err::<(), _>(Failure::on_this_rank(Code::Nccl, "x"))
             .context("while y")
             .expect_err("an error");
         assert_eq!(code_of(&error), Code::Nccl);

@@ -484,14 +484,14 @@ fn a_run_goes_on_only_with_rows_that_were_measured_alike() {
         );
     }
     // Where NCCL logs does not change what is measured.
-    let goes_on = sweep(
+    let resumes = sweep(
         &[("NCCL_DEBUG", "WARN")],
         &["--level", "off", "--resume"],
         0,
     );
     assert!(
-        goes_on.contains("going on with r/results.csv: 4 rows are there"),
-        "{goes_on}"
+        resumes.contains("going on with r/results.csv: 4 rows are there"),
+        "{resumes}"
     );
     let ids = |name: &str| json(&folder.path().join("r").join(name));
     assert_eq!(

@@ -104,15 +104,15 @@ fn environment_md() -> String {
     text.push_str(
         "\n## Settings against each other\n\n| together | rule | why | what to do | NCCL |\n|---|---|---|---|---|\n",
     );
-    for (id, harm) in contradictions::table() {
-        let versions = harm.versions().unwrap_or_default();
+    for (id, conflict) in contradictions::table() {
+        let versions = conflict.versions().unwrap_or_default();
         row(
             &mut text,
             &[
-                &harm.combination(),
+                &conflict.combination(),
                 &format!("`{id}`"),
-                &harm.why,
-                &harm.remedy,
+                &conflict.why,
+                &conflict.remedy,
                 versions.trim_start_matches("NCCL "),
             ],
         );
@@ -409,9 +409,9 @@ fn doctor_md() -> String {
     );
     for check in doctor::checks() {
         let of = match check.judge {
-            doctor::Judge::Process(_) => "each process",
-            doctor::Judge::Slurm(_) => "each process of a Slurm job",
-            doctor::Judge::Job(_) => "all together",
+            doctor::CheckScope::Process(_) => "each process",
+            doctor::CheckScope::Slurm(_) => "each process of a Slurm job",
+            doctor::CheckScope::Job(_) => "all together",
         };
         row(&mut text, &[&format!("`{}`", check.id), check.about, of]);
     }

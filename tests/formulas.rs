@@ -3,11 +3,11 @@
 use proptest::prelude::*;
 use pxnbench::{
     collective::{
-        Case, Collective, Placement,
+        BufferMode, Case, Collective,
         data::DType,
         traffic::{self, DEFAULT, Traffic},
     },
-    sweep::plan::{Ask, Roots, Step},
+    sweep::plan::{Roots, SizeStep, SweepSpec},
     units::{Bytes, Micros},
 };
 
@@ -18,7 +18,7 @@ fn case(collective: Collective, size: u64, dtype: DType, ranks: u64) -> Case {
         dtype,
         None,
         None,
-        Placement::OutOfPlace,
+        BufferMode::OutOfPlace,
         ranks,
     )
 }
@@ -154,7 +154,7 @@ fn each_alltoallv_carries_its_pattern() {
 
 #[test]
 fn sizes_of_a_sweep() {
-    let ask = |begin, end, step| Ask {
+    let ask = |begin, end, step| SweepSpec {
         collectives: vec![Collective::AllReduce],
         begin: Bytes(begin),
         end: Bytes(end),
@@ -164,16 +164,19 @@ fn sizes_of_a_sweep() {
         roots: Roots::One(0),
         traffic: &DEFAULT,
     };
-    let sizes = |ask: Ask| ask.sizes().map(|size| size.0).collect::<Vec<_>>();
-    assert_eq!(sizes(ask(8, 64, Step::Factor(2))), [8, 16, 32, 64]);
-    assert_eq!(sizes(ask(8, 63, Step::Factor(2))), [8, 16, 32]);
+    let sizes = |ask: SweepSpec| ask.sizes().map(|size| size.0).collect::<Vec<_>>();
+    assert_eq!(sizes(ask(8, 64, SizeStep::Factor(2))), [8, 16, 32, 64]);
+    assert_eq!(sizes(ask(8, 63, SizeStep::Factor(2))), [8, 16, 32]);
     assert_eq!(
-        sizes(ask(1000, 2000, Step::Add(Bytes(500)))),
+        sizes(ask(1000, 2000, SizeStep::Add(Bytes(500)))),
         [1000, 1500, 2000]
     );
-    assert_eq!(sizes(ask(7, 7, Step::Add(Bytes(1)))), [7]);
+    assert_eq!(sizes(ask(7, 7, SizeStep::Add(Bytes(1)))), [7]);
     // It ends although the next size is no 64-bit number.
-    assert_eq!(sizes(ask(1 << 62, u64::MAX, Step::Factor(4))), [1 << 62]);
+    assert_eq!(
+        sizes(ask(1 << 62, u64::MAX, SizeStep::Factor(4))),
+        [1 << 62]
+    );
 }
 
 fn any_case() -> impl Strategy<Value = Case> {
@@ -190,7 +193,7 @@ fn any_case() -> impl Strategy<Value = Case> {
 proptest! {
     #[test]
     fn a_case_is_never_larger_than_asked_for(case in any_case(), size in 0..1_u64 << 34) {
-        let asked = Case::new(case.collective, Bytes(size), case.dtype, None, None, case.placement, case.ranks);
+        let asked = Case::new(case.collective, Bytes(size), case.dtype, None, None, case.buffer_mode, case.ranks);
         prop_assert!(asked.size().0 <= size);
     }
 
@@ -203,8 +206,8 @@ proptest! {
 
     #[test]
     fn layouts_tile_their_buffers(case in any_case(), rank in 0..5000_u64, root in 0..5000_u64, in_place: bool) {
-        let placement = if in_place { Placement::InPlace } else { Placement::OutOfPlace };
-        let case = Case { placement, root: Some((root % case.ranks) as u32), ..case };
+        let buffer_mode = if in_place { BufferMode::InPlace } else { BufferMode::OutOfPlace };
+        let case = Case { buffer_mode, root: Some((root % case.ranks) as u32), ..case };
         let layout = case.layout(rank % case.ranks);
         let full = |regions: &[pxnbench::collective::data::Region]| {
             let ends = regions.iter().try_fold(0, |at, region| (region.offset == at).then_some(at + region.len));

@@ -113,7 +113,7 @@ fn json_has_the_whole_table() {
             .as_array()
             .expect("harms")
             .iter()
-            .any(|harm| harm["does"] == "crashes")
+            .any(|conflict| conflict["does"] == "crashes")
     );
     assert_eq!(
         parse(&["off", "--json"])["set"][0]["name"],

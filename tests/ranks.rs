@@ -9,7 +9,7 @@ use std::{
 
 use common::{csv, has_mpi, json, mpirun, only_entry, processes_with, run};
 use pxnbench::{
-    collective::{Case, Collective, Placement, data::DType},
+    collective::{BufferMode, Case, Collective, data::DType},
     units::Bytes,
 };
 
@@ -61,14 +61,14 @@ fn every_collective_on_one_to_four_ranks_has_right_data_and_nccl_tests_sizes() {
                 ended.stdout
             );
             for (row, size) in rows.iter().zip(sizes) {
-                let placement = Placement::OutOfPlace;
+                let buffer_mode = BufferMode::OutOfPlace;
                 let case = Case::new(
                     collective,
                     size,
                     DType::Float,
                     None,
                     None,
-                    placement,
+                    buffer_mode,
                     ranks.into(),
                 );
                 assert_eq!(row[0], case.size().0.to_string());

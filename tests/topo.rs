@@ -6,7 +6,7 @@ use std::{fs, os::unix::fs::symlink, path::Path};
 
 use common::{Ended, alone, golden, run};
 use proptest::prelude::*;
-use pxnbench::topology::{path::Kind, svg, text, xml};
+use pxnbench::topology::{path::PathType, svg, text, xml};
 use serde_json::{Value, json};
 
 fn folder() -> tempfile::TempDir {
@@ -130,11 +130,11 @@ fn a_way_over_another_gpu_is_nvb() {
         .expect("a topology");
     assert_eq!(
         (all.between(0, 1).kind, all.between(0, 1).smi.as_str()),
-        (Kind::Nvl, "NV2")
+        (PathType::Nvl, "NV2")
     );
     assert_eq!(
         (all.between(0, 2).kind, all.between(0, 2).smi.as_str()),
-        (Kind::Nvb, "PHB")
+        (PathType::Nvb, "PHB")
     );
     assert_eq!(all.between(0, 2).peak.gbps.map(|gbps| gbps.0), Some(50.0));
 }

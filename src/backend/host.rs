@@ -18,7 +18,7 @@ use mpi::ffi;
 use super::{Backend, Timing, Waived, possible, rotation};
 use crate::{
     collective::{
-        Case, Collective, Layout, Placement,
+        BufferMode, Case, Collective, Layout,
         data::{self, DType, RedOp, Region},
         hypercube, traffic,
     },
@@ -122,13 +122,13 @@ fn call(collective: Collective) -> Call {
                         first: rank * share,
                     },
                 };
-                match case.placement {
-                    Placement::OutOfPlace => layout,
-                    Placement::InPlace if share == 0 => Layout {
+                match case.buffer_mode {
+                    BufferMode::OutOfPlace => layout,
+                    BufferMode::InPlace if share == 0 => Layout {
                         expected: Vec::new(),
                         ..layout
                     },
-                    Placement::InPlace => Layout {
+                    BufferMode::InPlace => Layout {
                         expected: vec![result],
                         recv_offset: 0,
                         ..layout
@@ -142,10 +142,10 @@ fn call(collective: Collective) -> Call {
             names: ["MPI_Bcast"; 2],
             start: broadcast,
             adapt: |case, rank, layout| match (
-                case.placement,
+                case.buffer_mode,
                 case.root.map(u64::from) == Some(rank),
             ) {
-                (Placement::OutOfPlace, true) => Layout {
+                (BufferMode::OutOfPlace, true) => Layout {
                     expected: layout.recv.clone(),
                     ..layout
                 },
@@ -461,7 +461,7 @@ impl Host {
             .as_mut_ptr()
             .cast::<u8>()
             .wrapping_add(rotated as usize);
-        let in_place = case.placement == Placement::InPlace;
+        let in_place = case.buffer_mode == BufferMode::InPlace;
         let send = match in_place {
             true => base.wrapping_add((layout.send_offset * size) as usize),
             false => self
@@ -566,7 +566,7 @@ impl Backend for Host {
                 format!("MPI has no reductions of {}", dtype.name())
             }
             _ if case.collective == Collective::AllToAllV
-                && case.placement == Placement::InPlace =>
+                && case.buffer_mode == BufferMode::InPlace =>
             {
                 "MPI_Alltoallv with MPI_IN_PLACE needs equal counts for every pair of ranks"
                     .to_owned()
@@ -590,7 +590,7 @@ impl Backend for Host {
                 let what = format!(
                     "host memory does not have two buffers of {largest} for this rank: lower -e"
                 );
-                Failure::new(Code::Usage, what)
+                Failure::on_this_rank(Code::Usage, what)
             })?;
             buffer.resize(words, 0);
         }
@@ -634,7 +634,7 @@ impl Backend for Host {
             let code = unsafe { (call.start)(&operation) };
             if code != 0 {
                 let name = call.names[usize::from(operation.in_place)];
-                return Err(Failure::new(
+                return Err(Failure::on_this_rank(
                     Code::Launch,
                     format!("{name} failed with code {code} in {case}"),
                 ));

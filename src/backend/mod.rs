@@ -5,10 +5,10 @@
 
 #[cfg(feature = "mpi")]
 pub mod host;
-pub mod manner;
 pub mod model;
 #[cfg(feature = "nccl")]
 pub mod nccl;
+pub mod options;
 
 use std::time::Duration;
 
@@ -32,7 +32,7 @@ pub struct Timing {
     /// Operations in that time.
     pub operations: u64,
     /// Each iteration by the clock of the device that took longest; empty where that was not asked for.
-    pub laps: Vec<Micros>,
+    pub iteration_times: Vec<Micros>,
     /// Was the time computed instead of measured?
     pub computed: bool,
 }

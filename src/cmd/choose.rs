@@ -11,7 +11,7 @@ use crate::{
 /// What `--backend` takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 #[expect(missing_docs, reason = "the help says it")]
-pub enum Asked {
+pub enum BackendChoice {
     #[default]
     Auto,
     Nccl,
@@ -22,32 +22,32 @@ pub enum Asked {
 /// A backend that a run takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the modules of `backend` say it")]
-pub enum Kind {
+pub enum BackendKind {
     Nccl,
     Host,
     Model,
 }
 
-impl FromStr for Asked {
+impl FromStr for BackendChoice {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
         match text {
-            "auto" => Ok(Asked::Auto),
-            "nccl" => Ok(Asked::Nccl),
-            "host" => Ok(Asked::Host),
-            "model" => Ok(Asked::Model),
+            "auto" => Ok(BackendChoice::Auto),
+            "nccl" => Ok(BackendChoice::Nccl),
+            "host" => Ok(BackendChoice::Host),
+            "model" => Ok(BackendChoice::Model),
             _ => Err("there are auto, nccl, host and model".into()),
         }
     }
 }
 
-impl fmt::Display for Kind {
+impl fmt::Display for BackendKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Kind::Nccl => "nccl",
-            Kind::Host => "host",
-            Kind::Model => "model",
+            BackendKind::Nccl => "nccl",
+            BackendKind::Host => "host",
+            BackendKind::Model => "model",
         })
     }
 }
@@ -57,33 +57,42 @@ impl fmt::Display for Kind {
 ///
 /// # Errors
 /// Where GPUs are asked for or there, and cannot be used. Every process has the same facts and so the same error.
-pub fn choose(asked: Asked, processes: &[Process], in_job: bool) -> anyhow::Result<(Kind, String)> {
+pub fn choose(
+    asked: BackendChoice,
+    processes: &[Process],
+    in_job: bool,
+) -> anyhow::Result<(BackendKind, String)> {
     let evidence = processes.iter().find_map(|p| Some((p, p.nvidia.as_ref()?)));
     match (asked, evidence) {
-        (Asked::Model, _) => Ok((
-            Kind::Model,
+        (BackendChoice::Model, _) => Ok((
+            BackendKind::Model,
             format!(
                 "it was asked for; times are computed, from {} us a step and {} GB/s, and nothing is measured",
                 model::STEP_US,
                 model::BUS_BYTES_PER_US / 1e3
             ),
         )),
-        (Asked::Host, _) => Ok((Kind::Host, "it was asked for".into())),
-        (Asked::Nccl, _) => usable(processes).map(|()| (Kind::Nccl, "it was asked for".into())),
-        (Asked::Auto, None) => {
+        (BackendChoice::Host, _) => Ok((BackendKind::Host, "it was asked for".into())),
+        (BackendChoice::Nccl, _) => {
+            usable(processes).map(|()| (BackendKind::Nccl, "it was asked for".into()))
+        }
+        (BackendChoice::Auto, None) => {
             let none_given = if in_job {
                 ", and Slurm gave the job none"
             } else {
                 ""
             };
             Ok((
-                Kind::Host,
+                BackendKind::Host,
                 format!("there is no NVIDIA device here{none_given}"),
             ))
         }
-        (Asked::Auto, Some((process, evidence))) => {
-            usable(processes).map(|()| (Kind::Nccl, format!("on {} {evidence}", process.peer.host)))
-        }
+        (BackendChoice::Auto, Some((process, evidence))) => usable(processes).map(|()| {
+            (
+                BackendKind::Nccl,
+                format!("on {} {evidence}", process.peer.host),
+            )
+        }),
     }
 }
 
@@ -105,17 +114,17 @@ fn usable(processes: &[Process]) -> anyhow::Result<()> {
         "rank {rank} on {} cannot use a GPU ({evidence}): {error}; to measure host memory instead say --backend host",
         process.peer.host
     );
-    Err(Failure::everywhere(Code::Cuda, what))
+    Err(Failure::on_all_ranks(Code::Cuda, what))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::world::place::Peer;
+    use crate::world::placement::ProcessIdentity;
 
     fn process(nvidia: Option<&str>, gpus: &[&str], cuda_error: Option<&str>) -> Process {
         Process {
-            peer: Peer {
+            peer: ProcessIdentity {
                 host: "n1".into(),
                 host_id: "n1".into(),
                 pid: 1,
@@ -142,12 +151,15 @@ mod tests {
         let with = process(Some("/dev/nvidia0 exists"), &["g0"], None);
         let broken = process(Some("/dev/nvidia0 exists"), &[], Some("cuInit failed"));
         let kind = |processes: &[Process]| {
-            choose(Asked::Auto, processes, false)
+            choose(BackendChoice::Auto, processes, false)
                 .map(|(kind, _)| kind)
                 .map_err(|e| e.to_string())
         };
-        assert_eq!(kind(&[without.clone(), without.clone()]), Ok(Kind::Host));
-        assert_eq!(kind(&[with.clone(), with.clone()]), Ok(Kind::Nccl));
+        assert_eq!(
+            kind(&[without.clone(), without.clone()]),
+            Ok(BackendKind::Host)
+        );
+        assert_eq!(kind(&[with.clone(), with.clone()]), Ok(BackendKind::Nccl));
         let error = kind(&[with.clone(), broken]).expect_err("a broken driver");
         assert!(
             error.contains("rank 1 on n1")

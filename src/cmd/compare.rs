@@ -25,7 +25,7 @@ pub struct Args {
 
 /// What a comparison reads of a row of `results.csv`.
 #[derive(Clone, Debug, Deserialize)]
-pub struct Row {
+pub struct CsvRow {
     collective: String,
     backend: String,
     level: String,
@@ -46,9 +46,9 @@ pub struct Row {
 ///
 /// # Errors
 /// Where it cannot be read.
-pub fn rows(path: &Path) -> anyhow::Result<Vec<Row>> {
+pub fn rows(path: &Path) -> anyhow::Result<Vec<CsvRow>> {
     let unreadable = |error| {
-        Failure::everywhere(
+        Failure::on_all_ranks(
             Code::Usage,
             format!("{} cannot be read: {error}", path.display()),
         )
@@ -81,7 +81,7 @@ pub fn run(args: &Args) -> anyhow::Result<Code> {
 /// The folders of the steps that have results, in the order of the numbers that they begin with.
 fn steps(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
     let entries = fs::read_dir(folder).map_err(|error| {
-        Failure::everywhere(
+        Failure::on_all_ranks(
             Code::Usage,
             format!("{} cannot be read: {error}", folder.display()),
         )
@@ -105,7 +105,7 @@ fn steps(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
             "no folder below {} has a results.csv: nothing to compare",
             folder.display()
         );
-        return Err(Failure::everywhere(Code::NothingRan, what));
+        return Err(Failure::on_all_ranks(Code::NothingRan, what));
     }
     Ok(steps)
 }
@@ -113,7 +113,7 @@ fn steps(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
 /// Writes the rows of all steps to one file, which a reader sees whole or not at all.
 fn join(steps: &[PathBuf], target: &Path) -> anyhow::Result<()> {
     let cannot = |what: &str, path: &Path, why: &dyn std::fmt::Display| {
-        Failure::everywhere(
+        Failure::on_all_ranks(
             Code::Usage,
             format!("{} cannot be {what}: {why}", path.display()),
         )
@@ -178,7 +178,7 @@ fn unfinished(step: &Path) -> Option<String> {
 type Key = (usize, String, String, i64, u64, u8);
 
 /// Median times by case and level; each level beside its ratio to the control.
-fn table(rows: &[Row]) -> String {
+fn table(rows: &[CsvRow]) -> String {
     let mut collectives: Vec<&str> = Vec::new();
     for row in rows {
         if !collectives.contains(&row.collective.as_str()) {
@@ -256,7 +256,7 @@ fn table(rows: &[Row]) -> String {
 }
 
 /// What a reader has to know before believing a ratio.
-fn remarks(rows: &[Row], present: &[&str]) -> Vec<String> {
+fn remarks(rows: &[CsvRow], present: &[&str]) -> Vec<String> {
     let mut remarks = Vec::new();
     if rows.iter().any(|row| row.backend == "host") {
         remarks.push("These are times of MPI on host memory, where no NCCL runs: the levels cannot differ here, and what differs is noise.".into());
@@ -298,8 +298,8 @@ fn median(times: &mut [f64]) -> f64 {
 mod tests {
     use super::*;
 
-    fn row(level: &str, repeat: u32, time_us: f64) -> Row {
-        Row {
+    fn row(level: &str, repeat: u32, time_us: f64) -> CsvRow {
+        CsvRow {
             collective: "alltoall".into(),
             backend: "host".into(),
             level: level.into(),

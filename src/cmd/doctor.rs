@@ -8,11 +8,11 @@ use std::{
 
 use crate::{
     cmd::run::open,
-    doctor::{self, Audited, Row, Subject, Verdict, counted},
+    doctor::{self, AuditFact, CheckOutcome, RankFacts, ReportLine, counted},
     exit::{self, Code},
     facts::{audit, health},
-    levels::conf::Settings,
-    world::{self, World, abort, deadline, launch, place, solo::Solo},
+    levels::conf::NcclSettings,
+    world::{self, World, abort, deadline, launch, placement, solo::Solo},
 };
 
 /// Check this node, or all nodes of a job under srun or mpirun: libraries, limits, GPUs, networks, Slurm, NCCL's settings
@@ -70,8 +70,8 @@ fn examine(args: &Args, speaks: bool, world: &dyn World) -> anyhow::Result<Code>
     // All leave the barrier at about one moment; what takes longer, and differs between ranks, is behind it.
     world.barrier();
     let clocks: Vec<f64> = world::all_gather(world, &now())?;
-    let peers: Vec<place::Peer> = world::all_gather(world, &peer())?;
-    let places = place::places(&peers);
+    let peers: Vec<placement::ProcessIdentity> = world::all_gather(world, &peer())?;
+    let places = placement::places(&peers);
     job.iter_mut()
         .zip(clocks)
         .for_each(|(subject, clock)| subject.clock = clock);
@@ -104,11 +104,11 @@ fn now() -> f64 {
         .map_or(0.0, |since| since.as_secs_f64())
 }
 
-fn peer() -> place::Peer {
+fn peer() -> placement::ProcessIdentity {
     let env = |name: &str| std::env::var(name).ok();
-    place::Peer {
-        host: place::host_name(),
-        host_id: place::host_id(&env),
+    placement::ProcessIdentity {
+        host: placement::host_name(),
+        host_id: placement::host_id(&env),
         pid: std::process::id(),
         gpus: Vec::new(),
         first_gpu: None,
@@ -116,7 +116,7 @@ fn peer() -> place::Peer {
 }
 
 /// What this process says of itself.
-fn subject(args: &Args, world: &dyn World) -> Subject {
+fn subject(args: &Args, world: &dyn World) -> RankFacts {
     let env = |name: &str| std::env::var(name).ok();
     let audit = audit::audit(
         &args.root,
@@ -130,16 +130,16 @@ fn subject(args: &Args, world: &dyn World) -> Subject {
         args.nvml.as_deref(),
         audit.settings.get("NCCL_NET_PLUGIN"),
     );
-    let audited = |found: &crate::levels::audit::Finding| Audited {
+    let audited = |found: &crate::levels::audit::AuditFinding| AuditFact {
         id: found.id.into(),
         severity: found.severity,
         sentence: found.sentence.clone(),
         remedy: found.remedy.clone(),
     };
-    Subject {
+    RankFacts {
         rank: world.rank(),
         world: world.size(),
-        host: place::host_name(),
+        host: placement::host_name(),
         node: 0,
         local: (0, 1),
         mpi: world.library(),
@@ -158,17 +158,17 @@ fn subject(args: &Args, world: &dyn World) -> Subject {
     }
 }
 
-fn count(rows: &[Row], word: &str) -> usize {
+fn count(rows: &[ReportLine], word: &str) -> usize {
     rows.iter().filter(|row| row.verdict.word() == word).count()
 }
 
-fn verdict(rows: &[Row], strict: bool) -> Code {
+fn verdict(rows: &[ReportLine], strict: bool) -> Code {
     let failures = rows
         .iter()
-        .any(|row| matches!(row.verdict, Verdict::Failure { .. }));
+        .any(|row| matches!(row.verdict, CheckOutcome::Failure { .. }));
     let warnings = rows
         .iter()
-        .any(|row| matches!(row.verdict, Verdict::Warning { .. }));
+        .any(|row| matches!(row.verdict, CheckOutcome::Warning { .. }));
     if failures || strict && warnings {
         Code::NotReady
     } else {
@@ -176,7 +176,7 @@ fn verdict(rows: &[Row], strict: bool) -> Code {
     }
 }
 
-fn json(job: &[Subject], rows: &[Row], code: Code) -> serde_json::Value {
+fn json(job: &[RankFacts], rows: &[ReportLine], code: Code) -> serde_json::Value {
     let hosts: std::collections::BTreeSet<&str> = job.iter().map(|one| one.host.as_str()).collect();
     serde_json::json!({
         "ready": code == Code::Fine,
@@ -190,15 +190,15 @@ fn json(job: &[Subject], rows: &[Row], code: Code) -> serde_json::Value {
 }
 
 /// The report: differences between nodes first, then failures, then warnings, then the settings, then the sum.
-fn text(job: &[Subject], rows: &[Row], verbose: bool, code: Code) -> String {
+fn text(job: &[RankFacts], rows: &[ReportLine], verbose: bool, code: Code) -> String {
     let mut text = String::new();
-    let is_bad = |row: &&Row| {
+    let is_bad = |row: &&ReportLine| {
         matches!(
             row.verdict,
-            Verdict::Failure { .. } | Verdict::Warning { .. }
+            CheckOutcome::Failure { .. } | CheckOutcome::Warning { .. }
         )
     };
-    let mut bad: Vec<&Row> = rows.iter().filter(is_bad).collect();
+    let mut bad: Vec<&ReportLine> = rows.iter().filter(is_bad).collect();
     bad.sort_by_key(|row| {
         (
             !row.across,
@@ -244,7 +244,7 @@ fn text(job: &[Subject], rows: &[Row], verbose: bool, code: Code) -> String {
     } else {
         "not ready"
     };
-    if !job.iter().any(Subject::has_gpus) {
+    if !job.iter().any(RankFacts::has_gpus) {
         let _ = writeln!(
             text,
             "note     there is no NVIDIA device here: this is about a run on host memory"
@@ -271,7 +271,7 @@ fn text(job: &[Subject], rows: &[Row], verbose: bool, code: Code) -> String {
 }
 
 /// NCCL's settings in force on rank 0, and where each comes from.
-fn settings(text: &mut String, settings: &Settings) {
+fn settings(text: &mut String, settings: &NcclSettings) {
     for (name, _) in settings.iter() {
         let _ = writeln!(text, "setting  {}", settings.say(name));
     }

@@ -29,10 +29,10 @@ const PERF: &str = "_perf";
 pub(super) fn collective_of(program: &OsStr) -> Option<Collective> {
     let name = Path::new(program).file_name()?.to_str()?;
     let (collective, rest) = name.split_once(PERF)?;
-    let goes_on = rest.is_empty() || rest.starts_with(['_', '-', '.']);
+    let resumes = rest.is_empty() || rest.starts_with(['_', '-', '.']);
     Collective::ALL
         .into_iter()
-        .find(|known| goes_on && known.name() == collective)
+        .find(|known| resumes && known.name() == collective)
 }
 
 /// The words of the command line `words`, whose first is the program: as typed, or where it is called by a name of
@@ -56,7 +56,7 @@ pub fn words(words: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
 /// Where a file of that name is there that is no link, or the folder cannot be written.
 pub(super) fn run(args: &Args) -> anyhow::Result<Code> {
     let cannot = |path: &Path, why: &dyn std::fmt::Display| {
-        Failure::everywhere(
+        Failure::on_all_ranks(
             Code::Usage,
             format!("{} cannot be made: {why}", path.display()),
         )

@@ -9,7 +9,7 @@ use crate::{
     cmd::run::open,
     exit::{Code, Failure},
     facts::nvidia,
-    world::{World, abort, deadline, launch, place, solo::Solo},
+    world::{World, abort, deadline, launch, placement, solo::Solo},
 };
 
 /// Says of this process what a launch has to know before the run.
@@ -69,7 +69,7 @@ pub fn run(args: &Args) -> anyhow::Result<Code> {
     let report = Report {
         rank: world.rank(),
         size: world.size(),
-        node: env("SLURMD_NODENAME").unwrap_or_else(place::host_name),
+        node: env("SLURMD_NODENAME").unwrap_or_else(placement::host_name),
         built_with,
         loaded,
         nccl: nccl(args),
@@ -82,7 +82,7 @@ pub fn run(args: &Args) -> anyhow::Result<Code> {
         .write_all(line.as_bytes())
         .and_then(|()| std::io::stdout().flush());
     printed.map_err(|error| {
-        Failure::new(
+        Failure::on_this_rank(
             Code::Internal,
             format!("the report cannot be printed: {error}"),
         )

@@ -4,12 +4,12 @@
 use std::{ffi::OsString, path::Path, time::Duration};
 
 use crate::{
-    backend::manner::Crew,
+    backend::options::LocalRanks,
     cmd::{
         run::open,
         worker::{
-            crew::Worker,
-            message::{Ended, Start},
+            handle::Worker,
+            message::{WorkerReport, WorkerStart},
         },
     },
     collective::traffic,
@@ -17,7 +17,7 @@ use crate::{
     facts, fault, levels,
     nccl_log::Connections,
     units::Bytes,
-    world::{self, World, abort, deadline, launch, place},
+    world::{self, World, abort, deadline, launch, placement},
 };
 
 /// What runs: send/recv relays only, so that a level moves it, and large enough for every channel.
@@ -97,8 +97,8 @@ fn in_world(
     world: &dyn World,
 ) -> anyhow::Result<Code> {
     let _guard = deadline::watch("the self-test", LIMIT * 3);
-    let hosts = world::all_gather(world, &place::host_name())?;
-    let started = world::together(world, pair)?;
+    let hosts = world::all_gather(world, &placement::host_name())?;
+    let started = world::agree(world, pair)?;
     let without = world::all_gather(world, &started.is_none())?;
     let (Some(Pair { off, asked }), None) =
         (started, without.iter().position(|is_without| *is_without))
@@ -110,7 +110,7 @@ fn in_world(
         let what = format!(
             "the self-test runs NCCL on GPUs, and there is no NVIDIA device on {host}; run it on the nodes of the cluster"
         );
-        return Err(Failure::everywhere(Code::NothingRan, what));
+        return Err(Failure::on_all_ranks(Code::NothingRan, what));
     };
     let env = |name: &str| std::env::var(name).ok();
     let processes = world::all_gather(world, &facts::process(&env, true))?;
@@ -119,27 +119,27 @@ fn in_world(
         .find(|process| process.peer.gpus.is_empty())
     {
         let why = process.cuda_error.as_deref().unwrap_or("CUDA shows no GPU");
-        return Err(Failure::everywhere(
+        return Err(Failure::on_all_ranks(
             Code::Cuda,
             format!("{} cannot use a GPU: {why}", process.peer.host),
         ));
     }
-    let peers: Vec<place::Peer> = processes
+    let peers: Vec<placement::ProcessIdentity> = processes
         .iter()
         .map(|process| process.peer.clone())
         .collect();
     let may_share = processes.iter().all(|process| process.may_share_gpu);
-    let gpus = place::gpus(&peers, &place::places(&peers), 1, may_share)?;
+    let gpus = placement::gpus(&peers, &placement::places(&peers), 1, may_share)?;
     let rank = world.rank();
-    let crew = Crew::single(rank, world.size(), gpus[rank as usize][0]);
-    let start = Start {
-        crew,
+    let local_ranks = LocalRanks::single(rank, world.size(), gpus[rank as usize][0]);
+    let start = WorkerStart {
+        local_ranks,
         float8: false,
         traffic: traffic::DEFAULT.clone(),
         sizes: None,
     };
-    let off = together("with PXN off", off.run(start.clone(), LIMIT, world)?)?;
-    let asked = together("as asked", asked.run(start, LIMIT, world)?)?;
+    let off = agree("with PXN off", off.run(start.clone(), LIMIT, world)?)?;
+    let asked = agree("as asked", asked.run(start, LIMIT, world)?)?;
     let outcome = judge(&off, &asked);
     if rank == 0 {
         for line in report(&off, &asked, &outcome) {
@@ -165,22 +165,23 @@ fn end(outcome: &Outcome, expect: Option<bool>) -> anyhow::Result<Code> {
                 words(expected),
                 words(is_used)
             );
-            Err(Failure::everywhere(Code::WrongData, what))
+            Err(Failure::on_all_ranks(Code::WrongData, what))
         }
         _ => Ok(Code::Fine),
     }
 }
 
 /// What all ranks saw in one of the two runs, and why not all is relayed.
-struct Seen {
+struct ObservedRun {
     all: Connections,
     reason: String,
 }
 
-fn together(which: &str, ended: Result<Vec<Ended>, String>) -> anyhow::Result<Seen> {
-    let ended = ended
-        .map_err(|why| Failure::everywhere(Code::Nccl, format!("the run {which} failed: {why}")))?;
-    let mut seen = Seen {
+fn agree(which: &str, ended: Result<Vec<WorkerReport>, String>) -> anyhow::Result<ObservedRun> {
+    let ended = ended.map_err(|why| {
+        Failure::on_all_ranks(Code::Nccl, format!("the run {which} failed: {why}"))
+    })?;
+    let mut seen = ObservedRun {
         all: Connections::default(),
         reason: String::new(),
     };
@@ -193,7 +194,7 @@ fn together(which: &str, ended: Result<Vec<Ended>, String>) -> anyhow::Result<Se
     Ok(seen)
 }
 
-fn judge(off: &Seen, asked: &Seen) -> Outcome {
+fn judge(off: &ObservedRun, asked: &ObservedRun) -> Outcome {
     let (off, asked, reason) = (off.all.send_recv, asked.all.send_recv, &asked.reason);
     match (off.relayed, asked.relayed) {
         (1.., _) => Outcome::ControlFailed,
@@ -208,8 +209,8 @@ fn judge(off: &Seen, asked: &Seen) -> Outcome {
     }
 }
 
-fn report(off: &Seen, asked: &Seen, outcome: &Outcome) -> Vec<String> {
-    let count = |which: &str, seen: &Seen| {
+fn report(off: &ObservedRun, asked: &ObservedRun, outcome: &Outcome) -> Vec<String> {
+    let count = |which: &str, seen: &ObservedRun| {
         let sends = &seen.all.send_recv;
         format!(
             "{which:<14} {} of {} connections between nodes relayed",
@@ -232,16 +233,16 @@ fn report(off: &Seen, asked: &Seen, outcome: &Outcome) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::nccl_log::Sends;
+    use crate::nccl_log::SendCounts;
 
-    fn seen(sends: u64, relayed: u64, gpudirect_sends: u64) -> Seen {
-        let send_recv = Sends {
+    fn seen(sends: u64, relayed: u64, gpudirect_sends: u64) -> ObservedRun {
+        let send_recv = SendCounts {
             sends,
             relayed,
             gpudirect_sends,
-            ..Sends::default()
+            ..SendCounts::default()
         };
-        Seen {
+        ObservedRun {
             all: Connections {
                 send_recv,
                 ..Connections::default()

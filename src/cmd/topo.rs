@@ -72,7 +72,7 @@ pub fn run(args: &Args) -> anyhow::Result<Code> {
 }
 
 fn usage(what: String) -> anyhow::Error {
-    Failure::everywhere(Code::Usage, what)
+    Failure::on_all_ranks(Code::Usage, what)
 }
 
 fn read(flag: &str, file: &Path) -> anyhow::Result<String> {

@@ -1,6 +1,6 @@
 //! all_gather: every rank gets the inputs of all ranks, one after the other.
 
-use super::{Counts, Layout, Placement, Spec, all_but_own_share, data::Content, stretch};
+use super::{BufferMode, Counts, Layout, Spec, all_but_own_share, data::Content, stretch};
 
 pub(super) const SPEC: Spec = Spec {
     name: "all_gather",
@@ -29,11 +29,11 @@ pub(super) const SPEC: Spec = Spec {
                 first: 0,
             },
         );
-        match seat.placement {
-            Placement::OutOfPlace => {
+        match seat.buffer_mode {
+            BufferMode::OutOfPlace => {
                 seat.out_of_place(stretch(chunk, seat.own_input(0, chunk)), gathered)
             }
-            Placement::InPlace => {
+            BufferMode::InPlace => {
                 let before =
                     seat.own_chunk_and_rest(seat.own_input(0, chunk), |_, _| Content::Sentinel);
                 Layout {

@@ -1,6 +1,6 @@
 //! all_reduce: every rank gets the reduction of all inputs.
 
-use super::{Counts, Placement, Spec, data::Content, stretch};
+use super::{BufferMode, Counts, Spec, data::Content, stretch};
 
 pub(super) const SPEC: Spec = Spec {
     name: "all_reduce",
@@ -23,9 +23,9 @@ pub(super) const SPEC: Spec = Spec {
             stretch(len, seat.own_input(0, len)),
             stretch(len, Content::Reduced { first: 0 }),
         );
-        match seat.placement {
-            Placement::OutOfPlace => seat.out_of_place(input, result),
-            Placement::InPlace => seat.in_place(input, result),
+        match seat.buffer_mode {
+            BufferMode::OutOfPlace => seat.out_of_place(input, result),
+            BufferMode::InPlace => seat.in_place(input, result),
         }
     },
 };

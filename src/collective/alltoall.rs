@@ -1,6 +1,6 @@
 //! alltoall: rank r gets the r-th chunk of every rank's input.
 
-use super::{Counts, Placement, Spec, all_but_own_share, data::Content, stretch};
+use super::{BufferMode, Counts, Spec, all_but_own_share, data::Content, stretch};
 
 pub(super) const SPEC: Spec = Spec {
     name: "alltoall",
@@ -22,8 +22,8 @@ pub(super) const SPEC: Spec = Spec {
     layout: |seat| {
         let (chunk, all) = (seat.counts.param, seat.counts.send);
         let input = stretch(all, seat.own_input(0, all));
-        match seat.placement {
-            Placement::OutOfPlace => {
+        match seat.buffer_mode {
+            BufferMode::OutOfPlace => {
                 let from_each = Content::Input {
                     rank: 0,
                     chunk: chunk.max(1),
@@ -31,7 +31,7 @@ pub(super) const SPEC: Spec = Spec {
                 };
                 seat.out_of_place(input, stretch(all, from_each))
             }
-            Placement::InPlace => seat.in_place(input, Vec::new()),
+            BufferMode::InPlace => seat.in_place(input, Vec::new()),
         }
     },
 };

@@ -1,8 +1,8 @@
 //! alltoallv: rank r gets from each rank the part for r, and parts differ in size: see [`super::traffic`].
 
 use super::{
-    Counts, Placement, Region, Seat, Spec, all_but_own_share, data::Content, stretch,
-    traffic::Shares,
+    BufferMode, Counts, RankView, Region, Spec, all_but_own_share, data::Content, stretch,
+    traffic::TrafficShares,
 };
 
 pub(super) const SPEC: Spec = Spec {
@@ -20,7 +20,7 @@ pub(super) const SPEC: Spec = Spec {
             0
         };
         let (traffic, ranks, element_size) = (ask.traffic, ask.ranks, ask.element_size);
-        let (send, recv) = Shares {
+        let (send, recv) = TrafficShares {
             traffic,
             ranks,
             total: param * ranks * element_size,
@@ -33,8 +33,8 @@ pub(super) const SPEC: Spec = Spec {
     bus_factor: all_but_own_share,
     layout: |seat| {
         let Counts { send, recv, .. } = seat.counts;
-        match seat.placement {
-            Placement::OutOfPlace => {
+        match seat.buffer_mode {
+            BufferMode::OutOfPlace => {
                 let sent = seat.shares.sent(seat.rank);
                 let input = Region {
                     offset: 0,
@@ -46,7 +46,7 @@ pub(super) const SPEC: Spec = Spec {
                     filled_up(received(seat), recv),
                 )
             }
-            Placement::InPlace => {
+            BufferMode::InPlace => {
                 let all = send.max(recv);
                 seat.in_place(stretch(all, seat.own_input(0, all)), Vec::new())
             }
@@ -55,7 +55,7 @@ pub(super) const SPEC: Spec = Spec {
 };
 
 /// What a rank has received: from each rank what lies in its input behind what is for the ranks before.
-fn received(seat: &Seat) -> Vec<Region> {
+fn received(seat: &RankView) -> Vec<Region> {
     let mut offset = 0;
     let part = |from: u64| {
         let len = seat.shares.elements(from, seat.rank);
@@ -90,10 +90,10 @@ fn filled_up(mut regions: Vec<Region>, len: u64) -> Vec<Region> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::collective::{Ask, data::DType, traffic::Traffic};
+    use crate::collective::{SizeRequest, data::DType, traffic::Traffic};
 
-    fn ask(traffic: Traffic, bytes: u64, ranks: u64) -> Ask {
-        Ask {
+    fn ask(traffic: Traffic, bytes: u64, ranks: u64) -> SizeRequest {
+        SizeRequest {
             elements: bytes / 4,
             ranks,
             element_size: 4,
@@ -107,26 +107,26 @@ mod tests {
         Traffic::from_env(&env, &|_| Ok(text.to_owned())).expect("a matrix")
     }
 
-    fn seat(ask: &Ask, rank: u64) -> Seat {
+    fn seat(ask: &SizeRequest, rank: u64) -> RankView {
         let counts = (SPEC.counts)(ask);
-        let Ask {
+        let SizeRequest {
             ranks,
             element_size,
             traffic,
             ..
         } = *ask;
-        let shares = Shares {
+        let shares = TrafficShares {
             traffic,
             ranks,
             total: counts.param * ranks * element_size,
             element_size,
         };
-        Seat {
+        RankView {
             counts,
             rank,
             ranks,
             root: 0,
-            placement: Placement::OutOfPlace,
+            buffer_mode: BufferMode::OutOfPlace,
             shares,
         }
     }

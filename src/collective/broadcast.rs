@@ -1,6 +1,6 @@
 //! broadcast: every rank gets the root's input.
 
-use super::{Counts, Placement, Spec, data::Content, stretch};
+use super::{BufferMode, Counts, Spec, data::Content, stretch};
 
 pub(super) const SPEC: Spec = Spec {
     name: "broadcast",
@@ -31,10 +31,10 @@ pub(super) const SPEC: Spec = Spec {
         } else {
             stretch(len, Content::Sentinel)
         };
-        match seat.placement {
+        match seat.buffer_mode {
             // Only the root's send buffer counts; the others' hold what nobody may receive.
-            Placement::OutOfPlace => seat.out_of_place(before, from_root),
-            Placement::InPlace => seat.in_place(before, from_root),
+            BufferMode::OutOfPlace => seat.out_of_place(before, from_root),
+            BufferMode::InPlace => seat.in_place(before, from_root),
         }
     },
 };

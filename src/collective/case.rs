@@ -5,9 +5,9 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Ask, Collective, Counts, Layout, Seat,
+    Collective, Counts, Layout, RankView, SizeRequest,
     data::{self, DType, DataKey, RedOp},
-    traffic::{self, Shares, Traffic},
+    traffic::{self, Traffic, TrafficShares},
 };
 use crate::units::{Bytes, GBps, Micros};
 
@@ -15,21 +15,21 @@ use crate::units::{Bytes, GBps, Micros};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[expect(missing_docs, reason = "the names say it")]
-pub enum Placement {
+pub enum BufferMode {
     OutOfPlace,
     InPlace,
 }
 
-impl Placement {
+impl BufferMode {
     /// Both, in the order they are measured.
-    pub const ALL: [Placement; 2] = [Placement::OutOfPlace, Placement::InPlace];
+    pub const ALL: [BufferMode; 2] = [BufferMode::OutOfPlace, BufferMode::InPlace];
 }
 
-impl fmt::Display for Placement {
+impl fmt::Display for BufferMode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Placement::OutOfPlace => "out of place",
-            Placement::InPlace => "in place",
+            BufferMode::OutOfPlace => "out of place",
+            BufferMode::InPlace => "in place",
         })
     }
 }
@@ -46,7 +46,7 @@ pub struct Case {
     /// The root; `None` where there is none.
     pub root: Option<u32>,
     /// One buffer or two.
-    pub placement: Placement,
+    pub buffer_mode: BufferMode,
     /// Ranks of the communicator.
     pub ranks: u64,
     /// Elements, after rounding.
@@ -67,7 +67,7 @@ impl Case {
         dtype: DType,
         redop: Option<RedOp>,
         root: Option<u32>,
-        placement: Placement,
+        buffer_mode: BufferMode,
         ranks: u64,
     ) -> Case {
         let (counts, traffic) = (Counts::default(), None);
@@ -76,7 +76,7 @@ impl Case {
             dtype,
             redop,
             root,
-            placement,
+            buffer_mode,
             ranks,
             counts,
             traffic,
@@ -87,7 +87,7 @@ impl Case {
     /// The same case nearest to `size` bytes which, where it is an alltoallv, are shared out as `traffic` says.
     pub fn shared_out(self, size: Bytes, traffic: &'static Traffic) -> Case {
         let element_size = self.dtype.size();
-        let ask = Ask {
+        let ask = SizeRequest {
             elements: size.0 / element_size,
             ranks: self.ranks,
             element_size,
@@ -116,23 +116,23 @@ impl Case {
     /// What the buffers of `rank` hold before and after the operation.
     pub fn layout(&self, rank: u64) -> Layout {
         let root = self.root.map_or(0, u64::from);
-        let (counts, placement, shares) = (self.counts, self.placement, self.shares());
-        let seat = Seat {
+        let (counts, buffer_mode, shares) = (self.counts, self.buffer_mode, self.shares());
+        let seat = RankView {
             counts,
             rank,
             ranks: self.ranks,
             root,
-            placement,
+            buffer_mode,
             shares,
         };
         (self.collective.spec().layout)(&seat)
     }
 
     /// Who sends how much to whom, where this is an alltoallv.
-    pub(super) fn shares(&self) -> Shares<'static> {
+    pub(super) fn shares(&self) -> TrafficShares<'static> {
         let (ranks, element_size) = (self.ranks, self.dtype.size());
         let traffic = self.traffic.unwrap_or(&traffic::DEFAULT);
-        Shares {
+        TrafficShares {
             traffic,
             ranks,
             total: self.counts.param * ranks * element_size,
@@ -174,7 +174,7 @@ impl Case {
 
     /// Is the result of this case checked?
     pub fn is_checked(&self) -> bool {
-        self.placement == Placement::OutOfPlace || self.collective.spec().checked_in_place
+        self.buffer_mode == BufferMode::OutOfPlace || self.collective.spec().checked_in_place
     }
 
     /// Algorithm and bus bandwidth of an operation that took `time`.
@@ -212,6 +212,6 @@ impl fmt::Display for Case {
         if let Some(root) = self.root {
             write!(f, " root {root}")?;
         }
-        write!(f, " {}", self.placement)
+        write!(f, " {}", self.buffer_mode)
     }
 }

@@ -65,5 +65,5 @@ mod types;
 
 pub use check::{count_wrong, fault_in, write};
 pub use content::{Content, DataKey, MAX_RANKS, Region, most_ranks, scalar};
-pub use recipe::{Form, Kind, Recipe};
+pub use recipe::{ElementEncoding, Form, Recipe};
 pub use types::{DType, RedOp};

@@ -1,6 +1,6 @@
 //! gather: the root gets the inputs of all ranks, one after the other; the others' receive buffers stay as they were.
 
-use super::{Counts, Layout, Placement, Spec, all_but_own_share, data::Content, stretch};
+use super::{BufferMode, Counts, Layout, Spec, all_but_own_share, data::Content, stretch};
 
 pub(super) const SPEC: Spec = Spec {
     name: "gather",
@@ -29,8 +29,8 @@ pub(super) const SPEC: Spec = Spec {
                 first: 0,
             },
         );
-        match seat.placement {
-            Placement::OutOfPlace => {
+        match seat.buffer_mode {
+            BufferMode::OutOfPlace => {
                 let after = if seat.is_root() {
                     gathered
                 } else {
@@ -38,7 +38,7 @@ pub(super) const SPEC: Spec = Spec {
                 };
                 seat.out_of_place(stretch(chunk, seat.own_input(0, chunk)), after)
             }
-            Placement::InPlace => {
+            BufferMode::InPlace => {
                 let before =
                     seat.own_chunk_and_rest(seat.own_input(0, chunk), |_, _| Content::Sentinel);
                 let after = if seat.is_root() {

@@ -23,9 +23,9 @@ use std::{fmt, str::FromStr};
 
 use serde::{Deserialize, Serialize};
 
-pub use case::{Case, Placement};
+pub use case::{BufferMode, Case};
 use data::{Content, Region};
-use traffic::{Shares, Traffic};
+use traffic::{Traffic, TrafficShares};
 
 /// A collective the tool can run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -65,18 +65,18 @@ pub struct Spec {
     /// Does it need a power of two of ranks?
     pub powers_of_two: bool,
     /// Elements sent, received and handed to the library.
-    pub counts: fn(&Ask) -> Counts,
+    pub counts: fn(&SizeRequest) -> Counts,
     /// Elements that the algorithm bandwidth counts.
     pub algbw_elements: fn(&Counts, ranks: u64) -> u64,
     /// busbw divided by algbw on `ranks` ranks.
     pub bus_factor: fn(ranks: f64) -> f64,
     /// What the buffers of one rank hold before and after.
-    pub layout: fn(&Seat) -> Layout,
+    pub layout: fn(&RankView) -> Layout,
 }
 
 /// What was asked for, before rounding.
 #[derive(Clone, Copy, Debug)]
-pub struct Ask {
+pub struct SizeRequest {
     /// Bytes asked for, divided by the element size.
     pub elements: u64,
     /// Ranks of the communicator.
@@ -87,7 +87,7 @@ pub struct Ask {
     pub traffic: &'static Traffic,
 }
 
-impl Ask {
+impl SizeRequest {
     /// Elements for each rank, rounded down to a multiple of 16 bytes as nccl-tests does since 2.13.12.
     fn per_rank(&self) -> u64 {
         (self.elements / self.ranks) & !(16 / self.element_size - 1)
@@ -107,7 +107,7 @@ pub struct Counts {
 
 /// One rank's place in a case: what its buffers depend on.
 #[derive(Clone, Copy, Debug)]
-pub struct Seat {
+pub struct RankView {
     /// The case's counts.
     pub counts: Counts,
     /// This rank.
@@ -117,9 +117,9 @@ pub struct Seat {
     /// The root; 0 where the collective has none.
     pub root: u64,
     /// One buffer or two.
-    pub placement: Placement,
+    pub buffer_mode: BufferMode,
     /// Who sends how much to whom in an alltoallv.
-    pub shares: Shares<'static>,
+    pub shares: TrafficShares<'static>,
 }
 
 /// The buffers of one rank in one case. Offsets count elements.
@@ -139,7 +139,7 @@ pub struct Layout {
     pub recv_offset: u64,
 }
 
-impl Seat {
+impl RankView {
     fn is_root(&self) -> bool {
         self.rank == self.root
     }

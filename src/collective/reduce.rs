@@ -1,6 +1,6 @@
 //! reduce: the root gets the reduction of all inputs; the others' receive buffers stay as they were.
 
-use super::{Counts, Placement, Spec, data::Content, stretch};
+use super::{BufferMode, Counts, Spec, data::Content, stretch};
 
 pub(super) const SPEC: Spec = Spec {
     name: "reduce",
@@ -20,8 +20,8 @@ pub(super) const SPEC: Spec = Spec {
         let len = seat.counts.recv;
         let input = stretch(len, seat.own_input(0, len));
         let result = Content::Reduced { first: 0 };
-        match seat.placement {
-            Placement::OutOfPlace => {
+        match seat.buffer_mode {
+            BufferMode::OutOfPlace => {
                 let after = if seat.is_root() {
                     result
                 } else {
@@ -29,7 +29,7 @@ pub(super) const SPEC: Spec = Spec {
                 };
                 seat.out_of_place(input, stretch(len, after))
             }
-            Placement::InPlace => {
+            BufferMode::InPlace => {
                 let after = if seat.is_root() {
                     stretch(len, result)
                 } else {

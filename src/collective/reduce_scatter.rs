@@ -1,6 +1,6 @@
 //! reduce_scatter: rank r gets the r-th share of the reduction of all inputs.
 
-use super::{Counts, Layout, Placement, Spec, all_but_own_share, data::Content, stretch};
+use super::{BufferMode, Counts, Layout, Spec, all_but_own_share, data::Content, stretch};
 
 pub(super) const SPEC: Spec = Spec {
     name: "reduce_scatter",
@@ -25,9 +25,9 @@ pub(super) const SPEC: Spec = Spec {
         let share = Content::Reduced {
             first: seat.rank * chunk,
         };
-        match seat.placement {
-            Placement::OutOfPlace => seat.out_of_place(input, stretch(chunk, share)),
-            Placement::InPlace => {
+        match seat.buffer_mode {
+            BufferMode::OutOfPlace => seat.out_of_place(input, stretch(chunk, share)),
+            BufferMode::InPlace => {
                 let after =
                     seat.own_chunk_and_rest(share, |offset, len| seat.own_input(offset, len));
                 Layout {

@@ -1,6 +1,6 @@
 //! scatter: rank r gets the r-th chunk of the root's input.
 
-use super::{Counts, Layout, Placement, Spec, all_but_own_share, data::Content, stretch};
+use super::{BufferMode, Counts, Layout, Spec, all_but_own_share, data::Content, stretch};
 
 pub(super) const SPEC: Spec = Spec {
     name: "scatter",
@@ -31,9 +31,9 @@ pub(super) const SPEC: Spec = Spec {
             true => stretch(all, seat.own_input(0, all)),
             false => stretch(all, Content::Sentinel),
         };
-        match seat.placement {
-            Placement::OutOfPlace => seat.out_of_place(before, stretch(chunk, share)),
-            Placement::InPlace => {
+        match seat.buffer_mode {
+            BufferMode::OutOfPlace => seat.out_of_place(before, stretch(chunk, share)),
+            BufferMode::InPlace => {
                 let after = match seat.is_root() {
                     true => before.clone(),
                     false => seat.own_chunk_and_rest(share, |_, _| Content::Sentinel),

@@ -1,6 +1,6 @@
 //! sendrecv: each rank sends to the next rank and receives from the one before, in a ring.
 
-use super::{Counts, Placement, Spec, data::Content, stretch};
+use super::{BufferMode, Counts, Spec, data::Content, stretch};
 
 pub(super) const SPEC: Spec = Spec {
     name: "sendrecv",
@@ -19,8 +19,8 @@ pub(super) const SPEC: Spec = Spec {
     layout: |seat| {
         let len = seat.counts.recv;
         let input = stretch(len, seat.own_input(0, len));
-        match seat.placement {
-            Placement::OutOfPlace => {
+        match seat.buffer_mode {
+            BufferMode::OutOfPlace => {
                 let before_me = (seat.rank + seat.ranks - 1) % seat.ranks;
                 let received = Content::Input {
                     rank: before_me,
@@ -29,7 +29,7 @@ pub(super) const SPEC: Spec = Spec {
                 };
                 seat.out_of_place(input, stretch(len, received))
             }
-            Placement::InPlace => seat.in_place(input, Vec::new()),
+            BufferMode::InPlace => seat.in_place(input, Vec::new()),
         }
     },
 };

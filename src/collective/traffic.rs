@@ -174,7 +174,7 @@ impl Matrix {
 
 /// A pattern on so many ranks, in elements.
 #[derive(Clone, Copy, Debug)]
-pub struct Shares<'a> {
+pub struct TrafficShares<'a> {
     /// The pattern.
     pub traffic: &'a Traffic,
     /// Ranks of the communicator.
@@ -185,7 +185,7 @@ pub struct Shares<'a> {
     pub element_size: u64,
 }
 
-impl Shares<'_> {
+impl TrafficShares<'_> {
     /// Elements from one rank to another.
     pub fn elements(&self, from: u64, to: u64) -> u64 {
         self.traffic.bytes(from, to, self.ranks, self.total) / self.element_size
@@ -224,7 +224,7 @@ impl Shares<'_> {
 
 /// What a rank exchanges with another. Offsets and lengths count elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Flow {
+pub struct PeerFlow {
     /// Where what is sent begins in the send buffer.
     pub send_offset: u64,
     /// How much is sent.
@@ -236,12 +236,12 @@ pub struct Flow {
 }
 
 /// What `rank` exchanges with each rank in `case`, in rank order: nothing lies between the parts.
-pub fn flows(case: &Case, rank: u64) -> Vec<Flow> {
+pub fn flows(case: &Case, rank: u64) -> Vec<PeerFlow> {
     let shares = case.shares();
     let (mut send_offset, mut recv_offset) = (0, 0);
     let flow = |peer: u64| {
         let (send, recv) = (shares.elements(rank, peer), shares.elements(peer, rank));
-        let flow = Flow {
+        let flow = PeerFlow {
             send_offset,
             send,
             recv_offset,
@@ -263,7 +263,7 @@ pub fn summary(case: &Case, time: Micros) -> Vec<String> {
     }
 }
 
-fn lines(shares: &Shares<'_>, time: Micros) -> Vec<String> {
+fn lines(shares: &TrafficShares<'_>, time: Micros) -> Vec<String> {
     let ranks = shares.ranks;
     let (mode, pattern) = match shares.traffic {
         Traffic::Spread(spread) => (
@@ -410,7 +410,7 @@ mod tests {
 
     #[test]
     fn a_summary_has_a_line_for_each_rank() {
-        let shares = Shares {
+        let shares = TrafficShares {
             traffic: &Traffic::Spread(1.0),
             ranks: 2,
             total: 32_000_000,
@@ -431,7 +431,7 @@ mod tests {
             bytes: vec![0, 16, 32, 160, 0, 0, 48, 64, 0],
         };
         for traffic in [Traffic::Spread(0.3), Traffic::Matrix(matrix)] {
-            let shares = Shares {
+            let shares = TrafficShares {
                 traffic: &traffic,
                 ranks: 3,
                 total: 4096,

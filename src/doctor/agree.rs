@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{Check, NONE, Subject, Verdict, all, list, same};
+use super::{Check, CheckOutcome, NONE, RankFacts, all, list, same};
 
 pub(super) const CHECKS: &[Check] = &[
     all(
@@ -62,7 +62,7 @@ fn why_per_node(name: &str) -> Option<&'static str> {
 }
 
 /// All settings that must be the same, in one line.
-fn settings(one: &Subject) -> String {
+fn settings(one: &RankFacts) -> String {
     let shared = one
         .settings
         .iter()
@@ -77,7 +77,7 @@ fn settings(one: &Subject) -> String {
     }
 }
 
-fn settings_same(job: &[Subject]) -> Verdict {
+fn settings_same(job: &[RankFacts]) -> CheckOutcome {
     let remedy = "set them in the job script, or put the same nccl.conf on all nodes: ranks that differ hang or mix data";
     let verdict = same(
         job,
@@ -100,36 +100,36 @@ fn settings_same(job: &[Subject]) -> Verdict {
         .filter_map(|name| Some(format!("{name} ({})", why_per_node(name)?)))
         .collect();
     match verdict {
-        Verdict::Ok { evidence } if !may.is_empty() => Verdict::ok(format!(
+        CheckOutcome::Ok { evidence } if !may.is_empty() => CheckOutcome::ok(format!(
             "{evidence}; these differ, as they may: {}",
             list(&may)
         )),
-        Verdict::NotApplicable { .. } if !may.is_empty() => {
-            Verdict::ok(format!("only these differ, as they may: {}", list(&may)))
+        CheckOutcome::NotApplicable { .. } if !may.is_empty() => {
+            CheckOutcome::ok(format!("only these differ, as they may: {}", list(&may)))
         }
         verdict => verdict,
     }
 }
 
 /// Logs of nodes are merged by time, and tickets of file systems and of munge go by it.
-fn clock(job: &[Subject]) -> Verdict {
+fn clock(job: &[RankFacts]) -> CheckOutcome {
     /// Ranks leave a barrier within less, also on a busy machine.
     const ENOUGH: f64 = 1.0;
     let hosts: BTreeSet<&str> = job.iter().map(|one| one.host.as_str()).collect();
     let first = job.iter().min_by(|a, b| a.clock.total_cmp(&b.clock));
     let last = job.iter().max_by(|a, b| a.clock.total_cmp(&b.clock));
     let (Some(first), Some(last), true) = (first, last, hosts.len() > 1) else {
-        return Verdict::none("there is one host only");
+        return CheckOutcome::none("there is one host only");
     };
     let spread = last.clock - first.clock;
     match spread > ENOUGH {
-        true => Verdict::warning(
+        true => CheckOutcome::warning(
             format!(
                 "at one moment the clock of {} is {spread:.2} s ahead of that of {}",
                 last.host, first.host
             ),
             "let chronyd or ntpd set the clocks (chronyc tracking): logs of nodes are merged by time",
         ),
-        false => Verdict::ok(format!("within {spread:.3} s")),
+        false => CheckOutcome::ok(format!("within {spread:.3} s")),
     }
 }

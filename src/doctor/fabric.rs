@@ -1,6 +1,6 @@
 //! RDMA ports: those that NCCL_IB_HCA chooses, and the settings that name them.
 
-use super::{Check, NONE, Subject, Verdict, all, each, list, same};
+use super::{Check, CheckOutcome, NONE, RankFacts, all, each, list, same};
 use crate::{
     facts::fabric::RdmaPort,
     levels::{
@@ -36,14 +36,14 @@ pub(super) const CHECKS: &[Check] = &[
 ];
 
 /// What NCCL_IB_HCA says; an empty one says nothing.
-fn named(one: &Subject) -> Option<&str> {
+fn named(one: &RankFacts) -> Option<&str> {
     one.settings
         .get("NCCL_IB_HCA")
         .filter(|value| !value.is_empty())
 }
 
 /// The ports that NCCL_IB_HCA chooses, up or down; all where it is not set.
-fn chosen(one: &Subject) -> Vec<&RdmaPort> {
+fn chosen(one: &RankFacts) -> Vec<&RdmaPort> {
     let choice = Selection::of(named(one).unwrap_or_default());
     one.health
         .rdma
@@ -53,21 +53,21 @@ fn chosen(one: &Subject) -> Vec<&RdmaPort> {
 }
 
 /// The ports that NCCL will use.
-fn active(one: &Subject) -> Vec<&RdmaPort> {
+fn active(one: &RankFacts) -> Vec<&RdmaPort> {
     let mut ports = chosen(one);
     ports.retain(|port| port.port.active);
     ports
 }
 
 /// Why there is no port to look at.
-fn without(one: &Subject) -> Verdict {
+fn without(one: &RankFacts) -> CheckOutcome {
     match one.health.rdma.is_empty() {
-        true => Verdict::none("there is no RDMA device"),
-        false => Verdict::none("NCCL_IB_HCA chooses none of the RDMA ports"),
+        true => CheckOutcome::none("there is no RDMA device"),
+        false => CheckOutcome::none("NCCL_IB_HCA chooses none of the RDMA ports"),
     }
 }
 
-fn port_down(one: &Subject) -> Verdict {
+fn port_down(one: &RankFacts) -> CheckOutcome {
     let ports = chosen(one);
     let down: Vec<String> = ports
         .iter()
@@ -76,15 +76,15 @@ fn port_down(one: &Subject) -> Verdict {
         .collect();
     match (ports.len(), down.len()) {
         (0, _) => without(one),
-        (all, 0) => Verdict::ok(format!("{all} ports")),
-        (all, down_count) if all == down_count => Verdict::failure(
+        (all, 0) => CheckOutcome::ok(format!("{all} ports")),
+        (all, down_count) if all == down_count => CheckOutcome::failure(
             format!(
                 "all {all} RDMA ports that NCCL may use are down: {}",
                 list(&down)
             ),
             "look at cables, switch and subnet manager (ibstat): NCCL will use sockets",
         ),
-        (all, _) => Verdict::warning(
+        (all, _) => CheckOutcome::warning(
             format!(
                 "{} of {all} RDMA ports are down: {}",
                 down.len(),
@@ -95,7 +95,7 @@ fn port_down(one: &Subject) -> Verdict {
     }
 }
 
-fn port_rate(one: &Subject) -> Verdict {
+fn port_rate(one: &RankFacts) -> CheckOutcome {
     let ports = active(one);
     let mut slow = Vec::new();
     for port in &ports {
@@ -109,9 +109,9 @@ fn port_rate(one: &Subject) -> Verdict {
     }
     match ports.iter().any(|port| port.rate.is_some()) {
         _ if chosen(one).is_empty() => without(one),
-        false => Verdict::none("no active RDMA port tells its rate"),
-        true if slow.is_empty() => Verdict::ok("one rate"),
-        true => Verdict::warning(
+        false => CheckOutcome::none("no active RDMA port tells its rate"),
+        true if slow.is_empty() => CheckOutcome::ok("one rate"),
+        true => CheckOutcome::warning(
             slow.join("; "),
             "a port that trained down needs its cable looked at; leave a management port out with NCCL_IB_HCA=^=NAME",
         ),
@@ -119,8 +119,8 @@ fn port_rate(one: &Subject) -> Verdict {
 }
 
 /// Names may differ from node to node. A node without a port uses sockets, which the others do not listen on.
-fn ports_same(job: &[Subject]) -> Verdict {
-    let names = |one: &Subject| {
+fn ports_same(job: &[RankFacts]) -> CheckOutcome {
+    let names = |one: &RankFacts| {
         let names: Vec<String> = active(one).iter().map(|port| port.name()).collect();
         Some(if names.is_empty() {
             NONE.into()
@@ -141,16 +141,16 @@ fn ports_same(job: &[Subject]) -> Verdict {
     same(job, "set of active RDMA ports", names, remedy, fails)
 }
 
-fn verbs(one: &Subject) -> Verdict {
+fn verbs(one: &RankFacts) -> CheckOutcome {
     let has_uverbs = one
         .health
         .verbs
         .iter()
         .any(|name| name.starts_with("uverbs"));
     match (one.health.rdma.is_empty(), has_uverbs) {
-        (true, _) => Verdict::none("there is no RDMA device"),
-        (false, true) => Verdict::ok(format!("/dev/infiniband: {}", list(&one.health.verbs))),
-        (false, false) => Verdict::failure(
+        (true, _) => CheckOutcome::none("there is no RDMA device"),
+        (false, true) => CheckOutcome::ok(format!("/dev/infiniband: {}", list(&one.health.verbs))),
+        (false, false) => CheckOutcome::failure(
             "/sys/class/infiniband has ports, and /dev/infiniband has no uverbs device",
             "give the container /dev/infiniband (--device, MELLANOX_VISIBLE_DEVICES=all), or modprobe ib_uverbs: NCCL says 'NET/IB \
              : No device found' and uses sockets",
@@ -158,13 +158,13 @@ fn verbs(one: &Subject) -> Verdict {
     }
 }
 
-fn gid(one: &Subject) -> Verdict {
+fn gid(one: &RankFacts) -> CheckOutcome {
     let Some(index) = one
         .settings
         .get("NCCL_IB_GID_INDEX")
         .and_then(|value| value.trim().parse::<u32>().ok())
     else {
-        return Verdict::none("NCCL_IB_GID_INDEX is not set");
+        return CheckOutcome::none("NCCL_IB_GID_INDEX is not set");
     };
     let mut roce = active(one);
     roce.retain(|port| port.port.link == Link::Ethernet);
@@ -178,15 +178,15 @@ fn gid(one: &Subject) -> Verdict {
     };
     let found: Vec<String> = roce.iter().filter_map(wrong).collect();
     match (roce.is_empty(), found.is_empty()) {
-        (true, _) => Verdict::none("there is no active RoCE port"),
-        (false, true) => Verdict::ok(format!("GID {index}")),
-        (false, false) => Verdict::failure(found.join("; "), remedy),
+        (true, _) => CheckOutcome::none("there is no active RoCE port"),
+        (false, true) => CheckOutcome::ok(format!("GID {index}")),
+        (false, false) => CheckOutcome::failure(found.join("; "), remedy),
     }
 }
 
-fn hca(one: &Subject) -> Verdict {
+fn hca(one: &RankFacts) -> CheckOutcome {
     let Some(value) = named(one) else {
-        return Verdict::none("NCCL_IB_HCA is not set");
+        return CheckOutcome::none("NCCL_IB_HCA is not set");
     };
     let choice = Selection::of(value);
     let there: Vec<Port> = one
@@ -196,7 +196,7 @@ fn hca(one: &Subject) -> Verdict {
         .map(|port| port.port.clone())
         .collect();
     if there.is_empty() && choice.excludes {
-        return Verdict::none("there is no RDMA device to leave out");
+        return CheckOutcome::none("there is no RDMA device to leave out");
     }
     let missing = choice.missing(&there);
     let has = match there.is_empty() {
@@ -212,14 +212,14 @@ fn hca(one: &Subject) -> Verdict {
     let remedy = "name adapters of this node, with = in front (mlx5_1 means mlx5_10 too), or leave it to NCCL";
     match (chosen(one).is_empty(), choice.excludes) {
         (true, true) => {
-            Verdict::failure(format!("NCCL_IB_HCA={value} leaves none of {has}"), remedy)
+            CheckOutcome::failure(format!("NCCL_IB_HCA={value} leaves none of {has}"), remedy)
         }
-        (true, false) => Verdict::failure(
+        (true, false) => CheckOutcome::failure(
             format!("NCCL_IB_HCA={value}, and the node has {has}"),
             remedy,
         ),
-        (false, _) if missing.is_empty() => Verdict::ok(format!("NCCL_IB_HCA={value}")),
-        (false, _) => Verdict::warning(
+        (false, _) if missing.is_empty() => CheckOutcome::ok(format!("NCCL_IB_HCA={value}")),
+        (false, _) => CheckOutcome::warning(
             format!(
                 "NCCL_IB_HCA={value}, and the node has no {}",
                 list(&missing)
@@ -240,7 +240,7 @@ fn beside<'a>(ports: &[&'a RdmaPort]) -> Vec<&'a str> {
         .collect()
 }
 
-fn mixed(one: &Subject) -> Verdict {
+fn mixed(one: &RankFacts) -> CheckOutcome {
     let up: Vec<&RdmaPort> = one
         .health
         .rdma
@@ -250,10 +250,12 @@ fn mixed(one: &Subject) -> Verdict {
     let ethernet = beside(&active(one));
     match named(one) {
         _ if beside(&up).is_empty() => {
-            Verdict::none("the ports are of one kind, or there are none")
+            CheckOutcome::none("the ports are of one kind, or there are none")
         }
-        Some(value) if ethernet.is_empty() => Verdict::ok(format!("NCCL_IB_HCA={value} chooses")),
-        _ => Verdict::warning(
+        Some(value) if ethernet.is_empty() => {
+            CheckOutcome::ok(format!("NCCL_IB_HCA={value} chooses"))
+        }
+        _ => CheckOutcome::warning(
             format!("{} are Ethernet beside InfiniBand ports", list(&ethernet)),
             format!(
                 "leave out what is for management: NCCL_IB_HCA=^={}",

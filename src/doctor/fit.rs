@@ -3,8 +3,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Check, NONE, Subject, Verdict, all, counted, gpu::gpus, list, nodes, same};
-use crate::{levels::reading, native::nvml::Gpu};
+use super::{Check, CheckOutcome, NONE, RankFacts, all, counted, gpu::gpus, list, nodes, same};
+use crate::{levels::reading, native::nvml::NvmlGpu};
 
 pub(super) const CHECKS: &[Check] = &[
     all("gpu.count", "a GPU for each rank of a node", count),
@@ -25,7 +25,7 @@ pub(super) const CHECKS: &[Check] = &[
 const SHARING: i32 = 23000;
 
 /// What tells a GPU from others.
-fn identity(gpu: &Gpu) -> String {
+fn identity(gpu: &NvmlGpu) -> String {
     gpu.uuid
         .value
         .clone()
@@ -34,7 +34,7 @@ fn identity(gpu: &Gpu) -> String {
 
 /// The GPUs that a process sees, as CUDA reads CUDA_VISIBLE_DEVICES: by number or by the start of a UUID, not both, and up
 /// to the first that is not there. With one that is named twice it shows none at all, and of MIG instances one.
-fn visible(one: &Subject) -> Option<Vec<String>> {
+fn visible(one: &RankFacts) -> Option<Vec<String>> {
     let gpus = &one.health.nvml.value.as_ref()?.gpus;
     let Some(words) = one.env("CUDA_VISIBLE_DEVICES") else {
         return Some(gpus.iter().map(identity).collect());
@@ -50,7 +50,7 @@ fn visible(one: &Subject) -> Option<Vec<String>> {
     }
     let by_number = words[0].parse::<u32>().is_ok();
     let named = |word: &&str| {
-        let is_it = |gpu: &&Gpu| match by_number {
+        let is_it = |gpu: &&NvmlGpu| match by_number {
             true => word.parse() == Ok(gpu.index),
             false => gpu
                 .uuid
@@ -65,18 +65,18 @@ fn visible(one: &Subject) -> Option<Vec<String>> {
     Some(if twice { Vec::new() } else { seen })
 }
 
-fn seen(one: &Subject) -> Option<BTreeSet<String>> {
+fn seen(one: &RankFacts) -> Option<BTreeSet<String>> {
     Some(visible(one)?.into_iter().collect())
 }
 
 /// The GPUs that the ranks of a node see between them; nothing where one does not know.
-fn of_node(ranks: &[&Subject]) -> Option<BTreeSet<String>> {
+fn of_node(ranks: &[&RankFacts]) -> Option<BTreeSet<String>> {
     let all: Option<Vec<BTreeSet<String>>> = ranks.iter().map(|one| seen(one)).collect();
     Some(all?.into_iter().flatten().collect())
 }
 
 /// May ranks share a GPU? NCCL that is older does not read the variable.
-fn may_share(one: &Subject) -> bool {
+fn may_share(one: &RankFacts) -> bool {
     let is_set = one
         .settings
         .get("NCCL_MULTI_RANK_GPU_ENABLE")
@@ -89,11 +89,11 @@ fn may_share(one: &Subject) -> bool {
             .map_or(true, |(_, version)| *version >= SHARING)
 }
 
-fn count(job: &[Subject]) -> Verdict {
+fn count(job: &[RankFacts]) -> CheckOutcome {
     if let Some(none) = nobody(job) {
         return none;
     }
-    let devices = |one: &Subject| {
+    let devices = |one: &RankFacts| {
         one.env("CUDA_VISIBLE_DEVICES")
             .map_or_else(String::new, |list| {
                 format!(" (CUDA_VISIBLE_DEVICES={list})")
@@ -103,7 +103,7 @@ fn count(job: &[Subject]) -> Verdict {
         .iter()
         .find(|one| gpus(one).is_ok() && visible(one).is_some_and(|seen| seen.is_empty()))
     {
-        return Verdict::failure(
+        return CheckOutcome::failure(
             format!(
                 "rank {} on {} sees no GPU{}",
                 one.rank,
@@ -128,7 +128,7 @@ fn count(job: &[Subject]) -> Verdict {
                 "{counts}: NCCL_MULTI_RANK_GPU_ENABLE=1 lets them share"
             )),
             gpus => {
-                return Verdict::failure(
+                return CheckOutcome::failure(
                     format!(
                         "{} ranks on {} and {gpus} GPUs visible{}",
                         ranks.len(),
@@ -140,17 +140,17 @@ fn count(job: &[Subject]) -> Verdict {
             }
         };
     }
-    Verdict::ok(said.into_iter().collect::<Vec<_>>().join("; "))
+    CheckOutcome::ok(said.into_iter().collect::<Vec<_>>().join("; "))
 }
 
 /// Why there is nothing to judge, where no process sees a GPU through NVML.
-fn nobody(job: &[Subject]) -> Option<Verdict> {
+fn nobody(job: &[RankFacts]) -> Option<CheckOutcome> {
     let mut none = job.iter().map(|one| gpus(one).err());
     let first = none.next()??;
     none.all(|none| none.is_some()).then_some(first)
 }
 
-fn siblings(job: &[Subject]) -> Verdict {
+fn siblings(job: &[RankFacts]) -> CheckOutcome {
     if let Some(none) = nobody(job) {
         return none;
     }
@@ -158,7 +158,7 @@ fn siblings(job: &[Subject]) -> Verdict {
     for ranks in nodes(job).values().filter(|ranks| ranks.len() > 1) {
         let Some(all) = of_node(ranks) else { continue };
         // A step that binds by cgroup leaves NVML the same view; then only Slurm's own words tell.
-        let is_bound = |one: &&&Subject| {
+        let is_bound = |one: &&&RankFacts| {
             seen(one).is_some_and(|seen| {
                 seen.len() < all.len()
                     || seen.len() == 1 && one.env("SLURM_GPUS_PER_TASK").is_some()
@@ -172,27 +172,27 @@ fn siblings(job: &[Subject]) -> Verdict {
                 one.host,
                 counted(all.len(), "GPU")
             );
-            return Verdict::warning(evidence, remedy);
+            return CheckOutcome::warning(evidence, remedy);
         }
     }
-    Verdict::ok("each rank sees all that its siblings see")
+    CheckOutcome::ok("each rank sees all that its siblings see")
 }
 
 /// Ranks that see the same GPUs share them out: there must not be more of them than of GPUs. Where that are all ranks of a
 /// node and several GPUs, it is the number of ranks that is wrong.
-fn shared(job: &[Subject]) -> Verdict {
+fn shared(job: &[RankFacts]) -> CheckOutcome {
     if let Some(none) = nobody(job) {
         return none;
     }
     let mut allowed = None;
     for ranks in nodes(job).values() {
-        let mut groups: BTreeMap<BTreeSet<String>, Vec<&Subject>> = BTreeMap::new();
+        let mut groups: BTreeMap<BTreeSet<String>, Vec<&RankFacts>> = BTreeMap::new();
         for one in ranks {
             if let Some(seen) = seen(one).filter(|seen| !seen.is_empty()) {
                 groups.entry(seen).or_default().push(one);
             }
         }
-        let too_many = |(gpus, group): &(&BTreeSet<String>, &Vec<&Subject>)| {
+        let too_many = |(gpus, group): &(&BTreeSet<String>, &Vec<&RankFacts>)| {
             group.len() > gpus.len() && (gpus.len() == 1 || group.len() < ranks.len())
         };
         for (gpus, group) in groups.iter().filter(too_many) {
@@ -204,7 +204,7 @@ fn shared(job: &[Subject]) -> Verdict {
                 counted(gpus.len(), "GPU")
             );
             if !group.iter().all(|one| may_share(one)) {
-                return Verdict::failure(
+                return CheckOutcome::failure(
                     evidence,
                     "do not export CUDA_VISIBLE_DEVICES in the job: NCCL says 'Duplicate GPU detected'",
                 );
@@ -214,11 +214,11 @@ fn shared(job: &[Subject]) -> Verdict {
             ));
         }
     }
-    Verdict::ok(allowed.unwrap_or_else(|| "none".into()))
+    CheckOutcome::ok(allowed.unwrap_or_else(|| "none".into()))
 }
 
 /// `4 x NVIDIA A100, 4 x NVIDIA H100`; nothing where there are GPUs that NVML does not tell of.
-fn kinds(one: &Subject) -> Option<String> {
+fn kinds(one: &RankFacts) -> Option<String> {
     if !one.has_gpus() {
         return Some(NONE.into());
     }
@@ -235,7 +235,7 @@ fn kinds(one: &Subject) -> Option<String> {
 }
 
 /// The names of the GPUs that a process sees.
-fn names(one: &Subject) -> BTreeSet<String> {
+fn names(one: &RankFacts) -> BTreeSet<String> {
     let (Ok(all), Some(seen)) = (gpus(one), seen(one)) else {
         return BTreeSet::new();
     };
@@ -245,11 +245,11 @@ fn names(one: &Subject) -> BTreeSet<String> {
         .collect()
 }
 
-fn kinds_same(job: &[Subject]) -> Verdict {
+fn kinds_same(job: &[RankFacts]) -> CheckOutcome {
     let remedy = "the slowest GPU sets the pace: leave out the node that differs, or ask for one kind (--constraint)";
     // A display's card that no rank sees is no matter.
     if let Some(one) = job.iter().find(|one| names(one).len() > 1) {
-        return Verdict::warning(
+        return CheckOutcome::warning(
             format!(
                 "{} has several kinds of GPU: {}",
                 one.host,

@@ -1,6 +1,6 @@
 //! What GPUDirect RDMA needs of the kernel: a module for peer memory, or dma-buf, which serves as well.
 
-use super::{Check, NONE, Subject, Verdict, all, each, same};
+use super::{Check, CheckOutcome, NONE, RankFacts, all, each, same};
 use crate::levels::reading;
 
 pub(super) const CHECKS: &[Check] = &[
@@ -35,7 +35,7 @@ enum DmaBuf {
     Unknown(String),
 }
 
-fn dma_buf(one: &Subject) -> DmaBuf {
+fn dma_buf(one: &RankFacts) -> DmaBuf {
     let health = &one.health;
     if one
         .settings
@@ -94,48 +94,48 @@ fn linux_version(release: &str) -> Option<(u32, u32)> {
     Some((numbers.next()?.ok()?, numbers.next()?.ok()?))
 }
 
-fn needs_module(one: &Subject) -> bool {
+fn needs_module(one: &RankFacts) -> bool {
     one.has_gpus() && !one.health.rdma.is_empty()
 }
 
 /// The module that is loaded, by its name.
-fn peer_module(one: &Subject) -> Option<&'static str> {
+fn peer_module(one: &RankFacts) -> Option<&'static str> {
     let modules = one.health.modules.value.as_ref()?;
     ["nvidia_peermem", "nv_peer_mem", "nvidia_peer_memory"]
         .into_iter()
         .find(|name| modules.contains(*name))
 }
 
-fn module(one: &Subject) -> Verdict {
+fn module(one: &RankFacts) -> CheckOutcome {
     if !needs_module(one) {
-        return Verdict::none("GPUDirect RDMA needs a GPU and an RDMA device");
+        return CheckOutcome::none("GPUDirect RDMA needs a GPU and an RDMA device");
     }
     if one.health.modules.value.is_none() {
-        return Verdict::none(one.health.modules.why.clone());
+        return CheckOutcome::none(one.health.modules.why.clone());
     }
     let neither = "neither nvidia_peermem nor nv_peer_mem is loaded";
     let why = match (peer_module(one), dma_buf(one)) {
-        (Some(name), _) => return Verdict::ok(format!("{name} is loaded")),
-        (None, DmaBuf::Serves(how)) => return Verdict::ok(format!("{neither}, and {how}")),
+        (Some(name), _) => return CheckOutcome::ok(format!("{name} is loaded")),
+        (None, DmaBuf::Serves(how)) => return CheckOutcome::ok(format!("{neither}, and {how}")),
         (None, DmaBuf::Not(why)) => format!("no dma-buf: {why}"),
         (None, DmaBuf::Unknown(why)) => format!("whether dma-buf serves is not known: {why}"),
     };
-    Verdict::warning(
+    CheckOutcome::warning(
         format!("{neither}; {why}"),
         "modprobe nvidia-peermem; without it NCCL needs dma-buf (open kernel modules, Linux 5.12, NCCL 2.13), else data go \
          through host memory and PXN is off: see 'GPU Direct RDMA' in NCCL's log",
     )
 }
 
-fn module_name(one: &Subject) -> Verdict {
+fn module_name(one: &RankFacts) -> CheckOutcome {
     let (Ok((_, version)), true) = (&one.nccl, needs_module(one)) else {
-        return Verdict::none("it takes NCCL, a GPU and an RDMA device");
+        return CheckOutcome::none("it takes NCCL, a GPU and an RDMA device");
     };
     let knows_old = ["nv_mem", "nv_mem_nc"]
         .iter()
         .any(|name| one.health.peer_memory.contains(*name));
     match peer_module(one) {
-        None => Verdict::none("no module is loaded"),
+        None => CheckOutcome::none("no module is loaded"),
         Some(module) if *version <= OLD_NAME_ONLY && module == "nvidia_peermem" && !knows_old => {
             without(
                 dma_buf(one),
@@ -145,36 +145,36 @@ fn module_name(one: &Subject) -> Verdict {
                 "use NCCL 2.23 or newer, which knows nvidia-peermem's new name: this one says 'GPU Direct RDMA Disabled'",
             )
         }
-        Some(module) => Verdict::ok(format!("NCCL {version} knows {module}")),
+        Some(module) => CheckOutcome::ok(format!("NCCL {version} knows {module}")),
     }
 }
 
 /// What the lack of the module comes to, where dma-buf may serve.
-fn without(dma_buf: DmaBuf, lack: String, remedy: &str) -> Verdict {
+fn without(dma_buf: DmaBuf, lack: String, remedy: &str) -> CheckOutcome {
     match dma_buf {
-        DmaBuf::Serves(how) => Verdict::ok(format!("{lack}, but {how}")),
-        DmaBuf::Unknown(why) => Verdict::warning(
+        DmaBuf::Serves(how) => CheckOutcome::ok(format!("{lack}, but {how}")),
+        DmaBuf::Unknown(why) => CheckOutcome::warning(
             format!("{lack}; whether dma-buf serves is not known: {why}"),
             remedy,
         ),
-        DmaBuf::Not(_) => Verdict::failure(lack, remedy),
+        DmaBuf::Not(_) => CheckOutcome::failure(lack, remedy),
     }
 }
 
-fn module_same(job: &[Subject]) -> Verdict {
+fn module_same(job: &[RankFacts]) -> CheckOutcome {
     let remedy =
         "load nvidia-peermem on each node (modprobe nvidia-peermem): one node without it slows all";
-    let known = |one: &Subject| {
+    let known = |one: &RankFacts| {
         let is_known = needs_module(one) && one.health.modules.value.is_some();
         is_known.then(|| peer_module(one).unwrap_or(NONE).to_owned())
     };
     let verdict = same(job, "peer memory module", known, remedy, true);
-    let Verdict::Failure { evidence, .. } = verdict else {
+    let CheckOutcome::Failure { evidence, .. } = verdict else {
         return verdict;
     };
     // The worst of the ranks without it decides; where each has one, names differ, and all count.
-    let lacks = |one: &&Subject| known(one).as_deref() == Some(NONE);
-    let lacking: Vec<&Subject> = job.iter().filter(lacks).collect();
+    let lacks = |one: &&RankFacts| known(one).as_deref() == Some(NONE);
+    let lacking: Vec<&RankFacts> = job.iter().filter(lacks).collect();
     let ranks = if lacking.is_empty() {
         job.iter().collect()
     } else {
@@ -187,6 +187,6 @@ fn module_same(job: &[Subject]) -> Verdict {
     };
     match ranks.into_iter().map(dma_buf).max_by_key(worst) {
         Some(dma_buf) => without(dma_buf, evidence, remedy),
-        None => Verdict::failure(evidence, remedy),
+        None => CheckOutcome::failure(evidence, remedy),
     }
 }

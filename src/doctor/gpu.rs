@@ -1,7 +1,7 @@
 //! The GPUs of a node, by NVML.
 
-use super::{Check, Subject, Verdict, each, list};
-use crate::native::nvml::{Gpu, Reading};
+use super::{Check, CheckOutcome, RankFacts, each, list};
+use crate::native::nvml::{NvmlGpu, Reading};
 
 pub(super) const CHECKS: &[Check] = &[
     each("gpu.lost", "each GPU answers", lost),
@@ -118,43 +118,43 @@ const SLOWS: [&str; 5] = [
 ];
 
 /// Something that is wrong with a GPU: is it a failure, what, and what to do.
-pub(super) type Bad = (bool, String, String);
+pub(super) type GpuProblem = (bool, String, String);
 
-pub(super) fn bad(fails: bool, what: &str, remedy: &str) -> Bad {
+pub(super) fn bad(fails: bool, what: &str, remedy: &str) -> GpuProblem {
     (fails, what.to_owned(), remedy.to_owned())
 }
 
 /// The GPUs of the node, or why they are not known.
-pub(super) fn gpus(one: &Subject) -> Result<&[Gpu], Verdict> {
+pub(super) fn gpus(one: &RankFacts) -> Result<&[NvmlGpu], CheckOutcome> {
     match &one.health.nvml.value {
-        Some(nvml) if nvml.gpus.is_empty() => Err(Verdict::none("NVML shows no GPU")),
+        Some(nvml) if nvml.gpus.is_empty() => Err(CheckOutcome::none("NVML shows no GPU")),
         Some(nvml) => Ok(&nvml.gpus),
-        None if one.health.nvidia.is_none() => Err(Verdict::none("there is no NVIDIA device")),
-        None => Err(Verdict::none(one.health.nvml.why.clone())),
+        None if one.health.nvidia.is_none() => Err(CheckOutcome::none("there is no NVIDIA device")),
+        None => Err(CheckOutcome::none(one.health.nvml.why.clone())),
     }
 }
 
-fn name(gpu: &Gpu) -> String {
+fn name(gpu: &NvmlGpu) -> String {
     let bus = gpu.bus_id.value.as_deref().unwrap_or("?");
     format!("GPU {} ({bus})", gpu.index)
 }
 
 /// Judges one reading of each GPU. Not applicable where no GPU has it.
 fn reading<T>(
-    one: &Subject,
-    of: fn(&Gpu) -> &Reading<T>,
-    judge: impl Fn(&T) -> Option<Bad>,
-) -> Verdict {
+    one: &RankFacts,
+    of: fn(&NvmlGpu) -> &Reading<T>,
+    judge: impl Fn(&T) -> Option<GpuProblem>,
+) -> CheckOutcome {
     let gpus = match gpus(one) {
         Ok(gpus) => gpus,
         Err(none) => return none,
     };
-    let known: Vec<(&Gpu, &T)> = gpus
+    let known: Vec<(&NvmlGpu, &T)> = gpus
         .iter()
         .filter_map(|gpu| Some((gpu, of(gpu).value.as_ref()?)))
         .collect();
     if known.is_empty() {
-        return Verdict::none(of(&gpus[0]).why.clone());
+        return CheckOutcome::none(of(&gpus[0]).why.clone());
     }
     verdict(
         &known
@@ -164,13 +164,13 @@ fn reading<T>(
     )
 }
 
-pub(super) fn verdict(judged: &[(&Gpu, Option<Bad>)]) -> Verdict {
-    let found: Vec<(&Gpu, &Bad)> = judged
+pub(super) fn verdict(judged: &[(&NvmlGpu, Option<GpuProblem>)]) -> CheckOutcome {
+    let found: Vec<(&NvmlGpu, &GpuProblem)> = judged
         .iter()
         .filter_map(|(gpu, bad)| Some((*gpu, bad.as_ref()?)))
         .collect();
     let Some((_, (_, _, remedy))) = found.iter().max_by_key(|(_, (fails, _, _))| *fails) else {
-        return Verdict::ok(format!("{} GPUs", judged.len()));
+        return CheckOutcome::ok(format!("{} GPUs", judged.len()));
     };
     let evidence = found
         .iter()
@@ -178,17 +178,17 @@ pub(super) fn verdict(judged: &[(&Gpu, Option<Bad>)]) -> Verdict {
         .collect::<Vec<_>>()
         .join("; ");
     match found.iter().any(|(_, (fails, _, _))| *fails) {
-        true => Verdict::failure(evidence, remedy),
-        false => Verdict::warning(evidence, remedy),
+        true => CheckOutcome::failure(evidence, remedy),
+        false => CheckOutcome::warning(evidence, remedy),
     }
 }
 
-fn lost(one: &Subject) -> Verdict {
+fn lost(one: &RankFacts) -> CheckOutcome {
     let gpus = match gpus(one) {
         Ok(gpus) => gpus,
         Err(none) => return none,
     };
-    let silent = |gpu: &Gpu| {
+    let silent = |gpu: &NvmlGpu| {
         let remedy = "a GPU that fell off the bus needs a reboot: see Xid messages in dmesg";
         gpu.bus_id
             .value
@@ -203,51 +203,52 @@ fn lost(one: &Subject) -> Verdict {
     )
 }
 
-fn pcie(one: &Subject, of: fn(&Gpu) -> (&Reading<u32>, &Reading<u32>)) -> Verdict {
+fn pcie(one: &RankFacts, of: fn(&NvmlGpu) -> (&Reading<u32>, &Reading<u32>)) -> CheckOutcome {
     let gpus = match gpus(one) {
         Ok(gpus) => gpus,
         Err(none) => return none,
     };
-    let judge = |gpu: &Gpu| {
+    let judge = |gpu: &NvmlGpu| {
         let (now, max) = of(gpu);
         let (now, max) = (now.value?, max.value?);
         let remedy = "reseat the card or look at the riser: lanes do not come back by themselves";
         (now < max).then(|| bad(false, &format!("{now} of {max} lanes"), remedy))
     };
     if gpus.iter().all(|gpu| of(gpu).0.value.is_none()) {
-        return Verdict::none(of(&gpus[0]).0.why.clone());
+        return CheckOutcome::none(of(&gpus[0]).0.why.clone());
     }
     verdict(&gpus.iter().map(|gpu| (gpu, judge(gpu))).collect::<Vec<_>>())
 }
 
 /// A GPU that does nothing lowers its generation to save power: only one that works tells.
-fn pcie_gen(one: &Subject) -> Verdict {
+fn pcie_gen(one: &RankFacts) -> CheckOutcome {
     let gpus = match gpus(one) {
         Ok(gpus) => gpus,
         Err(none) => return none,
     };
-    let is_busy = |gpu: &&Gpu| {
+    let is_busy = |gpu: &&NvmlGpu| {
         gpu.throttle
             .value
             .as_ref()
             .is_some_and(|all| !all.iter().any(|reason| reason == "idle"))
     };
-    let judge = |gpu: &Gpu| {
+    let judge = |gpu: &NvmlGpu| {
         let (now, max) = (gpu.pcie_gen.value?, gpu.pcie_gen_max.value?);
         let remedy = "look at the slot's setting in the firmware and at AER messages in dmesg";
         (now < max).then(|| bad(false, &format!("generation {now} of {max}"), remedy))
     };
-    let full =
-        |gpu: &&Gpu| gpu.pcie_gen.value.is_some() && gpu.pcie_gen.value == gpu.pcie_gen_max.value;
-    let told: Vec<(&Gpu, Option<Bad>)> = gpus
+    let full = |gpu: &&NvmlGpu| {
+        gpu.pcie_gen.value.is_some() && gpu.pcie_gen.value == gpu.pcie_gen_max.value
+    };
+    let told: Vec<(&NvmlGpu, Option<GpuProblem>)> = gpus
         .iter()
         .filter(|gpu| is_busy(gpu) || full(gpu))
         .map(|gpu| (gpu, judge(gpu)))
         .collect();
     match told.is_empty() {
-        true => {
-            Verdict::none("idle GPUs lower their generation, and these are idle, or do not tell")
-        }
+        true => CheckOutcome::none(
+            "idle GPUs lower their generation, and these are idle, or do not tell",
+        ),
         false => verdict(&told),
     }
 }

@@ -1,6 +1,6 @@
 //! The node: limits, shared memory, processors, kernel.
 
-use super::{Check, Subject, Verdict, all, each, list};
+use super::{Check, CheckOutcome, RankFacts, all, each, list};
 use crate::facts::health::UNLIMITED;
 
 pub(super) const CHECKS: &[Check] = &[
@@ -63,99 +63,99 @@ pub(super) fn rounded(bytes: u64) -> String {
     format!("{value} {name}")
 }
 
-fn memlock(one: &Subject) -> Verdict {
+fn memlock(one: &RankFacts) -> CheckOutcome {
     /// Below this not even a few queue pairs fit.
     const ENOUGH: u64 = 64 << 20;
     match one.health.memlock.value {
-        Some(bytes) if one.health.pins_freely && bytes != UNLIMITED => Verdict::ok(format!(
+        Some(bytes) if one.health.pins_freely && bytes != UNLIMITED => CheckOutcome::ok(format!(
             "{}, which does not count: the process has CAP_IPC_LOCK",
             shown(bytes)
         )),
-        None => Verdict::none(one.health.memlock.why.clone()),
+        None => CheckOutcome::none(one.health.memlock.why.clone()),
         Some(bytes) if bytes < ENOUGH => {
             let evidence = format!("{} may be pinned", shown(bytes));
             let remedy = "ulimit -l unlimited; under Slurm LimitMEMLOCK=infinity for slurmd and \
                           PropagateResourceLimitsExcept=MEMLOCK, in Docker --ulimit memlock=-1";
             match one.health.rdma.is_empty() {
-                true => Verdict::warning(evidence, remedy),
-                false => Verdict::failure(evidence, remedy),
+                true => CheckOutcome::warning(evidence, remedy),
+                false => CheckOutcome::failure(evidence, remedy),
             }
         }
-        Some(bytes) => Verdict::ok(shown(bytes)),
+        Some(bytes) => CheckOutcome::ok(shown(bytes)),
     }
 }
 
-fn nofile(one: &Subject) -> Verdict {
+fn nofile(one: &RankFacts) -> CheckOutcome {
     /// NCCL opens several a peer and channel.
     const ENOUGH: u64 = 4096;
     match one.health.nofile.value {
-        None => Verdict::none(one.health.nofile.why.clone()),
-        Some(files) if files < ENOUGH => Verdict::warning(
+        None => CheckOutcome::none(one.health.nofile.why.clone()),
+        Some(files) if files < ENOUGH => CheckOutcome::warning(
             format!("{files} files may be open"),
             "ulimit -n 65536: alltoall opens sockets for each peer, and fails with 'Too many open files'",
         ),
-        Some(UNLIMITED) => Verdict::ok("unlimited"),
-        Some(files) => Verdict::ok(files.to_string()),
+        Some(UNLIMITED) => CheckOutcome::ok("unlimited"),
+        Some(files) => CheckOutcome::ok(files.to_string()),
     }
 }
 
-fn stack(one: &Subject) -> Verdict {
+fn stack(one: &RankFacts) -> CheckOutcome {
     match one.health.stack.value {
-        None => Verdict::none(one.health.stack.why.clone()),
-        Some(UNLIMITED) => Verdict::warning(
+        None => CheckOutcome::none(one.health.stack.why.clone()),
+        Some(UNLIMITED) => CheckOutcome::warning(
             "the stack is unlimited",
             "ulimit -s 8192: with an unlimited one the C library gives threads 2 MiB, and NCCL's may overflow",
         ),
-        Some(bytes) => Verdict::ok(shown(bytes)),
+        Some(bytes) => CheckOutcome::ok(shown(bytes)),
     }
 }
 
-fn shm(one: &Subject) -> Verdict {
+fn shm(one: &RankFacts) -> CheckOutcome {
     const LITTLE: u64 = 64 << 20;
     const ENOUGH: u64 = 1 << 30;
     let remedy = "give more: docker run --shm-size=1g or --ipc=host, in Kubernetes an emptyDir of medium Memory on /dev/shm";
     match one.health.shm.value {
-        None => Verdict::none(one.health.shm.why.clone()),
+        None => CheckOutcome::none(one.health.shm.why.clone()),
         Some(bytes) if bytes <= LITTLE => {
-            Verdict::failure(format!("/dev/shm holds {}", rounded(bytes)), remedy)
+            CheckOutcome::failure(format!("/dev/shm holds {}", rounded(bytes)), remedy)
         }
         Some(bytes) if bytes < ENOUGH => {
-            Verdict::warning(format!("/dev/shm holds {}", rounded(bytes)), remedy)
+            CheckOutcome::warning(format!("/dev/shm holds {}", rounded(bytes)), remedy)
         }
-        Some(bytes) => Verdict::ok(format!("/dev/shm holds {}", rounded(bytes))),
+        Some(bytes) => CheckOutcome::ok(format!("/dev/shm holds {}", rounded(bytes))),
     }
 }
 
-fn cpus(one: &Subject) -> Verdict {
+fn cpus(one: &RankFacts) -> CheckOutcome {
     let (Some(mine), Some(online)) = (&one.health.cpus.value, &one.health.cpus_online.value) else {
-        return Verdict::none(format!(
+        return CheckOutcome::none(format!(
             "{}{}",
             one.health.cpus.why, one.health.cpus_online.why
         ));
     };
     match (mine.len(), online.len()) {
-        (1, 2..) => Verdict::warning(
+        (1, 2..) => CheckOutcome::warning(
             format!("this process may run on one processor of {}", online.len()),
             "srun --cpus-per-task=N (Slurm 22.05 to 23.02 lose sbatch's), mpirun --bind-to none: NCCL's proxy threads need one \
              of their own",
         ),
-        (mine, online) => Verdict::ok(format!("{mine} of {online}")),
+        (mine, online) => CheckOutcome::ok(format!("{mine} of {online}")),
     }
 }
 
-fn cpus_shared(job: &[Subject]) -> Verdict {
+fn cpus_shared(job: &[RankFacts]) -> CheckOutcome {
     for one in job {
         let Some(mine) = &one.health.cpus.value else {
             continue;
         };
-        let is_same = |other: &&Subject| {
+        let is_same = |other: &&RankFacts| {
             other.rank > one.rank
                 && other.node == one.node
                 && other.health.cpus.value.as_ref() == Some(mine)
         };
         let sharers = 1 + job.iter().filter(is_same).count();
         if sharers > 1 && mine.len() < sharers {
-            return Verdict::warning(
+            return CheckOutcome::warning(
                 format!(
                     "{sharers} ranks on {} share {} processors",
                     one.host,
@@ -166,19 +166,19 @@ fn cpus_shared(job: &[Subject]) -> Verdict {
         }
     }
     match job.len() {
-        1 => Verdict::none("there is one process only"),
-        _ => Verdict::ok("no rank has to wait for another one's processor"),
+        1 => CheckOutcome::none("there is one process only"),
+        _ => CheckOutcome::ok("no rank has to wait for another one's processor"),
     }
 }
 
-fn numa_balancing(one: &Subject) -> Verdict {
+fn numa_balancing(one: &RankFacts) -> CheckOutcome {
     match one.health.numa_balancing.value {
-        None => Verdict::none(one.health.numa_balancing.why.clone()),
-        Some(true) if one.has_gpus() => Verdict::warning(
+        None => CheckOutcome::none(one.health.numa_balancing.why.clone()),
+        Some(true) if one.has_gpus() => CheckOutcome::warning(
             "kernel.numa_balancing is on",
             "sysctl kernel.numa_balancing=0: it moves pages under the GPU's copies, which shows as outliers",
         ),
-        Some(is_on) => Verdict::ok(if is_on {
+        Some(is_on) => CheckOutcome::ok(if is_on {
             "on, and there is no GPU"
         } else {
             "off"
@@ -186,9 +186,9 @@ fn numa_balancing(one: &Subject) -> Verdict {
     }
 }
 
-fn remove_ipc(one: &Subject) -> Verdict {
+fn remove_ipc(one: &RankFacts) -> CheckOutcome {
     let Some(set) = &one.health.remove_ipc.value else {
-        return Verdict::none(one.health.remove_ipc.why.clone());
+        return CheckOutcome::none(one.health.remove_ipc.why.clone());
     };
     let evidence = format!(
         "RemoveIPC={} ({})",
@@ -196,21 +196,21 @@ fn remove_ipc(one: &Subject) -> Verdict {
         set.by
     );
     match set.is_on {
-        false => Verdict::ok(evidence),
+        false => CheckOutcome::ok(evidence),
         true if one.env("SLURM_JOB_ID").is_none() => {
-            Verdict::none("it only matters in Slurm jobs, and this is not one")
+            CheckOutcome::none("it only matters in Slurm jobs, and this is not one")
         }
-        true if one.health.is_system_user => Verdict::ok(format!(
+        true if one.health.is_system_user => CheckOutcome::ok(format!(
             "{evidence}, which leaves root and the system's users alone"
         )),
-        true => Verdict::warning(
+        true => CheckOutcome::warning(
             evidence,
             "set RemoveIPC=no in logind.conf: systemd deletes NCCL's files in /dev/shm when the user's last session ends",
         ),
     }
 }
 
-fn needs_peer_access(one: &Subject) -> bool {
+fn needs_peer_access(one: &RankFacts) -> bool {
     one.has_gpus()
 }
 
@@ -226,37 +226,37 @@ fn passes_through(cmdline: &str) -> Option<&str> {
 }
 
 /// The types of the groups say what is so; what the kernel was told counts where they say nothing of the devices.
-fn iommu(one: &Subject) -> Verdict {
+fn iommu(one: &RankFacts) -> CheckOutcome {
     let iommu = &one.health.iommu;
     let translated = iommu.translated();
     let told = passes_through(one.health.cmdline.value.as_deref().unwrap_or_default());
     let evidence = match (iommu.devices.is_empty(), told) {
-        _ if !needs_peer_access(one) => return Verdict::none("there is no NVIDIA device"),
-        _ if !iommu.has_groups => return Verdict::ok("no IOMMU groups"),
+        _ if !needs_peer_access(one) => return CheckOutcome::none("there is no NVIDIA device"),
+        _ if !iommu.has_groups => return CheckOutcome::ok("no IOMMU groups"),
         (false, _) if translated.is_empty() => {
-            return Verdict::ok(format!("passed through for {}", list(&iommu.devices.keys().collect::<Vec<_>>())));
+            return CheckOutcome::ok(format!("passed through for {}", list(&iommu.devices.keys().collect::<Vec<_>>())));
         }
         (false, _) => format!("the IOMMU translates for {}", list(&translated)),
-        (true, Some(word)) => return Verdict::ok(format!("passed through ({word})")),
+        (true, Some(word)) => return CheckOutcome::ok(format!("passed through ({word})")),
         (true, None) if !iommu.types.is_empty() && !iommu.translates_some() => {
-            return Verdict::ok("passed through for all groups");
+            return CheckOutcome::ok("passed through for all groups");
         }
         (true, None) => {
             "the IOMMU translates (/sys/kernel/iommu_groups has groups, and the kernel was not told iommu=pt)".into()
         }
     };
-    Verdict::warning(
+    CheckOutcome::warning(
         evidence,
         "boot with iommu=pt or without one: GPUDirect between GPU and NIC is slow or fails; in a virtual machine the host decides",
     )
 }
 
-fn acs(one: &Subject) -> Verdict {
+fn acs(one: &RankFacts) -> CheckOutcome {
     match &one.health.acs.value {
-        _ if !needs_peer_access(one) => Verdict::none("there is no NVIDIA device"),
-        None => Verdict::none(one.health.acs.why.clone()),
-        Some(bridges) if bridges.is_empty() => Verdict::ok("no bridge redirects"),
-        Some(bridges) => Verdict::warning(
+        _ if !needs_peer_access(one) => CheckOutcome::none("there is no NVIDIA device"),
+        None => CheckOutcome::none(one.health.acs.why.clone()),
+        Some(bridges) if bridges.is_empty() => CheckOutcome::ok("no bridge redirects"),
+        Some(bridges) => CheckOutcome::warning(
             format!(
                 "{} PCI bridges send peers' traffic up to the root (ACS), such as {}",
                 bridges.len(),
@@ -267,21 +267,21 @@ fn acs(one: &Subject) -> Verdict {
     }
 }
 
-fn container(one: &Subject) -> Verdict {
+fn container(one: &RankFacts) -> CheckOutcome {
     let Some(evidence) = &one.health.container else {
-        return Verdict::none("this is not a container");
+        return CheckOutcome::none("this is not a container");
     };
     let health = &one.health;
     let remedy = "start it with its devices: --gpus all or --nv, --device=/dev/infiniband, MELLANOX_VISIBLE_DEVICES=all with enroot";
     let has_gpu = health.nvidia.is_some() && health.driver.value.is_none();
     let has_adapter = !health.rdma.is_empty() && health.verbs.is_empty();
     match (has_gpu, has_adapter) {
-        (false, false) => Verdict::ok(evidence.clone()),
-        (true, _) => Verdict::failure(
+        (false, false) => CheckOutcome::ok(evidence.clone()),
+        (true, _) => CheckOutcome::failure(
             format!("{evidence}, and the driver is not visible in it"),
             remedy,
         ),
-        (_, true) => Verdict::failure(
+        (_, true) => CheckOutcome::failure(
             format!("{evidence}, and /dev/infiniband is empty in it"),
             remedy,
         ),

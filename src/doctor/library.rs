@@ -1,6 +1,6 @@
 //! Driver, NCCL, its plugins, and MPI.
 
-use super::{Check, NONE, Subject, Verdict, all, each, list, same};
+use super::{Check, CheckOutcome, NONE, RankFacts, all, each, list, same};
 
 pub(super) const CHECKS: &[Check] = &[
     each(
@@ -72,12 +72,12 @@ pub(super) const CHECKS: &[Check] = &[
         world,
     ),
     all("mpi.same", "one MPI library on all ranks", |job| {
-        let known = |one: &Subject| (!one.mpi.is_empty()).then(|| one.mpi.clone());
+        let known = |one: &RankFacts| (!one.mpi.is_empty()).then(|| one.mpi.clone());
         same(job, "MPI", known, "start all ranks with one MPI", true)
     }),
 ];
 
-fn driver_version(one: &Subject) -> String {
+fn driver_version(one: &RankFacts) -> String {
     one.health
         .driver
         .value
@@ -86,44 +86,44 @@ fn driver_version(one: &Subject) -> String {
 }
 
 /// What `of` says of the libnccl that would be loaded.
-fn loaded(one: &Subject, of: impl Fn(&(String, i32)) -> String) -> String {
+fn loaded(one: &RankFacts, of: impl Fn(&(String, i32)) -> String) -> String {
     one.nccl.as_ref().map_or_else(|_| NONE.into(), of)
 }
 
-fn driver(one: &Subject) -> Verdict {
+fn driver(one: &RankFacts) -> CheckOutcome {
     match (&one.health.driver.value, &one.health.nvidia) {
-        (Some(version), _) => Verdict::ok(format!("driver {version}")),
-        (None, None) => Verdict::none("there is no NVIDIA device"),
-        (None, Some(device)) => Verdict::failure(
+        (Some(version), _) => CheckOutcome::ok(format!("driver {version}")),
+        (None, None) => CheckOutcome::none("there is no NVIDIA device"),
+        (None, Some(device)) => CheckOutcome::failure(
             format!("{device}, but {}", one.health.driver.why),
             "load the driver (modprobe nvidia); in a container start it with GPUs (--nv, --gpus all)",
         ),
     }
 }
 
-fn nvml(one: &Subject) -> Verdict {
+fn nvml(one: &RankFacts) -> CheckOutcome {
     match &one.health.nvml.value {
-        Some(nvml) => Verdict::ok(format!("{} GPUs", nvml.gpus.len())),
-        None if one.health.nvidia.is_none() => Verdict::none("there is no NVIDIA device"),
-        None => Verdict::failure(
+        Some(nvml) => CheckOutcome::ok(format!("{} GPUs", nvml.gpus.len())),
+        None if one.health.nvidia.is_none() => CheckOutcome::none("there is no NVIDIA device"),
+        None => CheckOutcome::failure(
             one.health.nvml.why.clone(),
             "libnvidia-ml.so.1 of the driver's own version must be found; nvidia-smi says the same",
         ),
     }
 }
 
-fn nccl(one: &Subject) -> Verdict {
+fn nccl(one: &RankFacts) -> CheckOutcome {
     match &one.nccl {
-        Ok((file, version)) => Verdict::ok(format!("{file}, version {version}")),
-        Err(_) if !one.has_gpus() => Verdict::none("there is no NVIDIA device"),
-        Err(why) => Verdict::failure(
+        Ok((file, version)) => CheckOutcome::ok(format!("{file}, version {version}")),
+        Err(_) if !one.has_gpus() => CheckOutcome::none("there is no NVIDIA device"),
+        Err(why) => CheckOutcome::failure(
             why.clone(),
             "load NCCL's module, or set NCCL_HOME to its folder",
         ),
     }
 }
 
-fn plugins(one: &Subject) -> String {
+fn plugins(one: &RankFacts) -> String {
     let names = one
         .health
         .plugins
@@ -137,18 +137,18 @@ fn plugins(one: &Subject) -> String {
     }
 }
 
-fn plugin(one: &Subject) -> Verdict {
+fn plugin(one: &RankFacts) -> CheckOutcome {
     let Some(named) = one
         .settings
         .get("NCCL_NET_PLUGIN")
         .filter(|name| !name.is_empty() && *name != "none")
     else {
-        return Verdict::none("NCCL_NET_PLUGIN names none");
+        return CheckOutcome::none("NCCL_NET_PLUGIN names none");
     };
     let files: Vec<&String> = one.health.plugins_named.values().flatten().collect();
     match files.is_empty() {
-        false => Verdict::ok(format!("NCCL_NET_PLUGIN={named}: {}", list(&files))),
-        true => Verdict::warning(
+        false => CheckOutcome::ok(format!("NCCL_NET_PLUGIN={named}: {}", list(&files))),
+        true => CheckOutcome::warning(
             format!(
                 "NCCL_NET_PLUGIN={named} is not there: neither as a path nor where the loader looks (LD_LIBRARY_PATH, ldconfig -p)"
             ),
@@ -157,16 +157,16 @@ fn plugin(one: &Subject) -> Verdict {
     }
 }
 
-fn world(one: &Subject) -> Verdict {
+fn world(one: &RankFacts) -> CheckOutcome {
     match one.started() {
-        Some((started, who, variable)) if started > 1 && one.world == 1 => Verdict::failure(
+        Some((started, who, variable)) if started > 1 && one.world == 1 => CheckOutcome::failure(
             format!(
                 "{who} started {started} processes ({variable}), and MPI sees one: each would run alone"
             ),
             "under srun name the PMI that fits the MPI: --mpi=pmix or --mpi=pmi2 (srun --mpi=list); else take the mpirun of the MPI \
              that pxnbench is built with",
         ),
-        Some((started, ..)) => Verdict::ok(format!("{} of {started} processes", one.world)),
-        None => Verdict::ok(format!("{} processes", one.world)),
+        Some((started, ..)) => CheckOutcome::ok(format!("{} of {started} processes", one.world)),
+        None => CheckOutcome::ok(format!("{} processes", one.world)),
     }
 }

@@ -18,10 +18,10 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    facts::health::Health,
+    facts::health::NodeHealth,
     levels::{
         audit::{self, Severity},
-        conf::Settings,
+        conf::NcclSettings,
     },
     world::launch,
 };
@@ -29,7 +29,7 @@ use crate::{
 /// What a check comes to.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case", tag = "verdict")]
-pub enum Verdict {
+pub enum CheckOutcome {
     /// Nothing is wrong, and the evidence.
     Ok {
         #[expect(missing_docs, reason = "the variant says it")]
@@ -56,28 +56,28 @@ pub enum Verdict {
     },
 }
 
-impl Verdict {
-    pub(crate) fn ok(evidence: impl Into<String>) -> Verdict {
-        Verdict::Ok {
+impl CheckOutcome {
+    pub(crate) fn ok(evidence: impl Into<String>) -> CheckOutcome {
+        CheckOutcome::Ok {
             evidence: evidence.into(),
         }
     }
 
-    pub(crate) fn none(reason: impl Into<String>) -> Verdict {
-        Verdict::NotApplicable {
+    pub(crate) fn none(reason: impl Into<String>) -> CheckOutcome {
+        CheckOutcome::NotApplicable {
             reason: reason.into(),
         }
     }
 
-    pub(crate) fn warning(evidence: impl Into<String>, remedy: impl Into<String>) -> Verdict {
-        Verdict::Warning {
+    pub(crate) fn warning(evidence: impl Into<String>, remedy: impl Into<String>) -> CheckOutcome {
+        CheckOutcome::Warning {
             evidence: evidence.into(),
             remedy: remedy.into(),
         }
     }
 
-    pub(crate) fn failure(evidence: impl Into<String>, remedy: impl Into<String>) -> Verdict {
-        Verdict::Failure {
+    pub(crate) fn failure(evidence: impl Into<String>, remedy: impl Into<String>) -> CheckOutcome {
+        CheckOutcome::Failure {
             evidence: evidence.into(),
             remedy: remedy.into(),
         }
@@ -86,28 +86,27 @@ impl Verdict {
     /// Its name in the report.
     pub fn word(&self) -> &'static str {
         match self {
-            Verdict::Ok { .. } => "ok",
-            Verdict::NotApplicable { .. } => "n/a",
-            Verdict::Warning { .. } => "warning",
-            Verdict::Failure { .. } => "FAILURE",
+            CheckOutcome::Ok { .. } => "ok",
+            CheckOutcome::NotApplicable { .. } => "n/a",
+            CheckOutcome::Warning { .. } => "warning",
+            CheckOutcome::Failure { .. } => "FAILURE",
         }
     }
 
     /// What it says, and what to do; the second is empty where there is nothing to do.
     pub fn words(&self) -> (&str, &str) {
         match self {
-            Verdict::Ok { evidence } => (evidence, ""),
-            Verdict::NotApplicable { reason } => (reason, ""),
-            Verdict::Warning { evidence, remedy } | Verdict::Failure { evidence, remedy } => {
-                (evidence, remedy)
-            }
+            CheckOutcome::Ok { evidence } => (evidence, ""),
+            CheckOutcome::NotApplicable { reason } => (reason, ""),
+            CheckOutcome::Warning { evidence, remedy }
+            | CheckOutcome::Failure { evidence, remedy } => (evidence, remedy),
         }
     }
 }
 
 /// A finding of the audit of NCCL's environment, made on the process itself.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Audited {
+pub struct AuditFact {
     /// The rule's id.
     pub id: String,
     /// How bad it is.
@@ -120,7 +119,7 @@ pub struct Audited {
 
 /// What one process said.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Subject {
+pub struct RankFacts {
     /// Its rank.
     pub rank: u32,
     /// All ranks.
@@ -136,18 +135,18 @@ pub struct Subject {
     /// libnccl's file and version, or why there is none.
     pub nccl: Result<(String, i32), String>,
     /// NCCL's settings in force.
-    pub settings: Settings,
+    pub settings: NcclSettings,
     /// What the audit of them found.
-    pub audited: Vec<Audited>,
+    pub audited: Vec<AuditFact>,
     /// Rules of the audit that could not be applied, and why.
     pub not_audited: Vec<(String, String)>,
     /// Seconds since 1970 on its clock, at a moment that all share.
     pub clock: f64,
     /// Its node.
-    pub health: Health,
+    pub health: NodeHealth,
 }
 
-impl Subject {
+impl RankFacts {
     /// Is there a GPU of NVIDIA's?
     pub fn has_gpus(&self) -> bool {
         self.health.nvidia.is_some()
@@ -174,13 +173,13 @@ impl Subject {
 }
 
 /// How a check looks at the job.
-pub enum Judge {
+pub enum CheckScope {
     /// At each process.
-    Process(fn(&Subject) -> Verdict),
+    Process(fn(&RankFacts) -> CheckOutcome),
     /// At each process of a Slurm job.
-    Slurm(fn(&Subject) -> Verdict),
+    Slurm(fn(&RankFacts) -> CheckOutcome),
     /// At all of them together.
-    Job(fn(&[Subject]) -> Verdict),
+    Job(fn(&[RankFacts]) -> CheckOutcome),
 }
 
 /// One check.
@@ -190,30 +189,42 @@ pub struct Check {
     /// What it looks at.
     pub about: &'static str,
     /// How it judges.
-    pub judge: Judge,
+    pub judge: CheckScope,
 }
 
-const fn each(id: &'static str, about: &'static str, judge: fn(&Subject) -> Verdict) -> Check {
+const fn each(
+    id: &'static str,
+    about: &'static str,
+    judge: fn(&RankFacts) -> CheckOutcome,
+) -> Check {
     Check {
         id,
         about,
-        judge: Judge::Process(judge),
+        judge: CheckScope::Process(judge),
     }
 }
 
-const fn in_slurm(id: &'static str, about: &'static str, judge: fn(&Subject) -> Verdict) -> Check {
+const fn in_slurm(
+    id: &'static str,
+    about: &'static str,
+    judge: fn(&RankFacts) -> CheckOutcome,
+) -> Check {
     Check {
         id,
         about,
-        judge: Judge::Slurm(judge),
+        judge: CheckScope::Slurm(judge),
     }
 }
 
-const fn all(id: &'static str, about: &'static str, judge: fn(&[Subject]) -> Verdict) -> Check {
+const fn all(
+    id: &'static str,
+    about: &'static str,
+    judge: fn(&[RankFacts]) -> CheckOutcome,
+) -> Check {
     Check {
         id,
         about,
-        judge: Judge::Job(judge),
+        judge: CheckScope::Job(judge),
     }
 }
 
@@ -237,7 +248,7 @@ pub fn checks() -> impl Iterator<Item = &'static Check> {
 
 /// A row of the report: a check, a verdict, and who has it.
 #[derive(Clone, Debug, Serialize)]
-pub struct Row {
+pub struct ReportLine {
     /// The check.
     pub id: String,
     /// What it looks at.
@@ -248,27 +259,27 @@ pub struct Row {
     pub who: String,
     /// What it comes to.
     #[serde(flatten)]
-    pub verdict: Verdict,
+    pub verdict: CheckOutcome,
 }
 
 /// Applies all checks and the audit to the processes of a job, in rank order.
-pub fn examine(job: &[Subject]) -> Vec<Row> {
-    let mut rows: Vec<Row> = checks().flat_map(|check| apply(check, job)).collect();
+pub fn examine(job: &[RankFacts]) -> Vec<ReportLine> {
+    let mut rows: Vec<ReportLine> = checks().flat_map(|check| apply(check, job)).collect();
     rows.extend(audit(job));
     rows
 }
 
-fn apply(check: &Check, job: &[Subject]) -> Vec<Row> {
-    let each = |judge: &dyn Fn(&Subject) -> Verdict| {
+fn apply(check: &Check, job: &[RankFacts]) -> Vec<ReportLine> {
+    let each = |judge: &dyn Fn(&RankFacts) -> CheckOutcome| {
         rows(check.id, check.about, job, |one| vec![judge(one)])
     };
     match check.judge {
-        Judge::Process(judge) => each(&judge),
-        Judge::Slurm(judge) => each(&|one| match one.env("SLURM_JOB_ID") {
+        CheckScope::Process(judge) => each(&judge),
+        CheckScope::Slurm(judge) => each(&|one| match one.env("SLURM_JOB_ID") {
             Some(_) => judge(one),
-            None => Verdict::none("this is not a Slurm job"),
+            None => CheckOutcome::none("this is not a Slurm job"),
         }),
-        Judge::Job(judge) => vec![Row {
+        CheckScope::Job(judge) => vec![ReportLine {
             id: check.id.into(),
             about: check.about.into(),
             across: true,
@@ -279,10 +290,10 @@ fn apply(check: &Check, job: &[Subject]) -> Vec<Row> {
 }
 
 /// What the audit says, and a row of each rule that found nothing or could not be applied.
-fn audit(job: &[Subject]) -> Vec<Row> {
-    let of_rule = |rule: &audit::Check| {
+fn audit(job: &[RankFacts]) -> Vec<ReportLine> {
+    let of_rule = |rule: &audit::AuditRule| {
         rows(rule.id, rule.about, job, |one| {
-            let found: Vec<Verdict> = one
+            let found: Vec<CheckOutcome> = one
                 .audited
                 .iter()
                 .filter(|found| found.id == rule.id)
@@ -293,8 +304,8 @@ fn audit(job: &[Subject]) -> Vec<Row> {
             }
             let not = one.not_audited.iter().find(|(id, _)| id == rule.id);
             vec![not.map_or_else(
-                || Verdict::ok("nothing found"),
-                |(_, why)| Verdict::none(why.clone()),
+                || CheckOutcome::ok("nothing found"),
+                |(_, why)| CheckOutcome::none(why.clone()),
             )]
         })
     };
@@ -305,16 +316,16 @@ fn audit(job: &[Subject]) -> Vec<Row> {
 fn rows(
     id: &str,
     about: &str,
-    job: &[Subject],
-    verdicts: impl Fn(&Subject) -> Vec<Verdict>,
-) -> Vec<Row> {
-    let mut by: BTreeMap<Verdict, Vec<&Subject>> = BTreeMap::new();
+    job: &[RankFacts],
+    verdicts: impl Fn(&RankFacts) -> Vec<CheckOutcome>,
+) -> Vec<ReportLine> {
+    let mut by: BTreeMap<CheckOutcome, Vec<&RankFacts>> = BTreeMap::new();
     for subject in job {
         for verdict in verdicts(subject) {
             by.entry(verdict).or_default().push(subject);
         }
     }
-    let row = |(verdict, have): (Verdict, Vec<&Subject>)| Row {
+    let row = |(verdict, have): (CheckOutcome, Vec<&RankFacts>)| ReportLine {
         id: id.into(),
         about: about.into(),
         across: false,
@@ -324,16 +335,16 @@ fn rows(
     by.into_iter().rev().map(row).collect()
 }
 
-fn audited(found: &Audited) -> Verdict {
+fn audited(found: &AuditFact) -> CheckOutcome {
     match found.severity {
-        Severity::Failure => Verdict::failure(&found.sentence, &found.remedy),
-        Severity::Warning => Verdict::warning(&found.sentence, &found.remedy),
-        Severity::Note => Verdict::ok(format!("note: {}", found.sentence)),
+        Severity::Failure => CheckOutcome::failure(&found.sentence, &found.remedy),
+        Severity::Warning => CheckOutcome::warning(&found.sentence, &found.remedy),
+        Severity::Note => CheckOutcome::ok(format!("note: {}", found.sentence)),
     }
 }
 
 /// `all`, `node3`, or `ranks 1, 5 on node3`; long lists are cut.
-fn who(have: &[&Subject], job: &[Subject]) -> String {
+fn who(have: &[&RankFacts], job: &[RankFacts]) -> String {
     const SHOWN: usize = 4;
     if have.len() == job.len() {
         return "all".into();
@@ -369,8 +380,8 @@ pub fn counted(count: usize, what: &str) -> String {
 }
 
 /// The processes by node.
-fn nodes(job: &[Subject]) -> BTreeMap<u32, Vec<&Subject>> {
-    let mut nodes: BTreeMap<u32, Vec<&Subject>> = BTreeMap::new();
+fn nodes(job: &[RankFacts]) -> BTreeMap<u32, Vec<&RankFacts>> {
+    let mut nodes: BTreeMap<u32, Vec<&RankFacts>> = BTreeMap::new();
     for one in job {
         nodes.entry(one.node).or_default().push(one);
     }
@@ -391,13 +402,13 @@ const NONE: &str = "none";
 /// A verdict on something that must be the same on all processes. `value` is [`NONE`] for one that has none, which differs
 /// from one that has some; and nothing for one that does not know, or does not need it.
 fn same(
-    job: &[Subject],
+    job: &[RankFacts],
     what: &str,
-    value: impl Fn(&Subject) -> Option<String>,
+    value: impl Fn(&RankFacts) -> Option<String>,
     remedy: &str,
     fails: bool,
-) -> Verdict {
-    let mut by: BTreeMap<String, Vec<&Subject>> = BTreeMap::new();
+) -> CheckOutcome {
+    let mut by: BTreeMap<String, Vec<&RankFacts>> = BTreeMap::new();
     for subject in job {
         if let Some(value) = value(subject) {
             by.entry(value).or_default().push(subject);
@@ -408,16 +419,18 @@ fn same(
         .map(|(value, have)| format!("{value} on {}", who(have, job)))
         .collect();
     match (by.keys().next(), by.len()) {
-        (None, _) => Verdict::none(format!("no process knows its {what}")),
-        (Some(value), 1) if value == NONE => Verdict::none(format!("{what}: no process has any")),
-        _ if job.len() == 1 => Verdict::none("there is one process only"),
-        (Some(_), 1) => Verdict::ok(format!("{what}: {}", said.concat())),
+        (None, _) => CheckOutcome::none(format!("no process knows its {what}")),
+        (Some(value), 1) if value == NONE => {
+            CheckOutcome::none(format!("{what}: no process has any"))
+        }
+        _ if job.len() == 1 => CheckOutcome::none("there is one process only"),
+        (Some(_), 1) => CheckOutcome::ok(format!("{what}: {}", said.concat())),
         _ => {
             let evidence = format!("{what} differs: {}", said.join("; "));
             if fails {
-                Verdict::failure(evidence, remedy)
+                CheckOutcome::failure(evidence, remedy)
             } else {
-                Verdict::warning(evidence, remedy)
+                CheckOutcome::warning(evidence, remedy)
             }
         }
     }

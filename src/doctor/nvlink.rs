@@ -5,10 +5,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Check, Subject, Verdict, all, each, gpu, list, same};
+use super::{Check, CheckOutcome, RankFacts, all, each, gpu, list, same};
 use crate::{
     levels::reading,
-    native::nvml::{Fabric, Gpu, Remote},
+    native::nvml::{NvlinkFabric, NvmlGpu, Remote},
 };
 
 pub(super) const CHECKS: &[Check] = &[
@@ -26,14 +26,14 @@ pub(super) const CHECKS: &[Check] = &[
 ];
 
 /// The links that work; nothing where one does not tell.
-fn up(gpu: &Gpu) -> Option<usize> {
+fn up(gpu: &NvmlGpu) -> Option<usize> {
     let known: Option<Vec<bool>> = gpu.nvlinks.iter().map(|link| link.active.value).collect();
     Some(known?.into_iter().filter(|active| *active).count())
 }
 
 /// The links of each GPU that tells, by the GPU's name.
-fn by_name(gpus: &[Gpu]) -> BTreeMap<&str, Vec<(&Gpu, usize)>> {
-    let mut all: BTreeMap<&str, Vec<(&Gpu, usize)>> = BTreeMap::new();
+fn by_name(gpus: &[NvmlGpu]) -> BTreeMap<&str, Vec<(&NvmlGpu, usize)>> {
+    let mut all: BTreeMap<&str, Vec<(&NvmlGpu, usize)>> = BTreeMap::new();
     for gpu in gpus {
         if let (Some(name), Some(up)) = (&gpu.name.value, up(gpu)) {
             all.entry(name).or_default().push((gpu, up));
@@ -44,7 +44,7 @@ fn by_name(gpus: &[Gpu]) -> BTreeMap<&str, Vec<(&Gpu, usize)>> {
 
 /// How many links a GPU should have: as many as the best of its like, and all that it has where links end at a switch,
 /// to which all do.
-fn expected(gpu: &Gpu, best: usize) -> usize {
+fn expected(gpu: &NvmlGpu, best: usize) -> usize {
     let is_switched = gpu
         .nvlinks
         .iter()
@@ -56,14 +56,14 @@ fn expected(gpu: &Gpu, best: usize) -> usize {
     }
 }
 
-fn nvlink(one: &Subject) -> Verdict {
+fn nvlink(one: &RankFacts) -> CheckOutcome {
     let gpus = match gpu::gpus(one) {
         Ok(gpus) => gpus,
         Err(none) => return none,
     };
     if gpus.iter().all(|gpu| gpu.nvlinks.is_empty()) {
         let why = &gpus[0].nvlinks_why;
-        return Verdict::none(if why.is_empty() {
+        return CheckOutcome::none(if why.is_empty() {
             "the GPUs have no NVLink"
         } else {
             why
@@ -83,21 +83,21 @@ fn nvlink(one: &Subject) -> Verdict {
         );
     }
     match gpu::verdict(&judged) {
-        Verdict::Ok { .. } if said.is_empty() => {
-            Verdict::none("the GPUs do not tell which NVLinks work")
+        CheckOutcome::Ok { .. } if said.is_empty() => {
+            CheckOutcome::none("the GPUs do not tell which NVLinks work")
         }
-        Verdict::Ok { .. } if said.iter().all(|words| words.starts_with("no NVLink")) => {
-            Verdict::none(format!(
+        CheckOutcome::Ok { .. } if said.iter().all(|words| words.starts_with("no NVLink")) => {
+            CheckOutcome::none(format!(
                 "{}: PCIe cards without bridges are like that",
                 said.join("; ")
             ))
         }
-        Verdict::Ok { .. } => Verdict::ok(said.join("; ")),
+        CheckOutcome::Ok { .. } => CheckOutcome::ok(said.join("; ")),
         found => found,
     }
 }
 
-fn fewer(gpu: &Gpu, up: usize, expected: usize) -> Option<gpu::Bad> {
+fn fewer(gpu: &NvmlGpu, up: usize, expected: usize) -> Option<gpu::GpuProblem> {
     let down: Vec<u32> = gpu
         .nvlinks
         .iter()
@@ -120,9 +120,9 @@ fn fewer(gpu: &Gpu, up: usize, expected: usize) -> Option<gpu::Bad> {
 }
 
 /// What the best of a kind has is compared: one that has less than its siblings is another check's matter.
-fn nvlink_same(job: &[Subject]) -> Verdict {
+fn nvlink_same(job: &[RankFacts]) -> CheckOutcome {
     let remedy = "a GPU with fewer links slows all: see nvidia-smi nvlink --status on that node";
-    let best = |one: &Subject, name: &str| {
+    let best = |one: &RankFacts, name: &str| {
         let alike = by_name(gpu::gpus(one).ok()?).remove(name)?;
         alike
             .iter()
@@ -141,25 +141,25 @@ fn nvlink_same(job: &[Subject]) -> Verdict {
         )
     };
     // The worst of them; of those that are no finding, one that says something.
-    let worst = |verdict: &Verdict| match verdict {
-        Verdict::NotApplicable { .. } => 0,
-        Verdict::Ok { .. } => 1,
-        Verdict::Warning { .. } | Verdict::Failure { .. } => 2,
+    let worst = |verdict: &CheckOutcome| match verdict {
+        CheckOutcome::NotApplicable { .. } => 0,
+        CheckOutcome::Ok { .. } => 1,
+        CheckOutcome::Warning { .. } | CheckOutcome::Failure { .. } => 2,
     };
     let verdicts = names.into_iter().map(of_name);
     verdicts
         .max_by_key(worst)
-        .unwrap_or_else(|| Verdict::none("no process knows its number of NVLinks"))
+        .unwrap_or_else(|| CheckOutcome::none("no process knows its number of NVLinks"))
 }
 
 /// A GPU whose fabric spans several nodes.
-fn in_cluster(gpu: &Gpu) -> Option<&Fabric> {
+fn in_cluster(gpu: &NvmlGpu) -> Option<&NvlinkFabric> {
     let fabric = gpu.fabric.value.as_ref()?;
     (fabric.state == "completed" && fabric.cluster.chars().any(|digit| digit != '0'))
         .then_some(fabric)
 }
 
-fn imex(one: &Subject) -> Verdict {
+fn imex(one: &RankFacts) -> CheckOutcome {
     let gpus = match gpu::gpus(one) {
         Ok(gpus) => gpus,
         Err(none) => return none,
@@ -170,7 +170,7 @@ fn imex(one: &Subject) -> Verdict {
             fabric if fabric.value.is_none() => format!(": NVML's answer is '{}'", fabric.why),
             _ => String::new(),
         };
-        return Verdict::none(format!(
+        return CheckOutcome::none(format!(
             "no GPU is in an NVLink cluster of several nodes{why}"
         ));
     };
@@ -191,16 +191,16 @@ fn imex(one: &Subject) -> Verdict {
         .iter()
         .find(|name| name.starts_with("channel"))
     {
-        Some(channel) => Verdict::ok(format!(
+        Some(channel) => CheckOutcome::ok(format!(
             "{evidence}: /dev/nvidia-caps-imex-channels/{channel}"
         )),
-        None if is_off => Verdict::ok(format!("{evidence}: not used, NCCL_MNNVL_ENABLE=0")),
+        None if is_off => CheckOutcome::ok(format!("{evidence}: not used, NCCL_MNNVL_ENABLE=0")),
         None => {
             let evidence = format!("{evidence}, but /dev/nvidia-caps-imex-channels has no channel");
             match one.world > one.local.1 {
-                true => Verdict::failure(evidence, remedy),
+                true => CheckOutcome::failure(evidence, remedy),
                 // On one node NCCL does without.
-                false => Verdict::warning(evidence, remedy),
+                false => CheckOutcome::warning(evidence, remedy),
             }
         }
     }

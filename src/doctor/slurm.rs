@@ -1,6 +1,6 @@
 //! The Slurm job around.
 
-use super::{Check, Subject, Verdict, all, host::rounded, in_slurm};
+use super::{Check, CheckOutcome, RankFacts, all, host::rounded, in_slurm};
 
 pub(super) const CHECKS: &[Check] = &[
     in_slurm(
@@ -19,24 +19,24 @@ pub(super) const CHECKS: &[Check] = &[
     in_slurm("slurm.export", "the environment reaches the tasks", export),
 ];
 
-fn cpus_per_task(one: &Subject) -> Verdict {
+fn cpus_per_task(one: &RankFacts) -> CheckOutcome {
     let (Some(asked), Some(mine)) = (one.number("SLURM_CPUS_PER_TASK"), &one.health.cpus.value)
     else {
-        return Verdict::none("SLURM_CPUS_PER_TASK is not set");
+        return CheckOutcome::none("SLURM_CPUS_PER_TASK is not set");
     };
     match (mine.len() as u64) < asked {
-        true => Verdict::warning(
+        true => CheckOutcome::warning(
             format!(
                 "the job asked for {asked} processors a task, and this one has {}",
                 mine.len()
             ),
             "srun --cpus-per-task=$SLURM_CPUS_PER_TASK: Slurm 22.05 to 23.02 do not pass it on",
         ),
-        false => Verdict::ok(format!("{} of {asked}", mine.len())),
+        false => CheckOutcome::ok(format!("{} of {asked}", mine.len())),
     }
 }
 
-fn leaked(one: &Subject) -> Verdict {
+fn leaked(one: &RankFacts) -> CheckOutcome {
     // srun counts the tasks of its own step; a number that cannot be comes from the job around. Under mpirun it is that of
     // the step of mpirun's helpers.
     let step = one
@@ -50,22 +50,22 @@ fn leaked(one: &Subject) -> Verdict {
             .find_map(|one| one.strip_prefix("cpu=").or(one.strip_prefix("cpu:")))
     });
     match (of_tres, cpus, step) {
-        (Some(tres), Some(cpus), _) if tres != cpus => Verdict::warning(
+        (Some(tres), Some(cpus), _) if tres != cpus => CheckOutcome::warning(
             format!("SLURM_TRES_PER_TASK says cpu={tres} and SLURM_CPUS_PER_TASK={cpus}"),
             "variables of a job around this one: submit from a clean shell (env -u SLURM_CPUS_PER_TASK -u SLURM_TRES_PER_TASK sbatch …)",
         ),
-        (_, _, Some(step)) if one.world > 1 && one.world != step => Verdict::warning(
+        (_, _, Some(step)) if one.world > 1 && one.world != step => CheckOutcome::warning(
             format!(
                 "SLURM_STEP_NUM_TASKS={step}, and the job has {} ranks",
                 one.world
             ),
             "these are variables of another step: unset SLURM_* that the launcher did not set",
         ),
-        _ => Verdict::ok("nothing contradicts"),
+        _ => CheckOutcome::ok("nothing contradicts"),
     }
 }
 
-fn gpu_bind(one: &Subject) -> Verdict {
+fn gpu_bind(one: &RankFacts) -> CheckOutcome {
     let binds = |name: &str| {
         one.env(name)
             .filter(|value| !value.contains("none"))
@@ -84,45 +84,45 @@ fn gpu_bind(one: &Subject) -> Verdict {
         .or_else(|| binds("SLURM_TRES_BIND"))
         .or(per_task.filter(|_| !none))
     {
-        Some(set) => Verdict::warning(
+        Some(set) => CheckOutcome::warning(
             format!("{set}: each task is bound to its own GPUs"),
             "srun --gpu-bind=none with --gpus-per-node: NCCL must see a node's GPUs to use NVLink and PXN",
         ),
-        None => Verdict::ok("not bound"),
+        None => CheckOutcome::ok("not bound"),
     }
 }
 
 /// The environment of a step says it, else the site's configuration, which one rank has asked for.
-fn kill(job: &[Subject]) -> Verdict {
+fn kill(job: &[RankFacts]) -> CheckOutcome {
     if job.iter().all(|one| one.env("SLURM_JOB_ID").is_none()) {
-        return Verdict::none("this is not a Slurm job");
+        return CheckOutcome::none("this is not a Slurm job");
     }
     let waits = |what: &str| {
         let evidence = format!("{what}: when a task fails the others wait until the time limit");
-        Verdict::warning(
+        CheckOutcome::warning(
             evidence,
             "srun --kill-on-bad-exit=1, as pxnbench launch does",
         )
     };
     match job.iter().find_map(|one| one.env("SLURM_KILL_BAD_EXIT")) {
         Some("0") => return waits("SLURM_KILL_BAD_EXIT=0"),
-        Some(value) => return Verdict::ok(format!("SLURM_KILL_BAD_EXIT={value}")),
+        Some(value) => return CheckOutcome::ok(format!("SLURM_KILL_BAD_EXIT={value}")),
         None => {}
     }
     if job
         .iter()
         .any(|one| one.started().is_some_and(|(_, who, _)| who == "mpirun"))
     {
-        return Verdict::none("mpirun started the ranks, and ends them itself");
+        return CheckOutcome::none("mpirun started the ranks, and ends them itself");
     }
     match job.iter().find_map(|one| one.health.kill_on_bad_exit.value) {
-        Some(true) => Verdict::ok("the site's KillOnBadExit=1"),
+        Some(true) => CheckOutcome::ok("the site's KillOnBadExit=1"),
         Some(false) => waits("SLURM_KILL_BAD_EXIT is not set, and the site's KillOnBadExit=0"),
         None => {
             let why = job
                 .first()
                 .map_or("", |one| &one.health.kill_on_bad_exit.why);
-            Verdict::none(format!(
+            CheckOutcome::none(format!(
                 "SLURM_KILL_BAD_EXIT is not set, and the site's KillOnBadExit is not known: {why}"
             ))
         }
@@ -130,7 +130,7 @@ fn kill(job: &[Subject]) -> Verdict {
 }
 
 /// MiB of the node that the job has, and how Slurm says so; 0 is all of them.
-fn given(one: &Subject) -> Option<(u64, String)> {
+fn given(one: &RankFacts) -> Option<(u64, String)> {
     if let Some(mib) = one.number("SLURM_MEM_PER_NODE") {
         return Some((mib, "SLURM_MEM_PER_NODE".into()));
     }
@@ -149,18 +149,18 @@ fn given(one: &Subject) -> Option<(u64, String)> {
         .or_else(|| of("SLURM_MEM_PER_GPU", "SLURM_GPUS_ON_NODE"))
 }
 
-fn memory(one: &Subject) -> Verdict {
+fn memory(one: &RankFacts) -> CheckOutcome {
     let (Some((given, how)), Some(all)) = (given(one), one.health.memory.value) else {
-        return Verdict::none("Slurm does not say how much memory the job has");
+        return CheckOutcome::none("Slurm does not say how much memory the job has");
     };
     let given = given.saturating_mul(1 << 20);
     // 0 is all of it.
     match given > 0 && given < all / 2 {
-        true => Verdict::warning(
+        true => CheckOutcome::warning(
             format!("the job has {} of {} ({how})", rounded(given), rounded(all)),
             "--mem=0 asks for all: pinned buffers and page cache count, and the job is killed without any message of NCCL's",
         ),
-        false => Verdict::ok(if given == 0 {
+        false => CheckOutcome::ok(if given == 0 {
             "all".to_owned()
         } else {
             format!("{} of {}", rounded(given), rounded(all))
@@ -168,17 +168,17 @@ fn memory(one: &Subject) -> Verdict {
     }
 }
 
-fn export(one: &Subject) -> Verdict {
+fn export(one: &RankFacts) -> CheckOutcome {
     match one.env("SLURM_EXPORT_ENV") {
         Some(value) if value.eq_ignore_ascii_case("none") || value.eq_ignore_ascii_case("nil") => {
-            Verdict::warning(
+            CheckOutcome::warning(
                 format!(
                     "SLURM_EXPORT_ENV={value}: NCCL's settings of the script do not reach the tasks"
                 ),
                 "export SLURM_EXPORT_ENV=ALL in the script, or srun --export=ALL",
             )
         }
-        Some(value) => Verdict::ok(format!("SLURM_EXPORT_ENV={value}")),
-        None => Verdict::ok("not restricted"),
+        Some(value) => CheckOutcome::ok(format!("SLURM_EXPORT_ENV={value}")),
+        None => CheckOutcome::ok("not restricted"),
     }
 }

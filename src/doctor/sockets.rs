@@ -1,6 +1,6 @@
 //! Network interfaces: which one NCCL takes for its bootstrap, and the setting that names it.
 
-use super::{Check, Subject, Verdict, all, each, list, same};
+use super::{Check, CheckOutcome, RankFacts, all, each, list, same};
 use crate::{facts::fabric::Interface, levels::selection::Selection};
 
 pub(super) const CHECKS: &[Check] = &[
@@ -46,43 +46,43 @@ pub(super) const CHECKS: &[Check] = &[
 
 /// A family of addresses.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Family {
+enum MpiFamily {
     V4,
     V6,
 }
 
-impl Family {
+impl MpiFamily {
     fn name(self) -> &'static str {
         match self {
-            Family::V4 => "IPv4",
-            Family::V6 => "IPv6",
+            MpiFamily::V4 => "IPv4",
+            MpiFamily::V6 => "IPv6",
         }
     }
 
     fn is_of(self, interface: &Interface) -> bool {
         interface.is_up
             && match self {
-                Family::V4 => interface.ipv4,
-                Family::V6 => interface.ipv6,
+                MpiFamily::V4 => interface.ipv4,
+                MpiFamily::V6 => interface.ipv6,
             }
     }
 }
 
 /// What NCCL_SOCKET_IFNAME says; NCCL passes over one of a single character.
-fn named(one: &Subject) -> Option<&str> {
+fn named(one: &RankFacts) -> Option<&str> {
     one.settings
         .get("NCCL_SOCKET_IFNAME")
         .filter(|value| value.len() > 1)
 }
 
 /// The interface that NCCL takes first, and the family of its address; `None` where it is left with local ones.
-fn chosen(one: &Subject) -> Option<(&Interface, Family)> {
+fn chosen(one: &RankFacts) -> Option<(&Interface, MpiFamily)> {
     // Where nobody names one, InfiniBand's own come first with NCCL, then what is not known to be local.
     let lists = named(one).map_or_else(|| vec!["ib", "^docker,lo,virbr"], |value| vec![value]);
     let families = match one.settings.get("NCCL_SOCKET_FAMILY") {
-        Some("AF_INET") => &[Family::V4][..],
-        Some("AF_INET6") => &[Family::V6],
-        _ => &[Family::V4, Family::V6],
+        Some("AF_INET") => &[MpiFamily::V4][..],
+        Some("AF_INET6") => &[MpiFamily::V6],
+        _ => &[MpiFamily::V4, MpiFamily::V6],
     };
     // Linux lists all interfaces with IPv4 before the first with IPv6, each time in the order of their numbers.
     let listed = || {
@@ -101,7 +101,7 @@ fn chosen(one: &Subject) -> Option<(&Interface, Family)> {
     lists.into_iter().find_map(first)
 }
 
-fn names(one: &Subject) -> Vec<&str> {
+fn names(one: &RankFacts) -> Vec<&str> {
     one.health
         .interfaces
         .iter()
@@ -109,18 +109,18 @@ fn names(one: &Subject) -> Vec<&str> {
         .collect()
 }
 
-fn ifname(one: &Subject) -> Verdict {
+fn ifname(one: &RankFacts) -> CheckOutcome {
     let Some(value) = named(one) else {
-        return Verdict::none("NCCL_SOCKET_IFNAME is not set");
+        return CheckOutcome::none("NCCL_SOCKET_IFNAME is not set");
     };
     let there = names(one);
     let choice = Selection::of(value);
     let remedy = "name an interface of this node: beginnings of names, = for exact names, ^ for all but these; nodes that \
                   differ need an nccl.conf of their own";
     match there.iter().any(|name| choice.takes(name)) {
-        true => Verdict::ok(format!("NCCL_SOCKET_IFNAME={value}")),
-        false if there.is_empty() => Verdict::none("there is no /sys/class/net"),
-        false => Verdict::failure(
+        true => CheckOutcome::ok(format!("NCCL_SOCKET_IFNAME={value}")),
+        false if there.is_empty() => CheckOutcome::none("there is no /sys/class/net"),
+        false => CheckOutcome::failure(
             format!(
                 "NCCL_SOCKET_IFNAME={value}, and the node has {}",
                 list(&there)
@@ -130,14 +130,16 @@ fn ifname(one: &Subject) -> Verdict {
     }
 }
 
-fn interface(one: &Subject) -> Verdict {
+fn interface(one: &RankFacts) -> CheckOutcome {
     match chosen(one) {
-        _ if one.health.interfaces.is_empty() => Verdict::none("there is no /sys/class/net"),
+        _ if one.health.interfaces.is_empty() => CheckOutcome::none("there is no /sys/class/net"),
         Some((interface, _)) if interface.name == "lo" => {
             loopback(one, named(one).unwrap_or_default())
         }
-        Some((interface, family)) => Verdict::ok(format!("{}, {}", interface.name, family.name())),
-        None => Verdict::warning(
+        Some((interface, family)) => {
+            CheckOutcome::ok(format!("{}, {}", interface.name, family.name()))
+        }
+        None => CheckOutcome::warning(
             format!(
                 "none of {} is up with an address, but local ones",
                 list(&names(one))
@@ -148,7 +150,7 @@ fn interface(one: &Subject) -> Verdict {
 }
 
 /// NCCL leaves lo out by itself, but not where a list tells what to leave out; it is the first that Linux lists.
-fn loopback(one: &Subject, value: &str) -> Verdict {
+fn loopback(one: &RankFacts, value: &str) -> CheckOutcome {
     let spans_nodes = one.world > one.local.1;
     let evidence = format!("NCCL_SOCKET_IFNAME={value} takes lo, which reaches this node only");
     let remedy = match value.starts_with('^') {
@@ -156,8 +158,8 @@ fn loopback(one: &Subject, value: &str) -> Verdict {
         false => "name the interface between the nodes".to_owned(),
     };
     match (spans_nodes, value.starts_with('^')) {
-        (true, _) => Verdict::failure(evidence, remedy),
-        (false, true) => Verdict::warning(evidence, remedy),
-        (false, false) => Verdict::ok("lo, and the job is on one node"),
+        (true, _) => CheckOutcome::failure(evidence, remedy),
+        (false, true) => CheckOutcome::warning(evidence, remedy),
+        (false, false) => CheckOutcome::ok("lo, and the job is on one node"),
     }
 }

@@ -8,8 +8,8 @@ use std::{
 
 use super::{conf_files, rdma, settings_with};
 use crate::levels::{
-    audit::{CHECKS, Check, Finding, Known, findings},
-    conf::Settings,
+    audit::{AuditContext, AuditFinding, AuditRule, CHECKS, findings},
+    conf::NcclSettings,
 };
 
 /// The libnccl that would be loaded.
@@ -27,13 +27,13 @@ pub struct Library {
 #[derive(Clone, Debug)]
 pub struct Audit {
     /// What is in force, each with where it comes from.
-    pub settings: Settings,
+    pub settings: NcclSettings,
     /// The library, or why there is none.
     pub library: Result<Library, String>,
     /// What is wrong, the worst first.
-    pub findings: Vec<Finding>,
+    pub findings: Vec<AuditFinding>,
     /// The rules that could not be applied, with the reason.
-    pub not_applicable: Vec<(&'static Check, String)>,
+    pub not_applicable: Vec<(&'static AuditRule, String)>,
 }
 
 /// The libnccl that a run would load: `explicit`, as `--nccl-lib` of a run, or the first that is found.
@@ -80,7 +80,7 @@ pub fn audit(root: &Path, explicit: Option<&Path>, cumem: Option<bool>, in_job: 
 }
 
 fn of(
-    settings: Settings,
+    settings: NcclSettings,
     files: &[(String, String)],
     library: Result<Library, String>,
     cumem: Option<bool>,
@@ -93,7 +93,7 @@ fn of(
         }
         Err(why) => (Err(why.as_str()), None),
     };
-    let known = Known {
+    let known = AuditContext {
         settings: &settings,
         files,
         names,
@@ -121,7 +121,7 @@ mod tests {
 
     #[test]
     fn an_audit_without_a_library_says_which_rules_it_could_not_apply() {
-        let settings = Settings::new([("NCCL_PXN_DISABLE".to_owned(), "true".to_owned())], []);
+        let settings = NcclSettings::new([("NCCL_PXN_DISABLE".to_owned(), "true".to_owned())], []);
         let audit = of(
             settings,
             &[],

@@ -59,7 +59,7 @@ pub const UNLIMITED: u64 = u64::MAX;
 
 /// What one process says of itself and its node.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Health {
+pub struct NodeHealth {
     /// `NAME` to value, of a short list only.
     pub env: BTreeMap<String, String>,
     /// Bytes that may be pinned.
@@ -123,11 +123,16 @@ pub struct Health {
 }
 
 /// Gathers it. `recorded` is a file with NVML's answers, instead of asking NVML; `net_plugin` what NCCL_NET_PLUGIN is.
-pub fn gather(root: &Path, env: Env, recorded: Option<&Path>, net_plugin: Option<&str>) -> Health {
+pub fn gather(
+    root: &Path,
+    env: Env,
+    recorded: Option<&Path>,
+    net_plugin: Option<&str>,
+) -> NodeHealth {
     let limits =
         fs::read_to_string(root.join("proc/self/limits")).map_err(|error| error.to_string());
     let limit = |name: &str| limit(&limits, name);
-    Health {
+    NodeHealth {
         env: KEPT
             .iter()
             .filter_map(|name| Some(((*name).to_owned(), env(name)?)))

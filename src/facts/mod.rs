@@ -21,10 +21,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     levels::{
-        conf::{self, Settings},
+        conf::{self, NcclSettings},
         ports::Port,
     },
-    world::{launch::Env, place},
+    world::{launch::Env, placement},
 };
 
 /// Names that are recorded beside `NCCL_*`: they change what is measured, and hold no secret.
@@ -56,7 +56,7 @@ pub enum GpuLink {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Process {
     /// Host, identity, GPUs it can see.
-    pub peer: place::Peer,
+    pub peer: placement::ProcessIdentity,
     /// The GPUs' names and addresses, in the order of `peer.gpus`.
     pub gpus: Vec<crate::record::Device>,
     /// Their compute capabilities, in the same order: 9.0 is (9, 0).
@@ -72,7 +72,7 @@ pub struct Process {
     /// Does the environment let two ranks share a GPU?
     pub may_share_gpu: bool,
     /// The settings of NCCL in force that the table of levels is about, from the environment and from files.
-    pub settings: Settings,
+    pub settings: NcclSettings,
     /// The ports of the node's RDMA devices.
     pub rdma: Vec<Port>,
     /// How its GPUs reach each other; `None` where it sees fewer than two, or CUDA does not tell.
@@ -86,9 +86,9 @@ pub struct Process {
 pub fn process(env: Env, with_gpus: bool) -> Process {
     let nvidia = nvidia::evidence(std::path::Path::new("/"), env);
     let mut process = Process {
-        peer: place::Peer {
-            host: place::host_name(),
-            host_id: place::host_id(env),
+        peer: placement::ProcessIdentity {
+            host: placement::host_name(),
+            host_id: placement::host_id(env),
             pid: std::process::id(),
             gpus: Vec::new(),
             first_gpu: env("NCCL_TESTS_DEVICE"),
@@ -145,13 +145,13 @@ fn add_gpus(process: &mut Process) {
 }
 
 /// NCCL's settings in force on this process: from the environment, and from the files that NCCL reads.
-pub fn settings() -> Settings {
+pub fn settings() -> NcclSettings {
     settings_with(&conf_files(Path::new("/")))
 }
 
 /// As [`settings`], with the files read already.
-pub fn settings_with(files: &[(String, String)]) -> Settings {
-    Settings::new(
+pub fn settings_with(files: &[(String, String)]) -> NcclSettings {
+    NcclSettings::new(
         environment(),
         files
             .iter()

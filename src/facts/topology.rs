@@ -9,7 +9,9 @@ use super::{
 use crate::{
     levels::ports::Port,
     native::nvml::{self, Inventory, Remote},
-    topology::{Cpu, End, Gpu, Nic, NvLinks, Place, Switch, Topology, figures::Peak},
+    topology::{
+        Cpu, DeviceLocation, Gpu, Nic, NvLinkEnd, NvLinks, Switch, Topology, figures::Peak,
+    },
 };
 
 /// The address that a virtual machine sees where the NVSwitch is hidden from it.
@@ -196,21 +198,21 @@ impl Reader<'_> {
         })
     }
 
-    fn place_of(&mut self, device: &Path) -> Place {
+    fn place_of(&mut self, device: &Path) -> DeviceLocation {
         let real = fs::canonicalize(device).unwrap_or_default();
         match components(&real).into_iter().rfind(|name| is_address(name)) {
             Some(bus) => self.place(&bus),
-            None => Place {
+            None => DeviceLocation {
                 cpu: self.cpu(-1),
                 pcie: Peak::unknown("no PCI device"),
-                ..Place::default()
+                ..DeviceLocation::default()
             },
         }
     }
 
     /// Where the device of this address is. Every second bridge on the way up is a switch: a switch shows its upstream
     /// port and one port below it, and the host bridge one root port.
-    fn place(&mut self, bus: &str) -> Place {
+    fn place(&mut self, bus: &str) -> DeviceLocation {
         let device = self.root.join("sys/bus/pci/devices").join(bus);
         let real = fs::canonicalize(&device).unwrap_or_default();
         if real.as_os_str().is_empty() {
@@ -240,7 +242,7 @@ impl Reader<'_> {
             switch = Some(self.switch(port, up, cpu, &bridge, switch));
         }
         let pcie = self.link(bus, above.last());
-        Place {
+        DeviceLocation {
             bus_id: bus.to_owned(),
             cpu,
             switch,
@@ -266,7 +268,7 @@ impl Reader<'_> {
             return known;
         }
         let pcie = self.link(bus, up);
-        let place = Place {
+        let place = DeviceLocation {
             bus_id: bus.to_owned(),
             cpu,
             switch: above,
@@ -295,7 +297,7 @@ impl Reader<'_> {
 }
 
 /// The links that work, those to one place together.
-fn nvlinks(gpu: &nvml::Gpu) -> Vec<NvLinks> {
+fn nvlinks(gpu: &nvml::NvmlGpu) -> Vec<NvLinks> {
     let mut all: Vec<NvLinks> = Vec::new();
     for link in gpu
         .nvlinks
@@ -304,11 +306,11 @@ fn nvlinks(gpu: &nvml::Gpu) -> Vec<NvLinks> {
     {
         let bus = link.remote_bus.value.clone().unwrap_or_default();
         let to = match link.remote {
-            _ if bus == HIDDEN => End::Switch,
-            Remote::Switch => End::Switch,
-            Remote::Gpu => End::Gpu(bus),
-            Remote::Cpu => End::Cpu,
-            Remote::Unknown => End::Unknown(bus),
+            _ if bus == HIDDEN => NvLinkEnd::Switch,
+            Remote::Switch => NvLinkEnd::Switch,
+            Remote::Gpu => NvLinkEnd::Gpu(bus),
+            Remote::Cpu => NvLinkEnd::Cpu,
+            Remote::Unknown => NvLinkEnd::Unknown(bus),
         };
         let each = match (gpu.capability.value, link.version.value) {
             (Some(sm), _) => Peak::nvlink_of_sm(sm),

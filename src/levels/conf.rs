@@ -9,7 +9,7 @@ use super::Env;
 
 /// A variable's value, and where it comes from.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct InForce {
+pub struct EffectiveValue {
     /// The value as it stands.
     pub value: String,
     /// The file that sets it; `None` for the environment.
@@ -18,7 +18,7 @@ pub struct InForce {
 
 /// The `NCCL_*` variables that are in force on a process.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Settings(BTreeMap<String, InForce>);
+pub struct NcclSettings(BTreeMap<String, EffectiveValue>);
 
 /// NCCL cuts what is longer.
 const LONGEST: usize = 1023;
@@ -54,27 +54,27 @@ fn cut(text: &str) -> &str {
     &text[..end]
 }
 
-impl Settings {
+impl NcclSettings {
     /// What is in force where `env` is the environment and `files` are names and texts, in the order of [`files()`].
     pub fn new<'a>(
         env: impl IntoIterator<Item = (String, String)>,
         files: impl IntoIterator<Item = (&'a str, &'a str)>,
-    ) -> Settings {
+    ) -> NcclSettings {
         let ours = |name: &str| name.starts_with("NCCL_");
         let from_env = env
             .into_iter()
-            .map(|(name, value)| (name, InForce { value, file: None }));
+            .map(|(name, value)| (name, EffectiveValue { value, file: None }));
         let mut all: BTreeMap<_, _> = from_env.filter(|(name, _)| ours(name)).collect();
         for (file, text) in files {
             for (name, value) in lines(text).filter(|(name, _)| ours(name)) {
-                let setting = || InForce {
+                let setting = || EffectiveValue {
                     value: value.to_owned(),
                     file: Some(file.to_owned()),
                 };
                 all.entry(name.to_owned()).or_insert_with(setting);
             }
         }
-        Settings(all)
+        NcclSettings(all)
     }
 
     /// The value of a variable.
@@ -83,12 +83,12 @@ impl Settings {
     }
 
     /// The value of a variable and where it comes from.
-    pub fn setting(&self, name: &str) -> Option<&InForce> {
+    pub fn setting(&self, name: &str) -> Option<&EffectiveValue> {
         self.0.get(name)
     }
 
     /// All, by name.
-    pub fn iter(&self) -> impl Iterator<Item = (&str, &InForce)> {
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &EffectiveValue)> {
         self.0
             .iter()
             .map(|(name, setting)| (name.as_str(), setting))
@@ -96,21 +96,21 @@ impl Settings {
 
     /// Only those whose name is wanted.
     #[must_use]
-    pub fn only(mut self, wanted: impl Fn(&str) -> bool) -> Settings {
+    pub fn only(mut self, wanted: impl Fn(&str) -> bool) -> NcclSettings {
         self.0.retain(|name, _| wanted(name));
         self
     }
 
     /// With these set in the environment, where that had no such variable.
     #[must_use]
-    pub fn with(mut self, set: Vec<(String, String)>) -> Settings {
+    pub fn with(mut self, set: Vec<(String, String)>) -> NcclSettings {
         for (name, value) in set {
             let free = self
                 .0
                 .get(&name)
                 .is_none_or(|setting| setting.file.is_some());
             if free {
-                self.0.insert(name, InForce { value, file: None });
+                self.0.insert(name, EffectiveValue { value, file: None });
             }
         }
         self
@@ -120,8 +120,8 @@ impl Settings {
     pub fn say(&self, name: &str) -> String {
         match self.0.get(name) {
             None => format!("{name} is not set"),
-            Some(InForce { value, file: None }) => format!("{name}={value}"),
-            Some(InForce {
+            Some(EffectiveValue { value, file: None }) => format!("{name}={value}"),
+            Some(EffectiveValue {
                 value,
                 file: Some(file),
             }) => format!("{name}={value} (in {file})"),
@@ -133,8 +133,8 @@ impl Settings {
 mod tests {
     use super::*;
 
-    fn in_force(env: &[(&str, &str)], files: &[(&str, &str)]) -> Settings {
-        Settings::new(
+    fn in_force(env: &[(&str, &str)], files: &[(&str, &str)]) -> NcclSettings {
+        NcclSettings::new(
             env.iter().map(|(n, v)| ((*n).to_owned(), (*v).to_owned())),
             files.iter().copied(),
         )

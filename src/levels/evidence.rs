@@ -2,8 +2,8 @@
 //! files of each process, and a launcher or a node may have set something there that rank 0 does not see.
 
 use super::{
-    Axis, CUSTOM, Row,
-    conf::{InForce, Settings},
+    Axis, CUSTOM, Preset,
+    conf::{EffectiveValue, NcclSettings},
     in_force,
     ports::Port,
     rows, variables,
@@ -11,11 +11,11 @@ use super::{
 
 /// One rank, for [`of`].
 #[derive(Clone, Copy, Debug)]
-pub struct Rank<'a> {
+pub struct RankSettings<'a> {
     /// Its host, for sentences.
     pub host: &'a str,
     /// What is in force there.
-    pub settings: &'a Settings,
+    pub settings: &'a NcclSettings,
     /// The RDMA ports of its node.
     pub ports: &'a [Port],
 }
@@ -34,7 +34,12 @@ pub struct Evidence {
 ///
 /// Levels and resources are recognised by what is in force, whatever was asked. A network is only asked for: it is the one
 /// asked for where all its settings hold, and `auto` where none was.
-pub fn of(axis: Axis, asked: Option<&Row>, but: &dyn Fn(&str) -> bool, ranks: &[Rank]) -> Evidence {
+pub fn of(
+    axis: Axis,
+    asked: Option<&Preset>,
+    but: &dyn Fn(&str) -> bool,
+    ranks: &[RankSettings],
+) -> Evidence {
     let differing = differing(axis, asked, but, ranks);
     let name = match axis {
         Axis::Network if differing.is_empty() => {
@@ -78,9 +83,9 @@ struct Difference<'a> {
 
 fn differing<'a>(
     axis: Axis,
-    asked: Option<&'a Row>,
+    asked: Option<&'a Preset>,
     but: &dyn Fn(&str) -> bool,
-    ranks: &[Rank],
+    ranks: &[RankSettings],
 ) -> Vec<Difference<'a>> {
     let looked_at: Vec<&str> = match (axis, asked) {
         (Axis::Network, None) => Vec::new(),
@@ -92,7 +97,7 @@ fn differing<'a>(
         _ => variables(axis),
     };
     let compare = |name: &'a str| {
-        let expected = |rank: &Rank| match asked {
+        let expected = |rank: &RankSettings| match asked {
             Some(row) => row
                 .set
                 .iter()
@@ -118,7 +123,7 @@ fn differing<'a>(
 }
 
 impl Difference<'_> {
-    fn sentence(&self, axis: Axis, asked: Option<&Row>, ranks: &[Rank]) -> String {
+    fn sentence(&self, axis: Axis, asked: Option<&Preset>, ranks: &[RankSettings]) -> String {
         let Difference {
             name,
             expected,
@@ -155,7 +160,7 @@ impl Difference<'_> {
             (None, Some(expected)) => {
                 format!("{name} is not set{on}, and {what} sets {}", value(expected))
             }
-            (Some(InForce { value: v, file }), expected) => {
+            (Some(EffectiveValue { value: v, file }), expected) => {
                 let from = file
                     .as_ref()
                     .map_or(String::new(), |file| format!(" in {file}"));
@@ -178,23 +183,23 @@ mod tests {
     use super::*;
     use crate::levels::{find, ports::tests::port};
 
-    fn settings(env: &str, file: &str) -> Settings {
+    fn settings(env: &str, file: &str) -> NcclSettings {
         let env = env
             .split_whitespace()
             .filter_map(|pair| pair.split_once('='));
-        Settings::new(
+        NcclSettings::new(
             env.map(|(n, v)| (n.to_owned(), v.to_owned())),
             [("/etc/nccl.conf", file)],
         )
     }
 
     /// The evidence over ranks on n0, n1, … with these environments.
-    fn over(axis: Axis, asked: Option<&str>, ranks: &[Settings]) -> (String, Vec<String>) {
+    fn over(axis: Axis, asked: Option<&str>, ranks: &[NcclSettings]) -> (String, Vec<String>) {
         let hosts: Vec<String> = (0..ranks.len()).map(|rank| format!("n{rank}")).collect();
         let ranks: Vec<_> = ranks
             .iter()
             .zip(&hosts)
-            .map(|(settings, host)| Rank {
+            .map(|(settings, host)| RankSettings {
                 host,
                 settings,
                 ports: &[],
@@ -348,7 +353,7 @@ mod tests {
         let ranks: Vec<_> = all
             .iter()
             .zip(&ports)
-            .map(|(settings, ports)| Rank {
+            .map(|(settings, ports)| RankSettings {
                 host: "n",
                 settings,
                 ports,
@@ -361,7 +366,7 @@ mod tests {
             find("balanced").expect("a row"),
         );
         let settings = settings(BALANCED, "");
-        let ranks = [Rank {
+        let ranks = [RankSettings {
             host: "n",
             settings: &settings,
             ports: &[],

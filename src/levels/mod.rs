@@ -3,13 +3,13 @@
 //!
 //! `slurm/levels.toml` is the one source, compiled in. This module turns a row of it into environment settings; [`conf`]
 //! knows what is in force where files set variables too, [`evidence`] which rows that amounts to over all ranks, and
-//! [`harm`] which combinations crash NCCL or silence PXN, [`audit`] what else is wrong with what is set. Nothing here sets
+//! [`conflict`] which combinations crash NCCL or silence PXN, [`audit`] what else is wrong with what is set. Nothing here sets
 //! or reads anything: `main.rs` sets, before MPI and NCCL start, since NCCL reads each variable once a process.
 
 pub mod audit;
 pub mod conf;
+pub mod conflict;
 pub mod evidence;
-pub mod harm;
 pub mod ports;
 pub mod reading;
 pub mod selection;
@@ -92,7 +92,7 @@ impl fmt::Display for Axis {
 /// One row: a level, or a value of another axis.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
-pub struct Row {
+pub struct Preset {
     /// Its name. No two rows have the same, whatever their axis.
     pub name: String,
     /// What NCCL then does.
@@ -110,10 +110,10 @@ pub struct Row {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Table {
-    level: Vec<Row>,
-    resources: Vec<Row>,
-    network: Vec<Row>,
-    harm: Vec<harm::Harm>,
+    level: Vec<Preset>,
+    resources: Vec<Preset>,
+    network: Vec<Preset>,
+    conflict: Vec<conflict::Conflict>,
     variable: Vec<reading::Variable>,
 }
 
@@ -135,7 +135,7 @@ static TABLE: LazyLock<Table> = LazyLock::new(|| {
 });
 
 /// The rows of an axis, in the order of the table.
-pub fn rows(axis: Axis) -> &'static [Row] {
+pub fn rows(axis: Axis) -> &'static [Preset] {
     match axis {
         Axis::Level => &TABLE.level,
         Axis::Resources => &TABLE.resources,
@@ -144,7 +144,7 @@ pub fn rows(axis: Axis) -> &'static [Row] {
 }
 
 /// The levels, from `off` up, then `default`.
-pub fn all() -> &'static [Row] {
+pub fn all() -> &'static [Preset] {
     rows(Axis::Level)
 }
 
@@ -152,7 +152,7 @@ pub fn all() -> &'static [Row] {
 ///
 /// # Errors
 /// A sentence with the names there are.
-pub fn find(name: &str) -> Result<&'static Row, String> {
+pub fn find(name: &str) -> Result<&'static Preset, String> {
     let all = || Axis::ALL.into_iter().flat_map(rows);
     all()
         .find(|row| row.name == name)
@@ -163,7 +163,7 @@ pub fn find(name: &str) -> Result<&'static Row, String> {
 ///
 /// # Errors
 /// A sentence with the names there are.
-pub fn level(name: &str) -> Result<&'static Row, String> {
+pub fn level(name: &str) -> Result<&'static Preset, String> {
     named(Axis::Level, name)
 }
 
@@ -171,7 +171,7 @@ pub fn level(name: &str) -> Result<&'static Row, String> {
 ///
 /// # Errors
 /// A sentence with the names there are.
-pub fn resources(name: &str) -> Result<&'static Row, String> {
+pub fn resources(name: &str) -> Result<&'static Preset, String> {
     named(Axis::Resources, name)
 }
 
@@ -179,18 +179,18 @@ pub fn resources(name: &str) -> Result<&'static Row, String> {
 ///
 /// # Errors
 /// A sentence with the names there are.
-pub fn network(name: &str) -> Result<&'static Row, String> {
+pub fn network(name: &str) -> Result<&'static Preset, String> {
     named(Axis::Network, name)
 }
 
-fn named(axis: Axis, name: &str) -> Result<&'static Row, String> {
+fn named(axis: Axis, name: &str) -> Result<&'static Preset, String> {
     rows(axis)
         .iter()
         .find(|row| row.name == name)
         .ok_or_else(|| unknown(axis.word(), rows(axis).iter()))
 }
 
-fn unknown(what: &str, rows: impl Iterator<Item = &'static Row>) -> String {
+fn unknown(what: &str, rows: impl Iterator<Item = &'static Preset>) -> String {
     let names: Vec<_> = rows.map(|row| row.name.as_str()).collect();
     format!("unknown {what}; there are {}", names.join(", "))
 }
@@ -216,7 +216,7 @@ pub fn concerns(name: &str) -> bool {
             .flat_map(|row| &row.set)
             .any(|setting| setting.name == name)
     };
-    reading::variable(name).is_some() || harm::concerns(name) || in_rows()
+    reading::variable(name).is_some() || conflict::concerns(name) || in_rows()
 }
 
 impl Setting {
@@ -230,7 +230,7 @@ impl Setting {
     }
 }
 
-impl Row {
+impl Preset {
     /// What this row sets where `env` is the environment: a variable that is there already wins.
     pub fn apply(&self, env: Env, ports: &[Port]) -> Vec<(String, String)> {
         let free = self
@@ -274,7 +274,7 @@ impl Row {
 /// variable is set, else [`CUSTOM`]. Not for networks, which are only asked for.
 pub fn in_force(axis: Axis, env: Env) -> &'static str {
     let names = variables(axis);
-    let is_in_force = |row: &&Row| {
+    let is_in_force = |row: &&Preset| {
         names.iter().all(|name| {
             let value = row
                 .set
@@ -304,7 +304,7 @@ mod tests {
     }
 
     fn text(axis: Axis) -> Vec<String> {
-        let settings = |row: &Row| {
+        let settings = |row: &Preset| {
             row.set
                 .iter()
                 .map(|s| format!("{}={}", s.name, s.value))
@@ -347,7 +347,7 @@ mod tests {
 
     #[test]
     fn every_row_has_a_name_of_its_own_and_every_value_is_one_that_nccl_understands() {
-        let all: Vec<&Row> = Axis::ALL.into_iter().flat_map(rows).collect();
+        let all: Vec<&Preset> = Axis::ALL.into_iter().flat_map(rows).collect();
         for (at, row) in all.iter().enumerate() {
             assert!(
                 all[..at].iter().all(|other| other.name != row.name),
@@ -368,7 +368,7 @@ mod tests {
                     row.name
                 );
                 assert!(
-                    !why.is_empty() && harm::version(since).is_some(),
+                    !why.is_empty() && conflict::version(since).is_some(),
                     "{}: {name}",
                     row.name
                 );

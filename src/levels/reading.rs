@@ -8,7 +8,7 @@ use super::TABLE;
 /// How a variable is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub(super) enum Reads {
+pub(super) enum ParseRule {
     /// By strtoll, with base 0.
     Integer,
     /// As a distance in the topology.
@@ -22,7 +22,7 @@ pub(super) enum Reads {
 #[serde(deny_unknown_fields)]
 pub struct Variable {
     pub(super) name: String,
-    pub(super) reads: Reads,
+    pub(super) reads: ParseRule,
     /// The integers that mean something; empty where that is a range, or no integer.
     #[serde(default)]
     pub(super) legal: Vec<i64>,
@@ -40,7 +40,7 @@ pub struct Variable {
 
 /// How a value is not read as it looks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum How {
+pub enum Misreading {
     /// NCCL takes its default, without a word.
     Ignored,
     /// NCCL reads this integer, which is not what stands there.
@@ -118,36 +118,38 @@ impl Variable {
         let Variable { name, .. } = self;
         let (how, advice) = self.misread_as(value)?;
         Some(match how {
-            How::Ignored if self.reads == Reads::Integer => {
+            Misreading::Ignored if self.reads == ParseRule::Integer => {
                 format!("NCCL ignores {name}={value}, which is too large; {advice}")
             }
-            How::Ignored => format!("NCCL ignores {name}={value}; {advice}"),
-            How::As(number) => format!("NCCL reads {name}={value} as {number}; {advice}"),
-            How::Meaningless => format!("{name}={value} has no meaning of its own; {advice}"),
+            Misreading::Ignored => format!("NCCL ignores {name}={value}; {advice}"),
+            Misreading::As(number) => format!("NCCL reads {name}={value} as {number}; {advice}"),
+            Misreading::Meaningless => {
+                format!("{name}={value} has no meaning of its own; {advice}")
+            }
         })
     }
 
     /// How `value` is not read as it looks, and what to write.
-    pub(super) fn misread_as(&self, value: &str) -> Option<(How, String)> {
+    pub(super) fn misread_as(&self, value: &str) -> Option<(Misreading, String)> {
         match self.reads {
             // An empty integer is the default: that is what it looks like.
-            Reads::Integer if !value.is_empty() => {
+            ParseRule::Integer if !value.is_empty() => {
                 let how = match strtoll(value) {
-                    None => How::Ignored,
-                    Some((number, rest)) if !rest.trim().is_empty() => How::As(number),
-                    Some((number, _)) if !self.is_legal(number) => How::Meaningless,
+                    None => Misreading::Ignored,
+                    Some((number, rest)) if !rest.trim().is_empty() => Misreading::As(number),
+                    Some((number, _)) if !self.is_legal(number) => Misreading::Meaningless,
                     Some(_) => return None,
                 };
                 Some((how, self.advice()))
             }
-            Reads::Path if path(value).is_none() => {
+            ParseRule::Path if path(value).is_none() => {
                 let capitals = value.to_ascii_uppercase();
                 let advice = if PATHS.contains(&capitals.as_str()) {
                     &capitals
                 } else {
                     "LOC, NVL, PIX, PXB, PHB or SYS"
                 };
-                Some((How::Ignored, format!("say {advice}")))
+                Some((Misreading::Ignored, format!("say {advice}")))
             }
             _ => None,
         }

@@ -46,11 +46,11 @@ const ACCESS_SUPPORTED: c_int = 2;
 const NATIVE_ATOMIC_SUPPORTED: c_int = 3;
 
 /// The first CUDA whose driver NCCL uses cuMem with.
-const CUMEM_SINCE: Version = Version(12_000);
+const CUMEM_SINCE: CudaVersion = CudaVersion(12_000);
 
 /// A GPU, or a part of one, as this process sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Gpu {
+pub struct CudaGpu {
     /// CUDA's number for it in this process.
     pub ordinal: usize,
     /// The model: `NVIDIA H100 80GB HBM3`.
@@ -67,9 +67,9 @@ pub struct Gpu {
 
 /// A version of CUDA as the driver gives it: 12040 is 12.4.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Version(pub c_int);
+pub struct CudaVersion(pub c_int);
 
-impl fmt::Display for Version {
+impl fmt::Display for CudaVersion {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}.{}", self.0 / 1000, self.0 % 1000 / 10)
     }
@@ -104,7 +104,7 @@ symbols! {
 }
 
 fn failure(what: impl Into<String>) -> anyhow::Error {
-    Failure::new(Code::Cuda, what)
+    Failure::on_this_rank(Code::Cuda, what)
 }
 
 /// The loaded and initialised driver.
@@ -210,7 +210,7 @@ fn why_it_does_not_start(code: c_int, name: &str, told: &Told) -> String {
 /// # Errors
 /// Where there is no driver or it does not start; the sentence says which, and what to do.
 #[doc(alias = "cuInit")]
-pub fn gpus() -> anyhow::Result<Vec<Gpu>> {
+pub fn gpus() -> anyhow::Result<Vec<CudaGpu>> {
     let driver = driver()?;
     let count = driver.count()?;
     if count == 0 {
@@ -370,10 +370,10 @@ impl Driver {
     /// # Errors
     /// Where the driver fails.
     #[doc(alias = "cuDriverGetVersion")]
-    pub fn version(&self) -> anyhow::Result<Version> {
+    pub fn version(&self) -> anyhow::Result<CudaVersion> {
         let mut version = 0;
         call!(self, driver_get_version(&mut version))?;
-        Ok(Version(version))
+        Ok(CudaVersion(version))
     }
 
     /// How many GPUs this process sees.
@@ -389,7 +389,7 @@ impl Driver {
         Ok(device)
     }
 
-    fn gpu(&self, ordinal: c_int) -> anyhow::Result<Gpu> {
+    fn gpu(&self, ordinal: c_int) -> anyhow::Result<CudaGpu> {
         let device = self.device(ordinal)?;
         let mut name = [0_u8; 256];
         call!(
@@ -411,7 +411,7 @@ impl Driver {
             attribute(PCI_BUS_ID)?,
             attribute(PCI_DEVICE_ID)?,
         );
-        Ok(Gpu {
+        Ok(CudaGpu {
             ordinal: ordinal as usize,
             name,
             uuid: self.uuid(device)?,
@@ -675,7 +675,7 @@ mod tests {
     #[test]
     fn versions_are_decoded() {
         for (code, text) in [(13000, "13.0"), (12040, "12.4"), (11080, "11.8")] {
-            assert_eq!(Version(code).to_string(), text);
+            assert_eq!(CudaVersion(code).to_string(), text);
         }
     }
 

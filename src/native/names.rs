@@ -28,7 +28,7 @@ pub fn known_to(library: &Path) -> anyhow::Result<BTreeSet<String>> {
             "{} cannot be asked for the variables it knows: {what}",
             library.display()
         );
-        Failure::new(Code::Nccl, what)
+        Failure::on_this_rank(Code::Nccl, what)
     };
     let file = File::open(library).map_err(|error: io::Error| failure(error.to_string()))?;
     let data = ReadCache::new(file);

@@ -34,7 +34,7 @@ const SUCCESS: c_int = 0;
 const IN_PROGRESS: c_int = 7;
 
 /// The oldest NCCL this program runs with: the first whose configuration and types are all there.
-const OLDEST: Version = Version(21800);
+const OLDEST: NcclVersion = NcclVersion(21800);
 
 /// `ncclScalarHostImmediate`: a scalar is on the host, and read before the call returns.
 const HOST_IMMEDIATE: c_int = 1;
@@ -44,9 +44,9 @@ const NAMES: [&str; 2] = ["libnccl.so.2", "libnccl.so"];
 
 /// A version of NCCL, as `ncclGetVersion` gives it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Version(pub c_int);
+pub struct NcclVersion(pub c_int);
 
-impl fmt::Display for Version {
+impl fmt::Display for NcclVersion {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // Up to 2.8 the code has one digit less.
         let unit = if self.0 < 10_000 { 1000 } else { 10_000 };
@@ -109,15 +109,15 @@ const UNDEFINED: c_int = c_int::MIN;
 
 /// The layouts of `ncclConfig_t` that matter here: since which version of the library, bytes, and the version to
 /// declare. The first is that of 2.18; 2.28 brought `nvlinkCentricSched`; 2.30 brought `maxP2pPeers`.
-const LAYOUTS: [(Version, usize, c_uint); 4] = [
-    (Version(23000), mem::size_of::<RawConfig>(), 23000),
+const LAYOUTS: [(NcclVersion, usize, c_uint); 4] = [
+    (NcclVersion(23000), mem::size_of::<RawConfig>(), 23000),
     (
-        Version(22800),
+        NcclVersion(22800),
         mem::offset_of!(RawConfig, graph_usage_mode),
         22800,
     ),
     (
-        Version(22700),
+        NcclVersion(22700),
         mem::offset_of!(RawConfig, n_channels_per_net_peer),
         22700,
     ),
@@ -126,7 +126,7 @@ const LAYOUTS: [(Version, usize, c_uint); 4] = [
 
 impl RawConfig {
     /// The configuration that nccl-tests uses with `version`, so that numbers compare.
-    fn of(version: Version, settings: Settings) -> RawConfig {
+    fn of(version: NcclVersion, settings: CommConfig) -> RawConfig {
         let layout = LAYOUTS
             .iter()
             .find(|(since, ..)| version >= *since)
@@ -159,7 +159,7 @@ impl RawConfig {
 
 /// What a communicator is made with, beside NCCL's defaults.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Settings {
+pub struct CommConfig {
     /// With how many ranks each rank exchanges messages at most, from 2.30 on. nccl-tests sets 2 where it runs sendrecv
     /// and nothing else; with less than the truth other collectives get slower.
     pub max_p2p_peers: Option<c_int>,
@@ -215,7 +215,7 @@ symbols! {
 /// A loaded libnccl. It stays loaded until the process ends, because NCCL's threads run its code.
 pub struct Nccl {
     path: PathBuf,
-    version: Version,
+    version: NcclVersion,
     symbols: Symbols,
 }
 
@@ -266,7 +266,7 @@ fn remedy(debug: &str) -> &'static str {
 }
 
 fn failure(what: impl Into<String>) -> anyhow::Error {
-    Failure::new(Code::Nccl, what)
+    Failure::on_this_rank(Code::Nccl, what)
 }
 
 impl Nccl {
@@ -328,7 +328,7 @@ impl Nccl {
         let path = file_of(get_version as *const c_void).unwrap_or_else(|| PathBuf::from(name));
         let nccl = Nccl {
             path,
-            version: Version(code),
+            version: NcclVersion(code),
             symbols,
         };
         nccl.check("ncclGetVersion", ptr::null_mut(), result)?;
@@ -346,7 +346,7 @@ impl Nccl {
     }
 
     /// Its version.
-    pub fn version(&self) -> Version {
+    pub fn version(&self) -> NcclVersion {
         self.version
     }
 
@@ -540,7 +540,7 @@ impl Nccl {
         id: &UniqueId,
         mine: &[c_int],
         ranks: c_int,
-        settings: Settings,
+        settings: CommConfig,
         choose: &dyn Fn(usize) -> anyhow::Result<()>,
     ) -> anyhow::Result<Vec<RawComm>> {
         // In a group NCCL writes the handles only when the group ends: they stay where they are until then, and so do the
@@ -981,9 +981,9 @@ mod tests {
             (23007, "2.30.7"),
             (30000, "3.0.0"),
         ] {
-            assert_eq!(Version(code).to_string(), text);
+            assert_eq!(NcclVersion(code).to_string(), text);
         }
-        assert!(Version(2804) < OLDEST && Version(22803) > OLDEST);
+        assert!(NcclVersion(2804) < OLDEST && NcclVersion(22803) > OLDEST);
     }
 
     #[test]
@@ -1072,7 +1072,7 @@ mod tests {
     fn a_missing_function_is_an_error_of_its_call() {
         let nccl = Nccl {
             path: "/x/libnccl.so.2".into(),
-            version: Version(22707),
+            version: NcclVersion(22707),
             symbols: no_symbols(),
         };
         // SAFETY: the function is missing, so that nothing is called.
@@ -1120,7 +1120,7 @@ mod tests {
             (22907, 80, 22800),
             (23007, 96, 23000),
         ] {
-            let config = RawConfig::of(Version(library), Settings::default());
+            let config = RawConfig::of(NcclVersion(library), CommConfig::default());
             assert_eq!(
                 (config.size, config.version, config.magic),
                 (size, version, 0xcafe_beef),
@@ -1129,8 +1129,8 @@ mod tests {
         }
         assert_eq!(
             RawConfig::of(
-                Version(23007),
-                Settings {
+                NcclVersion(23007),
+                CommConfig {
                     max_p2p_peers: Some(2),
                     cta_policy: None
                 }

@@ -61,13 +61,13 @@ pub struct Inventory {
     /// The newest CUDA that the driver can run, as `12.8`.
     pub cuda: Reading<String>,
     /// In NVML's order, which is that of the PCI bus.
-    pub gpus: Vec<Gpu>,
+    pub gpus: Vec<NvmlGpu>,
 }
 
 /// A GPU.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Gpu {
+pub struct NvmlGpu {
     /// NVML's number, which NCCL's log prints in brackets.
     pub index: u32,
     /// As [`bus_id`] writes it.
@@ -83,7 +83,7 @@ pub struct Gpu {
     /// Why there are no more of them.
     pub nvlinks_why: String,
     /// The NVLink fabric that it is part of.
-    pub fabric: Reading<Fabric>,
+    pub fabric: Reading<NvlinkFabric>,
     /// PCIe generation now. A GPU that does nothing may lower it.
     pub pcie_gen: Reading<u32>,
     /// The highest generation of the GPU and its slot.
@@ -129,7 +129,7 @@ pub struct Gpu {
 /// A GPU's place in an NVLink fabric, which may span several nodes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Fabric {
+pub struct NvlinkFabric {
     /// How far the fabric manager has come with it: `completed`, `in progress`, `not started` or `not supported`.
     pub state: String,
     /// The cluster of nodes that the fabric spans, in hexadecimal digits; all of them 0 where it is this node's own.
@@ -258,7 +258,9 @@ mod ask {
         error::NvmlError,
     };
 
-    use super::{Fabric, Gpu, Inventory, NvLink, Reading, Remapped, Remote, bus_id, cpu_list};
+    use super::{
+        Inventory, NvLink, NvlinkFabric, NvmlGpu, Reading, Remapped, Remote, bus_id, cpu_list,
+    };
 
     /// The name that the driver installs; the one without a number comes with development packages only.
     const LIBRARY: &str = "libnvidia-ml.so.1";
@@ -319,10 +321,10 @@ mod ask {
         let gpu = |index| match nvml.device_by_index(index) {
             Ok(device) => gpu(&nvml, &device, index),
             // A GPU that fell off the bus: it is there, and every reading says why it is empty.
-            Err(error) => Gpu {
+            Err(error) => NvmlGpu {
                 index,
                 bus_id: Reading::none(error.to_string()),
-                ..Gpu::default()
+                ..NvmlGpu::default()
             },
         };
         Ok(Inventory {
@@ -332,11 +334,11 @@ mod ask {
         })
     }
 
-    fn gpu(nvml: &Nvml, device: &Device, index: u32) -> Gpu {
+    fn gpu(nvml: &Nvml, device: &Device, index: u32) -> NvmlGpu {
         let (nvlinks, nvlinks_why) = nvlinks(nvml, device);
         let memory = device.memory_info();
         let uncorrected = |life| reading(device.total_ecc_errors(MemoryError::Uncorrected, life));
-        Gpu {
+        NvmlGpu {
             index,
             bus_id: reading(device.pci_info().map(|pci| bus_id(&pci.bus_id))),
             uuid: reading(device.uuid()),
@@ -443,7 +445,7 @@ mod ask {
     }
 
     /// The wrapper has no function for this.
-    fn fabric(nvml: &Nvml, device: &Device) -> Reading<Fabric> {
+    fn fabric(nvml: &Nvml, device: &Device) -> Reading<NvlinkFabric> {
         let Ok(ask) = nvml.lib().nvmlDeviceGetGpuFabricInfo.as_ref() else {
             return Reading::none("not known to this driver");
         };
@@ -463,7 +465,7 @@ mod ask {
             .iter()
             .map(|byte| format!("{byte:02x}"))
             .collect();
-        let fabric = Fabric {
+        let fabric = NvlinkFabric {
             state: state.into(),
             cluster,
             clique: info.cliqueId,

@@ -11,10 +11,10 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     line::{
-        self, Algorithm, Channels, Comm, Connection, Head, Header, Level, Net, Path, Paths, Said,
-        Side, Via,
+        self, Algorithm, Channels, CommView, Connection, GpuPaths, Header, LogLevel, Message, Net,
+        Path, Side, Speaker, Via,
     },
-    proof::{Choice, Lines, Proof, Relay},
+    proof::{AlgorithmChoice, LineCounts, Proof, RelayUse},
 };
 
 /// Bytes read at once; a line longer than this is cut.
@@ -32,7 +32,7 @@ const QUOTE: usize = 240;
 
 /// Connections of one kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Sends {
+pub struct SendCounts {
     /// Sending ends over a network.
     pub sends: u64,
     /// Those that leave through the NIC of another GPU: PXN.
@@ -47,8 +47,8 @@ pub struct Sends {
     pub same_rail: u64,
 }
 
-impl Sends {
-    fn add(&mut self, other: &Sends) {
+impl SendCounts {
+    fn add(&mut self, other: &SendCounts) {
         self.sends += other.sends;
         self.relayed += other.relayed;
         self.gpudirect_sends += other.gpudirect_sends;
@@ -67,11 +67,11 @@ pub struct Connections {
     /// Those of `by` whose line says what they are for: of collectives, and of send/recv.
     pub told: BTreeMap<String, [u64; 2]>,
     /// Of send/recv, over a network.
-    pub send_recv: Sends,
+    pub send_recv: SendCounts,
     /// Of collectives, over a network.
-    pub collective: Sends,
+    pub collective: SendCounts,
     /// Over a network, of which the line does not say what they are for (before 2.12).
-    pub unsorted: Sends,
+    pub unsorted: SendCounts,
     /// The channels of the last communicator.
     pub channels: Option<Channels>,
 }
@@ -122,7 +122,7 @@ impl Connections {
 /// What the lines that are quoted speak of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Topic {
-    Relay,
+    RelayUse,
     SendRecv,
     Collective,
     Local,
@@ -162,7 +162,7 @@ pub(super) type Setting = BTreeMap<Vec<u8>, (u64, String)>;
 /// Lines of one or more logs, added up.
 #[derive(Debug, Default)]
 pub struct Fold {
-    pub(super) lines: Lines,
+    pub(super) lines: LineCounts,
     pub(super) seen: Connections,
     pub(super) versions: BTreeSet<String>,
     pub(super) networks: BTreeSet<String>,
@@ -186,10 +186,10 @@ pub struct Fold {
     pub(super) trees: u64,
     pub(super) ring_path: Path,
     pub(super) tree_path: Path,
-    pub(super) paths: Paths,
-    pub(super) relays: HashMap<u64, Relay>,
+    pub(super) paths: GpuPaths,
+    pub(super) relays: HashMap<u64, RelayUse>,
     pub(super) relays_left_out: u64,
-    pub(super) choices: Vec<Choice>,
+    pub(super) choices: Vec<AlgorithmChoice>,
     transports: Vec<(Vec<u8>, String)>,
     processes: HashMap<u64, Process>,
     communicators: HashSet<u64>,
@@ -290,7 +290,7 @@ impl Fold {
         let mut head = &line[..header.start];
         loop {
             // Two processes that write to one stream can tear each other's lines: then a second head follows.
-            let next = if header.level == Level::Bare {
+            let next = if header.level == LogLevel::Bare {
                 None
             } else {
                 line::header(line, header.end)
@@ -298,7 +298,7 @@ impl Fold {
             let end = next.map_or(line.len(), |next: Header| next.start);
             let ends = if next.is_some() { Ends::Torn } else { ends };
             let said = line::parse(&line[header.end..end], header.level);
-            self.info += u64::from(header.level == Level::Info);
+            self.info += u64::from(header.level == LogLevel::Info);
             match is_whole(&said, ends) {
                 true => self.said(line, head, said),
                 false if ends == Ends::Log => self.torn(line),
@@ -338,57 +338,57 @@ impl Fold {
         &self.quotes[topic as usize]
     }
 
-    fn said(&mut self, line: &[u8], head: &[u8], said: Said<'_>) {
+    fn said(&mut self, line: &[u8], head: &[u8], said: Message<'_>) {
         match said {
-            Said::Other => {}
-            Said::Unclear => {
+            Message::Other => {}
+            Message::Unclear => {
                 self.lines.not_understood += 1;
                 self.quote(Topic::Unclear, line);
             }
-            Said::Connection(connection) => self.connection(line, head, &connection),
-            Said::Algorithm(algorithm) => self.algorithm(&algorithm),
-            Said::Ended => self.ended(head),
-            Said::Start(comm) | Said::Complete(comm) | Said::Size(comm) => {
+            Message::Connection(connection) => self.connection(line, head, &connection),
+            Message::Algorithm(algorithm) => self.algorithm(&algorithm),
+            Message::Ended => self.ended(head),
+            Message::Start(comm) | Message::Complete(comm) | Message::Size(comm) => {
                 self.comm(line, head, said, &comm)
             }
-            Said::Setting(name, value) => self.setting(line, name, value),
-            Said::Warning(warning) => self.warning(line, warning),
+            Message::Setting(name, value) => self.setting(line, name, value),
+            Message::Warning(warning) => self.warning(line, warning),
             _ => self.fact(line, said),
         }
     }
 
-    fn fact(&mut self, line: &[u8], said: Said<'_>) {
+    fn fact(&mut self, line: &[u8], said: Message<'_>) {
         let topic = match said {
-            Said::Version(version) => {
+            Message::Version(version) => {
                 insert(&mut self.versions, version);
                 Topic::Version
             }
-            Said::Network(name) => {
+            Message::Network(name) => {
                 insert(&mut self.networks, name);
                 Topic::Network
             }
-            Said::Plugin(name) => return insert(&mut self.plugins, name),
-            Said::PluginTooOld => {
+            Message::Plugin(name) => return insert(&mut self.plugins, name),
+            Message::PluginTooOld => {
                 self.plugin_too_old = true;
                 Topic::PluginTooOld
             }
-            Said::GpuDirect(true) => {
+            Message::GpuDirect(true) => {
                 self.gpudirect.0 += 1;
                 return;
             }
-            Said::GpuDirect(false) => {
+            Message::GpuDirect(false) => {
                 self.gpudirect.1 += 1;
                 Topic::GpuDirect
             }
-            Said::TooFar => {
+            Message::TooFar => {
                 self.too_far += 1;
                 Topic::TooFar
             }
-            Said::CollNet(name) => {
+            Message::CollNet(name) => {
                 self.transport(b"COLLNET/", name, None);
                 Topic::CollNet
             }
-            Said::Rings(numbers) => {
+            Message::Rings(numbers) => {
                 self.rings += 1;
                 if let Some((pxn, gdr)) = numbers {
                     let (all, with_pxn, with_gdr) = &mut self.ring_numbers;
@@ -398,23 +398,23 @@ impl Fold {
                 }
                 Topic::Rings
             }
-            Said::Trees => {
+            Message::Trees => {
                 self.trees += 1;
                 Topic::Trees
             }
-            Said::Channels(channels) => {
+            Message::Channels(channels) => {
                 self.seen.channels = Some(channels);
                 return;
             }
-            Said::Pattern(RING, path) => {
+            Message::Pattern(RING, path) => {
                 self.ring_path = self.ring_path.and(path);
                 Topic::RingPattern
             }
-            Said::Pattern(_, path) => {
+            Message::Pattern(_, path) => {
                 self.tree_path = self.tree_path.and(path);
                 Topic::TreePattern
             }
-            Said::Paths(paths) => {
+            Message::Paths(paths) => {
                 self.paths.gpus = self.paths.gpus.and(paths.gpus);
                 self.paths.nics = self.paths.nics.and(paths.nics);
                 Topic::Paths
@@ -450,20 +450,20 @@ impl Fold {
         match net.relay {
             None => self.quote(topic, line),
             Some(rank) => {
-                self.quote(Topic::Relay, line);
+                self.quote(Topic::RelayUse, line);
                 self.relay(head, &net, rank, topic == Topic::SendRecv);
             }
         }
     }
 
     fn relay(&mut self, head: &[u8], net: &Net<'_>, rank: u64, is_send_recv: bool) {
-        let host = Head::parse(head).map_or(&b""[..], |head| head.host);
+        let host = Speaker::parse(head).map_or(&b""[..], |head| head.host);
         let key = hashed((host, rank, net.name, net.device));
         if self.relays.len() >= MANY && !self.relays.contains_key(&key) {
             self.relays_left_out += 1;
             return;
         }
-        let relay = self.relays.entry(key).or_insert_with(|| Relay {
+        let relay = self.relays.entry(key).or_insert_with(|| RelayUse {
             host: text(host),
             rank,
             nic: format!("{}/{}", String::from_utf8_lossy(net.name), net.device),
@@ -503,7 +503,7 @@ impl Fold {
         }
     }
 
-    fn comm(&mut self, line: &[u8], head: &[u8], said: Said<'_>, comm: &Comm) {
+    fn comm(&mut self, line: &[u8], head: &[u8], said: Message<'_>, comm: &CommView) {
         if self.ranks < Some(comm.ranks) {
             self.ranks = Some(comm.ranks);
             self.ranks_seen.clear();
@@ -517,7 +517,7 @@ impl Fold {
         if let Some(id) = comm.id.filter(|_| self.communicators.len() < MANY) {
             self.communicators.insert(id);
         }
-        let head = Head::parse(head);
+        let head = Speaker::parse(head);
         if let Some(head) =
             head.filter(|head| self.hosts.len() < MANY && !self.hosts.contains(head.host))
         {
@@ -532,11 +532,11 @@ impl Fold {
             &mut throwaway
         };
         match said {
-            Said::Start(_) => {
+            Message::Start(_) => {
                 process.started += 1;
                 self.quote(Topic::Start, line);
             }
-            Said::Complete(_) => {
+            Message::Complete(_) => {
                 process.complete += 1;
                 self.first_ranks += u64::from(comm.rank == 0);
             }
@@ -546,7 +546,7 @@ impl Fold {
 
     /// Who ends a communicator had made it, even where the line that says so is torn.
     fn ended(&mut self, head: &[u8]) {
-        let key = hashed(Head::parse(head).map(|head| (head.host, head.pid)));
+        let key = hashed(Speaker::parse(head).map(|head| (head.host, head.pid)));
         if let Some(process) = self.processes.get_mut(&key) {
             process.ended += 1;
         }
@@ -582,7 +582,7 @@ impl Fold {
     fn algorithm(&mut self, seen: &Algorithm<'_>) {
         let algorithm = named(ALGORITHMS, seen.algorithm);
         let protocol = named(PROTOCOLS, seen.protocol);
-        let same = |choice: &&mut Choice| {
+        let same = |choice: &&mut AlgorithmChoice| {
             choice.function.as_bytes() == seen.function
                 && choice.algorithm.as_bytes() == algorithm
                 && choice.protocol.as_bytes() == protocol
@@ -593,7 +593,7 @@ impl Fold {
             choice.times += 1;
         } else if self.choices.len() < SOME {
             let cut = |bytes: &[u8]| text(&bytes[..bytes.len().min(QUOTE)]);
-            self.choices.push(Choice {
+            self.choices.push(AlgorithmChoice {
                 function: cut(seen.function),
                 algorithm: cut(algorithm),
                 protocol: cut(protocol),
@@ -685,17 +685,17 @@ enum Ends {
 }
 
 /// Is what is said sure to be all that was?
-fn is_whole(said: &Said<'_>, ends: Ends) -> bool {
+fn is_whole(said: &Message<'_>, ends: Ends) -> bool {
     match (ends, said) {
         (Ends::Line, _) => true,
         (
             _,
-            Said::Connection(Connection {
+            Message::Connection(Connection {
                 via: Via::Net(net), ..
             }),
         ) => !net.bare,
-        (Ends::Torn, Said::Connection(_)) => true,
+        (Ends::Torn, Message::Connection(_)) => true,
         (Ends::Torn, _) => false,
-        (Ends::Log, said) => !matches!(said, Said::Unclear),
+        (Ends::Log, said) => !matches!(said, Message::Unclear),
     }
 }

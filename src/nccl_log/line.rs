@@ -1,7 +1,7 @@
 //! One line of NCCL's log as a value. Bytes in, borrowed values out; nothing is allocated.
 //!
-//! The forms are those of NCCL 2.12 to 2.32; each variant of [`Said`] names what differs between them. What stands before
-//! a message (`host:pid:tid [device] NCCL INFO `, with what a launcher or a timestamp puts in front) is [`Head`].
+//! The forms are those of NCCL 2.12 to 2.32; each variant of [`Message`] names what differs between them. What stands before
+//! a message (`host:pid:tid [device] NCCL INFO `, with what a launcher or a timestamp puts in front) is [`Speaker`].
 
 use std::sync::LazyLock;
 
@@ -39,12 +39,12 @@ pub struct Header {
     /// Where the message begins.
     pub end: usize,
     /// How loud the message is.
-    pub level: Level,
+    pub level: LogLevel,
 }
 
 /// How loud NCCL says something.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Level {
+pub enum LogLevel {
     /// `NCCL INFO`, also `NCCL TRACE` and the `NCCL ATTN` of 2.32.
     Info,
     /// `NCCL WARN`.
@@ -60,10 +60,10 @@ pub fn header(line: &[u8], from: usize) -> Option<Header> {
         let start = at + NCCL.find(line.get(at..)?)?;
         let word = &line[start + 5..];
         let found = [
-            (&b"INFO "[..], Level::Info),
-            (b"WARN ", Level::Warn),
-            (b"ATTN ", Level::Info),
-            (b"TRACE ", Level::Info),
+            (&b"INFO "[..], LogLevel::Info),
+            (b"WARN ", LogLevel::Warn),
+            (b"ATTN ", LogLevel::Info),
+            (b"TRACE ", LogLevel::Info),
         ]
         .into_iter()
         .find(|(name, _)| word.starts_with(name));
@@ -78,7 +78,7 @@ pub fn header(line: &[u8], from: usize) -> Option<Header> {
             return Some(Header {
                 start,
                 end: start,
-                level: Level::Bare,
+                level: LogLevel::Bare,
             });
         }
         at = start + 5;
@@ -87,7 +87,7 @@ pub fn header(line: &[u8], from: usize) -> Option<Header> {
 
 /// Who speaks: `host:pid:tid [device]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Head<'a> {
+pub struct Speaker<'a> {
     /// The host's name.
     pub host: &'a [u8],
     /// The process.
@@ -98,10 +98,10 @@ pub struct Head<'a> {
     pub device: Option<u32>,
 }
 
-impl<'a> Head<'a> {
+impl<'a> Speaker<'a> {
     /// The head that ends where `NCCL` begins. Tags of a launcher, timestamps, `file:line` and `(function)` around it are
     /// passed over; `None` where it is torn or there is none.
-    pub fn parse(text: &'a [u8]) -> Option<Head<'a>> {
+    pub fn parse(text: &'a [u8]) -> Option<Speaker<'a>> {
         let mut device = None;
         for word in text
             .rsplit(u8::is_ascii_whitespace)
@@ -115,7 +115,7 @@ impl<'a> Head<'a> {
                     device.or_else(|| whole(number).and_then(|number| u32::try_from(number).ok()));
             }
             if let Some((host, pid, tid)) = address(word) {
-                return Some(Head {
+                return Some(Speaker {
                     host,
                     pid,
                     tid,
@@ -151,7 +151,7 @@ fn whole(text: &[u8]) -> Option<u64> {
 
 /// One end of a connection: `3[1]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct End<'a> {
+pub struct Endpoint<'a> {
     /// The rank in its communicator.
     pub rank: i64,
     /// The GPU: NVML's number in decimal from 2.18.3 on, the bus id in hexadecimal before.
@@ -177,9 +177,9 @@ pub struct Connection<'a> {
     /// 0 for collectives, 1 for send/recv. NET has it since 2.12, P2P since 2.14, SHM never.
     pub index: Option<u64>,
     /// Who sends.
-    pub from: End<'a>,
+    pub from: Endpoint<'a>,
     /// Who receives.
-    pub to: End<'a>,
+    pub to: Endpoint<'a>,
     /// Which end speaks.
     pub side: Side,
     /// What carries it.
@@ -212,7 +212,7 @@ pub struct Net<'a> {
 
 /// Rank and size of a communicator, as one process sees it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Comm {
+pub struct CommView {
     /// The rank of the process in it.
     pub rank: u64,
     /// All ranks.
@@ -242,7 +242,7 @@ pub struct Channels {
 
 /// What a line says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Said<'a> {
+pub enum Message<'a> {
     /// `NCCL version 2.28.3+cuda13.0`.
     Version(&'a [u8]),
     /// `NAME set by environment to VALUE`; NCCL ends numbers with a dot, which is taken off.
@@ -258,13 +258,13 @@ pub enum Said<'a> {
     /// `GPU Direct RDMA Disabled for GPU 0 / HCA 0 (distance 8 > 0)`.
     TooFar,
     /// `… Init START`: a communicator begins.
-    Start(Comm),
+    Start(CommView),
     /// `… Init COMPLETE`: a communicator is ready.
-    Complete(Comm),
+    Complete(CommView),
     /// `… Destroy COMPLETE` or `… Abort COMPLETE`: the process ended it in order.
     Ended,
     /// `comm 0x… rank 0 nRanks 4 nNodes 2 localRanks 2 …` (2.20).
-    Size(Comm),
+    Size(CommView),
     /// A connection.
     Connection(Connection<'a>),
     /// `CollNet 00/0 : 0 [send] via COLLNET/NAME/0`: the network's name.
@@ -280,7 +280,7 @@ pub enum Said<'a> {
     /// `Pattern 4, … type NVL/PXN, …`: the graph's number (4 is the ring) and its path between nodes.
     Pattern(u64, Path),
     /// `GPU/… :GPU/… (0/5000.0/LOC) … NET/… (5/48.0/PXN)`: paths from one GPU.
-    Paths(Paths),
+    Paths(GpuPaths),
     /// `AllReduce: 8 Bytes -> Algo RING proto LL …`.
     Algorithm(Algorithm<'a>),
     /// `NCCL WARN …`.
@@ -358,7 +358,7 @@ impl Path {
 
 /// The paths of one GPU.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Paths {
+pub struct GpuPaths {
     /// To other GPUs of the node.
     pub gpus: Path,
     /// To NICs.
@@ -366,33 +366,33 @@ pub struct Paths {
 }
 
 /// What a message says. `cut` where the line ends in the middle of something.
-pub fn parse(message: &[u8], level: Level) -> Said<'_> {
+pub fn parse(message: &[u8], level: LogLevel) -> Message<'_> {
     let message = message.trim_ascii_end();
-    if level == Level::Warn {
-        return Said::Warning(message);
+    if level == LogLevel::Warn {
+        return Message::Warning(message);
     }
     let mut cursor = Cursor(message);
     match message.first() {
-        Some(b'C') if cursor.eat(b"Channel ") => channel(cursor).unwrap_or(Said::Unclear),
+        Some(b'C') if cursor.eat(b"Channel ") => channel(cursor).unwrap_or(Message::Unclear),
         Some(b'C') if cursor.eat(b"Connected ") => connected(cursor.0),
         Some(b'C') if cursor.eat(b"CollNet ") => collnet(cursor.0),
-        Some(b'N') if cursor.eat(b"NCCL version ") => Said::Version(cursor.word()),
+        Some(b'N') if cursor.eat(b"NCCL version ") => Message::Version(cursor.word()),
         Some(b'N') if message.starts_with(b"NCCL_") => setting(message),
         Some(b'N') if cursor.eat(b"NET/") => network(cursor.0),
         Some(b'G') if cursor.eat(b"GPU/") => paths(cursor.0),
-        Some(b'G') if cursor.eat(b"GPU Direct RDMA Disabled for GPU") => Said::TooFar,
-        Some(b'U') if cursor.eat(b"Using network ") => Said::Network(cursor.0.trim_ascii()),
-        Some(b'P') if cursor.eat(b"Pattern ") => pattern(cursor).unwrap_or(Said::Unclear),
-        Some(b'P') if cursor.eat(b"PXN Disabled as plugin is v4") => Said::PluginTooOld,
+        Some(b'G') if cursor.eat(b"GPU Direct RDMA Disabled for GPU") => Message::TooFar,
+        Some(b'U') if cursor.eat(b"Using network ") => Message::Network(cursor.0.trim_ascii()),
+        Some(b'P') if cursor.eat(b"Pattern ") => pattern(cursor).unwrap_or(Message::Unclear),
+        Some(b'P') if cursor.eat(b"PXN Disabled as plugin is v4") => Message::PluginTooOld,
         Some(b'0'..=b'9') => counted(cursor),
         Some(b'c' | b'n' | b'[') => communicator(message),
         Some(b'A'..=b'Z') => algorithm(message),
-        _ => Said::Other,
+        _ => Message::Other,
     }
 }
 
 /// Behind `Channel `.
-fn channel(mut cursor: Cursor<'_>) -> Option<Said<'_>> {
+fn channel(mut cursor: Cursor<'_>) -> Option<Message<'_>> {
     let channel = cursor.number()?;
     let index = if cursor.eat(b"/") {
         Some(cursor.number()?)
@@ -405,7 +405,7 @@ fn channel(mut cursor: Cursor<'_>) -> Option<Said<'_>> {
     {
         let is_order =
             cursor.0.iter().all(|c| c.is_ascii_digit() || *c == b' ') && !cursor.0.is_empty();
-        return is_order.then_some(Said::RingOrder);
+        return is_order.then_some(Message::RingOrder);
     }
     let from = cursor.end()?;
     cursor.need(b" -> ")?;
@@ -426,7 +426,7 @@ fn channel(mut cursor: Cursor<'_>) -> Option<Said<'_>> {
     if (side == Side::Both) == matches!(via, Via::Net(_)) {
         return None;
     }
-    Some(Said::Connection(Connection {
+    Some(Message::Connection(Connection {
         channel,
         index,
         from,
@@ -465,14 +465,14 @@ fn net(text: &[u8]) -> Option<Net<'_>> {
     None
 }
 
-fn connected(text: &[u8]) -> Said<'_> {
+fn connected(text: &[u8]) -> Message<'_> {
     if text.starts_with(b"all trees") || text.starts_with(b"binomial trees") {
-        return Said::Trees;
+        return Message::Trees;
     }
     let mut cursor = Cursor(text);
     if !cursor.eat(b"all rings") {
         // `Connected to proxy localRank 0 -> connection 0x…`, `Connected NVLS tree`.
-        return Said::Other;
+        return Message::Other;
     }
     let mut numbers = || {
         cursor.need(b", use ring PXN ")?;
@@ -482,23 +482,23 @@ fn connected(text: &[u8]) -> Said<'_> {
     };
     let found = numbers();
     if found.is_none() && text != b"all rings" {
-        Said::Unclear
+        Message::Unclear
     } else {
-        Said::Rings(found)
+        Message::Rings(found)
     }
 }
 
-fn collnet(text: &[u8]) -> Said<'_> {
+fn collnet(text: &[u8]) -> Message<'_> {
     let Some(at) = memmem::find(text, b" via COLLNET/") else {
-        return Said::Other;
+        return Message::Other;
     };
     let name = &text[at + b" via COLLNET/".len()..];
-    Said::CollNet(&name[..memchr::memchr(b'/', name).unwrap_or(name.len())])
+    Message::CollNet(&name[..memchr::memchr(b'/', name).unwrap_or(name.len())])
 }
 
-fn setting(message: &[u8]) -> Said<'_> {
+fn setting(message: &[u8]) -> Message<'_> {
     let Some(at) = SET.find(message) else {
-        return Said::Other;
+        return Message::Other;
     };
     let (name, value) = (
         &message[..at],
@@ -508,34 +508,34 @@ fn setting(message: &[u8]) -> Said<'_> {
         let digits = text.strip_prefix(b"-").unwrap_or(text);
         whole(digits).is_some()
     });
-    Said::Setting(name, number.unwrap_or(value))
+    Message::Setting(name, number.unwrap_or(value))
 }
 
 /// Behind `NET/`.
-fn network(text: &[u8]) -> Said<'_> {
+fn network(text: &[u8]) -> Message<'_> {
     const LOADED: &[u8] = b"Loaded net plugin ";
     if let Some(rest) = text.strip_prefix(b"Plugin") {
-        return memmem::find(rest, LOADED).map_or(Said::Other, |at| {
-            Said::Plugin(rest[at + LOADED.len()..].trim_ascii())
+        return memmem::find(rest, LOADED).map_or(Message::Other, |at| {
+            Message::Plugin(rest[at + LOADED.len()..].trim_ascii())
         });
     }
     match GPUDIRECT
         .find(text)
         .map(|at| &text[at + GPUDIRECT.needle().len()..])
     {
-        Some(rest) if rest.starts_with(b"Enabled") => Said::GpuDirect(true),
-        Some(rest) if rest.starts_with(b"Disabled") => Said::GpuDirect(false),
-        Some(_) => Said::Unclear,
-        None => Said::Other,
+        Some(rest) if rest.starts_with(b"Enabled") => Message::GpuDirect(true),
+        Some(rest) if rest.starts_with(b"Disabled") => Message::GpuDirect(false),
+        Some(_) => Message::Unclear,
+        None => Message::Other,
     }
 }
 
 /// Behind `GPU/`. What is not of this form, such as `GPU/… (0)` in a tree of devices, is something else.
-fn paths(text: &[u8]) -> Said<'_> {
+fn paths(text: &[u8]) -> Message<'_> {
     let Some(at) = text.windows(2).position(|pair| pair == b" :") else {
-        return Said::Other;
+        return Message::Other;
     };
-    let mut found = Paths::default();
+    let mut found = GpuPaths::default();
     let mut words = text[at + 2..]
         .split(|c| *c == b' ')
         .filter(|word| !word.is_empty());
@@ -547,7 +547,7 @@ fn paths(text: &[u8]) -> Said<'_> {
             .and_then(|name| split_last(name, b'/'))
             .and_then(|(_, name)| Path::of(name))
         else {
-            return Said::Unclear;
+            return Message::Unclear;
         };
         if to.starts_with(b"NET/") {
             found.nics = found.nics.and(path);
@@ -555,20 +555,20 @@ fn paths(text: &[u8]) -> Said<'_> {
             found.gpus = found.gpus.and(path);
         }
     }
-    Said::Paths(found)
+    Message::Paths(found)
 }
 
-fn pattern(mut cursor: Cursor<'_>) -> Option<Said<'_>> {
+fn pattern(mut cursor: Cursor<'_>) -> Option<Message<'_>> {
     let number = cursor.number()?;
     let at = TYPE.find(cursor.0)?;
     let types = &cursor.0[at + TYPE.needle().len()..];
     let types = &types[..memchr::memchr(b',', types).unwrap_or(types.len())];
     let (_, between) = split_last(types, b'/')?;
-    Some(Said::Pattern(number, Path::of(between)?))
+    Some(Message::Pattern(number, Path::of(between)?))
 }
 
 /// A line that begins with a number: channel counts, or an algorithm before 2.23.
-fn counted(mut cursor: Cursor<'_>) -> Said<'_> {
+fn counted(mut cursor: Cursor<'_>) -> Message<'_> {
     let whole = cursor.0;
     let is_channels = cursor.number().is_some() && cursor.eat(b" coll channels");
     if !is_channels {
@@ -578,7 +578,7 @@ fn counted(mut cursor: Cursor<'_>) -> Said<'_> {
     for part in whole.split(|c| *c == b',') {
         let mut part = Cursor(part.trim_ascii());
         let Some(number) = part.number() else {
-            return Said::Unclear;
+            return Message::Unclear;
         };
         match part.0 {
             b" coll channels" => channels.collective = number,
@@ -589,27 +589,27 @@ fn counted(mut cursor: Cursor<'_>) -> Said<'_> {
             _ => {}
         }
     }
-    Said::Channels(channels)
+    Message::Channels(channels)
 }
 
 /// `comm 0x… rank …`, `ncclCommInitRank comm 0x… rank …`, `[Rank 0] ncclCommInitRank comm …`.
-fn communicator(message: &[u8]) -> Said<'_> {
+fn communicator(message: &[u8]) -> Message<'_> {
     let Some(at) = COMM.find(message) else {
-        return Said::Other;
+        return Message::Other;
     };
     if at > 0 && message[at - 1] != b' ' {
-        return Said::Other;
+        return Message::Other;
     }
     let what = match message {
-        _ if message.ends_with(b"Init START") => Said::Start,
-        _ if message.ends_with(b"Init COMPLETE") => Said::Complete,
+        _ if message.ends_with(b"Init START") => Message::Start,
+        _ if message.ends_with(b"Init COMPLETE") => Message::Complete,
         _ if message.ends_with(b"Destroy COMPLETE") || message.ends_with(b"Abort COMPLETE") => {
-            return Said::Ended;
+            return Message::Ended;
         }
-        _ if NODES.find(message).is_some() => Said::Size,
-        _ => return Said::Other,
+        _ if NODES.find(message).is_some() => Message::Size,
+        _ => return Message::Other,
     };
-    let mut comm = Comm::default();
+    let mut comm = CommView::default();
     let mut has_ranks = false;
     let mut words = message[at..].split(|c| *c == b' ');
     while let Some(word) = words.next() {
@@ -628,7 +628,11 @@ fn communicator(message: &[u8]) -> Said<'_> {
             _ => {}
         }
     }
-    if has_ranks { what(comm) } else { Said::Unclear }
+    if has_ranks {
+        what(comm)
+    } else {
+        Message::Unclear
+    }
 }
 
 fn hexadecimal(text: &[u8]) -> Option<u64> {
@@ -638,29 +642,29 @@ fn hexadecimal(text: &[u8]) -> Option<u64> {
 
 /// `AllReduce: 8 Bytes -> Algo RING proto LL …`, `8 Bytes -> Algo 1 proto 0 time …`,
 /// `AllReduce [Symmetric]: 8 Bytes -> Kernel NAME …`, `AllGather [Copy Engine]: 8 Bytes -> cudaMemcpy…`.
-fn algorithm(message: &[u8]) -> Said<'_> {
+fn algorithm(message: &[u8]) -> Message<'_> {
     let Some(at) = BYTES.find(message) else {
-        return Said::Other;
+        return Message::Other;
     };
     let (function, bytes) = match message[..at].windows(2).rposition(|pair| pair == b": ") {
         Some(colon) => (&message[..colon], &message[colon + 2..at]),
         None => (&b""[..], &message[..at]),
     };
     let Some(bytes) = whole(bytes) else {
-        return Said::Unclear;
+        return Message::Unclear;
     };
     let mut cursor = Cursor(&message[at + BYTES.needle().len()..]);
     let (algorithm, protocol) = if cursor.eat(b"Algo ") {
         let algorithm = cursor.word();
         if !cursor.eat(b" proto ") {
-            return Said::Unclear;
+            return Message::Unclear;
         }
         (algorithm, cursor.word())
     } else {
         let _ = cursor.eat(b"Kernel ");
         (cursor.word(), &b""[..])
     };
-    Said::Algorithm(Algorithm {
+    Message::Algorithm(Algorithm {
         function,
         bytes,
         algorithm,
@@ -720,7 +724,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// `3[1]`.
-    fn end(&mut self) -> Option<End<'a>> {
+    fn end(&mut self) -> Option<Endpoint<'a>> {
         let is_negative = self.eat(b"-");
         let rank = i64::try_from(self.number()?).ok()?;
         self.need(b"[")?;
@@ -732,7 +736,7 @@ impl<'a> Cursor<'a> {
         let (gpu, rest) = self.0.split_at(length);
         self.0 = rest;
         self.need(b"]")?;
-        (length > 0).then_some(End {
+        (length > 0).then_some(Endpoint {
             rank: if is_negative { -rank } else { rank },
             gpu,
         })

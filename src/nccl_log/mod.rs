@@ -11,6 +11,6 @@ pub mod reason;
 #[cfg(test)]
 mod tests;
 
-pub use fold::{Connections, Fold, Sends};
-pub use proof::{Choice, GpuDirect, Lines, Proof, Relay, Rings};
-pub use reason::{Reason, Verdict};
+pub use fold::{Connections, Fold, SendCounts};
+pub use proof::{AlgorithmChoice, GpuDirect, LineCounts, Proof, RelayUse, Rings};
+pub use reason::{PxnVerdict, Reason};

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    fold::{Fold, Sends, Topic},
+    fold::{Fold, SendCounts, Topic},
     line::{Channels, Path},
-    reason::{Reason, Verdict},
+    reason::{PxnVerdict, Reason},
 };
 
 /// Relays in a report.
@@ -17,7 +17,7 @@ const EVIDENCE: usize = 12;
 
 /// Who relayed.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Relay {
+pub struct RelayUse {
     /// The host's name; empty where the line was torn.
     pub host: String,
     /// The rank whose NIC it is, by the number of its communicator.
@@ -32,7 +32,7 @@ pub struct Relay {
 
 /// An algorithm and protocol that NCCL chose, and for which sizes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Choice {
+pub struct AlgorithmChoice {
     /// As NCCL calls the operation; empty before 2.23.
     pub function: String,
     /// As NCCL calls it.
@@ -49,7 +49,7 @@ pub struct Choice {
 
 /// Lines of a log.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Lines {
+pub struct LineCounts {
     /// All.
     pub read: u64,
     /// NCCL's.
@@ -90,7 +90,7 @@ pub struct Rings {
 #[derive(Clone, Debug, Serialize)]
 pub struct Proof {
     /// Was PXN used?
-    pub verdict: Verdict,
+    pub verdict: PxnVerdict,
     /// Why.
     pub reason: Reason,
     /// What else applies, the most likely first.
@@ -100,17 +100,17 @@ pub struct Proof {
     /// Why connections of collectives are not relayed.
     pub collective_reason: Option<Reason>,
     /// Send/recv over a network.
-    pub send_recv: Sends,
+    pub send_recv: SendCounts,
     /// Collectives over a network.
-    pub collective: Sends,
+    pub collective: SendCounts,
     /// Network connections of which the line does not say what they are for (before 2.12).
-    pub unsorted: Sends,
+    pub unsorted: SendCounts,
     /// GPUDirect RDMA at both ends.
     pub gpudirect: GpuDirect,
     /// Connections by transport, counted at the end that sends.
     pub transports: BTreeMap<String, u64>,
     /// Who relayed through which NIC.
-    pub relays: Vec<Relay>,
+    pub relays: Vec<RelayUse>,
     /// Relayed connections whose relay is not in the list, because it is too long.
     pub relays_left_out: u64,
     /// NCCL's versions.
@@ -140,7 +140,7 @@ pub struct Proof {
     /// How often NCCL says that its trees are connected.
     pub trees: u64,
     /// What was chosen, for which sizes. Rank 0 logs it.
-    pub algorithms: Vec<Choice>,
+    pub algorithms: Vec<AlgorithmChoice>,
     /// Settings that NCCL says it read from the environment or a file: each value (at most 32), and how often.
     pub settings: BTreeMap<String, BTreeMap<String, u64>>,
     /// Warnings of NCCL's.
@@ -150,7 +150,7 @@ pub struct Proof {
     /// The first of NCCL's warnings.
     pub first_warning: Option<String>,
     /// Lines.
-    pub lines: Lines,
+    pub lines: LineCounts,
     /// The lines that the verdict rests on.
     pub evidence: Vec<String>,
     /// Examples of lines that were not understood.
@@ -162,10 +162,10 @@ impl Proof {
     pub(super) fn of(fold: &Fold) -> Proof {
         let judged = judge(fold);
         let seen = fold.connections();
-        let both = |one: fn(&Sends) -> u64| {
+        let both = |one: fn(&SendCounts) -> u64| {
             one(&seen.send_recv) + one(&seen.collective) + one(&seen.unsorted)
         };
-        let mut relays: Vec<Relay> = fold.relays.values().cloned().collect();
+        let mut relays: Vec<RelayUse> = fold.relays.values().cloned().collect();
         relays.sort_by(|a, b| (&a.host, a.rank, &a.nic).cmp(&(&b.host, b.rank, &b.nic)));
         let over: u64 = relays
             .iter()
@@ -241,7 +241,7 @@ fn settings(fold: &Fold) -> BTreeMap<String, BTreeMap<String, u64>> {
 }
 
 struct Judged {
-    verdict: Verdict,
+    verdict: PxnVerdict,
     /// At least one.
     reasons: Vec<Reason>,
     send_recv: Option<Reason>,
@@ -257,7 +257,7 @@ fn judge(fold: &Fold) -> Judged {
     let mut reasons = Vec::new();
     let verdict = if seen.relayed() > 0 {
         reasons.push(Reason::Relayed);
-        Verdict::Used
+        PxnVerdict::Used
     } else if seen.sends() > 0 {
         reasons.extend((seen.unsorted.sends > 0).then_some(Reason::NcclTooOld));
         for reason in send_recv.iter().chain(&collective) {
@@ -265,7 +265,7 @@ fn judge(fold: &Fold) -> Judged {
                 reasons.push(*reason);
             }
         }
-        Verdict::NotUsed
+        PxnVerdict::NotUsed
     } else {
         let (verdict, reason) = without_sends(fold);
         reasons.push(reason);
@@ -281,7 +281,7 @@ fn judge(fold: &Fold) -> Judged {
 }
 
 /// The verdict in view of what went wrong in the job, whose place among `reasons` is by its weight.
-fn troubles(fold: &Fold, verdict: Verdict, reasons: &mut Vec<Reason>) -> Verdict {
+fn troubles(fold: &Fold, verdict: PxnVerdict, reasons: &mut Vec<Reason>) -> PxnVerdict {
     if reasons[0] == Reason::OneNode {
         return verdict;
     }
@@ -297,32 +297,32 @@ fn troubles(fold: &Fold, verdict: Verdict, reasons: &mut Vec<Reason>) -> Verdict
     if fold.host_buffers {
         reasons.insert(0, Reason::HostBuffers);
     }
-    let is_used = verdict == Verdict::Used && reasons[0] != Reason::Crash;
+    let is_used = verdict == PxnVerdict::Used && reasons[0] != Reason::Crash;
     if matches!(reasons[0], Reason::Crash | Reason::HostBuffers) && !is_used {
-        Verdict::CannotTell
+        PxnVerdict::CannotTell
     } else {
         verdict
     }
 }
 
 /// The verdict where nothing was sent over a network, as far as the log says.
-fn without_sends(fold: &Fold) -> (Verdict, Reason) {
+fn without_sends(fold: &Fold) -> (PxnVerdict, Reason) {
     let seen = fold.connections();
     let is_local = !seen.by.is_empty() && fold.hosts.len() <= 1;
     match fold.nodes {
         _ if seen.by.keys().any(|name| name.starts_with("COLLNET/")) => {
-            (Verdict::NotUsed, Reason::Collnet)
+            (PxnVerdict::NotUsed, Reason::Collnet)
         }
-        Some(1) => (Verdict::NotUsed, Reason::OneNode),
+        Some(1) => (PxnVerdict::NotUsed, Reason::OneNode),
         _ if fold.nvlink_joins_nodes && !seen.by.is_empty() => {
-            (Verdict::NotUsed, Reason::NvlinkJoinsNodes)
+            (PxnVerdict::NotUsed, Reason::NvlinkJoinsNodes)
         }
-        None if is_local && !fold.is_never_ready() => (Verdict::NotUsed, Reason::OneNode),
-        _ if fold.info == 0 => (Verdict::CannotTell, Reason::TooQuiet),
+        None if is_local && !fold.is_never_ready() => (PxnVerdict::NotUsed, Reason::OneNode),
+        _ if fold.info == 0 => (PxnVerdict::CannotTell, Reason::TooQuiet),
         None if seen.by.is_empty() && fold.processes() == 0 => {
-            (Verdict::CannotTell, Reason::NoInit)
+            (PxnVerdict::CannotTell, Reason::NoInit)
         }
-        _ => (Verdict::CannotTell, Reason::NoConnection),
+        _ => (PxnVerdict::CannotTell, Reason::NoConnection),
     }
 }
 
@@ -337,7 +337,7 @@ fn is_set(fold: &Fold, name: &str, values: &[&str]) -> bool {
 }
 
 /// Why none of `kind` is relayed, the most likely first; none where some are, or there are none.
-fn not_relayed(fold: &Fold, kind: &Sends, is_send_recv: bool) -> Vec<Reason> {
+fn not_relayed(fold: &Fold, kind: &SendCounts, is_send_recv: bool) -> Vec<Reason> {
     if kind.sends == 0 || kind.relayed > 0 {
         return Vec::new();
     }
@@ -458,7 +458,7 @@ fn evidence(fold: &Fold, reasons: &[Reason]) -> Vec<String> {
     }
     for topic in [
         Topic::Network,
-        Topic::Relay,
+        Topic::RelayUse,
         Topic::SendRecv,
         Topic::Collective,
     ] {
@@ -475,7 +475,7 @@ fn evidence(fold: &Fold, reasons: &[Reason]) -> Vec<String> {
 /// What the lines speak of that a reason rests on.
 fn topics(reason: Reason) -> &'static [Topic] {
     match reason {
-        Reason::Relayed => &[Topic::Relay, Topic::Rings],
+        Reason::Relayed => &[Topic::RelayUse, Topic::Rings],
         Reason::HostBuffers => &[Topic::HostBuffers],
         Reason::Crash => &[Topic::Signal, Topic::Start],
         Reason::OneNode | Reason::NvlinkJoinsNodes => &[Topic::Size, Topic::Local],

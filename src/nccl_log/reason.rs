@@ -5,7 +5,7 @@ use serde::Serialize;
 /// What a log says of PXN.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Verdict {
+pub enum PxnVerdict {
     /// At least one connection goes through the NIC of another GPU.
     Used,
     /// There are connections, or there can be none, and none of them is relayed.
@@ -14,13 +14,13 @@ pub enum Verdict {
     CannotTell,
 }
 
-impl Verdict {
+impl PxnVerdict {
     /// As people say it.
     pub fn words(self) -> &'static str {
         match self {
-            Verdict::Used => "used",
-            Verdict::NotUsed => "not used",
-            Verdict::CannotTell => "cannot tell",
+            PxnVerdict::Used => "used",
+            PxnVerdict::NotUsed => "not used",
+            PxnVerdict::CannotTell => "cannot tell",
         }
     }
 }
@@ -83,7 +83,7 @@ pub enum Reason {
 
 /// A reason, what it means, and what to do.
 #[derive(Debug)]
-pub struct Row {
+pub struct ReasonInfo {
     /// Which.
     pub reason: Reason,
     /// Its name in JSON.
@@ -99,8 +99,8 @@ const fn row(
     name: &'static str,
     meaning: &'static str,
     remedy: &'static str,
-) -> Row {
-    Row {
+) -> ReasonInfo {
+    ReasonInfo {
         reason,
         name,
         meaning,
@@ -112,7 +112,7 @@ const fn row(
 pub const HOW_TO_LOG: &str = "NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,BOOTSTRAP,ENV,NET,GRAPH,TUNING NCCL_DEBUG_FILE=DIR/nccl.%h.%p.log";
 
 /// All reasons, in about the order in which they are likely.
-pub const REASONS: &[Row] = &[
+pub const REASONS: &[ReasonInfo] = &[
     row(
         Reason::HostBuffers,
         "host_buffers",
@@ -270,7 +270,7 @@ pub const REASONS: &[Row] = &[
 
 impl Reason {
     /// Its row.
-    pub fn row(self) -> &'static Row {
+    pub fn row(self) -> &'static ReasonInfo {
         REASONS
             .iter()
             .find(|row| row.reason == self)

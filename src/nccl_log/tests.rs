@@ -3,12 +3,14 @@
 use proptest::prelude::*;
 
 use super::{
-    Connections, Fold, Reason, Sends, Verdict,
-    line::{self, Comm, Connection, End, Head, Level, Net, Path, Said, Side, Via},
+    Connections, Fold, PxnVerdict, Reason, SendCounts,
+    line::{
+        self, CommView, Connection, Endpoint, LogLevel, Message, Net, Path, Side, Speaker, Via,
+    },
 };
 
-fn said(message: &str) -> Said<'_> {
-    line::parse(message.as_bytes(), Level::Info)
+fn said(message: &str) -> Message<'_> {
+    line::parse(message.as_bytes(), LogLevel::Info)
 }
 
 fn folded(log: &str) -> Fold {
@@ -19,7 +21,7 @@ fn folded(log: &str) -> Fold {
 
 #[track_caller]
 fn connection(message: &str) -> Connection<'_> {
-    let Said::Connection(connection) = said(message) else {
+    let Message::Connection(connection) = said(message) else {
         panic!("{message}: {:?}", said(message))
     };
     connection
@@ -35,9 +37,9 @@ fn net(message: &str) -> Net<'_> {
 
 /// The head of `line`, and its message's level and text.
 #[track_caller]
-fn headed(line: &str) -> (Head<'_>, Level, &str) {
+fn headed(line: &str) -> (Speaker<'_>, LogLevel, &str) {
     let header = line::header(line.as_bytes(), 0).expect("a header");
-    let head = Head::parse(&line.as_bytes()[..header.start]).expect("a head");
+    let head = Speaker::parse(&line.as_bytes()[..header.start]).expect("a head");
     (head, header.level, &line[header.end..])
 }
 
@@ -60,7 +62,7 @@ fn who_speaks_is_found_behind_what_others_put_in_front() {
             (&b"node-01.x"[..], 33958, 34017, Some(1)),
             "{line}"
         );
-        assert_eq!((level, message), (Level::Info, "Connected all trees"));
+        assert_eq!((level, message), (LogLevel::Info, "Connected all trees"));
     }
     for (line, device) in [
         (
@@ -76,14 +78,14 @@ fn who_speaks_is_found_behind_what_others_put_in_front() {
         let (head, level, _) = headed(line);
         assert_eq!(
             (head.host, head.pid, head.tid, head.device, level),
-            (&b"h"[..], 1, 2, device, Level::Warn),
+            (&b"h"[..], 1, 2, device, LogLevel::Warn),
             "{line}"
         );
     }
-    assert_eq!(Head::parse(b"vm:1048:10vm:1050:1050 [0] "), None, "torn");
+    assert_eq!(Speaker::parse(b"vm:1048:10vm:1050:1050 [0] "), None, "torn");
     assert_eq!(line::header(b"a line about NCCL and its INFO", 0), None);
     let bare = line::header(b"NCCL version 2.18.3+cuda12.1", 0).expect("a header");
-    assert_eq!(bare.level, Level::Bare);
+    assert_eq!(bare.level, LogLevel::Bare);
 }
 
 #[test]
@@ -96,8 +98,8 @@ fn connections_of_every_version() {
         Connection {
             channel: 1,
             index: Some(1),
-            from: End { rank: 3, gpu: b"0" },
-            to: End { rank: 0, gpu: b"1" },
+            from: Endpoint { rank: 3, gpu: b"0" },
+            to: Endpoint { rank: 0, gpu: b"1" },
             side: Side::Send,
             via: Via::Net(Net {
                 name: b"NCCL RDMA Plugin v6",
@@ -179,17 +181,17 @@ fn connections_of_every_version() {
 
 #[test]
 fn what_looks_like_a_connection_is_none() {
-    assert_eq!(said("Channel 00/08 :  0 1 2 3"), Said::RingOrder);
-    assert_eq!(said("Channel 00/02 :    0   1"), Said::RingOrder);
-    assert_eq!(said("Ring 00 : 3 -> 0 -> 1"), Said::Other);
-    assert_eq!(said("Tree 0 : -1 -> 0 -> 1/2/-1"), Said::Other);
+    assert_eq!(said("Channel 00/08 :  0 1 2 3"), Message::RingOrder);
+    assert_eq!(said("Channel 00/02 :    0   1"), Message::RingOrder);
+    assert_eq!(said("Ring 00 : 3 -> 0 -> 1"), Message::Other);
+    assert_eq!(said("Tree 0 : -1 -> 0 -> 1/2/-1"), Message::Other);
     assert_eq!(
         said("Connected to proxy localRank 0 -> connection 0x7f"),
-        Said::Other
+        Message::Other
     );
     assert_eq!(
         said("CollNet 00/0 : 3 [send] via COLLNET/SHARP/0/GDRDMA"),
-        Said::CollNet(b"SHARP")
+        Message::CollNet(b"SHARP")
     );
     for broken in [
         "Channel 00/0 : 3[1] -> 0[0] [send] via",
@@ -202,48 +204,48 @@ fn what_looks_like_a_connection_is_none() {
         "Pattern 4, nothing",
         "Connected all rings, use ring what",
     ] {
-        assert_eq!(said(broken), Said::Unclear, "{broken}");
+        assert_eq!(said(broken), Message::Unclear, "{broken}");
     }
 }
 
 #[test]
 fn communicators_of_every_version() {
     let (rank, ranks) = (3, 16);
-    let comm = Comm {
+    let comm = CommView {
         rank,
         ranks,
-        ..Comm::default()
+        ..CommView::default()
     };
-    let with = Comm {
+    let with = CommView {
         id: Some(0xfe40),
         ..comm
     };
     for (message, expected) in [
         (
             "comm 0x7f rank 3 nranks 16 cudaDev 1 busId 70 - Init COMPLETE",
-            Said::Complete(comm),
+            Message::Complete(comm),
         ),
         (
             "ncclCommInitRank comm 0x7f rank 3 nranks 16 cudaDev 1 nvmlDev 1 busId 70 commId 0xfe40 - Init COMPLETE",
-            Said::Complete(with),
+            Message::Complete(with),
         ),
         (
             "[Rank 3] ncclCommInitRank comm 0x7f rank 3 nranks 16 cudaDev 1 nvmlDev 1 busId 70 commId 0xfe40 - Init START",
-            Said::Start(with),
+            Message::Start(with),
         ),
         (
             "comm 0x7f rank 3 nranks 16 cudaDev 1 busId 70 - Destroy COMPLETE",
-            Said::Ended,
+            Message::Ended,
         ),
         (
             "comm 0x7f rank 3 nRanks 16 nNodes 2 localRanks 8 localRank 3 MNNVL 0",
-            Said::Size(Comm {
+            Message::Size(CommView {
                 nodes: Some(2),
                 local_ranks: Some(8),
                 ..comm
             }),
         ),
-        ("commsomething", Said::Other),
+        ("commsomething", Message::Other),
     ] {
         assert_eq!(said(message), expected, "{message}");
     }
@@ -254,57 +256,57 @@ fn facts_of_every_version() {
     for (message, expected) in [
         (
             "NCCL version 2.28.3+cuda13.0",
-            Said::Version(b"2.28.3+cuda13.0"),
+            Message::Version(b"2.28.3+cuda13.0"),
         ),
         (
             "NCCL_P2P_PXN_LEVEL set by environment to 0.",
-            Said::Setting(b"NCCL_P2P_PXN_LEVEL", b"0"),
+            Message::Setting(b"NCCL_P2P_PXN_LEVEL", b"0"),
         ),
         (
             "NCCL_NET_GDR_LEVEL set by environment to LOC",
-            Said::Setting(b"NCCL_NET_GDR_LEVEL", b"LOC"),
+            Message::Setting(b"NCCL_NET_GDR_LEVEL", b"LOC"),
         ),
         (
             "NCCL_X set by environment to a.",
-            Said::Setting(b"NCCL_X", b"a."),
+            Message::Setting(b"NCCL_X", b"a."),
         ),
         (
             "Using network AWS Libfabric",
-            Said::Network(b"AWS Libfabric"),
+            Message::Network(b"AWS Libfabric"),
         ),
         (
             "NET/Plugin: Loaded net plugin vrail (v6)",
-            Said::Plugin(b"vrail (v6)"),
+            Message::Plugin(b"vrail (v6)"),
         ),
         (
             "NET/Plugin : No plugin found (libnccl-net.so), using internal implementation",
-            Said::Other,
+            Message::Other,
         ),
         (
             "NET/IB : GPU Direct RDMA Enabled for HCA 0 'mlx5_0'",
-            Said::GpuDirect(true),
+            Message::GpuDirect(true),
         ),
         (
             "NET/Socket : GPU Direct RDMA Disabled for HCA 0 'eth0'",
-            Said::GpuDirect(false),
+            Message::GpuDirect(false),
         ),
         (
             "GPU Direct RDMA Disabled for GPU 0 / HCA 1 (distance 8 > 0)",
-            Said::TooFar,
+            Message::TooFar,
         ),
-        ("PXN Disabled as plugin is v4", Said::PluginTooOld),
-        ("Connected all rings", Said::Rings(None)),
+        ("PXN Disabled as plugin is v4", Message::PluginTooOld),
+        ("Connected all rings", Message::Rings(None)),
         (
             "Connected all rings, use ring PXN 1 GDR 0",
-            Said::Rings(Some((true, false))),
+            Message::Rings(Some((true, false))),
         ),
-        ("Connected binomial trees", Said::Trees),
-        ("GPU/0-60 (0)", Said::Other),
+        ("Connected binomial trees", Message::Trees),
+        ("GPU/0-60 (0)", Message::Other),
     ] {
         assert_eq!(said(message), expected, "{message}");
     }
     let channels = |message| match said(message) {
-        Said::Channels(of) => (of.collective, of.nvls, of.send_recv, of.send_recv_per_peer),
+        Message::Channels(of) => (of.collective, of.nvls, of.send_recv, of.send_recv_per_peer),
         other => panic!("{message}: {other:?}"),
     };
     assert_eq!(
@@ -326,13 +328,13 @@ fn paths_and_graphs_of_every_version() {
         "Pattern 4, crossNic 0, nChannels 4, bw 24.000000/24.000000, type NVL/PXN, sameChannels 0",
         "Pattern 4, crossNic 0, nChannels 4, speed 24.0/24.0, type NVL/PXN, sameChannels 0",
     ] {
-        assert_eq!(said(message), Said::Pattern(4, pxn), "{message}");
+        assert_eq!(said(message), Message::Pattern(4, pxn), "{message}");
     }
     for message in [
         "GPU/0-60 :GPU/0-60 (0/5000.0/LOC) GPU/0-70 (2/370.8/NVL) CPU/0-0 (2/48.0/PHB) NET/0-0 (3/48.0/PIX) NET/0-1 (5/48.0/PXN) ",
         "GPU/1B000 :GPU/1B000 (0/5000.000000/LOC) GPU/1C000 (2/20.000000/NVL) NET/0 (3/12.000000/PIX) NET/1 (4/12.000000/PXN) ",
     ] {
-        let Said::Paths(paths) = said(message) else {
+        let Message::Paths(paths) = said(message) else {
             panic!("{message}")
         };
         assert_eq!(
@@ -505,11 +507,11 @@ fn reasons_rest_on_what_the_log_says() {
     };
     assert_eq!(
         with("NCCL_PXN_DISABLE set by environment to 1."),
-        (Verdict::NotUsed, Reason::PxnOff)
+        (PxnVerdict::NotUsed, Reason::PxnOff)
     );
     assert_eq!(
         with("NCCL_PXN_DISABLE set by environment to 0."),
-        (Verdict::NotUsed, Reason::NoGraph),
+        (PxnVerdict::NotUsed, Reason::NoGraph),
         "as for =true"
     );
     assert_eq!(with("PXN Disabled as plugin is v4").1, Reason::PluginTooOld);
@@ -554,11 +556,11 @@ fn reasons_rest_on_what_the_log_says() {
         "h:1:1 [0] transport/net.cc:632 NCCL WARN PXN should not use host buffers for data\n";
     assert_eq!(
         reason(refused.to_owned() + RELAYED),
-        (Verdict::Used, Reason::HostBuffers)
+        (PxnVerdict::Used, Reason::HostBuffers)
     );
     assert_eq!(
         reason(refused.to_owned() + &send("IB/0")),
-        (Verdict::CannotTell, Reason::HostBuffers)
+        (PxnVerdict::CannotTell, Reason::HostBuffers)
     );
 }
 
@@ -581,22 +583,27 @@ fn connections_prove_nothing_where_nobody_came_to_use_them() {
     };
     assert_eq!(
         judged(&begun),
-        (Verdict::CannotTell, Reason::Crash, vec![Reason::Relayed], 2)
+        (
+            PxnVerdict::CannotTell,
+            Reason::Crash,
+            vec![Reason::Relayed],
+            2
+        )
     );
     let one = begun.clone() + &init(0, "COMPLETE");
     assert_eq!(
         judged(&one),
-        (Verdict::Used, Reason::Relayed, vec![Reason::Crash], 1)
+        (PxnVerdict::Used, Reason::Relayed, vec![Reason::Crash], 1)
     );
     let ended =
         "h:1:1 [0] NCCL INFO comm 0x7f rank 1 nranks 2 cudaDev 0 busId 60 - Destroy COMPLETE\n";
     assert_eq!(
         judged(&(one + ended)),
-        (Verdict::Used, Reason::Relayed, vec![], 0)
+        (PxnVerdict::Used, Reason::Relayed, vec![], 0)
     );
     let local =
         init(0, "START") + "h:0:1 [0] NCCL INFO Channel 00/0 : 0[0] -> 1[1] via P2P/CUMEM\n";
-    assert_eq!(judged(&local).0, Verdict::CannotTell);
+    assert_eq!(judged(&local).0, PxnVerdict::CannotTell);
 }
 
 #[test]
@@ -606,7 +613,7 @@ fn nvlink_between_nodes_leaves_nothing_to_relay() {
     let proof = folded(log).proof();
     assert_eq!(
         (proof.verdict, proof.reason, proof.ranks_in_log),
-        (Verdict::NotUsed, Reason::NvlinkJoinsNodes, 1)
+        (PxnVerdict::NotUsed, Reason::NvlinkJoinsNodes, 1)
     );
 }
 
@@ -633,7 +640,7 @@ fn of_process<'a>(log: &'a [u8], pid: &str) -> Vec<&'a [u8]> {
         .collect()
 }
 
-fn counts(fold: &Fold) -> (Sends, Sends, u64, Verdict, Reason) {
+fn counts(fold: &Fold) -> (SendCounts, SendCounts, u64, PxnVerdict, Reason) {
     let proof = fold.proof();
     (
         proof.send_recv,
@@ -705,7 +712,7 @@ proptest! {
 fn pids(log: &[u8]) -> Vec<String> {
     let lines = log.split(|c| *c == b'\n').filter_map(|line| {
         let header = line::header(line, 0)?;
-        Head::parse(&line[..header.start]).map(|head| head.pid.to_string())
+        Speaker::parse(&line[..header.start]).map(|head| head.pid.to_string())
     });
     lines
         .collect::<std::collections::BTreeSet<_>>()

@@ -8,7 +8,7 @@ use std::{collections::HashMap, fs, path::Path};
 
 use serde_json::Value;
 
-use super::{csv::Csv, target::Unusable};
+use super::{csv::Csv, target::OutputError};
 use crate::{
     collective::traffic::Traffic,
     record::{Record, RunMeta, columns::COLUMNS, file},
@@ -41,7 +41,7 @@ const OF_THE_SWEEP: [(&str, &str); 12] = [
 ];
 
 /// An earlier run.
-pub struct Earlier {
+pub struct EarlierRun {
     /// The CSV, open behind its last whole row.
     pub csv: Csv,
     /// Its rows.
@@ -50,7 +50,7 @@ pub struct Earlier {
     pub run_id: Option<String>,
 }
 
-impl Earlier {
+impl EarlierRun {
     /// Opens the CSV at `path` for `run` to go on with. `run_json` is the earlier run's, where there is one. `traffic` is what
     /// an alltoallv of this run sends where.
     ///
@@ -61,9 +61,9 @@ impl Earlier {
         run_json: Option<&Path>,
         run: &RunMeta,
         traffic: &'static Traffic,
-    ) -> Result<Earlier, Unusable> {
-        let io = |error| Unusable::Io(path.to_owned(), error);
-        let other = |why| Unusable::Other(path.to_owned(), why);
+    ) -> Result<EarlierRun, OutputError> {
+        let io = |error| OutputError::Io(path.to_owned(), error);
+        let other = |why| OutputError::Other(path.to_owned(), why);
         let text = fs::read_to_string(path).map_err(io)?;
         let whole = file::whole_lines(&text);
         if !file::is_ours(whole) {
@@ -90,7 +90,7 @@ impl Earlier {
                 .map_err(other)?;
         }
         let run_id = rows.first().and_then(|row| row.get("run_id")).cloned();
-        Ok(Earlier {
+        Ok(EarlierRun {
             csv: Csv::go_on(path, whole).map_err(io)?,
             records,
             run_id,

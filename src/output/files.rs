@@ -7,9 +7,9 @@ use std::{
 
 use super::{
     csv::Csv,
-    earlier::Earlier,
+    earlier::EarlierRun,
     json, nccl_tests_json,
-    target::{self, Unusable},
+    target::{self, OutputError},
 };
 use crate::{
     collective::traffic::Traffic,
@@ -18,7 +18,7 @@ use crate::{
 
 /// Where the files go.
 #[derive(Clone, Debug, Default)]
-pub struct Paths {
+pub struct OutputPaths {
     /// The run's folder; `None` where only single files were asked for.
     pub folder: Option<PathBuf>,
     /// The CSV.
@@ -29,20 +29,20 @@ pub struct Paths {
     pub nccl_tests_json: Option<PathBuf>,
 }
 
-impl Paths {
+impl OutputPaths {
     /// The paths that `--out`, `--csv` and `--json` ask for; without any of them the run's folder is `default`.
     pub fn new(
         out: Option<&Path>,
         csv: Option<&Path>,
         json: Option<&Path>,
         default: &Path,
-    ) -> Paths {
+    ) -> OutputPaths {
         let alone = csv.is_some() || json.is_some();
         let folder = out
             .map(Path::to_owned)
             .or((!alone).then(|| default.to_owned()));
         let inside = |name: &str| folder.as_ref().map(|folder| folder.join(name));
-        Paths {
+        OutputPaths {
             csv: csv.map(Path::to_owned).or_else(|| inside("results.csv")),
             json: json.map(Path::to_owned).or_else(|| inside("results.json")),
             folder,
@@ -51,9 +51,9 @@ impl Paths {
     }
 
     /// The files that the paths stand for.
-    fn resolved(self) -> Paths {
+    fn resolved(self) -> OutputPaths {
         let file = |path: Option<PathBuf>| path.as_deref().map(target::resolved);
-        Paths {
+        OutputPaths {
             csv: file(self.csv),
             json: file(self.json),
             nccl_tests_json: file(self.nccl_tests_json),
@@ -66,10 +66,10 @@ impl Paths {
     ///
     /// # Errors
     /// The path that cannot be one, and why.
-    fn prepare(&self) -> Result<(), Unusable> {
+    fn prepare(&self) -> Result<(), OutputError> {
         let mut seen = Vec::new();
         for path in self.all() {
-            let named = |error| Unusable::Io(path.clone(), error);
+            let named = |error| OutputError::Io(path.clone(), error);
             let folder = path
                 .parent()
                 .filter(|folder| !folder.as_os_str().is_empty())
@@ -110,7 +110,7 @@ impl Paths {
 
 /// The open files of a run.
 pub struct Files {
-    paths: Paths,
+    paths: OutputPaths,
     csv: Option<Csv>,
     records: Vec<Record>,
 }
@@ -121,16 +121,16 @@ impl Files {
     ///
     /// # Errors
     /// The path, and why it cannot be written.
-    pub fn create(paths: Paths, run: &RunMeta) -> Result<Files, Unusable> {
+    pub fn create(paths: OutputPaths, run: &RunMeta) -> Result<Files, OutputError> {
         let paths = paths.resolved();
         paths.prepare()?;
-        paths
-            .all()
-            .try_for_each(|path| keep_earlier(&path).map_err(|error| Unusable::Io(path, error)))?;
+        paths.all().try_for_each(|path| {
+            keep_earlier(&path).map_err(|error| OutputError::Io(path, error))
+        })?;
         let csv = paths
             .csv
             .as_deref()
-            .map(|path| Csv::create(path).map_err(|error| Unusable::Io(path.to_owned(), error)))
+            .map(|path| Csv::create(path).map_err(|error| OutputError::Io(path.to_owned(), error)))
             .transpose()?;
         let files = Files {
             paths,
@@ -148,10 +148,10 @@ impl Files {
     /// # Errors
     /// As [`Files::create`], and where the earlier run measured something else.
     pub fn go_on(
-        paths: Paths,
+        paths: OutputPaths,
         run: &mut RunMeta,
         traffic: &'static Traffic,
-    ) -> Result<Files, Unusable> {
+    ) -> Result<Files, OutputError> {
         let paths = paths.resolved();
         let Some(path) = paths
             .csv
@@ -161,11 +161,11 @@ impl Files {
             return Files::create(paths, run);
         };
         paths.prepare()?;
-        let Earlier {
+        let EarlierRun {
             csv,
             records,
             run_id,
-        } = Earlier::open(&path, paths.run_json().as_deref(), run, traffic)?;
+        } = EarlierRun::open(&path, paths.run_json().as_deref(), run, traffic)?;
         if let Some(name) = run_id {
             say!(
                 "pxnbench: going on with {}: {} rows are there",
@@ -187,12 +187,12 @@ impl Files {
     ///
     /// # Errors
     /// As [`Files::create`].
-    pub fn add(&mut self, run: &RunMeta, record: &Record) -> Result<(), Unusable> {
+    pub fn add(&mut self, run: &RunMeta, record: &Record) -> Result<(), OutputError> {
         self.records.push(record.clone());
         match (&mut self.csv, &self.paths.csv) {
             (Some(csv), Some(path)) => csv
                 .append(run, record)
-                .map_err(|error| Unusable::Io(path.clone(), error)),
+                .map_err(|error| OutputError::Io(path.clone(), error)),
             _ => Ok(()),
         }
     }
@@ -201,18 +201,18 @@ impl Files {
     ///
     /// # Errors
     /// As [`Files::create`].
-    pub fn save(&self, run: &RunMeta, is_end: bool) -> Result<(), Unusable> {
+    pub fn save(&self, run: &RunMeta, is_end: bool) -> Result<(), OutputError> {
         if let Some(path) = self.paths.run_json() {
             target::replace(is_end, &path, &json::run(run))
-                .map_err(|error| Unusable::Io(path, error))?;
+                .map_err(|error| OutputError::Io(path, error))?;
         }
         if let Some(path) = &self.paths.json {
             target::replace(is_end, path, &json::results(run, &self.records))
-                .map_err(|error| Unusable::Io(path.clone(), error))?;
+                .map_err(|error| OutputError::Io(path.clone(), error))?;
         }
         if let Some(path) = &self.paths.nccl_tests_json {
             target::replace(is_end, path, &nccl_tests_json::text(run, &self.records))
-                .map_err(|error| Unusable::Io(path.clone(), error))?;
+                .map_err(|error| OutputError::Io(path.clone(), error))?;
         }
         Ok(())
     }

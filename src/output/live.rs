@@ -4,8 +4,8 @@ use std::{fmt::Display, io};
 
 use super::{progress::Progress, stdout, table};
 use crate::{
-    collective::{Collective, Placement, traffic},
-    record::{MemoryUse, Record, RunMeta, Status, Sums},
+    collective::{BufferMode, Collective, traffic},
+    record::{MemoryUse, Record, RunMeta, Status, TableTotals},
     sweep::Event,
 };
 
@@ -21,7 +21,7 @@ pub struct Live {
 /// What stands below the rows of one collective.
 struct Open {
     collective: Collective,
-    sums: Sums,
+    sums: TableTotals,
     /// Reasons of waivers already told.
     waived: Vec<String>,
 }
@@ -97,7 +97,7 @@ impl Live {
         let missing = Record {
             time: None,
             issue: None,
-            laps: None,
+            iteration_times: None,
             wrong: None,
             status: Status::Waived,
             ..half.clone()
@@ -108,7 +108,7 @@ impl Live {
     fn open(&mut self, collective: Collective, run: &RunMeta) -> io::Result<()> {
         self.open = Some(Open {
             collective,
-            sums: Sums::default(),
+            sums: TableTotals::default(),
             waived: Vec::new(),
         });
         self.print(&table::head(collective.name(), run))
@@ -119,17 +119,17 @@ impl Live {
         if let Some(open) = &mut self.open {
             open.sums.add(record);
         }
-        match (record.case.placement, self.half.take()) {
-            (Placement::OutOfPlace, _) => {
+        match (record.case.buffer_mode, self.half.take()) {
+            (BufferMode::OutOfPlace, _) => {
                 self.half = Some(record.clone());
                 Ok(())
             }
-            (Placement::InPlace, Some(half))
+            (BufferMode::InPlace, Some(half))
                 if [&half, record].iter().all(|r| r.status == Status::Waived) =>
             {
                 self.waived(record)
             }
-            (Placement::InPlace, Some(half)) => {
+            (BufferMode::InPlace, Some(half)) => {
                 self.print(&table::row(&half, record, &run.sweep))?;
                 for half in [&half, record] {
                     self.by_rank(half, run)?;
@@ -139,7 +139,7 @@ impl Live {
                 }
                 Ok(())
             }
-            (Placement::InPlace, None) => Ok(()),
+            (BufferMode::InPlace, None) => Ok(()),
         }
     }
 

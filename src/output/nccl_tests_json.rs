@@ -9,8 +9,8 @@
 use serde_json::{Map, Value, json};
 
 use crate::{
-    collective::Placement,
-    record::{Laps, ProcessMeta, Record, RunMeta, Status, Sums},
+    collective::BufferMode,
+    record::{IterationStats, ProcessMeta, Record, RunMeta, Status, TableTotals},
 };
 
 /// nccl-tests' `JSON_FILE_VERSION`.
@@ -18,7 +18,7 @@ const VERSION: u32 = 3;
 
 /// The file's text.
 pub fn text(run: &RunMeta, records: &[Record]) -> String {
-    let mut sums = Sums::default();
+    let mut sums = TableTotals::default();
     records.iter().for_each(|record| sums.add(record));
     let mut all = json!({
         "version": VERSION,
@@ -48,7 +48,7 @@ fn word(is_true: bool) -> &'static str {
     if is_true { "true" } else { "false" }
 }
 
-fn reached(run: &RunMeta, sums: &Sums) -> &'static str {
+fn reached(run: &RunMeta, sums: &TableTotals) -> &'static str {
     run.sweep
         .least_busbw
         .map_or("unchecked", |least| word(sums.reaches(least)))
@@ -114,7 +114,7 @@ fn rows(records: &[Record]) -> Vec<(Option<&Record>, Option<&Record>)> {
         .iter()
         .filter(|record| record.status != Status::Waived)
     {
-        if record.case.placement == Placement::OutOfPlace {
+        if record.case.buffer_mode == BufferMode::OutOfPlace {
             rows.push((Some(record), None));
             continue;
         }
@@ -133,7 +133,7 @@ fn rows(records: &[Record]) -> Vec<(Option<&Record>, Option<&Record>)> {
 /// Do both stand in one row?
 fn is_other_half(out: &Record, inside: &Record) -> bool {
     let placed = crate::collective::Case {
-        placement: Placement::OutOfPlace,
+        buffer_mode: BufferMode::OutOfPlace,
         ..inside.case
     };
     placed == out.case && out.cycle == inside.cycle && out.group == inside.group
@@ -155,8 +155,8 @@ fn row(run: &RunMeta, out: Option<&Record>, inside: Option<&Record>) -> Value {
     }
     for (key, record) in [("out_of_place", out), ("in_place", inside)] {
         put(key, record.map_or(Value::Null, |record| half(run, record)));
-        if let Some(laps) = record.and_then(|record| record.laps.as_ref()) {
-            put(&format!("{key}_per_iter"), per_iter(laps));
+        if let Some(iteration_times) = record.and_then(|record| record.iteration_times.as_ref()) {
+            put(&format!("{key}_per_iter"), per_iter(iteration_times));
         }
     }
     put("actual_iterations", run.sweep.iters.into());
@@ -186,17 +186,17 @@ fn half(run: &RunMeta, record: &Record) -> Value {
     half
 }
 
-fn per_iter(laps: &Laps) -> Value {
+fn per_iter(iteration_times: &IterationStats) -> Value {
     json!({
-        "skipped_iterations": laps.skipped,
-        "min_us": laps.min.0,
-        "max_us": laps.max.0,
-        "avg_us": laps.mean.0,
-        "p50_us": laps.p50.0,
-        "p95_us": laps.p95.0,
-        "p99_us": laps.p99.0,
-        "stdev_us": laps.deviation.0,
-        "cv_pct": laps.variation(),
-        "times_us": laps.times.iter().map(|time| time.0).collect::<Vec<_>>(),
+        "skipped_iterations": iteration_times.skipped,
+        "min_us": iteration_times.min.0,
+        "max_us": iteration_times.max.0,
+        "avg_us": iteration_times.mean.0,
+        "p50_us": iteration_times.p50.0,
+        "p95_us": iteration_times.p95.0,
+        "p99_us": iteration_times.p99.0,
+        "stdev_us": iteration_times.deviation.0,
+        "cv_pct": iteration_times.variation(),
+        "times_us": iteration_times.times.iter().map(|time| time.0).collect::<Vec<_>>(),
     })
 }

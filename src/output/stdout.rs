@@ -45,7 +45,7 @@ pub fn unless_gone(written: io::Result<()>) -> io::Result<()> {
 
 /// The sentence for stdout that cannot be written.
 pub fn failure(error: &io::Error) -> anyhow::Error {
-    Failure::new(
+    Failure::on_this_rank(
         Code::Internal,
         format!("what was asked for cannot be written to stdout: {error}"),
     )

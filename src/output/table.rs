@@ -3,7 +3,9 @@
 //! Pure: strings from values. Differences, each a comment line or a column at the end of a row (`docs/ARCHITECTURE.md` has them): the version line names
 //! this program, `# Waived` lines say what could not run, `# Not finished` that not all did, and a computed time is marked `computed`.
 
-use crate::record::{Laps, MemoryUse, ProcessMeta, Record, RunMeta, Status, Sums, SweepMeta};
+use crate::record::{
+    IterationStats, MemoryUse, ProcessMeta, Record, RunMeta, Status, SweepMeta, TableTotals,
+};
 
 /// Everything above the first row of a collective.
 pub fn head(collective: &str, run: &RunMeta) -> String {
@@ -109,15 +111,15 @@ fn columns(asked: &SweepMeta) -> String {
         true => ("          timestamp", "YYYY-MM-DD HH:MM:SS"),
         false => ("", ""),
     };
-    let half = |words: [&str; 4], laps: [&str; 4]| {
+    let half = |words: [&str; 4], iteration_times: [&str; 4]| {
         let [time, algbw, busbw, wrong] = words;
         let half = format!("  {time:>7}  {algbw:>6}  {busbw:>6}  {wrong:>6}");
-        let laps = if asked.per_iter {
-            laps.map(|word| format!("  {word:>7}")).concat()
+        let iteration_times = if asked.per_iter {
+            iteration_times.map(|word| format!("  {word:>7}")).concat()
         } else {
             String::new()
         };
-        format!("{half}{laps}").repeat(2)
+        format!("{half}{iteration_times}").repeat(2)
     };
     let above = match asked.per_iter {
         false => "           out-of-place                       in-place          ".to_owned(),
@@ -181,7 +183,7 @@ pub fn row(out_of_place: &Record, in_place: &Record, asked: &SweepMeta) -> Strin
     for record in [out_of_place, in_place] {
         text.push_str(&half(record, asked));
         if asked.per_iter {
-            text.push_str(&laps(record.laps.as_ref()));
+            text.push_str(&iteration_times(record.iteration_times.as_ref()));
         }
     }
     if asked.timestamps {
@@ -224,11 +226,16 @@ fn half(record: &Record, asked: &SweepMeta) -> String {
 }
 
 /// The four columns of the single iterations of one placement.
-fn laps(laps: Option<&Laps>) -> String {
-    match laps {
-        Some(laps) => [laps.min.0, laps.max.0, laps.p99.0, laps.variation()]
-            .map(|value| format!("  {}", fitting(value, 7)))
-            .concat(),
+fn iteration_times(iteration_times: Option<&IterationStats>) -> String {
+    match iteration_times {
+        Some(iteration_times) => [
+            iteration_times.min.0,
+            iteration_times.max.0,
+            iteration_times.p99.0,
+            iteration_times.variation(),
+        ]
+        .map(|value| format!("  {}", fitting(value, 7)))
+        .concat(),
         None => format!("  {:>7}", "N/A").repeat(4),
     }
 }
@@ -243,7 +250,7 @@ pub fn unfinished(done: impl std::fmt::Display, why: &str) -> String {
 /// Everything below the last row of a collective.
 pub fn foot(
     collective: &str,
-    sums: &Sums,
+    sums: &TableTotals,
     asked: &SweepMeta,
     memory: Option<&MemoryUse>,
 ) -> String {

@@ -13,24 +13,24 @@ use std::{
 
 /// Why results cannot go to a file.
 #[derive(Debug)]
-pub enum Unusable {
+pub enum OutputError {
     /// It cannot be read or written.
     Io(PathBuf, io::Error),
     /// It is of another run: the rest of a sentence that begins with the path.
     Other(PathBuf, String),
 }
 
-impl fmt::Display for Unusable {
+impl fmt::Display for OutputError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Unusable::Io(path, error) => {
+            OutputError::Io(path, error) => {
                 let path = path.display();
                 write!(
                     f,
                     "{path} cannot be written: {error}; name another file, or another folder with --out"
                 )
             }
-            Unusable::Other(path, why) => {
+            OutputError::Other(path, why) => {
                 let path = path.display();
                 write!(
                     f,

@@ -177,7 +177,9 @@ pub const COLUMNS: &[Column] = &[
         name: "in_place",
         doc: "1 where send and receive use one buffer, else 0",
         get: |_, record| {
-            Cell::Integer((record.case.placement == crate::collective::Placement::InPlace).into())
+            Cell::Integer(
+                (record.case.buffer_mode == crate::collective::BufferMode::InPlace).into(),
+            )
         },
     },
     Column {
@@ -255,37 +257,79 @@ pub const COLUMNS: &[Column] = &[
     Column {
         name: "iter_min_us",
         doc: "with `-I`: the shortest iteration by the GPU's clock, divided by its operations, in microseconds; for each iteration the slowest GPU counts",
-        get: |_, record| record.laps.as_ref().map(|laps| laps.min.0).into(),
+        get: |_, record| {
+            record
+                .iteration_times
+                .as_ref()
+                .map(|iteration_times| iteration_times.min.0)
+                .into()
+        },
     },
     Column {
         name: "iter_max_us",
         doc: "with `-I`: the longest iteration",
-        get: |_, record| record.laps.as_ref().map(|laps| laps.max.0).into(),
+        get: |_, record| {
+            record
+                .iteration_times
+                .as_ref()
+                .map(|iteration_times| iteration_times.max.0)
+                .into()
+        },
     },
     Column {
         name: "iter_mean_us",
         doc: "with `-I`: their mean",
-        get: |_, record| record.laps.as_ref().map(|laps| laps.mean.0).into(),
+        get: |_, record| {
+            record
+                .iteration_times
+                .as_ref()
+                .map(|iteration_times| iteration_times.mean.0)
+                .into()
+        },
     },
     Column {
         name: "iter_p50_us",
         doc: "with `-I`: the median iteration",
-        get: |_, record| record.laps.as_ref().map(|laps| laps.p50.0).into(),
+        get: |_, record| {
+            record
+                .iteration_times
+                .as_ref()
+                .map(|iteration_times| iteration_times.p50.0)
+                .into()
+        },
     },
     Column {
         name: "iter_p95_us",
         doc: "with `-I`: 95 of 100 iterations are not longer",
-        get: |_, record| record.laps.as_ref().map(|laps| laps.p95.0).into(),
+        get: |_, record| {
+            record
+                .iteration_times
+                .as_ref()
+                .map(|iteration_times| iteration_times.p95.0)
+                .into()
+        },
     },
     Column {
         name: "iter_p99_us",
         doc: "with `-I`: 99 of 100 iterations are not longer",
-        get: |_, record| record.laps.as_ref().map(|laps| laps.p99.0).into(),
+        get: |_, record| {
+            record
+                .iteration_times
+                .as_ref()
+                .map(|iteration_times| iteration_times.p99.0)
+                .into()
+        },
     },
     Column {
         name: "iter_cv_pct",
         doc: "with `-I`: standard deviation in percent of the mean",
-        get: |_, record| record.laps.as_ref().map(|laps| laps.variation()).into(),
+        get: |_, record| {
+            record
+                .iteration_times
+                .as_ref()
+                .map(|iteration_times| iteration_times.variation())
+                .into()
+        },
     },
     Column {
         name: "pattern",

@@ -8,12 +8,12 @@ use std::collections::HashMap;
 use chrono::DateTime;
 
 use super::{
-    Laps, Record, Seen, Status,
+    IterationStats, NcclEvidence, Record, Status,
     columns::{COLUMNS, pxn_word},
 };
 use crate::{
     collective::{
-        Case, Collective, Counts, Placement,
+        BufferMode, Case, Collective, Counts,
         data::{DType, RedOp},
         traffic::Traffic,
     },
@@ -69,7 +69,7 @@ fn record(row: &HashMap<String, String>, traffic: &'static Traffic, label: &str)
         iters: number("iters").unwrap_or(0).try_into().ok()?,
         time: cell("time_us")?.parse().ok().map(Micros),
         issue: number_of("issue_us").map(Micros),
-        laps: laps(&number_of),
+        iteration_times: iteration_times(&number_of),
         wrong: number("wrong"),
         failed_checks: number("wrong").map_or(0, |wrong| u64::from(wrong > 0)),
         status: Status::ALL
@@ -93,17 +93,17 @@ fn case<'a>(
     let dtype = DType::ALL.into_iter().find(|known| known.name() == dtype)?;
     let redop = RedOp::ALL.into_iter().find(|known| known.name() == redop);
     let root = cell("root")?.parse::<i64>().ok()?.try_into().ok();
-    let placement = if number("in_place")? == 1 {
-        Placement::InPlace
+    let buffer_mode = if number("in_place")? == 1 {
+        BufferMode::InPlace
     } else {
-        Placement::OutOfPlace
+        BufferMode::OutOfPlace
     };
     let (collective, ranks) = (
         cell("collective")?.parse::<Collective>().ok()?,
         number("ranks")?,
     );
     let (size, count) = (Bytes(number("size_bytes")?), number("count")?);
-    let case = Case::new(collective, size, dtype, redop, root, placement, ranks);
+    let case = Case::new(collective, size, dtype, redop, root, buffer_mode, ranks);
     let case = match (collective, traffic) {
         // Its parts are rounded one by one: what was asked for follows from the count.
         (Collective::AllToAllV, Some(traffic)) => {
@@ -129,10 +129,10 @@ fn case<'a>(
 }
 
 /// The statistics of single iterations; the iterations themselves are not in the file.
-fn laps(number_of: &dyn Fn(&str) -> Option<f64>) -> Option<Laps> {
+fn iteration_times(number_of: &dyn Fn(&str) -> Option<f64>) -> Option<IterationStats> {
     let micros = |name: &str| number_of(name).map(Micros);
     let mean = micros("iter_mean_us")?;
-    Some(Laps {
+    Some(IterationStats {
         skipped: 0,
         min: micros("iter_min_us")?,
         max: micros("iter_max_us")?,
@@ -146,9 +146,9 @@ fn laps(number_of: &dyn Fn(&str) -> Option<f64>) -> Option<Laps> {
 }
 
 /// The columns that came later: a file of an earlier version has none of them.
-fn seen<'a>(cell: &dyn Fn(&str) -> Option<&'a str>) -> Seen {
+fn seen<'a>(cell: &dyn Fn(&str) -> Option<&'a str>) -> NcclEvidence {
     let text = |name: &str| cell(name).unwrap_or_default().to_owned();
-    Seen {
+    NcclEvidence {
         pxn: cell("pxn").and_then(|word| {
             [false, true]
                 .into_iter()
@@ -190,14 +190,14 @@ mod tests {
             DType::Float,
             None,
             None,
-            Placement::InPlace,
+            BufferMode::InPlace,
             3,
         );
         assert_eq!(
             record.case, asked,
             "the case that 64 bytes ask for on 3 ranks"
         );
-        let seen = Seen {
+        let seen = NcclEvidence {
             pxn: Some(false),
             transport: "P2P+NET/IB".into(),
             channels: Some(24),
@@ -206,12 +206,17 @@ mod tests {
         };
         assert_eq!(record.seen, seen);
         assert_eq!(record.issue, Some(Micros(2.5)));
-        let laps = record.laps.as_ref().expect("the statistics");
+        let iteration_times = record.iteration_times.as_ref().expect("the statistics");
         assert_eq!(
-            (laps.min, laps.max, laps.mean, laps.p99),
+            (
+                iteration_times.min,
+                iteration_times.max,
+                iteration_times.mean,
+                iteration_times.p99
+            ),
             (Micros(10.0), Micros(20.0), Micros(13.0), Micros(19.0))
         );
-        assert!((laps.variation() - 10.0).abs() < 1e-9);
+        assert!((iteration_times.variation() - 10.0).abs() < 1e-9);
         assert_eq!(
             (record.time, record.wrong, record.status),
             (Some(Micros(12.5)), Some(0), Status::Ok)

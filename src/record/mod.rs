@@ -5,8 +5,8 @@
 
 pub mod columns;
 pub mod file;
-pub mod laps;
-pub mod sums;
+pub mod iteration_stats;
+pub mod totals;
 
 use std::collections::BTreeMap;
 
@@ -16,11 +16,11 @@ use serde::{Deserialize, Serialize};
 use crate::{
     collective::Case,
     exit::Code,
-    slurm::Job,
+    slurm::SlurmJob,
     units::{Bytes, GBps, Micros},
 };
-pub use laps::Laps;
-pub use sums::Sums;
+pub use iteration_stats::IterationStats;
+pub use totals::TableTotals;
 
 /// Version of `run.json` and `results.json`. It grows when a reader of the one before would misread the new one.
 pub const FORMAT: u32 = 1;
@@ -79,7 +79,7 @@ pub struct Record {
     /// Time in which process 0 handed one operation to the device; `None` where that was not asked for.
     pub issue: Option<Micros>,
     /// Single iterations; `None` where they were not timed.
-    pub laps: Option<Laps>,
+    pub iteration_times: Option<IterationStats>,
     /// Wrong elements over all ranks; `None` where nothing was checked.
     pub wrong: Option<u64>,
     /// How many processes found wrong elements: what nccl-tests' `# Out of bounds values` counts, by threads.
@@ -90,7 +90,7 @@ pub struct Record {
     pub note: String,
     /// What NCCL's log says of it.
     #[serde(default)]
-    pub seen: Seen,
+    pub seen: NcclEvidence,
     /// What an alltoallv sends where, as [`Traffic::label`](crate::collective::traffic::Traffic::label) has it; empty for all
     /// else.
     #[serde(default)]
@@ -106,7 +106,7 @@ pub struct Record {
 /// What NCCL's log says of the connections that a case uses, and how NCCL ran it; empty where no log was asked for, or it does
 /// not tell.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Seen {
+pub struct NcclEvidence {
     /// Does a connection of its kind leave through the NIC of another GPU?
     pub pxn: Option<bool>,
     /// Transports, with `+` between.
@@ -131,7 +131,7 @@ pub struct GroupResult {
     /// Time in which its first process handed one operation to the device, where that was clocked.
     pub issue: Option<Micros>,
     /// Its single iterations, where they were timed.
-    pub laps: Option<Laps>,
+    pub iteration_times: Option<IterationStats>,
     /// Wrong elements over its ranks; `None` where nothing was checked.
     pub wrong: Option<u64>,
     /// Processes of it that found wrong elements.
@@ -159,7 +159,7 @@ impl Record {
                 case: one.case,
                 time: Some(one.time),
                 issue: one.issue,
-                laps: one.laps.clone(),
+                iteration_times: one.iteration_times.clone(),
                 wrong: one.wrong,
                 failed_checks: one.failed_checks,
                 status,
@@ -253,7 +253,7 @@ pub struct RunMeta {
     /// When it ended; absent while it runs.
     pub ended_at: Option<DateTime<FixedOffset>>,
     /// Exit code, and the sentence where it is not 0; absent while it runs.
-    pub end: Option<End>,
+    pub end: Option<RunEnd>,
     /// The command line.
     pub command: Vec<String>,
     /// Backend, and why it was taken.
@@ -267,7 +267,7 @@ pub struct RunMeta {
     /// Resources in force on every rank; `custom` as for the level.
     pub resources: String,
     /// The Slurm job; absent outside one.
-    pub job: Option<Job>,
+    pub job: Option<SlurmJob>,
     /// Number of the job step; absent outside one.
     pub step: Option<u32>,
     /// Number of the repetition, from 0.
@@ -313,7 +313,7 @@ pub struct Phase {
 
 /// How a run ended.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct End {
+pub struct RunEnd {
     /// Number of the exit code.
     pub code: u8,
     /// Its name.

@@ -2,7 +2,7 @@
 
 /// A rank that a signal ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Lost {
+pub struct LostRank {
     /// Its rank, or several as Slurm writes them: `4-5`.
     pub rank: String,
     /// Its node.
@@ -13,19 +13,19 @@ pub struct Lost {
 
 /// The rank that this line of a launcher says a signal ended. One that ended by itself, or was terminated because another
 /// one died, is none.
-pub fn of(line: &str) -> Option<Lost> {
+pub fn of(line: &str) -> Option<LostRank> {
     srun(line)
         .or_else(|| mpirun(line))
         .filter(|lost| !lost.by.starts_with("Terminated"))
 }
 
 /// `srun: error: node3: task 5: Killed`
-fn srun(line: &str) -> Option<Lost> {
+fn srun(line: &str) -> Option<LostRank> {
     let (node, rest) = line.strip_prefix("srun: error: ")?.split_once(": task")?;
     let (rank, by) = rest.trim_start_matches('s').trim_start().split_once(": ")?;
     let ended_by_itself = by.starts_with("Exited");
     let is_rank = rank.starts_with(|c: char| c.is_ascii_digit());
-    (is_rank && !ended_by_itself).then(|| Lost {
+    (is_rank && !ended_by_itself).then(|| LostRank {
         rank: rank.into(),
         node: node.into(),
         by: by.trim().into(),
@@ -33,7 +33,7 @@ fn srun(line: &str) -> Option<Lost> {
 }
 
 /// `mpirun noticed that process rank 5 with PID 77 on node node3 exited on signal 9 (Killed).`
-fn mpirun(line: &str) -> Option<Lost> {
+fn mpirun(line: &str) -> Option<LostRank> {
     let (_, rest) = line.split_once("process rank ")?;
     let (rank, rest) = rest.split_once(' ')?;
     let (_, rest) = rest.split_once(" on node ")?;
@@ -42,7 +42,7 @@ fn mpirun(line: &str) -> Option<Lost> {
         .split_once('(')
         .and_then(|(_, name)| name.split_once(')'))
         .map_or(rest, |(name, _)| name);
-    Some(Lost {
+    Some(LostRank {
         rank: rank.into(),
         node: node.into(),
         by: by.into(),
@@ -56,7 +56,7 @@ mod tests {
     #[test]
     fn the_first_death_is_told_from_its_consequences() {
         let lost = |rank: &str, node: &str, by: &str| {
-            Some(Lost {
+            Some(LostRank {
                 rank: rank.into(),
                 node: node.into(),
                 by: by.into(),

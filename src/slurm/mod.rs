@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 /// What Slurm says of the job in the environment.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Job {
+pub struct SlurmJob {
     /// Its number.
     pub id: u32,
     /// Its name.
@@ -57,18 +57,18 @@ pub fn is_end(state: &str) -> bool {
     ENDS.contains(&state)
 }
 
-impl Job {
+impl SlurmJob {
     /// The job of this environment; `None` outside a job.
     ///
     /// # Errors
     /// A sentence where a variable of Slurm holds something else than it should.
-    pub fn from(env: &dyn Fn(&str) -> Option<String>) -> Result<Option<Job>, String> {
+    pub fn from(env: &dyn Fn(&str) -> Option<String>) -> Result<Option<SlurmJob>, String> {
         let Some(id) = env("SLURM_JOB_ID") else {
             return Ok(None);
         };
         let number = |name: &str| env(name).and_then(|value| value.trim().parse::<u32>().ok());
         let list = env("SLURM_JOB_NODELIST").unwrap_or_default();
-        let job = Job {
+        let job = SlurmJob {
             id: id
                 .trim()
                 .parse()
@@ -145,8 +145,8 @@ fn fewest(counts: &str) -> Option<u32> {
 mod tests {
     use super::*;
 
-    fn job(pairs: &[(&str, &str)]) -> Result<Option<Job>, String> {
-        Job::from(&|name| {
+    fn job(pairs: &[(&str, &str)]) -> Result<Option<SlurmJob>, String> {
+        SlurmJob::from(&|name| {
             pairs
                 .iter()
                 .find(|(n, _)| *n == name)

@@ -4,14 +4,14 @@ use std::num::NonZeroU32;
 
 use serde::{Deserialize, Serialize};
 
-use super::Job;
+use super::SlurmJob;
 
 /// Ranks a node where nothing says how many: two are the fewest that exchange something inside a node too.
 const WITHOUT_GPUS: u32 = 2;
 
 /// How many ranks go where.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Shape {
+pub struct StepShape {
     /// Nodes.
     pub nodes: u32,
     /// Ranks on each.
@@ -20,10 +20,10 @@ pub struct Shape {
     pub cpus_per_task: u32,
 }
 
-impl Shape {
+impl StepShape {
     /// All nodes of the job: as many ranks on each as were asked for, else one a GPU; where there is no GPU as many as
     /// the job asked for, else two. The CPUs are shared out.
-    pub fn new(job: &Job, asked: Option<NonZeroU32>, gpus_on_node: u32) -> Shape {
+    pub fn new(job: &SlurmJob, asked: Option<NonZeroU32>, gpus_on_node: u32) -> StepShape {
         let cpus = job.cpus_on_node.map_or(1, NonZeroU32::get);
         let asked = asked.map(NonZeroU32::get);
         let without_gpus = || {
@@ -33,7 +33,7 @@ impl Shape {
         let tasks_per_node = asked
             .or((gpus_on_node > 0).then_some(gpus_on_node))
             .unwrap_or_else(without_gpus);
-        Shape {
+        StepShape {
             nodes: job.nodes.len() as u32,
             tasks_per_node,
             cpus_per_task: (cpus / tasks_per_node).max(1),
@@ -41,9 +41,9 @@ impl Shape {
     }
 
     /// Two ranks, on two nodes where there are two: the smallest step that shows whether ranks find each other.
-    pub fn pair(job: &Job) -> Shape {
+    pub fn pair(job: &SlurmJob) -> StepShape {
         let nodes = (job.nodes.len() as u32).clamp(1, 2);
-        Shape {
+        StepShape {
             nodes,
             tasks_per_node: 2 / nodes,
             cpus_per_task: 1,
@@ -51,8 +51,8 @@ impl Shape {
     }
 
     /// One task on each node.
-    pub fn one_a_node(job: &Job) -> Shape {
-        Shape {
+    pub fn one_a_node(job: &SlurmJob) -> StepShape {
+        StepShape {
             nodes: job.nodes.len() as u32,
             tasks_per_node: 1,
             cpus_per_task: 1,
@@ -75,13 +75,13 @@ pub enum Launcher {
         mpi: String,
     },
     /// The `mpirun` of this MPI.
-    Mpirun(Family),
+    Mpirun(MpiFamily),
 }
 
 /// Families of MPI: each has its own launcher, and its own idea of Slurm's process managers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Family {
+pub enum MpiFamily {
     /// Open MPI and what is made from it.
     OpenMpi,
     /// MPICH and what is made from it: Intel MPI, MVAPICH, Cray MPICH.
@@ -90,32 +90,32 @@ pub enum Family {
     Other,
 }
 
-impl Family {
+impl MpiFamily {
     /// The family that a library or a launcher names when it says its version.
-    pub fn of(version: &str) -> Family {
+    pub fn of(version: &str) -> MpiFamily {
         let names = |any: &[&str]| any.iter().any(|name| version.contains(name));
         if names(&["Open MPI", "OpenRTE", "PRRTE"]) {
-            Family::OpenMpi
+            MpiFamily::OpenMpi
         } else if names(&["MPICH", "HYDRA", "Hydra", "Intel(R) MPI", "MVAPICH", "CRAY"]) {
-            Family::Mpich
+            MpiFamily::Mpich
         } else {
-            Family::Other
+            MpiFamily::Other
         }
     }
 
     /// Types of `srun --mpi` in the order in which they are likely to fit.
     fn likely(self) -> &'static [&'static str] {
         match self {
-            Family::OpenMpi => &["pmix", "pmi2", "openmpi"],
-            Family::Mpich => &["cray_shasta", "pmi2", "pmix"],
-            Family::Other => &["pmix", "pmi2"],
+            MpiFamily::OpenMpi => &["pmix", "pmi2", "openmpi"],
+            MpiFamily::Mpich => &["cray_shasta", "pmi2", "pmix"],
+            MpiFamily::Other => &["pmix", "pmi2"],
         }
     }
 }
 
 /// The `--mpi` types to try: those that srun lists, the likely ones first; numbered ones (`pmix_v4`) only where the plain
 /// one is not listed, and `none` never, since it starts each rank alone.
-pub fn candidates(listed: &str, family: Family) -> Vec<String> {
+pub fn candidates(listed: &str, family: MpiFamily) -> Vec<String> {
     let words: Vec<&str> = listed
         .split(|c: char| !c.is_ascii_alphanumeric() && c != '_')
         .filter(|word| word.starts_with("pmi") || family.likely().contains(word))
@@ -157,9 +157,9 @@ pub struct Container {
 
 /// A step to be started.
 #[derive(Clone, Debug)]
-pub struct Step<'a> {
+pub struct SlurmStep<'a> {
     /// Ranks and where.
-    pub shape: Shape,
+    pub shape: StepShape,
     /// Runs beside the step that this process is in, which holds the CPUs.
     pub inside_step: bool,
     /// In a container.
@@ -168,7 +168,7 @@ pub struct Step<'a> {
     pub program: &'a [String],
 }
 
-impl Step<'_> {
+impl SlurmStep<'_> {
     /// The command line. `variables` are the names that mpirun hands on; srun hands on all.
     pub fn command(&self, launcher: &Launcher, variables: &[String]) -> Vec<String> {
         let mut words = match launcher {
@@ -183,7 +183,7 @@ impl Step<'_> {
     /// neighbours in rank share a node; `--gpu-bind=none` because NCCL has to see all GPUs of a node; the rest so that one
     /// dead rank ends the step at once, whatever the site's defaults.
     fn srun(&self, mpi: &str) -> Vec<String> {
-        let Shape {
+        let StepShape {
             nodes,
             tasks_per_node,
             cpus_per_task,
@@ -218,12 +218,12 @@ impl Step<'_> {
         words
     }
 
-    fn mpirun(&self, family: Family, variables: &[String]) -> Vec<String> {
+    fn mpirun(&self, family: MpiFamily, variables: &[String]) -> Vec<String> {
         let (tasks, per_node) = (self.shape.tasks().to_string(), self.shape.tasks_per_node);
         let mut words: Vec<String> = vec!["mpirun".into(), "-np".into(), tasks];
         match family {
             // Slots are what the job asked for in tasks, which says nothing here: the GPUs do.
-            Family::OpenMpi => {
+            MpiFamily::OpenMpi => {
                 words.extend([
                     "--map-by".into(),
                     format!("ppr:{per_node}:node:oversubscribe"),
@@ -235,7 +235,9 @@ impl Step<'_> {
                         .flat_map(|name| ["-x".into(), name.clone()]),
                 );
             }
-            Family::Mpich | Family::Other => words.extend(["-ppn".into(), per_node.to_string()]),
+            MpiFamily::Mpich | MpiFamily::Other => {
+                words.extend(["-ppn".into(), per_node.to_string()])
+            }
         }
         words
     }
@@ -292,7 +294,7 @@ pub fn leaks(name: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn job(pairs: &[(&str, &str)]) -> Job {
+    fn job(pairs: &[(&str, &str)]) -> SlurmJob {
         let base = [
             ("SLURM_JOB_ID", "1"),
             ("SLURM_JOB_NODELIST", "node[1-4]"),
@@ -304,15 +306,15 @@ mod tests {
                 .find(|(n, _)| *n == name)
                 .map(|(_, value)| (*value).to_owned())
         };
-        Job::from(&env).expect("valid").expect("a job")
+        SlurmJob::from(&env).expect("valid").expect("a job")
     }
 
     fn shape(pairs: &[(&str, &str)], asked: u32, gpus: u32) -> (u32, u32, u32) {
-        let Shape {
+        let StepShape {
             nodes,
             tasks_per_node,
             cpus_per_task,
-        } = Shape::new(&job(pairs), NonZeroU32::new(asked), gpus);
+        } = StepShape::new(&job(pairs), NonZeroU32::new(asked), gpus);
         (nodes, tasks_per_node, cpus_per_task)
     }
 
@@ -344,7 +346,7 @@ mod tests {
 
     #[test]
     fn a_pair_takes_two_nodes_where_there_are() {
-        let pair = |list| Shape::pair(&job(&[("SLURM_JOB_NODELIST", list)]));
+        let pair = |list| StepShape::pair(&job(&[("SLURM_JOB_NODELIST", list)]));
         assert_eq!((pair("n[1-8]").nodes, pair("n[1-8]").tasks()), (2, 2));
         assert_eq!((pair("n1").nodes, pair("n1").tasks()), (1, 2));
     }
@@ -353,43 +355,46 @@ mod tests {
     fn likely_types_come_first_and_none_never() {
         let listed = "MPI plugin types are...\n\tpmix\n\tnone\n\tcray_shasta\n\tpmi2\nspecific pmix plugin versions \
                       available: pmix_v4,pmix_v5";
-        assert_eq!(candidates(listed, Family::OpenMpi), ["pmix", "pmi2"]);
+        assert_eq!(candidates(listed, MpiFamily::OpenMpi), ["pmix", "pmi2"]);
         assert_eq!(
-            candidates(listed, Family::Mpich),
+            candidates(listed, MpiFamily::Mpich),
             ["cray_shasta", "pmi2", "pmix"]
         );
         // Older ones write to stderr, with their own name in front, and list versions alone.
         let older = "srun: MPI types are...\nsrun: pmix_v3\nsrun: pmix_v4\nsrun: none\nsrun: pmi2";
         assert_eq!(
-            candidates(older, Family::OpenMpi),
+            candidates(older, MpiFamily::OpenMpi),
             ["pmix_v4", "pmix_v3", "pmi2"]
         );
-        assert_eq!(candidates("", Family::OpenMpi), [] as [&str; 0]);
+        assert_eq!(candidates("", MpiFamily::OpenMpi), [] as [&str; 0]);
     }
 
     #[test]
     fn families_are_told_by_what_they_say() {
         for (version, family) in [
-            ("Open MPI v4.1.4, package: Debian OpenMPI", Family::OpenMpi),
-            ("mpirun (Open MPI) 4.1.4", Family::OpenMpi),
-            ("HYDRA build details:\n Version: 4.0.2", Family::Mpich),
-            ("MPICH Version:\t4.0.2", Family::Mpich),
-            ("Intel(R) MPI Library 2021.10", Family::Mpich),
-            ("", Family::Other),
+            (
+                "Open MPI v4.1.4, package: Debian OpenMPI",
+                MpiFamily::OpenMpi,
+            ),
+            ("mpirun (Open MPI) 4.1.4", MpiFamily::OpenMpi),
+            ("HYDRA build details:\n Version: 4.0.2", MpiFamily::Mpich),
+            ("MPICH Version:\t4.0.2", MpiFamily::Mpich),
+            ("Intel(R) MPI Library 2021.10", MpiFamily::Mpich),
+            ("", MpiFamily::Other),
         ] {
-            assert_eq!(Family::of(version), family, "{version}");
+            assert_eq!(MpiFamily::of(version), family, "{version}");
         }
     }
 
     #[test]
     fn command_lines() {
         let program = ["pxnbench".to_owned(), "all_reduce".to_owned()];
-        let shape = Shape {
+        let shape = StepShape {
             nodes: 4,
             tasks_per_node: 8,
             cpus_per_task: 12,
         };
-        let mut step = Step {
+        let mut step = SlurmStep {
             shape,
             inside_step: false,
             container: None,
@@ -402,12 +407,12 @@ mod tests {
         step.inside_step = true;
         assert!(step.command(&srun, &[]).contains(&"--overlap".to_owned()));
         assert_eq!(
-            step.command(&Launcher::Mpirun(Family::OpenMpi), &["NCCL_ALGO".into()])
+            step.command(&Launcher::Mpirun(MpiFamily::OpenMpi), &["NCCL_ALGO".into()])
                 .join(" "),
             "mpirun -np 32 --map-by ppr:8:node:oversubscribe --bind-to none -x NCCL_ALGO pxnbench all_reduce"
         );
         assert_eq!(
-            step.command(&Launcher::Mpirun(Family::Mpich), &[])
+            step.command(&Launcher::Mpirun(MpiFamily::Mpich), &[])
                 .join(" "),
             "mpirun -np 32 -ppn 8 pxnbench all_reduce"
         );

@@ -7,11 +7,11 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 
-use super::spent::{Part, Spent};
+use super::spent::{Part, PhaseTimes};
 use crate::{
     backend::Backend,
     collective::Case,
-    record::{self, GroupResult, Laps, Record, Seen, Status},
+    record::{self, GroupResult, IterationStats, NcclEvidence, Record, Status},
     units::{Bytes, Micros},
     world::{self, World, deadline},
 };
@@ -91,11 +91,11 @@ pub struct Measure {
     /// Grows with each fill, so that no buffer passes with what an earlier case left in it.
     pub seed: u64,
     /// This rank's times against the mean over all ranks.
-    pub pace: Pace,
+    pub pace: RelativeSpeed,
     /// The communicator of this process among several, which are measured at the same time.
     pub group: Option<u32>,
     /// Where the time went.
-    pub spent: Spent,
+    pub spent: PhaseTimes,
 }
 
 impl Default for Measure {
@@ -113,9 +113,9 @@ impl Default for Measure {
             timeout: Duration::from_secs(600),
             inject_fault: false,
             seed: 0,
-            pace: Pace::default(),
+            pace: RelativeSpeed::default(),
             group: None,
-            spent: Spent::default(),
+            spent: PhaseTimes::default(),
         }
     }
 }
@@ -123,12 +123,12 @@ impl Default for Measure {
 /// How this rank's own times compare with the mean over all ranks, over the cases in which all ranks do the same: a root
 /// has more to do than the others.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Pace {
+pub struct RelativeSpeed {
     sum: f64,
     cases: u32,
 }
 
-impl Pace {
+impl RelativeSpeed {
     fn add(&mut self, case: &Case, mine: f64, mean: f64) {
         if case.root.is_none() && mean > 0.0 {
             self.sum += mine / mean;
@@ -156,7 +156,7 @@ struct Timed {
     /// One operation on this process.
     mine: f64,
     operations: u64,
-    laps: Option<Laps>,
+    iteration_times: Option<IterationStats>,
     /// The iterations on this process.
     my_laps: Vec<Micros>,
     computed: bool,
@@ -168,7 +168,7 @@ struct Share {
     case: Case,
     time: f64,
     issue: Option<Micros>,
-    laps: Vec<Micros>,
+    iteration_times: Vec<Micros>,
     wrong: Option<u64>,
 }
 
@@ -213,12 +213,12 @@ impl Measure {
             iters: timed.operations.try_into().unwrap_or(u32::MAX),
             time: Some(timed.time),
             issue: timed.issue,
-            laps: timed.laps,
+            iteration_times: timed.iteration_times,
             wrong,
             failed_checks: found.map_or(0, |found| found.failed_checks),
             status,
             note,
-            seen: Seen::default(),
+            seen: NcclEvidence::default(),
             pattern: case.pattern(),
             group: self.group,
             groups,
@@ -240,7 +240,7 @@ impl Measure {
             case: *case,
             time: timed.mine,
             issue: timed.my_issue,
-            laps: timed.my_laps.clone(),
+            iteration_times: timed.my_laps.clone(),
             wrong,
         };
         let mut by_group: BTreeMap<u32, Vec<Share>> = BTreeMap::new();
@@ -257,8 +257,8 @@ impl Measure {
                     .map_or(all[0].case, |traffic| all[0].case.carrying(traffic)),
                 time: Micros(self.average.of_threads(&times)),
                 issue: all[0].issue,
-                laps: Laps::of(
-                    longest(all.iter().map(|share| &share.laps[..])),
+                iteration_times: IterationStats::of(
+                    longest(all.iter().map(|share| &share.iteration_times[..])),
                     self.skipped_laps,
                 ),
                 wrong: all.iter().map(|share| share.wrong).sum(),
@@ -307,7 +307,7 @@ impl Measure {
         }
         let my_issue = self.reports_issue.then(|| Micros(each(timing.issued)));
         let issue = my_issue.map(|mine| Micros(Average::First.of_processes(mine.0, world)));
-        let laps = self.laps(&timing.laps, world)?;
+        let iteration_times = self.iteration_times(&timing.iteration_times, world)?;
         self.spent.add(Part::Together, began);
         let (time, operations, computed) = (Micros(over_all), timing.operations, timing.computed);
         Ok(Timed {
@@ -316,19 +316,23 @@ impl Measure {
             my_issue,
             mine,
             operations,
-            laps,
-            my_laps: timing.laps,
+            iteration_times,
+            my_laps: timing.iteration_times,
             computed,
         })
     }
 
     /// Statistics of the iterations, each as long as on the process on which it took longest.
-    fn laps(&self, mine: &[Micros], world: &dyn World) -> anyhow::Result<Option<Laps>> {
+    fn iteration_times(
+        &self,
+        mine: &[Micros],
+        world: &dyn World,
+    ) -> anyhow::Result<Option<IterationStats>> {
         if mine.is_empty() {
             return Ok(None);
         }
         let all = world::all_gather(world, &mine.to_vec())?;
-        Ok(Laps::of(
+        Ok(IterationStats::of(
             longest(all.iter().map(Vec::as_slice)),
             self.skipped_laps,
         ))
@@ -398,7 +402,7 @@ struct Found {
 /// # Errors
 /// Where a process cannot say.
 pub fn capacity(world: &dyn World, backend: &dyn Backend) -> anyhow::Result<Option<Bytes>> {
-    let mine = world::together(world, backend.capacity())?;
+    let mine = world::agree(world, backend.capacity())?;
     let all = world::all_gather(world, &mine)?;
     Ok(all.into_iter().flatten().min())
 }

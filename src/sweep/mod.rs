@@ -13,7 +13,7 @@ use std::{
 use crate::{
     backend::Backend,
     collective::Case,
-    record::{self, Record, Seen, Status},
+    record::{self, NcclEvidence, Record, Status},
     world::{World, deadline, signal},
 };
 pub use event::Event;
@@ -24,19 +24,19 @@ use spent::Part;
 /// What an earlier run measured, the same on every rank: each record for one case, for sizes that round to the same one are
 /// the same case.
 #[derive(Debug, Default)]
-pub struct Earlier(HashMap<Case, VecDeque<Record>>);
+pub struct EarlierRecords(HashMap<Case, VecDeque<Record>>);
 
-impl FromIterator<Record> for Earlier {
-    fn from_iter<Records: IntoIterator<Item = Record>>(records: Records) -> Earlier {
+impl FromIterator<Record> for EarlierRecords {
+    fn from_iter<Records: IntoIterator<Item = Record>>(records: Records) -> EarlierRecords {
         let mut all: HashMap<Case, VecDeque<Record>> = HashMap::new();
         for record in records {
             all.entry(record.case).or_default().push_back(record);
         }
-        Earlier(all)
+        EarlierRecords(all)
     }
 }
 
-impl Earlier {
+impl EarlierRecords {
     fn take(&mut self, case: &Case) -> Option<Record> {
         self.0.get_mut(case)?.pop_front()
     }
@@ -64,7 +64,7 @@ impl Earlier {
 /// Where the backend or `emit` fails. The error is this rank's alone: the job has to be ended.
 pub fn run(
     plan: &Plan,
-    mut earlier: Earlier,
+    mut earlier: EarlierRecords,
     measure: &mut Measure,
     world: &dyn World,
     backend: &mut dyn Backend,
@@ -142,12 +142,12 @@ fn waived(case: &Case, measure: &Measure, cycle: u32, note: String) -> Record {
         iters: measure.iters,
         time: None,
         issue: None,
-        laps: None,
+        iteration_times: None,
         wrong: None,
         failed_checks: 0,
         status: Status::Waived,
         note,
-        seen: Seen::default(),
+        seen: NcclEvidence::default(),
         pattern: case.pattern(),
         // All communicators waive it, or none.
         group: None,

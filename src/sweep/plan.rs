@@ -2,7 +2,7 @@
 
 use crate::{
     collective::{
-        Case, Collective, Placement, Spec,
+        BufferMode, Case, Collective, Spec,
         data::{DType, RedOp},
         traffic::Traffic,
     },
@@ -11,7 +11,7 @@ use crate::{
 
 /// How one size follows from the one before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Step {
+pub enum SizeStep {
     /// Times a factor of at least 2.
     Factor(u64),
     /// Plus a number of bytes of at least 1.
@@ -29,7 +29,7 @@ pub enum Roots {
 
 /// What was asked for.
 #[derive(Clone, Debug)]
-pub struct Ask {
+pub struct SweepSpec {
     /// Which collectives, in order.
     pub collectives: Vec<Collective>,
     /// Smallest size.
@@ -37,7 +37,7 @@ pub struct Ask {
     /// Largest size, inclusive.
     pub end: Bytes,
     /// From one size to the next.
-    pub step: Step,
+    pub step: SizeStep,
     /// Element types.
     pub dtypes: Vec<DType>,
     /// Reductions, where the collective reduces.
@@ -63,7 +63,7 @@ pub struct Series {
 #[derive(Clone, Debug)]
 pub struct Plan {
     /// What they follow from.
-    pub ask: Ask,
+    pub ask: SweepSpec,
     /// In nccl-tests' order: types, then operations, then roots.
     pub series: Vec<Series>,
 }
@@ -74,8 +74,8 @@ const MOST_CASES: usize = 1_000_000;
 
 impl Plan {
     /// Is the sweep of `ask` small enough to be meant?
-    pub fn is_sane(ask: &Ask, ranks: u64) -> bool {
-        let sizes = ask.sizes().take(MOST_CASES).count() * Placement::ALL.len();
+    pub fn is_sane(ask: &SweepSpec, ranks: u64) -> bool {
+        let sizes = ask.sizes().take(MOST_CASES).count() * BufferMode::ALL.len();
         let roots = match ask.roots {
             Roots::One(_) => 1,
             Roots::All => ranks as usize,
@@ -93,13 +93,13 @@ impl Plan {
     }
 
     /// The cases of `ask` on `ranks` ranks.
-    pub fn new(ask: &Ask, ranks: u64) -> Plan {
+    pub fn new(ask: &SweepSpec, ranks: u64) -> Plan {
         let series = ask
             .series(ranks)
             .into_iter()
             .map(|(collective, dtype, redop, root)| {
-                let case = |size, placement| {
-                    Case::new(collective, size, dtype, redop, root, placement, ranks)
+                let case = |size, buffer_mode| {
+                    Case::new(collective, size, dtype, redop, root, buffer_mode, ranks)
                         .shared_out(size, ask.traffic)
                 };
                 ask.one_series(collective, &case)
@@ -127,13 +127,13 @@ impl Plan {
     }
 }
 
-impl Ask {
+impl SweepSpec {
     /// The sizes of the sweep.
     pub fn sizes(&self) -> impl Iterator<Item = Bytes> + use<> {
         let (step, end) = (self.step, self.end);
         let next = move |size: &Bytes| match step {
-            Step::Factor(factor) => size.0.checked_mul(factor).map(Bytes),
-            Step::Add(bytes) => size.0.checked_add(bytes.0).map(Bytes),
+            SizeStep::Factor(factor) => size.0.checked_mul(factor).map(Bytes),
+            SizeStep::Add(bytes) => size.0.checked_add(bytes.0).map(Bytes),
         };
         // From 0 no factor leads anywhere.
         std::iter::successors(Some(self.begin), next)
@@ -174,21 +174,21 @@ impl Ask {
     fn one_series(
         &self,
         collective: Collective,
-        case: &dyn Fn(Bytes, Placement) -> Case,
+        case: &dyn Fn(Bytes, BufferMode) -> Case,
     ) -> Series {
-        let doubled = Ask {
-            step: Step::Factor(2),
+        let doubled = SweepSpec {
+            step: SizeStep::Factor(2),
             ..self.clone()
         };
         Series {
             collective,
             warm_up: doubled
                 .sizes()
-                .map(|size| case(size, Placement::OutOfPlace))
+                .map(|size| case(size, BufferMode::OutOfPlace))
                 .collect(),
             cases: self
                 .sizes()
-                .flat_map(|size| Placement::ALL.map(|placement| case(size, placement)))
+                .flat_map(|size| BufferMode::ALL.map(|buffer_mode| case(size, buffer_mode)))
                 .collect(),
         }
     }

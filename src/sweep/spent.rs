@@ -1,4 +1,4 @@
-//! [`Spent`]: where the time of a sweep goes.
+//! [`PhaseTimes`]: where the time of a sweep goes.
 
 use std::time::{Duration, Instant};
 
@@ -34,9 +34,9 @@ const PARTS: [(Part, &str); 7] = [
 
 /// Time by part.
 #[derive(Clone, Debug, Default)]
-pub struct Spent([Duration; PARTS.len()]);
+pub struct PhaseTimes([Duration; PARTS.len()]);
 
-impl Spent {
+impl PhaseTimes {
     /// What was done since `began` is `part`; the next part begins now.
     pub fn add(&mut self, part: Part, began: Instant) -> Instant {
         let now = Instant::now();
@@ -61,7 +61,7 @@ mod tests {
         for (at, (part, _)) in PARTS.into_iter().enumerate() {
             assert_eq!(part as usize, at);
         }
-        let mut spent = Spent::default();
+        let mut spent = PhaseTimes::default();
         let began = Instant::now();
         spent.add(Part::Fill, spent.clone().add(Part::Timed, began));
         let named: Vec<&str> = spent

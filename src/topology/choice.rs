@@ -6,16 +6,16 @@ use serde::Serialize;
 use super::{
     Nic, Topology,
     figures::Peak,
-    path::{Kind, Path, speed},
+    path::{Path, PathType, speed},
 };
 
 /// Farther than this NCCL uses neither GPUDirect RDMA (`NCCL_NET_GDR_LEVEL`) nor P2P (`NCCL_P2P_LEVEL`) unless told so,
 /// and no GPU is a relay.
-pub const NEAR: Kind = Kind::Pxb;
+pub const NEAR: PathType = PathType::Pxb;
 
 /// What one GPU does on the network.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct OfGpu {
+pub struct GpuChoices {
     /// Number in [`Topology::gpus`].
     pub gpu: usize,
     /// Number in [`Topology::nics`] of the NIC that it uses first; nothing where there is none.
@@ -23,29 +23,29 @@ pub struct OfGpu {
     /// Why that one.
     pub why: String,
     /// Its way to each NIC, in the order of the NICs.
-    pub nics: Vec<ToNic>,
+    pub nics: Vec<NicPath>,
 }
 
 /// The way of one GPU to one NIC.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct ToNic {
+pub struct NicPath {
     /// Number in [`Topology::nics`].
     pub nic: usize,
     /// Without a relay.
     pub own: Path,
     /// May the NIC read and write this GPU's memory by itself?
-    pub gdr: Answer,
+    pub gdr: YesNo,
     /// The relay of send and receive at PXN level 2.
-    pub relay: Relay,
+    pub relay: RelayChoice,
     /// The relay of rings and trees.
-    pub ring_relay: Relay,
+    pub ring_relay: RelayChoice,
     /// Transports to another node through this NIC, the preferred first, each with what it carries.
     pub transports: Vec<Transport>,
 }
 
 /// A yes or a no, and why.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Answer {
+pub struct YesNo {
     /// Yes?
     pub yes: bool,
     /// Why.
@@ -54,7 +54,7 @@ pub struct Answer {
 
 /// A GPU that passes data on, or why none does.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Relay {
+pub struct RelayChoice {
     /// Number in [`Topology::gpus`].
     pub gpu: Option<usize>,
     /// Why it, or why none.
@@ -178,7 +178,7 @@ fn spread(number: usize, count: usize) -> usize {
 
 impl Topology {
     /// What each GPU does on the network, in the order of the GPUs.
-    pub fn choices(&self) -> Vec<OfGpu> {
+    pub fn choices(&self) -> Vec<GpuChoices> {
         let near = Near::of(self);
         let choice = |gpu: usize| {
             let nics = &near.nics[gpu];
@@ -193,7 +193,7 @@ impl Topology {
             let ways = (0..self.nics.len())
                 .map(|nic| self.way(gpu, nic, near.beside[nic]))
                 .collect();
-            OfGpu {
+            GpuChoices {
                 gpu,
                 nic: nics.first().copied(),
                 why,
@@ -203,7 +203,7 @@ impl Topology {
         (0..self.gpus.len()).map(choice).collect()
     }
 
-    fn way(&self, gpu: usize, nic: usize, beside: Option<usize>) -> ToNic {
+    fn way(&self, gpu: usize, nic: usize, beside: Option<usize>) -> NicPath {
         let own = self.to_nic(gpu, nic);
         let gdr = self.gdr(gpu, nic);
         let (relay, ring_relay) = (
@@ -211,7 +211,7 @@ impl Topology {
             self.ring_relay(gpu, nic, beside),
         );
         let transports = self.transports(gpu, nic, &own, &gdr, &relay);
-        ToNic {
+        NicPath {
             nic,
             own,
             gdr,
@@ -221,8 +221,8 @@ impl Topology {
         }
     }
 
-    fn gdr(&self, gpu: usize, nic: usize) -> Answer {
-        let no = |why: String| Answer { yes: false, why };
+    fn gdr(&self, gpu: usize, nic: usize) -> YesNo {
+        let no = |why: String| YesNo { yes: false, why };
         let kind = self.to_nic(gpu, nic).kind;
         match (self.gpus[gpu].gdr, self.nics[nic].gdr) {
             (_, Some(false)) => no(format!("{} cannot reach GPU memory", self.nics[nic].name)),
@@ -231,11 +231,11 @@ impl Topology {
                 self.gpus[gpu].index
             )),
             _ if kind > NEAR => no(format!("{} is farther than {}", kind.word(), NEAR.word())),
-            (_, Some(true)) => Answer {
+            (_, Some(true)) => YesNo {
                 yes: true,
                 why: format!("{} is near enough", kind.word()),
             },
-            (_, None) => Answer {
+            (_, None) => YesNo {
                 yes: true,
                 why: format!(
                     "{} is near enough, if the NIC's driver can do it",
@@ -245,8 +245,8 @@ impl Topology {
         }
     }
 
-    fn relay(&self, gpu: usize, nic: usize, beside: Option<usize>) -> Relay {
-        let none = |why: String| Relay { gpu: None, why };
+    fn relay(&self, gpu: usize, nic: usize, beside: Option<usize>) -> RelayChoice {
+        let none = |why: String| RelayChoice { gpu: None, why };
         let Nic { name, gdr, up, .. } = &self.nics[nic];
         if *up == Some(false) {
             return none(format!("{name} is down"));
@@ -268,7 +268,7 @@ impl Topology {
         if relay == gpu {
             return none(format!("this GPU is itself the one beside {name}"));
         }
-        if link > Kind::Nvl {
+        if link > PathType::Nvl {
             return none(format!(
                 "no NVLink to GPU {index}, the one beside {name} ({})",
                 link.word()
@@ -278,7 +278,7 @@ impl Topology {
         if !gdr.yes {
             return none(format!("no GPUDirect RDMA: {}", gdr.why));
         }
-        Relay {
+        RelayChoice {
             gpu: Some(relay),
             why: format!(
                 "NVLink to GPU {index}, which is {} from {name}",
@@ -287,24 +287,24 @@ impl Topology {
         }
     }
 
-    fn ring_relay(&self, gpu: usize, nic: usize, beside: Option<usize>) -> Relay {
+    fn ring_relay(&self, gpu: usize, nic: usize, beside: Option<usize>) -> RelayChoice {
         let relay = self.relay(gpu, nic, beside);
         let Some(by) = relay.gpu else { return relay };
         let (own, its) = (self.to_nic(gpu, nic), self.to_nic(by, nic));
-        if own.kind > Kind::Pxn {
-            return Relay {
+        if own.kind > PathType::Pxn {
+            return RelayChoice {
                 why: format!("{} is worse than PXN", own.kind.word()),
                 ..relay
             };
         }
         let both_known = own.peak.gbps.is_some() && its.peak.gbps.is_some();
         if both_known && speed(&its.peak) > speed(&own.peak) {
-            return Relay {
+            return RelayChoice {
                 why: "the relay has more bandwidth to the NIC".into(),
                 ..relay
             };
         }
-        Relay {
+        RelayChoice {
             gpu: None,
             why: format!("the own path ({}) is good enough", own.kind.word()),
         }
@@ -315,8 +315,8 @@ impl Topology {
         gpu: usize,
         nic: usize,
         own: &Path,
-        gdr: &Answer,
-        relay: &Relay,
+        gdr: &YesNo,
+        relay: &RelayChoice,
     ) -> Vec<Transport> {
         let mut all = Vec::new();
         if let Some(by) = relay.gpu {
@@ -348,8 +348,8 @@ impl Topology {
         let amd = self.gpus.len() <= 2 && self.cpus.iter().any(|cpu| cpu.kind.contains("AMD"));
         let mut all = Vec::new();
         match path.kind {
-            Kind::Nvl => all.push(Transport::new("P2P over NVLink", path.peak, "")),
-            Kind::Nvb => all.push(Transport::new(
+            PathType::Nvl => all.push(Transport::new("P2P over NVLink", path.peak, "")),
+            PathType::Nvb => all.push(Transport::new(
                 "P2P over NVLink through a GPU between",
                 path.peak,
                 "",
@@ -372,7 +372,7 @@ impl Topology {
 /// Is `a` a nearer way than `b`? NCCL goes by bandwidth, then by type. What a link between sockets carries is not known
 /// here, and is less than a NIC of today in most machines: so such a way comes last.
 fn nearer(a: &Path, b: &Path) -> std::cmp::Ordering {
-    let far = |path: &Path| path.kind == Kind::Sys;
+    let far = |path: &Path| path.kind == PathType::Sys;
     far(a)
         .cmp(&far(b))
         .then_with(|| speed(&b.peak).total_cmp(&speed(&a.peak)))

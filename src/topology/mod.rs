@@ -42,7 +42,7 @@ pub struct Cpu {
 
 /// Where a device is.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct Place {
+pub struct DeviceLocation {
     /// Its address, as `0000:18:00.0`; empty for what is no PCI device.
     pub bus_id: String,
     /// Number in [`Topology::cpus`].
@@ -59,7 +59,7 @@ pub struct Place {
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Switch {
     /// Where it is, by its upstream port.
-    pub place: Place,
+    pub place: DeviceLocation,
 }
 
 /// A GPU.
@@ -70,7 +70,7 @@ pub struct Gpu {
     /// Its name, where known.
     pub name: String,
     /// Where it is.
-    pub place: Place,
+    pub place: DeviceLocation,
     /// Its working NVLinks, those to one place together.
     pub nvlinks: Vec<NvLinks>,
     /// Links that it has and that do not work.
@@ -83,7 +83,7 @@ pub struct Gpu {
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct NvLinks {
     /// What is at the other end.
-    pub to: End,
+    pub to: NvLinkEnd,
     /// How many.
     pub count: u32,
     /// What one of them carries in one direction.
@@ -93,7 +93,7 @@ pub struct NvLinks {
 /// The other end of an NVLink.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum End {
+pub enum NvLinkEnd {
     /// The NVSwitches: all GPUs of a node that have links to one reach each other.
     #[default]
     Switch,
@@ -113,7 +113,7 @@ pub struct Nic {
     /// What it speaks, where known: `InfiniBand`, `Ethernet`.
     pub kind: String,
     /// Where it is.
-    pub place: Place,
+    pub place: DeviceLocation,
     /// Its port.
     pub port: Peak,
     /// Is the port up? Nothing where nobody says.
@@ -126,7 +126,7 @@ pub struct Nic {
 
 impl Topology {
     /// Switches from the device at `place` to its processor, the nearest first.
-    pub fn chain(&self, place: &Place) -> Vec<usize> {
+    pub fn chain(&self, place: &DeviceLocation) -> Vec<usize> {
         let mut chain = Vec::new();
         let mut next = place.switch;
         while let Some((at, switch)) = next.and_then(|at| Some((at, self.switches.get(at)?))) {

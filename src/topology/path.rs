@@ -2,30 +2,38 @@
 
 use serde::Serialize;
 
-use super::{End, Gpu, Place, Topology, figures::Peak};
+use super::{DeviceLocation, Gpu, NvLinkEnd, Topology, figures::Peak};
 
 /// NCCL's path types, the nearest first, and what each means. The order is that of NCCL 2.27.5 and newer.
-pub const KINDS: [(Kind, &str, &str); 10] = [
-    (Kind::Loc, "LOC", "the same device"),
-    (Kind::Nvl, "NVL", "NVLink, also through NVSwitches"),
-    (Kind::Nvb, "NVB", "NVLink through another GPU"),
-    (Kind::C2c, "C2C", "chip to chip, as Grace to Hopper"),
-    (Kind::Pix, "PIX", "at most one PCIe switch"),
-    (Kind::Pxb, "PXB", "several PCIe switches, not the processor"),
-    (Kind::P2c, "P2C", "PCIe to the processor and on over C2C"),
+pub const KINDS: [(PathType, &str, &str); 10] = [
+    (PathType::Loc, "LOC", "the same device"),
+    (PathType::Nvl, "NVL", "NVLink, also through NVSwitches"),
+    (PathType::Nvb, "NVB", "NVLink through another GPU"),
+    (PathType::C2c, "C2C", "chip to chip, as Grace to Hopper"),
+    (PathType::Pix, "PIX", "at most one PCIe switch"),
     (
-        Kind::Pxn,
+        PathType::Pxb,
+        "PXB",
+        "several PCIe switches, not the processor",
+    ),
+    (
+        PathType::P2c,
+        "P2C",
+        "PCIe to the processor and on over C2C",
+    ),
+    (
+        PathType::Pxn,
         "PXN",
         "NVLink to a GPU beside the NIC, and on from there",
     ),
-    (Kind::Phb, "PHB", "through the processor"),
-    (Kind::Sys, "SYS", "between the sockets or NUMA nodes"),
+    (PathType::Phb, "PHB", "through the processor"),
+    (PathType::Sys, "SYS", "between the sockets or NUMA nodes"),
 ];
 
 /// A path type. Of these C2C and P2C are not found out here: they stay in the list for who compares with NCCL's log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "UPPERCASE")]
-pub enum Kind {
+pub enum PathType {
     /// The same device.
     Loc,
     /// NVLink.
@@ -48,7 +56,7 @@ pub enum Kind {
     Sys,
 }
 
-impl Kind {
+impl PathType {
     /// NCCL's word.
     pub fn word(self) -> &'static str {
         KINDS
@@ -62,7 +70,7 @@ impl Kind {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Path {
     /// Its type.
-    pub kind: Kind,
+    pub kind: PathType,
     /// nvidia-smi's word: `NV18`, `PIX`, `NODE`.
     pub smi: String,
     /// The most it carries in one direction: its slowest link.
@@ -75,7 +83,7 @@ impl Topology {
         let (from, to) = (&self.gpus[a], &self.gpus[b]);
         if a == b {
             return Path {
-                kind: Kind::Loc,
+                kind: PathType::Loc,
                 smi: "X".into(),
                 peak: Peak::unknown("the GPU's own memory"),
             };
@@ -83,7 +91,7 @@ impl Topology {
         let pci = self.pci(&from.place, &to.place);
         if let Some((count, peak)) = nvlink(from, to) {
             return Path {
-                kind: Kind::Nvl,
+                kind: PathType::Nvl,
                 smi: format!("NV{count}"),
                 peak,
             };
@@ -97,7 +105,7 @@ impl Topology {
             });
         let best = over.max_by(|x, y| speed(x).total_cmp(&speed(y)));
         best.map_or(pci.clone(), |peak| Path {
-            kind: Kind::Nvb,
+            kind: PathType::Nvb,
             smi: pci.smi,
             peak,
         })
@@ -123,7 +131,7 @@ impl Topology {
     }
 
     /// Over PCIe alone.
-    fn pci(&self, a: &Place, b: &Place) -> Path {
+    fn pci(&self, a: &DeviceLocation, b: &DeviceLocation) -> Path {
         let (up, down) = (self.chain(a), self.chain(b));
         let common = up.iter().find(|at| down.contains(at));
         let below = |chain: &[usize]| {
@@ -142,11 +150,11 @@ impl Topology {
         let peak = Peak::least([&a.pcie, &b.pcie].into_iter().chain(switches));
         let known = !a.bridge.is_empty() && !b.bridge.is_empty();
         let (kind, smi) = match common {
-            Some(_) if up.is_empty() && down.is_empty() => (Kind::Pix, "PIX"),
-            Some(_) => (Kind::Pxb, "PXB"),
-            None if a.cpu != b.cpu => (Kind::Sys, "SYS"),
-            None if known && a.bridge != b.bridge => (Kind::Phb, "NODE"),
-            None => (Kind::Phb, "PHB"),
+            Some(_) if up.is_empty() && down.is_empty() => (PathType::Pix, "PIX"),
+            Some(_) => (PathType::Pxb, "PXB"),
+            None if a.cpu != b.cpu => (PathType::Sys, "SYS"),
+            None if known && a.bridge != b.bridge => (PathType::Phb, "NODE"),
+            None => (PathType::Phb, "PHB"),
         };
         Path {
             kind,
@@ -163,15 +171,15 @@ pub(super) fn speed(peak: &Peak) -> f64 {
 
 /// The NVLinks between two GPUs, straight and over NVSwitches: how many, and what they carry.
 fn nvlink(a: &Gpu, b: &Gpu) -> Option<(u32, Peak)> {
-    let to = |gpu: &Gpu, end: &End| {
+    let to = |gpu: &Gpu, end: &NvLinkEnd| {
         let mut links = gpu.nvlinks.iter().filter(|links| links.to == *end);
         let first = links.next()?;
         let count = links.fold(first.count, |sum, more| sum.saturating_add(more.count));
         (count > 0).then(|| (count, first.each.times(count)))
     };
-    let straight = to(a, &End::Gpu(b.place.bus_id.clone()));
+    let straight = to(a, &NvLinkEnd::Gpu(b.place.bus_id.clone()));
     straight.or_else(|| {
-        let (from, into) = (to(a, &End::Switch)?, to(b, &End::Switch)?);
+        let (from, into) = (to(a, &NvLinkEnd::Switch)?, to(b, &NvLinkEnd::Switch)?);
         Some((from.0.min(into.0), Peak::least([&from.1, &into.1])))
     })
 }

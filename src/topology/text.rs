@@ -3,8 +3,8 @@
 use std::fmt::Write as _;
 
 use super::{
-    End, NvLinks, Place, Topology,
-    choice::{Relay, Transport},
+    DeviceLocation, NvLinkEnd, NvLinks, Topology,
+    choice::{RelayChoice, Transport},
     path::KINDS,
 };
 
@@ -44,7 +44,7 @@ pub fn tree(all: &Topology) -> String {
 }
 
 fn branch(all: &Topology, out: &mut String, cpu: usize, switch: Option<usize>, depth: usize) {
-    let here = |place: &Place| place.cpu == cpu && place.switch == switch;
+    let here = |place: &DeviceLocation| place.cpu == cpu && place.switch == switch;
     let pad = "  ".repeat(depth);
     for gpu in all.gpus.iter().filter(|gpu| here(&gpu.place)) {
         let name = if gpu.name.is_empty() {
@@ -106,10 +106,10 @@ fn branch(all: &Topology, out: &mut String, cpu: usize, switch: Option<usize>, d
 
 fn nvlinks(all: &Topology, links: &NvLinks) -> String {
     let to = match &links.to {
-        End::Switch => "NVSwitch".to_owned(),
-        End::Cpu => "processor".to_owned(),
-        End::Unknown(bus) => format!("unknown device {bus}"),
-        End::Gpu(bus) => match all.gpu_at(bus) {
+        NvLinkEnd::Switch => "NVSwitch".to_owned(),
+        NvLinkEnd::Cpu => "processor".to_owned(),
+        NvLinkEnd::Unknown(bus) => format!("unknown device {bus}"),
+        NvLinkEnd::Gpu(bus) => match all.gpu_at(bus) {
             Some(gpu) => format!("GPU {}", all.gpus[gpu].index),
             None => format!("GPU at {bus}, which is not listed"),
         },
@@ -243,7 +243,7 @@ pub fn paths(all: &Topology) -> String {
             );
             let yes = if way.gdr.yes { "yes" } else { "no" };
             let _ = writeln!(out, "    GPUDirect RDMA: {yes}, {}", way.gdr.why);
-            let by = |relay: &Relay| match relay.gpu {
+            let by = |relay: &RelayChoice| match relay.gpu {
                 Some(gpu) => format!("through GPU {} ({})", all.gpus[gpu].index, relay.why),
                 None => format!("no ({})", relay.why),
             };

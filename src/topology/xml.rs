@@ -2,7 +2,7 @@
 
 use roxmltree::{Document, Node};
 
-use super::{Cpu, End, Gpu, Nic, NvLinks, Place, Switch, Topology, figures::Peak};
+use super::{Cpu, DeviceLocation, Gpu, Nic, NvLinkEnd, NvLinks, Switch, Topology, figures::Peak};
 
 /// No node has as many switches in a row. What reads the elements calls itself as deep as they are nested.
 const DEEPEST: usize = 64;
@@ -46,9 +46,9 @@ pub fn read(text: &str) -> Result<Topology, String> {
             numa: number(cpu, "numaid").unwrap_or(-1),
             kind: kind.into_iter().flatten().collect::<Vec<_>>().join(" "),
         });
-        let here = Place {
+        let here = DeviceLocation {
             cpu: all.cpus.len() - 1,
-            ..Place::default()
+            ..DeviceLocation::default()
         };
         for child in cpu.children() {
             device(&mut all, child, &here);
@@ -81,7 +81,7 @@ fn flag(node: Node, name: &str) -> Option<bool> {
 }
 
 /// Adds the device `node` and what hangs from it; `above` is the place of what it hangs from.
-fn device(all: &mut Topology, node: Node, above: &Place) {
+fn device(all: &mut Topology, node: Node, above: &DeviceLocation) {
     match node.tag_name().name() {
         "pci" => pci(all, node, above),
         "nic" => node.children().for_each(|net| self::net(all, net, above)),
@@ -89,7 +89,7 @@ fn device(all: &mut Topology, node: Node, above: &Place) {
     }
 }
 
-fn pci(all: &mut Topology, node: Node, above: &Place) {
+fn pci(all: &mut Topology, node: Node, above: &DeviceLocation) {
     let pcie = Peak::pcie(
         node.attribute("link_speed").unwrap_or_default(),
         number(node, "link_width").unwrap_or_default(),
@@ -99,7 +99,7 @@ fn pci(all: &mut Topology, node: Node, above: &Place) {
         .unwrap_or_default()
         .trim()
         .to_ascii_lowercase();
-    let place = Place {
+    let place = DeviceLocation {
         bus_id,
         pcie,
         ..above.clone()
@@ -117,15 +117,15 @@ fn pci(all: &mut Topology, node: Node, above: &Place) {
     }
     let cpu = place.cpu;
     all.switches.push(Switch { place });
-    let below = Place {
+    let below = DeviceLocation {
         cpu,
         switch: Some(all.switches.len() - 1),
-        ..Place::default()
+        ..DeviceLocation::default()
     };
     node.children().for_each(|child| device(all, child, &below));
 }
 
-fn gpu(node: Option<Node>, place: Place) -> Gpu {
+fn gpu(node: Option<Node>, place: DeviceLocation) -> Gpu {
     // A file made to be filled in by NCCL names the address alone.
     let Some(node) = node else {
         return Gpu {
@@ -148,10 +148,10 @@ fn gpu(node: Option<Node>, place: Place) -> Gpu {
                 .trim()
                 .to_ascii_lowercase();
             let to = match link.attribute("tclass").unwrap_or_default() {
-                NVSWITCH => End::Switch,
-                NVLINK_CPU => End::Cpu,
-                class if class.starts_with("0x03") => End::Gpu(target),
-                _ => End::Unknown(target),
+                NVSWITCH => NvLinkEnd::Switch,
+                NVLINK_CPU => NvLinkEnd::Cpu,
+                class if class.starts_with("0x03") => NvLinkEnd::Gpu(target),
+                _ => NvLinkEnd::Unknown(target),
             };
             NvLinks {
                 to,
@@ -168,7 +168,7 @@ fn gpu(node: Option<Node>, place: Place) -> Gpu {
     }
 }
 
-fn net(all: &mut Topology, node: Node, above: &Place) {
+fn net(all: &mut Topology, node: Node, above: &DeviceLocation) {
     if !node.has_tag_name("net") {
         return;
     }

@@ -14,7 +14,7 @@ use std::{
     time::Duration,
 };
 
-use super::place;
+use super::placement;
 use crate::exit::Code;
 
 /// What to save before the job ends, with the code it ends with and the sentence that says why.
@@ -104,8 +104,8 @@ pub fn who() -> String {
         "rank"
     };
     match RANK.get() {
-        Some(rank) => format!("{what} {rank} on {}", place::host_name()),
-        None => place::host_name(),
+        Some(rank) => format!("{what} {rank} on {}", placement::host_name()),
+        None => placement::host_name(),
     }
 }
 

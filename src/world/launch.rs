@@ -87,7 +87,7 @@ fn misfit(started: u32, who: &str, variable: &str) -> anyhow::Error {
     };
     let what =
         format!("{who} started {started} processes ({variable}={started}) but MPI sees one: {how}");
-    Failure::everywhere(Code::Launch, what)
+    Failure::on_all_ranks(Code::Launch, what)
 }
 
 #[cfg(test)]

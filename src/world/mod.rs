@@ -8,7 +8,7 @@ pub mod deadline;
 pub mod launch;
 #[cfg(feature = "mpi")]
 pub mod mpi;
-pub mod place;
+pub mod placement;
 pub mod signal;
 pub mod solo;
 
@@ -77,8 +77,8 @@ pub fn broadcast<T: Serialize + DeserializeOwned>(
 /// prints the sentence, and none is left waiting.
 ///
 /// # Errors
-/// The error of the first process that failed, as [`Failure::everywhere`].
-pub fn together<T>(world: &dyn World, step: anyhow::Result<T>) -> anyhow::Result<T> {
+/// The error of the first process that failed, as [`Failure::on_all_ranks`].
+pub fn agree<T>(world: &dyn World, step: anyhow::Result<T>) -> anyhow::Result<T> {
     let mine = step
         .as_ref()
         .err()
@@ -98,5 +98,5 @@ pub fn together<T>(world: &dyn World, step: anyhow::Result<T>) -> anyhow::Result
         (_, 1) => format!("rank {rank}: {what}"),
         (size, failed) => format!("rank {rank} ({failed} of {size} ranks failed): {what}"),
     };
-    Err(Failure::everywhere(code, what))
+    Err(Failure::on_all_ranks(code, what))
 }

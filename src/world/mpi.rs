@@ -35,8 +35,10 @@ impl Mpi {
     /// Where MPI was started before in this process.
     pub fn start() -> anyhow::Result<Mpi> {
         // Only the main thread calls MPI while all is well; the others only abort.
-        let (universe, _) = mpi::initialize_with_threading(mpi::Threading::Funneled)
-            .ok_or_else(|| Failure::new(Code::Launch, "MPI was already started in this process"))?;
+        let (universe, _) =
+            mpi::initialize_with_threading(mpi::Threading::Funneled).ok_or_else(|| {
+                Failure::on_this_rank(Code::Launch, "MPI was already started in this process")
+            })?;
         Ok(Mpi {
             world: universe.world(),
             _universe: universe,

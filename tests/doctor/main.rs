@@ -14,9 +14,9 @@ use common::{BINARY, Ended, alone, has_mpi, launcher, run};
 use faultless::{NO_FAULT, RULES};
 use machine::*;
 use pxnbench::{
-    doctor::{self, Subject},
+    doctor::{self, RankFacts},
     facts::health,
-    levels::{audit, conf::Settings},
+    levels::{audit, conf::NcclSettings},
 };
 use serde_json::json;
 
@@ -201,7 +201,7 @@ fn a_scontrol_that_hangs_holds_nothing_up() {
 }
 
 /// Two ranks, each on a machine of its own.
-fn together(first: &Machine, second: &Machine, one_node: bool) -> Ended {
+fn agree(first: &Machine, second: &Machine, one_node: bool) -> Ended {
     ranks(&[first, second], one_node)
 }
 
@@ -238,14 +238,14 @@ fn differences_between_ranks_are_found() {
     // Their libnccl are two files on purpose.
     let always = || BTreeSet::from(["lib.nccl-file".to_owned()]);
     assert_eq!(
-        findings(&together(&good(), &good(), false).expect_code(0)),
+        findings(&agree(&good(), &good(), false).expect_code(0)),
         always()
     );
     for (id, spoil, kin) in SPOILED_TOGETHER {
         let mut other = good();
         spoil(&mut other);
         let one_node = ["gpu.siblings", "gpu.same"].contains(id);
-        let found = findings(&together(&good(), &other, one_node));
+        let found = findings(&agree(&good(), &other, one_node));
         let expected: BTreeSet<String> = kin
             .iter()
             .chain([id])
@@ -257,12 +257,12 @@ fn differences_between_ranks_are_found() {
     // mpirun's helpers are a step of their own, which the ranks inherit: no fault.
     let mut inherited = good();
     inherited.set("SLURM_STEP_NUM_TASKS", "1");
-    assert_eq!(findings(&together(&inherited, &inherited, false)), always());
+    assert_eq!(findings(&agree(&inherited, &inherited, false)), always());
     // What both have.
     let both = |spoil: Spoil| {
         let mut machine = good();
         spoil(&mut machine);
-        findings(&together(&machine, &machine, true))
+        findings(&agree(&machine, &machine, true))
     };
     assert!(both(|m| m.set("CUDA_VISIBLE_DEVICES", "0")).contains("gpu.shared"));
     assert!(both(|m| m.edit("proc/self/status", "0-7", "3")).contains("host.cpus-shared"));
@@ -361,7 +361,7 @@ fn what_may_differ_between_nodes_is_no_finding() {
     ] {
         other.set(name, value);
     }
-    let ended = together(&good(), &other, false);
+    let ended = agree(&good(), &other, false);
     assert_eq!(findings(&ended), always);
     let said = verdicts(&ended).remove("env.same").expect("it");
     assert!(
@@ -376,7 +376,7 @@ fn what_may_differ_between_nodes_is_no_finding() {
     with.open_modules();
     without.open_modules();
     without.file("proc/modules", "nvidia 1 0 - Live 0x0\n");
-    let ended = together(&with, &without, false);
+    let ended = agree(&with, &without, false);
     assert_eq!(findings(&ended), always);
     assert!(
         verdicts(&ended)["gdr.module-same"][0].1.contains("dma-buf"),
@@ -388,11 +388,11 @@ fn what_may_differ_between_nodes_is_no_finding() {
     let mut clustered = good();
     clustered.cluster();
     assert_eq!(
-        verdicts(&together(&clustered, &clustered, false))["gpu.imex"][0].0,
+        verdicts(&agree(&clustered, &clustered, false))["gpu.imex"][0].0,
         "failure"
     );
     assert_eq!(
-        verdicts(&together(&clustered, &clustered, true))["gpu.imex"][0].0,
+        verdicts(&agree(&clustered, &clustered, true))["gpu.imex"][0].0,
         "warning"
     );
 
@@ -406,13 +406,13 @@ fn what_may_differ_between_nodes_is_no_finding() {
         .cloned()
         .chain(["gpu.nvlink-same".to_owned()])
         .collect();
-    assert_eq!(findings(&together(&bridged, &bare, false)), expected);
+    assert_eq!(findings(&agree(&bridged, &bare, false)), expected);
 }
 
 /// Two ranks of one job that differ in what one binary cannot differ in: the check is applied to what they would say.
 #[test]
 fn two_mpis_and_two_clocks_are_found() {
-    let subject = |rank: u32, mpi: &str, clock: f64| Subject {
+    let subject = |rank: u32, mpi: &str, clock: f64| RankFacts {
         rank,
         world: 2,
         host: format!("n{rank}"),
@@ -420,13 +420,13 @@ fn two_mpis_and_two_clocks_are_found() {
         local: (0, 1),
         mpi: mpi.into(),
         nccl: Err("none".into()),
-        settings: Settings::default(),
+        settings: NcclSettings::default(),
         audited: Vec::new(),
         not_audited: Vec::new(),
         clock,
         health: health::gather(Path::new("/nowhere"), &|_| None, None, None),
     };
-    let verdict = |id: &str, second: Subject| {
+    let verdict = |id: &str, second: RankFacts| {
         let rows = doctor::examine(&[subject(0, "Open MPI v4.1.4", 1e9), second]);
         let row = rows.into_iter().find(|row| row.id == id).expect("it");
         (row.verdict.word(), row.verdict.words().0.to_owned())
@@ -458,7 +458,7 @@ fn ports_and_interfaces_of_two_nodes_are_those_that_nccl_takes() {
         let (mut first, mut second) = (good(), good());
         spoil(&mut first);
         spoil_other(&mut second);
-        let ended = together(&first, &second, false);
+        let ended = agree(&first, &second, false);
         let said = verdicts(&ended);
         move |id: &str| said[id][0].clone()
     };
@@ -508,14 +508,14 @@ fn what_a_rank_lacks_is_a_difference_and_what_nobody_knows_is_none() {
     bare.files.retain(|path, _| !path.contains("nvidia"));
     bare.nvml["gpus"] = json!([]);
     bare.nccl = 0;
-    let found = findings(&together(&good(), &bare, false).expect_code(10));
+    let found = findings(&agree(&good(), &bare, false).expect_code(10));
     for id in ["lib.driver-same", "lib.nccl-same", "gpu.same"] {
         assert!(found.contains(id), "{id} in {found:?}");
     }
     let mut unknown = good();
     unknown.nvml = json!("no inventory");
     unknown.files.remove("proc/modules");
-    let all = verdicts(&together(&unknown, &unknown, false));
+    let all = verdicts(&agree(&unknown, &unknown, false));
     for id in ["gpu.same", "gpu.nvlink-same", "gdr.module-same"] {
         assert_eq!(all[id][0].0, "not_applicable", "{id}: {:?}", all[id]);
     }

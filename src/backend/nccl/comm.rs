@@ -9,11 +9,11 @@ use crate::{
         Case, Collective,
         data::{self, DType, RedOp},
         hypercube,
-        traffic::{self, Flow},
+        traffic::{self, PeerFlow},
     },
     native::{
         cuda,
-        nccl::{Nccl, RawComm, RawStream, Settings, UniqueId},
+        nccl::{CommConfig, Nccl, RawComm, RawStream, UniqueId},
     },
 };
 
@@ -50,7 +50,7 @@ pub fn redop_code(redop: RedOp) -> Option<c_int> {
 /// What NCCL calls for a case, worked out once before many calls of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Call {
-    kind: Kind,
+    kind: ElementEncoding,
     /// Elements, as the collective counts them for the library.
     count: usize,
     /// Bytes of `count` elements: from one rank's chunk to the next one's.
@@ -61,12 +61,12 @@ pub struct Call {
     /// Rounds of a hypercube.
     rounds: u32,
     /// What goes to and comes from each rank, where that is not the same for all.
-    flows: Vec<Flow>,
+    flows: Vec<PeerFlow>,
 }
 
 /// Which functions. Those named `…ByPeers` are groups of sends and receives, for libraries without the collective.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+enum ElementEncoding {
     AllReduce { op: c_int },
     AllGather,
     ReduceScatter { op: c_int },
@@ -96,32 +96,32 @@ impl Call {
     fn of(case: &Case, rank: u32, ranks: u32, has: Has, op: c_int) -> Call {
         let root = case.root.unwrap_or(0) as c_int;
         let kind = match case.collective {
-            Collective::AllReduce => Kind::AllReduce { op },
-            Collective::AllGather => Kind::AllGather,
-            Collective::ReduceScatter => Kind::ReduceScatter { op },
-            Collective::Broadcast => Kind::Broadcast { root },
-            Collective::Reduce => Kind::Reduce { op, root },
-            Collective::AllToAll if has.all_to_all => Kind::AllToAll,
-            Collective::AllToAll => Kind::AllToAllByPeers,
-            Collective::Gather if has.gather => Kind::Gather { root },
-            Collective::Gather => Kind::GatherByPeers { root },
-            Collective::Scatter if has.scatter => Kind::Scatter { root },
-            Collective::Scatter => Kind::ScatterByPeers { root },
-            Collective::HyperCube => Kind::HyperCube,
-            Collective::AllToAllV => Kind::AllToAllV,
-            Collective::SendRecv => Kind::SendRecv {
+            Collective::AllReduce => ElementEncoding::AllReduce { op },
+            Collective::AllGather => ElementEncoding::AllGather,
+            Collective::ReduceScatter => ElementEncoding::ReduceScatter { op },
+            Collective::Broadcast => ElementEncoding::Broadcast { root },
+            Collective::Reduce => ElementEncoding::Reduce { op, root },
+            Collective::AllToAll if has.all_to_all => ElementEncoding::AllToAll,
+            Collective::AllToAll => ElementEncoding::AllToAllByPeers,
+            Collective::Gather if has.gather => ElementEncoding::Gather { root },
+            Collective::Gather => ElementEncoding::GatherByPeers { root },
+            Collective::Scatter if has.scatter => ElementEncoding::Scatter { root },
+            Collective::Scatter => ElementEncoding::ScatterByPeers { root },
+            Collective::HyperCube => ElementEncoding::HyperCube,
+            Collective::AllToAllV => ElementEncoding::AllToAllV,
+            Collective::SendRecv => ElementEncoding::SendRecv {
                 to: ((rank + 1) % ranks) as c_int,
                 from: ((rank + ranks - 1) % ranks) as c_int,
             },
         };
         let element = case.dtype.size();
-        let flows = if kind == Kind::AllToAllV {
+        let flows = if kind == ElementEncoding::AllToAllV {
             traffic::flows(case, rank.into())
         } else {
             Vec::new()
         };
         let (count, chunk) = (case.counts.param as usize, case.counts.param * element);
-        let rounds = if kind == Kind::HyperCube {
+        let rounds = if kind == ElementEncoding::HyperCube {
             ranks.ilog2()
         } else {
             0
@@ -141,7 +141,7 @@ impl Call {
 impl Call {
     /// The groups that it is made of, which must not become one: what a round of a hypercube receives, the next one sends.
     pub fn stages(&self) -> u32 {
-        if self.kind == Kind::HyperCube {
+        if self.kind == ElementEncoding::HyperCube {
             self.rounds.max(1)
         } else {
             1
@@ -150,7 +150,7 @@ impl Call {
 
     /// Is a copy on the GPU a part of it, which is no call of NCCL's? A hypercube's ranks take their own chunk themselves.
     pub fn copies(&self) -> bool {
-        self.kind == Kind::HyperCube
+        self.kind == ElementEncoding::HyperCube
     }
 }
 
@@ -181,7 +181,7 @@ impl Comm {
         id: &UniqueId,
         mine: &[u32],
         ranks: u32,
-        settings: Settings,
+        settings: CommConfig,
         choose: &dyn Fn(usize) -> anyhow::Result<()>,
     ) -> anyhow::Result<Vec<Comm>> {
         let numbers: Vec<c_int> = mine.iter().map(|rank| *rank as c_int).collect();
@@ -289,30 +289,36 @@ impl Comm {
         // caller vouches for the memory and the stream.
         unsafe {
             match call.kind {
-                Kind::AllReduce { op } => {
+                ElementEncoding::AllReduce { op } => {
                     nccl.all_reduce(send, recv, count, dtype, op, comm, stream)
                 }
-                Kind::AllGather => nccl.all_gather(send, recv, count, dtype, comm, stream),
-                Kind::ReduceScatter { op } => {
+                ElementEncoding::AllGather => {
+                    nccl.all_gather(send, recv, count, dtype, comm, stream)
+                }
+                ElementEncoding::ReduceScatter { op } => {
                     nccl.reduce_scatter(send, recv, count, dtype, op, comm, stream)
                 }
-                Kind::Broadcast { root } => {
+                ElementEncoding::Broadcast { root } => {
                     nccl.broadcast(send, recv, count, dtype, root, comm, stream)
                 }
-                Kind::Reduce { op, root } => {
+                ElementEncoding::Reduce { op, root } => {
                     nccl.reduce(send, recv, count, dtype, op, root, comm, stream)
                 }
-                Kind::AllToAll => nccl.all_to_all(send, recv, count, dtype, comm, stream),
-                Kind::Gather { root } => nccl.gather(send, recv, count, dtype, root, comm, stream),
-                Kind::Scatter { root } => {
+                ElementEncoding::AllToAll => {
+                    nccl.all_to_all(send, recv, count, dtype, comm, stream)
+                }
+                ElementEncoding::Gather { root } => {
+                    nccl.gather(send, recv, count, dtype, root, comm, stream)
+                }
+                ElementEncoding::Scatter { root } => {
                     nccl.scatter(send, recv, count, dtype, root, comm, stream)
                 }
-                Kind::HyperCube => self.hyper_cube(call, stage, send, recv, stream),
-                Kind::SendRecv { .. }
-                | Kind::AllToAllV
-                | Kind::AllToAllByPeers
-                | Kind::GatherByPeers { .. }
-                | Kind::ScatterByPeers { .. } => {
+                ElementEncoding::HyperCube => self.hyper_cube(call, stage, send, recv, stream),
+                ElementEncoding::SendRecv { .. }
+                | ElementEncoding::AllToAllV
+                | ElementEncoding::AllToAllByPeers
+                | ElementEncoding::GatherByPeers { .. }
+                | ElementEncoding::ScatterByPeers { .. } => {
                     nccl.grouped(true, || self.messages(call, send, recv, stream))
                 }
             }
@@ -392,17 +398,17 @@ impl Comm {
         };
         let part = |base: u64, peer: c_int| base + chunk * peer as u64;
         match kind {
-            Kind::SendRecv { to, from } => {
+            ElementEncoding::SendRecv { to, from } => {
                 put(send, to)?;
                 get(recv, from)
             }
-            Kind::AllToAllByPeers => all.into_iter().try_for_each(|peer| {
+            ElementEncoding::AllToAllByPeers => all.into_iter().try_for_each(|peer| {
                 put(part(send, peer), peer)?;
                 get(part(recv, peer), peer)
             }),
             // SAFETY: as in `enqueue`.
-            Kind::AllToAllV => unsafe { self.flows(call, send, recv, stream) },
-            Kind::GatherByPeers { root } => {
+            ElementEncoding::AllToAllV => unsafe { self.flows(call, send, recv, stream) },
+            ElementEncoding::GatherByPeers { root } => {
                 put(send, root)?;
                 if me == root {
                     all.into_iter()
@@ -411,7 +417,7 @@ impl Comm {
                     Ok(())
                 }
             }
-            Kind::ScatterByPeers { root } => {
+            ElementEncoding::ScatterByPeers { root } => {
                 if me == root {
                     all.into_iter()
                         .try_for_each(|peer| put(part(send, peer), peer))?;
@@ -460,7 +466,7 @@ impl Comm {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{collective::Placement, units::Bytes};
+    use crate::{collective::BufferMode, units::Bytes};
 
     #[test]
     fn the_codes_are_those_of_nccl_h() {
@@ -487,7 +493,7 @@ mod tests {
             DType::Bfloat16,
             redop,
             root,
-            Placement::OutOfPlace,
+            BufferMode::OutOfPlace,
             4,
         );
         let op = redop.and_then(redop_code).unwrap_or(0);
@@ -510,7 +516,7 @@ mod tests {
         assert_eq!(
             reduced,
             Call {
-                kind: Kind::AllReduce { op: 4 },
+                kind: ElementEncoding::AllReduce { op: 4 },
                 count: 2048,
                 chunk: 4096,
                 dtype: 9,
@@ -520,12 +526,12 @@ mod tests {
             }
         );
         let rooted = call(Collective::Reduce, Some(RedOp::Min), Some(3), 0, true);
-        assert_eq!(rooted.kind, Kind::Reduce { op: 3, root: 3 });
+        assert_eq!(rooted.kind, ElementEncoding::Reduce { op: 3, root: 3 });
         let gathered = call(Collective::AllGather, None, None, 1, true);
         assert_eq!(
             gathered,
             Call {
-                kind: Kind::AllGather,
+                kind: ElementEncoding::AllGather,
                 count: 512,
                 chunk: 1024,
                 dtype: 9,
@@ -542,20 +548,20 @@ mod tests {
             (
                 Collective::AllToAll,
                 None,
-                Kind::AllToAll,
-                Kind::AllToAllByPeers,
+                ElementEncoding::AllToAll,
+                ElementEncoding::AllToAllByPeers,
             ),
             (
                 Collective::Gather,
                 Some(2),
-                Kind::Gather { root: 2 },
-                Kind::GatherByPeers { root: 2 },
+                ElementEncoding::Gather { root: 2 },
+                ElementEncoding::GatherByPeers { root: 2 },
             ),
             (
                 Collective::Scatter,
                 Some(1),
-                Kind::Scatter { root: 1 },
-                Kind::ScatterByPeers { root: 1 },
+                ElementEncoding::Scatter { root: 1 },
+                ElementEncoding::ScatterByPeers { root: 1 },
             ),
         ] {
             assert_eq!(call(collective, None, root, 0, true).kind, new);
@@ -567,7 +573,7 @@ mod tests {
     fn a_hypercube_counts_its_chunks() {
         let cube = call(Collective::HyperCube, None, None, 1, true);
         let wanted = Call {
-            kind: Kind::HyperCube,
+            kind: ElementEncoding::HyperCube,
             count: 512,
             chunk: 1024,
             dtype: 9,
@@ -590,7 +596,7 @@ mod tests {
         assert_eq!(
             (call.kind, sent),
             (
-                Kind::AllToAllV,
+                ElementEncoding::AllToAllV,
                 vec![(0, 1024), (1024, 0), (1024, 336), (1360, 680)]
             )
         );
@@ -599,7 +605,8 @@ mod tests {
     #[test]
     fn sendrecv_goes_round_the_ring() {
         let ring = [0, 1, 2, 3].map(|rank| call(Collective::SendRecv, None, None, rank, true).kind);
-        let next = [(1, 3), (2, 0), (3, 1), (0, 2)].map(|(to, from)| Kind::SendRecv { to, from });
+        let next = [(1, 3), (2, 0), (3, 1), (0, 2)]
+            .map(|(to, from)| ElementEncoding::SendRecv { to, from });
         assert_eq!(ring, next);
     }
 }

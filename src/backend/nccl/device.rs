@@ -10,14 +10,14 @@ use cudarc::driver::{CudaContext, CudaEvent, CudaGraph, CudaStream, DriverError,
 use crate::{
     exit::{Code, Failure},
     native::{
-        cuda::{self, Driver, Version, described},
+        cuda::{self, CudaVersion, Driver, described},
         nccl::{Nccl, RawStream},
     },
     units::Bytes,
 };
 
 /// The oldest CUDA whose driver takes our kernels' PTX: driver 525.
-const OLDEST: Version = Version(12000);
+const OLDEST: CudaVersion = CudaVersion(12000);
 
 /// A GPU with the stream that everything runs in.
 pub struct Device {
@@ -38,11 +38,11 @@ impl Device {
             let what = format!(
                 "the driver supports CUDA {version} only; {OLDEST} is needed: update it to 525 or newer"
             );
-            return Err(Failure::new(Code::Cuda, what));
+            return Err(Failure::on_this_rank(Code::Cuda, what));
         }
         driver.start_gpu(ordinal)?;
         let failed = |error: DriverError| {
-            Failure::new(
+            Failure::on_this_rank(
                 Code::Cuda,
                 format!("GPU {ordinal} does not start: {}", described(error)),
             )
@@ -85,7 +85,7 @@ impl Device {
     /// Where the driver fails.
     pub fn bind(&self) -> anyhow::Result<()> {
         self.context.bind_to_thread().map_err(|error| {
-            Failure::new(
+            Failure::on_this_rank(
                 Code::Cuda,
                 format!(
                     "GPU {} is lost: {}",
@@ -114,7 +114,7 @@ impl Device {
 
     /// The error of a call of cudarc.
     fn failed(&self, what: &str, error: DriverError) -> anyhow::Error {
-        Failure::new(
+        Failure::on_this_rank(
             Code::Cuda,
             format!(
                 "GPU {}: {what}: {}",
@@ -186,7 +186,7 @@ impl Device {
     /// Where the driver fails.
     pub fn between(from: &CudaEvent, to: &CudaEvent) -> anyhow::Result<f64> {
         let failed = |error| {
-            Failure::new(
+            Failure::on_this_rank(
                 Code::Cuda,
                 format!("events cannot be read: {}", described(error)),
             )

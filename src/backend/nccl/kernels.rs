@@ -1,7 +1,7 @@
 //! The kernels that fill and check device buffers: `kernels.cu`, shipped as PTX, which the driver compiles for whatever
 //! GPU it finds. Neither nvcc nor NVRTC is needed where the program runs.
 //!
-//! Each [`Kind`] of elements has a module of its own, which is compiled when it is first needed: most runs have one or
+//! Each [`ElementEncoding`] of elements has a module of its own, which is compiled when it is first needed: most runs have one or
 //! two kinds.
 //!
 //! A launch returns at once; what it did is there when the stream has come past it.
@@ -21,7 +21,7 @@ use anyhow::Result;
 use cudarc::driver::{CudaContext, CudaStream, DriverError, result, sys};
 
 use crate::{
-    collective::data::{DataKey, Kind, Recipe, Region},
+    collective::data::{DataKey, ElementEncoding, Recipe, Region},
     exit::{Code, Failure},
     native::cuda::described,
 };
@@ -33,7 +33,7 @@ macro_rules! ptx {
     };
 }
 
-/// The module that serves each [`Kind`], in the order of that type. `scripts/make-ptx.sh` makes them, and
+/// The module that serves each [`ElementEncoding`], in the order of that type. `scripts/make-ptx.sh` makes them, and
 /// `tests/kernels.rs` sees that they are up to date.
 const PTX: [&str; 10] = [
     ptx!("bits8"),
@@ -93,14 +93,14 @@ impl Kernels {
 
     /// Has the driver compile the kernels of `kinds` now, not when they are first used. That takes a tenth of a second
     /// each the first time; the driver keeps the result on disk (CUDA_CACHE_PATH).
-    pub fn prepare(&self, kinds: impl IntoIterator<Item = Kind>) -> Result<()> {
+    pub fn prepare(&self, kinds: impl IntoIterator<Item = ElementEncoding>) -> Result<()> {
         kinds
             .into_iter()
             .try_for_each(|kind| self.module(kind).map(|_| ()))
     }
 
     /// The module of `kind`. Two threads that come here at once may both compile it; one of the two is kept.
-    fn module(&self, kind: Kind) -> Result<&Module> {
+    fn module(&self, kind: ElementEncoding) -> Result<&Module> {
         let place = &self.modules[kind as usize];
         if let Some(module) = place.get() {
             return Ok(module);
@@ -259,5 +259,5 @@ fn compile(ptx: &str) -> Result<sys::CUmodule> {
 }
 
 fn cuda(what: &str, error: DriverError) -> anyhow::Error {
-    Failure::new(Code::Cuda, format!("{what}: {}", described(error)))
+    Failure::on_this_rank(Code::Cuda, format!("{what}: {}", described(error)))
 }

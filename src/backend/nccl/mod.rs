@@ -1,6 +1,6 @@
 //! The backend that runs NCCL on GPUs: each GPU of the process is a rank, with one stream.
 //!
-//! `member` is one of them; `team` those of a thread, which are started and waited for together.
+//! `device_rank` is one of them; `thread_ranks` those of a thread, which are started and waited for together.
 //! [`comm`] has the communicator and the calls, [`device`] the GPU and its memory, [`kernels`] fills and
 //! checks data on the GPU, [`selfcheck`] compares those kernels with their description. Nothing in here has a deadline:
 //! all waits ask again and again, and who watches over them ends the process.
@@ -8,9 +8,9 @@
 pub mod comm;
 pub mod device;
 pub mod kernels;
-mod member;
+mod rank_device;
 pub mod selfcheck;
-mod team;
+mod thread_ranks;
 
 use std::{
     collections::BTreeSet,
@@ -24,18 +24,18 @@ use anyhow::Context;
 pub use self::selfcheck::self_check;
 use self::{
     comm::Comm,
-    member::{Member, Opened},
-    team::{Clocked, Meeting, Team},
+    rank_device::{OpenedDevice, RankDevice},
+    thread_ranks::{ThreadBarrier, ThreadRanks, ThreadTiming},
 };
 use crate::{
     backend::{
         Backend, Timing, Waived,
-        manner::{Crew, Manner, Registration},
+        options::{ExecOptions, LocalRanks, Registration},
         possible,
     },
-    collective::{Case, Collective, data::Kind},
+    collective::{Case, Collective, data::ElementEncoding},
     exit,
-    native::nccl::{Nccl, Settings, UniqueId, Version},
+    native::nccl::{CommConfig, Nccl, NcclVersion, UniqueId},
     record::MemoryUse,
     units::Bytes,
     world::abort,
@@ -46,7 +46,7 @@ pub struct NcclBackend {
     ranks: u32,
     /// Ranks that have a GPU of this process.
     sharers: u32,
-    manner: Manner,
+    exec_options: ExecOptions,
     float8: Float8,
     /// `None` once it is finished.
     live: Option<Live>,
@@ -55,13 +55,13 @@ pub struct NcclBackend {
 /// What of floats of 8 bits works here, which came with NCCL 2.24 and compute capability 9.0.
 #[derive(Clone, Copy, Debug)]
 struct Float8 {
-    nccl: Version,
+    nccl: NcclVersion,
     /// Can the GPUs of all ranks reduce them?
     reduced: bool,
 }
 
 impl Float8 {
-    const SINCE: Version = Version(22400);
+    const SINCE: NcclVersion = NcclVersion(22400);
 
     fn supports(self, case: &Case) -> Result<(), Waived> {
         let name = case.dtype.name();
@@ -82,36 +82,36 @@ impl Float8 {
     }
 }
 
-impl Manner {
+impl ExecOptions {
     /// What of it this NCCL has, and a sentence for each thing that it lacks. As nccl-tests does, a symmetric window becomes a
     /// registered buffer, and a policy that is not known is left to NCCL.
-    pub fn with(self, nccl: &Nccl) -> (Manner, Vec<String>) {
-        let (mut manner, mut lacking) = (self, Vec::new());
+    pub fn with(self, nccl: &Nccl) -> (ExecOptions, Vec<String>) {
+        let (mut exec_options, mut lacking) = (self, Vec::new());
         let version = nccl.version();
-        if manner.registration != Registration::None && !nccl.has_registration() {
-            manner.registration = Registration::None;
+        if exec_options.registration != Registration::None && !nccl.has_registration() {
+            exec_options.registration = Registration::None;
             lacking.push(format!(
                 "-R needs NCCL 2.19 or newer; with {version} buffers are not registered"
             ));
         }
-        if manner.registration == Registration::Symmetric && !nccl.has_windows() {
-            manner.registration = Registration::Local;
+        if exec_options.registration == Registration::Symmetric && !nccl.has_windows() {
+            exec_options.registration = Registration::Local;
             lacking.push(format!(
                 "-R 2 needs NCCL 2.27 or newer; with {version} buffers are registered as with -R 1"
             ));
         }
-        let since = if manner.cta_policy == Some(2) {
-            Version(22800)
+        let since = if exec_options.cta_policy == Some(2) {
+            NcclVersion(22800)
         } else {
-            Version(22700)
+            NcclVersion(22700)
         };
-        if manner.cta_policy.is_some() && version < since {
-            manner.cta_policy = None;
+        if exec_options.cta_policy.is_some() && version < since {
+            exec_options.cta_policy = None;
             lacking.push(format!(
                 "this -x needs NCCL {since} or newer; {version} uses its own policy"
             ));
         }
-        (manner, lacking)
+        (exec_options, lacking)
     }
 }
 
@@ -119,7 +119,7 @@ impl Manner {
 struct Live {
     nccl: Arc<Nccl>,
     /// The ranks of each thread; the first is the thread that calls.
-    teams: Vec<Team>,
+    threads_ranks: Vec<ThreadRanks>,
     free: Free,
 }
 
@@ -131,7 +131,7 @@ struct Free {
 }
 
 impl NcclBackend {
-    /// Joins the communicator of `id` with the ranks and GPUs of `crew`, to run operations as `manner` says. Waits for all
+    /// Joins the communicator of `id` with the ranks and GPUs of `local_ranks`, to run operations as `exec_options` says. Waits for all
     /// ranks.
     ///
     /// `cases` are those to come, as far as they are known: what their data need is made ready meanwhile. Others can run
@@ -142,8 +142,8 @@ impl NcclBackend {
     pub fn open<'a>(
         nccl: Arc<Nccl>,
         id: UniqueId,
-        crew: &Crew,
-        manner: Manner,
+        local_ranks: &LocalRanks,
+        exec_options: ExecOptions,
         cases: impl IntoIterator<Item = &'a Case>,
     ) -> anyhow::Result<NcclBackend> {
         let cases: Vec<&Case> = cases.into_iter().collect();
@@ -152,22 +152,22 @@ impl NcclBackend {
             && cases
                 .iter()
                 .all(|case| case.collective == Collective::SendRecv);
-        let settings = Settings {
+        let settings = CommConfig {
             max_p2p_peers: is_ring.then_some(2),
-            cta_policy: manner.cta_policy,
+            cta_policy: exec_options.cta_policy,
         };
-        let teams = crew.teams();
-        let opened = at_once(teams.concat(), |(_, gpu)| {
-            Opened::open(gpu, manner.null_stream)
+        let threads_ranks = local_ranks.threads_ranks();
+        let opened = at_once(threads_ranks.concat(), |(_, gpu)| {
+            OpenedDevice::open(gpu, exec_options.null_stream)
         })?;
-        let free = |one: &Opened| Ok(one.device.memory()?.0.0);
+        let free = |one: &OpenedDevice| Ok(one.device.memory()?.0.0);
         let before_init = opened
             .iter()
             .map(free)
             .collect::<anyhow::Result<Vec<u64>>>()?;
-        let kinds: BTreeSet<Kind> = cases
+        let kinds: BTreeSet<ElementEncoding> = cases
             .iter()
-            .map(|case| Kind::of(case.dtype, case.redop))
+            .map(|case| ElementEncoding::of(case.dtype, case.redop))
             .collect();
         let comms = thread::scope(|scope| {
             // The driver compiles the kernels while NCCL connects the ranks.
@@ -175,7 +175,7 @@ impl NcclBackend {
                 .iter()
                 .map(|one| scope.spawn(|| one.kernels().prepare(kinds.iter().copied())))
                 .collect();
-            let comms = join(&nccl, &id, crew, &teams, settings, &opened)?;
+            let comms = join(&nccl, &id, local_ranks, &threads_ranks, settings, &opened)?;
             for kernels in kernels {
                 kernels
                     .join()
@@ -183,20 +183,20 @@ impl NcclBackend {
             }
             anyhow::Ok(comms)
         })?;
-        let mut members = opened
+        let mut devices = opened
             .into_iter()
             .zip(comms)
             .map(|(one, comm)| one.join(comm));
-        let teams: Vec<Team> = teams
+        let threads_ranks: Vec<ThreadRanks> = threads_ranks
             .iter()
-            .map(|team| Team {
+            .map(|thread_ranks| ThreadRanks {
                 nccl: Arc::clone(&nccl),
-                members: members.by_ref().take(team.len()).collect(),
+                devices: devices.by_ref().take(thread_ranks.len()).collect(),
             })
             .collect();
         let mut live = Live {
             nccl,
-            teams,
+            threads_ranks,
             free: Free {
                 before_init,
                 before_buffers: Vec::new(),
@@ -209,9 +209,9 @@ impl NcclBackend {
             reduced: false,
         };
         Ok(NcclBackend {
-            ranks: crew.ranks,
+            ranks: local_ranks.ranks,
             sharers: 1,
-            manner,
+            exec_options,
             float8,
             live: Some(live),
         })
@@ -241,23 +241,23 @@ impl NcclBackend {
     }
 }
 
-/// Joins the communicator: the thread that calls with all GPUs as one group, or each thread of `crew` with its own.
+/// Joins the communicator: the thread that calls with all GPUs as one group, or each thread of `local_ranks` with its own.
 fn join(
     nccl: &Arc<Nccl>,
     id: &UniqueId,
-    crew: &Crew,
-    teams: &[Vec<(u32, usize)>],
-    settings: Settings,
-    opened: &[Opened],
+    local_ranks: &LocalRanks,
+    threads_ranks: &[Vec<(u32, usize)>],
+    settings: CommConfig,
+    opened: &[OpenedDevice],
 ) -> anyhow::Result<Vec<Comm>> {
-    let mut groups: Vec<(Vec<u32>, &[Opened])> = Vec::new();
+    let mut groups: Vec<(Vec<u32>, &[OpenedDevice])> = Vec::new();
     let mut rest = opened;
-    for team in teams {
-        let (mine, others) = rest.split_at(team.len());
-        groups.push((team.iter().map(|(rank, _)| *rank).collect(), mine));
+    for thread_ranks in threads_ranks {
+        let (mine, others) = rest.split_at(thread_ranks.len());
+        groups.push((thread_ranks.iter().map(|(rank, _)| *rank).collect(), mine));
         rest = others;
     }
-    if !crew.parallel_init {
+    if !local_ranks.parallel_init {
         groups = vec![(
             groups.into_iter().flat_map(|(ranks, _)| ranks).collect(),
             opened,
@@ -267,11 +267,11 @@ fn join(
         let joining = || {
             format!(
                 "while rank {} of {} joined the communicator",
-                mine[0], crew.ranks
+                mine[0], local_ranks.ranks
             )
         };
         let choose = |at: usize| opened[at].device.bind();
-        Comm::init(nccl, id, &mine, crew.ranks, settings, &choose).with_context(joining)
+        Comm::init(nccl, id, &mine, local_ranks.ranks, settings, &choose).with_context(joining)
     })?;
     Ok(comms.into_iter().flatten().collect())
 }
@@ -317,13 +317,15 @@ impl Drop for NcclBackend {
 }
 
 impl Live {
-    fn members(&self) -> impl Iterator<Item = &Member> {
-        self.teams.iter().flat_map(|team| &team.members)
+    fn devices(&self) -> impl Iterator<Item = &RankDevice> {
+        self.threads_ranks
+            .iter()
+            .flat_map(|thread_ranks| &thread_ranks.devices)
     }
 
     fn free_memory(&self) -> anyhow::Result<Vec<u64>> {
-        self.members()
-            .map(|member| Ok(member.device.memory()?.0.0))
+        self.devices()
+            .map(|device_rank| Ok(device_rank.device.memory()?.0.0))
             .collect()
     }
 
@@ -333,35 +335,35 @@ impl Live {
         &mut self,
         doing: &(dyn Fn() -> String + Sync),
         processes: &dyn Fn(),
-        step: impl Fn(&Team, &Meeting) -> anyhow::Result<R> + Sync,
+        step: impl Fn(&ThreadRanks, &ThreadBarrier) -> anyhow::Result<R> + Sync,
     ) -> anyhow::Result<Vec<R>> {
-        let threads = Barrier::new(self.teams.len());
-        let Some((first, others)) = self.teams.split_first_mut() else {
+        let threads = Barrier::new(self.threads_ranks.len());
+        let Some((first, others)) = self.threads_ranks.split_first_mut() else {
             return Ok(Vec::new());
         };
         if others.is_empty() {
-            let meeting = Meeting {
+            let meeting = ThreadBarrier {
                 threads: &threads,
                 processes: Some(processes),
             };
             return Ok(vec![step(first, &meeting).with_context(doing)?]);
         }
         // The process is named by who ends the job, its thread here.
-        let where_it_was = |team: &Team| format!("{}, as {team}", doing());
-        let watched = |team: &Team, meeting: &Meeting| {
-            step(team, meeting)
-                .with_context(|| where_it_was(team))
+        let where_it_was = |thread_ranks: &ThreadRanks| format!("{}, as {thread_ranks}", doing());
+        let watched = |thread_ranks: &ThreadRanks, meeting: &ThreadBarrier| {
+            step(thread_ranks, meeting)
+                .with_context(|| where_it_was(thread_ranks))
                 .unwrap_or_else(|error| end_job(&error))
         };
         thread::scope(|scope| {
             let (watched, threads) = (&watched, &threads);
             let others: Vec<_> = others
                 .iter_mut()
-                .map(|team| {
+                .map(|thread_ranks| {
                     scope.spawn(move || {
                         watched(
-                            team,
-                            &Meeting {
+                            thread_ranks,
+                            &ThreadBarrier {
                                 threads,
                                 processes: None,
                             },
@@ -371,7 +373,7 @@ impl Live {
                 .collect();
             let first = watched(
                 first,
-                &Meeting {
+                &ThreadBarrier {
                     threads,
                     processes: Some(processes),
                 },
@@ -383,54 +385,56 @@ impl Live {
         })
     }
 
-    fn members_mut(&mut self) -> Vec<&mut Member> {
-        self.teams
+    fn members_mut(&mut self) -> Vec<&mut RankDevice> {
+        self.threads_ranks
             .iter_mut()
-            .flat_map(|team| &mut team.members)
+            .flat_map(|thread_ranks| &mut thread_ranks.devices)
             .collect()
     }
 
-    fn allocate(&mut self, largest: Bytes, manner: &Manner) -> anyhow::Result<()> {
+    fn allocate(&mut self, largest: Bytes, exec_options: &ExecOptions) -> anyhow::Result<()> {
         let nccl = Arc::clone(&self.nccl);
-        self.members_mut()
-            .into_iter()
-            .try_for_each(|member| member.allocate(&nccl, largest, manner.unalign))?;
+        self.members_mut().into_iter().try_for_each(|device_rank| {
+            device_rank.allocate(&nccl, largest, exec_options.unalign)
+        })?;
         self.free.after_buffers = self.free_memory()?;
         Ok(())
     }
 
     fn register(&mut self, how: Registration) -> anyhow::Result<()> {
         let nccl = Arc::clone(&self.nccl);
-        let mut members = self.members_mut();
-        let several = members.len() > 1;
+        let mut devices = self.members_mut();
+        let several = devices.len() > 1;
         nccl.grouped(several, || {
-            members
+            devices
                 .iter_mut()
-                .try_for_each(|member| member.register(&nccl, how))
+                .try_for_each(|device_rank| device_rank.register(&nccl, how))
         })
     }
 
-    fn finish(mut self, manner: &Manner) -> anyhow::Result<()> {
+    fn finish(mut self, exec_options: &ExecOptions) -> anyhow::Result<()> {
         self.each(
             &|| "while the GPUs end their work".into(),
             &|| {},
-            |team, _| team.wait(),
+            |thread_ranks, _| thread_ranks.wait(),
         )?;
         let nccl = Arc::clone(&self.nccl);
-        let mut members: Vec<Member> = self
-            .teams
+        let mut devices: Vec<RankDevice> = self
+            .threads_ranks
             .into_iter()
-            .flat_map(|team| team.members)
+            .flat_map(|thread_ranks| thread_ranks.devices)
             .collect();
-        members
+        devices
             .iter_mut()
-            .try_for_each(|member| member.deregister(&nccl, manner.registration))?;
+            .try_for_each(|device_rank| device_rank.deregister(&nccl, exec_options.registration))?;
         // All ends of the communicator first: freeing memory waits for the GPU.
-        let ended = members
+        let ended = devices
             .into_iter()
-            .map(|member| member.close())
+            .map(|device_rank| device_rank.close())
             .collect::<anyhow::Result<Vec<_>>>()?;
-        ended.into_iter().try_for_each(member::Ended::free)
+        ended
+            .into_iter()
+            .try_for_each(rank_device::ClosedDevice::free)
     }
 }
 
@@ -461,7 +465,7 @@ impl Backend for NcclBackend {
         // All other types and operations are in every NCCL that is accepted, and collectives that came later are made of
         // sends and receives.
         self.float8.supports(case)?;
-        if case.collective == Collective::HyperCube && self.manner.operations() > 1 {
+        if case.collective == Collective::HyperCube && self.exec_options.operations() > 1 {
             let what = "-m makes one group of several operations, and each round of a hypercube is a group of its own";
             return Err(Waived(what.into()));
         }
@@ -476,8 +480,8 @@ impl Backend for NcclBackend {
 
     fn capacity(&self) -> anyhow::Result<Option<Bytes>> {
         let mut least: Option<Bytes> = None;
-        for member in self.live()?.members() {
-            let (free, total) = member.device.memory()?;
+        for device_rank in self.live()?.devices() {
+            let (free, total) = device_rank.device.memory()?;
             let mine = largest_buffer(free, total, self.sharers);
             least = Some(least.map_or(mine, |other| other.min(mine)));
         }
@@ -485,12 +489,12 @@ impl Backend for NcclBackend {
     }
 
     fn allocate(&mut self, largest: Bytes) -> anyhow::Result<()> {
-        let manner = self.manner;
-        self.live_mut()?.allocate(largest, &manner)
+        let exec_options = self.exec_options;
+        self.live_mut()?.allocate(largest, &exec_options)
     }
 
     fn register(&mut self) -> anyhow::Result<()> {
-        match self.manner.registration {
+        match self.exec_options.registration {
             Registration::None => Ok(()),
             how => self
                 .live_mut()?
@@ -502,36 +506,43 @@ impl Backend for NcclBackend {
     fn fill(&mut self, case: &Case, seed: u64) -> anyhow::Result<()> {
         let doing = || format!("while filling the buffers of {case}");
         self.live_mut()?
-            .each(&doing, &|| {}, |team, _| team.fill(case, seed))
+            .each(&doing, &|| {}, |thread_ranks, _| {
+                thread_ranks.fill(case, seed)
+            })
             .map(|_| ())
     }
 
     fn run(&mut self, case: &Case, times: u32) -> anyhow::Result<Timing> {
         let doing = || format!("while running {case}");
-        let ran = self.live_mut()?.each(&doing, &|| {}, |team, meeting| {
-            team.run(case, times, meeting)
-        })?;
+        let ran = self
+            .live_mut()?
+            .each(&doing, &|| {}, |thread_ranks, meeting| {
+                thread_ranks.run(case, times, meeting)
+            })?;
         Ok(timing(ran, times.into()))
     }
 
     fn once(&mut self, case: &Case) -> anyhow::Result<()> {
-        let manner = self.manner;
+        let exec_options = self.exec_options;
         let doing = || format!("while running {case} to check it");
         self.live_mut()?
-            .each(&doing, &|| {}, |team, meeting| {
-                team.once(case, &manner, meeting)
+            .each(&doing, &|| {}, |thread_ranks, meeting| {
+                thread_ranks.once(case, &exec_options, meeting)
             })
             .map(|_| ())
     }
 
     fn time(&mut self, case: &Case, iters: u32, barrier: &dyn Fn()) -> anyhow::Result<Timing> {
-        let manner = self.manner;
+        let exec_options = self.exec_options;
         let doing = || format!("while timing {case}");
-        let timed = self.live_mut()?.each(&doing, barrier, |team, meeting| {
-            team.time(case, iters, &manner, meeting)
-        })?;
-        let operations =
-            u64::from(iters) * u64::from(manner.operations()) * u64::from(manner.rounds());
+        let timed = self
+            .live_mut()?
+            .each(&doing, barrier, |thread_ranks, meeting| {
+                thread_ranks.time(case, iters, &exec_options, meeting)
+            })?;
+        let operations = u64::from(iters)
+            * u64::from(exec_options.operations())
+            * u64::from(exec_options.rounds());
         Ok(timing(timed, operations))
     }
 
@@ -555,14 +566,16 @@ impl Backend for NcclBackend {
         let doing = || format!("while checking {case}");
         Ok(self
             .live_mut()?
-            .each(&doing, &|| {}, |team, _| team.count_wrong(case, seed))?
+            .each(&doing, &|| {}, |thread_ranks, _| {
+                thread_ranks.count_wrong(case, seed)
+            })?
             .into_iter()
             .sum())
     }
 
     fn corrupt(&mut self, case: &Case) -> anyhow::Result<bool> {
-        for member in self.live()?.members() {
-            if member
+        for device_rank in self.live()?.devices() {
+            if device_rank
                 .corrupt(case)
                 .with_context(|| format!("while planting an error in {case}"))?
             {
@@ -573,14 +586,17 @@ impl Backend for NcclBackend {
     }
 
     fn finish(&mut self) -> anyhow::Result<()> {
-        let manner = self.manner;
-        let ended = self.live.take().map_or(Ok(()), |live| live.finish(&manner));
+        let exec_options = self.exec_options;
+        let ended = self
+            .live
+            .take()
+            .map_or(Ok(()), |live| live.finish(&exec_options));
         ended.context("while ending the communicator")
     }
 }
 
 /// What the threads measured, together.
-fn timing(threads: Vec<Clocked>, operations: u64) -> Timing {
+fn timing(threads: Vec<ThreadTiming>, operations: u64) -> Timing {
     let issued = threads
         .first()
         .map_or_else(Default::default, |first| first.issued);
@@ -591,10 +607,18 @@ fn timing(threads: Vec<Clocked>, operations: u64) -> Timing {
     };
     for thread in threads {
         timing.elapsed.push(thread.elapsed);
-        timing
-            .laps
-            .resize(timing.laps.len().max(thread.laps.len()), Default::default());
-        for (longest, lap) in timing.laps.iter_mut().zip(thread.laps) {
+        timing.iteration_times.resize(
+            timing
+                .iteration_times
+                .len()
+                .max(thread.iteration_times.len()),
+            Default::default(),
+        );
+        for (longest, lap) in timing
+            .iteration_times
+            .iter_mut()
+            .zip(thread.iteration_times)
+        {
             longest.0 = longest.0.max(lap.0);
         }
     }
@@ -605,7 +629,7 @@ fn timing(threads: Vec<Clocked>, operations: u64) -> Timing {
 mod tests {
     use super::*;
     use crate::collective::{
-        Collective, Placement,
+        BufferMode, Collective,
         data::{DType, RedOp},
     };
 
@@ -646,11 +670,11 @@ mod tests {
                 dtype,
                 redop,
                 None,
-                Placement::InPlace,
+                BufferMode::InPlace,
                 2,
             );
             Float8 {
-                nccl: Version(nccl),
+                nccl: NcclVersion(nccl),
                 reduced,
             }
             .supports(&case)
@@ -672,14 +696,14 @@ mod tests {
     #[test]
     fn a_finished_backend_says_so() {
         let float8 = Float8 {
-            nccl: Version(22803),
+            nccl: NcclVersion(22803),
             reduced: false,
         };
-        let manner = Manner::default();
+        let exec_options = ExecOptions::default();
         let mut backend = NcclBackend {
             ranks: 2,
             sharers: 1,
-            manner,
+            exec_options,
             float8,
             live: None,
         };
@@ -689,7 +713,7 @@ mod tests {
             DType::Float,
             Some(RedOp::Sum),
             Some(2),
-            Placement::InPlace,
+            BufferMode::InPlace,
             2,
         );
         assert_eq!(

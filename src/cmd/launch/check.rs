@@ -5,18 +5,18 @@ use std::{ffi::OsString, time::Duration};
 
 use super::{
     Launch,
-    process::{self, Tried},
+    process::{self, Trial},
     site,
 };
 use crate::{
     cmd::{
-        choose::Asked,
+        choose::BackendChoice,
         probe::{self, Report},
     },
     exit::{Code, Failure},
     slurm::{
         hosts,
-        step::{Launcher, Shape},
+        step::{Launcher, StepShape},
     },
 };
 
@@ -42,13 +42,16 @@ pub(super) fn nodes(launch: &Launch) -> anyhow::Result<Nodes> {
         arguments.extend(["--nccl-lib".into(), file.into()]);
     }
     let program = launch.program(&arguments)?;
-    let step = launch.step(Shape::one_a_node(launch.job), &program);
+    let step = launch.step(StepShape::one_a_node(launch.job), &program);
     let tried = process::try_out(
         &step.command(&Launcher::Srun { mpi: "none".into() }, &[]),
         step.inside_step,
         LIMIT,
     )?;
-    let needs_nccl = matches!(launch.what.backend(), Some(Asked::Auto | Asked::Nccl));
+    let needs_nccl = matches!(
+        launch.what.backend(),
+        Some(BackendChoice::Auto | BackendChoice::Nccl)
+    );
     let nodes = judge(&tried, &launch.job.nodes, needs_nccl)?;
     nodes
         .remarks
@@ -57,7 +60,7 @@ pub(super) fn nodes(launch: &Launch) -> anyhow::Result<Nodes> {
     Ok(nodes)
 }
 
-fn judge(tried: &Tried, expected: &[String], needs_nccl: bool) -> anyhow::Result<Nodes> {
+fn judge(tried: &Trial, expected: &[String], needs_nccl: bool) -> anyhow::Result<Nodes> {
     let reports = probe::reports(&tried.stdout);
     let silent: Vec<&String> = expected
         .iter()
@@ -86,7 +89,7 @@ fn judge(tried: &Tried, expected: &[String], needs_nccl: bool) -> anyhow::Result
 }
 
 /// The program does not start on some nodes.
-fn silence(tried: &Tried, silent: &[&String]) -> anyhow::Error {
+fn silence(tried: &Trial, silent: &[&String]) -> anyhow::Error {
     let on = hosts::compress(silent);
     let why = match (tried.late, process::telling(&tried.stderr)) {
         (Some(limit), _) => format!("it did not answer within {} s", limit.as_secs()),
@@ -97,7 +100,7 @@ fn silence(tried: &Tried, silent: &[&String]) -> anyhow::Error {
         let what = format!(
             "Slurm has no pyxis here, which runs containers: {why}; take a template without a container"
         );
-        return Failure::everywhere(Code::Launch, what);
+        return Failure::on_all_ranks(Code::Launch, what);
     }
     let lacks_library =
         why.contains("error while loading shared libraries") || why.contains("GLIBC");
@@ -106,7 +109,7 @@ fn silence(tried: &Tried, silent: &[&String]) -> anyhow::Error {
     } else {
         site::PROGRAM
     });
-    Failure::everywhere(
+    Failure::on_all_ranks(
         Code::Launch,
         format!("pxnbench does not start on {on}: {why}; edit {edit}"),
     )
@@ -124,7 +127,7 @@ fn mpi(reports: &[Report]) -> anyhow::Result<Vec<String>> {
             other.loaded,
             site::line(site::MPI)
         );
-        return Err(Failure::everywhere(Code::Launch, what));
+        return Err(Failure::on_all_ranks(Code::Launch, what));
     }
     let differs =
         !first.built_with.is_empty() && version(&first.built_with) != version(&first.loaded);
@@ -152,7 +155,7 @@ fn nccl(reports: &[Report]) -> anyhow::Result<()> {
         .filter(|report| report.hardware.is_some())
         .collect();
     let fail = |what: String| {
-        Err(Failure::everywhere(
+        Err(Failure::on_all_ranks(
             Code::Nccl,
             format!("{what}; edit {}", site::line(site::NCCL)),
         ))
@@ -206,7 +209,7 @@ mod tests {
                 serde_json::to_string(report).expect("JSON")
             )
         };
-        let tried = Tried {
+        let tried = Trial {
             ok: stderr.is_empty(),
             stdout: reports.iter().map(line).collect(),
             stderr: stderr.into(),

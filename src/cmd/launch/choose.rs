@@ -4,13 +4,13 @@ use std::{str::FromStr, time::Duration};
 
 use super::{
     Launch, handed_on,
-    process::{self, Tried},
+    process::{self, Trial},
     site,
 };
 use crate::{
     cmd::probe,
     exit::{Code, Failure},
-    slurm::step::{Family, Launcher, Shape, candidates},
+    slurm::step::{Launcher, MpiFamily, StepShape, candidates},
 };
 
 /// Two ranks that have not said hello by then will not.
@@ -18,20 +18,20 @@ const LIMIT: Duration = Duration::from_secs(60);
 
 /// What `--by` takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum By {
+pub(super) enum LauncherChoice {
     Auto,
     Srun,
     Mpirun,
 }
 
-impl FromStr for By {
+impl FromStr for LauncherChoice {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
         match text {
-            "auto" => Ok(By::Auto),
-            "srun" => Ok(By::Srun),
-            "mpirun" => Ok(By::Mpirun),
+            "auto" => Ok(LauncherChoice::Auto),
+            "srun" => Ok(LauncherChoice::Srun),
+            "mpirun" => Ok(LauncherChoice::Mpirun),
             _ => Err("there are auto, srun and mpirun".into()),
         }
     }
@@ -57,7 +57,7 @@ pub(super) fn launcher(launch: &Launch) -> anyhow::Result<Launcher> {
         said.join("; "),
         site::line(site::MPI_TYPE)
     );
-    Err(Failure::everywhere(Code::Launch, what))
+    Err(Failure::on_all_ranks(Code::Launch, what))
 }
 
 /// The first way that would be tried.
@@ -65,7 +65,7 @@ pub(super) fn launcher(launch: &Launch) -> anyhow::Result<Launcher> {
 /// # Errors
 /// Where there is none to try.
 pub(super) fn first(launch: &Launch) -> anyhow::Result<Launcher> {
-    let none = || Failure::everywhere(Code::Launch, "srun lists no --mpi type; try --by mpirun");
+    let none = || Failure::on_all_ranks(Code::Launch, "srun lists no --mpi type; try --by mpirun");
     ways(launch)?.into_iter().next().ok_or_else(none)
 }
 
@@ -73,16 +73,17 @@ pub(super) fn first(launch: &Launch) -> anyhow::Result<Launcher> {
 fn ways(launch: &Launch) -> anyhow::Result<Vec<Launcher>> {
     let by = launch.args.by;
     let mut ways = Vec::new();
-    if by != By::Mpirun {
+    if by != LauncherChoice::Mpirun {
         ways.extend(types(launch)?.into_iter().map(|mpi| Launcher::Srun { mpi }));
     }
     // Who names a type wants that one and no other; a container's ranks come through srun only.
-    if by == By::Mpirun || by == By::Auto && launch.args.mpi.is_none() && launch.container.is_none()
+    if by == LauncherChoice::Mpirun
+        || by == LauncherChoice::Auto && launch.args.mpi.is_none() && launch.container.is_none()
     {
         let words = ["mpirun".to_owned(), "--version".to_owned()];
         let version = process::try_out(&words, false, Duration::from_secs(20))?;
-        if version.ok || by == By::Mpirun {
-            ways.push(Launcher::Mpirun(Family::of(&version.stdout)));
+        if version.ok || by == LauncherChoice::Mpirun {
+            ways.push(Launcher::Mpirun(MpiFamily::of(&version.stdout)));
         }
     }
     Ok(ways)
@@ -93,7 +94,7 @@ fn types(launch: &Launch) -> anyhow::Result<Vec<String>> {
     if let Some(mpi) = &launch.args.mpi {
         return Ok(vec![mpi.clone()]);
     }
-    let mut types = candidates(&listed()?, Family::of(&loaded()));
+    let mut types = candidates(&listed()?, MpiFamily::of(&loaded()));
     // The site's or the user's own default goes first; srun does not get to see the variable.
     if let Some(own) = std::env::var("SLURM_MPI_TYPE")
         .ok()
@@ -108,7 +109,7 @@ fn types(launch: &Launch) -> anyhow::Result<Vec<String>> {
 /// What `srun --mpi=list` says; versions before 20.11 say it on stderr.
 fn listed() -> anyhow::Result<String> {
     let words = ["srun".to_owned(), "--mpi=list".to_owned()];
-    let Tried { stdout, stderr, .. } = process::try_out(&words, false, Duration::from_secs(20))?;
+    let Trial { stdout, stderr, .. } = process::try_out(&words, false, Duration::from_secs(20))?;
     Ok(stdout + &stderr)
 }
 
@@ -132,7 +133,7 @@ fn name(launcher: &Launcher) -> String {
 /// Starts two ranks. The inner error says why the way does not work.
 fn prove(launch: &Launch, launcher: &Launcher) -> anyhow::Result<Result<(), String>> {
     let program = launch.program(&["probe".into()])?;
-    let step = launch.step(Shape::pair(launch.job), &program);
+    let step = launch.step(StepShape::pair(launch.job), &program);
     let tried = process::try_out(
         &step.command(launcher, &handed_on()),
         step.inside_step,
@@ -151,7 +152,7 @@ fn prove(launch: &Launch, launcher: &Launcher) -> anyhow::Result<Result<(), Stri
 }
 
 /// Do the two ranks of the trial see each other?
-fn judge(tried: &Tried, listed: Option<&str>) -> Result<(), String> {
+fn judge(tried: &Trial, listed: Option<&str>) -> Result<(), String> {
     let reports = probe::reports(&tried.stdout);
     if reports.len() == 2 && reports.iter().all(|report| report.size == 2) && tried.ok {
         return Ok(());
@@ -172,7 +173,7 @@ fn judge(tried: &Tried, listed: Option<&str>) -> Result<(), String> {
 
 /// The types in what `srun --mpi=list` says, for a message.
 fn types_in(listed: &str) -> String {
-    let all = [Family::OpenMpi, Family::Mpich]
+    let all = [MpiFamily::OpenMpi, MpiFamily::Mpich]
         .iter()
         .flat_map(|family| candidates(listed, *family));
     let mut types: Vec<String> = all.collect();
@@ -185,14 +186,14 @@ fn types_in(listed: &str) -> String {
 mod tests {
     use super::*;
 
-    fn tried(ranks: &[(u32, u32)], ok: bool, stderr: &str) -> Tried {
+    fn tried(ranks: &[(u32, u32)], ok: bool, stderr: &str) -> Trial {
         let line = |(rank, size): &(u32, u32)| {
             format!(
                 "pxnbench-probe: {{\"rank\":{rank},\"size\":{size},\"node\":\"n{rank}\",\"built_with\":\"\",\"loaded\":\"\",\
                  \"nccl\":{{\"Err\":\"none\"}},\"hardware\":null,\"gpus\":0}}\n"
             )
         };
-        Tried {
+        Trial {
             ok,
             stdout: ranks.iter().map(line).collect(),
             stderr: stderr.into(),

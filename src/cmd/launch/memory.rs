@@ -7,11 +7,11 @@ use std::{fs, path::PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::Launch;
-use crate::slurm::{Job, step::Launcher};
+use crate::slurm::{SlurmJob, step::Launcher};
 
 /// What was found out.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Found {
+pub(super) struct LaunchMemo {
     /// What starts the ranks.
     pub(super) launcher: Launcher,
     /// GPUs of a node.
@@ -21,7 +21,7 @@ pub(super) struct Found {
 /// What it depends on.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Key {
-    job: Job,
+    job: SlurmJob,
     program: Vec<String>,
     by: String,
     mpi: Option<String>,
@@ -34,7 +34,7 @@ struct Key {
 #[derive(Serialize, Deserialize)]
 struct File {
     key: Key,
-    found: Found,
+    found: LaunchMemo,
 }
 
 impl Key {
@@ -63,7 +63,7 @@ fn path(launch: &Launch) -> Option<PathBuf> {
 }
 
 /// What an earlier launch of this job has found out.
-pub(super) fn recall(launch: &Launch) -> anyhow::Result<Option<Found>> {
+pub(super) fn recall(launch: &Launch) -> anyhow::Result<Option<LaunchMemo>> {
     let text = path(launch).and_then(|path| fs::read_to_string(path).ok());
     let file = text.and_then(|text| serde_json::from_str::<File>(&text).ok());
     let key = Key::of(launch)?;
@@ -71,7 +71,7 @@ pub(super) fn recall(launch: &Launch) -> anyhow::Result<Option<Found>> {
 }
 
 /// Keeps it for the next launch. Where it cannot be kept, that one finds it out again.
-pub(super) fn keep(launch: &Launch, found: &Found) -> anyhow::Result<()> {
+pub(super) fn keep(launch: &Launch, found: &LaunchMemo) -> anyhow::Result<()> {
     let Some(path) = path(launch) else {
         return Ok(());
     };

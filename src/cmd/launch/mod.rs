@@ -18,16 +18,16 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use memory::Found;
-use target::What;
+use memory::LaunchMemo;
+use target::LaunchTarget;
 
 use crate::{
     cmd::values,
     exit::{Code, Failure},
     levels,
     slurm::{
-        Job, hosts,
-        step::{Container, Launcher, Shape, Step},
+        SlurmJob, hosts,
+        step::{Container, Launcher, SlurmStep, StepShape},
     },
 };
 
@@ -41,7 +41,7 @@ pub struct Args {
         default_value = "auto",
         env = "PXNBENCH_LAUNCHER"
     )]
-    by: choose::By,
+    by: choose::LauncherChoice,
 
     /// srun's --mpi type [default: the first with which two ranks see each other]
     #[arg(long, value_name = "TYPE", env = "PXNBENCH_MPI")]
@@ -79,9 +79,9 @@ pub struct Args {
 /// Where there is no job, a node is not ready, or no way to start ranks works: each a sentence that says what to edit.
 pub fn run(args: &Args) -> anyhow::Result<Code> {
     let env = |name: &str| std::env::var(name).ok();
-    let what = What::of(&args.sweep)?;
-    let job = Job::from(&env)
-        .map_err(|why| Failure::everywhere(Code::Launch, why))?
+    let what = LaunchTarget::of(&args.sweep)?;
+    let job = SlurmJob::from(&env)
+        .map_err(|why| Failure::on_all_ranks(Code::Launch, why))?
         .ok_or_else(outside)?;
     refuse_many(&env)?;
     let launch = Launch {
@@ -101,7 +101,7 @@ pub fn run(args: &Args) -> anyhow::Result<Code> {
 fn outside() -> anyhow::Error {
     let what = "this is not a Slurm job (SLURM_JOB_ID is not set): use sbatch slurm/pxn_aggressive.sbatch, or run launch \
                 inside salloc; without Slurm it is mpirun -np N pxnbench …";
-    Failure::everywhere(Code::Launch, what)
+    Failure::on_all_ranks(Code::Launch, what)
 }
 
 /// `srun -n 8 pxnbench launch` would start eight sweeps.
@@ -114,7 +114,7 @@ fn refuse_many(env: &dyn Fn(&str) -> Option<String>) -> anyhow::Result<()> {
             let what = format!(
                 "launch was itself started {tasks} times: call it once, without srun; it starts the ranks"
             );
-            Err(Failure::everywhere(Code::Launch, what))
+            Err(Failure::on_all_ranks(Code::Launch, what))
         }
         _ => Ok(()),
     }
@@ -167,19 +167,19 @@ fn nccl_names(env: &dyn Fn(&str) -> Option<String>) -> Vec<String> {
 /// A launch: what was asked for, in which job.
 struct Launch<'a> {
     args: &'a Args,
-    what: &'a What,
-    job: &'a Job,
+    what: &'a LaunchTarget,
+    job: &'a SlurmJob,
     container: Option<Container>,
 }
 
 impl Launch<'_> {
     /// Looks at the nodes, and finds what starts ranks.
-    fn prepare(&self) -> anyhow::Result<(Launcher, Shape)> {
+    fn prepare(&self) -> anyhow::Result<(Launcher, StepShape)> {
         let found = match memory::recall(self)? {
             Some(found) => found,
             None => {
                 let gpus = check::nodes(self)?.gpus;
-                let found = Found {
+                let found = LaunchMemo {
                     launcher: choose::launcher(self)?,
                     gpus,
                 };
@@ -209,13 +209,13 @@ impl Launch<'_> {
         Ok(Code::Fine)
     }
 
-    fn shape(&self, gpus_on_node: u32) -> Shape {
+    fn shape(&self, gpus_on_node: u32) -> StepShape {
         // A process with several GPUs stands for as many ranks; where they do not go up evenly, the last ones stay free.
         let for_processes = match gpus_on_node / self.what.gpus_per_process() {
             0 => gpus_on_node.min(1),
             processes => processes,
         };
-        Shape::new(
+        StepShape::new(
             self.job,
             self.args.tasks_per_node.and_then(NonZeroU32::new),
             for_processes,
@@ -238,15 +238,16 @@ impl Launch<'_> {
             .chain(arguments.iter().cloned());
         words
             .map(|word| {
-                let unreadable =
-                    |word| Failure::everywhere(Code::Usage, format!("{word:?} is not valid UTF-8"));
+                let unreadable = |word| {
+                    Failure::on_all_ranks(Code::Usage, format!("{word:?} is not valid UTF-8"))
+                };
                 word.into_string().map_err(unreadable)
             })
             .collect()
     }
 
-    fn step<'a>(&'a self, shape: Shape, program: &'a [String]) -> Step<'a> {
-        Step {
+    fn step<'a>(&'a self, shape: StepShape, program: &'a [String]) -> SlurmStep<'a> {
+        SlurmStep {
             shape,
             inside_step: self.job.step.is_some(),
             container: self.container.as_ref(),
@@ -255,8 +256,8 @@ impl Launch<'_> {
     }
 
     /// Says what is about to start, and what it cannot show.
-    fn say(&self, launcher: &Launcher, shape: Shape) {
-        let Job {
+    fn say(&self, launcher: &Launcher, shape: StepShape) {
+        let SlurmJob {
             id,
             name,
             nodes,
@@ -272,7 +273,7 @@ impl Launch<'_> {
         } else {
             String::new()
         };
-        let Shape {
+        let StepShape {
             nodes: count,
             tasks_per_node,
             cpus_per_task,

@@ -15,7 +15,7 @@ use crate::{
     record::RunMeta,
     slurm::{
         hosts,
-        step::{Launcher, Shape},
+        step::{Launcher, StepShape},
     },
     world::signal,
 };
@@ -24,8 +24,8 @@ use crate::{
 ///
 /// # Errors
 /// Where the launcher cannot be started, or a rank died.
-pub(super) fn run(launch: &Launch, launcher: &Launcher, shape: Shape) -> anyhow::Result<Code> {
-    let folder = Folder::of(launch);
+pub(super) fn run(launch: &Launch, launcher: &Launcher, shape: StepShape) -> anyhow::Result<Code> {
+    let folder = RunFolder::of(launch);
     let mut program = launch.program(&launch.args.sweep)?;
     let place = requeue::earlier(launch, &folder).or_else(|| match launcher {
         // Its ranks are no step of Slurm with a number for their folder.
@@ -59,21 +59,21 @@ pub(super) fn run(launch: &Launch, launcher: &Launcher, shape: Shape) -> anyhow:
 }
 
 /// Where the run's files will be.
-pub(super) struct Folder {
+pub(super) struct RunFolder {
     /// The run's own folder, or the one of the job in which the step makes its own.
     path: Option<PathBuf>,
     is_jobs: bool,
 }
 
-impl Folder {
-    fn of(launch: &Launch) -> Folder {
+impl RunFolder {
+    fn of(launch: &Launch) -> RunFolder {
         let jobs = launch.jobs_folder();
         let path = if launch.what.lists() {
             None
         } else {
             launch.what.folder(&jobs)
         };
-        Folder {
+        RunFolder {
             is_jobs: path.as_ref() == Some(&jobs),
             path,
         }
@@ -123,7 +123,7 @@ pub(super) fn read(path: &Path) -> Option<RunMeta> {
 /// The exit code. What the run wrote down counts more than the launcher's status, which some replace by their own; but a
 /// rank that a signal killed wrote nothing, and those that were stopped because of it believe to have been asked to.
 fn verdict(
-    ended: &process::Ended,
+    ended: &process::LauncherEnd,
     own: Option<Code>,
     asked_to_stop: Option<&str>,
 ) -> anyhow::Result<Code> {
@@ -138,7 +138,7 @@ fn verdict(
                 "rank {} on {} was ended by a signal ({}), which ended the run; finished cases are kept",
                 lost.rank, lost.node, lost.by
             );
-            return Err(Failure::everywhere(Code::Launch, what));
+            return Err(Failure::on_all_ranks(Code::Launch, what));
         }
         (_, Some(_)) if own.is_none_or(|code| code == Code::Fine) && ended.status != 0 => {
             return Ok(Code::Stopped);
@@ -205,13 +205,13 @@ fn summary(run: &RunMeta, path: &Path) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::slurm::lost::Lost;
+    use crate::slurm::lost::LostRank;
 
-    fn ended(status: i32, lost: bool, complaint: bool) -> process::Ended {
-        process::Ended {
+    fn ended(status: i32, lost: bool, complaint: bool) -> process::LauncherEnd {
+        process::LauncherEnd {
             status,
             lost_first: lost,
-            lost: lost.then(|| Lost {
+            lost: lost.then(|| LostRank {
                 rank: "5".into(),
                 node: "node3".into(),
                 by: "Killed".into(),
@@ -269,7 +269,7 @@ mod tests {
                 "{error}"
             );
         }
-        let aborted = process::Ended {
+        let aborted = process::LauncherEnd {
             lost_first: false,
             ..ended(8, true, false)
         };

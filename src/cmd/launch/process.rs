@@ -20,7 +20,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 /// How a step on trial ended.
 #[derive(Debug, Default)]
-pub(super) struct Tried {
+pub(super) struct Trial {
     /// Did it end well, in time?
     pub(super) ok: bool,
     /// What it printed.
@@ -65,7 +65,7 @@ pub(super) fn try_out(
     words: &[String],
     inside_step: bool,
     limit: Duration,
-) -> anyhow::Result<Tried> {
+) -> anyhow::Result<Trial> {
     let child = command(words, inside_step)
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -73,9 +73,9 @@ pub(super) fn try_out(
     let mut child = match child {
         Ok(child) => child,
         Err(error) => {
-            return Ok(Tried {
+            return Ok(Trial {
                 stderr: format!("{}: {error}", words[0]),
-                ..Tried::default()
+                ..Trial::default()
             });
         }
     };
@@ -92,7 +92,7 @@ pub(super) fn try_out(
         thread::sleep(Duration::from_millis(10));
     };
     if let Some(name) = signal::received() {
-        return Err(Failure::everywhere(
+        return Err(Failure::on_all_ranks(
             Code::Stopped,
             format!("stopped by {name} before the run began"),
         ));
@@ -102,7 +102,7 @@ pub(super) fn try_out(
         from.recv_timeout(Duration::from_secs(2))
             .unwrap_or_default()
     };
-    Ok(Tried {
+    Ok(Trial {
         ok: status.is_some_and(|status| status.success()),
         stdout: text(stdout),
         stderr: text(stderr),
@@ -142,11 +142,11 @@ fn end(child: &mut Child) -> std::io::Result<()> {
 
 /// How the run ended.
 #[derive(Debug, Default)]
-pub(super) struct Ended {
+pub(super) struct LauncherEnd {
     /// The launcher's exit status; 128 and the signal where one ended it.
     pub(super) status: i32,
     /// The first rank of which the launcher says that a signal ended it.
-    pub(super) lost: Option<lost::Lost>,
+    pub(super) lost: Option<lost::LostRank>,
     /// It said so before it ended the others: they were not killed together.
     pub(super) lost_first: bool,
     /// The launcher's own first complaint, which is not about a rank.
@@ -157,9 +157,9 @@ pub(super) struct Ended {
 ///
 /// # Errors
 /// Where it cannot be started.
-pub(super) fn run(words: &[String], inside_step: bool) -> anyhow::Result<Ended> {
+pub(super) fn run(words: &[String], inside_step: bool) -> anyhow::Result<LauncherEnd> {
     let cannot = |error| {
-        Failure::everywhere(
+        Failure::on_all_ranks(
             Code::Launch,
             format!("{} cannot be started: {error}", words[0]),
         )
@@ -184,7 +184,7 @@ pub(super) fn run(words: &[String], inside_step: bool) -> anyhow::Result<Ended> 
     let said = watch
         .and_then(|watch| watch.join().ok())
         .unwrap_or_default();
-    Ok(Ended {
+    Ok(LauncherEnd {
         status: number(status),
         ..said
     })
@@ -204,8 +204,8 @@ fn number(status: ExitStatus) -> i32 {
 }
 
 /// Passes lines on as they come.
-fn watch(stderr: impl Read) -> Ended {
-    let (mut said, mut ending) = (Ended::default(), false);
+fn watch(stderr: impl Read) -> LauncherEnd {
+    let (mut said, mut ending) = (LauncherEnd::default(), false);
     let mut lines = BufReader::new(stderr);
     let mut line = Vec::new();
     while lines

@@ -8,7 +8,7 @@ use std::{
 
 use super::{
     Launch,
-    outcome::{Folder, read},
+    outcome::{RunFolder, read},
 };
 use crate::{
     exit::{Code, Failure},
@@ -24,7 +24,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 
 /// In a restarted job, the folder of the latest run of the same sweep. The number of the step, which else names the folder,
 /// may be another one now.
-pub(super) fn earlier(launch: &Launch, folder: &Folder) -> Option<PathBuf> {
+pub(super) fn earlier(launch: &Launch, folder: &RunFolder) -> Option<PathBuf> {
     if launch.job.restarts == 0 || !folder.is_jobs() {
         return None;
     }
@@ -71,7 +71,7 @@ pub(super) fn requeue_if_asked(launch: &Launch, run: &RunMeta) -> anyhow::Result
     );
     asked.map(|_| ()).map_err(|why| {
         let what = format!("job {job} cannot be requeued: {why}; submit it again, with --resume and this run's --out");
-        Failure::everywhere(Code::Launch, what)
+        Failure::on_all_ranks(Code::Launch, what)
     })
 }
 

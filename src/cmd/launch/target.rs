@@ -8,86 +8,86 @@ use std::{
 use clap::Parser;
 
 use crate::{
-    cmd::{Cli, Command, choose::Asked, run},
+    cmd::{Cli, Command, choose::BackendChoice, run},
     exit::{Code, Failure},
 };
 
 /// What the ranks are started for.
 #[derive(Debug)]
-pub(super) enum What {
+pub(super) enum LaunchTarget {
     /// A sweep.
     Sweep(Box<run::Args>),
     /// The doctor, which writes no files and judges for itself what is there.
     Doctor,
 }
 
-impl What {
+impl LaunchTarget {
     /// What the arguments ask for: what is wrong with them is said before anything is started.
     ///
     /// # Errors
     /// A sentence on the arguments.
-    pub(super) fn of(arguments: &[OsString]) -> anyhow::Result<What> {
+    pub(super) fn of(arguments: &[OsString]) -> anyhow::Result<LaunchTarget> {
         let words = [OsString::from("pxnbench")]
             .into_iter()
             .chain(arguments.iter().cloned());
         let parsed = Cli::try_parse_from(words)
-            .map_err(|error| Failure::everywhere(Code::Usage, crate::fault::sentence(&error)))?;
+            .map_err(|error| Failure::on_all_ranks(Code::Usage, crate::fault::sentence(&error)))?;
         match parsed.command {
             None => {
                 parsed.run.ask()?;
-                Ok(What::Sweep(Box::new(parsed.run)))
+                Ok(LaunchTarget::Sweep(Box::new(parsed.run)))
             }
-            Some(Command::Doctor(_)) => Ok(What::Doctor),
+            Some(Command::Doctor(_)) => Ok(LaunchTarget::Doctor),
             Some(_) => {
                 let what =
                     "launch starts sweeps and the doctor: name collectives after the --, or doctor";
-                Err(Failure::everywhere(Code::Usage, what))
+                Err(Failure::on_all_ranks(Code::Usage, what))
             }
         }
     }
 
     /// Is it a sweep?
     pub(super) fn is_sweep(&self) -> bool {
-        matches!(self, What::Sweep(_))
+        matches!(self, LaunchTarget::Sweep(_))
     }
 
     /// The folder of its files, where without a word that is `default`; `None` where it writes no folder.
     pub(super) fn folder(&self, default: &Path) -> Option<PathBuf> {
         match self {
-            What::Sweep(sweep) => sweep.folder(default),
-            What::Doctor => None,
+            LaunchTarget::Sweep(sweep) => sweep.folder(default),
+            LaunchTarget::Doctor => None,
         }
     }
 
     /// Does it write nothing?
     pub(super) fn lists(&self) -> bool {
         match self {
-            What::Sweep(sweep) => sweep.lists(),
-            What::Doctor => true,
+            LaunchTarget::Sweep(sweep) => sweep.lists(),
+            LaunchTarget::Doctor => true,
         }
     }
 
     /// What is to run the collectives; the doctor runs none.
-    pub(super) fn backend(&self) -> Option<Asked> {
+    pub(super) fn backend(&self) -> Option<BackendChoice> {
         match self {
-            What::Sweep(sweep) => Some(sweep.backend()),
-            What::Doctor => None,
+            LaunchTarget::Sweep(sweep) => Some(sweep.backend()),
+            LaunchTarget::Doctor => None,
         }
     }
 
     /// GPUs of a process.
     pub(super) fn gpus_per_process(&self) -> u32 {
         match self {
-            What::Sweep(sweep) => sweep.gpus_per_process(),
-            What::Doctor => 1,
+            LaunchTarget::Sweep(sweep) => sweep.gpus_per_process(),
+            LaunchTarget::Doctor => 1,
         }
     }
 
     /// The libnccl that every node has to have.
     pub(super) fn nccl_lib(&self) -> Option<&Path> {
         match self {
-            What::Sweep(sweep) => sweep.nccl_lib(),
-            What::Doctor => None,
+            LaunchTarget::Sweep(sweep) => sweep.nccl_lib(),
+            LaunchTarget::Doctor => None,
         }
     }
 }
@@ -96,9 +96,9 @@ impl What {
 mod tests {
     use super::*;
 
-    fn of(line: &str) -> Result<What, String> {
+    fn of(line: &str) -> Result<LaunchTarget, String> {
         let words: Vec<OsString> = line.split_whitespace().map(OsString::from).collect();
-        What::of(&words).map_err(|error| error.to_string())
+        LaunchTarget::of(&words).map_err(|error| error.to_string())
     }
 
     #[test]

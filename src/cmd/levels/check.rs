@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use crate::{exit::Code, levels::Row};
+use crate::{exit::Code, levels::Preset};
 
 /// What there is to say, and the exit code: 3 where libnccl does not know a variable, 6 where a run would be refused.
 ///
@@ -11,7 +11,7 @@ use crate::{exit::Code, levels::Row};
 /// Where there is no libnccl, or it cannot be read.
 #[cfg(feature = "nccl")]
 pub(super) fn check(
-    row: Option<&'static Row>,
+    row: Option<&'static Preset>,
     explicit: Option<&Path>,
 ) -> anyhow::Result<(String, Code)> {
     let library = crate::native::nccl::Nccl::load(explicit)?;
@@ -36,8 +36,11 @@ pub(super) fn check(
 
 /// Without the feature there is no libnccl to ask.
 #[cfg(not(feature = "nccl"))]
-pub(super) fn check(_: Option<&'static Row>, _: Option<&Path>) -> anyhow::Result<(String, Code)> {
-    Err(crate::exit::Failure::everywhere(
+pub(super) fn check(
+    _: Option<&'static Preset>,
+    _: Option<&Path>,
+) -> anyhow::Result<(String, Code)> {
+    Err(crate::exit::Failure::on_all_ranks(
         Code::Usage,
         "this binary is built without the feature nccl",
     ))
@@ -50,9 +53,9 @@ mod report {
     use crate::{
         exit::Code,
         levels::{
-            self, Axis, Row,
-            conf::Settings,
-            harm::{self, Does, Known},
+            self, Axis, Preset,
+            conf::NcclSettings,
+            conflict::{self, ConflictContext, Effect},
         },
     };
 
@@ -61,24 +64,24 @@ mod report {
         pub(super) nccl: i32,
         pub(super) cumem: Option<bool>,
         /// In force, with what the row in question sets.
-        pub(super) settings: Settings,
+        pub(super) settings: NcclSettings,
     }
 
     pub(super) fn report(
-        row: Option<&Row>,
+        row: Option<&Preset>,
         known: &BTreeSet<String>,
         here: &Here,
     ) -> (String, Code) {
         let mut text = String::new();
         let unknown = variables(&mut text, row, known);
         in_force(&mut text, row, here);
-        let found = harm::findings(&Known {
+        let found = conflict::findings(&ConflictContext {
             settings: &here.settings,
             nccl: Some(here.nccl),
             cumem: here.cumem,
         });
         for finding in &found {
-            let word = if finding.does == Does::Crashes {
+            let word = if finding.does == Effect::Crashes {
                 "refused"
             } else {
                 "warning"
@@ -88,7 +91,7 @@ mod report {
         if found.is_empty() {
             text.push_str("nothing that is set here is known to be harmful\n");
         }
-        let crashes = found.iter().any(|finding| finding.does == Does::Crashes);
+        let crashes = found.iter().any(|finding| finding.does == Effect::Crashes);
         let code = match (crashes, unknown) {
             (true, _) => Code::Usage,
             (false, true) => Code::Nccl,
@@ -98,7 +101,7 @@ mod report {
     }
 
     /// Says which variables libnccl knows; is there one that it does not?
-    fn variables(text: &mut String, row: Option<&Row>, known: &BTreeSet<String>) -> bool {
+    fn variables(text: &mut String, row: Option<&Preset>, known: &BTreeSet<String>) -> bool {
         let mut names: Vec<&str> = match row {
             Some(row) => row
                 .set
@@ -137,7 +140,7 @@ mod report {
     }
 
     /// Says what is in force, and whose.
-    fn in_force(text: &mut String, row: Option<&Row>, here: &Here) {
+    fn in_force(text: &mut String, row: Option<&Preset>, here: &Here) {
         let read = |name: &str| here.settings.get(name).map(str::to_owned);
         let with = row.map_or_else(String::new, |row| {
             format!(" with {} {}", row.axis, row.name)
@@ -172,7 +175,7 @@ mod report {
             let pairs = env
                 .split_whitespace()
                 .filter_map(|pair| pair.split_once('='));
-            let settings = Settings::new(pairs.map(|(n, v)| (n.to_owned(), v.to_owned())), []);
+            let settings = NcclSettings::new(pairs.map(|(n, v)| (n.to_owned(), v.to_owned())), []);
             let settings =
                 settings.with(row.map_or_else(Vec::new, |row| row.apply(&|_| None, &[])));
             let here = Here {

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 use crate::{
     exit::Code,
-    levels::{self, Row},
+    levels::{self, Preset},
 };
 
 /// Prints PXN levels, resources and networks: what each sets, and why.
@@ -20,7 +20,7 @@ pub struct Args {
 
     /// Only this one: a level, or a row of resources or networks
     #[arg(value_name = "LEVEL", value_parser = levels::find)]
-    row: Option<&'static Row>,
+    row: Option<&'static Preset>,
 
     /// As lines for a shell: eval "$(pxnbench levels balanced --export)"
     #[arg(long, requires = "row", conflicts_with = "json")]
@@ -37,16 +37,16 @@ enum What {
     Diff {
         /// From this one
         #[arg(value_name = "A", value_parser = levels::find)]
-        a: &'static Row,
+        a: &'static Preset,
         /// To this one
         #[arg(value_name = "B", value_parser = levels::find)]
-        b: &'static Row,
+        b: &'static Preset,
     },
     /// Ask the libnccl that would be loaded whether it knows the variables, and look for settings that do harm here
     Check {
         /// Only this one, as if it were asked for; else all variables, and what is in force here
         #[arg(value_name = "LEVEL", value_parser = levels::find)]
-        row: Option<&'static Row>,
+        row: Option<&'static Preset>,
         /// This libnccl, instead of the one in NCCL_HOME or the system's
         #[arg(long, value_name = "FILE")]
         nccl_lib: Option<PathBuf>,

@@ -5,8 +5,8 @@ use std::fmt::Write;
 use serde_json::{Value, json};
 
 use crate::levels::{
-    self, Axis, Row, Setting,
-    harm::{self, Does, Harm},
+    self, Axis, Preset, Setting,
+    conflict::{self, Conflict, Effect},
 };
 
 /// What an axis is, above its rows.
@@ -23,13 +23,13 @@ fn title(axis: Axis) -> &'static str {
     }
 }
 
-fn does(harm: &Harm) -> &'static str {
-    match harm.does {
-        Does::Crashes => "crashes NCCL; refused",
-        Does::Fails => "makes NCCL fail",
-        Does::Silences => "keeps NCCL from using PXN",
-        Does::SilencesRings => "keeps rings from using PXN",
-        Does::Nothing => "has no effect",
+fn does(conflict: &Conflict) -> &'static str {
+    match conflict.does {
+        Effect::Crashes => "crashes NCCL; refused",
+        Effect::Fails => "makes NCCL fail",
+        Effect::Silences => "keeps NCCL from using PXN",
+        Effect::SilencesRings => "keeps rings from using PXN",
+        Effect::Nothing => "has no effect",
     }
 }
 
@@ -44,18 +44,23 @@ pub(super) fn all() -> String {
         text.push('\n');
     }
     text.push_str("Harmful combinations, as NCCL reads the values:\n\n");
-    for harm in harm::all() {
-        let versions = harm
+    for conflict in conflict::all() {
+        let versions = conflict
             .versions()
             .map_or_else(String::new, |versions| format!(" ({versions})"));
-        let _ = writeln!(text, "{}: {}{versions}", harm.combination(), does(harm));
-        let _ = writeln!(text, "    {}; {}", harm.why, harm.remedy);
+        let _ = writeln!(
+            text,
+            "{}: {}{versions}",
+            conflict.combination(),
+            does(conflict)
+        );
+        let _ = writeln!(text, "    {}; {}", conflict.why, conflict.remedy);
     }
     text
 }
 
 /// One row.
-pub(super) fn row(row: &Row) -> String {
+pub(super) fn row(row: &Preset) -> String {
     let mut text = format!("{:<14}{}\n", row.name, row.summary);
     let assignments: Vec<String> = row.set.iter().map(assignment).collect();
     let width = assignments.iter().map(String::len).max().unwrap_or(0);
@@ -78,13 +83,14 @@ fn value(setting: &Setting) -> String {
 }
 
 /// One row for a shell.
-pub(super) fn export(row: &Row) -> String {
+pub(super) fn export(row: &Preset) -> String {
     row.exports().into_iter().map(|line| line + "\n").collect()
 }
 
 /// What differs from `a` to `b`.
-pub(super) fn diff(a: &Row, b: &Row) -> String {
-    let of = |row: &Row, name: &str| row.set.iter().find(|setting| setting.name == name).cloned();
+pub(super) fn diff(a: &Preset, b: &Preset) -> String {
+    let of =
+        |row: &Preset, name: &str| row.set.iter().find(|setting| setting.name == name).cloned();
     let mut names: Vec<&str> = a
         .set
         .iter()
@@ -130,22 +136,22 @@ pub(super) fn json() -> anyhow::Result<String> {
         "levels": rows(Axis::Level)?,
         "resources": rows(Axis::Resources)?,
         "networks": rows(Axis::Network)?,
-        "harms": harm::all().iter().map(json_harm).collect::<Vec<_>>(),
+        "harms": conflict::all().iter().map(json_harm).collect::<Vec<_>>(),
     });
     Ok(serde_json::to_string_pretty(&table)? + "\n")
 }
 
 /// One row as JSON.
-pub(super) fn json_row(row: &Row) -> anyhow::Result<String> {
+pub(super) fn json_row(row: &Preset) -> anyhow::Result<String> {
     Ok(serde_json::to_string_pretty(row)? + "\n")
 }
 
-fn json_harm(harm: &Harm) -> Value {
+fn json_harm(conflict: &Conflict) -> Value {
     json!({
-        "combination": harm.combination(),
-        "does": harm.does,
-        "versions": harm.versions(),
-        "why": harm.why,
-        "remedy": harm.remedy,
+        "combination": conflict.combination(),
+        "does": conflict.does,
+        "versions": conflict.versions(),
+        "why": conflict.why,
+        "remedy": conflict.remedy,
     })
 }

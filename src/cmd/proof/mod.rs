@@ -10,8 +10,8 @@ use std::{
 
 use crate::{
     exit::{Code, Failure},
-    levels::{self, Row},
-    nccl_log::{Fold, Verdict, reason::HOW_TO_LOG},
+    levels::{self, Preset},
+    nccl_log::{Fold, PxnVerdict, reason::HOW_TO_LOG},
 };
 
 /// Read NCCL's logs: was PXN used, by whom and through which NIC, and if not, why not
@@ -36,7 +36,7 @@ pub struct Args {
     self_test: bool,
     /// With --self-test: the PXN level that is asked for; variables that are already set take precedence
     #[arg(long, value_name = "LEVEL", value_parser = levels::level, requires = "self_test")]
-    level: Option<&'static Row>,
+    level: Option<&'static Preset>,
     /// With --self-test: use this libnccl instead of the one in NCCL_HOME or the system's
     #[arg(long, value_name = "FILE", requires = "self_test")]
     nccl_lib: Option<PathBuf>,
@@ -64,7 +64,7 @@ use super::self_test::run as self_test;
 
 #[cfg(not(feature = "nccl"))]
 fn self_test(_: Option<&Path>, _: Option<bool>) -> anyhow::Result<Code> {
-    Err(Failure::everywhere(
+    Err(Failure::on_all_ranks(
         Code::Usage,
         "this binary is built without the feature nccl",
     ))
@@ -103,7 +103,7 @@ pub fn run(args: &Args) -> anyhow::Result<Code> {
             0 => format!("{where_from}: empty"),
             lines => format!("{where_from}: none of {lines} lines is from NCCL"),
         };
-        return Err(Failure::everywhere(
+        return Err(Failure::on_all_ranks(
             Code::NothingRan,
             format!("{what}; log with {HOW_TO_LOG}"),
         ));
@@ -115,8 +115,8 @@ pub fn run(args: &Args) -> anyhow::Result<Code> {
     }
     let expected = match args.expect {
         None => return Ok(Code::Fine),
-        Some(Expected::Used) => Verdict::Used,
-        Some(Expected::NotUsed) => Verdict::NotUsed,
+        Some(Expected::Used) => PxnVerdict::Used,
+        Some(Expected::NotUsed) => PxnVerdict::NotUsed,
     };
     if proof.verdict == expected {
         return Ok(Code::Fine);
@@ -126,7 +126,7 @@ pub fn run(args: &Args) -> anyhow::Result<Code> {
         expected.words(),
         proof.verdict.words()
     );
-    Err(Failure::everywhere(
+    Err(Failure::on_all_ranks(
         Code::WrongData,
         format!("{what} ({})", proof.reason.row().name),
     ))
@@ -143,7 +143,7 @@ fn shown(name: &Path) -> String {
 /// Adds a file, the files of a folder, or standard input.
 fn add(fold: &mut Fold, name: &Path) -> anyhow::Result<()> {
     let cannot = |path: &Path, error: io::Error| {
-        Failure::everywhere(
+        Failure::on_all_ranks(
             Code::Usage,
             format!("{} cannot be read: {error}", shown(path)),
         )
@@ -153,14 +153,14 @@ fn add(fold: &mut Fold, name: &Path) -> anyhow::Result<()> {
         if input.is_terminal() {
             let what =
                 "no log named and nothing on standard input: name files or folders with NCCL's log";
-            return Err(Failure::everywhere(Code::Usage, what));
+            return Err(Failure::on_all_ranks(Code::Usage, what));
         }
         return fold.read(input.lock()).map_err(|error| cannot(name, error));
     }
     let mut files = Vec::new();
     collect(name, &mut files).map_err(|error| cannot(name, error))?;
     if files.is_empty() {
-        return Err(Failure::everywhere(
+        return Err(Failure::on_all_ranks(
             Code::Usage,
             format!("{} holds no file", name.display()),
         ));

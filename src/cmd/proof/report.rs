@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use crate::{
     nccl_log::{
-        Proof, Sends,
+        Proof, SendCounts,
         reason::{HOW_TO_LOG, Reason},
     },
     units::Bytes,
@@ -76,7 +76,7 @@ pub(super) fn text(proof: &Proof) -> String {
     text
 }
 
-fn kind(sends: &Sends, reason: Option<Reason>) -> String {
+fn kind(sends: &SendCounts, reason: Option<Reason>) -> String {
     if sends.sends == 0 {
         return String::new();
     }
@@ -202,7 +202,7 @@ fn rings(proof: &Proof) -> String {
 }
 
 fn algorithms(proof: &Proof) -> String {
-    let one = |choice: &crate::nccl_log::Choice| {
+    let one = |choice: &crate::nccl_log::AlgorithmChoice| {
         let function = if choice.function.is_empty() {
             "?"
         } else {

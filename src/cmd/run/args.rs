@@ -5,11 +5,11 @@ use std::{
     time::Duration,
 };
 
-use super::{manner::NcclTestsArgs, split::Split, traffic};
+use super::{nccl_tests_flags::NcclTestsArgs, split::Split, traffic};
 use crate::{
-    backend::manner::Manner,
+    backend::options::ExecOptions,
     cmd::{
-        choose::Asked,
+        choose::BackendChoice,
         values::{self, Several},
     },
     collective::{
@@ -18,12 +18,12 @@ use crate::{
         traffic::DEFAULT,
     },
     exit::{Code, Failure},
-    levels::{self, Axis, Row, ports::Port},
-    output::files::Paths,
+    levels::{self, Axis, Preset, ports::Port},
+    output::files::OutputPaths,
     record::SweepMeta,
     sweep::{
         measure::Measure,
-        plan::{Ask, Roots, Step},
+        plan::{Roots, SizeStep, SweepSpec},
     },
     units::Bytes,
 };
@@ -109,21 +109,21 @@ pub struct Args {
         default_value = "auto",
         help_heading = "Backend"
     )]
-    pub(super) backend: Asked,
+    pub(super) backend: BackendChoice,
 
     /// PXN level: off conservative balanced aggressive default; variables that are already set take precedence
     #[arg(long, value_name = "LEVEL", value_parser = levels::level, help_heading = "Backend")]
-    level: Option<&'static Row>,
+    level: Option<&'static Preset>,
 
     /// Channels that NCCL may use: none lean standard large; separate from the level, which is about PXN only
     /// [default: none]
     #[arg(long, value_name = "RESOURCES", value_parser = levels::resources, help_heading = "Backend")]
-    resources: Option<&'static Row>,
+    resources: Option<&'static Preset>,
 
     /// Transport to ask NCCL for: auto nvlink pcie shm ib ethernet (RoCE) socket (TCP) pxn; one that cannot work here is
     /// refused [default: auto]
     #[arg(long, value_name = "NETWORK", value_parser = levels::network, help_heading = "Backend")]
-    network: Option<&'static Row>,
+    network: Option<&'static Preset>,
 
     /// Use this libnccl instead of the one in NCCL_HOME or the system's
     #[arg(long, value_name = "FILE", help_heading = "Backend")]
@@ -176,7 +176,7 @@ pub(super) fn least_busbw() -> anyhow::Result<Option<f64>> {
         return Ok(None);
     };
     let what = || {
-        Failure::everywhere(
+        Failure::on_all_ranks(
             Code::Usage,
             format!("NCCL_TESTS_MIN_BW={value} is not a bandwidth in GB/s (e.g. 300)"),
         )
@@ -195,9 +195,9 @@ impl Args {
     ///
     /// # Errors
     /// Where the arguments contradict each other. Every rank has the same arguments and so the same error.
-    pub fn ask(&self) -> anyhow::Result<Ask> {
+    pub fn ask(&self) -> anyhow::Result<SweepSpec> {
         let usage =
-            |what: &str| Failure::everywhere(Code::Usage, format!("{what}; see pxnbench --help"));
+            |what: &str| Failure::on_all_ranks(Code::Usage, format!("{what}; see pxnbench --help"));
         let collectives: Vec<Collective> = self
             .collectives
             .iter()
@@ -222,7 +222,7 @@ impl Args {
                 "the smallest size -b {begin} is larger than the largest -e {end}"
             )));
         }
-        if self.ranks.is_some() && self.backend != Asked::Model && !self.list {
+        if self.ranks.is_some() && self.backend != BackendChoice::Model && !self.list {
             return Err(usage(
                 "--ranks plans for ranks that are not running: use it with --backend model or --list",
             ));
@@ -240,13 +240,13 @@ impl Args {
                     "-i 0 never reaches a next size: use a larger step, or a factor with -f",
                 ));
             }
-            (0 | 1, bytes) => Step::Add(bytes),
-            (factor, _) => Step::Factor(factor.into()),
+            (0 | 1, bytes) => SizeStep::Add(bytes),
+            (factor, _) => SizeStep::Factor(factor.into()),
         };
         let (dtypes, redops) = (self.datatype.0.clone(), self.op.0.clone());
         // The run reads another one from the environment of rank 0.
         let traffic = &DEFAULT;
-        Ok(Ask {
+        Ok(SweepSpec {
             collectives,
             begin,
             end,
@@ -270,7 +270,7 @@ impl Args {
             }
             _ => return Ok(()),
         };
-        Err(Failure::everywhere(
+        Err(Failure::on_all_ranks(
             Code::Usage,
             format!("--resume cannot be combined with {with}"),
         ))
@@ -283,8 +283,8 @@ impl Args {
     }
 
     /// The run's files; their folder is `default` unless --out, --csv or --json is given.
-    pub(super) fn paths(&self, default: &Path) -> Paths {
-        let paths = Paths::new(
+    pub(super) fn paths(&self, default: &Path) -> OutputPaths {
+        let paths = OutputPaths::new(
             self.out.as_deref(),
             self.csv.as_deref(),
             self.json.as_deref(),
@@ -292,11 +292,11 @@ impl Args {
         );
         let is_asked = self.out.is_some() || self.csv.is_some() || self.json.is_some();
         let paths = if self.drop_in && !is_asked {
-            Paths::default()
+            OutputPaths::default()
         } else {
             paths
         };
-        Paths {
+        OutputPaths {
             nccl_tests_json: self.more.nccl_tests_json.clone(),
             ..paths
         }
@@ -308,19 +308,21 @@ impl Args {
     }
 
     /// How operations are run.
-    pub fn manner(&self) -> Manner {
-        self.more.manner()
+    pub fn exec_options(&self) -> ExecOptions {
+        self.more.exec_options()
     }
 
     /// How cases are measured by process `process`, in the communicator `group` of several.
     pub(super) fn measure(&self, process: u32, group: Option<u32>) -> Measure {
-        let manner = self.manner();
+        let exec_options = self.exec_options();
         Measure {
             iters: self.iters,
             warmup: self.warmup,
             checks: self.check,
             cycles: self.more.cycles,
-            operations: manner.operations().saturating_mul(manner.rounds()),
+            operations: exec_options
+                .operations()
+                .saturating_mul(exec_options.rounds()),
             average: self.more.average,
             reports_issue: self.more.report_cputime,
             skipped_laps: self.more.per_iter_skip,
@@ -332,12 +334,12 @@ impl Args {
     }
 
     /// What was asked for, for the records.
-    pub(super) fn sweep(&self, ask: &Ask) -> SweepMeta {
+    pub(super) fn sweep(&self, ask: &SweepSpec) -> SweepMeta {
         let (step, step_is_factor) = match ask.step {
-            Step::Factor(factor) => (factor, true),
-            Step::Add(bytes) => (bytes.0, false),
+            SizeStep::Factor(factor) => (factor, true),
+            SizeStep::Add(bytes) => (bytes.0, false),
         };
-        let manner = self.manner();
+        let exec_options = self.exec_options();
         SweepMeta {
             threads: self.more.threads,
             gpus: self.more.gpus,
@@ -353,9 +355,9 @@ impl Args {
             unalign: self.more.unalign.into(),
             blocking: self.more.blocking as u32,
             average: self.more.average as u32,
-            null_stream: manner.null_stream,
-            registration: manner.registration as u32,
-            cta_policy: manner.cta_policy,
+            null_stream: exec_options.null_stream,
+            registration: exec_options.registration as u32,
+            cta_policy: exec_options.cta_policy,
             per_iter: self.more.per_iter,
             per_iter_skip: self.more.per_iter_skip,
             parallel_init: self.more.parallel_init,
@@ -368,7 +370,7 @@ impl Args {
     }
 
     /// What is to run the collectives.
-    pub fn backend(&self) -> Asked {
+    pub fn backend(&self) -> BackendChoice {
         self.backend
     }
 
@@ -408,7 +410,7 @@ impl Args {
     }
 
     /// Does this run go on with an earlier one: asked for, or a restarted Slurm job?
-    pub fn goes_on(&self, env: &dyn Fn(&str) -> Option<String>) -> bool {
+    pub fn resumes(&self, env: &dyn Fn(&str) -> Option<String>) -> bool {
         let is_restarted = || {
             env("SLURM_RESTART_COUNT").is_some_and(|count| count.trim().parse().unwrap_or(0) > 0)
         };
@@ -452,7 +454,7 @@ impl Args {
     }
 
     /// The row that is asked for on an axis.
-    pub(super) fn asked(&self, axis: Axis) -> Option<&'static Row> {
+    pub(super) fn asked(&self, axis: Axis) -> Option<&'static Preset> {
         match axis {
             Axis::Level => self.level,
             Axis::Resources => self.resources,

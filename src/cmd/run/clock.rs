@@ -2,20 +2,20 @@
 
 use std::time::{Duration, Instant};
 
-use crate::{facts, record, sweep::spent::Spent};
+use crate::{facts, record, sweep::spent::PhaseTimes};
 
 /// Where the time goes.
-pub(super) struct Clock {
+pub(super) struct PhaseTimer {
     last: Instant,
     pub(super) phases: Vec<record::Phase>,
 }
 
-impl Clock {
+impl PhaseTimer {
     /// Begins with the time that the process took to get here.
-    pub(super) fn start() -> Clock {
+    pub(super) fn start() -> PhaseTimer {
         let now = Instant::now();
         let age = Duration::from_secs_f64(facts::process_age_s().unwrap_or(0.0).max(0.0));
-        Clock {
+        PhaseTimer {
             last: now.checked_sub(age).unwrap_or(now),
             phases: Vec::new(),
         }
@@ -31,8 +31,8 @@ impl Clock {
         self.last = Instant::now();
     }
 
-    /// As [`Clock::mark`], of what has parts of its own: each is a phase, and what is left is `name`.
-    pub(super) fn mark_parts(&mut self, name: &str, parts: &Spent) {
+    /// As [`PhaseTimer::mark`], of what has parts of its own: each is a phase, and what is left is `name`.
+    pub(super) fn mark_parts(&mut self, name: &str, parts: &PhaseTimes) {
         let known = parts.parts().filter(|(_, time)| !time.is_zero());
         for (part, time) in known {
             self.last += time;

@@ -8,13 +8,13 @@ use super::{
     split::{self, Split},
 };
 use crate::{
-    cmd::choose::{self, Kind},
+    cmd::choose::{self, BackendKind},
     exit::{Code, Failure},
     facts,
     record::{self, Device, FORMAT, ProcessMeta, RunMeta},
     slurm,
-    sweep::plan::Ask,
-    world::{self, World, abort, deadline, place},
+    sweep::plan::SweepSpec,
+    world::{self, World, abort, deadline, placement},
 };
 
 /// Ranks that measure different things would end in wrong data or hang.
@@ -43,7 +43,7 @@ fn refuse_differing_arguments(args: &Args, world: &dyn World) -> anyhow::Result<
             difference(words, other)
         ),
     };
-    Err(Failure::everywhere(Code::Usage, what))
+    Err(Failure::on_all_ranks(Code::Usage, what))
 }
 
 /// The words in which two command lines differ; empty where they do not.
@@ -68,44 +68,47 @@ fn difference(a: &[String], b: &[String]) -> String {
 }
 
 /// What this run runs on: what every process said, and what follows from it.
-pub(super) struct Job {
-    pub(super) kind: Kind,
+pub(super) struct RunContext {
+    pub(super) kind: BackendKind,
     why: String,
     pub(super) processes: Vec<facts::Process>,
-    pub(super) places: Vec<place::Place>,
+    pub(super) places: Vec<placement::RankPlacement>,
     /// The GPUs of each process, as indices into what it sees; empty on host memory.
     gpus: Vec<Vec<usize>>,
     /// The communicator of each process, where there are several.
     groups: Option<Vec<u32>>,
     /// First rank and number of ranks of each process's communicator.
     seats: Vec<(u32, u32)>,
-    settled: settings::Settled,
+    settled: settings::EffectiveSettings,
 }
 
-impl Job {
-    pub(super) fn gather(args: &Args, world: &dyn World) -> anyhow::Result<Job> {
+impl RunContext {
+    pub(super) fn gather(args: &Args, world: &dyn World) -> anyhow::Result<RunContext> {
         let env = |name: &str| std::env::var(name).ok();
-        let may_use_gpus = matches!(args.backend, choose::Asked::Auto | choose::Asked::Nccl);
+        let may_use_gpus = matches!(
+            args.backend,
+            choose::BackendChoice::Auto | choose::BackendChoice::Nccl
+        );
         let _guard = deadline::watch("asking every rank what it runs on", args.timeout());
         refuse_differing_arguments(args, world)?;
         let processes = world::all_gather(world, &facts::process(&env, may_use_gpus))?;
         let (kind, why) = choose::choose(args.backend, &processes, env("SLURM_JOB_ID").is_some())?;
-        let peers: Vec<place::Peer> = processes
+        let peers: Vec<placement::ProcessIdentity> = processes
             .iter()
             .map(|process| process.peer.clone())
             .collect();
-        let places = place::places(&peers);
+        let places = placement::places(&peers);
         let gpus = match kind {
-            Kind::Nccl => {
+            BackendKind::Nccl => {
                 let may_share = processes.iter().all(|process| process.may_share_gpu);
-                place::gpus(&peers, &places, args.gpus_per_process(), may_share)?
+                placement::gpus(&peers, &places, args.gpus_per_process(), may_share)?
             }
-            Kind::Host | Kind::Model => Vec::new(),
+            BackendKind::Host | BackendKind::Model => Vec::new(),
         };
         // Variables that one rank alone may have wrong.
-        world::together(world, args::least_busbw().map(|_| ()))?;
-        let groups = split::groups(world::together(world, Split::from(&env))?, world)?;
-        let each = if kind == Kind::Nccl {
+        world::agree(world, args::least_busbw().map(|_| ()))?;
+        let groups = split::groups(world::agree(world, Split::from(&env))?, world)?;
+        let each = if kind == BackendKind::Nccl {
             args.gpus_per_process()
         } else {
             1
@@ -120,11 +123,11 @@ impl Job {
         if each > 1 {
             abort::set_several();
         }
-        let settled = settings::settle(args, kind, place::node_count(&places), &processes)?;
+        let settled = settings::settle(args, kind, placement::node_count(&places), &processes)?;
         if world.rank() == 0 {
             say!("pxnbench: backend {kind}: {why}");
-            if seats[0].1 == 1 && groups.is_none() && kind != Kind::Model {
-                let more = if kind == Kind::Nccl {
+            if seats[0].1 == 1 && groups.is_none() && kind != BackendKind::Model {
+                let more = if kind == BackendKind::Nccl {
                     ", or use -g N"
                 } else {
                     ""
@@ -134,7 +137,7 @@ impl Job {
                 );
             }
             let ignored = args.for_gpus_only();
-            if kind != Kind::Nccl && !ignored.is_empty() {
+            if kind != BackendKind::Nccl && !ignored.is_empty() {
                 say!(
                     "pxnbench: no effect, since NCCL runs on no GPU here: {}",
                     ignored.join(" ")
@@ -145,7 +148,7 @@ impl Job {
                 .iter()
                 .for_each(|sentence| say!("pxnbench: {sentence}"));
         }
-        Ok(Job {
+        Ok(RunContext {
             kind,
             why,
             processes,
@@ -185,10 +188,14 @@ impl Job {
 
     /// The ranks and GPUs of this process.
     #[cfg(feature = "nccl")]
-    pub(super) fn crew(&self, process: u32, args: &Args) -> crate::backend::manner::Crew {
+    pub(super) fn local_ranks(
+        &self,
+        process: u32,
+        args: &Args,
+    ) -> crate::backend::options::LocalRanks {
         let (first_rank, ranks) = self.seats[process as usize];
         let gpus = self.gpus.get(process as usize).cloned().unwrap_or_default();
-        crate::backend::manner::Crew {
+        crate::backend::options::LocalRanks {
             first_rank,
             ranks,
             gpus,
@@ -239,7 +246,7 @@ impl Job {
     }
 
     /// What is known of the run before its first case.
-    pub(super) fn meta(&self, args: &Args, ask: &Ask, world: &dyn World) -> RunMeta {
+    pub(super) fn meta(&self, args: &Args, ask: &SweepSpec, world: &dyn World) -> RunMeta {
         let env = |name: &str| std::env::var(name).ok();
         let (mut environment, mut environment_files) = (facts::environment(), BTreeMap::new());
         for (name, setting) in facts::settings().iter() {
@@ -249,7 +256,7 @@ impl Job {
             }
         }
         // A job that cannot be read is none: the run does not depend on it.
-        let job = slurm::Job::from(&env).ok().flatten();
+        let job = slurm::SlurmJob::from(&env).ok().flatten();
         RunMeta {
             format: FORMAT,
             pxnbench: env!("CARGO_PKG_VERSION").into(),
@@ -268,9 +275,9 @@ impl Job {
             step: job.as_ref().and_then(|job| job.step),
             job,
             repeat: 0,
-            nodes: place::node_count(&self.places),
+            nodes: placement::node_count(&self.places),
             ranks: self.total_ranks(),
-            gpus_per_process: if self.kind == Kind::Nccl {
+            gpus_per_process: if self.kind == BackendKind::Nccl {
                 args.gpus_per_process()
             } else {
                 0
@@ -289,8 +296,8 @@ impl Job {
 
     pub(super) fn versions(&self, world: &dyn World) -> BTreeMap<String, String> {
         let mut versions = match self.kind {
-            Kind::Nccl => self.processes[0].versions.clone(),
-            Kind::Host | Kind::Model => BTreeMap::new(),
+            BackendKind::Nccl => self.processes[0].versions.clone(),
+            BackendKind::Host | BackendKind::Model => BTreeMap::new(),
         };
         let library = world.library();
         if !library.is_empty() {
@@ -303,8 +310,8 @@ impl Job {
     fn total_ranks(&self) -> u64 {
         let each = |process: usize| self.gpus.get(process).map_or(1, |gpus| gpus.len() as u64);
         match self.kind {
-            Kind::Model => self.seats[0].1.into(),
-            Kind::Host | Kind::Nccl => (0..self.processes.len()).map(each).sum(),
+            BackendKind::Model => self.seats[0].1.into(),
+            BackendKind::Host | BackendKind::Nccl => (0..self.processes.len()).map(each).sum(),
         }
     }
 
@@ -339,7 +346,7 @@ impl Job {
             Some(gpus) => gpus.iter().map(|&gpu| facts.gpus[gpu].clone()).collect(),
             None => vec![Device {
                 index: self.places[process].local_rank,
-                bus: if self.kind == Kind::Model {
+                bus: if self.kind == BackendKind::Model {
                     "computed"
                 } else {
                     "host memory"

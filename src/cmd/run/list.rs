@@ -27,6 +27,6 @@ fn line(case: &Case) -> String {
         case.dtype.name(),
         case.redop_name(),
         case.root_number(),
-        case.placement
+        case.buffer_mode
     )
 }

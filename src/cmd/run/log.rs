@@ -8,11 +8,11 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use crate::world::place;
+use crate::world::placement;
 
 /// The name of this process's log.
 fn name() -> String {
-    format!("{}.{}.log", place::host_name(), std::process::id())
+    format!("{}.{}.log", placement::host_name(), std::process::id())
 }
 
 /// Where the log of this process waits.

@@ -7,14 +7,14 @@
 //! - `transport`: did NCCL take that network, from its log, after the run;
 //! - `traffic`: the pattern of an alltoallv, from rank 0's environment;
 //! - `split`: several communicators at the same time, `NCCL_TESTS_SPLIT`;
-//! - `manner`: nccl-tests' flags for how a case is run, timed and shown.
+//! - `exec_options`: nccl-tests' flags for how a case is run, timed and shown.
 
 pub mod args;
 mod clock;
 mod job;
 mod list;
 mod log;
-mod manner;
+mod nccl_tests_flags;
 mod network;
 pub(super) mod open;
 mod output;
@@ -29,11 +29,11 @@ mod transport;
 mod tuning;
 
 pub use args::Args;
-use clock::Clock;
-use job::Job;
-use output::Output;
-use proof::Watch;
-use tally::Tally;
+use clock::PhaseTimer;
+use job::RunContext;
+use output::Session;
+use proof::LogProof;
+use tally::SweepOutcome;
 
 use crate::{
     backend::Backend,
@@ -44,7 +44,7 @@ use crate::{
     sweep::{
         self, Event,
         measure::Measure,
-        plan::{Ask, Plan},
+        plan::{Plan, SweepSpec},
     },
     world::{self, World, abort, deadline},
 };
@@ -55,9 +55,9 @@ use crate::{
 /// An error that every rank has; one of this rank alone ends the job here.
 pub fn run(args: &Args) -> anyhow::Result<Code> {
     let ask = args.ask()?;
-    let mut clock = Clock::start();
+    let mut clock = PhaseTimer::start();
     // It must be started before MPI is.
-    let watch = Watch::start(args)?;
+    let watch = LogProof::start(args)?;
     let world = open::world(args)?;
     clock.mark("start, MPI");
     let end = in_world(args, ask, watch, &*world, clock);
@@ -69,10 +69,10 @@ pub fn run(args: &Args) -> anyhow::Result<Code> {
 
 fn in_world(
     args: &Args,
-    ask: Ask,
-    mut watch: Watch,
+    ask: SweepSpec,
+    mut watch: LogProof,
     world: &dyn World,
-    mut clock: Clock,
+    mut clock: PhaseTimer,
 ) -> anyhow::Result<Code> {
     // What has no deadline of its own, such as a file system that does not answer, has this one.
     let _guard = deadline::watch("what comes between two cases", args.timeout());
@@ -81,13 +81,13 @@ fn in_world(
         let ask = traffic::settled(ask, ranks, world)?;
         return list::print(&planned::plan(&ask, ranks)?, args, world);
     }
-    let job = Job::gather(args, world)?;
+    let job = RunContext::gather(args, world)?;
     let most_ranks = (0..world.size())
         .map(|process| job.ranks(process))
         .max()
         .unwrap_or(0);
     let ask = traffic::settled(ask, most_ranks, world)?;
-    let plan = world::together(world, planned::plan(&ask, job.ranks(world.rank())))?;
+    let plan = world::agree(world, planned::plan(&ask, job.ranks(world.rank())))?;
     planned::refuse_uneven_groups(&plan, &job, args, world)?;
     let run_id = output::run_name(args, &ask, world);
     let meta = RunMeta {
@@ -95,7 +95,7 @@ fn in_world(
         repeat: args.repeat,
         ..job.meta(args, &ask, world)
     };
-    let output = Output::open(args, &ask, meta, world)?;
+    let output = Session::open(args, &ask, meta, world)?;
     clock.mark("facts, files");
     let end = measure(args, plan, &job, world, &output, &mut watch, &mut clock);
     output.phases(clock.phases);
@@ -123,11 +123,11 @@ fn in_world(
 fn measure(
     args: &Args,
     plan: Plan,
-    job: &Job,
+    job: &RunContext,
     world: &dyn World,
-    output: &Output,
-    watch: &mut Watch,
-    clock: &mut Clock,
+    output: &Session,
+    watch: &mut LogProof,
+    clock: &mut PhaseTimer,
 ) -> anyhow::Result<(Code, String)> {
     let mut backend = {
         let _guard = deadline::watch("starting the backend on every rank", args.timeout());
@@ -143,8 +143,8 @@ fn measure(
             format!("allocating two buffers of {largest}"),
             args.timeout(),
         );
-        world::together(world, backend.allocate(largest))?;
-        world::together(world, backend.register())?;
+        world::agree(world, backend.allocate(largest))?;
+        world::agree(world, backend.register())?;
     }
     clock.mark("memory");
     output.started(facts::process_age_s());
@@ -178,11 +178,11 @@ fn measure(
 fn sweep_and_show(
     args: &Args,
     plan: &Plan,
-    job: &Job,
+    job: &RunContext,
     world: &dyn World,
     backend: &mut dyn Backend,
-    output: &Output,
-    watch: &mut Watch,
+    output: &Session,
+    watch: &mut LogProof,
 ) -> anyhow::Result<((Code, String), Measure)> {
     let mut measure = args.measure(world.rank(), job.group(world.rank()));
     let run = output.run();
@@ -193,7 +193,7 @@ fn sweep_and_show(
         output.begin_table(cases as u64);
     }
     // What rank 0 shows decides.
-    let mut tally = Tally::new(world::broadcast(world, &run.sweep.least_busbw)?);
+    let mut tally = SweepOutcome::new(world::broadcast(world, &run.sweep.least_busbw)?);
     let stopped = sweep::run(plan, earlier, &mut measure, world, backend, &mut |event| {
         match &event {
             Event::Finished(record) => {
@@ -230,7 +230,7 @@ fn sweep_and_show(
 
 /// What is used for each purpose on the GPU that has most of it for that, over all processes.
 fn memory_use(backend: &dyn Backend, world: &dyn World) -> anyhow::Result<Option<MemoryUse>> {
-    let mine = world::together(world, backend.memory_use())?;
+    let mine = world::agree(world, backend.memory_use())?;
     let all = world::all_gather(world, &mine)?;
     Ok(all.into_iter().flatten().reduce(|a, b| MemoryUse {
         initialization: a.initialization.max(b.initialization),
@@ -243,5 +243,5 @@ fn no_stdout(error: std::io::Error) -> anyhow::Error {
     let what = format!(
         "the table cannot be written to stdout: {error}; what was measured is in the files that were asked for"
     );
-    Failure::new(Code::Internal, what)
+    Failure::on_this_rank(Code::Internal, what)
 }

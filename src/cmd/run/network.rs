@@ -1,12 +1,12 @@
 //! Can the network that is asked for work in this job? Pure: from what every process said of itself.
 
 use crate::{
-    cmd::choose::Kind,
+    cmd::choose::BackendKind,
     exit::{Code, Failure},
     facts::{GpuLink, Process},
     levels::{
-        Need, Row,
-        harm::{self, Does, Known},
+        Need, Preset,
+        conflict::{self, ConflictContext, Effect},
         ports::{self, Link, Port},
         reading,
     },
@@ -14,7 +14,7 @@ use crate::{
 
 /// What becomes of a network that can be asked for here.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(super) enum NetworkVerdict {
     /// NCCL is asked for it. What could not be found out is said.
     Asked(Vec<String>),
     /// It has no meaning for this backend, and is not asked for.
@@ -26,24 +26,24 @@ pub(super) enum Verdict {
 /// # Errors
 /// Where it cannot work here: a sentence with the reason. Every process has the same facts and so the same error.
 pub(super) fn judge(
-    row: &Row,
-    kind: Kind,
+    row: &Preset,
+    kind: BackendKind,
     nodes: u32,
     processes: &[Process],
-) -> anyhow::Result<Verdict> {
+) -> anyhow::Result<NetworkVerdict> {
     let moves = match kind {
-        _ if row.set.is_empty() => return Ok(Verdict::Asked(Vec::new())),
-        Kind::Nccl => None,
-        Kind::Host => Some("on host memory MPI moves the data, whatever NCCL is asked for"),
-        Kind::Model => Some("the model computes times, and moves nothing"),
+        _ if row.set.is_empty() => return Ok(NetworkVerdict::Asked(Vec::new())),
+        BackendKind::Nccl => None,
+        BackendKind::Host => Some("on host memory MPI moves the data, whatever NCCL is asked for"),
+        BackendKind::Model => Some("the model computes times, and moves nothing"),
     };
     if let Some(moves) = moves {
-        return Ok(Verdict::Waived(format!(
+        return Ok(NetworkVerdict::Waived(format!(
             "network {} is waived: {moves}",
             row.name
         )));
     }
-    let job = Job {
+    let job = RunContext {
         network: &row.name,
         nodes,
         processes,
@@ -51,15 +51,17 @@ pub(super) fn judge(
     let answers = row.needs.iter().map(|need| job.meets(*need));
     let unknown: Result<Vec<Option<String>>, String> = answers.collect();
     match unknown {
-        Ok(unknown) => Ok(Verdict::Asked(unknown.into_iter().flatten().collect())),
-        Err(why) => Err(Failure::everywhere(
+        Ok(unknown) => Ok(NetworkVerdict::Asked(
+            unknown.into_iter().flatten().collect(),
+        )),
+        Err(why) => Err(Failure::on_all_ranks(
             Code::Usage,
             format!("network {} cannot work here: {why}", row.name),
         )),
     }
 }
 
-struct Job<'a> {
+struct RunContext<'a> {
     network: &'a str,
     nodes: u32,
     processes: &'a [Process],
@@ -68,7 +70,7 @@ struct Job<'a> {
 /// It is met, or that cannot be told and is to be said; or why it is not met.
 type Answer = Result<Option<String>, String>;
 
-impl Job<'_> {
+impl RunContext<'_> {
     fn meets(&self, need: Need) -> Answer {
         match need {
             Need::OneNode => self.one_node(),
@@ -184,13 +186,14 @@ impl Job<'_> {
     /// Whether a NIC can read a GPU's memory only NCCL finds out; what makes it impossible is known before.
     fn gpudirect(&self) -> Answer {
         for (rank, process) in self.processes.iter().enumerate() {
-            let found = harm::findings(&Known {
+            let found = conflict::findings(&ConflictContext {
                 settings: &process.settings,
                 nccl: None,
                 cumem: None,
             });
-            let stops =
-                |finding: &&harm::Finding| matches!(finding.does, Does::Silences | Does::Fails);
+            let stops = |finding: &&conflict::ConflictFinding| {
+                matches!(finding.does, Effect::Silences | Effect::Fails)
+            };
             if let Some(finding) = found.iter().find(stops) {
                 return Err(format!("{} ({})", finding.sentence, self.who(rank)));
             }
@@ -217,8 +220,8 @@ impl Job<'_> {
 mod tests {
     use super::*;
     use crate::{
-        levels::{conf::Settings, network},
-        world::place::Peer,
+        levels::{conf::NcclSettings, network},
+        world::placement::ProcessIdentity,
     };
 
     fn process(env: &str) -> Process {
@@ -226,7 +229,7 @@ mod tests {
             .split_whitespace()
             .filter_map(|pair| pair.split_once('='));
         Process {
-            peer: Peer {
+            peer: ProcessIdentity {
                 host: "n1".into(),
                 host_id: "n1".into(),
                 pid: 1,
@@ -240,7 +243,7 @@ mod tests {
             cuda_error: None,
             versions: Default::default(),
             may_share_gpu: false,
-            settings: Settings::new(pairs.map(|(n, v)| (n.to_owned(), v.to_owned())), []),
+            settings: NcclSettings::new(pairs.map(|(n, v)| (n.to_owned(), v.to_owned())), []),
             rdma: Vec::new(),
             gpu_link: Some(GpuLink::NvLink),
             cumem: Some(true),
@@ -274,9 +277,9 @@ mod tests {
     fn ask(name: &str, nodes: u32, process: Process) -> Result<Vec<String>, String> {
         let processes = [process.clone(), process];
         let row = network(name).expect("a network");
-        match judge(row, Kind::Nccl, nodes, &processes) {
-            Ok(Verdict::Asked(remarks)) => Ok(remarks),
-            Ok(Verdict::Waived(why)) => panic!("waived: {why}"),
+        match judge(row, BackendKind::Nccl, nodes, &processes) {
+            Ok(NetworkVerdict::Asked(remarks)) => Ok(remarks),
+            Ok(NetworkVerdict::Waived(why)) => panic!("waived: {why}"),
             Err(error) => {
                 assert_eq!(crate::exit::code_of(&error), Code::Usage);
                 Err(error.to_string())
@@ -425,11 +428,11 @@ mod tests {
     #[test]
     fn without_nccl_it_is_waived() {
         for (kind, words) in [
-            (Kind::Host, "MPI moves the data"),
-            (Kind::Model, "computes"),
+            (BackendKind::Host, "MPI moves the data"),
+            (BackendKind::Model, "computes"),
         ] {
             match judge(network("ib").expect("a network"), kind, 1, &[process("")]) {
-                Ok(Verdict::Waived(why)) => {
+                Ok(NetworkVerdict::Waived(why)) => {
                     assert!(
                         why.starts_with("network ib is waived") && why.contains(words),
                         "{why}"
@@ -438,7 +441,7 @@ mod tests {
                 other => panic!("{other:?}"),
             }
             let auto = judge(network("auto").expect("a network"), kind, 1, &[process("")]);
-            assert_eq!(auto.expect("fine"), Verdict::Asked(vec![]));
+            assert_eq!(auto.expect("fine"), NetworkVerdict::Asked(vec![]));
         }
     }
 }

@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
-use super::{Job, Output, args::Args};
+use super::{RunContext, Session, args::Args};
 use crate::{
     backend::{Backend, Waived, model::Model},
-    cmd::choose::{Asked, Kind},
+    cmd::choose::{BackendChoice, BackendKind},
     collective::Case,
     exit::{Code, Failure},
     facts,
@@ -20,7 +20,7 @@ use crate::{
 /// Where the launcher and MPI do not fit.
 pub(super) fn world(args: &Args) -> anyhow::Result<Box<dyn World>> {
     let env = |name: &str| std::env::var(name).ok();
-    let needs_ranks = args.backend != Asked::Model && !args.list;
+    let needs_ranks = args.backend != BackendChoice::Model && !args.list;
     let world: Box<dyn World> = match launch::size(&env) {
         None if !needs_ranks => Box::new(Solo),
         _ => {
@@ -54,7 +54,7 @@ pub(in crate::cmd) fn mpi() -> anyhow::Result<Box<dyn World>> {
         let what = format!(
             "{size} processes were started, but this binary is built without MPI: build it with feature mpi"
         );
-        return Err(Failure::new(Code::Launch, what));
+        return Err(Failure::on_this_rank(Code::Launch, what));
     }
     Ok(Box::new(Solo))
 }
@@ -63,19 +63,19 @@ pub(in crate::cmd) fn mpi() -> anyhow::Result<Box<dyn World>> {
 pub(super) fn backend(
     args: &Args,
     plan: &Plan,
-    job: &Job,
+    job: &RunContext,
     world: &dyn World,
-    output: &Output,
+    output: &Session,
 ) -> anyhow::Result<Box<dyn Backend>> {
     match job.kind {
-        Kind::Model => Ok(Box::new(Model)),
-        Kind::Host => host(job, world),
-        Kind::Nccl => nccl(args, plan, job, world, output),
+        BackendKind::Model => Ok(Box::new(Model)),
+        BackendKind::Host => host(job, world),
+        BackendKind::Nccl => nccl(args, plan, job, world, output),
     }
 }
 
 #[cfg(feature = "mpi")]
-fn host(job: &Job, world: &dyn World) -> anyhow::Result<Box<dyn Backend>> {
+fn host(job: &RunContext, world: &dyn World) -> anyhow::Result<Box<dyn Backend>> {
     let capacity = facts::memory::available(Path::new("/")).map(|all| {
         // A tenth stays for MPI's own buffers and for what else runs here.
         crate::units::Bytes(all.0 / 10 * 9 / 2 / u64::from(job.ranks_here(world.rank())))
@@ -88,8 +88,8 @@ fn host(job: &Job, world: &dyn World) -> anyhow::Result<Box<dyn Backend>> {
 }
 
 #[cfg(not(feature = "mpi"))]
-fn host(_: &Job, _: &dyn World) -> anyhow::Result<Box<dyn Backend>> {
-    Err(Failure::everywhere(
+fn host(_: &RunContext, _: &dyn World) -> anyhow::Result<Box<dyn Backend>> {
+    Err(Failure::on_all_ranks(
         Code::Usage,
         "host memory needs MPI, and this binary is built without: build it with feature mpi, or say --backend model",
     ))
@@ -99,31 +99,31 @@ fn host(_: &Job, _: &dyn World) -> anyhow::Result<Box<dyn Backend>> {
 fn nccl(
     args: &Args,
     plan: &Plan,
-    job: &Job,
+    job: &RunContext,
     world: &dyn World,
-    output: &Output,
+    output: &Session,
 ) -> anyhow::Result<Box<dyn Backend>> {
     use super::settings;
     use crate::{
         backend::nccl::NcclBackend,
         native::nccl::Nccl,
-        world::{self as ranks, place},
+        world::{self as ranks, placement},
     };
 
-    let library = ranks::together(world, Nccl::load(args.nccl_lib.as_deref()))?;
+    let library = ranks::agree(world, Nccl::load(args.nccl_lib.as_deref()))?;
     let versions = ranks::all_gather(world, &library.version().to_string())?;
     if let Some(other) = versions.iter().position(|version| *version != versions[0]) {
         let what = format!(
             "rank 0 has NCCL {} and rank {other} has NCCL {}: all ranks need the same; see NCCL_HOME and LD_LIBRARY_PATH there",
             versions[0], versions[other]
         );
-        return Err(Failure::everywhere(Code::Nccl, what));
+        return Err(Failure::on_all_ranks(Code::Nccl, what));
     }
     output.version("nccl", library.version().to_string());
     output.version("nccl_library", library.path().display().to_string());
-    let remarks = settings::harms(
+    let remarks = settings::conflicts(
         args,
-        place::node_count(&job.places),
+        placement::node_count(&job.places),
         &job.processes,
         library.version().0,
     )?;
@@ -139,20 +139,20 @@ fn nccl(
     } else {
         Ok(Vec::new())
     };
-    let mut ids = world.all_gather(&ranks::together(world, mine)?);
+    let mut ids = world.all_gather(&ranks::agree(world, mine)?);
     let id = ids.swap_remove(leader as usize);
     let id = id
         .try_into()
-        .map_err(|_| Failure::everywhere(Code::Internal, "the unique id has a wrong length"))?;
-    let crew = job.crew(process, args);
-    let (manner, lacking) = args.manner().with(&library);
+        .map_err(|_| Failure::on_all_ranks(Code::Internal, "the unique id has a wrong length"))?;
+    let local_ranks = job.local_ranks(process, args);
+    let (exec_options, lacking) = args.exec_options().with(&library);
     output.remark(lacking.clone());
     if process == 0 {
         lacking
             .iter()
             .for_each(|sentence| say!("pxnbench: {sentence}"));
     }
-    let mut backend = NcclBackend::open(library, id, &crew, manner, plan.cases())?;
+    let mut backend = NcclBackend::open(library, id, &local_ranks, exec_options, plan.cases())?;
     backend.share_gpu(job.sharers(process as usize));
     backend.reduce_float8(job.reduces_float8());
     Ok(Box::new(backend))
@@ -162,11 +162,11 @@ fn nccl(
 fn nccl(
     _: &Args,
     _: &Plan,
-    _: &Job,
+    _: &RunContext,
     _: &dyn World,
-    _: &Output,
+    _: &Session,
 ) -> anyhow::Result<Box<dyn Backend>> {
-    Err(Failure::everywhere(
+    Err(Failure::on_all_ranks(
         Code::Usage,
         "this binary is built without the feature nccl",
     ))
@@ -176,9 +176,9 @@ fn nccl(
 pub(super) fn waived(args: &Args, case: &Case) -> Option<Waived> {
     let env = |name: &str| std::env::var(name).ok();
     let is_host = match args.backend {
-        Asked::Host => true,
-        Asked::Auto => facts::nvidia::evidence(Path::new("/"), &env).is_none(),
-        Asked::Nccl | Asked::Model => false,
+        BackendChoice::Host => true,
+        BackendChoice::Auto => facts::nvidia::evidence(Path::new("/"), &env).is_none(),
+        BackendChoice::Nccl | BackendChoice::Model => false,
     };
     if is_host {
         waived_on_host(case)

@@ -10,13 +10,13 @@ use super::{args::Args, log};
 use crate::{
     collective::Collective,
     exit::{Code, Failure},
-    output::{files::Files, stdout, table, target::Unusable},
-    record::{self, End, MemoryUse, Phase, Record, RunMeta, Status},
-    slurm::Job,
+    output::{files::Files, stdout, table, target::OutputError},
+    record::{self, MemoryUse, Phase, Record, RunEnd, RunMeta, Status},
+    slurm::SlurmJob,
     sweep::{
-        Earlier,
+        EarlierRecords,
         measure::Measure,
-        plan::{Ask, Plan},
+        plan::{Plan, SweepSpec},
     },
     units::Bytes,
     world::{
@@ -28,7 +28,7 @@ use crate::{
 
 /// The run's meta data and its open files, shared with the threads that may end the job.
 #[derive(Clone)]
-pub(super) struct Output(Arc<Mutex<State>>);
+pub(super) struct Session(Arc<Mutex<State>>);
 
 struct State {
     run: RunMeta,
@@ -56,22 +56,22 @@ impl fmt::Display for Extent {
     }
 }
 
-impl Output {
+impl Session {
     /// Opens the files on process 0, and sets what is saved if the job is ended by a signal, a deadline or a fault.
     ///
     /// # Errors
     /// On every process where process 0 cannot write.
     pub(super) fn open(
         args: &Args,
-        ask: &Ask,
+        ask: &SweepSpec,
         mut run: RunMeta,
         world: &dyn World,
-    ) -> anyhow::Result<Output> {
+    ) -> anyhow::Result<Session> {
         log::clear();
         let default = Path::new("results").join(&run.run_id);
         let paths = args.paths(&default);
         let folder = paths.folder.clone();
-        let open = || match args.goes_on(&|name| std::env::var(name).ok()) {
+        let open = || match args.resumes(&|name| std::env::var(name).ok()) {
             true => Files::go_on(paths, &mut run, ask.traffic),
             false => Files::create(paths, &run),
         };
@@ -81,8 +81,8 @@ impl Output {
                 .map_err(|error| cannot_write(Code::Usage, &error)),
             _ => Ok(None),
         };
-        let files = world::together(world, opened).map_err(without_rank)?;
-        let output = Output(Arc::new(Mutex::new(State {
+        let files = world::agree(world, opened).map_err(without_rank)?;
+        let output = Session(Arc::new(Mutex::new(State {
             run,
             files,
             folder,
@@ -108,7 +108,7 @@ impl Output {
         plan: &Plan,
         measure: &Measure,
         world: &dyn World,
-    ) -> anyhow::Result<Earlier> {
+    ) -> anyhow::Result<EarlierRecords> {
         let operations = measure.iters.saturating_mul(measure.operations.max(1));
         let pattern = plan.ask.traffic.label();
         // What was measured with other numbers of operations, sent other amounts, or was not checked, is not what is asked
@@ -216,7 +216,7 @@ impl Output {
         self.lock().end(code, message, Moment::End, true)
     }
 
-    /// As [`Output::end`], from a thread that must not wait for the one that works.
+    /// As [`Session::end`], from a thread that must not wait for the one that works.
     fn end_if_free(&self, code: Code, message: &str, moment: Moment) {
         // It holds them for a moment at a time, many times a second where cases are short.
         for _ in 0..40 {
@@ -252,7 +252,7 @@ impl State {
     ) -> anyhow::Result<()> {
         log::collect(self.folder.as_deref(), nccl_is_done);
         self.run.ended_at = Some(record::now());
-        self.run.end = Some(End {
+        self.run.end = Some(RunEnd {
             code: code as u8,
             name: code,
             message: message.to_owned(),
@@ -271,14 +271,14 @@ impl State {
     }
 }
 
-fn cannot_write(code: Code, why: &Unusable) -> anyhow::Error {
-    Failure::new(code, why.to_string())
+fn cannot_write(code: Code, why: &OutputError) -> anyhow::Error {
+    Failure::on_this_rank(code, why.to_string())
 }
 
 /// Only process 0 writes, so its rank says nothing.
 fn without_rank(error: anyhow::Error) -> anyhow::Error {
     let text = error.to_string();
-    Failure::everywhere(
+    Failure::on_all_ranks(
         crate::exit::code_of(&error),
         text.strip_prefix("rank 0: ").unwrap_or(&text),
     )
@@ -287,7 +287,7 @@ fn without_rank(error: anyhow::Error) -> anyhow::Error {
 /// The run's name: the job's name and id inside a Slurm job, with the step where there are several; else the first
 /// collective and the time.
 pub(super) fn run_id(env: Env, collectives: &str) -> String {
-    match Job::from(env) {
+    match SlurmJob::from(env) {
         Ok(Some(job)) => {
             let step = job.step.map_or_else(String::new, |step| format!("/{step}"));
             format!("{}{step}", job.folder())
@@ -297,7 +297,7 @@ pub(super) fn run_id(env: Env, collectives: &str) -> String {
 }
 
 /// The run's name, from process 0.
-pub(super) fn run_name(args: &Args, ask: &Ask, world: &dyn World) -> String {
+pub(super) fn run_name(args: &Args, ask: &SweepSpec, world: &dyn World) -> String {
     let env = |name: &str| std::env::var(name).ok();
     let what = match &ask.collectives[..] {
         all if all.len() == Collective::ALL.len() => "all".to_owned(),
@@ -308,7 +308,7 @@ pub(super) fn run_name(args: &Args, ask: &Ask, world: &dyn World) -> String {
     let mut id = run_id(&env, &what);
     let default = Path::new("results").join(&id);
     // In a job the folder is the job's own, and a restarted one goes on in it.
-    let is_free = env("SLURM_JOB_ID").is_none() && !args.goes_on(&env);
+    let is_free = env("SLURM_JOB_ID").is_none() && !args.resumes(&env);
     if world.rank() == 0 && is_free && args.folder(&default) == Some(default) {
         id = reserve(id);
     }

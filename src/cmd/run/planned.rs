@@ -1,12 +1,12 @@
 //! What this process runs: the plan of its communicator, refused where it cannot be, cut to what fits.
 
-use super::{args::Args, job::Job, tuning::Sizes};
+use super::{args::Args, job::RunContext, tuning::Sizes};
 use crate::{
     backend::Backend,
     exit::{Code, Failure},
     sweep::{
         self,
-        plan::{Ask, Plan, Roots},
+        plan::{Plan, Roots, SweepSpec},
     },
     units::Bytes,
     world::{self, World},
@@ -16,11 +16,11 @@ use crate::{
 ///
 /// # Errors
 /// Where there is no such root, or more than anybody wants.
-pub(super) fn plan(ask: &Ask, ranks: u64) -> anyhow::Result<Plan> {
+pub(super) fn plan(ask: &SweepSpec, ranks: u64) -> anyhow::Result<Plan> {
     refuse_missing_root(ask, ranks)?;
     if !Plan::is_sane(ask, ranks) {
         let what = "these sizes, types, operations and roots are more than a million cases: did you mean -f 2 instead of -i?";
-        return Err(Failure::everywhere(Code::Usage, what));
+        return Err(Failure::on_all_ranks(Code::Usage, what));
     }
     Ok(Plan::new(ask, ranks))
 }
@@ -28,7 +28,7 @@ pub(super) fn plan(ask: &Ask, ranks: u64) -> anyhow::Result<Plan> {
 /// Communicators of several sizes have several numbers of roots, and would not end together; a worker knows of one only.
 pub(super) fn refuse_uneven_groups(
     plan: &Plan,
-    job: &Job,
+    job: &RunContext,
     args: &Args,
     world: &dyn World,
 ) -> anyhow::Result<()> {
@@ -37,12 +37,12 @@ pub(super) fn refuse_uneven_groups(
     }
     if args.proof {
         let what = "--proof is for one communicator, and NCCL_TESTS_SPLIT makes several: leave one of them out";
-        return Err(Failure::everywhere(Code::Usage, what));
+        return Err(Failure::on_all_ranks(Code::Usage, what));
     }
     let counts = world::all_gather(world, &plan.cases().count())?;
     if counts.iter().any(|count| *count != counts[0]) {
         let what = "NCCL_TESTS_SPLIT makes communicators of several sizes, which have different numbers of roots: use one root";
-        return Err(Failure::everywhere(Code::Usage, what));
+        return Err(Failure::on_all_ranks(Code::Usage, what));
     }
     // All ranks of the job run a case or none does: they meet at its barriers.
     let waived: Vec<usize> = plan
@@ -55,12 +55,12 @@ pub(super) fn refuse_uneven_groups(
     if all.iter().any(|other| *other != all[0]) {
         let what = "NCCL_TESTS_SPLIT makes communicators of several sizes, and a case is waived on some of them only, such as a \
              hypercube: leave it out, or split evenly";
-        return Err(Failure::everywhere(Code::Usage, what));
+        return Err(Failure::on_all_ranks(Code::Usage, what));
     }
     Ok(())
 }
 
-fn refuse_missing_root(ask: &Ask, ranks: u64) -> anyhow::Result<()> {
+fn refuse_missing_root(ask: &SweepSpec, ranks: u64) -> anyhow::Result<()> {
     let is_rooted = ask
         .collectives
         .iter()
@@ -70,7 +70,7 @@ fn refuse_missing_root(ask: &Ask, ranks: u64) -> anyhow::Result<()> {
             let what = format!(
                 "root {root} does not exist among {ranks} ranks: use -r with a rank below {ranks}, or -r all"
             );
-            Err(Failure::everywhere(Code::Usage, what))
+            Err(Failure::on_all_ranks(Code::Usage, what))
         }
         _ => Ok(()),
     }
@@ -111,19 +111,19 @@ pub(super) fn fitted(
         largest if largest <= capacity => Ok((plan, sizes)),
         largest => {
             let what = format!("only two buffers of {capacity} fit, and {largest} are needed");
-            Err(Failure::everywhere(Code::NothingRan, what))
+            Err(Failure::on_all_ranks(Code::NothingRan, what))
         }
     }
 }
 
 /// The sweep up to what fits. As in nccl-tests, a smallest size that does not fit becomes the largest that does.
-fn fit(ask: &Ask, capacity: Bytes, ranks: u64) -> anyhow::Result<Ask> {
+fn fit(ask: &SweepSpec, capacity: Bytes, ranks: u64) -> anyhow::Result<SweepSpec> {
     // The largest element, 16 of them a rank: below that nothing is left of a sweep.
     if capacity.0 < 128 * ranks {
         let what = format!("only two buffers of {capacity} fit: something else holds the memory");
-        return Err(Failure::everywhere(Code::NothingRan, what));
+        return Err(Failure::on_all_ranks(Code::NothingRan, what));
     }
-    Ok(Ask {
+    Ok(SweepSpec {
         begin: ask.begin.min(capacity),
         end: capacity,
         ..ask.clone()
@@ -135,22 +135,22 @@ mod tests {
     use super::*;
     use crate::{
         collective::{Collective, data::DType, traffic::DEFAULT},
-        sweep::plan::Step,
+        sweep::plan::SizeStep,
     };
 
     #[test]
     fn a_sweep_shrinks_to_what_fits_and_never_to_nothing() {
-        let ask = Ask {
+        let ask = SweepSpec {
             collectives: vec![Collective::AllReduce],
             begin: Bytes(8 << 30),
             end: Bytes(64 << 30),
-            step: Step::Factor(2),
+            step: SizeStep::Factor(2),
             dtypes: vec![DType::Float],
             redops: Vec::new(),
             roots: Roots::One(0),
             traffic: &DEFAULT,
         };
-        let sizes = |ask: Ask| ask.sizes().map(|size| size.0).collect::<Vec<_>>();
+        let sizes = |ask: SweepSpec| ask.sizes().map(|size| size.0).collect::<Vec<_>>();
         assert_eq!(
             sizes(fit(&ask, Bytes(20 << 30), 2).expect("fits")),
             [8 << 30, 16 << 30]
@@ -164,7 +164,7 @@ mod tests {
             assert_eq!(crate::exit::code_of(&error), Code::NothingRan);
         }
         assert_eq!(
-            sizes(Ask {
+            sizes(SweepSpec {
                 begin: Bytes(0),
                 ..ask
             }),

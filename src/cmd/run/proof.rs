@@ -5,16 +5,16 @@ use std::{borrow::Cow, collections::HashMap, path::Path};
 
 use super::{
     args::Args,
-    job::Job,
+    job::RunContext,
     log,
     tuning::{self, Sizes, Worker},
 };
 use crate::{
-    cmd::{choose::Kind, log_tail::LogTail},
+    cmd::{choose::BackendKind, log_tail::LogTail},
     collective::Case,
     exit::{Code, Failure},
-    nccl_log::{Choice, Connections, Fold, Sends},
-    record::{Record, Seen},
+    nccl_log::{AlgorithmChoice, Connections, Fold, SendCounts},
+    record::{NcclEvidence, Record},
     sweep::plan::Plan,
     world::{self, World},
 };
@@ -32,7 +32,7 @@ fn check(args: &Args) -> anyhow::Result<()> {
             let what = format!(
                 "--proof reads NCCL's log, and NCCL_DEBUG_FILE={file} sends it elsewhere: unset it"
             );
-            Err(Failure::new(Code::Usage, what))
+            Err(Failure::on_this_rank(Code::Usage, what))
         }
         _ => Ok(()),
     }
@@ -40,24 +40,24 @@ fn check(args: &Args) -> anyhow::Result<()> {
 
 /// What NCCL's log says, read as it grows. Without `--proof`, and where no NCCL runs, it does nothing.
 #[derive(Default)]
-pub(super) struct Watch {
+pub(super) struct LogProof {
     is_on: bool,
     worker: Option<Worker>,
     log: Option<LogTail>,
     fold: Fold,
-    choices: HashMap<Case, Choice>,
+    choices: HashMap<Case, AlgorithmChoice>,
 }
 
-impl Watch {
+impl LogProof {
     /// To be called before MPI starts: it starts a worker process.
     ///
     /// # Errors
     /// Where NCCL's log goes elsewhere, or the worker cannot be started.
-    pub(super) fn start(args: &Args) -> anyhow::Result<Watch> {
+    pub(super) fn start(args: &Args) -> anyhow::Result<LogProof> {
         check(args)?;
-        Ok(Watch {
+        Ok(LogProof {
             worker: tuning::worker(args)?,
-            ..Watch::default()
+            ..LogProof::default()
         })
     }
 
@@ -65,16 +65,16 @@ impl Watch {
     /// Every rank calls it alike.
     ///
     /// # Errors
-    /// As [`Watch::complete`].
+    /// As [`LogProof::complete`].
     pub(super) fn learn(
         &mut self,
         args: &Args,
         plan: &Plan,
         sizes: Sizes,
-        job: &Job,
+        job: &RunContext,
         world: &dyn World,
     ) -> anyhow::Result<Option<String>> {
-        self.is_on = args.proof && job.kind == Kind::Nccl;
+        self.is_on = args.proof && job.kind == BackendKind::Nccl;
         let worker = self.worker.take();
         if !args.proof {
             return Ok(None);
@@ -128,7 +128,7 @@ impl Watch {
     /// What the run's log says of PXN as a whole; `None` where there is none.
     ///
     /// # Errors
-    /// As [`Watch::complete`].
+    /// As [`LogProof::complete`].
     pub(super) fn verdict(
         &mut self,
         folder: Option<&Path>,
@@ -165,7 +165,7 @@ impl Watch {
 }
 
 /// What `all` says of the connections that a case uses.
-fn of_kind(all: &Connections, is_pairwise: bool, choice: Option<&Choice>) -> Seen {
+fn of_kind(all: &Connections, is_pairwise: bool, choice: Option<&AlgorithmChoice>) -> NcclEvidence {
     let sends = if is_pairwise {
         &all.send_recv
     } else {
@@ -179,7 +179,7 @@ fn of_kind(all: &Connections, is_pairwise: bool, choice: Option<&Choice>) -> See
         }
     });
     let transports = all.transports(is_pairwise);
-    Seen {
+    NcclEvidence {
         pxn: (!transports.is_empty()).then_some(sends.relayed > 0),
         transport: transports.join("+"),
         channels: channels.and_then(|count| count.try_into().ok()),
@@ -198,7 +198,7 @@ fn sentence(all: &Connections, reasons: &[String], folder: Option<&Path>) -> Str
         ("send/recv", &all.send_recv),
         ("collectives", &all.collective),
     ];
-    let count = |(name, sends): (&str, &Sends)| {
+    let count = |(name, sends): (&str, &SendCounts)| {
         format!(
             "{} of {} connections for {name}",
             sends.relayed, sends.sends
@@ -263,7 +263,7 @@ mod tests {
     #[test]
     fn a_case_is_said_to_use_the_connections_of_its_kind() {
         let all = log(&LINES);
-        let choice = Choice {
+        let choice = AlgorithmChoice {
             function: "AllReduce".into(),
             algorithm: "RING".into(),
             protocol: "LL".into(),
@@ -272,7 +272,7 @@ mod tests {
             times: 1,
         };
         let collective = of_kind(&all, false, Some(&choice));
-        let expected = Seen {
+        let expected = NcclEvidence {
             pxn: Some(false),
             transport: "NET/IB+P2P".into(),
             channels: Some(8),
@@ -281,16 +281,16 @@ mod tests {
         };
         assert_eq!(collective, expected);
         let send_recv = of_kind(&all, true, None);
-        let expected = Seen {
+        let expected = NcclEvidence {
             pxn: Some(true),
             transport: "NET/IB".into(),
             channels: Some(16),
-            ..Seen::default()
+            ..NcclEvidence::default()
         };
         assert_eq!(send_recv, expected);
         assert_eq!(
             of_kind(&Connections::default(), true, None),
-            Seen::default(),
+            NcclEvidence::default(),
             "no log, nothing said"
         );
     }

@@ -3,19 +3,19 @@
 
 use super::{args::Args, network};
 use crate::{
-    cmd::choose::Kind,
+    cmd::choose::BackendKind,
     exit::{Code, Failure},
     facts::Process,
     levels::{
         Axis,
-        evidence::{self, Rank},
-        harm::{self, Does, Known},
+        conflict::{self, ConflictContext, Effect},
+        evidence::{self, RankSettings},
     },
 };
 
 /// What the rows of a run carry, and what there is to say of it.
 #[derive(Debug, Default)]
-pub(super) struct Settled {
+pub(super) struct EffectiveSettings {
     pub(super) level: String,
     pub(super) resources: String,
     pub(super) network: String,
@@ -28,26 +28,26 @@ pub(super) struct Settled {
 /// Where the network that was asked for cannot work here. Every process has the same facts and so the same error.
 pub(super) fn settle(
     args: &Args,
-    kind: Kind,
+    kind: BackendKind,
     nodes: u32,
     processes: &[Process],
-) -> anyhow::Result<Settled> {
+) -> anyhow::Result<EffectiveSettings> {
     let mut remarks = Vec::new();
     let mut network = args.asked(Axis::Network);
     if let Some(row) = network {
         match network::judge(row, kind, nodes, processes)? {
-            network::Verdict::Asked(unknown) => remarks.extend(
+            network::NetworkVerdict::Asked(unknown) => remarks.extend(
                 unknown
                     .into_iter()
                     .map(|s| format!("network {}: {s}", row.name)),
             ),
-            network::Verdict::Waived(why) => {
+            network::NetworkVerdict::Waived(why) => {
                 network = None;
                 remarks.push(why);
             }
         }
     }
-    let ranks: Vec<Rank> = processes
+    let ranks: Vec<RankSettings> = processes
         .iter()
         .map(
             |Process {
@@ -55,7 +55,7 @@ pub(super) fn settle(
                  settings,
                  rdma,
                  ..
-             }| Rank {
+             }| RankSettings {
                 host: &peer.host,
                 settings,
                 ports: rdma,
@@ -74,7 +74,7 @@ pub(super) fn settle(
     };
     let (level, resources) = (in_force(Axis::Level), in_force(Axis::Resources));
     let network = in_force(Axis::Network);
-    Ok(Settled {
+    Ok(EffectiveSettings {
         level,
         resources,
         network,
@@ -91,7 +91,7 @@ pub(super) fn settle(
     not(feature = "nccl"),
     allow(dead_code, reason = "only NCCL is harmed")
 )]
-pub(super) fn harms(
+pub(super) fn conflicts(
     args: &Args,
     nodes: u32,
     processes: &[Process],
@@ -103,13 +103,13 @@ pub(super) fn harms(
     };
     let wants_pxn = asks_for_relays(Axis::Level, &["conservative", "balanced", "aggressive"])
         || asks_for_relays(Axis::Network, &["pxn"]);
-    let found: Vec<Vec<harm::Finding>> = processes
+    let found: Vec<Vec<conflict::ConflictFinding>> = processes
         .iter()
         .map(
             |Process {
                  settings, cumem, ..
              }| {
-                harm::findings(&Known {
+                conflict::findings(&ConflictContext {
                     settings,
                     nccl: Some(nccl),
                     cumem: *cumem,
@@ -117,7 +117,7 @@ pub(super) fn harms(
             },
         )
         .collect();
-    let mut distinct: Vec<(usize, &harm::Finding)> = Vec::new();
+    let mut distinct: Vec<(usize, &conflict::ConflictFinding)> = Vec::new();
     for (rank, finding) in found
         .iter()
         .enumerate()
@@ -137,8 +137,9 @@ pub(super) fn harms(
             ),
         };
         match finding.does {
-            Does::Crashes => return Err(Failure::everywhere(Code::Usage, sentence)),
-            Does::Fails | Does::Silences | Does::SilencesRings if !wants_pxn || nodes < 2 => {}
+            Effect::Crashes => return Err(Failure::on_all_ranks(Code::Usage, sentence)),
+            Effect::Fails | Effect::Silences | Effect::SilencesRings if !wants_pxn || nodes < 2 => {
+            }
             _ => remarks.push(sentence),
         }
     }
@@ -150,8 +151,8 @@ mod tests {
     use super::*;
     use crate::{
         cmd::Cli,
-        levels::{conf::Settings, ports::Port},
-        world::place::Peer,
+        levels::{conf::NcclSettings, ports::Port},
+        world::placement::ProcessIdentity,
     };
     use clap::Parser;
 
@@ -182,7 +183,7 @@ mod tests {
             .iter()
             .map(|(n, v)| ((*n).to_owned(), (*v).to_owned()));
         Process {
-            peer: Peer {
+            peer: ProcessIdentity {
                 host: host.into(),
                 host_id: host.into(),
                 pid: 1,
@@ -196,14 +197,14 @@ mod tests {
             cuda_error: None,
             versions: Default::default(),
             may_share_gpu: false,
-            settings: Settings::new(env, []).with(set),
+            settings: NcclSettings::new(env, []).with(set),
             rdma: Vec::new(),
             gpu_link: None,
             cumem: Some(true),
         }
     }
 
-    fn settled(line: &str, kind: Kind, envs: &[&str]) -> Settled {
+    fn settled(line: &str, kind: BackendKind, envs: &[&str]) -> EffectiveSettings {
         let args = args(line);
         let hosts: Vec<String> = (0..envs.len()).map(|n| format!("n{n}")).collect();
         let processes: Vec<_> = envs
@@ -214,7 +215,7 @@ mod tests {
         settle(&args, kind, envs.len() as u32, &processes).expect("settled")
     }
 
-    fn names(settled: &Settled) -> [&str; 3] {
+    fn names(settled: &EffectiveSettings) -> [&str; 3] {
         [&settled.level, &settled.resources, &settled.network]
     }
 
@@ -222,13 +223,13 @@ mod tests {
     fn what_is_asked_for_on_each_axis_is_recorded() {
         let all = settled(
             "--level balanced --resources lean --network socket",
-            Kind::Nccl,
+            BackendKind::Nccl,
             &["", ""],
         );
         assert_eq!(names(&all), ["balanced", "lean", "socket"]);
         assert_eq!(all.remarks, [] as [String; 0]);
         assert_eq!(
-            names(&settled("", Kind::Nccl, &["", ""])),
+            names(&settled("", BackendKind::Nccl, &["", ""])),
             ["default", "none", "auto"]
         );
     }
@@ -237,7 +238,7 @@ mod tests {
     fn a_rank_that_differs_makes_it_custom() {
         let one = settled(
             "--level aggressive",
-            Kind::Nccl,
+            BackendKind::Nccl,
             &["", "NCCL_P2P_PXN_LEVEL=1"],
         );
         assert_eq!(names(&one), ["custom", "none", "auto"]);
@@ -253,13 +254,17 @@ mod tests {
         let args = args("--level balanced --network pxn");
         let process = process("n0", "NCCL_NET_PLUGIN=x", &args);
         assert_eq!(process.settings.get("NCCL_P2P_PXN_LEVEL"), Some("1"));
-        let settled = settle(&args, Kind::Nccl, 2, &[process]).expect("settled");
+        let settled = settle(&args, BackendKind::Nccl, 2, &[process]).expect("settled");
         assert_eq!(names(&settled), ["balanced", "none", "pxn"]);
     }
 
     #[test]
     fn a_network_that_is_waived_is_recorded_as_auto() {
-        let host = settled("--network ib --level balanced", Kind::Host, &["", ""]);
+        let host = settled(
+            "--network ib --level balanced",
+            BackendKind::Host,
+            &["", ""],
+        );
         assert_eq!(names(&host), ["balanced", "none", "auto"]);
         assert!(
             host.remarks[0].starts_with("network ib is waived"),
@@ -273,7 +278,7 @@ mod tests {
         let judge = |line: &str, nodes: u32, envs: [&str; 2], nccl: i32| {
             let args = args(line);
             let processes = [process("n0", envs[0], &args), process("n1", envs[1], &args)];
-            harms(&args, nodes, &processes, nccl).map_err(|error| {
+            conflicts(&args, nodes, &processes, nccl).map_err(|error| {
                 assert_eq!(crate::exit::code_of(&error), Code::Usage);
                 error.to_string()
             })

@@ -3,7 +3,7 @@
 //! In a collective all ranks wait for each other, so that much of what a slow node costs shows on all; what is left shows
 //! where the last of the work is done. A node that stands out here is worth a look, one that does not may still be slow.
 
-use crate::world::{self, World, place::Place};
+use crate::world::{self, World, placement::RankPlacement};
 
 /// A node stands out where its ranks take this much longer than those of the node in the middle.
 const MUCH: f64 = 1.1;
@@ -17,7 +17,7 @@ const FEWEST_NODES: usize = 3;
 /// Where a rank's pace does not reach the others; that would be a bug.
 pub(super) fn remark(
     pace: Option<f64>,
-    places: &[Place],
+    places: &[RankPlacement],
     hosts: &[&str],
     world: &dyn World,
 ) -> anyhow::Result<Option<String>> {

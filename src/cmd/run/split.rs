@@ -55,7 +55,7 @@ impl Split {
         let how = "NCCL_TESTS_SPLIT is AND, OR, MOD or DIV (or & | % /) and a number such as 8, 0x7 or 0b111, not 0 for MOD \
                    and DIV; NCCL_TESTS_SPLIT_MASK is a number in hexadecimal";
         let what =
-            || Failure::everywhere(Code::Usage, format!("{name}={value} cannot be read: {how}"));
+            || Failure::on_all_ranks(Code::Usage, format!("{name}={value} cannot be read: {how}"));
         read(value.trim()).map(Some).ok_or_else(what)
     }
 
@@ -80,7 +80,7 @@ pub(super) fn groups(split: Option<Split>, world: &dyn World) -> anyhow::Result<
         let what = format!(
             "ranks 0 and {other} have different settings of {SPLIT} or {MASK}: export them to all ranks (mpirun -x, srun --export)"
         );
-        return Err(Failure::everywhere(Code::Usage, what));
+        return Err(Failure::on_all_ranks(Code::Usage, what));
     }
     let Some(split) = split else { return Ok(None) };
     let groups: Vec<u32> = (0..world.size())
@@ -92,7 +92,7 @@ pub(super) fn groups(split: Option<Split>, world: &dyn World) -> anyhow::Result<
                 "{SPLIT} gives a communicator the number {group}, and the largest that MPI allows is {}",
                 i32::MAX
             );
-            Err(Failure::everywhere(Code::Usage, what))
+            Err(Failure::on_all_ranks(Code::Usage, what))
         }
         None => Ok(Some(groups)),
     }

@@ -3,26 +3,26 @@
 use crate::{
     collective::Collective,
     exit::Code,
-    record::{self, Sums},
+    record::{self, TableTotals},
     world::signal,
 };
 
 /// What the exit code depends on.
 #[derive(Default)]
-pub(super) struct Tally {
+pub(super) struct SweepOutcome {
     ran: u64,
     wrong: u64,
     waived: u64,
     /// The mean busbw that each collective must reach nine tenths of, in GB/s.
     least_busbw: Option<f64>,
-    sums: Vec<(Collective, Sums)>,
+    sums: Vec<(Collective, TableTotals)>,
 }
 
-impl Tally {
-    pub(super) fn new(least_busbw: Option<f64>) -> Tally {
-        Tally {
+impl SweepOutcome {
+    pub(super) fn new(least_busbw: Option<f64>) -> SweepOutcome {
+        SweepOutcome {
             least_busbw,
-            ..Tally::default()
+            ..SweepOutcome::default()
         }
     }
 
@@ -32,7 +32,8 @@ impl Tally {
             .last()
             .is_none_or(|(collective, _)| *collective != record.case.collective)
         {
-            self.sums.push((record.case.collective, Sums::default()));
+            self.sums
+                .push((record.case.collective, TableTotals::default()));
         }
         if let Some((_, sums)) = self.sums.last_mut() {
             sums.add(record);
@@ -54,14 +55,14 @@ impl Tally {
             }
         };
         match self {
-            Tally { wrong, .. } if *wrong > 0 => {
+            SweepOutcome { wrong, .. } if *wrong > 0 => {
                 (Code::WrongData, format!("wrong data in {}", cases(*wrong)))
             }
             _ if stopped => (
                 Code::Stopped,
                 format!("{} after {}, which are kept", stopped_by(), cases(self.ran)),
             ),
-            Tally { ran: 0, waived, .. } => (
+            SweepOutcome { ran: 0, waived, .. } => (
                 Code::NothingRan,
                 format!("nothing ran: waived {}", cases(*waived)),
             ),

@@ -3,10 +3,10 @@
 use crate::{
     collective::{
         Collective,
-        traffic::{MATRIX_FILE, PRINT_SUMMARY, Shares, Traffic},
+        traffic::{MATRIX_FILE, PRINT_SUMMARY, Traffic, TrafficShares},
     },
     exit::{Code, Failure},
-    sweep::plan::Ask,
+    sweep::plan::SweepSpec,
     units::Bytes,
     world::{self, World},
 };
@@ -16,7 +16,7 @@ use crate::{
 ///
 /// # Errors
 /// Where the settings make no sense, or the sizes do not fit a matrix.
-pub(super) fn settled(ask: Ask, ranks: u64, world: &dyn World) -> anyhow::Result<Ask> {
+pub(super) fn settled(ask: SweepSpec, ranks: u64, world: &dyn World) -> anyhow::Result<SweepSpec> {
     if !ask.collectives.contains(&Collective::AllToAllV) {
         return Ok(ask);
     }
@@ -26,8 +26,8 @@ pub(super) fn settled(ask: Ask, ranks: u64, world: &dyn World) -> anyhow::Result
         Err(String::new())
     };
     let settled: Result<_, String> = world::broadcast(world, &mine)?;
-    let traffic = settled.map_err(|what| Failure::everywhere(Code::Usage, what))?;
-    Ok(Ask {
+    let traffic = settled.map_err(|what| Failure::on_all_ranks(Code::Usage, what))?;
+    Ok(SweepSpec {
         traffic: traffic.keep(),
         ..ask
     })
@@ -50,7 +50,7 @@ pub(super) fn wants_summary() -> Result<bool, String> {
 }
 
 /// What this process's environment asks for.
-fn asked(ask: &Ask, ranks: u64) -> Result<Traffic, String> {
+fn asked(ask: &SweepSpec, ranks: u64) -> Result<Traffic, String> {
     let traffic = Traffic::from_env(&env, &|path| std::fs::read_to_string(path))?;
     if let Traffic::Matrix(matrix) = &traffic {
         let file = env(MATRIX_FILE).unwrap_or_default();
@@ -60,7 +60,7 @@ fn asked(ask: &Ask, ranks: u64) -> Result<Traffic, String> {
                     "{MATRIX_FILE}={file} has rows for {side} ranks at most, and this run has {ranks}"
                 ));
             }
-            _ => Shares {
+            _ => TrafficShares {
                 traffic: &traffic,
                 ranks,
                 total: 0,

@@ -62,7 +62,7 @@ fn judge(network: &str, seen: &Connections) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::nccl_log::Sends;
+    use crate::nccl_log::SendCounts;
 
     fn seen(by: &[(&str, u64)], relayed: u64) -> Connections {
         let by = by
@@ -71,9 +71,9 @@ mod tests {
             .collect();
         Connections {
             by,
-            send_recv: Sends {
+            send_recv: SendCounts {
                 relayed,
-                ..Sends::default()
+                ..SendCounts::default()
             },
             ..Connections::default()
         }

@@ -3,11 +3,13 @@
 
 use std::collections::HashMap;
 
-use super::{args::Args, job::Job};
-use crate::{collective::Case, nccl_log::Choice, sweep::plan::Plan, units::Bytes, world::World};
+use super::{args::Args, job::RunContext};
+use crate::{
+    collective::Case, nccl_log::AlgorithmChoice, sweep::plan::Plan, units::Bytes, world::World,
+};
 
 #[cfg(feature = "nccl")]
-pub(super) use crate::cmd::worker::crew::Worker;
+pub(super) use crate::cmd::worker::handle::Worker;
 
 /// No NCCL, no worker.
 #[cfg(not(feature = "nccl"))]
@@ -17,7 +19,7 @@ pub(super) enum Worker {}
 pub(super) type Sizes = Option<(Bytes, Bytes)>;
 
 /// What NCCL chose for each case, and the sentence that says why that is not known.
-type Choices = (HashMap<Case, Choice>, Option<String>);
+type Choices = (HashMap<Case, AlgorithmChoice>, Option<String>);
 
 /// The worker, started where `--proof` and a GPU ask for one. To be called before MPI starts.
 ///
@@ -25,13 +27,13 @@ type Choices = (HashMap<Case, Choice>, Option<String>);
 /// Where the process cannot be started.
 #[cfg(feature = "nccl")]
 pub(super) fn worker(args: &Args) -> anyhow::Result<Option<Worker>> {
-    use crate::{cmd::choose::Asked, facts};
+    use crate::{cmd::choose::BackendChoice, facts};
 
     let env = |name: &str| std::env::var(name).ok();
     let may_use_gpus = match args.backend {
-        Asked::Auto => facts::nvidia::evidence(std::path::Path::new("/"), &env).is_some(),
-        Asked::Nccl => true,
-        Asked::Host | Asked::Model => false,
+        BackendChoice::Auto => facts::nvidia::evidence(std::path::Path::new("/"), &env).is_some(),
+        BackendChoice::Nccl => true,
+        BackendChoice::Host | BackendChoice::Model => false,
     };
     if !args.proof || args.list || !may_use_gpus {
         return Ok(None);
@@ -59,16 +61,16 @@ pub(super) fn choices(
     args: &Args,
     plan: &Plan,
     sizes: Sizes,
-    job: &Job,
+    job: &RunContext,
     world: &dyn World,
 ) -> anyhow::Result<Choices> {
-    use crate::{cmd::worker::message::Start, world::deadline};
+    use crate::{cmd::worker::message::WorkerStart, world::deadline};
 
     let _guard = deadline::watch("the short run that tells algorithms", args.timeout() * 2);
-    let crew = job.crew(world.rank(), args);
+    let local_ranks = job.local_ranks(world.rank(), args);
     let (float8, traffic) = (job.reduces_float8(), plan.ask.traffic.clone());
-    let start = Start {
-        crew,
+    let start = WorkerStart {
+        local_ranks,
         float8,
         traffic,
         sizes,
@@ -96,7 +98,7 @@ pub(super) fn choices(
     _: &Args,
     _: &Plan,
     _: Sizes,
-    _: &Job,
+    _: &RunContext,
     _: &dyn World,
 ) -> anyhow::Result<Choices> {
     match worker {}

@@ -34,18 +34,20 @@ pub(super) fn to_the_end(job: &str) -> anyhow::Result<Code> {
     loop {
         let words = ["-h", "-j", job, "-t", "all", "-o", "%T %M %r"];
         let seen = seen(facts::slurm::answer(Path::new("squeue"), &words, PATIENCE));
-        if matches!(&seen, Seen::Gone)
-            || matches!(&seen, Seen::Queued(state) if is_end(first_word(state)))
+        if matches!(&seen, QueueState::Gone)
+            || matches!(&seen, QueueState::Queued(state) if is_end(first_word(state)))
         {
             break;
         }
         if signal::received().is_some() {
             let what = format!("job {job} goes on without being followed; `scancel {job}` ends it");
-            return Err(Failure::everywhere(Code::Stopped, what));
+            return Err(Failure::on_all_ranks(Code::Stopped, what));
         }
         let (word, line) = match &seen {
-            Seen::Queued(state) => (first_word(state), format!("job {job}: {state}")),
-            Seen::Gone | Seen::Unknown(_) => ("?", format!("job {job}: {seen}; asking again")),
+            QueueState::Queued(state) => (first_word(state), format!("job {job}: {state}")),
+            QueueState::Gone | QueueState::Unknown(_) => {
+                ("?", format!("job {job}: {seen}; asking again"))
+            }
         };
         bar.set_message(line.clone());
         if bar.is_hidden() && word != last {
@@ -64,7 +66,7 @@ fn first_word(text: &str) -> &str {
 }
 
 /// What squeue says of a job.
-enum Seen {
+enum QueueState {
     /// Its state, time and reason.
     Queued(String),
     /// The queue does not hold it: it ended some minutes ago, as long as Slurm remembers.
@@ -73,25 +75,24 @@ enum Seen {
     Unknown(String),
 }
 
-impl fmt::Display for Seen {
+impl fmt::Display for QueueState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Seen::Queued(state) => f.write_str(state),
-            Seen::Gone => f.write_str("not in the queue"),
-            Seen::Unknown(why) => write!(f, "squeue does not tell its state ({why})"),
+            QueueState::Queued(state) => f.write_str(state),
+            QueueState::Gone => f.write_str("not in the queue"),
+            QueueState::Unknown(why) => write!(f, "squeue does not tell its state ({why})"),
         }
     }
 }
 
 /// What squeue says, or why it says nothing, of a job.
-fn seen(answer: Result<String, String>) -> Seen {
+fn seen(answer: Result<String, String>) -> QueueState {
     match answer {
-        Ok(text) => text
-            .lines()
-            .next()
-            .map_or(Seen::Gone, |line| Seen::Queued(line.trim().to_owned())),
-        Err(why) if why.contains("Invalid job id") => Seen::Gone,
-        Err(why) => Seen::Unknown(why),
+        Ok(text) => text.lines().next().map_or(QueueState::Gone, |line| {
+            QueueState::Queued(line.trim().to_owned())
+        }),
+        Err(why) if why.contains("Invalid job id") => QueueState::Gone,
+        Err(why) => QueueState::Unknown(why),
     }
 }
 
@@ -110,7 +111,7 @@ fn ended(job: &str) -> anyhow::Result<Code> {
         let what = format!(
             "Slurm no longer knows job {job}: its output file, named after it, says how it ended"
         );
-        return Err(Failure::everywhere(Code::Launch, what));
+        return Err(Failure::on_all_ranks(Code::Launch, what));
     };
     if let Some(file) = field("StdOut") {
         let said = fs::read_to_string(&file).unwrap_or_default();
@@ -141,14 +142,14 @@ mod tests {
     #[test]
     fn a_controller_that_does_not_answer_is_no_end() {
         let silent = "slurm_load_jobs error: Unable to contact slurm controller (connect failure)";
-        assert!(matches!(seen(Err(silent.into())), Seen::Unknown(why) if why == silent));
+        assert!(matches!(seen(Err(silent.into())), QueueState::Unknown(why) if why == silent));
         assert!(matches!(
             seen(Err("slurm_load_jobs error: Invalid job id specified".into())),
-            Seen::Gone
+            QueueState::Gone
         ));
-        assert!(matches!(seen(Ok(String::new())), Seen::Gone));
+        assert!(matches!(seen(Ok(String::new())), QueueState::Gone));
         assert!(
-            matches!(seen(Ok("RUNNING 1:02 None\n".into())), Seen::Queued(state) if state == "RUNNING 1:02 None")
+            matches!(seen(Ok("RUNNING 1:02 None\n".into())), QueueState::Queued(state) if state == "RUNNING 1:02 None")
         );
     }
 }

@@ -179,7 +179,7 @@ fn write(name: &str, script: &str) -> anyhow::Result<NamedTempFile> {
     let written = made.and_then(|mut file| file.write_all(script.as_bytes()).map(|()| file));
     written.map_err(|error| {
         let folder = std::env::temp_dir();
-        Failure::everywhere(
+        Failure::on_all_ranks(
             Code::Usage,
             format!(
                 "{} cannot be written to: {error}; set TMPDIR",
@@ -212,7 +212,7 @@ fn sbatch(options: &[String], file: &Path, sweep: &[String]) -> anyhow::Result<S
         let what = format!(
             "sbatch cannot be started ({error}): submit on a machine with Slurm, or use mpirun"
         );
-        Failure::everywhere(Code::Launch, what)
+        Failure::on_all_ranks(Code::Launch, what)
     })?;
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim().to_owned();
     if !output.status.success() {
@@ -220,7 +220,7 @@ fn sbatch(options: &[String], file: &Path, sweep: &[String]) -> anyhow::Result<S
             "Slurm refuses the job: {}",
             text(&output.stderr).replace('\n', "; ")
         );
-        return Err(Failure::everywhere(Code::Launch, what));
+        return Err(Failure::on_all_ranks(Code::Launch, what));
     }
     // With several clusters it is `number;cluster`.
     Ok(text(&output.stdout)

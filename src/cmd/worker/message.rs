@@ -3,16 +3,16 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    backend::manner::Crew,
+    backend::options::LocalRanks,
     collective::traffic::Traffic,
-    nccl_log::{Choice, Connections},
+    nccl_log::{AlgorithmChoice, Connections},
     units::Bytes,
 };
 
 /// Who the worker is: the ranks and GPUs of the process that started it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(in crate::cmd) struct Start {
-    pub(in crate::cmd) crew: Crew,
+pub(in crate::cmd) struct WorkerStart {
+    pub(in crate::cmd) local_ranks: LocalRanks,
     /// Can the GPUs of all ranks reduce floats of 8 bits?
     pub(in crate::cmd) float8: bool,
     /// The pattern of an alltoallv.
@@ -24,7 +24,7 @@ pub(in crate::cmd) struct Start {
 /// To the worker.
 #[derive(Debug, Serialize, Deserialize)]
 pub(in crate::cmd) enum ToWorker {
-    Start(Start),
+    Start(WorkerStart),
     /// NCCL's unique id.
     Id(Vec<u8>),
 }
@@ -36,16 +36,16 @@ pub(in crate::cmd) enum FromWorker {
     /// have joined.
     Ready(Vec<u8>),
     /// It has run all cases.
-    Ended(Box<Ended>),
+    Ended(Box<WorkerReport>),
     /// It could not.
     Failed(String),
 }
 
 /// What a worker saw.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(in crate::cmd) struct Ended {
+pub(in crate::cmd) struct WorkerReport {
     /// Algorithm and protocol of each case of the plan; `None` where NCCL's log names none.
-    pub(in crate::cmd) choices: Vec<Option<Choice>>,
+    pub(in crate::cmd) choices: Vec<Option<AlgorithmChoice>>,
     /// The connections in the worker's log.
     pub(in crate::cmd) seen: Connections,
     /// Why none, or not all, of them are relayed, as a sentence.

@@ -1,10 +1,10 @@
 //! Worker processes. NCCL reads a variable once in a process, so what is to be seen under another setting is run by
 //! another process: each rank starts one a setting, before it touches MPI or CUDA itself.
 //!
-//! A worker knows no MPI. [`crew`] is the rank's side: it hands over rank and GPU, and passes NCCL's unique id on. Here is
+//! A worker knows no MPI. [`local_ranks`] is the rank's side: it hands over rank and GPU, and passes NCCL's unique id on. Here is
 //! the worker's side.
 
-pub(in crate::cmd) mod crew;
+pub(in crate::cmd) mod handle;
 pub(in crate::cmd) mod message;
 
 use std::{
@@ -16,14 +16,14 @@ use std::{
 
 use anyhow::Context;
 
-use self::message::{Ended, FromWorker, Start, ToWorker};
+use self::message::{FromWorker, ToWorker, WorkerReport, WorkerStart};
 use super::{log_tail::LogTail, run};
 use crate::{
     backend::{Backend, nccl::NcclBackend},
     collective::Case,
     exit::Code,
     native::nccl::Nccl,
-    nccl_log::{Choice, Fold},
+    nccl_log::{AlgorithmChoice, Fold},
     sweep::plan::Plan,
     world::abort,
 };
@@ -75,14 +75,14 @@ fn say(message: &FromWorker) -> anyhow::Result<()> {
     Ok(out.flush()?)
 }
 
-fn work(args: &Args, rank: &Receiver<ToWorker>) -> anyhow::Result<Ended> {
+fn work(args: &Args, rank: &Receiver<ToWorker>) -> anyhow::Result<WorkerReport> {
     let ToWorker::Start(start) = rank.recv()? else {
         anyhow::bail!("a worker expects its rank first")
     };
     let mut ask = args.run.ask()?;
     (ask.begin, ask.end) = start.sizes.unwrap_or((ask.begin, ask.end));
     ask.traffic = start.traffic.clone().keep();
-    let plan = Plan::new(&ask, start.crew.ranks.into());
+    let plan = Plan::new(&ask, start.local_ranks.ranks.into());
     let cases: Vec<&Case> = plan.cases().collect();
     let mut backend = open(args, &start, rank, &cases)?;
     backend.allocate(plan.largest(&|case| backend.supports(case).is_ok()))?;
@@ -103,7 +103,7 @@ fn work(args: &Args, rank: &Receiver<ToWorker>) -> anyhow::Result<Ended> {
     backend.finish()?;
     latest(&mut log, &mut fold)?;
     let reason = fold.proof().reason.row().meaning.to_owned();
-    Ok(Ended {
+    Ok(WorkerReport {
         choices,
         seen: fold.connections().clone(),
         reason,
@@ -111,7 +111,7 @@ fn work(args: &Args, rank: &Receiver<ToWorker>) -> anyhow::Result<Ended> {
 }
 
 /// Reads what is new in the log. The algorithm and protocol that it names last.
-fn latest(log: &mut LogTail, fold: &mut Fold) -> anyhow::Result<Option<Choice>> {
+fn latest(log: &mut LogTail, fold: &mut Fold) -> anyhow::Result<Option<AlgorithmChoice>> {
     let mut new = Fold::default();
     log.lines(&mut |line| {
         fold.line(line);
@@ -122,12 +122,12 @@ fn latest(log: &mut LogTail, fold: &mut Fold) -> anyhow::Result<Option<Choice>> 
 
 fn open(
     args: &Args,
-    start: &Start,
+    start: &WorkerStart,
     rank: &Receiver<ToWorker>,
     cases: &[&Case],
 ) -> anyhow::Result<NcclBackend> {
     let nccl = Nccl::load(args.run.nccl_lib())?;
-    let id = if start.crew.first_rank == 0 {
+    let id = if start.local_ranks.first_rank == 0 {
         nccl.unique_id()?.to_vec()
     } else {
         Vec::new()
@@ -139,8 +139,14 @@ fn open(
     let id = id
         .try_into()
         .map_err(|_| anyhow::anyhow!("the unique id has a wrong length"))?;
-    let (manner, _) = args.run.manner().with(&nccl);
-    let mut backend = NcclBackend::open(nccl, id, &start.crew, manner, cases.iter().copied())?;
+    let (exec_options, _) = args.run.exec_options().with(&nccl);
+    let mut backend = NcclBackend::open(
+        nccl,
+        id,
+        &start.local_ranks,
+        exec_options,
+        cases.iter().copied(),
+    )?;
     backend.reduce_float8(start.float8);
     Ok(backend)
 }

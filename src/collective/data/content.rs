@@ -2,7 +2,7 @@
 
 use super::{
     bits::narrow,
-    recipe::Kind,
+    recipe::ElementEncoding,
     types::{DType, RedOp},
 };
 
@@ -54,14 +54,17 @@ pub fn most_ranks(dtype: DType, redop: Option<RedOp>) -> u64 {
 /// for even ranks and 2 for odd ones, as in nccl-tests.
 pub fn scalar(dtype: DType, rank: u64) -> [u8; 8] {
     let integer = 1 + rank % 2;
-    let bits = match Kind::of(dtype, Some(RedOp::MulSum)) {
-        Kind::Bits8 | Kind::Bits16 | Kind::Bits32 | Kind::Bits64 => integer,
-        Kind::Half => narrow::<16, 10>(integer as f64),
-        Kind::Bfloat16 => narrow::<16, 7>(integer as f64),
-        Kind::Float => narrow::<32, 23>(integer as f64),
-        Kind::Double => narrow::<64, 52>(integer as f64),
-        Kind::F8e4m3 => narrow::<8, 3>(integer as f64),
-        Kind::F8e5m2 => narrow::<8, 2>(integer as f64),
+    let bits = match ElementEncoding::of(dtype, Some(RedOp::MulSum)) {
+        ElementEncoding::Bits8
+        | ElementEncoding::Bits16
+        | ElementEncoding::Bits32
+        | ElementEncoding::Bits64 => integer,
+        ElementEncoding::Half => narrow::<16, 10>(integer as f64),
+        ElementEncoding::Bfloat16 => narrow::<16, 7>(integer as f64),
+        ElementEncoding::Float => narrow::<32, 23>(integer as f64),
+        ElementEncoding::Double => narrow::<64, 52>(integer as f64),
+        ElementEncoding::F8e4m3 => narrow::<8, 3>(integer as f64),
+        ElementEncoding::F8e5m2 => narrow::<8, 2>(integer as f64),
     };
     bits.to_le_bytes()
 }

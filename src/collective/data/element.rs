@@ -4,7 +4,7 @@ use std::iter;
 
 use super::{
     bits::{bias, inverse, lanes, narrow, ones, when, widen},
-    recipe::{Form, Kind, Recipe, STEP},
+    recipe::{ElementEncoding, Form, Recipe, STEP},
 };
 
 /// Slots that no rank has: their streams are the same on all ranks.
@@ -26,16 +26,16 @@ impl Recipe {
     pub(super) fn fill(&self, rank: u32, from: u64, out: &mut [u8]) {
         match self.kind {
             _ if self.form == Form::Sentinel => out.fill(0xff),
-            Kind::Bits8 => self.fill_bits::<8>(rank, from, out),
-            Kind::Bits16 => self.fill_bits::<16>(rank, from, out),
-            Kind::Bits32 => self.fill_bits::<32>(rank, from, out),
-            Kind::Bits64 => self.fill_bits::<64>(rank, from, out),
-            Kind::Half => self.fill_floats::<16, 10>(rank, from, out),
-            Kind::Bfloat16 => self.fill_floats::<16, 7>(rank, from, out),
-            Kind::Float => self.fill_floats::<32, 23>(rank, from, out),
-            Kind::Double => self.fill_floats::<64, 52>(rank, from, out),
-            Kind::F8e4m3 => self.fill_floats::<8, 3>(rank, from, out),
-            Kind::F8e5m2 => self.fill_floats::<8, 2>(rank, from, out),
+            ElementEncoding::Bits8 => self.fill_bits::<8>(rank, from, out),
+            ElementEncoding::Bits16 => self.fill_bits::<16>(rank, from, out),
+            ElementEncoding::Bits32 => self.fill_bits::<32>(rank, from, out),
+            ElementEncoding::Bits64 => self.fill_bits::<64>(rank, from, out),
+            ElementEncoding::Half => self.fill_floats::<16, 10>(rank, from, out),
+            ElementEncoding::Bfloat16 => self.fill_floats::<16, 7>(rank, from, out),
+            ElementEncoding::Float => self.fill_floats::<32, 23>(rank, from, out),
+            ElementEncoding::Double => self.fill_floats::<64, 52>(rank, from, out),
+            ElementEncoding::F8e4m3 => self.fill_floats::<8, 3>(rank, from, out),
+            ElementEncoding::F8e5m2 => self.fill_floats::<8, 2>(rank, from, out),
         }
     }
 

@@ -10,7 +10,7 @@ use super::{
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u32)]
 #[expect(missing_docs, reason = "the names say it")]
-pub enum Kind {
+pub enum ElementEncoding {
     Bits8,
     Bits16,
     Bits32,
@@ -23,52 +23,57 @@ pub enum Kind {
     F8e5m2,
 }
 
-impl Kind {
+impl ElementEncoding {
     /// How the elements of `dtype` are made for `redop`. Where nothing is computed a float is as good as any bits.
-    pub fn of(dtype: DType, redop: Option<RedOp>) -> Kind {
+    pub fn of(dtype: DType, redop: Option<RedOp>) -> ElementEncoding {
         match (dtype, redop) {
-            (DType::Int8 | DType::Uint8, _) | (DType::F8e4m3 | DType::F8e5m2, None) => Kind::Bits8,
-            (DType::Half | DType::Bfloat16, None) => Kind::Bits16,
-            (DType::Int32 | DType::Uint32, _) | (DType::Float, None) => Kind::Bits32,
-            (DType::Int64 | DType::Uint64, _) | (DType::Double, None) => Kind::Bits64,
-            (DType::Half, Some(_)) => Kind::Half,
-            (DType::Bfloat16, Some(_)) => Kind::Bfloat16,
-            (DType::Float, Some(_)) => Kind::Float,
-            (DType::Double, Some(_)) => Kind::Double,
-            (DType::F8e4m3, Some(_)) => Kind::F8e4m3,
-            (DType::F8e5m2, Some(_)) => Kind::F8e5m2,
+            (DType::Int8 | DType::Uint8, _) | (DType::F8e4m3 | DType::F8e5m2, None) => {
+                ElementEncoding::Bits8
+            }
+            (DType::Half | DType::Bfloat16, None) => ElementEncoding::Bits16,
+            (DType::Int32 | DType::Uint32, _) | (DType::Float, None) => ElementEncoding::Bits32,
+            (DType::Int64 | DType::Uint64, _) | (DType::Double, None) => ElementEncoding::Bits64,
+            (DType::Half, Some(_)) => ElementEncoding::Half,
+            (DType::Bfloat16, Some(_)) => ElementEncoding::Bfloat16,
+            (DType::Float, Some(_)) => ElementEncoding::Float,
+            (DType::Double, Some(_)) => ElementEncoding::Double,
+            (DType::F8e4m3, Some(_)) => ElementEncoding::F8e4m3,
+            (DType::F8e5m2, Some(_)) => ElementEncoding::F8e5m2,
         }
     }
 
     /// Bytes of an element.
     pub fn bytes(self) -> usize {
         match self {
-            Kind::Bits8 | Kind::F8e4m3 | Kind::F8e5m2 => 1,
-            Kind::Bits16 | Kind::Half | Kind::Bfloat16 => 2,
-            Kind::Bits32 | Kind::Float => 4,
-            Kind::Bits64 | Kind::Double => 8,
+            ElementEncoding::Bits8 | ElementEncoding::F8e4m3 | ElementEncoding::F8e5m2 => 1,
+            ElementEncoding::Bits16 | ElementEncoding::Half | ElementEncoding::Bfloat16 => 2,
+            ElementEncoding::Bits32 | ElementEncoding::Float => 4,
+            ElementEncoding::Bits64 | ElementEncoding::Double => 8,
         }
     }
 
     /// Bits of a float's significand, the hidden one counted; `None` for integers.
     pub(super) fn significand(self) -> Option<u32> {
         match self {
-            Kind::Bits8 | Kind::Bits16 | Kind::Bits32 | Kind::Bits64 => None,
-            Kind::Half => Some(11),
-            Kind::Bfloat16 => Some(8),
-            Kind::Float => Some(24),
-            Kind::Double => Some(53),
-            Kind::F8e4m3 => Some(4),
-            Kind::F8e5m2 => Some(3),
+            ElementEncoding::Bits8
+            | ElementEncoding::Bits16
+            | ElementEncoding::Bits32
+            | ElementEncoding::Bits64 => None,
+            ElementEncoding::Half => Some(11),
+            ElementEncoding::Bfloat16 => Some(8),
+            ElementEncoding::Float => Some(24),
+            ElementEncoding::Double => Some(53),
+            ElementEncoding::F8e4m3 => Some(4),
+            ElementEncoding::F8e5m2 => Some(3),
         }
     }
 
     /// Slots that bring a power of two to a product: twice the exponent that surely does not overflow or underflow.
     fn product_window(self) -> u32 {
         match self {
-            Kind::F8e4m3 => 2 * 6,
-            Kind::Half | Kind::F8e5m2 => 2 * 12,
-            Kind::Double => 2 * 1000,
+            ElementEncoding::F8e4m3 => 2 * 6,
+            ElementEncoding::Half | ElementEncoding::F8e5m2 => 2 * 12,
+            ElementEncoding::Double => 2 * 1000,
             _ => 2 * 100,
         }
     }
@@ -129,7 +134,7 @@ pub struct Recipe {
     /// Units in the last place by which a result may be off.
     pub slack: u32,
     /// How elements are stored.
-    pub kind: Kind,
+    pub kind: ElementEncoding,
     /// How they are made.
     pub form: Form,
     /// The seed, mixed.
@@ -154,7 +159,7 @@ impl Recipe {
             ranks,
             seed,
         } = *key;
-        let kind = Kind::of(dtype, redop);
+        let kind = ElementEncoding::of(dtype, redop);
         let (rank, chunk, first, alone) = match *content {
             Content::Input { rank, chunk, first } => (rank, chunk.max(1), first, redop.is_none()),
             Content::Reduced { first } => (0, u64::MAX, first, true),
@@ -190,12 +195,12 @@ impl Recipe {
     }
 }
 
-fn form(kind: Kind, key: &DataKey, content: &Content) -> Form {
+fn form(kind: ElementEncoding, key: &DataKey, content: &Content) -> Form {
     let reduced = matches!(content, Content::Reduced { .. });
     let exact = kind.significand().is_some() && key.ranks.is_power_of_two();
     match (content, key.redop) {
         (Content::Sentinel, _) => Form::Sentinel,
-        (_, Some(RedOp::Sum)) if kind == Kind::Bits8 => Form::Stairs,
+        (_, Some(RedOp::Sum)) if kind == ElementEncoding::Bits8 => Form::Stairs,
         (_, None | Some(RedOp::Sum)) => Form::Sum,
         (_, Some(RedOp::Prod)) => Form::Product,
         (_, Some(RedOp::Max | RedOp::Min)) => Form::Extreme,
@@ -208,7 +213,7 @@ fn form(kind: Kind, key: &DataKey, content: &Content) -> Form {
 }
 
 /// 1/n for the result of an avg of floats, rounded as NCCL rounds it: to double, then to the type, by way of float.
-fn factor(kind: Kind, key: &DataKey, content: &Content) -> f64 {
+fn factor(kind: ElementEncoding, key: &DataKey, content: &Content) -> f64 {
     if key.redop != Some(RedOp::Avg) || !matches!(content, Content::Reduced { .. }) {
         return 1.0;
     }
@@ -216,11 +221,11 @@ fn factor(kind: Kind, key: &DataKey, content: &Content) -> f64 {
     let exact = 1.0 / key.ranks.min(most_ranks(key.dtype, key.redop)) as f64;
     let float = f64::from(exact as f32);
     match kind {
-        Kind::Half => widen::<16, 10>(narrow::<16, 10>(float)),
-        Kind::Bfloat16 => widen::<16, 7>(narrow::<16, 7>(float)),
-        Kind::F8e4m3 => widen::<8, 3>(narrow::<8, 3>(float)),
-        Kind::F8e5m2 => widen::<8, 2>(narrow::<8, 2>(float)),
-        Kind::Float => float,
+        ElementEncoding::Half => widen::<16, 10>(narrow::<16, 10>(float)),
+        ElementEncoding::Bfloat16 => widen::<16, 7>(narrow::<16, 7>(float)),
+        ElementEncoding::F8e4m3 => widen::<8, 3>(narrow::<8, 3>(float)),
+        ElementEncoding::F8e5m2 => widen::<8, 2>(narrow::<8, 2>(float)),
+        ElementEncoding::Float => float,
         _ => exact,
     }
 }
@@ -253,11 +258,11 @@ fn head(dtype: DType, redop: Option<RedOp>) -> u64 {
     }
 }
 
-fn window(kind: Kind, redop: Option<RedOp>, ranks: u64) -> u32 {
+fn window(kind: ElementEncoding, redop: Option<RedOp>, ranks: u64) -> u32 {
     let most = match (redop, kind.significand()) {
         (Some(RedOp::Prod), Some(_)) => kind.product_window().into(),
         (_, Some(bits)) => 1 << (bits + 1),
-        (Some(RedOp::Sum), None) if kind == Kind::Bits8 => STAIRS,
+        (Some(RedOp::Sum), None) if kind == ElementEncoding::Bits8 => STAIRS,
         (_, None) => ranks,
     };
     ranks.min(most) as u32

@@ -5,13 +5,13 @@ use std::sync::LazyLock;
 
 use serde::Deserialize;
 
-use super::{Finding, Known, Rule};
-use crate::levels::harm::{self, Does, Harm};
+use super::{AuditContext, AuditFinding, Rule};
+use crate::levels::conflict::{self, Conflict, Effect};
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Table {
-    harm: Vec<Harm>,
+    conflict: Vec<Conflict>,
 }
 
 static TABLE: LazyLock<Table> = LazyLock::new(|| {
@@ -30,41 +30,42 @@ const BOUNDS: [(&str, &str); 4] = [
 const MAX_SOCKETS: i64 = 64;
 
 /// Every harm that the audit looks for, with the id of its rule, for documents.
-pub fn table() -> impl Iterator<Item = (&'static str, &'static Harm)> {
-    harms().map(|harm| (super::CHECKS[rule(harm.does) as usize].id, harm))
+pub fn table() -> impl Iterator<Item = (&'static str, &'static Conflict)> {
+    conflicts().map(|conflict| (super::CHECKS[rule(conflict.does) as usize].id, conflict))
 }
 
 /// Every harm that the audit looks for; what is only a name is told as one.
-fn harms() -> impl Iterator<Item = &'static Harm> {
-    harm::all()
+fn conflicts() -> impl Iterator<Item = &'static Conflict> {
+    conflict::all()
         .iter()
-        .filter(|harm| !harm.is_of_a_name())
-        .chain(&TABLE.harm)
+        .filter(|conflict| !conflict.is_of_a_name())
+        .chain(&TABLE.conflict)
 }
 
-fn rule(does: Does) -> Rule {
+fn rule(does: Effect) -> Rule {
     match does {
-        Does::Crashes => Rule::Crashes,
-        Does::Fails => Rule::Fails,
-        Does::Silences => Rule::SilencesPxn,
-        Does::SilencesRings => Rule::SilencesRings,
-        Does::Nothing => Rule::NoEffect,
+        Effect::Crashes => Rule::Crashes,
+        Effect::Fails => Rule::Fails,
+        Effect::Silences => Rule::SilencesPxn,
+        Effect::SilencesRings => Rule::SilencesRings,
+        Effect::Nothing => Rule::NoEffect,
     }
 }
 
 /// What settings do to each other.
-pub(super) fn findings(known: &Known) -> Vec<Finding> {
-    let of_harm = |harm: &Harm| {
-        let name = harm.names().first().copied().unwrap_or_default();
-        Finding::new(
-            rule(harm.does),
+pub(super) fn findings(known: &AuditContext) -> Vec<AuditFinding> {
+    let of_harm = |conflict: &Conflict| {
+        let name = conflict.names().first().copied().unwrap_or_default();
+        AuditFinding::new(
+            rule(conflict.does),
             name,
-            harm.what(&known.harms()),
-            &harm.remedy,
+            conflict.what(&known.conflicts()),
+            &conflict.remedy,
         )
     };
-    let there = harms().filter(|harm| {
-        harm.holds(&known.harms()) && harm.names().iter().all(|name| known.may_read(name))
+    let there = conflicts().filter(|conflict| {
+        conflict.holds(&known.conflicts())
+            && conflict.names().iter().all(|name| known.may_read(name))
     });
     there
         .map(of_harm)
@@ -73,7 +74,7 @@ pub(super) fn findings(known: &Known) -> Vec<Finding> {
         .collect()
 }
 
-fn bounds(known: &Known) -> impl Iterator<Item = Finding> {
+fn bounds(known: &AuditContext) -> impl Iterator<Item = AuditFinding> {
     BOUNDS.into_iter().filter_map(|(least, most)| {
         let (low, high) = (known.integer(least)?, known.integer(most)?);
         // NCCL takes its own number for what is below one.
@@ -85,7 +86,7 @@ fn bounds(known: &Known) -> impl Iterator<Item = Finding> {
             format!("{said}: only one of them can hold")
         };
         crossed.then(|| {
-            Finding::new(
+            AuditFinding::new(
                 Rule::MinAboveMax,
                 least,
                 sentence(),
@@ -95,7 +96,7 @@ fn bounds(known: &Known) -> impl Iterator<Item = Finding> {
     })
 }
 
-fn sockets(known: &Known) -> Option<Finding> {
+fn sockets(known: &AuditContext) -> Option<AuditFinding> {
     let (threads, each) = (
         known.integer("NCCL_SOCKET_NTHREADS")?,
         known.integer("NCCL_NSOCKS_PERTHREAD")?,
@@ -109,7 +110,7 @@ fn sockets(known: &Known) -> Option<Finding> {
     );
     let remedy = "set them so that their product is 64 or less";
     (threads > 0 && product > MAX_SOCKETS).then(|| {
-        Finding::new(
+        AuditFinding::new(
             Rule::TooManySockets,
             "NCCL_SOCKET_NTHREADS",
             sentence,
@@ -125,12 +126,14 @@ mod tests {
 
     #[test]
     fn every_contradiction_is_of_variables_that_the_tables_know() {
-        for harm in &TABLE.harm {
+        for conflict in &TABLE.conflict {
             assert!(
-                !harm.why.is_empty() && !harm.remedy.is_empty() && !harm.names().is_empty(),
-                "{harm:?}"
+                !conflict.why.is_empty()
+                    && !conflict.remedy.is_empty()
+                    && !conflict.names().is_empty(),
+                "{conflict:?}"
             );
-            for name in harm.looks_at() {
+            for name in conflict.looks_at() {
                 let listed = ["NCCL_DEBUG_FILE", "NCCL_IB_ADDR_RANGE"].contains(&name);
                 assert!(
                     listed || reading::variable(name).is_some() || values::is_known(name),

@@ -1,12 +1,12 @@
 //! The lines of an nccl.conf: those that set nothing NCCL reads, and those that something else overrides.
 
-use super::{Finding, Known, Rule, short};
+use super::{AuditContext, AuditFinding, Rule, short};
 use crate::levels::conf;
 
 /// What is wrong with the lines of the files.
-pub(super) fn findings(known: &Known) -> Vec<Finding> {
+pub(super) fn findings(known: &AuditContext) -> Vec<AuditFinding> {
     let of_file = |(file, text): &(String, String)| {
-        let mut found: Vec<Finding> = conf::lines(text)
+        let mut found: Vec<AuditFinding> = conf::lines(text)
             .filter_map(|line| of_line(known, file, line))
             .collect();
         found.dedup();
@@ -15,7 +15,7 @@ pub(super) fn findings(known: &Known) -> Vec<Finding> {
     known.files.iter().flat_map(of_file).collect()
 }
 
-fn of_line(known: &Known, file: &str, (name, value): (&str, &str)) -> Option<Finding> {
+fn of_line(known: &AuditContext, file: &str, (name, value): (&str, &str)) -> Option<AuditFinding> {
     if let Some(meant) = meant(name) {
         let sentence = format!(
             "{file} has a line `{}={}`, which sets a variable that nobody reads",
@@ -24,7 +24,7 @@ fn of_line(known: &Known, file: &str, (name, value): (&str, &str)) -> Option<Fin
         );
         let value = value.trim().trim_matches(['"', '\'']);
         let remedy = format!("write {meant}={} at the start of the line", short(value));
-        return Some(Finding::new(Rule::DeadLine, meant, sentence, remedy));
+        return Some(AuditFinding::new(Rule::DeadLine, meant, sentence, remedy));
     }
     let setting = known.settings.setting(name)?;
     let overridden = setting.file.as_deref() != Some(file) && setting.value != value;
@@ -37,7 +37,7 @@ fn of_line(known: &Known, file: &str, (name, value): (&str, &str)) -> Option<Fin
         )
     };
     overridden.then(|| {
-        Finding::new(
+        AuditFinding::new(
             Rule::FileOverridden,
             name,
             sentence(),

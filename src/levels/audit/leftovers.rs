@@ -1,7 +1,7 @@
 //! Debugging left behind: logs that cost a job something or say less than one thinks, checks, dumps, and the one variable
 //! that turns an error into a hang.
 
-use super::{Finding, Known, Rule};
+use super::{AuditContext, AuditFinding, Rule};
 
 /// Variables that have no place in a job, with what they do. Those that are integers count where they are not 0.
 const LEFT: [(&str, bool, &str); 9] = [
@@ -49,7 +49,7 @@ const LEFT: [(&str, bool, &str); 9] = [
 ];
 
 /// What belongs to debugging.
-pub(super) fn findings(known: &Known) -> Vec<Finding> {
+pub(super) fn findings(known: &AuditContext) -> Vec<AuditFinding> {
     let mut found = left(known);
     found.extend(net_mismatch(known));
     found.extend(output(known));
@@ -58,7 +58,7 @@ pub(super) fn findings(known: &Known) -> Vec<Finding> {
     found
 }
 
-fn left(known: &Known) -> Vec<Finding> {
+fn left(known: &AuditContext) -> Vec<AuditFinding> {
     let is_on =
         |name: &str, integer: bool| match known.settings.get(name).filter(|_| known.may_read(name))
         {
@@ -71,7 +71,7 @@ fn left(known: &Known) -> Vec<Finding> {
         .into_iter()
         .filter(|(name, integer, _)| is_on(name, *integer));
     on.map(|(name, _, does)| {
-        Finding::new(
+        AuditFinding::new(
             Rule::DebugLeft,
             name,
             format!("{} {does}", known.settings.say(name)),
@@ -81,7 +81,7 @@ fn left(known: &Known) -> Vec<Finding> {
     .collect()
 }
 
-fn net_mismatch(known: &Known) -> Option<Finding> {
+fn net_mismatch(known: &AuditContext) -> Option<AuditFinding> {
     const NAME: &str = "NCCL_IGNORE_NET_MISMATCH";
     let on = known.may_read(NAME) && known.integer(NAME).is_some_and(|value| value != 0);
     let sentence = || {
@@ -91,7 +91,7 @@ fn net_mismatch(known: &Known) -> Option<Finding> {
         )
     };
     on.then(|| {
-        Finding::new(
+        AuditFinding::new(
             Rule::IgnoreNetMismatch,
             NAME,
             sentence(),
@@ -101,7 +101,7 @@ fn net_mismatch(known: &Known) -> Option<Finding> {
 }
 
 /// How much `NCCL_DEBUG` asks for, where that is much.
-fn much<'a>(known: &'a Known) -> Option<&'a str> {
+fn much<'a>(known: &'a AuditContext) -> Option<&'a str> {
     known.settings.get("NCCL_DEBUG").filter(|value| {
         ["INFO", "TRACE"]
             .iter()
@@ -109,7 +109,7 @@ fn much<'a>(known: &'a Known) -> Option<&'a str> {
     })
 }
 
-fn output(known: &Known) -> Option<Finding> {
+fn output(known: &AuditContext) -> Option<AuditFinding> {
     much(known)?;
     let to_file = known
         .settings
@@ -122,10 +122,10 @@ fn output(known: &Known) -> Option<Finding> {
         )
     };
     let remedy = "set NCCL_DEBUG=WARN, or NCCL_DEBUG_FILE to a name with %h and %p";
-    (!to_file).then(|| Finding::new(Rule::DebugOutput, "NCCL_DEBUG", sentence(), remedy))
+    (!to_file).then(|| AuditFinding::new(Rule::DebugOutput, "NCCL_DEBUG", sentence(), remedy))
 }
 
-fn file_shared(known: &Known) -> Option<Finding> {
+fn file_shared(known: &AuditContext) -> Option<AuditFinding> {
     const NAME: &str = "NCCL_DEBUG_FILE";
     let file = known.settings.get(NAME).filter(|file| !file.is_empty())?;
     if ["/dev/stdout", "/dev/stderr", "/dev/null"].contains(&file) {
@@ -143,16 +143,21 @@ fn file_shared(known: &Known) -> Option<Finding> {
         let sentence = format!(
             "{said} has no %p: all processes of a node write one file, and each truncates it"
         );
-        return Some(Finding::new(Rule::DebugFileShared, NAME, sentence, remedy));
+        return Some(AuditFinding::new(
+            Rule::DebugFileShared,
+            NAME,
+            sentence,
+            remedy,
+        ));
     }
     let sentence = format!(
         "{said} has no %h: on a shared file system two nodes may have a process of the same number"
     );
     let remedy = "put %h into the name too";
-    (!host).then(|| Finding::new(Rule::DebugFileShared, NAME, sentence, remedy))
+    (!host).then(|| AuditFinding::new(Rule::DebugFileShared, NAME, sentence, remedy))
 }
 
-fn subsystems(known: &Known) -> Option<Finding> {
+fn subsystems(known: &AuditContext) -> Option<AuditFinding> {
     const NAME: &str = "NCCL_DEBUG_SUBSYS";
     much(known)?;
     let list = known.settings.get(NAME).filter(|list| !list.is_empty())?;
@@ -184,5 +189,6 @@ fn subsystems(known: &Known) -> Option<Finding> {
         )
     };
     let remedy = "use INIT,BOOTSTRAP,ENV and whatever else is wanted";
-    (!missing.is_empty()).then(|| Finding::new(Rule::SubsystemsHidden, NAME, sentence(), remedy))
+    (!missing.is_empty())
+        .then(|| AuditFinding::new(Rule::SubsystemsHidden, NAME, sentence(), remedy))
 }

@@ -15,8 +15,8 @@ use std::{collections::BTreeSet, fmt};
 use serde::{Deserialize, Serialize};
 
 use super::{
-    conf::{InForce, Settings},
-    harm,
+    conf::{EffectiveValue, NcclSettings},
+    conflict,
 };
 
 /// How bad a finding is, the worst first.
@@ -89,7 +89,7 @@ pub enum Needs {
 
 /// A rule of the audit.
 #[derive(Clone, Copy, Debug)]
-pub struct Check {
+pub struct AuditRule {
     rule: Rule,
     /// Its name, for good.
     pub id: &'static str,
@@ -107,8 +107,8 @@ const fn check(
     severity: Severity,
     needs: Needs,
     about: &'static str,
-) -> Check {
-    Check {
+) -> AuditRule {
+    AuditRule {
         rule,
         id,
         severity,
@@ -122,7 +122,7 @@ use Severity::{Failure, Note, Warning};
 
 /// All rules.
 #[rustfmt::skip]
-pub const CHECKS: [Check; 30] = [
+pub const CHECKS: [AuditRule; 30] = [
     check(Rule::UnknownName, "env.unknown-name", Warning, Library, "a name that neither this libnccl nor other known software reads; with the nearest name it reads"),
     check(Rule::NeverExisted, "env.never-existed", Warning, Always, "a name that people write and NCCL never had"),
     check(Rule::PyTorch, "env.pytorch", Warning, Always, "a name of PyTorch's, which NCCL does not read"),
@@ -157,9 +157,9 @@ pub const CHECKS: [Check; 30] = [
 
 /// What the audit goes by.
 #[derive(Clone, Copy, Debug)]
-pub struct Known<'a> {
+pub struct AuditContext<'a> {
     /// What is in force.
-    pub settings: &'a Settings,
+    pub settings: &'a NcclSettings,
     /// Names and texts of the files that NCCL reads, in the order in which they win; those that are there.
     pub files: &'a [(String, String)],
     /// The names that the very libnccl reads, or why that is not known.
@@ -176,7 +176,7 @@ pub struct Known<'a> {
 
 /// Something that is wrong, or good to know.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Finding {
+pub struct AuditFinding {
     #[serde(skip)]
     rule: Rule,
     /// The rule's id.
@@ -191,16 +191,16 @@ pub struct Finding {
     pub remedy: String,
 }
 
-impl Finding {
+impl AuditFinding {
     fn new(
         rule: Rule,
         name: &str,
         sentence: impl Into<String>,
         remedy: impl Into<String>,
-    ) -> Finding {
-        let Check { id, severity, .. } = CHECKS[rule as usize];
+    ) -> AuditFinding {
+        let AuditRule { id, severity, .. } = CHECKS[rule as usize];
         debug_assert_eq!(CHECKS[rule as usize].rule, rule);
-        Finding {
+        AuditFinding {
             rule,
             id,
             severity,
@@ -211,9 +211,9 @@ impl Finding {
     }
 }
 
-impl Known<'_> {
+impl AuditContext<'_> {
     /// Why a rule says nothing here; `None` where it was applied.
-    pub fn not_applicable(&self, check: &Check) -> Option<String> {
+    pub fn not_applicable(&self, check: &AuditRule) -> Option<String> {
         match check.needs {
             Needs::Library => self.names.err().map(str::to_owned),
             Needs::Job if !self.in_job => Some("not in a job".into()),
@@ -221,8 +221,8 @@ impl Known<'_> {
         }
     }
 
-    fn harms(&self) -> harm::Known<'_> {
-        harm::Known {
+    fn conflicts(&self) -> conflict::ConflictContext<'_> {
+        conflict::ConflictContext {
             settings: self.settings,
             nccl: self.nccl,
             cumem: self.cumem,
@@ -237,7 +237,7 @@ impl Known<'_> {
     /// `NCCL 2.18.3`, or `this NCCL`.
     fn nccl_text(&self) -> String {
         self.nccl.map_or("this NCCL".into(), |version| {
-            format!("NCCL {}", harm::version_text(version))
+            format!("NCCL {}", conflict::version_text(version))
         })
     }
 
@@ -247,7 +247,7 @@ impl Known<'_> {
 }
 
 /// `NAME=VALUE`, with the file where it comes from one.
-fn say(name: &str, InForce { value, file }: &InForce) -> String {
+fn say(name: &str, EffectiveValue { value, file }: &EffectiveValue) -> String {
     let file = file
         .as_ref()
         .map_or(String::new(), |file| format!(" (in {file})"));
@@ -276,7 +276,7 @@ fn shown(value: &str, longest: usize) -> String {
 }
 
 /// Everything that is wrong: the worst first, then in the order of [`CHECKS`], then by name.
-pub fn findings(known: &Known) -> Vec<Finding> {
+pub fn findings(known: &AuditContext) -> Vec<AuditFinding> {
     let all = [
         names::findings,
         values::findings,
@@ -284,8 +284,8 @@ pub fn findings(known: &Known) -> Vec<Finding> {
         leftovers::findings,
         files::findings,
     ];
-    let mut found: Vec<Finding> = all.iter().flat_map(|findings| findings(known)).collect();
-    let applied = |finding: &Finding| {
+    let mut found: Vec<AuditFinding> = all.iter().flat_map(|findings| findings(known)).collect();
+    let applied = |finding: &AuditFinding| {
         known
             .not_applicable(&CHECKS[finding.rule as usize])
             .is_none()

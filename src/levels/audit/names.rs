@@ -5,8 +5,8 @@ use std::{collections::BTreeSet, sync::LazyLock};
 
 use serde::Deserialize;
 
-use super::{Finding, Known, Rule, say};
-use crate::levels::{conf::InForce, harm};
+use super::{AuditContext, AuditFinding, Rule, say};
+use crate::levels::{conf::EffectiveValue, conflict};
 
 /// What a name is that NCCL does not read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
@@ -21,7 +21,7 @@ enum Word {
 /// Names that are told, with the sentence.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Told {
+pub struct DeprecatedNames {
     word: Word,
     /// The names.
     pub names: Vec<String>,
@@ -34,7 +34,7 @@ pub struct Told {
 /// A name that is still read, and has a successor.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Legacy {
+pub struct LegacyName {
     /// The name.
     pub name: String,
     /// The first NCCL in which that is so; none for all.
@@ -48,7 +48,7 @@ pub struct Legacy {
 /// Names of somebody else's: no finding.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Others {
+pub struct ForeignNames {
     /// What they are for, or whose.
     pub who: String,
     /// Whole names.
@@ -68,7 +68,7 @@ struct NotVariables {
 /// Names that NCCL reads, and since when.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Read {
+pub struct KnownNames {
     /// The first NCCL that reads them, by NVIDIA's documentation.
     since: Option<String>,
     /// Where that is not known, the first that was looked at and does.
@@ -79,7 +79,7 @@ pub struct Read {
     pub names: Vec<String>,
 }
 
-impl Read {
+impl KnownNames {
     /// Which NCCL reads them: `since 2.22`, `seen in 2.18.3, last in 2.27.7`.
     pub fn versions(&self) -> String {
         let first = match (&self.since, &self.seen) {
@@ -98,37 +98,37 @@ impl Read {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Table {
-    told: Vec<Told>,
-    legacy: Vec<Legacy>,
-    others: Vec<Others>,
+    told: Vec<DeprecatedNames>,
+    legacy: Vec<LegacyName>,
+    others: Vec<ForeignNames>,
     not_variables: NotVariables,
-    read: Vec<Read>,
+    read: Vec<KnownNames>,
 }
 
 static TABLE: LazyLock<Table> =
     LazyLock::new(|| toml::from_str(include_str!("names.toml")).expect("names.toml is tested"));
 
 /// The names that are told, for documents.
-pub fn told() -> &'static [Told] {
+pub fn told() -> &'static [DeprecatedNames] {
     &TABLE.told
 }
 
 /// The names that have a successor, for documents.
-pub fn legacy() -> &'static [Legacy] {
+pub fn legacy() -> &'static [LegacyName] {
     &TABLE.legacy
 }
 
 /// The names that NCCL reads, for documents.
-pub fn read() -> &'static [Read] {
+pub fn read() -> &'static [KnownNames] {
     &TABLE.read
 }
 
 /// The names of somebody else's, for documents.
-pub fn others() -> &'static [Others] {
+pub fn others() -> &'static [ForeignNames] {
     &TABLE.others
 }
 
-impl Told {
+impl DeprecatedNames {
     fn rule(&self) -> Rule {
         match self.word {
             Word::Never => Rule::NeverExisted,
@@ -144,7 +144,7 @@ impl Told {
     }
 }
 
-impl Others {
+impl ForeignNames {
     fn has(&self, name: &str) -> bool {
         self.names.iter().any(|n| n == name)
             || self
@@ -155,7 +155,7 @@ impl Others {
 }
 
 /// What is wrong with the names that are set.
-pub(super) fn findings(known: &Known) -> Vec<Finding> {
+pub(super) fn findings(known: &AuditContext) -> Vec<AuditFinding> {
     // A name with other characters can only come from a line of a file, which `files` tells.
     let is_name = |name: &str| {
         name.bytes()
@@ -170,7 +170,7 @@ pub(super) fn findings(known: &Known) -> Vec<Finding> {
         .collect()
 }
 
-fn of_name(known: &Known, name: &str, setting: &InForce) -> Option<Finding> {
+fn of_name(known: &AuditContext, name: &str, setting: &EffectiveValue) -> Option<AuditFinding> {
     let said = say(name, setting);
     if known.names.is_ok_and(|names| names.contains(name)) {
         return legacy_name(known, name, &said);
@@ -184,7 +184,12 @@ fn of_name(known: &Known, name: &str, setting: &InForce) -> Option<Finding> {
         .find(|told| told.names.iter().any(|n| n == name))
     {
         let sentence = format!("{said} has no effect: {}", told.says);
-        return Some(Finding::new(told.rule(), name, sentence, &told.instead));
+        return Some(AuditFinding::new(
+            told.rule(),
+            name,
+            sentence,
+            &told.instead,
+        ));
     }
     let Ok(names) = known.names else {
         return legacy_name(known, name, &said);
@@ -201,12 +206,12 @@ fn of_name(known: &Known, name: &str, setting: &InForce) -> Option<Finding> {
     )
 }
 
-fn legacy_name(known: &Known, name: &str, said: &str) -> Option<Finding> {
+fn legacy_name(known: &AuditContext, name: &str, said: &str) -> Option<AuditFinding> {
     let legacy = TABLE.legacy.iter().find(|legacy| legacy.name == name)?;
-    let since = legacy.since.as_deref().and_then(harm::version);
+    let since = legacy.since.as_deref().and_then(conflict::version);
     let is_so = since.is_none_or(|since| known.nccl.is_some_and(|nccl| nccl >= since));
     is_so.then(|| {
-        Finding::new(
+        AuditFinding::new(
             Rule::Legacy,
             name,
             format!("{said}: the name {}", legacy.says),
@@ -216,14 +221,19 @@ fn legacy_name(known: &Known, name: &str, said: &str) -> Option<Finding> {
 }
 
 /// A name that NCCL reads, but not this one: it is older, or newer. `None` where the versions do not explain it.
-fn of_other_version(known: &Known, name: &str, said: &str, read: &Read) -> Option<Finding> {
+fn of_other_version(
+    known: &AuditContext,
+    name: &str,
+    said: &str,
+    read: &KnownNames,
+) -> Option<AuditFinding> {
     let this = known.nccl_text();
     let is_before = |text: &Option<String>| {
-        let version = text.as_deref().and_then(harm::version)?;
+        let version = text.as_deref().and_then(conflict::version)?;
         known.nccl.map(|nccl| nccl < version)
     };
     let is_after = |text: &Option<String>| {
-        let version = text.as_deref().and_then(harm::version)?;
+        let version = text.as_deref().and_then(conflict::version)?;
         known.nccl.map(|nccl| nccl > version)
     };
     if let Some(last) = read
@@ -233,7 +243,7 @@ fn of_other_version(known: &Known, name: &str, said: &str, read: &Read) -> Optio
     {
         let sentence =
             format!("{said} has no effect: NCCL {last} read it, and {this} no longer does");
-        return Some(Finding::new(Rule::Removed, name, sentence, "unset it"));
+        return Some(AuditFinding::new(Rule::Removed, name, sentence, "unset it"));
     }
     let first = read.since.as_ref().or(read.seen.as_ref())?;
     let from = Some(first.clone());
@@ -246,7 +256,7 @@ fn of_other_version(known: &Known, name: &str, said: &str, read: &Read) -> Optio
         format!("NCCL {first} reads it")
     };
     let sentence = format!("{said} has no effect: {reads}, and {this} does not yet");
-    Some(Finding::new(
+    Some(AuditFinding::new(
         Rule::TooNew,
         name,
         sentence,
@@ -254,7 +264,7 @@ fn of_other_version(known: &Known, name: &str, said: &str, read: &Read) -> Optio
     ))
 }
 
-fn unknown(known: &Known, name: &str, said: &str, names: &BTreeSet<String>) -> Finding {
+fn unknown(known: &AuditContext, name: &str, said: &str, names: &BTreeSet<String>) -> AuditFinding {
     let sentence = format!(
         "{said} has no effect: {} does not read this name",
         known.nccl_text()
@@ -263,7 +273,7 @@ fn unknown(known: &Known, name: &str, said: &str, names: &BTreeSet<String>) -> F
         [] => "unset it, or find out what it was meant to be".to_owned(),
         near => format!("did you mean {}?", near.join(" or ")),
     };
-    Finding::new(Rule::UnknownName, name, sentence, remedy)
+    AuditFinding::new(Rule::UnknownName, name, sentence, remedy)
 }
 
 /// The names that a library reads which are most like this one: one letter or word off, or the same words in another order.
@@ -364,12 +374,12 @@ pub(super) mod tests {
                     .since
                     .as_deref()
                     .or(read.seen.as_deref())
-                    .and_then(harm::version)
+                    .and_then(conflict::version)
                     .expect("a version");
                 let last = read
                     .last
                     .as_deref()
-                    .map(|last| harm::version(last).expect("a version"));
+                    .map(|last| conflict::version(last).expect("a version"));
                 let there = version >= first && last.is_none_or(|last| version <= last);
                 for name in &read.names {
                     assert_eq!(names.contains(name), there, "{name} in {text}");

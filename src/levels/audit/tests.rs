@@ -7,11 +7,11 @@ use super::{
     *,
 };
 
-fn settings(env: &[(&str, &str)], files: &[(String, String)]) -> Settings {
+fn settings(env: &[(&str, &str)], files: &[(String, String)]) -> NcclSettings {
     let env = env
         .iter()
         .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
-    Settings::new(
+    NcclSettings::new(
         env,
         files
             .iter()
@@ -20,13 +20,13 @@ fn settings(env: &[(&str, &str)], files: &[(String, String)]) -> Settings {
 }
 
 /// What is found with library `which` of [`LISTS`], in a job.
-fn found_by(which: usize, env: &[(&str, &str)], files: &[(&str, &str)]) -> Vec<Finding> {
+fn found_by(which: usize, env: &[(&str, &str)], files: &[(&str, &str)]) -> Vec<AuditFinding> {
     let files: Vec<_> = files
         .iter()
         .map(|(file, text)| ((*file).to_owned(), (*text).to_owned()))
         .collect();
     let (settings, names) = (settings(env, &files), list(LISTS[which].2));
-    let known = Known {
+    let known = AuditContext {
         settings: &settings,
         files: &files,
         names: Ok(&names),
@@ -38,11 +38,11 @@ fn found_by(which: usize, env: &[(&str, &str)], files: &[(&str, &str)]) -> Vec<F
     findings(&known)
 }
 
-fn found(env: &[(&str, &str)]) -> Vec<Finding> {
+fn found(env: &[(&str, &str)]) -> Vec<AuditFinding> {
     found_by(3, env, &[])
 }
 
-fn ids(found: &[Finding]) -> Vec<&str> {
+fn ids(found: &[AuditFinding]) -> Vec<&str> {
     found.iter().map(|finding| finding.id).collect()
 }
 
@@ -206,7 +206,7 @@ fn every_invented_or_removed_name_is_caught_with_the_right_word() {
         for (name, id, word) in INVENTED {
             let found = found_by(which, &[(name, "1")], &[]);
             assert_eq!(ids(&found), [id], "{version}: {name}");
-            let Finding {
+            let AuditFinding {
                 sentence,
                 remedy,
                 name: of,
@@ -461,7 +461,7 @@ fn adapters_that_are_known_decide_whether_a_list_takes_others() {
             .map(|adapter| (*adapter).to_owned())
             .collect();
         let adapters = Some(adapters.as_slice());
-        findings(&Known {
+        findings(&AuditContext {
             settings: &settings,
             files: &[],
             names: Err("none"),
@@ -588,7 +588,7 @@ fn debugging_left_in_a_job_is_found() {
         &[("NCCL_DEBUG", "INFO"), ("NCCL_GRAPH_DUMP_FILE", "/x")],
         &[],
     );
-    let by_hand = Known {
+    let by_hand = AuditContext {
         settings: &settings,
         files: &[],
         names: Err("no libnccl"),
@@ -652,7 +652,7 @@ fn without_a_library_names_are_not_judged_by_it() {
         ],
         &[],
     );
-    let known = Known {
+    let known = AuditContext {
         settings: &settings,
         files: &[],
         names: Err("no libnccl is found"),
@@ -710,7 +710,7 @@ fn findings_have_one_order_and_one_form() {
             "env.debug-output"
         ]
     );
-    for Finding {
+    for AuditFinding {
         sentence, remedy, ..
     } in found
     {

@@ -5,10 +5,10 @@ use std::{collections::BTreeMap, sync::LazyLock};
 
 use serde::Deserialize;
 
-use super::{Finding, Known, Rule, say, short, shown};
+use super::{AuditContext, AuditFinding, Rule, say, short, shown};
 use crate::levels::{
-    conf::InForce,
-    reading::{self, How, Reads, Variable},
+    conf::EffectiveValue,
+    reading::{self, Misreading, ParseRule, Variable},
     selection::Selection,
 };
 
@@ -73,7 +73,7 @@ static INTEGERS: LazyLock<BTreeMap<&str, (Variable, Option<&str>)>> = LazyLock::
         group.names.iter().map(|name| {
             let variable = Variable {
                 name: name.clone(),
-                reads: Reads::Integer,
+                reads: ParseRule::Integer,
                 legal: group.legal.clone(),
                 range: group.range,
                 power_of_2: group.power_of_2,
@@ -133,7 +133,7 @@ pub(super) fn is_known(name: &str) -> bool {
 const LISTS: [&str; 3] = ["NCCL_SOCKET_IFNAME", "NCCL_IB_HCA", "NCCL_OOB_NET_IFNAME"];
 
 /// Values that are not read as they look, of names that NCCL may read.
-pub(super) fn findings(known: &Known) -> Vec<Finding> {
+pub(super) fn findings(known: &AuditContext) -> Vec<AuditFinding> {
     let read = known
         .settings
         .iter()
@@ -142,8 +142,8 @@ pub(super) fn findings(known: &Known) -> Vec<Finding> {
         .collect()
 }
 
-fn of_value(known: &Known, name: &str, setting: &InForce) -> Vec<Finding> {
-    let integer = variable(name).filter(|(variable, _)| variable.reads == Reads::Integer);
+fn of_value(known: &AuditContext, name: &str, setting: &EffectiveValue) -> Vec<AuditFinding> {
+    let integer = variable(name).filter(|(variable, _)| variable.reads == ParseRule::Integer);
     if integer.is_none()
         && let Some(finding) = stray(name, setting)
     {
@@ -155,7 +155,9 @@ fn of_value(known: &Known, name: &str, setting: &InForce) -> Vec<Finding> {
     let by_words = || TABLE.words.iter().find(|words| words.name == name);
     let by_choices = || TABLE.choices.iter().find(|choices| choices.name == name);
     let found = match variable(name) {
-        Some((variable, why)) if variable.reads != Reads::Word => misread(variable, why, setting),
+        Some((variable, why)) if variable.reads != ParseRule::Word => {
+            misread(variable, why, setting)
+        }
         _ => by_words()
             .and_then(|words| words.finding(setting))
             .or_else(|| by_choices().and_then(|choices| choices.finding(known, setting))),
@@ -163,38 +165,42 @@ fn of_value(known: &Known, name: &str, setting: &InForce) -> Vec<Finding> {
     found.into_iter().collect()
 }
 
-fn misread(variable: &Variable, why: Option<&str>, setting: &InForce) -> Option<Finding> {
+fn misread(
+    variable: &Variable,
+    why: Option<&str>,
+    setting: &EffectiveValue,
+) -> Option<AuditFinding> {
     let Variable { name, .. } = variable;
     let (how, remedy) = variable.misread_as(&setting.value)?;
     let said = say(name, setting);
     Some(match how {
-        How::As(number) => Finding::new(
+        Misreading::As(number) => AuditFinding::new(
             Rule::MisreadInteger,
             name,
             format!("{said} is read as {number}: NCCL reads an integer"),
             remedy,
         ),
-        How::Ignored if variable.reads == Reads::Integer => Finding::new(
+        Misreading::Ignored if variable.reads == ParseRule::Integer => AuditFinding::new(
             Rule::IgnoredValue,
             name,
             format!("{said} is ignored: it is too large for an integer"),
             remedy,
         ),
-        How::Ignored => {
+        Misreading::Ignored => {
             let sentence = format!(
                 "{said} is silently ignored: NCCL knows distances in capitals, and the old numbers"
             );
-            Finding::new(Rule::IgnoredValue, name, sentence, remedy)
+            AuditFinding::new(Rule::IgnoredValue, name, sentence, remedy)
         }
-        How::Meaningless => {
+        Misreading::Meaningless => {
             let why = why.unwrap_or("has no meaning of its own");
-            Finding::new(Rule::NoMeaning, name, format!("{said} {why}"), remedy)
+            AuditFinding::new(Rule::NoMeaning, name, format!("{said} {why}"), remedy)
         }
     })
 }
 
 /// Quotes, spaces and comments that are part of a value which is no integer; nothing at all.
-fn stray(name: &str, setting: &InForce) -> Option<Finding> {
+fn stray(name: &str, setting: &EffectiveValue) -> Option<AuditFinding> {
     let value = setting.value.as_str();
     let may_be_told = LISTS.contains(&name)
         || variable(name).is_some()
@@ -208,12 +214,12 @@ fn stray(name: &str, setting: &InForce) -> Option<Finding> {
     if value.is_empty() {
         // A distance or a network that is empty is told by what it does.
         let is_told = name == "NCCL_NET"
-            || variable(name).is_some_and(|(variable, _)| variable.reads == Reads::Path);
+            || variable(name).is_some_and(|(variable, _)| variable.reads == ParseRule::Path);
         let sentence = format!(
             "{said} is set to nothing: NCCL goes on as if it were not set, and no nccl.conf sets it"
         );
         return (!is_told).then(|| {
-            Finding::new(
+            AuditFinding::new(
                 Rule::EmptyValue,
                 name,
                 sentence,
@@ -246,7 +252,7 @@ fn stray(name: &str, setting: &InForce) -> Option<Finding> {
         format!("{said}, with a space,")
     };
     let remedy = format!("write {name}={}, and nothing else on the line", short(bare));
-    Some(Finding::new(
+    Some(AuditFinding::new(
         Rule::StrayCharacters,
         name,
         format!("{shown} is not read as it looks: {what}"),
@@ -294,7 +300,7 @@ impl Words {
             })
     }
 
-    fn finding(&self, setting: &InForce) -> Option<Finding> {
+    fn finding(&self, setting: &EffectiveValue) -> Option<AuditFinding> {
         let Words { name, .. } = self;
         let value = setting.value.as_str();
         let value = if self.not {
@@ -318,7 +324,7 @@ impl Words {
             short(word),
             self.otherwise
         );
-        Some(Finding::new(
+        Some(AuditFinding::new(
             Rule::UnknownWord,
             name,
             sentence,
@@ -363,19 +369,19 @@ impl Choices {
         })
     }
 
-    fn finding(&self, known: &Known, setting: &InForce) -> Option<Finding> {
+    fn finding(&self, known: &AuditContext, setting: &EffectiveValue) -> Option<AuditFinding> {
         let Choices { name, among } = self;
         let word = short(self.unknown(&setting.value)?);
         let said = say(name, setting);
         let remedy = format!("say some of {}", among.join(", "));
         Some(if known.nccl.is_some_and(|nccl| nccl < 22400) {
             let sentence = format!("{said}: NCCL passes over {word}, and takes what it likes");
-            Finding::new(Rule::UnknownWord, name, sentence, remedy)
+            AuditFinding::new(Rule::UnknownWord, name, sentence, remedy)
         } else {
             let sentence = format!(
                 "{said}: NCCL does not know {word} there, and since 2.24 ends with an error"
             );
-            Finding::new(Rule::FailingWord, name, sentence, remedy)
+            AuditFinding::new(Rule::FailingWord, name, sentence, remedy)
         })
     }
 }
@@ -391,7 +397,7 @@ fn one_of(words: &[String]) -> String {
 const LONGEST_LIST: usize = 1000;
 
 /// A list of interfaces or adapters: `^` for all but these, then `=` for exactly these, then names.
-fn list(known: &Known, name: &str, setting: &InForce) -> Vec<Finding> {
+fn list(known: &AuditContext, name: &str, setting: &EffectiveValue) -> Vec<AuditFinding> {
     let value = setting.value.as_str();
     let said = say(name, setting);
     let selection = Selection::of(value);
@@ -422,7 +428,7 @@ fn list(known: &Known, name: &str, setting: &InForce) -> Vec<Finding> {
             "write {name}={signs}{}",
             shown(&bare.join(","), LONGEST_LIST)
         );
-        Some(Finding::new(Rule::ListSyntax, name, sentence, remedy))
+        Some(AuditFinding::new(Rule::ListSyntax, name, sentence, remedy))
     } else if name == "NCCL_IB_HCA" && !exact {
         let entries: Vec<&str> = selection.names().collect();
         let other = entries
@@ -433,7 +439,7 @@ fn list(known: &Known, name: &str, setting: &InForce) -> Vec<Finding> {
             let sentence =
                 format!("{said}: without `=` NCCL takes every adapter whose name begins so: {entry} is {other} too");
             let except = if except { "^" } else { "" };
-            Finding::new(
+            AuditFinding::new(
                 Rule::PrefixMatch,
                 name,
                 sentence,

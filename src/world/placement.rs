@@ -9,7 +9,7 @@ use crate::exit::{Code, Failure};
 
 /// What a process says of itself.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Peer {
+pub struct ProcessIdentity {
     /// Host name, up to the first dot.
     pub host: String,
     /// Identity of the host as NCCL sees it: processes with the same one are on one node.
@@ -26,7 +26,7 @@ pub struct Peer {
 
 /// Where a process is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Place {
+pub struct RankPlacement {
     /// Its node, numbered in the order in which ranks first name them.
     pub node: u32,
     /// Its order among the processes of its node.
@@ -49,7 +49,7 @@ pub fn host_name() -> String {
 }
 
 /// The place of each process, in rank order.
-pub fn places(peers: &[Peer]) -> Vec<Place> {
+pub fn places(peers: &[ProcessIdentity]) -> Vec<RankPlacement> {
     let mut nodes: Vec<(&str, u32)> = Vec::new();
     peers
         .iter()
@@ -63,7 +63,7 @@ pub fn places(peers: &[Peer]) -> Vec<Place> {
                 });
             let local_rank = nodes[node].1;
             nodes[node].1 += 1;
-            Place {
+            RankPlacement {
                 node: node as u32,
                 local_rank,
             }
@@ -72,7 +72,7 @@ pub fn places(peers: &[Peer]) -> Vec<Place> {
 }
 
 /// How many nodes there are.
-pub fn node_count(places: &[Place]) -> u32 {
+pub fn node_count(places: &[RankPlacement]) -> u32 {
     places.iter().map(|place| place.node + 1).max().unwrap_or(0)
 }
 
@@ -86,8 +86,8 @@ pub fn node_count(places: &[Place]) -> u32 {
 /// [`Code::NothingRan`] where a process is left without a GPU, [`Code::Usage`] where two ranks would share one. Every process
 /// has the same facts and so the same error.
 pub fn gpus(
-    peers: &[Peer],
-    places: &[Place],
+    peers: &[ProcessIdentity],
+    places: &[RankPlacement],
     each: u32,
     may_share: bool,
 ) -> anyhow::Result<Vec<Vec<usize>>> {
@@ -104,11 +104,11 @@ pub fn gpus(
 /// The GPUs of one process: by its order among the processes of its node that see the same GPUs.
 fn gpus_of(
     process: usize,
-    peers: &[Peer],
-    places: &[Place],
+    peers: &[ProcessIdentity],
+    places: &[RankPlacement],
     each: usize,
 ) -> anyhow::Result<Vec<usize>> {
-    let Peer {
+    let ProcessIdentity {
         host, first_gpu, ..
     } = &peers[process];
     let seen = sorted(&peers[process].gpus);
@@ -145,7 +145,7 @@ fn gpus_of(
             n / each
         ),
     };
-    Err(Failure::everywhere(Code::NothingRan, what))
+    Err(Failure::on_all_ranks(Code::NothingRan, what))
 }
 
 /// The number in `NCCL_TESTS_DEVICE`; nccl-tests takes what it cannot read for 0.
@@ -154,7 +154,7 @@ fn first_of(value: &str, process: usize) -> anyhow::Result<usize> {
         let what = format!(
             "NCCL_TESTS_DEVICE={value} on rank {process} is not the number of a GPU, such as 0 or 4"
         );
-        Failure::everywhere(Code::Usage, what)
+        Failure::on_all_ranks(Code::Usage, what)
     };
     value.trim().parse().map_err(|_| what())
 }
@@ -166,7 +166,11 @@ fn sorted(uuids: &[String]) -> Vec<&String> {
 }
 
 /// Two ranks of one node on one GPU: NCCL would hang or fail with less to go by.
-fn refuse_sharing(peers: &[Peer], places: &[Place], chosen: &[Vec<usize>]) -> anyhow::Result<()> {
+fn refuse_sharing(
+    peers: &[ProcessIdentity],
+    places: &[RankPlacement],
+    chosen: &[Vec<usize>],
+) -> anyhow::Result<()> {
     let uuids = |process: usize| {
         chosen[process]
             .iter()
@@ -184,7 +188,7 @@ fn refuse_sharing(peers: &[Peer], places: &[Place], chosen: &[Vec<usize>]) -> an
                      its own GPU in CUDA_VISIBLE_DEVICES, or let every rank see all of them (srun --gpu-bind=none)",
                     peers[second].host
                 );
-                return Err(Failure::everywhere(Code::Usage, what));
+                return Err(Failure::on_all_ranks(Code::Usage, what));
             }
         }
     }
@@ -195,8 +199,8 @@ fn refuse_sharing(peers: &[Peer], places: &[Place], chosen: &[Vec<usize>]) -> an
 mod tests {
     use super::*;
 
-    fn peer(host: &str, gpus: &[&str]) -> Peer {
-        Peer {
+    fn peer(host: &str, gpus: &[&str]) -> ProcessIdentity {
+        ProcessIdentity {
             host: host.into(),
             host_id: host.into(),
             pid: 1,
@@ -205,11 +209,11 @@ mod tests {
         }
     }
 
-    fn assign(peers: &[Peer]) -> Result<Vec<usize>, String> {
+    fn assign(peers: &[ProcessIdentity]) -> Result<Vec<usize>, String> {
         Ok(assign_several(peers, 1)?.concat())
     }
 
-    fn assign_several(peers: &[Peer], each: u32) -> Result<Vec<Vec<usize>>, String> {
+    fn assign_several(peers: &[ProcessIdentity], each: u32) -> Result<Vec<Vec<usize>>, String> {
         gpus(peers, &places(peers), each, false).map_err(|e| e.to_string())
     }
 
@@ -239,7 +243,7 @@ mod tests {
 
     #[test]
     fn a_process_may_be_told_its_first_gpu() {
-        let told = |first: u32| Peer {
+        let told = |first: u32| ProcessIdentity {
             first_gpu: Some(first.to_string()),
             ..peer("a", &["g0", "g1"])
         };
@@ -255,7 +259,7 @@ mod tests {
                 .contains("NCCL_TESTS_DEVICE=2")
         );
         for odd in ["4x", "0x4", "-1", "", "99999999999999999999"] {
-            let odd_one = Peer {
+            let odd_one = ProcessIdentity {
                 first_gpu: Some(odd.into()),
                 ..peer("a", &["g0", "g1"])
             };

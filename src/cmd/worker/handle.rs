@@ -14,8 +14,8 @@ use std::{
 use anyhow::Context;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
-use super::message::{Ended, FromWorker, Start, ToWorker};
-use crate::world::{self, World, place};
+use super::message::{FromWorker, ToWorker, WorkerReport, WorkerStart};
+use crate::world::{self, World, placement};
 
 /// Longer than this nobody waits for a worker: what it would tell is worth no more.
 const LONGEST: Duration = Duration::from_secs(120);
@@ -52,7 +52,7 @@ impl Worker {
     ) -> anyhow::Result<Worker> {
         let file = format!(
             "pxnbench-nccl.{}.{}.{name}.log",
-            place::host_name(),
+            placement::host_name(),
             std::process::id()
         );
         let log = std::env::temp_dir().join(file);
@@ -139,10 +139,10 @@ impl Worker {
     /// Where an answer does not reach the other ranks; that would be a bug.
     pub(in crate::cmd) fn run(
         mut self,
-        start: Start,
+        start: WorkerStart,
         limit: Duration,
         world: &dyn World,
-    ) -> anyhow::Result<Result<Vec<Ended>, String>> {
+    ) -> anyhow::Result<Result<Vec<WorkerReport>, String>> {
         let until = Instant::now() + limit.min(LONGEST);
         let ready = self
             .ask(&ToWorker::Start(start), until)
@@ -151,7 +151,7 @@ impl Worker {
                 _ => Err(Why::new("its worker did not say that it is ready")),
             });
         // None joins where one cannot: NCCL would wait for it.
-        let id = match together(self.keep_log(ready), world)? {
+        let id = match agree(self.keep_log(ready), world)? {
             Ok(mut ids) => ids.swap_remove(0),
             Err(why) => return Ok(Err(why)),
         };
@@ -164,7 +164,7 @@ impl Worker {
         let ended = self.keep_log(ended);
         // A worker that waits for others which are gone is of no use any more; and one that ended is waited for.
         drop(self);
-        together(ended, world)
+        agree(ended, world)
     }
 }
 
@@ -186,7 +186,7 @@ impl Why {
 }
 
 /// The step of every rank, or a sentence with the rank that failed; one that was only late comes last.
-fn together<T: Serialize + DeserializeOwned>(
+fn agree<T: Serialize + DeserializeOwned>(
     step: Result<T, Why>,
     world: &dyn World,
 ) -> anyhow::Result<Result<Vec<T>, String>> {

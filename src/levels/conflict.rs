@@ -1,14 +1,14 @@
-//! Combinations of settings that crash NCCL, make it fail, silence PXN or do nothing: the table's `[[harm]]`, and values
+//! Combinations of settings that crash NCCL, make it fail, silence PXN or do nothing: the table's `[[conflict]]`, and values
 //! that NCCL does not read as they look.
 
 use serde::{Deserialize, Serialize};
 
-use super::{TABLE, conf::Settings, reading};
+use super::{TABLE, conf::NcclSettings, reading};
 
 /// What a harm does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Does {
+pub enum Effect {
     /// NCCL crashes: a run refuses it.
     Crashes,
     /// NCCL ends with an error.
@@ -46,9 +46,9 @@ struct Condition {
 /// A combination that does harm.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
-pub struct Harm {
+pub struct Conflict {
     /// What it does.
-    pub does: Does,
+    pub does: Effect,
     /// All of them hold.
     when: Vec<Condition>,
     /// The first NCCL with it.
@@ -63,9 +63,9 @@ pub struct Harm {
 
 /// What is known where harms are looked for.
 #[derive(Clone, Copy, Debug)]
-pub struct Known<'a> {
+pub struct ConflictContext<'a> {
     /// What is in force.
-    pub settings: &'a Settings,
+    pub settings: &'a NcclSettings,
     /// The version of NCCL as `ncclGetVersion` gives it; without it, harms of some versions only are not looked for.
     pub nccl: Option<i32>,
     /// Has the driver cuMem? `None` where that is unknown.
@@ -74,23 +74,23 @@ pub struct Known<'a> {
 
 /// A harm that is there.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Finding {
+pub struct ConflictFinding {
     /// What it does.
-    pub does: Does,
+    pub does: Effect,
     /// What it is, why, and what to do: one sentence.
     pub sentence: String,
 }
 
 /// All harms of the table.
-pub fn all() -> &'static [Harm] {
-    &TABLE.harm
+pub fn all() -> &'static [Conflict] {
+    &TABLE.conflict
 }
 
 /// Does a harm look at this variable?
 pub(super) fn concerns(name: &str) -> bool {
     all()
         .iter()
-        .flat_map(|harm| &harm.when)
+        .flat_map(|conflict| &conflict.when)
         .any(|condition| condition.name == name)
 }
 
@@ -121,7 +121,7 @@ pub(super) fn version_text(version: i32) -> String {
 }
 
 impl Condition {
-    fn holds(&self, known: &Known) -> bool {
+    fn holds(&self, known: &ConflictContext) -> bool {
         let value = known.settings.get(&self.name);
         let integer = value.and_then(reading::integer);
         let path = value.and_then(reading::path);
@@ -150,9 +150,9 @@ impl Condition {
     }
 }
 
-impl Harm {
+impl Conflict {
     /// Is it there?
-    pub(super) fn holds(&self, known: &Known) -> bool {
+    pub(super) fn holds(&self, known: &ConflictContext) -> bool {
         let bound = |text: &Option<String>| text.as_deref().and_then(version);
         let of_this_version = match (bound(&self.from), bound(&self.before), known.nccl) {
             (None, None, _) => true,
@@ -231,7 +231,7 @@ impl Harm {
     }
 
     /// What it is and why, where it is there.
-    pub(super) fn what(&self, known: &Known) -> String {
+    pub(super) fn what(&self, known: &ConflictContext) -> String {
         let settings: Vec<_> = self
             .names()
             .into_iter()
@@ -240,35 +240,35 @@ impl Harm {
         let nccl = known.nccl.filter(|_| self.versions().is_some());
         let nccl = nccl.map_or(String::new(), |v| format!(" {}", version_text(v)));
         let does = match self.does {
-            Does::Crashes => format!("crashes NCCL{nccl}"),
-            Does::Fails => format!("makes NCCL{nccl} fail"),
-            Does::Silences => "keeps NCCL from using PXN".into(),
-            Does::SilencesRings => "keeps rings from using PXN".into(),
-            Does::Nothing => "has no effect".into(),
+            Effect::Crashes => format!("crashes NCCL{nccl}"),
+            Effect::Fails => format!("makes NCCL{nccl} fail"),
+            Effect::Silences => "keeps NCCL from using PXN".into(),
+            Effect::SilencesRings => "keeps rings from using PXN".into(),
+            Effect::Nothing => "has no effect".into(),
         };
         format!("{} {does}: {}", settings.join(" with "), self.why)
     }
 
-    fn sentence(&self, known: &Known) -> String {
+    fn sentence(&self, known: &ConflictContext) -> String {
         format!("{}; {}", self.what(known), self.remedy)
     }
 }
 
 /// The harms that are there, the worst first.
-pub fn findings(known: &Known) -> Vec<Finding> {
-    let harms = all().iter().filter(|harm| harm.holds(known));
-    let harms = harms.map(|harm| Finding {
-        does: harm.does,
-        sentence: harm.sentence(known),
+pub fn findings(known: &ConflictContext) -> Vec<ConflictFinding> {
+    let conflicts = all().iter().filter(|conflict| conflict.holds(known));
+    let conflicts = conflicts.map(|conflict| ConflictFinding {
+        does: conflict.does,
+        sentence: conflict.sentence(known),
     });
     let misread = known.settings.iter().filter_map(|(name, setting)| {
         let sentence = reading::variable(name)?.misread(&setting.value)?;
-        Some(Finding {
-            does: Does::Nothing,
+        Some(ConflictFinding {
+            does: Effect::Nothing,
             sentence,
         })
     });
-    let mut all: Vec<_> = harms.chain(misread).collect();
+    let mut all: Vec<_> = conflicts.chain(misread).collect();
     all.sort_by_key(|finding| finding.does as u8);
     all
 }
@@ -277,12 +277,12 @@ pub fn findings(known: &Known) -> Vec<Finding> {
 mod tests {
     use super::*;
 
-    fn found_with(env: &str, nccl: Option<i32>, cumem: Option<bool>) -> Vec<(Does, String)> {
+    fn found_with(env: &str, nccl: Option<i32>, cumem: Option<bool>) -> Vec<(Effect, String)> {
         let pairs = env
             .split_whitespace()
             .filter_map(|pair| pair.split_once('='));
-        let settings = Settings::new(pairs.map(|(n, v)| (n.to_owned(), v.to_owned())), []);
-        let found = findings(&Known {
+        let settings = NcclSettings::new(pairs.map(|(n, v)| (n.to_owned(), v.to_owned())), []);
+        let found = findings(&ConflictContext {
             settings: &settings,
             nccl,
             cumem,
@@ -293,11 +293,11 @@ mod tests {
             .collect()
     }
 
-    fn found(env: &str) -> Vec<(Does, String)> {
+    fn found(env: &str) -> Vec<(Effect, String)> {
         found_with(env, Some(22803), Some(true))
     }
 
-    fn does(env: &str) -> Vec<Does> {
+    fn does(env: &str) -> Vec<Effect> {
         found(env).into_iter().map(|(does, _)| does).collect()
     }
 
@@ -312,16 +312,18 @@ mod tests {
 
     #[test]
     fn every_harm_of_the_table_is_well_formed() {
-        for harm in all() {
-            let text = format!("{harm:?}");
+        for conflict in all() {
+            let text = format!("{conflict:?}");
             assert!(
-                !harm.when.is_empty() && !harm.why.is_empty() && !harm.remedy.is_empty(),
+                !conflict.when.is_empty()
+                    && !conflict.why.is_empty()
+                    && !conflict.remedy.is_empty(),
                 "{text}"
             );
-            for bound in harm.from.iter().chain(&harm.before) {
+            for bound in conflict.from.iter().chain(&conflict.before) {
                 assert!(version(bound).is_some(), "{text}");
             }
-            for c in &harm.when {
+            for c in &conflict.when {
                 let tests = [
                     c.is.is_some(),
                     c.not.is_some(),
@@ -351,7 +353,7 @@ mod tests {
     #[test]
     fn balanced_crashes_where_nccl_connects_at_start() {
         let sentence = &found("NCCL_PXN_DISABLE=0 NCCL_P2P_PXN_LEVEL=1 NCCL_RUNTIME_CONNECT=0")[0];
-        assert_eq!(sentence.0, Does::Crashes);
+        assert_eq!(sentence.0, Effect::Crashes);
         for word in [
             "NCCL_P2P_PXN_LEVEL=1 with NCCL_RUNTIME_CONNECT=0",
             "NCCL 2.28.3",
@@ -376,7 +378,7 @@ mod tests {
         let off = does("NCCL_PXN_DISABLE=1 NCCL_P2P_PXN_LEVEL=1 NCCL_RUNTIME_CONNECT=0");
         assert_eq!(
             off,
-            [Does::Nothing],
+            [Effect::Nothing],
             "PXN is off, so that the level is not looked at"
         );
     }
@@ -386,7 +388,7 @@ mod tests {
         let crashes = |nccl: i32, env: &str, cumem: Option<bool>| {
             found_with(env, Some(nccl), cumem)
                 .iter()
-                .any(|(does, _)| *does == Does::Crashes)
+                .any(|(does, _)| *does == Effect::Crashes)
         };
         let level = "NCCL_P2P_PXN_LEVEL=1";
         let connects = "NCCL_P2P_PXN_LEVEL=1 NCCL_CUMEM_ENABLE=0";
@@ -412,7 +414,7 @@ mod tests {
         assert!(
             !found_with(connects, None, None)
                 .iter()
-                .any(|(does, _)| *does == Does::Crashes),
+                .any(|(does, _)| *does == Effect::Crashes),
             "unknown version"
         );
     }
@@ -422,7 +424,7 @@ mod tests {
         let crashes = |nccl: i32, env: &str| {
             found_with(env, Some(nccl), None)
                 .iter()
-                .any(|(does, _)| *does == Does::Crashes)
+                .any(|(does, _)| *does == Effect::Crashes)
         };
         assert!(crashes(22403, "NCCL_MIN_P2P_NCHANNELS=64"));
         assert!(!crashes(22501, "NCCL_MIN_P2P_NCHANNELS=64"));
@@ -441,7 +443,7 @@ mod tests {
             "NCCL_NET=Socket",
             "NCCL_NET=socket",
         ] {
-            assert_eq!(does(env), [Does::Silences], "{env}");
+            assert_eq!(does(env), [Effect::Silences], "{env}");
             assert_eq!(
                 does(&format!("{env} NCCL_PXN_DISABLE=1")),
                 [],
@@ -457,8 +459,8 @@ mod tests {
         ] {
             assert_eq!(does(env), [], "{env}");
         }
-        assert_eq!(does("NCCL_NET_GDR_READ=0"), [Does::Fails]);
-        assert_eq!(does("NCCL_CROSS_NIC=1"), [Does::SilencesRings]);
+        assert_eq!(does("NCCL_NET_GDR_READ=0"), [Effect::Fails]);
+        assert_eq!(does("NCCL_CROSS_NIC=1"), [Effect::SilencesRings]);
         assert_eq!(
             does("NCCL_IB_DISABLE=1 NCCL_NET_PLUGIN=x"),
             [],
@@ -483,7 +485,7 @@ mod tests {
             let found = found(env);
             assert_eq!(
                 found.iter().map(|(does, _)| *does).collect::<Vec<_>>(),
-                [Does::Nothing],
+                [Effect::Nothing],
                 "{env}"
             );
             assert!(found[0].1.contains(words), "{}", found[0].1);
@@ -492,14 +494,14 @@ mod tests {
 
     #[test]
     fn a_setting_from_a_file_is_told_with_the_file() {
-        let settings = Settings::new(
+        let settings = NcclSettings::new(
             [],
             [(
                 "/etc/nccl.conf",
                 "NCCL_CUMEM_ENABLE=0\nNCCL_P2P_PXN_LEVEL=1",
             )],
         );
-        let found = findings(&Known {
+        let found = findings(&ConflictContext {
             settings: &settings,
             nccl: Some(22803),
             cumem: None,

@@ -1,4 +1,4 @@
-//! [`Laps`]: statistics of the single iterations of a case.
+//! [`IterationStats`]: statistics of the single iterations of a case.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,7 +6,7 @@ use crate::units::Micros;
 
 /// What single iterations took: of each the time of the GPU that took longest.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Laps {
+pub struct IterationStats {
     /// Iterations at the beginning that the statistics leave out.
     pub skipped: u32,
     /// The shortest.
@@ -27,11 +27,11 @@ pub struct Laps {
     pub times: Vec<Micros>,
 }
 
-impl Laps {
+impl IterationStats {
     /// The statistics of `times` without the first `skip`; `None` where nothing is left.
     ///
     /// Percentiles are by nearest rank, the median is the value at half the count, as in nccl-tests 2.19.6.
-    pub fn of(times: Vec<Micros>, skip: u32) -> Option<Laps> {
+    pub fn of(times: Vec<Micros>, skip: u32) -> Option<IterationStats> {
         let mut sorted: Vec<f64> = times
             .iter()
             .skip(skip as usize)
@@ -45,7 +45,7 @@ impl Laps {
         let variance = sorted.iter().map(|time| (time - mean).powi(2)).sum::<f64>() / count as f64;
         let rank =
             |percent: usize| Micros(sorted[(count * percent).div_ceil(100).clamp(1, count) - 1]);
-        Some(Laps {
+        Some(IterationStats {
             skipped: skip,
             min: Micros(min),
             max: Micros(max),
@@ -75,24 +75,32 @@ mod tests {
     #[test]
     fn statistics_are_those_of_nccl_tests() {
         let times = [100.0, 4.0, 2.0, 3.0, 1.0].map(Micros).to_vec();
-        let laps = Laps::of(times.clone(), 1).expect("four are left");
+        let iteration_times = IterationStats::of(times.clone(), 1).expect("four are left");
         assert_eq!(
-            (laps.min, laps.max, laps.mean),
+            (
+                iteration_times.min,
+                iteration_times.max,
+                iteration_times.mean
+            ),
             (Micros(1.0), Micros(4.0), Micros(2.5))
         );
         assert_eq!(
-            (laps.p50, laps.p95, laps.p99),
+            (
+                iteration_times.p50,
+                iteration_times.p95,
+                iteration_times.p99
+            ),
             (Micros(3.0), Micros(4.0), Micros(4.0))
         );
-        assert!((laps.deviation.0 - 1.25_f64.sqrt()).abs() < 1e-12);
-        assert!((laps.variation() - 44.721).abs() < 1e-3);
-        assert_eq!(laps.times, times);
-        let hundred =
-            Laps::of((1..=200).map(|time| Micros(time.into())).collect(), 0).expect("all");
+        assert!((iteration_times.deviation.0 - 1.25_f64.sqrt()).abs() < 1e-12);
+        assert!((iteration_times.variation() - 44.721).abs() < 1e-3);
+        assert_eq!(iteration_times.times, times);
+        let hundred = IterationStats::of((1..=200).map(|time| Micros(time.into())).collect(), 0)
+            .expect("all");
         assert_eq!(
             (hundred.p50, hundred.p95, hundred.p99),
             (Micros(101.0), Micros(190.0), Micros(198.0))
         );
-        assert_eq!(Laps::of(times, 5), None);
+        assert_eq!(IterationStats::of(times, 5), None);
     }
 }

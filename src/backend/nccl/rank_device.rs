@@ -15,9 +15,9 @@ use super::{
     kernels::Kernels,
 };
 use crate::{
-    backend::manner::Registration,
+    backend::options::Registration,
     collective::{
-        Case, Placement,
+        BufferMode, Case,
         data::{Region, fault_in},
     },
     native::nccl::{Nccl, RawHandle},
@@ -25,22 +25,22 @@ use crate::{
 };
 
 /// A GPU that is started, before it joins the communicator.
-pub(super) struct Opened {
+pub(super) struct OpenedDevice {
     pub(super) device: Device,
     kernels: Kernels,
     counter: Buffer,
 }
 
-impl Opened {
+impl OpenedDevice {
     /// Starts GPU `gpu`.
     ///
     /// # Errors
     /// Where it does not start.
-    pub(super) fn open(gpu: usize, null_stream: bool) -> anyhow::Result<Opened> {
+    pub(super) fn open(gpu: usize, null_stream: bool) -> anyhow::Result<OpenedDevice> {
         let device = Device::open(gpu, null_stream)?;
         let counter = device.allocate(Bytes(mem::size_of::<u64>() as u64), None)?;
         let kernels = Kernels::new(device.context())?;
-        Ok(Opened {
+        Ok(OpenedDevice {
             device,
             kernels,
             counter,
@@ -53,13 +53,13 @@ impl Opened {
     }
 
     /// Takes its place in the communicator.
-    pub(super) fn join(self, comm: Comm) -> Member {
-        let Opened {
+    pub(super) fn join(self, comm: Comm) -> RankDevice {
+        let OpenedDevice {
             device,
             kernels,
             counter,
         } = self;
-        Member {
+        RankDevice {
             device,
             kernels,
             counter,
@@ -70,7 +70,7 @@ impl Opened {
 }
 
 /// A rank.
-pub(super) struct Member {
+pub(super) struct RankDevice {
     pub(super) device: Device,
     kernels: Kernels,
     counter: Buffer,
@@ -93,13 +93,13 @@ struct Buffers {
 const LARGEST_ELEMENT: u64 = 8;
 
 /// One operation of a rank, worked out once before many of them.
-pub(super) struct Aim {
+pub(super) struct PreparedOp {
     call: Call,
     send: u64,
     recv: u64,
 }
 
-impl Aim {
+impl PreparedOp {
     /// The groups that the operation is made of: each begins on every rank of the thread before the next one does.
     pub(super) fn stages(&self) -> u32 {
         self.call.stages()
@@ -111,7 +111,7 @@ impl Aim {
     }
 }
 
-impl Member {
+impl RankDevice {
     fn buffers(&self) -> anyhow::Result<&Buffers> {
         self.buffers
             .as_ref()
@@ -178,7 +178,7 @@ impl Member {
         Ok(())
     }
 
-    /// Takes back what [`Member::register`] said.
+    /// Takes back what [`RankDevice::register`] said.
     ///
     /// # Errors
     /// Where NCCL fails.
@@ -207,7 +207,7 @@ impl Member {
     ///
     /// # Errors
     /// Where it does not fit into the buffers.
-    pub(super) fn aim(&self, case: &Case) -> anyhow::Result<Aim> {
+    pub(super) fn aim(&self, case: &Case) -> anyhow::Result<PreparedOp> {
         let (buffers, layout) = (self.buffers()?, case.layout(self.comm.rank().into()));
         let (size, fits) = (case.size(), buffers.largest);
         anyhow::ensure!(
@@ -217,11 +217,11 @@ impl Member {
         let element = case.dtype.size();
         let [send, recv] = [&buffers.send, &buffers.recv]
             .map(|buffer| buffer.address() + buffers.unalign * element);
-        let send = match case.placement {
-            Placement::OutOfPlace => send,
-            Placement::InPlace => recv + layout.send_offset * element,
+        let send = match case.buffer_mode {
+            BufferMode::OutOfPlace => send,
+            BufferMode::InPlace => recv + layout.send_offset * element,
         };
-        Ok(Aim {
+        Ok(PreparedOp {
             call: self.comm.call(case)?,
             send,
             recv: recv + layout.recv_offset * element,
@@ -233,7 +233,7 @@ impl Member {
     /// # Errors
     /// Where NCCL fails.
     #[inline]
-    pub(super) fn start(&self, aim: &Aim, stage: u32, shift: u64) -> anyhow::Result<()> {
+    pub(super) fn start(&self, aim: &PreparedOp, stage: u32, shift: u64) -> anyhow::Result<()> {
         let (send, recv) = (aim.send + shift, aim.recv + shift);
         // SAFETY: the case fits into the buffers at every offset that `rotation` gives, and they and the stream stay until
         // the stream is empty: only `finish` frees them, which waits.
@@ -284,7 +284,7 @@ impl Member {
         Ok(())
     }
 
-    /// Counts what is wrong, in the stream's order, after [`Member::fill`] with `seed`.
+    /// Counts what is wrong, in the stream's order, after [`RankDevice::fill`] with `seed`.
     ///
     /// # Errors
     /// Where the GPU fails.
@@ -308,7 +308,7 @@ impl Member {
         Ok(())
     }
 
-    /// What [`Member::check`] counted. The stream is empty.
+    /// What [`RankDevice::check`] counted. The stream is empty.
     ///
     /// # Errors
     /// Where the GPU fails.
@@ -340,13 +340,13 @@ impl Member {
     ///
     /// # Errors
     /// Where NCCL or the GPU fails.
-    pub(super) fn close(self) -> anyhow::Result<Ended> {
+    pub(super) fn close(self) -> anyhow::Result<ClosedDevice> {
         self.device.bind()?;
         self.comm.close()?;
         let buffers = self
             .buffers
             .map_or_else(Vec::new, |buffers| vec![buffers.send, buffers.recv]);
-        Ok(Ended {
+        Ok(ClosedDevice {
             device: self.device,
             buffers: buffers.into_iter().chain([self.counter]).collect(),
         })
@@ -354,12 +354,12 @@ impl Member {
 }
 
 /// A GPU whose communicator has ended.
-pub(super) struct Ended {
+pub(super) struct ClosedDevice {
     device: Device,
     buffers: Vec<Buffer>,
 }
 
-impl Ended {
+impl ClosedDevice {
     /// Frees its memory.
     ///
     /// # Errors

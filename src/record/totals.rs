@@ -1,10 +1,10 @@
-//! [`Sums`]: what stands below a table, over its rows.
+//! [`TableTotals`]: what stands below a table, over its rows.
 
 use super::Record;
 
 /// Sums over the cases of a table.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Sums {
+pub struct TableTotals {
     busbw: f64,
     measured: u32,
     /// Cases that were checked.
@@ -13,7 +13,7 @@ pub struct Sums {
     pub failed_checks: u64,
 }
 
-impl Sums {
+impl TableTotals {
     /// Adds a case, of several communicators each one's; one that did not run adds nothing.
     pub fn add(&mut self, record: &Record) {
         if !record.groups.is_empty() {

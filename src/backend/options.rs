@@ -49,7 +49,7 @@ impl Registration {
 
 /// How operations are run. On host memory and in the model only the defaults mean something.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Manner {
+pub struct ExecOptions {
     /// Operations of an iteration, in one group (`-m`); 0 and 1 mean one without a group.
     pub aggregate: u32,
     /// When the host waits (`-z`).
@@ -65,10 +65,10 @@ pub struct Manner {
     /// NCCL's `CTAPolicy` (`-x`); `None` leaves it to NCCL.
     pub cta_policy: Option<i32>,
     /// Each iteration is timed, by the GPU's clock (`-I`).
-    pub laps: bool,
+    pub iteration_times: bool,
 }
 
-impl Manner {
+impl ExecOptions {
     /// Operations of an iteration.
     pub fn operations(&self) -> u32 {
         self.aggregate.max(1)
@@ -82,7 +82,7 @@ impl Manner {
 
 /// The GPUs of a process and the ranks that they are.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Crew {
+pub struct LocalRanks {
     /// Rank of the first GPU; the others follow.
     pub first_rank: u32,
     /// All ranks of the communicator.
@@ -95,10 +95,10 @@ pub struct Crew {
     pub parallel_init: bool,
 }
 
-impl Crew {
+impl LocalRanks {
     /// A rank on one GPU.
-    pub fn single(rank: u32, ranks: u32, gpu: usize) -> Crew {
-        Crew {
+    pub fn single(rank: u32, ranks: u32, gpu: usize) -> LocalRanks {
+        LocalRanks {
             first_rank: rank,
             ranks,
             gpus: vec![gpu],
@@ -108,15 +108,15 @@ impl Crew {
     }
 
     /// Rank and GPU of each member, by thread.
-    pub fn teams(&self) -> Vec<Vec<(u32, usize)>> {
+    pub fn threads_ranks(&self) -> Vec<Vec<(u32, usize)>> {
         let each = self
             .gpus
             .len()
             .div_ceil(self.threads.max(1) as usize)
             .max(1);
-        let members: Vec<(u32, usize)> =
+        let devices: Vec<(u32, usize)> =
             (self.first_rank..).zip(self.gpus.iter().copied()).collect();
-        members.chunks(each).map(<[_]>::to_vec).collect()
+        devices.chunks(each).map(<[_]>::to_vec).collect()
     }
 }
 
@@ -126,23 +126,34 @@ mod tests {
 
     #[test]
     fn gpus_are_dealt_out_to_threads_in_the_order_of_ranks() {
-        let crew = Crew {
+        let local_ranks = LocalRanks {
             first_rank: 4,
             ranks: 8,
             gpus: vec![0, 1, 2, 3],
             threads: 2,
             parallel_init: false,
         };
-        assert_eq!(crew.teams(), [[(4, 0), (5, 1)], [(6, 2), (7, 3)]]);
         assert_eq!(
-            Crew {
+            local_ranks.threads_ranks(),
+            [[(4, 0), (5, 1)], [(6, 2), (7, 3)]]
+        );
+        assert_eq!(
+            LocalRanks {
                 threads: 1,
-                ..crew.clone()
+                ..local_ranks.clone()
             }
-            .teams(),
+            .threads_ranks(),
             [[(4, 0), (5, 1), (6, 2), (7, 3)]]
         );
-        assert_eq!(Crew { threads: 0, ..crew }.teams().len(), 1);
-        assert_eq!(Crew::single(3, 4, 1).teams(), [[(3, 1)]]);
+        assert_eq!(
+            LocalRanks {
+                threads: 0,
+                ..local_ranks
+            }
+            .threads_ranks()
+            .len(),
+            1
+        );
+        assert_eq!(LocalRanks::single(3, 4, 1).threads_ranks(), [[(3, 1)]]);
     }
 }

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use crate::{
-    backend::manner::{Blocking, Manner, Registration},
+    backend::options::{Blocking, ExecOptions, Registration},
     cmd::values,
     exit::{Code, Failure},
     sweep::measure::Average,
@@ -157,13 +157,13 @@ impl NcclTestsArgs {
         if wrong.is_empty() {
             Ok(())
         } else {
-            Err(Failure::everywhere(Code::Usage, wrong))
+            Err(Failure::on_all_ranks(Code::Usage, wrong))
         }
     }
 
     /// How operations are run.
-    pub(super) fn manner(&self) -> Manner {
-        Manner {
+    pub(super) fn exec_options(&self) -> ExecOptions {
+        ExecOptions {
             aggregate: self.aggregate,
             blocking: self.blocking,
             null_stream: self.null_stream,
@@ -171,24 +171,24 @@ impl NcclTestsArgs {
             unalign: self.unalign.into(),
             registration: self.registration,
             cta_policy: self.cta_policy,
-            laps: self.per_iter,
+            iteration_times: self.per_iter,
         }
     }
 
     /// What of it means nothing where there is no GPU: the flags as typed.
     pub(super) fn for_gpus_only(&self) -> Vec<&'static str> {
-        let manner = self.manner();
+        let exec_options = self.exec_options();
         [
             ("-t", self.threads > 1),
             ("-g", self.gpus > 1),
-            ("-m", manner.aggregate > 1),
-            ("-z", manner.blocking != Blocking::AtTheEnd),
-            ("-y", manner.null_stream),
-            ("-G", manner.replays > 0),
-            ("-u", manner.unalign > 0),
-            ("-R", manner.registration != Registration::None),
-            ("-x", manner.cta_policy.is_some()),
-            ("-I", manner.laps),
+            ("-m", exec_options.aggregate > 1),
+            ("-z", exec_options.blocking != Blocking::AtTheEnd),
+            ("-y", exec_options.null_stream),
+            ("-G", exec_options.replays > 0),
+            ("-u", exec_options.unalign > 0),
+            ("-R", exec_options.registration != Registration::None),
+            ("-x", exec_options.cta_policy.is_some()),
+            ("-I", exec_options.iteration_times),
             ("-M", self.reports_memory),
         ]
         .into_iter()

@@ -11,11 +11,11 @@ use cudarc::driver::{CudaEvent, CudaGraph};
 
 use super::{
     device::Device,
-    member::{Aim, Member},
+    rank_device::{PreparedOp, RankDevice},
 };
 use crate::{
     backend::{
-        manner::{Blocking, Manner},
+        options::{Blocking, ExecOptions},
         rotation,
     },
     collective::Case,
@@ -24,15 +24,15 @@ use crate::{
 };
 
 /// The ranks of one thread.
-pub(super) struct Team {
+pub(super) struct ThreadRanks {
     pub(super) nccl: Arc<Nccl>,
-    pub(super) members: Vec<Member>,
+    pub(super) devices: Vec<RankDevice>,
 }
 
-impl fmt::Display for Team {
+impl fmt::Display for ThreadRanks {
     /// Its ranks: `rank 1`, `ranks 2 to 3`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.members[..] {
+        match &self.devices[..] {
             [] => f.write_str("no rank"),
             [one] => write!(f, "rank {}", one.comm.rank()),
             [first, .., last] => write!(f, "ranks {} to {}", first.comm.rank(), last.comm.rank()),
@@ -41,13 +41,13 @@ impl fmt::Display for Team {
 }
 
 /// Where a thread meets the other threads of its process, and the one that may also the other processes.
-pub(super) struct Meeting<'a> {
+pub(super) struct ThreadBarrier<'a> {
     pub(super) threads: &'a Barrier,
     /// Waits for the other processes; the first thread alone has it.
     pub(super) processes: Option<&'a dyn Fn()>,
 }
 
-impl Meeting<'_> {
+impl ThreadBarrier<'_> {
     /// Returns when every rank of the job has come.
     fn all_ranks(&self) {
         self.threads.wait();
@@ -60,37 +60,40 @@ impl Meeting<'_> {
 
 /// What a thread measured.
 #[derive(Debug, Default)]
-pub(super) struct Clocked {
+pub(super) struct ThreadTiming {
     /// From the first operation's start to the last one's end; without the barriers of [`Blocking::Iteration`].
     pub(super) elapsed: Duration,
     /// Until the last operation was handed to the GPU.
     pub(super) issued: Duration,
     /// Each iteration by the GPUs' clocks, the longest of them.
-    pub(super) laps: Vec<Micros>,
+    pub(super) iteration_times: Vec<Micros>,
 }
 
 /// A case on each rank of the thread.
 struct Round<'a> {
-    team: &'a Team,
-    aims: Vec<Aim>,
+    thread_ranks: &'a ThreadRanks,
+    aims: Vec<PreparedOp>,
     size: Bytes,
     largest: Bytes,
 }
 
-impl Team {
+impl ThreadRanks {
     fn has_several(&self) -> bool {
-        self.members.len() > 1
+        self.devices.len() > 1
     }
 
     fn round(&self, case: &Case) -> anyhow::Result<Round<'_>> {
         let aims = self
-            .members
+            .devices
             .iter()
-            .map(|member| member.aim(case))
+            .map(|device_rank| device_rank.aim(case))
             .collect::<anyhow::Result<Vec<_>>>()?;
-        let largest = self.members.first().map_or(Ok(Bytes(0)), Member::largest)?;
+        let largest = self
+            .devices
+            .first()
+            .map_or(Ok(Bytes(0)), RankDevice::largest)?;
         Ok(Round {
-            team: self,
+            thread_ranks: self,
             aims,
             size: case.size(),
             largest,
@@ -99,15 +102,15 @@ impl Team {
 
     /// Waits until nothing runs on any of the GPUs. All are asked in turn: where one fails, another may never end.
     pub(super) fn wait(&self) -> anyhow::Result<()> {
-        if let [member] = &self.members[..] {
-            return member.wait();
+        if let [device_rank] = &self.devices[..] {
+            return device_rank.wait();
         }
-        let mut running: Vec<&Member> = self.members.iter().collect();
+        let mut running: Vec<&RankDevice> = self.devices.iter().collect();
         while !running.is_empty() {
             let mut still = Vec::with_capacity(running.len());
-            for member in running {
-                if !member.is_done()? {
-                    still.push(member);
+            for device_rank in running {
+                if !device_rank.is_done()? {
+                    still.push(device_rank);
                 }
             }
             running = still;
@@ -118,19 +121,19 @@ impl Team {
 
     /// Fills the buffers of `case` on all GPUs at once.
     pub(super) fn fill(&self, case: &Case, seed: u64) -> anyhow::Result<()> {
-        self.members
+        self.devices
             .iter()
-            .try_for_each(|member| member.fill(case, seed))?;
+            .try_for_each(|device_rank| device_rank.fill(case, seed))?;
         self.wait()
     }
 
     /// Wrong elements on all GPUs.
     pub(super) fn count_wrong(&self, case: &Case, seed: u64) -> anyhow::Result<u64> {
-        self.members
+        self.devices
             .iter()
-            .try_for_each(|member| member.check(case, seed))?;
+            .try_for_each(|device_rank| device_rank.check(case, seed))?;
         self.wait()?;
-        self.members.iter().map(Member::counted).sum()
+        self.devices.iter().map(RankDevice::counted).sum()
     }
 
     /// Runs `case` `times` times back to back.
@@ -138,23 +141,23 @@ impl Team {
         &self,
         case: &Case,
         times: u32,
-        meeting: &Meeting,
-    ) -> anyhow::Result<Clocked> {
-        self.by_hand(case, times, &Manner::default(), meeting)
+        meeting: &ThreadBarrier,
+    ) -> anyhow::Result<ThreadTiming> {
+        self.by_hand(case, times, &ExecOptions::default(), meeting)
     }
 
     /// Runs `case` once in the way in which it is timed, for its data to be checked.
     pub(super) fn once(
         &self,
         case: &Case,
-        manner: &Manner,
-        meeting: &Meeting,
-    ) -> anyhow::Result<Clocked> {
-        let manner = Manner {
-            replays: manner.replays.min(1),
-            ..Manner::default()
+        exec_options: &ExecOptions,
+        meeting: &ThreadBarrier,
+    ) -> anyhow::Result<ThreadTiming> {
+        let exec_options = ExecOptions {
+            replays: exec_options.replays.min(1),
+            ..ExecOptions::default()
         };
-        self.time(case, 1, &manner, meeting)
+        self.time(case, 1, &exec_options, meeting)
     }
 
     /// Times `iters` iterations of `case`.
@@ -162,13 +165,13 @@ impl Team {
         &self,
         case: &Case,
         iters: u32,
-        manner: &Manner,
-        meeting: &Meeting,
-    ) -> anyhow::Result<Clocked> {
-        if manner.replays > 0 {
-            return self.replayed(case, iters, manner, meeting);
+        exec_options: &ExecOptions,
+        meeting: &ThreadBarrier,
+    ) -> anyhow::Result<ThreadTiming> {
+        if exec_options.replays > 0 {
+            return self.replayed(case, iters, exec_options, meeting);
         }
-        self.by_hand(case, iters, manner, meeting)
+        self.by_hand(case, iters, exec_options, meeting)
     }
 
     /// Every operation is started by this thread.
@@ -176,30 +179,30 @@ impl Team {
         &self,
         case: &Case,
         iters: u32,
-        manner: &Manner,
-        meeting: &Meeting,
-    ) -> anyhow::Result<Clocked> {
+        exec_options: &ExecOptions,
+        meeting: &ThreadBarrier,
+    ) -> anyhow::Result<ThreadTiming> {
         let round = self.round(case)?;
-        let waits = manner.blocking == Blocking::Iteration;
-        let marks = if manner.laps {
-            Marks::new(&self.members, iters, waits)?
+        let waits = exec_options.blocking == Blocking::Iteration;
+        let marks = if exec_options.iteration_times {
+            Marks::new(&self.devices, iters, waits)?
         } else {
             Marks::default()
         };
         if !self.has_several() {
-            self.members
+            self.devices
                 .iter()
-                .try_for_each(|member| member.device.bind())?;
+                .try_for_each(|device_rank| device_rank.device.bind())?;
         }
         // The threads have started one after the other.
         meeting.all_ranks();
         let mut between = Duration::ZERO;
         let start = Instant::now();
         for iteration in 0..iters {
-            marks.begin(&self.members, iteration)?;
-            round.iteration(iteration, manner, meeting)?;
+            marks.begin(&self.devices, iteration)?;
+            round.iteration(iteration, exec_options, meeting)?;
             if waits {
-                marks.end(&self.members, iteration)?;
+                marks.end(&self.devices, iteration)?;
                 self.wait()?;
                 let ended = Instant::now();
                 meeting.all_ranks();
@@ -207,15 +210,15 @@ impl Team {
             }
         }
         if !waits {
-            marks.begin(&self.members, iters)?;
+            marks.begin(&self.devices, iters)?;
         }
         let issued = start.elapsed().saturating_sub(between);
         self.wait()?;
         let elapsed = start.elapsed().saturating_sub(between);
-        Ok(Clocked {
+        Ok(ThreadTiming {
             elapsed,
             issued,
-            laps: marks.laps(manner.operations())?,
+            iteration_times: marks.iteration_times(exec_options.operations())?,
         })
     }
 
@@ -224,32 +227,32 @@ impl Team {
         &self,
         case: &Case,
         iters: u32,
-        manner: &Manner,
-        meeting: &Meeting,
-    ) -> anyhow::Result<Clocked> {
+        exec_options: &ExecOptions,
+        meeting: &ThreadBarrier,
+    ) -> anyhow::Result<ThreadTiming> {
         let round = self.round(case)?;
-        self.members
+        self.devices
             .iter()
-            .try_for_each(|member| member.device.begin_capture())?;
-        (0..iters).try_for_each(|iteration| round.iteration(iteration, manner, meeting))?;
+            .try_for_each(|device_rank| device_rank.device.begin_capture())?;
+        (0..iters).try_for_each(|iteration| round.iteration(iteration, exec_options, meeting))?;
         let captured = self
-            .members
+            .devices
             .iter()
-            .map(|member| member.device.end_capture());
+            .map(|device_rank| device_rank.device.end_capture());
         let graphs = captured.collect::<anyhow::Result<Vec<CudaGraph>>>()?;
         meeting.all_ranks();
         let start = Instant::now();
-        for _ in 0..manner.replays {
-            for (member, graph) in self.members.iter().zip(&graphs) {
-                member.device.launch(graph)?;
+        for _ in 0..exec_options.replays {
+            for (device_rank, graph) in self.devices.iter().zip(&graphs) {
+                device_rank.device.launch(graph)?;
             }
         }
         let issued = start.elapsed();
         self.wait()?;
-        Ok(Clocked {
+        Ok(ThreadTiming {
             elapsed: start.elapsed(),
             issued,
-            laps: Vec::new(),
+            iteration_times: Vec::new(),
         })
     }
 }
@@ -257,16 +260,21 @@ impl Team {
 impl Round<'_> {
     /// The operations of one iteration: one, or a group of several.
     #[inline]
-    fn iteration(&self, iteration: u32, manner: &Manner, meeting: &Meeting) -> anyhow::Result<()> {
-        let operations = manner.operations();
-        self.team.nccl.grouped(operations > 1, || {
+    fn iteration(
+        &self,
+        iteration: u32,
+        exec_options: &ExecOptions,
+        meeting: &ThreadBarrier,
+    ) -> anyhow::Result<()> {
+        let operations = exec_options.operations();
+        self.thread_ranks.nccl.grouped(operations > 1, || {
             for nth in 0..operations {
                 self.operation(iteration.wrapping_mul(operations).wrapping_add(nth))?;
-                match manner.blocking {
+                match exec_options.blocking {
                     Blocking::AtTheEnd | Blocking::Iteration => {}
-                    Blocking::Operation => self.team.wait()?,
+                    Blocking::Operation => self.thread_ranks.wait()?,
                     Blocking::OperationAndRanks => {
-                        self.team.wait()?;
+                        self.thread_ranks.wait()?;
                         meeting.all_ranks();
                     }
                 }
@@ -279,19 +287,26 @@ impl Round<'_> {
     #[inline]
     fn operation(&self, nth: u32) -> anyhow::Result<()> {
         let shift = rotation(self.size, self.largest, nth);
-        let has_several = self.team.has_several();
-        let stages = self.aims.first().map_or(0, Aim::stages);
+        let has_several = self.thread_ranks.has_several();
+        let stages = self.aims.first().map_or(0, PreparedOp::stages);
         // NCCL makes the GPU of a communicator current itself; a copy of our own, and the null stream, need it to be.
-        let needs_it =
-            |(member, aim): (&Member, &Aim)| member.device.has_null_stream() || aim.copies();
-        let binds = has_several && self.team.members.iter().zip(&self.aims).any(needs_it);
+        let needs_it = |(device_rank, aim): (&RankDevice, &PreparedOp)| {
+            device_rank.device.has_null_stream() || aim.copies()
+        };
+        let binds = has_several
+            && self
+                .thread_ranks
+                .devices
+                .iter()
+                .zip(&self.aims)
+                .any(needs_it);
         (0..stages).try_for_each(|stage| {
-            self.team.nccl.grouped(has_several, || {
-                for (member, aim) in self.team.members.iter().zip(&self.aims) {
+            self.thread_ranks.nccl.grouped(has_several, || {
+                for (device_rank, aim) in self.thread_ranks.devices.iter().zip(&self.aims) {
                     if binds {
-                        member.device.bind()?;
+                        device_rank.device.bind()?;
                     }
-                    member.start(aim, stage, shift)?;
+                    device_rank.start(aim, stage, shift)?;
                 }
                 Ok(())
             })
@@ -308,16 +323,16 @@ struct Marks {
 }
 
 impl Marks {
-    fn new(members: &[Member], iters: u32, has_ends: bool) -> anyhow::Result<Marks> {
+    fn new(devices: &[RankDevice], iters: u32, has_ends: bool) -> anyhow::Result<Marks> {
         let count = if has_ends { 2 * iters } else { iters + 1 };
         let of = |device: &Device| {
             (0..count)
                 .map(|_| device.mark())
                 .collect::<anyhow::Result<Vec<_>>>()
         };
-        let events = members
+        let events = devices
             .iter()
-            .map(|member| of(&member.device))
+            .map(|device_rank| of(&device_rank.device))
             .collect::<anyhow::Result<_>>()?;
         Ok(Marks { events, has_ends })
     }
@@ -328,25 +343,25 @@ impl Marks {
     }
 
     #[inline]
-    fn begin(&self, members: &[Member], iteration: u32) -> anyhow::Result<()> {
-        self.set(members, iteration as usize * self.stride())
+    fn begin(&self, devices: &[RankDevice], iteration: u32) -> anyhow::Result<()> {
+        self.set(devices, iteration as usize * self.stride())
     }
 
     /// Where iterations have ends of their own.
-    fn end(&self, members: &[Member], iteration: u32) -> anyhow::Result<()> {
-        self.set(members, iteration as usize * self.stride() + 1)
+    fn end(&self, devices: &[RankDevice], iteration: u32) -> anyhow::Result<()> {
+        self.set(devices, iteration as usize * self.stride() + 1)
     }
 
     #[inline]
-    fn set(&self, members: &[Member], nth: usize) -> anyhow::Result<()> {
+    fn set(&self, devices: &[RankDevice], nth: usize) -> anyhow::Result<()> {
         self.events
             .iter()
-            .zip(members)
-            .try_for_each(|(events, member)| member.device.set(&events[nth]))
+            .zip(devices)
+            .try_for_each(|(events, device_rank)| device_rank.device.set(&events[nth]))
     }
 
     /// Each iteration on the GPU that took longest, divided by its operations. All marks have passed.
-    fn laps(&self, operations: u32) -> anyhow::Result<Vec<Micros>> {
+    fn iteration_times(&self, operations: u32) -> anyhow::Result<Vec<Micros>> {
         let Some(events) = self.events.first().map(Vec::len) else {
             return Ok(Vec::new());
         };
