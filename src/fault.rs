@@ -1,6 +1,7 @@
 //! What goes wrong, as one sentence on stderr and an exit code.
 
 use crate::{
+    env,
     exit::{self, Code},
     world::{abort, launch},
 };
@@ -44,10 +45,7 @@ pub fn settle(end: anyhow::Result<Code>, ranks: u32) -> anyhow::Result<Code> {
 
 /// Does this process speak for the job? Before MPI is up the launcher's environment tells.
 pub fn speaks() -> bool {
-    abort::rank().map_or_else(
-        || launch::speaks(&|name| std::env::var(name).ok()),
-        |rank| rank == 0,
-    )
+    abort::rank().map_or_else(|| launch::speaks(&env::var), |rank| rank == 0)
 }
 
 /// Ends the job when a thread panics: a panic is a bug, and must not leave the other ranks waiting.

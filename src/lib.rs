@@ -5,7 +5,7 @@
 //!
 //! | layer | modules | what they are |
 //! |---|---|---|
-//! | 0 | [`units`], [`exit`] | quantities; exit codes and the error that carries one |
+//! | 0 | [`units`], [`exit`], `env` | quantities; exit codes and the error that carries one; the environment |
 //! | 1 | [`levels`] | PXN levels, resources and networks as environment settings; what is in force; what does harm |
 //! | 1 | [`topology`] | what is connected to what in a node, its paths, and what NCCL makes of them |
 //! | 2 | [`collective`] | what a collective is: counts, formulas, data |
@@ -46,6 +46,7 @@ pub mod backend;
 pub mod cmd;
 pub mod collective;
 pub mod doctor;
+pub mod env;
 pub mod exit;
 pub mod facts;
 pub mod fault;

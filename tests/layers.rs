@@ -9,7 +9,7 @@ use std::{
 
 /// Modules of the crate by layer. A module imports from lines above its own only.
 const LAYERS: &[&[&str]] = &[
-    &["units", "exit"],
+    &["units", "exit", "env"],
     &["levels", "topology"],
     &["slurm", "collective", "nccl_log"],
     &["record"],

@@ -9,6 +9,7 @@ use std::{
 use crate::{
     cmd::run::open,
     doctor::{self, AuditFact, CheckOutcome, RankFacts, ReportLine, counted},
+    env,
     exit::{self, Code},
     facts::{audit, health},
     levels::conf::NcclSettings,
@@ -48,13 +49,12 @@ const LIMIT: Duration = Duration::from_secs(120);
 /// Where MPI does not start, or what a rank says does not reach the first.
 pub fn run(args: &Args) -> anyhow::Result<Code> {
     let _guard = deadline::watch("the examination on every rank", LIMIT);
-    let env = |name: &str| std::env::var(name).ok();
     // Ranks that see only themselves are a finding, not the end; without a process manager MPI would stop.
-    let alone = launch::size(&env).is_none() || launch::check_before_mpi(&env).is_err();
+    let alone = launch::size(&env::var).is_none() || launch::check_before_mpi(&env::var).is_err();
     let world: Box<dyn World> = if alone { Box::new(Solo) } else { open::mpi()? };
     abort::set_rank(world.rank());
     // Where each process is alone though several were started, one report is enough.
-    let speaks = world.rank() == 0 && launch::speaks(&env);
+    let speaks = world.rank() == 0 && launch::speaks(&env::var);
     let end = examine(args, speaks, &*world);
     if let Err(error) = &end
         && world.size() > 1
@@ -105,10 +105,9 @@ fn now() -> f64 {
 }
 
 fn peer() -> placement::ProcessIdentity {
-    let env = |name: &str| std::env::var(name).ok();
     placement::ProcessIdentity {
         host: placement::host_name(),
-        host_id: placement::host_id(&env),
+        host_id: placement::host_id(&env::var),
         pid: std::process::id(),
         gpus: Vec::new(),
         first_gpu: None,
@@ -117,16 +116,15 @@ fn peer() -> placement::ProcessIdentity {
 
 /// What this process says of itself.
 fn subject(args: &Args, world: &dyn World) -> RankFacts {
-    let env = |name: &str| std::env::var(name).ok();
     let audit = audit::audit(
         &args.root,
         args.nccl_lib.as_deref(),
         None,
-        env("SLURM_JOB_ID").is_some(),
+        env::var("SLURM_JOB_ID").is_some(),
     );
     let health = health::gather(
         &args.root,
-        &env,
+        &env::var,
         args.nvml.as_deref(),
         audit.settings.get("NCCL_NET_PLUGIN"),
     );

@@ -27,6 +27,7 @@ use clap::{CommandFactory, Parser, Subcommand};
 pub use links::words;
 
 use crate::{
+    env,
     exit::{CODES, Code},
     facts,
 };
@@ -90,12 +91,11 @@ pub enum Command {
 impl Cli {
     /// What has to be in the environment before any thread or library starts: name and value.
     pub fn environment(&self) -> Vec<(String, String)> {
-        let env = |name: &str| std::env::var(name).ok();
         match &self.command {
             None => self
                 .run
-                .environment(&env, &|| facts::rdma::ports(Path::new("/"))),
-            Some(Command::Proof(args)) => args.environment(&env),
+                .environment(&env::var, &|| facts::rdma::ports(Path::new("/"))),
+            Some(Command::Proof(args)) => args.environment(&env::var),
             Some(_) => Vec::new(),
         }
     }

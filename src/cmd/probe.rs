@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     cmd::run::open,
+    env,
     exit::{Code, Failure},
     facts::nvidia,
     world::{World, abort, deadline, launch, placement, solo::Solo},
@@ -56,12 +57,11 @@ pub struct Report {
 /// # Errors
 /// Where MPI does not start.
 pub fn run(args: &Args) -> anyhow::Result<Code> {
-    let env = |name: &str| std::env::var(name).ok();
     let guard = deadline::watch("MPI_Init", MPI_STARTS);
     let world: Box<dyn World> = if args.alone {
         Box::new(Solo)
     } else {
-        launch::check_before_mpi(&env)?;
+        launch::check_before_mpi(&env::var)?;
         open::mpi()?
     };
     abort::set_rank(world.rank());
@@ -69,12 +69,12 @@ pub fn run(args: &Args) -> anyhow::Result<Code> {
     let report = Report {
         rank: world.rank(),
         size: world.size(),
-        node: env("SLURMD_NODENAME").unwrap_or_else(placement::host_name),
+        node: env::var("SLURMD_NODENAME").unwrap_or_else(placement::host_name),
         built_with,
         loaded,
         nccl: nccl(args),
         hardware: nvidia::hardware(std::path::Path::new("/")),
-        gpus: nvidia::count(std::path::Path::new("/"), &env),
+        gpus: nvidia::count(std::path::Path::new("/"), &env::var),
     };
     // One write, so that lines of two ranks do not mix.
     let line = format!("{MARK}{}\n", serde_json::to_string(&report)?);

@@ -13,8 +13,9 @@ use crate::{
         },
     },
     collective::traffic,
+    env,
     exit::{Code, Failure},
-    facts, fault, levels,
+    facts, fault,
     nccl_log::Connections,
     units::Bytes,
     world::{self, World, abort, deadline, launch, placement},
@@ -47,7 +48,7 @@ struct Pair {
 
 impl Pair {
     /// None where this node has no GPU: what that means for the job, all ranks say together.
-    fn start(nccl_lib: Option<&Path>, env: levels::Env) -> anyhow::Result<Option<Pair>> {
+    fn start(nccl_lib: Option<&Path>, env: env::Env) -> anyhow::Result<Option<Pair>> {
         if facts::nvidia::evidence(Path::new("/"), env).is_none() {
             return Ok(None);
         }
@@ -64,14 +65,13 @@ impl Pair {
 /// # Errors
 /// Where there are no GPUs, MPI does not start, or another outcome is expected.
 pub(in crate::cmd) fn run(nccl_lib: Option<&Path>, expect: Option<bool>) -> anyhow::Result<Code> {
-    let env = |name: &str| std::env::var(name).ok();
-    let pair = Pair::start(nccl_lib, &env);
-    launch::check_before_mpi(&env)?;
+    let pair = Pair::start(nccl_lib, &env::var);
+    launch::check_before_mpi(&env::var)?;
     let world = {
         let _guard = deadline::watch("MPI_Init", LIMIT);
         open::mpi()?
     };
-    launch::check(world.size(), &env)?;
+    launch::check(world.size(), &env::var)?;
     abort::set_rank(world.rank());
     let end = in_world(pair, expect, &*world);
     let end = fault::settle(end, world.size());
@@ -112,8 +112,7 @@ fn in_world(
         );
         return Err(Failure::on_all_ranks(Code::NothingRan, what));
     };
-    let env = |name: &str| std::env::var(name).ok();
-    let processes = world::all_gather(world, &facts::process(&env, true))?;
+    let processes = world::all_gather(world, &facts::process(&env::var, true))?;
     if let Some(process) = processes
         .iter()
         .find(|process| process.peer.gpus.is_empty())

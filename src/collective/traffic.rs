@@ -61,7 +61,7 @@ impl Traffic {
     /// # Errors
     /// A sentence that names the variable or the file.
     pub fn from_env(
-        env: &dyn Fn(&str) -> Option<String>,
+        env: crate::env::Env,
         read: &dyn Fn(&str) -> std::io::Result<String>,
     ) -> Result<Traffic, String> {
         let number = |name: &str, most: f64, what: &str| match env(name) {

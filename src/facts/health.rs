@@ -18,8 +18,8 @@ use super::{
     tree::names,
 };
 use crate::{
+    env::Env,
     native::nvml::{Inventory, Reading},
-    world::launch::Env,
 };
 
 /// What is kept of Slurm's and the launcher's environment: counts and choices, no secret.

@@ -20,11 +20,12 @@ use std::{collections::BTreeMap, path::Path};
 use serde::{Deserialize, Serialize};
 
 use crate::{
+    env::{self, Env},
     levels::{
         conf::{self, NcclSettings},
         ports::Port,
     },
-    world::{launch::Env, placement},
+    world::placement,
 };
 
 /// Names that are recorded beside `NCCL_*`: they change what is measured, and hold no secret.
@@ -161,7 +162,7 @@ pub fn settings_with(files: &[(String, String)]) -> NcclSettings {
 
 /// Names and texts of the files under `root` that NCCL reads, in the order in which they win; those that can be read.
 pub fn conf_files(root: &Path) -> Vec<(String, String)> {
-    let files = conf::files(&|name| std::env::var(name).ok());
+    let files = conf::files(&env::var);
     let text = |file: String| {
         let text = std::fs::read(root.join(file.trim_start_matches('/'))).ok()?;
         Some((file, String::from_utf8_lossy(&text).into_owned()))

@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use super::tree::{names, text};
-use crate::world::launch::Env;
+use crate::env::Env;
 
 /// What Slurm sets where it gave GPUs to a job or step, and the value that means none: in a list, 0 is a GPU's number.
 const ALLOCATED: [(&str, &str); 3] = [

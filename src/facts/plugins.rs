@@ -4,7 +4,7 @@
 use std::{collections::BTreeMap, fs, path::Path};
 
 use super::tree::names;
-use crate::world::launch::Env;
+use crate::env::Env;
 
 /// Folders that the loader looks into after all others.
 const SYSTEM: [&str; 4] = ["/lib64", "/usr/lib64", "/lib", "/usr/lib"];

@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use crate::{native::nvml::Reading, world::launch::Env};
+use crate::{env::Env, native::nvml::Reading};
 
 /// A controller that is busy or gone holds its clients up for minutes.
 const PATIENCE: Duration = Duration::from_secs(5);

@@ -20,9 +20,6 @@ use serde::{Deserialize, Serialize};
 
 use ports::{Link, Port};
 
-/// Looks a variable up; a function, so that tests need no real environment.
-pub type Env<'a> = &'a dyn Fn(&str) -> Option<String>;
-
 /// One setting of a row.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
@@ -232,7 +229,7 @@ impl Setting {
 
 impl Preset {
     /// What this row sets where `env` is the environment: a variable that is there already wins.
-    pub fn apply(&self, env: Env, ports: &[Port]) -> Vec<(String, String)> {
+    pub fn apply(&self, env: crate::env::Env, ports: &[Port]) -> Vec<(String, String)> {
         let free = self
             .set
             .iter()
@@ -272,7 +269,7 @@ impl Preset {
 
 /// The row that the environment amounts to: the first whose variables are all as it sets them while no other row's
 /// variable is set, else [`CUSTOM`]. Not for networks, which are only asked for.
-pub fn in_force(axis: Axis, env: Env) -> &'static str {
+pub fn in_force(axis: Axis, env: crate::env::Env) -> &'static str {
     let names = variables(axis);
     let is_in_force = |row: &&Preset| {
         names.iter().all(|name| {

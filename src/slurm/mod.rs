@@ -62,7 +62,7 @@ impl SlurmJob {
     ///
     /// # Errors
     /// A sentence where a variable of Slurm holds something else than it should.
-    pub fn from(env: &dyn Fn(&str) -> Option<String>) -> Result<Option<SlurmJob>, String> {
+    pub fn from(env: crate::env::Env) -> Result<Option<SlurmJob>, String> {
         let Some(id) = env("SLURM_JOB_ID") else {
             return Ok(None);
         };
@@ -114,7 +114,7 @@ impl SlurmJob {
 
 /// What was asked for comes first: an exclusive job that asked for no GPU is shown all of them, and a step of a job that
 /// asked for GPUs by task is shown those of its own tasks.
-fn gpus_on_node(env: &dyn Fn(&str) -> Option<String>) -> Option<u32> {
+fn gpus_on_node(env: crate::env::Env) -> Option<u32> {
     // 4, gpu:4, h100:4, or several types with commas between.
     let counts = |text: String| {
         let count = |part: &str| part.trim().rsplit(':').next()?.parse::<u32>().ok();

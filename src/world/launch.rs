@@ -3,10 +3,8 @@
 //! Used to let one process speak for all before MPI is up, and to see a launch that went wrong: N processes that each
 //! believe to be alone.
 
+use crate::env::Env;
 use crate::exit::{Code, Failure};
-
-/// Looks up an environment variable; a function, so that tests need no real environment.
-pub type Env<'a> = &'a dyn Fn(&str) -> Option<String>;
 
 /// The variables in which launchers tell the number of processes, and their name for a message. `SLURM_NTASKS` is not
 /// among them: the batch shell has it too.

@@ -1,6 +1,6 @@
 //! The processes of this job and the few exchanges a sweep needs between them.
 //!
-//! [`World`] is what the rest of the program knows of MPI. [`place`] says which process is on which node and which GPU
+//! [`World`] is what the rest of the program knows of MPI. [`placement`] says which process is on which node and which GPU
 //! it takes; [`deadline`] ends the job when something hangs; [`signal`] ends it when asked to.
 
 pub mod abort;

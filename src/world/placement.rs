@@ -34,7 +34,7 @@ pub struct RankPlacement {
 }
 
 /// Identity of this host as NCCL forms it: `NCCL_HOSTID` if set, else host name and boot id.
-pub fn host_id(env: crate::world::launch::Env) -> String {
+pub fn host_id(env: crate::env::Env) -> String {
     env("NCCL_HOSTID").unwrap_or_else(|| {
         let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
         format!("{}/{}", host_name(), boot.trim())

@@ -23,6 +23,7 @@ use target::LaunchTarget;
 
 use crate::{
     cmd::values,
+    env::{self, Env},
     exit::{Code, Failure},
     levels,
     slurm::{
@@ -78,17 +79,16 @@ pub struct Args {
 /// # Errors
 /// Where there is no job, a node is not ready, or no way to start ranks works: each a sentence that says what to edit.
 pub fn run(args: &Args) -> anyhow::Result<Code> {
-    let env = |name: &str| std::env::var(name).ok();
     let what = LaunchTarget::of(&args.sweep)?;
-    let job = SlurmJob::from(&env)
+    let job = SlurmJob::from(&env::var)
         .map_err(|why| Failure::on_all_ranks(Code::Launch, why))?
         .ok_or_else(outside)?;
-    refuse_many(&env)?;
+    refuse_many(&env::var)?;
     let launch = Launch {
         args,
         what: &what,
         job: &job,
-        container: container(args, &env)?,
+        container: container(args, &env::var)?,
     };
     if args.dry_run {
         return launch.dry_run();
@@ -105,7 +105,7 @@ fn outside() -> anyhow::Error {
 }
 
 /// `srun -n 8 pxnbench launch` would start eight sweeps.
-fn refuse_many(env: &dyn Fn(&str) -> Option<String>) -> anyhow::Result<()> {
+fn refuse_many(env: Env) -> anyhow::Result<()> {
     let tasks = ["SLURM_STEP_NUM_TASKS", "OMPI_COMM_WORLD_SIZE"]
         .iter()
         .find_map(|name| env(name)?.parse::<u32>().ok());
@@ -121,10 +121,7 @@ fn refuse_many(env: &dyn Fn(&str) -> Option<String>) -> anyhow::Result<()> {
 }
 
 /// The container of the ranks. The job's variables are named one by one, since else those of the image win over the level.
-fn container(
-    args: &Args,
-    env: &dyn Fn(&str) -> Option<String>,
-) -> anyhow::Result<Option<Container>> {
+fn container(args: &Args, env: Env) -> anyhow::Result<Option<Container>> {
     let Some(image) = args.container.clone() else {
         return Ok(None);
     };
@@ -148,7 +145,7 @@ fn container(
 }
 
 /// Names of NCCL's variables: those that are set, and those that a level may set.
-fn nccl_names(env: &dyn Fn(&str) -> Option<String>) -> Vec<String> {
+fn nccl_names(env: Env) -> Vec<String> {
     let set = std::env::vars_os()
         .filter_map(|(name, _)| name.into_string().ok())
         .filter(|n| n.starts_with("NCCL_"));

@@ -16,9 +16,8 @@ pub(super) fn check(
 ) -> anyhow::Result<(String, Code)> {
     let library = crate::native::nccl::Nccl::load(explicit)?;
     let known = crate::native::names::known_to(library.path())?;
-    let read = |name: &str| std::env::var(name).ok();
     let set = row.map_or_else(Vec::new, |row| {
-        row.apply(&read, &crate::facts::rdma::ports(Path::new("/")))
+        row.apply(&crate::env::var, &crate::facts::rdma::ports(Path::new("/")))
     });
     let here = report::Here {
         nccl: library.version().0,

@@ -44,7 +44,7 @@ pub struct Args {
 
 impl Args {
     /// What the level sets in the environment `env`.
-    pub fn environment(&self, env: levels::Env) -> Vec<(String, String)> {
+    pub fn environment(&self, env: crate::env::Env) -> Vec<(String, String)> {
         self.level
             .map_or_else(Vec::new, |level| level.apply(env, &[]))
     }

@@ -17,6 +17,7 @@ use crate::{
         data::{DType, RedOp},
         traffic::DEFAULT,
     },
+    env,
     exit::{Code, Failure},
     levels::{self, Axis, Preset, ports::Port},
     output::files::OutputPaths,
@@ -261,7 +262,7 @@ impl Args {
     /// Refuses to go on where a row of the CSV does not say which case it was.
     fn check_resume(&self) -> anyhow::Result<()> {
         // What cannot be read is told by all ranks together.
-        let split = Split::from(&|name| std::env::var(name).ok()).ok().flatten();
+        let split = Split::from(&env::var).ok().flatten();
         let with = match self {
             _ if !self.resume => return Ok(()),
             _ if self.more.cycles != 1 => "-N: it resumes a single pass over the sizes",
@@ -410,7 +411,7 @@ impl Args {
     }
 
     /// Does this run go on with an earlier one: asked for, or a restarted Slurm job?
-    pub fn resumes(&self, env: &dyn Fn(&str) -> Option<String>) -> bool {
+    pub fn resumes(&self, env: env::Env) -> bool {
         let is_restarted = || {
             env("SLURM_RESTART_COUNT").is_some_and(|count| count.trim().parse().unwrap_or(0) > 0)
         };
@@ -474,7 +475,7 @@ impl Args {
     /// goes: not to stdout, where it would tear the table, but to a file of this process.
     pub fn environment(
         &self,
-        env: levels::Env,
+        env: env::Env,
         ports: &dyn Fn() -> Vec<Port>,
     ) -> Vec<(String, String)> {
         let ports = self.network.map_or_else(Vec::new, |_| ports());

@@ -9,6 +9,7 @@ use super::{
 };
 use crate::{
     cmd::choose::{self, BackendKind},
+    env,
     exit::{Code, Failure},
     facts,
     record::{self, Device, FORMAT, ProcessMeta, RunMeta},
@@ -84,15 +85,15 @@ pub(super) struct RunContext {
 
 impl RunContext {
     pub(super) fn gather(args: &Args, world: &dyn World) -> anyhow::Result<RunContext> {
-        let env = |name: &str| std::env::var(name).ok();
         let may_use_gpus = matches!(
             args.backend,
             choose::BackendChoice::Auto | choose::BackendChoice::Nccl
         );
         let _guard = deadline::watch("asking every rank what it runs on", args.timeout());
         refuse_differing_arguments(args, world)?;
-        let processes = world::all_gather(world, &facts::process(&env, may_use_gpus))?;
-        let (kind, why) = choose::choose(args.backend, &processes, env("SLURM_JOB_ID").is_some())?;
+        let processes = world::all_gather(world, &facts::process(&env::var, may_use_gpus))?;
+        let (kind, why) =
+            choose::choose(args.backend, &processes, env::var("SLURM_JOB_ID").is_some())?;
         let peers: Vec<placement::ProcessIdentity> = processes
             .iter()
             .map(|process| process.peer.clone())
@@ -107,7 +108,7 @@ impl RunContext {
         };
         // Variables that one rank alone may have wrong.
         world::agree(world, args::least_busbw().map(|_| ()))?;
-        let groups = split::groups(world::agree(world, Split::from(&env))?, world)?;
+        let groups = split::groups(world::agree(world, Split::from(&env::var))?, world)?;
         let each = if kind == BackendKind::Nccl {
             args.gpus_per_process()
         } else {
@@ -247,7 +248,6 @@ impl RunContext {
 
     /// What is known of the run before its first case.
     pub(super) fn meta(&self, args: &Args, ask: &SweepSpec, world: &dyn World) -> RunMeta {
-        let env = |name: &str| std::env::var(name).ok();
         let (mut environment, mut environment_files) = (facts::environment(), BTreeMap::new());
         for (name, setting) in facts::settings().iter() {
             if let Some(file) = &setting.file {
@@ -256,7 +256,7 @@ impl RunContext {
             }
         }
         // A job that cannot be read is none: the run does not depend on it.
-        let job = slurm::SlurmJob::from(&env).ok().flatten();
+        let job = slurm::SlurmJob::from(&env::var).ok().flatten();
         RunMeta {
             format: FORMAT,
             pxnbench: env!("CARGO_PKG_VERSION").into(),

@@ -7,6 +7,7 @@ use crate::{
     backend::{Backend, Waived, model::Model},
     cmd::choose::{BackendChoice, BackendKind},
     collective::Case,
+    env,
     exit::{Code, Failure},
     facts,
     sweep::plan::Plan,
@@ -19,17 +20,16 @@ use crate::{
 /// # Errors
 /// Where the launcher and MPI do not fit.
 pub(super) fn world(args: &Args) -> anyhow::Result<Box<dyn World>> {
-    let env = |name: &str| std::env::var(name).ok();
     let needs_ranks = args.backend != BackendChoice::Model && !args.list;
-    let world: Box<dyn World> = match launch::size(&env) {
+    let world: Box<dyn World> = match launch::size(&env::var) {
         None if !needs_ranks => Box::new(Solo),
         _ => {
-            launch::check_before_mpi(&env)?;
+            launch::check_before_mpi(&env::var)?;
             let _guard = deadline::watch("MPI_Init", args.timeout());
             mpi()?
         }
     };
-    launch::check(world.size(), &env)?;
+    launch::check(world.size(), &env::var)?;
     abort::set_rank(world.rank());
     Ok(world)
 }
@@ -49,7 +49,7 @@ pub(in crate::cmd) fn mpi() -> anyhow::Result<Box<dyn World>> {
 /// Where others were, since MPI is not in this binary.
 #[cfg(not(feature = "mpi"))]
 pub(in crate::cmd) fn mpi() -> anyhow::Result<Box<dyn World>> {
-    let size = launch::size(&|name| std::env::var(name).ok()).map_or(1, |(size, _, _)| size);
+    let size = launch::size(&env::var).map_or(1, |(size, _, _)| size);
     if size > 1 {
         let what = format!(
             "{size} processes were started, but this binary is built without MPI: build it with feature mpi"
@@ -174,10 +174,9 @@ fn nccl(
 
 /// Why `case` will not run, as far as that is known before anything is opened.
 pub(super) fn waived(args: &Args, case: &Case) -> Option<Waived> {
-    let env = |name: &str| std::env::var(name).ok();
     let is_host = match args.backend {
         BackendChoice::Host => true,
-        BackendChoice::Auto => facts::nvidia::evidence(Path::new("/"), &env).is_none(),
+        BackendChoice::Auto => facts::nvidia::evidence(Path::new("/"), &env::var).is_none(),
         BackendChoice::Nccl | BackendChoice::Model => false,
     };
     if is_host {

@@ -9,6 +9,7 @@ use std::{
 use super::{args::Args, log};
 use crate::{
     collective::Collective,
+    env::{self, Env},
     exit::{Code, Failure},
     output::{files::Files, stdout, table, target::OutputError},
     record::{self, MemoryUse, Phase, Record, RunEnd, RunMeta, Status},
@@ -22,7 +23,6 @@ use crate::{
     world::{
         self, World,
         abort::{self, Moment},
-        launch::Env,
     },
 };
 
@@ -71,7 +71,7 @@ impl Session {
         let default = Path::new("results").join(&run.run_id);
         let paths = args.paths(&default);
         let folder = paths.folder.clone();
-        let open = || match args.resumes(&|name| std::env::var(name).ok()) {
+        let open = || match args.resumes(&env::var) {
             true => Files::go_on(paths, &mut run, ask.traffic),
             false => Files::create(paths, &run),
         };
@@ -298,17 +298,16 @@ pub(super) fn run_id(env: Env, collectives: &str) -> String {
 
 /// The run's name, from process 0.
 pub(super) fn run_name(args: &Args, ask: &SweepSpec, world: &dyn World) -> String {
-    let env = |name: &str| std::env::var(name).ok();
     let what = match &ask.collectives[..] {
         all if all.len() == Collective::ALL.len() => "all".to_owned(),
         [one] => one.name().to_owned(),
         [first, rest @ ..] => format!("{first}+{}", rest.len()),
         [] => String::new(),
     };
-    let mut id = run_id(&env, &what);
+    let mut id = run_id(&env::var, &what);
     let default = Path::new("results").join(&id);
     // In a job the folder is the job's own, and a restarted one goes on in it.
-    let is_free = env("SLURM_JOB_ID").is_none() && !args.resumes(&env);
+    let is_free = env::var("SLURM_JOB_ID").is_none() && !args.resumes(&env::var);
     if world.rank() == 0 && is_free && args.folder(&default) == Some(default) {
         id = reserve(id);
     }

@@ -4,8 +4,9 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
+    env::Env,
     exit::{Code, Failure},
-    world::{self, World, launch::Env},
+    world::{self, World},
 };
 
 /// The variable that has an operator and a number.

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use super::{args::Args, job::RunContext};
 use crate::{
-    collective::Case, nccl_log::AlgorithmChoice, sweep::plan::Plan, units::Bytes, world::World,
+    collective::Case, env, nccl_log::AlgorithmChoice, sweep::plan::Plan, units::Bytes, world::World,
 };
 
 #[cfg(feature = "nccl")]
@@ -29,9 +29,10 @@ type Choices = (HashMap<Case, AlgorithmChoice>, Option<String>);
 pub(super) fn worker(args: &Args) -> anyhow::Result<Option<Worker>> {
     use crate::{cmd::choose::BackendChoice, facts};
 
-    let env = |name: &str| std::env::var(name).ok();
     let may_use_gpus = match args.backend {
-        BackendChoice::Auto => facts::nvidia::evidence(std::path::Path::new("/"), &env).is_some(),
+        BackendChoice::Auto => {
+            facts::nvidia::evidence(std::path::Path::new("/"), &env::var).is_some()
+        }
         BackendChoice::Nccl => true,
         BackendChoice::Host | BackendChoice::Model => false,
     };
