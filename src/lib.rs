@@ -12,29 +12,33 @@
 //! | 2 | [`nccl_log`] | what NCCL's log says: connections, who relayed through whom, verdict on PXN |
 //! | 2 | [`slurm`] | the Slurm job around this process, node lists, how to start ranks in it |
 //! | 3 | [`record`] | a measured case, the columns, the files' format |
+//! | 3 | [`drop_in`] | the program under the names of nccl-tests' programs |
 //! | 4 | [`world`], [`native`] | the ranks of the job; loaders of vendor libraries |
 //! | 5 | [`backend`], [`facts`] | what runs a collective; what this job runs on |
 //! | 6 | [`sweep`] | plan, loop, measurement, events |
 //! | 7 | [`output`], [`fault`] | terminal and files; errors as sentences |
 //! | 7 | [`doctor`] | checks: from facts to findings |
-//! | 8 | [`cmd`] | the subcommands, which wire it all |
+//! | 8 | [`run`] | a sweep: from a request to records and a verdict |
+//! | 8 | [`compare`] | the steps of a comparison, side by side |
+//! | 9 | [`launch`] | ranks on all nodes of a Slurm job, and jobs that start them |
+//! | 10 | [`cmd`] | the command line: one small file per subcommand |
 //!
 //! What is absent matters: `sweep` prints nothing, `output` measures nothing, `collective` calls no library, and only
 //! `main.rs` sets environment variables, before any thread or library starts.
 
-/// A line on stderr. Where stderr is closed or full the line is lost and the program goes on: `eprintln!` would panic, and
-/// the panic's own message again.
+/// Prints a line on stderr. If stderr is closed or full, the line is lost and the program goes on: `eprintln!` would
+/// panic, and so would the panic's own message.
 #[macro_export]
 macro_rules! say {
     ($($words:tt)*) => {{
         use std::io::Write as _;
-        // In one piece: a launcher that puts the lines of several processes together takes what each write brings.
+        // One write per line, because a launcher that merges the output of several processes does so by write.
         let line = format!($($words)*) + "\n";
         let _ = std::io::stderr().write_all(line.as_bytes());
     }};
 }
 
-/// A line on stdout: what was asked for, so that it is an error where it cannot be written ([`output::stdout`]).
+/// Prints a line on stdout. It is what was asked for, so failing to write it is an error ([`output::stdout`]).
 #[macro_export]
 macro_rules! print_line {
     ($($words:tt)*) => {
@@ -45,16 +49,20 @@ macro_rules! print_line {
 pub mod backend;
 pub mod cmd;
 pub mod collective;
+pub mod compare;
 pub mod doctor;
+pub mod drop_in;
 pub mod env;
 pub mod exit;
 pub mod facts;
 pub mod fault;
+pub mod launch;
 pub mod levels;
 pub mod native;
 pub mod nccl_log;
 pub mod output;
 pub mod record;
+pub mod run;
 pub mod slurm;
 pub mod sweep;
 pub mod topology;

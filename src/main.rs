@@ -4,7 +4,8 @@ use std::{ffi::OsString, process::ExitCode};
 
 use clap::{Parser, error::ErrorKind};
 use pxnbench::{
-    cmd::{Cli, unknown_first_word, words},
+    cmd::{Cli, unknown_first_word},
+    drop_in,
     exit::Code,
     fault,
     output::stdout,
@@ -12,7 +13,7 @@ use pxnbench::{
 };
 
 fn main() -> ExitCode {
-    let words = words(std::env::args_os());
+    let words = drop_in::words(std::env::args_os());
     let cli = match Cli::try_parse_from(&words) {
         Ok(cli) => cli,
         Err(error) => return refuse(&error, &words),

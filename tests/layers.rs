@@ -12,11 +12,13 @@ const LAYERS: &[&[&str]] = &[
     &["units", "exit", "env"],
     &["levels", "topology"],
     &["slurm", "collective", "nccl_log"],
-    &["record"],
+    &["record", "drop_in"],
     &["world", "native"],
     &["backend", "facts"],
     &["sweep"],
     &["output", "fault", "doctor"],
+    &["run", "compare"],
+    &["launch"],
     &["cmd"],
 ];
 
@@ -29,11 +31,17 @@ const ONLY_IN: &[(&str, &[&str])] = &[
     ("set_var(", &["main.rs"]),
     ("println!(", &["lib.rs"]),
     ("eprintln!(", &["lib.rs"]),
-    ("print_line!(", &["cmd/", "lib.rs"]),
+    (
+        "print_line!(",
+        &["cmd/", "run/", "compare/", "launch/", "lib.rs"],
+    ),
     (
         "say!(",
         &[
             "cmd/",
+            "run/",
+            "compare/",
+            "launch/",
             "fault.rs",
             "output/",
             "world/abort.rs",

@@ -7,7 +7,6 @@ use std::{
 };
 
 use crate::{
-    cmd::run::open,
     doctor::{self, AuditFact, CheckOutcome, RankFacts, ReportLine, counted},
     env,
     exit::{self, Code},
@@ -51,7 +50,11 @@ pub fn run(args: &Args) -> anyhow::Result<Code> {
     let _guard = deadline::watch("the examination on every rank", LIMIT);
     // Ranks that see only themselves are a finding, not the end; without a process manager MPI would stop.
     let alone = launch::size(&env::var).is_none() || launch::check_before_mpi(&env::var).is_err();
-    let world: Box<dyn World> = if alone { Box::new(Solo) } else { open::mpi()? };
+    let world: Box<dyn World> = if alone {
+        Box::new(Solo)
+    } else {
+        world::open::mpi()?
+    };
     abort::set_rank(world.rank());
     // Where each process is alone though several were started, one report is enough.
     let speaks = world.rank() == 0 && launch::speaks(&env::var);

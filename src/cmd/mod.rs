@@ -1,35 +1,32 @@
-//! The command line: one file a subcommand, each with its arguments and what it does.
+//! The command line: one small file per subcommand, with its arguments, one call and the exit code. No file imports a
+//! sibling; what several share is in [`args`].
 
-pub mod choose;
+pub mod args;
 pub mod compare;
 pub mod doctor;
 pub mod launch;
 pub mod levels;
 pub mod links;
-mod log_tail;
 pub mod probe;
 pub mod proof;
 pub mod run;
 #[cfg(feature = "nccl")]
-mod self_test;
-#[cfg(feature = "nccl")]
 pub mod selfcheck;
 pub mod submit;
 pub mod topo;
-pub mod values;
 #[cfg(feature = "nccl")]
-mod worker;
+pub mod worker;
 
-use std::{ffi::OsString, path::Path};
+use std::ffi::OsString;
 
 use clap::{CommandFactory, Parser, Subcommand};
 
-pub use links::words;
-
+use self::args::{sweep::SweepArgs, values};
 use crate::{
     env,
-    exit::{CODES, Code},
-    facts,
+    exit::{CODES, Code, Failure},
+    fault,
+    launch::Target,
 };
 
 /// Is NCCL on this cluster correct, fast, and really using PXN?
@@ -53,7 +50,7 @@ pub struct Cli {
     version: Option<bool>,
     /// The sweep.
     #[command(flatten)]
-    pub run: run::Args,
+    pub sweep: SweepArgs,
 }
 
 /// A subcommand.
@@ -92,9 +89,7 @@ impl Cli {
     /// What has to be in the environment before any thread or library starts: name and value.
     pub fn environment(&self) -> Vec<(String, String)> {
         match &self.command {
-            None => self
-                .run
-                .environment(&env::var, &|| facts::rdma::ports(Path::new("/"))),
+            None => self.sweep.environment(&env::var),
             Some(Command::Proof(args)) => args.environment(&env::var),
             Some(_) => Vec::new(),
         }
@@ -111,11 +106,11 @@ impl Cli {
     /// An error that every rank has; one of a single rank does not come back.
     pub fn run(self) -> anyhow::Result<Code> {
         match self.command {
-            None => run::run(&self.run),
+            None => run::run(&self.sweep),
             Some(Command::Levels(args)) => levels::run(&args),
-            Some(Command::Launch(args)) => launch::run(&args),
+            Some(Command::Launch(args)) => launch_ranks(args),
             Some(Command::Links(args)) => links::run(&args),
-            Some(Command::Submit(args)) => submit::run(&args),
+            Some(Command::Submit(args)) => submit::run(args),
             Some(Command::Compare(args)) => compare::run(&args),
             Some(Command::Doctor(args)) => doctor::run(&args),
             Some(Command::Proof(args)) => proof::run(&args),
@@ -125,6 +120,28 @@ impl Cli {
             Some(Command::Worker(args)) => worker::run(&args),
             #[cfg(feature = "nccl")]
             Some(Command::Selfcheck(args)) => selfcheck::run(&args),
+        }
+    }
+}
+
+/// Starts ranks. What their arguments ask for is checked here, before anything is started.
+fn launch_ranks(args: launch::Args) -> anyhow::Result<Code> {
+    let target = launch_target(args.arguments())?;
+    launch::run(args, target)
+}
+
+fn launch_target(arguments: &[OsString]) -> anyhow::Result<Target> {
+    let mut words = vec![OsString::from("pxnbench")];
+    words.extend_from_slice(arguments);
+    let parsed = Cli::try_parse_from(words)
+        .map_err(|error| Failure::on_all_ranks(Code::Usage, fault::sentence(&error)))?;
+    match parsed.command {
+        None => Ok(Target::Sweep(Box::new(parsed.sweep.request()?))),
+        Some(Command::Doctor(_)) => Ok(Target::Doctor),
+        Some(_) => {
+            let what =
+                "launch starts sweeps and the doctor: name collectives after the --, or doctor";
+            Err(Failure::on_all_ranks(Code::Usage, what))
         }
     }
 }
@@ -149,4 +166,44 @@ fn after_help() -> String {
          -e 1G -f 2 --level balanced\n  pxnbench all --backend model --ranks 64 -b 1M -e 1G -f 4\n\nExit codes:\n{}",
         codes.join("\n")
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    fn of(line: &str) -> Result<Target, String> {
+        let words: Vec<OsString> = line.split_whitespace().map(OsString::from).collect();
+        launch_target(&words).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn every_visible_subcommand_can_be_suggested() {
+        let cli = Cli::command();
+        let visible = cli.get_subcommands().filter(|one| !one.is_hide_set());
+        let names: Vec<&str> = visible.map(clap::Command::get_name).collect();
+        let mut suggested = values::SUBCOMMANDS.to_vec();
+        suggested.sort_by_key(|name| names.iter().position(|other| other == name));
+        assert_eq!(suggested, names);
+    }
+
+    #[test]
+    fn sweeps_and_the_doctor_can_be_started_and_nothing_else() {
+        assert!(of("alltoall -b 1K").expect("a sweep").is_sweep());
+        let doctor = of("doctor --strict -v").expect("the doctor");
+        assert!(
+            !doctor.is_sweep()
+                && doctor.folder(Path::new("x")).is_none()
+                && doctor.backend().is_none()
+        );
+        assert!(of("topo").expect_err("no").contains("or doctor"));
+        assert!(
+            of("doctor --nonsense")
+                .expect_err("no")
+                .contains("--nonsense")
+        );
+        assert!(of("").expect_err("no").contains("no collective"));
+    }
 }

@@ -8,6 +8,7 @@ pub mod line;
 mod fold;
 mod proof;
 pub mod reason;
+pub mod tail;
 #[cfg(test)]
 mod tests;
 

@@ -44,7 +44,7 @@ pub fn head(collective: &str, run: &RunMeta) -> String {
     run.processes
         .iter()
         .for_each(|process| text.push_str(&device_line(process)));
-    if run.backend == "model" {
+    if !run.backend.measures() {
         text.push_str(&format!(
             "#\n# Computed for {} ranks, not measured\n",
             run.ranks

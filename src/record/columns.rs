@@ -106,7 +106,7 @@ pub const COLUMNS: &[Column] = &[
     Column {
         name: "backend",
         doc: "`nccl`, `host` or `model`",
-        get: |run, _| run.backend.as_str().into(),
+        get: |run, _| run.backend.name().into(),
     },
     Column {
         name: "level",

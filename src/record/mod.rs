@@ -3,6 +3,7 @@
 //! [`columns`] is the only list of columns; every format walks it. Derived numbers (bandwidths) are not stored, they
 //! follow from the case and the time.
 
+mod backend;
 pub mod columns;
 pub mod file;
 pub mod iteration_stats;
@@ -19,6 +20,7 @@ use crate::{
     slurm::SlurmJob,
     units::{Bytes, GBps, Micros},
 };
+pub use backend::BackendKind;
 pub use iteration_stats::IterationStats;
 pub use totals::TableTotals;
 
@@ -256,9 +258,9 @@ pub struct RunMeta {
     pub end: Option<RunEnd>,
     /// The command line.
     pub command: Vec<String>,
-    /// Backend, and why it was taken.
-    pub backend: String,
-    /// See `backend`.
+    /// Backend.
+    pub backend: BackendKind,
+    /// Why this backend is used.
     pub backend_why: String,
     /// PXN level in force on every rank; `custom` where ranks differ, or it is no row of the table.
     pub level: String,

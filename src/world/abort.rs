@@ -34,6 +34,8 @@ static RANK: OnceLock<u32> = OnceLock::new();
 /// Has this process several ranks of a communicator, so that its own number is not theirs?
 static HAS_SEVERAL: AtomicBool = AtomicBool::new(false);
 static ENDING: AtomicBool = AtomicBool::new(false);
+/// Ends every rank of the job, once MPI starts.
+static ABORTER: OnceLock<fn(i32)> = OnceLock::new();
 /// The exit code, once all is measured and saved.
 static SETTLED: OnceLock<Code> = OnceLock::new();
 
@@ -54,6 +56,12 @@ pub fn set_several() {
 /// The rank of this process, once it is known.
 pub fn rank() -> Option<u32> {
     RANK.get().copied()
+}
+
+/// Registers the function that ends every rank of the job with an exit code; it may return if it cannot.
+pub fn set_aborter(aborter: fn(i32)) {
+    // A process starts MPI once.
+    let _ = ABORTER.set(aborter);
 }
 
 /// Sets what is to be saved when the job is ended from here.
@@ -127,12 +135,11 @@ pub fn job(code: Code, sentence: &str) -> ! {
     }
     save(code, sentence, Moment::End);
     // Without the timer nothing ends MPI_Abort, where it hangs.
-    #[cfg(feature = "mpi")]
-    if timer.is_ok() {
-        super::mpi::abort(code as i32);
+    if timer.is_ok()
+        && let Some(abort) = ABORTER.get()
+    {
+        abort(code as i32);
     }
-    #[cfg(not(feature = "mpi"))]
-    drop(timer);
     exit_now(code)
 }
 

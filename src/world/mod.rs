@@ -8,6 +8,10 @@ pub mod deadline;
 pub mod launch;
 #[cfg(feature = "mpi")]
 pub mod mpi;
+#[cfg(not(feature = "mpi"))]
+#[path = "without_mpi.rs"]
+pub mod mpi;
+pub mod open;
 pub mod placement;
 pub mod signal;
 pub mod solo;

@@ -1,7 +1,7 @@
 //! The world of MPI_COMM_WORLD, through rsmpi.
 //!
-//! A failing rank must never unwind past rsmpi's `Universe`: its `Drop` calls `MPI_Finalize`, which waits for the other
-//! ranks for ever (seen under srun and mpirun). The way out of a failure is [`abort()`].
+//! A failing rank must never unwind past rsmpi's `Universe`: its `Drop` calls `MPI_Finalize`, which waits forever for the
+//! other ranks (seen under srun and mpirun). A failure ends the job through [`abort::job`], which calls [`abort_mpi`].
 
 #![expect(
     unsafe_code,
@@ -21,29 +21,30 @@ use mpi::{
 use super::{World, abort};
 use crate::exit::{Code, Failure};
 
+/// Starts MPI, and returns the processes that the launcher started. Errors inside MPI end the job by MPI's default,
+/// MPI_ERRORS_ARE_FATAL.
+///
+/// # Errors
+/// Returns an error if MPI was already started in this process.
+pub fn start() -> anyhow::Result<Box<dyn World>> {
+    // Registered first, since MPI_Init may hang too.
+    abort::set_aborter(abort_mpi);
+    // Only the main thread calls MPI while all is well; the others only abort.
+    let (universe, _) =
+        mpi::initialize_with_threading(mpi::Threading::Funneled).ok_or_else(|| {
+            Failure::on_this_rank(Code::Launch, "MPI was already started in this process")
+        })?;
+    Ok(Box::new(Mpi {
+        world: universe.world(),
+        _universe: universe,
+    }))
+}
+
 /// The processes of MPI_COMM_WORLD.
-pub struct Mpi {
+struct Mpi {
     world: SimpleCommunicator,
     /// Dropping it calls MPI_Finalize; it comes last.
     _universe: Universe,
-}
-
-impl Mpi {
-    /// Starts MPI. Errors inside MPI end the job by MPI's own default, MPI_ERRORS_ARE_FATAL.
-    ///
-    /// # Errors
-    /// Where MPI was started before in this process.
-    pub fn start() -> anyhow::Result<Mpi> {
-        // Only the main thread calls MPI while all is well; the others only abort.
-        let (universe, _) =
-            mpi::initialize_with_threading(mpi::Threading::Funneled).ok_or_else(|| {
-                Failure::on_this_rank(Code::Launch, "MPI was already started in this process")
-            })?;
-        Ok(Mpi {
-            world: universe.world(),
-            _universe: universe,
-        })
-    }
 }
 
 impl World for Mpi {
@@ -146,8 +147,8 @@ pub fn loaded() -> String {
         .to_owned()
 }
 
-/// Ends every rank of the job with `code`, if MPI is running; returns if it is not. Any thread may call it.
-pub fn abort(code: c_int) {
+/// Ends every rank of the job with `code` if MPI is running, and returns if it is not. Any thread may call it.
+fn abort_mpi(code: c_int) {
     let (mut started, mut ended) = (0, 0);
     // SAFETY: both calls are allowed at any time from any thread, and write one int each.
     unsafe {

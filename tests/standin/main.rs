@@ -588,7 +588,7 @@ fn what_cannot_be_meant_is_refused() {
         (
             None,
             "-I 1 -n 4294967295",
-            "say at most 1000000 of them with -n",
+            "use at most 1000000 of them with -n",
         ),
     ] {
         let mut command = machine.start(1, &format!("all_reduce -b 8 -e 8 {words}"));

@@ -60,7 +60,7 @@ enum Expected {
 }
 
 #[cfg(feature = "nccl")]
-use super::self_test::run as self_test;
+use crate::run::self_test::run as self_test;
 
 #[cfg(not(feature = "nccl"))]
 fn self_test(_: Option<&Path>, _: Option<bool>) -> anyhow::Result<Code> {

@@ -1,0 +1,5 @@
+//! Arguments that several subcommands share: those of a sweep, and the values that can be typed.
+
+mod nccl_tests;
+pub mod sweep;
+pub mod values;

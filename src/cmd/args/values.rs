@@ -1,0 +1,287 @@
+//! Values of the command line: collectives, types, operations, roots, whole numbers. Each parser's error is a sentence.
+
+use std::{fmt::Display, str::FromStr};
+
+use crate::{
+    collective::{
+        Collective,
+        data::{DType, RedOp},
+    },
+    sweep::plan::Roots,
+    units::Bytes,
+};
+
+/// The subcommands that help shows: a slip of the first word may mean one of them. A test of `cmd` compares the two.
+pub const SUBCOMMANDS: [&str; 8] = [
+    "levels", "launch", "links", "submit", "compare", "doctor", "proof", "topo",
+];
+
+/// One or several values: `all`, or a name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Several<T>(pub Vec<T>);
+
+/// `all`, or names with commas between.
+fn several<T: Copy>(
+    text: &str,
+    all: &[T],
+    name: fn(T) -> &'static str,
+    kind: &str,
+) -> Result<Several<T>, String> {
+    let near = |part: &str| {
+        all.iter()
+            .map(|&value| name(value))
+            .find(|name| plain(name) == plain(part))
+    };
+    several_or_near(text, all, name, kind, &|part| near(part).map(str::to_owned))
+}
+
+/// As [`several`]; `near` is what may have been meant by a name that is none.
+fn several_or_near<T: Copy>(
+    text: &str,
+    all: &[T],
+    name: fn(T) -> &'static str,
+    kind: &str,
+    near: &dyn Fn(&str) -> Option<String>,
+) -> Result<Several<T>, String> {
+    if text == "all" {
+        return Ok(Several(all.to_vec()));
+    }
+    let known = || {
+        all.iter()
+            .map(|&value| name(value))
+            .collect::<Vec<_>>()
+            .join(", ")
+    };
+    let one = |part: &str| {
+        all.iter()
+            .copied()
+            .find(|&value| name(value) == part)
+            .ok_or_else(|| {
+                let hint =
+                    near(part).map_or_else(String::new, |near| format!(" (did you mean {near}?)"));
+                format!(
+                    "there is no {kind} '{part}'{hint}; there are {} and all",
+                    known()
+                )
+            })
+    };
+    text.split(',')
+        .map(one)
+        .collect::<Result<_, _>>()
+        .map(Several)
+}
+
+/// A name without what it may differ in: case, hyphens, underscores, a `_perf` at its end.
+fn plain(text: &str) -> String {
+    let text = text.to_ascii_lowercase().replace(['_', '-'], "");
+    text.strip_suffix("perf").map(str::to_owned).unwrap_or(text)
+}
+
+/// The collective or subcommand that is a letter or two off `word`: both can stand first.
+fn near_word(word: &str) -> Option<String> {
+    let word = plain(word);
+    let limit = match word.len() {
+        0..=3 => 0,
+        4..=7 => 1,
+        8..=20 => 2,
+        _ => return None,
+    };
+    let distance = |name: &str| strsim::damerau_levenshtein(&plain(name), &word);
+    let collectives = Collective::ALL.iter().map(|collective| collective.name());
+    let names = collectives.chain(SUBCOMMANDS);
+    let near = names
+        .map(|name| (distance(name), name))
+        .filter(|(distance, _)| *distance <= limit);
+    near.min_by_key(|(distance, _)| *distance)
+        .map(|(_, name)| name.to_owned())
+}
+
+/// A switch by nccl-tests' numbers.
+///
+/// # Errors
+/// A sentence.
+pub fn switch(text: &str) -> Result<bool, String> {
+    match text {
+        "0" => Ok(false),
+        "1" => Ok(true),
+        _ => Err("use 0 for no or 1 for yes".into()),
+    }
+}
+
+/// One of `all`, by its number from 0, as nccl-tests has it.
+///
+/// The parser's error is a sentence.
+pub fn numbered<T: Copy + Send + Sync>(
+    all: &'static [T],
+) -> impl Fn(&str) -> Result<T, String> + Clone + Send + Sync {
+    move |text| {
+        let value = text.parse().ok().and_then(|at: usize| all.get(at).copied());
+        value.ok_or_else(|| format!("it must be a number from 0 to {}", all.len() - 1))
+    }
+}
+
+/// Collectives of the command line.
+///
+/// # Errors
+/// A sentence with the names there are.
+pub fn collectives(text: &str) -> Result<Several<Collective>, String> {
+    several_or_near(
+        text,
+        &Collective::ALL,
+        Collective::name,
+        "collective",
+        &near_word,
+    )
+}
+
+/// Element types of the command line.
+///
+/// # Errors
+/// A sentence with the names there are.
+pub fn dtypes(text: &str) -> Result<Several<DType>, String> {
+    several(text, &DType::ALL, DType::name, "type")
+}
+
+/// Reductions of the command line.
+///
+/// # Errors
+/// A sentence with the names there are.
+pub fn redops(text: &str) -> Result<Several<RedOp>, String> {
+    several(text, &RedOp::ALL, RedOp::name, "operation")
+}
+
+/// Root of the command line: a rank, or `all` or `-1` for each in turn.
+///
+/// # Errors
+/// A sentence.
+pub fn roots(text: &str) -> Result<Roots, String> {
+    match text {
+        "all" | "-1" => Ok(Roots::All),
+        rank => rank
+            .parse()
+            .map(Roots::One)
+            .map_err(|_| "a root is a rank, or all (or -1) for each in turn".into()),
+    }
+}
+
+/// A size of at least one byte.
+///
+/// # Errors
+/// A sentence.
+pub fn size(text: &str) -> Result<Bytes, String> {
+    match text.parse()? {
+        Bytes(0) => Err("a size is at least 1 byte".into()),
+        bytes => Ok(bytes),
+    }
+}
+
+/// A size, or 0 bytes for none.
+///
+/// # Errors
+/// A sentence.
+pub fn size_or_none(text: &str) -> Result<Bytes, String> {
+    text.parse()
+}
+
+/// A whole number of at least 1.
+///
+/// # Errors
+/// A sentence.
+pub fn positive<T: FromStr + Display + PartialOrd + From<u8>>(text: &str) -> Result<T, String> {
+    text.parse()
+        .ok()
+        .filter(|value| *value >= T::from(1))
+        .ok_or_else(|| {
+            if is_large(text) {
+                TOO_LARGE.into()
+            } else {
+                "a whole number of at least 1 is needed".into()
+            }
+        })
+}
+
+/// A whole number of at least 0.
+///
+/// # Errors
+/// A sentence.
+pub fn natural(text: &str) -> Result<u32, String> {
+    let why = || {
+        if is_large(text) {
+            TOO_LARGE.into()
+        } else {
+            "a whole number of at least 0 is needed".into()
+        }
+    };
+    text.parse().map_err(|_| why())
+}
+
+const TOO_LARGE: &str = "the number is too large";
+
+/// Is it a whole number that is larger than those in use?
+fn is_large(text: &str) -> bool {
+    text.len() > 9 && text.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_and_all() {
+        assert_eq!(
+            dtypes("half,float"),
+            Ok(Several(vec![DType::Half, DType::Float]))
+        );
+        assert_eq!(redops("all").map(|all| all.0.len()), Ok(6));
+        assert_eq!(roots("-1"), Ok(Roots::All));
+        assert_eq!(roots("3"), Ok(Roots::One(3)));
+        assert!(roots("-2").is_err() && roots("x").is_err());
+    }
+
+    #[test]
+    fn a_near_miss_is_hinted_at() {
+        for near in [
+            "allreduce",
+            "all-reduce",
+            "AllReduce",
+            "all_reduce_perf",
+            "all_recude",
+            "al_reduce_perf",
+        ] {
+            assert!(
+                collectives(near)
+                    .expect_err(near)
+                    .contains("did you mean all_reduce?"),
+                "{near}"
+            );
+        }
+        for far in ["sum", "x", "al", "probes", "reducing", "all_to_one"] {
+            assert!(
+                !collectives(far)
+                    .expect_err("not a collective")
+                    .contains("did you mean"),
+                "{far}"
+            );
+        }
+        assert!(
+            dtypes("Float")
+                .expect_err("no type")
+                .contains("did you mean float?")
+        );
+        assert!(
+            !dtypes("float16")
+                .expect_err("no type")
+                .contains("did you mean"),
+            "it is half, if any"
+        );
+    }
+
+    #[test]
+    fn numbers() {
+        assert_eq!(positive::<u32>("20"), Ok(20));
+        for text in ["0", "-1", "abc", "1.5", ""] {
+            assert!(positive::<u32>(text).is_err(), "{text}");
+        }
+        assert_eq!(size("0").expect_err("no size"), "a size is at least 1 byte");
+    }
+}

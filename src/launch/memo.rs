@@ -1,0 +1,89 @@
+//! What a launch has found out, for the next one of the same job: a comparison launches a step a level and repetition,
+//! and the nodes stay the same. It is `launch.json` in the job's folder, and holds only as long as nothing that it
+//! depends on has changed.
+
+use std::{fs, path::PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use super::Launch;
+use crate::slurm::{SlurmJob, step::Launcher};
+
+/// What was found out.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct LaunchMemo {
+    /// What starts the ranks.
+    pub(super) launcher: Launcher,
+    /// GPUs of a node.
+    pub(super) gpus: u32,
+}
+
+/// What it depends on.
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Key {
+    job: SlurmJob,
+    program: Vec<String>,
+    by: String,
+    mpi: Option<String>,
+    container: Option<String>,
+    backend: String,
+    nccl_lib: Option<PathBuf>,
+    nccl_home: Option<String>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct File {
+    key: Key,
+    found: LaunchMemo,
+}
+
+impl Key {
+    fn of(launch: &Launch) -> anyhow::Result<Key> {
+        Ok(Key {
+            job: launch.job.clone(),
+            program: launch.program(&[])?,
+            by: format!("{:?}", launch.request.by),
+            mpi: launch.request.mpi.clone(),
+            container: launch
+                .container
+                .as_ref()
+                .map(|container| container.image.clone()),
+            backend: format!("{:?}", launch.request.target.backend()),
+            nccl_lib: launch.request.target.nccl_lib().map(Into::into),
+            nccl_home: crate::env::var("NCCL_HOME"),
+        })
+    }
+}
+
+/// The file; `None` where this launch does not write to the job's folder.
+fn path(launch: &Launch) -> Option<PathBuf> {
+    let jobs = launch.jobs_folder();
+    launch
+        .request
+        .target
+        .folder(&jobs)?
+        .starts_with(&jobs)
+        .then(|| jobs.join("launch.json"))
+}
+
+/// What an earlier launch of this job has found out.
+pub(super) fn recall(launch: &Launch) -> anyhow::Result<Option<LaunchMemo>> {
+    let text = path(launch).and_then(|path| fs::read_to_string(path).ok());
+    let file = text.and_then(|text| serde_json::from_str::<File>(&text).ok());
+    let key = Key::of(launch)?;
+    Ok(file.filter(|file| file.key == key).map(|file| file.found))
+}
+
+/// Keeps it for the next launch. Where it cannot be kept, that one finds it out again.
+pub(super) fn keep(launch: &Launch, found: &LaunchMemo) -> anyhow::Result<()> {
+    let Some(path) = path(launch) else {
+        return Ok(());
+    };
+    let text = serde_json::to_string_pretty(&File {
+        key: Key::of(launch)?,
+        found: found.clone(),
+    })?;
+    let written = fs::create_dir_all(launch.jobs_folder()).and_then(|()| fs::write(path, text));
+    drop(written);
+    Ok(())
+}

@@ -1,0 +1,295 @@
+//! `pxnbench launch`: starts a sweep, or the doctor, on all nodes of the Slurm job around it.
+//!
+//! What differs between sites is found out and not configured: one task a node says what it runs on, and each way to
+//! start ranks is tried on two before it is trusted with all, since `srun --mpi=list` also lists what cannot work.
+
+mod follow;
+mod launcher;
+mod memo;
+mod nodes;
+mod outcome;
+pub mod probe;
+mod process;
+mod requeue;
+mod results;
+mod site;
+pub mod submit;
+mod target;
+
+use std::{
+    ffi::OsString,
+    num::NonZeroU32,
+    path::{Path, PathBuf},
+};
+
+pub use self::{launcher::LauncherChoice, target::Target};
+use memo::LaunchMemo;
+
+use crate::{
+    env::{self, Env},
+    exit::{Code, Failure},
+    levels,
+    slurm::{
+        SlurmJob, hosts,
+        step::{Container, Launcher, SlurmStep, StepShape},
+    },
+};
+
+/// A launch that is asked for.
+#[derive(Debug)]
+pub struct Request {
+    /// What the ranks do.
+    pub target: Target,
+    /// The arguments of the ranks, as they were typed.
+    pub arguments: Vec<OsString>,
+    /// What starts the ranks.
+    pub by: LauncherChoice,
+    /// srun's `--mpi` type, if it is given.
+    pub mpi: Option<String>,
+    /// Processes per node, if the number is given.
+    pub tasks_per_node: Option<NonZeroU32>,
+    /// The container to run the ranks in.
+    pub container: Option<ContainerRequest>,
+    /// Whether the command is only printed.
+    pub dry_run: bool,
+}
+
+/// A container that is asked for.
+#[derive(Debug)]
+pub struct ContainerRequest {
+    /// The image.
+    pub image: String,
+    /// Additional mounts, as pyxis takes them.
+    pub mounts: Option<String>,
+    /// Path of the program in the container, if it is another one.
+    pub program: Option<PathBuf>,
+}
+
+/// Starts the ranks and waits for them.
+///
+/// # Errors
+///
+/// Returns an error if there is no job, a node is not ready, or no way to start ranks works: a sentence that says what to
+/// edit.
+pub fn run(request: &Request) -> anyhow::Result<Code> {
+    let job = SlurmJob::from(&env::var)
+        .map_err(|why| Failure::on_all_ranks(Code::Launch, why))?
+        .ok_or_else(outside)?;
+    refuse_many(&env::var)?;
+    let container = match &request.container {
+        Some(asked) => Some(container(asked, &env::var)?),
+        None => None,
+    };
+    let launch = Launch {
+        request,
+        job: &job,
+        container,
+    };
+    if request.dry_run {
+        return launch.dry_run();
+    }
+    let (launcher, shape) = launch.prepare()?;
+    launch.announce(&launcher, shape);
+    outcome::run(&launch, &launcher, shape)
+}
+
+fn outside() -> anyhow::Error {
+    let what = "this is not a Slurm job (SLURM_JOB_ID is not set): use sbatch slurm/pxn_aggressive.sbatch, or run launch \
+                inside salloc; without Slurm it is mpirun -np N pxnbench …";
+    Failure::on_all_ranks(Code::Launch, what)
+}
+
+/// `srun -n 8 pxnbench launch` would start eight sweeps.
+fn refuse_many(env: Env) -> anyhow::Result<()> {
+    let tasks = ["SLURM_STEP_NUM_TASKS", "OMPI_COMM_WORLD_SIZE"]
+        .iter()
+        .find_map(|name| env(name)?.parse::<u32>().ok());
+    match tasks {
+        Some(tasks) if tasks > 1 => {
+            let what = format!(
+                "launch was itself started {tasks} times: call it once, without srun; it starts the ranks"
+            );
+            Err(Failure::on_all_ranks(Code::Launch, what))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Returns the container of the ranks. The job's variables are named one by one, because otherwise those of the image
+/// would take precedence over the level.
+fn container(asked: &ContainerRequest, env: Env) -> anyhow::Result<Container> {
+    let here = std::env::current_dir()?.display().to_string();
+    let program = std::env::current_exe()?;
+    let folder = program
+        .parent()
+        .unwrap_or(Path::new(""))
+        .display()
+        .to_string();
+    let mut mounts = vec![format!("{here}:{here}")];
+    if asked.program.is_none() && folder != here {
+        mounts.push(format!("{folder}:{folder}"));
+    }
+    mounts.extend(asked.mounts.clone());
+    Ok(Container {
+        image: asked.image.clone(),
+        mounts,
+        workdir: here,
+        env: nccl_names(env),
+    })
+}
+
+/// Returns the names of NCCL's variables that are set.
+fn nccl_names(env: Env) -> Vec<String> {
+    let mut names: Vec<String> = std::env::vars_os()
+        .filter_map(|(name, _)| name.into_string().ok())
+        .filter(|name| name.starts_with("NCCL_"))
+        .collect();
+    for level in levels::all() {
+        for setting in &level.set {
+            if env(&setting.name).is_some() {
+                names.push(setting.name.clone());
+            }
+        }
+    }
+    names.sort_unstable();
+    names.dedup();
+    names
+}
+
+/// A launch in its job.
+struct Launch<'a> {
+    request: &'a Request,
+    job: &'a SlurmJob,
+    container: Option<Container>,
+}
+
+impl Launch<'_> {
+    /// Looks at the nodes, and finds what starts ranks.
+    fn prepare(&self) -> anyhow::Result<(Launcher, StepShape)> {
+        let memo = match memo::recall(self)? {
+            Some(memo) => memo,
+            None => {
+                let gpus = nodes::check(self)?.gpus;
+                let launcher = launcher::find(self)?;
+                let memo = LaunchMemo { launcher, gpus };
+                memo::keep(self, &memo)?;
+                memo
+            }
+        };
+        let gpus = self.job.gpus_on_node.unwrap_or(memo.gpus);
+        Ok((memo.launcher, self.shape(gpus)))
+    }
+
+    /// Prints the command without asking the nodes: with the first launcher that would be tried.
+    fn dry_run(&self) -> anyhow::Result<Code> {
+        let shape = self.shape(self.job.gpus_on_node.unwrap_or(0));
+        let launcher = launcher::first(self)?;
+        let program = self.program(&self.request.arguments)?;
+        let words = self.step(shape, &program).command(&launcher, &exported());
+        let quoted: Vec<String> = words.iter().map(|word| quoted(word)).collect();
+        print_line!("{}", quoted.join(" "))?;
+        Ok(Code::Fine)
+    }
+
+    fn shape(&self, gpus_on_node: u32) -> StepShape {
+        // A process with several GPUs stands for as many ranks. If they do not divide evenly, the last ones stay free.
+        let processes = match gpus_on_node / self.request.target.gpus_per_process() {
+            0 => gpus_on_node.min(1),
+            processes => processes,
+        };
+        StepShape::new(self.job, self.request.tasks_per_node, processes)
+    }
+
+    /// Returns the folder of the job's results, unless the request says where they go.
+    fn jobs_folder(&self) -> PathBuf {
+        Path::new("results").join(self.job.folder())
+    }
+
+    /// Returns this program with other arguments, as the ranks start it.
+    fn program(&self, arguments: &[OsString]) -> anyhow::Result<Vec<String>> {
+        let in_container = self
+            .request
+            .container
+            .as_ref()
+            .and_then(|asked| asked.program.clone());
+        let program = match in_container {
+            Some(program) => program,
+            None => std::env::current_exe()?,
+        };
+        let mut words = vec![utf8(program.into_os_string())?];
+        for argument in arguments {
+            words.push(utf8(argument.clone())?);
+        }
+        Ok(words)
+    }
+
+    fn step<'a>(&'a self, shape: StepShape, program: &'a [String]) -> SlurmStep<'a> {
+        SlurmStep {
+            shape,
+            inside_step: self.job.step.is_some(),
+            container: self.container.as_ref(),
+            program,
+        }
+    }
+
+    /// Says what is about to start, and what it cannot show.
+    fn announce(&self, launcher: &Launcher, shape: StepShape) {
+        let SlurmJob {
+            id,
+            name,
+            nodes,
+            restarts,
+            ..
+        } = self.job;
+        let restarted = match restarts {
+            0 => String::new(),
+            _ => format!(", restarted {}", counted(*restarts, "time")),
+        };
+        say!(
+            "pxnbench: job {id} ({name}{restarted}): {} ({}), {} on each, {} per rank, by {}",
+            counted(shape.nodes, "node"),
+            hosts::compress(nodes),
+            counted(shape.tasks_per_node, "rank"),
+            counted(shape.cpus_per_task, "CPU"),
+            launcher::name(launcher),
+        );
+        if shape.nodes == 1 && self.request.target.is_sweep() {
+            say!(
+                "pxnbench: PXN is impossible on one node: it relays between nodes, so all levels do the same here; ask \
+                 for -N 2 or more"
+            );
+        }
+    }
+}
+
+fn counted(number: u32, what: &str) -> String {
+    let plural = if number == 1 { "" } else { "s" };
+    format!("{number} {what}{plural}")
+}
+
+fn utf8(word: OsString) -> anyhow::Result<String> {
+    word.into_string()
+        .map_err(|word| Failure::on_all_ranks(Code::Usage, format!("{word:?} is not valid UTF-8")))
+}
+
+/// Returns the variables that mpirun passes on only if they are named.
+fn exported() -> Vec<String> {
+    let names = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
+    let mut names: Vec<String> = names
+        .filter(|name| {
+            name.starts_with("NCCL_") || ["PATH", "LD_LIBRARY_PATH"].contains(&name.as_str())
+        })
+        .collect();
+    names.sort_unstable();
+    names
+}
+
+/// Returns `word` as a shell reads it.
+fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_=./:,+@%".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', "'\\''"))
+    }
+}

@@ -1,0 +1,120 @@
+//! `pxnbench probe`: what a process that `pxnbench launch` starts on trial says of itself. Hidden: a line of JSON a
+//! process.
+
+use std::{io::Write, path::Path, time::Duration};
+
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    env,
+    exit::{Code, Failure},
+    facts::nvidia,
+    world::{self, World, abort, deadline, launch, placement, solo::Solo},
+};
+
+/// What the line begins with, so that it is found among what others print.
+const MARK: &str = "pxnbench-probe: ";
+
+/// A launch waits no longer than this for MPI to start on two ranks, so the ranks end themselves a little earlier.
+const MPI_STARTS: Duration = Duration::from_secs(40);
+
+/// What a process says of itself.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Report {
+    /// Its rank, by MPI.
+    pub rank: u32,
+    /// Ranks that it sees.
+    pub size: u32,
+    /// Its node by Slurm's name, else its host.
+    pub node: String,
+    /// The MPI that this binary is built with; empty where that is not known.
+    pub built_with: String,
+    /// The MPI that was loaded.
+    pub loaded: String,
+    /// Version and file of libnccl, or why there is none.
+    pub nccl: Result<(String, String), String>,
+    /// The evidence of NVIDIA hardware.
+    pub hardware: Option<String>,
+    /// GPUs that Slurm gave to the task's node, else those there are.
+    pub gpus: u32,
+}
+
+/// Prints the report.
+///
+/// # Errors
+/// Where MPI does not start.
+pub fn run(alone: bool, nccl_lib: Option<&Path>) -> anyhow::Result<Code> {
+    let guard = deadline::watch("MPI_Init", MPI_STARTS);
+    let world: Box<dyn World> = if alone {
+        Box::new(Solo)
+    } else {
+        launch::check_before_mpi(&env::var)?;
+        world::open::mpi()?
+    };
+    abort::set_rank(world.rank());
+    let (built_with, loaded) = mpi();
+    let report = Report {
+        rank: world.rank(),
+        size: world.size(),
+        node: env::var("SLURMD_NODENAME").unwrap_or_else(placement::host_name),
+        built_with,
+        loaded,
+        nccl: nccl(nccl_lib),
+        hardware: nvidia::hardware(Path::new("/")),
+        gpus: nvidia::count(Path::new("/"), &env::var),
+    };
+    // One write, so that lines of two ranks do not mix.
+    let line = format!("{MARK}{}\n", serde_json::to_string(&report)?);
+    let printed = std::io::stdout()
+        .write_all(line.as_bytes())
+        .and_then(|()| std::io::stdout().flush());
+    printed.map_err(|error| {
+        Failure::on_this_rank(
+            Code::Internal,
+            format!("the report cannot be printed: {error}"),
+        )
+    })?;
+    world.finish();
+    drop(guard);
+    Ok(Code::Fine)
+}
+
+/// The reports among the lines of `text`, by rank and node.
+pub fn reports(text: &str) -> Vec<Report> {
+    let json = text
+        .lines()
+        .filter_map(|line| Some(line.split_once(MARK)?.1));
+    let mut all: Vec<Report> = json
+        .filter_map(|json| serde_json::from_str(json).ok())
+        .collect();
+    all.sort_by(|a, b| (a.rank, &a.node).cmp(&(b.rank, &b.node)));
+    all
+}
+
+#[cfg(feature = "mpi")]
+fn mpi() -> (String, String) {
+    (
+        crate::world::mpi::built_with().into(),
+        crate::world::mpi::loaded(),
+    )
+}
+
+#[cfg(not(feature = "mpi"))]
+fn mpi() -> (String, String) {
+    Default::default()
+}
+
+#[cfg(feature = "nccl")]
+fn nccl(nccl_lib: Option<&Path>) -> Result<(String, String), String> {
+    let library =
+        crate::native::nccl::Nccl::load(nccl_lib).map_err(|error| format!("{error:#}"))?;
+    Ok((
+        library.version().to_string(),
+        library.path().display().to_string(),
+    ))
+}
+
+#[cfg(not(feature = "nccl"))]
+fn nccl(_: Option<&Path>) -> Result<(String, String), String> {
+    Err("this binary is built without the feature nccl".into())
+}

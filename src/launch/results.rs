@@ -1,0 +1,120 @@
+//! The results of a launch: where its files are, and what they say in one line.
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::{Path, PathBuf},
+    time::SystemTime,
+};
+
+use super::Launch;
+use crate::{compare, levels, record::RunMeta, slurm::hosts};
+
+/// Where the run's files will be.
+pub(super) struct RunFolder {
+    /// The run's own folder, or the one of the job in which the step makes its own.
+    path: Option<PathBuf>,
+    is_jobs: bool,
+}
+
+impl RunFolder {
+    pub(super) fn new(launch: &Launch) -> RunFolder {
+        let jobs = launch.jobs_folder();
+        let path = if launch.request.target.only_prints() {
+            None
+        } else {
+            launch.request.target.folder(&jobs)
+        };
+        RunFolder {
+            is_jobs: path.as_ref() == Some(&jobs),
+            path,
+        }
+    }
+
+    /// A folder in it that is not there yet.
+    pub(super) fn next(&self) -> PathBuf {
+        let jobs = self.path.clone().unwrap_or_default();
+        (0..)
+            .map(|n: u32| jobs.join(format!("mpirun-{n}")))
+            .find(|folder| !folder.exists())
+            .unwrap_or(jobs)
+    }
+
+    /// Is it the job's, because the sweep does not say where its own is?
+    pub(super) fn is_jobs(&self) -> bool {
+        self.is_jobs
+    }
+
+    /// Every `run.json` in it with its time.
+    pub(super) fn runs(&self) -> BTreeMap<PathBuf, Option<SystemTime>> {
+        let Some(path) = &self.path else {
+            return BTreeMap::new();
+        };
+        let folders: Vec<PathBuf> = if self.is_jobs {
+            fs::read_dir(path)
+                .into_iter()
+                .flatten()
+                .flatten()
+                .map(|entry| entry.path())
+                .collect()
+        } else {
+            vec![path.clone()]
+        };
+        let files = folders.into_iter().map(|folder| folder.join("run.json"));
+        files
+            .filter_map(|file| Some((fs::metadata(&file).ok()?.modified().ok(), file)))
+            .map(|(at, f)| (f, at))
+            .collect()
+    }
+}
+
+pub(super) fn read_run(path: &Path) -> Option<RunMeta> {
+    serde_json::from_str(&fs::read_to_string(path).ok()?).ok()
+}
+
+/// One line for a reader: what was measured, on what, how it ended, and where it is.
+pub(super) fn summary(run: &RunMeta, path: &Path) -> String {
+    let hosts: BTreeMap<u32, &str> = run
+        .processes
+        .iter()
+        .map(|process| (process.node, process.host.as_str()))
+        .collect();
+    let nodes: Vec<&str> = hosts.into_values().collect();
+    let csv = path.with_file_name("results.csv");
+    let rows = compare::rows(&csv).unwrap_or_default();
+    let count = |status: &str| rows.iter().filter(|row| row.status == status).count();
+    let measured = rows.len() - count("waived");
+    let data = match count("wrong") {
+        0 => "no wrong data".to_owned(),
+        wrong => format!("{wrong} with WRONG DATA"),
+    };
+    let end = run.end.as_ref().map_or("not ended", |end| {
+        if end.code == 0 {
+            ""
+        } else {
+            end.message.as_str()
+        }
+    });
+    let pxn = if run.nodes < 2 {
+        "; PXN was impossible on one node"
+    } else if !run.backend.runs_nccl() {
+        "; no NCCL here, so no PXN"
+    } else if run.level == levels::CUSTOM {
+        "; the settings in force match no level"
+    } else {
+        ""
+    };
+    format!(
+        "level {} on {} ranks of {} nodes ({}): {measured} cases, {data}{pxn}{}; {}",
+        run.level,
+        run.ranks,
+        run.nodes,
+        hosts::compress(&nodes),
+        if end.is_empty() {
+            String::new()
+        } else {
+            format!("; {end}")
+        },
+        csv.display()
+    )
+}

@@ -1,0 +1,344 @@
+//! The job that a run takes place in: what every process said of itself, and what follows from it.
+
+use super::{
+    backend,
+    outcome::least_busbw,
+    request::Request,
+    settings::{self, EffectiveSettings},
+    split::{self, CommRanks, Split},
+};
+use crate::{
+    env,
+    exit::{Code, Failure},
+    facts,
+    record::BackendKind,
+    world::{
+        self, World, abort, deadline,
+        placement::{self, ProcessIdentity, RankPlacement},
+    },
+};
+
+/// What a run runs on. Everything but [`RunContext::world`] is the same on every process.
+pub(super) struct RunContext<'a> {
+    pub(super) request: &'a Request,
+    pub(super) world: &'a dyn World,
+    pub(super) backend: BackendKind,
+    /// Why this backend was chosen.
+    pub(super) backend_why: String,
+    pub(super) processes: Vec<facts::Process>,
+    pub(super) placements: Vec<RankPlacement>,
+    /// The GPUs of each process, as indices into what it sees; empty on host memory.
+    pub(super) gpus: Vec<Vec<usize>>,
+    /// The communicator of each process, if there are several.
+    groups: Option<Vec<u32>>,
+    /// The ranks of each process in its communicator.
+    comm_ranks: Vec<CommRanks>,
+    pub(super) settings: EffectiveSettings,
+}
+
+impl<'a> RunContext<'a> {
+    /// Gathers what every process says of itself, and decides what follows.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the processes do not fit together, or the request does not fit them. All have the same error.
+    pub(super) fn gather(request: &'a Request, world: &'a dyn World) -> anyhow::Result<Self> {
+        let _guard = deadline::watch("asking every rank what it runs on", request.timeout);
+        refuse_differing_arguments(request, world)?;
+        let own = facts::process(&env::var, request.backend.may_use_gpus());
+        let processes = world::all_gather(world, &own)?;
+        let in_job = env::var("SLURM_JOB_ID").is_some();
+        let (backend, backend_why) = backend::choose(request.backend, &processes, in_job)?;
+        let peers: Vec<ProcessIdentity> = processes.iter().map(|p| p.peer.clone()).collect();
+        let placements = placement::places(&peers);
+        let gpus = if backend.uses_gpus() {
+            let may_share = processes.iter().all(|process| process.may_share_gpu);
+            placement::gpus(&peers, &placements, request.process.gpus(), may_share)?
+        } else {
+            Vec::new()
+        };
+        // One rank alone may have a wrong value.
+        world::agree(world, least_busbw().map(drop))?;
+        let groups = split::groups(world::agree(world, Split::from_env(&env::var))?, world)?;
+        let comm_ranks = comm_ranks(request, backend, groups.as_deref(), world.size());
+        if backend.uses_gpus() && request.process.gpus() > 1 {
+            abort::set_several();
+        }
+        let nodes = placement::node_count(&placements);
+        let settings = settings::resolve(&request.presets, backend, nodes, &processes)?;
+        Ok(RunContext {
+            request,
+            world,
+            backend,
+            backend_why,
+            processes,
+            placements,
+            gpus,
+            groups,
+            comm_ranks,
+            settings,
+        })
+    }
+
+    /// Says, on process 0, which backend was chosen and what to know of the settings.
+    pub(super) fn announce(&self) {
+        if self.world.rank() != 0 {
+            return;
+        }
+        say!("pxnbench: backend {}: {}", self.backend, self.backend_why);
+        let is_alone = self.comm_ranks[0].total == 1 && self.groups.is_none();
+        if is_alone && self.backend != BackendKind::Model {
+            let or_gpus = if self.backend.uses_gpus() {
+                ", or use -g N"
+            } else {
+                ""
+            };
+            say!(
+                "pxnbench: only one rank, so no data is transferred: start several ranks with mpirun -np N or srun{or_gpus}"
+            );
+        }
+        let ignored = self.request.flags_for_gpus();
+        if !self.backend.uses_gpus() && !ignored.is_empty() {
+            say!(
+                "pxnbench: ignored, because NCCL runs on no GPU here: {}",
+                ignored.join(" ")
+            );
+        }
+        for remark in &self.settings.remarks {
+            say!("pxnbench: {remark}");
+        }
+    }
+
+    /// Returns the number of ranks of this process's communicator.
+    pub(super) fn ranks(&self) -> u64 {
+        self.own_ranks().total.into()
+    }
+
+    /// Returns the number of ranks of the largest communicator.
+    pub(super) fn most_ranks(&self) -> u64 {
+        let totals = self.comm_ranks.iter().map(|ranks| ranks.total);
+        totals.max().unwrap_or(0).into()
+    }
+
+    /// Returns this process's ranks in its communicator.
+    pub(super) fn own_ranks(&self) -> CommRanks {
+        self.comm_ranks[self.world.rank() as usize]
+    }
+
+    /// Returns the communicator of this process, if there are several.
+    pub(super) fn group(&self) -> Option<u32> {
+        self.group_of(self.world.rank())
+    }
+
+    /// Returns the communicator of process `process`, if there are several.
+    pub(super) fn group_of(&self, process: u32) -> Option<u32> {
+        let groups = self.groups.as_ref()?;
+        Some(groups[process as usize])
+    }
+
+    /// Returns the number of nodes.
+    pub(super) fn nodes(&self) -> u32 {
+        placement::node_count(&self.placements)
+    }
+
+    /// Returns the host of each process.
+    pub(super) fn hosts(&self) -> Vec<&str> {
+        self.processes
+            .iter()
+            .map(|process| process.peer.host.as_str())
+            .collect()
+    }
+
+    /// Returns the number of processes on this process's node.
+    #[cfg(feature = "mpi")]
+    pub(super) fn processes_here(&self) -> u32 {
+        let node = self.placements[self.world.rank() as usize].node;
+        let here = self.placements.iter().filter(|place| place.node == node);
+        here.count() as u32
+    }
+
+    /// Returns the number of ranks of all communicators.
+    pub(super) fn total_ranks(&self) -> u64 {
+        match self.backend {
+            BackendKind::Model => self.comm_ranks[0].total.into(),
+            BackendKind::Host => self.processes.len() as u64,
+            BackendKind::Nccl => self.gpus.iter().map(|gpus| gpus.len() as u64).sum(),
+        }
+    }
+}
+
+/// What only the NCCL backend asks.
+#[cfg(feature = "nccl")]
+impl RunContext<'_> {
+    /// Returns the first process of this process's communicator.
+    pub(super) fn leader(&self) -> u32 {
+        let Some(groups) = &self.groups else { return 0 };
+        let own = groups[self.world.rank() as usize];
+        let first = groups.iter().position(|group| *group == own);
+        first.unwrap_or(0) as u32
+    }
+
+    /// Returns the ranks and GPUs of this process.
+    pub(super) fn local_ranks(&self) -> crate::backend::options::LocalRanks {
+        let process = self.world.rank() as usize;
+        let CommRanks { first, total } = self.own_ranks();
+        crate::backend::options::LocalRanks {
+            first_rank: first,
+            ranks: total,
+            gpus: self.gpus.get(process).cloned().unwrap_or_default(),
+            threads: self.request.process.threads,
+            parallel_init: self.request.process.parallel_init,
+        }
+    }
+
+    /// Returns how many processes use the most shared of this process's GPUs: more than one if nodes are virtual, or if NCCL
+    /// is told to let ranks share.
+    pub(super) fn gpu_sharers(&self) -> u32 {
+        let mut most = 1;
+        for own in self.uuids(self.world.rank() as usize) {
+            let shares = |process: &usize| self.uuids(*process).contains(&own);
+            let sharers = (0..self.gpus.len()).filter(shares).count();
+            most = most.max(sharers as u32);
+        }
+        most
+    }
+
+    fn uuids(&self, process: usize) -> Vec<&str> {
+        let seen = &self.processes[process].peer.gpus;
+        let used = self.gpus[process].iter();
+        used.map(|&gpu| seen[gpu].as_str()).collect()
+    }
+
+    /// Tells whether the GPUs of all ranks can reduce 8-bit floats. Every rank has the same answer.
+    pub(super) fn reduces_float8(&self) -> bool {
+        let of_process = |(process, gpus): (&facts::Process, &Vec<usize>)| {
+            gpus.iter().all(|&gpu| {
+                let capability = process.capabilities.get(gpu);
+                capability.is_some_and(|capability| *capability >= (9, 0))
+            })
+        };
+        self.processes.iter().zip(&self.gpus).all(of_process)
+    }
+}
+
+/// Returns the ranks of each process in its communicator.
+fn comm_ranks(
+    request: &Request,
+    backend: BackendKind,
+    groups: Option<&[u32]>,
+    processes: u32,
+) -> Vec<CommRanks> {
+    let ranks_per_process = if backend.uses_gpus() {
+        request.process.gpus()
+    } else {
+        1
+    };
+    match (groups, request.planned_ranks) {
+        (Some(groups), _) => split::comm_ranks(groups, ranks_per_process),
+        (None, None) => split::comm_ranks(&vec![0; processes as usize], ranks_per_process),
+        (None, Some(total)) => vec![CommRanks { first: 0, total }; processes as usize],
+    }
+}
+
+/// Refuses ranks that would measure different things: they would end in wrong data or hang.
+fn refuse_differing_arguments(request: &Request, world: &dyn World) -> anyhow::Result<()> {
+    let words: Vec<String> = std::env::args_os()
+        .skip(1)
+        .map(|word| word.to_string_lossy().into_owned())
+        .collect();
+    let own = (
+        env!("CARGO_PKG_VERSION").to_owned(),
+        request.identity(),
+        words,
+    );
+    let all = world::all_gather(world, &own)?;
+    let (version, identity, words) = &all[0];
+    for (rank, (other_version, other_identity, other_words)) in all.iter().enumerate() {
+        let what = if other_version != version {
+            format!(
+                "rank 0 is pxnbench {version} and rank {rank} is pxnbench {other_version}: start one program on all ranks"
+            )
+        } else if other_identity != identity {
+            format!(
+                "ranks 0 and {rank} were started with different arguments{}: start all ranks with the same",
+                difference(words, other_words)
+            )
+        } else {
+            continue;
+        };
+        return Err(Failure::on_all_ranks(Code::Usage, what));
+    }
+    Ok(())
+}
+
+/// Returns the words in which two command lines differ, in parentheses; empty if they do not.
+fn difference(a: &[String], b: &[String]) -> String {
+    let same_before = a.iter().zip(b).take_while(|(a, b)| a == b).count();
+    let (rest_of_a, rest_of_b) = (&a[same_before..], &b[same_before..]);
+    let same_after = rest_of_a
+        .iter()
+        .rev()
+        .zip(rest_of_b.iter().rev())
+        .take_while(|(a, b)| a == b)
+        .count();
+    if rest_of_a.len() == same_after && rest_of_b.len() == same_after {
+        return String::new();
+    }
+    // A value is shown with its flag.
+    let follows_flag = same_before > 0 && a[same_before - 1].starts_with('-');
+    let from = same_before - usize::from(follows_flag);
+    let shown_a = quoted(&a[from..a.len() - same_after]);
+    let shown_b = quoted(&b[from..b.len() - same_after]);
+    format!(" ({shown_a} and {shown_b})")
+}
+
+fn quoted(words: &[String]) -> String {
+    if words.is_empty() {
+        return "nothing".into();
+    }
+    format!("`{}`", words.join(" "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_words_that_differ_are_shown() {
+        let words = |line: &str| {
+            line.split_whitespace()
+                .map(str::to_owned)
+                .collect::<Vec<_>>()
+        };
+        for (a, b, shown) in [
+            (
+                "all_reduce -b 8 -e 64",
+                "all_reduce -b 16 -e 64",
+                " (`-b 8` and `-b 16`)",
+            ),
+            (
+                "all_reduce -b 8 -d half",
+                "all_reduce -b 8",
+                " (`-d half` and nothing)",
+            ),
+            (
+                "all_reduce -b 8",
+                "all_reduce -n 2 -b 8",
+                " (nothing and `-n 2`)",
+            ),
+            (
+                "all_reduce -b 8",
+                "alltoall -b 8",
+                " (`all_reduce` and `alltoall`)",
+            ),
+            (
+                "all_reduce -n 2 -n 2",
+                "all_reduce -n 2",
+                " (`-n 2` and nothing)",
+            ),
+            ("all_reduce", "all_reduce", ""),
+        ] {
+            assert_eq!(difference(&words(a), &words(b)), shown, "{a} | {b}");
+        }
+    }
+}

@@ -1,0 +1,42 @@
+//! The variables that a run sets for NCCL, before any thread or library starts.
+
+use super::{log, presets::Presets};
+use crate::{env::Env, levels::ports::Port};
+
+/// What is logged for `--proof` while a sweep is timed: lines about connections, none about single operations.
+const PROOF: [(&str, &str); 2] = [
+    ("NCCL_DEBUG", "INFO"),
+    ("NCCL_DEBUG_SUBSYS", "INIT,ENV,NET,GRAPH"),
+];
+
+/// What is logged to see whether NCCL took the network that was asked for.
+const CONNECTIONS: [(&str, &str); 2] = [("NCCL_DEBUG", "INFO"), ("NCCL_DEBUG_SUBSYS", "INIT,ENV")];
+
+/// Returns what level, resources and network set in the environment `env` on a node with the ports that `ports` lists, and
+/// what has NCCL write its log to a file of this process: on stdout it would mix with the table.
+pub fn to_set(
+    presets: &Presets,
+    proof: bool,
+    env: Env,
+    ports: &dyn Fn() -> Vec<Port>,
+) -> Vec<(String, String)> {
+    let mut set = presets.environment(env, ports);
+    let asks_for_network = presets.network.is_some_and(|preset| !preset.set.is_empty());
+    let mut is_logged = env("NCCL_DEBUG").is_some();
+    if proof {
+        set.extend(owned(PROOF));
+        is_logged = true;
+    } else if asks_for_network && !is_logged {
+        set.extend(owned(CONNECTIONS));
+        is_logged = true;
+    }
+    if is_logged && env("NCCL_DEBUG_FILE").is_none() {
+        let file = log::waiting_place().to_string_lossy().into_owned();
+        set.push(("NCCL_DEBUG_FILE".into(), file));
+    }
+    set
+}
+
+fn owned(settings: [(&str, &str); 2]) -> [(String, String); 2] {
+    settings.map(|(name, value)| (name.to_owned(), value.to_owned()))
+}

@@ -1,0 +1,247 @@
+//! A run: from a request to measured records. The parts are wired here: ranks, facts, backend, plan, files, loop, end.
+//!
+//! | step | module |
+//! |---|---|
+//! | what is asked for | [`request`], [`presets`], [`backend`], [`environment`] |
+//! | what the job is | `context`, `meta`, `split`, `traffic`, `settings`, `network` |
+//! | what is measured | `planning`, `listing` |
+//! | what is kept | `session`, `log`, `outcome`, `phases` |
+//! | what is found out beside it | `proof`, `tuning`, `worker`, `transport`, `slow_node` |
+
+pub mod backend;
+mod context;
+pub mod environment;
+mod listing;
+mod log;
+mod meta;
+mod name;
+mod network;
+mod open;
+mod outcome;
+mod phases;
+mod planning;
+pub mod presets;
+mod proof;
+pub mod request;
+#[cfg(feature = "nccl")]
+pub mod self_test;
+mod session;
+mod settings;
+mod slow_node;
+mod split;
+mod traffic;
+mod transport;
+mod tuning;
+#[cfg(feature = "nccl")]
+pub mod worker;
+
+use self::{
+    context::RunContext, outcome::SweepOutcome, phases::PhaseTimer, proof::LogProof,
+    request::Request, session::Session,
+};
+use crate::{
+    backend::Backend,
+    exit::{self, Code, Failure},
+    facts, fault,
+    output::live::Live,
+    record::MemoryUse,
+    sweep::{self, Event, measure::Measure, plan::Plan},
+    world::{self, World, abort, deadline},
+};
+
+/// Runs the sweep, or lists its cases.
+///
+/// # Errors
+///
+/// Returns an error that every rank has. An error of this rank alone ends the job here.
+pub fn run(request: &Request) -> anyhow::Result<Code> {
+    let mut timer = PhaseTimer::start();
+    // It starts a process, which must happen before MPI starts.
+    let proof = LogProof::start(request)?;
+    let world = open::world(request)?;
+    timer.mark("start, MPI");
+    let end = in_world(request, proof, &*world, timer);
+    let end = fault::settle(end, world.size());
+    let _guard = deadline::watch("the other ranks at the end", request.timeout);
+    world.finish();
+    end
+}
+
+fn in_world(
+    request: &Request,
+    mut proof: LogProof,
+    world: &dyn World,
+    mut timer: PhaseTimer,
+) -> anyhow::Result<Code> {
+    // This covers what has no deadline of its own, such as a file system that does not answer.
+    let _guard = deadline::watch("what comes between two cases", request.timeout);
+    if request.list {
+        let ranks = request.listed_ranks(world.size());
+        let spec = traffic::resolve(&request.spec, ranks, world)?;
+        return listing::print(&planning::plan(&spec, ranks)?, request, world);
+    }
+    let context = RunContext::gather(request, world)?;
+    context.announce();
+    let spec = traffic::resolve(&request.spec, context.most_ranks(), world)?;
+    let plan = world::agree(world, planning::plan(&spec, context.ranks()))?;
+    planning::refuse_uneven_groups(&plan, &context)?;
+    let session = Session::open(&context, spec.traffic)?;
+    timer.mark("facts, files");
+    let end = measure(&context, plan, &session, &mut proof, &mut timer);
+    session.set_phases(timer.phases);
+    finish(end, &session, world)
+}
+
+/// Saves the files, says where they are, and returns the exit code.
+fn finish(
+    end: anyhow::Result<(Code, String)>,
+    session: &Session,
+    world: &dyn World,
+) -> anyhow::Result<Code> {
+    let (code, message) = match &end {
+        Ok((code, message)) => (*code, message.clone()),
+        Err(error) => (exit::code_of(error), format!("{error:#}")),
+    };
+    let saved = session.end(code, &message);
+    if end.is_ok() {
+        saved?;
+    }
+    abort::settle(code);
+    if world.rank() == 0 {
+        if let Some(path) = session.main_path() {
+            say!("pxnbench: results are in {}", path.display());
+        }
+        if end.is_ok() && !message.is_empty() {
+            say!("pxnbench: {message}");
+        }
+    }
+    end.map(|(code, _)| code)
+}
+
+/// Opens the backend, fits the sizes to the memory, and runs the sweep.
+fn measure(
+    context: &RunContext,
+    plan: Plan,
+    session: &Session,
+    proof: &mut LogProof,
+    timer: &mut PhaseTimer,
+) -> anyhow::Result<(Code, String)> {
+    let (timeout, world) = (context.request.timeout, context.world);
+    let mut backend = {
+        let _guard = deadline::watch("starting the backend on every rank", timeout);
+        open::backend(context, &plan, session)?
+    };
+    timer.mark("backend");
+    let (plan, sizes) = planning::fit(plan, context.ranks(), &*backend, world)?;
+    let unknown_algorithms = proof.learn(context, &plan, sizes)?;
+    timer.mark("algorithms");
+    allocate(&mut *backend, &plan, context)?;
+    timer.mark("memory");
+    session.set_startup(facts::process_age_s());
+    session.set_largest_size(sizes.map(|(_, end)| end));
+    let (verdict, measured) = sweep_and_show(context, &plan, &mut *backend, session, proof)?;
+    timer.mark_parts("sweep", &measured.spent);
+    let _guard = deadline::watch("the backend's end", timeout);
+    backend.finish()?;
+    let remarks = [
+        slow_node::remark(
+            measured.pace.mean(),
+            &context.placements,
+            &context.hosts(),
+            world,
+        )?,
+        transport::remark(context)?,
+        unknown_algorithms,
+        proof.verdict(session.folder().as_deref(), world)?,
+    ];
+    for remark in remarks.into_iter().flatten() {
+        if world.rank() == 0 {
+            say!("pxnbench: {remark}");
+        }
+        session.add_remarks(vec![remark]);
+    }
+    timer.mark("end of backend");
+    Ok(verdict)
+}
+
+fn allocate(backend: &mut dyn Backend, plan: &Plan, context: &RunContext) -> anyhow::Result<()> {
+    let largest = plan.largest(&|case| backend.supports(case).is_ok());
+    let what = format!("allocating two buffers of {largest}");
+    let _guard = deadline::watch(what, context.request.timeout);
+    world::agree(context.world, backend.allocate(largest))?;
+    world::agree(context.world, backend.register())
+}
+
+fn sweep_and_show(
+    context: &RunContext,
+    plan: &Plan,
+    backend: &mut dyn Backend,
+    session: &Session,
+    proof: &mut LogProof,
+) -> anyhow::Result<((Code, String), Measure)> {
+    let world = context.world;
+    let mut measure = context.request.measure(world.rank(), context.group());
+    let run = session.run();
+    let earlier = session.earlier(plan, &measure, world)?;
+    let cases = plan.cases().count() * measure.cycles as usize;
+    let mut live = (world.rank() == 0).then(|| Live::new(cases));
+    if live.is_some() {
+        session.begin_table(cases as u64);
+    }
+    // The threshold of rank 0 decides, because rank 0 shows the table.
+    let mut outcome = SweepOutcome::new(world::broadcast(world, &run.sweep.least_busbw)?);
+    let stopped = sweep::run(plan, earlier, &mut measure, world, backend, &mut |event| {
+        match &event {
+            Event::Finished(record) => {
+                outcome.add(record);
+                session.add(&*proof.complete(record, world)?)?;
+            }
+            Event::Earlier(record) => outcome.add(record),
+            Event::Series(_) | Event::Started(_) => {}
+        }
+        if let Some(live) = &mut live {
+            live.on(&event, &run).map_err(stdout_failed)?;
+        }
+        if matches!(event, Event::Finished(_) | Event::Earlier(_)) {
+            session.count_case();
+        }
+        Ok(())
+    })?;
+    let memory = if context.request.table.memory {
+        memory_use(backend, world)?
+    } else {
+        None
+    };
+    session.set_memory(memory);
+    let extent = session.end_table();
+    if let Some(live) = &mut live {
+        if let (Some(extent), true) = (extent, stopped) {
+            live.unfinished(&run, extent, &outcome::stopped_by())
+                .map_err(stdout_failed)?;
+        }
+        live.close(&run, memory.as_ref()).map_err(stdout_failed)?;
+    }
+    Ok((outcome.verdict(stopped), measure))
+}
+
+/// Returns, for each purpose, the memory used on the GPU that uses most for it, over all processes.
+fn memory_use(backend: &dyn Backend, world: &dyn World) -> anyhow::Result<Option<MemoryUse>> {
+    let own = world::agree(world, backend.memory_use())?;
+    let mut most: Option<MemoryUse> = None;
+    for used in world::all_gather(world, &own)?.into_iter().flatten() {
+        let before = most.unwrap_or_default();
+        most = Some(MemoryUse {
+            initialization: before.initialization.max(used.initialization),
+            buffers: before.buffers.max(used.buffers),
+            collectives: before.collectives.max(used.collectives),
+        });
+    }
+    Ok(most)
+}
+
+fn stdout_failed(error: std::io::Error) -> anyhow::Error {
+    let what = format!(
+        "the table cannot be written to stdout: {error}; what was measured is in the files that were asked for"
+    );
+    Failure::on_this_rank(Code::Internal, what)
+}

@@ -1,0 +1,447 @@
+//! Can the network that is asked for work in this job? Pure: from what every process said of itself.
+
+use crate::{
+    exit::{Code, Failure},
+    facts::{GpuLink, Process},
+    levels::{
+        Need, Preset,
+        conflict::{self, ConflictContext, Effect},
+        ports::{self, Link, Port},
+        reading,
+    },
+    record::BackendKind,
+};
+
+/// What becomes of a network that can be asked for here.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum NetworkVerdict {
+    /// NCCL is asked for it. What could not be found out is said.
+    Asked(Vec<String>),
+    /// It has no meaning for this backend, and is not asked for.
+    Waived(String),
+}
+
+/// Judges `row` for a job of `processes` on `nodes` nodes.
+///
+/// # Errors
+/// Where it cannot work here: a sentence with the reason. Every process has the same facts and so the same error.
+pub(super) fn check(
+    row: &Preset,
+    kind: BackendKind,
+    nodes: u32,
+    processes: &[Process],
+) -> anyhow::Result<NetworkVerdict> {
+    let moves = match kind {
+        _ if row.set.is_empty() => return Ok(NetworkVerdict::Asked(Vec::new())),
+        BackendKind::Nccl => None,
+        BackendKind::Host => Some("on host memory MPI moves the data, whatever NCCL is asked for"),
+        BackendKind::Model => Some("the model computes times, and moves nothing"),
+    };
+    if let Some(moves) = moves {
+        return Ok(NetworkVerdict::Waived(format!(
+            "network {} is waived: {moves}",
+            row.name
+        )));
+    }
+    let job = Job {
+        network: &row.name,
+        nodes,
+        processes,
+    };
+    let answers = row.needs.iter().map(|need| job.meets(*need));
+    let unknown: Result<Vec<Option<String>>, String> = answers.collect();
+    match unknown {
+        Ok(unknown) => Ok(NetworkVerdict::Asked(
+            unknown.into_iter().flatten().collect(),
+        )),
+        Err(why) => Err(Failure::on_all_ranks(
+            Code::Usage,
+            format!("network {} cannot work here: {why}", row.name),
+        )),
+    }
+}
+
+struct Job<'a> {
+    network: &'a str,
+    nodes: u32,
+    processes: &'a [Process],
+}
+
+/// It is met, or that cannot be told and is to be said; or why it is not met.
+type Answer = Result<Option<String>, String>;
+
+impl Job<'_> {
+    fn meets(&self, need: Need) -> Answer {
+        match need {
+            Need::OneNode => self.one_node(),
+            Need::SeveralNodes => self.several_nodes(),
+            Need::Nvlink => self.nvlink(),
+            Need::NoNvlink => self.no_nvlink(),
+            Need::Infiniband => self.ports(Link::InfiniBand),
+            Need::Ethernet => self.ports(Link::Ethernet),
+            Need::Gpudirect => self.gpudirect(),
+        }
+    }
+
+    /// `rank 3 on n2`.
+    fn who(&self, rank: usize) -> String {
+        format!("rank {rank} on {}", self.processes[rank].peer.host)
+    }
+
+    fn one_node(&self) -> Answer {
+        match self.nodes {
+            1 => Ok(None),
+            nodes => Err(format!(
+                "it joins the GPUs of one node, and this job has {nodes} nodes; start all ranks on one, or take ib, \
+                 ethernet or socket"
+            )),
+        }
+    }
+
+    /// On one node NCCL takes a network only where GPUs may use neither each other's memory nor the host's.
+    fn several_nodes(&self) -> Answer {
+        let is = |process: &Process, name: &str| {
+            process.settings.get(name).and_then(reading::integer) == Some(1)
+        };
+        let apart =
+            |process: &Process| is(process, "NCCL_P2P_DISABLE") && is(process, "NCCL_SHM_DISABLE");
+        if self.nodes > 1 || self.network != "pxn" && self.processes.iter().all(apart) {
+            return Ok(None);
+        }
+        let why = "it joins nodes, and this job has one, whose GPUs talk over NVLink, PCIe or host memory";
+        Err(match self.network {
+            "pxn" => format!("{why}; start ranks on two nodes or more"),
+            _ => format!(
+                "{why}; start ranks on two, or set NCCL_P2P_DISABLE=1 and NCCL_SHM_DISABLE=1 to measure the NIC alone"
+            ),
+        })
+    }
+
+    fn with_link(&self, links: &[GpuLink]) -> Option<usize> {
+        self.processes
+            .iter()
+            .position(|process| process.gpu_link.is_some_and(|link| links.contains(&link)))
+    }
+
+    fn nvlink(&self) -> Answer {
+        if let Some(rank) = self.with_link(&[GpuLink::None]) {
+            return Err(format!(
+                "the GPUs that {} sees cannot reach each other's memory; take shm",
+                self.who(rank)
+            ));
+        }
+        let all = self
+            .processes
+            .iter()
+            .all(|process| process.gpu_link == Some(GpuLink::NvLink));
+        Ok((!all).then(|| {
+            "CUDA does not tell whether all GPUs are joined by NVLink (a rank that sees one GPU cannot know); if they are \
+             not, NCCL will find no transport"
+                .into()
+        }))
+    }
+
+    fn no_nvlink(&self) -> Answer {
+        if let Some(rank) = self.with_link(&[GpuLink::NvLink, GpuLink::PartlyNvLink]) {
+            return Err(format!(
+                "the GPUs that {} sees have NVLink, and no variable of NCCL forces PCIe where there is NVLink; take nvlink \
+                 or shm",
+                self.who(rank)
+            ));
+        }
+        if let Some(rank) = self.with_link(&[GpuLink::None]) {
+            return Err(format!(
+                "the GPUs that {} sees cannot reach each other's memory; take shm",
+                self.who(rank)
+            ));
+        }
+        Ok(Some(
+            "CUDA does not tell whether the GPUs have NVLink; if they have, NCCL takes that and not PCIe: see the lines \
+             'via P2P' of its log (NCCL_DEBUG=INFO)"
+                .into(),
+        ))
+    }
+
+    fn ports(&self, link: Link) -> Answer {
+        let has = |ports: &[Port]| ports.iter().any(|port| port.active && port.link == link);
+        let Some(rank) = self
+            .processes
+            .iter()
+            .position(|process| !has(&process.rdma))
+        else {
+            return Ok(None);
+        };
+        let rdma = &self.processes[rank].rdma;
+        let there = if rdma.is_empty() {
+            "nothing".into()
+        } else {
+            ports::listing(rdma)
+        };
+        let (who, name) = (self.who(rank), link.name());
+        Err(format!(
+            "{who} has no active {name} port (/sys/class/infiniband shows {there}); take another, or auto"
+        ))
+    }
+
+    /// Whether a NIC can read a GPU's memory only NCCL finds out; what makes it impossible is known before.
+    fn gpudirect(&self) -> Answer {
+        for (rank, process) in self.processes.iter().enumerate() {
+            let found = conflict::findings(&ConflictContext {
+                settings: &process.settings,
+                nccl: None,
+                cumem: None,
+            });
+            let stops = |finding: &&conflict::ConflictFinding| {
+                matches!(finding.does, Effect::Silences | Effect::Fails)
+            };
+            if let Some(finding) = found.iter().find(stops) {
+                return Err(format!("{} ({})", finding.sentence, self.who(rank)));
+            }
+            let has_plugin = ["NCCL_NET", "NCCL_NET_PLUGIN"]
+                .iter()
+                .any(|name| process.settings.get(name).is_some());
+            if process.rdma.is_empty() && !has_plugin {
+                return Err(format!(
+                    "a relay needs GPUDirect, and {} has no RDMA device in /sys/class/infiniband and no network plugin in \
+                     NCCL_NET_PLUGIN, so that NCCL would take sockets; take socket, or name the plugin",
+                    self.who(rank)
+                ));
+            }
+        }
+        Ok(Some(
+            "whether GPUDirect works only NCCL finds out: see 'GPU Direct RDMA' in its log (NCCL_DEBUG=INFO \
+             NCCL_DEBUG_SUBSYS=INIT,ENV,NET)"
+                .into(),
+        ))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        levels::{conf::NcclSettings, network},
+        world::placement::ProcessIdentity,
+    };
+
+    fn process(env: &str) -> Process {
+        let pairs = env
+            .split_whitespace()
+            .filter_map(|pair| pair.split_once('='));
+        Process {
+            peer: ProcessIdentity {
+                host: "n1".into(),
+                host_id: "n1".into(),
+                pid: 1,
+                gpus: vec!["g0".into(), "g1".into()],
+                first_gpu: None,
+            },
+            gpus: Vec::new(),
+            processor: String::new(),
+            capabilities: Vec::new(),
+            nvidia: None,
+            cuda_error: None,
+            versions: Default::default(),
+            may_share_gpu: false,
+            settings: NcclSettings::new(pairs.map(|(n, v)| (n.to_owned(), v.to_owned())), []),
+            rdma: Vec::new(),
+            gpu_link: Some(GpuLink::NvLink),
+            cumem: Some(true),
+        }
+    }
+
+    fn linked(link: Option<GpuLink>) -> Process {
+        Process {
+            gpu_link: link,
+            ..process("")
+        }
+    }
+
+    fn port(device: &str, link: Link, active: bool) -> Port {
+        Port {
+            device: device.into(),
+            number: 1,
+            link,
+            active,
+        }
+    }
+
+    fn with_ports(ports: &[Port]) -> Process {
+        Process {
+            rdma: ports.to_vec(),
+            ..process("")
+        }
+    }
+
+    /// The remarks, or the sentence that refuses.
+    fn ask(name: &str, nodes: u32, process: Process) -> Result<Vec<String>, String> {
+        let processes = [process.clone(), process];
+        let row = network(name).expect("a network");
+        match check(row, BackendKind::Nccl, nodes, &processes) {
+            Ok(NetworkVerdict::Asked(remarks)) => Ok(remarks),
+            Ok(NetworkVerdict::Waived(why)) => panic!("waived: {why}"),
+            Err(error) => {
+                assert_eq!(crate::exit::code_of(&error), Code::Usage);
+                Err(error.to_string())
+            }
+        }
+    }
+
+    #[track_caller]
+    fn refused(name: &str, nodes: u32, process: Process, words: &str) {
+        let why = ask(name, nodes, process).expect_err("refused");
+        assert!(
+            why.starts_with(&format!("network {name} cannot work here: ")) && why.contains(words),
+            "{why}"
+        );
+    }
+
+    #[test]
+    fn auto_always_goes() {
+        assert_eq!(ask("auto", 1, process("")), Ok(vec![]));
+        assert_eq!(ask("auto", 9, process("")), Ok(vec![]));
+    }
+
+    #[test]
+    fn transports_of_one_node_do_not_join_two() {
+        for name in ["nvlink", "pcie", "shm"] {
+            refused(name, 2, process(""), "this job has 2 nodes");
+        }
+        assert_eq!(ask("shm", 1, process("")), Ok(vec![]));
+        assert_eq!(ask("nvlink", 1, process("")), Ok(vec![]));
+    }
+
+    #[test]
+    fn networks_between_nodes_need_two() {
+        let ports = [
+            port("mlx5_0", Link::InfiniBand, true),
+            port("mlx5_1", Link::Ethernet, true),
+        ];
+        for name in ["ib", "ethernet", "socket", "pxn"] {
+            refused(name, 1, with_ports(&ports), "this job has one");
+        }
+        assert_eq!(ask("socket", 2, process("")), Ok(vec![]));
+        // GPUs that may use neither each other's memory nor the host's take the network on one node too.
+        let apart = "NCCL_P2P_DISABLE=1 NCCL_SHM_DISABLE=1";
+        assert_eq!(ask("socket", 1, process(apart)), Ok(vec![]));
+        refused("pxn", 1, process(apart), "two nodes or more");
+        refused(
+            "socket",
+            1,
+            process("NCCL_P2P_DISABLE=1"),
+            "NCCL_SHM_DISABLE=1",
+        );
+    }
+
+    #[test]
+    fn pcie_is_refused_where_there_is_nvlink_and_only_there() {
+        for link in [GpuLink::NvLink, GpuLink::PartlyNvLink] {
+            refused(
+                "pcie",
+                1,
+                linked(Some(link)),
+                "no variable of NCCL forces PCIe where there is NVLink",
+            );
+        }
+        refused(
+            "pcie",
+            1,
+            linked(Some(GpuLink::None)),
+            "cannot reach each other's memory",
+        );
+        for unknown in [Some(GpuLink::Unnamed), None] {
+            let remarks = ask("pcie", 1, linked(unknown)).expect("not refused");
+            assert!(
+                remarks[0].contains("does not tell whether the GPUs have NVLink"),
+                "{remarks:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn nvlink_that_cannot_be_told_is_no_reason_to_refuse() {
+        for unknown in [Some(GpuLink::Unnamed), Some(GpuLink::PartlyNvLink), None] {
+            assert_eq!(
+                ask("nvlink", 1, linked(unknown))
+                    .expect("not refused")
+                    .len(),
+                1
+            );
+        }
+        refused("nvlink", 1, linked(Some(GpuLink::None)), "rank 0 on n1");
+    }
+
+    #[test]
+    fn rdma_needs_an_active_port_of_its_kind() {
+        let (ib, roce) = (
+            port("mlx5_0", Link::InfiniBand, true),
+            port("mlx5_1", Link::Ethernet, true),
+        );
+        assert_eq!(
+            ask("ib", 2, with_ports(&[ib.clone(), roce.clone()])),
+            Ok(vec![])
+        );
+        assert_eq!(
+            ask("ethernet", 2, with_ports(&[ib.clone(), roce.clone()])),
+            Ok(vec![])
+        );
+        refused(
+            "ib",
+            2,
+            with_ports(&[roce]),
+            "no active InfiniBand port (/sys/class/infiniband shows mlx5_1:1 Ethernet)",
+        );
+        refused("ethernet", 2, with_ports(&[ib]), "no active Ethernet port");
+        refused(
+            "ib",
+            2,
+            with_ports(&[port("mlx5_0", Link::InfiniBand, false)]),
+            "mlx5_0:1 InfiniBand (down)",
+        );
+        refused("ib", 2, process(""), "shows nothing");
+    }
+
+    #[test]
+    fn pxn_needs_what_a_relay_needs() {
+        let nic = |env: &str| Process {
+            rdma: vec![port("mlx5_0", Link::InfiniBand, true)],
+            ..process(env)
+        };
+        let remarks = ask("pxn", 2, nic("")).expect("asked for");
+        assert!(remarks[0].contains("GPUDirect"), "{remarks:?}");
+        for env in [
+            "NCCL_NET=Socket",
+            "NCCL_P2P_DISABLE=1",
+            "NCCL_NET_GDR_LEVEL=LOC",
+            "NCCL_IB_DISABLE=1",
+            "NCCL_NET_GDR_READ=0",
+        ] {
+            refused("pxn", 2, nic(env), env);
+        }
+        refused("pxn", 2, process(""), "no RDMA device");
+        assert!(
+            ask("pxn", 2, process("NCCL_NET_PLUGIN=libnccl-net-vrail.so")).is_ok(),
+            "a plugin has its own devices"
+        );
+    }
+
+    #[test]
+    fn without_nccl_it_is_waived() {
+        for (kind, words) in [
+            (BackendKind::Host, "MPI moves the data"),
+            (BackendKind::Model, "computes"),
+        ] {
+            match check(network("ib").expect("a network"), kind, 1, &[process("")]) {
+                Ok(NetworkVerdict::Waived(why)) => {
+                    assert!(
+                        why.starts_with("network ib is waived") && why.contains(words),
+                        "{why}"
+                    )
+                }
+                other => panic!("{other:?}"),
+            }
+            let auto = check(network("auto").expect("a network"), kind, 1, &[process("")]);
+            assert_eq!(auto.expect("fine"), NetworkVerdict::Asked(vec![]));
+        }
+    }
+}

@@ -1,0 +1,115 @@
+//! How the cases of a run went, and the exit code that follows.
+
+use crate::{
+    collective::Collective,
+    env,
+    exit::{Code, Failure},
+    record::{self, TableTotals},
+    world::signal,
+};
+
+/// What the exit code depends on.
+#[derive(Default)]
+pub(super) struct SweepOutcome {
+    ran: u64,
+    wrong: u64,
+    waived: u64,
+    /// The mean busbw that each collective must reach nine tenths of, in GB/s.
+    least_busbw: Option<f64>,
+    sums: Vec<(Collective, TableTotals)>,
+}
+
+impl SweepOutcome {
+    pub(super) fn new(least_busbw: Option<f64>) -> SweepOutcome {
+        SweepOutcome {
+            least_busbw,
+            ..SweepOutcome::default()
+        }
+    }
+
+    pub(super) fn add(&mut self, record: &record::Record) {
+        if self
+            .sums
+            .last()
+            .is_none_or(|(collective, _)| *collective != record.case.collective)
+        {
+            self.sums
+                .push((record.case.collective, TableTotals::default()));
+        }
+        if let Some((_, sums)) = self.sums.last_mut() {
+            sums.add(record);
+        }
+        match record.status {
+            record::Status::Waived => self.waived += 1,
+            record::Status::Wrong => (self.ran, self.wrong) = (self.ran + 1, self.wrong + 1),
+            _ => self.ran += 1,
+        }
+    }
+
+    /// The exit code, and the sentence for what is not plain from the table.
+    pub(super) fn verdict(&self, stopped: bool) -> (Code, String) {
+        let cases = |n: u64| {
+            if n == 1 {
+                "1 case".to_owned()
+            } else {
+                format!("{n} cases")
+            }
+        };
+        match self {
+            SweepOutcome { wrong, .. } if *wrong > 0 => {
+                (Code::WrongData, format!("wrong data in {}", cases(*wrong)))
+            }
+            _ if stopped => (
+                Code::Stopped,
+                format!("{} after {}, which are kept", stopped_by(), cases(self.ran)),
+            ),
+            SweepOutcome { ran: 0, waived, .. } => (
+                Code::NothingRan,
+                format!("nothing ran: waived {}", cases(*waived)),
+            ),
+            _ => self
+                .too_slow()
+                .map_or((Code::Fine, String::new()), |what| (Code::WrongData, what)),
+        }
+    }
+
+    /// The sentence for the collectives that are below the threshold.
+    fn too_slow(&self) -> Option<String> {
+        let least = self.least_busbw?;
+        let slow = self.sums.iter().filter(|(_, sums)| !sums.reaches(least));
+        let slow: Vec<String> = slow
+            .map(|(collective, sums)| {
+                format!(
+                    "{collective} {:.2} GB/s",
+                    sums.average().unwrap_or(f64::NAN)
+                )
+            })
+            .collect();
+        let what = "mean busbw below nine tenths of NCCL_TESTS_MIN_BW";
+        (!slow.is_empty()).then(|| format!("{what}={least}: {}", slow.join(", ")))
+    }
+}
+
+/// Returns nccl-tests' `NCCL_TESTS_MIN_BW`: the mean busbw that is asked for, in GB/s.
+///
+/// # Errors
+///
+/// Returns an error if the value is not a number.
+pub(super) fn least_busbw() -> anyhow::Result<Option<f64>> {
+    let Some(value) = env::var("NCCL_TESTS_MIN_BW") else {
+        return Ok(None);
+    };
+    match value.trim().parse::<f64>() {
+        Ok(number) if number.is_finite() => Ok(Some(number)),
+        _ => {
+            let what =
+                format!("NCCL_TESTS_MIN_BW={value} is not a bandwidth in GB/s (for example 300)");
+            Err(Failure::on_all_ranks(Code::Usage, what))
+        }
+    }
+}
+
+/// What stopped the run, where something did: another rank may have got the signal.
+pub(super) fn stopped_by() -> String {
+    format!("stopped by {}", signal::received().unwrap_or("a signal"))
+}

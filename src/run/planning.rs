@@ -1,0 +1,190 @@
+//! What this process runs: the plan of its communicator, refused if it cannot be, cut to what fits into memory.
+
+use super::context::RunContext;
+use crate::{
+    backend::Backend,
+    exit::{Code, Failure},
+    sweep::{
+        self,
+        plan::{Plan, Roots, SweepSpec},
+    },
+    units::Bytes,
+    world::{self, World},
+};
+
+/// The smallest and largest size of a plan that was cut; `None` if they are those of the command line.
+pub(super) type CutSizes = Option<(Bytes, Bytes)>;
+
+/// Returns the plan of a communicator of `ranks` ranks.
+///
+/// # Errors
+///
+/// Returns an error if a root does not exist, or if there are more cases than anybody can want.
+pub(super) fn plan(spec: &SweepSpec, ranks: u64) -> anyhow::Result<Plan> {
+    refuse_missing_root(spec, ranks)?;
+    if !Plan::is_sane(spec, ranks) {
+        return usage(
+            "these sizes, types, operations and roots are more than a million cases: did you mean -f 2 instead of -i?",
+        );
+    }
+    Ok(Plan::new(spec, ranks))
+}
+
+/// Refuses communicators that could not run side by side.
+///
+/// # Errors
+///
+/// Returns an error if `NCCL_TESTS_SPLIT` makes communicators whose plans would not end together, or if it is combined with
+/// `--proof`, whose workers know of one communicator only.
+pub(super) fn refuse_uneven_groups(plan: &Plan, context: &RunContext) -> anyhow::Result<()> {
+    if context.group().is_none() {
+        return Ok(());
+    }
+    if context.request.proof {
+        return usage(
+            "--proof is for one communicator, and NCCL_TESTS_SPLIT makes several: leave one of them out",
+        );
+    }
+    let world = context.world;
+    if differs_between_ranks(&plan.cases().count(), world)? {
+        return usage(
+            "NCCL_TESTS_SPLIT makes communicators of several sizes, which have different numbers of roots: use one root",
+        );
+    }
+    // All ranks of the job run a case or none does, because they meet at its barriers.
+    let mut waived = Vec::new();
+    for (at, case) in plan.cases().enumerate() {
+        if case.impossible().is_some() {
+            waived.push(at);
+        }
+    }
+    if differs_between_ranks(&waived, world)? {
+        return usage(
+            "NCCL_TESTS_SPLIT makes communicators of several sizes, and a case is waived on some of them only, such as a \
+             hypercube: leave it out, or split evenly",
+        );
+    }
+    Ok(())
+}
+
+fn differs_between_ranks<T>(own: &T, world: &dyn World) -> anyhow::Result<bool>
+where
+    T: serde::Serialize + serde::de::DeserializeOwned + PartialEq,
+{
+    let all = world::all_gather(world, own)?;
+    Ok(all.iter().any(|other| *other != all[0]))
+}
+
+fn refuse_missing_root(spec: &SweepSpec, ranks: u64) -> anyhow::Result<()> {
+    let Roots::One(root) = spec.roots else {
+        return Ok(());
+    };
+    let is_rooted = spec.collectives.iter().any(|one| one.spec().rooted);
+    if is_rooted && u64::from(root) >= ranks {
+        let what = format!(
+            "root {root} does not exist among {ranks} ranks: use -r with a rank below {ranks}, or -r all"
+        );
+        return Err(Failure::on_all_ranks(Code::Usage, what));
+    }
+    Ok(())
+}
+
+/// Returns `plan`, or, if it does not fit into the memory of every process, the same plan up to the size that does, with
+/// its smallest and largest size.
+///
+/// # Errors
+///
+/// Returns an error if nothing fits, or a process cannot tell what does.
+pub(super) fn fit(
+    plan: Plan,
+    ranks: u64,
+    backend: &dyn Backend,
+    world: &dyn World,
+) -> anyhow::Result<(Plan, CutSizes)> {
+    let Some(capacity) = sweep::measure::capacity(world, backend)? else {
+        return Ok((plan, None));
+    };
+    if largest(&plan, backend, world)? <= capacity {
+        return Ok((plan, None));
+    }
+    let smaller = cut(&plan.ask, capacity, ranks)?;
+    let sizes = Some((smaller.begin, smaller.end));
+    let plan = Plan::new(&smaller, ranks);
+    // The matrix of an alltoallv does not shrink.
+    let needed = largest(&plan, backend, world)?;
+    if needed > capacity {
+        let what = format!("only two buffers of {capacity} fit, and {needed} are needed");
+        return Err(Failure::on_all_ranks(Code::NothingRan, what));
+    }
+    Ok((plan, sizes))
+}
+
+/// Returns the largest buffer that any communicator needs: those of several sizes round differently, and all are cut or
+/// none is.
+fn largest(plan: &Plan, backend: &dyn Backend, world: &dyn World) -> anyhow::Result<Bytes> {
+    let own = plan.largest(&|case| backend.supports(case).is_ok());
+    let all = world::all_gather(world, &own)?;
+    Ok(all.into_iter().max().unwrap_or_default())
+}
+
+/// Cuts the sweep to what fits. As in nccl-tests, a smallest size that does not fit becomes the largest that does.
+fn cut(spec: &SweepSpec, capacity: Bytes, ranks: u64) -> anyhow::Result<SweepSpec> {
+    // The largest element, 16 of them per rank: below that nothing is left of a sweep.
+    if capacity.0 < 128 * ranks {
+        let what = format!("only two buffers of {capacity} fit: something else holds the memory");
+        return Err(Failure::on_all_ranks(Code::NothingRan, what));
+    }
+    Ok(SweepSpec {
+        begin: spec.begin.min(capacity),
+        end: capacity,
+        ..spec.clone()
+    })
+}
+
+fn usage<T>(what: &str) -> anyhow::Result<T> {
+    Err(Failure::on_all_ranks(Code::Usage, what))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        collective::{Collective, data::DType, traffic::DEFAULT},
+        sweep::plan::SizeStep,
+    };
+
+    #[test]
+    fn a_sweep_shrinks_to_what_fits_and_never_to_nothing() {
+        let ask = SweepSpec {
+            collectives: vec![Collective::AllReduce],
+            begin: Bytes(8 << 30),
+            end: Bytes(64 << 30),
+            step: SizeStep::Factor(2),
+            dtypes: vec![DType::Float],
+            redops: Vec::new(),
+            roots: Roots::One(0),
+            traffic: &DEFAULT,
+        };
+        let sizes = |ask: SweepSpec| ask.sizes().map(|size| size.0).collect::<Vec<_>>();
+        assert_eq!(
+            sizes(cut(&ask, Bytes(20 << 30), 2).expect("fits")),
+            [8 << 30, 16 << 30]
+        );
+        assert_eq!(
+            sizes(cut(&ask, Bytes(1 << 30), 2).expect("fits")),
+            [1 << 30]
+        );
+        for nothing in [0, 100] {
+            let error = cut(&ask, Bytes(nothing), 2).expect_err("no room");
+            assert_eq!(crate::exit::code_of(&error), Code::NothingRan);
+        }
+        assert_eq!(
+            sizes(SweepSpec {
+                begin: Bytes(0),
+                ..ask
+            }),
+            [] as [u64; 0],
+            "no sweep without end from 0"
+        );
+    }
+}

@@ -1,0 +1,310 @@
+//! `--proof`: what NCCL did, from its own log.
+//!
+//! The log of this process names the connections that NCCL has made by the time a case ends. Algorithm and protocol come
+//! from a worker process, because the lines that name them would disturb what is timed.
+
+use std::{borrow::Cow, collections::HashMap, path::Path};
+
+use super::{
+    context::RunContext,
+    log,
+    planning::CutSizes,
+    request::Request,
+    tuning::{self, Worker},
+};
+use crate::{
+    collective::Case,
+    env,
+    exit::{Code, Failure},
+    nccl_log::{AlgorithmChoice, Connections, Fold, SendCounts, tail::LogTail},
+    record::{NcclEvidence, Record},
+    sweep::plan::Plan,
+    world::{self, World},
+};
+
+/// Reads NCCL's log as it grows. Without `--proof`, and if no NCCL runs, it does nothing.
+#[derive(Default)]
+pub(super) struct LogProof {
+    is_on: bool,
+    worker: Option<Worker>,
+    log: Option<LogTail>,
+    fold: Fold,
+    choices: HashMap<Case, AlgorithmChoice>,
+}
+
+impl LogProof {
+    /// Starts a worker process if one is needed. This must be called before MPI starts.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if NCCL's log goes elsewhere, or if the worker cannot be started.
+    pub(super) fn start(request: &Request) -> anyhow::Result<LogProof> {
+        if request.proof {
+            refuse_other_log_file()?;
+        }
+        Ok(LogProof {
+            worker: tuning::worker(request)?,
+            ..LogProof::default()
+        })
+    }
+
+    /// Finds out, before the sweep, which algorithms NCCL uses for its cases. Returns a sentence that says why not, if that
+    /// fails. Every rank calls it alike.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if an answer does not reach the other ranks; that would be a bug.
+    pub(super) fn learn(
+        &mut self,
+        context: &RunContext,
+        plan: &Plan,
+        sizes: CutSizes,
+    ) -> anyhow::Result<Option<String>> {
+        let worker = self.worker.take();
+        if !context.request.proof {
+            return Ok(None);
+        }
+        self.is_on = context.backend.runs_nccl();
+        if !self.is_on {
+            let why = "--proof reads NCCL's log, and no NCCL runs here: nothing is proved";
+            return Ok(Some(why.into()));
+        }
+        // Each rank decided by its own evidence whether to start a worker; all take part, or none.
+        let are_missing = world::all_gather(context.world, &worker.is_none())?;
+        let missing = are_missing.into_iter().position(|is_missing| is_missing);
+        let (Some(worker), None) = (worker, missing) else {
+            let why = missing.map_or_else(String::new, |rank| {
+                format!(": rank {rank} saw no NVIDIA device when it started")
+            });
+            return Ok(Some(format!("algorithms and protocols are unknown{why}")));
+        };
+        let (choices, unknown) = tuning::choices(worker, context, plan, sizes)?;
+        self.choices = choices;
+        Ok(unknown)
+    }
+
+    /// Returns `record` with what the logs of all ranks say of its case. Every rank calls it alike.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if what a rank saw does not reach the others; that would be a bug.
+    pub(super) fn complete<'a>(
+        &mut self,
+        record: &'a Record,
+        world: &dyn World,
+    ) -> anyhow::Result<Cow<'a, Record>> {
+        if !self.is_on || record.time.is_none() {
+            return Ok(Cow::Borrowed(record));
+        }
+        let seen = self.connections(world)?;
+        let mut record = record.clone();
+        let is_pairwise = record.case.collective.spec().pairwise;
+        if is_pairwise {
+            if !record.note.is_empty() {
+                record.note += "; ";
+            }
+            record.note += "no algorithm: made of sends and receives";
+        }
+        record.seen = evidence(&seen, is_pairwise, self.choices.get(&record.case));
+        Ok(Cow::Owned(record))
+    }
+
+    /// Returns what the run's log says of PXN as a whole; `None` if there is no log.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error as [`LogProof::complete`] does.
+    pub(super) fn verdict(
+        &mut self,
+        folder: Option<&Path>,
+        world: &dyn World,
+    ) -> anyhow::Result<Option<String>> {
+        if !self.is_on {
+            return Ok(None);
+        }
+        let all = self.connections(world)?;
+        let own = self.fold.proof().reason.row().meaning.to_owned();
+        let reasons = world::all_gather(world, &own)?;
+        Ok(Some(sentence(&all, &reasons, folder)))
+    }
+
+    /// Returns the connections of all ranks so far.
+    fn connections(&mut self, world: &dyn World) -> anyhow::Result<Connections> {
+        self.read_new_lines();
+        let mut all = Connections::default();
+        for of_rank in world::all_gather(world, self.fold.connections())? {
+            all.add(&of_rank);
+        }
+        Ok(all)
+    }
+
+    /// Reads what is new. NCCL creates its file when it writes the first line; a log that cannot be read says nothing.
+    fn read_new_lines(&mut self) {
+        if self.log.is_none() {
+            self.log = LogTail::open(&log::waiting_place()).ok();
+        }
+        if let Some(log) = &mut self.log {
+            let _ = log.lines(&mut |line| self.fold.line(line));
+        }
+    }
+}
+
+fn refuse_other_log_file() -> anyhow::Result<()> {
+    match env::var("NCCL_DEBUG_FILE") {
+        Some(file) if !log::is_ours() => {
+            let what = format!(
+                "--proof reads NCCL's log, and NCCL_DEBUG_FILE={file} sends it elsewhere: unset it"
+            );
+            Err(Failure::on_this_rank(Code::Usage, what))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Returns what `all` says of the connections that a case uses, those for send/recv if it `is_pairwise`.
+fn evidence(
+    all: &Connections,
+    is_pairwise: bool,
+    choice: Option<&AlgorithmChoice>,
+) -> NcclEvidence {
+    let (sends, channels) = if is_pairwise {
+        let channels = all.channels.map(|channels| channels.send_recv);
+        (&all.send_recv, channels)
+    } else {
+        let channels = all.channels.map(|channels| channels.collective);
+        (&all.collective, channels)
+    };
+    let transports = all.transports(is_pairwise);
+    let (algo, proto) = match choice {
+        Some(choice) => (choice.algorithm.clone(), choice.protocol.clone()),
+        None => (String::new(), String::new()),
+    };
+    NcclEvidence {
+        pxn: (!transports.is_empty()).then_some(sends.relayed > 0),
+        transport: transports.join("+"),
+        channels: channels.and_then(|count| count.try_into().ok()),
+        algo,
+        proto,
+    }
+}
+
+/// Returns `PXN used: …`, `PXN not used …` or `PXN use unknown …`, and where to read more. `reasons` are what each rank's
+/// log says.
+fn sentence(all: &Connections, reasons: &[String], folder: Option<&Path>) -> String {
+    let counts = counts(all);
+    let more = folder.map_or_else(String::new, |folder| {
+        let logs = folder.join("nccl");
+        format!(" The evidence: pxnbench proof {}", logs.display())
+    });
+    if all.relayed() > 0 {
+        return format!("PXN used: {counts} leave through another GPU's NIC.{more}");
+    }
+    let verdict = if all.by.is_empty() {
+        "PXN use unknown"
+    } else {
+        "PXN not used"
+    };
+    let in_parentheses = if counts.is_empty() {
+        String::new()
+    } else {
+        format!(" ({counts})")
+    };
+    let reason = most_frequent(reasons);
+    format!("{verdict}{in_parentheses}. {reason}{more}")
+}
+
+fn counts(all: &Connections) -> String {
+    let mut counts = Vec::new();
+    for (name, sends) in [
+        ("send/recv", &all.send_recv),
+        ("collectives", &all.collective),
+    ] {
+        let SendCounts { relayed, sends, .. } = sends;
+        if *sends > 0 {
+            counts.push(format!("{relayed} of {sends} connections for {name}"));
+        }
+    }
+    counts.join(" and ")
+}
+
+/// Returns the reason that most ranks give, the first of them if there is a tie.
+fn most_frequent(reasons: &[String]) -> &str {
+    let frequency = |reason: &&String| reasons.iter().filter(|other| other == reason).count();
+    let most = reasons.iter().rev().max_by_key(frequency);
+    most.map_or("", String::as_str)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn log(lines: &[&str]) -> Connections {
+        Connections::read(
+            lines
+                .iter()
+                .map(|line| format!("h:1:1 [0] NCCL INFO {line}\n"))
+                .collect::<String>()
+                .as_bytes(),
+        )
+    }
+
+    const LINES: [&str; 4] = [
+        "8 coll channels, 8 collnet channels, 0 nvls channels, 16 p2p channels, 2 p2p channels per peer",
+        "Channel 00/0 : 1[1] -> 0[0] via P2P/CUMEM",
+        "Channel 00/0 : 1[1] -> 2[0] [send] via NET/IB/1/GDRDMA",
+        "Channel 00/1 : 1[1] -> 2[0] [send] via NET/IB/0(0)/GDRDMA",
+    ];
+
+    #[test]
+    fn a_case_is_said_to_use_the_connections_of_its_kind() {
+        let all = log(&LINES);
+        let choice = AlgorithmChoice {
+            function: "AllReduce".into(),
+            algorithm: "RING".into(),
+            protocol: "LL".into(),
+            from_bytes: 8,
+            to_bytes: 8,
+            times: 1,
+        };
+        let collective = evidence(&all, false, Some(&choice));
+        let expected = NcclEvidence {
+            pxn: Some(false),
+            transport: "NET/IB+P2P".into(),
+            channels: Some(8),
+            algo: "RING".into(),
+            proto: "LL".into(),
+        };
+        assert_eq!(collective, expected);
+        let send_recv = evidence(&all, true, None);
+        let expected = NcclEvidence {
+            pxn: Some(true),
+            transport: "NET/IB".into(),
+            channels: Some(16),
+            ..NcclEvidence::default()
+        };
+        assert_eq!(send_recv, expected);
+        assert_eq!(
+            evidence(&Connections::default(), true, None),
+            NcclEvidence::default(),
+            "no log, nothing said"
+        );
+    }
+
+    #[test]
+    fn the_verdict_counts_and_gives_the_reason_of_most_ranks() {
+        let reasons = ["A.".to_owned(), "B.".into(), "B.".into()];
+        assert_eq!(
+            sentence(&log(&LINES), &reasons, None),
+            "PXN used: 1 of 1 connections for send/recv and 0 of 1 connections for collectives leave through another \
+             GPU's NIC."
+        );
+        assert_eq!(
+            sentence(&log(&LINES[..3]), &reasons, Some(Path::new("r"))),
+            "PXN not used (0 of 1 connections for collectives). B. The evidence: pxnbench proof r/nccl"
+        );
+        assert_eq!(
+            sentence(&Connections::default(), &reasons[..2], None),
+            "PXN use unknown. A."
+        );
+    }
+}

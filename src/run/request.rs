@@ -1,0 +1,370 @@
+//! What a caller asks of a run: plain data that is complete before any rank or device is known.
+
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use super::{
+    backend::BackendChoice,
+    presets::Presets,
+    split::{SPLIT, Split},
+};
+use crate::{
+    backend::options::{Blocking, ExecOptions, Registration},
+    env::Env,
+    exit::{Code, Failure},
+    output::files::OutputPaths,
+    record::SweepMeta,
+    sweep::{
+        measure::{Average, Measure},
+        plan::{SizeStep, SweepSpec},
+    },
+};
+
+/// Iterations that can be timed one by one: each has an event or two on every GPU.
+const MOST_TIMED_ITERATIONS: u32 = 1_000_000;
+
+/// A sweep to be run, listed or planned.
+#[derive(Clone, Debug)]
+pub struct Request {
+    /// What is measured.
+    pub spec: SweepSpec,
+    /// What runs the collectives.
+    pub backend: BackendChoice,
+    /// The libnccl to load, if not the usual one.
+    pub nccl_lib: Option<PathBuf>,
+    /// Level, resources and network.
+    pub presets: Presets,
+    /// Ranks of each process.
+    pub process: ProcessLayout,
+    /// How operations are run.
+    pub exec: ExecOptions,
+    /// How cases are timed and checked.
+    pub timing: Timing,
+    /// How long a single operation, or a step of the start, may take.
+    pub timeout: Duration,
+    /// Which files are written.
+    pub files: FileRequest,
+    /// What the table shows beside the usual columns.
+    pub table: TableOptions,
+    /// The number of this repetition, from 0.
+    pub repeat: u32,
+    /// Whether NCCL's log is read for what NCCL did.
+    pub proof: bool,
+    /// Whether the cases are only listed.
+    pub list: bool,
+    /// The number of ranks to plan for, if it is not that of the running ones.
+    pub planned_ranks: Option<u32>,
+    /// The process that flips one element, to show that the check can fail.
+    pub inject_fault: Option<u32>,
+}
+
+/// The ranks of a process: one per GPU.
+#[derive(Clone, Copy, Debug)]
+pub struct ProcessLayout {
+    /// Threads per process.
+    pub threads: u32,
+    /// GPUs per thread.
+    pub gpus_per_thread: u32,
+    /// Whether threads join the communicator in parallel.
+    pub parallel_init: bool,
+}
+
+impl ProcessLayout {
+    /// Returns the number of GPUs per process.
+    pub fn gpus(&self) -> u32 {
+        self.threads.saturating_mul(self.gpus_per_thread)
+    }
+}
+
+/// How cases are timed and checked: nccl-tests' `-n -w -c -N -a -C -K`.
+#[derive(Clone, Copy, Debug)]
+pub struct Timing {
+    /// Timed iterations per case.
+    pub iters: u32,
+    /// Untimed operations per size.
+    pub warmup: u32,
+    /// Checks of the data per case.
+    pub checks: u32,
+    /// Passes over all sizes; 0 repeats until a signal.
+    pub cycles: u32,
+    /// Which of the ranks' times is reported.
+    pub average: Average,
+    /// Whether the time to issue an operation is reported instead of the time to its end.
+    pub reports_issue: bool,
+    /// First iterations that the statistics of single iterations leave out.
+    pub skipped_iterations: u32,
+}
+
+/// What the table shows beside the usual columns.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct TableOptions {
+    /// The time of day at the end of each row.
+    pub timestamps: bool,
+    /// The use of GPU memory below the last table.
+    pub memory: bool,
+}
+
+/// Which files a run writes.
+#[derive(Clone, Debug, Default)]
+pub struct FileRequest {
+    /// The folder for all of them.
+    pub out: Option<PathBuf>,
+    /// The CSV.
+    pub csv: Option<PathBuf>,
+    /// The JSON.
+    pub json: Option<PathBuf>,
+    /// The JSON with nccl-tests' keys.
+    pub nccl_tests_json: Option<PathBuf>,
+    /// Whether the program was called by a name of nccl-tests', and so makes no folder of its own accord.
+    pub is_drop_in: bool,
+    /// Whether an earlier run at the same place is continued.
+    pub resume: bool,
+}
+
+impl FileRequest {
+    /// Returns the paths of the run's files; their folder is `default` unless one or a single file is asked for.
+    pub fn paths(&self, default: &Path) -> OutputPaths {
+        let is_asked = self.out.is_some() || self.csv.is_some() || self.json.is_some();
+        let paths = if self.is_drop_in && !is_asked {
+            OutputPaths::default()
+        } else {
+            OutputPaths::new(
+                self.out.as_deref(),
+                self.csv.as_deref(),
+                self.json.as_deref(),
+                default,
+            )
+        };
+        OutputPaths {
+            nccl_tests_json: self.nccl_tests_json.clone(),
+            ..paths
+        }
+    }
+}
+
+impl Request {
+    /// Refuses what cannot be combined, or cannot be at all.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the request contradicts itself. Every rank has the same request and so the same error.
+    pub fn check(&self) -> anyhow::Result<()> {
+        self.check_sweep()?;
+        self.check_execution()?;
+        self.check_resume()
+    }
+
+    fn check_sweep(&self) -> anyhow::Result<()> {
+        let SweepSpec {
+            collectives,
+            begin,
+            end,
+            ..
+        } = &self.spec;
+        if collectives.is_empty() {
+            return usage("no collective given: name one, such as all_reduce, or all");
+        }
+        if self.files.is_drop_in && collectives.len() > 1 {
+            return usage(
+                "called by a name of nccl-tests it runs that collective only: drop the other one",
+            );
+        }
+        if begin > end {
+            return usage(&format!(
+                "the smallest size -b {begin} is larger than the largest -e {end}"
+            ));
+        }
+        if self.planned_ranks.is_some() && self.backend != BackendChoice::Model && !self.list {
+            return usage(
+                "--ranks plans for ranks that are not running: use it with --backend model or --list",
+            );
+        }
+        let names =
+            |preset: Option<&'static crate::levels::Preset>| preset.map(|p| p.name.as_str());
+        if names(self.presets.level) == Some("off") && names(self.presets.network) == Some("pxn") {
+            return usage(
+                "--level off forbids the relays that --network pxn asks for: leave one of them out",
+            );
+        }
+        if matches!(self.spec.step, SizeStep::Add(bytes) if bytes.0 == 0) {
+            return usage("-i 0 never reaches a next size: use a larger step, or a factor with -f");
+        }
+        Ok(())
+    }
+
+    fn check_execution(&self) -> anyhow::Result<()> {
+        let ExecOptions {
+            aggregate,
+            blocking,
+            null_stream,
+            replays,
+            iteration_times,
+            ..
+        } = self.exec;
+        let waits_inside = matches!(blocking, Blocking::Operation | Blocking::OperationAndRanks);
+        let conflicts = [
+            (
+                replays > 0 && blocking != Blocking::AtTheEnd,
+                "-z waits between operations, which a graph (-G) runs as one: leave one of them out",
+            ),
+            (
+                replays > 0 && iteration_times,
+                "-I marks each iteration, and a graph (-G) has none: leave one of them out",
+            ),
+            (
+                replays > 0 && null_stream,
+                "CUDA cannot capture the null stream (-y 1) as a graph (-G): leave one of them out",
+            ),
+            (
+                iteration_times && self.timing.iters > MOST_TIMED_ITERATIONS,
+                "-I keeps the time of each iteration: use at most 1000000 of them with -n",
+            ),
+            (
+                iteration_times && self.timing.skipped_iterations >= self.timing.iters,
+                "-K leaves out all of the -n iterations: use a smaller one",
+            ),
+            (
+                waits_inside && aggregate > 1,
+                "-z 1 and -z 2 wait for each operation, and those of a group (-m) start together: use -z 3, or drop -m",
+            ),
+        ];
+        for (is_conflict, sentence) in conflicts {
+            if is_conflict {
+                return Err(Failure::on_all_ranks(Code::Usage, sentence));
+            }
+        }
+        Ok(())
+    }
+
+    /// Refuses to resume from a CSV whose rows do not say which case they are.
+    fn check_resume(&self) -> anyhow::Result<()> {
+        if !self.files.resume {
+            return Ok(());
+        }
+        // A value that cannot be read is reported later, by all ranks together.
+        let split = Split::from_env(&crate::env::var).ok().flatten();
+        let conflict = if self.timing.cycles != 1 {
+            "-N: it resumes a single pass over the sizes".to_owned()
+        } else if split.is_some() {
+            format!("{SPLIT}: a case may have been measured on some communicators only")
+        } else {
+            return Ok(());
+        };
+        let what = format!("--resume cannot be combined with {conflict}");
+        Err(Failure::on_all_ranks(Code::Usage, what))
+    }
+
+    /// Tells whether this run continues an earlier one: because it is asked to, or because Slurm restarted the job.
+    pub fn resumes(&self, env: Env) -> bool {
+        // A row says neither which pass nor which communicator it belongs to.
+        let is_single =
+            self.timing.cycles == 1 && Split::from_env(env).is_ok_and(|split| split.is_none());
+        self.files.resume || (is_single && is_restarted(env))
+    }
+
+    /// Returns what must be the same on every rank, as text to compare.
+    pub fn identity(&self) -> String {
+        // Files, the library and the injected fault may differ from rank to rank.
+        let shared = Request {
+            files: FileRequest {
+                is_drop_in: self.files.is_drop_in,
+                resume: self.files.resume,
+                ..FileRequest::default()
+            },
+            inject_fault: None,
+            nccl_lib: None,
+            ..self.clone()
+        };
+        format!("{shared:?}")
+    }
+
+    /// Returns the number of ranks whose cases are listed, if `processes` are running.
+    pub fn listed_ranks(&self, processes: u32) -> u64 {
+        let running = processes.saturating_mul(self.process.gpus());
+        self.planned_ranks.unwrap_or(running).into()
+    }
+
+    /// Returns how process `process` measures, in the communicator `group` if there are several.
+    pub fn measure(&self, process: u32, group: Option<u32>) -> Measure {
+        Measure {
+            iters: self.timing.iters,
+            warmup: self.timing.warmup,
+            checks: self.timing.checks,
+            cycles: self.timing.cycles,
+            operations: self.exec.operations().saturating_mul(self.exec.rounds()),
+            average: self.timing.average,
+            reports_issue: self.timing.reports_issue,
+            skipped_laps: self.timing.skipped_iterations,
+            timeout: self.timeout,
+            inject_fault: self.inject_fault == Some(process),
+            group,
+            ..Measure::default()
+        }
+    }
+
+    /// Returns the request as the run's files record it. `reports_ranks` and `least_busbw` come from nccl-tests' variables.
+    pub fn sweep_meta(&self, reports_ranks: bool, least_busbw: Option<f64>) -> SweepMeta {
+        let (step, step_is_factor) = match self.spec.step {
+            SizeStep::Factor(factor) => (factor, true),
+            SizeStep::Add(bytes) => (bytes.0, false),
+        };
+        SweepMeta {
+            threads: self.process.threads,
+            gpus: self.process.gpus_per_thread,
+            begin: self.spec.begin,
+            end: self.spec.end,
+            step,
+            step_is_factor,
+            warmup: self.timing.warmup,
+            iters: self.timing.iters,
+            aggregate: self.exec.aggregate,
+            checks: self.timing.checks,
+            graph: self.exec.replays,
+            unalign: self.exec.unalign,
+            blocking: self.exec.blocking as u32,
+            average: self.timing.average as u32,
+            null_stream: self.exec.null_stream,
+            registration: self.exec.registration as u32,
+            cta_policy: self.exec.cta_policy,
+            per_iter: self.exec.iteration_times,
+            per_iter_skip: self.timing.skipped_iterations,
+            parallel_init: self.process.parallel_init,
+            reports_issue: self.timing.reports_issue,
+            timestamps: self.table.timestamps,
+            reports_ranks,
+            reduced_to: None,
+            least_busbw,
+        }
+    }
+
+    /// Returns the flags in use that have no effect without a GPU.
+    pub fn flags_for_gpus(&self) -> Vec<&'static str> {
+        let flags = [
+            ("-t", self.process.threads > 1),
+            ("-g", self.process.gpus_per_thread > 1),
+            ("-m", self.exec.aggregate > 1),
+            ("-z", self.exec.blocking != Blocking::AtTheEnd),
+            ("-y", self.exec.null_stream),
+            ("-G", self.exec.replays > 0),
+            ("-u", self.exec.unalign > 0),
+            ("-R", self.exec.registration != Registration::None),
+            ("-x", self.exec.cta_policy.is_some()),
+            ("-I", self.exec.iteration_times),
+            ("-M", self.table.memory),
+        ];
+        let in_use = flags.into_iter().filter(|(_, is_used)| *is_used);
+        in_use.map(|(flag, _)| flag).collect()
+    }
+}
+
+fn usage(what: &str) -> anyhow::Result<()> {
+    let what = format!("{what}; see pxnbench --help");
+    Err(Failure::on_all_ranks(Code::Usage, what))
+}
+
+fn is_restarted(env: Env) -> bool {
+    let restarts = env("SLURM_RESTART_COUNT").and_then(|count| count.trim().parse::<u64>().ok());
+    restarts.is_some_and(|count| count > 0)
+}

@@ -1,0 +1,284 @@
+//! The files of a run, and what is written when it ends, in good order or not.
+
+use std::{
+    fmt,
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    thread,
+    time::Duration,
+};
+
+use super::{context::RunContext, log, name};
+use crate::{
+    collective::{Collective, traffic::Traffic},
+    env,
+    exit::{self, Code, Failure},
+    output::{files::Files, stdout, table, target::OutputError},
+    record::{self, MemoryUse, Phase, Record, RunEnd, RunMeta, Status},
+    sweep::{EarlierRecords, measure::Measure, plan::Plan},
+    units::Bytes,
+    world::{
+        self, World,
+        abort::{self, Moment},
+    },
+};
+
+/// The run's meta data and its open files, shared with the threads that may end the job.
+#[derive(Clone)]
+pub(super) struct Session(Arc<Mutex<State>>);
+
+struct State {
+    run: RunMeta,
+    /// The files; only process 0 has any.
+    files: Option<Files>,
+    folder: Option<PathBuf>,
+    /// How far the table is, while it is open; only process 0 shows one.
+    table: Option<Extent>,
+}
+
+/// How many cases of a sweep are done.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Extent {
+    done: u64,
+    /// All cases; `None` if the sweep repeats without end.
+    all: Option<u64>,
+}
+
+impl fmt::Display for Extent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.all {
+            Some(all) => write!(f, "{} of {all} cases", self.done),
+            None => write!(f, "{} cases", self.done),
+        }
+    }
+}
+
+impl Session {
+    /// Opens the files on process 0, and arranges what is saved if the job is ended by a signal, a deadline or a fault.
+    /// `traffic` is the pattern of an alltoallv.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error on every process if process 0 cannot write.
+    pub(super) fn open(context: &RunContext, traffic: &'static Traffic) -> anyhow::Result<Session> {
+        log::clear();
+        let (request, world) = (context.request, context.world);
+        let mut run = context.meta(name::agreed(request, world));
+        let default = Path::new("results").join(&run.run_id);
+        let paths = request.files.paths(&default);
+        let folder = paths.folder.clone();
+        let opened = if world.rank() != 0 {
+            Ok(None)
+        } else if request.resumes(&env::var) {
+            Files::go_on(paths, &mut run, traffic).map(Some)
+        } else {
+            Files::create(paths, &run).map(Some)
+        };
+        let opened = opened.map_err(|error| cannot_write(Code::Usage, &error));
+        let files = world::agree(world, opened).map_err(without_rank)?;
+        let session = Session(Arc::new(Mutex::new(State {
+            run,
+            files,
+            folder,
+            table: None,
+        })));
+        let last = session.clone();
+        abort::set_last_words(Box::new(move |code, message, moment| {
+            last.end_if_free(code, message, moment);
+        }));
+        Ok(session)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the records of an earlier run that this one need not measure again, the same on every process.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if a record does not reach the other processes; that would be a bug.
+    pub(super) fn earlier(
+        &self,
+        plan: &Plan,
+        measure: &Measure,
+        world: &dyn World,
+    ) -> anyhow::Result<EarlierRecords> {
+        let own = match &self.lock().files {
+            Some(files) => files.records().to_vec(),
+            None => Vec::new(),
+        };
+        let mut kept = Vec::new();
+        for record in world::broadcast(world, &own)? {
+            if is_as_asked(&record, plan, measure) {
+                let case = record.case.carrying(plan.ask.traffic);
+                kept.push(Record { case, ..record });
+            }
+        }
+        Ok(kept.into_iter().collect())
+    }
+
+    /// Returns the run's meta data as they are now.
+    pub(super) fn run(&self) -> RunMeta {
+        self.lock().run.clone()
+    }
+
+    /// Notes that the first case begins now, `seconds` after the start of the process.
+    pub(super) fn set_startup(&self, seconds: Option<f64>) {
+        self.lock().run.startup_s = seconds;
+    }
+
+    /// Notes the largest size that fits, if it is less than what was asked for.
+    pub(super) fn set_largest_size(&self, size: Option<Bytes>) {
+        self.lock().run.sweep.reduced_to = size;
+    }
+
+    /// Notes what memory was used for.
+    pub(super) fn set_memory(&self, used: Option<MemoryUse>) {
+        self.lock().run.memory = used;
+    }
+
+    /// Notes how long each phase of the run took.
+    pub(super) fn set_phases(&self, phases: Vec<Phase>) {
+        self.lock().run.phases = phases;
+    }
+
+    /// Notes the version of a library that is known only now.
+    #[cfg(feature = "nccl")]
+    pub(super) fn set_version(&self, name: &str, version: String) {
+        self.lock().run.versions.insert(name.into(), version);
+    }
+
+    /// Notes what there is to say of the run's settings.
+    pub(super) fn add_remarks(&self, remarks: Vec<String>) {
+        self.lock().run.remarks.extend(remarks);
+    }
+
+    /// Notes that a table of `cases` cases begins; 0 if it has no end.
+    pub(super) fn begin_table(&self, cases: u64) {
+        let all = (cases > 0).then_some(cases);
+        self.lock().table = Some(Extent { done: 0, all });
+    }
+
+    /// Notes that the table shows one more case.
+    pub(super) fn count_case(&self) {
+        if let Some(table) = &mut self.lock().table {
+            table.done += 1;
+        }
+    }
+
+    /// Notes that the table is complete, and returns how many cases it shows.
+    pub(super) fn end_table(&self) -> Option<Extent> {
+        self.lock().table.take()
+    }
+
+    /// Adds a record; it is on disk when this returns.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the disk is full or gone.
+    pub(super) fn add(&self, record: &Record) -> anyhow::Result<()> {
+        let state = &mut *self.lock();
+        let Some(files) = &mut state.files else {
+            return Ok(());
+        };
+        for kept in record.kept().iter() {
+            files
+                .add(&state.run, kept)
+                .map_err(|error| cannot_write(Code::Internal, &error))?;
+        }
+        Ok(())
+    }
+
+    /// Writes the end of the run to its files.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the disk is full or gone.
+    pub(super) fn end(&self, code: Code, message: &str) -> anyhow::Result<()> {
+        self.lock().end(code, message, Moment::End, true)
+    }
+
+    /// Does what [`Session::end`] does, from a thread that must not wait for the one that works.
+    fn end_if_free(&self, code: Code, message: &str, moment: Moment) {
+        // The working thread holds the lock for an instant at a time, many times a second if cases are short.
+        for _ in 0..40 {
+            let Ok(mut state) = self.0.try_lock() else {
+                thread::sleep(Duration::from_millis(5));
+                continue;
+            };
+            if let Err(error) = state.end(code, message, moment, false) {
+                say!("pxnbench: {error}");
+            }
+            return;
+        }
+    }
+
+    /// Returns the run's folder, if it has one.
+    pub(super) fn folder(&self) -> Option<PathBuf> {
+        self.lock().folder.clone()
+    }
+
+    /// Returns the path where a reader should look first.
+    pub(super) fn main_path(&self) -> Option<PathBuf> {
+        let state = self.lock();
+        let path = state.files.as_ref()?.main_path()?;
+        Some(path.to_owned())
+    }
+}
+
+impl State {
+    fn end(
+        &mut self,
+        code: Code,
+        message: &str,
+        moment: Moment,
+        nccl_is_done: bool,
+    ) -> anyhow::Result<()> {
+        log::collect(self.folder.as_deref(), nccl_is_done);
+        self.run.ended_at = Some(record::now());
+        self.run.end = Some(RunEnd {
+            code: code as u8,
+            name: code,
+            message: message.to_owned(),
+        });
+        let saved = match &self.files {
+            Some(files) => files.save(&self.run, true),
+            None => Ok(()),
+        };
+        if moment == Moment::End
+            && let Some(extent) = self.table.take()
+        {
+            // If stdout is what failed, there is nobody to tell.
+            let _ = stdout::write(&table::unfinished(extent, message));
+        }
+        saved.map_err(|error| cannot_write(Code::Internal, &error))
+    }
+}
+
+/// Tells whether an earlier record is what this run would measure. One that was measured with other numbers of operations,
+/// sent other amounts, or was not checked, is not.
+fn is_as_asked(record: &Record, plan: &Plan, measure: &Measure) -> bool {
+    let operations = measure.iters.saturating_mul(measure.operations.max(1));
+    let is_checked = record.wrong.is_some() || measure.checks == 0 || !record.case.is_checked();
+    let is_alltoallv = record.case.collective == Collective::AllToAllV;
+    if is_alltoallv && record.pattern != plan.ask.traffic.label() {
+        return false;
+    }
+    match record.status {
+        Status::Waived => false,
+        Status::Computed => record.iters == operations,
+        _ => record.iters == operations && is_checked,
+    }
+}
+
+fn cannot_write(code: Code, why: &OutputError) -> anyhow::Error {
+    Failure::on_this_rank(code, why.to_string())
+}
+
+/// Removes the rank from a sentence: only process 0 writes, so its rank says nothing.
+fn without_rank(error: anyhow::Error) -> anyhow::Error {
+    let text = error.to_string();
+    let sentence = text.strip_prefix("rank 0: ").unwrap_or(&text);
+    Failure::on_all_ranks(exit::code_of(&error), sentence)
+}

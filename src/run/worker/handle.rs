@@ -1,0 +1,212 @@
+//! The rank's side of its worker.
+
+use std::{
+    ffi::OsString,
+    fs,
+    io::{BufRead, BufReader, Write},
+    path::PathBuf,
+    process::{Child, ChildStdin, Command, Stdio},
+    sync::mpsc::{self, Receiver, RecvTimeoutError},
+    thread,
+    time::{Duration, Instant},
+};
+
+use anyhow::Context;
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
+
+use super::message::{FromWorker, ToWorker, WorkerReport, WorkerStart};
+use crate::world::{self, World, placement};
+
+/// Longer than this nobody waits for a worker: what it would tell is worth no more.
+const LONGEST: Duration = Duration::from_secs(120);
+
+/// What a worker said before it ended comes through its pipe within this time.
+const LAST_WORDS: Duration = Duration::from_secs(1);
+
+/// What a worker logs: all that the proof reads, and the algorithms.
+const LOGGED: [(&str, &str); 2] = [
+    ("NCCL_DEBUG", "INFO"),
+    ("NCCL_DEBUG_SUBSYS", "INIT,ENV,NET,GRAPH,TUNING"),
+];
+
+/// A worker process of this rank.
+pub(in crate::run) struct Worker {
+    child: Child,
+    to: ChildStdin,
+    from: Receiver<FromWorker>,
+    log: PathBuf,
+    /// The log is worth reading: the worker failed.
+    keeps_log: bool,
+}
+
+impl Worker {
+    /// Starts a worker that sweeps what `words` say, under the environment of this process and `settings`. To be called
+    /// before MPI and CUDA start: a process that has them must not be copied. `name` tells workers of one rank apart.
+    ///
+    /// # Errors
+    /// Where the process cannot be started.
+    pub(in crate::run) fn start(
+        name: &str,
+        words: impl IntoIterator<Item = OsString>,
+        settings: &[(&str, &str)],
+    ) -> anyhow::Result<Worker> {
+        let file = format!(
+            "pxnbench-nccl.{}.{}.{name}.log",
+            placement::host_name(),
+            std::process::id()
+        );
+        let log = std::env::temp_dir().join(file);
+        let mut child = Command::new(std::env::current_exe().context("this program's own path")?)
+            .arg("worker")
+            .args(words)
+            .envs(LOGGED.iter().chain(settings).copied())
+            .env("NCCL_DEBUG_FILE", &log)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .context("a worker process cannot be started")?;
+        let (to, from) = (child.stdin.take(), child.stdout.take());
+        let (to, from) = to.zip(from).context("a worker process has no pipes")?;
+        let (sender, receiver) = mpsc::channel();
+        thread::spawn(move || {
+            // NCCL before 2.22 prints its version to stdout: what is no message is passed over.
+            for line in BufReader::new(from).lines().map_while(Result::ok) {
+                if let Ok(message) = serde_json::from_str(&line)
+                    && sender.send(message).is_err()
+                {
+                    return;
+                }
+            }
+        });
+        Ok(Worker {
+            child,
+            to,
+            from: receiver,
+            log,
+            keeps_log: false,
+        })
+    }
+
+    /// Tells the worker something, and hears what it says to it. One that has ended meanwhile has said why.
+    fn ask(&mut self, message: &ToWorker, until: Instant) -> Result<FromWorker, Why> {
+        let line = serde_json::to_string(message).map_err(|error| Why::new(error.to_string()))?;
+        match writeln!(self.to, "{line}") {
+            Ok(()) => self.hear(until),
+            Err(error) => self
+                .hear(Instant::now() + LAST_WORDS)
+                .and(Err(Why::new(format!(
+                    "its worker does not listen: {error}"
+                )))),
+        }
+    }
+
+    fn hear(&mut self, until: Instant) -> Result<FromWorker, Why> {
+        match self
+            .from
+            .recv_timeout(until.saturating_duration_since(Instant::now()))
+        {
+            Ok(FromWorker::Failed(what)) => Err(Why::new(what)),
+            Ok(message) => Ok(message),
+            Err(RecvTimeoutError::Timeout) => Err(Why {
+                is_late: true,
+                ..Why::new("its worker did not end in time")
+            }),
+            Err(RecvTimeoutError::Disconnected) => Err(Why::new(match self.child.wait() {
+                Ok(status) => format!("its worker ended with {status}"),
+                Err(error) => format!("its worker is gone: {error}"),
+            })),
+        }
+    }
+
+    /// Keeps the log of a worker that failed, and says where it is.
+    fn keep_log<T>(&mut self, step: Result<T, Why>) -> Result<T, Why> {
+        step.map_err(|why| {
+            self.keeps_log = self.log.exists();
+            match self.keeps_log {
+                true => Why {
+                    what: format!("{}; NCCL's log of it is {}", why.what, self.log.display()),
+                    ..why
+                },
+                false => why,
+            }
+        })
+    }
+
+    /// Lets the workers of all ranks run together, and gives what each saw, in rank order; or a sentence where one failed.
+    /// Every rank calls it alike, and gets the same.
+    ///
+    /// # Errors
+    /// Where an answer does not reach the other ranks; that would be a bug.
+    pub(in crate::run) fn run(
+        mut self,
+        start: WorkerStart,
+        limit: Duration,
+        world: &dyn World,
+    ) -> anyhow::Result<Result<Vec<WorkerReport>, String>> {
+        let until = Instant::now() + limit.min(LONGEST);
+        let ready = self
+            .ask(&ToWorker::Start(start), until)
+            .and_then(|message| match message {
+                FromWorker::Ready(id) => Ok(id),
+                _ => Err(Why::new("its worker did not say that it is ready")),
+            });
+        // None joins where one cannot: NCCL would wait for it.
+        let id = match agree(self.keep_log(ready), world)? {
+            Ok(mut ids) => ids.swap_remove(0),
+            Err(why) => return Ok(Err(why)),
+        };
+        let ended = self
+            .ask(&ToWorker::Id(id), until)
+            .and_then(|message| match message {
+                FromWorker::Ended(ended) => Ok(*ended),
+                _ => Err(Why::new("its worker did not say what it saw")),
+            });
+        let ended = self.keep_log(ended);
+        // A worker that waits for others which are gone is of no use any more; and one that ended is waited for.
+        drop(self);
+        agree(ended, world)
+    }
+}
+
+/// Why a worker failed.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Why {
+    what: String,
+    /// Nothing was heard of it in time: another rank may know why.
+    is_late: bool,
+}
+
+impl Why {
+    fn new(what: impl Into<String>) -> Why {
+        Why {
+            what: what.into(),
+            is_late: false,
+        }
+    }
+}
+
+/// The step of every rank, or a sentence with the rank that failed; one that was only late comes last.
+fn agree<T: Serialize + DeserializeOwned>(
+    step: Result<T, Why>,
+    world: &dyn World,
+) -> anyhow::Result<Result<Vec<T>, String>> {
+    let all = world::all_gather(world, &step)?;
+    let failed = all
+        .iter()
+        .enumerate()
+        .filter_map(|(rank, step)| Some((rank, step.as_ref().err()?)));
+    let Some((rank, why)) = failed.min_by_key(|(_, why)| why.is_late) else {
+        return Ok(Ok(all.into_iter().flatten().collect()));
+    };
+    Ok(Err(format!("rank {rank}: {}", why.what)))
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        if !self.keeps_log {
+            let _ = fs::remove_file(&self.log);
+        }
+    }
+}

@@ -1,0 +1,32 @@
+//! What stands in for MPI in a binary that is built without it.
+
+use super::{World, launch, solo::Solo};
+use crate::{
+    env,
+    exit::{Code, Failure},
+};
+
+/// Returns a world of this process alone.
+///
+/// # Errors
+/// Returns an error if a launcher started several processes.
+pub fn start() -> anyhow::Result<Box<dyn World>> {
+    let size = launch::size(&env::var).map_or(1, |(size, _, _)| size);
+    if size > 1 {
+        let what = format!(
+            "{size} processes were started, but this binary is built without MPI: build it with feature mpi"
+        );
+        return Err(Failure::on_this_rank(Code::Launch, what));
+    }
+    Ok(Box::new(Solo))
+}
+
+/// Returns an empty string: this program is built with no MPI.
+pub fn built_with() -> &'static str {
+    ""
+}
+
+/// Returns an empty string: no MPI is loaded.
+pub fn loaded() -> String {
+    String::new()
+}
