@@ -12,6 +12,7 @@ pub mod conflict;
 pub mod evidence;
 pub mod ports;
 pub mod reading;
+pub mod report;
 pub mod selection;
 
 use std::{fmt, sync::LazyLock};

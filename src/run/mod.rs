@@ -20,6 +20,8 @@ mod open;
 mod outcome;
 mod phases;
 mod planning;
+#[cfg(feature = "nccl")]
+pub mod preset_check;
 pub mod presets;
 mod proof;
 pub mod request;
@@ -34,6 +36,11 @@ mod transport;
 mod tuning;
 #[cfg(feature = "nccl")]
 pub mod worker;
+
+#[cfg(not(feature = "nccl"))]
+mod without_nccl;
+#[cfg(not(feature = "nccl"))]
+pub use self::without_nccl::{preset_check, self_test};
 
 use self::{
     context::RunContext, outcome::SweepOutcome, phases::PhaseTimer, proof::LogProof,

@@ -12,6 +12,7 @@ use crate::{
     exit::{Code, Failure},
     levels::{self, Preset},
     nccl_log::{Fold, PxnVerdict, reason::HOW_TO_LOG},
+    run::self_test,
 };
 
 /// Read NCCL's logs: was PXN used, by whom and through which NIC, and if not, why not
@@ -59,17 +60,6 @@ enum Expected {
     NotUsed,
 }
 
-#[cfg(feature = "nccl")]
-use crate::run::self_test::run as self_test;
-
-#[cfg(not(feature = "nccl"))]
-fn self_test(_: Option<&Path>, _: Option<bool>) -> anyhow::Result<Code> {
-    Err(Failure::on_all_ranks(
-        Code::Usage,
-        "this binary is built without the feature nccl",
-    ))
-}
-
 fn after_help() -> String {
     format!("Settings with which the log has all that is looked for:\n  {HOW_TO_LOG}")
 }
@@ -81,7 +71,7 @@ fn after_help() -> String {
 pub fn run(args: &Args) -> anyhow::Result<Code> {
     if args.self_test {
         let expect = args.expect.map(|expected| expected == Expected::Used);
-        return self_test(args.nccl_lib.as_deref(), expect);
+        return self_test::run(args.nccl_lib.as_deref(), expect);
     }
     let mut fold = Fold::default();
     let names = if args.logs.is_empty() {

@@ -1,11 +1,11 @@
-//! The table as text. Pure.
+//! The table of levels, resources and networks as text, JSON and shell lines.
 
 use std::fmt::Write;
 
 use serde_json::{Value, json};
 
-use crate::levels::{
-    self, Axis, Preset, Setting,
+use super::{
+    self as levels, Axis, Preset, Setting,
     conflict::{self, Conflict, Effect},
 };
 
@@ -34,7 +34,7 @@ fn does(conflict: &Conflict) -> &'static str {
 }
 
 /// The whole table.
-pub(super) fn all() -> String {
+pub fn all() -> String {
     let mut text = String::new();
     for axis in Axis::ALL {
         let _ = write!(text, "{}\n\n", title(axis));
@@ -60,7 +60,7 @@ pub(super) fn all() -> String {
 }
 
 /// One row.
-pub(super) fn row(row: &Preset) -> String {
+pub fn row(row: &Preset) -> String {
     let mut text = format!("{:<14}{}\n", row.name, row.summary);
     let assignments: Vec<String> = row.set.iter().map(assignment).collect();
     let width = assignments.iter().map(String::len).max().unwrap_or(0);
@@ -83,12 +83,12 @@ fn value(setting: &Setting) -> String {
 }
 
 /// One row for a shell.
-pub(super) fn export(row: &Preset) -> String {
+pub fn export(row: &Preset) -> String {
     row.exports().into_iter().map(|line| line + "\n").collect()
 }
 
 /// What differs from `a` to `b`.
-pub(super) fn diff(a: &Preset, b: &Preset) -> String {
+pub fn diff(a: &Preset, b: &Preset) -> String {
     let of =
         |row: &Preset, name: &str| row.set.iter().find(|setting| setting.name == name).cloned();
     let mut names: Vec<&str> = a
@@ -130,7 +130,7 @@ pub(super) fn diff(a: &Preset, b: &Preset) -> String {
 }
 
 /// The whole table as JSON.
-pub(super) fn json() -> anyhow::Result<String> {
+pub fn json() -> anyhow::Result<String> {
     let rows = |axis| serde_json::to_value(levels::rows(axis));
     let table: Value = json!({
         "levels": rows(Axis::Level)?,
@@ -142,7 +142,7 @@ pub(super) fn json() -> anyhow::Result<String> {
 }
 
 /// One row as JSON.
-pub(super) fn json_row(row: &Preset) -> anyhow::Result<String> {
+pub fn json_row(row: &Preset) -> anyhow::Result<String> {
     Ok(serde_json::to_string_pretty(row)? + "\n")
 }
 

@@ -1,14 +1,12 @@
-//! `pxnbench levels`: the table of levels, resources and networks, as text, as shell exports, as JSON; two rows compared;
-//! and the table held against the libnccl and the environment of this machine.
-
-mod check;
-mod table;
+//! `pxnbench levels`: the table of levels, resources and networks, two of its rows compared, and the table held against
+//! this machine.
 
 use std::path::PathBuf;
 
 use crate::{
     exit::Code,
-    levels::{self, Preset},
+    levels::{self, Preset, report},
+    run::preset_check,
 };
 
 /// Prints PXN levels, resources and networks: what each sets, and why.
@@ -16,7 +14,7 @@ use crate::{
 #[command(args_conflicts_with_subcommands = true)]
 pub struct Args {
     #[command(subcommand)]
-    what: Option<What>,
+    action: Option<Action>,
 
     /// Only this one: a level, or a row of resources or networks
     #[arg(value_name = "LEVEL", value_parser = levels::find)]
@@ -32,7 +30,7 @@ pub struct Args {
 }
 
 #[derive(Debug, clap::Subcommand)]
-enum What {
+enum Action {
     /// Print what differs between two levels, or two rows of resources or networks
     Diff {
         /// From this one
@@ -58,14 +56,16 @@ enum What {
 /// # Errors
 /// Where `check` finds no libnccl, or one that cannot be read.
 pub fn run(args: &Args) -> anyhow::Result<Code> {
-    let (text, code) = match (&args.what, args.row) {
-        (Some(What::Diff { a, b }), _) => (table::diff(a, b), Code::Fine),
-        (Some(What::Check { row, nccl_lib }), _) => check::check(*row, nccl_lib.as_deref())?,
-        (None, Some(row)) if args.json => (table::json_row(row)?, Code::Fine),
-        (None, None) if args.json => (table::json()?, Code::Fine),
-        (None, Some(row)) if args.export => (table::export(row), Code::Fine),
-        (None, Some(row)) => (table::row(row), Code::Fine),
-        (None, None) => (table::all(), Code::Fine),
+    let (text, code) = match (&args.action, args.row) {
+        (Some(Action::Diff { a, b }), _) => (report::diff(a, b), Code::Fine),
+        (Some(Action::Check { row, nccl_lib }), _) => {
+            preset_check::check(*row, nccl_lib.as_deref())?
+        }
+        (None, Some(row)) if args.json => (report::json_row(row)?, Code::Fine),
+        (None, None) if args.json => (report::json()?, Code::Fine),
+        (None, Some(row)) if args.export => (report::export(row), Code::Fine),
+        (None, Some(row)) => (report::row(row), Code::Fine),
+        (None, None) => (report::all(), Code::Fine),
     };
     print_line!("{}", text.trim_end())?;
     Ok(code)
