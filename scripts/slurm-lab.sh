@@ -179,7 +179,8 @@ start() {
     stop
     exec 9<"$self" && flock 9 # two that start at once must not take the same ports
     trap 'give_up' EXIT
-    mkdir -p "$dir" && chmod 755 "$dir"
+    # The last folder must be new: in /tmp somebody else may have made one of that name, or a link.
+    mkdir -p "$(dirname "$dir")" && mkdir -m 755 "$dir"
     mkdir "$dir"/{munge,state,spool,tmp,log,run,dev}
     write_conf "$nodes" "$gpus" "$cpus" "$(plugins "$pmix")"
     (umask 077 && head -c 1024 /dev/urandom >"$dir/munge/key")
