@@ -27,7 +27,8 @@ fn format_md() -> String {
          process with its node and device, where the time went, and how the run ended. Written when the run begins and \
          when it ends.\n\
          - `nccl/<host>.<pid>.log`: NCCL's own log, with `--proof`, `--network`, or when `NCCL_DEBUG` is set.\n\n\
-         A file that is there already is kept as `NAME.1`, `NAME.2`, …; a link leads to the file that it stands for. With \
+         A file that is there already is kept as `NAME.1`, `NAME.2`, …; a link leads to the file that it stands for, unless another \
+         user made it in a folder open to all, such as `/tmp`. With \
          `--resume`, or in a Slurm job that is restarted, a run goes on with the rows that are there. They must be of the same \
          backend, level, network, resources, nodes and GPUs a process, and where `run.json` is beside them of the same \
          `-t -g -m -G -u -z -I -K -a -y -R -x` and `NCCL_*` settings: else the run is refused (exit code 6). A case whose iterations, checks or alltoallv pattern \

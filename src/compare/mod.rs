@@ -4,6 +4,7 @@
 use std::{
     collections::BTreeMap,
     fs,
+    io::Write,
     path::{Path, PathBuf},
 };
 
@@ -12,6 +13,7 @@ use serde::Deserialize;
 use crate::{
     exit::{Code, Failure},
     levels,
+    output::target::write_whole,
     record::RunMeta,
 };
 
@@ -139,9 +141,7 @@ fn join(steps: &[PathBuf], target: &Path) -> anyhow::Result<()> {
     let text = writer
         .into_inner()
         .map_err(|error| cannot("written", target, &error))?;
-    let part = target.with_extension("csv.part");
-    fs::write(&part, text)
-        .and_then(|()| fs::rename(&part, target))
+    write_whole(target, |file| file.write_all(&text))
         .map_err(|error| cannot("written", target, &error))
 }
 

@@ -2,12 +2,15 @@
 //! and the nodes stay the same. It is `launch.json` in the job's folder, and holds only as long as nothing that it
 //! depends on has changed.
 
-use std::{fs, path::PathBuf};
+use std::{fs, io::Write, path::PathBuf};
 
 use serde::{Deserialize, Serialize};
 
 use super::Launch;
-use crate::slurm::{SlurmJob, step::Launcher};
+use crate::{
+    output::target::write_whole,
+    slurm::{SlurmJob, step::Launcher},
+};
 
 /// What was found out.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -83,7 +86,8 @@ pub(super) fn keep(launch: &Launch, found: &LaunchMemo) -> anyhow::Result<()> {
         key: Key::of(launch)?,
         found: found.clone(),
     })?;
-    let written = fs::create_dir_all(launch.jobs_folder()).and_then(|()| fs::write(path, text));
+    let written = fs::create_dir_all(launch.jobs_folder())
+        .and_then(|()| write_whole(&path, |file| file.write_all(text.as_bytes())));
     drop(written);
     Ok(())
 }

@@ -70,10 +70,10 @@ impl OutputPaths {
         let mut seen = Vec::new();
         for path in self.all() {
             let named = |error| OutputError::Io(path.clone(), error);
-            let folder = path
-                .parent()
-                .filter(|folder| !folder.as_os_str().is_empty())
-                .unwrap_or(Path::new("."));
+            if target::is_planted(&path) {
+                return Err(OutputError::Other(path, "is a link of another user".into()));
+            }
+            let folder = target::folder_of(&path);
             fs::create_dir_all(folder).map_err(named)?;
             if path.is_dir() || path.file_name().is_none() {
                 return Err(named(io::ErrorKind::IsADirectory.into()));
@@ -202,10 +202,6 @@ impl Files {
     /// # Errors
     /// As [`Files::create`].
     pub fn save(&self, run: &RunMeta, is_end: bool) -> Result<(), OutputError> {
-        if let Some(path) = self.paths.run_json() {
-            target::replace(is_end, &path, &json::run(run))
-                .map_err(|error| OutputError::Io(path, error))?;
-        }
         if let Some(path) = &self.paths.json {
             target::replace(is_end, path, &json::results(run, &self.records))
                 .map_err(|error| OutputError::Io(path.clone(), error))?;
@@ -213,6 +209,11 @@ impl Files {
         if let Some(path) = &self.paths.nccl_tests_json {
             target::replace(is_end, path, &nccl_tests_json::text(run, &self.records))
                 .map_err(|error| OutputError::Io(path.clone(), error))?;
+        }
+        // It says how the run ended, so it comes last: a run whose results cannot be written did not end well.
+        if let Some(path) = self.paths.run_json() {
+            target::replace(is_end, &path, &json::run(run))
+                .map_err(|error| OutputError::Io(path, error))?;
         }
         Ok(())
     }

@@ -7,7 +7,10 @@ use std::{
     fmt,
     fs::{self, File},
     io::{self, Write},
-    os::fd::AsFd,
+    os::{
+        fd::AsFd,
+        unix::fs::{MetadataExt, OpenOptionsExt},
+    },
     path::{Path, PathBuf},
 };
 
@@ -59,7 +62,7 @@ pub fn resolved(path: &Path) -> PathBuf {
     let mut path = path.to_owned();
     for _ in 0..MOST_LINKS {
         let Ok(to) = fs::read_link(&path) else { break };
-        if is_open_already(&path) {
+        if is_open_already(&path) || is_planted(&path) {
             break;
         }
         // A link that is relative is so to its own folder.
@@ -68,6 +71,32 @@ pub fn resolved(path: &Path) -> PathBuf {
             .map_or_else(|| to.clone(), |folder| folder.join(&to));
     }
     path
+}
+
+/// Returns whether `path` is a link that another user made in a folder where all users may make files, such as /tmp. Linux
+/// does not follow such a link either, unless `fs.protected_symlinks` is off.
+pub fn is_planted(path: &Path) -> bool {
+    let all = (
+        path.symlink_metadata(),
+        folder_of(path).metadata(),
+        fs::metadata("/proc/self"),
+    );
+    let (Ok(link), Ok(folder), Ok(this_process)) = all else {
+        return false;
+    };
+    let is_shared = folder.mode() & STICKY_AND_OPEN_TO_ALL == STICKY_AND_OPEN_TO_ALL;
+    let is_trusted = link.uid() == this_process.uid() || link.uid() == folder.uid();
+    link.is_symlink() && is_shared && !is_trusted
+}
+
+/// The bits of a folder such as /tmp.
+const STICKY_AND_OPEN_TO_ALL: u32 = 0o1002;
+
+/// Returns the folder that `path` is in.
+pub(super) fn folder_of(path: &Path) -> &Path {
+    path.parent()
+        .filter(|folder| !folder.as_os_str().is_empty())
+        .unwrap_or(Path::new("."))
 }
 
 fn number_of(path: &Path) -> Option<u32> {
@@ -88,7 +117,7 @@ pub fn is_stream(path: &Path) -> bool {
             .is_ok_and(|file| !file.is_file() && !file.is_dir())
 }
 
-/// Opens a stream, or creates a file.
+/// Opens a stream, or creates a file at `path`, which is [`resolved`]: a link that has come there since is not followed.
 ///
 /// # Errors
 /// Where it cannot be written.
@@ -97,7 +126,12 @@ pub fn create(path: &Path) -> io::Result<File> {
         Some(1) => io::stdout().as_fd().try_clone_to_owned().map(File::from),
         Some(_) => io::stderr().as_fd().try_clone_to_owned().map(File::from),
         None if is_stream(path) => File::options().write(true).open(path),
-        None => File::create(path),
+        None => File::options()
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .custom_flags(libc::O_NOFOLLOW)
+            .open(path),
     }
 }
 
@@ -114,11 +148,97 @@ pub fn replace(is_end: bool, path: &Path, text: &str) -> io::Result<()> {
             Ok(())
         };
     }
-    let mut beside = path.as_os_str().to_owned();
-    beside.push(".part");
-    let mut file = File::create(&beside)?;
-    file.write_all(text.as_bytes())?;
+    write_whole(path, |file| file.write_all(text.as_bytes()))
+}
+
+/// Puts what `write` writes at `path`, replacing a file or a link that is there; a reader never sees half of it, and if
+/// that fails nothing has changed.
+///
+/// It is written beside its place first, to a new file of a random name: what somebody else has put there under a name
+/// that can be guessed is neither written to nor removed.
+///
+/// # Errors
+/// Returns an error if `write` does, or if no file can be made there.
+pub fn write_whole(path: &Path, write: impl FnOnce(&mut File) -> io::Result<()>) -> io::Result<()> {
+    let part = tempfile::Builder::new()
+        .prefix("pxnbench.")
+        .suffix(".part")
+        .make_in(folder_of(path), |part| File::create_new(part))?;
+    // The second removes the file when it is dropped.
+    let (mut file, part) = part.into_parts();
+    write(&mut file)?;
     // Else a crash of the machine could leave the new name with nothing behind it.
     file.sync_all()?;
-    fs::rename(beside, path)
+    Ok(part.persist(path)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::{PermissionsExt, lchown, symlink};
+
+    fn names(folder: &Path) -> Vec<String> {
+        let entries = fs::read_dir(folder).expect("a folder");
+        entries
+            .map(|entry| {
+                entry
+                    .expect("an entry")
+                    .file_name()
+                    .to_string_lossy()
+                    .into()
+            })
+            .collect()
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_written_whole_leaves_what_was_there_and_nothing_else() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("a.json");
+        fs::write(&path, "before").expect("written");
+        let full = write_whole(&path, |file| {
+            file.write_all(b"half")?;
+            Err(io::ErrorKind::StorageFull.into())
+        });
+        assert_eq!(full.expect_err("full").kind(), io::ErrorKind::StorageFull);
+        assert_eq!(fs::read_to_string(&path).expect("read"), "before");
+        assert_eq!(names(folder.path()), ["a.json"]);
+        write_whole(&path, |file| file.write_all(b"after")).expect("written");
+        assert_eq!(fs::read_to_string(&path).expect("read"), "after");
+        assert_eq!(names(folder.path()), ["a.json"]);
+    }
+
+    #[test]
+    fn a_link_is_replaced_or_refused_and_never_written_through() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let [file, link] = ["mine", "link"].map(|name| folder.path().join(name));
+        fs::write(&file, "mine").expect("written");
+        symlink(&file, &link).expect("linked");
+        let error = create(&link).expect_err("a link");
+        assert_eq!(error.raw_os_error(), Some(libc::ELOOP));
+        write_whole(&link, |to| to.write_all(b"new")).expect("written");
+        assert!(!link.is_symlink());
+        assert_eq!(fs::read_to_string(&file).expect("read"), "mine");
+    }
+
+    #[test]
+    fn a_link_of_another_user_in_a_shared_folder_is_not_followed() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let [file, link] = ["mine", "link"].map(|name| folder.path().join(name));
+        fs::write(&file, "mine").expect("written");
+        symlink(&file, &link).expect("linked");
+        let share = |mode| {
+            fs::set_permissions(folder.path(), fs::Permissions::from_mode(mode)).expect("shared");
+        };
+        share(0o1777);
+        assert!(!is_planted(&link), "one's own");
+        assert_eq!(resolved(&link), file);
+        // Only root can make a link of another user.
+        if lchown(&link, Some(65534), None).is_err() {
+            return;
+        }
+        assert!(is_planted(&link));
+        assert_eq!(resolved(&link), link);
+        share(0o755);
+        assert!(!is_planted(&link), "where only its owner can make links");
+    }
 }

@@ -69,6 +69,8 @@ impl Session {
         let folder = paths.folder.clone();
         let opened = if world.rank() != 0 {
             Ok(None)
+        } else if let Some(refused) = planted_link(folder.as_deref(), &default) {
+            Err(refused)
         } else if request.resumes(&env::var) {
             Files::go_on(paths, &mut run, traffic).map(Some)
         } else {
@@ -270,6 +272,20 @@ fn is_as_asked(record: &Record, plan: &Plan, measure: &Measure) -> bool {
         Status::Computed => record.iters == operations,
         _ => record.iters == operations && is_checked,
     }
+}
+
+/// Refuses a link at the run's folder, or at one above it but below `results`, if the folder has the `default` name. Such
+/// names can be guessed, and this program makes no links there; `results` itself may be one.
+fn planted_link(folder: Option<&Path>, default: &Path) -> Option<OutputError> {
+    if folder != Some(default) {
+        return None;
+    }
+    let link = default
+        .ancestors()
+        .take_while(|folder| *folder != Path::new("results"))
+        .find(|folder| folder.is_symlink())?;
+    let why = "is a link, and this program makes none there";
+    Some(OutputError::Other(link.to_owned(), why.into()))
 }
 
 fn cannot_write(code: Code, why: &OutputError) -> anyhow::Error {

@@ -1,0 +1,204 @@
+//! Links that somebody planted under names which this program chooses, and files beside its own: nothing is
+//! written through such a link.
+
+mod common;
+
+use std::{
+    fs,
+    os::unix::fs::{MetadataExt, PermissionsExt, symlink},
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use common::{BINARY, alone, clean, csv, json, run};
+
+const SWEEP: [&str; 11] = [
+    "all_reduce",
+    "-b",
+    "8",
+    "-e",
+    "16",
+    "-f",
+    "2",
+    "--backend",
+    "model",
+    "--ranks",
+    "4",
+];
+
+/// A folder with a file that nobody may touch.
+struct Place {
+    folder: tempfile::TempDir,
+}
+
+impl Place {
+    fn new() -> Place {
+        let folder = tempfile::tempdir().expect("a folder");
+        fs::write(folder.path().join("precious"), "precious").expect("written");
+        Place { folder }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// Makes a folder.
+    fn make(&self, name: &str) -> PathBuf {
+        let folder = self.path(name);
+        fs::create_dir_all(&folder).expect("made");
+        folder
+    }
+
+    /// Plants a link that leads to the file.
+    fn plant(&self, name: &str) {
+        symlink(self.path("precious"), self.path(name)).expect("planted");
+    }
+
+    #[track_caller]
+    fn expect_untouched(&self) {
+        let text = fs::read_to_string(self.path("precious")).expect("there");
+        assert_eq!(text, "precious");
+    }
+}
+
+fn names(folder: &Path) -> Vec<String> {
+    let entries = fs::read_dir(folder).expect("a folder");
+    let name = |entry: std::io::Result<fs::DirEntry>| entry.expect("an entry").file_name();
+    let mut names: Vec<String> = entries
+        .map(|entry| name(entry).to_string_lossy().into_owned())
+        .collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn results_are_not_written_through_links_that_somebody_planted_beside_them() {
+    let place = Place::new();
+    let out = place.make("out");
+    let planted = ["results.json.part", "run.json.part", "n.json.part"];
+    for name in planted {
+        place.plant(&format!("out/{name}"));
+    }
+    run(alone(&out).args(SWEEP).args(["--out", ".", "-J", "n.json"])).expect_code(0);
+    place.expect_untouched();
+    for name in planted {
+        assert!(out.join(name).is_symlink(), "{name} is not ours to remove");
+    }
+    let written = ["results.csv", "results.json", "run.json", "n.json"];
+    assert_eq!(names(&out).len(), planted.len() + written.len());
+    assert_eq!(csv(&out.join("results.csv")).len(), 4);
+    assert_eq!(
+        json(&out.join("results.json"))["records"]
+            .as_array()
+            .map(Vec::len),
+        Some(4)
+    );
+    assert_eq!(json(&out.join("run.json"))["end"]["code"], 0);
+}
+
+#[test]
+fn a_comparison_is_not_written_through_a_link_that_somebody_planted_beside_it() {
+    let place = Place::new();
+    for step in ["1-off", "2-default"] {
+        let folder = place.make(&format!("all/{step}"));
+        run(alone(&folder).args(SWEEP).args(["--out", "."])).expect_code(0);
+    }
+    place.plant("all/results.csv.part");
+    run(alone(&place.path("all")).args(["compare", "."])).expect_code(0);
+    place.expect_untouched();
+    assert_eq!(csv(&place.path("all/results.csv")).len(), 8);
+    assert_eq!(
+        names(&place.path("all")),
+        ["1-off", "2-default", "results.csv", "results.csv.part"]
+    );
+}
+
+#[test]
+fn one_result_does_not_pass_through_the_file_of_another() {
+    let place = Place::new();
+    run(alone(place.folder.path())
+        .args(SWEEP)
+        .args(["--json", "y", "--csv", "y.part"]))
+    .expect_code(0);
+    assert_eq!(csv(&place.path("y.part")).len(), 4);
+    assert_eq!(
+        json(&place.path("y"))["records"].as_array().map(Vec::len),
+        Some(4)
+    );
+}
+
+#[test]
+fn files_have_the_permissions_that_the_umask_leaves() {
+    let place = Place::new();
+    for (umask, mode) in [("022", 0o644), ("027", 0o640), ("002", 0o664)] {
+        let out = place.make(umask);
+        let mut command = Command::new("sh");
+        clean(&mut command);
+        command
+            .current_dir(&out)
+            .args(["-c", &format!("umask {umask}; exec \"$0\" \"$@\""), BINARY])
+            .args(SWEEP)
+            .args(["--out", "."]);
+        run(&mut command).expect_code(0);
+        for name in ["results.csv", "results.json", "run.json"] {
+            let is = fs::metadata(out.join(name)).expect("there").mode() & 0o777;
+            assert_eq!(is, mode, "{umask}: {name}: {is:o}");
+        }
+    }
+}
+
+#[test]
+fn the_folder_of_a_job_is_no_link() {
+    for (link, step) in [("results/test-17", "0"), ("results/test-17/0", "0")] {
+        let place = Place::new();
+        let elsewhere = place.make("elsewhere");
+        place.make(Path::new(link).parent().and_then(Path::to_str).expect("a"));
+        symlink(&elsewhere, place.path(link)).expect("planted");
+        let ended = run(alone(place.folder.path())
+            .args(SWEEP)
+            .envs([("SLURM_JOB_ID", "17"), ("SLURM_JOB_NAME", "test")])
+            .env("SLURM_STEP_ID", step))
+        .expect_code(6);
+        let sentence = format!(
+            "pxnbench: {link} is a link, and this program makes none there: name another file, or another folder with --out"
+        );
+        assert_eq!(ended.sentences().last(), Some(&sentence.as_str()));
+        assert_eq!(names(&elsewhere), [] as [&str; 0]);
+    }
+    // The folder of all results may be one: it is often on another file system.
+    let place = Place::new();
+    symlink(place.make("elsewhere"), place.path("results")).expect("linked");
+    run(alone(place.folder.path())
+        .args(SWEEP)
+        .envs([("SLURM_JOB_ID", "17"), ("SLURM_JOB_NAME", "test")]))
+    .expect_code(0);
+    assert!(place.path("elsewhere/test-17/run.json").is_file());
+}
+
+#[test]
+fn a_link_of_another_user_in_a_folder_for_all_is_refused() {
+    let place = Place::new();
+    let shared = place.make("shared");
+    fs::set_permissions(&shared, fs::Permissions::from_mode(0o1777)).expect("shared");
+    for name in ["x.csv", "results.json"] {
+        let link = format!("shared/{name}");
+        place.plant(&link);
+        // Only root can make a link of another user.
+        if std::os::unix::fs::lchown(place.path(&link), Some(65534), None).is_err() {
+            return;
+        }
+        let ended = run(alone(&shared)
+            .args(SWEEP)
+            .args(["--out", ".", "--csv", "x.csv"]))
+        .expect_code(6);
+        assert!(
+            ended.stderr.contains(&format!(
+                "{name} is a link of another user: name another file"
+            )),
+            "{}",
+            ended.stderr
+        );
+        place.expect_untouched();
+        fs::remove_file(place.path(&link)).expect("removed");
+    }
+}
