@@ -9,7 +9,7 @@ use pxnbench::{
     exit::Code,
     fault,
     output::stdout,
-    world::{abort, signal},
+    world::{abort, scratch, signal},
 };
 
 fn main() -> ExitCode {
@@ -38,6 +38,7 @@ fn main() -> ExitCode {
         );
     }
     let code = cli.run().unwrap_or_else(|error| fault::report(&error));
+    scratch::remove();
     ExitCode::from(code as u8)
 }
 

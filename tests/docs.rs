@@ -26,7 +26,9 @@ fn format_md() -> String {
          - `run.json`: who, where, when, with what: command, backend and why, level, versions, `NCCL_*` settings, every \
          process with its node and device, where the time went, and how the run ended. Written when the run begins and \
          when it ends.\n\
-         - `nccl/<host>.<pid>.log`: NCCL's own log, with `--proof`, `--network`, or when `NCCL_DEBUG` is set.\n\n\
+         - `nccl/<host>.<pid>.log`: NCCL's own log, with `--proof`, `--network`, or when `NCCL_DEBUG` is set. \
+         Until the run ends it is in a folder in `TMPDIR` (default `/tmp`) that only its user can enter; if no folder can be \
+         made there, the run ends with exit code 6 before anything is measured.\n\n\
          A file that is there already is kept as `NAME.1`, `NAME.2`, …; a link leads to the file that it stands for, unless another \
          user made it in a folder open to all, such as `/tmp`. With \
          `--resume`, or in a Slurm job that is restarted, a run goes on with the rows that are there. They must be of the same \

@@ -1,5 +1,5 @@
-//! Links that somebody planted under names which this program chooses, and files beside its own: nothing is
-//! written through such a link.
+//! Links that somebody planted under names which this program chooses, and what it leaves where others look: nothing is
+//! written through such a link, and no temporary file outlives its process for long.
 
 mod common;
 
@@ -7,7 +7,8 @@ use std::{
     fs,
     os::unix::fs::{MetadataExt, PermissionsExt, symlink},
     path::{Path, PathBuf},
-    process::Command,
+    process::{Child, Command, Stdio},
+    time::{Duration, Instant},
 };
 
 use common::{BINARY, alone, clean, csv, json, run};
@@ -58,6 +59,42 @@ impl Place {
     fn expect_untouched(&self) {
         let text = fs::read_to_string(self.path("precious")).expect("there");
         assert_eq!(text, "precious");
+    }
+
+    /// The program alone, with NCCL's log on and `tmp` for temporary files.
+    fn logging(&self) -> Command {
+        let mut command = alone(self.folder.path());
+        command
+            .env("NCCL_DEBUG", "INFO")
+            .env("TMPDIR", self.make("tmp"))
+            .args(SWEEP)
+            .args(["--csv", "x.csv"]);
+        command
+    }
+
+    /// As [`Place::logging`], as soon as it has a folder for temporary files; it does not end by itself.
+    fn started(&self) -> (Child, PathBuf) {
+        let before = names(&self.make("tmp"));
+        let _ = fs::remove_file(self.path("x.csv"));
+        let child = self
+            .logging()
+            .args(["-N", "0"])
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("it starts");
+        let until = Instant::now() + Duration::from_secs(30);
+        loop {
+            let after = names(&self.path("tmp"));
+            let new = after.iter().find(|name| !before.contains(name));
+            // The rows come after the signal handlers.
+            let rows = fs::metadata(self.path("x.csv")).map_or(0, |file| file.len());
+            match new {
+                Some(name) if rows > 2000 => return (child, self.path("tmp").join(name)),
+                _ => assert!(Instant::now() < until, "no folder"),
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
     }
 }
 
@@ -201,4 +238,48 @@ fn a_link_of_another_user_in_a_folder_for_all_is_refused() {
         place.expect_untouched();
         fs::remove_file(place.path(&link)).expect("removed");
     }
+}
+
+#[test]
+fn nccls_log_waits_in_a_folder_of_this_user_that_goes_when_the_run_ends() {
+    let place = Place::new();
+    let (mut child, folder) = place.started();
+    let meta = folder.symlink_metadata().expect("a folder");
+    assert!(
+        meta.is_dir() && meta.mode() & 0o777 == 0o700,
+        "{:o}",
+        meta.mode()
+    );
+    let pid = child.id().to_string();
+    assert!(
+        !folder
+            .file_name()
+            .is_some_and(|name| name.to_string_lossy().contains(&pid))
+    );
+    Command::new("kill").arg(&pid).status().expect("sent");
+    assert_eq!(child.wait().expect("it ended").code(), Some(9));
+    assert_eq!(names(&place.path("tmp")), [] as [&str; 0]);
+    run(&mut place.logging()).expect_code(0);
+    assert_eq!(names(&place.path("tmp")), [] as [&str; 0]);
+    run(place.logging().args(["-J", "."])).expect_code(6);
+    assert_eq!(names(&place.path("tmp")), [] as [&str; 0]);
+}
+
+#[test]
+fn what_a_killed_run_leaves_the_next_one_removes() {
+    let place = Place::new();
+    let (mut killed, left) = place.started();
+    killed.kill().expect("killed");
+    killed.wait().expect("dead");
+    fs::write(left.join("h.1.log"), "NCCL").expect("written");
+    let (mut alive, used) = place.started();
+    assert!(!left.exists(), "its process is dead");
+    let link = place.path("tmp/pxnbench.link");
+    symlink(place.path("precious"), &link).expect("planted");
+    run(&mut place.logging()).expect_code(0);
+    assert!(used.join("owner").is_file(), "its process lives");
+    assert!(link.is_symlink());
+    place.expect_untouched();
+    alive.kill().expect("killed");
+    alive.wait().expect("dead");
 }

@@ -30,8 +30,10 @@ pub fn to_set(
         set.extend(owned(CONNECTIONS));
         is_logged = true;
     }
-    if is_logged && env("NCCL_DEBUG_FILE").is_none() {
-        let file = log::waiting_place().to_string_lossy().into_owned();
+    if is_logged
+        && env("NCCL_DEBUG_FILE").is_none()
+        && let Some(file) = log::file()
+    {
         set.push(("NCCL_DEBUG_FILE".into(), file));
     }
     set

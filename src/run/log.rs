@@ -1,66 +1,74 @@
-//! NCCL's own log: one file a process, never on stdout.
+//! NCCL's own log: one file per process, never on stdout.
 //!
-//! NCCL opens its log before the run's folder is known to every rank, so the log waits in the folder for temporary files
-//! and is moved when the run ends.
+//! NCCL opens its log before the run's folder is known to every rank, so the log waits in this process's own folder for
+//! temporary files and is copied when the run ends.
 
 use std::{
-    fs,
+    fs::{self, File},
+    io,
     path::{Path, PathBuf},
 };
 
-use crate::world::placement;
+use crate::{
+    env,
+    output::target,
+    world::{placement, scratch},
+};
 
 /// The name of this process's log.
 fn name() -> String {
     format!("{}.{}.log", placement::host_name(), std::process::id())
 }
 
-/// Where the log of this process waits.
-pub(super) fn waiting_place() -> PathBuf {
-    std::env::temp_dir().join(format!("pxnbench-nccl.{}", name()))
+/// Makes the folder where the log of this process waits, and returns the log's path; `None` if it cannot be made, which
+/// [`scratch::check`] reports where NCCL is to run.
+pub(super) fn file() -> Option<String> {
+    let file = scratch::folder().ok()?.join(name());
+    file.to_str().map(str::to_owned)
 }
 
-/// Removes what an earlier process of the same number left there.
-pub(super) fn clear() {
-    if is_ours() {
-        let _ = fs::remove_file(waiting_place());
-    }
+/// Returns where the log of this process waits, if this program chose the place.
+pub(super) fn waiting_place() -> Option<PathBuf> {
+    let file = scratch::made()?.join(name());
+    let logged_to = env::var("NCCL_DEBUG_FILE")?;
+    (file.to_str() == Some(&logged_to)).then_some(file)
 }
 
 /// Did this program choose where NCCL's log goes?
 pub(super) fn is_ours() -> bool {
-    std::env::var_os("NCCL_DEBUG_FILE").is_some_and(|file| file == waiting_place().into_os_string())
+    waiting_place().is_some()
 }
 
 /// What this process's log says so far; empty where NCCL writes none, or writes elsewhere.
 pub(super) fn text() -> String {
-    if is_ours() {
-        fs::read_to_string(waiting_place()).unwrap_or_default()
-    } else {
-        String::new()
-    }
+    waiting_place()
+        .and_then(|file| fs::read_to_string(file).ok())
+        .unwrap_or_default()
 }
 
-/// Brings this process's log, if it waits, to `nccl/` in the run's folder. It goes on waiting where NCCL may still write it,
-/// so that an end in good order brings all of it.
-pub(super) fn collect(folder: Option<&Path>, nccl_is_done: bool) {
-    let waiting = waiting_place();
-    if !is_ours() || !waiting.exists() {
+/// Copies this process's log, if there is one, to `nccl/` in the run's folder. It stays where it waits until the process
+/// ends: NCCL may still write to it, and an end in good order copies all of it.
+pub(super) fn collect(folder: Option<&Path>) {
+    let Some(waiting) = waiting_place().filter(|file| file.exists()) else {
         return;
-    }
+    };
     let Some(folder) = folder else {
+        scratch::keep();
         say!("pxnbench: NCCL's log is {}", waiting.display());
         return;
     };
-    let target = folder.join("nccl");
-    // Folders can be on different file systems, so it is a copy. Where it fails the log stays where it waits.
-    let copied = fs::create_dir_all(&target).and_then(|()| fs::copy(&waiting, target.join(name())));
-    match copied {
-        Ok(_) if nccl_is_done => drop(fs::remove_file(&waiting)),
-        Ok(_) => {}
-        Err(error) => say!(
+    if let Err(error) = copy(&waiting, &folder.join("nccl")) {
+        scratch::keep();
+        say!(
             "pxnbench: NCCL's log stays in {}: {error}",
             waiting.display()
-        ),
+        );
     }
+}
+
+/// Copies a file, since folders can be on different file systems.
+fn copy(file: &Path, folder: &Path) -> io::Result<()> {
+    fs::create_dir_all(folder)?;
+    let mut from = File::open(file)?;
+    target::write_whole(&folder.join(name()), |to| io::copy(&mut from, to).map(drop))
 }

@@ -108,6 +108,7 @@ mod with_nccl {
         exit::{Code, Failure},
         native::nccl::{Nccl, UniqueId},
         run::settings,
+        world::scratch,
     };
 
     /// Opens NCCL on this process's GPUs.
@@ -116,6 +117,7 @@ mod with_nccl {
         plan: &Plan,
         session: &Session,
     ) -> anyhow::Result<Box<dyn Backend>> {
+        world::agree(context.world, scratch::check())?;
         let library = load(context, session)?;
         let conflicts = settings::conflicts(
             &context.request.presets,

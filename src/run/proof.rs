@@ -141,7 +141,7 @@ impl LogProof {
     /// Reads what is new. NCCL creates its file when it writes the first line; a log that cannot be read says nothing.
     fn read_new_lines(&mut self) {
         if self.log.is_none() {
-            self.log = LogTail::open(&log::waiting_place()).ok();
+            self.log = log::waiting_place().and_then(|file| LogTail::open(&file).ok());
         }
         if let Some(log) = &mut self.log {
             let _ = log.lines(&mut |line| self.fold.line(line));

@@ -61,7 +61,6 @@ impl Session {
     ///
     /// Returns an error on every process if process 0 cannot write.
     pub(super) fn open(context: &RunContext, traffic: &'static Traffic) -> anyhow::Result<Session> {
-        log::clear();
         let (request, world) = (context.request, context.world);
         let mut run = context.meta(name::agreed(request, world));
         let default = Path::new("results").join(&run.run_id);
@@ -198,7 +197,7 @@ impl Session {
     ///
     /// Returns an error if the disk is full or gone.
     pub(super) fn end(&self, code: Code, message: &str) -> anyhow::Result<()> {
-        self.lock().end(code, message, Moment::End, true)
+        self.lock().end(code, message, Moment::End)
     }
 
     /// Does what [`Session::end`] does, from a thread that must not wait for the one that works.
@@ -209,11 +208,13 @@ impl Session {
                 thread::sleep(Duration::from_millis(5));
                 continue;
             };
-            if let Err(error) = state.end(code, message, moment, false) {
+            if let Err(error) = state.end(code, message, moment) {
                 say!("pxnbench: {error}");
             }
             return;
         }
+        // The run's folder is not known without the lock.
+        log::collect(None);
     }
 
     /// Returns the run's folder, if it has one.
@@ -230,14 +231,8 @@ impl Session {
 }
 
 impl State {
-    fn end(
-        &mut self,
-        code: Code,
-        message: &str,
-        moment: Moment,
-        nccl_is_done: bool,
-    ) -> anyhow::Result<()> {
-        log::collect(self.folder.as_deref(), nccl_is_done);
+    fn end(&mut self, code: Code, message: &str, moment: Moment) -> anyhow::Result<()> {
+        log::collect(self.folder.as_deref());
         self.run.ended_at = Some(record::now());
         self.run.end = Some(RunEnd {
             code: code as u8,

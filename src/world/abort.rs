@@ -14,7 +14,7 @@ use std::{
     time::Duration,
 };
 
-use super::placement;
+use super::{placement, scratch};
 use crate::exit::Code;
 
 /// What to save before the job ends, with the code it ends with and the sentence that says why.
@@ -78,14 +78,16 @@ pub fn settle(code: Code) {
     let _ = SETTLED.set(code);
 }
 
-/// Saves what there is as if the job ended now with `code`.
-fn save(code: Code, sentence: &str, moment: Moment) {
+/// Saves what there is as if the job ended now with `code`. Returns whether it could.
+fn save(code: Code, sentence: &str, moment: Moment) -> bool {
     // The thread that holds the lock may be the one that hangs: no words are better than no end.
-    if let Ok(mut words) = LAST_WORDS.try_lock()
-        && let Some(words) = words.as_mut()
-    {
+    let Ok(mut words) = LAST_WORDS.try_lock() else {
+        return false;
+    };
+    if let Some(words) = words.as_mut() {
         words(code, sentence, moment);
     }
+    true
 }
 
 /// A signal asks to stop. What there is is saved at once: srun may kill within half a second. An end in good order writes
@@ -99,7 +101,10 @@ pub fn save_before_stop(sentence: &str) {
 /// Ends the job because of a signal, or this process alone, silently, where all was settled before.
 pub fn by_signal(sentence: &str) -> ! {
     match SETTLED.get() {
-        Some(code) => exit_now(*code),
+        Some(code) => {
+            scratch::remove();
+            exit_now(*code)
+        }
         None => job(Code::Stopped, sentence),
     }
 }
@@ -133,7 +138,10 @@ pub fn job(code: Code, sentence: &str) -> ! {
     if code != Code::Stopped || RANK.get().is_none_or(|rank| *rank == 0) {
         say!("pxnbench: {}: {sentence}", who());
     }
-    save(code, sentence, Moment::End);
+    // Another thread may be saving the log that waits there.
+    if save(code, sentence, Moment::End) {
+        scratch::remove();
+    }
     // Without the timer nothing ends MPI_Abort, where it hangs.
     if timer.is_ok()
         && let Some(abort) = ABORTER.get()

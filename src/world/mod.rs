@@ -1,7 +1,8 @@
 //! The processes of this job and the few exchanges a sweep needs between them.
 //!
 //! [`World`] is what the rest of the program knows of MPI. [`placement`] says which process is on which node and which GPU
-//! it takes; [`deadline`] ends the job when something hangs; [`signal`] ends it when asked to.
+//! it takes; [`deadline`] ends the job when something hangs; [`signal`] ends it when asked to; [`scratch`] is where a
+//! process has temporary files.
 
 pub mod abort;
 pub mod deadline;
@@ -13,6 +14,7 @@ pub mod mpi;
 pub mod mpi;
 pub mod open;
 pub mod placement;
+pub mod scratch;
 pub mod signal;
 pub mod solo;
 

@@ -15,7 +15,7 @@ use anyhow::Context;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 use super::message::{FromWorker, ToWorker, WorkerReport, WorkerStart};
-use crate::world::{self, World, placement};
+use crate::world::{self, World, placement, scratch};
 
 /// Longer than this nobody waits for a worker: what it would tell is worth no more.
 const LONGEST: Duration = Duration::from_secs(120);
@@ -44,18 +44,18 @@ impl Worker {
     /// before MPI and CUDA start: a process that has them must not be copied. `name` tells workers of one rank apart.
     ///
     /// # Errors
-    /// Where the process cannot be started.
+    /// Returns an error if the process cannot be started or its log has no place.
     pub(in crate::run) fn start(
         name: &str,
         words: impl IntoIterator<Item = OsString>,
         settings: &[(&str, &str)],
     ) -> anyhow::Result<Worker> {
         let file = format!(
-            "pxnbench-nccl.{}.{}.{name}.log",
+            "{}.{}.{name}.log",
             placement::host_name(),
             std::process::id()
         );
-        let log = std::env::temp_dir().join(file);
+        let log = scratch::folder()?.join(file);
         let mut child = Command::new(std::env::current_exe().context("this program's own path")?)
             .arg("worker")
             .args(words)
@@ -205,7 +205,9 @@ impl Drop for Worker {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
-        if !self.keeps_log {
+        if self.keeps_log {
+            scratch::keep();
+        } else {
             let _ = fs::remove_file(&self.log);
         }
     }
