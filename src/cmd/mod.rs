@@ -4,6 +4,7 @@
 pub mod args;
 pub mod compare;
 pub mod doctor;
+pub mod generate;
 pub mod launch;
 pub mod levels;
 pub mod links;
@@ -72,6 +73,9 @@ pub enum Command {
     Proof(proof::Args),
     /// Print the topology of this node, and the paths that NCCL will take
     Topo(topo::Args),
+    /// Write the man pages or the shell completions, for packages.
+    #[command(hide = true)]
+    Generate(generate::Args),
     /// Say what a launch has to know of this process.
     #[command(hide = true)]
     Probe(probe::Args),
@@ -115,6 +119,7 @@ impl Cli {
             Some(Command::Doctor(args)) => doctor::run(&args),
             Some(Command::Proof(args)) => proof::run(&args),
             Some(Command::Topo(args)) => topo::run(&args),
+            Some(Command::Generate(args)) => generate::run(&args, Cli::command()),
             Some(Command::Probe(args)) => probe::run(&args),
             #[cfg(feature = "nccl")]
             Some(Command::Worker(args)) => worker::run(&args),
