@@ -1,15 +1,16 @@
-//! Man pages and shell completions.
+//! Man pages, shell completions, and their installation.
 
 mod common;
 
 use std::{
     fs,
+    os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
     process::Command,
 };
 
 use clap::CommandFactory;
-use common::{alone, run, skip};
+use common::{BINARY, alone, clean, run, skip};
 
 fn folder() -> tempfile::TempDir {
     tempfile::tempdir().expect("a folder")
@@ -162,4 +163,136 @@ fn a_folder_that_cannot_be_written_is_named() {
         "{}",
         ended.stderr
     );
+}
+
+// --- scripts/install.sh ---------------------------------------------------------------------------------------------
+
+/// `scripts/install.sh` of this checkout.
+fn install(arguments: &[&str]) -> Command {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut command = Command::new("bash");
+    clean(&mut command);
+    command.arg(root.join("scripts/install.sh")).args(arguments);
+    command
+}
+
+/// Files below `folder`, as paths relative to it.
+fn files_below(folder: &Path) -> Vec<String> {
+    let found = run(Command::new("find")
+        .args([".", "-type", "f"])
+        .current_dir(folder));
+    found
+        .expect_code(0)
+        .stdout
+        .lines()
+        .map(str::to_owned)
+        .collect()
+}
+
+#[test]
+fn install_puts_everything_below_the_prefix_and_uninstall_removes_it() {
+    let folder = folder();
+    let prefix = folder.path().to_str().expect("a path");
+    run(&mut install(&["--prefix", prefix, "--binary", BINARY])).expect_code(0);
+    for file in [
+        "bin/pxnbench",
+        "share/man/man1/pxnbench-doctor.1",
+        "share/bash-completion/completions/pxnbench",
+        "share/zsh/site-functions/_pxnbench",
+        "share/fish/vendor_completions.d/pxnbench.fish",
+        "share/pxnbench/slurm/compare_levels.sbatch",
+        "share/pxnbench/slurm/levels.toml",
+        "share/pxnbench/slurm/site.conf.example",
+        "share/doc/pxnbench/README.md",
+        "share/doc/pxnbench/LICENSE",
+        "share/doc/pxnbench/docs/SLURM.md",
+    ] {
+        assert!(folder.path().join(file).is_file(), "{file}");
+    }
+    let program = folder.path().join("bin/pxnbench");
+    run(Command::new(program).arg("--version")).expect_code(0);
+
+    let own = folder.path().join("share/pxnbench/slurm/site.conf");
+    fs::write(&own, "# mine\n").expect("written");
+    run(&mut install(&["--prefix", prefix, "--binary", BINARY])).expect_code(0);
+    run(&mut install(&["--prefix", prefix, "--uninstall"])).expect_code(0);
+    assert_eq!(
+        files_below(folder.path()),
+        ["./share/pxnbench/slurm/site.conf"]
+    );
+    run(&mut install(&["--prefix", prefix, "--uninstall"])).expect_code(6);
+}
+
+#[test]
+fn destdir_is_put_before_the_prefix() {
+    let folder = folder();
+    let destdir = format!("--destdir={}", folder.path().display());
+    run(&mut install(&[
+        "--prefix=/opt/x/",
+        &destdir,
+        "--binary",
+        BINARY,
+    ]))
+    .expect_code(0);
+    let files = files_below(folder.path());
+    assert!(
+        files.contains(&"./opt/x/bin/pxnbench".to_owned()),
+        "{files:?}"
+    );
+    assert!(
+        files.iter().all(|file| file.starts_with("./opt/x/")),
+        "{files:?}"
+    );
+    for bad in [
+        &["--prefix", "relative"] as &[&str],
+        &["--prefix"],
+        &["--nonsense"],
+    ] {
+        run(&mut install(bad)).expect_code(6);
+    }
+}
+
+/// Writes a program of one line.
+fn write_program(file: &Path, line: &str) {
+    fs::write(file, format!("#!/bin/sh\n{line}\n")).expect("written");
+    fs::set_permissions(file, fs::Permissions::from_mode(0o755)).expect("executable");
+}
+
+/// A template that is submitted by its path finds the program in PATH, and the site's file beside itself.
+#[test]
+fn installed_templates_find_their_program_and_site_file() {
+    let (folder, elsewhere) = (folder(), folder());
+    let prefix = folder.path().to_str().expect("a path");
+    run(&mut install(&["--prefix", prefix, "--binary", BINARY])).expect_code(0);
+    let slurm = folder.path().join("share/pxnbench/slurm");
+    fs::write(slurm.join("site.conf"), "echo the site\n").expect("written");
+    let template = slurm.join("pxn_balanced.sbatch");
+    // What stands for Slurm and for the program: only which program is called, and how, is looked at.
+    let stubs = elsewhere.path().join("stubs");
+    fs::create_dir(&stubs).expect("a folder");
+    write_program(
+        &stubs.join("scontrol"),
+        &format!("echo '   Command={} alltoall'", template.display()),
+    );
+    write_program(&stubs.join("pxnbench"), "echo \"$0 $*\"");
+    let path = format!(
+        "{}:{}",
+        stubs.display(),
+        std::env::var("PATH").expect("PATH")
+    );
+
+    let mut job = Command::new("bash");
+    clean(&mut job);
+    job.arg(&template)
+        .arg("alltoall")
+        .current_dir(elsewhere.path());
+    job.env("PATH", path)
+        .env("SLURM_JOB_ID", "7")
+        .env("SLURM_SUBMIT_DIR", elsewhere.path());
+    let ended = run(job.env_remove("PXNBENCH").env_remove("PXNBENCH_HOME")).expect_code(0);
+    let called = format!(
+        "{}/pxnbench launch -- --level balanced alltoall",
+        stubs.display()
+    );
+    assert_eq!(ended.stdout, format!("the site\n{called}\n"));
 }

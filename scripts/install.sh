@@ -1,0 +1,115 @@
+#!/usr/bin/env bash
+# Installs pxnbench with its man pages, shell completions, Slurm templates and documents.
+#
+#   scripts/install.sh --prefix DIR     into DIR/bin and DIR/share (default: /usr/local)
+#   scripts/install.sh --uninstall --prefix DIR
+#
+#   --destdir DIR    put DIR in front of every path, as packagers do; the prefix stays as it will be
+#   --binary FILE    install this program; otherwise target/release/pxnbench, which is built first if it is missing
+#                    or older than its sources
+#
+# A site.conf beside the installed templates is never touched. What was installed is listed in
+# share/pxnbench/manifest; --uninstall and the next installation remove what that lists.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+# shellcheck source=scripts/lib.sh
+source scripts/lib.sh
+
+usage() {
+    sed -n '2,/^set /{/^#/s/^# \{0,1\}//p}' scripts/install.sh >&2
+    exit 6
+}
+
+# --- the command line -----------------------------------------------------------------------------------------------
+
+prefix=/usr/local destdir='' binary='' action=install
+while (($#)); do
+    [[ $1 != --*=* ]] || set -- "${1%%=*}" "${1#*=}" "${@:2}"
+    case $1 in
+        --prefix | --destdir | --binary)
+            (($# > 1)) || die 6 "$1 needs a value."
+            printf -v "${1#--}" %s "$2"
+            shift
+            ;;
+        --uninstall) action=uninstall ;;
+        *) usage ;;
+    esac
+    shift
+done
+[[ $prefix == /* ]] || die 6 "--prefix $prefix: an absolute path is needed."
+root=$destdir${prefix%/}
+manifest=$root/share/pxnbench/manifest
+
+# --- installing -----------------------------------------------------------------------------------------------------
+
+find_binary() { # fills `binary`, and builds it if it is missing or older than its sources
+    [[ -z $binary ]] || return 0
+    binary=${CARGO_TARGET_DIR:-target}/release/pxnbench
+    if [[ ! -x $binary || -n $(find src slurm/levels.toml build.rs Cargo.toml Cargo.lock -newer "$binary" -print -quit) ]]; then
+        say "cargo build --release --locked"
+        cargo build --release --locked
+    fi
+}
+
+put() { # mode folder file...: installs files into a folder below the root, and notes them in the manifest
+    local file
+    for file in "${@:3}"; do
+        install -D -m "$1" "$file" "$root/$2/${file##*/}"
+        echo "$2/${file##*/}" >>"$tmp/manifest"
+    done
+}
+
+install_all() {
+    local generated=$tmp/generated
+    find_binary
+    [[ -x $binary ]] || die 6 "--binary $binary: no program there."
+    "$binary" generate man "$generated/man" >/dev/null
+    "$binary" generate completions "$generated" >/dev/null
+    mv "$generated/pxnbench.bash" "$generated/pxnbench" # the name that bash-completion looks for
+
+    mkdir -p "$root/share/pxnbench" 2>/dev/null && [[ -w $root/share/pxnbench ]] ||
+        die 8 "cannot write to $root: choose another --prefix, or run this as a user who can."
+    remove_listed
+    # Under a fixed name, whatever the file of --binary is called.
+    install -D -m 755 "$binary" "$root/bin/pxnbench"
+    echo bin/pxnbench >"$tmp/manifest"
+    put 644 share/man/man1 "$generated"/man/*.1
+    put 644 share/bash-completion/completions "$generated/pxnbench"
+    put 644 share/zsh/site-functions "$generated/_pxnbench"
+    put 644 share/fish/vendor_completions.d "$generated/pxnbench.fish"
+    put 644 share/pxnbench/slurm slurm/*.sbatch slurm/levels.toml slurm/site.conf.example
+    put 644 share/doc/pxnbench README.md CHANGELOG.md CONTRIBUTING.md LICENSE
+    put 644 share/doc/pxnbench/docs docs/*.md
+    put 644 share/doc/pxnbench/examples examples/*
+    install -m 644 "$tmp/manifest" "$manifest"
+    say "installed $("$binary" --version) to $prefix/bin, templates to $prefix/share/pxnbench/slurm"
+    [[ ":$PATH:" == *":$prefix/bin:"* ]] || say "$prefix/bin is not in PATH: export PATH=$prefix/bin:\$PATH"
+}
+
+# --- uninstalling ---------------------------------------------------------------------------------------------------
+
+remove_listed() { # what the manifest lists, the manifest, and the folders of ours that are then empty
+    local path folder
+    [[ -f $manifest ]] || return 0
+    while read -r path; do
+        [[ $path != *..* ]] || die 1 "$manifest lists '$path', which is not below the prefix; nothing more is removed."
+        rm -f "$root/$path"
+    done <"$manifest"
+    rm -f "$manifest"
+    for folder in share/pxnbench/slurm share/doc/pxnbench/docs share/doc/pxnbench/examples share/doc/pxnbench; do
+        rmdir "$root/$folder" 2>/dev/null || true
+    done
+}
+
+uninstall() {
+    [[ -f $manifest ]] || die 6 "nothing to remove: there is no $manifest."
+    remove_listed
+    rmdir "$root/share/pxnbench" 2>/dev/null || say "kept: $(echo "$root"/share/pxnbench/slurm/*)"
+}
+
+tmp=$(mktemp -d)
+trap 'rm -rf "$tmp"' EXIT
+case $action in
+    install) install_all ;;
+    uninstall) uninstall ;;
+esac
