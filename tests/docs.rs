@@ -1,6 +1,10 @@
 //! Documents that are made from tables are up to date. `UPDATE_GOLDEN=1 cargo test --test docs` rewrites them.
 
-use std::{fmt::Write, fs, path::Path};
+use std::{
+    fmt::Write,
+    fs,
+    path::{Path, PathBuf},
+};
 
 use pxnbench::{
     doctor,
@@ -16,36 +20,46 @@ use pxnbench::{
 fn format_md() -> String {
     let mut text = String::from(
         "# Files of a run\n\n\
-         Made from the tables in the code by `UPDATE_GOLDEN=1 cargo test --test docs`.\n\n\
-         `--out DIR` (default `results/<job>-<id>/<step>/` in a Slurm step, else `results/<collective>-<time>/`; \
-         `<first>+2-<time>` where there are two more collectives, `all-<time>` for all) holds:\n\n\
-         - `results.csv`: RFC 4180, a header, one row per record; out of place and in place are two rows. Each row is on disk \
-         before the next case begins.\n\
-         - `results.json`: `format`, `run` (as `run.json`) and `records`, one object per record with the columns as keys; \
-         numbers are numbers, unknown is `null`. Written when the run ends.\n\
-         - `run.json`: who, where, when, with what: command, backend and why, level, versions, `NCCL_*` settings, every \
-         process with its node and device, where the time went, and how the run ended. Written when the run begins and \
-         when it ends.\n\
-         - `nccl/<host>.<pid>.log`: NCCL's own log, with `--proof`, `--network`, or when `NCCL_DEBUG` is set. \
-         Until the run ends it is in a folder in `TMPDIR` (default `/tmp`) that only its user can enter; if no folder can be \
-         made there, the run ends with exit code 6 before anything is measured.\n\n\
-         A file that is there already is kept as `NAME.1`, `NAME.2`, …; a link leads to the file that it stands for, unless another \
-         user made it in a folder open to all, such as `/tmp`. With \
-         `--resume`, or in a Slurm job that is restarted, a run goes on with the rows that are there. They must be of the same \
-         backend, level, network, resources, nodes and GPUs a process, and where `run.json` is beside them of the same \
-         `-t -g -m -G -u -z -I -K -a -y -R -x` and `NCCL_*` settings: else the run is refused (exit code 6). A case whose iterations, checks or alltoallv pattern \
-         differ is measured again; sizes and ranks may differ.\n\n\
+         Generated from the tables in the code by `UPDATE_GOLDEN=1 cargo test --test docs`.\n\n\
+         A run writes its files to the folder given by `--out DIR`. The default is `results/<job>-<id>/<step>/` in a Slurm \
+         step, otherwise `results/<collective>-<time>/`; with three collectives the name begins with `<first>+2`, with `all` \
+         it is `all-<time>`.\n\n\
+         | file | content | written |\n|---|---|---|\n\
+         | `results.csv` | a header, and one row per record (RFC 4180); out of place and in place are two rows | row by row: \
+         each is on disk before the next case starts |\n\
+         | `results.json` | `format`, `run` (as in `run.json`), and `records`: one object per record, with the columns as keys. \
+         Numbers are JSON numbers, unknown values are `null` | when the run ends |\n\
+         | `run.json` | who ran what, where, when and with what: the command, the backend and why it was chosen, the level, \
+         versions, `NCCL_*` settings, every process with its node and device, where the time went, and how the run ended | \
+         when the run starts, and again when it ends |\n\
+         | `nccl/<host>.<pid>.log` | NCCL's own log, one file per process; only with `--proof` or `--network`, or if `NCCL_DEBUG` \
+         is set | when the run ends; until then it is in a folder in `TMPDIR` (default `/tmp`) that only its user can enter |\n\n\
+         An existing file is kept as `NAME.1`, `NAME.2`, and so on. Symbolic links are followed, except those that another user \
+         made in a folder open to all, such as `/tmp`. If no private folder can be made in `TMPDIR`, a run with NCCL ends with \
+         exit code 6 before anything is measured.\n\n\
+         ## Resuming\n\n\
+         `--resume` continues a run whose files are in the same place; a restarted Slurm job does so by itself. The existing \
+         rows must come from the same backend, level, network, resources, nodes and number of GPUs per process. If there is a \
+         `run.json` beside them, the flags `-t -g -m -G -u -z -I -K -a -y -R -x` and the `NCCL_*` settings must be the same, \
+         too. Otherwise the run is refused (exit code 6). A case that was measured with other iterations, checks or alltoallv \
+         pattern is measured again. Sizes and the number of ranks may differ.\n\n\
          ## Columns\n\n| column | meaning |\n|---|---|\n",
     );
     for column in COLUMNS {
         let _ = writeln!(text, "| `{}` | {} |", column.name, column.doc);
     }
-    text.push_str("\nLater columns are appended, never inserted.\n\n## Exit codes\n\n| code | meaning |\n|---|---|\n");
+    text.push_str("\nNew columns are appended at the end, never inserted.\n\n## Exit codes\n\n| code | meaning |\n|---|---|\n");
     for (code, what) in CODES {
         let _ = writeln!(text, "| {} | {what} |", code as u8);
     }
     text.push_str(
-        "\n2 to 7 mean what they mean in nccl-tests. Some launchers replace the code of a job that was aborted; `end` in `run.json` keeps the original, unless the launcher stopped rank 0 before it knew of another rank's failure.\n",
+        "\nCodes 0 to 7 are those of nccl-tests. Some launchers, mpirun and srun among them, replace the exit code of a job that \
+         was stopped or aborted by one of their own. `end` in `run.json` keeps the original, unless the launcher stopped rank 0 \
+         before it knew of another rank's failure.\n\n\
+         The subcommands use the same codes. `levels check` exits with 3 if there is no libnccl or it does not know a variable, \
+         and with 6 if a run would be refused. `proof` exits with 0 if it could read the logs, whatever the verdict; with 5 if \
+         they contain no output of NCCL; with 6 if one cannot be read; and with 7 if `--expect` names another verdict. \
+         `doctor` exits with 10 if the node or job is not ready.\n",
     );
     text
 }
@@ -77,13 +91,17 @@ fn row(text: &mut String, cells: &[&str]) {
     let _ = writeln!(text, "| {} |", cells.join(" | "));
 }
 
-fn environment_md() -> String {
+fn audit_md() -> String {
     let mut text = String::from(
-        "# The audit of the environment\n\n\
-         Made from the tables in the code by `UPDATE_GOLDEN=1 cargo test --test docs`.\n\n\
-         NCCL does not report variables that it does not read, and hardly reports values that it does not understand. The audit looks at the `NCCL_*` settings that are in force on a process, and where each comes from: the environment, then \
-         `NCCL_CONF_FILE` or `~/.nccl.conf`, then `/etc/nccl.conf`. The names that NCCL reads are taken from the file of the libnccl that would be loaded; a name in there is never called unknown.\n\n\
-         A *failure* crashes, ends or hangs NCCL; a *warning* does not do what it appears to do; a *note* works as written, and is good to know.\n\n\
+        "# Audit of NCCL's settings\n\n\
+         Generated from the tables in the code by `UPDATE_GOLDEN=1 cargo test --test docs`.\n\n\
+         NCCL does not report a variable that it does not read, and rarely reports a value that it does not understand. The \
+         audit, which is a part of `pxnbench doctor` and of `pxnbench levels check`, examines the `NCCL_*` settings that are in \
+         force on a process. They come from the environment first, then from `NCCL_CONF_FILE` or `~/.nccl.conf`, then from \
+         `/etc/nccl.conf`. The names that NCCL reads are taken from the file of the libnccl that would be loaded; a name that \
+         occurs there is never reported as unknown.\n\n\
+         A *failure* makes NCCL crash, hang or end with an error. A *warning* does not do what it appears to do. A *note* works \
+         as written, but is good to know.\n\n\
          ## Rules\n\n| id | | what it finds | needs |\n|---|---|---|---|\n",
     );
     for check in CHECKS {
@@ -125,7 +143,7 @@ fn environment_md() -> String {
 
 fn environment_names(text: &mut String) {
     text.push_str(
-        "\n## Names that no current libnccl reads\n\nIf the libnccl at hand does read one, it is not a finding.\n\n\
+        "\n## Names that no current libnccl reads\n\nThey are not reported if the libnccl at hand reads them.\n\n\
          | name | rule | fact | what to do |\n|---|---|---|---|\n",
     );
     for told in names::told() {
@@ -146,7 +164,7 @@ fn environment_names(text: &mut String) {
             &[&format!("`{}`", legacy.name), &legacy.says, &legacy.instead],
         );
     }
-    text.push_str("\n## Names of other software\n\nNone of these is a finding.\n\n| name | what it is |\n|---|---|\n");
+    text.push_str("\n## Names of other software\n\nThese are never reported.\n\n| name | what it is |\n|---|---|\n");
     for others in names::others() {
         let begins: Vec<String> = others
             .prefixes
@@ -159,8 +177,8 @@ fn environment_names(text: &mut String) {
         );
     }
     text.push_str(
-        "\n## Names that NCCL reads\n\nSo that for a name that is too new, or gone, the version can be given. *since* is NVIDIA's \
-         documentation; *seen in* the oldest of 2.18.3, 2.23.4, 2.27.7, 2.30.7 and 2.32.3 that has it.\n\n\
+        "\n## Names that NCCL reads\n\nThis table lets the audit name the version if a variable is too new or was removed. *since* \
+         quotes NVIDIA's documentation; *seen in* is the oldest of 2.18.3, 2.23.4, 2.27.7, 2.30.7 and 2.32.3 that has the name.\n\n\
          | NCCL | names |\n|---|---|\n",
     );
     for read in names::read() {
@@ -170,8 +188,8 @@ fn environment_names(text: &mut String) {
 
 fn environment_values(text: &mut String) {
     text.push_str(
-        "\n## Values\n\nThe variables of levels are in `slurm/levels.toml`. Integers are read by strtoll with base 0; a distance is a \
-         word in capitals, or an old number.\n\n| name | meaningful values |\n|---|---|\n",
+        "\n## Values\n\n`slurm/levels.toml` describes the variables that levels set. NCCL reads integers with strtoll and base 0. A \
+         distance is a word in capitals, or a number of the old form.\n\n| name | meaningful values |\n|---|---|\n",
     );
     for integers in values::integers() {
         row(
@@ -197,14 +215,14 @@ fn environment_values(text: &mut String) {
 }
 
 #[test]
-fn environment_md_is_up_to_date() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/ENVIRONMENT.md");
+fn audit_md_is_up_to_date() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/AUDIT.md");
     if std::env::var_os("UPDATE_GOLDEN").is_some() {
-        fs::write(&path, environment_md()).expect("written");
+        fs::write(&path, audit_md()).expect("written");
     }
     assert_eq!(
         fs::read_to_string(&path).unwrap_or_default(),
-        environment_md(),
+        audit_md(),
         "UPDATE_GOLDEN=1 rewrites it"
     );
 }
@@ -212,7 +230,7 @@ fn environment_md_is_up_to_date() {
 /// What people reported, where, and which checks would have said so before the job; where none would, why.
 const REPORTS: &[(&str, &str, &[&str], &str)] = &[
     (
-        "every rank says it is rank 0 of one",
+        "every rank reports that it is rank 0 of 1",
         "NVIDIA/nccl-tests#254",
         &["mpi.world"],
         "",
@@ -230,37 +248,37 @@ const REPORTS: &[(&str, &str, &[&str], &str)] = &[
         "",
     ),
     (
-        "a container gives tasks no GPU, or another one's",
+        "in a container, tasks get no GPU, or that of another task",
         "NVIDIA/pyxis#73",
         &["gpu.count", "slurm.gpu-bind"],
         "",
     ),
     (
-        "GPUs busy or unavailable: exclusive compute mode",
+        "GPUs are busy or unavailable: exclusive compute mode",
         "NVIDIA/nccl-tests#369",
         &["gpu.compute-mode"],
         "",
     ),
     (
-        "duplicate GPU: CUDA_VISIBLE_DEVICES exported in the job",
+        "duplicate GPU: CUDA_VISIBLE_DEVICES is exported in the job",
         "clessig/atmorep#77",
         &["gpu.shared"],
         "",
     ),
     (
-        "srun with an MPI without its PMI: an error, or single processes",
+        "srun lacks the PMI of this MPI: an error, or single processes",
         "openpmix/prrte#1343",
         &["mpi.world"],
         "",
     ),
     (
-        "tasks of a container that are single processes",
+        "tasks in a container are single processes",
         "NVIDIA/pyxis#60",
         &["mpi.world"],
         "",
     ),
     (
-        "cpus_per_task set by two variables",
+        "cpus-per-task is set by two variables",
         "FairRootGroup/DDS#490",
         &["slurm.leaked"],
         "",
@@ -269,10 +287,10 @@ const REPORTS: &[(&str, &str, &[&str], &str)] = &[
         "a step within a step waits for its resources",
         "LLNL/smith#688",
         &[],
-        "doctor runs inside a step: one that does not start cannot look; pxnbench launch starts no step within a step",
+        "the doctor runs inside a step, so it cannot examine one that does not start; pxnbench launch never starts a step within a step",
     ),
     (
-        "one processor a task: starved proxy threads",
+        "one processor per task: proxy threads starve",
         "reframe-hpc/reframe#2655",
         &["host.cpus", "slurm.cpus-per-task"],
         "",
@@ -284,7 +302,7 @@ const REPORTS: &[(&str, &str, &[&str], &str)] = &[
         "",
     ),
     (
-        "one node bootstraps over IPv6, the other over IPv4",
+        "one node bootstraps over IPv6, another over IPv4",
         "NVIDIA/nccl#1291",
         &["net.family-same"],
         "",
@@ -302,13 +320,13 @@ const REPORTS: &[(&str, &str, &[&str], &str)] = &[
         "",
     ),
     (
-        "a GID index that is wrong, or rails that cannot reach each other",
+        "a wrong GID index, or rails that cannot reach each other",
         "NVIDIA/nccl#426",
         &["net.gid"],
         "only traffic shows whether rails are routed between nodes",
     ),
     (
-        "different adapters, and the mismatch ignored",
+        "nodes have different adapters, and the mismatch is ignored",
         "NVIDIA/nccl#2428",
         &["net.ports-same", "env.ignore-net-mismatch"],
         "",
@@ -332,7 +350,7 @@ const REPORTS: &[(&str, &str, &[&str], &str)] = &[
         "",
     ),
     (
-        "ibv_reg_mr: out of memory, by the limit of pinned memory",
+        "ibv_reg_mr: out of memory, because pinned memory is limited",
         "NVIDIA/nccl-tests#206",
         &["host.memlock"],
         "",
@@ -341,31 +359,31 @@ const REPORTS: &[(&str, &str, &[&str], &str)] = &[
         "unlimited stack, few open files, RemoveIPC, no IMEX channel",
         "https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html",
         &["host.stack", "host.nofile", "host.remove-ipc", "gpu.imex"],
-        "open files only below 4,096; of an IMEX channel that it is there, not whether this user may open it",
+        "open files are reported only below 4,096; an IMEX channel is only looked for, so a missing permission is not found",
     ),
     (
         "PXN should not use host buffers for data",
         "NVIDIA/nccl-tests#340",
         &["gdr.module", "env.fails"],
-        "where GPUDirect fails for another reason: pxnbench proof says so from the log",
+        "other reasons for which GPUDirect fails; pxnbench proof finds those in the log",
     ),
     (
         "alltoall hangs with PXN",
         "NVIDIA/nccl-tests#187",
         &["env.crashes"],
-        "a fault of one NCCL: the deadline of a run ends it and names the case",
+        "a fault of one NCCL version; the deadline ends the run and names the case",
     ),
     (
         "alltoall is slower with PXN",
         "NVIDIA/nccl#1697",
         &[],
-        "no setting is wrong: compare levels, collective by collective and size by size (pxnbench compare)",
+        "no setting is wrong; pxnbench compare shows which level is fastest for each collective and size",
     ),
     (
         "ibv_create_cq: out of memory on 700 nodes",
         "NVIDIA/nccl#1191",
         &["host.memlock"],
-        "the limits of an adapter are not read",
+        "the limits of the adapter itself",
     ),
     (
         "busbw 0: each process is a job of one rank",
@@ -374,16 +392,16 @@ const REPORTS: &[(&str, &str, &[&str], &str)] = &[
         "",
     ),
     (
-        "NCCL's log tears the table",
+        "NCCL's log is mixed into the table",
         "NVIDIA/nccl-tests#42",
         &["env.debug-output"],
-        "a run of pxnbench sends the log to files by itself",
+        "not needed for pxnbench, which sends the log to files",
     ),
     (
         "plugins differ between containers",
         "awslabs/awsome-distributed-ai#386",
         &["lib.plugin-same", "lib.nccl-file"],
-        "plugins are compared by the names of their files",
+        "plugins of the same file name but different content",
     ),
     (
         "versions or settings differ between ranks",
@@ -395,18 +413,18 @@ const REPORTS: &[(&str, &str, &[&str], &str)] = &[
         "an MPIJob's launcher starts before its workers have names",
         "kubeflow/mpi-operator#481",
         &[],
-        "it happens before any process of the job runs",
+        "it happens before any process of the job starts",
     ),
 ];
 
 fn doctor_md() -> String {
     let mut text = String::from(
-        "# The doctor\n\n\
-         Made from the tables in the code by `UPDATE_GOLDEN=1 cargo test --test docs`.\n\n\
-         `pxnbench doctor` looks at the node it runs on; under `srun` or `mpirun` at all nodes of the job, and reports what \
-         differs between them first. Each finding has the evidence and the remedy. It needs no root; what cannot be read is \
-         *not applicable*, with the reason. Exit code 0 is ready, 10 not ready; `--strict` counts warnings as failures, `-v` prints \
-         every check, `--json` all of it for programs.\n\n\
+        "# Is the node or the job ready?\n\n\
+         Generated from the tables in the code by `UPDATE_GOLDEN=1 cargo test --test docs`.\n\n\
+         `pxnbench doctor` examines the node it runs on. Under `srun` or `mpirun` it examines all nodes of the job, and first \
+         reports what differs between them. Each finding comes with its evidence and a remedy. The doctor needs no root; what it \
+         cannot read is *not applicable*, with the reason. Exit code 0 means ready, 10 not ready. `--strict` counts warnings as \
+         failures, `-v` prints every check, and `--json` prints everything for programs.\n\n\
          ```\npxnbench doctor\nsrun --mpi=pmix pxnbench doctor\nsbatch -p gpu -A project slurm/doctor.sbatch\n```\n\n\
          ## Checks\n\n| id | looks at | of |\n|---|---|---|\n",
     );
@@ -419,8 +437,8 @@ fn doctor_md() -> String {
         row(&mut text, &[&format!("`{}`", check.id), check.about, of]);
     }
     text.push_str(
-        "\nThe rules `env.*` of NCCL's settings are in [ENVIRONMENT.md](ENVIRONMENT.md).\n\n\
-         ## Field reports\n\nWhat people ran into, and what would have told them before the job.\n\n\
+        "\n[AUDIT.md](AUDIT.md) has the rules `env.*`, which examine NCCL's settings.\n\n\
+         ## Field reports\n\nProblems that people have reported, and the checks that would have found them before the job.\n\n\
          | | report | where | caught by | not caught |\n|---|---|---|---|---|\n",
     );
     for (at, (what, place, checks, not)) in REPORTS.iter().enumerate() {
@@ -542,25 +560,71 @@ fn what_the_commands_of_the_readme_leave_is_ignored() {
     );
 }
 
-/// Files that README and documents point to.
-#[test]
-fn links_lead_to_files_that_are_there() {
+/// The documents: those at the top, and those in docs/.
+fn documents() -> Vec<PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let documents = fs::read_dir(root.join("docs"))
-        .expect("docs")
-        .map(|entry| entry.expect("an entry").path());
-    for document in documents.chain([root.join("README.md")]) {
+    let top = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md"].map(|name| root.join(name));
+    let folder = fs::read_dir(root.join("docs")).expect("docs");
+    folder
+        .map(|entry| entry.expect("an entry").path())
+        .chain(top)
+        .collect()
+}
+
+/// The anchors of a document's headings, as GitHub makes them.
+fn anchors(text: &str) -> Vec<String> {
+    let headings = text.lines().filter(|line| line.starts_with('#'));
+    headings
+        .map(|line| {
+            let heading = line.trim_start_matches('#').trim().to_lowercase();
+            let kept = heading
+                .chars()
+                .filter(|c| c.is_alphanumeric() || "-_ ".contains(*c));
+            kept.collect::<String>().replace(' ', "-")
+        })
+        .collect()
+}
+
+/// Files that documents point to exist, and have the heading that the link names.
+#[test]
+fn links_lead_to_files_and_headings_that_are_there() {
+    for document in documents() {
         let text = fs::read_to_string(&document).expect("text");
-        for target in text
-            .split("](")
-            .skip(1)
-            .filter_map(|rest| rest.split(')').next())
-        {
-            let file = target.split('#').next().unwrap_or_default();
-            if !target.starts_with("http") && !file.is_empty() {
-                let path = document.parent().expect("a folder").join(file);
-                assert!(path.exists(), "{}: {target}", document.display());
+        let targets = text.split("](").skip(1);
+        for target in targets.filter_map(|rest| rest.split(')').next()) {
+            if target.starts_with("http") {
+                continue;
+            }
+            let (file, anchor) = target.split_once('#').unwrap_or((target, ""));
+            let path = match file {
+                "" => document.clone(),
+                _ => document.parent().expect("a folder").join(file),
+            };
+            assert!(path.exists(), "{}: {target}", document.display());
+            if !anchor.is_empty() {
+                let there = anchors(&fs::read_to_string(&path).expect("text"));
+                assert!(
+                    there.iter().any(|known| known == anchor),
+                    "{}: no heading for {target}",
+                    document.display()
+                );
             }
         }
+    }
+}
+
+#[test]
+fn the_index_lists_every_document() {
+    let index = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/README.md");
+    let text = fs::read_to_string(&index).expect("docs/README.md");
+    for document in documents()
+        .iter()
+        .filter(|path| path.parent() == index.parent())
+    {
+        let name = document.file_name().expect("a name").to_string_lossy();
+        assert!(
+            *document == index || text.contains(&format!("]({name})")),
+            "docs/README.md does not list {name}"
+        );
     }
 }

@@ -13,33 +13,33 @@ use pxnbench::collective::Collective;
 const PARITY: &[(&str, &str, &str)] = &[
     (
         "-t, --nthreads",
-        "`# Out of bounds values` counts processes that found wrong data, there threads",
+        "`# Out of bounds values` counts processes with wrong data; nccl-tests counts threads",
         "'two threads'",
     ),
     ("-g, --ngpus", "", "'two GPUs, one process'"),
     (
         "-b, --minbytes",
-        "0 is refused; there it never ends",
+        "0 is refused; nccl-tests never ends",
         "bad_input_gets_one_sentence",
     ),
     (
         "-e, --maxbytes",
-        "cut to what is free on the smallest GPU, there to a share of all memory",
+        "reduced to what is free on the GPU with the least free memory; nccl-tests reduces it to a fraction of the total",
         "sizes_are_cut_to_the_memory_of_the_fullest_gpu",
     ),
     (
         "-i, --stepbytes",
-        "0 with a factor (`-f`) only",
+        "0 is accepted only with a factor (`-f`)",
         "every_flag_is_taken_in_all_of_its_spellings",
     ),
     (
         "-f, --stepfactor",
-        "0 is 1: `-i` is used",
+        "0 means 1: `-i` is used",
         "every_flag_is_taken_in_all_of_its_spellings",
     ),
     (
         "-n, --iters",
-        "what is not a number is refused; there it is 0",
+        "anything but a number is refused; nccl-tests reads it as 0",
         "bad_input_gets_one_sentence",
     ),
     (
@@ -54,38 +54,38 @@ const PARITY: &[(&str, &str, &str)] = &[
     ),
     (
         "-N, --run_cycles",
-        "column `repeat` has the cycle",
+        "the column `repeat` has the number of the cycle",
         "sizes_are_run_through_again_and_again",
     ),
     ("-p, --parallel_init", "", "'two threads that join at once'"),
     (
         "-c, --check",
-        "0: `# Nothing was checked` above the sums",
+        "0 prints `# Nothing was checked` above the totals",
         "as_many_operations_run_as_are_asked_for",
     ),
     (
         "-o, --op",
-        "an unknown one is refused; there it is sum. sendrecv is not repeated for each",
+        "an unknown one is refused; nccl-tests uses sum. sendrecv is not repeated for each reduction",
         "'all types and operations'",
     ),
     (
         "-d, --datatype",
-        "an unknown one is refused; there it is float. Lists with commas too",
+        "an unknown one is refused; nccl-tests uses float. Comma-separated lists are accepted",
         "'all types and operations'",
     ),
     (
         "-r, --root",
-        "`all` too, which there is 0",
+        "`all` is accepted; nccl-tests reads it as 0",
         "a_root_matters_only_where_there_is_one",
     ),
     (
         "-z, --blocking",
-        "refused with `-G`, which runs all operations as one",
+        "refused with `-G`, which launches all operations as one",
         "'waiting after each operation'",
     ),
     (
         "-y, --stream_null",
-        "refused with `-G`: CUDA does not capture the null stream",
+        "refused with `-G`, because CUDA does not capture the null stream",
         "'the null stream'",
     ),
     (
@@ -96,7 +96,7 @@ const PARITY: &[(&str, &str, &str)] = &[
     ("-G, --cudagraph", "", "'as a CUDA graph'"),
     (
         "-C, --report_cputime",
-        "of rank 0; column `issue_us`",
+        "the time of rank 0; column `issue_us`",
         "the_time_of_issuing_takes_the_place_of_the_time",
     ),
     (
@@ -106,29 +106,29 @@ const PARITY: &[(&str, &str, &str)] = &[
     ),
     (
         "-J, --output_file",
-        "any name; see below",
+        "any file name; see below",
         "json_has_the_keys_of_nccl_tests",
     ),
     (
         "-a, --average",
-        "0: all ranks take rank 0's",
+        "0: the time of rank 0 is used for all ranks",
         "each_average_is_what_it_says",
     ),
     ("-R, --local_register", "", "'registered buffers'"),
     ("-x, --cta_policy", "", "'CTA policies'"),
     (
         "-D, --device_implementation",
-        "not built in: only 0 is taken, else exit 6",
+        "not supported: anything but 0 is refused (exit code 6)",
         "device_kernels_are_refused_with_the_reason",
     ),
     (
         "-V, --device_cta_count",
-        "taken, without effect",
+        "accepted, but has no effect",
         "every_flag_is_taken_in_all_of_its_spellings",
     ),
     (
         "-M, --memory",
-        "below the last table; `memory` in run.json",
+        "printed below the last table; `memory` in `run.json`",
         "'memory in use'",
     ),
     ("-u, --unalign", "", "'unaligned buffers'"),
@@ -139,13 +139,13 @@ const PARITY: &[(&str, &str, &str)] = &[
     ),
     (
         "-K, --per_iter_skip",
-        "`-n` or more is refused; there it leaves out none then",
+        "a value of `-n` or more is refused; nccl-tests then skips none",
         "'single iterations'",
     ),
     ("-h, --help", "", "help_is_complete"),
     (
         "NCCL_TESTS_SPLIT",
-        "CSV and JSON have a row for each communicator, and the mean busbw is over those; the table's rows are means over all ranks, as there. What cannot be read is refused, there it is one communicator",
+        "CSV and JSON have a row per communicator, and the mean busbw is over those rows; rows of the table are means over all ranks, as in nccl-tests. An invalid value is refused; nccl-tests then uses one communicator",
         "each_communicator_has_its_own_rows",
     ),
     (
@@ -156,12 +156,12 @@ const PARITY: &[(&str, &str, &str)] = &[
     ("NCCL_TESTS_DEVICE", "", "'a first GPU that is given'"),
     (
         "NCCL_TESTS_MIN_BW",
-        "where nothing ran it is FAILED too, and the exit code is 5",
+        "also FAILED if nothing ran; the exit code is then 5",
         "a_mean_below_the_threshold_is_exit_7",
     ),
     (
         "NCCL_TESTS_ALLTOALLV_SPREAD",
-        "what is not from 0 to 1 is refused; there it is cut",
+        "a value outside 0 to 1 is refused; nccl-tests clamps it",
         "alltoallv_is_as_its_variables_say",
     ),
     (
@@ -183,12 +183,14 @@ const PARITY: &[(&str, &str, &str)] = &[
 
 fn parity_md() -> String {
     let mut text = String::from(
-        "# In place of nccl-tests\n\n\
-         Made from the table in `tests/parity.rs` by `UPDATE_GOLDEN=1 cargo test --test parity`.\n\n\
-         `pxnbench links DIR` makes links with the names of nccl-tests' programs. Called as `all_reduce_perf` (or \
-         `all_reduce_perf_mpi`) pxnbench is that collective with nccl-tests' command line: the same flags, the same table, and no files except those that are asked for. The table lists what differs from 2.19.6.\n\n\
+        "# As a replacement for nccl-tests\n\n\
+         Generated from the table in `tests/parity.rs` by `UPDATE_GOLDEN=1 cargo test --test parity`.\n\n\
+         `pxnbench links DIR` creates links with the names of nccl-tests' programs. Called as `all_reduce_perf` (or \
+         `all_reduce_perf_mpi`), pxnbench runs that collective with nccl-tests' command line: the same flags, the same table, \
+         and no files except those that are asked for. This page lists what differs from nccl-tests 2.19.6; [METHOD.md](METHOD.md) \
+         explains how both measure.\n\n\
          ```\npxnbench links bin\nmpirun -np 8 bin/all_reduce_perf -b 8 -e 4G -f 2 -g 1\nbin/all_reduce_perf -b 8 -e 4G -f 2 -g 8\n```\n\n\
-         ## Flags and variables\n\n| nccl-tests | here, where it differs | shown by |\n|---|---|---|\n",
+         ## Flags and variables\n\n| nccl-tests | what differs here | tested by |\n|---|---|---|\n",
     );
     for (flag, differs, shown) in PARITY {
         let by = match shown.strip_prefix('\'') {
@@ -198,16 +200,20 @@ fn parity_md() -> String {
         let _ = writeln!(text, "| `{flag}` | {differs} | {by} |");
     }
     text.push_str(
-        "\n## Exit codes\n\n0 to 7 are nccl-tests' (`pxnbench --help` lists all). An unknown flag and a value that cannot be \
-         read are 6; there the exit code of the first is 0, and the second is read as some other value. Whole numbers are decimal: there `010` is 8 and \
-         `0x10` is 16; here the first is 10, and the second is refused, except in `NCCL_TESTS_SPLIT`. Data errors and a mean below \
-         nine tenths of `NCCL_TESTS_MIN_BW` are 7, as there.\n\n\
-         ## JSON\n\n`-J FILE` writes nccl-tests' keys (version 3). Numbers are numbers: `root` is not padded text, and what was \
-         not measured is null. All GPUs are listed, not the first of each process. `env` has the recorded variables only, \
-         never the whole environment. Strings are whole, whatever is in them. A file that is there already is kept as \
-         `FILE.1`, and the new one is `FILE`; there the new one is `FILE.0`. Truth values that are strings there are strings here. \
-         `experiment_name` is the collective.\n\n\
-         ## Not here\n\nKernels that use NCCL's device API (`-D`): they are compiled against one version of NCCL's headers.\n",
+        "\n## Numbers and exit codes\n\n[Exit codes](FORMAT.md#exit-codes) 0 to 7 are those of nccl-tests. An unknown flag and \
+         a value that cannot be read are exit code 6. nccl-tests exits with 0 after an unknown flag, and reads such a value as \
+         some other one. Whole numbers are decimal: `010` is 10, and `0x10` is refused except in `NCCL_TESTS_SPLIT`. nccl-tests \
+         reads them as 8 and 16.\n\n\
+         ## JSON\n\n`-J FILE` writes the keys of nccl-tests' format, version 3. These things differ:\n\n\
+         - Numbers are JSON numbers: `root` is not padded text, and what was not measured is null. Strings that nccl-tests uses for \
+         truth values are kept.\n\
+         - All GPUs are listed, not only the first one of each process.\n\
+         - `env` has only the recorded variables, never the whole environment.\n\
+         - Strings are complete, whatever characters they contain.\n\
+         - `experiment_name` is the collective.\n\
+         - An existing file is kept as `FILE.1`, and the new one is `FILE`. nccl-tests writes the new one to `FILE.0`.\n\n\
+         ## Not supported\n\nKernels that use NCCL's device API (`-D`), because they must be compiled against one particular \
+         version of NCCL's headers.\n",
     );
     text
 }

@@ -2,7 +2,7 @@
 //! a name, [`values`] whether a value is read as it looks, [`contradictions`] what settings do to each other and to PXN,
 //! `leftovers` what belongs to debugging, `files` what the lines of an nccl.conf really set.
 //!
-//! Each rule is one entry of [`CHECKS`]; docs/ENVIRONMENT.md is made from it and from the tables beside this file.
+//! Each rule is one entry of [`CHECKS`]; docs/AUDIT.md is made from it and from the tables beside this file.
 
 pub mod contradictions;
 mod files;
