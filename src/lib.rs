@@ -1,6 +1,6 @@
 //! `pxnbench`: is NCCL on this cluster correct, fast, and really using PXN?
 //!
-//! The modules in reading order. Imports point down only, from a later line to an earlier one; `tests/layers.rs` checks
+//! The modules in reading order. Imports point down only, from a later line to an earlier one; `tests/layers/` checks
 //! it, and `docs/ARCHITECTURE.md` says why.
 //!
 //! | layer | modules | what they are |
