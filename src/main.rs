@@ -5,11 +5,11 @@ use std::{ffi::OsString, process::ExitCode};
 use clap::{Parser, error::ErrorKind};
 use pxnbench::{
     cmd::{Cli, unknown_first_word},
-    drop_in,
+    drop_in, env,
     exit::Code,
     fault,
     output::stdout,
-    world::{abort, scratch, signal},
+    world::{abort, launch, scratch, signal},
 };
 
 fn main() -> ExitCode {
@@ -18,8 +18,17 @@ fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(error) => return refuse(&error, &words),
     };
-    for (name, value) in cli.environment() {
-        #[expect(unsafe_code, reason = "NCCL reads its settings from the environment")]
+    let mut settings = cli.environment();
+    if !cli.launches() {
+        for (name, value) in launch::settings_alone(&env::var) {
+            settings.push((name.to_owned(), value.to_owned()));
+        }
+    }
+    for (name, value) in settings {
+        #[expect(
+            unsafe_code,
+            reason = "NCCL and MPI read their settings from the environment"
+        )]
         // SAFETY: no thread runs yet: this is the first thing main does after parsing.
         unsafe {
             std::env::set_var(name, value);

@@ -665,3 +665,16 @@ fn ranks_with_other_arguments_are_refused() {
         ended.stderr
     );
 }
+
+#[test]
+fn one_process_needs_no_session_folder() {
+    if !has_mpi() {
+        return;
+    }
+    let folder = folder();
+    // A file where Open MPI's session folder would be.
+    std::fs::write(folder.path().join(".mpi"), "").expect("written");
+    let mut command = common::alone(folder.path());
+    command.args(["all_reduce", "-b", "8", "-e", "8", "--backend", "host"]);
+    run(&mut command).expect_code(0);
+}

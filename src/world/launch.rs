@@ -39,6 +39,27 @@ pub fn speaks(env: Env) -> bool {
         .is_none_or(|rank| rank == 0)
 }
 
+/// Returns the settings with which Open MPI 4 starts a process that no launcher started without a daemon beside it and
+/// without a session folder, as names and values; none if the user set one of them. Such folders of one user share a
+/// parent, which a job that ends removes while another one starts: MPI_Init then fails, and does not return.
+pub fn settings_alone(env: Env) -> Vec<(&'static str, &'static str)> {
+    // The batch shell of a Slurm job has SLURM_PROCID too.
+    let has_rank = RANKS
+        .iter()
+        .any(|name| *name != "SLURM_PROCID" && env(name).is_some());
+    let is_set = SETTINGS_ALONE.iter().any(|(name, _)| env(name).is_some());
+    if has_rank || is_set || size(env).is_some() {
+        return Vec::new();
+    }
+    SETTINGS_ALONE.to_vec()
+}
+
+/// Both or none: without the first one the daemon puts its files in the root folder.
+const SETTINGS_ALONE: [(&str, &str); 2] = [
+    ("OMPI_MCA_ess_singleton_isolated", "1"),
+    ("OMPI_MCA_orte_create_session_dirs", "0"),
+];
+
 /// Refuses a Slurm step of several tasks to which nobody gave a process manager: MPI would stop each of them with a page
 /// of text, or let each run alone.
 ///
@@ -141,6 +162,22 @@ mod tests {
             assert!(check_before_mpi(&step((manager, "1"))).is_ok(), "{manager}");
         }
         assert!(check_before_mpi(&env(&[("SLURM_STEP_NUM_TASKS", "1")])).is_ok());
+    }
+
+    #[test]
+    fn only_a_process_without_launcher_gets_settings() {
+        assert_eq!(settings_alone(&env(&[])), SETTINGS_ALONE);
+        let batch_shell = [("SLURM_PROCID", "0"), ("SLURM_NTASKS", "8")];
+        assert_eq!(settings_alone(&env(&batch_shell)), SETTINGS_ALONE);
+        for launched in [
+            "OMPI_COMM_WORLD_SIZE",
+            "SLURM_STEP_NUM_TASKS",
+            "PMIX_RANK",
+            "PMI_RANK",
+            "OMPI_MCA_orte_create_session_dirs",
+        ] {
+            assert_eq!(settings_alone(&env(&[(launched, "1")])), [], "{launched}");
+        }
     }
 
     #[test]
