@@ -195,6 +195,7 @@ have "${mpirun[0]}" || die 8 "needs an MPI, and there is no '${mpirun[0]}' in PA
 bin=$(readlink -f "$bin")
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
+mpi_sessions_in "$tmp/mpi"
 
 launch_ranks 2 # says once, above the table, what it sets
 row check expected got "" s

@@ -34,6 +34,11 @@ allow_root() {
     export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 }
 
+# Open MPI keeps what the processes of a job share in a session folder. All jobs of a user on a machine have one parent for
+# theirs, /tmp/ompi.HOST.UID, which a job that ends removes while another one starts and then fails ("mkdir ... File
+# exists", orte_init failed). This makes $1 the parent: for Open MPI 4, and for the mpirun of Open MPI 5.
+mpi_sessions_in() { export OMPI_MCA_orte_tmpdir_base=$1 PRTE_MCA_prte_tmpdir_base=$1; }
+
 # Fills `launch` with the command that starts $1 ranks here. Open MPI counts cores, not ranks, as its slots and refuses
 # more ranks than slots; MPICH and its children start as many as they are asked for.
 launch_ranks() {

@@ -30,7 +30,10 @@ scripts/setup.sh
 (($#)) || set -- all_reduce -b 8 -e 64M -f 2
 say "cargo build --release --locked"
 cargo build --release --locked
+sessions=$(mktemp -d)
+trap 'rm -rf "$sessions"' EXIT
+mpi_sessions_in "$sessions"
 launch_ranks "$(pick_ranks "$@")"
 launch+=("${CARGO_TARGET_DIR:-target}/release/pxnbench" "$@")
 say "${launch[*]}"
-exec "${launch[@]}"
+"${launch[@]}"

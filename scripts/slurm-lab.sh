@@ -128,10 +128,13 @@ END
     echo "CgroupPlugin=cgroup/v1" >"$dir/cgroup.conf"
     # With Slurm's own choice, a tree, Open MPI 4.1.4 dies in some starts of 8 ranks and more.
     echo "PMIxCollFence=ring" >"$dir/mpi.conf"
-    # What each task needs here whatever its environment: more ranks than cores, root, and no files of MPI left in /tmp.
+    # What each task needs here whatever its environment: more ranks than cores, root, no files of MPI left in /tmp, and none
+    # shared with another step.
     cat >"$dir/task-prolog" <<END
 #!/bin/sh
-echo export TMPDIR=$dir/tmp/\$SLURMD_NODENAME
+tmp=$dir/tmp/\$SLURMD_NODENAME/\$SLURM_JOB_ID.\${SLURM_STEP_ID:-batch}
+mkdir -p "\$tmp"
+echo export TMPDIR="\$tmp"
 echo export OMPI_ALLOW_RUN_AS_ROOT=1
 echo export OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 echo export OMPI_MCA_rmaps_base_oversubscribe=1

@@ -12,6 +12,7 @@ use std::{
     io::Write,
     path::{Path, PathBuf},
     process::{Command, Stdio},
+    sync::atomic::{AtomicU32, Ordering},
     time::{Duration, Instant},
 };
 
@@ -105,6 +106,7 @@ pub fn run_within(command: &mut Command, limit: Duration) -> Ended {
 pub fn alone(folder: &Path) -> Command {
     let mut command = Command::new(BINARY);
     clean(&mut command);
+    own_mpi_session(&mut command, folder);
     command.current_dir(folder);
     command
 }
@@ -120,6 +122,7 @@ pub fn mpirun(ranks: u32, folder: &Path) -> Command {
 pub fn launcher(folder: &Path) -> Command {
     let mut command = Command::new("mpirun");
     clean(&mut command);
+    own_mpi_session(&mut command, folder);
     command
         .current_dir(folder)
         .envs([
@@ -132,6 +135,22 @@ pub fn launcher(folder: &Path) -> Command {
         ]);
     command
 }
+
+/// Gives `command` a session folder of its own below `folder`, if it starts Open MPI. All jobs of a user on a machine
+/// share one otherwise, `/tmp/ompi.HOST.UID`, which a job that ends removes while the next one makes its own in it: "mkdir
+/// … File exists", and `orte_init` fails. Open MPI makes the folder; who removes `folder` removes it too.
+fn own_mpi_session(command: &mut Command, folder: &Path) {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    let session = folder.join(format!(".mpi/{number}"));
+    let session = std::path::absolute(session).expect("a current folder");
+    for name in MPI_SESSION_VARIABLES {
+        command.env(name, &session);
+    }
+}
+
+/// The variables that name the parent of the session folder: those of Open MPI 4, and of Open MPI 5's mpirun.
+const MPI_SESSION_VARIABLES: [&str; 2] = ["OMPI_MCA_orte_tmpdir_base", "PRTE_MCA_prte_tmpdir_base"];
 
 /// Takes out what a launcher or the user may have set.
 pub fn clean(command: &mut Command) {
