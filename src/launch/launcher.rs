@@ -1,10 +1,12 @@
 //! What starts the ranks: each way is tried on two ranks, which have to see each other.
 
-use std::{str::FromStr, time::Duration};
+use std::time::Duration;
 
 use super::{
-    Launch, exported, probe,
+    context::{Launch, exported},
+    probe,
     process::{self, Trial},
+    request::LauncherChoice,
     site,
 };
 use crate::{
@@ -14,30 +16,6 @@ use crate::{
 
 /// Two ranks that have not said hello by then will not.
 const LIMIT: Duration = Duration::from_secs(60);
-
-/// A value of `--by`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LauncherChoice {
-    /// srun, or mpirun if no `--mpi` type works.
-    Auto,
-    /// srun.
-    Srun,
-    /// mpirun.
-    Mpirun,
-}
-
-impl FromStr for LauncherChoice {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        match text {
-            "auto" => Ok(LauncherChoice::Auto),
-            "srun" => Ok(LauncherChoice::Srun),
-            "mpirun" => Ok(LauncherChoice::Mpirun),
-            _ => Err("there are auto, srun and mpirun".into()),
-        }
-    }
-}
 
 /// The first way that works.
 ///

@@ -6,7 +6,7 @@ use std::{fs, io::Write, path::PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::Launch;
+use super::context::Launch;
 use crate::{
     output::target::write_whole,
     slurm::{SlurmJob, step::Launcher},

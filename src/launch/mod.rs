@@ -1,8 +1,9 @@
 //! `pxnbench launch`: starts a sweep, or the doctor, on all nodes of the Slurm job around it.
 //!
-//! What differs between sites is found out and not configured: one task a node says what it runs on, and each way to
-//! start ranks is tried on two before it is trusted with all, since `srun --mpi=list` also lists what cannot work.
+//! What differs between sites is found out rather than configured: one task per node says what it runs on, and each way to
+//! start ranks is tried with two ranks before it is trusted with all, because `srun --mpi=list` also lists what cannot work.
 
+mod context;
 mod follow;
 mod launcher;
 mod memo;
@@ -10,19 +11,20 @@ mod nodes;
 mod outcome;
 pub mod probe;
 mod process;
+mod request;
 mod requeue;
 mod results;
 mod site;
 pub mod submit;
 mod target;
 
-use std::{
-    ffi::OsString,
-    num::NonZeroU32,
-    path::{Path, PathBuf},
-};
+use std::path::Path;
 
-pub use self::{launcher::LauncherChoice, target::Target};
+use self::context::{Launch, exported};
+pub use self::{
+    request::{ContainerRequest, LauncherChoice, Request},
+    target::Target,
+};
 use memo::LaunchMemo;
 
 use crate::{
@@ -31,39 +33,9 @@ use crate::{
     levels,
     slurm::{
         SlurmJob, hosts,
-        step::{Container, Launcher, SlurmStep, StepShape},
+        step::{Container, Launcher, StepShape},
     },
 };
-
-/// A launch that is asked for.
-#[derive(Debug)]
-pub struct Request {
-    /// What the ranks do.
-    pub target: Target,
-    /// The arguments of the ranks, as they were typed.
-    pub arguments: Vec<OsString>,
-    /// What starts the ranks.
-    pub by: LauncherChoice,
-    /// srun's `--mpi` type, if it is given.
-    pub mpi: Option<String>,
-    /// Processes per node, if the number is given.
-    pub tasks_per_node: Option<NonZeroU32>,
-    /// The container to run the ranks in.
-    pub container: Option<ContainerRequest>,
-    /// Whether the command is only printed.
-    pub dry_run: bool,
-}
-
-/// A container that is asked for.
-#[derive(Debug)]
-pub struct ContainerRequest {
-    /// The image.
-    pub image: String,
-    /// Additional mounts, as pyxis takes them.
-    pub mounts: Option<String>,
-    /// Path of the program in the container, if it is another one.
-    pub program: Option<PathBuf>,
-}
 
 /// Starts the ranks and waits for them.
 ///
@@ -156,13 +128,7 @@ fn nccl_names(env: Env) -> Vec<String> {
     names
 }
 
-/// A launch in its job.
-struct Launch<'a> {
-    request: &'a Request,
-    job: &'a SlurmJob,
-    container: Option<Container>,
-}
-
+/// What the parts do together.
 impl Launch<'_> {
     /// Looks at the nodes, and finds what starts ranks.
     fn prepare(&self) -> anyhow::Result<(Launcher, StepShape)> {
@@ -189,47 +155,6 @@ impl Launch<'_> {
         let quoted: Vec<String> = words.iter().map(|word| quoted(word)).collect();
         print_line!("{}", quoted.join(" "))?;
         Ok(Code::Fine)
-    }
-
-    fn shape(&self, gpus_on_node: u32) -> StepShape {
-        // A process with several GPUs stands for as many ranks. If they do not divide evenly, the last ones stay free.
-        let processes = match gpus_on_node / self.request.target.gpus_per_process() {
-            0 => gpus_on_node.min(1),
-            processes => processes,
-        };
-        StepShape::new(self.job, self.request.tasks_per_node, processes)
-    }
-
-    /// Returns the folder of the job's results, unless the request says where they go.
-    fn jobs_folder(&self) -> PathBuf {
-        Path::new("results").join(self.job.folder())
-    }
-
-    /// Returns this program with other arguments, as the ranks start it.
-    fn program(&self, arguments: &[OsString]) -> anyhow::Result<Vec<String>> {
-        let in_container = self
-            .request
-            .container
-            .as_ref()
-            .and_then(|asked| asked.program.clone());
-        let program = match in_container {
-            Some(program) => program,
-            None => std::env::current_exe()?,
-        };
-        let mut words = vec![utf8(program.into_os_string())?];
-        for argument in arguments {
-            words.push(utf8(argument.clone())?);
-        }
-        Ok(words)
-    }
-
-    fn step<'a>(&'a self, shape: StepShape, program: &'a [String]) -> SlurmStep<'a> {
-        SlurmStep {
-            shape,
-            inside_step: self.job.step.is_some(),
-            container: self.container.as_ref(),
-            program,
-        }
     }
 
     /// Says what is about to start, and what it cannot show.
@@ -265,23 +190,6 @@ impl Launch<'_> {
 fn counted(number: u32, what: &str) -> String {
     let plural = if number == 1 { "" } else { "s" };
     format!("{number} {what}{plural}")
-}
-
-fn utf8(word: OsString) -> anyhow::Result<String> {
-    word.into_string()
-        .map_err(|word| Failure::on_all_ranks(Code::Usage, format!("{word:?} is not valid UTF-8")))
-}
-
-/// Returns the variables that mpirun passes on only if they are named.
-fn exported() -> Vec<String> {
-    let names = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
-    let mut names: Vec<String> = names
-        .filter(|name| {
-            name.starts_with("NCCL_") || ["PATH", "LD_LIBRARY_PATH"].contains(&name.as_str())
-        })
-        .collect();
-    names.sort_unstable();
-    names
 }
 
 /// Returns `word` as a shell reads it.

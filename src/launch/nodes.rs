@@ -4,7 +4,7 @@
 use std::{ffi::OsString, time::Duration};
 
 use super::{
-    Launch,
+    context::Launch,
     probe::{self, Report},
     process::{self, Trial},
     site,

@@ -1,7 +1,8 @@
 //! The run, and what its end means: the launcher's exit status, what the ranks wrote down, and who died.
 
 use super::{
-    Launch, exported, process, requeue,
+    context::{Launch, exported},
+    process, requeue,
     results::{self, RunFolder},
 };
 use crate::{

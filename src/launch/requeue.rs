@@ -7,7 +7,7 @@ use std::{
 };
 
 use super::{
-    Launch,
+    context::Launch,
     results::{RunFolder, read_run},
 };
 use crate::{

@@ -7,7 +7,7 @@ use std::{
     time::SystemTime,
 };
 
-use super::Launch;
+use super::context::Launch;
 use crate::{compare, levels, record::RunMeta, slurm::hosts};
 
 /// Where the run's files will be.
