@@ -1,17 +1,44 @@
 //! What NCCL's own log says it did. Bytes in, values out.
 //!
-//! [`mod@line`] understands one line, [`Fold`] adds lines up in constant memory, [`Proof`] is what comes out: connections, who
-//! relayed through whom, and whether PXN was used or why not ([`reason`]).
+//! [`mod@line`] understands one line, and [`Fold`] adds lines up in constant memory. Its files build on each other in this
+//! order: `facts` keeps what each message says, `judge` draws the verdict from the facts and `causes` the reasons, and
+//! [`Proof`] is the result: connections, who relayed through whom, and whether PXN was used or why not. [`report`] is that as
+//! text, and [`subsystems`] the settings under which NCCL logs it.
 
 pub mod line;
-
-mod fold;
-mod proof;
 pub mod reason;
+pub mod report;
+pub mod subsystems;
 pub mod tail;
+
+mod algorithms;
+mod causes;
+mod connections;
+mod evidence;
+mod facts;
+mod files;
+mod fold;
+mod graph;
+mod judge;
+mod limits;
+mod network;
+mod participants;
+mod proof;
+mod quotes;
+mod relays;
+mod settings;
 #[cfg(test)]
 mod tests;
+mod transports;
+mod verdict;
 
-pub use fold::{Connections, Fold, SendCounts};
-pub use proof::{AlgorithmChoice, GpuDirect, LineCounts, Proof, RelayUse, Rings};
-pub use reason::{PxnVerdict, Reason};
+pub use algorithms::AlgorithmChoice;
+pub use connections::{Connections, SendCounts, SortedCounts};
+pub use facts::LineCounts;
+pub use files::list_files;
+pub use fold::Fold;
+pub use graph::Rings;
+pub use proof::{GpuDirect, Proof};
+pub use reason::Reason;
+pub use relays::RelayUse;
+pub use verdict::PxnVerdict;

@@ -1,31 +1,8 @@
-//! Verdicts on PXN, and every reason for one: the only list of them.
+//! The reasons for a verdict on PXN: the only list of them.
 
 use serde::Serialize;
 
-/// What a log says of PXN.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum PxnVerdict {
-    /// At least one connection goes through the NIC of another GPU.
-    Used,
-    /// There are connections, or there can be none, and none of them is relayed.
-    NotUsed,
-    /// The log does not say, or ends before any process was ready.
-    CannotTell,
-}
-
-impl PxnVerdict {
-    /// As people say it.
-    pub fn words(self) -> &'static str {
-        match self {
-            PxnVerdict::Used => "used",
-            PxnVerdict::NotUsed => "not used",
-            PxnVerdict::CannotTell => "cannot tell",
-        }
-    }
-}
-
-/// Why.
+/// A reason for a verdict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Reason {
@@ -53,11 +30,11 @@ pub enum Reason {
     NoGpudirect,
     /// GPUs of a node are not joined by NVLink.
     NoNvlink,
-    /// One rank a node: no GPU to relay through.
+    /// One rank per node: no GPU to relay through.
     NoRelayGpu,
     /// `NCCL_P2P_PXN_LEVEL=0`.
     Level0,
-    /// `NCCL_P2P_PXN_LEVEL=1`, and the own path is good enough.
+    /// `NCCL_P2P_PXN_LEVEL=1`, and the sender's own path is good enough.
     Level1,
     /// Every message goes to the peer on the same rail.
     SameRail,
@@ -73,208 +50,188 @@ pub enum Reason {
     NoGraph,
     /// The preconditions that the log shows are met.
     Unexplained,
-    /// The log holds no INFO line.
+    /// The log has no INFO line.
     TooQuiet,
-    /// The log lacks the lines of communicators and connections.
+    /// The log lacks the lines about communicators and connections.
     NoInit,
     /// Nothing has been sent between nodes yet.
     NoConnection,
 }
 
-/// A reason, what it means, and what to do.
+/// A reason with its meaning and the remedy.
 #[derive(Debug)]
 pub struct ReasonInfo {
-    /// Which.
+    /// The reason.
     pub reason: Reason,
     /// Its name in JSON.
     pub name: &'static str,
-    /// What it means, as a sentence.
+    /// The meaning, as a sentence.
     pub meaning: &'static str,
-    /// What to do, as a sentence.
+    /// The remedy, as a sentence.
     pub remedy: &'static str,
 }
 
-const fn row(
-    reason: Reason,
-    name: &'static str,
-    meaning: &'static str,
-    remedy: &'static str,
-) -> ReasonInfo {
-    ReasonInfo {
-        reason,
-        name,
-        meaning,
-        remedy,
-    }
-}
-
-/// What to set so that the log holds all that is looked for.
-pub const HOW_TO_LOG: &str = "NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,BOOTSTRAP,ENV,NET,GRAPH,TUNING NCCL_DEBUG_FILE=DIR/nccl.%h.%p.log";
-
-/// All reasons, in about the order in which they are likely.
+/// All reasons, roughly the most likely first.
 pub const REASONS: &[ReasonInfo] = &[
-    row(
-        Reason::HostBuffers,
-        "host_buffers",
-        "NCCL chose PXN and then refused it, because GPUDirect RDMA is not usable for the relay.",
-        "Make GPUDirect RDMA work (NCCL_NET_GDR_READ, NCCL_NET_GDR_LEVEL, nvidia-peermem or dma-buf), or set NCCL_PXN_DISABLE=1.",
-    ),
-    row(
-        Reason::Crash,
-        "crash",
-        "The log of a process ends before NCCL was ready: it crashed or was stopped, so its connections carried nothing that \
-         the log shows.",
-        "Look at what the job itself said. NCCL_P2P_PXN_LEVEL=1 together with NCCL_RUNTIME_CONNECT=0 or NCCL_CUMEM_ENABLE=0 \
+    ReasonInfo {
+        reason: Reason::HostBuffers,
+        name: "host_buffers",
+        meaning: "NCCL chose PXN and then refused it, because GPUDirect RDMA is not usable for the relay.",
+        remedy: "Make GPUDirect RDMA work (NCCL_NET_GDR_READ, NCCL_NET_GDR_LEVEL, nvidia-peermem or dma-buf), or set NCCL_PXN_DISABLE=1.",
+    },
+    ReasonInfo {
+        reason: Reason::Crash,
+        name: "crash",
+        meaning: "The log of a process ends before NCCL was ready: it crashed or was stopped, so the log does not show that its connections carried anything.",
+        remedy: "Look at the job's own output. NCCL_P2P_PXN_LEVEL=1 together with NCCL_RUNTIME_CONNECT=0 or NCCL_CUMEM_ENABLE=0 \
          crashes NCCL from 2.21.5 on: change one of them.",
-    ),
-    row(
-        Reason::Relayed,
-        "relayed",
-        "Connections go through the NIC of another GPU.",
-        "Nothing.",
-    ),
-    row(
-        Reason::NcclTooOld,
-        "nccl_too_old",
-        "NCCL has PXN since 2.12, and its lines of network connections show an older one.",
-        "Use a newer NCCL.",
-    ),
-    row(
-        Reason::OneNode,
-        "one_node",
-        "All ranks are on one node, and PXN is for traffic between nodes.",
-        "Use two nodes or more.",
-    ),
-    row(
-        Reason::NvlinkJoinsNodes,
-        "nvlink_joins_nodes",
-        "NVLink joins the nodes (MNNVL), and all connections go over it, none over a network.",
-        "Nothing.",
-    ),
-    row(
-        Reason::PxnOff,
-        "pxn_off",
-        "NCCL_PXN_DISABLE=1 turns PXN off.",
-        "Unset NCCL_PXN_DISABLE; look into nccl.conf files too.",
-    ),
-    row(
-        Reason::PluginTooOld,
-        "plugin_too_old",
-        "The network plugin speaks version 4 of the interface, which has no PXN.",
-        "Use a newer plugin, or NCCL's own network (NCCL_NET_PLUGIN=none).",
-    ),
-    row(
-        Reason::Sockets,
-        "sockets",
-        "The network in use is TCP sockets. They have no GPUDirect RDMA, without which there is no PXN.",
-        "Find out why NCCL did not take InfiniBand or the site's plugin (NCCL_NET, NCCL_IB_DISABLE, NCCL_IB_HCA, NCCL_NET_PLUGIN).",
-    ),
-    row(
-        Reason::P2pOff,
-        "p2p_off",
-        "P2P between GPUs is turned off, so no GPU can hand its data to a relay.",
-        "Unset NCCL_P2P_DISABLE and NCCL_P2P_LEVEL.",
-    ),
-    row(
-        Reason::NoGpudirect,
-        "no_gpudirect",
-        "No connection uses GPUDirect RDMA, without which NCCL does not relay.",
-        "Load nvidia-peermem or use dma-buf, and unset NCCL_NET_GDR_LEVEL and NCCL_NET_GDR_READ.",
-    ),
-    row(
-        Reason::NoNvlink,
-        "no_nvlink",
-        "GPUs of a node do not reach each other over NVLink, which a relay needs.",
-        "None on such a machine; where there is NVLink, look for links that are down.",
-    ),
-    row(
-        Reason::NoRelayGpu,
-        "no_relay_gpu",
-        "The communicator has one rank a node, so there is no GPU to relay through.",
-        "Put several ranks on each node into the communicator.",
-    ),
-    row(
-        Reason::Level0,
-        "level0",
-        "NCCL_P2P_PXN_LEVEL=0: send/recv is never relayed.",
-        "Unset it, or set it to 2, to relay send/recv.",
-    ),
-    row(
-        Reason::SameRail,
-        "same_rail",
-        "Every message goes to the peer with the same GPU number, whose NIC is on the sender's own rail.",
-        "Nothing: no relay could help. An alltoall over all ranks crosses rails.",
-    ),
-    row(
-        Reason::Level1,
-        "level1",
-        "NCCL_P2P_PXN_LEVEL=1 relays send/recv only where the peer's NIC is not reachable through PCI switches, and here it is.",
-        "Set it to 2 to relay all the same.",
-    ),
-    row(
-        Reason::Tree,
-        "tree",
-        "Only trees were used, and their graph reaches its NICs without a relay.",
-        "Nothing; NCCL_ALGO=Ring shows what a ring does.",
-    ),
-    row(
-        Reason::CrossNic,
-        "cross_nic",
-        "NCCL_CROSS_NIC=1 lets a ring leave by another NIC than it came in, so it needs no relay.",
-        "Unset it if the network's rails are separate.",
-    ),
-    row(
-        Reason::OwnPath,
-        "own_path",
-        "Each GPU of the graph reaches its NIC well enough by its own path, so NCCL needs no relay.",
-        "Nothing: PXN would gain nothing for collectives here.",
-    ),
-    row(
-        Reason::Collnet,
-        "collnet",
-        "Collectives went through the network's own reduction (CollNet), not through rings or trees.",
-        "Unset NCCL_COLLNET_ENABLE to see rings and trees.",
-    ),
-    row(
-        Reason::NoGraph,
-        "no_graph",
-        "No connection is relayed; why cannot be said, because the log holds no lines of the GRAPH subsystem.",
-        "Log GRAPH too.",
-    ),
-    row(
-        Reason::Unexplained,
-        "unexplained",
-        "No connection is relayed although all that the log shows would allow it. NCCL also needs a rank of the same \
+    },
+    ReasonInfo {
+        reason: Reason::Relayed,
+        name: "relayed",
+        meaning: "Connections go through the NIC of another GPU.",
+        remedy: "Nothing.",
+    },
+    ReasonInfo {
+        reason: Reason::NcclTooOld,
+        name: "nccl_too_old",
+        meaning: "PXN came with NCCL 2.12, and the lines about network connections have the form of an older version.",
+        remedy: "Use a newer NCCL.",
+    },
+    ReasonInfo {
+        reason: Reason::OneNode,
+        name: "one_node",
+        meaning: "All ranks are on one node, and PXN is for traffic between nodes.",
+        remedy: "Use two nodes or more.",
+    },
+    ReasonInfo {
+        reason: Reason::NvlinkJoinsNodes,
+        name: "nvlink_joins_nodes",
+        meaning: "NVLink joins the nodes (MNNVL), and all connections go over it, none over a network.",
+        remedy: "Nothing.",
+    },
+    ReasonInfo {
+        reason: Reason::PxnOff,
+        name: "pxn_off",
+        meaning: "NCCL_PXN_DISABLE=1 turns PXN off.",
+        remedy: "Unset NCCL_PXN_DISABLE, in nccl.conf files too.",
+    },
+    ReasonInfo {
+        reason: Reason::PluginTooOld,
+        name: "plugin_too_old",
+        meaning: "The network plugin uses version 4 of the interface, which has no PXN.",
+        remedy: "Use a newer plugin, or NCCL's own network (NCCL_NET_PLUGIN=none).",
+    },
+    ReasonInfo {
+        reason: Reason::Sockets,
+        name: "sockets",
+        meaning: "The network in use is TCP sockets. They have no GPUDirect RDMA, without which there is no PXN.",
+        remedy: "Find out why NCCL did not use InfiniBand or the site's plugin (NCCL_NET, NCCL_IB_DISABLE, NCCL_IB_HCA, NCCL_NET_PLUGIN).",
+    },
+    ReasonInfo {
+        reason: Reason::P2pOff,
+        name: "p2p_off",
+        meaning: "P2P between GPUs is turned off, so no GPU can hand its data to a relay.",
+        remedy: "Unset NCCL_P2P_DISABLE and NCCL_P2P_LEVEL.",
+    },
+    ReasonInfo {
+        reason: Reason::NoGpudirect,
+        name: "no_gpudirect",
+        meaning: "No connection uses GPUDirect RDMA, without which NCCL does not relay.",
+        remedy: "Load nvidia-peermem or use dma-buf, and unset NCCL_NET_GDR_LEVEL and NCCL_NET_GDR_READ.",
+    },
+    ReasonInfo {
+        reason: Reason::NoNvlink,
+        name: "no_nvlink",
+        meaning: "GPUs of a node do not reach each other over NVLink, which a relay needs.",
+        remedy: "Nothing on a machine without NVLink; otherwise look for links that are down.",
+    },
+    ReasonInfo {
+        reason: Reason::NoRelayGpu,
+        name: "no_relay_gpu",
+        meaning: "The communicator has one rank per node, so there is no GPU to relay through.",
+        remedy: "Put several ranks on each node into the communicator.",
+    },
+    ReasonInfo {
+        reason: Reason::Level0,
+        name: "level0",
+        meaning: "NCCL_P2P_PXN_LEVEL=0: send/recv is never relayed.",
+        remedy: "Unset it, or set it to 2, to relay send/recv.",
+    },
+    ReasonInfo {
+        reason: Reason::SameRail,
+        name: "same_rail",
+        meaning: "Every message goes to the peer with the same GPU number, whose NIC is on the sender's own rail.",
+        remedy: "Nothing: no relay could help. An alltoall over all ranks crosses rails.",
+    },
+    ReasonInfo {
+        reason: Reason::Level1,
+        name: "level1",
+        meaning: "NCCL_P2P_PXN_LEVEL=1 relays send/recv only if the peer's NIC is not reachable through PCI switches, and here it is.",
+        remedy: "Set it to 2 to relay anyway.",
+    },
+    ReasonInfo {
+        reason: Reason::Tree,
+        name: "tree",
+        meaning: "Only trees were used, and their graph reaches its NICs without a relay.",
+        remedy: "Nothing; NCCL_ALGO=Ring shows what a ring does.",
+    },
+    ReasonInfo {
+        reason: Reason::CrossNic,
+        name: "cross_nic",
+        meaning: "NCCL_CROSS_NIC=1 lets a ring leave through another NIC than the one it came in through, so it needs no relay.",
+        remedy: "Unset it if the network's rails are separate.",
+    },
+    ReasonInfo {
+        reason: Reason::OwnPath,
+        name: "own_path",
+        meaning: "Each GPU of the graph reaches its NIC well enough on its own path, so NCCL needs no relay.",
+        remedy: "Nothing: PXN would gain nothing for collectives here.",
+    },
+    ReasonInfo {
+        reason: Reason::Collnet,
+        name: "collnet",
+        meaning: "Collectives went through the network's own reduction (CollNet), not through rings or trees.",
+        remedy: "Unset NCCL_COLLNET_ENABLE to see rings and trees.",
+    },
+    ReasonInfo {
+        reason: Reason::NoGraph,
+        name: "no_graph",
+        meaning: "No connection is relayed, and the reason is unknown, because the log has no lines of the GRAPH subsystem.",
+        remedy: "Log GRAPH too.",
+    },
+    ReasonInfo {
+        reason: Reason::Unexplained,
+        name: "unexplained",
+        meaning: "No connection is relayed although everything in the log would allow it. NCCL also needs a rank of the same \
          communicator on the GPU next to the peer's NIC.",
-        "Look whether the communicator spans all GPUs of each node.",
-    ),
-    row(
-        Reason::TooQuiet,
-        "too_quiet",
-        "The log holds NCCL's version or warnings only.",
-        "Set NCCL_DEBUG=INFO.",
-    ),
-    row(
-        Reason::NoInit,
-        "no_init",
-        "The log lacks the lines of communicators and connections, which belong to the subsystem INIT.",
-        "Name INIT in NCCL_DEBUG_SUBSYS, or unset it.",
-    ),
-    row(
-        Reason::NoConnection,
-        "no_connection",
-        "The log shows no connection between nodes. NCCL makes one when the first operation needs it.",
-        "Run an operation, and read the log after it.",
-    ),
+        remedy: "Check whether the communicator spans all GPUs of each node.",
+    },
+    ReasonInfo {
+        reason: Reason::TooQuiet,
+        name: "too_quiet",
+        meaning: "The log holds only NCCL's version or warnings.",
+        remedy: "Set NCCL_DEBUG=INFO.",
+    },
+    ReasonInfo {
+        reason: Reason::NoInit,
+        name: "no_init",
+        meaning: "The log lacks the lines about communicators and connections, which belong to the subsystem INIT.",
+        remedy: "Name INIT in NCCL_DEBUG_SUBSYS, or unset it.",
+    },
+    ReasonInfo {
+        reason: Reason::NoConnection,
+        name: "no_connection",
+        meaning: "The log shows no connection between nodes. NCCL makes one when the first operation needs it.",
+        remedy: "Run an operation, and read the log after it.",
+    },
 ];
 
 impl Reason {
-    /// Its row.
-    pub fn row(self) -> &'static ReasonInfo {
-        REASONS
-            .iter()
-            .find(|row| row.reason == self)
-            .unwrap_or(&REASONS[0])
+    /// Returns the entry of [`REASONS`].
+    pub fn info(self) -> &'static ReasonInfo {
+        let entry = REASONS.iter().find(|info| info.reason == self);
+        entry.unwrap_or(&REASONS[0])
     }
 }
 
@@ -283,13 +240,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_reason_has_its_row_and_its_name_in_json() {
-        for row in REASONS {
-            assert_eq!(serde_json::to_value(row.reason).expect("json"), row.name);
+    fn each_reason_has_an_entry_and_its_name_in_json() {
+        for info in REASONS {
+            assert_eq!(serde_json::to_value(info.reason).expect("json"), info.name);
             assert!(
-                row.meaning.ends_with('.') && row.remedy.ends_with('.'),
+                info.meaning.ends_with('.') && info.remedy.ends_with('.'),
                 "{}",
-                row.name
+                info.name
             );
         }
         assert_eq!(REASONS.len(), Reason::NoConnection as usize + 1);

@@ -1,4 +1,4 @@
-//! A log that is read while another writes it.
+//! A log that is read while another process writes it.
 
 use std::{
     fs::File,
@@ -6,7 +6,7 @@ use std::{
     path::Path,
 };
 
-/// A file that grows, and the last line as far as it is written.
+/// A file that grows, and the part of its last line that is written so far.
 pub struct LogTail {
     file: File,
     rest: Vec<u8>,
@@ -16,7 +16,7 @@ impl LogTail {
     /// Opens the file at its start.
     ///
     /// # Errors
-    /// Where it is not there.
+    /// Returns an error if the file cannot be opened.
     pub fn open(path: &Path) -> io::Result<LogTail> {
         Ok(LogTail {
             file: File::open(path)?,
@@ -24,22 +24,21 @@ impl LogTail {
         })
     }
 
-    /// Gives each whole line that is new, without its end.
+    /// Passes each new whole line to `take`, without its newline. Empty lines are left out.
     ///
     /// # Errors
-    /// Where it cannot be read.
-    pub fn lines(&mut self, each: &mut dyn FnMut(&[u8])) -> io::Result<()> {
+    /// Returns an error if the file cannot be read.
+    pub fn lines(&mut self, take: &mut dyn FnMut(&[u8])) -> io::Result<()> {
         self.file.read_to_end(&mut self.rest)?;
-        let whole = self
-            .rest
-            .iter()
-            .rposition(|byte| *byte == b'\n')
-            .map_or(0, |at| at + 1);
-        self.rest[..whole]
-            .split(|byte| *byte == b'\n')
-            .filter(|line| !line.is_empty())
-            .for_each(each);
-        self.rest.drain(..whole);
+        let Some(last) = memchr::memrchr(b'\n', &self.rest) else {
+            return Ok(());
+        };
+        for line in self.rest[..last].split(|byte| *byte == b'\n') {
+            if !line.is_empty() {
+                take(line);
+            }
+        }
+        self.rest.drain(..=last);
         Ok(())
     }
 }

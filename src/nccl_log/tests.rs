@@ -5,7 +5,8 @@ use proptest::prelude::*;
 use super::{
     Connections, Fold, PxnVerdict, Reason, SendCounts,
     line::{
-        self, CommView, Connection, Endpoint, LogLevel, Message, Net, Path, Side, Speaker, Via,
+        self, CommEvent, CommView, Connection, Endpoint, LogLevel, Message, Net, PathTypes,
+        RingNumbers, Side, Speaker, Via,
     },
 };
 
@@ -38,7 +39,7 @@ fn net(message: &str) -> Net<'_> {
 /// The head of `line`, and its message's level and text.
 #[track_caller]
 fn headed(line: &str) -> (Speaker<'_>, LogLevel, &str) {
-    let header = line::header(line.as_bytes(), 0).expect("a header");
+    let header = line::find_header(line.as_bytes(), 0).expect("a header");
     let head = Speaker::parse(&line.as_bytes()[..header.start]).expect("a head");
     (head, header.level, &line[header.end..])
 }
@@ -83,8 +84,11 @@ fn who_speaks_is_found_behind_what_others_put_in_front() {
         );
     }
     assert_eq!(Speaker::parse(b"vm:1048:10vm:1050:1050 [0] "), None, "torn");
-    assert_eq!(line::header(b"a line about NCCL and its INFO", 0), None);
-    let bare = line::header(b"NCCL version 2.18.3+cuda12.1", 0).expect("a header");
+    assert_eq!(
+        line::find_header(b"a line about NCCL and its INFO", 0),
+        None
+    );
+    let bare = line::find_header(b"NCCL version 2.18.3+cuda12.1", 0).expect("a header");
     assert_eq!(bare.level, LogLevel::Bare);
 }
 
@@ -223,27 +227,30 @@ fn communicators_of_every_version() {
     for (message, expected) in [
         (
             "comm 0x7f rank 3 nranks 16 cudaDev 1 busId 70 - Init COMPLETE",
-            Message::Complete(comm),
+            Message::Communicator(CommEvent::Complete, comm),
         ),
         (
             "ncclCommInitRank comm 0x7f rank 3 nranks 16 cudaDev 1 nvmlDev 1 busId 70 commId 0xfe40 - Init COMPLETE",
-            Message::Complete(with),
+            Message::Communicator(CommEvent::Complete, with),
         ),
         (
             "[Rank 3] ncclCommInitRank comm 0x7f rank 3 nranks 16 cudaDev 1 nvmlDev 1 busId 70 commId 0xfe40 - Init START",
-            Message::Start(with),
+            Message::Communicator(CommEvent::Start, with),
         ),
         (
             "comm 0x7f rank 3 nranks 16 cudaDev 1 busId 70 - Destroy COMPLETE",
-            Message::Ended,
+            Message::CommEnded,
         ),
         (
             "comm 0x7f rank 3 nRanks 16 nNodes 2 localRanks 8 localRank 3 MNNVL 0",
-            Message::Size(CommView {
-                nodes: Some(2),
-                local_ranks: Some(8),
-                ..comm
-            }),
+            Message::Communicator(
+                CommEvent::Size,
+                CommView {
+                    nodes: Some(2),
+                    local_ranks: Some(8),
+                    ..comm
+                },
+            ),
         ),
         ("commsomething", Message::Other),
     ] {
@@ -292,13 +299,16 @@ fn facts_of_every_version() {
         ),
         (
             "GPU Direct RDMA Disabled for GPU 0 / HCA 1 (distance 8 > 0)",
-            Message::TooFar,
+            Message::GpuDirectTooFar,
         ),
         ("PXN Disabled as plugin is v4", Message::PluginTooOld),
         ("Connected all rings", Message::Rings(None)),
         (
             "Connected all rings, use ring PXN 1 GDR 0",
-            Message::Rings(Some((true, false))),
+            Message::Rings(Some(RingNumbers {
+                pxn: true,
+                gpudirect: false,
+            })),
         ),
         ("Connected binomial trees", Message::Trees),
         ("GPU/0-60 (0)", Message::Other),
@@ -323,7 +333,7 @@ fn facts_of_every_version() {
 
 #[test]
 fn paths_and_graphs_of_every_version() {
-    let pxn = Path::PXN;
+    let pxn = PathTypes::PXN;
     for message in [
         "Pattern 4, crossNic 0, nChannels 4, bw 24.000000/24.000000, type NVL/PXN, sameChannels 0",
         "Pattern 4, crossNic 0, nChannels 4, speed 24.0/24.0, type NVL/PXN, sameChannels 0",
@@ -339,7 +349,7 @@ fn paths_and_graphs_of_every_version() {
         };
         assert_eq!(
             (paths.gpus, paths.nics.has(pxn), paths.nics.names()),
-            (Path::NVL, true, "PIX, PXN".into()),
+            (PathTypes::NVL, true, "PIX, PXN".into()),
             "{message}"
         );
     }
@@ -711,7 +721,7 @@ proptest! {
 /// The processes of a log.
 fn pids(log: &[u8]) -> Vec<String> {
     let lines = log.split(|c| *c == b'\n').filter_map(|line| {
-        let header = line::header(line, 0)?;
+        let header = line::find_header(line, 0)?;
         Speaker::parse(&line[..header.start]).map(|head| head.pid.to_string())
     });
     lines

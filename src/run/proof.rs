@@ -123,7 +123,7 @@ impl LogProof {
             return Ok(None);
         }
         let all = self.connections(world)?;
-        let own = self.fold.proof().reason.row().meaning.to_owned();
+        let own = self.fold.proof().reason.info().meaning.to_owned();
         let reasons = world::all_gather(world, &own)?;
         Ok(Some(sentence(&all, &reasons, folder)))
     }

@@ -68,7 +68,6 @@ pub(crate) const YET_TO_REMOVE: &[(&str, &str)] = &[
     ("levels/audit/values.rs", "levels/audit/mod.rs"),
     ("levels/conflict.rs", "levels/mod.rs"),
     ("levels/reading.rs", "levels/mod.rs"),
-    ("nccl_log/fold.rs", "nccl_log/proof.rs"),
     ("record/totals.rs", "record/mod.rs"),
     ("world/abort.rs", "world/mpi.rs"),
 ];

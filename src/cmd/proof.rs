@@ -1,0 +1,176 @@
+//! `pxnbench proof LOG…`: what NCCL's own log shows of PXN.
+
+use std::{
+    fs::File,
+    io::{self, IsTerminal},
+    path::{Path, PathBuf},
+};
+
+use crate::{
+    exit::{Code, Failure},
+    levels::{self, Preset},
+    nccl_log::{Fold, Proof, PxnVerdict, list_files, report, subsystems::how_to_log},
+    run::self_test,
+};
+
+/// Read NCCL's logs and report whether PXN was used: which ranks relayed through which NICs, or why none did
+///
+/// Takes the logs of all ranks together: one file per process, or one file for all. NCCL's connections show which rank relays,
+/// not how many bytes it relays.
+#[derive(Debug, clap::Args)]
+#[command(after_help = after_help())]
+pub struct Args {
+    /// NCCL's log files, or folders of them; `-` or none reads standard input
+    #[arg(value_name = "LOG")]
+    logs: Vec<PathBuf>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    /// Exit with code 7 if the verdict differs
+    #[arg(long, value_name = "VERDICT")]
+    expect: Option<Expected>,
+    /// Instead of reading a log, run a short alltoall on the ranks that mpirun or srun started, with PXN off and as requested,
+    /// and check that the number of relays changes from zero as it must
+    #[arg(long, conflicts_with_all = ["logs", "json"])]
+    self_test: bool,
+    /// With --self-test: the PXN level to request; variables that are already set take precedence
+    #[arg(long, value_name = "LEVEL", value_parser = levels::level, requires = "self_test")]
+    level: Option<&'static Preset>,
+    /// With --self-test: use this libnccl instead of the one in NCCL_HOME or the system's
+    #[arg(long, value_name = "FILE", requires = "self_test")]
+    nccl_lib: Option<PathBuf>,
+}
+
+impl Args {
+    /// Returns the variables that the level sets in the environment `env`.
+    pub fn environment(&self, env: crate::env::Env) -> Vec<(String, String)> {
+        self.level
+            .map_or_else(Vec::new, |level| level.apply(env, &[]))
+    }
+}
+
+/// The verdict that `--expect` names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Expected {
+    /// PXN relays seen
+    Used,
+    /// None seen
+    NotUsed,
+}
+
+fn after_help() -> String {
+    format!(
+        "Settings under which NCCL logs everything that the report needs:\n  {}",
+        how_to_log()
+    )
+}
+
+/// Reads the logs, and prints the report.
+///
+/// # Errors
+/// Returns an error if a log cannot be read, is empty, or contains nothing from NCCL, or if the verdict is not the expected
+/// one.
+pub fn run(args: &Args) -> anyhow::Result<Code> {
+    if args.self_test {
+        let expect = args.expect.map(|expected| expected == Expected::Used);
+        return self_test::run(args.nccl_lib.as_deref(), expect);
+    }
+    let mut names = args.logs.clone();
+    if names.is_empty() {
+        names.push(PathBuf::from("-"));
+    }
+    let mut fold = Fold::default();
+    for name in &names {
+        add(&mut fold, name)?;
+    }
+    let proof = fold.proof();
+    if proof.lines.nccl == 0 {
+        return Err(nothing_from_nccl(&names, proof.lines.read));
+    }
+    if args.json {
+        print_line!("{}", serde_json::to_string_pretty(&proof)?)?;
+    } else {
+        print_line!("{}", report::text(&proof).trim_end())?;
+    }
+    match args.expect {
+        None => Ok(Code::Fine),
+        Some(Expected::Used) => check_verdict(&proof, PxnVerdict::Used),
+        Some(Expected::NotUsed) => check_verdict(&proof, PxnVerdict::NotUsed),
+    }
+}
+
+fn nothing_from_nccl(names: &[PathBuf], lines: u64) -> anyhow::Error {
+    let shown: Vec<String> = names.iter().map(|name| display_name(name)).collect();
+    let logs = shown.join(", ");
+    let remedy = how_to_log();
+    let what = if lines == 0 {
+        format!("{logs}: empty; log with {remedy}")
+    } else {
+        format!("{logs}: none of {lines} lines is from NCCL; log with {remedy}")
+    };
+    Failure::on_all_ranks(Code::NothingRan, what)
+}
+
+fn check_verdict(proof: &Proof, expected: PxnVerdict) -> anyhow::Result<Code> {
+    if proof.verdict == expected {
+        return Ok(Code::Fine);
+    }
+    Err(Failure::on_all_ranks(
+        Code::WrongData,
+        format!(
+            "PXN: expected {}, the log says {} ({})",
+            expected.label(),
+            proof.verdict.label(),
+            proof.reason.info().name
+        ),
+    ))
+}
+
+fn display_name(name: &Path) -> String {
+    if name == Path::new("-") {
+        "standard input".into()
+    } else {
+        name.display().to_string()
+    }
+}
+
+/// Adds a file, the files of a folder, or standard input.
+fn add(fold: &mut Fold, name: &Path) -> anyhow::Result<()> {
+    if name == Path::new("-") {
+        return add_standard_input(fold);
+    }
+    let files = list_files(name).map_err(|error| unreadable(name, &error))?;
+    if files.is_empty() {
+        return Err(Failure::on_all_ranks(
+            Code::Usage,
+            format!("{} holds no file", name.display()),
+        ));
+    }
+    for file in files {
+        add_file(fold, &file).map_err(|error| unreadable(&file, &error))?;
+    }
+    Ok(())
+}
+
+fn add_file(fold: &mut Fold, file: &Path) -> io::Result<()> {
+    fold.read(File::open(file)?)
+}
+
+fn add_standard_input(fold: &mut Fold) -> anyhow::Result<()> {
+    let input = io::stdin();
+    if input.is_terminal() {
+        return Err(Failure::on_all_ranks(
+            Code::Usage,
+            "no log named and nothing on standard input: name files or folders with NCCL's log",
+        ));
+    }
+    fold.read(input.lock())
+        .map_err(|error| unreadable(Path::new("-"), &error))
+}
+
+fn unreadable(name: &Path, error: &io::Error) -> anyhow::Error {
+    Failure::on_all_ranks(
+        Code::Usage,
+        format!("{} cannot be read: {error}", display_name(name)),
+    )
+}

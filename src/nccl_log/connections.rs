@@ -1,0 +1,199 @@
+//! The connections that a log shows, counted.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::line::{Channels, Net};
+
+/// Network connections of one kind of traffic.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SendCounts {
+    /// Sending ends over a network.
+    pub sends: u64,
+    /// Sending ends that leave through the NIC of another GPU: PXN.
+    pub relayed: u64,
+    /// Sending ends with GPUDirect RDMA.
+    pub gpudirect_sends: u64,
+    /// Receiving ends over a network. NCCL never relays at this end.
+    pub receives: u64,
+    /// Receiving ends with GPUDirect RDMA.
+    pub gpudirect_receives: u64,
+    /// Sends to the peer with the same GPU number.
+    pub same_rail: u64,
+}
+
+impl SendCounts {
+    /// Adds the counts of `other`.
+    fn add(&mut self, other: &SendCounts) {
+        self.sends += other.sends;
+        self.relayed += other.relayed;
+        self.gpudirect_sends += other.gpudirect_sends;
+        self.receives += other.receives;
+        self.gpudirect_receives += other.gpudirect_receives;
+        self.same_rail += other.same_rail;
+    }
+
+    /// Adds a sending end.
+    fn add_send(&mut self, net: &Net<'_>, is_same_rail: bool) {
+        self.sends += 1;
+        self.gpudirect_sends += u64::from(net.gpudirect);
+        self.relayed += u64::from(net.relay.is_some());
+        self.same_rail += u64::from(is_same_rail);
+    }
+
+    /// Adds a receiving end.
+    fn add_receive(&mut self, net: &Net<'_>) {
+        self.receives += 1;
+        self.gpudirect_receives += u64::from(net.gpudirect);
+    }
+}
+
+/// The kinds of traffic that connections are made for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Traffic {
+    /// Rings and trees.
+    Collective,
+    /// Send/recv.
+    SendRecv,
+    /// The line does not say (before 2.12).
+    Unsorted,
+}
+
+impl Traffic {
+    /// Returns the traffic that the index of a connection stands for.
+    pub(super) fn from_index(index: Option<u64>) -> Traffic {
+        match index {
+            None => Traffic::Unsorted,
+            Some(0) => Traffic::Collective,
+            Some(_) => Traffic::SendRecv,
+        }
+    }
+}
+
+/// Connections of one transport whose line says what they are for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SortedCounts {
+    /// Of collectives.
+    pub collective: u64,
+    /// Of send/recv.
+    pub send_recv: u64,
+}
+
+/// The connections that a log shows. Each rank has those of its own log; [`Connections::add`] joins those of two ranks.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Connections {
+    /// Connections by transport: `P2P`, `SHM`, `COLLNET/` or `NET/` with the network's name. A connection counts once, at
+    /// the end that sends.
+    pub by: BTreeMap<String, u64>,
+    /// Those connections of `by` whose line says what they are for.
+    pub sorted: BTreeMap<String, SortedCounts>,
+    /// Network connections of send/recv.
+    pub send_recv: SendCounts,
+    /// Network connections of collectives.
+    pub collective: SendCounts,
+    /// Network connections whose line does not say what they are for (before 2.12).
+    pub unsorted: SendCounts,
+    /// The channels of the last communicator.
+    pub channels: Option<Channels>,
+}
+
+impl Connections {
+    /// Returns the number of connections that leave through the NIC of another GPU: PXN.
+    pub fn relayed(&self) -> u64 {
+        self.network().relayed
+    }
+
+    /// Returns the number of connections that send over a network.
+    pub fn sends(&self) -> u64 {
+        self.network().sends
+    }
+
+    /// Returns the counts of all network connections.
+    pub(super) fn network(&self) -> SendCounts {
+        let mut all = self.send_recv;
+        all.add(&self.collective);
+        all.add(&self.unsorted);
+        all
+    }
+
+    /// Returns the transports of send/recv, or of collectives. The lines of SHM never say which they are for, so SHM is in
+    /// both.
+    pub fn transports(&self, of_send_recv: bool) -> Vec<&str> {
+        let mut transports = Vec::new();
+        for name in self.by.keys() {
+            let is_used = match self.sorted.get(name) {
+                None => true,
+                Some(sorted) if of_send_recv => sorted.send_recv > 0,
+                Some(sorted) => sorted.collective > 0,
+            };
+            if is_used {
+                transports.push(name.as_str());
+            }
+        }
+        transports
+    }
+
+    /// Adds the connections of another rank.
+    pub fn add(&mut self, other: &Connections) {
+        for (transport, counts) in &other.sorted {
+            let sorted = self.sorted.entry(transport.clone()).or_default();
+            sorted.collective += counts.collective;
+            sorted.send_recv += counts.send_recv;
+        }
+        for (transport, count) in &other.by {
+            *self.by.entry(transport.clone()).or_default() += count;
+        }
+        self.send_recv.add(&other.send_recv);
+        self.collective.add(&other.collective);
+        self.unsorted.add(&other.unsorted);
+        self.channels = self.channels.or(other.channels);
+    }
+
+    /// Returns whether any connection goes through the network's own reduction.
+    pub(super) fn has_collnet(&self) -> bool {
+        self.by.keys().any(|name| name.starts_with("COLLNET/"))
+    }
+
+    /// Returns whether sockets are the only network.
+    pub(super) fn has_only_sockets(&self) -> bool {
+        let mut networks = self.by.keys().filter(|name| name.starts_with("NET/"));
+        networks.all(|name| name == "NET/Socket")
+    }
+
+    /// Counts the sending end of a network connection.
+    pub(super) fn count_send(&mut self, traffic: Traffic, net: &Net<'_>, is_same_rail: bool) {
+        self.counts_of(traffic).add_send(net, is_same_rail);
+    }
+
+    /// Counts the receiving end of a network connection.
+    pub(super) fn count_receive(&mut self, traffic: Traffic, net: &Net<'_>) {
+        self.counts_of(traffic).add_receive(net);
+    }
+
+    fn counts_of(&mut self, traffic: Traffic) -> &mut SendCounts {
+        match traffic {
+            Traffic::Collective => &mut self.collective,
+            Traffic::SendRecv => &mut self.send_recv,
+            Traffic::Unsorted => &mut self.unsorted,
+        }
+    }
+
+    /// Counts a connection over `transport`.
+    pub(super) fn count_transport(&mut self, transport: &str, traffic: Traffic) {
+        *entry(&mut self.by, transport) += 1;
+        match traffic {
+            Traffic::Collective => entry(&mut self.sorted, transport).collective += 1,
+            Traffic::SendRecv => entry(&mut self.sorted, transport).send_recv += 1,
+            Traffic::Unsorted => {}
+        }
+    }
+}
+
+/// Returns the value for `name`, and copies the name only if it is new.
+fn entry<'a, T: Default>(map: &'a mut BTreeMap<String, T>, name: &str) -> &'a mut T {
+    if !map.contains_key(name) {
+        map.insert(name.to_owned(), T::default());
+    }
+    map.get_mut(name).expect("it was just inserted")
+}

@@ -1,0 +1,174 @@
+//! All that a log says, message by message.
+
+use memchr::memmem;
+use serde::Serialize;
+
+use super::{
+    algorithms::AlgorithmChoices,
+    connections::{Connections, Traffic},
+    graph::GraphFacts,
+    line::{CommEvent, Connection, Message, Net, Side, Via},
+    network::NetworkFacts,
+    participants::Participants,
+    quotes::{Quotes, Topic},
+    relays::Relays,
+    settings::ReadSettings,
+    transports::TransportNames,
+};
+
+/// Lines of a log.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct LineCounts {
+    /// All lines.
+    pub read: u64,
+    /// Lines from NCCL.
+    pub nccl: u64,
+    /// Lines that begin like a known one and continue differently.
+    pub not_understood: u64,
+    /// Lines that another process's line or the end of the log tore.
+    pub torn: u64,
+}
+
+/// Warnings and crashes.
+#[derive(Debug, Default)]
+pub(super) struct Troubles {
+    pub(super) warnings: u64,
+    pub(super) segmentation_faults: u64,
+    /// Whether NCCL chose PXN and then refused it, because the relay would need host buffers.
+    pub(super) host_buffers: bool,
+}
+
+/// All that one or more logs say.
+#[derive(Debug, Default)]
+pub(super) struct LogFacts {
+    pub(super) lines: LineCounts,
+    pub(super) info_messages: u64,
+    pub(super) connections: Connections,
+    pub(super) relays: Relays,
+    pub(super) network: NetworkFacts,
+    pub(super) settings: ReadSettings,
+    pub(super) participants: Participants,
+    pub(super) graph: GraphFacts,
+    pub(super) choices: AlgorithmChoices,
+    pub(super) troubles: Troubles,
+    pub(super) quotes: Quotes,
+    transport_names: TransportNames,
+}
+
+impl LogFacts {
+    /// Adds a torn line.
+    pub(super) fn add_torn(&mut self, line: &[u8]) {
+        self.lines.torn += 1;
+        self.quotes.add(Topic::Torn, line);
+    }
+
+    /// Adds a line that reports a segmentation fault.
+    pub(super) fn add_segmentation_fault(&mut self, line: &[u8]) {
+        self.troubles.segmentation_faults += 1;
+        self.quotes.add(Topic::SegmentationFault, line);
+    }
+
+    /// Adds `message` of `line`; `head` is the text before the message's header.
+    pub(super) fn add(&mut self, line: &[u8], head: &[u8], message: Message<'_>) {
+        let topic = match message {
+            Message::Connection(connection) => self.add_connection(head, &connection),
+            Message::CollNet(name) => {
+                self.count_transport(b"COLLNET/", name, Traffic::Unsorted);
+                Some(Topic::CollNet)
+            }
+            Message::Communicator(event, comm) => {
+                self.participants.add(event, head, &comm);
+                topic_of_event(event)
+            }
+            Message::Warning(warning) => {
+                self.add_warning(line, warning);
+                Some(Topic::Warning)
+            }
+            Message::Unclear => {
+                self.lines.not_understood += 1;
+                Some(Topic::Unclear)
+            }
+            Message::Version(_)
+            | Message::Network(_)
+            | Message::Plugin(_)
+            | Message::PluginTooOld
+            | Message::GpuDirect(_)
+            | Message::GpuDirectTooFar => self.network.add(message),
+            Message::Rings(_) | Message::Trees | Message::Pattern(..) | Message::Paths(_) => {
+                self.graph.add(message)
+            }
+            _ => {
+                self.add_unquoted(line, head, message);
+                None
+            }
+        };
+        if let Some(topic) = topic {
+            self.quotes.add(topic, line);
+        }
+    }
+
+    /// Adds a message that no topic quotes.
+    fn add_unquoted(&mut self, line: &[u8], head: &[u8], message: Message<'_>) {
+        match message {
+            Message::CommEnded => self.participants.add_end(head),
+            Message::Setting(name, value) => self.settings.add(line, name, value),
+            Message::Channels(channels) => self.connections.channels = Some(channels),
+            Message::Algorithm(algorithm) => self.choices.add(&algorithm),
+            _ => {}
+        }
+    }
+
+    /// Adds a connection, and returns the topic that quotes its line.
+    fn add_connection(&mut self, head: &[u8], connection: &Connection<'_>) -> Option<Topic> {
+        let traffic = Traffic::from_index(connection.index);
+        match connection.via {
+            Via::Other(name) => {
+                self.count_transport(name, b"", traffic);
+                Some(Topic::Local)
+            }
+            Via::Net(net) if connection.side == Side::Receive => {
+                self.connections.count_receive(traffic, &net);
+                None
+            }
+            Via::Net(net) => Some(self.add_send(head, connection, &net)),
+        }
+    }
+
+    /// Adds the sending end of a network connection.
+    fn add_send(&mut self, head: &[u8], connection: &Connection<'_>, net: &Net<'_>) -> Topic {
+        let traffic = Traffic::from_index(connection.index);
+        let is_same_rail = connection.from.gpu == connection.to.gpu;
+        self.connections.count_send(traffic, net, is_same_rail);
+        self.count_transport(b"NET/", net.name, traffic);
+        let is_send_recv = traffic == Traffic::SendRecv;
+        if let Some(rank) = net.relay {
+            self.relays.add(head, net, rank, is_send_recv);
+            Topic::RelayUse
+        } else if is_send_recv {
+            Topic::SendRecv
+        } else {
+            Topic::Collective
+        }
+    }
+
+    fn count_transport(&mut self, prefix: &[u8], name: &[u8], traffic: Traffic) {
+        let transport = self.transport_names.intern(prefix, name);
+        self.connections.count_transport(transport, traffic);
+    }
+
+    fn add_warning(&mut self, line: &[u8], warning: &[u8]) {
+        self.troubles.warnings += 1;
+        if memmem::find(warning, b"PXN should not use host buffers").is_some() {
+            self.troubles.host_buffers = true;
+            self.quotes.add(Topic::HostBuffers, line);
+        }
+    }
+}
+
+fn topic_of_event(event: CommEvent) -> Option<Topic> {
+    match event {
+        CommEvent::Start => Some(Topic::Start),
+        CommEvent::Size => Some(Topic::Size),
+        CommEvent::Complete => None,
+    }
+}

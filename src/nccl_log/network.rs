@@ -1,0 +1,66 @@
+//! What NCCL says of its version, its networks and its NICs.
+
+use std::collections::BTreeSet;
+
+use super::{
+    limits::{SOME, clipped_text},
+    line::Message,
+    quotes::Topic,
+};
+
+/// Versions, networks, plugins, and GPUDirect RDMA by NIC.
+#[derive(Debug, Default)]
+pub(super) struct NetworkFacts {
+    pub(super) versions: BTreeSet<String>,
+    pub(super) networks: BTreeSet<String>,
+    pub(super) plugins: BTreeSet<String>,
+    /// Whether the network plugin's interface is v4, which has no PXN.
+    pub(super) plugin_too_old: bool,
+    nics_with_gpudirect: u64,
+    nics_without_gpudirect: u64,
+}
+
+impl NetworkFacts {
+    /// Adds a message about networks, and returns the topic that quotes its line.
+    pub(super) fn add(&mut self, message: Message<'_>) -> Option<Topic> {
+        match message {
+            Message::Version(version) => {
+                insert(&mut self.versions, version);
+                Some(Topic::Version)
+            }
+            Message::Network(name) => {
+                insert(&mut self.networks, name);
+                Some(Topic::Network)
+            }
+            Message::Plugin(name) => {
+                insert(&mut self.plugins, name);
+                None
+            }
+            Message::PluginTooOld => {
+                self.plugin_too_old = true;
+                Some(Topic::PluginTooOld)
+            }
+            Message::GpuDirect(true) => {
+                self.nics_with_gpudirect += 1;
+                None
+            }
+            Message::GpuDirect(false) => {
+                self.nics_without_gpudirect += 1;
+                Some(Topic::GpuDirect)
+            }
+            Message::GpuDirectTooFar => Some(Topic::GpuDirectTooFar),
+            _ => None,
+        }
+    }
+
+    /// Returns whether the log speaks of NICs and none of them has GPUDirect RDMA.
+    pub(super) fn lacks_gpudirect(&self) -> bool {
+        self.nics_with_gpudirect == 0 && self.nics_without_gpudirect > 0
+    }
+}
+
+fn insert(set: &mut BTreeSet<String>, name: &[u8]) {
+    if set.len() < SOME {
+        set.insert(clipped_text(name));
+    }
+}
