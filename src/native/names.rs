@@ -1,12 +1,13 @@
-//! Which environment variables a libnccl knows: the names in its file, since it has no function that tells.
+//! The environment variables that a libnccl knows. It has no function that tells, so its file is searched for their names.
 //!
-//! Every name that NCCL reads is a string of its read-only data, so only that section is read: some hundred kilobytes of
-//! a file of some hundred megabytes. Strings need not stand apart there: a name may follow another string's last letter
-//! without a byte between, so a name is what starts with `NCCL_` and ends in a zero byte, wherever it begins. That finds
-//! all that NCCL reads, and a few names of other things.
+//! Every name that NCCL reads is a string in its read-only data, so only that section is read: a few hundred kilobytes of a
+//! file of several hundred megabytes. Strings may be adjacent there: a name may directly follow the last letter of another
+//! string. So every text that starts with `NCCL_` and ends in a zero byte is a name, wherever it begins. That finds all names
+//! that NCCL reads, and a few others.
 
-use std::{collections::BTreeSet, fs::File, io, path::Path};
+use std::{collections::BTreeSet, fmt::Display, fs::File, path::Path};
 
+use memchr::memmem;
 use object::{
     Endianness,
     elf::FileHeader64,
@@ -18,27 +19,31 @@ use crate::exit::{Code, Failure};
 const SECTION: &[u8] = b".rodata";
 const PREFIX: &[u8] = b"NCCL_";
 
-/// The names that the library in this file knows.
+/// Returns the names that the library in this file knows.
 ///
 /// # Errors
-/// Where it cannot be read, or is no 64-bit ELF file with read-only data.
+/// Returns an error if the file cannot be read, or is not a 64-bit ELF file with read-only data.
 pub fn known_to(library: &Path) -> anyhow::Result<BTreeSet<String>> {
-    let failure = |what: String| {
-        let what = format!(
-            "{} cannot be asked for the variables it knows: {what}",
-            library.display()
-        );
-        Failure::on_this_rank(Code::Nccl, what)
-    };
-    let file = File::open(library).map_err(|error: io::Error| failure(error.to_string()))?;
+    let file = File::open(library).map_err(|error| failure(library, &error))?;
     let data = ReadCache::new(file);
-    let section = read_only_data(&data).map_err(|error| failure(error.to_string()))?;
-    section
-        .map(names_in)
-        .ok_or_else(|| failure("it has no section .rodata".into()))
+    match read_only_data(&data) {
+        Ok(Some(section)) => Ok(names_in(section)),
+        Ok(None) => Err(failure(library, &"it has no section .rodata")),
+        Err(error) => Err(failure(library, &error)),
+    }
 }
 
-/// The section with read-only data; nothing else of the file but its headers is read.
+fn failure(library: &Path, why: &dyn Display) -> anyhow::Error {
+    Failure::on_this_rank(
+        Code::Nccl,
+        format!(
+            "{} cannot be asked for the variables it knows: {why}",
+            library.display()
+        ),
+    )
+}
+
+/// Returns the section with read-only data. Apart from it only the file's headers are read.
 fn read_only_data(data: &ReadCache<File>) -> object::read::Result<Option<&[u8]>> {
     let header = FileHeader64::<Endianness>::parse(data)?;
     let endian = header.endian()?;
@@ -50,18 +55,20 @@ fn read_only_data(data: &ReadCache<File>) -> object::read::Result<Option<&[u8]>>
 }
 
 fn names_in(data: &[u8]) -> BTreeSet<String> {
-    let is_part = |byte: &u8| byte.is_ascii_uppercase() || byte.is_ascii_digit() || *byte == b'_';
-    let starts = data
-        .windows(PREFIX.len())
-        .enumerate()
-        .filter(|(_, window)| *window == PREFIX);
-    let name = |(at, _): (usize, &[u8])| {
-        let rest = &data[at..];
-        let length = rest.iter().position(|byte| !is_part(byte))?;
-        let is_name = rest[length] == 0 && length > PREFIX.len();
-        is_name.then(|| String::from_utf8_lossy(&rest[..length]).into_owned())
-    };
-    starts.filter_map(name).collect()
+    memmem::find_iter(data, PREFIX)
+        .filter_map(|start| name_at(&data[start..]))
+        .collect()
+}
+
+/// Returns the name at the start of `text`, if a zero byte ends it.
+fn name_at(text: &[u8]) -> Option<String> {
+    let length = text.iter().position(|byte| !is_part_of_name(*byte))?;
+    let is_name = text[length] == 0 && length > PREFIX.len();
+    is_name.then(|| String::from_utf8_lossy(&text[..length]).into_owned())
+}
+
+fn is_part_of_name(byte: u8) -> bool {
+    byte.is_ascii_uppercase() || byte.is_ascii_digit() || byte == b'_'
 }
 
 #[cfg(test)]
