@@ -17,6 +17,7 @@ use crate::{
     },
     exit::{Code, Failure},
     levels::{self, Axis},
+    record::BackendKind,
 };
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -106,7 +107,14 @@ fn words(command: &str, id: &str) -> Option<Vec<String>> {
         (_, "collectives") => or_all(Collective::ALL.map(Collective::name)),
         (_, "datatype") => or_all(DType::ALL.map(DType::name)),
         (_, "op") => or_all(RedOp::ALL.map(RedOp::name)),
-        (_, "backend") => ["auto", "nccl", "host", "model"].map(String::from).to_vec(),
+        (_, "backend") => {
+            let kinds = BackendKind::ALL.map(BackendKind::name);
+            ["auto"]
+                .into_iter()
+                .chain(kinds)
+                .map(String::from)
+                .collect()
+        }
         (_, "level") => names(Axis::Level).collect(),
         (_, "resources") => names(Axis::Resources).collect(),
         (_, "network") => names(Axis::Network).collect(),
