@@ -146,7 +146,7 @@ fn environment_names(text: &mut String) {
         "\n## Names that no current libnccl reads\n\nThey are not reported if the libnccl at hand reads them.\n\n\
          | name | rule | fact | what to do |\n|---|---|---|---|\n",
     );
-    for told in names::told() {
+    for told in names::deprecated() {
         row(
             text,
             &[
@@ -165,7 +165,7 @@ fn environment_names(text: &mut String) {
         );
     }
     text.push_str("\n## Names of other software\n\nThese are never reported.\n\n| name | what it is |\n|---|---|\n");
-    for others in names::others() {
+    for others in names::foreign() {
         let begins: Vec<String> = others
             .prefixes
             .iter()
@@ -181,7 +181,7 @@ fn environment_names(text: &mut String) {
          quotes NVIDIA's documentation; *seen in* is the oldest of 2.18.3, 2.23.4, 2.27.7, 2.30.7 and 2.32.3 that has the name.\n\n\
          | NCCL | names |\n|---|---|\n",
     );
-    for read in names::read() {
+    for read in names::known() {
         row(text, &[&read.versions(), &listed(&read.names)]);
     }
 }

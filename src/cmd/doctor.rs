@@ -274,6 +274,6 @@ fn text(job: &[RankFacts], rows: &[ReportLine], verbose: bool, code: Code) -> St
 /// NCCL's settings in force on rank 0, and where each comes from.
 fn settings(text: &mut String, settings: &NcclSettings) {
     for (name, _) in settings.iter() {
-        let _ = writeln!(text, "setting  {}", settings.say(name));
+        let _ = writeln!(text, "setting  {}", settings.describe(name));
     }
 }

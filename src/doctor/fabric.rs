@@ -44,7 +44,7 @@ fn named(one: &RankFacts) -> Option<&str> {
 
 /// The ports that NCCL_IB_HCA chooses, up or down; all where it is not set.
 fn chosen(one: &RankFacts) -> Vec<&RdmaPort> {
-    let choice = Selection::of(named(one).unwrap_or_default());
+    let choice = Selection::parse(named(one).unwrap_or_default());
     one.health
         .rdma
         .iter()
@@ -188,7 +188,7 @@ fn hca(one: &RankFacts) -> CheckOutcome {
     let Some(value) = named(one) else {
         return CheckOutcome::none("NCCL_IB_HCA is not set");
     };
-    let choice = Selection::of(value);
+    let choice = Selection::parse(value);
     let there: Vec<Port> = one
         .health
         .rdma

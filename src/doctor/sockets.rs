@@ -94,7 +94,7 @@ fn chosen(one: &RankFacts) -> Option<(&Interface, MpiFamily)> {
         })
     };
     let first = |list: &str| {
-        let choice = Selection::of(list);
+        let choice = Selection::parse(list);
         listed()
             .find(|(interface, family)| family.is_of(interface) && choice.takes(&interface.name))
     };
@@ -114,7 +114,7 @@ fn ifname(one: &RankFacts) -> CheckOutcome {
         return CheckOutcome::none("NCCL_SOCKET_IFNAME is not set");
     };
     let there = names(one);
-    let choice = Selection::of(value);
+    let choice = Selection::parse(value);
     let remedy = "name an interface of this node: beginnings of names, = for exact names, ^ for all but these; nodes that \
                   differ need an nccl.conf of their own";
     match there.iter().any(|name| choice.takes(name)) {

@@ -1,123 +1,129 @@
-//! What is in force where files set variables too. NCCL reads the user's file and then `/etc/nccl.conf`, and sets what is
-//! not set yet: so the environment comes first, then the user's file, then the site's, and in a file the first line.
+//! The settings in force when files set variables too. NCCL reads the user's file and then `/etc/nccl.conf`, and sets only
+//! what is not set yet: the environment comes first, then the user's file, then the site's, and in a file the first line.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, btree_map::Entry};
 
 use serde::{Deserialize, Serialize};
 
 use crate::env::Env;
 
-/// A variable's value, and where it comes from.
+/// A variable's value and its origin.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EffectiveValue {
-    /// The value as it stands.
+    /// The value, unchanged.
     pub value: String,
     /// The file that sets it; `None` for the environment.
     pub file: Option<String>,
 }
 
-/// The `NCCL_*` variables that are in force on a process.
+/// The `NCCL_*` variables in force in a process.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NcclSettings(BTreeMap<String, EffectiveValue>);
 
-/// NCCL cuts what is longer.
+/// The size of NCCL's buffer for a name or a value; it cuts off the rest.
 const LONGEST: usize = 1023;
 
-/// The files that NCCL reads, in the order in which they win: `NCCL_CONF_FILE`, or `.nccl.conf` in the home, then
-/// `/etc/nccl.conf`. (Before 2.23 NCCL does not look at `NCCL_CONF_FILE`, and before 2.30 it takes the home from the password
-/// file, which rarely differs from `HOME`.)
+/// Returns the files that NCCL reads, the one that wins first: `NCCL_CONF_FILE`, or `.nccl.conf` in the home directory, then
+/// `/etc/nccl.conf`. (Before 2.23 NCCL ignores `NCCL_CONF_FILE`, and before 2.30 it takes the home directory from the
+/// password file, which rarely differs from `HOME`.)
 pub fn files(env: Env) -> Vec<String> {
     let named = env("NCCL_CONF_FILE").filter(|path| !path.is_empty());
-    let users = named.or_else(|| env("HOME").map(|home| format!("{home}/.nccl.conf")));
-    users
-        .into_iter()
-        .chain(["/etc/nccl.conf".to_owned()])
-        .collect()
+    let users = named.or_else(|| Some(format!("{}/.nccl.conf", env("HOME")?)));
+    let mut files = Vec::from_iter(users);
+    files.push("/etc/nccl.conf".to_owned());
+    files
 }
 
-/// The variables that a file sets, in its order. There is no syntax but `NAME=VALUE` at the start of a line: quotes and
-/// spaces belong to the value, and a line with `export` sets a variable of a name that nobody reads.
+/// Returns the names and values that a file sets, in its order. The only syntax is `NAME=VALUE` at the start of a line:
+/// quotes and spaces belong to the value, and a line with `export` sets a variable whose name nobody reads.
 pub(super) fn lines(text: &str) -> impl Iterator<Item = (&str, &str)> {
-    let pairs = text
-        .split('\n')
-        .filter(|line| !line.starts_with('#'))
-        .filter_map(|line| line.split_once('='));
-    pairs.map(|(name, value)| (cut(name), cut(value.strip_suffix('\r').unwrap_or(value))))
+    text.split('\n').filter_map(line)
 }
 
-/// What fits into NCCL's buffer.
+fn line(line: &str) -> Option<(&str, &str)> {
+    if line.starts_with('#') {
+        return None;
+    }
+    let (name, value) = line.split_once('=')?;
+    let value = value.strip_suffix('\r').unwrap_or(value);
+    Some((cut(name), cut(value)))
+}
+
+/// Returns the part of a text that fits into NCCL's buffer.
 fn cut(text: &str) -> &str {
-    let end = (0..=LONGEST.min(text.len()))
-        .rev()
-        .find(|&at| text.is_char_boundary(at))
-        .unwrap_or(0);
+    let mut end = LONGEST.min(text.len());
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
     &text[..end]
 }
 
+fn is_nccl(name: &str) -> bool {
+    name.starts_with("NCCL_")
+}
+
 impl NcclSettings {
-    /// What is in force where `env` is the environment and `files` are names and texts, in the order of [`files()`].
+    /// Merges the environment `env` and `files`, which are names and texts in the order of [`files()`].
     pub fn new<'a>(
         env: impl IntoIterator<Item = (String, String)>,
         files: impl IntoIterator<Item = (&'a str, &'a str)>,
     ) -> NcclSettings {
-        let ours = |name: &str| name.starts_with("NCCL_");
-        let from_env = env
-            .into_iter()
-            .map(|(name, value)| (name, EffectiveValue { value, file: None }));
-        let mut all: BTreeMap<_, _> = from_env.filter(|(name, _)| ours(name)).collect();
+        let mut all = BTreeMap::new();
+        for (name, value) in env {
+            if is_nccl(&name) {
+                all.insert(name, EffectiveValue { value, file: None });
+            }
+        }
         for (file, text) in files {
-            for (name, value) in lines(text).filter(|(name, _)| ours(name)) {
-                let setting = || EffectiveValue {
-                    value: value.to_owned(),
-                    file: Some(file.to_owned()),
-                };
-                all.entry(name.to_owned()).or_insert_with(setting);
+            for (name, value) in lines(text).filter(|(name, _)| is_nccl(name)) {
+                if let Entry::Vacant(vacant) = all.entry(name.to_owned()) {
+                    vacant.insert(EffectiveValue {
+                        value: value.to_owned(),
+                        file: Some(file.to_owned()),
+                    });
+                }
             }
         }
         NcclSettings(all)
     }
 
-    /// The value of a variable.
+    /// Returns the value of a variable.
     pub fn get(&self, name: &str) -> Option<&str> {
         self.0.get(name).map(|setting| setting.value.as_str())
     }
 
-    /// The value of a variable and where it comes from.
+    /// Returns the value of a variable and its origin.
     pub fn setting(&self, name: &str) -> Option<&EffectiveValue> {
         self.0.get(name)
     }
 
-    /// All, by name.
+    /// Returns all settings by name.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &EffectiveValue)> {
-        self.0
-            .iter()
-            .map(|(name, setting)| (name.as_str(), setting))
+        let all = self.0.iter();
+        all.map(|(name, setting)| (name.as_str(), setting))
     }
 
-    /// Only those whose name is wanted.
+    /// Keeps the settings whose name is wanted.
     #[must_use]
     pub fn only(mut self, wanted: impl Fn(&str) -> bool) -> NcclSettings {
         self.0.retain(|name, _| wanted(name));
         self
     }
 
-    /// With these set in the environment, where that had no such variable.
+    /// Adds `set` to the environment. A variable that was in the environment wins; one that a file sets is overridden.
     #[must_use]
     pub fn with(mut self, set: Vec<(String, String)>) -> NcclSettings {
         for (name, value) in set {
-            let free = self
-                .0
-                .get(&name)
-                .is_none_or(|setting| setting.file.is_some());
-            if free {
+            let current = self.0.get(&name);
+            if current.is_none_or(|setting| setting.file.is_some()) {
                 self.0.insert(name, EffectiveValue { value, file: None });
             }
         }
         self
     }
 
-    /// `NAME=VALUE`, with the file where it comes from one; `NAME is not set`.
-    pub fn say(&self, name: &str) -> String {
+    /// Describes a variable: `NAME=VALUE`, followed by the file if one sets it; `NAME is not set`.
+    pub fn describe(&self, name: &str) -> String {
         match self.0.get(name) {
             None => format!("{name} is not set"),
             Some(EffectiveValue { value, file: None }) => format!("{name}={value}"),
@@ -154,7 +160,7 @@ mod tests {
         );
         let all: Vec<_> = ["NCCL_A", "NCCL_B", "NCCL_C", "NCCL_D"]
             .iter()
-            .map(|name| settings.say(name))
+            .map(|name| settings.describe(name))
             .collect();
         assert_eq!(
             all,

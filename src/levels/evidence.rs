@@ -1,70 +1,60 @@
-//! Is a run evidence of the row it was asked for? From what is in force on every rank: NCCL reads the environment and the
-//! files of each process, and a launcher or a node may have set something there that rank 0 does not see.
+//! The preset that a run is evidence of. It is derived from the settings in force on every rank: NCCL reads the environment
+//! and the files of each process, and a launcher or a node may have set something that rank 0 does not see.
 
 use super::{
-    Axis, CUSTOM, Preset,
     conf::{EffectiveValue, NcclSettings},
-    in_force,
     ports::Port,
-    rows, variables,
+    preset::{Axis, Preset},
+    table::{CUSTOM, in_force, rows, variables},
 };
 
-/// One rank, for [`of`].
+/// The settings of one rank.
 #[derive(Clone, Copy, Debug)]
 pub struct RankSettings<'a> {
     /// Its host, for sentences.
     pub host: &'a str,
-    /// What is in force there.
+    /// The settings in force.
     pub settings: &'a NcclSettings,
     /// The RDMA ports of its node.
     pub ports: &'a [Port],
 }
 
-/// What a run's rows carry, and what there is to say of it.
+/// The preset that a run is recorded with, and the remarks on it.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Evidence {
-    /// A row's name, or [`CUSTOM`].
+    /// The name of a preset, or [`CUSTOM`].
     pub name: String,
-    /// One sentence a variable that is not as asked, or not the same on every rank.
+    /// One sentence per variable that differs from what was asked for, or between ranks.
     pub remarks: Vec<String>,
 }
 
-/// What of `axis` is in force over all ranks. `asked` is the row that was asked for, `but` says which of its variables
-/// another axis decides.
+/// Determines which preset of `axis` is in force over all ranks. `asked` is the preset that was asked for, and
+/// `decided_elsewhere` tells which of its variables another axis decides.
 ///
-/// Levels and resources are recognised by what is in force, whatever was asked. A network is only asked for: it is the one
-/// asked for where all its settings hold, and `auto` where none was.
-pub fn of(
+/// Levels and resources are recognised by what is in force, whatever was asked for. A network is recorded only if it was
+/// asked for and all its settings hold; it is `auto` if none was asked for.
+pub fn collect(
     axis: Axis,
     asked: Option<&Preset>,
-    but: &dyn Fn(&str) -> bool,
+    decided_elsewhere: &dyn Fn(&str) -> bool,
     ranks: &[RankSettings],
 ) -> Evidence {
-    let differing = differing(axis, asked, but, ranks);
+    let comparison = Comparison { axis, asked, ranks };
+    let mut differences = comparison.differences();
+    differences.retain(|difference| !decided_elsewhere(difference.name));
+
     let name = match axis {
-        Axis::Network if differing.is_empty() => {
-            asked.map_or(rows(axis)[0].name.as_str(), |row| &row.name)
-        }
-        Axis::Network => CUSTOM,
-        _ => {
-            let names: Vec<_> = ranks
-                .iter()
-                .map(|rank| in_force(axis, &|name| rank.settings.get(name).map(str::to_owned)))
-                .collect();
-            names
-                .first()
-                .copied()
-                .filter(|first| names.iter().all(|name| name == first))
-                .unwrap_or(CUSTOM)
-        }
+        Axis::Network if !differences.is_empty() => CUSTOM,
+        Axis::Network => asked.map_or(rows(axis)[0].name.as_str(), |preset| &preset.name),
+        Axis::Level | Axis::Resources => comparison.in_force(),
     };
-    let as_asked = name != CUSTOM && asked.is_none_or(|row| row.name == name);
-    let mut remarks: Vec<_> = differing
+    let mut remarks: Vec<String> = differences
         .iter()
-        .map(|difference| difference.sentence(axis, asked, ranks))
+        .map(|difference| comparison.describe(difference))
         .collect();
-    if !remarks.is_empty() && !as_asked {
-        remarks.push(format!("the rows of this run carry {axis} {name}"));
+    let is_as_asked = name != CUSTOM && asked.is_none_or(|preset| preset.name == name);
+    if !remarks.is_empty() && !is_as_asked {
+        remarks.push(format!("this run is recorded as {axis} {name}"));
     }
     Evidence {
         name: name.to_owned(),
@@ -72,108 +62,133 @@ pub fn of(
     }
 }
 
-/// A variable that is not as asked, or not the same on every rank.
+/// A variable that differs from what was asked for, or between ranks.
 struct Difference<'a> {
     name: &'a str,
-    /// What it should be: as the row asked for sets it, else as on rank 0.
-    expected: Option<String>,
-    /// The ranks where it is not.
-    ranks: Vec<usize>,
+    /// The first rank with another value than expected.
+    first: usize,
+    /// How many ranks have another value than expected.
+    count: usize,
 }
 
-fn differing<'a>(
+/// The settings of all ranks against the preset that was asked for, else against rank 0.
+struct Comparison<'a> {
     axis: Axis,
     asked: Option<&'a Preset>,
-    but: &dyn Fn(&str) -> bool,
-    ranks: &[RankSettings],
-) -> Vec<Difference<'a>> {
-    let looked_at: Vec<&str> = match (axis, asked) {
-        (Axis::Network, None) => Vec::new(),
-        (Axis::Network, Some(row)) => row
-            .set
-            .iter()
-            .map(|setting| setting.name.as_str())
-            .collect(),
-        _ => variables(axis),
-    };
-    let compare = |name: &'a str| {
-        let expected = |rank: &RankSettings| match asked {
-            Some(row) => row
-                .set
-                .iter()
-                .find(|setting| setting.name == name)
-                .and_then(|setting| setting.on(rank.ports)),
-            None => ranks[0].settings.get(name).map(str::to_owned),
-        };
-        let wrong =
-            |rank: &usize| expected(&ranks[*rank]).as_deref() != ranks[*rank].settings.get(name);
-        let wrong: Vec<usize> = (0..ranks.len()).filter(wrong).collect();
-        let first = *wrong.first()?;
-        Some(Difference {
-            name,
-            expected: expected(&ranks[first]),
-            ranks: wrong,
-        })
-    };
-    looked_at
-        .into_iter()
-        .filter(|name| !but(name))
-        .filter_map(compare)
-        .collect()
+    ranks: &'a [RankSettings<'a>],
 }
 
-impl Difference<'_> {
-    fn sentence(&self, axis: Axis, asked: Option<&Preset>, ranks: &[RankSettings]) -> String {
-        let Difference {
-            name,
-            expected,
-            ranks: wrong,
-        } = self;
-        let first = wrong[0];
-        let there = ranks[first].settings.setting(name);
-        let on = match wrong.len() {
-            n if n == ranks.len() => String::new(),
-            1 => format!(" on rank {first} ({})", ranks[first].host),
-            n => format!(
-                " on {n} of {} ranks, first on rank {first} ({})",
-                ranks.len(),
-                ranks[first].host
+impl<'a> Comparison<'a> {
+    /// Returns the preset in force on all ranks; [`CUSTOM`] if they differ.
+    fn in_force(&self) -> &'static str {
+        let mut common = None;
+        for rank in self.ranks {
+            let name = in_force(self.axis, &|name| {
+                rank.settings.get(name).map(str::to_owned)
+            });
+            if common.is_some_and(|common| common != name) {
+                return CUSTOM;
+            }
+            common = Some(name);
+        }
+        common.unwrap_or(CUSTOM)
+    }
+
+    fn differences(&self) -> Vec<Difference<'a>> {
+        let names = self.compared_variables();
+        names
+            .into_iter()
+            .filter_map(|name| self.difference(name))
+            .collect()
+    }
+
+    /// Returns the variables of the axis. Those of networks count only if the preset that was asked for sets them.
+    fn compared_variables(&self) -> Vec<&'a str> {
+        match (self.axis, self.asked) {
+            (Axis::Level | Axis::Resources, _) => variables(self.axis),
+            (Axis::Network, None) => Vec::new(),
+            (Axis::Network, Some(preset)) => {
+                let settings = preset.set.iter();
+                settings.map(|setting| setting.name.as_str()).collect()
+            }
+        }
+    }
+
+    fn difference(&self, name: &'a str) -> Option<Difference<'a>> {
+        let mut difference = None;
+        for (rank, RankSettings { settings, .. }) in self.ranks.iter().enumerate() {
+            if self.expected(name, rank).as_deref() != settings.get(name) {
+                difference
+                    .get_or_insert(Difference {
+                        name,
+                        first: rank,
+                        count: 0,
+                    })
+                    .count += 1;
+            }
+        }
+        difference
+    }
+
+    /// Returns the value that a variable should have on a rank: as set by the preset that was asked for, else as on rank 0.
+    fn expected(&self, name: &str, rank: usize) -> Option<String> {
+        match self.asked {
+            Some(preset) => preset.setting(name)?.value_on(self.ranks[rank].ports),
+            None => self.ranks[0].settings.get(name).map(str::to_owned),
+        }
+    }
+
+    fn describe(&self, difference: &Difference) -> String {
+        match self.asked {
+            Some(preset) => self.describe_against(preset, difference),
+            None => self.describe_against_rank_0(difference),
+        }
+    }
+
+    fn describe_against_rank_0(&self, difference: &Difference) -> String {
+        let there = self.ranks[difference.first].settings;
+        let rank_0 = &self.ranks[0];
+        format!(
+            "{}{}, but on rank 0 ({}) {}",
+            there.describe(difference.name),
+            self.location(difference),
+            rank_0.host,
+            rank_0.settings.describe(difference.name)
+        )
+    }
+
+    fn describe_against(&self, preset: &Preset, difference: &Difference) -> String {
+        let name = difference.name;
+        let location = self.location(difference);
+        let asked = format!("{} {}", self.axis, preset.name);
+        let expected = match self.expected(name, difference.first) {
+            None => "does not set it".to_owned(),
+            Some(value) if value.is_empty() => "sets it to nothing".to_owned(),
+            Some(value) => format!("sets {value}"),
+        };
+        match self.ranks[difference.first].settings.setting(name) {
+            None => format!("{name} is not set{location}, but {asked} {expected}"),
+            Some(EffectiveValue { value, file: None }) => {
+                format!("{name}={value} is set{location} and overrides {asked}, which {expected}")
+            }
+            Some(EffectiveValue {
+                value,
+                file: Some(file),
+            }) => format!(
+                "{name}={value} is set in {file}{location} and overrides {asked}, which {expected}"
             ),
-        };
-        let value = |value: &str| {
-            if value.is_empty() {
-                "nothing".to_owned()
-            } else {
-                value.to_owned()
-            }
-        };
-        let Some(row) = asked else {
-            return format!(
-                "{}{on}, but on rank 0 ({}) {}",
-                ranks[first].settings.say(name),
-                ranks[0].host,
-                ranks[0].settings.say(name)
-            );
-        };
-        let what = format!("{axis} {}", row.name);
-        match (there, expected) {
-            (None, Some(expected)) => {
-                format!("{name} is not set{on}, and {what} sets {}", value(expected))
-            }
-            (Some(EffectiveValue { value: v, file }), expected) => {
-                let from = file
-                    .as_ref()
-                    .map_or(String::new(), |file| format!(" in {file}"));
-                let sets = expected
-                    .as_deref()
-                    .map_or("leaves it alone".to_owned(), |expected| {
-                        format!("sets {}", value(expected))
-                    });
-                format!("{name}={v} is set{from}{on} and wins over {what}, which {sets}")
-            }
-            (None, None) => {
-                unreachable!("a variable that is not set where it should not be is as it should be")
-            }
+        }
+    }
+
+    /// Returns the ranks of a difference for a sentence; nothing if they are all ranks.
+    fn location(&self, difference: &Difference) -> String {
+        let rank = difference.first;
+        let host = self.ranks[rank].host;
+        let all = self.ranks.len();
+        match difference.count {
+            count if count == all => String::new(),
+            1 => format!(" on rank {rank} ({host})"),
+            count => format!(" on {count} of {all} ranks, first on rank {rank} ({host})"),
         }
     }
 }
@@ -205,7 +220,7 @@ mod tests {
                 ports: &[],
             })
             .collect();
-        let evidence = of(
+        let evidence = collect(
             axis,
             asked.map(|name| find(name).expect("a row")),
             &|_| false,
@@ -239,21 +254,21 @@ mod tests {
     }
 
     #[test]
-    fn another_level_than_asked_is_told_and_recorded() {
+    fn another_level_than_asked_is_reported_and_recorded() {
         let users = "NCCL_PXN_DISABLE=0 NCCL_P2P_PXN_LEVEL=2";
         let (name, remarks) = level(Some("balanced"), &[users, users]);
         assert_eq!(name, "aggressive");
         assert_eq!(
             remarks,
             [
-                "NCCL_P2P_PXN_LEVEL=2 is set and wins over level balanced, which sets 1",
-                "the rows of this run carry level aggressive"
+                "NCCL_P2P_PXN_LEVEL=2 is set and overrides level balanced, which sets 1",
+                "this run is recorded as level aggressive"
             ]
         );
         let (name, remarks) = level(Some("off"), &["NCCL_PXN_DISABLE=1 NCCL_P2P_PXN_LEVEL=0"]);
         assert_eq!(name, "custom");
         assert!(
-            remarks[0].ends_with("wins over level off, which leaves it alone"),
+            remarks[0].ends_with("overrides level off, which does not set it"),
             "{remarks:?}"
         );
     }
@@ -265,9 +280,9 @@ mod tests {
         assert_eq!(name, "custom");
         assert_eq!(
             remarks[0],
-            "NCCL_P2P_PXN_LEVEL=2 is set on rank 2 (n2) and wins over level balanced, which sets 1"
+            "NCCL_P2P_PXN_LEVEL=2 is set on rank 2 (n2) and overrides level balanced, which sets 1"
         );
-        assert_eq!(remarks[1], "the rows of this run carry level custom");
+        assert_eq!(remarks[1], "this run is recorded as level custom");
         let (_, remarks) = level(Some("balanced"), &[BALANCED, other, other]);
         assert!(
             remarks[0].contains("on 2 of 3 ranks, first on rank 1 (n1)"),
@@ -283,7 +298,7 @@ mod tests {
         let (_, remarks) = level(Some("off"), &["NCCL_PXN_DISABLE=1", ""]);
         assert_eq!(
             remarks[0],
-            "NCCL_PXN_DISABLE is not set on rank 1 (n1), and level off sets 1"
+            "NCCL_PXN_DISABLE is not set on rank 1 (n1), but level off sets 1"
         );
     }
 
@@ -294,7 +309,7 @@ mod tests {
         let (name, remarks) = over(Axis::Level, Some("default"), &[site(), site()]);
         assert_eq!(name, "off");
         assert!(
-            remarks[0].starts_with("NCCL_PXN_DISABLE=1 is set in /etc/nccl.conf and wins"),
+            remarks[0].starts_with("NCCL_PXN_DISABLE=1 is set in /etc/nccl.conf and overrides"),
             "{remarks:?}"
         );
         let (name, remarks) = over(Axis::Level, None, &[settings("", ""), site()]);
@@ -313,7 +328,7 @@ mod tests {
         assert!(
             remarks
                 .iter()
-                .any(|remark| remark.ends_with("standard, which sets nothing")),
+                .any(|remark| remark.ends_with("standard, which sets it to nothing")),
             "{remarks:?}"
         );
     }
@@ -335,7 +350,7 @@ mod tests {
         assert_eq!(name, "custom");
         assert_eq!(
             remarks[0],
-            "NCCL_NET=IB is set and wins over network socket, which sets Socket"
+            "NCCL_NET=IB is set and overrides network socket, which sets Socket"
         );
     }
 
@@ -359,7 +374,10 @@ mod tests {
                 ports,
             })
             .collect();
-        assert_eq!(of(Axis::Network, Some(ib), &|_| false, &ranks).name, "ib");
+        assert_eq!(
+            collect(Axis::Network, Some(ib), &|_| false, &ranks).name,
+            "ib"
+        );
 
         let (pxn, balanced) = (
             find("pxn").expect("a row"),
@@ -372,11 +390,11 @@ mod tests {
             ports: &[],
         }];
         assert_eq!(
-            of(Axis::Network, Some(pxn), &|_| false, &ranks).name,
+            collect(Axis::Network, Some(pxn), &|_| false, &ranks).name,
             "custom"
         );
         assert_eq!(
-            of(
+            collect(
                 Axis::Network,
                 Some(pxn),
                 &|name| balanced.sets(name),

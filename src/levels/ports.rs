@@ -1,20 +1,20 @@
-//! The ports of a node's RDMA devices: InfiniBand, or Ethernet that can do RoCE.
+//! The ports of a node's RDMA devices: InfiniBand, or Ethernet with RoCE.
 
 use serde::{Deserialize, Serialize};
 
-/// What a port is connected to.
+/// The network that a port is connected to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Link {
     /// InfiniBand.
     InfiniBand,
-    /// Ethernet: RoCE.
+    /// Ethernet, for RoCE.
     Ethernet,
-    /// Neither, such as EFA.
+    /// Another one, such as EFA.
     Other,
 }
 
 impl Link {
-    /// Its name.
+    /// Returns its name.
     pub fn name(self) -> &'static str {
         match self {
             Link::InfiniBand => "InfiniBand",
@@ -27,40 +27,46 @@ impl Link {
 /// A port of an RDMA device.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Port {
-    /// The device: `mlx5_0`.
+    /// The device, such as `mlx5_0`.
     pub device: String,
     /// Its number on the device, from 1.
     pub number: u32,
-    /// What it is connected to.
+    /// The network it is connected to.
     pub link: Link,
-    /// Is the link up? NCCL passes over ports that are not.
+    /// Whether the link is up; NCCL skips ports whose link is down.
     pub active: bool,
 }
 
-/// The active ports of a kind as NCCL_IB_HCA takes them: `=mlx5_0:1,mlx5_1:1`, where `=` makes the names exact (without,
-/// mlx5_1 means mlx5_10 too). `None` where there is none.
+/// Returns the active ports of a network in the form of NCCL_IB_HCA: `=mlx5_0:1,mlx5_1:1`, where `=` makes the names exact
+/// (without it, mlx5_1 also means mlx5_10). `None` if there are none.
 pub fn hca_list(ports: &[Port], link: Link) -> Option<String> {
-    let of_kind = ports.iter().filter(|port| port.active && port.link == link);
-    let list: Vec<_> = of_kind
-        .map(|port| format!("{}:{}", port.device, port.number))
-        .collect();
+    let mut list = Vec::new();
+    for port in ports {
+        if port.active && port.link == link {
+            list.push(format!("{}:{}", port.device, port.number));
+        }
+    }
     (!list.is_empty()).then(|| format!("={}", list.join(",")))
 }
 
-/// All ports for a sentence: `mlx5_0:1 InfiniBand, mlx5_1:1 Ethernet (down)`.
+/// Lists all ports for a sentence: `mlx5_0:1 InfiniBand, mlx5_1:1 Ethernet (down)`.
 pub fn listing(ports: &[Port]) -> String {
-    let say = |port: &Port| {
-        let down = if port.active { "" } else { " (down)" };
-        format!("{}:{} {}{down}", port.device, port.number, port.link.name())
-    };
-    ports.iter().map(say).collect::<Vec<_>>().join(", ")
+    let ports: Vec<String> = ports.iter().map(Port::text).collect();
+    ports.join(", ")
+}
+
+impl Port {
+    fn text(&self) -> String {
+        let down = if self.active { "" } else { " (down)" };
+        format!("{}:{} {}{down}", self.device, self.number, self.link.name())
+    }
 }
 
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
 
-    /// A port from `mlx5_0 1 InfiniBand`, with ` down` behind it where it is.
+    /// Parses a port from `mlx5_0 1 InfiniBand`, followed by ` down` if its link is down.
     pub(crate) fn port(text: &str) -> Port {
         let words: Vec<&str> = text.split(' ').collect();
         let link = [Link::InfiniBand, Link::Ethernet]

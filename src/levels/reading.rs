@@ -1,75 +1,74 @@
-//! How NCCL reads a value, which is not always how a reader would: `NCCL_PXN_DISABLE=true` is 0, and what it does not
-//! understand it mostly ignores without a word.
+//! How NCCL reads a value, which is not always how a person would: `NCCL_PXN_DISABLE=true` is 0, and NCCL silently ignores
+//! most values that it does not understand.
 
 use serde::{Deserialize, Serialize};
 
-use super::TABLE;
-
-/// How a variable is read.
+/// The way NCCL reads a variable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum ParseRule {
-    /// By strtoll, with base 0.
+    /// As an integer, by strtoll with base 0.
     Integer,
     /// As a distance in the topology.
     Path,
-    /// As it stands.
+    /// As text.
     Word,
 }
 
-/// What is known of a variable.
+/// What the tables know about a variable.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Variable {
     pub(super) name: String,
     pub(super) reads: ParseRule,
-    /// The integers that mean something; empty where that is a range, or no integer.
+    /// The meaningful integers; empty if they are a range, or if the value is not an integer.
     #[serde(default)]
     pub(super) legal: Vec<i64>,
-    /// The smallest and the largest.
+    /// The smallest and the largest meaningful integer.
     pub(super) range: Option<(i64, i64)>,
-    /// Does NCCL round others up?
+    /// Whether NCCL rounds other integers up to a power of 2.
     #[serde(default)]
     pub(super) power_of_2: bool,
-    /// Must it be a multiple of this?
+    /// A number that the value must be a multiple of.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) multiple_of: Option<i64>,
-    /// Where NCCL 2.30.7 reads it, below `src/`.
+    /// The file in which NCCL 2.30.7 reads it, below `src/`.
     pub(super) source: String,
 }
 
-/// How a value is not read as it looks.
+/// The way in which NCCL's reading of a value differs from how it looks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Misreading {
-    /// NCCL takes its default, without a word.
+    /// NCCL silently uses its default.
     Ignored,
-    /// NCCL reads this integer, which is not what stands there.
+    /// NCCL reads this integer, which is not what was written.
     As(i64),
-    /// NCCL reads it, and it means nothing, or what another value means.
+    /// NCCL reads the value, but it means nothing, or the same as another value.
     Meaningless,
 }
 
-/// What the table says of this variable.
-pub fn variable(name: &str) -> Option<&'static Variable> {
-    TABLE.variable.iter().find(|variable| variable.name == name)
-}
-
-/// The distances of NCCL's topology. Older versions know fewer.
+/// The distances of NCCL's topology. Older versions know fewer of them.
 const PATHS: [&str; 10] = [
     "LOC", "NVL", "NVB", "C2C", "PIX", "PXB", "P2C", "PXN", "PHB", "SYS",
 ];
 
-/// What the old numbers of distances mean; larger ones are the last.
+/// The distances that the old numbers mean; larger numbers mean the last one.
 const OLD_PATHS: [&str; 5] = ["LOC", "PIX", "PXB", "PHB", "SYS"];
 
-/// The integer that strtoll makes of `value`, and what is left of it; `None` where NCCL takes its default: `value` is
-/// empty, or too large.
-fn strtoll(value: &str) -> Option<(i64, &str)> {
+/// What strtoll makes of a text.
+struct Parsed<'a> {
+    number: i64,
+    /// The text after the number; all of it if there is no number.
+    rest: &'a str,
+}
+
+/// Parses `value` like strtoll with base 0. `None` if NCCL uses its default: `value` is empty, or too large.
+fn strtoll(value: &str) -> Option<Parsed<'_>> {
     if value.is_empty() {
         return None;
     }
     let text = value.trim_start_matches([' ', '\t', '\n', '\x0b', '\x0c', '\r']);
-    let negative = text.starts_with('-');
+    let sign = if text.starts_with('-') { "-" } else { "" };
     let text = text.strip_prefix(['-', '+']).unwrap_or(text);
     let hex = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X"));
     let (digits, base) = match hex {
@@ -80,44 +79,40 @@ fn strtoll(value: &str) -> Option<(i64, &str)> {
     let end = digits
         .find(|c: char| !c.is_digit(base))
         .unwrap_or(digits.len());
-    let (number, rest) = digits.split_at(end);
-    match number {
-        "" => Some((0, value)),
-        _ => i64::from_str_radix(
-            &format!("{}{number}", if negative { "-" } else { "" }),
-            base,
-        )
-        .ok()
-        .map(|n| (n, rest)),
+    let (digits, rest) = digits.split_at(end);
+    if digits.is_empty() {
+        return Some(Parsed {
+            number: 0,
+            rest: value,
+        });
     }
+    let number = i64::from_str_radix(&format!("{sign}{digits}"), base).ok()?;
+    Some(Parsed { number, rest })
 }
 
-/// The integer that NCCL reads from `value`; `None` where it takes its default.
+/// Returns the integer that NCCL reads from `value`; `None` if NCCL uses its default.
 pub fn integer(value: &str) -> Option<i64> {
-    strtoll(value).map(|(number, _)| number)
+    Some(strtoll(value)?.number)
 }
 
-/// The distance that NCCL reads from `value`; `None` where it ignores it.
+/// Returns the distance that NCCL reads from `value`; `None` if NCCL ignores it.
 pub fn path(value: &str) -> Option<&'static str> {
-    let old = || {
-        let number = value
-            .starts_with(|c: char| c.is_ascii_digit())
-            .then(|| integer(value))??;
-        OLD_PATHS.get(number as usize).or(OLD_PATHS.last())
-    };
-    PATHS
-        .iter()
-        .find(|path| **path == value)
-        .or_else(old)
-        .copied()
+    if let Some(path) = PATHS.into_iter().find(|path| *path == value) {
+        return Some(path);
+    }
+    if !value.starts_with(|c: char| c.is_ascii_digit()) {
+        return None;
+    }
+    let number = integer(value)? as usize;
+    Some(OLD_PATHS[number.min(OLD_PATHS.len() - 1)])
 }
 
 impl Variable {
-    /// Where `value` is not read as it looks, the sentence that says so and what to write.
+    /// Returns a sentence that says how NCCL misreads `value` and what to write instead; `None` if NCCL reads it as it looks.
     pub fn misread(&self, value: &str) -> Option<String> {
         let Variable { name, .. } = self;
-        let (how, advice) = self.misread_as(value)?;
-        Some(match how {
+        let (misreading, advice) = self.misread_as(value)?;
+        Some(match misreading {
             Misreading::Ignored if self.reads == ParseRule::Integer => {
                 format!("NCCL ignores {name}={value}, which is too large; {advice}")
             }
@@ -129,59 +124,81 @@ impl Variable {
         })
     }
 
-    /// How `value` is not read as it looks, and what to write.
+    /// Returns how NCCL misreads `value`, and what to write instead; `None` if NCCL reads it as it looks.
     pub(super) fn misread_as(&self, value: &str) -> Option<(Misreading, String)> {
         match self.reads {
-            // An empty integer is the default: that is what it looks like.
-            ParseRule::Integer if !value.is_empty() => {
-                let how = match strtoll(value) {
-                    None => Misreading::Ignored,
-                    Some((number, rest)) if !rest.trim().is_empty() => Misreading::As(number),
-                    Some((number, _)) if !self.is_legal(number) => Misreading::Meaningless,
-                    Some(_) => return None,
-                };
-                Some((how, self.advice()))
-            }
+            ParseRule::Integer => Some((self.misread_integer(value)?, self.advice())),
             ParseRule::Path if path(value).is_none() => {
-                let capitals = value.to_ascii_uppercase();
-                let advice = if PATHS.contains(&capitals.as_str()) {
-                    &capitals
-                } else {
-                    "LOC, NVL, PIX, PXB, PHB or SYS"
-                };
-                Some((Misreading::Ignored, format!("say {advice}")))
+                Some((Misreading::Ignored, path_advice(value)))
             }
-            _ => None,
+            ParseRule::Path | ParseRule::Word => None,
         }
+    }
+
+    fn misread_integer(&self, value: &str) -> Option<Misreading> {
+        // An empty value means the default, as it appears to.
+        if value.is_empty() {
+            return None;
+        }
+        let Some(Parsed { number, rest }) = strtoll(value) else {
+            return Some(Misreading::Ignored);
+        };
+        if !rest.trim().is_empty() {
+            return Some(Misreading::As(number));
+        }
+        (!self.is_legal(number)).then_some(Misreading::Meaningless)
     }
 
     fn is_legal(&self, number: i64) -> bool {
+        if !self.legal.is_empty() && !self.legal.contains(&number) {
+            return false;
+        }
+        if self.power_of_2 && number.count_ones() != 1 {
+            return false;
+        }
         let in_range = self
             .range
             .is_none_or(|(low, high)| (low..=high).contains(&number));
-        let listed = self.legal.is_empty() || self.legal.contains(&number);
-        let multiple = self.multiple_of.is_none_or(|of| number % of == 0);
-        listed && in_range && multiple && (!self.power_of_2 || number.count_ones() == 1)
+        in_range && self.multiple_of.is_none_or(|divisor| number % divisor == 0)
     }
 
-    pub(super) fn advice(&self) -> String {
-        let legal: Vec<_> = self.legal.iter().map(i64::to_string).collect();
+    /// Returns the remedy: `use 0 or 1`.
+    fn advice(&self) -> String {
+        format!("use {}", self.legal_values())
+    }
+
+    /// Returns the meaningful values: `0, 1 or 2`, `a power of 2 from 1 to 64`, `a number`.
+    pub(super) fn legal_values(&self) -> String {
+        let legal: Vec<String> = self.legal.iter().map(i64::to_string).collect();
+        if let Some((last, rest)) = legal.split_last() {
+            return format!("{} or {last}", rest.join(", "));
+        }
         let what = match self.multiple_of {
-            Some(of) => format!("a multiple of {of}"),
+            Some(divisor) => format!("a multiple of {divisor}"),
             None if self.power_of_2 => "a power of 2".to_owned(),
             None => "a number".to_owned(),
         };
-        match (legal.split_last(), self.range) {
-            (Some((last, rest)), _) => format!("say {} or {last}", rest.join(", ")),
-            (None, Some((low, high))) => format!("say {what} from {low} to {high}"),
-            (None, None) => format!("say {what}"),
+        match self.range {
+            Some((low, high)) => format!("{what} from {low} to {high}"),
+            None => what,
         }
+    }
+}
+
+/// Returns the remedy for a distance that NCCL ignores.
+fn path_advice(value: &str) -> String {
+    let capitals = value.to_ascii_uppercase();
+    if PATHS.contains(&capitals.as_str()) {
+        format!("use {capitals}")
+    } else {
+        "use LOC, NVL, PIX, PXB, PHB or SYS".to_owned()
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::levels::table;
 
     #[test]
     fn integers_are_read_as_strtoll_does() {
@@ -222,23 +239,28 @@ mod tests {
     }
 
     #[test]
-    fn a_value_that_is_not_read_as_it_looks_is_told() {
-        let misread = |name: &str, value: &str| variable(name).expect("known").misread(value);
-        let told = |name: &str, value: &str| misread(name, value).unwrap_or_default();
+    fn a_value_that_is_not_read_as_it_looks_is_reported() {
+        let misread =
+            |name: &str, value: &str| table::variable(name).expect("known").misread(value);
+        let sentence = |name: &str, value: &str| misread(name, value).unwrap_or_default();
         assert_eq!(
-            told("NCCL_PXN_DISABLE", "true"),
-            "NCCL reads NCCL_PXN_DISABLE=true as 0; say 0 or 1"
+            sentence("NCCL_PXN_DISABLE", "true"),
+            "NCCL reads NCCL_PXN_DISABLE=true as 0; use 0 or 1"
         );
         assert_eq!(
-            told("NCCL_P2P_PXN_LEVEL", "3"),
-            "NCCL_P2P_PXN_LEVEL=3 has no meaning of its own; say 0, 1 or 2"
+            sentence("NCCL_P2P_PXN_LEVEL", "3"),
+            "NCCL_P2P_PXN_LEVEL=3 has no meaning of its own; use 0, 1 or 2"
         );
         assert_eq!(
-            told("NCCL_P2P_LEVEL", "nvl"),
-            "NCCL ignores NCCL_P2P_LEVEL=nvl; say NVL"
+            sentence("NCCL_P2P_LEVEL", "nvl"),
+            "NCCL ignores NCCL_P2P_LEVEL=nvl; use NVL"
         );
-        assert!(told("NCCL_NET_GDR_LEVEL", "near").ends_with("say LOC, NVL, PIX, PXB, PHB or SYS"));
-        assert!(told("NCCL_MIN_P2P_NCHANNELS", "24").ends_with("say a power of 2 from 1 to 64"));
+        assert!(
+            sentence("NCCL_NET_GDR_LEVEL", "near").ends_with("use LOC, NVL, PIX, PXB, PHB or SYS")
+        );
+        assert!(
+            sentence("NCCL_MIN_P2P_NCHANNELS", "24").ends_with("use a power of 2 from 1 to 64")
+        );
         for (name, value) in [
             ("NCCL_PXN_DISABLE", "1 "),
             ("NCCL_PXN_DISABLE", ""),

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::{
     self as levels, Axis, Preset, Setting,
-    conflict::{self, Conflict, Effect},
+    conflict::{Conflict, Effect},
 };
 
 /// What an axis is, above its rows.
@@ -44,7 +44,7 @@ pub fn all() -> String {
         text.push('\n');
     }
     text.push_str("Harmful combinations, as NCCL reads the values:\n\n");
-    for conflict in conflict::all() {
+    for conflict in levels::table::conflicts() {
         let versions = conflict
             .versions()
             .map_or_else(String::new, |versions| format!(" ({versions})"));
@@ -136,7 +136,7 @@ pub fn json() -> anyhow::Result<String> {
         "levels": rows(Axis::Level)?,
         "resources": rows(Axis::Resources)?,
         "networks": rows(Axis::Network)?,
-        "harms": conflict::all().iter().map(json_harm).collect::<Vec<_>>(),
+        "harms": levels::table::conflicts().iter().map(json_harm).collect::<Vec<_>>(),
     });
     Ok(serde_json::to_string_pretty(&table)? + "\n")
 }

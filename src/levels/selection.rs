@@ -1,45 +1,45 @@
-//! How NCCL_SOCKET_IFNAME and NCCL_IB_HCA choose: a list of names, `^` before it for all but these, `=` before it for exact
-//! names instead of beginnings.
+//! Lists of names in NCCL_SOCKET_IFNAME and NCCL_IB_HCA: `^` before the list excludes the names instead of selecting them, `=`
+//! matches exact names instead of prefixes.
 
 use crate::levels::ports::Port;
 
-/// Such a list.
+/// Such a list, parsed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Selection<'a> {
-    /// Are these the names to leave out?
+    /// Whether the names are excluded instead of selected.
     pub excludes: bool,
-    /// Do the names match only themselves?
+    /// Whether a name matches only itself, instead of every name that begins with it.
     pub is_exact: bool,
-    /// The list without its signs.
+    /// The list without `^` and `=`.
     pub list: &'a str,
 }
 
 impl<'a> Selection<'a> {
-    /// Reads a value.
-    pub fn of(value: &'a str) -> Selection<'a> {
-        let (excludes, rest) = value
-            .strip_prefix('^')
-            .map_or((false, value), |rest| (true, rest));
-        let (is_exact, list) = rest
-            .strip_prefix('=')
-            .map_or((false, rest), |rest| (true, rest));
+    /// Parses the value of a variable.
+    pub fn parse(value: &'a str) -> Selection<'a> {
+        let selected = value.strip_prefix('^').unwrap_or(value);
+        let list = selected.strip_prefix('=').unwrap_or(selected);
         Selection {
-            excludes,
-            is_exact,
+            excludes: selected.len() < value.len(),
+            is_exact: list.len() < selected.len(),
             list,
         }
     }
 
-    /// The names, as they are written: an adapter's may be followed by a port, rail and plane.
+    /// Returns the entries as written: an adapter may be followed by a port, a rail and a plane.
     pub fn entries(&self) -> impl Iterator<Item = &'a str> + use<'a> {
         self.list.split(',')
     }
 
-    /// The names alone.
+    /// Returns the names alone.
     pub fn names(&self) -> impl Iterator<Item = &'a str> + use<'a> {
         self.entries()
             .filter_map(|entry| entry.split(':').next())
             .filter(|name| !name.is_empty())
+    }
+
+    fn has_names(&self) -> bool {
+        self.names().next().is_some()
     }
 
     fn matches(&self, name: &str, there: &str) -> bool {
@@ -50,39 +50,39 @@ impl<'a> Selection<'a> {
         }
     }
 
-    /// Does this entry, `name` or `name:port`, match that port? A port that is no number is NCCL's 0, which no device has.
+    /// Returns whether an entry, `name` or `name:port`, matches this port. NCCL reads a port that is not a number as 0,
+    /// which no device has.
     fn matches_port(&self, entry: &str, there: &Port) -> bool {
         let mut parts = entry.split(':');
         let name = parts.next().unwrap_or_default();
-        let number = parts.next().filter(|number| !number.is_empty());
-        !name.is_empty()
-            && self.matches(name, &there.device)
-            && number.is_none_or(|number| number.parse() == Ok(there.number))
-    }
-
-    /// Entries that choose no port of what is there. A list of exclusions may name what a node does not have.
-    pub fn missing(&self, there: &[Port]) -> Vec<&'a str> {
-        let is_missing = |entry: &&str| {
-            !entry.is_empty() && !there.iter().any(|port| self.matches_port(entry, port))
-        };
-        if self.excludes {
-            Vec::new()
-        } else {
-            self.entries().filter(is_missing).collect()
+        let number = parts.next().unwrap_or_default();
+        if name.is_empty() || !self.matches(name, &there.device) {
+            return false;
         }
+        number.is_empty() || number.parse() == Ok(there.number)
     }
 
-    /// Does it choose the interface of this name? A list without a name matches all, as with NCCL.
+    /// Returns the entries that select none of these ports. Exclusions may name what a node does not have.
+    pub fn missing(&self, there: &[Port]) -> Vec<&'a str> {
+        if self.excludes {
+            return Vec::new();
+        }
+        let entries = self.entries().filter(|entry| !entry.is_empty());
+        entries
+            .filter(|entry| !there.iter().any(|port| self.matches_port(entry, port)))
+            .collect()
+    }
+
+    /// Returns whether the interface of this name is selected. As with NCCL, a list without names matches every interface.
     pub fn takes(&self, there: &str) -> bool {
-        let matches =
-            self.names().next().is_none() || self.names().any(|name| self.matches(name, there));
+        let matches = !self.has_names() || self.names().any(|name| self.matches(name, there));
         matches != self.excludes
     }
 
-    /// Does it choose this port of an adapter? A list without a name matches all.
+    /// Returns whether this port of an adapter is selected. A list without names matches every port.
     pub fn takes_port(&self, there: &Port) -> bool {
-        let matches = self.names().next().is_none()
-            || self.entries().any(|entry| self.matches_port(entry, there));
+        let matches =
+            !self.has_names() || self.entries().any(|entry| self.matches_port(entry, there));
         matches != self.excludes
     }
 }
@@ -96,7 +96,7 @@ mod tests {
     fn names_are_chosen_as_nccl_chooses_them() {
         let there = ["eth1", "eth10", "lo"];
         let taken = |value| {
-            let selection = Selection::of(value);
+            let selection = Selection::parse(value);
             there
                 .into_iter()
                 .filter(|name| selection.takes(name))
@@ -119,7 +119,7 @@ mod tests {
         ]
         .map(port);
         let taken = |value| {
-            let selection = Selection::of(value);
+            let selection = Selection::parse(value);
             let taken = there.iter().filter(|port| selection.takes_port(port));
             taken
                 .map(|port| format!("{}:{}", port.device, port.number))
@@ -134,9 +134,12 @@ mod tests {
         assert_eq!(taken("^=mlx5_1:1"), "mlx5_1:2 mlx5_10:1");
         assert_eq!(taken(""), "mlx5_1:1 mlx5_1:2 mlx5_10:1");
         assert_eq!(
-            Selection::of("=mlx5_1:1,mlx5_1:3,mlx5_9").missing(&there),
+            Selection::parse("=mlx5_1:1,mlx5_1:3,mlx5_9").missing(&there),
             ["mlx5_1:3", "mlx5_9"]
         );
-        assert_eq!(Selection::of("^=mlx5_9").missing(&there), [] as [&str; 0]);
+        assert_eq!(
+            Selection::parse("^=mlx5_9").missing(&there),
+            [] as [&str; 0]
+        );
     }
 }

@@ -62,7 +62,7 @@ pub(super) fn resolve(
     }
     let mut name_in_force = |axis: Axis| {
         let is_decided_before = |name: &str| presets.is_decided_before(axis, name);
-        let evidence = evidence::of(axis, asked.on(axis), &is_decided_before, &ranks);
+        let evidence = evidence::collect(axis, asked.on(axis), &is_decided_before, &ranks);
         remarks.extend(evidence.remarks);
         evidence.name
     };

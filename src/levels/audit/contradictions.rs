@@ -1,12 +1,18 @@
-//! Settings against each other: the harms of `slurm/levels.toml`, more of them in `contradictions.toml` beside this file,
+//! Settings against each other: the conflicts of `slurm/levels.toml`, more of them in `contradictions.toml` beside this file,
 //! and pairs of numbers.
 
 use std::sync::LazyLock;
 
 use serde::Deserialize;
 
-use super::{AuditContext, AuditFinding, Rule};
-use crate::levels::conflict::{self, Conflict, Effect};
+use super::{
+    finding::{AuditContext, AuditFinding},
+    rule::Rule,
+};
+use crate::levels::{
+    conflict::{Conflict, Effect},
+    table,
+};
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -18,7 +24,7 @@ static TABLE: LazyLock<Table> = LazyLock::new(|| {
     toml::from_str(include_str!("contradictions.toml")).expect("contradictions.toml is tested")
 });
 
-/// The smallest and the largest number of a thing.
+/// Variables that are the minimum and the maximum of the same number.
 const BOUNDS: [(&str, &str); 4] = [
     ("NCCL_MIN_CTAS", "NCCL_MAX_CTAS"),
     ("NCCL_MIN_NCHANNELS", "NCCL_MAX_NCHANNELS"),
@@ -26,24 +32,24 @@ const BOUNDS: [(&str, &str); 4] = [
     ("NCCL_MIN_P2P_NCHANNELS", "NCCL_MAX_P2P_NCHANNELS"),
 ];
 
-/// Sockets that NCCL has for a connection.
+/// The most sockets that NCCL uses for a connection.
 const MAX_SOCKETS: i64 = 64;
 
-/// Every harm that the audit looks for, with the id of its rule, for documents.
+/// Returns every conflict that the audit looks for, with the id of its rule, for documents.
 pub fn table() -> impl Iterator<Item = (&'static str, &'static Conflict)> {
-    conflicts().map(|conflict| (super::CHECKS[rule(conflict.does) as usize].id, conflict))
+    conflicts().map(|conflict| (rule(conflict.does).check().id, conflict))
 }
 
-/// Every harm that the audit looks for; what is only a name is told as one.
+/// Returns every conflict that the audit looks for. Those of a name alone are left to the audit of names.
 fn conflicts() -> impl Iterator<Item = &'static Conflict> {
-    conflict::all()
-        .iter()
+    let of_levels = table::conflicts().iter();
+    of_levels
         .filter(|conflict| !conflict.is_of_a_name())
         .chain(&TABLE.conflict)
 }
 
-fn rule(does: Effect) -> Rule {
-    match does {
+fn rule(effect: Effect) -> Rule {
+    match effect {
         Effect::Crashes => Rule::Crashes,
         Effect::Fails => Rule::Fails,
         Effect::Silences => Rule::SilencesPxn,
@@ -52,77 +58,79 @@ fn rule(does: Effect) -> Rule {
     }
 }
 
-/// What settings do to each other.
+/// Returns the contradictions between the settings.
 pub(super) fn findings(known: &AuditContext) -> Vec<AuditFinding> {
-    let of_harm = |conflict: &Conflict| {
-        let name = conflict.names().first().copied().unwrap_or_default();
-        AuditFinding::new(
-            rule(conflict.does),
-            name,
-            conflict.what(&known.conflicts()),
-            &conflict.remedy,
-        )
-    };
-    let there = conflicts().filter(|conflict| {
-        conflict.holds(&known.conflicts())
-            && conflict.names().iter().all(|name| known.may_read(name))
-    });
-    there
-        .map(of_harm)
-        .chain(bounds(known))
-        .chain(sockets(known))
-        .collect()
+    let mut found: Vec<AuditFinding> = conflicts()
+        .filter_map(|conflict| finding(known, conflict))
+        .collect();
+    for (minimum, maximum) in BOUNDS {
+        found.extend(crossed_bounds(known, minimum, maximum));
+    }
+    found.extend(too_many_sockets(known));
+    found
 }
 
-fn bounds(known: &AuditContext) -> impl Iterator<Item = AuditFinding> {
-    BOUNDS.into_iter().filter_map(|(least, most)| {
-        let (low, high) = (known.integer(least)?, known.integer(most)?);
-        // NCCL takes its own number for what is below one.
-        let crossed = low > high && high > 0;
-        let sentence = || {
-            let said = [least, most]
-                .map(|name| known.settings.say(name))
-                .join(" is above ");
-            format!("{said}: only one of them can hold")
-        };
-        crossed.then(|| {
-            AuditFinding::new(
-                Rule::MinAboveMax,
-                least,
-                sentence(),
-                format!("set {least} to {high} or less"),
-            )
-        })
-    })
+fn finding(known: &AuditContext, conflict: &Conflict) -> Option<AuditFinding> {
+    let context = known.conflicts();
+    let names = conflict.names();
+    if !conflict.holds(&context) || !names.iter().all(|name| known.may_read(name)) {
+        return None;
+    }
+    Some(AuditFinding::new(
+        rule(conflict.does),
+        names.first().copied().unwrap_or_default(),
+        conflict.describe(&context),
+        &conflict.remedy,
+    ))
 }
 
-fn sockets(known: &AuditContext) -> Option<AuditFinding> {
-    let (threads, each) = (
-        known.integer("NCCL_SOCKET_NTHREADS")?,
-        known.integer("NCCL_NSOCKS_PERTHREAD")?,
-    );
-    let product = threads.saturating_mul(each);
-    let said = ["NCCL_SOCKET_NTHREADS", "NCCL_NSOCKS_PERTHREAD"]
-        .map(|name| known.settings.say(name))
-        .join(" times ");
+fn crossed_bounds(known: &AuditContext, minimum: &str, maximum: &str) -> Option<AuditFinding> {
+    let low = known.integer(minimum)?;
+    let high = known.integer(maximum)?;
+    // NCCL uses its own number instead of one below 1.
+    if low <= high || high <= 0 {
+        return None;
+    }
     let sentence = format!(
-        "{said} are {product} sockets a connection, and NCCL has {MAX_SOCKETS}: it takes fewer a thread"
+        "{} is above {}: NCCL can only honor one of them",
+        known.settings.describe(minimum),
+        known.settings.describe(maximum)
     );
-    let remedy = "set them so that their product is 64 or less";
-    (threads > 0 && product > MAX_SOCKETS).then(|| {
-        AuditFinding::new(
-            Rule::TooManySockets,
-            "NCCL_SOCKET_NTHREADS",
-            sentence,
-            remedy,
-        )
-    })
+    let remedy = format!("set {minimum} to {high} or less");
+    Some(AuditFinding::new(
+        Rule::MinAboveMax,
+        minimum,
+        sentence,
+        remedy,
+    ))
+}
+
+fn too_many_sockets(known: &AuditContext) -> Option<AuditFinding> {
+    const THREADS: &str = "NCCL_SOCKET_NTHREADS";
+    const PER_THREAD: &str = "NCCL_NSOCKS_PERTHREAD";
+    let threads = known.integer(THREADS)?;
+    let product = threads.saturating_mul(known.integer(PER_THREAD)?);
+    if threads <= 0 || product <= MAX_SOCKETS {
+        return None;
+    }
+    let sentence = format!(
+        "{} times {} are {product} sockets per connection, but NCCL uses {MAX_SOCKETS} at most: it uses fewer per thread",
+        known.settings.describe(THREADS),
+        known.settings.describe(PER_THREAD)
+    );
+    let remedy = format!("set them so that their product is {MAX_SOCKETS} or less");
+    Some(AuditFinding::new(
+        Rule::TooManySockets,
+        THREADS,
+        sentence,
+        remedy,
+    ))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::levels::{audit::values, reading};
+    use crate::levels::audit::values;
 
     #[test]
     fn every_contradiction_is_of_variables_that_the_tables_know() {
@@ -133,10 +141,10 @@ mod tests {
                     && !conflict.names().is_empty(),
                 "{conflict:?}"
             );
-            for name in conflict.looks_at() {
+            for name in conflict.looked_at() {
                 let listed = ["NCCL_DEBUG_FILE", "NCCL_IB_ADDR_RANGE"].contains(&name);
                 assert!(
-                    listed || reading::variable(name).is_some() || values::is_known(name),
+                    listed || table::variable(name).is_some() || values::is_known(name),
                     "{name}"
                 );
             }

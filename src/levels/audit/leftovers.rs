@@ -1,148 +1,140 @@
-//! Debugging left behind: logs that cost a job something or say less than one thinks, checks, dumps, and the one variable
-//! that turns an error into a hang.
+//! Debugging left behind: logs that slow a job down or say less than expected, checks, dumps, and the one variable that turns
+//! an error into a hang.
 
-use super::{AuditContext, AuditFinding, Rule};
+use super::{
+    finding::{AuditContext, AuditFinding, short},
+    rule::Rule,
+};
 
-/// Variables that have no place in a job, with what they do. Those that are integers count where they are not 0.
-const LEFT: [(&str, bool, &str); 9] = [
-    (
-        "NCCL_CHECK_POINTERS",
-        true,
-        "has NCCL check the arguments of every call",
-    ),
-    (
-        "NCCL_CHECK_MODE",
-        false,
-        "has NCCL check the arguments of every call",
-    ),
-    (
-        "NCCL_LAUNCH_MODE",
-        false,
-        "changes how kernels start, and is deprecated since 2.9",
-    ),
-    (
-        "NCCL_GRAPH_DUMP_FILE",
-        false,
-        "writes a file at every start",
-    ),
-    ("NCCL_TOPO_DUMP_FILE", false, "writes a file at every start"),
-    (
-        "NCCL_GRAPH_FILE",
-        false,
-        "takes rings and trees from a file, whatever nodes the job has",
-    ),
-    (
-        "NCCL_WARN_ENABLE_DEBUG_INFO",
-        true,
-        "logs everything after the first warning",
-    ),
-    (
-        "NCCL_PARAM_DUMP_ALL",
-        true,
-        "prints every parameter at the start",
-    ),
-    (
-        "NCCL_REPORT_CONNECT_PROGRESS",
-        true,
-        "logs every connection",
-    ),
+/// A variable that has no place in a job.
+struct DebugVariable {
+    name: &'static str,
+    /// Whether the variable is an integer, which only counts if it is not 0.
+    is_integer: bool,
+    /// What the variable does.
+    effect: &'static str,
+}
+
+const fn integer(name: &'static str, effect: &'static str) -> DebugVariable {
+    DebugVariable {
+        name,
+        is_integer: true,
+        effect,
+    }
+}
+
+const fn text(name: &'static str, effect: &'static str) -> DebugVariable {
+    DebugVariable {
+        name,
+        is_integer: false,
+        effect,
+    }
+}
+
+#[rustfmt::skip]
+const DEBUG_VARIABLES: [DebugVariable; 9] = [
+    integer("NCCL_CHECK_POINTERS", "makes NCCL check the arguments of every call"),
+    text("NCCL_CHECK_MODE", "makes NCCL check the arguments of every call"),
+    text("NCCL_LAUNCH_MODE", "changes how kernels start, and is deprecated since 2.9"),
+    text("NCCL_GRAPH_DUMP_FILE", "writes a file at every start"),
+    text("NCCL_TOPO_DUMP_FILE", "writes a file at every start"),
+    text("NCCL_GRAPH_FILE", "takes rings and trees from a file, whatever nodes the job has"),
+    integer("NCCL_WARN_ENABLE_DEBUG_INFO", "logs everything after the first warning"),
+    integer("NCCL_PARAM_DUMP_ALL", "prints every parameter at the start"),
+    integer("NCCL_REPORT_CONNECT_PROGRESS", "logs every connection"),
 ];
 
-/// What belongs to debugging.
+/// Returns the findings on debugging variables.
 pub(super) fn findings(known: &AuditContext) -> Vec<AuditFinding> {
-    let mut found = left(known);
+    let mut found = debugging_left(known);
     found.extend(net_mismatch(known));
-    found.extend(output(known));
-    found.extend(file_shared(known));
-    found.extend(subsystems(known));
+    found.extend(log_on_stdout(known));
+    found.extend(shared_log_file(known));
+    found.extend(hidden_subsystems(known));
     found
 }
 
-fn left(known: &AuditContext) -> Vec<AuditFinding> {
-    let is_on =
-        |name: &str, integer: bool| match known.settings.get(name).filter(|_| known.may_read(name))
-        {
-            Some(value) if integer => !["", "0", "false", "FALSE"].contains(&value.trim()),
-            Some("DEFAULT" | "PARALLEL") => false,
-            Some(value) => !value.is_empty(),
-            None => false,
-        };
-    let on = LEFT
-        .into_iter()
-        .filter(|(name, integer, _)| is_on(name, *integer));
-    on.map(|(name, _, does)| {
-        AuditFinding::new(
-            Rule::DebugLeft,
-            name,
-            format!("{} {does}", known.settings.say(name)),
-            "unset it in a job",
-        )
-    })
-    .collect()
+fn debugging_left(known: &AuditContext) -> Vec<AuditFinding> {
+    let mut found = Vec::new();
+    for variable in DEBUG_VARIABLES {
+        let DebugVariable { name, effect, .. } = variable;
+        let value = known.settings.get(name).filter(|_| known.may_read(name));
+        if value.is_some_and(|value| variable.is_on(value)) {
+            let sentence = format!("{} {effect}", known.settings.describe(name));
+            let remedy = "unset it in a job";
+            found.push(AuditFinding::new(Rule::DebugLeft, name, sentence, remedy));
+        }
+    }
+    found
+}
+
+impl DebugVariable {
+    fn is_on(&self, value: &str) -> bool {
+        if self.is_integer {
+            !["", "0", "false", "FALSE"].contains(&value.trim())
+        } else {
+            !["", "DEFAULT", "PARALLEL"].contains(&value)
+        }
+    }
 }
 
 fn net_mismatch(known: &AuditContext) -> Option<AuditFinding> {
     const NAME: &str = "NCCL_IGNORE_NET_MISMATCH";
-    let on = known.may_read(NAME) && known.integer(NAME).is_some_and(|value| value != 0);
-    let sentence = || {
-        format!(
-            "{}: where ranks see other network devices NCCL then goes on (as 2.30.7 does unasked), and hangs for ever at full load",
-            known.settings.say(NAME)
-        )
-    };
-    on.then(|| {
-        AuditFinding::new(
-            Rule::IgnoreNetMismatch,
-            NAME,
-            sentence(),
-            "set it to 0, and make the nodes see the same devices",
-        )
-    })
+    if !known.may_read(NAME) || known.integer(NAME)? == 0 {
+        return None;
+    }
+    let sentence = format!(
+        "{}: if ranks see different network devices, NCCL continues anyway (2.30.7 does so by default) and hangs at full load",
+        known.settings.describe(NAME)
+    );
+    let remedy = "set it to 0, and make the nodes see the same devices";
+    Some(AuditFinding::new(
+        Rule::IgnoreNetMismatch,
+        NAME,
+        sentence,
+        remedy,
+    ))
 }
 
-/// How much `NCCL_DEBUG` asks for, where that is much.
-fn much<'a>(known: &'a AuditContext) -> Option<&'a str> {
-    known.settings.get("NCCL_DEBUG").filter(|value| {
-        ["INFO", "TRACE"]
-            .iter()
-            .any(|w| w.eq_ignore_ascii_case(value))
-    })
+/// Returns whether `NCCL_DEBUG` asks for more than warnings.
+fn is_verbose(known: &AuditContext) -> bool {
+    let level = known.settings.get("NCCL_DEBUG").unwrap_or_default();
+    level.eq_ignore_ascii_case("INFO") || level.eq_ignore_ascii_case("TRACE")
 }
 
-fn output(known: &AuditContext) -> Option<AuditFinding> {
-    much(known)?;
-    let to_file = known
-        .settings
-        .get("NCCL_DEBUG_FILE")
-        .is_some_and(|file| !file.is_empty());
-    let sentence = || {
-        format!(
-            "{} without NCCL_DEBUG_FILE logs to stdout, where lines of ranks get mixed up",
-            known.settings.say("NCCL_DEBUG")
-        )
-    };
+fn log_on_stdout(known: &AuditContext) -> Option<AuditFinding> {
+    let file = known.settings.get("NCCL_DEBUG_FILE").unwrap_or_default();
+    if !is_verbose(known) || !file.is_empty() {
+        return None;
+    }
+    let sentence = format!(
+        "{} without NCCL_DEBUG_FILE logs to stdout, where lines of several ranks get mixed up",
+        known.settings.describe("NCCL_DEBUG")
+    );
     let remedy = "set NCCL_DEBUG=WARN, or NCCL_DEBUG_FILE to a name with %h and %p";
-    (!to_file).then(|| AuditFinding::new(Rule::DebugOutput, "NCCL_DEBUG", sentence(), remedy))
+    Some(AuditFinding::new(
+        Rule::DebugOutput,
+        "NCCL_DEBUG",
+        sentence,
+        remedy,
+    ))
 }
 
-fn file_shared(known: &AuditContext) -> Option<AuditFinding> {
+fn shared_log_file(known: &AuditContext) -> Option<AuditFinding> {
     const NAME: &str = "NCCL_DEBUG_FILE";
-    let file = known.settings.get(NAME).filter(|file| !file.is_empty())?;
-    if ["/dev/stdout", "/dev/stderr", "/dev/null"].contains(&file) {
+    let file = known.settings.get(NAME)?;
+    if ["", "/dev/stdout", "/dev/stderr", "/dev/null"].contains(&file) {
         return None;
     }
     // `%%` is a percent sign.
     let file = file.replace("%%", "");
-    let (host, process) = (file.contains("%h"), file.contains("%p"));
-    let said = known.settings.say(NAME);
-    let remedy = format!(
-        "put %h and %p into the name: {}.%h.%p",
-        super::short(file.trim_end_matches('.'))
-    );
-    if !process {
+    let setting = known.settings.describe(NAME);
+    if !file.contains("%p") {
         let sentence = format!(
-            "{said} has no %p: all processes of a node write one file, and each truncates it"
+            "{setting} has no %p: all processes of a node write to one file, and each truncates it"
         );
+        let base = short(file.trim_end_matches('.'));
+        let remedy = format!("add %h and %p to the name: {base}.%h.%p");
         return Some(AuditFinding::new(
             Rule::DebugFileShared,
             NAME,
@@ -150,45 +142,54 @@ fn file_shared(known: &AuditContext) -> Option<AuditFinding> {
             remedy,
         ));
     }
-    let sentence = format!(
-        "{said} has no %h: on a shared file system two nodes may have a process of the same number"
-    );
-    let remedy = "put %h into the name too";
-    (!host).then(|| AuditFinding::new(Rule::DebugFileShared, NAME, sentence, remedy))
+    if !file.contains("%h") {
+        let sentence = format!(
+            "{setting} has no %h: on a shared file system, processes of two nodes may have the same number"
+        );
+        let remedy = "also add %h to the name";
+        return Some(AuditFinding::new(
+            Rule::DebugFileShared,
+            NAME,
+            sentence,
+            remedy,
+        ));
+    }
+    None
 }
 
-fn subsystems(known: &AuditContext) -> Option<AuditFinding> {
+fn hidden_subsystems(known: &AuditContext) -> Option<AuditFinding> {
     const NAME: &str = "NCCL_DEBUG_SUBSYS";
-    much(known)?;
-    let list = known.settings.get(NAME).filter(|list| !list.is_empty())?;
-    let (except, list) = list
-        .strip_prefix('^')
-        .map_or((false, list), |rest| (true, rest));
-    let names = |wanted: &str| {
-        list.split(',')
-            .any(|word| word.eq_ignore_ascii_case(wanted))
-    };
-    // A list replaces the default; `^` takes the list away from everything.
-    let is_on = |wanted: &str| {
-        if except {
-            !names(wanted) && !names("ALL")
-        } else {
-            names(wanted) || names("ALL")
-        }
-    };
+    let list = known.settings.get(NAME).unwrap_or_default();
+    if !is_verbose(known) || list.is_empty() {
+        return None;
+    }
     let missing: Vec<&str> = [("INIT", "connections"), ("ENV", "settings")]
         .into_iter()
-        .filter(|(word, _)| !is_on(word))
+        .filter(|(subsystem, _)| !is_logged(subsystem, list))
         .map(|(_, what)| what)
         .collect();
-    let words = missing.join(" and ");
-    let sentence = || {
-        format!(
-            "{}: the list replaces NCCL's own, and leaves {words} out of the log",
-            known.settings.say(NAME)
-        )
-    };
-    let remedy = "use INIT,BOOTSTRAP,ENV and whatever else is wanted";
-    (!missing.is_empty())
-        .then(|| AuditFinding::new(Rule::SubsystemsHidden, NAME, sentence(), remedy))
+    if missing.is_empty() {
+        return None;
+    }
+    let sentence = format!(
+        "{}: the list replaces NCCL's default, and leaves {} out of the log",
+        known.settings.describe(NAME),
+        missing.join(" and ")
+    );
+    let remedy = "use INIT,BOOTSTRAP,ENV and any others that are wanted";
+    Some(AuditFinding::new(
+        Rule::SubsystemsHidden,
+        NAME,
+        sentence,
+        remedy,
+    ))
+}
+
+/// Returns whether a list of subsystems logs this one. The list replaces the default; `^` excludes it from all.
+fn is_logged(subsystem: &str, list: &str) -> bool {
+    let names = list.strip_prefix('^').unwrap_or(list);
+    let is_listed = names
+        .split(',')
+        .any(|name| name.eq_ignore_ascii_case(subsystem) || name.eq_ignore_ascii_case("ALL"));
+    is_listed != list.starts_with('^')
 }

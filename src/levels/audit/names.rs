@@ -1,60 +1,68 @@
-//! Names: does the very libnccl read it, and if not, whose is it? `names.toml` beside this file has what is known of names
-//! that a library does not read.
+//! Names: whether this libnccl reads one, and if not, whose it is. `names.toml` beside this file holds what is known about
+//! names that a library does not read.
 
 use std::{collections::BTreeSet, sync::LazyLock};
 
 use serde::Deserialize;
 
-use super::{AuditContext, AuditFinding, Rule, say};
-use crate::levels::{conf::EffectiveValue, conflict};
+use super::{
+    finding::{AuditContext, AuditFinding, describe},
+    nearest::nearest,
+    rule::Rule,
+};
+use crate::levels::{conf::EffectiveValue, version};
 
-/// What a name is that NCCL does not read.
+/// The status of a name that NCCL does not read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-enum Word {
+enum NameStatus {
+    /// No NCCL ever read it.
     Never,
+    /// PyTorch reads it.
     Pytorch,
+    /// Older versions of NCCL read it.
     Removed,
+    /// A provider's fork or plugin reads it.
     Elsewhere,
 }
 
-/// Names that are told, with the sentence.
+/// Names that no current NCCL reads, with what to write instead.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DeprecatedNames {
-    word: Word,
+    status: NameStatus,
     /// The names.
     pub names: Vec<String>,
-    /// What is so.
+    /// The fact, which follows the setting in a sentence.
     pub says: String,
-    /// What to do.
+    /// The remedy.
     pub instead: String,
 }
 
-/// A name that is still read, and has a successor.
+/// A name that is still read but has a successor.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LegacyName {
     /// The name.
     pub name: String,
-    /// The first NCCL in which that is so; none for all.
+    /// The first NCCL in which it has a successor; none if all do.
     since: Option<String>,
-    /// What is so.
+    /// The fact, which follows the name in a sentence.
     pub says: String,
-    /// What to say.
+    /// The remedy.
     pub instead: String,
 }
 
-/// Names of somebody else's: no finding.
+/// Names of other software, which are no finding.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ForeignNames {
-    /// What they are for, or whose.
+    /// The software, or the purpose of the names.
     pub who: String,
     /// Whole names.
     #[serde(default)]
     pub names: Vec<String>,
-    /// How names begin.
+    /// Prefixes of names.
     #[serde(default)]
     pub prefixes: Vec<String>,
 }
@@ -65,261 +73,221 @@ struct NotVariables {
     names: Vec<String>,
 }
 
-/// Names that NCCL reads, and since when.
+/// Names that NCCL reads, and since which version.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct KnownNames {
-    /// The first NCCL that reads them, by NVIDIA's documentation.
+    /// The first NCCL that reads them, according to NVIDIA's documentation.
     since: Option<String>,
-    /// Where that is not known, the first that was looked at and does.
+    /// If that is unknown, the first of the inspected versions that reads them.
     seen: Option<String>,
-    /// The last that does.
+    /// The last version that reads them.
     last: Option<String>,
     /// The names.
     pub names: Vec<String>,
 }
 
 impl KnownNames {
-    /// Which NCCL reads them: `since 2.22`, `seen in 2.18.3, last in 2.27.7`.
+    /// Returns the versions that read them: `since 2.22`, `seen in 2.18.3, last in 2.27.7`.
     pub fn versions(&self) -> String {
-        let first = match (&self.since, &self.seen) {
+        let mut versions = match (&self.since, &self.seen) {
             (Some(since), _) => format!("since {since}"),
             (None, Some(seen)) => format!("seen in {seen}"),
             (None, None) => String::new(),
         };
-        let last = self
-            .last
-            .as_ref()
-            .map_or(String::new(), |last| format!(", last in {last}"));
-        first + &last
+        if let Some(last) = &self.last {
+            versions += &format!(", last in {last}");
+        }
+        versions
+    }
+
+    fn has(&self, name: &str) -> bool {
+        self.names.iter().any(|known| known == name)
     }
 }
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Table {
-    told: Vec<DeprecatedNames>,
+    deprecated: Vec<DeprecatedNames>,
     legacy: Vec<LegacyName>,
-    others: Vec<ForeignNames>,
+    foreign: Vec<ForeignNames>,
     not_variables: NotVariables,
-    read: Vec<KnownNames>,
+    known: Vec<KnownNames>,
 }
 
 static TABLE: LazyLock<Table> =
     LazyLock::new(|| toml::from_str(include_str!("names.toml")).expect("names.toml is tested"));
 
-/// The names that are told, for documents.
-pub fn told() -> &'static [DeprecatedNames] {
-    &TABLE.told
+/// Returns the names that no current NCCL reads.
+pub fn deprecated() -> &'static [DeprecatedNames] {
+    &TABLE.deprecated
 }
 
-/// The names that have a successor, for documents.
+/// Returns the names that have a successor.
 pub fn legacy() -> &'static [LegacyName] {
     &TABLE.legacy
 }
 
-/// The names that NCCL reads, for documents.
-pub fn read() -> &'static [KnownNames] {
-    &TABLE.read
+/// Returns the names that NCCL reads.
+pub fn known() -> &'static [KnownNames] {
+    &TABLE.known
 }
 
-/// The names of somebody else's, for documents.
-pub fn others() -> &'static [ForeignNames] {
-    &TABLE.others
+/// Returns the names of other software.
+pub fn foreign() -> &'static [ForeignNames] {
+    &TABLE.foreign
 }
 
 impl DeprecatedNames {
     fn rule(&self) -> Rule {
-        match self.word {
-            Word::Never => Rule::NeverExisted,
-            Word::Pytorch => Rule::PyTorch,
-            Word::Removed => Rule::Removed,
-            Word::Elsewhere => Rule::Elsewhere,
+        match self.status {
+            NameStatus::Never => Rule::NeverExisted,
+            NameStatus::Pytorch => Rule::PyTorch,
+            NameStatus::Removed => Rule::Removed,
+            NameStatus::Elsewhere => Rule::Elsewhere,
         }
     }
 
-    /// The id of the rule that tells them.
+    /// Returns the id of the rule that reports them.
     pub fn id(&self) -> &'static str {
-        super::CHECKS[self.rule() as usize].id
+        self.rule().check().id
+    }
+
+    fn has(&self, name: &str) -> bool {
+        self.names.iter().any(|deprecated| deprecated == name)
     }
 }
 
 impl ForeignNames {
     fn has(&self, name: &str) -> bool {
-        self.names.iter().any(|n| n == name)
-            || self
-                .prefixes
-                .iter()
-                .any(|prefix| name.starts_with(prefix.as_str()))
+        let is_listed = self.names.iter().any(|foreign| foreign == name);
+        is_listed || self.prefixes.iter().any(|prefix| name.starts_with(prefix))
     }
 }
 
-/// What is wrong with the names that are set.
+/// Returns what is wrong with the names that are set.
 pub(super) fn findings(known: &AuditContext) -> Vec<AuditFinding> {
-    // A name with other characters can only come from a line of a file, which `files` tells.
-    let is_name = |name: &str| {
-        name.bytes()
-            .all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
-    };
-    let named = known
-        .settings
-        .iter()
-        .filter(|(name, setting)| setting.file.is_none() || is_name(name));
-    named
-        .filter_map(|(name, setting)| of_name(known, name, setting))
-        .collect()
+    let mut found = Vec::new();
+    for (name, setting) in known.settings.iter() {
+        // A name with other characters can only come from a line of a file, which `files` reports.
+        if setting.file.is_none() || is_plain(name) {
+            found.extend(finding(known, name, setting));
+        }
+    }
+    found
 }
 
-fn of_name(known: &AuditContext, name: &str, setting: &EffectiveValue) -> Option<AuditFinding> {
-    let said = say(name, setting);
+fn is_plain(name: &str) -> bool {
+    name.bytes()
+        .all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+}
+
+fn finding(known: &AuditContext, name: &str, setting: &EffectiveValue) -> Option<AuditFinding> {
+    let setting = describe(name, setting);
     if known.names.is_ok_and(|names| names.contains(name)) {
-        return legacy_name(known, name, &said);
+        return legacy_name(known, name, &setting);
     }
-    if TABLE.others.iter().any(|others| others.has(name)) {
+    if TABLE.foreign.iter().any(|foreign| foreign.has(name)) {
         return None;
     }
-    if let Some(told) = TABLE
-        .told
-        .iter()
-        .find(|told| told.names.iter().any(|n| n == name))
-    {
-        let sentence = format!("{said} has no effect: {}", told.says);
-        return Some(AuditFinding::new(
-            told.rule(),
-            name,
-            sentence,
-            &told.instead,
-        ));
+    if let Some(deprecated) = TABLE.deprecated.iter().find(|names| names.has(name)) {
+        let sentence = format!("{setting} has no effect: {}", deprecated.says);
+        let rule = deprecated.rule();
+        return Some(AuditFinding::new(rule, name, sentence, &deprecated.instead));
     }
     let Ok(names) = known.names else {
-        return legacy_name(known, name, &said);
+        return legacy_name(known, name, &setting);
     };
-    let read = TABLE
-        .read
+    let of_other_version = TABLE
+        .known
         .iter()
-        .find(|read| read.names.iter().any(|n| n == name));
-    Some(
-        match read.and_then(|read| of_other_version(known, name, &said, read)) {
-            Some(finding) => finding,
-            None => unknown(known, name, &said, names),
-        },
-    )
+        .find(|names| names.has(name))
+        .and_then(|names| {
+            removed(known, name, &setting, names).or_else(|| too_new(known, name, &setting, names))
+        });
+    of_other_version.or_else(|| Some(unknown(known, name, &setting, names)))
 }
 
-fn legacy_name(known: &AuditContext, name: &str, said: &str) -> Option<AuditFinding> {
+fn legacy_name(known: &AuditContext, name: &str, setting: &str) -> Option<AuditFinding> {
     let legacy = TABLE.legacy.iter().find(|legacy| legacy.name == name)?;
-    let since = legacy.since.as_deref().and_then(conflict::version);
-    let is_so = since.is_none_or(|since| known.nccl.is_some_and(|nccl| nccl >= since));
-    is_so.then(|| {
-        AuditFinding::new(
-            Rule::Legacy,
-            name,
-            format!("{said}: the name {}", legacy.says),
-            &legacy.instead,
-        )
-    })
-}
-
-/// A name that NCCL reads, but not this one: it is older, or newer. `None` where the versions do not explain it.
-fn of_other_version(
-    known: &AuditContext,
-    name: &str,
-    said: &str,
-    read: &KnownNames,
-) -> Option<AuditFinding> {
-    let this = known.nccl_text();
-    let is_before = |text: &Option<String>| {
-        let version = text.as_deref().and_then(conflict::version)?;
-        known.nccl.map(|nccl| nccl < version)
-    };
-    let is_after = |text: &Option<String>| {
-        let version = text.as_deref().and_then(conflict::version)?;
-        known.nccl.map(|nccl| nccl > version)
-    };
-    if let Some(last) = read
-        .last
-        .as_ref()
-        .filter(|_| is_after(&read.last) != Some(false))
+    if let Some(since) = legacy.since.as_deref().and_then(version::parse)
+        && known.nccl.is_none_or(|nccl| nccl < since)
     {
-        let sentence =
-            format!("{said} has no effect: NCCL {last} read it, and {this} no longer does");
-        return Some(AuditFinding::new(Rule::Removed, name, sentence, "unset it"));
-    }
-    let first = read.since.as_ref().or(read.seen.as_ref())?;
-    let from = Some(first.clone());
-    if is_before(&from) == Some(false) {
         return None;
     }
-    let reads = if read.since.is_some() {
-        format!("NCCL reads it since {first}")
-    } else {
-        format!("NCCL {first} reads it")
-    };
-    let sentence = format!("{said} has no effect: {reads}, and {this} does not yet");
+    let sentence = format!("{setting}: the name {}", legacy.says);
     Some(AuditFinding::new(
-        Rule::TooNew,
+        Rule::Legacy,
         name,
         sentence,
-        format!("unset it, or load NCCL {first} or newer"),
+        &legacy.instead,
     ))
 }
 
-fn unknown(known: &AuditContext, name: &str, said: &str, names: &BTreeSet<String>) -> AuditFinding {
-    let sentence = format!(
-        "{said} has no effect: {} does not read this name",
-        known.nccl_text()
-    );
-    let remedy = match nearest(name, names).as_slice() {
-        [] => "unset it, or find out what it was meant to be".to_owned(),
-        near => format!("did you mean {}?", near.join(" or ")),
-    };
-    AuditFinding::new(Rule::UnknownName, name, sentence, remedy)
+/// Reports a name whose last version is before this one, or may be.
+fn removed(
+    known: &AuditContext,
+    name: &str,
+    setting: &str,
+    names: &KnownNames,
+) -> Option<AuditFinding> {
+    let last = names.last.as_ref()?;
+    if is_newer(known.nccl, last) == Some(false) {
+        return None;
+    }
+    let this = known.nccl_text();
+    let sentence =
+        format!("{setting} has no effect: NCCL {last} reads it, but {this} no longer does");
+    Some(AuditFinding::new(Rule::Removed, name, sentence, "unset it"))
 }
 
-/// The names that a library reads which are most like this one: one letter or word off, or the same words in another order.
-/// At most three.
-pub fn nearest<'a>(name: &str, names: &'a BTreeSet<String>) -> Vec<&'a str> {
-    const LONGEST: usize = 100;
-    if name.chars().count() > LONGEST {
-        return Vec::new();
+/// Reports a name whose first version is after this one, or may be.
+fn too_new(
+    known: &AuditContext,
+    name: &str,
+    setting: &str,
+    names: &KnownNames,
+) -> Option<AuditFinding> {
+    let first = names.since.as_ref().or(names.seen.as_ref())?;
+    if is_older(known.nccl, first) == Some(false) {
+        return None;
     }
-    let tail = |name: &'a str| name.strip_prefix("NCCL_").unwrap_or(name);
-    let capitals = name.to_ascii_uppercase();
-    let this = capitals.strip_prefix("NCCL_").unwrap_or(&capitals);
-    let sorted = |tail: &str| {
-        let mut words: Vec<String> = tail.split('_').map(str::to_owned).collect();
-        words.sort();
-        words
+    let readers = match names.since {
+        Some(_) => format!("NCCL reads it since {first}"),
+        None => format!("NCCL {first} reads it"),
     };
-    let limit = match this.len() {
-        0..=3 => 0,
-        4..=7 => 1,
-        8..=12 => 2,
-        _ => 3,
+    let this = known.nccl_text();
+    let sentence = format!("{setting} has no effect: {readers}, but {this} does not yet");
+    let remedy = format!("unset it, or load NCCL {first} or newer");
+    Some(AuditFinding::new(Rule::TooNew, name, sentence, remedy))
+}
+
+/// Returns whether `nccl` is newer than this version; `None` if unknown.
+fn is_newer(nccl: Option<i32>, than: &str) -> Option<bool> {
+    Some(nccl? > version::parse(than)?)
+}
+
+/// Returns whether `nccl` is older than this version; `None` if unknown.
+fn is_older(nccl: Option<i32>, than: &str) -> Option<bool> {
+    Some(nccl? < version::parse(than)?)
+}
+
+fn unknown(
+    known: &AuditContext,
+    name: &str,
+    setting: &str,
+    names: &BTreeSet<String>,
+) -> AuditFinding {
+    let this = known.nccl_text();
+    let sentence = format!("{setting} has no effect: {this} does not read this name");
+    let near = nearest(name, names, &TABLE.not_variables.names);
+    let remedy = if near.is_empty() {
+        "unset it, or find out which variable was meant".to_owned()
+    } else {
+        format!("did you mean {}?", near.join(" or "))
     };
-    let words = sorted(this);
-    let distance = |other: &'a str| {
-        let other = tail(other);
-        if sorted(other) == words {
-            0
-        } else {
-            strsim::damerau_levenshtein(this, other)
-        }
-    };
-    let is_variable = |name: &&String| !TABLE.not_variables.names.contains(name);
-    let mut near: Vec<(usize, &str)> = names
-        .iter()
-        .filter(is_variable)
-        .map(|name| (distance(name), name.as_str()))
-        .filter(|(d, _)| *d <= limit)
-        .collect();
-    near.sort_unstable();
-    let best = near.first().map_or(0, |(distance, _)| *distance);
-    near.into_iter()
-        .take_while(|(distance, _)| *distance == best)
-        .take(3)
-        .map(|(_, name)| name)
-        .collect()
+    AuditFinding::new(Rule::UnknownName, name, sentence, remedy)
 }
 
 #[cfg(test)]
@@ -362,9 +330,9 @@ pub(super) mod tests {
 
     #[test]
     fn the_table_agrees_with_the_libraries() {
-        for (text, version, names) in LISTS {
+        for (text, nccl, names) in LISTS {
             let names = list(names);
-            for read in &TABLE.read {
+            for read in &TABLE.known {
                 assert!(
                     read.since.is_some() != read.seen.is_some(),
                     "{:?}",
@@ -374,19 +342,19 @@ pub(super) mod tests {
                     .since
                     .as_deref()
                     .or(read.seen.as_deref())
-                    .and_then(conflict::version)
+                    .and_then(version::parse)
                     .expect("a version");
                 let last = read
                     .last
                     .as_deref()
-                    .map(|last| conflict::version(last).expect("a version"));
-                let there = version >= first && last.is_none_or(|last| version <= last);
+                    .map(|last| version::parse(last).expect("a version"));
+                let there = nccl >= first && last.is_none_or(|last| nccl <= last);
                 for name in &read.names {
                     assert_eq!(names.contains(name), there, "{name} in {text}");
                 }
             }
             for name in names {
-                let in_table = TABLE.read.iter().any(|read| read.names.contains(&name));
+                let in_table = TABLE.known.iter().any(|read| read.names.contains(&name));
                 assert!(
                     in_table != TABLE.not_variables.names.contains(&name),
                     "{name} in {text}"
@@ -397,28 +365,32 @@ pub(super) mod tests {
 
     #[test]
     fn every_entry_is_well_formed() {
-        let mut all: Vec<&String> = TABLE.told.iter().flat_map(|told| &told.names).collect();
-        all.extend(TABLE.others.iter().flat_map(|others| &others.names));
+        let mut all: Vec<&String> = TABLE
+            .deprecated
+            .iter()
+            .flat_map(|names| &names.names)
+            .collect();
+        all.extend(TABLE.foreign.iter().flat_map(|foreign| &foreign.names));
         let distinct: BTreeSet<_> = all.iter().collect();
         assert_eq!(distinct.len(), all.len(), "a name twice");
         assert!(
             TABLE
-                .others
+                .foreign
                 .iter()
-                .all(|others| !others.names.is_empty() || !others.prefixes.is_empty())
+                .all(|foreign| !foreign.names.is_empty() || !foreign.prefixes.is_empty())
         );
         assert!(
             TABLE
-                .others
+                .foreign
                 .iter()
-                .flat_map(|others| &others.prefixes)
+                .flat_map(|foreign| &foreign.prefixes)
                 .all(|prefix| prefix.ends_with('_'))
         );
-        for told in &TABLE.told {
+        for deprecated in &TABLE.deprecated {
             assert!(
-                !told.says.ends_with('.') && !told.instead.ends_with('.'),
+                !deprecated.says.ends_with('.') && !deprecated.instead.ends_with('.'),
                 "{:?}",
-                told.names
+                deprecated.names
             );
         }
     }
@@ -436,14 +408,22 @@ pub(super) mod tests {
             ("NCCL_P2P_PXN_LEVLE", "NCCL_P2P_PXN_LEVEL"),
             ("NCCL_NET_GDRLEVEL", "NCCL_NET_GDR_LEVEL"),
         ] {
-            assert_eq!(nearest(written, &names), [meant], "{written}");
+            assert_eq!(
+                nearest(written, &names, &TABLE.not_variables.names),
+                [meant],
+                "{written}"
+            );
         }
         assert_eq!(
-            nearest("NCCL_SOMETHING_QUITE_OTHER", &names),
+            nearest("NCCL_SOMETHING_QUITE_OTHER", &names, &[]),
             [] as [&str; 0]
         );
         assert_eq!(
-            nearest("NCCL_CONFIG_INITIALISER", &names),
+            nearest(
+                "NCCL_CONFIG_INITIALISER",
+                &names,
+                &TABLE.not_variables.names
+            ),
             [] as [&str; 0],
             "no variable is suggested"
         );

@@ -6,6 +6,7 @@ use super::{
     names::tests::{LISTS, list},
     *,
 };
+use crate::levels::conf::NcclSettings;
 
 fn settings(env: &[(&str, &str)], files: &[(String, String)]) -> NcclSettings {
     let env = env
@@ -476,7 +477,7 @@ fn adapters_that_are_known_decide_whether_a_list_takes_others() {
     let found = of("^mlx5_1:1", &["mlx5_0", "mlx5_1", "mlx5_10"]);
     assert_eq!(ids(&found), ["env.prefix-match"]);
     assert!(
-        found[0].sentence.ends_with("mlx5_1 is mlx5_10 too"),
+        found[0].sentence.ends_with("mlx5_1 also means mlx5_10"),
         "{}",
         found[0].sentence
     );
@@ -621,7 +622,7 @@ fn lines_of_files_are_found() {
     assert_eq!(names, ["NCCL_A", "NCCL_IB_SL", "NCCL_IB_TC", "NCCL_ALGO"]);
     assert_eq!(
         found[3].sentence,
-        "/etc/nccl.conf sets NCCL_ALGO=Ring, and the environment sets Tree, which wins"
+        "/etc/nccl.conf sets NCCL_ALGO=Ring, but the environment sets Tree, which wins"
     );
     assert_eq!(
         found[2].remedy,
