@@ -108,7 +108,7 @@ fn a_relay_needs_nvlink_gpudirect_and_a_near_nic() {
     assert!(
         relay("rank=\"1\" gdr=\"1\"", "gdr=\"0\"")
             .1
-            .contains("GPU 1 does not offer its memory")
+            .contains("GPU 1 does not support it")
     );
 }
 

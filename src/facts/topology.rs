@@ -113,7 +113,7 @@ impl Reader<'_> {
             let port = own.iter().min_by_key(|port| (!port.active, port.number));
             let rate = port.and_then(|port| fabric::rate(self.root, port));
             let speed = rate.map_or_else(
-                || Peak::unknown("port of unknown speed"),
+                || Peak::unknown("port speed not reported"),
                 |gbps| Peak::port(gbps * 1000.0),
             );
             let place = self.place_of(&class.join(&name).join("device"));
@@ -315,7 +315,7 @@ fn nvlinks(gpu: &nvml::NvmlGpu) -> Vec<NvLinks> {
         let each = match (gpu.capability.value, link.version.value) {
             (Some(sm), _) => Peak::nvlink_of_sm(sm),
             (None, Some(version)) => Peak::nvlink_of_version(version),
-            (None, None) => Peak::unknown("NVLink of unknown version"),
+            (None, None) => Peak::unknown("NVLink version not reported"),
         };
         match all.iter_mut().find(|links| links.to == to) {
             Some(links) => links.count += 1,

@@ -1,10 +1,17 @@
-//! The way from a device to another: its type in NCCL's words and in those of nvidia-smi, and what it can carry.
+//! The path from one device to another: its type as NCCL and as nvidia-smi call it, and what it can carry.
 
 use serde::Serialize;
 
-use super::{DeviceLocation, Gpu, NvLinkEnd, Topology, figures::Peak};
+use super::{
+    figures::Peak,
+    node::{DeviceLocation, Gpu, NvLinkEnd, NvLinks, Topology},
+};
 
-/// NCCL's path types, the nearest first, and what each means. The order is that of NCCL 2.27.5 and newer.
+/// The farthest path type over which NCCL uses GPUDirect RDMA (`NCCL_NET_GDR_LEVEL`) and P2P
+/// (`NCCL_P2P_LEVEL`) by default, and a GPU is a relay.
+pub const NEAR: PathType = PathType::Pxb;
+
+/// NCCL's path types, the nearest first, with their names and meanings. The order is that of NCCL 2.27.5 and newer.
 pub const KINDS: [(PathType, &str, &str); 10] = [
     (PathType::Loc, "LOC", "the same device"),
     (PathType::Nvl, "NVL", "NVLink, also through NVSwitches"),
@@ -30,7 +37,7 @@ pub const KINDS: [(PathType, &str, &str); 10] = [
     (PathType::Sys, "SYS", "between the sockets or NUMA nodes"),
 ];
 
-/// A path type. Of these C2C and P2C are not found out here: they stay in the list for who compares with NCCL's log.
+/// A path type. C2C and P2C are not detected here; they are listed for comparison with NCCL's log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "UPPERCASE")]
 pub enum PathType {
@@ -44,7 +51,7 @@ pub enum PathType {
     C2c,
     /// At most one PCIe switch.
     Pix,
-    /// Several.
+    /// Several PCIe switches.
     Pxb,
     /// PCIe and C2C.
     P2c,
@@ -57,7 +64,7 @@ pub enum PathType {
 }
 
 impl PathType {
-    /// NCCL's word.
+    /// Returns NCCL's name for it.
     pub fn word(self) -> &'static str {
         KINDS
             .iter()
@@ -66,21 +73,20 @@ impl PathType {
     }
 }
 
-/// A way between two devices.
+/// A path between two devices.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Path {
     /// Its type.
     pub kind: PathType,
-    /// nvidia-smi's word: `NV18`, `PIX`, `NODE`.
+    /// nvidia-smi's name for it: `NV18`, `PIX`, `NODE`.
     pub smi: String,
-    /// The most it carries in one direction: its slowest link.
+    /// The most its slowest link carries in one direction.
     pub peak: Peak,
 }
 
 impl Topology {
-    /// From GPU to GPU.
+    /// Returns the path from GPU to GPU.
     pub fn between(&self, a: usize, b: usize) -> Path {
-        let (from, to) = (&self.gpus[a], &self.gpus[b]);
         if a == b {
             return Path {
                 kind: PathType::Loc,
@@ -88,98 +94,134 @@ impl Topology {
                 peak: Peak::unknown("the GPU's own memory"),
             };
         }
-        let pci = self.pci(&from.place, &to.place);
-        if let Some((count, peak)) = nvlink(from, to) {
+        let (from, to) = (&self.gpus[a], &self.gpus[b]);
+        if let Some(links) = nvlinks(from, to) {
             return Path {
                 kind: PathType::Nvl,
-                smi: format!("NV{count}"),
-                peak,
+                smi: format!("NV{}", links.count),
+                peak: links.peak,
             };
         }
-        let over = (0..self.gpus.len())
-            .filter(|at| ![a, b].contains(at))
-            .filter_map(|at| {
-                let (_, first) = nvlink(from, &self.gpus[at])?;
-                let (_, second) = nvlink(&self.gpus[at], to)?;
-                Some(Peak::least([&first, &second]))
-            });
-        let best = over.max_by(|x, y| speed(x).total_cmp(&speed(y)));
-        best.map_or(pci.clone(), |peak| Path {
-            kind: PathType::Nvb,
-            smi: pci.smi,
-            peak,
-        })
+        let pci = self.over_pci(&from.place, &to.place);
+        match self.through_gpu(a, b) {
+            None => pci,
+            Some(peak) => Path {
+                kind: PathType::Nvb,
+                smi: pci.smi,
+                peak,
+            },
+        }
     }
 
-    /// From a GPU to a NIC, by its own way.
+    /// Returns the peak of the best path over NVLinks through a third GPU.
+    fn through_gpu(&self, a: usize, b: usize) -> Option<Peak> {
+        let mut peaks = Vec::new();
+        for (at, middle) in self.gpus.iter().enumerate() {
+            if at == a || at == b {
+                continue;
+            }
+            if let Some(first) = nvlinks(&self.gpus[a], middle)
+                && let Some(second) = nvlinks(middle, &self.gpus[b])
+            {
+                peaks.push(Peak::least([&first.peak, &second.peak]));
+            }
+        }
+        peaks
+            .into_iter()
+            .max_by(|x, y| x.speed().total_cmp(&y.speed()))
+    }
+
+    /// Returns the path from a GPU to a NIC without a relay.
     pub fn to_nic(&self, gpu: usize, nic: usize) -> Path {
         let nic = &self.nics[nic];
-        let pci = self.pci(&self.gpus[gpu].place, &nic.place);
-        // What is no PCI device, as a virtual NIC, has a port only.
-        let links = [&pci.peak, &nic.port];
-        let peak = Peak::least(
-            links
-                .into_iter()
-                .skip(usize::from(nic.place.bus_id.is_empty())),
-        );
-        Path { peak, ..pci }
-    }
-
-    /// From NIC to NIC.
-    pub fn nic_to_nic(&self, a: usize, b: usize) -> Path {
-        self.pci(&self.nics[a].place, &self.nics[b].place)
-    }
-
-    /// Over PCIe alone.
-    fn pci(&self, a: &DeviceLocation, b: &DeviceLocation) -> Path {
-        let (up, down) = (self.chain(a), self.chain(b));
-        let common = up.iter().find(|at| down.contains(at));
-        let below = |chain: &[usize]| {
-            chain
-                .iter()
-                .take_while(|at| Some(*at) != common)
-                .copied()
-                .collect::<Vec<_>>()
+        let mut path = self.over_pci(&self.gpus[gpu].place, &nic.place);
+        // A NIC that is not a PCI device, such as a virtual one, has only a port.
+        path.peak = if nic.place.bus_id.is_empty() {
+            nic.port.clone()
+        } else {
+            Peak::least([&path.peak, &nic.port])
         };
-        let (up, down) = (below(&up), below(&down));
-        let switches = up
-            .iter()
-            .chain(&down)
-            .filter_map(|at| self.switches.get(*at))
-            .map(|switch| &switch.place.pcie);
-        let peak = Peak::least([&a.pcie, &b.pcie].into_iter().chain(switches));
-        let known = !a.bridge.is_empty() && !b.bridge.is_empty();
+        path
+    }
+
+    /// Returns the path from NIC to NIC.
+    pub fn nic_to_nic(&self, a: usize, b: usize) -> Path {
+        self.over_pci(&self.nics[a].place, &self.nics[b].place)
+    }
+
+    /// Returns the path over PCIe alone.
+    fn over_pci(&self, a: &DeviceLocation, b: &DeviceLocation) -> Path {
+        let mut up = self.chain(a);
+        let mut down = self.chain(b);
+        let common = up.iter().copied().find(|switch| down.contains(switch));
+        if let Some(common) = common {
+            keep_below(&mut up, common);
+            keep_below(&mut down, common);
+        }
+
         let (kind, smi) = match common {
             Some(_) if up.is_empty() && down.is_empty() => (PathType::Pix, "PIX"),
             Some(_) => (PathType::Pxb, "PXB"),
             None if a.cpu != b.cpu => (PathType::Sys, "SYS"),
-            None if known && a.bridge != b.bridge => (PathType::Phb, "NODE"),
+            None if are_other_bridges(a, b) => (PathType::Phb, "NODE"),
             None => (PathType::Phb, "PHB"),
         };
+        let mut links = vec![&a.pcie, &b.pcie];
+        for switch in up.iter().chain(&down) {
+            links.push(&self.switches[*switch].place.pcie);
+        }
         Path {
             kind,
             smi: smi.into(),
-            peak,
+            peak: Peak::least(links),
         }
     }
 }
 
-/// GB/s of `peak`; less than nothing where it is not known.
-pub(super) fn speed(peak: &Peak) -> f64 {
-    peak.gbps.map_or(-1.0, |gbps| gbps.0)
+/// Keeps the switches of a chain that are below this one.
+fn keep_below(chain: &mut Vec<usize>, switch: usize) {
+    if let Some(at) = chain.iter().position(|other| *other == switch) {
+        chain.truncate(at);
+    }
 }
 
-/// The NVLinks between two GPUs, straight and over NVSwitches: how many, and what they carry.
-fn nvlink(a: &Gpu, b: &Gpu) -> Option<(u32, Peak)> {
-    let to = |gpu: &Gpu, end: &NvLinkEnd| {
-        let mut links = gpu.nvlinks.iter().filter(|links| links.to == *end);
-        let first = links.next()?;
-        let count = links.fold(first.count, |sum, more| sum.saturating_add(more.count));
-        (count > 0).then(|| (count, first.each.times(count)))
-    };
-    let straight = to(a, &NvLinkEnd::Gpu(b.place.bus_id.clone()));
-    straight.or_else(|| {
-        let (from, into) = (to(a, &NvLinkEnd::Switch)?, to(b, &NvLinkEnd::Switch)?);
-        Some((from.0.min(into.0), Peak::least([&from.1, &into.1])))
+/// Returns whether the devices are known to be below different host bridges.
+fn are_other_bridges(a: &DeviceLocation, b: &DeviceLocation) -> bool {
+    let are_known = !a.bridge.is_empty() && !b.bridge.is_empty();
+    are_known && a.bridge != b.bridge
+}
+
+/// NVLinks between two devices, together.
+struct LinkGroup {
+    count: u32,
+    peak: Peak,
+}
+
+/// Returns the NVLinks between two GPUs, direct ones or else those over NVSwitches.
+fn nvlinks(a: &Gpu, b: &Gpu) -> Option<LinkGroup> {
+    let direct = links_to(a, &NvLinkEnd::Gpu(b.place.bus_id.clone()));
+    if direct.is_some() {
+        return direct;
+    }
+    let up = links_to(a, &NvLinkEnd::Switch)?;
+    let down = links_to(b, &NvLinkEnd::Switch)?;
+    Some(LinkGroup {
+        count: up.count.min(down.count),
+        peak: Peak::least([&up.peak, &down.peak]),
     })
+}
+
+/// Returns the NVLinks of a GPU to this end.
+fn links_to(gpu: &Gpu, end: &NvLinkEnd) -> Option<LinkGroup> {
+    let links: Vec<&NvLinks> = gpu
+        .nvlinks
+        .iter()
+        .filter(|links| links.to == *end)
+        .collect();
+    let mut count = 0_u32;
+    for group in &links {
+        count = count.saturating_add(group.count);
+    }
+    let peak = links.first()?.each.times(count);
+    (count > 0).then_some(LinkGroup { count, peak })
 }

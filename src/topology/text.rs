@@ -1,14 +1,14 @@
-//! A node as text: as a tree, as a matrix, and the paths in sentences.
+//! A node as text: a tree, a matrix, and the paths in sentences.
 
 use std::fmt::Write as _;
 
 use super::{
-    DeviceLocation, NvLinkEnd, NvLinks, Topology,
-    choice::{RelayChoice, Transport},
+    choice::{GpuChoices, NicPath, RelayChoice, Transport},
+    node::{Cpu, DeviceLocation, Gpu, Nic, NvLinkEnd, NvLinks, Topology},
     path::KINDS,
 };
 
-/// nvidia-smi's words in the matrix, and what each means.
+/// nvidia-smi's names of paths in the matrix, with their meanings.
 pub const SMI: [(&str, &str); 7] = [
     ("X", "itself"),
     ("NV#", "# NVLinks, also through NVSwitches"),
@@ -19,88 +19,107 @@ pub const SMI: [(&str, &str); 7] = [
     ("SYS", "between NUMA nodes"),
 ];
 
-/// What the figures are.
-const PEAKS: &str =
-    "Peaks are of one direction and of the slowest link, which is named; a link between sockets is not counted.
-Where it says up to, host memory or the processor cores that copy may be slower than the links.
+/// The explanation of the figures.
+const PEAKS: &str = "\
+Peaks are for one direction and for the slowest link, which is named; links between sockets are not counted.
+\"up to\" means that host memory, or the processor cores that copy, may be slower than the links.
 ";
 
-/// NUMA nodes, and what hangs from them.
+/// Returns the tree of NUMA nodes and the devices below them.
 pub fn tree(all: &Topology) -> String {
     let mut out = format!("Topology from {}\n", all.source);
-    for (at, cpu) in all.cpus.iter().enumerate() {
-        let kind = if cpu.kind.is_empty() {
+    for (cpu, Cpu { numa, kind }) in all.cpus.iter().enumerate() {
+        let kind = if kind.is_empty() {
             String::new()
         } else {
-            format!(" ({})", cpu.kind)
+            format!(" ({kind})")
         };
-        match cpu.numa {
-            0.. => _ = writeln!(out, "NUMA node {}{kind}", cpu.numa),
-            _ => _ = writeln!(out, "processor without NUMA nodes{kind}"),
+        if *numa >= 0 {
+            let _ = writeln!(out, "NUMA node {numa}{kind}");
+        } else {
+            let _ = writeln!(out, "processor without NUMA nodes{kind}");
         }
-        branch(all, &mut out, at, None, 1);
+        let branch = Branch {
+            cpu,
+            switch: None,
+            depth: 1,
+        };
+        write_branch(all, &mut out, branch);
     }
     out
 }
 
-fn branch(all: &Topology, out: &mut String, cpu: usize, switch: Option<usize>, depth: usize) {
-    let here = |place: &DeviceLocation| place.cpu == cpu && place.switch == switch;
-    let pad = "  ".repeat(depth);
-    for gpu in all.gpus.iter().filter(|gpu| here(&gpu.place)) {
-        let name = if gpu.name.is_empty() {
-            String::new()
-        } else {
-            format!(" {}", gpu.name)
-        };
-        let _ = writeln!(
-            out,
-            "{pad}GPU {}{name}  {}  {}",
-            gpu.index,
-            gpu.place.bus_id,
-            gpu.place.pcie.text()
-        );
-        for links in &gpu.nvlinks {
-            let _ = writeln!(out, "{pad}  {}", nvlinks(all, links));
+/// The devices directly below a processor or a switch.
+#[derive(Clone, Copy)]
+struct Branch {
+    cpu: usize,
+    switch: Option<usize>,
+    /// The steps of indentation.
+    depth: usize,
+}
+
+impl Branch {
+    fn has(self, place: &DeviceLocation) -> bool {
+        place.cpu == self.cpu && place.switch == self.switch
+    }
+}
+
+fn write_branch(all: &Topology, out: &mut String, branch: Branch) {
+    let pad = "  ".repeat(branch.depth);
+    for gpu in all.gpus.iter().filter(|gpu| branch.has(&gpu.place)) {
+        write_gpu(all, out, &pad, gpu);
+    }
+    for nic in all.nics.iter().filter(|nic| branch.has(&nic.place)) {
+        write_nic(out, &pad, nic);
+    }
+    for (at, switch) in all.switches.iter().enumerate() {
+        if !branch.has(&switch.place) {
+            continue;
         }
-        if gpu.nvlinks_down > 0 {
-            let _ = writeln!(out, "{pad}  NVLinks down: {}", gpu.nvlinks_down);
+        let (bus_id, pcie) = (&switch.place.bus_id, switch.place.pcie.text());
+        let _ = writeln!(out, "{pad}PCIe switch  {bus_id}  {pcie}");
+        // A switch comes before the devices below it; anything else would be a loop.
+        if branch.switch.is_none_or(|above| above < at) {
+            let below = Branch {
+                switch: Some(at),
+                depth: branch.depth + 1,
+                ..branch
+            };
+            write_branch(all, out, below);
         }
     }
-    for nic in all.nics.iter().filter(|nic| here(&nic.place)) {
-        let kind = if nic.kind.is_empty() {
-            String::new()
-        } else {
-            format!(" {}", nic.kind)
-        };
-        let down = if nic.up == Some(false) { "  down" } else { "" };
-        let bus = if nic.place.bus_id.is_empty() {
-            "no PCI device"
-        } else {
-            &nic.place.bus_id
-        };
-        let _ = writeln!(
-            out,
-            "{pad}NIC {}{kind}  {bus}  {}{down}",
-            nic.name,
-            nic.port.text()
-        );
+}
+
+fn write_gpu(all: &Topology, out: &mut String, pad: &str, gpu: &Gpu) {
+    let name = spaced(&gpu.name);
+    let (bus_id, pcie) = (&gpu.place.bus_id, gpu.place.pcie.text());
+    let _ = writeln!(out, "{pad}GPU {}{name}  {bus_id}  {pcie}", gpu.index);
+    for links in &gpu.nvlinks {
+        let _ = writeln!(out, "{pad}  {}", nvlinks(all, links));
     }
-    for (at, below) in all
-        .switches
-        .iter()
-        .enumerate()
-        .filter(|(_, below)| here(&below.place))
-    {
-        let _ = writeln!(
-            out,
-            "{pad}PCIe switch  {}  {}",
-            below.place.bus_id,
-            below.place.pcie.text()
-        );
-        // A switch comes before what hangs from it: no circle.
-        if switch.is_none_or(|above| above < at) {
-            branch(all, out, cpu, Some(at), depth + 1);
-        }
+    if gpu.nvlinks_down > 0 {
+        let _ = writeln!(out, "{pad}  NVLinks down: {}", gpu.nvlinks_down);
+    }
+}
+
+fn write_nic(out: &mut String, pad: &str, nic: &Nic) {
+    let kind = spaced(&nic.kind);
+    let down = if nic.up == Some(false) { "  down" } else { "" };
+    let bus_id = if nic.place.bus_id.is_empty() {
+        "no PCI device"
+    } else {
+        &nic.place.bus_id
+    };
+    let port = nic.port.text();
+    let _ = writeln!(out, "{pad}NIC {}{kind}  {bus_id}  {port}{down}", nic.name);
+}
+
+/// Puts a space before a text, unless it is empty.
+fn spaced(text: &str) -> String {
+    if text.is_empty() {
+        String::new()
+    } else {
+        format!(" {text}")
     }
 }
 
@@ -114,77 +133,49 @@ fn nvlinks(all: &Topology, links: &NvLinks) -> String {
             None => format!("GPU at {bus}, which is not listed"),
         },
     };
-    let word = if links.count == 1 {
-        "NVLink"
-    } else {
-        "NVLinks"
-    };
-    format!(
-        "{} {word} to {to}  {}",
-        links.count,
-        links.each.times(links.count).text()
-    )
+    let count = links.count;
+    let plural = if count == 1 { "" } else { "s" };
+    let peak = links.each.times(count).text();
+    format!("{count} NVLink{plural} to {to}  {peak}")
 }
 
-/// GPUs and NICs against GPUs and NICs, in nvidia-smi's words.
+/// Returns the matrix of GPUs and NICs, with nvidia-smi's names of paths.
 pub fn matrix(all: &Topology) -> String {
-    let gpus = all.gpus.iter().map(|gpu| format!("GPU{}", gpu.index));
-    let nics = (0..all.nics.len()).map(|nic| format!("NIC{nic}"));
-    let names: Vec<String> = gpus.chain(nics).collect();
+    let mut names: Vec<String> = Vec::new();
+    names.extend(all.gpus.iter().map(|gpu| format!("GPU{}", gpu.index)));
+    names.extend((0..all.nics.len()).map(|nic| format!("NIC{nic}")));
     if names.is_empty() {
         return String::new();
     }
-    let mut rows = vec![[&[String::new()], names.as_slice(), &["NUMA".to_owned()]].concat()];
+
+    let mut header = vec![String::new()];
+    header.extend_from_slice(&names);
+    header.push("NUMA".to_owned());
+    let mut rows = vec![header];
     for (at, name) in names.iter().enumerate() {
-        let cells = (0..names.len()).map(|to| cell(all, at, to));
-        let gpus = all.gpus.len();
-        let place = if at < gpus {
-            &all.gpus[at].place
-        } else {
-            &all.nics[at - gpus].place
-        };
-        let numa = all
-            .cpus
-            .get(place.cpu)
-            .filter(|cpu| cpu.numa >= 0)
-            .map_or("-".into(), |cpu| cpu.numa.to_string());
-        rows.push(
-            [name.clone()]
-                .into_iter()
-                .chain(cells)
-                .chain([numa])
-                .collect(),
-        );
+        let mut row = vec![name.clone()];
+        row.extend((0..names.len()).map(|to| cell(all, at, to)));
+        row.push(numa(all, at));
+        rows.push(row);
     }
-    let width = rows
-        .iter()
-        .flatten()
-        .map(String::len)
-        .max()
-        .unwrap_or_default()
-        + 1;
-    let line = |row: &Vec<String>| {
-        row.iter()
-            .map(|cell| format!("{cell:width$}"))
-            .collect::<String>()
-    };
-    let mut out = rows
-        .iter()
-        .map(|row| format!("{}\n", line(row).trim_end()))
-        .collect::<String>();
+
+    let mut out = aligned(&rows);
     for (at, nic) in all.nics.iter().enumerate() {
         let _ = writeln!(out, "  NIC{at}: {}", nic.name);
     }
-    for (word, what) in SMI {
-        let _ = writeln!(out, "  {word:4} {what}");
+    for (word, meaning) in SMI {
+        let _ = writeln!(out, "  {word:4} {meaning}");
     }
     out
 }
 
+/// Returns the path between two devices of the matrix, in which NICs follow GPUs.
 fn cell(all: &Topology, a: usize, b: usize) -> String {
+    if a == b {
+        return "X".into();
+    }
     let gpus = all.gpus.len();
     match (a.checked_sub(gpus), b.checked_sub(gpus)) {
-        _ if a == b => "X".into(),
         (None, None) => all.between(a, b).smi,
         (None, Some(nic)) => all.to_nic(a, nic).smi,
         (Some(nic), None) => all.to_nic(b, nic).smi,
@@ -192,81 +183,121 @@ fn cell(all: &Topology, a: usize, b: usize) -> String {
     }
 }
 
-/// The ways of a GPU to the others, those that are alike together: the way, and the GPUs.
-fn to_gpus(all: &Topology, gpu: usize) -> Vec<(String, Vec<String>)> {
-    let mut ways: Vec<(String, Vec<String>)> = Vec::new();
-    for to in (0..all.gpus.len()).filter(|to| *to != gpu) {
-        let path = all.between(gpu, to);
-        let way = format!(
-            "{}, {}; order: {}",
-            path.kind.word(),
-            path.peak.text(),
-            order(&all.inside(gpu, to))
-        );
-        let index = all.gpus[to].index.to_string();
-        match ways.iter_mut().find(|(other, _)| *other == way) {
-            Some((_, gpus)) => gpus.push(index),
-            None => ways.push((way, vec![index])),
-        }
-    }
-    ways
-}
-
-/// Transports in one line, the preferred first.
-fn order(transports: &[Transport]) -> String {
-    let one = |way: &Transport| match way.limit {
-        "" => format!("{} {}", way.name, way.peak.short()),
-        _ => format!("{} up to {}", way.name, way.peak.short()),
+/// Returns the NUMA node of a device of the matrix.
+fn numa(all: &Topology, device: usize) -> String {
+    let place = match device.checked_sub(all.gpus.len()) {
+        None => &all.gpus[device].place,
+        Some(nic) => &all.nics[nic].place,
     };
-    transports.iter().map(one).collect::<Vec<_>>().join(", ")
+    match all.cpus.get(place.cpu) {
+        Some(cpu) if cpu.numa >= 0 => cpu.numa.to_string(),
+        _ => "-".into(),
+    }
 }
 
-/// What NCCL makes of it, one paragraph a GPU.
-pub fn paths(all: &Topology) -> String {
+/// Aligns cells in columns of equal width.
+fn aligned(rows: &[Vec<String>]) -> String {
+    let longest = rows.iter().flatten().map(String::len).max();
+    let width = longest.unwrap_or_default() + 1;
     let mut out = String::new();
-    for choice in all.choices() {
-        let _ = writeln!(out, "GPU {}", all.gpus[choice.gpu].index);
-        for (way, gpus) in to_gpus(all, choice.gpu) {
-            let _ = writeln!(out, "  to GPU {}: {way}", gpus.join(", "));
+    for row in rows {
+        let mut line = String::new();
+        for cell in row {
+            let _ = write!(line, "{cell:width$}");
         }
-        match choice.nic {
-            Some(nic) => _ = writeln!(out, "  NIC: {}, {}", all.nics[nic].name, choice.why),
-            None => _ = writeln!(out, "  NIC: none, {}", choice.why),
-        }
-        for way in &choice.nics {
-            let _ = writeln!(
-                out,
-                "  to {}: {}, {}",
-                all.nics[way.nic].name,
-                way.own.kind.word(),
-                way.own.peak.text()
-            );
-            let yes = if way.gdr.yes { "yes" } else { "no" };
-            let _ = writeln!(out, "    GPUDirect RDMA: {yes}, {}", way.gdr.why);
-            let by = |relay: &RelayChoice| match relay.gpu {
-                Some(gpu) => format!("through GPU {} ({})", all.gpus[gpu].index, relay.why),
-                None => format!("no ({})", relay.why),
-            };
-            match way.relay.gpu {
-                Some(_) => {
-                    _ = writeln!(
-                        out,
-                        "    PXN: send/recv {}; rings, trees {}",
-                        by(&way.relay),
-                        by(&way.ring_relay)
-                    );
-                }
-                None => _ = writeln!(out, "    PXN: no, {}", way.relay.why),
-            }
-            let _ = writeln!(out, "    order: {}", order(&way.transports));
-        }
-    }
-    if !out.is_empty() {
-        out.push_str("Path types, the nearest first:\n");
-        for (_, word, what) in KINDS {
-            let _ = writeln!(out, "  {word}  {what}");
-        }
-        out.push_str(PEAKS);
+        let _ = writeln!(out, "{}", line.trim_end());
     }
     out
+}
+
+/// Returns what NCCL makes of the node, one paragraph per GPU.
+pub fn paths(all: &Topology) -> String {
+    let mut out = String::new();
+    for choices in all.choices() {
+        write_choices(all, &mut out, &choices);
+    }
+    if out.is_empty() {
+        return out;
+    }
+    out.push_str("Path types, the nearest first:\n");
+    for (_, word, meaning) in KINDS {
+        let _ = writeln!(out, "  {word}  {meaning}");
+    }
+    out.push_str(PEAKS);
+    out
+}
+
+fn write_choices(all: &Topology, out: &mut String, choices: &GpuChoices) {
+    let _ = writeln!(out, "GPU {}", all.gpus[choices.gpu].index);
+    for PeerGroup { path, gpus } in peers(all, choices.gpu) {
+        let _ = writeln!(out, "  to GPU {}: {path}", gpus.join(", "));
+    }
+    let nic = choices.nic.map_or("none", |nic| &all.nics[nic].name);
+    let _ = writeln!(out, "  NIC: {nic}, {}", choices.why);
+    for path in &choices.nics {
+        write_nic_path(all, out, path);
+    }
+}
+
+fn write_nic_path(all: &Topology, out: &mut String, path: &NicPath) {
+    let name = &all.nics[path.nic].name;
+    let (word, peak) = (path.own.kind.word(), path.own.peak.text());
+    let _ = writeln!(out, "  to {name}: {word}, {peak}");
+
+    let gdr = if path.gdr.yes { "yes" } else { "no" };
+    let _ = writeln!(out, "    GPUDirect RDMA: {gdr}, {}", path.gdr.why);
+
+    if path.relay.gpu.is_some() {
+        let send_recv = relay(all, &path.relay);
+        let rings = relay(all, &path.ring_relay);
+        let _ = writeln!(out, "    PXN: send/recv {send_recv}; rings, trees {rings}");
+    } else {
+        let _ = writeln!(out, "    PXN: no, {}", path.relay.why);
+    }
+    let _ = writeln!(out, "    order: {}", order(&path.transports));
+}
+
+fn relay(all: &Topology, relay: &RelayChoice) -> String {
+    match relay.gpu {
+        Some(gpu) => format!("through GPU {} ({})", all.gpus[gpu].index, relay.why),
+        None => format!("no ({})", relay.why),
+    }
+}
+
+/// GPUs with the same path from one GPU.
+struct PeerGroup {
+    path: String,
+    gpus: Vec<String>,
+}
+
+/// Returns the other GPUs, grouped by the path from this one.
+fn peers(all: &Topology, gpu: usize) -> Vec<PeerGroup> {
+    let mut groups: Vec<PeerGroup> = Vec::new();
+    for (to, peer) in all.gpus.iter().enumerate() {
+        if to == gpu {
+            continue;
+        }
+        let path = all.between(gpu, to);
+        let order = order(&all.inside(gpu, to));
+        let path = format!("{}, {}; order: {order}", path.kind.word(), path.peak.text());
+        let index = peer.index.to_string();
+        match groups.iter_mut().find(|group| group.path == path) {
+            Some(group) => group.gpus.push(index),
+            None => groups.push(PeerGroup {
+                path,
+                gpus: vec![index],
+            }),
+        }
+    }
+    groups
+}
+
+/// Lists transports on one line, the preferred one first.
+fn order(transports: &[Transport]) -> String {
+    let mut words = Vec::new();
+    for Transport { name, peak, limit } in transports {
+        let up_to = if limit.is_empty() { "" } else { " up to" };
+        words.push(format!("{name}{up_to} {}", peak.short()));
+    }
+    words.join(", ")
 }

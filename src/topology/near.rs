@@ -1,0 +1,114 @@
+//! Which GPUs and NICs are near each other, by NCCL's rules.
+
+use std::cmp::Ordering;
+
+use super::{
+    node::Topology,
+    path::{Path, PathType},
+};
+
+/// The nearest devices of each device.
+pub(super) struct Nearest<'a> {
+    all: &'a Topology,
+    /// For each GPU, the NICs that are nearest; they are equally near.
+    nics: Vec<Vec<usize>>,
+    /// For each NIC, the GPUs that are nearest; they are equally near.
+    gpus: Vec<Vec<usize>>,
+}
+
+impl Nearest<'_> {
+    pub(super) fn new(all: &Topology) -> Nearest<'_> {
+        let usable = usable_nics(all);
+        let mut nics = Vec::new();
+        for gpu in 0..all.gpus.len() {
+            let paths = usable.iter().map(|nic| (*nic, all.to_nic(gpu, *nic)));
+            nics.push(nearest(paths.collect()));
+        }
+        let mut gpus = Vec::new();
+        for nic in 0..all.nics.len() {
+            let paths = (0..all.gpus.len()).map(|gpu| (gpu, all.to_nic(gpu, nic)));
+            gpus.push(nearest(paths.collect()));
+        }
+        Nearest { all, nics, gpus }
+    }
+
+    /// Returns the NIC that a GPU uses on a channel. GPUs with the same nearest NICs start at different ones and take turns.
+    fn nic_on(&self, gpu: usize, channel: usize) -> Option<usize> {
+        let near = &self.nics[gpu];
+        let sharing = self.gpus[*near.first()?].len().max(1);
+        let start = spread(self.all.gpus[gpu].index as usize % sharing, near.len());
+        let turn = channel % near.len().div_ceil(sharing);
+        Some(near[(start + turn) % near.len()])
+    }
+
+    /// Returns the nearest NICs of a GPU, the one of its first channel first.
+    pub(super) fn nics_of(&self, gpu: usize) -> Vec<usize> {
+        let first = self.nic_on(gpu, 0);
+        let mut near = self.nics[gpu].clone();
+        near.sort_by_key(|nic| Some(*nic) != first);
+        near
+    }
+
+    /// Returns the GPU that relays to a NIC: the one that uses it on the earliest channel.
+    pub(super) fn gpu_beside(&self, nic: usize) -> Option<usize> {
+        for channel in 0..self.all.nics.len() {
+            for gpu in &self.gpus[nic] {
+                if self.nic_on(*gpu, channel) == Some(nic) {
+                    return Some(*gpu);
+                }
+            }
+        }
+        None
+    }
+}
+
+/// Returns the NICs of the network that NCCL uses: those with RDMA if one of them works, else those with sockets.
+fn usable_nics(all: &Topology) -> Vec<usize> {
+    let mut rdma = Vec::new();
+    let mut sockets = Vec::new();
+    for (at, nic) in all.nics.iter().enumerate() {
+        if nic.up == Some(false) {
+            continue;
+        }
+        if nic.sockets {
+            sockets.push(at);
+        } else {
+            rdma.push(at);
+        }
+    }
+    if rdma.is_empty() { sockets } else { rdma }
+}
+
+/// Returns the devices that no other is nearer than.
+fn nearest(paths: Vec<(usize, Path)>) -> Vec<usize> {
+    let Some(best) = paths
+        .iter()
+        .map(|(_, path)| path)
+        .min_by(|a, b| compare(a, b))
+    else {
+        return Vec::new();
+    };
+    let nearest = paths.iter().filter(|(_, path)| compare(path, best).is_eq());
+    nearest.map(|(device, _)| *device).collect()
+}
+
+/// Orders paths, the nearest first. NCCL goes by bandwidth, then by type. The bandwidth between sockets is unknown here and, on
+/// most machines, below that of a current NIC, so such a path comes last.
+fn compare(a: &Path, b: &Path) -> Ordering {
+    let a_is_far = a.kind == PathType::Sys;
+    let b_is_far = b.kind == PathType::Sys;
+    a_is_far
+        .cmp(&b_is_far)
+        .then_with(|| b.peak.speed().total_cmp(&a.peak.speed()))
+        .then_with(|| a.kind.cmp(&b.kind))
+}
+
+/// Returns where the GPU of this number starts among `count` NICs. If `count` is a power of two, the bits of the number are
+/// reversed, so that neighbours start far apart.
+fn spread(number: usize, count: usize) -> usize {
+    if count > 1 && count.is_power_of_two() {
+        (number % count).reverse_bits() >> (usize::BITS - count.ilog2())
+    } else {
+        number
+    }
+}
