@@ -1,42 +1,42 @@
-//! Every exit code of the program, and the error that carries one.
+//! The exit codes of the program, and the error that carries one. [`CODES`] lists them for `--help` and docs/FORMAT.md.
 //!
-//! 2 to 7 mean what they mean in nccl-tests. Some launchers replace the code of an aborted job by their own; the file
-//! `run.json` keeps ours.
+//! 2 to 7 mean the same as in nccl-tests. Some launchers replace the code of an aborted job with their own; `run.json` keeps
+//! the original.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// How the program ended.
+/// An exit code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[repr(u8)]
 pub enum Code {
-    /// Everything asked for was done, and no element was wrong.
+    /// Everything requested was done, and all data were correct.
     Fine = 0,
-    /// A bug of this program or a fault of the operating system.
+    /// This program has a bug, or the operating system failed.
     Internal = 1,
     /// A CUDA call failed, or the driver does not work.
     Cuda = 2,
     /// An NCCL call failed, or libnccl is missing.
     Nccl = 3,
-    /// Something did not end within its deadline.
+    /// Something did not finish within its deadline.
     TimedOut = 4,
     /// Nothing could run: everything was waived, or there are too few GPUs.
     NothingRan = 5,
-    /// The command line asks for something that does not exist or cannot be.
+    /// The command line asks for something that does not exist or is impossible.
     Usage = 6,
-    /// Data arrived wrong, busbw is below the threshold, or a verdict is not the one asked for.
+    /// Data were corrupted, busbw is below the threshold, or a verdict is not the expected one.
     WrongData = 7,
     /// The launch or MPI is broken.
     Launch = 8,
-    /// A signal stopped the run; what was measured is kept.
+    /// A signal stopped the run; its results are kept.
     Stopped = 9,
     /// A check of `pxnbench doctor` failed.
     NotReady = 10,
 }
 
-/// The codes that are in use, with the line that `--help` and docs/FORMAT.md print for each.
+/// All codes, with the meaning that `--help` and docs/FORMAT.md print.
 pub const CODES: [(Code, &str); 11] = [
     (Code::Fine, "fine"),
     (Code::Internal, "internal error"),
@@ -58,27 +58,25 @@ pub const CODES: [(Code, &str); 11] = [
 ];
 
 impl Code {
-    /// The code of this number.
-    pub fn of(number: i32) -> Option<Code> {
-        CODES
-            .iter()
-            .map(|(code, _)| *code)
-            .find(|code| *code as i32 == number)
+    /// Returns the code with this number.
+    pub fn from_number(number: i32) -> Option<Code> {
+        let mut codes = CODES.iter().map(|(code, _)| *code);
+        codes.find(|code| *code as i32 == number)
     }
 }
 
-/// An error with its exit code: one sentence that says what, which value, and what to do.
+/// An error with its exit code: one sentence with the cause, the value, and the remedy.
 ///
-/// Which of the two constructors: [`Failure::on_all_ranks`] only where every rank is sure to have the same error at the same
-/// place, because it follows from arguments, from gathered facts, or from `world::agree`; then the ranks end together.
-/// Everything else is [`Failure::on_this_rank`]: the others know nothing of it and may be waiting, so the job is aborted.
+/// Use [`Failure::on_all_ranks`] only if every rank is certain to have the same error in the same place, because it follows
+/// from arguments, from gathered facts, or from `world::agree`; the ranks then end together. Use [`Failure::on_this_rank`]
+/// for all other errors: the other ranks do not know of it and may be waiting, so the job is aborted.
 #[derive(Debug)]
 pub struct Failure {
-    /// The code the program ends with.
+    /// The exit code of the program.
     pub code: Code,
     /// The sentence.
     pub what: String,
-    /// Does every rank know of it? Then they end together and one prints it; otherwise the rank that failed ends the job.
+    /// Whether every rank has the error. If so, they end together and one prints it; if not, the failed rank aborts the job.
     pub everywhere: bool,
 }
 
@@ -91,7 +89,7 @@ impl fmt::Display for Failure {
 impl std::error::Error for Failure {}
 
 impl Failure {
-    /// An error of this rank that ends the job with `code`.
+    /// Creates an error of this rank, which aborts the job with `code`.
     pub fn on_this_rank(code: Code, what: impl Into<String>) -> anyhow::Error {
         anyhow::Error::new(Failure {
             code,
@@ -100,7 +98,7 @@ impl Failure {
         })
     }
 
-    /// An error that every rank has: all of them return it.
+    /// Creates an error that every rank has: all of them return it.
     pub fn on_all_ranks(code: Code, what: impl Into<String>) -> anyhow::Error {
         anyhow::Error::new(Failure {
             code,
@@ -110,20 +108,18 @@ impl Failure {
     }
 }
 
-/// The exit code of `error`: that of the [`Failure`] in its chain, else [`Code::Internal`].
+/// Returns the exit code of `error`: that of the [`Failure`] in its chain, else [`Code::Internal`].
 pub fn code_of(error: &anyhow::Error) -> Code {
-    error
-        .chain()
-        .find_map(|e| e.downcast_ref::<Failure>())
-        .map_or(Code::Internal, |f| f.code)
+    find_failure(error).map_or(Code::Internal, |failure| failure.code)
 }
 
-/// Does every rank know of `error`?
+/// Returns whether every rank has `error`.
 pub fn is_everywhere(error: &anyhow::Error) -> bool {
-    error
-        .chain()
-        .find_map(|e| e.downcast_ref::<Failure>())
-        .is_some_and(|f| f.everywhere)
+    find_failure(error).is_some_and(|failure| failure.everywhere)
+}
+
+fn find_failure(error: &anyhow::Error) -> Option<&Failure> {
+    error.chain().find_map(|cause| cause.downcast_ref())
 }
 
 #[cfg(test)]
@@ -144,8 +140,8 @@ mod tests {
     fn the_table_lists_each_code_at_its_number() {
         for (at, (code, _)) in CODES.iter().enumerate() {
             assert_eq!(*code as usize, at);
-            assert_eq!(Code::of(at as i32), Some(*code));
+            assert_eq!(Code::from_number(at as i32), Some(*code));
         }
-        assert_eq!(Code::of(137), None);
+        assert_eq!(Code::from_number(137), None);
     }
 }

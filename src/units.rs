@@ -1,7 +1,6 @@
 //! The quantities of a benchmark, with their units in the type: [`Bytes`], [`Micros`], [`GBps`].
 //!
-//! Sizes are binary (`1K` is 1024 bytes) as in nccl-tests; bandwidths are decimal (1 GB/s is 10⁹ bytes a second) as in
-//! nccl-tests.
+//! As in nccl-tests, sizes are binary (`1K` is 1024 bytes) and bandwidths are decimal (1 GB/s is 10⁹ bytes per second).
 
 use std::{fmt, str::FromStr, time::Duration};
 
@@ -19,7 +18,7 @@ pub struct Bytes(pub u64);
 #[serde(transparent)]
 pub struct Micros(pub f64);
 
-/// A bandwidth in decimal gigabytes a second.
+/// A bandwidth in decimal gigabytes per second.
 #[derive(Clone, Copy, Debug, Default, PartialEq, PartialOrd, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct GBps(pub f64);
@@ -34,32 +33,32 @@ impl FromStr for Bytes {
     /// 1024), then an optional `B` or `iB`.
     ///
     /// # Errors
-    /// A sentence that says what is wrong, without the value: clap and [`crate::exit`] name that.
+    /// Returns an error that says what is wrong, without the value, which the caller names.
     fn from_str(text: &str) -> Result<Self, String> {
         const HOW: &str =
             "a size is a number with an optional K, M, G or T, such as 8, 64K or 1.5G";
         let text = text.trim();
-        // Longest prefix that is a number; it cannot be split at the first letter, because `1e6` has one.
+        // The longest prefix that is a number; splitting at the first letter would break `1e6`.
         let digits = (1..=text.len())
             .rev()
             .find(|&end| text.is_char_boundary(end) && is_plain_number(&text[..end]))
             .ok_or(HOW)?;
         let number: f64 = text[..digits].parse().map_err(|_| HOW)?;
-        let bytes =
-            number * f64::from(2_u32).powi(suffix_power(&text[digits..]).ok_or(HOW)? as i32);
+        let power = suffix_power(&text[digits..]).ok_or(HOW)?;
+        let bytes = number * f64::from(2_u32).powi(power as i32);
         if bytes >= u64::MAX as f64 {
-            return Err("that is more bytes than 64 bits can count".into());
+            return Err("that is more bytes than fit into 64 bits".into());
         }
         Ok(Bytes(bytes as u64))
     }
 }
 
-/// Is this a decimal number without a sign, `inf` or `nan`?
+/// Returns whether this is a decimal number: no sign, `inf` or `nan`.
 fn is_plain_number(text: &str) -> bool {
     text.starts_with(|c: char| c.is_ascii_digit() || c == '.') && text.parse::<f64>().is_ok()
 }
 
-/// The power of two of a size's suffix (`""`, `K`, `KB`, `KiB`, `B`, …); `None` for anything else.
+/// Returns the power of two of a size's suffix (`""`, `K`, `KB`, `KiB`, `B`, …); `None` for anything else.
 fn suffix_power(suffix: &str) -> Option<u32> {
     let upper = suffix.trim().to_ascii_uppercase();
     if matches!(upper.as_str(), "" | "B") {
@@ -72,7 +71,7 @@ fn suffix_power(suffix: &str) -> Option<u32> {
 }
 
 impl fmt::Display for Bytes {
-    /// Prints what [`Bytes::from_str`] reads back to the same number: `8`, `64K`, `1.5G`, and plain bytes where no short
+    /// Prints a size that [`Bytes::from_str`] reads back to the same number: `8`, `64K`, `1.5G`, or plain bytes if no short
     /// form is exact.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (letter, power) in SUFFIXES.iter().rev() {
@@ -98,8 +97,8 @@ impl From<Duration> for Micros {
 }
 
 impl GBps {
-    /// The bandwidth of `bytes` moved in `time`; 0 where no time passed.
-    pub fn of(bytes: Bytes, time: Micros) -> GBps {
+    /// Returns the bandwidth of `bytes` moved in `time`; 0 if no time passed.
+    pub fn average(bytes: Bytes, time: Micros) -> GBps {
         if time.0 > 0.0 {
             GBps(bytes.0 as f64 / 1e3 / time.0)
         } else {
@@ -152,8 +151,8 @@ mod tests {
 
     #[test]
     fn bandwidth_is_decimal() {
-        assert_eq!(GBps::of(Bytes(1_000_000_000), Micros(1e6)), GBps(1.0));
-        assert_eq!(GBps::of(Bytes(8), Micros(0.0)), GBps(0.0));
+        assert_eq!(GBps::average(Bytes(1_000_000_000), Micros(1e6)), GBps(1.0));
+        assert_eq!(GBps::average(Bytes(8), Micros(0.0)), GBps(0.0));
     }
 
     proptest! {

@@ -181,7 +181,7 @@ impl Case {
     pub fn bandwidth(&self, time: Micros) -> (GBps, GBps) {
         let spec = self.collective.spec();
         let bytes = (spec.algbw_elements)(&self.counts, self.ranks) * self.dtype.size();
-        let algbw = GBps::of(Bytes(bytes), time);
+        let algbw = GBps::average(Bytes(bytes), time);
         (algbw, GBps(algbw.0 * (spec.bus_factor)(self.ranks as f64)))
     }
 

@@ -281,7 +281,7 @@ fn lines(shares: &TrafficShares<'_>, time: Micros) -> Vec<String> {
             shares.sent(rank) * shares.element_size,
             shares.received(rank) * shares.element_size,
         );
-        let algbw = GBps::of(Bytes(sent.max(received)), time).0;
+        let algbw = GBps::average(Bytes(sent.max(received)), time).0;
         let busbw = algbw * super::all_but_own_share(ranks as f64);
         format!(
             "#   rank={rank} send_bytes={sent} recv_bytes={received} alg_bw={algbw:.2} bus_bw={busbw:.2}"

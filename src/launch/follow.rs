@@ -126,7 +126,7 @@ fn ended(job: &str) -> anyhow::Result<Code> {
         say!("pxnbench: job {job} ended {state}; full output: {file}");
     }
     let number = field("ExitCode").and_then(|code| code.split(':').next()?.parse::<i32>().ok());
-    Ok(match (state.as_str(), number.and_then(Code::of)) {
+    Ok(match (state.as_str(), number.and_then(Code::from_number)) {
         ("COMPLETED", _) => Code::Fine,
         ("CANCELLED" | "TIMEOUT" | "PREEMPTED", _) => Code::Stopped,
         // Slurm gives 0 where it ended the job itself: a node that failed, memory that ran out.

@@ -63,7 +63,7 @@ fn ways(launch: &Launch) -> anyhow::Result<Vec<Launcher>> {
         let words = ["mpirun".to_owned(), "--version".to_owned()];
         let version = process::try_out(&words, false, Duration::from_secs(20))?;
         if version.ok || by == LauncherChoice::Mpirun {
-            ways.push(Launcher::Mpirun(MpiFamily::of(&version.stdout)));
+            ways.push(Launcher::Mpirun(MpiFamily::recognize(&version.stdout)));
         }
     }
     Ok(ways)
@@ -74,7 +74,7 @@ fn types(launch: &Launch) -> anyhow::Result<Vec<String>> {
     if let Some(mpi) = &launch.request.mpi {
         return Ok(vec![mpi.clone()]);
     }
-    let mut types = candidates(&listed()?, MpiFamily::of(&loaded()));
+    let mut types = candidates(&listed()?, MpiFamily::recognize(&loaded()));
     // The site's or the user's own default goes first; srun does not get to see the variable.
     if let Some(own) = std::env::var("SLURM_MPI_TYPE")
         .ok()

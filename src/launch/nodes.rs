@@ -40,7 +40,7 @@ pub(super) fn check(launch: &Launch) -> anyhow::Result<Nodes> {
         arguments.extend(["--nccl-lib".into(), file.into()]);
     }
     let program = launch.program(&arguments)?;
-    let step = launch.step(StepShape::one_a_node(launch.job), &program);
+    let step = launch.step(StepShape::one_per_node(launch.job), &program);
     let tried = process::try_out(
         &step.command(&Launcher::Srun { mpi: "none".into() }, &[]),
         step.inside_step,

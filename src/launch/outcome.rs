@@ -80,7 +80,7 @@ fn verdict(
         // All was measured and saved, and then a rank failed to end: that is no success.
         (_, Some(_)) => Ok(Code::Launch),
         (1, None) if ended.complaint.is_some() => Ok(Code::Launch),
-        (status, None) => Ok(Code::of(status).unwrap_or(Code::Launch)),
+        (status, None) => Ok(Code::from_number(status).unwrap_or(Code::Launch)),
     }
 }
 

@@ -216,7 +216,7 @@ fn watch(stderr: impl Read) -> LauncherEnd {
         let _ = std::io::stderr().write_all(&line);
         let text = String::from_utf8_lossy(&line);
         if said.lost.is_none() {
-            said.lost = lost::of(text.trim_end());
+            said.lost = lost::parse(text.trim_end());
             said.lost_first = said.lost.is_some() && !ending;
         }
         ending |= ["MPI_ABORT was invoked", "Job step aborted", "*** STEP "]

@@ -1,29 +1,34 @@
-//! Slurm's lists of nodes: `node[0001-0010,12]-x,login1` and the names it stands for.
+//! Slurm's node lists: `node[0001-0010,12]-x,login1` and the names it stands for.
 
-/// No list names more nodes than this: a slip like `node[1-1000000000]` must not fill the memory.
+/// The most nodes in a list: a typo such as `node[1-1000000000]` must not exhaust the memory.
 const MOST: u64 = 100_000;
 
-/// The names that `list` stands for, in its order.
+/// Returns the names that `list` stands for, in its order.
 ///
 /// # Errors
-/// What is wrong with the list.
+/// Returns an error if the list is malformed or has too many names.
 pub fn expand(list: &str) -> Result<Vec<String>, String> {
     let mut names = Vec::new();
     for part in parts(list)? {
-        names.extend(one(part)?);
-        too_many(names.len() as u64)?;
+        names.extend(expand_part(part)?);
+        check_count(names.len() as u64)?;
     }
     Ok(names)
 }
 
-/// The parts of a list between the commas that are not in brackets.
+/// Splits a list at the commas outside brackets.
 fn parts(list: &str) -> Result<Vec<&str>, String> {
     let list = list.trim();
-    let (mut inside, mut start, mut parts) = (false, 0, Vec::new());
+    if list.is_empty() {
+        return Ok(Vec::new());
+    }
+    let mut parts = Vec::new();
+    let mut start = 0;
+    let mut inside = false;
     for (at, c) in list.char_indices() {
         match (c, inside) {
             ('[', false) | (']', true) => inside = !inside,
-            ('[', true) | (']', false) => return Err("its brackets do not pair".into()),
+            ('[', true) | (']', false) => return Err("its brackets do not match".into()),
             (',', false) => {
                 parts.push(&list[start..at]);
                 start = at + 1;
@@ -31,171 +36,205 @@ fn parts(list: &str) -> Result<Vec<&str>, String> {
             _ => {}
         }
     }
-    match () {
-        () if inside => Err("a bracket is not closed".into()),
-        () if list.is_empty() => Ok(parts),
-        () => {
-            parts.push(&list[start..]);
-            if parts.iter().any(|part| part.is_empty()) {
-                Err("a name is empty".into())
-            } else {
-                Ok(parts)
-            }
-        }
+    if inside {
+        return Err("a bracket is not closed".into());
     }
+    parts.push(&list[start..]);
+    if parts.contains(&"") {
+        return Err("a name is empty".into());
+    }
+    Ok(parts)
 }
 
-/// The names of one part: each of its brackets in turn, the last one fastest.
-fn one(part: &str) -> Result<Vec<String>, String> {
+/// Expands the brackets of one part; the last one varies fastest.
+fn expand_part(part: &str) -> Result<Vec<String>, String> {
     let mut names = vec![String::new()];
     let mut rest = part;
     while let Some((before, bracket)) = rest.split_once('[') {
         let (inside, after) = bracket.split_once(']').unwrap_or((bracket, ""));
-        let numbers = numbers(inside)?;
-        too_many(names.len() as u64 * numbers.len() as u64)?;
-        names = names
-            .iter()
-            .flat_map(|name| {
-                numbers
-                    .iter()
-                    .map(move |number| format!("{name}{before}{number}"))
-            })
-            .collect();
+        let numbers = expand_numbers(inside)?;
+        check_count(names.len() as u64 * numbers.len() as u64)?;
+        let mut longer = Vec::new();
+        for name in &names {
+            for number in &numbers {
+                longer.push(format!("{name}{before}{number}"));
+            }
+        }
+        names = longer;
         rest = after;
     }
-    names.iter_mut().for_each(|name| name.push_str(rest));
+    for name in &mut names {
+        name.push_str(rest);
+    }
     Ok(names)
 }
 
-/// The numbers in a bracket, with the zeros they are written with.
-fn numbers(inside: &str) -> Result<Vec<String>, String> {
+/// Expands the ranges in a bracket, and keeps the leading zeros.
+fn expand_numbers(inside: &str) -> Result<Vec<String>, String> {
     let mut numbers = Vec::new();
     for range in inside.split(',') {
         let (low, high) = range.split_once('-').unwrap_or((range, range));
-        let (first, last) = (number(low)?, number(high)?);
+        let first = parse_number(low)?;
+        let last = parse_number(high)?;
         if first > last {
             return Err(format!("the range {range} runs backwards"));
         }
-        too_many(last - first + 1 + numbers.len() as u64)?;
-        numbers.extend((first..=last).map(|n| format!("{n:0width$}", width = width(low))));
+        check_count(last - first + 1 + numbers.len() as u64)?;
+        let width = width(low);
+        for number in first..=last {
+            numbers.push(format!("{number:0width$}"));
+        }
     }
     Ok(numbers)
 }
 
-fn too_many(names: u64) -> Result<(), String> {
+fn check_count(names: u64) -> Result<(), String> {
     if names > MOST {
-        Err(format!("it stands for more than {MOST} nodes"))
-    } else {
-        Ok(())
+        return Err(format!("it stands for more than {MOST} nodes"));
     }
+    Ok(())
 }
 
-fn number(digits: &str) -> Result<u64, String> {
-    let is_number = !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit());
-    is_number
-        .then(|| digits.parse().ok())
-        .flatten()
-        .ok_or_else(|| format!("'{digits}' is not a node number"))
+fn parse_number(digits: &str) -> Result<u64, String> {
+    let error = || format!("'{digits}' is not a node number");
+    // Parsing alone would accept a sign.
+    if !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+        return Err(error());
+    }
+    digits.parse().map_err(|_| error())
 }
 
-/// Digits that numbers of a range have at least: those of its first where that begins with a zero.
+/// Returns the number of digits to which a range is padded: those of its first number if that begins with a zero.
 fn width(low: &str) -> usize {
     if low.starts_with('0') { low.len() } else { 1 }
 }
 
-/// The shortest list that stands for `names` in their order: neighbours that differ in their last number share a bracket.
+/// Returns the shortest list of `names` in their order: neighbours that differ only in their last number share a bracket.
 pub fn compress(names: &[impl AsRef<str>]) -> String {
     let mut groups: Vec<Group> = Vec::new();
-    for name in names.iter().map(AsRef::as_ref) {
-        if !groups.last_mut().is_some_and(|group| group.take(name)) {
+    for name in names {
+        let name = NumberedName::split(name.as_ref());
+        let fits = groups.last_mut().is_some_and(|group| group.add(name));
+        if !fits {
             groups.push(Group::new(name));
         }
     }
-    groups.iter().map(Group::text).collect::<Vec<_>>().join(",")
+    let groups: Vec<String> = groups.iter().map(Group::text).collect();
+    groups.join(",")
 }
 
-/// Names that differ in one number only.
-struct Group<'a> {
+/// A name, split around its last number.
+#[derive(Clone, Copy)]
+struct NumberedName<'a> {
     before: &'a str,
+    /// The number as written; empty if the name has none, or one that is too large to count.
+    digits: &'a str,
     after: &'a str,
-    /// First and last number of each range, as they are written.
-    ranges: Vec<(&'a str, &'a str)>,
 }
 
-impl<'a> Group<'a> {
-    fn new(name: &'a str) -> Group<'a> {
-        match split(name) {
-            Some((before, digits, after)) => Group {
-                before,
-                after,
-                ranges: vec![(digits, digits)],
-            },
-            None => Group {
+impl<'a> NumberedName<'a> {
+    fn split(name: &'a str) -> NumberedName<'a> {
+        let head = name.trim_end_matches(|c: char| !c.is_ascii_digit());
+        let before = head.trim_end_matches(|c: char| c.is_ascii_digit());
+        let digits = &head[before.len()..];
+        let after = &name[head.len()..];
+        if digits.is_empty() || digits.len() > 18 {
+            return NumberedName {
                 before: name,
+                digits: "",
                 after: "",
-                ranges: Vec::new(),
-            },
+            };
+        }
+        NumberedName {
+            before,
+            digits,
+            after,
+        }
+    }
+}
+
+/// A range of numbers, as written.
+struct Range<'a> {
+    low: &'a str,
+    high: &'a str,
+}
+
+impl Range<'_> {
+    fn text(&self) -> String {
+        let Range { low, high } = self;
+        if low == high {
+            (*low).to_owned()
+        } else {
+            format!("{low}-{high}")
         }
     }
 
-    /// Takes `name` in, if it fits.
-    fn take(&mut self, name: &'a str) -> bool {
-        let Some((before, digits, after)) = split(name) else {
+    /// Returns the number after the range, written alike.
+    fn next(&self) -> Option<String> {
+        let last = self.high.parse::<u64>().ok()?;
+        let width = width(self.low);
+        Some(format!("{:0width$}", last + 1))
+    }
+}
+
+/// Names that differ only in one number.
+struct Group<'a> {
+    before: &'a str,
+    after: &'a str,
+    ranges: Vec<Range<'a>>,
+}
+
+impl<'a> Group<'a> {
+    fn new(name: NumberedName<'a>) -> Group<'a> {
+        let NumberedName {
+            before,
+            digits,
+            after,
+        } = name;
+        let mut ranges = Vec::new();
+        if !digits.is_empty() {
+            ranges.push(Range {
+                low: digits,
+                high: digits,
+            });
+        }
+        Group {
+            before,
+            after,
+            ranges,
+        }
+    }
+
+    /// Adds a name; returns whether it fits.
+    fn add(&mut self, name: NumberedName<'a>) -> bool {
+        let is_alike = (name.before, name.after) == (self.before, self.after);
+        let Some(range) = self.ranges.last_mut() else {
             return false;
         };
-        let Some((low, high)) = self.ranges.last_mut() else {
-            return false;
-        };
-        if (before, after) != (self.before, self.after) {
+        if !is_alike || name.digits.is_empty() {
             return false;
         }
-        let next = high
-            .parse::<u64>()
-            .map(|last| format!("{:0width$}", last + 1, width = width(low)));
-        match next {
-            Ok(next) if next == digits => *high = digits,
-            _ => self.ranges.push((digits, digits)),
+        if range.next().as_deref() == Some(name.digits) {
+            range.high = name.digits;
+        } else {
+            self.ranges.push(Range {
+                low: name.digits,
+                high: name.digits,
+            });
         }
         true
     }
 
     fn text(&self) -> String {
-        let Group {
-            before,
-            after,
-            ranges,
-        } = self;
-        match ranges[..] {
-            [] => (*before).to_owned(),
-            [(low, high)] if low == high => format!("{before}{low}{after}"),
-            _ => {
-                let range = |&(low, high): &(&str, &str)| {
-                    if low == high {
-                        low.to_owned()
-                    } else {
-                        format!("{low}-{high}")
-                    }
-                };
-                format!(
-                    "{before}[{}]{after}",
-                    ranges.iter().map(range).collect::<Vec<_>>().join(",")
-                )
-            }
+        let ranges: Vec<String> = self.ranges.iter().map(Range::text).collect();
+        let ranges = ranges.join(",");
+        let (before, after) = (self.before, self.after);
+        match &self.ranges[..] {
+            [] => before.to_owned(),
+            [Range { low, high }] if low == high => format!("{before}{low}{after}"),
+            _ => format!("{before}[{ranges}]{after}"),
         }
     }
-}
-
-/// A name around its last number; `None` where it has none that can be counted.
-fn split(name: &str) -> Option<(&str, &str, &str)> {
-    let end = name.rfind(|c: char| c.is_ascii_digit())? + 1;
-    let start = name[..end]
-        .rfind(|c: char| !c.is_ascii_digit())
-        .map_or(0, |at| {
-            // The character before the digits may take several bytes.
-            at + name[at..].chars().next().map_or(1, char::len_utf8)
-        });
-    let digits = &name[start..end];
-    (digits.len() <= 18).then_some((&name[..start], digits, &name[end..]))
 }
 
 #[cfg(test)]
@@ -205,7 +244,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lists_of_slurm_are_expanded() {
+    fn node_lists_are_expanded() {
         for (list, names) in [
             ("", &[] as &[&str]),
             ("login1", &["login1"]),
@@ -226,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_list_is_refused() {
+    fn malformed_lists_are_refused() {
         for list in [
             "node[1-",
             "node1]",
@@ -270,7 +309,7 @@ mod tests {
             let names: Vec<String> = (first..first + count).map(|n| format!("node{n:0width$}{end}")).collect();
             let list = compress(&names);
             prop_assert_eq!(expand(&list), Ok(names));
-            // One that grows in digits beyond its zeros still counts on.
+            // A range whose numbers outgrow their zeros stays one range.
             prop_assert!(list.matches('[').count() == 1 && list.matches('-').count() <= 1 + end.matches('-').count(), "{}", list);
         }
 

@@ -1,26 +1,25 @@
-//! A rank that died, from what the launcher says of it on stderr.
+//! Ranks that died, from the launcher's messages on stderr.
 
-/// A rank that a signal ended.
+/// A rank that a signal terminated.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LostRank {
-    /// Its rank, or several as Slurm writes them: `4-5`.
+    /// Its number, or several in the form of Slurm: `4-5`.
     pub rank: String,
     /// Its node.
     pub node: String,
-    /// What ended it: `Killed`, `Segmentation fault`.
+    /// What terminated it: `Killed`, `Segmentation fault`.
     pub by: String,
 }
 
-/// The rank that this line of a launcher says a signal ended. One that ended by itself, or was terminated because another
-/// one died, is none.
-pub fn of(line: &str) -> Option<LostRank> {
-    srun(line)
-        .or_else(|| mpirun(line))
-        .filter(|lost| !lost.by.starts_with("Terminated"))
+/// Returns the rank that a signal terminated, according to this line of a launcher. A rank that ended by itself, or was
+/// terminated because another one died, does not count.
+pub fn parse(line: &str) -> Option<LostRank> {
+    let lost = parse_srun(line).or_else(|| parse_mpirun(line))?;
+    (!lost.by.starts_with("Terminated")).then_some(lost)
 }
 
-/// `srun: error: node3: task 5: Killed`
-fn srun(line: &str) -> Option<LostRank> {
+/// Parses `srun: error: node3: task 5: Killed`.
+fn parse_srun(line: &str) -> Option<LostRank> {
     let (node, rest) = line.strip_prefix("srun: error: ")?.split_once(": task")?;
     let (rank, by) = rest.trim_start_matches('s').trim_start().split_once(": ")?;
     let ended_by_itself = by.starts_with("Exited");
@@ -32,16 +31,16 @@ fn srun(line: &str) -> Option<LostRank> {
     })
 }
 
-/// `mpirun noticed that process rank 5 with PID 77 on node node3 exited on signal 9 (Killed).`
-fn mpirun(line: &str) -> Option<LostRank> {
+/// Parses `mpirun noticed that process rank 5 with PID 77 on node node3 exited on signal 9 (Killed).`
+fn parse_mpirun(line: &str) -> Option<LostRank> {
     let (_, rest) = line.split_once("process rank ")?;
     let (rank, rest) = rest.split_once(' ')?;
     let (_, rest) = rest.split_once(" on node ")?;
     let (node, rest) = rest.split_once(" exited on signal ")?;
-    let by = rest
+    let name = rest
         .split_once('(')
-        .and_then(|(_, name)| name.split_once(')'))
-        .map_or(rest, |(name, _)| name);
+        .and_then(|(_, name)| name.split_once(')'));
+    let by = name.map_or(rest, |(name, _)| name);
     Some(LostRank {
         rank: rank.into(),
         node: node.into(),
@@ -54,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_death_is_told_from_its_consequences() {
+    fn the_first_death_is_distinguished_from_its_consequences() {
         let lost = |rank: &str, node: &str, by: &str| {
             Some(LostRank {
                 rank: rank.into(),
@@ -87,7 +86,7 @@ mod tests {
             ),
             ("# a row of the table", None),
         ] {
-            assert_eq!(of(line), expected, "{line}");
+            assert_eq!(parse(line), expected, "{line}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! How ranks are started inside a job: the command line of srun or mpirun, and the environment it gets.
+//! How ranks are started in a job: the command line of srun or mpirun, and its environment.
 
 use std::num::NonZeroU32;
 
@@ -6,33 +6,31 @@ use serde::{Deserialize, Serialize};
 
 use super::SlurmJob;
 
-/// Ranks a node where nothing says how many: two are the fewest that exchange something inside a node too.
+/// Ranks per node if nothing says how many: the fewest that also exchange data within a node.
 const WITHOUT_GPUS: u32 = 2;
 
-/// How many ranks go where.
+/// The number of ranks and their placement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StepShape {
     /// Nodes.
     pub nodes: u32,
-    /// Ranks on each.
+    /// Ranks per node.
     pub tasks_per_node: u32,
-    /// CPUs of each rank.
+    /// CPUs per rank.
     pub cpus_per_task: u32,
 }
 
 impl StepShape {
-    /// All nodes of the job: as many ranks on each as were asked for, else one a GPU; where there is no GPU as many as
-    /// the job asked for, else two. The CPUs are shared out.
+    /// Returns the step on all nodes of the job. Each node gets as many ranks as were asked for, else one per GPU; without
+    /// GPUs as many as the job requested, else two. The CPUs are divided among them.
     pub fn new(job: &SlurmJob, asked: Option<NonZeroU32>, gpus_on_node: u32) -> StepShape {
         let cpus = job.cpus_on_node.map_or(1, NonZeroU32::get);
-        let asked = asked.map(NonZeroU32::get);
-        let without_gpus = || {
-            job.tasks_per_node
-                .map_or(WITHOUT_GPUS.min(cpus), NonZeroU32::get)
+        let tasks_per_node = match (asked, job.tasks_per_node) {
+            (Some(asked), _) => asked.get(),
+            (None, _) if gpus_on_node > 0 => gpus_on_node,
+            (None, Some(requested)) => requested.get(),
+            (None, None) => WITHOUT_GPUS.min(cpus),
         };
-        let tasks_per_node = asked
-            .or((gpus_on_node > 0).then_some(gpus_on_node))
-            .unwrap_or_else(without_gpus);
         StepShape {
             nodes: job.nodes.len() as u32,
             tasks_per_node,
@@ -40,7 +38,8 @@ impl StepShape {
         }
     }
 
-    /// Two ranks, on two nodes where there are two: the smallest step that shows whether ranks find each other.
+    /// Returns a step of two ranks, on two nodes if there are two: the smallest step that shows whether ranks find each
+    /// other.
     pub fn pair(job: &SlurmJob) -> StepShape {
         let nodes = (job.nodes.len() as u32).clamp(1, 2);
         StepShape {
@@ -50,8 +49,8 @@ impl StepShape {
         }
     }
 
-    /// One task on each node.
-    pub fn one_a_node(job: &SlurmJob) -> StepShape {
+    /// Returns a step of one task per node.
+    pub fn one_per_node(job: &SlurmJob) -> StepShape {
         StepShape {
             nodes: job.nodes.len() as u32,
             tasks_per_node: 1,
@@ -59,51 +58,52 @@ impl StepShape {
         }
     }
 
-    /// All ranks.
+    /// Returns the number of ranks.
     pub fn tasks(self) -> u32 {
         self.nodes * self.tasks_per_node
     }
 }
 
-/// What starts the ranks.
+/// The program that starts the ranks.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Launcher {
     /// `srun --mpi=TYPE`.
     Srun {
-        /// The type.
+        /// The type of `--mpi`.
         mpi: String,
     },
     /// The `mpirun` of this MPI.
     Mpirun(MpiFamily),
 }
 
-/// Families of MPI: each has its own launcher, and its own idea of Slurm's process managers.
+/// Families of MPI implementations. Each has its own launcher and supports other process managers of Slurm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MpiFamily {
-    /// Open MPI and what is made from it.
+    /// Open MPI and its derivatives.
     OpenMpi,
-    /// MPICH and what is made from it: Intel MPI, MVAPICH, Cray MPICH.
+    /// MPICH and its derivatives: Intel MPI, MVAPICH, Cray MPICH.
     Mpich,
-    /// Another one, or not known.
+    /// Another one, or unknown.
     Other,
 }
 
 impl MpiFamily {
-    /// The family that a library or a launcher names when it says its version.
-    pub fn of(version: &str) -> MpiFamily {
-        let names = |any: &[&str]| any.iter().any(|name| version.contains(name));
-        if names(&["Open MPI", "OpenRTE", "PRRTE"]) {
+    /// Recognizes the family from the version text of a library or a launcher.
+    pub fn recognize(version: &str) -> MpiFamily {
+        const OPEN_MPI: [&str; 3] = ["Open MPI", "OpenRTE", "PRRTE"];
+        const MPICH: [&str; 6] = ["MPICH", "HYDRA", "Hydra", "Intel(R) MPI", "MVAPICH", "CRAY"];
+        if OPEN_MPI.iter().any(|name| version.contains(name)) {
             MpiFamily::OpenMpi
-        } else if names(&["MPICH", "HYDRA", "Hydra", "Intel(R) MPI", "MVAPICH", "CRAY"]) {
+        } else if MPICH.iter().any(|name| version.contains(name)) {
             MpiFamily::Mpich
         } else {
             MpiFamily::Other
         }
     }
 
-    /// Types of `srun --mpi` in the order in which they are likely to fit.
+    /// Returns types of `srun --mpi`, the most likely to fit first.
     fn likely(self) -> &'static [&'static str] {
         match self {
             MpiFamily::OpenMpi => &["pmix", "pmi2", "openmpi"],
@@ -113,74 +113,75 @@ impl MpiFamily {
     }
 }
 
-/// The `--mpi` types to try: those that srun lists, the likely ones first; numbered ones (`pmix_v4`) only where the plain
-/// one is not listed, and `none` never, since it starts each rank alone.
+/// Returns the `--mpi` types to try: those that srun lists, the most likely first. Numbered types (`pmix_v4`) are tried only if
+/// the plain one is not listed, and `none` never, since it starts each rank alone.
 pub fn candidates(listed: &str, family: MpiFamily) -> Vec<String> {
-    let words: Vec<&str> = listed
-        .split(|c: char| !c.is_ascii_alphanumeric() && c != '_')
-        .filter(|word| word.starts_with("pmi") || family.likely().contains(word))
-        .collect();
-    let mut found: Vec<String> = Vec::new();
+    let words = listed.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+    let words: Vec<&str> = words.collect();
+    let mut found = Vec::new();
     for likely in family.likely() {
-        let numbered = format!("{likely}_v");
-        let mut fitting: Vec<&str> = words
-            .iter()
-            .copied()
-            .filter(|word| word == likely)
-            .collect();
-        if fitting.is_empty() {
-            fitting = words
-                .iter()
-                .copied()
-                .filter(|word| word.starts_with(&numbered))
-                .collect();
-            fitting.sort_unstable_by(|a, b| b.cmp(a));
+        if words.contains(likely) {
+            found.push((*likely).to_owned());
+        } else {
+            found.extend(numbered(likely, &words));
         }
-        fitting.dedup();
-        found.extend(fitting.into_iter().map(str::to_owned));
     }
     found
 }
 
-/// Where a step runs inside a container, by pyxis.
+/// Returns the numbered variants of a type, the newest first: `pmix_v5`, `pmix_v4`.
+fn numbered(plain: &str, words: &[&str]) -> Vec<String> {
+    if !plain.starts_with("pmi") {
+        return Vec::new();
+    }
+    let prefix = format!("{plain}_v");
+    let variants = words.iter().filter(|word| word.starts_with(&prefix));
+    let mut variants: Vec<String> = variants.map(|word| (*word).to_owned()).collect();
+    variants.sort_unstable();
+    variants.dedup();
+    variants.reverse();
+    variants
+}
+
+/// The container that a step runs in, by pyxis.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Container {
     /// The image.
     pub image: String,
-    /// Folders that it sees at their own paths.
+    /// Folders that are mounted at their own paths.
     pub mounts: Vec<String>,
-    /// The folder it works in.
+    /// The working folder.
     pub workdir: String,
-    /// Variables in which the job wins over the image.
+    /// Variables whose value in the job overrides that of the image.
     pub env: Vec<String>,
 }
 
-/// A step to be started.
+/// A job step to start.
 #[derive(Clone, Debug)]
 pub struct SlurmStep<'a> {
-    /// Ranks and where.
+    /// The number of ranks and their placement.
     pub shape: StepShape,
-    /// Runs beside the step that this process is in, which holds the CPUs.
+    /// Whether this process is in a step itself, which holds the CPUs; the new step then overlaps it.
     pub inside_step: bool,
-    /// In a container.
+    /// The container, if any.
     pub container: Option<&'a Container>,
     /// The program and its arguments.
     pub program: &'a [String],
 }
 
 impl SlurmStep<'_> {
-    /// The command line. `variables` are the names that mpirun hands on; srun hands on all.
+    /// Returns the command line. `variables` are the names that mpirun passes on; srun passes on all.
     pub fn command(&self, launcher: &Launcher, variables: &[String]) -> Vec<String> {
         let mut words = match launcher {
             Launcher::Srun { mpi } => self.srun(mpi),
             Launcher::Mpirun(family) => self.mpirun(*family, variables),
         };
-        words.extend(self.program.iter().cloned());
+        words.extend_from_slice(self.program);
         words
     }
 
-    /// `--cpus-per-task` because from 22.05 to 23.02 srun does not take it from the job; `--distribution=block` so that
-    /// neighbours in rank share a node; `--gpu-bind=none` because NCCL has to see all GPUs of a node; the rest so that one
+    /// `--cpus-per-task` is given because srun 22.05 to 23.02 does not inherit it from the job, `--distribution=block` so that
+    /// consecutive ranks share a node, `--gpu-bind=none` because NCCL must see all GPUs of a node, and the rest so that one
     /// dead rank ends the step at once, whatever the site's defaults.
     fn srun(&self, mpi: &str) -> Vec<String> {
         let StepShape {
@@ -188,7 +189,7 @@ impl SlurmStep<'_> {
             tasks_per_node,
             cpus_per_task,
         } = self.shape;
-        let mut words: Vec<String> = vec![
+        let mut words = vec![
             "srun".into(),
             format!("--mpi={mpi}"),
             format!("--nodes={nodes}"),
@@ -203,48 +204,53 @@ impl SlurmStep<'_> {
         if self.inside_step {
             words.push("--overlap".into());
         }
-        if let Some(Container {
-            image,
-            mounts,
-            workdir,
-            env,
-        }) = self.container
-        {
-            words.push(format!("--container-image={image}"));
-            words.push(format!("--container-mounts={}", mounts.join(",")));
-            words.push(format!("--container-workdir={workdir}"));
-            words.push(format!("--container-env={}", env.join(",")));
+        if let Some(container) = self.container {
+            words.extend(container.options());
         }
         words
     }
 
     fn mpirun(&self, family: MpiFamily, variables: &[String]) -> Vec<String> {
-        let (tasks, per_node) = (self.shape.tasks().to_string(), self.shape.tasks_per_node);
-        let mut words: Vec<String> = vec!["mpirun".into(), "-np".into(), tasks];
+        let per_node = self.shape.tasks_per_node;
+        let mut words = vec![
+            "mpirun".into(),
+            "-np".into(),
+            self.shape.tasks().to_string(),
+        ];
         match family {
-            // Slots are what the job asked for in tasks, which says nothing here: the GPUs do.
             MpiFamily::OpenMpi => {
-                words.extend([
-                    "--map-by".into(),
-                    format!("ppr:{per_node}:node:oversubscribe"),
-                ]);
-                words.extend(["--bind-to".into(), "none".into()]);
-                words.extend(
-                    variables
-                        .iter()
-                        .flat_map(|name| ["-x".into(), name.clone()]),
-                );
+                // The slots are the tasks that the job requested, which does not matter here: the GPUs do.
+                words.push("--map-by".into());
+                words.push(format!("ppr:{per_node}:node:oversubscribe"));
+                words.push("--bind-to".into());
+                words.push("none".into());
+                for name in variables {
+                    words.push("-x".into());
+                    words.push(name.clone());
+                }
             }
             MpiFamily::Mpich | MpiFamily::Other => {
-                words.extend(["-ppn".into(), per_node.to_string()])
+                words.push("-ppn".into());
+                words.push(per_node.to_string());
             }
         }
         words
     }
 }
 
-/// Variables that srun would take for options and that describe the job, the batch script or the step around this
-/// process instead of the step to come: what they say is said on the command line.
+impl Container {
+    fn options(&self) -> [String; 4] {
+        [
+            format!("--container-image={}", self.image),
+            format!("--container-mounts={}", self.mounts.join(",")),
+            format!("--container-workdir={}", self.workdir),
+            format!("--container-env={}", self.env.join(",")),
+        ]
+    }
+}
+
+/// Variables that srun treats as options, but that describe the job, the batch script or the surrounding step. The command
+/// line sets what matters of them for the new step.
 const OPTIONS: [&str; 16] = [
     "SLURM_CPUS_PER_TASK",
     "SRUN_CPUS_PER_TASK",
@@ -264,7 +270,7 @@ const OPTIONS: [&str; 16] = [
     "SLURM_WAIT",
 ];
 
-/// Variables that make a process a task of the step around it.
+/// Variables that mark a process as a task of the surrounding step.
 const TASK: [&str; 6] = [
     "SLURM_PROCID",
     "SLURM_LOCALID",
@@ -274,7 +280,7 @@ const TASK: [&str; 6] = [
     "PMIX_NAMESPACE",
 ];
 
-/// Must `name` not reach a step that is started from here?
+/// Returns whether `name` must not reach a step that is started from here.
 pub fn leaks(name: &str) -> bool {
     let prefixes = [
         "SLURM_STEP",
@@ -319,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rank_a_gpu_and_the_cpus_shared_out() {
+    fn one_rank_per_gpu_and_the_cpus_divided() {
         assert_eq!(shape(&[], 0, 8), (4, 8, 12));
         assert_eq!(
             shape(&[("SLURM_NTASKS_PER_NODE", "4")], 0, 8),
@@ -345,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pair_takes_two_nodes_where_there_are() {
+    fn a_pair_is_on_two_nodes_if_there_are_two() {
         let pair = |list| StepShape::pair(&job(&[("SLURM_JOB_NODELIST", list)]));
         assert_eq!((pair("n[1-8]").nodes, pair("n[1-8]").tasks()), (2, 2));
         assert_eq!((pair("n1").nodes, pair("n1").tasks()), (1, 2));
@@ -370,7 +376,7 @@ mod tests {
     }
 
     #[test]
-    fn families_are_told_by_what_they_say() {
+    fn families_are_recognized_by_their_version_text() {
         for (version, family) in [
             (
                 "Open MPI v4.1.4, package: Debian OpenMPI",
@@ -382,7 +388,7 @@ mod tests {
             ("Intel(R) MPI Library 2021.10", MpiFamily::Mpich),
             ("", MpiFamily::Other),
         ] {
-            assert_eq!(MpiFamily::of(version), family, "{version}");
+            assert_eq!(MpiFamily::recognize(version), family, "{version}");
         }
     }
 
@@ -419,7 +425,7 @@ mod tests {
     }
 
     #[test]
-    fn what_belongs_to_the_step_around_does_not_reach_the_step_to_come() {
+    fn variables_of_the_surrounding_step_do_not_reach_the_new_step() {
         for name in [
             "SLURM_CPUS_PER_TASK",
             "SLURM_TRES_PER_TASK",
