@@ -1,7 +1,8 @@
-//! The exit codes of the program, and the error that carries one. [`CODES`] lists them for `--help` and docs/FORMAT.md.
+//! The exit codes of the program, and the error that carries one. [`CODES`] lists them for `--help`
+//! and docs/FORMAT.md.
 //!
-//! 2 to 7 mean the same as in nccl-tests. Some launchers replace the code of an aborted job with their own; `run.json` keeps
-//! the original.
+//! 2 to 7 mean the same as in nccl-tests. Some launchers replace the code of an aborted job with
+//! their own; `run.json` keeps the original.
 
 use std::fmt;
 
@@ -47,12 +48,12 @@ pub const CODES: [(Code, &str); 11] = [
         Code::NothingRan,
         "nothing could run (all waived, too few GPUs)",
     ),
-    (Code::Usage, "usage"),
+    (Code::Usage, "usage error"),
     (
         Code::WrongData,
-        "wrong data, mean busbw below nine tenths of NCCL_TESTS_MIN_BW, or a verdict other than the one asked for",
+        "wrong data, mean busbw below nine tenths of NCCL_TESTS_MIN_BW, or a verdict other than the expected one",
     ),
-    (Code::Launch, "launch or MPI"),
+    (Code::Launch, "launch or MPI failed"),
     (Code::Stopped, "stopped by a signal, results kept"),
     (Code::NotReady, "doctor: not ready"),
 ];
@@ -67,16 +68,18 @@ impl Code {
 
 /// An error with its exit code: one sentence with the cause, the value, and the remedy.
 ///
-/// Use [`Failure::on_all_ranks`] only if every rank is certain to have the same error in the same place, because it follows
-/// from arguments, from gathered facts, or from `world::agree`; the ranks then end together. Use [`Failure::on_this_rank`]
-/// for all other errors: the other ranks do not know of it and may be waiting, so the job is aborted.
+/// Use [`Failure::on_all_ranks`] only if every rank is certain to have the same error in the same
+/// place, because it follows from arguments, from gathered facts, or from `world::agree`; the ranks
+/// then end together. Use [`Failure::on_this_rank`] for all other errors: the other ranks do not
+/// know of it and may be waiting, so the job is aborted.
 #[derive(Debug)]
 pub struct Failure {
     /// The exit code of the program.
     pub code: Code,
     /// The sentence.
     pub what: String,
-    /// Whether every rank has the error. If so, they end together and one prints it; if not, the failed rank aborts the job.
+    /// Whether every rank has the error. If so, they end together and one prints it; if not, the
+    /// failed rank aborts the job.
     pub everywhere: bool,
 }
 

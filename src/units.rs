@@ -1,6 +1,7 @@
 //! The quantities of a benchmark, with their units in the type: [`Bytes`], [`Micros`], [`GBps`].
 //!
-//! As in nccl-tests, sizes are binary (`1K` is 1024 bytes) and bandwidths are decimal (1 GB/s is 10⁹ bytes per second).
+//! As in nccl-tests, sizes are binary (`1K` is 1024 bytes) and bandwidths are decimal (1 GB/s is
+//! 10⁹ bytes per second).
 
 use std::{fmt, str::FromStr, time::Duration};
 
@@ -29,8 +30,8 @@ const SUFFIXES: [(char, u32); 4] = [('K', 10), ('M', 20), ('G', 30), ('T', 40)];
 impl FromStr for Bytes {
     type Err = String;
 
-    /// Reads `8`, `64K`, `1.5G`, `1GB`, `8KiB`, `1e6`: a number, then an optional K, M, G or T (either case, powers of
-    /// 1024), then an optional `B` or `iB`.
+    /// Reads `8`, `64K`, `1.5G`, `1GB`, `8KiB`, `1e6`: a number, then an optional K, M, G or T
+    /// (either case, powers of 1024), then an optional `B` or `iB`.
     ///
     /// # Errors
     /// Returns an error that says what is wrong, without the value, which the caller names.
@@ -58,7 +59,8 @@ fn is_plain_number(text: &str) -> bool {
     text.starts_with(|c: char| c.is_ascii_digit() || c == '.') && text.parse::<f64>().is_ok()
 }
 
-/// Returns the power of two of a size's suffix (`""`, `K`, `KB`, `KiB`, `B`, …); `None` for anything else.
+/// Returns the power of two of a size's suffix (`""`, `K`, `KB`, `KiB`, `B`, …); `None` for
+/// anything else.
 fn suffix_power(suffix: &str) -> Option<u32> {
     let upper = suffix.trim().to_ascii_uppercase();
     if matches!(upper.as_str(), "" | "B") {
@@ -71,8 +73,8 @@ fn suffix_power(suffix: &str) -> Option<u32> {
 }
 
 impl fmt::Display for Bytes {
-    /// Prints a size that [`Bytes::from_str`] reads back to the same number: `8`, `64K`, `1.5G`, or plain bytes if no short
-    /// form is exact.
+    /// Prints a size that [`Bytes::from_str`] reads back to the same number: `8`, `64K`, `1.5G`, or
+    /// plain bytes if no short form is exact.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (letter, power) in SUFFIXES.iter().rev() {
             let unit = 1_u64 << power;

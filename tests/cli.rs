@@ -125,7 +125,7 @@ fn bad_input_gets_one_sentence() {
         (&["all_reduce", "--backend", "gloo"], "gloo"),
         (
             &["all_reduce", "--level", "extreme"],
-            "there are off, conservative, balanced, aggressive, default",
+            "use one of off, conservative, balanced, aggressive, default",
         ),
         (
             &["broadcast", "-r", "4"],
@@ -295,7 +295,7 @@ fn a_level_is_applied_and_the_users_own_setting_wins_aloud() {
         "what is in force counts, not what was asked for"
     );
     assert!(
-        stderr.contains("NCCL_P2P_PXN_LEVEL=2 is set and wins over level balanced"),
+        stderr.contains("NCCL_P2P_PXN_LEVEL=2 is set and overrides level balanced"),
         "{stderr}"
     );
     assert_eq!(

@@ -37,7 +37,7 @@ fn the_table() {
     assert!(
         ended
             .stdout
-            .starts_with("balanced      send/recv relays only where"),
+            .starts_with("balanced      send/recv relays only if"),
         "{}",
         ended.stdout
     );
@@ -144,11 +144,11 @@ fn diff_says_what_differs_and_what_does_not() {
 fn what_is_wrong_with_the_command_line_is_usage() {
     let folder = folder();
     for (arguments, words) in [
-        (&["extreme"] as &[&str], "there are off, conservative"),
+        (&["extreme"] as &[&str], "use one of off, conservative"),
         (&["diff", "off"], "<B>"),
-        (&["diff", "off", "on"], "there are off"),
+        (&["diff", "off", "on"], "use one of off"),
         (&["--export"], "LEVEL"),
-        (&["check", "x"], "there are off"),
+        (&["check", "x"], "use one of off"),
     ] {
         let ended = run(&mut levels(folder.path(), arguments)).expect_code(6);
         let sentences = ended.sentences();
@@ -259,7 +259,7 @@ mod check {
         assert!(
             ended
                 .stdout
-                .contains("warning: NCCL ignores NCCL_P2P_LEVEL=nvl; say NVL"),
+                .contains("warning: NCCL ignores NCCL_P2P_LEVEL=nvl; use NVL"),
             "{}",
             ended.stdout
         );
@@ -338,7 +338,7 @@ fn resources_are_applied_and_the_users_own_setting_wins_aloud() {
     );
     assert_eq!(names, ["default", "custom", "auto"]);
     assert!(
-        stderr.contains("NCCL_MAX_CTAS=4 is set and wins over resources lean, which sets 8"),
+        stderr.contains("NCCL_MAX_CTAS=4 is set and overrides resources lean, which sets 8"),
         "{stderr}"
     );
 }
@@ -364,7 +364,7 @@ fn what_a_file_sets_is_in_force_and_recorded_with_the_file() {
     assert_eq!(names[0], "off");
     let file = folder.path().join(".nccl.conf");
     let words = format!(
-        "NCCL_PXN_DISABLE=1 is set in {} and wins over level default",
+        "NCCL_PXN_DISABLE=1 is set in {} and overrides level default",
         file.display()
     );
     assert!(stderr.contains(&words), "{stderr}");
@@ -461,14 +461,14 @@ fn ranks_that_differ_make_the_rows_custom_and_are_named() {
         ended.stderr.contains(words)
             && ended
                 .stderr
-                .contains("wins over level balanced, which sets 1"),
+                .contains("overrides level balanced, which sets 1"),
         "{}",
         ended.stderr
     );
     assert!(
         ended
             .stderr
-            .contains("the rows of this run carry level custom"),
+            .contains("this run is recorded as level custom"),
         "{}",
         ended.stderr
     );

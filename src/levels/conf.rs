@@ -1,5 +1,6 @@
-//! The settings in force when files set variables too. NCCL reads the user's file and then `/etc/nccl.conf`, and sets only
-//! what is not set yet: the environment comes first, then the user's file, then the site's, and in a file the first line.
+//! The settings in force when files set variables too. NCCL reads the user's file and then
+//! `/etc/nccl.conf`, and sets only what is not set yet: the environment comes first, then the
+//! user's file, then the site's, and in a file the first line.
 
 use std::collections::{BTreeMap, btree_map::Entry};
 
@@ -23,9 +24,10 @@ pub struct NcclSettings(BTreeMap<String, EffectiveValue>);
 /// The size of NCCL's buffer for a name or a value; it cuts off the rest.
 const LONGEST: usize = 1023;
 
-/// Returns the files that NCCL reads, the one that wins first: `NCCL_CONF_FILE`, or `.nccl.conf` in the home directory, then
-/// `/etc/nccl.conf`. (Before 2.23 NCCL ignores `NCCL_CONF_FILE`, and before 2.30 it takes the home directory from the
-/// password file, which rarely differs from `HOME`.)
+/// Returns the files that NCCL reads, the one that wins first: `NCCL_CONF_FILE`, or `.nccl.conf` in
+/// the home directory, then `/etc/nccl.conf`. (Before 2.23 NCCL ignores `NCCL_CONF_FILE`, and
+/// before 2.30 it takes the home directory from the password file, which rarely differs from
+/// `HOME`.)
 pub fn files(env: Env) -> Vec<String> {
     let named = env("NCCL_CONF_FILE").filter(|path| !path.is_empty());
     let users = named.or_else(|| Some(format!("{}/.nccl.conf", env("HOME")?)));
@@ -34,8 +36,9 @@ pub fn files(env: Env) -> Vec<String> {
     files
 }
 
-/// Returns the names and values that a file sets, in its order. The only syntax is `NAME=VALUE` at the start of a line:
-/// quotes and spaces belong to the value, and a line with `export` sets a variable whose name nobody reads.
+/// Returns the names and values that a file sets, in its order. The only syntax is `NAME=VALUE` at
+/// the start of a line: quotes and spaces belong to the value, and a line with `export` sets a
+/// variable whose name nobody reads.
 pub(super) fn lines(text: &str) -> impl Iterator<Item = (&str, &str)> {
     text.split('\n').filter_map(line)
 }
@@ -63,7 +66,8 @@ fn is_nccl(name: &str) -> bool {
 }
 
 impl NcclSettings {
-    /// Merges the environment `env` and `files`, which are names and texts in the order of [`files()`].
+    /// Merges the environment `env` and `files`, which are names and texts in the order of
+    /// [`files()`].
     pub fn new<'a>(
         env: impl IntoIterator<Item = (String, String)>,
         files: impl IntoIterator<Item = (&'a str, &'a str)>,
@@ -110,7 +114,8 @@ impl NcclSettings {
         self
     }
 
-    /// Adds `set` to the environment. A variable that was in the environment wins; one that a file sets is overridden.
+    /// Adds `set` to the environment. A variable that was in the environment wins; one that a file
+    /// sets is overridden.
     #[must_use]
     pub fn with(mut self, set: Vec<(String, String)>) -> NcclSettings {
         for (name, value) in set {

@@ -1,5 +1,6 @@
-//! The preset that a run is evidence of. It is derived from the settings in force on every rank: NCCL reads the environment
-//! and the files of each process, and a launcher or a node may have set something that rank 0 does not see.
+//! The preset that a run is evidence of. It is derived from the settings in force on every rank:
+//! NCCL reads the environment and the files of each process, and a launcher or a node may have set
+//! something that rank 0 does not see.
 
 use super::{
     conf::{EffectiveValue, NcclSettings},
@@ -28,11 +29,11 @@ pub struct Evidence {
     pub remarks: Vec<String>,
 }
 
-/// Determines which preset of `axis` is in force over all ranks. `asked` is the preset that was asked for, and
-/// `decided_elsewhere` tells which of its variables another axis decides.
+/// Determines which preset of `axis` is in force over all ranks. `asked` is the preset that was
+/// asked for, and `decided_elsewhere` tells which of its variables another axis decides.
 ///
-/// Levels and resources are recognised by what is in force, whatever was asked for. A network is recorded only if it was
-/// asked for and all its settings hold; it is `auto` if none was asked for.
+/// Levels and resources are recognised by what is in force, whatever was asked for. A network is
+/// recorded only if it was asked for and all its settings hold; it is `auto` if none was asked for.
 pub fn collect(
     axis: Axis,
     asked: Option<&Preset>,
@@ -102,7 +103,8 @@ impl<'a> Comparison<'a> {
             .collect()
     }
 
-    /// Returns the variables of the axis. Those of networks count only if the preset that was asked for sets them.
+    /// Returns the variables of the axis. Those of networks count only if the preset that was asked
+    /// for sets them.
     fn compared_variables(&self) -> Vec<&'a str> {
         match (self.axis, self.asked) {
             (Axis::Level | Axis::Resources, _) => variables(self.axis),
@@ -130,7 +132,8 @@ impl<'a> Comparison<'a> {
         difference
     }
 
-    /// Returns the value that a variable should have on a rank: as set by the preset that was asked for, else as on rank 0.
+    /// Returns the value that a variable should have on a rank: as set by the preset that was asked
+    /// for, else as on rank 0.
     fn expected(&self, name: &str, rank: usize) -> Option<String> {
         match self.asked {
             Some(preset) => preset.setting(name)?.value_on(self.ranks[rank].ports),

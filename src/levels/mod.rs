@@ -1,10 +1,12 @@
-//! PXN levels: how far NCCL may relay a message through the GPU beside the peer's rail NIC. Beside them, how many channels
-//! NCCL may use ([`Axis::Resources`]) and which transport it is asked to use ([`Axis::Network`]).
+//! PXN levels: how far NCCL may relay a message through the GPU beside the peer's rail NIC. Beside
+//! them, how many channels NCCL may use ([`Axis::Resources`]) and which transport it is asked to
+//! use ([`Axis::Network`]).
 //!
-//! `slurm/levels.toml`, compiled in by [`table`], is the only source. A [`Preset`] turns into environment settings; [`conf`]
-//! knows what is in force when files set variables too, [`evidence`] which presets that amounts to over all ranks,
-//! [`conflict`] which combinations crash NCCL or keep it from using PXN, and [`audit`] what else is wrong with the settings.
-//! Nothing here sets or reads anything: NCCL reads each variable once per process, so `main.rs` sets them before MPI and
+//! `slurm/levels.toml`, compiled in by [`table`], is the only source. A [`Preset`] turns into
+//! environment settings; [`conf`] knows what is in force when files set variables too, [`evidence`]
+//! which presets that amounts to over all ranks, [`conflict`] which combinations crash NCCL or keep
+//! it from using PXN, and [`audit`] what else is wrong with the settings. Nothing here sets or
+//! reads anything: NCCL reads each variable once per process, so `main.rs` sets them before MPI and
 //! NCCL start.
 
 pub mod audit;

@@ -37,8 +37,8 @@ pub struct Port {
     pub active: bool,
 }
 
-/// Returns the active ports of a network in the form of NCCL_IB_HCA: `=mlx5_0:1,mlx5_1:1`, where `=` makes the names exact
-/// (without it, mlx5_1 also means mlx5_10). `None` if there are none.
+/// Returns the active ports of a network in the form of NCCL_IB_HCA: `=mlx5_0:1,mlx5_1:1`, where
+/// `=` makes the names exact (without it, mlx5_1 also means mlx5_10). `None` if there are none.
 pub fn hca_list(ports: &[Port], link: Link) -> Option<String> {
     let mut list = Vec::new();
     for port in ports {

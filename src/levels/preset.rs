@@ -13,7 +13,8 @@ use crate::env::Env;
 pub struct Setting {
     /// The variable.
     pub name: String,
-    /// Its value. A value that starts with `@` stands for the ports of one kind: see [`Setting::value_on`].
+    /// Its value. A value that starts with `@` stands for the ports of one kind: see
+    /// [`Setting::value_on`].
     pub value: String,
     /// What the setting does.
     pub why: String,
@@ -54,7 +55,8 @@ pub enum Axis {
 }
 
 impl Axis {
-    /// All axes, in the order in which they are applied: if two set the same variable, the first one wins.
+    /// All axes, in the order in which they are applied: if two set the same variable, the first
+    /// one wins.
     pub const ALL: [Axis; 3] = [Axis::Level, Axis::Resources, Axis::Network];
 
     /// Returns the name of the axis, which is also the name of its option.
@@ -92,7 +94,8 @@ pub struct Preset {
 }
 
 impl Setting {
-    /// Returns the value on a node with these ports; `None` if it stands for ports that the node does not have.
+    /// Returns the value on a node with these ports; `None` if it stands for ports that the node
+    /// does not have.
     pub fn value_on(&self, ports: &[Port]) -> Option<String> {
         match self.value.as_str() {
             "@InfiniBand" => ports::hca_list(ports, Link::InfiniBand),
@@ -103,7 +106,8 @@ impl Setting {
 }
 
 impl Preset {
-    /// Returns what this preset sets in addition to the environment `env`, in which a variable that is already set wins.
+    /// Returns what this preset sets in addition to the environment `env`, in which a variable that
+    /// is already set wins.
     pub fn apply(&self, env: Env, ports: &[Port]) -> Vec<(String, String)> {
         let mut applied = Vec::new();
         for setting in &self.set {
@@ -127,7 +131,8 @@ impl Preset {
         self.setting(name).is_some()
     }
 
-    /// Returns shell lines that do what the preset does: a variable that is already set wins, even if it is empty.
+    /// Returns shell lines that do what the preset does: a variable that is already set wins, even
+    /// if it is empty.
     pub fn exports(&self) -> Vec<String> {
         if self.set.is_empty() {
             let line = format!(

@@ -1,5 +1,5 @@
-//! How NCCL reads a value, which is not always how a person would: `NCCL_PXN_DISABLE=true` is 0, and NCCL silently ignores
-//! most values that it does not understand.
+//! How NCCL reads a value, which is not always how a person would: `NCCL_PXN_DISABLE=true` is 0,
+//! and NCCL silently ignores most values that it does not understand.
 
 use serde::{Deserialize, Serialize};
 
@@ -62,7 +62,8 @@ struct Parsed<'a> {
     rest: &'a str,
 }
 
-/// Parses `value` like strtoll with base 0. `None` if NCCL uses its default: `value` is empty, or too large.
+/// Parses `value` like strtoll with base 0. `None` if NCCL uses its default: `value` is empty, or
+/// too large.
 fn strtoll(value: &str) -> Option<Parsed<'_>> {
     if value.is_empty() {
         return None;
@@ -108,7 +109,8 @@ pub fn path(value: &str) -> Option<&'static str> {
 }
 
 impl Variable {
-    /// Returns a sentence that says how NCCL misreads `value` and what to write instead; `None` if NCCL reads it as it looks.
+    /// Returns a sentence that says how NCCL misreads `value` and what to write instead; `None` if
+    /// NCCL reads it as it looks.
     pub fn misread(&self, value: &str) -> Option<String> {
         let Variable { name, .. } = self;
         let (misreading, advice) = self.misread_as(value)?;
@@ -124,7 +126,8 @@ impl Variable {
         })
     }
 
-    /// Returns how NCCL misreads `value`, and what to write instead; `None` if NCCL reads it as it looks.
+    /// Returns how NCCL misreads `value`, and what to write instead; `None` if NCCL reads it as it
+    /// looks.
     pub(super) fn misread_as(&self, value: &str) -> Option<(Misreading, String)> {
         match self.reads {
             ParseRule::Integer => Some((self.misread_integer(value)?, self.advice())),

@@ -1,5 +1,5 @@
-//! Lists of names in NCCL_SOCKET_IFNAME and NCCL_IB_HCA: `^` before the list excludes the names instead of selecting them, `=`
-//! matches exact names instead of prefixes.
+//! Lists of names in NCCL_SOCKET_IFNAME and NCCL_IB_HCA: `^` before the list excludes the names
+//! instead of selecting them, `=` matches exact names instead of prefixes.
 
 use crate::levels::ports::Port;
 
@@ -50,8 +50,8 @@ impl<'a> Selection<'a> {
         }
     }
 
-    /// Returns whether an entry, `name` or `name:port`, matches this port. NCCL reads a port that is not a number as 0,
-    /// which no device has.
+    /// Returns whether an entry, `name` or `name:port`, matches this port. NCCL reads a port that
+    /// is not a number as 0, which no device has.
     fn matches_port(&self, entry: &str, there: &Port) -> bool {
         let mut parts = entry.split(':');
         let name = parts.next().unwrap_or_default();
@@ -62,7 +62,8 @@ impl<'a> Selection<'a> {
         number.is_empty() || number.parse() == Ok(there.number)
     }
 
-    /// Returns the entries that select none of these ports. Exclusions may name what a node does not have.
+    /// Returns the entries that select none of these ports. Exclusions may name what a node does
+    /// not have.
     pub fn missing(&self, there: &[Port]) -> Vec<&'a str> {
         if self.excludes {
             return Vec::new();
@@ -73,13 +74,15 @@ impl<'a> Selection<'a> {
             .collect()
     }
 
-    /// Returns whether the interface of this name is selected. As with NCCL, a list without names matches every interface.
+    /// Returns whether the interface of this name is selected. As with NCCL, a list without names
+    /// matches every interface.
     pub fn takes(&self, there: &str) -> bool {
         let matches = !self.has_names() || self.names().any(|name| self.matches(name, there));
         matches != self.excludes
     }
 
-    /// Returns whether this port of an adapter is selected. A list without names matches every port.
+    /// Returns whether this port of an adapter is selected. A list without names matches every
+    /// port.
     pub fn takes_port(&self, there: &Port) -> bool {
         let matches =
             !self.has_names() || self.entries().any(|entry| self.matches_port(entry, there));

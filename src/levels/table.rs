@@ -1,4 +1,5 @@
-//! The table `slurm/levels.toml`, compiled in: presets, conflicts, and how NCCL reads each variable.
+//! The table `slurm/levels.toml`, compiled in: presets, conflicts, and how NCCL reads each
+//! variable.
 
 use std::sync::LazyLock;
 
@@ -21,7 +22,8 @@ struct Table {
     variable: Vec<Variable>,
 }
 
-/// The recorded level (or preset of another axis) of a run whose settings match no preset of the table.
+/// The recorded level (or preset of another axis) of a run whose settings match no preset of the
+/// table.
 pub const CUSTOM: &str = "custom";
 
 static TABLE: LazyLock<Table> = LazyLock::new(|| {
@@ -127,9 +129,9 @@ pub fn concerns(name: &str) -> bool {
         || presets().any(|preset| preset.sets(name))
 }
 
-/// Returns the preset that the environment amounts to: the first one whose variables all have its values, while no
-/// variable of another preset of the axis is set; else [`CUSTOM`]. Does not apply to networks, which are only recorded if
-/// they were asked for.
+/// Returns the preset that the environment amounts to: the first one whose variables all have its
+/// values, while no variable of another preset of the axis is set; else [`CUSTOM`]. Does not apply
+/// to networks, which are only recorded if they were asked for.
 pub fn in_force(axis: Axis, env: Env) -> &'static str {
     for preset in rows(axis) {
         if is_in_force(preset, env) {

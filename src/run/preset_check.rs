@@ -133,7 +133,7 @@ fn describe_in_force(text: &mut String, preset: Option<&Preset>, here: &Here) {
     );
     for (name, _) in here.settings.iter() {
         if levels::concerns(name) {
-            let _ = writeln!(text, "    {}", here.settings.say(name));
+            let _ = writeln!(text, "    {}", here.settings.describe(name));
         }
     }
 }

@@ -104,12 +104,14 @@ fn parse_number(digits: &str) -> Result<u64, String> {
     digits.parse().map_err(|_| error())
 }
 
-/// Returns the number of digits to which a range is padded: those of its first number if that begins with a zero.
+/// Returns the number of digits to which a range is padded: those of its first number if that
+/// begins with a zero.
 fn width(low: &str) -> usize {
     if low.starts_with('0') { low.len() } else { 1 }
 }
 
-/// Returns the shortest list of `names` in their order: neighbours that differ only in their last number share a bracket.
+/// Returns the shortest list of `names` in their order: neighbours that differ only in their last
+/// number share a bracket.
 pub fn compress(names: &[impl AsRef<str>]) -> String {
     let mut groups: Vec<Group> = Vec::new();
     for name in names {

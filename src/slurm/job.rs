@@ -14,7 +14,8 @@ pub struct SlurmJob {
     pub id: u32,
     /// Its name.
     pub name: String,
-    /// The number of the step that this process is in; none in the batch script and in an interactive shell.
+    /// The number of the step that this process is in; none in the batch script and in an
+    /// interactive shell.
     pub step: Option<u32>,
     /// The number of times the job was requeued.
     pub restarts: u32,
@@ -33,8 +34,9 @@ pub struct SlurmJob {
 /// The first number of Slurm's own steps: the batch script, an interactive shell.
 const FIRST_SPECIAL_STEP: u32 = 0xffff_0000;
 
-/// The final states of a job, as squeue and scontrol write them (`JOB STATE CODES` in squeue's manual). All others are
-/// transient, and newer versions of Slurm have more of those: SIGNALING lasts while a signal is sent.
+/// The final states of a job, as squeue and scontrol write them (`JOB STATE CODES` in squeue's
+/// manual). All others are transient, and newer versions of Slurm have more of those: SIGNALING
+/// lasts while a signal is sent.
 const ENDS: [&str; 12] = [
     "BOOT_FAIL",
     "CANCELLED",
@@ -84,7 +86,8 @@ impl SlurmJob {
         Ok(Some(job))
     }
 
-    /// Returns the job's name and number, after which results are named: characters that a path cannot hold become `_`.
+    /// Returns the job's name and number, after which results are named: characters that a path
+    /// cannot hold become `_`.
     pub fn folder(&self) -> String {
         let name = if self.name.is_empty() {
             "pxnbench"
@@ -101,15 +104,16 @@ fn number(env: Env, name: &str) -> Option<u32> {
     env(name)?.trim().parse().ok()
 }
 
-/// Returns the CPUs of the node with the fewest. Within a step, `SLURM_CPUS_ON_NODE` counts those of the step, which can be
-/// fewer than those of the job.
+/// Returns the CPUs of the node with the fewest. Within a step, `SLURM_CPUS_ON_NODE` counts those
+/// of the step, which can be fewer than those of the job.
 fn cpus_on_node(env: Env) -> Option<u32> {
     let of_job = env("SLURM_JOB_CPUS_PER_NODE").and_then(|counts| fewest(&counts));
     of_job.or_else(|| number(env, "SLURM_CPUS_ON_NODE"))
 }
 
-/// Returns the GPUs of a node. What was requested comes first: an exclusive job that requested no GPU sees all of them, and a
-/// step of a job that requested GPUs by task sees those of its own tasks.
+/// Returns the GPUs of a node. What was requested comes first: an exclusive job that requested no
+/// GPU sees all of them, and a step of a job that requested GPUs by task sees those of its own
+/// tasks.
 fn gpus_on_node(env: Env) -> Option<u32> {
     if let Some(gpus) = env("SLURM_GPUS_PER_NODE").and_then(|counts| sum(&counts)) {
         return Some(gpus);
@@ -140,7 +144,8 @@ fn sum(counts: &str) -> Option<u32> {
     Some(sum)
 }
 
-/// Returns the smallest of Slurm's counts per node, such as `8(x3),4`; `None` if one is not a number.
+/// Returns the smallest of Slurm's counts per node, such as `8(x3),4`; `None` if one is not a
+/// number.
 fn fewest(counts: &str) -> Option<u32> {
     let mut fewest = u32::MAX;
     for part in counts.split(',') {

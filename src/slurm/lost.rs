@@ -11,8 +11,8 @@ pub struct LostRank {
     pub by: String,
 }
 
-/// Returns the rank that a signal terminated, according to this line of a launcher. A rank that ended by itself, or was
-/// terminated because another one died, does not count.
+/// Returns the rank that a signal terminated, according to this line of a launcher. A rank that
+/// ended by itself, or was terminated because another one died, does not count.
 pub fn parse(line: &str) -> Option<LostRank> {
     let lost = parse_srun(line).or_else(|| parse_mpirun(line))?;
     (!lost.by.starts_with("Terminated")).then_some(lost)
@@ -31,7 +31,8 @@ fn parse_srun(line: &str) -> Option<LostRank> {
     })
 }
 
-/// Parses `mpirun noticed that process rank 5 with PID 77 on node node3 exited on signal 9 (Killed).`
+/// Parses `mpirun noticed that process rank 5 with PID 77 on node node3 exited on signal 9
+/// (Killed).`
 fn parse_mpirun(line: &str) -> Option<LostRank> {
     let (_, rest) = line.split_once("process rank ")?;
     let (rank, rest) = rest.split_once(' ')?;

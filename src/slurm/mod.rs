@@ -1,5 +1,5 @@
-//! The Slurm job that this process is in, and how to start ranks in it. Pure: variables in, values and command lines out;
-//! nothing is started here.
+//! The Slurm job that this process is in, and how to start ranks in it. Pure: variables in, values
+//! and command lines out; nothing is started here.
 
 pub mod hosts;
 mod job;

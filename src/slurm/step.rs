@@ -21,8 +21,9 @@ pub struct StepShape {
 }
 
 impl StepShape {
-    /// Returns the step on all nodes of the job. Each node gets as many ranks as were asked for, else one per GPU; without
-    /// GPUs as many as the job requested, else two. The CPUs are divided among them.
+    /// Returns the step on all nodes of the job. Each node gets as many ranks as were asked for,
+    /// else one per GPU; without GPUs as many as the job requested, else two. The CPUs are divided
+    /// among them.
     pub fn new(job: &SlurmJob, asked: Option<NonZeroU32>, gpus_on_node: u32) -> StepShape {
         let cpus = job.cpus_on_node.map_or(1, NonZeroU32::get);
         let tasks_per_node = match (asked, job.tasks_per_node) {
@@ -38,8 +39,8 @@ impl StepShape {
         }
     }
 
-    /// Returns a step of two ranks, on two nodes if there are two: the smallest step that shows whether ranks find each
-    /// other.
+    /// Returns a step of two ranks, on two nodes if there are two: the smallest step that shows
+    /// whether ranks find each other.
     pub fn pair(job: &SlurmJob) -> StepShape {
         let nodes = (job.nodes.len() as u32).clamp(1, 2);
         StepShape {
@@ -77,7 +78,8 @@ pub enum Launcher {
     Mpirun(MpiFamily),
 }
 
-/// Families of MPI implementations. Each has its own launcher and supports other process managers of Slurm.
+/// Families of MPI implementations. Each has its own launcher and supports other process managers
+/// of Slurm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MpiFamily {
@@ -113,8 +115,9 @@ impl MpiFamily {
     }
 }
 
-/// Returns the `--mpi` types to try: those that srun lists, the most likely first. Numbered types (`pmix_v4`) are tried only if
-/// the plain one is not listed, and `none` never, since it starts each rank alone.
+/// Returns the `--mpi` types to try: those that srun lists, the most likely first. Numbered types
+/// (`pmix_v4`) are tried only if the plain one is not listed, and `none` never, since it starts
+/// each rank alone.
 pub fn candidates(listed: &str, family: MpiFamily) -> Vec<String> {
     let words = listed.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
     let words: Vec<&str> = words.collect();
@@ -161,7 +164,8 @@ pub struct Container {
 pub struct SlurmStep<'a> {
     /// The number of ranks and their placement.
     pub shape: StepShape,
-    /// Whether this process is in a step itself, which holds the CPUs; the new step then overlaps it.
+    /// Whether this process is in a step itself, which holds the CPUs; the new step then overlaps
+    /// it.
     pub inside_step: bool,
     /// The container, if any.
     pub container: Option<&'a Container>,
@@ -170,7 +174,8 @@ pub struct SlurmStep<'a> {
 }
 
 impl SlurmStep<'_> {
-    /// Returns the command line. `variables` are the names that mpirun passes on; srun passes on all.
+    /// Returns the command line. `variables` are the names that mpirun passes on; srun passes on
+    /// all.
     pub fn command(&self, launcher: &Launcher, variables: &[String]) -> Vec<String> {
         let mut words = match launcher {
             Launcher::Srun { mpi } => self.srun(mpi),
@@ -180,9 +185,10 @@ impl SlurmStep<'_> {
         words
     }
 
-    /// `--cpus-per-task` is given because srun 22.05 to 23.02 does not inherit it from the job, `--distribution=block` so that
-    /// consecutive ranks share a node, `--gpu-bind=none` because NCCL must see all GPUs of a node, and the rest so that one
-    /// dead rank ends the step at once, whatever the site's defaults.
+    /// `--cpus-per-task` is given because srun 22.05 to 23.02 does not inherit it from the job,
+    /// `--distribution=block` so that consecutive ranks share a node, `--gpu-bind=none` because
+    /// NCCL must see all GPUs of a node, and the rest so that one dead rank ends the step at once,
+    /// whatever the site's defaults.
     fn srun(&self, mpi: &str) -> Vec<String> {
         let StepShape {
             nodes,
@@ -219,7 +225,8 @@ impl SlurmStep<'_> {
         ];
         match family {
             MpiFamily::OpenMpi => {
-                // The slots are the tasks that the job requested, which does not matter here: the GPUs do.
+                // The slots are the tasks that the job requested, which does not matter here: the
+                // GPUs do.
                 words.push("--map-by".into());
                 words.push(format!("ppr:{per_node}:node:oversubscribe"));
                 words.push("--bind-to".into());
@@ -249,8 +256,8 @@ impl Container {
     }
 }
 
-/// Variables that srun treats as options, but that describe the job, the batch script or the surrounding step. The command
-/// line sets what matters of them for the new step.
+/// Variables that srun treats as options, but that describe the job, the batch script or the
+/// surrounding step. The command line sets what matters of them for the new step.
 const OPTIONS: [&str; 16] = [
     "SLURM_CPUS_PER_TASK",
     "SRUN_CPUS_PER_TASK",

@@ -1,5 +1,6 @@
-//! What NCCL makes of a node by its own rules and default settings: the NIC of each GPU, whether GPUDirect RDMA and PXN are
-//! possible and through which relay, and which transport it prefers. The rules are those of NCCL 2.30.
+//! What NCCL makes of a node by its own rules and default settings: the NIC of each GPU, whether
+//! GPUDirect RDMA and PXN are possible and through which relay, and which transport it prefers. The
+//! rules are those of NCCL 2.30.
 
 use serde::Serialize;
 

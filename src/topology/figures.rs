@@ -1,4 +1,5 @@
-//! What a link can carry in one direction, and where that figure comes from. An unknown figure stays unknown.
+//! What a link can carry in one direction, and where that figure comes from. An unknown figure
+//! stays unknown.
 
 use serde::Serialize;
 
@@ -38,8 +39,9 @@ const fn nvlink(
     }
 }
 
-/// Source: NVIDIA's data sheets, which give the sum of both directions and all links. P100 160 GB/s over 4, V100 300 over 6,
-/// A100 600 over 12, A40 112.5 over 4, H100 and H200 900 over 18, B200 1,800 over 18.
+/// Source: NVIDIA's data sheets, which give the sum of both directions and all links. P100 160 GB/s
+/// over 4, V100 300 over 6, A100 600 over 12, A40 112.5 over 4, H100 and H200 900 over 18, B200
+/// 1,800 over 18.
 const NVLINK: [NvLinkGeneration; 6] = [
     nvlink("NVLink 1", &[1], (60, 61), 20.0),
     nvlink("NVLink 2", &[2, 3], (70, 75), 25.0),
@@ -66,8 +68,8 @@ const fn pcie(name: &'static str, rate: f64, encoding: (f64, f64)) -> PcieGenera
     }
 }
 
-/// Source: the PCI Express base specifications. The encoding is 8b/10b, from 3.0 on 128b/130b, and in 6.0 flits with 242 bytes
-/// of payload in 256. Packet headers cost about another tenth.
+/// Source: the PCI Express base specifications. The encoding is 8b/10b, from 3.0 on 128b/130b, and
+/// in 6.0 flits with 242 bytes of payload in 256. Packet headers cost about another tenth.
 const PCIE: [PcieGeneration; 6] = [
     pcie("1.0", 2.5, (8.0, 10.0)),
     pcie("2.0", 5.0, (8.0, 10.0)),
@@ -120,8 +122,8 @@ impl Peak {
         Peak::unknown(format!("NVLink of version {version}"))
     }
 
-    /// Returns the peak of a PCIe link from what Linux reports: `32.0 GT/s PCIe`, and lanes. Virtual machines often report 0
-    /// lanes.
+    /// Returns the peak of a PCIe link from what Linux reports: `32.0 GT/s PCIe`, and lanes.
+    /// Virtual machines often report 0 lanes.
     pub fn pcie(speed: &str, lanes: u32) -> Peak {
         let rate = speed.split_whitespace().next().unwrap_or_default();
         let rate = rate.parse::<f64>().ok();
@@ -161,7 +163,8 @@ impl Peak {
         }
     }
 
-    /// Returns the slowest of `links`. One of unknown speed makes the whole unknown, because it may be the slowest.
+    /// Returns the slowest of `links`. One of unknown speed makes the whole unknown, because it may
+    /// be the slowest.
     pub fn least<'a>(links: impl IntoIterator<Item = &'a Peak>) -> Peak {
         let mut least: Option<&Peak> = None;
         for link in links {

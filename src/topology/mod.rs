@@ -1,7 +1,9 @@
-//! The devices of a node and their connections, as plain data: NUMA nodes, PCI switches, GPUs, NICs, NVLinks.
+//! The devices of a node and their connections, as plain data: NUMA nodes, PCI switches, GPUs,
+//! NICs, NVLinks.
 //!
-//! [`xml`] reads it from NCCL's topology file; [`crate::facts`] fills it from sysfs and NVML. [`path`] types the path between
-//! any two devices, [`choice`] says what NCCL makes of that, [`figures`] what a link carries. [`text`] and [`svg`] draw it.
+//! [`xml`] reads it from NCCL's topology file; [`crate::facts`] fills it from sysfs and NVML.
+//! [`path`] types the path between any two devices, [`choice`] says what NCCL makes of that,
+//! [`figures`] what a link carries. [`text`] and [`svg`] draw it.
 
 pub mod choice;
 pub mod figures;

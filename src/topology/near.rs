@@ -32,7 +32,8 @@ impl Nearest<'_> {
         Nearest { all, nics, gpus }
     }
 
-    /// Returns the NIC that a GPU uses on a channel. GPUs with the same nearest NICs start at different ones and take turns.
+    /// Returns the NIC that a GPU uses on a channel. GPUs with the same nearest NICs start at
+    /// different ones and take turns.
     fn nic_on(&self, gpu: usize, channel: usize) -> Option<usize> {
         let near = &self.nics[gpu];
         let sharing = self.gpus[*near.first()?].len().max(1);
@@ -62,7 +63,8 @@ impl Nearest<'_> {
     }
 }
 
-/// Returns the NICs of the network that NCCL uses: those with RDMA if one of them works, else those with sockets.
+/// Returns the NICs of the network that NCCL uses: those with RDMA if one of them works, else those
+/// with sockets.
 fn usable_nics(all: &Topology) -> Vec<usize> {
     let mut rdma = Vec::new();
     let mut sockets = Vec::new();
@@ -92,8 +94,9 @@ fn nearest(paths: Vec<(usize, Path)>) -> Vec<usize> {
     nearest.map(|(device, _)| *device).collect()
 }
 
-/// Orders paths, the nearest first. NCCL goes by bandwidth, then by type. The bandwidth between sockets is unknown here and, on
-/// most machines, below that of a current NIC, so such a path comes last.
+/// Orders paths, the nearest first. NCCL goes by bandwidth, then by type. The bandwidth between
+/// sockets is unknown here and, on most machines, below that of a current NIC, so such a path comes
+/// last.
 fn compare(a: &Path, b: &Path) -> Ordering {
     let a_is_far = a.kind == PathType::Sys;
     let b_is_far = b.kind == PathType::Sys;
@@ -103,8 +106,8 @@ fn compare(a: &Path, b: &Path) -> Ordering {
         .then_with(|| a.kind.cmp(&b.kind))
 }
 
-/// Returns where the GPU of this number starts among `count` NICs. If `count` is a power of two, the bits of the number are
-/// reversed, so that neighbours start far apart.
+/// Returns where the GPU of this number starts among `count` NICs. If `count` is a power of two,
+/// the bits of the number are reversed, so that neighbours start far apart.
 fn spread(number: usize, count: usize) -> usize {
     if count > 1 && count.is_power_of_two() {
         (number % count).reverse_bits() >> (usize::BITS - count.ilog2())

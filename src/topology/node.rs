@@ -37,7 +37,8 @@ pub struct DeviceLocation {
     pub bus_id: String,
     /// Index into [`Topology::cpus`].
     pub cpu: usize,
-    /// Index into [`Topology::switches`] of the switch above it; none if it is directly below the processor.
+    /// Index into [`Topology::switches`] of the switch above it; none if it is directly below the
+    /// processor.
     pub switch: Option<usize>,
     /// The host bridge, such as `pci0000:15`; empty if unknown.
     pub bridge: String,
@@ -123,7 +124,8 @@ impl Topology {
             && let Some(switch) = self.switches.get(at)
         {
             chain.push(at);
-            // A switch comes before the devices below it, so an index that is not smaller is a loop.
+            // A switch comes before the devices below it, so an index that is not smaller is a
+            // loop.
             next = switch.place.switch.filter(|above| *above < at);
         }
         chain

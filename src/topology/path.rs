@@ -1,4 +1,5 @@
-//! The path from one device to another: its type as NCCL and as nvidia-smi call it, and what it can carry.
+//! The path from one device to another: its type as NCCL and as nvidia-smi call it, and what it can
+//! carry.
 
 use serde::Serialize;
 
@@ -11,7 +12,8 @@ use super::{
 /// (`NCCL_P2P_LEVEL`) by default, and a GPU is a relay.
 pub const NEAR: PathType = PathType::Pxb;
 
-/// NCCL's path types, the nearest first, with their names and meanings. The order is that of NCCL 2.27.5 and newer.
+/// NCCL's path types, the nearest first, with their names and meanings. The order is that of NCCL
+/// 2.27.5 and newer.
 pub const KINDS: [(PathType, &str, &str); 10] = [
     (PathType::Loc, "LOC", "the same device"),
     (PathType::Nvl, "NVL", "NVLink, also through NVSwitches"),

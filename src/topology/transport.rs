@@ -87,7 +87,8 @@ impl Topology {
         }
     }
 
-    /// Returns whether the node has at most two GPUs and AMD processors; NCCL then uses P2P through the processor too.
+    /// Returns whether the node has at most two GPUs and AMD processors; NCCL then uses P2P through
+    /// the processor too.
     fn is_pair_on_amd(&self) -> bool {
         self.gpus.len() <= 2 && self.cpus.iter().any(|cpu| cpu.kind.contains("AMD"))
     }

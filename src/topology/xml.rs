@@ -1,4 +1,5 @@
-//! NCCL's topology file (`NCCL_TOPO_FILE`, `NCCL_TOPO_DUMP_FILE`): `system`, `cpu`, `pci`, `gpu`, `nvlink`, `nic`, `net`.
+//! NCCL's topology file (`NCCL_TOPO_FILE`, `NCCL_TOPO_DUMP_FILE`): `system`, `cpu`, `pci`, `gpu`,
+//! `nvlink`, `nic`, `net`.
 
 use roxmltree::{Document, Node};
 
@@ -7,10 +8,12 @@ use super::{
     node::{Cpu, DeviceLocation, Gpu, Nic, NvLinkEnd, NvLinks, Switch, Topology},
 };
 
-/// The deepest nesting of elements, which is far beyond any chain of switches. Reading them recurses.
+/// The deepest nesting of elements, which is far beyond any chain of switches. Reading them
+/// recurses.
 const DEEPEST: usize = 64;
 
-/// The most devices of one kind, which is far beyond any node. Paths are computed between all of them.
+/// The most devices of one kind, which is far beyond any node. Paths are computed between all of
+/// them.
 const MOST: usize = 256;
 
 /// Prefixes of the class of a PCI device.

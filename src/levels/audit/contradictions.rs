@@ -1,5 +1,5 @@
-//! Settings against each other: the conflicts of `slurm/levels.toml`, more of them in `contradictions.toml` beside this file,
-//! and pairs of numbers.
+//! Settings against each other: the conflicts of `slurm/levels.toml`, more of them in
+//! `contradictions.toml` beside this file, and pairs of numbers.
 
 use std::sync::LazyLock;
 
@@ -40,7 +40,8 @@ pub fn table() -> impl Iterator<Item = (&'static str, &'static Conflict)> {
     conflicts().map(|conflict| (rule(conflict.does).check().id, conflict))
 }
 
-/// Returns every conflict that the audit looks for. Those of a name alone are left to the audit of names.
+/// Returns every conflict that the audit looks for. Those of a name alone are left to the audit of
+/// names.
 fn conflicts() -> impl Iterator<Item = &'static Conflict> {
     let of_levels = table::conflicts().iter();
     of_levels

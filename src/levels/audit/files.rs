@@ -1,4 +1,5 @@
-//! The lines of an nccl.conf: those that set nothing NCCL reads, and those that something else overrides.
+//! The lines of an nccl.conf: those that set nothing NCCL reads, and those that something else
+//! overrides.
 
 use super::{
     finding::{AuditContext, AuditFinding, short},
@@ -58,7 +59,8 @@ fn overridden(known: &AuditContext, file: &str, name: &str, value: &str) -> Opti
     ))
 }
 
-/// Returns the variable that a line was meant to set; `None` if it sets the variable it names, or one that is not NCCL's.
+/// Returns the variable that a line was meant to set; `None` if it sets the variable it names, or
+/// one that is not NCCL's.
 fn intended_name(name: &str) -> Option<&str> {
     let bare = name
         .trim()

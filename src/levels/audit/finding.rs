@@ -84,7 +84,8 @@ impl AuditContext<'_> {
         }
     }
 
-    /// Returns whether libnccl may read this name. A name that it does not read has no effect, and is reported as such.
+    /// Returns whether libnccl may read this name. A name that it does not read has no effect, and
+    /// is reported as such.
     pub(super) fn may_read(&self, name: &str) -> bool {
         self.names.map_or(true, |names| names.contains(name))
     }

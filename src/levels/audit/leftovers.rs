@@ -1,5 +1,5 @@
-//! Debugging left behind: logs that slow a job down or say less than expected, checks, dumps, and the one variable that turns
-//! an error into a hang.
+//! Debugging left behind: logs that slow a job down or say less than expected, checks, dumps, and
+//! the one variable that turns an error into a hang.
 
 use super::{
     finding::{AuditContext, AuditFinding, short},
@@ -185,7 +185,8 @@ fn hidden_subsystems(known: &AuditContext) -> Option<AuditFinding> {
     ))
 }
 
-/// Returns whether a list of subsystems logs this one. The list replaces the default; `^` excludes it from all.
+/// Returns whether a list of subsystems logs this one. The list replaces the default; `^` excludes
+/// it from all.
 fn is_logged(subsystem: &str, list: &str) -> bool {
     let names = list.strip_prefix('^').unwrap_or(list);
     let is_listed = names

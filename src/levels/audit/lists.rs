@@ -1,4 +1,5 @@
-//! Lists of network interfaces and adapters: their syntax, and adapters that match more than they name.
+//! Lists of network interfaces and adapters: their syntax, and adapters that match more than they
+//! name.
 
 use super::{
     finding::{AuditContext, AuditFinding, describe, on_one_line, short},
@@ -17,7 +18,8 @@ pub(super) fn is_list(name: &str) -> bool {
     LISTS.contains(&name)
 }
 
-/// Returns what is wrong with a list: `^` for all but these, then `=` for exactly these, then names.
+/// Returns what is wrong with a list: `^` for all but these, then `=` for exactly these, then
+/// names.
 pub(super) fn finding(
     known: &AuditContext,
     name: &str,
@@ -83,12 +85,13 @@ fn prefix_finding(
     None
 }
 
-/// Returns another adapter whose name begins with `entry` and is not in the list: one of the node, or if those are unknown, one
-/// that may exist.
+/// Returns another adapter whose name begins with `entry` and is not in the list: one of the node,
+/// or if those are unknown, one that may exist.
 fn also_matched(entry: &str, list: &[&str], adapters: Option<&[String]>) -> Option<String> {
     let letters = entry.trim_end_matches(|c: char| c.is_ascii_digit());
     let digits = &entry[letters.len()..];
-    // `ibp` and `mlx5`, a driver's name, are meant as prefixes; no name is longer than `mlx5_0` and begins with it.
+    // `ibp` and `mlx5`, a driver's name, are meant as prefixes; no name is longer than `mlx5_0` and
+    // begins with it.
     if digits.is_empty() || digits == "0" || ["mlx4", "mlx5"].contains(&entry) {
         return None;
     }

@@ -1,8 +1,10 @@
-//! The audit of the `NCCL_*` settings in force: [`findings`]. [`names`] checks whether this libnccl reads a name, [`values`]
-//! whether a value is read as it looks, [`contradictions`] how settings affect each other and PXN, `leftovers` what belongs
-//! to debugging, and `files` what the lines of an nccl.conf really set.
+//! The audit of the `NCCL_*` settings in force: [`findings`]. [`names`] checks whether this libnccl
+//! reads a name, [`values`] whether a value is read as it looks, [`contradictions`] how settings
+//! affect each other and PXN, `leftovers` what belongs to debugging, and `files` what the lines of
+//! an nccl.conf really set.
 //!
-//! Each rule is one entry of [`CHECKS`]; docs/AUDIT.md is generated from it and from the tables beside this file.
+//! Each rule is one entry of [`CHECKS`]; docs/AUDIT.md is generated from it and from the
+//! tables beside this file.
 
 pub mod contradictions;
 mod files;
@@ -22,7 +24,8 @@ pub use finding::{AuditContext, AuditFinding};
 pub use nearest::nearest;
 pub use rule::{AuditRule, CHECKS, Needs, Severity};
 
-/// Returns everything that is wrong: the worst first, then in the order of [`CHECKS`], then by name.
+/// Returns everything that is wrong: the worst first, then in the order of [`CHECKS`], then by
+/// name.
 pub fn findings(known: &AuditContext) -> Vec<AuditFinding> {
     let mut found = names::findings(known);
     found.extend(values::findings(known));

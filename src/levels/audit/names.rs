@@ -1,5 +1,5 @@
-//! Names: whether this libnccl reads one, and if not, whose it is. `names.toml` beside this file holds what is known about
-//! names that a library does not read.
+//! Names: whether this libnccl reads one, and if not, whose it is. `names.toml` beside this file
+//! holds what is known about names that a library does not read.
 
 use std::{collections::BTreeSet, sync::LazyLock};
 

@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 /// Names longer than this are not compared.
 const LONGEST: usize = 100;
 
-/// Returns up to three of the names that a library reads which are most like `name`: a few letters off, or the same words in
-/// another order. `not_variables` are never suggested.
+/// Returns up to three of the names that a library reads which are most like `name`: a few letters
+/// off, or the same words in another order. `not_variables` are never suggested.
 pub fn nearest<'a>(
     name: &str,
     names: &'a BTreeSet<String>,

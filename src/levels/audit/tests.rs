@@ -1,4 +1,5 @@
-//! The audit as a whole: against the names of five libraries, rule by rule, and with whatever may be set.
+//! The audit as a whole: against the names of five libraries, rule by rule, and with whatever may
+//! be set.
 
 use proptest::prelude::*;
 
@@ -123,7 +124,8 @@ fn no_name_that_a_library_reads_is_a_finding_with_that_library() {
     }
 }
 
-/// Names that no libnccl of the five reads, with the rule that tells them and a word of its sentence or remedy.
+/// Names that no libnccl of the five reads, with the rule that tells them and a word of its
+/// sentence or remedy.
 const INVENTED: [(&str, &str, &str); 30] = [
     ("NCCL_ALGO_ALL", "env.never-existed", "NCCL_ALGO,"),
     ("NCCL_ALGO_TREE", "env.never-existed", "NCCL_ALGO,"),

@@ -1,5 +1,5 @@
-//! Values: whether NCCL reads one as it looks. `slurm/levels.toml` holds how the variables of levels are read, `values.toml`
-//! beside this file the others.
+//! Values: whether NCCL reads one as it looks. `slurm/levels.toml` holds how the variables of
+//! levels are read, `values.toml` beside this file the others.
 
 use std::{collections::BTreeMap, sync::LazyLock};
 
@@ -90,7 +90,8 @@ impl Integers {
         }
     }
 
-    /// Returns the meaningful values: `0 or 1`, `a power of 2 from 4096 to 1073741824`; none if any integer has a meaning.
+    /// Returns the meaningful values: `0 or 1`, `a power of 2 from 4096 to 1073741824`; none if any
+    /// integer has a meaning.
     pub fn legal(&self) -> Option<String> {
         let is_restricted = !self.legal.is_empty()
             || self.range.is_some()

@@ -20,7 +20,8 @@ pub enum Effect {
     Nothing,
 }
 
-/// A condition on one variable's value, as NCCL reads it. Exactly one of the tests from `is` to `set` is present.
+/// A condition on one variable's value, as NCCL reads it. Exactly one of the tests from `is` to
+/// `set` is present.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Condition {
@@ -65,7 +66,8 @@ pub struct Conflict {
 pub struct ConflictContext<'a> {
     /// The settings in force.
     pub settings: &'a NcclSettings,
-    /// The version of NCCL as `ncclGetVersion` returns it. If it is unknown, conflicts of some versions only are skipped.
+    /// The version of NCCL as `ncclGetVersion` returns it. If it is unknown, conflicts of some
+    /// versions only are skipped.
     pub nccl: Option<i32>,
     /// Whether the driver has cuMem; `None` if unknown.
     pub cumem: Option<bool>,
@@ -113,7 +115,8 @@ impl Condition {
         self.not.is_none() && self.set != Some(false)
     }
 
-    /// Returns the condition for a table: `NCCL_P2P_PXN_LEVEL=1`; `None` if it only excludes values.
+    /// Returns the condition for a table: `NCCL_P2P_PXN_LEVEL=1`; `None` if it only excludes
+    /// values.
     fn text(&self) -> Option<String> {
         let name = &self.name;
         if self.cumem == Some(false) {
