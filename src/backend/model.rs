@@ -1,42 +1,42 @@
-//! `model`: times computed from a formula, nothing moved. For tests that must be the same every time, and to plan for
-//! more ranks than are here.
+//! `model`: times computed from a formula, without moving data. For tests that need the same times in every run, and to
+//! plan for more ranks than are available.
 //!
-//! The formula is the usual one of latency and bandwidth: an operation takes a latency for each step of its algorithm,
-//! and the time in which its bus bytes pass at the peak bus bandwidth.
+//! The formula is the usual one of latency and bandwidth: an operation takes one latency for each step of its algorithm,
+//! plus the time that its bus bytes take at the peak bus bandwidth.
 
 use std::time::Duration;
 
-use super::{Backend, Timing, Waived, possible};
+use super::{Backend, Timing, Waived, check_possible};
 use crate::{
     collective::{Case, Collective},
     units::{Bytes, Micros},
 };
 
-/// Latency of one step, in microseconds: near what NVLink and a launched kernel take.
+/// Latency of one step in microseconds: about what NVLink and a kernel launch take.
 pub const STEP_US: f64 = 5.0;
 
-/// Peak bus bandwidth, in bytes a microsecond: 400 GB/s, near what one rail of 400 Gb/s for each of 8 GPUs carries.
+/// Peak bus bandwidth in bytes per microsecond: 400 GB/s, about what one rail of 400 Gb/s for each of 8 GPUs carries.
 pub const BUS_BYTES_PER_US: f64 = 400e3;
 
-/// Computes times.
+/// The backend that computes times.
 pub struct Model;
 
 impl Model {
-    /// The time of one operation.
-    pub fn operation(case: &Case) -> Micros {
+    /// Returns the time of one operation.
+    pub fn operation_time(case: &Case) -> Micros {
         let ranks = case.ranks as f64;
         let steps = match case.collective {
-            // Reduce and spread again along a tree.
+            // Reduced and spread again along a tree.
             Collective::AllReduce => 2.0 * ranks.log2().ceil(),
             Collective::Broadcast | Collective::Reduce => ranks.log2().ceil(),
             Collective::AllGather | Collective::ReduceScatter | Collective::HyperCube => {
                 ranks.log2().ceil()
             }
-            // Every pair at once.
+            // Every pair at the same time.
             Collective::AllToAll | Collective::AllToAllV => 1.0,
             Collective::Gather | Collective::Scatter | Collective::SendRecv => 1.0,
         };
-        // busbw is by definition the bytes that pass the slowest link in a second.
+        // busbw is defined as the bytes that pass the slowest link per second.
         let bus_bytes = case.bandwidth(Micros(1.0)).1.0 * 1e3;
         Micros(STEP_US * (1.0 + steps) + bus_bytes / BUS_BYTES_PER_US)
     }
@@ -44,7 +44,7 @@ impl Model {
 
 impl Backend for Model {
     fn supports(&self, case: &Case) -> Result<(), Waived> {
-        possible(case)
+        check_possible(case)
     }
 
     fn capacity(&self) -> anyhow::Result<Option<Bytes>> {
@@ -60,10 +60,10 @@ impl Backend for Model {
     }
 
     fn run(&mut self, case: &Case, times: u32) -> anyhow::Result<Timing> {
-        let elapsed = Duration::from_nanos((Model::operation(case).0 * 1e3) as u64) * times;
+        let elapsed = Duration::from_nanos((Model::operation_time(case).0 * 1e3) as u64) * times;
         Ok(Timing {
             computed: true,
-            ..Timing::of(elapsed, times)
+            ..Timing::new(elapsed, times)
         })
     }
 

@@ -12,6 +12,7 @@ use super::{
 use crate::{
     exit::{Code, Failure},
     slurm::step::{Launcher, MpiFamily, StepShape, candidates},
+    world,
 };
 
 /// Two ranks that have not said hello by then will not.
@@ -74,7 +75,7 @@ fn types(launch: &Launch) -> anyhow::Result<Vec<String>> {
     if let Some(mpi) = &launch.request.mpi {
         return Ok(vec![mpi.clone()]);
     }
-    let mut types = candidates(&listed()?, MpiFamily::recognize(&loaded()));
+    let mut types = candidates(&listed()?, MpiFamily::recognize(&world::mpi::loaded()));
     // The site's or the user's own default goes first; srun does not get to see the variable.
     if let Some(own) = std::env::var("SLURM_MPI_TYPE")
         .ok()
@@ -91,16 +92,6 @@ fn listed() -> anyhow::Result<String> {
     let words = ["srun".to_owned(), "--mpi=list".to_owned()];
     let Trial { stdout, stderr, .. } = process::try_out(&words, false, Duration::from_secs(20))?;
     Ok(stdout + &stderr)
-}
-
-#[cfg(feature = "mpi")]
-fn loaded() -> String {
-    crate::world::mpi::loaded()
-}
-
-#[cfg(not(feature = "mpi"))]
-fn loaded() -> String {
-    String::new()
 }
 
 pub(super) fn name(launcher: &Launcher) -> String {

@@ -6,6 +6,7 @@ use std::{io::Write, path::Path, time::Duration};
 use serde::{Deserialize, Serialize};
 
 use crate::{
+    backend::nccl::NcclLibrary,
     env,
     exit::{Code, Failure},
     facts::nvidia,
@@ -52,13 +53,12 @@ pub fn run(alone: bool, nccl_lib: Option<&Path>) -> anyhow::Result<Code> {
         world::open::mpi()?
     };
     abort::set_rank(world.rank());
-    let (built_with, loaded) = mpi();
     let report = Report {
         rank: world.rank(),
         size: world.size(),
         node: env::var("SLURMD_NODENAME").unwrap_or_else(placement::host_name),
-        built_with,
-        loaded,
+        built_with: world::mpi::built_with().into(),
+        loaded: world::mpi::loaded(),
         nccl: nccl(nccl_lib),
         hardware: nvidia::hardware(Path::new("/")),
         gpus: nvidia::count(Path::new("/"), &env::var),
@@ -91,30 +91,7 @@ pub fn reports(text: &str) -> Vec<Report> {
     all
 }
 
-#[cfg(feature = "mpi")]
-fn mpi() -> (String, String) {
-    (
-        crate::world::mpi::built_with().into(),
-        crate::world::mpi::loaded(),
-    )
-}
-
-#[cfg(not(feature = "mpi"))]
-fn mpi() -> (String, String) {
-    Default::default()
-}
-
-#[cfg(feature = "nccl")]
 fn nccl(nccl_lib: Option<&Path>) -> Result<(String, String), String> {
-    let library =
-        crate::native::nccl::Nccl::load(nccl_lib).map_err(|error| format!("{error:#}"))?;
-    Ok((
-        library.version().to_string(),
-        library.path().display().to_string(),
-    ))
-}
-
-#[cfg(not(feature = "nccl"))]
-fn nccl(_: Option<&Path>) -> Result<(String, String), String> {
-    Err("this binary is built without the feature nccl".into())
+    let library = NcclLibrary::load(nccl_lib).map_err(|error| format!("{error:#}"))?;
+    Ok((library.version(), library.path().display().to_string()))
 }

@@ -150,7 +150,6 @@ impl<'a> RunContext<'a> {
     }
 
     /// Returns the number of processes on this process's node.
-    #[cfg(feature = "mpi")]
     pub(super) fn processes_here(&self) -> u32 {
         let node = self.placements[self.world.rank() as usize].node;
         let here = self.placements.iter().filter(|place| place.node == node);
@@ -168,7 +167,6 @@ impl<'a> RunContext<'a> {
 }
 
 /// What only the NCCL backend asks.
-#[cfg(feature = "nccl")]
 impl RunContext<'_> {
     /// Returns the first process of this process's communicator.
     pub(super) fn leader(&self) -> u32 {

@@ -145,7 +145,6 @@ impl Session {
     }
 
     /// Notes the version of a library that is known only now.
-    #[cfg(feature = "nccl")]
     pub(super) fn set_version(&self, name: &str, version: String) {
         self.lock().run.versions.insert(name.into(), version);
     }

@@ -90,10 +90,6 @@ struct RankConflict<'a> {
 /// # Errors
 ///
 /// Returns an error with the settings, the version and the remedy. Every process has the same facts and so the same error.
-#[cfg_attr(
-    not(feature = "nccl"),
-    allow(dead_code, reason = "conflicts concern NCCL only")
-)]
 pub(super) fn conflicts(
     presets: &Presets,
     nodes: u32,

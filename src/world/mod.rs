@@ -10,7 +10,7 @@ pub mod launch;
 #[cfg(feature = "mpi")]
 pub mod mpi;
 #[cfg(not(feature = "mpi"))]
-#[path = "without_mpi.rs"]
+#[path = "mpi_stub.rs"]
 pub mod mpi;
 pub mod open;
 pub mod placement;

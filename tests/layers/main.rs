@@ -30,7 +30,7 @@ const LAYERS: &[&[&str]] = &[
 
 /// Words that only these places may use: path prefixes under `src/`.
 const ONLY_IN: &[(&str, &[&str])] = &[
-    ("mpi::", &["world/mpi.rs", "backend/host.rs"]),
+    ("mpi::", &["world/mpi.rs", "backend/host"]),
     ("cudarc", &["native/", "backend/nccl/"]),
     ("libloading", &["native/"]),
     ("object::", &["native/"]),
@@ -61,7 +61,7 @@ const ONLY_IN: &[(&str, &[&str])] = &[
             "main.rs",
             "native/",
             "backend/nccl/",
-            "backend/host.rs",
+            "backend/host",
             "world/mpi.rs",
             "world/abort.rs",
             "world/signal.rs",

@@ -13,11 +13,20 @@ use crate::{
         cuda::{self, CudaVersion, Driver, described},
         nccl::{Nccl, RawStream},
     },
-    units::Bytes,
+    units::{Bytes, Micros},
 };
 
-/// The oldest CUDA whose driver takes our kernels' PTX: driver 525.
+/// The oldest CUDA version whose driver accepts the PTX of our kernels: driver 525.
 const OLDEST: CudaVersion = CudaVersion(12000);
+
+/// Memory of a GPU.
+#[derive(Clone, Copy, Debug)]
+pub struct GpuMemory {
+    /// What is free.
+    pub free: Bytes,
+    /// All of it.
+    pub total: Bytes,
+}
 
 /// A GPU with the stream that everything runs in.
 pub struct Device {
@@ -27,10 +36,11 @@ pub struct Device {
 }
 
 impl Device {
-    /// Starts GPU `ordinal` and makes it this thread's. What runs on it runs in a stream of its own, or in the null stream.
+    /// Starts GPU `ordinal` and makes it current on this thread. Its work runs in a stream of its own, or in the null
+    /// stream.
     ///
     /// # Errors
-    /// Where there is no such GPU, the driver is too old, or the GPU does not start.
+    /// Returns an error if there is no such GPU, the driver is too old, or the GPU does not start.
     pub fn open(ordinal: usize, null_stream: bool) -> anyhow::Result<Device> {
         let driver = cuda::driver()?;
         let version = driver.version()?;
@@ -41,21 +51,17 @@ impl Device {
             return Err(Failure::on_this_rank(Code::Cuda, what));
         }
         driver.start_gpu(ordinal)?;
-        let failed = |error: DriverError| {
-            Failure::on_this_rank(
-                Code::Cuda,
-                format!("GPU {ordinal} does not start: {}", described(error)),
-            )
-        };
-        let context = CudaContext::new(ordinal).map_err(failed)?;
-        // SAFETY: no `CudaSlice` is made in this program, so that there is nothing for cudarc to keep in order with
-        // events. It would wait for the whole GPU when the stream is made.
+        let context = CudaContext::new(ordinal).map_err(|error| start_failure(ordinal, error))?;
+        // SAFETY: this program creates no `CudaSlice`, so cudarc has nothing to keep in order with events. It would wait
+        // for the whole GPU when the stream is created.
         unsafe { context.disable_event_tracking() };
-        // It makes streams that do not wait for the null stream, as nccl-tests does.
         let stream = if null_stream {
             context.default_stream()
         } else {
-            context.new_stream().map_err(failed)?
+            // As in nccl-tests, this stream does not wait for the null stream.
+            context
+                .new_stream()
+                .map_err(|error| start_failure(ordinal, error))?
         };
         Ok(Device {
             driver,
@@ -64,25 +70,25 @@ impl Device {
         })
     }
 
-    /// The context, for loading kernels.
+    /// Returns the context, for loading kernels.
     pub fn context(&self) -> &Arc<CudaContext> {
         &self.context
     }
 
-    /// The stream, for launching kernels.
+    /// Returns the stream, for launching kernels.
     pub fn stream(&self) -> &CudaStream {
         &self.stream
     }
 
-    /// The stream, for NCCL.
+    /// Returns the stream, for NCCL.
     pub fn raw_stream(&self) -> RawStream {
         self.stream.cu_stream().cast()
     }
 
-    /// Makes the GPU this thread's, where another one was chosen in between.
+    /// Makes the GPU current on this thread, since another one may have been selected in the meantime.
     ///
     /// # Errors
-    /// Where the driver fails.
+    /// Returns an error if the driver fails.
     pub fn bind(&self) -> anyhow::Result<()> {
         self.context.bind_to_thread().map_err(|error| {
             Failure::on_this_rank(
@@ -96,24 +102,24 @@ impl Device {
         })
     }
 
-    /// Does everything run in the null stream?
+    /// Returns whether everything runs in the null stream.
     pub fn has_null_stream(&self) -> bool {
         self.raw_stream().is_null()
     }
 
-    /// Is the stream empty?
+    /// Returns whether the stream is empty.
     ///
     /// # Errors
-    /// Where something in it failed.
+    /// Returns an error if something in the stream failed.
     pub fn is_done(&self) -> anyhow::Result<bool> {
-        // The null stream is that of the thread's current GPU.
+        // The null stream means that of the thread's current GPU.
         self.bind()?;
         // SAFETY: the stream lives as long as this value.
         unsafe { self.driver.is_done(self.raw_stream()) }
     }
 
-    /// The error of a call of cudarc.
-    fn failed(&self, what: &str, error: DriverError) -> anyhow::Error {
+    /// Returns the error of a cudarc call.
+    fn failure(&self, what: &str, error: DriverError) -> anyhow::Error {
         Failure::on_this_rank(
             Code::Cuda,
             format!(
@@ -124,115 +130,114 @@ impl Device {
         )
     }
 
-    /// From now on the stream keeps what it is given, as a graph, and runs nothing.
+    /// Starts to capture what is put into the stream as a graph, instead of running it.
     ///
     /// # Errors
-    /// Where the driver fails.
+    /// Returns an error if the driver fails.
     pub fn begin_capture(&self) -> anyhow::Result<()> {
-        // In the other modes the graph of one GPU cannot be made while the stream of the thread's next one still captures.
+        // In the other modes the graph of one GPU cannot be created while the stream of the thread's next GPU still captures.
         let mode = sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED;
         self.stream
             .begin_capture(mode)
-            .map_err(|error| self.failed("the capture of a graph does not begin", error))
+            .map_err(|error| self.failure("the capture of a graph does not begin", error))
     }
 
-    /// The graph of what the stream was given.
+    /// Ends the capture and returns the graph.
     ///
     /// # Errors
-    /// Where something in it cannot be in a graph.
+    /// Returns an error if something in the stream cannot be captured.
     pub fn end_capture(&self) -> anyhow::Result<CudaGraph> {
-        let failed = |error| self.failed("what NCCL does cannot be captured as a graph", error);
         let graph = self
             .stream
             .end_capture(sys::CUgraphInstantiate_flags(0))
-            .map_err(failed)?;
+            .map_err(|error| self.failure("what NCCL does cannot be captured as a graph", error))?;
         graph.with_context(|| format!("GPU {}: the capture gave no graph", self.context.ordinal()))
     }
 
     /// Puts a graph into the stream.
     ///
     /// # Errors
-    /// Where the driver fails.
+    /// Returns an error if the driver fails.
     pub fn launch(&self, graph: &CudaGraph) -> anyhow::Result<()> {
         graph
             .launch()
-            .map_err(|error| self.failed("a graph cannot be launched", error))
+            .map_err(|error| self.failure("a graph cannot be launched", error))
     }
 
-    /// A mark to be set in the stream.
+    /// Creates an event, to be recorded in the stream.
     ///
     /// # Errors
-    /// Where the driver fails.
-    pub fn mark(&self) -> anyhow::Result<CudaEvent> {
+    /// Returns an error if the driver fails.
+    pub fn event(&self) -> anyhow::Result<CudaEvent> {
         let flags = Some(sys::CUevent_flags::CU_EVENT_DEFAULT);
         self.context
             .new_event(flags)
-            .map_err(|error| self.failed("no event", error))
+            .map_err(|error| self.failure("an event cannot be created", error))
     }
 
-    /// Sets a mark: its time is when all that is in the stream before it has ended.
+    /// Records an event in the stream: its time is when everything before it in the stream has ended.
     ///
     /// # Errors
-    /// Where the driver fails.
+    /// Returns an error if the driver fails.
     #[inline]
-    pub fn set(&self, mark: &CudaEvent) -> anyhow::Result<()> {
-        mark.record(&self.stream)
-            .map_err(|error| self.failed("an event cannot be recorded", error))
+    pub fn record(&self, event: &CudaEvent) -> anyhow::Result<()> {
+        event
+            .record(&self.stream)
+            .map_err(|error| self.failure("an event cannot be recorded", error))
     }
 
-    /// Microseconds between two marks of one GPU that have passed.
+    /// Returns the time between two events of one GPU that have passed.
     ///
     /// # Errors
-    /// Where the driver fails.
-    pub fn between(from: &CudaEvent, to: &CudaEvent) -> anyhow::Result<f64> {
-        let failed = |error| {
-            Failure::on_this_rank(
-                Code::Cuda,
-                format!("events cannot be read: {}", described(error)),
-            )
-        };
-        Ok(f64::from(from.elapsed_ms(to).map_err(failed)?) * 1e3)
+    /// Returns an error if the driver fails.
+    pub fn time_between(from: &CudaEvent, to: &CudaEvent) -> anyhow::Result<Micros> {
+        let milliseconds = from.elapsed_ms(to).map_err(|error| {
+            let what = format!("events cannot be read: {}", described(error));
+            Failure::on_this_rank(Code::Cuda, what)
+        })?;
+        Ok(Micros(f64::from(milliseconds) * 1e3))
     }
 
-    /// Free and total memory.
+    /// Returns the GPU's memory.
     ///
     /// # Errors
-    /// Where the driver fails.
-    pub fn memory(&self) -> anyhow::Result<(Bytes, Bytes)> {
+    /// Returns an error if the driver fails.
+    pub fn memory(&self) -> anyhow::Result<GpuMemory> {
         self.bind()?;
-        self.driver.memory()
+        let (free, total) = self.driver.memory()?;
+        Ok(GpuMemory { free, total })
     }
 
-    /// Waits until the stream is empty, as nccl-tests does: by asking it over and over, and `pending` each time it is
-    /// not yet, which can give up. Never a wait inside the driver, which nothing could end.
+    /// Waits until the stream is empty by polling it, as nccl-tests does, and calls `check` each time it is not empty. It
+    /// never waits inside the driver, where nothing could end the wait.
     ///
     /// # Errors
-    /// Where something in the stream failed, or `pending` did.
-    pub fn wait(&self, pending: impl Fn() -> anyhow::Result<()>) -> anyhow::Result<()> {
-        // The null stream is that of the thread's current GPU.
+    /// Returns an error if something in the stream or `check` fails.
+    pub fn wait(&self, check: impl Fn() -> anyhow::Result<()>) -> anyhow::Result<()> {
+        // The null stream means that of the thread's current GPU.
         self.bind()?;
         let stream = self.raw_stream();
         // SAFETY: the stream lives as long as this value.
         while !unsafe { self.driver.is_done(stream) }? {
-            pending()?;
-            // NCCL's own threads need the processor too.
+            check()?;
+            // The threads of NCCL need the processor too.
             std::thread::yield_now();
         }
         Ok(())
     }
 
-    /// Allocates `bytes`, with NCCL's allocator where `nccl` is given and has one, as nccl-tests does: NCCL can use
-    /// such memory in ways that it cannot use any other.
+    /// Allocates `bytes`, with NCCL's allocator if `nccl` is given and has one. nccl-tests does the same, because NCCL can
+    /// use such memory in ways that it cannot use any other.
     ///
     /// # Errors
-    /// Where there is not enough memory.
+    /// Returns an error if there is not enough memory.
     pub fn allocate(&self, bytes: Bytes, nccl: Option<Arc<Nccl>>) -> anyhow::Result<Buffer> {
         self.bind()?;
-        let wanted = usize::try_from(bytes.0.max(1))?;
+        let size = usize::try_from(bytes.0.max(1))?;
         let owner = nccl.filter(|nccl| nccl.has_memory());
         let address = match &owner {
-            Some(nccl) => nccl.mem_alloc(wanted),
-            None => self.driver.allocate(wanted),
+            Some(nccl) => nccl.mem_alloc(size),
+            None => self.driver.allocate(size),
         };
         let address = address.with_context(|| {
             format!(
@@ -247,13 +252,13 @@ impl Device {
         })
     }
 
-    /// Frees a buffer. Nothing in the stream may use it any more.
+    /// Frees a buffer. Nothing in the stream may use it anymore.
     ///
     /// # Errors
-    /// Where the driver fails.
+    /// Returns an error if the driver fails.
     pub fn free(&self, buffer: Buffer) -> anyhow::Result<()> {
         self.bind()?;
-        // SAFETY: the buffer is consumed, so that it is freed once; it was allocated by the one that frees it.
+        // SAFETY: the buffer is consumed, so it is freed once, by the allocator that it came from.
         unsafe {
             match &buffer.owner {
                 Some(nccl) => nccl.mem_free(buffer.address),
@@ -262,32 +267,32 @@ impl Device {
         }
     }
 
-    /// Copies from `buffer`, from byte `at` on. The stream is empty.
+    /// Copies from `buffer`, starting at byte `offset`. The stream is empty.
     ///
     /// # Errors
-    /// Where the GPU fails, or the bytes are not in the buffer.
-    pub fn read(&self, buffer: &Buffer, at: u64, to: &mut [u8]) -> anyhow::Result<()> {
-        let address = buffer.part(at, to.len() as u64)?;
+    /// Returns an error if the GPU fails or the bytes are not in the buffer.
+    pub fn read(&self, buffer: &Buffer, offset: u64, to: &mut [u8]) -> anyhow::Result<()> {
+        let address = buffer.part(offset, to.len() as u64)?;
         self.bind()?;
-        // SAFETY: `part` made sure that the bytes are the buffer's.
+        // SAFETY: `part` has checked that the bytes lie in the buffer.
         unsafe { self.driver.read(to, address) }
     }
 
-    /// Copies to `buffer`, from byte `at` on. The stream is empty.
+    /// Copies to `buffer`, starting at byte `offset`. The stream is empty.
     ///
     /// # Errors
-    /// Where the GPU fails, or the bytes are not in the buffer.
-    pub fn write(&self, buffer: &Buffer, at: u64, from: &[u8]) -> anyhow::Result<()> {
-        let address = buffer.part(at, from.len() as u64)?;
+    /// Returns an error if the GPU fails or the bytes are not in the buffer.
+    pub fn write(&self, buffer: &Buffer, offset: u64, from: &[u8]) -> anyhow::Result<()> {
+        let address = buffer.part(offset, from.len() as u64)?;
         self.bind()?;
-        // SAFETY: `part` made sure that the bytes are the buffer's.
+        // SAFETY: `part` has checked that the bytes lie in the buffer.
         unsafe { self.driver.write(address, from) }
     }
 
     /// Sets `buffer` to zero, in the stream's order.
     ///
     /// # Errors
-    /// Where the driver fails.
+    /// Returns an error if the driver fails.
     pub fn zero(&self, buffer: &Buffer) -> anyhow::Result<()> {
         self.bind()?;
         // SAFETY: the whole buffer and nothing else; the stream lives as long as this value.
@@ -298,38 +303,43 @@ impl Device {
     }
 }
 
-/// A stretch of a GPU's memory. [`Device::free`] frees it; dropping it does not, because freeing can wait for the GPU.
+/// A buffer in GPU memory. [`Device::free`] frees it; dropping it does not, because freeing can wait for the GPU.
 pub struct Buffer {
     address: u64,
     bytes: Bytes,
-    /// NCCL, where it allocated the buffer.
+    /// NCCL, if it allocated the buffer.
     owner: Option<Arc<Nccl>>,
 }
 
 impl Buffer {
-    /// Where it begins.
+    /// Returns its address.
     pub fn address(&self) -> u64 {
         self.address
     }
 
-    /// Its size.
+    /// Returns its size.
     pub fn bytes(&self) -> Bytes {
         self.bytes
     }
 
-    /// The address of `len` bytes from byte `at` on.
+    /// Returns the address of `len` bytes that start at byte `offset`.
     ///
     /// # Errors
-    /// Where they are not all in the buffer.
-    pub fn part(&self, at: u64, len: u64) -> anyhow::Result<u64> {
-        let fits = at.checked_add(len).is_some_and(|end| end <= self.bytes.0);
+    /// Returns an error if they are not all in the buffer.
+    pub fn part(&self, offset: u64, len: u64) -> anyhow::Result<u64> {
+        let end = offset.checked_add(len);
         anyhow::ensure!(
-            fits,
-            "{len} bytes from byte {at} on are not in a buffer of {} bytes",
+            end.is_some_and(|end| end <= self.bytes.0),
+            "{len} bytes from byte {offset} on are not in a buffer of {} bytes",
             self.bytes
         );
-        Ok(self.address + at)
+        Ok(self.address + offset)
     }
+}
+
+fn start_failure(ordinal: usize, error: DriverError) -> anyhow::Error {
+    let what = format!("GPU {ordinal} does not start: {}", described(error));
+    Failure::on_this_rank(Code::Cuda, what)
 }
 
 #[cfg(test)]

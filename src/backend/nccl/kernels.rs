@@ -1,10 +1,9 @@
 //! The kernels that fill and check device buffers: `kernels.cu`, shipped as PTX, which the driver compiles for whatever
-//! GPU it finds. Neither nvcc nor NVRTC is needed where the program runs.
+//! GPU it finds. The program needs neither nvcc nor NVRTC to run.
 //!
-//! Each [`ElementEncoding`] of elements has a module of its own, which is compiled when it is first needed: most runs have one or
-//! two kinds.
+//! Each [`ElementEncoding`] has a module of its own, which is compiled when it is first needed: most runs use one or two.
 //!
-//! A launch returns at once; what it did is there when the stream has come past it.
+//! A launch returns at once; its effect is visible once the stream has passed it.
 
 #![expect(
     unsafe_code,
@@ -12,6 +11,7 @@
 )]
 
 use std::{
+    collections::BTreeSet,
     ffi::{CStr, c_void},
     ptr,
     sync::{Arc, OnceLock},
@@ -26,15 +26,15 @@ use crate::{
     native::cuda::described,
 };
 
-/// The text of one module, with the zero byte at its end that the driver looks for.
+/// The text of one module, with the zero byte that the driver expects at its end.
 macro_rules! ptx {
     ($name:literal) => {
         concat!(include_str!(concat!("ptx/", $name, ".ptx")), "\0")
     };
 }
 
-/// The module that serves each [`ElementEncoding`], in the order of that type. `scripts/make-ptx.sh` makes them, and
-/// `tests/kernels.rs` sees that they are up to date.
+/// The module of each [`ElementEncoding`], in the order of that type. `scripts/make-ptx.sh` generates them, and
+/// `tests/kernels.rs` checks that they are up to date.
 const PTX: [&str; 10] = [
     ptx!("bits8"),
     ptx!("bits16"),
@@ -48,15 +48,20 @@ const PTX: [&str; 10] = [
     ptx!("f8e5m2"),
 ];
 
-/// The entry of each module.
+/// The entry point of each module.
 const ENTRY: &CStr = c"data";
 
-/// Threads of a block, and blocks for each multiprocessor of a full grid: enough to hide the latency of memory, few
-/// enough that each thread's start (a division or two) does not matter.
+/// Threads per block.
 const THREADS: u32 = 256;
-const BLOCKS: u64 = 16;
 
-/// The parameter of the kernels, laid out as `struct Work` of `kernels.cu`.
+/// Blocks per multiprocessor in a full grid: enough to hide the latency of memory, but so few that the set-up of each
+/// thread (a division or two) does not matter.
+const BLOCKS_PER_SM: u64 = 16;
+
+/// Bytes that a thread handles per step, if they are aligned.
+const STEP: u64 = 16;
+
+/// The parameter of the kernels, laid out as `struct Work` in `kernels.cu`.
 #[repr(C)]
 struct Work {
     recipe: Recipe,
@@ -64,6 +69,9 @@ struct Work {
     len: u64,
     counter: sys::CUdeviceptr,
 }
+
+/// The counter's address if the region is filled instead of checked.
+const NO_COUNTER: sys::CUdeviceptr = 0;
 
 const _: () = assert!(
     size_of::<Recipe>() == 88 && size_of::<Work>() == 112,
@@ -75,41 +83,53 @@ const _: () = assert!(
 pub struct Kernels {
     context: Arc<CudaContext>,
     modules: [OnceLock<Module>; PTX.len()],
-    most_blocks: u64,
+    /// Blocks of a full grid.
+    max_blocks: u64,
 }
 
 impl Kernels {
-    /// The kernels for the device of `context`, none of them compiled yet.
+    /// Returns the kernels for the device of `context`, none of them compiled yet.
+    ///
+    /// # Errors
+    /// Returns an error if the driver fails.
     pub fn new(context: &Arc<CudaContext>) -> Result<Kernels> {
-        let sms = context
+        let multiprocessors = context
             .attribute(sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)
-            .map_err(|e| cuda("cannot read the number of multiprocessors", e))?;
+            .map_err(|error| failure("cannot read the number of multiprocessors", error))?;
         Ok(Kernels {
             context: Arc::clone(context),
             modules: [const { OnceLock::new() }; PTX.len()],
-            most_blocks: BLOCKS * sms.max(1) as u64,
+            max_blocks: BLOCKS_PER_SM * multiprocessors.max(1) as u64,
         })
     }
 
-    /// Has the driver compile the kernels of `kinds` now, not when they are first used. That takes a tenth of a second
+    /// Has the driver compile the kernels for `encodings` now instead of at their first use. That takes a tenth of a second
     /// each the first time; the driver keeps the result on disk (CUDA_CACHE_PATH).
-    pub fn prepare(&self, kinds: impl IntoIterator<Item = ElementEncoding>) -> Result<()> {
-        kinds
-            .into_iter()
-            .try_for_each(|kind| self.module(kind).map(|_| ()))
+    ///
+    /// # Errors
+    /// Returns an error if the driver cannot compile them.
+    pub fn prepare(&self, encodings: &BTreeSet<ElementEncoding>) -> Result<()> {
+        for encoding in encodings {
+            self.module(*encoding)?;
+        }
+        Ok(())
     }
 
-    /// The module of `kind`. Two threads that come here at once may both compile it; one of the two is kept.
-    fn module(&self, kind: ElementEncoding) -> Result<&Module> {
-        let place = &self.modules[kind as usize];
-        if let Some(module) = place.get() {
+    /// Returns the module for `encoding`. If two threads need it at the same time, both may compile it, and one result is
+    /// kept.
+    fn module(&self, encoding: ElementEncoding) -> Result<&Module> {
+        let index = encoding as usize;
+        if let Some(module) = self.modules[index].get() {
             return Ok(module);
         }
-        let module = Module::load(&self.context, PTX[kind as usize])?;
-        Ok(place.get_or_init(|| module))
+        let module = Module::load(&self.context, PTX[index])?;
+        Ok(self.modules[index].get_or_init(|| module))
     }
 
     /// Fills `region` of the buffer at `buffer` with its content.
+    ///
+    /// # Errors
+    /// Returns an error if the kernel cannot be compiled or launched.
     pub fn fill(
         &self,
         stream: &CudaStream,
@@ -117,10 +137,13 @@ impl Kernels {
         key: &DataKey,
         region: &Region,
     ) -> Result<()> {
-        self.data(stream, buffer, key, region, 0)
+        self.launch(stream, buffer, key, region, NO_COUNTER)
     }
 
-    /// Adds to the u64 at `counter` how many elements of `region` are not what its content demands.
+    /// Adds the number of elements of `region` that differ from its content to the u64 at `counter`.
+    ///
+    /// # Errors
+    /// Returns an error if the kernel cannot be compiled or launched.
     pub fn check(
         &self,
         stream: &CudaStream,
@@ -129,10 +152,10 @@ impl Kernels {
         region: &Region,
         counter: sys::CUdeviceptr,
     ) -> Result<()> {
-        self.data(stream, buffer, key, region, counter)
+        self.launch(stream, buffer, key, region, counter)
     }
 
-    fn data(
+    fn launch(
         &self,
         stream: &CudaStream,
         buffer: sys::CUdeviceptr,
@@ -145,23 +168,21 @@ impl Kernels {
         }
         let size = key.dtype.size();
         let recipe = Recipe::new(key, &region.content);
-        let function = self.module(recipe.kind)?.data;
+        let function = self.module(recipe.kind)?.function;
         let mut work = Work {
             recipe,
             address: buffer + region.offset * size,
             len: region.len,
             counter,
         };
-        // One step more than the bytes need: an unaligned stretch touches it.
-        let steps = (region.len * size).div_ceil(16) + 1;
-        let blocks = steps.div_ceil(THREADS.into()).min(self.most_blocks) as u32;
+        let blocks = self.blocks_for(region.len * size);
         let mut parameters = [ptr::from_mut(&mut work).cast::<c_void>()];
         self.context
             .bind_to_thread()
-            .map_err(|e| cuda("cannot use the device for a data kernel", e))?;
-        // SAFETY: `function` is of the module that `self` keeps loaded; it takes one `Work`, laid out as here, and the
-        // driver copies that before the call returns. Which memory is touched is the caller's choice of buffer and
-        // region: where that is no memory of the device, CUDA stops the kernel and reports an error on the stream.
+            .map_err(|error| failure("cannot use the device for a data kernel", error))?;
+        // SAFETY: `function` belongs to the module that `self` keeps loaded; it takes one `Work`, laid out as here, and the
+        // driver copies that before the call returns. The caller chooses the buffer and the region: if they are not memory
+        // of the device, CUDA stops the kernel and reports an error on the stream.
         unsafe {
             result::launch_kernel(
                 function,
@@ -172,7 +193,15 @@ impl Kernels {
                 &mut parameters,
             )
         }
-        .map_err(|e| cuda("cannot launch a data kernel", e))
+        .map_err(|error| failure("cannot launch a data kernel", error))
+    }
+
+    /// Returns the number of blocks that handle `bytes`.
+    fn blocks_for(&self, bytes: u64) -> u32 {
+        // One step more than the bytes need, because an unaligned stretch touches it.
+        let steps = bytes.div_ceil(STEP) + 1;
+        let blocks = steps.div_ceil(THREADS.into());
+        blocks.min(self.max_blocks) as u32
     }
 }
 
@@ -181,13 +210,13 @@ impl Kernels {
 struct Module {
     context: Arc<CudaContext>,
     module: sys::CUmodule,
-    data: sys::CUfunction,
+    function: sys::CUfunction,
 }
 
 // SAFETY: a module and its functions belong to a context, not to a thread; the driver allows their use from any thread
-// to which the context is bound, and who launches `data` and `drop` bind it.
+// to which the context is bound, and both `Kernels::launch` and `drop` bind it.
 unsafe impl Send for Module {}
-// SAFETY: as above; nothing in here changes after `load`.
+// SAFETY: as above; no field changes after `load`.
 unsafe impl Sync for Module {}
 
 impl Module {
@@ -195,20 +224,18 @@ impl Module {
     fn load(context: &Arc<CudaContext>, ptx: &str) -> Result<Module> {
         context
             .bind_to_thread()
-            .map_err(|e| cuda("cannot use the device for the data kernels", e))?;
+            .map_err(|error| failure("cannot use the device for the data kernels", error))?;
         let mut loaded = Module {
             context: Arc::clone(context),
             module: compile(ptx)?,
-            data: ptr::null_mut(),
+            function: ptr::null_mut(),
         };
         // SAFETY: the module is loaded, and `loaded` keeps it.
-        loaded.data = unsafe { result::module::get_function(loaded.module, ENTRY.to_owned()) }
-            .map_err(|e| {
-                cuda(
-                    &format!("the data kernels have no entry {}", ENTRY.to_string_lossy()),
-                    e,
-                )
-            })?;
+        let found = unsafe { result::module::get_function(loaded.module, ENTRY.to_owned()) };
+        loaded.function = found.map_err(|error| {
+            let what = format!("the data kernels have no entry {}", ENTRY.to_string_lossy());
+            failure(&what, error)
+        })?;
         Ok(loaded)
     }
 }
@@ -216,8 +243,8 @@ impl Module {
 impl Drop for Module {
     fn drop(&mut self) {
         if self.context.bind_to_thread().is_ok() {
-            // SAFETY: the module was loaded by `load` and nobody else unloads it. That this fails, when the context is
-            // already broken, changes nothing: the process is about to end.
+            // SAFETY: the module was loaded by `load`, and nothing else unloads it. If the context is already broken, this
+            // fails, which does not matter: the process is about to end.
             unsafe {
                 let _ = result::module::unload(self.module);
             }
@@ -225,20 +252,20 @@ impl Drop for Module {
     }
 }
 
-/// Loads `ptx` into the current context; on failure the error has what the driver's compiler said.
+/// Loads `ptx` into the current context. On failure the error quotes the driver's compiler.
 fn compile(ptx: &str) -> Result<sys::CUmodule> {
     debug_assert!(ptx.ends_with('\0'));
     use sys::CUjit_option::{CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES};
     let mut log = [0u8; 2048];
     let mut options = [CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES];
-    // The driver takes each value in the place of a pointer: a pointer where the option is one, the number itself else.
+    // The driver passes each value as a pointer: a real one for the buffer, and the size itself in the guise of one.
     let mut values = [
         log.as_mut_ptr().cast::<c_void>(),
         ptr::without_provenance_mut(log.len() - 1),
     ];
     let mut module = ptr::null_mut();
-    // SAFETY: `ptx` ends with a zero byte; both arrays have as many entries as is said; `log` outlives the call and has
-    // room for the size given.
+    // SAFETY: `ptx` ends with a zero byte; both arrays have `options.len()` entries; `log` outlives the call and has room
+    // for the size given.
     let status = unsafe {
         sys::cuModuleLoadDataEx(
             &raw mut module,
@@ -248,16 +275,25 @@ fn compile(ptx: &str) -> Result<sys::CUmodule> {
             values.as_mut_ptr(),
         )
     };
-    let said = CStr::from_bytes_until_nul(&log)
-        .map(|log| log.to_string_lossy().trim().to_owned())
-        .unwrap_or_default();
-    status.result().map(|()| module).map_err(|e| {
-        let sentence = "the driver cannot compile the data kernels; they need driver 525 or newer, and compute \
-                        capability 7.0 or newer";
-        cuda(&if said.is_empty() { sentence.to_owned() } else { format!("{sentence} ({said})") }, e)
-    })
+    match status.result() {
+        Ok(()) => Ok(module),
+        Err(error) => Err(compile_failure(&log, error)),
+    }
 }
 
-fn cuda(what: &str, error: DriverError) -> anyhow::Error {
+/// Returns the error of a failed compilation, with the compiler's `log` as far as there is one.
+fn compile_failure(log: &[u8], error: DriverError) -> anyhow::Error {
+    let log = CStr::from_bytes_until_nul(log).unwrap_or_default();
+    let log = log.to_string_lossy();
+    let mut what = "the driver cannot compile the data kernels; they need driver 525 or newer, and compute capability \
+                    7.0 or newer"
+        .to_owned();
+    if !log.trim().is_empty() {
+        what += &format!(" ({})", log.trim());
+    }
+    failure(&what, error)
+}
+
+fn failure(what: &str, error: DriverError) -> anyhow::Error {
     Failure::on_this_rank(Code::Cuda, format!("{what}: {}", described(error)))
 }

@@ -1,4 +1,4 @@
-//! One rank: a GPU, its end of the communicator, and its two buffers.
+//! One rank: a GPU, its handle of the communicator, and its two buffers.
 
 #![expect(
     unsafe_code,
@@ -10,7 +10,8 @@ use std::{mem, ptr, sync::Arc};
 use anyhow::Context;
 
 use super::{
-    comm::{Call, Comm},
+    call::{Addresses, PreparedCall},
+    comm::Comm,
     device::{Buffer, Device},
     kernels::Kernels,
 };
@@ -24,7 +25,7 @@ use crate::{
     units::Bytes,
 };
 
-/// A GPU that is started, before it joins the communicator.
+/// A GPU that has been started but has not joined the communicator yet.
 pub(super) struct OpenedDevice {
     pub(super) device: Device,
     kernels: Kernels,
@@ -35,7 +36,7 @@ impl OpenedDevice {
     /// Starts GPU `gpu`.
     ///
     /// # Errors
-    /// Where it does not start.
+    /// Returns an error if it does not start.
     pub(super) fn open(gpu: usize, null_stream: bool) -> anyhow::Result<OpenedDevice> {
         let device = Device::open(gpu, null_stream)?;
         let counter = device.allocate(Bytes(mem::size_of::<u64>() as u64), None)?;
@@ -47,12 +48,12 @@ impl OpenedDevice {
         })
     }
 
-    /// The kernels, to be compiled while NCCL connects the ranks.
+    /// Returns the kernels, which can be compiled while NCCL connects the ranks.
     pub(super) fn kernels(&self) -> &Kernels {
         &self.kernels
     }
 
-    /// Takes its place in the communicator.
+    /// Becomes the rank of `comm`.
     pub(super) fn join(self, comm: Comm) -> RankDevice {
         let OpenedDevice {
             device,
@@ -69,7 +70,7 @@ impl OpenedDevice {
     }
 }
 
-/// A rank.
+/// A rank on its GPU.
 pub(super) struct RankDevice {
     pub(super) device: Device,
     kernels: Kernels,
@@ -81,31 +82,31 @@ pub(super) struct RankDevice {
 struct Buffers {
     send: Buffer,
     recv: Buffer,
-    /// What they hold at most; they are longer where they are used unaligned.
+    /// The largest message that they hold; unaligned buffers are longer.
     largest: Bytes,
-    /// How many elements they are moved by.
+    /// Elements between an aligned address and the start of the data.
     unalign: u64,
-    /// What NCCL gave for them, if it was told of them.
+    /// NCCL's handles for them, if they are registered.
     handles: Vec<RawHandle>,
 }
 
-/// Bytes of the largest element type.
+/// Size in bytes of the largest element type.
 const LARGEST_ELEMENT: u64 = 8;
 
-/// One operation of a rank, worked out once before many of them.
+/// An operation of a rank, prepared once before it is started many times.
 pub(super) struct PreparedOp {
-    call: Call,
+    call: PreparedCall,
     send: u64,
     recv: u64,
 }
 
 impl PreparedOp {
-    /// The groups that the operation is made of: each begins on every rank of the thread before the next one does.
+    /// Returns the number of groups in the operation. Each is started on every rank of the thread before the next one.
     pub(super) fn stages(&self) -> u32 {
         self.call.stages()
     }
 
-    /// Does it copy by itself, beside what NCCL does?
+    /// Returns whether the operation also copies data itself, beside what NCCL does.
     pub(super) fn copies(&self) -> bool {
         self.call.copies()
     }
@@ -118,7 +119,7 @@ impl RankDevice {
             .context("the NCCL backend has no buffers yet")
     }
 
-    /// What a buffer holds at most.
+    /// Returns the largest message that a buffer holds.
     pub(super) fn largest(&self) -> anyhow::Result<Bytes> {
         Ok(self.buffers()?.largest)
     }
@@ -126,7 +127,7 @@ impl RankDevice {
     /// Allocates the buffers.
     ///
     /// # Errors
-    /// Where there is not enough memory.
+    /// Returns an error if there is not enough memory.
     pub(super) fn allocate(
         &mut self,
         nccl: &Arc<Nccl>,
@@ -134,10 +135,11 @@ impl RankDevice {
         unalign: u64,
     ) -> anyhow::Result<()> {
         let bytes = Bytes(largest.0 + unalign * LARGEST_ELEMENT);
-        let buffer = || self.device.allocate(bytes, Some(Arc::clone(nccl)));
+        let send = self.device.allocate(bytes, Some(Arc::clone(nccl)))?;
+        let recv = self.device.allocate(bytes, Some(Arc::clone(nccl)))?;
         self.buffers = Some(Buffers {
-            send: buffer()?,
-            recv: buffer()?,
+            send,
+            recv,
             largest,
             unalign,
             handles: Vec::new(),
@@ -145,28 +147,31 @@ impl RankDevice {
         Ok(())
     }
 
-    /// Tells NCCL of the buffers. Windows are a matter of all ranks.
+    /// Registers the buffers with NCCL. All ranks register windows together.
     ///
     /// # Errors
-    /// Where NCCL fails.
-    pub(super) fn register(&mut self, nccl: &Nccl, how: Registration) -> anyhow::Result<()> {
+    /// Returns an error if NCCL fails.
+    pub(super) fn register(
+        &mut self,
+        nccl: &Nccl,
+        registration: Registration,
+    ) -> anyhow::Result<()> {
         self.device.bind()?;
         let comm = self.comm.raw();
         let buffers = self
             .buffers
             .as_mut()
             .context("the NCCL backend has no buffers yet")?;
-        // They are written where they lie: the vector does not grow any more.
+        // NCCL writes them in place, so the vector must not grow afterwards.
         buffers.handles = vec![ptr::null_mut(); 2];
-        for (buffer, handle) in [&buffers.send, &buffers.recv]
-            .into_iter()
-            .zip(&mut buffers.handles)
-        {
-            let (address, bytes) = (buffer.address(), buffer.bytes().0 as usize);
-            // SAFETY: the buffer is memory of the communicator's GPU until `finish`, which gives the handle back first. The handle
-            // of a window is written when the group ends, to its place in the vector; that of a registration at once.
+        let both = [&buffers.send, &buffers.recv];
+        for (buffer, handle) in both.into_iter().zip(&mut buffers.handles) {
+            let address = buffer.address();
+            let bytes = buffer.bytes().0 as usize;
+            // SAFETY: the buffer is memory of the communicator's GPU until `finish`, which returns the handle first. The
+            // handle of a window is written when the group ends, to its place in the vector; that of a registration at once.
             unsafe {
-                match how {
+                match registration {
                     Registration::None => {}
                     Registration::Local => *handle = nccl.comm_register(comm, address, bytes)?,
                     Registration::Symmetric => {
@@ -178,22 +183,24 @@ impl RankDevice {
         Ok(())
     }
 
-    /// Takes back what [`RankDevice::register`] said.
+    /// Undoes [`RankDevice::register`].
     ///
     /// # Errors
-    /// Where NCCL fails.
-    pub(super) fn deregister(&mut self, nccl: &Nccl, how: Registration) -> anyhow::Result<()> {
+    /// Returns an error if NCCL fails.
+    pub(super) fn deregister(
+        &mut self,
+        nccl: &Nccl,
+        registration: Registration,
+    ) -> anyhow::Result<()> {
         self.device.bind()?;
+        let Some(buffers) = &mut self.buffers else {
+            return Ok(());
+        };
         let comm = self.comm.raw();
-        for handle in self
-            .buffers
-            .as_mut()
-            .map(|buffers| mem::take(&mut buffers.handles))
-            .unwrap_or_default()
-        {
-            // SAFETY: the handle is from `register`, and is given back once.
+        for handle in mem::take(&mut buffers.handles) {
+            // SAFETY: the handle is from `register`, and is returned once.
             unsafe {
-                match how {
+                match registration {
                     Registration::None => {}
                     Registration::Local => nccl.comm_deregister(comm, handle)?,
                     Registration::Symmetric => nccl.comm_window_deregister(comm, handle)?,
@@ -203,58 +210,66 @@ impl RankDevice {
         Ok(())
     }
 
-    /// Where `case` sends from and receives to in the first iteration, and with which call.
+    /// Prepares `case`: which NCCL call, and the addresses of the first iteration.
     ///
     /// # Errors
-    /// Where it does not fit into the buffers.
-    pub(super) fn aim(&self, case: &Case) -> anyhow::Result<PreparedOp> {
-        let (buffers, layout) = (self.buffers()?, case.layout(self.comm.rank().into()));
-        let (size, fits) = (case.size(), buffers.largest);
+    /// Returns an error if it does not fit into the buffers.
+    pub(super) fn prepare(&self, case: &Case) -> anyhow::Result<PreparedOp> {
+        let buffers = self.buffers()?;
+        let layout = case.layout(self.comm.rank().into());
         anyhow::ensure!(
-            size <= fits,
-            "{case} does not fit into the buffers of {fits} bytes"
+            case.size() <= buffers.largest,
+            "{case} does not fit into the buffers of {} bytes",
+            buffers.largest
         );
         let element = case.dtype.size();
-        let [send, recv] = [&buffers.send, &buffers.recv]
-            .map(|buffer| buffer.address() + buffers.unalign * element);
+        let unalign = buffers.unalign * element;
+        let send = buffers.send.address() + unalign;
+        let recv = buffers.recv.address() + unalign;
         let send = match case.buffer_mode {
             BufferMode::OutOfPlace => send,
             BufferMode::InPlace => recv + layout.send_offset * element,
         };
         Ok(PreparedOp {
-            call: self.comm.call(case)?,
+            call: self.comm.call_for(case)?,
             send,
             recv: recv + layout.recv_offset * element,
         })
     }
 
-    /// Puts a stage of one operation into the stream, its buffers moved by `shift` bytes.
+    /// Enqueues a stage of one operation in the stream, with its buffers moved by `shift` bytes.
     ///
     /// # Errors
-    /// Where NCCL fails.
+    /// Returns an error if NCCL fails.
     #[inline]
-    pub(super) fn start(&self, aim: &PreparedOp, stage: u32, shift: u64) -> anyhow::Result<()> {
-        let (send, recv) = (aim.send + shift, aim.recv + shift);
+    pub(super) fn start(
+        &self,
+        operation: &PreparedOp,
+        stage: u32,
+        shift: u64,
+    ) -> anyhow::Result<()> {
+        let addresses = Addresses {
+            send: operation.send + shift,
+            recv: operation.recv + shift,
+        };
+        let stream = self.device.raw_stream();
         // SAFETY: the case fits into the buffers at every offset that `rotation` gives, and they and the stream stay until
         // the stream is empty: only `finish` frees them, which waits.
-        unsafe {
-            self.comm
-                .enqueue(&aim.call, stage, send, recv, self.device.raw_stream())
-        }
+        unsafe { self.comm.enqueue(&operation.call, stage, addresses, stream) }
     }
 
     /// Waits until the stream is empty.
     ///
     /// # Errors
-    /// Where the GPU, NCCL or a peer fails.
+    /// Returns an error if the GPU, NCCL or a peer fails.
     pub(super) fn wait(&self) -> anyhow::Result<()> {
         self.device.wait(|| self.comm.check())
     }
 
-    /// Is the stream empty? Asks NCCL too where it is not.
+    /// Returns whether the stream is empty. If it is not, NCCL is asked for errors.
     ///
     /// # Errors
-    /// Where the GPU, NCCL or a peer fails.
+    /// Returns an error if the GPU, NCCL or a peer fails.
     pub(super) fn is_done(&self) -> anyhow::Result<bool> {
         let is_done = self.device.is_done()?;
         if !is_done {
@@ -266,13 +281,11 @@ impl RankDevice {
     /// Fills the buffers of `case`, in the stream's order.
     ///
     /// # Errors
-    /// Where the GPU fails.
+    /// Returns an error if the GPU fails.
     pub(super) fn fill(&self, case: &Case, seed: u64) -> anyhow::Result<()> {
-        let (buffers, layout, key) = (
-            self.buffers()?,
-            case.layout(self.comm.rank().into()),
-            case.data(seed),
-        );
+        let buffers = self.buffers()?;
+        let layout = case.layout(self.comm.rank().into());
+        let key = case.data(seed);
         self.device.bind()?;
         for (buffer, regions) in [(&buffers.send, &layout.send), (&buffers.recv, &layout.recv)] {
             for region in regions {
@@ -284,44 +297,38 @@ impl RankDevice {
         Ok(())
     }
 
-    /// Counts what is wrong, in the stream's order, after [`RankDevice::fill`] with `seed`.
+    /// Counts the wrong elements, in the stream's order, after [`RankDevice::fill`] with `seed`.
     ///
     /// # Errors
-    /// Where the GPU fails.
+    /// Returns an error if the GPU fails.
     pub(super) fn check(&self, case: &Case, seed: u64) -> anyhow::Result<()> {
-        let (buffers, layout, key) = (
-            self.buffers()?,
-            case.layout(self.comm.rank().into()),
-            case.data(seed),
-        );
+        let buffers = self.buffers()?;
+        let layout = case.layout(self.comm.rank().into());
+        let key = case.data(seed);
+        let counter = self.counter.address();
         self.device.zero(&self.counter)?;
         for region in &layout.expected {
             let address = buffers.address_for(&buffers.recv, region, case)?;
-            self.kernels.check(
-                self.device.stream(),
-                address,
-                &key,
-                region,
-                self.counter.address(),
-            )?;
+            self.kernels
+                .check(self.device.stream(), address, &key, region, counter)?;
         }
         Ok(())
     }
 
-    /// What [`RankDevice::check`] counted. The stream is empty.
+    /// Returns what [`RankDevice::check`] counted. The stream is empty.
     ///
     /// # Errors
-    /// Where the GPU fails.
+    /// Returns an error if the GPU fails.
     pub(super) fn counted(&self) -> anyhow::Result<u64> {
         let mut wrong = [0; mem::size_of::<u64>()];
         self.device.read(&self.counter, 0, &mut wrong)?;
         Ok(u64::from_le_bytes(wrong))
     }
 
-    /// Makes the last checked element of the receive buffer wrong by one bit; `false` where nothing is checked.
+    /// Flips one bit of the last checked element in the receive buffer. Returns `false` if nothing is checked.
     ///
     /// # Errors
-    /// Where the GPU fails.
+    /// Returns an error if the GPU fails.
     pub(super) fn corrupt(&self, case: &Case) -> anyhow::Result<bool> {
         let layout = case.layout(self.comm.rank().into());
         let Some(region) = layout.expected.iter().rev().find(|region| region.len > 0) else {
@@ -336,24 +343,26 @@ impl RankDevice {
         Ok(true)
     }
 
-    /// Ends this rank's part; nothing runs any more.
+    /// Leaves the communicator. Nothing runs anymore.
     ///
     /// # Errors
-    /// Where NCCL or the GPU fails.
+    /// Returns an error if NCCL or the GPU fails.
     pub(super) fn close(self) -> anyhow::Result<ClosedDevice> {
         self.device.bind()?;
         self.comm.close()?;
-        let buffers = self
-            .buffers
-            .map_or_else(Vec::new, |buffers| vec![buffers.send, buffers.recv]);
+        let mut buffers = Vec::new();
+        if let Some(pair) = self.buffers {
+            buffers.extend([pair.send, pair.recv]);
+        }
+        buffers.push(self.counter);
         Ok(ClosedDevice {
             device: self.device,
-            buffers: buffers.into_iter().chain([self.counter]).collect(),
+            buffers,
         })
     }
 }
 
-/// A GPU whose communicator has ended.
+/// A GPU that has left its communicator.
 pub(super) struct ClosedDevice {
     device: Device,
     buffers: Vec<Buffer>,
@@ -363,19 +372,21 @@ impl ClosedDevice {
     /// Frees its memory.
     ///
     /// # Errors
-    /// Where the GPU fails.
+    /// Returns an error if the GPU fails.
     pub(super) fn free(self) -> anyhow::Result<()> {
-        self.buffers
-            .into_iter()
-            .try_for_each(|buffer| self.device.free(buffer))
+        for buffer in self.buffers {
+            self.device.free(buffer)?;
+        }
+        Ok(())
     }
 }
 
 impl Buffers {
-    /// The address that kernels take together with `region` of `case`: they add its offset.
+    /// Returns the address to pass to a kernel together with `region` of `case`; the kernel adds the region's offset.
     fn address_for(&self, buffer: &Buffer, region: &Region, case: &Case) -> anyhow::Result<u64> {
         let element = case.dtype.size();
         let from = (self.unalign + region.offset) * element;
+        // The kernel does not check that the region lies in the buffer.
         buffer
             .part(from, region.len * element)
             .with_context(|| case.to_string())?;
@@ -383,5 +394,5 @@ impl Buffers {
     }
 }
 
-// SAFETY: handles are NCCL's numbers for buffers; any one thread may give them back.
+// SAFETY: a handle is NCCL's reference to a buffer; any one thread may return it.
 unsafe impl Send for Buffers {}

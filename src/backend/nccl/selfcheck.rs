@@ -1,4 +1,4 @@
-//! Do the kernels make and find the values that [`crate::collective::data`] describes? Runs them on a GPU against it.
+//! Compares the kernels on a GPU with [`crate::collective::data`], which describes the values that they write and check.
 
 use anyhow::ensure;
 
@@ -11,29 +11,29 @@ use crate::{
     units::Bytes,
 };
 
-/// Sizes of communicators: alone, powers of two and not, and the largest that is promised.
+/// Sizes of communicators: one rank, powers of two and others, and the largest that is supported.
 const RANKS: [u64; 6] = [1, 2, 3, 8, 9, 4096];
 
-/// Elements before the region: at the buffer's start, and where no vector access is aligned.
+/// Elements before the region: none, and numbers after which no vector access is aligned.
 const OFFSETS: [u64; 4] = [0, 1, 3, 17];
 
-/// Elements of the region, but for those of several chunks; a prime, so that nothing divides it.
+/// Elements of a region, unless it has several chunks; a prime, so that nothing divides it.
 const LEN: u64 = 6151;
 
-/// Elements of a chunk; a prime too.
+/// Elements of a chunk; also a prime.
 const CHUNK: u64 = 1031;
 
-/// What the buffer holds where no kernel may write.
+/// The byte that fills the buffer where no kernel may write.
 const UNTOUCHED: u8 = 0xa5;
 
-/// Elements behind the region.
+/// Elements after the region.
 const TAIL: u64 = 19;
 
 /// Compares fill and check on GPU `gpu` with [`data::write`], byte for byte, for each type, operation, number of ranks
-/// and content. Tells `report` of each difference, and gives back how many combinations have one.
+/// and content. Passes each difference to `report`, and returns the number of combinations that have one.
 ///
 /// # Errors
-/// Where the GPU fails.
+/// Returns an error if the GPU or `report` fails.
 pub fn self_check(
     gpu: usize,
     report: &mut dyn FnMut(String) -> anyhow::Result<()>,
@@ -54,87 +54,77 @@ pub fn self_check(
     Ok(wrong)
 }
 
-/// All that is tried.
-fn combinations() -> impl Iterator<Item = (DataKey, Region)> {
-    let redops = || [None].into_iter().chain(RedOp::ALL.map(Some));
-    let keys = DType::ALL.into_iter().flat_map(move |dtype| {
-        redops().flat_map(move |redop| {
-            RANKS.map(|ranks| DataKey {
+/// Returns everything that is compared.
+fn combinations() -> Vec<(DataKey, Region)> {
+    let mut all = Vec::new();
+    for (key_index, key) in keys().into_iter().enumerate() {
+        for (index, Part { len, content }) in parts(&key).into_iter().enumerate() {
+            let region = Region {
+                offset: OFFSETS[(key_index + index) % OFFSETS.len()],
+                len,
+                content,
+            };
+            all.push((key, region));
+        }
+    }
+    all
+}
+
+fn keys() -> Vec<DataKey> {
+    let mut redops = vec![None];
+    redops.extend(RedOp::ALL.map(Some));
+    let mut keys = Vec::new();
+    for dtype in DType::ALL {
+        for &redop in &redops {
+            keys.extend(RANKS.map(|ranks| DataKey {
                 dtype,
                 redop,
                 ranks,
                 seed: 7 * ranks + 1,
-            })
-        })
-    });
-    keys.enumerate().flat_map(|(nth, key)| {
-        let offset = move |at: usize| OFFSETS[(nth + at) % OFFSETS.len()];
-        let regions = contents(&key).into_iter().enumerate();
-        regions.map(move |(at, (len, content))| {
-            (
-                key,
-                Region {
-                    offset: offset(at),
-                    len,
-                    content,
-                },
-            )
-        })
-    })
+            }));
+        }
+    }
+    keys
 }
 
-/// Contents for `key` and how many elements of each.
-fn contents(key: &DataKey) -> Vec<(u64, Content)> {
+/// A content, and the number of its elements.
+struct Part {
+    len: u64,
+    content: Content,
+}
+
+impl Part {
+    fn input(len: u64, rank: u64, chunk: u64, first: u64) -> Part {
+        Part {
+            len,
+            content: Content::Input { rank, chunk, first },
+        }
+    }
+}
+
+/// Returns the parts to try for `key`.
+fn parts(key: &DataKey) -> Vec<Part> {
     let ranks = key.ranks;
     let chunks = ranks.min(5);
     let beyond_32_bits = 5_000_000_011;
-    let mut all = vec![
-        (
-            chunks * CHUNK,
-            Content::Input {
-                rank: ranks - chunks,
-                chunk: CHUNK,
-                first: 0,
-            },
-        ),
-        (
-            chunks * CHUNK,
-            Content::Input {
-                rank: 0,
-                chunk: CHUNK,
-                first: 4093,
-            },
-        ),
-        (
-            chunks,
-            Content::Input {
-                rank: ranks - chunks,
-                chunk: 1,
-                first: 12_345,
-            },
-        ),
-        (
-            LEN,
-            Content::Input {
-                rank: ranks / 2,
-                chunk: LEN,
-                first: beyond_32_bits,
-            },
-        ),
-        (
-            1,
-            Content::Input {
-                rank: ranks - 1,
-                chunk: 1,
-                first: 5,
-            },
-        ),
-        (LEN, Content::Sentinel),
+    let mut parts = vec![
+        Part::input(chunks * CHUNK, ranks - chunks, CHUNK, 0),
+        Part::input(chunks * CHUNK, 0, CHUNK, 4093),
+        Part::input(chunks, ranks - chunks, 1, 12_345),
+        Part::input(LEN, ranks / 2, LEN, beyond_32_bits),
+        Part::input(1, ranks - 1, 1, 5),
+        Part {
+            len: LEN,
+            content: Content::Sentinel,
+        },
     ];
     if key.redop.is_some() {
-        all.extend([0, 8191, beyond_32_bits].map(|first| (LEN, Content::Reduced { first })));
+        parts.extend([0, 8191, beyond_32_bits].map(|first| Part {
+            len: LEN,
+            content: Content::Reduced { first },
+        }));
     }
-    all
+    parts
 }
 
 /// A GPU with the kernels and a buffer to try them on.
@@ -160,41 +150,47 @@ impl Bench {
         })
     }
 
-    /// What is different from the description; `None` where all is as it says.
+    /// Returns how the kernels differ from the description, or `None` if they do not.
     fn difference(&self, key: &DataKey, region: &Region) -> anyhow::Result<Option<String>> {
-        let size = key.dtype.size();
-        let bytes = |elements: u64| (elements * size) as usize;
-        let (begin, end) = (bytes(region.offset), bytes(region.offset + region.len));
+        let size = key.dtype.size() as usize;
+        let begin = region.offset as usize * size;
+        let end = begin + region.len as usize * size;
+        let room = end + TAIL as usize * size;
         ensure!(
-            end as u64 + TAIL * size <= self.buffer.bytes().0,
+            room as u64 <= self.buffer.bytes().0,
             "the buffer of the self-check is too small"
         );
 
-        let mut want = vec![UNTOUCHED; end + bytes(TAIL)];
-        self.device.write(&self.buffer, 0, &want)?;
+        let mut expected = vec![UNTOUCHED; room];
+        self.device.write(&self.buffer, 0, &expected)?;
         self.kernels
             .fill(self.device.stream(), self.buffer.address(), key, region)?;
         self.device.wait(|| Ok(()))?;
-        let mut got = vec![0; want.len()];
-        self.device.read(&self.buffer, 0, &mut got)?;
-        data::write(key, &region.content, &mut want[begin..end]);
-        if let Some(at) = (0..want.len()).find(|&at| want[at] != got[at]) {
-            let element = at as i64 / size as i64 - region.offset as i64;
+        let mut found = vec![0; room];
+        self.device.read(&self.buffer, 0, &mut found)?;
+        data::write(key, &region.content, &mut expected[begin..end]);
+        if let Some(at) = (0..room).find(|&at| expected[at] != found[at]) {
+            let element = (at / size) as i64 - region.offset as i64;
             return Ok(Some(format!(
                 "element {element} has {:02x}, not {:02x}, in byte {at}",
-                got[at], want[at]
+                found[at], expected[at]
             )));
         }
 
-        let clean = self.count(key, region)?;
-        let at = (begin + (end - begin) / 2) / size as usize * size as usize;
-        let planted = [want[at] ^ data::fault_in(key, &region.content)];
-        self.device.write(&self.buffer, at as u64, &planted)?;
-        let faulty = self.count(key, region)?;
-        let told = (clean, faulty) != (0, 1);
-        Ok(told.then(|| format!("the check counts {clean} wrong of 0, and {faulty} of 1")))
+        let without_fault = self.count(key, region)?;
+        let middle = (begin + (end - begin) / 2) / size * size;
+        let fault = expected[middle] ^ data::fault_in(key, &region.content);
+        self.device.write(&self.buffer, middle as u64, &[fault])?;
+        let with_fault = self.count(key, region)?;
+        if (without_fault, with_fault) == (0, 1) {
+            return Ok(None);
+        }
+        Ok(Some(format!(
+            "the check counts {without_fault} wrong of 0, and {with_fault} of 1"
+        )))
     }
 
+    /// Counts the wrong elements of `region` on the GPU.
     fn count(&self, key: &DataKey, region: &Region) -> anyhow::Result<u64> {
         self.device.zero(&self.counter)?;
         self.kernels.check(

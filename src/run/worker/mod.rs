@@ -19,10 +19,9 @@ use anyhow::Context;
 use self::message::{FromWorker, ToWorker, WorkerReport, WorkerStart};
 use super::request::Request;
 use crate::{
-    backend::{Backend, nccl::NcclBackend},
+    backend::{Backend, nccl::NcclLibrary, options::NcclSetup},
     collective::Case,
     exit::Code,
-    native::nccl::Nccl,
     nccl_log::{AlgorithmChoice, Fold, tail::LogTail},
     sweep::plan::Plan,
     world::abort,
@@ -121,10 +120,10 @@ fn open(
     start: &WorkerStart,
     rank: &Receiver<ToWorker>,
     cases: &[&Case],
-) -> anyhow::Result<NcclBackend> {
-    let nccl = Nccl::load(request.nccl_lib.as_deref())?;
+) -> anyhow::Result<Box<dyn Backend>> {
+    let library = NcclLibrary::load(request.nccl_lib.as_deref())?;
     let own_id = if start.local_ranks.first_rank == 0 {
-        nccl.unique_id()?.to_vec()
+        library.unique_id()?
     } else {
         Vec::new()
     };
@@ -132,11 +131,12 @@ fn open(
     let ToWorker::Id(id) = rank.recv()? else {
         anyhow::bail!("a worker expects the unique id second")
     };
-    let id = id
-        .try_into()
-        .map_err(|_| anyhow::anyhow!("the unique id has a wrong length"))?;
-    let (exec, _) = request.exec.with(&nccl);
-    let mut backend = NcclBackend::open(nccl, id, &start.local_ranks, exec, cases.iter().copied())?;
-    backend.reduce_float8(start.float8);
-    Ok(backend)
+    let (exec_options, _) = library.limit_options(request.exec);
+    let setup = NcclSetup {
+        local_ranks: start.local_ranks.clone(),
+        exec_options,
+        gpu_sharers: 1,
+        reduces_float8: start.float8,
+    };
+    library.open(id, &setup, cases.iter().copied())
 }
