@@ -1,4 +1,4 @@
-//! Compiles the few lines of C that read macros of `mpi.h`, which rsmpi does not carry over.
+//! Compiles the few lines of C that make macros of `mpi.h` available, which rsmpi does not do.
 
 fn main() {
     #[cfg(feature = "mpi")]

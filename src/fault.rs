@@ -1,4 +1,6 @@
-//! What goes wrong, as one sentence on stderr and an exit code.
+//! Reports an error as one sentence on stderr and an exit code.
+
+use std::{thread, time::Duration};
 
 use crate::{
     env,
@@ -6,36 +8,38 @@ use crate::{
     world::{abort, launch},
 };
 
-/// Prints `error` if this process speaks for the job, and gives the exit code. An error of this rank alone has already
-/// ended the job in [`abort::job`]; what comes here is known everywhere.
+/// Prints `error` if this process speaks for the job, and returns the exit code. An error of this rank alone has already
+/// ended the job in [`abort::job`], so every rank has this one.
 pub fn report(error: &anyhow::Error) -> Code {
+    let code = exit::code_of(error);
     if speaks() {
         say!("pxnbench: {error:#}");
     } else if abort::rank().is_none() {
-        after_the_one_that_speaks(exit::code_of(error));
+        let_the_speaker_end_first(code);
     }
-    exit::code_of(error)
+    code
 }
 
-/// For a rank that does not speak, where ranks cannot wait for each other yet: a launcher kills the others when the first process
-/// ends with an error, so the one that speaks must come first.
-pub fn after_the_one_that_speaks(code: Code) {
-    // The launcher's signal needs no word.
-    abort::settle(code);
-    std::thread::sleep(std::time::Duration::from_secs(1));
+/// Waits until the process that speaks has printed its error. Before MPI is up, processes cannot wait for each other, and a
+/// launcher kills all of them when the first exits with an error.
+pub fn let_the_speaker_end_first(code: Code) {
+    // The launcher's signal then needs no message.
+    abort::set_final_code(code);
+    thread::sleep(Duration::from_secs(1));
 }
 
-/// How one rank of `ranks` ends, before it parts from the others. An error that every rank has is said now: a launcher kills the
-/// others when the first of them ends with an error, and the one that speaks may not be the first. An error of this rank alone
-/// ends the job here: the others know nothing of it and may be waiting, so that unwinding would wait for them in MPI_Finalize.
+/// Ends the work of one rank of `ranks`, before MPI is finalized, and returns the exit code. An error that every rank has is
+/// printed now, because a launcher kills the others when the first rank exits with an error, which may not be the one that
+/// speaks. An error of this rank alone ends the job here: the others do not know of it and may be waiting for this rank, and
+/// unwinding would wait for them in MPI_Finalize.
 ///
 /// # Errors
-/// That of a process which is alone.
-pub fn settle(end: anyhow::Result<Code>, ranks: u32) -> anyhow::Result<Code> {
+/// Returns the error of a process that is alone.
+pub fn end_together(end: anyhow::Result<Code>, ranks: u32) -> anyhow::Result<Code> {
     match end {
         Err(error) if exit::is_everywhere(&error) => {
             let code = report(&error);
-            abort::settle(code);
+            abort::set_final_code(code);
             Ok(code)
         }
         Err(error) if ranks > 1 => abort::job(exit::code_of(&error), &format!("{error:#}")),
@@ -43,12 +47,15 @@ pub fn settle(end: anyhow::Result<Code>, ranks: u32) -> anyhow::Result<Code> {
     }
 }
 
-/// Does this process speak for the job? Before MPI is up the launcher's environment tells.
+/// Returns whether this process speaks for the job. Before MPI is up, the launcher's environment tells.
 pub fn speaks() -> bool {
-    abort::rank().map_or_else(|| launch::speaks(&env::var), |rank| rank == 0)
+    match abort::rank() {
+        Some(rank) => rank == 0,
+        None => launch::speaks(&env::var),
+    }
 }
 
-/// Ends the job when a thread panics: a panic is a bug, and must not leave the other ranks waiting.
+/// Makes a panic on any thread end the job: it is a bug, and must not leave the other ranks waiting.
 pub fn install_panic_hook() {
     std::panic::set_hook(Box::new(|panic| {
         abort::job(
@@ -58,21 +65,21 @@ pub fn install_panic_hook() {
     }));
 }
 
-/// One sentence of what clap has to say, which takes several lines for it.
-pub fn sentence(error: &clap::Error) -> String {
+/// Returns the error of clap, which has several lines, as one sentence.
+pub fn clap_sentence(error: &clap::Error) -> String {
     let text = error.to_string();
-    let lines = text
-        .lines()
-        .map(str::trim)
-        .take_while(|line| !line.starts_with("Usage:") && !line.starts_with("For more"));
-    // Nobody means an option as a value.
-    let joined = lines
-        .filter(|line| !line.is_empty() && !line.starts_with("tip: to pass"))
-        .collect::<Vec<_>>()
-        .join("; ");
-    // A list follows its colon.
-    format!(
-        "{}; see pxnbench --help",
-        joined.trim_start_matches("error: ").replace(":; ", ": ")
-    )
+    let mut parts = Vec::new();
+    for line in text.lines().map(str::trim) {
+        if line.starts_with("Usage:") || line.starts_with("For more") {
+            break;
+        }
+        // The tip tells how to pass an option as a value, which is never what was meant.
+        if !line.is_empty() && !line.starts_with("tip: to pass") {
+            parts.push(line);
+        }
+    }
+    let joined = parts.join("; ");
+    let joined = joined.trim_start_matches("error: ");
+    // A list follows its colon directly.
+    format!("{}; see pxnbench --help", joined.replace(":; ", ": "))
 }

@@ -1,4 +1,5 @@
-//! Parses, sets the environment, dispatches, and gives the exit code. Nothing else sets environment variables.
+//! Parses the command line, sets the environment, runs the subcommand and returns its exit code. Nothing else sets
+//! environment variables.
 
 use std::{ffi::OsString, process::ExitCode};
 
@@ -29,7 +30,7 @@ fn main() -> ExitCode {
             unsafe_code,
             reason = "NCCL and MPI read their settings from the environment"
         )]
-        // SAFETY: no thread runs yet: this is the first thing main does after parsing.
+        // SAFETY: no other thread runs yet, since this directly follows parsing.
         unsafe {
             std::env::set_var(name, value);
         }
@@ -51,29 +52,45 @@ fn main() -> ExitCode {
     ExitCode::from(code as u8)
 }
 
-/// The command line asks for help, or for something that does not exist.
+/// Ends the program if the command line asks for help or the version, or if it is wrong.
 fn refuse(error: &clap::Error, words: &[OsString]) -> ExitCode {
-    let asked_for = matches!(
+    let asks_for_help = matches!(
         error.kind(),
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion
     );
-    match (fault::speaks(), asked_for) {
-        (true, true) => {
-            if let Err(error) = stdout::unless_gone(error.print()) {
-                return ExitCode::from(fault::report(&stdout::failure(&error)) as u8);
-            }
-        }
-        (true, false) => {
-            let first =
-                unknown_first_word(words).filter(|_| error.kind() == ErrorKind::UnknownArgument);
-            let sentence = first.map(|what| format!("{what}; see pxnbench --help"));
-            pxnbench::say!(
-                "pxnbench: {}",
-                sentence.unwrap_or_else(|| fault::sentence(error))
-            );
-        }
-        (false, false) => fault::after_the_one_that_speaks(Code::Usage),
-        (false, true) => {}
+    let code = if asks_for_help {
+        print_help(error)
+    } else {
+        print_usage_error(error, words);
+        Code::Usage
+    };
+    ExitCode::from(code as u8)
+}
+
+/// Prints the help or the version, on one process of a job.
+fn print_help(help: &clap::Error) -> Code {
+    if !fault::speaks() {
+        return Code::Fine;
     }
-    ExitCode::from(if asked_for { Code::Fine } else { Code::Usage } as u8)
+    match stdout::unless_gone(help.print()) {
+        Ok(()) => Code::Fine,
+        Err(error) => fault::report(&stdout::failure(&error)),
+    }
+}
+
+/// Prints what is wrong with the command line, on one process of a job.
+fn print_usage_error(error: &clap::Error, words: &[OsString]) {
+    if !fault::speaks() {
+        fault::let_the_speaker_end_first(Code::Usage);
+        return;
+    }
+    let unknown_word = match error.kind() {
+        ErrorKind::UnknownArgument => unknown_first_word(words),
+        _ => None,
+    };
+    let sentence = match unknown_word {
+        Some(what) => format!("{what}; see pxnbench --help"),
+        None => fault::clap_sentence(error),
+    };
+    pxnbench::say!("pxnbench: {sentence}");
 }

@@ -49,7 +49,8 @@ const LIMIT: Duration = Duration::from_secs(120);
 pub fn run(args: &Args) -> anyhow::Result<Code> {
     let _guard = deadline::watch("the examination on every rank", LIMIT);
     // Ranks that see only themselves are a finding, not the end; without a process manager MPI would stop.
-    let alone = launch::size(&env::var).is_none() || launch::check_before_mpi(&env::var).is_err();
+    let alone =
+        launch::processes(&env::var).is_none() || launch::check_before_mpi(&env::var).is_err();
     let world: Box<dyn World> = if alone {
         Box::new(Solo)
     } else {
@@ -74,7 +75,7 @@ fn examine(args: &Args, speaks: bool, world: &dyn World) -> anyhow::Result<Code>
     world.barrier();
     let clocks: Vec<f64> = world::all_gather(world, &now())?;
     let peers: Vec<placement::ProcessIdentity> = world::all_gather(world, &peer())?;
-    let places = placement::places(&peers);
+    let places = placement::place_ranks(&peers);
     job.iter_mut()
         .zip(clocks)
         .for_each(|(subject, clock)| subject.clock = clock);
@@ -87,7 +88,7 @@ fn examine(args: &Args, speaks: bool, world: &dyn World) -> anyhow::Result<Code>
     }
     let rows = doctor::examine(&job);
     let code = verdict(&rows, args.strict);
-    abort::settle(code);
+    abort::set_final_code(code);
     if speaks {
         match args.json {
             true => print_line!(

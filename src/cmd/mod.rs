@@ -139,7 +139,7 @@ fn launch_target(arguments: &[OsString]) -> anyhow::Result<Target> {
     let mut words = vec![OsString::from("pxnbench")];
     words.extend_from_slice(arguments);
     let parsed = Cli::try_parse_from(words)
-        .map_err(|error| Failure::on_all_ranks(Code::Usage, fault::sentence(&error)))?;
+        .map_err(|error| Failure::on_all_ranks(Code::Usage, fault::clap_sentence(&error)))?;
     match parsed.command {
         None => Ok(Target::Sweep(Box::new(parsed.sweep.request()?))),
         Some(Command::Doctor(_)) => Ok(Target::Doctor),

@@ -164,7 +164,8 @@ impl RankFacts {
 
     /// How many processes the launcher says it started, who, and in which variable.
     fn started(&self) -> Option<(u32, &'static str, &'static str)> {
-        launch::size(&|name| self.env(name).map(str::to_owned))
+        let launched = launch::processes(&|name| self.env(name).map(str::to_owned))?;
+        Some((launched.count, launched.launcher, launched.variable))
     }
 
     fn number(&self, name: &str) -> Option<u64> {

@@ -50,10 +50,10 @@ impl<'a> RunContext<'a> {
         let in_job = env::var("SLURM_JOB_ID").is_some();
         let (backend, backend_why) = backend::choose(request.backend, &processes, in_job)?;
         let peers: Vec<ProcessIdentity> = processes.iter().map(|p| p.peer.clone()).collect();
-        let placements = placement::places(&peers);
+        let placements = placement::place_ranks(&peers);
         let gpus = if backend.uses_gpus() {
             let may_share = processes.iter().all(|process| process.may_share_gpu);
-            placement::gpus(&peers, &placements, request.process.gpus(), may_share)?
+            placement::assign_gpus(&peers, &placements, request.process.gpus(), may_share)?
         } else {
             Vec::new()
         };
@@ -62,7 +62,7 @@ impl<'a> RunContext<'a> {
         let groups = split::groups(world::agree(world, Split::from_env(&env::var))?, world)?;
         let comm_ranks = comm_ranks(request, backend, groups.as_deref(), world.size());
         if backend.uses_gpus() && request.process.gpus() > 1 {
-            abort::set_several();
+            abort::set_several_ranks();
         }
         let nodes = placement::node_count(&placements);
         let settings = settings::resolve(&request.presets, backend, nodes, &processes)?;

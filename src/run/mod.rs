@@ -68,7 +68,7 @@ pub fn run(request: &Request) -> anyhow::Result<Code> {
     let world = open::world(request)?;
     timer.mark("start, MPI");
     let end = in_world(request, proof, &*world, timer);
-    let end = fault::settle(end, world.size());
+    let end = fault::end_together(end, world.size());
     let _guard = deadline::watch("the other ranks at the end", request.timeout);
     world.finish();
     end
@@ -113,7 +113,7 @@ fn finish(
     if end.is_ok() {
         saved?;
     }
-    abort::settle(code);
+    abort::set_final_code(code);
     if world.rank() == 0 {
         if let Some(path) = session.main_path() {
             say!("pxnbench: results are in {}", path.display());

@@ -65,7 +65,7 @@ pub fn run(nccl_lib: Option<&Path>, expect: Option<bool>) -> anyhow::Result<Code
     let pair = Pair::start(nccl_lib, &env::var);
     let world = world::open::world(true, LIMIT)?;
     let end = in_world(pair, expect, &*world);
-    let end = fault::settle(end, world.size());
+    let end = fault::end_together(end, world.size());
     let _guard = deadline::watch("the other ranks at the end", LIMIT);
     world.finish();
     end
@@ -119,7 +119,7 @@ fn in_world(
         .map(|process| process.peer.clone())
         .collect();
     let may_share = processes.iter().all(|process| process.may_share_gpu);
-    let gpus = placement::gpus(&peers, &placement::places(&peers), 1, may_share)?;
+    let gpus = placement::assign_gpus(&peers, &placement::place_ranks(&peers), 1, may_share)?;
     let rank = world.rank();
     let local_ranks = LocalRanks::single(rank, world.size(), gpus[rank as usize][0]);
     let start = WorkerStart {

@@ -1,4 +1,13 @@
-//! The way out of a job that cannot end in good order: last words, one sentence, `MPI_Abort`.
+//! Ends a job that cannot end normally.
+//!
+//! [`job`] ends it. The first thread that calls it does the following, in this order; a thread that calls it later only
+//! waits for the end.
+//!
+//! 1. It starts a timer that ends this process if one of the next steps hangs.
+//! 2. It prints the reason. A signal reaches every rank, so only rank 0 prints that one.
+//! 3. It saves what was measured, with the function from [`set_last_words`], and removes the temporary files.
+//! 4. It ends the other ranks with `MPI_Abort`, if MPI is running.
+//! 5. It exits, without running exit handlers.
 
 #![expect(
     unsafe_code,
@@ -6,8 +15,9 @@
 )]
 
 use std::{
+    io,
     sync::{
-        Mutex, OnceLock,
+        Mutex, OnceLock, PoisonError,
         atomic::{AtomicBool, Ordering},
     },
     thread,
@@ -17,13 +27,13 @@ use std::{
 use super::{placement, scratch};
 use crate::exit::Code;
 
-/// What to save before the job ends, with the code it ends with and the sentence that says why.
+/// A function that saves what was measured, given the exit code and the reason for the end.
 type LastWords = Box<dyn FnMut(Code, &str, Moment) + Send>;
 
-/// When last words are asked for.
+/// The moment at which [`LastWords`] are called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Moment {
-    /// The job may still end in good order.
+    /// The job may still end normally.
     Warned,
     /// The job ends now.
     End,
@@ -31,133 +41,145 @@ pub enum Moment {
 
 static LAST_WORDS: Mutex<Option<LastWords>> = Mutex::new(None);
 static RANK: OnceLock<u32> = OnceLock::new();
-/// Has this process several ranks of a communicator, so that its own number is not theirs?
-static HAS_SEVERAL: AtomicBool = AtomicBool::new(false);
-static ENDING: AtomicBool = AtomicBool::new(false);
-/// Ends every rank of the job, once MPI starts.
+/// Whether this process has several ranks of a communicator, so that its own number is not theirs.
+static HAS_SEVERAL_RANKS: AtomicBool = AtomicBool::new(false);
+static IS_ENDING: AtomicBool = AtomicBool::new(false);
+/// The function that ends every rank of the job, once MPI has been started.
 static ABORTER: OnceLock<fn(i32)> = OnceLock::new();
-/// The exit code, once all is measured and saved.
-static SETTLED: OnceLock<Code> = OnceLock::new();
+/// The exit code, once everything is measured and saved.
+static FINAL_CODE: OnceLock<Code> = OnceLock::new();
 
-/// `MPI_Abort` kills the others within a second or two; where it hangs, this process still ends.
+/// How long the end of a job may take. `MPI_Abort` kills the other ranks within a second or two.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// Names this process in messages, once it is known.
+/// Sets the rank of this process, by which messages name it.
 pub fn set_rank(rank: u32) {
-    // A second call keeps the first rank, which cannot change.
+    // The rank cannot change, so a second call has no effect.
     let _ = RANK.set(rank);
 }
 
-/// Says that each process of the job has several ranks of NCCL's: messages then call it a process.
-pub fn set_several() {
-    HAS_SEVERAL.store(true, Ordering::SeqCst);
+/// Notes that processes have several NCCL ranks each, so that messages name them as processes.
+pub fn set_several_ranks() {
+    HAS_SEVERAL_RANKS.store(true, Ordering::SeqCst);
 }
 
-/// The rank of this process, once it is known.
+/// Returns the rank of this process, if it is known yet.
 pub fn rank() -> Option<u32> {
     RANK.get().copied()
 }
 
-/// Registers the function that ends every rank of the job with an exit code; it may return if it cannot.
+/// Sets the function that ends every rank of the job with an exit code. It returns if it cannot.
 pub fn set_aborter(aborter: fn(i32)) {
-    // A process starts MPI once.
+    // MPI starts once per process.
     let _ = ABORTER.set(aborter);
 }
 
-/// Sets what is to be saved when the job is ended from here.
+/// Sets the function that saves what was measured if the job is ended from here.
 pub fn set_last_words(words: LastWords) {
-    *LAST_WORDS
-        .lock()
-        .unwrap_or_else(std::sync::PoisonError::into_inner) = Some(words);
+    let mut last_words = LAST_WORDS.lock().unwrap_or_else(PoisonError::into_inner);
+    *last_words = Some(words);
 }
 
-/// All is measured and saved, and the program will end with `code`. A launcher that sees one rank end with an error stops
-/// the others: from here on that is no news.
-pub fn settle(code: Code) {
-    // The first code stays.
-    let _ = SETTLED.set(code);
+/// Notes that everything is measured and saved and that the program will exit with `code`. A launcher stops all ranks
+/// when one of them exits with an error; from here on its signal needs no message.
+pub fn set_final_code(code: Code) {
+    // The first code is the one that the program exits with.
+    let _ = FINAL_CODE.set(code);
 }
 
-/// Saves what there is as if the job ended now with `code`. Returns whether it could.
-fn save(code: Code, sentence: &str, moment: Moment) -> bool {
-    // The thread that holds the lock may be the one that hangs: no words are better than no end.
-    let Ok(mut words) = LAST_WORDS.try_lock() else {
-        return false;
-    };
-    if let Some(words) = words.as_mut() {
-        words(code, sentence, moment);
-    }
-    true
-}
-
-/// A signal asks to stop. What there is is saved at once: srun may kill within half a second. An end in good order writes
-/// it again.
-pub fn save_before_stop(sentence: &str) {
-    if SETTLED.get().is_none() {
-        save(Code::Stopped, sentence, Moment::Warned);
+/// Saves what was measured at the first sign of a signal, because srun may kill this process within half a second. If the
+/// job then ends normally, it is saved again.
+pub fn save_before_stop(reason: &str) {
+    if FINAL_CODE.get().is_none() {
+        save(Code::Stopped, reason, Moment::Warned);
     }
 }
 
-/// Ends the job because of a signal, or this process alone, silently, where all was settled before.
-pub fn by_signal(sentence: &str) -> ! {
-    match SETTLED.get() {
+/// Ends the job because of a signal. If everything was saved before, only this process ends, and silently.
+pub fn end_by_signal(reason: &str) -> ! {
+    match FINAL_CODE.get() {
         Some(code) => {
             scratch::remove();
             exit_now(*code)
         }
-        None => job(Code::Stopped, sentence),
+        None => job(Code::Stopped, reason),
     }
 }
 
-/// `rank 3 on node7`, `process 3 on node7`, or the host alone before the rank is known.
-pub fn who() -> String {
-    let what = if HAS_SEVERAL.load(Ordering::SeqCst) {
-        "process"
-    } else {
-        "rank"
+/// Returns the name of this process for messages: `rank 3 on node7`, `process 3 on node7`, or the host alone if the rank is
+/// not known yet.
+pub fn process_name() -> String {
+    let host = placement::host_name();
+    let Some(rank) = RANK.get() else {
+        return host;
     };
-    match RANK.get() {
-        Some(rank) => format!("{what} {rank} on {}", placement::host_name()),
-        None => placement::host_name(),
+    if HAS_SEVERAL_RANKS.load(Ordering::SeqCst) {
+        format!("process {rank} on {host}")
+    } else {
+        format!("rank {rank} on {host}")
     }
 }
 
-/// Ends the whole job with `code`, saying `sentence` and who says it. Any thread may call it; the first call wins.
-pub fn job(code: Code, sentence: &str) -> ! {
-    if ENDING.swap(true, Ordering::SeqCst) {
-        // Another thread is at it; this one must not disturb, and not go on either.
+/// Ends the whole job with `code` and prints `reason`. Any thread may call it; the first call wins.
+pub fn job(code: Code, reason: &str) -> ! {
+    if IS_ENDING.swap(true, Ordering::SeqCst) {
+        // The thread that ends the job exits for this one too.
         thread::sleep(2 * PATIENCE);
         exit_now(code);
     }
-    // First of all: the message may hang on a full pipe, MPI_Abort in MPI.
-    let timer = thread::Builder::new().spawn(move || {
-        thread::sleep(PATIENCE);
-        exit_now(code)
-    });
-    // A signal reaches every rank, so one of them speaks for all.
-    if code != Code::Stopped || RANK.get().is_none_or(|rank| *rank == 0) {
-        say!("pxnbench: {}: {sentence}", who());
-    }
-    // Another thread may be saving the log that waits there.
-    if save(code, sentence, Moment::End) {
+    // The timer comes first: printing may hang on a full pipe, saving on a file system, MPI_Abort in MPI.
+    let timer = start_exit_timer(code);
+    print_reason(code, reason);
+    // If it cannot save, another thread may be saving the log that waits in the folder.
+    if save(code, reason, Moment::End) {
         scratch::remove();
     }
-    // Without the timer nothing ends MPI_Abort, where it hangs.
-    if timer.is_ok()
-        && let Some(abort) = ABORTER.get()
-    {
-        abort(code as i32);
+    // Without a timer nothing would end this process if MPI_Abort hangs.
+    if timer.is_ok() {
+        abort_all_ranks(code);
     }
     exit_now(code)
 }
 
-/// Ends this process at once, without exit handlers.
-fn exit_now(code: Code) -> ! {
-    // SAFETY: _exit takes an int, touches no memory of ours, and does not come back.
-    unsafe { libc::_exit(code as i32) }
-}
-
-/// Ends this process at once and silently: it speaks for nobody.
+/// Ends this process at once and silently; other processes are not affected.
 pub fn end_quietly(code: Code) -> ! {
     exit_now(code)
+}
+
+fn start_exit_timer(code: Code) -> io::Result<thread::JoinHandle<()>> {
+    thread::Builder::new().spawn(move || {
+        thread::sleep(PATIENCE);
+        exit_now(code)
+    })
+}
+
+fn print_reason(code: Code, reason: &str) {
+    let is_by_signal = code == Code::Stopped;
+    if !is_by_signal || RANK.get().is_none_or(|rank| *rank == 0) {
+        say!("pxnbench: {}: {reason}", process_name());
+    }
+}
+
+/// Saves what was measured. Returns `false` if another thread is doing so.
+fn save(code: Code, reason: &str, moment: Moment) -> bool {
+    // The thread that holds the lock may be the one that hangs, so this does not wait for it.
+    let Ok(mut last_words) = LAST_WORDS.try_lock() else {
+        return false;
+    };
+    if let Some(last_words) = last_words.as_mut() {
+        last_words(code, reason, moment);
+    }
+    true
+}
+
+fn abort_all_ranks(code: Code) {
+    if let Some(abort) = ABORTER.get() {
+        abort(code as i32);
+    }
+}
+
+/// Ends this process at once, without running exit handlers.
+fn exit_now(code: Code) -> ! {
+    // SAFETY: _exit takes an int, touches no memory of ours, and does not return.
+    unsafe { libc::_exit(code as i32) }
 }

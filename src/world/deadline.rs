@@ -1,10 +1,10 @@
-//! Deadlines: nothing waits for ever. A thread ends the job when what is being waited for takes too long.
+//! Deadlines: nothing waits forever. A thread ends the job if a wait takes too long.
 //!
-//! Waiting happens inside MPI, CUDA and NCCL, where it cannot be interrupted; so the thread does not interrupt it, it
-//! ends the job with a sentence that says what was being waited for.
+//! Waits happen inside MPI, CUDA and NCCL, where they cannot be interrupted. So the thread does not interrupt a wait: it
+//! ends the job through [`abort::job`], with a message that names what was being waited for.
 
 use std::{
-    sync::{Mutex, Once, PoisonError},
+    sync::{Mutex, MutexGuard, Once, PoisonError},
     thread,
     time::{Duration, Instant},
 };
@@ -12,71 +12,85 @@ use std::{
 use super::abort;
 use crate::exit::Code;
 
-/// What is being waited for, and until when.
+/// What is being waited for, and for how long at most.
 struct Wait {
     what: String,
     since: Instant,
     limit: Duration,
 }
 
-static WAIT: Mutex<Option<Wait>> = Mutex::new(None);
-static WATCH: Once = Once::new();
+impl Wait {
+    fn new(what: String, limit: Duration) -> Wait {
+        Wait {
+            what,
+            since: Instant::now(),
+            limit,
+        }
+    }
 
-/// How often the thread looks.
+    fn is_overdue(&self) -> bool {
+        self.since.elapsed() > self.limit
+    }
+}
+
+/// The innermost wait of the process.
+static CURRENT: Mutex<Option<Wait>> = Mutex::new(None);
+static START_WATCHING: Once = Once::new();
+
+/// How often the thread checks the current wait.
 const TICK: Duration = Duration::from_millis(100);
 
-/// A wait in progress; it ends when this is dropped.
+/// A wait in progress, which ends when this is dropped.
 #[must_use]
 pub struct Guard {
-    /// What was being waited for before, if anything.
+    /// The wait that this one interrupts, if any.
     outer: Option<Wait>,
 }
 
-/// Starts a wait for `what`, which reads like `allocating two buffers of 8G`. A wait inside a wait replaces it until it
-/// ends.
+/// Starts a wait for `what`, which is worded like `allocating two buffers of 8G`. If there is a wait already, it is
+/// suspended until this one ends, and then starts anew.
 pub fn watch(what: impl Into<String>, limit: Duration) -> Guard {
-    WATCH.call_once(|| {
-        thread::spawn(|| {
-            loop {
-                thread::sleep(TICK);
-                end_if_overdue();
-            }
-        });
+    START_WATCHING.call_once(|| {
+        thread::spawn(end_job_if_overdue);
     });
-    let wait = Wait {
-        what: what.into(),
-        since: Instant::now(),
-        limit,
-    };
+    let wait = Wait::new(what.into(), limit);
     Guard {
-        outer: lock().replace(wait),
+        outer: current().replace(wait),
     }
 }
 
 impl Drop for Guard {
     fn drop(&mut self) {
-        let outer = self.outer.take().map(|wait| Wait {
-            since: Instant::now(),
-            ..wait
-        });
-        *lock() = outer;
+        let resumed = self
+            .outer
+            .take()
+            .map(|outer| Wait::new(outer.what, outer.limit));
+        *current() = resumed;
     }
 }
 
-fn lock() -> std::sync::MutexGuard<'static, Option<Wait>> {
-    WAIT.lock().unwrap_or_else(PoisonError::into_inner)
+fn current() -> MutexGuard<'static, Option<Wait>> {
+    CURRENT.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn end_if_overdue() {
-    let overdue = lock().as_ref().filter(|wait| wait.since.elapsed() > wait.limit).map(|wait| {
-        format!(
-            "{} did not end within {} s: a rank or the network is stuck; see the messages of the other ranks, and raise \
-             --timeout if this is merely slow",
-            wait.what,
-            wait.limit.as_secs()
-        )
-    });
-    if let Some(sentence) = overdue {
-        abort::job(Code::TimedOut, &sentence);
+/// Checks the current wait until the process ends.
+fn end_job_if_overdue() {
+    loop {
+        thread::sleep(TICK);
+        if let Some(reason) = overdue_reason() {
+            abort::job(Code::TimedOut, &reason);
+        }
     }
+}
+
+/// Returns the message for the current wait if it is overdue. The lock is released before the job ends.
+fn overdue_reason() -> Option<String> {
+    let current = current();
+    let wait = current.as_ref().filter(|wait| wait.is_overdue())?;
+    Some(format!(
+        "{} did not end within {} s: a rank or the network is stuck; see the messages of the other ranks, and raise \
+         --timeout if this is merely slow",
+        wait.what,
+        wait.limit.as_secs()
+    ))
 }

@@ -1,111 +1,138 @@
-//! What the launcher told this process through its environment, before MPI starts.
+//! What the launcher tells this process through its environment, before MPI starts.
 //!
-//! Used to let one process speak for all before MPI is up, and to see a launch that went wrong: N processes that each
-//! believe to be alone.
+//! It lets one process print for all before MPI is up, and shows a broken launch: N processes, each of which sees only
+//! itself.
 
-use crate::env::Env;
-use crate::exit::{Code, Failure};
+use crate::{
+    env::Env,
+    exit::{Code, Failure},
+};
 
-/// The variables in which launchers tell the number of processes, and their name for a message. `SLURM_NTASKS` is not
-/// among them: the batch shell has it too.
+/// The variable that srun sets to the number of tasks in a step.
+const STEP_TASKS: &str = "SLURM_STEP_NUM_TASKS";
+
+/// The variables in which launchers pass the number of processes, and how messages name the launcher. `SLURM_NTASKS` is
+/// not among them, because the batch shell has it too.
 const SIZES: [(&str, &str); 3] = [
     ("OMPI_COMM_WORLD_SIZE", "mpirun"),
     ("PMI_SIZE", "the launcher"),
-    ("SLURM_STEP_NUM_TASKS", "srun"),
+    (STEP_TASKS, "srun"),
 ];
 
-/// The variables in which launchers tell a process its rank. Slurm's comes last: under mpirun inside an allocation it is
-/// that of mpirun's helper.
+/// The variable in which Slurm passes a process its rank.
+const SLURM_RANK: &str = "SLURM_PROCID";
+
+/// The variables in which launchers pass a process its rank. That of Slurm comes last: under mpirun inside an allocation it
+/// is the rank of mpirun's helper.
 const RANKS: [&str; 5] = [
     "OMPI_COMM_WORLD_RANK",
     "PMIX_RANK",
     "PMI_RANK",
     "PALS_RANKID",
-    "SLURM_PROCID",
+    SLURM_RANK,
 ];
 
-/// The number of processes the launcher says it started, and who says so.
-pub fn size(env: Env) -> Option<(u32, &'static str, &'static str)> {
-    SIZES
-        .iter()
-        .find_map(|(name, who)| Some((env(name)?.trim().parse().ok()?, *who, *name)))
+/// The processes that a launcher says it started.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LaunchedProcesses {
+    /// Their number.
+    pub count: u32,
+    /// The launcher, as messages name it.
+    pub launcher: &'static str,
+    /// The variable that has the number.
+    pub variable: &'static str,
 }
 
-/// Does this process speak for the job while MPI is not up? The first one does, and one that no launcher started.
-pub fn speaks(env: Env) -> bool {
-    RANKS
-        .iter()
-        .find_map(|name| env(name)?.trim().parse::<u32>().ok())
-        .is_none_or(|rank| rank == 0)
-}
-
-/// Returns the settings with which Open MPI 4 starts a process that no launcher started without a daemon beside it and
-/// without a session folder, as names and values; none if the user set one of them. Such folders of one user share a
-/// parent, which a job that ends removes while another one starts: MPI_Init then fails, and does not return.
-pub fn settings_alone(env: Env) -> Vec<(&'static str, &'static str)> {
-    // The batch shell of a Slurm job has SLURM_PROCID too.
-    let has_rank = RANKS
-        .iter()
-        .any(|name| *name != "SLURM_PROCID" && env(name).is_some());
-    let is_set = SETTINGS_ALONE.iter().any(|(name, _)| env(name).is_some());
-    if has_rank || is_set || size(env).is_some() {
-        return Vec::new();
+/// Returns what the launcher says about the processes that it started, or `None` if no launcher did.
+pub fn processes(env: Env) -> Option<LaunchedProcesses> {
+    for (variable, launcher) in SIZES {
+        let count = env(variable).and_then(|value| value.trim().parse().ok());
+        if let Some(count) = count {
+            return Some(LaunchedProcesses {
+                count,
+                launcher,
+                variable,
+            });
+        }
     }
-    SETTINGS_ALONE.to_vec()
+    None
 }
 
-/// Both or none: without the first one the daemon puts its files in the root folder.
+/// Returns whether this process prints for the job while MPI is not up: it is the first one, or no launcher started it.
+pub fn speaks(env: Env) -> bool {
+    let mut ranks = RANKS.iter().filter_map(|name| env(name));
+    let rank = ranks.find_map(|value| value.trim().parse::<u32>().ok());
+    rank.is_none_or(|rank| rank == 0)
+}
+
+/// Settings with which Open MPI 4 starts a process without a daemon beside it and without a session folder. They belong
+/// together: without the first one the daemon puts its files in the root folder.
 const SETTINGS_ALONE: [(&str, &str); 2] = [
     ("OMPI_MCA_ess_singleton_isolated", "1"),
     ("OMPI_MCA_orte_create_session_dirs", "0"),
 ];
 
-/// Refuses a Slurm step of several tasks to which nobody gave a process manager: MPI would stop each of them with a page
-/// of text, or let each run alone.
+/// Returns the settings that MPI needs in a process that no launcher started, as names and values; none if the user set
+/// one of them. The session folders of a user share a parent, which a job that ends removes while another one starts:
+/// MPI_Init then fails, and does not return.
+pub fn settings_alone(env: Env) -> Vec<(&'static str, &'static str)> {
+    let is_set = SETTINGS_ALONE.iter().any(|(name, _)| env(name).is_some());
+    if has_process_manager(env) || is_set || processes(env).is_some() {
+        return Vec::new();
+    }
+    SETTINGS_ALONE.to_vec()
+}
+
+/// Returns whether a process manager gave this process a rank. SLURM_PROCID does not tell, because the batch shell of a
+/// Slurm job has it too.
+fn has_process_manager(env: Env) -> bool {
+    RANKS
+        .iter()
+        .any(|name| *name != SLURM_RANK && env(name).is_some())
+}
+
+/// Refuses a Slurm step of several tasks without a process manager: MPI would stop each of them with a page of text, or
+/// let each run alone.
 ///
 /// # Errors
-/// A sentence that says how to launch.
+/// Returns an error that says how to launch.
 pub fn check_before_mpi(env: Env) -> anyhow::Result<()> {
-    match size(env) {
-        Some((started, who, variable @ "SLURM_STEP_NUM_TASKS"))
-            if started > 1
-                && !RANKS
-                    .iter()
-                    .any(|name| *name != "SLURM_PROCID" && env(name).is_some()) =>
-        {
-            Err(misfit(started, who, variable))
-        }
+    let Some(launched) = processes(env) else {
+        return Ok(());
+    };
+    let is_step_of_several = launched.variable == STEP_TASKS && launched.count > 1;
+    if !is_step_of_several || has_process_manager(env) {
+        return Ok(());
+    }
+    Err(launch_failure(launched))
+}
+
+/// Refuses a world of one process if the launcher started several: each would run alone and print a table of its own.
+///
+/// # Errors
+/// Returns an error that says how to launch.
+pub fn check(world_size: u32, env: Env) -> anyhow::Result<()> {
+    match processes(env) {
+        Some(launched) if launched.count > 1 && world_size <= 1 => Err(launch_failure(launched)),
         _ => Ok(()),
     }
 }
 
-/// Refuses a world of one process where the launcher started several: they would run side by side, each alone, and
-/// print one table each.
-///
-/// # Errors
-/// A sentence that says how to launch.
-pub fn check(world_size: u32, env: Env) -> anyhow::Result<()> {
-    let Some((started, who, variable)) = size(env) else {
-        return Ok(());
+fn launch_failure(launched: LaunchedProcesses) -> anyhow::Error {
+    let LaunchedProcesses {
+        count,
+        launcher,
+        variable,
+    } = launched;
+    let remedy = if variable == STEP_TASKS {
+        "srun's --mpi type does not fit the MPI this binary is built with: see `srun --mpi=list`, and try --mpi=pmix \
+         (Open MPI) or --mpi=pmi2 (MPICH), or launch with mpirun inside the allocation"
+    } else {
+        "the launcher belongs to another MPI than the one this binary is built with: use the mpirun of that MPI"
     };
-    if world_size > 1 || started <= 1 {
-        return Ok(());
-    }
-    Err(misfit(started, who, variable))
-}
-
-fn misfit(started: u32, who: &str, variable: &str) -> anyhow::Error {
-    let how = match variable {
-        "SLURM_STEP_NUM_TASKS" => {
-            "srun's --mpi type does not fit the MPI this binary is built with: see `srun --mpi=list`, and try \
-             --mpi=pmix (Open MPI) or --mpi=pmi2 (MPICH), or launch with mpirun inside the allocation"
-        }
-        _ => {
-            "the launcher belongs to another MPI than the one this binary is built with: use the mpirun of that MPI"
-        }
-    };
-    let what =
-        format!("{who} started {started} processes ({variable}={started}) but MPI sees one: {how}");
+    let what = format!(
+        "{launcher} started {count} processes ({variable}={count}) but MPI sees one: {remedy}"
+    );
     Failure::on_all_ranks(Code::Launch, what)
 }
 
@@ -132,7 +159,7 @@ mod tests {
             check(1, &env(&[("SLURM_NTASKS", "8")])).is_ok(),
             "the batch shell has SLURM_NTASKS too"
         );
-        // mpirun -np 1 inside a step of several tasks: the innermost launcher is asked first.
+        // mpirun -np 1 inside a step of several tasks: the innermost launcher counts.
         assert!(
             check(
                 1,
@@ -144,22 +171,19 @@ mod tests {
 
     #[test]
     fn a_step_without_a_process_manager_is_refused_before_mpi_starts() {
-        let step = |more: (&'static str, &'static str)| {
-            move |name: &str| {
-                let all = [("SLURM_STEP_NUM_TASKS", "2"), ("SLURM_PROCID", "1"), more];
-                all.iter()
-                    .find(|(n, _)| *n == name)
-                    .map(|(_, v)| (*v).to_owned())
-            }
-        };
-        assert!(check_before_mpi(&step(("SLURM_STEP_ID", "0"))).is_err());
+        let tasks = ("SLURM_STEP_NUM_TASKS", "2");
+        let rank = ("SLURM_PROCID", "1");
+        assert!(check_before_mpi(&env(&[tasks, rank, ("SLURM_STEP_ID", "0")])).is_err());
         for manager in [
             "PMIX_RANK",
             "PMI_RANK",
             "PALS_RANKID",
             "OMPI_COMM_WORLD_RANK",
         ] {
-            assert!(check_before_mpi(&step((manager, "1"))).is_ok(), "{manager}");
+            assert!(
+                check_before_mpi(&env(&[tasks, rank, (manager, "1")])).is_ok(),
+                "{manager}"
+            );
         }
         assert!(check_before_mpi(&env(&[("SLURM_STEP_NUM_TASKS", "1")])).is_ok());
     }

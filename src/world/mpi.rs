@@ -1,7 +1,7 @@
 //! The world of MPI_COMM_WORLD, through rsmpi.
 //!
 //! A failing rank must never unwind past rsmpi's `Universe`: its `Drop` calls `MPI_Finalize`, which waits forever for the
-//! other ranks (seen under srun and mpirun). A failure ends the job through [`abort::job`], which calls [`abort_mpi`].
+//! other ranks (seen under srun and mpirun). A failure ends the job through [`abort::job`], which calls `abort_mpi`.
 
 #![expect(
     unsafe_code,
@@ -43,7 +43,7 @@ pub fn start() -> anyhow::Result<Box<dyn World>> {
 /// The processes of MPI_COMM_WORLD.
 struct Mpi {
     world: SimpleCommunicator,
-    /// Dropping it calls MPI_Finalize; it comes last.
+    /// Dropping it calls MPI_Finalize, so it is the last field.
     _universe: Universe,
 }
 
@@ -78,25 +78,30 @@ impl World for Mpi {
         self.world
             .all_gather_into(&(bytes.len() as u64), &mut sizes[..]);
         if sizes.iter().sum::<u64>() > i32::MAX as u64 {
-            let most = sizes.iter().max().copied().unwrap_or(0);
+            let largest = sizes.iter().max().copied().unwrap_or(0);
             let what = format!(
-                "{most} bytes of a rank are to go to all ranks, and MPI counts to 2 GiB for all of them"
+                "a rank sends {largest} bytes to all ranks, and MPI can gather at most 2 GiB from all of them"
             );
             abort::job(Code::Internal, &what);
         }
         let lengths: Vec<i32> = sizes.into_iter().map(|size| size as i32).collect();
-        let starts: Vec<i32> = lengths
-            .iter()
-            .scan(0, |at, len| Some(std::mem::replace(at, *at + len)))
-            .collect();
-        let mut all = vec![0_u8; lengths.iter().sum::<i32>() as usize];
+        let mut starts = Vec::with_capacity(lengths.len());
+        let mut total = 0;
+        for length in &lengths {
+            starts.push(total);
+            total += length;
+        }
+        let mut all = vec![0_u8; total as usize];
         let mut parts = mpi::datatype::PartitionMut::new(&mut all[..], &lengths[..], &starts[..]);
         self.world.all_gather_varcount_into(bytes, &mut parts);
-        lengths
-            .iter()
-            .zip(&starts)
-            .map(|(len, at)| all[*at as usize..(at + len) as usize].to_vec())
-            .collect()
+        let mut rest = &all[..];
+        let mut parts = Vec::with_capacity(lengths.len());
+        for length in lengths {
+            let (part, others) = rest.split_at(length as usize);
+            parts.push(part.to_vec());
+            rest = others;
+        }
+        parts
     }
 
     fn all_reduce_sum(&self, value: u64) -> u64 {
@@ -127,24 +132,19 @@ unsafe extern "C" {
     static pxnbench_mpi_built_with: *const c_char;
 }
 
-/// The MPI that this program is built with, such as `Open MPI 4.1.4`; empty where its header does not say.
+/// Returns the MPI that this program is built with, such as `Open MPI 4.1.4`; empty if its header does not say.
 pub fn built_with() -> &'static str {
     // SAFETY: the C constant is initialised before main, never written, and a string that ends in a zero byte.
-    unsafe { CStr::from_ptr(pxnbench_mpi_built_with) }
-        .to_str()
-        .unwrap_or_default()
+    let name = unsafe { CStr::from_ptr(pxnbench_mpi_built_with) };
+    name.to_str().unwrap_or_default()
 }
 
-/// The MPI that was loaded, such as `Open MPI v4.1.4`. May be asked before MPI starts.
+/// Returns the MPI that was loaded, such as `Open MPI v4.1.4`. It may be called before MPI starts.
 pub fn loaded() -> String {
     let version = mpi::environment::library_version().unwrap_or_default();
-    // Open MPI ends its name at the first comma, MPICH its first line; the rest is how it was built.
-    version
-        .split(['\n', ','])
-        .next()
-        .unwrap_or_default()
-        .trim()
-        .to_owned()
+    // The name ends at the first comma in Open MPI, and at the first line in MPICH; then comes how it was built.
+    let name = version.split(['\n', ',']).next().unwrap_or_default();
+    name.trim().to_owned()
 }
 
 /// Ends every rank of the job with `code` if MPI is running, and returns if it is not. Any thread may call it.
@@ -156,9 +156,9 @@ fn abort_mpi(code: c_int) {
         ffi::MPI_Finalized(&mut ended);
     }
     if started != 0 && ended == 0 {
-        // SAFETY: MPI is running; the call takes no memory of ours, and does not come back. MPI allows calls of the main
-        // thread only; that another one ends the job while the main thread hangs in MPI is deliberate, and a timer of
-        // `world::abort` ends the process where this hangs too.
+        // SAFETY: MPI is running; the call takes no memory of ours and does not return. MPI allows calls from the main
+        // thread only; that another thread ends the job while the main thread hangs in MPI is deliberate, and a timer of
+        // `world::abort` ends the process if this hangs too.
         unsafe { ffi::MPI_Abort(ffi::RSMPI_COMM_WORLD, code) };
     }
 }

@@ -11,10 +11,12 @@ use crate::{
 /// # Errors
 /// Returns an error if a launcher started several processes.
 pub fn start() -> anyhow::Result<Box<dyn World>> {
-    let size = launch::size(&env::var).map_or(1, |(size, _, _)| size);
-    if size > 1 {
+    if let Some(launched) = launch::processes(&env::var)
+        && launched.count > 1
+    {
         let what = format!(
-            "{size} processes were started, but this binary is built without MPI: build it with feature mpi"
+            "{} processes were started, but this binary is built without MPI: build it with feature mpi",
+            launched.count
         );
         return Err(Failure::on_this_rank(Code::Launch, what));
     }

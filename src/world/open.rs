@@ -19,7 +19,7 @@ pub fn mpi() -> anyhow::Result<Box<dyn World>> {
 /// # Errors
 /// Returns an error if MPI does not start within `timeout`, or if the launcher and MPI do not fit.
 pub fn world(needs_ranks: bool, timeout: Duration) -> anyhow::Result<Box<dyn World>> {
-    let world: Box<dyn World> = if needs_ranks || launch::size(&env::var).is_some() {
+    let world: Box<dyn World> = if needs_ranks || launch::processes(&env::var).is_some() {
         launch::check_before_mpi(&env::var)?;
         let _guard = deadline::watch("MPI_Init", timeout);
         mpi()?

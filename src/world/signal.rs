@@ -1,12 +1,13 @@
-//! Signals: a request to stop, which the ranks honour together at the next case.
+//! Signals: a request to stop, which the ranks follow together at the next case.
 //!
-//! SIGINT, SIGTERM and SIGHUP come when someone wants the job gone: mpirun kills what is left a second later, so a rank that
-//! does not reach the next case in time ends the job itself. SIGUSR1 is Slurm's warning before the time limit, with time
-//! to finish the case. A process that launches ranks passes signals on to the launcher instead.
+//! SIGINT, SIGTERM and SIGHUP mean that the job is to end now: mpirun kills the remaining processes a second later, so a
+//! rank that does not reach the next case in time ends the job itself. SIGUSR1 is Slurm's warning before the time limit,
+//! which leaves time to finish the case. A process that launches ranks passes signals on to the launcher instead.
 
 #![expect(unsafe_code, reason = "std sends no signal but SIGKILL")]
 
 use std::{
+    io,
     sync::atomic::{AtomicI32, Ordering},
     thread,
     time::Duration,
@@ -19,49 +20,55 @@ use signal_hook::{
 
 use super::abort;
 
+/// The last signal received; 0 for none.
 static RECEIVED: AtomicI32 = AtomicI32::new(0);
 /// The process that signals are passed on to; 0 for none.
 static RELAY_TO: AtomicI32 = AtomicI32::new(0);
 
-/// How long a case may go on after SIGINT or SIGTERM. mpirun kills a second after it passes the signal on.
+/// How long a case may continue after SIGHUP, SIGINT or SIGTERM. mpirun kills a second after it has passed the signal on.
 const GRACE: Duration = Duration::from_millis(600);
 
-/// Installs the handlers. Called first thing in `main`, since a signal kills a process that has no handler yet.
+/// Installs the handlers. It is the first call in `main`, since a signal kills a process that has no handler yet.
 ///
 /// # Errors
-/// Where the system refuses.
-pub fn install() -> std::io::Result<()> {
+/// Returns an error if the system refuses.
+pub fn install() -> io::Result<()> {
+    on_signal(|signal| {
+        if signal != SIGUSR1 {
+            stop(signal);
+        }
+    })
+}
+
+/// Installs the handlers of a process that launches ranks: a signal is passed on to the process of [`relay_to`].
+///
+/// # Errors
+/// Returns an error if the system refuses.
+pub fn install_relay() -> io::Result<()> {
+    on_signal(relay)
+}
+
+/// Notes each signal and calls `handle` with it, on a thread of its own.
+fn on_signal(handle: fn(i32)) -> io::Result<()> {
     let mut signals = Signals::new([SIGHUP, SIGINT, SIGTERM, SIGUSR1])?;
     thread::spawn(move || {
         for signal in signals.forever() {
             RECEIVED.store(signal, Ordering::SeqCst);
-            if signal != SIGUSR1 {
-                let sentence = format!("stopped by {}; finished cases are kept", name(signal));
-                abort::save_before_stop(&sentence);
-                thread::sleep(GRACE);
-                abort::by_signal(&sentence);
-            }
+            handle(signal);
         }
     });
     Ok(())
 }
 
-/// As [`install`], in a process that launches ranks: it notes a signal and passes it on to [`relay_to`].
-///
-/// # Errors
-/// Where the system refuses.
-pub fn install_relay() -> std::io::Result<()> {
-    let mut signals = Signals::new([SIGHUP, SIGINT, SIGTERM, SIGUSR1])?;
-    thread::spawn(move || {
-        for signal in signals.forever() {
-            RECEIVED.store(signal, Ordering::SeqCst);
-            relay(signal);
-        }
-    });
-    Ok(())
+/// Saves what was measured, and ends the job unless it ends normally in time.
+fn stop(signal: i32) {
+    let reason = format!("stopped by {}; finished cases are kept", name(signal));
+    abort::save_before_stop(&reason);
+    thread::sleep(GRACE);
+    abort::end_by_signal(&reason);
 }
 
-/// From now on signals go to this process, also one that came before; `None` ends it.
+/// Passes signals on to `process` from now on, including one that came before; `None` stops that.
 pub fn relay_to(process: Option<u32>) {
     RELAY_TO.store(process.map_or(0, |pid| pid as i32), Ordering::SeqCst);
     match RECEIVED.load(Ordering::SeqCst) {
@@ -71,7 +78,7 @@ pub fn relay_to(process: Option<u32>) {
 }
 
 fn relay(signal: i32) {
-    // srun answers the first SIGINT with a report and goes on; SIGTERM it understands.
+    // srun answers the first SIGINT with a report and continues; SIGTERM ends it.
     let signal = if signal == SIGINT { SIGTERM } else { signal };
     match RELAY_TO.load(Ordering::SeqCst) {
         0 => {}
@@ -79,18 +86,18 @@ fn relay(signal: i32) {
     }
 }
 
-/// Asks a process that was started here to end.
+/// Sends SIGTERM to a process that this one started.
 pub fn terminate(process: u32) {
     send(process as i32, SIGTERM);
 }
 
 fn send(process: i32, signal: i32) {
-    // SAFETY: kill takes two ints and touches no memory of ours. The process is a child that nobody has waited for yet,
-    // so that its number belongs to no other.
+    // SAFETY: kill takes two ints and touches no memory of ours. The process is a child that has not been waited for yet, so
+    // its number belongs to no other.
     unsafe { libc::kill(process, signal) };
 }
 
-/// The signal that asks to stop, if one has come.
+/// Returns the signal that asked to stop, if one has come.
 pub fn received() -> Option<&'static str> {
     match RECEIVED.load(Ordering::SeqCst) {
         0 => None,

@@ -1,8 +1,8 @@
-//! A world of one process, without MPI: for what needs no ranks.
+//! A world of one process without MPI, for tasks that need no ranks.
 
 use super::World;
 
-/// One process.
+/// This process alone.
 pub struct Solo;
 
 impl World for Solo {
