@@ -69,5 +69,4 @@ pub(crate) const YET_TO_REMOVE: &[(&str, &str)] = &[
     ("levels/conflict.rs", "levels/mod.rs"),
     ("levels/reading.rs", "levels/mod.rs"),
     ("record/totals.rs", "record/mod.rs"),
-    ("world/abort.rs", "world/mpi.rs"),
 ];
