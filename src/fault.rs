@@ -8,8 +8,8 @@ use crate::{
     world::{abort, launch},
 };
 
-/// Prints `error` if this process speaks for the job, and returns the exit code. An error of this rank alone has already
-/// ended the job in [`abort::job`], so every rank has this one.
+/// Prints `error` if this process speaks for the job, and returns the exit code. An error of this
+/// rank alone has already ended the job in [`abort::job`], so every rank has this one.
 pub fn report(error: &anyhow::Error) -> Code {
     let code = exit::code_of(error);
     if speaks() {
@@ -20,18 +20,19 @@ pub fn report(error: &anyhow::Error) -> Code {
     code
 }
 
-/// Waits until the process that speaks has printed its error. Before MPI is up, processes cannot wait for each other, and a
-/// launcher kills all of them when the first exits with an error.
+/// Waits until the process that speaks has printed its error. Before MPI is up, processes cannot
+/// wait for each other, and a launcher kills all of them when the first exits with an error.
 pub fn let_the_speaker_end_first(code: Code) {
     // The launcher's signal then needs no message.
     abort::set_final_code(code);
     thread::sleep(Duration::from_secs(1));
 }
 
-/// Ends the work of one rank of `ranks`, before MPI is finalized, and returns the exit code. An error that every rank has is
-/// printed now, because a launcher kills the others when the first rank exits with an error, which may not be the one that
-/// speaks. An error of this rank alone ends the job here: the others do not know of it and may be waiting for this rank, and
-/// unwinding would wait for them in MPI_Finalize.
+/// Ends the work of one rank of `ranks`, before MPI is finalized, and returns the exit code. An
+/// error that every rank has is printed now, because a launcher kills the others when the first
+/// rank exits with an error, which may not be the one that speaks. An error of this rank alone ends
+/// the job here: the others do not know of it and may be waiting for this rank, and unwinding would
+/// wait for them in MPI_Finalize.
 ///
 /// # Errors
 /// Returns the error of a process that is alone.
@@ -47,7 +48,8 @@ pub fn end_together(end: anyhow::Result<Code>, ranks: u32) -> anyhow::Result<Cod
     }
 }
 
-/// Returns whether this process speaks for the job. Before MPI is up, the launcher's environment tells.
+/// Returns whether this process speaks for the job. Before MPI is up, the launcher's environment
+/// tells.
 pub fn speaks() -> bool {
     match abort::rank() {
         Some(rank) => rank == 0,
@@ -55,7 +57,8 @@ pub fn speaks() -> bool {
     }
 }
 
-/// Makes a panic on any thread end the job: it is a bug, and must not leave the other ranks waiting.
+/// Makes a panic on any thread end the job: it is a bug, and must not leave the other ranks
+/// waiting.
 pub fn install_panic_hook() {
     std::panic::set_hook(Box::new(|panic| {
         abort::job(

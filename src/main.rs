@@ -1,5 +1,5 @@
-//! Parses the command line, sets the environment, runs the subcommand and returns its exit code. Nothing else sets
-//! environment variables.
+//! Parses the command line, sets the environment, runs the subcommand and returns its exit code.
+//! Nothing else sets environment variables.
 
 use std::{ffi::OsString, process::ExitCode};
 

@@ -1,7 +1,7 @@
 //! `host`: MPI on host memory. Laptops and CI machines run the main job with it.
 //!
-//! The collectives of NCCL and MPI differ in places; `call` tells for each which MPI call runs, on which buffers, and what
-//! is checked.
+//! The collectives of NCCL and MPI differ in places; `call` tells for each which MPI call runs, on
+//! which buffers, and what is checked.
 
 #![expect(
     unsafe_code,
@@ -25,8 +25,9 @@ use crate::{
     units::Bytes,
 };
 
-/// Opens the backend of rank `rank`: of all processes, or of those that pass the same `group`. The rank can hold two
-/// buffers of `capacity`, if that is known. Every process calls it; MPI is running.
+/// Opens the backend of rank `rank`: of all processes, or of those that pass the same `group`. The
+/// rank can hold two buffers of `capacity`, if that is known. Every process calls it; MPI is
+/// running.
 ///
 /// # Errors
 /// Returns an error if this binary is built without MPI.
@@ -110,11 +111,12 @@ impl Host {
         }
     }
 
-    /// Returns the backend of rank `rank` of the processes that pass the same `group`. Every process calls it; MPI is
-    /// running.
+    /// Returns the backend of rank `rank` of the processes that pass the same `group`. Every
+    /// process calls it; MPI is running.
     fn in_group(rank: u64, group: u32, capacity: Option<Bytes>) -> Host {
         let mut host = Host::new(rank, capacity);
-        // SAFETY: MPI is running and every process calls this. Ranks keep their order; the call writes one handle.
+        // SAFETY: MPI is running and every process calls this. Ranks keep their order; the call
+        // writes one handle.
         unsafe { ffi::MPI_Comm_split(ffi::RSMPI_COMM_WORLD, group as c_int, 0, &mut host.comm) };
         host.owns_comm = true;
         host
@@ -228,8 +230,8 @@ impl Backend for Host {
         for iteration in 0..times {
             let shift = rotation(case.size(), self.largest, iteration);
             let operation = self.operation(case, &layout, &parts, shift);
-            // SAFETY: the buffers hold `largest` bytes, which is at least the shift plus the case's size, and the layout's
-            // offsets lie inside that size.
+            // SAFETY: the buffers hold `largest` bytes, which is at least the shift plus the case's
+            // size, and the layout's offsets lie inside that size.
             let code = unsafe { (call.run)(&operation) };
             if code != 0 {
                 let name = call.names[usize::from(operation.in_place)];
@@ -267,7 +269,8 @@ impl Backend for Host {
 
     fn finish(&mut self) -> anyhow::Result<()> {
         if std::mem::take(&mut self.owns_comm) {
-            // SAFETY: MPI is running, the communicator is from MPI_Comm_split, and every process of it comes here.
+            // SAFETY: MPI is running, the communicator is from MPI_Comm_split, and every process of
+            // it comes here.
             unsafe { ffi::MPI_Comm_free(&mut self.comm) };
         }
         Ok(())

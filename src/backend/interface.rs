@@ -46,8 +46,8 @@ impl Timing {
 
 /// A way to run collectives on one kind of memory.
 ///
-/// All ranks call the same methods with the same cases in the same order. What a method decides depends only on the
-/// case and on facts that every rank has, so all ranks take the same branch.
+/// All ranks call the same methods with the same cases in the same order. What a method decides
+/// depends only on the case and on facts that every rank has, so all ranks take the same branch.
 pub trait Backend {
     /// Checks whether this case can run here. It cannot on any backend if [`check_possible`] fails.
     ///
@@ -55,13 +55,15 @@ pub trait Backend {
     /// Returns the reason if it cannot, which is the same on every rank.
     fn supports(&self, case: &Case) -> Result<(), Waived>;
 
-    /// Returns the largest buffer of which this process can hold two at once, or `None` if there is no limit.
+    /// Returns the largest buffer of which this process can hold two at once, or `None` if there is
+    /// no limit.
     ///
     /// # Errors
     /// Returns an error if the memory cannot be queried.
     fn capacity(&self) -> anyhow::Result<Option<Bytes>>;
 
-    /// Allocates a send and a receive buffer of `largest` bytes each. Called once, before the first case.
+    /// Allocates a send and a receive buffer of `largest` bytes each. Called once, before the first
+    /// case.
     ///
     /// # Errors
     /// Returns an error if there is not enough memory.
@@ -79,8 +81,8 @@ pub trait Backend {
     /// Returns an error if the library, the device or a peer fails.
     fn run(&mut self, case: &Case, times: u32) -> anyhow::Result<Timing>;
 
-    /// Registers the buffers with the library if the backend was opened to do so. Called once, when every process has
-    /// its buffers.
+    /// Registers the buffers with the library if the backend was opened to do so. Called once, when
+    /// every process has its buffers.
     ///
     /// # Errors
     /// Returns an error if the library fails.
@@ -97,8 +99,8 @@ pub trait Backend {
         Ok(())
     }
 
-    /// Times `iters` iterations of `case` with the options that the backend was opened with. `barrier` waits for the
-    /// other processes.
+    /// Times `iters` iterations of `case` with the options that the backend was opened with.
+    /// `barrier` waits for the other processes.
     ///
     /// # Errors
     /// As [`Backend::run`].
@@ -107,7 +109,8 @@ pub trait Backend {
         self.run(case, iters)
     }
 
-    /// Returns what the device's memory is used for, or `None` if the backend uses no device memory.
+    /// Returns what the device's memory is used for, or `None` if the backend uses no device
+    /// memory.
     ///
     /// # Errors
     /// Returns an error if the memory cannot be queried.
@@ -115,15 +118,15 @@ pub trait Backend {
         Ok(None)
     }
 
-    /// Counts the elements of this process's receive buffer that differ from what `case` requires, after
-    /// [`Backend::fill`] with `seed` and one run.
+    /// Counts the elements of this process's receive buffer that differ from what `case` requires,
+    /// after [`Backend::fill`] with `seed` and one run.
     ///
     /// # Errors
     /// Returns an error if the device fails.
     fn count_wrong(&mut self, case: &Case, seed: u64) -> anyhow::Result<u64>;
 
-    /// Flips one bit of the last checked element in the receive buffer: a fault that shows that the check can fail.
-    /// Returns `false` if this process checks nothing.
+    /// Flips one bit of the last checked element in the receive buffer: a fault that shows that the
+    /// check can fail. Returns `false` if this process checks nothing.
     ///
     /// # Errors
     /// Returns an error if the device fails.
@@ -147,8 +150,9 @@ pub fn check_possible(case: &Case) -> Result<(), Waived> {
     }
 }
 
-/// Returns the byte offset of the buffers in iteration `iteration`. As in nccl-tests, messages of `size` bytes rotate
-/// through buffers of `largest` bytes, so that caches do not help and races show.
+/// Returns the byte offset of the buffers in iteration `iteration`. As in nccl-tests, messages of
+/// `size` bytes rotate through buffers of `largest` bytes, so that caches do not help and races
+/// show.
 pub fn rotation(size: Bytes, largest: Bytes, iteration: u32) -> u64 {
     let slots = largest.0.checked_div(size.0).unwrap_or(1).max(1);
     size.0 * (u64::from(iteration) % slots)

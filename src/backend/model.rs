@@ -1,8 +1,8 @@
-//! `model`: times computed from a formula, without moving data. For tests that need the same times in every run, and to
-//! plan for more ranks than are available.
+//! `model`: times computed from a formula, without moving data. For tests that need the same times
+//! in every run, and to plan for more ranks than are available.
 //!
-//! The formula is the usual one of latency and bandwidth: an operation takes one latency for each step of its algorithm,
-//! plus the time that its bus bytes take at the peak bus bandwidth.
+//! The formula is the usual one of latency and bandwidth: an operation takes one latency for each
+//! step of its algorithm, plus the time that its bus bytes take at the peak bus bandwidth.
 
 use std::time::Duration;
 
@@ -15,7 +15,8 @@ use crate::{
 /// Latency of one step in microseconds: about what NVLink and a kernel launch take.
 pub const STEP_US: f64 = 5.0;
 
-/// Peak bus bandwidth in bytes per microsecond: 400 GB/s, about what one rail of 400 Gb/s for each of 8 GPUs carries.
+/// Peak bus bandwidth in bytes per microsecond: 400 GB/s, about what one rail of 400 Gb/s for each
+/// of 8 GPUs carries.
 pub const BUS_BYTES_PER_US: f64 = 400e3;
 
 /// The backend that computes times.

@@ -1,4 +1,5 @@
-//! How operations are started and waited for, in terms of the flags of nccl-tests, and which GPUs a process drives.
+//! How operations are started and waited for, in terms of the flags of nccl-tests, and which GPUs a
+//! process drives.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,11 +1,12 @@
 //! Ends a job that cannot end normally.
 //!
-//! [`job`] ends it. The first thread that calls it does the following, in this order; a thread that calls it later only
-//! waits for the end.
+//! [`job`] ends it. The first thread that calls it does the following, in this order; a thread that
+//! calls it later only waits for the end.
 //!
 //! 1. It starts a timer that ends this process if one of the next steps hangs.
 //! 2. It prints the reason. A signal reaches every rank, so only rank 0 prints that one.
-//! 3. It saves what was measured, with the function from [`set_last_words`], and removes the temporary files.
+//! 3. It saves what was measured, with the function from [`set_last_words`], and removes the
+//!    temporary files.
 //! 4. It ends the other ranks with `MPI_Abort`, if MPI is running.
 //! 5. It exits, without running exit handlers.
 
@@ -80,22 +81,24 @@ pub fn set_last_words(words: LastWords) {
     *last_words = Some(words);
 }
 
-/// Notes that everything is measured and saved and that the program will exit with `code`. A launcher stops all ranks
-/// when one of them exits with an error; from here on its signal needs no message.
+/// Notes that everything is measured and saved and that the program will exit with `code`. A
+/// launcher stops all ranks when one of them exits with an error; from here on its signal needs no
+/// message.
 pub fn set_final_code(code: Code) {
     // The first code is the one that the program exits with.
     let _ = FINAL_CODE.set(code);
 }
 
-/// Saves what was measured at the first sign of a signal, because srun may kill this process within half a second. If the
-/// job then ends normally, it is saved again.
+/// Saves what was measured at the first sign of a signal, because srun may kill this process within
+/// half a second. If the job then ends normally, it is saved again.
 pub fn save_before_stop(reason: &str) {
     if FINAL_CODE.get().is_none() {
         save(Code::Stopped, reason, Moment::Warned);
     }
 }
 
-/// Ends the job because of a signal. If everything was saved before, only this process ends, and silently.
+/// Ends the job because of a signal. If everything was saved before, only this process ends, and
+/// silently.
 pub fn end_by_signal(reason: &str) -> ! {
     match FINAL_CODE.get() {
         Some(code) => {
@@ -106,8 +109,8 @@ pub fn end_by_signal(reason: &str) -> ! {
     }
 }
 
-/// Returns the name of this process for messages: `rank 3 on node7`, `process 3 on node7`, or the host alone if the rank is
-/// not known yet.
+/// Returns the name of this process for messages: `rank 3 on node7`, `process 3 on node7`, or the
+/// host alone if the rank is not known yet.
 pub fn process_name() -> String {
     let host = placement::host_name();
     let Some(rank) = RANK.get() else {
@@ -127,7 +130,8 @@ pub fn job(code: Code, reason: &str) -> ! {
         thread::sleep(2 * PATIENCE);
         exit_now(code);
     }
-    // The timer comes first: printing may hang on a full pipe, saving on a file system, MPI_Abort in MPI.
+    // The timer comes first: printing may hang on a full pipe, saving on a file system, MPI_Abort
+    // in MPI.
     let timer = start_exit_timer(code);
     print_reason(code, reason);
     // If it cannot save, another thread may be saving the log that waits in the folder.

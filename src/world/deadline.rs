@@ -1,7 +1,8 @@
 //! Deadlines: nothing waits forever. A thread ends the job if a wait takes too long.
 //!
-//! Waits happen inside MPI, CUDA and NCCL, where they cannot be interrupted. So the thread does not interrupt a wait: it
-//! ends the job through [`abort::job`], with a message that names what was being waited for.
+//! Waits happen inside MPI, CUDA and NCCL, where they cannot be interrupted. So the thread does not
+//! interrupt a wait: it ends the job through [`abort::job`], with a message that names what was
+//! being waited for.
 
 use std::{
     sync::{Mutex, MutexGuard, Once, PoisonError},
@@ -47,8 +48,8 @@ pub struct Guard {
     outer: Option<Wait>,
 }
 
-/// Starts a wait for `what`, which is worded like `allocating two buffers of 8G`. If there is a wait already, it is
-/// suspended until this one ends, and then starts anew.
+/// Starts a wait for `what`, which is worded like `allocating two buffers of 8G`. If there is a
+/// wait already, it is suspended until this one ends, and then starts anew.
 pub fn watch(what: impl Into<String>, limit: Duration) -> Guard {
     START_WATCHING.call_once(|| {
         thread::spawn(end_job_if_overdue);
@@ -83,7 +84,8 @@ fn end_job_if_overdue() {
     }
 }
 
-/// Returns the message for the current wait if it is overdue. The lock is released before the job ends.
+/// Returns the message for the current wait if it is overdue. The lock is released before the job
+/// ends.
 fn overdue_reason() -> Option<String> {
     let current = current();
     let wait = current.as_ref().filter(|wait| wait.is_overdue())?;

@@ -27,8 +27,8 @@ pub trait World {
     /// Returns the mean over all processes.
     fn mean(&self, value: f64) -> f64;
 
-    /// Returns the library through which the processes communicate, such as `Open MPI v4.1.4`; empty if there is only
-    /// one process.
+    /// Returns the library through which the processes communicate, such as `Open MPI v4.1.4`;
+    /// empty if there is only one process.
     fn library(&self) -> String;
 
     /// Ends the communication, on every process.
@@ -65,8 +65,8 @@ pub fn broadcast<T: Serialize + DeserializeOwned>(
 /// What another process has to know of a failed step.
 type StepError = (exit::Code, String);
 
-/// Makes the outcome of `step` the same on all processes: if it failed on any of them, all get the same error. They can
-/// then end together, so that one prints the error and none is left waiting.
+/// Makes the outcome of `step` the same on all processes: if it failed on any of them, all get the
+/// same error. They can then end together, so that one prints the error and none is left waiting.
 ///
 /// # Errors
 /// Returns the error of the first process that failed, as [`Failure::on_all_ranks`].

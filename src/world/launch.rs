@@ -1,7 +1,7 @@
 //! What the launcher tells this process through its environment, before MPI starts.
 //!
-//! It lets one process print for all before MPI is up, and shows a broken launch: N processes, each of which sees only
-//! itself.
+//! It lets one process print for all before MPI is up, and shows a broken launch: N processes, each
+//! of which sees only itself.
 
 use crate::{
     env::Env,
@@ -11,8 +11,8 @@ use crate::{
 /// The variable that srun sets to the number of tasks in a step.
 const STEP_TASKS: &str = "SLURM_STEP_NUM_TASKS";
 
-/// The variables in which launchers pass the number of processes, and how messages name the launcher. `SLURM_NTASKS` is
-/// not among them, because the batch shell has it too.
+/// The variables in which launchers pass the number of processes, and how messages name the
+/// launcher. `SLURM_NTASKS` is not among them, because the batch shell has it too.
 const SIZES: [(&str, &str); 3] = [
     ("OMPI_COMM_WORLD_SIZE", "mpirun"),
     ("PMI_SIZE", "the launcher"),
@@ -22,8 +22,8 @@ const SIZES: [(&str, &str); 3] = [
 /// The variable in which Slurm passes a process its rank.
 const SLURM_RANK: &str = "SLURM_PROCID";
 
-/// The variables in which launchers pass a process its rank. That of Slurm comes last: under mpirun inside an allocation it
-/// is the rank of mpirun's helper.
+/// The variables in which launchers pass a process its rank. That of Slurm comes last: under mpirun
+/// inside an allocation it is the rank of mpirun's helper.
 const RANKS: [&str; 5] = [
     "OMPI_COMM_WORLD_RANK",
     "PMIX_RANK",
@@ -43,7 +43,8 @@ pub struct LaunchedProcesses {
     pub variable: &'static str,
 }
 
-/// Returns what the launcher says about the processes that it started, or `None` if no launcher did.
+/// Returns what the launcher says about the processes that it started, or `None` if no launcher
+/// did.
 pub fn processes(env: Env) -> Option<LaunchedProcesses> {
     for (variable, launcher) in SIZES {
         let count = env(variable).and_then(|value| value.trim().parse().ok());
@@ -58,23 +59,25 @@ pub fn processes(env: Env) -> Option<LaunchedProcesses> {
     None
 }
 
-/// Returns whether this process prints for the job while MPI is not up: it is the first one, or no launcher started it.
+/// Returns whether this process prints for the job while MPI is not up: it is the first one, or no
+/// launcher started it.
 pub fn speaks(env: Env) -> bool {
     let mut ranks = RANKS.iter().filter_map(|name| env(name));
     let rank = ranks.find_map(|value| value.trim().parse::<u32>().ok());
     rank.is_none_or(|rank| rank == 0)
 }
 
-/// Settings with which Open MPI 4 starts a process without a daemon beside it and without a session folder. They belong
-/// together: without the first one the daemon puts its files in the root folder.
+/// Settings with which Open MPI 4 starts a process without a daemon beside it and without a session
+/// folder. They belong together: without the first one the daemon puts its files in the root
+/// folder.
 const SETTINGS_ALONE: [(&str, &str); 2] = [
     ("OMPI_MCA_ess_singleton_isolated", "1"),
     ("OMPI_MCA_orte_create_session_dirs", "0"),
 ];
 
-/// Returns the settings that MPI needs in a process that no launcher started, as names and values; none if the user set
-/// one of them. The session folders of a user share a parent, which a job that ends removes while another one starts:
-/// MPI_Init then fails, and does not return.
+/// Returns the settings that MPI needs in a process that no launcher started, as names and values;
+/// none if the user set one of them. The session folders of a user share a parent, which a job that
+/// ends removes while another one starts: MPI_Init then fails, and does not return.
 pub fn settings_alone(env: Env) -> Vec<(&'static str, &'static str)> {
     let is_set = SETTINGS_ALONE.iter().any(|(name, _)| env(name).is_some());
     if has_process_manager(env) || is_set || processes(env).is_some() {
@@ -83,16 +86,16 @@ pub fn settings_alone(env: Env) -> Vec<(&'static str, &'static str)> {
     SETTINGS_ALONE.to_vec()
 }
 
-/// Returns whether a process manager gave this process a rank. SLURM_PROCID does not tell, because the batch shell of a
-/// Slurm job has it too.
+/// Returns whether a process manager gave this process a rank. SLURM_PROCID does not tell, because
+/// the batch shell of a Slurm job has it too.
 fn has_process_manager(env: Env) -> bool {
     RANKS
         .iter()
         .any(|name| *name != SLURM_RANK && env(name).is_some())
 }
 
-/// Refuses a Slurm step of several tasks without a process manager: MPI would stop each of them with a page of text, or
-/// let each run alone.
+/// Refuses a Slurm step of several tasks without a process manager: MPI would stop each of them
+/// with a page of text, or let each run alone.
 ///
 /// # Errors
 /// Returns an error that says how to launch.
@@ -107,7 +110,8 @@ pub fn check_before_mpi(env: Env) -> anyhow::Result<()> {
     Err(launch_failure(launched))
 }
 
-/// Refuses a world of one process if the launcher started several: each would run alone and print a table of its own.
+/// Refuses a world of one process if the launcher started several: each would run alone and print a
+/// table of its own.
 ///
 /// # Errors
 /// Returns an error that says how to launch.

@@ -1,9 +1,10 @@
 //! The processes of this job and the few exchanges that a sweep needs between them.
 //!
-//! [`World`] is all that the rest of the program knows of MPI, and [`open`] starts it. [`launch`] reads what the launcher
-//! says before MPI starts, and [`placement`] tells which process is on which node and which GPU it uses. Three modules
-//! end a job: [`deadline`] when something hangs, [`signal`] when asked to, both through [`abort`]. [`scratch`] is the
-//! folder for the temporary files of a process.
+//! [`World`] is all that the rest of the program knows of MPI, and [`open`] starts it. [`launch`]
+//! reads what the launcher says before MPI starts, and [`placement`] tells which process is on
+//! which node and which GPU it uses. Three modules end a job: [`deadline`] when something hangs,
+//! [`signal`] when asked to, both through [`abort`]. [`scratch`] is the folder for the temporary
+//! files of a process.
 
 pub mod abort;
 pub mod deadline;

@@ -1,7 +1,8 @@
 //! The world of MPI_COMM_WORLD, through rsmpi.
 //!
-//! A failing rank must never unwind past rsmpi's `Universe`: its `Drop` calls `MPI_Finalize`, which waits forever for the
-//! other ranks (seen under srun and mpirun). A failure ends the job through [`abort::job`], which calls `abort_mpi`.
+//! A failing rank must never unwind past rsmpi's `Universe`: its `Drop` calls `MPI_Finalize`, which
+//! waits forever for the other ranks (seen under srun and mpirun). A failure ends the job through
+//! [`abort::job`], which calls `abort_mpi`.
 
 #![expect(
     unsafe_code,
@@ -21,8 +22,8 @@ use mpi::{
 use super::{World, abort};
 use crate::exit::{Code, Failure};
 
-/// Starts MPI, and returns the processes that the launcher started. Errors inside MPI end the job by MPI's default,
-/// MPI_ERRORS_ARE_FATAL.
+/// Starts MPI, and returns the processes that the launcher started. Errors inside MPI end the job
+/// by MPI's default, MPI_ERRORS_ARE_FATAL.
 ///
 /// # Errors
 /// Returns an error if MPI was already started in this process.
@@ -132,9 +133,11 @@ unsafe extern "C" {
     static pxnbench_mpi_built_with: *const c_char;
 }
 
-/// Returns the MPI that this program is built with, such as `Open MPI 4.1.4`; empty if its header does not say.
+/// Returns the MPI that this program is built with, such as `Open MPI 4.1.4`; empty if its header
+/// does not say.
 pub fn built_with() -> &'static str {
-    // SAFETY: the C constant is initialised before main, never written, and a string that ends in a zero byte.
+    // SAFETY: the C constant is initialised before main, never written, and a string that ends in a
+    // zero byte.
     let name = unsafe { CStr::from_ptr(pxnbench_mpi_built_with) };
     name.to_str().unwrap_or_default()
 }
@@ -142,12 +145,14 @@ pub fn built_with() -> &'static str {
 /// Returns the MPI that was loaded, such as `Open MPI v4.1.4`. It may be called before MPI starts.
 pub fn loaded() -> String {
     let version = mpi::environment::library_version().unwrap_or_default();
-    // The name ends at the first comma in Open MPI, and at the first line in MPICH; then comes how it was built.
+    // The name ends at the first comma in Open MPI, and at the first line in MPICH; then comes how
+    // it was built.
     let name = version.split(['\n', ',']).next().unwrap_or_default();
     name.trim().to_owned()
 }
 
-/// Ends every rank of the job with `code` if MPI is running, and returns if it is not. Any thread may call it.
+/// Ends every rank of the job with `code` if MPI is running, and returns if it is not. Any thread
+/// may call it.
 fn abort_mpi(code: c_int) {
     let (mut started, mut ended) = (0, 0);
     // SAFETY: both calls are allowed at any time from any thread, and write one int each.
@@ -156,9 +161,10 @@ fn abort_mpi(code: c_int) {
         ffi::MPI_Finalized(&mut ended);
     }
     if started != 0 && ended == 0 {
-        // SAFETY: MPI is running; the call takes no memory of ours and does not return. MPI allows calls from the main
-        // thread only; that another thread ends the job while the main thread hangs in MPI is deliberate, and a timer of
-        // `world::abort` ends the process if this hangs too.
+        // SAFETY: MPI is running; the call takes no memory of ours and does not return. MPI allows
+        // calls from the main thread only; that another thread ends the job while the main thread
+        // hangs in MPI is deliberate, and a timer of `world::abort` ends the process if this hangs
+        // too.
         unsafe { ffi::MPI_Abort(ffi::RSMPI_COMM_WORLD, code) };
     }
 }

@@ -8,13 +8,14 @@ use crate::env;
 /// Starts MPI and returns its ranks; a binary without MPI returns this process alone.
 ///
 /// # Errors
-/// Returns an error if MPI does not start, or if several processes were started and this binary is built without MPI.
+/// Returns an error if MPI does not start, or if several processes were started and this binary is
+/// built without MPI.
 pub fn mpi() -> anyhow::Result<Box<dyn World>> {
     super::mpi::start()
 }
 
-/// Opens the world of a run and names this rank in messages. MPI is started if the run needs ranks or if a launcher
-/// started this process; otherwise the world is this process alone.
+/// Opens the world of a run and names this rank in messages. MPI is started if the run needs ranks
+/// or if a launcher started this process; otherwise the world is this process alone.
 ///
 /// # Errors
 /// Returns an error if MPI does not start within `timeout`, or if the launcher and MPI do not fit.

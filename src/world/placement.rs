@@ -1,7 +1,7 @@
 //! Which process is on which node and which GPUs it uses, computed from what every process reports.
 //!
-//! Nodes and local ranks come from the processes themselves, not from `SLURM_LOCALID` or `SLURM_NODEID`, which are wrong
-//! under mpirun inside an allocation.
+//! Nodes and local ranks come from the processes themselves, not from `SLURM_LOCALID` or
+//! `SLURM_NODEID`, which are wrong under mpirun inside an allocation.
 
 use std::fs;
 
@@ -23,8 +23,8 @@ pub struct ProcessIdentity {
     pub pid: u32,
     /// UUIDs of the GPUs that it sees, in its own order.
     pub gpus: Vec<String>,
-    /// `NCCL_TESTS_DEVICE`: the first GPU that it has to use, as an index into `gpus`. If it is `None`, its order on the
-    /// node decides.
+    /// `NCCL_TESTS_DEVICE`: the first GPU that it has to use, as an index into `gpus`. If it is
+    /// `None`, its order on the node decides.
     #[serde(default)]
     pub first_gpu: Option<String>,
 }
@@ -38,7 +38,8 @@ pub struct RankPlacement {
     pub local_rank: u32,
 }
 
-/// Returns the identity of this host as NCCL forms it: `NCCL_HOSTID` if set, else host name and boot id.
+/// Returns the identity of this host as NCCL forms it: `NCCL_HOSTID` if set, else host name and
+/// boot id.
 pub fn host_id(env: Env) -> String {
     if let Some(id) = env("NCCL_HOSTID") {
         return id;
@@ -92,13 +93,14 @@ pub fn node_count(placements: &[RankPlacement]) -> u32 {
 
 /// Returns the GPUs of each process, `gpus_per_process` of them, as indices into what it sees.
 ///
-/// Processes of a node that see the same GPUs divide them in order. A process that sees GPUs of its own
-/// (`--gpus-per-task`, CUDA_VISIBLE_DEVICES) starts at 0, and one with `NCCL_TESTS_DEVICE` at that index. Two ranks of a
-/// node never share a GPU, unless `may_share` is set (NCCL_MULTI_RANK_GPU_ENABLE of NCCL 2.30).
+/// Processes of a node that see the same GPUs divide them in order. A process that sees GPUs of its
+/// own (`--gpus-per-task`, CUDA_VISIBLE_DEVICES) starts at 0, and one with `NCCL_TESTS_DEVICE` at
+/// that index. Two ranks of a node never share a GPU, unless `may_share` is set
+/// (NCCL_MULTI_RANK_GPU_ENABLE of NCCL 2.30).
 ///
 /// # Errors
-/// Returns [`Code::NothingRan`] if a process is left without a GPU, and [`Code::Usage`] if two ranks would share one.
-/// Every process has the same facts and so the same error.
+/// Returns [`Code::NothingRan`] if a process is left without a GPU, and [`Code::Usage`] if two
+/// ranks would share one. Every process has the same facts and so the same error.
 pub fn assign_gpus(
     processes: &[ProcessIdentity],
     placements: &[RankPlacement],
@@ -139,7 +141,8 @@ impl JobPlacement<'_> {
             .collect()
     }
 
-    /// Returns the GPUs of one process: as it is told, or else by its order among the processes that see the same GPUs.
+    /// Returns the GPUs of one process: as it is told, or else by its order among the processes
+    /// that see the same GPUs.
     fn gpus_of(&self, rank: usize, count: usize) -> anyhow::Result<Vec<usize>> {
         let process = &self.processes[rank];
         let requested = match &process.first_gpu {
@@ -186,7 +189,8 @@ impl JobPlacement<'_> {
         gpus.iter().map(move |&gpu| &self.processes[rank].gpus[gpu])
     }
 
-    /// Refuses two ranks of a node on one GPU: NCCL would hang, or fail with a less helpful message.
+    /// Refuses two ranks of a node on one GPU: NCCL would hang, or fail with a less helpful
+    /// message.
     fn refuse_sharing(&self, assigned: &[Vec<usize>]) -> anyhow::Result<()> {
         for second in 0..assigned.len() {
             for uuid in self.uuids(second, &assigned[second]) {
@@ -217,7 +221,8 @@ fn per_process(count: usize) -> String {
     format!("{count} {unit} per process")
 }
 
-/// Returns the number in `NCCL_TESTS_DEVICE`. Unlike nccl-tests, which reads anything else as 0, it accepts numbers only.
+/// Returns the number in `NCCL_TESTS_DEVICE`. Unlike nccl-tests, which reads anything else as 0, it
+/// accepts numbers only.
 fn parse_first_gpu(value: &str, rank: usize) -> anyhow::Result<usize> {
     value.trim().parse().map_err(|_| {
         let what = format!(

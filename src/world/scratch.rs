@@ -1,11 +1,12 @@
 //! The folder of this process for temporary files.
 //!
-//! NCCL opens its log by name and follows links. In a folder that everybody may write to, somebody could plant a link under
-//! a name that can be guessed, and NCCL would overwrite what the link leads to. So the log waits in a folder that is new, has
-//! a random name, and is open to this user only.
+//! NCCL opens its log by name and follows links. In a folder that everybody may write to, somebody
+//! could plant a link under a name that can be guessed, and NCCL would overwrite what the link
+//! leads to. So the log waits in a folder that is new, has a random name, and is open to this user
+//! only.
 //!
-//! The process removes its folder when it ends. SIGKILL leaves it behind; then the next process of the same user that makes
-//! such a folder on this host removes it.
+//! The process removes its folder when it ends. SIGKILL leaves it behind; then the next process of
+//! the same user that makes such a folder on this host removes it.
 
 use std::{
     fs::{self, DirBuilder, Metadata},
@@ -104,7 +105,8 @@ fn make_private(within: &Path) -> io::Result<PathBuf> {
     Ok(folder)
 }
 
-/// Removes the folders in `within` whose processes are dead, as far as they belong to the user of `mine`.
+/// Removes the folders in `within` whose processes are dead, as far as they belong to the user of
+/// `mine`.
 fn remove_abandoned(within: &Path, mine: &Metadata) {
     let Ok(entries) = fs::read_dir(within) else {
         return;
@@ -118,7 +120,8 @@ fn remove_abandoned(within: &Path, mine: &Metadata) {
     }
 }
 
-/// Returns whether `folder` is a folder, and no link to one, that only this user can have written to.
+/// Returns whether `folder` is a folder, and no link to one, that only this user can have written
+/// to.
 fn is_private(folder: &Path, user: u32) -> bool {
     folder
         .symlink_metadata()
@@ -149,7 +152,8 @@ struct Owner {
     pid: u32,
     /// In clock ticks since the machine started: another process may have the number later.
     started: u64,
-    /// The running system and the namespace of its process numbers: hosts and containers may share a file system.
+    /// The running system and the namespace of its process numbers: hosts and containers may share
+    /// a file system.
     space: String,
 }
 

@@ -1,8 +1,9 @@
 //! Signals: a request to stop, which the ranks follow together at the next case.
 //!
-//! SIGINT, SIGTERM and SIGHUP mean that the job is to end now: mpirun kills the remaining processes a second later, so a
-//! rank that does not reach the next case in time ends the job itself. SIGUSR1 is Slurm's warning before the time limit,
-//! which leaves time to finish the case. A process that launches ranks passes signals on to the launcher instead.
+//! SIGINT, SIGTERM and SIGHUP mean that the job is to end now: mpirun kills the remaining processes
+//! a second later, so a rank that does not reach the next case in time ends the job itself. SIGUSR1
+//! is Slurm's warning before the time limit, which leaves time to finish the case. A process that
+//! launches ranks passes signals on to the launcher instead.
 
 #![expect(unsafe_code, reason = "std sends no signal but SIGKILL")]
 
@@ -25,10 +26,12 @@ static RECEIVED: AtomicI32 = AtomicI32::new(0);
 /// The process that signals are passed on to; 0 for none.
 static RELAY_TO: AtomicI32 = AtomicI32::new(0);
 
-/// How long a case may continue after SIGHUP, SIGINT or SIGTERM. mpirun kills a second after it has passed the signal on.
+/// How long a case may continue after SIGHUP, SIGINT or SIGTERM. mpirun kills a second after it has
+/// passed the signal on.
 const GRACE: Duration = Duration::from_millis(600);
 
-/// Installs the handlers. It is the first call in `main`, since a signal kills a process that has no handler yet.
+/// Installs the handlers. It is the first call in `main`, since a signal kills a process that has
+/// no handler yet.
 ///
 /// # Errors
 /// Returns an error if the system refuses.
@@ -40,7 +43,8 @@ pub fn install() -> io::Result<()> {
     })
 }
 
-/// Installs the handlers of a process that launches ranks: a signal is passed on to the process of [`relay_to`].
+/// Installs the handlers of a process that launches ranks: a signal is passed on to the process of
+/// [`relay_to`].
 ///
 /// # Errors
 /// Returns an error if the system refuses.
@@ -92,8 +96,8 @@ pub fn terminate(process: u32) {
 }
 
 fn send(process: i32, signal: i32) {
-    // SAFETY: kill takes two ints and touches no memory of ours. The process is a child that has not been waited for yet, so
-    // its number belongs to no other.
+    // SAFETY: kill takes two ints and touches no memory of ours. The process is a child that has
+    // not been waited for yet, so its number belongs to no other.
     unsafe { libc::kill(process, signal) };
 }
 

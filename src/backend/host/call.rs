@@ -20,8 +20,8 @@ unsafe extern "C" {
     static pxnbench_mpi_in_place: *mut c_void;
 }
 
-/// The pointers and counts of one operation. `send` and `recv` are those of the layout; in place both lie in the same
-/// buffer, `base`.
+/// The pointers and counts of one operation. `send` and `recv` are those of the layout; in place
+/// both lie in the same buffer, `base`.
 pub(super) struct Operation<'a> {
     pub(super) in_place: bool,
     /// Start of the receive buffer.
@@ -41,7 +41,8 @@ pub(super) struct Operation<'a> {
     pub(super) parts: &'a Parts,
 }
 
-/// What an alltoallv sends to and receives from each rank, in the form that MPI needs; empty for every other collective.
+/// What an alltoallv sends to and receives from each rank, in the form that MPI needs; empty for
+/// every other collective.
 #[derive(Default)]
 pub(super) struct Parts {
     sent: Vec<c_int>,
@@ -75,86 +76,93 @@ pub(super) struct MpiCall {
     /// # Safety
     /// The pointers of the operation are valid for what the collective sends and receives.
     pub(super) run: unsafe fn(&Operation<'_>) -> c_int,
-    /// Adapts the layout of a case on a rank, if MPI leaves another result than the collective's layout says.
+    /// Adapts the layout of a case on a rank, if MPI leaves another result than the collective's
+    /// layout says.
     pub(super) adapt: fn(&Case, u64, Layout) -> Layout,
 }
 
-/// Returns the MPI call of `collective`. The comments tell which buffers it uses on the root and on the others, and which
-/// elements are checked.
+/// Returns the MPI call of `collective`. The comments tell which buffers it uses on the root and on
+/// the others, and which elements are checked.
 ///
-/// Waived for every collective: more than 2³¹-1 elements (MPI's counts are `int`), reductions of 8- and 16-bit floats (MPI
-/// has no such types), and avg and mulsum (MPI has no such operations). In place, alltoall and sendrecv are timed but not
-/// checked, as with NCCL.
+/// Waived for every collective: more than 2³¹-1 elements (MPI's counts are `int`), reductions of 8-
+/// and 16-bit floats (MPI has no such types), and avg and mulsum (MPI has no such operations). In
+/// place, alltoall and sendrecv are timed but not checked, as with NCCL.
 pub(super) fn call_for(collective: Collective) -> MpiCall {
     match collective {
-        // Out of place send -> recv; in place MPI_IN_PLACE -> recv, on every rank. All of recv is checked.
+        // Out of place send -> recv; in place MPI_IN_PLACE -> recv, on every rank. All of recv is
+        // checked.
         Collective::AllReduce => MpiCall {
             names: ["MPI_Allreduce"; 2],
             run: all_reduce,
             adapt: unchanged,
         },
-        // Out of place send -> recv; in place the input of each rank is at its chunk of recv. All of recv is checked.
+        // Out of place send -> recv; in place the input of each rank is at its chunk of recv. All
+        // of recv is checked.
         Collective::AllGather => MpiCall {
             names: ["MPI_Allgather"; 2],
             run: all_gather,
             adapt: unchanged,
         },
-        // In place MPI reads the input from recv and leaves the result at its start, not at the rank's chunk as NCCL does.
-        // MPI may overwrite the rest, so only the result is checked.
+        // In place MPI reads the input from recv and leaves the result at its start, not at the
+        // rank's chunk as NCCL does. MPI may overwrite the rest, so only the result is checked.
         Collective::ReduceScatter => MpiCall {
             names: ["MPI_Reduce_scatter_block"; 2],
             run: reduce_scatter,
             adapt: result_at_the_start,
         },
-        // MPI has one buffer: out of place the root sends from send, and its recv must stay untouched, while the others
-        // receive into recv. All of recv is checked.
+        // MPI has one buffer: out of place the root sends from send, and its recv must stay
+        // untouched, while the others receive into recv. All of recv is checked.
         Collective::Broadcast => MpiCall {
             names: ["MPI_Bcast"; 2],
             run: broadcast,
             adapt: root_receives_nothing,
         },
-        // On the root send -> recv, in place MPI_IN_PLACE -> recv; the others only send, in place from recv, which must not
-        // change. All of recv is checked.
+        // On the root send -> recv, in place MPI_IN_PLACE -> recv; the others only send, in place
+        // from recv, which must not change. All of recv is checked.
         Collective::Reduce => MpiCall {
             names: ["MPI_Reduce"; 2],
             run: reduce,
             adapt: unchanged,
         },
-        // Out of place send -> recv, all of recv is checked; in place MPI_IN_PLACE -> recv, timed only.
+        // Out of place send -> recv, all of recv is checked; in place MPI_IN_PLACE -> recv, timed
+        // only.
         Collective::AllToAll => MpiCall {
             names: ["MPI_Alltoall"; 2],
             run: alltoall,
             adapt: unchanged,
         },
-        // On the root send -> recv, in place its input is at its chunk of recv; the others only send, in place from their
-        // chunk of recv. All of recv is checked.
+        // On the root send -> recv, in place its input is at its chunk of recv; the others only
+        // send, in place from their chunk of recv. All of recv is checked.
         Collective::Gather => MpiCall {
             names: ["MPI_Gather"; 2],
             run: gather,
             adapt: unchanged,
         },
-        // On the root send -> recv, in place its chunk stays where it is; the others receive, in place into their chunk of
-        // recv. All of recv is checked.
+        // On the root send -> recv, in place its chunk stays where it is; the others receive, in
+        // place into their chunk of recv. All of recv is checked.
         Collective::Scatter => MpiCall {
             names: ["MPI_Scatter"; 2],
             run: scatter,
             adapt: unchanged,
         },
-        // A ring: to the next rank, from the previous one. Out of place all of recv is checked; in place timed only.
+        // A ring: to the next rank, from the previous one. Out of place all of recv is checked; in
+        // place timed only.
         Collective::SendRecv => MpiCall {
             names: ["MPI_Sendrecv", "MPI_Sendrecv_replace"],
             run: sendrecv,
             adapt: unchanged,
         },
-        // A round for each bit of a rank's number, in recv, which has the rank's input at its chunk: in place it is there
-        // already, out of place it is copied first. All of recv is checked.
+        // A round for each bit of a rank's number, in recv, which has the rank's input at its
+        // chunk: in place it is there already, out of place it is copied first. All of recv is
+        // checked.
         Collective::HyperCube => MpiCall {
             names: ["MPI_Sendrecv"; 2],
             run: hyper_cube,
             adapt: unchanged,
         },
-        // Out of place send -> recv; all of recv is checked, including what lies behind the last part. In place it is waived:
-        // there MPI requires that any two ranks send each other the same amount.
+        // Out of place send -> recv; all of recv is checked, including what lies behind the last
+        // part. In place it is waived: there MPI requires that any two ranks send each other the
+        // same amount.
         Collective::AllToAllV => MpiCall {
             names: ["MPI_Alltoallv"; 2],
             run: alltoallv,
@@ -167,7 +175,8 @@ fn unchanged(_: &Case, _: u64, layout: Layout) -> Layout {
     layout
 }
 
-/// The layout of MPI_Reduce_scatter_block, which in place leaves the result at the start of the buffer.
+/// The layout of MPI_Reduce_scatter_block, which in place leaves the result at the start of the
+/// buffer.
 fn result_at_the_start(case: &Case, rank: u64, layout: Layout) -> Layout {
     if case.buffer_mode == BufferMode::OutOfPlace {
         return layout;
@@ -363,7 +372,8 @@ unsafe fn hyper_cube(op: &Operation<'_>) -> c_int {
         let peer = round.peer as c_int;
         let count = op.count * round.chunks as c_int;
         let (from, to) = (op.chunk(round.from), op.chunk(round.to));
-        // SAFETY: by this function's contract; what is sent and what is received do not overlap. No status is asked for.
+        // SAFETY: by this function's contract; what is sent and what is received do not overlap. No
+        // status is asked for.
         let code = unsafe {
             let (dtype, comm, no_status) = (op.dtype, op.comm, ffi::RSMPI_STATUS_IGNORE);
             ffi::MPI_Sendrecv(
@@ -405,7 +415,8 @@ pub(super) fn has_reductions(dtype: DType) -> bool {
     !dtype.is_float() || matches!(dtype, DType::Float | DType::Double)
 }
 
-/// Returns MPI's type for elements that are reduced, or else for elements of the same size, which are only moved.
+/// Returns MPI's type for elements that are reduced, or else for elements of the same size, which
+/// are only moved.
 pub(super) fn datatype(dtype: DType, reduced: bool) -> ffi::MPI_Datatype {
     // SAFETY: C constants, set when the library is loaded.
     unsafe {

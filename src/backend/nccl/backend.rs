@@ -34,8 +34,9 @@ pub(super) struct NcclBackend {
 }
 
 impl NcclBackend {
-    /// Joins the communicator of `id`. Waits for all ranks. The kernels that `cases` need are compiled in the meantime;
-    /// other cases can run too, but the first with another encoding takes longer to fill.
+    /// Joins the communicator of `id`. Waits for all ranks. The kernels that `cases` need are
+    /// compiled in the meantime; other cases can run too, but the first with another encoding takes
+    /// longer to fill.
     ///
     /// # Errors
     /// Returns an error if a GPU does not start or if NCCL fails.
@@ -82,8 +83,8 @@ impl NcclBackend {
 }
 
 impl Drop for NcclBackend {
-    /// Leaves what [`Backend::finish`] did not end to the end of the process: unloading kernels and freeing memory wait
-    /// for the GPU, which may be waiting for a rank that is gone.
+    /// Leaves what [`Backend::finish`] did not end to the end of the process: unloading kernels and
+    /// freeing memory wait for the GPU, which may be waiting for a rank that is gone.
     fn drop(&mut self) {
         mem::forget(self.process.take());
     }
@@ -92,8 +93,8 @@ impl Drop for NcclBackend {
 impl Backend for NcclBackend {
     fn supports(&self, case: &Case) -> Result<(), Waived> {
         check_possible(case)?;
-        // Every NCCL that is accepted has all other types and operations, and collectives that came later are made of
-        // sends and receives.
+        // Every NCCL that is accepted has all other types and operations, and collectives that came
+        // later are made of sends and receives.
         self.float8.check(case)?;
         if case.collective == Collective::HyperCube && self.exec_options.operations() > 1 {
             let what = "-m makes one group of several operations, and each round of a hypercube is a group of its own";

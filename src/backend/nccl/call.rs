@@ -26,7 +26,8 @@ pub fn dtype_code(dtype: DType) -> c_int {
     }
 }
 
-/// Returns NCCL's number of a reduction, `ncclRedOp_t`; `None` for one that is created per communicator.
+/// Returns NCCL's number of a reduction, `ncclRedOp_t`; `None` for one that is created per
+/// communicator.
 pub fn redop_code(redop: RedOp) -> Option<c_int> {
     match redop {
         RedOp::Sum => Some(0),
@@ -55,8 +56,8 @@ pub struct PreparedCall {
     pub(super) flows: Vec<PeerFlow>,
 }
 
-/// The NCCL function, or the group of sends and receives, that runs a collective. Those named `…ByPeers` are groups for
-/// libraries without the collective.
+/// The NCCL function, or the group of sends and receives, that runs a collective. Those named
+/// `…ByPeers` are groups for libraries without the collective.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum NcclCall {
     AllReduce { op: c_int },
@@ -93,7 +94,8 @@ pub struct Addresses {
 }
 
 impl PreparedCall {
-    /// Prepares the call of rank `rank` for `case`. `op` is NCCL's number of the reduction, if there is one.
+    /// Prepares the call of rank `rank` for `case`. `op` is NCCL's number of the reduction, if
+    /// there is one.
     pub(super) fn new(
         case: &Case,
         rank: u32,
@@ -143,8 +145,8 @@ impl PreparedCall {
         }
     }
 
-    /// Returns the number of groups in the operation. They must not be merged: a round of a hypercube sends what the one
-    /// before received.
+    /// Returns the number of groups in the operation. They must not be merged: a round of a
+    /// hypercube sends what the one before received.
     pub fn stages(&self) -> u32 {
         if self.call == NcclCall::HyperCube {
             self.rounds.max(1)
@@ -153,8 +155,8 @@ impl PreparedCall {
         }
     }
 
-    /// Returns whether the operation includes a copy on the GPU that is not an NCCL call. The ranks of a hypercube copy
-    /// their own chunk themselves.
+    /// Returns whether the operation includes a copy on the GPU that is not an NCCL call. The ranks
+    /// of a hypercube copy their own chunk themselves.
     pub fn copies(&self) -> bool {
         self.call == NcclCall::HyperCube
     }
@@ -284,7 +286,8 @@ mod tests {
             .iter()
             .map(|flow| (flow.send_offset, flow.send))
             .collect();
-        // Of 4096 bytes, by the distance upwards from rank 1: 3, 0, 1 and 2 sixths, each down to 16 bytes.
+        // Of 4096 bytes, by the distance upwards from rank 1: 3, 0, 1 and 2 sixths, each down to 16
+        // bytes.
         assert_eq!(
             (call.call, sent),
             (

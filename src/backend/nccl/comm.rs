@@ -19,14 +19,15 @@ use crate::{
 
 /// This rank's handle of a communicator.
 ///
-/// [`Comm::close`] destroys it. Dropping it does not, because that can wait for other ranks; the communicator is then
-/// left to the end of the process.
+/// [`Comm::close`] destroys it. Dropping it does not, because that can wait for other ranks; the
+/// communicator is then left to the end of the process.
 pub struct Comm {
     nccl: Arc<Nccl>,
     raw: RawComm,
     rank: u32,
     ranks: u32,
-    /// The mulsum operations created so far, by the number of their type. Each lives as long as the communicator.
+    /// The mulsum operations created so far, by the number of their type. Each lives as long as the
+    /// communicator.
     mulsums: RefCell<BTreeMap<c_int, c_int>>,
 }
 
@@ -34,8 +35,9 @@ pub struct Comm {
 unsafe impl Send for Comm {}
 
 impl Comm {
-    /// Joins the communicator of `id`, which has `ranks` ranks, as each of `own_ranks`. `select_gpu` makes the GPU of one
-    /// of them, by its index in `own_ranks`, current on this thread. Waits for all ranks.
+    /// Joins the communicator of `id`, which has `ranks` ranks, as each of `own_ranks`.
+    /// `select_gpu` makes the GPU of one of them, by its index in `own_ranks`, current on this
+    /// thread. Waits for all ranks.
     ///
     /// # Errors
     /// Returns an error if NCCL or `select_gpu` fails.
@@ -72,8 +74,9 @@ impl Comm {
         self.raw
     }
 
-    /// Destroys the communicator. All ranks call it, after the last operation has ended everywhere. As in nccl-tests, it
-    /// is not finalized first: destroying includes that, and several ranks of one thread would wait for each other.
+    /// Destroys the communicator. All ranks call it, after the last operation has ended everywhere.
+    /// As in nccl-tests, it is not finalized first: destroying includes that, and several ranks of
+    /// one thread would wait for each other.
     ///
     /// # Errors
     /// Returns an error if NCCL fails.
@@ -130,14 +133,16 @@ impl Comm {
         Ok(op)
     }
 
-    /// Enqueues a stage of one operation in `stream`. There are [`PreparedCall::stages`] of them, in order.
+    /// Enqueues a stage of one operation in `stream`. There are [`PreparedCall::stages`] of them,
+    /// in order.
     ///
     /// # Errors
     /// Returns an error if NCCL fails.
     ///
     /// # Safety
-    /// Both addresses are memory of the communicator's GPU that holds what the case of `prepared` reads and writes, and
-    /// `stream` is a stream of that GPU; all stay valid until the operation has ended.
+    /// Both addresses are memory of the communicator's GPU that holds what the case of `prepared`
+    /// reads and writes, and `stream` is a stream of that GPU; all stay valid until the operation
+    /// has ended.
     #[inline]
     pub unsafe fn enqueue(
         &self,
@@ -149,8 +154,8 @@ impl Comm {
         let (nccl, comm) = (&*self.nccl, self.raw);
         let Addresses { send, recv } = addresses;
         let &PreparedCall { count, dtype, .. } = prepared;
-        // SAFETY: the communicator lives as long as this value and is used by one thread, because it is not `Sync`; the
-        // caller vouches for the memory and the stream.
+        // SAFETY: the communicator lives as long as this value and is used by one thread, because
+        // it is not `Sync`; the caller vouches for the memory and the stream.
         unsafe {
             match prepared.call {
                 NcclCall::AllReduce { op } => {
@@ -278,7 +283,8 @@ impl Comm {
         Ok(())
     }
 
-    /// Enqueues sends and receives of parts that differ in size. As in nccl-tests, empty ones are left out.
+    /// Enqueues sends and receives of parts that differ in size. As in nccl-tests, empty ones are
+    /// left out.
     ///
     /// # Safety
     /// As for [`Comm::enqueue`].

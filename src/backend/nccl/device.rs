@@ -36,8 +36,8 @@ pub struct Device {
 }
 
 impl Device {
-    /// Starts GPU `ordinal` and makes it current on this thread. Its work runs in a stream of its own, or in the null
-    /// stream.
+    /// Starts GPU `ordinal` and makes it current on this thread. Its work runs in a stream of its
+    /// own, or in the null stream.
     ///
     /// # Errors
     /// Returns an error if there is no such GPU, the driver is too old, or the GPU does not start.
@@ -52,8 +52,8 @@ impl Device {
         }
         driver.start_gpu(ordinal)?;
         let context = CudaContext::new(ordinal).map_err(|error| start_failure(ordinal, error))?;
-        // SAFETY: this program creates no `CudaSlice`, so cudarc has nothing to keep in order with events. It would wait
-        // for the whole GPU when the stream is created.
+        // SAFETY: this program creates no `CudaSlice`, so cudarc has nothing to keep in order with
+        // events. It would wait for the whole GPU when the stream is created.
         unsafe { context.disable_event_tracking() };
         let stream = if null_stream {
             context.default_stream()
@@ -85,7 +85,8 @@ impl Device {
         self.stream.cu_stream().cast()
     }
 
-    /// Makes the GPU current on this thread, since another one may have been selected in the meantime.
+    /// Makes the GPU current on this thread, since another one may have been selected in the
+    /// meantime.
     ///
     /// # Errors
     /// Returns an error if the driver fails.
@@ -135,7 +136,8 @@ impl Device {
     /// # Errors
     /// Returns an error if the driver fails.
     pub fn begin_capture(&self) -> anyhow::Result<()> {
-        // In the other modes the graph of one GPU cannot be created while the stream of the thread's next GPU still captures.
+        // In the other modes the graph of one GPU cannot be created while the stream of the
+        // thread's next GPU still captures.
         let mode = sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED;
         self.stream
             .begin_capture(mode)
@@ -175,7 +177,8 @@ impl Device {
             .map_err(|error| self.failure("an event cannot be created", error))
     }
 
-    /// Records an event in the stream: its time is when everything before it in the stream has ended.
+    /// Records an event in the stream: its time is when everything before it in the stream has
+    /// ended.
     ///
     /// # Errors
     /// Returns an error if the driver fails.
@@ -208,8 +211,8 @@ impl Device {
         Ok(GpuMemory { free, total })
     }
 
-    /// Waits until the stream is empty by polling it, as nccl-tests does, and calls `check` each time it is not empty. It
-    /// never waits inside the driver, where nothing could end the wait.
+    /// Waits until the stream is empty by polling it, as nccl-tests does, and calls `check` each
+    /// time it is not empty. It never waits inside the driver, where nothing could end the wait.
     ///
     /// # Errors
     /// Returns an error if something in the stream or `check` fails.
@@ -226,8 +229,8 @@ impl Device {
         Ok(())
     }
 
-    /// Allocates `bytes`, with NCCL's allocator if `nccl` is given and has one. nccl-tests does the same, because NCCL can
-    /// use such memory in ways that it cannot use any other.
+    /// Allocates `bytes`, with NCCL's allocator if `nccl` is given and has one. nccl-tests does the
+    /// same, because NCCL can use such memory in ways that it cannot use any other.
     ///
     /// # Errors
     /// Returns an error if there is not enough memory.
@@ -303,7 +306,8 @@ impl Device {
     }
 }
 
-/// A buffer in GPU memory. [`Device::free`] frees it; dropping it does not, because freeing can wait for the GPU.
+/// A buffer in GPU memory. [`Device::free`] frees it; dropping it does not, because freeing can
+/// wait for the GPU.
 pub struct Buffer {
     address: u64,
     bytes: Bytes,

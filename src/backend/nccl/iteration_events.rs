@@ -63,8 +63,8 @@ impl IterationEvents {
         Ok(())
     }
 
-    /// Returns the time of each iteration on the GPU that took longest, divided by its operations. All events have
-    /// passed.
+    /// Returns the time of each iteration on the GPU that took longest, divided by its operations.
+    /// All events have passed.
     ///
     /// # Errors
     /// Returns an error if the driver fails.

@@ -1,7 +1,8 @@
-//! The kernels that fill and check device buffers: `kernels.cu`, shipped as PTX, which the driver compiles for whatever
-//! GPU it finds. The program needs neither nvcc nor NVRTC to run.
+//! The kernels that fill and check device buffers: `kernels.cu`, shipped as PTX, which the driver
+//! compiles for whatever GPU it finds. The program needs neither nvcc nor NVRTC to run.
 //!
-//! Each [`ElementEncoding`] has a module of its own, which is compiled when it is first needed: most runs use one or two.
+//! Each [`ElementEncoding`] has a module of its own, which is compiled when it is first needed:
+//! most runs use one or two.
 //!
 //! A launch returns at once; its effect is visible once the stream has passed it.
 
@@ -33,8 +34,8 @@ macro_rules! ptx {
     };
 }
 
-/// The module of each [`ElementEncoding`], in the order of that type. `scripts/make-ptx.sh` generates them, and
-/// `tests/kernels.rs` checks that they are up to date.
+/// The module of each [`ElementEncoding`], in the order of that type. `scripts/make-ptx.sh`
+/// generates them, and `tests/kernels.rs` checks that they are up to date.
 const PTX: [&str; 10] = [
     ptx!("bits8"),
     ptx!("bits16"),
@@ -54,8 +55,8 @@ const ENTRY: &CStr = c"data";
 /// Threads per block.
 const THREADS: u32 = 256;
 
-/// Blocks per multiprocessor in a full grid: enough to hide the latency of memory, but so few that the set-up of each
-/// thread (a division or two) does not matter.
+/// Blocks per multiprocessor in a full grid: enough to hide the latency of memory, but so few that
+/// the set-up of each thread (a division or two) does not matter.
 const BLOCKS_PER_SM: u64 = 16;
 
 /// Bytes that a thread handles per step, if they are aligned.
@@ -103,8 +104,9 @@ impl Kernels {
         })
     }
 
-    /// Has the driver compile the kernels for `encodings` now instead of at their first use. That takes a tenth of a second
-    /// each the first time; the driver keeps the result on disk (CUDA_CACHE_PATH).
+    /// Has the driver compile the kernels for `encodings` now instead of at their first use. That
+    /// takes a tenth of a second each the first time; the driver keeps the result on disk
+    /// (CUDA_CACHE_PATH).
     ///
     /// # Errors
     /// Returns an error if the driver cannot compile them.
@@ -115,8 +117,8 @@ impl Kernels {
         Ok(())
     }
 
-    /// Returns the module for `encoding`. If two threads need it at the same time, both may compile it, and one result is
-    /// kept.
+    /// Returns the module for `encoding`. If two threads need it at the same time, both may compile
+    /// it, and one result is kept.
     fn module(&self, encoding: ElementEncoding) -> Result<&Module> {
         let index = encoding as usize;
         if let Some(module) = self.modules[index].get() {
@@ -140,7 +142,8 @@ impl Kernels {
         self.launch(stream, buffer, key, region, NO_COUNTER)
     }
 
-    /// Adds the number of elements of `region` that differ from its content to the u64 at `counter`.
+    /// Adds the number of elements of `region` that differ from its content to the u64 at
+    /// `counter`.
     ///
     /// # Errors
     /// Returns an error if the kernel cannot be compiled or launched.
@@ -180,9 +183,10 @@ impl Kernels {
         self.context
             .bind_to_thread()
             .map_err(|error| failure("cannot use the device for a data kernel", error))?;
-        // SAFETY: `function` belongs to the module that `self` keeps loaded; it takes one `Work`, laid out as here, and the
-        // driver copies that before the call returns. The caller chooses the buffer and the region: if they are not memory
-        // of the device, CUDA stops the kernel and reports an error on the stream.
+        // SAFETY: `function` belongs to the module that `self` keeps loaded; it takes one `Work`,
+        // laid out as here, and the driver copies that before the call returns. The caller chooses
+        // the buffer and the region: if they are not memory of the device, CUDA stops the kernel
+        // and reports an error on the stream.
         unsafe {
             result::launch_kernel(
                 function,
@@ -213,8 +217,8 @@ struct Module {
     function: sys::CUfunction,
 }
 
-// SAFETY: a module and its functions belong to a context, not to a thread; the driver allows their use from any thread
-// to which the context is bound, and both `Kernels::launch` and `drop` bind it.
+// SAFETY: a module and its functions belong to a context, not to a thread; the driver allows their
+// use from any thread to which the context is bound, and both `Kernels::launch` and `drop` bind it.
 unsafe impl Send for Module {}
 // SAFETY: as above; no field changes after `load`.
 unsafe impl Sync for Module {}
@@ -243,8 +247,8 @@ impl Module {
 impl Drop for Module {
     fn drop(&mut self) {
         if self.context.bind_to_thread().is_ok() {
-            // SAFETY: the module was loaded by `load`, and nothing else unloads it. If the context is already broken, this
-            // fails, which does not matter: the process is about to end.
+            // SAFETY: the module was loaded by `load`, and nothing else unloads it. If the context
+            // is already broken, this fails, which does not matter: the process is about to end.
             unsafe {
                 let _ = result::module::unload(self.module);
             }
@@ -258,14 +262,15 @@ fn compile(ptx: &str) -> Result<sys::CUmodule> {
     use sys::CUjit_option::{CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES};
     let mut log = [0u8; 2048];
     let mut options = [CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES];
-    // The driver passes each value as a pointer: a real one for the buffer, and the size itself in the guise of one.
+    // The driver passes each value as a pointer: a real one for the buffer, and the size itself in
+    // the guise of one.
     let mut values = [
         log.as_mut_ptr().cast::<c_void>(),
         ptr::without_provenance_mut(log.len() - 1),
     ];
     let mut module = ptr::null_mut();
-    // SAFETY: `ptx` ends with a zero byte; both arrays have `options.len()` entries; `log` outlives the call and has room
-    // for the size given.
+    // SAFETY: `ptx` ends with a zero byte; both arrays have `options.len()` entries; `log` outlives
+    // the call and has room for the size given.
     let status = unsafe {
         sys::cuModuleLoadDataEx(
             &raw mut module,

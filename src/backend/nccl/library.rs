@@ -33,7 +33,8 @@ impl NcclLibrary {
     /// Loads libnccl on every rank.
     ///
     /// # Errors
-    /// Returns an error on every rank if one of them has no usable libnccl, or if their versions differ.
+    /// Returns an error on every rank if one of them has no usable libnccl, or if their versions
+    /// differ.
     pub fn load_on_all_ranks(
         explicit: Option<&Path>,
         world: &dyn World,
@@ -67,8 +68,9 @@ impl NcclLibrary {
         self.nccl.version().0
     }
 
-    /// Returns what of `options` this NCCL supports, and one sentence for each option that it does not. As in
-    /// nccl-tests, a symmetric window becomes a registered buffer, and an unknown policy is left to NCCL.
+    /// Returns what of `options` this NCCL supports, and one sentence for each option that it does
+    /// not. As in nccl-tests, a symmetric window becomes a registered buffer, and an unknown policy
+    /// is left to NCCL.
     pub fn limit_options(&self, options: ExecOptions) -> (ExecOptions, Vec<String>) {
         let mut limited = options;
         let mut remarks = Vec::new();
@@ -105,8 +107,8 @@ impl NcclLibrary {
         Ok(self.nccl.unique_id()?.to_vec())
     }
 
-    /// Returns the unique id that process `leader` made, which is the first of this process's communicator. Every
-    /// process of the job calls it.
+    /// Returns the unique id that process `leader` made, which is the first of this process's
+    /// communicator. Every process of the job calls it.
     ///
     /// # Errors
     /// Returns an error on every process if NCCL fails on one of them.
@@ -120,8 +122,9 @@ impl NcclLibrary {
         Ok(ids.swap_remove(leader as usize))
     }
 
-    /// Joins the communicator of `unique_id` and returns its backend. Waits for all ranks. `cases` are those to come,
-    /// as far as they are known: the kernels that they need are compiled in the meantime.
+    /// Joins the communicator of `unique_id` and returns its backend. Waits for all ranks. `cases`
+    /// are those to come, as far as they are known: the kernels that they need are compiled in the
+    /// meantime.
     ///
     /// # Errors
     /// Returns an error if a GPU does not start or if NCCL fails.

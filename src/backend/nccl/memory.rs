@@ -30,19 +30,22 @@ fn largest_decrease(before: &[u64], after: &[u64]) -> u64 {
         .unwrap_or(0)
 }
 
-/// Returns the largest buffer of which each of `sharers` ranks can have two, if `free` bytes of `total` are free now.
+/// Returns the largest buffer of which each of `sharers` ranks can have two, if `free` bytes of
+/// `total` are free now.
 ///
-/// NCCL connects ranks at the first operation that needs it, which is after this was asked, and takes its buffers from
-/// the same memory: 9.2 MiB for each channel and each peer that a rank receives from (4 for Simple, 4.7 for LL128, 0.5
-/// for LL). On a node of 8 GPUs with NVLink switches and 64 channels, the most there are, that is 1.7 GiB for a ring and
-/// a tree with two neighbours, 4.0 GiB for sends and receives with 7 peers, and 0.5 to 1 GiB for NVLS (1 MiB per
-/// channel, GPU and direction): 6.7 GiB in all. With 32 channels, which is NCCL's own choice, it is half of that. So
-/// 7 GiB stay free on GPUs of 77 GiB and more. Smaller GPUs have fewer channels and no NVLS; there an eleventh stays
-/// free, and at least 1 GiB. NCCL 2.19 to 2.25 round their allocations up to 512 MiB; the half that is not needed by
-/// default has room for that.
+/// NCCL connects ranks at the first operation that needs it, which is after this was asked, and
+/// takes its buffers from the same memory: 9.2 MiB for each channel and each peer that a rank
+/// receives from (4 for Simple, 4.7 for LL128, 0.5 for LL). On a node of 8 GPUs with NVLink
+/// switches and 64 channels, the most there are, that is 1.7 GiB for a ring and a tree with two
+/// neighbours, 4.0 GiB for sends and receives with 7 peers, and 0.5 to 1 GiB for NVLS (1 MiB per
+/// channel, GPU and direction): 6.7 GiB in all. With 32 channels, which is NCCL's own choice, it is
+/// half of that. So 7 GiB stay free on GPUs of 77 GiB and more. Smaller GPUs have fewer channels
+/// and no NVLS; there an eleventh stays free, and at least 1 GiB. NCCL 2.19 to 2.25 round their
+/// allocations up to 512 MiB; the half that is not needed by default has room for that.
 ///
-/// nccl-tests leaves 2 to 5 GiB of all memory free and divides the rest by three when it checks, because it also stores
-/// the expected values. On an H100 of 80 GB that is 24.7 GiB; here it is 35 GiB.
+/// nccl-tests leaves 2 to 5 GiB of all memory free and divides the rest by three when it checks,
+/// because it also stores the expected values. On an H100 of 80 GB that is 24.7 GiB; here it is 35
+/// GiB.
 pub(super) fn largest_buffer(free: Bytes, total: Bytes, sharers: u32) -> Bytes {
     const LEAST: u64 = 1 << 30;
     const MOST: u64 = 7 << 30;
@@ -66,7 +69,8 @@ mod tests {
 
     #[test]
     fn larger_messages_fit_than_in_nccl_tests() {
-        // Total memory, what is free beside a context and a communicator, and the largest message of nccl-tests.
+        // Total memory, what is free beside a context and a communicator, and the largest message
+        // of nccl-tests.
         for (total, free, theirs) in [
             (79.1, 77.5, 24.7),
             (139.8, 138.0, 44.9),

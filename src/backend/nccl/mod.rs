@@ -1,9 +1,10 @@
 //! The backend that runs NCCL on GPUs: each GPU of the process is a rank, with one stream.
 //!
-//! From the top down: [`NcclLibrary`] loads NCCL and opens the `NcclBackend`, which drives the ranks of this process
-//! (`process_ranks`), which are divided among threads (`thread_ranks`); each rank is a GPU and its end of a communicator
-//! (`rank_device`). [`comm`] is the communicator, [`call`] the NCCL calls for a case, [`device`] the GPU and its memory.
-//! [`kernels`] fill and check data on the GPU, and [`selfcheck`] compares them with their description. Nothing in here
+//! From the top down: [`NcclLibrary`] loads NCCL and opens the `NcclBackend`, which drives the
+//! ranks of this process (`process_ranks`), which are divided among threads (`thread_ranks`); each
+//! rank is a GPU and its end of a communicator (`rank_device`). [`comm`] is the communicator,
+//! [`call`] the NCCL calls for a case, [`device`] the GPU and its memory. [`kernels`] fill and
+//! check data on the GPU, and [`selfcheck`] compares them with their description. Nothing in here
 //! has a deadline: every wait polls, and the caller's deadline ends the process.
 
 mod backend;

@@ -127,12 +127,13 @@ impl ProcessRanks {
             .collect()
     }
 
-    /// Calls `step` on each thread with its ranks, and returns the results in order. `doing` names the step in errors.
-    /// The first thread is the calling one, and the only one that meets the other processes, through
-    /// `process_barrier`.
+    /// Calls `step` on each thread with its ranks, and returns the results in order. `doing` names
+    /// the step in errors. The first thread is the calling one, and the only one that meets the
+    /// other processes, through `process_barrier`.
     ///
     /// # Errors
-    /// Returns an error if the step fails on the only thread; if it fails on one of several, the job ends here.
+    /// Returns an error if the step fails on the only thread; if it fails on one of several, the
+    /// job ends here.
     pub(super) fn on_each_thread<R: Send>(
         &mut self,
         doing: &(dyn Fn() -> String + Sync),
@@ -236,8 +237,9 @@ impl ProcessRanks {
     }
 }
 
-/// Returns the number of peers that NCCL has to prepare for, if it is less than all of them. A ring of sends and receives
-/// has two, and NCCL 2.30 needs less for them if it is told, as nccl-tests does.
+/// Returns the number of peers that NCCL has to prepare for, if it is less than all of them. A ring
+/// of sends and receives has two, and NCCL 2.30 needs less for them if it is told, as nccl-tests
+/// does.
 fn max_peers(cases: &[&Case]) -> Option<i32> {
     let is_ring = !cases.is_empty()
         && cases
@@ -252,7 +254,8 @@ struct JoiningRanks<'a> {
     opened: &'a [OpenedDevice],
 }
 
-/// Joins the communicator: the calling thread joins all ranks as one group, or with `parallel_init` each thread its own.
+/// Joins the communicator: the calling thread joins all ranks as one group, or with `parallel_init`
+/// each thread its own.
 fn join_communicator(
     nccl: &Arc<Nccl>,
     id: &UniqueId,

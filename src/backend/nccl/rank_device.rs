@@ -101,7 +101,8 @@ pub(super) struct PreparedOp {
 }
 
 impl PreparedOp {
-    /// Returns the number of groups in the operation. Each is started on every rank of the thread before the next one.
+    /// Returns the number of groups in the operation. Each is started on every rank of the thread
+    /// before the next one.
     pub(super) fn stages(&self) -> u32 {
         self.call.stages()
     }
@@ -168,8 +169,9 @@ impl RankDevice {
         for (buffer, handle) in both.into_iter().zip(&mut buffers.handles) {
             let address = buffer.address();
             let bytes = buffer.bytes().0 as usize;
-            // SAFETY: the buffer is memory of the communicator's GPU until `finish`, which returns the handle first. The
-            // handle of a window is written when the group ends, to its place in the vector; that of a registration at once.
+            // SAFETY: the buffer is memory of the communicator's GPU until `finish`, which returns
+            // the handle first. The handle of a window is written when the group ends, to its place
+            // in the vector; that of a registration at once.
             unsafe {
                 match registration {
                     Registration::None => {}
@@ -253,8 +255,8 @@ impl RankDevice {
             recv: operation.recv + shift,
         };
         let stream = self.device.raw_stream();
-        // SAFETY: the case fits into the buffers at every offset that `rotation` gives, and they and the stream stay until
-        // the stream is empty: only `finish` frees them, which waits.
+        // SAFETY: the case fits into the buffers at every offset that `rotation` gives, and they
+        // and the stream stay until the stream is empty: only `finish` frees them, which waits.
         unsafe { self.comm.enqueue(&operation.call, stage, addresses, stream) }
     }
 
@@ -325,7 +327,8 @@ impl RankDevice {
         Ok(u64::from_le_bytes(wrong))
     }
 
-    /// Flips one bit of the last checked element in the receive buffer. Returns `false` if nothing is checked.
+    /// Flips one bit of the last checked element in the receive buffer. Returns `false` if nothing
+    /// is checked.
     ///
     /// # Errors
     /// Returns an error if the GPU fails.
@@ -382,7 +385,8 @@ impl ClosedDevice {
 }
 
 impl Buffers {
-    /// Returns the address to pass to a kernel together with `region` of `case`; the kernel adds the region's offset.
+    /// Returns the address to pass to a kernel together with `region` of `case`; the kernel adds
+    /// the region's offset.
     fn address_for(&self, buffer: &Buffer, region: &Region, case: &Case) -> anyhow::Result<u64> {
         let element = case.dtype.size();
         let from = (self.unalign + region.offset) * element;

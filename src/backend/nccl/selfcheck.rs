@@ -1,4 +1,5 @@
-//! Compares the kernels on a GPU with [`crate::collective::data`], which describes the values that they write and check.
+//! Compares the kernels on a GPU with [`crate::collective::data`], which describes the values that
+//! they write and check.
 
 use anyhow::ensure;
 
@@ -29,8 +30,9 @@ const UNTOUCHED: u8 = 0xa5;
 /// Elements after the region.
 const TAIL: u64 = 19;
 
-/// Compares fill and check on GPU `gpu` with [`data::write`], byte for byte, for each type, operation, number of ranks
-/// and content. Passes each difference to `report`, and returns the number of combinations that have one.
+/// Compares fill and check on GPU `gpu` with [`data::write`], byte for byte, for each type,
+/// operation, number of ranks and content. Passes each difference to `report`, and returns the
+/// number of combinations that have one.
 ///
 /// # Errors
 /// Returns an error if the GPU or `report` fails.

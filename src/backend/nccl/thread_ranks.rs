@@ -1,4 +1,5 @@
-//! The ranks of one thread: an operation is started on each of them, and all are waited for together.
+//! The ranks of one thread: an operation is started on each of them, and all are waited for
+//! together.
 
 use std::{
     fmt,
@@ -40,7 +41,8 @@ impl fmt::Display for ThreadRanks {
     }
 }
 
-/// Where a thread meets the other threads of its process and, through the first one, the other processes.
+/// Where a thread meets the other threads of its process and, through the first one, the other
+/// processes.
 pub(super) struct ThreadBarrier<'a> {
     pub(super) threads: &'a Barrier,
     /// Waits for the other processes; only the first thread has it.
@@ -61,7 +63,8 @@ impl ThreadBarrier<'_> {
 /// What a thread measured.
 #[derive(Debug, Default)]
 pub(super) struct ThreadTiming {
-    /// From the first operation's start to the last one's end, without the barriers of [`Blocking::Iteration`].
+    /// From the first operation's start to the last one's end, without the barriers of
+    /// [`Blocking::Iteration`].
     pub(super) elapsed: Duration,
     /// Until the last operation was handed to the GPU.
     pub(super) issued: Duration,
@@ -99,8 +102,8 @@ impl ThreadRanks {
         })
     }
 
-    /// Waits until nothing runs on any of the GPUs. They are polled in turn, because if one fails, another may never
-    /// end.
+    /// Waits until nothing runs on any of the GPUs. They are polled in turn, because if one fails,
+    /// another may never end.
     ///
     /// # Errors
     /// Returns an error if a GPU, NCCL or a peer fails.
@@ -321,8 +324,8 @@ impl PreparedCase<'_> {
         Ok(())
     }
 
-    /// Returns whether a GPU has to be made current before an operation starts on it. NCCL selects the GPU of a
-    /// communicator itself; our own copies and the null stream do not.
+    /// Returns whether a GPU has to be made current before an operation starts on it. NCCL selects
+    /// the GPU of a communicator itself; our own copies and the null stream do not.
     #[inline]
     fn needs_current_gpu(&self) -> bool {
         self.thread

@@ -4,10 +4,12 @@ use std::thread;
 
 use crate::{exit, world::abort};
 
-/// Calls `step` for each of `items`, each on its own thread if there are several. Returns the results in their order.
+/// Calls `step` for each of `items`, each on its own thread if there are several. Returns the
+/// results in their order.
 ///
 /// # Errors
-/// Returns an error if the step fails for the only item; if it fails for one of several, the job ends here.
+/// Returns an error if the step fails for the only item; if it fails for one of several, the job
+/// ends here.
 pub(super) fn for_each<T: Send, R: Send>(
     mut items: Vec<T>,
     step: impl Fn(T) -> anyhow::Result<R> + Sync,
@@ -25,8 +27,8 @@ pub(super) fn for_each<T: Send, R: Send>(
     })
 }
 
-/// Ends the job with the error of one of several threads: the others may be waiting for it inside an NCCL call, from
-/// which they would never return to report anything.
+/// Ends the job with the error of one of several threads: the others may be waiting for it inside
+/// an NCCL call, from which they would never return to report anything.
 pub(super) fn end_job(error: &anyhow::Error) -> ! {
     abort::job(exit::code_of(error), &format!("{error:#}"));
 }
