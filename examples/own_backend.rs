@@ -74,7 +74,7 @@ impl Backend for Copies {
                 self.recv[message.clone()].copy_from_slice(&self.send[message]);
             }
         }
-        Ok(Timing::of(start.elapsed(), times))
+        Ok(Timing::new(start.elapsed(), times))
     }
 
     fn count_wrong(&mut self, case: &Case, seed: u64) -> anyhow::Result<u64> {

@@ -1,16 +1,7 @@
 //! The variables that a run sets for NCCL, before any thread or library starts.
 
 use super::{log, presets::Presets};
-use crate::{env::Env, levels::ports::Port};
-
-/// What is logged for `--proof` while a sweep is timed: lines about connections, none about single operations.
-const PROOF: [(&str, &str); 2] = [
-    ("NCCL_DEBUG", "INFO"),
-    ("NCCL_DEBUG_SUBSYS", "INIT,ENV,NET,GRAPH"),
-];
-
-/// What is logged to see whether NCCL took the network that was asked for.
-const CONNECTIONS: [(&str, &str); 2] = [("NCCL_DEBUG", "INFO"), ("NCCL_DEBUG_SUBSYS", "INIT,ENV")];
+use crate::{env::Env, levels::ports::Port, nccl_log::subsystems::LogDetail};
 
 /// Returns what level, resources and network set in the environment `env` on a node with the ports that `ports` lists, and
 /// what has NCCL write its log to a file of this process: on stdout it would mix with the table.
@@ -24,10 +15,10 @@ pub fn to_set(
     let asks_for_network = presets.network.is_some_and(|preset| !preset.set.is_empty());
     let mut is_logged = env("NCCL_DEBUG").is_some();
     if proof {
-        set.extend(owned(PROOF));
+        set.extend(owned(LogDetail::Graphs));
         is_logged = true;
     } else if asks_for_network && !is_logged {
-        set.extend(owned(CONNECTIONS));
+        set.extend(owned(LogDetail::Transports));
         is_logged = true;
     }
     if is_logged
@@ -39,6 +30,7 @@ pub fn to_set(
     set
 }
 
-fn owned(settings: [(&str, &str); 2]) -> [(String, String); 2] {
+fn owned(detail: LogDetail) -> [(String, String); 2] {
+    let settings = detail.variables();
     settings.map(|(name, value)| (name.to_owned(), value.to_owned()))
 }

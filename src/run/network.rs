@@ -1,4 +1,4 @@
-//! Can the network that is asked for work in this job? Pure: from what every process said of itself.
+//! Whether the network that is asked for can work in this job. Pure: from what every process said of itself.
 
 use crate::{
     exit::{Code, Failure},
@@ -9,56 +9,60 @@ use crate::{
         ports::{self, Link, Port},
         reading,
     },
+    nccl_log::subsystems::LogDetail,
     record::BackendKind,
 };
 
-/// What becomes of a network that can be asked for here.
+/// What becomes of a network that is asked for.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum NetworkVerdict {
-    /// NCCL is asked for it. What could not be found out is said.
+    /// NCCL is asked for it. The sentences say what could not be found out.
     Asked(Vec<String>),
     /// It has no meaning for this backend, and is not asked for.
     Waived(String),
 }
 
-/// Judges `row` for a job of `processes` on `nodes` nodes.
+/// Checks whether `network` can work in a job of `processes` on `nodes` nodes.
 ///
 /// # Errors
-/// Where it cannot work here: a sentence with the reason. Every process has the same facts and so the same error.
+///
+/// Returns an error with the reason if it cannot. Every process has the same facts and so the same error.
 pub(super) fn check(
-    row: &Preset,
-    kind: BackendKind,
+    network: &Preset,
+    backend: BackendKind,
     nodes: u32,
     processes: &[Process],
 ) -> anyhow::Result<NetworkVerdict> {
-    let moves = match kind {
-        _ if row.set.is_empty() => return Ok(NetworkVerdict::Asked(Vec::new())),
+    let name = &network.name;
+    if network.set.is_empty() {
+        return Ok(NetworkVerdict::Asked(Vec::new()));
+    }
+    let why_waived = match backend {
         BackendKind::Nccl => None,
         BackendKind::Host => Some("on host memory MPI moves the data, whatever NCCL is asked for"),
         BackendKind::Model => Some("the model computes times, and moves nothing"),
     };
-    if let Some(moves) = moves {
-        return Ok(NetworkVerdict::Waived(format!(
-            "network {} is waived: {moves}",
-            row.name
-        )));
+    if let Some(why) = why_waived {
+        let sentence = format!("network {name} is waived: {why}");
+        return Ok(NetworkVerdict::Waived(sentence));
     }
     let job = Job {
-        network: &row.name,
+        network: name,
         nodes,
         processes,
     };
-    let answers = row.needs.iter().map(|need| job.meets(*need));
-    let unknown: Result<Vec<Option<String>>, String> = answers.collect();
-    match unknown {
-        Ok(unknown) => Ok(NetworkVerdict::Asked(
-            unknown.into_iter().flatten().collect(),
-        )),
-        Err(why) => Err(Failure::on_all_ranks(
-            Code::Usage,
-            format!("network {} cannot work here: {why}", row.name),
-        )),
+    let mut unknown = Vec::new();
+    for need in &network.needs {
+        match job.meets(*need) {
+            Answer::Yes => {}
+            Answer::Unknown(what) => unknown.push(what),
+            Answer::No(why) => {
+                let what = format!("network {name} cannot work here: {why}");
+                return Err(Failure::on_all_ranks(Code::Usage, what));
+            }
+        }
     }
+    Ok(NetworkVerdict::Asked(unknown))
 }
 
 struct Job<'a> {
@@ -67,153 +71,170 @@ struct Job<'a> {
     processes: &'a [Process],
 }
 
-/// It is met, or that cannot be told and is to be said; or why it is not met.
-type Answer = Result<Option<String>, String>;
+/// Whether a need is met.
+enum Answer {
+    Yes,
+    /// No, and why.
+    No(String),
+    /// Nobody can tell before NCCL runs; the sentence says what to look at.
+    Unknown(String),
+}
 
 impl Job<'_> {
     fn meets(&self, need: Need) -> Answer {
         match need {
-            Need::OneNode => self.one_node(),
-            Need::SeveralNodes => self.several_nodes(),
-            Need::Nvlink => self.nvlink(),
-            Need::NoNvlink => self.no_nvlink(),
-            Need::Infiniband => self.ports(Link::InfiniBand),
-            Need::Ethernet => self.ports(Link::Ethernet),
-            Need::Gpudirect => self.gpudirect(),
+            Need::OneNode => self.is_on_one_node(),
+            Need::SeveralNodes => self.crosses_nodes(),
+            Need::Nvlink => self.has_nvlink(),
+            Need::NoNvlink => self.lacks_nvlink(),
+            Need::Infiniband => self.has_ports(Link::InfiniBand),
+            Need::Ethernet => self.has_ports(Link::Ethernet),
+            Need::Gpudirect => self.can_use_gpudirect(),
         }
     }
 
-    /// `rank 3 on n2`.
-    fn who(&self, rank: usize) -> String {
+    /// Returns a rank with its host: `rank 3 on n2`.
+    fn rank_on_host(&self, rank: usize) -> String {
         format!("rank {rank} on {}", self.processes[rank].peer.host)
     }
 
-    fn one_node(&self) -> Answer {
-        match self.nodes {
-            1 => Ok(None),
-            nodes => Err(format!(
-                "it joins the GPUs of one node, and this job has {nodes} nodes; start all ranks on one, or take ib, \
-                 ethernet or socket"
-            )),
+    fn is_on_one_node(&self) -> Answer {
+        if self.nodes == 1 {
+            return Answer::Yes;
         }
+        Answer::No(format!(
+            "it joins the GPUs of one node, and this job has {} nodes; start all ranks on one, or use ib, ethernet or socket",
+            self.nodes
+        ))
     }
 
-    /// On one node NCCL takes a network only where GPUs may use neither each other's memory nor the host's.
-    fn several_nodes(&self) -> Answer {
-        let is = |process: &Process, name: &str| {
-            process.settings.get(name).and_then(reading::integer) == Some(1)
-        };
-        let apart =
-            |process: &Process| is(process, "NCCL_P2P_DISABLE") && is(process, "NCCL_SHM_DISABLE");
-        if self.nodes > 1 || self.network != "pxn" && self.processes.iter().all(apart) {
-            return Ok(None);
+    /// On one node NCCL uses a network only if GPUs may use neither each other's memory nor the host's.
+    fn crosses_nodes(&self) -> Answer {
+        let forced_out = self.processes.iter().all(|process| {
+            is_on(process, "NCCL_P2P_DISABLE") && is_on(process, "NCCL_SHM_DISABLE")
+        });
+        let is_pxn = self.network == "pxn";
+        if self.nodes > 1 || (forced_out && !is_pxn) {
+            return Answer::Yes;
         }
         let why = "it joins nodes, and this job has one, whose GPUs talk over NVLink, PCIe or host memory";
-        Err(match self.network {
-            "pxn" => format!("{why}; start ranks on two nodes or more"),
-            _ => format!(
-                "{why}; start ranks on two, or set NCCL_P2P_DISABLE=1 and NCCL_SHM_DISABLE=1 to measure the NIC alone"
-            ),
+        let remedy = if is_pxn {
+            "start ranks on two nodes or more"
+        } else {
+            "start ranks on two, or set NCCL_P2P_DISABLE=1 and NCCL_SHM_DISABLE=1 to measure the NIC alone"
+        };
+        Answer::No(format!("{why}; {remedy}"))
+    }
+
+    fn first_with(&self, links: &[GpuLink]) -> Option<usize> {
+        self.processes.iter().position(|process| {
+            let link = process.gpu_link;
+            link.is_some_and(|link| links.contains(&link))
         })
     }
 
-    fn with_link(&self, links: &[GpuLink]) -> Option<usize> {
-        self.processes
-            .iter()
-            .position(|process| process.gpu_link.is_some_and(|link| links.contains(&link)))
+    /// Refuses GPUs that cannot reach each other at all.
+    fn apart(&self) -> Option<Answer> {
+        let rank = self.first_with(&[GpuLink::None])?;
+        Some(Answer::No(format!(
+            "the GPUs that {} sees cannot reach each other's memory; use shm",
+            self.rank_on_host(rank)
+        )))
     }
 
-    fn nvlink(&self) -> Answer {
-        if let Some(rank) = self.with_link(&[GpuLink::None]) {
-            return Err(format!(
-                "the GPUs that {} sees cannot reach each other's memory; take shm",
-                self.who(rank)
-            ));
+    fn has_nvlink(&self) -> Answer {
+        if let Some(refused) = self.apart() {
+            return refused;
         }
-        let all = self
+        let all_have = self
             .processes
             .iter()
             .all(|process| process.gpu_link == Some(GpuLink::NvLink));
-        Ok((!all).then(|| {
+        if all_have {
+            return Answer::Yes;
+        }
+        Answer::Unknown(
             "CUDA does not tell whether all GPUs are joined by NVLink (a rank that sees one GPU cannot know); if they are \
              not, NCCL will find no transport"
-                .into()
-        }))
-    }
-
-    fn no_nvlink(&self) -> Answer {
-        if let Some(rank) = self.with_link(&[GpuLink::NvLink, GpuLink::PartlyNvLink]) {
-            return Err(format!(
-                "the GPUs that {} sees have NVLink, and no variable of NCCL forces PCIe where there is NVLink; take nvlink \
-                 or shm",
-                self.who(rank)
-            ));
-        }
-        if let Some(rank) = self.with_link(&[GpuLink::None]) {
-            return Err(format!(
-                "the GPUs that {} sees cannot reach each other's memory; take shm",
-                self.who(rank)
-            ));
-        }
-        Ok(Some(
-            "CUDA does not tell whether the GPUs have NVLink; if they have, NCCL takes that and not PCIe: see the lines \
-             'via P2P' of its log (NCCL_DEBUG=INFO)"
                 .into(),
-        ))
+        )
     }
 
-    fn ports(&self, link: Link) -> Answer {
-        let has = |ports: &[Port]| ports.iter().any(|port| port.active && port.link == link);
-        let Some(rank) = self
+    fn lacks_nvlink(&self) -> Answer {
+        if let Some(rank) = self.first_with(&[GpuLink::NvLink, GpuLink::PartlyNvLink]) {
+            return Answer::No(format!(
+                "the GPUs that {} sees have NVLink, and no variable of NCCL forces PCIe where there is NVLink; use nvlink or \
+                 shm",
+                self.rank_on_host(rank)
+            ));
+        }
+        if let Some(refused) = self.apart() {
+            return refused;
+        }
+        Answer::Unknown(
+            "CUDA does not tell whether the GPUs have NVLink; if they have, NCCL uses it and not PCIe: see the lines 'via \
+             P2P' of its log (NCCL_DEBUG=INFO)"
+                .into(),
+        )
+    }
+
+    fn has_ports(&self, link: Link) -> Answer {
+        let is_usable = |port: &Port| port.active && port.link == link;
+        let without = self
             .processes
             .iter()
-            .position(|process| !has(&process.rdma))
-        else {
-            return Ok(None);
+            .position(|process| !process.rdma.iter().any(is_usable));
+        let Some(rank) = without else {
+            return Answer::Yes;
         };
-        let rdma = &self.processes[rank].rdma;
-        let there = if rdma.is_empty() {
-            "nothing".into()
+        let ports = &self.processes[rank].rdma;
+        let found = if ports.is_empty() {
+            "nothing".to_owned()
         } else {
-            ports::listing(rdma)
+            ports::listing(ports)
         };
-        let (who, name) = (self.who(rank), link.name());
-        Err(format!(
-            "{who} has no active {name} port (/sys/class/infiniband shows {there}); take another, or auto"
+        Answer::No(format!(
+            "{} has no active {} port (/sys/class/infiniband shows {found}); use another network, or auto",
+            self.rank_on_host(rank),
+            link.name()
         ))
     }
 
-    /// Whether a NIC can read a GPU's memory only NCCL finds out; what makes it impossible is known before.
-    fn gpudirect(&self) -> Answer {
+    /// Only NCCL finds out whether a NIC can read a GPU's memory; what makes it impossible is known before.
+    fn can_use_gpudirect(&self) -> Answer {
         for (rank, process) in self.processes.iter().enumerate() {
             let found = conflict::findings(&ConflictContext {
                 settings: &process.settings,
                 nccl: None,
                 cumem: None,
             });
-            let stops = |finding: &&conflict::ConflictFinding| {
-                matches!(finding.does, Effect::Silences | Effect::Fails)
-            };
-            if let Some(finding) = found.iter().find(stops) {
-                return Err(format!("{} ({})", finding.sentence, self.who(rank)));
+            for finding in found {
+                if matches!(finding.does, Effect::Silences | Effect::Fails) {
+                    let who = self.rank_on_host(rank);
+                    return Answer::No(format!("{} ({who})", finding.sentence));
+                }
             }
             let has_plugin = ["NCCL_NET", "NCCL_NET_PLUGIN"]
                 .iter()
                 .any(|name| process.settings.get(name).is_some());
             if process.rdma.is_empty() && !has_plugin {
-                return Err(format!(
+                return Answer::No(format!(
                     "a relay needs GPUDirect, and {} has no RDMA device in /sys/class/infiniband and no network plugin in \
-                     NCCL_NET_PLUGIN, so that NCCL would take sockets; take socket, or name the plugin",
-                    self.who(rank)
+                     NCCL_NET_PLUGIN, so NCCL would use sockets; use socket, or name the plugin",
+                    self.rank_on_host(rank)
                 ));
             }
         }
-        Ok(Some(
-            "whether GPUDirect works only NCCL finds out: see 'GPU Direct RDMA' in its log (NCCL_DEBUG=INFO \
-             NCCL_DEBUG_SUBSYS=INIT,ENV,NET)"
-                .into(),
+        Answer::Unknown(format!(
+            "only NCCL finds out whether GPUDirect works: see 'GPU Direct RDMA' in its log ({})",
+            LogDetail::Networks
         ))
     }
+}
+
+/// Tells whether a process has the variable `name` set to 1.
+fn is_on(process: &Process, name: &str) -> bool {
+    process.settings.get(name).and_then(reading::integer) == Some(1)
 }
 
 #[cfg(test)]

@@ -15,6 +15,7 @@ use anyhow::Context;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 use super::message::{FromWorker, ToWorker, WorkerReport, WorkerStart};
+use crate::nccl_log::subsystems::LogDetail;
 use crate::world::{self, World, placement, scratch};
 
 /// Longer than this nobody waits for a worker: what it would tell is worth no more.
@@ -22,12 +23,6 @@ const LONGEST: Duration = Duration::from_secs(120);
 
 /// What a worker said before it ended comes through its pipe within this time.
 const LAST_WORDS: Duration = Duration::from_secs(1);
-
-/// What a worker logs: all that the proof reads, and the algorithms.
-const LOGGED: [(&str, &str); 2] = [
-    ("NCCL_DEBUG", "INFO"),
-    ("NCCL_DEBUG_SUBSYS", "INIT,ENV,NET,GRAPH,TUNING"),
-];
 
 /// A worker process of this rank.
 pub(in crate::run) struct Worker {
@@ -59,7 +54,8 @@ impl Worker {
         let mut child = Command::new(std::env::current_exe().context("this program's own path")?)
             .arg("worker")
             .args(words)
-            .envs(LOGGED.iter().chain(settings).copied())
+            .envs(LogDetail::Algorithms.variables())
+            .envs(settings.iter().copied())
             .env("NCCL_DEBUG_FILE", &log)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
