@@ -3,7 +3,12 @@
 //! The templates of `slurm/` are compiled in; what is submitted is one of them with the options of `sbatch` that were
 //! asked for. The program in the job is this one.
 
-use std::{ffi::OsString, io::Write, path::Path, process::Command};
+use std::{
+    ffi::OsString,
+    io::Write,
+    path::{Path, PathBuf},
+    process::Command,
+};
 
 use tempfile::NamedTempFile;
 
@@ -174,10 +179,35 @@ fn sbatch(options: &[String], file: &Path, sweep: &[String]) -> anyhow::Result<S
         .to_owned())
 }
 
-/// The folder of pxnbench, where the program lies in its `target/release` and the templates beside that.
-fn home(program: &Path) -> Option<&Path> {
-    program
-        .ancestors()
-        .nth(3)
-        .filter(|home| home.join("slurm/site.conf.example").is_file())
+/// Returns the folder of pxnbench, which holds `slurm/`: the checkout if the program is in its `target/release`, or
+/// `share/pxnbench` if it is installed.
+fn home(program: &Path) -> Option<PathBuf> {
+    let mut above = program.ancestors().skip(2);
+    let installed = above.next()?.join("share/pxnbench");
+    let checkout = above.next().map(Path::to_owned);
+    let mut candidates = checkout.into_iter().chain([installed]);
+    candidates.find(|home| home.join("slurm/site.conf.example").is_file())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn templates_are_found_in_a_checkout_and_in_an_installation() {
+        let root = tempfile::tempdir().expect("a folder");
+        for (program, home_folder) in [
+            ("checkout/target/release/pxnbench", "checkout"),
+            ("usr/bin/pxnbench", "usr/share/pxnbench"),
+        ] {
+            let expected = root.path().join(home_folder);
+            let program = root.path().join(program);
+            assert_eq!(home(&program), None);
+            fs::create_dir_all(expected.join("slurm")).expect("made");
+            fs::write(expected.join("slurm/site.conf.example"), "").expect("written");
+            assert_eq!(home(&program), Some(expected));
+        }
+    }
 }
