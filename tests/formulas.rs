@@ -5,7 +5,7 @@ use pxnbench::{
     collective::{
         BufferMode, Case, Collective,
         data::DType,
-        traffic::{self, DEFAULT, Traffic},
+        traffic::{DEFAULT, Traffic},
     },
     sweep::plan::{Roots, SizeStep, SweepSpec},
     units::{Bytes, Micros},
@@ -133,21 +133,21 @@ fn each_alltoallv_carries_its_pattern() {
     let even: &'static Traffic = Traffic::Spread(0.0).keep();
     let case = |collective| case(collective, 4800, DType::Float, 4);
     let elements = |case: Case| {
-        traffic::flows(&case, 0)
+        case.flows(0)
             .iter()
             .map(|flow| flow.send)
             .collect::<Vec<_>>()
     };
     let distant = case(Collective::AllToAllV);
     assert_eq!(elements(distant), [0, 200, 400, 600], "nccl-tests' default");
-    assert_eq!(elements(distant.shared_out(Bytes(4800), even)), [300; 4]);
+    assert_eq!(elements(distant.with_size(Bytes(4800), even)), [300; 4]);
     assert_eq!(
         elements(distant),
         [0, 200, 400, 600],
         "what another case carries changes nothing"
     );
     assert_eq!(
-        case(Collective::AllToAll).shared_out(Bytes(4800), even),
+        case(Collective::AllToAll).with_size(Bytes(4800), even),
         case(Collective::AllToAll)
     );
 }

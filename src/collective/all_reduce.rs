@@ -1,31 +1,33 @@
-//! all_reduce: every rank gets the reduction of all inputs.
+//! all_reduce: every rank receives the reduction of all inputs.
 
-use super::{BufferMode, Counts, Spec, data::Content, stretch};
+use super::{
+    buffers::{BufferMode, Layout, RankView, stretch},
+    counts::SizeRequest,
+    data::Content,
+    spec::Spec,
+};
 
 pub(super) const SPEC: Spec = Spec {
     name: "all_reduce",
     reduces: true,
     pairwise: false,
     rooted: false,
+    uneven: false,
     checked_in_place: true,
     powers_of_two: false,
-    counts: |ask| Counts {
-        send: ask.elements,
-        recv: ask.elements,
-        param: ask.elements,
-    },
+    counts: SizeRequest::all_in_both,
     algbw_elements: |counts, _| counts.param,
-    // A ring sends each element round twice, less the hop it starts and ends on.
+    // A ring sends each element round twice, except for the hop on which it starts and ends.
     bus_factor: |ranks| 2.0 * (ranks - 1.0) / ranks,
-    layout: |seat| {
-        let len = seat.counts.recv;
-        let (input, result) = (
-            stretch(len, seat.own_input(0, len)),
-            stretch(len, Content::Reduced { first: 0 }),
-        );
-        match seat.buffer_mode {
-            BufferMode::OutOfPlace => seat.out_of_place(input, result),
-            BufferMode::InPlace => seat.in_place(input, result),
-        }
-    },
+    layout,
 };
+
+fn layout(view: &RankView) -> Layout {
+    let len = view.counts.recv;
+    let input = stretch(len, view.own_input(0, len));
+    let result = stretch(len, Content::Reduced { first: 0 });
+    match view.buffer_mode {
+        BufferMode::OutOfPlace => view.out_of_place(input, result),
+        BufferMode::InPlace => view.in_place(input, result),
+    }
+}

@@ -5,45 +5,24 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Collective, Counts, Layout, RankView, SizeRequest,
+    buffers::{BufferMode, Layout, RankView},
+    counts::{Counts, SizeRequest},
     data::{self, DType, DataKey, RedOp},
-    traffic::{self, Traffic, TrafficShares},
+    kind::Collective,
+    traffic::{self, PeerFlow, Traffic, TrafficShares},
 };
 use crate::units::{Bytes, GBps, Micros};
-
-/// Two buffers, or one that is sent from and received into.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-#[expect(missing_docs, reason = "the names say it")]
-pub enum BufferMode {
-    OutOfPlace,
-    InPlace,
-}
-
-impl BufferMode {
-    /// Both, in the order they are measured.
-    pub const ALL: [BufferMode; 2] = [BufferMode::OutOfPlace, BufferMode::InPlace];
-}
-
-impl fmt::Display for BufferMode {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            BufferMode::OutOfPlace => "out of place",
-            BufferMode::InPlace => "in place",
-        })
-    }
-}
 
 /// One cell of a sweep. Every rank holds the same cases in the same order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Case {
-    /// Which collective.
+    /// Collective.
     pub collective: Collective,
     /// Element type.
     pub dtype: DType,
-    /// The reduction; `None` where elements are only moved.
+    /// The reduction; `None` if elements are only moved.
     pub redop: Option<RedOp>,
-    /// The root; `None` where there is none.
+    /// The root; `None` if the collective has none.
     pub root: Option<u32>,
     /// One buffer or two.
     pub buffer_mode: BufferMode,
@@ -51,16 +30,16 @@ pub struct Case {
     pub ranks: u64,
     /// Elements, after rounding.
     pub counts: Counts,
-    /// Who sends how much to whom; `None` where this is no alltoallv. It stays in the process: a case that
-    /// comes from another one has lost it, see [`Case::carrying`].
+    /// The traffic of an uneven collective; `None` for all others. It is not serialized, because a matrix can be long: a
+    /// case that was read from elsewhere gets it back by [`Case::with_traffic`].
     #[serde(skip)]
     pub traffic: Option<&'static Traffic>,
 }
 
 impl Case {
-    /// The case nearest to `size` bytes: nccl-tests divides by the element size, then rounds as the collective wants, so
-    /// that the size of the case can be smaller than the one asked for, even 0. An alltoallv has nccl-tests' default pattern:
-    /// see [`Case::shared_out`].
+    /// Returns the case nearest to `size` bytes: nccl-tests divides by the element size, then rounds as the collective needs, so
+    /// the size of the case can be smaller than requested, even 0. An uneven collective has nccl-tests' default traffic: see
+    /// [`Case::with_size`].
     pub fn new(
         collective: Collective,
         size: Bytes,
@@ -70,7 +49,6 @@ impl Case {
         buffer_mode: BufferMode,
         ranks: u64,
     ) -> Case {
-        let (counts, traffic) = (Counts::default(), None);
         let case = Case {
             collective,
             dtype,
@@ -78,74 +56,118 @@ impl Case {
             root,
             buffer_mode,
             ranks,
-            counts,
-            traffic,
+            counts: Counts::default(),
+            traffic: None,
         };
-        case.shared_out(size, &traffic::DEFAULT)
+        case.with_size(size, &traffic::DEFAULT)
     }
 
-    /// The same case nearest to `size` bytes which, where it is an alltoallv, are shared out as `traffic` says.
-    pub fn shared_out(self, size: Bytes, traffic: &'static Traffic) -> Case {
+    /// Returns the same case nearest to `size` bytes, which an uneven collective divides between ranks by `traffic`.
+    pub fn with_size(self, size: Bytes, traffic: &'static Traffic) -> Case {
         let element_size = self.dtype.size();
-        let ask = SizeRequest {
+        let request = SizeRequest {
             elements: size.0 / element_size,
             ranks: self.ranks,
             element_size,
             traffic,
         };
-        let counts = (self.collective.spec().counts)(&ask);
         Case {
-            counts,
-            ..self.carrying(traffic)
+            counts: (self.collective.spec().counts)(&request),
+            ..self.with_traffic(traffic)
         }
     }
 
-    /// The same case, which carries `traffic` where it is an alltoallv.
-    pub fn carrying(self, traffic: &'static Traffic) -> Case {
+    /// Returns the same case with `traffic` if the collective is uneven; other collectives have none.
+    pub fn with_traffic(self, traffic: &'static Traffic) -> Case {
         Case {
-            traffic: (self.collective == Collective::AllToAllV).then_some(traffic),
+            traffic: self.collective.spec().uneven.then_some(traffic),
             ..self
         }
     }
 
-    /// The size as nccl-tests counts it: the larger of what a rank sends and receives.
+    /// Returns the same case with the size and count of a row of results; `None` if no size rounds to them. `traffic` is the
+    /// traffic of that row; if it is unknown, an uneven case has the counts of the row but cannot be run.
+    pub fn recorded(
+        self,
+        size: Bytes,
+        count: u64,
+        traffic: Option<&'static Traffic>,
+    ) -> Option<Case> {
+        let element_size = self.dtype.size();
+        let case = match (self.collective.spec().uneven, traffic) {
+            // A size is rounded already, and rounding it again changes nothing.
+            (false, _) => self.with_size(size, &traffic::DEFAULT),
+            // Its parts are rounded one by one: the requested size follows from the count.
+            (true, Some(traffic)) => {
+                let requested = count.checked_mul(self.ranks)?.checked_mul(element_size)?;
+                self.with_size(Bytes(requested), traffic)
+            }
+            (true, None) => {
+                let elements = size.0 / element_size;
+                let counts = Counts {
+                    send: elements,
+                    recv: elements,
+                    param: count,
+                };
+                Case {
+                    counts,
+                    traffic: None,
+                    ..self
+                }
+            }
+        };
+        (case.size() == size && case.counts.param == count).then_some(case)
+    }
+
+    /// Returns the size as nccl-tests counts it: the larger of what a rank sends and receives.
     pub fn size(&self) -> Bytes {
         Bytes(self.counts.send.max(self.counts.recv) * self.dtype.size())
     }
 
-    /// What the buffers of `rank` hold before and after the operation.
+    /// Returns what the buffers of `rank` hold before and after the operation.
     pub fn layout(&self, rank: u64) -> Layout {
-        let root = self.root.map_or(0, u64::from);
-        let (counts, buffer_mode, shares) = (self.counts, self.buffer_mode, self.shares());
-        let seat = RankView {
-            counts,
+        let view = RankView {
+            counts: self.counts,
             rank,
             ranks: self.ranks,
-            root,
-            buffer_mode,
-            shares,
+            root: self.root.map_or(0, u64::from),
+            buffer_mode: self.buffer_mode,
+            shares: self.shares(),
         };
-        (self.collective.spec().layout)(&seat)
+        (self.collective.spec().layout)(&view)
     }
 
-    /// Who sends how much to whom, where this is an alltoallv.
-    pub(super) fn shares(&self) -> TrafficShares<'static> {
-        let (ranks, element_size) = (self.ranks, self.dtype.size());
-        let traffic = self.traffic.unwrap_or(&traffic::DEFAULT);
-        TrafficShares {
-            traffic,
-            ranks,
-            total: self.counts.param * ranks * element_size,
-            element_size,
+    /// Returns the amounts that ranks exchange, if they are not the same for all.
+    fn shares(&self) -> Option<TrafficShares<'static>> {
+        let traffic = self.traffic?;
+        let shares = TrafficShares::new(traffic, self.counts.param, self.ranks, self.dtype.size());
+        Some(shares)
+    }
+
+    /// Returns what `rank` exchanges with each rank, in rank order; empty if the amounts are the same for all.
+    pub fn flows(&self, rank: u64) -> Vec<PeerFlow> {
+        match self.shares() {
+            Some(shares) => shares.flows(rank),
+            None => Vec::new(),
         }
     }
 
-    /// What tells an alltoallv from one that sends other amounts, for the records; empty for all else.
+    /// Returns the bandwidths of each rank in an operation that took `time`, as comment lines in nccl-tests' words; none if
+    /// they are the same for all ranks.
+    pub fn rank_bandwidths(&self, time: Micros) -> Vec<String> {
+        let bus_factor = (self.collective.spec().bus_factor)(self.ranks as f64);
+        match self.shares() {
+            Some(shares) => traffic::lines(&shares, time, bus_factor),
+            None => Vec::new(),
+        }
+    }
+
+    /// Returns what identifies the traffic of the case in records; empty if ranks exchange equal amounts.
     pub fn pattern(&self) -> String {
         self.traffic.map_or_else(String::new, Traffic::label)
     }
 
-    /// What the data of this case depend on.
+    /// Returns what the data of this case depend on.
     pub fn data(&self, seed: u64) -> DataKey {
         DataKey {
             dtype: self.dtype,
@@ -155,29 +177,31 @@ impl Case {
         }
     }
 
-    /// Why no library can run this case, whatever it runs on; `None` where one can.
+    /// Returns why no library can run this case on any system; `None` if one can.
     pub fn impossible(&self) -> Option<String> {
         if self.collective.spec().powers_of_two && !self.ranks.is_power_of_two() {
             return Some(format!(
-                "{} is not a power of 2, which {} needs of its ranks",
+                "{} is not a power of 2, as the number of ranks of a {} must be",
                 self.ranks, self.collective
             ));
         }
-        let (most, dtype) = (data::most_ranks(self.dtype, self.redop), self.dtype.name());
-        (self.ranks > most).then(|| {
-            format!(
-                "an {} of {dtype} is exact on {most} ranks at most",
-                self.redop_name()
-            )
-        })
+        let most = data::most_ranks(self.dtype, self.redop);
+        if self.ranks > most {
+            return Some(format!(
+                "an {} of {} is exact up to {most} ranks",
+                self.redop_name(),
+                self.dtype.name()
+            ));
+        }
+        None
     }
 
-    /// Is the result of this case checked?
+    /// Returns whether the result of this case is checked.
     pub fn is_checked(&self) -> bool {
         self.buffer_mode == BufferMode::OutOfPlace || self.collective.spec().checked_in_place
     }
 
-    /// Algorithm and bus bandwidth of an operation that took `time`.
+    /// Returns algorithm and bus bandwidth of an operation that took `time`.
     pub fn bandwidth(&self, time: Micros) -> (GBps, GBps) {
         let spec = self.collective.spec();
         let bytes = (spec.algbw_elements)(&self.counts, self.ranks) * self.dtype.size();
@@ -185,19 +209,19 @@ impl Case {
         (algbw, GBps(algbw.0 * (spec.bus_factor)(self.ranks as f64)))
     }
 
-    /// nccl-tests' column `redop`.
+    /// Returns nccl-tests' column `redop`.
     pub fn redop_name(&self) -> &'static str {
         self.redop.map_or("none", RedOp::name)
     }
 
-    /// nccl-tests' column `root`: -1 where there is none.
+    /// Returns nccl-tests' column `root`: -1 if there is none.
     pub fn root_number(&self) -> i64 {
         self.root.map_or(-1, i64::from)
     }
 }
 
 impl fmt::Display for Case {
-    /// A case as messages name it: `all_reduce 64M float sum in place`.
+    /// Writes a case as messages name it: `all_reduce 64M float sum in place`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,

@@ -58,6 +58,7 @@ mod bits;
 mod check;
 mod content;
 mod element;
+mod encoding;
 mod recipe;
 #[cfg(test)]
 mod tests;
@@ -65,5 +66,6 @@ mod types;
 
 pub use check::{count_wrong, fault_in, write};
 pub use content::{Content, DataKey, MAX_RANKS, Region, most_ranks, scalar};
-pub use recipe::{ElementEncoding, Form, Recipe};
+pub use encoding::ElementEncoding;
+pub use recipe::{Form, Recipe};
 pub use types::{DType, RedOp};

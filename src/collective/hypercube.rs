@@ -1,36 +1,37 @@
-//! hypercube: every rank gets the inputs of all ranks, as all_gather, by exchanges whose data double: in round k with the
-//! rank whose number differs in bit k.
+//! hypercube: every rank receives the inputs of all ranks, as in all_gather, by exchanges that double in size: in round k
+//! with the rank whose number differs in bit k.
 
-use super::{Spec, all_gather};
+use super::{all_gather, spec::Spec};
 
 pub(super) const SPEC: Spec = Spec {
     name: "hypercube",
     reduces: false,
     pairwise: true,
     rooted: false,
+    uneven: false,
     checked_in_place: true,
     powers_of_two: true,
     counts: all_gather::SPEC.counts,
-    // What a rank sends over all rounds: a chunk, two, four, up to half of all.
+    // What a rank sends over all rounds: one chunk, two, four, up to half of all.
     algbw_elements: |counts, ranks| counts.param * (ranks - 1),
     bus_factor: |_| 1.0,
     layout: all_gather::SPEC.layout,
 };
 
-/// What one rank exchanges in one round. Offsets and lengths count chunks.
+/// One exchange of one rank. Offsets and lengths count chunks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Round {
-    /// The rank it exchanges with.
+    /// The rank at the other end.
     pub peer: u64,
-    /// What it sends: all that it has.
+    /// Start of what it sends: everything that it has so far.
     pub from: u64,
-    /// Where what it receives begins.
+    /// Start of what it receives.
     pub to: u64,
-    /// Chunks sent, and as many received.
+    /// Chunks sent, and the same number received.
     pub chunks: u64,
 }
 
-/// The rounds of `rank` among `ranks`, a power of two. Before the first, its own chunk is in place.
+/// Returns the rounds of `rank` among `ranks`, a power of two. Before the first round its own chunk is in place.
 pub fn rounds(rank: u64, ranks: u64) -> impl Iterator<Item = Round> {
     (0..ranks.ilog2()).map(move |bit| {
         let chunks = 1 << bit;

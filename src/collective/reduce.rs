@@ -1,42 +1,36 @@
-//! reduce: the root gets the reduction of all inputs; the others' receive buffers stay as they were.
+//! reduce: the root receives the reduction of all inputs; the other ranks' receive buffers stay unchanged.
 
-use super::{BufferMode, Counts, Spec, data::Content, stretch};
+use super::{
+    buffers::{BufferMode, Layout, RankView, stretch},
+    counts::SizeRequest,
+    data::Content,
+    spec::Spec,
+};
 
 pub(super) const SPEC: Spec = Spec {
     name: "reduce",
     reduces: true,
     pairwise: false,
     rooted: true,
+    uneven: false,
     checked_in_place: true,
     powers_of_two: false,
-    counts: |ask| Counts {
-        send: ask.elements,
-        recv: ask.elements,
-        param: ask.elements,
-    },
+    counts: SizeRequest::all_in_both,
     algbw_elements: |counts, _| counts.param,
     bus_factor: |_| 1.0,
-    layout: |seat| {
-        let len = seat.counts.recv;
-        let input = stretch(len, seat.own_input(0, len));
-        let result = Content::Reduced { first: 0 };
-        match seat.buffer_mode {
-            BufferMode::OutOfPlace => {
-                let after = if seat.is_root() {
-                    result
-                } else {
-                    Content::Sentinel
-                };
-                seat.out_of_place(input, stretch(len, after))
-            }
-            BufferMode::InPlace => {
-                let after = if seat.is_root() {
-                    stretch(len, result)
-                } else {
-                    input.clone()
-                };
-                seat.in_place(input, after)
-            }
-        }
-    },
+    layout,
 };
+
+fn layout(view: &RankView) -> Layout {
+    let len = view.counts.recv;
+    let input = stretch(len, view.own_input(0, len));
+    let result = stretch(len, Content::Reduced { first: 0 });
+    match (view.buffer_mode, view.is_root()) {
+        (BufferMode::OutOfPlace, true) => view.out_of_place(input, result),
+        (BufferMode::OutOfPlace, false) => {
+            view.out_of_place(input, stretch(len, Content::Sentinel))
+        }
+        (BufferMode::InPlace, true) => view.in_place(input, result),
+        (BufferMode::InPlace, false) => view.in_place(input.clone(), input),
+    }
+}

@@ -1,40 +1,39 @@
-//! reduce_scatter: rank r gets the r-th share of the reduction of all inputs.
+//! reduce_scatter: rank r receives chunk r of the reduction of all inputs.
 
-use super::{BufferMode, Counts, Layout, Spec, all_but_own_share, data::Content, stretch};
+use super::{
+    buffers::{BufferMode, Layout, RankView, stretch},
+    counts::SizeRequest,
+    data::Content,
+    spec::{Spec, all_but_own_share},
+};
 
 pub(super) const SPEC: Spec = Spec {
     name: "reduce_scatter",
     reduces: true,
     pairwise: false,
     rooted: false,
+    uneven: false,
     checked_in_place: true,
     powers_of_two: false,
-    counts: |ask| {
-        let chunk = ask.per_rank();
-        Counts {
-            send: chunk * ask.ranks,
-            recv: chunk,
-            param: chunk,
-        }
-    },
+    counts: SizeRequest::all_to_one_chunk,
     algbw_elements: |counts, ranks| counts.param * ranks,
     bus_factor: all_but_own_share,
-    layout: |seat| {
-        let (chunk, all) = (seat.counts.param, seat.counts.send);
-        let input = stretch(all, seat.own_input(0, all));
-        let share = Content::Reduced {
-            first: seat.rank * chunk,
-        };
-        match seat.buffer_mode {
-            BufferMode::OutOfPlace => seat.out_of_place(input, stretch(chunk, share)),
-            BufferMode::InPlace => {
-                let after =
-                    seat.own_chunk_and_rest(share, |offset, len| seat.own_input(offset, len));
-                Layout {
-                    recv_offset: seat.rank * chunk,
-                    ..seat.in_place(input, after)
-                }
+    layout,
+};
+
+fn layout(view: &RankView) -> Layout {
+    let (chunk, all) = (view.counts.param, view.counts.send);
+    let input = stretch(all, view.own_input(0, all));
+    let first = view.rank * chunk;
+    let share = Content::Reduced { first };
+    match view.buffer_mode {
+        BufferMode::OutOfPlace => view.out_of_place(input, stretch(chunk, share)),
+        BufferMode::InPlace => {
+            let after = view.own_chunk_and_rest(share, |offset, len| view.own_input(offset, len));
+            Layout {
+                recv_offset: first,
+                ..view.in_place(input, after)
             }
         }
-    },
-};
+    }
+}

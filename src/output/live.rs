@@ -4,7 +4,7 @@ use std::{fmt::Display, io};
 
 use super::{progress::Progress, stdout, table};
 use crate::{
-    collective::{BufferMode, Collective, traffic},
+    collective::{BufferMode, Collective},
     record::{MemoryUse, Record, RunMeta, Status, TableTotals},
     sweep::Event,
 };
@@ -146,7 +146,7 @@ impl Live {
     /// What each rank of an alltoallv reached, where that is asked for.
     fn by_rank(&mut self, record: &Record, run: &RunMeta) -> io::Result<()> {
         let time = record.time.filter(|_| run.sweep.reports_ranks);
-        let lines = time.map_or_else(Vec::new, |time| traffic::summary(&record.case, time));
+        let lines = time.map_or_else(Vec::new, |time| record.case.rank_bandwidths(time));
         lines
             .into_iter()
             .try_for_each(|line| self.print(&(line + "\n")))

@@ -108,7 +108,7 @@ fn case<'a>(
         // Its parts are rounded one by one: what was asked for follows from the count.
         (Collective::AllToAllV, Some(traffic)) => {
             let asked = count.checked_mul(ranks)?.checked_mul(dtype.size())?;
-            case.shared_out(Bytes(asked), traffic)
+            case.with_size(Bytes(asked), traffic)
         }
         (Collective::AllToAllV, None) => {
             let most = size.0 / dtype.size();

@@ -112,7 +112,7 @@ impl Session {
         let mut kept = Vec::new();
         for record in world::broadcast(world, &own)? {
             if is_as_asked(&record, plan, measure) {
-                let case = record.case.carrying(plan.ask.traffic);
+                let case = record.case.with_traffic(plan.ask.traffic);
                 kept.push(Record { case, ..record });
             }
         }

@@ -254,7 +254,7 @@ impl Measure {
                 group,
                 case: case
                     .traffic
-                    .map_or(all[0].case, |traffic| all[0].case.carrying(traffic)),
+                    .map_or(all[0].case, |traffic| all[0].case.with_traffic(traffic)),
                 time: Micros(self.average.of_threads(&times)),
                 issue: all[0].issue,
                 iteration_times: IterationStats::of(

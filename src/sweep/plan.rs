@@ -100,7 +100,7 @@ impl Plan {
             .map(|(collective, dtype, redop, root)| {
                 let case = |size, buffer_mode| {
                     Case::new(collective, size, dtype, redop, root, buffer_mode, ranks)
-                        .shared_out(size, ask.traffic)
+                        .with_size(size, ask.traffic)
                 };
                 ask.one_series(collective, &case)
             });

@@ -12,7 +12,7 @@ use mpi::ffi;
 use crate::collective::{
     BufferMode, Case, Collective, Layout,
     data::{Content, DType, RedOp, Region},
-    hypercube, traffic,
+    hypercube,
 };
 
 unsafe extern "C" {
@@ -55,13 +55,11 @@ impl Parts {
     /// Returns the parts of rank `rank` in `case`.
     pub(super) fn new(case: &Case, rank: u64) -> Parts {
         let mut parts = Parts::default();
-        if case.collective == Collective::AllToAllV {
-            for flow in traffic::flows(case, rank) {
-                parts.sent.push(flow.send as c_int);
-                parts.send_offsets.push(flow.send_offset as c_int);
-                parts.received.push(flow.recv as c_int);
-                parts.recv_offsets.push(flow.recv_offset as c_int);
-            }
+        for flow in case.flows(rank) {
+            parts.sent.push(flow.send as c_int);
+            parts.send_offsets.push(flow.send_offset as c_int);
+            parts.received.push(flow.recv as c_int);
+            parts.recv_offsets.push(flow.recv_offset as c_int);
         }
         parts
     }

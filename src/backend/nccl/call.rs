@@ -5,7 +5,7 @@ use std::ffi::c_int;
 use crate::collective::{
     Case, Collective,
     data::{DType, RedOp},
-    traffic::{self, PeerFlow},
+    traffic::PeerFlow,
 };
 
 /// Returns NCCL's number of an element type, `ncclDataType_t`.
@@ -124,11 +124,7 @@ impl PreparedCall {
             },
         };
         let element = case.dtype.size();
-        let flows = if call == NcclCall::AllToAllV {
-            traffic::flows(case, rank.into())
-        } else {
-            Vec::new()
-        };
+        let flows = case.flows(rank.into());
         let rounds = if call == NcclCall::HyperCube {
             ranks.ilog2()
         } else {

@@ -60,7 +60,7 @@ impl ProcessRanks {
         };
         let encodings: BTreeSet<ElementEncoding> = cases
             .iter()
-            .map(|case| ElementEncoding::of(case.dtype, case.redop))
+            .map(|case| ElementEncoding::new(case.dtype, case.redop))
             .collect();
         let comms = thread::scope(|scope| {
             // The driver compiles the kernels while NCCL connects the ranks.

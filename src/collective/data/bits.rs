@@ -1,18 +1,18 @@
 //! Arithmetic on the bits of integers and floats.
 
-/// Elements of W bits that share a word of a stream, and with it their slot.
+/// Returns the number of elements of W bits that share a word of a stream, and therefore a slot.
 #[inline]
 pub(super) const fn lanes(w: u32) -> u64 {
     if w < 32 { 32 / w as u64 } else { 1 }
 }
 
-/// All bits or none. The conditions are as good as random, and a wrong guess costs more than what it saves.
+/// Returns all bits or none. The conditions are practically random, and a mispredicted branch would cost more than it saves.
 #[inline]
 pub(super) fn when(condition: bool) -> u64 {
     u64::from(condition).wrapping_neg()
 }
 
-/// The low `bits` bits.
+/// Returns a mask of the low `bits` bits.
 #[inline]
 pub(super) const fn ones(bits: u32) -> u64 {
     if bits == 64 {
@@ -22,13 +22,14 @@ pub(super) const fn ones(bits: u32) -> u64 {
     }
 }
 
-/// The exponent field of numbers in 1..2 of a float with W bits, M of them after the point.
+/// Returns the exponent field of numbers in 1..2 of a float with W bits, M of them after the point.
 #[inline]
 pub(super) const fn bias(w: u32, m: u32) -> u64 {
     ones(w - 2 - m)
 }
 
-/// The inverse of an odd number modulo 2^64: an odd number is its own modulo 8, and each step doubles the bits.
+/// Returns the inverse of an odd number modulo 2^64: an odd number is its own inverse modulo 8, and each step doubles the
+/// number of correct bits.
 #[inline]
 pub(super) fn inverse(odd: u64) -> u64 {
     (0..5).fold(odd, |x, _| {
@@ -36,7 +37,7 @@ pub(super) fn inverse(odd: u64) -> u64 {
     })
 }
 
-/// The bits of `x` as a float of W bits, rounded to nearest, ties to even. For zero and what the type has as normal.
+/// Returns the bits of `x` as a float of W bits, rounded to nearest, ties to even. `x` must be zero or normal in the type.
 #[inline]
 pub(super) fn narrow<const W: u32, const M: u32>(x: f64) -> u64 {
     if W == 64 {
@@ -49,7 +50,7 @@ pub(super) fn narrow<const W: u32, const M: u32>(x: f64) -> u64 {
     rebased | x.to_bits() >> 63 << (W - 1)
 }
 
-/// The number that `bits` are; zero or normal.
+/// Returns the value of a float of W bits, which must be zero or normal.
 #[inline]
 pub(super) fn widen<const W: u32, const M: u32>(bits: u64) -> f64 {
     let magnitude = bits & ones(W - 1);

@@ -1,32 +1,32 @@
-//! What a stretch of a buffer holds, and on how many ranks that can be said.
+//! [`Content`]: what a stretch of a buffer holds, and the number of ranks up to which that is exact.
 
 use super::{
     bits::narrow,
-    recipe::ElementEncoding,
+    encoding::ElementEncoding,
     types::{DType, RedOp},
 };
 
-/// What the data of a case depend on, the same for every buffer and rank of it.
+/// What the data of a case depend on, the same for all its buffers and ranks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DataKey {
     /// Element type.
     pub dtype: DType,
-    /// The reduction the inputs are made for; `None` where elements are only moved, and any bits will do.
+    /// The reduction for which the inputs are generated; `None` if elements are only moved and may have any bits.
     pub redop: Option<RedOp>,
     /// Ranks of the communicator.
     pub ranks: u64,
-    /// Changes all values; two cases with different seeds have different data.
+    /// The seed. It changes all values: cases with different seeds have different data.
     pub seed: u64,
 }
 
-/// What a stretch of elements holds. `k` is the element's place in the stretch, from 0.
+/// What a stretch of elements holds. `k` is the index of an element in the stretch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Content {
-    /// What ranks put in: element `k` is input element `first + k % chunk` of rank `rank + k / chunk`.
+    /// Inputs of ranks: element `k` is input element `first + k % chunk` of rank `rank + k / chunk`.
     Input {
-        /// The rank whose input the first chunk is.
+        /// The rank of the first chunk.
         rank: u64,
-        /// Elements of one rank's input before the next rank's begins; at least 1.
+        /// Elements of one rank before those of the next rank; at least 1.
         chunk: u64,
         /// Index of each chunk's first element in its rank's input.
         first: u64,
@@ -36,12 +36,23 @@ pub enum Content {
         /// Index of the first element.
         first: u64,
     },
-    /// Bytes that no rank puts in: what a collective must leave untouched.
+    /// Bytes that are no rank's input: what a collective must leave untouched.
     Sentinel,
 }
 
-/// On how many ranks the values are right; more do not occur where [`MAX_RANKS`] is kept to, but for an avg of f8e4m3:
-/// NCCL multiplies by 1/n, and below 1/64 the type has not the bits for it.
+impl Content {
+    /// Returns input elements `first..first + len` of `rank`, followed by the same elements of the next ranks.
+    pub fn input(rank: u64, first: u64, len: u64) -> Content {
+        Content::Input {
+            rank,
+            chunk: len.max(1),
+            first,
+        }
+    }
+}
+
+/// Returns the number of ranks up to which the values are exact. Within [`MAX_RANKS`] only an avg of f8e4m3 has a limit: NCCL
+/// multiplies by 1/n, which the type cannot represent below 1/64.
 pub fn most_ranks(dtype: DType, redop: Option<RedOp>) -> u64 {
     if (dtype, redop) == (DType::F8e4m3, Some(RedOp::Avg)) {
         64
@@ -50,21 +61,22 @@ pub fn most_ranks(dtype: DType, redop: Option<RedOp>) -> u64 {
     }
 }
 
-/// By what a mulsum multiplies the input of `rank`, as an element of `dtype` in little endian order, with zeros behind: 1
-/// for even ranks and 2 for odd ones, as in nccl-tests.
+/// Returns the factor by which a mulsum multiplies the input of `rank`, as an element of `dtype` in little-endian order
+/// followed by zeros: 1 for even ranks and 2 for odd ones, as in nccl-tests.
 pub fn scalar(dtype: DType, rank: u64) -> [u8; 8] {
     let integer = 1 + rank % 2;
-    let bits = match ElementEncoding::of(dtype, Some(RedOp::MulSum)) {
+    let float = integer as f64;
+    let bits = match ElementEncoding::new(dtype, Some(RedOp::MulSum)) {
         ElementEncoding::Bits8
         | ElementEncoding::Bits16
         | ElementEncoding::Bits32
         | ElementEncoding::Bits64 => integer,
-        ElementEncoding::Half => narrow::<16, 10>(integer as f64),
-        ElementEncoding::Bfloat16 => narrow::<16, 7>(integer as f64),
-        ElementEncoding::Float => narrow::<32, 23>(integer as f64),
-        ElementEncoding::Double => narrow::<64, 52>(integer as f64),
-        ElementEncoding::F8e4m3 => narrow::<8, 3>(integer as f64),
-        ElementEncoding::F8e5m2 => narrow::<8, 2>(integer as f64),
+        ElementEncoding::Half => narrow::<16, 10>(float),
+        ElementEncoding::Bfloat16 => narrow::<16, 7>(float),
+        ElementEncoding::Float => narrow::<32, 23>(float),
+        ElementEncoding::Double => narrow::<64, 52>(float),
+        ElementEncoding::F8e4m3 => narrow::<8, 3>(float),
+        ElementEncoding::F8e5m2 => narrow::<8, 2>(float),
     };
     bits.to_le_bytes()
 }
@@ -80,9 +92,8 @@ pub struct Region {
     pub content: Content,
 }
 
-/// The bound up to which the tests prove all of this. What gives way first beyond it: above 16,384 ranks an avg of half
-/// becomes subnormal, which the generator does not model; above 65,536 a rank is seen by fewer than 1 in 128 elements
-/// of a bfloat16 sum, by fewer than 1 in 2,048 of an f8 one, and by fewer than 1 in 8,192 of one of 8-bit integers (which
-/// stay exact). All else is right up to 2^19
-/// ranks.
+/// The number of ranks up to which the tests prove all of this. The first limits beyond it: above 16,384 ranks an avg of half
+/// becomes subnormal, which the generator does not model; above 65,536 a rank affects fewer than 1 in 128 elements of a
+/// bfloat16 sum, fewer than 1 in 2,048 of an f8 sum, and fewer than 1 in 8,192 of a sum of 8-bit integers (which stays exact).
+/// Everything else is exact up to 2^19 ranks.
 pub const MAX_RANKS: u64 = 4096;

@@ -4,19 +4,21 @@ use std::iter;
 
 use super::{
     bits::{bias, inverse, lanes, narrow, ones, when, widen},
-    recipe::{ElementEncoding, Form, Recipe, STEP},
+    encoding::ElementEncoding,
+    recipe::{Form, Recipe, STEP},
 };
 
-/// Slots that no rank has: their streams are the same on all ranks.
+/// A slot that no rank has, for values that all ranks share.
 const INDEX_SLOT: u32 = u32::MAX;
+/// A slot that no rank has, for the random turns of the rotation.
 const PHASE_SLOT: u32 = u32::MAX - 1;
 
 /// Units between two random turns of the rotation.
 const TURN: u64 = 4096;
 
 impl Recipe {
-    /// Bytes of a chunk; what `whole` has where one chunk is all, and never 0.
-    pub(super) fn bytes_of(&self, whole: usize) -> usize {
+    /// Returns the bytes of a chunk in a buffer of `whole` bytes; never 0.
+    pub(super) fn chunk_bytes(&self, whole: usize) -> usize {
         usize::try_from(self.chunk.saturating_mul(self.kind.bytes() as u64))
             .unwrap_or(usize::MAX)
             .min(whole.max(1))
@@ -39,7 +41,7 @@ impl Recipe {
         }
     }
 
-    /// Integers, or just bits, of width W. One loop a form, so that nothing is asked again at each element.
+    /// Fills `out` with integers or raw bits of width W. There is one loop per form, so the form is not tested per element.
     fn fill_bits<const W: u32>(&self, rank: u32, from: u64, out: &mut [u8]) {
         match self.form {
             Form::Product => each::<W>(from, out, |i| self.int_product::<W>(i, rank)),
@@ -57,7 +59,7 @@ impl Recipe {
         }
     }
 
-    /// Floats of W bits, M of them after the point of the significand.
+    /// Fills `out` with floats of W bits, M of them after the point of the significand.
     fn fill_floats<const W: u32, const M: u32>(&self, rank: u32, from: u64, out: &mut [u8]) {
         let share = if self.form == Form::Scaled && rank % 2 == 1 {
             0.5
@@ -83,9 +85,9 @@ impl Recipe {
 
     /// Stores `value(i, slot)` for elements `from..`, where `slot` is that of `rank` in the unit of element `i`.
     ///
-    /// Ranks move on by a stride from unit to unit, so that even in a short message each gets its turn in each slot and
-    /// in each window; and they turn by a random angle every [`TURN`] units, so that no rank is bound for ever to one
-    /// lane of a vector or to one place in the library's own chunks.
+    /// Ranks advance by a stride from unit to unit, so that even in a short message each rank visits each slot and each
+    /// window. They also rotate by a random number of slots every [`TURN`] units, so that no rank is tied to one lane of a
+    /// vector or to one position in the library's own chunks.
     fn each_slot<const W: u32>(
         &self,
         rank: u32,
@@ -115,14 +117,14 @@ impl Recipe {
         }
     }
 
-    /// The slot of `rank` in a unit.
+    /// Returns the slot of `rank` in a unit.
     fn slot(&self, unit: u64, rank: u32) -> u32 {
         let phase = (u64::from(self.word(unit / TURN, PHASE_SLOT)) * u64::from(self.ring)) >> 32;
         (rank + phase as u32 + (unit % TURN) as u32 * self.stride) % self.ring
     }
 
-    /// Word `at` of the random stream of `slot`. Multiplications and shifts of 32 bits, since GPUs have no others; the
-    /// slot enters between the two rounds, so that a slot and its successor share the first.
+    /// Returns word `at` of the random stream of `slot`. It uses 32-bit multiplications and shifts, which GPUs have in
+    /// hardware; the slot enters between the two rounds, so that a slot and its successor share the first.
     pub(super) fn word(&self, at: u64, slot: u32) -> u32 {
         let mut x = at as u32 ^ self.key[0];
         x ^= x >> 16;
@@ -135,7 +137,7 @@ impl Recipe {
         x ^ x >> 16
     }
 
-    /// The W bits of `slot`'s stream that belong to element `i`: the stream is laid under the elements byte by byte, so
+    /// Returns the W bits of `slot`'s stream that belong to element `i`. The stream runs along the elements byte by byte, so
     /// narrow elements share a word, the *unit*.
     fn bits<const W: u32>(&self, i: u64, slot: u32) -> u64 {
         if W == 64 {
@@ -144,7 +146,7 @@ impl Recipe {
         u64::from(self.word(i / lanes(W), slot) >> ((i % lanes(W)) as u32 * W)) & ones(W)
     }
 
-    /// The random word that all ranks and the elements of the unit of `i` share.
+    /// Returns the random word that all ranks and all elements of the unit of `i` share.
     fn shared<const W: u32>(&self, i: u64) -> u32 {
         self.word(if W == 64 { 2 * i } else { i / lanes(W) }, INDEX_SLOT)
     }
@@ -155,7 +157,7 @@ impl Recipe {
         own.wrapping_sub(next)
     }
 
-    /// Ranks do not rotate here: an odd slot is an odd rank's.
+    // Ranks do not rotate here: an odd slot belongs to an odd rank.
     fn int_scaled<const W: u32>(&self, i: u64, slot: u32) -> u64 {
         let (own, next) = (
             self.bits::<W>(i, slot),
@@ -188,10 +190,11 @@ impl Recipe {
         own.wrapping_mul(inverse(next))
     }
 
-    /// `share` is the part of its contribution that a rank brings: the library multiplies what is missing.
+    /// Returns an element of a sum. `share` is the part of its contribution that a rank puts in; the library multiplies it by
+    /// the inverse.
     fn float_sum<const W: u32, const M: u32>(&self, i: u64, slot: u32, share: f64) -> u64 {
         let mark = |slot| (self.bits::<W>(i, slot) >> (W - self.depth)) & when(slot < self.window);
-        // The last bit of the result is always set: it takes the whole significand, and an empty buffer is wrong
+        // The last bit of the result is always set, so it needs the whole significand and a zeroed buffer is wrong
         // everywhere.
         let own = mark(slot) | u64::from(slot == 0);
         let magnitude = own as i64 - mark(slot + 1) as i64;
@@ -223,10 +226,11 @@ impl Recipe {
         (bits + (1 << M)) ^ self.flip
     }
 
-    /// The place of an element among the `values` of its type (all 2^W if `None`), such that the greatest is in slot 0.
+    /// Returns the position of an element among the `values` of its type (all 2^W if `None`), such that the greatest is in
+    /// slot 0.
     ///
-    /// Only the winner matters to the result, so the lanes of a unit have their winners on different ranks: a message
-    /// of a few bytes then depends on as many ranks as it can.
+    /// Only the winner affects the result, so the lanes of a unit have their winners on different ranks: even a message of a
+    /// few bytes then depends on as many ranks as possible.
     fn order<const W: u32>(&self, i: u64, slot: u32, values: Option<u64>) -> u64 {
         let below = |bound: u64, bits| ((u128::from(bound) * u128::from(bits)) >> W) as u64;
         let any = self.bits::<W>(i, 0);
@@ -250,7 +254,7 @@ impl Recipe {
         u64::from(shared >> 31) << (W - 1) | exponent << M | self.bits::<W>(i, slot) & ones(M)
     }
 
-    /// NCCL's chain: both inputs times 1/n, rounded, then their sum, rounded.
+    /// Returns the result of NCCL's steps: both inputs times 1/n, rounded, then their sum, rounded.
     fn mean<const W: u32, const M: u32>(&self, i: u64) -> u64 {
         let share = |slot| {
             narrow::<W, M>(widen::<W, M>(self.pair::<W, M>(i, slot)) * f64::from_bits(self.factor))

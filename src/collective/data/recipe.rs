@@ -1,99 +1,27 @@
-//! What the elements of a stretch depend on, decided once: the kernels on the GPU get it too.
+//! [`Recipe`]: what the elements of a stretch depend on, computed once for both the host and the kernels on the GPU.
 
 use super::{
     bits::{lanes, narrow, widen},
     content::{Content, DataKey, most_ranks},
+    encoding::ElementEncoding,
     types::{DType, RedOp},
 };
 
-/// How the elements of a type are made: integers and raw bits by their width, floats by their format.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-#[repr(u32)]
-#[expect(missing_docs, reason = "the names say it")]
-pub enum ElementEncoding {
-    Bits8,
-    Bits16,
-    Bits32,
-    Bits64,
-    Half,
-    Bfloat16,
-    Float,
-    Double,
-    F8e4m3,
-    F8e5m2,
-}
-
-impl ElementEncoding {
-    /// How the elements of `dtype` are made for `redop`. Where nothing is computed a float is as good as any bits.
-    pub fn of(dtype: DType, redop: Option<RedOp>) -> ElementEncoding {
-        match (dtype, redop) {
-            (DType::Int8 | DType::Uint8, _) | (DType::F8e4m3 | DType::F8e5m2, None) => {
-                ElementEncoding::Bits8
-            }
-            (DType::Half | DType::Bfloat16, None) => ElementEncoding::Bits16,
-            (DType::Int32 | DType::Uint32, _) | (DType::Float, None) => ElementEncoding::Bits32,
-            (DType::Int64 | DType::Uint64, _) | (DType::Double, None) => ElementEncoding::Bits64,
-            (DType::Half, Some(_)) => ElementEncoding::Half,
-            (DType::Bfloat16, Some(_)) => ElementEncoding::Bfloat16,
-            (DType::Float, Some(_)) => ElementEncoding::Float,
-            (DType::Double, Some(_)) => ElementEncoding::Double,
-            (DType::F8e4m3, Some(_)) => ElementEncoding::F8e4m3,
-            (DType::F8e5m2, Some(_)) => ElementEncoding::F8e5m2,
-        }
-    }
-
-    /// Bytes of an element.
-    pub fn bytes(self) -> usize {
-        match self {
-            ElementEncoding::Bits8 | ElementEncoding::F8e4m3 | ElementEncoding::F8e5m2 => 1,
-            ElementEncoding::Bits16 | ElementEncoding::Half | ElementEncoding::Bfloat16 => 2,
-            ElementEncoding::Bits32 | ElementEncoding::Float => 4,
-            ElementEncoding::Bits64 | ElementEncoding::Double => 8,
-        }
-    }
-
-    /// Bits of a float's significand, the hidden one counted; `None` for integers.
-    pub(super) fn significand(self) -> Option<u32> {
-        match self {
-            ElementEncoding::Bits8
-            | ElementEncoding::Bits16
-            | ElementEncoding::Bits32
-            | ElementEncoding::Bits64 => None,
-            ElementEncoding::Half => Some(11),
-            ElementEncoding::Bfloat16 => Some(8),
-            ElementEncoding::Float => Some(24),
-            ElementEncoding::Double => Some(53),
-            ElementEncoding::F8e4m3 => Some(4),
-            ElementEncoding::F8e5m2 => Some(3),
-        }
-    }
-
-    /// Slots that bring a power of two to a product: twice the exponent that surely does not overflow or underflow.
-    fn product_window(self) -> u32 {
-        match self {
-            ElementEncoding::F8e4m3 => 2 * 6,
-            ElementEncoding::Half | ElementEncoding::F8e5m2 => 2 * 12,
-            ElementEncoding::Double => 2 * 1000,
-            _ => 2 * 100,
-        }
-    }
-}
-
-/// Which function makes the elements.
+/// The function that generates the elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Form {
     /// All bits set.
     Sentinel,
-    /// A mark less its successor's. With one slot it is the mark alone, which also serves elements that only move.
+    /// A mark minus its successor's. With one slot it is the mark alone, which also serves elements that are only moved.
     Sum,
-    /// As `Sum`, with marks that fall from slot to slot: nothing overflows.
+    /// As `Sum`, with marks that decrease from slot to slot, so nothing overflows.
     Stairs,
-    /// A mark over its successor's.
+    /// A mark divided by its successor's.
     Product,
-    /// The winner in slot 0, below it in all others.
+    /// The winner in slot 0, lower values in all others.
     Extreme,
-    /// Input of an avg of floats where 1/n is not exact: two slots that are not zero.
+    /// Input of an avg of floats if 1/n is not exact: only two slots are not zero.
     Pair,
     /// Result of an avg of integers, or of [`Form::Pair`].
     Mean,
@@ -101,49 +29,49 @@ pub enum Form {
     Scaled,
 }
 
-/// All that the value of an element depends on beside its place, worked out once for a stretch.
+/// Everything that the value of an element depends on besides its index, computed once for a stretch.
 ///
-/// The kernels take this very struct as a parameter, hence the layout; what is decided here is decided for both.
+/// The kernels take this struct as a parameter, hence the layout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
 pub struct Recipe {
     /// Index of each chunk's first element in its rank's input.
     pub first: u64,
-    /// Elements before the next rank's begin.
+    /// Elements before those of the next rank.
     pub chunk: u64,
-    /// Bits of the f64 by which a floating result is multiplied: 1/ranks as the type has it in an avg, else 1.
+    /// Bits of the f64 by which a floating-point result is multiplied: 1/ranks rounded to the type in an avg, else 1.
     pub factor: u64,
-    /// What is exclusive-ored onto the winner's order so that it fits signed types, and min.
+    /// XORed onto an element of a max or min, to adapt its order to signed types and to min.
     pub flip: u64,
-    /// The bits that the mark of slot 0, the result of a sum of integers, may have.
+    /// Mask of the mark of slot 0, the result of a sum of integers.
     pub head: u64,
-    /// The rank whose input the first chunk is.
+    /// The rank of the first chunk.
     pub rank: u32,
-    /// Slots; 1 where a rank is alone or ranks do not matter to each other.
+    /// Number of slots; 1 if a rank is alone or its values do not depend on those of others.
     pub ring: u32,
-    /// Slots that ranks move on from a unit to the next.
+    /// Slots by which ranks advance from one unit to the next.
     pub stride: u32,
-    /// Slots between the lanes of a unit where each lane has a rotation of its own.
+    /// Slots between the lanes of a unit, if each lane has its own rotation.
     pub spread: u32,
-    /// Slots from 0 that have a mark in sums of floats and of 8-bit integers, and an exponent in floating products.
+    /// Slots from 0 that have a mark in sums of floats and of 8-bit integers, and an exponent in floating-point products.
     pub window: u32,
-    /// Bits of a mark in floating sums.
+    /// Bits of a mark in floating-point sums.
     pub depth: u32,
-    /// What an avg of integers divides by.
+    /// Divisor of an avg of integers.
     pub ranks: u32,
     /// Units in the last place by which a result may be off.
     pub slack: u32,
-    /// How elements are stored.
+    /// The encoding of elements.
     pub kind: ElementEncoding,
-    /// How they are made.
+    /// The function that generates them.
     pub form: Form,
-    /// The seed, mixed.
+    /// The mixed seed.
     pub key: [u32; 2],
 }
 
-/// Slots that have a mark in sums of 8-bit integers, and how far apart the least marks of two slots are. The greatest
-/// mark is below their product.
+/// Slots that have a mark in sums of 8-bit integers.
 pub(super) const STAIRS: u64 = 8;
+/// Distance between the smallest marks of two adjacent slots in such sums. The greatest mark is below `STAIRS * STEP`.
 pub(super) const STEP: u64 = 16;
 const _: () = assert!(
     STAIRS * STEP - 1 <= i8::MAX as u64,
@@ -151,7 +79,7 @@ const _: () = assert!(
 );
 
 impl Recipe {
-    /// The recipe for `content`.
+    /// Returns the recipe for `content`.
     pub fn new(key: &DataKey, content: &Content) -> Recipe {
         let DataKey {
             dtype,
@@ -159,7 +87,7 @@ impl Recipe {
             ranks,
             seed,
         } = *key;
-        let kind = ElementEncoding::of(dtype, redop);
+        let kind = ElementEncoding::new(dtype, redop);
         let (rank, chunk, first, alone) = match *content {
             Content::Input { rank, chunk, first } => (rank, chunk.max(1), first, redop.is_none()),
             Content::Reduced { first } => (0, u64::MAX, first, true),
@@ -179,7 +107,7 @@ impl Recipe {
             ring,
             stride: stride(ring),
             spread: ring.div_ceil(lanes(8 * kind.bytes() as u32) as u32),
-            // Of stairs even a lone rank's mark depends on how many there are.
+            // With stairs, even a lone rank's mark depends on the number of slots that have one.
             window: if alone && form != Form::Stairs {
                 1
             } else {
@@ -195,6 +123,7 @@ impl Recipe {
     }
 }
 
+/// Returns the function that generates `content`.
 fn form(kind: ElementEncoding, key: &DataKey, content: &Content) -> Form {
     let reduced = matches!(content, Content::Reduced { .. });
     let exact = kind.significand().is_some() && key.ranks.is_power_of_two();
@@ -212,12 +141,12 @@ fn form(kind: ElementEncoding, key: &DataKey, content: &Content) -> Form {
     }
 }
 
-/// 1/n for the result of an avg of floats, rounded as NCCL rounds it: to double, then to the type, by way of float.
+/// Returns 1/n for the result of an avg of floats, rounded as by NCCL: to double, to float, then to the type.
 fn factor(kind: ElementEncoding, key: &DataKey, content: &Content) -> f64 {
     if key.redop != Some(RedOp::Avg) || !matches!(content, Content::Reduced { .. }) {
         return 1.0;
     }
-    // Above that many ranks nothing is run, but what is made is still to be numbers.
+    // Nothing runs on more ranks, but the values must still be finite numbers.
     let exact = 1.0 / key.ranks.min(most_ranks(key.dtype, key.redop)) as f64;
     let float = f64::from(exact as f32);
     match kind {
@@ -230,7 +159,7 @@ fn factor(kind: ElementEncoding, key: &DataKey, content: &Content) -> f64 {
     }
 }
 
-/// The sign bits of a unit's elements; of floats also, whose patterns turn about zero.
+/// Returns the sign bits of a unit's elements, for floats as well: the order of their bit patterns reverses below zero.
 fn signs(dtype: DType) -> u64 {
     match dtype {
         DType::Uint8 | DType::Uint32 | DType::Uint64 => 0,
@@ -241,7 +170,8 @@ fn signs(dtype: DType) -> u64 {
     }
 }
 
-/// A float of opposite sign, or an integer with each bit inverted, is in the opposite place of the order.
+/// Returns [`Recipe::flip`]. A float of opposite sign, or an integer with each bit inverted, has the opposite place in the
+/// order.
 fn flip(dtype: DType, redop: Option<RedOp>) -> u64 {
     match (redop, dtype.is_float()) {
         (Some(RedOp::Min), false) => !signs(dtype),
@@ -250,6 +180,7 @@ fn flip(dtype: DType, redop: Option<RedOp>) -> u64 {
     }
 }
 
+/// Returns [`Recipe::head`].
 fn head(dtype: DType, redop: Option<RedOp>) -> u64 {
     if redop == Some(RedOp::Avg) {
         !signs(dtype)
@@ -258,6 +189,7 @@ fn head(dtype: DType, redop: Option<RedOp>) -> u64 {
     }
 }
 
+/// Returns [`Recipe::window`] for a reduction over `ranks` ranks.
 fn window(kind: ElementEncoding, redop: Option<RedOp>, ranks: u64) -> u32 {
     let most = match (redop, kind.significand()) {
         (Some(RedOp::Prod), Some(_)) => kind.product_window().into(),
@@ -268,28 +200,28 @@ fn window(kind: ElementEncoding, redop: Option<RedOp>, ranks: u64) -> u32 {
     ranks.min(most) as u32
 }
 
-/// A step that comes by every slot before it comes back, and near the golden section, so that it comes by each stretch
-/// of slots early.
+/// Returns a step that visits every slot before it returns to the first, and is near the golden section so that it visits
+/// each stretch of slots early.
 fn stride(ring: u32) -> u32 {
-    let gcd = |mut a: u32, mut b: u32| {
-        while b != 0 {
-            (a, b) = (b, a % b);
-        }
-        a
-    };
     let golden = (u64::from(ring) * 618 / 1000) as u32;
     (golden.max(1)..)
-        .find(|step| gcd(*step, ring) == 1)
+        .find(|step| greatest_common_divisor(*step, ring) == 1)
         .unwrap_or(1)
 }
 
-/// The greatest number of bits such that marks of it keep to the bound in the module's text.
+fn greatest_common_divisor(mut a: u32, mut b: u32) -> u32 {
+    while b != 0 {
+        (a, b) = (b, a % b);
+    }
+    a
+}
+
+/// Returns the greatest number of bits of a mark within the bound derived in the module documentation.
 fn depth(significand: u32, window: u32) -> u32 {
     ((1u64 << significand) / u64::from(window.div_ceil(2)) + 1).ilog2()
 }
 
-/// Two words that no simple relation between seeds carries over to: multiplied and shifted until each bit depends on
-/// each.
+/// Returns two words in which each bit depends on every bit of the seed, so related seeds give unrelated words.
 fn mixed(seed: u64) -> [u32; 2] {
     let mut x = seed.wrapping_add(0x5ea5_1de5_eed5_0001);
     for odd in [0xa24b_aed4_963e_e407, 0x9fb2_1c65_1e98_df25u64] {

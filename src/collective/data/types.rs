@@ -38,7 +38,7 @@ impl DType {
         DType::F8e5m2,
     ];
 
-    /// nccl-tests' name.
+    /// Returns nccl-tests' name.
     pub fn name(self) -> &'static str {
         match self {
             DType::Int8 => "int8",
@@ -56,12 +56,12 @@ impl DType {
         }
     }
 
-    /// Is it a float of 8 bits, which not every library and GPU knows?
+    /// Returns whether it is a float of 8 bits, which not every library and GPU supports.
     pub fn is_float8(self) -> bool {
         matches!(self, DType::F8e4m3 | DType::F8e5m2)
     }
 
-    /// Is it a float?
+    /// Returns whether it is a float.
     pub fn is_float(self) -> bool {
         self.is_float8()
             || matches!(
@@ -70,7 +70,7 @@ impl DType {
             )
     }
 
-    /// Bytes an element takes.
+    /// Returns the bytes per element.
     pub fn size(self) -> u64 {
         match self {
             DType::Int8 | DType::Uint8 | DType::F8e4m3 | DType::F8e5m2 => 1,
@@ -105,7 +105,7 @@ impl RedOp {
         RedOp::MulSum,
     ];
 
-    /// nccl-tests' name.
+    /// Returns nccl-tests' name.
     pub fn name(self) -> &'static str {
         match self {
             RedOp::Sum => "sum",
