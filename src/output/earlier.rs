@@ -4,25 +4,22 @@
 //! another way would be told under a head that is not theirs, so a run that differs in such a thing is refused. What
 //! differs case by case (iterations, checks, the pattern of an alltoallv) does not count here: such a case is measured again.
 
-use std::{collections::HashMap, fs, path::Path};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    path::Path,
+};
 
 use serde_json::Value;
 
 use super::{csv::Csv, target::OutputError};
 use crate::{
     collective::traffic::Traffic,
-    record::{Record, RunMeta, columns::COLUMNS, file},
+    record::{
+        Record, RunMeta,
+        read::{self, CsvRow},
+    },
 };
-
-/// Columns that are the same in all rows of a file.
-const OF_THE_RUN: [&str; 6] = [
-    "backend",
-    "level",
-    "network",
-    "resources",
-    "nodes",
-    "gpus_per_process",
-];
 
 /// Keys of `sweep` in run.json that change what a time means, and their flags.
 const OF_THE_SWEEP: [(&str, &str); 12] = [
@@ -42,20 +39,20 @@ const OF_THE_SWEEP: [(&str, &str); 12] = [
 
 /// An earlier run.
 pub struct EarlierRun {
-    /// The CSV, open behind its last whole row.
+    /// The CSV, open behind its last complete row.
     pub csv: Csv,
-    /// Its rows.
+    /// Its records.
     pub records: Vec<Record>,
-    /// Its name, which this run takes over; `None` where it has no row yet.
+    /// Its name, which this run takes over; `None` if it has no row yet.
     pub run_id: Option<String>,
 }
 
 impl EarlierRun {
-    /// Opens the CSV at `path` for `run` to go on with. `run_json` is the earlier run's, where there is one. `traffic` is what
-    /// an alltoallv of this run sends where.
+    /// Opens the CSV at `path` so that `run` can append to it. `run_json` is the path of the earlier run's `run.json`, if it
+    /// has one. `traffic` is the traffic of an alltoallv in this run.
     ///
     /// # Errors
-    /// Where a file cannot be used, or is that of a run which measured something else.
+    /// Returns an error if a file cannot be used, or belongs to a run that measured something else.
     pub fn open(
         path: &Path,
         run_json: Option<&Path>,
@@ -65,92 +62,101 @@ impl EarlierRun {
         let io = |error| OutputError::Io(path.to_owned(), error);
         let other = |why| OutputError::Other(path.to_owned(), why);
         let text = fs::read_to_string(path).map_err(io)?;
-        let whole = file::whole_lines(&text);
-        if !file::is_ours(whole) {
+        let whole = read::whole_lines(&text);
+        if !read::has_own_header(whole) {
             return Err(other("is not a CSV of this program".into()));
         }
-        let (records, unread) = file::read_csv(whole, traffic);
-        unread
-            .iter()
-            .for_each(|line| say!("pxnbench: {}: {line}; it is measured again", path.display()));
-        let rows: Vec<HashMap<String, String>> = csv::ReaderBuilder::new()
-            .flexible(true)
-            .from_reader(whole.as_bytes())
-            .deserialize()
-            .flatten()
-            .collect();
-        if let Some(any) = records.first() {
-            rows.iter()
-                .try_for_each(|row| same_run(row, run, any))
-                .map_err(other)?;
-            let before =
-                run_json.and_then(|path| serde_json::from_slice(&fs::read(path).ok()?).ok());
-            before
-                .map_or(Ok(()), |before| same_sweep(&before, run))
-                .map_err(other)?;
+        let mut rows = Vec::new();
+        let mut records = Vec::new();
+        for (row, number) in read::parse_rows(whole).into_iter().zip(1..) {
+            let record = row.as_ref().ok().and_then(|row| row.to_record(traffic));
+            if record.is_none() {
+                say!(
+                    "pxnbench: {}: row {number} is incomplete; it is measured again",
+                    path.display()
+                );
+            }
+            records.extend(record);
+            rows.extend(row);
         }
-        let run_id = rows.first().and_then(|row| row.get("run_id")).cloned();
+        if !records.is_empty() {
+            for row in &rows {
+                check_same_run(row, run).map_err(other)?;
+            }
+            if let Some(before) = run_json.and_then(read::read_run_json) {
+                check_same_sweep(&before, run).map_err(other)?;
+            }
+        }
         Ok(EarlierRun {
             csv: Csv::go_on(path, whole).map_err(io)?,
             records,
-            run_id,
+            run_id: rows.first().map(|row| row.run_id.clone()),
         })
     }
 }
 
-/// Has `row` what `run` would write there? `any` stands for the record, which these columns do not look at.
-fn same_run(row: &HashMap<String, String>, run: &RunMeta, any: &Record) -> Result<(), String> {
-    let columns = COLUMNS
-        .iter()
-        .filter(|column| OF_THE_RUN.contains(&column.name));
-    columns
-        .filter_map(|column| Some((column, row.get(column.name)?)))
-        .try_for_each(|(column, before)| {
-            let now = (column.get)(run, any).csv();
-            if *before == now {
-                Ok(())
-            } else {
-                Err(differs(column.name, before, &now))
-            }
-        })
+/// Compares the columns that are the same in all rows of a file with what `run` would write there.
+///
+/// # Errors
+/// Returns an error if one differs.
+fn check_same_run(row: &CsvRow, run: &RunMeta) -> Result<(), String> {
+    check_same("backend", row.backend.name(), run.backend.name())?;
+    check_same("level", &row.level, &run.level)?;
+    check_same("network", &row.network, &run.network)?;
+    check_same("resources", &row.resources, &run.resources)?;
+    check_same("nodes", &row.nodes.to_string(), &run.nodes.to_string())?;
+    check_same(
+        "gpus_per_process",
+        &row.gpus_per_process.to_string(),
+        &run.gpus_per_process.to_string(),
+    )
 }
 
-/// Were the rows beside `before`, a run.json, measured with the flags and the settings of NCCL that `run` has? A key that
-/// an earlier version did not write is not asked for.
-fn same_sweep(before: &Value, run: &RunMeta) -> Result<(), String> {
+fn check_same(what: &str, before: &str, now: &str) -> Result<(), String> {
+    if before == now {
+        Ok(())
+    } else {
+        Err(differs(what, before, now))
+    }
+}
+
+/// Compares the flags and the settings of NCCL in `before`, an earlier run.json, with those of `run`. A key that an earlier
+/// version did not write is not compared.
+///
+/// # Errors
+/// Returns an error if one differs.
+fn check_same_sweep(before: &Value, run: &RunMeta) -> Result<(), String> {
     let now = serde_json::to_value(run).unwrap_or_default();
     for (key, flag) in OF_THE_SWEEP {
+        let is = &now["sweep"][key];
         if let Some(was) = before["sweep"].get(key)
-            && *was != now["sweep"][key]
+            && was != is
         {
-            return Err(differs(flag, &shown(was), &shown(&now["sweep"][key])));
+            return Err(differs(flag, &shown(was), &shown(is)));
         }
     }
-    let settings = |of: &Value| -> HashMap<String, String> {
-        let all = of["environment"].as_object().cloned().unwrap_or_default();
-        // Where NCCL logs, and how much, does not change what is measured.
-        let counts = |name: &str| name.starts_with("NCCL_") && !name.starts_with("NCCL_DEBUG");
-        all.into_iter()
-            .filter(|(name, _)| counts(name))
-            .map(|(name, value)| (name, shown(&value)))
-            .collect()
-    };
-    let (was, is) = (settings(before), settings(&now));
-    let mut names: Vec<&String> = was.keys().chain(is.keys()).collect();
-    names.sort();
-    let unset = || "unset".to_owned();
-    names
-        .into_iter()
-        .try_for_each(|name| match (was.get(name), is.get(name)) {
-            (was, is) if was == is => Ok(()),
-            (was, is) => {
-                let [was, is] = [was, is].map(|value| value.cloned().unwrap_or_else(unset));
-                Err(differs(name, &was, &is))
-            }
-        })
+    let (was, is) = (nccl_settings(before), nccl_settings(&now));
+    let names: BTreeSet<&String> = was.keys().chain(is.keys()).collect();
+    for name in names {
+        let was = was.get(name).map_or("unset", String::as_str);
+        let is = is.get(name).map_or("unset", String::as_str);
+        check_same(name, was, is)?;
+    }
+    Ok(())
 }
 
-/// A value as it stands in a sentence.
+/// Returns the settings of NCCL in a run.json that change what is measured: where and how much NCCL logs does not.
+fn nccl_settings(run: &Value) -> BTreeMap<String, String> {
+    let mut settings = BTreeMap::new();
+    for (name, value) in run["environment"].as_object().into_iter().flatten() {
+        if name.starts_with("NCCL_") && !name.starts_with("NCCL_DEBUG") {
+            settings.insert(name.clone(), shown(value));
+        }
+    }
+    settings
+}
+
+/// Returns a value as messages show it.
 fn shown(value: &Value) -> String {
     match value {
         Value::Null => "unset".to_owned(),
@@ -160,7 +166,7 @@ fn shown(value: &Value) -> String {
     }
 }
 
-/// What differs, as the rest of a sentence that begins with the name of the CSV.
+/// Returns the end of a message that begins with the path of the CSV: what differs.
 fn differs(what: &str, before: &str, now: &str) -> String {
     let [before, now] = [before, now].map(|value| if value.is_empty() { "none" } else { value });
     format!("was measured with {what} {before}, and this run has {what} {now}")

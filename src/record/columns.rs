@@ -5,6 +5,7 @@
 use chrono::SecondsFormat;
 
 use super::{Record, RunMeta};
+use crate::collective::BufferMode;
 
 /// The value of one column in one record.
 #[derive(Clone, Debug, PartialEq)]
@@ -176,11 +177,7 @@ pub const COLUMNS: &[Column] = &[
     Column {
         name: "in_place",
         doc: "1 where send and receive use one buffer, else 0",
-        get: |_, record| {
-            Cell::Integer(
-                (record.case.buffer_mode == crate::collective::BufferMode::InPlace).into(),
-            )
-        },
+        get: |_, record| Cell::Integer((record.case.buffer_mode == BufferMode::InPlace).into()),
     },
     Column {
         name: "iters",

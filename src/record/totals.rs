@@ -1,4 +1,4 @@
-//! [`TableTotals`]: what stands below a table, over its rows.
+//! [`TableTotals`]: the sums below a table.
 
 use super::Record;
 
@@ -7,17 +7,20 @@ use super::Record;
 pub struct TableTotals {
     busbw: f64,
     measured: u32,
-    /// Cases that were checked.
+    /// Checked cases.
     pub checked: u32,
-    /// Checks that failed.
+    /// Failed checks.
     pub failed_checks: u64,
 }
 
 impl TableTotals {
-    /// Adds a case, of several communicators each one's; one that did not run adds nothing.
+    /// Adds a case, or its result in each of several communicators. A case that did not run adds nothing.
     pub fn add(&mut self, record: &Record) {
         if !record.groups.is_empty() {
-            return record.kept().iter().for_each(|one| self.add(one));
+            for of_group in record.kept() {
+                self.add(&of_group);
+            }
+            return;
         }
         let Some((_, busbw)) = record.bandwidth() else {
             return;
@@ -28,12 +31,13 @@ impl TableTotals {
         self.failed_checks += record.failed_checks;
     }
 
-    /// nccl-tests' `Avg bus bandwidth`: the mean over both placements and all rows, in GB/s; `None` where nothing ran.
+    /// Returns nccl-tests' `Avg bus bandwidth`: the mean over both buffer modes and all rows, in GB/s; `None` if nothing ran.
     pub fn average(&self) -> Option<f64> {
         (self.measured > 0).then(|| self.busbw / f64::from(self.measured))
     }
 
-    /// Is the mean at least nine tenths of `threshold`? nccl-tests' `NCCL_TESTS_MIN_BW`; where nothing ran it is not.
+    /// Returns whether the mean is at least nine tenths of `threshold`, as for nccl-tests' `NCCL_TESTS_MIN_BW`; false if nothing
+    /// ran.
     pub fn reaches(&self, threshold: f64) -> bool {
         self.average()
             .is_some_and(|average| average >= threshold * 0.9)

@@ -296,7 +296,7 @@ impl Request {
             operations: self.exec.operations().saturating_mul(self.exec.rounds()),
             average: self.timing.average,
             reports_issue: self.timing.reports_issue,
-            skipped_laps: self.timing.skipped_iterations,
+            skipped_iterations: self.timing.skipped_iterations,
             timeout: self.timeout,
             inject_fault: self.inject_fault == Some(process),
             group,

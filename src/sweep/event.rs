@@ -1,9 +1,9 @@
-//! Everything that can happen in a sweep.
+//! [`Event`]: the progress of a sweep.
 
 use super::plan::Series;
 use crate::{collective::Case, record::Record};
 
-/// One thing that happened.
+/// One step of progress.
 pub enum Event<'a> {
     /// The cases of one collective, type, operation and root begin, with their warm-up.
     Series(&'a Series),
@@ -11,6 +11,6 @@ pub enum Event<'a> {
     Started(&'a Case),
     /// A case ended: measured, or waived.
     Finished(&'a Record),
-    /// A case that an earlier run, which this one goes on with, had measured.
+    /// A case that was measured by the earlier run which this one resumes.
     Earlier(&'a Record),
 }

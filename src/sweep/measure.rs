@@ -1,4 +1,5 @@
-//! One case: warm, time, reduce over ranks, verify. A number is made as nccl-tests makes it, so that numbers compare.
+//! The measurement of one case: fill, time, average over ranks, verify. The steps are those of nccl-tests, so that numbers are
+//! comparable.
 
 use std::{
     collections::BTreeMap,
@@ -7,99 +8,51 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 
+pub use super::average::Average;
 use super::spent::{Part, PhaseTimes};
 use crate::{
     backend::Backend,
-    collective::Case,
-    record::{self, GroupResult, IterationStats, NcclEvidence, Record, Status},
+    collective::{Case, Counts},
+    record::{self, GroupResult, IterationStats, Record, Status},
     units::{Bytes, Micros},
     world::{self, World, deadline},
 };
 
-/// Which of the times that the ranks' processes and threads measured is reported: nccl-tests' `-a`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Average {
-    /// 0: that of process 0.
-    First,
-    /// 1: their mean.
-    #[default]
-    Mean,
-    /// 2: the shortest.
-    Shortest,
-    /// 3: the longest.
-    Longest,
-}
-
-impl Average {
-    /// All, at their numbers.
-    pub const ALL: [Average; 4] = [
-        Average::First,
-        Average::Mean,
-        Average::Shortest,
-        Average::Longest,
-    ];
-
-    /// One value from those of the threads of this process.
-    fn of_threads(self, times: &[f64]) -> f64 {
-        match self {
-            Average::First => times.first().copied().unwrap_or(0.0),
-            Average::Mean => times.iter().sum::<f64>() / times.len().max(1) as f64,
-            Average::Shortest => times.iter().copied().fold(f64::INFINITY, f64::min),
-            Average::Longest => times.iter().copied().fold(0.0, f64::max),
-        }
-    }
-
-    /// One value from those of all processes.
-    fn of_processes(self, mine: f64, world: &dyn World) -> f64 {
-        match self {
-            Average::Mean => world.mean(mine),
-            Average::First | Average::Shortest | Average::Longest => {
-                let all = world.all_gather(&mine.to_ne_bytes());
-                let all: Vec<f64> = all
-                    .iter()
-                    .filter_map(|bytes| bytes[..].try_into().ok().map(f64::from_ne_bytes))
-                    .collect();
-                self.of_threads(&all)
-            }
-        }
-    }
-}
-
-/// How cases are measured.
+/// The method of measurement, and its state over a sweep.
 #[derive(Clone, Debug)]
 pub struct Measure {
     /// Timed iterations.
     pub iters: u32,
-    /// Untimed operations of each size before a group.
+    /// Untimed operations per size before a series.
     pub warmup: u32,
-    /// Checks after the timing; 0 for none.
+    /// Checks per case, after the timing.
     pub checks: u32,
-    /// How often the sizes of a group are run through; 0 for without end.
+    /// Cycles over the sizes of a series; 0 for endless.
     pub cycles: u32,
-    /// Operations that a timed case may do for each of `iters`: it may take so much longer.
+    /// Operations of a timed case per iteration, for the time limit.
     pub operations: u32,
-    /// Which time is reported.
+    /// The reported time.
     pub average: Average,
-    /// The time until an operation was handed to the device is reported, not the time until its end.
+    /// Whether to report the time to issue an operation to the device as well.
     pub reports_issue: bool,
-    /// The first iterations that statistics of single ones leave out.
-    pub skipped_laps: u32,
-    /// How long a single operation may take.
+    /// First iterations that the statistics of single iterations exclude.
+    pub skipped_iterations: u32,
+    /// Time limit of a single operation.
     pub timeout: Duration,
-    /// This rank flips one element, once, to show that the check can fail.
+    /// Whether this rank changes one element, once, to show that the check can fail.
     pub inject_fault: bool,
-    /// Grows with each fill, so that no buffer passes with what an earlier case left in it.
+    /// Seed of the data. It grows with each fill, so that no buffer passes the check with the data of an earlier case.
     pub seed: u64,
-    /// This rank's times against the mean over all ranks.
+    /// This rank's times relative to the mean over all ranks.
     pub pace: RelativeSpeed,
-    /// The communicator of this process among several, which are measured at the same time.
+    /// The communicator of this process, if several are measured at the same time.
     pub group: Option<u32>,
-    /// Where the time went.
+    /// Time by part.
     pub spent: PhaseTimes,
 }
 
 impl Default for Measure {
-    /// nccl-tests' own values.
+    /// Returns the defaults of nccl-tests.
     fn default() -> Measure {
         Measure {
             iters: 20,
@@ -109,7 +62,7 @@ impl Default for Measure {
             operations: 1,
             average: Average::Mean,
             reports_issue: false,
-            skipped_laps: 0,
+            skipped_iterations: 0,
             timeout: Duration::from_secs(600),
             inject_fault: false,
             seed: 0,
@@ -120,8 +73,8 @@ impl Default for Measure {
     }
 }
 
-/// How this rank's own times compare with the mean over all ranks, over the cases in which all ranks do the same: a root
-/// has more to do than the others.
+/// The ratio of this rank's own times to the mean over all ranks. Only cases without a root count: a root has more to do than
+/// other ranks.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RelativeSpeed {
     sum: f64,
@@ -136,36 +89,37 @@ impl RelativeSpeed {
         }
     }
 
-    /// 1 for a rank that takes as long as the mean; `None` where nothing tells.
+    /// Returns the mean ratio, 1 for a rank that takes as long as the mean; `None` if no case counts.
     pub fn mean(&self) -> Option<f64> {
         (self.cases > 0).then(|| self.sum / f64::from(self.cases))
     }
 }
 
-/// The timed operations may take this many times what the first one took, each.
+/// Factor by which each timed operation may take longer than the first one.
 const SLACK: u32 = 10;
 
-/// What a case's timing came to.
+/// The timing of a case.
 struct Timed {
-    /// One operation, over all ranks.
+    /// Time of one operation, over all ranks.
     time: Micros,
-    /// One operation, handed to the device by process 0.
+    /// Time in which process 0 issued one operation to the device.
     issue: Option<Micros>,
-    /// The same on this process.
+    /// The same for this process.
     my_issue: Option<Micros>,
-    /// One operation on this process.
+    /// Time of one operation on this process, in microseconds.
     mine: f64,
     operations: u64,
     iteration_times: Option<IterationStats>,
-    /// The iterations on this process.
-    my_laps: Vec<Micros>,
+    /// Times of the iterations on this process.
+    my_iteration_times: Vec<Micros>,
     computed: bool,
 }
 
-/// What a process tells the others of its communicator, where there are several.
+/// The results of one process, which are exchanged if there are several communicators.
 #[derive(Serialize, Deserialize)]
-struct Share {
-    case: Case,
+struct ProcessResult {
+    ranks: u64,
+    counts: Counts,
     time: f64,
     issue: Option<Micros>,
     iteration_times: Vec<Micros>,
@@ -173,11 +127,11 @@ struct Share {
 }
 
 impl Measure {
-    /// Measures and checks one case. All ranks get the same record; where there are several communicators, each process that
-    /// of its own, with what all made of it in [`Record::groups`].
+    /// Measures and checks one case. All ranks get the same record; with several communicators each process gets the record of
+    /// its own, with the results of all in [`Record::groups`].
     ///
     /// # Errors
-    /// Where the backend fails.
+    /// Returns an error if the backend fails.
     pub fn case(
         &mut self,
         case: &Case,
@@ -207,7 +161,6 @@ impl Measure {
         };
         let groups = self.groups(case, &timed, found.map(|found| found.mine), world)?;
         Ok(Record {
-            case: *case,
             cycle,
             started_at,
             iters: timed.operations.try_into().unwrap_or(u32::MAX),
@@ -216,16 +169,14 @@ impl Measure {
             iteration_times: timed.iteration_times,
             wrong,
             failed_checks: found.map_or(0, |found| found.failed_checks),
-            status,
             note,
-            seen: NcclEvidence::default(),
-            pattern: case.pattern(),
             group: self.group,
             groups,
+            ..Record::new(*case, status)
         })
     }
 
-    /// What each communicator measured, where there are several; `wrong` elements are this process's.
+    /// Returns the results of each communicator, if there are several; `wrong` are the wrong elements of this process.
     fn groups(
         &self,
         case: &Case,
@@ -236,93 +187,112 @@ impl Measure {
         let Some(group) = self.group else {
             return Ok(Vec::new());
         };
-        let mine = Share {
-            case: *case,
+        let mine = ProcessResult {
+            ranks: case.ranks,
+            counts: case.counts,
             time: timed.mine,
             issue: timed.my_issue,
-            iteration_times: timed.my_laps.clone(),
+            iteration_times: timed.my_iteration_times.clone(),
             wrong,
         };
-        let mut by_group: BTreeMap<u32, Vec<Share>> = BTreeMap::new();
-        for (group, one) in world::all_gather(world, &(group, mine))? {
-            by_group.entry(group).or_default().push(one);
+        let mut by_group: BTreeMap<u32, Vec<ProcessResult>> = BTreeMap::new();
+        for (group, result) in world::all_gather(world, &(group, mine))? {
+            by_group.entry(group).or_default().push(result);
         }
-        let result = |(group, all): (u32, Vec<Share>)| {
-            let times: Vec<f64> = all.iter().map(|share| share.time).collect();
-            let found = |share: &&Share| share.wrong.is_some_and(|wrong| wrong > 0);
-            GroupResult {
-                group,
-                case: case
-                    .traffic
-                    .map_or(all[0].case, |traffic| all[0].case.with_traffic(traffic)),
-                time: Micros(self.average.of_threads(&times)),
-                issue: all[0].issue,
-                iteration_times: IterationStats::of(
-                    longest(all.iter().map(|share| &share.iteration_times[..])),
-                    self.skipped_laps,
-                ),
-                wrong: all.iter().map(|share| share.wrong).sum(),
-                failed_checks: all.iter().filter(found).count() as u64,
-            }
-        };
-        Ok(by_group.into_iter().map(result).collect())
+        Ok(by_group
+            .into_iter()
+            .map(|(group, results)| self.group_result(case, group, &results))
+            .collect())
     }
 
-    /// Time of one operation, and what else was clocked.
+    /// Returns the result of one communicator from those of its processes.
+    fn group_result(&self, case: &Case, group: u32, results: &[ProcessResult]) -> GroupResult {
+        let times: Vec<f64> = results.iter().map(|result| result.time).collect();
+        let iteration_times = longest(results.iter().map(|result| &result.iteration_times[..]));
+        let failed = results
+            .iter()
+            .filter(|result| result.wrong.is_some_and(|wrong| wrong > 0));
+        GroupResult {
+            group,
+            case: Case {
+                ranks: results[0].ranks,
+                counts: results[0].counts,
+                ..*case
+            },
+            time: Micros(self.average.over_threads(&times)),
+            issue: results[0].issue,
+            iteration_times: IterationStats::new(iteration_times, self.skipped_iterations),
+            wrong: results.iter().map(|result| result.wrong).sum(),
+            failed_checks: failed.count() as u64,
+        }
+    }
+
+    /// Times one case.
     fn time(
         &mut self,
         case: &Case,
         world: &dyn World,
         backend: &mut dyn Backend,
     ) -> anyhow::Result<Timed> {
+        let first = self.first_operation(case, world, backend)?;
         let began = Instant::now();
-        let (first, began) = {
-            let _guard = deadline::watch(format!("the first {case}"), self.timeout);
-            self.seed += 1;
-            backend.fill(case, self.seed)?;
-            let began = self.spent.add(Part::Fill, began);
-            let first = backend.run(case, 1)?;
-            let began = self.spent.add(Part::First, began);
-            world.barrier();
-            (first, self.spent.add(Part::Together, began))
-        };
-        let all = SLACK
+        let operations = SLACK
             .saturating_mul(self.iters)
             .saturating_mul(self.operations.max(1));
-        let limit = self.timeout.max(first.longest().saturating_mul(all));
+        let limit = self.timeout.max(first.saturating_mul(operations));
         let _guard = deadline::watch(format!("{} times {case}", self.iters), limit);
         let timing = backend.time(case, self.iters, &|| world.barrier())?;
         let began = self.spent.add(Part::Timed, began);
-        let each = |elapsed: Duration| Micros::from(elapsed).0 / timing.operations as f64;
-        let threads: Vec<f64> = timing
-            .elapsed
-            .iter()
-            .map(|elapsed| each(*elapsed))
-            .collect();
-        let mine = self.average.of_threads(&threads);
-        let over_all = self.average.of_processes(mine, world);
+        let mut threads = Vec::with_capacity(timing.elapsed.len());
+        for &elapsed in &timing.elapsed {
+            threads.push(per_operation(elapsed, timing.operations));
+        }
+        let mine = self.average.over_threads(&threads);
+        let over_all = self.average.over_processes(mine, world);
         // Several communicators do different things at the same time.
         if self.group.is_none() {
             self.pace.add(case, mine, over_all);
         }
-        let my_issue = self.reports_issue.then(|| Micros(each(timing.issued)));
-        let issue = my_issue.map(|mine| Micros(Average::First.of_processes(mine.0, world)));
+        let (mut issue, mut my_issue) = (None, None);
+        if self.reports_issue {
+            let mine = per_operation(timing.issued, timing.operations);
+            my_issue = Some(Micros(mine));
+            issue = Some(Micros(Average::First.over_processes(mine, world)));
+        }
         let iteration_times = self.iteration_times(&timing.iteration_times, world)?;
         self.spent.add(Part::Together, began);
-        let (time, operations, computed) = (Micros(over_all), timing.operations, timing.computed);
         Ok(Timed {
-            time,
+            time: Micros(over_all),
             issue,
             my_issue,
             mine,
-            operations,
+            operations: timing.operations,
             iteration_times,
-            my_laps: timing.iteration_times,
-            computed,
+            my_iteration_times: timing.iteration_times,
+            computed: timing.computed,
         })
     }
 
-    /// Statistics of the iterations, each as long as on the process on which it took longest.
+    /// Fills the buffers and runs one untimed operation. Returns its duration.
+    fn first_operation(
+        &mut self,
+        case: &Case,
+        world: &dyn World,
+        backend: &mut dyn Backend,
+    ) -> anyhow::Result<Duration> {
+        let _guard = deadline::watch(format!("the first {case}"), self.timeout);
+        let began = Instant::now();
+        self.seed += 1;
+        backend.fill(case, self.seed)?;
+        let began = self.spent.add(Part::Fill, began);
+        let first = backend.run(case, 1)?;
+        let began = self.spent.add(Part::First, began);
+        world.barrier();
+        self.spent.add(Part::Together, began);
+        Ok(first.longest())
+    }
+
+    /// Returns the statistics of the iterations; for each the process on which it took longest counts.
     fn iteration_times(
         &self,
         mine: &[Micros],
@@ -332,13 +302,11 @@ impl Measure {
             return Ok(None);
         }
         let all = world::all_gather(world, &mine.to_vec())?;
-        Ok(IterationStats::of(
-            longest(all.iter().map(Vec::as_slice)),
-            self.skipped_laps,
-        ))
+        let longest = longest(all.iter().map(Vec::as_slice));
+        Ok(IterationStats::new(longest, self.skipped_iterations))
     }
 
-    /// What the checks find. Stops at the first that fails.
+    /// Runs the checks up to the first that fails.
     fn verify(
         &mut self,
         case: &Case,
@@ -351,7 +319,7 @@ impl Measure {
             self.seed += 1;
             backend.fill(case, self.seed)?;
             let began = self.spent.add(Part::Fill, began);
-            // Nobody may receive from a rank that still fills.
+            // No rank may receive from one that is still filling its buffers.
             world.barrier();
             let began = self.spent.add(Part::Together, began);
             backend.once(case)?;
@@ -360,10 +328,8 @@ impl Measure {
             }
             let mine = backend.count_wrong(case, self.seed)?;
             let began = self.spent.add(Part::Checks, began);
-            let (wrong, failed_checks) = (
-                world.all_reduce_sum(mine),
-                world.all_reduce_sum((mine > 0).into()),
-            );
+            let wrong = world.all_reduce_sum(mine);
+            let failed_checks = world.all_reduce_sum((mine > 0).into());
             self.spent.add(Part::Together, began);
             if wrong > 0 {
                 return Ok(Found {
@@ -377,16 +343,26 @@ impl Measure {
     }
 }
 
-/// Of each iteration the longest.
-fn longest<'a>(all: impl Iterator<Item = &'a [Micros]>) -> Vec<Micros> {
-    let longer = |a: Vec<Micros>, b: &[Micros]| match a.is_empty() {
-        true => b.to_vec(),
-        false => a.iter().zip(b).map(|(a, b)| Micros(a.0.max(b.0))).collect(),
-    };
-    all.fold(Vec::new(), longer)
+/// Returns the time of one operation in microseconds, if `operations` took `elapsed`.
+fn per_operation(elapsed: Duration, operations: u64) -> f64 {
+    Micros::from(elapsed).0 / operations as f64
 }
 
-/// What the checks of a case find.
+/// Returns the longest time of each iteration.
+fn longest<'a>(all: impl Iterator<Item = &'a [Micros]>) -> Vec<Micros> {
+    let mut longest: Vec<Micros> = Vec::new();
+    for times in all {
+        if longest.is_empty() {
+            longest = times.to_vec();
+        }
+        for (longest, time) in longest.iter_mut().zip(times) {
+            longest.0 = longest.0.max(time.0);
+        }
+    }
+    longest
+}
+
+/// The findings of the checks of a case.
 #[derive(Clone, Copy, Default)]
 struct Found {
     /// Wrong elements over all ranks.
@@ -397,68 +373,12 @@ struct Found {
     mine: u64,
 }
 
-/// Bytes of the largest buffer that every process can hold twice; `None` where nothing limits it.
+/// Returns the bytes of the largest buffer that every process can hold twice; `None` if there is no limit.
 ///
 /// # Errors
-/// Where a process cannot say.
+/// Returns an error if a process cannot determine it.
 pub fn capacity(world: &dyn World, backend: &dyn Backend) -> anyhow::Result<Option<Bytes>> {
     let mine = world::agree(world, backend.capacity())?;
     let all = world::all_gather(world, &mine)?;
     Ok(all.into_iter().flatten().min())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// This process among three, which measured these times.
-    struct OfThree([f64; 3]);
-
-    impl World for OfThree {
-        fn rank(&self) -> u32 {
-            0
-        }
-
-        fn size(&self) -> u32 {
-            3
-        }
-
-        fn barrier(&self) {}
-
-        fn broadcast(&self, bytes: &[u8]) -> Vec<u8> {
-            bytes.to_vec()
-        }
-
-        fn all_gather(&self, _: &[u8]) -> Vec<Vec<u8>> {
-            self.0
-                .iter()
-                .map(|time| time.to_ne_bytes().to_vec())
-                .collect()
-        }
-
-        fn all_reduce_sum(&self, value: u64) -> u64 {
-            value
-        }
-
-        fn mean(&self, _: f64) -> f64 {
-            self.0.iter().sum::<f64>() / 3.0
-        }
-
-        fn library(&self) -> String {
-            String::new()
-        }
-
-        fn finish(self: Box<Self>) {}
-    }
-
-    #[test]
-    fn each_average_is_what_it_says() {
-        for (average, expected) in Average::ALL.into_iter().zip([4.0, 3.0, 1.0, 5.0]) {
-            assert_eq!(average.of_threads(&[4.0, 2.0, 1.0, 5.0]), expected);
-            assert_eq!(
-                average.of_processes(4.0, &OfThree([4.0, 1.0, 5.0])),
-                [4.0, 10.0 / 3.0, 1.0, 5.0][average as usize]
-            );
-        }
-    }
 }

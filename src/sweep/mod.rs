@@ -1,5 +1,6 @@
-//! The sweep: plan, loop, measurement, and events that say what happened. It prints nothing and writes nothing.
+//! The sweep: plan, loop, measurement, and events that report progress. It prints nothing and writes nothing.
 
+mod average;
 pub mod event;
 pub mod measure;
 pub mod plan;
@@ -13,7 +14,7 @@ use std::{
 use crate::{
     backend::Backend,
     collective::Case,
-    record::{self, NcclEvidence, Record, Status},
+    record::{Record, Status},
     world::{World, deadline, signal},
 };
 pub use event::Event;
@@ -21,8 +22,8 @@ use measure::Measure;
 use plan::Plan;
 use spent::Part;
 
-/// What an earlier run measured, the same on every rank: each record for one case, for sizes that round to the same one are
-/// the same case.
+/// The records of an earlier run, the same on every rank. A case can have several: sizes that round to the same size are the
+/// same case.
 #[derive(Debug, Default)]
 pub struct EarlierRecords(HashMap<Case, VecDeque<Record>>);
 
@@ -41,27 +42,29 @@ impl EarlierRecords {
         self.0.get_mut(case)?.pop_front()
     }
 
-    /// Is there a record for each of `cases`?
+    /// Returns whether there is a record for each of `cases`.
     fn has_all(&self, cases: &[Case]) -> bool {
         let mut wanted: HashMap<&Case, usize> = HashMap::new();
-        cases
-            .iter()
-            .for_each(|case| *wanted.entry(case).or_default() += 1);
-        wanted.into_iter().all(|(case, count)| {
-            self.0
-                .get(case)
-                .is_some_and(|records| records.len() >= count)
-        })
+        for case in cases {
+            *wanted.entry(case).or_default() += 1;
+        }
+        wanted
+            .into_iter()
+            .all(|(case, count)| self.count(case) >= count)
+    }
+
+    fn count(&self, case: &Case) -> usize {
+        self.0.get(case).map_or(0, VecDeque::len)
     }
 }
 
-/// Runs every case of `plan`, out of place and in place, and tells `emit` what happens. Every rank calls it alike. A case
-/// that is in `earlier` is not measured again.
+/// Runs every case of `plan`, out of place and in place, and passes each event to `emit`. Every rank makes the same call. A
+/// case that is in `earlier` is not measured again.
 ///
-/// Returns whether a signal ended it before the last case.
+/// Returns whether a signal ended the sweep before the last case.
 ///
 /// # Errors
-/// Where the backend or `emit` fails. The error is this rank's alone: the job has to be ended.
+/// Returns an error if the backend or `emit` fails. Other ranks may have no error, so the caller must end the job.
 pub fn run(
     plan: &Plan,
     mut earlier: EarlierRecords,
@@ -77,11 +80,10 @@ pub fn run(
             warm_up(&series.warm_up, measure, world, backend)?;
             measure.spent.add(Part::WarmUp, began);
         }
-        // Without end where no number is given: a signal ends it.
-        let cycles = if measure.cycles == 0 {
-            u32::MAX
-        } else {
-            measure.cycles
+        let cycles = match measure.cycles {
+            // Endless: a signal ends it.
+            0 => u32::MAX,
+            cycles => cycles,
         };
         for cycle in 0..cycles {
             for case in &series.cases {
@@ -106,51 +108,41 @@ pub fn run(
     Ok(false)
 }
 
-/// As in nccl-tests: out of place, over the sizes doubled, not timed. It also makes NCCL set up its connections.
+/// Runs the untimed operations before a series, as in nccl-tests: out of place, doubling the size each step. NCCL sets up its
+/// connections here.
 fn warm_up(
     cases: &[Case],
     measure: &Measure,
     world: &dyn World,
     backend: &mut dyn Backend,
 ) -> anyhow::Result<()> {
-    let cases = cases
-        .iter()
-        .filter(|case| measure.warmup > 0 && backend.supports(case).is_ok());
-    let cases: Vec<&Case> = cases.collect();
     let _guard = deadline::watch("the barrier before the warm-up", measure.timeout);
     world.barrier();
+    if measure.warmup == 0 {
+        return Ok(());
+    }
     for case in cases {
-        let _guard = deadline::watch(
-            format!("warming up {case}"),
-            measure.timeout * measure.warmup,
-        );
+        if backend.supports(case).is_err() {
+            continue;
+        }
+        let limit = measure.timeout * measure.warmup;
+        let _guard = deadline::watch(format!("warming up {case}"), limit);
         backend.run(case, measure.warmup)?;
     }
     Ok(())
 }
 
-/// Has any rank been asked to stop? All ranks get the same answer.
+/// Returns whether any rank was asked to stop. All ranks get the same answer.
 fn stop_is_asked(world: &dyn World) -> bool {
     world.all_reduce_sum(signal::received().is_some().into()) > 0
 }
 
+/// Returns the record of a case that cannot run. It has no group: either all communicators waive a case, or none.
 fn waived(case: &Case, measure: &Measure, cycle: u32, note: String) -> Record {
     Record {
-        case: *case,
         cycle,
-        started_at: record::now(),
         iters: measure.iters,
-        time: None,
-        issue: None,
-        iteration_times: None,
-        wrong: None,
-        failed_checks: 0,
-        status: Status::Waived,
         note,
-        seen: NcclEvidence::default(),
-        pattern: case.pattern(),
-        // All communicators waive it, or none.
-        group: None,
-        groups: Vec::new(),
+        ..Record::new(*case, Status::Waived)
     }
 }

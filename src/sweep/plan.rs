@@ -1,121 +1,128 @@
-//! From what was asked for to the list of cases. Pure, and the same on every rank.
+//! [`Plan`]: the list of cases that a [`SweepSpec`] requests. Pure, and the same on every rank.
 
 use crate::{
     collective::{
-        BufferMode, Case, Collective, Spec,
+        BufferMode, Case, Collective,
         data::{DType, RedOp},
         traffic::Traffic,
     },
     units::Bytes,
 };
 
-/// How one size follows from the one before.
+/// The step from one size to the next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SizeStep {
-    /// Times a factor of at least 2.
+    /// Multiplication by a factor of at least 2.
     Factor(u64),
-    /// Plus a number of bytes of at least 1.
+    /// Addition of at least 1 byte.
     Add(Bytes),
 }
 
-/// Which ranks are roots.
+/// The ranks used as roots.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Roots {
-    /// This one.
+    /// One rank.
     One(u32),
-    /// Each in turn.
+    /// Each rank in turn.
     All,
 }
 
-/// What was asked for.
+/// The requested sweep.
 #[derive(Clone, Debug)]
 pub struct SweepSpec {
-    /// Which collectives, in order.
+    /// Collectives, in order.
     pub collectives: Vec<Collective>,
     /// Smallest size.
     pub begin: Bytes,
     /// Largest size, inclusive.
     pub end: Bytes,
-    /// From one size to the next.
+    /// Step from one size to the next.
     pub step: SizeStep,
     /// Element types.
     pub dtypes: Vec<DType>,
-    /// Reductions, where the collective reduces.
+    /// Reductions, for collectives that reduce.
     pub redops: Vec<RedOp>,
-    /// Roots, where the collective has one.
+    /// Roots, for collectives that have one.
     pub roots: Roots,
-    /// Who sends how much to whom in an alltoallv.
+    /// Traffic of an alltoallv.
     pub traffic: &'static Traffic,
 }
 
 /// The cases of one collective, type, operation and root.
 #[derive(Clone, Debug)]
 pub struct Series {
-    /// Which collective.
+    /// The collective.
     pub collective: Collective,
-    /// What is run before, untimed: nccl-tests doubles from the smallest size to the largest, whatever the step.
+    /// Cases run untimed before: nccl-tests doubles from the smallest size to the largest, whatever the step.
     pub warm_up: Vec<Case>,
-    /// What is measured: for each size out of place, then in place.
+    /// Measured cases: for each size out of place, then in place.
     pub cases: Vec<Case>,
 }
 
 /// All cases, in order.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// What they follow from.
+    /// The request that they fulfil.
     pub ask: SweepSpec,
     /// In nccl-tests' order: types, then operations, then roots.
     pub series: Vec<Series>,
 }
 
-/// More cases than this are a slip of the command line, such as `-i 1` where `-f 2` was meant: they would run for days,
+/// Maximum number of cases. More are a mistake on the command line, such as `-i 1` instead of `-f 2`: they would run for days,
 /// and the plan alone would fill the memory.
 const MOST_CASES: usize = 1_000_000;
 
 impl Plan {
-    /// Is the sweep of `ask` small enough to be meant?
+    /// Returns whether the sweep has a plausible number of cases.
     pub fn is_sane(ask: &SweepSpec, ranks: u64) -> bool {
         let sizes = ask.sizes().take(MOST_CASES).count() * BufferMode::ALL.len();
         let roots = match ask.roots {
             Roots::One(_) => 1,
             Roots::All => ranks as usize,
         };
-        let of = |spec: &Spec| {
+        let mut series = 0;
+        for collective in &ask.collectives {
+            let spec = collective.spec();
             let redops = if spec.reduces { ask.redops.len() } else { 1 };
-            ask.dtypes.len() * redops * if spec.rooted { roots } else { 1 }
-        };
-        let series: usize = ask
-            .collectives
-            .iter()
-            .map(|collective| of(collective.spec()))
-            .sum();
+            let roots = if spec.rooted { roots } else { 1 };
+            series += ask.dtypes.len() * redops * roots;
+        }
         sizes.saturating_mul(series) <= MOST_CASES
     }
 
-    /// The cases of `ask` on `ranks` ranks.
+    /// Returns the cases of `ask` on `ranks` ranks.
     pub fn new(ask: &SweepSpec, ranks: u64) -> Plan {
-        let series = ask
-            .series(ranks)
-            .into_iter()
-            .map(|(collective, dtype, redop, root)| {
-                let case = |size, buffer_mode| {
-                    Case::new(collective, size, dtype, redop, root, buffer_mode, ranks)
-                        .with_size(size, ask.traffic)
-                };
-                ask.one_series(collective, &case)
-            });
+        let mut series = Vec::new();
+        for &collective in &ask.collectives {
+            for &dtype in &ask.dtypes {
+                for redop in ask.redops_of(collective) {
+                    for root in ask.roots_of(collective, ranks) {
+                        let smallest = Case::new(
+                            collective,
+                            ask.begin,
+                            dtype,
+                            redop,
+                            root,
+                            BufferMode::OutOfPlace,
+                            ranks,
+                        );
+                        series.push(ask.series(&smallest));
+                    }
+                }
+            }
+        }
         Plan {
             ask: ask.clone(),
-            series: series.collect(),
+            series,
         }
     }
 
-    /// All cases of all series, in order.
+    /// Returns all cases of all series, in order.
     pub fn cases(&self) -> impl Iterator<Item = &Case> {
         self.series.iter().flat_map(|series| &series.cases)
     }
 
-    /// The largest buffer that any case needs of those that run.
+    /// Returns the largest buffer that any case needs for which `runs` is true.
     pub fn largest(&self, runs: &dyn Fn(&Case) -> bool) -> Bytes {
         let warm_up = self.series.iter().flat_map(|series| &series.warm_up);
         self.cases()
@@ -128,68 +135,62 @@ impl Plan {
 }
 
 impl SweepSpec {
-    /// The sizes of the sweep.
+    /// Returns the sizes of the sweep.
     pub fn sizes(&self) -> impl Iterator<Item = Bytes> + use<> {
         let (step, end) = (self.step, self.end);
         let next = move |size: &Bytes| match step {
             SizeStep::Factor(factor) => size.0.checked_mul(factor).map(Bytes),
             SizeStep::Add(bytes) => size.0.checked_add(bytes.0).map(Bytes),
         };
-        // From 0 no factor leads anywhere.
+        // Multiplying 0 by a factor would never end.
         std::iter::successors(Some(self.begin), next)
             .take_while(move |size| *size <= end && size.0 > 0)
     }
 
-    /// Collective, type, operation and root of each series, in nccl-tests' order.
-    fn series(&self, ranks: u64) -> Vec<(Collective, DType, Option<RedOp>, Option<u32>)> {
-        let mut all = Vec::new();
-        for &collective in &self.collectives {
-            let spec = collective.spec();
-            let redops = if spec.reduces {
-                self.redops.iter().copied().map(Some).collect()
-            } else {
-                vec![None]
-            };
-            let roots = if spec.rooted {
-                self.root_list(ranks).map(Some).collect()
-            } else {
-                vec![None]
-            };
-            for &dtype in &self.dtypes {
-                for &redop in &redops {
-                    all.extend(roots.iter().map(|&root| (collective, dtype, redop, root)));
-                }
-            }
+    /// Returns the reductions to measure for `collective`.
+    fn redops_of(&self, collective: Collective) -> Vec<Option<RedOp>> {
+        if collective.spec().reduces {
+            self.redops.iter().copied().map(Some).collect()
+        } else {
+            vec![None]
         }
-        all
     }
 
-    fn root_list(&self, ranks: u64) -> std::ops::Range<u32> {
+    /// Returns the roots to measure for `collective` on `ranks` ranks.
+    fn roots_of(&self, collective: Collective, ranks: u64) -> Vec<Option<u32>> {
+        if !collective.spec().rooted {
+            return vec![None];
+        }
         match self.roots {
-            Roots::One(root) => root..root + 1,
-            Roots::All => 0..ranks as u32,
+            Roots::One(root) => vec![Some(root)],
+            Roots::All => (0..ranks as u32).map(Some).collect(),
         }
     }
 
-    fn one_series(
-        &self,
-        collective: Collective,
-        case: &dyn Fn(Bytes, BufferMode) -> Case,
-    ) -> Series {
+    /// Returns the cases that differ from `any` in size and buffer mode only.
+    fn series(&self, any: &Case) -> Series {
         let doubled = SweepSpec {
             step: SizeStep::Factor(2),
             ..self.clone()
         };
+        let mut warm_up = Vec::new();
+        for size in doubled.sizes() {
+            warm_up.push(any.with_size(size, self.traffic));
+        }
+        let mut cases = Vec::new();
+        for size in self.sizes() {
+            for buffer_mode in BufferMode::ALL {
+                let case = Case {
+                    buffer_mode,
+                    ..*any
+                };
+                cases.push(case.with_size(size, self.traffic));
+            }
+        }
         Series {
-            collective,
-            warm_up: doubled
-                .sizes()
-                .map(|size| case(size, BufferMode::OutOfPlace))
-                .collect(),
-            cases: self
-                .sizes()
-                .flat_map(|size| BufferMode::ALL.map(|buffer_mode| case(size, buffer_mode)))
-                .collect(),
+            collective: any.collective,
+            warm_up,
+            cases,
         }
     }
 }

@@ -1,27 +1,27 @@
-//! [`PhaseTimes`]: where the time of a sweep goes.
+//! [`PhaseTimes`]: the time of a sweep by part.
 
 use std::time::{Duration, Instant};
 
 /// A part of the work on cases.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
-    /// Untimed operations before a group, in which NCCL connects.
+    /// Untimed operations before a series, in which NCCL connects.
     WarmUp,
     /// Filling the buffers.
     Fill,
     /// The untimed operation before the timed ones.
     First,
-    /// The timed operations: what a benchmark is for.
+    /// The timed operations.
     Timed,
-    /// Barriers and means over the ranks: waiting for the slowest included.
+    /// Barriers and means over the ranks, including the wait for the slowest rank.
     Together,
-    /// Operations that are checked, and their checks.
+    /// Checked operations and their checks.
     Checks,
-    /// Showing and writing what was measured.
+    /// Output to terminal and files.
     Output,
 }
 
-/// All parts, with the names that `run.json` has for them.
+/// All parts, with their names in `run.json`.
 const PARTS: [(Part, &str); 7] = [
     (Part::WarmUp, "warm-up"),
     (Part::Fill, "fill"),
@@ -37,14 +37,14 @@ const PARTS: [(Part, &str); 7] = [
 pub struct PhaseTimes([Duration; PARTS.len()]);
 
 impl PhaseTimes {
-    /// What was done since `began` is `part`; the next part begins now.
+    /// Adds the time since `began` to `part`, and returns the start of the next part.
     pub fn add(&mut self, part: Part, began: Instant) -> Instant {
         let now = Instant::now();
         self.0[part as usize] += now - began;
         now
     }
 
-    /// Each part's name and time.
+    /// Returns the name and time of each part.
     pub fn parts(&self) -> impl Iterator<Item = (&'static str, Duration)> {
         PARTS
             .into_iter()

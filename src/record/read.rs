@@ -1,0 +1,322 @@
+//! Reads `results.csv` and `run.json`: the rows as [`CsvRow`]s, the run as [`RunMeta`].
+//!
+//! Columns are found by their names, so that files of other versions can be read; derived numbers are not read back into a
+//! [`Record`], because they follow from the case and the time.
+
+use std::{fs, path::Path};
+
+use chrono::{DateTime, FixedOffset};
+use serde::{Deserialize, Deserializer, de::Error};
+
+use super::{
+    BackendKind, IterationStats, NcclEvidence, Record, RunMeta, Status,
+    columns::{COLUMNS, pxn_word},
+};
+use crate::{
+    collective::{
+        BufferMode, Case, Collective,
+        data::{DType, RedOp},
+        traffic::Traffic,
+    },
+    units::{Bytes, Micros},
+};
+
+/// One row of `results.csv`. [`COLUMNS`] describes the columns.
+#[derive(Clone, Debug, Deserialize)]
+#[expect(missing_docs, reason = "each field is a column of COLUMNS")]
+pub struct CsvRow {
+    pub run_id: String,
+    pub started_at: DateTime<FixedOffset>,
+    pub collective: Collective,
+    pub backend: BackendKind,
+    pub level: String,
+    pub network: String,
+    pub resources: String,
+    pub step: Option<u32>,
+    pub repeat: u32,
+    pub nodes: u32,
+    pub ranks: u64,
+    pub gpus_per_process: u32,
+    #[serde(rename = "size_bytes")]
+    pub size: Bytes,
+    pub count: u64,
+    #[serde(rename = "type")]
+    pub dtype: DType,
+    #[serde(deserialize_with = "redop")]
+    pub redop: Option<RedOp>,
+    #[serde(deserialize_with = "root")]
+    pub root: Option<u32>,
+    #[serde(rename = "in_place", deserialize_with = "buffer_mode")]
+    pub buffer_mode: BufferMode,
+    pub iters: Option<u32>,
+    #[serde(rename = "time_us")]
+    pub time: Option<Micros>,
+    #[serde(rename = "busbw_GBps")]
+    pub busbw: Option<f64>,
+    pub wrong: Option<u64>,
+    pub status: Status,
+    pub note: String,
+    // Columns of later versions: absent from files of earlier ones.
+    #[serde(default, deserialize_with = "pxn")]
+    pub pxn: Option<bool>,
+    #[serde(default)]
+    pub transport: String,
+    pub channels: Option<u32>,
+    #[serde(default)]
+    pub algo: String,
+    #[serde(default)]
+    pub proto: String,
+    pub group: Option<u32>,
+    #[serde(rename = "issue_us")]
+    pub issue: Option<Micros>,
+    #[serde(rename = "iter_min_us")]
+    pub iter_min: Option<Micros>,
+    #[serde(rename = "iter_max_us")]
+    pub iter_max: Option<Micros>,
+    #[serde(rename = "iter_mean_us")]
+    pub iter_mean: Option<Micros>,
+    #[serde(rename = "iter_p50_us")]
+    pub iter_p50: Option<Micros>,
+    #[serde(rename = "iter_p95_us")]
+    pub iter_p95: Option<Micros>,
+    #[serde(rename = "iter_p99_us")]
+    pub iter_p99: Option<Micros>,
+    #[serde(rename = "iter_cv_pct")]
+    pub iter_cv: Option<f64>,
+    #[serde(default)]
+    pub pattern: String,
+}
+
+/// Reads all rows of the `results.csv` at `path`.
+///
+/// # Errors
+/// Returns an error if the file or one of its rows cannot be read.
+pub fn read_csv(path: &Path) -> Result<Vec<CsvRow>, csv::Error> {
+    csv::Reader::from_path(path)?.deserialize().collect()
+}
+
+/// Reads the rows of `text`, a CSV with its header, one by one: a row that was cut short or is malformed is an error and
+/// does not hide the others.
+pub fn parse_rows(text: &str) -> Vec<Result<CsvRow, csv::Error>> {
+    let mut reader = csv::ReaderBuilder::new()
+        .flexible(true)
+        .from_reader(text.as_bytes());
+    reader.deserialize().collect()
+}
+
+/// Reads the `run.json` at `path`; `None` if there is none or it cannot be read.
+pub fn read_run(path: &Path) -> Option<RunMeta> {
+    serde_json::from_slice(&fs::read(path).ok()?).ok()
+}
+
+/// Reads the `run.json` at `path` as plain JSON, with the keys that its version wrote and no defaults for the others;
+/// `None` if there is none or it cannot be read.
+pub fn read_run_json(path: &Path) -> Option<serde_json::Value> {
+    serde_json::from_slice(&fs::read(path).ok()?).ok()
+}
+
+/// Returns whether `text` begins with a CSV header of this program, of this version or an earlier one. Empty text does.
+pub fn has_own_header(text: &str) -> bool {
+    let Some(header) = text.lines().next() else {
+        return true;
+    };
+    let names: Vec<&str> = header.split(',').collect();
+    let known = COLUMNS.iter().map(|column| column.name);
+    names.len() > 20
+        && names.len() <= COLUMNS.len()
+        && names.iter().zip(known).all(|(name, known)| *name == known)
+}
+
+/// Returns `text` up to the end of its last complete line.
+pub fn whole_lines(text: &str) -> &str {
+    text.rfind('\n').map_or("", |end| &text[..=end])
+}
+
+impl CsvRow {
+    /// Returns the record that was written as this row; `None` if this version would not write such a row. `traffic` is the
+    /// traffic of an alltoallv in the current run.
+    pub fn to_record(&self, traffic: &'static Traffic) -> Option<Record> {
+        let wrong = self.wrong.unwrap_or(0);
+        Some(Record {
+            started_at: self.started_at,
+            iters: self.iters.unwrap_or(0),
+            time: self.time,
+            issue: self.issue,
+            iteration_times: self.iteration_times(),
+            wrong: self.wrong,
+            failed_checks: u64::from(wrong > 0),
+            note: self.note.clone(),
+            seen: self.evidence(),
+            pattern: self.pattern.clone(),
+            ..Record::new(self.case(traffic)?, self.status)
+        })
+    }
+
+    fn case(&self, traffic: &'static Traffic) -> Option<Case> {
+        let is_of_this_run = self.pattern == traffic.label();
+        let case = Case::new(
+            self.collective,
+            self.size,
+            self.dtype,
+            self.redop,
+            self.root,
+            self.buffer_mode,
+            self.ranks,
+        );
+        case.recorded(self.size, self.count, is_of_this_run.then_some(traffic))
+    }
+
+    /// Returns the statistics of single iterations. The iterations themselves are not in the file.
+    fn iteration_times(&self) -> Option<IterationStats> {
+        let mean = self.iter_mean?;
+        Some(IterationStats {
+            skipped: 0,
+            min: self.iter_min?,
+            max: self.iter_max?,
+            mean,
+            p50: self.iter_p50?,
+            p95: self.iter_p95?,
+            p99: self.iter_p99?,
+            deviation: Micros(self.iter_cv? * mean.0 / 100.0),
+            times: Vec::new(),
+        })
+    }
+
+    fn evidence(&self) -> NcclEvidence {
+        NcclEvidence {
+            pxn: self.pxn,
+            transport: self.transport.clone(),
+            channels: self.channels,
+            algo: self.algo.clone(),
+            proto: self.proto.clone(),
+        }
+    }
+}
+
+/// Reads the column `redop`: `none` for collectives that only move elements.
+fn redop<'de, D: Deserializer<'de>>(cell: D) -> Result<Option<RedOp>, D::Error> {
+    let name = String::deserialize(cell)?;
+    if name == "none" {
+        return Ok(None);
+    }
+    match RedOp::ALL.into_iter().find(|redop| redop.name() == name) {
+        Some(redop) => Ok(Some(redop)),
+        None => Err(D::Error::custom(format!("unknown redop {name}"))),
+    }
+}
+
+/// Reads the column `root`: -1 for collectives without one.
+fn root<'de, D: Deserializer<'de>>(cell: D) -> Result<Option<u32>, D::Error> {
+    Ok(i64::deserialize(cell)?.try_into().ok())
+}
+
+/// Reads the column `in_place`: 1 or 0.
+fn buffer_mode<'de, D: Deserializer<'de>>(cell: D) -> Result<BufferMode, D::Error> {
+    match u8::deserialize(cell)? {
+        1 => Ok(BufferMode::InPlace),
+        _ => Ok(BufferMode::OutOfPlace),
+    }
+}
+
+/// Reads the column `pxn`; empty if unknown.
+fn pxn<'de, D: Deserializer<'de>>(cell: D) -> Result<Option<bool>, D::Error> {
+    let word = String::deserialize(cell)?;
+    Ok([false, true]
+        .into_iter()
+        .find(|used| pxn_word(*used) == word))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::collective::traffic::DEFAULT;
+
+    /// The records of `text`, and the number of rows that are none.
+    fn records(text: &str) -> (Vec<Record>, usize) {
+        let rows = parse_rows(text);
+        let count = rows.len();
+        let records: Vec<Record> = rows
+            .into_iter()
+            .filter_map(|row| row.ok()?.to_record(&DEFAULT))
+            .collect();
+        let unread = count - records.len();
+        (records, unread)
+    }
+
+    fn header() -> String {
+        COLUMNS
+            .iter()
+            .map(|column| column.name)
+            .collect::<Vec<_>>()
+            .join(",")
+    }
+
+    const ROW: &str = "r,2026-11-28T00:00:00+00:00,all_gather,host,default,auto,none,,0,1,3,0,48,4,float,none,-1,1,20,12.5,\
+                       0.00384,0.00256,0,ok,,not used,P2P+NET/IB,24,RING,LL,,2.5,10,20,13,12,18,19,10,";
+
+    #[test]
+    fn a_row_is_read_as_it_was() {
+        let (records, unread) = records(&format!("{}\r\n{ROW}\r\n", header()));
+        assert_eq!(unread, 0);
+        let [record] = &records[..] else {
+            panic!("{records:?}")
+        };
+        let asked = Case::new(
+            Collective::AllGather,
+            Bytes(64),
+            DType::Float,
+            None,
+            None,
+            BufferMode::InPlace,
+            3,
+        );
+        assert_eq!(
+            record.case, asked,
+            "the case that 64 bytes ask for on 3 ranks"
+        );
+        let seen = NcclEvidence {
+            pxn: Some(false),
+            transport: "P2P+NET/IB".into(),
+            channels: Some(24),
+            algo: "RING".into(),
+            proto: "LL".into(),
+        };
+        assert_eq!(record.seen, seen);
+        assert_eq!(record.issue, Some(Micros(2.5)));
+        let iteration_times = record.iteration_times.as_ref().expect("the statistics");
+        assert_eq!(
+            (
+                iteration_times.min,
+                iteration_times.max,
+                iteration_times.mean,
+                iteration_times.p99
+            ),
+            (Micros(10.0), Micros(20.0), Micros(13.0), Micros(19.0))
+        );
+        assert!((iteration_times.variation() - 10.0).abs() < 1e-9);
+        assert_eq!(
+            (record.time, record.wrong, record.status),
+            (Some(Micros(12.5)), Some(0), Status::Ok)
+        );
+    }
+
+    #[test]
+    fn a_row_that_was_cut_short_is_left_out() {
+        for cut in [5, 60, 100, ROW.len() - 3] {
+            let text = format!("{}\r\n{ROW}\r\n{}", header(), &ROW[..cut]);
+            assert_eq!(records(whole_lines(&text)).0.len(), 1);
+            let (records, unread) = records(&text);
+            assert_eq!((records.len(), unread), (1, 1), "cut at {cut}");
+        }
+    }
+
+    #[test]
+    fn a_row_without_the_later_columns_is_read() {
+        let header = header();
+        let (early, _) = header.split_once(",pxn").expect("a later column");
+        let cells: Vec<&str> = ROW.split(',').take(early.split(',').count()).collect();
+        let (records, unread) = records(&format!("{early}\r\n{}\r\n", cells.join(",")));
+        assert_eq!((records.len(), unread), (1, 0));
+        assert_eq!(records[0].seen, NcclEvidence::default());
+    }
+}

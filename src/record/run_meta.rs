@@ -1,0 +1,195 @@
+//! [`RunMeta`]: what is the same for all records of a run. `run.json` holds it.
+
+use std::collections::BTreeMap;
+
+use chrono::{DateTime, FixedOffset};
+use serde::{Deserialize, Serialize};
+
+use super::BackendKind;
+use crate::{exit::Code, slurm::SlurmJob, units::Bytes};
+
+/// Version of `run.json` and `results.json`. It grows when a reader of the previous version would misread the new one.
+pub const FORMAT: u32 = 1;
+
+/// Everything about a run that is the same for all its records.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct RunMeta {
+    /// Version of this file's format: [`FORMAT`].
+    pub format: u32,
+    /// Version of this program.
+    pub pxnbench: String,
+    /// Name of the run, the same in every file of it.
+    pub run_id: String,
+    /// Start of the run.
+    pub started_at: DateTime<FixedOffset>,
+    /// End of the run; absent while it runs.
+    pub ended_at: Option<DateTime<FixedOffset>>,
+    /// Exit code, and the message if it is not 0; absent while the run is in progress.
+    pub end: Option<RunEnd>,
+    /// The command line.
+    pub command: Vec<String>,
+    /// Backend.
+    pub backend: BackendKind,
+    /// Why this backend is used.
+    pub backend_why: String,
+    /// PXN level in force on every rank; `custom` if ranks differ or the settings match no level.
+    pub level: String,
+    /// Requested network; `custom` if not all of its settings are in force.
+    pub network: String,
+    /// Resources in force on every rank; `custom` as for the level.
+    pub resources: String,
+    /// The Slurm job; absent outside one.
+    pub job: Option<SlurmJob>,
+    /// Number of the job step; absent outside one.
+    pub step: Option<u32>,
+    /// Number of the repetition, from 0.
+    pub repeat: u32,
+    /// Nodes.
+    pub nodes: u32,
+    /// Ranks.
+    pub ranks: u64,
+    /// GPUs per process; 0 on host memory.
+    pub gpus_per_process: u32,
+    /// The requested sweep.
+    #[serde(default)]
+    pub sweep: SweepMeta,
+    /// Versions of the libraries in use: MPI, NCCL, CUDA, driver. A library that is not used is absent.
+    pub versions: BTreeMap<String, String>,
+    /// Settings in force on rank 0 that change what is measured, by name: only those known to hold no secret.
+    pub environment: BTreeMap<String, String>,
+    /// The settings in `environment` that come from a file which NCCL reads, each with that file.
+    #[serde(default)]
+    pub environment_files: BTreeMap<String, String>,
+    /// Remarks about settings: overridden, different between ranks, without effect, waived.
+    #[serde(default)]
+    pub remarks: Vec<String>,
+    /// Use of GPU memory at the end; absent unless requested.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory: Option<MemoryUse>,
+    /// Each rank.
+    pub processes: Vec<ProcessMeta>,
+    /// Seconds from the start of process 0 to its first case.
+    pub startup_s: Option<f64>,
+    /// Phases of process 0, in order.
+    pub phases: Vec<Phase>,
+}
+
+/// A sweep as requested, as nccl-tests' table and its JSON repeat it.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct SweepMeta {
+    /// Threads per process.
+    pub threads: u32,
+    /// GPUs per thread.
+    pub gpus: u32,
+    /// Smallest size.
+    pub begin: Bytes,
+    /// Largest size, before it was reduced to fit the memory.
+    pub end: Bytes,
+    /// Factor or number of bytes from one size to the next.
+    pub step: u64,
+    /// Whether `step` is a factor.
+    pub step_is_factor: bool,
+    /// Untimed operations per size before the timed ones.
+    pub warmup: u32,
+    /// Timed iterations.
+    pub iters: u32,
+    /// Operations per iteration.
+    pub aggregate: u32,
+    /// Checks per case.
+    pub checks: u32,
+    /// Launches of a CUDA graph of the iterations; 0 without a graph.
+    pub graph: u32,
+    /// Elements by which the buffers are displaced.
+    pub unalign: u64,
+    /// nccl-tests' `-z`.
+    pub blocking: u32,
+    /// nccl-tests' `-a`: which of the ranks' times is reported.
+    pub average: u32,
+    /// Whether everything runs in the null stream.
+    pub null_stream: bool,
+    /// nccl-tests' `-R`.
+    pub registration: u32,
+    /// nccl-tests' `-x`; absent if NCCL decides.
+    pub cta_policy: Option<i32>,
+    /// Whether each iteration is timed.
+    pub per_iter: bool,
+    /// First iterations that the statistics exclude.
+    pub per_iter_skip: u32,
+    /// Whether threads join the communicator at the same time.
+    pub parallel_init: bool,
+    /// Whether the table shows the time to issue operations to the device.
+    pub reports_issue: bool,
+    /// Whether rows end with the time of day.
+    pub timestamps: bool,
+    /// Whether each row of an alltoallv is followed by the bandwidths of each rank.
+    pub reports_ranks: bool,
+    /// The largest size that fits, if that is less than requested.
+    pub reduced_to: Option<Bytes>,
+    /// Mean busbw in GB/s of which each table must reach nine tenths.
+    pub least_busbw: Option<f64>,
+}
+
+/// The end of a run.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct RunEnd {
+    /// Number of the exit code.
+    pub code: u8,
+    /// Name of the exit code.
+    pub name: Code,
+    /// The message that was printed; empty if the run succeeded.
+    pub message: String,
+}
+
+/// A phase of a run and its duration.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Phase {
+    /// Name.
+    pub name: String,
+    /// Duration in seconds.
+    pub seconds: f64,
+}
+
+/// Device memory used by a process, on the device with the highest use.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MemoryUse {
+    /// Bytes allocated from the creation of the communicator up to the buffers.
+    pub initialization: u64,
+    /// Bytes of the buffers.
+    pub buffers: u64,
+    /// Bytes allocated since the first operation.
+    pub collectives: u64,
+}
+
+/// One rank of a run: a process, or one GPU of a process.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct ProcessMeta {
+    /// Number among all ranks.
+    pub rank: u32,
+    /// Communicator, if there are several; else 0.
+    #[serde(default)]
+    pub group: u32,
+    /// Host name.
+    pub host: String,
+    /// Number of the node.
+    pub node: u32,
+    /// Order on the node.
+    pub local_rank: u32,
+    /// Process id.
+    pub pid: u32,
+    /// The device it drives.
+    pub device: Device,
+}
+
+/// A GPU, or the memory of a host.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Device {
+    /// Index among the devices visible to the process.
+    pub index: u32,
+    /// PCI address as `0000:18:00`, or [`BackendKind::device_label`] without a GPU.
+    pub bus: String,
+    /// Model name.
+    pub name: String,
+    /// UUID; empty without a GPU.
+    pub uuid: String,
+}
