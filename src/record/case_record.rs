@@ -3,7 +3,7 @@
 use chrono::{DateTime, FixedOffset};
 use serde::{Deserialize, Serialize};
 
-use super::{IterationStats, timestamp};
+use super::{iteration_stats::IterationStats, timestamp};
 use crate::{
     collective::Case,
     units::{GBps, Micros},

@@ -4,7 +4,7 @@
 
 use chrono::SecondsFormat;
 
-use super::{Record, RunMeta};
+use super::{case_record::Record, run_meta::RunMeta};
 use crate::collective::BufferMode;
 
 /// The value of one column in one record.

@@ -9,8 +9,11 @@ use chrono::{DateTime, FixedOffset};
 use serde::{Deserialize, Deserializer, de::Error};
 
 use super::{
-    BackendKind, IterationStats, NcclEvidence, Record, RunMeta, Status,
+    backend::BackendKind,
+    case_record::{NcclEvidence, Record, Status},
     columns::{COLUMNS, pxn_word},
+    iteration_stats::IterationStats,
+    run_meta::RunMeta,
 };
 use crate::{
     collective::{

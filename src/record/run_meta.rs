@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use chrono::{DateTime, FixedOffset};
 use serde::{Deserialize, Serialize};
 
-use super::BackendKind;
+use super::backend::BackendKind;
 use crate::{exit::Code, slurm::SlurmJob, units::Bytes};
 
 /// Version of `run.json` and `results.json`. It grows when a reader of the previous version would misread the new one.

@@ -1,6 +1,6 @@
 //! [`TableTotals`]: the sums below a table.
 
-use super::Record;
+use super::case_record::Record;
 
 /// Sums over the cases of a table.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
