@@ -7,6 +7,7 @@ use super::{
 };
 use crate::{
     exit::{Code, Failure},
+    record::read,
     slurm::step::{Launcher, StepShape},
     world::signal,
 };
@@ -36,7 +37,7 @@ pub(super) fn run(launch: &Launch, launcher: &Launcher, shape: StepShape) -> any
         .into_iter()
         .find(|(path, at)| before.get(path) != Some(at))
         .map(|(path, _)| path);
-    let run = written.as_deref().and_then(results::read_run);
+    let run = written.as_deref().and_then(read::read_run);
     let code = verdict(
         &ended,
         run.as_ref().and_then(|run| Some(run.end.as_ref()?.name)),

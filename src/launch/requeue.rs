@@ -6,14 +6,11 @@ use std::{
     time::Duration,
 };
 
-use super::{
-    context::Launch,
-    results::{RunFolder, read_run},
-};
+use super::{context::Launch, results::RunFolder};
 use crate::{
     exit::{Code, Failure},
     facts,
-    record::RunMeta,
+    record::{RunMeta, read},
 };
 
 /// With this set to 1, a job whose time is up puts itself into the queue again.
@@ -30,7 +27,7 @@ pub(super) fn earlier(launch: &Launch, folder: &RunFolder) -> Option<PathBuf> {
     }
     let runs = folder.runs().into_iter();
     let same = runs.filter(|(path, _)| {
-        read_run(path).is_some_and(|run| is_same(&run.command, &launch.request.arguments))
+        read::read_run(path).is_some_and(|run| is_same(&run.command, &launch.request.arguments))
     });
     let (path, _) = same.max_by_key(|(_, at)| *at)?;
     path.parent().map(Path::to_owned)

@@ -8,7 +8,11 @@ use std::{
 };
 
 use super::context::Launch;
-use crate::{compare, levels, record::RunMeta, slurm::hosts};
+use crate::{
+    levels,
+    record::{RunMeta, Status, read},
+    slurm::hosts,
+};
 
 /// Where the run's files will be.
 pub(super) struct RunFolder {
@@ -68,10 +72,6 @@ impl RunFolder {
     }
 }
 
-pub(super) fn read_run(path: &Path) -> Option<RunMeta> {
-    serde_json::from_str(&fs::read_to_string(path).ok()?).ok()
-}
-
 /// One line for a reader: what was measured, on what, how it ended, and where it is.
 pub(super) fn summary(run: &RunMeta, path: &Path) -> String {
     let hosts: BTreeMap<u32, &str> = run
@@ -81,10 +81,10 @@ pub(super) fn summary(run: &RunMeta, path: &Path) -> String {
         .collect();
     let nodes: Vec<&str> = hosts.into_values().collect();
     let csv = path.with_file_name("results.csv");
-    let rows = compare::rows(&csv).unwrap_or_default();
-    let count = |status: &str| rows.iter().filter(|row| row.status == status).count();
-    let measured = rows.len() - count("waived");
-    let data = match count("wrong") {
+    let rows = read::read_csv(&csv).unwrap_or_default();
+    let count = |status: Status| rows.iter().filter(|row| row.status == status).count();
+    let measured = rows.len() - count(Status::Waived);
+    let data = match count(Status::Wrong) {
         0 => "no wrong data".to_owned(),
         wrong => format!("{wrong} with WRONG DATA"),
     };

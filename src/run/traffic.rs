@@ -1,10 +1,7 @@
 //! The traffic pattern of an alltoallv: rank 0's environment decides for all ranks.
 
 use crate::{
-    collective::{
-        Collective,
-        traffic::{MATRIX_FILE, Matrix, PRINT_SUMMARY, Traffic, TrafficShares},
-    },
+    collective::traffic::{MATRIX_FILE, Matrix, PRINT_SUMMARY, Traffic, TrafficShares},
     env,
     exit::{Code, Failure},
     sweep::plan::SweepSpec,
@@ -23,7 +20,7 @@ pub(super) fn resolve(
     ranks: u64,
     world: &dyn World,
 ) -> anyhow::Result<SweepSpec> {
-    if !spec.collectives.contains(&Collective::AllToAllV) {
+    if !spec.collectives.iter().any(|one| one.spec().uneven) {
         return Ok(spec.clone());
     }
     let own = if world.rank() == 0 {
