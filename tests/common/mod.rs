@@ -104,7 +104,12 @@ pub fn run_within(command: &mut Command, limit: Duration) -> Ended {
 
 /// The binary alone, in `folder`, without what a launcher or the user may have set.
 pub fn alone(folder: &Path) -> Command {
-    let mut command = Command::new(BINARY);
+    program(Path::new(BINARY), folder)
+}
+
+/// As [`alone`], under another name of the binary.
+pub fn program(path: &Path, folder: &Path) -> Command {
+    let mut command = Command::new(path);
     clean(&mut command);
     own_mpi_session(&mut command, folder);
     command.current_dir(folder);
