@@ -281,25 +281,40 @@ pub(super) fn library(folder: &Path, version: i32) -> PathBuf {
     library
 }
 
-/// Verdict by check.
-pub(super) fn verdicts(ended: &Ended) -> BTreeMap<String, Vec<(String, String)>> {
+/// A row of the doctor's report.
+#[derive(Clone, Debug)]
+pub(super) struct ReportRow {
+    pub(super) verdict: String,
+    /// The evidence or the reason.
+    pub(super) message: String,
+}
+
+impl ReportRow {
+    /// A warning or a failure.
+    pub(super) fn is_finding(&self) -> bool {
+        ["warning", "failure"].contains(&self.verdict.as_str())
+    }
+}
+
+/// Returns the rows of the report, by check.
+pub(super) fn report_rows(ended: &Ended) -> BTreeMap<String, Vec<ReportRow>> {
     let report: Value = serde_json::from_str(&ended.stdout).unwrap_or_else(|_| panic!("{ended:?}"));
-    let mut all: BTreeMap<String, Vec<(String, String)>> = BTreeMap::new();
+    let mut all: BTreeMap<String, Vec<ReportRow>> = BTreeMap::new();
     for row in report["checks"].as_array().expect("checks") {
         let word = |name: &str| row[name].as_str().unwrap_or_default().to_owned();
-        let said = format!("{}{}", word("evidence"), word("reason"));
-        all.entry(word("id"))
-            .or_default()
-            .push((word("verdict"), said));
+        all.entry(word("id")).or_default().push(ReportRow {
+            verdict: word("verdict"),
+            message: format!("{}{}", word("evidence"), word("reason")),
+        });
     }
     all
 }
 
+/// Returns the checks that found something.
 pub(super) fn findings(ended: &Ended) -> BTreeSet<String> {
-    let bad = |verdict: &str| ["warning", "failure"].contains(&verdict);
-    verdicts(ended)
+    report_rows(ended)
         .into_iter()
-        .filter(|(_, rows)| rows.iter().any(|(v, _)| bad(v)))
+        .filter(|(_, rows)| rows.iter().any(ReportRow::is_finding))
         .map(|(id, _)| id)
         .collect()
 }
@@ -311,4 +326,5 @@ pub(super) fn examine(machine: &Machine) -> Ended {
     run(alone(folder.path()).args(arguments).envs(&machine.env))
 }
 
-pub(super) type Spoil = fn(&mut Machine);
+/// A change to a machine.
+pub(super) type Change = fn(&mut Machine);
