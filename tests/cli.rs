@@ -162,7 +162,7 @@ fn bad_input_gets_one_sentence() {
 }
 
 #[test]
-fn what_cannot_be_proved_is_said() {
+fn what_cannot_be_proved_is_reported() {
     let folder = folder();
     let model = [
         "all_reduce",
@@ -421,6 +421,14 @@ fn a_table_that_a_signal_ends_says_how_far_it_came() {
     );
 }
 
+/// A run that cannot go on with the rows of the first one.
+struct OtherRun {
+    variables: &'static [(&'static str, &'static str)],
+    options: &'static [&'static str],
+    /// A part of the message.
+    difference: &'static str,
+}
+
 #[test]
 fn a_run_goes_on_only_with_rows_that_were_measured_alike() {
     let folder = folder();
@@ -440,47 +448,51 @@ fn a_run_goes_on_only_with_rows_that_were_measured_alike() {
             .map(|name| std::fs::read(folder.path().join("r").join(name)))
     };
     let before = files().map(|file| file.expect("a file"));
-    for (variables, more, part) in [
-        (
-            &[][..],
-            &["--level", "aggressive", "--resume"][..],
-            "was measured with level off, and this run has level aggressive",
-        ),
-        (
-            &[("SLURM_RESTART_COUNT", "1")],
-            &["--level", "aggressive"],
-            "level off, and this run has level aggressive",
-        ),
-        (
-            &[],
-            &["--level", "off", "-a", "3", "--resume"],
-            "-a 1, and this run has -a 3",
-        ),
-        (
-            &[],
-            &["--level", "off", "-z", "1", "--resume"],
-            "-z 0, and this run has -z 1",
-        ),
-        (
-            &[("NCCL_ALGO", "Ring")],
-            &["--level", "off", "--resume"],
-            "NCCL_ALGO unset, and this run has NCCL_ALGO Ring",
-        ),
-        (
-            &[],
-            &["--level", "off", "--resources", "lean", "--resume"],
-            "resources none, and this run has resources lean",
-        ),
+    for OtherRun {
+        variables,
+        options,
+        difference,
+    } in [
+        OtherRun {
+            variables: &[],
+            options: &["--level", "aggressive", "--resume"],
+            difference: "was measured with level off, and this run has level aggressive",
+        },
+        OtherRun {
+            variables: &[("SLURM_RESTART_COUNT", "1")],
+            options: &["--level", "aggressive"],
+            difference: "level off, and this run has level aggressive",
+        },
+        OtherRun {
+            variables: &[],
+            options: &["--level", "off", "-a", "3", "--resume"],
+            difference: "-a 1, and this run has -a 3",
+        },
+        OtherRun {
+            variables: &[],
+            options: &["--level", "off", "-z", "1", "--resume"],
+            difference: "-z 0, and this run has -z 1",
+        },
+        OtherRun {
+            variables: &[("NCCL_ALGO", "Ring")],
+            options: &["--level", "off", "--resume"],
+            difference: "NCCL_ALGO unset, and this run has NCCL_ALGO Ring",
+        },
+        OtherRun {
+            variables: &[],
+            options: &["--level", "off", "--resources", "lean", "--resume"],
+            difference: "resources none, and this run has resources lean",
+        },
     ] {
-        let refused = sweep(variables, more, 6);
+        let refused = sweep(variables, options, 6);
         assert!(
-            refused.contains(part) && refused.contains("r/results.csv "),
-            "{more:?}: {refused}"
+            refused.contains(difference) && refused.contains("r/results.csv "),
+            "{options:?}: {refused}"
         );
         assert_eq!(
             files().map(|file| file.expect("a file")),
             before,
-            "{more:?}"
+            "{options:?}"
         );
     }
     // Where NCCL logs does not change what is measured.

@@ -227,194 +227,204 @@ fn audit_md_is_up_to_date() {
     );
 }
 
-/// What people reported, where, and which checks would have said so before the job; where none would, why.
-const REPORTS: &[(&str, &str, &[&str], &str)] = &[
-    (
-        "every rank reports that it is rank 0 of 1",
-        "NVIDIA/nccl-tests#254",
-        &["mpi.world"],
-        "",
-    ),
-    (
-        "more ranks on a node than GPUs are visible",
-        "NVIDIA/nccl-tests#300",
-        &["gpu.count"],
-        "",
-    ),
-    (
-        "each task sees one GPU, and NVLink is not used",
-        "NVIDIA/nccl#1066",
-        &["gpu.siblings", "slurm.gpu-bind"],
-        "",
-    ),
-    (
-        "in a container, tasks get no GPU, or that of another task",
-        "NVIDIA/pyxis#73",
-        &["gpu.count", "slurm.gpu-bind"],
-        "",
-    ),
-    (
-        "GPUs are busy or unavailable: exclusive compute mode",
-        "NVIDIA/nccl-tests#369",
-        &["gpu.compute-mode"],
-        "",
-    ),
-    (
-        "duplicate GPU: CUDA_VISIBLE_DEVICES is exported in the job",
-        "clessig/atmorep#77",
-        &["gpu.shared"],
-        "",
-    ),
-    (
-        "srun lacks the PMI of this MPI: an error, or single processes",
-        "openpmix/prrte#1343",
-        &["mpi.world"],
-        "",
-    ),
-    (
-        "tasks in a container are single processes",
-        "NVIDIA/pyxis#60",
-        &["mpi.world"],
-        "",
-    ),
-    (
-        "cpus-per-task is set by two variables",
-        "FairRootGroup/DDS#490",
-        &["slurm.leaked"],
-        "",
-    ),
-    (
-        "a step within a step waits for its resources",
-        "LLNL/smith#688",
-        &[],
-        "the doctor runs inside a step, so it cannot examine one that does not start; pxnbench launch never starts a step within a step",
-    ),
-    (
-        "one processor per task: proxy threads starve",
-        "reframe-hpc/reframe#2655",
-        &["host.cpus", "slurm.cpus-per-task"],
-        "",
-    ),
-    (
-        "the interface of NCCL_SOCKET_IFNAME is not on every node",
-        "NVIDIA/nccl#286",
-        &["net.ifname", "net.interface", "net.interface-same"],
-        "",
-    ),
-    (
-        "one node bootstraps over IPv6, another over IPv4",
-        "NVIDIA/nccl#1291",
-        &["net.family-same"],
-        "",
-    ),
-    (
-        "no /dev/infiniband in the container",
-        "NVIDIA/nccl#451",
-        &["net.verbs", "host.container"],
-        "",
-    ),
-    (
-        "a management port among the InfiniBand ports",
-        "https://github.com/stas00/ml-engineering/tree/master/network/debug",
-        &["net.mixed-ports", "net.port-rate"],
-        "",
-    ),
-    (
-        "a wrong GID index, or rails that cannot reach each other",
-        "NVIDIA/nccl#426",
-        &["net.gid"],
-        "only traffic shows whether rails are routed between nodes",
-    ),
-    (
-        "nodes have different adapters, and the mismatch is ignored",
-        "NVIDIA/nccl#2428",
-        &["net.ports-same", "env.ignore-net-mismatch"],
-        "",
-    ),
-    (
-        "the peer memory module is missing on one node",
-        "NVIDIA/nccl-tests#152",
-        &["gdr.module-same", "gdr.module"],
-        "",
-    ),
-    (
-        "NCCL does not know the module's new name",
-        "NVIDIA/nccl#1676",
-        &["gdr.module-name"],
-        "",
-    ),
-    (
-        "64 MB of /dev/shm in a container",
-        "NVIDIA/nccl#290",
-        &["host.shm"],
-        "",
-    ),
-    (
-        "ibv_reg_mr: out of memory, because pinned memory is limited",
-        "NVIDIA/nccl-tests#206",
-        &["host.memlock"],
-        "",
-    ),
-    (
-        "unlimited stack, few open files, RemoveIPC, no IMEX channel",
-        "https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html",
-        &["host.stack", "host.nofile", "host.remove-ipc", "gpu.imex"],
-        "open files are reported only below 4,096; an IMEX channel is only looked for, so a missing permission is not found",
-    ),
-    (
-        "PXN should not use host buffers for data",
-        "NVIDIA/nccl-tests#340",
-        &["gdr.module", "env.fails"],
-        "other reasons for which GPUDirect fails; pxnbench proof finds those in the log",
-    ),
-    (
-        "alltoall hangs with PXN",
-        "NVIDIA/nccl-tests#187",
-        &["env.crashes"],
-        "a fault of one NCCL version; the deadline ends the run and names the case",
-    ),
-    (
-        "alltoall is slower with PXN",
-        "NVIDIA/nccl#1697",
-        &[],
-        "no setting is wrong; pxnbench compare shows which level is fastest for each collective and size",
-    ),
-    (
-        "ibv_create_cq: out of memory on 700 nodes",
-        "NVIDIA/nccl#1191",
-        &["host.memlock"],
-        "the limits of the adapter itself",
-    ),
-    (
-        "busbw 0: each process is a job of one rank",
-        "NVIDIA/nccl-tests#294",
-        &["mpi.world"],
-        "",
-    ),
-    (
-        "NCCL's log is mixed into the table",
-        "NVIDIA/nccl-tests#42",
-        &["env.debug-output"],
-        "not needed for pxnbench, which sends the log to files",
-    ),
-    (
-        "plugins differ between containers",
-        "awslabs/awsome-distributed-ai#386",
-        &["lib.plugin-same", "lib.nccl-file"],
-        "plugins of the same file name but different content",
-    ),
-    (
-        "versions or settings differ between ranks",
-        "NVIDIA/nccl#1328",
-        &["lib.nccl-same", "env.same"],
-        "",
-    ),
-    (
-        "an MPIJob's launcher starts before its workers have names",
-        "kubeflow/mpi-operator#481",
-        &[],
-        "it happens before any process of the job starts",
-    ),
+/// A problem that somebody reported.
+struct FieldReport {
+    report: &'static str,
+    /// An issue as `owner/repository#number`, or an address.
+    place: &'static str,
+    /// The checks that would have reported it before the job.
+    caught_by: &'static [&'static str],
+    /// Why no check would, or not all of it; else empty.
+    not_caught: &'static str,
+}
+
+const REPORTS: &[FieldReport] = &[
+    FieldReport {
+        report: "every rank reports that it is rank 0 of 1",
+        place: "NVIDIA/nccl-tests#254",
+        caught_by: &["mpi.world"],
+        not_caught: "",
+    },
+    FieldReport {
+        report: "more ranks on a node than GPUs are visible",
+        place: "NVIDIA/nccl-tests#300",
+        caught_by: &["gpu.count"],
+        not_caught: "",
+    },
+    FieldReport {
+        report: "each task sees one GPU, and NVLink is not used",
+        place: "NVIDIA/nccl#1066",
+        caught_by: &["gpu.siblings", "slurm.gpu-bind"],
+        not_caught: "",
+    },
+    FieldReport {
+        report: "in a container, tasks get no GPU, or that of another task",
+        place: "NVIDIA/pyxis#73",
+        caught_by: &["gpu.count", "slurm.gpu-bind"],
+        not_caught: "",
+    },
+    FieldReport {
+        report: "GPUs are busy or unavailable: exclusive compute mode",
+        place: "NVIDIA/nccl-tests#369",
+        caught_by: &["gpu.compute-mode"],
+        not_caught: "",
+    },
+    FieldReport {
+        report: "duplicate GPU: CUDA_VISIBLE_DEVICES is exported in the job",
+        place: "clessig/atmorep#77",
+        caught_by: &["gpu.shared"],
+        not_caught: "",
+    },
+    FieldReport {
+        report: "srun lacks the PMI of this MPI: an error, or single processes",
+        place: "openpmix/prrte#1343",
+        caught_by: &["mpi.world"],
+        not_caught: "",
+    },
+    FieldReport {
+        report: "tasks in a container are single processes",
+        place: "NVIDIA/pyxis#60",
+        caught_by: &["mpi.world"],
+        not_caught: "",
+    },
+    FieldReport {
+        report: "cpus-per-task is set by two variables",
+        place: "FairRootGroup/DDS#490",
+        caught_by: &["slurm.leaked"],
+        not_caught: "",
+    },
+    FieldReport {
+        report: "a step within a step waits for its resources",
+        place: "LLNL/smith#688",
+        caught_by: &[],
+        not_caught: "the doctor runs inside a step, so it cannot examine one that does not start; pxnbench launch never starts a step within a step",
+    },
+    FieldReport {
+        report: "one processor per task: proxy threads starve",
+        place: "reframe-hpc/reframe#2655",
+        caught_by: &["host.cpus", "slurm.cpus-per-task"],
+        not_caught: "",
+    },
+    FieldReport {
+        report: "the interface of NCCL_SOCKET_IFNAME is not on every node",
+        place: "NVIDIA/nccl#286",
+        caught_by: &["net.ifname", "net.interface", "net.interface-same"],
+        not_caught: "",
+    },
+    FieldReport {
+        report: "one node bootstraps over IPv6, another over IPv4",
+        place: "NVIDIA/nccl#1291",
+        caught_by: &["net.family-same"],
+        not_caught: "",
+    },
+    FieldReport {
+        report: "no /dev/infiniband in the container",
+        place: "NVIDIA/nccl#451",
+        caught_by: &["net.verbs", "host.container"],
+        not_caught: "",
+    },
+    FieldReport {
+        report: "a management port among the InfiniBand ports",
+        place: "https://github.com/stas00/ml-engineering/tree/master/network/debug",
+        caught_by: &["net.mixed-ports", "net.port-rate"],
+        not_caught: "",
+    },
+    FieldReport {
+        report: "a wrong GID index, or rails that cannot reach each other",
+        place: "NVIDIA/nccl#426",
+        caught_by: &["net.gid"],
+        not_caught: "only traffic shows whether rails are routed between nodes",
+    },
+    FieldReport {
+        report: "nodes have different adapters, and the mismatch is ignored",
+        place: "NVIDIA/nccl#2428",
+        caught_by: &["net.ports-same", "env.ignore-net-mismatch"],
+        not_caught: "",
+    },
+    FieldReport {
+        report: "the peer memory module is missing on one node",
+        place: "NVIDIA/nccl-tests#152",
+        caught_by: &["gdr.module-same", "gdr.module"],
+        not_caught: "",
+    },
+    FieldReport {
+        report: "NCCL does not know the module's new name",
+        place: "NVIDIA/nccl#1676",
+        caught_by: &["gdr.module-name"],
+        not_caught: "",
+    },
+    FieldReport {
+        report: "64 MB of /dev/shm in a container",
+        place: "NVIDIA/nccl#290",
+        caught_by: &["host.shm"],
+        not_caught: "",
+    },
+    FieldReport {
+        report: "ibv_reg_mr: out of memory, because pinned memory is limited",
+        place: "NVIDIA/nccl-tests#206",
+        caught_by: &["host.memlock"],
+        not_caught: "",
+    },
+    FieldReport {
+        report: "unlimited stack, few open files, RemoveIPC, no IMEX channel",
+        place: "https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html",
+        caught_by: &["host.stack", "host.nofile", "host.remove-ipc", "gpu.imex"],
+        not_caught: "open files are reported only below 4,096; an IMEX channel is only looked for, so a missing permission is not found",
+    },
+    FieldReport {
+        report: "PXN should not use host buffers for data",
+        place: "NVIDIA/nccl-tests#340",
+        caught_by: &["gdr.module", "env.fails"],
+        not_caught: "other reasons for which GPUDirect fails; pxnbench proof finds those in the log",
+    },
+    FieldReport {
+        report: "alltoall hangs with PXN",
+        place: "NVIDIA/nccl-tests#187",
+        caught_by: &["env.crashes"],
+        not_caught: "a fault of one NCCL version; the deadline ends the run and names the case",
+    },
+    FieldReport {
+        report: "alltoall is slower with PXN",
+        place: "NVIDIA/nccl#1697",
+        caught_by: &[],
+        not_caught: "no setting is wrong; pxnbench compare shows which level is fastest for each collective and size",
+    },
+    FieldReport {
+        report: "ibv_create_cq: out of memory on 700 nodes",
+        place: "NVIDIA/nccl#1191",
+        caught_by: &["host.memlock"],
+        not_caught: "the limits of the adapter itself",
+    },
+    FieldReport {
+        report: "busbw 0: each process is a job of one rank",
+        place: "NVIDIA/nccl-tests#294",
+        caught_by: &["mpi.world"],
+        not_caught: "",
+    },
+    FieldReport {
+        report: "NCCL's log is mixed into the table",
+        place: "NVIDIA/nccl-tests#42",
+        caught_by: &["env.debug-output"],
+        not_caught: "not needed for pxnbench, which sends the log to files",
+    },
+    FieldReport {
+        report: "plugins differ between containers",
+        place: "awslabs/awsome-distributed-ai#386",
+        caught_by: &["lib.plugin-same", "lib.nccl-file"],
+        not_caught: "plugins of the same file name but different content",
+    },
+    FieldReport {
+        report: "versions or settings differ between ranks",
+        place: "NVIDIA/nccl#1328",
+        caught_by: &["lib.nccl-same", "env.same"],
+        not_caught: "",
+    },
+    FieldReport {
+        report: "an MPIJob's launcher starts before its workers have names",
+        place: "kubeflow/mpi-operator#481",
+        caught_by: &[],
+        not_caught: "it happens before any process of the job starts",
+    },
 ];
 
 fn doctor_md() -> String {
@@ -441,19 +451,31 @@ fn doctor_md() -> String {
          ## Field reports\n\nProblems that people have reported, and the checks that would have found them before the job.\n\n\
          | | report | where | caught by | not caught |\n|---|---|---|---|---|\n",
     );
-    for (at, (what, place, checks, not)) in REPORTS.iter().enumerate() {
+    for (at, field_report) in REPORTS.iter().enumerate() {
+        let FieldReport {
+            report,
+            place,
+            caught_by,
+            not_caught,
+        } = field_report;
         let link = match place.split_once('#') {
             Some((repo, number)) => format!("[{place}](https://github.com/{repo}/issues/{number})"),
             None => format!("<{place}>"),
         };
-        let checks = checks
+        let caught_by = caught_by
             .iter()
             .map(|id| format!("`{id}`"))
             .collect::<Vec<_>>()
             .join(" ");
         row(
             &mut text,
-            &[&format!("E{}", at + 1), what, &link, &checks, not],
+            &[
+                &format!("E{}", at + 1),
+                report,
+                &link,
+                &caught_by,
+                not_caught,
+            ],
         );
     }
     text
@@ -465,14 +487,20 @@ fn doctor_md_is_up_to_date_and_names_checks_that_are_there() {
         .map(|check| check.id)
         .chain(CHECKS.iter().map(|check| check.id))
         .collect();
-    for (what, _, checks, not) in REPORTS {
+    for FieldReport {
+        report,
+        caught_by,
+        not_caught,
+        ..
+    } in REPORTS
+    {
         assert!(
-            !checks.is_empty() || !not.is_empty(),
-            "{what}: neither caught nor said why not"
+            !caught_by.is_empty() || !not_caught.is_empty(),
+            "{report}: neither caught, nor a reason why not"
         );
-        checks
-            .iter()
-            .for_each(|id| assert!(known.contains(id), "{what}: there is no check {id}"));
+        for id in *caught_by {
+            assert!(known.contains(id), "{report}: there is no check {id}");
+        }
     }
     assert_eq!(REPORTS.len(), 31);
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/DOCTOR.md");

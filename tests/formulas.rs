@@ -23,30 +23,139 @@ fn case(collective: Collective, size: u64, dtype: DType, ranks: u64) -> Case {
     )
 }
 
-/// nccl-tests' own examples, as it prints them: size, count.
+/// How nccl-tests rounds the size of a case.
+struct Rounding {
+    collective: Collective,
+    /// The size asked for.
+    size: u64,
+    ranks: u64,
+    printed_size: u64,
+    count: u64,
+}
+
+/// nccl-tests' own examples, as it prints them.
+const ROUNDINGS: [Rounding; 15] = [
+    Rounding {
+        collective: Collective::AllGather,
+        size: 64,
+        ranks: 3,
+        printed_size: 48,
+        count: 4,
+    },
+    Rounding {
+        collective: Collective::AllGather,
+        size: 8,
+        ranks: 8,
+        printed_size: 0,
+        count: 0,
+    },
+    Rounding {
+        collective: Collective::AllGather,
+        size: 1 << 20,
+        ranks: 3,
+        printed_size: 1_048_560,
+        count: 87_380,
+    },
+    Rounding {
+        collective: Collective::AllReduce,
+        size: 10,
+        ranks: 3,
+        printed_size: 8,
+        count: 2,
+    },
+    Rounding {
+        collective: Collective::ReduceScatter,
+        size: 64,
+        ranks: 3,
+        printed_size: 48,
+        count: 4,
+    },
+    Rounding {
+        collective: Collective::AllToAll,
+        size: 1 << 20,
+        ranks: 3,
+        printed_size: 1_048_560,
+        count: 87_380,
+    },
+    Rounding {
+        collective: Collective::Gather,
+        size: 64,
+        ranks: 3,
+        printed_size: 48,
+        count: 4,
+    },
+    Rounding {
+        collective: Collective::Scatter,
+        size: 64,
+        ranks: 3,
+        printed_size: 48,
+        count: 4,
+    },
+    Rounding {
+        collective: Collective::Broadcast,
+        size: 7,
+        ranks: 2,
+        printed_size: 4,
+        count: 1,
+    },
+    Rounding {
+        collective: Collective::SendRecv,
+        size: 1 << 20,
+        ranks: 3,
+        printed_size: 1 << 20,
+        count: 1 << 18,
+    },
+    Rounding {
+        collective: Collective::HyperCube,
+        size: 8,
+        ranks: 8,
+        printed_size: 0,
+        count: 0,
+    },
+    Rounding {
+        collective: Collective::HyperCube,
+        size: 1000,
+        ranks: 4,
+        printed_size: 960,
+        count: 60,
+    },
+    Rounding {
+        collective: Collective::AllToAllV,
+        size: 1 << 20,
+        ranks: 3,
+        printed_size: 1_048_560,
+        count: 87_380,
+    },
+    Rounding {
+        collective: Collective::AllToAllV,
+        size: 8,
+        ranks: 8,
+        printed_size: 0,
+        count: 0,
+    },
+    Rounding {
+        collective: Collective::AllToAllV,
+        size: 4096,
+        ranks: 4,
+        printed_size: 4080,
+        count: 256,
+    },
+];
+
 #[test]
 fn roundings_that_nccl_tests_prints() {
-    for (collective, size, ranks, printed, count) in [
-        (Collective::AllGather, 64, 3, 48, 4),
-        (Collective::AllGather, 8, 8, 0, 0),
-        (Collective::AllGather, 1 << 20, 3, 1_048_560, 87_380),
-        (Collective::AllReduce, 10, 3, 8, 2),
-        (Collective::ReduceScatter, 64, 3, 48, 4),
-        (Collective::AllToAll, 1 << 20, 3, 1_048_560, 87_380),
-        (Collective::Gather, 64, 3, 48, 4),
-        (Collective::Scatter, 64, 3, 48, 4),
-        (Collective::Broadcast, 7, 2, 4, 1),
-        (Collective::SendRecv, 1 << 20, 3, 1 << 20, 1 << 18),
-        (Collective::HyperCube, 8, 8, 0, 0),
-        (Collective::HyperCube, 1000, 4, 960, 60),
-        (Collective::AllToAllV, 1 << 20, 3, 1_048_560, 87_380),
-        (Collective::AllToAllV, 8, 8, 0, 0),
-        (Collective::AllToAllV, 4096, 4, 4080, 256),
-    ] {
+    for Rounding {
+        collective,
+        size,
+        ranks,
+        printed_size,
+        count,
+    } in ROUNDINGS
+    {
         let case = case(collective, size, DType::Float, ranks);
         assert_eq!(
             (case.size().0, case.counts.param),
-            (printed, count),
+            (printed_size, count),
             "{collective} {size} on {ranks}"
         );
     }

@@ -1,5 +1,5 @@
 //! `pxnbench proof` on NCCL's logs of real runs: four ranks on two virtual nodes with two rails, one run for each setting.
-//! `summary.tsv` has what the runs' own counters said.
+//! `summary.tsv` has what the runs' own counters showed.
 
 mod common;
 
@@ -263,16 +263,44 @@ fn logs_of_several_files_and_of_standard_input_are_one() {
     );
 }
 
+/// A verdict that is expected of a log.
+struct Expectation {
+    log_name: &'static str,
+    expect: &'static str,
+    /// The exit code.
+    code: i32,
+}
+
 #[test]
 fn a_verdict_other_than_expected_has_its_code() {
     let log = |name: &str| logs().join(name).display().to_string();
-    for (name, expect, code) in [
-        ("a2a.split.default.log", "used", 0),
-        ("a2a.split.default.log", "not-used", 7),
-        ("a2a.split.disable.log", "used", 7),
-        ("a2a.split.disable.log", "not-used", 0),
+    for Expectation {
+        log_name,
+        expect,
+        code,
+    } in [
+        Expectation {
+            log_name: "a2a.split.default.log",
+            expect: "used",
+            code: 0,
+        },
+        Expectation {
+            log_name: "a2a.split.default.log",
+            expect: "not-used",
+            code: 7,
+        },
+        Expectation {
+            log_name: "a2a.split.disable.log",
+            expect: "used",
+            code: 7,
+        },
+        Expectation {
+            log_name: "a2a.split.disable.log",
+            expect: "not-used",
+            code: 0,
+        },
     ] {
-        let ended = proof(&["--expect", expect, &log(name)]).expect_code(code);
+        let ended = proof(&["--expect", expect, &log(log_name)]).expect_code(code);
         assert_eq!(
             ended.sentences().len(),
             usize::from(code != 0),
@@ -287,6 +315,15 @@ fn a_verdict_other_than_expected_has_its_code() {
     );
 }
 
+/// A path from which no log can be read.
+struct Unreadable {
+    name: &'static str,
+    /// The exit code.
+    code: i32,
+    /// A part of the message.
+    message: &'static str,
+}
+
 #[test]
 fn what_cannot_be_read_is_one_sentence() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -294,43 +331,75 @@ fn what_cannot_be_read_is_one_sentence() {
     fs::write(path("empty"), "").expect("written");
     fs::write(path("other"), "# alltoall\n \u{0}\u{1}binary\n").expect("written");
     fs::create_dir(path("nothing")).expect("a folder");
-    for (name, code, part) in [
-        ("missing", 6, "cannot be read"),
-        ("nothing", 6, "holds no file"),
-        ("empty", 5, "empty"),
-        ("other", 5, "none of 2 lines is from NCCL"),
+    for Unreadable {
+        name,
+        code,
+        message,
+    } in [
+        Unreadable {
+            name: "missing",
+            code: 6,
+            message: "cannot be read",
+        },
+        Unreadable {
+            name: "nothing",
+            code: 6,
+            message: "holds no file",
+        },
+        Unreadable {
+            name: "empty",
+            code: 5,
+            message: "empty",
+        },
+        Unreadable {
+            name: "other",
+            code: 5,
+            message: "none of 2 lines is from NCCL",
+        },
     ] {
         let ended = proof(&[&path(name)]).expect_code(code);
         let [sentence] = ended.sentences()[..] else {
             panic!("{}", ended.stderr)
         };
         assert!(
-            sentence.contains(part) && sentence.contains(name),
+            sentence.contains(message) && sentence.contains(name),
             "{sentence}"
         );
     }
+}
+
+/// A log from which nothing can be told.
+struct QuietLog {
+    text: &'static str,
+    reason: &'static str,
+    /// A part of what the report says to log.
+    advice: &'static str,
 }
 
 #[test]
 fn a_log_without_connections_says_what_to_log() {
     let folder = tempfile::tempdir().expect("a folder");
     let log = folder.path().join("log");
-    for (text, reason, part) in [
-        (
-            "NCCL version 2.21.5+cuda12.4\n",
-            "too_quiet",
-            "NCCL_DEBUG=INFO",
-        ),
-        (
-            "h:1:1 [0] NCCL INFO cudaDriverVersion 12040\n",
-            "no_init",
-            "INIT",
-        ),
-        (
-            "h:1:1 [0] NCCL INFO comm 0x5 rank 0 nRanks 16 nNodes 2 localRanks 8 localRank 0 MNNVL 0\n",
-            "no_connection",
-            "after it",
-        ),
+    for QuietLog {
+        text,
+        reason,
+        advice,
+    } in [
+        QuietLog {
+            text: "NCCL version 2.21.5+cuda12.4\n",
+            reason: "too_quiet",
+            advice: "NCCL_DEBUG=INFO",
+        },
+        QuietLog {
+            text: "h:1:1 [0] NCCL INFO cudaDriverVersion 12040\n",
+            reason: "no_init",
+            advice: "INIT",
+        },
+        QuietLog {
+            text: "h:1:1 [0] NCCL INFO comm 0x5 rank 0 nRanks 16 nNodes 2 localRanks 8 localRank 0 MNNVL 0\n",
+            reason: "no_connection",
+            advice: "after it",
+        },
     ] {
         fs::write(&log, text).expect("written");
         let found = json(&log);
@@ -341,7 +410,7 @@ fn a_log_without_connections_says_what_to_log() {
         );
         let report = proof(&[&log.display().to_string()]).expect_code(0).stdout;
         assert!(
-            report.starts_with("PXN: cannot tell\n") && report.contains(part),
+            report.starts_with("PXN: cannot tell\n") && report.contains(advice),
             "{report}"
         );
     }

@@ -296,7 +296,7 @@ fn a_node_is_read_from_sysfs_and_nvml() {
 }
 
 #[test]
-fn what_is_missing_is_said() {
+fn what_is_missing_is_reported() {
     let root = folder();
     let ended = topo_node(root.path(), &[]).expect_code(0);
     for what in ["Missing: NVML", "Missing: no NVIDIA GPU", "Missing: no NIC"] {

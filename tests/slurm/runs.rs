@@ -149,7 +149,7 @@ fn a_comparison_runs_all_levels_in_turn_and_ends_in_one_table() {
 }
 
 #[test]
-fn without_gpus_two_ranks_a_node_run_on_host_memory_and_it_is_said() {
+fn without_gpus_two_ranks_per_node_run_on_host_memory_with_a_message() {
     let Some(lab) = Lab::start(&["2", "--gpus", "0"]) else {
         return;
     };

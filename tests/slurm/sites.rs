@@ -188,7 +188,7 @@ fn outside_a_job_it_says_what_to_do() {
         "{}",
         ended.stderr
     );
-    // What is wrong with the sweep is said first: before any node is asked.
+    // An error in the sweep is reported first, before any node is asked.
     let ended = run(common::alone(home.path()).args(["launch", "--", "all_reduce", "-b", "0"]))
         .expect_code(6);
     assert_eq!(ended.sentences().len(), 1, "{}", ended.stderr);

@@ -148,14 +148,40 @@ struct Sweep {
     rows: Vec<BTreeMap<String, String>>,
 }
 
-/// Ways to have four ranks on four GPUs: processes, and the words that say how many each has.
-const FOUR: [(u32, &str); 6] = [
-    (4, ""),
-    (2, "-g 2"),
-    (2, "-t 2"),
-    (1, "-g 4"),
-    (1, "-t 4"),
-    (1, "-t 2 -g 2"),
+/// How ranks are spread over processes.
+#[derive(Clone, Copy, Debug)]
+struct Layout {
+    processes: u32,
+    /// What gives a process its GPUs.
+    options: &'static str,
+}
+
+/// Ways to have four ranks on four GPUs.
+const FOUR: [Layout; 6] = [
+    Layout {
+        processes: 4,
+        options: "",
+    },
+    Layout {
+        processes: 2,
+        options: "-g 2",
+    },
+    Layout {
+        processes: 2,
+        options: "-t 2",
+    },
+    Layout {
+        processes: 1,
+        options: "-g 4",
+    },
+    Layout {
+        processes: 1,
+        options: "-t 4",
+    },
+    Layout {
+        processes: 1,
+        options: "-t 2 -g 2",
+    },
 ];
 
 #[test]
@@ -163,10 +189,10 @@ fn all_collectives_are_right_however_the_ranks_are_spread() {
     let Some(machine) = Machine::with(4) else {
         return;
     };
-    let cases = |(processes, spread): (u32, &str)| {
+    let cases = |Layout { processes, options }: Layout| {
         let sweep = machine.sweep(
             processes,
-            &format!("all -b 1000 -e 34000 -i 11000 -n 2 {spread}"),
+            &format!("all -b 1000 -e 34000 -i 11000 -n 2 {options}"),
         );
         let of = |row: &BTreeMap<String, String>| {
             ["collective", "size_bytes", "count", "in_place", "wrong"]
@@ -176,8 +202,8 @@ fn all_collectives_are_right_however_the_ranks_are_spread() {
     };
     let first = cases(FOUR[0]);
     assert_eq!(first.len(), 11 * 4 * 2);
-    for way in &FOUR[1..] {
-        assert_eq!(cases(*way), first, "{way:?}");
+    for layout in &FOUR[1..] {
+        assert_eq!(cases(*layout), first, "{layout:?}");
     }
 }
 
@@ -202,11 +228,11 @@ fn ways_to_run_operations_work_on_four_gpus() {
         (ALL, "-M 1"),
     ];
     for (at, (collectives, way)) in ways.into_iter().enumerate() {
-        // Each way with another spread, and those of threads and GPUs in turn.
-        let (processes, spread) = FOUR[1 + at % 5];
+        // Each way with another layout: those of threads and of GPUs in turn.
+        let Layout { processes, options } = FOUR[1 + at % 5];
         machine.sweep(
             processes,
-            &format!("{collectives} -b 64 -e 4K -f 8 -n 3 {spread} {way}"),
+            &format!("{collectives} -b 64 -e 4K -f 8 -n 3 {options} {way}"),
         );
     }
     machine.sweep(
@@ -252,29 +278,46 @@ fn groups_of_ranks_have_communicators_of_their_own() {
     assert_eq!(sweep(2, "-g 2", "MOD 2").len(), seen.len());
 }
 
+/// A version of NCCL that lacks something.
+struct OldLibrary {
+    version: &'static str,
+    /// A part of each remark on what it lacks.
+    remarks: &'static [&'static str],
+    /// Cases of 8-bit floats that run.
+    float8_rows: usize,
+}
+
 #[test]
-fn an_older_library_gets_what_it_has_and_the_rest_is_said() {
+fn an_older_library_gets_what_it_has_and_remarks_on_the_rest() {
     let Some(machine) = Machine::with(2) else {
         return;
     };
-    for (version, remarks, float8) in [
-        (
-            "2.18.5",
-            &[
+    for OldLibrary {
+        version,
+        remarks,
+        float8_rows,
+    } in [
+        OldLibrary {
+            version: "2.18.5",
+            remarks: &[
                 "-R needs NCCL 2.19 or newer; with 2.18.5",
                 "this -x needs NCCL 2.28.0 or newer",
-            ][..],
-            0,
-        ),
-        (
-            "2.22.3",
-            &[
+            ],
+            float8_rows: 0,
+        },
+        OldLibrary {
+            version: "2.22.3",
+            remarks: &[
                 "-R 2 needs NCCL 2.27 or newer; with 2.22.3",
                 "this -x needs NCCL 2.28.0 or newer",
             ],
-            0,
-        ),
-        ("2.30.7", &[], 22),
+            float8_rows: 0,
+        },
+        OldLibrary {
+            version: "2.30.7",
+            remarks: &[],
+            float8_rows: 22,
+        },
     ] {
         let library = machine.libraries.join(version).join("libnccl.so.2");
         let words = format!(
@@ -282,19 +325,16 @@ fn an_older_library_gets_what_it_has_and_the_rest_is_said() {
             library.to_str().expect("a path")
         );
         let sweep = machine.sweep(1, &words);
-        let said: Vec<&str> = sweep
+        let printed: Vec<&str> = sweep
             .ended
             .sentences()
             .into_iter()
             .filter(|line| line.contains(" needs NCCL "))
             .collect();
-        assert_eq!(said.len(), remarks.len(), "{said:?}");
-        assert!(
-            said.iter()
-                .zip(remarks)
-                .all(|(said, remark)| said.contains(remark)),
-            "{said:?}"
-        );
+        assert_eq!(printed.len(), remarks.len(), "{printed:?}");
+        for (printed, remark) in printed.iter().zip(remarks) {
+            assert!(printed.contains(remark), "{printed}");
+        }
         let run = |dtype: &str| {
             sweep
                 .rows
@@ -302,70 +342,107 @@ fn an_older_library_gets_what_it_has_and_the_rest_is_said() {
                 .filter(|row| row["type"] == dtype && !row["time_us"].is_empty())
                 .count()
         };
-        assert_eq!((run("half"), run("f8e5m2")), (22, float8), "{version}");
+        assert_eq!((run("half"), run("f8e5m2")), (22, float8_rows), "{version}");
     }
 }
 
-/// What breaks, in which of a process's calls, the exit code, and what the sentence says.
-const FAULTS: [(&str, i32, &str); 14] = [
-    (
-        "cuInit:1:999",
-        2,
-        "CUDA does not start: unknown error (code 999)",
-    ),
-    (
-        "cuDevicePrimaryCtxRetain:1:2",
-        2,
-        "cuDevicePrimaryCtxRetain failed: CUDA_ERROR_OUT_OF_MEMORY (code 2)",
-    ),
-    (
-        "cuModuleLoadDataEx:1:218",
-        2,
-        "the driver cannot compile the data kernels",
-    ),
-    (
-        "ncclGetUniqueId:1:2",
-        3,
-        "ncclGetUniqueId failed: unhandled system error (code 2)",
-    ),
-    (
-        "ncclCommInitRankConfig:1:3",
-        3,
-        "joined the communicator: ncclCommInitRankConfig failed: internal error (code 3)",
-    ),
-    (
-        "ncclMemAlloc:2:1",
-        3,
-        "while allocating 64K bytes on GPU 0: ncclMemAlloc failed",
-    ),
-    (
-        "ncclCommWindowRegister:2:3",
-        3,
-        "ncclCommWindowRegister failed: internal error (code 3)",
-    ),
-    (
-        "cuLaunchKernel:7:719",
-        2,
-        "cannot launch a data kernel: unknown error (code 719)",
-    ),
-    (
-        "ncclAllReduce:20:2",
-        3,
-        "ncclAllReduce failed: unhandled system error (code 2)",
-    ),
-    ("async:20:3", 3, "NCCL reports"),
-    (
-        "broken:20:700",
-        2,
-        "cuStreamQuery failed: CUDA_ERROR_ILLEGAL_ADDRESS (code 700)",
-    ),
-    ("hang:20:1", 4, "did not end within 8 s"),
-    (
-        "ncclCommDestroy:1:3",
-        3,
-        "while ending the communicator: ncclCommDestroy failed: internal error (code 3)",
-    ),
-    ("flip:0:1", 7, "wrong data in 8 cases"),
+/// Something that breaks.
+struct Fault {
+    /// The call, which of a process's calls of it, and the error that it gives.
+    fault: &'static str,
+    /// The exit code.
+    code: i32,
+    /// A part of the message.
+    message: &'static str,
+}
+
+const FAULTS: [Fault; 14] = [
+    Fault {
+        fault: "cuInit:1:999",
+        code: 2,
+        message: "CUDA does not start: unknown error (code 999)",
+    },
+    Fault {
+        fault: "cuDevicePrimaryCtxRetain:1:2",
+        code: 2,
+        message: "cuDevicePrimaryCtxRetain failed: CUDA_ERROR_OUT_OF_MEMORY (code 2)",
+    },
+    Fault {
+        fault: "cuModuleLoadDataEx:1:218",
+        code: 2,
+        message: "the driver cannot compile the data kernels",
+    },
+    Fault {
+        fault: "ncclGetUniqueId:1:2",
+        code: 3,
+        message: "ncclGetUniqueId failed: unhandled system error (code 2)",
+    },
+    Fault {
+        fault: "ncclCommInitRankConfig:1:3",
+        code: 3,
+        message: "joined the communicator: ncclCommInitRankConfig failed: internal error (code 3)",
+    },
+    Fault {
+        fault: "ncclMemAlloc:2:1",
+        code: 3,
+        message: "while allocating 64K bytes on GPU 0: ncclMemAlloc failed",
+    },
+    Fault {
+        fault: "ncclCommWindowRegister:2:3",
+        code: 3,
+        message: "ncclCommWindowRegister failed: internal error (code 3)",
+    },
+    Fault {
+        fault: "cuLaunchKernel:7:719",
+        code: 2,
+        message: "cannot launch a data kernel: unknown error (code 719)",
+    },
+    Fault {
+        fault: "ncclAllReduce:20:2",
+        code: 3,
+        message: "ncclAllReduce failed: unhandled system error (code 2)",
+    },
+    Fault {
+        fault: "async:20:3",
+        code: 3,
+        message: "NCCL reports",
+    },
+    Fault {
+        fault: "broken:20:700",
+        code: 2,
+        message: "cuStreamQuery failed: CUDA_ERROR_ILLEGAL_ADDRESS (code 700)",
+    },
+    Fault {
+        fault: "hang:20:1",
+        code: 4,
+        message: "did not end within 8 s",
+    },
+    Fault {
+        fault: "ncclCommDestroy:1:3",
+        code: 3,
+        message: "while ending the communicator: ncclCommDestroy failed: internal error (code 3)",
+    },
+    Fault {
+        fault: "flip:0:1",
+        code: 7,
+        message: "wrong data in 8 cases",
+    },
+];
+
+/// Ways to have two ranks on two GPUs.
+const TWO: [Layout; 3] = [
+    Layout {
+        processes: 2,
+        options: "",
+    },
+    Layout {
+        processes: 1,
+        options: "-g 2",
+    },
+    Layout {
+        processes: 1,
+        options: "-t 2",
+    },
 ];
 
 #[test]
@@ -373,22 +450,27 @@ fn each_fault_ends_the_job_soon_with_its_code_and_one_sentence() {
     let Some(machine) = Machine::with(2) else {
         return;
     };
-    for (fault, code, part) in FAULTS {
-        for (processes, spread) in [(2, ""), (1, "-g 2"), (1, "-t 2")] {
+    for Fault {
+        fault,
+        code,
+        message,
+    } in FAULTS
+    {
+        for Layout { processes, options } in TWO {
             // A busy machine needs longer than that to start MPI.
             let limit = if fault.starts_with("hang") {
                 "-T 8"
             } else {
                 ""
             };
-            let words = format!("all_reduce -b 1K -e 64K -f 4 -n 3 -R 2 {limit} {spread}");
+            let words = format!("all_reduce -b 1K -e 64K -f 4 -n 3 -R 2 {limit} {options}");
             let ended = machine.broken(processes, fault, &words);
-            let what = format!("{fault} {processes} {spread}\n{}", ended.stderr);
+            let what = format!("{fault} {processes} {options}\n{}", ended.stderr);
             assert_eq!(ended.code, Some(code), "{what}");
             let saying = ended
                 .sentences()
                 .into_iter()
-                .filter(|line| line.contains(part))
+                .filter(|line| line.contains(message))
                 .count();
             // The ranks of a job may each have it; one process says it once.
             assert!(saying >= 1 && saying <= processes as usize, "{what}");
@@ -401,22 +483,26 @@ fn a_rank_that_cannot_join_is_not_waited_for_by_those_of_its_process() {
     let Some(machine) = Machine::with(4) else {
         return;
     };
-    for (fault, code, part) in [
-        (
-            "cuCtxSetCurrent:6:700",
-            2,
-            "GPU 1 is lost: CUDA_ERROR_ILLEGAL_ADDRESS (code 700)",
-        ),
-        (
-            "ncclCommInitRankConfig:2:3",
-            3,
-            "ncclCommInitRankConfig failed: internal error (code 3)",
-        ),
+    for Fault {
+        fault,
+        code,
+        message,
+    } in [
+        Fault {
+            fault: "cuCtxSetCurrent:6:700",
+            code: 2,
+            message: "GPU 1 is lost: CUDA_ERROR_ILLEGAL_ADDRESS (code 700)",
+        },
+        Fault {
+            fault: "ncclCommInitRankConfig:2:3",
+            code: 3,
+            message: "ncclCommInitRankConfig failed: internal error (code 3)",
+        },
     ] {
         let ended = machine
             .broken(1, fault, "all_reduce -b 8 -e 8 -n 1 -g 2")
             .expect_code(code);
-        assert!(ended.stderr.contains(part), "{fault}: {}", ended.stderr);
+        assert!(ended.stderr.contains(message), "{fault}: {}", ended.stderr);
     }
 }
 
@@ -453,10 +539,10 @@ fn what_was_measured_before_a_fault_is_kept() {
     let Some(machine) = Machine::with(2) else {
         return;
     };
-    for (processes, spread) in [(2, ""), (1, "-t 2")] {
+    for Layout { processes, options } in [TWO[0], TWO[2]] {
         let results = machine.path().join("results");
         let _ = fs::remove_dir_all(&results);
-        let words = format!("all_reduce -b 1K -e 64K -f 4 -n 20 -w 1 {spread}");
+        let words = format!("all_reduce -b 1K -e 64K -f 4 -n 20 -w 1 {options}");
         // Of some 180 operations a rank.
         machine
             .broken(processes, "ncclAllReduce:130:2:0", &words)
@@ -474,7 +560,7 @@ fn as_many_operations_run_as_are_asked_for() {
     let Some(machine) = Machine::with(2) else {
         return;
     };
-    for (iters, warm_up, checks) in [(1, 0, 0), (3, 0, 1), (3, 4, 1), (2, 1, 3)] {
+    for [iters, warm_up, checks] in [[1, 0, 0], [3, 0, 1], [3, 4, 1], [2, 1, 3]] {
         // One more of each placement is not timed.
         let rank = warm_up + 2 * (1 + iters + checks);
         let words = format!("all_reduce -b 1K -e 1K -g 2 -n {iters} -w {warm_up} -c {checks}");
@@ -540,7 +626,7 @@ fn ranks_that_see_one_gpu_each_find_it_and_two_on_one_are_refused() {
 }
 
 #[test]
-fn a_driver_that_is_too_old_and_a_gpu_that_cannot_are_said() {
+fn a_driver_that_is_too_old_and_a_gpu_that_cannot_are_reported() {
     let Some(machine) = Machine::with(2) else {
         return;
     };
@@ -574,26 +660,39 @@ fn a_driver_that_is_too_old_and_a_gpu_that_cannot_are_said() {
     );
 }
 
+/// A command line that is refused.
+struct Refused {
+    /// A variable and its value.
+    variable: Option<(&'static str, &'static str)>,
+    options: &'static str,
+    /// A part of the message.
+    message: &'static str,
+}
+
 #[test]
 fn what_cannot_be_meant_is_refused() {
     let Some(machine) = Machine::with(2) else {
         return;
     };
-    for (variable, words, part) in [
-        (
-            Some(("NCCL_TESTS_DEVICE", "0x1")),
-            "",
-            "NCCL_TESTS_DEVICE=0x1 on rank 0 is not the number of a GPU",
-        ),
-        (
-            None,
-            "-I 1 -n 4294967295",
-            "use at most 1000000 of them with -n",
-        ),
+    for Refused {
+        variable,
+        options,
+        message,
+    } in [
+        Refused {
+            variable: Some(("NCCL_TESTS_DEVICE", "0x1")),
+            options: "",
+            message: "NCCL_TESTS_DEVICE=0x1 on rank 0 is not the number of a GPU",
+        },
+        Refused {
+            variable: None,
+            options: "-I 1 -n 4294967295",
+            message: "use at most 1000000 of them with -n",
+        },
     ] {
-        let mut command = machine.start(1, &format!("all_reduce -b 8 -e 8 {words}"));
+        let mut command = machine.start(1, &format!("all_reduce -b 8 -e 8 {options}"));
         let ended = run(command.envs(variable)).expect_code(6);
-        assert!(ended.stderr.contains(part), "{}", ended.stderr);
+        assert!(ended.stderr.contains(message), "{}", ended.stderr);
     }
 }
 
@@ -663,12 +762,9 @@ fn the_script_for_real_gpus_finds_all_in_order() {
 
 /// The program under `sh`, which runs `before` first: a link can be planted under a name with the process's own number.
 fn prepared(machine: &Machine, before: &str, words: &str) -> Command {
-    let mut shell = Command::new("sh");
-    common::clean(&mut shell);
-    let mut command = machine.on(shell);
+    let mut command = machine.on(common::program(Path::new("sh"), machine.path()));
     let script = format!("{before}\nexec \"$0\" \"$@\"");
     command
-        .current_dir(machine.path())
         .env("TMPDIR", machine.path().join("tmp"))
         // The evidence of a GPU that the self-test asks for.
         .env("SLURM_JOB_GPUS", "0")
@@ -758,9 +854,7 @@ fn where_nccls_log_has_no_place_nothing_is_measured() {
     };
     fs::write(machine.path().join("tmp"), "no folder").expect("written");
     for words in [PROVED, "proof --self-test"] {
-        let mut command = prepared(&machine, "", words);
-        // MPI's own files go elsewhere.
-        let ended = run(command.env("OMPI_MCA_orte_tmpdir_base", machine.path())).expect_code(6);
+        let ended = run(&mut prepared(&machine, "", words)).expect_code(6);
         let sentences = ended.sentences();
         assert!(
             sentences.len() == 1
