@@ -1,0 +1,190 @@
+//! How a job ends: by a signal, at a deadline, or because a rank dies.
+
+use std::{
+    process::{Command, Stdio},
+    time::{Duration, Instant},
+};
+
+use crate::{
+    common::{csv, has_mpi, mpirun, processes_with},
+    folder,
+};
+
+/// Starts a long sweep under mpirun and waits until its CSV has a few rows. The table is in the file `table`.
+fn long_sweep(folder: &std::path::Path, more: &[&str]) -> std::process::Child {
+    let mut command = mpirun(2, folder);
+    command
+        .args([
+            "all_reduce",
+            "-b",
+            "8",
+            "-e",
+            "64M",
+            "-f",
+            "2",
+            "-n",
+            "200",
+            "--csv",
+            "x.csv",
+        ])
+        .args(more);
+    let table = std::fs::File::create(folder.join("table")).expect("a file");
+    let child = command
+        .stdin(Stdio::null())
+        .stdout(table)
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("mpirun");
+    let started = Instant::now();
+    while std::fs::read_to_string(folder.join("x.csv")).map_or(0, |text| text.lines().count()) < 5 {
+        assert!(
+            started.elapsed() < Duration::from_secs(60),
+            "no row after a minute"
+        );
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    child
+}
+
+/// The line of the table that says that it ends before its time.
+fn unfinished(folder: &std::path::Path) -> String {
+    let table = std::fs::read_to_string(folder.join("table")).expect("the table");
+    let lines: Vec<&str> = table
+        .lines()
+        .filter(|line| line.starts_with("# Not finished, "))
+        .collect();
+    assert_eq!(lines.len(), 1, "{table}");
+    assert!(lines[0].contains(" of 48 cases: "), "{}", lines[0]);
+    lines[0].to_owned()
+}
+
+/// Every line of the CSV is whole: all columns, and the end of the line.
+fn assert_whole_csv(path: &std::path::Path) {
+    let text = std::fs::read_to_string(path).expect("the CSV");
+    assert!(text.ends_with("\r\n"));
+    assert!(
+        csv(path)
+            .iter()
+            .all(|row| row.len() == pxnbench::record::columns::COLUMNS.len()
+                && !row["status"].is_empty())
+    );
+}
+
+/// No process that names `marker` is left; mpirun may end a moment before its ranks.
+#[track_caller]
+fn assert_nothing_left(marker: &str) {
+    let ended = Instant::now();
+    while !processes_with(marker).is_empty() {
+        assert!(
+            ended.elapsed() < Duration::from_secs(5),
+            "{:?} are left",
+            processes_with(marker)
+        );
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn ctrl_c_keeps_what_was_measured_and_leaves_nothing_behind() {
+    if !has_mpi() {
+        return;
+    }
+    let folder = folder();
+    let marker = format!("ctrl-c-{}.json", std::process::id());
+    let child = long_sweep(folder.path(), &["--json", &marker]);
+    let interrupted = Instant::now();
+    assert!(
+        Command::new("kill")
+            .args(["-INT", &child.id().to_string()])
+            .status()
+            .expect("kill")
+            .success()
+    );
+    let output = child.wait_with_output().expect("mpirun's end");
+    assert!(
+        interrupted.elapsed() < Duration::from_secs(5),
+        "{:?}",
+        interrupted.elapsed()
+    );
+    assert!(!output.status.success());
+    assert!(
+        unfinished(folder.path()).contains("stopped by SIG"),
+        "{}",
+        unfinished(folder.path())
+    );
+    assert_whole_csv(&folder.path().join("x.csv"));
+    assert_nothing_left(&marker);
+}
+
+#[test]
+fn a_rank_that_hangs_ends_the_job_at_its_deadline() {
+    if !has_mpi() {
+        return;
+    }
+    let folder = folder();
+    let marker = format!("hang-{}.json", std::process::id());
+    let child = long_sweep(folder.path(), &["--json", &marker, "-T", "3"]);
+    let ranks = processes_with(&marker)
+        .into_iter()
+        .filter(|pid| *pid != child.id());
+    let rank_1 = ranks.max().expect("a rank").to_string();
+    assert!(
+        Command::new("kill")
+            .args(["-STOP", &rank_1])
+            .status()
+            .expect("kill")
+            .success()
+    );
+    let stopped = Instant::now();
+    let output = child.wait_with_output().expect("mpirun's end");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    let _ = Command::new("kill").args(["-KILL", &rank_1]).status();
+    assert!(
+        stopped.elapsed() < Duration::from_secs(30),
+        "{:?}",
+        stopped.elapsed()
+    );
+    assert_eq!(output.status.code(), Some(4), "{stderr}");
+    assert!(
+        stderr.contains("did not end within") && stderr.contains("rank 0 on "),
+        "{stderr}"
+    );
+    assert!(
+        unfinished(folder.path()).contains("did not end within 3 s"),
+        "{}",
+        unfinished(folder.path())
+    );
+    assert_whole_csv(&folder.path().join("x.csv"));
+}
+
+#[test]
+fn a_rank_that_dies_ends_the_job() {
+    if !has_mpi() {
+        return;
+    }
+    let folder = folder();
+    let marker = format!("dies-{}.json", std::process::id());
+    let child = long_sweep(folder.path(), &["--json", &marker]);
+    let rank = processes_with(&marker)
+        .into_iter()
+        .filter(|pid| *pid != child.id())
+        .max()
+        .expect("a rank");
+    assert!(
+        Command::new("kill")
+            .args(["-KILL", &rank.to_string()])
+            .status()
+            .expect("kill")
+            .success()
+    );
+    let killed = Instant::now();
+    let output = child.wait_with_output().expect("mpirun's end");
+    assert!(
+        killed.elapsed() < Duration::from_secs(10),
+        "{:?}",
+        killed.elapsed()
+    );
+    assert!(!output.status.success());
+    assert_whole_csv(&folder.path().join("x.csv"));
+    assert_nothing_left(&marker);
+}
