@@ -1,17 +1,19 @@
-//! `pxnbench topo`: what is connected to what in this node, and what NCCL makes of it.
+//! `pxnbench topo`: prints how the devices of this node are connected, and what NCCL makes of it.
 
 use std::{
     fs,
     path::{Path, PathBuf},
 };
 
-use serde_json::json;
-
 use crate::{
     exit::{Code, Failure},
     facts,
     native::nvml::Inventory,
-    topology::{Topology, path, svg, text, xml},
+    topology::{
+        Topology,
+        render::{TopologyFormat, render},
+        xml,
+    },
 };
 
 /// Print what is connected to what in this node, and what NCCL makes of it
@@ -54,91 +56,62 @@ enum Format {
     Svg,
 }
 
-/// Prints it.
+impl Format {
+    fn topology_format(self) -> TopologyFormat {
+        match self {
+            Format::All => TopologyFormat::All,
+            Format::Tree => TopologyFormat::Tree,
+            Format::Matrix => TopologyFormat::Matrix,
+            Format::Paths => TopologyFormat::Paths,
+            Format::Json => TopologyFormat::Json,
+            Format::Svg => TopologyFormat::Svg,
+        }
+    }
+}
+
+/// Prints the topology, or writes it to a file.
 ///
 /// # Errors
-/// Where a file named cannot be read or written, or is not what it should be.
+/// Returns an error if a file on the command line cannot be read or written, or has invalid content.
 pub fn run(args: &Args) -> anyhow::Result<Code> {
-    let all = gather(args)?;
-    let drawn = draw(&all, args.format)?;
+    let topology = read_topology(args)?;
+    let rendered = render(&topology, args.format.topology_format())?;
+    let rendered = rendered.trim_end();
     match &args.output {
-        Some(file) => {
-            let cannot = |error| usage(format!("-o {} cannot be written: {error}", file.display()));
-            fs::write(file, format!("{}\n", drawn.trim_end())).map_err(cannot)?;
-        }
-        None => print_line!("{}", drawn.trim_end())?,
+        Some(file) => fs::write(file, format!("{rendered}\n")).map_err(|error| {
+            usage_error(format!("-o {} cannot be written: {error}", file.display()))
+        })?,
+        None => print_line!("{rendered}")?,
     }
     Ok(Code::Fine)
 }
 
-fn usage(what: String) -> anyhow::Error {
+fn usage_error(what: String) -> anyhow::Error {
     Failure::on_all_ranks(Code::Usage, what)
 }
 
-fn read(flag: &str, file: &Path) -> anyhow::Result<String> {
+fn read_file(flag: &str, file: &Path) -> anyhow::Result<String> {
     fs::read_to_string(file)
-        .map_err(|error| usage(format!("{flag} {} cannot be read: {error}", file.display())))
+        .map_err(|error| usage_error(format!("{flag} {} cannot be read: {error}", file.display())))
 }
 
-fn gather(args: &Args) -> anyhow::Result<Topology> {
+fn read_topology(args: &Args) -> anyhow::Result<Topology> {
     if let Some(file) = &args.xml {
-        let text = read("--xml", file)?;
-        let mut all =
-            xml::read(&text).map_err(|what| usage(format!("--xml {}: {what}", file.display())))?;
-        all.source = file.display().to_string();
-        return Ok(all);
+        let text = read_file("--xml", file)?;
+        let mut topology = xml::read(&text)
+            .map_err(|why| usage_error(format!("--xml {}: {why}", file.display())))?;
+        topology.source = file.display().to_string();
+        return Ok(topology);
     }
     let nvml = match &args.nvml {
-        Some(file) => Ok(Inventory::from_json(&read("--nvml", file)?)
-            .map_err(|what| usage(format!("--nvml {}: {what}", file.display())))?),
+        Some(file) => {
+            let text = read_file("--nvml", file)?;
+            let inventory = Inventory::from_json(&text)
+                .map_err(|why| usage_error(format!("--nvml {}: {why}", file.display())))?;
+            Ok(inventory)
+        }
         None if args.root == Path::new("/") => Inventory::read(),
         None => Err("NVML is not asked about another root".into()),
     };
     Ok(facts::topology::read(&args.root, &nvml))
-}
-
-fn draw(all: &Topology, format: Format) -> anyhow::Result<String> {
-    let missing: String = all
-        .missing
-        .iter()
-        .map(|what| format!("Missing: {what}\n"))
-        .collect();
-    Ok(match format {
-        Format::All => {
-            let parts = [
-                text::tree(all) + &missing,
-                text::matrix(all),
-                text::paths(all),
-            ];
-            parts
-                .iter()
-                .filter(|part| !part.is_empty())
-                .map(String::as_str)
-                .collect::<Vec<_>>()
-                .join("\n")
-        }
-        Format::Tree => text::tree(all) + &missing,
-        Format::Matrix => text::matrix(all) + &missing,
-        Format::Paths => text::paths(all) + &missing,
-        Format::Json => json(all)?,
-        Format::Svg => svg::draw(all),
-    })
-}
-
-fn json(all: &Topology) -> anyhow::Result<String> {
-    let kinds: serde_json::Map<_, _> = path::KINDS
-        .iter()
-        .map(|(_, word, what)| ((*word).to_owned(), json!(what)))
-        .collect();
-    let pairs = |a: usize| {
-        (0..all.gpus.len())
-            .filter(move |b| a != *b)
-            .map(move |b| (a, b))
-    };
-    let gpu_paths: Vec<_> = (0..all.gpus.len())
-        .flat_map(pairs)
-        .map(|(a, b)| json!({ "from": a, "to": b, "path": all.between(a, b), "transports": all.inside(a, b) }))
-        .collect();
-    let whole = json!({ "topology": all, "kinds": kinds, "gpu_paths": gpu_paths, "choices": all.choices() });
-    Ok(serde_json::to_string_pretty(&whole)?)
 }

@@ -3,13 +3,15 @@
 //!
 //! [`xml`] reads it from NCCL's topology file; [`crate::facts`] fills it from sysfs and NVML.
 //! [`path`] types the path between any two devices, [`choice`] says what NCCL makes of that,
-//! [`figures`] what a link carries. [`text`] and [`svg`] draw it.
+//! [`figures`] what a link carries. [`text`] and [`svg`] draw it, and
+//! [`render`] renders every format.
 
 pub mod choice;
 pub mod figures;
 mod near;
 mod node;
 pub mod path;
+pub mod render;
 pub mod svg;
 pub mod text;
 mod transport;
