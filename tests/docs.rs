@@ -439,7 +439,7 @@ fn doctor_md() -> String {
          ## Checks\n\n| id | looks at | of |\n|---|---|---|\n",
     );
     for check in doctor::checks() {
-        let of = match check.judge {
+        let of = match check.scope {
             doctor::CheckScope::Process(_) => "each process",
             doctor::CheckScope::Slurm(_) => "each process of a Slurm job",
             doctor::CheckScope::Job(_) => "all together",

@@ -2,22 +2,33 @@
 
 use std::collections::BTreeSet;
 
-use super::{Check, CheckOutcome, NONE, RankFacts, all, list, same};
+use super::{
+    check::Check,
+    compare::{Difference, list, list_or_none, same_everywhere},
+    outcome::CheckOutcome,
+};
+use crate::facts::ranks::RankFacts;
 
 pub(super) const CHECKS: &[Check] = &[
-    all(
+    Check::across_job(
         "env.same",
-        "the same NCCL settings on all ranks, but for those of a node",
+        "the same NCCL settings on all ranks, except those that are specific to a node",
         settings_same,
     ),
-    all("host.clock", "the nodes' clocks agree", clock),
+    Check::across_job("host.clock", "the nodes' clocks agree", clock),
 ];
 
-/// Settings that may differ from node to node, and why.
-const PER_NODE: [(&str, &[&str]); 5] = [
-    (
-        "devices have other names on other nodes",
-        &[
+/// Settings that may differ from node to node.
+struct PerNode {
+    /// Why they may differ.
+    why: &'static str,
+    names: &'static [&'static str],
+}
+
+const PER_NODE: [PerNode; 5] = [
+    PerNode {
+        why: "device names differ between nodes",
+        names: &[
             "NCCL_SOCKET_IFNAME",
             "NCCL_OOB_NET_IFNAME",
             "NCCL_IB_HCA",
@@ -25,23 +36,23 @@ const PER_NODE: [(&str, &[&str]); 5] = [
             "NCCL_IGNORE_CPU_AFFINITY",
             "NCCL_PROXY_CPUSET",
         ],
-    ),
-    (
-        "a node's own hardware is in the file",
-        &["NCCL_TOPO_FILE", "NCCL_CONF_FILE"],
-    ),
-    (
-        "files that are written, and which rank writes them",
-        &[
+    },
+    PerNode {
+        why: "the file describes the hardware of one node",
+        names: &["NCCL_TOPO_FILE", "NCCL_CONF_FILE"],
+    },
+    PerNode {
+        why: "output files, and the rank that writes them",
+        names: &[
             "NCCL_TOPO_DUMP_FILE",
             "NCCL_TOPO_DUMP_FILE_RANK",
             "NCCL_GRAPH_DUMP_FILE",
             "NCCL_GRAPH_DUMP_FILE_RANK",
         ],
-    ),
-    (
-        "what is logged changes nothing",
-        &[
+    },
+    PerNode {
+        why: "logging changes nothing else",
+        names: &[
             "NCCL_DEBUG",
             "NCCL_DEBUG_FILE",
             "NCCL_DEBUG_SUBSYS",
@@ -50,86 +61,98 @@ const PER_NODE: [(&str, &[&str]); 5] = [
             "NCCL_WARN_ENABLE_DEBUG_INFO",
             "NCCL_SET_THREAD_NAME",
         ],
-    ),
-    ("it names a node", &["NCCL_HOSTID"]),
+    },
+    PerNode {
+        why: "it names a node",
+        names: &["NCCL_HOSTID"],
+    },
 ];
 
 fn why_per_node(name: &str) -> Option<&'static str> {
-    PER_NODE
-        .iter()
-        .find(|(_, names)| names.contains(&name))
-        .map(|(why, _)| *why)
+    let reason = PER_NODE.iter().find(|group| group.names.contains(&name))?;
+    Some(reason.why)
 }
 
-/// All settings that must be the same, in one line.
-fn settings(one: &RankFacts) -> String {
-    let shared = one
-        .settings
-        .iter()
-        .filter(|(name, _)| why_per_node(name).is_none());
-    let all: Vec<String> = shared
-        .map(|(name, set)| format!("{name}={}", set.value))
-        .collect();
-    if all.is_empty() {
-        NONE.into()
-    } else {
-        all.join(" ")
+/// Returns the settings that must be the same everywhere, as one line.
+fn shared_settings(process: &RankFacts) -> String {
+    let mut settings = Vec::new();
+    for (name, setting) in process.settings.iter() {
+        if why_per_node(name).is_none() {
+            settings.push(format!("{name}={}", setting.value));
+        }
     }
+    if settings.is_empty() {
+        list_or_none(&settings)
+    } else {
+        settings.join(" ")
+    }
+}
+
+/// Returns the settings that differ between ranks and may do so, each with the reason.
+fn allowed_differences(job: &[RankFacts]) -> Vec<String> {
+    let names: BTreeSet<&str> = job
+        .iter()
+        .flat_map(|process| process.settings.iter().map(|(name, _)| name))
+        .collect();
+    let mut allowed = Vec::new();
+    for name in names {
+        let first = job[0].settings.get(name);
+        let differs = job
+            .iter()
+            .any(|process| process.settings.get(name) != first);
+        if let Some(why) = why_per_node(name).filter(|_| differs) {
+            allowed.push(format!("{name} ({why})"));
+        }
+    }
+    allowed
 }
 
 fn settings_same(job: &[RankFacts]) -> CheckOutcome {
-    let remedy = "set them in the job script, or put the same nccl.conf on all nodes: ranks that differ hang or mix data";
-    let verdict = same(
+    let difference = Difference {
+        remedy: "set them in the job script, or put the same nccl.conf on all nodes: ranks that differ hang or mix data",
+        fails: true,
+    };
+    let outcome = same_everywhere(
         job,
         "NCCL settings",
-        |one| Some(settings(one)),
-        remedy,
-        true,
+        |process| Some(shared_settings(process)),
+        difference,
     );
-    let names: BTreeSet<&str> = job
-        .iter()
-        .flat_map(|one| one.settings.iter().map(|(name, _)| name))
-        .collect();
-    let differs = |name: &str| {
-        job.iter()
-            .any(|one| one.settings.get(name) != job[0].settings.get(name))
-    };
-    let may: Vec<String> = names
-        .into_iter()
-        .filter(|name| differs(name))
-        .filter_map(|name| Some(format!("{name} ({})", why_per_node(name)?)))
-        .collect();
-    match verdict {
-        CheckOutcome::Ok { evidence } if !may.is_empty() => CheckOutcome::ok(format!(
-            "{evidence}; these differ, as they may: {}",
-            list(&may)
-        )),
-        CheckOutcome::NotApplicable { .. } if !may.is_empty() => {
-            CheckOutcome::ok(format!("only these differ, as they may: {}", list(&may)))
+    let allowed = allowed_differences(job);
+    if allowed.is_empty() {
+        return outcome;
+    }
+    let allowed = list(&allowed);
+    match outcome {
+        CheckOutcome::Ok { evidence } => {
+            CheckOutcome::ok(format!("{evidence}; these may differ, and do: {allowed}"))
         }
-        verdict => verdict,
+        CheckOutcome::NotApplicable { .. } => CheckOutcome::ok(format!(
+            "the only differences are in settings that may differ: {allowed}"
+        )),
+        finding => finding,
     }
 }
 
-/// Logs of nodes are merged by time, and tickets of file systems and of munge go by it.
+/// Compares the clocks: logs of nodes are merged by time, and tickets of file systems and of munge depend on it.
 fn clock(job: &[RankFacts]) -> CheckOutcome {
-    /// Ranks leave a barrier within less, also on a busy machine.
-    const ENOUGH: f64 = 1.0;
-    let hosts: BTreeSet<&str> = job.iter().map(|one| one.host.as_str()).collect();
+    /// Seconds; ranks leave a barrier within less, even on a busy machine.
+    const TOLERANCE: f64 = 1.0;
+    let hosts: BTreeSet<&str> = job.iter().map(|process| process.host.as_str()).collect();
     let first = job.iter().min_by(|a, b| a.clock.total_cmp(&b.clock));
     let last = job.iter().max_by(|a, b| a.clock.total_cmp(&b.clock));
     let (Some(first), Some(last), true) = (first, last, hosts.len() > 1) else {
-        return CheckOutcome::none("there is one host only");
+        return CheckOutcome::not_applicable("there is only one host");
     };
     let spread = last.clock - first.clock;
-    match spread > ENOUGH {
-        true => CheckOutcome::warning(
-            format!(
-                "at one moment the clock of {} is {spread:.2} s ahead of that of {}",
-                last.host, first.host
-            ),
-            "let chronyd or ntpd set the clocks (chronyc tracking): logs of nodes are merged by time",
-        ),
-        false => CheckOutcome::ok(format!("within {spread:.3} s")),
+    if spread <= TOLERANCE {
+        return CheckOutcome::ok(format!("within {spread:.3} s"));
     }
+    CheckOutcome::warning(
+        format!(
+            "the clock of {} is {spread:.2} s ahead of that of {}",
+            last.host, first.host
+        ),
+        "let chronyd or ntpd set the clocks (chronyc tracking): logs of nodes are merged by time",
+    )
 }

@@ -1,8 +1,12 @@
-//! RDMA ports: those that NCCL_IB_HCA chooses, and the settings that name them.
+//! RDMA ports: those that NCCL_IB_HCA selects, and the settings that name them.
 
-use super::{Check, CheckOutcome, NONE, RankFacts, all, each, list, same};
+use super::{
+    check::Check,
+    compare::{Difference, counted, list, list_or_none, same_everywhere},
+    outcome::CheckOutcome,
+};
 use crate::{
-    facts::fabric::RdmaPort,
+    facts::{fabric::RdmaPort, ranks::RankFacts},
     levels::{
         ports::{Link, Port},
         selection::Selection,
@@ -10,255 +14,269 @@ use crate::{
 };
 
 pub(super) const CHECKS: &[Check] = &[
-    each("net.port-down", "all RDMA ports are up", port_down),
-    each(
+    Check::per_process("net.port-down", "all RDMA ports are up", port_down),
+    Check::per_process(
         "net.port-rate",
-        "RDMA ports of a kind have one rate",
+        "RDMA ports with the same link layer have the same rate",
         port_rate,
     ),
-    all(
+    Check::across_job(
         "net.ports-same",
         "the same RDMA ports on all nodes",
         ports_same,
     ),
-    each("net.verbs", "device files for the RDMA ports", verbs),
-    each(
+    Check::per_process("net.verbs", "device files for the RDMA ports", verbs),
+    Check::per_process(
         "net.gid",
         "the GID that NCCL_IB_GID_INDEX names is a RoCE v2 address",
         gid,
     ),
-    each("net.hca", "the adapters in NCCL_IB_HCA exist", hca),
-    each(
+    Check::per_process("net.hca", "the adapters in NCCL_IB_HCA exist", hca),
+    Check::per_process(
         "net.mixed-ports",
         "no Ethernet port among InfiniBand ports",
-        mixed,
+        mixed_ports,
     ),
 ];
 
-/// What NCCL_IB_HCA says; an empty one says nothing.
-fn named(one: &RankFacts) -> Option<&str> {
-    one.settings
-        .get("NCCL_IB_HCA")
-        .filter(|value| !value.is_empty())
+/// Returns NCCL_IB_HCA; an empty one selects nothing in particular.
+fn ib_hca(process: &RankFacts) -> Option<&str> {
+    let value = process.settings.get("NCCL_IB_HCA")?;
+    (!value.is_empty()).then_some(value)
 }
 
-/// The ports that NCCL_IB_HCA chooses, up or down; all where it is not set.
-fn chosen(one: &RankFacts) -> Vec<&RdmaPort> {
-    let choice = Selection::parse(named(one).unwrap_or_default());
-    one.health
-        .rdma
-        .iter()
-        .filter(|port| choice.takes_port(&port.port))
+/// Returns the ports that NCCL_IB_HCA selects, up or down; all of them if it is not set.
+fn selected_ports(process: &RankFacts) -> Vec<&RdmaPort> {
+    let selection = Selection::parse(ib_hca(process).unwrap_or_default());
+    let ports = process.health.rdma.iter();
+    ports
+        .filter(|port| selection.takes_port(&port.port))
         .collect()
 }
 
-/// The ports that NCCL will use.
-fn active(one: &RankFacts) -> Vec<&RdmaPort> {
-    let mut ports = chosen(one);
+/// Returns the ports that NCCL will use.
+fn usable_ports(process: &RankFacts) -> Vec<&RdmaPort> {
+    let mut ports = selected_ports(process);
     ports.retain(|port| port.port.active);
     ports
 }
 
-/// Why there is no port to look at.
-fn without(one: &RankFacts) -> CheckOutcome {
-    match one.health.rdma.is_empty() {
-        true => CheckOutcome::none("there is no RDMA device"),
-        false => CheckOutcome::none("NCCL_IB_HCA chooses none of the RDMA ports"),
-    }
+fn port_names(ports: &[&RdmaPort]) -> Vec<String> {
+    ports.iter().map(|port| port.name()).collect()
 }
 
-fn port_down(one: &RankFacts) -> CheckOutcome {
-    let ports = chosen(one);
-    let down: Vec<String> = ports
-        .iter()
-        .filter(|port| !port.port.active)
-        .map(|port| port.name())
-        .collect();
-    match (ports.len(), down.len()) {
-        (0, _) => without(one),
-        (all, 0) => CheckOutcome::ok(format!("{all} ports")),
-        (all, down_count) if all == down_count => CheckOutcome::failure(
+/// Says why there is no port to check.
+fn no_port(process: &RankFacts) -> CheckOutcome {
+    CheckOutcome::not_applicable(if process.health.rdma.is_empty() {
+        "there is no RDMA device"
+    } else {
+        "NCCL_IB_HCA selects none of the RDMA ports"
+    })
+}
+
+fn port_down(process: &RankFacts) -> CheckOutcome {
+    let ports = selected_ports(process);
+    if ports.is_empty() {
+        return no_port(process);
+    }
+    let mut down = ports.clone();
+    down.retain(|port| !port.port.active);
+    let names = list(&port_names(&down));
+    if down.is_empty() {
+        CheckOutcome::ok(counted(ports.len(), "port"))
+    } else if down.len() == ports.len() {
+        CheckOutcome::failure(
             format!(
-                "all {all} RDMA ports that NCCL may use are down: {}",
-                list(&down)
+                "no RDMA port that NCCL may use is up; {} down: {names}",
+                counted(down.len(), "port")
             ),
-            "look at cables, switch and subnet manager (ibstat): NCCL will use sockets",
-        ),
-        (all, _) => CheckOutcome::warning(
+            "check the cables, the switch and the subnet manager (ibstat): otherwise NCCL uses sockets",
+        )
+    } else {
+        CheckOutcome::warning(
             format!(
-                "{} of {all} RDMA ports are down: {}",
+                "{} of {} RDMA ports are down: {names}",
                 down.len(),
-                list(&down)
+                ports.len()
             ),
-            "look at cables and switch (ibstat); NCCL passes over ports that are down, so that its GPU takes another's",
-        ),
+            "check the cables and the switch (ibstat): NCCL skips ports that are down, so their GPUs share the port of another GPU",
+        )
     }
 }
 
-fn port_rate(one: &RankFacts) -> CheckOutcome {
-    let ports = active(one);
+fn port_rate(process: &RankFacts) -> CheckOutcome {
+    let ports = usable_ports(process);
+    if selected_ports(process).is_empty() {
+        return no_port(process);
+    }
+    if ports.iter().all(|port| port.rate.is_none()) {
+        return CheckOutcome::not_applicable("no active RDMA port reports its rate");
+    }
     let mut slow = Vec::new();
     for port in &ports {
-        let siblings = ports
-            .iter()
-            .filter(|other| other.port.link == port.port.link);
-        let best = siblings.filter_map(|other| other.rate).fold(0.0, f64::max);
+        let best = best_rate(&ports, port.port.link);
         if let Some(rate) = port.rate.filter(|rate| *rate < best) {
             slow.push(format!("{} has {rate} Gb/s of {best}", port.name()));
         }
     }
-    match ports.iter().any(|port| port.rate.is_some()) {
-        _ if chosen(one).is_empty() => without(one),
-        false => CheckOutcome::none("no active RDMA port tells its rate"),
-        true if slow.is_empty() => CheckOutcome::ok("one rate"),
-        true => CheckOutcome::warning(
-            slow.join("; "),
-            "a port that trained down needs its cable looked at; leave a management port out with NCCL_IB_HCA=^=NAME",
-        ),
+    if slow.is_empty() {
+        return CheckOutcome::ok("one rate");
     }
+    CheckOutcome::warning(
+        slow.join("; "),
+        "check the cable of a port that trained down; exclude a management port with NCCL_IB_HCA=^=NAME",
+    )
 }
 
-/// Names may differ from node to node. A node without a port uses sockets, which the others do not listen on.
-fn ports_same(job: &[RankFacts]) -> CheckOutcome {
-    let names = |one: &RankFacts| {
-        let names: Vec<String> = active(one).iter().map(|port| port.name()).collect();
-        Some(if names.is_empty() {
-            NONE.into()
-        } else {
-            list(&names)
-        })
-    };
-    let fails = job.iter().any(|one| active(one).is_empty());
-    let remedy = match fails {
-        true => {
-            "every node needs an active port that its NCCL_IB_HCA chooses: a node without one uses sockets, and the job hangs"
-        }
-        false => {
-            "names alone may differ; with fewer ports a node is slower, and a rail may have no peer: look at the ports that \
-                  are missing, or name in NCCL_IB_HCA what every node has"
-        }
-    };
-    same(job, "set of active RDMA ports", names, remedy, fails)
-}
-
-fn verbs(one: &RankFacts) -> CheckOutcome {
-    let has_uverbs = one
-        .health
-        .verbs
-        .iter()
-        .any(|name| name.starts_with("uverbs"));
-    match (one.health.rdma.is_empty(), has_uverbs) {
-        (true, _) => CheckOutcome::none("there is no RDMA device"),
-        (false, true) => CheckOutcome::ok(format!("/dev/infiniband: {}", list(&one.health.verbs))),
-        (false, false) => CheckOutcome::failure(
-            "/sys/class/infiniband has ports, and /dev/infiniband has no uverbs device",
-            "give the container /dev/infiniband (--device, MELLANOX_VISIBLE_DEVICES=all), or modprobe ib_uverbs: NCCL says 'NET/IB \
-             : No device found' and uses sockets",
-        ),
-    }
-}
-
-fn gid(one: &RankFacts) -> CheckOutcome {
-    let Some(index) = one
-        .settings
-        .get("NCCL_IB_GID_INDEX")
-        .and_then(|value| value.trim().parse::<u32>().ok())
-    else {
-        return CheckOutcome::none("NCCL_IB_GID_INDEX is not set");
-    };
-    let mut roce = active(one);
-    roce.retain(|port| port.port.link == Link::Ethernet);
-    let remedy = "show_gids lists them: take the index of a RoCE v2 address with IPv4, or unset it: NCCL 2.21 and newer find it";
-    let wrong = |port: &&RdmaPort| match port.gids.get(&index) {
-        None => Some(format!("{} has no GID {index}", port.name())),
-        Some((_, kind)) if !kind.is_empty() && !kind.contains("v2") => {
-            Some(format!("GID {index} of {} is {kind}", port.name()))
-        }
-        Some(_) => None,
-    };
-    let found: Vec<String> = roce.iter().filter_map(wrong).collect();
-    match (roce.is_empty(), found.is_empty()) {
-        (true, _) => CheckOutcome::none("there is no active RoCE port"),
-        (false, true) => CheckOutcome::ok(format!("GID {index}")),
-        (false, false) => CheckOutcome::failure(found.join("; "), remedy),
-    }
-}
-
-fn hca(one: &RankFacts) -> CheckOutcome {
-    let Some(value) = named(one) else {
-        return CheckOutcome::none("NCCL_IB_HCA is not set");
-    };
-    let choice = Selection::parse(value);
-    let there: Vec<Port> = one
-        .health
-        .rdma
-        .iter()
-        .map(|port| port.port.clone())
-        .collect();
-    if there.is_empty() && choice.excludes {
-        return CheckOutcome::none("there is no RDMA device to leave out");
-    }
-    let missing = choice.missing(&there);
-    let has = match there.is_empty() {
-        true => "no RDMA device".to_owned(),
-        false => list(
-            &one.health
-                .rdma
-                .iter()
-                .map(RdmaPort::name)
-                .collect::<Vec<_>>(),
-        ),
-    };
-    let remedy = "name adapters of this node, with = in front (mlx5_1 means mlx5_10 too), or leave it to NCCL";
-    match (chosen(one).is_empty(), choice.excludes) {
-        (true, true) => {
-            CheckOutcome::failure(format!("NCCL_IB_HCA={value} leaves none of {has}"), remedy)
-        }
-        (true, false) => CheckOutcome::failure(
-            format!("NCCL_IB_HCA={value}, and the node has {has}"),
-            remedy,
-        ),
-        (false, _) if missing.is_empty() => CheckOutcome::ok(format!("NCCL_IB_HCA={value}")),
-        (false, _) => CheckOutcome::warning(
-            format!(
-                "NCCL_IB_HCA={value}, and the node has no {}",
-                list(&missing)
-            ),
-            remedy,
-        ),
-    }
-}
-
-/// The Ethernet ports of these, where there are InfiniBand ports beside them.
-fn beside<'a>(ports: &[&'a RdmaPort]) -> Vec<&'a str> {
-    let has_infiniband = ports.iter().any(|port| port.port.link == Link::InfiniBand);
-    let is_other = |port: &&&RdmaPort| has_infiniband && port.port.link == Link::Ethernet;
+/// Returns the highest rate of the ports with this link layer, in Gb/s.
+fn best_rate(ports: &[&RdmaPort], link: Link) -> f64 {
     ports
         .iter()
-        .filter(is_other)
+        .filter(|port| port.port.link == link)
+        .filter_map(|port| port.rate)
+        .fold(0.0, f64::max)
+}
+
+/// Compares the ports of all nodes: their names may differ, but a node without any uses sockets, on which the others do not
+/// listen.
+fn ports_same(job: &[RankFacts]) -> CheckOutcome {
+    let has_node_without = job.iter().any(|process| usable_ports(process).is_empty());
+    let remedy = if has_node_without {
+        "give every node an active port that its NCCL_IB_HCA selects: a node without one uses sockets, and the job hangs"
+    } else {
+        "if only the names differ, nothing; otherwise check the ports that are missing, or set NCCL_IB_HCA to what every \
+         node has: a node with fewer ports is slower, and a rail may have no peer"
+    };
+    same_everywhere(
+        job,
+        "active RDMA ports",
+        |process| Some(list_or_none(&port_names(&usable_ports(process)))),
+        Difference {
+            remedy,
+            fails: has_node_without,
+        },
+    )
+}
+
+fn verbs(process: &RankFacts) -> CheckOutcome {
+    let health = &process.health;
+    if health.rdma.is_empty() {
+        return CheckOutcome::not_applicable("there is no RDMA device");
+    }
+    if health.verbs.iter().any(|name| name.starts_with("uverbs")) {
+        return CheckOutcome::ok(format!("/dev/infiniband: {}", list(&health.verbs)));
+    }
+    CheckOutcome::failure(
+        "/sys/class/infiniband lists ports, but /dev/infiniband has no uverbs device",
+        "give the container /dev/infiniband (--device, MELLANOX_VISIBLE_DEVICES=all), or load ib_uverbs (modprobe ib_uverbs): \
+         otherwise NCCL logs 'NET/IB : No device found' and uses sockets",
+    )
+}
+
+fn gid(process: &RankFacts) -> CheckOutcome {
+    let value = process.settings.get("NCCL_IB_GID_INDEX");
+    let Some(index) = value.and_then(|value| value.trim().parse::<u32>().ok()) else {
+        return CheckOutcome::not_applicable("NCCL_IB_GID_INDEX is not set");
+    };
+    let mut roce_ports = usable_ports(process);
+    roce_ports.retain(|port| port.port.link == Link::Ethernet);
+    if roce_ports.is_empty() {
+        return CheckOutcome::not_applicable("there is no active RoCE port");
+    }
+    let problems: Vec<String> = roce_ports
+        .iter()
+        .filter_map(|port| gid_problem(port, index))
+        .collect();
+    if problems.is_empty() {
+        return CheckOutcome::ok(format!("GID {index}"));
+    }
+    CheckOutcome::failure(
+        problems.join("; "),
+        "use the index of a RoCE v2 address with IPv4, as show_gids lists them, or unset NCCL_IB_GID_INDEX: NCCL 2.21 and newer \
+         find it themselves",
+    )
+}
+
+/// Returns why the GID with this index does not work on a RoCE port.
+fn gid_problem(port: &RdmaPort, index: u32) -> Option<String> {
+    let Some(gid) = port.gids.get(&index) else {
+        return Some(format!("{} has no GID {index}", port.name()));
+    };
+    let kind = &gid.kind;
+    let is_wrong = !kind.is_empty() && !kind.contains("v2");
+    is_wrong.then(|| format!("GID {index} of {} is {kind}", port.name()))
+}
+
+fn hca(process: &RankFacts) -> CheckOutcome {
+    let Some(value) = ib_hca(process) else {
+        return CheckOutcome::not_applicable("NCCL_IB_HCA is not set");
+    };
+    let selection = Selection::parse(value);
+    let existing: Vec<&RdmaPort> = process.health.rdma.iter().collect();
+    if existing.is_empty() && selection.excludes {
+        return CheckOutcome::not_applicable("there is no RDMA device to exclude");
+    }
+    let evidence = if selected_ports(process).is_empty() {
+        let names = if existing.is_empty() {
+            "no RDMA device".to_owned()
+        } else {
+            list(&port_names(&existing))
+        };
+        if selection.excludes {
+            format!("NCCL_IB_HCA={value} leaves none of {names}")
+        } else {
+            format!("NCCL_IB_HCA={value}, but the node has {names}")
+        }
+    } else {
+        let ports: Vec<Port> = existing.iter().map(|port| port.port.clone()).collect();
+        let missing = selection.missing(&ports);
+        if missing.is_empty() {
+            return CheckOutcome::ok(format!("NCCL_IB_HCA={value}"));
+        }
+        format!(
+            "NCCL_IB_HCA={value}, but the node has no {}",
+            list(&missing)
+        )
+    };
+    CheckOutcome::finding(
+        selected_ports(process).is_empty(),
+        evidence,
+        "name adapters of this node, with = in front (mlx5_1 also matches mlx5_10), or unset it and let NCCL choose",
+    )
+}
+
+/// Returns the devices of Ethernet ports that stand beside InfiniBand ports.
+fn ethernet_beside_infiniband<'a>(ports: &[&'a RdmaPort]) -> Vec<&'a str> {
+    if ports.iter().all(|port| port.port.link != Link::InfiniBand) {
+        return Vec::new();
+    }
+    ports
+        .iter()
+        .filter(|port| port.port.link == Link::Ethernet)
         .map(|port| port.port.device.as_str())
         .collect()
 }
 
-fn mixed(one: &RankFacts) -> CheckOutcome {
-    let up: Vec<&RdmaPort> = one
-        .health
-        .rdma
-        .iter()
-        .filter(|port| port.port.active)
-        .collect();
-    let ethernet = beside(&active(one));
-    match named(one) {
-        _ if beside(&up).is_empty() => {
-            CheckOutcome::none("the ports are of one kind, or there are none")
-        }
-        Some(value) if ethernet.is_empty() => {
-            CheckOutcome::ok(format!("NCCL_IB_HCA={value} chooses"))
-        }
+fn mixed_ports(process: &RankFacts) -> CheckOutcome {
+    let mut up: Vec<&RdmaPort> = process.health.rdma.iter().collect();
+    up.retain(|port| port.port.active);
+    if ethernet_beside_infiniband(&up).is_empty() {
+        return CheckOutcome::not_applicable(
+            "there are no RDMA ports, or all have the same link layer",
+        );
+    }
+    let ethernet = ethernet_beside_infiniband(&usable_ports(process));
+    match ib_hca(process) {
+        Some(value) if ethernet.is_empty() => CheckOutcome::ok(format!(
+            "NCCL_IB_HCA={value} chooses ports with one link layer"
+        )),
         _ => CheckOutcome::warning(
-            format!("{} are Ethernet beside InfiniBand ports", list(&ethernet)),
             format!(
-                "leave out what is for management: NCCL_IB_HCA=^={}",
+                "Ethernet ports beside InfiniBand ports: {}",
+                list(&ethernet)
+            ),
+            format!(
+                "exclude management ports: NCCL_IB_HCA=^={}",
                 ethernet.join(",")
             ),
         ),

@@ -1,192 +1,208 @@
-//! What GPUDirect RDMA needs of the kernel: a module for peer memory, or dma-buf, which serves as well.
+//! What GPUDirect RDMA needs of the kernel: a module for peer memory, or dma-buf, which can replace it.
 
-use super::{Check, CheckOutcome, NONE, RankFacts, all, each, same};
-use crate::levels::reading;
+use super::{
+    check::Check,
+    compare::{Difference, NONE, same_everywhere},
+    outcome::CheckOutcome,
+};
+use crate::{facts::ranks::RankFacts, levels::reading};
 
 pub(super) const CHECKS: &[Check] = &[
-    each(
+    Check::per_process(
         "gdr.module",
         "a kernel module for GPUDirect RDMA, or dma-buf",
         module,
     ),
-    each(
+    Check::per_process(
         "gdr.module-name",
         "this NCCL knows the module's name",
         module_name,
     ),
-    all("gdr.module-same", "the module on all nodes", module_same),
+    Check::across_job(
+        "gdr.module-same",
+        "the same module on all nodes",
+        module_same,
+    ),
 ];
+
+/// The kernel modules for peer memory, the newest name first.
+const MODULES: [&str; 3] = ["nvidia_peermem", "nv_peer_mem", "nvidia_peer_memory"];
 
 /// The last NCCL that does not know the module's new name.
 const OLD_NAME_ONLY: i32 = 22203;
 
-/// What dma-buf takes: NCCL, Linux, and the driver whose open modules were the first to have it.
-const NCCL_WITH: i32 = 21300;
-const LINUX_WITH: (u32, u32) = (5, 12);
-const DRIVER_WITH: u32 = 515;
+/// The versions from which dma-buf works: NCCL, Linux, and the first driver with open kernel modules.
+const DMA_BUF_NCCL: i32 = 21300;
+const DMA_BUF_LINUX: (u32, u32) = (5, 12);
+const DMA_BUF_DRIVER: u32 = 515;
 
-/// Can dma-buf do the module's work? By versions: nobody has tried.
+/// Whether dma-buf can replace the module, judged by versions only. The order is from best to worst.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
 enum DmaBuf {
-    /// It can.
-    Serves(String),
-    /// Something rules it out.
-    Not(String),
-    /// Something that decides it cannot be read.
+    /// It can, with the evidence.
+    Usable(String),
+    /// Something that it depends on cannot be read.
     Unknown(String),
+    /// Something rules it out.
+    RuledOut(String),
 }
 
-fn dma_buf(one: &RankFacts) -> DmaBuf {
-    let health = &one.health;
-    if one
-        .settings
-        .get("NCCL_DMABUF_ENABLE")
-        .and_then(reading::integer)
-        == Some(0)
-    {
-        return DmaBuf::Not("NCCL_DMABUF_ENABLE=0".into());
-    }
-    let nccl = match &one.nccl {
-        Ok((_, version)) if *version < NCCL_WITH => {
-            return DmaBuf::Not(format!("NCCL {version} does not know it"));
+impl DmaBuf {
+    fn of(process: &RankFacts) -> DmaBuf {
+        let enabled = process.settings.get("NCCL_DMABUF_ENABLE");
+        if enabled.and_then(reading::integer) == Some(0) {
+            return DmaBuf::RuledOut("NCCL_DMABUF_ENABLE=0".into());
         }
-        Ok((_, version)) => format!("NCCL {version}"),
-        Err(_) => return DmaBuf::Unknown("no libnccl is found".into()),
-    };
-    let unread = [
-        &health.kernel.why,
-        &health.driver.why,
-        &health.open_modules.why,
-    ]
-    .into_iter();
-    let unread = unread
-        .filter(|why| !why.is_empty())
-        .cloned()
-        .collect::<Vec<_>>()
-        .join("; ");
-    let linux = health.kernel.value.as_deref();
-    let driver = health.driver.value.as_deref();
-    let is_old_linux = linux
-        .and_then(linux_version)
-        .is_some_and(|version| version < LINUX_WITH);
-    let is_old_driver = driver
-        .and_then(|text| text.split('.').next()?.parse().ok())
-        .is_some_and(|n: u32| n < DRIVER_WITH);
-    match (linux, driver, health.open_modules.value) {
-        (_, _, Some(false)) => {
-            DmaBuf::Not("the driver's kernel modules are not the open ones".into())
+        let nccl = match &process.nccl {
+            Ok(nccl) => nccl.version,
+            Err(_) => return DmaBuf::Unknown("no libnccl was found".into()),
+        };
+        if nccl < DMA_BUF_NCCL {
+            return DmaBuf::RuledOut(format!("NCCL {nccl} does not support it"));
         }
-        (Some(linux), ..) if is_old_linux => {
-            DmaBuf::Not(format!("Linux {linux} is older than 5.12"))
+        let health = &process.health;
+        if health.open_modules.value == Some(false) {
+            return DmaBuf::RuledOut("the driver's kernel modules are not the open ones".into());
         }
-        (_, Some(driver), _) if is_old_driver => {
-            DmaBuf::Not(format!("driver {driver} is older than {DRIVER_WITH}"))
+        let linux = health.kernel.value.as_deref();
+        if let Some(linux) = linux.filter(|linux| is_older_linux(linux)) {
+            return DmaBuf::RuledOut(format!("Linux {linux} is older than 5.12"));
         }
-        (Some(linux), Some(driver), Some(true)) => DmaBuf::Serves(format!(
-            "dma-buf serves: Linux {linux}, open kernel modules {driver}, {nccl}"
-        )),
-        _ => DmaBuf::Unknown(unread),
+        let driver = health.driver.value.as_deref();
+        if let Some(driver) = driver.filter(|driver| is_older_driver(driver)) {
+            return DmaBuf::RuledOut(format!("driver {driver} is older than {DMA_BUF_DRIVER}"));
+        }
+        match (linux, driver, health.open_modules.value) {
+            (Some(linux), Some(driver), Some(true)) => DmaBuf::Usable(format!(
+                "dma-buf can be used: Linux {linux}, open kernel modules {driver}, NCCL {nccl}"
+            )),
+            _ => DmaBuf::Unknown(unread_facts(process)),
+        }
     }
 }
 
-/// The first two numbers of a release.
-fn linux_version(release: &str) -> Option<(u32, u32)> {
-    let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(str::parse);
-    Some((numbers.next()?.ok()?, numbers.next()?.ok()?))
-}
-
-fn needs_module(one: &RankFacts) -> bool {
-    one.has_gpus() && !one.health.rdma.is_empty()
-}
-
-/// The module that is loaded, by its name.
-fn peer_module(one: &RankFacts) -> Option<&'static str> {
-    let modules = one.health.modules.value.as_ref()?;
-    ["nvidia_peermem", "nv_peer_mem", "nvidia_peer_memory"]
-        .into_iter()
-        .find(|name| modules.contains(*name))
-}
-
-fn module(one: &RankFacts) -> CheckOutcome {
-    if !needs_module(one) {
-        return CheckOutcome::none("GPUDirect RDMA needs a GPU and an RDMA device");
+/// Returns whether the release of Linux is too old for dma-buf; one that is no version is not.
+fn is_older_linux(release: &str) -> bool {
+    let mut numbers = release.split(|c: char| !c.is_ascii_digit());
+    let mut next_number = || numbers.next()?.parse::<u32>().ok();
+    match (next_number(), next_number()) {
+        (Some(major), Some(minor)) => (major, minor) < DMA_BUF_LINUX,
+        _ => false,
     }
-    if one.health.modules.value.is_none() {
-        return CheckOutcome::none(one.health.modules.why.clone());
+}
+
+fn is_older_driver(version: &str) -> bool {
+    let major = version.split('.').next().unwrap_or_default();
+    major.parse().is_ok_and(|major: u32| major < DMA_BUF_DRIVER)
+}
+
+/// Returns why the facts about dma-buf could not be read.
+fn unread_facts(process: &RankFacts) -> String {
+    let health = &process.health;
+    let mut reasons = vec![
+        health.kernel.why.as_str(),
+        health.driver.why.as_str(),
+        health.open_modules.why.as_str(),
+    ];
+    reasons.retain(|why| !why.is_empty());
+    reasons.join("; ")
+}
+
+fn needs_module(process: &RankFacts) -> bool {
+    process.has_gpus() && !process.health.rdma.is_empty()
+}
+
+/// Returns the name of the module that is loaded.
+fn peer_module(process: &RankFacts) -> Option<&'static str> {
+    let modules = process.health.modules.value.as_ref()?;
+    MODULES.into_iter().find(|name| modules.contains(*name))
+}
+
+fn module(process: &RankFacts) -> CheckOutcome {
+    if !needs_module(process) {
+        return CheckOutcome::not_applicable("GPUDirect RDMA needs a GPU and an RDMA device");
+    }
+    if process.health.modules.value.is_none() {
+        return CheckOutcome::not_applicable(process.health.modules.why.clone());
+    }
+    if let Some(name) = peer_module(process) {
+        return CheckOutcome::ok(format!("{name} is loaded"));
     }
     let neither = "neither nvidia_peermem nor nv_peer_mem is loaded";
-    let why = match (peer_module(one), dma_buf(one)) {
-        (Some(name), _) => return CheckOutcome::ok(format!("{name} is loaded")),
-        (None, DmaBuf::Serves(how)) => return CheckOutcome::ok(format!("{neither}, and {how}")),
-        (None, DmaBuf::Not(why)) => format!("no dma-buf: {why}"),
-        (None, DmaBuf::Unknown(why)) => format!("whether dma-buf serves is not known: {why}"),
+    let evidence = match DmaBuf::of(process) {
+        DmaBuf::Usable(evidence) => return CheckOutcome::ok(format!("{neither}, but {evidence}")),
+        DmaBuf::RuledOut(why) => format!("{neither}; no dma-buf: {why}"),
+        DmaBuf::Unknown(why) => {
+            format!("{neither}; whether dma-buf can be used is unknown: {why}")
+        }
     };
     CheckOutcome::warning(
-        format!("{neither}; {why}"),
-        "modprobe nvidia-peermem; without it NCCL needs dma-buf (open kernel modules, Linux 5.12, NCCL 2.13), else data go \
-         through host memory and PXN is off: see 'GPU Direct RDMA' in NCCL's log",
+        evidence,
+        "modprobe nvidia-peermem: without it NCCL needs dma-buf (open kernel modules, Linux 5.12, NCCL 2.13); otherwise data \
+         goes through host memory and PXN is off (see 'GPU Direct RDMA' in NCCL's log)",
     )
 }
 
-fn module_name(one: &RankFacts) -> CheckOutcome {
-    let (Ok((_, version)), true) = (&one.nccl, needs_module(one)) else {
-        return CheckOutcome::none("it takes NCCL, a GPU and an RDMA device");
+fn module_name(process: &RankFacts) -> CheckOutcome {
+    let (Ok(nccl), true) = (&process.nccl, needs_module(process)) else {
+        return CheckOutcome::not_applicable("it needs NCCL, a GPU and an RDMA device");
     };
-    let knows_old = ["nv_mem", "nv_mem_nc"]
-        .iter()
-        .any(|name| one.health.peer_memory.contains(*name));
-    match peer_module(one) {
-        None => CheckOutcome::none("no module is loaded"),
-        Some(module) if *version <= OLD_NAME_ONLY && module == "nvidia_peermem" && !knows_old => {
-            without(
-                dma_buf(one),
-                format!(
-                    "NCCL {version} looks for nv_mem in /sys/kernel/mm/memory_peers, where it is not"
-                ),
-                "use NCCL 2.23 or newer, which knows nvidia-peermem's new name: this one says 'GPU Direct RDMA Disabled'",
-            )
-        }
-        Some(module) => CheckOutcome::ok(format!("NCCL {version} knows {module}")),
+    let Some(module) = peer_module(process) else {
+        return CheckOutcome::not_applicable("no module is loaded");
+    };
+    let version = nccl.version;
+    let peer_memory = &process.health.peer_memory;
+    let has_old_name = peer_memory.contains("nv_mem") || peer_memory.contains("nv_mem_nc");
+    if version > OLD_NAME_ONLY || module != "nvidia_peermem" || has_old_name {
+        return CheckOutcome::ok(format!("NCCL {version} knows {module}"));
+    }
+    outcome_without_module(
+        DmaBuf::of(process),
+        format!(
+            "NCCL {version} looks for nv_mem in /sys/kernel/mm/memory_peers, which has no such entry"
+        ),
+        "use NCCL 2.23 or newer, which knows the new name of nvidia-peermem: this one logs 'GPU Direct RDMA Disabled'",
+    )
+}
+
+/// Returns the outcome if the module is missing, which dma-buf may make up for.
+fn outcome_without_module(dma_buf: DmaBuf, evidence: String, remedy: &str) -> CheckOutcome {
+    match dma_buf {
+        DmaBuf::Usable(usable) => CheckOutcome::ok(format!("{evidence}, but {usable}")),
+        DmaBuf::Unknown(why) => CheckOutcome::warning(
+            format!("{evidence}; whether dma-buf can be used is unknown: {why}"),
+            remedy,
+        ),
+        DmaBuf::RuledOut(_) => CheckOutcome::failure(evidence, remedy),
     }
 }
 
-/// What the lack of the module comes to, where dma-buf may serve.
-fn without(dma_buf: DmaBuf, lack: String, remedy: &str) -> CheckOutcome {
-    match dma_buf {
-        DmaBuf::Serves(how) => CheckOutcome::ok(format!("{lack}, but {how}")),
-        DmaBuf::Unknown(why) => CheckOutcome::warning(
-            format!("{lack}; whether dma-buf serves is not known: {why}"),
-            remedy,
-        ),
-        DmaBuf::Not(_) => CheckOutcome::failure(lack, remedy),
-    }
+/// Returns the module of a process that needs one, if its modules are known.
+fn known_module(process: &RankFacts) -> Option<String> {
+    let is_known = needs_module(process) && process.health.modules.value.is_some();
+    is_known.then(|| peer_module(process).unwrap_or(NONE).to_owned())
 }
 
 fn module_same(job: &[RankFacts]) -> CheckOutcome {
-    let remedy =
-        "load nvidia-peermem on each node (modprobe nvidia-peermem): one node without it slows all";
-    let known = |one: &RankFacts| {
-        let is_known = needs_module(one) && one.health.modules.value.is_some();
-        is_known.then(|| peer_module(one).unwrap_or(NONE).to_owned())
+    let remedy = "load nvidia-peermem on each node (modprobe nvidia-peermem): one node without it slows down all";
+    let difference = Difference {
+        remedy,
+        fails: true,
     };
-    let verdict = same(job, "peer memory module", known, remedy, true);
-    let CheckOutcome::Failure { evidence, .. } = verdict else {
-        return verdict;
+    let outcome = same_everywhere(job, "peer memory module", known_module, difference);
+    let CheckOutcome::Failure { evidence, .. } = outcome else {
+        return outcome;
     };
-    // The worst of the ranks without it decides; where each has one, names differ, and all count.
-    let lacks = |one: &&RankFacts| known(one).as_deref() == Some(NONE);
-    let lacking: Vec<&RankFacts> = job.iter().filter(lacks).collect();
-    let ranks = if lacking.is_empty() {
-        job.iter().collect()
-    } else {
-        lacking
-    };
-    let worst = |dma_buf: &DmaBuf| match dma_buf {
-        DmaBuf::Serves(_) => 0,
-        DmaBuf::Unknown(_) => 1,
-        DmaBuf::Not(_) => 2,
-    };
-    match ranks.into_iter().map(dma_buf).max_by_key(worst) {
-        Some(dma_buf) => without(dma_buf, evidence, remedy),
+    // The worst of the ranks without a module decides; if all have one, only the names differ, and all ranks count.
+    let mut ranks: Vec<&RankFacts> = job
+        .iter()
+        .filter(|process| known_module(process).as_deref() == Some(NONE))
+        .collect();
+    if ranks.is_empty() {
+        ranks = job.iter().collect();
+    }
+    match ranks.into_iter().map(DmaBuf::of).max() {
+        Some(worst) => outcome_without_module(worst, evidence, remedy),
         None => CheckOutcome::failure(evidence, remedy),
     }
 }

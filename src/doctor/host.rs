@@ -1,265 +1,276 @@
 //! The node: limits, shared memory, processors, kernel.
 
-use super::{Check, CheckOutcome, RankFacts, all, each, list};
-use crate::facts::health::UNLIMITED;
+use super::{
+    check::Check,
+    compare::{counted, list},
+    outcome::CheckOutcome,
+};
+use crate::facts::{health::UNLIMITED, ranks::RankFacts};
 
 pub(super) const CHECKS: &[Check] = &[
-    each(
+    Check::per_process(
         "host.memlock",
         "memory that may be pinned, in this step",
         memlock,
     ),
-    each("host.nofile", "files and sockets that may be open", nofile),
-    each("host.stack", "the stack's limit", stack),
-    each("host.shm", "room in /dev/shm", shm),
-    each("host.cpus", "processors that this process may run on", cpus),
-    all(
+    Check::per_process("host.nofile", "files and sockets that may be open", nofile),
+    Check::per_process("host.stack", "the stack limit", stack),
+    Check::per_process("host.shm", "the size of /dev/shm", shm),
+    Check::per_process("host.cpus", "processors that this process may run on", cpus),
+    Check::across_job(
         "host.cpus-shared",
-        "ranks of a node have processors of their own",
+        "each rank of a node has a processor of its own",
         cpus_shared,
     ),
-    each(
+    Check::per_process(
         "host.numa-balancing",
         "automatic NUMA balancing",
         numa_balancing,
     ),
-    each(
+    Check::per_process(
         "host.remove-ipc",
         "systemd leaves shared memory alone",
         remove_ipc,
     ),
-    each("host.iommu", "no IOMMU between GPUs and NICs", iommu),
-    each("host.acs", "PCI bridges let peers talk directly", acs),
-    each(
+    Check::per_process("host.iommu", "no IOMMU between GPUs and NICs", iommu),
+    Check::per_process("host.acs", "PCI bridges let peers talk directly", acs),
+    Check::per_process(
         "host.container",
-        "a container shows the GPUs' and adapters' device files",
+        "a container has the device files of GPUs and adapters",
         container,
     ),
 ];
 
-/// A limit in bytes for a sentence.
-fn shown(limit: u64) -> String {
+const MIB: u64 = 1 << 20;
+const GIB: u64 = 1 << 30;
+const TIB: u64 = 1 << 40;
+
+/// Formats a limit in bytes.
+fn format_limit(limit: u64) -> String {
     if limit == UNLIMITED {
         "unlimited".into()
     } else {
-        rounded(limit)
+        format_bytes(limit)
     }
 }
 
-/// Bytes for a sentence: `64 MiB`.
-pub(super) fn rounded(bytes: u64) -> String {
-    let units = [
-        (1_u64 << 40, "TiB"),
-        (1 << 30, "GiB"),
-        (1 << 20, "MiB"),
-        (1 << 10, "KiB"),
-        (1, "bytes"),
-    ];
-    let (unit, name) = units
-        .into_iter()
-        .find(|(unit, _)| bytes >= *unit)
-        .unwrap_or((1, "bytes"));
+/// Formats bytes in the largest unit that fits, with one decimal: `64 MiB`.
+pub(super) fn format_bytes(bytes: u64) -> String {
+    let (unit, name) = match bytes {
+        0..1024 => (1, "bytes"),
+        1024..MIB => (1024, "KiB"),
+        MIB..GIB => (MIB, "MiB"),
+        GIB..TIB => (GIB, "GiB"),
+        TIB.. => (TIB, "TiB"),
+    };
     let value = (bytes as f64 / unit as f64 * 10.0).round() / 10.0;
     format!("{value} {name}")
 }
 
-fn memlock(one: &RankFacts) -> CheckOutcome {
+fn memlock(process: &RankFacts) -> CheckOutcome {
     /// Below this not even a few queue pairs fit.
-    const ENOUGH: u64 = 64 << 20;
-    match one.health.memlock.value {
-        Some(bytes) if one.health.pins_freely && bytes != UNLIMITED => CheckOutcome::ok(format!(
-            "{}, which does not count: the process has CAP_IPC_LOCK",
-            shown(bytes)
-        )),
-        None => CheckOutcome::none(one.health.memlock.why.clone()),
-        Some(bytes) if bytes < ENOUGH => {
-            let evidence = format!("{} may be pinned", shown(bytes));
-            let remedy = "ulimit -l unlimited; under Slurm LimitMEMLOCK=infinity for slurmd and \
-                          PropagateResourceLimitsExcept=MEMLOCK, in Docker --ulimit memlock=-1";
-            match one.health.rdma.is_empty() {
-                true => CheckOutcome::warning(evidence, remedy),
-                false => CheckOutcome::failure(evidence, remedy),
-            }
-        }
-        Some(bytes) => CheckOutcome::ok(shown(bytes)),
+    const ENOUGH: u64 = 64 * MIB;
+    let health = &process.health;
+    let Some(bytes) = health.memlock.value else {
+        return CheckOutcome::not_applicable(health.memlock.why.clone());
+    };
+    let limit = format_limit(bytes);
+    if health.pins_freely && bytes != UNLIMITED {
+        return CheckOutcome::ok(format!(
+            "{limit}, but the limit does not apply: the process has CAP_IPC_LOCK"
+        ));
     }
+    if bytes >= ENOUGH {
+        return CheckOutcome::ok(limit);
+    }
+    let has_rdma = !health.rdma.is_empty();
+    CheckOutcome::finding(
+        has_rdma,
+        format!("only {limit} may be pinned"),
+        "ulimit -l unlimited; under Slurm LimitMEMLOCK=infinity for slurmd and PropagateResourceLimitsExcept=MEMLOCK, in Docker \
+         --ulimit memlock=-1",
+    )
 }
 
-fn nofile(one: &RankFacts) -> CheckOutcome {
-    /// NCCL opens several a peer and channel.
+fn nofile(process: &RankFacts) -> CheckOutcome {
+    /// NCCL opens several files per peer and channel.
     const ENOUGH: u64 = 4096;
-    match one.health.nofile.value {
-        None => CheckOutcome::none(one.health.nofile.why.clone()),
-        Some(files) if files < ENOUGH => CheckOutcome::warning(
-            format!("{files} files may be open"),
-            "ulimit -n 65536: alltoall opens sockets for each peer, and fails with 'Too many open files'",
-        ),
+    let limit = &process.health.nofile;
+    match limit.value {
+        None => CheckOutcome::not_applicable(limit.why.clone()),
         Some(UNLIMITED) => CheckOutcome::ok("unlimited"),
-        Some(files) => CheckOutcome::ok(files.to_string()),
+        Some(files) if files >= ENOUGH => CheckOutcome::ok(files.to_string()),
+        Some(files) => CheckOutcome::warning(
+            format!("only {files} files may be open"),
+            "ulimit -n 65536: alltoall opens sockets for each peer, and otherwise fails with 'Too many open files'",
+        ),
     }
 }
 
-fn stack(one: &RankFacts) -> CheckOutcome {
-    match one.health.stack.value {
-        None => CheckOutcome::none(one.health.stack.why.clone()),
+fn stack(process: &RankFacts) -> CheckOutcome {
+    let limit = &process.health.stack;
+    match limit.value {
+        None => CheckOutcome::not_applicable(limit.why.clone()),
         Some(UNLIMITED) => CheckOutcome::warning(
             "the stack is unlimited",
-            "ulimit -s 8192: with an unlimited one the C library gives threads 2 MiB, and NCCL's may overflow",
+            "ulimit -s 8192: with an unlimited stack the C library gives threads 2 MiB each, and those of NCCL may overflow",
         ),
-        Some(bytes) => CheckOutcome::ok(shown(bytes)),
+        Some(bytes) => CheckOutcome::ok(format_limit(bytes)),
     }
 }
 
-fn shm(one: &RankFacts) -> CheckOutcome {
-    const LITTLE: u64 = 64 << 20;
-    const ENOUGH: u64 = 1 << 30;
-    let remedy = "give more: docker run --shm-size=1g or --ipc=host, in Kubernetes an emptyDir of medium Memory on /dev/shm";
-    match one.health.shm.value {
-        None => CheckOutcome::none(one.health.shm.why.clone()),
-        Some(bytes) if bytes <= LITTLE => {
-            CheckOutcome::failure(format!("/dev/shm holds {}", rounded(bytes)), remedy)
-        }
-        Some(bytes) if bytes < ENOUGH => {
-            CheckOutcome::warning(format!("/dev/shm holds {}", rounded(bytes)), remedy)
-        }
-        Some(bytes) => CheckOutcome::ok(format!("/dev/shm holds {}", rounded(bytes))),
-    }
-}
-
-fn cpus(one: &RankFacts) -> CheckOutcome {
-    let (Some(mine), Some(online)) = (&one.health.cpus.value, &one.health.cpus_online.value) else {
-        return CheckOutcome::none(format!(
-            "{}{}",
-            one.health.cpus.why, one.health.cpus_online.why
-        ));
+fn shm(process: &RankFacts) -> CheckOutcome {
+    const TOO_LITTLE: u64 = 64 * MIB;
+    const ENOUGH: u64 = GIB;
+    let size = &process.health.shm_size;
+    let Some(bytes) = size.value else {
+        return CheckOutcome::not_applicable(size.why.clone());
     };
-    match (mine.len(), online.len()) {
-        (1, 2..) => CheckOutcome::warning(
-            format!("this process may run on one processor of {}", online.len()),
-            "srun --cpus-per-task=N (Slurm 22.05 to 23.02 lose sbatch's), mpirun --bind-to none: NCCL's proxy threads need one \
-             of their own",
-        ),
-        (mine, online) => CheckOutcome::ok(format!("{mine} of {online}")),
+    let evidence = format!("/dev/shm holds {}", format_bytes(bytes));
+    if bytes >= ENOUGH {
+        return CheckOutcome::ok(evidence);
     }
+    CheckOutcome::finding(
+        bytes <= TOO_LITTLE,
+        evidence,
+        "enlarge it: docker run --shm-size=1g or --ipc=host, in Kubernetes an emptyDir with medium Memory on /dev/shm",
+    )
+}
+
+fn cpus(process: &RankFacts) -> CheckOutcome {
+    let (allowed, online) = (&process.health.cpus, &process.health.cpus_online);
+    let (Some(allowed_cpus), Some(online_cpus)) = (&allowed.value, &online.value) else {
+        return CheckOutcome::not_applicable(format!("{}{}", allowed.why, online.why));
+    };
+    let (allowed, online) = (allowed_cpus.len(), online_cpus.len());
+    if allowed != 1 || online < 2 {
+        return CheckOutcome::ok(format!("{allowed} of {online}"));
+    }
+    CheckOutcome::warning(
+        format!("this process may run on only 1 of {online} processors"),
+        "srun --cpus-per-task=N (Slurm 22.05 to 23.02 ignore the one given to sbatch), mpirun --bind-to none: NCCL's proxy threads \
+         need a processor of their own",
+    )
 }
 
 fn cpus_shared(job: &[RankFacts]) -> CheckOutcome {
-    for one in job {
-        let Some(mine) = &one.health.cpus.value else {
+    for process in job {
+        let Some(cpus) = &process.health.cpus.value else {
             continue;
         };
-        let is_same = |other: &&RankFacts| {
-            other.rank > one.rank
-                && other.node == one.node
-                && other.health.cpus.value.as_ref() == Some(mine)
-        };
-        let sharers = 1 + job.iter().filter(is_same).count();
-        if sharers > 1 && mine.len() < sharers {
+        let later_sharers = job.iter().filter(|other| {
+            other.rank > process.rank
+                && other.node == process.node
+                && other.health.cpus.value.as_ref() == Some(cpus)
+        });
+        let sharers = 1 + later_sharers.count();
+        if sharers > 1 && cpus.len() < sharers {
             return CheckOutcome::warning(
                 format!(
-                    "{sharers} ranks on {} share {} processors",
-                    one.host,
-                    mine.len()
+                    "{sharers} ranks on {} share {}",
+                    process.host,
+                    counted(cpus.len(), "processor")
                 ),
-                "ask for more with --cpus-per-task, or unbind: --cpu-bind=none, mpirun --bind-to none",
+                "request more with --cpus-per-task, or unbind: --cpu-bind=none, mpirun --bind-to none",
             );
         }
     }
-    match job.len() {
-        1 => CheckOutcome::none("there is one process only"),
-        _ => CheckOutcome::ok("no rank has to wait for another one's processor"),
+    if job.len() == 1 {
+        CheckOutcome::not_applicable("there is only one process")
+    } else {
+        CheckOutcome::ok("no rank has to wait for a processor of another one")
     }
 }
 
-fn numa_balancing(one: &RankFacts) -> CheckOutcome {
-    match one.health.numa_balancing.value {
-        None => CheckOutcome::none(one.health.numa_balancing.why.clone()),
-        Some(true) if one.has_gpus() => CheckOutcome::warning(
+fn numa_balancing(process: &RankFacts) -> CheckOutcome {
+    let is_on = &process.health.numa_balancing;
+    match is_on.value {
+        None => CheckOutcome::not_applicable(is_on.why.clone()),
+        Some(false) => CheckOutcome::ok("off"),
+        Some(true) if !process.has_gpus() => CheckOutcome::ok("on, and there is no GPU"),
+        Some(true) => CheckOutcome::warning(
             "kernel.numa_balancing is on",
-            "sysctl kernel.numa_balancing=0: it moves pages under the GPU's copies, which shows as outliers",
+            "sysctl kernel.numa_balancing=0: NUMA balancing migrates pages during GPU copies, which shows as outliers",
         ),
-        Some(is_on) => CheckOutcome::ok(if is_on {
-            "on, and there is no GPU"
-        } else {
-            "off"
-        }),
     }
 }
 
-fn remove_ipc(one: &RankFacts) -> CheckOutcome {
-    let Some(set) = &one.health.remove_ipc.value else {
-        return CheckOutcome::none(one.health.remove_ipc.why.clone());
+fn remove_ipc(process: &RankFacts) -> CheckOutcome {
+    let Some(setting) = &process.health.remove_ipc.value else {
+        return CheckOutcome::not_applicable(process.health.remove_ipc.why.clone());
     };
-    let evidence = format!(
-        "RemoveIPC={} ({})",
-        if set.is_on { "yes" } else { "no" },
-        set.by
-    );
-    match set.is_on {
-        false => CheckOutcome::ok(evidence),
-        true if one.env("SLURM_JOB_ID").is_none() => {
-            CheckOutcome::none("it only matters in Slurm jobs, and this is not one")
-        }
-        true if one.health.is_system_user => CheckOutcome::ok(format!(
-            "{evidence}, which leaves root and the system's users alone"
-        )),
-        true => CheckOutcome::warning(
+    let value = if setting.is_on { "yes" } else { "no" };
+    let evidence = format!("RemoveIPC={value} ({})", setting.set_by);
+    if !setting.is_on {
+        CheckOutcome::ok(evidence)
+    } else if !process.is_in_slurm_job() {
+        CheckOutcome::not_applicable("it only matters in Slurm jobs, and this is not one")
+    } else if process.health.is_system_user {
+        CheckOutcome::ok(format!("{evidence}, but root and system users are exempt"))
+    } else {
+        CheckOutcome::warning(
             evidence,
-            "set RemoveIPC=no in logind.conf: systemd deletes NCCL's files in /dev/shm when the user's last session ends",
-        ),
+            "set RemoveIPC=no in logind.conf: systemd deletes NCCL's files in /dev/shm when the last session of the user ends",
+        )
     }
 }
 
-fn needs_peer_access(one: &RankFacts) -> bool {
-    one.has_gpus()
-}
-
-/// Where the kernel was told to pass addresses through.
-fn passes_through(cmdline: &str) -> Option<&str> {
+/// Returns the parameter that told the kernel to pass addresses through.
+fn passthrough_parameter(cmdline: &str) -> Option<&str> {
     cmdline
         .split_whitespace()
-        .find(|word| match word.split_once('=') {
-            Some(("iommu", how)) => how.split(',').any(|how| how == "pt"),
-            Some(("iommu.passthrough", how)) => ["1", "y", "Y", "on"].contains(&how),
+        .find(|parameter| match parameter.split_once('=') {
+            Some(("iommu", values)) => values.split(',').any(|value| value == "pt"),
+            Some(("iommu.passthrough", value)) => ["1", "y", "Y", "on"].contains(&value),
             _ => false,
         })
 }
 
-/// The types of the groups say what is so; what the kernel was told counts where they say nothing of the devices.
-fn iommu(one: &RankFacts) -> CheckOutcome {
-    let iommu = &one.health.iommu;
+/// Checks the IOMMU: the types of the devices' groups count; if there are none, the kernel's command line does.
+fn iommu(process: &RankFacts) -> CheckOutcome {
+    let iommu = &process.health.iommu;
+    if !process.has_gpus() {
+        return CheckOutcome::not_applicable("there is no NVIDIA device");
+    }
+    if !iommu.has_groups {
+        return CheckOutcome::ok("no IOMMU groups");
+    }
     let translated = iommu.translated();
-    let told = passes_through(one.health.cmdline.value.as_deref().unwrap_or_default());
-    let evidence = match (iommu.devices.is_empty(), told) {
-        _ if !needs_peer_access(one) => return CheckOutcome::none("there is no NVIDIA device"),
-        _ if !iommu.has_groups => return CheckOutcome::ok("no IOMMU groups"),
-        (false, _) if translated.is_empty() => {
-            return CheckOutcome::ok(format!("passed through for {}", list(&iommu.devices.keys().collect::<Vec<_>>())));
+    let evidence = if !iommu.devices.is_empty() {
+        if translated.is_empty() {
+            let devices: Vec<&String> = iommu.devices.keys().collect();
+            return CheckOutcome::ok(format!("passed through for {}", list(&devices)));
         }
-        (false, _) => format!("the IOMMU translates for {}", list(&translated)),
-        (true, Some(word)) => return CheckOutcome::ok(format!("passed through ({word})")),
-        (true, None) if !iommu.types.is_empty() && !iommu.translates_some() => {
+        format!("the IOMMU translates for {}", list(&translated))
+    } else {
+        let cmdline = process.health.cmdline.value.as_deref();
+        if let Some(parameter) = passthrough_parameter(cmdline.unwrap_or_default()) {
+            return CheckOutcome::ok(format!("passed through ({parameter})"));
+        }
+        if !iommu.types.is_empty() && !iommu.translates_some() {
             return CheckOutcome::ok("passed through for all groups");
         }
-        (true, None) => {
-            "the IOMMU translates (/sys/kernel/iommu_groups has groups, and the kernel was not told iommu=pt)".into()
-        }
+        "the IOMMU translates (/sys/kernel/iommu_groups has groups, and the kernel was not told iommu=pt)".into()
     };
     CheckOutcome::warning(
         evidence,
-        "boot with iommu=pt or without one: GPUDirect between GPU and NIC is slow or fails; in a virtual machine the host decides",
+        "boot with iommu=pt or without an IOMMU: otherwise GPUDirect between GPU and NIC is slow or fails; in a virtual machine \
+         the host decides",
     )
 }
 
-fn acs(one: &RankFacts) -> CheckOutcome {
-    match &one.health.acs.value {
-        _ if !needs_peer_access(one) => CheckOutcome::none("there is no NVIDIA device"),
-        None => CheckOutcome::none(one.health.acs.why.clone()),
+fn acs(process: &RankFacts) -> CheckOutcome {
+    if !process.has_gpus() {
+        return CheckOutcome::not_applicable("there is no NVIDIA device");
+    }
+    let acs = &process.health.acs;
+    match &acs.value {
+        None => CheckOutcome::not_applicable(acs.why.clone()),
         Some(bridges) if bridges.is_empty() => CheckOutcome::ok("no bridge redirects"),
         Some(bridges) => CheckOutcome::warning(
             format!(
-                "{} PCI bridges send peers' traffic up to the root (ACS), such as {}",
-                bridges.len(),
+                "ACS redirects peer-to-peer traffic to the root on {}, such as {}",
+                counted(bridges.len(), "PCI bridge"),
                 bridges[0]
             ),
             "disable ACS in the firmware, or with setpci on each bridge at boot: it halves GPUDirect and PCIe bandwidth",
@@ -267,23 +278,24 @@ fn acs(one: &RankFacts) -> CheckOutcome {
     }
 }
 
-fn container(one: &RankFacts) -> CheckOutcome {
-    let Some(evidence) = &one.health.container else {
-        return CheckOutcome::none("this is not a container");
+fn container(process: &RankFacts) -> CheckOutcome {
+    let health = &process.health;
+    let Some(evidence) = &health.container else {
+        return CheckOutcome::not_applicable("this is not a container");
     };
-    let health = &one.health;
-    let remedy = "start it with its devices: --gpus all or --nv, --device=/dev/infiniband, MELLANOX_VISIBLE_DEVICES=all with enroot";
-    let has_gpu = health.nvidia.is_some() && health.driver.value.is_none();
-    let has_adapter = !health.rdma.is_empty() && health.verbs.is_empty();
-    match (has_gpu, has_adapter) {
-        (false, false) => CheckOutcome::ok(evidence.clone()),
-        (true, _) => CheckOutcome::failure(
-            format!("{evidence}, and the driver is not visible in it"),
-            remedy,
-        ),
-        (_, true) => CheckOutcome::failure(
-            format!("{evidence}, and /dev/infiniband is empty in it"),
-            remedy,
-        ),
-    }
+    let lacks_driver = health.nvidia.is_some() && health.driver.value.is_none();
+    let lacks_adapters = !health.rdma.is_empty() && health.verbs.is_empty();
+    let missing = if lacks_driver {
+        "the driver is not visible"
+    } else if lacks_adapters {
+        "/dev/infiniband is empty"
+    } else {
+        return CheckOutcome::ok(format!(
+            "running in a container ({evidence}); device files are visible"
+        ));
+    };
+    CheckOutcome::failure(
+        format!("running in a container ({evidence}), in which {missing}"),
+        "start it with its devices: --gpus all or --nv, --device=/dev/infiniband, MELLANOX_VISIBLE_DEVICES=all with enroot",
+    )
 }

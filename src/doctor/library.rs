@@ -1,121 +1,100 @@
 //! Driver, NCCL, its plugins, and MPI.
 
-use super::{Check, CheckOutcome, NONE, RankFacts, all, each, list, same};
+use super::{
+    check::Check,
+    compare::{Difference, NONE, counted, list, list_or_none, same_everywhere},
+    outcome::CheckOutcome,
+};
+use crate::facts::ranks::{LoadedNccl, RankFacts};
 
 pub(super) const CHECKS: &[Check] = &[
-    each(
+    Check::per_process(
         "lib.driver",
-        "the NVIDIA driver is loaded where there is a GPU",
+        "the NVIDIA driver is loaded if there is a GPU",
         driver,
     ),
-    all(
+    Check::across_job(
         "lib.driver-same",
         "one driver version on all nodes",
-        |job| {
-            same(
-                job,
-                "driver",
-                |one| Some(driver_version(one)),
-                "install one driver on all nodes",
-                false,
-            )
-        },
+        driver_same,
     ),
-    each(
+    Check::per_process(
         "lib.nvml",
-        "NVML, which comes with the driver, answers",
+        "NVML, which comes with the driver, responds",
         nvml,
     ),
-    each("lib.nccl", "libnccl is found and can be loaded", nccl),
-    all("lib.nccl-same", "one NCCL version on all ranks", |job| {
-        let remedy = "load one NCCL everywhere: see NCCL_HOME and LD_LIBRARY_PATH of each node";
-        same(
-            job,
-            "NCCL",
-            |one| Some(loaded(one, |(_, version)| version.to_string())),
-            remedy,
-            true,
-        )
-    }),
-    all("lib.nccl-file", "one libnccl file on all ranks", |job| {
-        let remedy = "two files of one version can differ in their build: load the same everywhere";
-        same(
-            job,
-            "libnccl",
-            |one| Some(loaded(one, |(file, _)| file.clone())),
-            remedy,
-            false,
-        )
-    }),
-    all(
+    Check::per_process("lib.nccl", "libnccl is found and can be loaded", nccl),
+    Check::across_job(
+        "lib.nccl-same",
+        "one NCCL version on all ranks",
+        nccl_version_same,
+    ),
+    Check::across_job(
+        "lib.nccl-file",
+        "one libnccl file on all ranks",
+        nccl_file_same,
+    ),
+    Check::across_job(
         "lib.plugin-same",
         "the same network plugins on all nodes",
-        |job| {
-            let remedy = "put the same plugin into LD_LIBRARY_PATH on all nodes, or set NCCL_NET_PLUGIN=none";
-            same(
-                job,
-                "network plugin",
-                |one| Some(plugins(one)),
-                remedy,
-                true,
-            )
-        },
+        plugins_same,
     ),
-    each(
+    Check::per_process(
         "lib.plugin",
-        "the network plugin that is named is there",
+        "the network plugin that is named exists",
         plugin,
     ),
-    each(
+    Check::per_process(
         "mpi.world",
         "all processes that the launcher started are one MPI job",
-        world,
+        mpi_world,
     ),
-    all("mpi.same", "one MPI library on all ranks", |job| {
-        let known = |one: &RankFacts| (!one.mpi.is_empty()).then(|| one.mpi.clone());
-        same(job, "MPI", known, "start all ranks with one MPI", true)
-    }),
+    Check::across_job("mpi.same", "one MPI library on all ranks", mpi_same),
 ];
 
-fn driver_version(one: &RankFacts) -> String {
-    one.health
-        .driver
-        .value
-        .clone()
-        .unwrap_or_else(|| NONE.into())
-}
-
-/// What `of` says of the libnccl that would be loaded.
-fn loaded(one: &RankFacts, of: impl Fn(&(String, i32)) -> String) -> String {
-    one.nccl.as_ref().map_or_else(|_| NONE.into(), of)
-}
-
-fn driver(one: &RankFacts) -> CheckOutcome {
-    match (&one.health.driver.value, &one.health.nvidia) {
+fn driver(process: &RankFacts) -> CheckOutcome {
+    let driver = &process.health.driver;
+    match (&driver.value, &process.health.nvidia) {
         (Some(version), _) => CheckOutcome::ok(format!("driver {version}")),
-        (None, None) => CheckOutcome::none("there is no NVIDIA device"),
+        (None, None) => CheckOutcome::not_applicable("there is no NVIDIA device"),
         (None, Some(device)) => CheckOutcome::failure(
-            format!("{device}, but {}", one.health.driver.why),
-            "load the driver (modprobe nvidia); in a container start it with GPUs (--nv, --gpus all)",
+            format!("{device}, but {}", driver.why),
+            "load the driver (modprobe nvidia); start a container with GPUs (--nv, --gpus all)",
         ),
     }
 }
 
-fn nvml(one: &RankFacts) -> CheckOutcome {
-    match &one.health.nvml.value {
-        Some(nvml) => CheckOutcome::ok(format!("{} GPUs", nvml.gpus.len())),
-        None if one.health.nvidia.is_none() => CheckOutcome::none("there is no NVIDIA device"),
+fn driver_same(job: &[RankFacts]) -> CheckOutcome {
+    let difference = Difference {
+        remedy: "install one driver on all nodes",
+        fails: false,
+    };
+    same_everywhere(job, "driver", driver_version, difference)
+}
+
+fn driver_version(process: &RankFacts) -> Option<String> {
+    let version = process.health.driver.value.clone();
+    Some(version.unwrap_or_else(|| NONE.into()))
+}
+
+fn nvml(process: &RankFacts) -> CheckOutcome {
+    let health = &process.health;
+    match &health.nvml.value {
+        Some(nvml) => CheckOutcome::ok(counted(nvml.gpus.len(), "GPU")),
+        None if health.nvidia.is_none() => {
+            CheckOutcome::not_applicable("there is no NVIDIA device")
+        }
         None => CheckOutcome::failure(
-            one.health.nvml.why.clone(),
-            "libnvidia-ml.so.1 of the driver's own version must be found; nvidia-smi says the same",
+            health.nvml.why.clone(),
+            "make sure that libnvidia-ml.so.1 of the driver's own version is found; nvidia-smi reports the same problem",
         ),
     }
 }
 
-fn nccl(one: &RankFacts) -> CheckOutcome {
-    match &one.nccl {
-        Ok((file, version)) => CheckOutcome::ok(format!("{file}, version {version}")),
-        Err(_) if !one.has_gpus() => CheckOutcome::none("there is no NVIDIA device"),
+fn nccl(process: &RankFacts) -> CheckOutcome {
+    match &process.nccl {
+        Ok(LoadedNccl { file, version }) => CheckOutcome::ok(format!("{file}, version {version}")),
+        Err(_) if !process.has_gpus() => CheckOutcome::not_applicable("there is no NVIDIA device"),
         Err(why) => CheckOutcome::failure(
             why.clone(),
             "load NCCL's module, or set NCCL_HOME to its folder",
@@ -123,50 +102,98 @@ fn nccl(one: &RankFacts) -> CheckOutcome {
     }
 }
 
-fn plugins(one: &RankFacts) -> String {
-    let names = one
-        .health
-        .plugins
-        .iter()
-        .filter_map(|path| path.rsplit('/').next())
-        .collect::<Vec<_>>();
-    if names.is_empty() {
-        NONE.into()
-    } else {
-        list(&names)
-    }
-}
-
-fn plugin(one: &RankFacts) -> CheckOutcome {
-    let Some(named) = one
-        .settings
-        .get("NCCL_NET_PLUGIN")
-        .filter(|name| !name.is_empty() && *name != "none")
-    else {
-        return CheckOutcome::none("NCCL_NET_PLUGIN names none");
+fn nccl_version_same(job: &[RankFacts]) -> CheckOutcome {
+    let difference = Difference {
+        remedy: "load one NCCL everywhere: check NCCL_HOME and LD_LIBRARY_PATH of each node",
+        fails: true,
     };
-    let files: Vec<&String> = one.health.plugins_named.values().flatten().collect();
-    match files.is_empty() {
-        false => CheckOutcome::ok(format!("NCCL_NET_PLUGIN={named}: {}", list(&files))),
-        true => CheckOutcome::warning(
-            format!(
-                "NCCL_NET_PLUGIN={named} is not there: neither as a path nor where the loader looks (LD_LIBRARY_PATH, ldconfig -p)"
-            ),
-            "put the plugin's folder into LD_LIBRARY_PATH: NCCL falls back to its own network, without an error",
-        ),
-    }
+    same_everywhere(job, "NCCL", nccl_version, difference)
 }
 
-fn world(one: &RankFacts) -> CheckOutcome {
-    match one.started() {
-        Some((started, who, variable)) if started > 1 && one.world == 1 => CheckOutcome::failure(
-            format!(
-                "{who} started {started} processes ({variable}), and MPI sees one: each would run alone"
-            ),
-            "under srun name the PMI that fits the MPI: --mpi=pmix or --mpi=pmi2 (srun --mpi=list); else take the mpirun of the MPI \
-             that pxnbench is built with",
-        ),
-        Some((started, ..)) => CheckOutcome::ok(format!("{} of {started} processes", one.world)),
-        None => CheckOutcome::ok(format!("{} processes", one.world)),
+fn nccl_version(process: &RankFacts) -> Option<String> {
+    Some(match &process.nccl {
+        Ok(nccl) => nccl.version.to_string(),
+        Err(_) => NONE.into(),
+    })
+}
+
+fn nccl_file_same(job: &[RankFacts]) -> CheckOutcome {
+    let difference = Difference {
+        remedy: "load the same file everywhere: two files of one version can be different builds",
+        fails: false,
+    };
+    same_everywhere(job, "libnccl", nccl_file, difference)
+}
+
+fn nccl_file(process: &RankFacts) -> Option<String> {
+    Some(match &process.nccl {
+        Ok(nccl) => nccl.file.clone(),
+        Err(_) => NONE.into(),
+    })
+}
+
+fn plugins_same(job: &[RankFacts]) -> CheckOutcome {
+    let difference = Difference {
+        remedy: "add the same plugin to LD_LIBRARY_PATH on all nodes, or set NCCL_NET_PLUGIN=none",
+        fails: true,
+    };
+    same_everywhere(job, "network plugin", plugin_files, difference)
+}
+
+fn plugin_files(process: &RankFacts) -> Option<String> {
+    let paths = process.health.plugins.iter();
+    let files: Vec<&str> = paths.filter_map(|path| path.rsplit('/').next()).collect();
+    Some(list_or_none(&files))
+}
+
+fn plugin(process: &RankFacts) -> CheckOutcome {
+    let named = match process.settings.get("NCCL_NET_PLUGIN") {
+        None | Some("" | "none") => {
+            return CheckOutcome::not_applicable("NCCL_NET_PLUGIN names no plugin");
+        }
+        Some(named) => named,
+    };
+    let files: Vec<&String> = process.health.plugins_named.values().flatten().collect();
+    if !files.is_empty() {
+        return CheckOutcome::ok(format!("NCCL_NET_PLUGIN={named}: {}", list(&files)));
     }
+    CheckOutcome::warning(
+        format!(
+            "NCCL_NET_PLUGIN={named} was not found, neither as a path nor where the loader searches (LD_LIBRARY_PATH, ldconfig -p)"
+        ),
+        "add the plugin's folder to LD_LIBRARY_PATH: otherwise NCCL falls back to its own network without an error",
+    )
+}
+
+fn mpi_world(process: &RankFacts) -> CheckOutcome {
+    let world = process.world;
+    let Some(launched) = process.launched() else {
+        let processes = if world == 1 { "process" } else { "processes" };
+        return CheckOutcome::ok(format!("{world} {processes}"));
+    };
+    let started = launched.count;
+    if started <= 1 || world > 1 {
+        return CheckOutcome::ok(format!("{world} of {started} processes"));
+    }
+    CheckOutcome::failure(
+        format!(
+            "{} started {started} processes ({}), but MPI sees only one: each would run alone",
+            launched.launcher, launched.variable
+        ),
+        "under srun select the PMI that fits the MPI: --mpi=pmix or --mpi=pmi2 (srun --mpi=list); otherwise use the mpirun of the MPI \
+         that pxnbench was built with",
+    )
+}
+
+fn mpi_same(job: &[RankFacts]) -> CheckOutcome {
+    let difference = Difference {
+        remedy: "start all ranks with one MPI",
+        fails: true,
+    };
+    same_everywhere(job, "MPI", mpi_library, difference)
+}
+
+fn mpi_library(process: &RankFacts) -> Option<String> {
+    let library = process.mpi.clone();
+    (!library.is_empty()).then_some(library)
 }

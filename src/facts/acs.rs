@@ -1,26 +1,32 @@
-//! Access Control Services of PCI bridges: where they redirect requests between peers up to the root, GPUDirect is slow or
-//! fails. The setting stands in a part of the configuration space that only root may read.
+//! Access Control Services of PCI bridges: if they redirect requests between peers to the root, GPUDirect is slow or fails.
+//! The setting is in a part of the configuration space that only root may read.
 
 use std::{fs, path::Path};
 
 use crate::native::nvml::Reading;
 
-/// The extended capability, and its control register's bits that redirect peers: source validation is harmless.
+/// The id of the extended capability, and the bits of its control register that redirect peer traffic: source validation does
+/// no harm.
 const CAPABILITY: u16 = 0x000d;
 const REDIRECTS: u16 = 0b0001_1100;
-/// Where extended capabilities begin; as much as a conventional bridge has. Who may not read on gets less.
+
+/// Offset of the extended capabilities: all that a conventional bridge has ends here. A reader who is not root gets less.
 const EXTENDED: usize = 0x100;
 
-/// The bridges under `root` that redirect, by address.
-pub(super) fn redirecting(root: &Path) -> Reading<Vec<String>> {
+/// The class of a PCI bridge.
+const BRIDGE_CLASS: &str = "0x0604";
+
+/// Returns the addresses of the bridges under `root` that redirect peer traffic.
+pub(super) fn redirecting_bridges(root: &Path) -> Reading<Vec<String>> {
     let devices = root.join("sys/bus/pci/devices");
     let Ok(entries) = fs::read_dir(&devices) else {
         return Reading::none("there is no /sys/bus/pci/devices");
     };
-    let (mut found, mut read) = (Vec::new(), 0);
+    let mut redirecting = Vec::new();
+    let mut is_any_known = false;
     for entry in entries.flatten() {
         let class = fs::read_to_string(entry.path().join("class")).unwrap_or_default();
-        if !class.starts_with("0x0604") {
+        if !class.starts_with(BRIDGE_CLASS) {
             continue;
         }
         let Ok(config) = fs::read(entry.path().join("config")) else {
@@ -32,33 +38,36 @@ pub(super) fn redirecting(root: &Path) -> Reading<Vec<String>> {
         if config.len() == EXTENDED {
             continue;
         }
-        read += 1;
-        if control(&config).is_some_and(|control| control & REDIRECTS != 0) {
-            found.push(entry.file_name().to_string_lossy().into_owned());
+        is_any_known = true;
+        if control_register(&config).is_some_and(|control| control & REDIRECTS != 0) {
+            redirecting.push(entry.file_name().to_string_lossy().into_owned());
         }
     }
-    found.sort();
-    if read == 0 {
-        Reading::none("no PCI bridge with an extended configuration is visible")
-    } else {
-        Reading::of(found)
+    if !is_any_known {
+        return Reading::none("no PCI bridge with an extended configuration is visible");
     }
+    redirecting.sort();
+    Reading::of(redirecting)
 }
 
-/// The control register of the capability, where the device has it.
-fn control(config: &[u8]) -> Option<u16> {
-    let word = |at: usize| Some(u16::from_le_bytes([*config.get(at)?, *config.get(at + 1)?]));
-    let mut at = EXTENDED;
-    // Each capability takes at least 8 bytes: a list that goes on longer is a circle.
+/// Returns the control register of the capability, if the device has it.
+fn control_register(config: &[u8]) -> Option<u16> {
+    let mut offset = EXTENDED;
+    // Each capability takes at least 8 bytes, so a longer list is circular.
     for _ in 0..config.len() / 8 {
-        let id = word(at)?;
+        let id = word(config, offset)?;
         if id == CAPABILITY {
-            return word(at + 6);
+            return word(config, offset + 6);
         }
-        at = usize::from(word(at + 2)? >> 4);
-        if at < EXTENDED {
+        offset = usize::from(word(config, offset + 2)? >> 4);
+        if offset < EXTENDED {
             return None;
         }
     }
     None
+}
+
+fn word(config: &[u8], offset: usize) -> Option<u16> {
+    let bytes = [*config.get(offset)?, *config.get(offset + 1)?];
+    Some(u16::from_le_bytes(bytes))
 }

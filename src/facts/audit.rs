@@ -1,12 +1,15 @@
-//! What the audit of the environment ([`crate::levels::audit`]) goes by on this process: the settings in force, the files
-//! that set some, and the libnccl that would be loaded. Nothing here starts CUDA or has NCCL read its environment.
+//! What the audit of the environment ([`crate::levels::audit`]) uses of this process: the settings in force, the files that set
+//! some, and the libnccl that would be loaded. Nothing here starts CUDA or makes NCCL read its environment.
 
 use std::{
     collections::BTreeSet,
     path::{Path, PathBuf},
 };
 
-use super::{conf_files, rdma, settings_with};
+use super::{
+    environment::{conf_files, settings_with},
+    rdma,
+};
 use crate::levels::{
     audit::{AuditContext, AuditFinding, AuditRule, CHECKS, findings},
     conf::NcclSettings,
@@ -15,31 +18,31 @@ use crate::levels::{
 /// The libnccl that would be loaded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Library {
-    /// Its file, links resolved.
+    /// Its file, with symbolic links resolved.
     pub path: PathBuf,
     /// Its version, as `ncclGetVersion` gives it.
     pub version: i32,
-    /// The names of variables in its file, or why they cannot be told.
+    /// The names of variables in its file, or why they cannot be read.
     pub names: Result<BTreeSet<String>, String>,
 }
 
-/// What the audit found on this process.
+/// The audit of this process.
 #[derive(Clone, Debug)]
 pub struct Audit {
-    /// What is in force, each with where it comes from.
+    /// The settings in force, each with its origin.
     pub settings: NcclSettings,
     /// The library, or why there is none.
     pub library: Result<Library, String>,
-    /// What is wrong, the worst first.
+    /// The findings, the worst first.
     pub findings: Vec<AuditFinding>,
     /// The rules that could not be applied, with the reason.
     pub not_applicable: Vec<(&'static AuditRule, String)>,
 }
 
-/// The libnccl that a run would load: `explicit`, as `--nccl-lib` of a run, or the first that is found.
+/// Loads the libnccl that a run would load: `explicit`, as with `--nccl-lib`, or the first that is found.
 ///
 /// # Errors
-/// A sentence where there is none, it cannot be loaded, or is too old.
+/// Returns an error if there is none, it cannot be loaded, or it is too old.
 #[cfg(feature = "nccl")]
 pub fn library(explicit: Option<&Path>) -> Result<Library, String> {
     let nccl = crate::native::nccl::Nccl::load(explicit).map_err(|error| format!("{error:#}"))?;
@@ -51,68 +54,58 @@ pub fn library(explicit: Option<&Path>) -> Result<Library, String> {
     })
 }
 
-/// Without the feature there is no libnccl to ask.
+/// Stands in for the function that loads libnccl.
 ///
 /// # Errors
-/// Always.
+/// Always returns an error, since this binary is built without the feature.
 #[cfg(not(feature = "nccl"))]
 pub fn library(_: Option<&Path>) -> Result<Library, String> {
     Err("this binary is built without the feature nccl".into())
 }
 
-/// Audits this process, with files and adapters under `root`. `cumem` tells whether the driver has cuMem, where that is known; `in_job` whether variables for
-/// debugging are out of place.
+/// Audits this process, with files and adapters under `root`. `cumem` is whether the driver has cuMem, if that is known; `in_job`
+/// whether this is a job, in which variables for debugging are out of place.
 pub fn audit(root: &Path, explicit: Option<&Path>, cumem: Option<bool>, in_job: bool) -> Audit {
     let files = conf_files(root);
+    let settings = settings_with(&files);
+    let library = library(explicit);
     let mut adapters: Vec<String> = rdma::ports(root)
         .into_iter()
         .map(|port| port.device)
         .collect();
     adapters.dedup();
-    of(
-        settings_with(&files),
-        &files,
-        library(explicit),
-        cumem,
-        &adapters,
-        in_job,
-    )
-}
-
-fn of(
-    settings: NcclSettings,
-    files: &[(String, String)],
-    library: Result<Library, String>,
-    cumem: Option<bool>,
-    adapters: &[String],
-    in_job: bool,
-) -> Audit {
-    let (names, nccl) = match &library {
-        Ok(Library { names, version, .. }) => {
-            (names.as_ref().map_err(String::as_str), Some(*version))
-        }
+    let (names, version) = match &library {
+        Ok(library) => (
+            library.names.as_ref().map_err(String::as_str),
+            Some(library.version),
+        ),
         Err(why) => (Err(why.as_str()), None),
     };
-    let known = AuditContext {
+    let context = AuditContext {
         settings: &settings,
-        files,
+        files: &files,
         names,
-        nccl,
+        nccl: version,
         cumem,
-        adapters: Some(adapters),
+        adapters: Some(&adapters),
         in_job,
     };
-    let not_applicable = CHECKS
-        .iter()
-        .filter_map(|check| Some((check, known.not_applicable(check)?)))
-        .collect();
-    let findings = findings(&known);
     Audit {
+        findings: findings(&context),
+        not_applicable: rules_not_applicable(&context),
         settings,
         library,
-        findings,
-        not_applicable,
     }
+}
+
+fn rules_not_applicable(context: &AuditContext) -> Vec<(&'static AuditRule, String)> {
+    let mut rules = Vec::new();
+    for rule in &CHECKS {
+        if let Some(why) = context.not_applicable(rule) {
+            rules.push((rule, why));
+        }
+    }
+    rules
 }
 
 #[cfg(test)]
@@ -122,25 +115,25 @@ mod tests {
     #[test]
     fn an_audit_without_a_library_says_which_rules_it_could_not_apply() {
         let settings = NcclSettings::new([("NCCL_PXN_DISABLE".to_owned(), "true".to_owned())], []);
-        let audit = of(
-            settings,
-            &[],
-            Err("found no libnccl".into()),
-            None,
-            &[],
-            false,
-        );
-        let ids: Vec<_> = audit.findings.iter().map(|finding| finding.id).collect();
+        let context = AuditContext {
+            settings: &settings,
+            files: &[],
+            names: Err("found no libnccl"),
+            nccl: None,
+            cumem: None,
+            adapters: Some(&[]),
+            in_job: false,
+        };
+        let (found, skipped) = (findings(&context), rules_not_applicable(&context));
+        let ids: Vec<_> = found.iter().map(|finding| finding.id).collect();
         assert_eq!(ids, ["env.misread-integer"]);
         assert!(
-            audit
-                .not_applicable
+            skipped
                 .iter()
                 .any(|(check, why)| check.id == "env.unknown-name" && why == "found no libnccl")
         );
         assert!(
-            audit
-                .not_applicable
+            skipped
                 .iter()
                 .any(|(check, why)| check.id == "env.debug-output" && why == "not in a job")
         );

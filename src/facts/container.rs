@@ -1,10 +1,10 @@
-//! Does this process run in a container? From the files and control groups that runtimes leave, below a root.
+//! Whether this process runs in a container, from the files and control groups that container runtimes leave, below a root.
 
 use std::path::Path;
 
-use super::tree::text;
+use super::tree::{below, text};
 
-/// What runtimes put into the file system: Docker, Podman, Apptainer, Kubernetes.
+/// Files that runtimes create: Docker, Podman, Apptainer, Kubernetes.
 const FILES: [&str; 4] = [
     "/.dockerenv",
     "/run/.containerenv",
@@ -12,8 +12,8 @@ const FILES: [&str; 4] = [
     "/run/secrets/kubernetes.io/serviceaccount",
 ];
 
-/// How the names of their control groups begin.
-const GROUPS: [&str; 5] = [
+/// Prefixes of the names of their control groups.
+const GROUP_PREFIXES: [&str; 5] = [
     "docker-",
     "libpod-",
     "crio-",
@@ -21,38 +21,45 @@ const GROUPS: [&str; 5] = [
     "lxc.payload",
 ];
 
-/// The evidence for a container.
+/// Returns the evidence that this is a container.
 pub(super) fn evidence(root: &Path) -> Option<String> {
-    let file = FILES
-        .into_iter()
-        .find(|path| root.join(path.trim_start_matches('/')).exists());
-    file.map(|path| format!("{path} exists"))
-        .or_else(|| group(root))
-        .or_else(|| mount(root))
+    for path in FILES {
+        if below(root, path).exists() {
+            return Some(format!("{path} exists"));
+        }
+    }
+    control_group(root).or_else(|| kubelet_mount(root))
 }
 
-/// A control group of a runtime's. In a namespace of groups the path is `/`, and tells nothing.
-fn group(root: &Path) -> Option<String> {
+/// Returns the control group of a container runtime. In a namespace of control groups the path is `/`, which tells nothing.
+fn control_group(root: &Path) -> Option<String> {
     let groups = text(&root.join("proc/self/cgroup"));
     // Number, controllers, path; in version 2 one line `0::path`.
     let mut paths = groups.lines().filter_map(|line| line.splitn(3, ':').nth(2));
-    let path = paths.find(|path| {
-        let is_runtime = |part: &str| {
-            part.contains("kubepods") || GROUPS.iter().any(|group| part.starts_with(group))
-        };
-        path.split('/').any(is_runtime) || path.contains("/docker/")
-    })?;
+    let path = paths.find(|path| is_of_runtime(path))?;
     Some(format!("its control group is {path}"))
 }
 
-/// A file that kubelet mounts into each container of a pod.
-fn mount(root: &Path) -> Option<String> {
+fn is_of_runtime(path: &str) -> bool {
+    let has_known_part = path.split('/').any(|part| {
+        let has_prefix = GROUP_PREFIXES.iter().any(|prefix| part.starts_with(prefix));
+        has_prefix || part.contains("kubepods")
+    });
+    has_known_part || path.contains("/docker/")
+}
+
+/// Returns the mount of a file that kubelet mounts into each container of a pod.
+fn kubelet_mount(root: &Path) -> Option<String> {
     let mounts = text(&root.join("proc/self/mountinfo"));
-    // Numbers of mount, parent and device, then what is mounted and where.
-    let mut fields = mounts.lines().map(|line| line.split(' ').skip(3));
-    let at = fields.find_map(|mut fields| {
-        let (what, at) = (fields.next()?, fields.next()?);
-        (what.contains("/kubelet/pods/") && at == "/etc/hosts").then_some(at)
-    })?;
-    Some(format!("kubelet mounted {at}"))
+    for line in mounts.lines() {
+        // Numbers of mount, parent and device, then the source and the mount point.
+        let mut fields = line.split(' ').skip(3);
+        let (Some(source), Some(mount_point)) = (fields.next(), fields.next()) else {
+            continue;
+        };
+        if source.contains("/kubelet/pods/") && mount_point == "/etc/hosts" {
+            return Some(format!("kubelet mounted {mount_point}"));
+        }
+    }
+    None
 }

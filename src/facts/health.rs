@@ -1,6 +1,6 @@
-//! What a process can say of its node's health, for `pxnbench doctor`: limits, processors, modules, GPUs, adapters, interfaces
-//! and what Slurm told it. Files are read below a root, so that a copied tree reads as the machine it came from; what cannot
-//! be read is a reason, never a guess.
+//! What a process knows about the health of its node, for `pxnbench doctor`: limits, processors, modules, GPUs, adapters,
+//! interfaces and Slurm's variables. Files are read below a root, so that a copied tree reads like the machine it came from;
+//! for what cannot be read there is a reason, never a guess.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -11,18 +11,21 @@ use std::{
 use serde::{Deserialize, Serialize};
 
 use super::{
+    acs, container,
     fabric::{self, Interface, RdmaPort},
     iommu::{self, Iommu},
     logind::{self, RemoveIpc},
-    plugins, slurm,
-    tree::names,
+    nvidia, plugins, procfs, slurm,
+    tree::{names, reading},
 };
 use crate::{
     env::Env,
     native::nvml::{Inventory, Reading},
 };
 
-/// What is kept of Slurm's and the launcher's environment: counts and choices, no secret.
+pub use procfs::UNLIMITED;
+
+/// The variables of Slurm and the launcher that are kept: counts and choices, no secret.
 const KEPT: [&str; 25] = [
     "OMPI_COMM_WORLD_SIZE",
     "PMI_SIZE",
@@ -51,62 +54,56 @@ const KEPT: [&str; 25] = [
     "LD_LIBRARY_PATH",
 ];
 
-/// A soft limit.
-pub type Limit = Reading<u64>;
-
-/// What a limit is where there is none.
-pub const UNLIMITED: u64 = u64::MAX;
-
-/// What one process says of itself and its node.
+/// The facts of one process about itself and its node.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct NodeHealth {
-    /// `NAME` to value, of a short list only.
+    /// Environment variables, of a short list only.
     pub env: BTreeMap<String, String>,
-    /// Bytes that may be pinned.
-    pub memlock: Limit,
-    /// Does that limit not count for this process, which has CAP_IPC_LOCK on the node itself?
+    /// Soft limit on the bytes that may be pinned.
+    pub memlock: Reading<u64>,
+    /// Whether that limit does not apply, since the process has CAP_IPC_LOCK on the node itself.
     pub pins_freely: bool,
-    /// Files that may be open.
-    pub nofile: Limit,
-    /// Bytes of a stack.
-    pub stack: Limit,
-    /// Bytes that /dev/shm may hold.
-    pub shm: Reading<u64>,
+    /// Soft limit on the number of open files.
+    pub nofile: Reading<u64>,
+    /// Soft limit on the bytes of a stack.
+    pub stack: Reading<u64>,
+    /// Size of /dev/shm in bytes, used or not.
+    pub shm_size: Reading<u64>,
     /// Bytes of the node's memory.
     pub memory: Reading<u64>,
     /// Processors that this process may run on.
     pub cpus: Reading<BTreeSet<u32>>,
     /// Processors of the node that are online.
     pub cpus_online: Reading<BTreeSet<u32>>,
-    /// The kernel's release, as `5.15.0-91-generic`.
+    /// The kernel's release, such as `5.15.0-91-generic`.
     pub kernel: Reading<String>,
     /// Kernel modules that are loaded.
     pub modules: Reading<BTreeSet<String>>,
-    /// Clients of peer memory that are registered with the RDMA core, as `nv_mem`.
+    /// Clients of peer memory that are registered with the RDMA core, such as `nv_mem`.
     pub peer_memory: BTreeSet<String>,
-    /// The IOMMU, and whom it translates for.
+    /// The IOMMU, and the devices that it translates for.
     pub iommu: Iommu,
     /// The kernel's command line.
     pub cmdline: Reading<String>,
-    /// Is automatic NUMA balancing on?
+    /// Whether automatic NUMA balancing is on.
     pub numa_balancing: Reading<bool>,
     /// systemd's RemoveIPC.
     pub remove_ipc: Reading<RemoveIpc>,
-    /// Is this a user whom it leaves alone: root, or one of the system's?
+    /// Whether the user is root or a system user, which RemoveIPC leaves alone.
     pub is_system_user: bool,
-    /// PCI bridges that redirect peer traffic upwards (ACS).
+    /// PCI bridges that redirect peer traffic to the root (ACS).
     pub acs: Reading<Vec<String>>,
-    /// What says that this is a container.
+    /// The evidence that this is a container.
     pub container: Option<String>,
     /// The evidence that the node has an NVIDIA device.
     pub nvidia: Option<String>,
     /// The driver's version, from /proc.
     pub driver: Reading<String>,
-    /// Are the driver's kernel modules the open ones?
+    /// Whether the driver's kernel modules are the open ones.
     pub open_modules: Reading<bool>,
-    /// Channels of IMEX, through which nodes of one NVLink cluster share memory: device files.
+    /// Device files of IMEX channels, through which nodes of one NVLink cluster share memory.
     pub imex: Vec<String>,
-    /// What NVML says, or why it says nothing.
+    /// NVML's inventory, or why there is none.
     pub nvml: Reading<Inventory>,
     /// RDMA ports.
     pub rdma: Vec<RdmaPort>,
@@ -116,212 +113,65 @@ pub struct NodeHealth {
     pub interfaces: Vec<Interface>,
     /// Files of network plugins that the loader finds by name.
     pub plugins: Vec<String>,
-    /// The plugins that NCCL_NET_PLUGIN names, each with its file where that is there.
+    /// The plugins that NCCL_NET_PLUGIN names, each with its file if that exists.
     pub plugins_named: BTreeMap<String, Option<String>>,
-    /// Slurm's KillOnBadExit; known to the first rank only.
+    /// Slurm's KillOnBadExit, known only to the first rank.
     pub kill_on_bad_exit: Reading<bool>,
 }
 
-/// Gathers it. `recorded` is a file with NVML's answers, instead of asking NVML; `net_plugin` what NCCL_NET_PLUGIN is.
+/// Gathers the facts of this process. `recorded` is a file with NVML's answers, read instead of asking NVML; `net_plugin` the
+/// value of NCCL_NET_PLUGIN.
 pub fn gather(
     root: &Path,
     env: Env,
     recorded: Option<&Path>,
     net_plugin: Option<&str>,
 ) -> NodeHealth {
-    let limits =
-        fs::read_to_string(root.join("proc/self/limits")).map_err(|error| error.to_string());
-    let limit = |name: &str| limit(&limits, name);
     NodeHealth {
-        env: KEPT
-            .iter()
-            .filter_map(|name| Some(((*name).to_owned(), env(name)?)))
-            .collect(),
-        memlock: limit("Max locked memory"),
-        pins_freely: pins_freely(root),
-        nofile: limit("Max open files"),
-        stack: limit("Max stack size"),
-        shm: shm(root),
-        memory: memory(root),
-        cpus: file(root, "proc/self/status").and(|status| allowed(&status)),
-        cpus_online: file(root, "sys/devices/system/cpu/online").and(|list| cpus(&list)),
-        kernel: file(root, "proc/sys/kernel/osrelease").and(|text| Ok(text.trim().to_owned())),
-        modules: file(root, "proc/modules").and(|all| {
-            Ok(all
-                .lines()
-                .filter_map(|line| line.split_whitespace().next())
-                .map(str::to_owned)
-                .collect())
-        }),
-        peer_memory: names(&root.join("sys/kernel/mm/memory_peers"))
-            .into_iter()
-            .collect(),
+        env: kept_variables(env),
+        memlock: procfs::limit(root, "Max locked memory"),
+        pins_freely: procfs::pins_freely(root),
+        nofile: procfs::limit(root, "Max open files"),
+        stack: procfs::limit(root, "Max stack size"),
+        shm_size: procfs::shm_size(root),
+        memory: procfs::memory(root),
+        cpus: procfs::allowed_cpus(root),
+        cpus_online: procfs::online_cpus(root),
+        kernel: procfs::kernel_release(root),
+        modules: procfs::modules(root),
+        peer_memory: BTreeSet::from_iter(names(&root.join("sys/kernel/mm/memory_peers"))),
         iommu: iommu::iommu(root),
-        cmdline: file(root, "proc/cmdline"),
-        numa_balancing: file(root, "proc/sys/kernel/numa_balancing")
-            .and(|word| Ok(word.trim() != "0")),
+        cmdline: reading(root, "proc/cmdline"),
+        numa_balancing: procfs::numa_balancing(root),
         remove_ipc: logind::remove_ipc(root),
-        is_system_user: is_system_user(root),
-        acs: super::acs::redirecting(root),
-        container: super::container::evidence(root),
-        nvidia: super::nvidia::hardware(root),
-        driver: file(root, "proc/driver/nvidia/version").and(|text| driver(&text)),
-        open_modules: file(root, "proc/driver/nvidia/version")
-            .and(|text| Ok(text.contains("Open Kernel Module"))),
+        is_system_user: procfs::is_system_user(root),
+        acs: acs::redirecting_bridges(root),
+        container: container::evidence(root),
+        nvidia: nvidia::hardware(root),
+        driver: nvidia::driver_version(root),
+        open_modules: nvidia::has_open_modules(root),
         imex: names(&root.join("dev/nvidia-caps-imex-channels")),
         nvml: nvml(root, recorded),
-        rdma: fabric::rdma(root),
+        rdma: fabric::rdma_ports(root),
         verbs: names(&root.join("dev/infiniband")),
         interfaces: fabric::interfaces(root),
-        plugins: plugins::all(root, env),
-        plugins_named: net_plugin
-            .map(|list| plugins::named(root, env, list))
-            .unwrap_or_default(),
-        kill_on_bad_exit: match env("SLURM_KILL_BAD_EXIT") {
-            Some(_) => Reading::none("SLURM_KILL_BAD_EXIT tells"),
-            None => slurm::kill_on_bad_exit(root, env),
-        },
+        plugins: plugins::installed(root, env),
+        plugins_named: plugins::named(root, env, net_plugin.unwrap_or_default()),
+        kill_on_bad_exit: slurm::kill_on_bad_exit(root, env),
     }
 }
 
-fn file(root: &Path, path: &str) -> Reading<String> {
-    match fs::read(root.join(path)) {
-        Ok(bytes) => Reading::of(String::from_utf8_lossy(&bytes).into_owned()),
-        Err(error) => Reading::none(format!("/{path}: {error}")),
-    }
-}
-
-/// The soft limit of a line of /proc/self/limits.
-fn limit(limits: &Result<String, String>, name: &str) -> Limit {
-    let text = match limits {
-        Ok(text) => text,
-        Err(why) => return Reading::none(format!("/proc/self/limits: {why}")),
-    };
-    let soft = text
-        .lines()
-        .find_map(|line| line.strip_prefix(name)?.split_whitespace().next());
-    match soft.map(|word| (word, word.parse())) {
-        Some(("unlimited", _)) => Reading::of(UNLIMITED),
-        Some((_, Ok(bytes))) => Reading::of(bytes),
-        _ => Reading::none(format!("/proc/self/limits has no {name}")),
-    }
-}
-
-/// CAP_IPC_LOCK, and the node's own users: in a namespace of users, a capability counts there only.
-fn pins_freely(root: &Path) -> bool {
-    const IPC_LOCK: u64 = 1 << 14;
-    let status = file(root, "proc/self/status").value.unwrap_or_default();
-    let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
-    let has = effective
-        .and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok())
-        .is_some_and(|mask| mask & IPC_LOCK != 0);
-    has && has_all_users(root)
-}
-
-/// Is its user one below 1000? systemd is built with that bound, which no file changes.
-fn is_system_user(root: &Path) -> bool {
-    const FIRST: u32 = 1000;
-    let status = file(root, "proc/self/status").value.unwrap_or_default();
-    let user = status.lines().find_map(|line| {
-        line.strip_prefix("Uid:")?
-            .split_whitespace()
-            .next()?
-            .parse::<u32>()
-            .ok()
-    });
-    user.is_some_and(|user| user < FIRST) && has_all_users(root)
-}
-
-/// Are users numbered as on the node itself?
-fn has_all_users(root: &Path) -> bool {
-    let map = file(root, "proc/self/uid_map").value.unwrap_or_default();
-    map.split_whitespace().eq(["0", "0", "4294967295"])
-}
-
-/// The size of the file system on /dev/shm: its mount option, or half of the memory where it has none.
-fn shm(root: &Path) -> Reading<u64> {
-    file(root, "proc/self/mounts").and(|mounts| {
-        let mut mounts = mounts
-            .lines()
-            .map(|line| line.split(' ').collect::<Vec<_>>());
-        let mount = mounts.rfind(|fields| fields.get(1) == Some(&"/dev/shm"));
-        let options = mount
-            .as_ref()
-            .and_then(|fields| fields.get(3))
-            .ok_or("nothing is mounted on /dev/shm")?;
-        match options
-            .split(',')
-            .find_map(|option| option.strip_prefix("size="))
-        {
-            Some(size) => kilobytes(size).ok_or_else(|| format!("/dev/shm has the size {size}")),
-            None => memory(root)
-                .value
-                .map(|all| all / 2)
-                .ok_or_else(|| "/dev/shm has no size of its own".to_owned()),
-        }
-    })
-}
-
-/// A tmpfs size in bytes: `65536k`, `64m`, `1g`.
-fn kilobytes(size: &str) -> Option<u64> {
-    let at = size
-        .find(|c: char| !c.is_ascii_digit())
-        .unwrap_or(size.len());
-    let factor = match &size[at..] {
-        "" => 1,
-        "k" => 1 << 10,
-        "m" => 1 << 20,
-        "g" => 1 << 30,
-        _ => return None,
-    };
-    size[..at].parse::<u64>().ok()?.checked_mul(factor)
-}
-
-fn memory(root: &Path) -> Reading<u64> {
-    file(root, "proc/meminfo").and(|text| {
-        let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"));
-        let kilobytes = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
-        kilobytes
-            .map(|kb| kb.saturating_mul(1024))
-            .ok_or_else(|| "/proc/meminfo has no MemTotal".into())
-    })
-}
-
-fn allowed(status: &str) -> Result<BTreeSet<u32>, String> {
-    let list = status
-        .lines()
-        .find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
-    cpus(list.ok_or("/proc/self/status has no Cpus_allowed_list")?)
-}
-
-/// Linux's list of processors: `0-3,8`.
-fn cpus(list: &str) -> Result<BTreeSet<u32>, String> {
-    /// More processors than Linux is built for.
-    const MOST: u32 = 1 << 16;
-    let mut all = BTreeSet::new();
-    for part in list.trim().split(',').filter(|part| !part.is_empty()) {
-        let (first, last) = part.split_once('-').unwrap_or((part, part));
-        match (first.trim().parse::<u32>(), last.trim().parse::<u32>()) {
-            (Ok(first), Ok(last)) if last < MOST => all.extend(first..=last),
-            _ => return Err(format!("'{part}' is not a range of processors")),
+fn kept_variables(env: Env) -> BTreeMap<String, String> {
+    let mut kept = BTreeMap::new();
+    for name in KEPT {
+        if let Some(value) = env(name) {
+            kept.insert(name.to_owned(), value);
         }
     }
-    Ok(all)
+    kept
 }
 
-/// The version in `NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  570.86.15  Release Build …`.
-fn driver(text: &str) -> Result<String, String> {
-    let is_version =
-        |word: &&str| word.contains('.') && word.chars().all(|c| c.is_ascii_digit() || c == '.');
-    let word = text
-        .lines()
-        .next()
-        .and_then(|line| line.split_whitespace().find(is_version));
-    word.map(str::to_owned)
-        .ok_or_else(|| "/proc/driver/nvidia/version names no version".into())
-}
-
-/// NVML's answers, from the file `recorded` or from NVML itself; another machine's tree has no NVML to ask.
+/// Returns NVML's inventory, from the file `recorded` or from NVML itself; there is no NVML to ask about a copied tree.
 fn nvml(root: &Path, recorded: Option<&Path>) -> Reading<Inventory> {
     let inventory = match recorded {
         Some(file) => fs::read_to_string(file)

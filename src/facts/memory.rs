@@ -1,62 +1,73 @@
-//! Host memory that is there to be taken: what the machine has available, and what the job's control groups leave of it.
+//! Host memory that can be used: what the machine has available, and what the job's control groups leave of it.
 //!
-//! Allocating more is no error at first: Linux hands out pages when they are touched, and kills when there are none.
+//! Allocating more is no error at first: Linux hands out pages when they are touched, and kills the process if there are none.
 
 use std::{fs, path::Path};
 
+use super::procfs::meminfo_bytes;
 use crate::units::Bytes;
 
-/// What may be taken without being killed; `None` where `/proc` does not tell. `root` is the root of the file system.
+/// The files of a control group that tell about its memory.
+struct GroupFiles {
+    /// Where its hierarchy is mounted.
+    mount: &'static str,
+    limit: &'static str,
+    usage: &'static str,
+}
+
+const VERSION_2: GroupFiles = GroupFiles {
+    mount: "sys/fs/cgroup",
+    limit: "memory.max",
+    usage: "memory.current",
+};
+
+const VERSION_1: GroupFiles = GroupFiles {
+    mount: "sys/fs/cgroup/memory",
+    limit: "memory.limit_in_bytes",
+    usage: "memory.usage_in_bytes",
+};
+
+/// Returns how much memory this process can use without being killed; `None` if `/proc` does not tell. `root` is the root of the
+/// file system.
 pub fn available(root: &Path) -> Option<Bytes> {
-    let machine = meminfo(&fs::read_to_string(root.join("proc/meminfo")).ok()?)?;
+    let meminfo = fs::read_to_string(root.join("proc/meminfo")).ok()?;
+    let mut available = meminfo_bytes(&meminfo, "MemAvailable:")?;
     let groups = fs::read_to_string(root.join("proc/self/cgroup")).unwrap_or_default();
-    Some(Bytes(
-        group_limits(root, &groups)
-            .into_iter()
-            .fold(machine, u64::min),
-    ))
+    for left in left_by_groups(root, &groups) {
+        available = available.min(left);
+    }
+    Some(Bytes(available))
 }
 
-/// `MemAvailable` of `/proc/meminfo`, in bytes.
-fn meminfo(text: &str) -> Option<u64> {
-    let line = text
-        .lines()
-        .find_map(|line| line.strip_prefix("MemAvailable:"))?;
-    Some(line.split_whitespace().next()?.parse::<u64>().ok()? * 1024)
-}
-
-/// What each control group above this process leaves, in version 2 or 1.
-fn group_limits(root: &Path, groups: &str) -> Vec<u64> {
-    let read = |path: &Path| fs::read_to_string(path).ok()?.trim().parse::<u64>().ok();
+/// Returns what each control group above this process leaves, from the text of /proc/self/cgroup.
+fn left_by_groups(root: &Path, groups: &str) -> Vec<u64> {
     let mut left = Vec::new();
     for line in groups.lines() {
         let mut fields = line.splitn(3, ':').skip(1);
         let (Some(controllers), Some(group)) = (fields.next(), fields.next()) else {
             continue;
         };
-        let (mount, limit, used) = match controllers {
-            "" => ("sys/fs/cgroup", "memory.max", "memory.current"),
-            "memory" => (
-                "sys/fs/cgroup/memory",
-                "memory.limit_in_bytes",
-                "memory.usage_in_bytes",
-            ),
+        let files = match controllers {
+            "" => VERSION_2,
+            "memory" => VERSION_1,
             _ => continue,
         };
-        // A limit of any group above counts too; in a container the group's own path may not be there.
-        let mount = root.join(mount);
-        for folder in mount
-            .join(group.trim_start_matches('/'))
-            .ancestors()
-            .take_while(|at| at.starts_with(&mount))
-        {
-            if let (Some(limit), Some(used)) = (read(&folder.join(limit)), read(&folder.join(used)))
-            {
-                left.push(limit.saturating_sub(used));
+        // The limits of the groups above count too; in a container the group's own path may not exist.
+        let mount = root.join(files.mount);
+        let folder = mount.join(group.trim_start_matches('/'));
+        for folder in folder.ancestors().take_while(|at| at.starts_with(&mount)) {
+            let limit = read_number(&folder.join(files.limit));
+            let usage = read_number(&folder.join(files.usage));
+            if let (Some(limit), Some(usage)) = (limit, usage) {
+                left.push(limit.saturating_sub(usage));
             }
         }
     }
     left
+}
+
+fn read_number(file: &Path) -> Option<u64> {
+    fs::read_to_string(file).ok()?.trim().parse().ok()
 }
 
 #[cfg(test)]

@@ -1,91 +1,121 @@
-//! Is there NVIDIA hardware here? From device files, `/proc` and `/sys`, and from what Slurm gave the job: without any
+//! Whether there is NVIDIA hardware, from device files, `/proc` and `/sys`, and from what Slurm gave the job: without any
 //! library, so that a broken driver does not look like a machine without GPUs.
 
 use std::path::Path;
 
-use super::tree::{names, text};
-use crate::env::Env;
+use super::tree::{names, reading, text};
+use crate::{env::Env, native::nvml::Reading};
 
-/// What Slurm sets where it gave GPUs to a job or step, and the value that means none: in a list, 0 is a GPU's number.
-const ALLOCATED: [(&str, &str); 3] = [
-    ("SLURM_STEP_GPUS", ""),
-    ("SLURM_JOB_GPUS", ""),
-    ("SLURM_GPUS_ON_NODE", "0"),
-];
+/// Lists of the GPUs that Slurm gave to a step or job: a 0 in them is the index of a GPU.
+const GPU_LISTS: [&str; 2] = ["SLURM_STEP_GPUS", "SLURM_JOB_GPUS"];
 
-/// PCI vendor of NVIDIA, and the start of the class of display and 3D controllers, as in `/sys/bus/pci/devices/*/`.
+/// The number of GPUs that Slurm gave to a job on this node.
+const GPU_COUNT: &str = "SLURM_GPUS_ON_NODE";
+
+/// NVIDIA's PCI vendor id, and the prefix of the class of display and 3D controllers, as in `/sys/bus/pci/devices/*/`.
 const PCI_VENDOR: &str = "0x10de";
 const PCI_CLASS: &str = "0x03";
 
-/// The evidence that this host has an NVIDIA device or that Slurm gave the job one; `None` where there is none.
-/// `root` is the root of the file system.
+/// Returns the evidence that this host has an NVIDIA device or that Slurm gave the job one. `root` is the root of the file
+/// system.
 pub fn evidence(root: &Path, env: Env) -> Option<String> {
     hardware(root).or_else(|| allocated(env))
 }
 
-/// The evidence that this host itself has an NVIDIA device.
+/// Returns the evidence that this host itself has an NVIDIA device.
 pub fn hardware(root: &Path) -> Option<String> {
     device_file(root)
-        .or_else(|| driver(root))
-        .or_else(|| pci(root))
+        .or_else(|| driver_gpus(root))
+        .or_else(|| pci_device(root))
 }
 
-/// How many GPUs a job has here: those that Slurm gave it, and where Slurm knows of none, those there are.
+/// Returns how many GPUs a job has here: as many as Slurm gave it, or if Slurm does not say, as many as there are.
 pub fn count(root: &Path, env: Env) -> u32 {
-    let given = env("SLURM_GPUS_ON_NODE").and_then(|count| count.trim().parse().ok());
-    given.unwrap_or_else(|| {
-        names(&root.join("dev"))
-            .iter()
-            .filter(|name| is_gpu(name))
-            .count() as u32
-    })
+    let given = env(GPU_COUNT).and_then(|count| count.trim().parse().ok());
+    given.unwrap_or_else(|| gpu_files(root).len() as u32)
 }
 
-fn is_gpu(name: &str) -> bool {
-    name.strip_prefix("nvidia")
-        .is_some_and(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()))
+/// Returns the names of the GPUs' device files, such as `nvidia0`.
+fn gpu_files(root: &Path) -> Vec<String> {
+    let mut files = names(&root.join("dev"));
+    files.retain(|name| {
+        let index = name.strip_prefix("nvidia").unwrap_or_default();
+        !index.is_empty() && index.bytes().all(|byte| byte.is_ascii_digit())
+    });
+    files
 }
 
 fn device_file(root: &Path) -> Option<String> {
-    // WSL 2 shows GPUs as /dev/dxg with NVIDIA's library beside it; the library tells it from another vendor's.
-    let wsl = root.join("dev/dxg").exists() && root.join("usr/lib/wsl/lib/libcuda.so.1").exists();
-    let name = names(&root.join("dev"))
-        .iter()
-        .filter(|name| is_gpu(name))
-        .min()
-        .cloned();
-    name.or(wsl.then(|| "dxg".to_owned()))
-        .map(|name| format!("/dev/{name} exists"))
+    if let Some(name) = gpu_files(root).iter().min() {
+        return Some(format!("/dev/{name} exists"));
+    }
+    // WSL 2 shows the GPUs of any vendor as /dev/dxg; NVIDIA's library beside it tells whose they are.
+    let has_device = root.join("dev/dxg").exists();
+    let has_library = root.join("usr/lib/wsl/lib/libcuda.so.1").exists();
+    (has_device && has_library).then(|| "/dev/dxg exists".to_owned())
 }
 
-fn driver(root: &Path) -> Option<String> {
+fn driver_gpus(root: &Path) -> Option<String> {
     let gpus = names(&root.join("proc/driver/nvidia/gpus")).len();
     (gpus > 0).then(|| format!("the NVIDIA driver lists {gpus} GPUs"))
 }
 
-fn pci(root: &Path) -> Option<String> {
-    pci_gpus(root)
-        .into_iter()
-        .next()
-        .map(|device| format!("PCI device {device} is an NVIDIA GPU"))
+fn pci_device(root: &Path) -> Option<String> {
+    let gpus = pci_gpus(root);
+    let device = gpus.first()?;
+    Some(format!("PCI device {device} is an NVIDIA GPU"))
 }
 
-/// The addresses of NVIDIA's GPUs on the PCI bus.
+/// Returns the addresses of NVIDIA's GPUs on the PCI bus.
 pub(super) fn pci_gpus(root: &Path) -> Vec<String> {
     let devices = root.join("sys/bus/pci/devices");
-    let read = |device: &str, file: &str| text(&devices.join(device).join(file));
-    let is_gpu = |device: &String| {
-        read(device, "vendor") == PCI_VENDOR && read(device, "class").starts_with(PCI_CLASS)
-    };
-    names(&devices).into_iter().filter(is_gpu).collect()
+    let mut addresses = names(&devices);
+    addresses.retain(|address| {
+        let vendor = text(&devices.join(address).join("vendor"));
+        let class = text(&devices.join(address).join("class"));
+        vendor == PCI_VENDOR && class.starts_with(PCI_CLASS)
+    });
+    addresses
 }
 
+/// Returns the evidence that Slurm gave GPUs to this job or step.
 fn allocated(env: Env) -> Option<String> {
-    ALLOCATED.iter().find_map(|(name, none)| {
-        let value = env(name)?;
-        let given = !["", *none].contains(&value.trim());
-        given.then(|| format!("Slurm gave this job GPUs ({name}={value})"))
+    for name in [GPU_LISTS[0], GPU_LISTS[1], GPU_COUNT] {
+        let value = env(name).unwrap_or_default();
+        let is_none = match value.trim() {
+            "" => true,
+            "0" => name == GPU_COUNT,
+            _ => false,
+        };
+        if !is_none {
+            return Some(format!("Slurm gave this job GPUs ({name}={value})"));
+        }
+    }
+    None
+}
+
+/// The driver's version file, which names the kind of its kernel modules too.
+const VERSION_FILE: &str = "proc/driver/nvidia/version";
+
+/// Reads the driver's version, as in
+/// `NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  570.86.15  Release Build …`.
+pub(super) fn driver_version(root: &Path) -> Reading<String> {
+    reading(root, VERSION_FILE).and(|text| {
+        let first_line = text.lines().next().unwrap_or_default();
+        match first_line.split_whitespace().find(|word| is_version(word)) {
+            Some(version) => Ok(version.to_owned()),
+            None => Err("/proc/driver/nvidia/version names no version".into()),
+        }
     })
+}
+
+fn is_version(word: &str) -> bool {
+    word.contains('.') && word.chars().all(|c| c.is_ascii_digit() || c == '.')
+}
+
+/// Reads whether the driver's kernel modules are the open ones.
+pub(super) fn has_open_modules(root: &Path) -> Reading<bool> {
+    reading(root, VERSION_FILE).and(|text| Ok(text.contains("Open Kernel Module")))
 }
 
 #[cfg(test)]

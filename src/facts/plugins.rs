@@ -1,82 +1,93 @@
-//! Network plugins of NCCL, where the dynamic loader finds them: LD_LIBRARY_PATH, what ldconfig has listed, the system's
-//! folders. Below a root, so that a copied tree answers as its machine.
+//! Network plugins of NCCL, found as the dynamic loader finds them: LD_LIBRARY_PATH, ldconfig's list, the system's folders. Below
+//! a root, so that a copied tree gives the same answer as its machine.
 
 use std::{collections::BTreeMap, fs, path::Path};
 
-use super::tree::names;
+use super::tree::{below, names};
 use crate::env::Env;
 
-/// Folders that the loader looks into after all others.
+/// The folders that the loader searches last.
 const SYSTEM: [&str; 4] = ["/lib64", "/usr/lib64", "/lib", "/usr/lib"];
 
-/// How the files of network plugins begin.
+/// The prefix of the file names of network plugins.
 const PREFIX: &str = "libnccl-net";
 
-/// The network plugins that a process would find by name, in the loader's order.
-pub(super) fn all(root: &Path, env: Env) -> Vec<String> {
+/// Returns the network plugins that a process would find by name, in the loader's order.
+pub(super) fn installed(root: &Path, env: Env) -> Vec<String> {
     let is_plugin = |name: &str| name.starts_with(PREFIX) && name.contains(".so");
-    let mut all = Vec::new();
-    for path in candidates(root, env, is_plugin) {
-        if !all.contains(&path) {
-            all.push(path);
+    let mut plugins = Vec::new();
+    for path in libraries(root, env, &is_plugin) {
+        if !plugins.contains(&path) {
+            plugins.push(path);
         }
     }
-    all
+    plugins
 }
 
-/// The file of each plugin that `list` names, as NCCL_NET_PLUGIN does; `None` for one that is not there. NCCL takes a name
-/// for itself, for `libnccl-net-NAME.so`, or for a path.
+/// Returns the file of each plugin in `list`, a value of NCCL_NET_PLUGIN; `None` for a plugin that does not exist.
 pub(super) fn named(root: &Path, env: Env, list: &str) -> BTreeMap<String, Option<String>> {
-    let file = |name: &str| match name.contains('/') {
-        true => root
-            .join(name.trim_start_matches('/'))
-            .exists()
-            .then(|| name.to_owned()),
-        false => {
-            let long = format!("{PREFIX}-{name}.so");
-            candidates(root, env, |file| file == name || file == long)
-                .into_iter()
-                .next()
-        }
-    };
-    list.split(',')
-        .filter(|name| !name.is_empty())
-        .map(|name| (name.to_owned(), file(name)))
-        .collect()
+    let mut plugins = BTreeMap::new();
+    for name in list.split(',').filter(|name| !name.is_empty()) {
+        plugins.insert(name.to_owned(), plugin_file(root, env, name));
+    }
+    plugins
 }
 
-/// Paths of libraries whose file name is wanted.
-fn candidates(root: &Path, env: Env, is_wanted: impl Fn(&str) -> bool) -> Vec<String> {
-    let inside = |folder: &str| {
-        let found = names(&root.join(folder.trim_start_matches('/')))
-            .into_iter()
-            .filter(|name| is_wanted(name));
-        found
-            .map(|name| format!("{}/{name}", folder.trim_end_matches('/')))
-            .collect::<Vec<_>>()
-    };
-    let set = env("LD_LIBRARY_PATH").unwrap_or_default();
-    let mut found: Vec<String> = set
-        .split(':')
-        .filter(|folder| folder.starts_with('/'))
-        .flat_map(inside)
-        .collect();
-    let last = |path: &str| path.rsplit('/').next().is_some_and(&is_wanted);
-    found.extend(listed(root).into_iter().filter(|path| last(path)));
-    found.extend(SYSTEM.into_iter().flat_map(inside));
+/// Returns the file of a plugin: NCCL takes the name as a path, as a file name, or as the NAME in `libnccl-net-NAME.so`.
+fn plugin_file(root: &Path, env: Env, name: &str) -> Option<String> {
+    if name.contains('/') {
+        return below(root, name).exists().then(|| name.to_owned());
+    }
+    let long_name = format!("{PREFIX}-{name}.so");
+    let is_named = |file: &str| file == name || file == long_name;
+    libraries(root, env, &is_named).into_iter().next()
+}
+
+/// Returns the paths of the libraries whose file name is wanted, in the loader's order.
+fn libraries(root: &Path, env: Env, is_wanted: &dyn Fn(&str) -> bool) -> Vec<String> {
+    let mut found = Vec::new();
+    let library_path = env("LD_LIBRARY_PATH").unwrap_or_default();
+    for folder in library_path.split(':') {
+        if folder.starts_with('/') {
+            found.extend(libraries_in(root, folder, is_wanted));
+        }
+    }
+    for path in listed_by_ldconfig(root) {
+        let name = path.rsplit('/').next().unwrap_or_default();
+        if is_wanted(name) {
+            found.push(path);
+        }
+    }
+    for folder in SYSTEM {
+        found.extend(libraries_in(root, folder, is_wanted));
+    }
     found
 }
 
-/// The libraries in ldconfig's list that are there. Its strings end in zero bytes, and of those only paths begin with `/`;
-/// the first may follow the table without a byte between.
-fn listed(root: &Path) -> Vec<String> {
-    let bytes = fs::read(root.join("etc/ld.so.cache")).unwrap_or_default();
-    let path = |bytes: &[u8]| {
-        let at = bytes.iter().position(|byte| *byte == b'/')?;
-        let path = std::str::from_utf8(&bytes[at..]).ok()?;
-        root.join(path.trim_start_matches('/'))
-            .exists()
-            .then(|| path.to_owned())
-    };
-    bytes.split(|byte| *byte == 0).filter_map(path).collect()
+fn libraries_in(root: &Path, folder: &str, is_wanted: &dyn Fn(&str) -> bool) -> Vec<String> {
+    let mut names = names(&below(root, folder));
+    names.retain(|name| is_wanted(name));
+    let folder = folder.trim_end_matches('/');
+    names
+        .iter()
+        .map(|name| format!("{folder}/{name}"))
+        .collect()
+}
+
+/// Returns the libraries in ldconfig's list that exist. The strings in the list end in zero bytes, and only paths among them
+/// begin with `/`; the first string may follow the table without a byte between.
+fn listed_by_ldconfig(root: &Path) -> Vec<String> {
+    let cache = fs::read(root.join("etc/ld.so.cache")).unwrap_or_default();
+    let mut paths = Vec::new();
+    for bytes in cache.split(|byte| *byte == 0) {
+        let Some(start) = bytes.iter().position(|byte| *byte == b'/') else {
+            continue;
+        };
+        if let Ok(path) = std::str::from_utf8(&bytes[start..])
+            && below(root, path).exists()
+        {
+            paths.push(path.to_owned());
+        }
+    }
+    paths
 }

@@ -1,44 +1,40 @@
-//! The RDMA ports of this node, from `/sys/class/infiniband`: without a library, and on a node whose user-space drivers
-//! are broken too.
+//! The RDMA ports of this node, from `/sys/class/infiniband`: without a library, so that they are found on a node whose
+//! user-space drivers are broken too.
 
 use std::path::Path;
 
 use super::tree::{names, text};
 use crate::levels::ports::{Link, Port};
 
-/// The ports under `root`, the root of the file system, by device and number.
+/// Returns the ports under `root`, the root of the file system, by device and number.
 pub fn ports(root: &Path) -> Vec<Port> {
     let devices = root.join("sys/class/infiniband");
-    let mut all: Vec<Port> = names(&devices)
-        .into_iter()
-        .flat_map(|device| ports_of(&devices, &device))
-        .collect();
-    all.sort_by(|a, b| (&a.device, a.number).cmp(&(&b.device, b.number)));
-    all
+    let mut ports = Vec::new();
+    for device in names(&devices) {
+        let folder = devices.join(&device).join("ports");
+        for name in names(&folder) {
+            if let Ok(number) = name.parse() {
+                ports.push(port(&folder.join(&name), &device, number));
+            }
+        }
+    }
+    ports.sort_by(|a, b| (&a.device, a.number).cmp(&(&b.device, b.number)));
+    ports
 }
 
-fn ports_of(devices: &Path, device: &str) -> Vec<Port> {
-    let folder = devices.join(device).join("ports");
-    let port = |number: u32| {
-        let read = |file: &str| text(&folder.join(number.to_string()).join(file));
-        let link = match read("link_layer").as_str() {
-            "InfiniBand" => Link::InfiniBand,
-            "Ethernet" => Link::Ethernet,
-            _ => Link::Other,
-        };
-        // `4: ACTIVE`; `3: ARMED`, `2: INIT` and `1: DOWN` carry nothing.
-        Port {
-            device: device.to_owned(),
-            number,
-            link,
-            active: read("state").starts_with('4'),
-        }
+fn port(folder: &Path, device: &str, number: u32) -> Port {
+    let link = match text(&folder.join("link_layer")).as_str() {
+        "InfiniBand" => Link::InfiniBand,
+        "Ethernet" => Link::Ethernet,
+        _ => Link::Other,
     };
-    names(&folder)
-        .iter()
-        .filter_map(|name| name.parse().ok())
-        .map(port)
-        .collect()
+    Port {
+        device: device.to_owned(),
+        number,
+        link,
+        // `4: ACTIVE`; ports in the states `3: ARMED`, `2: INIT` and `1: DOWN` carry no traffic.
+        active: text(&folder.join("state")).starts_with('4'),
+    }
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! What Slurm's controller says of itself.
+//! What Slurm's commands report.
 
 use std::{
     io::Read,
@@ -9,94 +9,106 @@ use std::{
     time::Duration,
 };
 
-use crate::{env::Env, native::nvml::Reading};
+use super::tree::below;
+use crate::{env::Env, native::nvml::Reading, world::launch};
 
-/// A controller that is busy or gone holds its clients up for minutes.
+/// How long to wait for Slurm's controller: one that is busy or gone blocks its clients for minutes.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// The site's KillOnBadExit. Asked where the environment does not tell, and by the first rank of a job only: a controller
-/// has better things to do than to answer thousands.
+/// Reads the site's KillOnBadExit. Only the first rank of a job asks for it, and only if the environment does not tell: a
+/// controller should not have to answer thousands of ranks.
 pub(super) fn kill_on_bad_exit(root: &Path, env: Env) -> Reading<bool> {
+    if env("SLURM_KILL_BAD_EXIT").is_some() {
+        return Reading::none("SLURM_KILL_BAD_EXIT is set");
+    }
     if env("SLURM_JOB_ID").is_none() {
         return Reading::none("this is not a Slurm job");
     }
-    if !crate::world::launch::speaks(env) {
-        return Reading::none("the first rank asks");
+    if !launch::speaks(env) {
+        return Reading::none("only the first rank asks");
     }
-    let Some(program) = program(root, env) else {
+    let Some(scontrol) = find_scontrol(root, env) else {
         return Reading::none("there is no scontrol in PATH");
     };
-    match answer(&program, &["show", "config"], PATIENCE) {
-        Ok(config) => setting(&config).map_or_else(
-            || Reading::none("scontrol shows no KillOnBadExit"),
-            Reading::of,
-        ),
+    match answer(&scontrol, &["show", "config"], PATIENCE) {
+        Ok(config) => match parse_kill_on_bad_exit(&config) {
+            Some(is_on) => Reading::of(is_on),
+            None => Reading::none("scontrol shows no KillOnBadExit"),
+        },
         Err(why) => Reading::none(format!("scontrol show config: {why}")),
     }
 }
 
-/// scontrol, as PATH finds it below the root.
-fn program(root: &Path, env: Env) -> Option<PathBuf> {
+/// Finds scontrol in the folders of PATH, below the root.
+fn find_scontrol(root: &Path, env: Env) -> Option<PathBuf> {
     let path = env("PATH")?;
     let folders = path.split(':').filter(|folder| folder.starts_with('/'));
     folders
-        .map(|folder| root.join(folder.trim_start_matches('/')).join("scontrol"))
+        .map(|folder| below(root, folder).join("scontrol"))
         .find(|program| program.is_file())
 }
 
-/// What one of Slurm's commands writes to stdout, where it succeeds within `patience`; else why not.
-pub(crate) fn answer(program: &Path, words: &[&str], patience: Duration) -> Result<String, String> {
-    let child = Command::new(program)
-        .args(words)
+/// Runs one of Slurm's commands and returns its stdout.
+///
+/// # Errors
+/// Returns an error if it cannot be started, does not answer within `patience`, or fails: then the error is the first line of
+/// its stderr.
+pub(crate) fn answer(
+    program: &Path,
+    arguments: &[&str],
+    patience: Duration,
+) -> Result<String, String> {
+    let mut child = Command::new(program)
+        .args(arguments)
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
-        .spawn();
-    let mut child = child.map_err(|error| error.to_string())?;
-    let (stdout, stderr) = (read(child.stdout.take()), read(child.stderr.take()));
-    let said = stdout.recv_timeout(patience);
-    if said.is_err() {
-        end(&mut child);
+        .spawn()
+        .map_err(|error| error.to_string())?;
+    let stdout = read_in_thread(child.stdout.take());
+    let stderr = read_in_thread(child.stderr.take());
+    let Ok(text) = stdout.recv_timeout(patience) else {
+        kill(&mut child);
         return Err(format!("it did not answer within {} s", patience.as_secs()));
+    };
+    let status = child.wait().map_err(|error| error.to_string())?;
+    if status.success() {
+        return Ok(text);
     }
-    match child.wait().map_err(|error| error.to_string())? {
-        status if status.success() => Ok(said.unwrap_or_default()),
-        status => {
-            let complaint = stderr.recv_timeout(patience).unwrap_or_default();
-            Err(complaint
-                .lines()
-                .next()
-                .map_or(status.to_string(), |line| line.trim().to_owned()))
-        }
+    let complaint = stderr.recv_timeout(patience).unwrap_or_default();
+    match complaint.lines().next() {
+        Some(line) => Err(line.trim().to_owned()),
+        None => Err(status.to_string()),
     }
 }
 
-/// One that has ended by itself meanwhile cannot be killed, and need not be.
-fn end(child: &mut Child) {
+/// Kills a child. One that has exited meanwhile cannot be killed, and need not be.
+fn kill(child: &mut Child) {
     if child.kill().is_ok() {
         drop(child.wait());
     }
 }
 
-/// All that comes through a pipe: read beside, so that a program that says much and one that says nothing both end.
-fn read(pipe: Option<impl Read + Send + 'static>) -> mpsc::Receiver<String> {
+/// Reads a pipe to its end in a thread of its own, so that the child never blocks on a full pipe and a silent child can be given
+/// up on.
+fn read_in_thread(pipe: Option<impl Read + Send + 'static>) -> mpsc::Receiver<String> {
     let (sender, receiver) = mpsc::channel();
     thread::spawn(move || {
         let mut bytes = Vec::new();
         if let Some(mut pipe) = pipe {
-            // What came before an error is as good as all.
+            // What came before an error is used all the same.
             drop(pipe.read_to_end(&mut bytes));
         }
-        // Nobody waits any more where this fails.
+        // If this fails nobody is waiting any more.
         drop(sender.send(String::from_utf8_lossy(&bytes).into_owned()));
     });
     receiver
 }
 
-/// `KillOnBadExit           = 1`.
-fn setting(config: &str) -> Option<bool> {
-    let line = config
-        .lines()
-        .find_map(|line| line.trim().strip_prefix("KillOnBadExit"))?;
-    Some(line.trim_start().strip_prefix('=')?.trim() != "0")
+/// Finds the setting in a line such as `KillOnBadExit           = 1`.
+fn parse_kill_on_bad_exit(config: &str) -> Option<bool> {
+    let mut lines = config.lines();
+    let rest = lines.find_map(|line| line.trim().strip_prefix("KillOnBadExit"))?;
+    let value = rest.trim_start().strip_prefix('=')?;
+    Some(value.trim() != "0")
 }

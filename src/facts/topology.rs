@@ -1,4 +1,4 @@
-//! What is connected to what in this node: sysfs, without root and without a library, joined with NVML's GPUs.
+//! How the devices of this node are connected: sysfs, without root and without a library, joined with NVML's GPUs.
 
 use std::{fs, path::Path};
 
@@ -8,93 +8,115 @@ use super::{
 };
 use crate::{
     levels::ports::Port,
-    native::nvml::{self, Inventory, Remote},
+    native::nvml::{Inventory, NvLink, NvmlGpu, Remote},
     topology::{
         Cpu, DeviceLocation, Gpu, Nic, NvLinkEnd, NvLinks, Switch, Topology, figures::Peak,
     },
 };
 
-/// The address that a virtual machine sees where the NVSwitch is hidden from it.
-const HIDDEN: &str = "fffffff:ff:ff.0";
+/// The address that a virtual machine sees if the NVSwitch is hidden from it.
+const HIDDEN_SWITCH: &str = "fffffff:ff:ff.0";
 
-/// The node under `root`, the root of the file system, with what NVML said of its GPUs, or why it said nothing.
+/// Reads the topology of the node under `root`, the root of the file system, with NVML's inventory of its GPUs, or why there is
+/// none.
 pub fn read(root: &Path, nvml: &Result<Inventory, String>) -> Topology {
     let mut reader = Reader {
         root,
-        kind: kind(root),
+        processor: processor_vendor(root),
         only_node: None,
-        all: Topology::default(),
+        topology: Topology::default(),
     };
-    reader.nodes();
-    reader.all.source = "sysfs".into();
+    reader.add_numa_nodes();
     match nvml {
         Ok(inventory) => {
-            reader.all.source = "sysfs and NVML".into();
-            reader.gpus_of(inventory);
+            reader.topology.source = "sysfs and NVML".into();
+            reader.add_nvml_gpus(inventory);
         }
         Err(why) => {
-            reader.all.missing.push(format!(
+            reader.topology.source = "sysfs".into();
+            reader.add_missing(format!(
                 "{why}; GPUs are those that sysfs lists, without NVLinks"
             ));
-            reader.gpus_listed();
+            reader.add_pci_gpus();
         }
     }
-    reader.rdma();
-    reader.ethernet();
-    reader.lost();
-    let mut all = reader.all;
-    for (none, what) in [
-        (all.gpus.is_empty(), "no NVIDIA GPU"),
-        (all.nics.is_empty(), "no NIC"),
-    ] {
-        if none {
-            all.missing.push(format!(
-                "{what} is listed in {}",
-                root.join("sys").display()
-            ));
-        }
-    }
-    all
+    reader.add_rdma_nics();
+    reader.add_ethernet_nics();
+    reader.note_what_is_missing();
+    reader.topology
 }
 
 struct Reader<'a> {
     root: &'a Path,
-    kind: String,
-    /// The NUMA node, where there is one only.
+    /// Vendor of the processors.
+    processor: String,
+    /// The NUMA node, if there is only one.
     only_node: Option<i64>,
-    all: Topology,
+    topology: Topology,
 }
 
 impl Reader<'_> {
-    fn gpus_of(&mut self, inventory: &Inventory) {
+    fn add_missing(&mut self, what: impl Into<String>) {
+        self.topology.missing.push(what.into());
+    }
+
+    fn note_what_is_missing(&mut self) {
+        let cpus = &self.topology.cpus;
+        if cpus.len() > 1 && cpus.iter().any(|cpu| cpu.numa < 0) {
+            self.add_missing("some devices do not report their NUMA node");
+        }
+        let sys = self.root.join("sys");
+        if self.topology.gpus.is_empty() {
+            self.add_missing(format!("no NVIDIA GPU is listed in {}", sys.display()));
+        }
+        if self.topology.nics.is_empty() {
+            self.add_missing(format!("no NIC is listed in {}", sys.display()));
+        }
+    }
+
+    /// Adds the NUMA nodes, including those without a device.
+    fn add_numa_nodes(&mut self) {
+        let mut nodes: Vec<i64> = Vec::new();
+        for name in names(&self.root.join("sys/devices/system/node")) {
+            let number: Option<i64> = name.strip_prefix("node").and_then(|n| n.parse().ok());
+            nodes.extend(number);
+        }
+        if let [only] = nodes[..] {
+            self.only_node = Some(only);
+        }
+        for node in nodes {
+            self.cpu_index(node);
+        }
+    }
+
+    fn add_nvml_gpus(&mut self, inventory: &Inventory) {
         for gpu in &inventory.gpus {
             let Some(bus) = &gpu.bus_id.value else {
-                self.all.missing.push(format!(
+                self.add_missing(format!(
                     "GPU {} has no address: {}",
                     gpu.index, gpu.bus_id.why
                 ));
                 continue;
             };
-            let place = self.place(bus);
-            self.all.gpus.push(Gpu {
+            let is_down = |link: &&NvLink| link.active.value == Some(false);
+            let down = gpu.nvlinks.iter().filter(is_down).count();
+            let place = self.locate(bus);
+            self.topology.gpus.push(Gpu {
                 index: gpu.index,
                 name: gpu.name.value.clone().unwrap_or_default(),
                 place,
-                nvlinks: nvlinks(gpu),
-                nvlinks_down: gpu
-                    .nvlinks
-                    .iter()
-                    .filter(|link| link.active.value == Some(false))
-                    .count() as u32,
+                nvlinks: working_nvlinks(gpu),
+                nvlinks_down: down as u32,
                 gdr: None,
             });
         }
     }
 
-    fn gpus_listed(&mut self) {
-        for (index, bus) in nvidia::pci_gpus(self.root).into_iter().enumerate() {
-            let place = self.place(&bus);
-            self.all.gpus.push(Gpu {
+    /// Adds the GPUs that sysfs lists.
+    fn add_pci_gpus(&mut self) {
+        for (index, bus) in nvidia::pci_gpus(self.root).iter().enumerate() {
+            let place = self.locate(bus);
+            self.topology.gpus.push(Gpu {
                 index: index as u32,
                 place,
                 ..Gpu::default()
@@ -102,235 +124,216 @@ impl Reader<'_> {
         }
     }
 
-    /// The RDMA devices, each by its first port that works.
-    fn rdma(&mut self) {
+    /// Adds the RDMA devices, each with its first port that works.
+    fn add_rdma_nics(&mut self) {
         let class = self.root.join("sys/class/infiniband");
-        let mut ports = rdma::ports(self.root);
+        let ports = rdma::ports(self.root);
         for name in names(&class) {
-            let (own, others): (Vec<Port>, Vec<Port>) =
-                ports.into_iter().partition(|port| port.device == name);
-            ports = others;
-            let port = own.iter().min_by_key(|port| (!port.active, port.number));
-            let rate = port.and_then(|port| fabric::rate(self.root, port));
-            let speed = rate.map_or_else(
-                || Peak::unknown("port speed not reported"),
-                |gbps| Peak::port(gbps * 1000.0),
-            );
-            let place = self.place_of(&class.join(&name).join("device"));
-            let kind = port.map_or_else(String::new, |port| port.link.name().to_owned());
-            let up = port.map(|port| port.active);
-            self.all.nics.push(Nic {
-                name,
-                kind,
+            let own_ports = ports.iter().filter(|port| port.device == name);
+            let port = own_ports.min_by_key(|port| (!port.active, port.number));
+            let place = self.locate_device(&class.join(&name).join("device"));
+            self.topology.nics.push(Nic {
                 place,
-                port: speed,
-                up,
+                kind: port.map_or_else(String::new, |port| port.link.name().to_owned()),
+                port: self.port_speed(port),
+                up: port.map(|port| port.active),
                 sockets: false,
                 gdr: None,
+                name,
             });
         }
     }
 
-    /// Interfaces of devices that have no RDMA: NCCL uses them through sockets.
-    fn ethernet(&mut self) {
+    fn port_speed(&self, port: Option<&Port>) -> Peak {
+        match port.and_then(|port| fabric::rate(self.root, port)) {
+            Some(gbps) => Peak::port(gbps * 1000.0),
+            None => Peak::unknown("port speed not reported"),
+        }
+    }
+
+    /// Adds the interfaces of devices without RDMA, which NCCL uses through sockets.
+    fn add_ethernet_nics(&mut self) {
         let class = self.root.join("sys/class/net");
         for name in names(&class) {
             let interface = class.join(&name);
             if !interface.join("device").exists() {
                 continue;
             }
-            let place = self.place_of(&interface.join("device"));
-            if !place.bus_id.is_empty()
-                && self
-                    .all
-                    .nics
-                    .iter()
-                    .any(|nic| nic.place.bus_id == place.bus_id)
-            {
+            let place = self.locate_device(&interface.join("device"));
+            if self.has_nic_at(&place.bus_id) {
                 continue;
             }
             let speed = text(&interface.join("speed")).parse().unwrap_or_default();
-            let up = Some(text(&interface.join("operstate")) == "up");
-            let kind = "Ethernet".to_owned();
-            self.all.nics.push(Nic {
+            self.topology.nics.push(Nic {
                 name,
-                kind,
+                kind: "Ethernet".into(),
                 place,
                 port: Peak::port(speed),
-                up,
+                up: Some(text(&interface.join("operstate")) == "up"),
                 sockets: true,
                 gdr: Some(false),
             });
         }
     }
 
-    /// NUMA nodes, also those that have no device.
-    fn nodes(&mut self) {
-        let names = names(&self.root.join("sys/devices/system/node"));
-        let nodes: Vec<i64> = names
-            .iter()
-            .filter_map(|name| name.strip_prefix("node")?.parse().ok())
-            .collect();
-        self.only_node = nodes.first().copied().filter(|_| nodes.len() == 1);
-        for node in nodes {
-            self.cpu(node);
+    fn has_nic_at(&self, bus: &str) -> bool {
+        let mut nics = self.topology.nics.iter();
+        !bus.is_empty() && nics.any(|nic| nic.place.bus_id == bus)
+    }
+
+    /// Returns the index of the processor with this NUMA node, which is added if it is new.
+    fn cpu_index(&mut self, numa: i64) -> usize {
+        // A device that does not report its node is on the only one there is.
+        let numa = match self.only_node {
+            Some(only) if numa < 0 => only,
+            _ => numa,
+        };
+        let cpus = &mut self.topology.cpus;
+        if let Some(known) = cpus.iter().position(|cpu| cpu.numa == numa) {
+            return known;
         }
+        cpus.push(Cpu {
+            numa,
+            kind: self.processor.clone(),
+        });
+        cpus.len() - 1
     }
 
-    fn lost(&mut self) {
-        if self.all.cpus.len() > 1 && self.all.cpus.iter().any(|cpu| cpu.numa < 0) {
-            self.all
-                .missing
-                .push("some devices do not say which NUMA node they are on".into());
-        }
-    }
-
-    fn cpu(&mut self, numa: i64) -> usize {
-        // A device that does not say where it is, is on the only node.
-        let numa = self.only_node.filter(|_| numa < 0).unwrap_or(numa);
-        let known = self.all.cpus.iter().position(|cpu| cpu.numa == numa);
-        known.unwrap_or_else(|| {
-            self.all.cpus.push(Cpu {
-                numa,
-                kind: self.kind.clone(),
-            });
-            self.all.cpus.len() - 1
-        })
-    }
-
-    fn place_of(&mut self, device: &Path) -> DeviceLocation {
+    /// Locates the PCI device behind a `device` link of sysfs.
+    fn locate_device(&mut self, device: &Path) -> DeviceLocation {
         let real = fs::canonicalize(device).unwrap_or_default();
-        match components(&real).into_iter().rfind(|name| is_address(name)) {
-            Some(bus) => self.place(&bus),
+        let bus = components(&real)
+            .into_iter()
+            .rfind(|name| is_pci_address(name));
+        match bus {
+            Some(bus) => self.locate(&bus),
             None => DeviceLocation {
-                cpu: self.cpu(-1),
+                cpu: self.cpu_index(-1),
                 pcie: Peak::unknown("no PCI device"),
                 ..DeviceLocation::default()
             },
         }
     }
 
-    /// Where the device of this address is. Every second bridge on the way up is a switch: a switch shows its upstream
-    /// port and one port below it, and the host bridge one root port.
-    fn place(&mut self, bus: &str) -> DeviceLocation {
+    /// Locates the device with this address. Every second bridge on the way up is a switch: a switch has its upstream port and one
+    /// port below it, and the host bridge one root port.
+    fn locate(&mut self, bus: &str) -> DeviceLocation {
         let device = self.root.join("sys/bus/pci/devices").join(bus);
         let real = fs::canonicalize(&device).unwrap_or_default();
         if real.as_os_str().is_empty() {
-            self.all.missing.push(format!(
-                "{bus} is not in sysfs, so where it is remains unknown"
-            ));
+            self.add_missing(format!("{bus} is not in sysfs, so its location is unknown"));
         }
-        let way = components(&real);
-        let bridge = way
-            .iter()
-            .rfind(|name| name.starts_with("pci") && name.contains(':'))
-            .cloned()
-            .unwrap_or_default();
-        let cpu = self.cpu(text(&device.join("numa_node")).parse().unwrap_or(-1));
-        let above: Vec<String> = way
-            .into_iter()
-            .filter(|name| is_address(name) && name != bus)
-            .collect();
+        let path = components(&real);
+        let bridge = path.iter().rfind(|name| is_host_bridge(name));
+        let bridge = bridge.cloned().unwrap_or_default();
+        let cpu = self.cpu_index(text(&device.join("numa_node")).parse().unwrap_or(-1));
+        let mut ports_above = path;
+        ports_above.retain(|name| is_pci_address(name) && name != bus);
+
         let mut switch = None;
-        // From the processor down; the ports counted from the device up decide which are switches.
-        for (at, port) in above
-            .iter()
-            .enumerate()
-            .filter(|(at, _)| (above.len() - at).is_multiple_of(2))
-        {
-            let up = at.checked_sub(1).and_then(|at| above.get(at));
-            switch = Some(self.switch(port, up, cpu, &bridge, switch));
+        // From the processor down; the distance from the device decides which ports are switches.
+        for (at, port) in ports_above.iter().enumerate() {
+            let distance = ports_above.len() - at;
+            if !distance.is_multiple_of(2) {
+                continue;
+            }
+            let above = at.checked_sub(1).and_then(|above| ports_above.get(above));
+            let location = DeviceLocation {
+                bus_id: port.clone(),
+                cpu,
+                switch,
+                bridge: bridge.clone(),
+                pcie: self.pcie_link(port, above),
+            };
+            switch = Some(self.switch_index(location));
         }
-        let pcie = self.link(bus, above.last());
         DeviceLocation {
             bus_id: bus.to_owned(),
             cpu,
             switch,
             bridge,
-            pcie,
+            pcie: self.pcie_link(bus, ports_above.last()),
         }
     }
 
-    fn switch(
-        &mut self,
-        bus: &str,
-        up: Option<&String>,
-        cpu: usize,
-        bridge: &str,
-        above: Option<usize>,
-    ) -> usize {
-        if let Some(known) = self
-            .all
-            .switches
-            .iter()
-            .position(|switch| switch.place.bus_id == bus)
-        {
+    /// Returns the index of the switch at this location, which is added if it is new.
+    fn switch_index(&mut self, place: DeviceLocation) -> usize {
+        let switches = &mut self.topology.switches;
+        let mut known = switches.iter();
+        if let Some(known) = known.position(|switch| switch.place.bus_id == place.bus_id) {
             return known;
         }
-        let pcie = self.link(bus, up);
-        let place = DeviceLocation {
-            bus_id: bus.to_owned(),
-            cpu,
-            switch: above,
-            bridge: bridge.to_owned(),
-            pcie,
-        };
-        self.all.switches.push(Switch { place });
-        self.all.switches.len() - 1
+        switches.push(Switch { place });
+        switches.len() - 1
     }
 
-    /// The link between a device and the port above it, at the maximum that both can do: an idle GPU's link is slow.
-    fn link(&self, bus: &str, above: Option<&String>) -> Peak {
-        let of = |bus: &String| {
-            let device = self.root.join("sys/bus/pci/devices").join(bus);
-            let lanes = text(&device.join("max_link_width"))
-                .parse()
-                .unwrap_or_default();
-            Peak::pcie(&text(&device.join("max_link_speed")), lanes)
-        };
-        let own = of(&bus.to_owned());
-        match above.map(of) {
-            Some(port) if port.gbps.is_some() && own.gbps.is_some() => Peak::least([&own, &port]),
-            _ => own,
+    /// Returns the link between a device and the port above it, at the maximum of both: the link of an idle GPU is slow.
+    fn pcie_link(&self, bus: &str, above: Option<&String>) -> Peak {
+        let own = self.fastest_link(bus);
+        let Some(above) = above else { return own };
+        let port = self.fastest_link(above);
+        if port.gbps.is_some() && own.gbps.is_some() {
+            Peak::least([&own, &port])
+        } else {
+            own
         }
+    }
+
+    /// Returns the fastest link that a PCI device supports.
+    fn fastest_link(&self, bus: &str) -> Peak {
+        let device = self.root.join("sys/bus/pci/devices").join(bus);
+        let speed = text(&device.join("max_link_speed"));
+        let lanes = text(&device.join("max_link_width"));
+        Peak::pcie(&speed, lanes.parse().unwrap_or_default())
     }
 }
 
-/// The links that work, those to one place together.
-fn nvlinks(gpu: &nvml::NvmlGpu) -> Vec<NvLinks> {
-    let mut all: Vec<NvLinks> = Vec::new();
-    for link in gpu
-        .nvlinks
-        .iter()
-        .filter(|link| link.active.value == Some(true))
-    {
-        let bus = link.remote_bus.value.clone().unwrap_or_default();
-        let to = match link.remote {
-            _ if bus == HIDDEN => NvLinkEnd::Switch,
-            Remote::Switch => NvLinkEnd::Switch,
-            Remote::Gpu => NvLinkEnd::Gpu(bus),
-            Remote::Cpu => NvLinkEnd::Cpu,
-            Remote::Unknown => NvLinkEnd::Unknown(bus),
-        };
-        let each = match (gpu.capability.value, link.version.value) {
-            (Some(sm), _) => Peak::nvlink_of_sm(sm),
-            (None, Some(version)) => Peak::nvlink_of_version(version),
-            (None, None) => Peak::unknown("NVLink version not reported"),
-        };
-        match all.iter_mut().find(|links| links.to == to) {
-            Some(links) => links.count += 1,
-            None => all.push(NvLinks { to, count: 1, each }),
+/// Returns the NVLinks that work, grouped by their other end.
+fn working_nvlinks(gpu: &NvmlGpu) -> Vec<NvLinks> {
+    let mut groups: Vec<NvLinks> = Vec::new();
+    for link in &gpu.nvlinks {
+        if link.active.value != Some(true) {
+            continue;
+        }
+        let to = nvlink_end(link);
+        match groups.iter_mut().find(|group| group.to == to) {
+            Some(group) => group.count += 1,
+            None => groups.push(NvLinks {
+                to,
+                count: 1,
+                each: nvlink_speed(gpu, link),
+            }),
         }
     }
-    all
+    groups
 }
 
-/// Vendor and architecture of the processors.
-fn kind(root: &Path) -> String {
+fn nvlink_end(link: &NvLink) -> NvLinkEnd {
+    let bus = link.remote_bus.value.clone().unwrap_or_default();
+    if bus == HIDDEN_SWITCH {
+        return NvLinkEnd::Switch;
+    }
+    match link.remote {
+        Remote::Switch => NvLinkEnd::Switch,
+        Remote::Gpu => NvLinkEnd::Gpu(bus),
+        Remote::Cpu => NvLinkEnd::Cpu,
+        Remote::Unknown => NvLinkEnd::Unknown(bus),
+    }
+}
+
+fn nvlink_speed(gpu: &NvmlGpu, link: &NvLink) -> Peak {
+    match (gpu.capability.value, link.version.value) {
+        (Some(sm), _) => Peak::nvlink_of_sm(sm),
+        (None, Some(version)) => Peak::nvlink_of_version(version),
+        (None, None) => Peak::unknown("NVLink version not reported"),
+    }
+}
+
+/// Returns the vendor of the processors.
+fn processor_vendor(root: &Path) -> String {
     let info = fs::read_to_string(root.join("proc/cpuinfo")).unwrap_or_default();
-    let vendor = info
-        .lines()
-        .find_map(|line| line.strip_prefix("vendor_id")?.split(':').nth(1));
+    let mut lines = info.lines();
+    let vendor = lines.find_map(|line| line.strip_prefix("vendor_id")?.split(':').nth(1));
     vendor.unwrap_or_default().trim().to_owned()
 }
 
@@ -340,12 +343,20 @@ fn components(path: &Path) -> Vec<String> {
         .collect()
 }
 
-/// Is it a PCI address, as `0000:18:00.0`?
-fn is_address(name: &str) -> bool {
-    let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+/// Returns whether this is a host bridge, such as `pci0000:15`.
+fn is_host_bridge(name: &str) -> bool {
+    name.starts_with("pci") && name.contains(':')
+}
+
+/// Returns whether this is a PCI address, such as `0000:18:00.0`.
+fn is_pci_address(name: &str) -> bool {
     let Some((device, function)) = name.rsplit_once('.') else {
         return false;
     };
     let parts: Vec<&str> = device.split(':').collect();
-    parts.len() == 3 && digits(function) && parts.into_iter().all(digits)
+    parts.len() == 3 && is_hex(function) && parts.into_iter().all(is_hex)
+}
+
+fn is_hex(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_hexdigit())
 }

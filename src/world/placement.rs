@@ -3,7 +3,10 @@
 //! Nodes and local ranks come from the processes themselves, not from `SLURM_LOCALID` or
 //! `SLURM_NODEID`, which are wrong under mpirun inside an allocation.
 
-use std::fs;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+};
 
 use serde::{Deserialize, Serialize};
 
@@ -121,6 +124,18 @@ pub fn assign_gpus(
     Ok(assigned)
 }
 
+/// Groups the ranks of one node by the GPUs that they see, in whatever order. The ranks of a group
+/// divide its GPUs, so without sharing there cannot be more ranks than GPUs in it.
+pub fn group_by_visible_gpus<Rank>(
+    ranks: impl IntoIterator<Item = (Rank, BTreeSet<String>)>,
+) -> BTreeMap<BTreeSet<String>, Vec<Rank>> {
+    let mut groups: BTreeMap<BTreeSet<String>, Vec<Rank>> = BTreeMap::new();
+    for (rank, gpus) in ranks {
+        groups.entry(gpus).or_default().push(rank);
+    }
+    groups
+}
+
 /// The processes of a job and where they are.
 struct JobPlacement<'a> {
     processes: &'a [ProcessIdentity],
@@ -134,11 +149,16 @@ impl JobPlacement<'_> {
 
     /// Returns the earlier processes on the same node that see the same GPUs as `rank`.
     fn earlier_peers(&self, rank: usize) -> Vec<usize> {
-        let gpus = sorted(&self.processes[rank].gpus);
-        (0..rank)
+        let on_node = (0..rank)
             .filter(|&other| self.share_a_node(other, rank))
-            .filter(|&other| sorted(&self.processes[other].gpus) == gpus)
-            .collect()
+            .map(|other| (other, self.visible_gpus(other)));
+        group_by_visible_gpus(on_node)
+            .remove(&self.visible_gpus(rank))
+            .unwrap_or_default()
+    }
+
+    fn visible_gpus(&self, rank: usize) -> BTreeSet<String> {
+        self.processes[rank].gpus.iter().cloned().collect()
     }
 
     /// Returns the GPUs of one process: as it is told, or else by its order among the processes
@@ -230,12 +250,6 @@ fn parse_first_gpu(value: &str, rank: usize) -> anyhow::Result<usize> {
         );
         Failure::on_all_ranks(Code::Usage, what)
     })
-}
-
-fn sorted(uuids: &[String]) -> Vec<&String> {
-    let mut uuids: Vec<&String> = uuids.iter().collect();
-    uuids.sort();
-    uuids
 }
 
 #[cfg(test)]

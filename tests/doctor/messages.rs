@@ -153,7 +153,7 @@ pub(super) const MESSAGES: &[CheckMessage] = &[
         check: "host.remove-ipc",
         change: |m| of_user(m, "0", ALL_USERS),
         verdict: "ok",
-        message: "the system's users",
+        message: "system users",
     },
     CheckMessage {
         check: "host.remove-ipc",
@@ -360,7 +360,7 @@ pub(super) const MESSAGES: &[CheckMessage] = &[
         check: "net.hca",
         change: |m| without_adapters(m, "^=mlx5_9"),
         verdict: "not_applicable",
-        message: "to leave out",
+        message: "to exclude",
     },
     CheckMessage {
         check: "net.hca",
@@ -372,7 +372,7 @@ pub(super) const MESSAGES: &[CheckMessage] = &[
         check: "net.interface",
         change: |m| m.set("NCCL_SOCKET_IFNAME", "^docker"),
         verdict: "warning",
-        message: "takes lo",
+        message: "selects lo",
     },
     CheckMessage {
         check: "net.interface",

@@ -3,8 +3,8 @@
 use std::{collections::BTreeSet, fs, path::Path};
 
 use pxnbench::{
-    doctor::{self, RankFacts},
-    facts::health,
+    doctor,
+    facts::{health, ranks::RankFacts},
     levels::conf::NcclSettings,
 };
 use serde_json::json;
@@ -230,7 +230,7 @@ fn two_mpis_and_two_clocks_are_found() {
         world: 2,
         host: format!("n{rank}"),
         node: rank,
-        local: (0, 1),
+        local_size: 1,
         mpi: mpi.into(),
         nccl: Err("none".into()),
         settings: NcclSettings::default(),
@@ -242,7 +242,7 @@ fn two_mpis_and_two_clocks_are_found() {
     let verdict = |id: &str, second: RankFacts| {
         let rows = doctor::examine(&[subject(0, "Open MPI v4.1.4", 1e9), second]);
         let row = rows.into_iter().find(|row| row.id == id).expect("it");
-        (row.verdict.word(), row.verdict.words().0.to_owned())
+        (row.verdict.name(), row.verdict.evidence().to_owned())
     };
     let (word, message) = verdict("mpi.same", subject(1, "Open MPI v5.0.3", 1e9));
     assert!(
