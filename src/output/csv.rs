@@ -1,4 +1,4 @@
-//! `results.csv`: one row a record, on disk before the next case begins.
+//! `results.csv`: one row per record, on disk before the next case begins.
 
 use std::{
     fs::File,
@@ -6,8 +6,17 @@ use std::{
     path::Path,
 };
 
-use super::target;
+use super::{
+    format::{Content, OutputFormat},
+    target,
+};
 use crate::record::{Record, RunMeta, columns::COLUMNS};
+
+/// The format of `results.csv`.
+pub(super) const FORMAT: OutputFormat = OutputFormat {
+    path: |paths| paths.csv.clone().or_else(|| paths.in_folder("results.csv")),
+    content: Content::Rows,
+};
 
 /// A CSV file that is being written (RFC 4180, a header, dots for decimals).
 pub struct Csv {
@@ -18,27 +27,24 @@ impl Csv {
     /// Creates the file with its header.
     ///
     /// # Errors
-    /// Where it cannot be written.
+    /// Returns an error if it cannot be written.
     pub fn create(path: &Path) -> io::Result<Csv> {
-        let mut csv = Csv {
-            file: target::create(path)?,
-        };
-        csv.file.write_all(header().as_bytes())?;
-        Ok(csv)
+        let mut file = target::create(path)?;
+        file.write_all(header().as_bytes())?;
+        Ok(Csv { file })
     }
 
-    /// Opens a file that an earlier run left, to go on with it. What was read of it is `whole`, which ends with a line;
-    /// what comes after was cut short and is dropped. A file of an earlier version gets the columns that came later, empty.
+    /// Opens a file that an earlier run left, to continue it. `whole` is its text up to the last complete line; what comes after was
+    /// cut short and is dropped. A file of an earlier version gets the columns that were added since, empty.
     ///
     /// # Errors
-    /// Where it cannot be written.
-    pub fn go_on(path: &Path, whole: &str) -> io::Result<Csv> {
-        let header = header();
-        if whole.lines().next() != header.lines().next() {
-            target::replace(true, path, &widened(whole)?)?;
-            return Ok(Csv {
-                file: File::options().append(true).open(path)?,
-            });
+    /// Returns an error if it cannot be written.
+    pub fn resume(path: &Path, whole: &str) -> io::Result<Csv> {
+        let has_all_columns = whole.lines().next() == header().lines().next();
+        if !has_all_columns {
+            target::replace(true, path, &with_all_columns(whole)?)?;
+            let file = File::options().append(true).open(path)?;
+            return Ok(Csv { file });
         }
         let mut file = File::options().write(true).open(path)?;
         file.set_len(whole.len() as u64)?;
@@ -49,40 +55,36 @@ impl Csv {
     /// Appends a record and waits until it is on disk.
     ///
     /// # Errors
-    /// Where the disk is full or gone.
+    /// Returns an error if the disk is full or gone.
     pub fn append(&mut self, run: &RunMeta, record: &Record) -> io::Result<()> {
-        self.line(COLUMNS.iter().map(|column| (column.get)(run, record).csv()))
-    }
-
-    /// One line, in one write: a reader never sees half of it.
-    fn line(&mut self, cells: impl Iterator<Item = String>) -> io::Result<()> {
-        self.file.write_all(text([cells])?.as_bytes())?;
-        // A pipe or /dev/stdout cannot be synced, and need not be.
+        let mut cells = Vec::new();
+        for column in COLUMNS {
+            cells.push((column.get)(run, record).csv());
+        }
+        // In one write: a reader never sees half a line.
+        self.file.write_all(to_csv(&[cells])?.as_bytes())?;
         match self.file.sync_data() {
+            // A pipe or /dev/stdout cannot be synced, and need not be.
             Err(error) if error.raw_os_error() == Some(libc::EINVAL) => Ok(()),
             result => result,
         }
     }
 }
 
-/// The first line.
+/// Returns the first line.
 fn header() -> String {
-    // Names hold nothing that has to be quoted.
-    COLUMNS
-        .iter()
-        .map(|column| column.name)
-        .collect::<Vec<_>>()
-        .join(",")
-        + "\r\n"
+    // The names contain nothing that has to be quoted.
+    let names: Vec<&str> = COLUMNS.iter().map(|column| column.name).collect();
+    names.join(",") + "\r\n"
 }
 
-/// Rows as the file has them.
-fn text<Row: Iterator<Item = String>>(rows: impl IntoIterator<Item = Row>) -> io::Result<String> {
+/// Renders rows as CSV.
+fn to_csv(rows: &[Vec<String>]) -> io::Result<String> {
     let mut writer = csv::WriterBuilder::new()
         .terminator(csv::Terminator::CRLF)
         .from_writer(Vec::new());
     for row in rows {
-        writer.write_record(row.collect::<Vec<_>>())?;
+        writer.write_record(row)?;
     }
     let bytes = writer
         .into_inner()
@@ -90,18 +92,16 @@ fn text<Row: Iterator<Item = String>>(rows: impl IntoIterator<Item = Row>) -> io
     String::from_utf8(bytes).map_err(io::Error::other)
 }
 
-/// A file of an earlier version, with the columns of this one.
-fn widened(whole: &str) -> io::Result<String> {
+/// Returns the text of a file of an earlier version with all columns of this one.
+fn with_all_columns(whole: &str) -> io::Result<String> {
     let mut reader = csv::ReaderBuilder::new()
         .flexible(true)
         .from_reader(whole.as_bytes());
-    let rows = reader.records().collect::<Result<Vec<_>, _>>()?;
-    let wide = |row: &csv::StringRecord| {
-        let cells: Vec<String> = row.iter().map(str::to_owned).collect();
-        cells
-            .into_iter()
-            .chain(std::iter::repeat(String::new()))
-            .take(COLUMNS.len())
-    };
-    Ok(header() + &text(rows.iter().map(wide))?)
+    let mut rows = Vec::new();
+    for record in reader.records() {
+        let mut row: Vec<String> = record?.iter().map(str::to_owned).collect();
+        row.resize(COLUMNS.len(), String::new());
+        rows.push(row);
+    }
+    Ok(header() + &to_csv(&rows)?)
 }

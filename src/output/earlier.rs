@@ -1,8 +1,8 @@
-//! What an earlier run left in the files that this one is to go on with, and whether the two measure the same.
+//! What an earlier run left in the files that this one continues, and whether both measure the same.
 //!
-//! A file of results has one head for all its rows: which backend, which level, which flags. Rows that were measured in
-//! another way would be told under a head that is not theirs, so a run that differs in such a thing is refused. What
-//! differs case by case (iterations, checks, the pattern of an alltoallv) does not count here: such a case is measured again.
+//! A file of results has one head for all its rows: backend, level, flags. Rows that were measured in another way would be
+//! reported under a head that is not theirs, so a run that differs in any of this is refused. What differs from case to case
+//! (iterations, checks, the pattern of an alltoallv) does not count here: such a case is measured again.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -22,7 +22,7 @@ use crate::{
 };
 
 /// Keys of `sweep` in run.json that change what a time means, and their flags.
-const OF_THE_SWEEP: [(&str, &str); 12] = [
+const SWEEP_FLAGS: [(&str, &str); 12] = [
     ("threads", "-t"),
     ("gpus", "-g"),
     ("aggregate", "-m"),
@@ -59,12 +59,12 @@ impl EarlierRun {
         run: &RunMeta,
         traffic: &'static Traffic,
     ) -> Result<EarlierRun, OutputError> {
-        let io = |error| OutputError::Io(path.to_owned(), error);
-        let other = |why| OutputError::Other(path.to_owned(), why);
-        let text = fs::read_to_string(path).map_err(io)?;
+        let io_error = |error| OutputError::Io(path.to_owned(), error);
+        let mismatch = |why| OutputError::Other(path.to_owned(), why);
+        let text = fs::read_to_string(path).map_err(io_error)?;
         let whole = read::whole_lines(&text);
         if !read::has_own_header(whole) {
-            return Err(other("is not a CSV of this program".into()));
+            return Err(mismatch("is not a CSV of this program".into()));
         }
         let mut rows = Vec::new();
         let mut records = Vec::new();
@@ -81,14 +81,14 @@ impl EarlierRun {
         }
         if !records.is_empty() {
             for row in &rows {
-                check_same_run(row, run).map_err(other)?;
+                check_same_run(row, run).map_err(mismatch)?;
             }
             if let Some(before) = run_json.and_then(read::read_run_json) {
-                check_same_sweep(&before, run).map_err(other)?;
+                check_same_sweep(&before, run).map_err(mismatch)?;
             }
         }
         Ok(EarlierRun {
-            csv: Csv::go_on(path, whole).map_err(io)?,
+            csv: Csv::resume(path, whole).map_err(io_error)?,
             records,
             run_id: rows.first().map(|row| row.run_id.clone()),
         })
@@ -127,7 +127,7 @@ fn check_same(what: &str, before: &str, now: &str) -> Result<(), String> {
 /// Returns an error if one differs.
 fn check_same_sweep(before: &Value, run: &RunMeta) -> Result<(), String> {
     let now = serde_json::to_value(run).unwrap_or_default();
-    for (key, flag) in OF_THE_SWEEP {
+    for (key, flag) in SWEEP_FLAGS {
         let is = &now["sweep"][key];
         if let Some(was) = before["sweep"].get(key)
             && was != is
@@ -168,6 +168,7 @@ fn shown(value: &Value) -> String {
 
 /// Returns the end of a message that begins with the path of the CSV: what differs.
 fn differs(what: &str, before: &str, now: &str) -> String {
-    let [before, now] = [before, now].map(|value| if value.is_empty() { "none" } else { value });
-    format!("was measured with {what} {before}, and this run has {what} {now}")
+    let before = if before.is_empty() { "none" } else { before };
+    let now = if now.is_empty() { "none" } else { now };
+    format!("was measured with {what} {before}, but this run has {what} {now}")
 }

@@ -6,8 +6,9 @@ use std::{
 };
 
 use super::{
-    csv::Csv,
+    csv::{self, Csv},
     earlier::EarlierRun,
+    format::{Content, OutputFormat},
     json, nccl_tests_json,
     target::{self, OutputError},
 };
@@ -16,124 +17,64 @@ use crate::{
     record::{Record, RunMeta},
 };
 
-/// Where the files go.
-#[derive(Clone, Debug, Default)]
-pub struct OutputPaths {
-    /// The run's folder; `None` where only single files were asked for.
-    pub folder: Option<PathBuf>,
-    /// The CSV.
-    pub csv: Option<PathBuf>,
-    /// The JSON with all records.
-    pub json: Option<PathBuf>,
-    /// The JSON with nccl-tests' keys.
-    pub nccl_tests_json: Option<PathBuf>,
+pub use super::paths::OutputPaths;
+
+/// All output formats, in the order in which they are written. run.json says how the run ended, so it comes last: a run whose
+/// results cannot be written did not end well.
+const FORMATS: [&OutputFormat; 4] = [
+    &csv::FORMAT,
+    &json::RESULTS,
+    &nccl_tests_json::FORMAT,
+    &json::RUN,
+];
+
+/// A file that a run writes.
+struct OutputFile {
+    path: PathBuf,
+    content: Content,
 }
 
-impl OutputPaths {
-    /// The paths that `--out`, `--csv` and `--json` ask for; without any of them the run's folder is `default`.
-    pub fn new(
-        out: Option<&Path>,
-        csv: Option<&Path>,
-        json: Option<&Path>,
-        default: &Path,
-    ) -> OutputPaths {
-        let alone = csv.is_some() || json.is_some();
-        let folder = out
-            .map(Path::to_owned)
-            .or((!alone).then(|| default.to_owned()));
-        let inside = |name: &str| folder.as_ref().map(|folder| folder.join(name));
-        OutputPaths {
-            csv: csv.map(Path::to_owned).or_else(|| inside("results.csv")),
-            json: json.map(Path::to_owned).or_else(|| inside("results.json")),
-            folder,
-            nccl_tests_json: None,
+/// Returns the files that a run writes, with symbolic links followed.
+fn output_files(paths: &OutputPaths) -> Vec<OutputFile> {
+    let mut files = Vec::new();
+    for format in FORMATS {
+        if let Some(path) = (format.path)(paths) {
+            files.push(OutputFile {
+                path: target::resolved(&path),
+                content: format.content,
+            });
         }
     }
-
-    /// The files that the paths stand for.
-    fn resolved(self) -> OutputPaths {
-        let file = |path: Option<PathBuf>| path.as_deref().map(target::resolved);
-        OutputPaths {
-            csv: file(self.csv),
-            json: file(self.json),
-            nccl_tests_json: file(self.nccl_tests_json),
-            folder: self.folder,
-        }
-    }
-
-    /// Makes the folders, and sees that each path can be a file and that no two are the same one. Nothing that is there is
-    /// touched.
-    ///
-    /// # Errors
-    /// The path that cannot be one, and why.
-    fn prepare(&self) -> Result<(), OutputError> {
-        let mut seen = Vec::new();
-        for path in self.all() {
-            let named = |error| OutputError::Io(path.clone(), error);
-            if target::is_planted(&path) {
-                return Err(OutputError::Other(path, "is a link of another user".into()));
-            }
-            let folder = target::folder_of(&path);
-            fs::create_dir_all(folder).map_err(named)?;
-            if path.is_dir() || path.file_name().is_none() {
-                return Err(named(io::ErrorKind::IsADirectory.into()));
-            }
-            // One file can have many names: ./x and x, a/../x.
-            let one = fs::canonicalize(folder)
-                .map_err(named)?
-                .join(path.file_name().unwrap_or_default());
-            if seen.contains(&one) {
-                return Err(named(io::Error::other(
-                    "two of the results would go to this file",
-                )));
-            }
-            seen.push(one);
-        }
-        Ok(())
-    }
-
-    fn run_json(&self) -> Option<PathBuf> {
-        Some(self.folder.as_ref()?.join("run.json"))
-    }
-
-    fn all(&self) -> impl Iterator<Item = PathBuf> {
-        [
-            self.csv.clone(),
-            self.json.clone(),
-            self.run_json(),
-            self.nccl_tests_json.clone(),
-        ]
-        .into_iter()
-        .flatten()
-    }
+    files
 }
 
 /// The open files of a run.
 pub struct Files {
-    paths: OutputPaths,
+    folder: Option<PathBuf>,
+    files: Vec<OutputFile>,
     csv: Option<Csv>,
     records: Vec<Record>,
 }
 
 impl Files {
-    /// Makes the folders, moves what an earlier run left there out of the way (`results.csv.1`, …), and creates all
-    /// files, so that a path that cannot be written is known before anything is measured.
+    /// Makes the folders, moves what an earlier run left there out of the way (`results.csv.1`, …), and creates all files, so that
+    /// a path that cannot be written is known before anything is measured.
     ///
     /// # Errors
-    /// The path, and why it cannot be written.
+    /// Returns an error with the path if a file cannot be written.
     pub fn create(paths: OutputPaths, run: &RunMeta) -> Result<Files, OutputError> {
-        let paths = paths.resolved();
-        paths.prepare()?;
-        paths.all().try_for_each(|path| {
-            keep_earlier(&path).map_err(|error| OutputError::Io(path, error))
-        })?;
-        let csv = paths
-            .csv
-            .as_deref()
-            .map(|path| Csv::create(path).map_err(|error| OutputError::Io(path.to_owned(), error)))
-            .transpose()?;
+        let files = output_files(&paths);
+        prepare(&files)?;
+        for file in &files {
+            keep_earlier(&file.path).map_err(|error| io_error(&file.path, error))?;
+        }
+        let csv = match csv_path(&files) {
+            Some(path) => Some(Csv::create(path).map_err(|error| io_error(path, error))?),
+            None => None,
+        };
         let files = Files {
-            paths,
+            folder: paths.folder,
+            files,
             csv,
             records: Vec::new(),
         };
@@ -141,97 +82,123 @@ impl Files {
         Ok(files)
     }
 
-    /// Opens the files that an earlier run left at these paths, to go on with them; its records are kept, and `run` takes
-    /// over its name. `traffic` is what an alltoallv of this run sends where. Without an earlier CSV it is
-    /// [`Files::create`].
+    /// Opens the files that an earlier run left at these paths, to continue them; its records are kept, and `run` takes over its
+    /// name. `traffic` is the traffic of an alltoallv of this run. Without an earlier CSV this is [`Files::create`].
     ///
     /// # Errors
-    /// As [`Files::create`], and where the earlier run measured something else.
+    /// Returns an error as [`Files::create`] does, and if the earlier run measured something else.
     pub fn go_on(
         paths: OutputPaths,
         run: &mut RunMeta,
         traffic: &'static Traffic,
     ) -> Result<Files, OutputError> {
-        let paths = paths.resolved();
-        let Some(path) = paths
-            .csv
-            .clone()
+        let files = output_files(&paths);
+        let earlier_csv = csv_path(&files)
             .filter(|path| path.is_file() && !target::is_stream(path))
-        else {
+            .map(Path::to_owned);
+        let Some(csv_path) = earlier_csv else {
             return Files::create(paths, run);
         };
-        paths.prepare()?;
-        let EarlierRun {
-            csv,
-            records,
-            run_id,
-        } = EarlierRun::open(&path, paths.run_json().as_deref(), run, traffic)?;
-        if let Some(name) = run_id {
+        prepare(&files)?;
+        let run_json = (json::RUN.path)(&paths);
+        let earlier = EarlierRun::open(&csv_path, run_json.as_deref(), run, traffic)?;
+        if let Some(name) = earlier.run_id {
+            let rows = earlier.records.len();
             say!(
-                "pxnbench: going on with {}: {} rows are there",
-                path.display(),
-                records.len()
+                "pxnbench: going on with {}: {rows} rows are there",
+                csv_path.display()
             );
             run.run_id = name;
         }
         let files = Files {
-            paths,
-            csv: Some(csv),
-            records,
+            folder: paths.folder,
+            files,
+            csv: Some(earlier.csv),
+            records: earlier.records,
         };
         files.save(run, false)?;
         Ok(files)
     }
 
-    /// Adds a record; it is on disk when this returns.
+    /// Adds a record, which is on disk when this returns.
     ///
     /// # Errors
-    /// As [`Files::create`].
+    /// Returns an error as [`Files::create`] does.
     pub fn add(&mut self, run: &RunMeta, record: &Record) -> Result<(), OutputError> {
         self.records.push(record.clone());
-        match (&mut self.csv, &self.paths.csv) {
-            (Some(csv), Some(path)) => csv
-                .append(run, record)
-                .map_err(|error| OutputError::Io(path.clone(), error)),
-            _ => Ok(()),
-        }
-    }
-
-    /// Writes the JSON files as they stand now; what is no regular file, such as a pipe, takes one of them only, at the end.
-    ///
-    /// # Errors
-    /// As [`Files::create`].
-    pub fn save(&self, run: &RunMeta, is_end: bool) -> Result<(), OutputError> {
-        if let Some(path) = &self.paths.json {
-            target::replace(is_end, path, &json::results(run, &self.records))
-                .map_err(|error| OutputError::Io(path.clone(), error))?;
-        }
-        if let Some(path) = &self.paths.nccl_tests_json {
-            target::replace(is_end, path, &nccl_tests_json::text(run, &self.records))
-                .map_err(|error| OutputError::Io(path.clone(), error))?;
-        }
-        // It says how the run ended, so it comes last: a run whose results cannot be written did not end well.
-        if let Some(path) = self.paths.run_json() {
-            target::replace(is_end, &path, &json::run(run))
-                .map_err(|error| OutputError::Io(path, error))?;
+        if let (Some(csv), Some(path)) = (&mut self.csv, csv_path(&self.files)) {
+            csv.append(run, record)
+                .map_err(|error| io_error(path, error))?;
         }
         Ok(())
     }
 
-    /// All records so far.
+    /// Writes the files that are written as a whole. What is no regular file, such as a pipe, gets its content only at the end.
+    ///
+    /// # Errors
+    /// Returns an error as [`Files::create`] does.
+    pub fn save(&self, run: &RunMeta, is_end: bool) -> Result<(), OutputError> {
+        for OutputFile { path, content } in &self.files {
+            if let Content::Whole(render) = content {
+                let text = render(run, &self.records);
+                target::replace(is_end, path, &text).map_err(|error| io_error(path, error))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns all records so far.
     pub fn records(&self) -> &[Record] {
         &self.records
     }
 
-    /// Where a reader should look: the folder, else the single file.
+    /// Returns where a reader should look: the folder, or else the first file.
     pub fn main_path(&self) -> Option<&Path> {
-        let paths = [
-            &self.paths.folder,
-            &self.paths.csv,
-            &self.paths.json,
-            &self.paths.nccl_tests_json,
-        ];
-        paths.into_iter().flatten().next().map(PathBuf::as_path)
+        match &self.folder {
+            Some(folder) => Some(folder),
+            None => self.files.first().map(|file| file.path.as_path()),
+        }
+    }
+}
+
+fn csv_path(files: &[OutputFile]) -> Option<&Path> {
+    let mut files = files.iter();
+    let csv = files.find(|file| matches!(file.content, Content::Rows))?;
+    Some(&csv.path)
+}
+
+fn io_error(path: &Path, error: io::Error) -> OutputError {
+    OutputError::Io(path.to_owned(), error)
+}
+
+/// Makes the folders, and checks that each path can be a file and that no two are the same one. Existing files are not touched.
+///
+/// # Errors
+/// Returns an error with the path that cannot be a file, and why.
+fn prepare(files: &[OutputFile]) -> Result<(), OutputError> {
+    let mut seen = Vec::new();
+    for OutputFile { path, .. } in files {
+        if target::is_planted(path) {
+            let why = "is a link of another user".into();
+            return Err(OutputError::Other(path.clone(), why));
+        }
+        let file = prepare_file(path).map_err(|error| io_error(path, error))?;
+        if seen.contains(&file) {
+            let why = io::Error::other("two of the results would go to this file");
+            return Err(io_error(path, why));
+        }
+        seen.push(file);
+    }
+    Ok(())
+}
+
+/// Makes the folder of a file, and returns the one path of the file, which can have many names: ./x and x, a/../x.
+fn prepare_file(path: &Path) -> io::Result<PathBuf> {
+    let folder = target::folder_of(path);
+    fs::create_dir_all(folder)?;
+    match path.file_name() {
+        Some(name) if !path.is_dir() => Ok(fs::canonicalize(folder)?.join(name)),
+        _ => Err(io::ErrorKind::IsADirectory.into()),
     }
 }
 
@@ -240,19 +207,22 @@ fn keep_earlier(path: &Path) -> io::Result<()> {
     if !path.symlink_metadata().is_ok_and(|file| file.is_file()) {
         return Ok(());
     }
-    let numbered = |n: u32| {
-        let mut name = path.as_os_str().to_owned();
-        name.push(format!(".{n}"));
-        PathBuf::from(name)
-    };
-    let free = (1..)
-        .map(numbered)
-        .find(|path| !path.exists())
-        .unwrap_or_default();
+    let mut number = 1;
+    let mut free = numbered(path, number);
+    while free.exists() {
+        number += 1;
+        free = numbered(path, number);
+    }
     say!(
         "pxnbench: keeping the earlier {} as {}",
         path.display(),
         free.display()
     );
     fs::rename(path, free)
+}
+
+fn numbered(path: &Path, number: u32) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(format!(".{number}"));
+    PathBuf::from(name)
 }

@@ -1,28 +1,44 @@
 //! `run.json` and `results.json`.
 
+use serde::Serialize;
 use serde_json::{Map, Value, json};
 
+use super::format::{Content, OutputFormat};
 use crate::record::{Record, RunMeta, columns::COLUMNS};
 
-/// `run.json`: what the run was measured on.
-pub fn run(run: &RunMeta) -> String {
-    let mut text = serde_json::to_string_pretty(run)
-        .unwrap_or_else(|error| format!("{{\"error\": \"{error}\"}}"));
-    text.push('\n');
-    text
+/// The format of `run.json`: what the run was measured on.
+pub(super) const RUN: OutputFormat = OutputFormat {
+    path: |paths| paths.in_folder("run.json"),
+    content: Content::Whole(|run, _| pretty(run)),
+};
+
+/// The format of `results.json`.
+pub(super) const RESULTS: OutputFormat = OutputFormat {
+    path: |paths| {
+        paths
+            .json
+            .clone()
+            .or_else(|| paths.in_folder("results.json"))
+    },
+    content: Content::Whole(results),
+};
+
+/// Returns the text of `results.json`: the run, and one object per record with the columns as keys.
+fn results(run: &RunMeta, records: &[Record]) -> String {
+    let rows: Vec<Value> = records.iter().map(|record| row(run, record)).collect();
+    pretty(&json!({ "format": run.format, "run": run, "records": rows }))
 }
 
-/// `results.json`: the run, and one object a record with the columns as keys.
-pub fn results(run: &RunMeta, records: &[Record]) -> String {
-    let rows = records.iter().map(|record| {
-        let cells = COLUMNS
-            .iter()
-            .map(|column| (column.name.to_owned(), (column.get)(run, record).json()));
-        Value::Object(cells.collect::<Map<_, _>>())
-    });
-    let all = json!({ "format": run.format, "run": run, "records": rows.collect::<Vec<_>>() });
-    let mut text = serde_json::to_string_pretty(&all)
+fn row(run: &RunMeta, record: &Record) -> Value {
+    let mut row = Map::new();
+    for column in COLUMNS {
+        row.insert(column.name.to_owned(), (column.get)(run, record).json());
+    }
+    Value::Object(row)
+}
+
+fn pretty(value: &impl Serialize) -> String {
+    let text = serde_json::to_string_pretty(value)
         .unwrap_or_else(|error| format!("{{\"error\": \"{error}\"}}"));
-    text.push('\n');
-    text
+    text + "\n"
 }

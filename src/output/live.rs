@@ -9,88 +9,91 @@ use crate::{
     sweep::Event,
 };
 
-/// What is shown of a sweep while it runs, on the process that shows it.
+/// The display of a sweep while it runs, on the process that shows it.
 pub struct Live {
     progress: Progress,
-    /// The table that is open: rows so far.
-    open: Option<Open>,
-    /// The case out of place, waiting for its other half of the row.
+    /// The table of the current collective.
+    table: Option<OpenTable>,
+    /// The case out of place, waiting for the other half of its row.
     half: Option<Record>,
 }
 
-/// What stands below the rows of one collective.
-struct Open {
+/// A table whose rows are being printed.
+struct OpenTable {
     collective: Collective,
-    sums: TableTotals,
-    /// Reasons of waivers already told.
+    totals: TableTotals,
+    /// Lines about waived cases that are printed already.
     waived: Vec<String>,
 }
 
 impl Live {
-    /// Shows a sweep of `cases` cases; 0 where there is no end.
+    /// Returns the display of a sweep of `cases` cases; 0 if it has no end.
     pub fn new(cases: usize) -> Live {
         Live {
             progress: Progress::new(cases),
-            open: None,
+            table: None,
             half: None,
         }
     }
 
-    /// Shows one event.
+    /// Shows an event.
     ///
     /// # Errors
-    /// Where stdout cannot be written, unless its reader has gone: then the files still get everything.
+    /// Returns an error if stdout cannot be written, unless its reader has gone: then the files still get everything.
     pub fn on(&mut self, event: &Event, run: &RunMeta) -> io::Result<()> {
         match event {
-            Event::Series(series)
-                if self
-                    .open
-                    .as_ref()
-                    .is_none_or(|open| open.collective != series.collective) =>
-            {
-                self.close(run, None)?;
-                self.open(series.collective, run)
-            }
-            Event::Series(_) => Ok(()),
+            Event::Series(series) => self.start_series(series.collective, run),
             Event::Started(case) => {
                 self.progress.start(case);
                 Ok(())
             }
-            Event::Finished(record) | Event::Earlier(record) => self.finished(record, run),
+            Event::Finished(record) | Event::Earlier(record) => self.finish_case(record, run),
         }
     }
 
-    /// Ends the open table: its sums below the rows so far, and what memory is in use, where that is to be told.
+    /// Opens a table, unless the one of this collective is open already.
+    fn start_series(&mut self, collective: Collective, run: &RunMeta) -> io::Result<()> {
+        if let Some(table) = &self.table
+            && table.collective == collective
+        {
+            return Ok(());
+        }
+        self.close(run, None)?;
+        self.table = Some(OpenTable {
+            collective,
+            totals: TableTotals::default(),
+            waived: Vec::new(),
+        });
+        self.print(&table::head(collective.name(), run))
+    }
+
+    /// Ends the open table: prints its totals below the rows so far, and the use of GPU memory if it is to be reported.
     ///
     /// # Errors
-    /// As [`Live::on`].
+    /// Returns an error as [`Live::on`] does.
     pub fn close(&mut self, run: &RunMeta, memory: Option<&MemoryUse>) -> io::Result<()> {
-        self.half_a_row(run)?;
-        let Some(open) = self.open.take() else {
+        self.print_half_row(run)?;
+        let Some(table) = self.table.take() else {
             return Ok(());
         };
-        if open.sums.checked == 0 {
+        if table.totals.checked == 0 {
             self.print("# Nothing was checked\n")?;
         }
-        self.print(&table::foot(
-            open.collective.name(),
-            &open.sums,
-            &run.sweep,
-            memory,
-        ))
+        let name = table.collective.name();
+        self.print(&table::foot(name, &table.totals, &run.sweep, memory))
     }
 
-    /// Says in the open table that it ends before its time: what is `done`, and why.
+    /// Prints in the open table that it ends early: `done` is how many cases were done.
     ///
     /// # Errors
-    /// As [`Live::on`].
+    /// Returns an error as [`Live::on`] does.
     pub fn unfinished(&mut self, run: &RunMeta, done: impl Display, why: &str) -> io::Result<()> {
-        self.half_a_row(run)?;
+        self.print_half_row(run)?;
         self.print(&table::unfinished(done, why))
     }
 
-    /// A signal can come between the two halves of a row; the measured half is not lost.
-    fn half_a_row(&mut self, run: &RunMeta) -> io::Result<()> {
+    /// Prints the measured half of a row if a signal came between the two halves.
+    fn print_half_row(&mut self, run: &RunMeta) -> io::Result<()> {
         let Some(half) = self.half.take() else {
             return Ok(());
         };
@@ -105,55 +108,55 @@ impl Live {
         self.print(&table::row(&half, &missing, &run.sweep))
     }
 
-    fn open(&mut self, collective: Collective, run: &RunMeta) -> io::Result<()> {
-        self.open = Some(Open {
-            collective,
-            sums: TableTotals::default(),
-            waived: Vec::new(),
-        });
-        self.print(&table::head(collective.name(), run))
-    }
-
-    fn finished(&mut self, record: &Record, run: &RunMeta) -> io::Result<()> {
+    fn finish_case(&mut self, record: &Record, run: &RunMeta) -> io::Result<()> {
         self.progress.finish();
-        if let Some(open) = &mut self.open {
-            open.sums.add(record);
+        if let Some(table) = &mut self.table {
+            table.totals.add(record);
         }
-        match (record.case.buffer_mode, self.half.take()) {
-            (BufferMode::OutOfPlace, _) => {
-                self.half = Some(record.clone());
-                Ok(())
-            }
-            (BufferMode::InPlace, Some(half))
-                if [&half, record].iter().all(|r| r.status == Status::Waived) =>
-            {
-                self.waived(record)
-            }
-            (BufferMode::InPlace, Some(half)) => {
-                self.print(&table::row(&half, record, &run.sweep))?;
-                for half in [&half, record] {
-                    self.by_rank(half, run)?;
-                    if half.status == Status::Waived {
-                        self.waived(half)?;
-                    }
-                }
-                Ok(())
-            }
-            (BufferMode::InPlace, None) => Ok(()),
+        if record.case.buffer_mode == BufferMode::OutOfPlace {
+            self.half = Some(record.clone());
+            return Ok(());
+        }
+        match self.half.take() {
+            Some(out_of_place) => self.print_row(&out_of_place, record, run),
+            None => Ok(()),
         }
     }
 
-    /// What each rank of an alltoallv reached, where that is asked for.
-    fn by_rank(&mut self, record: &Record, run: &RunMeta) -> io::Result<()> {
-        let time = record.time.filter(|_| run.sweep.reports_ranks);
-        let lines = time.map_or_else(Vec::new, |time| record.case.rank_bandwidths(time));
-        lines
-            .into_iter()
-            .try_for_each(|line| self.print(&(line + "\n")))
+    /// Prints a row and the lines that belong to it; if both halves were waived, only why.
+    fn print_row(
+        &mut self,
+        out_of_place: &Record,
+        in_place: &Record,
+        run: &RunMeta,
+    ) -> io::Result<()> {
+        let halves = [out_of_place, in_place];
+        if halves.iter().all(|half| half.status == Status::Waived) {
+            return self.print_waived(in_place);
+        }
+        self.print(&table::row(out_of_place, in_place, &run.sweep))?;
+        for half in halves {
+            self.print_ranks(half, run)?;
+            if half.status == Status::Waived {
+                self.print_waived(half)?;
+            }
+        }
+        Ok(())
     }
 
-    /// Says once for each type and operation why there is no row.
-    fn waived(&mut self, record: &Record) -> io::Result<()> {
+    /// Prints what each rank of an alltoallv reached, if that is to be reported.
+    fn print_ranks(&mut self, record: &Record, run: &RunMeta) -> io::Result<()> {
+        let Some(time) = record.time.filter(|_| run.sweep.reports_ranks) else {
+            return Ok(());
+        };
+        for line in record.case.rank_bandwidths(time) {
+            self.print(&(line + "\n"))?;
+        }
+        Ok(())
+    }
+
+    /// Prints, once per type and operation, why there is no row.
+    fn print_waived(&mut self, record: &Record) -> io::Result<()> {
         let case = &record.case;
         let line = format!(
             "# Waived {} {}: {}\n",
@@ -161,8 +164,8 @@ impl Live {
             case.redop_name(),
             record.note
         );
-        match &mut self.open {
-            Some(open) if !open.waived.contains(&line) => open.waived.push(line.clone()),
+        match &mut self.table {
+            Some(table) if !table.waived.contains(&line) => table.waived.push(line.clone()),
             _ => return Ok(()),
         }
         self.print(&line)

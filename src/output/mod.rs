@@ -2,12 +2,15 @@
 //!
 //! stdout carries the table and nothing else; messages and progress go to stderr.
 
+mod c_format;
 pub mod csv;
 pub mod earlier;
 pub mod files;
+mod format;
 pub mod json;
 pub mod live;
 pub mod nccl_tests_json;
+mod paths;
 pub mod progress;
 pub mod stdout;
 pub mod table;

@@ -1,46 +1,62 @@
-//! JSON with the keys of nccl-tests 2.19.6 (`-J`, version 3), for what reads that.
+//! JSON with the keys of nccl-tests 2.19.6 (`-J`, version 3), for scripts that read it.
 //!
-//! With several communicators each has its rows, which say their `group`.
+//! With several communicators each has rows of its own, with their `group`.
 //!
-//! Differences, each for the better: numbers are numbers (`root`, and null where nothing was measured), every GPU is listed
-//! and not the first of a process only, `env` holds the recorded variables and no secrets, strings are whole. `root` is the
-//! number itself, not padded text; what was a word for a truth value stays one, for readers compare it with `"true"`.
+//! Differences from nccl-tests: numbers are numbers (also `root`, which is not padded text, and null if nothing was measured),
+//! every GPU is listed instead of only the first of each process, `env` contains the recorded variables and no secrets, and
+//! strings are not cut. Truth values that are words stay words, since readers compare them with `"true"`.
 
 use serde_json::{Map, Value, json};
 
+use super::{
+    format::{Content, OutputFormat},
+    table,
+};
 use crate::{
-    collective::BufferMode,
+    collective::{BufferMode, Case},
     record::{IterationStats, ProcessMeta, Record, RunMeta, Status, TableTotals},
 };
 
 /// nccl-tests' `JSON_FILE_VERSION`.
 const VERSION: u32 = 3;
 
-/// The file's text.
-pub fn text(run: &RunMeta, records: &[Record]) -> String {
-    let mut sums = TableTotals::default();
-    records.iter().for_each(|record| sums.add(record));
+/// The format of nccl-tests' JSON.
+pub(super) const FORMAT: OutputFormat = OutputFormat {
+    path: |paths| paths.nccl_tests_json.clone(),
+    content: Content::Whole(text),
+};
+
+/// Returns the file's text.
+fn text(run: &RunMeta, records: &[Record]) -> String {
+    let mut totals = TableTotals::default();
+    for record in records {
+        totals.add(record);
+    }
+    let environment: Vec<String> = run
+        .environment
+        .iter()
+        .map(|(name, value)| format!("{name}={value}"))
+        .collect();
+    let results: Vec<Value> = rows(records).iter().map(|row| row.json(run)).collect();
     let mut all = json!({
         "version": VERSION,
-        "start_time": time_of(run.started_at),
+        "start_time": format_time(run.started_at),
         "args": run.command,
-        "env": run.environment.iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>(),
+        "env": environment,
         "nccl_version": nccl_version(run),
         "config": config(run),
-        "results": rows(records).iter().map(|(out, inside)| row(run, *out, *inside)).collect::<Vec<_>>(),
-        "out_of_bounds": { "count": sums.failed_checks, "okay": word(sums.failed_checks == 0) },
-        "average_bus_bandwidth": { "bandwidth": sums.average(), "okay": reached(run, &sums) },
+        "results": results,
+        "out_of_bounds": { "count": totals.failed_checks, "okay": word(totals.failed_checks == 0) },
+        "average_bus_bandwidth": { "bandwidth": totals.average(), "okay": reached(run, &totals) },
         "errors": errors(run),
     });
     if let Some(ended) = run.ended_at {
-        all["end_time"] = time_of(ended).into();
+        all["end_time"] = format_time(ended).into();
     }
-    let mut text = all.to_string();
-    text.push('\n');
-    text
+    all.to_string() + "\n"
 }
 
-fn time_of(time: chrono::DateTime<chrono::FixedOffset>) -> String {
+fn format_time(time: chrono::DateTime<chrono::FixedOffset>) -> String {
     time.format("%Y-%m-%d %H:%M:%S").to_string()
 }
 
@@ -48,17 +64,16 @@ fn word(is_true: bool) -> &'static str {
     if is_true { "true" } else { "false" }
 }
 
-fn reached(run: &RunMeta, sums: &TableTotals) -> &'static str {
-    run.sweep
-        .least_busbw
-        .map_or("unchecked", |least| word(sums.reaches(least)))
+fn reached(run: &RunMeta, totals: &TableTotals) -> &'static str {
+    match run.sweep.least_busbw {
+        Some(least) => word(totals.reaches(least)),
+        None => "unchecked",
+    }
 }
 
-/// NCCL's number of its version; null where no NCCL ran.
+/// Returns NCCL's number of its version; null if no NCCL ran.
 fn nccl_version(run: &RunMeta) -> Option<u32> {
-    run.versions
-        .get("nccl")
-        .and_then(|version| super::table::nccl_code(version))
+    table::nccl_code(run.versions.get("nccl")?)
 }
 
 fn errors(run: &RunMeta) -> Vec<&str> {
@@ -70,28 +85,30 @@ fn errors(run: &RunMeta) -> Vec<&str> {
 }
 
 fn config(run: &RunMeta) -> Value {
-    let asked = &run.sweep;
+    let sweep = &run.sweep;
+    let devices: Vec<Value> = run.processes.iter().map(device).collect();
     let mut config = json!({
-        "nthreads": asked.threads,
-        "ngpus": asked.gpus,
-        "minimum_bytes": asked.begin.0,
-        "maximum_bytes": asked.end.0,
-        "warmup_iters": asked.warmup,
-        "iterations": asked.iters,
-        "aggregated_iterations": asked.aggregate,
-        "validation": asked.checks,
-        "graph": asked.graph,
-        "blocking_collectives": word(asked.blocking > 0),
-        "per_iter_timing": word(asked.per_iter),
-        "per_iter_skip": asked.per_iter_skip,
-        "parallel_init": word(asked.parallel_init),
-        "devices": run.processes.iter().map(device).collect::<Vec<_>>(),
+        "nthreads": sweep.threads,
+        "ngpus": sweep.gpus,
+        "minimum_bytes": sweep.begin.0,
+        "maximum_bytes": sweep.end.0,
+        "warmup_iters": sweep.warmup,
+        "iterations": sweep.iters,
+        "aggregated_iterations": sweep.aggregate,
+        "validation": sweep.checks,
+        "graph": sweep.graph,
+        "blocking_collectives": word(sweep.blocking > 0),
+        "per_iter_timing": word(sweep.per_iter),
+        "per_iter_skip": sweep.per_iter_skip,
+        "parallel_init": word(sweep.parallel_init),
+        "devices": devices,
     });
-    config[if asked.step_is_factor {
+    let step = if sweep.step_is_factor {
         "step_factor"
     } else {
         "step_bytes"
-    }] = asked.step.into();
+    };
+    config[step] = sweep.step.into();
     config
 }
 
@@ -107,96 +124,115 @@ fn device(rank: &ProcessMeta) -> Value {
     })
 }
 
-/// The records of each row: out of place and in place.
-fn rows(records: &[Record]) -> Vec<(Option<&Record>, Option<&Record>)> {
-    let mut rows: Vec<(Option<&Record>, Option<&Record>)> = Vec::new();
-    for record in records
-        .iter()
-        .filter(|record| record.status != Status::Waived)
-    {
+/// The records of a row of the table.
+struct Row<'a> {
+    out_of_place: Option<&'a Record>,
+    in_place: Option<&'a Record>,
+}
+
+/// Joins the records that share a row.
+fn rows(records: &[Record]) -> Vec<Row<'_>> {
+    let mut rows: Vec<Row> = Vec::new();
+    for record in records {
+        if record.status == Status::Waived {
+            continue;
+        }
         if record.case.buffer_mode == BufferMode::OutOfPlace {
-            rows.push((Some(record), None));
+            rows.push(Row {
+                out_of_place: Some(record),
+                in_place: None,
+            });
             continue;
         }
         // The rows of other communicators may stand between the two halves.
-        let is_half = |row: &&mut (Option<&Record>, Option<&Record>)| {
-            row.1.is_none() && row.0.is_some_and(|out| is_other_half(out, record))
-        };
-        match rows.iter_mut().rev().find(is_half) {
-            Some(row) => row.1 = Some(record),
-            None => rows.push((None, Some(record))),
+        let mut latest_first = rows.iter_mut().rev();
+        match latest_first.find(|row| row.lacks(record)) {
+            Some(row) => row.in_place = Some(record),
+            None => rows.push(Row {
+                out_of_place: None,
+                in_place: Some(record),
+            }),
         }
     }
     rows
 }
 
-/// Do both stand in one row?
-fn is_other_half(out: &Record, inside: &Record) -> bool {
-    let placed = crate::collective::Case {
-        buffer_mode: BufferMode::OutOfPlace,
-        ..inside.case
-    };
-    placed == out.case && out.cycle == inside.cycle && out.group == inside.group
-}
+impl Row<'_> {
+    /// Returns whether `record`, which is in place, is the missing half of this row.
+    fn lacks(&self, record: &Record) -> bool {
+        let (Some(out_of_place), None) = (self.out_of_place, self.in_place) else {
+            return false;
+        };
+        let same_case = Case {
+            buffer_mode: BufferMode::OutOfPlace,
+            ..record.case
+        };
+        same_case == out_of_place.case
+            && out_of_place.cycle == record.cycle
+            && out_of_place.group == record.group
+    }
 
-fn row(run: &RunMeta, out: Option<&Record>, inside: Option<&Record>) -> Value {
-    let Some(one) = out.or(inside) else {
-        return Value::Null;
-    };
-    let mut row = Map::new();
-    let mut put = |key: &str, value: Value| row.insert(key.to_owned(), value);
-    put("size", one.case.size().0.into());
-    put("count", one.case.counts.param.into());
-    put("type", one.case.dtype.name().into());
-    put("redop", one.case.redop_name().into());
-    put("root", one.case.root_number().into());
-    if let Some(group) = one.group {
-        put("group", group.into());
-    }
-    for (key, record) in [("out_of_place", out), ("in_place", inside)] {
-        put(key, record.map_or(Value::Null, |record| half(run, record)));
-        if let Some(iteration_times) = record.and_then(|record| record.iteration_times.as_ref()) {
-            put(&format!("{key}_per_iter"), per_iter(iteration_times));
+    fn json(&self, run: &RunMeta) -> Value {
+        let Some(any_half) = self.out_of_place.or(self.in_place) else {
+            return Value::Null;
+        };
+        let case = &any_half.case;
+        let mut row = Map::new();
+        row.insert("size".into(), case.size().0.into());
+        row.insert("count".into(), case.counts.param.into());
+        row.insert("type".into(), case.dtype.name().into());
+        row.insert("redop".into(), case.redop_name().into());
+        row.insert("root".into(), case.root_number().into());
+        if let Some(group) = any_half.group {
+            row.insert("group".into(), group.into());
         }
+        for (key, record) in [
+            ("out_of_place", self.out_of_place),
+            ("in_place", self.in_place),
+        ] {
+            let half = record.map_or(Value::Null, |record| half(run, record));
+            row.insert(key.into(), half);
+            if let Some(stats) = record.and_then(|record| record.iteration_times.as_ref()) {
+                row.insert(format!("{key}_per_iter"), per_iter(stats));
+            }
+        }
+        row.insert("actual_iterations".into(), run.sweep.iters.into());
+        row.insert("experiment_name".into(), case.collective.name().into());
+        Value::Object(row)
     }
-    put("actual_iterations", run.sweep.iters.into());
-    put("experiment_name", one.case.collective.name().into());
-    Value::Object(row)
 }
 
 fn half(run: &RunMeta, record: &Record) -> Value {
-    let (time, bandwidth) = (
-        if run.sweep.reports_issue {
-            record.issue
-        } else {
-            record.time
-        },
-        record.bandwidth(),
-    );
+    let (algbw, busbw) = match record.bandwidth() {
+        Some((algbw, busbw)) => (Some(algbw.0), Some(busbw.0)),
+        None => (None, None),
+    };
     let mut half = json!({
-        "alg_bw": bandwidth.map(|(algbw, _)| algbw.0),
-        "bus_bw": bandwidth.map(|(_, busbw)| busbw.0),
+        "alg_bw": algbw,
+        "bus_bw": busbw,
         "nwrong": record.wrong,
     });
-    half[if run.sweep.reports_issue {
-        "cpu_time"
+    let (key, time) = if run.sweep.reports_issue {
+        ("cpu_time", record.issue)
     } else {
-        "time"
-    }] = time.map(|time| time.0).into();
+        ("time", record.time)
+    };
+    half[key] = time.map(|time| time.0).into();
     half
 }
 
-fn per_iter(iteration_times: &IterationStats) -> Value {
+fn per_iter(stats: &IterationStats) -> Value {
+    let times: Vec<f64> = stats.times.iter().map(|time| time.0).collect();
     json!({
-        "skipped_iterations": iteration_times.skipped,
-        "min_us": iteration_times.min.0,
-        "max_us": iteration_times.max.0,
-        "avg_us": iteration_times.mean.0,
-        "p50_us": iteration_times.p50.0,
-        "p95_us": iteration_times.p95.0,
-        "p99_us": iteration_times.p99.0,
-        "stdev_us": iteration_times.deviation.0,
-        "cv_pct": iteration_times.variation(),
-        "times_us": iteration_times.times.iter().map(|time| time.0).collect::<Vec<_>>(),
+        "skipped_iterations": stats.skipped,
+        "min_us": stats.min.0,
+        "max_us": stats.max.0,
+        "avg_us": stats.mean.0,
+        "p50_us": stats.p50.0,
+        "p95_us": stats.p95.0,
+        "p99_us": stats.p99.0,
+        "stdev_us": stats.deviation.0,
+        "cv_pct": stats.variation(),
+        "times_us": times,
     })
 }

@@ -1,4 +1,4 @@
-//! How far the sweep is, on stderr: a bar where it is a terminal, else a line every so often.
+//! The progress of the sweep on stderr: a bar if it is a terminal, otherwise a line now and then.
 
 use std::{
     io::IsTerminal,
@@ -9,18 +9,18 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::collective::Case;
 
-/// Between two lines where there is no terminal.
-const EVERY: Duration = Duration::from_secs(10);
+/// The time between two lines if there is no terminal.
+const LINE_INTERVAL: Duration = Duration::from_secs(10);
 
-/// Progress of a sweep.
+/// The progress of a sweep.
 pub struct Progress {
     bar: ProgressBar,
-    /// When the last line was written; `None` where the bar shows it.
+    /// When the last line was written; `None` if there is a bar.
     last_line: Option<Instant>,
 }
 
 impl Progress {
-    /// Progress over `cases` cases; 0 where there is no end.
+    /// Starts the progress over `cases` cases; 0 if there is no end.
     pub fn new(cases: usize) -> Progress {
         let is_terminal = std::io::stderr().is_terminal();
         let target = if is_terminal {
@@ -28,12 +28,10 @@ impl Progress {
         } else {
             ProgressDrawTarget::hidden()
         };
-        let (length, template) = match cases {
-            0 => (None, "{pos} {elapsed} {msg}"),
-            cases => (
-                Some(cases as u64),
-                "{bar:24} {pos}/{len} {elapsed} (about {eta} left) {msg}",
-            ),
+        let length = (cases > 0).then_some(cases as u64);
+        let template = match length {
+            Some(_) => "{bar:24} {pos}/{len} {elapsed} (about {eta} left) {msg}",
+            None => "{pos} {elapsed} {msg}",
         };
         let bar = ProgressBar::with_draw_target(length, target);
         if let Ok(style) = ProgressStyle::with_template(template) {
@@ -45,27 +43,25 @@ impl Progress {
         }
     }
 
-    /// A case begins.
+    /// Shows that a case begins.
     pub fn start(&mut self, case: &Case) {
         match &mut self.last_line {
             None => self.bar.set_message(case.to_string()),
-            Some(last) if last.elapsed() >= EVERY => {
+            Some(last) if last.elapsed() >= LINE_INTERVAL => {
                 *last = Instant::now();
-                let all = self
-                    .bar
-                    .length()
-                    .map_or_else(String::new, |all| format!(" of {all}"));
                 let done = self.bar.position();
-                say!(
-                    "pxnbench: {done}{all} cases after {:.0} s; next {case}",
-                    self.bar.elapsed().as_secs_f64()
-                );
+                let seconds = self.bar.elapsed().as_secs_f64();
+                let of_all = match self.bar.length() {
+                    Some(all) => format!(" of {all}"),
+                    None => String::new(),
+                };
+                say!("pxnbench: {done}{of_all} cases after {seconds:.0} s; next {case}");
             }
             Some(_) => {}
         }
     }
 
-    /// A case ended.
+    /// Counts a case that ended.
     pub fn finish(&self) {
         self.bar.inc(1);
     }

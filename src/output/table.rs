@@ -1,158 +1,112 @@
-//! nccl-tests' table (version 2.19.6): header, rows, footer, number formats, so that what reads its output reads ours.
+//! nccl-tests' table (version 2.19.6): header, rows, footer and number formats, so that scripts which parse its output work
+//! unchanged.
 //!
-//! Pure: strings from values. Differences, each a comment line or a column at the end of a row (`docs/ARCHITECTURE.md` has them): the version line names
-//! this program, `# Waived` lines say what could not run, `# Not finished` that not all did, and a computed time is marked `computed`.
+//! Pure: strings from values. Differences, each a comment line or a column at the end of a row (see `docs/ARCHITECTURE.md`): the
+//! version line names this program, `# Waived` lines say what could not run, `# Not finished` that some cases are missing, and a
+//! computed time is marked `computed`.
 
+use std::fmt::Display;
+
+use super::c_format::{fit, general};
 use crate::record::{
     IterationStats, MemoryUse, ProcessMeta, Record, RunMeta, Status, SweepMeta, TableTotals,
 };
 
-/// Everything above the first row of a collective.
+/// Returns everything above the first row of a collective.
 pub fn head(collective: &str, run: &RunMeta) -> String {
-    let asked = &run.sweep;
-    let kind = if asked.step_is_factor {
+    let sweep = &run.sweep;
+    let mut text = format!(
+        "# pxnbench version {} backend={}{}\n",
+        run.pxnbench,
+        run.backend,
+        nccl_library(run)
+    );
+    text += &format!("# Collective test starting: {collective}_perf\n");
+    text += &sweep_line(sweep);
+    text += &option_lines(sweep);
+    text += "#\n# Using devices\n";
+    for process in &run.processes {
+        text += &device_line(process);
+    }
+    if !run.backend.measures() {
+        text += &format!("#\n# Computed for {} ranks, not measured\n", run.ranks);
+    }
+    if let Some(reduced) = sweep.reduced_to {
+        text += &format!(
+            "#\n# Reducing maxBytes to {} due to memory limitation\n",
+            reduced.0
+        );
+    }
+    text + &column_heads(sweep)
+}
+
+/// Returns NCCL's version for the end of the version line; nothing if no NCCL ran.
+fn nccl_library(run: &RunMeta) -> String {
+    let version = run.versions.get("nccl");
+    match version.and_then(|version| nccl_code(version)) {
+        Some(code) => format!(" nccl-library={code}"),
+        None => String::new(),
+    }
+}
+
+/// Returns NCCL's number for a version such as `2.28.3`: 22803, as nccl-tests prints it.
+pub(super) fn nccl_code(version: &str) -> Option<u32> {
+    let mut parts = Vec::new();
+    for part in version.split('.') {
+        parts.push(part.parse::<u32>().ok()?);
+    }
+    match parts[..] {
+        [major, minor, patch] => Some(major * 10_000 + minor * 100 + patch),
+        _ => None,
+    }
+}
+
+fn sweep_line(sweep: &SweepMeta) -> String {
+    let step_unit = if sweep.step_is_factor {
         "factor"
     } else {
         "bytes"
     };
-    let library = run
-        .versions
-        .get("nccl")
-        .and_then(|version| nccl_code(version));
-    let library = library.map_or(String::new(), |code| format!(" nccl-library={code}"));
-    let mut text = format!(
-        "# pxnbench version {} backend={}{library}\n\
-         # Collective test starting: {collective}_perf\n\
-         # nThread {} nGpus {} minBytes {} maxBytes {} step: {}({kind}) warmup iters: {} iters: {} agg iters: {} \
+    format!(
+        "# nThread {} nGpus {} minBytes {} maxBytes {} step: {}({step_unit}) warmup iters: {} iters: {} agg iters: {} \
          validation: {} graph: {} unalign: {}\n",
-        run.pxnbench,
-        run.backend,
-        asked.threads,
-        asked.gpus,
-        asked.begin.0,
-        asked.end.0,
-        asked.step,
-        asked.warmup,
-        asked.iters,
-        asked.aggregate,
-        asked.checks,
-        asked.graph,
-        asked.unalign
-    );
-    text.push_str(&manners(asked));
-    text.push_str("#\n# Using devices\n");
-    run.processes
-        .iter()
-        .for_each(|process| text.push_str(&device_line(process)));
-    if !run.backend.measures() {
-        text.push_str(&format!(
-            "#\n# Computed for {} ranks, not measured\n",
-            run.ranks
-        ));
-    }
-    if let Some(reduced) = asked.reduced_to {
-        text.push_str(&format!(
-            "#\n# Reducing maxBytes to {} due to memory limitation\n",
-            reduced.0
-        ));
-    }
-    text.push_str(&columns(asked));
-    text
+        sweep.threads,
+        sweep.gpus,
+        sweep.begin.0,
+        sweep.end.0,
+        sweep.step,
+        sweep.warmup,
+        sweep.iters,
+        sweep.aggregate,
+        sweep.checks,
+        sweep.graph,
+        sweep.unalign
+    )
 }
 
-/// A line for each manner of measuring that is not the usual one.
-fn manners(asked: &SweepMeta) -> String {
+/// Returns one line per execution option that is not at its default.
+fn option_lines(sweep: &SweepMeta) -> String {
     let mut text = String::new();
-    let blocking = match asked.blocking {
+    let blocking = match sweep.blocking {
         1 => "wait after each operation (-m), and for all ranks",
         2 => "wait after each operation (-m), no barrier",
         3 => "wait after each iteration (-n), and for all ranks, which is not counted",
         _ => "",
     };
     if !blocking.is_empty() {
-        text.push_str(&format!("# Blocking Enabled: {blocking}\n"));
+        text += &format!("# Blocking Enabled: {blocking}\n");
     }
-    if asked.per_iter {
-        text.push_str("# Per-Iteration Report: CUDA event timing; of each iteration the longest over all GPUs");
-        if asked.per_iter_skip > 0 {
-            text.push_str(&format!(
-                "; without the first {} iterations",
-                asked.per_iter_skip
-            ));
+    if sweep.per_iter {
+        text += "# Per-Iteration Report: CUDA event timing; of each iteration the longest over all GPUs";
+        if sweep.per_iter_skip > 0 {
+            text += &format!("; without the first {} iterations", sweep.per_iter_skip);
         }
-        text.push('\n');
+        text += "\n";
     }
-    if asked.parallel_init {
-        text.push_str("# Parallel Init Enabled: threads join the communicator at once\n");
+    if sweep.parallel_init {
+        text += "# Parallel Init Enabled: threads join the communicator at once\n";
     }
     text
-}
-
-/// NCCL's number for a version such as `2.28.3`: 22803, as nccl-tests prints it.
-pub(super) fn nccl_code(version: &str) -> Option<u32> {
-    let parts: Vec<u32> = version
-        .split('.')
-        .map(|part| part.parse().ok())
-        .collect::<Option<_>>()?;
-    let [major, minor, patch] = parts[..] else {
-        return None;
-    };
-    Some(major * 10_000 + minor * 100 + patch)
-}
-
-/// The three lines above the rows; each ends with a space, as in nccl-tests.
-fn columns(asked: &SweepMeta) -> String {
-    let time = if asked.reports_issue {
-        "cputime"
-    } else {
-        "time"
-    };
-    let (name, unit) = match asked.timestamps {
-        true => ("          timestamp", "YYYY-MM-DD HH:MM:SS"),
-        false => ("", ""),
-    };
-    let half = |words: [&str; 4], iteration_times: [&str; 4]| {
-        let [time, algbw, busbw, wrong] = words;
-        let half = format!("  {time:>7}  {algbw:>6}  {busbw:>6}  {wrong:>6}");
-        let iteration_times = if asked.per_iter {
-            iteration_times.map(|word| format!("  {word:>7}")).concat()
-        } else {
-            String::new()
-        };
-        format!("{half}{iteration_times}").repeat(2)
-    };
-    let above = match asked.per_iter {
-        false => "           out-of-place                       in-place          ".to_owned(),
-        true => format!(
-            "              {:<62}{}",
-            "out-of-place (+ per-iteration)", "in-place (+ per-iteration)"
-        ),
-    };
-    let line = |[size, count, dtype, redop, root]: [&str; 5], rest: &str| {
-        format!("# {size:>10}  {count:>12}  {dtype:>8}  {redop:>6}  {root:>6}{rest}")
-    };
-    let names = half(
-        [time, "algbw", "busbw", "#wrong"],
-        ["i_min", "i_max", "i_p99", "i_cv%"],
-    );
-    let units = half(
-        ["(us)", "(GB/s)", "(GB/s)", ""],
-        ["(us)", "(us)", "(us)", "(%)"],
-    );
-    [
-        "#".to_owned(),
-        line(["", "", "", "", ""], &above),
-        line(
-            ["size", "count", "type", "redop", "root"],
-            &format!("{names} {name}"),
-        ),
-        line(
-            ["(B)", "(elements)", "", "", ""],
-            &format!("{units} {unit}"),
-        ),
-        String::new(),
-    ]
-    .join("\n")
 }
 
 fn device_line(process: &ProcessMeta) -> String {
@@ -169,8 +123,79 @@ fn device_line(process: &ProcessMeta) -> String {
     )
 }
 
-/// One row: a case out of place and in place. Where one of the two did not run, its columns are `N/A`.
-pub fn row(out_of_place: &Record, in_place: &Record, asked: &SweepMeta) -> String {
+/// The head of a column. Two spaces stand before each column.
+struct ColumnHead {
+    name: &'static str,
+    unit: &'static str,
+    width: usize,
+}
+
+const fn column(name: &'static str, unit: &'static str, width: usize) -> ColumnHead {
+    ColumnHead { name, unit, width }
+}
+
+/// The columns that describe a case.
+const CASE_COLUMNS: [ColumnHead; 5] = [
+    // The sign that begins the line takes one of its ten characters.
+    column("size", "(B)", 9),
+    column("count", "(elements)", 12),
+    column("type", "", 8),
+    column("redop", "", 6),
+    column("root", "", 6),
+];
+
+/// The columns of one buffer mode.
+const TIME: ColumnHead = column("time", "(us)", 7);
+const CPU_TIME: ColumnHead = column("cputime", "(us)", 7);
+const RESULT_COLUMNS: [ColumnHead; 3] = [
+    column("algbw", "(GB/s)", 6),
+    column("busbw", "(GB/s)", 6),
+    column("#wrong", "", 6),
+];
+
+/// The columns of the single iterations of one buffer mode.
+const ITERATION_COLUMNS: [ColumnHead; 4] = [
+    column("i_min", "(us)", 7),
+    column("i_max", "(us)", 7),
+    column("i_p99", "(us)", 7),
+    column("i_cv%", "(%)", 7),
+];
+
+/// Returns the lines above the rows: buffer modes, names and units. The latter two end with a space, as in nccl-tests.
+fn column_heads(sweep: &SweepMeta) -> String {
+    let mut half = vec![if sweep.reports_issue {
+        &CPU_TIME
+    } else {
+        &TIME
+    }];
+    half.extend(&RESULT_COLUMNS);
+    if sweep.per_iter {
+        half.extend(&ITERATION_COLUMNS);
+    }
+    let mut names = String::new();
+    let mut units = String::new();
+    for column in CASE_COLUMNS.iter().chain(half.repeat(2)) {
+        let ColumnHead { name, unit, width } = column;
+        names += &format!("  {name:>width$}");
+        units += &format!("  {unit:>width$}");
+    }
+    let case_width: usize = CASE_COLUMNS.iter().map(|column| 2 + column.width).sum();
+    let modes = if sweep.per_iter {
+        "              out-of-place (+ per-iteration)                                in-place (+ per-iteration)"
+    } else {
+        "           out-of-place                       in-place          "
+    };
+    let (timestamp, format) = if sweep.timestamps {
+        ("          timestamp", "YYYY-MM-DD HH:MM:SS")
+    } else {
+        ("", "")
+    };
+    let indent = " ".repeat(case_width);
+    format!("#\n#{indent}{modes}\n#{names} {timestamp}\n#{units} {format}\n")
+}
+
+/// Returns one row: a case out of place and in place. If one of the two did not run, its columns are `N/A`.
+pub fn row(out_of_place: &Record, in_place: &Record, sweep: &SweepMeta) -> String {
     let case = &out_of_place.case;
     let mut text = format!(
         "{:12}  {:12}  {:>8}  {:>6}  {:6}",
@@ -181,191 +206,121 @@ pub fn row(out_of_place: &Record, in_place: &Record, asked: &SweepMeta) -> Strin
         case.root_number()
     );
     for record in [out_of_place, in_place] {
-        text.push_str(&half(record, asked));
-        if asked.per_iter {
-            text.push_str(&iteration_times(record.iteration_times.as_ref()));
+        text += &result_cells(record, sweep);
+        if sweep.per_iter {
+            text += &iteration_cells(record.iteration_times.as_ref());
         }
     }
-    if asked.timestamps {
-        text.push_str(&format!(
-            "  {}",
-            in_place.started_at.format("%Y-%m-%d %H:%M:%S")
-        ));
+    if sweep.timestamps {
+        let time = in_place.started_at.format("%Y-%m-%d %H:%M:%S");
+        text += &format!("  {time}");
     }
-    if [out_of_place, in_place]
-        .iter()
-        .any(|record| record.status == Status::Computed)
-    {
-        text.push_str("  computed");
+    if out_of_place.status == Status::Computed || in_place.status == Status::Computed {
+        text += "  computed";
     }
-    text.push('\n');
-    text
+    text + "\n"
 }
 
-/// The four columns of one placement.
-fn half(record: &Record, asked: &SweepMeta) -> String {
+/// Returns the four columns of one buffer mode.
+fn result_cells(record: &Record, sweep: &SweepMeta) -> String {
     let (Some(time), Some((algbw, busbw))) = (record.time, record.bandwidth()) else {
         return format!("  {:>7}  {:>6}  {:>6}  {:>6}", "N/A", "N/A", "N/A", "N/A");
     };
-    let shown = match (asked.reports_issue, record.issue) {
-        (false, _) => fitting(time.0, 7),
-        (true, Some(issue)) => fitting(issue.0, 7),
-        (true, None) => format!("{:>7}", "N/A"),
+    let shown_time = if sweep.reports_issue {
+        record.issue
+    } else {
+        Some(time)
     };
-    let numbers = format!(
-        "  {}  {}  {}",
-        shown,
-        fitting(algbw.0, 6),
-        fitting(busbw.0, 6)
-    );
-    match record.wrong {
-        Some(wrong) => format!("{numbers}  {:>6}", general(wrong as f64)),
+    let time = match shown_time {
+        Some(time) => fit(time.0, 7),
+        None => format!("{:>7}", "N/A"),
+    };
+    let wrong = match record.wrong {
+        Some(wrong) => format!("{:>6}", general(wrong as f64)),
         // One column narrower than a number, as in nccl-tests.
-        None => format!("{numbers}    N/A"),
+        None => "  N/A".to_owned(),
+    };
+    format!(
+        "  {time}  {}  {}  {wrong}",
+        fit(algbw.0, 6),
+        fit(busbw.0, 6)
+    )
+}
+
+/// Returns the four columns of the single iterations of one buffer mode.
+fn iteration_cells(stats: Option<&IterationStats>) -> String {
+    let Some(stats) = stats else {
+        return format!("  {:>7}", "N/A").repeat(4);
+    };
+    let mut cells = String::new();
+    for value in [stats.min.0, stats.max.0, stats.p99.0, stats.variation()] {
+        cells += &format!("  {}", fit(value, 7));
     }
+    cells
 }
 
-/// The four columns of the single iterations of one placement.
-fn iteration_times(iteration_times: Option<&IterationStats>) -> String {
-    match iteration_times {
-        Some(iteration_times) => [
-            iteration_times.min.0,
-            iteration_times.max.0,
-            iteration_times.p99.0,
-            iteration_times.variation(),
-        ]
-        .map(|value| format!("  {}", fitting(value, 7)))
-        .concat(),
-        None => format!("  {:>7}", "N/A").repeat(4),
-    }
+/// Returns the line that tells, below the rows of a table, that some are missing: `done` is how many cases were done.
+pub fn unfinished(done: impl Display, why: &str) -> String {
+    // The message of a panic takes several lines.
+    let lines: Vec<&str> = why.lines().map(str::trim).collect();
+    format!("# Not finished, {done}: {}\n", lines.join("; "))
 }
 
-/// Says below the rows of a table that not all are there: `done` tells how many cases are.
-pub fn unfinished(done: impl std::fmt::Display, why: &str) -> String {
-    // What a panic says takes several lines.
-    let why = why.lines().map(str::trim).collect::<Vec<_>>().join("; ");
-    format!("# Not finished, {done}: {why}\n")
-}
-
-/// Everything below the last row of a collective.
+/// Returns everything below the last row of a collective.
 pub fn foot(
     collective: &str,
-    sums: &TableTotals,
-    asked: &SweepMeta,
+    totals: &TableTotals,
+    sweep: &SweepMeta,
     memory: Option<&MemoryUse>,
 ) -> String {
-    let verdict = if sums.failed_checks == 0 {
-        "OK"
-    } else {
-        "FAILED"
+    let failed_checks = totals.failed_checks;
+    let verdict = ok_or_failed(failed_checks == 0);
+    let average = match totals.average() {
+        Some(average) => general(average),
+        None => "nan".to_owned(),
     };
-    let average = sums.average().map_or("nan".to_owned(), general);
-    let reached = match asked.least_busbw {
+    let reached = match sweep.least_busbw {
+        Some(least) => ok_or_failed(totals.reaches(least)),
         None => "",
-        Some(least) if sums.reaches(least) => "OK",
-        Some(_) => "FAILED",
     };
     let memory = memory.map_or_else(String::new, memory_line);
     format!(
-        "# Out of bounds values : {} {verdict}\n# Avg bus bandwidth    : {average} {reached}\n#\n\
-         # Collective test concluded: {collective}_perf\n{memory}#\n\n",
-        sums.failed_checks
+        "# Out of bounds values : {failed_checks} {verdict}\n# Avg bus bandwidth    : {average} {reached}\n#\n\
+         # Collective test concluded: {collective}_perf\n{memory}#\n\n"
     )
 }
 
-/// Memory on the GPU that has most in use; K, M and G are powers of 1024, as in nccl-tests.
+fn ok_or_failed(is_ok: bool) -> &'static str {
+    if is_ok { "OK" } else { "FAILED" }
+}
+
+/// Returns the line about the memory of the GPU that uses most of it.
 fn memory_line(used: &MemoryUse) -> String {
-    let MemoryUse {
-        initialization,
-        buffers,
-        collectives,
-    } = *used;
-    let [init, user, collective, total] = [
-        initialization,
-        buffers,
-        collectives,
-        initialization + buffers + collectives,
-    ]
-    .map(binary);
+    let total = used.initialization + used.buffers + used.collectives;
     format!(
-        "# GPU memory usage     : Initialization {init} | User-Allocated {user} | Collective {collective} | Total  {total}\n"
+        "# GPU memory usage     : Initialization {} | User-Allocated {} | Collective {} | Total  {}\n",
+        format_bytes(used.initialization),
+        format_bytes(used.buffers),
+        format_bytes(used.collectives),
+        format_bytes(total)
     )
 }
 
-/// Bytes as nccl-tests writes them: three digits at most before the unit.
-fn binary(bytes: u64) -> String {
-    let units = [
-        (1_u64 << 30, "GB"),
-        (1 << 20, "MB"),
-        (1 << 10, "KB"),
-        (1, "B"),
-    ];
-    let (one, unit) = units
-        .into_iter()
-        .find(|(one, _)| bytes >= *one)
-        .unwrap_or((1, "B"));
-    let amount = bytes as f64 / one as f64;
+/// Formats bytes as nccl-tests does: at most three digits, and units that are powers of 1024.
+fn format_bytes(bytes: u64) -> String {
+    let (unit, name) = match bytes {
+        0..0x400 => (1, "B"),
+        0x400..0x10_0000 => (0x400, "KB"),
+        0x10_0000..0x4000_0000 => (0x10_0000, "MB"),
+        _ => (0x4000_0000_u64, "GB"),
+    };
+    let amount = bytes as f64 / unit as f64;
     let decimals = if amount < 10.0 {
         2
     } else {
         usize::from(amount < 100.0)
     };
-    format!("{amount:.decimals$} {unit}")
-}
-
-/// A number in `width` columns, right aligned: with two decimals, else one, else none, else as a power of ten.
-fn fitting(value: f64, width: usize) -> String {
-    let plain = (0..=2)
-        .rev()
-        .map(|decimals| format!("{value:.decimals$}"))
-        .find(|text| text.len() <= width);
-    let text = plain.unwrap_or_else(|| {
-        let short = exponent(value, 1);
-        if short.len() <= width {
-            short
-        } else {
-            exponent(value, 0)
-        }
-    });
-    format!("{text:>width$}")
-}
-
-/// C's `%.{decimals}e`: Rust writes no sign and no leading zero in the exponent.
-fn exponent(value: f64, decimals: usize) -> String {
-    let text = format!("{value:.decimals$e}");
-    let (mantissa, power) = text.split_once('e').unwrap_or((&text, "0"));
-    let power: i32 = power.parse().unwrap_or(0);
-    format!(
-        "{mantissa}e{}{:02}",
-        if power < 0 { '-' } else { '+' },
-        power.abs()
-    )
-}
-
-/// C's `%g`: six significant digits, no trailing zeros, an exponent where the number is very large or small.
-fn general(value: f64) -> String {
-    if value == 0.0 || !value.is_finite() {
-        return value.to_string().to_lowercase();
-    }
-    let rounded = exponent(value, 5);
-    let power: i32 = rounded
-        .rsplit('e')
-        .next()
-        .and_then(|power| power.parse().ok())
-        .unwrap_or(0);
-    if !(-4..6).contains(&power) {
-        let (mantissa, tail) = rounded.split_once('e').unwrap_or((&rounded, "+00"));
-        return format!("{}e{tail}", trimmed(mantissa));
-    }
-    trimmed(&format!("{value:.*}", (5 - power).max(0) as usize)).to_owned()
-}
-
-fn trimmed(number: &str) -> &str {
-    if number.contains('.') {
-        number.trim_end_matches('0').trim_end_matches('.')
-    } else {
-        number
-    }
+    format!("{amount:.decimals$} {name}")
 }
 
 #[cfg(test)]
@@ -383,7 +338,7 @@ mod tests {
             "",
         ];
         assert_eq!(
-            columns(&SweepMeta::default())
+            column_heads(&SweepMeta::default())
                 .split('\n')
                 .collect::<Vec<_>>(),
             expected
@@ -396,7 +351,7 @@ mod tests {
             "",
         ];
         assert_eq!(
-            columns(&SweepMeta {
+            column_heads(&SweepMeta {
                 timestamps: true,
                 reports_issue: true,
                 ..SweepMeta::default()
@@ -413,7 +368,7 @@ mod tests {
             "",
         ];
         assert_eq!(
-            columns(&SweepMeta {
+            column_heads(&SweepMeta {
                 per_iter: true,
                 ..SweepMeta::default()
             })
@@ -429,7 +384,7 @@ mod tests {
             "",
         ];
         assert_eq!(
-            columns(&SweepMeta {
+            column_heads(&SweepMeta {
                 per_iter: true,
                 timestamps: true,
                 ..SweepMeta::default()
@@ -444,34 +399,5 @@ mod tests {
     fn nccl_versions_have_a_number() {
         assert_eq!(nccl_code("2.28.3"), Some(22_803));
         assert_eq!(nccl_code("unknown"), None);
-    }
-
-    #[test]
-    fn numbers_are_printed_as_c_prints_them() {
-        for (value, width, text) in [
-            (12.345, 7, "  12.35"),
-            (10_234.6, 7, "10234.6"),
-            (141_386.0, 7, " 141386"),
-            (12_345_678.0, 7, "1.2e+07"),
-            (0.0, 6, "  0.00"),
-            (1_234.5, 6, "1234.5"),
-            (1_234_567.0, 6, " 1e+06"),
-        ] {
-            assert_eq!(fitting(value, width), text, "{value}");
-        }
-        for (value, text) in [
-            (0.0, "0"),
-            (105.32, "105.32"),
-            (86.841_23, "86.8412"),
-            (341.503, "341.503"),
-            (1_000_000.0, "1e+06"),
-            (123_456.0, "123456"),
-            (0.000_012_5, "1.25e-05"),
-            (0.000_125, "0.000125"),
-            (f64::NAN, "nan"),
-            (999_999.9, "1e+06"),
-        ] {
-            assert_eq!(general(value), text, "{value}");
-        }
     }
 }

@@ -106,32 +106,32 @@ fn a_run_goes_on_only_with_rows_that_were_measured_alike() {
         OtherRun {
             variables: &[],
             options: &["--level", "aggressive", "--resume"],
-            difference: "was measured with level off, and this run has level aggressive",
+            difference: "was measured with level off, but this run has level aggressive",
         },
         OtherRun {
             variables: &[("SLURM_RESTART_COUNT", "1")],
             options: &["--level", "aggressive"],
-            difference: "level off, and this run has level aggressive",
+            difference: "level off, but this run has level aggressive",
         },
         OtherRun {
             variables: &[],
             options: &["--level", "off", "-a", "3", "--resume"],
-            difference: "-a 1, and this run has -a 3",
+            difference: "-a 1, but this run has -a 3",
         },
         OtherRun {
             variables: &[],
             options: &["--level", "off", "-z", "1", "--resume"],
-            difference: "-z 0, and this run has -z 1",
+            difference: "-z 0, but this run has -z 1",
         },
         OtherRun {
             variables: &[("NCCL_ALGO", "Ring")],
             options: &["--level", "off", "--resume"],
-            difference: "NCCL_ALGO unset, and this run has NCCL_ALGO Ring",
+            difference: "NCCL_ALGO unset, but this run has NCCL_ALGO Ring",
         },
         OtherRun {
             variables: &[],
             options: &["--level", "off", "--resources", "lean", "--resume"],
-            difference: "resources none, and this run has resources lean",
+            difference: "resources none, but this run has resources lean",
         },
     ] {
         let refused = sweep(variables, options, 6);

@@ -1,0 +1,24 @@
+//! What an output format is. A new one is a file with a constant of this type and an entry in the table of
+//! [`files`](super::files).
+
+use std::path::PathBuf;
+
+use super::paths::OutputPaths;
+use crate::record::{Record, RunMeta};
+
+/// An output format.
+pub(super) struct OutputFormat {
+    /// Returns where a run writes it; `None` if the run does not.
+    pub(super) path: fn(&OutputPaths) -> Option<PathBuf>,
+    /// How and when its file is written.
+    pub(super) content: Content,
+}
+
+/// How and when the file of a format is written.
+#[derive(Clone, Copy)]
+pub(super) enum Content {
+    /// Row by row, as soon as a case is done: the CSV.
+    Rows,
+    /// As a whole, now and then and at the end.
+    Whole(fn(&RunMeta, &[Record]) -> String),
+}

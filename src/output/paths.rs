@@ -1,0 +1,45 @@
+//! Where the files of a run go.
+
+use std::path::{Path, PathBuf};
+
+/// The folder and the single files that were asked for.
+#[derive(Clone, Debug, Default)]
+pub struct OutputPaths {
+    /// The run's folder; `None` if only single files were asked for.
+    pub folder: Option<PathBuf>,
+    /// The CSV.
+    pub csv: Option<PathBuf>,
+    /// The JSON with all records.
+    pub json: Option<PathBuf>,
+    /// The JSON with nccl-tests' keys.
+    pub nccl_tests_json: Option<PathBuf>,
+}
+
+impl OutputPaths {
+    /// Returns the paths that `--out`, `--csv` and `--json` ask for; without any of them the run's folder is `default`.
+    pub fn new(
+        out: Option<&Path>,
+        csv: Option<&Path>,
+        json: Option<&Path>,
+        default: &Path,
+    ) -> OutputPaths {
+        let has_single_file = csv.is_some() || json.is_some();
+        let folder = match out {
+            None if has_single_file => None,
+            None => Some(default.to_owned()),
+            Some(out) => Some(out.to_owned()),
+        };
+        OutputPaths {
+            folder,
+            csv: csv.map(Path::to_owned),
+            json: json.map(Path::to_owned),
+            nccl_tests_json: None,
+        }
+    }
+
+    /// Returns the path of a file in the run's folder.
+    pub(super) fn in_folder(&self, name: &str) -> Option<PathBuf> {
+        let folder = self.folder.as_ref()?;
+        Some(folder.join(name))
+    }
+}
