@@ -1,5 +1,5 @@
-//! `pxnbench doctor`: checks whether this node, or this job, is ready for NCCL. Facts are gathered on each process, and the first
-//! one judges them.
+//! `pxnbench doctor`: checks whether this node, or this job, is ready for NCCL. Facts are gathered
+//! on each process, and the first one judges them.
 
 use std::{path::PathBuf, time::Duration};
 
@@ -11,7 +11,8 @@ use crate::{
     world::{self, World, abort, deadline, launch, solo::Solo},
 };
 
-/// Check this node, or all nodes of a job under srun or mpirun: libraries, limits, GPUs, networks, Slurm, NCCL's settings
+/// Check this node, or all nodes of a job under srun or mpirun: libraries, limits, GPUs, networks,
+/// Slurm, NCCL's settings
 ///
 /// Each finding comes with its evidence and a remedy. Exits with 10 if something will fail.
 #[derive(Debug, clap::Args)]
@@ -42,10 +43,12 @@ const LIMIT: Duration = Duration::from_secs(120);
 /// Examines all ranks, and prints the report on the first.
 ///
 /// # Errors
-/// Returns an error if MPI does not start, if what a rank sent cannot be read, or if stdout cannot be written.
+/// Returns an error if MPI does not start, if what a rank sent cannot be read, or if stdout cannot
+/// be written.
 pub fn run(args: &Args) -> anyhow::Result<Code> {
     let _guard = deadline::watch("the examination on every rank", LIMIT);
-    // Ranks that see only themselves are a finding, not the end; without a process manager MPI would stop.
+    // Ranks that see only themselves are a finding, not the end; without a process manager MPI
+    // would stop.
     let is_alone =
         launch::processes(&env::var).is_none() || launch::check_before_mpi(&env::var).is_err();
     let world: Box<dyn World> = if is_alone {

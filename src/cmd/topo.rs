@@ -18,12 +18,14 @@ use crate::{
 
 /// Print what is connected to what in this node, and what NCCL makes of it
 ///
-/// GPUs, NVLinks, PCIe switches, NUMA nodes and NICs, from NVML and sysfs (no root), or from an NCCL topology file; for each
-/// GPU which NIC it would use, whether GPUDirect RDMA and PXN are possible and through which relay, which transports NCCL
-/// prefers, and the most that each path can carry.
+/// GPUs, NVLinks, PCIe switches, NUMA nodes and NICs, from NVML and sysfs (no root), or from an
+/// NCCL topology file; for each GPU which NIC it would use, whether GPUDirect RDMA and PXN are
+/// possible and through which relay, which transports NCCL prefers, and the most that each path can
+/// carry.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Read this file, as NCCL_TOPO_DUMP_FILE writes it and NCCL_TOPO_FILE takes it, instead of this node
+    /// Read this file, as NCCL_TOPO_DUMP_FILE writes it and NCCL_TOPO_FILE takes it, instead of
+    /// this node
     #[arg(long, value_name = "FILE")]
     xml: Option<PathBuf>,
     /// What to print: all is tree, matrix and paths
@@ -72,7 +74,8 @@ impl Format {
 /// Prints the topology, or writes it to a file.
 ///
 /// # Errors
-/// Returns an error if a file on the command line cannot be read or written, or has invalid content.
+/// Returns an error if a file on the command line cannot be read or written, or has invalid
+/// content.
 pub fn run(args: &Args) -> anyhow::Result<Code> {
     let topology = read_topology(args)?;
     let rendered = render(&topology, args.format.topology_format())?;

@@ -134,7 +134,8 @@ fn settings_same(job: &[RankFacts]) -> CheckOutcome {
     }
 }
 
-/// Compares the clocks: logs of nodes are merged by time, and tickets of file systems and of munge depend on it.
+/// Compares the clocks: logs of nodes are merged by time, and tickets of file systems and of munge
+/// depend on it.
 fn clock(job: &[RankFacts]) -> CheckOutcome {
     /// Seconds; ranks leave a barrier within less, even on a busy machine.
     const TOLERANCE: f64 = 1.0;

@@ -19,8 +19,8 @@ pub(super) struct Difference<'a> {
 
 /// Checks that `value` is the same on all processes.
 ///
-/// `value` is [`NONE`] for a process that has none, which differs from one that has some, and `None` for a process that does
-/// not know it or does not need it.
+/// `value` is [`NONE`] for a process that has none, which differs from one that has some, and
+/// `None` for a process that does not know it or does not need it.
 pub(super) fn same_everywhere(
     job: &[RankFacts],
     what: &str,
@@ -55,7 +55,8 @@ pub(super) fn same_everywhere(
     CheckOutcome::finding(difference.fails, evidence, difference.remedy)
 }
 
-/// Names `some` of the processes of `job`: `all`, `node3`, or `node3 (rank 1, 5)`; long lists are cut.
+/// Names `some` of the processes of `job`: `all`, `node3`, or `node3 (rank 1, 5)`; long lists are
+/// cut.
 pub(super) fn name_processes(some: &[&RankFacts], job: &[RankFacts]) -> String {
     const MOST_HOSTS: usize = 4;
     if some.len() == job.len() {

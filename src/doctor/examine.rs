@@ -51,7 +51,8 @@ pub fn checks() -> impl Iterator<Item = &'static Check> {
     .flatten()
 }
 
-/// Applies all checks and the rules of the audit to the processes of a job, which are in rank order.
+/// Applies all checks and the rules of the audit to the processes of a job, which are in rank
+/// order.
 pub fn examine(job: &[RankFacts]) -> Vec<ReportLine> {
     let mut lines = Vec::new();
     for check in checks() {
@@ -86,7 +87,8 @@ fn apply_check(check: &Check, job: &[RankFacts]) -> Vec<ReportLine> {
     }
 }
 
-/// Returns what a rule of the audit found on a process, or that it found nothing, or why it could not be applied.
+/// Returns what a rule of the audit found on a process, or that it found nothing, or why it could
+/// not be applied.
 fn audit_outcomes(rule: &AuditRule, process: &RankFacts) -> Vec<CheckOutcome> {
     let findings: Vec<CheckOutcome> = process
         .audited

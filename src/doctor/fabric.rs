@@ -137,8 +137,8 @@ fn best_rate(ports: &[&RdmaPort], link: Link) -> f64 {
         .fold(0.0, f64::max)
 }
 
-/// Compares the ports of all nodes: their names may differ, but a node without any uses sockets, on which the others do not
-/// listen.
+/// Compares the ports of all nodes: their names may differ, but a node without any uses sockets, on
+/// which the others do not listen.
 fn ports_same(job: &[RankFacts]) -> CheckOutcome {
     let has_node_without = job.iter().any(|process| usable_ports(process).is_empty());
     let remedy = if has_node_without {

@@ -1,5 +1,5 @@
-//! Whether ranks and GPUs fit together. What counts on a node are the GPUs that its ranks see between them: each rank may be
-//! bound to one, to several, or to none.
+//! Whether ranks and GPUs fit together. What counts on a node are the GPUs that its ranks see
+//! between them: each rank may be bound to one, to several, or to none.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -41,9 +41,10 @@ fn identity(gpu: &NvmlGpu) -> String {
     uuid.unwrap_or_else(|| format!("GPU {}", gpu.index))
 }
 
-/// Returns the GPUs that a process sees, or `None` if it does not know. CUDA reads CUDA_VISIBLE_DEVICES like this: as numbers
-/// or as the beginnings of UUIDs, but not both, up to the first that does not exist. If a GPU is named twice the process sees
-/// none at all; of MIG instances it sees one.
+/// Returns the GPUs that a process sees, or `None` if it does not know. CUDA reads
+/// CUDA_VISIBLE_DEVICES like this: as numbers or as the beginnings of UUIDs, but not both, up to
+/// the first that does not exist. If a GPU is named twice the process sees none at all; of MIG
+/// instances it sees one.
 fn visible_gpus(process: &RankFacts) -> Option<GpuSet> {
     let gpus = &process.health.nvml.value.as_ref()?.gpus;
     let Some(devices) = process.env("CUDA_VISIBLE_DEVICES") else {
@@ -67,8 +68,8 @@ fn visible_gpus(process: &RankFacts) -> Option<GpuSet> {
     Some(visible)
 }
 
-/// Returns the GPU of a MIG instance, or the instance itself: the old form names the GPU (`MIG-GPU-…/1/0`); the new one does
-/// not, and NVML's inventory has no instances.
+/// Returns the GPU of a MIG instance, or the instance itself: the old form names the GPU
+/// (`MIG-GPU-…/1/0`); the new one does not, and NVML's inventory has no instances.
 fn gpu_of_mig_instance(device: &str) -> Option<&str> {
     let instance = device.strip_prefix("MIG-")?;
     match instance.split('/').next() {
@@ -87,7 +88,8 @@ fn names_gpu(device: &str, by_number: bool, gpu: &NvmlGpu) -> bool {
     is_uuid && uuid.is_some_and(|uuid| uuid.starts_with(device))
 }
 
-/// Returns the GPUs that the ranks of a node see between them, or `None` if one of them does not know.
+/// Returns the GPUs that the ranks of a node see between them, or `None` if one of them does not
+/// know.
 fn gpus_of_node(ranks: &[&RankFacts]) -> Option<GpuSet> {
     let mut gpus = GpuSet::new();
     for rank in ranks {
@@ -213,14 +215,14 @@ fn siblings(job: &[RankFacts]) -> CheckOutcome {
     CheckOutcome::ok("each rank sees all GPUs that its siblings see")
 }
 
-/// Returns whether a rank is bound to some of the GPUs of its node. If a step binds by control group NVML shows every rank the
-/// same number of GPUs, and only Slurm's variable tells.
+/// Returns whether a rank is bound to some of the GPUs of its node. If a step binds by control
+/// group NVML shows every rank the same number of GPUs, and only Slurm's variable tells.
 fn is_bound(rank: &RankFacts, visible: usize, all: usize) -> bool {
     visible < all || visible == 1 && rank.env("SLURM_GPUS_PER_TASK").is_some()
 }
 
-/// Checks that ranks which share out the same GPUs are not more than those. If all ranks of a node see the same several GPUs,
-/// the number of ranks is wrong, which `gpu.count` finds.
+/// Checks that ranks which share out the same GPUs are not more than those. If all ranks of a node
+/// see the same several GPUs, the number of ranks is wrong, which `gpu.count` finds.
 fn shared_gpus(job: &[RankFacts]) -> CheckOutcome {
     if let Some(none) = no_gpus(job) {
         return none;
@@ -261,7 +263,8 @@ fn shared_evidence(group: &[&RankFacts], gpu_count: usize) -> String {
     )
 }
 
-/// Returns the GPUs of a node by model, such as `4 x NVIDIA A100, 4 x NVIDIA H100`; `None` if NVML does not report them.
+/// Returns the GPUs of a node by model, such as `4 x NVIDIA A100, 4 x NVIDIA H100`; `None` if NVML
+/// does not report them.
 fn models(process: &RankFacts) -> Option<String> {
     if !process.has_gpus() {
         return Some(NONE.into());

@@ -1,4 +1,5 @@
-//! What GPUDirect RDMA needs of the kernel: a module for peer memory, or dma-buf, which can replace it.
+//! What GPUDirect RDMA needs of the kernel: a module for peer memory, or dma-buf, which can replace
+//! it.
 
 use super::{
     check::Check,
@@ -31,12 +32,14 @@ const MODULES: [&str; 3] = ["nvidia_peermem", "nv_peer_mem", "nvidia_peer_memory
 /// The last NCCL that does not know the module's new name.
 const OLD_NAME_ONLY: i32 = 22203;
 
-/// The versions from which dma-buf works: NCCL, Linux, and the first driver with open kernel modules.
+/// The versions from which dma-buf works: NCCL, Linux, and the first driver with open kernel
+/// modules.
 const DMA_BUF_NCCL: i32 = 21300;
 const DMA_BUF_LINUX: (u32, u32) = (5, 12);
 const DMA_BUF_DRIVER: u32 = 515;
 
-/// Whether dma-buf can replace the module, judged by versions only. The order is from best to worst.
+/// Whether dma-buf can replace the module, judged by versions only. The order is from best to
+/// worst.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 enum DmaBuf {
     /// It can, with the evidence.
@@ -193,7 +196,8 @@ fn module_same(job: &[RankFacts]) -> CheckOutcome {
     let CheckOutcome::Failure { evidence, .. } = outcome else {
         return outcome;
     };
-    // The worst of the ranks without a module decides; if all have one, only the names differ, and all ranks count.
+    // The worst of the ranks without a module decides; if all have one, only the names differ, and
+    // all ranks count.
     let mut ranks: Vec<&RankFacts> = job
         .iter()
         .filter(|process| known_module(process).as_deref() == Some(NONE))

@@ -248,8 +248,8 @@ fn missing_lanes(gpu: &NvmlGpu) -> Option<GpuProblem> {
     (now < max).then(|| GpuProblem::warning(format!("{now} of {max} lanes"), remedy))
 }
 
-/// Checks the PCIe generation. An idle GPU lowers it to save power, so only busy GPUs count, and those that are at their
-/// maximum anyway.
+/// Checks the PCIe generation. An idle GPU lowers it to save power, so only busy GPUs count, and
+/// those that are at their maximum anyway.
 fn pcie_generation(process: &RankFacts) -> CheckOutcome {
     let gpus = match gpus(process) {
         Ok(gpus) => gpus,

@@ -226,7 +226,8 @@ fn passthrough_parameter(cmdline: &str) -> Option<&str> {
         })
 }
 
-/// Checks the IOMMU: the types of the devices' groups count; if there are none, the kernel's command line does.
+/// Checks the IOMMU: the types of the devices' groups count; if there are none, the kernel's
+/// command line does.
 fn iommu(process: &RankFacts) -> CheckOutcome {
     let iommu = &process.health.iommu;
     if !process.has_gpus() {

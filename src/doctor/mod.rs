@@ -1,7 +1,8 @@
-//! Checks: from the facts of every process to findings with evidence and remedy. Nothing is gathered here.
+//! Checks: from the facts of every process to findings with evidence and remedy. Nothing is
+//! gathered here.
 //!
-//! Each area has a file with its part of the table of [`checks`]; [`examine`] applies them all, and [`Report`] renders the
-//! result.
+//! Each area has a file with its part of the table of [`checks`]; [`examine`] applies them all, and
+//! [`Report`] renders the result.
 
 mod agree;
 mod check;

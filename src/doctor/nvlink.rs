@@ -1,7 +1,9 @@
-//! NVLinks: whether those that should work do, and whether nodes of one NVLink cluster can share memory.
+//! NVLinks: whether those that should work do, and whether nodes of one NVLink cluster can share
+//! memory.
 //!
-//! The number of links that a card has says little: a PCIe card without bridges has links that never work. So a GPU is compared
-//! with others of its model, and only if its links end at a switch all of them have to work.
+//! The number of links that a card has says little: a PCIe card without bridges has links that
+//! never work. So a GPU is compared with others of its model, and only if its links end at a switch
+//! all of them have to work.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -42,7 +44,8 @@ struct LinkedGpu<'a> {
 }
 
 impl LinkedGpu<'_> {
-    /// Returns how many links should work: as many as on the best GPU of this model, and all of them if they end at a switch.
+    /// Returns how many links should work: as many as on the best GPU of this model, and all of
+    /// them if they end at a switch.
     fn expected(&self, best: usize) -> usize {
         let mut links = self.gpu.nvlinks.iter();
         let is_switched =
@@ -154,7 +157,8 @@ fn nvlink(process: &RankFacts) -> CheckOutcome {
     }
 }
 
-/// Compares the best GPU of each model across nodes: one that has fewer links than its siblings is found by `gpu.nvlink`.
+/// Compares the best GPU of each model across nodes: one that has fewer links than its siblings is
+/// found by `gpu.nvlink`.
 fn nvlink_same(job: &[RankFacts]) -> CheckOutcome {
     let mut models = BTreeSet::new();
     for process in job {
@@ -205,7 +209,8 @@ fn imex(process: &RankFacts) -> CheckOutcome {
         Ok(gpus) => gpus,
         Err(none) => return none,
     };
-    // With a recent driver /proc/devices has an entry for channels on every machine: only NVML knows of clusters.
+    // With a recent driver /proc/devices has an entry for channels on every machine: only NVML
+    // knows of clusters.
     let Some(fabric) = gpus.iter().find_map(cluster) else {
         return not_in_cluster(&gpus[0]);
     };

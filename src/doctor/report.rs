@@ -22,7 +22,8 @@ pub struct Report<'a> {
 }
 
 impl<'a> Report<'a> {
-    /// Examines a job, whose processes are in rank order. In a strict report warnings count as failures.
+    /// Examines a job, whose processes are in rank order. In a strict report warnings count as
+    /// failures.
     pub fn new(job: &'a [RankFacts], is_strict: bool) -> Report<'a> {
         Report {
             job,
@@ -55,8 +56,8 @@ impl<'a> Report<'a> {
         })
     }
 
-    /// Returns the report as text: differences between nodes first, then failures, warnings, NCCL's settings and the
-    /// summary. A verbose report lists the checks that found nothing as well.
+    /// Returns the report as text: differences between nodes first, then failures, warnings, NCCL's
+    /// settings and the summary. A verbose report lists the checks that found nothing as well.
     pub fn text(&self, is_verbose: bool) -> String {
         let mut text = String::new();
         // Writing to a string cannot fail.

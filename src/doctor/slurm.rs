@@ -53,8 +53,8 @@ fn leaked(process: &RankFacts) -> CheckOutcome {
              variables",
         );
     }
-    // srun counts the tasks of its own step, so another number comes from the job around. Under mpirun the variable is that of
-    // the step of mpirun's helpers, which does not count.
+    // srun counts the tasks of its own step, so another number comes from the job around. Under
+    // mpirun the variable is that of the step of mpirun's helpers, which does not count.
     if let Some(launched) = process.launched()
         && launched.variable == "SLURM_STEP_NUM_TASKS"
         && process.world > 1
@@ -100,7 +100,8 @@ fn bound_by(name: &str, value: &str) -> CheckOutcome {
     )
 }
 
-/// Checks KillOnBadExit: the environment of a step tells it; otherwise the site's configuration does, which one rank asked for.
+/// Checks KillOnBadExit: the environment of a step tells it; otherwise the site's configuration
+/// does, which one rank asked for.
 fn kill_on_bad_exit(job: &[RankFacts]) -> CheckOutcome {
     if !job.iter().any(RankFacts::is_in_slurm_job) {
         return CheckOutcome::not_applicable("this is not a Slurm job");

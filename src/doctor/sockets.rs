@@ -33,7 +33,8 @@ pub(super) const CHECKS: &[Check] = &[
     ),
 ];
 
-/// The interfaces that NCCL tries if none are named: InfiniBand's own first, then those that are not known to be local.
+/// The interfaces that NCCL tries if none are named: InfiniBand's own first, then those that are
+/// not known to be local.
 const DEFAULT_SELECTIONS: [&str; 2] = ["ib", "^docker,lo,virbr"];
 
 /// A family of addresses.
@@ -83,8 +84,8 @@ fn bootstrap_interface(process: &RankFacts) -> Option<BootstrapInterface<'_>> {
     }
 }
 
-/// Returns the first interface that the list selects. Linux lists all interfaces with IPv4 before the first with IPv6, each time
-/// in the order of their numbers.
+/// Returns the first interface that the list selects. Linux lists all interfaces with IPv4 before
+/// the first with IPv6, each time in the order of their numbers.
 fn first_selected<'a>(process: &'a RankFacts, list: &str) -> Option<BootstrapInterface<'a>> {
     let families = match process.settings.get("NCCL_SOCKET_FAMILY") {
         Some("AF_INET") => &[AddressFamily::V4][..],
@@ -153,7 +154,8 @@ fn interface(process: &RankFacts) -> CheckOutcome {
     }
 }
 
-/// Checks lo, which Linux lists first: NCCL leaves it out by itself, but not if NCCL_SOCKET_IFNAME says what to leave out.
+/// Checks lo, which Linux lists first: NCCL leaves it out by itself, but not if NCCL_SOCKET_IFNAME
+/// says what to leave out.
 fn loopback(process: &RankFacts) -> CheckOutcome {
     let value = socket_ifname(process).unwrap_or_default();
     let excludes = value.starts_with('^');

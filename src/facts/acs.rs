@@ -1,16 +1,18 @@
-//! Access Control Services of PCI bridges: if they redirect requests between peers to the root, GPUDirect is slow or fails.
-//! The setting is in a part of the configuration space that only root may read.
+//! Access Control Services of PCI bridges: if they redirect requests between peers to the root,
+//! GPUDirect is slow or fails. The setting is in a part of the configuration space that only root
+//! may read.
 
 use std::{fs, path::Path};
 
 use crate::native::nvml::Reading;
 
-/// The id of the extended capability, and the bits of its control register that redirect peer traffic: source validation does
-/// no harm.
+/// The id of the extended capability, and the bits of its control register that redirect peer
+/// traffic: source validation does no harm.
 const CAPABILITY: u16 = 0x000d;
 const REDIRECTS: u16 = 0b0001_1100;
 
-/// Offset of the extended capabilities: all that a conventional bridge has ends here. A reader who is not root gets less.
+/// Offset of the extended capabilities: all that a conventional bridge has ends here. A reader who
+/// is not root gets less.
 const EXTENDED: usize = 0x100;
 
 /// The class of a PCI bridge.

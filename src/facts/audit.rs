@@ -1,5 +1,6 @@
-//! What the audit of the environment ([`crate::levels::audit`]) uses of this process: the settings in force, the files that set
-//! some, and the libnccl that would be loaded. Nothing here starts CUDA or makes NCCL read its environment.
+//! What the audit of the environment ([`crate::levels::audit`]) uses of this process: the settings
+//! in force, the files that set some, and the libnccl that would be loaded. Nothing here starts
+//! CUDA or makes NCCL read its environment.
 
 use std::{
     collections::BTreeSet,
@@ -39,7 +40,8 @@ pub struct Audit {
     pub not_applicable: Vec<(&'static AuditRule, String)>,
 }
 
-/// Loads the libnccl that a run would load: `explicit`, as with `--nccl-lib`, or the first that is found.
+/// Loads the libnccl that a run would load: `explicit`, as with `--nccl-lib`, or the first that is
+/// found.
 ///
 /// # Errors
 /// Returns an error if there is none, it cannot be loaded, or it is too old.
@@ -63,8 +65,9 @@ pub fn library(_: Option<&Path>) -> Result<Library, String> {
     Err("this binary is built without the feature nccl".into())
 }
 
-/// Audits this process, with files and adapters under `root`. `cumem` is whether the driver has cuMem, if that is known; `in_job`
-/// whether this is a job, in which variables for debugging are out of place.
+/// Audits this process, with files and adapters under `root`. `cumem` is whether the driver has
+/// cuMem, if that is known; `in_job` whether this is a job, in which variables for debugging are
+/// out of place.
 pub fn audit(root: &Path, explicit: Option<&Path>, cumem: Option<bool>, in_job: bool) -> Audit {
     let files = conf_files(root);
     let settings = settings_with(&files);

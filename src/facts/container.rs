@@ -1,4 +1,5 @@
-//! Whether this process runs in a container, from the files and control groups that container runtimes leave, below a root.
+//! Whether this process runs in a container, from the files and control groups that container
+//! runtimes leave, below a root.
 
 use std::path::Path;
 
@@ -31,7 +32,8 @@ pub(super) fn evidence(root: &Path) -> Option<String> {
     control_group(root).or_else(|| kubelet_mount(root))
 }
 
-/// Returns the control group of a container runtime. In a namespace of control groups the path is `/`, which tells nothing.
+/// Returns the control group of a container runtime. In a namespace of control groups the path is
+/// `/`, which tells nothing.
 fn control_group(root: &Path) -> Option<String> {
     let groups = text(&root.join("proc/self/cgroup"));
     // Number, controllers, path; in version 2 one line `0::path`.

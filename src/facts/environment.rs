@@ -20,7 +20,8 @@ const RECORDED: [&str; 8] = [
     "UCX_TLS",
 ];
 
-/// Returns NCCL's settings in force on this process, from the environment and from the files that NCCL reads.
+/// Returns NCCL's settings in force on this process, from the environment and from the files that
+/// NCCL reads.
 pub fn settings() -> NcclSettings {
     settings_with(&conf_files(Path::new("/")))
 }
@@ -33,8 +34,8 @@ pub fn settings_with(files: &[(String, String)]) -> NcclSettings {
     NcclSettings::new(environment(), files)
 }
 
-/// Reads the files under `root` that NCCL reads, in order of precedence; those that cannot be read are left out. Returns names
-/// and texts.
+/// Reads the files under `root` that NCCL reads, in order of precedence; those that cannot be read
+/// are left out. Returns names and texts.
 pub fn conf_files(root: &Path) -> Vec<(String, String)> {
     let mut files = Vec::new();
     for file in conf::files(&env::var) {
@@ -45,7 +46,8 @@ pub fn conf_files(root: &Path) -> Vec<(String, String)> {
     files
 }
 
-/// Returns the recorded part of the environment: `NCCL_*` and a short list, nothing else, so that no secret is written.
+/// Returns the recorded part of the environment: `NCCL_*` and a short list, nothing else, so that
+/// no secret is written.
 pub fn environment() -> BTreeMap<String, String> {
     let mut recorded = BTreeMap::new();
     for (name, value) in std::env::vars_os() {

@@ -1,4 +1,5 @@
-//! What connects this node to others: RDMA ports with their rates and GIDs, and network interfaces. From `/sys` and `/proc`.
+//! What connects this node to others: RDMA ports with their rates and GIDs, and network interfaces.
+//! From `/sys` and `/proc`.
 
 use std::{
     collections::BTreeMap,
@@ -134,8 +135,8 @@ fn has_route(routes: &str, interface: &str) -> bool {
     lines.any(|line| line.split_whitespace().next() == Some(interface))
 }
 
-/// Returns whether /proc/net/if_inet6 has an address of this interface that reaches anything: ::1, which does not, is the only
-/// one with host scope.
+/// Returns whether /proc/net/if_inet6 has an address of this interface that reaches anything: ::1,
+/// which does not, is the only one with host scope.
 fn has_ipv6(addresses: &str, interface: &str) -> bool {
     const HOST_SCOPE: &str = "10";
     for line in addresses.lines() {

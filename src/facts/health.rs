@@ -1,6 +1,7 @@
-//! What a process knows about the health of its node, for `pxnbench doctor`: limits, processors, modules, GPUs, adapters,
-//! interfaces and Slurm's variables. Files are read below a root, so that a copied tree reads like the machine it came from;
-//! for what cannot be read there is a reason, never a guess.
+//! What a process knows about the health of its node, for `pxnbench doctor`: limits, processors,
+//! modules, GPUs, adapters, interfaces and Slurm's variables. Files are read below a root, so that
+//! a copied tree reads like the machine it came from; for what cannot be read there is a reason,
+//! never a guess.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -119,8 +120,8 @@ pub struct NodeHealth {
     pub kill_on_bad_exit: Reading<bool>,
 }
 
-/// Gathers the facts of this process. `recorded` is a file with NVML's answers, read instead of asking NVML; `net_plugin` the
-/// value of NCCL_NET_PLUGIN.
+/// Gathers the facts of this process. `recorded` is a file with NVML's answers, read instead of
+/// asking NVML; `net_plugin` the value of NCCL_NET_PLUGIN.
 pub fn gather(
     root: &Path,
     env: Env,
@@ -171,7 +172,8 @@ fn kept_variables(env: Env) -> BTreeMap<String, String> {
     kept
 }
 
-/// Returns NVML's inventory, from the file `recorded` or from NVML itself; there is no NVML to ask about a copied tree.
+/// Returns NVML's inventory, from the file `recorded` or from NVML itself; there is no NVML to ask
+/// about a copied tree.
 fn nvml(root: &Path, recorded: Option<&Path>) -> Reading<Inventory> {
     let inventory = match recorded {
         Some(file) => fs::read_to_string(file)

@@ -1,4 +1,5 @@
-//! Whether an IOMMU translates the addresses that GPUs and adapters use, from the types of their groups in `/sys`.
+//! Whether an IOMMU translates the addresses that GPUs and adapters use, from the types of their
+//! groups in `/sys`.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -17,7 +18,8 @@ use super::{
 pub struct Iommu {
     /// Whether the node has any groups.
     pub has_groups: bool,
-    /// GPUs by address and RDMA devices by name, with the type of their group: `identity`, `DMA`, `DMA-FQ`.
+    /// GPUs by address and RDMA devices by name, with the type of their group: `identity`, `DMA`,
+    /// `DMA-FQ`.
     pub devices: BTreeMap<String, String>,
     /// The types of all groups.
     pub types: BTreeSet<String>,

@@ -1,4 +1,5 @@
-//! What systemd-logind does with the shared memory of users who log out: RemoveIPC, from its files below a root.
+//! What systemd-logind does with the shared memory of users who log out: RemoveIPC, from its files
+//! below a root.
 
 use std::{
     collections::BTreeMap,
@@ -11,7 +12,8 @@ use serde::{Deserialize, Serialize};
 use super::tree::names;
 use crate::native::nvml::Reading;
 
-/// The folders that systemd searches, by precedence: of files with the same name it reads the first.
+/// The folders that systemd searches, by precedence: of files with the same name it reads the
+/// first.
 const FOLDERS: [&str; 4] = [
     "etc/systemd",
     "run/systemd",
@@ -44,7 +46,8 @@ pub(super) fn remove_ipc(root: &Path) -> Reading<RemoveIpc> {
     Reading::of(default_setting(root))
 }
 
-/// Returns the files that count, in the order in which systemd reads them: one main file, then the drop-ins by name.
+/// Returns the files that count, in the order in which systemd reads them: one main file, then the
+/// drop-ins by name.
 fn config_files(root: &Path) -> Vec<PathBuf> {
     let main = FOLDERS
         .iter()
@@ -89,7 +92,8 @@ fn parse_boolean(word: &str) -> Option<bool> {
     }
 }
 
-/// Returns the default that systemd was built with: yes, except in Red Hat Enterprise Linux and its derivatives.
+/// Returns the default that systemd was built with: yes, except in Red Hat Enterprise Linux and its
+/// derivatives.
 fn default_setting(root: &Path) -> RemoveIpc {
     if is_red_hat(root) {
         RemoveIpc {
@@ -104,8 +108,8 @@ fn default_setting(root: &Path) -> RemoveIpc {
     }
 }
 
-/// Returns whether this is Red Hat Enterprise Linux or derived from it. That Oracle's is like Fedora does not count: Fedora's
-/// default is yes.
+/// Returns whether this is Red Hat Enterprise Linux or derived from it. That Oracle's is like
+/// Fedora does not count: Fedora's default is yes.
 fn is_red_hat(root: &Path) -> bool {
     let release = fs::read_to_string(root.join("etc/os-release"))
         .or_else(|_| fs::read_to_string(root.join("usr/lib/os-release")))

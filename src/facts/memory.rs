@@ -1,6 +1,8 @@
-//! Host memory that can be used: what the machine has available, and what the job's control groups leave of it.
+//! Host memory that can be used: what the machine has available, and what the job's control groups
+//! leave of it.
 //!
-//! Allocating more is no error at first: Linux hands out pages when they are touched, and kills the process if there are none.
+//! Allocating more is no error at first: Linux hands out pages when they are touched, and kills the
+//! process if there are none.
 
 use std::{fs, path::Path};
 
@@ -27,8 +29,8 @@ const VERSION_1: GroupFiles = GroupFiles {
     usage: "memory.usage_in_bytes",
 };
 
-/// Returns how much memory this process can use without being killed; `None` if `/proc` does not tell. `root` is the root of the
-/// file system.
+/// Returns how much memory this process can use without being killed; `None` if `/proc` does not
+/// tell. `root` is the root of the file system.
 pub fn available(root: &Path) -> Option<Bytes> {
     let meminfo = fs::read_to_string(root.join("proc/meminfo")).ok()?;
     let mut available = meminfo_bytes(&meminfo, "MemAvailable:")?;
@@ -52,7 +54,8 @@ fn left_by_groups(root: &Path, groups: &str) -> Vec<u64> {
             "memory" => VERSION_1,
             _ => continue,
         };
-        // The limits of the groups above count too; in a container the group's own path may not exist.
+        // The limits of the groups above count too; in a container the group's own path may not
+        // exist.
         let mount = root.join(files.mount);
         let folder = mount.join(group.trim_start_matches('/'));
         for folder in folder.ancestors().take_while(|at| at.starts_with(&mount)) {

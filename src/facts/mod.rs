@@ -1,4 +1,5 @@
-//! What this job runs on, gathered once: each process reports on itself, and the sweep is planned from all reports.
+//! What this job runs on, gathered once: each process reports on itself, and the sweep is planned
+//! from all reports.
 
 mod acs;
 pub mod audit;

@@ -1,5 +1,6 @@
-//! Whether there is NVIDIA hardware, from device files, `/proc` and `/sys`, and from what Slurm gave the job: without any
-//! library, so that a broken driver does not look like a machine without GPUs.
+//! Whether there is NVIDIA hardware, from device files, `/proc` and `/sys`, and from what Slurm
+//! gave the job: without any library, so that a broken driver does not look like a machine without
+//! GPUs.
 
 use std::path::Path;
 
@@ -12,12 +13,13 @@ const GPU_LISTS: [&str; 2] = ["SLURM_STEP_GPUS", "SLURM_JOB_GPUS"];
 /// The number of GPUs that Slurm gave to a job on this node.
 const GPU_COUNT: &str = "SLURM_GPUS_ON_NODE";
 
-/// NVIDIA's PCI vendor id, and the prefix of the class of display and 3D controllers, as in `/sys/bus/pci/devices/*/`.
+/// NVIDIA's PCI vendor id, and the prefix of the class of display and 3D controllers, as in
+/// `/sys/bus/pci/devices/*/`.
 const PCI_VENDOR: &str = "0x10de";
 const PCI_CLASS: &str = "0x03";
 
-/// Returns the evidence that this host has an NVIDIA device or that Slurm gave the job one. `root` is the root of the file
-/// system.
+/// Returns the evidence that this host has an NVIDIA device or that Slurm gave the job one. `root`
+/// is the root of the file system.
 pub fn evidence(root: &Path, env: Env) -> Option<String> {
     hardware(root).or_else(|| allocated(env))
 }
@@ -29,7 +31,8 @@ pub fn hardware(root: &Path) -> Option<String> {
         .or_else(|| pci_device(root))
 }
 
-/// Returns how many GPUs a job has here: as many as Slurm gave it, or if Slurm does not say, as many as there are.
+/// Returns how many GPUs a job has here: as many as Slurm gave it, or if Slurm does not say, as
+/// many as there are.
 pub fn count(root: &Path, env: Env) -> u32 {
     let given = env(GPU_COUNT).and_then(|count| count.trim().parse().ok());
     given.unwrap_or_else(|| gpu_files(root).len() as u32)
@@ -49,7 +52,8 @@ fn device_file(root: &Path) -> Option<String> {
     if let Some(name) = gpu_files(root).iter().min() {
         return Some(format!("/dev/{name} exists"));
     }
-    // WSL 2 shows the GPUs of any vendor as /dev/dxg; NVIDIA's library beside it tells whose they are.
+    // WSL 2 shows the GPUs of any vendor as /dev/dxg; NVIDIA's library beside it tells whose they
+    // are.
     let has_device = root.join("dev/dxg").exists();
     let has_library = root.join("usr/lib/wsl/lib/libcuda.so.1").exists();
     (has_device && has_library).then(|| "/dev/dxg exists".to_owned())

@@ -1,5 +1,6 @@
-//! Network plugins of NCCL, found as the dynamic loader finds them: LD_LIBRARY_PATH, ldconfig's list, the system's folders. Below
-//! a root, so that a copied tree gives the same answer as its machine.
+//! Network plugins of NCCL, found as the dynamic loader finds them: LD_LIBRARY_PATH, ldconfig's
+//! list, the system's folders. Below a root, so that a copied tree gives the same answer as its
+//! machine.
 
 use std::{collections::BTreeMap, fs, path::Path};
 
@@ -24,7 +25,8 @@ pub(super) fn installed(root: &Path, env: Env) -> Vec<String> {
     plugins
 }
 
-/// Returns the file of each plugin in `list`, a value of NCCL_NET_PLUGIN; `None` for a plugin that does not exist.
+/// Returns the file of each plugin in `list`, a value of NCCL_NET_PLUGIN; `None` for a plugin that
+/// does not exist.
 pub(super) fn named(root: &Path, env: Env, list: &str) -> BTreeMap<String, Option<String>> {
     let mut plugins = BTreeMap::new();
     for name in list.split(',').filter(|name| !name.is_empty()) {
@@ -33,7 +35,8 @@ pub(super) fn named(root: &Path, env: Env, list: &str) -> BTreeMap<String, Optio
     plugins
 }
 
-/// Returns the file of a plugin: NCCL takes the name as a path, as a file name, or as the NAME in `libnccl-net-NAME.so`.
+/// Returns the file of a plugin: NCCL takes the name as a path, as a file name, or as the NAME in
+/// `libnccl-net-NAME.so`.
 fn plugin_file(root: &Path, env: Env, name: &str) -> Option<String> {
     if name.contains('/') {
         return below(root, name).exists().then(|| name.to_owned());
@@ -74,8 +77,9 @@ fn libraries_in(root: &Path, folder: &str, is_wanted: &dyn Fn(&str) -> bool) -> 
         .collect()
 }
 
-/// Returns the libraries in ldconfig's list that exist. The strings in the list end in zero bytes, and only paths among them
-/// begin with `/`; the first string may follow the table without a byte between.
+/// Returns the libraries in ldconfig's list that exist. The strings in the list end in zero bytes,
+/// and only paths among them begin with `/`; the first string may follow the table without a byte
+/// between.
 fn listed_by_ldconfig(root: &Path) -> Vec<String> {
     let cache = fs::read(root.join("etc/ld.so.cache")).unwrap_or_default();
     let mut paths = Vec::new();

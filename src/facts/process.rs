@@ -44,7 +44,8 @@ pub struct Process {
     pub versions: BTreeMap<String, String>,
     /// Whether the environment lets two ranks share a GPU.
     pub may_share_gpu: bool,
-    /// Those of NCCL's settings in force that the table of levels is about, from the environment and from files.
+    /// Those of NCCL's settings in force that the table of levels is about, from the environment
+    /// and from files.
     pub settings: NcclSettings,
     /// The ports of the node's RDMA devices.
     pub rdma: Vec<Port>,
@@ -122,12 +123,14 @@ fn add_gpus(process: &mut Process) {
     process.cuda_error = Some("this binary is built without the feature nccl".into());
 }
 
-/// Returns the seconds since this process was started, launching included; `None` if `/proc` does not tell.
+/// Returns the seconds since this process was started, launching included; `None` if `/proc` does
+/// not tell.
 pub fn process_age_s() -> Option<f64> {
     let stat = fs::read_to_string("/proc/self/stat").ok()?;
     let uptime = fs::read_to_string("/proc/uptime").ok()?;
     let uptime: f64 = uptime.split(' ').next()?.parse().ok()?;
-    // The name in parentheses may hold spaces; the start time is the 20th field after it, in ticks of 1/100 s.
+    // The name in parentheses may hold spaces; the start time is the 20th field after it, in ticks
+    // of 1/100 s.
     let (_, after_name) = stat.rsplit_once(')')?;
     let ticks: f64 = after_name.split_whitespace().nth(19)?.parse().ok()?;
     let age = uptime - ticks / 100.0;

@@ -22,7 +22,8 @@ pub(super) fn limit(root: &Path, name: &str) -> Reading<u64> {
     })
 }
 
-/// Returns whether the process has CAP_IPC_LOCK on the node itself: in a user namespace a capability counts only there.
+/// Returns whether the process has CAP_IPC_LOCK on the node itself: in a user namespace a
+/// capability counts only there.
 pub(super) fn pins_freely(root: &Path) -> bool {
     const IPC_LOCK: u64 = 1 << 14;
     let mask = status_field(root, "CapEff:");
@@ -54,7 +55,8 @@ fn status_field(root: &Path, name: &str) -> Option<String> {
     Some(field.trim().to_owned())
 }
 
-/// Reads the size of the file system on /dev/shm: its mount option, or half of the memory if it has none.
+/// Reads the size of the file system on /dev/shm: its mount option, or half of the memory if it has
+/// none.
 pub(super) fn shm_size(root: &Path) -> Reading<u64> {
     reading(root, "proc/self/mounts").and(|mounts| {
         let options = shm_options(&mounts).ok_or("nothing is mounted on /dev/shm")?;

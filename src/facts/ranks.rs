@@ -134,7 +134,8 @@ pub struct Sources<'a> {
 /// Returns an error if what a rank sent cannot be read.
 pub fn gather(sources: Sources, env: Env, world: &dyn World) -> anyhow::Result<Vec<RankFacts>> {
     let mut job = world::all_gather(world, &own_facts(sources, env, world))?;
-    // All ranks leave the barrier at about the same moment: what takes long, and differs between ranks, comes before it.
+    // All ranks leave the barrier at about the same moment: what takes long, and differs between
+    // ranks, comes before it.
     world.barrier();
     let clocks: Vec<f64> = world::all_gather(world, &seconds_since_1970())?;
     let peers: Vec<placement::ProcessIdentity> = world::all_gather(world, &own_identity(env))?;
@@ -150,7 +151,8 @@ pub fn gather(sources: Sources, env: Env, world: &dyn World) -> anyhow::Result<V
     Ok(job)
 }
 
-/// Gathers the facts of this process. What only the other ranks can tell, such as its node, is filled in later.
+/// Gathers the facts of this process. What only the other ranks can tell, such as its node, is
+/// filled in later.
 fn own_facts(sources: Sources, env: Env, world: &dyn World) -> RankFacts {
     let in_job = env("SLURM_JOB_ID").is_some();
     let audit = audit::audit(sources.root, sources.nccl_lib, None, in_job);

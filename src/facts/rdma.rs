@@ -1,5 +1,5 @@
-//! The RDMA ports of this node, from `/sys/class/infiniband`: without a library, so that they are found on a node whose
-//! user-space drivers are broken too.
+//! The RDMA ports of this node, from `/sys/class/infiniband`: without a library, so that they are
+//! found on a node whose user-space drivers are broken too.
 
 use std::path::Path;
 

@@ -12,11 +12,12 @@ use std::{
 use super::tree::below;
 use crate::{env::Env, native::nvml::Reading, world::launch};
 
-/// How long to wait for Slurm's controller: one that is busy or gone blocks its clients for minutes.
+/// How long to wait for Slurm's controller: one that is busy or gone blocks its clients for
+/// minutes.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Reads the site's KillOnBadExit. Only the first rank of a job asks for it, and only if the environment does not tell: a
-/// controller should not have to answer thousands of ranks.
+/// Reads the site's KillOnBadExit. Only the first rank of a job asks for it, and only if the
+/// environment does not tell: a controller should not have to answer thousands of ranks.
 pub(super) fn kill_on_bad_exit(root: &Path, env: Env) -> Reading<bool> {
     if env("SLURM_KILL_BAD_EXIT").is_some() {
         return Reading::none("SLURM_KILL_BAD_EXIT is set");
@@ -51,8 +52,8 @@ fn find_scontrol(root: &Path, env: Env) -> Option<PathBuf> {
 /// Runs one of Slurm's commands and returns its stdout.
 ///
 /// # Errors
-/// Returns an error if it cannot be started, does not answer within `patience`, or fails: then the error is the first line of
-/// its stderr.
+/// Returns an error if it cannot be started, does not answer within `patience`, or fails: then the
+/// error is the first line of its stderr.
 pub(crate) fn answer(
     program: &Path,
     arguments: &[&str],
@@ -89,8 +90,8 @@ fn kill(child: &mut Child) {
     }
 }
 
-/// Reads a pipe to its end in a thread of its own, so that the child never blocks on a full pipe and a silent child can be given
-/// up on.
+/// Reads a pipe to its end in a thread of its own, so that the child never blocks on a full pipe
+/// and a silent child can be given up on.
 fn read_in_thread(pipe: Option<impl Read + Send + 'static>) -> mpsc::Receiver<String> {
     let (sender, receiver) = mpsc::channel();
     thread::spawn(move || {

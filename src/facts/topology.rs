@@ -1,4 +1,5 @@
-//! How the devices of this node are connected: sysfs, without root and without a library, joined with NVML's GPUs.
+//! How the devices of this node are connected: sysfs, without root and without a library, joined
+//! with NVML's GPUs.
 
 use std::{fs, path::Path};
 
@@ -17,8 +18,8 @@ use crate::{
 /// The address that a virtual machine sees if the NVSwitch is hidden from it.
 const HIDDEN_SWITCH: &str = "fffffff:ff:ff.0";
 
-/// Reads the topology of the node under `root`, the root of the file system, with NVML's inventory of its GPUs, or why there is
-/// none.
+/// Reads the topology of the node under `root`, the root of the file system, with NVML's inventory
+/// of its GPUs, or why there is none.
 pub fn read(root: &Path, nvml: &Result<Inventory, String>) -> Topology {
     let mut reader = Reader {
         root,
@@ -215,8 +216,8 @@ impl Reader<'_> {
         }
     }
 
-    /// Locates the device with this address. Every second bridge on the way up is a switch: a switch has its upstream port and one
-    /// port below it, and the host bridge one root port.
+    /// Locates the device with this address. Every second bridge on the way up is a switch: a
+    /// switch has its upstream port and one port below it, and the host bridge one root port.
     fn locate(&mut self, bus: &str) -> DeviceLocation {
         let device = self.root.join("sys/bus/pci/devices").join(bus);
         let real = fs::canonicalize(&device).unwrap_or_default();
@@ -267,7 +268,8 @@ impl Reader<'_> {
         switches.len() - 1
     }
 
-    /// Returns the link between a device and the port above it, at the maximum of both: the link of an idle GPU is slow.
+    /// Returns the link between a device and the port above it, at the maximum of both: the link of
+    /// an idle GPU is slow.
     fn pcie_link(&self, bus: &str, above: Option<&String>) -> Peak {
         let own = self.fastest_link(bus);
         let Some(above) = above else { return own };

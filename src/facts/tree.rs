@@ -7,7 +7,8 @@ use std::{
 
 use crate::native::nvml::Reading;
 
-/// Returns the names in a folder, in natural order (mlx5_2 before mlx5_10); none if there is no such folder.
+/// Returns the names in a folder, in natural order (mlx5_2 before mlx5_10); none if there is no
+/// such folder.
 pub(super) fn names(folder: &Path) -> Vec<String> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     let mut names: Vec<String> = entries
@@ -37,7 +38,8 @@ pub(super) fn reading(root: &Path, path: &str) -> Reading<String> {
     }
 }
 
-/// Joins a path of the examined system, which may begin with `/`, to the root below which it is read.
+/// Joins a path of the examined system, which may begin with `/`, to the root below which it is
+/// read.
 pub(super) fn below(root: &Path, path: &str) -> PathBuf {
     root.join(path.trim_start_matches('/'))
 }

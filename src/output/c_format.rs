@@ -1,6 +1,7 @@
 //! Numbers as C's printf writes them.
 
-/// Formats a number in `width` columns, right aligned: with two decimals, or as few as fit, or else as a power of ten.
+/// Formats a number in `width` columns, right aligned: with two decimals, or as few as fit, or else
+/// as a power of ten.
 pub(super) fn fit(value: f64, width: usize) -> String {
     for decimals in [2, 1, 0] {
         let text = format!("{value:width$.decimals$}");
@@ -15,7 +16,8 @@ pub(super) fn fit(value: f64, width: usize) -> String {
     format!("{text:>width$}")
 }
 
-/// Formats a number like C's `%.{decimals}e`: Rust writes no sign and no leading zero in the exponent.
+/// Formats a number like C's `%.{decimals}e`: Rust writes no sign and no leading zero in the
+/// exponent.
 fn exponent(value: f64, decimals: usize) -> String {
     let text = format!("{value:.decimals$e}");
     let (mantissa, power) = text.split_once('e').unwrap_or((&text, "0"));
@@ -24,7 +26,8 @@ fn exponent(value: f64, decimals: usize) -> String {
     format!("{mantissa}e{sign}{:02}", power.abs())
 }
 
-/// Formats a number like C's `%g`: six significant digits, no trailing zeros, and an exponent if it is very large or small.
+/// Formats a number like C's `%g`: six significant digits, no trailing zeros, and an exponent if it
+/// is very large or small.
 pub(super) fn general(value: f64) -> String {
     if value == 0.0 || !value.is_finite() {
         return value.to_string().to_lowercase();

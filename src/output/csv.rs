@@ -34,8 +34,9 @@ impl Csv {
         Ok(Csv { file })
     }
 
-    /// Opens a file that an earlier run left, to continue it. `whole` is its text up to the last complete line; what comes after was
-    /// cut short and is dropped. A file of an earlier version gets the columns that were added since, empty.
+    /// Opens a file that an earlier run left, to continue it. `whole` is its text up to the last
+    /// complete line; what comes after was cut short and is dropped. A file of an earlier version
+    /// gets the columns that were added since, empty.
     ///
     /// # Errors
     /// Returns an error if it cannot be written.

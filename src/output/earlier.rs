@@ -1,8 +1,10 @@
-//! What an earlier run left in the files that this one continues, and whether both measure the same.
+//! What an earlier run left in the files that this one continues, and whether both measure the
+//! same.
 //!
-//! A file of results has one head for all its rows: backend, level, flags. Rows that were measured in another way would be
-//! reported under a head that is not theirs, so a run that differs in any of this is refused. What differs from case to case
-//! (iterations, checks, the pattern of an alltoallv) does not count here: such a case is measured again.
+//! A file of results has one head for all its rows: backend, level, flags. Rows that were measured
+//! in another way would be reported under a head that is not theirs, so a run that differs in any
+//! of this is refused. What differs from case to case (iterations, checks, the pattern of an
+//! alltoallv) does not count here: such a case is measured again.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -48,8 +50,9 @@ pub struct EarlierRun {
 }
 
 impl EarlierRun {
-    /// Opens the CSV at `path` so that `run` can append to it. `run_json` is the path of the earlier run's `run.json`, if it
-    /// has one. `traffic` is the traffic of an alltoallv in this run.
+    /// Opens the CSV at `path` so that `run` can append to it. `run_json` is the path of the
+    /// earlier run's `run.json`, if it has one. `traffic` is the traffic of an alltoallv in this
+    /// run.
     ///
     /// # Errors
     /// Returns an error if a file cannot be used, or belongs to a run that measured something else.
@@ -120,8 +123,8 @@ fn check_same(what: &str, before: &str, now: &str) -> Result<(), String> {
     }
 }
 
-/// Compares the flags and the settings of NCCL in `before`, an earlier run.json, with those of `run`. A key that an earlier
-/// version did not write is not compared.
+/// Compares the flags and the settings of NCCL in `before`, an earlier run.json, with those of
+/// `run`. A key that an earlier version did not write is not compared.
 ///
 /// # Errors
 /// Returns an error if one differs.
@@ -145,7 +148,8 @@ fn check_same_sweep(before: &Value, run: &RunMeta) -> Result<(), String> {
     Ok(())
 }
 
-/// Returns the settings of NCCL in a run.json that change what is measured: where and how much NCCL logs does not.
+/// Returns the settings of NCCL in a run.json that change what is measured: where and how much NCCL
+/// logs does not.
 fn nccl_settings(run: &Value) -> BTreeMap<String, String> {
     let mut settings = BTreeMap::new();
     for (name, value) in run["environment"].as_object().into_iter().flatten() {

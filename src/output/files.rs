@@ -19,8 +19,8 @@ use crate::{
 
 pub use super::paths::OutputPaths;
 
-/// All output formats, in the order in which they are written. run.json says how the run ended, so it comes last: a run whose
-/// results cannot be written did not end well.
+/// All output formats, in the order in which they are written. run.json says how the run ended, so
+/// it comes last: a run whose results cannot be written did not end well.
 const FORMATS: [&OutputFormat; 4] = [
     &csv::FORMAT,
     &json::RESULTS,
@@ -57,8 +57,9 @@ pub struct Files {
 }
 
 impl Files {
-    /// Makes the folders, moves what an earlier run left there out of the way (`results.csv.1`, …), and creates all files, so that
-    /// a path that cannot be written is known before anything is measured.
+    /// Makes the folders, moves what an earlier run left there out of the way (`results.csv.1`, …),
+    /// and creates all files, so that a path that cannot be written is known before anything is
+    /// measured.
     ///
     /// # Errors
     /// Returns an error with the path if a file cannot be written.
@@ -82,8 +83,9 @@ impl Files {
         Ok(files)
     }
 
-    /// Opens the files that an earlier run left at these paths, to continue them; its records are kept, and `run` takes over its
-    /// name. `traffic` is the traffic of an alltoallv of this run. Without an earlier CSV this is [`Files::create`].
+    /// Opens the files that an earlier run left at these paths, to continue them; its records are
+    /// kept, and `run` takes over its name. `traffic` is the traffic of an alltoallv of this run.
+    /// Without an earlier CSV this is [`Files::create`].
     ///
     /// # Errors
     /// Returns an error as [`Files::create`] does, and if the earlier run measured something else.
@@ -133,7 +135,8 @@ impl Files {
         Ok(())
     }
 
-    /// Writes the files that are written as a whole. What is no regular file, such as a pipe, gets its content only at the end.
+    /// Writes the files that are written as a whole. What is no regular file, such as a pipe, gets
+    /// its content only at the end.
     ///
     /// # Errors
     /// Returns an error as [`Files::create`] does.
@@ -171,7 +174,8 @@ fn io_error(path: &Path, error: io::Error) -> OutputError {
     OutputError::Io(path.to_owned(), error)
 }
 
-/// Makes the folders, and checks that each path can be a file and that no two are the same one. Existing files are not touched.
+/// Makes the folders, and checks that each path can be a file and that no two are the same one.
+/// Existing files are not touched.
 ///
 /// # Errors
 /// Returns an error with the path that cannot be a file, and why.
@@ -192,7 +196,8 @@ fn prepare(files: &[OutputFile]) -> Result<(), OutputError> {
     Ok(())
 }
 
-/// Makes the folder of a file, and returns the one path of the file, which can have many names: ./x and x, a/../x.
+/// Makes the folder of a file, and returns the one path of the file, which can have many names: ./x
+/// and x, a/../x.
 fn prepare_file(path: &Path) -> io::Result<PathBuf> {
     let folder = target::folder_of(path);
     fs::create_dir_all(folder)?;
@@ -202,7 +207,8 @@ fn prepare_file(path: &Path) -> io::Result<PathBuf> {
     }
 }
 
-/// Renames an existing regular file to the first free `NAME.1`, `NAME.2`, …: nothing measured is lost.
+/// Renames an existing regular file to the first free `NAME.1`, `NAME.2`, …: nothing measured is
+/// lost.
 fn keep_earlier(path: &Path) -> io::Result<()> {
     if !path.symlink_metadata().is_ok_and(|file| file.is_file()) {
         return Ok(());

@@ -39,7 +39,8 @@ impl Live {
     /// Shows an event.
     ///
     /// # Errors
-    /// Returns an error if stdout cannot be written, unless its reader has gone: then the files still get everything.
+    /// Returns an error if stdout cannot be written, unless its reader has gone: then the files
+    /// still get everything.
     pub fn on(&mut self, event: &Event, run: &RunMeta) -> io::Result<()> {
         match event {
             Event::Series(series) => self.start_series(series.collective, run),
@@ -67,7 +68,8 @@ impl Live {
         self.print(&table::head(collective.name(), run))
     }
 
-    /// Ends the open table: prints its totals below the rows so far, and the use of GPU memory if it is to be reported.
+    /// Ends the open table: prints its totals below the rows so far, and the use of GPU memory if
+    /// it is to be reported.
     ///
     /// # Errors
     /// Returns an error as [`Live::on`] does.

@@ -1,4 +1,5 @@
-//! Events and records to the terminal and to files. Nothing is measured here, and no backend is known.
+//! Events and records to the terminal and to files. Nothing is measured here, and no backend is
+//! known.
 //!
 //! stdout carries the table and nothing else; messages and progress go to stderr.
 

@@ -2,9 +2,10 @@
 //!
 //! With several communicators each has rows of its own, with their `group`.
 //!
-//! Differences from nccl-tests: numbers are numbers (also `root`, which is not padded text, and null if nothing was measured),
-//! every GPU is listed instead of only the first of each process, `env` contains the recorded variables and no secrets, and
-//! strings are not cut. Truth values that are words stay words, since readers compare them with `"true"`.
+//! Differences from nccl-tests: numbers are numbers (also `root`, which is not padded text, and
+//! null if nothing was measured), every GPU is listed instead of only the first of each process,
+//! `env` contains the recorded variables and no secrets, and strings are not cut. Truth values that
+//! are words stay words, since readers compare them with `"true"`.
 
 use serde_json::{Map, Value, json};
 

@@ -16,7 +16,8 @@ pub struct OutputPaths {
 }
 
 impl OutputPaths {
-    /// Returns the paths that `--out`, `--csv` and `--json` ask for; without any of them the run's folder is `default`.
+    /// Returns the paths that `--out`, `--csv` and `--json` ask for; without any of them the run's
+    /// folder is `default`.
     pub fn new(
         out: Option<&Path>,
         csv: Option<&Path>,

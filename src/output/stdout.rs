@@ -25,8 +25,8 @@ pub fn line(text: &str) -> anyhow::Result<()> {
     write(&format!("{text}\n")).map_err(|error| failure(&error))
 }
 
-/// Passes on the result of writing to stdout, unless its reader has gone: one who reads only the first lines of a list closes the
-/// pipe, and misses nothing.
+/// Passes on the result of writing to stdout, unless its reader has gone: one who reads only the
+/// first lines of a list closes the pipe, and misses nothing.
 ///
 /// # Errors
 /// Returns an error if stdout cannot be written although its reader is there.

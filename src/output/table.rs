@@ -1,9 +1,9 @@
-//! nccl-tests' table (version 2.19.6): header, rows, footer and number formats, so that scripts which parse its output work
-//! unchanged.
+//! nccl-tests' table (version 2.19.6): header, rows, footer and number formats, so that scripts
+//! which parse its output work unchanged.
 //!
-//! Pure: strings from values. Differences, each a comment line or a column at the end of a row (see `docs/ARCHITECTURE.md`): the
-//! version line names this program, `# Waived` lines say what could not run, `# Not finished` that some cases are missing, and a
-//! computed time is marked `computed`.
+//! Pure: strings from values. Differences, each a comment line or a column at the end of a row (see
+//! `docs/ARCHITECTURE.md`): the version line names this program, `# Waived` lines say what could
+//! not run, `# Not finished` that some cases are missing, and a computed time is marked `computed`.
 
 use std::fmt::Display;
 
@@ -161,7 +161,8 @@ const ITERATION_COLUMNS: [ColumnHead; 4] = [
     column("i_cv%", "(%)", 7),
 ];
 
-/// Returns the lines above the rows: buffer modes, names and units. The latter two end with a space, as in nccl-tests.
+/// Returns the lines above the rows: buffer modes, names and units. The latter two end with a
+/// space, as in nccl-tests.
 fn column_heads(sweep: &SweepMeta) -> String {
     let mut half = vec![if sweep.reports_issue {
         &CPU_TIME
@@ -194,7 +195,8 @@ fn column_heads(sweep: &SweepMeta) -> String {
     format!("#\n#{indent}{modes}\n#{names} {timestamp}\n#{units} {format}\n")
 }
 
-/// Returns one row: a case out of place and in place. If one of the two did not run, its columns are `N/A`.
+/// Returns one row: a case out of place and in place. If one of the two did not run, its columns
+/// are `N/A`.
 pub fn row(out_of_place: &Record, in_place: &Record, sweep: &SweepMeta) -> String {
     let case = &out_of_place.case;
     let mut text = format!(
@@ -259,7 +261,8 @@ fn iteration_cells(stats: Option<&IterationStats>) -> String {
     cells
 }
 
-/// Returns the line that tells, below the rows of a table, that some are missing: `done` is how many cases were done.
+/// Returns the line that tells, below the rows of a table, that some are missing: `done` is how
+/// many cases were done.
 pub fn unfinished(done: impl Display, why: &str) -> String {
     // The message of a panic takes several lines.
     let lines: Vec<&str> = why.lines().map(str::trim).collect();

@@ -2,7 +2,6 @@
 
 /// Imports that close a circle, or lead from one subcommand to another: importer and imported.
 pub(crate) const YET_TO_REMOVE: &[(&str, &str)] = &[
-    ("cmd/doctor.rs", "cmd/run/open.rs"),
     ("cmd/launch/check.rs", "cmd/choose.rs"),
     ("cmd/launch/check.rs", "cmd/launch/mod.rs"),
     ("cmd/launch/check.rs", "cmd/probe.rs"),
@@ -51,16 +50,6 @@ pub(crate) const YET_TO_REMOVE: &[(&str, &str)] = &[
     ("collective/scatter.rs", "collective/mod.rs"),
     ("collective/sendrecv.rs", "collective/mod.rs"),
     ("collective/traffic.rs", "collective/mod.rs"),
-    ("doctor/agree.rs", "doctor/mod.rs"),
-    ("doctor/fabric.rs", "doctor/mod.rs"),
-    ("doctor/fit.rs", "doctor/mod.rs"),
-    ("doctor/gdr.rs", "doctor/mod.rs"),
-    ("doctor/gpu.rs", "doctor/mod.rs"),
-    ("doctor/host.rs", "doctor/mod.rs"),
-    ("doctor/library.rs", "doctor/mod.rs"),
-    ("doctor/nvlink.rs", "doctor/mod.rs"),
-    ("doctor/slurm.rs", "doctor/mod.rs"),
-    ("doctor/sockets.rs", "doctor/mod.rs"),
     ("levels/audit/contradictions.rs", "levels/audit/mod.rs"),
     ("levels/audit/files.rs", "levels/audit/mod.rs"),
     ("levels/audit/leftovers.rs", "levels/audit/mod.rs"),
