@@ -58,7 +58,7 @@ pub fn examine(job: &[RankFacts]) -> Vec<ReportLine> {
     for check in checks() {
         lines.extend(apply_check(check, job));
     }
-    for rule in &audit::CHECKS {
+    for rule in audit::CHECKS {
         let outcomes = |process: &RankFacts| audit_outcomes(rule, process);
         lines.extend(lines_by_outcome(rule.id, rule.about, job, outcomes));
     }

@@ -103,7 +103,7 @@ pub fn audit(root: &Path, explicit: Option<&Path>, cumem: Option<bool>, in_job: 
 
 fn rules_not_applicable(context: &AuditContext) -> Vec<(&'static AuditRule, String)> {
     let mut rules = Vec::new();
-    for rule in &CHECKS {
+    for rule in CHECKS {
         if let Some(why) = context.not_applicable(rule) {
             rules.push((rule, why));
         }

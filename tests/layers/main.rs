@@ -5,13 +5,11 @@ mod circles;
 mod imports;
 mod planted;
 mod tokens;
-mod yet_to_remove;
 
 use std::{collections::BTreeSet, fs, path::Path};
 
 use circles::{Graph, circles};
 use imports::{Import, Sources, imports};
-use yet_to_remove::YET_TO_REMOVE;
 
 /// Modules of the crate by layer. A module imports from lines above its own only.
 const LAYERS: &[&[&str]] = &[
@@ -69,8 +67,8 @@ const ONLY_IN: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// Files below `cmd/` that subcommands may share: parsers of argument values. Otherwise no subcommand imports another.
-const SHARED_BY_SUBCOMMANDS: &[&str] = &["cmd/values.rs"];
+/// The folder below `cmd/` that subcommands may share: arguments. Otherwise no subcommand imports another.
+const SHARED_BY_SUBCOMMANDS: &str = "cmd/args/";
 
 /// Returns path below `src/` and text of the source files under `folder`.
 fn sources(folder: &Path, below: &str) -> Sources {
@@ -142,7 +140,7 @@ fn between_subcommands(imports: &[Import]) -> BTreeSet<(&str, &str)> {
     let pairs = pairs(imports).into_iter();
     pairs
         .filter(|(from, to)| match (subcommand(from), subcommand(to)) {
-            (Some(from), Some(other)) => from != other && !SHARED_BY_SUBCOMMANDS.contains(to),
+            (Some(from), Some(other)) => from != other && !to.starts_with(SHARED_BY_SUBCOMMANDS),
             _ => false,
         })
         .collect()
@@ -255,28 +253,13 @@ fn no_files_import_each_other_in_a_circle() {
     for (from, to) in upward {
         eprintln!("  {from} imports {to}, above it");
     }
-    let allowed = all
-        .iter()
-        .filter(|pair| !YET_TO_REMOVE.contains(pair))
-        .copied();
-    assert_eq!(circles(&graph(&allowed.collect())), [] as [String; 0]);
+    assert_eq!(circles(&graph(&all)), [] as [String; 0]);
 }
 
 #[test]
 fn no_subcommand_imports_another() {
     let imports = imports(&crate_sources());
-    let mut wrong = between_subcommands(&imports);
-    wrong.retain(|pair| !YET_TO_REMOVE.contains(pair));
-    assert_eq!(wrong, BTreeSet::new());
-}
-
-#[test]
-fn what_was_removed_is_no_longer_allowed() {
-    let imports = imports(&crate_sources());
-    let all = pairs(&imports);
-    let mut removed = YET_TO_REMOVE.to_vec();
-    removed.retain(|pair| !all.contains(pair));
-    assert_eq!(removed, [], "these can leave YET_TO_REMOVE");
+    assert_eq!(between_subcommands(&imports), BTreeSet::new());
 }
 
 #[test]

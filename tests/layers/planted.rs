@@ -134,18 +134,18 @@ fn subcommands_do_not_see_each_other() {
         ("cmd/mod.rs", "mod run; mod topo; use run::Args;"),
         (
             "cmd/run/mod.rs",
-            "mod args; use args::Args; use super::values::bytes;",
+            "mod parts; use parts::Part; use super::args::bytes;",
         ),
         (
-            "cmd/run/args.rs",
+            "cmd/run/parts.rs",
             "use crate::{cmd::topo::draw, record::Record};",
         ),
         ("cmd/topo.rs", "fn f() { super::run::run() }"),
-        ("cmd/values.rs", ""),
+        ("cmd/args/mod.rs", ""),
         ("record/mod.rs", ""),
     ]);
     let wrong = [
-        ("cmd/run/args.rs", "cmd/topo.rs"),
+        ("cmd/run/parts.rs", "cmd/topo.rs"),
         ("cmd/topo.rs", "cmd/run/mod.rs"),
     ];
     assert_eq!(
