@@ -139,7 +139,7 @@ fn a_rank_that_cannot_join_is_not_waited_for_by_those_of_its_process() {
         message,
     } in [
         Fault {
-            fault: "cuCtxSetCurrent:6:700",
+            fault: "cuCtxSetCurrent@main:4:700",
             code: 2,
             message: "GPU 1 is lost: CUDA_ERROR_ILLEGAL_ADDRESS (code 700)",
         },

@@ -11,6 +11,7 @@
 // STANDIN_FAULT    what goes wrong, words with commas between:
 //                    FUNCTION:CALL:CODE      the CALLth call of that function in a process (from 1; 0 is each) returns CODE
 //                    FUNCTION:CALL:CODE:RANK the same, in the process with that rank of MPI alone
+//                    FUNCTION@main:…         the same, where only calls of the process's first thread count
 //                  and as FUNCTION also what is no function, but happens in a stream:
 //                    hang    an operation of NCCL does not end
 //                    flip    an operation of NCCL has one wrong bit in its last received byte
@@ -28,6 +29,8 @@
 #include <sstream>
 #include <string>
 #include <vector>
+
+#include <unistd.h>
 
 typedef struct standin_stream* Stream;
 
@@ -79,9 +82,16 @@ static inline int fault(const char* what) {
     }();
     if (plans.empty()) return 0;
     const std::lock_guard<std::mutex> held(lock);
-    const long call = ++calls[what], rank = atol(setting("OMPI_COMM_WORLD_RANK", "0").c_str());
-    for (const Plan& plan : plans)
-        if (plan.what == what && (plan.call == 0 || plan.call == call) && (plan.rank < 0 || plan.rank == rank)) return plan.code;
+    const long rank = atol(setting("OMPI_COMM_WORLD_RANK", "0").c_str());
+    const bool is_main = getpid() == gettid();
+    const std::string of_main = std::string(what) + "@main";
+    const long call = ++calls[what], call_of_main = is_main ? ++calls[of_main] : -1;
+    for (const Plan& plan : plans) {
+        const bool is_here = plan.rank < 0 || plan.rank == rank;
+        const bool is_now = plan.what == what && (plan.call == 0 || plan.call == call);
+        const bool is_now_on_main = is_main && plan.what == of_main && (plan.call == 0 || plan.call == call_of_main);
+        if (is_here && (is_now || is_now_on_main)) return plan.code;
+    }
     return 0;
 }
 
