@@ -58,7 +58,7 @@ fn each_program_of_nccl_tests_has_a_link_that_leaves_no_files() {
     fs::write(folder.path().join("other/all_reduce_perf"), "mine").expect("written");
     let refused = run(alone(folder.path()).args(["links", "other"])).expect_code(6);
     assert!(
-        refused.stderr.contains("a file of that name is there"),
+        refused.stderr.contains("a file of that name exists"),
         "{}",
         refused.stderr
     );
