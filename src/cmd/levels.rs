@@ -54,7 +54,7 @@ enum Action {
 /// Prints what is asked for.
 ///
 /// # Errors
-/// Where `check` finds no libnccl, or one that cannot be read.
+/// Returns an error if `check` finds no libnccl, or one that cannot be read.
 pub fn run(args: &Args) -> anyhow::Result<Code> {
     let (text, code) = match (&args.action, args.row) {
         (Some(Action::Diff { a, b }), _) => (report::diff(a, b), Code::Fine),

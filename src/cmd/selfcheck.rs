@@ -14,7 +14,7 @@ pub struct Args {
 /// Runs it on one GPU.
 ///
 /// # Errors
-/// Where CUDA fails.
+/// Returns an error if CUDA fails.
 pub fn run(args: &Args) -> anyhow::Result<Code> {
     let different = nccl::self_check(args.gpu, &mut |line| print_line!("{line}"))?;
     Ok(if different == 0 {

@@ -11,19 +11,19 @@ use crate::{
     world::signal,
 };
 
-/// Between two looks at the queue; a site's controller serves many.
+/// The time between two queries; a site's controller serves many users.
 const EVERY: Duration = Duration::from_secs(2);
 
-/// How long one look may take before it counts as unanswered.
+/// How long a query may take before it counts as unanswered.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Lines of the job's output that are shown at its end.
 const LAST_LINES: usize = 6;
 
-/// Waits for the end of `job` and gives its exit code. A signal ends the waiting, not the job.
+/// Waits for the end of `job`, and returns its exit code. A signal ends the wait, not the job.
 ///
 /// # Errors
-/// Where Slurm does not tell how the job ended.
+/// Returns an error if Slurm does not tell how the job ended.
 pub(super) fn to_the_end(job: &str) -> anyhow::Result<Code> {
     say!("pxnbench: following job {job}; Ctrl-C stops following; the job keeps running");
     let bar = ProgressBar::new_spinner();
@@ -85,7 +85,7 @@ impl fmt::Display for QueueState {
     }
 }
 
-/// What squeue says, or why it says nothing, of a job.
+/// Parses what squeue says of a job, or why it says nothing.
 fn seen(answer: Result<String, String>) -> QueueState {
     match answer {
         Ok(text) => text.lines().next().map_or(QueueState::Gone, |line| {
@@ -96,7 +96,7 @@ fn seen(answer: Result<String, String>) -> QueueState {
     }
 }
 
-/// How the job ended, from what the controller still knows of it, with the end of its output.
+/// Reports how the job ended, from what the controller still knows of it, with the end of its output.
 fn ended(job: &str) -> anyhow::Result<Code> {
     let text = facts::slurm::answer(Path::new("scontrol"), &["show", "job", "-o", job], PATIENCE)
         .unwrap_or_default();
@@ -129,7 +129,7 @@ fn ended(job: &str) -> anyhow::Result<Code> {
     Ok(match (state.as_str(), number.and_then(Code::from_number)) {
         ("COMPLETED", _) => Code::Fine,
         ("CANCELLED" | "TIMEOUT" | "PREEMPTED", _) => Code::Stopped,
-        // Slurm gives 0 where it ended the job itself: a node that failed, memory that ran out.
+        // Slurm reports 0 if it ended the job itself: a node that failed, memory that ran out.
         (_, Some(code)) if code != Code::Fine => code,
         _ => Code::Launch,
     })

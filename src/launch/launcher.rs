@@ -15,13 +15,13 @@ use crate::{
     world,
 };
 
-/// Two ranks that have not said hello by then will not.
+/// The time within which two ranks must have started.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// The first way that works.
+/// Returns the first launcher that works.
 ///
 /// # Errors
-/// Where none does: what each one said.
+/// Returns an error with what each one said if none works.
 pub(super) fn find(launch: &Launch) -> anyhow::Result<Launcher> {
     let mut said = Vec::new();
     for launcher in ways(launch)? {
@@ -41,23 +41,23 @@ pub(super) fn find(launch: &Launch) -> anyhow::Result<Launcher> {
     Err(Failure::on_all_ranks(Code::Launch, what))
 }
 
-/// The first way that would be tried.
+/// Returns the first launcher that would be tried.
 ///
 /// # Errors
-/// Where there is none to try.
+/// Returns an error if there is none to try.
 pub(super) fn first(launch: &Launch) -> anyhow::Result<Launcher> {
     let none = || Failure::on_all_ranks(Code::Launch, "srun lists no --mpi type; try --by mpirun");
     ways(launch)?.into_iter().next().ok_or_else(none)
 }
 
-/// The ways to try, in order.
+/// Returns the launchers to try, in order.
 fn ways(launch: &Launch) -> anyhow::Result<Vec<Launcher>> {
     let by = launch.request.by;
     let mut ways = Vec::new();
     if by != LauncherChoice::Mpirun {
         ways.extend(types(launch)?.into_iter().map(|mpi| Launcher::Srun { mpi }));
     }
-    // Who names a type wants that one and no other; a container's ranks come through srun only.
+    // A user who names a type wants no other; ranks in a container are started by srun only.
     if by == LauncherChoice::Mpirun
         || by == LauncherChoice::Auto && launch.request.mpi.is_none() && launch.container.is_none()
     {
@@ -70,7 +70,7 @@ fn ways(launch: &Launch) -> anyhow::Result<Vec<Launcher>> {
     Ok(ways)
 }
 
-/// The types of srun's --mpi to try.
+/// Returns the types of srun's --mpi to try.
 fn types(launch: &Launch) -> anyhow::Result<Vec<String>> {
     if let Some(mpi) = &launch.request.mpi {
         return Ok(vec![mpi.clone()]);
@@ -87,7 +87,7 @@ fn types(launch: &Launch) -> anyhow::Result<Vec<String>> {
     Ok(types)
 }
 
-/// What `srun --mpi=list` says; versions before 20.11 say it on stderr.
+/// Returns what `srun --mpi=list` prints; versions before 20.11 print it on stderr.
 fn listed() -> anyhow::Result<String> {
     let words = ["srun".to_owned(), "--mpi=list".to_owned()];
     let Trial { stdout, stderr, .. } = process::try_out(&words, false, Duration::from_secs(20))?;
@@ -101,7 +101,7 @@ pub(super) fn name(launcher: &Launcher) -> String {
     }
 }
 
-/// Starts two ranks. The inner error says why the way does not work.
+/// Starts two ranks. The inner error says why the launcher does not work.
 fn prove(launch: &Launch, launcher: &Launcher) -> anyhow::Result<Result<(), String>> {
     let program = launch.program(&["probe".into()])?;
     let step = launch.step(StepShape::pair(launch.job), &program);
@@ -122,7 +122,7 @@ fn prove(launch: &Launch, launcher: &Launcher) -> anyhow::Result<Result<(), Stri
     ))
 }
 
-/// Do the two ranks of the trial see each other?
+/// Checks whether the two ranks of the trial see each other.
 fn evaluate(tried: &Trial, listed: Option<&str>) -> Result<(), String> {
     let reports = probe::reports(&tried.stdout);
     if reports.len() == 2 && reports.iter().all(|report| report.size == 2) && tried.ok {
@@ -142,7 +142,7 @@ fn evaluate(tried: &Trial, listed: Option<&str>) -> Result<(), String> {
     }))
 }
 
-/// The types in what `srun --mpi=list` says, for a message.
+/// Returns the types that `srun --mpi=list` prints, for a message.
 fn types_in(listed: &str) -> String {
     let all = [MpiFamily::OpenMpi, MpiFamily::Mpich]
         .iter()

@@ -1,4 +1,4 @@
-//! What a launch has found out, for the next one of the same job: a comparison launches a step a level and repetition,
+//! What a launch has found out, for the next one of the same job: a comparison launches one step per level and repetition,
 //! and the nodes stay the same. It is `launch.json` in the job's folder, and holds only as long as nothing that it
 //! depends on has changed.
 
@@ -12,7 +12,7 @@ use crate::{
     slurm::{SlurmJob, step::Launcher},
 };
 
-/// What was found out.
+/// The findings of a launch.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct LaunchMemo {
     /// What starts the ranks.
@@ -21,7 +21,7 @@ pub(super) struct LaunchMemo {
     pub(super) gpus: u32,
 }
 
-/// What it depends on.
+/// What the findings depend on.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Key {
     job: SlurmJob,
@@ -58,7 +58,7 @@ impl Key {
     }
 }
 
-/// The file; `None` where this launch does not write to the job's folder.
+/// Returns the file; `None` if this launch does not write to the job's folder.
 fn path(launch: &Launch) -> Option<PathBuf> {
     let jobs = launch.jobs_folder();
     launch
@@ -69,7 +69,7 @@ fn path(launch: &Launch) -> Option<PathBuf> {
         .then(|| jobs.join("launch.json"))
 }
 
-/// What an earlier launch of this job has found out.
+/// Returns what an earlier launch of this job has found out.
 pub(super) fn recall(launch: &Launch) -> anyhow::Result<Option<LaunchMemo>> {
     let text = path(launch).and_then(|path| fs::read_to_string(path).ok());
     let file = text.and_then(|text| serde_json::from_str::<File>(&text).ok());
@@ -77,7 +77,7 @@ pub(super) fn recall(launch: &Launch) -> anyhow::Result<Option<LaunchMemo>> {
     Ok(file.filter(|file| file.key == key).map(|file| file.found))
 }
 
-/// Keeps it for the next launch. Where it cannot be kept, that one finds it out again.
+/// Keeps the findings for the next launch. If they cannot be kept, that launch finds them out again.
 pub(super) fn keep(launch: &Launch, found: &LaunchMemo) -> anyhow::Result<()> {
     let Some(path) = path(launch) else {
         return Ok(());

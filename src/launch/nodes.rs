@@ -1,5 +1,5 @@
-//! Is every node ready? One task on each says what it runs on, before ranks are started that would fail with less to go
-//! by.
+//! Whether every node is ready: one task on each says what it runs on, before ranks are started whose failure would tell
+//! less.
 
 use std::{ffi::OsString, time::Duration};
 
@@ -18,22 +18,22 @@ use crate::{
     },
 };
 
-/// A node that has not said by then what it runs on is not ready.
+/// A node that has not reported by then is not ready.
 const LIMIT: Duration = Duration::from_secs(120);
 
 /// What the nodes have in common.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Nodes {
-    /// GPUs of the node with fewest.
+    /// GPUs of the node that has the fewest.
     pub(super) gpus: u32,
-    /// What is odd and no error.
+    /// What is unusual, but no error.
     pub(super) remarks: Vec<String>,
 }
 
-/// Asks every node.
+/// Examines every node.
 ///
 /// # Errors
-/// Which node is not ready, why, and what to edit.
+/// Returns an error that says which node is not ready, why, and what to edit.
 pub(super) fn check(launch: &Launch) -> anyhow::Result<Nodes> {
     let mut arguments: Vec<OsString> = vec!["probe".into(), "--alone".into()];
     if let Some(file) = launch.request.target.nccl_lib() {
@@ -86,7 +86,7 @@ fn evaluate(tried: &Trial, expected: &[String], needs_nccl: bool) -> anyhow::Res
     Ok(Nodes { gpus, remarks })
 }
 
-/// The program does not start on some nodes.
+/// Returns the error for nodes on which the program does not start.
 fn silence(tried: &Trial, silent: &[&String]) -> anyhow::Error {
     let on = hosts::compress(silent);
     let why = match (tried.late, process::telling(&tried.stderr)) {
@@ -113,7 +113,7 @@ fn silence(tried: &Trial, silent: &[&String]) -> anyhow::Error {
     )
 }
 
-/// All nodes have to load the same MPI. Where it is not the one of the build, that is said: it may still fit.
+/// Checks that all nodes load the same MPI. If it is not the one of the build, a remark says so: it may still fit.
 fn mpi(reports: &[Report]) -> anyhow::Result<Vec<String>> {
     let first = &reports[0];
     if let Some(other) = reports.iter().find(|report| report.loaded != first.loaded) {
@@ -138,7 +138,7 @@ fn mpi(reports: &[Report]) -> anyhow::Result<Vec<String>> {
     Ok(if differs { vec![remark] } else { Vec::new() })
 }
 
-/// The first thing in `name` that looks like a version, to its second number: `Open MPI v4.1.4` is 4.1.
+/// Returns the first word of `name` that looks like a version, to its second number: `Open MPI v4.1.4` is 4.1.
 fn version(name: &str) -> Option<String> {
     let numbers = name
         .split(|c: char| !c.is_ascii_digit() && c != '.')
@@ -146,7 +146,7 @@ fn version(name: &str) -> Option<String> {
     Some(numbers.split('.').take(2).collect::<Vec<_>>().join("."))
 }
 
-/// Where there is a GPU there has to be a libnccl, the same everywhere.
+/// Checks that every node with a GPU has a libnccl, of the same version.
 fn nccl(reports: &[Report]) -> anyhow::Result<()> {
     let with_gpus: Vec<&Report> = reports
         .iter()

@@ -12,10 +12,10 @@ use crate::{
     world::signal,
 };
 
-/// Runs it and gives its exit code.
+/// Runs the ranks, and returns the exit code.
 ///
 /// # Errors
-/// Where the launcher cannot be started, or a rank died.
+/// Returns an error if the launcher cannot be started, or if a rank died.
 pub(super) fn run(launch: &Launch, launcher: &Launcher, shape: StepShape) -> anyhow::Result<Code> {
     let folder = RunFolder::new(launch);
     let mut program = launch.program(&launch.request.arguments)?;
@@ -50,8 +50,9 @@ pub(super) fn run(launch: &Launch, launcher: &Launcher, shape: StepShape) -> any
     Ok(code)
 }
 
-/// The exit code. What the run wrote down counts more than the launcher's status, which some replace by their own; but a
-/// rank that a signal killed wrote nothing, and those that were stopped because of it believe to have been asked to.
+/// Returns the exit code. What the run wrote down counts more than the launcher's status, which some launchers replace by
+/// their own. But a rank that a signal killed wrote nothing, and those that were stopped because of it report a stop that
+/// was asked for.
 fn verdict(
     ended: &process::LauncherEnd,
     own: Option<Code>,

@@ -28,7 +28,7 @@ pub struct Report {
     pub size: u32,
     /// Its node by Slurm's name, else its host.
     pub node: String,
-    /// The MPI that this binary is built with; empty where that is not known.
+    /// The MPI that this binary is built with; empty if that is unknown.
     pub built_with: String,
     /// The MPI that was loaded.
     pub loaded: String,
@@ -43,7 +43,7 @@ pub struct Report {
 /// Prints the report.
 ///
 /// # Errors
-/// Where MPI does not start.
+/// Returns an error if MPI does not start.
 pub fn run(alone: bool, nccl_lib: Option<&Path>) -> anyhow::Result<Code> {
     let guard = deadline::watch("MPI_Init", MPI_STARTS);
     let world: Box<dyn World> = if alone {

@@ -21,13 +21,13 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// How a step on trial ended.
 #[derive(Debug, Default)]
 pub(super) struct Trial {
-    /// Did it end well, in time?
+    /// Whether it ended well, in time.
     pub(super) ok: bool,
     /// What it printed.
     pub(super) stdout: String,
-    /// What it, and its launcher, complained about.
+    /// What it and its launcher printed on stderr.
     pub(super) stderr: String,
-    /// It did not end within this time.
+    /// The limit, if it did not end within it.
     pub(super) late: Option<Duration>,
 }
 
@@ -60,7 +60,7 @@ fn command(words: &[String], inside_step: bool) -> Command {
 /// Runs a command to its end or to the deadline.
 ///
 /// # Errors
-/// Where a signal asks to stop.
+/// Returns an error if a signal asks to stop.
 pub(super) fn try_out(
     words: &[String],
     inside_step: bool,
@@ -110,7 +110,7 @@ pub(super) fn try_out(
     })
 }
 
-/// All that comes through a pipe, once it ends.
+/// Reads all that comes through a pipe, until it ends.
 fn read(pipe: Option<impl Read + Send + 'static>) -> mpsc::Receiver<String> {
     let (sender, receiver) = mpsc::channel();
     thread::spawn(move || {
@@ -119,13 +119,13 @@ fn read(pipe: Option<impl Read + Send + 'static>) -> mpsc::Receiver<String> {
             // What came before an error is as good as all.
             let _ = pipe.read_to_end(&mut bytes);
         }
-        // Nobody waits any more where this fails.
+        // If this fails, nobody waits any more.
         let _ = sender.send(String::from_utf8_lossy(&bytes).into_owned());
     });
     receiver
 }
 
-/// Asks a launcher to end its tasks and itself, and kills it where it does not.
+/// Asks a launcher to end its tasks and itself, and kills it if it does not.
 fn end(child: &mut Child) -> std::io::Result<()> {
     signal::terminate(child.id());
     let asked = Instant::now();
@@ -143,11 +143,11 @@ fn end(child: &mut Child) -> std::io::Result<()> {
 /// How the run ended.
 #[derive(Debug, Default)]
 pub(super) struct LauncherEnd {
-    /// The launcher's exit status; 128 and the signal where one ended it.
+    /// The launcher's exit status; 128 plus the signal if one ended it.
     pub(super) status: i32,
     /// The first rank of which the launcher says that a signal ended it.
     pub(super) lost: Option<lost::LostRank>,
-    /// It said so before it ended the others: they were not killed together.
+    /// Whether the launcher said so before it ended the other ranks: they were not killed together.
     pub(super) lost_first: bool,
     /// The launcher's own first complaint, which is not about a rank.
     pub(super) complaint: Option<String>,
@@ -156,7 +156,7 @@ pub(super) struct LauncherEnd {
 /// Runs the command, hands signals on to it, and watches what its launcher says on stderr.
 ///
 /// # Errors
-/// Where it cannot be started.
+/// Returns an error if it cannot be started.
 pub(super) fn run(words: &[String], inside_step: bool) -> anyhow::Result<LauncherEnd> {
     let cannot = |error| {
         Failure::on_all_ranks(

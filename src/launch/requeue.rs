@@ -1,4 +1,4 @@
-//! A job that runs again: requeued because its time was up, or restarted by Slurm. Its sweep goes on where it was.
+//! A job that runs again: requeued because its time was up, or restarted by Slurm. Its sweep continues where it stopped.
 
 use std::{
     ffi::OsString,
@@ -47,7 +47,7 @@ fn is_same(command: &[String], arguments: &[OsString]) -> bool {
     is(rest) || matches!(rest, [first @ .., out, _] if out == "--out" && is(first))
 }
 
-/// Puts the job into the queue again where the user wants that and the run was stopped because its time was up: Slurm
+/// Puts the job into the queue again if the user wants that and the run was stopped because its time was up: Slurm
 /// does not do so by itself after a time limit.
 pub(super) fn requeue_if_asked(launch: &Launch, run: &RunMeta) -> anyhow::Result<()> {
     let time_is_up = run

@@ -14,7 +14,7 @@ use crate::{
     slurm::hosts,
 };
 
-/// Where the run's files will be.
+/// The place of the run's files.
 pub(super) struct RunFolder {
     /// The run's own folder, or the one of the job in which the step makes its own.
     path: Option<PathBuf>,
@@ -35,7 +35,7 @@ impl RunFolder {
         }
     }
 
-    /// A folder in it that is not there yet.
+    /// Returns the path of a folder in it that does not exist yet.
     pub(super) fn next(&self) -> PathBuf {
         let jobs = self.path.clone().unwrap_or_default();
         (0..)
@@ -44,12 +44,12 @@ impl RunFolder {
             .unwrap_or(jobs)
     }
 
-    /// Is it the job's, because the sweep does not say where its own is?
+    /// Tells whether the folder is the job's, because the sweep does not name its own.
     pub(super) fn is_jobs(&self) -> bool {
         self.is_jobs
     }
 
-    /// Every `run.json` in it with its time.
+    /// Returns every `run.json` in it with the time of its last change.
     pub(super) fn runs(&self) -> BTreeMap<PathBuf, Option<SystemTime>> {
         let Some(path) = &self.path else {
             return BTreeMap::new();
@@ -72,7 +72,7 @@ impl RunFolder {
     }
 }
 
-/// One line for a reader: what was measured, on what, how it ended, and where it is.
+/// Returns one line for a reader: what was measured, on what, how it ended, and where the results are.
 pub(super) fn summary(run: &RunMeta, path: &Path) -> String {
     let hosts: BTreeMap<u32, &str> = run
         .processes

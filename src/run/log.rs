@@ -21,7 +21,7 @@ fn name() -> String {
 }
 
 /// Makes the folder where the log of this process waits, and returns the log's path; `None` if it cannot be made, which
-/// [`scratch::check`] reports where NCCL is to run.
+/// [`scratch::check`] reports if NCCL is to run.
 pub(super) fn file() -> Option<String> {
     let file = scratch::folder().ok()?.join(name());
     file.to_str().map(str::to_owned)
@@ -34,12 +34,12 @@ pub(super) fn waiting_place() -> Option<PathBuf> {
     (file.to_str() == Some(&logged_to)).then_some(file)
 }
 
-/// Did this program choose where NCCL's log goes?
+/// Tells whether this program chose where NCCL's log goes.
 pub(super) fn is_ours() -> bool {
     waiting_place().is_some()
 }
 
-/// What this process's log says so far; empty where NCCL writes none, or writes elsewhere.
+/// Returns what this process's log says so far; empty if NCCL writes none, or writes elsewhere.
 pub(super) fn text() -> String {
     waiting_place()
         .and_then(|file| fs::read_to_string(file).ok())

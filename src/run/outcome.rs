@@ -8,7 +8,7 @@ use crate::{
     world::signal,
 };
 
-/// What the exit code depends on.
+/// How the cases of a run went: what the exit code depends on.
 #[derive(Default)]
 pub(super) struct SweepOutcome {
     ran: u64,
@@ -46,7 +46,7 @@ impl SweepOutcome {
         }
     }
 
-    /// The exit code, and the sentence for what is not plain from the table.
+    /// Returns the exit code, and a sentence for what the table does not show.
     pub(super) fn verdict(&self, stopped: bool) -> (Code, String) {
         let cases = |n: u64| {
             if n == 1 {
@@ -73,7 +73,7 @@ impl SweepOutcome {
         }
     }
 
-    /// The sentence for the collectives that are below the threshold.
+    /// Returns a sentence that names the collectives below the threshold.
     fn too_slow(&self) -> Option<String> {
         let least = self.least_busbw?;
         let slow = self.sums.iter().filter(|(_, sums)| !sums.reaches(least));
@@ -109,7 +109,7 @@ pub(super) fn least_busbw() -> anyhow::Result<Option<f64>> {
     }
 }
 
-/// What stopped the run, where something did: another rank may have got the signal.
+/// Returns what stopped the run. Another rank may have received the signal.
 pub(super) fn stopped_by() -> String {
     format!("stopped by {}", signal::received().unwrap_or("a signal"))
 }

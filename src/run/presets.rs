@@ -5,7 +5,7 @@ use crate::{
     levels::{Axis, Preset, ports::Port},
 };
 
-/// What is asked for on each axis; `None` where nothing is.
+/// What is asked for on each axis; `None` if nothing is.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Presets {
     /// The PXN level.

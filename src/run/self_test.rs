@@ -1,5 +1,5 @@
-//! `pxnbench proof --self-test`: a control that PXN is seen where it is and not seen where it is off. A short alltoall runs
-//! twice, in processes of its own: with PXN off, and as asked. The number of relayed connections must be zero, and then not.
+//! `pxnbench proof --self-test`: a control experiment for the proof. A short alltoall runs twice, in processes of its
+//! own: with PXN off, and with the settings that are asked for. The number of relayed connections must be zero, and then not.
 
 use std::{ffi::OsString, path::Path, time::Duration};
 
@@ -44,7 +44,7 @@ struct Pair {
 }
 
 impl Pair {
-    /// None where this node has no GPU: what that means for the job, all ranks say together.
+    /// Starts both workers; `None` if this node has no GPU. All ranks then decide together what that means.
     fn start(nccl_lib: Option<&Path>, env: env::Env) -> anyhow::Result<Option<Pair>> {
         if facts::nvidia::evidence(Path::new("/"), env).is_none() {
             return Ok(None);
@@ -60,7 +60,7 @@ impl Pair {
 /// Runs the control on every rank. `expect`: PXN must be used as asked (true), or must not (false).
 ///
 /// # Errors
-/// Where there are no GPUs, MPI does not start, or another outcome is expected.
+/// Returns an error if there are no GPUs, if MPI does not start, or if another outcome is expected.
 pub fn run(nccl_lib: Option<&Path>, expect: Option<bool>) -> anyhow::Result<Code> {
     let pair = Pair::start(nccl_lib, &env::var);
     let world = world::open::world(true, LIMIT)?;

@@ -65,12 +65,12 @@ pub(super) struct NcclTestsArgs {
         help_heading = "Measurement")]
     pub(super) average: Average,
 
-    /// Register the buffers with NCCL: 1 ncclCommRegister, 2 symmetric windows (NCCL 2.27; as 1 with an older one)
+    /// Register the buffers with NCCL: 1 ncclCommRegister, 2 symmetric windows (needs NCCL 2.27; otherwise falls back to 1)
     #[arg(short = 'R', long = "local_register", value_name = "0..2", value_parser = values::numbered(&Registration::ALL),
         default_value = "0", help_heading = "Measurement")]
     registration: Registration,
 
-    /// NCCL's CTA policy: 0 default, 1 efficient, 2 zero (NCCL 2.27; 2 from 2.28 on)
+    /// NCCL's CTA policy: 0 default, 1 efficient, 2 zero (needs NCCL 2.27; value 2 needs 2.28)
     #[arg(short = 'x', long, value_name = "0..2", value_parser = values::numbered(&[0, 1, 2]), help_heading = "Measurement")]
     cta_policy: Option<i32>,
 
@@ -108,7 +108,7 @@ pub(super) struct NcclTestsArgs {
         action = clap::ArgAction::Set, help_heading = "Output")]
     pub(super) reports_memory: bool,
 
-    /// Write JSON with the keys of nccl-tests' (version 3) to this file when the run ends
+    /// Write JSON with the keys that nccl-tests uses (version 3) to this file when the run ends
     #[arg(
         short = 'J',
         long = "output_file",

@@ -56,17 +56,17 @@ pub struct SweepArgs {
     stepfactor: u32,
 
     /// Element types: int8 uint8 int32 uint32 int64 uint64 half float double bfloat16 f8e4m3
-    /// f8e5m2, with commas between, or all
+    /// f8e5m2, separated by commas, or all
     #[arg(short = 'd', long, value_name = "TYPE", value_parser = values::dtypes, default_value = "float",
         help_heading = "Sweep")]
     datatype: Several<DType>,
 
-    /// Reductions: sum prod max min avg mulsum, with commas between, or all
+    /// Reductions: sum prod max min avg mulsum, separated by commas, or all
     #[arg(short = 'o', long, value_name = "OP", value_parser = values::redops, default_value = "sum",
         help_heading = "Sweep")]
     op: Several<RedOp>,
 
-    /// Root rank; all (or -1) takes each in turn
+    /// Root rank; all (or -1) uses each in turn
     #[arg(short = 'r', long, value_name = "RANK", value_parser = values::roots, default_value = "0",
         allow_hyphen_values = true, help_heading = "Sweep")]
     root: Roots,
@@ -95,12 +95,12 @@ pub struct SweepArgs {
     #[command(flatten)]
     nccl_tests: NcclTestsArgs,
 
-    /// Print what would run, one line a case, and run nothing
+    /// Print what would run, one line per case, and run nothing
     #[arg(long, help_heading = "Measurement")]
     list: bool,
 
-    /// What runs the collectives: nccl on GPUs, host with MPI on host memory, model computes times; auto takes host only
-    /// where there is no NVIDIA device at all
+    /// What runs the collectives: nccl on GPUs, host with MPI on host memory, model computes times; auto uses host only
+    /// if there is no NVIDIA device at all
     #[arg(
         long,
         value_name = "BACKEND",
@@ -151,7 +151,7 @@ pub struct SweepArgs {
     #[arg(long, help_heading = "Output")]
     resume: bool,
 
-    /// Prove from NCCL's own log what it did: columns pxn, transport, channels, algo and proto. Sets NCCL_DEBUG and
+    /// Report from NCCL's own log what it did: columns pxn, transport, channels, algo and proto. Sets NCCL_DEBUG and
     /// NCCL_DEBUG_SUBSYS; a short run beforehand finds the algorithms
     #[arg(long, help_heading = "Output")]
     proof: bool,

@@ -20,7 +20,7 @@ pub const SUBCOMMANDS: [&str; 8] = [
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Several<T>(pub Vec<T>);
 
-/// `all`, or names with commas between.
+/// Parses `all`, or names separated by commas.
 fn several<T: Copy>(
     text: &str,
     all: &[T],

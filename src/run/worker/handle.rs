@@ -18,10 +18,10 @@ use super::message::{FromWorker, ToWorker, WorkerReport, WorkerStart};
 use crate::nccl_log::subsystems::LogDetail;
 use crate::world::{self, World, placement, scratch};
 
-/// Longer than this nobody waits for a worker: what it would tell is worth no more.
+/// The longest wait for a worker: what it can tell is not worth more.
 const LONGEST: Duration = Duration::from_secs(120);
 
-/// What a worker said before it ended comes through its pipe within this time.
+/// The time within which the last words of a worker that ended come through its pipe.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
 /// A worker process of this rank.
@@ -30,7 +30,7 @@ pub(in crate::run) struct Worker {
     to: ChildStdin,
     from: Receiver<FromWorker>,
     log: PathBuf,
-    /// The log is worth reading: the worker failed.
+    /// Whether the log is kept, because the worker failed.
     keeps_log: bool,
 }
 
@@ -83,7 +83,7 @@ impl Worker {
         })
     }
 
-    /// Tells the worker something, and hears what it says to it. One that has ended meanwhile has said why.
+    /// Sends `message` to the worker, and returns its answer. A worker that has ended meanwhile has said why.
     fn ask(&mut self, message: &ToWorker, until: Instant) -> Result<FromWorker, Why> {
         let line = serde_json::to_string(message).map_err(|error| Why::new(error.to_string()))?;
         match writeln!(self.to, "{line}") {
@@ -128,11 +128,11 @@ impl Worker {
         })
     }
 
-    /// Lets the workers of all ranks run together, and gives what each saw, in rank order; or a sentence where one failed.
-    /// Every rank calls it alike, and gets the same.
+    /// Runs the workers of all ranks together, and returns what each saw, in rank order, or a sentence if one failed.
+    /// Every rank calls it alike, and gets the same result.
     ///
     /// # Errors
-    /// Where an answer does not reach the other ranks; that would be a bug.
+    /// Returns an error if an answer does not reach the other ranks; that would be a bug.
     pub(in crate::run) fn run(
         mut self,
         start: WorkerStart,
@@ -146,7 +146,7 @@ impl Worker {
                 FromWorker::Ready(id) => Ok(id),
                 _ => Err(Why::new("its worker did not say that it is ready")),
             });
-        // None joins where one cannot: NCCL would wait for it.
+        // If one cannot join, none does: NCCL would wait for it.
         let id = match agree(self.keep_log(ready), world)? {
             Ok(mut ids) => ids.swap_remove(0),
             Err(why) => return Ok(Err(why)),
@@ -168,7 +168,7 @@ impl Worker {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Why {
     what: String,
-    /// Nothing was heard of it in time: another rank may know why.
+    /// Whether it only failed to answer in time; another rank may know why.
     is_late: bool,
 }
 

@@ -9,15 +9,15 @@ use crate::{
     units::Bytes,
 };
 
-/// Who the worker is: the ranks and GPUs of the process that started it.
+/// What a worker must know: the ranks and GPUs of the process that started it, and the sweep.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(in crate::run) struct WorkerStart {
     pub(in crate::run) local_ranks: LocalRanks,
-    /// Can the GPUs of all ranks reduce floats of 8 bits?
+    /// Whether the GPUs of all ranks can reduce 8-bit floats.
     pub(in crate::run) float8: bool,
     /// The pattern of an alltoallv.
     pub(in crate::run) traffic: Traffic,
-    /// The smallest and largest size, where they are not those of the command line.
+    /// The smallest and largest size, if they are not those of the command line.
     pub(in crate::run) sizes: Option<(Bytes, Bytes)>,
 }
 
@@ -41,10 +41,10 @@ pub(in crate::run) enum FromWorker {
     Failed(String),
 }
 
-/// What a worker saw.
+/// What a worker observed.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(in crate::run) struct WorkerReport {
-    /// Algorithm and protocol of each case of the plan; `None` where NCCL's log names none.
+    /// Algorithm and protocol of each case of the plan; `None` if NCCL's log names none.
     pub(in crate::run) choices: Vec<Option<AlgorithmChoice>>,
     /// The connections in the worker's log.
     pub(in crate::run) seen: Connections,
