@@ -1,7 +1,7 @@
 //! Worker processes. NCCL reads a variable once per process, so what is to be seen under another setting is run by another
 //! process: each rank starts one worker per setting, before it touches MPI or CUDA itself.
 //!
-//! A worker knows no MPI. [`handle`] is the rank's side: it passes on rank, GPU and NCCL's unique id. Here is the worker's
+//! A worker knows no MPI. `handle` is the rank's side: it passes on rank, GPU and NCCL's unique id. Here is the worker's
 //! side.
 
 pub(super) mod handle;
