@@ -165,6 +165,17 @@ fn one_result_does_not_pass_through_the_file_of_another() {
 }
 
 #[test]
+fn a_link_at_run_json_is_replaced() {
+    let place = Place::new();
+    let out = place.make("out");
+    place.plant("out/run.json");
+    run(alone(&out).args(SWEEP).args(["--out", "."])).expect_code(0);
+    place.expect_untouched();
+    assert!(!out.join("run.json").is_symlink());
+    assert_eq!(json(&out.join("run.json"))["end"]["code"], 0);
+}
+
+#[test]
 fn files_have_the_permissions_that_the_umask_leaves() {
     let place = Place::new();
     for (umask, mode) in [("022", 0o644), ("027", 0o640), ("002", 0o664)] {

@@ -15,6 +15,7 @@ use crate::record::{Record, RunMeta, columns::COLUMNS};
 /// The format of `results.csv`.
 pub(super) const FORMAT: OutputFormat = OutputFormat {
     path: |paths| paths.csv.clone().or_else(|| paths.in_folder("results.csv")),
+    follows_links: true,
     content: Content::Rows,
 };
 

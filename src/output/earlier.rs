@@ -176,3 +176,43 @@ fn differs(what: &str, before: &str, now: &str) -> String {
     let now = if now.is_empty() { "none" } else { now };
     format!("was measured with {what} {before}, but this run has {what} {now}")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::SweepMeta;
+
+    /// Keys of `sweep` that do not change what a time means, or that are compared case by case.
+    const OTHERS: [&str; 13] = [
+        "begin",
+        "end",
+        "step",
+        "step_is_factor",
+        "warmup",
+        "iters",
+        "checks",
+        "parallel_init",
+        "reports_issue",
+        "timestamps",
+        "reports_ranks",
+        "reduced_to",
+        "least_busbw",
+    ];
+
+    #[test]
+    fn every_key_of_the_sweep_is_compared_or_known_not_to_matter() {
+        let sweep = serde_json::to_value(SweepMeta::default()).expect("JSON");
+        let keys = sweep.as_object().expect("an object").keys();
+        for key in keys {
+            let is_compared = SWEEP_FLAGS.iter().any(|(compared, _)| compared == key);
+            assert!(
+                is_compared != OTHERS.contains(&key.as_str()),
+                "put {key} into SWEEP_FLAGS if it changes what a time means, otherwise into OTHERS"
+            );
+        }
+        assert_eq!(
+            sweep.as_object().map(serde_json::Map::len),
+            Some(SWEEP_FLAGS.len() + OTHERS.len())
+        );
+    }
+}

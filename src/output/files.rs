@@ -34,13 +34,18 @@ struct OutputFile {
     content: Content,
 }
 
-/// Returns the files that a run writes, with symbolic links followed.
+/// Returns the files that a run writes.
 fn output_files(paths: &OutputPaths) -> Vec<OutputFile> {
     let mut files = Vec::new();
     for format in FORMATS {
         if let Some(path) = (format.path)(paths) {
+            let path = if format.follows_links {
+                target::resolved(&path)
+            } else {
+                path
+            };
             files.push(OutputFile {
-                path: target::resolved(&path),
+                path,
                 content: format.content,
             });
         }

@@ -9,6 +9,7 @@ use crate::record::{Record, RunMeta, columns::COLUMNS};
 /// The format of `run.json`: what the run was measured on.
 pub(super) const RUN: OutputFormat = OutputFormat {
     path: |paths| paths.in_folder("run.json"),
+    follows_links: false,
     content: Content::Whole(|run, _| pretty(run)),
 };
 
@@ -20,6 +21,7 @@ pub(super) const RESULTS: OutputFormat = OutputFormat {
             .clone()
             .or_else(|| paths.in_folder("results.json"))
     },
+    follows_links: true,
     content: Content::Whole(results),
 };
 

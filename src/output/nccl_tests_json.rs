@@ -24,6 +24,7 @@ const VERSION: u32 = 3;
 /// The format of nccl-tests' JSON.
 pub(super) const FORMAT: OutputFormat = OutputFormat {
     path: |paths| paths.nccl_tests_json.clone(),
+    follows_links: true,
     content: Content::Whole(text),
 };
 

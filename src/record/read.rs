@@ -303,6 +303,42 @@ mod tests {
         );
     }
 
+    /// Returns a run that writes the columns of the run as in `row`.
+    fn run_of(row: &CsvRow) -> RunMeta {
+        serde_json::from_value(serde_json::json!({
+            "format": 1, "pxnbench": "", "run_id": row.run_id, "started_at": row.started_at, "ended_at": null, "end": null,
+            "command": [], "backend": row.backend, "backend_why": "", "level": row.level, "network": row.network,
+            "resources": row.resources, "job": null, "step": row.step, "repeat": row.repeat, "nodes": row.nodes,
+            "ranks": row.ranks, "gpus_per_process": row.gpus_per_process, "versions": {}, "environment": {},
+            "processes": [], "startup_s": null, "phases": [],
+        }))
+        .expect("a run")
+    }
+
+    #[test]
+    fn no_column_is_lost_when_a_run_is_resumed() {
+        // A column that no record of this row has: its value would have to be lost without being noticed.
+        let empty_here = ["step", "note", "group", "pattern"];
+        let row = parse_rows(&format!("{}\r\n{ROW}\r\n", header()))
+            .remove(0)
+            .expect("a row");
+        let (run, record) = (run_of(&row), row.to_record(&DEFAULT).expect("a record"));
+        assert_eq!(
+            ROW.split(',').count(),
+            COLUMNS.len(),
+            "give ROW a value for the new column"
+        );
+        for (column, cell) in COLUMNS.iter().zip(ROW.split(',')) {
+            assert_eq!((column.get)(&run, &record).csv(), cell, "{}", column.name);
+            assert_eq!(
+                cell.is_empty(),
+                empty_here.contains(&column.name),
+                "{}",
+                column.name
+            );
+        }
+    }
+
     #[test]
     fn a_row_that_was_cut_short_is_left_out() {
         for cut in [5, 60, 100, ROW.len() - 3] {
