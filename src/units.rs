@@ -109,6 +109,16 @@ impl GBps {
     }
 }
 
+/// Returns a number with its noun: `1 rank`, `2 ranks`, `3 processes`.
+pub fn counted<N: fmt::Display + PartialEq + From<u8>>(number: N, noun: &str) -> String {
+    let ending = match (number == N::from(1), noun.ends_with('s')) {
+        (true, _) => "",
+        (false, true) => "es",
+        (false, false) => "s",
+    };
+    format!("{number} {noun}{ending}")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -164,5 +174,12 @@ mod tests {
                 prop_assert_eq!(Bytes(bytes).to_string().parse(), Ok(Bytes(bytes)));
             }
         }
+    }
+
+    #[test]
+    fn a_noun_follows_its_number() {
+        assert_eq!(counted(1_u64, "rank"), "1 rank");
+        assert_eq!(counted(0_usize, "rank"), "0 ranks");
+        assert_eq!(counted(2_u32, "process"), "2 processes");
     }
 }

@@ -201,7 +201,7 @@ mod check {
         .expect_code(0);
         assert!(
             ended.stdout.starts_with("NCCL 2.28.3 (")
-                && ended.stdout.contains("it knows 2 of the 2"),
+                && ended.stdout.contains("this NCCL knows 2 of the 2"),
             "{}",
             ended.stdout
         );
@@ -210,7 +210,7 @@ mod check {
         assert!(
             ended
                 .stdout
-                .contains("it does not know NCCL_MAX_CTAS, which lean, standard sets"),
+                .contains("this NCCL does not know NCCL_MAX_CTAS (set by lean, standard)"),
             "{}",
             ended.stdout
         );
@@ -387,7 +387,7 @@ fn a_network_is_waived_where_nccl_moves_nothing() {
     let (names, stderr) = recorded(folder.path(), &["--network", "ib"], &[]);
     assert_eq!(names[2], "auto");
     assert!(
-        stderr.contains("network ib is waived: the model computes times"),
+        stderr.contains("network ib is waived: the model only computes times"),
         "{stderr}"
     );
     let mut command = alone(folder.path());

@@ -208,7 +208,7 @@ fn the_folder_of_a_job_is_no_link() {
             .env("SLURM_STEP_ID", step))
         .expect_code(6);
         let sentence = format!(
-            "pxnbench: {link} is a link, and this program makes none there: name another file, or another folder with --out"
+            "pxnbench: {link} is a symbolic link that pxnbench did not create: name another file, or another folder with --out"
         );
         assert_eq!(ended.sentences().last(), Some(&sentence.as_str()));
         assert_eq!(names(&elsewhere), [] as [&str; 0]);

@@ -344,7 +344,7 @@ fn what_cannot_be_read_is_one_sentence() {
         Unreadable {
             name: "nothing",
             code: 6,
-            message: "holds no file",
+            message: "contains no file",
         },
         Unreadable {
             name: "empty",

@@ -145,7 +145,7 @@ fn launch_target(arguments: &[OsString]) -> anyhow::Result<Target> {
         Some(Command::Doctor(_)) => Ok(Target::Doctor),
         Some(_) => {
             let what =
-                "launch starts sweeps and the doctor: name collectives after the --, or doctor";
+                "launch starts only sweeps and the doctor: after --, name collectives or doctor";
             Err(Failure::on_all_ranks(Code::Usage, what))
         }
     }

@@ -143,7 +143,7 @@ fn add(fold: &mut Fold, name: &Path) -> anyhow::Result<()> {
     if files.is_empty() {
         return Err(Failure::on_all_ranks(
             Code::Usage,
-            format!("{} holds no file", name.display()),
+            format!("{} contains no file", name.display()),
         ));
     }
     for file in files {

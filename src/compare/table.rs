@@ -6,6 +6,7 @@ use crate::{
     collective::{BufferMode, Collective},
     levels,
     record::{BackendKind, read::CsvRow},
+    units::counted,
 };
 
 /// What two rows must have in common to be compared.
@@ -54,9 +55,9 @@ pub(super) fn render(rows: &[CsvRow]) -> String {
 
 fn header(rows: &[CsvRow], present: &[&str], control: &str) -> String {
     let repeats = rows.iter().map(|row| row.repeat + 1).max().unwrap_or(0);
-    let plural = if repeats == 1 { "" } else { "s" };
     let mut text = format!(
-        "# Median time in us over {repeats} repetition{plural}; then its ratio to {control}: below 1 is faster\n"
+        "# Median time in us over {}; then its ratio to {control}: below 1 is faster\n",
+        counted(repeats, "repetition")
     );
     let _ = write!(
         text,

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::outcome::CheckOutcome;
-use crate::facts::ranks::RankFacts;
+use crate::{facts::ranks::RankFacts, units::counted};
 
 /// The value that stands for "this process is known to have none".
 pub(super) const NONE: &str = "none";
@@ -90,15 +90,6 @@ pub(super) fn by_node(job: &[RankFacts]) -> BTreeMap<u32, Vec<&RankFacts>> {
         nodes.entry(process.node).or_default().push(process);
     }
     nodes
-}
-
-/// Formats a count with its noun: `1 warning`, `2 warnings`.
-pub(super) fn counted(count: usize, noun: &str) -> String {
-    if count == 1 {
-        format!("1 {noun}")
-    } else {
-        format!("{count} {noun}s")
-    }
 }
 
 /// Joins items with commas.

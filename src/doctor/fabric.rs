@@ -2,7 +2,7 @@
 
 use super::{
     check::Check,
-    compare::{Difference, counted, list, list_or_none, same_everywhere},
+    compare::{Difference, list, list_or_none, same_everywhere},
     outcome::CheckOutcome,
 };
 use crate::{
@@ -11,6 +11,7 @@ use crate::{
         ports::{Link, Port},
         selection::Selection,
     },
+    units::counted,
 };
 
 pub(super) const CHECKS: &[Check] = &[

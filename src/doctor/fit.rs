@@ -5,12 +5,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
     check::Check,
-    compare::{Difference, NONE, by_node, counted, list, same_everywhere},
+    compare::{Difference, NONE, by_node, list, same_everywhere},
     gpu::gpus,
     outcome::CheckOutcome,
 };
 use crate::{
-    facts::ranks::RankFacts, levels::reading, native::nvml::NvmlGpu,
+    facts::ranks::RankFacts, levels::reading, native::nvml::NvmlGpu, units::counted,
     world::placement::group_by_visible_gpus,
 };
 

@@ -1,13 +1,10 @@
 //! The GPUs of a node, by NVML.
 
-use super::{
-    check::Check,
-    compare::{counted, list},
-    outcome::CheckOutcome,
-};
+use super::{check::Check, compare::list, outcome::CheckOutcome};
 use crate::{
     facts::ranks::RankFacts,
     native::nvml::{NvmlGpu, Reading, Remapped},
+    units::counted,
 };
 
 pub(super) const CHECKS: &[Check] = &[

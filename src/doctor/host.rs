@@ -1,11 +1,8 @@
 //! The node: limits, shared memory, processors, kernel.
 
-use super::{
-    check::Check,
-    compare::{counted, list},
-    outcome::CheckOutcome,
-};
+use super::{check::Check, compare::list, outcome::CheckOutcome};
 use crate::facts::{health::UNLIMITED, ranks::RankFacts};
+use crate::units::counted;
 
 pub(super) const CHECKS: &[Check] = &[
     Check::per_process(

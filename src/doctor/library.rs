@@ -2,10 +2,11 @@
 
 use super::{
     check::Check,
-    compare::{Difference, NONE, counted, list, list_or_none, same_everywhere},
+    compare::{Difference, NONE, list, list_or_none, same_everywhere},
     outcome::CheckOutcome,
 };
 use crate::facts::ranks::{LoadedNccl, RankFacts};
+use crate::units::counted;
 
 pub(super) const CHECKS: &[Check] = &[
     Check::per_process(
@@ -168,8 +169,7 @@ fn plugin(process: &RankFacts) -> CheckOutcome {
 fn mpi_world(process: &RankFacts) -> CheckOutcome {
     let world = process.world;
     let Some(launched) = process.launched() else {
-        let processes = if world == 1 { "process" } else { "processes" };
-        return CheckOutcome::ok(format!("{world} {processes}"));
+        return CheckOutcome::ok(counted(world, "process"));
     };
     let started = launched.count;
     if started <= 1 || world > 1 {

@@ -8,11 +8,8 @@ use std::{
 
 use serde_json::{Value, json};
 
-use super::{
-    compare::counted,
-    examine::{ReportLine, examine},
-};
-use crate::{exit::Code, facts::ranks::RankFacts};
+use super::examine::{ReportLine, examine};
+use crate::{exit::Code, facts::ranks::RankFacts, units::counted};
 
 /// The findings of all checks on a job, ready to be printed.
 pub struct Report<'a> {

@@ -1,7 +1,7 @@
 //! The Slurm job around the processes.
 
-use super::{check::Check, compare::counted, host::format_bytes, outcome::CheckOutcome};
-use crate::facts::ranks::RankFacts;
+use super::{check::Check, host::format_bytes, outcome::CheckOutcome};
+use crate::{facts::ranks::RankFacts, units::counted};
 
 pub(super) const CHECKS: &[Check] = &[
     Check::in_slurm(

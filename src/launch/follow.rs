@@ -40,7 +40,9 @@ pub(super) fn to_the_end(job: &str) -> anyhow::Result<Code> {
             break;
         }
         if signal::received().is_some() {
-            let what = format!("job {job} goes on without being followed; `scancel {job}` ends it");
+            let what = format!(
+                "no longer following job {job}, which keeps running; `scancel {job}` ends it"
+            );
             return Err(Failure::on_all_ranks(Code::Stopped, what));
         }
         let (word, line) = match &seen {
@@ -80,7 +82,7 @@ impl fmt::Display for QueueState {
         match self {
             QueueState::Queued(state) => f.write_str(state),
             QueueState::Gone => f.write_str("not in the queue"),
-            QueueState::Unknown(why) => write!(f, "squeue does not tell its state ({why})"),
+            QueueState::Unknown(why) => write!(f, "squeue does not report its state ({why})"),
         }
     }
 }

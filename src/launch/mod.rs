@@ -35,6 +35,7 @@ use crate::{
         SlurmJob, hosts,
         step::{Container, Launcher, StepShape},
     },
+    units::counted,
 };
 
 /// Starts the ranks and waits for them.
@@ -67,7 +68,7 @@ pub fn run(request: &Request) -> anyhow::Result<Code> {
 
 fn outside() -> anyhow::Error {
     let what = "this is not a Slurm job (SLURM_JOB_ID is not set): use sbatch slurm/pxn_aggressive.sbatch, or run launch \
-                inside salloc; without Slurm it is mpirun -np N pxnbench …";
+                inside salloc; without Slurm, run mpirun -np N pxnbench …";
     Failure::on_all_ranks(Code::Launch, what)
 }
 
@@ -180,16 +181,11 @@ impl Launch<'_> {
         );
         if shape.nodes == 1 && self.request.target.is_sweep() {
             say!(
-                "pxnbench: PXN is impossible on one node: it relays between nodes, so all levels do the same here; ask \
-                 for -N 2 or more"
+                "pxnbench: PXN is impossible on one node: it relays between nodes, so all levels behave the same here; \
+                 request -N 2 or more"
             );
         }
     }
-}
-
-fn counted(number: u32, what: &str) -> String {
-    let plural = if number == 1 { "" } else { "s" };
-    format!("{number} {what}{plural}")
 }
 
 /// Returns `word` as a shell reads it.

@@ -96,7 +96,7 @@ fn silence(tried: &Trial, silent: &[&String]) -> anyhow::Error {
     };
     if why.contains("--container-image") {
         let what = format!(
-            "Slurm has no pyxis here, which runs containers: {why}; take a template without a container"
+            "Slurm lacks pyxis here, which is needed to run containers: {why}; use a template without a container"
         );
         return Failure::on_all_ranks(Code::Launch, what);
     }
@@ -130,7 +130,7 @@ fn mpi(reports: &[Report]) -> anyhow::Result<Vec<String>> {
     let differs =
         !first.built_with.is_empty() && version(&first.built_with) != version(&first.loaded);
     let remark = format!(
-        "this binary is built with {} but the nodes load {}; if ranks fail to start, edit {}",
+        "this binary was built with {} but the nodes load {}; if ranks fail to start, edit {}",
         first.built_with,
         first.loaded,
         site::line(site::MPI)
@@ -173,7 +173,7 @@ fn nccl(reports: &[Report]) -> anyhow::Result<()> {
     };
     match found.iter().find(|(_, other)| other.0 != first.0) {
         Some((other_node, other)) => fail(format!(
-            "{node} has NCCL {} ({}) but {other_node} has NCCL {} ({}): all nodes need the same",
+            "{node} has NCCL {} ({}) but {other_node} has NCCL {} ({}): all nodes need the same NCCL",
             first.0, first.1, other.0, other.1
         )),
         None => {

@@ -12,6 +12,7 @@ use crate::{
     levels,
     record::{RunMeta, Status, read},
     slurm::hosts,
+    units::counted,
 };
 
 /// The place of the run's files.
@@ -88,7 +89,7 @@ pub(super) fn summary(run: &RunMeta, path: &Path) -> String {
         0 => "no wrong data".to_owned(),
         wrong => format!("{wrong} with WRONG DATA"),
     };
-    let end = run.end.as_ref().map_or("not ended", |end| {
+    let end = run.end.as_ref().map_or("the run did not finish", |end| {
         if end.code == 0 {
             ""
         } else {
@@ -105,11 +106,12 @@ pub(super) fn summary(run: &RunMeta, path: &Path) -> String {
         ""
     };
     format!(
-        "level {} on {} ranks of {} nodes ({}): {measured} cases, {data}{pxn}{}; {}",
+        "level {} on {} of {} ({}): {}, {data}{pxn}{}; {}",
         run.level,
-        run.ranks,
-        run.nodes,
+        counted(run.ranks, "rank"),
+        counted(run.nodes, "node"),
         hosts::compress(&nodes),
+        counted(measured, "case"),
         if end.is_empty() {
             String::new()
         } else {

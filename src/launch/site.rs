@@ -44,7 +44,7 @@ fn words(own: Option<(&str, &Path)>, what: &str) -> String {
         Some((text, file)) => match number(text) {
             Some(at) => format!("line {at} of {} ({what})", file.display()),
             None => format!(
-                "{} (it has no line with {what} yet; see slurm/site.conf.example)",
+                "{} (add a line with {what}; see slurm/site.conf.example)",
                 file.display()
             ),
         },
@@ -68,7 +68,7 @@ mod tests {
             words(Some(("a\n# module load x\n", file)), MPI),
             "line 2 of /x/slurm/site.conf (module load)"
         );
-        assert!(words(Some(("", file)), NCCL).contains("has no line with NCCL_HOME= yet"));
+        assert!(words(Some(("", file)), NCCL).contains("add a line with NCCL_HOME="));
         for what in [MPI, NCCL, PROGRAM, MPI_TYPE] {
             assert!(EXAMPLE.contains(what), "{what}");
             assert!(words(None, what).contains("copy of slurm/site.conf.example"));

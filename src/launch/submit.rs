@@ -113,7 +113,7 @@ pub fn run(request: &Request) -> anyhow::Result<Code> {
         return follow::to_the_end(&job);
     }
     say!(
-        "pxnbench: submitted as job {job}; `squeue -j {job}` shows it, its output goes to a file named after it"
+        "pxnbench: submitted as job {job}; `squeue -j {job}` shows its state, and its output goes to a file named after it"
     );
     print_line!("{job}")?;
     Ok(Code::Fine)

@@ -9,7 +9,7 @@ use super::{
     algorithms::AlgorithmChoice, connections::SendCounts, proof::Proof, reason::Reason,
     relays::RelayUse, subsystems::how_to_log,
 };
-use crate::units::Bytes;
+use crate::units::{Bytes, counted};
 
 /// Relays that the text names; JSON has all.
 const RELAYS: usize = 16;
@@ -152,10 +152,10 @@ fn transports(counts: &BTreeMap<String, u64>) -> String {
 fn participants(proof: &Proof) -> String {
     let mut parts = Vec::new();
     if let Some(ranks) = proof.ranks {
-        parts.push(count(ranks, "rank", "ranks"));
+        parts.push(counted(ranks, "rank"));
     }
     if let Some(nodes) = proof.nodes {
-        parts.push(count(nodes, "node", "nodes"));
+        parts.push(counted(nodes, "node"));
     }
     if proof.ranks.is_some_and(|ranks| proof.ranks_in_log < ranks) {
         let in_log = proof.ranks_in_log;
@@ -164,7 +164,7 @@ fn participants(proof: &Proof) -> String {
         ));
     }
     if proof.processes > 0 {
-        let processes = count(proof.processes, "process", "processes");
+        let processes = counted(proof.processes, "process");
         parts.push(format!("{processes} in this log"));
     }
     if proof.unfinished_processes > 0 {
@@ -178,11 +178,6 @@ fn participants(proof: &Proof) -> String {
         ));
     }
     parts.join(", ")
-}
-
-fn count(number: u64, one: &str, many: &str) -> String {
-    let noun = if number == 1 { one } else { many };
-    format!("{number} {noun}")
 }
 
 fn versions(proof: &Proof) -> String {
@@ -228,7 +223,7 @@ fn rings(proof: &Proof) -> String {
 }
 
 fn times(number: u64) -> String {
-    count(number, "time", "times")
+    counted(number, "time")
 }
 
 fn algorithms(choices: &[AlgorithmChoice]) -> String {

@@ -76,7 +76,7 @@ fn choose_by_hardware(
         }
     }
     let why = if in_job {
-        "there is no NVIDIA device here, and Slurm gave the job none"
+        "there is no NVIDIA device here, and Slurm allocated none to the job"
     } else {
         "there is no NVIDIA device here"
     };
@@ -85,7 +85,7 @@ fn choose_by_hardware(
 
 fn why_model() -> String {
     format!(
-        "as requested; times are computed, from {} us per step and {} GB/s, and nothing is measured",
+        "as requested; times are computed from {} us per step and {} GB/s, not measured",
         model::STEP_US,
         model::BUS_BYTES_PER_US / 1e3
     )

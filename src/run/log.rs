@@ -60,7 +60,7 @@ pub(super) fn collect(folder: Option<&Path>) {
     if let Err(error) = copy(&waiting, &folder.join("nccl")) {
         scratch::keep();
         say!(
-            "pxnbench: NCCL's log stays in {}: {error}",
+            "pxnbench: NCCL's log could not be copied and remains in {}: {error}",
             waiting.display()
         );
     }

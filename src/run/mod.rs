@@ -69,7 +69,7 @@ pub fn run(request: &Request) -> anyhow::Result<Code> {
     timer.mark("start, MPI");
     let end = in_world(request, proof, &*world, timer);
     let end = fault::end_together(end, world.size());
-    let _guard = deadline::watch("the other ranks at the end", request.timeout);
+    let _guard = deadline::watch("waiting for the other ranks at the end", request.timeout);
     world.finish();
     end
 }
@@ -81,7 +81,7 @@ fn in_world(
     mut timer: PhaseTimer,
 ) -> anyhow::Result<Code> {
     // This covers what has no deadline of its own, such as a file system that does not answer.
-    let _guard = deadline::watch("what comes between two cases", request.timeout);
+    let _guard = deadline::watch("the work between two cases", request.timeout);
     if request.list {
         let ranks = request.listed_ranks(world.size());
         let spec = traffic::resolve(&request.spec, ranks, world)?;
@@ -148,7 +148,7 @@ fn measure(
     session.set_largest_size(sizes.map(|(_, end)| end));
     let (verdict, measured) = sweep_and_show(context, &plan, &mut *backend, session, proof)?;
     timer.mark_parts("sweep", &measured.spent);
-    let _guard = deadline::watch("the backend's end", timeout);
+    let _guard = deadline::watch("shutting down the backend", timeout);
     backend.finish()?;
     let remarks = [
         slow_node::remark(
@@ -248,7 +248,7 @@ fn memory_use(backend: &dyn Backend, world: &dyn World) -> anyhow::Result<Option
 
 fn stdout_failed(error: std::io::Error) -> anyhow::Error {
     let what = format!(
-        "the table cannot be written to stdout: {error}; what was measured is in the files that were asked for"
+        "the table cannot be written to stdout: {error}; the results are in the requested files"
     );
     Failure::on_this_rank(Code::Internal, what)
 }

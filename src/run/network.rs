@@ -40,7 +40,7 @@ pub(super) fn check(
     let why_waived = match backend {
         BackendKind::Nccl => None,
         BackendKind::Host => Some("on host memory MPI moves the data, whatever NCCL is asked for"),
-        BackendKind::Model => Some("the model computes times, and moves nothing"),
+        BackendKind::Model => Some("the model only computes times; no data is moved"),
     };
     if let Some(why) = why_waived {
         let sentence = format!("network {name} is waived: {why}");
@@ -103,7 +103,7 @@ impl Job<'_> {
             return Answer::Yes;
         }
         Answer::No(format!(
-            "it joins the GPUs of one node, and this job has {} nodes; start all ranks on one, or use ib, ethernet or socket",
+            "it works only within a node, but this job has {} nodes; start all ranks on one node, or use ib, ethernet or socket",
             self.nodes
         ))
     }
@@ -117,11 +117,11 @@ impl Job<'_> {
         if self.nodes > 1 || (forced_out && !is_pxn) {
             return Answer::Yes;
         }
-        let why = "it joins nodes, and this job has one, whose GPUs talk over NVLink, PCIe or host memory";
+        let why = "it connects nodes, but this job has one, whose GPUs communicate over NVLink, PCIe or host memory";
         let remedy = if is_pxn {
             "start ranks on two nodes or more"
         } else {
-            "start ranks on two, or set NCCL_P2P_DISABLE=1 and NCCL_SHM_DISABLE=1 to measure the NIC alone"
+            "start ranks on two nodes, or set NCCL_P2P_DISABLE=1 and NCCL_SHM_DISABLE=1 to measure the NIC alone"
         };
         Answer::No(format!("{why}; {remedy}"))
     }
@@ -154,7 +154,7 @@ impl Job<'_> {
             return Answer::Yes;
         }
         Answer::Unknown(
-            "CUDA does not tell whether all GPUs are joined by NVLink (a rank that sees one GPU cannot know); if they are \
+            "it is unknown whether NVLink connects all GPUs (a rank that sees one GPU cannot tell); if it does \
              not, NCCL will find no transport"
                 .into(),
         )
@@ -163,7 +163,7 @@ impl Job<'_> {
     fn lacks_nvlink(&self) -> Answer {
         if let Some(rank) = self.first_with(&[GpuLink::NvLink, GpuLink::PartlyNvLink]) {
             return Answer::No(format!(
-                "the GPUs that {} sees have NVLink, and no variable of NCCL forces PCIe where there is NVLink; use nvlink or \
+                "the GPUs that {} sees have NVLink, and no NCCL variable can force PCIe where there is NVLink; use nvlink or \
                  shm",
                 self.rank_on_host(rank)
             ));
@@ -172,7 +172,7 @@ impl Job<'_> {
             return refused;
         }
         Answer::Unknown(
-            "CUDA does not tell whether the GPUs have NVLink; if they have, NCCL uses it and not PCIe: see the lines 'via \
+            "CUDA does not tell whether the GPUs have NVLink; if they do, NCCL uses it instead of PCIe: see the lines 'via \
              P2P' of its log (NCCL_DEBUG=INFO)"
                 .into(),
         )
@@ -226,7 +226,7 @@ impl Job<'_> {
             }
         }
         Answer::Unknown(format!(
-            "only NCCL finds out whether GPUDirect works: see 'GPU Direct RDMA' in its log ({})",
+            "only NCCL can determine whether GPUDirect works: see 'GPU Direct RDMA' in its log ({})",
             LogDetail::Networks
         ))
     }
@@ -361,7 +361,7 @@ mod tests {
                 "pcie",
                 1,
                 linked(Some(link)),
-                "no variable of NCCL forces PCIe where there is NVLink",
+                "no NCCL variable can force PCIe where there is NVLink",
             );
         }
         refused(

@@ -5,6 +5,7 @@ use crate::{
     env,
     exit::{Code, Failure},
     record::{self, TableTotals},
+    units::counted,
     world::signal,
 };
 
@@ -48,20 +49,18 @@ impl SweepOutcome {
 
     /// Returns the exit code, and a sentence for what the table does not show.
     pub(super) fn verdict(&self, stopped: bool) -> (Code, String) {
-        let cases = |n: u64| {
-            if n == 1 {
-                "1 case".to_owned()
-            } else {
-                format!("{n} cases")
-            }
-        };
+        let cases = |number: u64| counted(number, "case");
         match self {
             SweepOutcome { wrong, .. } if *wrong > 0 => {
                 (Code::WrongData, format!("wrong data in {}", cases(*wrong)))
             }
             _ if stopped => (
                 Code::Stopped,
-                format!("{} after {}, which are kept", stopped_by(), cases(self.ran)),
+                format!(
+                    "{} after {}; finished cases are kept",
+                    stopped_by(),
+                    cases(self.ran)
+                ),
             ),
             SweepOutcome { ran: 0, waived, .. } => (
                 Code::NothingRan,

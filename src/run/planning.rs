@@ -24,7 +24,7 @@ pub(super) fn plan(spec: &SweepSpec, ranks: u64) -> anyhow::Result<Plan> {
     refuse_missing_root(spec, ranks)?;
     if !Plan::is_sane(spec, ranks) {
         return usage(
-            "these sizes, types, operations and roots are more than a million cases: did you mean -f 2 instead of -i?",
+            "these sizes, types, operations and roots make more than a million cases: did you mean -f 2 instead of -i?",
         );
     }
     Ok(Plan::new(spec, ranks))
@@ -113,7 +113,8 @@ pub(super) fn fit(
     // The matrix of an alltoallv does not shrink.
     let needed = largest(&plan, backend, world)?;
     if needed > capacity {
-        let what = format!("only two buffers of {capacity} fit, and {needed} are needed");
+        let what =
+            format!("each of the two buffers can have at most {capacity}, but {needed} are needed");
         return Err(Failure::on_all_ranks(Code::NothingRan, what));
     }
     Ok((plan, sizes))
@@ -131,7 +132,9 @@ fn largest(plan: &Plan, backend: &dyn Backend, world: &dyn World) -> anyhow::Res
 fn cut(spec: &SweepSpec, capacity: Bytes, ranks: u64) -> anyhow::Result<SweepSpec> {
     // The largest element, 16 of them per rank: below that nothing is left of a sweep.
     if capacity.0 < 128 * ranks {
-        let what = format!("only two buffers of {capacity} fit: something else holds the memory");
+        let what = format!(
+            "each of the two buffers can have at most {capacity}: something else is using the memory"
+        );
         return Err(Failure::on_all_ranks(Code::NothingRan, what));
     }
     Ok(SweepSpec {

@@ -96,14 +96,14 @@ fn describe_variables(
         .collect();
     let _ = writeln!(
         text,
-        "it knows {} of the {} variables that {whose} sets",
+        "this NCCL knows {} of the {} variables that {whose} sets",
         names.len() - missing.len(),
         names.len()
     );
     for name in &missing {
         let _ = writeln!(
             text,
-            "warning: it does not know {name}, which {} sets: no effect there",
+            "warning: this NCCL does not know {name} (set by {}), so setting it has no effect",
             presets_with(name).join(", ")
         );
     }
@@ -186,7 +186,7 @@ mod tests {
         let (text, code) = checked(Some("balanced"), "NCCL_NET", "");
         assert_eq!(code, Code::Fine, "{text}");
         assert!(
-            text.starts_with("it knows 2 of the 2 variables that level balanced sets\n"),
+            text.starts_with("this NCCL knows 2 of the 2 variables that level balanced sets\n"),
             "{text}"
         );
     }
@@ -196,7 +196,7 @@ mod tests {
         let (text, code) = checked(None, "NCCL_P2P_PXN_LEVEL", "");
         assert_eq!(code, Code::Nccl);
         assert!(
-            text.contains("does not know NCCL_P2P_PXN_LEVEL, which conservative, balanced, aggressive, pxn sets"),
+            text.contains("this NCCL does not know NCCL_P2P_PXN_LEVEL (set by conservative, balanced, aggressive, pxn)"),
             "{text}"
         );
     }

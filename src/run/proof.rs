@@ -66,7 +66,7 @@ impl LogProof {
         }
         self.is_on = context.backend.runs_nccl();
         if !self.is_on {
-            let why = "--proof reads NCCL's log, and no NCCL runs here: nothing is proved";
+            let why = "--proof needs NCCL's log, but no NCCL runs here: nothing can be proved";
             return Ok(Some(why.into()));
         }
         // Each rank decided by its own evidence whether to start a worker; all take part, or none.

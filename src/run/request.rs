@@ -168,7 +168,7 @@ impl Request {
         }
         if self.files.is_drop_in && collectives.len() > 1 {
             return usage(
-                "called by a name of nccl-tests it runs that collective only: drop the other one",
+                "under a name of nccl-tests only that collective runs: remove the other one",
             );
         }
         if begin > end {
@@ -189,7 +189,9 @@ impl Request {
             );
         }
         if matches!(self.spec.step, SizeStep::Add(bytes) if bytes.0 == 0) {
-            return usage("-i 0 never reaches a next size: use a larger step, or a factor with -f");
+            return usage(
+                "-i 0 never reaches the next size: use a larger step, or a factor with -f",
+            );
         }
         Ok(())
     }
@@ -207,27 +209,27 @@ impl Request {
         let conflicts = [
             (
                 replays > 0 && blocking != Blocking::AtTheEnd,
-                "-z waits between operations, which a graph (-G) runs as one: leave one of them out",
+                "-z waits between operations, which a graph (-G) runs as one: use only one of them",
             ),
             (
                 replays > 0 && iteration_times,
-                "-I marks each iteration, and a graph (-G) has none: leave one of them out",
+                "-I times each iteration, but a graph (-G) runs them as one: use only one of them",
             ),
             (
                 replays > 0 && null_stream,
-                "CUDA cannot capture the null stream (-y 1) as a graph (-G): leave one of them out",
+                "CUDA cannot capture the null stream (-y 1) as a graph (-G): use only one of them",
             ),
             (
                 iteration_times && self.timing.iters > MOST_TIMED_ITERATIONS,
-                "-I keeps the time of each iteration: use at most 1000000 of them with -n",
+                "-I stores the time of every iteration: use at most 1000000 of them with -n",
             ),
             (
                 iteration_times && self.timing.skipped_iterations >= self.timing.iters,
-                "-K leaves out all of the -n iterations: use a smaller one",
+                "-K skips all of the -n iterations: use a smaller -K",
             ),
             (
                 waits_inside && aggregate > 1,
-                "-z 1 and -z 2 wait for each operation, and those of a group (-m) start together: use -z 3, or drop -m",
+                "-z 1 and -z 2 wait for each operation, but those of a group (-m) start together: use -z 3, or drop -m",
             ),
         ];
         for (is_conflict, sentence) in conflicts {

@@ -66,7 +66,7 @@ pub fn run(nccl_lib: Option<&Path>, expect: Option<bool>) -> anyhow::Result<Code
     let world = world::open::world(true, LIMIT)?;
     let end = in_world(pair, expect, &*world);
     let end = fault::end_together(end, world.size());
-    let _guard = deadline::watch("the other ranks at the end", LIMIT);
+    let _guard = deadline::watch("waiting for the other ranks at the end", LIMIT);
     world.finish();
     end
 }
@@ -151,7 +151,7 @@ fn end(outcome: &Outcome, expect: Option<bool>) -> anyhow::Result<Code> {
         Some(expected) if expected != is_used => {
             let words = |is_used: bool| if is_used { "used" } else { "not used" };
             let what = format!(
-                "PXN: expected {}, and the run as asked shows {}",
+                "PXN: expected {}, and the run as requested shows {}",
                 words(expected),
                 words(is_used)
             );
@@ -189,7 +189,7 @@ fn judge(off: &ObservedRun, asked: &ObservedRun) -> Outcome {
     match (off.relayed, asked.relayed) {
         (1.., _) => Outcome::ControlFailed,
         (0, 1..) if off.sends == 0 => Outcome::CannotTell(
-            "the run with PXN off logged no connection between nodes, so that it cannot serve as the control".into(),
+            "the run with PXN off logged no connection between nodes, so it cannot serve as the control".into(),
         ),
         (0, 1..) => Outcome::Changed,
         _ if asked.sends == 0 || asked.gpudirect_sends == 0 => {
@@ -209,15 +209,15 @@ fn report(off: &ObservedRun, asked: &ObservedRun, outcome: &Outcome) -> Vec<Stri
     };
     let said = match outcome {
         Outcome::Changed => "the count rose from zero, as it must: relays are detected".to_owned(),
-        Outcome::Same(why) => format!("the count did not change: as asked, PXN is not used. {why}"),
+        Outcome::Same(why) => format!("the count stayed at zero: PXN is not used with the requested settings. {why}"),
         Outcome::CannotTell(why) => format!("cannot tell: {why}"),
         Outcome::ControlFailed => {
-            "the control failed: connections are relayed with NCCL_PXN_DISABLE=1, so that no count of \
+            "the control failed: connections are relayed even with NCCL_PXN_DISABLE=1, so no count of \
              relays can be trusted here; check whether a wrapper or nccl.conf overrides the variable"
                 .to_owned()
         }
     };
-    vec![count("PXN off", off), count("as asked", asked), said]
+    vec![count("PXN off", off), count("as requested", asked), said]
 }
 
 #[cfg(test)]

@@ -16,7 +16,7 @@ use crate::{
     output::{files::Files, stdout, table, target::OutputError},
     record::{self, MemoryUse, Phase, Record, RunEnd, RunMeta, Status},
     sweep::{EarlierRecords, measure::Measure, plan::Plan},
-    units::Bytes,
+    units::{Bytes, counted},
     world::{
         self, World,
         abort::{self, Moment},
@@ -47,8 +47,8 @@ pub(super) struct Extent {
 impl fmt::Display for Extent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.all {
-            Some(all) => write!(f, "{} of {all} cases", self.done),
-            None => write!(f, "{} cases", self.done),
+            Some(all) => write!(f, "{} of {}", self.done, counted(all, "case")),
+            None => f.write_str(&counted(self.done, "case")),
         }
     }
 }
@@ -278,7 +278,7 @@ fn planted_link(folder: Option<&Path>, default: &Path) -> Option<OutputError> {
         .ancestors()
         .take_while(|folder| *folder != Path::new("results"))
         .find(|folder| folder.is_symlink())?;
-    let why = "is a link, and this program makes none there";
+    let why = "is a symbolic link that pxnbench did not create";
     Some(OutputError::Other(link.to_owned(), why.into()))
 }
 

@@ -102,7 +102,7 @@ pub(super) fn groups(split: Option<Split>, world: &dyn World) -> anyhow::Result<
         let group = split.group(process);
         if i32::try_from(group).is_err() {
             let what = format!(
-                "{SPLIT} gives a communicator the number {group}, and the largest that MPI allows is {}",
+                "{SPLIT} gives a communicator the number {group}, but MPI allows at most {}",
                 i32::MAX
             );
             return Err(Failure::on_all_ranks(Code::Usage, what));

@@ -68,7 +68,7 @@ fn check_matrix(
     let side = matrix.side();
     if side < ranks {
         return Err(format!(
-            "{MATRIX_FILE}={file} has rows for {side} ranks at most, and this run has {ranks}"
+            "{MATRIX_FILE}={file} has rows for only {side} ranks, but this run has {ranks}"
         ));
     }
     let shares = TrafficShares {
@@ -87,7 +87,7 @@ fn check_matrix(
     }
     if end < needed {
         return Err(format!(
-            "a rank has {} bytes in {MATRIX_FILE}={file}, more than -e {end}: raise -b and -e",
+            "{MATRIX_FILE}={file} gives a rank {} bytes, more than -e {end}: raise -b and -e",
             needed.0
         ));
     }

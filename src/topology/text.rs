@@ -7,6 +7,7 @@ use super::{
     node::{Cpu, DeviceLocation, Gpu, Nic, NvLinkEnd, NvLinks, Topology},
     path::KINDS,
 };
+use crate::units::counted;
 
 /// nvidia-smi's names of paths in the matrix, with their meanings.
 pub const SMI: [(&str, &str); 7] = [
@@ -134,9 +135,8 @@ fn nvlinks(all: &Topology, links: &NvLinks) -> String {
         },
     };
     let count = links.count;
-    let plural = if count == 1 { "" } else { "s" };
     let peak = links.each.times(count).text();
-    format!("{count} NVLink{plural} to {to}  {peak}")
+    format!("{} to {to}  {peak}", counted(count, "NVLink"))
 }
 
 /// Returns the matrix of GPUs and NICs, with nvidia-smi's names of paths.

@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     env::Env,
     exit::{Code, Failure},
+    units::counted,
 };
 
 /// What a process reports about itself.
@@ -237,8 +238,7 @@ impl JobPlacement<'_> {
 
 /// Returns `1 GPU per process`, `4 GPUs per process`.
 fn per_process(count: usize) -> String {
-    let unit = if count == 1 { "GPU" } else { "GPUs" };
-    format!("{count} {unit} per process")
+    format!("{} per process", counted(count, "GPU"))
 }
 
 /// Returns the number in `NCCL_TESTS_DEVICE`. Unlike nccl-tests, which reads anything else as 0, it

@@ -106,7 +106,7 @@ fn bad_input_gets_one_sentence() {
         (&["all_reduce", "-b", "12Q"], "'12Q'"),
         (
             &["all_reduce", "-f", "0", "-i", "0"],
-            "-i 0 never reaches a next size",
+            "-i 0 never reaches the next size",
         ),
         (
             &["all_reduce", "-d", "float16"],
@@ -179,7 +179,7 @@ fn what_cannot_be_proved_is_reported() {
     assert!(
         ended
             .stderr
-            .contains("no NCCL runs here: nothing is proved"),
+            .contains("no NCCL runs here: nothing can be proved"),
         "{}",
         ended.stderr
     );

@@ -256,9 +256,7 @@ fn what_is_not_the_same_on_all_ranks_is_one_sentence() {
     )
     .expect_code(6);
     assert!(
-        ended
-            .stderr
-            .contains("the largest that MPI allows is 2147483647"),
+        ended.stderr.contains("but MPI allows at most 2147483647"),
         "{}",
         ended.stderr
     );

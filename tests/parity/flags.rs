@@ -151,7 +151,8 @@ fn a_command_line_that_cannot_be_read_is_refused_with_one_sentence() {
         .args(MODEL))
     .expect_code(6);
     assert!(
-        two.stderr.contains("runs that collective only"),
+        two.stderr
+            .contains("under a name of nccl-tests only that collective runs"),
         "{}",
         two.stderr
     );
@@ -188,10 +189,13 @@ fn flags_that_exclude_each_other_are_refused() {
             &["-G", "2", "-z", "1"] as &[&str],
             "a graph (-G) runs as one",
         ),
-        (&["-G", "2", "-I", "1"], "a graph (-G) has none"),
+        (&["-G", "2", "-I", "1"], "a graph (-G) runs them as one"),
         (&["-G", "2", "-y", "1"], "cannot capture the null stream"),
         (&["-m", "2", "-z", "2"], "use -z 3"),
-        (&["-I", "1", "-n", "5", "-K", "5"], "-K leaves out"),
+        (
+            &["-I", "1", "-n", "5", "-K", "5"],
+            "-K skips all of the -n iterations",
+        ),
         (
             &["-N", "2", "--resume"],
             "--resume cannot be combined with -N",

@@ -277,7 +277,7 @@ fn alltoallv_is_as_its_variables_say() {
     refused(
         &matrix,
         &["-b", "1K", "-e", "1K"],
-        "3248 bytes in NCCL_TESTS_ALLTOALLV_MATRIX_FILE=m, more than -e 1K",
+        "NCCL_TESTS_ALLTOALLV_MATRIX_FILE=m gives a rank 3248 bytes, more than -e 1K",
     );
     refused(
         &matrix,
@@ -293,7 +293,7 @@ fn alltoallv_is_as_its_variables_say() {
     refused(
         &matrix,
         &["-b", "4K", "-e", "4K"],
-        "has rows for 2 ranks at most, and this run has 3",
+        "has rows for only 2 ranks, but this run has 3",
     );
 }
 

@@ -19,12 +19,12 @@ pub(super) struct NcclTestsArgs {
         help_heading = "Ranks")]
     pub(super) threads: u32,
 
-    /// GPUs per thread; each is a rank, so that -g 8 needs no mpirun on one node; no effect unless NCCL runs on GPUs
+    /// GPUs per thread; each is a rank, so -g 8 on one node needs no mpirun; no effect unless NCCL runs on GPUs
     #[arg(short = 'g', long = "ngpus", value_name = "N", value_parser = values::positive::<u32>, default_value = "1",
         help_heading = "Ranks")]
     pub(super) gpus: u32,
 
-    /// 1: the threads join the communicator in parallel
+    /// 1: join the communicator from all threads in parallel
     #[arg(short = 'p', long, value_name = "0|1", value_parser = values::switch, default_value = "0",
         action = clap::ArgAction::Set, help_heading = "Ranks")]
     pub(super) parallel_init: bool,
@@ -45,7 +45,7 @@ pub(super) struct NcclTestsArgs {
         help_heading = "Measurement")]
     pub(super) blocking: Blocking,
 
-    /// 1: everything runs in CUDA's null stream
+    /// 1: run everything in CUDA's null stream
     #[arg(short = 'y', long = "stream_null", value_name = "0|1", value_parser = values::switch, default_value = "0",
         action = clap::ArgAction::Set, help_heading = "Measurement")]
     null_stream: bool,
@@ -55,12 +55,12 @@ pub(super) struct NcclTestsArgs {
         help_heading = "Measurement")]
     pub(super) graph: u32,
 
-    /// 1: show the time it takes to issue an operation to the GPU; bandwidths are still those of the whole time
+    /// 1: show the time it takes to issue an operation to the GPU; bandwidths are still computed from the whole time
     #[arg(short = 'C', long, value_name = "0|1", value_parser = values::switch, default_value = "0",
         action = clap::ArgAction::Set, help_heading = "Measurement")]
     pub(super) report_cputime: bool,
 
-    /// Which time to report over processes and threads: 0 that of rank 0, 1 mean, 2 minimum, 3 maximum
+    /// How to combine times over processes and threads: 0 rank 0 only, 1 mean, 2 minimum, 3 maximum
     #[arg(short = 'a', long, value_name = "0..3", value_parser = values::numbered(&Average::ALL), default_value = "1",
         help_heading = "Measurement")]
     pub(super) average: Average,
@@ -89,7 +89,7 @@ pub(super) struct NcclTestsArgs {
         help_heading = "Measurement")]
     pub(super) per_iter_skip: u32,
 
-    /// Kernels that communicate by NCCL's device API: not built in, only 0 is accepted
+    /// Kernels that use NCCL's device API: not built in; only 0 is accepted
     #[arg(short = 'D', long, value_name = "N", value_parser = values::natural, default_value = "0",
         help_heading = "Measurement")]
     device_implementation: u32,

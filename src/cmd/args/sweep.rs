@@ -99,7 +99,7 @@ pub struct SweepArgs {
     #[arg(long, help_heading = "Measurement")]
     list: bool,
 
-    /// What runs the collectives: nccl on GPUs, host with MPI on host memory, model computes times; auto uses host only
+    /// What runs the collectives: nccl (on GPUs), host (MPI on host memory) or model (times are computed); auto uses host only
     /// if there is no NVIDIA device at all
     #[arg(
         long,
@@ -151,7 +151,7 @@ pub struct SweepArgs {
     #[arg(long, help_heading = "Output")]
     resume: bool,
 
-    /// Report from NCCL's own log what it did: columns pxn, transport, channels, algo and proto. Sets NCCL_DEBUG and
+    /// Report what NCCL did, from its own log: columns pxn, transport, channels, algo and proto. Sets NCCL_DEBUG and
     /// NCCL_DEBUG_SUBSYS; a short run beforehand finds the algorithms
     #[arg(long, help_heading = "Output")]
     proof: bool,

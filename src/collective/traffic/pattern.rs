@@ -4,7 +4,7 @@ use std::hash::{Hash, Hasher};
 
 use serde::{Deserialize, Serialize};
 
-use crate::env::Env;
+use crate::{env::Env, units::counted};
 
 /// nccl-tests' variable for the spread.
 pub const SPREAD: &str = "NCCL_TESTS_ALLTOALLV_SPREAD";
@@ -130,10 +130,9 @@ impl Matrix {
         let mut bytes = Vec::with_capacity(side * side);
         for (row, number) in rows.iter().zip(1..) {
             if row.len() != side {
-                let values = if row.len() == 1 { "value" } else { "values" };
+                let values = counted(row.len(), "value");
                 return Err(format!(
-                    "row {number} has {} {values} and there are {side} rows",
-                    row.len()
+                    "row {number} has {values} and there are {side} rows"
                 ));
             }
             for text in row {

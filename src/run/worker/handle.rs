@@ -91,7 +91,7 @@ impl Worker {
             Err(error) => self
                 .hear(Instant::now() + LAST_WORDS)
                 .and(Err(Why::new(format!(
-                    "its worker does not listen: {error}"
+                    "its worker process does not accept commands: {error}"
                 )))),
         }
     }
@@ -105,11 +105,11 @@ impl Worker {
             Ok(message) => Ok(message),
             Err(RecvTimeoutError::Timeout) => Err(Why {
                 is_late: true,
-                ..Why::new("its worker did not end in time")
+                ..Why::new("its worker process did not finish in time")
             }),
             Err(RecvTimeoutError::Disconnected) => Err(Why::new(match self.child.wait() {
-                Ok(status) => format!("its worker ended with {status}"),
-                Err(error) => format!("its worker is gone: {error}"),
+                Ok(status) => format!("its worker process ended with {status}"),
+                Err(error) => format!("its worker process is gone: {error}"),
             })),
         }
     }
@@ -144,7 +144,9 @@ impl Worker {
             .ask(&ToWorker::Start(start), until)
             .and_then(|message| match message {
                 FromWorker::Ready(id) => Ok(id),
-                _ => Err(Why::new("its worker did not say that it is ready")),
+                _ => Err(Why::new(
+                    "its worker process did not report that it is ready",
+                )),
             });
         // If one cannot join, none does: NCCL would wait for it.
         let id = match agree(self.keep_log(ready), world)? {
@@ -155,7 +157,9 @@ impl Worker {
             .ask(&ToWorker::Id(id), until)
             .and_then(|message| match message {
                 FromWorker::Ended(ended) => Ok(*ended),
-                _ => Err(Why::new("its worker did not say what it saw")),
+                _ => Err(Why::new(
+                    "its worker process did not report what it observed",
+                )),
             });
         let ended = self.keep_log(ended);
         // A worker that waits for others which are gone is of no use any more; and one that ended is waited for.
