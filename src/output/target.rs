@@ -109,7 +109,7 @@ fn is_open_already(path: &Path) -> bool {
     number_of(path).is_some() || path.starts_with("/dev/fd") || path.starts_with("/proc/self/fd")
 }
 
-/// Is `path`, which is [`resolved`], a thing that is written to and cannot be replaced: a pipe, a device, what is open already?
+/// Tells whether `path`, which is [`resolved`], is something that is written to and cannot be replaced: a pipe, a device, what is open already?
 pub fn is_stream(path: &Path) -> bool {
     is_open_already(path)
         || path
@@ -120,7 +120,7 @@ pub fn is_stream(path: &Path) -> bool {
 /// Opens a stream, or creates a file at `path`, which is [`resolved`]: a link that has come there since is not followed.
 ///
 /// # Errors
-/// Where it cannot be written.
+/// Returns an error if it cannot be written.
 pub fn create(path: &Path) -> io::Result<File> {
     match number_of(path) {
         Some(1) => io::stdout().as_fd().try_clone_to_owned().map(File::from),
@@ -139,7 +139,7 @@ pub fn create(path: &Path) -> io::Result<File> {
 /// directly, and only where `is_end` says that nothing comes after.
 ///
 /// # Errors
-/// Where it cannot be written.
+/// Returns an error if it cannot be written.
 pub fn replace(is_end: bool, path: &Path, text: &str) -> io::Result<()> {
     if is_stream(path) {
         return if is_end {

@@ -21,7 +21,7 @@ pub enum Cell {
 }
 
 impl Cell {
-    /// As it stands in a CSV cell: dots for decimals, six significant digits, nothing but the number.
+    /// Returns the text of a CSV cell: dots for decimals, six significant digits, nothing but the number.
     pub fn csv(&self) -> String {
         match self {
             Cell::Text(text) => text.clone(),
@@ -31,7 +31,7 @@ impl Cell {
         }
     }
 
-    /// As it stands in JSON: numbers as numbers, unknown as null.
+    /// Returns the JSON value: numbers as numbers, unknown as null.
     pub fn json(&self) -> serde_json::Value {
         match self {
             Cell::Text(text) => text.as_str().into(),
@@ -42,7 +42,7 @@ impl Cell {
     }
 }
 
-/// `value` to six significant digits: more than a clock gives, few enough to read.
+/// Returns `value` to six significant digits: more than a clock gives, few enough to read.
 fn significant(value: f64) -> f64 {
     format!("{value:.5e}").parse().unwrap_or(value)
 }
@@ -111,12 +111,12 @@ pub const COLUMNS: &[Column] = &[
     },
     Column {
         name: "level",
-        doc: "PXN level in force on every rank; `custom` where ranks differ or it is not a row of the table",
+        doc: "PXN level in force on every rank; `custom` if ranks differ or the settings match no level",
         get: |run, _| run.level.as_str().into(),
     },
     Column {
         name: "network",
-        doc: "network asked for; `custom` where other settings override its own",
+        doc: "requested network; `custom` if other settings override its own",
         get: |run, _| run.network.as_str().into(),
     },
     Column {
@@ -166,22 +166,22 @@ pub const COLUMNS: &[Column] = &[
     },
     Column {
         name: "redop",
-        doc: "reduction; `none` where elements are only moved",
+        doc: "reduction; `none` if elements are only moved",
         get: |_, record| record.case.redop_name().into(),
     },
     Column {
         name: "root",
-        doc: "root rank; -1 where there is none",
+        doc: "root rank; -1 if there is none",
         get: |_, record| Cell::Integer(record.case.root_number()),
     },
     Column {
         name: "in_place",
-        doc: "1 where send and receive use one buffer, else 0",
+        doc: "1 if send and receive use one buffer, otherwise 0",
         get: |_, record| Cell::Integer((record.case.buffer_mode == BufferMode::InPlace).into()),
     },
     Column {
         name: "iters",
-        doc: "timed operations; empty where it did not run",
+        doc: "timed operations; empty if the case did not run",
         get: |_, record| record.time.map(|_| u64::from(record.iters)).into(),
     },
     Column {
@@ -191,17 +191,17 @@ pub const COLUMNS: &[Column] = &[
     },
     Column {
         name: "algbw_GBps",
-        doc: "algorithm bandwidth, 10⁹ bytes a second",
+        doc: "algorithm bandwidth, 10⁹ bytes per second",
         get: |_, record| record.bandwidth().map(|(algbw, _)| algbw.0).into(),
     },
     Column {
         name: "busbw_GBps",
-        doc: "bus bandwidth, 10⁹ bytes a second, by nccl-tests' factors",
+        doc: "bus bandwidth, 10⁹ bytes per second, by nccl-tests' factors",
         get: |_, record| record.bandwidth().map(|(_, busbw)| busbw.0).into(),
     },
     Column {
         name: "wrong",
-        doc: "wrong elements over all ranks; empty where nothing was checked",
+        doc: "wrong elements over all ranks; empty if nothing was checked",
         get: |_, record| record.wrong.into(),
     },
     Column {
@@ -211,13 +211,13 @@ pub const COLUMNS: &[Column] = &[
     },
     Column {
         name: "note",
-        doc: "an explanation, where one is needed",
+        doc: "an explanation, if one is needed",
         get: |_, record| record.note.as_str().into(),
     },
     Column {
         name: "pxn",
-        doc: "with `--proof`: `used` where NCCL's log shows a connection of the case's kind (collective, or send/recv) that \
-              leaves through the NIC of another GPU, `not used` where it shows none; empty where it does not tell",
+        doc: "with `--proof`: `used` if NCCL's log shows a connection of the case's kind (collective, or send/recv) that \
+              leaves through the NIC of another GPU, `not used` if it shows none; empty if the log does not tell",
         get: |_, record| record.seen.pxn.map(pxn_word).into(),
     },
     Column {
@@ -233,17 +233,17 @@ pub const COLUMNS: &[Column] = &[
     },
     Column {
         name: "algo",
-        doc: "with `--proof`: algorithm that NCCL takes; empty for collectives made of sends and receives",
+        doc: "with `--proof`: algorithm that NCCL uses; empty for collectives made of sends and receives",
         get: |_, record| words(&record.seen.algo),
     },
     Column {
         name: "proto",
-        doc: "with `--proof`: protocol that NCCL takes; empty as `algo`",
+        doc: "with `--proof`: protocol that NCCL uses; empty whenever `algo` is",
         get: |_, record| words(&record.seen.proto),
     },
     Column {
         name: "group",
-        doc: "communicator, where `NCCL_TESTS_SPLIT` makes several: each has its own row, but for what is waived; else empty",
+        doc: "communicator, if `NCCL_TESTS_SPLIT` makes several: each has its own row, except for waived cases; otherwise empty",
         get: |_, record| record.group.map(u64::from).into(),
     },
     Column {
