@@ -68,8 +68,8 @@ pub fn install_panic_hook() {
     }));
 }
 
-/// Returns the error of clap, which has several lines, as one sentence.
-pub fn clap_sentence(error: &clap::Error) -> String {
+/// Returns the error of clap, which has several lines, as one sentence that ends with the command whose help explains it.
+pub fn clap_sentence(error: &clap::Error, help: &str) -> String {
     let text = error.to_string();
     let mut parts = Vec::new();
     for line in text.lines().map(str::trim) {
@@ -84,5 +84,5 @@ pub fn clap_sentence(error: &clap::Error) -> String {
     let joined = parts.join("; ");
     let joined = joined.trim_start_matches("error: ");
     // A list follows its colon directly.
-    format!("{}; see pxnbench --help", joined.replace(":; ", ": "))
+    format!("{}; see {help}", joined.replace(":; ", ": "))
 }

@@ -5,7 +5,7 @@ use std::{ffi::OsString, process::ExitCode};
 
 use clap::{Parser, error::ErrorKind};
 use pxnbench::{
-    cmd::{Cli, unknown_first_word},
+    cmd::{Cli, own_options_first, usage_sentence},
     drop_in, env,
     exit::Code,
     fault,
@@ -14,7 +14,7 @@ use pxnbench::{
 };
 
 fn main() -> ExitCode {
-    let words = drop_in::words(std::env::args_os());
+    let words = own_options_first(drop_in::words(std::env::args_os()));
     let cli = match Cli::try_parse_from(&words) {
         Ok(cli) => cli,
         Err(error) => return refuse(&error, &words),
@@ -84,13 +84,6 @@ fn print_usage_error(error: &clap::Error, words: &[OsString]) {
         fault::let_the_speaker_end_first(Code::Usage);
         return;
     }
-    let unknown_word = match error.kind() {
-        ErrorKind::UnknownArgument => unknown_first_word(words),
-        _ => None,
-    };
-    let sentence = match unknown_word {
-        Some(what) => format!("{what}; see pxnbench --help"),
-        None => fault::clap_sentence(error),
-    };
+    let sentence = usage_sentence(error, words);
     pxnbench::say!("pxnbench: {sentence}");
 }

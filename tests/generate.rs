@@ -291,7 +291,7 @@ fn installed_templates_find_their_program_and_site_file() {
         .env("SLURM_SUBMIT_DIR", elsewhere.path());
     let ended = run(job.env_remove("PXNBENCH").env_remove("PXNBENCH_HOME")).expect_code(0);
     let called = format!(
-        "{}/pxnbench launch -- --level balanced alltoall",
+        "{}/pxnbench launch --default-sweep alltoall sendrecv all_reduce -b 1K -e 1G -f 4 -- --level balanced alltoall",
         stubs.display()
     );
     assert_eq!(ended.stdout, format!("the site\n{called}\n"));

@@ -1,4 +1,4 @@
-//! `pxnbench launch`: starts a sweep, or the doctor, on all nodes of the Slurm job around it.
+//! `pxnbench launch`: starts a sweep, the doctor or the self-test of the proof on all nodes of the Slurm job around it.
 
 use std::{ffi::OsString, num::NonZeroU32, path::PathBuf};
 
@@ -8,7 +8,7 @@ use crate::{
     launch::{self, ContainerRequest, LauncherChoice, Request, Target},
 };
 
-/// Starts a sweep, or the doctor, on all nodes of this Slurm job, one rank per GPU.
+/// Starts a sweep, the doctor or proof --self-test on all nodes of this Slurm job, one rank per GPU.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// What starts the ranks: srun, mpirun, or auto (srun, or mpirun if no --mpi type works)
@@ -45,24 +45,37 @@ pub struct Args {
     #[arg(long)]
     dry_run: bool,
 
-    /// Arguments of the sweep, as without launch; or doctor, with its own
-    #[arg(last = true, value_name = "ARGUMENTS")]
+    /// The sweep to start with if the arguments name no collective, such as "all -b 8 -e 1G -f 4"
+    #[arg(long, value_name = "ARGUMENTS")]
+    default_sweep: Option<String>,
+
+    /// Arguments of the sweep, as without launch; or doctor or proof --self-test, with their own
+    #[arg(
+        trailing_var_arg = true,
+        allow_hyphen_values = true,
+        value_name = "ARGUMENTS"
+    )]
     sweep: Vec<OsString>,
 }
 
 impl Args {
-    /// Returns the arguments of the ranks.
+    /// Returns the arguments of the ranks, as they were typed.
     pub fn arguments(&self) -> &[OsString] {
         &self.sweep
     }
+
+    /// Returns the sweep to start with if they name no collective.
+    pub fn default_sweep(&self) -> Option<&str> {
+        self.default_sweep.as_deref()
+    }
 }
 
-/// Starts the ranks for `target`, which the arguments of the ranks stand for, and waits for them.
+/// Starts the ranks for `target`, which `arguments` stand for, and waits for them.
 ///
 /// # Errors
 ///
 /// Returns an error if there is no job, a node is not ready, or no way to start ranks works.
-pub fn run(args: Args, target: Target) -> anyhow::Result<Code> {
+pub fn run(args: Args, target: Target, arguments: Vec<OsString>) -> anyhow::Result<Code> {
     let container = args.container.map(|image| ContainerRequest {
         image,
         mounts: args.container_mounts,
@@ -70,7 +83,7 @@ pub fn run(args: Args, target: Target) -> anyhow::Result<Code> {
     });
     launch::run(&Request {
         target,
-        arguments: args.sweep,
+        arguments,
         by: args.by,
         mpi: args.mpi,
         tasks_per_node: args.tasks_per_node.and_then(NonZeroU32::new),

@@ -18,11 +18,11 @@ pub mod topo;
 #[cfg(feature = "nccl")]
 pub mod worker;
 
-use std::ffi::OsString;
+use std::{ffi::OsString, path::Path};
 
-use clap::{CommandFactory, Parser, Subcommand};
+use clap::{Args as _, CommandFactory, Parser, Subcommand, error::ErrorKind};
 
-use self::args::{sweep::SweepArgs, values};
+use self::args::{own_options, sweep::SweepArgs, values};
 use crate::{
     env,
     exit::{CODES, Code, Failure},
@@ -114,7 +114,7 @@ impl Cli {
             Some(Command::Levels(args)) => levels::run(&args),
             Some(Command::Launch(args)) => launch_ranks(args),
             Some(Command::Links(args)) => links::run(&args),
-            Some(Command::Submit(args)) => submit::run(args),
+            Some(Command::Submit(args)) => submit_job(args),
             Some(Command::Compare(args)) => compare::run(&args),
             Some(Command::Doctor(args)) => doctor::run(&args),
             Some(Command::Proof(args)) => proof::run(&args),
@@ -131,34 +131,132 @@ impl Cli {
 
 /// Starts ranks. What their arguments ask for is checked here, before anything is started.
 fn launch_ranks(args: launch::Args) -> anyhow::Result<Code> {
-    let target = launch_target(args.arguments())?;
-    launch::run(args, target)
+    let ranks = RanksArguments {
+        starter: "launch",
+        default_sweep: args.default_sweep(),
+    };
+    let (arguments, target) = ranks.target(args.arguments())?;
+    launch::run(args, target, arguments)
 }
 
-fn launch_target(arguments: &[OsString]) -> anyhow::Result<Target> {
-    let mut words = vec![OsString::from("pxnbench")];
-    words.extend_from_slice(arguments);
-    let parsed = Cli::try_parse_from(words)
-        .map_err(|error| Failure::on_all_ranks(Code::Usage, fault::clap_sentence(&error)))?;
+/// Submits a job. What its ranks are to do is checked here, before anything is queued.
+fn submit_job(args: submit::Args) -> anyhow::Result<Code> {
+    let mut submission = args.submission();
+    let ranks = RanksArguments {
+        starter: "submit",
+        default_sweep: submission.template.default_sweep(),
+    };
+    let (_, target) = ranks.target(&submission.arguments_of_the_ranks())?;
+    submission.suit(&target)?;
+    submission.submit()
+}
+
+/// How the arguments of ranks are read that a subcommand starts.
+struct RanksArguments<'a> {
+    /// The subcommand.
+    starter: &'static str,
+    /// The sweep to start with if they are options only.
+    default_sweep: Option<&'a str>,
+}
+
+impl RanksArguments<'_> {
+    /// Returns the arguments as the ranks get them, and what they stand for.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if they are wrong, or stand for something that is not started on ranks.
+    fn target(&self, typed: &[OsString]) -> anyhow::Result<(Vec<OsString>, Target)> {
+        let parsed = self.parse(typed)?;
+        let has_own = parsed.command.is_some() || parsed.sweep.names_a_collective();
+        let Some(default_sweep) = self.default_sweep.filter(|_| !has_own) else {
+            return Ok((typed.to_vec(), target_of(parsed)?));
+        };
+        let mut all: Vec<OsString> = default_sweep.split_whitespace().map(Into::into).collect();
+        all.extend_from_slice(typed);
+        let target = target_of(self.parse(&all)?)?;
+        Ok((all, target))
+    }
+
+    fn parse(&self, arguments: &[OsString]) -> anyhow::Result<Cli> {
+        let mut words = vec![OsString::from("pxnbench")];
+        words.extend_from_slice(arguments);
+        Cli::try_parse_from(&words).map_err(|error| {
+            let help = match error.kind() {
+                // It may be meant for either.
+                ErrorKind::UnknownArgument => format!(
+                    "pxnbench {} --help, and {} for the sweep",
+                    self.starter,
+                    help_of(&words)
+                ),
+                _ => help_of(&words),
+            };
+            let sentence = sentence_with_help(&error, &words, &help);
+            Failure::on_all_ranks(Code::Usage, sentence)
+        })
+    }
+}
+
+fn target_of(parsed: Cli) -> anyhow::Result<Target> {
     match parsed.command {
         None => Ok(Target::Sweep(Box::new(parsed.sweep.request()?))),
         Some(Command::Doctor(_)) => Ok(Target::Doctor),
+        Some(Command::Proof(args)) if args.is_self_test() => Ok(Target::SelfTest {
+            nccl_lib: args.nccl_lib().map(Path::to_owned),
+        }),
         Some(_) => {
-            let what =
-                "launch starts only sweeps and the doctor: after --, name collectives or doctor";
+            let what = "only sweeps, the doctor and proof --self-test start on ranks: name collectives, or doctor";
             Err(Failure::on_all_ranks(Code::Usage, what))
         }
     }
 }
 
-/// The sentence for a first word that is neither a subcommand nor a collective: what follows it means nothing then.
-pub fn unknown_first_word(words: &[OsString]) -> Option<String> {
+/// Moves the options of `launch` and `submit` that follow the collectives before them.
+pub fn own_options_first(words: Vec<OsString>) -> Vec<OsString> {
+    let subcommand = words.get(1).and_then(|word| word.to_str());
+    let command = clap::Command::new("");
+    let command = match subcommand {
+        Some("launch") => launch::Args::augment_args(command),
+        Some("submit") => submit::Args::augment_args(command),
+        _ => return words,
+    };
+    own_options::before_the_sweep(words, &command)
+}
+
+/// Returns the sentence for an error of the command line in `words`.
+pub fn usage_sentence(error: &clap::Error, words: &[OsString]) -> String {
+    sentence_with_help(error, words, &help_of(words))
+}
+
+/// Returns the sentence for an error of the command line, which ends with where there is help. If the first word is neither a
+/// subcommand nor a collective, the sentence is about that: what follows it means nothing then.
+fn sentence_with_help(error: &clap::Error, words: &[OsString], help: &str) -> String {
+    let unknown_word = match error.kind() {
+        ErrorKind::UnknownArgument => unknown_first_word(words),
+        _ => None,
+    };
+    match unknown_word {
+        Some(what) => format!("{what}; see {help}"),
+        None => fault::clap_sentence(error, help),
+    }
+}
+
+fn unknown_first_word(words: &[OsString]) -> Option<String> {
     let first = words
         .get(1)?
         .to_str()
         .filter(|word| !word.starts_with('-'))?;
     let is_subcommand = Cli::command().find_subcommand(first).is_some();
     values::collectives(first).err().filter(|_| !is_subcommand)
+}
+
+/// Returns the command whose help explains `words`.
+fn help_of(words: &[OsString]) -> String {
+    let first = words.get(1).and_then(|word| word.to_str());
+    let cli = Cli::command();
+    match first.and_then(|name| cli.find_subcommand(name)) {
+        Some(subcommand) => format!("pxnbench {} --help", subcommand.get_name()),
+        None => "pxnbench --help".into(),
+    }
 }
 
 fn after_help() -> String {
@@ -175,13 +273,62 @@ fn after_help() -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
-
     use super::*;
 
-    fn of(line: &str) -> Result<Target, String> {
+    fn read(line: &str, default_sweep: Option<&str>) -> Result<(String, Target), String> {
         let words: Vec<OsString> = line.split_whitespace().map(OsString::from).collect();
-        launch_target(&words).map_err(|error| error.to_string())
+        let ranks = RanksArguments {
+            starter: "launch",
+            default_sweep,
+        };
+        match ranks.target(&words) {
+            Ok((all, target)) => {
+                let all: Vec<_> = all.iter().map(|word| word.to_string_lossy()).collect();
+                Ok((all.join(" "), target))
+            }
+            Err(error) => Err(error.to_string()),
+        }
+    }
+
+    fn of(line: &str) -> Result<Target, String> {
+        read(line, None).map(|(_, target)| target)
+    }
+
+    #[test]
+    fn options_alone_keep_the_default_sweep() {
+        let read = |line| read(line, Some("all -b 8 -f 4")).map(|(all, _)| all);
+        for (typed, expected) in [
+            ("", "all -b 8 -f 4"),
+            ("--backend host -b 16", "all -b 8 -f 4 --backend host -b 16"),
+            ("--backend host alltoall", "--backend host alltoall"),
+            ("doctor", "doctor"),
+        ] {
+            assert_eq!(read(typed).as_deref(), Ok(expected), "{typed}");
+        }
+        assert!(read("-n 0").is_err());
+    }
+
+    #[test]
+    fn an_error_points_to_the_help_that_explains_it() {
+        let help = |line: &str| {
+            let words: Vec<OsString> = line.split(' ').map(OsString::from).collect();
+            let words = own_options_first(words);
+            let error = Cli::try_parse_from(&words).expect_err("a wrong line");
+            let sentence = usage_sentence(&error, &words);
+            let (_, help) = sentence.rsplit_once("; see ").expect("where there is help");
+            help.to_owned()
+        };
+        assert_eq!(help("pxnbench submit --level x"), "pxnbench submit --help");
+        assert_eq!(help("pxnbench doctor --jsn"), "pxnbench doctor --help");
+        assert_eq!(help("pxnbench compare"), "pxnbench compare --help");
+        assert_eq!(help("pxnbench all_reduce -n x"), "pxnbench --help");
+        let error = of("all_reduce --wiat").expect_err("an unknown option");
+        let both = "see pxnbench launch --help, and pxnbench --help for the sweep";
+        assert!(error.ends_with(both), "{error}");
+        let error = of("doctor --wiat").expect_err("an unknown option");
+        assert!(error.contains("pxnbench doctor --help"), "{error}");
+        let error = of("all_reduce -n x").expect_err("a wrong value");
+        assert!(error.ends_with("see pxnbench --help"), "{error}");
     }
 
     #[test]
@@ -203,7 +350,13 @@ mod tests {
                 && doctor.folder(Path::new("x")).is_none()
                 && doctor.backend().is_none()
         );
-        assert!(of("topo").expect_err("no").contains("or doctor"));
+        let self_test = of("proof --self-test --nccl-lib /x").expect("the self-test");
+        assert_eq!(self_test.nccl_lib(), Some(Path::new("/x")));
+        assert!(!self_test.is_sweep() && self_test.only_prints());
+        for other in ["topo", "proof some.log"] {
+            let error = of(other).expect_err("no");
+            assert!(error.contains("or doctor"), "{error}");
+        }
         assert!(
             of("doctor --nonsense")
                 .expect_err("no")

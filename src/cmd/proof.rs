@@ -42,6 +42,16 @@ pub struct Args {
 }
 
 impl Args {
+    /// Tells whether the control runs, on ranks, rather than logs being read.
+    pub fn is_self_test(&self) -> bool {
+        self.self_test
+    }
+
+    /// Returns the libnccl of the control, if it is not the usual one.
+    pub fn nccl_lib(&self) -> Option<&Path> {
+        self.nccl_lib.as_deref()
+    }
+
     /// Returns the variables that the level sets in the environment `env`.
     pub fn environment(&self, env: crate::env::Env) -> Vec<(String, String)> {
         self.level

@@ -2,20 +2,24 @@
 
 use std::ffi::OsString;
 
-use crate::{
-    exit::Code,
-    launch::submit::{self, Request, Template},
+use crate::launch::{
+    submit::{GpusPerNode, Submission},
+    template::{self, Template},
 };
 
 /// Submits a sweep as a Slurm job.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// What to submit: a PXN level (off conservative balanced aggressive), compare for all levels in one job, suite for all
-    /// collectives, or doctor for the checks of the nodes
-    #[arg(long, value_name = "LEVEL", default_value = "aggressive", value_parser = submit::template)]
+    /// PXN level of the sweep: off conservative balanced aggressive default
+    #[arg(long, value_name = "LEVEL", default_value = "aggressive", value_parser = template::of_level)]
     level: &'static Template,
 
-    /// Nodes [default: the template's]
+    /// Submit something other than a sweep at one level: compare for all levels in turn, suite for all collectives, or
+    /// doctor for the checks of the nodes
+    #[arg(long, value_name = "NAME", conflicts_with = "level", value_parser = template::by_name)]
+    template: Option<&'static Template>,
+
+    /// Nodes [default: the template's, 2]
     #[arg(
         short = 'N',
         long,
@@ -24,9 +28,10 @@ pub struct Args {
     )]
     nodes: Option<String>,
 
-    /// GPUs per node; 0 runs on host memory [default: the template's]
+    /// GPUs per node, with their type if the site wants it (h100:8); 0 measures host memory, on nodes with GPUs too
+    /// [default: the template's, 8]
     #[arg(long, value_name = "N", help_heading = "Options of sbatch")]
-    gpus_per_node: Option<String>,
+    gpus_per_node: Option<GpusPerNode>,
 
     /// Partition
     #[arg(
@@ -72,7 +77,7 @@ pub struct Args {
     #[arg(long, conflicts_with = "dry_run")]
     wait: bool,
 
-    /// Arguments of the sweep; without any, the template's own
+    /// Arguments of the sweep; options alone keep the template's collectives. The long options above may follow them
     #[arg(
         trailing_var_arg = true,
         allow_hyphen_values = true,
@@ -82,11 +87,22 @@ pub struct Args {
 }
 
 impl Args {
-    /// Returns the options of `sbatch`, before the script.
+    /// Returns the job that is asked for.
+    pub fn submission(self) -> Submission {
+        Submission {
+            template: self.template.unwrap_or(self.level),
+            options: self.options(),
+            gpus_per_node: self.gpus_per_node,
+            arguments: self.sweep,
+            dry_run: self.dry_run,
+            wait: self.wait,
+        }
+    }
+
+    /// Returns the options of `sbatch`, before the script, without the GPUs.
     fn options(&self) -> Vec<String> {
         let named = [
             ("--nodes", &self.nodes),
-            ("--gpus-per-node", &self.gpus_per_node),
             ("--partition", &self.partition),
             ("--account", &self.account),
             ("--time", &self.time),
@@ -100,21 +116,6 @@ impl Args {
         options.extend(self.sbatch.iter().cloned());
         options
     }
-}
-
-/// Submits, and follows the job if asked to.
-///
-/// # Errors
-///
-/// Returns an error if there is no Slurm, or if it refuses the job.
-pub fn run(args: Args) -> anyhow::Result<Code> {
-    submit::run(&Request {
-        template: args.level,
-        options: args.options(),
-        arguments: args.sweep,
-        dry_run: args.dry_run,
-        wait: args.wait,
-    })
 }
 
 #[cfg(test)]
@@ -146,6 +147,18 @@ mod tests {
             ["alltoall", "-b", "1K", "-N"],
             "what comes after the collective is the sweep's"
         );
-        assert!(Line::try_parse_from(["x", "--level", "extreme"]).is_err());
+        for wrong in [
+            "--level extreme",
+            "--level doctor",
+            "--template off",
+            "--gpus-per-node x",
+        ] {
+            let words = ["x"].into_iter().chain(wrong.split(' '));
+            assert!(Line::try_parse_from(words).is_err(), "{wrong}");
+        }
+        let both = ["x", "--level", "off", "--template", "suite"];
+        assert!(Line::try_parse_from(both).is_err());
+        let suite = Line::parse_from(["x", "--template", "suite"]).args;
+        assert_eq!(suite.submission().template.name, "suite");
     }
 }

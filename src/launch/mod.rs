@@ -17,6 +17,7 @@ mod results;
 mod site;
 pub mod submit;
 mod target;
+pub mod template;
 
 use std::path::Path;
 

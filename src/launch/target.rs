@@ -11,13 +11,18 @@ pub enum Target {
     Sweep(Box<Sweep>),
     /// The doctor, which writes no files and judges for itself what is there.
     Doctor,
+    /// The self-test of the proof, which writes no files and needs NCCL.
+    SelfTest {
+        /// The libnccl to load, if not the usual one.
+        nccl_lib: Option<PathBuf>,
+    },
 }
 
 impl Target {
     fn sweep(&self) -> Option<&Sweep> {
         match self {
             Target::Sweep(sweep) => Some(sweep),
-            Target::Doctor => None,
+            Target::Doctor | Target::SelfTest { .. } => None,
         }
     }
 
@@ -38,7 +43,11 @@ impl Target {
 
     /// Returns the backend that is asked for; the doctor runs none.
     pub fn backend(&self) -> Option<BackendChoice> {
-        Some(self.sweep()?.backend)
+        match self {
+            Target::Sweep(sweep) => Some(sweep.backend),
+            Target::SelfTest { .. } => Some(BackendChoice::Nccl),
+            Target::Doctor => None,
+        }
     }
 
     /// Returns the number of GPUs per process.
@@ -48,6 +57,10 @@ impl Target {
 
     /// Returns the libnccl that every node must have.
     pub fn nccl_lib(&self) -> Option<&Path> {
-        self.sweep()?.nccl_lib.as_deref()
+        match self {
+            Target::Sweep(sweep) => sweep.nccl_lib.as_deref(),
+            Target::SelfTest { nccl_lib } => nccl_lib.as_deref(),
+            Target::Doctor => None,
+        }
     }
 }

@@ -166,6 +166,11 @@ pub struct SweepArgs {
 }
 
 impl SweepArgs {
+    /// Tells whether a collective is named.
+    pub fn names_a_collective(&self) -> bool {
+        !self.collectives.is_empty()
+    }
+
     /// Returns the request that the arguments stand for.
     ///
     /// # Errors
