@@ -4,7 +4,7 @@
 #   tests/standin/build.sh FOLDER
 #   LD_LIBRARY_PATH=FOLDER pxnbench all_reduce -g 2          standin.h says what can be set
 #
-# FOLDER/2.18.5 and others have a libnccl of that version, and FOLDER/bin an nvidia-smi that names the two GPUs.
+# FOLDER/2.18.5 and others have a libnccl of that version, FOLDER/cuda13 one that needs a driver for CUDA 13, and FOLDER/bin an nvidia-smi that names the two GPUs.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 to=${1:?the folder to build into}
@@ -17,14 +17,15 @@ build() { # output sources and options...: as nvcc and the GPU do, no product an
 
 build "$to/libcuda.so.1" -Wl,-soname,libcuda.so.1 "$here/cuda.cpp"
 ln -sf libcuda.so.1 "$to/libcuda.so"
-nccl() { # folder version's code
+nccl() { # folder version's code [CUDA that it is built for]
     mkdir -p "$1"
-    build "$1/libnccl.so.2" "-DNCCL_VERSION=$2" "$here/nccl.cpp" "$to/libcuda.so.1"
+    build "$1/libnccl.so.2" "-DNCCL_VERSION=$2" "-DNCCL_CUDA=${3:-12}" "$here/nccl.cpp" "$to/libcuda.so.1"
 }
 nccl "$to" 22803 &
 nccl "$to/2.18.5" 21805 &
 nccl "$to/2.22.3" 22203 &
 nccl "$to/2.30.7" 23007 &
+nccl "$to/cuda13" 22803 13 &
 for job in $(jobs -p); do wait "$job"; done
 
 cat >"$to/bin/nvidia-smi" <<'END'

@@ -8,6 +8,7 @@ mod common;
 mod faults;
 mod logs;
 mod machine;
+mod ready;
 
 use std::{collections::BTreeMap, env, path::Path, process::Command, time::Duration};
 

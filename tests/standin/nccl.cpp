@@ -25,9 +25,20 @@
 #define NCCL_VERSION 22803
 #endif
 
+// The CUDA that it is built for: the driver has to support its first number.
+#ifndef NCCL_CUDA
+#define NCCL_CUDA 12
+#endif
+#define TEXT_OF(value) #value
+#define TEXT(value) TEXT_OF(value)
+extern const char standin_nccl_name[];
+const char standin_nccl_name[] = "NCCL version " TEXT(NCCL_VERSION) "+cuda" TEXT(NCCL_CUDA) ".0";
+
 enum { OK = 0, UNHANDLED_CUDA_ERROR = 1, SYSTEM_ERROR = 2, INVALID_ARGUMENT = 4, INVALID_USAGE = 5, REMOTE_ERROR = 6 };
 enum { INT8, UINT8, INT32, UINT32, INT64, UINT64, HALF, FLOAT, DOUBLE, BFLOAT16, F8E4M3, F8E5M2, TYPES };
 enum { SUM, PROD, MAX, MIN, AVG, FIRST_OWN_OP };
+
+extern "C" int cuDriverGetVersion(int*);
 
 static const size_t SIZES[TYPES] = {1, 1, 4, 4, 8, 8, 2, 4, 8, 2, 1, 1};
 
@@ -466,6 +477,11 @@ const char* ncclGetLastError(Handle*) { return last_error.c_str(); }
 int ncclCommInitRankConfig(Handle** comm, int ranks, Id id, int rank, const Config* config) {
     CAN_FAIL();
     const size_t known = NCCL_VERSION >= 23000 ? 96 : NCCL_VERSION >= 22800 ? 80 : NCCL_VERSION >= 22700 ? 72 : 48;
+    int supported = 0;
+    cuDriverGetVersion(&supported);
+    if (supported < NCCL_CUDA * 1000) {
+        return fail(UNHANDLED_CUDA_ERROR, "Cuda failure 35 'CUDA driver version is insufficient for CUDA runtime version'");
+    }
     if (config->magic != 0xcafebeef || config->size > known) return fail(INVALID_ARGUMENT, "no such configuration");
     if (standin_current() < 0) return fail(UNHANDLED_CUDA_ERROR, "no GPU is current");
     const std::string name = id.bytes;
