@@ -31,7 +31,13 @@ pub fn settings_with(files: &[(String, String)]) -> NcclSettings {
     let files = files
         .iter()
         .map(|(file, text)| (file.as_str(), text.as_str()));
-    NcclSettings::new(environment(), files)
+    let environment = std::env::vars_os().filter_map(|(name, value)| {
+        Some((
+            name.into_string().ok()?,
+            value.to_string_lossy().into_owned(),
+        ))
+    });
+    NcclSettings::new(environment, files)
 }
 
 /// Reads the files under `root` that NCCL reads, in order of precedence; those that cannot be read

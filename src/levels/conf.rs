@@ -17,7 +17,7 @@ pub struct EffectiveValue {
     pub file: Option<String>,
 }
 
-/// The `NCCL_*` variables in force in a process.
+/// The `NCCL_*` variables in force in a process, and what a library below NCCL once read.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NcclSettings(BTreeMap<String, EffectiveValue>);
 
@@ -61,8 +61,11 @@ fn cut(text: &str) -> &str {
     &text[..end]
 }
 
+/// The prefixes of the variables that count: NCCL's, and those of a library below it that are audited.
+const PREFIXES: [&str; 2] = ["NCCL_", "FI_OFI_RXR_"];
+
 fn is_nccl(name: &str) -> bool {
-    name.starts_with("NCCL_")
+    PREFIXES.iter().any(|prefix| name.starts_with(prefix))
 }
 
 impl NcclSettings {

@@ -13,6 +13,7 @@ pub mod audit;
 pub mod conf;
 pub mod conflict;
 pub mod evidence;
+pub mod paths;
 pub mod ports;
 mod preset;
 pub mod reading;

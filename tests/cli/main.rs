@@ -5,6 +5,7 @@
 mod common;
 mod files;
 mod resume;
+mod submit;
 
 use common::{alone, csv, golden, json, run};
 
@@ -138,7 +139,10 @@ fn bad_input_gets_one_sentence() {
             &["all_reduce", "-b", "8", "-e", "64M", "-i", "1"],
             "more than a million cases",
         ),
-        (&["compare"], "arguments were not provided: <DIR>; see"),
+        (
+            &["compare"],
+            "arguments were not provided: <DIR>; see pxnbench compare --help",
+        ),
         (&[], "no collective given"),
     ] {
         let mut command = alone(folder.path());
@@ -359,5 +363,39 @@ fn a_root_matters_only_where_there_is_one() {
             .expect_code(6)
             .stderr
             .contains("more than a million cases")
+    );
+}
+
+#[test]
+fn a_misspelt_variable_of_nccl_tests_is_said_by_the_run() {
+    let folder = folder();
+    for (name, meant) in [
+        ("NCCL_TESTS_MINBW", "did you mean NCCL_TESTS_MIN_BW?"),
+        (
+            "NCCL_TEST_SPLIT_MASK",
+            "did you mean NCCL_TESTS_SPLIT_MASK?",
+        ),
+    ] {
+        let mut command = alone(folder.path());
+        command
+            .args(["all_reduce", "-b", "8", "-e", "8"])
+            .args(MODEL)
+            .env(name, "7");
+        let ended = run(&mut command).expect_code(0);
+        let said = format!(
+            "{name}=7 has no effect: neither nccl-tests nor pxnbench reads this name; {meant}"
+        );
+        assert!(ended.stderr.contains(&said), "{}", ended.stderr);
+        assert!(ended.stderr.matches(name).count() == 1, "{}", ended.stderr);
+    }
+    let mut command = alone(folder.path());
+    command
+        .args(["all_reduce", "-b", "8", "-e", "8"])
+        .args(MODEL);
+    let ended = run(command.env("NCCL_TESTS_HOME", "/x")).expect_code(0);
+    assert!(
+        !ended.stderr.contains("NCCL_TESTS_HOME"),
+        "{}",
+        ended.stderr
     );
 }

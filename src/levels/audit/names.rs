@@ -10,7 +10,10 @@ use super::{
     nearest::nearest,
     rule::Rule,
 };
-use crate::levels::{conf::EffectiveValue, version};
+use crate::levels::{
+    conf::{EffectiveValue, NcclSettings},
+    version,
+};
 
 /// The status of a name that NCCL does not read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
@@ -35,8 +38,22 @@ pub struct DeprecatedNames {
     pub names: Vec<String>,
     /// The fact, which follows the setting in a sentence.
     pub says: String,
-    /// The remedy.
-    pub instead: String,
+    /// The remedy, in which `{name}` stands for the name.
+    instead: String,
+}
+
+/// Names of another library that it no longer reads.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RetiredNames {
+    /// The beginning of the names.
+    pub prefix: String,
+    /// The beginning of the names that replaced them.
+    pub successor: String,
+    /// The rest of the names that live on.
+    pub kept: Vec<String>,
+    /// The fact, which follows the setting in a sentence.
+    pub says: String,
 }
 
 /// A name that is still read but has a successor.
@@ -110,6 +127,7 @@ impl KnownNames {
 #[serde(deny_unknown_fields)]
 struct Table {
     deprecated: Vec<DeprecatedNames>,
+    retired: Vec<RetiredNames>,
     legacy: Vec<LegacyName>,
     foreign: Vec<ForeignNames>,
     not_variables: NotVariables,
@@ -122,6 +140,11 @@ static TABLE: LazyLock<Table> =
 /// Returns the names that no current NCCL reads.
 pub fn deprecated() -> &'static [DeprecatedNames] {
     &TABLE.deprecated
+}
+
+/// Returns the names that another library no longer reads.
+pub fn retired() -> &'static [RetiredNames] {
+    &TABLE.retired
 }
 
 /// Returns the names that have a successor.
@@ -154,8 +177,26 @@ impl DeprecatedNames {
         self.rule().check().id
     }
 
+    /// Returns the remedy for one of the names.
+    pub fn instead_of(&self, name: &str) -> String {
+        self.instead.replace("{name}", name)
+    }
+
     fn has(&self, name: &str) -> bool {
         self.names.iter().any(|deprecated| deprecated == name)
+    }
+}
+
+impl RetiredNames {
+    fn finding(&self, name: &str, setting: &str) -> Option<AuditFinding> {
+        let rest = name.strip_prefix(&self.prefix)?;
+        let sentence = format!("{setting} has no effect: {}", self.says);
+        let remedy = if self.kept.iter().any(|kept| kept == rest) {
+            format!("set {}{rest} instead", self.successor)
+        } else {
+            "unset it: nothing replaced it".to_owned()
+        };
+        Some(AuditFinding::new(Rule::Retired, name, sentence, remedy))
     }
 }
 
@@ -185,6 +226,10 @@ fn is_plain(name: &str) -> bool {
 
 fn finding(known: &AuditContext, name: &str, setting: &EffectiveValue) -> Option<AuditFinding> {
     let setting = describe(name, setting);
+    let mut retired = TABLE.retired.iter();
+    if let Some(found) = retired.find_map(|names| names.finding(name, &setting)) {
+        return Some(found);
+    }
     if known.names.is_ok_and(|names| names.contains(name)) {
         return legacy_name(known, name, &setting);
     }
@@ -194,7 +239,11 @@ fn finding(known: &AuditContext, name: &str, setting: &EffectiveValue) -> Option
     if let Some(deprecated) = TABLE.deprecated.iter().find(|names| names.has(name)) {
         let sentence = format!("{setting} has no effect: {}", deprecated.says);
         let rule = deprecated.rule();
-        return Some(AuditFinding::new(rule, name, sentence, &deprecated.instead));
+        let remedy = deprecated.instead_of(name);
+        return Some(AuditFinding::new(rule, name, sentence, remedy));
+    }
+    if let Some(found) = misspelt_of_nccl_tests(name, &setting) {
+        return Some(found);
     }
     let Ok(names) = known.names else {
         return legacy_name(known, name, &setting);
@@ -207,6 +256,55 @@ fn finding(known: &AuditContext, name: &str, setting: &EffectiveValue) -> Option
             removed(known, name, &setting, names).or_else(|| too_new(known, name, &setting, names))
         });
     of_other_version.or_else(|| Some(unknown(known, name, &setting, names)))
+}
+
+/// How the names of nccl-tests begin, and the misspelt ones.
+const NCCL_TESTS: &str = "NCCL_TEST";
+
+/// Returns the names that nccl-tests, and this program, read.
+fn names_of_nccl_tests() -> BTreeSet<String> {
+    let mut foreign = TABLE.foreign.iter();
+    let of_nccl_tests = foreign.find(|foreign| foreign.who == "nccl-tests");
+    of_nccl_tests
+        .into_iter()
+        .flat_map(|foreign| foreign.names.iter().cloned())
+        .collect()
+}
+
+fn misspelt_of_nccl_tests(name: &str, setting: &str) -> Option<AuditFinding> {
+    if !name.starts_with(NCCL_TESTS) {
+        return None;
+    }
+    let sentence =
+        format!("{setting} has no effect: neither nccl-tests nor pxnbench reads this name");
+    let known = names_of_nccl_tests();
+    let remedy = did_you_mean(&nearest(name, &known, &[]));
+    Some(AuditFinding::new(
+        Rule::NcclTestsName,
+        name,
+        sentence,
+        remedy,
+    ))
+}
+
+/// Returns the findings on misspelt names of nccl-tests alone, for a run, which reads these variables.
+pub fn findings_on_nccl_tests(settings: &NcclSettings) -> Vec<AuditFinding> {
+    let mut found = Vec::new();
+    for (name, setting) in settings.iter() {
+        let is_foreign = TABLE.foreign.iter().any(|foreign| foreign.has(name));
+        if !is_foreign {
+            found.extend(misspelt_of_nccl_tests(name, &describe(name, setting)));
+        }
+    }
+    found
+}
+
+fn did_you_mean(near: &[&str]) -> String {
+    if near.is_empty() {
+        "unset it, or find out which variable was meant".to_owned()
+    } else {
+        format!("did you mean {}?", near.join(" or "))
+    }
 }
 
 fn legacy_name(known: &AuditContext, name: &str, setting: &str) -> Option<AuditFinding> {
@@ -282,12 +380,7 @@ fn unknown(
     let this = known.nccl_text();
     let sentence = format!("{setting} has no effect: {this} does not read this name");
     let near = nearest(name, names, &TABLE.not_variables.names);
-    let remedy = if near.is_empty() {
-        "unset it, or find out which variable was meant".to_owned()
-    } else {
-        format!("did you mean {}?", near.join(" or "))
-    };
-    AuditFinding::new(Rule::UnknownName, name, sentence, remedy)
+    AuditFinding::new(Rule::UnknownName, name, sentence, did_you_mean(&near))
 }
 
 #[cfg(test)]

@@ -59,6 +59,8 @@ pub(super) enum Rule {
     DebugLeft,
     DeadLine,
     FileOverridden,
+    NcclTestsName,
+    Retired,
 }
 
 impl Rule {
@@ -177,4 +179,8 @@ pub const CHECKS: &[AuditRule] = &[
         "a line of an nccl.conf that sets nothing NCCL reads: `export`, spaces before the name or before `=`"),
     check(Rule::FileOverridden, "env.file-overridden", Note, Always,
         "a line of an nccl.conf that the environment or another file overrides"),
+    check(Rule::NcclTestsName, "env.nccl-tests-name", Warning, Always,
+        "a name in the manner of nccl-tests that neither nccl-tests nor pxnbench reads, with the nearest one that is read"),
+    check(Rule::Retired, "env.retired", Warning, Always,
+        "a variable of another library that it no longer reads, with its successor: libfabric's FI_OFI_RXR_*"),
 ];

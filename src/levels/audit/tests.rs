@@ -48,7 +48,7 @@ fn ids(found: &[AuditFinding]) -> Vec<&str> {
     found.iter().map(|finding| finding.id).collect()
 }
 
-const OF_NAMES: [&str; 7] = [
+const OF_NAMES: [&str; 9] = [
     "env.unknown-name",
     "env.never-existed",
     "env.pytorch",
@@ -56,6 +56,8 @@ const OF_NAMES: [&str; 7] = [
     "env.too-new",
     "env.elsewhere",
     "env.legacy",
+    "env.nccl-tests-name",
+    "env.retired",
 ];
 
 #[test]
@@ -126,7 +128,67 @@ fn no_name_that_a_library_reads_is_a_finding_with_that_library() {
 
 /// Names that no libnccl of the five reads, with the rule that tells them and a word of its
 /// sentence or remedy.
-const INVENTED: [(&str, &str, &str); 30] = [
+const INVENTED: [(&str, &str, &str); 42] = [
+    (
+        "NCCL_AVOID_RECORD_STREAMS",
+        "env.pytorch",
+        "TORCH_NCCL_AVOID_RECORD_STREAMS",
+    ),
+    (
+        "NCCL_DUMP_ON_TIMEOUT",
+        "env.pytorch",
+        "TORCH_NCCL_DUMP_ON_TIMEOUT",
+    ),
+    (
+        "NCCL_HIGH_PRIORITY",
+        "env.pytorch",
+        "TORCH_NCCL_HIGH_PRIORITY",
+    ),
+    (
+        "NCCL_ENABLE_MONITORING",
+        "env.pytorch",
+        "TORCH_NCCL_ENABLE_MONITORING",
+    ),
+    (
+        "NCCL_HEARTBEAT_TIMEOUT_SEC",
+        "env.pytorch",
+        "TORCH_NCCL_HEARTBEAT_TIMEOUT_SEC",
+    ),
+    (
+        "NCCL_TEST_SPLIT_MASK",
+        "env.nccl-tests-name",
+        "did you mean NCCL_TESTS_SPLIT_MASK?",
+    ),
+    (
+        "NCCL_TESTS_MINBW",
+        "env.nccl-tests-name",
+        "did you mean NCCL_TESTS_MIN_BW?",
+    ),
+    (
+        "NCCL_TESTS_MASK_SPLIT",
+        "env.nccl-tests-name",
+        "did you mean NCCL_TESTS_SPLIT_MASK?",
+    ),
+    (
+        "NCCL_TESTS_NOBODY_KNOWS_IT",
+        "env.nccl-tests-name",
+        "find out which variable was meant",
+    ),
+    (
+        "FI_OFI_RXR_RX_COPY_UNEXP",
+        "env.retired",
+        "set FI_EFA_RX_COPY_UNEXP instead",
+    ),
+    (
+        "FI_OFI_RXR_RX_COPY_OOO",
+        "env.retired",
+        "set FI_EFA_RX_COPY_OOO instead",
+    ),
+    (
+        "FI_OFI_RXR_INLINE_MR_ENABLE",
+        "env.retired",
+        "nothing replaced it",
+    ),
     ("NCCL_ALGO_ALL", "env.never-existed", "NCCL_ALGO,"),
     ("NCCL_ALGO_TREE", "env.never-existed", "NCCL_ALGO,"),
     ("NCCL_PXN_ENABLE", "env.never-existed", "NCCL_PXN_DISABLE"),
@@ -274,6 +336,10 @@ fn a_name_that_is_too_new_is_told_with_its_version() {
 fn names_of_somebody_else_are_no_finding() {
     let names = [
         "NCCL_HOME",
+        "NCCL_LIB_DIR",
+        "NCCL_PLUGIN_PATH",
+        "NCCL_TESTS_HOME",
+        "NCCL_TESTS_SPLIT_MASK",
         "NCCL_ROOT",
         "NCCL_ROOT_DIR",
         "NCCL_DIR",
