@@ -153,7 +153,18 @@ fn environment_names(text: &mut String) {
                 &listed(&told.names),
                 &format!("`{}`", told.id()),
                 &told.says,
-                &told.instead,
+                &told.instead_of("NCCL_…"),
+            ],
+        );
+    }
+    for told in names::retired() {
+        row(
+            text,
+            &[
+                &format!("`{}*`", told.prefix),
+                "`env.retired`",
+                &told.says,
+                &format!("set {}… instead, or unset it", told.successor),
             ],
         );
     }

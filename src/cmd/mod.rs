@@ -183,11 +183,9 @@ impl RanksArguments<'_> {
         Cli::try_parse_from(&words).map_err(|error| {
             let help = match error.kind() {
                 // It may be meant for either.
-                ErrorKind::UnknownArgument => format!(
-                    "pxnbench {} --help, and {} for the sweep",
-                    self.starter,
-                    help_of(&words)
-                ),
+                ErrorKind::UnknownArgument => {
+                    format!("pxnbench {} --help, and {}", self.starter, help_of(&words))
+                }
                 _ => help_of(&words),
             };
             let sentence = sentence_with_help(&error, &words, &help);
@@ -323,7 +321,7 @@ mod tests {
         assert_eq!(help("pxnbench compare"), "pxnbench compare --help");
         assert_eq!(help("pxnbench all_reduce -n x"), "pxnbench --help");
         let error = of("all_reduce --wiat").expect_err("an unknown option");
-        let both = "see pxnbench launch --help, and pxnbench --help for the sweep";
+        let both = "see pxnbench launch --help, and pxnbench --help";
         assert!(error.ends_with(both), "{error}");
         let error = of("doctor --wiat").expect_err("an unknown option");
         assert!(error.contains("pxnbench doctor --help"), "{error}");

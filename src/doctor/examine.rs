@@ -8,9 +8,9 @@ use super::{
     agree,
     check::{Check, CheckScope},
     compare::name_processes,
-    fabric, fit, gdr, gpu, host, library, nvlink,
+    fabric, fit, gdr, gpu, host, library, named, nvlink,
     outcome::CheckOutcome,
-    slurm, sockets,
+    slurm, sockets, start,
 };
 use crate::{
     facts::ranks::{AuditFact, RankFacts},
@@ -36,6 +36,7 @@ pub struct ReportLine {
 /// Returns all checks, in the order of the report. The audit's rules are [`audit::CHECKS`].
 pub fn checks() -> impl Iterator<Item = &'static Check> {
     [
+        start::CHECKS,
         library::CHECKS,
         gdr::CHECKS,
         host::CHECKS,
@@ -44,6 +45,7 @@ pub fn checks() -> impl Iterator<Item = &'static Check> {
         nvlink::CHECKS,
         fabric::CHECKS,
         sockets::CHECKS,
+        named::CHECKS,
         slurm::CHECKS,
         agree::CHECKS,
     ]

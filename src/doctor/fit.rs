@@ -10,7 +10,7 @@ use super::{
     outcome::CheckOutcome,
 };
 use crate::{
-    facts::ranks::RankFacts, levels::reading, native::nvml::NvmlGpu, units::counted,
+    facts::ranks::RankFacts, native::nvml::NvmlGpu, units::counted,
     world::placement::group_by_visible_gpus,
 };
 
@@ -100,8 +100,7 @@ fn gpus_of_node(ranks: &[&RankFacts]) -> Option<GpuSet> {
 
 /// Returns whether ranks may share a GPU. An older NCCL does not read the variable.
 fn may_share(process: &RankFacts) -> bool {
-    let value = process.settings.get("NCCL_MULTI_RANK_GPU_ENABLE");
-    let is_set = value.and_then(reading::integer) == Some(1);
+    let is_set = process.may_share_gpu();
     let is_known = match &process.nccl {
         Ok(nccl) => nccl.version >= SHARING_SINCE,
         Err(_) => true,

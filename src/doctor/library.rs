@@ -5,8 +5,11 @@ use super::{
     compare::{Difference, NONE, list, list_or_none, same_everywhere},
     outcome::CheckOutcome,
 };
-use crate::facts::ranks::{LoadedNccl, RankFacts};
-use crate::units::counted;
+use crate::{
+    facts::ranks::{LoadedNccl, RankFacts},
+    levels::paths::plugin_names,
+    units::counted,
+};
 
 pub(super) const CHECKS: &[Check] = &[
     Check::per_process(
@@ -55,11 +58,14 @@ pub(super) const CHECKS: &[Check] = &[
 
 fn driver(process: &RankFacts) -> CheckOutcome {
     let driver = &process.health.driver;
-    match (&driver.value, &process.health.nvidia) {
+    let evidence = &process.start.gpu_evidence;
+    let has_cuda = matches!(process.start.cuda, Some(Ok(_)));
+    match (&driver.value, evidence) {
         (Some(version), _) => CheckOutcome::ok(format!("driver {version}")),
         (None, None) => CheckOutcome::not_applicable("there is no NVIDIA device"),
-        (None, Some(device)) => CheckOutcome::failure(
-            format!("{device}, but {}", driver.why),
+        (None, Some(_)) if has_cuda => CheckOutcome::ok("CUDA starts"),
+        (None, Some(evidence)) => CheckOutcome::failure(
+            format!("{evidence}, but {}", driver.why),
             "load the driver (modprobe nvidia); start a container with GPUs (--nv, --gpus all)",
         ),
     }
@@ -94,8 +100,12 @@ fn nvml(process: &RankFacts) -> CheckOutcome {
 
 fn nccl(process: &RankFacts) -> CheckOutcome {
     match &process.nccl {
-        Ok(LoadedNccl { file, version }) => CheckOutcome::ok(format!("{file}, version {version}")),
-        Err(_) if !process.has_gpus() => CheckOutcome::not_applicable("there is no NVIDIA device"),
+        Ok(LoadedNccl { file, version, .. }) => {
+            CheckOutcome::ok(format!("{file}, version {version}"))
+        }
+        Err(_) if !process.is_for_gpus() => {
+            CheckOutcome::not_applicable("there is no NVIDIA device")
+        }
         Err(why) => CheckOutcome::failure(
             why.clone(),
             "load NCCL's module, or set NCCL_HOME to its folder",
@@ -149,10 +159,10 @@ fn plugin_files(process: &RankFacts) -> Option<String> {
 
 fn plugin(process: &RankFacts) -> CheckOutcome {
     let named = match process.settings.get("NCCL_NET_PLUGIN") {
-        None | Some("" | "none") => {
+        Some(named) if plugin_names(named).next().is_some() => named,
+        None | Some(_) => {
             return CheckOutcome::not_applicable("NCCL_NET_PLUGIN names no plugin");
         }
-        Some(named) => named,
     };
     let files: Vec<&String> = process.health.plugins_named.values().flatten().collect();
     if !files.is_empty() {

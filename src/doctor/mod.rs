@@ -14,11 +14,13 @@ mod gdr;
 mod gpu;
 mod host;
 mod library;
+mod named;
 mod nvlink;
 mod outcome;
 mod report;
 mod slurm;
 mod sockets;
+mod start;
 
 pub use check::{Check, CheckScope};
 pub use examine::{ReportLine, checks, examine};

@@ -68,7 +68,7 @@ impl<'a> Report<'a> {
             self.write_other_lines(text)?;
         }
         self.write_settings(text)?;
-        if !self.job.iter().any(RankFacts::has_gpus) {
+        if !self.job.iter().any(RankFacts::is_for_gpus) {
             writeln!(
                 text,
                 "note     no NVIDIA device was found: only host-memory runs were checked"

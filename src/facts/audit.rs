@@ -11,9 +11,12 @@ use super::{
     environment::{conf_files, settings_with},
     rdma,
 };
-use crate::levels::{
-    audit::{AuditContext, AuditFinding, AuditRule, CHECKS, findings},
-    conf::NcclSettings,
+use crate::{
+    levels::{
+        audit::{AuditContext, AuditFinding, AuditRule, CHECKS, findings},
+        conf::NcclSettings,
+    },
+    native::cuda_release::CudaRelease,
 };
 
 /// The libnccl that would be loaded.
@@ -23,6 +26,8 @@ pub struct Library {
     pub path: PathBuf,
     /// Its version, as `ncclGetVersion` gives it.
     pub version: i32,
+    /// The CUDA that it is built for, if its file tells.
+    pub cuda: Option<CudaRelease>,
     /// The names of variables in its file, or why they cannot be read.
     pub names: Result<BTreeSet<String>, String>,
 }
@@ -49,9 +54,11 @@ pub struct Audit {
 pub fn library(explicit: Option<&Path>) -> Result<Library, String> {
     let nccl = crate::native::nccl::Nccl::load(explicit).map_err(|error| format!("{error:#}"))?;
     let names = crate::native::names::known_to(nccl.path()).map_err(|error| format!("{error:#}"));
+    let cuda = crate::native::names::built_for(nccl.path()).unwrap_or_default();
     Ok(Library {
         path: nccl.path().to_owned(),
         version: nccl.version().0,
+        cuda,
         names,
     })
 }

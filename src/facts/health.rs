@@ -16,11 +16,12 @@ use super::{
     fabric::{self, Interface, RdmaPort},
     iommu::{self, Iommu},
     logind::{self, RemoveIpc},
-    nvidia, plugins, procfs, slurm,
+    named, nvidia, plugins, procfs, slurm,
     tree::{names, reading},
 };
 use crate::{
     env::Env,
+    levels::conf::NcclSettings,
     native::nvml::{Inventory, Reading},
 };
 
@@ -116,18 +117,21 @@ pub struct NodeHealth {
     pub plugins: Vec<String>,
     /// The plugins that NCCL_NET_PLUGIN names, each with its file if that exists.
     pub plugins_named: BTreeMap<String, Option<String>>,
+    /// Why what a variable names cannot be used: a file, a folder or a plugin, by variable.
+    pub unusable: BTreeMap<String, String>,
     /// Slurm's KillOnBadExit, known only to the first rank.
     pub kill_on_bad_exit: Reading<bool>,
 }
 
 /// Gathers the facts of this process. `recorded` is a file with NVML's answers, read instead of
-/// asking NVML; `net_plugin` the value of NCCL_NET_PLUGIN.
+/// asking NVML; `settings` are those of NCCL in force.
 pub fn gather(
     root: &Path,
     env: Env,
     recorded: Option<&Path>,
-    net_plugin: Option<&str>,
+    settings: &NcclSettings,
 ) -> NodeHealth {
+    let net_plugin = settings.get("NCCL_NET_PLUGIN").unwrap_or_default();
     NodeHealth {
         env: kept_variables(env),
         memlock: procfs::limit(root, "Max locked memory"),
@@ -157,7 +161,8 @@ pub fn gather(
         verbs: names(&root.join("dev/infiniband")),
         interfaces: fabric::interfaces(root),
         plugins: plugins::installed(root, env),
-        plugins_named: plugins::named(root, env, net_plugin.unwrap_or_default()),
+        plugins_named: plugins::named(root, env, net_plugin),
+        unusable: named::unusable(root, env, settings),
         kill_on_bad_exit: slurm::kill_on_bad_exit(root, env),
     }
 }

@@ -10,6 +10,7 @@ pub mod health;
 pub mod iommu;
 pub mod logind;
 pub mod memory;
+mod named;
 pub mod nvidia;
 mod plugins;
 mod process;
@@ -17,6 +18,7 @@ mod procfs;
 pub mod ranks;
 pub mod rdma;
 pub(crate) mod slurm;
+pub mod start;
 pub mod topology;
 mod tree;
 

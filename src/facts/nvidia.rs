@@ -13,6 +13,17 @@ const GPU_LISTS: [&str; 2] = ["SLURM_STEP_GPUS", "SLURM_JOB_GPUS"];
 /// The number of GPUs that Slurm gave to a job on this node.
 const GPU_COUNT: &str = "SLURM_GPUS_ON_NODE";
 
+/// What a job asked for: `8`, `h100:8`, `cpu=4,gres/gpu=1`.
+const GPU_REQUESTS: [&str; 4] = [
+    "SLURM_GPUS_PER_NODE",
+    "SLURM_GPUS",
+    "SLURM_GPUS_PER_TASK",
+    "SLURM_TRES_PER_TASK",
+];
+
+/// The GPUs that a job is confined to.
+const VISIBLE: &str = "CUDA_VISIBLE_DEVICES";
+
 /// NVIDIA's PCI vendor id, and the prefix of the class of display and 3D controllers, as in
 /// `/sys/bus/pci/devices/*/`.
 const PCI_VENDOR: &str = "0x10de";
@@ -95,7 +106,36 @@ fn allocated(env: Env) -> Option<String> {
             return Some(format!("Slurm gave this job GPUs ({name}={value})"));
         }
     }
-    None
+    // Where Slurm tells how many there are on this node, that is the answer.
+    if env(GPU_COUNT).is_some() || env("SLURM_JOB_ID").is_none() {
+        return None;
+    }
+    for name in GPU_REQUESTS {
+        let value = env(name).unwrap_or_default();
+        if requests_gpus(name, &value) {
+            return Some(format!("this job asked Slurm for GPUs ({name}={value})"));
+        }
+    }
+    let visible = env(VISIBLE).filter(|visible| names_gpus(visible))?;
+    Some(format!("this job has GPUs ({VISIBLE}={visible})"))
+}
+
+fn requests_gpus(name: &str, value: &str) -> bool {
+    let mut parts = value.split(',').filter(|part| {
+        let is_of_gpus = part.contains("gpu");
+        is_of_gpus || !name.contains("TRES")
+    });
+    parts.any(|part| {
+        let number = part.rsplit([':', '=']).next().unwrap_or_default();
+        number.trim().parse().is_ok_and(|count: u32| count > 0)
+    })
+}
+
+/// Returns whether a value of CUDA_VISIBLE_DEVICES shows a GPU. Slurm writes `NoDevFiles` where it gave none.
+fn names_gpus(visible: &str) -> bool {
+    let first = visible.split(',').next().unwrap_or_default().trim();
+    let is_number = first.parse::<u32>().is_ok();
+    is_number || first.starts_with("GPU-") || first.starts_with("MIG-")
 }
 
 /// The driver's version file, which names the kind of its kernel modules too.
@@ -192,6 +232,39 @@ mod tests {
                 given,
                 "{name}={value}"
             );
+        }
+    }
+
+    #[test]
+    fn what_a_job_asked_for_counts_if_slurm_does_not_say_what_it_got() {
+        let root = tempfile::tempdir().expect("a folder");
+        let given = |variables: &[(&str, &str)]| {
+            let env = |name: &str| {
+                let mut variables = variables.iter();
+                let variable = variables.find(|(known, _)| *known == name)?;
+                Some(variable.1.to_owned())
+            };
+            evidence(root.path(), &env).is_some()
+        };
+        let job = ("SLURM_JOB_ID", "7");
+        for (name, value, expected) in [
+            ("SLURM_GPUS_PER_NODE", "h100:8", true),
+            ("SLURM_GPUS_PER_NODE", "0", false),
+            ("SLURM_GPUS", "16", true),
+            ("SLURM_GPUS_PER_TASK", "a100:1", true),
+            ("SLURM_TRES_PER_TASK", "cpu=4,gres/gpu=1", true),
+            ("SLURM_TRES_PER_TASK", "cpu=4", false),
+            ("CUDA_VISIBLE_DEVICES", "0,1", true),
+            ("CUDA_VISIBLE_DEVICES", "GPU-5d5d", true),
+            ("CUDA_VISIBLE_DEVICES", "", false),
+            ("CUDA_VISIBLE_DEVICES", "NoDevFiles", false),
+            ("CUDA_VISIBLE_DEVICES", "-1", false),
+        ] {
+            let variable = (name, value);
+            assert_eq!(given(&[job, variable]), expected, "{name}={value}");
+            assert!(!given(&[variable]), "no job: {name}={value}");
+            let none = ("SLURM_GPUS_ON_NODE", "0");
+            assert!(!given(&[job, variable, none]), "{name}={value}");
         }
     }
 }

@@ -1,11 +1,11 @@
-//! Network plugins of NCCL, found as the dynamic loader finds them: LD_LIBRARY_PATH, ldconfig's
+//! Plugins of NCCL, found as the dynamic loader finds them: LD_LIBRARY_PATH, ldconfig's
 //! list, the system's folders. Below a root, so that a copied tree gives the same answer as its
 //! machine.
 
 use std::{collections::BTreeMap, fs, path::Path};
 
 use super::tree::{below, names};
-use crate::env::Env;
+use crate::{env::Env, levels::paths::plugin_names};
 
 /// The folders that the loader searches last.
 const SYSTEM: [&str; 4] = ["/lib64", "/usr/lib64", "/lib", "/usr/lib"];
@@ -29,19 +29,19 @@ pub(super) fn installed(root: &Path, env: Env) -> Vec<String> {
 /// does not exist.
 pub(super) fn named(root: &Path, env: Env, list: &str) -> BTreeMap<String, Option<String>> {
     let mut plugins = BTreeMap::new();
-    for name in list.split(',').filter(|name| !name.is_empty()) {
-        plugins.insert(name.to_owned(), plugin_file(root, env, name));
+    for name in plugin_names(list) {
+        plugins.insert(name.to_owned(), file(root, env, PREFIX, name));
     }
     plugins
 }
 
 /// Returns the file of a plugin: NCCL takes the name as a path, as a file name, or as the NAME in
-/// `libnccl-net-NAME.so`.
-fn plugin_file(root: &Path, env: Env, name: &str) -> Option<String> {
+/// `PREFIX-NAME.so`.
+pub(super) fn file(root: &Path, env: Env, prefix: &str, name: &str) -> Option<String> {
     if name.contains('/') {
         return below(root, name).exists().then(|| name.to_owned());
     }
-    let long_name = format!("{PREFIX}-{name}.so");
+    let long_name = format!("{prefix}-{name}.so");
     let is_named = |file: &str| file == name || file == long_name;
     libraries(root, env, &is_named).into_iter().next()
 }

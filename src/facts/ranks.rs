@@ -4,13 +4,18 @@ use std::{path::Path, time::SystemTime};
 
 use serde::{Deserialize, Serialize};
 
-use super::{audit, health};
+use super::{
+    audit, health,
+    start::{self, StartFacts},
+};
 use crate::{
     env::Env,
     levels::{
         audit::{AuditFinding, Severity},
         conf::NcclSettings,
+        reading,
     },
+    native::cuda_release::CudaRelease,
     world::{self, World, launch, placement},
 };
 
@@ -54,6 +59,8 @@ pub struct LoadedNccl {
     pub file: String,
     /// Its version, such as 22803.
     pub version: i32,
+    /// The CUDA that it is built for, if its file tells.
+    pub cuda: Option<CudaRelease>,
 }
 
 /// The facts of one rank.
@@ -83,6 +90,10 @@ pub struct RankFacts {
     pub clock: f64,
     /// Its node.
     pub health: health::NodeHealth,
+    /// What the start of a sweep would find.
+    pub start: StartFacts,
+    /// Its host and GPUs, by which ranks and GPUs are brought together.
+    pub identity: placement::ProcessIdentity,
 }
 
 impl RankFacts {
@@ -90,6 +101,11 @@ impl RankFacts {
     pub fn has_gpus(&self) -> bool {
         let nvml = self.health.nvml.value.as_ref();
         self.health.nvidia.is_some() || nvml.is_some_and(|nvml| !nvml.gpus.is_empty())
+    }
+
+    /// Returns whether a sweep would use GPUs: the node has one, or Slurm gave the job one.
+    pub fn is_for_gpus(&self) -> bool {
+        self.has_gpus() || self.start.gpu_evidence.is_some()
     }
 
     /// Returns a variable of the recorded environment.
@@ -100,6 +116,12 @@ impl RankFacts {
     /// Returns a number from the recorded environment.
     pub(crate) fn env_number(&self, name: &str) -> Option<u64> {
         self.env(name)?.trim().parse().ok()
+    }
+
+    /// Returns whether the environment lets two ranks share a GPU.
+    pub(crate) fn may_share_gpu(&self) -> bool {
+        let value = self.settings.get("NCCL_MULTI_RANK_GPU_ENABLE");
+        value.and_then(reading::integer) == Some(1)
     }
 
     pub(crate) fn is_in_slurm_job(&self) -> bool {
@@ -138,8 +160,15 @@ pub fn gather(sources: Sources, env: Env, world: &dyn World) -> anyhow::Result<V
     // ranks, comes before it.
     world.barrier();
     let clocks: Vec<f64> = world::all_gather(world, &seconds_since_1970())?;
-    let peers: Vec<placement::ProcessIdentity> = world::all_gather(world, &own_identity(env))?;
+    let peers: Vec<placement::ProcessIdentity> =
+        job.iter().map(|facts| facts.identity.clone()).collect();
     let places = placement::place_ranks(&peers);
+    let may_share = job.iter().all(RankFacts::may_share_gpu);
+    let own_gpu = start::start_gpu(&peers, world.rank(), may_share);
+    let started: Vec<Option<Result<(), String>>> = world::all_gather(world, &own_gpu)?;
+    for (facts, gpu) in job.iter_mut().zip(started) {
+        facts.start.gpu = gpu;
+    }
     for ((facts, clock), place) in job.iter_mut().zip(clocks).zip(&places) {
         facts.clock = clock;
         facts.node = place.node;
@@ -156,11 +185,12 @@ pub fn gather(sources: Sources, env: Env, world: &dyn World) -> anyhow::Result<V
 fn own_facts(sources: Sources, env: Env, world: &dyn World) -> RankFacts {
     let in_job = env("SLURM_JOB_ID").is_some();
     let audit = audit::audit(sources.root, sources.nccl_lib, None, in_job);
-    let net_plugin = audit.settings.get("NCCL_NET_PLUGIN");
-    let health = health::gather(sources.root, env, sources.nvml, net_plugin);
+    let health = health::gather(sources.root, env, sources.nvml, &audit.settings);
+    let start = start::gather(sources.root, env, world);
     let nccl = audit.library.map(|library| LoadedNccl {
         file: library.path.display().to_string(),
         version: library.version,
+        cuda: library.cuda,
     });
     let mut not_audited = Vec::new();
     for (rule, reason) in audit.not_applicable {
@@ -180,6 +210,8 @@ fn own_facts(sources: Sources, env: Env, world: &dyn World) -> RankFacts {
         not_audited,
         clock: 0.0,
         health,
+        identity: own_identity(env, &start),
+        start,
     }
 }
 
@@ -190,12 +222,16 @@ fn seconds_since_1970() -> f64 {
         .map_or(0.0, |since| since.as_secs_f64())
 }
 
-fn own_identity(env: Env) -> placement::ProcessIdentity {
+fn own_identity(env: Env, start: &StartFacts) -> placement::ProcessIdentity {
+    let gpus = match &start.cuda {
+        Some(Ok(gpus)) => gpus.clone(),
+        Some(Err(_)) | None => Vec::new(),
+    };
     placement::ProcessIdentity {
         host: placement::host_name(),
         host_id: placement::host_id(env),
         pid: std::process::id(),
-        gpus: Vec::new(),
-        first_gpu: None,
+        gpus,
+        first_gpu: env("NCCL_TESTS_DEVICE"),
     }
 }

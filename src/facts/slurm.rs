@@ -53,7 +53,7 @@ fn find_scontrol(root: &Path, env: Env) -> Option<PathBuf> {
 ///
 /// # Errors
 /// Returns an error if it cannot be started, does not answer within `patience`, or fails: then the
-/// error is the first line of its stderr.
+/// error is the first line of its stderr that has words.
 pub(crate) fn answer(
     program: &Path,
     arguments: &[&str],
@@ -77,7 +77,9 @@ pub(crate) fn answer(
         return Ok(text);
     }
     let complaint = stderr.recv_timeout(patience).unwrap_or_default();
-    match complaint.lines().next() {
+    // Open MPI draws a line first.
+    let has_words = |line: &&str| line.contains(char::is_alphabetic);
+    match complaint.lines().find(has_words) {
         Some(line) => Err(line.trim().to_owned()),
         None => Err(status.to_string()),
     }

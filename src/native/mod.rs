@@ -7,6 +7,7 @@
 
 #[cfg(feature = "nccl")]
 pub mod cuda;
+pub mod cuda_release;
 #[cfg(feature = "nccl")]
 pub mod names;
 #[cfg(feature = "nccl")]

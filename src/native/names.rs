@@ -14,6 +14,7 @@ use object::{
     read::{ReadCache, elf::FileHeader},
 };
 
+use super::cuda_release::CudaRelease;
 use crate::exit::{Code, Failure};
 
 const SECTION: &[u8] = b".rodata";
@@ -31,6 +32,29 @@ pub fn known_to(library: &Path) -> anyhow::Result<BTreeSet<String>> {
         Ok(None) => Err(failure(library, &"it has no section .rodata")),
         Err(error) => Err(failure(library, &error)),
     }
+}
+
+/// Returns the CUDA that the library in this file is built for, from its own `NCCL version 2.28.3+cuda12.9`; `None` if it does
+/// not say so.
+///
+/// # Errors
+/// Returns an error if the file cannot be read, or is not a 64-bit ELF file.
+pub fn built_for(library: &Path) -> anyhow::Result<Option<CudaRelease>> {
+    let file = File::open(library).map_err(|error| failure(library, &error))?;
+    let data = ReadCache::new(file);
+    let section = read_only_data(&data).map_err(|error| failure(library, &error))?;
+    Ok(section.and_then(release_in))
+}
+
+/// What stands before the release of CUDA in a libnccl's name for itself.
+const BUILT_FOR: &[u8] = b"+cuda";
+
+fn release_in(data: &[u8]) -> Option<CudaRelease> {
+    memmem::find_iter(data, BUILT_FOR).find_map(|start| {
+        let text = &data[start + BUILT_FOR.len()..];
+        let text = text.split(|byte| *byte == 0).next().unwrap_or_default();
+        std::str::from_utf8(text).ok()?.parse().ok()
+    })
 }
 
 fn failure(library: &Path, why: &dyn Display) -> anyhow::Error {
@@ -100,6 +124,7 @@ mod tests {
         let source = r#"
             const char glued[] = "/dev/shm/nccl-XXNCCL_NET_PLUGIN\0NCCL_NTHREADS";
             const char* plain(void) { return "NCCL_PXN_DISABLE"; }
+            const char version[] = "+cuda is no release\0NCCL version 2.28.3+cuda12.9";
             const char sentence[] = "NCCL_ALGO was set\0NCCL_\0NCCL_lower\0NCCL_P2P_PXN_LEVEL";
             char written[] = "NCCL_IN_DATA";
             int NCCL_A_SYMBOL = 1;
@@ -115,6 +140,8 @@ mod tests {
                 "NCCL_PXN_DISABLE"
             ]
         );
+        let cuda = built_for(&library).expect("a library").expect("a release");
+        assert_eq!(cuda.to_string(), "12.9");
     }
 
     /// `PXNBENCH_LIBNCCL=/x/libnccl.so.2 cargo test --release --lib -- --ignored --nocapture asking_a_library`

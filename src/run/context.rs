@@ -11,6 +11,7 @@ use crate::{
     env,
     exit::{Code, Failure},
     facts,
+    levels::audit::names,
     record::BackendKind,
     world::{
         self, World, abort, deadline,
@@ -65,7 +66,8 @@ impl<'a> RunContext<'a> {
             abort::set_several_ranks();
         }
         let nodes = placement::node_count(&placements);
-        let settings = settings::resolve(&request.presets, backend, nodes, &processes)?;
+        let mut settings = settings::resolve(&request.presets, backend, nodes, &processes)?;
+        settings.remarks.extend(misspelt_names());
         Ok(RunContext {
             request,
             world,
@@ -164,6 +166,15 @@ impl<'a> RunContext<'a> {
             BackendKind::Nccl => self.gpus.iter().map(|gpus| gpus.len() as u64).sum(),
         }
     }
+}
+
+/// Returns a remark on each variable of this process that was meant for nccl-tests, but is read by nobody.
+fn misspelt_names() -> Vec<String> {
+    let found = names::findings_on_nccl_tests(&facts::settings());
+    let remarks = found
+        .iter()
+        .map(|finding| format!("{}; {}", finding.sentence, finding.remedy));
+    remarks.collect()
 }
 
 /// What only the NCCL backend asks.

@@ -20,6 +20,82 @@ pub(super) const BROKEN_MACHINES: &[BrokenMachine] = &[
         also_found_by: &[],
     },
     BrokenMachine {
+        // A job with GPUs on a node without any.
+        check: "lib.driver",
+        change: |m| {
+            m.files.retain(|path, _| !path.contains("nvidia"));
+            m.nvml = json!("no inventory");
+            m.set("SLURM_GPUS_ON_NODE", "2");
+        },
+        also_found_by: &[],
+    },
+    BrokenMachine {
+        check: "start.cuda",
+        change: |m| m.edit("proc/driver/nvidia/version", "570.86.15", "520.61.05"),
+        also_found_by: &[],
+    },
+    BrokenMachine {
+        // Its libnccl is built for CUDA 13.
+        check: "start.cuda",
+        change: |m| m.nccl = CUDA_13_SINCE,
+        also_found_by: &[],
+    },
+    BrokenMachine {
+        check: "name.file",
+        change: |m| m.set("NCCL_TOPO_FILE", "/nowhere/topo.xml"),
+        also_found_by: &[],
+    },
+    BrokenMachine {
+        check: "name.file",
+        change: |m| m.set("NCCL_GRAPH_FILE", "/nowhere/graph.xml"),
+        also_found_by: &["env.debug-left"],
+    },
+    BrokenMachine {
+        check: "name.file",
+        change: |m| m.set("NCCL_CONF_FILE", "/nowhere/nccl.conf"),
+        also_found_by: &[],
+    },
+    BrokenMachine {
+        check: "name.file",
+        change: |m| m.set("NCCL_TUNER_CONFIG_PATH", "/nowhere/tuner.textproto"),
+        also_found_by: &[],
+    },
+    BrokenMachine {
+        check: "name.output",
+        change: |m| {
+            m.set("NCCL_DEBUG", "WARN");
+            m.set("NCCL_DEBUG_FILE", "/nowhere/%h.%p");
+        },
+        also_found_by: &[],
+    },
+    BrokenMachine {
+        check: "name.plugin",
+        change: |m| m.set("NCCL_TUNER_PLUGIN", "/nowhere/libnccl-tuner.so"),
+        also_found_by: &[],
+    },
+    BrokenMachine {
+        check: "name.network",
+        change: |m| m.set("NCCL_NET", "AWS Libfabric"),
+        also_found_by: &[],
+    },
+    BrokenMachine {
+        check: "name.network",
+        change: |m| {
+            m.set("NCCL_NET", "AWS Libfabric");
+            m.set("NCCL_NET_PLUGIN", "/nowhere/libnccl-net.so");
+        },
+        also_found_by: &["lib.plugin"],
+    },
+    BrokenMachine {
+        check: "name.network",
+        change: |m| {
+            m.set("NCCL_NET", "acme");
+            m.set("NCCL_NET_PLUGIN", "none");
+            m.file("usr/lib64/libnccl-net.so", "");
+        },
+        also_found_by: &[],
+    },
+    BrokenMachine {
         check: "lib.nvml",
         change: |m| m.nvml = json!("no inventory"),
         also_found_by: &[],

@@ -75,6 +75,66 @@ pub(super) const FALSE_POSITIVES: &[FalsePositive] = &[
         message: "dma-buf",
     },
     FalsePositive {
+        check: "name.file",
+        change: |m| {
+            m.set("NCCL_TOPO_FILE", "/opt/topo.xml");
+            m.file("opt/topo.xml", "");
+        },
+        message: "all of them",
+    },
+    FalsePositive {
+        check: "name.output",
+        change: |m| {
+            m.set("NCCL_DEBUG", "WARN");
+            m.set("NCCL_DEBUG_FILE", "/logs/%h.%p");
+            m.file("logs/earlier", "");
+        },
+        message: "all of them",
+    },
+    FalsePositive {
+        check: "name.plugin",
+        change: |m| m.set("NCCL_TUNER_PLUGIN", "NONE"),
+        message: "all of them",
+    },
+    FalsePositive {
+        check: "name.plugin",
+        change: |m| {
+            m.set("NCCL_TUNER_PLUGIN", "acme");
+            m.file("usr/lib64/libnccl-tuner-acme.so", "");
+        },
+        message: "all of them",
+    },
+    FalsePositive {
+        check: "name.network",
+        change: |m| m.set("NCCL_NET", "ib"),
+        message: "IB is part of NCCL",
+    },
+    FalsePositive {
+        check: "name.network",
+        change: |m| {
+            m.set("NCCL_NET", "AWS Libfabric");
+            m.file("usr/lib64/libnccl-net.so", "");
+        },
+        message: "/usr/lib64/libnccl-net.so",
+    },
+    FalsePositive {
+        check: "name.network",
+        change: |m| {
+            m.set("NCCL_NET", "acme");
+            m.set("NCCL_NET_PLUGIN", "acme");
+            m.file("usr/lib64/libnccl-net-acme.so", "");
+        },
+        message: "libnccl-net-acme.so",
+    },
+    FalsePositive {
+        check: "start.cuda",
+        change: |m| {
+            m.nccl = CUDA_13_SINCE;
+            m.edit("proc/driver/nvidia/version", "570.86.15", "580.65.06");
+        },
+        message: "libnccl needs 13.0",
+    },
+    FalsePositive {
         check: "lib.plugin",
         change: |m| {
             m.set("NCCL_NET_PLUGIN", "/opt/x/libfoo.so");
@@ -297,5 +357,15 @@ pub(super) const RULES: &[RuleCase] = &[
         rule: "env.file-overridden",
         settings: &[],
         change: |m| m.file("etc/nccl.conf", "NCCL_SOCKET_IFNAME=eth7\n"),
+    },
+    RuleCase {
+        rule: "env.nccl-tests-name",
+        settings: &[("NCCL_TESTS_MINBW", "300")],
+        change: |_| (),
+    },
+    RuleCase {
+        rule: "env.retired",
+        settings: &[("FI_OFI_RXR_RX_COPY_UNEXP", "1")],
+        change: |_| (),
     },
 ];

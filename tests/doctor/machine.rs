@@ -224,7 +224,7 @@ impl Machine {
 }
 
 /// What the libnccl reads: names that machines here set.
-pub(super) const NAMES: [&str; 31] = [
+pub(super) const NAMES: [&str; 32] = [
     "NCCL_ALGO",
     "NCCL_BUFFSIZE",
     "NCCL_CROSS_NIC",
@@ -233,6 +233,7 @@ pub(super) const NAMES: [&str; 31] = [
     "NCCL_DEBUG_SUBSYS",
     "NCCL_DMABUF_ENABLE",
     "NCCL_GRAPH_DUMP_FILE",
+    "NCCL_GRAPH_FILE",
     "NCCL_HOSTID",
     "NCCL_IB_GID_INDEX",
     "NCCL_IB_HCA",
@@ -258,6 +259,9 @@ pub(super) const NAMES: [&str; 31] = [
     "NCCL_TUNER_PLUGIN",
 ];
 
+/// The first version that is built for CUDA 13 here.
+pub(super) const CUDA_13_SINCE: i32 = 23100;
+
 /// A libnccl that knows its version and names, and nothing else.
 pub(super) fn library(folder: &Path, version: i32) -> PathBuf {
     let (code, library) = (folder.join("nccl.c"), folder.join("libnccl.so.2"));
@@ -268,8 +272,13 @@ pub(super) fn library(folder: &Path, version: i32) -> PathBuf {
         .chain(newer)
         .map(|name| format!("\"{name}\","))
         .collect();
+    let cuda = if version < CUDA_13_SINCE {
+        "12.8"
+    } else {
+        "13.0"
+    };
     let source = format!(
-        "const char *n[] = {{{names}}};\nint ncclGetVersion(int *v) {{ *v = {version}; return 0; }}\n"
+        "const char *v = \"NCCL version {version}+cuda{cuda}\";\nconst char *n[] = {{{names}}};\nint ncclGetVersion(int *v) {{ *v = {version}; return 0; }}\n"
     );
     fs::write(&code, source).expect("written");
     let compiled = Command::new("cc")

@@ -38,8 +38,14 @@ fn a_good_machine_has_nothing_wrong() {
         "host.cpus-shared",
         "lib.nccl-file",
         "lib.plugin",
+        "name.file",
+        "name.network",
+        "name.output",
+        "name.plugin",
         "net.gid",
         "net.mixed-ports",
+        "start.gpu",
+        "start.mpi",
     ];
     let own: Vec<&String> = unread
         .iter()
@@ -211,8 +217,10 @@ fn every_check_has_a_machine_that_is_broken_for_it() {
     let ended = examine(&good());
     let broken = BROKEN_MACHINES.iter().chain(BROKEN_SECOND_MACHINES);
     let known: BTreeSet<&str> = broken.map(|broken| broken.check).collect();
-    // Tested apart, above.
+    // Tested apart, above, and in tests/standin/ready.rs.
     let apart = [
+        "start.gpu",
+        "start.mpi",
         "gpu.shared",
         "host.clock",
         "host.cpus-shared",

@@ -4,8 +4,9 @@ use std::{collections::BTreeSet, fs, path::Path};
 
 use pxnbench::{
     doctor,
-    facts::{health, ranks::RankFacts},
+    facts::{health, ranks::RankFacts, start::StartFacts},
     levels::conf::NcclSettings,
+    world::placement::ProcessIdentity,
 };
 use serde_json::json;
 
@@ -172,6 +173,8 @@ fn what_may_differ_between_nodes_is_no_finding() {
     ] {
         other.set(name, value);
     }
+    other.file("etc/topo.xml", "");
+    other.file("tmp/earlier", "");
     let ended = agree(&good(), &other, false);
     assert_eq!(findings(&ended), always);
     let rows = report_rows(&ended).remove("env.same").expect("it");
@@ -237,7 +240,20 @@ fn two_mpis_and_two_clocks_are_found() {
         audited: Vec::new(),
         not_audited: Vec::new(),
         clock,
-        health: health::gather(Path::new("/nowhere"), &|_| None, None, None),
+        health: health::gather(
+            Path::new("/nowhere"),
+            &|_| None,
+            None,
+            &NcclSettings::default(),
+        ),
+        start: StartFacts::default(),
+        identity: ProcessIdentity {
+            host: format!("n{rank}"),
+            host_id: format!("n{rank}"),
+            pid: rank,
+            gpus: Vec::new(),
+            first_gpu: None,
+        },
     };
     let verdict = |id: &str, second: RankFacts| {
         let rows = doctor::examine(&[subject(0, "Open MPI v4.1.4", 1e9), second]);

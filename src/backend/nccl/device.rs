@@ -11,13 +11,14 @@ use crate::{
     exit::{Code, Failure},
     native::{
         cuda::{self, CudaVersion, Driver, described},
+        cuda_release,
         nccl::{Nccl, RawStream},
     },
     units::{Bytes, Micros},
 };
 
 /// The oldest CUDA version whose driver accepts the PTX of our kernels: driver 525.
-const OLDEST: CudaVersion = CudaVersion(12000);
+const OLDEST: CudaVersion = CudaVersion(cuda_release::OLDEST.code());
 
 /// Memory of a GPU.
 #[derive(Clone, Copy, Debug)]
