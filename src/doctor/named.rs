@@ -81,7 +81,7 @@ fn network(process: &RankFacts) -> CheckOutcome {
         .iter()
         .find(|own| own.eq_ignore_ascii_case(name));
     match own {
-        Some(&"IB") if process.health.rdma.is_empty() => failing(
+        Some(&"IB") if process.health.rdma.is_empty() && process.is_for_gpus() => failing(
             process,
             "there is no RDMA device",
             "unset NCCL_NET, or find out why the adapters are missing (ibv_devices)",

@@ -202,6 +202,11 @@ impl Submission {
 
     /// Returns the message for a job that Slurm refuses because of `why`: what was asked for, and how to change it.
     fn refused(&self, why: &str) -> String {
+        if UNREACHABLE.iter().any(|words| why.contains(words)) {
+            return format!(
+                "Slurm does not answer: {why}. Submit on a login node of the cluster, or use mpirun"
+            );
+        }
         let given = self.sbatch_options();
         let mut asked = Vec::new();
         for name in ["nodes", "gpus-per-node", "time", "mem"] {
@@ -221,6 +226,13 @@ impl Submission {
         )
     }
 }
+
+/// What sbatch says if it has no cluster to ask, whatever the job asks for.
+const UNREACHABLE: [&str; 3] = [
+    "configuration source",
+    "Unable to contact",
+    "Unable to process configuration",
+];
 
 /// The script as a file of our own, since a script on sbatch's standard input takes no arguments.
 fn write(name: &str, script: &str) -> anyhow::Result<NamedTempFile> {
@@ -293,6 +305,13 @@ mod tests {
             "{text}"
         );
         assert!(!text.contains("=8"), "{text}");
+    }
+
+    #[test]
+    fn a_slurm_that_does_not_answer_is_not_asked_for_less() {
+        let why = "sbatch: fatal: Could not establish a configuration source";
+        let text = submission(None, &[]).refused(why);
+        assert!(text.contains(why) && !text.contains("--nodes"), "{text}");
     }
 
     #[test]

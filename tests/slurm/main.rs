@@ -2,6 +2,7 @@
 //! (`scripts/slurm-lab.sh`) and which ends with them. Ranks run on host memory: two per node, as many as the GPUs it pretends
 //! to have.
 
+mod arguments;
 #[path = "../common/mod.rs"]
 mod common;
 mod ends;
