@@ -8,6 +8,7 @@ use crate::{
     env,
     exit::{self, Code},
     facts::ranks::{self, Sources},
+    run::refused_variables,
     world::{self, World, abort, deadline, launch, solo::Solo},
 };
 
@@ -72,6 +73,7 @@ fn examine(args: &Args, world: &dyn World) -> anyhow::Result<Code> {
         root: &args.root,
         nccl_lib: args.nccl_lib.as_deref(),
         nvml: args.nvml.as_deref(),
+        refused_variables: &refused_variables(),
     };
     let job = ranks::gather(sources, &env::var, world)?;
     let report = Report::new(&job, args.strict);

@@ -9,6 +9,11 @@ use crate::{
 
 pub(super) const CHECKS: &[Check] = &[
     Check::per_process("start.mpi", "MPI starts", mpi),
+    Check::per_process(
+        "start.variables",
+        "the values of nccl-tests' variables are values that a sweep takes",
+        variables,
+    ),
     Check::across_job(
         "start.gpu",
         "CUDA shows each rank a GPU of its own, if the job has GPUs",
@@ -30,6 +35,17 @@ fn mpi(process: &RankFacts) -> CheckOutcome {
             "load the MPI that pxnbench was built with, and unset what configures another one (env | grep -e OMPI_ -e PMIX_ -e MPICH_)",
         ),
     }
+}
+
+fn variables(process: &RankFacts) -> CheckOutcome {
+    let refused = &process.start.refused_variables;
+    if refused.is_empty() {
+        return CheckOutcome::ok("none is refused");
+    }
+    CheckOutcome::failure(
+        refused.join("; "),
+        "correct the value, or unset the variable",
+    )
 }
 
 /// Checks what a sweep with `--backend auto` requires: if one process has evidence of a GPU, each needs one.

@@ -148,6 +148,8 @@ pub struct Sources<'a> {
     pub nccl_lib: Option<&'a Path>,
     /// A file with NVML's answers, to be read instead of asking NVML.
     pub nvml: Option<&'a Path>,
+    /// Why a sweep refuses variables of this process.
+    pub refused_variables: &'a [String],
 }
 
 /// Gathers the facts of all ranks, in rank order. Every rank calls it.
@@ -186,7 +188,10 @@ fn own_facts(sources: Sources, env: Env, world: &dyn World) -> RankFacts {
     let in_job = env("SLURM_JOB_ID").is_some();
     let audit = audit::audit(sources.root, sources.nccl_lib, None, in_job);
     let health = health::gather(sources.root, env, sources.nvml, &audit.settings);
-    let start = start::gather(sources.root, env, world);
+    let start = StartFacts {
+        refused_variables: sources.refused_variables.to_vec(),
+        ..start::gather(sources.root, env, world)
+    };
     let nccl = audit.library.map(|library| LoadedNccl {
         file: library.path.display().to_string(),
         version: library.version,

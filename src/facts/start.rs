@@ -28,6 +28,8 @@ pub struct StartFacts {
     pub gpu: Option<Result<(), String>>,
     /// The newest CUDA that libcuda supports.
     pub cuda_release: Option<CudaRelease>,
+    /// Why a sweep refuses variables of this process.
+    pub refused_variables: Vec<String>,
     /// Whether MPI starts, or why not; `None` if it runs already, or cannot be tried.
     pub mpi: Option<Result<(), String>>,
 }
@@ -48,6 +50,7 @@ pub(super) fn gather(root: &Path, env: Env, world: &dyn World) -> StartFacts {
         cuda: Some(visible_gpus()),
         gpu: None,
         cuda_release: cuda_release(),
+        refused_variables: Vec::new(),
         mpi: is_alone.then(try_mpi),
     }
 }

@@ -48,6 +48,7 @@ use self::{
 };
 use crate::{
     backend::Backend,
+    env,
     exit::{self, Code, Failure},
     facts, fault,
     output::live::Live,
@@ -72,6 +73,16 @@ pub fn run(request: &Request) -> anyhow::Result<Code> {
     let _guard = deadline::watch("waiting for the other ranks at the end", request.timeout);
     world.finish();
     end
+}
+
+/// Returns why a sweep refuses variables of this process, whatever it is asked for.
+pub fn refused_variables() -> Vec<String> {
+    let refused = [
+        outcome::least_busbw().err(),
+        split::Split::from_env(&env::var).err(),
+    ];
+    let refused = refused.into_iter().flatten();
+    refused.map(|error| format!("{error:#}")).collect()
 }
 
 fn in_world(

@@ -30,6 +30,11 @@ pub(super) const BROKEN_MACHINES: &[BrokenMachine] = &[
         also_found_by: &[],
     },
     BrokenMachine {
+        check: "start.variables",
+        change: |m| m.set("NCCL_TESTS_MIN_BW", "fast"),
+        also_found_by: &[],
+    },
+    BrokenMachine {
         check: "start.cuda",
         change: |m| m.edit("proc/driver/nvidia/version", "570.86.15", "520.61.05"),
         also_found_by: &[],

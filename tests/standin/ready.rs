@@ -170,6 +170,22 @@ const SITUATIONS: &[Situation] = &[
         ..STARTS
     },
     Situation {
+        what: "a bandwidth that is no number",
+        libraries: Libraries::None,
+        environment: &[("NCCL_TESTS_MIN_BW", "fast")],
+        code: 6,
+        check: "start.variables",
+        ..STARTS
+    },
+    Situation {
+        what: "communicators that cannot be made",
+        libraries: Libraries::None,
+        environment: &[("NCCL_TESTS_SPLIT", "MOD 0")],
+        code: 6,
+        check: "start.variables",
+        ..STARTS
+    },
+    Situation {
         what: "an MPI that does not start",
         libraries: Libraries::None,
         environment: &[("OMPI_MCA_pml", "nosuch")],
