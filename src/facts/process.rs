@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{environment::settings, nvidia, rdma};
 use crate::{
-    env::Env,
+    env::{self, Env},
     levels::{self, conf::NcclSettings, ports::Port},
     record::Device,
     world::placement,
@@ -64,7 +64,7 @@ pub fn process(env: Env, with_gpus: bool) -> Process {
             host_id: placement::host_id(env),
             pid: std::process::id(),
             gpus: Vec::new(),
-            first_gpu: env("NCCL_TESTS_DEVICE"),
+            first_gpu: env::nccl_tests(env, "NCCL_TESTS_DEVICE"),
         },
         gpus: Vec::new(),
         capabilities: Vec::new(),

@@ -95,7 +95,7 @@ impl SweepOutcome {
 ///
 /// Returns an error if the value is not a number.
 pub(super) fn least_busbw() -> anyhow::Result<Option<f64>> {
-    let Some(value) = env::var("NCCL_TESTS_MIN_BW") else {
+    let Some(value) = env::nccl_tests(&env::var, "NCCL_TESTS_MIN_BW") else {
         return Ok(None);
     };
     match value.trim().parse::<f64>() {

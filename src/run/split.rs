@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    env::Env,
+    env::{self, Env},
     exit::{Code, Failure},
     world::{self, World},
 };
@@ -52,10 +52,10 @@ impl Split {
     /// Returns an error if a value cannot be read. nccl-tests makes one communicator of such a value, or divides by zero.
     pub(super) fn from_env(env: Env) -> anyhow::Result<Option<Split>> {
         // The mask takes precedence, as in nccl-tests.
-        let (name, value, split) = if let Some(value) = env(MASK) {
+        let (name, value, split) = if let Some(value) = env::nccl_tests(env, MASK) {
             let split = parse_mask(value.trim());
             (MASK, value, split)
-        } else if let Some(value) = env(SPLIT) {
+        } else if let Some(value) = env::nccl_tests(env, SPLIT) {
             let split = parse_split(value.trim());
             (SPLIT, value, split)
         } else {
@@ -201,13 +201,16 @@ mod tests {
         // A mask is hexadecimal whatever it looks like.
         assert_eq!(groups(MASK, "10"), Ok(vec![0; 8]));
         assert_eq!(groups(MASK, "0x7"), Ok((0..8).collect()));
-        for bad in ["", "XOR 2", "MOD 0", "/0", "AND", "AND x", "7"] {
+        for bad in ["XOR 2", "MOD 0", "/0", "AND", "AND x", "7"] {
             assert!(
                 groups(SPLIT, bad).expect_err("bad").contains(SPLIT),
                 "{bad}"
             );
         }
         assert!(groups(MASK, "0xg").is_err());
+        for name in [SPLIT, MASK] {
+            assert_eq!(groups(name, " "), Ok(vec![0; 8]), "set and empty");
+        }
     }
 
     #[test]

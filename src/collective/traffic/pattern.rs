@@ -4,7 +4,8 @@ use std::hash::{Hash, Hasher};
 
 use serde::{Deserialize, Serialize};
 
-use crate::{env::Env, units::counted};
+use crate::{
+    env::{self, Env}, units::counted};
 
 /// nccl-tests' variable for the spread.
 pub const SPREAD: &str = "NCCL_TESTS_ALLTOALLV_SPREAD";
@@ -61,7 +62,7 @@ impl Traffic {
     ) -> Result<Traffic, String> {
         let spread = number(env, SPREAD, 1.0, "number from 0 to 1")?;
         let scale = number(env, MATRIX_SCALE, f64::MAX, "number of at least 0")?;
-        let Some(file) = env(MATRIX_FILE) else {
+        let Some(file) = env::nccl_tests(env, MATRIX_FILE) else {
             return Ok(Traffic::Spread(spread));
         };
         let text =
@@ -104,7 +105,7 @@ impl Traffic {
 
 /// Reads a number of at most `most` from a variable; 1 if it is not set.
 fn number(env: Env, name: &str, most: f64, expected: &str) -> Result<f64, String> {
-    let Some(text) = env(name) else {
+    let Some(text) = env::nccl_tests(env, name) else {
         return Ok(1.0);
     };
     match text.trim().parse::<f64>() {
