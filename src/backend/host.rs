@@ -9,24 +9,29 @@
 )]
 
 mod call;
+mod reduction;
 
 use std::{ffi::c_int, time::Instant};
 
 use mpi::ffi;
 
-use self::call::{Operation, Parts, any_operation, call_for, datatype, has_reductions, operation};
-use super::{Backend, Timing, Waived, check_possible, rotation};
+use self::{
+    call::{MpiCall, Operation, Parts, call_for, datatype},
+    reduction::Reductions,
+};
+use super::{Backend, Timing, Waived, check_possible, options::ExecOptions, rotation};
 use crate::{
     collective::{
         BufferMode, Case, Collective, Layout,
-        data::{self, RedOp, Region},
+        data::{self, Region},
     },
     exit::{Code, Failure},
-    units::Bytes,
+    units::{Bytes, Micros},
 };
 
 /// Opens the backend of rank `rank`: of all processes, or of those that pass the same `group`. The
-/// rank can hold two buffers of `capacity`, if that is known. Every process calls it; MPI is
+/// rank can hold two buffers of `capacity`, if that is known. Of `exec`, only operations per
+/// iteration and the timing of each iteration have an effect. Every process calls it; MPI is
 /// running.
 ///
 /// # Errors
@@ -35,12 +40,13 @@ pub fn open(
     rank: u64,
     group: Option<u32>,
     capacity: Option<Bytes>,
+    exec: ExecOptions,
 ) -> anyhow::Result<Box<dyn Backend>> {
     let host = match group {
         None => Host::new(rank, capacity),
         Some(group) => Host::in_group(rank, group, capacity),
     };
-    Ok(Box::new(host))
+    Ok(Box::new(Host { exec, ..host }))
 }
 
 /// Checks whether MPI can run `case` on host memory.
@@ -49,19 +55,10 @@ pub fn open(
 /// Returns the reason if it cannot, which is the same on every rank.
 pub fn supports(case: &Case) -> Result<(), Waived> {
     check_possible(case)?;
-    match case.redop {
-        Some(redop @ (RedOp::Avg | RedOp::MulSum)) => {
-            return Err(Waived(format!("MPI has no {}", redop.name())));
-        }
-        Some(_) if !has_reductions(case.dtype) => {
-            let what = format!("MPI has no reductions of {}", case.dtype.name());
-            return Err(Waived(what));
-        }
-        _ => {}
-    }
-    if case.collective == Collective::AllToAllV && case.buffer_mode == BufferMode::InPlace {
-        let what = "MPI_Alltoallv with MPI_IN_PLACE needs equal counts for every pair of ranks";
-        return Err(Waived(what.into()));
+    if let Some(redop) = case.redop
+        && let Some(why) = reduction::unsupported(case.dtype, redop)
+    {
+        return Err(Waived(why));
     }
     if largest_count(case) > c_int::MAX as u64 {
         let what = "more than 2^31-1 elements do not fit MPI's counts";
@@ -93,6 +90,16 @@ struct Host {
     largest: Bytes,
     /// The largest buffer of which this rank can hold two, if known.
     capacity: Option<Bytes>,
+    exec: ExecOptions,
+    reductions: Reductions,
+}
+
+/// What all operations of a case share.
+struct Prepared {
+    call: MpiCall,
+    layout: Layout,
+    parts: Parts,
+    redop: ffi::MPI_Op,
 }
 
 impl Host {
@@ -108,6 +115,8 @@ impl Host {
             recv: Vec::new(),
             largest: Bytes(0),
             capacity,
+            exec: ExecOptions::default(),
+            reductions: Reductions::default(),
         }
     }
 
@@ -128,14 +137,45 @@ impl Host {
         (call.adapt)(case, self.rank, case.layout(self.rank))
     }
 
+    /// Prepares the operations of `case`.
+    fn prepare(&mut self, case: &Case) -> anyhow::Result<Prepared> {
+        anyhow::ensure!(
+            case.size() <= self.largest,
+            "{case} does not fit into the buffers of {}",
+            self.largest
+        );
+        Ok(Prepared {
+            call: call_for(case.collective),
+            layout: case.layout(self.rank),
+            parts: Parts::new(case, self.rank),
+            redop: self.reductions.of(case),
+        })
+    }
+
+    /// Runs operation `number` of `case`.
+    fn operate(&mut self, case: &Case, prepared: &Prepared, number: u32) -> anyhow::Result<()> {
+        let call = &prepared.call;
+        let shift = rotation(case.size(), self.largest, number);
+        let operation = self.operation(case, prepared, shift);
+        // SAFETY: the buffers hold `largest` bytes, which is at least the shift plus the case's
+        // size, and the layout's offsets lie inside that size.
+        let code = unsafe { (call.run)(&operation) };
+        if code != 0 {
+            let name = call.names[usize::from(operation.in_place)];
+            let what = format!("{name} failed with code {code} in {case}");
+            return Err(Failure::on_this_rank(Code::Launch, what));
+        }
+        Ok(())
+    }
+
     /// Returns the operation of `case` with its buffers moved by `shift` bytes.
     fn operation<'a>(
         &mut self,
         case: &Case,
-        layout: &Layout,
-        parts: &'a Parts,
+        prepared: &'a Prepared,
         shift: u64,
     ) -> Operation<'a> {
+        let layout = &prepared.layout;
         let element = case.dtype.size();
         let send_buffer = self.send.as_mut_ptr().cast::<u8>();
         let recv_buffer = self.recv.as_mut_ptr().cast::<u8>();
@@ -152,17 +192,30 @@ impl Host {
             base: base.cast(),
             send: send.cast(),
             recv: recv.cast(),
+            copy: send_buffer.wrapping_add(shift as usize).cast(),
             count: case.counts.param as c_int,
             element: element as usize,
             dtype: datatype(case.dtype, case.redop.is_some()),
-            redop: case.redop.and_then(operation).unwrap_or_else(any_operation),
+            redop: prepared.redop,
             rank: self.rank as c_int,
             ranks: case.ranks as c_int,
             root: case.root.unwrap_or(0) as c_int,
             comm: self.comm,
-            parts,
+            parts: &prepared.parts,
         }
     }
+}
+
+/// Returns the time of an operation in each iteration, of which each has `operations` and ends at
+/// one of `ends`.
+fn times_between(start: Instant, ends: &[Instant], operations: u32) -> Vec<Micros> {
+    let mut times = Vec::with_capacity(ends.len());
+    let mut begin = start;
+    for &end in ends {
+        times.push(Micros(Micros::from(end - begin).0 / f64::from(operations)));
+        begin = end;
+    }
+    times
 }
 
 /// Returns the bytes of `buffer`.
@@ -218,30 +271,35 @@ impl Backend for Host {
     }
 
     fn run(&mut self, case: &Case, times: u32) -> anyhow::Result<Timing> {
-        anyhow::ensure!(
-            case.size() <= self.largest,
-            "{case} does not fit into the buffers of {}",
-            self.largest
-        );
-        let call = call_for(case.collective);
-        let layout = case.layout(self.rank);
-        let parts = Parts::new(case, self.rank);
+        let prepared = self.prepare(case)?;
         let start = Instant::now();
-        for iteration in 0..times {
-            let shift = rotation(case.size(), self.largest, iteration);
-            let operation = self.operation(case, &layout, &parts, shift);
-            // SAFETY: the buffers hold `largest` bytes, which is at least the shift plus the case's
-            // size, and the layout's offsets lie inside that size.
-            let code = unsafe { (call.run)(&operation) };
-            if code != 0 {
-                let name = call.names[usize::from(operation.in_place)];
-                return Err(Failure::on_this_rank(
-                    Code::Launch,
-                    format!("{name} failed with code {code} in {case}"),
-                ));
-            }
+        for number in 0..times {
+            self.operate(case, &prepared, number)?;
         }
         Ok(Timing::new(start.elapsed(), times))
+    }
+
+    fn time(&mut self, case: &Case, iters: u32, _: &dyn Fn()) -> anyhow::Result<Timing> {
+        let operations = self.exec.operations();
+        if !self.exec.iteration_times {
+            return self.run(case, iters.saturating_mul(operations));
+        }
+        let prepared = self.prepare(case)?;
+        let mut ends = Vec::with_capacity(iters as usize);
+        let mut number = 0;
+        let start = Instant::now();
+        for _ in 0..iters {
+            for _ in 0..operations {
+                self.operate(case, &prepared, number)?;
+                number += 1;
+            }
+            ends.push(Instant::now());
+        }
+        let elapsed = start.elapsed();
+        Ok(Timing {
+            iteration_times: times_between(start, &ends, operations),
+            ..Timing::new(elapsed, number)
+        })
     }
 
     fn count_wrong(&mut self, case: &Case, seed: u64) -> anyhow::Result<u64> {
@@ -268,6 +326,7 @@ impl Backend for Host {
     }
 
     fn finish(&mut self) -> anyhow::Result<()> {
+        self.reductions.free();
         if std::mem::take(&mut self.owns_comm) {
             // SAFETY: MPI is running, the communicator is from MPI_Comm_split, and every process of
             // it comes here.

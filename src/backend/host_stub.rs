@@ -1,6 +1,6 @@
 //! What stands in for host memory in a binary that is built without MPI.
 
-use super::{Backend, Waived};
+use super::{Backend, Waived, options::ExecOptions};
 use crate::{
     collective::Case,
     exit::{Code, Failure},
@@ -11,7 +11,12 @@ use crate::{
 ///
 /// # Errors
 /// Always returns an error.
-pub fn open(_: u64, _: Option<u32>, _: Option<Bytes>) -> anyhow::Result<Box<dyn Backend>> {
+pub fn open(
+    _: u64,
+    _: Option<u32>,
+    _: Option<Bytes>,
+    _: ExecOptions,
+) -> anyhow::Result<Box<dyn Backend>> {
     Err(Failure::on_all_ranks(
         Code::Usage,
         "host memory needs MPI, and this binary is built without it: build it with feature mpi, or use --backend model",

@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use super::{Backend, Timing, Waived, check_possible};
+use super::{Backend, Timing, Waived, check_possible, options::ExecOptions};
 use crate::{
     collective::{Case, Collective},
     units::{Bytes, Micros},
@@ -19,10 +19,19 @@ pub const STEP_US: f64 = 5.0;
 /// of 8 GPUs carries.
 pub const BUS_BYTES_PER_US: f64 = 400e3;
 
-/// The backend that computes times.
-pub struct Model;
+/// The backend that computes times. Of how operations are run, only their number per iteration and the
+/// times of each iteration have an effect.
+#[derive(Default)]
+pub struct Model {
+    exec: ExecOptions,
+}
 
 impl Model {
+    /// Returns the backend for operations that are run as `exec` says.
+    pub fn new(exec: ExecOptions) -> Model {
+        Model { exec }
+    }
+
     /// Returns the time of one operation.
     pub fn operation_time(case: &Case) -> Micros {
         let ranks = case.ranks as f64;
@@ -65,6 +74,19 @@ impl Backend for Model {
         Ok(Timing {
             computed: true,
             ..Timing::new(elapsed, times)
+        })
+    }
+
+    fn time(&mut self, case: &Case, iters: u32, _: &dyn Fn()) -> anyhow::Result<Timing> {
+        let timing = self.run(case, iters.saturating_mul(self.exec.operations()))?;
+        let iteration_times = if self.exec.iteration_times {
+            vec![Model::operation_time(case); iters as usize]
+        } else {
+            Vec::new()
+        };
+        Ok(Timing {
+            iteration_times,
+            ..timing
         })
     }
 

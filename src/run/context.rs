@@ -8,6 +8,7 @@ use super::{
     split::{self, CommRanks, Split},
 };
 use crate::{
+    backend::options::ExecOptions,
     env,
     exit::{Code, Failure},
     facts,
@@ -109,6 +110,11 @@ impl<'a> RunContext<'a> {
         for remark in &self.settings.remarks {
             say!("pxnbench: {remark}");
         }
+    }
+
+    /// Returns how operations are run here.
+    pub(super) fn exec(&self) -> ExecOptions {
+        self.request.exec_on(self.backend)
     }
 
     /// Returns the number of ranks of this process's communicator.

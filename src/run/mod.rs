@@ -198,7 +198,9 @@ fn sweep_and_show(
     proof: &mut LogProof,
 ) -> anyhow::Result<((Code, String), Measure)> {
     let world = context.world;
-    let mut measure = context.request.measure(world.rank(), context.group());
+    let mut measure = context
+        .request
+        .measure(context.backend, world.rank(), context.group());
     let run = session.run();
     let earlier = session.earlier(plan, &measure, world)?;
     let cases = plan.cases().count() * measure.cycles as usize;

@@ -37,7 +37,7 @@ pub(super) fn backend(
     session: &Session,
 ) -> anyhow::Result<Box<dyn Backend>> {
     match context.backend {
-        BackendKind::Model => Ok(Box::new(Model)),
+        BackendKind::Model => Ok(Box::new(Model::new(context.exec()))),
         BackendKind::Host => host(context),
         BackendKind::Nccl => nccl(context, plan, session),
     }
@@ -45,7 +45,7 @@ pub(super) fn backend(
 
 /// Returns why computed times leave `case` out.
 pub(super) fn waived_by_model(case: &Case) -> Option<Waived> {
-    Model.supports(case).err()
+    Model::default().supports(case).err()
 }
 
 /// Returns why MPI on host memory leaves `case` out.
@@ -65,7 +65,7 @@ fn host(context: &RunContext) -> anyhow::Result<Box<dyn Backend>> {
         None => context.world.rank(),
         Some(_) => context.own_ranks().first,
     };
-    backend::host::open(rank.into(), group, capacity)
+    backend::host::open(rank.into(), group, capacity, context.exec())
 }
 
 /// Opens NCCL on this process's GPUs.
@@ -84,7 +84,7 @@ fn nccl(context: &RunContext, plan: &Plan, session: &Session) -> anyhow::Result<
     )?;
     report(conflicts, context, session);
     let id = library.share_unique_id(context.leader(), world)?;
-    let (exec_options, unsupported) = library.limit_options(context.request.exec);
+    let (exec_options, unsupported) = library.limit_options(context.exec());
     report(unsupported, context, session);
     let setup = NcclSetup {
         local_ranks: context.local_ranks(),

@@ -15,7 +15,7 @@ use crate::{
     env::Env,
     exit::{Code, Failure},
     output::files::OutputPaths,
-    record::SweepMeta,
+    record::{BackendKind, SweepMeta},
     sweep::{
         measure::{Average, Measure},
         plan::{SizeStep, SweepSpec},
@@ -288,14 +288,39 @@ impl Request {
         self.planned_ranks.unwrap_or(running).into()
     }
 
-    /// Returns how process `process` measures, in the communicator `group` if there are several.
-    pub fn measure(&self, process: u32, group: Option<u32>) -> Measure {
+    /// Returns how `backend` runs operations: without GPUs, most options have no effect.
+    pub fn exec_on(&self, backend: BackendKind) -> ExecOptions {
+        if backend.uses_gpus() {
+            return self.exec;
+        }
+        ExecOptions {
+            aggregate: self.exec.aggregate,
+            iteration_times: self.exec.iteration_times,
+            ..ExecOptions::default()
+        }
+    }
+
+    /// Returns the ranks of each process on `backend`: without GPUs, each process is one.
+    fn process_on(&self, backend: BackendKind) -> ProcessLayout {
+        if backend.uses_gpus() {
+            return self.process;
+        }
+        ProcessLayout {
+            threads: 1,
+            gpus_per_thread: 1,
+            parallel_init: false,
+        }
+    }
+
+    /// Returns how process `process` measures on `backend`, in the communicator `group` if there are several.
+    pub fn measure(&self, backend: BackendKind, process: u32, group: Option<u32>) -> Measure {
+        let exec = self.exec_on(backend);
         Measure {
             iters: self.timing.iters,
             warmup: self.timing.warmup,
             checks: self.timing.checks,
             cycles: self.timing.cycles,
-            operations: self.exec.operations().saturating_mul(self.exec.rounds()),
+            operations: exec.operations().saturating_mul(exec.rounds()),
             average: self.timing.average,
             reports_issue: self.timing.reports_issue,
             skipped_iterations: self.timing.skipped_iterations,
@@ -306,33 +331,40 @@ impl Request {
         }
     }
 
-    /// Returns the request as the run's files record it. `reports_ranks` and `least_busbw` come from nccl-tests' variables.
-    pub fn sweep_meta(&self, reports_ranks: bool, least_busbw: Option<f64>) -> SweepMeta {
+    /// Returns the request as `backend` runs it, for the run's files. `reports_ranks` and `least_busbw` come from nccl-tests'
+    /// variables.
+    pub fn sweep_meta(
+        &self,
+        backend: BackendKind,
+        reports_ranks: bool,
+        least_busbw: Option<f64>,
+    ) -> SweepMeta {
+        let (exec, process) = (self.exec_on(backend), self.process_on(backend));
         let (step, step_is_factor) = match self.spec.step {
             SizeStep::Factor(factor) => (factor, true),
             SizeStep::Add(bytes) => (bytes.0, false),
         };
         SweepMeta {
-            threads: self.process.threads,
-            gpus: self.process.gpus_per_thread,
+            threads: process.threads,
+            gpus: process.gpus_per_thread,
             begin: self.spec.begin,
             end: self.spec.end,
             step,
             step_is_factor,
             warmup: self.timing.warmup,
             iters: self.timing.iters,
-            aggregate: self.exec.aggregate,
+            aggregate: exec.aggregate,
             checks: self.timing.checks,
-            graph: self.exec.replays,
-            unalign: self.exec.unalign,
-            blocking: self.exec.blocking as u32,
+            graph: exec.replays,
+            unalign: exec.unalign,
+            blocking: exec.blocking as u32,
             average: self.timing.average as u32,
-            null_stream: self.exec.null_stream,
-            registration: self.exec.registration as u32,
-            cta_policy: self.exec.cta_policy,
-            per_iter: self.exec.iteration_times,
+            null_stream: exec.null_stream,
+            registration: exec.registration as u32,
+            cta_policy: exec.cta_policy,
+            per_iter: exec.iteration_times,
             per_iter_skip: self.timing.skipped_iterations,
-            parallel_init: self.process.parallel_init,
+            parallel_init: process.parallel_init,
             reports_issue: self.timing.reports_issue,
             timestamps: self.table.timestamps,
             reports_ranks,
@@ -346,14 +378,12 @@ impl Request {
         let flags = [
             ("-t", self.process.threads > 1),
             ("-g", self.process.gpus_per_thread > 1),
-            ("-m", self.exec.aggregate > 1),
             ("-z", self.exec.blocking != Blocking::AtTheEnd),
             ("-y", self.exec.null_stream),
             ("-G", self.exec.replays > 0),
             ("-u", self.exec.unalign > 0),
             ("-R", self.exec.registration != Registration::None),
             ("-x", self.exec.cta_policy.is_some()),
-            ("-I", self.exec.iteration_times),
             ("-M", self.table.memory),
         ];
         let in_use = flags.into_iter().filter(|(_, is_used)| *is_used);

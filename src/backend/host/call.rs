@@ -11,7 +11,7 @@ use mpi::ffi;
 
 use crate::collective::{
     BufferMode, Case, Collective, Layout,
-    data::{Content, DType, RedOp, Region},
+    data::{Content, DType, Region},
     hypercube,
 };
 
@@ -28,6 +28,8 @@ pub(super) struct Operation<'a> {
     pub(super) base: *mut c_void,
     pub(super) send: *const c_void,
     pub(super) recv: *mut c_void,
+    /// The send buffer, which in place has room for a copy.
+    pub(super) copy: *mut c_void,
     pub(super) count: c_int,
     /// Bytes of an element.
     pub(super) element: usize,
@@ -63,6 +65,13 @@ impl Parts {
         }
         parts
     }
+
+    /// Returns the number of elements from the first that is sent to the last.
+    fn sent_elements(&self) -> usize {
+        let ends = self.sent.iter().zip(&self.send_offsets);
+        let last = ends.map(|(count, offset)| count + offset).max();
+        last.unwrap_or(0) as usize
+    }
 }
 
 /// The MPI call that runs a collective.
@@ -82,9 +91,9 @@ pub(super) struct MpiCall {
 /// Returns the MPI call of `collective`. The comments tell which buffers it uses on the root and on
 /// the others, and which elements are checked.
 ///
-/// Waived for every collective: more than 2³¹-1 elements (MPI's counts are `int`), reductions of 8-
-/// and 16-bit floats (MPI has no such types), and avg and mulsum (MPI has no such operations). In
-/// place, alltoall and sendrecv are timed but not checked, as with NCCL.
+/// Waived for every collective: more than 2³¹-1 elements (MPI's counts are `int`), reductions of 8-bit
+/// floats (MPI has no such types), and avg and mulsum (MPI has no such operations). In place,
+/// alltoall, alltoallv and sendrecv are timed but not checked, as with NCCL.
 pub(super) fn call_for(collective: Collective) -> MpiCall {
     match collective {
         // Out of place send -> recv; in place MPI_IN_PLACE -> recv, on every rank. All of recv is
@@ -159,8 +168,8 @@ pub(super) fn call_for(collective: Collective) -> MpiCall {
             adapt: unchanged,
         },
         // Out of place send -> recv; all of recv is checked, including what lies behind the last
-        // part. In place it is waived: there MPI requires that any two ranks send each other the
-        // same amount.
+        // part. With MPI_IN_PLACE, MPI requires that any two ranks send each other the same amount,
+        // so in place what is sent is copied from recv first; timed only.
         Collective::AllToAllV => MpiCall {
             names: ["MPI_Alltoallv"; 2],
             run: alltoallv,
@@ -386,6 +395,14 @@ unsafe fn hyper_cube(op: &Operation<'_>) -> c_int {
 }
 
 unsafe fn alltoallv(op: &Operation<'_>) -> c_int {
+    let send = if op.in_place {
+        let bytes = op.parts.sent_elements() * op.element;
+        // SAFETY: by this function's contract; the two buffers are separate.
+        unsafe { std::ptr::copy_nonoverlapping(op.send.cast::<u8>(), op.copy.cast(), bytes) };
+        op.copy.cast_const()
+    } else {
+        op.send
+    };
     let Parts {
         sent,
         send_offsets,
@@ -395,7 +412,7 @@ unsafe fn alltoallv(op: &Operation<'_>) -> c_int {
     // SAFETY: by this function's contract; there is a count and an offset for each rank.
     unsafe {
         ffi::MPI_Alltoallv(
-            op.send,
+            send,
             sent.as_ptr(),
             send_offsets.as_ptr(),
             op.dtype,
@@ -406,11 +423,6 @@ unsafe fn alltoallv(op: &Operation<'_>) -> c_int {
             op.comm,
         )
     }
-}
-
-/// Returns whether MPI can reduce elements of `dtype`.
-pub(super) fn has_reductions(dtype: DType) -> bool {
-    !dtype.is_float() || matches!(dtype, DType::Float | DType::Double)
 }
 
 /// Returns MPI's type for elements that are reduced, or else for elements of the same size, which
@@ -429,29 +441,10 @@ pub(super) fn datatype(dtype: DType, reduced: bool) -> ffi::MPI_Datatype {
             (DType::Double, true) => ffi::RSMPI_DOUBLE,
             (DType::Float, false) => ffi::RSMPI_UINT32_T,
             (DType::Double, false) => ffi::RSMPI_UINT64_T,
-            // Reductions of these are waived, so they are only moved.
+            // What reduces these is not MPI's own.
             (DType::Half | DType::Bfloat16, _) => ffi::RSMPI_UINT16_T,
+            // Reductions of these are waived, so they are only moved.
             (DType::F8e4m3 | DType::F8e5m2, _) => ffi::RSMPI_UINT8_T,
         }
     }
-}
-
-/// Returns MPI's operation, or `None` if MPI has none.
-pub(super) fn operation(redop: RedOp) -> Option<ffi::MPI_Op> {
-    // SAFETY: C constants, set when the library is loaded.
-    unsafe {
-        match redop {
-            RedOp::Sum => Some(ffi::RSMPI_SUM),
-            RedOp::Prod => Some(ffi::RSMPI_PROD),
-            RedOp::Max => Some(ffi::RSMPI_MAX),
-            RedOp::Min => Some(ffi::RSMPI_MIN),
-            RedOp::Avg | RedOp::MulSum => None,
-        }
-    }
-}
-
-/// Returns MPI's operation for calls that do not reduce, which ignore it.
-pub(super) fn any_operation() -> ffi::MPI_Op {
-    // SAFETY: a C constant, set when the library is loaded.
-    unsafe { ffi::RSMPI_SUM }
 }

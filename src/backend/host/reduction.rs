@@ -1,0 +1,246 @@
+//! Reductions: MPI's own operations, and operations on 16-bit floats, which MPI does not have.
+
+#![expect(
+    unsafe_code,
+    reason = "rsmpi has no reductions on untyped memory, and its operations borrow a closure"
+)]
+
+use std::{
+    ffi::{c_int, c_void},
+    ptr, slice,
+};
+
+use half::{bf16, f16, slice::HalfFloatSliceExt};
+use mpi::ffi;
+
+use crate::collective::{
+    Case,
+    data::{DType, RedOp},
+};
+
+/// Elements that are converted at a time.
+const CHUNK: usize = 256;
+
+/// Returns why MPI cannot reduce elements of `dtype` by `redop`; `None` if it can.
+pub(super) fn unsupported(dtype: DType, redop: RedOp) -> Option<String> {
+    if built_in(redop).is_none() {
+        return Some(format!("MPI has no {}", redop.name()));
+    }
+    dtype
+        .is_float8()
+        .then(|| format!("MPI has no reductions of {}", dtype.name()))
+}
+
+/// The operations that this program gives MPI.
+#[derive(Default)]
+pub(super) struct Reductions(Vec<Created>);
+
+/// An operation that MPI was given.
+struct Created {
+    dtype: DType,
+    redop: RedOp,
+    handle: ffi::MPI_Op,
+}
+
+impl Reductions {
+    /// Returns the operation of `case`, or any one if it does not reduce: MPI ignores it then.
+    pub(super) fn of(&mut self, case: &Case) -> ffi::MPI_Op {
+        let redop = case.redop.unwrap_or(RedOp::Sum);
+        match function(case.dtype, redop) {
+            Some(function) if case.redop.is_some() => self.created(case.dtype, redop, function),
+            _ => built_in(redop).unwrap_or_else(any),
+        }
+    }
+
+    /// Returns the operation that calls `function`, which is created at its first use.
+    fn created(&mut self, dtype: DType, redop: RedOp, function: Function) -> ffi::MPI_Op {
+        for known in &self.0 {
+            if (known.dtype, known.redop) == (dtype, redop) {
+                return known.handle;
+            }
+        }
+        let mut handle = any();
+        let commutes = 1;
+        // SAFETY: MPI is running, `function` has the signature that MPI calls, and the call writes
+        // one handle.
+        unsafe { ffi::MPI_Op_create(Some(function), commutes, &mut handle) };
+        self.0.push(Created {
+            dtype,
+            redop,
+            handle,
+        });
+        handle
+    }
+
+    /// Frees all operations. To be called while MPI is running.
+    pub(super) fn free(&mut self) {
+        for mut created in self.0.drain(..) {
+            // SAFETY: the handle is from MPI_Op_create, and no operation is in progress.
+            unsafe { ffi::MPI_Op_free(&mut created.handle) };
+        }
+    }
+}
+
+/// Returns MPI's operation, or `None` if MPI has none.
+fn built_in(redop: RedOp) -> Option<ffi::MPI_Op> {
+    // SAFETY: C constants, set when the library is loaded.
+    unsafe {
+        match redop {
+            RedOp::Sum => Some(ffi::RSMPI_SUM),
+            RedOp::Prod => Some(ffi::RSMPI_PROD),
+            RedOp::Max => Some(ffi::RSMPI_MAX),
+            RedOp::Min => Some(ffi::RSMPI_MIN),
+            RedOp::Avg | RedOp::MulSum => None,
+        }
+    }
+}
+
+fn any() -> ffi::MPI_Op {
+    // SAFETY: a C constant, set when the library is loaded.
+    unsafe { ffi::RSMPI_SUM }
+}
+
+/// A function as MPI calls it: input, input and result, number of elements, type.
+type Function =
+    unsafe extern "C" fn(*mut c_void, *mut c_void, *mut c_int, *mut ffi::MPI_Datatype);
+
+/// Returns the function for elements that MPI has no type for; `None` for all others.
+fn function(dtype: DType, redop: RedOp) -> Option<Function> {
+    let function: Function = match (dtype, redop) {
+        (DType::Half, RedOp::Sum) => reduce::<f16, Sum>,
+        (DType::Half, RedOp::Prod) => reduce::<f16, Prod>,
+        (DType::Half, RedOp::Max) => reduce::<f16, Max>,
+        (DType::Half, RedOp::Min) => reduce::<f16, Min>,
+        (DType::Bfloat16, RedOp::Sum) => reduce::<bf16, Sum>,
+        (DType::Bfloat16, RedOp::Prod) => reduce::<bf16, Prod>,
+        (DType::Bfloat16, RedOp::Max) => reduce::<bf16, Max>,
+        (DType::Bfloat16, RedOp::Min) => reduce::<bf16, Min>,
+        _ => return None,
+    };
+    Some(function)
+}
+
+/// A reduction of two numbers.
+trait Reduce {
+    fn apply(a: f32, b: f32) -> f32;
+}
+
+struct Sum;
+struct Prod;
+struct Max;
+struct Min;
+
+impl Reduce for Sum {
+    fn apply(a: f32, b: f32) -> f32 {
+        a + b
+    }
+}
+
+impl Reduce for Prod {
+    fn apply(a: f32, b: f32) -> f32 {
+        a * b
+    }
+}
+
+impl Reduce for Max {
+    fn apply(a: f32, b: f32) -> f32 {
+        a.max(b)
+    }
+}
+
+impl Reduce for Min {
+    fn apply(a: f32, b: f32) -> f32 {
+        a.min(b)
+    }
+}
+
+/// A float of 16 bits.
+trait Float16: Copy + Default {
+    fn to_f32s(from: &[Self], to: &mut [f32]);
+    fn from_f32s(from: &[f32], to: &mut [Self]);
+}
+
+impl Float16 for f16 {
+    fn to_f32s(from: &[f16], to: &mut [f32]) {
+        from.convert_to_f32_slice(to);
+    }
+
+    fn from_f32s(from: &[f32], to: &mut [f16]) {
+        to.convert_from_f32_slice(from);
+    }
+}
+
+impl Float16 for bf16 {
+    fn to_f32s(from: &[bf16], to: &mut [f32]) {
+        from.convert_to_f32_slice(to);
+    }
+
+    fn from_f32s(from: &[f32], to: &mut [bf16]) {
+        to.convert_from_f32_slice(from);
+    }
+}
+
+/// Reduces `count` elements of `inputs` into `results`. A sum or product of two 16-bit floats that is
+/// rounded to float first and then to 16 bits is the one that is rounded once: float has more than
+/// twice the digits.
+///
+/// # Safety
+/// Both buffers have `count` elements of type T, and do not overlap.
+unsafe extern "C" fn reduce<T: Float16, R: Reduce>(
+    inputs: *mut c_void,
+    results: *mut c_void,
+    count: *mut c_int,
+    _: *mut ffi::MPI_Datatype,
+) {
+    // SAFETY: MPI passes the number of elements by address.
+    let count = unsafe { ptr::read(count) };
+    if count <= 0 {
+        return;
+    }
+    // SAFETY: by this function's contract. Every offset into the buffers is a multiple of an
+    // element.
+    let (inputs, results) = unsafe {
+        (
+            slice::from_raw_parts(inputs.cast::<T>(), count as usize),
+            slice::from_raw_parts_mut(results.cast::<T>(), count as usize),
+        )
+    };
+    reduce_slices::<T, R>(inputs, results);
+}
+
+fn reduce_slices<T: Float16, R: Reduce>(inputs: &[T], results: &mut [T]) {
+    let (mut a, mut b) = ([0.0; CHUNK], [0.0; CHUNK]);
+    for (inputs, results) in inputs.chunks(CHUNK).zip(results.chunks_mut(CHUNK)) {
+        let (a, b) = (&mut a[..inputs.len()], &mut b[..inputs.len()]);
+        T::to_f32s(inputs, a);
+        T::to_f32s(results, b);
+        for (a, b) in a.iter().zip(b.iter_mut()) {
+            *b = R::apply(*a, *b);
+        }
+        T::from_f32s(b, results);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sixteen_bit_floats_are_reduced_and_rounded_to_nearest() {
+        let numbers = |values: &[f32]| values.iter().map(|v| f16::from_f32(*v)).collect::<Vec<_>>();
+        let mut results = numbers(&[2048.0, -1.0, 1.5, 65504.0]);
+        reduce_slices::<f16, Sum>(&numbers(&[1.0, 3.0, 0.25, 65504.0]), &mut results);
+        assert_eq!(results, numbers(&[2048.0, 2.0, 1.75, f32::INFINITY]));
+        let mut results = numbers(&[3.0, -2.0]);
+        reduce_slices::<f16, Prod>(&numbers(&[0.5, 4.0]), &mut results);
+        assert_eq!(results, numbers(&[1.5, -8.0]));
+        let all: Vec<bf16> = (0..1000).map(|i| bf16::from_f32(i as f32)).collect();
+        let mut most = vec![bf16::from_f32(500.0); 1000];
+        reduce_slices::<bf16, Max>(&all, &mut most);
+        assert!(most.iter().all(|value| value.to_f32() >= 500.0));
+        assert_eq!(most[999], all[999]);
+        let mut least = most;
+        reduce_slices::<bf16, Min>(&all, &mut least);
+        assert_eq!(least[..500], all[..500]);
+    }
+}
