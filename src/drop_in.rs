@@ -13,6 +13,9 @@ use crate::{
     exit::{Code, Failure},
 };
 
+/// The version of nccl-tests whose flags, table and JSON are kept.
+const NCCL_TESTS_VERSION: &str = "2.19.6";
+
 /// The end of the names: `all_reduce_perf`.
 const PERF: &str = "_perf";
 
@@ -40,6 +43,18 @@ pub fn words(words: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
     }
     meant.extend(words);
     meant
+}
+
+/// Returns the version that this program, of version `own`, gives itself under such a name: where nccl-tests has its commit in
+/// parentheses, it says who runs.
+pub fn version(own: &str) -> String {
+    format!("{NCCL_TESTS_VERSION} (pxnbench {own})")
+}
+
+/// Returns the name by which the program was called, if it is one of nccl-tests'.
+pub fn program_name(program: &OsStr) -> Option<&str> {
+    collective_of(program)?;
+    Path::new(program).file_name()?.to_str()
 }
 
 /// Makes a link to this program in `folder` for each collective, and returns the links.

@@ -3,7 +3,7 @@
 
 use std::{ffi::OsString, process::ExitCode};
 
-use clap::{Parser, error::ErrorKind};
+use clap::error::ErrorKind;
 use pxnbench::{
     cmd::{Cli, own_options_first, usage_sentence},
     drop_in, env,
@@ -15,7 +15,7 @@ use pxnbench::{
 
 fn main() -> ExitCode {
     let words = own_options_first(drop_in::words(std::env::args_os()));
-    let cli = match Cli::try_parse_from(&words) {
+    let cli = match Cli::parse_words(&words) {
         Ok(cli) => cli,
         Err(error) => return refuse(&error, &words),
     };

@@ -169,12 +169,7 @@ impl Host {
     }
 
     /// Returns the operation of `case` with its buffers moved by `shift` bytes.
-    fn operation<'a>(
-        &mut self,
-        case: &Case,
-        prepared: &'a Prepared,
-        shift: u64,
-    ) -> Operation<'a> {
+    fn operation<'a>(&mut self, case: &Case, prepared: &'a Prepared, shift: u64) -> Operation<'a> {
         let layout = &prepared.layout;
         let element = case.dtype.size();
         let send_buffer = self.send.as_mut_ptr().cast::<u8>();

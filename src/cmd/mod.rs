@@ -20,11 +20,11 @@ pub mod worker;
 
 use std::{ffi::OsString, path::Path};
 
-use clap::{Args as _, CommandFactory, Parser, Subcommand, error::ErrorKind};
+use clap::{Args as _, CommandFactory, FromArgMatches, Parser, Subcommand, error::ErrorKind};
 
 use self::args::{own_options, sweep::SweepArgs, values};
 use crate::{
-    env,
+    drop_in, env,
     exit::{CODES, Code, Failure},
     fault,
     launch::Target,
@@ -90,6 +90,20 @@ pub enum Command {
 }
 
 impl Cli {
+    /// Parses a command line, the first of whose `words` is the program. Under a name of nccl-tests, help is that of the program
+    /// of that name.
+    ///
+    /// # Errors
+    /// Returns an error if help or the version is asked for, or if the words cannot be read.
+    pub fn parse_words(words: &[OsString]) -> Result<Cli, clap::Error> {
+        let name = words.first().and_then(|word| drop_in::program_name(word));
+        let command = match name {
+            Some(name) => under_another_name(name),
+            None => Cli::command(),
+        };
+        Cli::from_arg_matches(&command.try_get_matches_from(words)?)
+    }
+
     /// What has to be in the environment before any thread or library starts: name and value.
     pub fn environment(&self) -> Vec<(String, String)> {
         match &self.command {
@@ -127,6 +141,29 @@ impl Cli {
             Some(Command::Selfcheck(args)) => selfcheck::run(&args),
         }
     }
+}
+
+/// Returns the command line under a name of nccl-tests: flags only, since the name says what runs.
+fn under_another_name(name: &str) -> clap::Command {
+    let name = name.to_owned();
+    let about = format!(
+        "Runs the sweep of nccl-tests' {name}, with its flags and its table. This is pxnbench under another name: pxnbench \
+         --help lists what else it does."
+    );
+    Cli::command()
+        .version(drop_in::version(env!("CARGO_PKG_VERSION")))
+        .override_usage(format!("{name} [OPTIONS]"))
+        .after_help(format!(
+            "Examples:\n  mpirun -np 8 {name} -b 8 -e 4G -f 2 -g 1\n  {name} -b 8 -e 4G -f 2 -g 8\n\n{}",
+            exit_codes()
+        ))
+        .about(about.clone())
+        .long_about(about)
+        .mut_arg("collectives", |argument| argument.hide(true))
+        .mut_subcommands(|subcommand| subcommand.hide(true))
+        .disable_help_subcommand(true)
+        .display_name(name.clone())
+        .bin_name(name)
 }
 
 /// Starts ranks. What their arguments ask for is checked here, before anything is started.
@@ -253,20 +290,28 @@ fn help_of(words: &[OsString]) -> String {
     let cli = Cli::command();
     match first.and_then(|name| cli.find_subcommand(name)) {
         Some(subcommand) => format!("pxnbench {} --help", subcommand.get_name()),
-        None => "pxnbench --help".into(),
+        // Under a name of nccl-tests, help is that of the name.
+        None => {
+            let name = words.first().and_then(|word| drop_in::program_name(word));
+            format!("{} --help", name.unwrap_or("pxnbench"))
+        }
     }
 }
 
 fn after_help() -> String {
+    format!(
+        "Examples:\n  mpirun -np 4 pxnbench all_reduce -b 8 -e 64M -f 2\n  srun --mpi=pmix pxnbench alltoall sendrecv -b 1K \
+         -e 1G -f 2 --level balanced\n  pxnbench all --backend model --ranks 64 -b 1M -e 1G -f 4\n\n{}",
+        exit_codes()
+    )
+}
+
+fn exit_codes() -> String {
     let codes: Vec<String> = CODES
         .iter()
         .map(|(code, what)| format!("  {:2}  {what}", *code as u8))
         .collect();
-    format!(
-        "Examples:\n  mpirun -np 4 pxnbench all_reduce -b 8 -e 64M -f 2\n  srun --mpi=pmix pxnbench alltoall sendrecv -b 1K \
-         -e 1G -f 2 --level balanced\n  pxnbench all --backend model --ranks 64 -b 1M -e 1G -f 4\n\nExit codes:\n{}",
-        codes.join("\n")
-    )
+    format!("Exit codes:\n{}", codes.join("\n"))
 }
 
 #[cfg(test)]

@@ -81,6 +81,9 @@ impl Live {
         if table.totals.checked == 0 {
             self.print("# Nothing was checked\n")?;
         }
+        if table.totals.untimed > 0 {
+            self.print("# Nothing was timed\n")?;
+        }
         let name = table.collective.name();
         self.print(&table::foot(name, &table.totals, &run.sweep, memory))
     }

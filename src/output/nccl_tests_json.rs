@@ -2,10 +2,13 @@
 //!
 //! With several communicators each has rows of its own, with their `group`.
 //!
-//! Differences from nccl-tests: numbers are numbers (also `root`, which is not padded text, and
-//! null if nothing was measured), every GPU is listed instead of only the first of each process,
-//! `env` contains the recorded variables and no secrets, and strings are not cut. Truth values that
-//! are words stay words, since readers compare them with `"true"`.
+//! Each field has nccl-tests' type: `root` is text padded to six columns, `nwrong` is a number with a
+//! fraction, truth values are words, and a mean of nothing is the word `nan`. Half a row that did not
+//! run is null.
+//!
+//! Differences from nccl-tests: every GPU is listed instead of only the first of each process, `env`
+//! contains the recorded variables and no secrets, strings are not cut, and there are a few more
+//! keys.
 
 use serde_json::{Map, Value, json};
 
@@ -45,11 +48,11 @@ fn text(run: &RunMeta, records: &[Record]) -> String {
         "start_time": format_time(run.started_at),
         "args": run.command,
         "env": environment,
-        "nccl_version": nccl_version(run),
+        "nccl_version": table::nccl_library(run).unwrap_or(0),
         "config": config(run),
         "results": results,
         "out_of_bounds": { "count": totals.failed_checks, "okay": word(totals.failed_checks == 0) },
-        "average_bus_bandwidth": { "bandwidth": totals.average(), "okay": reached(run, &totals) },
+        "average_bus_bandwidth": { "bandwidth": average(&totals), "okay": reached(run, &totals) },
         "errors": errors(run),
     });
     if let Some(ended) = run.ended_at {
@@ -73,9 +76,12 @@ fn reached(run: &RunMeta, totals: &TableTotals) -> &'static str {
     }
 }
 
-/// Returns NCCL's number of its version; null if no NCCL ran.
-fn nccl_version(run: &RunMeta) -> Option<u32> {
-    table::nccl_code(run.versions.get("nccl")?)
+/// Returns the mean busbw; the word `nan` if nothing ran.
+fn average(totals: &TableTotals) -> Value {
+    match totals.average() {
+        Some(average) => average.into(),
+        None => "nan".into(),
+    }
 }
 
 fn errors(run: &RunMeta) -> Vec<&str> {
@@ -111,6 +117,10 @@ fn config(run: &RunMeta) -> Value {
         "step_bytes"
     };
     config[step] = sweep.step.into();
+    config["backend"] = run.backend.name().into();
+    if let Some(reduced) = sweep.reduced_to {
+        config["reduced_maximum_bytes"] = reduced.0.into();
+    }
     config
 }
 
@@ -184,7 +194,7 @@ impl Row<'_> {
         row.insert("count".into(), case.counts.param.into());
         row.insert("type".into(), case.dtype.name().into());
         row.insert("redop".into(), case.redop_name().into());
-        row.insert("root".into(), case.root_number().into());
+        row.insert("root".into(), format!("{:6}", case.root_number()).into());
         if let Some(group) = any_half.group {
             row.insert("group".into(), group.into());
         }
@@ -198,6 +208,9 @@ impl Row<'_> {
                 row.insert(format!("{key}_per_iter"), per_iter(stats));
             }
         }
+        if any_half.status == Status::Computed {
+            row.insert("computed".into(), word(true).into());
+        }
         row.insert("actual_iterations".into(), run.sweep.iters.into());
         row.insert("experiment_name".into(), case.collective.name().into());
         Value::Object(row)
@@ -205,21 +218,19 @@ impl Row<'_> {
 }
 
 fn half(run: &RunMeta, record: &Record) -> Value {
-    let (algbw, busbw) = match record.bandwidth() {
-        Some((algbw, busbw)) => (Some(algbw.0), Some(busbw.0)),
-        None => (None, None),
-    };
-    let mut half = json!({
-        "alg_bw": algbw,
-        "bus_bw": busbw,
-        "nwrong": record.wrong,
-    });
+    // What ran untimed has zeros, as in the table.
+    let (algbw, busbw) = record.bandwidth().unwrap_or_default();
     let (key, time) = if run.sweep.reports_issue {
         ("cpu_time", record.issue)
     } else {
         ("time", record.time)
     };
-    half[key] = time.map(|time| time.0).into();
+    let mut half = json!({
+        "alg_bw": algbw.0,
+        "bus_bw": busbw.0,
+        "nwrong": record.wrong.map(|wrong| wrong as f64),
+    });
+    half[key] = time.unwrap_or_default().0.into();
     half
 }
 

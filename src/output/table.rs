@@ -2,28 +2,29 @@
 //! which parse its output work unchanged.
 //!
 //! Pure: strings from values. Differences, each a comment line or a column at the end of a row (see
-//! `docs/ARCHITECTURE.md`): the version line names this program, `# Waived` lines say what could
-//! not run, `# Not finished` that some cases are missing, and a computed time is marked `computed`.
+//! `docs/METHOD.md`): the version line names this program, `# Waived` lines say what could not run,
+//! `# Not finished` that some cases are missing, and a computed time is marked `computed`.
 
 use std::fmt::Display;
 
 use super::c_format::{fit, general};
-use crate::record::{
-    IterationStats, MemoryUse, ProcessMeta, Record, RunMeta, Status, SweepMeta, TableTotals,
+use crate::{
+    drop_in,
+    record::{
+        IterationStats, MemoryUse, ProcessMeta, Record, RunMeta, Status, SweepMeta, TableTotals,
+    },
 };
+
+/// NCCL's number for the version whose header the program's own declarations follow.
+const NCCL_HEADERS: u32 = 23_000;
 
 /// Returns everything above the first row of a collective.
 pub fn head(collective: &str, run: &RunMeta) -> String {
     let sweep = &run.sweep;
-    let mut text = format!(
-        "# pxnbench version {} backend={}{}\n",
-        run.pxnbench,
-        run.backend,
-        nccl_library(run)
-    );
+    let mut text = version_line(run);
     text += &format!("# Collective test starting: {collective}_perf\n");
     text += &sweep_line(sweep);
-    text += &option_lines(sweep);
+    text += &option_lines(run);
     text += "#\n# Using devices\n";
     for process in &run.processes {
         text += &device_line(process);
@@ -40,17 +41,35 @@ pub fn head(collective: &str, run: &RunMeta) -> String {
     text + &column_heads(sweep)
 }
 
-/// Returns NCCL's version for the end of the version line; nothing if no NCCL ran.
-fn nccl_library(run: &RunMeta) -> String {
-    let version = run.versions.get("nccl");
-    match version.and_then(|version| nccl_code(version)) {
+/// Returns the version line. Under a name of nccl-tests it has the form that readers of its output expect: with the version
+/// whose conventions are kept, and in parentheses, where nccl-tests has its commit, the program that ran.
+fn version_line(run: &RunMeta) -> String {
+    let version = &run.pxnbench;
+    let library = nccl_library(run);
+    if run.drop_in {
+        return format!(
+            "# nccl-tests version {} nccl-headers={NCCL_HEADERS} nccl-library={}\n",
+            drop_in::version(version),
+            library.unwrap_or(0)
+        );
+    }
+    let library = match library {
         Some(code) => format!(" nccl-library={code}"),
         None => String::new(),
-    }
+    };
+    format!(
+        "# pxnbench version {version} backend={}{library}\n",
+        run.backend
+    )
+}
+
+/// Returns NCCL's number of its version; `None` if no NCCL ran.
+pub(super) fn nccl_library(run: &RunMeta) -> Option<u32> {
+    nccl_code(run.versions.get("nccl")?)
 }
 
 /// Returns NCCL's number for a version such as `2.28.3`: 22803, as nccl-tests prints it.
-pub(super) fn nccl_code(version: &str) -> Option<u32> {
+fn nccl_code(version: &str) -> Option<u32> {
     let mut parts = Vec::new();
     for part in version.split('.') {
         parts.push(part.parse::<u32>().ok()?);
@@ -85,7 +104,8 @@ fn sweep_line(sweep: &SweepMeta) -> String {
 }
 
 /// Returns one line per execution option that is not at its default.
-fn option_lines(sweep: &SweepMeta) -> String {
+fn option_lines(run: &RunMeta) -> String {
+    let sweep = &run.sweep;
     let mut text = String::new();
     let blocking = match sweep.blocking {
         1 => "wait after each operation (-m), and for all ranks",
@@ -97,7 +117,13 @@ fn option_lines(sweep: &SweepMeta) -> String {
         text += &format!("# Blocking Enabled: {blocking}\n");
     }
     if sweep.per_iter {
-        text += "# Per-Iteration Report: CUDA event timing; of each iteration the longest over all GPUs";
+        text += if run.backend.uses_gpus() {
+            "# Per-Iteration Report: CUDA event timing; of each iteration the longest over all GPUs"
+        } else if run.backend.measures() {
+            "# Per-Iteration Report: timing by the host's clock; of each iteration the longest over all ranks"
+        } else {
+            "# Per-Iteration Report: computed"
+        };
         if sweep.per_iter_skip > 0 {
             text += &format!("; without the first {} iterations", sweep.per_iter_skip);
         }
@@ -225,10 +251,13 @@ pub fn row(out_of_place: &Record, in_place: &Record, sweep: &SweepMeta) -> Strin
 
 /// Returns the four columns of one buffer mode.
 fn result_cells(record: &Record, sweep: &SweepMeta) -> String {
-    let (Some(time), Some((algbw, busbw))) = (record.time, record.bandwidth()) else {
+    if record.status == Status::Waived {
         return format!("  {:>7}  {:>6}  {:>6}  {:>6}", "N/A", "N/A", "N/A", "N/A");
-    };
-    let shown_time = if sweep.reports_issue {
+    }
+    // What ran untimed has zeros, which every reader takes.
+    let time = record.time.unwrap_or_default();
+    let (algbw, busbw) = record.bandwidth().unwrap_or_default();
+    let shown_time = if sweep.reports_issue && record.time.is_some() {
         record.issue
     } else {
         Some(time)

@@ -99,6 +99,12 @@ pub(super) fn folder_of(path: &Path) -> &Path {
         .unwrap_or(Path::new("."))
 }
 
+/// Returns whether a file can be made at `path`, whose folder is not made for it.
+pub fn is_accessible(path: &Path) -> bool {
+    let path = resolved(path);
+    is_stream(&path) || (!path.is_dir() && tempfile::tempfile_in(folder_of(&path)).is_ok())
+}
+
 fn number_of(path: &Path) -> Option<u32> {
     OPEN.iter()
         .find(|(name, _)| Path::new(name) == path)

@@ -49,7 +49,7 @@ pub struct Record {
     pub started_at: DateTime<FixedOffset>,
     /// Timed operations.
     pub iters: u32,
-    /// Time of one operation, by default the mean over ranks; `None` if it did not run.
+    /// Time of one operation, by default the mean over ranks; `None` if it did not run or was not timed.
     pub time: Option<Micros>,
     /// Time in which process 0 issued one operation to the device; `None` unless requested.
     pub issue: Option<Micros>,
@@ -99,8 +99,8 @@ pub struct GroupResult {
     pub group: u32,
     /// The case, with the number of ranks of this communicator.
     pub case: Case,
-    /// Time of one operation, over its ranks.
-    pub time: Micros,
+    /// Time of one operation, over its ranks; `None` if it was not timed.
+    pub time: Option<Micros>,
     /// Time in which its first process issued one operation to the device; `None` unless requested.
     pub issue: Option<Micros>,
     /// Statistics of its single iterations; `None` if they were not timed.
@@ -133,6 +133,14 @@ impl Record {
         }
     }
 
+    /// Adds a sentence to the note.
+    pub fn add_note(&mut self, sentence: &str) {
+        if !self.note.is_empty() {
+            self.note += "; ";
+        }
+        self.note += sentence;
+    }
+
     /// Returns algorithm and bus bandwidth; `None` if the case did not run.
     pub fn bandwidth(&self) -> Option<(GBps, GBps)> {
         self.time.map(|time| self.case.bandwidth(time))
@@ -158,7 +166,7 @@ impl Record {
         };
         Record {
             case: result.case,
-            time: Some(result.time),
+            time: result.time,
             issue: result.issue,
             iteration_times: result.iteration_times.clone(),
             wrong: result.wrong,

@@ -28,6 +28,9 @@ pub struct RunMeta {
     pub end: Option<RunEnd>,
     /// The command line.
     pub command: Vec<String>,
+    /// Whether the program was called by a name of nccl-tests' programs.
+    #[serde(default)]
+    pub drop_in: bool,
     /// Backend.
     pub backend: BackendKind,
     /// Why this backend is used.

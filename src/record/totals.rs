@@ -1,12 +1,14 @@
 //! [`TableTotals`]: the sums below a table.
 
-use super::case_record::Record;
+use super::case_record::{Record, Status};
 
 /// Sums over the cases of a table.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct TableTotals {
     busbw: f64,
-    measured: u32,
+    ran: u32,
+    /// Cases that ran without being timed.
+    pub untimed: u32,
     /// Checked cases.
     pub checked: u32,
     /// Failed checks.
@@ -22,18 +24,22 @@ impl TableTotals {
             }
             return;
         }
-        let Some((_, busbw)) = record.bandwidth() else {
+        if record.status == Status::Waived {
             return;
-        };
-        self.busbw += busbw.0;
-        self.measured += 1;
+        }
+        match record.bandwidth() {
+            Some((_, busbw)) => self.busbw += busbw.0,
+            None => self.untimed += 1,
+        }
+        self.ran += 1;
         self.checked += u32::from(record.wrong.is_some());
         self.failed_checks += record.failed_checks;
     }
 
-    /// Returns nccl-tests' `Avg bus bandwidth`: the mean over both buffer modes and all rows, in GB/s; `None` if nothing ran.
+    /// Returns nccl-tests' `Avg bus bandwidth`: the mean over both buffer modes and all rows, in GB/s; `None` if nothing ran. A
+    /// case that was not timed counts as 0.
     pub fn average(&self) -> Option<f64> {
-        (self.measured > 0).then(|| self.busbw / f64::from(self.measured))
+        (self.ran > 0).then(|| self.busbw / f64::from(self.ran))
     }
 
     /// Returns whether the mean is at least nine tenths of `threshold`, as for nccl-tests' `NCCL_TESTS_MIN_BW`; false if nothing

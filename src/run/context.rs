@@ -1,11 +1,13 @@
 //! The job that a run takes place in: what every process said of itself, and what follows from it.
 
+use std::collections::HashSet;
+
 use super::{
     backend,
     outcome::least_busbw,
     request::Request,
     settings::{self, EffectiveSettings},
-    split::{self, CommRanks, Split},
+    split::{self, CommRanks, MASK, SPLIT, Split},
 };
 use crate::{
     backend::options::ExecOptions,
@@ -14,6 +16,7 @@ use crate::{
     facts,
     levels::audit::names,
     record::BackendKind,
+    units::counted,
     world::{
         self, World, abort, deadline,
         placement::{self, ProcessIdentity, RankPlacement},
@@ -89,16 +92,8 @@ impl<'a> RunContext<'a> {
             return;
         }
         say!("pxnbench: backend {}: {}", self.backend, self.backend_why);
-        let is_alone = self.comm_ranks[0].total == 1 && self.groups.is_none();
-        if is_alone && self.backend != BackendKind::Model {
-            let or_gpus = if self.backend.uses_gpus() {
-                ", or use -g N"
-            } else {
-                ""
-            };
-            say!(
-                "pxnbench: only one rank, so no data is transferred: start several ranks with mpirun -np N or srun{or_gpus}"
-            );
+        if let Some(warning) = self.lone_ranks() {
+            say!("pxnbench: {warning}");
         }
         let ignored = self.request.flags_for_gpus();
         if !self.backend.uses_gpus() && !ignored.is_empty() {
@@ -110,6 +105,32 @@ impl<'a> RunContext<'a> {
         for remark in &self.settings.remarks {
             say!("pxnbench: {remark}");
         }
+    }
+
+    /// Returns a warning if communicators have only one rank; `None` if none has, or if times are computed.
+    fn lone_ranks(&self) -> Option<String> {
+        if !self.backend.measures() {
+            return None;
+        }
+        // A communicator of one rank has one process.
+        let alone = self.comm_ranks.iter().filter(|ranks| ranks.total == 1);
+        let alone = alone.count();
+        let Some(groups) = &self.groups else {
+            let or_gpus = if self.backend.uses_gpus() {
+                ", or use -g N"
+            } else {
+                ""
+            };
+            return (alone > 0).then(|| format!(
+                "only one rank, so no data is transferred: start several ranks with mpirun -np N or srun{or_gpus}"
+            ));
+        };
+        let all = groups.iter().collect::<HashSet<_>>().len();
+        (alone > 0).then(|| format!(
+            "{alone} of {} {} only one rank, so no data is transferred there: split the ranks in another way with {SPLIT} or {MASK}",
+            counted(all, "communicator"),
+            if alone == 1 { "has" } else { "have" },
+        ))
     }
 
     /// Returns how operations are run here.

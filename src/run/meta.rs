@@ -27,6 +27,7 @@ impl RunContext<'_> {
             command: std::env::args_os()
                 .map(|word| word.to_string_lossy().into_owned())
                 .collect(),
+            drop_in: self.request.files.is_drop_in,
             backend: self.backend,
             backend_why: self.backend_why.clone(),
             level: self.settings.level.clone(),
@@ -42,7 +43,9 @@ impl RunContext<'_> {
             } else {
                 0
             },
-            sweep: self.request.sweep_meta(self.backend, reports_ranks, least_busbw),
+            sweep: self
+                .request
+                .sweep_meta(self.backend, reports_ranks, least_busbw),
             memory: None,
             versions: self.versions(),
             environment,

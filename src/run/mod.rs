@@ -43,8 +43,8 @@ mod without_nccl;
 pub use self::without_nccl::{preset_check, self_test};
 
 use self::{
-    context::RunContext, outcome::SweepOutcome, phases::PhaseTimer, proof::LogProof,
-    request::Request, session::Session,
+    context::RunContext, outcome::SweepOutcome, phases::PhaseTimer, planning::CutNote,
+    proof::LogProof, request::Request, session::Session,
 };
 use crate::{
     backend::Backend,
@@ -52,7 +52,7 @@ use crate::{
     exit::{self, Code, Failure},
     facts, fault,
     output::live::Live,
-    record::MemoryUse,
+    record::{MemoryUse, Record},
     sweep::{self, Event, measure::Measure, plan::Plan},
     world::{self, World, abort, deadline},
 };
@@ -150,14 +150,23 @@ fn measure(
         open::backend(context, &plan, session)?
     };
     timer.mark("backend");
+    let asked = plan.ask.clone();
     let (plan, sizes) = planning::fit(plan, context.ranks(), &*backend, world)?;
+    let cut = CutNote::new(&plan, sizes, &asked);
+    if let Some(cut) = &cut {
+        keep_remark(cut.text.clone(), session, world);
+    }
     let unknown_algorithms = proof.learn(context, &plan, sizes)?;
     timer.mark("algorithms");
     allocate(&mut *backend, &plan, context)?;
     timer.mark("memory");
     session.set_startup(facts::process_age_s());
     session.set_largest_size(sizes.map(|(_, end)| end));
-    let (verdict, measured) = sweep_and_show(context, &plan, &mut *backend, session, proof)?;
+    let mut details = RecordDetails {
+        proof,
+        cut: cut.as_ref(),
+    };
+    let (verdict, measured) = sweep_and_show(context, &plan, &mut *backend, session, &mut details)?;
     timer.mark_parts("sweep", &measured.spent);
     let _guard = deadline::watch("shutting down the backend", timeout);
     backend.finish()?;
@@ -173,13 +182,35 @@ fn measure(
         proof.verdict(session.folder().as_deref(), world)?,
     ];
     for remark in remarks.into_iter().flatten() {
-        if world.rank() == 0 {
-            say!("pxnbench: {remark}");
-        }
-        session.add_remarks(vec![remark]);
+        keep_remark(remark, session, world);
     }
     timer.mark("end of backend");
     Ok(verdict)
+}
+
+/// Prints a remark on rank 0, and keeps it in the record of the run.
+fn keep_remark(remark: String, session: &Session, world: &dyn World) {
+    if world.rank() == 0 {
+        say!("pxnbench: {remark}");
+    }
+    session.add_remarks(vec![remark]);
+}
+
+/// What records get beside what was measured.
+struct RecordDetails<'a> {
+    proof: &'a mut LogProof,
+    cut: Option<&'a CutNote>,
+}
+
+impl RecordDetails<'_> {
+    /// Returns `record` with its details. Every rank calls it alike.
+    fn complete(&mut self, record: &Record, world: &dyn World) -> anyhow::Result<Record> {
+        let mut record = self.proof.complete(record, world)?.into_owned();
+        if let Some(cut) = self.cut {
+            cut.add_to(&mut record);
+        }
+        Ok(record)
+    }
 }
 
 fn allocate(backend: &mut dyn Backend, plan: &Plan, context: &RunContext) -> anyhow::Result<()> {
@@ -195,7 +226,7 @@ fn sweep_and_show(
     plan: &Plan,
     backend: &mut dyn Backend,
     session: &Session,
-    proof: &mut LogProof,
+    details: &mut RecordDetails,
 ) -> anyhow::Result<((Code, String), Measure)> {
     let world = context.world;
     let mut measure = context
@@ -211,13 +242,17 @@ fn sweep_and_show(
     // The threshold of rank 0 decides, because rank 0 shows the table.
     let mut outcome = SweepOutcome::new(world::broadcast(world, &run.sweep.least_busbw)?);
     let stopped = sweep::run(plan, earlier, &mut measure, world, backend, &mut |event| {
-        match &event {
-            Event::Finished(record) => {
-                outcome.add(record);
-                session.add(&*proof.complete(record, world)?)?;
+        let record;
+        let event = match event {
+            Event::Finished(measured) => {
+                record = details.complete(measured, world)?;
+                session.add(&record)?;
+                Event::Finished(&record)
             }
-            Event::Earlier(record) => outcome.add(record),
-            Event::Series(_) | Event::Started(_) => {}
+            other => other,
+        };
+        if let Event::Finished(record) | Event::Earlier(record) = event {
+            outcome.add(record);
         }
         if let Some(live) = &mut live {
             live.on(&event, &run).map_err(stdout_failed)?;

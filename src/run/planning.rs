@@ -1,9 +1,13 @@
 //! What this process runs: the plan of its communicator, refused if it cannot be, cut to what fits into memory.
 
+use std::collections::HashSet;
+
 use super::context::RunContext;
 use crate::{
     backend::Backend,
+    collective::{BufferMode, Case},
     exit::{Code, Failure},
+    record::Record,
     sweep::{
         self,
         plan::{Plan, Roots, SweepSpec},
@@ -94,7 +98,7 @@ fn refuse_missing_root(spec: &SweepSpec, ranks: u64) -> anyhow::Result<()> {
 ///
 /// # Errors
 ///
-/// Returns an error if nothing fits, or a process cannot tell what does.
+/// Returns an error if nothing fits, if the only size that was asked for does not, or if a process cannot tell what does.
 pub(super) fn fit(
     plan: Plan,
     ranks: u64,
@@ -104,8 +108,15 @@ pub(super) fn fit(
     let Some(capacity) = sweep::measure::capacity(world, backend)? else {
         return Ok((plan, None));
     };
-    if largest(&plan, backend, world)? <= capacity {
+    let needed = largest(&plan, backend, world)?;
+    if needed <= capacity {
         return Ok((plan, None));
+    }
+    if plan.ask.sizes().count() == 1 {
+        let what = format!(
+            "{needed} does not fit into memory: each of the two buffers can have at most {capacity}. Use a smaller size"
+        );
+        return Err(Failure::on_all_ranks(Code::NothingRan, what));
     }
     let smaller = cut(&plan.ask, capacity, ranks)?;
     let sizes = Some((smaller.begin, smaller.end));
@@ -142,6 +153,44 @@ fn cut(spec: &SweepSpec, capacity: Bytes, ranks: u64) -> anyhow::Result<SweepSpe
         end: capacity,
         ..spec.clone()
     })
+}
+
+/// What there is to say if the sizes of a plan were cut.
+pub(super) struct CutNote {
+    /// The sentence.
+    pub(super) text: String,
+    /// The cases of the largest size that is left, whose records have it as a note.
+    cases: HashSet<Case>,
+}
+
+impl CutNote {
+    /// Returns the note for `plan`, which was cut to `sizes` from those of `asked`; `None` if it was not cut.
+    pub(super) fn new(plan: &Plan, sizes: CutSizes, asked: &SweepSpec) -> Option<CutNote> {
+        let (begin, end) = sizes?;
+        let text = if begin < asked.begin {
+            format!(
+                "{} to {} do not fit into memory: {begin} is measured instead",
+                asked.begin, asked.end
+            )
+        } else {
+            format!(
+                "sizes above {end} and up to {} do not fit into memory: they are not measured",
+                asked.end
+            )
+        };
+        let mut cases = HashSet::new();
+        for series in &plan.series {
+            cases.extend(series.cases.iter().rev().take(BufferMode::ALL.len()));
+        }
+        Some(CutNote { text, cases })
+    }
+
+    /// Adds the note to `record` if it is of the largest size.
+    pub(super) fn add_to(&self, record: &mut Record) {
+        if self.cases.contains(&record.case) {
+            record.add_note(&self.text);
+        }
+    }
 }
 
 fn usage<T>(what: &str) -> anyhow::Result<T> {

@@ -17,7 +17,7 @@ use crate::{
     env,
     exit::{Code, Failure},
     nccl_log::{AlgorithmChoice, Connections, Fold, SendCounts, tail::LogTail},
-    record::{NcclEvidence, Record},
+    record::{NcclEvidence, Record, Status},
     sweep::plan::Plan,
     world::{self, World},
 };
@@ -93,17 +93,14 @@ impl LogProof {
         record: &'a Record,
         world: &dyn World,
     ) -> anyhow::Result<Cow<'a, Record>> {
-        if !self.is_on || record.time.is_none() {
+        if !self.is_on || record.status == Status::Waived {
             return Ok(Cow::Borrowed(record));
         }
         let seen = self.connections(world)?;
         let mut record = record.clone();
         let is_pairwise = record.case.collective.spec().pairwise;
         if is_pairwise {
-            if !record.note.is_empty() {
-                record.note += "; ";
-            }
-            record.note += "no algorithm: made of sends and receives";
+            record.add_note("no algorithm: made of sends and receives");
         }
         record.seen = evidence(&seen, is_pairwise, self.choices.get(&record.case));
         Ok(Cow::Owned(record))

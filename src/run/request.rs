@@ -224,6 +224,10 @@ impl Request {
                 "-I stores the time of every iteration: use at most 1000000 of them with -n",
             ),
             (
+                iteration_times && self.timing.iters == 0,
+                "-I times each iteration, but -n 0 has none: use only one of them",
+            ),
+            (
                 iteration_times && self.timing.skipped_iterations >= self.timing.iters,
                 "-K skips all of the -n iterations: use a smaller -K",
             ),

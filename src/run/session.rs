@@ -13,7 +13,11 @@ use crate::{
     collective::{Collective, traffic::Traffic},
     env,
     exit::{self, Code, Failure},
-    output::{files::Files, stdout, table, target::OutputError},
+    output::{
+        files::{Files, OutputPaths},
+        stdout, table,
+        target::{self, OutputError},
+    },
     record::{self, MemoryUse, Phase, Record, RunEnd, RunMeta, Status},
     sweep::{EarlierRecords, measure::Measure, plan::Plan},
     units::{Bytes, counted},
@@ -64,7 +68,10 @@ impl Session {
         let (request, world) = (context.request, context.world);
         let mut run = context.meta(name::agreed(request, world));
         let default = Path::new("results").join(&run.run_id);
-        let paths = request.files.paths(&default);
+        let mut paths = request.files.paths(&default);
+        if request.files.is_drop_in && world.rank() == 0 {
+            announce_json(&mut paths).map_err(|error| stdout::failure(&error))?;
+        }
         let folder = paths.folder.clone();
         let opened = if world.rank() != 0 {
             Ok(None)
@@ -250,6 +257,26 @@ impl State {
         }
         saved.map_err(|error| cannot_write(Code::Internal, &error))
     }
+}
+
+/// Prints where the JSON of `-J` goes, as nccl-tests does. If no file can be made there, the run goes on without it, also as
+/// there.
+///
+/// # Errors
+///
+/// Returns an error if stdout cannot be written.
+fn announce_json(paths: &mut OutputPaths) -> std::io::Result<()> {
+    let Some(path) = &paths.nccl_tests_json else {
+        return Ok(());
+    };
+    let shown = path.display();
+    if target::is_accessible(path) {
+        return stdout::write(&format!("# Writing JSON output to {shown}\n"));
+    }
+    say!("pxnbench: {shown} is not written: no file can be made in its folder");
+    stdout::write(&format!("# skipping json output; {shown} not accessible\n"))?;
+    paths.nccl_tests_json = None;
+    Ok(())
 }
 
 /// Tells whether an earlier record is what this run would measure. One that was measured with other numbers of operations,

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 pub use super::average::Average;
 use super::spent::{Part, PhaseTimes};
 use crate::{
-    backend::Backend,
+    backend::{Backend, Timing},
     collective::{Case, Counts},
     record::{self, GroupResult, IterationStats, Record, Status},
     units::{Bytes, Micros},
@@ -21,7 +21,7 @@ use crate::{
 /// The method of measurement, and its state over a sweep.
 #[derive(Clone, Debug)]
 pub struct Measure {
-    /// Timed iterations.
+    /// Timed iterations; 0 to check without timing.
     pub iters: u32,
     /// Untimed operations per size before a series.
     pub warmup: u32,
@@ -99,15 +99,16 @@ impl RelativeSpeed {
 const SLACK: u32 = 10;
 
 /// The timing of a case.
+#[derive(Default)]
 struct Timed {
-    /// Time of one operation, over all ranks.
-    time: Micros,
+    /// Time of one operation, over all ranks; `None` if it was not timed.
+    time: Option<Micros>,
     /// Time in which process 0 issued one operation to the device.
     issue: Option<Micros>,
     /// The same for this process.
     my_issue: Option<Micros>,
     /// Time of one operation on this process, in microseconds.
-    mine: f64,
+    mine: Option<f64>,
     operations: u64,
     iteration_times: Option<IterationStats>,
     /// Times of the iterations on this process.
@@ -120,7 +121,7 @@ struct Timed {
 struct ProcessResult {
     ranks: u64,
     counts: Counts,
-    time: f64,
+    time: Option<f64>,
     issue: Option<Micros>,
     iteration_times: Vec<Micros>,
     wrong: Option<u64>,
@@ -154,22 +155,22 @@ impl Measure {
             Some(0) => Status::Ok,
             Some(_) => Status::Wrong,
         };
-        let note = if timed.computed {
-            "computed by the model, not measured".into()
-        } else {
-            String::new()
+        let note = match timed.time {
+            _ if timed.computed => "computed by the model, not measured",
+            None => "not timed (-n 0)",
+            Some(_) => "",
         };
         let groups = self.groups(case, &timed, found.map(|found| found.mine), world)?;
         Ok(Record {
             cycle,
             started_at,
             iters: timed.operations.try_into().unwrap_or(u32::MAX),
-            time: Some(timed.time),
+            time: timed.time,
             issue: timed.issue,
             iteration_times: timed.iteration_times,
             wrong,
             failed_checks: found.map_or(0, |found| found.failed_checks),
-            note,
+            note: note.into(),
             group: self.group,
             groups,
             ..Record::new(*case, status)
@@ -207,7 +208,7 @@ impl Measure {
 
     /// Returns the result of one communicator from those of its processes.
     fn group_result(&self, case: &Case, group: u32, results: &[ProcessResult]) -> GroupResult {
-        let times: Vec<f64> = results.iter().map(|result| result.time).collect();
+        let times: Vec<f64> = results.iter().filter_map(|result| result.time).collect();
         let iteration_times = longest(results.iter().map(|result| &result.iteration_times[..]));
         let failed = results
             .iter()
@@ -219,7 +220,7 @@ impl Measure {
                 counts: results[0].counts,
                 ..*case
             },
-            time: Micros(self.average.over_threads(&times)),
+            time: (!times.is_empty()).then(|| Micros(self.average.over_threads(&times))),
             issue: results[0].issue,
             iteration_times: IterationStats::new(iteration_times, self.skipped_iterations),
             wrong: results.iter().map(|result| result.wrong).sum(),
@@ -235,11 +236,17 @@ impl Measure {
         backend: &mut dyn Backend,
     ) -> anyhow::Result<Timed> {
         let first = self.first_operation(case, world, backend)?;
+        if self.iters == 0 {
+            return Ok(Timed {
+                computed: first.computed,
+                ..Timed::default()
+            });
+        }
         let began = Instant::now();
         let operations = SLACK
             .saturating_mul(self.iters)
             .saturating_mul(self.operations.max(1));
-        let limit = self.timeout.max(first.saturating_mul(operations));
+        let limit = self.timeout.max(first.longest().saturating_mul(operations));
         let _guard = deadline::watch(format!("{} times {case}", self.iters), limit);
         let timing = backend.time(case, self.iters, &|| world.barrier())?;
         let began = self.spent.add(Part::Timed, began);
@@ -262,10 +269,10 @@ impl Measure {
         let iteration_times = self.iteration_times(&timing.iteration_times, world)?;
         self.spent.add(Part::Together, began);
         Ok(Timed {
-            time: Micros(over_all),
+            time: Some(Micros(over_all)),
             issue,
             my_issue,
-            mine,
+            mine: Some(mine),
             operations: timing.operations,
             iteration_times,
             my_iteration_times: timing.iteration_times,
@@ -273,13 +280,13 @@ impl Measure {
         })
     }
 
-    /// Fills the buffers and runs one untimed operation. Returns its duration.
+    /// Fills the buffers and runs one untimed operation. Returns how long it took.
     fn first_operation(
         &mut self,
         case: &Case,
         world: &dyn World,
         backend: &mut dyn Backend,
-    ) -> anyhow::Result<Duration> {
+    ) -> anyhow::Result<Timing> {
         let _guard = deadline::watch(format!("the first {case}"), self.timeout);
         let began = Instant::now();
         self.seed += 1;
@@ -289,7 +296,7 @@ impl Measure {
         let began = self.spent.add(Part::First, began);
         world.barrier();
         self.spent.add(Part::Together, began);
-        Ok(first.longest())
+        Ok(first)
     }
 
     /// Returns the statistics of the iterations; for each the process on which it took longest counts.

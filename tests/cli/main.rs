@@ -103,7 +103,7 @@ fn bad_input_gets_one_sentence() {
             "-b 2G is larger than the largest -e 1G",
         ),
         (&["all_reduce", "-n", "abc"], "'abc'"),
-        (&["all_reduce", "-n", "0"], "at least 1"),
+        (&["all_reduce", "-n", "1.5"], "at least 0"),
         (&["all_reduce", "-b", "12Q"], "'12Q'"),
         (
             &["all_reduce", "-f", "0", "-i", "0"],

@@ -101,8 +101,7 @@ fn any() -> ffi::MPI_Op {
 }
 
 /// A function as MPI calls it: input, input and result, number of elements, type.
-type Function =
-    unsafe extern "C" fn(*mut c_void, *mut c_void, *mut c_int, *mut ffi::MPI_Datatype);
+type Function = unsafe extern "C" fn(*mut c_void, *mut c_void, *mut c_int, *mut ffi::MPI_Datatype);
 
 /// Returns the function for elements that MPI has no type for; `None` for all others.
 fn function(dtype: DType, redop: RedOp) -> Option<Function> {

@@ -71,8 +71,8 @@ pub struct SweepArgs {
         allow_hyphen_values = true, help_heading = "Sweep")]
     root: Roots,
 
-    /// Timed operations per case
-    #[arg(short = 'n', long, value_name = "N", value_parser = values::positive::<u32>, default_value = "20",
+    /// Timed operations per case; 0 checks the data without timing
+    #[arg(short = 'n', long, value_name = "N", value_parser = values::natural, default_value = "20",
         help_heading = "Measurement")]
     iters: u32,
 

@@ -5,7 +5,9 @@ use std::hash::{Hash, Hasher};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    env::{self, Env}, units::counted};
+    env::{self, Env},
+    units::counted,
+};
 
 /// nccl-tests' variable for the spread.
 pub const SPREAD: &str = "NCCL_TESTS_ALLTOALLV_SPREAD";
