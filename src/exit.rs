@@ -46,7 +46,7 @@ pub const CODES: [(Code, &str); 11] = [
     (Code::TimedOut, "timed out or hung"),
     (
         Code::NothingRan,
-        "nothing could run (all waived, too few GPUs)",
+        "nothing could run (all waived, too few GPUs, too little memory)",
     ),
     (Code::Usage, "usage error"),
     (

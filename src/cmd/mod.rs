@@ -146,6 +146,8 @@ impl Cli {
 /// Returns the command line under a name of nccl-tests: flags only, since the name says what runs.
 fn under_another_name(name: &str) -> clap::Command {
     let name = name.to_owned();
+    // The last one is the doctor's.
+    let sweep_codes = &CODES[..=Code::Stopped as usize];
     let about = format!(
         "Runs the sweep of nccl-tests' {name}, with its flags and its table. This is pxnbench under another name: pxnbench \
          --help lists what else it does."
@@ -155,7 +157,7 @@ fn under_another_name(name: &str) -> clap::Command {
         .override_usage(format!("{name} [OPTIONS]"))
         .after_help(format!(
             "Examples:\n  mpirun -np 8 {name} -b 8 -e 4G -f 2 -g 1\n  {name} -b 8 -e 4G -f 2 -g 8\n\n{}",
-            exit_codes()
+            exit_codes(sweep_codes)
         ))
         .about(about.clone())
         .long_about(about)
@@ -302,12 +304,12 @@ fn after_help() -> String {
     format!(
         "Examples:\n  mpirun -np 4 pxnbench all_reduce -b 8 -e 64M -f 2\n  srun --mpi=pmix pxnbench alltoall sendrecv -b 1K \
          -e 1G -f 2 --level balanced\n  pxnbench all --backend model --ranks 64 -b 1M -e 1G -f 4\n\n{}",
-        exit_codes()
+        exit_codes(&CODES)
     )
 }
 
-fn exit_codes() -> String {
-    let codes: Vec<String> = CODES
+fn exit_codes(codes: &[(Code, &str)]) -> String {
+    let codes: Vec<String> = codes
         .iter()
         .map(|(code, what)| format!("  {:2}  {what}", *code as u8))
         .collect();

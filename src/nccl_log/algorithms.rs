@@ -35,6 +35,9 @@ pub struct AlgorithmChoice {
     pub to_bytes: u64,
     /// How often it was chosen.
     pub times: u64,
+    /// The most channels that an operation used; `None` if the log does not tell.
+    #[serde(default)]
+    pub channels: Option<u64>,
 }
 
 /// All choices, in the order in which they first appear.
@@ -54,6 +57,7 @@ impl AlgorithmChoices {
                 known.from_bytes = known.from_bytes.min(chosen.bytes);
                 known.to_bytes = known.to_bytes.max(chosen.bytes);
                 known.times += 1;
+                known.channels = known.channels.max(chosen.channels);
                 return;
             }
         }
@@ -65,6 +69,7 @@ impl AlgorithmChoices {
                 from_bytes: chosen.bytes,
                 to_bytes: chosen.bytes,
                 times: 1,
+                channels: chosen.channels,
             });
         }
     }

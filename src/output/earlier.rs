@@ -183,7 +183,7 @@ mod tests {
     use crate::record::SweepMeta;
 
     /// Keys of `sweep` that do not change what a time means, or that are compared case by case.
-    const OTHERS: [&str; 13] = [
+    const OTHERS: [&str; 14] = [
         "begin",
         "end",
         "step",
@@ -194,6 +194,7 @@ mod tests {
         "parallel_init",
         "reports_issue",
         "timestamps",
+        "tuning",
         "reports_ranks",
         "reduced_to",
         "least_busbw",

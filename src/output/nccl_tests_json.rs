@@ -18,7 +18,7 @@ use super::{
 };
 use crate::{
     collective::{BufferMode, Case},
-    record::{IterationStats, ProcessMeta, Record, RunMeta, Status, TableTotals},
+    record::{IterationStats, NcclEvidence, ProcessMeta, Record, RunMeta, Status, TableTotals},
 };
 
 /// nccl-tests' `JSON_FILE_VERSION`.
@@ -93,7 +93,7 @@ fn errors(run: &RunMeta) -> Vec<&str> {
 }
 
 fn config(run: &RunMeta) -> Value {
-    let sweep = &run.sweep;
+    let sweep = run.sweep.as_run_by(run.backend);
     let devices: Vec<Value> = run.processes.iter().map(device).collect();
     let mut config = json!({
         "nthreads": sweep.threads,
@@ -117,6 +117,7 @@ fn config(run: &RunMeta) -> Value {
         "step_bytes"
     };
     config[step] = sweep.step.into();
+    config["tuning"] = word(sweep.tuning && run.backend.runs_nccl()).into();
     config["backend"] = run.backend.name().into();
     if let Some(reduced) = sweep.reduced_to {
         config["reduced_maximum_bytes"] = reduced.0.into();
@@ -207,6 +208,9 @@ impl Row<'_> {
             if let Some(stats) = record.and_then(|record| record.iteration_times.as_ref()) {
                 row.insert(format!("{key}_per_iter"), per_iter(stats));
             }
+            if let Some(record) = record.filter(|_| run.sweep.tuning) {
+                row.insert(format!("{key}_tuning"), tuning(&record.seen));
+            }
         }
         if any_half.status == Status::Computed {
             row.insert("computed".into(), word(true).into());
@@ -232,6 +236,16 @@ fn half(run: &RunMeta, record: &Record) -> Value {
     });
     half[key] = time.unwrap_or_default().0.into();
     half
+}
+
+/// Returns how NCCL ran a case; null for what is unknown.
+fn tuning(seen: &NcclEvidence) -> Value {
+    let known = |name: &str| (!name.is_empty()).then(|| name.to_owned());
+    json!({
+        "algo": known(&seen.algo),
+        "proto": known(&seen.proto),
+        "nchannels": seen.operation_channels,
+    })
 }
 
 fn per_iter(stats: &IterationStats) -> Value {

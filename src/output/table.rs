@@ -11,7 +11,8 @@ use super::c_format::{fit, general};
 use crate::{
     drop_in,
     record::{
-        IterationStats, MemoryUse, ProcessMeta, Record, RunMeta, Status, SweepMeta, TableTotals,
+        BackendKind, IterationStats, MemoryUse, NcclEvidence, ProcessMeta, Record, RunMeta, Status,
+        SweepMeta, TableTotals,
     },
 };
 
@@ -20,11 +21,11 @@ const NCCL_HEADERS: u32 = 23_000;
 
 /// Returns everything above the first row of a collective.
 pub fn head(collective: &str, run: &RunMeta) -> String {
-    let sweep = &run.sweep;
+    let sweep = &run.sweep.as_run_by(run.backend);
     let mut text = version_line(run);
     text += &format!("# Collective test starting: {collective}_perf\n");
     text += &sweep_line(sweep);
-    text += &option_lines(run);
+    text += &option_lines(sweep, run.backend);
     text += "#\n# Using devices\n";
     for process in &run.processes {
         text += &device_line(process);
@@ -104,8 +105,7 @@ fn sweep_line(sweep: &SweepMeta) -> String {
 }
 
 /// Returns one line per execution option that is not at its default.
-fn option_lines(run: &RunMeta) -> String {
-    let sweep = &run.sweep;
+fn option_lines(sweep: &SweepMeta, backend: BackendKind) -> String {
     let mut text = String::new();
     let blocking = match sweep.blocking {
         1 => "wait after each operation (-m), and for all ranks",
@@ -117,9 +117,9 @@ fn option_lines(run: &RunMeta) -> String {
         text += &format!("# Blocking Enabled: {blocking}\n");
     }
     if sweep.per_iter {
-        text += if run.backend.uses_gpus() {
+        text += if backend.uses_gpus() {
             "# Per-Iteration Report: CUDA event timing; of each iteration the longest over all GPUs"
-        } else if run.backend.measures() {
+        } else if backend.measures() {
             "# Per-Iteration Report: timing by the host's clock; of each iteration the longest over all ranks"
         } else {
             "# Per-Iteration Report: computed"
@@ -187,6 +187,13 @@ const ITERATION_COLUMNS: [ColumnHead; 4] = [
     column("i_cv%", "(%)", 7),
 ];
 
+/// The columns that say how NCCL ran a case (`-U`).
+const TUNING_COLUMNS: [ColumnHead; 3] = [
+    column("algo", "", 14),
+    column("proto", "", 6),
+    column("nchannels", "", 9),
+];
+
 /// Returns the lines above the rows: buffer modes, names and units. The latter two end with a
 /// space, as in nccl-tests.
 fn column_heads(sweep: &SweepMeta) -> String {
@@ -201,7 +208,12 @@ fn column_heads(sweep: &SweepMeta) -> String {
     }
     let mut names = String::new();
     let mut units = String::new();
-    for column in CASE_COLUMNS.iter().chain(half.repeat(2)) {
+    let mut columns: Vec<&ColumnHead> = CASE_COLUMNS.iter().collect();
+    columns.extend(half.repeat(2));
+    if sweep.tuning {
+        columns.extend(&TUNING_COLUMNS);
+    }
+    for column in columns {
         let ColumnHead { name, unit, width } = column;
         names += &format!("  {name:>width$}");
         units += &format!("  {unit:>width$}");
@@ -238,6 +250,9 @@ pub fn row(out_of_place: &Record, in_place: &Record, sweep: &SweepMeta) -> Strin
         if sweep.per_iter {
             text += &iteration_cells(record.iteration_times.as_ref());
         }
+    }
+    if sweep.tuning {
+        text += &tuning_cells([&out_of_place.seen, &in_place.seen]);
     }
     if sweep.timestamps {
         let time = in_place.started_at.format("%Y-%m-%d %H:%M:%S");
@@ -286,6 +301,31 @@ fn iteration_cells(stats: Option<&IterationStats>) -> String {
     let mut cells = String::new();
     for value in [stats.min.0, stats.max.0, stats.p99.0, stats.variation()] {
         cells += &format!("  {}", fit(value, 7));
+    }
+    cells
+}
+
+/// Returns the columns that say how NCCL ran the two halves of a row: `N/A` if that is unknown, and both values if they
+/// differ.
+fn tuning_cells(halves: [&NcclEvidence; 2]) -> String {
+    let values = [
+        halves.map(|seen| seen.algo.clone()),
+        halves.map(|seen| seen.proto.clone()),
+        halves.map(|seen| {
+            seen.operation_channels
+                .map_or_else(String::new, |count| count.to_string())
+        }),
+    ];
+    let mut cells = String::new();
+    for (column, of_halves) in TUNING_COLUMNS.iter().zip(values) {
+        let mut known: Vec<String> = of_halves.into_iter().filter(|v| !v.is_empty()).collect();
+        known.dedup();
+        let shown = if known.is_empty() {
+            "N/A".to_owned()
+        } else {
+            known.join("/")
+        };
+        cells += &format!("  {shown:>width$}", width = column.width);
     }
     cells
 }

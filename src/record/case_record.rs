@@ -90,6 +90,9 @@ pub struct NcclEvidence {
     pub algo: String,
     /// Protocol, by NCCL's name.
     pub proto: String,
+    /// Channels of the operation, for nccl-tests' table.
+    #[serde(default)]
+    pub operation_channels: Option<u32>,
 }
 
 /// The result of one of several communicators, all of which run the case at the same time.

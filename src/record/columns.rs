@@ -181,7 +181,7 @@ pub const COLUMNS: &[Column] = &[
     },
     Column {
         name: "iters",
-        doc: "timed operations; empty if the case did not run",
+        doc: "timed operations; empty if the case did not run or was not timed",
         get: |_, record| record.time.map(|_| u64::from(record.iters)).into(),
     },
     Column {

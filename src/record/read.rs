@@ -192,6 +192,7 @@ impl CsvRow {
             channels: self.channels,
             algo: self.algo.clone(),
             proto: self.proto.clone(),
+            operation_channels: None,
         }
     }
 }
@@ -283,6 +284,7 @@ mod tests {
             channels: Some(24),
             algo: "RING".into(),
             proto: "LL".into(),
+            operation_channels: None,
         };
         assert_eq!(record.seen, seen);
         assert_eq!(record.issue, Some(Micros(2.5)));

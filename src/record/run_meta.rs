@@ -125,12 +125,35 @@ pub struct SweepMeta {
     pub reports_issue: bool,
     /// Whether rows end with the time of day.
     pub timestamps: bool,
+    /// Whether rows end with algorithm, protocol and channels.
+    pub tuning: bool,
     /// Whether each row of an alltoallv is followed by the bandwidths of each rank.
     pub reports_ranks: bool,
     /// The largest size that fits, if that is less than requested.
     pub reduced_to: Option<Bytes>,
     /// Mean busbw in GB/s of which each table must reach nine tenths.
     pub least_busbw: Option<f64>,
+}
+
+impl SweepMeta {
+    /// Returns the sweep as `backend` runs it: without GPUs, many of nccl-tests' flags have no effect.
+    pub fn as_run_by(&self, backend: BackendKind) -> SweepMeta {
+        if backend.uses_gpus() {
+            return self.clone();
+        }
+        SweepMeta {
+            threads: 1,
+            gpus: 1,
+            graph: 0,
+            unalign: 0,
+            blocking: 0,
+            null_stream: false,
+            registration: 0,
+            cta_policy: None,
+            parallel_init: false,
+            ..self.clone()
+        }
+    }
 }
 
 /// The end of a run.

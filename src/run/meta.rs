@@ -43,9 +43,7 @@ impl RunContext<'_> {
             } else {
                 0
             },
-            sweep: self
-                .request
-                .sweep_meta(self.backend, reports_ranks, least_busbw),
+            sweep: self.request.sweep_meta(reports_ranks, least_busbw),
             memory: None,
             versions: self.versions(),
             environment,

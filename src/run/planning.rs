@@ -39,14 +39,14 @@ pub(super) fn plan(spec: &SweepSpec, ranks: u64) -> anyhow::Result<Plan> {
 /// # Errors
 ///
 /// Returns an error if `NCCL_TESTS_SPLIT` makes communicators whose plans would not end together, or if it is combined with
-/// `--proof`, whose workers know of one communicator only.
+/// `--proof` or `-U`, whose workers know of one communicator only.
 pub(super) fn refuse_uneven_groups(plan: &Plan, context: &RunContext) -> anyhow::Result<()> {
     if context.group().is_none() {
         return Ok(());
     }
-    if context.request.proof {
+    if context.request.proof || context.request.table.tuning {
         return usage(
-            "--proof is for one communicator, and NCCL_TESTS_SPLIT makes several: leave one of them out",
+            "--proof and -U are for one communicator, and NCCL_TESTS_SPLIT makes several: leave one of them out",
         );
     }
     let world = context.world;

@@ -1,4 +1,4 @@
-//! `--proof`: what NCCL did, from its own log.
+//! `--proof` and `-U`: what NCCL did, from its own log.
 //!
 //! The log of this process names the connections that NCCL has made by the time a case ends. Algorithm and protocol come
 //! from a worker process, because the lines that name them would disturb what is timed.
@@ -26,6 +26,8 @@ use crate::{
 #[derive(Default)]
 pub(super) struct LogProof {
     is_on: bool,
+    /// Whether only algorithms, protocols and channels are reported (`-U`), which need no log of the timed run.
+    is_tuning_only: bool,
     worker: Option<Worker>,
     log: Option<LogTail>,
     fold: Fold,
@@ -61,11 +63,17 @@ impl LogProof {
         sizes: CutSizes,
     ) -> anyhow::Result<Option<String>> {
         let worker = self.worker.take();
-        if !context.request.proof {
+        let request = context.request;
+        if !request.proof && !request.table.tuning {
             return Ok(None);
         }
-        self.is_on = context.backend.runs_nccl();
-        if !self.is_on {
+        let runs_nccl = context.backend.runs_nccl();
+        self.is_on = request.proof && runs_nccl;
+        self.is_tuning_only = !request.proof && runs_nccl;
+        if !runs_nccl && !request.proof {
+            return Ok(None);
+        }
+        if !runs_nccl {
             let why = "--proof needs NCCL's log, but no NCCL runs here: nothing can be proved";
             return Ok(Some(why.into()));
         }
@@ -93,8 +101,15 @@ impl LogProof {
         record: &'a Record,
         world: &dyn World,
     ) -> anyhow::Result<Cow<'a, Record>> {
-        if !self.is_on || record.status == Status::Waived {
+        let is_reported = self.is_on || self.is_tuning_only;
+        if !is_reported || record.status == Status::Waived {
             return Ok(Cow::Borrowed(record));
+        }
+        let choice = self.choices.get(&record.case).cloned();
+        if self.is_tuning_only {
+            let mut record = record.clone();
+            set_choice(&mut record.seen, choice.as_ref());
+            return Ok(Cow::Owned(record));
         }
         let seen = self.connections(world)?;
         let mut record = record.clone();
@@ -102,7 +117,7 @@ impl LogProof {
         if is_pairwise {
             record.add_note("no algorithm: made of sends and receives");
         }
-        record.seen = evidence(&seen, is_pairwise, self.choices.get(&record.case));
+        record.seen = evidence(&seen, is_pairwise, choice.as_ref());
         Ok(Cow::Owned(record))
     }
 
@@ -172,17 +187,22 @@ fn evidence(
         (&all.collective, channels)
     };
     let transports = all.transports(is_pairwise);
-    let (algo, proto) = match choice {
-        Some(choice) => (choice.algorithm.clone(), choice.protocol.clone()),
-        None => (String::new(), String::new()),
-    };
-    NcclEvidence {
+    let mut evidence = NcclEvidence {
         pxn: (!transports.is_empty()).then_some(sends.relayed > 0),
         transport: transports.join("+"),
         channels: channels.and_then(|count| count.try_into().ok()),
-        algo,
-        proto,
-    }
+        ..NcclEvidence::default()
+    };
+    set_choice(&mut evidence, choice);
+    evidence
+}
+
+/// Adds to `evidence` how NCCL ran the operation, if that is known.
+fn set_choice(evidence: &mut NcclEvidence, choice: Option<&AlgorithmChoice>) {
+    let Some(choice) = choice else { return };
+    evidence.algo = choice.algorithm.clone();
+    evidence.proto = choice.protocol.clone();
+    evidence.operation_channels = choice.channels.and_then(|count| count.try_into().ok());
 }
 
 /// Returns `PXN used: …`, `PXN not used …` or `PXN use unknown …`, and where to read more. `reasons` are what each rank's
@@ -262,6 +282,7 @@ mod tests {
             from_bytes: 8,
             to_bytes: 8,
             times: 1,
+            channels: Some(2),
         };
         let collective = evidence(&all, false, Some(&choice));
         let expected = NcclEvidence {
@@ -270,6 +291,7 @@ mod tests {
             channels: Some(8),
             algo: "RING".into(),
             proto: "LL".into(),
+            operation_channels: Some(2),
         };
         assert_eq!(collective, expected);
         let send_recv = evidence(&all, true, None);

@@ -104,6 +104,8 @@ pub struct TableOptions {
     pub timestamps: bool,
     /// The use of GPU memory below the last table.
     pub memory: bool,
+    /// Algorithm, protocol and channels of each row.
+    pub tuning: bool,
 }
 
 /// Which files a run writes.
@@ -304,18 +306,6 @@ impl Request {
         }
     }
 
-    /// Returns the ranks of each process on `backend`: without GPUs, each process is one.
-    fn process_on(&self, backend: BackendKind) -> ProcessLayout {
-        if backend.uses_gpus() {
-            return self.process;
-        }
-        ProcessLayout {
-            threads: 1,
-            gpus_per_thread: 1,
-            parallel_init: false,
-        }
-    }
-
     /// Returns how process `process` measures on `backend`, in the communicator `group` if there are several.
     pub fn measure(&self, backend: BackendKind, process: u32, group: Option<u32>) -> Measure {
         let exec = self.exec_on(backend);
@@ -335,42 +325,36 @@ impl Request {
         }
     }
 
-    /// Returns the request as `backend` runs it, for the run's files. `reports_ranks` and `least_busbw` come from nccl-tests'
-    /// variables.
-    pub fn sweep_meta(
-        &self,
-        backend: BackendKind,
-        reports_ranks: bool,
-        least_busbw: Option<f64>,
-    ) -> SweepMeta {
-        let (exec, process) = (self.exec_on(backend), self.process_on(backend));
+    /// Returns the request as the run's files record it. `reports_ranks` and `least_busbw` come from nccl-tests' variables.
+    pub fn sweep_meta(&self, reports_ranks: bool, least_busbw: Option<f64>) -> SweepMeta {
         let (step, step_is_factor) = match self.spec.step {
             SizeStep::Factor(factor) => (factor, true),
             SizeStep::Add(bytes) => (bytes.0, false),
         };
         SweepMeta {
-            threads: process.threads,
-            gpus: process.gpus_per_thread,
+            threads: self.process.threads,
+            gpus: self.process.gpus_per_thread,
             begin: self.spec.begin,
             end: self.spec.end,
             step,
             step_is_factor,
             warmup: self.timing.warmup,
             iters: self.timing.iters,
-            aggregate: exec.aggregate,
+            aggregate: self.exec.aggregate,
             checks: self.timing.checks,
-            graph: exec.replays,
-            unalign: exec.unalign,
-            blocking: exec.blocking as u32,
+            graph: self.exec.replays,
+            unalign: self.exec.unalign,
+            blocking: self.exec.blocking as u32,
             average: self.timing.average as u32,
-            null_stream: exec.null_stream,
-            registration: exec.registration as u32,
-            cta_policy: exec.cta_policy,
-            per_iter: exec.iteration_times,
+            null_stream: self.exec.null_stream,
+            registration: self.exec.registration as u32,
+            cta_policy: self.exec.cta_policy,
+            per_iter: self.exec.iteration_times,
             per_iter_skip: self.timing.skipped_iterations,
-            parallel_init: process.parallel_init,
+            parallel_init: self.process.parallel_init,
             reports_issue: self.timing.reports_issue,
             timestamps: self.table.timestamps,
+            tuning: self.table.tuning,
             reports_ranks,
             reduced_to: None,
             least_busbw,

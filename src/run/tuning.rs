@@ -25,7 +25,7 @@ mod with_nccl {
 
     pub(in crate::run) use crate::run::worker::handle::Worker;
 
-    /// Starts a worker if `--proof` and a GPU ask for one. This must be called before MPI starts.
+    /// Starts a worker if `--proof` or `-U`, and a GPU, ask for one. This must be called before MPI starts.
     ///
     /// # Errors
     ///
@@ -36,7 +36,8 @@ mod with_nccl {
             BackendChoice::Nccl => true,
             BackendChoice::Host | BackendChoice::Model => false,
         };
-        if !request.proof || request.list || !may_use_gpus {
+        let is_asked = request.proof || request.table.tuning;
+        if !is_asked || request.list || !may_use_gpus {
             return Ok(None);
         }
         let arguments = crate::drop_in::words(std::env::args_os());

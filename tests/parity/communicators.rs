@@ -262,6 +262,42 @@ fn what_is_not_the_same_on_all_ranks_is_one_sentence() {
     );
 }
 
+#[test]
+fn communicators_of_one_rank_are_warned_of() {
+    if !has_mpi() {
+        return;
+    }
+    let folder = folder();
+    let warning = |split: &str| {
+        let mut command = mpirun(3, folder.path());
+        command.env("NCCL_TESTS_SPLIT", split);
+        let args = [
+            "all_reduce",
+            "-b",
+            "64",
+            "-e",
+            "64",
+            "-n",
+            "2",
+            "--csv",
+            "x.csv",
+        ];
+        run(command.args(args)).expect_code(0).stderr
+    };
+    let all = warning("MOD 3");
+    assert!(
+        all.contains("3 of 3 communicators have only one rank, so no data is transferred there"),
+        "{all}"
+    );
+    let one = warning("DIV 2");
+    assert!(
+        one.contains("1 of 2 communicators has only one rank"),
+        "{one}"
+    );
+    let none = warning("MOD 1");
+    assert!(!none.contains("only one rank"), "{none}");
+}
+
 /// Table, JSON and exit code go by one mean also where communicators are of several sizes.
 #[test]
 fn communicators_of_several_sizes_have_one_mean() {

@@ -4,7 +4,7 @@ use std::{fmt::Write, fs, path::Path};
 
 use Evidence::{GpuCheck, Test};
 
-/// A flag or a variable of nccl-tests 2.19.6.
+/// A flag or a variable of nccl-tests 2.19.6, or of the version that is named.
 struct Parity {
     flag: &'static str,
     /// What it does here, if that is not the same; else empty.
@@ -39,8 +39,9 @@ const PARITY: &[Parity] = &[
     },
     Parity {
         flag: "-e, --maxbytes",
-        differs: "reduced to what is free on the GPU with the least free memory; nccl-tests reduces it to a fraction of the total",
-        shown_by: Test("sizes_are_cut_to_the_memory_of_the_fullest_gpu"),
+        differs: "reduced to what is free on the GPU with the least free memory; nccl-tests reduces it to a fraction of the total. \
+                  A single size that does not fit is an error (exit code 5)",
+        shown_by: Test("a_size_that_does_not_fit_is_said_in_every_output"),
     },
     Parity {
         flag: "-i, --stepbytes",
@@ -54,12 +55,13 @@ const PARITY: &[Parity] = &[
     },
     Parity {
         flag: "-n, --iters",
-        differs: "anything but a number is refused; nccl-tests reads it as 0",
-        shown_by: Test("bad_input_gets_one_sentence"),
+        differs: "anything but a number is refused; nccl-tests reads it as 0. 0 checks without timing: times and bandwidths are \
+                  0.00, and `# Nothing was timed` is printed above the totals; nccl-tests prints a time of `inf`",
+        shown_by: Test("no_iterations_check_the_data_without_timing"),
     },
     Parity {
         flag: "-m, --agg_iters",
-        differs: "refused with `-z 1` and `-z 2`, which would wait inside an open group",
+        differs: "refused with `-z 1` and `-z 2`, which would wait inside an open group. On host memory, one operation after another",
         shown_by: GpuCheck("operations in groups"),
     },
     Parity {
@@ -129,7 +131,8 @@ const PARITY: &[Parity] = &[
     },
     Parity {
         flag: "-J, --output_file",
-        differs: "any file name; see below",
+        differs: "any file name; into a missing folder nothing is written, which `# skipping json output` says, as in nccl-tests; \
+                  see below",
         shown_by: Test("json_has_the_keys_of_nccl_tests"),
     },
     Parity {
@@ -169,7 +172,7 @@ const PARITY: &[Parity] = &[
     },
     Parity {
         flag: "-I, --per_iter_timing",
-        differs: "refused with `-G`; columns `iter_…`",
+        differs: "refused with `-G`; columns `iter_…`. On host memory, by the host's clock",
         shown_by: GpuCheck("single iterations"),
     },
     Parity {
@@ -178,9 +181,15 @@ const PARITY: &[Parity] = &[
         shown_by: GpuCheck("single iterations"),
     },
     Parity {
+        flag: "-U, --tuning (2.20)",
+        differs: "three columns at the end of a row: algo, proto, nchannels. They come from a process that runs each case once \
+                  before and logs TUNING; what its log does not tell is `N/A`. With several communicators it is refused",
+        shown_by: Test("tuning_columns_say_how_nccl_ran_each_case"),
+    },
+    Parity {
         flag: "-h, --help",
-        differs: "",
-        shown_by: Test("help_is_complete"),
+        differs: "also has the flags of this program",
+        shown_by: Test("the_version_line_and_help_are_those_of_the_name"),
     },
     Parity {
         flag: "NCCL_TESTS_SPLIT",
@@ -230,8 +239,9 @@ fn parity_md() -> String {
          Generated from the table in `tests/parity/list.rs` by `UPDATE_GOLDEN=1 cargo test --test parity`.\n\n\
          `pxnbench links DIR` creates links with the names of nccl-tests' programs. Called as `all_reduce_perf` (or \
          `all_reduce_perf_mpi`), pxnbench runs that collective with nccl-tests' command line: the same flags, the same table, \
-         and no files except those that are asked for. This page lists what differs from nccl-tests 2.19.6; [METHOD.md](METHOD.md) \
-         explains how both measure.\n\n\
+         and no files except those that are asked for. The version line has the form that nccl-tests has had since 2.20, with this \
+         program in place of the commit: `# nccl-tests version 2.19.6 (pxnbench 0.1.0) nccl-headers=23000 nccl-library=22803`. This \
+         page lists what differs from nccl-tests 2.19.6; [METHOD.md](METHOD.md) explains how both measure.\n\n\
          ```\npxnbench links bin\nmpirun -np 8 bin/all_reduce_perf -b 8 -e 4G -f 2 -g 1\nbin/all_reduce_perf -b 8 -e 4G -f 2 -g 8\n```\n\n\
          ## Flags and variables\n\n| nccl-tests | what differs here | tested by |\n|---|---|---|\n",
     );
@@ -248,13 +258,17 @@ fn parity_md() -> String {
         let _ = writeln!(text, "| `{flag}` | {differs} | {shown_by} |");
     }
     text.push_str(
-        "\n## Numbers and exit codes\n\n[Exit codes](FORMAT.md#exit-codes) 0 to 7 are those of nccl-tests. An unknown flag and \
+        "\nA variable that is set to nothing counts as not set.\n\n## Numbers and exit codes\n\n[Exit codes](FORMAT.md#exit-codes) 0 to 7 are those of nccl-tests. An unknown flag and \
          a value that cannot be read are exit code 6. nccl-tests exits with 0 after an unknown flag, and reads such a value as \
          some other one. Whole numbers are decimal: `010` is 10, and `0x10` is refused except in `NCCL_TESTS_SPLIT`. nccl-tests \
          reads them as 8 and 16.\n\n\
-         ## JSON\n\n`-J FILE` writes the keys of nccl-tests' format, version 3. These things differ:\n\n\
-         - Numbers are JSON numbers: `root` is not padded text, and what was not measured is null. Strings that nccl-tests uses for \
-         truth values are kept.\n\
+         ## JSON\n\n`-J FILE` writes the keys of nccl-tests' format, version 3, each with the type that it has there: `root` is text of \
+         six columns, `nwrong` has a fraction, truth values are words. These things differ:\n\n\
+         - Half a row that did not run is null. `nccl_version` is 0 if no NCCL ran.\n\
+         - `config` has what had an effect: without GPUs, `ngpus` is 1 and `blocking_collectives` is `\"false\"`, whatever the flags say.\n\
+         - There are more keys: `config.backend`, `config.tuning`, `config.reduced_maximum_bytes` (if sizes were left out for lack \
+         of memory), `group` of a row (with several communicators), `computed` (`\"true\"` in rows of the model), \
+         `out_of_place_tuning` and `in_place_tuning` (with `-U`).\n\
          - All GPUs are listed, not only the first one of each process.\n\
          - `env` has only the recorded variables, never the whole environment.\n\
          - Strings are complete, whatever characters they contain.\n\

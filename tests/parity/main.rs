@@ -6,6 +6,7 @@ mod communicators;
 mod flags;
 mod json;
 mod list;
+mod readers;
 mod resume;
 mod table;
 

@@ -12,7 +12,7 @@ mod ready;
 
 use std::{collections::BTreeMap, env, path::Path, process::Command, time::Duration};
 
-use common::{csv, launcher, run, run_within};
+use common::{csv, json, launcher, run, run_within};
 use machine::Machine;
 
 const ROOT: &str = env!("CARGO_MANIFEST_DIR");
@@ -257,6 +257,125 @@ fn sizes_are_cut_to_the_memory_of_the_fullest_gpu() {
         sizes,
         (0..8).map(|power| 1 << (20 + power)).collect::<Vec<u64>>()
     );
+}
+
+/// `-U 1`: from the log of a process that runs each case once, so that the timed one logs nothing.
+#[test]
+fn tuning_columns_say_how_nccl_ran_each_case() {
+    let Some(machine) = Machine::with(2) else {
+        return;
+    };
+    let words = "all_reduce alltoall -g 2 -b 64K -e 1M -f 16 -n 1 -U 1 -J x.json --csv x.csv";
+    let ended = run(&mut machine.start(1, words)).expect_code(0);
+    let heads = ended.stdout.lines().filter(|line| line.contains("#wrong"));
+    assert!(
+        heads.clone().count() == 2
+            && heads
+                .clone()
+                .all(|head| head.ends_with("#wrong            algo   proto  nchannels ")),
+        "{}",
+        ended.stdout
+    );
+    let tuning: Vec<Vec<&str>> = ended.rows().iter().map(|row| row[13..].to_vec()).collect();
+    assert_eq!(
+        tuning,
+        [
+            ["RING", "LL", "1"],
+            ["RING", "SIMPLE", "8"],
+            ["N/A", "N/A", "N/A"],
+            ["N/A", "N/A", "N/A"],
+        ]
+    );
+    let all = json(&machine.path().join("x.json"));
+    assert_eq!(all["config"]["tuning"], "true");
+    let expected = serde_json::json!({ "algo": "RING", "proto": "SIMPLE", "nchannels": 8 });
+    for half in ["out_of_place_tuning", "in_place_tuning"] {
+        assert_eq!(all["results"][1][half], expected, "{all}");
+    }
+    let unknown = serde_json::json!({ "algo": null, "proto": null, "nchannels": null });
+    assert_eq!(all["results"][2]["in_place_tuning"], unknown);
+    let rows = csv(&machine.path().join("x.csv"));
+    assert_eq!(
+        (rows[0]["algo"].as_str(), rows[0]["proto"].as_str()),
+        ("RING", "LL")
+    );
+    assert!(
+        rows.iter().all(|row| row["pxn"].is_empty()),
+        "nothing is said of what was not looked at"
+    );
+    let mut several = machine.start(2, "all_reduce -b 8 -e 8 -n 1 -U 1");
+    let refused = run(several.env("NCCL_TESTS_SPLIT", "%2")).expect_code(6);
+    assert!(
+        refused
+            .stderr
+            .contains("--proof and -U are for one communicator"),
+        "{}",
+        refused.stderr
+    );
+}
+
+/// Sizes that are left out for lack of memory are named wherever results are, and one that was asked for alone is an error.
+#[test]
+fn a_size_that_does_not_fit_is_said_in_every_output() {
+    let Some(machine) = Machine::with(2) else {
+        return;
+    };
+    let small = |words: &str| {
+        let mut command = machine.start(1, words);
+        run(command.env("STANDIN_MEMORY", "1600000000"))
+    };
+    let ended =
+        small("all_reduce -g 2 -b 64M -e 8G -f 2 -n 1 -w 0 --out o -J x.json").expect_code(0);
+    let sentence = "sizes above 250M and up to 8G do not fit into memory: they are not measured";
+    assert!(ended.stderr.contains(sentence), "{}", ended.stderr);
+    assert!(
+        ended
+            .stdout
+            .contains("# Reducing maxBytes to 262144000 due to memory limitation\n"),
+        "{}",
+        ended.stdout
+    );
+    let rows = csv(&machine.path().join("o/results.csv"));
+    let notes: Vec<(&str, &str)> = rows
+        .iter()
+        .map(|row| (row["size_bytes"].as_str(), row["note"].as_str()))
+        .collect();
+    assert_eq!(
+        notes,
+        [
+            ("67108864", ""),
+            ("67108864", ""),
+            ("134217728", sentence),
+            ("134217728", sentence),
+        ]
+    );
+    let results = json(&machine.path().join("o/results.json"));
+    assert_eq!(results["records"][3]["note"], sentence);
+    for run in [&results["run"], &json(&machine.path().join("o/run.json"))] {
+        assert_eq!(run["sweep"]["reduced_to"], 262_144_000);
+        let remarks = run["remarks"].as_array().expect("a list");
+        assert!(remarks.contains(&sentence.into()), "{remarks:?}");
+    }
+    let nccl_tests = json(&machine.path().join("x.json"));
+    assert_eq!(nccl_tests["config"]["maximum_bytes"], 8_u64 << 30);
+    assert_eq!(nccl_tests["config"]["reduced_maximum_bytes"], 262_144_000);
+    // The smallest size does not fit either.
+    let ended = small("all_reduce -g 2 -b 4G -e 8G -f 2 -n 1 -w 0 --csv y.csv").expect_code(0);
+    let sentence = "4G to 8G do not fit into memory: 250M is measured instead";
+    assert!(ended.stderr.contains(sentence), "{}", ended.stderr);
+    assert_eq!(csv(&machine.path().join("y.csv"))[0]["note"], sentence);
+    // Only one size was asked for.
+    for words in ["all_reduce -g 2 -b 4G -e 4G", "all_reduce -g 2 -b 4G"] {
+        let refused = small(words).expect_code(5);
+        assert!(
+            refused.stderr.contains(
+                "4G does not fit into memory: each of the two buffers can have at most 250M. Use a smaller size"
+            ),
+            "{}",
+            refused.stderr
+        );
+        assert_eq!(refused.rows().len(), 0);
+    }
 }
 
 #[test]

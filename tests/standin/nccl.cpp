@@ -190,27 +190,50 @@ struct Comm {
 // What a program holds. It ends before the last operation does.
 struct Handle { std::shared_ptr<Comm> comm; };
 
-// Where NCCL_DEBUG_FILE says, like NCCL: opened by name, through links, and cut to nothing.
-static void log_start() {
-    static const bool once = [] {
+static std::string host_name() {
+    char host[64] = "";
+    gethostname(host, sizeof host - 1);
+    return host;
+}
+
+// Where NCCL_DEBUG_FILE says, like NCCL: opened by name, through links, and cut to nothing. Null if nothing is logged.
+static FILE* log_file() {
+    static FILE* const log = []() -> FILE* {
         const std::string pattern = setting("NCCL_DEBUG_FILE", "");
-        if (pattern.empty() || !getenv("NCCL_DEBUG")) return false;
-        char host[64] = "";
-        gethostname(host, sizeof host - 1);
+        if (pattern.empty() || !getenv("NCCL_DEBUG")) return nullptr;
         std::string name;
         for (size_t at = 0; at < pattern.size(); at++) {
             const std::string two = pattern.substr(at, 2);
             if (two == "%p") name += std::to_string(getpid()), at++;
-            else if (two == "%h") name += host, at++;
+            else if (two == "%h") name += host_name(), at++;
             else name += pattern[at];
         }
-        FILE* log = fopen(name.c_str(), "w");
-        if (!log) return false;
-        fprintf(log, "%s:%d:%d [0] NCCL INFO NCCL version 2.99.0+stand-in\n", host, getpid(), getpid());
-        fclose(log);
+        return fopen(name.c_str(), "w");
+    }();
+    return log;
+}
+
+static void log_line(const std::string& message) {
+    FILE* log = log_file();
+    if (!log) return;
+    fprintf(log, "%s:%d:%d [0] NCCL INFO %s\n", host_name().c_str(), getpid(), getpid(), message.c_str());
+    fflush(log);
+}
+
+static void log_start() {
+    static const bool once = [] {
+        log_line("NCCL version 2.99.0+stand-in");
         return true;
     }();
     (void)once;
+}
+
+// What NCCL logs of each operation if it is to log TUNING: here, large sizes use more channels.
+static void log_tuning(size_t bytes) {
+    if (setting("NCCL_DEBUG_SUBSYS", "").find("TUNING") == std::string::npos) return;
+    const bool is_large = bytes > 65536;
+    log_line("AllReduce: " + std::to_string(bytes) + " Bytes -> Algo RING proto " + (is_large ? "SIMPLE" : "LL") +
+             " channel{Lo..Hi}={0.." + (is_large ? "7" : "0") + "}");
 }
 
 static int join(Handle** made, int ranks, std::string name, int rank, int device) {
@@ -579,6 +602,7 @@ int ncclRedOpDestroy(int, Handle*) { return OK; }
 
 int ncclAllReduce(uint64_t send, uint64_t recv, size_t count, int type, int op, Handle* comm, Stream stream) {
     CAN_FAIL();
+    log_tuning(count * SIZES[type]);
     return collective(ALL_REDUCE, send, recv, count, type, op, 0, comm, stream, 1, 1);
 }
 

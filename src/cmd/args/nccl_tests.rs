@@ -103,6 +103,11 @@ pub(super) struct NcclTestsArgs {
         action = clap::ArgAction::Set, help_heading = "Output")]
     pub(super) report_timestamps: bool,
 
+    /// 1: add algorithm, protocol and channels at the end of each row; a short run beforehand finds them in NCCL's log
+    #[arg(short = 'U', long = "tuning", value_name = "0|1", value_parser = values::switch, default_value = "0",
+        action = clap::ArgAction::Set, help_heading = "Output")]
+    tuning: bool,
+
     /// 1: print the use of GPU memory below the last table
     #[arg(short = 'M', long = "memory", value_name = "0|1", value_parser = values::switch, default_value = "0",
         action = clap::ArgAction::Set, help_heading = "Output")]
@@ -160,6 +165,7 @@ impl NcclTestsArgs {
         TableOptions {
             timestamps: self.report_timestamps,
             memory: self.reports_memory,
+            tuning: self.tuning,
         }
     }
 }

@@ -171,4 +171,6 @@ pub struct Algorithm<'a> {
     pub algorithm: &'a [u8],
     /// `SIMPLE`, or its number before 2.24; empty for kernels that have none.
     pub protocol: &'a [u8],
+    /// Channels of the operation; `None` if the line does not name them.
+    pub channels: Option<u64>,
 }

@@ -354,5 +354,14 @@ fn algorithm(message: &[u8]) -> Message<'_> {
         bytes,
         algorithm,
         protocol,
+        channels: channels_used(cursor),
     })
+}
+
+/// Reads the rest of a line about an algorithm, ` channel{Lo..Hi}={0..7}`: 8 channels.
+fn channels_used(mut cursor: Cursor<'_>) -> Option<u64> {
+    cursor.require(b" channel{Lo..Hi}={")?;
+    let first = cursor.number()?;
+    let last = cursor.eat(b"..").then(|| cursor.number()).flatten()?;
+    Some(last.checked_sub(first)? + 1)
 }
