@@ -92,6 +92,8 @@ struct Host {
     capacity: Option<Bytes>,
     exec: ExecOptions,
     reductions: Reductions,
+    /// The input of a reduction that multiplies it first.
+    scaled: Vec<u64>,
 }
 
 /// What all operations of a case share.
@@ -100,6 +102,8 @@ struct Prepared {
     layout: Layout,
     parts: Parts,
     redop: ffi::MPI_Op,
+    /// What the input is multiplied by first.
+    factor: Option<f64>,
 }
 
 impl Host {
@@ -117,6 +121,7 @@ impl Host {
             capacity,
             exec: ExecOptions::default(),
             reductions: Reductions::default(),
+            scaled: Vec::new(),
         }
     }
 
@@ -144,7 +149,12 @@ impl Host {
             "{case} does not fit into the buffers of {}",
             self.largest
         );
+        let factor = reduction::factor(case, self.rank);
+        if factor.is_some() {
+            resize(&mut self.scaled, case.size())?;
+        }
         Ok(Prepared {
+            factor,
             call: call_for(case.collective),
             layout: case.layout(self.rank),
             parts: Parts::new(case, self.rank),
@@ -156,7 +166,16 @@ impl Host {
     fn operate(&mut self, case: &Case, prepared: &Prepared, number: u32) -> anyhow::Result<()> {
         let call = &prepared.call;
         let shift = rotation(case.size(), self.largest, number);
-        let operation = self.operation(case, prepared, shift);
+        let mut operation = self.operation(case, prepared, shift);
+        if let Some(factor) = prepared.factor {
+            let length = (case.counts.send * case.dtype.size()) as usize;
+            // SAFETY: the layout has that many bytes of input there, in one of the other buffers.
+            let input = unsafe { std::slice::from_raw_parts(operation.send.cast::<u8>(), length) };
+            let scaled = &mut bytes(&mut self.scaled)[..length];
+            reduction::scale(case.dtype, factor, input, scaled);
+            operation.send = scaled.as_ptr().cast();
+            operation.in_place = false;
+        }
         // SAFETY: the buffers hold `largest` bytes, which is at least the shift plus the case's
         // size, and the layout's offsets lie inside that size.
         let code = unsafe { (call.run)(&operation) };
@@ -213,6 +232,19 @@ fn times_between(start: Instant, ends: &[Instant], operations: u32) -> Vec<Micro
     times
 }
 
+/// Gives `buffer` room for `size`.
+fn resize(buffer: &mut Vec<u64>, size: Bytes) -> anyhow::Result<()> {
+    let words = size.0.div_ceil(8) as usize;
+    let more = words.saturating_sub(buffer.len());
+    buffer.try_reserve_exact(more).map_err(|_| {
+        let what =
+            format!("host memory does not have two buffers of {size} for this rank: lower -e");
+        Failure::on_this_rank(Code::Usage, what)
+    })?;
+    buffer.resize(words, 0);
+    Ok(())
+}
+
 /// Returns the bytes of `buffer`.
 fn bytes(buffer: &mut [u64]) -> &mut [u8] {
     // SAFETY: every u64 is eight valid bytes, and bytes need no alignment.
@@ -236,15 +268,8 @@ impl Backend for Host {
     }
 
     fn allocate(&mut self, largest: Bytes) -> anyhow::Result<()> {
-        let words = largest.0.div_ceil(8) as usize;
         for buffer in [&mut self.send, &mut self.recv] {
-            buffer.try_reserve_exact(words).map_err(|_| {
-                let what = format!(
-                    "host memory does not have two buffers of {largest} for this rank: lower -e"
-                );
-                Failure::on_this_rank(Code::Usage, what)
-            })?;
-            buffer.resize(words, 0);
+            resize(buffer, largest)?;
         }
         self.largest = largest;
         Ok(())

@@ -7,7 +7,7 @@ use super::{
 };
 use crate::{
     backend::{self, Backend, Waived, model::Model, nccl::NcclLibrary, options::NcclSetup},
-    collective::Case,
+    collective::{Case, data::RedOp},
     facts,
     record::BackendKind,
     sweep::plan::Plan,
@@ -58,7 +58,11 @@ fn host(context: &RunContext) -> anyhow::Result<Box<dyn Backend>> {
     let capacity = facts::memory::available(Path::new("/")).map(|available| {
         // A tenth is left for MPI's own buffers and for what else runs here.
         let usable = available.0 / 10 * 9;
-        Bytes(usable / 2 / u64::from(context.processes_here()))
+        // These need a third buffer.
+        let is_scaled = |redop: &RedOp| matches!(redop, RedOp::Avg | RedOp::MulSum);
+        let scales = context.request.spec.redops.iter().any(is_scaled);
+        let buffers = if scales { 3 } else { 2 };
+        Bytes(usable / buffers / u64::from(context.processes_here()))
     });
     let group = context.group();
     let rank = match group {

@@ -135,6 +135,7 @@ fn every_type_and_operation_is_right_or_waived_with_a_reason() {
             let uneven = row["collective"] == "hypercube" && ranks == 3;
             let waived = uneven
                 || ["avg", "mulsum"].contains(&row["redop"].as_str())
+                    && row["type"].contains("int")
                 || unknown_to_mpi && !moved_only;
             let unchecked = row["in_place"] == "1"
                 && ["alltoall", "alltoallv", "sendrecv"].contains(&row["collective"].as_str());

@@ -92,7 +92,7 @@ pub(super) struct MpiCall {
 /// the others, and which elements are checked.
 ///
 /// Waived for every collective: more than 2³¹-1 elements (MPI's counts are `int`), reductions of 8-bit
-/// floats (MPI has no such types), and avg and mulsum (MPI has no such operations). In place,
+/// floats (MPI has no such types), and avg and mulsum of integers (MPI has no such operations). In place,
 /// alltoall, alltoallv and sendrecv are timed but not checked, as with NCCL.
 pub(super) fn call_for(collective: Collective) -> MpiCall {
     match collective {

@@ -1,4 +1,5 @@
-//! Reductions: MPI's own operations, and operations on 16-bit floats, which MPI does not have.
+//! Reductions: MPI's own operations, operations on 16-bit floats, which MPI does not have, and avg and mulsum of floats,
+//! which are sums of inputs that each rank multiplies first, as NCCL does.
 
 #![expect(
     unsafe_code,
@@ -23,12 +24,56 @@ const CHUNK: usize = 256;
 
 /// Returns why MPI cannot reduce elements of `dtype` by `redop`; `None` if it can.
 pub(super) fn unsupported(dtype: DType, redop: RedOp) -> Option<String> {
-    if built_in(redop).is_none() {
+    let is_scaled = matches!(redop, RedOp::Avg | RedOp::MulSum);
+    if is_scaled && !dtype.is_float() {
         return Some(format!("MPI has no {}", redop.name()));
     }
     dtype
         .is_float8()
         .then(|| format!("MPI has no reductions of {}", dtype.name()))
+}
+
+/// Returns the factor by which rank `rank` multiplies its input in `case`; `None` if it does not.
+pub(super) fn factor(case: &Case, rank: u64) -> Option<f64> {
+    match case.redop? {
+        RedOp::Avg => Some(1.0 / case.ranks as f64),
+        RedOp::MulSum => Some((1 + rank % 2) as f64),
+        _ => None,
+    }
+}
+
+/// Multiplies the floats of type `dtype` in `from` by `factor`, each rounded to that type, as is the factor.
+pub(super) fn scale(dtype: DType, factor: f64, from: &[u8], to: &mut [u8]) {
+    let float = factor as f32;
+    match dtype {
+        DType::Half => {
+            let factor = f16::from_f32(float).to_f32();
+            each(from, to, |bytes| {
+                f16::from_f32(f16::from_ne_bytes(bytes).to_f32() * factor).to_ne_bytes()
+            });
+        }
+        DType::Bfloat16 => {
+            let factor = bf16::from_f32(float).to_f32();
+            each(from, to, |bytes| {
+                bf16::from_f32(bf16::from_ne_bytes(bytes).to_f32() * factor).to_ne_bytes()
+            });
+        }
+        DType::Float => each(from, to, |bytes| {
+            (f32::from_ne_bytes(bytes) * float).to_ne_bytes()
+        }),
+        _ => each(from, to, |bytes| {
+            (f64::from_ne_bytes(bytes) * factor).to_ne_bytes()
+        }),
+    }
+}
+
+/// Stores what `value` returns for each element of N bytes in `from`.
+fn each<const N: usize>(from: &[u8], to: &mut [u8], value: impl Fn([u8; N]) -> [u8; N]) {
+    let (from, _) = from.as_chunks::<N>();
+    let (to, _) = to.as_chunks_mut::<N>();
+    for (from, to) in from.iter().zip(to) {
+        *to = value(*from);
+    }
 }
 
 /// The operations that this program gives MPI.
@@ -45,10 +90,14 @@ struct Created {
 impl Reductions {
     /// Returns the operation of `case`, or any one if it does not reduce: MPI ignores it then.
     pub(super) fn of(&mut self, case: &Case) -> ffi::MPI_Op {
-        let redop = case.redop.unwrap_or(RedOp::Sum);
+        let redop = match case.redop {
+            // What is left of these is a sum.
+            None | Some(RedOp::Avg | RedOp::MulSum) => RedOp::Sum,
+            Some(redop) => redop,
+        };
         match function(case.dtype, redop) {
             Some(function) if case.redop.is_some() => self.created(case.dtype, redop, function),
-            _ => built_in(redop).unwrap_or_else(any),
+            _ => built_in(redop),
         }
     }
 
@@ -59,7 +108,7 @@ impl Reductions {
                 return known.handle;
             }
         }
-        let mut handle = any();
+        let mut handle = built_in(RedOp::Sum);
         let commutes = 1;
         // SAFETY: MPI is running, `function` has the signature that MPI calls, and the call writes
         // one handle.
@@ -81,23 +130,17 @@ impl Reductions {
     }
 }
 
-/// Returns MPI's operation, or `None` if MPI has none.
-fn built_in(redop: RedOp) -> Option<ffi::MPI_Op> {
+/// Returns MPI's operation; its sum for those that it does not have.
+fn built_in(redop: RedOp) -> ffi::MPI_Op {
     // SAFETY: C constants, set when the library is loaded.
     unsafe {
         match redop {
-            RedOp::Sum => Some(ffi::RSMPI_SUM),
-            RedOp::Prod => Some(ffi::RSMPI_PROD),
-            RedOp::Max => Some(ffi::RSMPI_MAX),
-            RedOp::Min => Some(ffi::RSMPI_MIN),
-            RedOp::Avg | RedOp::MulSum => None,
+            RedOp::Sum | RedOp::Avg | RedOp::MulSum => ffi::RSMPI_SUM,
+            RedOp::Prod => ffi::RSMPI_PROD,
+            RedOp::Max => ffi::RSMPI_MAX,
+            RedOp::Min => ffi::RSMPI_MIN,
         }
     }
-}
-
-fn any() -> ffi::MPI_Op {
-    // SAFETY: a C constant, set when the library is loaded.
-    unsafe { ffi::RSMPI_SUM }
 }
 
 /// A function as MPI calls it: input, input and result, number of elements, type.
