@@ -216,6 +216,7 @@ fn what_looks_like_a_connection_is_none() {
 fn communicators_of_every_version() {
     let (rank, ranks) = (3, 16);
     let comm = CommView {
+        pointer: 0x7f,
         rank,
         ranks,
         ..CommView::default()
@@ -312,6 +313,8 @@ fn facts_of_every_version() {
         ),
         ("Connected binomial trees", Message::Trees),
         ("GPU/0-60 (0)", Message::Other),
+        ("Bootstrap : Using eth0:10.0.0.1<0>", Message::Bootstrap),
+        ("Bootstrap: Using eth0:10.0.0.1<0>", Message::Bootstrap),
     ] {
         assert_eq!(said(message), expected, "{message}");
     }

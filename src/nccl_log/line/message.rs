@@ -9,6 +9,8 @@ pub enum Message<'a> {
     Version(&'a [u8]),
     /// `NAME set by environment to VALUE`. NCCL ends numbers with a dot, which is removed.
     Setting(&'a [u8], &'a [u8]),
+    /// `Bootstrap : Using eth0:…`, which every process logs before its first communicator.
+    Bootstrap,
     /// `Using network NAME`.
     Network(&'a [u8]),
     /// `NET/Plugin: Loaded net plugin NAME (v6)`.
@@ -63,6 +65,8 @@ pub enum CommEvent {
 /// Rank and size of a communicator, as one process sees it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CommView {
+    /// Its address in the process, which tells it from the process's others.
+    pub pointer: u64,
     /// The rank of the process in it.
     pub rank: u64,
     /// The number of ranks.

@@ -41,6 +41,7 @@ pub fn parse(message: &[u8], level: LogLevel) -> Message<'_> {
         Some(b'G') if cursor.eat(b"GPU/") => paths(cursor.0),
         Some(b'G') if cursor.eat(b"GPU Direct RDMA Disabled for GPU") => Message::GpuDirectTooFar,
         Some(b'U') if cursor.eat(b"Using network ") => Message::Network(cursor.0.trim_ascii()),
+        Some(b'B') if cursor.eat(b"Bootstrap") => Message::Bootstrap,
         Some(b'P') if cursor.eat(b"Pattern ") => pattern(cursor).unwrap_or(Message::Unclear),
         Some(b'P') if cursor.eat(b"PXN Disabled as plugin is v4") => Message::PluginTooOld,
         Some(b'0'..=b'9') => counted(cursor),
@@ -312,6 +313,7 @@ fn comm_view(text: &[u8]) -> Option<CommView> {
     let mut words = text.split(|c| *c == b' ');
     while let Some(word) = words.next() {
         match word {
+            b"comm" => view.pointer = words.next().and_then(hexadecimal).unwrap_or_default(),
             b"rank" => view.rank = words.next().and_then(decimal).unwrap_or_default(),
             b"nranks" | b"nRanks" => ranks = words.next().and_then(decimal),
             b"nNodes" => view.nodes = words.next().and_then(decimal),
