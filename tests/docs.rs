@@ -547,7 +547,9 @@ fn reasons_table() -> String {
         let _ = writeln!(
             text,
             "| `{}` | {} | {} |",
-            row.name, row.meaning, row.remedy
+            row.name,
+            row.meaning,
+            row.remedies()
         );
     }
     text

@@ -25,7 +25,7 @@ pub struct SendCounts {
 
 impl SendCounts {
     /// Adds the counts of `other`.
-    fn add(&mut self, other: &SendCounts) {
+    pub(super) fn add(&mut self, other: &SendCounts) {
         self.sends += other.sends;
         self.relayed += other.relayed;
         self.gpudirect_sends += other.gpudirect_sends;
@@ -35,7 +35,7 @@ impl SendCounts {
     }
 
     /// Adds a sending end.
-    fn add_send(&mut self, net: &Net<'_>, is_same_rail: bool) {
+    pub(super) fn add_send(&mut self, net: &Net<'_>, is_same_rail: bool) {
         self.sends += 1;
         self.gpudirect_sends += u64::from(net.gpudirect);
         self.relayed += u64::from(net.relay.is_some());
@@ -43,7 +43,7 @@ impl SendCounts {
     }
 
     /// Adds a receiving end.
-    fn add_receive(&mut self, net: &Net<'_>) {
+    pub(super) fn add_receive(&mut self, net: &Net<'_>) {
         self.receives += 1;
         self.gpudirect_receives += u64::from(net.gpudirect);
     }
@@ -148,17 +148,6 @@ impl Connections {
         self.collective.add(&other.collective);
         self.unsorted.add(&other.unsorted);
         self.channels = self.channels.or(other.channels);
-    }
-
-    /// Returns whether any connection goes through the network's own reduction.
-    pub(super) fn has_collnet(&self) -> bool {
-        self.by.keys().any(|name| name.starts_with("COLLNET/"))
-    }
-
-    /// Returns whether sockets are the only network.
-    pub(super) fn has_only_sockets(&self) -> bool {
-        let mut networks = self.by.keys().filter(|name| name.starts_with("NET/"));
-        networks.all(|name| name == "NET/Socket")
     }
 
     /// Counts the sending end of a network connection.

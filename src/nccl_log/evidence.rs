@@ -1,6 +1,6 @@
 //! The quoted lines that reasons rest on.
 
-use super::{facts::LogFacts, quotes::Topic, reason::Reason};
+use super::{facts::LogFacts, judge::Conclusion, quotes::Topic, reason::Reason};
 
 /// Lines of evidence in a proof.
 const LINES: usize = 12;
@@ -29,10 +29,11 @@ const ALWAYS: [Topic; 4] = [
     Topic::Collective,
 ];
 
-/// Collects the lines that `reasons` rest on, each line once.
-pub(super) fn collect_evidence(facts: &LogFacts, reasons: &[Reason]) -> Vec<String> {
+/// Collects the lines that the reasons of `conclusion` rest on, each line once.
+pub(super) fn collect_evidence(facts: &LogFacts, conclusion: &Conclusion) -> Vec<String> {
     let mut evidence = Vec::new();
-    for reason in reasons {
+    add(&mut evidence, find_size(conclusion));
+    for reason in &conclusion.reasons {
         for topic in topics(*reason) {
             add(&mut evidence, facts.quotes.lines(*topic));
         }
@@ -44,6 +45,15 @@ pub(super) fn collect_evidence(facts: &LogFacts, reasons: &[Reason]) -> Vec<Stri
         add(&mut evidence, facts.quotes.first(topic));
     }
     evidence
+}
+
+/// Returns the line that tells the size of the communicator that decides, if its size is the reason.
+fn find_size(conclusion: &Conclusion) -> Option<&String> {
+    let reason = conclusion.reasons[0];
+    let is_size = matches!(reason, Reason::NoRelayGpu | Reason::OneNode);
+    let mut communicators = conclusion.communicators.iter();
+    let decider = communicators.find(|of| of.reasons.first() == Some(&reason))?;
+    decider.communicator.size_line.as_ref().filter(|_| is_size)
 }
 
 /// Adds lines that are new, as long as there is room.
@@ -72,7 +82,9 @@ fn topics(reason: Reason) -> &'static [Topic] {
             Topic::Collective,
         ],
         Reason::NoNvlink | Reason::Unexplained => &[Topic::Paths],
-        Reason::NoRelayGpu => &[Topic::Size],
+        Reason::NoRelayGpu => &[Topic::Size, Topic::Paths],
+        Reason::CutEarly => &[Topic::Start, Topic::Network],
+        Reason::RanksMissing => &[Topic::Receive, Topic::Local, Topic::Size],
         Reason::PxnOff | Reason::P2pOff | Reason::Level0 | Reason::SameRail | Reason::Level1 => &[],
         Reason::Tree => &[Topic::Trees, Topic::TreePattern],
         Reason::CrossNic | Reason::OwnPath => &[Topic::Rings, Topic::RingPattern],

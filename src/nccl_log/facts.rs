@@ -5,8 +5,9 @@ use serde::Serialize;
 
 use super::{
     algorithms::AlgorithmChoices,
+    attribution::Attribution,
     connections::{Connections, Traffic},
-    graph::GraphFacts,
+    graph::Rings,
     line::{CommEvent, Connection, Message, Net, Side, Via},
     network::NetworkFacts,
     participants::Participants,
@@ -48,7 +49,14 @@ pub(super) struct LogFacts {
     pub(super) network: NetworkFacts,
     pub(super) settings: ReadSettings,
     pub(super) participants: Participants,
-    pub(super) graph: GraphFacts,
+    /// Communicators, and which lines belong to which.
+    pub(super) attribution: Attribution,
+    /// Messages that rings are connected.
+    pub(super) rings: Rings,
+    /// The number of messages that trees are connected.
+    pub(super) trees: u64,
+    /// Whether the log holds a line of the subsystem INIT, but for its end.
+    pub(super) has_init: bool,
     pub(super) choices: AlgorithmChoices,
     pub(super) troubles: Troubles,
     pub(super) quotes: Quotes,
@@ -73,11 +81,13 @@ impl LogFacts {
         let topic = match message {
             Message::Connection(connection) => self.add_connection(head, &connection),
             Message::CollNet(name) => {
+                self.attribution.add_collnet(head);
                 self.count_transport(b"COLLNET/", name, Traffic::Unsorted);
                 Some(Topic::CollNet)
             }
             Message::Communicator(event, comm) => {
                 self.participants.add(event, head, &comm);
+                self.attribution.add_event(event, line, head, &comm);
                 topic_of_event(event)
             }
             Message::Warning(warning) => {
@@ -94,9 +104,17 @@ impl LogFacts {
             | Message::PluginTooOld
             | Message::GpuDirect(_)
             | Message::GpuDirectTooFar => self.network.add(message),
-            Message::Rings(_) | Message::Trees | Message::Pattern(..) | Message::Paths(_) => {
-                self.graph.add(message)
+            Message::Rings(numbers) => {
+                self.rings.add_message(numbers);
+                self.attribution.add_rings(head, numbers);
+                Some(Topic::Rings)
             }
+            Message::Trees => {
+                self.trees += 1;
+                self.attribution.add_trees(head);
+                Some(Topic::Trees)
+            }
+            Message::Pattern(..) | Message::Paths(_) => self.attribution.add_paths(head, &message),
             _ => {
                 self.add_unquoted(line, head, message);
                 None
@@ -110,17 +128,26 @@ impl LogFacts {
     /// Adds a message that no topic quotes.
     fn add_unquoted(&mut self, line: &[u8], head: &[u8], message: Message<'_>) {
         match message {
-            Message::CommEnded => self.participants.add_end(head),
-            Message::Setting(name, value) => self.settings.add(line, name, value),
+            Message::CommEnded => self.attribution.add_end(head),
+            Message::Bootstrap => self.has_init = true,
+            Message::Setting(name, value) => self.add_setting(line, head, name, value),
             Message::Channels(channels) => self.connections.channels = Some(channels),
             Message::Algorithm(algorithm) => self.choices.add(&algorithm),
             _ => {}
         }
     }
 
+    fn add_setting(&mut self, line: &[u8], head: &[u8], name: &[u8], value: &[u8]) {
+        self.settings.add(line, name, value);
+        if name == b"NCCL_PXN_DISABLE" {
+            self.attribution.add_pxn_setting(head, value == b"1");
+        }
+    }
+
     /// Adds a connection, and returns the topic that quotes its line.
     fn add_connection(&mut self, head: &[u8], connection: &Connection<'_>) -> Option<Topic> {
         let traffic = Traffic::from_index(connection.index);
+        self.attribution.add_connection(head, connection);
         match connection.via {
             Via::Other(name) => {
                 self.count_transport(name, b"", traffic);
@@ -128,7 +155,7 @@ impl LogFacts {
             }
             Via::Net(net) if connection.side == Side::Receive => {
                 self.connections.count_receive(traffic, &net);
-                None
+                Some(Topic::Receive)
             }
             Via::Net(net) => Some(self.add_send(head, connection, &net)),
         }

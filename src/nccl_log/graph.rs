@@ -24,7 +24,8 @@ pub struct Rings {
 }
 
 impl Rings {
-    fn add(&mut self, numbers: Option<RingNumbers>) {
+    /// Adds a message.
+    pub(super) fn add_message(&mut self, numbers: Option<RingNumbers>) {
         self.connected += 1;
         if let Some(numbers) = numbers {
             self.with_numbers += 1;
@@ -32,47 +33,60 @@ impl Rings {
             self.gpudirect += u64::from(numbers.gpudirect);
         }
     }
+
+    /// Adds the messages of `other`.
+    pub(super) fn add(&mut self, other: &Rings) {
+        self.connected += other.connected;
+        self.with_numbers += other.with_numbers;
+        self.pxn += other.pxn;
+        self.gpudirect += other.gpudirect;
+    }
 }
 
-/// Graphs and paths.
-#[derive(Debug, Default)]
-pub(super) struct GraphFacts {
-    pub(super) rings: Rings,
-    /// The number of messages that trees are connected.
-    pub(super) trees: u64,
+/// Paths that NCCL found in the nodes, and those of the graphs that it made of them.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct GraphPaths {
     /// Path types of rings between nodes.
-    pub(super) ring_paths: PathTypes,
+    pub(super) rings: PathTypes,
     /// Path types of trees and other graphs between nodes.
-    pub(super) tree_paths: PathTypes,
+    pub(super) trees: PathTypes,
     /// Path types inside nodes.
-    pub(super) node_paths: GpuPaths,
+    pub(super) nodes: GpuPaths,
+    /// Whether a node has no GPU but the one whose paths a line lists.
+    has_lone_gpu: bool,
 }
 
-impl GraphFacts {
+impl GraphPaths {
     /// Adds a message about graphs, and returns the topic that quotes its line.
-    pub(super) fn add(&mut self, message: Message<'_>) -> Option<Topic> {
-        match message {
-            Message::Rings(numbers) => {
-                self.rings.add(numbers);
-                Some(Topic::Rings)
-            }
-            Message::Trees => {
-                self.trees += 1;
-                Some(Topic::Trees)
-            }
+    pub(super) fn add_message(&mut self, message: &Message<'_>) -> Option<Topic> {
+        match *message {
             Message::Pattern(RING, path) => {
-                self.ring_paths.insert(path);
+                self.rings.insert(path);
                 Some(Topic::RingPattern)
             }
             Message::Pattern(_, path) => {
-                self.tree_paths.insert(path);
+                self.trees.insert(path);
                 Some(Topic::TreePattern)
             }
             Message::Paths(paths) => {
-                self.node_paths.insert(paths);
+                self.nodes.insert(paths);
+                self.has_lone_gpu |= paths.gpus.is_empty() && !paths.nics.is_empty();
                 Some(Topic::Paths)
             }
             _ => None,
         }
+    }
+
+    /// Adds the paths of `other`.
+    pub(super) fn add(&mut self, other: &GraphPaths) {
+        self.rings.insert(other.rings);
+        self.trees.insert(other.trees);
+        self.nodes.insert(other.nodes);
+        self.has_lone_gpu |= other.has_lone_gpu;
+    }
+
+    /// Returns whether each node whose paths are known has one GPU.
+    pub(super) fn has_one_gpu_per_node(&self) -> bool {
+        self.has_lone_gpu && self.nodes.gpus.is_empty()
     }
 }

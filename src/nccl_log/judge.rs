@@ -1,11 +1,13 @@
-//! The verdict that follows from what a log says.
+//! The verdict that follows from what a log says: on each communicator, and on the whole.
 
 use super::{
-    causes::{find_collective_causes, find_send_recv_causes},
+    causes::{find_collective_causes, find_deciding, find_send_recv_causes, is_send_recv_off},
+    communicator::Communicator,
     connections::SendCounts,
     facts::LogFacts,
+    readiness::Readiness,
     reason::Reason,
-    verdict::{PxnVerdict, TrafficVerdict},
+    verdict::{PxnVerdict, TrafficVerdict, TrafficVerdicts},
 };
 
 /// The verdict on a log, and the reasons for it.
@@ -13,123 +15,328 @@ pub(super) struct Conclusion {
     pub(super) verdict: PxnVerdict,
     /// At least one reason, the most likely first.
     pub(super) reasons: Vec<Reason>,
-    pub(super) send_recv: TrafficConclusion,
-    pub(super) collective: TrafficConclusion,
+    /// The verdicts on the traffic of all communicators together.
+    pub(super) traffic: TrafficVerdicts,
+    /// Why send/recv connections are not relayed; none if some are, or if there are no connections.
+    pub(super) send_recv_reason: Option<Reason>,
+    /// Why connections of collectives are not relayed.
+    pub(super) collective_reason: Option<Reason>,
+    pub(super) communicators: Vec<CommunicatorConclusion>,
+    pub(super) readiness: Readiness,
 }
 
-/// The verdict on one kind of traffic.
-pub(super) struct TrafficConclusion {
+/// The verdict on one communicator.
+pub(super) struct CommunicatorConclusion {
+    pub(super) communicator: Communicator,
     pub(super) verdict: TrafficVerdict,
-    /// Why none of it is relayed, the most likely first; empty unless the verdict is that.
+    pub(super) traffic: TrafficVerdicts,
+    /// The most likely first; empty if the verdict is that the log does not say.
     pub(super) reasons: Vec<Reason>,
+    /// Whether the reasons rule PXN out, whatever the connections.
+    is_decided: bool,
 }
 
-impl TrafficConclusion {
-    /// Judges `sends`; `find_causes` tells why none of them is relayed.
-    fn new(sends: &SendCounts, find_causes: impl FnOnce() -> Vec<Reason>) -> TrafficConclusion {
-        let verdict = if sends.relayed > 0 {
-            TrafficVerdict::Used
-        } else if sends.sends > 0 {
-            TrafficVerdict::NotUsed
-        } else {
-            TrafficVerdict::NotInLog
-        };
-        let reasons = if verdict == TrafficVerdict::NotUsed {
-            find_causes()
-        } else {
-            Vec::new()
-        };
-        TrafficConclusion { verdict, reasons }
+impl CommunicatorConclusion {
+    /// Returns whether the communicator cannot need a relay, because it does not leave its node. That says nothing about
+    /// others.
+    fn is_local(&self) -> bool {
+        self.reasons.first() == Some(&Reason::OneNode)
+    }
+
+    /// Returns whether connections or NCCL's own summary show that nothing is relayed.
+    fn shows_none_relayed(&self) -> bool {
+        let sends = self.communicator.traffic.total().sends;
+        let has_evidence = sends > 0 || self.communicator.rings.with_numbers > 0;
+        self.verdict == TrafficVerdict::NotUsed && has_evidence && !self.is_local()
     }
 }
 
 /// Judges a log.
 pub(super) fn conclude(facts: &LogFacts) -> Conclusion {
-    let seen = &facts.connections;
-    let unsorted = TrafficConclusion::new(&seen.unsorted, || vec![Reason::NcclTooOld]);
-    let send_recv = TrafficConclusion::new(&seen.send_recv, || find_send_recv_causes(facts));
-    let collective = TrafficConclusion::new(&seen.collective, || find_collective_causes(facts));
-    let on_network = unsorted
-        .verdict
-        .join(send_recv.verdict)
-        .join(collective.verdict);
-    let (verdict, mut reasons) = match on_network {
-        TrafficVerdict::Used => (PxnVerdict::Used, vec![Reason::Relayed]),
-        TrafficVerdict::NotUsed => {
-            let reasons = join_reasons(&[&unsorted, &send_recv, &collective]);
-            (PxnVerdict::NotUsed, reasons)
-        }
-        TrafficVerdict::NotInLog => {
-            let (verdict, reason) = conclude_without_sends(facts);
-            (verdict, vec![reason])
-        }
+    let readiness = Readiness::new(facts);
+    let mut communicators = Vec::new();
+    for communicator in facts.attribution.communicators() {
+        communicators.push(judge_communicator(communicator, facts, &readiness));
+    }
+    // Those that sent most come first: they are what the log is about.
+    communicators.sort_by_key(|of| std::cmp::Reverse(of.communicator.traffic.total().sends));
+    let (verdict, mut reasons) = join_communicators(&communicators, facts);
+    let is_decided =
+        |of: &CommunicatorConclusion| of.is_decided && of.reasons.first() == reasons.first();
+    // What rules PXN out does so whatever else went wrong.
+    let verdict = if communicators.iter().any(is_decided) {
+        verdict
+    } else {
+        weigh_troubles(facts, readiness, verdict, &mut reasons)
     };
-    let verdict = weigh_troubles(facts, verdict, &mut reasons);
     Conclusion {
         verdict,
         reasons,
-        send_recv,
-        collective,
+        traffic: join_traffic(&communicators),
+        send_recv_reason: find_send_recv_reason(&communicators, facts),
+        collective_reason: find_collective_reason(&communicators, facts),
+        communicators,
+        readiness,
     }
 }
 
-/// Joins the reasons of all kinds of traffic, each reason once.
-fn join_reasons(conclusions: &[&TrafficConclusion]) -> Vec<Reason> {
+/// Judges a communicator.
+fn judge_communicator(
+    communicator: Communicator,
+    facts: &LogFacts,
+    readiness: &Readiness,
+) -> CommunicatorConclusion {
+    let local_reason = find_local_reason(&communicator, facts, readiness);
+    let deciding = find_deciding(&communicator, facts);
+    let mut traffic = match local_reason {
+        Some(Reason::Collnet) | None => judge_traffic(&communicator, !deciding.is_empty()),
+        Some(_) => TrafficVerdicts::all_alike(TrafficVerdict::NotUsed),
+    };
+    let verdict = match local_reason {
+        Some(_) => TrafficVerdict::NotUsed,
+        None => traffic.whole(),
+    };
+    let reasons = match (verdict, local_reason) {
+        (TrafficVerdict::Used, _) => vec![Reason::Relayed],
+        (TrafficVerdict::NotInLog, _) => Vec::new(),
+        (TrafficVerdict::NotUsed, Some(reason)) => vec![reason],
+        (TrafficVerdict::NotUsed, None) => find_reasons(&communicator, facts, &deciding),
+    };
+    // The level says nothing about collectives, and so nothing about the whole.
+    if traffic.send_recv == TrafficVerdict::NotInLog && is_send_recv_off(facts) {
+        traffic.send_recv = TrafficVerdict::NotUsed;
+    }
+    CommunicatorConclusion {
+        communicator,
+        verdict,
+        traffic,
+        reasons,
+        is_decided: local_reason == Some(Reason::OneNode) || !deciding.is_empty(),
+    }
+}
+
+/// Finds why a communicator has nothing that could be relayed.
+fn find_local_reason(
+    communicator: &Communicator,
+    facts: &LogFacts,
+    readiness: &Readiness,
+) -> Option<Reason> {
+    let sends = communicator.traffic.total().sends;
+    if sends > 0 || communicator.rings.pxn > 0 {
+        return None;
+    }
+    if communicator.has_collnet {
+        return Some(Reason::Collnet);
+    }
+    if communicator.has_network() {
+        return None;
+    }
+    if communicator.nodes == Some(1) {
+        return Some(Reason::OneNode);
+    }
+    if communicator.nvlink_joins_nodes && communicator.has_connections() {
+        return Some(Reason::NvlinkJoinsNodes);
+    }
+    // Before 2.20 the number of nodes is not logged. Virtual nodes share a host.
+    let is_on_one_host = communicator.nodes.is_none() && communicator.is_seen_on_one_host();
+    let may_be_virtual = facts.settings.has("NCCL_HOSTID");
+    let is_one_node = is_on_one_host && !may_be_virtual && !readiness.is_never_ready;
+    is_one_node.then_some(Reason::OneNode)
+}
+
+/// Judges each kind of traffic. `is_ruled_out`: PXN can be used by none.
+fn judge_traffic(communicator: &Communicator, is_ruled_out: bool) -> TrafficVerdicts {
+    let counts = &communicator.traffic;
+    let otherwise = if is_ruled_out {
+        TrafficVerdict::NotUsed
+    } else {
+        TrafficVerdict::NotInLog
+    };
+    let send_recv = judge_sends(&counts.send_recv).join(judge_sends(&counts.unsorted));
+    TrafficVerdicts {
+        rings: judge_rings(communicator).join(otherwise),
+        trees: judge_sends(&counts.trees).join(otherwise),
+        rings_or_trees: judge_sends(&counts.rings_or_trees),
+        send_recv: send_recv.join(otherwise),
+    }
+}
+
+/// Judges rings: by their connections, and by NCCL's own summary, which covers ranks whose connections are not in the log.
+fn judge_rings(communicator: &Communicator) -> TrafficVerdict {
+    let summary = match communicator.rings {
+        rings if rings.pxn > 0 => TrafficVerdict::Used,
+        rings if rings.with_numbers > 0 => TrafficVerdict::NotUsed,
+        _ => TrafficVerdict::NotInLog,
+    };
+    summary.join(judge_sends(&communicator.traffic.rings))
+}
+
+fn judge_sends(sends: &SendCounts) -> TrafficVerdict {
+    if sends.relayed > 0 {
+        TrafficVerdict::Used
+    } else if sends.sends > 0 {
+        TrafficVerdict::NotUsed
+    } else {
+        TrafficVerdict::NotInLog
+    }
+}
+
+/// Finds why nothing of a communicator is relayed: what explains the connections that there are, or what decides without
+/// them.
+fn find_reasons(communicator: &Communicator, facts: &LogFacts, deciding: &[Reason]) -> Vec<Reason> {
+    let counts = &communicator.traffic;
+    let mut reasons = Vec::new();
+    if counts.unsorted.sends > 0 {
+        reasons.push(Reason::NcclTooOld);
+    }
+    if counts.send_recv.sends > 0 {
+        add_new(&mut reasons, &find_send_recv_causes(communicator, facts));
+    }
+    if counts.collective().sends > 0 || communicator.rings.with_numbers > 0 {
+        add_new(&mut reasons, &find_collective_causes(communicator, facts));
+    }
+    if reasons.is_empty() {
+        reasons.extend(deciding);
+    }
+    let is_known_to_lack = communicator.ranks.is_some() && communicator.lacks_ranks();
+    if deciding.is_empty() && is_known_to_lack {
+        reasons.push(Reason::RanksMissing);
+    }
+    reasons
+}
+
+/// Adds those of `more` that are new.
+fn add_new(reasons: &mut Vec<Reason>, more: &[Reason]) {
+    for reason in more {
+        if !reasons.contains(reason) {
+            reasons.push(*reason);
+        }
+    }
+}
+
+/// Joins the verdicts on all communicators, and their reasons.
+fn join_communicators(
+    communicators: &[CommunicatorConclusion],
+    facts: &LogFacts,
+) -> (PxnVerdict, Vec<Reason>) {
+    let is_used = |of: &CommunicatorConclusion| of.verdict == TrafficVerdict::Used;
+    if communicators.iter().any(is_used) {
+        return (PxnVerdict::Used, vec![Reason::Relayed]);
+    }
+    let shown = join_reasons(communicators, CommunicatorConclusion::shows_none_relayed);
+    if !shown.is_empty() {
+        return (PxnVerdict::NotUsed, shown);
+    }
+    let is_open = |of: &CommunicatorConclusion| of.verdict == TrafficVerdict::NotInLog;
+    if communicators.iter().any(is_open) {
+        return (PxnVerdict::CannotTell, vec![missing(facts, communicators)]);
+    }
+    let mut reasons = join_reasons(communicators, |of| !of.is_local());
+    if reasons.is_empty() {
+        reasons.push(Reason::OneNode);
+    }
+    (PxnVerdict::NotUsed, reasons)
+}
+
+/// Joins the reasons of the communicators that `counts`, each reason once.
+fn join_reasons(
+    communicators: &[CommunicatorConclusion],
+    counts: impl Fn(&CommunicatorConclusion) -> bool,
+) -> Vec<Reason> {
     let mut joined = Vec::new();
-    for conclusion in conclusions {
-        for reason in &conclusion.reasons {
-            if !joined.contains(reason) {
-                joined.push(*reason);
-            }
+    for conclusion in communicators {
+        if counts(conclusion) {
+            add_new(&mut joined, &conclusion.reasons);
         }
     }
     joined
 }
 
-/// Judges a log that shows no send over a network.
-fn conclude_without_sends(facts: &LogFacts) -> (PxnVerdict, Reason) {
-    let participants = &facts.participants;
-    let has_connections = !facts.connections.by.is_empty();
-    let nodes = participants.nodes();
-    if facts.connections.has_collnet() {
-        return (PxnVerdict::NotUsed, Reason::Collnet);
-    }
-    if nodes == Some(1) {
-        return (PxnVerdict::NotUsed, Reason::OneNode);
-    }
-    if has_connections && participants.nvlink_joins_nodes() {
-        return (PxnVerdict::NotUsed, Reason::NvlinkJoinsNodes);
-    }
-    let is_one_host = nodes.is_none() && participants.hosts() <= 1;
-    if has_connections && is_one_host && !participants.is_never_ready() {
-        return (PxnVerdict::NotUsed, Reason::OneNode);
-    }
+/// Returns what keeps a log from telling.
+fn missing(facts: &LogFacts, communicators: &[CommunicatorConclusion]) -> Reason {
     if facts.info_messages == 0 {
-        return (PxnVerdict::CannotTell, Reason::TooQuiet);
+        return Reason::TooQuiet;
     }
-    if nodes.is_none() && !has_connections && participants.processes() == 0 {
-        return (PxnVerdict::CannotTell, Reason::NoInit);
+    let has_connections = |of: &CommunicatorConclusion| of.communicator.has_connections();
+    let mut connected = communicators.iter().filter(|of| has_connections(of));
+    if connected.any(|of| of.communicator.lacks_ranks()) {
+        return Reason::RanksMissing;
     }
-    (PxnVerdict::CannotTell, Reason::NoConnection)
+    if communicators.iter().any(has_connections) || facts.participants.ranks().is_some() {
+        return Reason::NoConnection;
+    }
+    if facts.has_init || !facts.network.networks.is_empty() {
+        Reason::CutEarly
+    } else {
+        Reason::NoInit
+    }
+}
+
+/// Joins the verdicts on the traffic of all communicators. Those that do not leave their node count only if there is no
+/// other.
+fn join_traffic(communicators: &[CommunicatorConclusion]) -> TrafficVerdicts {
+    let are_all_local = communicators.iter().all(CommunicatorConclusion::is_local);
+    let mut joined = TrafficVerdicts::NOT_IN_LOG;
+    for conclusion in communicators {
+        if are_all_local || !conclusion.is_local() {
+            joined = joined.join(conclusion.traffic);
+        }
+    }
+    joined
+}
+
+/// Finds why send/recv connections are not relayed, from the communicator that has most of them.
+fn find_send_recv_reason(
+    communicators: &[CommunicatorConclusion],
+    facts: &LogFacts,
+) -> Option<Reason> {
+    let most = find_unrelayed(communicators, |of| of.traffic.send_recv)?;
+    find_send_recv_causes(most, facts).first().copied()
+}
+
+/// Finds why connections of collectives are not relayed, from the communicator that has most of them.
+fn find_collective_reason(
+    communicators: &[CommunicatorConclusion],
+    facts: &LogFacts,
+) -> Option<Reason> {
+    let most = find_unrelayed(communicators, |of| of.traffic.collective())?;
+    find_collective_causes(most, facts).first().copied()
+}
+
+/// Finds the communicator with the most of the connections that `counts` returns; `None` if one of them is relayed, or if
+/// there are none.
+fn find_unrelayed(
+    communicators: &[CommunicatorConclusion],
+    counts: impl Fn(&Communicator) -> SendCounts,
+) -> Option<&Communicator> {
+    let all = || communicators.iter().map(|of| &of.communicator);
+    if all().any(|communicator| counts(communicator).relayed > 0) {
+        return None;
+    }
+    let most = all().max_by_key(|communicator| counts(communicator).sends)?;
+    (counts(most).sends > 0).then_some(most)
 }
 
 /// Places what went wrong in the job among `reasons` by its weight, and returns the verdict in view of it.
-fn weigh_troubles(facts: &LogFacts, verdict: PxnVerdict, reasons: &mut Vec<Reason>) -> PxnVerdict {
-    if reasons[0] == Reason::OneNode {
-        return verdict;
-    }
+fn weigh_troubles(
+    facts: &LogFacts,
+    readiness: Readiness,
+    verdict: PxnVerdict,
+    reasons: &mut Vec<Reason>,
+) -> PxnVerdict {
     // Connections prove nothing if no process was ever ready to use one.
-    let is_never_ready = facts.participants.is_never_ready();
-    if is_never_ready {
+    if readiness.is_never_ready && readiness.has_trouble {
         reasons.insert(0, Reason::Crash);
-    } else if facts.participants.unfinished() > 0 {
+    } else if readiness.is_never_ready {
+        reasons.insert(0, Reason::CutEarly);
+    } else if readiness.unfinished > 0 && readiness.has_trouble {
         reasons.push(Reason::Crash);
     }
     if facts.troubles.host_buffers {
         reasons.insert(0, Reason::HostBuffers);
     }
     match reasons[0] {
-        Reason::Crash => PxnVerdict::CannotTell,
+        Reason::Crash | Reason::CutEarly => PxnVerdict::CannotTell,
         Reason::HostBuffers if verdict != PxnVerdict::Used => PxnVerdict::CannotTell,
         _ => verdict,
     }

@@ -8,6 +8,9 @@ use super::{
     quotes::Topic,
 };
 
+/// The first version of NCCL that has PXN.
+const FIRST_WITH_PXN: (u32, u32) = (2, 12);
+
 /// Versions, networks, plugins, and GPUDirect RDMA by NIC.
 #[derive(Debug, Default)]
 pub(super) struct NetworkFacts {
@@ -53,9 +56,28 @@ impl NetworkFacts {
         }
     }
 
+    /// Returns whether all versions in the log are older than PXN.
+    pub(super) fn is_older_than_pxn(&self) -> bool {
+        !self.versions.is_empty() && self.versions.iter().all(|version| is_before_pxn(version))
+    }
+
+    /// Returns whether NCCL says that it uses sockets, and no other network.
+    pub(super) fn is_sockets_only(&self) -> bool {
+        !self.networks.is_empty() && self.networks.iter().all(|name| name == "Socket")
+    }
+
     /// Returns whether the log speaks of NICs and none of them has GPUDirect RDMA.
     pub(super) fn lacks_gpudirect(&self) -> bool {
         self.nics_with_gpudirect == 0 && self.nics_without_gpudirect > 0
+    }
+}
+
+/// Returns whether `version`, such as `2.4.8+cuda10.0`, is older than PXN.
+fn is_before_pxn(version: &str) -> bool {
+    let mut numbers = version.split(['.', '+']).map(str::parse::<u32>);
+    match (numbers.next(), numbers.next()) {
+        (Some(Ok(major)), Some(Ok(minor))) => (major, minor) < FIRST_WITH_PXN,
+        _ => false,
     }
 }
 

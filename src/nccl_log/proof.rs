@@ -10,12 +10,13 @@ use super::{
     evidence::collect_evidence,
     facts::{LineCounts, LogFacts},
     graph::Rings,
+    groups::{CommunicatorGroup, group_communicators},
     judge::conclude,
     line::Channels,
     quotes::{Quotes, Topic},
     reason::Reason,
     relays::RelayUse,
-    verdict::PxnVerdict,
+    verdict::{PxnVerdict, TrafficVerdicts},
 };
 
 /// Relays in a proof.
@@ -55,6 +56,10 @@ pub struct Proof {
     pub reason: Reason,
     /// Other reasons that apply, the most likely first.
     pub also: Vec<Reason>,
+    /// The verdicts on each kind of traffic.
+    pub traffic: TrafficVerdicts,
+    /// The verdicts on each communicator. Those about which the log says the same are one group.
+    pub communicator_groups: Vec<CommunicatorGroup>,
     /// Why connections of send/recv are not relayed; none if some are, or if there are no connections.
     pub send_recv_reason: Option<Reason>,
     /// Why connections of collectives are not relayed.
@@ -89,7 +94,7 @@ pub struct Proof {
     pub hosts: u64,
     /// The number of processes.
     pub processes: u64,
-    /// Processes that started to make a communicator and did not complete it.
+    /// Processes that started to make a communicator, and show no sign of having completed it.
     pub unfinished_processes: u64,
     /// The number of communicators. Each has rank numbers of its own.
     pub communicators: u64,
@@ -129,8 +134,10 @@ impl Proof {
             verdict: conclusion.verdict,
             reason: conclusion.reasons[0],
             also: conclusion.reasons[1..].to_vec(),
-            send_recv_reason: conclusion.send_recv.reasons.first().copied(),
-            collective_reason: conclusion.collective.reasons.first().copied(),
+            traffic: conclusion.traffic,
+            communicator_groups: group_communicators(&conclusion.communicators),
+            send_recv_reason: conclusion.send_recv_reason,
+            collective_reason: conclusion.collective_reason,
             send_recv: connections.send_recv,
             collective: connections.collective,
             unsorted: connections.unsorted,
@@ -145,19 +152,19 @@ impl Proof {
             ranks: participants.ranks(),
             ranks_in_log: participants.ranks_seen() as u64,
             hosts: participants.hosts() as u64,
-            processes: participants.processes() as u64,
-            unfinished_processes: participants.unfinished() as u64,
+            processes: conclusion.readiness.processes,
+            unfinished_processes: conclusion.readiness.unfinished,
             communicators: participants.communicators(),
             channels: connections.channels,
-            rings: facts.graph.rings,
-            trees: facts.graph.trees,
+            rings: facts.rings,
+            trees: facts.trees,
             algorithms: facts.choices.as_slice().to_vec(),
             settings: facts.settings.counts(),
             warnings: facts.troubles.warnings,
             segmentation_faults: facts.troubles.segmentation_faults,
             first_warning: facts.quotes.first(Topic::Warning).cloned(),
             lines: facts.lines,
-            evidence: collect_evidence(facts, &conclusion.reasons),
+            evidence: collect_evidence(facts, &conclusion),
             not_understood: not_understood(&facts.quotes),
         }
     }

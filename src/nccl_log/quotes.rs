@@ -11,6 +11,7 @@ pub(super) enum Topic {
     RelayUse,
     SendRecv,
     Collective,
+    Receive,
     Local,
     CollNet,
     Network,

@@ -6,8 +6,14 @@ use std::{
 };
 
 use super::{
-    algorithms::AlgorithmChoice, connections::SendCounts, proof::Proof, reason::Reason,
-    relays::RelayUse, subsystems::how_to_log,
+    algorithms::AlgorithmChoice,
+    communicator_table::communicator_table,
+    connections::SendCounts,
+    proof::Proof,
+    reason::Reason,
+    relays::RelayUse,
+    subsystems::how_to_log,
+    verdict::{TrafficVerdict, TrafficVerdicts},
 };
 use crate::units::{Bytes, counted};
 
@@ -20,8 +26,10 @@ const CHOICES: usize = 16;
 pub fn text(proof: &Proof) -> String {
     let mut report = Report(format!("PXN: {}\n", proof.verdict.label()));
     add_reasons(&mut report, proof);
+    report.line("traffic", traffic(&proof.traffic));
     add_connections(&mut report, proof);
     add_job(&mut report, proof);
+    report.0 += &communicator_table(&proof.communicator_groups);
     report.quotes("evidence", &proof.evidence);
     report.quotes("not understood or torn, for example", &proof.not_understood);
     report.0
@@ -57,7 +65,7 @@ fn add_reasons(report: &mut Report, proof: &Proof) {
         report.line("", format_args!("Also: {}", also.info().meaning));
     }
     if proof.reason != Reason::Relayed {
-        report.line("what to do", reason.remedy);
+        report.line("what to do", reason.remedies_for(&proof.settings));
     }
     let lacks_lines = matches!(
         proof.reason,
@@ -96,6 +104,19 @@ fn add_job(report: &mut Report, proof: &Proof) {
         ),
     }
     report.line("lines", lines(proof));
+}
+
+/// Returns the verdicts on each kind of traffic.
+fn traffic(verdicts: &TrafficVerdicts) -> String {
+    let mut text = format!(
+        "rings {}, trees {}, ",
+        verdicts.rings.label(),
+        verdicts.trees.label()
+    );
+    if verdicts.rings_or_trees != TrafficVerdict::NotInLog {
+        let _ = write!(text, "rings or trees {}, ", verdicts.rings_or_trees.label());
+    }
+    text + "send/recv " + verdicts.send_recv.label()
 }
 
 fn sends(counts: &SendCounts, reason: Option<Reason>) -> String {

@@ -49,6 +49,20 @@ impl ReadSettings {
             .any(|value| read.contains_key(value.as_bytes()))
     }
 
+    /// Returns whether a process read `name` as one of `values`, and none read it as anything else.
+    pub(super) fn is_only(&self, name: &str, values: &[&str]) -> bool {
+        let Some(read) = self.0.get(name.as_bytes()) else {
+            return false;
+        };
+        read.keys()
+            .all(|value| values.iter().any(|known| known.as_bytes() == value))
+    }
+
+    /// Returns whether a process read `name`.
+    pub(super) fn has(&self, name: &str) -> bool {
+        self.0.contains_key(name.as_bytes())
+    }
+
     /// Returns a line per value of `name`.
     pub(super) fn lines(&self, name: &str) -> impl Iterator<Item = &String> {
         let values = self.0.get(name.as_bytes());

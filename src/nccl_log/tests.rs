@@ -577,14 +577,18 @@ fn reasons_rest_on_what_the_log_says() {
     );
 }
 
+const FAULT: &str = "[h:00001] Signal: Segmentation fault (11)\n";
+
+/// The line with which process `pid` starts or completes a communicator of two ranks.
+fn init(pid: u32, what: &str) -> String {
+    format!(
+        "h:{pid}:1 [0] NCCL INFO ncclCommInitRank comm 0x7f rank {pid} nranks 2 cudaDev 0 busId 60 commId 0x5 - Init {what}\n"
+    )
+}
+
 #[test]
 fn connections_prove_nothing_where_nobody_came_to_use_them() {
-    let init = |pid: u32, what: &str| {
-        format!(
-            "h:{pid}:1 [0] NCCL INFO ncclCommInitRank comm 0x7f rank {pid} nranks 2 cudaDev 0 busId 60 commId 0x5 - Init {what}\n"
-        )
-    };
-    let begun = init(0, "START") + &init(1, "START") + RELAYED + "\n";
+    let begun = init(0, "START") + &init(1, "START") + RELAYED + "\n" + FAULT;
     let judged = |log: &str| {
         let proof = folded(log).proof();
         (
