@@ -37,6 +37,8 @@ mod settings;
 mod tests;
 mod transports;
 mod verdict;
+#[cfg(test)]
+mod verdict_tests;
 
 pub use algorithms::AlgorithmChoice;
 pub use connections::{Connections, SendCounts, SortedCounts};

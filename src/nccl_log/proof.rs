@@ -123,6 +123,15 @@ pub struct Proof {
 }
 
 impl Proof {
+    /// Returns the reason as a sentence if the log is of one rank, and those of the others are read elsewhere; empty if the
+    /// reason is that they are not in this one.
+    pub fn reason_of_one_rank(&self) -> &'static str {
+        match self.reason {
+            Reason::RanksMissing => "",
+            reason => reason.info().meaning,
+        }
+    }
+
     /// Judges what a log says.
     pub(super) fn new(facts: &LogFacts) -> Proof {
         let conclusion = conclude(facts);

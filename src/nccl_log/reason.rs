@@ -20,7 +20,7 @@ pub enum Reason {
     NvlinkJoinsNodes,
     /// `NCCL_PXN_DISABLE=1`.
     PxnOff,
-    /// NCCL has no PXN.
+    /// NCCL is older than PXN.
     NcclTooOld,
     /// The network plugin's interface is v4.
     PluginTooOld,
@@ -141,7 +141,7 @@ pub const REASONS: &[ReasonInfo] = &[
     ReasonInfo {
         reason: Reason::NcclTooOld,
         name: "nccl_too_old",
-        meaning: "PXN came with NCCL 2.12, and the lines about network connections have the form of an older version.",
+        meaning: "PXN came with NCCL 2.12, and this is an older version, by its number or by the form of its lines.",
         remedy: "Use a newer NCCL.",
         if_set: &[],
     },

@@ -135,7 +135,7 @@ impl LogProof {
             return Ok(None);
         }
         let all = self.connections(world)?;
-        let own = self.fold.proof().reason.info().meaning.to_owned();
+        let own = self.fold.proof().reason_of_one_rank().to_owned();
         let reasons = world::all_gather(world, &own)?;
         Ok(Some(sentence(&all, &reasons, folder)))
     }
@@ -244,11 +244,12 @@ fn counts(all: &Connections) -> String {
     counts.join(" and ")
 }
 
-/// Returns the reason that most ranks give, the first of them if there is a tie.
+/// Returns the reason that most ranks give, the first of them if there is a tie. Ranks that give none do not count.
 fn most_frequent(reasons: &[String]) -> &str {
     let frequency = |reason: &&String| reasons.iter().filter(|other| other == reason).count();
-    let most = reasons.iter().rev().max_by_key(frequency);
-    most.map_or("", String::as_str)
+    let given = reasons.iter().rev().filter(|reason| !reason.is_empty());
+    let most = given.max_by_key(frequency);
+    most.map_or("No connection leaves its node.", String::as_str)
 }
 
 #[cfg(test)]
@@ -324,6 +325,15 @@ mod tests {
         assert_eq!(
             sentence(&Connections::default(), &reasons[..2], None),
             "PXN use unknown. A."
+        );
+        let silent = [String::new(), String::new(), "B.".into()];
+        assert_eq!(
+            sentence(&log(&LINES[..2]), &silent, None),
+            "PXN not used. B."
+        );
+        assert_eq!(
+            sentence(&log(&LINES[..2]), &silent[..2], None),
+            "PXN not used. No connection leaves its node."
         );
     }
 }

@@ -101,7 +101,7 @@ fn work(request: &Request, rank: &Receiver<ToWorker>) -> anyhow::Result<WorkerRe
     Ok(WorkerReport {
         choices,
         seen: fold.connections().clone(),
-        reason: fold.proof().reason.info().meaning.to_owned(),
+        reason: fold.proof().reason_of_one_rank().to_owned(),
     })
 }
 
