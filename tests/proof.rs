@@ -315,6 +315,34 @@ fn a_verdict_other_than_expected_has_its_code() {
     );
 }
 
+#[test]
+fn a_log_that_cannot_tell_meets_no_expectation() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let log = folder.path().join("rank0.log");
+    let text = "nodea:10:20 [0] NCCL INFO comm 0x1 rank 0 nranks 16 cudaDev 0 busId 1000 - Init COMPLETE\n\
+        nodea:10:20 [0] NCCL INFO Channel 00/0 : 9[1] -> 0[0] [receive] via NET/IB/0/GDRDMA\n\
+        nodea:10:20 [0] NCCL INFO Channel 00/0 : 0[0] -> 7[7] via P2P/IPC\n";
+    fs::write(&log, text).expect("written");
+    for (expect, words) in [("used", "used"), ("not-used", "not used")] {
+        let ended = proof(&["--expect", expect, &log.display().to_string()]).expect_code(7);
+        assert_eq!(
+            ended.sentences(),
+            [format!(
+                "pxnbench: PXN: expected {words}, the log says cannot tell (ranks_missing)"
+            )]
+        );
+    }
+    let found = json(&log);
+    for kind in ["rings", "trees", "send_recv"] {
+        assert_eq!(found["traffic"][kind], "not_in_log", "{kind}");
+        assert_eq!(
+            found["communicator_groups"][0][kind], "not_in_log",
+            "{kind}"
+        );
+    }
+    assert_eq!(found["communicator_groups"][0]["ranks_in_log"], 1);
+}
+
 /// A path from which no log can be read.
 struct Unreadable {
     name: &'static str,
