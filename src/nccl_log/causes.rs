@@ -186,7 +186,7 @@ fn find_graph_cause(communicator: &Communicator, facts: &LogFacts) -> Option<Rea
 
 /// Returns the reason if no other was found.
 fn unknown_cause(communicator: &Communicator) -> Reason {
-    if communicator.paths.nodes.gpus.is_empty() {
+    if communicator.paths.is_empty() {
         Reason::NoGraph
     } else {
         Reason::Unexplained

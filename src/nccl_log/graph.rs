@@ -85,6 +85,11 @@ impl GraphPaths {
         self.has_lone_gpu |= other.has_lone_gpu;
     }
 
+    /// Returns whether the log has neither paths nor graphs.
+    pub(super) fn is_empty(&self) -> bool {
+        self.rings.is_empty() && self.trees.is_empty() && self.nodes.gpus.is_empty()
+    }
+
     /// Returns whether each node whose paths are known has one GPU.
     pub(super) fn has_one_gpu_per_node(&self) -> bool {
         self.has_lone_gpu && self.nodes.gpus.is_empty()

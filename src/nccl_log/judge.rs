@@ -198,11 +198,18 @@ fn find_reasons(communicator: &Communicator, facts: &LogFacts, deciding: &[Reaso
     if reasons.is_empty() {
         reasons.extend(deciding);
     }
-    let is_known_to_lack = communicator.ranks.is_some() && communicator.lacks_ranks();
-    if deciding.is_empty() && is_known_to_lack {
+    if deciding.is_empty() && may_others_relay(communicator) {
         reasons.push(Reason::RanksMissing);
     }
     reasons
+}
+
+/// Returns whether ranks that are not in the log may relay, because no summary covers them.
+fn may_others_relay(communicator: &Communicator) -> bool {
+    let counts = &communicator.traffic;
+    let is_covered =
+        communicator.rings.with_numbers > 0 && counts.total().sends == counts.rings.sends;
+    communicator.ranks.is_some() && communicator.lacks_ranks() && !is_covered
 }
 
 /// Adds those of `more` that are new.
@@ -329,7 +336,7 @@ fn weigh_troubles(
         reasons.insert(0, Reason::Crash);
     } else if readiness.is_never_ready {
         reasons.insert(0, Reason::CutEarly);
-    } else if readiness.unfinished > 0 && readiness.has_trouble {
+    } else if readiness.unfinished > 0 && readiness.has_fault {
         reasons.push(Reason::Crash);
     }
     if facts.troubles.host_buffers {

@@ -12,7 +12,9 @@ pub(super) struct Readiness {
     pub(super) unfinished: u64,
     /// Whether processes started communicators, and none was ready for use.
     pub(super) is_never_ready: bool,
-    /// Whether the log reports that something failed.
+    /// Whether the log reports a segmentation fault.
+    pub(super) has_fault: bool,
+    /// Whether it reports that, or NCCL warns of something.
     pub(super) has_trouble: bool,
 }
 
@@ -24,6 +26,7 @@ impl Readiness {
             processes: 0,
             unfinished: 0,
             is_never_ready: true,
+            has_fault,
             has_trouble: has_fault || facts.troubles.warnings > 0,
         };
         for process in facts.attribution.processes() {

@@ -113,6 +113,7 @@ fn the_summary_of_rings_decides_on_rings() {
             [NOT_USED, NOT_IN_LOG, NOT_IN_LOG],
             "{lines:?}"
         );
+        assert!(!proof.also.contains(&Reason::RanksMissing), "{lines:?}");
     }
     // A relay before a summary without PXN is one of something else, and still a relay.
     let proof = read(&[START, TWO_NODES, COMPLETE, RELAYED, &without]);
@@ -141,6 +142,7 @@ fn rings_and_trees_are_told_apart() {
     let proof = read(&[TWO_NODES, RELAYED, rings, SEND, trees]);
     assert_eq!(traffic(&proof), [USED, NOT_USED, NOT_IN_LOG]);
     let proof = read(&[TWO_NODES, SEND]);
+    assert_eq!(proof.also, [Reason::RanksMissing], "15 of 16 ranks");
     assert_eq!(traffic(&proof), [NOT_IN_LOG; 3]);
     assert_eq!(proof.traffic.rings_or_trees, NOT_USED);
     let sent = SEND.replace("00/0", "00/1");
