@@ -8,6 +8,7 @@ use super::{
     communicator::Communicator,
     connections::SendCounts,
     graph::GraphPaths,
+    heads::HeadCache,
     limits::{MANY, hashed},
     line::{CommEvent, CommView, Connection, Message, RingNumbers, Side, Speaker, Via},
     process::{Process, View},
@@ -21,6 +22,8 @@ const UNKNOWN: usize = 0;
 #[derive(Debug, Default)]
 struct Thread {
     process: usize,
+    /// A number that stands for its host.
+    host: u64,
     /// The communicator that it is making.
     open: Option<usize>,
     /// The communicator whose connections it is making.
@@ -63,8 +66,7 @@ pub(super) struct Attribution {
     communicator_numbers: HashMap<u64, usize>,
     /// How many processes claim a rank of communicators that have no id.
     claims: HashMap<u64, u64>,
-    last_head: Vec<u8>,
-    last_thread: usize,
+    heads: HeadCache,
 }
 
 impl Default for Attribution {
@@ -77,8 +79,7 @@ impl Default for Attribution {
             communicators: vec![Communicator::default()],
             communicator_numbers: HashMap::new(),
             claims: HashMap::new(),
-            last_head: Vec::new(),
-            last_thread: 0,
+            heads: HeadCache::default(),
         }
     }
 }
@@ -100,7 +101,7 @@ impl Attribution {
             None => self.join(process, view),
         };
         if communicator != UNKNOWN {
-            let host = Speaker::parse(head).map(|speaker| hashed(speaker.host));
+            let host = self.threads[at].host;
             self.communicators[communicator].add_view(view, host);
             self.communicators[communicator].quote(event, line);
         }
@@ -251,24 +252,28 @@ impl Attribution {
 
     /// Returns the number of the thread that `head` names.
     fn thread(&mut self, head: &[u8]) -> usize {
-        if self.last_head == head {
-            return self.last_thread;
+        if let Some(known) = self.heads.get(head) {
+            return known;
         }
         let speaker = Speaker::parse(head);
         let process = identity(speaker);
         let identity = hashed((process, speaker.map(|speaker| speaker.tid)));
         let thread = match self.thread_numbers.get(&identity) {
             Some(known) => *known,
-            None => self.add_thread(process, identity),
+            None => self.add_thread(speaker, process, identity),
         };
-        self.last_head.clear();
-        self.last_head.extend_from_slice(head);
-        self.last_thread = thread;
+        self.heads.insert(head, thread);
         thread
     }
 
+    /// Returns a number that stands for the host that `head` names.
+    pub(super) fn host(&mut self, head: &[u8]) -> u64 {
+        let at = self.thread(head);
+        self.threads[at].host
+    }
+
     /// Adds a thread. Beyond the limits all threads and processes are one.
-    fn add_thread(&mut self, process: u64, identity: u64) -> usize {
+    fn add_thread(&mut self, speaker: Option<Speaker<'_>>, process: u64, identity: u64) -> usize {
         if self.threads.len() >= MANY {
             return 0;
         }
@@ -283,6 +288,7 @@ impl Attribution {
         };
         self.threads.push(Thread {
             process,
+            host: hashed(speaker.map(|speaker| speaker.host)),
             ..Thread::default()
         });
         let new = self.threads.len() - 1;

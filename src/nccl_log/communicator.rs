@@ -88,14 +88,14 @@ pub(super) struct Communicator {
     pub(super) size_line: Option<String>,
     ranks_seen: HashSet<u64>,
     highest_rank: u64,
-    host: Option<Option<u64>>,
+    host: Option<u64>,
     has_several_hosts: bool,
     networks: UsedNetworks,
 }
 
 impl Communicator {
     /// Adds what a process on `host` says of it.
-    pub(super) fn add_view(&mut self, view: &CommView, host: Option<u64>) {
+    pub(super) fn add_view(&mut self, view: &CommView, host: u64) {
         self.id = self.id.or(view.id);
         self.ranks = Some(view.ranks);
         self.nodes = self.nodes.max(view.nodes);

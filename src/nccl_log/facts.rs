@@ -169,7 +169,8 @@ impl LogFacts {
         self.count_transport(b"NET/", net.name, traffic);
         let is_send_recv = traffic == Traffic::SendRecv;
         if let Some(rank) = net.relay {
-            self.relays.add(head, net, rank, is_send_recv);
+            let host = self.attribution.host(head);
+            self.relays.add(head, host, net, rank, is_send_recv);
             Topic::RelayUse
         } else if is_send_recv {
             Topic::SendRecv

@@ -24,6 +24,7 @@ mod files;
 mod fold;
 mod graph;
 mod groups;
+mod heads;
 mod judge;
 mod limits;
 mod network;

@@ -32,9 +32,16 @@ pub(super) struct Relays {
 }
 
 impl Relays {
-    /// Adds a connection over `net` that `rank` relays; `head` is the text before the line's header.
-    pub(super) fn add(&mut self, head: &[u8], net: &Net<'_>, rank: u64, is_send_recv: bool) {
-        let host = Speaker::parse(head).map_or(&b""[..], |speaker| speaker.host);
+    /// Adds a connection over `net` that `rank` relays; `head` is the text before the line's header, and `host` stands for the
+    /// host that it names.
+    pub(super) fn add(
+        &mut self,
+        head: &[u8],
+        host: u64,
+        net: &Net<'_>,
+        rank: u64,
+        is_send_recv: bool,
+    ) {
         let identity = hashed((host, rank, net.name, net.device));
         if self.by_identity.len() >= MANY && !self.by_identity.contains_key(&identity) {
             self.left_out += 1;
@@ -44,7 +51,7 @@ impl Relays {
             .by_identity
             .entry(identity)
             .or_insert_with(|| RelayUse {
-                host: text(host),
+                host: Speaker::parse(head).map_or_else(String::new, |of| text(of.host)),
                 rank,
                 nic: format!("{}/{}", String::from_utf8_lossy(net.name), net.device),
                 send_recv: 0,
