@@ -2,11 +2,16 @@
 
 mod common;
 
-use std::{fs, os::unix::fs::symlink, path::Path};
+use std::{fs, os::unix::fs::symlink, path::Path, process::Command};
 
 use common::{Ended, alone, golden, run};
 use proptest::prelude::*;
-use pxnbench::topology::{path::PathType, svg, text, xml};
+use pxnbench::topology::{
+    Topology,
+    path::PathType,
+    read,
+    render::{TopologyFormat, render},
+};
 use serde_json::{Value, json};
 
 fn folder() -> tempfile::TempDir {
@@ -27,6 +32,13 @@ fn topo(text: &str, arguments: &[&str]) -> Ended {
     run(alone(folder.path())
         .args(["topo", "--xml", "topology.xml"])
         .args(arguments))
+}
+
+/// The topology of the only host in this text.
+fn one(text: &str) -> Topology {
+    let mut hosts = read(text).expect("a topology");
+    assert_eq!(hosts.len(), 1);
+    hosts.remove(0)
 }
 
 fn topo_json(text: &str) -> Value {
@@ -94,7 +106,9 @@ fn relays_are_those_that_nccl_chose() {
 #[test]
 fn a_relay_needs_nvlink_gpudirect_and_a_near_nic() {
     let relay = |from: &str, to: &str| {
-        let all = xml::read(&data("split.xml").replace(from, to)).expect("a topology");
+        // NCCL writes the hash; without it and any NVLink the file would be a template.
+        let text = data("split.xml").replace("<cpu", "<cpu host_hash=\"0x1\"");
+        let all = one(&text.replace(from, to));
         let way = all.choices().remove(0).nics.remove(1);
         (way.relay.gpu, way.relay.why)
     };
@@ -126,15 +140,14 @@ fn a_way_over_another_gpu_is_nvb() {
         )
     };
     let nodes = [gpu(0, &[1]), gpu(1, &[0, 2]), gpu(2, &[1])].concat();
-    let all = xml::read(&format!("<system><cpu numaid=\"0\">{nodes}</cpu></system>"))
-        .expect("a topology");
+    let all = one(&format!("<system><cpu numaid=\"0\">{nodes}</cpu></system>"));
     assert_eq!(
         (all.between(0, 1).kind, all.between(0, 1).smi.as_str()),
-        (PathType::Nvl, "NV2")
+        (Some(PathType::Nvl), "NV2")
     );
     assert_eq!(
         (all.between(0, 2).kind, all.between(0, 2).smi.as_str()),
-        (PathType::Nvb, "PHB")
+        (Some(PathType::Nvb), "PHB")
     );
     assert_eq!(all.between(0, 2).peak.gbps.map(|gbps| gbps.0), Some(50.0));
 }
@@ -389,10 +402,12 @@ fn a_picture_is_xml_and_names_are_escaped() {
 
 /// Reads, and draws everything there is to draw.
 fn draw(text: &str) {
-    if let Ok(all) = xml::read(text) {
-        let picture = svg::draw(&all);
+    if let Ok(all) = read(text) {
+        let picture = render(&all, TopologyFormat::Svg).expect("a picture");
         assert!(roxmltree::Document::parse(&picture).is_ok(), "{picture}");
-        let _ = [text::tree(&all), text::matrix(&all), text::paths(&all)];
+        for format in [TopologyFormat::All, TopologyFormat::Json] {
+            assert!(!render(&all, format).expect("a page").is_empty());
+        }
     }
 }
 
@@ -459,10 +474,9 @@ fn gpus_of_a_switch_spread_over_its_nics() {
         };
         let below: String = (0..gpus).map(gpu).chain((0..nics).map(nic)).collect();
         let switch = format!("<pci busid=\"0000:01:00.0\" class=\"0x060400\" {link}>{below}</pci>");
-        let all = xml::read(&format!(
+        let all = one(&format!(
             "<system><cpu numaid=\"0\">{switch}</cpu></system>"
-        ))
-        .expect("a topology");
+        ));
         let choices = all.choices();
         let own: Vec<_> = choices.iter().map(|choice| choice.nic).collect();
         let relays: Vec<_> = choices[0].nics.iter().map(|way| way.relay.gpu).collect();
@@ -480,4 +494,405 @@ fn gpus_of_a_switch_spread_over_its_nics() {
         )
     );
     assert_eq!(node(2, 0), (vec![None, None], vec![]));
+}
+
+/// The program with this text on standard input, and in the file `input`.
+fn from_stdin(text: &str, arguments: &[&str]) -> Ended {
+    let folder = folder();
+    fs::write(folder.path().join("input"), text).expect("written");
+    let mut shell = Command::new("sh");
+    shell
+        .current_dir(folder.path())
+        .args(["-c", "exec \"$0\" \"$@\" < input"])
+        .arg(env!("CARGO_BIN_EXE_pxnbench"))
+        .args(arguments);
+    run(&mut shell)
+}
+
+/// What no page of a template may say.
+fn assert_nothing_is_concluded(page: &str) {
+    for wrong in [
+        "NIC: none",
+        "order: SHM",
+        "no NVLink",
+        "PXN: no",
+        "PXN: send",
+    ] {
+        assert!(!page.contains(wrong), "{wrong}: {page}");
+    }
+}
+
+fn pci(bus: &str, class: &str, inside: &str) -> String {
+    let class = match class {
+        "" => String::new(),
+        class => format!(" class=\"{class}\""),
+    };
+    format!("<pci busid=\"{bus}\"{class} link_speed=\"16 GT/s\" link_width=\"16\">{inside}</pci>")
+}
+
+fn system(cpus: &[(&str, String)]) -> String {
+    let cpu = |(attributes, inside): &(&str, String)| format!("<cpu {attributes}>{inside}</cpu>");
+    let cpus: String = cpus.iter().map(cpu).collect();
+    format!("<system version=\"1\">{cpus}</system>")
+}
+
+/// The templates of NDv4 and NDv5 (InfiniBand) and of p4d (EFA): classes as numbers, nothing else.
+#[test]
+fn a_template_is_read_and_nothing_is_concluded_from_what_it_leaves_out() {
+    for (class, kind) in [("0x020700", "InfiniBand"), ("0x020000", "Ethernet")] {
+        let switch = |at: usize| {
+            let gpu = pci(&format!("000{at}:00:00.0"), "0x030200", "");
+            let nic = pci(&format!("010{at}:00:00.0"), class, "");
+            pci(&format!("ffff:ff:0{at}.0"), "0x060400", &(gpu + &nic))
+        };
+        let text = system(&[
+            ("numaid=\"0\" vendor=\"GenuineIntel\"", switch(1)),
+            ("numaid=\"1\" vendor=\"GenuineIntel\"", switch(2)),
+        ]);
+        let page = topo(&text, &[]).expect_code(0).stdout;
+        assert_nothing_is_concluded(&page);
+        assert_eq!(page.matches("PCIe switch  ").count(), 2, "{page}");
+        for words in [
+            &format!("    NIC at 0101:00:00.0 {kind}  unknown (port not in this file)\n"),
+            "this file is a template for NCCL_TOPO_FILE, not a dump: it holds the places of 2 GPUs and 2 NICs",
+            "the nearest by path type: 0101:00:00.0 (PIX)",
+            "order: cannot tell",
+        ] {
+            assert!(page.contains(words), "{words}: {page}");
+        }
+
+        let all = topo_json(&text);
+        let nic = &all["topology"]["nics"][0];
+        for key in ["name", "up", "gdr", "sockets"] {
+            assert_eq!(nic[key], Value::Null, "{key}");
+        }
+        assert_eq!(all["topology"]["gpus"][0]["nvlinks"], Value::Null);
+        let choice = &all["choices"][0];
+        assert_eq!(
+            (&choice["nic"], &choice["nearest"]),
+            (&Value::Null, &json!([0]))
+        );
+        let way = &choice["nics"][0];
+        assert_eq!(way["own"]["kind"], "PIX");
+        assert_eq!(way["gdr"]["yes"], Value::Null);
+        assert_eq!(way["transports"], Value::Null);
+        assert_eq!(way["relay"]["is_known"], false);
+        let path = &all["gpu_paths"][0];
+        assert_eq!(
+            (
+                &path["path"]["kind"],
+                &path["over_pci"],
+                &path["transports"]
+            ),
+            (&Value::Null, &json!("SYS"), &Value::Null)
+        );
+    }
+}
+
+/// The template of g5: bus ids alone, without a class.
+#[test]
+fn a_device_of_unknown_kind_is_neither_gpu_nor_switch() {
+    let text = "<!-- g5 --><system><cpu numaid=\"0\"><pci busid=\"0000:00:16.0\"/><pci busid=\"0000:00:17.0\"/></cpu>\
+                <cpu numaid=\"0x1\"><pci busid=\"0000:00:1a.0\"/></cpu></system>";
+    let page = topo(text, &[]).expect_code(0).stdout;
+    assert!(
+        page.contains("  device of unknown kind  0000:00:16.0\n"),
+        "{page}"
+    );
+    assert!(page.contains("NUMA node 1\n"), "{page}");
+    assert!(
+        page.contains("3 devices of another or unknown kind"),
+        "{page}"
+    );
+    assert!(!page.contains("switch  0000"), "{page}");
+    assert_eq!(
+        topo_json(text)["topology"]["devices"][2]["class"],
+        Value::Null
+    );
+}
+
+/// The template of p5: ranks and ports, but no NVLink of any GPU, which NCCL adds.
+#[test]
+fn ranks_do_not_make_a_file_without_nvlinks_complete() {
+    let gpu = |at: usize| {
+        let inside = format!("<gpu dev=\"{at}\" sm=\"90\" rank=\"{at}\" gdr=\"1\"/>");
+        let net = format!(
+            "<nic><net name=\"rdmap{at}s0\" speed=\"100000\" guid=\"{at}\" gdr=\"1\"/></nic>"
+        );
+        let below = pci(&format!("0000:4{at}:00.0"), "0x030200", &inside)
+            + &pci(&format!("0000:5{at}:00.0"), "0x020000", &net);
+        pci(&format!("0000:0{at}:00.0"), "0x060400", &below)
+    };
+    let text = system(&[(
+        "numaid=\"0\" vendor=\"AuthenticAMD\"",
+        gpu(0) + &gpu(1) + &gpu(2),
+    )]);
+    let page = topo(&text, &[]).expect_code(0).stdout;
+    assert!(
+        !page.contains("order: SHM") && !page.contains("no NVLink to"),
+        "{page}"
+    );
+    assert!(page.contains("NIC: rdmap0s0, the nearest (PIX)"), "{page}");
+    assert!(page.contains("lists no NVLink"), "{page}");
+    assert!(
+        page.contains("PXN: cannot tell, GPU 1 is beside rdmap1s0, but NVLinks are not known"),
+        "{page}"
+    );
+
+    // A dump of a machine without NVLinks says so.
+    let dump = text.replace("<cpu ", "<cpu host_hash=\"0x1\" ");
+    let page = topo(&dump, &[]).expect_code(0).stdout;
+    assert!(
+        page.contains("order: SHM") && !page.contains("template"),
+        "{page}"
+    );
+}
+
+/// A dump of an NVLink domain: the GPUs of two hosts have the same numbers and addresses.
+#[test]
+fn several_hosts_are_drawn_apart() {
+    let gpus = |links: [&str; 2]| -> String {
+        let gpu = |(at, link): (usize, &str)| {
+            let inside = format!(
+                "<gpu dev=\"{at}\" sm=\"100\" rank=\"{at}\" gdr=\"1\">{link}<c2c bw=\"44712\" count=\"5\"/></gpu>"
+            );
+            pci(&format!("000{at}:01:00.0"), "0x030200", &inside)
+        };
+        let nic = pci(
+            "0003:03:00.0",
+            "0x020700",
+            "<nic><net name=\"ibp0\" speed=\"400000\" gdr=\"1\"/></nic>",
+        );
+        links.into_iter().enumerate().map(gpu).collect::<String>() + &nic
+    };
+    let link = "<nvlink target=\"fffffff:ff:ff.0\" count=\"18\" tclass=\"0x068000\"/>";
+    let arm = "arch=\"arm64\" numaid=\"0\"";
+    let text = system(&[
+        (&format!("host_hash=\"0xa\" {arm}"), gpus([link, link])),
+        (&format!("host_hash=\"0xb\" {arm}"), gpus([link, ""])),
+    ]);
+    let page = topo(&text, &[]).expect_code(0).stdout;
+    let (first, second) = page.split_once("Host 2 of 2: 0xb\n").expect("two hosts");
+    assert!(first.starts_with("Host 1 of 2: 0xa\nTopology"), "{page}");
+    assert!(first.contains("this file holds 2 hosts"), "{page}");
+    for part in [first, second] {
+        assert_eq!(
+            part.matches("5 C2C links to the processor  223.6 GB/s (5 x C2C)")
+                .count(),
+            2
+        );
+        assert_eq!(part.matches("\nGPU 0\n").count(), 1, "{part}");
+        // To the NIC it goes through the processor, over C2C.
+        assert!(
+            part.contains("to ibp0: unknown, unknown (paths over C2C are not derived)"),
+            "{part}"
+        );
+        assert!(part.contains("NIC: cannot tell"), "{part}");
+    }
+    assert!(first.contains("to GPU 1: NVL, 900.0 GB/s"), "{first}");
+    assert!(
+        second.contains("GPU 1 has no NVLink, although 3 others do"),
+        "{second}"
+    );
+    assert!(!second.contains("order: SHM"), "{second}");
+
+    let all = topo_json(&text);
+    let hosts = all["hosts"].as_array().expect("hosts");
+    assert_eq!(hosts.len(), 2);
+    assert_eq!(hosts[1]["topology"]["host"], "0xb");
+    assert_eq!(
+        hosts[1]["topology"]["gpus"].as_array().map(Vec::len),
+        Some(2)
+    );
+    let picture = topo(&text, &["--format", "svg"]).expect_code(0).stdout;
+    assert!(picture.contains("Host 2 of 2"), "{picture}");
+}
+
+#[test]
+fn two_gpus_in_one_device_are_two() {
+    let link = "<nvlink target=\"fffffff:ff:ff.0\" count=\"36\" tclass=\"0x068000\"/>";
+    for (name, word) in [("mlopart", "part"), ("", "rank")] {
+        let gpu = |rank: usize| {
+            let part = match name {
+                "" => String::new(),
+                name => format!("{name}=\"{rank}\""),
+            };
+            format!("<gpu dev=\"0\" sm=\"107\" {part} rank=\"{rank}\" gdr=\"1\">{link}</gpu>")
+        };
+        let text = system(&[(
+            "numaid=\"0\"",
+            pci("0002:81:00.0", "0x030200", &(gpu(0) + &gpu(1))),
+        )]);
+        let page = topo(&text, &[]).expect_code(0).stdout;
+        for words in [
+            &format!("  GPU 0 {word} 0  0002:81:00.0"),
+            &format!("  GPU 0 {word} 1  0002:81:00.0"),
+            "Note: 2 <gpu> in the <pci> at 0002:81:00.0",
+            "cannot tell, both are on one PCI device",
+        ] {
+            assert!(page.contains(words), "{words}: {page}");
+        }
+    }
+}
+
+#[test]
+fn what_is_not_read_is_named() {
+    let gpu = |at: usize| {
+        let inside = format!(
+            "<gpu dev=\"{at}\" sm=\"94\" gcn=\"gfx942\" rank=\"{at}\" gdr=\"1\"><xgmi target=\"0000:0{}:00.0\" \
+             count=\"1\" tclass=\"0x038000\"/></gpu>",
+            1 - at
+        );
+        pci(&format!("0000:0{at}:00.0"), "0x120000", &inside)
+    };
+    let text = system(&[("numaid=\"0\" vendor=\"AuthenticAMD\"", gpu(0) + &gpu(1))]);
+    let page = topo(&text, &[]).expect_code(0).stdout;
+    assert!(
+        page.contains("Note: 2 <xgmi> not read: these are links between AMD GPUs"),
+        "{page}"
+    );
+    assert!(
+        !page.contains("order: SHM") && !page.contains("order: P2P"),
+        "{page}"
+    );
+    assert_eq!(
+        topo_json(&text)["gpu_paths"][0]["path"]["kind"],
+        Value::Null
+    );
+
+    let text =
+        data("split.xml").replace("</system>", "<nvswitches><nvswitch/></nvswitches></system>");
+    let page = topo(&text, &[]).expect_code(0).stdout;
+    assert!(page.contains("1 <nvswitch>, 1 <nvswitches>"), "{page}");
+}
+
+#[test]
+fn a_gpu_without_nvlink_among_others_is_said() {
+    let link = "<nvlink target=\"fffffff:ff:ff.0\" count=\"18\" tclass=\"0x068000\"/>";
+    let text = data("split.xml").replacen(link, "", 1);
+    let page = topo(&text, &[]).expect_code(0).stdout;
+    assert!(
+        page.contains("Note: GPU 0 has no NVLink, although another GPU does"),
+        "{page}"
+    );
+    let notes = &topo_json(&text)["notes"];
+    assert!(
+        notes[0]
+            .as_str()
+            .is_some_and(|note| note.starts_with("GPU 0")),
+        "{notes}"
+    );
+}
+
+/// The matrix of a node with NVLink, as nvidia-smi prints it: underlined, with tabs, blanks around X, names in a legend.
+const MATRIX: &str = "\u{1b}[4m\tGPU0\tGPU1\tGPU2\tNIC0\tNIC1\tCPU Affinity\tNUMA Affinity\tGPU NUMA ID\u{1b}[0m\n\
+    GPU0\t X \tNV12\tNV12\tPXB\tSYS\t48-63,176-191\t3\t\tN/A\n\
+    GPU1\tNV12\t X \tNV12\tPXB\tSYS\t48-63,176-191\t3\t\tN/A\n\
+    GPU2\tNV12\tNV12\t X \tSYS\tPXB\t16-31,144-159\t1\t\tN/A\n\
+    NIC0\tPXB\tPXB\tSYS\t X \tSYS\t\t\t\t\n\
+    NIC1\tSYS\tSYS\tPXB\tSYS\t X \t\t\t\t\n\
+    \nLegend:\n\n  X    = Self\n  NV#  = NVLinks\n\nNIC Legend:\n\n  NIC0: mlx5_0\n  NIC1: mlx5_3\n";
+
+#[test]
+fn the_matrix_of_nvidia_smi_gives_the_same_page() {
+    for arguments in [
+        &["topo", "--xml", "-"],
+        &["topo", "--smi", "-"],
+        &["topo", "--xml", "input"],
+    ] {
+        let page = from_stdin(MATRIX, arguments).expect_code(0).stdout;
+        for words in [
+            "NUMA node 3\n  GPU 0\n    NV12 to GPU 1, 2\n  GPU 1\n",
+            "  NIC mlx5_3\n",
+            "GPU0 X    NV12 NV12 PXB  SYS  3\n",
+            "NIC1 SYS  SYS  PXB  SYS  X    1\n",
+            "  NIC0: mlx5_0\n",
+            "to GPU 1, 2: NVL, unknown (12 x NVLink of unknown version); order: P2P over NVLink",
+            "NIC: mlx5_3, the nearest (PXB)",
+            "PXN: send/recv through GPU 2 (NVLink to GPU 2, which is PXB from mlx5_3)",
+            "Missing: `nvidia-smi topo -m` shows neither addresses nor speeds",
+        ] {
+            assert!(page.contains(words), "{words}: {page}");
+        }
+    }
+    let ended = from_stdin(&data("split.xml"), &["topo", "--xml", "-"]).expect_code(0);
+    assert!(ended.stdout.starts_with("Topology from standard input\n"));
+    let ended = from_stdin("no matrix", &["topo", "--xml", "-"]).expect_code(6);
+    assert!(
+        ended.stderr.contains("--xml -: it is not XML"),
+        "{}",
+        ended.stderr
+    );
+}
+
+#[test]
+fn other_forms_of_the_matrix_are_read() {
+    // Old: names in the columns, SOC for SYS, processors alone.
+    let old = "\tGPU0\tGPU1\tmlx5_0\tCPU Affinity\nGPU0\t X \tSOC\tPIX\t0-7\nGPU1\tSOC\t X \tSOC\t8-15\n\
+               mlx5_0\tPIX\tSOC\t X \t\nLegend:\n  NV#  = Connection\n";
+    let all = one(old);
+    assert_eq!(all.between(0, 1).kind, Some(PathType::Sys));
+    assert_eq!(
+        (all.to_nic(0, 0).smi.as_str(), all.nics[0].name.as_str()),
+        ("PIX", "mlx5_0")
+    );
+
+    // Without any NVLink and without the line that would name them, as `topo -mp` prints it.
+    let pci_only = old.replace("NV#", "SYS");
+    let all = one(&pci_only);
+    assert_eq!(
+        (all.between(0, 1).kind, all.between(0, 1).smi.as_str()),
+        (None, "SYS")
+    );
+    assert_eq!(all.inside(0, 1), None);
+
+    // One GPU; tabs that an editor swallowed; a row that is missing; a comment's mark.
+    let single = one(
+        "        GPU0    NIC0    CPU Affinity    NUMA Affinity\nGPU0     X      PHB     0-251   N/A\n",
+    );
+    assert_eq!(
+        (single.gpus.len(), single.nics.len(), single.cpus[0].numa),
+        (1, 1, -1)
+    );
+    let glued = one(
+        "# \tGPU0 GPU1 NIC0 NIC1 CPU Affinity NUMA Affinity\n# GPU0 X NV18NODEPIX 0-55 0\n# GPU1 NV18 X PIXNODE 0-55 0\n",
+    );
+    assert_eq!(glued.to_nic(0, 1).kind, Some(PathType::Pix));
+    assert_eq!(glued.nic_to_nic(0, 1).kind, None);
+    assert_eq!((glued.cpus.len(), glued.cpus[0].numa), (1, 0));
+
+    let lonely = MATRIX
+        .replace("NV12\tNV12\t X ", "SYS\tSYS\t X ")
+        .replace("NV12\tNV12\tPXB", "NV12\tSYS\tPXB");
+    let page = topo(&lonely.replace("X \tNV12\tPXB", "X \tSYS\tPXB"), &[])
+        .expect_code(0)
+        .stdout;
+    assert!(
+        page.contains("Note: GPU 2 has no NVLink, although 2 others do"),
+        "{page}"
+    );
+
+    let ended = topo("\tGPU0\tGPU1\tCPU Affinity\n", &[]).expect_code(6);
+    assert!(
+        ended.stderr.contains("but no row below it"),
+        "{}",
+        ended.stderr
+    );
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 512, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// Arbitrary text, arbitrary text below a header, and a matrix that is cut and patched: never a panic.
+    #[test]
+    fn no_matrix_is_a_panic(text in any::<String>(), cells in "(GPU|NIC|NV|X|PIX|NODE|[0-9]|[ \t\n:]|\u{1b}|#){0,120}", cut in 0..700_usize) {
+        draw(&text);
+        draw(&cells);
+        draw(&format!("GPU0 GPU1 NIC0 CPU Affinity NUMA Affinity\n{cells}\n{text}"));
+        let matrix: Vec<char> = MATRIX.chars().collect();
+        let (head, tail) = matrix.split_at(cut.min(matrix.len()));
+        let (head, tail): (String, String) = (head.iter().collect(), tail.iter().collect());
+        draw(&head);
+        draw(&format!("{head}{cells}{tail}"));
+    }
 }

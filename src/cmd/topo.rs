@@ -2,6 +2,7 @@
 
 use std::{
     fs,
+    io::{self, Read},
     path::{Path, PathBuf},
 };
 
@@ -10,23 +11,22 @@ use crate::{
     facts,
     native::nvml::Inventory,
     topology::{
-        Topology,
+        self, Topology,
         render::{TopologyFormat, render},
-        xml,
     },
 };
 
 /// Print what is connected to what in this node, and what NCCL makes of it
 ///
-/// GPUs, NVLinks, PCIe switches, NUMA nodes and NICs, from NVML and sysfs (no root), or from an
-/// NCCL topology file; for each GPU which NIC it would use, whether GPUDirect RDMA and PXN are
+/// GPUs, NVLinks, PCIe switches, NUMA nodes and NICs, from NVML and sysfs (no root), from an NCCL
+/// topology file, or from the output of nvidia-smi topo -m; for each GPU which NIC it would use, whether GPUDirect RDMA and PXN are
 /// possible and through which relay, which transports NCCL prefers, and the most that each path can
 /// carry.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Read this file, as NCCL_TOPO_DUMP_FILE writes it and NCCL_TOPO_FILE takes it, instead of
-    /// this node
-    #[arg(long, value_name = "FILE")]
+    /// Read this file instead of this node: as NCCL_TOPO_DUMP_FILE writes it and NCCL_TOPO_FILE
+    /// takes it, or the output of nvidia-smi topo -m. `-` is standard input
+    #[arg(long, visible_alias = "smi", value_name = "FILE")]
     xml: Option<PathBuf>,
     /// What to print: all is tree, matrix and paths
     #[arg(long, value_name = "FORMAT", default_value = "all")]
@@ -77,8 +77,8 @@ impl Format {
 /// Returns an error if a file on the command line cannot be read or written, or has invalid
 /// content.
 pub fn run(args: &Args) -> anyhow::Result<Code> {
-    let topology = read_topology(args)?;
-    let rendered = render(&topology, args.format.topology_format())?;
+    let hosts = read_hosts(args)?;
+    let rendered = render(&hosts, args.format.topology_format())?;
     let rendered = rendered.trim_end();
     match &args.output {
         Some(file) => fs::write(file, format!("{rendered}\n")).map_err(|error| {
@@ -98,13 +98,35 @@ fn read_file(flag: &str, file: &Path) -> anyhow::Result<String> {
         .map_err(|error| usage_error(format!("{flag} {} cannot be read: {error}", file.display())))
 }
 
-fn read_topology(args: &Args) -> anyhow::Result<Topology> {
+/// Reads a text file, or standard input for `-`.
+fn read_text(flag: &str, file: &Path) -> anyhow::Result<String> {
+    if file != Path::new("-") {
+        return read_file(flag, file);
+    }
+    let mut text = String::new();
+    let read = io::stdin().read_to_string(&mut text);
+    read.map_err(|error| usage_error(format!("{flag} -: standard input: {error}")))?;
+    Ok(text)
+}
+
+/// Reads the topology of this node, or those of the hosts in a file.
+fn read_hosts(args: &Args) -> anyhow::Result<Vec<Topology>> {
     if let Some(file) = &args.xml {
-        let text = read_file("--xml", file)?;
-        let mut topology = xml::read(&text)
+        let text = read_text("--xml", file)?;
+        let mut hosts = topology::read(&text)
             .map_err(|why| usage_error(format!("--xml {}: {why}", file.display())))?;
-        topology.source = file.display().to_string();
-        return Ok(topology);
+        let name = match file.to_str() {
+            Some("-") => "standard input".to_owned(),
+            _ => file.display().to_string(),
+        };
+        for host in &mut hosts {
+            host.source = if host.given.is_some() {
+                format!("nvidia-smi topo -m in {name}")
+            } else {
+                name.clone()
+            };
+        }
+        return Ok(hosts);
     }
     let nvml = match &args.nvml {
         Some(file) => {
@@ -116,5 +138,5 @@ fn read_topology(args: &Args) -> anyhow::Result<Topology> {
         None if args.root == Path::new("/") => Inventory::read(),
         None => Err("NVML is not asked about another root".into()),
     };
-    Ok(facts::topology::read(&args.root, &nvml))
+    Ok(vec![facts::topology::read(&args.root, &nvml)])
 }

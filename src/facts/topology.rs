@@ -41,6 +41,7 @@ pub fn read(root: &Path, nvml: &Result<Inventory, String>) -> Topology {
             reader.add_pci_gpus();
         }
     }
+    reader.topology.resolve_nvlink_ends();
     reader.add_rdma_nics();
     reader.add_ethernet_nics();
     reader.note_what_is_missing();
@@ -108,7 +109,7 @@ impl Reader<'_> {
                 place,
                 nvlinks: working_nvlinks(gpu),
                 nvlinks_down: down as u32,
-                gdr: None,
+                ..Gpu::default()
             });
         }
     }
@@ -138,7 +139,7 @@ impl Reader<'_> {
                 kind: port.map_or_else(String::new, |port| port.link.name().to_owned()),
                 port: self.port_speed(port),
                 up: port.map(|port| port.active),
-                sockets: false,
+                sockets: Some(false),
                 gdr: None,
                 name,
             });
@@ -171,7 +172,7 @@ impl Reader<'_> {
                 place,
                 port: Peak::port(speed),
                 up: Some(text(&interface.join("operstate")) == "up"),
-                sockets: true,
+                sockets: Some(true),
                 gdr: Some(false),
             });
         }
@@ -290,9 +291,14 @@ impl Reader<'_> {
     }
 }
 
-/// Returns the NVLinks that work, grouped by their other end.
-fn working_nvlinks(gpu: &NvmlGpu) -> Vec<NvLinks> {
+/// Returns the NVLinks that work, grouped by their other end; `None` if NVML does not say of any link
+/// whether it works.
+fn working_nvlinks(gpu: &NvmlGpu) -> Option<Vec<NvLinks>> {
     let mut groups: Vec<NvLinks> = Vec::new();
+    let mut links = gpu.nvlinks.iter();
+    if !gpu.nvlinks.is_empty() && links.all(|link| link.active.value.is_none()) {
+        return None;
+    }
     for link in &gpu.nvlinks {
         if link.active.value != Some(true) {
             continue;
@@ -307,7 +313,7 @@ fn working_nvlinks(gpu: &NvmlGpu) -> Vec<NvLinks> {
             }),
         }
     }
-    groups
+    Some(groups)
 }
 
 fn nvlink_end(link: &NvLink) -> NvLinkEnd {

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 pub use super::transport::Transport;
 use super::{
-    near::Nearest,
+    near::{Nearest, usable_nics},
     node::Topology,
     path::{NEAR, Path, PathType},
 };
@@ -16,8 +16,13 @@ use super::{
 pub struct GpuChoices {
     /// Index into [`Topology::gpus`].
     pub gpu: usize,
-    /// Index into [`Topology::nics`] of the NIC that it uses first, if there is one.
+    /// Index into [`Topology::nics`] of the NIC that it uses first, if there is one and it is
+    /// known.
     pub nic: Option<usize>,
+    /// Whether it is known which NIC it uses, or that it uses none.
+    pub is_nic_known: bool,
+    /// Indices into [`Topology::nics`] of the nearest by path type.
+    pub nearest: Vec<usize>,
     /// The reason for that choice.
     pub why: String,
     /// Its path to each NIC, in the order of the NICs.
@@ -37,15 +42,15 @@ pub struct NicPath {
     pub relay: RelayChoice,
     /// The relay of rings and trees.
     pub ring_relay: RelayChoice,
-    /// The transports to another node through this NIC, the preferred one first.
-    pub transports: Vec<Transport>,
+    /// The transports to another node through this NIC, the preferred one first, if they are known.
+    pub transports: Option<Vec<Transport>>,
 }
 
 /// A yes or no, with the reason.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct YesNo {
-    /// The answer.
-    pub yes: bool,
+    /// The answer; none if what was read does not decide it.
+    pub yes: Option<bool>,
     /// The reason.
     pub why: String,
 }
@@ -55,23 +60,47 @@ pub struct YesNo {
 pub struct RelayChoice {
     /// Index into [`Topology::gpus`].
     pub gpu: Option<usize>,
-    /// Why this one, or why none.
+    /// Whether it is known which GPU relays, or that none does.
+    pub is_known: bool,
+    /// Why this one, why none, or why it is not known.
     pub why: String,
 }
 
 impl YesNo {
     fn yes(why: String) -> YesNo {
-        YesNo { yes: true, why }
+        YesNo {
+            yes: Some(true),
+            why,
+        }
     }
 
     fn no(why: String) -> YesNo {
-        YesNo { yes: false, why }
+        YesNo {
+            yes: Some(false),
+            why,
+        }
+    }
+
+    fn unknown(why: String) -> YesNo {
+        YesNo { yes: None, why }
     }
 }
 
 impl RelayChoice {
     fn none(why: String) -> RelayChoice {
-        RelayChoice { gpu: None, why }
+        RelayChoice {
+            gpu: None,
+            is_known: true,
+            why,
+        }
+    }
+
+    fn unknown(why: String) -> RelayChoice {
+        RelayChoice {
+            gpu: None,
+            is_known: false,
+            why,
+        }
     }
 }
 
@@ -79,41 +108,105 @@ impl Topology {
     /// Returns the use that each GPU makes of the network, in the order of the GPUs.
     pub fn choices(&self) -> Vec<GpuChoices> {
         let nearest = Nearest::new(self);
+        let doubts = self.nic_doubts();
         let gpus = 0..self.gpus.len();
-        gpus.map(|gpu| self.choice(gpu, &nearest)).collect()
+        gpus.map(|gpu| self.choice(gpu, &nearest, doubts.as_deref()))
+            .collect()
     }
 
-    fn choice(&self, gpu: usize, nearest: &Nearest) -> GpuChoices {
+    /// Returns why it is not known which NICs the GPUs use. The choice of one depends on those of
+    /// the others.
+    fn nic_doubts(&self) -> Option<String> {
+        if self.nics.is_empty() {
+            let why = "no NIC is listed; NCCL adds those of the machine";
+            return self.is_template.then(|| why.to_owned());
+        }
+        let usable = usable_nics(self);
+        if usable.iter().any(|nic| !self.nics[*nic].is_described()) {
+            return Some("NCCL asks the machine for the speeds of the ports".to_owned());
+        }
+        let gpus = 0..self.gpus.len();
+        let mut paths = gpus.flat_map(|gpu| usable.iter().map(move |nic| self.to_nic(gpu, *nic)));
+        let unknown = paths.find(|path| path.kind.is_none())?;
+        Some(unknown.peak.of)
+    }
+
+    fn choice(&self, gpu: usize, nearest: &Nearest, doubts: Option<&str>) -> GpuChoices {
         let near = nearest.nics_of(gpu);
         let paths = 0..self.nics.len();
+        let by_type = self.nearest_by_type(gpu);
         GpuChoices {
             gpu,
-            nic: near.first().copied(),
-            why: self.nic_reason(gpu, &near),
+            nic: near.first().copied().filter(|_| doubts.is_none()),
+            is_nic_known: doubts.is_none(),
+            why: match doubts {
+                None => self.nic_reason(gpu, &near),
+                Some(why) => self.doubtful_reason(gpu, &by_type, why),
+            },
+            nearest: by_type,
             nics: paths
-                .map(|nic| self.nic_path(gpu, nic, nearest.gpu_beside(nic)))
+                .map(|nic| self.nic_path(gpu, nic, nearest.gpu_beside(nic), doubts))
                 .collect(),
         }
+    }
+
+    /// Returns the NICs that no other is nearer than by path type, among those not known to be
+    /// down.
+    fn nearest_by_type(&self, gpu: usize) -> Vec<usize> {
+        let mut typed = Vec::new();
+        for (at, nic) in self.nics.iter().enumerate() {
+            if nic.up == Some(false) {
+                continue;
+            }
+            if let Some(kind) = self.to_nic(gpu, at).kind {
+                typed.push((kind, at));
+            }
+        }
+        let best = typed.iter().map(|(kind, _)| *kind).min();
+        typed.retain(|(kind, _)| Some(*kind) == best);
+        typed.into_iter().map(|(_, nic)| nic).collect()
+    }
+
+    fn doubtful_reason(&self, gpu: usize, nearest: &[usize], why: &str) -> String {
+        let Some(first) = nearest.first() else {
+            return why.to_owned();
+        };
+        let names: Vec<&str> = nearest.iter().map(|nic| self.nics[*nic].label()).collect();
+        let (names, word) = (names.join(", "), self.to_nic(gpu, *first).word());
+        format!("{why}; the nearest by path type: {names} ({word})")
     }
 
     fn nic_reason(&self, gpu: usize, near: &[usize]) -> String {
         let Some(first) = near.first() else {
             return "none works".into();
         };
-        let word = self.to_nic(gpu, *first).kind.word();
+        let word = self.to_nic(gpu, *first).word();
         match near.len() {
             1 => format!("the nearest ({word})"),
             count => format!("one of {count} equally near ({word}), chosen by the GPU's number"),
         }
     }
 
-    fn nic_path(&self, gpu: usize, nic: usize, beside: Option<usize>) -> NicPath {
+    fn nic_path(
+        &self,
+        gpu: usize,
+        nic: usize,
+        beside: Option<usize>,
+        doubts: Option<&str>,
+    ) -> NicPath {
         let own = self.to_nic(gpu, nic);
         let gdr = self.gdr(gpu, nic);
-        let relay = self.relay(gpu, nic, beside);
+        let relay = match doubts {
+            Some(why) if self.nics[nic].gdr != Some(false) => {
+                RelayChoice::unknown(format!("which GPU uses this NIC is not known: {why}"))
+            }
+            _ => self.relay(gpu, nic, beside),
+        };
+        let is_known = self.nics[nic].is_described() && own.kind.is_some() && relay.is_known;
+        let transports = gdr.yes.filter(|_| is_known);
         NicPath {
             nic,
-            transports: self.outside(gpu, nic, &own, gdr.yes, relay.gpu),
+            transports: transports.map(|gdr| self.outside(gpu, nic, &own, gdr, relay.gpu)),
             ring_relay: self.ring_relay(gpu, nic, relay.clone()),
             own,
             gdr,
@@ -122,18 +215,27 @@ impl Topology {
     }
 
     fn gdr(&self, gpu: usize, nic: usize) -> YesNo {
-        let kind = self.to_nic(gpu, nic).kind;
-        let word = kind.word();
+        let path = self.to_nic(gpu, nic);
+        let word = path.word();
         let gpu = &self.gpus[gpu];
         let nic = &self.nics[nic];
+        let name = nic.label();
         if nic.gdr == Some(false) {
-            return YesNo::no(format!("{} cannot reach GPU memory", nic.name));
+            return YesNo::no(format!("{name} cannot reach GPU memory"));
         }
         if gpu.gdr == Some(false) {
             return YesNo::no(format!("GPU {} does not support it", gpu.index));
         }
+        let Some(kind) = path.kind else {
+            return YesNo::unknown(path.peak.of);
+        };
         if kind > NEAR {
             return YesNo::no(format!("{word} is farther than {}", NEAR.word()));
+        }
+        if !nic.is_described() {
+            return YesNo::unknown(format!(
+                "{word} is near enough; NCCL asks the machine whether GPU and NIC support it"
+            ));
         }
         if nic.gdr.is_none() {
             return YesNo::yes(format!(
@@ -145,7 +247,7 @@ impl Topology {
 
     /// Returns the relay of send and receive at PXN level 2.
     fn relay(&self, gpu: usize, nic: usize, beside: Option<usize>) -> RelayChoice {
-        let name = &self.nics[nic].name;
+        let name = self.nics[nic].label();
         if self.nics[nic].up == Some(false) {
             return RelayChoice::none(format!("{name} is down"));
         }
@@ -156,9 +258,12 @@ impl Topology {
             return RelayChoice::none(format!("no GPU uses {name} first, so none is beside it"));
         };
         let index = self.gpus[relay].index;
-        let near = self.to_nic(relay, nic).kind;
-        if near > NEAR {
-            let near = near.word();
+        let path = self.to_nic(relay, nic);
+        let near = path.word();
+        let Some(kind) = path.kind else {
+            return RelayChoice::unknown(path.peak.of);
+        };
+        if kind > NEAR {
             return RelayChoice::none(format!(
                 "no GPU is beside {name}: the nearest, GPU {index}, is {near} from it"
             ));
@@ -166,20 +271,26 @@ impl Topology {
         if relay == gpu {
             return RelayChoice::none(format!("this GPU is itself the one beside {name}"));
         }
-        let link = self.between(gpu, relay).kind;
-        if link > PathType::Nvl {
+        let link = self.between(gpu, relay);
+        let Some(kind) = link.kind else {
+            let why = link.peak.of;
+            return RelayChoice::unknown(format!("GPU {index} is beside {name}, but {why}"));
+        };
+        if kind > PathType::Nvl {
             let link = link.word();
             return RelayChoice::none(format!(
                 "no NVLink to GPU {index}, the one beside {name} ({link})"
             ));
         }
         let gdr = self.gdr(relay, nic);
-        if !gdr.yes {
-            return RelayChoice::none(format!("no GPUDirect RDMA: {}", gdr.why));
+        match gdr.yes {
+            Some(true) => {}
+            Some(false) => return RelayChoice::none(format!("no GPUDirect RDMA: {}", gdr.why)),
+            None => return RelayChoice::unknown(gdr.why),
         }
-        let near = near.word();
         RelayChoice {
             gpu: Some(relay),
+            is_known: true,
             why: format!("NVLink to GPU {index}, which is {near} from {name}"),
         }
     }
@@ -191,9 +302,9 @@ impl Topology {
         };
         let own = self.to_nic(gpu, nic);
         let relayed = self.to_nic(by, nic);
-        if own.kind > PathType::Pxn {
+        if own.kind > Some(PathType::Pxn) {
             return RelayChoice {
-                why: format!("{} is worse than PXN", own.kind.word()),
+                why: format!("{} is worse than PXN", own.word()),
                 ..relay
             };
         }
@@ -203,6 +314,6 @@ impl Topology {
                 ..relay
             };
         }
-        RelayChoice::none(format!("its own path ({}) is good enough", own.kind.word()))
+        RelayChoice::none(format!("its own path ({}) is good enough", own.word()))
     }
 }

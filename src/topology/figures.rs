@@ -155,6 +155,11 @@ impl Peak {
         }
     }
 
+    /// Returns the peak of one C2C link of `mbps` MB/s.
+    pub fn c2c(mbps: f64) -> Peak {
+        Peak::known(mbps / 1000.0, "C2C")
+    }
+
     /// Returns the peak of `count` such links together.
     pub fn times(&self, count: u32) -> Peak {
         Peak {

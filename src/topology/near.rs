@@ -65,14 +65,14 @@ impl Nearest<'_> {
 
 /// Returns the NICs of the network that NCCL uses: those with RDMA if one of them works, else those
 /// with sockets.
-fn usable_nics(all: &Topology) -> Vec<usize> {
+pub(super) fn usable_nics(all: &Topology) -> Vec<usize> {
     let mut rdma = Vec::new();
     let mut sockets = Vec::new();
     for (at, nic) in all.nics.iter().enumerate() {
         if nic.up == Some(false) {
             continue;
         }
-        if nic.sockets {
+        if nic.sockets == Some(true) {
             sockets.push(at);
         } else {
             rdma.push(at);
@@ -98,8 +98,8 @@ fn nearest(paths: Vec<(usize, Path)>) -> Vec<usize> {
 /// sockets is unknown here and, on most machines, below that of a current NIC, so such a path comes
 /// last.
 fn compare(a: &Path, b: &Path) -> Ordering {
-    let a_is_far = a.kind == PathType::Sys;
-    let b_is_far = b.kind == PathType::Sys;
+    let a_is_far = a.kind.is_none_or(|kind| kind == PathType::Sys);
+    let b_is_far = b.kind.is_none_or(|kind| kind == PathType::Sys);
     a_is_far
         .cmp(&b_is_far)
         .then_with(|| b.peak.speed().total_cmp(&a.peak.speed()))

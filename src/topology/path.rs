@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use super::{
     figures::Peak,
-    node::{DeviceLocation, Gpu, NvLinkEnd, NvLinks, Topology},
+    node::{DeviceLocation, GivenPaths, Gpu, NvLinkEnd, NvLinks, Topology},
 };
 
 /// The farthest path type over which NCCL uses GPUDirect RDMA (`NCCL_NET_GDR_LEVEL`) and P2P
@@ -39,7 +39,7 @@ pub const KINDS: [(PathType, &str, &str); 10] = [
     (PathType::Sys, "SYS", "between the sockets or NUMA nodes"),
 ];
 
-/// A path type. C2C and P2C are not detected here; they are listed for comparison with NCCL's log.
+/// A path type. C2C and P2C are not derived here; they are listed for comparison with NCCL's log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "UPPERCASE")]
 pub enum PathType {
@@ -78,12 +78,30 @@ impl PathType {
 /// A path between two devices.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Path {
-    /// Its type.
-    pub kind: PathType,
-    /// nvidia-smi's name for it: `NV18`, `PIX`, `NODE`.
+    /// Its type, if what was read decides it.
+    pub kind: Option<PathType>,
+    /// nvidia-smi's name for it: `NV18`, `PIX`, `NODE`; `?` if unknown.
     pub smi: String,
     /// The most its slowest link carries in one direction.
     pub peak: Peak,
+}
+
+/// nvidia-smi's name for a path that is unknown.
+pub const UNKNOWN: &str = "?";
+
+impl Path {
+    fn unknown(why: &str) -> Path {
+        Path {
+            kind: None,
+            smi: UNKNOWN.into(),
+            peak: Peak::unknown(why),
+        }
+    }
+
+    /// Returns NCCL's name for its type, or `unknown`.
+    pub fn word(&self) -> &'static str {
+        self.kind.map_or("unknown", PathType::word)
+    }
 }
 
 impl Topology {
@@ -91,39 +109,89 @@ impl Topology {
     pub fn between(&self, a: usize, b: usize) -> Path {
         if a == b {
             return Path {
-                kind: PathType::Loc,
+                kind: Some(PathType::Loc),
                 smi: "X".into(),
                 peak: Peak::unknown("the GPU's own memory"),
             };
         }
         let (from, to) = (&self.gpus[a], &self.gpus[b]);
-        if let Some(links) = nvlinks(from, to) {
+        if is_same_device(&from.place, &to.place) {
+            return Path::unknown("both are on one PCI device");
+        }
+        if let Some(links) = self.nvlinks(a, b) {
             return Path {
-                kind: PathType::Nvl,
+                kind: Some(PathType::Nvl),
                 smi: format!("NV{}", links.count),
                 peak: links.peak,
             };
         }
-        let pci = self.over_pci(&from.place, &to.place);
+        let pci = self.pci_between(a, b);
+        if let Some(why) = self.doubt_between(a, b, &pci) {
+            let smi = match self.given {
+                Some(_) => pci.smi,
+                None => UNKNOWN.into(),
+            };
+            return Path {
+                smi,
+                ..Path::unknown(why)
+            };
+        }
         match self.through_gpu(a, b) {
             None => pci,
             Some(peak) => Path {
-                kind: PathType::Nvb,
+                kind: Some(PathType::Nvb),
                 smi: pci.smi,
                 peak,
             },
         }
     }
 
+    /// Returns why the path between two GPUs without a known NVLink is not simply that over PCIe.
+    fn doubt_between(&self, a: usize, b: usize, pci: &Path) -> Option<&'static str> {
+        if let Some(given) = &self.given {
+            return (!given.has_nvlinks).then_some("NVLinks are not shown");
+        }
+        let (from, to) = (&self.gpus[a], &self.gpus[b]);
+        let (Some(_), Some(_)) = (&from.nvlinks, &to.nvlinks) else {
+            return Some("NVLinks are not known");
+        };
+        if has_unknown_end(from) || has_unknown_end(to) {
+            return Some("where some NVLinks end is not known");
+        }
+        let is_through_cpu = pci.kind > Some(NEAR);
+        let has_c2c = from.c2c.is_some() || to.c2c.is_some();
+        (is_through_cpu && has_c2c).then_some("paths over C2C are not derived")
+    }
+
+    /// Returns the path from GPU to GPU over PCIe alone.
+    pub fn pci_between(&self, a: usize, b: usize) -> Path {
+        match &self.given {
+            Some(given) => given_path(given, a, b),
+            None => self.over_pci(&self.gpus[a].place, &self.gpus[b].place),
+        }
+    }
+
+    /// Returns the NVLinks between two GPUs.
+    fn nvlinks(&self, a: usize, b: usize) -> Option<LinkGroup> {
+        let Some(given) = &self.given else {
+            return nvlinks(&self.gpus[a], &self.gpus[b]);
+        };
+        let count = nvlink_count(given_word(given, a, b))?;
+        Some(LinkGroup {
+            count,
+            peak: Peak::unknown(format!("{count} x NVLink of unknown version")),
+        })
+    }
+
     /// Returns the peak of the best path over NVLinks through a third GPU.
     fn through_gpu(&self, a: usize, b: usize) -> Option<Peak> {
         let mut peaks = Vec::new();
-        for (at, middle) in self.gpus.iter().enumerate() {
-            if at == a || at == b {
+        for middle in 0..self.gpus.len() {
+            if middle == a || middle == b {
                 continue;
             }
-            if let Some(first) = nvlinks(&self.gpus[a], middle)
-                && let Some(second) = nvlinks(middle, &self.gpus[b])
+            if let Some(first) = self.nvlinks(a, middle)
+                && let Some(second) = self.nvlinks(middle, b)
             {
                 peaks.push(Peak::least([&first.peak, &second.peak]));
             }
@@ -135,8 +203,15 @@ impl Topology {
 
     /// Returns the path from a GPU to a NIC without a relay.
     pub fn to_nic(&self, gpu: usize, nic: usize) -> Path {
+        if let Some(given) = &self.given {
+            return given_path(given, gpu, self.gpus.len() + nic);
+        }
+        let gpu = &self.gpus[gpu];
         let nic = &self.nics[nic];
-        let mut path = self.over_pci(&self.gpus[gpu].place, &nic.place);
+        let mut path = self.over_pci(&gpu.place, &nic.place);
+        if gpu.c2c.is_some() && path.kind > Some(NEAR) {
+            return Path::unknown("paths over C2C are not derived");
+        }
         // A NIC that is not a PCI device, such as a virtual one, has only a port.
         path.peak = if nic.place.bus_id.is_empty() {
             nic.port.clone()
@@ -148,7 +223,11 @@ impl Topology {
 
     /// Returns the path from NIC to NIC.
     pub fn nic_to_nic(&self, a: usize, b: usize) -> Path {
-        self.over_pci(&self.nics[a].place, &self.nics[b].place)
+        let gpus = self.gpus.len();
+        match &self.given {
+            Some(given) => given_path(given, gpus + a, gpus + b),
+            None => self.over_pci(&self.nics[a].place, &self.nics[b].place),
+        }
     }
 
     /// Returns the path over PCIe alone.
@@ -173,11 +252,50 @@ impl Topology {
             links.push(&self.switches[*switch].place.pcie);
         }
         Path {
-            kind,
+            kind: Some(kind),
             smi: smi.into(),
             peak: Peak::least(links),
         }
     }
+}
+
+fn given_word(given: &GivenPaths, a: usize, b: usize) -> &str {
+    let row = given.words.get(a);
+    row.and_then(|row| row.get(b))
+        .map_or(UNKNOWN, String::as_str)
+}
+
+/// Returns a path that nvidia-smi gives.
+fn given_path(given: &GivenPaths, a: usize, b: usize) -> Path {
+    let word = given_word(given, a, b);
+    let kind = match word {
+        "X" => Some(PathType::Loc),
+        "PIX" => Some(PathType::Pix),
+        "PXB" => Some(PathType::Pxb),
+        "PHB" | "NODE" => Some(PathType::Phb),
+        "SYS" => Some(PathType::Sys),
+        _ => None,
+    };
+    Path {
+        kind,
+        smi: word.to_owned(),
+        peak: Peak::unknown("nvidia-smi gives no speeds"),
+    }
+}
+
+/// Returns the number of NVLinks in a word such as `NV18`.
+pub(super) fn nvlink_count(word: &str) -> Option<u32> {
+    word.strip_prefix("NV")?.parse().ok()
+}
+
+/// Returns whether two GPUs are ranks or parts of one PCI device.
+fn is_same_device(a: &DeviceLocation, b: &DeviceLocation) -> bool {
+    !a.bus_id.is_empty() && a.bus_id == b.bus_id
+}
+
+fn has_unknown_end(gpu: &Gpu) -> bool {
+    let mut links = gpu.nvlinks.iter().flatten();
+    links.any(|links| matches!(links.to, NvLinkEnd::Unknown(_)))
 }
 
 /// Keeps the switches of a chain that are below this one.
@@ -215,11 +333,8 @@ fn nvlinks(a: &Gpu, b: &Gpu) -> Option<LinkGroup> {
 
 /// Returns the NVLinks of a GPU to this end.
 fn links_to(gpu: &Gpu, end: &NvLinkEnd) -> Option<LinkGroup> {
-    let links: Vec<&NvLinks> = gpu
-        .nvlinks
-        .iter()
-        .filter(|links| links.to == *end)
-        .collect();
+    let all = gpu.nvlinks.iter().flatten();
+    let links: Vec<&NvLinks> = all.filter(|links| links.to == *end).collect();
     let mut count = 0_u32;
     for group in &links {
         count = count.saturating_add(group.count);

@@ -2,8 +2,6 @@
 
 use std::fmt::Write as _;
 
-use super::{node::Topology, text};
-
 /// The size of a line of text, a step of indentation, the margin and a letter, in pixels.
 const LINE: usize = 26;
 const STEP: usize = 24;
@@ -11,19 +9,18 @@ const MARGIN: usize = 16;
 const LETTER: usize = 8;
 
 /// The colour of the box around a line, by how the line begins.
-const COLOURS: [(&str, &str); 5] = [
+const COLOURS: [(&str, &str); 6] = [
     ("GPU", "#d5ecc2"),
     ("NIC", "#c7dcf5"),
     ("PCIe switch", "#e8e8e8"),
+    ("device", "#f3f3f3"),
     ("NUMA", "#fbe6c2"),
     ("processor", "#fbe6c2"),
 ];
 
-/// Draws the tree with a box per device, and what is missing below it.
-pub fn draw(all: &Topology) -> String {
-    let tree = text::tree(all);
-    let missing = all.missing.iter().map(|what| format!("Missing: {what}"));
-    let lines: Vec<String> = tree.lines().map(str::to_owned).chain(missing).collect();
+/// Draws the lines of a tree with a box per device, and what is noted below it.
+pub fn draw(tree: &str) -> String {
+    let lines: Vec<&str> = tree.lines().collect();
     let longest = lines.iter().map(|line| line.chars().count()).max();
     let width = longest.unwrap_or_default() * LETTER + 4 * MARGIN + STEP;
     let height = lines.len() * LINE + 2 * MARGIN;

@@ -4,8 +4,8 @@ use std::fmt::Write as _;
 
 use super::{
     choice::{GpuChoices, NicPath, RelayChoice, Transport},
-    node::{Cpu, DeviceLocation, Gpu, Nic, NvLinkEnd, NvLinks, Topology},
-    path::KINDS,
+    node::{Cpu, DeviceLocation, Nic, NvLinkEnd, NvLinks, Topology},
+    path::{KINDS, UNKNOWN, nvlink_count},
 };
 use crate::units::counted;
 
@@ -19,6 +19,9 @@ pub const SMI: [(&str, &str); 7] = [
     ("NODE", "between host bridges of a NUMA node"),
     ("SYS", "between NUMA nodes"),
 ];
+
+/// What stands for an answer that what was read does not decide.
+const CANNOT_TELL: &str = "cannot tell";
 
 /// The explanation of the figures.
 const PEAKS: &str = "\
@@ -37,6 +40,8 @@ pub fn tree(all: &Topology) -> String {
         };
         if *numa >= 0 {
             let _ = writeln!(out, "NUMA node {numa}{kind}");
+        } else if all.given.is_some() {
+            let _ = writeln!(out, "NUMA node unknown");
         } else {
             let _ = writeln!(out, "processor without NUMA nodes{kind}");
         }
@@ -67,11 +72,21 @@ impl Branch {
 
 fn write_branch(all: &Topology, out: &mut String, branch: Branch) {
     let pad = "  ".repeat(branch.depth);
-    for gpu in all.gpus.iter().filter(|gpu| branch.has(&gpu.place)) {
-        write_gpu(all, out, &pad, gpu);
+    for gpu in 0..all.gpus.len() {
+        if branch.has(&all.gpus[gpu].place) {
+            write_gpu(all, out, &pad, gpu);
+        }
     }
     for nic in all.nics.iter().filter(|nic| branch.has(&nic.place)) {
-        write_nic(out, &pad, nic);
+        write_nic(all, out, &pad, nic);
+    }
+    for device in all.devices.iter().filter(|one| branch.has(&one.place)) {
+        let bus_id = &device.place.bus_id;
+        let class = match &device.class {
+            Some(class) => format!("of class {class}"),
+            None => "of unknown kind".to_owned(),
+        };
+        let _ = writeln!(out, "{pad}device {class}  {bus_id}");
     }
     for (at, switch) in all.switches.iter().enumerate() {
         if !branch.has(&switch.place) {
@@ -91,19 +106,55 @@ fn write_branch(all: &Topology, out: &mut String, branch: Branch) {
     }
 }
 
-fn write_gpu(all: &Topology, out: &mut String, pad: &str, gpu: &Gpu) {
+fn write_gpu(all: &Topology, out: &mut String, pad: &str, at: usize) {
+    let gpu = &all.gpus[at];
+    let label = all.gpu_label(at);
     let name = spaced(&gpu.name);
     let (bus_id, pcie) = (&gpu.place.bus_id, gpu.place.pcie.text());
-    let _ = writeln!(out, "{pad}GPU {}{name}  {bus_id}  {pcie}", gpu.index);
-    for links in &gpu.nvlinks {
+    if all.given.is_some() {
+        let _ = writeln!(out, "{pad}{label}");
+        write_given_nvlinks(all, out, pad, at);
+        return;
+    }
+    let _ = writeln!(out, "{pad}{label}{name}  {bus_id}  {pcie}");
+    for links in gpu.nvlinks.iter().flatten() {
         let _ = writeln!(out, "{pad}  {}", nvlinks(all, links));
+    }
+    if let Some(links) = &gpu.c2c {
+        let count = counted(links.count, "C2C link");
+        let peak = links.each.times(links.count).text();
+        let _ = writeln!(out, "{pad}  {count} to the processor  {peak}");
     }
     if gpu.nvlinks_down > 0 {
         let _ = writeln!(out, "{pad}  NVLinks down: {}", gpu.nvlinks_down);
     }
 }
 
-fn write_nic(out: &mut String, pad: &str, nic: &Nic) {
+/// Writes the NVLinks of a GPU in a matrix, grouped by their number.
+fn write_given_nvlinks(all: &Topology, out: &mut String, pad: &str, gpu: usize) {
+    let mut groups: Vec<(String, Vec<String>)> = Vec::new();
+    for (to, peer) in all.gpus.iter().enumerate() {
+        let word = all.between(gpu, to).smi;
+        if nvlink_count(&word).is_none() {
+            continue;
+        }
+        let index = peer.index.to_string();
+        match groups.iter_mut().find(|(known, _)| *known == word) {
+            Some((_, gpus)) => gpus.push(index),
+            None => groups.push((word, vec![index])),
+        }
+    }
+    for (word, gpus) in groups {
+        let _ = writeln!(out, "{pad}  {word} to GPU {}", gpus.join(", "));
+    }
+}
+
+fn write_nic(all: &Topology, out: &mut String, pad: &str, nic: &Nic) {
+    let label = nic.label();
+    if all.given.is_some() {
+        let _ = writeln!(out, "{pad}NIC {label}");
+        return;
+    }
     let kind = spaced(&nic.kind);
     let down = if nic.up == Some(false) { "  down" } else { "" };
     let bus_id = if nic.place.bus_id.is_empty() {
@@ -112,7 +163,11 @@ fn write_nic(out: &mut String, pad: &str, nic: &Nic) {
         &nic.place.bus_id
     };
     let port = nic.port.text();
-    let _ = writeln!(out, "{pad}NIC {}{kind}  {bus_id}  {port}{down}", nic.name);
+    if label == bus_id {
+        let _ = writeln!(out, "{pad}NIC at {bus_id}{kind}  {port}{down}");
+    } else {
+        let _ = writeln!(out, "{pad}NIC {label}{kind}  {bus_id}  {port}{down}");
+    }
 }
 
 /// Puts a space before a text, unless it is empty.
@@ -142,7 +197,8 @@ fn nvlinks(all: &Topology, links: &NvLinks) -> String {
 /// Returns the matrix of GPUs and NICs, with nvidia-smi's names of paths.
 pub fn matrix(all: &Topology) -> String {
     let mut names: Vec<String> = Vec::new();
-    names.extend(all.gpus.iter().map(|gpu| format!("GPU{}", gpu.index)));
+    let labels = (0..all.gpus.len()).map(|gpu| all.gpu_label(gpu));
+    names.extend(labels.map(|label| label.replace(' ', "")));
     names.extend((0..all.nics.len()).map(|nic| format!("NIC{nic}")));
     if names.is_empty() {
         return String::new();
@@ -161,10 +217,13 @@ pub fn matrix(all: &Topology) -> String {
 
     let mut out = aligned(&rows);
     for (at, nic) in all.nics.iter().enumerate() {
-        let _ = writeln!(out, "  NIC{at}: {}", nic.name);
+        let _ = writeln!(out, "  NIC{at}: {}", nic.label());
     }
     for (word, meaning) in SMI {
         let _ = writeln!(out, "  {word:4} {meaning}");
+    }
+    if rows.iter().flatten().any(|cell| cell == UNKNOWN) {
+        let _ = writeln!(out, "  {UNKNOWN:4} not decided by what was read");
     }
     out
 }
@@ -228,11 +287,15 @@ pub fn paths(all: &Topology) -> String {
 }
 
 fn write_choices(all: &Topology, out: &mut String, choices: &GpuChoices) {
-    let _ = writeln!(out, "GPU {}", all.gpus[choices.gpu].index);
+    let _ = writeln!(out, "{}", all.gpu_label(choices.gpu));
     for PeerGroup { path, gpus } in peers(all, choices.gpu) {
         let _ = writeln!(out, "  to GPU {}: {path}", gpus.join(", "));
     }
-    let nic = choices.nic.map_or("none", |nic| &all.nics[nic].name);
+    let nic = match choices.nic {
+        Some(nic) => all.nics[nic].label(),
+        None if choices.is_nic_known => "none",
+        None => CANNOT_TELL,
+    };
     let _ = writeln!(out, "  NIC: {nic}, {}", choices.why);
     for path in &choices.nics {
         write_nic_path(all, out, path);
@@ -240,11 +303,15 @@ fn write_choices(all: &Topology, out: &mut String, choices: &GpuChoices) {
 }
 
 fn write_nic_path(all: &Topology, out: &mut String, path: &NicPath) {
-    let name = &all.nics[path.nic].name;
-    let (word, peak) = (path.own.kind.word(), path.own.peak.text());
+    let name = all.nics[path.nic].label();
+    let (word, peak) = (path.own.word(), path.own.peak.text());
     let _ = writeln!(out, "  to {name}: {word}, {peak}");
 
-    let gdr = if path.gdr.yes { "yes" } else { "no" };
+    let gdr = match path.gdr.yes {
+        Some(true) => "yes",
+        Some(false) => "no",
+        None => CANNOT_TELL,
+    };
     let _ = writeln!(out, "    GPUDirect RDMA: {gdr}, {}", path.gdr.why);
 
     if path.relay.gpu.is_some() {
@@ -252,15 +319,22 @@ fn write_nic_path(all: &Topology, out: &mut String, path: &NicPath) {
         let rings = relay(all, &path.ring_relay);
         let _ = writeln!(out, "    PXN: send/recv {send_recv}; rings, trees {rings}");
     } else {
-        let _ = writeln!(out, "    PXN: no, {}", path.relay.why);
+        let no = if path.relay.is_known {
+            "no"
+        } else {
+            CANNOT_TELL
+        };
+        let _ = writeln!(out, "    PXN: {no}, {}", path.relay.why);
     }
-    let _ = writeln!(out, "    order: {}", order(&path.transports));
+    let order = order(path.transports.as_deref());
+    let _ = writeln!(out, "    order: {order}");
 }
 
 fn relay(all: &Topology, relay: &RelayChoice) -> String {
     match relay.gpu {
         Some(gpu) => format!("through GPU {} ({})", all.gpus[gpu].index, relay.why),
-        None => format!("no ({})", relay.why),
+        None if relay.is_known => format!("no ({})", relay.why),
+        None => format!("{CANNOT_TELL} ({})", relay.why),
     }
 }
 
@@ -273,14 +347,12 @@ struct PeerGroup {
 /// Returns the other GPUs, grouped by the path from this one.
 fn peers(all: &Topology, gpu: usize) -> Vec<PeerGroup> {
     let mut groups: Vec<PeerGroup> = Vec::new();
-    for (to, peer) in all.gpus.iter().enumerate() {
+    for to in 0..all.gpus.len() {
         if to == gpu {
             continue;
         }
-        let path = all.between(gpu, to);
-        let order = order(&all.inside(gpu, to));
-        let path = format!("{}, {}; order: {order}", path.kind.word(), path.peak.text());
-        let index = peer.index.to_string();
+        let path = peer_path(all, gpu, to);
+        let index = all.gpu_label(to).replacen("GPU ", "", 1);
         match groups.iter_mut().find(|group| group.path == path) {
             Some(group) => group.gpus.push(index),
             None => groups.push(PeerGroup {
@@ -292,8 +364,28 @@ fn peers(all: &Topology, gpu: usize) -> Vec<PeerGroup> {
     groups
 }
 
+/// Returns the path to another GPU, and the transports over it.
+fn peer_path(all: &Topology, gpu: usize, to: usize) -> String {
+    let path = all.between(gpu, to);
+    let transports = all.inside(gpu, to);
+    if path.kind.is_none() {
+        let why = &path.peak.of;
+        let pci = all.pci_between(gpu, to);
+        let over_pci = match pci.kind {
+            Some(_) => format!("; over PCIe it is {}, {}", pci.word(), pci.peak.text()),
+            None => String::new(),
+        };
+        return format!("{CANNOT_TELL}, {why}{over_pci}");
+    }
+    let order = order(transports.as_deref());
+    format!("{}, {}; order: {order}", path.word(), path.peak.text())
+}
+
 /// Lists transports on one line, the preferred one first.
-fn order(transports: &[Transport]) -> String {
+fn order(transports: Option<&[Transport]>) -> String {
+    let Some(transports) = transports else {
+        return CANNOT_TELL.to_owned();
+    };
     let mut words = Vec::new();
     for Transport { name, peak, limit } in transports {
         let up_to = if limit.is_empty() { "" } else { " up to" };

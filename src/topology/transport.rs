@@ -52,7 +52,7 @@ impl Topology {
         if gdr {
             all.push(Transport::new("GPUDirect RDMA", &own.peak, ""));
         }
-        if !self.nics[nic].sockets {
+        if self.nics[nic].sockets != Some(true) {
             all.push(Transport::new(
                 "RDMA through host memory",
                 &own.peak,
@@ -63,21 +63,25 @@ impl Topology {
         all
     }
 
-    /// Returns the transports between two GPUs of the node.
-    pub fn inside(&self, a: usize, b: usize) -> Vec<Transport> {
+    /// Returns the transports between two GPUs of the node, if their path is known.
+    pub fn inside(&self, a: usize, b: usize) -> Option<Vec<Transport>> {
         let mut all = Vec::new();
         let path = self.between(a, b);
+        let kind = path.kind?;
+        if kind > NEAR && self.may_be_pair_on_amd() {
+            return None;
+        }
         if let Some(name) = self.p2p(&path) {
             all.push(Transport::new(name, &path.peak, ""));
         }
         let links = [&self.gpus[a].place.pcie, &self.gpus[b].place.pcie];
         all.push(Transport::new("SHM", &Peak::least(links), MEMORY));
-        all
+        Some(all)
     }
 
     /// Returns the kind of P2P over a path between two GPUs, if NCCL uses any.
     fn p2p(&self, path: &Path) -> Option<String> {
-        match path.kind {
+        match path.kind? {
             PathType::Nvl => Some("P2P over NVLink".to_owned()),
             PathType::Nvb => Some("P2P over NVLink through a GPU between".to_owned()),
             kind if kind <= NEAR || self.is_pair_on_amd() => {
@@ -91,5 +95,11 @@ impl Topology {
     /// the processor too.
     fn is_pair_on_amd(&self) -> bool {
         self.gpus.len() <= 2 && self.cpus.iter().any(|cpu| cpu.kind.contains("AMD"))
+    }
+
+    /// Returns whether the vendor of the processors is unknown, on which the use of P2P through them
+    /// depends.
+    fn may_be_pair_on_amd(&self) -> bool {
+        self.gpus.len() <= 2 && self.cpus.iter().all(|cpu| cpu.kind.is_empty())
     }
 }
