@@ -446,7 +446,21 @@ fn doctor_md() -> String {
          reports what differs between them. Each finding comes with its evidence and a remedy. The doctor needs no root; what it \
          cannot read is *not applicable*, with the reason. Exit code 0 means ready, 10 not ready. `--strict` counts warnings as \
          failures, `-v` prints every check, and `--json` prints everything for programs.\n\n\
-         ```\npxnbench doctor\nsrun --mpi=pmix pxnbench doctor\nsbatch -p gpu -A project slurm/doctor.sbatch\n```\n\n\
+         ```\npxnbench doctor\nsrun --mpi=pmix pxnbench doctor\nsbatch -p gpu -A project slurm/doctor.sbatch\n\
+         pxnbench doctor --env job.sbatch\n```\n\n\
+         ## A file, without running it\n\n\
+         `pxnbench doctor --env FILE` audits what a file would set, by the rules of [AUDIT.md](AUDIT.md): names, values, and \
+         settings against each other, each finding with its lines. `-` is standard input. The exit code is 10 if there is a \
+         failure, or with `--strict` a warning. Without a libnccl, names are held against all versions of NCCL that are known, \
+         and conflicts are those of the newest.\n\n\
+         | file | recognised by | what is read |\n|---|---|---|\n\
+         | nccl.conf | name, or ending `.conf` | as NCCL reads it: the first line of a name counts |\n\
+         | env file | lines `NAME=value` only | as `docker --env-file` reads it: quotes belong to the value, the last line of a name counts, a name alone is passed on |\n\
+         | shell or batch script | `#!`, ending, or anything else | `export`, `declare -x`, `setenv`, `set -a`, `unset`, `NAME=value command`, `env NAME=value`, `#SBATCH --export=ALL,NAME=value`, `srun --export=…`, `mpirun -x NAME=value`, `-x NAME`, `mpiexec -genv NAME value`, `docker run -e NAME=value`, scripts in `bash -c` and here-documents, options in a variable |\n\
+         | Kubernetes or Compose file | ending `.yaml` or `.yml`, or keys | `- name: NAME` with `value:`, `NAME: value`, `- NAME=value`, scripts in it; each `env:` list on its own |\n\n\
+         What holds together is what one command gets: what is exported there, and what is set for it. A value that the file \
+         does not decide (`$VAR`, `${VAR:-default}`, `-x NAME`, `valueFrom`) is *unknown*, as is what a sourced file or a module \
+         sets; its name is still audited. A finding that depends on an `if`, a loop, a function or `&&` is *conditional*.\n\n\
          ## Checks\n\n| id | looks at | of |\n|---|---|---|\n",
     );
     for check in doctor::checks() {

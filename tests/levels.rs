@@ -290,18 +290,24 @@ mod check {
     }
 
     #[test]
-    fn check_without_a_library_says_so() {
+    fn check_without_a_library_says_so_and_audits_names() {
         let folder = folder();
-        let ended = run(&mut levels(
-            folder.path(),
-            &["check", "--nccl-lib", "/nowhere/libnccl.so.2"],
-        ))
-        .expect_code(3);
-        assert!(
-            ended.sentences()[0].contains("/nowhere/libnccl.so.2 does not exist"),
-            "{}",
-            ended.stderr
-        );
+        let arguments = ["check", "--nccl-lib", "/nowhere/libnccl.so.2"];
+        let mut command = levels(folder.path(), &arguments);
+        command
+            .env("NCCL_PNX_DISABLE", "1")
+            .env("NCCL_ASYNC_ERROR_HANDLING", "1")
+            .env("NCCL_PXN_DISABLE", "true");
+        let ended = run(&mut command).expect_code(3);
+        for words in [
+            "no libnccl: ",
+            "/nowhere/libnccl.so.2 does not exist",
+            "NCCL_PNX_DISABLE=1 has no effect: no NCCL that is known here reads this name; did you mean NCCL_PXN_DISABLE?",
+            "TORCH_NCCL_ASYNC_ERROR_HANDLING",
+            "NCCL_PXN_DISABLE=true",
+        ] {
+            assert!(ended.stdout.contains(words), "{words}: {}", ended.stdout);
+        }
     }
 }
 

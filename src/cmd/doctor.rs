@@ -1,13 +1,20 @@
 //! `pxnbench doctor`: checks whether this node, or this job, is ready for NCCL. Facts are gathered
 //! on each process, and the first one judges them.
 
-use std::{path::PathBuf, time::Duration};
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use crate::{
-    doctor::Report,
+    doctor::{RecipeReport, Report},
     env,
-    exit::{self, Code},
-    facts::ranks::{self, Sources},
+    exit::{self, Code, Failure},
+    facts::{
+        audit,
+        ranks::{self, Sources},
+    },
     run::refused_variables,
     world::{self, World, abort, deadline, launch, solo::Solo},
 };
@@ -27,6 +34,10 @@ pub struct Args {
     /// Print all checks, including those that found nothing
     #[arg(short, long)]
     verbose: bool,
+    /// Check what this file sets, without running it: an env file as docker --env-file reads it, an
+    /// nccl.conf, a shell or batch script, or a Kubernetes or Compose file. `-` is standard input
+    #[arg(long, value_name = "FILE")]
+    env: Option<PathBuf>,
     /// Use this libnccl instead of the one in NCCL_HOME or the system's
     #[arg(long, value_name = "FILE")]
     nccl_lib: Option<PathBuf>,
@@ -44,9 +55,12 @@ const LIMIT: Duration = Duration::from_secs(120);
 /// Examines all ranks, and prints the report on the first.
 ///
 /// # Errors
-/// Returns an error if MPI does not start, if what a rank sent cannot be read, or if stdout cannot
+/// Returns an error if MPI does not start, if the file of `--env` cannot be read, if what a rank sent cannot be read, or if stdout cannot
 /// be written.
 pub fn run(args: &Args) -> anyhow::Result<Code> {
+    if let Some(file) = &args.env {
+        return check_recipe(args, file);
+    }
     let _guard = deadline::watch("the examination on every rank", LIMIT);
     // Ranks that see only themselves are a finding, not the end; without a process manager MPI
     // would stop.
@@ -87,5 +101,35 @@ fn examine(args: &Args, world: &dyn World) -> anyhow::Result<Code> {
         };
         print_line!("{}", text.trim_end())?;
     }
+    Ok(report.code())
+}
+
+/// Prints the report on a file that sets variables.
+fn check_recipe(args: &Args, file: &Path) -> anyhow::Result<Code> {
+    let bytes = if file == Path::new("-") {
+        let mut bytes = Vec::new();
+        io::Read::read_to_end(&mut io::stdin(), &mut bytes).map(|_| bytes)
+    } else {
+        fs::read(file)
+    };
+    let bytes = bytes.map_err(|error| {
+        let what = format!("--env {} cannot be read: {error}", file.display());
+        Failure::on_all_ranks(Code::Usage, what)
+    })?;
+    let name = file.display().to_string();
+    let text = String::from_utf8_lossy(&bytes);
+    let (check, library) = audit::recipe(&name, &text, args.nccl_lib.as_deref());
+    let report = RecipeReport {
+        file: name,
+        check,
+        library,
+        is_strict: args.strict,
+    };
+    let text = if args.json {
+        serde_json::to_string_pretty(&report.json())?
+    } else {
+        report.text()
+    };
+    print_line!("{}", text.trim_end())?;
     Ok(report.code())
 }

@@ -40,7 +40,8 @@ enum Action {
         #[arg(value_name = "B", value_parser = levels::find)]
         b: &'static Preset,
     },
-    /// Ask the libnccl that would be loaded whether it knows the variables, and look for settings that do harm here
+    /// Ask the libnccl that would be loaded whether it knows the variables, and look for settings that do harm here.
+    /// Without a libnccl, names are held against all NCCL that are known
     Check {
         /// Only this one, as if it were asked for; else all variables, and what is in force here
         #[arg(value_name = "LEVEL", value_parser = levels::find)]
@@ -54,7 +55,7 @@ enum Action {
 /// Prints what is asked for.
 ///
 /// # Errors
-/// Returns an error if `check` finds no libnccl, or one that cannot be read.
+/// Returns an error if `check` finds a libnccl that cannot be read.
 pub fn run(args: &Args) -> anyhow::Result<Code> {
     let (text, code) = match (&args.action, args.row) {
         (Some(Action::Diff { a, b }), _) => (report::diff(a, b), Code::Fine),

@@ -2,7 +2,7 @@
 //! gathered here.
 //!
 //! Each area has a file with its part of the table of [`checks`]; [`examine`] applies them all, and
-//! [`Report`] renders the result.
+//! [`Report`] renders the result. [`RecipeReport`] is the report on a file that sets variables.
 
 mod agree;
 mod check;
@@ -17,6 +17,7 @@ mod library;
 mod named;
 mod nvlink;
 mod outcome;
+mod recipe;
 mod report;
 mod slurm;
 mod sockets;
@@ -25,4 +26,5 @@ mod start;
 pub use check::{Check, CheckScope};
 pub use examine::{ReportLine, checks, examine};
 pub use outcome::CheckOutcome;
+pub use recipe::RecipeReport;
 pub use report::Report;

@@ -13,8 +13,10 @@ use super::{
 };
 use crate::{
     levels::{
-        audit::{AuditContext, AuditFinding, AuditRule, CHECKS, findings},
+        audit::{AuditContext, AuditFinding, AuditRule, CHECKS, findings, names},
         conf::NcclSettings,
+        recipe::{self, RecipeCheck},
+        version,
     },
     native::cuda_release::CudaRelease,
 };
@@ -106,6 +108,36 @@ pub fn audit(root: &Path, explicit: Option<&Path>, cumem: Option<bool>, in_job: 
         settings,
         library,
     }
+}
+
+/// Checks what a file sets. Returns with it what its names were held against: the libnccl that would
+/// be loaded, or all versions that are known.
+pub fn recipe(name: &str, text: &str, explicit: Option<&Path>) -> (RecipeCheck, String) {
+    let (why, all) = match library(explicit) {
+        Ok(Library {
+            path,
+            version,
+            names: Ok(names),
+            ..
+        }) => {
+            let what = format!(
+                "as NCCL {} reads them ({})",
+                version::text(version),
+                path.display()
+            );
+            let check = recipe::check(name, text, Ok(&names), Some(version));
+            return (check, what);
+        }
+        Ok(Library {
+            names: Err(why), ..
+        })
+        | Err(why) => (why, names::of_any_version()),
+    };
+    let check = recipe::check(name, text, Ok(&all), None);
+    let newest = names::newest_version().map(version::text);
+    let newest = newest.unwrap_or_default();
+    let what = format!("as any NCCL up to {newest} reads them, conflicts of NCCL {newest}: {why}");
+    (check, what)
 }
 
 fn rules_not_applicable(context: &AuditContext) -> Vec<(&'static AuditRule, String)> {

@@ -64,7 +64,8 @@ fn cut(text: &str) -> &str {
 /// The prefixes of the variables that count: NCCL's, and those of a library below it that are audited.
 const PREFIXES: [&str; 2] = ["NCCL_", "FI_OFI_RXR_"];
 
-fn is_nccl(name: &str) -> bool {
+/// Returns whether a variable counts.
+pub(super) fn is_nccl(name: &str) -> bool {
     PREFIXES.iter().any(|prefix| name.starts_with(prefix))
 }
 

@@ -5,7 +5,8 @@
 //! `slurm/levels.toml`, compiled in by [`table`], is the only source. A [`Preset`] turns into
 //! environment settings; [`conf`] knows what is in force when files set variables too, [`evidence`]
 //! which presets that amounts to over all ranks, [`conflict`] which combinations crash NCCL or keep
-//! it from using PXN, and [`audit`] what else is wrong with the settings. Nothing here sets or
+//! it from using PXN, [`audit`] what else is wrong with the settings, and [`recipe`] what a file would
+//! set. Nothing here sets or
 //! reads anything: NCCL reads each variable once per process, so `main.rs` sets them before MPI and
 //! NCCL start.
 
@@ -17,10 +18,11 @@ pub mod paths;
 pub mod ports;
 mod preset;
 pub mod reading;
+pub mod recipe;
 pub mod report;
 pub mod selection;
 pub mod table;
-mod version;
+pub mod version;
 
 pub use preset::{Axis, Need, Preset, Setting};
 pub use table::{

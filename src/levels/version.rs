@@ -18,7 +18,7 @@ pub(super) fn parse(text: &str) -> Option<i32> {
 }
 
 /// Returns a version in words: 22105 is `2.21.5`.
-pub(super) fn text(version: i32) -> String {
+pub fn text(version: i32) -> String {
     let (major, minor, patch) = (version / 10_000, version / 100 % 100, version % 100);
     format!("{major}.{minor}.{patch}")
 }

@@ -9,6 +9,7 @@ use crate::{
     facts,
     levels::{
         self, Axis, Preset,
+        audit::{self, AuditContext},
         conf::NcclSettings,
         conflict::{self, ConflictContext, ConflictFinding, Effect},
     },
@@ -17,50 +18,97 @@ use crate::{
 
 /// What is in force on this machine.
 struct Here {
-    /// The version of NCCL.
-    nccl: i32,
+    /// The version of NCCL, if there is one.
+    nccl: Option<i32>,
     cumem: Option<bool>,
     /// The settings in force, with those of the preset in question.
     settings: NcclSettings,
 }
 
-/// Returns the report, and the exit code: 3 if libnccl does not know a variable, 6 if a run would be refused. `preset` is
-/// the one in question; without one all variables of the table are.
+/// Returns the report, and the exit code: 3 if libnccl does not know a variable, or if there is none; 6 if a run would be
+/// refused. `preset` is the one in question; without one all variables of the table are.
 ///
 /// # Errors
 ///
-/// Returns an error if there is no libnccl, or if it cannot be read.
+/// Returns an error if libnccl cannot be read.
 pub fn check(
     preset: Option<&'static Preset>,
     nccl_lib: Option<&Path>,
 ) -> anyhow::Result<(String, Code)> {
-    let library = Nccl::load(nccl_lib)?;
-    let known = native::names::known_to(library.path())?;
     let set = match preset {
         Some(preset) => preset.apply(&env::var, &facts::rdma::ports(Path::new("/"))),
         None => Vec::new(),
     };
+    let settings = facts::settings().with(set);
+    let library = match Nccl::load(nccl_lib) {
+        Ok(library) => library,
+        Err(why) => return Ok((without_library(preset, settings, &why), Code::Nccl)),
+    };
+    let known = native::names::known_to(library.path())?;
     let here = Here {
-        nccl: library.version().0,
+        nccl: Some(library.version().0),
         cumem: cuda::has_cumem(),
-        settings: facts::settings().with(set),
+        settings,
     };
     let path = library.path().display();
     let mut text = format!("NCCL {} ({path})\n", library.version());
+    describe_names(&mut text, &here, &known);
     let (report, code) = report(preset, &known, &here);
     text += &report;
     Ok((text, code))
+}
+
+/// Returns what can be said without a libnccl: names and values of the settings against all known versions.
+fn without_library(preset: Option<&Preset>, settings: NcclSettings, why: &anyhow::Error) -> String {
+    let mut text =
+        format!("no libnccl: {why:#}\nnames are held against all NCCL that are known here\n");
+    let here = Here {
+        nccl: None,
+        cumem: None,
+        settings,
+    };
+    let known = audit::names::of_any_version();
+    describe_names(&mut text, &here, &known);
+    describe_in_force(&mut text, preset, &here);
+    describe_conflicts(&mut text, &here.conflicts());
+    text
+}
+
+impl Here {
+    fn conflicts(&self) -> Vec<ConflictFinding> {
+        conflict::findings(&ConflictContext {
+            settings: &self.settings,
+            nccl: self.nccl,
+            cumem: self.cumem,
+        })
+    }
+}
+
+/// Writes what is wrong with the names that are set here.
+fn describe_names(text: &mut String, here: &Here, known: &BTreeSet<String>) {
+    let found = audit::name_findings(&AuditContext {
+        settings: &here.settings,
+        files: &[],
+        names: Ok(known),
+        nccl: here.nccl,
+        cumem: here.cumem,
+        adapters: None,
+        in_job: false,
+    });
+    for finding in found {
+        let _ = writeln!(
+            text,
+            "{}: {}; {}",
+            finding.severity, finding.sentence, finding.remedy
+        );
+    }
 }
 
 fn report(preset: Option<&Preset>, known: &BTreeSet<String>, here: &Here) -> (String, Code) {
     let mut text = String::new();
     let knows_all = describe_variables(&mut text, preset, known);
     describe_in_force(&mut text, preset, here);
-    let found = conflict::findings(&ConflictContext {
-        settings: &here.settings,
-        nccl: Some(here.nccl),
-        cumem: here.cumem,
-    });
+    let found = here.conflicts();
     describe_conflicts(&mut text, &found);
     let crashes = found.iter().any(|one| one.does == Effect::Crashes);
     let code = if crashes {
@@ -168,7 +216,7 @@ mod tests {
         let settings = NcclSettings::new(pairs.map(|(n, v)| (n.to_owned(), v.to_owned())), []);
         let settings = settings.with(row.map_or_else(Vec::new, |row| row.apply(&|_| None, &[])));
         let here = Here {
-            nccl: 22803,
+            nccl: Some(22803),
             cumem: None,
             settings,
         };

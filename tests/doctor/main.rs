@@ -9,6 +9,7 @@ mod false_positives;
 mod machine;
 mod messages;
 mod ranks;
+mod recipes;
 
 use std::{collections::BTreeSet, time::Duration};
 

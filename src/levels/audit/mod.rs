@@ -33,6 +33,24 @@ pub fn findings(known: &AuditContext) -> Vec<AuditFinding> {
     found.extend(leftovers::findings(known));
     found.extend(files::findings(known));
 
+    in_order(known, found)
+}
+
+/// Returns what is wrong with the name and the value of each setting, whatever else is set.
+pub fn own_findings(known: &AuditContext) -> Vec<AuditFinding> {
+    let mut found = names::findings(known);
+    found.extend(values::findings(known));
+    in_order(known, found)
+}
+
+/// Returns what is wrong with the names, whatever the values.
+pub fn name_findings(known: &AuditContext) -> Vec<AuditFinding> {
+    in_order(known, names::findings(known))
+}
+
+/// Returns the findings of the rules that apply: the worst first, then in the order of [`CHECKS`],
+/// then by name.
+fn in_order(known: &AuditContext, mut found: Vec<AuditFinding>) -> Vec<AuditFinding> {
     found.retain(|finding| known.not_applicable(finding.rule.check()).is_none());
     found.sort_by(|a, b| {
         (a.severity, a.rule, &a.name, &a.sentence).cmp(&(b.severity, b.rule, &b.name, &b.sentence))

@@ -157,6 +157,21 @@ pub fn known() -> &'static [KnownNames] {
     &TABLE.known
 }
 
+/// Returns the names that any known NCCL reads, in place of those of a libnccl.
+pub fn of_any_version() -> BTreeSet<String> {
+    let names = TABLE.known.iter().flat_map(|known| &known.names);
+    names.cloned().collect()
+}
+
+/// Returns the newest NCCL whose names are known.
+pub fn newest_version() -> Option<i32> {
+    let versions = TABLE.known.iter().filter_map(|known| {
+        let seen = known.seen.as_ref().or(known.since.as_ref())?;
+        version::parse(seen)
+    });
+    versions.max()
+}
+
 /// Returns the names of other software.
 pub fn foreign() -> &'static [ForeignNames] {
     &TABLE.foreign
@@ -377,8 +392,11 @@ fn unknown(
     setting: &str,
     names: &BTreeSet<String>,
 ) -> AuditFinding {
-    let this = known.nccl_text();
-    let sentence = format!("{setting} has no effect: {this} does not read this name");
+    let who = match known.nccl {
+        Some(_) => format!("{} does not read", known.nccl_text()),
+        None => "no NCCL that is known here reads".to_owned(),
+    };
+    let sentence = format!("{setting} has no effect: {who} this name");
     let near = nearest(name, names, &TABLE.not_variables.names);
     AuditFinding::new(Rule::UnknownName, name, sentence, did_you_mean(&near))
 }
