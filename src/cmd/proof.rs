@@ -1,7 +1,6 @@
 //! `pxnbench proof LOG…`: what NCCL's own log shows of PXN.
 
 use std::{
-    fs::File,
     io::{self, IsTerminal},
     path::{Path, PathBuf},
 };
@@ -9,7 +8,12 @@ use std::{
 use crate::{
     exit::{Code, Failure},
     levels::{self, Preset},
-    nccl_log::{Fold, Proof, PxnVerdict, list_files, report, subsystems::how_to_log},
+    nccl_log::{
+        Proof, PxnVerdict,
+        reading::{self, Reading, Source},
+        reading_report,
+        subsystems::how_to_log,
+    },
     run::self_test,
 };
 
@@ -89,23 +93,25 @@ pub fn run(args: &Args) -> anyhow::Result<Code> {
     if names.is_empty() {
         names.push(PathBuf::from("-"));
     }
-    let mut fold = Fold::default();
+    let mut sources = Vec::new();
     for name in &names {
-        add(&mut fold, name)?;
+        sources.extend(find_sources(name)?);
     }
-    let proof = fold.proof();
-    if proof.lines.nccl == 0 {
-        return Err(nothing_from_nccl(&names, proof.lines.read));
+    let reading = reading::read(&mut sources)
+        .map_err(|unreadable| cannot_read(Path::new(&unreadable.name), &unreadable.error))?;
+    let lines = reading.proof.lines;
+    if lines.nccl == 0 && reading.failure.is_none() {
+        return Err(nothing_from_nccl(&names, lines.read));
     }
     if args.json {
-        print_line!("{}", serde_json::to_string_pretty(&proof)?)?;
+        print_line!("{}", serde_json::to_string_pretty(&reading)?)?;
     } else {
-        print_line!("{}", report::text(&proof).trim_end())?;
+        print_line!("{}", reading_report::text(&reading).trim_end())?;
     }
     match args.expect {
         None => Ok(Code::Fine),
-        Some(Expected::Used) => check_verdict(&proof, PxnVerdict::Used),
-        Some(Expected::NotUsed) => check_verdict(&proof, PxnVerdict::NotUsed),
+        Some(Expected::Used) => check_verdicts(&reading, PxnVerdict::Used),
+        Some(Expected::NotUsed) => check_verdicts(&reading, PxnVerdict::NotUsed),
     }
 }
 
@@ -121,14 +127,23 @@ fn nothing_from_nccl(names: &[PathBuf], lines: u64) -> anyhow::Error {
     Failure::on_all_ranks(Code::NothingRan, what)
 }
 
-fn check_verdict(proof: &Proof, expected: PxnVerdict) -> anyhow::Result<Code> {
+/// Checks the verdict on all logs together, and on each run if they hold several.
+fn check_verdicts(reading: &Reading, expected: PxnVerdict) -> anyhow::Result<Code> {
+    check_verdict("the log", &reading.proof, expected)?;
+    for (at, run) in reading.runs.iter().enumerate() {
+        check_verdict(&format!("run {}", at + 1), &run.proof, expected)?;
+    }
+    Ok(Code::Fine)
+}
+
+fn check_verdict(what: &str, proof: &Proof, expected: PxnVerdict) -> anyhow::Result<()> {
     if proof.verdict == expected {
-        return Ok(Code::Fine);
+        return Ok(());
     }
     Err(Failure::on_all_ranks(
         Code::WrongData,
         format!(
-            "PXN: expected {}, the log says {} ({})",
+            "PXN: expected {}, {what} says {} ({})",
             expected.label(),
             proof.verdict.label(),
             proof.reason.info().name
@@ -137,48 +152,32 @@ fn check_verdict(proof: &Proof, expected: PxnVerdict) -> anyhow::Result<Code> {
 }
 
 fn display_name(name: &Path) -> String {
-    if name == Path::new("-") {
+    if name == Path::new("-") || name == Path::new("") {
         "standard input".into()
     } else {
         name.display().to_string()
     }
 }
 
-/// Adds a file, the files of a folder, or standard input.
-fn add(fold: &mut Fold, name: &Path) -> anyhow::Result<()> {
-    if name == Path::new("-") {
-        return add_standard_input(fold);
-    }
-    let files = list_files(name).map_err(|error| unreadable(name, &error))?;
-    if files.is_empty() {
-        return Err(Failure::on_all_ranks(
-            Code::Usage,
-            format!("{} contains no file", name.display()),
-        ));
-    }
-    for file in files {
-        add_file(fold, &file).map_err(|error| unreadable(&file, &error))?;
-    }
-    Ok(())
-}
-
-fn add_file(fold: &mut Fold, file: &Path) -> io::Result<()> {
-    fold.read(File::open(file)?)
-}
-
-fn add_standard_input(fold: &mut Fold) -> anyhow::Result<()> {
-    let input = io::stdin();
-    if input.is_terminal() {
+/// Finds a file, the files of a folder, or standard input.
+fn find_sources(name: &Path) -> anyhow::Result<Vec<Source>> {
+    if name == Path::new("-") && io::stdin().is_terminal() {
         return Err(Failure::on_all_ranks(
             Code::Usage,
             "no log named and nothing on standard input: name files or folders with NCCL's log",
         ));
     }
-    fold.read(input.lock())
-        .map_err(|error| unreadable(Path::new("-"), &error))
+    let sources = reading::sources(name).map_err(|error| cannot_read(name, &error))?;
+    if sources.is_empty() {
+        return Err(Failure::on_all_ranks(
+            Code::Usage,
+            format!("{} contains no file", name.display()),
+        ));
+    }
+    Ok(sources)
 }
 
-fn unreadable(name: &Path, error: &io::Error) -> anyhow::Error {
+fn cannot_read(name: &Path, error: &io::Error) -> anyhow::Error {
     Failure::on_all_ranks(
         Code::Usage,
         format!("{} cannot be read: {error}", display_name(name)),

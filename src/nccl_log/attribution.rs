@@ -22,8 +22,8 @@ const UNKNOWN: usize = 0;
 #[derive(Debug, Default)]
 struct Thread {
     process: usize,
-    /// A number that stands for its host.
-    host: u64,
+    /// A number that stands for its host; `None` if its lines do not name it.
+    host: Option<u64>,
     /// The communicator that it is making.
     open: Option<usize>,
     /// The communicator whose connections it is making.
@@ -266,10 +266,14 @@ impl Attribution {
         thread
     }
 
-    /// Returns a number that stands for the host that `head` names.
+    /// Returns a number that stands for the host of the process that `head` names. A process that does not name its host
+    /// counts as a host of its own.
     pub(super) fn host(&mut self, head: &[u8]) -> u64 {
         let at = self.thread(head);
-        self.threads[at].host
+        let thread = &self.threads[at];
+        thread
+            .host
+            .unwrap_or_else(|| hashed(("process", thread.process)))
     }
 
     /// Adds a thread. Beyond the limits all threads and processes are one.
@@ -288,7 +292,9 @@ impl Attribution {
         };
         self.threads.push(Thread {
             process,
-            host: hashed(speaker.map(|speaker| speaker.host)),
+            host: speaker
+                .filter(|speaker| !speaker.host.is_empty())
+                .map(|speaker| hashed(speaker.host)),
             ..Thread::default()
         });
         let new = self.threads.len() - 1;
@@ -434,5 +440,5 @@ fn join_unknown(mut all: Vec<Communicator>) -> Vec<Communicator> {
 
 /// Returns the identity of a process. Lines whose beginning is torn count as one process.
 fn identity(speaker: Option<Speaker<'_>>) -> u64 {
-    hashed(speaker.map(|speaker| (speaker.host, speaker.pid)))
+    hashed(speaker.map(|speaker| speaker.identity()))
 }

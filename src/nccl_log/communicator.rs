@@ -90,12 +90,14 @@ pub(super) struct Communicator {
     highest_rank: u64,
     host: Option<u64>,
     has_several_hosts: bool,
+    /// Whether a process does not name its host.
+    lacks_a_host: bool,
     networks: UsedNetworks,
 }
 
 impl Communicator {
     /// Adds what a process on `host` says of it.
-    pub(super) fn add_view(&mut self, view: &CommView, host: u64) {
+    pub(super) fn add_view(&mut self, view: &CommView, host: Option<u64>) {
         self.id = self.id.or(view.id);
         self.ranks = Some(view.ranks);
         self.nodes = self.nodes.max(view.nodes);
@@ -104,8 +106,11 @@ impl Communicator {
         if self.ranks_seen.len() < MANY {
             self.ranks_seen.insert(view.rank);
         }
-        self.has_several_hosts |= self.host.is_some_and(|known| known != host);
-        self.host = Some(host);
+        self.lacks_a_host |= host.is_none();
+        if let Some(host) = host {
+            self.has_several_hosts |= self.host.is_some_and(|known| known != host);
+            self.host = Some(host);
+        }
     }
 
     /// Keeps `line` if it tells the communicator's size.
@@ -142,7 +147,7 @@ impl Communicator {
         self.networks.sockets |= is_socket;
         self.networks.others |= !is_socket;
         if traffic != Traffic::Collective {
-            counts.add_send(net, connection.from.gpu == connection.to.gpu);
+            counts.add_send(net, connection.is_same_rail());
         }
     }
 
@@ -219,7 +224,9 @@ impl Communicator {
 
     /// Returns whether all ranks are in the log, on one host, and none of them uses a network.
     pub(super) fn is_seen_on_one_host(&self) -> bool {
-        self.local > 0 && !self.has_network() && !self.has_several_hosts && !self.lacks_ranks()
+        // Lines without the name of a host do not show that it is one.
+        let is_one_host = !self.has_several_hosts && !self.lacks_a_host && self.host.is_some();
+        self.local > 0 && !self.has_network() && is_one_host && !self.lacks_ranks()
     }
 
     /// Returns whether its sends use sockets and no other network.

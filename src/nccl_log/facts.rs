@@ -28,6 +28,8 @@ pub struct LineCounts {
     pub not_understood: u64,
     /// Lines that another process's line or the end of the log tore.
     pub torn: u64,
+    /// Lines that Ray or syslog left out because others look like them. If there are any, the log is not complete.
+    pub left_out: u64,
 }
 
 /// Warnings and crashes.
@@ -164,7 +166,7 @@ impl LogFacts {
     /// Adds the sending end of a network connection.
     fn add_send(&mut self, head: &[u8], connection: &Connection<'_>, net: &Net<'_>) -> Topic {
         let traffic = Traffic::from_index(connection.index);
-        let is_same_rail = connection.from.gpu == connection.to.gpu;
+        let is_same_rail = connection.is_same_rail();
         self.connections.count_send(traffic, net, is_same_rail);
         self.count_transport(b"NET/", net.name, traffic);
         let is_send_recv = traffic == Traffic::SendRecv;

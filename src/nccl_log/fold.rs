@@ -1,25 +1,37 @@
 //! Lines added up. Memory stays within bounds whatever the log holds: each list has a limit, and what exceeds it is counted
 //! or left out.
 
-use std::io::{self, Read};
+use std::{
+    io::{self, Read},
+    sync::Arc,
+};
 
 use super::{
     connections::Connections,
+    decode::decoded,
     facts::LogFacts,
+    failure::{Failure, Failures, Position},
     line::{
-        Connection, Header, LogLevel, Message, Via, find_header, is_fragment,
-        is_segmentation_fault, parse,
+        CommEvent, Connection, Header, LogLevel, Message, Speaker, Via, find_header, is_fragment,
+        is_segmentation_fault, parse, syslog_times, unwrap_record, without_colours,
+        without_repeat_note, without_written_colours,
     },
+    lines::{LineEnd, for_each_line},
     proof::Proof,
+    runs::{RunFinder, is_of_a_life},
 };
-
-/// Bytes that are read at once; a line longer than this is cut.
-const CHUNK: usize = 1 << 20;
 
 /// Lines of one or more logs, added up.
 #[derive(Debug, Default)]
 pub struct Fold {
     facts: LogFacts,
+    failures: Failures,
+    runs: Option<RunFinder>,
+    /// The file's name, and in brackets as what stands for a process that its lines do not name.
+    file: Arc<str>,
+    file_tag: Arc<[u8]>,
+    last_named: Vec<u8>,
+    line_number: u64,
 }
 
 /// What a message ends at.
@@ -34,71 +46,66 @@ enum End {
 }
 
 impl Fold {
-    /// Adds all lines of `log`, in constant memory.
+    /// Makes a fold that also finds out which processes belong to one run.
+    pub(super) fn with_runs() -> Fold {
+        Fold {
+            runs: Some(RunFinder::default()),
+            ..Fold::default()
+        }
+    }
+
+    /// Returns what stands for a process that the lines of this file do not name.
+    pub(super) fn file_tag(&self) -> &[u8] {
+        &self.file_tag
+    }
+
+    /// Returns what was found out about runs.
+    pub(super) fn take_runs(&mut self) -> RunFinder {
+        self.runs.take().unwrap_or_default()
+    }
+
+    /// Begins the file called `name`: lines that name no process are of another process than those of the file before.
+    pub fn begin_file(&mut self, name: &str) {
+        self.set_file(&Arc::from(name));
+        if let Some(runs) = &mut self.runs {
+            runs.begin_file(name);
+        }
+    }
+
+    /// Continues in `file`.
+    pub(super) fn set_file(&mut self, file: &Arc<str>) {
+        if self.file != *file {
+            self.file = Arc::clone(file);
+            let name: Vec<u8> = file.bytes().filter(u8::is_ascii_alphanumeric).collect();
+            self.file_tag = Arc::from([b"[file", &name[..], b"] "].concat());
+        }
+        self.line_number = 0;
+    }
+
+    /// Adds all lines of `log`, in constant memory. It may be compressed with gzip or zstd, or be UTF-16.
     ///
     /// # Errors
     /// Returns an error if the log cannot be read.
-    pub fn read(&mut self, mut log: impl Read) -> io::Result<()> {
-        let mut chunk = vec![0; CHUNK];
-        let mut filled = 0;
-        let mut is_skipping = false;
-        loop {
-            let read = match log.read(&mut chunk[filled..]) {
-                Ok(read) => read,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                Err(error) => return Err(error),
-            };
-            if read == 0 {
-                break;
-            }
-            let new = filled;
-            filled += read;
-            if let Some(last) = memchr::memrchr(b'\n', &chunk[new..filled]) {
-                let whole = new + last + 1;
-                self.add_lines(&chunk[..whole], &mut is_skipping);
-                chunk.copy_within(whole..filled, 0);
-                filled -= whole;
-            } else if filled == CHUNK {
-                // Longer than any line of NCCL: its beginning counts, and the rest is skipped.
-                if !is_skipping {
-                    self.facts.lines.torn += 1;
-                    self.line(&chunk);
-                }
-                filled = 0;
-                is_skipping = true;
-            }
-        }
-        if filled > 0 && !is_skipping {
-            self.add(&chunk[..filled], End::Log);
-        }
-        Ok(())
-    }
-
-    /// Adds the whole lines in `text`. The first is left out if `is_skipping`, because its beginning was added already.
-    fn add_lines(&mut self, text: &[u8], is_skipping: &mut bool) {
-        let mut start = 0;
-        for end in memchr::memchr_iter(b'\n', text) {
-            if *is_skipping {
-                *is_skipping = false;
-            } else {
-                self.line(&text[start..end]);
-            }
-            start = end + 1;
-        }
+    pub fn read(&mut self, log: impl Read) -> io::Result<()> {
+        for_each_line(decoded(log)?, |line, end| self.add_line(line, end))
     }
 
     /// Adds all lines of a log that is in memory.
     pub fn bytes(&mut self, log: &[u8]) {
         let whole = memchr::memrchr(b'\n', log).map_or(0, |last| last + 1);
-        self.add_lines(&log[..whole], &mut false);
+        let mut start = 0;
+        for end in memchr::memchr_iter(b'\n', &log[..whole]) {
+            self.line(&log[start..end]);
+            start = end + 1;
+        }
         if whole < log.len() {
-            self.add(&log[whole..], End::Log);
+            self.add_line(&log[whole..], LineEnd::Log);
         }
     }
 
     /// Adds one line, without its newline.
     pub fn line(&mut self, line: &[u8]) {
-        self.add(line, End::Line);
+        self.add_line(line, LineEnd::Newline);
     }
 
     /// Returns the connections so far.
@@ -111,14 +118,66 @@ impl Fold {
         Proof::new(&self.facts)
     }
 
-    fn add(&mut self, line: &[u8], end: End) {
+    /// Returns the failure that the lines so far show; `None` if they show none.
+    pub fn failure(&self) -> Option<Failure> {
+        self.failures.failure()
+    }
+
+    /// Adds the line with this number.
+    pub(super) fn add_numbered(&mut self, number: u64, line: &[u8], end: LineEnd) {
+        self.line_number = number - 1;
+        self.add_line(line, end);
+    }
+
+    fn add_line(&mut self, line: &[u8], end: LineEnd) {
+        self.line_number += 1;
         self.facts.lines.read += 1;
-        match find_header(line, 0) {
-            Some(header) => self.add_messages(line, header, end),
-            None if is_fragment(line) => self.facts.add_torn(line),
-            None if is_segmentation_fault(line) => self.facts.add_segmentation_fault(line),
-            None => {}
+        self.facts.lines.torn += u64::from(end == LineEnd::Cut);
+        let end = match end {
+            LineEnd::Log => End::Log,
+            LineEnd::Newline | LineEnd::Cut => End::Line,
+        };
+        match unwrap_record(line) {
+            Some(record) => {
+                for line in record.split(|c| *c == b'\n') {
+                    self.add(line, end);
+                }
+            }
+            None => self.add(line, end),
         }
+    }
+
+    /// Adds a line as it was logged, or with the decoration of a terminal or a launcher.
+    fn add(&mut self, line: &[u8], end: End) {
+        let plain = without_colours(line);
+        let (line, left_out) = without_repeat_note(&plain);
+        self.facts.lines.left_out += left_out;
+        match find_header(line, 0) {
+            Some(header) if follows_colour(line, header) => {
+                let plain = without_written_colours(line);
+                match find_header(&plain, 0) {
+                    Some(header) => self.add_messages(&plain, header, end),
+                    None => self.add_other(&plain),
+                }
+            }
+            Some(header) => self.add_messages(line, header, end),
+            None => self.add_other(line),
+        }
+    }
+
+    /// Adds a line that is not NCCL's.
+    fn add_other(&mut self, line: &[u8]) {
+        if is_fragment(line) {
+            self.facts.add_torn(line);
+        } else if is_segmentation_fault(line) {
+            self.facts.add_segmentation_fault(line);
+        }
+        self.facts.lines.left_out += syslog_times(line).unwrap_or_default();
+        let at = Position {
+            file: &self.file,
+            line: self.line_number,
+        };
+        self.failures.add_other(at, line);
     }
 
     /// Adds the messages of `line`. It has several if processes that write to one stream tore each other's lines.
@@ -127,10 +186,7 @@ impl Fold {
         let mut header = first;
         let mut head = &line[..header.start];
         loop {
-            let next = match header.level {
-                LogLevel::Bare => None,
-                LogLevel::Info | LogLevel::Warn => find_header(line, header.end),
-            };
+            let next = find_header(line, header.after());
             let (stop, end) = match next {
                 Some(next) => (next.start, End::Header),
                 None => (line.len(), line_end),
@@ -138,16 +194,69 @@ impl Fold {
             let message = parse(&line[header.end..stop], header.level);
             self.facts.info_messages += u64::from(header.level == LogLevel::Info);
             if is_whole(&message, end) {
-                self.facts.add(line, head, message);
+                self.add_message(line, head, message);
             } else if end == End::Log {
                 self.facts.add_torn(line);
             }
             let Some(next) = next else { break };
             self.facts.add_torn(line);
+            // What stands before it is the message of another process, and no tag.
             head = &line[header.end..next.start];
+            if Speaker::parse_address(head).is_none() {
+                head = b"";
+            }
             header = next;
         }
     }
+
+    fn add_message(&mut self, line: &[u8], head: &[u8], message: Message<'_>) {
+        let file_tag = Arc::clone(&self.file_tag);
+        let head = if self.is_named(head) { head } else { &file_tag };
+        let at = Position {
+            file: &self.file,
+            line: self.line_number,
+        };
+        match message {
+            Message::Warning(warning) => self.failures.add_warning(at, head, line, warning),
+            Message::ReturnCode(returned) => self.failures.add_return(at, head, line, returned),
+            Message::Communicator(CommEvent::Complete, _) => self.failures.add_ready(head),
+            _ => {}
+        }
+        if let Some(runs) = &mut self.runs
+            && is_of_a_life(&message)
+        {
+            runs.add(head, &message, self.line_number);
+        }
+        self.facts.add(line, head, message);
+    }
+
+    /// Returns whether `head` names a process, or nothing else can. Lines of one process follow each other, so the last one is
+    /// kept.
+    fn is_named(&mut self, head: &[u8]) -> bool {
+        if self.file_tag.is_empty() || (self.last_named == head && !head.is_empty()) {
+            return true;
+        }
+        let is_named = Speaker::parse(head).is_some();
+        if is_named {
+            self.last_named.clear();
+            self.last_named.extend_from_slice(head);
+        }
+        is_named
+    }
+}
+
+/// Returns `head`, or what stands for the file if `head` names no process.
+pub(super) fn with_identity<'a>(head: &'a [u8], file_tag: &'a [u8]) -> &'a [u8] {
+    if file_tag.is_empty() || Speaker::parse(head).is_some() {
+        head
+    } else {
+        file_tag
+    }
+}
+
+/// Returns whether something that may be a colour stands directly before `header`: `#033[32mNCCL INFO`.
+fn follows_colour(line: &[u8], header: Header) -> bool {
+    line[..header.start].ends_with(b"m")
 }
 
 /// Returns whether `message` is sure to be complete.
@@ -161,6 +270,8 @@ fn is_whole(message: &Message<'_>, end: End) -> bool {
         }) => !net.bare,
         Message::Connection(_) => true,
         Message::Unclear => false,
+        // What is glued to the toolkit's version is not read as a part of it.
+        Message::Version(version) if end == End::Header => version.contains(&b'+'),
         _ => end == End::Log,
     }
 }

@@ -241,6 +241,13 @@ fn join_communicators(
     let mut reasons = join_reasons(communicators, |of| !of.is_local());
     if reasons.is_empty() {
         reasons.push(Reason::OneNode);
+        // Ray takes a communicator between nodes for a repetition of one inside a node: only their numbers differ.
+        if facts.lines.left_out > 0 {
+            return (
+                PxnVerdict::CannotTell,
+                vec![Reason::RanksMissing, Reason::OneNode],
+            );
+        }
     }
     (PxnVerdict::NotUsed, reasons)
 }

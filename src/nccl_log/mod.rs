@@ -6,7 +6,10 @@
 //! through whom, and whether PXN was used or why not. [`report`] is that as text, and [`subsystems`] the settings under which
 //! NCCL logs it.
 
+pub mod failure;
 pub mod line;
+pub mod reading;
+pub mod reading_report;
 pub mod reason;
 pub mod report;
 pub mod subsystems;
@@ -18,6 +21,7 @@ mod causes;
 mod communicator;
 mod communicator_table;
 mod connections;
+mod decode;
 mod evidence;
 mod facts;
 mod files;
@@ -27,13 +31,17 @@ mod groups;
 mod heads;
 mod judge;
 mod limits;
+mod lines;
 mod network;
 mod participants;
 mod process;
 mod proof;
 mod quotes;
 mod readiness;
+#[cfg(test)]
+mod reading_tests;
 mod relays;
+mod runs;
 mod settings;
 #[cfg(test)]
 mod tests;

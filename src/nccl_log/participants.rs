@@ -28,6 +28,7 @@ impl Participants {
             self.communicators.insert(id);
         }
         if let Some(speaker) = Speaker::parse(head)
+            && !speaker.host.is_empty()
             && self.hosts.len() < MANY
             && !self.hosts.contains(speaker.host)
         {

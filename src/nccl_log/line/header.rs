@@ -1,12 +1,18 @@
 //! What stands before a message: `host:pid:tid [device] NCCL INFO `, and what a launcher or a timestamp puts in front of it.
 
-use std::sync::LazyLock;
+use std::{hash::Hash, sync::LazyLock};
 
 use memchr::memmem::Finder;
 
-use super::text::{Needle, decimal, split_last};
+use super::{
+    prose::is_prose,
+    tag::{Tag, read_tag},
+    text::{Needle, decimal, split_last},
+    version::find_lone_version,
+};
 
-static NCCL: Needle = LazyLock::new(|| Finder::new("NCCL "));
+/// What `NCCL ` and `RCCL ` end in.
+static LIBRARY: Needle = LazyLock::new(|| Finder::new("CCL "));
 
 /// The words after `NCCL ` that begin a message, and the levels they stand for.
 const LEVELS: [(&[u8], LogLevel); 4] = [
@@ -27,6 +33,16 @@ pub struct Header {
     pub level: LogLevel,
 }
 
+impl Header {
+    /// Returns where to look for the header of another line. A version without a level begins with what a header ends in.
+    pub fn after(&self) -> usize {
+        match self.level {
+            LogLevel::Bare => self.end + b"NCCL ".len(),
+            LogLevel::Info | LogLevel::Warn => self.end,
+        }
+    }
+}
+
 /// The level at which NCCL logs a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LogLevel {
@@ -38,28 +54,48 @@ pub enum LogLevel {
     Bare,
 }
 
-/// Finds the first header at or after `from`.
+/// Finds the first header at or after `from`. A sentence that mentions NCCL has none.
 pub fn find_header(line: &[u8], from: usize) -> Option<Header> {
     let mut at = from;
     loop {
-        let start = at + NCCL.find(line.get(at..)?)?;
-        let after = start + NCCL.needle().len();
-        let rest = &line[after..];
-        for (word, level) in LEVELS {
-            if rest.starts_with(word) {
-                let end = after + word.len();
-                return Some(Header { start, end, level });
-            }
-        }
-        if from == 0 && rest.starts_with(b"version ") {
-            return Some(Header {
-                start,
-                end: start,
-                level: LogLevel::Bare,
-            });
-        }
+        let found = at + LIBRARY.find(line.get(at..)?)?;
+        let after = found + LIBRARY.needle().len();
         at = after;
+        if found == from {
+            continue;
+        }
+        let start = found - 1;
+        let is_nccl = line[start] == b'N';
+        let header = match line[start] {
+            b'N' | b'R' => find_level(line, start, after, is_nccl),
+            _ => None,
+        };
+        match header {
+            // What follows `NCCL INFO ` directly is the message itself.
+            Some(found) if found.level == LogLevel::Bare && from > 0 && start == from => {}
+            Some(_) if from == 0 && is_prose(&line[..start]) => {}
+            Some(header) => return Some(header),
+            None => {}
+        }
     }
+}
+
+/// Reads the level of the header at `start`; `after` is where its first word ends. Only NCCL's own name stands before a level.
+fn find_level(line: &[u8], start: usize, after: usize, is_nccl: bool) -> Option<Header> {
+    let rest = &line[after..];
+    for (word, level) in LEVELS {
+        if is_nccl && rest.starts_with(word) {
+            let end = after + word.len();
+            return Some(Header { start, end, level });
+        }
+    }
+    let version = rest.strip_prefix(b"version ")?;
+    find_lone_version(version)?;
+    Some(Header {
+        start,
+        end: start,
+        level: LogLevel::Bare,
+    })
 }
 
 /// The process that logs a message: `host:pid:tid [device]`.
@@ -73,12 +109,20 @@ pub struct Speaker<'a> {
     pub tid: u64,
     /// The CUDA device, if one is current.
     pub device: Option<u32>,
+    /// What a launcher put in front, if the line does not name the process itself.
+    pub tag: Option<Tag>,
 }
 
 impl<'a> Speaker<'a> {
-    /// Reads the text before a header. Launcher tags, timestamps, `file:line` and `(function)` are skipped; `None` if the
-    /// text names no process, or is torn.
+    /// Reads the text before a header. Launcher tags, timestamps, `file:line` and `(function)` are skipped. If the text names no
+    /// process, what a launcher put in front stands for it: `[rank3]:`, `(Worker pid=5, ip=10.0.0.1)`. `None` if there is
+    /// neither, or if the text is torn.
     pub fn parse(text: &'a [u8]) -> Option<Speaker<'a>> {
+        Speaker::parse_address(text).or_else(|| Speaker::parse_tag(text))
+    }
+
+    /// Reads `host:pid:tid [device]`, behind whatever stands in front of it.
+    pub fn parse_address(text: &'a [u8]) -> Option<Speaker<'a>> {
         let mut device = None;
         for word in text.rsplit(u8::is_ascii_whitespace) {
             if device.is_none() {
@@ -91,6 +135,22 @@ impl<'a> Speaker<'a> {
         }
         None
     }
+
+    /// Returns a value that is the same for all lines of the process.
+    pub fn identity(&self) -> impl Hash + use<'a> {
+        (self.host, self.pid, self.tag)
+    }
+
+    fn parse_tag(text: &'a [u8]) -> Option<Speaker<'a>> {
+        let (tag, worker) = read_tag(text)?;
+        Some(Speaker {
+            host: worker.ip,
+            pid: worker.pid,
+            tid: 0,
+            device: text.rsplit(u8::is_ascii_whitespace).find_map(parse_device),
+            tag: Some(tag),
+        })
+    }
 }
 
 /// Reads `[device]`.
@@ -99,16 +159,13 @@ fn parse_device(word: &[u8]) -> Option<u32> {
     u32::try_from(decimal(number)?).ok()
 }
 
-/// Reads `host:pid:tid`, with or without `[1,0]<stdout>:` before it.
+/// Reads `host:pid:tid`, with or without `[1,0]<stdout>:`, `[rank3]:`, `<12>` or the like before it.
 fn parse_address(word: &[u8]) -> Option<Speaker<'_>> {
     let (rest, tid) = split_last(word, b':')?;
     let tid = decimal(tid)?;
     let (tagged_host, pid) = split_last(rest, b':')?;
-    let host = match split_last(tagged_host, b':') {
-        Some((tag, host)) if tag.ends_with(b">") => host,
-        _ => tagged_host,
-    };
-    if host.is_empty() || !host.iter().all(is_host_character) {
+    let host = without_decoration(tagged_host);
+    if host.is_empty() || !host.iter().all(is_host_character) || is_clock(host, pid) {
         return None;
     }
     let pid = decimal(pid)?;
@@ -117,7 +174,36 @@ fn parse_address(word: &[u8]) -> Option<Speaker<'_>> {
         pid,
         tid,
         device: None,
+        tag: None,
     })
+}
+
+/// Removes what ends in a bracket or a bar from the front of `host`. A host that somebody replaced by `<name>` stays.
+fn without_decoration(host: &[u8]) -> &[u8] {
+    let closes = |c: &u8| {
+        matches!(
+            c,
+            b'>' | b']' | b')' | b'}' | b'|' | b'"' | b'=' | b';' | b','
+        )
+    };
+    let Some(last) = host.iter().rposition(closes) else {
+        return host;
+    };
+    let rest = &host[last + 1..];
+    let rest = rest.strip_prefix(b":").unwrap_or(rest);
+    if rest.is_empty() && host.starts_with(b"<") {
+        return &host[1..last];
+    }
+    rest
+}
+
+/// Returns whether `host` and what follows it are a time: `03:04:05`, `2026-01-02T03:04:05`.
+fn is_clock(host: &[u8], minutes: &[u8]) -> bool {
+    let hours = match host.iter().rposition(|c| *c == b'T') {
+        Some(at) if host[0].is_ascii_digit() => &host[at + 1..],
+        _ => host,
+    };
+    minutes.len() == 2 && hours.len() == 2 && hours.iter().all(u8::is_ascii_digit)
 }
 
 fn is_host_character(c: &u8) -> bool {

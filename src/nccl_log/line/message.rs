@@ -11,6 +11,8 @@ pub enum Message<'a> {
     Setting(&'a [u8], &'a [u8]),
     /// `Bootstrap : Using eth0:…`, which every process logs before its first communicator.
     Bootstrap,
+    /// `cudaDriverVersion 13000`, which every process logs once, before anything else of NCCL.
+    DriverVersion,
     /// `Using network NAME`.
     Network(&'a [u8]),
     /// `NET/Plugin: Loaded net plugin NAME (v6)`.
@@ -43,6 +45,8 @@ pub enum Message<'a> {
     Paths(GpuPaths),
     /// `AllReduce: 8 Bytes -> Algo RING proto LL …`.
     Algorithm(Algorithm<'a>),
+    /// `transport/net_ib.cc:1295 -> 6`: an error on its way through NCCL's source.
+    ReturnCode(ReturnCode<'a>),
     /// `NCCL WARN …`.
     Warning(&'a [u8]),
     /// A message that begins like one of the above and continues differently.
@@ -98,12 +102,19 @@ pub struct Connection<'a> {
     pub via: Via<'a>,
 }
 
+impl Connection<'_> {
+    /// Returns whether both ends have the same GPU number. Before 2.5, lines about networks have none.
+    pub fn is_same_rail(&self) -> bool {
+        !self.from.gpu.is_empty() && self.from.gpu == self.to.gpu
+    }
+}
+
 /// One end of a connection: `3[1]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Endpoint<'a> {
     /// The rank in its communicator.
     pub rank: i64,
-    /// The GPU: NVML's index in decimal since 2.18.3, the bus id in hexadecimal before.
+    /// The GPU: NVML's index in decimal since 2.18.3, the bus id in hexadecimal before; empty for networks before 2.5.
     pub gpu: &'a [u8],
 }
 
@@ -177,4 +188,13 @@ pub struct Algorithm<'a> {
     pub protocol: &'a [u8],
     /// Channels of the operation; `None` if the line does not name them.
     pub channels: Option<u64>,
+}
+
+/// An error that a line of NCCL's source returns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReturnCode<'a> {
+    /// The line: `transport/net_ib.cc:1295`.
+    pub place: &'a [u8],
+    /// NCCL's result code.
+    pub code: u64,
 }

@@ -7,13 +7,19 @@ use memchr::memmem::{self, Finder};
 use super::{
     header::LogLevel,
     message::{
-        Algorithm, Channels, CommEvent, CommView, Connection, Endpoint, Message, Net, RingNumbers,
-        Side, Via,
+        Algorithm, Channels, CommEvent, CommView, Connection, Endpoint, Message, Net, ReturnCode,
+        RingNumbers, Side, Via,
     },
     path_types::{GpuPaths, PathTypes},
     text::{Cursor, Needle, after, decimal, hexadecimal, split_last},
+    version::find_version,
 };
 
+/// Transports whose name can end a line. Others go on with a slash, so a line that ends there is torn.
+const WHOLE_TRANSPORTS: [&[u8]; 4] = [b"P2P", b"SHM", b"NVLS", b"COLLNET"];
+
+static VIA: Needle = LazyLock::new(|| Finder::new(" via "));
+static ARROW: Needle = LazyLock::new(|| Finder::new(" -> "));
 static SET: Needle = LazyLock::new(|| Finder::new(" set by environment to "));
 static GPUDIRECT: Needle = LazyLock::new(|| Finder::new(" : GPU Direct RDMA "));
 static LOADED: Needle = LazyLock::new(|| Finder::new("Loaded net plugin "));
@@ -32,22 +38,59 @@ pub fn parse(message: &[u8], level: LogLevel) -> Message<'_> {
     let mut cursor = Cursor(message);
     match message.first() {
         Some(b'C') if cursor.eat(b"Channel ") => channel(cursor).unwrap_or(Message::Unclear),
+        Some(b'R') if cursor.eat(b"Ring ") => ring(cursor),
         Some(b'C') if cursor.eat(b"Connected ") => connected(cursor.0),
         Some(b'C') if cursor.eat(b"CollNet ") => collnet(cursor.0),
-        Some(b'N') if cursor.eat(b"NCCL version ") => Message::Version(cursor.word()),
+        Some(b'N' | b'R') if cursor.eat(b"NCCL version") || cursor.eat(b"RCCL version") => {
+            version(cursor)
+        }
         Some(b'N') if message.starts_with(b"NCCL_") => setting(message),
         Some(b'N') if cursor.eat(b"NET/Plugin") => plugin(cursor.0),
         Some(b'N') if cursor.eat(b"NET/") => network(cursor.0),
         Some(b'G') if cursor.eat(b"GPU/") => paths(cursor.0),
         Some(b'G') if cursor.eat(b"GPU Direct RDMA Disabled for GPU") => Message::GpuDirectTooFar,
-        Some(b'U') if cursor.eat(b"Using network ") => Message::Network(cursor.0.trim_ascii()),
+        Some(b'U') if cursor.eat(b"Using ") => using(cursor),
         Some(b'B') if cursor.eat(b"Bootstrap") => Message::Bootstrap,
         Some(b'P') if cursor.eat(b"Pattern ") => pattern(cursor).unwrap_or(Message::Unclear),
         Some(b'P') if cursor.eat(b"PXN Disabled as plugin is v4") => Message::PluginTooOld,
         Some(b'0'..=b'9') => counted(cursor),
-        Some(b'c' | b'n' | b'[') => communicator(message),
+        Some(b'c') if message.starts_with(b"cudaDriverVersion ") => Message::DriverVersion,
+        Some(b'c' | b'n' | b'[') => match communicator(message) {
+            Message::Other => return_code(message).unwrap_or(Message::Other),
+            found => found,
+        },
+        Some(b'a'..=b'z') => return_code(message).unwrap_or(Message::Other),
         Some(b'A'..=b'Z') => algorithm(message),
         _ => Message::Other,
+    }
+}
+
+/// Reads what follows `NCCL version`; RCCL puts a colon before the number.
+fn version(mut cursor: Cursor<'_>) -> Message<'_> {
+    let _ = cursor.eat(b" :") || cursor.eat(b":");
+    find_version(cursor.0.trim_ascii_start()).map_or(Message::Unclear, Message::Version)
+}
+
+/// Reads `transport/net_ib.cc:1295 -> 6`, which may go on with ` [Progress Thread]`.
+fn return_code(message: &[u8]) -> Option<Message<'_>> {
+    let at = ARROW.find(message)?;
+    let place = &message[..at];
+    let (file, line) = split_last(place, b':')?;
+    let is_place = memchr::memchr(b'.', file).is_some() && memchr::memchr(b' ', file).is_none();
+    let mut cursor = Cursor(&message[at + ARROW.needle().len()..]);
+    let code = cursor.number()?;
+    let is_end = matches!(cursor.0.first(), None | Some(b' '));
+    let is_return = is_place && is_end && decimal(line).is_some();
+    is_return.then_some(Message::ReturnCode(ReturnCode { place, code }))
+}
+
+/// Reads what follows `Using `: `network IB`, and in 2.3 `internal Network IB`.
+fn using(mut cursor: Cursor<'_>) -> Message<'_> {
+    let _ = cursor.eat(b"internal ") || cursor.eat(b"external ");
+    if cursor.eat(b"network ") || cursor.eat(b"Network ") {
+        Message::Network(cursor.0.trim_ascii())
+    } else {
+        Message::Other
     }
 }
 
@@ -64,28 +107,96 @@ fn channel(mut cursor: Cursor<'_>) -> Option<Message<'_>> {
     if is_indented || (index.is_some() && memchr::memchr(b'>', cursor.0).is_none()) {
         return is_ring_order(cursor.0).then_some(Message::RingOrder);
     }
-    let from = endpoint(&mut cursor)?;
-    cursor.require(b" -> ")?;
-    let to = endpoint(&mut cursor)?;
-    let side = side(&mut cursor);
-    cursor.require(b" via ")?;
-    let via = if cursor.eat(b"NET/") {
-        Via::Net(net(cursor.0)?)
-    } else {
-        Via::Other(cursor.transport()?)
+    let ends = Ends {
+        from: endpoint(&mut cursor)?,
+        to: endpoint_after_arrow(&mut cursor)?,
+        side: side(&mut cursor),
     };
+    cursor.require(b" via ")?;
+    let via = via(&mut cursor)?;
     let is_net = matches!(via, Via::Net(_));
-    if is_net != (side != Side::Both) {
+    if is_net != (ends.side != Side::Both) {
         return None;
     }
-    Some(Message::Connection(Connection {
-        channel,
-        index,
+    Some(ends.connection(channel, index, via))
+}
+
+/// Reads what follows `Ring `: a connection before 2.7, or the order of a ring.
+fn ring(mut cursor: Cursor<'_>) -> Message<'_> {
+    let Some(channel) = cursor.number() else {
+        return Message::Other;
+    };
+    if !cursor.eat(b" : ") {
+        return Message::Other;
+    }
+    if is_ring_order(cursor.0) {
+        return Message::RingOrder;
+    }
+    let has_transport = memchr::memchr(b'[', cursor.0).is_some() || after(&VIA, cursor.0).is_some();
+    if !has_transport {
+        // `Ring 00 : 3 -> 0 -> 1`: the neighbours of a rank.
+        return Message::Other;
+    }
+    old_connection(channel, cursor).unwrap_or(Message::Unclear)
+}
+
+/// Reads a connection of 2.3 to 2.6. Over a network, 2.3 logs only the receiving end, and names no side. GPUs have numbers
+/// over a network since 2.5.
+fn old_connection(channel: u64, mut cursor: Cursor<'_>) -> Option<Message<'_>> {
+    let from = old_endpoint(&mut cursor)?;
+    cursor.require(b" -> ")?;
+    let to = old_endpoint(&mut cursor)?;
+    let mut ends = Ends {
         from,
         to,
-        side,
-        via,
-    }))
+        side: side(&mut cursor),
+    };
+    cursor.require(b" via ")?;
+    let via = via(&mut cursor)?;
+    match via {
+        Via::Net(_) if ends.side == Side::Both => ends.side = Side::Receive,
+        Via::Other(_) if ends.side != Side::Both => return None,
+        _ => {}
+    }
+    Some(ends.connection(channel, None, via))
+}
+
+/// What a line says of a connection before its transport.
+struct Ends<'a> {
+    from: Endpoint<'a>,
+    to: Endpoint<'a>,
+    side: Side,
+}
+
+impl<'a> Ends<'a> {
+    fn connection(self, channel: u64, index: Option<u64>, via: Via<'a>) -> Message<'a> {
+        Message::Connection(Connection {
+            channel,
+            index,
+            from: self.from,
+            to: self.to,
+            side: self.side,
+            via,
+        })
+    }
+}
+
+/// Reads what follows ` via `.
+fn via<'a>(cursor: &mut Cursor<'a>) -> Option<Via<'a>> {
+    if cursor.eat(b"NET/") {
+        return Some(Via::Net(net(cursor.0)?));
+    }
+    // Before 2.7: `direct shared memory`, and `P2P/direct pointer` without its first word.
+    if cursor.eat(b"direct shared memory") {
+        return Some(Via::Other(b"SHM"));
+    }
+    if cursor.eat(b"direct pointer") {
+        return Some(Via::Other(b"P2P"));
+    }
+    let name = cursor.transport()?;
+    let is_followed = cursor.0.get(name.len()) == Some(&b'/');
+    let is_whole = is_followed || WHOLE_TRANSPORTS.contains(&name);
+    is_whole.then_some(Via::Other(name))
 }
 
 /// Returns whether `text` is ranks in the order of a ring: ` 0 1 2 3`.
@@ -99,6 +210,22 @@ fn endpoint<'a>(cursor: &mut Cursor<'a>) -> Option<Endpoint<'a>> {
     let number = i64::try_from(cursor.number()?).ok()?;
     let rank = if is_negative { -number } else { number };
     let gpu = cursor.gpu()?;
+    Some(Endpoint { rank, gpu })
+}
+
+fn endpoint_after_arrow<'a>(cursor: &mut Cursor<'a>) -> Option<Endpoint<'a>> {
+    cursor.require(b" -> ")?;
+    endpoint(cursor)
+}
+
+/// Reads `3[1]`, or `3` before 2.5.
+fn old_endpoint<'a>(cursor: &mut Cursor<'a>) -> Option<Endpoint<'a>> {
+    let rank = i64::try_from(cursor.number()?).ok()?;
+    let gpu = if cursor.0.starts_with(b"[") {
+        cursor.gpu()?
+    } else {
+        b""
+    };
     Some(Endpoint { rank, gpu })
 }
 
@@ -131,15 +258,24 @@ fn net(text: &[u8]) -> Option<Net<'_>> {
             relay = Some(cursor.number()?);
             cursor.require(b")")?;
         }
+        let gpudirect = cursor.eat(b"/GDRDMA");
+        if !gpudirect && is_torn(cursor.0) {
+            return None;
+        }
         return Some(Net {
             name: &text[..slash],
             device,
             relay,
-            gpudirect: cursor.eat(b"/GDRDMA"),
+            gpudirect,
             bare,
         });
     }
     None
+}
+
+/// Returns whether `end`, the end of a line, is the beginning of `/GDRDMA`.
+fn is_torn(end: &[u8]) -> bool {
+    !end.is_empty() && b"/GDRDMA".starts_with(end)
 }
 
 /// Reads what follows `Connected `.
@@ -151,7 +287,8 @@ fn connected(text: &[u8]) -> Message<'_> {
         // `Connected to proxy localRank 0 -> connection 0x…`, `Connected NVLS tree`.
         return Message::Other;
     };
-    if numbers.is_empty() {
+    // RCCL goes on with ` comm 0x… nRanks 08 busId c6000`.
+    if numbers.is_empty() || numbers.starts_with(b" comm 0x") {
         return Message::Rings(None);
     }
     match ring_numbers(Cursor(numbers)) {
@@ -292,9 +429,9 @@ fn communicator(message: &[u8]) -> Message<'_> {
     if at > 0 && message[at - 1] != b' ' {
         return Message::Other;
     }
-    let event = if message.ends_with(b"Init START") {
+    let event = if message.ends_with(b"Init START") || is_size_alone(&message[at..]) {
         CommEvent::Start
-    } else if message.ends_with(b"Init COMPLETE") {
+    } else if message.ends_with(b"Init COMPLETE") || message.ends_with(b" - COMPLETE") {
         CommEvent::Complete
     } else if message.ends_with(b"Destroy COMPLETE") || message.ends_with(b"Abort COMPLETE") {
         return Message::CommEnded;
@@ -304,6 +441,13 @@ fn communicator(message: &[u8]) -> Message<'_> {
         return Message::Other;
     };
     comm_view(&message[at..]).map_or(Message::Unclear, |view| Message::Communicator(event, view))
+}
+
+/// Returns whether `text` is `comm 0x… rank 0 nranks 16` and nothing else, with which 2.3 starts a communicator.
+fn is_size_alone(text: &[u8]) -> bool {
+    let mut words = text.split(|c| *c == b' ');
+    let mut expect = |name: &[u8]| words.next() == Some(name) && words.next().is_some();
+    expect(b"comm") && expect(b"rank") && expect(b"nranks") && words.next().is_none()
 }
 
 /// Reads rank and size from pairs of words; `None` if there is no number of ranks.

@@ -102,6 +102,6 @@ impl<'a> Cursor<'a> {
 }
 
 /// Counts the bytes at the start of `text` that `belongs` accepts.
-fn count_leading(text: &[u8], belongs: impl Fn(&u8) -> bool) -> usize {
+pub(super) fn count_leading(text: &[u8], belongs: impl Fn(&u8) -> bool) -> usize {
     text.iter().take_while(|c| belongs(c)).count()
 }

@@ -1,0 +1,143 @@
+//! Logs as they lie on disk: compressed, or in UTF-16.
+
+use std::io::{self, BufReader, Cursor, Read};
+
+use encoding_rs_io::DecodeReaderBytes;
+use flate2::read::MultiGzDecoder;
+
+/// Bytes by which a format is known.
+const MAGIC: usize = 4;
+const GZIP: &[u8] = &[0x1f, 0x8b, 8];
+const ZSTD: &[u8] = &[0x28, 0xb5, 0x2f, 0xfd];
+const BYTE_ORDER_MARKS: [&[u8]; 3] = [&[0xff, 0xfe], &[0xfe, 0xff], &[0xef, 0xbb, 0xbf]];
+/// How often a log may be wrapped: UTF-16 in gzip is 2.
+const LAYERS: usize = 4;
+
+/// Returns `log` as plain bytes, whether it is compressed with gzip or zstd, or in UTF-16 with a byte order mark. A compressed
+/// log that is cut ends where it is cut.
+///
+/// # Errors
+/// Returns an error if `log` cannot be read.
+pub(super) fn decoded<'a>(log: impl Read + 'a) -> io::Result<Box<dyn Read + 'a>> {
+    let mut log: Box<dyn Read + 'a> = Box::new(log);
+    for _ in 0..LAYERS {
+        let (begin, rest) = peek(log)?;
+        let whole = Cursor::new(begin.clone()).chain(rest);
+        log = if begin.starts_with(GZIP) {
+            let decoder = MultiGzDecoder::new(BufReader::new(whole));
+            Box::new(UntilCut(decoder))
+        } else if begin.starts_with(ZSTD) {
+            Box::new(UntilCut(zstd::Decoder::new(whole)?))
+        } else if BYTE_ORDER_MARKS.iter().any(|mark| begin.starts_with(mark)) {
+            Box::new(DecodeReaderBytes::new(whole))
+        } else {
+            return Ok(Box::new(whole));
+        };
+    }
+    Ok(log)
+}
+
+/// Reads the first bytes.
+fn peek<R: Read>(mut log: R) -> io::Result<(Vec<u8>, R)> {
+    let mut begin = Vec::new();
+    log.by_ref().take(MAGIC as u64).read_to_end(&mut begin)?;
+    Ok((begin, log))
+}
+
+/// A decoder whose input may end too early.
+struct UntilCut<R>(R);
+
+impl<R: Read> Read for UntilCut<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        match self.0.read(buffer) {
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(0),
+            other => other,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use flate2::{Compression, write::GzEncoder};
+
+    use super::*;
+
+    const TEXT: &str = "one line\nanother line with \u{e4}\n";
+
+    fn read(log: &[u8]) -> Vec<u8> {
+        let mut text = Vec::new();
+        let mut reader = decoded(log).expect("read");
+        reader.read_to_end(&mut text).expect("read");
+        text
+    }
+
+    fn gzip(text: &[u8]) -> Vec<u8> {
+        let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
+        encoder.write_all(text).expect("compressed");
+        encoder.finish().expect("compressed")
+    }
+
+    fn zstd(text: &[u8]) -> Vec<u8> {
+        zstd::encode_all(text, 0).expect("compressed")
+    }
+
+    fn utf16(text: &str, to_bytes: fn(u16) -> [u8; 2]) -> Vec<u8> {
+        let units = std::iter::once(0xfeff).chain(text.encode_utf16());
+        units.flat_map(to_bytes).collect()
+    }
+
+    #[test]
+    fn every_encoding_gives_the_same_text() {
+        let text = TEXT.as_bytes();
+        let two_frames = [zstd(text), zstd(text)].concat();
+        let skippable = [
+            &[0x50, 0x2a, 0x4d, 0x18, 3, 0, 0, 0, 1, 2, 3][..],
+            &zstd(text),
+        ]
+        .concat();
+        for (log, times) in [
+            (text.to_vec(), 1),
+            (gzip(text), 1),
+            ([gzip(text), gzip(text)].concat(), 2),
+            (zstd(text), 1),
+            (two_frames, 2),
+            ([zstd(text), skippable].concat(), 2),
+            (utf16(TEXT, u16::to_le_bytes), 1),
+            (utf16(TEXT, u16::to_be_bytes), 1),
+            ([b"\xef\xbb\xbf", text].concat(), 1),
+            (gzip(&utf16(TEXT, u16::to_le_bytes)), 1),
+            (zstd(&gzip(text)), 1),
+        ] {
+            assert_eq!(read(&log), text.repeat(times));
+        }
+        assert_eq!(read(b""), b"");
+        assert_eq!(read(b"\x1f"), b"\x1f");
+    }
+
+    #[test]
+    fn a_compressed_log_that_is_cut_ends_there() {
+        let text = TEXT.repeat(20_000).into_bytes();
+        for compressed in [gzip(&text), zstd(&text)] {
+            let begin = read(&compressed[..compressed.len() - 7]);
+            assert!(text.starts_with(&begin));
+            assert!(!begin.is_empty());
+        }
+        for compressed in [gzip(b"x"), zstd(b"x")] {
+            for length in 0..compressed.len() {
+                let _ = read(&compressed[..length]);
+            }
+        }
+    }
+
+    #[test]
+    fn damaged_data_is_an_error() {
+        let mut damaged = gzip(TEXT.repeat(100).as_bytes());
+        let middle = damaged.len() / 2;
+        damaged[middle] ^= 0xff;
+        let mut text = Vec::new();
+        let read = decoded(&damaged[..]).and_then(|mut log| log.read_to_end(&mut text));
+        assert!(read.is_err());
+    }
+}
