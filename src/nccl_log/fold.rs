@@ -219,6 +219,7 @@ impl Fold {
         match message {
             Message::Warning(warning) => self.failures.add_warning(at, head, line, warning),
             Message::ReturnCode(returned) => self.failures.add_return(at, head, line, returned),
+            Message::Operation(operation) => self.failures.add_operation(head, &operation),
             Message::Communicator(CommEvent::Complete, _) => self.failures.add_ready(head),
             _ => {}
         }

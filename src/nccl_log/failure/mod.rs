@@ -4,6 +4,7 @@
 //! that have numbers. [`Failures`] keeps the first line that is nearest to the cause, and `report` is that as text.
 
 mod completion;
+mod entered;
 mod known;
 mod report;
 mod signals;
@@ -18,6 +19,7 @@ use serde::Serialize;
 
 use self::{
     completion::read_completion,
+    entered::Entered,
     known::{
         Known, MISMATCH, OUT_OF_MEMORY, RESULT_WORDS, TIME_LIMIT, TIMEOUT, WARNINGS, Weight, result,
     },
@@ -26,12 +28,12 @@ use self::{
 };
 use super::{
     limits::{MANY, clipped_text, hashed, quoted, text},
-    line::{ReturnCode, Speaker},
+    line::{Operation, ReturnCode, Speaker},
 };
 
 pub use known::FailureKind;
 pub use report::add_failure;
-pub use watchdog::{Hang, Operation};
+pub use watchdog::{Hang, Waiting};
 
 /// Where a line stands.
 #[derive(Clone, Copy, Debug)]
@@ -163,6 +165,7 @@ pub(super) struct Failures {
     processes: HashSet<u64>,
     ranks: HashSet<u64>,
     watchdogs: Watchdogs,
+    entered: Entered,
     /// Whether the line before announces NCCL's last warning, which PyTorch repeats.
     is_last_error: bool,
 }
@@ -223,8 +226,34 @@ impl Failures {
             .as_ref()
             .is_some_and(|best| best.place.text.contains(" -> "));
         if is_only_process && is_return_alone && *process == process_id(head) {
-            *self = Failures::default();
+            let entered = std::mem::take(&mut self.entered);
+            *self = Failures {
+                entered,
+                ..Failures::default()
+            };
         }
+    }
+
+    /// Adds an operation that the process of `head` enters.
+    pub(super) fn add_operation(&mut self, head: &[u8], operation: &Operation<'_>) {
+        self.entered
+            .add(process_id(head), operation, || process_name(head, b""));
+    }
+
+    /// Returns what is known of a hang. Processes that are behind others mean something only if none could go on.
+    fn hang(&self, kind: FailureKind) -> Option<Hang> {
+        let hang = self.watchdogs.hang();
+        if !matches!(kind, FailureKind::Hang | FailureKind::Stopped) {
+            return hang;
+        }
+        let behind = self.entered.behind();
+        if hang.is_none() && behind.is_empty() {
+            return None;
+        }
+        Some(Hang {
+            behind,
+            ..hang.unwrap_or_default()
+        })
     }
 
     /// Adds a line that is not NCCL's.
@@ -325,7 +354,7 @@ impl Failures {
             result_code: self.result_code,
             first_returned: self.first_returned.as_ref().map(|(place, _)| place.clone()),
             processes: self.processes.len().max(self.ranks.len()) as u64,
-            hang: self.watchdogs.hang(),
+            hang: self.hang(best.known.kind),
         })
     }
 }

@@ -78,6 +78,10 @@ fn waits(hang: &Hang) -> Vec<String> {
             ranks(&hang.not_entered)
         ));
     }
+    if !hang.behind.is_empty() {
+        let named: Vec<&str> = hang.behind.iter().take(RANKS).map(String::as_str).collect();
+        texts.push(format!("behind the others: {}", named.join(", ")));
+    }
     if !hang.lagging.is_empty() {
         texts.push(format!(
             "PyTorch names {} as behind the others",

@@ -200,3 +200,17 @@ fn pytorchs_list_of_lagging_ranks_is_read() {
     ));
     assert_eq!(found.hang.expect("a hang").lagging, [5, 6, 7]);
 }
+
+#[test]
+fn processes_that_did_not_enter_an_operation_are_named() {
+    let operation = |pid: u32, number: &str| {
+        format!(
+            "h:{pid}:1 [0] NCCL INFO AllReduce: opCount {number} sendbuff 0x7f recvbuff 0x7f count 8 datatype 7 op 0 root 0 comm 0x5 [nranks=2] stream 0x6\n"
+        )
+    };
+    let log = operation(1, "19") + &operation(2, "19") + &operation(1, "1a");
+    assert_eq!(failure(&log), None, "a log may end anywhere");
+    let stopped = "slurmstepd: error: *** STEP 7.0 ON n1 CANCELLED AT 2026-01-02T03:04:05 DUE TO TIME LIMIT ***\n";
+    let hang = shown(&(log + stopped)).hang.expect("a process behind");
+    assert_eq!(hang.behind, ["h:2 (AllReduce number 25 of 26)"]);
+}

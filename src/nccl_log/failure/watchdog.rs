@@ -20,7 +20,7 @@ struct Wait {
 
 /// An operation that did not end.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-pub struct Operation {
+pub struct Waiting {
     /// Its number among those of its group.
     pub sequence: u64,
     /// Its type, such as `ALLREDUCE`.
@@ -30,14 +30,16 @@ pub struct Operation {
 }
 
 /// What the watchdogs show of a hang.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Hang {
     /// The operations that ranks waited for, the earliest first. If there are several, the ranks were not in the same one.
-    pub operations: Vec<Operation>,
+    pub operations: Vec<Waiting>,
     /// Ranks that had not entered the latest of these operations, at most 64.
     pub not_entered: Vec<u64>,
     /// Ranks that PyTorch's own analysis names as the ones that hold up the others, at most 64.
     pub lagging: Vec<u64>,
+    /// Processes that entered fewer operations than others, as NCCL's subsystem COLL logs them, at most 64.
+    pub behind: Vec<String>,
 }
 
 /// The reports of all watchdogs.
@@ -133,6 +135,7 @@ impl Watchdogs {
             |wait: &Wait| wait.entered.is_some_and(|entered| Some(entered) < latest);
         let late = self.ranks.iter().filter(|(_, wait)| has_not_entered(wait));
         Some(Hang {
+            behind: Vec::new(),
             not_entered: late.map(|(rank, _)| *rank).take(LISTED).collect(),
             lagging: self.lagging.iter().copied().take(LISTED).collect(),
             operations: operations
@@ -140,7 +143,7 @@ impl Watchdogs {
                 .take(LISTED)
                 .map(|((sequence, name), mut ranks)| {
                     ranks.truncate(LISTED);
-                    Operation {
+                    Waiting {
                         sequence,
                         name: name.to_owned(),
                         ranks,

@@ -47,6 +47,8 @@ pub enum Message<'a> {
     Algorithm(Algorithm<'a>),
     /// `transport/net_ib.cc:1295 -> 6`: an error on its way through NCCL's source.
     ReturnCode(ReturnCode<'a>),
+    /// `AllReduce: opCount 1a sendbuff 0x… … comm 0x… [nranks=8] …`, of the subsystem COLL.
+    Operation(Operation<'a>),
     /// `NCCL WARN …`.
     Warning(&'a [u8]),
     /// A message that begins like one of the above and continues differently.
@@ -197,4 +199,15 @@ pub struct ReturnCode<'a> {
     pub place: &'a [u8],
     /// NCCL's result code.
     pub code: u64,
+}
+
+/// An operation that a rank enters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Operation<'a> {
+    /// `AllReduce`.
+    pub name: &'a [u8],
+    /// Its number in the communicator, from 0.
+    pub number: u64,
+    /// The ranks of the communicator.
+    pub ranks: u64,
 }

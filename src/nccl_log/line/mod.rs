@@ -19,8 +19,8 @@ pub use decoration::{syslog_times, without_colours, without_repeat_note, without
 pub use fragment::{is_fragment, is_segmentation_fault};
 pub use header::{Header, LogLevel, Speaker, find_header};
 pub use message::{
-    Algorithm, Channels, CommEvent, CommView, Connection, Endpoint, Message, Net, ReturnCode,
-    RingNumbers, Side, Via,
+    Algorithm, Channels, CommEvent, CommView, Connection, Endpoint, Message, Net, Operation,
+    ReturnCode, RingNumbers, Side, Via,
 };
 pub use parse::parse;
 pub use path_types::{GpuPaths, PathTypes};

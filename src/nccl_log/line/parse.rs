@@ -7,8 +7,8 @@ use memchr::memmem::{self, Finder};
 use super::{
     header::LogLevel,
     message::{
-        Algorithm, Channels, CommEvent, CommView, Connection, Endpoint, Message, Net, ReturnCode,
-        RingNumbers, Side, Via,
+        Algorithm, Channels, CommEvent, CommView, Connection, Endpoint, Message, Net, Operation,
+        ReturnCode, RingNumbers, Side, Via,
     },
     path_types::{GpuPaths, PathTypes},
     text::{Cursor, Needle, after, decimal, hexadecimal, split_last},
@@ -27,6 +27,8 @@ static COLLNET: Needle = LazyLock::new(|| Finder::new(" via COLLNET/"));
 static TYPE: Needle = LazyLock::new(|| Finder::new(", type "));
 static COMM: Needle = LazyLock::new(|| Finder::new("comm 0x"));
 static NODES: Needle = LazyLock::new(|| Finder::new(" nNodes "));
+static OPERATION: Needle = LazyLock::new(|| Finder::new(": opCount "));
+static RANKS: Needle = LazyLock::new(|| Finder::new(" [nranks="));
 static BYTES: Needle = LazyLock::new(|| Finder::new(" Bytes -> "));
 
 /// Reads a message. The first byte decides which forms are tried.
@@ -471,11 +473,23 @@ fn comm_view(text: &[u8]) -> Option<CommView> {
     Some(view)
 }
 
+/// Reads `AllReduce: opCount 1a … [nranks=8] …`; the number is hexadecimal.
+fn operation(message: &[u8]) -> Option<Message<'_>> {
+    let at = OPERATION.find(message)?;
+    let number = Cursor(&message[at + OPERATION.needle().len()..]).word();
+    let ranks = Cursor(after(&RANKS, message)?).number()?;
+    Some(Message::Operation(Operation {
+        name: &message[..at],
+        number: u64::from_str_radix(str::from_utf8(number).ok()?, 16).ok()?,
+        ranks,
+    }))
+}
+
 /// Reads `AllReduce: 8 Bytes -> Algo RING proto LL …`, `8 Bytes -> Algo 1 proto 0 time …`,
 /// `AllReduce [Symmetric]: 8 Bytes -> Kernel NAME …`, `AllGather [Copy Engine]: 8 Bytes -> cudaMemcpy…`.
 fn algorithm(message: &[u8]) -> Message<'_> {
     let Some(at) = BYTES.find(message) else {
-        return Message::Other;
+        return operation(message).unwrap_or(Message::Other);
     };
     let (function, bytes) = match memmem::rfind(&message[..at], b": ") {
         Some(colon) => (&message[..colon], &message[colon + 2..at]),
