@@ -2,7 +2,10 @@
 
 use std::fmt::Write;
 
-use super::{Failure, Hang, Place};
+use super::{
+    failures::{Failure, Place},
+    watchdog::Hang,
+};
 use crate::units::counted;
 
 /// Ranks that the text names.
