@@ -210,8 +210,8 @@ impl Fold {
     }
 
     fn add_message(&mut self, line: &[u8], head: &[u8], message: Message<'_>) {
-        let file_tag = Arc::clone(&self.file_tag);
-        let head = if self.is_named(head) { head } else { &file_tag };
+        let is_named = self.is_named(head);
+        let head = if is_named { head } else { &self.file_tag };
         let at = Position {
             file: &self.file,
             line: self.line_number,
