@@ -3,7 +3,7 @@
 use chrono::{DateTime, FixedOffset};
 use serde::{Deserialize, Serialize};
 
-use super::{iteration_stats::IterationStats, timestamp};
+use super::{iteration_stats::IterationStats, run_meta::MeasuredOn, timestamp};
 use crate::{
     collective::Case,
     units::{GBps, Micros},
@@ -69,6 +69,9 @@ pub struct Record {
     /// The traffic of an alltoallv as [`Case::pattern`] gives it; empty for other collectives.
     #[serde(default)]
     pub pattern: String,
+    /// What an earlier run measured it on; `None` if the current run measures it.
+    #[serde(default)]
+    pub measured_on: Option<MeasuredOn>,
     /// The communicator, if there are several and this is the record of one.
     #[serde(default)]
     pub group: Option<u32>,
@@ -131,6 +134,7 @@ impl Record {
             note: String::new(),
             seen: NcclEvidence::default(),
             pattern: case.pattern(),
+            measured_on: None,
             group: None,
             groups: Vec::new(),
         }

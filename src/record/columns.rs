@@ -334,11 +334,51 @@ pub const COLUMNS: &[Column] = &[
               scaled and rounded down: row by row, each number as 8 bytes, the lowest first; else empty",
         get: |_, record| words(&record.pattern),
     },
+    Column {
+        name: "hosts",
+        doc: "hosts of the ranks, as Slurm abbreviates a list: `node[01-04]`; empty if times are computed",
+        get: |run, record| match &record.measured_on {
+            Some(earlier) => words(&earlier.hosts),
+            None => words(&run.hosts),
+        },
+    },
+    Column {
+        name: "device",
+        doc: "models of the GPUs, or of the processors if the data are in host memory; `+` between several, empty if times \
+              are computed",
+        get: |run, record| match &record.measured_on {
+            Some(earlier) => words(&earlier.device),
+            None => words(&run.device),
+        },
+    },
+    Column {
+        name: "nccl_version",
+        doc: "version of NCCL; empty if no NCCL ran",
+        get: |run, record| match &record.measured_on {
+            Some(earlier) => words(&earlier.nccl_version),
+            None => version(run, "nccl"),
+        },
+    },
+    Column {
+        name: "mpi_version",
+        doc: "version of MPI, as it calls itself; empty if no MPI ran",
+        get: |run, record| match &record.measured_on {
+            Some(earlier) => words(&earlier.mpi_version),
+            None => version(run, "mpi"),
+        },
+    },
 ];
 
 /// How `pxn` reads.
 pub(super) fn pxn_word(is_used: bool) -> &'static str {
     if is_used { "used" } else { "not used" }
+}
+
+/// The version of a library that the run uses.
+fn version(run: &RunMeta, library: &str) -> Cell {
+    run.versions
+        .get(library)
+        .map_or(Cell::Empty, |version| words(version))
 }
 
 /// Words, or empty where there are none.
@@ -360,7 +400,8 @@ mod tests {
         let promised = "run_id,started_at,collective,backend,level,network,resources,step,repeat,nodes,ranks,\
                         gpus_per_process,size_bytes,count,type,redop,root,in_place,iters,time_us,algbw_GBps,\
                         busbw_GBps,wrong,status,note,pxn,transport,channels,algo,proto,group,issue_us,iter_min_us,\
-                        iter_max_us,iter_mean_us,iter_p50_us,iter_p95_us,iter_p99_us,iter_cv_pct,pattern";
+                        iter_max_us,iter_mean_us,iter_p50_us,iter_p95_us,iter_p99_us,iter_cv_pct,pattern,\
+                        hosts,device,nccl_version,mpi_version";
         assert_eq!(names.join(","), promised);
     }
 

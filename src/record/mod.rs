@@ -8,13 +8,15 @@ mod case_record;
 pub mod columns;
 pub mod iteration_stats;
 pub mod read;
-mod run_meta;
+pub mod run_meta;
 mod timestamp;
 pub mod totals;
 
 pub use backend::BackendKind;
 pub use case_record::{GroupResult, NcclEvidence, Record, Status};
 pub use iteration_stats::IterationStats;
-pub use run_meta::{Device, FORMAT, MemoryUse, Phase, ProcessMeta, RunEnd, RunMeta, SweepMeta};
+pub use run_meta::{
+    Device, FORMAT, MeasuredOn, MemoryUse, Phase, ProcessMeta, RunEnd, RunMeta, SweepMeta,
+};
 pub use timestamp::now;
 pub use totals::TableTotals;

@@ -13,7 +13,7 @@ use super::{
     case_record::{NcclEvidence, Record, Status},
     columns::{COLUMNS, pxn_word},
     iteration_stats::IterationStats,
-    run_meta::RunMeta,
+    run_meta::{MeasuredOn, RunMeta},
 };
 use crate::{
     collective::{
@@ -88,6 +88,14 @@ pub struct CsvRow {
     pub iter_cv: Option<f64>,
     #[serde(default)]
     pub pattern: String,
+    #[serde(default)]
+    pub hosts: String,
+    #[serde(default)]
+    pub device: String,
+    #[serde(default)]
+    pub nccl_version: String,
+    #[serde(default)]
+    pub mpi_version: String,
 }
 
 /// Reads all rows of the `results.csv` at `path`.
@@ -151,8 +159,19 @@ impl CsvRow {
             note: self.note.clone(),
             seen: self.evidence(),
             pattern: self.pattern.clone(),
+            measured_on: Some(self.measured_on()),
             ..Record::new(self.case(traffic)?, self.status)
         })
+    }
+
+    /// Returns what the row was measured on.
+    pub fn measured_on(&self) -> MeasuredOn {
+        MeasuredOn {
+            hosts: self.hosts.clone(),
+            device: self.device.clone(),
+            nccl_version: self.nccl_version.clone(),
+            mpi_version: self.mpi_version.clone(),
+        }
     }
 
     fn case(&self, traffic: &'static Traffic) -> Option<Case> {
@@ -256,7 +275,8 @@ mod tests {
     }
 
     const ROW: &str = "r,2026-11-28T00:00:00+00:00,all_gather,host,default,auto,none,,0,1,3,0,48,4,float,none,-1,1,20,12.5,\
-                       0.00384,0.00256,0,ok,,not used,P2P+NET/IB,24,RING,LL,,2.5,10,20,13,12,18,19,10,";
+                       0.00384,0.00256,0,ok,,not used,P2P+NET/IB,24,RING,LL,,2.5,10,20,13,12,18,19,10,,\
+                       n[1-3],EPYC,2.28.3,Open MPI 4.1.4";
 
     #[test]
     fn a_row_is_read_as_it_was() {
@@ -343,7 +363,7 @@ mod tests {
 
     #[test]
     fn a_row_that_was_cut_short_is_left_out() {
-        for cut in [5, 60, 100, ROW.len() - 3] {
+        for cut in [5, 60, 100, ROW.len() - ",Open MPI 4.1.4".len()] {
             let text = format!("{}\r\n{ROW}\r\n{}", header(), &ROW[..cut]);
             assert_eq!(records(whole_lines(&text)).0.len(), 1);
             let (records, unread) = records(&text);

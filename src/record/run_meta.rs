@@ -53,6 +53,12 @@ pub struct RunMeta {
     pub ranks: u64,
     /// GPUs per process; 0 on host memory.
     pub gpus_per_process: u32,
+    /// Hosts of the ranks, as Slurm abbreviates a list; empty if times are computed.
+    #[serde(default)]
+    pub hosts: String,
+    /// Models of the GPUs, or of the processors if the data are in host memory, joined by `+`; empty if times are computed.
+    #[serde(default)]
+    pub device: String,
     /// The requested sweep.
     #[serde(default)]
     pub sweep: SweepMeta,
@@ -75,6 +81,48 @@ pub struct RunMeta {
     pub startup_s: Option<f64>,
     /// Phases of process 0, in order.
     pub phases: Vec<Phase>,
+}
+
+impl RunMeta {
+    /// Returns what the cases of this run are measured on.
+    pub fn measured_on(&self) -> MeasuredOn {
+        let version = |name: &str| self.versions.get(name).cloned().unwrap_or_default();
+        MeasuredOn {
+            hosts: self.hosts.clone(),
+            device: self.device.clone(),
+            nccl_version: version("nccl"),
+            mpi_version: version("mpi"),
+        }
+    }
+}
+
+/// The machine and the libraries that a case was measured on. What is unknown, or does not apply, is empty.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(default)]
+pub struct MeasuredOn {
+    /// Hosts of the ranks, as Slurm abbreviates a list.
+    pub hosts: String,
+    /// Models of the GPUs, or of the processors, joined by `+`.
+    pub device: String,
+    /// Version of NCCL.
+    pub nccl_version: String,
+    /// Version of MPI.
+    pub mpi_version: String,
+}
+
+impl MeasuredOn {
+    /// Returns whether times of both may stand in one file: same device and libraries, as far as both are known. Hosts may
+    /// differ.
+    pub fn is_alike(&self, other: &MeasuredOn) -> bool {
+        !differs(&self.device, &other.device)
+            && !differs(&self.nccl_version, &other.nccl_version)
+            && !differs(&self.mpi_version, &other.mpi_version)
+    }
+}
+
+/// Returns whether two values are known to differ; an empty one is unknown.
+pub fn differs(a: &str, b: &str) -> bool {
+    !a.is_empty() && !b.is_empty() && a != b
 }
 
 /// A sweep as requested, as nccl-tests' table and its JSON repeat it.

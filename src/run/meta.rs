@@ -6,7 +6,7 @@ use super::{context::RunContext, outcome::least_busbw, traffic};
 use crate::{
     env, facts,
     record::{self, BackendKind, Device, FORMAT, ProcessMeta, RunMeta},
-    slurm::SlurmJob,
+    slurm::{SlurmJob, hosts::compress},
 };
 
 impl RunContext<'_> {
@@ -43,6 +43,8 @@ impl RunContext<'_> {
             } else {
                 0
             },
+            hosts: self.measured_hosts(),
+            device: self.device_models(),
             sweep: self.request.sweep_meta(reports_ranks, least_busbw),
             memory: None,
             versions: self.versions(),
@@ -53,6 +55,36 @@ impl RunContext<'_> {
             startup_s: None,
             phases: Vec::new(),
         }
+    }
+
+    /// Returns the hosts of the ranks, abbreviated; nothing if times are computed.
+    fn measured_hosts(&self) -> String {
+        if !self.backend.measures() {
+            return String::new();
+        }
+        let mut hosts: Vec<&str> = Vec::new();
+        for host in self.hosts() {
+            if !hosts.contains(&host) {
+                hosts.push(host);
+            }
+        }
+        compress(&hosts)
+    }
+
+    /// Returns the models of what the ranks drive, in the order of the ranks; nothing if times are computed.
+    fn device_models(&self) -> String {
+        if !self.backend.measures() {
+            return String::new();
+        }
+        let mut models: Vec<String> = Vec::new();
+        for process in 0..self.processes.len() {
+            for device in self.devices(process) {
+                if !models.contains(&device.name) {
+                    models.push(device.name);
+                }
+            }
+        }
+        models.join("+")
     }
 
     fn versions(&self) -> BTreeMap<String, String> {

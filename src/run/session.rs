@@ -18,7 +18,7 @@ use crate::{
         stdout, table,
         target::{self, OutputError},
     },
-    record::{self, MemoryUse, Phase, Record, RunEnd, RunMeta, Status},
+    record::{self, MemoryUse, Phase, Record, RunEnd, RunMeta, Status, run_meta::differs},
     sweep::{EarlierRecords, measure::Measure, plan::Plan},
     units::{Bytes, counted},
     world::{
@@ -117,13 +117,34 @@ impl Session {
             None => Vec::new(),
         };
         let mut kept = Vec::new();
+        let now = self.run().measured_on();
+        let mut other_hosts = None;
         for record in world::broadcast(world, &own)? {
-            if is_as_asked(&record, plan, measure) {
+            let before = record.measured_on.clone().unwrap_or_default();
+            if is_as_asked(&record, plan, measure) && before.is_alike(&now) {
+                if differs(&before.hosts, &now.hosts) {
+                    other_hosts = Some(before.hosts);
+                }
                 let case = record.case.with_traffic(plan.ask.traffic);
                 kept.push(Record { case, ..record });
             }
         }
+        if let Some(hosts) = other_hosts {
+            self.note_other_hosts(&hosts, &now.hosts, world);
+        }
         Ok(kept.into_iter().collect())
+    }
+
+    /// Notes that the earlier rows were measured on other hosts of the same kind. A job that Slurm restarts may get such
+    /// hosts, and its results are kept.
+    fn note_other_hosts(&self, before: &str, now: &str, world: &dyn World) {
+        let remark = format!(
+            "earlier rows were measured on {before}, and the others on {now}. The column hosts tells them apart"
+        );
+        if world.rank() == 0 {
+            say!("pxnbench: {remark}");
+        }
+        self.add_remarks(vec![remark]);
     }
 
     /// Returns the run's meta data as they are now.

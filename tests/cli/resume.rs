@@ -227,3 +227,62 @@ fn a_csv_of_an_earlier_version_gets_the_later_columns() {
     // The reader refuses rows that are not as long as the header.
     assert_eq!(csv(&path).len(), 2, "{again}");
 }
+
+/// The cells of a column, in the order of the rows.
+fn column(path: &std::path::Path, name: &str) -> Vec<String> {
+    let rows = csv(path);
+    rows.iter().map(|row| row[name].clone()).collect()
+}
+
+#[test]
+fn rows_tell_the_machine_and_the_versions_and_keep_them_when_a_run_goes_on() {
+    let folder = folder();
+    let sweep = |more: &[&str]| {
+        let mut command = alone(folder.path());
+        run(command
+            .args([
+                "all_reduce",
+                "-b",
+                "8",
+                "-e",
+                "16",
+                "-f",
+                "2",
+                "--csv",
+                "x.csv",
+            ])
+            .args(["--backend", "host"])
+            .args(more))
+        .expect_code(0)
+    };
+    if !common::has_mpi() {
+        return;
+    }
+    sweep(&[]);
+    let path = folder.path().join("x.csv");
+    let first = csv(&path).remove(0);
+    assert!(!first["hosts"].is_empty() && !first["device"].is_empty());
+    assert!(!first["mpi_version"].is_empty(), "{first:?}");
+    assert_eq!(first["nccl_version"], "", "no NCCL ran");
+
+    // Rows of another host stay, and stay those of that host; a row of another MPI is measured again.
+    let text = std::fs::read_to_string(&path).expect("the CSV");
+    let (host, mpi) = (&first["hosts"], &first["mpi_version"]);
+    let mut lines: Vec<String> = text.lines().take(4).map(str::to_owned).collect();
+    lines[1] = lines[1].replace(&format!(",{host},"), ",elsewhere,");
+    lines[3] = lines[3].replace(mpi.as_str(), "Open MPI v1.0.0");
+    std::fs::write(&path, lines.join("\r\n") + "\r\n").expect("written");
+    let ended = sweep(&["--resume", "--json", "x.json"]);
+    assert!(
+        ended.stderr.contains(&format!(
+            "earlier rows were measured on elsewhere, and the others on {host}."
+        )),
+        "{}",
+        ended.stderr
+    );
+    let hosts = column(&path, "hosts");
+    assert_eq!(hosts, ["elsewhere", host, host, host, host]);
+    assert_eq!(column(&path, "mpi_version")[2..4], ["Open MPI v1.0.0", mpi]);
+    let records = &json(&folder.path().join("x.json"))["records"];
+    assert_eq!(records[0]["hosts"], "elsewhere", "also in results.json");
+}
