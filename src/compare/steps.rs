@@ -10,7 +10,6 @@ use std::{
 use crate::{
     exit::{Code, Failure},
     output::target::write_whole,
-    record::read,
 };
 
 /// Returns the folders below `folder` that have results, in the order of the numbers that they begin with.
@@ -48,34 +47,33 @@ fn order(step: &Path) -> (u64, String) {
     (digits.parse().unwrap_or(u64::MAX), name)
 }
 
-/// Writes the rows of all steps to one file, which a reader sees whole or not at all.
+/// Writes the rows of all steps to one file, which a reader sees whole or not at all. Rows of an earlier version get the
+/// columns that were added since, empty.
 ///
 /// # Errors
 ///
 /// Returns an error if a file cannot be read or written, or if two have different columns.
 pub(super) fn join(steps: &[PathBuf], target: &Path) -> anyhow::Result<()> {
-    let mut header: Option<csv::StringRecord> = None;
+    let header = widest_header(steps)?;
     let mut writer = csv::WriterBuilder::new()
         .terminator(csv::Terminator::CRLF)
         .from_writer(Vec::new());
+    writer.write_record(&header)?;
     for step in steps {
         let path = step.join("results.csv");
         let unreadable = |error: csv::Error| cannot("read", &path, &error);
         let mut reader = csv::Reader::from_path(&path).map_err(unreadable)?;
         let own = reader.headers().map_err(unreadable)?.clone();
-        match &header {
-            Some(first) if *first != own => {
-                let why = "its columns are not those of the others";
-                return Err(cannot("joined", &path, &why));
-            }
-            Some(_) => {}
-            None => {
-                writer.write_record(&own)?;
-                header = Some(own);
-            }
+        if !begins_with(&header, &own) {
+            let why = "its columns are not those of the others";
+            return Err(cannot("joined", &path, &why));
         }
         for row in reader.records() {
-            writer.write_record(&row.map_err(unreadable)?)?;
+            let mut row = row.map_err(unreadable)?;
+            for _ in own.len()..header.len() {
+                row.push_field("");
+            }
+            writer.write_record(&row)?;
         }
     }
     let text = writer
@@ -85,25 +83,23 @@ pub(super) fn join(steps: &[PathBuf], target: &Path) -> anyhow::Result<()> {
         .map_err(|error| cannot("written", target, &error))
 }
 
-/// Returns a sentence if a step did not end well.
-pub(super) fn unfinished(step: &Path) -> Option<String> {
-    let name = step.file_name()?.to_string_lossy().into_owned();
-    let run = read::read_run(&step.join("run.json"));
-    let Some(end) = run.and_then(|run| run.end) else {
-        return Some(format!(
-            "step {name} did not finish: its rows are the cases it completed"
-        ));
-    };
-    if end.name == Code::Usage {
-        Some(format!("Waived step {name}: {}", end.message))
-    } else if end.code != 0 {
-        Some(format!(
-            "step {name} ended with exit code {}: {}",
-            end.code, end.message
-        ))
-    } else {
-        None
+/// Returns the header with the most columns.
+fn widest_header(steps: &[PathBuf]) -> anyhow::Result<csv::StringRecord> {
+    let mut widest = csv::StringRecord::new();
+    for step in steps {
+        let path = step.join("results.csv");
+        let unreadable = |error: csv::Error| cannot("read", &path, &error);
+        let mut reader = csv::Reader::from_path(&path).map_err(unreadable)?;
+        let own = reader.headers().map_err(unreadable)?;
+        if own.len() > widest.len() {
+            widest = own.clone();
+        }
     }
+    Ok(widest)
+}
+
+fn begins_with(header: &csv::StringRecord, start: &csv::StringRecord) -> bool {
+    header.iter().zip(start).all(|(a, b)| a == b)
 }
 
 pub(super) fn cannot(what: &str, path: &Path, why: &dyn Display) -> anyhow::Error {
@@ -130,8 +126,17 @@ mod tests {
         let target = folder.path().join("results.csv");
         join(&find(folder.path()).expect("steps"), &target).expect("joined");
         assert_eq!(
-            fs::read_to_string(target).expect("text"),
+            fs::read_to_string(&target).expect("text"),
             "x,y\r\na,1\r\nb,1\r\n"
+        );
+
+        // A step of an earlier version has fewer columns.
+        let narrow = folder.path().join("2-off-0/results.csv");
+        fs::write(narrow, "x\r\na\r\n").expect("written");
+        join(&find(folder.path()).expect("steps"), &target).expect("joined");
+        assert_eq!(
+            fs::read_to_string(&target).expect("text"),
+            "x,y\r\na,\r\nb,1\r\n"
         );
     }
 }

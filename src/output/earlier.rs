@@ -24,7 +24,7 @@ use crate::{
 };
 
 /// Keys of `sweep` in run.json that change what a time means, and their flags.
-const SWEEP_FLAGS: [(&str, &str); 12] = [
+pub const SWEEP_FLAGS: [(&str, &str); 12] = [
     ("threads", "-t"),
     ("gpus", "-g"),
     ("aggregate", "-m"),
@@ -150,7 +150,7 @@ fn check_same_sweep(before: &Value, run: &RunMeta) -> Result<(), String> {
 
 /// Returns the settings of NCCL in a run.json that change what is measured: where and how much NCCL
 /// logs does not.
-fn nccl_settings(run: &Value) -> BTreeMap<String, String> {
+pub fn nccl_settings(run: &Value) -> BTreeMap<String, String> {
     let mut settings = BTreeMap::new();
     for (name, value) in run["environment"].as_object().into_iter().flatten() {
         if name.starts_with("NCCL_") && !name.starts_with("NCCL_DEBUG") {
@@ -161,7 +161,7 @@ fn nccl_settings(run: &Value) -> BTreeMap<String, String> {
 }
 
 /// Returns a value as messages show it.
-fn shown(value: &Value) -> String {
+pub fn shown(value: &Value) -> String {
     match value {
         Value::Null => "unset".to_owned(),
         Value::Bool(is_on) => u8::from(*is_on).to_string(),

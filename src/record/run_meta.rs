@@ -6,7 +6,11 @@ use chrono::{DateTime, FixedOffset};
 use serde::{Deserialize, Serialize};
 
 use super::backend::BackendKind;
-use crate::{exit::Code, slurm::SlurmJob, units::Bytes};
+use crate::{
+    exit::Code,
+    slurm::{SlurmJob, hosts::compress},
+    units::Bytes,
+};
 
 /// Version of `run.json` and `results.json`. It grows when a reader of the previous version would misread the new one.
 pub const FORMAT: u32 = 1;
@@ -84,16 +88,46 @@ pub struct RunMeta {
 }
 
 impl RunMeta {
-    /// Returns what the cases of this run are measured on.
+    /// Returns what the cases of this run are measured on. Earlier versions listed hosts and devices by rank only.
     pub fn measured_on(&self) -> MeasuredOn {
-        let version = |name: &str| self.versions.get(name).cloned().unwrap_or_default();
+        let (mut hosts, mut device) = (self.hosts.clone(), self.device.clone());
+        if self.backend.measures() && hosts.is_empty() {
+            hosts = hosts_of(&self.processes);
+            device = models_of(&self.processes);
+        }
         MeasuredOn {
-            hosts: self.hosts.clone(),
-            device: self.device.clone(),
-            nccl_version: version("nccl"),
-            mpi_version: version("mpi"),
+            hosts,
+            device,
+            nccl_version: self.version("nccl"),
+            mpi_version: self.version("mpi"),
         }
     }
+
+    fn version(&self, library: &str) -> String {
+        self.versions.get(library).cloned().unwrap_or_default()
+    }
+}
+
+/// Returns the hosts of ranks, each once, as Slurm abbreviates a list.
+pub fn hosts_of(ranks: &[ProcessMeta]) -> String {
+    let mut hosts: Vec<&str> = Vec::new();
+    for rank in ranks {
+        if !hosts.contains(&rank.host.as_str()) {
+            hosts.push(&rank.host);
+        }
+    }
+    compress(&hosts)
+}
+
+/// Returns the models of what ranks drive, each once, joined by `+`.
+pub fn models_of(ranks: &[ProcessMeta]) -> String {
+    let mut models: Vec<&str> = Vec::new();
+    for rank in ranks {
+        if !models.contains(&rank.device.name.as_str()) {
+            models.push(&rank.device.name);
+        }
+    }
+    models.join("+")
 }
 
 /// The machine and the libraries that a case was measured on. What is unknown, or does not apply, is empty.

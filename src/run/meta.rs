@@ -5,8 +5,11 @@ use std::collections::BTreeMap;
 use super::{context::RunContext, outcome::least_busbw, traffic};
 use crate::{
     env, facts,
-    record::{self, BackendKind, Device, FORMAT, ProcessMeta, RunMeta},
-    slurm::{SlurmJob, hosts::compress},
+    record::{
+        self, BackendKind, Device, FORMAT, ProcessMeta, RunMeta,
+        run_meta::{hosts_of, models_of},
+    },
+    slurm::SlurmJob,
 };
 
 impl RunContext<'_> {
@@ -17,6 +20,12 @@ impl RunContext<'_> {
         let job = SlurmJob::from(&env::var).ok().flatten();
         let reports_ranks = traffic::wants_summary().unwrap_or(false);
         let least_busbw = least_busbw().ok().flatten();
+        let processes = self.process_metas();
+        let measured: &[ProcessMeta] = if self.backend.measures() {
+            &processes
+        } else {
+            &[]
+        };
         RunMeta {
             format: FORMAT,
             pxnbench: env!("CARGO_PKG_VERSION").into(),
@@ -43,48 +52,18 @@ impl RunContext<'_> {
             } else {
                 0
             },
-            hosts: self.measured_hosts(),
-            device: self.device_models(),
+            hosts: hosts_of(measured),
+            device: models_of(measured),
             sweep: self.request.sweep_meta(reports_ranks, least_busbw),
             memory: None,
             versions: self.versions(),
             environment,
             environment_files,
             remarks: self.settings.remarks.clone(),
-            processes: self.process_metas(),
+            processes,
             startup_s: None,
             phases: Vec::new(),
         }
-    }
-
-    /// Returns the hosts of the ranks, abbreviated; nothing if times are computed.
-    fn measured_hosts(&self) -> String {
-        if !self.backend.measures() {
-            return String::new();
-        }
-        let mut hosts: Vec<&str> = Vec::new();
-        for host in self.hosts() {
-            if !hosts.contains(&host) {
-                hosts.push(host);
-            }
-        }
-        compress(&hosts)
-    }
-
-    /// Returns the models of what the ranks drive, in the order of the ranks; nothing if times are computed.
-    fn device_models(&self) -> String {
-        if !self.backend.measures() {
-            return String::new();
-        }
-        let mut models: Vec<String> = Vec::new();
-        for process in 0..self.processes.len() {
-            for device in self.devices(process) {
-                if !models.contains(&device.name) {
-                    models.push(device.name);
-                }
-            }
-        }
-        models.join("+")
     }
 
     fn versions(&self) -> BTreeMap<String, String> {

@@ -3,6 +3,7 @@
 
 #[path = "../common/mod.rs"]
 mod common;
+mod compare;
 mod files;
 mod resume;
 mod submit;
