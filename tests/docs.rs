@@ -34,15 +34,18 @@ fn format_md() -> String {
          when the run starts, and again when it ends |\n\
          | `nccl/<host>.<pid>.log` | NCCL's own log, one file per process; only with `--proof` or `--network`, or if `NCCL_DEBUG` \
          is set | when the run ends; until then it is in a folder in `TMPDIR` (default `/tmp`) that only its user can enter |\n\n\
+         Missing folders of `--out`, `--csv` and `--json` are made. \
          An existing file is kept as `NAME.1`, `NAME.2`, and so on. Symbolic links are followed, except those that another user \
          made in a folder open to all, such as `/tmp`. If no private folder can be made in `TMPDIR`, a run with NCCL ends with \
          exit code 6 before anything is measured.\n\n\
          ## Resuming\n\n\
-         `--resume` continues a run whose files are in the same place; a restarted Slurm job does so by itself. The existing \
+         `--resume` continues a run whose files are in the same place; a restarted Slurm job does so by itself. \
+         Without `--out` and `--csv` it continues the run of this job, otherwise the latest run below `results/` that was \
+         started with the same arguments, and is refused if there is none. The existing \
          rows must come from the same backend, level, network, resources, nodes and number of GPUs per process. If there is a \
          `run.json` beside them, the flags `-t -g -m -G -u -z -I -K -a -y -R -x` and the `NCCL_*` settings must be the same, \
          too. Otherwise the run is refused (exit code 6). A case that was measured with other iterations, checks or alltoallv \
-         pattern is measured again. Sizes and the number of ranks may differ.\n\n\
+         pattern, or with another `device`, NCCL or MPI, is measured again. Rows of other hosts are kept, and a remark says so. Sizes and the number of ranks may differ.\n\n\
          ## Columns\n\n| column | meaning |\n|---|---|\n",
     );
     for column in COLUMNS {

@@ -22,7 +22,7 @@ use std::{ffi::OsString, path::Path};
 
 use clap::{Args as _, CommandFactory, FromArgMatches, Parser, Subcommand, error::ErrorKind};
 
-use self::args::{own_options, sweep::SweepArgs, values};
+use self::args::{own_options, slips, sweep::SweepArgs, values};
 use crate::{
     drop_in, env,
     exit::{CODES, Code, Failure},
@@ -267,14 +267,35 @@ pub fn usage_sentence(error: &clap::Error, words: &[OsString]) -> String {
 /// Returns the sentence for an error of the command line, which ends with where there is help. If the first word is neither a
 /// subcommand nor a collective, the sentence is about that: what follows it means nothing then.
 fn sentence_with_help(error: &clap::Error, words: &[OsString], help: &str) -> String {
-    let unknown_word = match error.kind() {
-        ErrorKind::UnknownArgument => unknown_first_word(words),
-        _ => None,
+    let slip = match error.kind() {
+        ErrorKind::UnknownArgument => unknown_first_word(words).or_else(|| option_slip(words)),
+        _ => option_slip(words),
     };
-    match unknown_word {
+    match slip {
         Some(what) => format!("{what}; see {help}"),
         None => fault::clap_sentence(error, help),
     }
+}
+
+/// Returns a sentence on the first option of a sweep that another program has, or that is written in another way.
+fn option_slip(words: &[OsString]) -> Option<String> {
+    let cli = Cli::command();
+    let words: Vec<String> = words
+        .iter()
+        .skip(1)
+        .map(|word| word.to_string_lossy().into_owned())
+        .collect();
+    let is_subcommand = words
+        .first()
+        .is_some_and(|first| cli.find_subcommand(first).is_some());
+    if is_subcommand {
+        return None;
+    }
+    let long: Vec<&str> = cli
+        .get_arguments()
+        .filter_map(clap::Arg::get_long)
+        .collect();
+    slips::option_slip(&words, &long)
 }
 
 fn unknown_first_word(words: &[OsString]) -> Option<String> {

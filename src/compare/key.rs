@@ -1,6 +1,6 @@
 //! [`ComparisonKey`]: what two times must have in common to be compared, apart from the level.
 
-use super::step::Step;
+use super::step::{SEPARATOR, Step};
 use crate::{
     collective::BufferMode,
     record::{BackendKind, read::CsvRow},
@@ -81,9 +81,6 @@ impl<'a> Conditions<'a> {
 fn known<'a>(in_row: &'a str, in_run: &'a str) -> &'a str {
     if in_row.is_empty() { in_run } else { in_row }
 }
-
-/// What stands between two words.
-pub(super) const SEPARATOR: &str = ", ";
 
 /// A part of [`Conditions`] as a reader sees it.
 type Part = fn(&Conditions) -> String;

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use super::{key::SEPARATOR, steps};
+use super::steps;
 use crate::{
     exit::Code,
     levels::{self, Axis, table::variables},
@@ -14,6 +14,9 @@ use crate::{
         read::{self, CsvRow},
     },
 };
+
+/// What stands between two flags or settings.
+pub(super) const SEPARATOR: &str = ", ";
 
 /// A step of a comparison.
 pub struct Step {

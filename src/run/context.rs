@@ -94,6 +94,11 @@ impl<'a> RunContext<'a> {
         say!("pxnbench: backend {}: {}", self.backend, self.backend_why);
         if let Some(warning) = self.lone_ranks() {
             say!("pxnbench: {warning}");
+            if self.request.timing.cycles != 1 && self.groups.is_none() {
+                say!(
+                    "pxnbench: -N repeats the sweep. The number of nodes is an option of srun: srun -N 2 pxnbench ..."
+                );
+            }
         }
         let ignored = self.request.flags_for_gpus();
         if !self.backend.uses_gpus() && !ignored.is_empty() {

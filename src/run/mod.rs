@@ -5,11 +5,12 @@
 //! | what is asked for | [`request`], [`presets`], [`backend`], [`environment`] |
 //! | what the job is | `context`, `meta`, `split`, `traffic`, `settings`, `network` |
 //! | what is measured | `planning`, `listing` |
-//! | what is kept | `session`, `log`, `outcome`, `phases` |
+//! | what is kept | `session`, `earlier_run`, `log`, `outcome`, `phases` |
 //! | what is found out beside it | `proof`, `tuning`, `worker`, `transport`, `slow_node` |
 
 pub mod backend;
 mod context;
+mod earlier_run;
 pub mod environment;
 mod listing;
 mod log;

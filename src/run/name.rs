@@ -2,25 +2,68 @@
 
 use std::{fs, io::ErrorKind, path::Path};
 
-use super::request::Request;
+use super::{earlier_run, request::Request};
 use crate::{
     collective::Collective,
     env::{self, Env},
+    exit::{Code, Failure},
     record,
     slurm::SlurmJob,
-    world::World,
+    world::{self, World},
 };
+
+/// The folder for all runs of which no other is given.
+const RESULTS: &str = "results";
 
 /// Runs of one second that are told apart by a number.
 const MOST_RUNS_PER_SECOND: u32 = 1000;
 
 /// Returns the name that process 0 chooses, on all processes.
-pub(super) fn agreed(request: &Request, world: &dyn World) -> String {
-    let mut id = run_id(&env::var, &collectives(&request.spec.collectives));
-    if world.rank() == 0 && makes_own_folder(request, &id) {
-        id = reserve(id);
+///
+/// # Errors
+///
+/// Returns an error if the run is to continue an earlier one, and there is none.
+pub(super) fn agreed(request: &Request, world: &dyn World) -> anyhow::Result<String> {
+    let chosen = if world.rank() == 0 {
+        choose(request)
+    } else {
+        Ok(String::new())
+    };
+    let chosen = world::broadcast(world, &chosen)?;
+    chosen.map_err(|what| Failure::on_all_ranks(Code::Usage, what))
+}
+
+/// Chooses the name.
+///
+/// # Errors
+///
+/// Returns a sentence if the run is to continue an earlier one, and there is none.
+fn choose(request: &Request) -> Result<String, String> {
+    let id = run_id(&env::var, &collectives(&request.spec.collectives));
+    if request.files.finds_earlier_run() {
+        return earlier(id);
     }
-    String::from_utf8_lossy(&world.broadcast(id.as_bytes())).into_owned()
+    if makes_own_folder(request, &id) {
+        return Ok(reserve(id));
+    }
+    Ok(id)
+}
+
+/// Returns the name of the run to continue: that of this job if it has rows, otherwise the latest one with the same
+/// arguments.
+fn earlier(id: String) -> Result<String, String> {
+    let results = Path::new(RESULTS);
+    if results.join(&id).join("results.csv").is_file() {
+        return Ok(id);
+    }
+    let command: Vec<String> = std::env::args_os()
+        .map(|word| word.to_string_lossy().into_owned())
+        .collect();
+    earlier_run::find(results, &command).ok_or_else(|| {
+        "--resume finds no earlier run below results/ that was started with these arguments. Name its folder with --out, or \
+         its CSV with --csv"
+            .to_owned()
+    })
 }
 
 /// Tells whether the run makes a folder of this name. In a job the folder belongs to the job, and a restarted one continues

@@ -126,6 +126,11 @@ pub struct FileRequest {
 }
 
 impl FileRequest {
+    /// Tells whether an earlier run is to be continued whose place is not given.
+    pub fn finds_earlier_run(&self) -> bool {
+        self.resume && self.out.is_none() && self.csv.is_none()
+    }
+
     /// Returns the paths of the run's files; their folder is `default` unless one or a single file is asked for.
     pub fn paths(&self, default: &Path) -> OutputPaths {
         let is_asked = self.out.is_some() || self.csv.is_some() || self.json.is_some();
@@ -250,6 +255,11 @@ impl Request {
     fn check_resume(&self) -> anyhow::Result<()> {
         if !self.files.resume {
             return Ok(());
+        }
+        if self.files.finds_earlier_run() && (self.files.json.is_some() || self.files.is_drop_in) {
+            return usage(
+                "--resume needs the CSV of the earlier run. Name it with --csv, or its folder with --out",
+            );
         }
         // A value that cannot be read is reported later, by all ranks together.
         let split = Split::from_env(&crate::env::var).ok().flatten();

@@ -66,7 +66,7 @@ impl Session {
     /// Returns an error on every process if process 0 cannot write.
     pub(super) fn open(context: &RunContext, traffic: &'static Traffic) -> anyhow::Result<Session> {
         let (request, world) = (context.request, context.world);
-        let mut run = context.meta(name::agreed(request, world));
+        let mut run = context.meta(name::agreed(request, world)?);
         let default = Path::new("results").join(&run.run_id);
         let mut paths = request.files.paths(&default);
         if request.files.is_drop_in && world.rank() == 0 {

@@ -177,6 +177,22 @@ fn a_path_that_cannot_be_a_file_leaves_all_others_as_they_are() {
 }
 
 #[test]
+fn missing_folders_are_made_for_every_file_that_is_asked_for() {
+    let folder = folder();
+    let paths = ["a/b/out", "c/d/x.csv", "e/f/x.json"];
+    let arguments = ["--out", paths[0], "--csv", paths[1], "--json", paths[2]];
+    run(alone(folder.path())
+        .arg("all_reduce")
+        .args(MODEL)
+        .args(arguments))
+    .expect_code(0);
+    assert!(folder.path().join("a/b/out/run.json").is_file());
+    for path in &paths[1..] {
+        assert!(folder.path().join(path).is_file(), "{path}");
+    }
+}
+
+#[test]
 fn two_runs_of_one_second_have_a_folder_each() {
     let folder = folder();
     for _ in 0..3 {

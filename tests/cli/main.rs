@@ -116,6 +116,18 @@ fn bad_input_gets_one_sentence() {
         ),
         (&["all_reduce", "-o", "xor"], "there is no operation 'xor'"),
         (&["allreduce"], "did you mean all_reduce?"),
+        (&["all_reduce_perf"], "did you mean all_reduce?"),
+        (&["all_reduce", "-d", "fp16"], "did you mean half?"),
+        (&["all_reduce", "-d", "bf16"], "did you mean bfloat16?"),
+        (
+            &["all_reduce", "-np", "4"],
+            "-np is an option of the launcher",
+        ),
+        (
+            &["all_reduce", "--nprocs", "4"],
+            "--nprocs is an option of the launcher",
+        ),
+        (&["all_reduce", "-ngpus", "4"], "did you mean --ngpus?"),
         (&["doctr"], "'doctr' (did you mean doctor?)"),
         (&["topoo"], "'topoo' (did you mean topo?)"),
         (

@@ -286,3 +286,60 @@ fn rows_tell_the_machine_and_the_versions_and_keep_them_when_a_run_goes_on() {
     let records = &json(&folder.path().join("x.json"))["records"];
     assert_eq!(records[0]["hosts"], "elsewhere", "also in results.json");
 }
+
+#[test]
+fn without_a_place_the_latest_run_with_the_same_arguments_goes_on() {
+    let folder = folder();
+    let sweep = |size: &str, more: &[&str], code| {
+        let mut command = alone(folder.path());
+        command.args(["all_reduce", "-b", size, "-e", "1K", "-f", "2"]);
+        run(command.args(MODEL).args(more)).expect_code(code)
+    };
+    let refused = sweep("8", &["--resume"], 6);
+    assert_eq!(
+        refused.sentences().last(),
+        Some(
+            &"pxnbench: --resume finds no earlier run below results/ that was started with these arguments. Name its folder \
+              with --out, or its CSV with --csv"
+        )
+    );
+    assert!(!folder.path().join("results").exists());
+    sweep("8", &[], 0);
+    let earlier = common::only_entry(&folder.path().join("results"));
+    let path = earlier.join("results.csv");
+    let whole = std::fs::read_to_string(&path).expect("the CSV");
+    let lines: Vec<&str> = whole.split_inclusive('\n').collect();
+    std::fs::write(&path, lines[..4].concat()).expect("written");
+    sweep("16", &[], 0);
+    let resumed = sweep("8", &["--resume"], 0);
+    let name = earlier.file_name().expect("a name").to_string_lossy();
+    assert!(
+        resumed.stderr.contains(&format!(
+            "going on with results/{name}/results.csv: 3 rows are there"
+        )),
+        "{}",
+        resumed.stderr
+    );
+    assert_eq!(csv(&path).len(), lines.len() - 1);
+    let runs = std::fs::read_dir(folder.path().join("results")).expect("results");
+    assert_eq!(runs.count(), 2, "no third folder");
+}
+
+#[test]
+fn what_has_no_rows_cannot_be_resumed() {
+    let folder = folder();
+    let links = folder.path().join("bin");
+    run(alone(folder.path()).args(["links", "bin"])).expect_code(0);
+    let sentence =
+        "--resume needs the CSV of the earlier run. Name it with --csv, or its folder with --out";
+    let drop_in = common::program(&links.join("all_reduce_perf"), folder.path());
+    let json_only = {
+        let mut command = alone(folder.path());
+        command.args(["all_reduce", "--json", "x.json"]);
+        command
+    };
+    for mut command in [drop_in, json_only] {
+        let ended = run(command.arg("--resume").args(MODEL)).expect_code(6);
+        assert!(ended.stderr.contains(sentence), "{}", ended.stderr);
+    }
+}

@@ -2,5 +2,6 @@
 
 mod nccl_tests;
 pub mod own_options;
+pub mod slips;
 pub mod sweep;
 pub mod values;

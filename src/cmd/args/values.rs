@@ -2,6 +2,7 @@
 
 use std::{fmt::Display, str::FromStr};
 
+use super::slips::{self, plain};
 use crate::{
     collective::{
         Collective,
@@ -26,11 +27,15 @@ fn several<T: Copy>(
     all: &[T],
     name: fn(T) -> &'static str,
     kind: &str,
+    elsewhere: fn(&str) -> Option<&'static str>,
 ) -> Result<Several<T>, String> {
     let near = |part: &str| {
-        all.iter()
-            .map(|&value| name(value))
-            .find(|name| plain(name) == plain(part))
+        let written = plain(part);
+        let written = slips::without_library(&written);
+        let mut names = all.iter().map(|&value| name(value));
+        names
+            .find(|name| plain(name) == written)
+            .or_else(|| elsewhere(part))
     };
     several_or_near(text, all, name, kind, &|part| near(part).map(str::to_owned))
 }
@@ -71,22 +76,20 @@ fn several_or_near<T: Copy>(
         .map(Several)
 }
 
-/// A name without what it may differ in: case, hyphens, underscores, a `_perf` at its end.
-fn plain(text: &str) -> String {
-    let text = text.to_ascii_lowercase().replace(['_', '-'], "");
-    text.strip_suffix("perf").map(str::to_owned).unwrap_or(text)
-}
-
 /// The collective or subcommand that is a letter or two off `word`: both can stand first.
 fn near_word(word: &str) -> Option<String> {
+    if let Some(name) = slips::collective(word) {
+        return Some(name.to_owned());
+    }
     let word = plain(word);
+    let word = slips::without_library(&word);
     let limit = match word.len() {
         0..=3 => 0,
         4..=7 => 1,
         8..=20 => 2,
         _ => return None,
     };
-    let distance = |name: &str| strsim::damerau_levenshtein(&plain(name), &word);
+    let distance = |name: &str| strsim::damerau_levenshtein(&plain(name), word);
     let collectives = Collective::ALL.iter().map(|collective| collective.name());
     let names = collectives.chain(SUBCOMMANDS);
     let near = names
@@ -139,7 +142,7 @@ pub fn collectives(text: &str) -> Result<Several<Collective>, String> {
 /// # Errors
 /// A sentence with the names there are.
 pub fn dtypes(text: &str) -> Result<Several<DType>, String> {
-    several(text, &DType::ALL, DType::name, "type")
+    several(text, &DType::ALL, DType::name, "type", slips::dtype)
 }
 
 /// Reductions of the command line.
@@ -147,7 +150,7 @@ pub fn dtypes(text: &str) -> Result<Several<DType>, String> {
 /// # Errors
 /// A sentence with the names there are.
 pub fn redops(text: &str) -> Result<Several<RedOp>, String> {
-    several(text, &RedOp::ALL, RedOp::name, "operation")
+    several(text, &RedOp::ALL, RedOp::name, "operation", slips::redop)
 }
 
 /// Root of the command line: a rank, or `all` or `-1` for each in turn.
@@ -247,6 +250,9 @@ mod tests {
             "all_reduce_perf",
             "all_recude",
             "al_reduce_perf",
+            "all_reduce_perf_mpi",
+            "ncclAllReduce",
+            "MPI_Allreduce",
         ] {
             assert!(
                 collectives(near)
@@ -254,6 +260,17 @@ mod tests {
                     .contains("did you mean all_reduce?"),
                 "{near}"
             );
+        }
+        for (written, meant) in [
+            ("reducescatter", "reduce_scatter"),
+            ("alltoall_perf", "alltoall"),
+            ("all2all", "alltoall"),
+            ("bcast", "broadcast"),
+            ("send_recv", "sendrecv"),
+        ] {
+            let sentence = collectives(written).expect_err("no collective");
+            let hint = format!("(did you mean {meant}?)");
+            assert!(sentence.contains(&hint), "{sentence}");
         }
         for far in ["sum", "x", "al", "probes", "reducing", "all_to_one"] {
             assert!(
@@ -268,12 +285,24 @@ mod tests {
                 .expect_err("no type")
                 .contains("did you mean float?")
         );
-        assert!(
-            !dtypes("float16")
-                .expect_err("no type")
-                .contains("did you mean"),
-            "it is half, if any"
-        );
+        for (written, meant) in [
+            ("fp16", "half"),
+            ("float16", "half"),
+            ("BF16", "bfloat16"),
+            ("fp32", "float"),
+            ("ncclFloat64", "double"),
+            ("fp8", "f8e4m3 or f8e5m2"),
+            ("fp8_e4m3", "f8e4m3"),
+            ("e5m2", "f8e5m2"),
+        ] {
+            let sentence = dtypes(written).expect_err("no type");
+            let hint = format!("(did you mean {meant}?)");
+            assert!(sentence.contains(&hint), "{sentence}");
+        }
+        let sentence = redops("add").expect_err("no operation");
+        assert!(sentence.contains("(did you mean sum?)"), "{sentence}");
+        let unknown = dtypes("complex").expect_err("no type");
+        assert!(!unknown.contains("did you mean"), "{unknown}");
     }
 
     #[test]
