@@ -38,6 +38,16 @@ macro_rules! say {
     }};
 }
 
+/// Prints a line on stderr that is good to know and no error, unless `--quiet` is given ([`output::notes`]).
+#[macro_export]
+macro_rules! note {
+    ($($words:tt)*) => {
+        if $crate::output::notes::are_shown() {
+            $crate::say!($($words)*);
+        }
+    };
+}
+
 /// Prints a line on stdout. It is what was asked for, so failing to write it is an error ([`output::stdout`]).
 #[macro_export]
 macro_rules! print_line {

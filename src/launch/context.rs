@@ -65,8 +65,10 @@ impl Launch<'_> {
 }
 
 fn utf8(word: OsString) -> anyhow::Result<String> {
-    word.into_string()
-        .map_err(|word| Failure::on_all_ranks(Code::Usage, format!("{word:?} is not valid UTF-8")))
+    word.into_string().map_err(|word| {
+        let what = format!("'{}' is not valid UTF-8", word.to_string_lossy());
+        Failure::on_all_ranks(Code::Usage, what)
+    })
 }
 
 /// Returns the variables that mpirun passes on only if they are named.

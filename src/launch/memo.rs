@@ -29,7 +29,7 @@ struct Key {
     by: String,
     mpi: Option<String>,
     container: Option<String>,
-    backend: String,
+    backend: Option<String>,
     nccl_lib: Option<PathBuf>,
     nccl_home: Option<String>,
 }
@@ -45,13 +45,17 @@ impl Key {
         Ok(Key {
             job: launch.job.clone(),
             program: launch.program(&[])?,
-            by: format!("{:?}", launch.request.by),
+            by: launch.request.by.name().to_owned(),
             mpi: launch.request.mpi.clone(),
             container: launch
                 .container
                 .as_ref()
                 .map(|container| container.image.clone()),
-            backend: format!("{:?}", launch.request.target.backend()),
+            backend: launch
+                .request
+                .target
+                .backend()
+                .map(|backend| backend.name().to_owned()),
             nccl_lib: launch.request.target.nccl_lib().map(Into::into),
             nccl_home: crate::env::var("NCCL_HOME"),
         })

@@ -45,6 +45,17 @@ pub enum LauncherChoice {
     Mpirun,
 }
 
+impl LauncherChoice {
+    /// Returns the name on the command line and in files.
+    pub fn name(self) -> &'static str {
+        match self {
+            LauncherChoice::Auto => "auto",
+            LauncherChoice::Srun => "srun",
+            LauncherChoice::Mpirun => "mpirun",
+        }
+    }
+}
+
 impl FromStr for LauncherChoice {
     type Err = String;
 

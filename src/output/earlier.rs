@@ -74,7 +74,7 @@ impl EarlierRun {
         for (row, number) in read::parse_rows(whole).into_iter().zip(1..) {
             let record = row.as_ref().ok().and_then(|row| row.to_record(traffic));
             if record.is_none() {
-                say!(
+                note!(
                     "pxnbench: {}: row {number} is incomplete; it is measured again",
                     path.display()
                 );

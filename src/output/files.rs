@@ -111,7 +111,7 @@ impl Files {
         let earlier = EarlierRun::open(&csv_path, run_json.as_deref(), run, traffic)?;
         if let Some(name) = earlier.run_id {
             let rows = earlier.records.len();
-            say!(
+            note!(
                 "pxnbench: going on with {}: {rows} rows are there",
                 csv_path.display()
             );
@@ -224,7 +224,7 @@ fn keep_earlier(path: &Path) -> io::Result<()> {
         number += 1;
         free = numbered(path, number);
     }
-    say!(
+    note!(
         "pxnbench: keeping the earlier {} as {}",
         path.display(),
         free.display()

@@ -2,9 +2,10 @@
 
 use std::{fmt::Display, io};
 
-use super::{progress::Progress, stdout, table};
+use super::{narrow::NarrowTable, progress::Progress, stdout, table, terminal};
 use crate::{
     collective::{BufferMode, Collective},
+    env::Env,
     record::{MemoryUse, Record, RunMeta, Status, TableTotals},
     sweep::Event,
 };
@@ -12,6 +13,10 @@ use crate::{
 /// The display of a sweep while it runs, on the process that shows it.
 pub struct Live {
     progress: Progress,
+    /// Whether only rows are printed.
+    is_quiet: bool,
+    /// The width of the terminal; `None` if stdout goes elsewhere.
+    width: Option<usize>,
     /// The table of the current collective.
     table: Option<OpenTable>,
     /// The case out of place, waiting for the other half of its row.
@@ -21,16 +26,25 @@ pub struct Live {
 /// A table whose rows are being printed.
 struct OpenTable {
     collective: Collective,
+    /// Its layout if the terminal is too narrow for the usual one.
+    narrow: Option<NarrowTable>,
     totals: TableTotals,
     /// Lines about waived cases that are printed already.
     waived: Vec<String>,
 }
 
 impl Live {
-    /// Returns the display of a sweep of `cases` cases; 0 if it has no end.
-    pub fn new(cases: usize) -> Live {
+    /// Returns the display of a sweep of `cases` cases; 0 if it has no end. A quiet one shows rows and nothing else.
+    pub fn new(cases: usize, is_quiet: bool, env: Env) -> Live {
+        let progress = if is_quiet {
+            Progress::hidden()
+        } else {
+            Progress::new(cases, env)
+        };
         Live {
-            progress: Progress::new(cases),
+            progress,
+            is_quiet,
+            width: terminal::stdout_width(env),
             table: None,
             half: None,
         }
@@ -60,12 +74,20 @@ impl Live {
             return Ok(());
         }
         self.close(run, None)?;
+        let width = self.width;
+        let narrow = width.and_then(|width| NarrowTable::new(width, run));
+        let head = table::head(collective.name(), run);
+        let head = match &narrow {
+            Some(narrow) => narrow.head(&head),
+            None => head,
+        };
         self.table = Some(OpenTable {
             collective,
+            narrow,
             totals: TableTotals::default(),
             waived: Vec::new(),
         });
-        self.print(&table::head(collective.name(), run))
+        self.print_comment(&head)
     }
 
     /// Ends the open table: prints its totals below the rows so far, and the use of GPU memory if
@@ -79,13 +101,13 @@ impl Live {
             return Ok(());
         };
         if table.totals.checked == 0 {
-            self.print("# Nothing was checked\n")?;
+            self.print_comment("# Nothing was checked\n")?;
         }
         if table.totals.untimed > 0 {
             self.print("# Nothing was timed\n")?;
         }
         let name = table.collective.name();
-        self.print(&table::foot(name, &table.totals, &run.sweep, memory))
+        self.print_comment(&table::foot(name, &table.totals, &run.sweep, memory))
     }
 
     /// Prints in the open table that it ends early: `done` is how many cases were done.
@@ -94,7 +116,7 @@ impl Live {
     /// Returns an error as [`Live::on`] does.
     pub fn unfinished(&mut self, run: &RunMeta, done: impl Display, why: &str) -> io::Result<()> {
         self.print_half_row(run)?;
-        self.print(&table::unfinished(done, why))
+        self.print_comment(&table::unfinished(done, why))
     }
 
     /// Prints the measured half of a row if a signal came between the two halves.
@@ -110,7 +132,7 @@ impl Live {
             status: Status::Waived,
             ..half.clone()
         };
-        self.print(&table::row(&half, &missing, &run.sweep))
+        self.print_table_row(&table::row(&half, &missing, &run.sweep))
     }
 
     fn finish_case(&mut self, record: &Record, run: &RunMeta) -> io::Result<()> {
@@ -139,7 +161,7 @@ impl Live {
         if halves.iter().all(|half| half.status == Status::Waived) {
             return self.print_waived(in_place);
         }
-        self.print(&table::row(out_of_place, in_place, &run.sweep))?;
+        self.print_table_row(&table::row(out_of_place, in_place, &run.sweep))?;
         for half in halves {
             self.print_ranks(half, run)?;
             if half.status == Status::Waived {
@@ -155,7 +177,7 @@ impl Live {
             return Ok(());
         };
         for line in record.case.rank_bandwidths(time) {
-            self.print(&(line + "\n"))?;
+            self.print_comment(&(line + "\n"))?;
         }
         Ok(())
     }
@@ -173,7 +195,31 @@ impl Live {
             Some(table) if !table.waived.contains(&line) => table.waived.push(line.clone()),
             _ => return Ok(()),
         }
-        self.print(&line)
+        self.print_comment(&line)
+    }
+
+    /// Prints a row of the table, with fewer columns if the terminal is narrow.
+    fn print_table_row(&self, row: &str) -> io::Result<()> {
+        let narrow = self.table.as_ref().and_then(|table| table.narrow.as_ref());
+        match narrow {
+            Some(narrow) => self.print(&narrow.row(row)),
+            None => self.print(row),
+        }
+    }
+
+    /// Prints what is not a row.
+    fn print_comment(&self, text: &str) -> io::Result<()> {
+        if self.is_quiet {
+            return Ok(());
+        }
+        let narrow = self.table.as_ref().and_then(|table| table.narrow.as_ref());
+        match narrow {
+            Some(narrow) => {
+                let lines = text.lines().map(|line| narrow.comment(line));
+                self.print(&lines.collect::<String>())
+            }
+            None => self.print(text),
+        }
     }
 
     fn print(&self, text: &str) -> io::Result<()> {

@@ -21,6 +21,16 @@ pub enum BackendChoice {
 }
 
 impl BackendChoice {
+    /// Returns the name on the command line and in files.
+    pub fn name(self) -> &'static str {
+        match self {
+            BackendChoice::Auto => "auto",
+            BackendChoice::Nccl => "nccl",
+            BackendChoice::Host => "host",
+            BackendChoice::Model => "model",
+        }
+    }
+
     /// Tells whether a run that makes this choice may use GPUs.
     pub fn may_use_gpus(self) -> bool {
         matches!(self, BackendChoice::Auto | BackendChoice::Nccl)

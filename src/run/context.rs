@@ -91,24 +91,24 @@ impl<'a> RunContext<'a> {
         if self.world.rank() != 0 {
             return;
         }
-        say!("pxnbench: backend {}: {}", self.backend, self.backend_why);
+        note!("pxnbench: backend {}: {}", self.backend, self.backend_why);
         if let Some(warning) = self.lone_ranks() {
-            say!("pxnbench: {warning}");
+            note!("pxnbench: {warning}");
             if self.request.timing.cycles != 1 && self.groups.is_none() {
-                say!(
+                note!(
                     "pxnbench: -N repeats the sweep. The number of nodes is an option of srun: srun -N 2 pxnbench ..."
                 );
             }
         }
         let ignored = self.request.flags_for_gpus();
         if !self.backend.uses_gpus() && !ignored.is_empty() {
-            say!(
+            note!(
                 "pxnbench: ignored, because NCCL runs on no GPU here: {}",
                 ignored.join(" ")
             );
         }
         for remark in &self.settings.remarks {
-            say!("pxnbench: {remark}");
+            note!("pxnbench: {remark}");
         }
     }
 

@@ -52,7 +52,7 @@ use crate::{
     env,
     exit::{self, Code, Failure},
     facts, fault,
-    output::live::Live,
+    output::{live::Live, notes},
     record::{MemoryUse, Record},
     sweep::{self, Event, measure::Measure, plan::Plan},
     world::{self, World, abort, deadline},
@@ -64,6 +64,9 @@ use crate::{
 ///
 /// Returns an error that every rank has. An error of this rank alone ends the job here.
 pub fn run(request: &Request) -> anyhow::Result<Code> {
+    if request.quiet {
+        notes::leave_out();
+    }
     let mut timer = PhaseTimer::start();
     // It starts a process, which must happen before MPI starts.
     let proof = LogProof::start(request)?;
@@ -128,7 +131,7 @@ fn finish(
     abort::set_final_code(code);
     if world.rank() == 0 {
         if let Some(path) = session.main_path() {
-            say!("pxnbench: results are in {}", path.display());
+            note!("pxnbench: results are in {}", path.display());
         }
         if end.is_ok() && !message.is_empty() {
             say!("pxnbench: {message}");
@@ -192,7 +195,7 @@ fn measure(
 /// Prints a remark on rank 0, and keeps it in the record of the run.
 fn keep_remark(remark: String, session: &Session, world: &dyn World) {
     if world.rank() == 0 {
-        say!("pxnbench: {remark}");
+        note!("pxnbench: {remark}");
     }
     session.add_remarks(vec![remark]);
 }
@@ -236,8 +239,8 @@ fn sweep_and_show(
     let run = session.run();
     let earlier = session.earlier(plan, &measure, world)?;
     let cases = plan.cases().count() * measure.cycles as usize;
-    let mut live = (world.rank() == 0).then(|| Live::new(cases));
-    if live.is_some() {
+    let mut live = (world.rank() == 0).then(|| Live::new(cases, context.request.quiet, &env::var));
+    if live.is_some() && !context.request.quiet {
         session.begin_table(cases as u64);
     }
     // The threshold of rank 0 decides, because rank 0 shows the table.

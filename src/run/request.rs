@@ -52,6 +52,8 @@ pub struct Request {
     pub repeat: u32,
     /// Whether NCCL's log is read for what NCCL did.
     pub proof: bool,
+    /// Whether only rows and errors are printed.
+    pub quiet: bool,
     /// Whether the cases are only listed.
     pub list: bool,
     /// The number of ranks to plan for, if it is not that of the running ones.

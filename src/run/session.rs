@@ -142,7 +142,7 @@ impl Session {
             "earlier rows were measured on {before}, and the others on {now}. The column hosts tells them apart"
         );
         if world.rank() == 0 {
-            say!("pxnbench: {remark}");
+            note!("pxnbench: {remark}");
         }
         self.add_remarks(vec![remark]);
     }

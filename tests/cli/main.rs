@@ -5,8 +5,10 @@
 mod common;
 mod compare;
 mod files;
+mod plain_words;
 mod resume;
 mod submit;
+mod terminal;
 
 use common::{alone, csv, golden, json, run};
 

@@ -46,7 +46,7 @@ pub fn self_check(
         tried += 1;
         if let Some(what) = bench.difference(&key, &region)? {
             wrong += 1;
-            report(format!("{key:?} {region:?}: {what}"))?;
+            report(format!("{}: {what}", described(&key, &region)))?;
         }
     }
     report(format!(
@@ -57,6 +57,26 @@ pub fn self_check(
 }
 
 /// Returns everything that is compared.
+/// Returns a combination as a reader sees it.
+fn described(key: &DataKey, region: &Region) -> String {
+    let redop = key.redop.map_or("no operation", |redop| redop.name());
+    let content = match region.content {
+        Content::Input { rank, chunk, first } => {
+            format!("input of rank {rank} from element {first} in chunks of {chunk}")
+        }
+        Content::Reduced { first } => format!("result from element {first}"),
+        Content::Sentinel => "untouched elements".to_owned(),
+    };
+    format!(
+        "{} {redop} on {} ranks, seed {}, {} elements at {}, {content}",
+        key.dtype.name(),
+        key.ranks,
+        key.seed,
+        region.len,
+        region.offset
+    )
+}
+
 fn combinations() -> Vec<(DataKey, Region)> {
     let mut all = Vec::new();
     for (key_index, key) in keys().into_iter().enumerate() {

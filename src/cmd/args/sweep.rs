@@ -152,6 +152,11 @@ pub struct SweepArgs {
     #[arg(long, help_heading = "Output")]
     resume: bool,
 
+    /// Print the rows of the table, without the lines that begin with #, and errors; no progress and no notes. Files are
+    /// complete, and remarks are in run.json
+    #[arg(long, help_heading = "Output")]
+    quiet: bool,
+
     /// Report what NCCL did, from its own log: columns pxn, transport, channels, algo and proto. Sets NCCL_DEBUG and
     /// NCCL_DEBUG_SUBSYS; a short run beforehand finds the algorithms
     #[arg(long, help_heading = "Output")]
@@ -211,6 +216,7 @@ impl SweepArgs {
             table: self.nccl_tests.table_options(),
             repeat: self.repeat,
             proof: self.proof,
+            quiet: self.quiet,
             list: self.list,
             planned_ranks: self.ranks,
             inject_fault: self.inject_fault,

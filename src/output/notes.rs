@@ -1,0 +1,15 @@
+//! Notes on stderr: what is good to know and no error. `--quiet` leaves them out.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+static ARE_LEFT_OUT: AtomicBool = AtomicBool::new(false);
+
+/// Leaves out all notes from now on.
+pub fn leave_out() {
+    ARE_LEFT_OUT.store(true, Ordering::Relaxed);
+}
+
+/// Returns whether notes are shown.
+pub fn are_shown() -> bool {
+    !ARE_LEFT_OUT.load(Ordering::Relaxed)
+}
