@@ -208,7 +208,7 @@ fn the_folder_of_a_job_is_no_link() {
             .env("SLURM_STEP_ID", step))
         .expect_code(6);
         let sentence = format!(
-            "pxnbench: {link} is a symbolic link that pxnbench did not create: name another file, or another folder with --out"
+            "pxnbench: {link} is a symbolic link that pxnbench did not create. Name another file, or another folder with --out"
         );
         assert_eq!(ended.sentences().last(), Some(&sentence.as_str()));
         assert_eq!(names(&elsewhere), [] as [&str; 0]);
@@ -241,7 +241,7 @@ fn a_link_of_another_user_in_a_folder_for_all_is_refused() {
         .expect_code(6);
         assert!(
             ended.stderr.contains(&format!(
-                "{name} is a link of another user: name another file"
+                "{name} is a link of another user. Name another file"
             )),
             "{}",
             ended.stderr

@@ -30,14 +30,14 @@ impl fmt::Display for OutputError {
                 let path = path.display();
                 write!(
                     f,
-                    "{path} cannot be written: {error}; name another file, or another folder with --out"
+                    "{path} cannot be written: {error}. Name another file, or another folder with --out"
                 )
             }
             OutputError::Other(path, why) => {
                 let path = path.display();
                 write!(
                     f,
-                    "{path} {why}: name another file, or another folder with --out"
+                    "{path} {why}. Name another file, or another folder with --out"
                 )
             }
         }

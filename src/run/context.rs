@@ -297,11 +297,11 @@ fn refuse_differing_arguments(request: &Request, world: &dyn World) -> anyhow::R
     for (rank, (other_version, other_identity, other_words)) in all.iter().enumerate() {
         let what = if other_version != version {
             format!(
-                "rank 0 is pxnbench {version} and rank {rank} is pxnbench {other_version}: start the same program on all ranks"
+                "rank 0 is pxnbench {version} and rank {rank} is pxnbench {other_version}. Start the same program on all ranks"
             )
         } else if other_identity != identity {
             format!(
-                "ranks 0 and {rank} were started with different arguments{}: start all ranks with the same arguments",
+                "ranks 0 and {rank} were started with different arguments{}. Start all ranks with the same arguments",
                 difference(words, other_words)
             )
         } else {

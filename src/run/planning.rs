@@ -46,7 +46,7 @@ pub(super) fn refuse_uneven_groups(plan: &Plan, context: &RunContext) -> anyhow:
     }
     if context.request.proof || context.request.table.tuning {
         return usage(
-            "--proof and -U are for one communicator, and NCCL_TESTS_SPLIT makes several: leave one of them out",
+            "--proof and -U are for one communicator, and NCCL_TESTS_SPLIT makes several. Leave one of them out",
         );
     }
     let world = context.world;

@@ -173,11 +173,11 @@ impl Request {
             ..
         } = &self.spec;
         if collectives.is_empty() {
-            return usage("no collective given: name one, such as all_reduce, or all");
+            return usage("no collective given. Name one, such as all_reduce, or all");
         }
         if self.files.is_drop_in && collectives.len() > 1 {
             return usage(
-                "under a name of nccl-tests only that collective runs: remove the other one",
+                "under a name of nccl-tests only that collective runs. Remove the other one",
             );
         }
         if begin > end {
@@ -187,19 +187,19 @@ impl Request {
         }
         if self.planned_ranks.is_some() && self.backend != BackendChoice::Model && !self.list {
             return usage(
-                "--ranks plans for ranks that are not running: use it with --backend model or --list",
+                "--ranks plans for ranks that are not running. Use it with --backend model or --list",
             );
         }
         let names =
             |preset: Option<&'static crate::levels::Preset>| preset.map(|p| p.name.as_str());
         if names(self.presets.level) == Some("off") && names(self.presets.network) == Some("pxn") {
             return usage(
-                "--level off forbids the relays that --network pxn asks for: leave one of them out",
+                "--level off forbids the relays that --network pxn asks for. Leave one of them out",
             );
         }
         if matches!(self.spec.step, SizeStep::Add(bytes) if bytes.0 == 0) {
             return usage(
-                "-i 0 never reaches the next size: use a larger step, or a factor with -f",
+                "-i 0 never reaches the next size. Use a larger step, or a factor with -f",
             );
         }
         Ok(())
@@ -218,19 +218,19 @@ impl Request {
         let conflicts = [
             (
                 replays > 0 && blocking != Blocking::AtTheEnd,
-                "-z waits between operations, which a graph (-G) runs as one: use only one of them",
+                "-z waits between operations, which a graph (-G) runs as one. Use only one of them",
             ),
             (
                 replays > 0 && iteration_times,
-                "-I times each iteration, but a graph (-G) runs them as one: use only one of them",
+                "-I times each iteration, but a graph (-G) runs them as one. Use only one of them",
             ),
             (
                 replays > 0 && null_stream,
-                "CUDA cannot capture the null stream (-y 1) as a graph (-G): use only one of them",
+                "CUDA cannot capture the null stream (-y 1) as a graph (-G). Use only one of them",
             ),
             (
                 iteration_times && self.timing.iters > MOST_TIMED_ITERATIONS,
-                "-I stores the time of every iteration: use at most 1000000 of them with -n",
+                "-I stores the time of every iteration. Use at most 1000000 of them with -n",
             ),
             (
                 iteration_times && self.timing.iters == 0,
@@ -238,11 +238,11 @@ impl Request {
             ),
             (
                 iteration_times && self.timing.skipped_iterations >= self.timing.iters,
-                "-K skips all of the -n iterations: use a smaller -K",
+                "-K skips all of the -n iterations. Use a smaller -K",
             ),
             (
                 waits_inside && aggregate > 1,
-                "-z 1 and -z 2 wait for each operation, but those of a group (-m) start together: use -z 3, or drop -m",
+                "-z 1 and -z 2 wait for each operation, but those of a group (-m) start together. Use -z 3, or drop -m",
             ),
         ];
         for (is_conflict, sentence) in conflicts {
@@ -392,7 +392,7 @@ impl Request {
 }
 
 fn usage(what: &str) -> anyhow::Result<()> {
-    let what = format!("{what}; see pxnbench --help");
+    let what = format!("{what}. See pxnbench --help");
     Err(Failure::on_all_ranks(Code::Usage, what))
 }
 

@@ -129,13 +129,13 @@ fn launch_failure(launched: LaunchedProcesses) -> anyhow::Error {
         variable,
     } = launched;
     let remedy = if variable == STEP_TASKS {
-        "srun's --mpi type does not fit the MPI this binary is built with: see `srun --mpi=list`, and try --mpi=pmix \
+        "srun's --mpi type does not fit the MPI this binary is built with. See `srun --mpi=list`, and try --mpi=pmix \
          (Open MPI) or --mpi=pmi2 (MPICH), or launch with mpirun inside the allocation"
     } else {
-        "the launcher belongs to another MPI than the one this binary is built with: use the mpirun of that MPI"
+        "The launcher belongs to another MPI than the one this binary is built with. Use the mpirun of that MPI"
     };
     let what = format!(
-        "{launcher} started {count} processes ({variable}={count}) but MPI sees one: {remedy}"
+        "{launcher} started {count} processes ({variable}={count}) but MPI sees one. {remedy}"
     );
     Failure::on_all_ranks(Code::Launch, what)
 }

@@ -39,7 +39,7 @@ fn no_text_is_made_from_a_debug_form() {
             continue;
         }
         let text = std::fs::read_to_string(&path).expect("a source");
-        let code = text.split("#[cfg(test)]\nmod ").next().unwrap_or_default();
+        let code = text.split("\n#[cfg(test)]\n").next().unwrap_or_default();
         for (number, line) in code.lines().enumerate() {
             let is_form = line.contains(":?}") || line.contains(":#?}");
             assert!(!is_form, "src/{name}:{}: {}", number + 1, line.trim());

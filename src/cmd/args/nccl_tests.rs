@@ -133,7 +133,7 @@ impl NcclTestsArgs {
         if self.device_implementation == 0 {
             return Ok(());
         }
-        let what = "-D: kernels that use NCCL's device API are not built in: leave it out, or run nccl-tests for them";
+        let what = "-D: kernels that use NCCL's device API are not built in. Leave it out, or run nccl-tests for them";
         Err(Failure::on_all_ranks(Code::Usage, what))
     }
 
