@@ -8,6 +8,7 @@
 //! | 0 | [`units`], [`exit`], `env` | quantities; exit codes and the error that carries one; the environment |
 //! | 1 | [`levels`] | PXN levels, resources and networks as environment settings; what is in force; what does harm |
 //! | 1 | [`topology`] | what is connected to what in a node, its paths, and what NCCL makes of them |
+//! | 1 | [`stats`] | order of experiments, intervals, many differences at once |
 //! | 2 | [`collective`] | what a collective is: counts, formulas, data |
 //! | 2 | [`nccl_log`] | what NCCL's log says: connections, who relayed through whom, verdict on PXN |
 //! | 2 | [`slurm`] | the Slurm job around this process, node lists, how to start ranks in it |
@@ -19,8 +20,9 @@
 //! | 7 | [`output`], [`fault`] | terminal and files; errors as sentences |
 //! | 7 | [`doctor`] | checks: from facts to findings |
 //! | 8 | [`run`] | a sweep: from a request to records and a verdict |
-//! | 8 | [`compare`] | the steps of a comparison, side by side |
+//! | 8 | [`compare`] | the steps of a comparison: which level is faster, and how sure that is |
 //! | 9 | [`launch`] | ranks on all nodes of a Slurm job, and jobs that start them |
+//! | 9 | [`experiment`] | a sweep at several levels, block by block |
 //! | 10 | [`cmd`] | the command line: one small file per subcommand |
 //!
 //! What is absent matters: `sweep` prints nothing, `output` measures nothing, `collective` calls no library, and only
@@ -64,6 +66,7 @@ pub mod doctor;
 pub mod drop_in;
 pub mod env;
 pub mod exit;
+pub mod experiment;
 pub mod facts;
 pub mod fault;
 pub mod launch;
@@ -74,6 +77,7 @@ pub mod output;
 pub mod record;
 pub mod run;
 pub mod slurm;
+pub mod stats;
 pub mod sweep;
 pub mod topology;
 pub mod units;

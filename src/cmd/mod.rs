@@ -4,6 +4,7 @@
 pub mod args;
 pub mod compare;
 pub mod doctor;
+pub mod experiment;
 pub mod generate;
 pub mod launch;
 pub mod levels;
@@ -67,6 +68,8 @@ pub enum Command {
     Submit(submit::Args),
     /// Join the steps of a comparison into one CSV, and print medians and ratios by level
     Compare(compare::Args),
+    /// Run a sweep at several PXN levels, in an order that is fair to all, and compare the times
+    Experiment(experiment::Args),
     /// Check this node, or all nodes of a job: libraries, limits, GPUs, networks, Slurm, NCCL's settings
     Doctor(doctor::Args),
     /// Read NCCL's logs: was PXN used, by whom and through which NIC, and if not, why not
@@ -115,7 +118,10 @@ impl Cli {
 
     /// Does it start ranks, or wait for them, rather than being one? Then signals are theirs.
     pub fn launches(&self) -> bool {
-        matches!(self.command, Some(Command::Launch(_) | Command::Submit(_)))
+        matches!(
+            self.command,
+            Some(Command::Launch(_) | Command::Submit(_) | Command::Experiment(_))
+        )
     }
 
     /// Does it.
@@ -130,6 +136,7 @@ impl Cli {
             Some(Command::Links(args)) => links::run(&args),
             Some(Command::Submit(args)) => submit_job(args),
             Some(Command::Compare(args)) => compare::run(&args),
+            Some(Command::Experiment(args)) => run_experiment(args),
             Some(Command::Doctor(args)) => doctor::run(&args),
             Some(Command::Proof(args)) => proof::run(&args),
             Some(Command::Topo(args)) => topo::run(&args),
@@ -190,6 +197,30 @@ fn submit_job(args: submit::Args) -> anyhow::Result<Code> {
     submission.submit()
 }
 
+/// Runs an experiment. The arguments of its sweep are checked here, before anything is started.
+fn run_experiment(args: experiment::Args) -> anyhow::Result<Code> {
+    let usage = |what: &str| Failure::on_all_ranks(Code::Usage, what);
+    let ranks = RanksArguments {
+        starter: "experiment",
+        default_sweep: args.default_sweep(),
+    };
+    let (arguments, target) = ranks.target(args.sweep())?;
+    let Target::Sweep(sweep) = target else {
+        return Err(usage("an experiment runs sweeps only. Name collectives"));
+    };
+    if sweep.presets.level.is_some() {
+        return Err(usage(
+            "an experiment sets the level of each step. Use --levels",
+        ));
+    }
+    if sweep.files.names_any() || sweep.repeat != 0 {
+        return Err(usage(
+            "an experiment decides where each step writes. Use --out for its folder",
+        ));
+    }
+    experiment::run(args, arguments)
+}
+
 /// How the arguments of ranks are read that a subcommand starts.
 struct RanksArguments<'a> {
     /// The subcommand.
@@ -247,13 +278,14 @@ fn target_of(parsed: Cli) -> anyhow::Result<Target> {
     }
 }
 
-/// Moves the options of `launch` and `submit` that follow the collectives before them.
+/// Moves the options of `launch`, `submit` and `experiment` that follow the collectives before them.
 pub fn own_options_first(words: Vec<OsString>) -> Vec<OsString> {
     let subcommand = words.get(1).and_then(|word| word.to_str());
     let command = clap::Command::new("");
     let command = match subcommand {
         Some("launch") => launch::Args::augment_args(command),
         Some("submit") => submit::Args::augment_args(command),
+        Some("experiment") => experiment::Args::augment_args(command),
         _ => return words,
     };
     own_options::before_the_sweep(words, &command)
@@ -371,7 +403,7 @@ mod tests {
         ] {
             assert_eq!(read(typed).as_deref(), Ok(expected), "{typed}");
         }
-        assert!(read("-n 0").is_err());
+        assert!(read("-n 1.5").is_err());
     }
 
     #[test]

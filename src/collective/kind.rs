@@ -10,7 +10,7 @@ use super::{
 };
 
 /// A collective that the tool can run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, PartialOrd, Ord)]
 #[serde(rename_all = "snake_case")]
 #[expect(missing_docs, reason = "each collective is described in its file")]
 pub enum Collective {

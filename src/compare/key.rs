@@ -177,7 +177,7 @@ fn words_of_its_own(own: &str, values: &[String]) -> String {
     words.join(SEPARATOR)
 }
 
-/// A case: a row of the table.
+/// A case: a row of the table. The order is that of the rows, in which the sizes of a series follow each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct CaseKey<'a> {
     /// The collective's name.
@@ -190,10 +190,10 @@ pub struct CaseKey<'a> {
     pub root: i64,
     /// The traffic of an alltoallv; empty for other collectives.
     pub pattern: &'a str,
-    /// The size.
-    pub size: u64,
     /// Whether send and receive use one buffer.
     pub is_in_place: bool,
+    /// The size.
+    pub size: u64,
 }
 
 impl<'a> CaseKey<'a> {

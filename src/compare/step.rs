@@ -22,6 +22,8 @@ pub(super) const SEPARATOR: &str = ", ";
 pub struct Step {
     /// Its folder.
     folder: PathBuf,
+    /// The name of its folder.
+    pub(super) name: String,
     /// Its rows.
     pub rows: Vec<CsvRow>,
     /// Its `run.json`; `None` if there is none, or if it cannot be read.
@@ -47,7 +49,9 @@ impl Step {
         let measured_on = read::read_run(&run_json).map(|run| run.measured_on());
         let run = read::read_run_json(&run_json);
         let of_run = run.as_ref().unwrap_or(&Value::Null);
+        let name = folder.file_name().unwrap_or_default();
         Ok(Step {
+            name: name.to_string_lossy().into_owned(),
             measured_on: measured_on.unwrap_or_default(),
             flags: flags(of_run),
             settings: settings(of_run),
@@ -59,9 +63,10 @@ impl Step {
 
     /// Returns a step of which only the rows are known.
     #[cfg(test)]
-    pub(super) fn of_rows(rows: Vec<CsvRow>) -> Step {
+    pub(super) fn of_rows(name: &str, rows: Vec<CsvRow>) -> Step {
         Step {
             folder: PathBuf::new(),
+            name: name.to_owned(),
             rows,
             run: None,
             measured_on: MeasuredOn::default(),
@@ -72,7 +77,7 @@ impl Step {
 
     /// Returns a sentence if the step did not end well, or if that is not known.
     pub(super) fn unfinished(&self) -> Option<String> {
-        let name = self.folder.file_name()?.to_string_lossy();
+        let name = &self.name;
         let path = self.folder.join("run.json");
         let Some(run) = &self.run else {
             let why = if path.exists() {
@@ -127,4 +132,46 @@ fn settings(run: &Value) -> String {
         }
     }
     words.join(SEPARATOR)
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+
+    /// Returns rows of an alltoall of a kibibyte, read as from a file: level, repetition and time.
+    pub(in crate::compare) fn rows(
+        backend: &str,
+        nodes: u32,
+        cells: &[(&str, u32, f64)],
+    ) -> Vec<CsvRow> {
+        let mut text = String::from(
+            "run_id,started_at,collective,backend,level,network,resources,step,repeat,nodes,ranks,gpus_per_process,\
+             size_bytes,count,type,redop,root,in_place,iters,time_us,busbw_GBps,wrong,status,note,channels,group,issue_us,\
+             iter_min_us,iter_max_us,iter_mean_us,iter_p50_us,iter_p95_us,iter_p99_us,iter_cv_pct\n",
+        );
+        for (level, repeat, time) in cells {
+            text += &format!(
+                "r,2026-01-01T00:00:00+00:00,alltoall,{backend},{level},auto,none,,{repeat},{nodes},4,0,1024,256,float,none,\
+                 -1,0,20,{time},1.0,0,ok,,,,,,,,,,,\n"
+            );
+        }
+        let rows = read::parse_rows(&text).into_iter();
+        rows.map(|row| row.expect("a row")).collect()
+    }
+
+    /// Returns one step per cell, named by its number.
+    pub(in crate::compare) fn steps(
+        backend: &str,
+        nodes: u32,
+        cells: &[(&str, u32, f64)],
+    ) -> Vec<Step> {
+        let mut steps = Vec::new();
+        for (number, cell) in cells.iter().enumerate() {
+            steps.push(Step::of_rows(
+                &number.to_string(),
+                rows(backend, nodes, &[*cell]),
+            ));
+        }
+        steps
+    }
 }

@@ -168,19 +168,11 @@ pub(super) fn run(words: &[String], inside_step: bool) -> anyhow::Result<Launche
         .stderr(Stdio::piped())
         .spawn()
         .map_err(cannot)?;
-    signal::relay_to(Some(child.id()));
     let watch = child
         .stderr
         .take()
         .map(|stderr| thread::spawn(move || watch(stderr)));
-    // wait would reap the child while a signal may still be on its way to its number: it is only looked at here.
-    let status = loop {
-        if has_ended(child.id()) {
-            signal::relay_to(None);
-            break child.wait()?;
-        }
-        thread::sleep(Duration::from_millis(20));
-    };
+    let status = signal::wait_and_relay(&mut child)?;
     let said = watch
         .and_then(|watch| watch.join().ok())
         .unwrap_or_default();
@@ -188,12 +180,6 @@ pub(super) fn run(words: &[String], inside_step: bool) -> anyhow::Result<Launche
         status: number(status),
         ..said
     })
-}
-
-fn has_ended(pid: u32) -> bool {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    stat.rsplit_once(')')
-        .is_none_or(|(_, rest)| rest.trim_start().starts_with('Z'))
 }
 
 fn number(status: ExitStatus) -> i32 {

@@ -133,6 +133,12 @@ impl FileRequest {
         self.resume && self.out.is_none() && self.csv.is_none()
     }
 
+    /// Returns whether a file or folder is named.
+    pub fn names_any(&self) -> bool {
+        let files = [&self.out, &self.csv, &self.json, &self.nccl_tests_json];
+        files.into_iter().any(Option::is_some)
+    }
+
     /// Returns the paths of the run's files; their folder is `default` unless one or a single file is asked for.
     pub fn paths(&self, default: &Path) -> OutputPaths {
         let is_asked = self.out.is_some() || self.csv.is_some() || self.json.is_some();

@@ -8,7 +8,8 @@
 #![expect(unsafe_code, reason = "std sends no signal but SIGKILL")]
 
 use std::{
-    io,
+    fs, io,
+    process::{Child, ExitStatus},
     sync::atomic::{AtomicI32, Ordering},
     thread,
     time::Duration,
@@ -44,7 +45,7 @@ pub fn install() -> io::Result<()> {
 }
 
 /// Installs the handlers of a process that launches ranks: a signal is passed on to the process of
-/// [`relay_to`].
+/// [`wait_and_relay`].
 ///
 /// # Errors
 /// Returns an error if the system refuses.
@@ -72,8 +73,32 @@ fn stop(signal: i32) {
     abort::end_by_signal(&reason);
 }
 
+/// Waits for `child` to end, and passes signals on to it, including one that came before.
+///
+/// # Errors
+/// Returns an error if the system refuses to wait.
+pub fn wait_and_relay(child: &mut Child) -> io::Result<ExitStatus> {
+    relay_to(Some(child.id()));
+    // `wait` would reap the child while a signal may still be on its way to its number, so the child
+    // is only looked at until then.
+    while !has_ended(child.id()) {
+        thread::sleep(Duration::from_millis(20));
+    }
+    relay_to(None);
+    child.wait()
+}
+
+/// Returns whether a child has ended and waits to be reaped.
+fn has_ended(process: u32) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
+    match stat.rsplit_once(')') {
+        Some((_, state)) => state.trim_start().starts_with('Z'),
+        None => true,
+    }
+}
+
 /// Passes signals on to `process` from now on, including one that came before; `None` stops that.
-pub fn relay_to(process: Option<u32>) {
+fn relay_to(process: Option<u32>) {
     RELAY_TO.store(process.map_or(0, |pid| pid as i32), Ordering::SeqCst);
     match RECEIVED.load(Ordering::SeqCst) {
         0 => {}

@@ -19,7 +19,7 @@ fn submit_refuses_what_would_fail_in_the_job() {
     let folder = folder();
     for Line { words, says } in [
         Line {
-            words: "submit all_reduce -n 0",
+            words: "submit all_reduce -n 1.5",
             says: "at least 1",
         },
         Line {

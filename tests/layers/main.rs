@@ -14,7 +14,7 @@ use imports::{Import, Sources, imports};
 /// Modules of the crate by layer. A module imports from lines above its own only.
 const LAYERS: &[&[&str]] = &[
     &["units", "exit", "env"],
-    &["levels", "topology"],
+    &["levels", "topology", "stats"],
     &["slurm", "collective", "nccl_log"],
     &["record", "drop_in"],
     &["world", "native"],
@@ -22,7 +22,7 @@ const LAYERS: &[&[&str]] = &[
     &["sweep"],
     &["output", "fault", "doctor"],
     &["run", "compare"],
-    &["launch"],
+    &["launch", "experiment"],
     &["cmd"],
 ];
 
@@ -46,6 +46,7 @@ const ONLY_IN: &[(&str, &[&str])] = &[
             "run/",
             "compare/",
             "launch/",
+            "experiment/",
             "fault.rs",
             "output/",
             "world/abort.rs",

@@ -96,10 +96,7 @@ fn a_comparison_of_a_level_that_does_not_exist_measures_nothing() {
     let Some(lab) = lab() else { return };
     for (site, says) in [
         ("PXN_LEVELS='off agressive'", "use one of off, conservative"),
-        (
-            "PXN_REPEATS=x",
-            "PXN_REPEATS=x is not a number of repetitions",
-        ),
+        ("PXN_BLOCKS=x", "--blocks"),
     ] {
         let home = Home::new(site);
         let words = [&["all_reduce"], &QUICK[..]].concat();
@@ -136,36 +133,30 @@ fn a_comparison_stops_at_the_first_failure_that_all_levels_share() {
     );
     let last = *done.sentences().last().expect("a sentence");
     assert!(
-        last.contains("level off did not start (exit code 2)") && last.contains("stopping here"),
+        last.contains("the first step failed") && last.contains("none was started"),
         "{}",
         done.log
     );
 }
 
 #[test]
-fn a_quiet_comparison_prints_a_line_per_step_and_the_table() {
+fn a_quiet_comparison_prints_the_table_alone() {
     let Some(lab) = lab() else { return };
-    let home = Home::new("PXN_QUIET=1 PXN_REPEATS=1 PXN_LEVELS='off balanced'");
+    let home = Home::new("PXN_QUIET=1 PXN_BLOCKS=1 PXN_LEVELS='off balanced'");
     let words = [&["alltoall"], &QUICK[..]].concat();
     let job = lab.submit(&home, &TWO_NODES, "compare_levels.sbatch", &words);
     let done = lab.wait(&home, &job).expect("COMPLETED", 0);
-    let (steps, table) = done.log.split_once("# Median time").expect("the table");
-    assert_eq!(
-        steps.matches("exit code 0; see ").count(),
-        2,
-        "{}",
-        done.log
-    );
     assert!(
-        !steps.contains("algbw") && table.contains("alltoall"),
+        done.log.starts_with("# Time in us. One block"),
         "{}",
         done.log
     );
+    assert!(!done.log.contains("algbw"), "{}", done.log);
     let runs = home.runs_of(&job);
-    assert_eq!(runs.len(), 2);
+    assert_eq!(runs.len(), 1 + 3, "a warm-up, two levels and the control");
     for run in runs {
         assert_eq!(json(&run.join("run.json"))["end"]["code"], 0);
-        let log = fs::read_to_string(run.with_extension("log")).expect("the log of a step");
-        assert!(log.contains("algbw"), "{log}");
+        let printed = fs::read_to_string(run.join("output.txt")).expect("what the step printed");
+        assert!(printed.contains("algbw"), "{printed}");
     }
 }

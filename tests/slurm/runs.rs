@@ -86,7 +86,7 @@ fn each_level_runs_with_its_variables_on_every_rank() {
 #[test]
 fn a_comparison_ends_with_the_code_of_the_first_failure() {
     let Some(lab) = lab() else { return };
-    let home = Home::new("PXN_LEVELS=off PXN_REPEATS=1");
+    let home = Home::new("PXN_LEVELS='off aggressive' PXN_BLOCKS=1");
     // There is no GPU, and so no result to compare: that is not why it failed.
     let words = ["all_reduce", "--backend", "nccl", "-b", "8", "-e", "8"];
     let job = lab.submit(
@@ -99,9 +99,9 @@ fn a_comparison_ends_with_the_code_of_the_first_failure() {
 }
 
 #[test]
-fn a_comparison_runs_all_levels_in_turn_and_ends_in_one_table() {
+fn a_comparison_runs_all_levels_in_each_block_and_ends_in_one_table() {
     let Some(lab) = lab() else { return };
-    let home = Home::new("PXN_REPEATS=2");
+    let home = Home::new("PXN_BLOCKS=2");
     let job = lab.submit_to_all(
         &home,
         "compare_levels.sbatch",
@@ -109,42 +109,43 @@ fn a_comparison_runs_all_levels_in_turn_and_ends_in_one_table() {
     );
     let done = lab.wait(&home, &job).expect("COMPLETED", 0);
     let runs = home.runs_of(&job);
-    assert_eq!(runs.len(), 10);
-    let joined = csv(&runs[0]
-        .parent()
-        .expect("the job's folder")
-        .join("results.csv"));
-    let order: Vec<(&str, &str)> = joined
+    assert_eq!(
+        runs.len(),
+        1 + 2 * 6,
+        "a warm-up, and two blocks of five levels and the control"
+    );
+    let folder = runs[0].parent().expect("the job's folder");
+    assert_eq!(csv(&folder.join("results.csv")).len(), 13 * 4);
+
+    let record = json(&folder.join("experiment.json"));
+    let steps = record["steps"].as_array().expect("steps");
+    let mut expected: Vec<&str> = levels::all()
         .iter()
-        .step_by(4)
-        .map(|row| (row["level"].as_str(), row["repeat"].as_str()))
+        .map(|level| level.name.as_str())
         .collect();
-    let levels = || levels::all().iter().map(|level| level.name.as_str());
-    let expected: Vec<_> = levels()
-        .map(|name| (name, "0"))
-        .chain(levels().map(|name| (name, "1")))
-        .collect();
-    assert_eq!(order, expected, "each level in turn, and again");
-    assert_eq!(joined.len(), 10 * 4);
+    expected.push("off-again");
+    expected.sort_unstable();
+    for block in [0, 1] {
+        let of_block = steps.iter().filter(|step| step["block"] == block);
+        let mut labels: Vec<&str> = of_block.filter_map(|step| step["label"].as_str()).collect();
+        labels.sort_unstable();
+        assert_eq!(labels, expected, "block {block}");
+    }
+
     let table = done
         .log
-        .split_once("# Median time in us over 2 repetitions")
+        .split_once("# 2 blocks: time of off")
         .expect("the table")
         .1;
-    assert_eq!(
-        table
-            .lines()
-            .filter(|line| line.trim_start().starts_with("alltoall "))
-            .count(),
-        4,
-        "{table}"
-    );
-    for level in levels() {
-        assert!(
-            table.lines().nth(1).expect("the head").contains(level),
-            "{table}"
-        );
-    }
+    let rows = table
+        .lines()
+        .filter(|line| line.trim_start().starts_with("alltoall "));
+    assert_eq!(rows.count(), 4, "{table}");
+    let head = table
+        .lines()
+        .find(|line| line.contains("size (B)"))
+        .expect("the head");
+    assert!(expected.iter().all(|label| head.contains(label)), "{head}");
     assert!(table.contains("the levels cannot differ here"), "{table}");
 }
 

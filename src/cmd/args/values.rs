@@ -13,8 +13,16 @@ use crate::{
 };
 
 /// The subcommands that help shows: a slip of the first word may mean one of them. A test of `cmd` compares the two.
-pub const SUBCOMMANDS: [&str; 8] = [
-    "levels", "launch", "links", "submit", "compare", "doctor", "proof", "topo",
+pub const SUBCOMMANDS: [&str; 9] = [
+    "levels",
+    "launch",
+    "links",
+    "submit",
+    "compare",
+    "experiment",
+    "doctor",
+    "proof",
+    "topo",
 ];
 
 /// One or several values: `all`, or a name.

@@ -1,0 +1,100 @@
+//! What an experiment ran, in which order: `experiment.json`.
+
+use std::{fs, io::Write, path::Path};
+
+use chrono::{DateTime, FixedOffset};
+use serde::{Deserialize, Serialize};
+
+use crate::{exit::Code, output::target::write_whole};
+
+/// The name of the file, in the folder of the experiment.
+pub const FILE: &str = "experiment.json";
+
+/// An experiment: variants of one sweep, each run once per block.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ExperimentRecord {
+    /// When it began.
+    pub started_at: DateTime<FixedOffset>,
+    /// The arguments of the sweep, the same in every step.
+    pub arguments: Vec<String>,
+    /// What the order of the blocks is derived from.
+    pub seed: u64,
+    /// The variants, in the order of the table's columns.
+    pub variants: Vec<Variant>,
+    /// The label of the variant that the others are compared with.
+    pub reference: String,
+    /// The label of the second copy of the reference.
+    pub control: String,
+    /// The steps that ended, in the order in which they ran.
+    pub steps: Vec<StepRecord>,
+    /// Why no further block ran; absent while the experiment runs.
+    pub end: Option<String>,
+}
+
+/// What differs between the steps of a block.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Variant {
+    /// The name in the table.
+    pub label: String,
+    /// The PXN level.
+    pub level: String,
+}
+
+/// A step.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct StepRecord {
+    /// Its folder, below that of the experiment.
+    pub folder: String,
+    /// The label of its variant.
+    pub label: String,
+    /// The block, from 0; none for a warm-up step, whose times do not count.
+    pub block: Option<u32>,
+    /// How long it took, with its start.
+    pub seconds: f64,
+    /// Its exit code, by name.
+    pub code: Code,
+}
+
+impl ExperimentRecord {
+    /// Reads the record of the experiment in `folder`; `None` if there is none.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if there is one that cannot be read.
+    pub fn read(folder: &Path) -> Result<Option<ExperimentRecord>, String> {
+        let path = folder.join(FILE);
+        let unreadable =
+            |why: &dyn std::fmt::Display| format!("{} cannot be read: {why}", path.display());
+        match fs::read(&path) {
+            Ok(bytes) => serde_json::from_slice(&bytes)
+                .map(Some)
+                .map_err(|error| unreadable(&error)),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(unreadable(&error)),
+        }
+    }
+
+    /// Writes the record into `folder`, so that a reader sees it whole or not at all.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if it cannot be written.
+    pub fn write(&self, folder: &Path) -> Result<(), String> {
+        let path = folder.join(FILE);
+        let written = serde_json::to_vec_pretty(self)
+            .map_err(std::io::Error::other)
+            .and_then(|bytes| write_whole(&path, |file| file.write_all(&bytes)));
+        written.map_err(|error| format!("{} cannot be written: {error}", path.display()))
+    }
+
+    /// Returns the step in `folder`.
+    pub fn step(&self, folder: &str) -> Option<&StepRecord> {
+        self.steps.iter().find(|step| step.folder == folder)
+    }
+
+    /// Returns the number of blocks that began.
+    pub fn blocks(&self) -> u32 {
+        let blocks = self.steps.iter().filter_map(|step| step.block);
+        blocks.max().map_or(0, |last| last + 1)
+    }
+}

@@ -1,0 +1,33 @@
+//! `pxnbench experiment`: the same sweep at several PXN levels, in an order that is fair to all of them.
+//!
+//! Steps run in blocks. Each block runs every level once, and the reference level twice: how much its two copies differ is
+//! noise. [`BlockOrder`](crate::stats::BlockOrder) gives the order. A warm-up step before the first block pays for what
+//! only happens once, and its times are not used. `experiment.json` records each step as it ends, so an experiment that is
+//! stopped is valid as far as it went.
+
+mod budget;
+mod progress;
+mod request;
+mod step;
+mod steps;
+mod variants;
+
+use crate::{compare, exit::Code};
+
+pub use request::{Limits, Request};
+pub use variants::Variants;
+
+/// Runs the experiment and prints the comparison.
+///
+/// # Errors
+///
+/// Returns an error if the folder cannot be used, or if nothing could be measured.
+pub fn run(request: &Request) -> anyhow::Result<Code> {
+    let mut experiment = steps::Experiment::open(request)?;
+    experiment.warm_up()?;
+    while experiment.has_another_block()? {
+        experiment.run_block()?;
+    }
+    let compared = compare::run(&request.folder)?;
+    Ok(experiment.failure().unwrap_or(compared))
+}

@@ -1,0 +1,37 @@
+//! What a caller asks of an experiment.
+
+use std::{ffi::OsString, path::PathBuf, time::Duration};
+
+use super::variants::Variants;
+
+/// A requested experiment.
+#[derive(Debug)]
+pub struct Request {
+    /// What is compared.
+    pub variants: Variants,
+    /// The arguments of the sweep, without a level and without files.
+    pub sweep: Vec<OsString>,
+    /// The command that starts the ranks, which the program and its arguments follow.
+    pub start: Vec<String>,
+    /// The folder of the experiment.
+    pub folder: PathBuf,
+    /// When to stop.
+    pub limits: Limits,
+    /// What the order of the blocks is derived from; from the clock if absent.
+    pub seed: Option<u64>,
+    /// Whether an experiment that `folder` already holds is continued.
+    pub resume: bool,
+    /// Whether the steps are not announced.
+    pub quiet: bool,
+}
+
+/// When an experiment ends, whichever comes first.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Blocks; one balanced cycle if absent.
+    pub blocks: Option<u32>,
+    /// Time. No block begins that would probably not end in time.
+    pub time: Option<Duration>,
+    /// The half width that all intervals must reach, relative to the ratio.
+    pub precision: Option<f64>,
+}

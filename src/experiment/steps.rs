@@ -1,0 +1,347 @@
+//! The steps of an experiment, block by block.
+
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+    time::{Duration, SystemTime},
+};
+
+use super::{
+    budget::Deadline,
+    progress::Progress,
+    request::Request,
+    step::{self, StepEnd},
+};
+use crate::{
+    compare::{
+        self,
+        experiment_record::{ExperimentRecord, FILE, StepRecord, Variant},
+    },
+    env,
+    exit::{Code, Failure},
+    record,
+    stats::BlockOrder,
+    units::counted,
+};
+
+/// Failures of one variant after which it is left out.
+const MOST_FAILURES: usize = 2;
+
+/// An experiment that runs.
+pub(super) struct Experiment<'a> {
+    request: &'a Request,
+    record: ExperimentRecord,
+    order: BlockOrder,
+    deadline: Deadline,
+    progress: Progress,
+    /// Blocks after which it ends.
+    last_block: u32,
+    /// The first failure.
+    failure: Option<Code>,
+    /// Whether a step was stopped, by a signal that may have reached it alone.
+    was_stopped: bool,
+}
+
+impl<'a> Experiment<'a> {
+    /// Makes the folder, or opens the one of an experiment that is continued.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the folder cannot be made, or if it has an experiment that is not to be continued.
+    pub(super) fn open(request: &'a Request) -> anyhow::Result<Experiment<'a>> {
+        fs::create_dir_all(&request.folder)
+            .map_err(|error| cannot_make(&request.folder, &error))?;
+        let earlier = ExperimentRecord::read(&request.folder).map_err(usage)?;
+        let mut record = match earlier {
+            Some(earlier) => continued(request, earlier)?,
+            None => begun(request),
+        };
+        record.end = None;
+        let mut order = BlockOrder::new(record.variants.len(), record.seed);
+        for _ in 0..record.blocks() {
+            order.next_block();
+        }
+        let last_block = request.limits.blocks.unwrap_or(order.cycle() as u32);
+        let experiment = Experiment {
+            request,
+            record,
+            order,
+            deadline: Deadline::new(request.limits.time, &env::var),
+            progress: Progress {
+                quiet: request.quiet,
+                blocks: last_block,
+            },
+            last_block,
+            failure: None,
+            was_stopped: false,
+        };
+        experiment.save()?;
+        experiment.announce();
+        Ok(experiment)
+    }
+
+    fn announce(&self) {
+        if self.request.quiet {
+            return;
+        }
+        say!(
+            "pxnbench: {} in up to {}, seed {}; {} and {} are the same, so their difference is noise",
+            counted(self.record.variants.len(), "step"),
+            counted(self.last_block, "block"),
+            self.record.seed,
+            self.record.reference,
+            self.record.control,
+        );
+    }
+
+    /// Runs the reference once, to pay for what happens only once. If that fails, every step would.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error with the step's exit code if it fails.
+    pub(super) fn warm_up(&mut self) -> anyhow::Result<()> {
+        let reference = self.request.variants.reference().clone();
+        let end = self.run_step(&reference, None)?;
+        match end.code {
+            // Wrong data are wrong in every step, and the comparison of times is still of interest.
+            Code::Fine | Code::WrongData => Ok(()),
+            code => {
+                self.finish("the warm-up step failed")?;
+                let what = format!(
+                    "the first step failed: {}. The other steps would fail for the same reason, so none was started",
+                    end.message.trim_end_matches('.')
+                );
+                Err(Failure::on_all_ranks(code, what))
+            }
+        }
+    }
+
+    /// Returns whether another block is wanted and fits; if not, records why.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the record cannot be written.
+    pub(super) fn has_another_block(&mut self) -> anyhow::Result<bool> {
+        let Some(reason) = self.reason_to_end() else {
+            return Ok(true);
+        };
+        self.finish(&reason)?;
+        Ok(false)
+    }
+
+    fn reason_to_end(&self) -> Option<String> {
+        if let Some(signal) = crate::world::signal::received() {
+            return Some(format!("it was stopped by {signal}"));
+        }
+        if self.was_stopped {
+            return Some("a step was stopped".to_owned());
+        }
+        let active = self.active();
+        let has_reference = active.contains(self.request.variants.reference());
+        if !has_reference || active.len() < 3 {
+            return Some("too few levels are left that can run".to_owned());
+        }
+        let done = self.record.blocks();
+        if done >= self.last_block {
+            return Some(format!("{} ran", counted(done, "block")));
+        }
+        if self.deadline.is_too_close(self.expected_block()) {
+            return Some("no time is left for another block".to_owned());
+        }
+        let precision = self.request.limits.precision?;
+        compare::is_as_precise_as(&self.request.folder, precision)
+            .then(|| "all intervals are as narrow as requested".to_owned())
+    }
+
+    /// Returns how long a block probably takes: as the slowest so far, or as the steps so far.
+    fn expected_block(&self) -> Duration {
+        let steps = &self.record.steps;
+        let mut slowest = 0.0f64;
+        for block in 0..self.record.blocks() {
+            let of_block = steps.iter().filter(|step| step.block == Some(block));
+            slowest = slowest.max(of_block.map(|step| step.seconds).sum());
+        }
+        if slowest == 0.0 {
+            let warm_up = steps.last().map_or(0.0, |step| step.seconds);
+            slowest = warm_up * self.record.variants.len() as f64;
+        }
+        Duration::from_secs_f64(slowest)
+    }
+
+    /// Runs each variant once.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if a step cannot be started.
+    pub(super) fn run_block(&mut self) -> anyhow::Result<()> {
+        let block = self.record.blocks();
+        let active = self.active();
+        for index in self.order.next_block() {
+            let variant = self.record.variants[index].clone();
+            if !active.contains(&variant) {
+                continue;
+            }
+            let end = self.run_step(&variant, Some(block))?;
+            if end.code == Code::Stopped {
+                self.was_stopped = true;
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the variants that are still worth running. A level that cannot be used here is refused at once; other
+    /// failures may be chance and are tried again.
+    fn active(&self) -> Vec<Variant> {
+        let is_active = |variant: &&Variant| {
+            let own = self
+                .record
+                .steps
+                .iter()
+                .filter(|step| step.label == variant.label);
+            let codes: Vec<Code> = own.map(|step| step.code).collect();
+            let failures = codes.iter().filter(|code| is_failure(**code)).count();
+            !codes.contains(&Code::Usage) && failures < MOST_FAILURES
+        };
+        self.record
+            .variants
+            .iter()
+            .filter(is_active)
+            .cloned()
+            .collect()
+    }
+
+    fn run_step(&mut self, variant: &Variant, block: Option<u32>) -> anyhow::Result<StepEnd> {
+        let name = match block {
+            Some(block) => format!("{:03}-{}-{block}", self.record.steps.len(), variant.label),
+            None => format!("{:03}-warm-up", self.record.steps.len()),
+        };
+        let folder = self.request.folder.join(&name);
+        let words = self.words(variant, block, &folder)?;
+        let end = step::run(&words, &folder)?;
+        self.progress.step(&variant.label, block, &folder, &end);
+        // A level that is refused here is left out, which is no failure of the experiment.
+        if is_failure(end.code) && (block.is_some() || end.code == Code::WrongData) {
+            self.failure.get_or_insert(end.code);
+        }
+        self.record.steps.push(StepRecord {
+            folder: name,
+            label: variant.label.clone(),
+            block,
+            seconds: end.seconds,
+            code: end.code,
+        });
+        self.save()?;
+        Ok(end)
+    }
+
+    /// Returns the command of a step.
+    fn words(
+        &self,
+        variant: &Variant,
+        block: Option<u32>,
+        folder: &Path,
+    ) -> anyhow::Result<Vec<String>> {
+        let mut words = self.request.start.clone();
+        let sweep = self.request.sweep.iter();
+        words.extend(sweep.map(|word| word.to_string_lossy().into_owned()));
+        let repeat = block.unwrap_or(0).to_string();
+        let folder = absolute(folder)?.display().to_string();
+        let own = [
+            "--level",
+            &variant.level,
+            "--repeat",
+            &repeat,
+            "--out",
+            &folder,
+        ];
+        words.extend(own.map(str::to_owned));
+        Ok(words)
+    }
+
+    /// Records the end of the experiment.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the record cannot be written.
+    fn finish(&mut self, reason: &str) -> anyhow::Result<()> {
+        self.record.end = Some(reason.to_owned());
+        if !self.progress.quiet {
+            say!("pxnbench: the experiment ends: {reason}");
+        }
+        self.save()
+    }
+
+    /// Returns the exit code of the first step that failed.
+    pub(super) fn failure(&self) -> Option<Code> {
+        self.failure
+    }
+
+    fn save(&self) -> anyhow::Result<()> {
+        self.record.write(&self.request.folder).map_err(usage)
+    }
+}
+
+/// Returns whether a step that ends with `code` failed. A level that is refused did not.
+fn is_failure(code: Code) -> bool {
+    !matches!(code, Code::Fine | Code::Usage)
+}
+
+fn begun(request: &Request) -> ExperimentRecord {
+    ExperimentRecord {
+        started_at: record::now(),
+        arguments: typed(request),
+        seed: request.seed.unwrap_or_else(seed_from_clock),
+        variants: request.variants.all().to_vec(),
+        reference: request.variants.reference().label.clone(),
+        control: request.variants.control().label.clone(),
+        steps: Vec::new(),
+        end: None,
+    }
+}
+
+fn typed(request: &Request) -> Vec<String> {
+    let words = request.sweep.iter();
+    words
+        .map(|word| word.to_string_lossy().into_owned())
+        .collect()
+}
+
+/// Returns the record to continue.
+fn continued(request: &Request, earlier: ExperimentRecord) -> anyhow::Result<ExperimentRecord> {
+    let folder = request.folder.display();
+    if !request.resume {
+        let what = format!(
+            "{folder} already has an experiment ({FILE}). Name another folder with --out, or continue it with --resume"
+        );
+        return Err(usage(what));
+    }
+    if earlier.variants != request.variants.all() || earlier.arguments != typed(request) {
+        let what = format!(
+            "the experiment in {folder} has other levels or another sweep, so it cannot be continued. Name another folder \
+             with --out"
+        );
+        return Err(usage(what));
+    }
+    Ok(earlier)
+}
+
+fn seed_from_clock() -> u64 {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    since.map_or(0, |since| since.as_secs())
+}
+
+fn absolute(folder: &Path) -> anyhow::Result<PathBuf> {
+    std::path::absolute(folder).map_err(|error| cannot_make(folder, &error))
+}
+
+fn cannot_make(folder: &Path, error: &io::Error) -> anyhow::Error {
+    usage(format!(
+        "{} cannot be made: {error}. Name another folder with --out",
+        folder.display()
+    ))
+}
+
+fn usage(what: String) -> anyhow::Error {
+    Failure::on_all_ranks(Code::Usage, what)
+}

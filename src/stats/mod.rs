@@ -1,0 +1,15 @@
+//! Statistics of comparisons: which order to measure in, how large a difference is, and whether it is one. Pure.
+//!
+//! | question | answer |
+//! |---|---|
+//! | In which order are the steps of an experiment run? | [`BlockOrder`] |
+//! | How much faster is one step than another, and how sure is that? | [`PairedRatio`] |
+//! | Which of many differences are real? | [`discoveries`] |
+
+mod discovery;
+mod order;
+mod ratio;
+
+pub use discovery::discoveries;
+pub use order::BlockOrder;
+pub use ratio::{Pair, PairedRatio};
