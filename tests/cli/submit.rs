@@ -20,7 +20,7 @@ fn submit_refuses_what_would_fail_in_the_job() {
     for Line { words, says } in [
         Line {
             words: "submit all_reduce -n 1.5",
-            says: "at least 1",
+            says: "at least 0",
         },
         Line {
             words: "submit all_reduce -b 2G -e 1G",
