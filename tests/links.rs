@@ -140,13 +140,22 @@ fn a_comparison_is_not_written_through_a_link_that_somebody_planted_beside_it() 
         let folder = place.make(&format!("all/{step}"));
         run(alone(&folder).args(SWEEP).args(["--out", "."])).expect_code(0);
     }
-    place.plant("all/results.csv.part");
+    for name in ["results.csv.part", "comparison.csv", "comparison.json"] {
+        place.plant(&format!("all/{name}"));
+    }
     run(alone(&place.path("all")).args(["compare", "."])).expect_code(0);
     place.expect_untouched();
     assert_eq!(csv(&place.path("all/results.csv")).len(), 8);
     assert_eq!(
         names(&place.path("all")),
-        ["1-off", "2-default", "results.csv", "results.csv.part"]
+        [
+            "1-off",
+            "2-default",
+            "comparison.csv",
+            "comparison.json",
+            "results.csv",
+            "results.csv.part"
+        ]
     );
 }
 

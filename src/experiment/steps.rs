@@ -106,7 +106,8 @@ impl<'a> Experiment<'a> {
             // Wrong data are wrong in every step, and the comparison of times is still of interest.
             Code::Fine | Code::WrongData => Ok(()),
             code => {
-                self.finish("the warm-up step failed")?;
+                self.record.end = Some("the warm-up step failed".to_owned());
+                self.save()?;
                 let what = format!(
                     "the first step failed: {}. The other steps would fail for the same reason, so none was started",
                     end.message.trim_end_matches('.')
@@ -219,7 +220,10 @@ impl<'a> Experiment<'a> {
         let folder = self.request.folder.join(&name);
         let words = self.words(variant, block, &folder)?;
         let end = step::run(&words, &folder)?;
-        self.progress.step(&variant.label, block, &folder, &end);
+        // A warm-up that fails ends the experiment, and the error says why.
+        if block.is_some() || end.code == Code::Fine {
+            self.progress.step(&variant.label, block, &folder, &end);
+        }
         // A level that is refused here is left out, which is no failure of the experiment.
         if is_failure(end.code) && (block.is_some() || end.code == Code::WrongData) {
             self.failure.get_or_insert(end.code);

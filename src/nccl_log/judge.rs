@@ -152,30 +152,45 @@ fn judge_traffic(communicator: &Communicator, is_ruled_out: bool) -> TrafficVerd
     } else {
         TrafficVerdict::NotInLog
     };
-    let send_recv = judge_sends(&counts.send_recv).join(judge_sends(&counts.unsorted));
+    let unrelayed = if is_ruled_out || !is_partial(communicator) {
+        TrafficVerdict::NotUsed
+    } else {
+        TrafficVerdict::NotInLog
+    };
+    let judge = |sends| judge_sends(sends, unrelayed);
     TrafficVerdicts {
-        rings: judge_rings(communicator).join(otherwise),
-        trees: judge_sends(&counts.trees).join(otherwise),
-        rings_or_trees: judge_sends(&counts.rings_or_trees),
-        send_recv: send_recv.join(otherwise),
+        rings: judge_summary_of_rings(communicator)
+            .join(judge(&counts.rings))
+            .join(otherwise),
+        trees: judge(&counts.trees).join(otherwise),
+        rings_or_trees: judge(&counts.rings_or_trees),
+        send_recv: judge(&counts.send_recv)
+            .join(judge(&counts.unsorted))
+            .join(otherwise),
     }
 }
 
-/// Judges rings: by their connections, and by NCCL's own summary, which covers ranks whose connections are not in the log.
-fn judge_rings(communicator: &Communicator) -> TrafficVerdict {
-    let summary = match communicator.rings {
+/// Returns whether the log is known to lack ranks. Each rank logs only its own connections, so those that are missing may be
+/// relayed.
+fn is_partial(communicator: &Communicator) -> bool {
+    communicator.ranks.is_some() && communicator.lacks_ranks()
+}
+
+/// Judges rings by NCCL's own summary, which covers ranks whose connections are not in the log.
+fn judge_summary_of_rings(communicator: &Communicator) -> TrafficVerdict {
+    match communicator.rings {
         rings if rings.pxn > 0 => TrafficVerdict::Used,
         rings if rings.with_numbers > 0 => TrafficVerdict::NotUsed,
         _ => TrafficVerdict::NotInLog,
-    };
-    summary.join(judge_sends(&communicator.traffic.rings))
+    }
 }
 
-fn judge_sends(sends: &SendCounts) -> TrafficVerdict {
+/// Judges connections. `unrelayed` is what follows if there are some and none is relayed.
+fn judge_sends(sends: &SendCounts, unrelayed: TrafficVerdict) -> TrafficVerdict {
     if sends.relayed > 0 {
         TrafficVerdict::Used
     } else if sends.sends > 0 {
-        TrafficVerdict::NotUsed
+        unrelayed
     } else {
         TrafficVerdict::NotInLog
     }
@@ -209,7 +224,7 @@ fn may_others_relay(communicator: &Communicator) -> bool {
     let counts = &communicator.traffic;
     let is_covered =
         communicator.rings.with_numbers > 0 && counts.total().sends == counts.rings.sends;
-    communicator.ranks.is_some() && communicator.lacks_ranks() && !is_covered
+    is_partial(communicator) && !is_covered
 }
 
 /// Adds those of `more` that are new.

@@ -34,7 +34,7 @@ pub enum TrafficVerdict {
     Used,
     /// There are connections and none is relayed, or none can be.
     NotUsed,
-    /// The log has no connection of this kind, and nothing else that decides.
+    /// The log has no connection of this kind, or lacks ranks whose connections may be relayed, and nothing else decides.
     NotInLog,
 }
 

@@ -137,17 +137,49 @@ fn a_summary_of_one_node_says_nothing_about_others() {
 fn rings_and_trees_are_told_apart() {
     let trees = "Connected all trees";
     let rings = "Connected all rings";
-    let proof = read(&[TWO_NODES, SEND, rings, RELAYED, trees]);
+    let proof = read(&[SEND, rings, RELAYED, trees]);
     assert_eq!(traffic(&proof), [NOT_USED, USED, NOT_IN_LOG]);
-    let proof = read(&[TWO_NODES, RELAYED, rings, SEND, trees]);
+    let proof = read(&[RELAYED, rings, SEND, trees]);
     assert_eq!(traffic(&proof), [USED, NOT_USED, NOT_IN_LOG]);
-    let proof = read(&[TWO_NODES, SEND]);
-    assert_eq!(proof.also, [Reason::RanksMissing], "15 of 16 ranks");
+    let proof = read(&[SEND]);
     assert_eq!(traffic(&proof), [NOT_IN_LOG; 3]);
     assert_eq!(proof.traffic.rings_or_trees, NOT_USED);
     let sent = SEND.replace("00/0", "00/1");
-    let proof = read(&[TWO_NODES, &sent]);
+    let proof = read(&[&sent]);
     assert_eq!(traffic(&proof), [NOT_IN_LOG, NOT_IN_LOG, NOT_USED]);
+}
+
+#[test]
+fn what_one_rank_does_not_relay_others_may() {
+    let trees = "Connected all trees";
+    let rings = "Connected all rings";
+    // One of 16 ranks.
+    let proof = read(&[TWO_NODES, SEND, rings, SEND, trees]);
+    assert_eq!(
+        (proof.verdict, proof.reason),
+        (PxnVerdict::CannotTell, Reason::RanksMissing)
+    );
+    assert_eq!(traffic(&proof), [NOT_IN_LOG; 3]);
+    let proof = read(&[TWO_NODES, SEND, rings, RELAYED, trees]);
+    assert_eq!(traffic(&proof), [NOT_IN_LOG, USED, NOT_IN_LOG]);
+    // The summary covers the others, for rings.
+    let summary = "Connected all rings, use ring PXN 0 GDR 1";
+    let sent = SEND.replace("00/0", "00/1");
+    let proof = read(&[TWO_NODES, SEND, summary, &sent]);
+    assert_eq!(traffic(&proof), [NOT_USED, NOT_IN_LOG, NOT_IN_LOG]);
+    assert_eq!(proof.also, [Reason::RanksMissing]);
+    // All ranks are there.
+    let first = &[
+        "comm 0x1 rank 0 nranks 2 cudaDev 0 busId 1000 - Init COMPLETE",
+        "Channel 00/1 : 0[0] -> 1[1] [send] via NET/IB/0/GDRDMA",
+    ];
+    let second = &[
+        "comm 0x1 rank 1 nranks 2 cudaDev 0 busId 1000 - Init COMPLETE",
+        "Channel 00/1 : 1[1] -> 0[0] [send] via NET/IB/0/GDRDMA",
+    ];
+    let proof = read_processes(&[first, second]);
+    assert_eq!(proof.traffic.send_recv, NOT_USED);
+    assert_eq!(proof.verdict, PxnVerdict::NotUsed);
 }
 
 #[test]

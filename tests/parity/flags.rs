@@ -191,7 +191,7 @@ fn flags_that_exclude_each_other_are_refused() {
         ),
         (&["-G", "2", "-I", "1"], "a graph (-G) runs them as one"),
         (&["-G", "2", "-y", "1"], "cannot capture the null stream"),
-        (&["-m", "2", "-z", "2"], "use -z 3"),
+        (&["-m", "2", "-z", "2"], "Use -z 3"),
         (
             &["-I", "1", "-n", "5", "-K", "5"],
             "-K skips all of the -n iterations",

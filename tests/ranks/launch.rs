@@ -53,7 +53,7 @@ fn ranks_with_other_arguments_are_refused() {
     let ended = run(command.args(["all_reduce", "-b", "8", "-e", "16", "-f", "2"])).expect_code(6);
     assert!(
         ended.stderr.contains(
-            "ranks 0 and 1 were started with different arguments (`-d int32` and nothing): "
+            "ranks 0 and 1 were started with different arguments (`-d int32` and nothing). Start all ranks"
         ),
         "{}",
         ended.stderr

@@ -147,7 +147,7 @@ fn a_quiet_comparison_prints_the_table_alone() {
     let job = lab.submit(&home, &TWO_NODES, "compare_levels.sbatch", &words);
     let done = lab.wait(&home, &job).expect("COMPLETED", 0);
     assert!(
-        done.log.starts_with("# Time in us. One block"),
+        done.log.starts_with("# Measured with backend host"),
         "{}",
         done.log
     );
