@@ -467,7 +467,7 @@ fn what_cannot_be_meant_is_refused() {
         Refused {
             variable: None,
             options: "-I 1 -n 4294967295",
-            message: "use at most 1000000 of them with -n",
+            message: "Use at most 1000000 of them with -n",
         },
     ] {
         let mut command = machine.start(1, &format!("all_reduce -b 8 -e 8 {options}"));
