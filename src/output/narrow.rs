@@ -38,6 +38,12 @@ const ITERATIONS: [Column; 4] = [
     column("i_cv%", "(%)", 7),
 ];
 
+const TUNING: [Column; 3] = [
+    column("algo", "", 14),
+    column("proto", "", 6),
+    column("nchannels", "", 9),
+];
+
 /// The columns that are left out, until the table fits.
 const LEFT_OUT: [&str; 8] = [
     "count", "algbw", "root", "i_min", "i_max", "redop", "i_cv%", "type",
@@ -71,6 +77,9 @@ impl NarrowTable {
         let mut all = CASE.to_vec();
         all.extend(&half);
         all.extend(&half);
+        if run.sweep.tuning {
+            all.extend(TUNING);
+        }
         let mut table = NarrowTable {
             width,
             columns: all.into_iter().map(|column| (column, true)).collect(),
@@ -221,6 +230,23 @@ mod tests {
             NarrowTable::new(128, &run()).is_none(),
             "the full table fits"
         );
+    }
+
+    #[test]
+    fn every_cell_of_the_full_table_has_a_column() {
+        let mut run = run();
+        run.sweep.tuning = true;
+        run.sweep.per_iter = true;
+        let table = NarrowTable::new(100, &run).expect("too narrow");
+        let head = crate::output::table::head("all_reduce", &run);
+        let names = head.lines().rev().nth(1).expect("the names");
+        let written: Vec<&str> = names.trim_start_matches('#').split_whitespace().collect();
+        let known: Vec<&str> = table
+            .columns
+            .iter()
+            .map(|(column, _)| column.name)
+            .collect();
+        assert_eq!(known, written);
     }
 
     #[test]
