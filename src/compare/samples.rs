@@ -157,31 +157,57 @@ fn recorded_place<'a>(row: &TableRow, experiment: &'a ExperimentRecord) -> Optio
 
 /// The blocks of each level's steps, which follow each other. The repetitions within a step are blocks too.
 struct StepBlocks<'a> {
-    /// By name of the step and level: the first block, and the lowest number of a repetition.
-    first: BTreeMap<(&'a str, &'a str), (u32, u32)>,
+    first: BTreeMap<StepLevel<'a>, FirstBlock>,
+}
+
+/// The name of a step, and a level in it.
+type StepLevel<'a> = (&'a str, &'a str);
+
+/// The first block of a step, and the lowest number of a repetition in it.
+#[derive(Clone, Copy, Default)]
+struct FirstBlock {
+    block: u32,
+    lowest_repeat: u32,
+}
+
+/// The numbers of the repetitions in a step.
+struct Repeats<'a> {
+    of: StepLevel<'a>,
+    low: u32,
+    high: u32,
 }
 
 impl<'a> StepBlocks<'a> {
     fn count(table: &Table<'a>) -> StepBlocks<'a> {
-        // By name of the step and level, in the order of the steps: the lowest and the highest number of a repetition.
-        let mut ranges: Vec<((&str, &str), (u32, u32))> = Vec::new();
+        let mut steps: Vec<Repeats> = Vec::new();
         for TableRow { row, step, .. } in &table.rows {
-            let key = (step.name.as_str(), row.level.as_str());
+            let of = (step.name.as_str(), row.level.as_str());
             let repeat = row.repeat;
-            match ranges.iter_mut().rev().find(|(known, _)| *known == key) {
-                Some((_, (low, high))) => {
-                    *low = repeat.min(*low);
-                    *high = repeat.max(*high);
+            match steps.iter_mut().rev().find(|known| known.of == of) {
+                Some(known) => {
+                    known.low = repeat.min(known.low);
+                    known.high = repeat.max(known.high);
                 }
-                None => ranges.push((key, (repeat, repeat))),
+                None => steps.push(Repeats {
+                    of,
+                    low: repeat,
+                    high: repeat,
+                }),
             }
         }
-        let mut next = BTreeMap::<&str, u32>::new();
+        let mut next_of_level = BTreeMap::<&str, u32>::new();
         let mut first = BTreeMap::new();
-        for (key, (low, high)) in ranges {
-            let next = next.entry(key.1).or_default();
-            first.insert(key, (*next, low));
-            *next += high - low + 1;
+        for Repeats { of, low, high } in steps {
+            let (_, level) = of;
+            let next = next_of_level.entry(level).or_default();
+            first.insert(
+                of,
+                FirstBlock {
+                    block: *next,
+                    lowest_repeat: low,
+                },
+            );
+            *next = next.saturating_add(high - low).saturating_add(1);
         }
         StepBlocks { first }
     }
@@ -189,10 +215,12 @@ impl<'a> StepBlocks<'a> {
     fn place(&self, row: &TableRow<'a>) -> RowPlace<'a> {
         let label = row.row.level.as_str();
         let found = self.first.get(&(row.step.name.as_str(), label));
-        let (first, lowest) = found.copied().unwrap_or_default();
+        let first = found.copied().unwrap_or_default();
         RowPlace {
             label,
-            block: first + row.row.repeat - lowest,
+            block: first
+                .block
+                .saturating_add(row.row.repeat - first.lowest_repeat),
         }
     }
 }

@@ -377,7 +377,7 @@ fn one_missing_line_is_no_crash() {
     let with_connection = &[START, SEND][..];
     for second in [with_rings, with_connection] {
         let proof = read_processes(&[&[START, SEND, "Connected all rings", COMPLETE], second]);
-        assert_eq!(proof.verdict, PxnVerdict::NotUsed, "{second:?}");
+        assert_eq!(proof.reason, Reason::RanksMissing, "2 of 16: {second:?}");
         assert_eq!(proof.unfinished_processes, 0, "{second:?}");
         assert!(!proof.also.contains(&Reason::Crash), "{second:?}");
     }
