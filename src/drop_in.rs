@@ -81,7 +81,7 @@ fn remove_link(path: &Path) -> anyhow::Result<()> {
         return Ok(());
     };
     if !existing.is_symlink() {
-        let why = "a file of that name exists; name another folder, or move it away";
+        let why = "a file of that name exists. Name another folder, or move it away";
         return Err(cannot_make(path, &why));
     }
     fs::remove_file(path).map_err(|error| cannot_make(path, &error))

@@ -144,11 +144,11 @@ fn diff_says_what_differs_and_what_does_not() {
 fn what_is_wrong_with_the_command_line_is_usage() {
     let folder = folder();
     for (arguments, words) in [
-        (&["extreme"] as &[&str], "use one of off, conservative"),
+        (&["extreme"] as &[&str], "Use one of off, conservative"),
         (&["diff", "off"], "<B>"),
-        (&["diff", "off", "on"], "use one of off"),
+        (&["diff", "off", "on"], "Use one of off"),
         (&["--export"], "LEVEL"),
-        (&["check", "x"], "use one of off"),
+        (&["check", "x"], "Use one of off"),
     ] {
         let ended = run(&mut levels(folder.path(), arguments)).expect_code(6);
         let sentences = ended.sentences();

@@ -46,7 +46,7 @@ pub(super) fn find(launch: &Launch) -> anyhow::Result<Launcher> {
 /// # Errors
 /// Returns an error if there is none to try.
 pub(super) fn first(launch: &Launch) -> anyhow::Result<Launcher> {
-    let none = || Failure::on_all_ranks(Code::Launch, "srun lists no --mpi type; try --by mpirun");
+    let none = || Failure::on_all_ranks(Code::Launch, "srun lists no --mpi type. Try --by mpirun");
     ways(launch)?.into_iter().next().ok_or_else(none)
 }
 

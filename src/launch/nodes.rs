@@ -96,7 +96,7 @@ fn silence(tried: &Trial, silent: &[&String]) -> anyhow::Error {
     };
     if why.contains("--container-image") {
         let what = format!(
-            "Slurm lacks pyxis here, which is needed to run containers: {why}; use a template without a container"
+            "Slurm lacks pyxis here, which is needed to run containers: {why}. Use a template without a container"
         );
         return Failure::on_all_ranks(Code::Launch, what);
     }

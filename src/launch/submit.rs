@@ -246,7 +246,7 @@ fn write(name: &str, script: &str) -> anyhow::Result<NamedTempFile> {
         Failure::on_all_ranks(
             Code::Usage,
             format!(
-                "{} cannot be written to: {error}; set TMPDIR",
+                "{} cannot be written to: {error}. Set TMPDIR",
                 folder.display()
             ),
         )

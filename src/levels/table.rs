@@ -110,7 +110,7 @@ fn find_on(axis: Axis, name: &str) -> Result<&'static Preset, String> {
 
 fn unknown(what: &str, presets: impl Iterator<Item = &'static Preset>) -> String {
     let names: Vec<&str> = presets.map(|preset| preset.name.as_str()).collect();
-    format!("unknown {what}; use one of {}", names.join(", "))
+    format!("unknown {what}. Use one of {}", names.join(", "))
 }
 
 /// Returns every variable that a preset of `axis` sets, each once, sorted.
@@ -313,7 +313,7 @@ mod tests {
     fn an_unknown_name_is_answered_with_the_valid_ones() {
         assert_eq!(
             resources("huge").map(|_| ()),
-            Err("unknown resources; use one of none, lean, standard, large".into())
+            Err("unknown resources. Use one of none, lean, standard, large".into())
         );
         assert!(find("x").expect_err("unknown").ends_with("socket, pxn"));
     }

@@ -113,7 +113,7 @@ fn check_gpus(processes: &[Process]) -> anyhow::Result<()> {
             .unwrap_or("no NVIDIA device was found");
         let error = process.cuda_error.as_deref().unwrap_or("CUDA shows no GPU");
         let what = format!(
-            "rank {rank} on {} cannot use a GPU ({evidence}): {error}; to measure host memory instead, use --backend host",
+            "rank {rank} on {} cannot use a GPU ({evidence}): {error}. To measure host memory instead, use --backend host",
             process.peer.host
         );
         return Err(Failure::on_all_ranks(Code::Cuda, what));

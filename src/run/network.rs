@@ -103,7 +103,7 @@ impl Job<'_> {
             return Answer::Yes;
         }
         Answer::No(format!(
-            "it works only within a node, but this job has {} nodes; start all ranks on one node, or use ib, ethernet or socket",
+            "it works only within a node, but this job has {} nodes. Start all ranks on one node, or use ib, ethernet or socket",
             self.nodes
         ))
     }
@@ -137,7 +137,7 @@ impl Job<'_> {
     fn apart(&self) -> Option<Answer> {
         let rank = self.first_with(&[GpuLink::None])?;
         Some(Answer::No(format!(
-            "the GPUs that {} sees cannot reach each other's memory; use shm",
+            "the GPUs that {} sees cannot reach each other's memory. Use shm",
             self.rank_on_host(rank)
         )))
     }
@@ -163,7 +163,7 @@ impl Job<'_> {
     fn lacks_nvlink(&self) -> Answer {
         if let Some(rank) = self.first_with(&[GpuLink::NvLink, GpuLink::PartlyNvLink]) {
             return Answer::No(format!(
-                "the GPUs that {} sees have NVLink, and no NCCL variable can force PCIe where there is NVLink; use nvlink or \
+                "the GPUs that {} sees have NVLink, and no NCCL variable can force PCIe where there is NVLink. Use nvlink or \
                  shm",
                 self.rank_on_host(rank)
             ));
@@ -194,7 +194,7 @@ impl Job<'_> {
             ports::listing(ports)
         };
         Answer::No(format!(
-            "{} has no active {} port (/sys/class/infiniband shows {found}); use another network, or auto",
+            "{} has no active {} port (/sys/class/infiniband shows {found}). Use another network, or auto",
             self.rank_on_host(rank),
             link.name()
         ))
@@ -220,7 +220,7 @@ impl Job<'_> {
             if process.rdma.is_empty() && !has_plugin {
                 return Answer::No(format!(
                     "a relay needs GPUDirect, and {} has no RDMA device in /sys/class/infiniband and no network plugin in \
-                     NCCL_NET_PLUGIN, so NCCL would use sockets; use socket, or name the plugin",
+                     NCCL_NET_PLUGIN, so NCCL would use sockets. Use socket, or name the plugin",
                     self.rank_on_host(rank)
                 ));
             }

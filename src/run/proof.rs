@@ -165,7 +165,7 @@ fn refuse_other_log_file() -> anyhow::Result<()> {
     match env::var("NCCL_DEBUG_FILE") {
         Some(file) if !log::is_ours() => {
             let what = format!(
-                "--proof reads NCCL's log, and NCCL_DEBUG_FILE={file} sends it elsewhere: unset it"
+                "--proof reads NCCL's log, and NCCL_DEBUG_FILE={file} sends it elsewhere. Unset it"
             );
             Err(Failure::on_this_rank(Code::Usage, what))
         }

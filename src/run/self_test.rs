@@ -99,7 +99,7 @@ fn in_world(
             .position(|is_without| *is_without)
             .map_or("", |rank| &hosts[rank]);
         let what = format!(
-            "the self-test runs NCCL on GPUs, and there is no NVIDIA device on {host}; run it on the nodes of the cluster"
+            "the self-test runs NCCL on GPUs, and there is no NVIDIA device on {host}. Run it on the nodes of the cluster"
         );
         return Err(Failure::on_all_ranks(Code::NothingRan, what));
     };
@@ -213,7 +213,7 @@ fn report(off: &ObservedRun, asked: &ObservedRun, outcome: &Outcome) -> Vec<Stri
         Outcome::CannotTell(why) => format!("cannot tell: {why}"),
         Outcome::ControlFailed => {
             "the control failed: connections are relayed even with NCCL_PXN_DISABLE=1, so no count of \
-             relays can be trusted here; check whether a wrapper or nccl.conf overrides the variable"
+             relays can be trusted here. Check whether a wrapper or nccl.conf overrides the variable"
                 .to_owned()
         }
     };

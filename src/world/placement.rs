@@ -198,7 +198,7 @@ impl JobPlacement<'_> {
             let other = peers.get(first % visible / count).unwrap_or(&0);
             format!(
                 "{} {other} and {rank} on {host} would share a GPU, which NCCL does not allow: they see {visible} of \
-                 them, which is too few for the processes there; start at most {} per node",
+                 them, which is too few for the processes there. Start at most {} per node",
                 if count > 1 { "processes" } else { "ranks" },
                 visible / count
             )

@@ -79,7 +79,7 @@ pub fn remove() {
 fn make(within: &Path) -> Result<PathBuf, String> {
     let folder = make_private(within).map_err(|error| {
         format!(
-            "{} cannot hold NCCL's log: {error}; set TMPDIR to a folder that can be written to",
+            "{} cannot hold NCCL's log: {error}. Set TMPDIR to a folder that can be written to",
             within.display()
         )
     })?;
@@ -271,7 +271,7 @@ mod tests {
         let why = make(&no_folder).expect_err("no folder");
         assert!(
             why.contains("file cannot hold NCCL's log: Not a directory")
-                && why.ends_with("; set TMPDIR to a folder that can be written to"),
+                && why.ends_with(". Set TMPDIR to a folder that can be written to"),
             "{why}"
         );
     }

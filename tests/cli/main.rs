@@ -142,7 +142,7 @@ fn bad_input_gets_one_sentence() {
         (&["all_reduce", "--backend", "gloo"], "gloo"),
         (
             &["all_reduce", "--level", "extreme"],
-            "use one of off, conservative, balanced, aggressive, default",
+            "Use one of off, conservative, balanced, aggressive, default",
         ),
         (
             &["broadcast", "-r", "4"],
@@ -216,7 +216,7 @@ fn what_cannot_be_proved_is_reported() {
     assert!(
         elsewhere
             .stderr
-            .contains("NCCL_DEBUG_FILE=/tmp/mine sends it elsewhere: unset it"),
+            .contains("NCCL_DEBUG_FILE=/tmp/mine sends it elsewhere. Unset it"),
         "{}",
         elsewhere.stderr
     );

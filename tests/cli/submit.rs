@@ -32,7 +32,7 @@ fn submit_refuses_what_would_fail_in_the_job() {
         },
         Line {
             words: "submit --level agressive",
-            says: "use one of off, conservative, balanced, aggressive, default; see pxnbench submit --help",
+            says: "Use one of off, conservative, balanced, aggressive, default; see pxnbench submit --help",
         },
         Line {
             words: "submit --level compare",

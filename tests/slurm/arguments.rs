@@ -95,7 +95,7 @@ fn submit_says_what_slurm_does_not_have() {
 fn a_comparison_of_a_level_that_does_not_exist_measures_nothing() {
     let Some(lab) = lab() else { return };
     for (site, says) in [
-        ("PXN_LEVELS='off agressive'", "use one of off, conservative"),
+        ("PXN_LEVELS='off agressive'", "Use one of off, conservative"),
         ("PXN_BLOCKS=x", "--blocks"),
     ] {
         let home = Home::new(site);

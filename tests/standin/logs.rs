@@ -110,7 +110,7 @@ fn where_nccls_log_has_no_place_nothing_is_measured() {
         assert!(
             sentences.len() == 1
                 && sentences[0].contains("tmp cannot hold NCCL's log: Not a directory")
-                && sentences[0].ends_with("; set TMPDIR to a folder that can be written to"),
+                && sentences[0].ends_with(". Set TMPDIR to a folder that can be written to"),
             "{sentences:?}"
         );
     }

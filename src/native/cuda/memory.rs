@@ -24,7 +24,7 @@ impl Driver {
         let ordinal = c_int::try_from(ordinal).unwrap_or(c_int::MAX);
         if ordinal >= count {
             return Err(failure(format!(
-                "there is no GPU {ordinal}: this process sees {count}; ask for fewer ranks per node, or more GPUs"
+                "there is no GPU {ordinal}: this process sees {count}. Ask for fewer ranks per node, or more GPUs"
             )));
         }
         let device = self.device(ordinal)?;

@@ -70,16 +70,16 @@ fn describe_start_failure(code: c_int, name: &str, facts: &StartFacts) -> String
         .map_or("libcuda".into(), |file| file.display().to_string());
     let why = match (code, facts.visible.as_deref()) {
         (NO_DEVICE, Some(visible)) => format!(
-            "CUDA_VISIBLE_DEVICES={visible} shows no GPU of this node; unset it, or ask Slurm for GPUs \
+            "CUDA_VISIBLE_DEVICES={visible} shows no GPU of this node. Unset it, or ask Slurm for GPUs \
              (--gpus-per-node=N)"
         ),
         (NO_DEVICE, None) => {
-            "this node has no GPU, or the job was given none; ask Slurm for GPUs (--gpus-per-node=N), and \
+            "this node has no GPU, or the job was given none. Ask Slurm for GPUs (--gpus-per-node=N), and \
                               see what nvidia-smi -L shows"
                 .into()
         }
         (101, Some(visible)) => {
-            format!("CUDA_VISIBLE_DEVICES={visible} names a GPU that is not there; correct or unset it")
+            format!("CUDA_VISIBLE_DEVICES={visible} names a GPU that is not there. Correct or unset it")
         }
         (34, _) => format!(
             "{file} is a stub that is only good for linking; take its directory (it often ends in /stubs) out of \

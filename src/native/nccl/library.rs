@@ -151,7 +151,7 @@ impl Nccl {
         if code == IN_PROGRESS {
             return format!(
                 "{function} returned unfinished, because NCCL_COMM_BLOCKING=0 is set in the environment or in an \
-                 nccl.conf; unset it: this program needs blocking communicators"
+                 nccl.conf. Unset it: this program needs blocking communicators"
             );
         }
         let debug = env::var("NCCL_DEBUG").unwrap_or_default();
@@ -198,7 +198,7 @@ impl Nccl {
     #[cold]
     pub(super) fn lacks(&self, missing: Missing) -> anyhow::Error {
         failure(format!(
-            "{} needs NCCL {} or newer, but {self} was found; load a newer one",
+            "{} needs NCCL {} or newer, but {self} was found. Load a newer one",
             missing.name, missing.since
         ))
     }
@@ -265,7 +265,7 @@ mod tests {
         // SAFETY: the function is missing, so that nothing is called.
         let error = unsafe { nccl.all_to_all(0, 0, 0, 0, ptr::null_mut(), ptr::null_mut()) }
             .expect_err("an error");
-        let sentence = "ncclAlltoAll needs NCCL 2.28 or newer, but NCCL 2.27.7 (/x/libnccl.so.2) was found; load a newer one";
+        let sentence = "ncclAlltoAll needs NCCL 2.28 or newer, but NCCL 2.27.7 (/x/libnccl.so.2) was found. Load a newer one";
         assert_eq!(error.to_string(), sentence);
         assert_eq!(code_of(&error), Code::Nccl);
         assert!(!nccl.has_all_to_all() && nccl.missing().contains(&"ncclAllReduce"));

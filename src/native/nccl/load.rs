@@ -63,7 +63,7 @@ fn open(name: impl AsRef<OsStr>) -> Result<Library, String> {
 fn not_found(explicit: Option<&Path>, tried: &[String]) -> String {
     match explicit {
         Some(path) => format!(
-            "{} does not exist; give the path of a libnccl.so.2",
+            "{} does not exist. Give the path of a libnccl.so.2",
             path.display()
         ),
         None => format!(
@@ -92,7 +92,7 @@ impl Nccl {
                 Candidate::File(path) => {
                     let library = open(&path).map_err(|error| {
                         failure(format!(
-                            "libnccl cannot be loaded: {error}; give the path of another one"
+                            "libnccl cannot be loaded: {error}. Give the path of another one"
                         ))
                     })?;
                     return Nccl::new(library, &path.display().to_string()).map(Arc::new);
@@ -114,7 +114,7 @@ impl Nccl {
         let symbols = unsafe { Symbols::find(&library) };
         let get_version = symbols.get_version.get().map_err(|_| {
             failure(format!(
-                "{name} is not NCCL: it has no ncclGetVersion; give the path of a libnccl.so.2"
+                "{name} is not NCCL: it has no ncclGetVersion. Give the path of a libnccl.so.2"
             ))
         })?;
         let mut code = 0;
@@ -129,7 +129,7 @@ impl Nccl {
         nccl.check("ncclGetVersion", ptr::null_mut(), result)?;
         if nccl.version < OLDEST {
             return Err(failure(format!(
-                "{nccl} is too old; load {OLDEST} or newer, or give the path of one"
+                "{nccl} is too old. Load {OLDEST} or newer, or give the path of one"
             )));
         }
         Ok(nccl)
@@ -181,7 +181,7 @@ mod tests {
             .expect("an error");
         assert_eq!(
             error,
-            "/nowhere/libnccl.so.2 does not exist; give the path of a libnccl.so.2"
+            "/nowhere/libnccl.so.2 does not exist. Give the path of a libnccl.so.2"
         );
     }
 
