@@ -37,7 +37,17 @@ type JudgedTable<'a> = (Samples<'a>, Vec<Vec<Comparison>>);
 pub fn run(folder: &Path) -> anyhow::Result<Code> {
     let usage = |what| Failure::on_all_ranks(Code::Usage, what);
     let experiment = ExperimentRecord::read(folder).map_err(usage)?;
-    let folders = steps::find(folder)?;
+    let mut folders = steps::find(folder)?;
+    if let Some(experiment) = &experiment {
+        folders.retain(|folder| experiment.counts(folder));
+        if folders.is_empty() {
+            let what = format!(
+                "no step of the experiment in {} has results yet",
+                folder.display()
+            );
+            return Err(Failure::on_all_ranks(Code::NothingRan, what));
+        }
+    }
     let steps = read(&folders)?;
     let tables = tables::split(&steps);
     if let Some(why) = tables::no_two_levels(&tables) {
@@ -68,7 +78,11 @@ pub fn is_as_precise_as(folder: &Path, precision: f64) -> bool {
     let Ok(Some(experiment)) = ExperimentRecord::read(folder) else {
         return false;
     };
-    let Ok(steps) = steps::find(folder).and_then(|folders| read(&folders)) else {
+    let Ok(mut folders) = steps::find(folder) else {
+        return false;
+    };
+    folders.retain(|folder| experiment.counts(folder));
+    let Ok(steps) = read(&folders) else {
         return false;
     };
     let tables = tables::split(&steps);

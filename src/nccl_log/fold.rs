@@ -191,7 +191,12 @@ impl Fold {
                 Some(next) => (next.start, End::Header),
                 None => (line.len(), line_end),
             };
-            let message = parse(&line[header.end..stop], header.level);
+            let text = &line[header.end..stop];
+            let text = match next {
+                Some(_) => text,
+                None => without_closing_quote(head, text),
+            };
+            let message = parse(text, header.level);
             self.facts.info_messages += u64::from(header.level == LogLevel::Info);
             if is_whole(&message, end) {
                 self.add_message(line, head, message);
@@ -244,6 +249,15 @@ impl Fold {
         }
         is_named
     }
+}
+
+/// Returns `text` up to the quote that closes one in `head`, as a collector's `msg="…"` or JSON over several lines has it.
+fn without_closing_quote<'a>(head: &[u8], text: &'a [u8]) -> &'a [u8] {
+    if memchr::memchr_iter(b'"', head).count().is_multiple_of(2) {
+        return text;
+    }
+    let end = memchr::memrchr(b'"', text).unwrap_or(text.len());
+    &text[..end]
 }
 
 /// Returns `head`, or what stands for the file if `head` names no process.

@@ -305,9 +305,16 @@ fn missing(facts: &LogFacts, communicators: &[CommunicatorConclusion]) -> Reason
 /// other.
 fn join_traffic(communicators: &[CommunicatorConclusion]) -> TrafficVerdicts {
     let are_all_local = communicators.iter().all(CommunicatorConclusion::is_local);
+    // While one communicator is open, facts that rule PXN out for another do not count; what connections show does.
+    let is_open = |of: &CommunicatorConclusion| of.verdict == TrafficVerdict::NotInLog;
+    let is_any_open = communicators.iter().any(is_open);
     let mut joined = TrafficVerdicts::NOT_IN_LOG;
     for conclusion in communicators {
-        if are_all_local || !conclusion.is_local() {
+        let is_shown = is_open(conclusion)
+            || conclusion.verdict == TrafficVerdict::Used
+            || conclusion.shows_none_relayed();
+        let counts = are_all_local || !conclusion.is_local();
+        if counts && (is_shown || !is_any_open) {
             joined = joined.join(conclusion.traffic);
         }
     }

@@ -661,3 +661,51 @@ proptest! {
         let _ = find_header(line.as_bytes(), 0);
     }
 }
+
+#[test]
+fn a_version_alone_is_read_behind_what_a_collector_writes() {
+    for front in [
+        "",
+        "2026-01-02T03:04:05.678901234Z stdout F ",
+        "2026-01-02T03:04:05.678901234Z stderr F ",
+        "2026-01-02 03:04:05 INFO worker ",
+    ] {
+        for (line, version) in [
+            ("NCCL version 2.8.4+cuda11.1", "2.8.4+cuda11.1"),
+            ("RCCL version : 2.9.9-HEAD:9bd5ba4", "2.9.9"),
+        ] {
+            let log = format!("{front}{line}\n{front}n0:1:1 [0] NCCL INFO Using network IB\n");
+            let proof = proof(&log);
+            assert_eq!(proof.versions, [version], "{log}");
+            assert_eq!(
+                (proof.verdict, proof.reason),
+                (PxnVerdict::NotUsed, Reason::NcclTooOld),
+                "{log}"
+            );
+        }
+    }
+    let sentence = "stdout F See the docs: NCCL version 2.8.4 is too old\n";
+    assert!(proof(sentence).versions.is_empty());
+}
+
+#[test]
+fn a_quote_around_a_line_is_no_part_of_it() {
+    for (before, after) in [
+        ("level=info msg=\"", "\""),
+        ("    \"message\": \"", "\","),
+        ("17,\"", "\""),
+    ] {
+        let line = |text: &str| format!("{before}n0:1:1 [0] NCCL INFO {text}{after}\n");
+        let sockets = line("Using network Socket");
+        assert_eq!(
+            (proof(&sockets).verdict, proof(&sockets).reason),
+            (PxnVerdict::NotUsed, Reason::Sockets),
+            "{sockets}"
+        );
+        let off = line("NCCL_PXN_DISABLE set by environment to 1.");
+        assert_eq!(proof(&off).reason, Reason::PxnOff, "{off}");
+        let complete = init("", 0, "7", "COMPLETE");
+        let complete = complete.trim_end().replace("NCCL INFO ", "");
+        assert_eq!(proof(&line(&complete)).processes, 1, "{complete}");
+    }
+}

@@ -134,6 +134,13 @@ fn a_summary_of_one_node_says_nothing_about_others() {
 }
 
 #[test]
+fn what_rules_pxn_out_for_one_communicator_leaves_another_open() {
+    let proof = read(&[TWO_NODES, ONE_RANK_PER_NODE]);
+    assert_eq!(proof.verdict, PxnVerdict::CannotTell);
+    assert_eq!(traffic(&proof), [NOT_IN_LOG; 3]);
+}
+
+#[test]
 fn rings_and_trees_are_told_apart() {
     let trees = "Connected all trees";
     let rings = "Connected all rings";

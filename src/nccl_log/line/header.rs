@@ -90,7 +90,8 @@ fn find_level(line: &[u8], start: usize, after: usize, is_nccl: bool) -> Option<
         }
     }
     let version = rest.strip_prefix(b"version ")?;
-    find_lone_version(version)?;
+    // RCCL: `RCCL version : 2.9.9`.
+    find_lone_version(version.strip_prefix(b": ").unwrap_or(version))?;
     Some(Header {
         start,
         end: start,

@@ -14,7 +14,7 @@ pub(super) fn is_prose(head: &[u8]) -> bool {
         if is_address(word) {
             return false;
         }
-        plain_words += usize::from(is_plain(word));
+        plain_words += usize::from(is_plain(word) && !is_of_a_collector(word));
     }
     plain_words >= PLAIN_WORDS
 }
@@ -26,6 +26,15 @@ fn is_plain(word: &[u8]) -> bool {
         _ => word,
     };
     !letters.is_empty() && !is_of_a_date(letters) && letters.iter().all(|c| c.is_ascii_alphabetic())
+}
+
+/// Returns whether `word` says what a line is, not who wrote it: the stream, the level, and the `F` and `P` of Kubernetes' own
+/// files.
+pub(super) fn is_of_a_collector(word: &[u8]) -> bool {
+    const WORDS: [&[u8]; 7] = [
+        b"stdout", b"stderr", b"F", b"P", b"INFO", b"ERROR", b"WARNING",
+    ];
+    WORDS.contains(&word)
 }
 
 /// Returns whether `word` has the two colons of `host:pid:tid`.

@@ -3,7 +3,7 @@
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use super::{
-    prose::{is_address, is_of_a_date},
+    prose::{is_address, is_of_a_collector, is_of_a_date},
     text::{count_leading, decimal},
 };
 
@@ -19,11 +19,6 @@ pub(super) struct Worker<'a> {
     /// The process id.
     pub(super) pid: u64,
 }
-
-/// Words that say what a line is, not who wrote it. `F` and `P` are those of Kubernetes' own files.
-const NOT_NAMES: [&[u8]; 7] = [
-    b"stdout", b"stderr", b"F", b"P", b"INFO", b"ERROR", b"WARNING",
-];
 
 /// Reads the text before a header that names no process. `None` if no word of it tells processes apart.
 pub(super) fn read_tag(text: &[u8]) -> Option<(Tag, Worker<'_>)> {
@@ -63,7 +58,7 @@ fn is_name(word: &[u8]) -> bool {
         && !is_function
         && !is_time(word)
         && !is_of_a_date(word)
-        && !NOT_NAMES.contains(&word)
+        && !is_of_a_collector(word)
         && !has_inner_colon(word)
 }
 
