@@ -26,6 +26,10 @@ pick_ranks() { # prints how many ranks to start; the arguments are those of pxnb
     fi
 }
 
+case ${1:-} in
+    -h | --help) exec sed -n '2,/^set /{/^set /d;s/^# \{0,1\}//;p;}' "scripts/${BASH_SOURCE[0]##*/}" ;;
+esac
+
 scripts/setup.sh
 (($#)) || set -- all_reduce -b 8 -e 64M -f 2
 say "cargo build --release --locked"

@@ -461,7 +461,7 @@ fn doctor_md() -> String {
          | env file | lines `NAME=value` only | as `docker --env-file` reads it: quotes belong to the value, the last line of a name counts, a name alone is passed on |\n\
          | shell or batch script | `#!`, ending, or anything else | `export`, `declare -x`, `setenv`, `set -a`, `unset`, `NAME=value command`, `env NAME=value`, `#SBATCH --export=ALL,NAME=value`, `srun --export=…`, `mpirun -x NAME=value`, `-x NAME`, `mpiexec -genv NAME value`, `docker run -e NAME=value`, scripts in `bash -c` and here-documents, options in a variable |\n\
          | Kubernetes or Compose file | ending `.yaml` or `.yml`, or keys | `- name: NAME` with `value:`, `NAME: value`, `- NAME=value`, scripts in it; each `env:` list on its own |\n\n\
-         What holds together is what one command gets: what is exported there, and what is set for it. A value that the file \
+         Settings are judged together if the same command receives them: what is exported there, and what is set for it. A value that the file \
          does not decide (`$VAR`, `${VAR:-default}`, `-x NAME`, `valueFrom`) is *unknown*, as is what a sourced file or a module \
          sets; its name is still audited. A finding that depends on an `if`, a loop, a function or `&&` is *conditional*.\n\n\
          ## Checks\n\n| id | looks at | of |\n|---|---|---|\n",

@@ -363,3 +363,32 @@ fn without_a_folder_it_makes_its_own() {
     let made = only_entry(&folder.path().join("results"));
     assert!(made.join("comparison.json").is_file());
 }
+
+#[test]
+fn what_did_not_get_as_far_as_a_block_is_begun_again() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let words =
+        |start: &str| format!("--start {start} --levels off,default --blocks 1 --out e {COMPUTED}");
+    experiment(folder.path(), &words("./absent")).expect_code(8);
+    let compared = run(alone(folder.path()).args(["compare", "e"])).expect_code(5);
+    assert_eq!(compared.sentences().len(), 1, "{}", compared.stderr);
+    experiment(folder.path(), &words("env")).expect_code(0);
+    // A run is not a folder of runs, and neither is a file.
+    let step = fs::read_dir(folder.path().join("e"))
+        .expect("e")
+        .flatten()
+        .map(|entry| entry.path())
+        .find(|path| path.join("run.json").is_file())
+        .expect("a step");
+    let ended = run(alone(folder.path()).arg("compare").arg(step)).expect_code(5);
+    assert!(
+        ended
+            .stderr
+            .contains("is one run. Name the folder above it"),
+        "{}",
+        ended.stderr
+    );
+    let file = folder.path().join("e/results.csv");
+    let ended = run(alone(folder.path()).arg("compare").arg(file)).expect_code(6);
+    assert!(ended.stderr.contains("cannot be read"), "{}", ended.stderr);
+}

@@ -116,6 +116,13 @@ fn check_recipe(args: &Args, file: &Path) -> anyhow::Result<Code> {
         let what = format!("--env {} cannot be read: {error}", file.display());
         Failure::on_all_ranks(Code::Usage, what)
     })?;
+    if bytes.contains(&0) {
+        let what = format!(
+            "--env {} is not text. Name a script, an env file, an nccl.conf or a YAML file",
+            file.display()
+        );
+        return Err(Failure::on_all_ranks(Code::Usage, what));
+    }
     let name = file.display().to_string();
     let text = String::from_utf8_lossy(&bytes);
     let (check, library) = audit::recipe(&name, &text, args.nccl_lib.as_deref());

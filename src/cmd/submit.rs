@@ -77,7 +77,8 @@ pub struct Args {
     #[arg(long, conflicts_with = "dry_run")]
     wait: bool,
 
-    /// Arguments of the sweep; options alone keep the template's collectives. The long options above may follow them
+    /// Arguments of the sweep; options alone keep the template's collectives. Long options of submit may stand anywhere before --, short ones only
+    /// before the collectives: behind them, -N and -p are the sweep's own
     #[arg(
         trailing_var_arg = true,
         allow_hyphen_values = true,

@@ -1,6 +1,13 @@
 //! What an experiment ran, in which order: `experiment.json`.
 
-use std::{fs, io::Write, path::Path};
+use std::{
+    fs,
+    io::{
+        ErrorKind::{NotADirectory, NotFound},
+        Write,
+    },
+    path::Path,
+};
 
 use chrono::{DateTime, FixedOffset};
 use serde::{Deserialize, Serialize};
@@ -69,7 +76,7 @@ impl ExperimentRecord {
             Ok(bytes) => serde_json::from_slice(&bytes)
                 .map(Some)
                 .map_err(|error| unreadable(&error)),
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+            Err(error) if matches!(error.kind(), NotFound | NotADirectory) => Ok(None),
             Err(error) => Err(unreadable(&error)),
         }
     }

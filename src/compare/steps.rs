@@ -28,10 +28,14 @@ pub(super) fn find(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
     }
     steps.sort_by_key(|path| order(path));
     if steps.is_empty() {
-        let what = format!(
-            "no folder below {} has a results.csv: nothing to compare",
-            folder.display()
-        );
+        let folder_name = folder.display();
+        let what = if folder.join("results.csv").is_file() {
+            format!(
+                "{folder_name} is one run. Name the folder above it, and have several runs there"
+            )
+        } else {
+            format!("no folder below {folder_name} has a results.csv: nothing to compare")
+        };
         return Err(Failure::on_all_ranks(Code::NothingRan, what));
     }
     Ok(steps)

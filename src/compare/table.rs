@@ -121,6 +121,12 @@ fn header(samples: &Samples) -> String {
     let Some(reference) = samples.labels.get(samples.roles.reference) else {
         return String::new();
     };
+    if samples.labels.len() < 2 {
+        return format!(
+            "# {}: time of {reference} in us (geometric mean)\n",
+            counted(samples.blocks, "block")
+        );
+    }
     if samples.blocks < 2 {
         return "# Time in us. One block says nothing about the spread, so there are no ratios: repeat the steps.\n".into();
     }

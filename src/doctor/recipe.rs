@@ -85,7 +85,10 @@ impl RecipeReport {
             writeln!(text, "setting  line {line}: {name}={written}{condition}")?;
         }
         if recipe.assignments.is_empty() {
-            writeln!(text, "note     the file sets no variable of NCCL")?;
+            writeln!(
+                text,
+                "note     no variable of NCCL was found; shell scripts, env files, nccl.conf and YAML are read, other forms are not"
+            )?;
         }
         let ready = if self.code() == Code::Fine {
             "fine"

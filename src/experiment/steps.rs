@@ -53,8 +53,9 @@ impl<'a> Experiment<'a> {
             .map_err(|error| cannot_make(&request.folder, &error))?;
         let earlier = ExperimentRecord::read(&request.folder).map_err(usage)?;
         let mut record = match earlier {
-            Some(earlier) => continued(request, earlier)?,
-            None => begun(request),
+            // One that did not get as far as its first block has nothing to lose.
+            Some(earlier) if earlier.blocks() > 0 => continued(request, earlier)?,
+            _ => begun(request),
         };
         record.end = None;
         let mut order = BlockOrder::new(record.variants.len(), record.seed);

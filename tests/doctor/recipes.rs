@@ -80,7 +80,7 @@ fn warnings_count_if_asked_and_what_cannot_be_read_is_an_error() {
             .ends_with("fine: 0 failures, 0 warnings, 0 unknown\n")
     );
     let ended = check("empty.env", "# nothing\n", &[]).expect_code(0);
-    assert!(ended.stdout.contains("the file sets no variable of NCCL"));
+    assert!(ended.stdout.contains("no variable of NCCL was found"));
 
     let folder = tempfile::tempdir().expect("a folder");
     let ended = run(alone(folder.path()).args(["doctor", "--env", "none"])).expect_code(6);
@@ -115,4 +115,16 @@ fn our_own_templates_have_no_finding() {
         }
     }
     assert!(read > 3);
+}
+
+#[test]
+fn a_file_that_is_not_text_is_refused() {
+    let folder = tempfile::tempdir().expect("a folder");
+    std::fs::write(folder.path().join("x"), b"\x7fELF\0\0").expect("written");
+    let ended = run(alone(folder.path()).args(["doctor", "--env", "x"])).expect_code(6);
+    assert!(
+        ended.stderr.contains("--env x is not text"),
+        "{}",
+        ended.stderr
+    );
 }

@@ -70,8 +70,11 @@ fn several_or_near<T: Copy>(
             .copied()
             .find(|&value| name(value) == part)
             .ok_or_else(|| {
-                let hint =
-                    near(part).map_or_else(String::new, |near| format!(" (did you mean {near}?)"));
+                let hint = match near(part) {
+                    Some(near) if near == part => format!(" ({part} is a command: put it first)"),
+                    Some(near) => format!(" (did you mean {near}?)"),
+                    None => String::new(),
+                };
                 format!(
                     "there is no {kind} '{part}'{hint}; there are {} and all",
                     known()
