@@ -66,7 +66,7 @@ pub(super) struct Attribution {
     communicator_numbers: HashMap<u64, usize>,
     /// How many processes claim a rank of communicators that have no id.
     claims: HashMap<u64, u64>,
-    heads: HeadCache,
+    heads: HeadCache<usize>,
 }
 
 impl Default for Attribution {

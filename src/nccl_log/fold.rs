@@ -11,10 +11,12 @@ use super::{
     decode::decoded,
     facts::LogFacts,
     failure::{Failure, Failures, Position},
+    heads::HeadCache,
+    limits::hashed,
     line::{
         CommEvent, Connection, Header, LogLevel, Message, Speaker, Via, find_header, is_fragment,
-        is_segmentation_fault, parse, syslog_times, unwrap_record, without_colours,
-        without_repeat_note, without_written_colours,
+        is_segmentation_fault, parse, unwrap_record, without_colours, without_repeat_note,
+        without_written_colours,
     },
     lines::{LineEnd, for_each_line},
     proof::Proof,
@@ -27,10 +29,12 @@ pub struct Fold {
     facts: LogFacts,
     failures: Failures,
     runs: Option<RunFinder>,
-    /// The file's name, and in brackets as what stands for a process that its lines do not name.
+    /// The file's name.
     file: Arc<str>,
+    /// What stands for a process that the file's lines do not name.
     file_tag: Arc<[u8]>,
-    last_named: Vec<u8>,
+    /// Whether a head names a process.
+    named: HeadCache<bool>,
     line_number: u64,
 }
 
@@ -76,8 +80,8 @@ impl Fold {
     pub(super) fn set_file(&mut self, file: &Arc<str>) {
         if self.file != *file {
             self.file = Arc::clone(file);
-            let name: Vec<u8> = file.bytes().filter(u8::is_ascii_alphanumeric).collect();
-            self.file_tag = Arc::from([b"[file", &name[..], b"] "].concat());
+            let tag = format!("[file{:x}] ", hashed(file));
+            self.file_tag = Arc::from(tag.into_bytes());
         }
         self.line_number = 0;
     }
@@ -149,20 +153,13 @@ impl Fold {
 
     /// Adds a line as it was logged, or with the decoration of a terminal or a launcher.
     fn add(&mut self, line: &[u8], end: End) {
-        let plain = without_colours(line);
-        let (line, left_out) = without_repeat_note(&plain);
-        self.facts.lines.left_out += left_out;
-        match find_header(line, 0) {
-            Some(header) if follows_colour(line, header) => {
-                let plain = without_written_colours(line);
-                match find_header(&plain, 0) {
-                    Some(header) => self.add_messages(&plain, header, end),
-                    None => self.add_other(&plain),
-                }
+        undecorated(line, |line, header, left_out| {
+            self.facts.lines.left_out += left_out;
+            match header {
+                Some(header) => self.add_messages(line, header, end),
+                None => self.add_other(line),
             }
-            Some(header) => self.add_messages(line, header, end),
-            None => self.add_other(line),
-        }
+        });
     }
 
     /// Adds a line that is not NCCL's.
@@ -172,7 +169,6 @@ impl Fold {
         } else if is_segmentation_fault(line) {
             self.facts.add_segmentation_fault(line);
         }
-        self.facts.lines.left_out += syslog_times(line).unwrap_or_default();
         let at = Position {
             file: &self.file,
             line: self.line_number,
@@ -236,18 +232,31 @@ impl Fold {
         self.facts.add(line, head, message);
     }
 
-    /// Returns whether `head` names a process, or nothing else can. Lines of one process follow each other, so the last one is
-    /// kept.
+    /// Returns whether `head` names a process, or nothing else can.
     fn is_named(&mut self, head: &[u8]) -> bool {
-        if self.file_tag.is_empty() || (self.last_named == head && !head.is_empty()) {
+        if self.file_tag.is_empty() {
             return true;
         }
-        let is_named = Speaker::parse(head).is_some();
-        if is_named {
-            self.last_named.clear();
-            self.last_named.extend_from_slice(head);
+        if let Some(known) = self.named.get(head) {
+            return known;
         }
+        let is_named = Speaker::parse(head).is_some();
+        self.named.insert(head, is_named);
         is_named
+    }
+}
+
+/// Passes `line` to `take` without what terminals and collectors add to it, with its first header and the number of lines
+/// that were left out for it.
+pub(super) fn undecorated<T>(line: &[u8], take: impl FnOnce(&[u8], Option<Header>, u64) -> T) -> T {
+    let plain = without_colours(line);
+    let (line, left_out) = without_repeat_note(&plain);
+    match find_header(line, 0) {
+        Some(header) if follows_colour(line, header) => {
+            let plain = without_written_colours(line);
+            take(&plain, find_header(&plain, 0), left_out)
+        }
+        header => take(line, header, left_out),
     }
 }
 

@@ -1,27 +1,27 @@
-//! The threads of lines that were read before, by what stands before the header.
+//! What heads of lines that were read before say, by the text before the header.
 
 use super::limits::{hashed, is_too_long};
 
 /// Beginnings that are kept; processes that log at the same time seldom are more.
 const SLOTS: usize = 1 << 12;
 
-/// The beginning of a line, and the thread that it names.
+/// The beginning of a line, and what it says.
 #[derive(Clone, Debug, Default)]
-struct Slot {
+struct Slot<T> {
     head: Vec<u8>,
-    thread: Option<usize>,
+    value: Option<T>,
 }
 
 /// Beginnings of lines that were read before. To find one takes less time than to read it.
 #[derive(Debug, Default)]
-pub(super) struct HeadCache {
-    slots: Vec<Slot>,
+pub(super) struct HeadCache<T> {
+    slots: Vec<Slot<T>>,
     last: usize,
 }
 
-impl HeadCache {
-    /// Returns the thread of `head` if it is known.
-    pub(super) fn get(&mut self, head: &[u8]) -> Option<usize> {
+impl<T: Copy + Default> HeadCache<T> {
+    /// Returns what `head` says if it is known.
+    pub(super) fn get(&mut self, head: &[u8]) -> Option<T> {
         let is_last = self
             .slots
             .get(self.last)
@@ -30,11 +30,11 @@ impl HeadCache {
             self.last = slot_of(head);
         }
         let slot = self.slots.get(self.last)?;
-        slot.thread.filter(|_| slot.head == head)
+        slot.value.filter(|_| slot.head == head)
     }
 
     /// Keeps `head` in the place of another.
-    pub(super) fn insert(&mut self, head: &[u8], thread: usize) {
+    pub(super) fn insert(&mut self, head: &[u8], value: T) {
         if is_too_long(head) {
             return;
         }
@@ -44,7 +44,7 @@ impl HeadCache {
         let slot = &mut self.slots[slot_of(head)];
         slot.head.clear();
         slot.head.extend_from_slice(head);
-        slot.thread = Some(thread);
+        slot.value = Some(value);
     }
 }
 

@@ -43,6 +43,11 @@ impl CommunicatorConclusion {
         self.reasons.first() == Some(&Reason::OneNode)
     }
 
+    /// Returns whether the log leaves open whether the communicator uses PXN.
+    fn is_open(&self) -> bool {
+        self.verdict == TrafficVerdict::NotInLog
+    }
+
     /// Returns whether connections or NCCL's own summary show that nothing is relayed.
     fn shows_none_relayed(&self) -> bool {
         let sends = self.communicator.traffic.total().sends;
@@ -152,10 +157,10 @@ fn judge_traffic(communicator: &Communicator, is_ruled_out: bool) -> TrafficVerd
     } else {
         TrafficVerdict::NotInLog
     };
-    let unrelayed = if is_ruled_out || !is_partial(communicator) {
-        TrafficVerdict::NotUsed
+    let unrelayed = if is_partial(communicator) {
+        otherwise
     } else {
-        TrafficVerdict::NotInLog
+        TrafficVerdict::NotUsed
     };
     let judge = |sends| judge_sends(sends, unrelayed);
     TrafficVerdicts {
@@ -249,22 +254,19 @@ fn join_communicators(
     if !shown.is_empty() {
         return (PxnVerdict::NotUsed, shown);
     }
-    let is_open = |of: &CommunicatorConclusion| of.verdict == TrafficVerdict::NotInLog;
-    if communicators.iter().any(is_open) {
+    if communicators.iter().any(CommunicatorConclusion::is_open) {
         return (PxnVerdict::CannotTell, vec![missing(facts, communicators)]);
     }
-    let mut reasons = join_reasons(communicators, |of| !of.is_local());
-    if reasons.is_empty() {
-        reasons.push(Reason::OneNode);
-        // Ray takes a communicator between nodes for a repetition of one inside a node: only their numbers differ.
-        if facts.lines.left_out > 0 {
-            return (
-                PxnVerdict::CannotTell,
-                vec![Reason::RanksMissing, Reason::OneNode],
-            );
-        }
+    let reasons = join_reasons(communicators, |of| !of.is_local());
+    if !reasons.is_empty() {
+        return (PxnVerdict::NotUsed, reasons);
     }
-    (PxnVerdict::NotUsed, reasons)
+    // Ray takes a communicator between nodes for a repetition of one inside a node: only their numbers differ.
+    if facts.lines.left_out > 0 {
+        let reasons = vec![Reason::RanksMissing, Reason::OneNode];
+        return (PxnVerdict::CannotTell, reasons);
+    }
+    (PxnVerdict::NotUsed, vec![Reason::OneNode])
 }
 
 /// Joins the reasons of the communicators that `counts`, each reason once.
@@ -306,11 +308,10 @@ fn missing(facts: &LogFacts, communicators: &[CommunicatorConclusion]) -> Reason
 fn join_traffic(communicators: &[CommunicatorConclusion]) -> TrafficVerdicts {
     let are_all_local = communicators.iter().all(CommunicatorConclusion::is_local);
     // While one communicator is open, facts that rule PXN out for another do not count; what connections show does.
-    let is_open = |of: &CommunicatorConclusion| of.verdict == TrafficVerdict::NotInLog;
-    let is_any_open = communicators.iter().any(is_open);
+    let is_any_open = communicators.iter().any(CommunicatorConclusion::is_open);
     let mut joined = TrafficVerdicts::NOT_IN_LOG;
     for conclusion in communicators {
-        let is_shown = is_open(conclusion)
+        let is_shown = conclusion.is_open()
             || conclusion.verdict == TrafficVerdict::Used
             || conclusion.shows_none_relayed();
         let counts = are_all_local || !conclusion.is_local();

@@ -13,11 +13,11 @@ use serde::Serialize;
 use super::{
     decode::decoded,
     failure::Failure,
-    fold::{Fold, with_identity},
-    line::{Message, find_header, parse, unwrap_record, without_colours, without_repeat_note},
+    fold::{Fold, undecorated, with_identity},
+    line::unwrap_record,
     lines::for_each_line,
     proof::Proof,
-    runs::{FoundRuns, Lives, is_of_a_life},
+    runs::FoundRuns,
 };
 
 /// Runs that are judged one by one.
@@ -191,7 +191,7 @@ fn judge_runs(sources: &[Source], found: &FoundRuns) -> Vec<Run> {
     let count = found.extents.len().min(RUNS);
     let mut router = Router {
         found,
-        lives: Lives::again(found.first_lives.clone()),
+        file: 0,
         folds: (0..count).map(|_| Fold::default()).collect(),
         run: 0,
         file_tag: Vec::new(),
@@ -230,7 +230,7 @@ fn parts(found: &FoundRuns, run: usize) -> Vec<RunPart> {
 /// Passes each line to the fold of its run.
 struct Router<'a> {
     found: &'a FoundRuns,
-    lives: Lives,
+    file: usize,
     folds: Vec<Fold>,
     /// The run of the last line whose process is known. Lines without a process belong to it.
     run: usize,
@@ -239,6 +239,7 @@ struct Router<'a> {
 
 impl Router<'_> {
     fn begin_file(&mut self, file: usize) {
+        self.file = file;
         let name: Arc<str> = Arc::from(self.found.files[file].as_str());
         for fold in &mut self.folds {
             fold.set_file(&name);
@@ -260,7 +261,7 @@ impl Router<'_> {
         let mut number = 0;
         for_each_line(decoded(log)?, |line, end| {
             number += 1;
-            if let Some(run) = self.find_run(line) {
+            if let Some(run) = self.find_run(line, number) {
                 self.run = run;
             }
             if let Some(fold) = self.folds.get_mut(self.run) {
@@ -269,22 +270,16 @@ impl Router<'_> {
         })
     }
 
-    /// Returns the run of the process that logs the first message of `line`.
-    fn find_run(&mut self, line: &[u8]) -> Option<usize> {
+    /// Returns the run of the process that logs the first message of the line with this number.
+    fn find_run(&self, line: &[u8], number: u64) -> Option<usize> {
         let record = unwrap_record(line);
         let line = record.as_deref().unwrap_or(line);
         let line = line.split(|c| *c == b'\n').next()?;
-        let plain = without_colours(line);
-        let (line, _) = without_repeat_note(&plain);
-        let header = find_header(line, 0)?;
-        let message: Message<'_> = parse(&line[header.end..], header.level);
-        let head = with_identity(&line[..header.start], &self.file_tag);
-        let life = if is_of_a_life(&message) {
-            self.lives.add(head, &message)
-        } else {
-            self.lives.find(head)
-        };
-        self.found.run_of.get(life?).copied()
+        undecorated(line, |line, header, _| {
+            let head = with_identity(&line[..header?.start], &self.file_tag);
+            let life = self.found.lives.find(head, (self.file, number))?;
+            self.found.run_of.get(life).copied()
+        })
     }
 }
 

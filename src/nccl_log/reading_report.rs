@@ -18,10 +18,10 @@ pub fn text(reading: &Reading) -> String {
     let mut text = report::text(&reading.proof);
     if reading.proof.lines.left_out > 0 {
         let lines = counted(reading.proof.lines.left_out, "line");
-        let _ = writeln!(
-            text,
-            "incomplete   {lines} of other processes left out, because others look like them (RAY_DEDUP_LOGS=0 keeps all)"
+        let what = format!(
+            "{lines} of other processes left out, because others look like them (RAY_DEDUP_LOGS=0 keeps all)"
         );
+        report::add_line(&mut text, "incomplete", what);
     }
     if let Some(failure) = &reading.failure {
         add_failure(&mut text, failure);
@@ -34,10 +34,8 @@ pub fn text(reading: &Reading) -> String {
 
 fn add_runs(text: &mut String, reading: &Reading) {
     let runs = reading.runs.len() as u64 + reading.runs_left_out;
-    let _ = writeln!(
-        text,
-        "runs         {runs} in these logs, judged together above and one by one here:"
-    );
+    let what = format!("{runs} in these logs, judged together above and one by one here:");
+    report::add_line(text, "runs", what);
     for (at, run) in reading.runs.iter().enumerate() {
         add_run(text, at + 1, run);
     }

@@ -99,12 +99,13 @@ fn lines_that_were_left_out_are_counted_and_their_note_is_no_value() {
          (W pid=5) h:5:5 [0] NCCL INFO Connected all rings{note}\n\
          {}{}\
          Jan  1 00:00:00 n1 app: message repeated 4 times: [ h:5:5 [0] NCCL INFO Connected all trees]\n\
+         Jan  1 00:00:00 n1 app: message repeated 6 times: [ hello]\n\
          Jan  1 00:00:00 n1 last message repeated 5 times\n",
         init("h:5:5 [0] ", 0, "5", "START").replace("START", &format!("START{note}")),
         init("h:5:5 [0] ", 0, "5", "COMPLETE").replace("COMPLETE", &format!("COMPLETE{note}")),
     );
     let proof = proof(&log);
-    assert_eq!(proof.lines.left_out, 3 + 2 + 3 + 3 + 3 + 4 + 5);
+    assert_eq!(proof.lines.left_out, 3 + 2 + 3 + 3 + 3 + 4 + 6 + 5);
     assert_eq!(proof.settings["NCCL_PXN_DISABLE"]["1"], 1);
     assert_eq!(proof.networks, ["IB"]);
     assert_eq!((proof.rings.connected, proof.trees), (1, 1));
@@ -543,8 +544,14 @@ fn a_process_that_begins_anew_is_of_another_run() {
     };
     let folder = tempfile::tempdir().expect("a folder");
     let log = alone("5", RELAYED) + &alone("6", OFF);
-    fs::write(folder.path().join("pod.log"), log).expect("written");
-    assert_used_then_off(&read(folder.path()));
+    let mut quoted = String::new();
+    for line in log.lines() {
+        quoted += &format!("level=info msg=\"{line}\"\n");
+    }
+    for log in [log, quoted] {
+        fs::write(folder.path().join("pod.log"), log).expect("written");
+        assert_used_then_off(&read(folder.path()));
+    }
 }
 
 #[test]
@@ -708,4 +715,16 @@ fn a_quote_around_a_line_is_no_part_of_it() {
         let complete = complete.trim_end().replace("NCCL INFO ", "");
         assert_eq!(proof(&line(&complete)).processes, 1, "{complete}");
     }
+}
+
+#[test]
+fn files_whose_names_differ_in_their_folders_are_of_different_processes() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for (file, rank) in [("n1/11.log", 0), ("n11/1.log", 1)] {
+        let path = folder.path().join(file);
+        fs::create_dir_all(path.parent().expect("a folder")).expect("made");
+        let log = init("", rank, "5", "START") + &init("", rank, "5", "COMPLETE");
+        fs::write(path, log).expect("written");
+    }
+    assert_eq!(read(folder.path()).proof.processes, 2);
 }

@@ -41,10 +41,7 @@ struct Report(String);
 impl Report {
     /// Adds a line with a title, unless there is nothing to tell.
     fn line(&mut self, title: &str, what: impl Display) {
-        let what = what.to_string();
-        if !what.is_empty() {
-            let _ = writeln!(self.0, "{title:<12} {what}");
-        }
+        add_line(&mut self.0, title, what);
     }
 
     /// Adds quoted lines below a title.
@@ -279,7 +276,15 @@ fn warnings(proof: &Proof) -> String {
 }
 
 /// Replaces control characters, which a terminal would obey.
-fn without_controls(line: &str) -> String {
+/// Adds a line with a title to `text`, unless there is nothing to tell.
+pub(super) fn add_line(text: &mut String, title: &str, what: impl Display) {
+    let what = what.to_string();
+    if !what.is_empty() {
+        let _ = writeln!(text, "{title:<12} {what}");
+    }
+}
+
+pub(super) fn without_controls(line: &str) -> String {
     line.replace(char::is_control, " ")
 }
 

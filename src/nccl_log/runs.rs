@@ -4,7 +4,7 @@
 //! ids; there, processes are of one run as long as no rank appears twice. A process that begins anew after it made a
 //! communicator is another process: in a container, each start may have the same number.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use super::{
     limits::{MANY, hashed},
@@ -17,7 +17,7 @@ struct Process {
     file: usize,
     first: u64,
     last: u64,
-    /// Whether it started one.
+    /// Whether a line names a communicator of it.
     has_communicator: bool,
     has_id: bool,
     /// Size and own rank of its largest communicator.
@@ -25,31 +25,37 @@ struct Process {
     rank: u64,
 }
 
-/// The lives of processes so far, by the process.
+/// Where a life of a process begins.
+#[derive(Clone, Copy, Debug)]
+struct Beginning {
+    /// The file and the line.
+    at: (usize, u64),
+    life: usize,
+}
+
+/// The lives of processes.
 #[derive(Debug, Default)]
 pub(super) struct Lives {
-    current: HashMap<u64, usize>,
-    /// The first life of each process.
-    first: HashMap<u64, usize>,
-    made: usize,
+    /// Their beginnings by process, in the order of the logs.
+    beginnings: HashMap<u64, Vec<Beginning>>,
+    /// Whether each life made a communicator.
     ready: Vec<bool>,
 }
 
 impl Lives {
-    /// Adds a message of the process of `head`, and returns the life it belongs to.
-    pub(super) fn add(&mut self, head: &[u8], message: &Message<'_>) -> Option<usize> {
+    /// Adds a message of the process of `head`, and returns the life it belongs to. `at` is the file and the line.
+    fn add(&mut self, head: &[u8], message: &Message<'_>, at: (usize, u64)) -> Option<usize> {
         let process = process_key(head)?;
         let begins = matches!(message, Message::DriverVersion | Message::Version(_));
-        let known = self.current.get(&process).copied();
+        let known = self.beginnings.get(&process).and_then(|known| known.last());
         let life = match known {
-            Some(life) if !(begins && self.ready[life]) => life,
-            _ if self.made >= MANY => return None,
+            Some(last) if !(begins && self.ready[last.life]) => last.life,
+            _ if self.ready.len() >= MANY => return None,
             _ => {
-                let life = self.made;
-                self.made += 1;
+                let life = self.ready.len();
                 self.ready.push(false);
-                self.current.insert(process, life);
-                self.first.entry(process).or_insert(life);
+                let beginnings = self.beginnings.entry(process).or_default();
+                beginnings.push(Beginning { at, life });
                 life
             }
         };
@@ -59,19 +65,11 @@ impl Lives {
         Some(life)
     }
 
-    /// Returns lives that begin as known from an earlier reading, with `first` as the first life of each process.
-    pub(super) fn again(first: HashMap<u64, usize>) -> Lives {
-        Lives {
-            first,
-            ..Lives::default()
-        }
-    }
-
-    /// Returns the life that another line of the process of `head` belongs to. It may come before the line that begins it.
-    pub(super) fn find(&self, head: &[u8]) -> Option<usize> {
-        let process = process_key(head)?;
-        let life = self.current.get(&process);
-        life.or_else(|| self.first.get(&process)).copied()
+    /// Returns the life that a line of the process of `head` belongs to. Lines before the first life are of that one.
+    pub(super) fn find(&self, head: &[u8], at: (usize, u64)) -> Option<usize> {
+        let known = self.beginnings.get(&process_key(head)?)?;
+        let begun = known.partition_point(|beginning| beginning.at <= at);
+        known.get(begun.saturating_sub(1)).map(|found| found.life)
     }
 }
 
@@ -141,8 +139,8 @@ pub(super) struct FoundRuns {
     /// The runs, in the order of their first lines.
     pub(super) extents: Vec<RunExtent>,
     pub(super) files: Vec<String>,
-    /// The first life of each process.
-    pub(super) first_lives: HashMap<u64, usize>,
+    /// The lives of processes.
+    pub(super) lives: Lives,
 }
 
 impl RunFinder {
@@ -154,10 +152,10 @@ impl RunFinder {
 
     /// Adds a message of the process of `head`.
     pub(super) fn add(&mut self, head: &[u8], message: &Message<'_>, line: u64) {
-        let Some(life) = self.lives.add(head, message) else {
+        let file = self.files.len().saturating_sub(1);
+        let Some(life) = self.lives.add(head, message, (file, line)) else {
             return;
         };
-        let file = self.files.len().saturating_sub(1);
         if life == self.processes.len() {
             self.groups.add();
             self.processes.push(Process {
@@ -199,7 +197,7 @@ impl RunFinder {
         let mut numbers = HashMap::new();
         let mut found = FoundRuns {
             files: self.files,
-            first_lives: self.lives.first,
+            lives: self.lives,
             ..FoundRuns::default()
         };
         for (life, process) in self.processes.iter().enumerate() {
@@ -243,7 +241,7 @@ impl RunFinder {
 
     /// Joins groups whose communicators have no ids, one after the other, until a rank would appear twice.
     fn join_without_ids(&mut self) {
-        let mut seen: HashMap<(u64, u64), usize> = HashMap::new();
+        let mut seen: HashSet<(u64, u64)> = HashSet::new();
         let mut size = 0;
         let mut current: Option<usize> = None;
         for (root, members) in self.members() {
@@ -258,7 +256,7 @@ impl RunFinder {
                 .map(|life| (self.processes[*life].ranks, self.processes[*life].rank))
                 .filter(|(of, _)| *of == ranks)
                 .collect();
-            let is_new = ranks != size || own.iter().any(|rank| seen.contains_key(rank));
+            let is_new = ranks != size || own.iter().any(|rank| seen.contains(rank));
             match current {
                 Some(run) if !is_new => self.groups.join(root, run),
                 _ => {
@@ -267,7 +265,7 @@ impl RunFinder {
                     current = Some(root);
                 }
             }
-            seen.extend(own.into_iter().map(|rank| (rank, root)));
+            seen.extend(own);
         }
     }
 

@@ -8,7 +8,7 @@ use serde::Serialize;
 pub enum PxnVerdict {
     /// At least one connection goes through the NIC of another GPU.
     Used,
-    /// There are connections, or there can be none, and none of them is relayed.
+    /// Nothing is relayed, as NCCL's summary or the connections of all ranks show, or nothing can be.
     NotUsed,
     /// The log does not say, or ends before any process was ready.
     CannotTell,
@@ -32,7 +32,7 @@ impl PxnVerdict {
 pub enum TrafficVerdict {
     /// At least one connection is relayed, or NCCL says so.
     Used,
-    /// There are connections and none is relayed, or none can be.
+    /// There are connections, none is relayed and no rank is missing; or NCCL says so; or none can be.
     NotUsed,
     /// The log has no connection of this kind, or lacks ranks whose connections may be relayed, and nothing else decides.
     NotInLog,

@@ -188,15 +188,20 @@ impl Failures {
         line: &[u8],
         returned: ReturnCode<'_>,
     ) {
-        let Some((_, known)) = result(returned.code) else {
+        if result(returned.code).is_some() && self.first_returned.is_none() {
+            self.first_returned = Some((place(at, head, line), process_id(head)));
+        }
+        self.add_result(at, head, line, returned.code);
+    }
+
+    /// Adds a line that names NCCL's result `code`, if that stands for an error.
+    fn add_result(&mut self, at: Position<'_>, head: &[u8], line: &[u8], code: u64) {
+        let Some((name, known)) = result(code) else {
             return;
         };
-        self.result_code.get_or_insert(returned.code);
-        if self.first_returned.is_none() {
-            let process = process_id(head);
-            self.first_returned = Some((place(at, head, line), process));
-        }
-        self.add(at, head, line, *known, result_prefix(returned.code));
+        self.result_code.get_or_insert(code);
+        let prefix = format!("NCCL returned {name} ({code}). ");
+        self.add(at, head, line, *known, prefix);
     }
 
     /// Forgets the errors of the process of `head` if nothing but returned codes tells of them: it went on and made a
@@ -261,7 +266,7 @@ impl Failures {
             Words::Mismatch => self.add(at, b"", line, MISMATCH, String::new()),
             Words::TimeLimit => self.add(at, b"", line, TIME_LIMIT, String::new()),
             Words::OutOfMemory => self.add(at, b"", line, OUT_OF_MEMORY, String::new()),
-            Words::Result(code) => self.add_result(at, line, code),
+            Words::Result(code) => self.add_result(at, b"", line, code),
             Words::Signal => {
                 if let Some(known) = read_signal(&line_text) {
                     self.add(at, b"", line, known, String::new());
@@ -269,14 +274,6 @@ impl Failures {
             }
             Words::LastError => {}
         }
-    }
-
-    fn add_result(&mut self, at: Position<'_>, line: &[u8], code: u64) {
-        let Some((_, known)) = result(code) else {
-            return;
-        };
-        self.result_code.get_or_insert(code);
-        self.add(at, b"", line, *known, result_prefix(code));
     }
 
     /// Adds a line without any of the words, which may continue what the line before began.
@@ -350,12 +347,6 @@ fn find_warning(warning: &str) -> Option<Known> {
     }
     let found = WARNINGS.iter().find(|(words, _)| warning.contains(words));
     found.map(|(_, known)| *known)
-}
-
-fn result_prefix(code: u64) -> String {
-    result(code).map_or_else(String::new, |(name, _)| {
-        format!("NCCL returned {name} ({code}). ")
-    })
 }
 
 fn place(at: Position<'_>, head: &[u8], line: &[u8]) -> Place {

@@ -6,20 +6,17 @@ use super::{
     failures::{Failure, Place},
     watchdog::Hang,
 };
-use crate::units::counted;
+use crate::{
+    nccl_log::report::{add_line, without_controls},
+    units::counted,
+};
 
 /// Ranks that the text names.
 const RANKS: usize = 16;
 
 /// Adds `failure` to a report.
 pub fn add_failure(report: &mut String, failure: &Failure) {
-    let mut line = |title: &str, what: &str| {
-        let _ = writeln!(
-            report,
-            "{title:<12} {}",
-            what.replace(char::is_control, " ")
-        );
-    };
+    let mut line = |title: &str, what: &str| add_line(report, title, without_controls(what));
     line("failure", &failure.meaning);
     line("what to do", &failure.remedy);
     line("shown by", &described(&failure.shown_by));

@@ -1,6 +1,9 @@
 //! Signals that ended processes, in the words of shells, launchers and PyTorch.
 
-use super::known::{ABORTED, FAULT, KILLED, Known};
+use super::{
+    known::{ABORTED, FAULT, KILLED, Known},
+    watchdog::number_after,
+};
 
 /// Names of a signal, its number, and what it means.
 const SIGNALS: [(&[&str], u64, Known); 6] = [
@@ -22,11 +25,7 @@ pub(super) fn read_signal(line: &str) -> Option<Known> {
             return Some(known);
         }
     }
-    let number = NUMBERS.iter().find_map(|words| {
-        let (_, rest) = line.split_once(words)?;
-        let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
-        rest[..digits].parse::<u64>().ok()
-    })?;
+    let number = NUMBERS.iter().find_map(|words| number_after(line, words))?;
     let found = SIGNALS.iter().find(|(_, signal, _)| *signal == number);
     found.map(|(_, _, known)| *known)
 }

@@ -169,7 +169,7 @@ fn group_of(line: &str) -> String {
 }
 
 /// Returns the number that follows the first `words` with a number after them.
-fn number_after(line: &str, words: &str) -> Option<u64> {
+pub(super) fn number_after(line: &str, words: &str) -> Option<u64> {
     line.match_indices(words).find_map(|(at, _)| {
         let rest = &line[at + words.len()..];
         let digits = rest.bytes().take_while(u8::is_ascii_digit).count();

@@ -69,11 +69,13 @@ pub fn without_written_colours(line: &[u8]) -> Cow<'_, [u8]> {
 /// Removes the note that a line stands for others, which were left out, and returns their number.
 ///
 /// Ray ends a line with ` [repeated 3x across cluster]`, the first time with one more sentence in parentheses. Syslog writes
-/// `message repeated 3 times: [ … ]` around it.
+/// `message repeated 3 times: [ … ]` around it, or a line of its own: `last message repeated 3 times`.
 pub fn without_repeat_note(line: &[u8]) -> (&[u8], u64) {
     let text = line.trim_ascii_end();
-    if !matches!(text.last(), Some(b']' | b')')) {
-        return (line, 0);
+    match text.last() {
+        Some(b']' | b')') => {}
+        Some(b's') => return (line, syslog_times(text).unwrap_or_default()),
+        _ => return (line, 0),
     }
     if let Some(at) = RAY_NOTE.find(text)
         && let Some(times) = ray_times(&text[at + RAY_NOTE.needle().len()..])
@@ -96,7 +98,7 @@ fn ray_times(note: &[u8]) -> Option<u64> {
 }
 
 /// Reads the number in `message repeated 3 times: [`.
-pub fn syslog_times(line: &[u8]) -> Option<u64> {
+fn syslog_times(line: &[u8]) -> Option<u64> {
     let mut cursor = Cursor(after(&SYSLOG_NOTE, line)?);
     let times = cursor.number()?;
     cursor.require(b" times")?;

@@ -15,7 +15,7 @@ mod tag;
 mod text;
 mod version;
 
-pub use decoration::{syslog_times, without_colours, without_repeat_note, without_written_colours};
+pub use decoration::{without_colours, without_repeat_note, without_written_colours};
 pub use fragment::{is_fragment, is_segmentation_fault};
 pub use header::{Header, LogLevel, Speaker, find_header};
 pub use message::{
