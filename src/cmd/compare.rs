@@ -1,10 +1,10 @@
-//! `pxnbench compare DIR`: the steps of a comparison, side by side.
+//! `pxnbench compare DIR`: the steps of a comparison, judged.
 
 use std::path::PathBuf;
 
 use crate::{compare, exit::Code};
 
-/// Joins the steps of a comparison into one CSV, and prints medians and ratios by level.
+/// Compares the steps below a folder: which level is faster in which case, and how sure that is.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Folder with one subfolder per step, which holds its results.csv

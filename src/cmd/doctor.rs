@@ -55,8 +55,8 @@ const LIMIT: Duration = Duration::from_secs(120);
 /// Examines all ranks, and prints the report on the first.
 ///
 /// # Errors
-/// Returns an error if MPI does not start, if the file of `--env` cannot be read, if what a rank sent cannot be read, or if stdout cannot
-/// be written.
+/// Returns an error if MPI does not start, if the file of `--env` cannot be read, if what a rank sent cannot be read, or if
+/// stdout cannot be written.
 pub fn run(args: &Args) -> anyhow::Result<Code> {
     if let Some(file) = &args.env {
         return check_recipe(args, file);

@@ -66,7 +66,7 @@ pub enum Command {
     Links(links::Args),
     /// Submit a sweep as a Slurm job
     Submit(submit::Args),
-    /// Join the steps of a comparison into one CSV, and print medians and ratios by level
+    /// Compare the steps below a folder: which level is faster in which case, and how sure that is
     Compare(compare::Args),
     /// Run a sweep at several PXN levels, in an order that is fair to all, and compare the times
     Experiment(experiment::Args),
@@ -193,32 +193,37 @@ fn submit_job(args: submit::Args) -> anyhow::Result<Code> {
         default_sweep: submission.template.default_sweep(),
     };
     let (_, target) = ranks.target(&submission.arguments_of_the_ranks())?;
+    if submission.template.is_experiment() {
+        check_experiment(&target)?;
+    }
     submission.suit(&target)?;
     submission.submit()
 }
 
 /// Runs an experiment. The arguments of its sweep are checked here, before anything is started.
 fn run_experiment(args: experiment::Args) -> anyhow::Result<Code> {
-    let usage = |what: &str| Failure::on_all_ranks(Code::Usage, what);
     let ranks = RanksArguments {
         starter: "experiment",
         default_sweep: args.default_sweep(),
     };
     let (arguments, target) = ranks.target(args.sweep())?;
+    check_experiment(&target)?;
+    experiment::run(args, arguments)
+}
+
+/// Checks that an experiment can run this.
+fn check_experiment(target: &Target) -> anyhow::Result<()> {
+    let usage = |what: &str| Err(Failure::on_all_ranks(Code::Usage, what));
     let Target::Sweep(sweep) = target else {
-        return Err(usage("an experiment runs sweeps only. Name collectives"));
+        return usage("an experiment runs sweeps only. Name collectives");
     };
     if sweep.presets.level.is_some() {
-        return Err(usage(
-            "an experiment sets the level of each step. Use --levels",
-        ));
+        return usage("an experiment sets the level of each step. Use --levels");
     }
     if sweep.files.names_any() || sweep.repeat != 0 {
-        return Err(usage(
-            "an experiment decides where each step writes. Use --out for its folder",
-        ));
+        return usage("an experiment decides where each step writes. Use --out for its folder");
     }
-    experiment::run(args, arguments)
+    Ok(())
 }
 
 /// How the arguments of ranks are read that a subcommand starts.

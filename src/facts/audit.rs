@@ -125,7 +125,7 @@ pub fn recipe(name: &str, text: &str, explicit: Option<&Path>) -> (RecipeCheck, 
                 version::text(version),
                 path.display()
             );
-            let check = recipe::check(name, text, Ok(&names), Some(version));
+            let check = recipe::check(name, text, &names, Some(version));
             return (check, what);
         }
         Ok(Library {
@@ -133,7 +133,7 @@ pub fn recipe(name: &str, text: &str, explicit: Option<&Path>) -> (RecipeCheck, 
         })
         | Err(why) => (why, names::of_any_version()),
     };
-    let check = recipe::check(name, text, Ok(&all), None);
+    let check = recipe::check(name, text, &all, None);
     let newest = names::newest_version().map(version::text);
     let newest = newest.unwrap_or_default();
     let what = format!("as any NCCL up to {newest} reads them, conflicts of NCCL {newest}: {why}");

@@ -9,7 +9,7 @@ use super::{
     start::{self, StartFacts},
 };
 use crate::{
-    env::Env,
+    env::{self, Env},
     levels::{
         audit::{AuditFinding, Severity},
         conf::NcclSettings,
@@ -166,7 +166,7 @@ pub fn gather(sources: Sources, env: Env, world: &dyn World) -> anyhow::Result<V
         job.iter().map(|facts| facts.identity.clone()).collect();
     let places = placement::place_ranks(&peers);
     let may_share = job.iter().all(RankFacts::may_share_gpu);
-    let own_gpu = start::start_gpu(&peers, world.rank(), may_share);
+    let own_gpu = start::start_gpu(&peers, &places, world.rank(), may_share);
     let started: Vec<Option<Result<(), String>>> = world::all_gather(world, &own_gpu)?;
     for (facts, gpu) in job.iter_mut().zip(started) {
         facts.start.gpu = gpu;
@@ -188,10 +188,7 @@ fn own_facts(sources: Sources, env: Env, world: &dyn World) -> RankFacts {
     let in_job = env("SLURM_JOB_ID").is_some();
     let audit = audit::audit(sources.root, sources.nccl_lib, None, in_job);
     let health = health::gather(sources.root, env, sources.nvml, &audit.settings);
-    let start = StartFacts {
-        refused_variables: sources.refused_variables.to_vec(),
-        ..start::gather(sources.root, env, world)
-    };
+    let start = start::gather(sources, env, world);
     let nccl = audit.library.map(|library| LoadedNccl {
         file: library.path.display().to_string(),
         version: library.version,
@@ -237,6 +234,6 @@ fn own_identity(env: Env, start: &StartFacts) -> placement::ProcessIdentity {
         host_id: placement::host_id(env),
         pid: std::process::id(),
         gpus,
-        first_gpu: env("NCCL_TESTS_DEVICE"),
+        first_gpu: env::nccl_tests(env, "NCCL_TESTS_DEVICE"),
     }
 }

@@ -4,13 +4,13 @@ use std::{path::Path, time::Duration};
 
 use serde::{Deserialize, Serialize};
 
-use super::{nvidia, slurm};
+use super::{nvidia, ranks::Sources, slurm};
 use crate::{
     env::Env,
     native::cuda_release::CudaRelease,
     world::{
         World, launch,
-        placement::{self, ProcessIdentity},
+        placement::{self, ProcessIdentity, RankPlacement},
     },
 };
 
@@ -35,37 +35,36 @@ pub struct StartFacts {
 }
 
 /// Asks for them. Only this machine itself can answer, not a copied tree.
-pub(super) fn gather(root: &Path, env: Env, world: &dyn World) -> StartFacts {
-    let gpu_evidence = nvidia::evidence(root, env);
-    if root != Path::new("/") {
-        return StartFacts {
-            gpu_evidence,
-            ..StartFacts::default()
-        };
+pub(super) fn gather(sources: Sources, env: Env, world: &dyn World) -> StartFacts {
+    let told = StartFacts {
+        gpu_evidence: nvidia::evidence(sources.root, env),
+        refused_variables: sources.refused_variables.to_vec(),
+        ..StartFacts::default()
+    };
+    if sources.root != Path::new("/") {
+        return told;
     }
     // A launcher's ranks have started MPI to get here.
     let is_alone = world.size() == 1 && launch::processes(env).is_none();
     StartFacts {
-        gpu_evidence,
         cuda: Some(visible_gpus()),
-        gpu: None,
         cuda_release: cuda_release(),
-        refused_variables: Vec::new(),
         mpi: is_alone.then(try_mpi),
+        ..told
     }
 }
 
 /// Starts the GPU that `rank` would use in a sweep with one GPU per rank. The end of the process frees it.
 pub(super) fn start_gpu(
     peers: &[ProcessIdentity],
+    places: &[RankPlacement],
     rank: u32,
     may_share: bool,
 ) -> Option<Result<(), String>> {
     if peers.iter().all(|peer| peer.gpus.is_empty()) {
         return None;
     }
-    let places = placement::place_ranks(peers);
-    let assigned = placement::assign_gpus(peers, &places, 1, may_share).ok()?;
+    let assigned = placement::assign_gpus(peers, places, 1, may_share).ok()?;
     let gpu = *assigned.get(rank as usize)?.first()?;
     Some(start(gpu))
 }

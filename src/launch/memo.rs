@@ -1,4 +1,4 @@
-//! What a launch has found out, for the next one of the same job: a comparison launches one step per level and repetition,
+//! What a launch has found out, for the next one of the same job: a comparison launches one step per level and block,
 //! and the nodes stay the same. It is `launch.json` in the job's folder, and holds only as long as nothing that it
 //! depends on has changed.
 

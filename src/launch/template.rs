@@ -7,7 +7,9 @@ use crate::levels;
 enum TemplateKind {
     /// A sweep at the level of the template's name.
     Level,
-    /// Sweeps at several levels, or at none.
+    /// Sweeps at several levels, in turn.
+    Experiment,
+    /// Sweeps with NCCL's own settings.
     Sweep,
     /// The doctor.
     Doctor,
@@ -52,7 +54,7 @@ static TEMPLATES: [Template; 8] = [
     },
     Template {
         name: "compare",
-        kind: TemplateKind::Sweep,
+        kind: TemplateKind::Experiment,
         script: include_str!("../../slurm/compare_levels.sbatch"),
     },
     Template {
@@ -93,7 +95,13 @@ pub fn by_name(name: &str) -> Result<&'static Template, String> {
     match find(name) {
         Some(template) if template.kind != TemplateKind::Level => Ok(template),
         Some(_) => Err(format!("{name} is a level: use --level {name}")),
-        None => Err("use one of compare, suite, doctor".into()),
+        None => {
+            let others = TEMPLATES
+                .iter()
+                .filter(|one| one.kind != TemplateKind::Level);
+            let names: Vec<&str> = others.map(|one| one.name).collect();
+            Err(format!("use one of {}", names.join(", ")))
+        }
     }
 }
 
@@ -103,21 +111,21 @@ impl Template {
         self.kind == TemplateKind::Doctor
     }
 
+    /// Tells whether the script runs an experiment.
+    pub fn is_experiment(&self) -> bool {
+        self.kind == TemplateKind::Experiment
+    }
+
     /// Returns the sweep that the script starts with if it is given none.
     pub fn default_sweep(&self) -> Option<&'static str> {
         let (_, rest) = self.script.split_once("--default-sweep '")?;
         rest.split('\'').next()
     }
 
-    /// Returns the directives of the script: options of `sbatch`, each with its value.
-    fn directives(&self) -> impl Iterator<Item = &'static str> {
-        let lines = self.script.lines();
-        lines.filter_map(|line| line.strip_prefix("#SBATCH --"))
-    }
-
-    /// Returns the value of a directive.
+    /// Returns the value of a directive of the script: an option of `sbatch`.
     pub fn directive(&self, name: &str) -> Option<&'static str> {
-        let mut directives = self.directives();
+        let lines = self.script.lines();
+        let mut directives = lines.filter_map(|line| line.strip_prefix("#SBATCH --"));
         directives.find_map(|directive| directive.strip_prefix(name)?.strip_prefix('='))
     }
 }

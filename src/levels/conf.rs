@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, btree_map::Entry};
 
 use serde::{Deserialize, Serialize};
 
+use super::audit::names;
 use crate::env::Env;
 
 /// A variable's value and its origin.
@@ -43,7 +44,8 @@ pub(super) fn lines(text: &str) -> impl Iterator<Item = (&str, &str)> {
     text.split('\n').filter_map(line)
 }
 
-fn line(line: &str) -> Option<(&str, &str)> {
+/// Reads the name and the value of a line.
+pub(super) fn line(line: &str) -> Option<(&str, &str)> {
     if line.starts_with('#') {
         return None;
     }
@@ -61,12 +63,20 @@ fn cut(text: &str) -> &str {
     &text[..end]
 }
 
-/// The prefixes of the variables that count: NCCL's, and those of a library below it that are audited.
-const PREFIXES: [&str; 2] = ["NCCL_", "FI_OFI_RXR_"];
+/// The prefixes of the variables that count: NCCL's, and those of libraries below it whose names are audited.
+fn prefixes() -> impl Iterator<Item = &'static str> {
+    let retired = names::retired().iter().map(|names| names.prefix.as_str());
+    std::iter::once("NCCL_").chain(retired)
+}
 
 /// Returns whether a variable counts.
-pub(super) fn is_nccl(name: &str) -> bool {
-    PREFIXES.iter().any(|prefix| name.starts_with(prefix))
+pub(super) fn is_audited(name: &str) -> bool {
+    prefixes().any(|prefix| name.starts_with(prefix))
+}
+
+/// Returns whether a text contains the beginning of the name of such a variable.
+pub(super) fn mentions_audited(text: &str) -> bool {
+    prefixes().any(|prefix| text.contains(prefix))
 }
 
 impl NcclSettings {
@@ -78,12 +88,12 @@ impl NcclSettings {
     ) -> NcclSettings {
         let mut all = BTreeMap::new();
         for (name, value) in env {
-            if is_nccl(&name) {
+            if is_audited(&name) {
                 all.insert(name, EffectiveValue { value, file: None });
             }
         }
         for (file, text) in files {
-            for (name, value) in lines(text).filter(|(name, _)| is_nccl(name)) {
+            for (name, value) in lines(text).filter(|(name, _)| is_audited(name)) {
                 if let Entry::Vacant(vacant) = all.entry(name.to_owned()) {
                     vacant.insert(EffectiveValue {
                         value: value.to_owned(),

@@ -132,20 +132,9 @@ fn write_gpu(all: &Topology, out: &mut String, pad: &str, at: usize) {
 
 /// Writes the NVLinks of a GPU in a matrix, grouped by their number.
 fn write_given_nvlinks(all: &Topology, out: &mut String, pad: &str, gpu: usize) {
-    let mut groups: Vec<(String, Vec<String>)> = Vec::new();
-    for (to, peer) in all.gpus.iter().enumerate() {
-        let word = all.between(gpu, to).smi;
-        if nvlink_count(&word).is_none() {
-            continue;
-        }
-        let index = peer.index.to_string();
-        match groups.iter_mut().find(|(known, _)| *known == word) {
-            Some((_, gpus)) => gpus.push(index),
-            None => groups.push((word, vec![index])),
-        }
-    }
-    for (word, gpus) in groups {
-        let _ = writeln!(out, "{pad}  {word} to GPU {}", gpus.join(", "));
+    let word = |to| Some(all.between(gpu, to).smi).filter(|word| nvlink_count(word).is_some());
+    for PeerGroup { path, gpus } in grouped(all, gpu, word) {
+        let _ = writeln!(out, "{pad}  {path} to GPU {}", gpus.join(", "));
     }
 }
 
@@ -346,12 +335,20 @@ struct PeerGroup {
 
 /// Returns the other GPUs, grouped by the path from this one.
 fn peers(all: &Topology, gpu: usize) -> Vec<PeerGroup> {
+    grouped(all, gpu, |to| Some(peer_path(all, gpu, to)))
+}
+
+/// Groups the other GPUs by what `describe` returns for each, without those that it does not describe.
+fn grouped(
+    all: &Topology,
+    gpu: usize,
+    describe: impl Fn(usize) -> Option<String>,
+) -> Vec<PeerGroup> {
     let mut groups: Vec<PeerGroup> = Vec::new();
-    for to in 0..all.gpus.len() {
-        if to == gpu {
+    for to in (0..all.gpus.len()).filter(|to| *to != gpu) {
+        let Some(path) = describe(to) else {
             continue;
-        }
-        let path = peer_path(all, gpu, to);
+        };
         let index = all.gpu_label(to).replacen("GPU ", "", 1);
         match groups.iter_mut().find(|group| group.path == path) {
             Some(group) => group.gpus.push(index),

@@ -33,7 +33,7 @@ const DISPLAY: &str = "0x0300";
 /// The vendors of GPUs, and the number that templates put for an unknown one.
 const GPU_VENDORS: [&str; 3] = ["0x10de", "0x1002", "0x0000"];
 
-/// The link class of a processor's InfiniBand and Ethernet adapters.
+/// The PCI classes of InfiniBand and Ethernet adapters.
 const LINK_LAYERS: [(&str, &str); 2] = [("0x0207", "InfiniBand"), ("0x0200", "Ethernet")];
 
 /// The beginning of the address that stands for an NVSwitch that a virtual machine does not see.

@@ -67,6 +67,14 @@ fn submit_refuses_what_would_fail_in_the_job() {
             says: "see pxnbench submit --help, and pxnbench --help",
         },
         Line {
+            words: "submit --template compare doctor",
+            says: "an experiment runs sweeps only",
+        },
+        Line {
+            words: "submit --template compare all_reduce --csv x",
+            says: "an experiment decides where each step writes",
+        },
+        Line {
             words: "submit topo",
             says: "name collectives, or doctor",
         },

@@ -57,12 +57,7 @@ impl RecipeCheck {
 
 /// Checks the file `name` with this text. `names` are those that libnccl reads, and `nccl` is its
 /// version; without one, settings conflict if they do in the newest NCCL that is known.
-pub fn check(
-    name: &str,
-    text: &str,
-    names: Result<&BTreeSet<String>, &str>,
-    nccl: Option<i32>,
-) -> RecipeCheck {
+pub fn check(name: &str, text: &str, names: &BTreeSet<String>, nccl: Option<i32>) -> RecipeCheck {
     let recipe = read(name, text);
     let file = [(name.to_owned(), text.to_owned())];
     let files: &[(String, String)] = match recipe.form {
@@ -88,7 +83,7 @@ pub fn check(
 
 struct Auditor<'a> {
     recipe: &'a Recipe,
-    names: Result<&'a BTreeSet<String>, &'a str>,
+    names: &'a BTreeSet<String>,
     nccl: Option<i32>,
     files: &'a [(String, String)],
 }
@@ -98,7 +93,7 @@ impl Auditor<'_> {
         AuditContext {
             settings,
             files: self.files,
-            names: self.names,
+            names: Ok(self.names),
             nccl: self.nccl,
             cumem: None,
             adapters: None,

@@ -37,6 +37,25 @@ pub struct Assignment {
     pub is_exported: bool,
 }
 
+impl Assignment {
+    /// Returns an assignment that holds without a condition.
+    pub(super) fn certain(
+        line: usize,
+        name: &str,
+        value: Option<&str>,
+        written: &str,
+    ) -> Assignment {
+        Assignment {
+            line,
+            name: name.to_owned(),
+            value: value.map(str::to_owned),
+            written: written.to_owned(),
+            condition: None,
+            is_exported: true,
+        }
+    }
+}
+
 /// Something that may set variables too.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Unseen {

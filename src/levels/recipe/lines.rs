@@ -7,16 +7,16 @@ use super::{
     form::Form,
     variable::is_audited,
 };
+use crate::levels::conf;
 
 /// Reads an nccl.conf, in which the first line of a name counts.
 pub(super) fn read_conf(text: &str) -> Recipe {
     let mut assignments = Vec::new();
     for (at, line) in text.split('\n').enumerate() {
-        let line = line.strip_suffix('\r').unwrap_or(line);
-        if let Some((name, value)) = line.split_once('=')
+        if let Some((name, value)) = conf::line(line)
             && is_audited(name)
         {
-            assignments.push(known(at + 1, name, value));
+            assignments.push(Assignment::certain(at + 1, name, Some(value), value));
         }
     }
     finish(Form::NcclConf, assignments, false)
@@ -33,28 +33,16 @@ pub(super) fn read_env_file(text: &str) -> Recipe {
         }
         match line.split_once('=') {
             Some((name, value)) if is_audited(name) => {
-                assignments.push(known(at + 1, name, value));
+                assignments.push(Assignment::certain(at + 1, name, Some(value), value));
             }
-            None if is_audited(line) => assignments.push(Assignment {
-                value: None,
-                written: "(from the environment of docker)".into(),
-                ..known(at + 1, line.trim_end(), "")
-            }),
+            None if is_audited(line) => {
+                let written = "(from the environment of docker)";
+                assignments.push(Assignment::certain(at + 1, line.trim_end(), None, written));
+            }
             _ => {}
         }
     }
     finish(Form::EnvFile, assignments, true)
-}
-
-fn known(line: usize, name: &str, value: &str) -> Assignment {
-    Assignment {
-        line,
-        name: name.to_owned(),
-        value: Some(value.to_owned()),
-        written: value.to_owned(),
-        condition: None,
-        is_exported: true,
-    }
 }
 
 fn finish(form: Form, assignments: Vec<Assignment>, last_counts: bool) -> Recipe {

@@ -6,7 +6,7 @@ use super::{
     data::{Assignment, InForce, Recipe, Unseen},
     form::Form,
     shell::{Part, Token, Word, tokens},
-    variable::{is_audited, is_name},
+    variable::{is_audited, is_name, mentions_audited},
 };
 
 /// Commands that start a program on other ranks, or in a container.
@@ -91,7 +91,7 @@ impl Reader {
                 Token::Word(word) => words.push(word),
                 Token::Redirection => is_file = true,
                 Token::HereDocument(text, line) => {
-                    if text.contains("NCCL_") && depth < DEEPEST {
+                    if mentions_audited(text) && depth < DEEPEST {
                         self.read(&tokens(text, *line), depth + 1);
                     }
                 }
@@ -113,7 +113,7 @@ impl Reader {
                 Token::And | Token::Or => {
                     let line = words.first().map(|word| word.line);
                     let sets = self.read_command(&std::mem::take(&mut words), depth);
-                    // What is set does not fail.
+                    // Setting a variable does not fail.
                     if !sets || *token == Token::Or {
                         self.after = self.after.or(line);
                     }
@@ -188,7 +188,7 @@ impl Reader {
                 break;
             };
             let is_shells = is_name(name.trim_end_matches('+')) && !is_audited(name);
-            let is_command = value.contains("NCCL_") && value.trim().contains(char::is_whitespace);
+            let is_command = mentions_audited(value) && value.trim().contains(char::is_whitespace);
             if is_shells && is_command && depth < DEEPEST {
                 self.read(&tokens(value, word.line), depth + 1);
             }

@@ -11,7 +11,7 @@ use crate::levels::audit::names;
 
 fn checked(name: &str, text: &str) -> RecipeCheck {
     let all: BTreeSet<String> = names::of_any_version();
-    check(name, text, Ok(&all), None)
+    check(name, text, &all, None)
 }
 
 /// What a file sets: line, name, value if it is known.

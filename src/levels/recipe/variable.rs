@@ -1,6 +1,6 @@
 //! Names of variables, and `NAME=value`.
 
-use crate::levels::conf;
+pub(super) use crate::levels::conf::{is_audited, mentions_audited};
 
 /// Returns whether a text is the name of a variable.
 pub(super) fn is_name(text: &str) -> bool {
@@ -14,9 +14,4 @@ pub(super) fn is_name(text: &str) -> bool {
 /// Splits `NAME=value`.
 pub(super) fn assignment(text: &str) -> Option<(&str, &str)> {
     text.split_once('=').filter(|(name, _)| is_name(name))
-}
-
-/// Returns whether a variable is one that the audit looks at.
-pub(super) fn is_audited(name: &str) -> bool {
-    conf::is_nccl(name)
 }

@@ -5,7 +5,7 @@ use super::{
     data::{Assignment, InForce, Recipe},
     form::Form,
     script,
-    variable::{self, is_audited, is_name},
+    variable::{self, is_audited, is_name, mentions_audited},
 };
 
 /// Reads a file.
@@ -87,26 +87,25 @@ impl Reader {
 
     /// Reads a part of a script, or `NCCL_X=…` in a list.
     fn read_text(&mut self, text: &str, number: usize) {
-        if !text.contains("NCCL_") {
+        if !mentions_audited(text) {
             return;
         }
         let text = unquoted(text);
-        let is_alone = variable::assignment(text)
-            .is_some_and(|(name, value)| is_audited(name) && !value.contains(char::is_whitespace));
-        if is_alone {
-            let (name, value) = text.split_once('=').unwrap_or_default();
+        let alone = variable::assignment(text)
+            .filter(|(name, value)| is_audited(name) && !value.contains(char::is_whitespace));
+        if let Some((name, value)) = alone {
             self.add(name, value, number);
-        } else {
-            let mut found = script::read_line(text, number);
-            // `[bash, -c, "…"]`
-            for quote in ['"', '\''] {
-                if found.is_empty() {
-                    let quoted = text.split(quote).skip(1).step_by(2);
-                    found.extend(quoted.flat_map(|script| script::read_line(script, number)));
-                }
-            }
-            self.found.extend(found);
+            return;
         }
+        let mut found = script::read_line(text, number);
+        // `[bash, -c, "…"]`
+        for quote in ['"', '\''] {
+            if found.is_empty() {
+                let quoted = text.split(quote).skip(1).step_by(2);
+                found.extend(quoted.flat_map(|script| script::read_line(script, number)));
+            }
+        }
+        self.found.extend(found);
     }
 
     fn add(&mut self, name: &str, value: &str, line: usize) {
@@ -114,14 +113,9 @@ impl Reader {
         let is_known = !["{{", "$(", "${", "&", "*"]
             .iter()
             .any(|mark| bare.contains(mark) && (mark.len() > 1 || bare.starts_with(mark)));
-        self.found.push(Assignment {
-            line,
-            name: name.to_owned(),
-            value: is_known.then(|| bare.to_owned()),
-            written: bare.to_owned(),
-            condition: None,
-            is_exported: true,
-        });
+        let value = is_known.then_some(bare);
+        self.found
+            .push(Assignment::certain(line, name, value, bare));
     }
 
     /// Ends the variables of a container.
@@ -143,14 +137,9 @@ impl Reader {
     /// Gives up on the value of a name.
     fn end_name(&mut self) {
         if let Some((name, line)) = self.name.take() {
-            self.found.push(Assignment {
-                line,
-                name,
-                value: None,
-                written: "(from elsewhere)".into(),
-                condition: None,
-                is_exported: true,
-            });
+            let written = "(from elsewhere)";
+            self.found
+                .push(Assignment::certain(line, &name, None, written));
         }
     }
 }
