@@ -110,18 +110,8 @@ fn real_ranks_on_host_memory_show_no_difference_between_levels() {
         return;
     }
     let folder = tempfile::tempdir().expect("a folder");
-    let mut command = common::launcher(folder.path());
-    let environment: Vec<_> = command
-        .get_envs()
-        .map(|(name, value)| (name.to_owned(), value.map(ToOwned::to_owned)))
-        .collect();
-    command = alone(folder.path());
-    for (name, value) in environment {
-        match value {
-            Some(value) => command.env(name, value),
-            None => command.env_remove(name),
-        };
-    }
+    let mut command = alone(folder.path());
+    command.envs(common::MPIRUN_VARIABLES);
     command.args([
         "experiment",
         "--start",

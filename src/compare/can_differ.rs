@@ -21,20 +21,15 @@ pub(super) fn anything_can_differ(conditions: &Conditions) -> Result<(), &'stati
     }
 }
 
-/// Returns a sentence if `level` and `reference` cannot differ in `collective`.
+/// Returns whether `level` and `reference` can differ in `collective`.
 pub(super) fn can_differ(
     conditions: &Conditions,
     collective: &str,
     level: &str,
     reference: &str,
-) -> Result<(), &'static str> {
-    anything_can_differ(conditions)?;
-    if level == reference && level != levels::CUSTOM {
-        return Err("Both are the same level.");
-    }
+) -> bool {
+    let is_same_level = level == reference && level != levels::CUSTOM;
     let are_graded = GRADED.contains(&level) && GRADED.contains(&reference);
-    if are_graded && !Collective::pairwise_names().contains(&collective) {
-        return Err("NCCL_P2P_PXN_LEVEL has no effect on rings and trees.");
-    }
-    Ok(())
+    let has_effect = !are_graded || Collective::pairwise_names().contains(&collective);
+    anything_can_differ(conditions).is_ok() && !is_same_level && has_effect
 }

@@ -13,7 +13,7 @@ mod steps;
 mod table;
 mod tables;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use self::{
     experiment_record::ExperimentRecord,
@@ -37,17 +37,7 @@ type JudgedTable<'a> = (Samples<'a>, Vec<Vec<Comparison>>);
 pub fn run(folder: &Path) -> anyhow::Result<Code> {
     let usage = |what| Failure::on_all_ranks(Code::Usage, what);
     let experiment = ExperimentRecord::read(folder).map_err(usage)?;
-    let mut folders = steps::find(folder)?;
-    if let Some(experiment) = &experiment {
-        folders.retain(|folder| experiment.counts(folder));
-        if folders.is_empty() {
-            let what = format!(
-                "no step of the experiment in {} has results yet",
-                folder.display()
-            );
-            return Err(Failure::on_all_ranks(Code::NothingRan, what));
-        }
-    }
+    let folders = find_steps(folder, experiment.as_ref())?;
     let steps = read(&folders)?;
     let tables = tables::split(&steps);
     if let Some(why) = tables::no_two_levels(&tables) {
@@ -72,17 +62,13 @@ pub fn run(folder: &Path) -> anyhow::Result<Code> {
     Ok(Code::Fine)
 }
 
-/// Returns whether the intervals of all variants that can differ are within `precision` of their ratios. False if that
-/// cannot be told yet.
+/// Returns whether the intervals of all variants are within `precision` of their ratios. False if that cannot be told yet.
 pub fn is_as_precise_as(folder: &Path, precision: f64) -> bool {
     let Ok(Some(experiment)) = ExperimentRecord::read(folder) else {
         return false;
     };
-    let Ok(mut folders) = steps::find(folder) else {
-        return false;
-    };
-    folders.retain(|folder| experiment.counts(folder));
-    let Ok(steps) = read(&folders) else {
+    let folders = find_steps(folder, Some(&experiment));
+    let Ok(steps) = folders.and_then(|folders| read(&folders)) else {
         return false;
     };
     let tables = tables::split(&steps);
@@ -97,7 +83,26 @@ pub fn is_as_precise_as(folder: &Path, precision: f64) -> bool {
     !judged.is_empty() && comparisons.all(is_narrow)
 }
 
-fn read(folders: &[std::path::PathBuf]) -> anyhow::Result<Vec<Step>> {
+/// Returns the folders of the steps whose times count.
+fn find_steps(
+    folder: &Path,
+    experiment: Option<&ExperimentRecord>,
+) -> anyhow::Result<Vec<PathBuf>> {
+    let mut folders = steps::find(folder)?;
+    if let Some(experiment) = experiment {
+        folders.retain(|folder| experiment.counts(folder));
+    }
+    if folders.is_empty() {
+        let what = format!(
+            "no step of the experiment in {} has results yet",
+            folder.display()
+        );
+        return Err(Failure::on_all_ranks(Code::NothingRan, what));
+    }
+    Ok(folders)
+}
+
+fn read(folders: &[PathBuf]) -> anyhow::Result<Vec<Step>> {
     let mut steps = Vec::new();
     for folder in folders {
         steps.push(Step::read(folder)?);

@@ -129,7 +129,7 @@ impl<'a> Samples<'a> {
             let mut can_differ_from_reference = Vec::new();
             for level in &self.levels {
                 let possible = can_differ(&self.conditions, key.collective, level, reference);
-                can_differ_from_reference.push(possible.is_ok());
+                can_differ_from_reference.push(possible);
             }
             self.keys.push(key);
             self.cases.push(JudgedCase {

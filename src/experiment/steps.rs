@@ -22,6 +22,7 @@ use crate::{
     record,
     stats::BlockOrder,
     units::counted,
+    world::signal,
 };
 
 /// Failures of one variant after which it is left out.
@@ -34,8 +35,6 @@ pub(super) struct Experiment<'a> {
     order: BlockOrder,
     deadline: Deadline,
     progress: Progress,
-    /// Blocks after which it ends.
-    last_block: u32,
     /// The first failure.
     failure: Option<Code>,
     /// Whether a step was stopped, by a signal that may have reached it alone.
@@ -62,7 +61,7 @@ impl<'a> Experiment<'a> {
         for _ in 0..record.blocks() {
             order.next_block();
         }
-        let last_block = request.limits.blocks.unwrap_or(order.cycle() as u32);
+        let cycle = order.cycle() as u32;
         let experiment = Experiment {
             request,
             record,
@@ -70,9 +69,8 @@ impl<'a> Experiment<'a> {
             deadline: Deadline::new(request.limits.time, &env::var),
             progress: Progress {
                 quiet: request.quiet,
-                blocks: last_block,
+                blocks: request.limits.blocks.unwrap_or(cycle),
             },
-            last_block,
             failure: None,
             was_stopped: false,
         };
@@ -88,7 +86,7 @@ impl<'a> Experiment<'a> {
         say!(
             "pxnbench: {} in up to {}, seed {}; {} and {} are the same, so their difference is noise",
             counted(self.record.variants.len(), "step"),
-            counted(self.last_block, "block"),
+            counted(self.progress.blocks, "block"),
             self.record.seed,
             self.record.reference,
             self.record.control,
@@ -132,7 +130,7 @@ impl<'a> Experiment<'a> {
     }
 
     fn reason_to_end(&self) -> Option<String> {
-        if let Some(signal) = crate::world::signal::received() {
+        if let Some(signal) = signal::received() {
             return Some(format!("it was stopped by {signal}"));
         }
         if self.was_stopped {
@@ -144,7 +142,7 @@ impl<'a> Experiment<'a> {
             return Some("too few levels are left that can run".to_owned());
         }
         let done = self.record.blocks();
-        if done >= self.last_block {
+        if done >= self.progress.blocks {
             return Some(format!("{} ran", counted(done, "block")));
         }
         if self.deadline.is_too_close(self.expected_block()) {
@@ -202,7 +200,9 @@ impl<'a> Experiment<'a> {
                 .iter()
                 .filter(|step| step.label == variant.label);
             let codes: Vec<Code> = own.map(|step| step.code).collect();
-            let failures = codes.iter().filter(|code| is_failure(**code)).count();
+            // One that was stopped says nothing about its level.
+            let is_own_failure = |code: &&Code| is_failure(**code) && **code != Code::Stopped;
+            let failures = codes.iter().filter(is_own_failure).count();
             !codes.contains(&Code::Usage) && failures < MOST_FAILURES
         };
         self.record
@@ -248,8 +248,7 @@ impl<'a> Experiment<'a> {
         folder: &Path,
     ) -> anyhow::Result<Vec<String>> {
         let mut words = self.request.start.clone();
-        let sweep = self.request.sweep.iter();
-        words.extend(sweep.map(|word| word.to_string_lossy().into_owned()));
+        words.extend(self.record.arguments.iter().cloned());
         let repeat = block.unwrap_or(0).to_string();
         let folder = absolute(folder)?.display().to_string();
         let own = [

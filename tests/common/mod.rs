@@ -128,18 +128,17 @@ pub fn launcher(folder: &Path) -> Command {
     let mut command = Command::new("mpirun");
     clean(&mut command);
     own_mpi_session(&mut command, folder);
-    command
-        .current_dir(folder)
-        .envs([
-            ("OMPI_ALLOW_RUN_AS_ROOT", "1"),
-            ("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"),
-        ])
-        .envs([
-            ("OMPI_MCA_rmaps_base_oversubscribe", "1"),
-            ("OMPI_MCA_mpi_yield_when_idle", "1"),
-        ]);
+    command.current_dir(folder).envs(MPIRUN_VARIABLES);
     command
 }
+
+/// What mpirun needs on a machine with few cores, and in a container.
+pub const MPIRUN_VARIABLES: [(&str, &str); 4] = [
+    ("OMPI_ALLOW_RUN_AS_ROOT", "1"),
+    ("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"),
+    ("OMPI_MCA_rmaps_base_oversubscribe", "1"),
+    ("OMPI_MCA_mpi_yield_when_idle", "1"),
+];
 
 /// Gives `command` a session folder of its own below `folder`, if it starts Open MPI. All jobs of a user on a machine
 /// share one otherwise, `/tmp/ompi.HOST.UID`, which a job that ends removes while the next one makes its own in it: "mkdir
