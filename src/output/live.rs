@@ -104,7 +104,7 @@ impl Live {
             self.print_comment("# Nothing was checked\n")?;
         }
         if table.totals.untimed > 0 {
-            self.print("# Nothing was timed\n")?;
+            self.print_comment("# Nothing was timed\n")?;
         }
         let name = table.collective.name();
         self.print_comment(&table::foot(name, &table.totals, &run.sweep, memory))

@@ -4,6 +4,7 @@
 //! stdout carries the table and nothing else; messages and progress go to stderr.
 
 mod c_format;
+mod column_heads;
 pub mod csv;
 pub mod earlier;
 pub mod files;

@@ -2,47 +2,8 @@
 //!
 //! It is made from the text of the full table, which is what pipes and files get.
 
+use super::column_heads::{self, CASE, ColumnHead};
 use crate::record::RunMeta;
-
-/// A column of the full table, which separates its cells by spaces.
-#[derive(Clone, Copy, PartialEq, Eq)]
-struct Column {
-    name: &'static str,
-    unit: &'static str,
-    width: usize,
-}
-
-const fn column(name: &'static str, unit: &'static str, width: usize) -> Column {
-    Column { name, unit, width }
-}
-
-const CASE: [Column; 5] = [
-    column("size", "(B)", 12),
-    column("count", "(elements)", 12),
-    column("type", "", 8),
-    column("redop", "", 6),
-    column("root", "", 4),
-];
-
-const RESULT: [Column; 4] = [
-    column("time", "(us)", 7),
-    column("algbw", "(GB/s)", 6),
-    column("busbw", "(GB/s)", 6),
-    column("#wrong", "", 6),
-];
-
-const ITERATIONS: [Column; 4] = [
-    column("i_min", "(us)", 7),
-    column("i_max", "(us)", 7),
-    column("i_p99", "(us)", 7),
-    column("i_cv%", "(%)", 7),
-];
-
-const TUNING: [Column; 3] = [
-    column("algo", "", 14),
-    column("proto", "", 6),
-    column("nchannels", "", 9),
-];
 
 /// The columns that are left out, until the table fits.
 const LEFT_OUT: [&str; 8] = [
@@ -53,39 +14,22 @@ const LEFT_OUT: [&str; 8] = [
 const TIMESTAMP_WIDTH: usize = 20;
 const COMPUTED_WIDTH: usize = 9;
 
-/// The column of roots is wider in the full table.
-const FULL_ROOT: usize = 2;
+/// Roots get fewer columns than in the full table.
+const ROOT_WIDTH: usize = 4;
 
 /// The layout of a table that fits a terminal.
 pub(super) struct NarrowTable {
     width: usize,
     /// Each column of the full table, and whether it is shown.
-    columns: Vec<(Column, bool)>,
+    columns: Vec<(ColumnHead, bool)>,
     /// The first column of the results in place.
     in_place: usize,
-    /// Whether names are those of issue times.
-    reports_issue: bool,
 }
 
 impl NarrowTable {
     /// Returns the layout for a terminal of `width` columns; `None` if the full table fits.
     pub(super) fn new(width: usize, run: &RunMeta) -> Option<NarrowTable> {
-        let mut half = RESULT.to_vec();
-        if run.sweep.per_iter {
-            half.extend(ITERATIONS);
-        }
-        let mut all = CASE.to_vec();
-        all.extend(&half);
-        all.extend(&half);
-        if run.sweep.tuning {
-            all.extend(TUNING);
-        }
-        let mut table = NarrowTable {
-            width,
-            columns: all.into_iter().map(|column| (column, true)).collect(),
-            in_place: CASE.len() + half.len(),
-            reports_issue: run.sweep.reports_issue,
-        };
+        let full = column_heads::of_row(&run.sweep);
         let mut behind = Vec::new();
         if run.sweep.timestamps {
             behind.push(TIMESTAMP_WIDTH);
@@ -93,13 +37,26 @@ impl NarrowTable {
         if !run.backend.measures() {
             behind.push(COMPUTED_WIDTH);
         }
-        // A space more stands before each cell, and the line of names ends with one.
-        let gaps = table.columns.len() - 1 + behind.len().max(1);
+        // Two spaces stand between cells, a third or more before each word behind them; the line of names ends with one.
+        let gaps = 2 * (full.len() - 1) + behind.len().max(1);
+        let cells: usize = full.iter().map(|column| column.width).sum();
         let behind: usize = behind.into_iter().sum();
-        let full = table.row_width() + gaps + FULL_ROOT + behind;
-        if full <= width {
+        if cells + gaps + behind <= width {
             return None;
         }
+        let mut columns = Vec::new();
+        for mut column in full {
+            if column.name == "root" {
+                column.width = ROOT_WIDTH;
+            }
+            columns.push((column, true));
+        }
+        let half = column_heads::of_buffer_mode(&run.sweep).len();
+        let mut table = NarrowTable {
+            width,
+            columns,
+            in_place: CASE.len() + half,
+        };
         for name in LEFT_OUT {
             for (column, is_shown) in &mut table.columns {
                 *is_shown &= column.name != name;
@@ -137,15 +94,12 @@ impl NarrowTable {
             "{:case_width$}{:^half_width$}{:^half_width$}",
             "#", "out-of-place", "in-place"
         );
-        let names = self.line(|column| match column.name {
-            "time" if self.reports_issue => "cputime",
-            name => name,
-        });
+        let names = self.line(|column| column.name);
         let units = self.line(|column| column.unit);
         format!("{}\n#{}\n#{}\n", modes.trim_end(), &names[1..], &units[1..])
     }
 
-    fn line(&self, text: impl Fn(&Column) -> &'static str) -> String {
+    fn line(&self, text: impl Fn(&ColumnHead) -> &'static str) -> String {
         let mut line = String::new();
         for (column, is_shown) in &self.columns {
             if *is_shown {
@@ -193,6 +147,14 @@ impl NarrowTable {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{
+        collective::{
+            BufferMode, Case, Collective,
+            data::{DType, RedOp},
+        },
+        record::{Record, Status},
+        units::Bytes,
+    };
 
     const FULL: &str = "  1073741824     268435456     float     sum      -1   4021.6  267.00  500.62    N/A   4021.6  267.00  500.62    N/A  computed\n";
 
@@ -238,15 +200,18 @@ mod tests {
         run.sweep.tuning = true;
         run.sweep.per_iter = true;
         let table = NarrowTable::new(100, &run).expect("too narrow");
-        let head = crate::output::table::head("all_reduce", &run);
-        let names = head.lines().rev().nth(1).expect("the names");
-        let written: Vec<&str> = names.trim_start_matches('#').split_whitespace().collect();
-        let known: Vec<&str> = table
-            .columns
-            .iter()
-            .map(|(column, _)| column.name)
-            .collect();
-        assert_eq!(known, written);
+        let case = Case::new(
+            Collective::AllReduce,
+            Bytes(8),
+            DType::Float,
+            Some(RedOp::Sum),
+            None,
+            BufferMode::OutOfPlace,
+            2,
+        );
+        let record = Record::new(case, Status::Ok);
+        let row = crate::output::table::row(&record, &record, &run.sweep);
+        assert_eq!(table.columns.len(), row.split_whitespace().count(), "{row}");
     }
 
     #[test]

@@ -7,7 +7,10 @@
 
 use std::fmt::Display;
 
-use super::c_format::{fit, general};
+use super::{
+    c_format::{fit, general},
+    column_heads::{self, ColumnHead},
+};
 use crate::{
     drop_in,
     record::{
@@ -149,76 +152,20 @@ fn device_line(process: &ProcessMeta) -> String {
     )
 }
 
-/// The head of a column. Two spaces stand before each column.
-struct ColumnHead {
-    name: &'static str,
-    unit: &'static str,
-    width: usize,
-}
-
-const fn column(name: &'static str, unit: &'static str, width: usize) -> ColumnHead {
-    ColumnHead { name, unit, width }
-}
-
-/// The columns that describe a case.
-const CASE_COLUMNS: [ColumnHead; 5] = [
-    // The sign that begins the line takes one of its ten characters.
-    column("size", "(B)", 9),
-    column("count", "(elements)", 12),
-    column("type", "", 8),
-    column("redop", "", 6),
-    column("root", "", 6),
-];
-
-/// The columns of one buffer mode.
-const TIME: ColumnHead = column("time", "(us)", 7);
-const CPU_TIME: ColumnHead = column("cputime", "(us)", 7);
-const RESULT_COLUMNS: [ColumnHead; 3] = [
-    column("algbw", "(GB/s)", 6),
-    column("busbw", "(GB/s)", 6),
-    column("#wrong", "", 6),
-];
-
-/// The columns of the single iterations of one buffer mode.
-const ITERATION_COLUMNS: [ColumnHead; 4] = [
-    column("i_min", "(us)", 7),
-    column("i_max", "(us)", 7),
-    column("i_p99", "(us)", 7),
-    column("i_cv%", "(%)", 7),
-];
-
-/// The columns that say how NCCL ran a case (`-U`).
-const TUNING_COLUMNS: [ColumnHead; 3] = [
-    column("algo", "", 14),
-    column("proto", "", 6),
-    column("nchannels", "", 9),
-];
-
 /// Returns the lines above the rows: buffer modes, names and units. The latter two end with a
 /// space, as in nccl-tests.
 fn column_heads(sweep: &SweepMeta) -> String {
-    let mut half = vec![if sweep.reports_issue {
-        &CPU_TIME
-    } else {
-        &TIME
-    }];
-    half.extend(&RESULT_COLUMNS);
-    if sweep.per_iter {
-        half.extend(&ITERATION_COLUMNS);
-    }
     let mut names = String::new();
     let mut units = String::new();
-    let mut columns: Vec<&ColumnHead> = CASE_COLUMNS.iter().collect();
-    columns.extend(half.repeat(2));
-    if sweep.tuning {
-        columns.extend(&TUNING_COLUMNS);
-    }
-    for column in columns {
-        let ColumnHead { name, unit, width } = column;
+    // Two spaces stand before each column.
+    for ColumnHead { name, unit, width } in column_heads::of_row(sweep) {
         names += &format!("  {name:>width$}");
         units += &format!("  {unit:>width$}");
     }
-    let case_width: usize = CASE_COLUMNS.iter().map(|column| 2 + column.width).sum();
+    // Rows begin without these two, and the sign that begins a line takes one more.
+    let (names, units) = (&names[3..], &units[3..]);
+    let case_width = column_heads::CASE.iter().map(|column| 2 + column.width);
+    let case_width = case_width.sum::<usize>() - 3;
     let modes = if sweep.per_iter {
         "              out-of-place (+ per-iteration)                                in-place (+ per-iteration)"
     } else {
@@ -317,7 +264,7 @@ fn tuning_cells(halves: [&NcclEvidence; 2]) -> String {
         }),
     ];
     let mut cells = String::new();
-    for (column, of_halves) in TUNING_COLUMNS.iter().zip(values) {
+    for (column, of_halves) in column_heads::TUNING.iter().zip(values) {
         let mut known: Vec<String> = of_halves.into_iter().filter(|v| !v.is_empty()).collect();
         known.dedup();
         let shown = if known.is_empty() {

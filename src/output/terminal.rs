@@ -77,6 +77,7 @@ pub(super) fn progress_target(env: Env) -> ProgressTarget {
 pub(super) fn stdout_width(env: Env) -> Option<usize> {
     let proc = Path::new("/proc");
     let columns = match launcher(proc) {
+        Some(_) if !stdout_reaches_launcher(proc) => return None,
         Some(pid) => {
             let path = link(proc, &pid, STDOUT).filter(|path| is_terminal(path))?;
             open(&path).ok()?.size_checked()?.1
@@ -89,6 +90,16 @@ pub(super) fn stdout_width(env: Env) -> Option<usize> {
     let named = env("COLUMNS").and_then(|columns| columns.trim().parse().ok());
     let width = named.unwrap_or(usize::from(columns));
     (width > 0).then_some(width)
+}
+
+/// Returns whether a launcher hands on what this process writes on stdout. A file, or a pipe that somebody else reads, such as
+/// tee, leads elsewhere.
+fn stdout_reaches_launcher(proc: &Path) -> bool {
+    if io::stdout().is_terminal() {
+        return true;
+    }
+    let pipe = link(proc, "self", STDOUT).filter(|path| is_pipe(path));
+    pipe.is_some_and(|pipe| reader_above(proc, "self", &pipe).is_some())
 }
 
 /// Opens a terminal without making it that of this process.

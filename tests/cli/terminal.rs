@@ -99,6 +99,26 @@ fn a_bar_is_on_the_terminal_of_mpirun_and_not_in_its_files() {
     );
 }
 
+/// mpirun's own stdout is a narrow terminal, but what the rank writes does not go there.
+#[test]
+fn a_rank_that_writes_into_a_file_or_through_a_pipe_keeps_all_columns() {
+    if !common::has_mpi() {
+        return;
+    }
+    let folder = folder();
+    let sweep = "all_reduce -b 8 -e 8 --backend host -n 2 --csv x.csv";
+    for (file, redirection) in [("a.txt", "> a.txt"), ("b.txt", "| cat > b.txt")] {
+        let mpirun = format!(
+            "OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 mpirun -np 1 sh -c '\"$B\" {sweep} {redirection}'"
+        );
+        if on_a_terminal(&mpirun, folder.path()).is_none() {
+            return;
+        }
+        let text = std::fs::read_to_string(folder.path().join(file)).expect("the file");
+        assert!(text.contains("(elements)"), "{text}");
+    }
+}
+
 #[test]
 fn quiet_leaves_rows_and_errors() {
     let folder = folder();
@@ -122,6 +142,16 @@ fn quiet_leaves_rows_and_errors() {
         assert_eq!(ended.stderr, "");
     }
     assert!(folder.path().join("x/results.csv.1").is_file());
+    let untimed = run(alone(folder.path())
+        .args(sweep)
+        .args(["-n", "0"])
+        .args(MODEL))
+    .expect_code(0);
+    assert!(
+        untimed.stdout.lines().all(|line| !line.starts_with('#')),
+        "{}",
+        untimed.stdout
+    );
     let failed = run(alone(folder.path())
         .args(["broadcast", "-r", "9", "--quiet"])
         .args(MODEL))
