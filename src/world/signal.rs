@@ -5,10 +5,14 @@
 //! is Slurm's warning before the time limit, which leaves time to finish the case. A process that
 //! launches ranks passes signals on to the launcher instead.
 
-#![expect(unsafe_code, reason = "std sends no signal but SIGKILL")]
+#![expect(
+    unsafe_code,
+    reason = "std sends no signal but SIGKILL, and reaps whatever it waits for"
+)]
 
 use std::{
-    fs, io,
+    io,
+    mem::MaybeUninit,
     process::{Child, ExitStatus},
     sync::atomic::{AtomicI32, Ordering},
     thread,
@@ -79,21 +83,27 @@ fn stop(signal: i32) {
 /// Returns an error if the system refuses to wait.
 pub fn wait_and_relay(child: &mut Child) -> io::Result<ExitStatus> {
     relay_to(Some(child.id()));
-    // `wait` would reap the child while a signal may still be on its way to its number, so the child
-    // is only looked at until then.
-    while !has_ended(child.id()) {
-        thread::sleep(Duration::from_millis(20));
-    }
+    // `wait` would reap the child while a signal may still be on its way to its number.
+    let ended = wait_without_reaping(child.id());
     relay_to(None);
+    ended?;
     child.wait()
 }
 
-/// Returns whether a child has ended and waits to be reaped.
-fn has_ended(process: u32) -> bool {
-    let stat = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
-    match stat.rsplit_once(')') {
-        Some((_, state)) => state.trim_start().starts_with('Z'),
-        None => true,
+/// Waits for a child to end, and leaves it to be reaped.
+fn wait_without_reaping(process: u32) -> io::Result<()> {
+    let mut info = MaybeUninit::<libc::siginfo_t>::uninit();
+    let options = libc::WEXITED | libc::WNOWAIT;
+    loop {
+        // SAFETY: the call writes at most one siginfo_t, which is not read.
+        let code = unsafe { libc::waitid(libc::P_PID, process, info.as_mut_ptr(), options) };
+        if code == 0 {
+            return Ok(());
+        }
+        let error = io::Error::last_os_error();
+        if error.kind() != io::ErrorKind::Interrupted {
+            return Err(error);
+        }
     }
 }
 
