@@ -238,7 +238,7 @@ fn resize(buffer: &mut Vec<u64>, size: Bytes) -> anyhow::Result<()> {
     let more = words.saturating_sub(buffer.len());
     buffer.try_reserve_exact(more).map_err(|_| {
         let what =
-            format!("host memory does not have two buffers of {size} for this rank: lower -e");
+            format!("host memory does not have another buffer of {size} for this rank. Lower -e");
         Failure::on_this_rank(Code::Usage, what)
     })?;
     buffer.resize(words, 0);

@@ -4,7 +4,10 @@
 
 use chrono::SecondsFormat;
 
-use super::{case_record::Record, run_meta::RunMeta};
+use super::{
+    case_record::Record,
+    run_meta::{MeasuredOn, RunMeta},
+};
 use crate::collective::BufferMode;
 
 /// The value of one column in one record.
@@ -337,35 +340,23 @@ pub const COLUMNS: &[Column] = &[
     Column {
         name: "hosts",
         doc: "hosts of the ranks, as Slurm abbreviates a list: `node[01-04]`; empty if times are computed",
-        get: |run, record| match &record.measured_on {
-            Some(earlier) => words(&earlier.hosts),
-            None => words(&run.hosts),
-        },
+        get: |run, record| measured(run, record, |on| &on.hosts),
     },
     Column {
         name: "device",
         doc: "models of the GPUs, or of the processors if the data are in host memory; `+` between several, empty if times \
               are computed",
-        get: |run, record| match &record.measured_on {
-            Some(earlier) => words(&earlier.device),
-            None => words(&run.device),
-        },
+        get: |run, record| measured(run, record, |on| &on.device),
     },
     Column {
         name: "nccl_version",
         doc: "version of NCCL; empty if no NCCL ran",
-        get: |run, record| match &record.measured_on {
-            Some(earlier) => words(&earlier.nccl_version),
-            None => version(run, "nccl"),
-        },
+        get: |run, record| measured(run, record, |on| &on.nccl_version),
     },
     Column {
         name: "mpi_version",
         doc: "version of MPI, as it calls itself; empty if no MPI ran",
-        get: |run, record| match &record.measured_on {
-            Some(earlier) => words(&earlier.mpi_version),
-            None => version(run, "mpi"),
-        },
+        get: |run, record| measured(run, record, |on| &on.mpi_version),
     },
 ];
 
@@ -374,11 +365,12 @@ pub(super) fn pxn_word(is_used: bool) -> &'static str {
     if is_used { "used" } else { "not used" }
 }
 
-/// The version of a library that the run uses.
-fn version(run: &RunMeta, library: &str) -> Cell {
-    run.versions
-        .get(library)
-        .map_or(Cell::Empty, |version| words(version))
+/// What the case was measured on: by an earlier run, or by this one.
+fn measured(run: &RunMeta, record: &Record, value: fn(&MeasuredOn) -> &str) -> Cell {
+    match &record.measured_on {
+        Some(earlier) => words(value(earlier)),
+        None => words(value(&run.measured_on())),
+    }
 }
 
 /// Words, or empty where there are none.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{context::RunContext, outcome::least_busbw, traffic};
+use super::{context::RunContext, name, outcome::least_busbw, traffic};
 use crate::{
     env, facts,
     record::{
@@ -33,9 +33,7 @@ impl RunContext<'_> {
             started_at: record::now(),
             ended_at: None,
             end: None,
-            command: std::env::args_os()
-                .map(|word| word.to_string_lossy().into_owned())
-                .collect(),
+            command: name::command(),
             drop_in: self.request.files.is_drop_in,
             backend: self.backend,
             backend_why: self.backend_why.clone(),

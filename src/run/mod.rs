@@ -209,7 +209,7 @@ struct RecordDetails<'a> {
 impl RecordDetails<'_> {
     /// Returns `record` with its details. Every rank calls it alike.
     fn complete(&mut self, record: &Record, world: &dyn World) -> anyhow::Result<Record> {
-        let mut record = self.proof.complete(record, world)?.into_owned();
+        let mut record = self.proof.complete(record.clone(), world)?;
         if let Some(cut) = self.cut {
             cut.add_to(&mut record);
         }

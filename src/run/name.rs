@@ -13,7 +13,7 @@ use crate::{
 };
 
 /// The folder for all runs of which no other is given.
-const RESULTS: &str = "results";
+pub(super) const RESULTS: &str = "results";
 
 /// Runs of one second that are told apart by a number.
 const MOST_RUNS_PER_SECOND: u32 = 1000;
@@ -56,14 +56,18 @@ fn earlier(id: String) -> Result<String, String> {
     if results.join(&id).join("results.csv").is_file() {
         return Ok(id);
     }
-    let command: Vec<String> = std::env::args_os()
-        .map(|word| word.to_string_lossy().into_owned())
-        .collect();
-    earlier_run::find(results, &command).ok_or_else(|| {
+    earlier_run::find(results, &command()).ok_or_else(|| {
         "--resume finds no earlier run below results/ that was started with these arguments. Name its folder with --out, or \
          its CSV with --csv"
             .to_owned()
     })
+}
+
+/// Returns the command line, as run.json has it.
+pub(super) fn command() -> Vec<String> {
+    std::env::args_os()
+        .map(|word| word.to_string_lossy().into_owned())
+        .collect()
 }
 
 /// Tells whether the run makes a folder of this name. In a job the folder belongs to the job, and a restarted one continues
@@ -72,7 +76,7 @@ fn makes_own_folder(request: &Request, id: &str) -> bool {
     if env::var("SLURM_JOB_ID").is_some() || request.resumes(&env::var) {
         return false;
     }
-    let default = Path::new("results").join(id);
+    let default = Path::new(RESULTS).join(id);
     request.files.paths(&default).folder == Some(default)
 }
 
@@ -104,8 +108,8 @@ fn reserve(id: String) -> String {
             1 => id.clone(),
             _ => format!("{id}-{number}"),
         };
-        let folder = Path::new("results").join(&name);
-        let made = fs::create_dir_all("results").and_then(|()| fs::create_dir(folder));
+        let folder = Path::new(RESULTS).join(&name);
+        let made = fs::create_dir_all(RESULTS).and_then(|()| fs::create_dir(folder));
         let is_taken = made.is_err_and(|error| error.kind() == ErrorKind::AlreadyExists);
         // A folder that cannot be made for another reason is reported when the files are opened.
         if !is_taken {

@@ -7,7 +7,7 @@ use super::{
 };
 use crate::{
     backend::{self, Backend, Waived, model::Model, nccl::NcclLibrary, options::NcclSetup},
-    collective::{Case, data::RedOp},
+    collective::Case,
     facts,
     record::BackendKind,
     sweep::plan::Plan,
@@ -59,8 +59,8 @@ fn host(context: &RunContext) -> anyhow::Result<Box<dyn Backend>> {
         // A tenth is left for MPI's own buffers and for what else runs here.
         let usable = available.0 / 10 * 9;
         // These need a third buffer.
-        let is_scaled = |redop: &RedOp| matches!(redop, RedOp::Avg | RedOp::MulSum);
-        let scales = context.request.spec.redops.iter().any(is_scaled);
+        let mut redops = context.request.spec.redops.iter();
+        let scales = redops.any(|redop| redop.is_scaled());
         let buffers = if scales { 3 } else { 2 };
         Bytes(usable / buffers / u64::from(context.processes_here()))
     });

@@ -3,7 +3,7 @@
 //! The log of this process names the connections that NCCL has made by the time a case ends. Algorithm and protocol come
 //! from a worker process, because the lines that name them would disturb what is timed.
 
-use std::{borrow::Cow, collections::HashMap, path::Path};
+use std::{collections::HashMap, path::Path};
 
 use super::{
     context::RunContext,
@@ -22,12 +22,21 @@ use crate::{
     world::{self, World},
 };
 
+/// What records get from NCCL's logs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Reports {
+    #[default]
+    Nothing,
+    /// Algorithms, protocols and channels (`-U`), which need no log of the timed run.
+    Tuning,
+    /// Connections as well (`--proof`).
+    All,
+}
+
 /// Reads NCCL's log as it grows. Without `--proof`, and if no NCCL runs, it does nothing.
 #[derive(Default)]
 pub(super) struct LogProof {
-    is_on: bool,
-    /// Whether only algorithms, protocols and channels are reported (`-U`), which need no log of the timed run.
-    is_tuning_only: bool,
+    reports: Reports,
     worker: Option<Worker>,
     log: Option<LogTail>,
     fold: Fold,
@@ -67,16 +76,15 @@ impl LogProof {
         if !request.proof && !request.table.tuning {
             return Ok(None);
         }
-        let runs_nccl = context.backend.runs_nccl();
-        self.is_on = request.proof && runs_nccl;
-        self.is_tuning_only = !request.proof && runs_nccl;
-        if !runs_nccl && !request.proof {
-            return Ok(None);
-        }
-        if !runs_nccl {
+        if !context.backend.runs_nccl() {
             let why = "--proof needs NCCL's log, but no NCCL runs here: nothing can be proved";
-            return Ok(Some(why.into()));
+            return Ok(request.proof.then(|| why.into()));
         }
+        self.reports = if request.proof {
+            Reports::All
+        } else {
+            Reports::Tuning
+        };
         // Each rank decided by its own evidence whether to start a worker; all take part, or none.
         let are_missing = world::all_gather(context.world, &worker.is_none())?;
         let missing = are_missing.into_iter().position(|is_missing| is_missing);
@@ -96,29 +104,24 @@ impl LogProof {
     /// # Errors
     ///
     /// Returns an error if what a rank saw does not reach the others; that would be a bug.
-    pub(super) fn complete<'a>(
+    pub(super) fn complete(
         &mut self,
-        record: &'a Record,
+        mut record: Record,
         world: &dyn World,
-    ) -> anyhow::Result<Cow<'a, Record>> {
-        let is_reported = self.is_on || self.is_tuning_only;
-        if !is_reported || record.status == Status::Waived {
-            return Ok(Cow::Borrowed(record));
+    ) -> anyhow::Result<Record> {
+        if self.reports == Reports::Nothing || record.status == Status::Waived {
+            return Ok(record);
         }
-        let choice = self.choices.get(&record.case).cloned();
-        if self.is_tuning_only {
-            let mut record = record.clone();
-            set_choice(&mut record.seen, choice.as_ref());
-            return Ok(Cow::Owned(record));
+        if self.reports == Reports::All {
+            let seen = self.connections(world)?;
+            let is_pairwise = record.case.collective.spec().pairwise;
+            if is_pairwise {
+                record.add_note("no algorithm: made of sends and receives");
+            }
+            record.seen = evidence(&seen, is_pairwise);
         }
-        let seen = self.connections(world)?;
-        let mut record = record.clone();
-        let is_pairwise = record.case.collective.spec().pairwise;
-        if is_pairwise {
-            record.add_note("no algorithm: made of sends and receives");
-        }
-        record.seen = evidence(&seen, is_pairwise, choice.as_ref());
-        Ok(Cow::Owned(record))
+        set_choice(&mut record.seen, self.choices.get(&record.case));
+        Ok(record)
     }
 
     /// Returns what the run's log says of PXN as a whole; `None` if there is no log.
@@ -131,7 +134,7 @@ impl LogProof {
         folder: Option<&Path>,
         world: &dyn World,
     ) -> anyhow::Result<Option<String>> {
-        if !self.is_on {
+        if self.reports != Reports::All {
             return Ok(None);
         }
         let all = self.connections(world)?;
@@ -174,11 +177,7 @@ fn refuse_other_log_file() -> anyhow::Result<()> {
 }
 
 /// Returns what `all` says of the connections that a case uses, those for send/recv if it `is_pairwise`.
-fn evidence(
-    all: &Connections,
-    is_pairwise: bool,
-    choice: Option<&AlgorithmChoice>,
-) -> NcclEvidence {
+fn evidence(all: &Connections, is_pairwise: bool) -> NcclEvidence {
     let (sends, channels) = if is_pairwise {
         let channels = all.channels.map(|channels| channels.send_recv);
         (&all.send_recv, channels)
@@ -187,14 +186,12 @@ fn evidence(
         (&all.collective, channels)
     };
     let transports = all.transports(is_pairwise);
-    let mut evidence = NcclEvidence {
+    NcclEvidence {
         pxn: (!transports.is_empty()).then_some(sends.relayed > 0),
         transport: transports.join("+"),
         channels: channels.and_then(|count| count.try_into().ok()),
         ..NcclEvidence::default()
-    };
-    set_choice(&mut evidence, choice);
-    evidence
+    }
 }
 
 /// Adds to `evidence` how NCCL ran the operation, if that is known.
@@ -285,7 +282,8 @@ mod tests {
             times: 1,
             channels: Some(2),
         };
-        let collective = evidence(&all, false, Some(&choice));
+        let mut collective = evidence(&all, false);
+        set_choice(&mut collective, Some(&choice));
         let expected = NcclEvidence {
             pxn: Some(false),
             transport: "NET/IB+P2P".into(),
@@ -295,7 +293,7 @@ mod tests {
             operation_channels: Some(2),
         };
         assert_eq!(collective, expected);
-        let send_recv = evidence(&all, true, None);
+        let send_recv = evidence(&all, true);
         let expected = NcclEvidence {
             pxn: Some(true),
             transport: "NET/IB".into(),
@@ -304,7 +302,7 @@ mod tests {
         };
         assert_eq!(send_recv, expected);
         assert_eq!(
-            evidence(&Connections::default(), true, None),
+            evidence(&Connections::default(), true),
             NcclEvidence::default(),
             "no log, nothing said"
         );

@@ -240,7 +240,7 @@ impl Request {
             ),
             (
                 iteration_times && self.timing.iters == 0,
-                "-I times each iteration, but -n 0 has none: use only one of them",
+                "-I times each iteration, but -n 0 has none. Use only one of them",
             ),
             (
                 iteration_times && self.timing.skipped_iterations >= self.timing.iters,

@@ -67,7 +67,7 @@ impl Session {
     pub(super) fn open(context: &RunContext, traffic: &'static Traffic) -> anyhow::Result<Session> {
         let (request, world) = (context.request, context.world);
         let mut run = context.meta(name::agreed(request, world)?);
-        let default = Path::new("results").join(&run.run_id);
+        let default = Path::new(name::RESULTS).join(&run.run_id);
         let mut paths = request.files.paths(&default);
         if request.files.is_drop_in && world.rank() == 0 {
             announce_json(&mut paths).map_err(|error| stdout::failure(&error))?;
@@ -324,7 +324,7 @@ fn planted_link(folder: Option<&Path>, default: &Path) -> Option<OutputError> {
     }
     let link = default
         .ancestors()
-        .take_while(|folder| *folder != Path::new("results"))
+        .take_while(|folder| *folder != Path::new(name::RESULTS))
         .find(|folder| folder.is_symlink())?;
     let why = "is a symbolic link that pxnbench did not create";
     Some(OutputError::Other(link.to_owned(), why.into()))

@@ -24,8 +24,7 @@ const CHUNK: usize = 256;
 
 /// Returns why MPI cannot reduce elements of `dtype` by `redop`; `None` if it can.
 pub(super) fn unsupported(dtype: DType, redop: RedOp) -> Option<String> {
-    let is_scaled = matches!(redop, RedOp::Avg | RedOp::MulSum);
-    if is_scaled && !dtype.is_float() {
+    if redop.is_scaled() && !dtype.is_float() {
         return Some(format!("MPI has no {}", redop.name()));
     }
     dtype

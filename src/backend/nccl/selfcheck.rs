@@ -56,7 +56,6 @@ pub fn self_check(
     Ok(wrong)
 }
 
-/// Returns everything that is compared.
 /// Returns a combination as a reader sees it.
 fn described(key: &DataKey, region: &Region) -> String {
     let redop = key.redop.map_or("no operation", |redop| redop.name());
@@ -77,6 +76,7 @@ fn described(key: &DataKey, region: &Region) -> String {
     )
 }
 
+/// Returns everything that is compared.
 fn combinations() -> Vec<(DataKey, Region)> {
     let mut all = Vec::new();
     for (key_index, key) in keys().into_iter().enumerate() {

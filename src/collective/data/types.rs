@@ -95,6 +95,11 @@ pub enum RedOp {
 }
 
 impl RedOp {
+    /// Returns whether each rank multiplies its input first.
+    pub fn is_scaled(self) -> bool {
+        matches!(self, RedOp::Avg | RedOp::MulSum)
+    }
+
     /// All operations, in the order of nccl-tests' `-o all`.
     pub const ALL: [RedOp; 6] = [
         RedOp::Sum,
