@@ -11,7 +11,7 @@ use pxnbench::{
     exit::CODES,
     levels::{
         self, Axis,
-        audit::{CHECKS, Needs, contradictions, names, values},
+        audit::{CHECKS, Needs, contradictions, known_names, values},
     },
     nccl_log::reason::REASONS,
     record::columns::COLUMNS,
@@ -149,7 +149,7 @@ fn environment_names(text: &mut String) {
         "\n## Names that no current libnccl reads\n\nThey are not reported if the libnccl at hand reads them.\n\n\
          | name | rule | fact | what to do |\n|---|---|---|---|\n",
     );
-    for told in names::deprecated() {
+    for told in known_names::deprecated() {
         row(
             text,
             &[
@@ -160,7 +160,7 @@ fn environment_names(text: &mut String) {
             ],
         );
     }
-    for told in names::retired() {
+    for told in known_names::retired() {
         row(
             text,
             &[
@@ -172,14 +172,14 @@ fn environment_names(text: &mut String) {
         );
     }
     text.push_str("\n## Names with a successor\n\n| name | fact | what to do |\n|---|---|---|\n");
-    for legacy in names::legacy() {
+    for legacy in known_names::legacy() {
         row(
             text,
             &[&format!("`{}`", legacy.name), &legacy.says, &legacy.instead],
         );
     }
     text.push_str("\n## Names of other software\n\nThese are never reported.\n\n| name | what it is |\n|---|---|\n");
-    for others in names::foreign() {
+    for others in known_names::foreign() {
         let begins: Vec<String> = others
             .prefixes
             .iter()
@@ -195,7 +195,7 @@ fn environment_names(text: &mut String) {
          quotes NVIDIA's documentation; *seen in* is the oldest of 2.18.3, 2.23.4, 2.27.7, 2.30.7 and 2.32.3 that has the name.\n\n\
          | NCCL | names |\n|---|---|\n",
     );
-    for read in names::known() {
+    for read in known_names::known() {
         row(text, &[&read.versions(), &listed(&read.names)]);
     }
 }

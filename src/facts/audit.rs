@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     levels::{
-        audit::{AuditContext, AuditFinding, AuditRule, CHECKS, findings, names},
+        audit::{AuditContext, AuditFinding, AuditRule, CHECKS, findings, known_names},
         conf::NcclSettings,
         recipe::{self, RecipeCheck},
         version,
@@ -131,10 +131,10 @@ pub fn recipe(name: &str, text: &str, explicit: Option<&Path>) -> (RecipeCheck, 
         Ok(Library {
             names: Err(why), ..
         })
-        | Err(why) => (why, names::of_any_version()),
+        | Err(why) => (why, known_names::of_any_version()),
     };
     let check = recipe::check(name, text, &all, None);
-    let newest = names::newest_version().map(version::text);
+    let newest = known_names::newest_version().map(version::text);
     let newest = newest.unwrap_or_default();
     let what = format!("as any NCCL up to {newest} reads them, conflicts of NCCL {newest}: {why}");
     (check, what)

@@ -188,7 +188,7 @@ fn own_facts(sources: Sources, env: Env, world: &dyn World) -> RankFacts {
     let in_job = env("SLURM_JOB_ID").is_some();
     let audit = audit::audit(sources.root, sources.nccl_lib, None, in_job);
     let health = health::gather(sources.root, env, sources.nvml, &audit.settings);
-    let start = start::gather(sources, env, world);
+    let start = start::gather(sources.root, sources.refused_variables, env, world);
     let nccl = audit.library.map(|library| LoadedNccl {
         file: library.path.display().to_string(),
         version: library.version,

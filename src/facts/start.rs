@@ -4,7 +4,7 @@ use std::{path::Path, time::Duration};
 
 use serde::{Deserialize, Serialize};
 
-use super::{nvidia, ranks::Sources, slurm};
+use super::{nvidia, slurm};
 use crate::{
     env::Env,
     native::cuda_release::CudaRelease,
@@ -35,13 +35,18 @@ pub struct StartFacts {
 }
 
 /// Asks for them. Only this machine itself can answer, not a copied tree.
-pub(super) fn gather(sources: Sources, env: Env, world: &dyn World) -> StartFacts {
+pub(super) fn gather(
+    root: &Path,
+    refused_variables: &[String],
+    env: Env,
+    world: &dyn World,
+) -> StartFacts {
     let told = StartFacts {
-        gpu_evidence: nvidia::evidence(sources.root, env),
-        refused_variables: sources.refused_variables.to_vec(),
+        gpu_evidence: nvidia::evidence(root, env),
+        refused_variables: refused_variables.to_vec(),
         ..StartFacts::default()
     };
-    if sources.root != Path::new("/") {
+    if root != Path::new("/") {
         return told;
     }
     // A launcher's ranks have started MPI to get here.

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, btree_map::Entry};
 
 use serde::{Deserialize, Serialize};
 
-use super::audit::names;
+use super::audit::known_names;
 use crate::env::Env;
 
 /// A variable's value and its origin.
@@ -65,7 +65,9 @@ fn cut(text: &str) -> &str {
 
 /// The prefixes of the variables that count: NCCL's, and those of libraries below it whose names are audited.
 fn prefixes() -> impl Iterator<Item = &'static str> {
-    let retired = names::retired().iter().map(|names| names.prefix.as_str());
+    let retired = known_names::retired()
+        .iter()
+        .map(|names| names.prefix.as_str());
     std::iter::once("NCCL_").chain(retired)
 }
 

@@ -67,7 +67,7 @@ fn without_library(preset: Option<&Preset>, settings: NcclSettings, why: &anyhow
         cumem: None,
         settings,
     };
-    let known = audit::names::of_any_version();
+    let known = audit::known_names::of_any_version();
     describe_names(&mut text, &here, &known);
     describe_in_force(&mut text, preset, &here);
     describe_conflicts(&mut text, &here.conflicts());

@@ -9,6 +9,7 @@
 pub mod contradictions;
 mod files;
 mod finding;
+pub mod known_names;
 mod leftovers;
 mod lists;
 pub mod names;

@@ -10,7 +10,9 @@ use super::{
     read::read,
 };
 use crate::levels::{
-    audit::{AuditContext, AuditFinding, Severity, findings, name_findings, names, own_findings},
+    audit::{
+        AuditContext, AuditFinding, Severity, findings, known_names, name_findings, own_findings,
+    },
     conf::NcclSettings,
 };
 
@@ -161,7 +163,7 @@ impl Auditor<'_> {
             _ => settings_of(known),
         };
         let context = AuditContext {
-            nccl: self.nccl.or_else(names::newest_version),
+            nccl: self.nccl.or_else(known_names::newest_version),
             ..self.context(&settings)
         };
         let own = own_findings(&context);

@@ -7,10 +7,10 @@ use super::{
     form::Form,
     read::read,
 };
-use crate::levels::audit::names;
+use crate::levels::audit::known_names;
 
 fn checked(name: &str, text: &str) -> RecipeCheck {
-    let all: BTreeSet<String> = names::of_any_version();
+    let all: BTreeSet<String> = known_names::of_any_version();
     check(name, text, &all, None)
 }
 
