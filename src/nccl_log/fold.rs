@@ -262,7 +262,9 @@ pub(super) fn undecorated<T>(line: &[u8], take: impl FnOnce(&[u8], Option<Header
 
 /// Returns `text` up to the quote that closes one in `head`, as a collector's `msg="…"` or JSON over several lines has it.
 fn without_closing_quote<'a>(head: &[u8], text: &'a [u8]) -> &'a [u8] {
-    if memchr::memchr_iter(b'"', head).count().is_multiple_of(2) {
+    // A comma or a bracket may follow it. Few lines end so, and only in these are the quotes of the head counted.
+    let last = &text[text.len().saturating_sub(3)..];
+    if !last.contains(&b'"') || memchr::memchr_iter(b'"', head).count().is_multiple_of(2) {
         return text;
     }
     let end = memchr::memrchr(b'"', text).unwrap_or(text.len());
