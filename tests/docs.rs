@@ -14,6 +14,7 @@ use pxnbench::{
         audit::{CHECKS, Needs, contradictions, known_names, values},
     },
     nccl_log::reason::REASONS,
+    output::ranks::{MOST_ROWS, RANK_COLUMNS, case_columns},
     record::columns::COLUMNS,
 };
 
@@ -29,6 +30,8 @@ fn format_md() -> String {
          each is on disk before the next case starts |\n\
          | `results.json` | `format`, `run` (as in `run.json`), and `records`: one object per record, with the columns as keys. \
          Numbers are JSON numbers, unknown values are `null` | when the run ends |\n\
+         | `ranks.csv` | a header, and one row per rank and case, if more than one rank is timed ([columns](#columns-of-rankscsv)) \
+         | before the row of the case in `results.csv` |\n\
          | `run.json` | who ran what, where, when and with what: the command, the backend and why it was chosen, the level, \
          versions, `NCCL_*` settings, every process with its node and device, where the time went, and how the run ended | \
          when the run starts, and again when it ends |\n\
@@ -51,7 +54,9 @@ fn format_md() -> String {
     for column in COLUMNS {
         let _ = writeln!(text, "| `{}` | {} |", column.name, column.doc);
     }
-    text.push_str("\nNew columns are appended at the end, never inserted.\n\n## Exit codes\n\n| code | meaning |\n|---|---|\n");
+    text.push_str("\nNew columns are appended at the end, never inserted.\n");
+    rank_columns(&mut text);
+    text.push_str("\n## Exit codes\n\n| code | meaning |\n|---|---|\n");
     for (code, what) in CODES {
         let _ = writeln!(text, "| {} | {what} |", code as u8);
     }
@@ -65,6 +70,30 @@ fn format_md() -> String {
          `doctor` exits with 10 if the node or job is not ready.\n",
     );
     text
+}
+
+fn rank_columns(text: &mut String) {
+    let keys: Vec<String> = case_columns()
+        .map(|column| format!("`{}`", column.name))
+        .collect();
+    let _ = write!(
+        text,
+        "\n## Columns of ranks.csv\n\n\
+         A row begins with columns of its case, as in `results.csv`: {}. The columns of the rank follow.\n\n\
+         | column | meaning |\n|---|---|\n",
+        keys.join(", ")
+    );
+    for column in RANK_COLUMNS {
+        let _ = writeln!(text, "| `{}` | {} |", column.name, column.doc);
+    }
+    let _ = write!(
+        text,
+        "\nThe file has at most {MOST_ROWS} rows of this kind. If ranks times cases are more, each case has every n-th rank, with the \
+         smallest n that is enough, and its fastest and its slowest rank. A sweep without an end (`-N 0`) has all ranks up to \
+         the limit, and after that only the fastest and the slowest of each case. A remark on stderr and in `run.json` says \
+         so. A resumed run continues the file; rows of a case that is not in `results.csv` are removed, because it is measured \
+         again.\n"
+    );
 }
 
 #[test]

@@ -65,23 +65,23 @@ impl Csv {
         }
         // In one write: a reader never sees half a line.
         self.file.write_all(to_csv(&[cells])?.as_bytes())?;
-        match self.file.sync_data() {
-            // A pipe or /dev/stdout cannot be synced, and need not be.
-            Err(error) if error.raw_os_error() == Some(libc::EINVAL) => Ok(()),
-            result => result,
-        }
+        target::sync(&self.file)
     }
 }
 
 /// Returns the first line.
 fn header() -> String {
-    // The names contain nothing that has to be quoted.
     let names: Vec<&str> = COLUMNS.iter().map(|column| column.name).collect();
+    header_of(&names)
+}
+
+/// Returns the line of these column names, which contain nothing that has to be quoted.
+pub(super) fn header_of(names: &[&str]) -> String {
     names.join(",") + "\r\n"
 }
 
 /// Renders rows as CSV.
-fn to_csv(rows: &[Vec<String>]) -> io::Result<String> {
+pub(super) fn to_csv(rows: &[Vec<String>]) -> io::Result<String> {
     let mut writer = csv::WriterBuilder::new()
         .terminator(csv::Terminator::CRLF)
         .from_writer(Vec::new());

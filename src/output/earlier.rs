@@ -43,6 +43,8 @@ pub const SWEEP_FLAGS: [(&str, &str); 12] = [
 pub struct EarlierRun {
     /// The CSV, open behind its last complete row.
     pub csv: Csv,
+    /// Its complete lines.
+    pub text: String,
     /// Its records.
     pub records: Vec<Record>,
     /// Its name, which this run takes over; `None` if it has no row yet.
@@ -92,6 +94,7 @@ impl EarlierRun {
         }
         Ok(EarlierRun {
             csv: Csv::resume(path, whole).map_err(io_error)?,
+            text: whole.to_owned(),
             records,
             run_id: rows.first().map(|row| row.run_id.clone()),
         })

@@ -10,19 +10,21 @@ use super::{
     earlier::EarlierRun,
     format::{Content, OutputFormat},
     json, nccl_tests_json,
+    ranks::{self, RankCsv},
     target::{self, OutputError},
 };
 use crate::{
     collective::traffic::Traffic,
-    record::{Record, RunMeta},
+    record::{RankTimes, Record, RunMeta},
 };
 
 pub use super::paths::OutputPaths;
 
 /// All output formats, in the order in which they are written. run.json says how the run ended, so
 /// it comes last: a run whose results cannot be written did not end well.
-const FORMATS: [&OutputFormat; 4] = [
+const FORMATS: [&OutputFormat; 5] = [
     &csv::FORMAT,
+    &ranks::FORMAT,
     &json::RESULTS,
     &nccl_tests_json::FORMAT,
     &json::RUN,
@@ -58,6 +60,7 @@ pub struct Files {
     folder: Option<PathBuf>,
     files: Vec<OutputFile>,
     csv: Option<Csv>,
+    ranks: Option<RankCsv>,
     records: Vec<Record>,
 }
 
@@ -78,10 +81,15 @@ impl Files {
             Some(path) => Some(Csv::create(path).map_err(|error| io_error(path, error))?),
             None => None,
         };
+        let ranks = match ranks_path(&files) {
+            Some(path) => Some(RankCsv::create(path).map_err(|error| io_error(path, error))?),
+            None => None,
+        };
         let files = Files {
             folder: paths.folder,
             files,
             csv,
+            ranks,
             records: Vec::new(),
         };
         files.save(run, false)?;
@@ -109,6 +117,10 @@ impl Files {
         prepare(&files)?;
         let run_json = (json::RUN.path)(&paths);
         let earlier = EarlierRun::open(&csv_path, run_json.as_deref(), run, traffic)?;
+        let ranks = match ranks_path(&files) {
+            Some(path) => Some(RankCsv::resume(path, &earlier.text)?),
+            None => None,
+        };
         if let Some(name) = earlier.run_id {
             let rows = earlier.records.len();
             note!(
@@ -121,23 +133,41 @@ impl Files {
             folder: paths.folder,
             files,
             csv: Some(earlier.csv),
+            ranks,
             records: earlier.records,
         };
         files.save(run, false)?;
         Ok(files)
     }
 
-    /// Adds a record, which is on disk when this returns.
+    /// Sets how many ranks and cases there will be; 0 cases if there is no end. Returns what to say of files that do not keep
+    /// all of them.
+    pub fn expect(&mut self, ranks: u64, cases: u64) -> Option<String> {
+        self.ranks.as_mut()?.expect(ranks, cases)
+    }
+
+    /// Adds a record, whose row in the CSV is on disk when this returns. Returns what to say of files that no longer keep
+    /// everything.
     ///
     /// # Errors
     /// Returns an error as [`Files::create`] does.
-    pub fn add(&mut self, run: &RunMeta, record: &Record) -> Result<(), OutputError> {
-        self.records.push(record.clone());
+    pub fn add(&mut self, run: &RunMeta, record: &Record) -> Result<Option<String>, OutputError> {
+        let mut remark = None;
+        // Before the row of the case: a run that ends in between measures the case again when it is resumed.
+        if let (Some(ranks), Some(path)) = (&mut self.ranks, ranks_path(&self.files)) {
+            remark = ranks
+                .append(run, record)
+                .map_err(|error| io_error(path, error))?;
+        }
+        self.records.push(Record {
+            rank_times: record.rank_times.as_ref().map(RankTimes::without_ranks),
+            ..record.clone()
+        });
         if let (Some(csv), Some(path)) = (&mut self.csv, csv_path(&self.files)) {
             csv.append(run, record)
                 .map_err(|error| io_error(path, error))?;
         }
-        Ok(())
+        Ok(remark)
     }
 
     /// Writes the files that are written as a whole. What is no regular file, such as a pipe, gets
@@ -146,6 +176,9 @@ impl Files {
     /// # Errors
     /// Returns an error as [`Files::create`] does.
     pub fn save(&self, run: &RunMeta, is_end: bool) -> Result<(), OutputError> {
+        if let (true, Some(ranks), Some(path)) = (is_end, &self.ranks, ranks_path(&self.files)) {
+            ranks.sync().map_err(|error| io_error(path, error))?;
+        }
         for OutputFile { path, content } in &self.files {
             if let Content::Whole(render) = content {
                 let text = render(run, &self.records);
@@ -173,6 +206,12 @@ fn csv_path(files: &[OutputFile]) -> Option<&Path> {
     let mut files = files.iter();
     let csv = files.find(|file| matches!(file.content, Content::Rows))?;
     Some(&csv.path)
+}
+
+fn ranks_path(files: &[OutputFile]) -> Option<&Path> {
+    let mut files = files.iter();
+    let ranks = files.find(|file| matches!(file.content, Content::RankRows))?;
+    Some(&ranks.path)
 }
 
 fn io_error(path: &Path, error: io::Error) -> OutputError {

@@ -22,6 +22,8 @@ pub(super) struct OutputFormat {
 pub(super) enum Content {
     /// Row by row, as soon as a case is done: the CSV.
     Rows,
+    /// Row by row too, one per rank of each case.
+    RankRows,
     /// As a whole, now and then and at the end.
     Whole(fn(&RunMeta, &[Record]) -> String),
 }

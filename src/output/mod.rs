@@ -16,6 +16,7 @@ pub mod nccl_tests_json;
 pub mod notes;
 mod paths;
 pub mod progress;
+pub mod ranks;
 pub mod stdout;
 pub mod table;
 pub mod target;

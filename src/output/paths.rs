@@ -13,6 +13,8 @@ pub struct OutputPaths {
     pub json: Option<PathBuf>,
     /// The JSON with nccl-tests' keys.
     pub nccl_tests_json: Option<PathBuf>,
+    /// Whether the times of several ranks are measured, which have a file in the folder.
+    pub times_several_ranks: bool,
 }
 
 impl OutputPaths {
@@ -35,6 +37,7 @@ impl OutputPaths {
             csv: csv.map(Path::to_owned),
             json: json.map(Path::to_owned),
             nccl_tests_json: None,
+            times_several_ranks: false,
         }
     }
 

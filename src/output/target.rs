@@ -142,6 +142,18 @@ pub fn create(path: &Path) -> io::Result<File> {
     }
 }
 
+/// Waits until what was written to `file` is on disk.
+///
+/// # Errors
+/// Returns an error if the disk is full or gone.
+pub(super) fn sync(file: &File) -> io::Result<()> {
+    match file.sync_data() {
+        // A pipe or /dev/stdout cannot be synced, and need not be.
+        Err(error) if error.raw_os_error() == Some(libc::EINVAL) => Ok(()),
+        result => result,
+    }
+}
+
 /// Writes a whole file beside its place and moves it there: a reader never sees half of it. A stream is written to
 /// directly, and only where `is_end` says that nothing comes after.
 ///

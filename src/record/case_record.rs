@@ -3,7 +3,9 @@
 use chrono::{DateTime, FixedOffset};
 use serde::{Deserialize, Serialize};
 
-use super::{iteration_stats::IterationStats, run_meta::MeasuredOn, timestamp};
+use super::{
+    iteration_stats::IterationStats, rank_times::RankTimes, run_meta::MeasuredOn, timestamp,
+};
 use crate::{
     collective::Case,
     units::{GBps, Micros},
@@ -55,6 +57,9 @@ pub struct Record {
     pub issue: Option<Micros>,
     /// Statistics of single iterations; `None` if they were not timed.
     pub iteration_times: Option<IterationStats>,
+    /// The distribution of the time over the ranks; `None` if fewer than two were timed.
+    #[serde(default)]
+    pub rank_times: Option<RankTimes>,
     /// Wrong elements over all ranks; `None` if nothing was checked.
     pub wrong: Option<u64>,
     /// Processes that found wrong elements: what nccl-tests counts, per thread, as `# Out of bounds values`.
@@ -111,6 +116,8 @@ pub struct GroupResult {
     pub issue: Option<Micros>,
     /// Statistics of its single iterations; `None` if they were not timed.
     pub iteration_times: Option<IterationStats>,
+    /// The distribution of the time over its ranks; `None` if fewer than two were timed.
+    pub rank_times: Option<RankTimes>,
     /// Wrong elements over its ranks; `None` if nothing was checked.
     pub wrong: Option<u64>,
     /// Its processes that found wrong elements.
@@ -128,6 +135,7 @@ impl Record {
             time: None,
             issue: None,
             iteration_times: None,
+            rank_times: None,
             wrong: None,
             failed_checks: 0,
             status,
@@ -176,6 +184,7 @@ impl Record {
             time: result.time,
             issue: result.issue,
             iteration_times: result.iteration_times.clone(),
+            rank_times: result.rank_times.clone(),
             wrong: result.wrong,
             failed_checks: result.failed_checks,
             status,

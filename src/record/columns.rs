@@ -6,6 +6,7 @@ use chrono::SecondsFormat;
 
 use super::{
     case_record::Record,
+    rank_times::RankTimes,
     run_meta::{MeasuredOn, RunMeta},
 };
 use crate::collective::BufferMode;
@@ -358,6 +359,32 @@ pub const COLUMNS: &[Column] = &[
         doc: "version of MPI, as it calls itself; empty if no MPI ran",
         get: |run, record| measured(run, record, |on| &on.mpi_version),
     },
+    Column {
+        name: "rank_p50_us",
+        doc: "if more than one rank was timed: the median of the ranks' times of one operation, in microseconds. \
+              Percentiles over ranks are by nearest rank: the shortest time that so many of 100 ranks do not exceed",
+        get: |_, record| over_ranks(record, |ranks| ranks.p50.0),
+    },
+    Column {
+        name: "rank_p95_us",
+        doc: "95 of 100 ranks do not take longer",
+        get: |_, record| over_ranks(record, |ranks| ranks.p95.0),
+    },
+    Column {
+        name: "rank_p99_us",
+        doc: "99 of 100 ranks do not take longer",
+        get: |_, record| over_ranks(record, |ranks| ranks.p99.0),
+    },
+    Column {
+        name: "rank_max_us",
+        doc: "the time of the slowest rank",
+        get: |_, record| over_ranks(record, |ranks| ranks.max.0),
+    },
+    Column {
+        name: "rank_cv_pct",
+        doc: "standard deviation of the ranks' times in percent of their mean",
+        get: |_, record| over_ranks(record, |ranks| ranks.variation),
+    },
 ];
 
 /// How `pxn` reads.
@@ -371,6 +398,11 @@ fn measured(run: &RunMeta, record: &Record, value: fn(&MeasuredOn) -> &str) -> C
         Some(earlier) => words(value(earlier)),
         None => words(value(&run.measured_on())),
     }
+}
+
+/// A value of the distribution over ranks; empty if there is none.
+fn over_ranks(record: &Record, value: fn(&RankTimes) -> f64) -> Cell {
+    record.rank_times.as_ref().map(value).into()
 }
 
 /// Words, or empty where there are none.
@@ -393,7 +425,8 @@ mod tests {
                         gpus_per_process,size_bytes,count,type,redop,root,in_place,iters,time_us,algbw_GBps,\
                         busbw_GBps,wrong,status,note,pxn,transport,channels,algo,proto,group,issue_us,iter_min_us,\
                         iter_max_us,iter_mean_us,iter_p50_us,iter_p95_us,iter_p99_us,iter_cv_pct,pattern,\
-                        hosts,device,nccl_version,mpi_version";
+                        hosts,device,nccl_version,mpi_version,rank_p50_us,rank_p95_us,rank_p99_us,\
+                        rank_max_us,rank_cv_pct";
         assert_eq!(names.join(","), promised);
     }
 

@@ -67,7 +67,7 @@ impl IterationStats {
 }
 
 /// Returns the value at a percentile of `sorted`, which is not empty.
-fn percentile(sorted: &[f64], percent: usize) -> f64 {
+pub(super) fn percentile(sorted: &[f64], percent: usize) -> f64 {
     let rank = (sorted.len() * percent).div_ceil(100);
     sorted[rank.clamp(1, sorted.len()) - 1]
 }

@@ -7,6 +7,7 @@ mod backend;
 mod case_record;
 pub mod columns;
 pub mod iteration_stats;
+mod rank_times;
 pub mod read;
 pub mod run_meta;
 mod timestamp;
@@ -15,6 +16,7 @@ pub mod totals;
 pub use backend::BackendKind;
 pub use case_record::{GroupResult, NcclEvidence, Record, Status};
 pub use iteration_stats::IterationStats;
+pub use rank_times::{RankTime, RankTimes};
 pub use run_meta::{
     Device, FORMAT, MeasuredOn, MemoryUse, Phase, ProcessMeta, RunEnd, RunMeta, SweepMeta,
 };

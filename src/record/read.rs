@@ -13,6 +13,7 @@ use super::{
     case_record::{NcclEvidence, Record, Status},
     columns::{COLUMNS, pxn_word},
     iteration_stats::IterationStats,
+    rank_times::RankTimes,
     run_meta::{MeasuredOn, RunMeta},
 };
 use crate::{
@@ -96,6 +97,16 @@ pub struct CsvRow {
     pub nccl_version: String,
     #[serde(default)]
     pub mpi_version: String,
+    #[serde(rename = "rank_p50_us")]
+    pub rank_p50: Option<Micros>,
+    #[serde(rename = "rank_p95_us")]
+    pub rank_p95: Option<Micros>,
+    #[serde(rename = "rank_p99_us")]
+    pub rank_p99: Option<Micros>,
+    #[serde(rename = "rank_max_us")]
+    pub rank_max: Option<Micros>,
+    #[serde(rename = "rank_cv_pct")]
+    pub rank_cv: Option<f64>,
 }
 
 /// Reads all rows of the `results.csv` at `path`.
@@ -154,6 +165,7 @@ impl CsvRow {
             time: self.time,
             issue: self.issue,
             iteration_times: self.iteration_times(),
+            rank_times: self.rank_times(),
             wrong: self.wrong,
             failed_checks: u64::from(wrong > 0),
             note: self.note.clone(),
@@ -201,6 +213,18 @@ impl CsvRow {
             p99: self.iter_p99?,
             deviation: Micros(self.iter_cv? * mean.0 / 100.0),
             times: Vec::new(),
+        })
+    }
+
+    /// Returns the distribution over the ranks. The ranks themselves are not in the file.
+    fn rank_times(&self) -> Option<RankTimes> {
+        Some(RankTimes {
+            p50: self.rank_p50?,
+            p95: self.rank_p95?,
+            p99: self.rank_p99?,
+            max: self.rank_max?,
+            variation: self.rank_cv?,
+            ranks: Vec::new(),
         })
     }
 
@@ -276,7 +300,7 @@ mod tests {
 
     const ROW: &str = "r,2026-11-28T00:00:00+00:00,all_gather,host,default,auto,none,,0,1,3,0,48,4,float,none,-1,1,20,12.5,\
                        0.00384,0.00256,0,ok,,not used,P2P+NET/IB,24,RING,LL,,2.5,10,20,13,12,18,19,10,,\
-                       n[1-3],EPYC,2.28.3,Open MPI 4.1.4";
+                       n[1-3],EPYC,2.28.3,Open MPI 4.1.4,12,13,13.5,14,5";
 
     #[test]
     fn a_row_is_read_as_it_was() {
@@ -363,7 +387,12 @@ mod tests {
 
     #[test]
     fn a_row_that_was_cut_short_is_left_out() {
-        for cut in [5, 60, 100, ROW.len() - ",Open MPI 4.1.4".len()] {
+        for cut in [
+            5,
+            60,
+            100,
+            ROW.len() - ",Open MPI 4.1.4,12,13,13.5,14,5".len(),
+        ] {
             let text = format!("{}\r\n{ROW}\r\n{}", header(), &ROW[..cut]);
             assert_eq!(records(whole_lines(&text)).0.len(), 1);
             let (records, unread) = records(&text);

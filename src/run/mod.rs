@@ -239,6 +239,9 @@ fn sweep_and_show(
     let run = session.run();
     let earlier = session.earlier(plan, &measure, world)?;
     let cases = plan.cases().count() * measure.cycles as usize;
+    if let Some(remark) = session.expect_cases(cases as u64) {
+        keep_remark(remark, session, world);
+    }
     let mut live = (world.rank() == 0).then(|| Live::new(cases, context.request.quiet, &env::var));
     if live.is_some() && !context.request.quiet {
         session.begin_table(cases as u64);

@@ -339,6 +339,11 @@ impl Request {
             timeout: self.timeout,
             inject_fault: self.inject_fault == Some(process),
             group,
+            ranks_per_thread: if backend.uses_gpus() {
+                self.process.gpus_per_thread
+            } else {
+                1
+            },
             ..Measure::default()
         }
     }

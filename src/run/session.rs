@@ -72,6 +72,7 @@ impl Session {
         if request.files.is_drop_in && world.rank() == 0 {
             announce_json(&mut paths).map_err(|error| stdout::failure(&error))?;
         }
+        paths.times_several_ranks = context.backend.measures() && run.ranks > 1;
         let folder = paths.folder.clone();
         let opened = if world.rank() != 0 {
             Ok(None)
@@ -200,6 +201,12 @@ impl Session {
         self.lock().table.take()
     }
 
+    /// Notes that `cases` cases follow; 0 if there is no end. Returns what to say of files that do not keep all of them.
+    pub(super) fn expect_cases(&self, cases: u64) -> Option<String> {
+        let state = &mut *self.lock();
+        state.files.as_mut()?.expect(state.run.ranks, cases)
+    }
+
     /// Adds a record; it is on disk when this returns.
     ///
     /// # Errors
@@ -211,9 +218,13 @@ impl Session {
             return Ok(());
         };
         for kept in record.kept().iter() {
-            files
+            let remark = files
                 .add(&state.run, kept)
                 .map_err(|error| cannot_write(Code::Internal, &error))?;
+            if let Some(remark) = remark {
+                note!("pxnbench: {remark}");
+                state.run.remarks.push(remark);
+            }
         }
         Ok(())
     }

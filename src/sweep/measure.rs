@@ -9,11 +9,14 @@ use std::{
 use serde::{Deserialize, Serialize};
 
 pub use super::average::Average;
-use super::spent::{Part, PhaseTimes};
+use super::{
+    per_rank,
+    spent::{Part, PhaseTimes},
+};
 use crate::{
     backend::{Backend, Timing},
     collective::{Case, Counts},
-    record::{self, GroupResult, IterationStats, Record, Status},
+    record::{self, GroupResult, IterationStats, RankTime, RankTimes, Record, Status},
     units::{Bytes, Micros},
     world::{self, World, deadline},
 };
@@ -47,6 +50,8 @@ pub struct Measure {
     pub pace: RelativeSpeed,
     /// The communicator of this process, if several are measured at the same time.
     pub group: Option<u32>,
+    /// Ranks of a thread, which share its time.
+    pub ranks_per_thread: u32,
     /// Time by part.
     pub spent: PhaseTimes,
 }
@@ -68,6 +73,7 @@ impl Default for Measure {
             seed: 0,
             pace: RelativeSpeed::default(),
             group: None,
+            ranks_per_thread: 1,
             spent: PhaseTimes::default(),
         }
     }
@@ -111,6 +117,7 @@ struct Timed {
     mine: Option<f64>,
     operations: u64,
     iteration_times: Option<IterationStats>,
+    rank_times: Option<RankTimes>,
     /// Times of the iterations on this process.
     my_iteration_times: Vec<Micros>,
     computed: bool,
@@ -168,6 +175,7 @@ impl Measure {
             time: timed.time,
             issue: timed.issue,
             iteration_times: timed.iteration_times,
+            rank_times: timed.rank_times,
             wrong,
             failed_checks: found.map_or(0, |found| found.failed_checks),
             note: note.into(),
@@ -197,17 +205,28 @@ impl Measure {
             wrong,
         };
         let mut by_group: BTreeMap<u32, Vec<ProcessResult>> = BTreeMap::new();
+        let mut groups = Vec::new();
         for (group, result) in world::all_gather(world, &(group, mine))? {
             by_group.entry(group).or_default().push(result);
+            groups.push(group);
         }
-        Ok(by_group
-            .into_iter()
-            .map(|(group, results)| self.group_result(case, group, &results))
-            .collect())
+        let mut ranks = per_rank::by_group(timed.rank_times.as_ref(), &groups);
+        let mut results = Vec::new();
+        for (group, of_processes) in by_group {
+            let ranks = ranks.remove(&group).unwrap_or_default();
+            results.push(self.group_result(case, group, &of_processes, ranks));
+        }
+        Ok(results)
     }
 
-    /// Returns the result of one communicator from those of its processes.
-    fn group_result(&self, case: &Case, group: u32, results: &[ProcessResult]) -> GroupResult {
+    /// Returns the result of one communicator from those of its processes and `ranks`.
+    fn group_result(
+        &self,
+        case: &Case,
+        group: u32,
+        results: &[ProcessResult],
+        ranks: Vec<RankTime>,
+    ) -> GroupResult {
         let times: Vec<f64> = results.iter().filter_map(|result| result.time).collect();
         let iteration_times = longest(results.iter().map(|result| &result.iteration_times[..]));
         let failed = results
@@ -223,6 +242,7 @@ impl Measure {
             time: (!times.is_empty()).then(|| Micros(self.average.over_threads(&times))),
             issue: results[0].issue,
             iteration_times: IterationStats::new(iteration_times, self.skipped_iterations),
+            rank_times: RankTimes::new(ranks),
             wrong: results.iter().map(|result| result.wrong).sum(),
             failed_checks: failed.count() as u64,
         }
@@ -266,7 +286,13 @@ impl Measure {
             my_issue = Some(Micros(mine));
             issue = Some(Micros(Average::First.over_processes(mine, world)));
         }
-        let iteration_times = self.iteration_times(&timing.iteration_times, world)?;
+        let iterations = gathered_iterations(&timing.iteration_times, world)?;
+        let rank_times = if timing.computed {
+            None
+        } else {
+            RankTimes::new(self.rank_times(&threads, &iterations, world))
+        };
+        let iteration_times = self.over_ranks(&iterations);
         self.spent.add(Part::Together, began);
         Ok(Timed {
             time: Some(Micros(over_all)),
@@ -275,6 +301,7 @@ impl Measure {
             mine: Some(mine),
             operations: timing.operations,
             iteration_times,
+            rank_times,
             my_iteration_times: timing.iteration_times,
             computed: timing.computed,
         })
@@ -299,18 +326,29 @@ impl Measure {
         Ok(first)
     }
 
-    /// Returns the statistics of the iterations; for each the process on which it took longest counts.
-    fn iteration_times(
+    /// Returns the statistics of the iterations of all processes; for each the process on which it took longest counts.
+    fn over_ranks(&self, iterations: &[Vec<Micros>]) -> Option<IterationStats> {
+        let longest = longest(iterations.iter().map(Vec::as_slice));
+        IterationStats::new(longest, self.skipped_iterations)
+    }
+
+    /// Returns the time of each rank, in order. `threads` are the times of the threads of this process, `iterations` the
+    /// times of the iterations of each process, if they were timed.
+    fn rank_times(
         &self,
-        mine: &[Micros],
+        threads: &[f64],
+        iterations: &[Vec<Micros>],
         world: &dyn World,
-    ) -> anyhow::Result<Option<IterationStats>> {
-        if mine.is_empty() {
-            return Ok(None);
+    ) -> Vec<RankTime> {
+        let mut ranks = per_rank::gather(threads, self.ranks_per_thread, world);
+        let per_process = per_rank::per_process(&ranks, world.size());
+        for (ranks, iterations) in ranks.chunks_mut(per_process).zip(iterations) {
+            let statistics = IterationStats::new(iterations.clone(), self.skipped_iterations);
+            for rank in ranks {
+                rank.iterations.clone_from(&statistics);
+            }
         }
-        let all = world::all_gather(world, &mine.to_vec())?;
-        let longest = longest(all.iter().map(Vec::as_slice));
-        Ok(IterationStats::new(longest, self.skipped_iterations))
+        ranks
     }
 
     /// Runs the checks up to the first that fails.
@@ -353,6 +391,14 @@ impl Measure {
 /// Returns the time of one operation in microseconds, if `operations` took `elapsed`.
 fn per_operation(elapsed: Duration, operations: u64) -> f64 {
     Micros::from(elapsed).0 / operations as f64
+}
+
+/// Returns the times of the iterations of each process; empty if they were not timed.
+fn gathered_iterations(mine: &[Micros], world: &dyn World) -> anyhow::Result<Vec<Vec<Micros>>> {
+    if mine.is_empty() {
+        return Ok(Vec::new());
+    }
+    world::all_gather(world, &mine.to_vec())
 }
 
 /// Returns the longest time of each iteration.

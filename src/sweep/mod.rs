@@ -3,6 +3,7 @@
 mod average;
 pub mod event;
 pub mod measure;
+mod per_rank;
 pub mod plan;
 pub mod spent;
 

@@ -4,6 +4,7 @@
 mod common;
 mod ends;
 mod launch;
+mod spread;
 
 use std::time::Duration;
 

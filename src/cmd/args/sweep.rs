@@ -131,7 +131,8 @@ pub struct SweepArgs {
     #[arg(long, value_name = "N", value_parser = values::positive::<u32>, help_heading = "Backend")]
     ranks: Option<u32>,
 
-    /// Folder for results.csv, results.json and run.json [default: results/JOB-ID or results/COLLECTIVE-TIME]
+    /// Folder for results.csv, results.json, ranks.csv and run.json [default: results/JOB-ID or
+    /// results/COLLECTIVE-TIME]
     #[arg(long, value_name = "DIR", help_heading = "Output")]
     out: Option<PathBuf>,
 

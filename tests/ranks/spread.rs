@@ -1,0 +1,177 @@
+//! How times are spread: over ranks, over blocks, over time.
+
+use std::{collections::BTreeMap, path::Path, process::Command};
+
+use super::{QUICK, folder};
+use crate::common::{csv, has_mpi, json, mpirun, run};
+
+/// A row of a CSV file by column.
+type Row = BTreeMap<String, String>;
+
+/// What tells a case in both files.
+const CASE: [&str; 12] = [
+    "run_id",
+    "started_at",
+    "collective",
+    "level",
+    "repeat",
+    "ranks",
+    "size_bytes",
+    "type",
+    "redop",
+    "root",
+    "in_place",
+    "group",
+];
+
+fn case_of(row: &Row) -> Vec<&String> {
+    CASE.iter().map(|name| &row[*name]).collect()
+}
+
+fn number(row: &Row, name: &str) -> f64 {
+    let cell = &row[name];
+    cell.parse()
+        .unwrap_or_else(|error| panic!("{name} {cell}: {error} in {row:?}"))
+}
+
+/// A sweep of two sizes on host memory, in the folder `here`.
+fn sweep(ranks: u32, folder: &Path, more: &[&str]) -> Command {
+    let mut command = mpirun(ranks, folder);
+    command
+        .args([
+            "all_reduce",
+            "-b",
+            "1K",
+            "-e",
+            "2K",
+            "-f",
+            "2",
+            "--out",
+            "here",
+        ])
+        .args(QUICK)
+        .args(more);
+    command
+}
+
+#[test]
+fn the_spread_over_ranks_is_that_of_the_rows_of_the_ranks() {
+    if !has_mpi() {
+        return;
+    }
+    let folder = folder();
+    run(&mut sweep(3, folder.path(), &["-I", "1"])).expect_code(0);
+    let here = folder.path().join("here");
+    let (results, ranks) = (csv(&here.join("results.csv")), csv(&here.join("ranks.csv")));
+    assert_eq!((results.len(), ranks.len()), (4, 12));
+    let records = &json(&here.join("results.json"))["records"];
+    for (at, result) in results.iter().enumerate() {
+        let own: Vec<&Row> = ranks
+            .iter()
+            .filter(|rank| case_of(rank) == case_of(result))
+            .collect();
+        let numbers: Vec<&str> = own.iter().map(|rank| &rank["rank"][..]).collect();
+        assert_eq!(numbers, ["0", "1", "2"]);
+        let mut times: Vec<f64> = own.iter().map(|rank| number(rank, "time_us")).collect();
+        // Both are rounded to six digits.
+        let mean = times.iter().sum::<f64>() / 3.0;
+        assert!((mean / number(result, "time_us") - 1.0).abs() < 1e-5);
+        times.sort_by(f64::total_cmp);
+        for (column, time) in [
+            ("rank_p50_us", times[1]),
+            ("rank_p95_us", times[2]),
+            ("rank_p99_us", times[2]),
+            ("rank_max_us", times[2]),
+        ] {
+            assert_eq!(number(result, column), time, "{column}");
+            assert_eq!(records[at][column], time, "{column} in results.json");
+        }
+        let deviation = times.iter().map(|time| (time - mean).powi(2)).sum::<f64>() / 3.0;
+        let variation = 100.0 * deviation.sqrt() / mean;
+        assert!((number(result, "rank_cv_pct") - variation).abs() < 0.01);
+        for rank in own {
+            assert_eq!(rank["bus"], "host memory");
+            assert_eq!((&rank["gpu"][..], &rank["node"][..]), ("", "0"));
+            assert!(!rank["host"].is_empty());
+            assert!(number(rank, "iter_min_us") <= number(rank, "iter_max_us"));
+            assert!(number(rank, "iter_max_us") <= number(result, "iter_max_us"));
+        }
+    }
+}
+
+#[test]
+fn one_rank_has_no_spread_and_no_file() {
+    if !has_mpi() {
+        return;
+    }
+    let folder = folder();
+    run(&mut sweep(1, folder.path(), &[])).expect_code(0);
+    let here = folder.path().join("here");
+    for row in csv(&here.join("results.csv")) {
+        assert_eq!((&row["rank_p50_us"][..], &row["rank_cv_pct"][..]), ("", ""));
+    }
+    assert!(!here.join("ranks.csv").exists());
+}
+
+#[test]
+fn each_communicator_has_the_spread_of_its_own_ranks() {
+    if !has_mpi() {
+        return;
+    }
+    let folder = folder();
+    let mut command = sweep(4, folder.path(), &[]);
+    run(command.env("NCCL_TESTS_SPLIT", "MOD 2")).expect_code(0);
+    let here = folder.path().join("here");
+    let ranks = csv(&here.join("ranks.csv"));
+    let results = csv(&here.join("results.csv"));
+    assert_eq!((results.len(), ranks.len()), (8, 16));
+    for result in &results {
+        let own: Vec<&Row> = ranks
+            .iter()
+            .filter(|rank| case_of(rank) == case_of(result))
+            .collect();
+        let numbers: Vec<&str> = own.iter().map(|rank| &rank["rank"][..]).collect();
+        let expected = if result["group"] == "0" {
+            ["0", "2"]
+        } else {
+            ["1", "3"]
+        };
+        assert_eq!(numbers, expected);
+        let longest = own.iter().map(|rank| number(rank, "time_us"));
+        assert_eq!(
+            number(result, "rank_max_us"),
+            longest.fold(0.0, f64::max),
+            "{result:?}"
+        );
+    }
+}
+
+#[test]
+fn a_resumed_run_has_the_ranks_of_each_case_once() {
+    if !has_mpi() {
+        return;
+    }
+    let folder = folder();
+    run(&mut sweep(2, folder.path(), &[])).expect_code(0);
+    let here = folder.path().join("here");
+    let text = |name: &str| std::fs::read_to_string(here.join(name)).expect(name);
+    // Killed after the ranks of the third case, with half a row of the fourth.
+    let results = text("results.csv");
+    let lines: Vec<&str> = results.split_inclusive('\n').collect();
+    std::fs::write(here.join("results.csv"), lines[..3].concat()).expect("written");
+    let ranks = text("ranks.csv");
+    let rank_lines: Vec<&str> = ranks.split_inclusive('\n').collect();
+    let cut = rank_lines[..7].concat() + &rank_lines[7][..9];
+    std::fs::write(here.join("ranks.csv"), cut).expect("written");
+
+    run(&mut sweep(2, folder.path(), &["--resume"])).expect_code(0);
+    let again = text("ranks.csv");
+    assert!(again.starts_with(&rank_lines[..5].concat()), "{again}");
+    let (results, ranks) = (csv(&here.join("results.csv")), csv(&here.join("ranks.csv")));
+    assert_eq!((results.len(), ranks.len()), (4, 8));
+    for result in &results {
+        let own = ranks.iter().filter(|rank| case_of(rank) == case_of(result));
+        assert_eq!(own.count(), 2, "{result:?}");
+        assert!(number(result, "rank_max_us") > 0.0);
+    }
+}
