@@ -53,7 +53,9 @@ fn choose(request: &Request) -> Result<String, String> {
 /// arguments.
 fn earlier(id: String) -> Result<String, String> {
     let results = Path::new(RESULTS);
-    if results.join(&id).join("results.csv").is_file() {
+    // Outside a job, the name is that of another run if both began within one second.
+    let is_of_job = matches!(SlurmJob::from(&env::var), Ok(Some(_)));
+    if is_of_job && results.join(&id).join("results.csv").is_file() {
         return Ok(id);
     }
     earlier_run::find(results, &command()).ok_or_else(|| {
