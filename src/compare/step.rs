@@ -11,7 +11,7 @@ use crate::{
     output::earlier::{SWEEP_FLAGS, nccl_settings, shown},
     record::{
         MeasuredOn,
-        read::{self, CsvRow},
+        read::{self, CsvRow, RowReader},
     },
 };
 
@@ -44,7 +44,7 @@ impl Step {
     /// Returns an error if its `results.csv` cannot be read.
     pub(super) fn read(folder: &Path) -> anyhow::Result<Step> {
         let csv = folder.join("results.csv");
-        let rows = read::read_csv(&csv).map_err(|error| steps::cannot("read", &csv, &error))?;
+        let rows = read_rows(&csv).map_err(|error| steps::cannot("read", &csv, &error))?;
         let run_json = folder.join("run.json");
         let measured_on = read::read_run(&run_json).map(|run| run.measured_on());
         let run = read::read_run_json(&run_json);
@@ -104,6 +104,15 @@ impl Step {
             )),
         }
     }
+}
+
+fn read_rows(csv: &Path) -> Result<Vec<CsvRow>, csv::Error> {
+    let mut reader = RowReader::open(csv)?;
+    let mut rows = Vec::new();
+    while let Some(row) = reader.read_row()? {
+        rows.push(row);
+    }
+    Ok(rows)
 }
 
 /// Returns the flags of a run that change what a time means.

@@ -73,6 +73,27 @@ impl RunFolder {
     }
 }
 
+/// The rows of a `results.csv`, counted.
+#[derive(Default)]
+struct CountedRows {
+    /// Those that are not waived.
+    measured: usize,
+    /// Those with wrong data.
+    wrong: usize,
+}
+
+impl CountedRows {
+    fn read(path: &Path) -> Result<CountedRows, csv::Error> {
+        let mut reader = read::RowReader::open(path)?;
+        let mut counted = CountedRows::default();
+        while let Some(row) = reader.read_row::<read::RowView>()? {
+            counted.measured += usize::from(row.status != Status::Waived);
+            counted.wrong += usize::from(row.status == Status::Wrong);
+        }
+        Ok(counted)
+    }
+}
+
 /// Returns one line for a reader: what was measured, on what, how it ended, and where the results are.
 pub(super) fn summary(run: &RunMeta, path: &Path) -> String {
     let hosts: BTreeMap<u32, &str> = run
@@ -82,10 +103,9 @@ pub(super) fn summary(run: &RunMeta, path: &Path) -> String {
         .collect();
     let nodes: Vec<&str> = hosts.into_values().collect();
     let csv = path.with_file_name("results.csv");
-    let rows = read::read_csv(&csv).unwrap_or_default();
-    let count = |status: Status| rows.iter().filter(|row| row.status == status).count();
-    let measured = rows.len() - count(Status::Waived);
-    let data = match count(Status::Wrong) {
+    let rows = CountedRows::read(&csv).unwrap_or_default();
+    let measured = rows.measured;
+    let data = match rows.wrong {
         0 => "no wrong data".to_owned(),
         wrong => format!("{wrong} with WRONG DATA"),
     };

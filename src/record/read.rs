@@ -3,7 +3,10 @@
 //! Columns are found by their names, so that files of other versions can be read; derived numbers are not read back into a
 //! [`Record`], because they follow from the case and the time.
 
-use std::{fs, path::Path};
+use std::{
+    fs::{self, File},
+    path::Path,
+};
 
 use chrono::{DateTime, FixedOffset};
 use serde::{Deserialize, Deserializer, de::Error};
@@ -109,12 +112,81 @@ pub struct CsvRow {
     pub rank_cv: Option<f64>,
 }
 
-/// Reads all rows of the `results.csv` at `path`.
-///
-/// # Errors
-/// Returns an error if the file or one of its rows cannot be read.
-pub fn read_csv(path: &Path) -> Result<Vec<CsvRow>, csv::Error> {
-    csv::Reader::from_path(path)?.deserialize().collect()
+/// What a row says of its case, its conditions and its time, without the rest, and with the words as they stand in the
+/// file: for readers of many rows.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[expect(missing_docs, reason = "each field is a column of COLUMNS")]
+pub struct RowView<'a> {
+    pub collective: Collective,
+    pub backend: BackendKind,
+    pub level: &'a str,
+    pub network: &'a str,
+    pub resources: &'a str,
+    pub repeat: u32,
+    pub nodes: u32,
+    pub ranks: u64,
+    pub gpus_per_process: u32,
+    #[serde(rename = "size_bytes")]
+    pub size: Bytes,
+    #[serde(rename = "type")]
+    pub dtype: DType,
+    #[serde(deserialize_with = "redop")]
+    pub redop: Option<RedOp>,
+    #[serde(deserialize_with = "root")]
+    pub root: Option<u32>,
+    #[serde(rename = "in_place", deserialize_with = "buffer_mode")]
+    pub buffer_mode: BufferMode,
+    pub iters: Option<u32>,
+    #[serde(rename = "time_us")]
+    pub time: Option<Micros>,
+    pub status: Status,
+    // Columns of later versions: absent from files of earlier ones.
+    pub group: Option<u32>,
+    #[serde(borrow, default)]
+    pub pattern: &'a str,
+    #[serde(borrow, default)]
+    pub hosts: &'a str,
+    #[serde(borrow, default)]
+    pub device: &'a str,
+    #[serde(borrow, default)]
+    pub nccl_version: &'a str,
+    #[serde(borrow, default)]
+    pub mpi_version: &'a str,
+}
+
+/// The rows of a `results.csv`, one by one, so that memory does not grow with their number.
+pub struct RowReader {
+    csv: csv::Reader<File>,
+    header: csv::StringRecord,
+    row: csv::StringRecord,
+}
+
+impl RowReader {
+    /// Opens the `results.csv` at `path`.
+    ///
+    /// # Errors
+    /// Returns an error if the file or its header cannot be read.
+    pub fn open(path: &Path) -> Result<RowReader, csv::Error> {
+        let mut csv = csv::Reader::from_path(path)?;
+        let header = csv.headers()?.clone();
+        Ok(RowReader {
+            csv,
+            header,
+            row: csv::StringRecord::new(),
+        })
+    }
+
+    /// Reads the next row; `None` behind the last one. `R` has the columns that the caller needs: a [`CsvRow`], a
+    /// [`RowView`], which borrows its words from this reader, or a structure of the caller with fields of the same names.
+    ///
+    /// # Errors
+    /// Returns an error if the row cannot be read.
+    pub fn read_row<'row, R: Deserialize<'row>>(&'row mut self) -> Result<Option<R>, csv::Error> {
+        if !self.csv.read_record(&mut self.row)? {
+            return Ok(None);
+        }
+        self.row.deserialize(Some(&self.header)).map(Some)
+    }
 }
 
 /// Reads the rows of `text`, a CSV with its header, one by one: a row that was cut short or is malformed is an error and
@@ -242,7 +314,7 @@ impl CsvRow {
 
 /// Reads the column `redop`: `none` for collectives that only move elements.
 fn redop<'de, D: Deserializer<'de>>(cell: D) -> Result<Option<RedOp>, D::Error> {
-    let name = String::deserialize(cell)?;
+    let name = <&str>::deserialize(cell)?;
     if name == "none" {
         return Ok(None);
     }
@@ -267,7 +339,7 @@ fn buffer_mode<'de, D: Deserializer<'de>>(cell: D) -> Result<BufferMode, D::Erro
 
 /// Reads the column `pxn`; empty if unknown.
 fn pxn<'de, D: Deserializer<'de>>(cell: D) -> Result<Option<bool>, D::Error> {
-    let word = String::deserialize(cell)?;
+    let word = <&str>::deserialize(cell)?;
     Ok([false, true]
         .into_iter()
         .find(|used| pxn_word(*used) == word))
@@ -347,6 +419,43 @@ mod tests {
             (record.time, record.wrong, record.status),
             (Some(Micros(12.5)), Some(0), Status::Ok)
         );
+    }
+
+    #[test]
+    fn a_file_is_read_row_by_row() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("results.csv");
+        let second = ROW.replace(",12.5,", ",,").replace(",ok,", ",waived,");
+        let cut = &ROW[..60];
+        let text = format!("{}\r\n{ROW}\r\n{second}\r\n{cut}", header());
+        fs::write(&path, text).expect("written");
+        let mut reader = RowReader::open(&path).expect("opened");
+
+        let row: RowView = reader.read_row().expect("readable").expect("a row");
+        assert_eq!(
+            (row.level, row.hosts, row.mpi_version),
+            ("default", "n[1-3]", "Open MPI 4.1.4")
+        );
+        assert_eq!((row.redop, row.root), (None, None));
+        assert_eq!((row.time, row.status), (Some(Micros(12.5)), Status::Ok));
+        let row: CsvRow = reader.read_row().expect("readable").expect("a row");
+        assert_eq!((row.time, row.status), (None, Status::Waived));
+        assert!(reader.read_row::<RowView>().is_err(), "a row that was cut");
+        assert!(RowReader::open(&folder.path().join("none.csv")).is_err());
+    }
+
+    #[test]
+    fn a_view_of_a_file_without_the_later_columns_leaves_them_empty() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("results.csv");
+        let header = header();
+        let (early, _) = header.split_once(",pxn").expect("a later column");
+        let cells: Vec<&str> = ROW.split(',').take(early.split(',').count()).collect();
+        fs::write(&path, format!("{early}\r\n{}\r\n", cells.join(","))).expect("written");
+        let mut reader = RowReader::open(&path).expect("opened");
+        let row: RowView = reader.read_row().expect("readable").expect("a row");
+        assert_eq!((row.hosts, row.pattern, row.group), ("", "", None));
+        assert!(reader.read_row::<RowView>().expect("the end").is_none());
     }
 
     /// Returns a run that writes the columns of the run as in `row`.
