@@ -46,7 +46,7 @@ fn format_md() -> String {
          Without `--out` and `--csv` it continues the run of this job, otherwise the latest run below `results/` that was \
          started with the same arguments, and is refused if there is none. The existing \
          rows must come from the same backend, level, network, resources, nodes and number of GPUs per process. If there is a \
-         `run.json` beside them, the flags `-t -g -m -G -u -z -I -K -a -y -R -x` and the `NCCL_*` settings must be the same, \
+         `run.json` beside them, the flags `-t -g -m -G -u -z -I -K -a -y -R -x --precision` and the `NCCL_*` settings must be the same, \
          too. Otherwise the run is refused (exit code 6). A case that was measured with other iterations, checks or alltoallv \
          pattern, or with another `device`, NCCL or MPI, is measured again. Rows of other hosts are kept, and a remark says so. Sizes and the number of ranks may differ.\n\n\
          ## Columns\n\n| column | meaning |\n|---|---|\n",

@@ -36,7 +36,7 @@ pub struct Args {
     time: Option<Duration>,
 
     /// End when all intervals are within this percentage of their ratios
-    #[arg(long, value_name = "PERCENT", value_parser = percentage)]
+    #[arg(long, value_name = "PERCENT", value_parser = values::percentage)]
     precision: Option<f64>,
 
     /// Derive the order from this number [default: from the clock]
@@ -138,12 +138,4 @@ fn default_folder(job: Option<&SlurmJob>) -> PathBuf {
         None => format!("experiment-{}", record::now().format("%Y%m%dT%H%M%S")),
     };
     PathBuf::from("results").join(name)
-}
-
-fn percentage(text: &str) -> Result<f64, String> {
-    let number = text.strip_suffix('%').unwrap_or(text).parse::<f64>();
-    match number {
-        Ok(percent) if percent > 0.0 && percent.is_finite() => Ok(percent),
-        _ => Err("a precision is a percentage above 0, such as 1 or 0.5%".into()),
-    }
 }

@@ -24,7 +24,7 @@ use crate::{
 };
 
 /// Keys of `sweep` in run.json that change what a time means, and their flags.
-pub const SWEEP_FLAGS: [(&str, &str); 12] = [
+pub const SWEEP_FLAGS: [(&str, &str); 13] = [
     ("threads", "-t"),
     ("gpus", "-g"),
     ("aggregate", "-m"),
@@ -37,6 +37,7 @@ pub const SWEEP_FLAGS: [(&str, &str); 12] = [
     ("null_stream", "-y"),
     ("registration", "-R"),
     ("cta_policy", "-x"),
+    ("precision", "--precision"),
 ];
 
 /// An earlier run.

@@ -132,6 +132,9 @@ fn option_lines(sweep: &SweepMeta, backend: BackendKind) -> String {
         }
         text += "\n";
     }
+    if let Some(percent) = sweep.precision {
+        text += &format!("# Precision: each time within {percent} %, with a confidence of 95 %\n");
+    }
     if sweep.parallel_init {
         text += "# Parallel Init Enabled: threads join the communicator at once\n";
     }

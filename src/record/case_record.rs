@@ -60,6 +60,12 @@ pub struct Record {
     /// The distribution of the time over the ranks; `None` if fewer than two were timed.
     #[serde(default)]
     pub rank_times: Option<RankTimes>,
+    /// Half width of the 95 % interval of the mean time, relative to it; `None` unless a precision was requested.
+    #[serde(default)]
+    pub precision: Option<f64>,
+    /// Blocks of timed operations; `None` unless a precision was requested.
+    #[serde(default)]
+    pub blocks: Option<u32>,
     /// Wrong elements over all ranks; `None` if nothing was checked.
     pub wrong: Option<u64>,
     /// Processes that found wrong elements: what nccl-tests counts, per thread, as `# Out of bounds values`.
@@ -136,6 +142,8 @@ impl Record {
             issue: None,
             iteration_times: None,
             rank_times: None,
+            precision: None,
+            blocks: None,
             wrong: None,
             failed_checks: 0,
             status,

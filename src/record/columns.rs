@@ -385,6 +385,17 @@ pub const COLUMNS: &[Column] = &[
         doc: "standard deviation of the ranks' times in percent of their mean",
         get: |_, record| over_ranks(record, |ranks| ranks.variation),
     },
+    Column {
+        name: "precision_pct",
+        doc: "with `--precision`: half of the 95 % interval of the mean time, in percent of it; over all communicators if there \
+              are several",
+        get: |_, record| record.precision.map(|relative| 100.0 * relative).into(),
+    },
+    Column {
+        name: "blocks",
+        doc: "with `--precision`: how often the timed operations (`-n`) were repeated; `iters` counts those of all blocks",
+        get: |_, record| record.blocks.map(u64::from).into(),
+    },
 ];
 
 /// How `pxn` reads.
@@ -426,7 +437,7 @@ mod tests {
                         busbw_GBps,wrong,status,note,pxn,transport,channels,algo,proto,group,issue_us,iter_min_us,\
                         iter_max_us,iter_mean_us,iter_p50_us,iter_p95_us,iter_p99_us,iter_cv_pct,pattern,\
                         hosts,device,nccl_version,mpi_version,rank_p50_us,rank_p95_us,rank_p99_us,\
-                        rank_max_us,rank_cv_pct";
+                        rank_max_us,rank_cv_pct,precision_pct,blocks";
         assert_eq!(names.join(","), promised);
     }
 

@@ -110,6 +110,9 @@ pub struct CsvRow {
     pub rank_max: Option<Micros>,
     #[serde(rename = "rank_cv_pct")]
     pub rank_cv: Option<f64>,
+    #[serde(rename = "precision_pct")]
+    pub precision: Option<f64>,
+    pub blocks: Option<u32>,
 }
 
 /// What a row says of its case, its conditions and its time, without the rest, and with the words as they stand in the
@@ -238,6 +241,8 @@ impl CsvRow {
             issue: self.issue,
             iteration_times: self.iteration_times(),
             rank_times: self.rank_times(),
+            precision: self.precision.map(|percent| percent / 100.0),
+            blocks: self.blocks,
             wrong: self.wrong,
             failed_checks: u64::from(wrong > 0),
             note: self.note.clone(),
@@ -372,7 +377,7 @@ mod tests {
 
     const ROW: &str = "r,2026-11-28T00:00:00+00:00,all_gather,host,default,auto,none,,0,1,3,0,48,4,float,none,-1,1,20,12.5,\
                        0.00384,0.00256,0,ok,,not used,P2P+NET/IB,24,RING,LL,,2.5,10,20,13,12,18,19,10,,\
-                       n[1-3],EPYC,2.28.3,Open MPI 4.1.4,12,13,13.5,14,5";
+                       n[1-3],EPYC,2.28.3,Open MPI 4.1.4,12,13,13.5,14,5,0.8,12";
 
     #[test]
     fn a_row_is_read_as_it_was() {
@@ -500,7 +505,7 @@ mod tests {
             5,
             60,
             100,
-            ROW.len() - ",Open MPI 4.1.4,12,13,13.5,14,5".len(),
+            ROW.len() - ",Open MPI 4.1.4,12,13,13.5,14,5,0.8,12".len(),
         ] {
             let text = format!("{}\r\n{ROW}\r\n{}", header(), &ROW[..cut]);
             assert_eq!(records(whole_lines(&text)).0.len(), 1);

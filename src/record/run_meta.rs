@@ -201,6 +201,8 @@ pub struct SweepMeta {
     pub per_iter: bool,
     /// First iterations that the statistics exclude.
     pub per_iter_skip: u32,
+    /// Half width of the 95 % interval, in percent of the mean time, up to which each size is timed; absent for a single block.
+    pub precision: Option<f64>,
     /// Whether threads join the communicator at the same time.
     pub parallel_init: bool,
     /// Whether the table shows the time to issue operations to the device.

@@ -95,6 +95,8 @@ pub struct Timing {
     pub average: Average,
     /// Whether the time to issue an operation is reported instead of the time to its end.
     pub reports_issue: bool,
+    /// Half width of the interval of a mean time, in percent of it, up to which each size is timed.
+    pub precision: Option<f64>,
     /// First iterations that the statistics of single iterations leave out.
     pub skipped_iterations: u32,
 }
@@ -247,6 +249,10 @@ impl Request {
                 "-K skips all of the -n iterations. Use a smaller -K",
             ),
             (
+                self.timing.precision.is_some() && self.timing.iters == 0,
+                "--precision times until the mean is known, but -n 0 times nothing. Use only one of them",
+            ),
+            (
                 waits_inside && aggregate > 1,
                 "-z 1 and -z 2 wait for each operation, but those of a group (-m) start together. Use -z 3, or drop -m",
             ),
@@ -335,6 +341,7 @@ impl Request {
             operations: exec.operations().saturating_mul(exec.rounds()),
             average: self.timing.average,
             reports_issue: self.timing.reports_issue,
+            precision: self.timing.precision,
             skipped_iterations: self.timing.skipped_iterations,
             timeout: self.timeout,
             inject_fault: self.inject_fault == Some(process),
@@ -374,6 +381,7 @@ impl Request {
             cta_policy: self.exec.cta_policy,
             per_iter: self.exec.iteration_times,
             per_iter_skip: self.timing.skipped_iterations,
+            precision: self.timing.precision,
             parallel_init: self.process.parallel_init,
             reports_issue: self.timing.reports_issue,
             timestamps: self.table.timestamps,

@@ -314,7 +314,13 @@ fn announce_json(paths: &mut OutputPaths) -> std::io::Result<()> {
 /// Tells whether an earlier record is what this run would measure. One that was measured with other numbers of operations,
 /// sent other amounts, or was not checked, is not.
 fn is_as_asked(record: &Record, plan: &Plan, measure: &Measure) -> bool {
-    let operations = measure.iters.saturating_mul(measure.operations.max(1));
+    if record.blocks.is_some() != measure.precision.is_some() {
+        return false;
+    }
+    let operations = measure
+        .iters
+        .saturating_mul(measure.operations.max(1))
+        .saturating_mul(record.blocks.unwrap_or(1));
     let is_checked = record.wrong.is_some() || measure.checks == 0 || !record.case.is_checked();
     let is_alltoallv = record.case.collective == Collective::AllToAllV;
     if is_alltoallv && record.pattern != plan.ask.traffic.label() {

@@ -4,12 +4,15 @@
 //! |---|---|
 //! | In which order are the steps of an experiment run? | [`BlockOrder`] |
 //! | How much faster is one step than another, and how sure is that? | [`PairedRatio`] |
+//! | How sure is the mean of times that follow each other? | [`BatchMean`] |
 //! | Which of many differences are real? | [`discoveries`] |
 
+mod batch_mean;
 mod discovery;
 mod order;
 mod ratio;
 
+pub use batch_mean::BatchMean;
 pub use discovery::discoveries;
 pub use order::BlockOrder;
 pub use ratio::{Pair, PairedRatio};

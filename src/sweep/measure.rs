@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 pub use super::average::Average;
 use super::{
+    blocks::{Blocks, Reached},
     per_rank,
     spent::{Part, PhaseTimes},
 };
@@ -38,6 +39,9 @@ pub struct Measure {
     pub average: Average,
     /// Whether to report the time to issue an operation to the device as well.
     pub reports_issue: bool,
+    /// Half width of the interval of a case's mean time, in percent of it, up to which its timed block is repeated; `None` for
+    /// a single block.
+    pub precision: Option<f64>,
     /// First iterations that the statistics of single iterations exclude.
     pub skipped_iterations: u32,
     /// Time limit of a single operation.
@@ -67,6 +71,7 @@ impl Default for Measure {
             operations: 1,
             average: Average::Mean,
             reports_issue: false,
+            precision: None,
             skipped_iterations: 0,
             timeout: Duration::from_secs(600),
             inject_fault: false,
@@ -118,6 +123,8 @@ struct Timed {
     operations: u64,
     iteration_times: Option<IterationStats>,
     rank_times: Option<RankTimes>,
+    blocks: u32,
+    precision: Option<Reached>,
     /// Times of the iterations on this process.
     my_iteration_times: Vec<Micros>,
     computed: bool,
@@ -168,7 +175,7 @@ impl Measure {
             Some(_) => "",
         };
         let groups = self.groups(case, &timed, found.map(|found| found.mine), world)?;
-        Ok(Record {
+        let mut record = Record {
             cycle,
             started_at,
             iters: timed.operations.try_into().unwrap_or(u32::MAX),
@@ -176,13 +183,21 @@ impl Measure {
             issue: timed.issue,
             iteration_times: timed.iteration_times,
             rank_times: timed.rank_times,
+            precision: timed.precision.and_then(|reached| reached.relative),
+            blocks: self.precision.and(timed.time).map(|_| timed.blocks),
             wrong,
             failed_checks: found.map_or(0, |found| found.failed_checks),
             note: note.into(),
             group: self.group,
             groups,
             ..Record::new(*case, status)
-        })
+        };
+        if let (Some(percent), Some(reached)) = (self.precision, timed.precision)
+            && let Some(limit) = reached.limit
+        {
+            record.add_note(&format!("not as precise as {percent} % {limit}"));
+        }
+        Ok(record)
     }
 
     /// Returns the results of each communicator, if there are several; `wrong` are the wrong elements of this process.
@@ -262,49 +277,97 @@ impl Measure {
                 ..Timed::default()
             });
         }
-        let began = Instant::now();
         let operations = SLACK
             .saturating_mul(self.iters)
             .saturating_mul(self.operations.max(1));
         let limit = self.timeout.max(first.longest().saturating_mul(operations));
+        let mut blocks = Blocks::default();
+        let began = Instant::now();
+        let reached = loop {
+            self.time_block(case, limit, world, backend, &mut blocks)?;
+            let Some(percent) = self.precision else {
+                break None;
+            };
+            let reached = blocks.end(percent / 100.0, began, world)?;
+            if reached.is_some() {
+                break reached;
+            }
+        };
+        let began = Instant::now();
+        let timed = self.timed(case, blocks, reached, world);
+        self.spent.add(Part::Together, began);
+        Ok(timed)
+    }
+
+    /// Times one block of operations, and adds it to `blocks`.
+    fn time_block(
+        &mut self,
+        case: &Case,
+        limit: Duration,
+        world: &dyn World,
+        backend: &mut dyn Backend,
+        blocks: &mut Blocks,
+    ) -> anyhow::Result<()> {
         let _guard = deadline::watch(format!("{} times {case}", self.iters), limit);
+        if !blocks.times.is_empty() {
+            // The ranks begin each block together, as they begin the first.
+            world.barrier();
+        }
+        let began = Instant::now();
         let timing = backend.time(case, self.iters, &|| world.barrier())?;
         let began = self.spent.add(Part::Timed, began);
-        let mut threads = Vec::with_capacity(timing.elapsed.len());
-        for &elapsed in &timing.elapsed {
-            threads.push(per_operation(elapsed, timing.operations));
-        }
-        let mine = self.average.over_threads(&threads);
+        let mine = self.over_threads(&timing.elapsed, timing.operations);
         let over_all = self.average.over_processes(mine, world);
+        let iterations = gathered_iterations(&timing.iteration_times, world)?;
+        blocks.add(&timing, over_all, iterations);
+        self.spent.add(Part::Together, began);
+        Ok(())
+    }
+
+    /// Returns the time of one operation on this process, if `operations` took its threads `elapsed`.
+    fn over_threads(&self, elapsed: &[Duration], operations: u64) -> f64 {
+        self.average.over_threads(&per_thread(elapsed, operations))
+    }
+
+    /// Returns the timing of a case that was timed in `blocks`.
+    fn timed(
+        &mut self,
+        case: &Case,
+        blocks: Blocks,
+        precision: Option<Reached>,
+        world: &dyn World,
+    ) -> Timed {
+        let mine = self.over_threads(&blocks.elapsed, blocks.operations);
+        let over_all = blocks.mean();
         // Several communicators do different things at the same time.
         if self.group.is_none() {
             self.pace.add(case, mine, over_all);
         }
         let (mut issue, mut my_issue) = (None, None);
         if self.reports_issue {
-            let mine = per_operation(timing.issued, timing.operations);
+            let mine = per_operation(blocks.issued, blocks.operations);
             my_issue = Some(Micros(mine));
             issue = Some(Micros(Average::First.over_processes(mine, world)));
         }
-        let iterations = gathered_iterations(&timing.iteration_times, world)?;
-        let rank_times = if timing.computed {
+        let rank_times = if blocks.computed {
             None
         } else {
-            RankTimes::new(self.rank_times(&threads, &iterations, world))
+            RankTimes::new(self.rank_times(&blocks, world))
         };
-        let iteration_times = self.over_ranks(&iterations);
-        self.spent.add(Part::Together, began);
-        Ok(Timed {
+        let own_iterations = blocks.iterations.get(world.rank() as usize);
+        Timed {
             time: Some(Micros(over_all)),
             issue,
             my_issue,
             mine: Some(mine),
-            operations: timing.operations,
-            iteration_times,
+            operations: blocks.operations,
+            iteration_times: self.over_ranks(&blocks.iterations),
             rank_times,
-            my_iteration_times: timing.iteration_times,
-            computed: timing.computed,
-        })
+            blocks: blocks.times.len() as u32,
+            precision,
+            my_iteration_times: own_iterations.cloned().unwrap_or_default(),
+            computed: blocks.computed,
+        }
     }
 
     /// Fills the buffers and runs one untimed operation. Returns how long it took.
@@ -332,17 +395,12 @@ impl Measure {
         IterationStats::new(longest, self.skipped_iterations)
     }
 
-    /// Returns the time of each rank, in order. `threads` are the times of the threads of this process, `iterations` the
-    /// times of the iterations of each process, if they were timed.
-    fn rank_times(
-        &self,
-        threads: &[f64],
-        iterations: &[Vec<Micros>],
-        world: &dyn World,
-    ) -> Vec<RankTime> {
-        let mut ranks = per_rank::gather(threads, self.ranks_per_thread, world);
+    /// Returns the time of each rank, in order.
+    fn rank_times(&self, blocks: &Blocks, world: &dyn World) -> Vec<RankTime> {
+        let threads = per_thread(&blocks.elapsed, blocks.operations);
+        let mut ranks = per_rank::gather(&threads, self.ranks_per_thread, world);
         let per_process = per_rank::per_process(&ranks, world.size());
-        for (ranks, iterations) in ranks.chunks_mut(per_process).zip(iterations) {
+        for (ranks, iterations) in ranks.chunks_mut(per_process).zip(&blocks.iterations) {
             let statistics = IterationStats::new(iterations.clone(), self.skipped_iterations);
             for rank in ranks {
                 rank.iterations.clone_from(&statistics);
@@ -386,6 +444,14 @@ impl Measure {
         }
         Ok(Found::default())
     }
+}
+
+/// Returns the time of one operation on each thread in microseconds, if `operations` took the threads `elapsed`.
+fn per_thread(elapsed: &[Duration], operations: u64) -> Vec<f64> {
+    elapsed
+        .iter()
+        .map(|&elapsed| per_operation(elapsed, operations))
+        .collect()
 }
 
 /// Returns the time of one operation in microseconds, if `operations` took `elapsed`.

@@ -1,6 +1,7 @@
 //! The sweep: plan, loop, measurement, and events that report progress. It prints nothing and writes nothing.
 
 mod average;
+pub mod blocks;
 pub mod event;
 pub mod measure;
 mod per_rank;

@@ -7,6 +7,7 @@ mod compare;
 mod files;
 mod plain_words;
 mod resume;
+mod spread;
 mod submit;
 mod terminal;
 

@@ -175,3 +175,60 @@ fn a_resumed_run_has_the_ranks_of_each_case_once() {
         assert!(number(result, "rank_max_us") > 0.0);
     }
 }
+
+#[test]
+fn a_precision_repeats_each_size_until_its_mean_is_known() {
+    if !has_mpi() {
+        return;
+    }
+    let folder = folder();
+    let precise = ["--precision", "90%", "-I", "1"];
+    let ended = run(&mut sweep(2, folder.path(), &precise)).expect_code(0);
+    let head = "# Precision: each time within 90 %, with a confidence of 95 %\n";
+    assert!(ended.stdout.contains(head), "{}", ended.stdout);
+    let here = folder.path().join("here");
+    let rows = csv(&here.join("results.csv"));
+    assert_eq!(rows.len(), 4);
+    for row in &rows {
+        let blocks = number(row, "blocks");
+        assert!(blocks >= 10.0, "{row:?}");
+        assert_eq!(number(row, "iters"), 2.0 * blocks);
+        assert!(number(row, "precision_pct") <= 90.0, "{row:?}");
+        assert_eq!(row["note"], "");
+        assert_eq!(row["wrong"], "0");
+    }
+    let run_json = json(&here.join("run.json"));
+    assert_eq!(run_json["sweep"]["precision"], 90.0);
+
+    // The same precision measures nothing again; another one, or none, is another measurement.
+    let again = [&precise[..], &["--resume"]].concat();
+    run(&mut sweep(2, folder.path(), &again)).expect_code(0);
+    assert_eq!(csv(&here.join("results.csv")), rows);
+    for other in [
+        &["--resume", "-I", "1"][..],
+        &["--resume", "-I", "1", "--precision", "20"],
+    ] {
+        let refused = run(&mut sweep(2, folder.path(), other)).expect_code(6);
+        assert!(
+            refused
+                .stderr
+                .contains("was measured with --precision 90.0"),
+            "{}",
+            refused.stderr
+        );
+    }
+}
+
+#[test]
+fn without_a_precision_a_size_is_one_block() {
+    if !has_mpi() {
+        return;
+    }
+    let folder = folder();
+    let ended = run(&mut sweep(2, folder.path(), &[])).expect_code(0);
+    assert!(!ended.stdout.contains("Precision"), "{}", ended.stdout);
+    for row in csv(&folder.path().join("here/results.csv")) {
+        assert_eq!((&row["blocks"][..], &row["precision_pct"][..]), ("", ""));
+        assert_eq!(row["iters"], "2");
+    }
+}

@@ -92,6 +92,11 @@ pub struct SweepArgs {
         help_heading = "Measurement")]
     timeout: u32,
 
+    /// Repeat the timed operations of each size until the 95 % interval of its mean time is within this percentage of it: at
+    /// least 10 blocks of -n and 0.1 s, at most 10000 blocks or 60 s. Columns precision_pct and blocks
+    #[arg(long, value_name = "PERCENT", value_parser = values::percentage, help_heading = "Measurement")]
+    precision: Option<f64>,
+
     #[command(flatten)]
     nccl_tests: NcclTestsArgs,
 
@@ -203,6 +208,7 @@ impl SweepArgs {
                 cycles: self.nccl_tests.cycles,
                 average: self.nccl_tests.average,
                 reports_issue: self.nccl_tests.report_cputime,
+                precision: self.precision,
                 skipped_iterations: self.nccl_tests.per_iter_skip,
             },
             timeout: Duration::from_secs(seconds.into()),

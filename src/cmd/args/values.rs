@@ -197,6 +197,18 @@ pub fn size_or_none(text: &str) -> Result<Bytes, String> {
     text.parse()
 }
 
+/// A precision in percent, with or without the sign.
+///
+/// # Errors
+/// A sentence.
+pub fn percentage(text: &str) -> Result<f64, String> {
+    let number = text.strip_suffix('%').unwrap_or(text).parse::<f64>();
+    match number {
+        Ok(percent) if percent > 0.0 && percent.is_finite() => Ok(percent),
+        _ => Err("a precision is a percentage above 0, such as 1 or 0.5%".into()),
+    }
+}
+
 /// A whole number of at least 1.
 ///
 /// # Errors
