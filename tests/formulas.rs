@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use pxnbench::{
     collective::{
-        BufferMode, Case, Collective,
+        BufferMode, Case, CaseShape, Collective,
         data::DType,
         traffic::{DEFAULT, Traffic},
     },
@@ -12,15 +12,15 @@ use pxnbench::{
 };
 
 fn case(collective: Collective, size: u64, dtype: DType, ranks: u64) -> Case {
-    Case::new(
+    CaseShape {
         collective,
-        Bytes(size),
         dtype,
-        None,
-        None,
-        BufferMode::OutOfPlace,
+        redop: None,
+        root: None,
+        buffer_mode: BufferMode::OutOfPlace,
         ranks,
-    )
+    }
+    .nearest(Bytes(size))
 }
 
 /// How nccl-tests rounds the size of a case.
@@ -302,7 +302,7 @@ fn any_case() -> impl Strategy<Value = Case> {
 proptest! {
     #[test]
     fn a_case_is_never_larger_than_asked_for(case in any_case(), size in 0..1_u64 << 34) {
-        let asked = Case::new(case.collective, Bytes(size), case.dtype, None, None, case.buffer_mode, case.ranks);
+        let asked = CaseShape { collective: case.collective, dtype: case.dtype, redop: None, root: None, buffer_mode: case.buffer_mode, ranks: case.ranks }.nearest(Bytes(size));
         prop_assert!(asked.size().0 <= size);
     }
 

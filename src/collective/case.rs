@@ -36,32 +36,43 @@ pub struct Case {
     pub traffic: Option<&'static Traffic>,
 }
 
-impl Case {
-    /// Returns the case nearest to `size` bytes: nccl-tests divides by the element size, then rounds as the collective needs, so
-    /// the size of the case can be smaller than requested, even 0. An uneven collective has nccl-tests' default traffic: see
-    /// [`Case::with_size`].
-    pub fn new(
-        collective: Collective,
-        size: Bytes,
-        dtype: DType,
-        redop: Option<RedOp>,
-        root: Option<u32>,
-        buffer_mode: BufferMode,
-        ranks: u64,
-    ) -> Case {
+/// Everything about a case but its size.
+#[derive(Clone, Copy, Debug)]
+pub struct CaseShape {
+    /// Collective.
+    pub collective: Collective,
+    /// Element type.
+    pub dtype: DType,
+    /// The reduction; `None` if elements are only moved.
+    pub redop: Option<RedOp>,
+    /// The root; `None` if the collective has none.
+    pub root: Option<u32>,
+    /// One buffer or two.
+    pub buffer_mode: BufferMode,
+    /// Ranks of the communicator.
+    pub ranks: u64,
+}
+
+impl CaseShape {
+    /// Returns the case nearest to `size` bytes. As in nccl-tests, the size is divided by the element size, then rounded as the
+    /// collective needs, so the case can be smaller than requested, even 0. An uneven collective has nccl-tests' default
+    /// traffic: see [`Case::with_size`].
+    pub fn nearest(self, size: Bytes) -> Case {
         let case = Case {
-            collective,
-            dtype,
-            redop,
-            root,
-            buffer_mode,
-            ranks,
+            collective: self.collective,
+            dtype: self.dtype,
+            redop: self.redop,
+            root: self.root,
+            buffer_mode: self.buffer_mode,
+            ranks: self.ranks,
             counts: Counts::default(),
             traffic: None,
         };
         case.with_size(size, &traffic::DEFAULT)
     }
+}
 
+impl Case {
     /// Returns the same case nearest to `size` bytes, which an uneven collective divides between ranks by `traffic`.
     pub fn with_size(self, size: Bytes, traffic: &'static Traffic) -> Case {
         let element_size = self.dtype.size();

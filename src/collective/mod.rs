@@ -24,7 +24,7 @@ mod spec;
 pub mod traffic;
 
 pub use buffers::{BufferMode, Layout, RankView};
-pub use case::Case;
+pub use case::{Case, CaseShape};
 pub use counts::{Counts, SizeRequest};
 pub use kind::Collective;
 pub use spec::Spec;

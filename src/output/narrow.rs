@@ -149,7 +149,7 @@ mod tests {
     use super::*;
     use crate::{
         collective::{
-            BufferMode, Case, Collective,
+            BufferMode, CaseShape, Collective,
             data::{DType, RedOp},
         },
         record::{Record, Status},
@@ -200,15 +200,15 @@ mod tests {
         run.sweep.tuning = true;
         run.sweep.per_iter = true;
         let table = NarrowTable::new(100, &run).expect("too narrow");
-        let case = Case::new(
-            Collective::AllReduce,
-            Bytes(8),
-            DType::Float,
-            Some(RedOp::Sum),
-            None,
-            BufferMode::OutOfPlace,
-            2,
-        );
+        let case = CaseShape {
+            collective: Collective::AllReduce,
+            dtype: DType::Float,
+            redop: Some(RedOp::Sum),
+            root: None,
+            buffer_mode: BufferMode::OutOfPlace,
+            ranks: 2,
+        }
+        .nearest(Bytes(8));
         let record = Record::new(case, Status::Ok);
         let row = crate::output::table::row(&record, &record, &run.sweep);
         assert_eq!(table.columns.len(), row.split_whitespace().count(), "{row}");

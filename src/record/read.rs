@@ -21,7 +21,7 @@ use super::{
 };
 use crate::{
     collective::{
-        BufferMode, Case, Collective,
+        BufferMode, Case, CaseShape, Collective,
         data::{DType, RedOp},
         traffic::Traffic,
     },
@@ -265,15 +265,15 @@ impl CsvRow {
 
     fn case(&self, traffic: &'static Traffic) -> Option<Case> {
         let is_of_this_run = self.pattern == traffic.label();
-        let case = Case::new(
-            self.collective,
-            self.size,
-            self.dtype,
-            self.redop,
-            self.root,
-            self.buffer_mode,
-            self.ranks,
-        );
+        let case = CaseShape {
+            collective: self.collective,
+            dtype: self.dtype,
+            redop: self.redop,
+            root: self.root,
+            buffer_mode: self.buffer_mode,
+            ranks: self.ranks,
+        }
+        .nearest(self.size);
         case.recorded(self.size, self.count, is_of_this_run.then_some(traffic))
     }
 
@@ -386,15 +386,15 @@ mod tests {
         let [record] = &records[..] else {
             panic!("{records:?}")
         };
-        let asked = Case::new(
-            Collective::AllGather,
-            Bytes(64),
-            DType::Float,
-            None,
-            None,
-            BufferMode::InPlace,
-            3,
-        );
+        let asked = CaseShape {
+            collective: Collective::AllGather,
+            dtype: DType::Float,
+            redop: None,
+            root: None,
+            buffer_mode: BufferMode::InPlace,
+            ranks: 3,
+        }
+        .nearest(Bytes(64));
         assert_eq!(
             record.case, asked,
             "the case that 64 bytes ask for on 3 ranks"

@@ -2,7 +2,7 @@
 
 use crate::{
     collective::{
-        BufferMode, Case, Collective,
+        BufferMode, Case, CaseShape, Collective,
         data::{DType, RedOp},
         traffic::Traffic,
     },
@@ -97,15 +97,15 @@ impl Plan {
             for &dtype in &ask.dtypes {
                 for redop in ask.redops_of(collective) {
                     for root in ask.roots_of(collective, ranks) {
-                        let smallest = Case::new(
+                        let smallest = CaseShape {
                             collective,
-                            ask.begin,
                             dtype,
                             redop,
                             root,
-                            BufferMode::OutOfPlace,
+                            buffer_mode: BufferMode::OutOfPlace,
                             ranks,
-                        );
+                        }
+                        .nearest(ask.begin);
                         series.push(ask.series(&smallest));
                     }
                 }

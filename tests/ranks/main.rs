@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use common::{csv, has_mpi, json, mpirun, only_entry, run};
 use pxnbench::{
-    collective::{BufferMode, Case, Collective, data::DType},
+    collective::{BufferMode, CaseShape, Collective, data::DType},
     units::Bytes,
 };
 
@@ -63,15 +63,15 @@ fn every_collective_on_one_to_four_ranks_has_right_data_and_nccl_tests_sizes() {
             );
             for (row, size) in rows.iter().zip(sizes) {
                 let buffer_mode = BufferMode::OutOfPlace;
-                let case = Case::new(
+                let case = CaseShape {
                     collective,
-                    size,
-                    DType::Float,
-                    None,
-                    None,
+                    dtype: DType::Float,
+                    redop: None,
+                    root: None,
                     buffer_mode,
-                    ranks.into(),
-                );
+                    ranks: ranks.into(),
+                }
+                .nearest(size);
                 assert_eq!(row[0], case.size().0.to_string());
                 assert_eq!(row[1], case.counts.param.to_string());
                 assert_eq!(

@@ -234,7 +234,7 @@ mod tests {
     use super::*;
     use crate::{
         collective::{
-            BufferMode,
+            BufferMode, CaseShape,
             data::{DType, RedOp},
         },
         native::nccl::NcclVersion,
@@ -252,15 +252,15 @@ mod tests {
             },
             process: None,
         };
-        let case = Case::new(
-            Collective::Reduce,
-            Bytes(64),
-            DType::Float,
-            Some(RedOp::Sum),
-            Some(2),
-            BufferMode::InPlace,
-            2,
-        );
+        let case = CaseShape {
+            collective: Collective::Reduce,
+            dtype: DType::Float,
+            redop: Some(RedOp::Sum),
+            root: Some(2),
+            buffer_mode: BufferMode::InPlace,
+            ranks: 2,
+        }
+        .nearest(Bytes(64));
         assert_eq!(
             backend.supports(&case),
             Err(Waived("rank 2 does not exist among 2 ranks".into()))

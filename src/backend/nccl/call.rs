@@ -161,7 +161,10 @@ impl PreparedCall {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{collective::BufferMode, units::Bytes};
+    use crate::{
+        collective::{BufferMode, CaseShape},
+        units::Bytes,
+    };
 
     #[test]
     fn the_codes_are_those_of_nccl_h() {
@@ -182,15 +185,15 @@ mod tests {
         rank: u32,
         new: bool,
     ) -> PreparedCall {
-        let case = Case::new(
+        let case = CaseShape {
             collective,
-            Bytes(4096),
-            DType::Bfloat16,
+            dtype: DType::Bfloat16,
             redop,
             root,
-            BufferMode::OutOfPlace,
-            4,
-        );
+            buffer_mode: BufferMode::OutOfPlace,
+            ranks: 4,
+        }
+        .nearest(Bytes(4096));
         let op = redop.and_then(redop_code).unwrap_or(0);
         let has = LateCollectives {
             all_to_all: new,

@@ -40,7 +40,7 @@ mod tests {
     use super::*;
     use crate::{
         collective::{
-            BufferMode, Collective,
+            BufferMode, CaseShape, Collective,
             data::{DType, RedOp},
         },
         units::Bytes,
@@ -54,7 +54,15 @@ mod tests {
     ) -> Option<String> {
         let redop = collective.spec().reduces.then_some(RedOp::Sum);
         let mode = BufferMode::InPlace;
-        let case = Case::new(collective, Bytes(64), dtype, redop, None, mode, 2);
+        let case = CaseShape {
+            collective,
+            dtype,
+            redop,
+            root: None,
+            buffer_mode: mode,
+            ranks: 2,
+        }
+        .nearest(Bytes(64));
         let support = Float8Support {
             nccl: NcclVersion(nccl),
             is_reduced,
