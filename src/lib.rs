@@ -40,7 +40,7 @@ macro_rules! say {
     }};
 }
 
-/// Prints a line on stderr that is good to know and no error, unless `--quiet` is given ([`output::notes`]).
+/// Prints a line on stderr with information that is not an error, unless `--quiet` is given ([`output::notes`]).
 #[macro_export]
 macro_rules! note {
     ($($words:tt)*) => {
@@ -50,7 +50,7 @@ macro_rules! note {
     };
 }
 
-/// Prints a line on stdout. It is what was asked for, so failing to write it is an error ([`output::stdout`]).
+/// Prints a line on stdout. It is what was requested, so failing to write it is an error ([`output::stdout`]).
 #[macro_export]
 macro_rules! print_line {
     ($($words:tt)*) => {

@@ -128,12 +128,12 @@ fn audit_md() -> String {
         "# Audit of NCCL's settings\n\n\
          Generated from the tables in the code by `UPDATE_GOLDEN=1 cargo test --test docs`.\n\n\
          NCCL does not report a variable that it does not read, and rarely reports a value that it does not understand. The \
-         audit, which is a part of `pxnbench doctor` and of `pxnbench levels check`, examines the `NCCL_*` settings that are in \
+         audit, which is part of `pxnbench doctor` and of `pxnbench levels check`, examines the `NCCL_*` settings that are in \
          force on a process. They come from the environment first, then from `NCCL_CONF_FILE` or `~/.nccl.conf`, then from \
          `/etc/nccl.conf`. The names that NCCL reads are taken from the file of the libnccl that would be loaded; a name that \
          occurs there is never reported as unknown.\n\n\
          A *failure* makes NCCL crash, hang or end with an error. A *warning* does not do what it appears to do. A *note* works \
-         as written, but is good to know.\n\n\
+         as written, but is worth knowing about.\n\n\
          ## Rules\n\n| id | | what it finds | needs |\n|---|---|---|---|\n",
     );
     for check in CHECKS {
@@ -483,7 +483,7 @@ fn doctor_md() -> String {
          ## A file, without running it\n\n\
          `pxnbench doctor --env FILE` audits what a file would set, by the rules of [AUDIT.md](AUDIT.md): names, values, and \
          settings against each other, each finding with its lines. `-` is standard input. The exit code is 10 if there is a \
-         failure, or with `--strict` a warning. Without a libnccl, names are held against all versions of NCCL that are known, \
+         failure, or with `--strict` a warning. Without a libnccl, names are checked against all known versions of NCCL, \
          and conflicts are those of the newest.\n\n\
          | file | recognised by | what is read |\n|---|---|---|\n\
          | nccl.conf | name, or ending `.conf` | as NCCL reads it: the first line of a name counts |\n\
@@ -493,7 +493,7 @@ fn doctor_md() -> String {
          Settings are judged together if the same command receives them: what is exported there, and what is set for it. A value that the file \
          does not decide (`$VAR`, `${VAR:-default}`, `-x NAME`, `valueFrom`) is *unknown*, as is what a sourced file or a module \
          sets; its name is still audited. A finding that depends on an `if`, a loop, a function or `&&` is *conditional*.\n\n\
-         ## Checks\n\n| id | looks at | of |\n|---|---|---|\n",
+         ## Checks\n\n| id | looks at | scope |\n|---|---|---|\n",
     );
     for check in doctor::checks() {
         let of = match check.scope {

@@ -201,7 +201,7 @@ mod check {
         .expect_code(0);
         assert!(
             ended.stdout.starts_with("NCCL 2.28.3 (")
-                && ended.stdout.contains("this NCCL knows 2 of the 2"),
+                && ended.stdout.contains("this NCCL knows all 2 variables"),
             "{}",
             ended.stdout
         );

@@ -96,7 +96,7 @@ struct Host {
     scaled: Vec<u64>,
 }
 
-/// What all operations of a case share.
+/// The values that all operations of a case share.
 struct Prepared {
     call: MpiCall,
     layout: Layout,

@@ -19,7 +19,7 @@ pub fn open(
 ) -> anyhow::Result<Box<dyn Backend>> {
     Err(Failure::on_all_ranks(
         Code::Usage,
-        "host memory needs MPI, and this binary is built without it: build it with feature mpi, or use --backend model",
+        "host memory needs MPI, and this binary is built without it. Build it with the feature mpi, or use --backend model",
     ))
 }
 

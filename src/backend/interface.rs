@@ -8,11 +8,11 @@ use crate::{
     units::{Bytes, Micros},
 };
 
-/// Why a case cannot run here. It has neither passed nor failed.
+/// The reason why a case cannot run here. It has neither passed nor failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Waived(pub String);
 
-/// What [`Backend::run`] and [`Backend::time`] measured.
+/// The result of [`Backend::run`] and [`Backend::time`].
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Timing {
     /// From the first operation's start to the last one's end, on each thread of this process.

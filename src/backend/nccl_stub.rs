@@ -16,7 +16,7 @@ use crate::{
 pub enum NcclLibrary {}
 
 fn not_built_in() -> anyhow::Error {
-    let what = "this binary is built without the feature nccl: build it with the default features";
+    let what = "this binary is built without the feature nccl. Build it with the default features";
     Failure::on_all_ranks(Code::Usage, what)
 }
 
@@ -37,27 +37,27 @@ impl NcclLibrary {
         Err(not_built_in())
     }
 
-    /// Is never called.
+    /// Never called.
     pub fn path(&self) -> &Path {
         match *self {}
     }
 
-    /// Is never called.
+    /// Never called.
     pub fn version(&self) -> String {
         match *self {}
     }
 
-    /// Is never called.
+    /// Never called.
     pub fn version_code(&self) -> i32 {
         match *self {}
     }
 
-    /// Is never called.
+    /// Never called.
     pub fn limit_options(&self, _: ExecOptions) -> (ExecOptions, Vec<String>) {
         match *self {}
     }
 
-    /// Is never called.
+    /// Never called.
     ///
     /// # Errors
     /// None.
@@ -65,7 +65,7 @@ impl NcclLibrary {
         match *self {}
     }
 
-    /// Is never called.
+    /// Never called.
     ///
     /// # Errors
     /// None.
@@ -73,7 +73,7 @@ impl NcclLibrary {
         match *self {}
     }
 
-    /// Is never called.
+    /// Never called.
     ///
     /// # Errors
     /// None.

@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// When the host waits while a case is timed: `-z` of nccl-tests.
+/// The point at which the host waits while a case is timed: `-z` of nccl-tests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Blocking {
     /// 0: only at the end.
@@ -27,7 +27,7 @@ impl Blocking {
     ];
 }
 
-/// How buffers are registered with the library: `-R` of nccl-tests.
+/// The way in which buffers are registered with the library: `-R` of nccl-tests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Registration {
     /// 0: not at all.
@@ -48,7 +48,7 @@ impl Registration {
     ];
 }
 
-/// How operations are run. Host memory and the model support only the defaults.
+/// The options for running operations. Host memory and the model support only the defaults.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ExecOptions {
     /// Operations per iteration, in one group (`-m`); 0 and 1 mean one operation without a group.
@@ -90,7 +90,7 @@ pub struct RankGpu {
     pub gpu: usize,
 }
 
-/// What a process brings to a communicator of NCCL.
+/// A process's contribution to an NCCL communicator.
 #[derive(Clone, Debug)]
 pub struct NcclSetup {
     /// Its ranks and GPUs.

@@ -24,8 +24,8 @@ pub struct Args {
     #[arg(long, value_name = "TYPE", env = "PXNBENCH_MPI")]
     mpi: Option<String>,
 
-    /// Processes per node [default: its GPUs divided by -t and -g of the sweep; without GPUs as the job asked for,
-    /// else 2]
+    /// Processes per node [default: the node's GPUs divided by the sweep's -t and -g; without GPUs, as many as the
+    /// job requested, otherwise 2]
     #[arg(long, value_name = "N", value_parser = values::positive::<u32>, env = "PXNBENCH_TASKS_PER_NODE")]
     tasks_per_node: Option<u32>,
 
@@ -37,7 +37,7 @@ pub struct Args {
     #[arg(long, value_name = "MOUNTS", requires = "container")]
     container_mounts: Option<String>,
 
-    /// Path of the program in the container, if it is another one
+    /// Path of the program in the container, if it differs from that on the host
     #[arg(long, value_name = "FILE", requires = "container")]
     container_program: Option<PathBuf>,
 

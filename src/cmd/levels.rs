@@ -1,4 +1,4 @@
-//! `pxnbench levels`: the table of levels, resources and networks, two of its rows compared, and the table held against
+//! `pxnbench levels`: the table of levels, resources and networks, two of its rows compared, and the table checked against
 //! this machine.
 
 use std::path::PathBuf;
@@ -40,10 +40,10 @@ enum Action {
         #[arg(value_name = "B", value_parser = levels::find)]
         b: &'static Preset,
     },
-    /// Ask the libnccl that would be loaded whether it knows the variables, and look for settings that do harm here.
-    /// Without a libnccl, names are held against all NCCL that are known
+    /// Check whether the libnccl that would be loaded knows the variables, and look for harmful settings on this machine.
+    /// Without a libnccl, names are checked against all known versions of NCCL
     Check {
-        /// Only this one, as if it were asked for; else all variables, and what is in force here
+        /// Check only this preset, as if it were requested [default: all variables, and the settings in force here]
         #[arg(value_name = "LEVEL", value_parser = levels::find)]
         row: Option<&'static Preset>,
         /// This libnccl, instead of the one in NCCL_HOME or the system's
@@ -52,7 +52,7 @@ enum Action {
     },
 }
 
-/// Prints what is asked for.
+/// Prints what is requested.
 ///
 /// # Errors
 /// Returns an error if `check` finds a libnccl that cannot be read.

@@ -277,7 +277,7 @@ fn target_of(parsed: Cli) -> anyhow::Result<Target> {
             nccl_lib: args.nccl_lib().map(Path::to_owned),
         }),
         Some(_) => {
-            let what = "only sweeps, the doctor and proof --self-test start on ranks: name collectives, or doctor";
+            let what = "only sweeps, the doctor and proof --self-test start on ranks. Name collectives, or doctor";
             Err(Failure::on_all_ranks(Code::Usage, what))
         }
     }

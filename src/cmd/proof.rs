@@ -46,7 +46,7 @@ pub struct Args {
 }
 
 impl Args {
-    /// Tells whether the control runs, on ranks, rather than logs being read.
+    /// Returns whether the control runs, on ranks, rather than logs being read.
     pub fn is_self_test(&self) -> bool {
         self.self_test
     }
@@ -164,7 +164,7 @@ fn find_sources(name: &Path) -> anyhow::Result<Vec<Source>> {
     if name == Path::new("-") && io::stdin().is_terminal() {
         return Err(Failure::on_all_ranks(
             Code::Usage,
-            "no log named and nothing on standard input: name files or folders with NCCL's log",
+            "no log was named, and standard input is empty. Name files or folders with NCCL's log",
         ));
     }
     let sources = reading::sources(name).map_err(|error| cannot_read(name, &error))?;

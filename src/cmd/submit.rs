@@ -88,7 +88,7 @@ pub struct Args {
 }
 
 impl Args {
-    /// Returns the job that is asked for.
+    /// Returns the job that is requested.
     pub fn submission(self) -> Submission {
         Submission {
             template: self.template.unwrap_or(self.level),

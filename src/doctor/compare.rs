@@ -8,7 +8,7 @@ use crate::{facts::ranks::RankFacts, units::counted};
 /// The value that stands for "this process is known to have none".
 pub(super) const NONE: &str = "none";
 
-/// What follows if processes differ.
+/// The consequence if processes differ.
 #[derive(Clone, Copy)]
 pub(super) struct Difference<'a> {
     /// What to do about it.

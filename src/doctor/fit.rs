@@ -21,7 +21,7 @@ pub(super) const CHECKS: &[Check] = &[
         "each rank sees the node's other GPUs",
         siblings,
     ),
-    Check::across_job("gpu.shared", "no GPU for two ranks", shared_gpus),
+    Check::across_job("gpu.shared", "no GPU is used by two ranks", shared_gpus),
     Check::across_job(
         "gpu.same",
         "the same model and number of GPUs on all nodes",

@@ -38,7 +38,7 @@ const DMA_BUF_NCCL: i32 = 21300;
 const DMA_BUF_LINUX: (u32, u32) = (5, 12);
 const DMA_BUF_DRIVER: u32 = 515;
 
-/// Whether dma-buf can replace the module, judged by versions only. The order is from best to
+/// The ability of dma-buf to replace the module, judged by versions only. The order is from best to
 /// worst.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 enum DmaBuf {

@@ -45,7 +45,7 @@ pub(super) const CHECKS: &[Check] = &[
     ),
     Check::per_process(
         "lib.plugin",
-        "the network plugin that is named exists",
+        "the network plugin that a variable names exists",
         plugin,
     ),
     Check::per_process(

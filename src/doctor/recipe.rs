@@ -20,7 +20,7 @@ pub struct RecipeReport {
     pub file: String,
     /// What was found.
     pub check: RecipeCheck,
-    /// The library that the names were held against, or why it is none.
+    /// The library that the names were checked against, or why there is none.
     pub library: String,
     /// Whether warnings count as failures.
     pub is_strict: bool,

@@ -11,7 +11,7 @@ pub(super) const CHECKS: &[Check] = &[
     Check::per_process("start.mpi", "MPI starts", mpi),
     Check::per_process(
         "start.variables",
-        "the values of nccl-tests' variables are values that a sweep takes",
+        "nccl-tests' variables have values that a sweep accepts",
         variables,
     ),
     Check::across_job(
@@ -74,7 +74,7 @@ fn gpu(job: &[RankFacts]) -> CheckOutcome {
                     "rank {} on {} cannot start its GPU: {why}",
                     process.rank, process.host
                 ),
-                "see with nvidia-smi who uses the GPU, and that its compute mode is Default",
+                "check with nvidia-smi which process uses the GPU, and that its compute mode is Default",
             );
         }
     }

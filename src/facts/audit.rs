@@ -110,7 +110,7 @@ pub fn audit(root: &Path, explicit: Option<&Path>, cumem: Option<bool>, in_job: 
     }
 }
 
-/// Checks what a file sets. Returns with it what its names were held against: the libnccl that would
+/// Checks what a file sets. Returns with it what its names were checked against: the libnccl that would
 /// be loaded, or all versions that are known.
 pub fn recipe(name: &str, text: &str, explicit: Option<&Path>) -> (RecipeCheck, String) {
     let (why, all) = match library(explicit) {

@@ -5,7 +5,7 @@
 use std::path::Path;
 
 use super::tree::{names, reading, text};
-use crate::{env::Env, native::nvml::Reading};
+use crate::{env::Env, native::nvml::Reading, units::counted};
 
 /// Lists of the GPUs that Slurm gave to a step or job: a 0 in them is the index of a GPU.
 const GPU_LISTS: [&str; 2] = ["SLURM_STEP_GPUS", "SLURM_JOB_GPUS"];
@@ -13,7 +13,7 @@ const GPU_LISTS: [&str; 2] = ["SLURM_STEP_GPUS", "SLURM_JOB_GPUS"];
 /// The number of GPUs that Slurm gave to a job on this node.
 const GPU_COUNT: &str = "SLURM_GPUS_ON_NODE";
 
-/// What a job asked for: `8`, `h100:8`, `cpu=4,gres/gpu=1`.
+/// What a job requested: `8`, `h100:8`, `cpu=4,gres/gpu=1`.
 const GPU_REQUESTS: [&str; 4] = [
     "SLURM_GPUS_PER_NODE",
     "SLURM_GPUS",
@@ -72,7 +72,7 @@ fn device_file(root: &Path) -> Option<String> {
 
 fn driver_gpus(root: &Path) -> Option<String> {
     let gpus = names(&root.join("proc/driver/nvidia/gpus")).len();
-    (gpus > 0).then(|| format!("the NVIDIA driver lists {gpus} GPUs"))
+    (gpus > 0).then(|| format!("the NVIDIA driver lists {}", counted(gpus, "GPU")))
 }
 
 fn pci_device(root: &Path) -> Option<String> {

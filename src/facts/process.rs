@@ -12,7 +12,7 @@ use crate::{
     world::placement,
 };
 
-/// How the GPUs that a process sees reach each other's memory.
+/// The way in which the GPUs that a process sees reach each other's memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum GpuLink {
     /// All over NVLink: the link has atomic operations, which PCIe does not have between GPUs.

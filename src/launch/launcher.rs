@@ -34,7 +34,7 @@ pub(super) fn find(launch: &Launch) -> anyhow::Result<Launcher> {
         }
     }
     let what = format!(
-        "no launcher starts ranks that see each other: {}; edit {}",
+        "no launcher starts ranks that see each other: {}. Edit {}",
         said.join("; "),
         site::line(site::MPI_TYPE)
     );

@@ -68,7 +68,7 @@ pub fn run(request: &Request) -> anyhow::Result<Code> {
 }
 
 fn outside() -> anyhow::Error {
-    let what = "this is not a Slurm job (SLURM_JOB_ID is not set): use sbatch slurm/pxn_aggressive.sbatch, or run launch \
+    let what = "this is not a Slurm job (SLURM_JOB_ID is not set). Use sbatch slurm/pxn_aggressive.sbatch, or run launch \
                 inside salloc. Without Slurm, run mpirun -np N pxnbench …";
     Failure::on_all_ranks(Code::Launch, what)
 }

@@ -16,6 +16,7 @@ use crate::{
         hosts,
         step::{Launcher, StepShape},
     },
+    units::counted,
 };
 
 /// A node that has not reported by then is not ready.
@@ -79,8 +80,11 @@ fn evaluate(tried: &Trial, expected: &[String], needs_nccl: bool) -> anyhow::Res
     {
         let Report { node, gpus, .. } = many;
         remarks.push(format!(
-            "{node} has {gpus} GPUs but {} has {}: taking {}",
-            few.node, few.gpus, few.gpus
+            "{node} has {} but {} has only {}. Using {} per node",
+            counted(*gpus, "GPU"),
+            few.node,
+            few.gpus,
+            few.gpus
         ));
     }
     Ok(Nodes { gpus, remarks })
@@ -109,7 +113,7 @@ fn silence(tried: &Trial, silent: &[&String]) -> anyhow::Error {
     });
     Failure::on_all_ranks(
         Code::Launch,
-        format!("pxnbench does not start on {on}: {why}; edit {edit}"),
+        format!("pxnbench does not start on {on}: {why}. Edit {edit}"),
     )
 }
 
@@ -118,7 +122,7 @@ fn mpi(reports: &[Report]) -> anyhow::Result<Vec<String>> {
     let first = &reports[0];
     if let Some(other) = reports.iter().find(|report| report.loaded != first.loaded) {
         let what = format!(
-            "{} loads {} but {} loads {}: all nodes need the same MPI; edit {}",
+            "{} loads {} but {} loads {}, and all nodes need the same MPI. Edit {}",
             first.node,
             first.loaded,
             other.node,
@@ -130,7 +134,7 @@ fn mpi(reports: &[Report]) -> anyhow::Result<Vec<String>> {
     let differs =
         !first.built_with.is_empty() && version(&first.built_with) != version(&first.loaded);
     let remark = format!(
-        "this binary was built with {} but the nodes load {}; if ranks fail to start, edit {}",
+        "this binary was built with {} but the nodes load {}. If ranks fail to start, edit {}",
         first.built_with,
         first.loaded,
         site::line(site::MPI)
@@ -155,7 +159,7 @@ fn nccl(reports: &[Report]) -> anyhow::Result<()> {
     let fail = |what: String| {
         Err(Failure::on_all_ranks(
             Code::Nccl,
-            format!("{what}; edit {}", site::line(site::NCCL)),
+            format!("{what}. Edit {}", site::line(site::NCCL)),
         ))
     };
     if let Some((report, why)) = with_gpus

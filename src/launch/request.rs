@@ -4,7 +4,7 @@ use std::{ffi::OsString, num::NonZeroU32, path::PathBuf, str::FromStr};
 
 use super::target::Target;
 
-/// A launch that is asked for.
+/// A launch that is requested.
 #[derive(Debug)]
 pub struct Request {
     /// What the ranks do.
@@ -23,7 +23,7 @@ pub struct Request {
     pub dry_run: bool,
 }
 
-/// A container that is asked for.
+/// A container that is requested.
 #[derive(Debug)]
 pub struct ContainerRequest {
     /// The image.

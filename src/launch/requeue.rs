@@ -33,7 +33,7 @@ pub(super) fn earlier(launch: &Launch, folder: &RunFolder) -> Option<PathBuf> {
     path.parent().map(Path::to_owned)
 }
 
-/// Tells whether `command`, the program's name with its arguments, is the sweep of `arguments` or one that continued it.
+/// Returns whether `command`, the program's name with its arguments, is the sweep of `arguments` or one that continued it.
 fn is_same(command: &[String], arguments: &[OsString]) -> bool {
     let Some(rest) = command.get(1..) else {
         return false;

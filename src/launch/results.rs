@@ -45,7 +45,7 @@ impl RunFolder {
             .unwrap_or(jobs)
     }
 
-    /// Tells whether the folder is the job's, because the sweep does not name its own.
+    /// Returns whether the folder is the job's, because the sweep does not name its own.
     pub(super) fn is_jobs(&self) -> bool {
         self.is_jobs
     }

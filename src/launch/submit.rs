@@ -1,6 +1,6 @@
 //! `pxnbench submit`: a template as a job, for people who do not want to edit files.
 //!
-//! What is submitted is one of the templates with the options of `sbatch` that were asked for. The program in the job is
+//! What is submitted is one of the templates with the options of `sbatch` that were requested. The program in the job is
 //! this one.
 
 use std::{
@@ -19,7 +19,7 @@ use crate::{
     run::backend::BackendChoice,
 };
 
-/// The GPUs per node that are asked for, as sbatch takes them: `8`, or `h100:8`.
+/// The GPUs per node that are requested, as sbatch takes them: `8`, or `h100:8`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GpusPerNode {
     text: String,
@@ -200,7 +200,7 @@ impl Submission {
             .to_owned())
     }
 
-    /// Returns the message for a job that Slurm refuses because of `why`: what was asked for, and how to change it.
+    /// Returns the message for a job that Slurm refuses because of `why`: what was requested, and how to change it.
     fn refused(&self, why: &str) -> String {
         if UNREACHABLE.iter().any(|words| why.contains(words)) {
             return format!(
@@ -219,7 +219,7 @@ impl Submission {
         }
         let asked: Vec<String> = given.into_iter().chain(asked).collect();
         format!(
-            "Slurm refuses the job: {why}. It asked for {}. Change that with --nodes, --gpus-per-node (0 asks for none, and \
+            "Slurm refuses the job: {why}. It requested {}. Change that with --nodes, --gpus-per-node (0 requests none, and \
              measures host memory), --partition, --account, --time, or --sbatch=OPTION for any other option of sbatch; \
              `sinfo -o '%P %D %G %l'` lists what the partitions have",
             asked.join(" ")
@@ -294,14 +294,14 @@ mod tests {
     #[test]
     fn a_refused_job_says_what_it_asked_for_and_how_to_change_it() {
         let text = submission(None, &["--partition=gpu"]).refused("no such node");
-        assert!(text.contains("refuses the job: no such node. It asked for --partition=gpu --nodes=2 (the template's) "));
+        assert!(text.contains("refuses the job: no such node. It requested --partition=gpu --nodes=2 (the template's) "));
         assert!(
             text.contains("--gpus-per-node=8 (the template's)"),
             "{text}"
         );
         let text = submission(Some("h100:4"), &["--nodes=3"]).refused("x");
         assert!(
-            text.contains("asked for --gpus-per-node=h100:4 --nodes=3 --time="),
+            text.contains("requested --gpus-per-node=h100:4 --nodes=3 --time="),
             "{text}"
         );
         assert!(!text.contains("=8"), "{text}");

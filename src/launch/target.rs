@@ -26,7 +26,7 @@ impl Target {
         }
     }
 
-    /// Tells whether the ranks run a sweep.
+    /// Returns whether the ranks run a sweep.
     pub fn is_sweep(&self) -> bool {
         self.sweep().is_some()
     }
@@ -36,12 +36,12 @@ impl Target {
         self.sweep()?.files.paths(default).folder
     }
 
-    /// Tells whether the ranks only print.
+    /// Returns whether the ranks only print.
     pub fn only_prints(&self) -> bool {
         self.sweep().is_none_or(|sweep| sweep.list)
     }
 
-    /// Returns the backend that is asked for; the doctor runs none.
+    /// Returns the backend that is requested; the doctor runs none.
     pub fn backend(&self) -> Option<BackendChoice> {
         match self {
             Target::Sweep(sweep) => Some(sweep.backend),

@@ -81,7 +81,7 @@ fn find(name: &str) -> Option<&'static Template> {
 pub fn of_level(name: &str) -> Result<&'static Template, String> {
     match find(name) {
         Some(template) if template.kind == TemplateKind::Level => Ok(template),
-        Some(_) => Err(format!("{name} is not a level: use --template {name}")),
+        Some(_) => Err(format!("{name} is not a level. Use --template {name}")),
         None => Err(levels::level(name).err().unwrap_or_default()),
     }
 }
@@ -94,7 +94,7 @@ pub fn of_level(name: &str) -> Result<&'static Template, String> {
 pub fn by_name(name: &str) -> Result<&'static Template, String> {
     match find(name) {
         Some(template) if template.kind != TemplateKind::Level => Ok(template),
-        Some(_) => Err(format!("{name} is a level: use --level {name}")),
+        Some(_) => Err(format!("{name} is a level. Use --level {name}")),
         None => {
             let others = TEMPLATES
                 .iter()
@@ -106,12 +106,12 @@ pub fn by_name(name: &str) -> Result<&'static Template, String> {
 }
 
 impl Template {
-    /// Tells whether the ranks run the doctor instead of a sweep.
+    /// Returns whether the ranks run the doctor instead of a sweep.
     pub fn is_doctor(&self) -> bool {
         self.kind == TemplateKind::Doctor
     }
 
-    /// Tells whether the script runs an experiment.
+    /// Returns whether the script runs an experiment.
     pub fn is_experiment(&self) -> bool {
         self.kind == TemplateKind::Experiment
     }
@@ -150,7 +150,7 @@ mod tests {
             let error = of_level(name).expect_err("no level");
             assert_eq!(
                 error,
-                format!("{name} is not a level: use --template {name}")
+                format!("{name} is not a level. Use --template {name}")
             );
         }
         let error = of_level("agressive").expect_err("no level");

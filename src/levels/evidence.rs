@@ -25,15 +25,15 @@ pub struct RankSettings<'a> {
 pub struct Evidence {
     /// The name of a preset, or [`CUSTOM`].
     pub name: String,
-    /// One sentence per variable that differs from what was asked for, or between ranks.
+    /// One sentence per variable that differs from what was requested, or between ranks.
     pub remarks: Vec<String>,
 }
 
 /// Determines which preset of `axis` is in force over all ranks. `asked` is the preset that was
 /// asked for, and `decided_elsewhere` tells which of its variables another axis decides.
 ///
-/// Levels and resources are recognised by what is in force, whatever was asked for. A network is
-/// recorded only if it was asked for and all its settings hold; it is `auto` if none was asked for.
+/// Levels and resources are recognised by what is in force, whatever was requested. A network is
+/// recorded only if it was requested and all its settings hold; it is `auto` if none was requested.
 pub fn collect(
     axis: Axis,
     asked: Option<&Preset>,
@@ -63,7 +63,7 @@ pub fn collect(
     }
 }
 
-/// A variable that differs from what was asked for, or between ranks.
+/// A variable that differs from what was requested, or between ranks.
 struct Difference<'a> {
     name: &'a str,
     /// The first rank with another value than expected.
@@ -72,7 +72,7 @@ struct Difference<'a> {
     count: usize,
 }
 
-/// The settings of all ranks against the preset that was asked for, else against rank 0.
+/// The settings of all ranks against the preset that was requested, else against rank 0.
 struct Comparison<'a> {
     axis: Axis,
     asked: Option<&'a Preset>,

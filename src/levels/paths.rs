@@ -1,6 +1,6 @@
 //! Variables that name a file, a folder or a plugin, and what happens if it is not there.
 
-/// What a variable's value names.
+/// The kind of thing that a variable's value names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Names {
     /// A file that is read.

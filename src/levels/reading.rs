@@ -15,7 +15,7 @@ pub(super) enum ParseRule {
     Word,
 }
 
-/// What the tables know about a variable.
+/// The entry of the tables for a variable.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Variable {
@@ -55,7 +55,7 @@ const PATHS: [&str; 10] = [
 /// The distances that the old numbers mean; larger numbers mean the last one.
 const OLD_PATHS: [&str; 5] = ["LOC", "PIX", "PXB", "PHB", "SYS"];
 
-/// What strtoll makes of a text.
+/// The result of strtoll for a text.
 struct Parsed<'a> {
     number: i64,
     /// The text after the number; all of it if there is no number.

@@ -9,7 +9,7 @@ use super::{
     conflict::{Conflict, Effect},
 };
 
-/// What an axis is, above its rows.
+/// The heading of an axis, above its rows.
 fn title(axis: Axis) -> &'static str {
     match axis {
         Axis::Level => {
@@ -18,7 +18,7 @@ fn title(axis: Axis) -> &'static str {
         }
         Axis::Resources => "Resources (--resources): how many channels NCCL may use.",
         Axis::Network => {
-            "Networks (--network): which transport NCCL is asked for. One that cannot work here is refused."
+            "Networks (--network): which transport NCCL is asked to use. One that cannot work here is refused."
         }
     }
 }

@@ -131,7 +131,7 @@ pub fn concerns(name: &str) -> bool {
 
 /// Returns the preset that the environment amounts to: the first one whose variables all have its
 /// values, while no variable of another preset of the axis is set; else [`CUSTOM`]. Does not apply
-/// to networks, which are only recorded if they were asked for.
+/// to networks, which are only recorded if they were requested.
 pub fn in_force(axis: Axis, env: Env) -> &'static str {
     for preset in rows(axis) {
         if is_in_force(preset, env) {

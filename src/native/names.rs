@@ -61,7 +61,7 @@ fn failure(library: &Path, why: &dyn Display) -> anyhow::Error {
     Failure::on_this_rank(
         Code::Nccl,
         format!(
-            "{} cannot be asked for the variables it knows: {why}",
+            "{} cannot be searched for the variables that it reads: {why}",
             library.display()
         ),
     )

@@ -5,9 +5,9 @@ use super::{communicator::Communicator, facts::LogFacts, line::PathTypes, reason
 /// What rules PXN out for all traffic of a communicator.
 struct Blocker {
     reason: Reason,
-    /// Tells whether it explains that connections are not relayed.
+    /// Returns whether it explains that connections are not relayed.
     explains: fn(&Communicator, &LogFacts) -> bool,
-    /// Tells whether it is certain enough to decide without a connection.
+    /// Returns whether it is certain enough to decide without a connection.
     decides: fn(&Communicator, &LogFacts) -> bool,
 }
 

@@ -16,6 +16,7 @@ use super::{
 use crate::{
     collective::traffic::Traffic,
     record::{RankTimes, Record, RunMeta},
+    units::counted,
 };
 
 pub use super::paths::OutputPaths;
@@ -122,10 +123,10 @@ impl Files {
             None => None,
         };
         if let Some(name) = earlier.run_id {
-            let rows = earlier.records.len();
             note!(
-                "pxnbench: going on with {}: {rows} rows are there",
-                csv_path.display()
+                "pxnbench: continuing {}, which has {}",
+                csv_path.display(),
+                counted(earlier.records.len(), "row")
             );
             run.run_id = name;
         }

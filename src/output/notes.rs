@@ -1,4 +1,4 @@
-//! Notes on stderr: what is good to know and no error. `--quiet` leaves them out.
+//! Notes on stderr: information that is not an error. `--quiet` leaves them out.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 

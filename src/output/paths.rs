@@ -2,10 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
-/// The folder and the single files that were asked for.
+/// The folder and the single files that were requested.
 #[derive(Clone, Debug, Default)]
 pub struct OutputPaths {
-    /// The run's folder; `None` if only single files were asked for.
+    /// The run's folder; `None` if only single files were requested.
     pub folder: Option<PathBuf>,
     /// The CSV.
     pub csv: Option<PathBuf>,

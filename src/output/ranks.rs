@@ -120,12 +120,12 @@ pub const RANK_COLUMNS: &[RankColumn] = &[
     },
     RankColumn {
         name: "iter_p95_us",
-        doc: "with `-I`: 95 of 100 iterations are not longer",
+        doc: "with `-I`: 95th percentile of the iterations",
         get: |_, rank| iterations(rank, |iterations| iterations.p95.0),
     },
     RankColumn {
         name: "iter_p99_us",
-        doc: "with `-I`: 99 of 100 iterations are not longer",
+        doc: "with `-I`: 99th percentile of the iterations",
         get: |_, rank| iterations(rank, |iterations| iterations.p99.0),
     },
     RankColumn {

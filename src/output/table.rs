@@ -17,6 +17,7 @@ use crate::{
         BackendKind, IterationStats, MemoryUse, NcclEvidence, ProcessMeta, Record, RunMeta, Status,
         SweepMeta, TableTotals,
     },
+    units::counted,
 };
 
 /// NCCL's number for the version whose header the program's own declarations follow.
@@ -34,7 +35,10 @@ pub fn head(collective: &str, run: &RunMeta) -> String {
         text += &device_line(process);
     }
     if !run.backend.measures() {
-        text += &format!("#\n# Computed for {} ranks, not measured\n", run.ranks);
+        text += &format!(
+            "#\n# Computed for {}, not measured\n",
+            counted(run.ranks, "rank")
+        );
     }
     if let Some(reduced) = sweep.reduced_to {
         text += &format!(

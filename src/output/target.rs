@@ -115,7 +115,7 @@ fn is_open_already(path: &Path) -> bool {
     number_of(path).is_some() || path.starts_with("/dev/fd") || path.starts_with("/proc/self/fd")
 }
 
-/// Tells whether `path`, which is [`resolved`], is something that is written to and cannot be replaced: a pipe, a device, or what is already
+/// Returns whether `path`, which is [`resolved`], is something that is written to and cannot be replaced: a pipe, a device, or what is already
 /// open.
 pub fn is_stream(path: &Path) -> bool {
     is_open_already(path)

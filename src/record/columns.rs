@@ -105,7 +105,7 @@ pub const COLUMNS: &[Column] = &[
     },
     Column {
         name: "collective",
-        doc: "by nccl-tests' name, without `_perf`",
+        doc: "nccl-tests' name, without `_perf`",
         get: |_, record| record.case.collective.name().into(),
     },
     Column {
@@ -145,12 +145,12 @@ pub const COLUMNS: &[Column] = &[
     },
     Column {
         name: "ranks",
-        doc: "ranks, busbw's n",
+        doc: "ranks; the n in the formulas of busbw",
         get: |_, record| record.case.ranks.into(),
     },
     Column {
         name: "gpus_per_process",
-        doc: "GPUs a process drives; 0 on host memory",
+        doc: "GPUs that each process drives; 0 on host memory",
         get: |run, _| u64::from(run.gpus_per_process).into(),
     },
     Column {
@@ -226,7 +226,7 @@ pub const COLUMNS: &[Column] = &[
     },
     Column {
         name: "transport",
-        doc: "with `--proof`: transports of the connections of the case's kind, `+` between; `NET/` and the network's name \
+        doc: "with `--proof`: transports of the connections of the case's kind, joined by `+`; `NET/` and the network's name \
               between nodes",
         get: |_, record| words(&record.seen.transport),
     },
@@ -301,7 +301,7 @@ pub const COLUMNS: &[Column] = &[
     },
     Column {
         name: "iter_p95_us",
-        doc: "with `-I`: 95 of 100 iterations are not longer",
+        doc: "with `-I`: 95th percentile of the iterations",
         get: |_, record| {
             record
                 .iteration_times
@@ -312,7 +312,7 @@ pub const COLUMNS: &[Column] = &[
     },
     Column {
         name: "iter_p99_us",
-        doc: "with `-I`: 99 of 100 iterations are not longer",
+        doc: "with `-I`: 99th percentile of the iterations",
         get: |_, record| {
             record
                 .iteration_times
@@ -345,7 +345,7 @@ pub const COLUMNS: &[Column] = &[
     },
     Column {
         name: "device",
-        doc: "models of the GPUs, or of the processors if the data are in host memory; `+` between several, empty if times \
+        doc: "models of the GPUs, or of the processors if the data are in host memory, joined by `+`; empty if times \
               are computed",
         get: |run, record| measured(run, record, |on| &on.device),
     },

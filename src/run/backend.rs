@@ -31,7 +31,7 @@ impl BackendChoice {
         }
     }
 
-    /// Tells whether a run that makes this choice may use GPUs.
+    /// Returns whether a run that makes this choice may use GPUs.
     pub fn may_use_gpus(self) -> bool {
         matches!(self, BackendChoice::Auto | BackendChoice::Nccl)
     }

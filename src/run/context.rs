@@ -103,7 +103,7 @@ impl<'a> RunContext<'a> {
         let ignored = self.request.flags_for_gpus();
         if !self.backend.uses_gpus() && !ignored.is_empty() {
             note!(
-                "pxnbench: ignored, because NCCL runs on no GPU here: {}",
+                "pxnbench: ignored, because NCCL does not run on GPUs here: {}",
                 ignored.join(" ")
             );
         }
@@ -127,12 +127,12 @@ impl<'a> RunContext<'a> {
                 ""
             };
             return (alone > 0).then(|| format!(
-                "only one rank, so no data is transferred: start several ranks with mpirun -np N or srun{or_gpus}"
+                "only one rank, so no data is transferred. Start several ranks with mpirun -np N or srun{or_gpus}"
             ));
         };
         let all = groups.iter().collect::<HashSet<_>>().len();
         (alone > 0).then(|| format!(
-            "{alone} of {} {} only one rank, so no data is transferred there: split the ranks in another way with {SPLIT} or {MASK}",
+            "{alone} of {} {} only one rank, so no data is transferred there. Split the ranks differently with {SPLIT} or {MASK}",
             counted(all, "communicator"),
             if alone == 1 { "has" } else { "have" },
         ))
@@ -250,7 +250,7 @@ impl RunContext<'_> {
         used.map(|&gpu| seen[gpu].as_str()).collect()
     }
 
-    /// Tells whether the GPUs of all ranks can reduce 8-bit floats. Every rank has the same answer.
+    /// Returns whether the GPUs of all ranks can reduce 8-bit floats. Every rank has the same answer.
     pub(super) fn reduces_float8(&self) -> bool {
         let of_process = |(process, gpus): (&facts::Process, &Vec<usize>)| {
             gpus.iter().all(|&gpu| {

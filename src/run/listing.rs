@@ -26,7 +26,7 @@ pub(super) fn print(plan: &Plan, request: &Request, world: &dyn World) -> anyhow
     Ok(Code::Fine)
 }
 
-/// Tells whether a run on this machine would use host memory.
+/// Returns whether a run on this machine would use host memory.
 fn runs_on_host(choice: BackendChoice) -> bool {
     match choice {
         BackendChoice::Host => true,

@@ -34,7 +34,7 @@ pub(super) fn waiting_place() -> Option<PathBuf> {
     (file.to_str() == Some(&logged_to)).then_some(file)
 }
 
-/// Tells whether this program chose where NCCL's log goes.
+/// Returns whether this program chose where NCCL's log goes.
 pub(super) fn is_ours() -> bool {
     waiting_place().is_some()
 }

@@ -2,7 +2,7 @@
 //!
 //! | step | module |
 //! |---|---|
-//! | what is asked for | [`request`], [`presets`], [`backend`], [`environment`] |
+//! | what is requested | [`request`], [`presets`], [`backend`], [`environment`] |
 //! | what the job is | `context`, `meta`, `split`, `traffic`, `settings`, `network` |
 //! | what is measured | `planning`, `listing` |
 //! | what is kept | `session`, `earlier_run`, `log`, `outcome`, `phases` |
@@ -74,12 +74,12 @@ pub fn run(request: &Request) -> anyhow::Result<Code> {
     timer.mark("start, MPI");
     let end = in_world(request, proof, &*world, timer);
     let end = fault::end_together(end, world.size());
-    let _guard = deadline::watch("waiting for the other ranks at the end", request.timeout);
+    let _guard = deadline::watch("the shutdown of MPI on all ranks", request.timeout);
     world.finish();
     end
 }
 
-/// Returns why a sweep refuses variables of this process, whatever it is asked for.
+/// Returns why a sweep refuses variables of this process, whatever is requested.
 pub fn refused_variables() -> Vec<String> {
     let refused = [
         outcome::least_busbw().err(),

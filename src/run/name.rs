@@ -72,7 +72,7 @@ pub(super) fn command() -> Vec<String> {
         .collect()
 }
 
-/// Tells whether the run makes a folder of this name. In a job the folder belongs to the job, and a restarted one continues
+/// Returns whether the run makes a folder of this name. In a job the folder belongs to the job, and a restarted one continues
 /// in it.
 fn makes_own_folder(request: &Request, id: &str) -> bool {
     if env::var("SLURM_JOB_ID").is_some() || request.resumes(&env::var) {

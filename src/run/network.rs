@@ -1,4 +1,4 @@
-//! Whether the network that is asked for can work in this job. Pure: from what every process said of itself.
+//! Whether the network that is requested can work in this job. Pure: from what every process said of itself.
 
 use crate::{
     exit::{Code, Failure},
@@ -13,7 +13,7 @@ use crate::{
     record::BackendKind,
 };
 
-/// What becomes of a network that is asked for.
+/// What becomes of a network that is requested.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum NetworkVerdict {
     /// NCCL is asked for it. The sentences say what could not be found out.
@@ -39,7 +39,7 @@ pub(super) fn check(
     }
     let why_waived = match backend {
         BackendKind::Nccl => None,
-        BackendKind::Host => Some("on host memory MPI moves the data, whatever NCCL is asked for"),
+        BackendKind::Host => Some("on host memory, MPI moves the data without NCCL"),
         BackendKind::Model => Some("the model only computes times; no data is moved"),
     };
     if let Some(why) = why_waived {
@@ -172,8 +172,8 @@ impl Job<'_> {
             return refused;
         }
         Answer::Unknown(
-            "CUDA does not tell whether the GPUs have NVLink; if they do, NCCL uses it instead of PCIe: see the lines 'via \
-             P2P' of its log (NCCL_DEBUG=INFO)"
+            "CUDA does not tell whether the GPUs have NVLink. If they do, NCCL uses it instead of PCIe; see the lines 'via \
+             P2P' in its log (NCCL_DEBUG=INFO)"
                 .into(),
         )
     }
@@ -226,13 +226,13 @@ impl Job<'_> {
             }
         }
         Answer::Unknown(format!(
-            "only NCCL can determine whether GPUDirect works: see 'GPU Direct RDMA' in its log ({})",
+            "only NCCL can determine whether GPUDirect works. See 'GPU Direct RDMA' in its log ({})",
             LogDetail::Networks
         ))
     }
 }
 
-/// Tells whether a process has the variable `name` set to 1.
+/// Returns whether a process has the variable `name` set to 1.
 fn is_on(process: &Process, name: &str) -> bool {
     process.settings.get(name).and_then(reading::integer) == Some(1)
 }

@@ -89,7 +89,7 @@ impl SweepOutcome {
     }
 }
 
-/// Returns nccl-tests' `NCCL_TESTS_MIN_BW`: the mean busbw that is asked for, in GB/s.
+/// Returns nccl-tests' `NCCL_TESTS_MIN_BW`: the mean busbw that is requested, in GB/s.
 ///
 /// # Errors
 ///

@@ -12,7 +12,7 @@ use crate::{
         self,
         plan::{Plan, Roots, SweepSpec},
     },
-    units::Bytes,
+    units::{Bytes, counted},
     world::{self, World},
 };
 
@@ -52,7 +52,7 @@ pub(super) fn refuse_uneven_groups(plan: &Plan, context: &RunContext) -> anyhow:
     let world = context.world;
     if differs_between_ranks(&plan.cases().count(), world)? {
         return usage(
-            "NCCL_TESTS_SPLIT makes communicators of several sizes, which have different numbers of roots: use one root",
+            "NCCL_TESTS_SPLIT makes communicators of several sizes, which have different numbers of roots. Use one root",
         );
     }
     // All ranks of the job run a case or none does, because they meet at its barriers.
@@ -86,7 +86,8 @@ fn refuse_missing_root(spec: &SweepSpec, ranks: u64) -> anyhow::Result<()> {
     let is_rooted = spec.collectives.iter().any(|one| one.spec().rooted);
     if is_rooted && u64::from(root) >= ranks {
         let what = format!(
-            "root {root} does not exist among {ranks} ranks: use -r with a rank below {ranks}, or -r all"
+            "root {root} does not exist among {}. Use -r with a rank below {ranks}, or -r all",
+            counted(ranks, "rank")
         );
         return Err(Failure::on_all_ranks(Code::Usage, what));
     }
@@ -98,7 +99,7 @@ fn refuse_missing_root(spec: &SweepSpec, ranks: u64) -> anyhow::Result<()> {
 ///
 /// # Errors
 ///
-/// Returns an error if nothing fits, if the only size that was asked for does not, or if a process cannot tell what does.
+/// Returns an error if nothing fits, if the only size that was requested does not, or if a process cannot tell what does.
 pub(super) fn fit(
     plan: Plan,
     ranks: u64,

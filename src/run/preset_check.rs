@@ -1,4 +1,4 @@
-//! The table of levels, resources and networks, held against this machine: whether the libnccl that would be loaded knows
+//! The table of levels, resources and networks, checked against this machine: whether the libnccl that would be loaded knows
 //! the variables, and whether what is in force here does harm.
 
 use std::{collections::BTreeSet, fmt::Write, path::Path};
@@ -14,6 +14,7 @@ use crate::{
         conflict::{self, ConflictContext, ConflictFinding, Effect},
     },
     native::{self, cuda, nccl::Nccl},
+    units::counted,
 };
 
 /// What is in force on this machine.
@@ -60,8 +61,9 @@ pub fn check(
 
 /// Returns what can be said without a libnccl: names and values of the settings against all known versions.
 fn without_library(preset: Option<&Preset>, settings: NcclSettings, why: &anyhow::Error) -> String {
-    let mut text =
-        format!("no libnccl: {why:#}\nnames are held against all NCCL that are known here\n");
+    let mut text = format!(
+        "no libnccl: {why:#}\nnames are checked against all versions of NCCL that pxnbench knows\n"
+    );
     let here = Here {
         nccl: None,
         cumem: None,
@@ -142,12 +144,16 @@ fn describe_variables(
         .iter()
         .filter(|name| !known.contains(**name))
         .collect();
-    let _ = writeln!(
-        text,
-        "this NCCL knows {} of the {} variables that {whose} sets",
-        names.len() - missing.len(),
-        names.len()
-    );
+    let variables = counted(names.len(), "variable");
+    let _ = if missing.is_empty() {
+        writeln!(text, "this NCCL knows all {variables} that {whose} sets")
+    } else {
+        let known = names.len() - missing.len();
+        writeln!(
+            text,
+            "this NCCL knows {known} of the {variables} that {whose} sets"
+        )
+    };
     for name in &missing {
         let _ = writeln!(
             text,
@@ -234,7 +240,7 @@ mod tests {
         let (text, code) = checked(Some("balanced"), "NCCL_NET", "");
         assert_eq!(code, Code::Fine, "{text}");
         assert!(
-            text.starts_with("this NCCL knows 2 of the 2 variables that level balanced sets\n"),
+            text.starts_with("this NCCL knows all 2 variables that level balanced sets\n"),
             "{text}"
         );
     }

@@ -5,7 +5,7 @@ use crate::{
     levels::{Axis, Preset, ports::Port},
 };
 
-/// What is asked for on each axis; `None` if nothing is.
+/// What is requested on each axis; `None` if nothing is.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Presets {
     /// The PXN level.
@@ -17,7 +17,7 @@ pub struct Presets {
 }
 
 impl Presets {
-    /// Returns what is asked for on `axis`.
+    /// Returns what is requested on `axis`.
     pub fn on(&self, axis: Axis) -> Option<&'static Preset> {
         match axis {
             Axis::Level => self.level,
@@ -26,7 +26,7 @@ impl Presets {
         }
     }
 
-    /// Tells whether the variable `name`, which a preset of `axis` sets, is already decided by an axis before it.
+    /// Returns whether the variable `name`, which a preset of `axis` sets, is already decided by an axis before it.
     pub fn is_decided_before(&self, axis: Axis, name: &str) -> bool {
         for earlier in Axis::ALL {
             if earlier == axis {
@@ -39,7 +39,7 @@ impl Presets {
         false
     }
 
-    /// Tells whether any preset asks NCCL to relay.
+    /// Returns whether any preset asks NCCL to relay.
     pub fn ask_for_relays(&self) -> bool {
         let relays = |preset: Option<&Preset>, names: &[&str]| {
             preset.is_some_and(|preset| names.contains(&preset.name.as_str()))

@@ -130,7 +130,7 @@ pub struct FileRequest {
 }
 
 impl FileRequest {
-    /// Tells whether an earlier run is to be continued whose place is not given.
+    /// Returns whether an earlier run is to be continued whose place is not given.
     pub fn finds_earlier_run(&self) -> bool {
         self.resume && self.out.is_none() && self.csv.is_none()
     }
@@ -141,7 +141,7 @@ impl FileRequest {
         files.into_iter().any(Option::is_some)
     }
 
-    /// Returns the paths of the run's files; their folder is `default` unless one or a single file is asked for.
+    /// Returns the paths of the run's files; their folder is `default` unless one or a single file is requested.
     pub fn paths(&self, default: &Path) -> OutputPaths {
         let is_asked = self.out.is_some() || self.csv.is_some() || self.json.is_some();
         let paths = if self.is_drop_in && !is_asked {
@@ -288,7 +288,7 @@ impl Request {
         Err(Failure::on_all_ranks(Code::Usage, what))
     }
 
-    /// Tells whether this run continues an earlier one: because it is asked to, or because Slurm restarted the job.
+    /// Returns whether this run continues an earlier one: because it is asked to, or because Slurm restarted the job.
     pub fn resumes(&self, env: Env) -> bool {
         // A row says neither which pass nor which communicator it belongs to.
         let is_single =

@@ -1,5 +1,5 @@
 //! `pxnbench proof --self-test`: a control experiment for the proof. A short alltoall runs twice, in processes of its
-//! own: with PXN off, and with the settings that are asked for. The number of relayed connections must be zero, and then not.
+//! own: with PXN off, and with the settings that are requested. The number of relayed connections must be zero, and then not.
 
 use std::{ffi::OsString, path::Path, time::Duration};
 
@@ -66,7 +66,7 @@ pub fn run(nccl_lib: Option<&Path>, expect: Option<bool>) -> anyhow::Result<Code
     let world = world::open::world(true, LIMIT)?;
     let end = in_world(pair, expect, &*world);
     let end = fault::end_together(end, world.size());
-    let _guard = deadline::watch("waiting for the other ranks at the end", LIMIT);
+    let _guard = deadline::watch("the shutdown of MPI on all ranks", LIMIT);
     world.finish();
     end
 }

@@ -158,7 +158,7 @@ impl Session {
         self.lock().run.startup_s = seconds;
     }
 
-    /// Notes the largest size that fits, if it is less than what was asked for.
+    /// Notes the largest size that fits, if it is less than what was requested.
     pub(super) fn set_largest_size(&self, size: Option<Bytes>) {
         self.lock().run.sweep.reduced_to = size;
     }
@@ -311,7 +311,7 @@ fn announce_json(paths: &mut OutputPaths) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Tells whether an earlier record is what this run would measure. One that was measured with other numbers of operations,
+/// Returns whether an earlier record is what this run would measure. One that was measured with other numbers of operations,
 /// sent other amounts, or was not checked, is not.
 fn is_as_asked(record: &Record, plan: &Plan, measure: &Measure) -> bool {
     if record.blocks.is_some() != measure.precision.is_some() {

@@ -1,4 +1,4 @@
-//! What level, resources and network a run has: what was asked for, against what is in force on every rank, and what of it
+//! What level, resources and network a run has: what was requested, against what is in force on every rank, and what of it
 //! conflicts. Pure: from the request and from what every process said of itself.
 
 use super::{
@@ -29,7 +29,7 @@ pub(super) struct EffectiveSettings {
 ///
 /// # Errors
 ///
-/// Returns an error if the network that was asked for cannot work here. Every process has the same facts and so the same
+/// Returns an error if the network that was requested cannot work here. Every process has the same facts and so the same
 /// error.
 pub(super) fn resolve(
     presets: &Presets,
@@ -85,7 +85,7 @@ struct RankConflict<'a> {
 }
 
 /// Refuses settings that are known to crash this NCCL, and returns a sentence for each other conflict: for what NCCL
-/// misreads always, for what keeps it from relaying only if a relay was asked for and is possible.
+/// misreads always, for what keeps it from relaying only if a relay was requested and is possible.
 ///
 /// # Errors
 ///

@@ -36,7 +36,7 @@ pub(super) fn resolve(
     })
 }
 
-/// Tells whether this process's environment asks for bandwidths per rank.
+/// Returns whether this process's environment asks for bandwidths per rank.
 ///
 /// # Errors
 ///
@@ -82,12 +82,12 @@ fn check_matrix(
     let (begin, end) = (spec.begin, spec.end);
     if begin != end {
         return Err(format!(
-            "{MATRIX_FILE} sets what is sent, whatever the size: give -b and -e the same size, not {begin} and {end}"
+            "{MATRIX_FILE} sets what is sent, whatever the size. Give -b and -e the same size, not {begin} and {end}"
         ));
     }
     if end < needed {
         return Err(format!(
-            "{MATRIX_FILE}={file} gives a rank {} bytes, more than -e {end}: raise -b and -e",
+            "{MATRIX_FILE}={file} gives a rank {} bytes, more than -e {end}. Raise -b and -e",
             needed.0
         ));
     }

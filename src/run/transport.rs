@@ -1,11 +1,11 @@
-//! Whether NCCL took the network that was asked for. Its log of connections says so after the run: since 2.22 NCCL makes a
+//! Whether NCCL took the network that was requested. Its log of connections says so after the run: since 2.22 NCCL makes a
 //! connection when the first operation needs it.
 
 use super::{context::RunContext, log};
 use crate::{nccl_log::Connections, world};
 
-/// Returns a sentence if the log shows something else than was asked for, the same on every rank; `None` if all is well, if
-/// nothing was asked for, or if NCCL wrote no log.
+/// Returns a sentence if the log shows something else than was requested, the same on every rank; `None` if all is well, if
+/// nothing was requested, or if NCCL wrote no log.
 ///
 /// # Errors
 ///
@@ -25,7 +25,7 @@ pub(super) fn remark(context: &RunContext) -> anyhow::Result<Option<String>> {
     Ok(mismatch(&network.name, &all))
 }
 
-/// Tells whether a transport of the log is one that `network` asks for.
+/// Returns whether a transport of the log is one that `network` asks for.
 fn fits(network: &str, transport: &str) -> bool {
     match network {
         "nvlink" | "pcie" => transport == "P2P",
@@ -43,7 +43,7 @@ fn mismatch(network: &str, seen: &Connections) -> Option<String> {
         if seen.relayed() > 0 || seen.by.is_empty() {
             return None;
         }
-        let what = "network pxn was asked for, but NCCL's log shows no connection through the NIC of another GPU";
+        let what = "network pxn was requested, but NCCL's log shows no connection through the NIC of another GPU";
         return Some(what.to_owned());
     }
     let mut others = Vec::new();
@@ -57,7 +57,7 @@ fn mismatch(network: &str, seen: &Connections) -> Option<String> {
     }
     let total: u64 = seen.by.values().sum();
     Some(format!(
-        "network {network} was asked for, but of {total} connections NCCL's log shows {}",
+        "network {network} was requested, but of {total} connections NCCL's log shows {}",
         others.join(", ")
     ))
 }
@@ -90,7 +90,7 @@ mod tests {
             mismatch("socket", &seen(&[("NET/IB", 4), ("NET/Socket", 2)], 0)).expect("a remark");
         assert_eq!(
             other,
-            "network socket was asked for, but of 6 connections NCCL's log shows NET/IB in 4"
+            "network socket was requested, but of 6 connections NCCL's log shows NET/IB in 4"
         );
         assert_eq!(mismatch("ib", &seen(&[("NET/AWS Libfabric", 4)], 0)), None);
         assert!(mismatch("ib", &seen(&[("NET/Socket", 4)], 0)).is_some());

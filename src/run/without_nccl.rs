@@ -3,7 +3,7 @@
 use crate::exit::{Code, Failure};
 
 fn no_nccl<T>() -> anyhow::Result<T> {
-    let what = "this binary is built without the feature nccl: build it with the default features";
+    let what = "this binary is built without the feature nccl. Build it with the default features";
     Err(Failure::on_all_ranks(Code::Usage, what))
 }
 

@@ -7,7 +7,7 @@ use super::{
 };
 use crate::units::counted;
 
-/// Returns what is odd about the NVLinks of `host`, held against those of all hosts of the source.
+/// Returns what is odd about the NVLinks of `host`, compared with those of all hosts of the source.
 pub(super) fn nvlinks(hosts: &[Topology], host: &Topology) -> Vec<String> {
     let mut notes = Vec::new();
     let with_links = hosts.iter().map(count_with_links).sum::<usize>();

@@ -31,7 +31,7 @@ use crate::exit::Code;
 /// A function that saves what was measured, given the exit code and the reason for the end.
 type LastWords = Box<dyn FnMut(Code, &str, Moment) + Send>;
 
-/// The moment at which last words are asked for.
+/// The moment at which final messages are collected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Moment {
     /// The job may still end normally.

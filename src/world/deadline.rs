@@ -13,7 +13,7 @@ use std::{
 use super::abort;
 use crate::exit::Code;
 
-/// What is being waited for, and for how long at most.
+/// The current wait and its limit.
 struct Wait {
     what: String,
     since: Instant,
@@ -38,7 +38,7 @@ impl Wait {
 static CURRENT: Mutex<Option<Wait>> = Mutex::new(None);
 static START_WATCHING: Once = Once::new();
 
-/// How often the thread checks the current wait.
+/// The interval at which the thread checks the current wait.
 const TICK: Duration = Duration::from_millis(100);
 
 /// A wait in progress, which ends when this is dropped.
@@ -90,8 +90,8 @@ fn overdue_reason() -> Option<String> {
     let current = current();
     let wait = current.as_ref().filter(|wait| wait.is_overdue())?;
     Some(format!(
-        "{} did not end within {} s: a rank or the network is stuck; see the messages of the other ranks, and raise \
-         --timeout if this is merely slow",
+        "{} did not end within {} s. A rank or the network is stuck: see the messages of the other ranks. If this is merely \
+         slow, raise --timeout",
         wait.what,
         wait.limit.as_secs()
     ))

@@ -62,7 +62,7 @@ pub fn broadcast<T: Serialize + DeserializeOwned>(
     Ok(serde_json::from_slice(&bytes)?)
 }
 
-/// What another process has to know of a failed step.
+/// The facts of a failed step that other processes need.
 type StepError = (exit::Code, String);
 
 /// Makes the outcome of `step` the same on all processes: if it failed on any of them, all get the

@@ -16,7 +16,7 @@ use crate::{
     units::counted,
 };
 
-/// What a process reports about itself.
+/// The report of a process about itself.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProcessIdentity {
     /// Host name, up to the first dot.
@@ -179,7 +179,7 @@ impl JobPlacement<'_> {
         let host = &process.host;
         let what = if visible == 0 {
             format!(
-                "rank {rank} on {host} sees no GPU: check CUDA_VISIBLE_DEVICES there, and that the job asks for GPUs"
+                "rank {rank} on {host} sees no GPU. Check CUDA_VISIBLE_DEVICES there, and that the job requests GPUs"
             )
         } else if let Some(first) = requested {
             let last = first.saturating_add(count) - 1;
@@ -223,7 +223,7 @@ impl JobPlacement<'_> {
                 });
                 if let Some(first) = sharer {
                     let what = format!(
-                        "ranks {first} and {second} on {} would both use GPU {uuid}, which NCCL does not allow: give \
+                        "ranks {first} and {second} on {} would both use GPU {uuid}, which NCCL does not allow. Give \
                          each rank its own GPU in CUDA_VISIBLE_DEVICES, or let every rank see all of them (srun \
                          --gpu-bind=none)",
                         self.processes[second].host

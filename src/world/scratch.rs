@@ -21,7 +21,7 @@ use std::{
 
 use crate::exit::{Code, Failure};
 
-/// What the name of a folder begins with.
+/// The prefix of the name of a folder.
 const PREFIX: &str = "pxnbench.";
 
 /// The file in a folder that says which process made it.

@@ -152,7 +152,7 @@ fn a_run_goes_on_only_with_rows_that_were_measured_alike() {
         0,
     );
     assert!(
-        resumes.contains("going on with r/results.csv: 4 rows are there"),
+        resumes.contains("continuing r/results.csv, which has 4 rows"),
         "{resumes}"
     );
     let ids = |name: &str| json(&folder.path().join("r").join(name));
@@ -315,7 +315,7 @@ fn without_a_place_the_latest_run_with_the_same_arguments_goes_on() {
     let name = earlier.file_name().expect("a name").to_string_lossy();
     assert!(
         resumed.stderr.contains(&format!(
-            "going on with results/{name}/results.csv: 3 rows are there"
+            "continuing results/{name}/results.csv, which has 3 rows"
         )),
         "{}",
         resumed.stderr

@@ -36,11 +36,11 @@ fn submit_refuses_what_would_fail_in_the_job() {
         },
         Line {
             words: "submit --level compare",
-            says: "compare is not a level: use --template compare",
+            says: "compare is not a level. Use --template compare",
         },
         Line {
             words: "submit --template off",
-            says: "off is a level: use --level off",
+            says: "off is a level. Use --level off",
         },
         Line {
             words: "submit --gpus-per-node eight",
@@ -147,7 +147,7 @@ fn a_job_that_slurm_refuses_says_what_was_asked_for() {
     assert_eq!(ended.sentences().len(), 1, "{}", ended.stderr);
     for part in [
         why,
-        "It asked for --partition=gpu --nodes=2 (the template's) --gpus-per-node=8 (the template's)",
+        "It requested --partition=gpu --nodes=2 (the template's) --gpus-per-node=8 (the template's)",
         "Change that with --nodes, --gpus-per-node (0 asks for none",
     ] {
         assert!(ended.stderr.contains(part), "{part}: {}", ended.stderr);

@@ -131,8 +131,8 @@ const PARITY: &[Parity] = &[
     },
     Parity {
         flag: "-J, --output_file",
-        differs: "any file name; into a missing folder nothing is written, which `# skipping json output` says, as in nccl-tests; \
-                  see below",
+        differs: "any file name; if the folder is missing, nothing is written and `# skipping json output` is printed, as in \
+                  nccl-tests; see below",
         shown_by: Test("json_has_the_keys_of_nccl_tests"),
     },
     Parity {
@@ -183,7 +183,7 @@ const PARITY: &[Parity] = &[
     Parity {
         flag: "-U, --tuning (2.20)",
         differs: "three columns at the end of a row: algo, proto, nchannels. They come from a process that runs each case once \
-                  before and logs TUNING; what its log does not tell is `N/A`. With several communicators it is refused",
+                  beforehand and logs TUNING; what its log does not show is `N/A`. With several communicators it is refused",
         shown_by: Test("tuning_columns_say_how_nccl_ran_each_case"),
     },
     Parity {
@@ -239,7 +239,7 @@ fn parity_md() -> String {
          Generated from the table in `tests/parity/list.rs` by `UPDATE_GOLDEN=1 cargo test --test parity`.\n\n\
          `pxnbench links DIR` creates links with the names of nccl-tests' programs. Called as `all_reduce_perf` (or \
          `all_reduce_perf_mpi`), pxnbench runs that collective with nccl-tests' command line: the same flags, the same table, \
-         and no files except those that are asked for. The version line has the form that nccl-tests has had since 2.20, with this \
+         and no files except those that are requested. The version line has the form that nccl-tests has had since 2.20, with this \
          program in place of the commit: `# nccl-tests version 2.19.6 (pxnbench 0.1.0) nccl-headers=23000 nccl-library=22803`. This \
          page lists what differs from nccl-tests 2.19.6; [METHOD.md](METHOD.md) explains how both measure.\n\n\
          ```\npxnbench links bin\nmpirun -np 8 bin/all_reduce_perf -b 8 -e 4G -f 2 -g 1\nbin/all_reduce_perf -b 8 -e 4G -f 2 -g 8\n```\n\n\
@@ -258,14 +258,14 @@ fn parity_md() -> String {
         let _ = writeln!(text, "| `{flag}` | {differs} | {shown_by} |");
     }
     text.push_str(
-        "\nA variable that is set to nothing counts as not set.\n\n## Numbers and exit codes\n\n[Exit codes](FORMAT.md#exit-codes) 0 to 7 are those of nccl-tests. An unknown flag and \
+        "\nAn empty variable counts as unset.\n\n## Numbers and exit codes\n\n[Exit codes](FORMAT.md#exit-codes) 0 to 7 are those of nccl-tests. An unknown flag and \
          a value that cannot be read are exit code 6. nccl-tests exits with 0 after an unknown flag, and reads such a value as \
          some other one. Whole numbers are decimal: `010` is 10, and `0x10` is refused except in `NCCL_TESTS_SPLIT`. nccl-tests \
          reads them as 8 and 16.\n\n\
          ## JSON\n\n`-J FILE` writes the keys of nccl-tests' format, version 3, each with the type that it has there: `root` is text of \
-         six columns, `nwrong` has a fraction, truth values are words. These things differ:\n\n\
+         six columns, `nwrong` has a fraction, and booleans are strings. These things differ:\n\n\
          - Half a row that did not run is null. `nccl_version` is 0 if no NCCL ran.\n\
-         - `config` has what had an effect: without GPUs, `ngpus` is 1 and `blocking_collectives` is `\"false\"`, whatever the flags say.\n\
+         - `config` shows only what had an effect: without GPUs, `ngpus` is 1 and `blocking_collectives` is `\"false\"`, whatever the flags say.\n\
          - There are more keys: `config.backend`, `config.tuning`, `config.reduced_maximum_bytes` (if sizes were left out for lack \
          of memory), `group` of a row (with several communicators), `computed` (`\"true\"` in rows of the model), \
          `out_of_place_tuning` and `in_place_tuning` (with `-U`).\n\

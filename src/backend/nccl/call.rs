@@ -84,7 +84,7 @@ pub(super) struct LateCollectives {
     pub(super) scatter: bool,
 }
 
-/// Where an operation reads and writes in GPU memory.
+/// The GPU memory that an operation reads and writes.
 #[derive(Clone, Copy, Debug)]
 pub struct Addresses {
     /// Start of what is sent.

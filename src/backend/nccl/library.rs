@@ -44,7 +44,7 @@ impl NcclLibrary {
         let first = &versions[0];
         if let Some(rank) = versions.iter().position(|version| version != first) {
             let what = format!(
-                "rank 0 has NCCL {first} and rank {rank} has NCCL {}: all ranks need the same; see NCCL_HOME and \
+                "rank 0 has NCCL {first} and rank {rank} has NCCL {}, but all ranks need the same. Check NCCL_HOME and \
                  LD_LIBRARY_PATH there",
                 versions[rank]
             );

@@ -60,7 +60,7 @@ impl ThreadBarrier<'_> {
     }
 }
 
-/// What a thread measured.
+/// The measurements of a thread.
 #[derive(Debug, Default)]
 pub(super) struct ThreadTiming {
     /// From the first operation's start to the last one's end, without the barriers of

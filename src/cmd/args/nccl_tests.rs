@@ -128,7 +128,7 @@ impl NcclTestsArgs {
     ///
     /// # Errors
     ///
-    /// Returns an error if kernels of the device API are asked for.
+    /// Returns an error if kernels of the device API are requested.
     pub(super) fn check(&self) -> anyhow::Result<()> {
         if self.device_implementation == 0 {
             return Ok(());

@@ -168,7 +168,7 @@ pub struct SweepArgs {
     #[arg(long, help_heading = "Output")]
     proof: bool,
 
-    /// Called by a name of nccl-tests: no folder of results unless one is asked for
+    /// Called by a name of nccl-tests: no folder of results unless one is requested
     #[arg(long, hide = true)]
     drop_in: bool,
 
@@ -178,7 +178,7 @@ pub struct SweepArgs {
 }
 
 impl SweepArgs {
-    /// Tells whether a collective is named.
+    /// Returns whether a collective is named.
     pub fn names_a_collective(&self) -> bool {
         !self.collectives.is_empty()
     }

@@ -243,7 +243,7 @@ pub fn natural(text: &str) -> Result<u32, String> {
 
 const TOO_LARGE: &str = "the number is too large";
 
-/// Tells whether it is a whole number that is larger than those in use.
+/// Returns whether it is a whole number that is larger than those in use.
 fn is_large(text: &str) -> bool {
     text.len() > 9 && text.bytes().all(|byte| byte.is_ascii_digit())
 }

@@ -6,7 +6,7 @@ use super::{
     types::{DType, RedOp},
 };
 
-/// What the data of a case depend on, the same for all its buffers and ranks.
+/// The parameters that determine the data of a case, the same for all its buffers and ranks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DataKey {
     /// Element type.
@@ -19,7 +19,7 @@ pub struct DataKey {
     pub seed: u64,
 }
 
-/// What a stretch of elements holds. `k` is the index of an element in the stretch.
+/// The content of a stretch of elements. `k` is the index of an element in the stretch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Content {
     /// Inputs of ranks: element `k` is input element `first + k % chunk` of rank `rank + k / chunk`.

@@ -135,7 +135,7 @@ impl Matrix {
             if row.len() != side {
                 let values = counted(row.len(), "value");
                 return Err(format!(
-                    "row {number} has {values} and there are {side} rows"
+                    "row {number} has {values} but there are {side} rows"
                 ));
             }
             for text in row {
@@ -254,13 +254,13 @@ mod tests {
                 MATRIX_FILE,
                 "here",
                 "1 2\n3",
-                "row 2 has 1 value and there are 2 rows",
+                "row 2 has 1 value but there are 2 rows",
             ),
             (
                 MATRIX_FILE,
                 "here",
                 "1 2 3\n4 5 6",
-                "row 1 has 3 values and there are 2 rows",
+                "row 1 has 3 values but there are 2 rows",
             ),
             (
                 MATRIX_FILE,

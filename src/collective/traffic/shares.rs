@@ -15,7 +15,7 @@ pub struct TrafficShares<'a> {
     pub element_size: u64,
 }
 
-/// What one rank exchanges with another. Offsets and lengths count elements.
+/// The data that one rank exchanges with another. Offsets and lengths count elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PeerFlow {
     /// Start of the sent part in the send buffer.

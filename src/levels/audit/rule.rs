@@ -180,7 +180,7 @@ pub const CHECKS: &[AuditRule] = &[
     check(Rule::FileOverridden, "env.file-overridden", Note, Always,
         "a line of an nccl.conf that the environment or another file overrides"),
     check(Rule::NcclTestsName, "env.nccl-tests-name", Warning, Always,
-        "a name in the manner of nccl-tests that neither nccl-tests nor pxnbench reads, with the nearest one that is read"),
+        "a name that looks like one of nccl-tests but that neither nccl-tests nor pxnbench reads, with the nearest one that is read"),
     check(Rule::Retired, "env.retired", Warning, Always,
-        "a variable of another library that it no longer reads, with its successor: libfabric's FI_OFI_RXR_*"),
+        "a variable of another library that the library no longer reads, with its successor: libfabric's FI_OFI_RXR_*"),
 ];

@@ -16,7 +16,7 @@ use crate::levels::{
     conf::NcclSettings,
 };
 
-/// What is wrong with a file.
+/// The findings on a file.
 #[derive(Clone, Debug, Serialize)]
 pub struct RecipeCheck {
     /// What it sets.

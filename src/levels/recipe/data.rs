@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use super::form::Form;
 
-/// What a file sets.
+/// The settings of a file.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Recipe {
     /// Its form.

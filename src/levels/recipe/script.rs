@@ -56,7 +56,7 @@ pub(super) fn read_line(text: &str, line: usize) -> Vec<Assignment> {
     reader.recipe.assignments
 }
 
-/// What a word at the start of a command opens.
+/// The block that a word at the start of a command opens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Block {
     /// Commands in braces.

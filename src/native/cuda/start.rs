@@ -99,7 +99,7 @@ fn describe_start_failure(code: c_int, name: &str, facts: &StartFacts) -> String
              take its directory (it often ends in /compat) out of LD_LIBRARY_PATH"
         ),
         (304 | 999, _) => format!(
-            "the kernel's driver ({kernel}) does not answer: see that /dev/nvidia-uvm is there (nvidia-modprobe -u \
+            "the kernel's driver ({kernel}) does not respond. Check that /dev/nvidia-uvm exists (nvidia-modprobe -u \
              -c 0) and that the job may open /dev/nvidia*, and look for Xid in dmesg"
         ),
         _ => {

@@ -67,7 +67,7 @@ fn not_found(explicit: Option<&Path>, tried: &[String]) -> String {
             path.display()
         ),
         None => format!(
-            "found no libnccl: load the site's NCCL module, set NCCL_HOME or LD_LIBRARY_PATH, or give the path of \
+            "found no libnccl. Load the site's NCCL module, set NCCL_HOME or LD_LIBRARY_PATH, or give the path of \
              a libnccl.so.2 (tried {})",
             tried.join("; ")
         ),
