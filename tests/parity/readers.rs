@@ -205,7 +205,7 @@ fn what_had_no_effect_is_not_reported_as_if_it_had() {
     assert!(
         ended
             .stderr
-            .contains("ignored, because NCCL runs on no GPU here: -t -g -G -u")
+            .contains("ignored, because NCCL does not run on GPUs here: -t -g -G -u")
     );
     assert!(
         ended.stdout.contains("\n# nThread 1 nGpus 1 minBytes 8 ")
