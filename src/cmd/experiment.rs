@@ -26,16 +26,16 @@ pub struct Args {
     )]
     levels: Variants,
 
-    /// End after this many blocks [default: as many as make the order balanced, 6 for five levels]
+    /// Stop after this many blocks [default: as many as make the order balanced, 6 for five levels]
     #[arg(long, value_name = "N", value_parser = values::positive::<u32>)]
     blocks: Option<u32>,
 
-    /// Begin no block that would probably not end within this time, such as 90m; in a Slurm job the job's time limit
-    /// counts too
+    /// Start no block that would probably exceed this time, such as 90m; in a Slurm job, the job's time limit also
+    /// applies
     #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
     time: Option<Duration>,
 
-    /// End when all intervals are within this percentage of their ratios
+    /// Stop when all intervals are within this percentage of their ratios
     #[arg(long, value_name = "PERCENT", value_parser = values::percentage)]
     precision: Option<f64>,
 

@@ -11,7 +11,7 @@ use crate::{
 /// Starts a sweep, the doctor or proof --self-test on all nodes of this Slurm job, one rank per GPU.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// What starts the ranks: srun, mpirun, or auto (srun, or mpirun if no --mpi type works)
+    /// Launcher of the ranks: srun, mpirun, or auto (srun, or mpirun if no --mpi type works)
     #[arg(
         long,
         value_name = "LAUNCHER",
@@ -33,7 +33,7 @@ pub struct Args {
     #[arg(long, value_name = "IMAGE")]
     container: Option<String>,
 
-    /// Additional mounts, as pyxis' --container-mounts takes them
+    /// Additional mounts, in the format of pyxis' --container-mounts
     #[arg(long, value_name = "MOUNTS", requires = "container")]
     container_mounts: Option<String>,
 
@@ -45,7 +45,7 @@ pub struct Args {
     #[arg(long)]
     dry_run: bool,
 
-    /// The sweep to start with if the arguments name no collective, such as "all -b 8 -e 1G -f 4"
+    /// Sweep to run if the arguments name no collective, such as "all -b 8 -e 1G -f 4"
     #[arg(long, value_name = "ARGUMENTS")]
     default_sweep: Option<String>,
 

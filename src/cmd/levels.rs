@@ -16,15 +16,15 @@ pub struct Args {
     #[command(subcommand)]
     action: Option<Action>,
 
-    /// Only this one: a level, or a row of resources or networks
+    /// Print only this level, or row of resources or networks
     #[arg(value_name = "LEVEL", value_parser = levels::find)]
     row: Option<&'static Preset>,
 
-    /// As lines for a shell: eval "$(pxnbench levels balanced --export)"
+    /// Print lines for a shell: eval "$(pxnbench levels balanced --export)"
     #[arg(long, requires = "row", conflicts_with = "json")]
     export: bool,
 
-    /// As JSON
+    /// Print JSON
     #[arg(long)]
     json: bool,
 }
@@ -33,10 +33,10 @@ pub struct Args {
 enum Action {
     /// Print what differs between two levels, or two rows of resources or networks
     Diff {
-        /// From this one
+        /// The first of the two
         #[arg(value_name = "A", value_parser = levels::find)]
         a: &'static Preset,
-        /// To this one
+        /// The second
         #[arg(value_name = "B", value_parser = levels::find)]
         b: &'static Preset,
     },
@@ -46,7 +46,7 @@ enum Action {
         /// Check only this preset, as if it were requested [default: all variables, and the settings in force here]
         #[arg(value_name = "LEVEL", value_parser = levels::find)]
         row: Option<&'static Preset>,
-        /// This libnccl, instead of the one in NCCL_HOME or the system's
+        /// Use this libnccl instead of the one in NCCL_HOME or the system's
         #[arg(long, value_name = "FILE")]
         nccl_lib: Option<PathBuf>,
     },

@@ -44,7 +44,7 @@ use crate::{
     args_override_self = true
 )]
 pub struct Cli {
-    /// What else there is to do.
+    /// The subcommand; `None` runs a sweep.
     #[command(subcommand)]
     pub command: Option<Command>,
     /// Print the version
@@ -79,7 +79,7 @@ pub enum Command {
     /// Write the man pages or the shell completions, for packages.
     #[command(hide = true)]
     Generate(generate::Args),
-    /// Say what a launch has to know of this process.
+    /// Report the facts of this process that a launch needs.
     #[command(hide = true)]
     Probe(probe::Args),
     /// Run each case once, for the rank that started this process.
@@ -93,11 +93,11 @@ pub enum Command {
 }
 
 impl Cli {
-    /// Parses a command line, the first of whose `words` is the program. Under a name of nccl-tests, help is that of the program
-    /// of that name.
+    /// Parses a command line; the first of `words` is the name of the program. Under a name of nccl-tests, the help is that of
+    /// the program of that name.
     ///
     /// # Errors
-    /// Returns an error if help or the version is asked for, or if the words cannot be read.
+    /// Returns an error if help or the version is requested, or if the words cannot be parsed.
     pub fn parse_words(words: &[OsString]) -> Result<Cli, clap::Error> {
         let name = words.first().and_then(|word| drop_in::program_name(word));
         let command = match name {
@@ -107,7 +107,7 @@ impl Cli {
         Cli::from_arg_matches(&command.try_get_matches_from(words)?)
     }
 
-    /// What has to be in the environment before any thread or library starts: name and value.
+    /// Returns the variables that must be set before any thread or library starts: names and values.
     pub fn environment(&self) -> Vec<(String, String)> {
         match &self.command {
             None => self.sweep.environment(&env::var),
@@ -116,7 +116,7 @@ impl Cli {
         }
     }
 
-    /// Does it start ranks, or wait for them, rather than being one? Then signals are theirs.
+    /// Returns whether this process starts ranks, or waits for them, instead of being one. Signals are then for the ranks.
     pub fn launches(&self) -> bool {
         matches!(
             self.command,
@@ -124,10 +124,10 @@ impl Cli {
         )
     }
 
-    /// Does it.
+    /// Runs the command.
     ///
     /// # Errors
-    /// An error that every rank has; one of a single rank does not come back.
+    /// Returns an error if every rank has it; an error of a single rank ends the job instead.
     pub fn run(self) -> anyhow::Result<Code> {
         match self.command {
             None => run::run(&self.sweep),
@@ -230,16 +230,16 @@ fn check_experiment(target: &Target) -> anyhow::Result<()> {
 struct RanksArguments<'a> {
     /// The subcommand.
     starter: &'static str,
-    /// The sweep to start with if they are options only.
+    /// The sweep to start if they are only options.
     default_sweep: Option<&'a str>,
 }
 
 impl RanksArguments<'_> {
-    /// Returns the arguments as the ranks get them, and what they stand for.
+    /// Returns the arguments as the ranks get them, and the target that they name.
     ///
     /// # Errors
     ///
-    /// Returns an error if they are wrong, or stand for something that is not started on ranks.
+    /// Returns an error if they are invalid, or name something that is not started on ranks.
     fn target(&self, typed: &[OsString]) -> anyhow::Result<(Vec<OsString>, Target)> {
         let parsed = self.parse(typed)?;
         let has_own = parsed.command.is_some() || parsed.sweep.names_a_collective();

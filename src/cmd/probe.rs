@@ -4,14 +4,14 @@ use std::path::PathBuf;
 
 use crate::{exit::Code, launch::probe};
 
-/// Says of this process what a launch has to know before the run.
+/// Reports the facts of this process that a launch needs before the run.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Do not start MPI
     #[arg(long)]
     alone: bool,
 
-    /// As --nccl-lib of a run
+    /// Use this libnccl, as a run's --nccl-lib does
     #[arg(long, value_name = "FILE")]
     nccl_lib: Option<PathBuf>,
 }

@@ -34,7 +34,7 @@ pub struct Args {
     #[arg(long, value_name = "VERDICT")]
     expect: Option<Expected>,
     /// Instead of reading a log, run a short alltoall on the ranks that mpirun or srun started, with PXN off and as requested,
-    /// and check that the number of relays changes from zero as it must
+    /// and check that there are no relays with PXN off, and some as requested
     #[arg(long, conflicts_with_all = ["logs", "json"])]
     self_test: bool,
     /// With --self-test: the PXN level to request; variables that are already set take precedence

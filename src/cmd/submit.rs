@@ -51,7 +51,7 @@ pub struct Args {
     )]
     account: Option<String>,
 
-    /// Time limit, as sbatch takes it [default: the template's]
+    /// Time limit, in the format of sbatch [default: the template's]
     #[arg(
         short = 't',
         long,
@@ -78,7 +78,7 @@ pub struct Args {
     wait: bool,
 
     /// Arguments of the sweep; options alone keep the template's collectives. Long options of submit may stand anywhere before --, short ones only
-    /// before the collectives: behind them, -N and -p are the sweep's own
+    /// before the collectives; after them, -N and -p belong to the sweep
     #[arg(
         trailing_var_arg = true,
         allow_hyphen_values = true,

@@ -24,17 +24,17 @@ use crate::{
 /// carry.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Read this file instead of this node: as NCCL_TOPO_DUMP_FILE writes it and NCCL_TOPO_FILE
-    /// takes it, or the output of nvidia-smi topo -m. `-` is standard input
+    /// Read this file instead of examining this node: a topology as NCCL_TOPO_DUMP_FILE writes it
+    /// and NCCL_TOPO_FILE reads it, or the output of nvidia-smi topo -m. `-` is standard input
     #[arg(long, visible_alias = "smi", value_name = "FILE")]
     xml: Option<PathBuf>,
-    /// What to print: all is tree, matrix and paths
+    /// Parts to print; all means tree, matrix and paths
     #[arg(long, value_name = "FORMAT", default_value = "all")]
     format: Format,
-    /// Write it to this file
+    /// Write to this file instead of stdout
     #[arg(short, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// The root of the file system to look in
+    /// Root of the file system to read
     #[arg(
         long,
         value_name = "DIR",
@@ -43,7 +43,7 @@ pub struct Args {
         conflicts_with = "xml"
     )]
     root: PathBuf,
-    /// What NVML said, as JSON
+    /// NVML's answers, as JSON
     #[arg(long, value_name = "FILE", hide = true, conflicts_with = "xml")]
     nvml: Option<PathBuf>,
 }

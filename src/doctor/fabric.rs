@@ -66,7 +66,7 @@ fn port_names(ports: &[&RdmaPort]) -> Vec<String> {
     ports.iter().map(|port| port.name()).collect()
 }
 
-/// Says why there is no port to check.
+/// Returns the reason why there is no port to check.
 fn no_port(process: &RankFacts) -> CheckOutcome {
     CheckOutcome::not_applicable(if process.health.rdma.is_empty() {
         "there is no RDMA device"

@@ -139,7 +139,7 @@ impl RankFacts {
     }
 }
 
-/// Where the facts are read; the defaults are this machine and its own libraries.
+/// The source of the facts; the defaults are this machine and its own libraries.
 #[derive(Clone, Copy, Debug)]
 pub struct Sources<'a> {
     /// The root of the file system.

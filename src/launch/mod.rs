@@ -159,7 +159,7 @@ impl Launch<'_> {
         Ok(Code::Fine)
     }
 
-    /// Says what is about to start, and what it cannot show.
+    /// Prints what is about to start, and what it cannot show.
     fn announce(&self, launcher: &Launcher, shape: StepShape) {
         let SlurmJob {
             id,

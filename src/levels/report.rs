@@ -87,7 +87,7 @@ pub fn export(row: &Preset) -> String {
     row.exports().into_iter().map(|line| line + "\n").collect()
 }
 
-/// What differs from `a` to `b`.
+/// Returns what differs from `a` to `b`.
 pub fn diff(a: &Preset, b: &Preset) -> String {
     let of =
         |row: &Preset, name: &str| row.set.iter().find(|setting| setting.name == name).cloned();

@@ -86,7 +86,7 @@ impl<'a> RunContext<'a> {
         })
     }
 
-    /// Says, on process 0, which backend was chosen and what to know of the settings.
+    /// Prints, on process 0, which backend was chosen and the remarks on the settings.
     pub(super) fn announce(&self) {
         if self.world.rank() != 0 {
             return;

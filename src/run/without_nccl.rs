@@ -13,7 +13,7 @@ pub mod preset_check {
 
     use crate::{exit::Code, levels::Preset};
 
-    /// Says that there is no NCCL in this binary.
+    /// Returns the error that this binary has no NCCL.
     ///
     /// # Errors
     ///
@@ -29,7 +29,7 @@ pub mod self_test {
 
     use crate::exit::Code;
 
-    /// Says that there is no NCCL in this binary.
+    /// Returns the error that this binary has no NCCL.
     ///
     /// # Errors
     ///

@@ -104,7 +104,7 @@ impl Kernels {
         })
     }
 
-    /// Has the driver compile the kernels for `encodings` now instead of at their first use. That
+    /// Makes the driver compile the kernels for `encodings` now instead of at their first use. That
     /// takes a tenth of a second each the first time; the driver keeps the result on disk
     /// (CUDA_CACHE_PATH).
     ///

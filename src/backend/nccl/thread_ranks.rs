@@ -41,7 +41,7 @@ impl fmt::Display for ThreadRanks {
     }
 }
 
-/// Where a thread meets the other threads of its process and, through the first one, the other
+/// The meeting point of a thread with the other threads of its process and, through the first one, the other
 /// processes.
 pub(super) struct ThreadBarrier<'a> {
     pub(super) threads: &'a Barrier,

@@ -89,7 +89,7 @@ pub fn described(error: DriverError) -> String {
     library().map_or_else(|| format!("code {code}"), |driver| driver.explain(code))
 }
 
-/// Says what to do if a call returned `code`.
+/// Returns the remedy for a call that returned `code`.
 fn remedy(code: c_int) -> &'static str {
     match code {
         2 => "nvidia-smi shows what else uses the GPU's memory; end that, or lower -e",

@@ -210,7 +210,7 @@ impl fmt::Display for Nccl {
     }
 }
 
-/// Tells where the reason of a failed call is found, with this value of `NCCL_DEBUG`.
+/// Returns where to find the reason of a failed call, with this value of `NCCL_DEBUG`.
 fn remedy(debug: &str) -> &'static str {
     if ["INFO", "ABORT", "TRACE"]
         .iter()

@@ -159,7 +159,7 @@ fn uncorrected_errors(device: &Device, counter: EccCounter) -> Reading<u64> {
     reading(device.total_ecc_errors(MemoryError::Uncorrected, counter))
 }
 
-/// Copies an error, which NVML's type cannot: only "not supported" is normal, so only that is kept.
+/// Copies an error, because NVML's type cannot be cloned. Only "not supported" is normal, so only that is kept.
 fn copy_error(error: &NvmlError) -> NvmlError {
     if matches!(error, NvmlError::NotSupported) {
         NvmlError::NotSupported
