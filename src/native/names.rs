@@ -202,7 +202,7 @@ mod tests {
             let error = known_to(&file).expect_err("no library");
             let sentence = error.to_string();
             assert!(
-                sentence.contains("libnccl.so.2 cannot be asked") && sentence.contains(words),
+                sentence.contains("libnccl.so.2 cannot be searched") && sentence.contains(words),
                 "{sentence}"
             );
             assert_eq!(crate::exit::code_of(&error), Code::Nccl);

@@ -76,7 +76,7 @@ fn submit_refuses_what_would_fail_in_the_job() {
         },
         Line {
             words: "submit topo",
-            says: "name collectives, or doctor",
+            says: "Name collectives, or doctor",
         },
     ] {
         let words = words.split(' ');
@@ -148,7 +148,7 @@ fn a_job_that_slurm_refuses_says_what_was_asked_for() {
     for part in [
         why,
         "It requested --partition=gpu --nodes=2 (the template's) --gpus-per-node=8 (the template's)",
-        "Change that with --nodes, --gpus-per-node (0 asks for none",
+        "Change that with --nodes, --gpus-per-node (0 requests none",
     ] {
         assert!(ended.stderr.contains(part), "{part}: {}", ended.stderr);
     }
