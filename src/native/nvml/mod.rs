@@ -2,15 +2,25 @@
 //!
 //! The library is libnvidia-ml.so.1, which comes with the driver and is loaded when [`Inventory::read`] is called. A GPU may
 //! lack some readings: each [`Reading`] holds a value, or the reason why there is none. An inventory can be written as JSON and
-//! read back, so that the answers of another node can be examined.
+//! read back, so that the answers of another node can be examined. A [`Meter`] reads what changes: clocks, power, traffic.
 
 mod inventory;
 #[cfg(feature = "nccl")]
+mod meter;
+#[cfg(feature = "nccl")]
 mod query;
+mod readings;
+mod throttle;
 #[cfg(not(feature = "nccl"))]
 mod unavailable;
 
 pub use inventory::{Inventory, NvLink, NvlinkFabric, NvmlGpu, Reading, Remapped, Remote, bus_id};
+#[cfg(feature = "nccl")]
+pub use meter::Meter;
+pub use readings::{GpuReadings, MeteredGpu, PcieQuery, PcieTraffic};
+pub use throttle::{THROTTLE_REASONS, ThrottleReason, slowing_names, throttle_names};
+#[cfg(not(feature = "nccl"))]
+pub use unavailable::Meter;
 
 #[cfg(test)]
 mod tests {

@@ -7,17 +7,17 @@
 
 use nvml_wrapper::{
     Device, Nvml,
-    bitmasks::device::ThrottleReasons,
     enum_wrappers::device::{Clock, ComputeMode, EccCounter, MemoryError, TemperatureSensor},
     error::NvmlError,
 };
 
-use super::inventory::{
-    Inventory, NvLink, NvlinkFabric, NvmlGpu, Reading, Remapped, Remote, bus_id,
+use super::{
+    inventory::{Inventory, NvLink, NvlinkFabric, NvmlGpu, Reading, Remapped, Remote, bus_id},
+    throttle::throttle_names,
 };
 
 /// The name that the driver installs. The name without a number comes with development packages only.
-const LIBRARY: &str = "libnvidia-ml.so.1";
+pub(super) const LIBRARY: &str = "libnvidia-ml.so.1";
 
 /// More NVLinks than any GPU has: the limit if NVML never says that there are no more.
 const MOST_LINKS: u32 = 64;
@@ -25,26 +25,7 @@ const MOST_LINKS: u32 = 64;
 /// Words of 64 processors to ask for: Linux supports at most 8,192 processors.
 const AFFINITY_WORDS: usize = 128;
 
-/// What can limit the clocks of a GPU. An idle GPU, or clocks set by an administrator, are no fault.
-const THROTTLES: [(ThrottleReasons, &str); 9] = [
-    (ThrottleReasons::GPU_IDLE, "idle"),
-    (
-        ThrottleReasons::APPLICATIONS_CLOCKS_SETTING,
-        "application clocks",
-    ),
-    (ThrottleReasons::SW_POWER_CAP, "power cap"),
-    (ThrottleReasons::HW_SLOWDOWN, "hardware slowdown"),
-    (ThrottleReasons::SYNC_BOOST, "sync boost"),
-    (ThrottleReasons::SW_THERMAL_SLOWDOWN, "thermal slowdown"),
-    (
-        ThrottleReasons::HW_THERMAL_SLOWDOWN,
-        "hardware thermal slowdown",
-    ),
-    (ThrottleReasons::HW_POWER_BRAKE_SLOWDOWN, "power brake"),
-    (ThrottleReasons::DISPLAY_CLOCK_SETTING, "display clocks"),
-];
-
-fn reading<T>(answer: Result<T, NvmlError>) -> Reading<T> {
+pub(super) fn reading<T>(answer: Result<T, NvmlError>) -> Reading<T> {
     match answer {
         Ok(value) => Reading::of(value),
         Err(NvmlError::NotSupported) => Reading::none("not supported"),
@@ -79,7 +60,7 @@ impl Inventory {
     }
 }
 
-fn describe_init_error(error: NvmlError) -> String {
+pub(super) fn describe_init_error(error: NvmlError) -> String {
     match error {
         NvmlError::LibloadingError(error) => format!("NVML ({LIBRARY}) cannot be loaded: {error}"),
         error => format!("NVML ({LIBRARY}) cannot start: {error}"),
@@ -136,7 +117,11 @@ fn gpu(nvml: &Nvml, device: &Device, index: u32) -> NvmlGpu {
         ecc_uncorrected_ever: uncorrected_errors(device, EccCounter::Aggregate),
         remapped: remapped(nvml, device),
         pages_pending: reading(device.are_pages_pending_retired()),
-        throttle: reading(device.current_throttle_reasons().map(throttle)),
+        throttle: reading(
+            device
+                .current_throttle_reasons()
+                .map(|mask| throttle(mask.bits())),
+        ),
         memory_total: reading(
             memory
                 .as_ref()
@@ -160,7 +145,7 @@ fn uncorrected_errors(device: &Device, counter: EccCounter) -> Reading<u64> {
 }
 
 /// Copies an error, because NVML's type cannot be cloned. Only "not supported" is normal, so only that is kept.
-fn copy_error(error: &NvmlError) -> NvmlError {
+pub(super) fn copy_error(error: &NvmlError) -> NvmlError {
     if matches!(error, NvmlError::NotSupported) {
         NvmlError::NotSupported
     } else {
@@ -168,11 +153,10 @@ fn copy_error(error: &NvmlError) -> NvmlError {
     }
 }
 
-fn throttle(reasons: ThrottleReasons) -> Vec<String> {
-    THROTTLES
-        .iter()
-        .filter(|(bit, _)| reasons.contains(*bit))
-        .map(|(_, words)| (*words).to_owned())
+fn throttle(mask: u64) -> Vec<String> {
+    throttle_names(mask)
+        .into_iter()
+        .map(str::to_owned)
         .collect()
 }
 

@@ -1,6 +1,13 @@
 //! A build without NVML.
 
-use super::inventory::Inventory;
+use std::convert::Infallible;
+
+use super::{
+    inventory::Inventory,
+    readings::{GpuReadings, MeteredGpu, PcieQuery},
+};
+
+const WHY: &str = "NVML is not asked: this binary is built without the feature nccl";
 
 impl Inventory {
     /// Fails: this binary is built without NVML.
@@ -8,6 +15,35 @@ impl Inventory {
     /// # Errors
     /// Always returns an error.
     pub fn read() -> Result<Inventory, String> {
-        Err("NVML is not asked: this binary is built without the feature nccl".into())
+        Err(WHY.into())
+    }
+}
+
+/// A connection to NVML, which this binary cannot have.
+pub struct Meter(Infallible);
+
+impl Meter {
+    /// Fails: this binary is built without NVML.
+    ///
+    /// # Errors
+    /// Always returns an error.
+    pub fn open() -> Result<Meter, String> {
+        Err(WHY.into())
+    }
+
+    /// Returns the GPUs.
+    ///
+    /// # Errors
+    /// Is never called.
+    pub fn gpus(&self) -> Result<Vec<MeteredGpu>, String> {
+        match self.0 {}
+    }
+
+    /// Reads a GPU.
+    ///
+    /// # Errors
+    /// Is never called.
+    pub fn read(&self, _: u32, _: PcieQuery) -> Result<GpuReadings, String> {
+        match self.0 {}
     }
 }
