@@ -16,11 +16,13 @@
 //! | 3 | [`drop_in`] | the program under the names of nccl-tests' programs |
 //! | 4 | [`world`], [`native`] | the ranks of the job; loaders of vendor libraries |
 //! | 5 | [`backend`], [`facts`] | what runs a collective; what this job runs on |
+//! | 5 | [`telemetry`] | what NVML measures on GPUs, at an interval, on a thread |
 //! | 6 | [`sweep`] | plan, loop, measurement, events |
 //! | 7 | [`output`], [`fault`] | terminal and files; errors as sentences |
 //! | 7 | [`doctor`] | checks: from facts to findings |
 //! | 8 | [`run`] | a sweep: from a request to records and a verdict |
 //! | 8 | [`compare`] | the steps of a comparison: which level is faster, and how sure that is |
+//! | 8 | [`monitor`] | the GPUs of a node, live |
 //! | 9 | [`launch`] | ranks on all nodes of a Slurm job, and jobs that start them |
 //! | 9 | [`experiment`] | a sweep at several levels, block by block |
 //! | 10 | [`cmd`] | the command line: one small file per subcommand |
@@ -71,6 +73,7 @@ pub mod facts;
 pub mod fault;
 pub mod launch;
 pub mod levels;
+pub mod monitor;
 pub mod native;
 pub mod nccl_log;
 pub mod output;
@@ -79,6 +82,7 @@ pub mod run;
 pub mod slurm;
 pub mod stats;
 pub mod sweep;
+pub mod telemetry;
 pub mod topology;
 pub mod units;
 pub mod world;

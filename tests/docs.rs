@@ -16,6 +16,7 @@ use pxnbench::{
     nccl_log::reason::REASONS,
     output::ranks::{MOST_ROWS, RANK_COLUMNS, case_columns},
     record::columns::COLUMNS,
+    telemetry::{QUANTITIES, SAMPLE_COLUMNS},
 };
 
 fn format_md() -> String {
@@ -56,6 +57,7 @@ fn format_md() -> String {
     }
     text.push_str("\nNew columns are appended at the end, never inserted.\n");
     rank_columns(&mut text);
+    telemetry_columns(&mut text);
     text.push_str("\n## Exit codes\n\n| code | meaning |\n|---|---|\n");
     for (code, what) in CODES {
         let _ = writeln!(text, "| {} | {what} |", code as u8);
@@ -94,6 +96,21 @@ fn rank_columns(text: &mut String) {
          so. A resumed run continues the file; rows of a case that is not in `results.csv` are removed, because it is measured \
          again.\n"
     );
+}
+
+fn telemetry_columns(text: &mut String) {
+    text.push_str(
+        "\n## Telemetry\n\nThe columns of `pxnbench monitor --csv`, and the keys of `pxnbench monitor --json`, which prints an \
+         object per GPU and sample. A value that a GPU or its driver does not report is empty (`null`); the reason is printed \
+         once.\n\n\
+         | column | meaning |\n|---|---|\n",
+    );
+    for column in SAMPLE_COLUMNS {
+        let _ = writeln!(text, "| `{}` | {} |", column.name, column.doc);
+    }
+    for quantity in QUANTITIES {
+        let _ = writeln!(text, "| `{}` | {} |", quantity.name, quantity.doc);
+    }
 }
 
 #[test]

@@ -9,6 +9,7 @@ pub mod generate;
 pub mod launch;
 pub mod levels;
 pub mod links;
+pub mod monitor;
 pub mod probe;
 pub mod proof;
 pub mod run;
@@ -76,6 +77,8 @@ pub enum Command {
     Proof(proof::Args),
     /// Print the topology of this node, and the paths that NCCL will take
     Topo(topo::Args),
+    /// Show clocks, power, temperature and traffic of the GPUs of this node, live
+    Monitor(monitor::Args),
     /// Write the man pages or the shell completions, for packages.
     #[command(hide = true)]
     Generate(generate::Args),
@@ -140,6 +143,7 @@ impl Cli {
             Some(Command::Doctor(args)) => doctor::run(&args),
             Some(Command::Proof(args)) => proof::run(&args),
             Some(Command::Topo(args)) => topo::run(&args),
+            Some(Command::Monitor(args)) => monitor::run(&args),
             Some(Command::Generate(args)) => generate::run(&args, Cli::command()),
             Some(Command::Probe(args)) => probe::run(&args),
             #[cfg(feature = "nccl")]

@@ -17,6 +17,20 @@ pub fn write(text: &str) -> io::Result<()> {
     unless_gone(stdout.flush())
 }
 
+/// Writes `text`, and returns whether there is still somebody who reads it.
+///
+/// # Errors
+/// Returns an error as [`unless_gone`] does.
+pub fn write_to_reader(text: &str) -> io::Result<bool> {
+    let mut stdout = io::stdout().lock();
+    let written = stdout
+        .write_all(text.as_bytes())
+        .and_then(|()| stdout.flush());
+    let is_gone = written.is_err();
+    unless_gone(written)?;
+    Ok(!is_gone)
+}
+
 /// Writes `text` as a line.
 ///
 /// # Errors

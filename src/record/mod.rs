@@ -10,6 +10,7 @@ pub mod iteration_stats;
 mod rank_times;
 pub mod read;
 pub mod run_meta;
+mod telemetry;
 mod timestamp;
 pub mod totals;
 
@@ -20,5 +21,6 @@ pub use rank_times::{RankTime, RankTimes};
 pub use run_meta::{
     Device, FORMAT, MeasuredOn, MemoryUse, Phase, ProcessMeta, RunEnd, RunMeta, SweepMeta,
 };
+pub use telemetry::{Extent, GpuSummary, TelemetryMeta};
 pub use timestamp::now;
 pub use totals::TableTotals;

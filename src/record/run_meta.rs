@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use chrono::{DateTime, FixedOffset};
 use serde::{Deserialize, Serialize};
 
-use super::backend::BackendKind;
+use super::{backend::BackendKind, telemetry::TelemetryMeta};
 use crate::{
     exit::Code,
     slurm::{SlurmJob, hosts::compress},
@@ -79,6 +79,9 @@ pub struct RunMeta {
     /// Use of GPU memory at the end; absent unless requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory: Option<MemoryUse>,
+    /// Telemetry of the GPUs; absent unless requested.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub telemetry: Option<TelemetryMeta>,
     /// Each rank.
     pub processes: Vec<ProcessMeta>,
     /// Seconds from the start of process 0 to its first case.

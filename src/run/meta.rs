@@ -54,6 +54,7 @@ impl RunContext<'_> {
             device: models_of(measured),
             sweep: self.request.sweep_meta(reports_ranks, least_busbw),
             memory: None,
+            telemetry: None,
             versions: self.versions(),
             environment,
             environment_files,

@@ -18,10 +18,10 @@ const LAYERS: &[&[&str]] = &[
     &["slurm", "collective", "nccl_log"],
     &["record", "drop_in"],
     &["world", "native"],
-    &["backend", "facts"],
+    &["backend", "facts", "telemetry"],
     &["sweep"],
     &["output", "fault", "doctor"],
-    &["run", "compare"],
+    &["run", "compare", "monitor"],
     &["launch", "experiment"],
     &["cmd"],
 ];

@@ -14,13 +14,14 @@ use crate::{
 };
 
 /// The sources of the stand-ins.
-const SOURCES: [&str; 7] = [
+const SOURCES: [&str; 8] = [
     include_str!("build.sh"),
     include_str!("builtins.h"),
     include_str!("kinds.h"),
     include_str!("standin.h"),
     include_str!("cuda.cpp"),
     include_str!("nccl.cpp"),
+    include_str!("nvml.cpp"),
     include_str!("../../src/backend/nccl/kernels.cu"),
 ];
 
@@ -95,6 +96,17 @@ impl Machine {
         command
             .args(words.split_whitespace())
             .args(["--backend", "nccl"]);
+        command
+    }
+
+    /// That command, on this machine with NVML, whose GPUs follow `script`.
+    pub(crate) fn with_nvml(&self, mut command: Command, script: &str) -> Command {
+        let mut paths = self.libraries.join("nvml").into_os_string();
+        paths.push(":");
+        paths.push(&self.libraries);
+        command
+            .env("LD_LIBRARY_PATH", paths)
+            .env("STANDIN_NVML", script);
         command
     }
 

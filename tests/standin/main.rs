@@ -9,6 +9,7 @@ mod faults;
 mod logs;
 mod machine;
 mod ready;
+mod telemetry;
 
 use std::{collections::BTreeMap, env, path::Path, process::Command, time::Duration};
 

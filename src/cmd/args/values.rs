@@ -1,6 +1,6 @@
 //! Values of the command line: collectives, types, operations, roots, whole numbers. Each parser's error is a sentence.
 
-use std::{fmt::Display, str::FromStr};
+use std::{fmt::Display, str::FromStr, time::Duration};
 
 use super::slips::{self, plain};
 use crate::{
@@ -9,11 +9,12 @@ use crate::{
         data::{DType, RedOp},
     },
     sweep::plan::Roots,
+    telemetry::SHORTEST_INTERVAL,
     units::Bytes,
 };
 
 /// The subcommands that help shows: a slip of the first word may mean one of them. A test of `cmd` compares the two.
-pub const SUBCOMMANDS: [&str; 9] = [
+pub const SUBCOMMANDS: [&str; 10] = [
     "levels",
     "launch",
     "links",
@@ -23,6 +24,7 @@ pub const SUBCOMMANDS: [&str; 9] = [
     "doctor",
     "proof",
     "topo",
+    "monitor",
 ];
 
 /// One or several values: `all`, or a name.
@@ -241,6 +243,36 @@ pub fn natural(text: &str) -> Result<u32, String> {
     text.parse().map_err(|_| why())
 }
 
+/// A time: a number of seconds, or with units.
+///
+/// # Errors
+/// A sentence.
+pub fn duration(text: &str) -> Result<Duration, String> {
+    let text = text.trim();
+    let seconds = text
+        .parse()
+        .ok()
+        .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    let time = seconds.or_else(|| humantime::parse_duration(text).ok());
+    time.filter(|time| !time.is_zero())
+        .ok_or_else(|| "a time is a number of seconds, or such as 500ms, 2s or 1h 30m".into())
+}
+
+/// The interval between two samples of telemetry.
+///
+/// # Errors
+/// A sentence.
+pub fn interval(text: &str) -> Result<Duration, String> {
+    let interval = duration(text)?;
+    if interval < SHORTEST_INTERVAL {
+        return Err(format!(
+            "the shortest interval is {} ms",
+            SHORTEST_INTERVAL.as_millis()
+        ));
+    }
+    Ok(interval)
+}
+
 const TOO_LARGE: &str = "the number is too large";
 
 /// Returns whether it is a whole number that is larger than those in use.
@@ -326,6 +358,17 @@ mod tests {
         assert!(sentence.contains("(did you mean sum?)"), "{sentence}");
         let unknown = dtypes("complex").expect_err("no type");
         assert!(!unknown.contains("did you mean"), "{unknown}");
+    }
+
+    #[test]
+    fn times() {
+        assert_eq!(interval("500ms"), Ok(Duration::from_millis(500)));
+        assert_eq!(interval("0.25"), Ok(Duration::from_millis(250)));
+        assert_eq!(duration("1h 30m"), Ok(Duration::from_secs(5400)));
+        for text in ["", "0", "-1", "x", "1e300", "nan", "0s"] {
+            assert!(duration(text).is_err(), "{text}");
+        }
+        assert!(interval("49ms").expect_err("short").contains("50 ms"));
     }
 
     #[test]
