@@ -242,7 +242,7 @@ mod tests {
         .expect("ready");
         assert_eq!(few.gpus, 4);
         assert!(
-            few.remarks[0].contains("n1 has 8 GPUs but n2 has 4"),
+            few.remarks[0].contains("n1 has 8 GPUs but n2 has only 4. Using 4 per node"),
             "{:?}",
             few.remarks
         );
