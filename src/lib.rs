@@ -8,7 +8,7 @@
 //! | 0 | [`units`], [`exit`], `env` | quantities; exit codes and the error that carries one; the environment |
 //! | 1 | [`levels`] | PXN levels, resources and networks as environment settings; what is in force; what does harm |
 //! | 1 | [`topology`] | what is connected to what in a node, its paths, and what NCCL makes of them |
-//! | 1 | [`stats`] | order of experiments, intervals, many differences at once |
+//! | 1 | [`stats`] | order of experiments, intervals, many differences at once, late ranks |
 //! | 2 | [`collective`] | what a collective is: counts, formulas, data |
 //! | 2 | [`nccl_log`] | what NCCL's log says: connections, who relayed through whom, verdict on PXN |
 //! | 2 | [`slurm`] | the Slurm job around this process, node lists, how to start ranks in it |

@@ -14,7 +14,10 @@ use pxnbench::{
         audit::{CHECKS, Needs, contradictions, known_names, values},
     },
     nccl_log::reason::REASONS,
-    output::ranks::{MOST_ROWS, RANK_COLUMNS, case_columns},
+    output::{
+        ranks::{MOST_ROWS, RANK_COLUMNS, case_columns},
+        stragglers::STRAGGLER_COLUMNS,
+    },
     record::columns::COLUMNS,
     telemetry::{QUANTITIES, SAMPLE_COLUMNS},
 };
@@ -33,6 +36,8 @@ fn format_md() -> String {
          Numbers are JSON numbers, unknown values are `null` | when the run ends |\n\
          | `ranks.csv` | a header, and one row per rank and case, if more than one rank is timed ([columns](#columns-of-rankscsv)) \
          | before the row of the case in `results.csv` |\n\
+         | `stragglers.csv` | a header, and one row per rank and observed case; only with `--stragglers` \
+         ([columns](#columns-of-stragglerscsv)) | after the sweep |
          | `run.json` | who ran what, where, when and with what: the command, the backend and why it was chosen, the level, \
          versions, `NCCL_*` settings, every process with its node and device, where the time went, and how the run ended | \
          when the run starts, and again when it ends |\n\
@@ -58,6 +63,7 @@ fn format_md() -> String {
     text.push_str("\nNew columns are appended at the end, never inserted.\n");
     rank_columns(&mut text);
     telemetry_columns(&mut text);
+    straggler_columns(&mut text);
     text.push_str("\n## Exit codes\n\n| code | meaning |\n|---|---|\n");
     for (code, what) in CODES {
         let _ = writeln!(text, "| {} | {what} |", code as u8);
@@ -111,6 +117,22 @@ fn telemetry_columns(text: &mut String) {
     for quantity in QUANTITIES {
         let _ = writeln!(text, "| `{}` | {} |", quantity.name, quantity.doc);
     }
+}
+
+fn straggler_columns(text: &mut String) {
+    text.push_str(
+        "\n## Columns of stragglers.csv\n\n\
+         `--stragglers` observes up to 8 sizes of each collective in which all ranks wait for each other. \
+         [METHOD.md](METHOD.md#who-is-late) says how. `stragglers` in `run.json` names the late ranks and nodes, with what cannot \
+         be told and why.\n\n\
+         | column | meaning |\n|---|---|\n",
+    );
+    for column in STRAGGLER_COLUMNS {
+        let _ = writeln!(text, "| `{}` | {} |", column.name, column.doc);
+    }
+    text.push_str(
+        "\nThe file has at most about 100000 rows: with many ranks, fewer sizes are observed.\n",
+    );
 }
 
 #[test]

@@ -88,7 +88,7 @@ pub enum Command {
     /// Run each case once, for the rank that started this process.
     #[cfg(feature = "nccl")]
     #[command(hide = true)]
-    Worker(worker::Args),
+    Worker(Box<worker::Args>),
     /// Compare the GPU's data and checks with the processor's, for every type and operation.
     #[cfg(feature = "nccl")]
     #[command(hide = true)]

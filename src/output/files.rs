@@ -11,6 +11,7 @@ use super::{
     format::{Content, OutputFormat},
     json, nccl_tests_json,
     ranks::{self, RankCsv},
+    stragglers,
     target::{self, OutputError},
 };
 use crate::{
@@ -23,11 +24,12 @@ pub use super::paths::OutputPaths;
 
 /// All output formats, in the order in which they are written. run.json says how the run ended, so
 /// it comes last: a run whose results cannot be written did not end well.
-const FORMATS: [&OutputFormat; 5] = [
+const FORMATS: [&OutputFormat; 6] = [
     &csv::FORMAT,
     &ranks::FORMAT,
     &json::RESULTS,
     &nccl_tests_json::FORMAT,
+    &stragglers::FORMAT,
     &json::RUN,
 ];
 

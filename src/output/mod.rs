@@ -18,6 +18,7 @@ mod paths;
 pub mod progress;
 pub mod ranks;
 pub mod stdout;
+pub mod stragglers;
 pub mod table;
 pub mod target;
 mod terminal;

@@ -15,6 +15,8 @@ pub struct OutputPaths {
     pub nccl_tests_json: Option<PathBuf>,
     /// Whether the times of several ranks are measured, which have a file in the folder.
     pub times_several_ranks: bool,
+    /// Whether stragglers are looked for, which have a file in the folder.
+    pub looks_for_stragglers: bool,
 }
 
 impl OutputPaths {
@@ -38,6 +40,7 @@ impl OutputPaths {
             json: json.map(Path::to_owned),
             nccl_tests_json: None,
             times_several_ranks: false,
+            looks_for_stragglers: false,
         }
     }
 

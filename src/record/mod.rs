@@ -10,6 +10,7 @@ pub mod iteration_stats;
 mod rank_times;
 pub mod read;
 pub mod run_meta;
+mod straggler;
 mod telemetry;
 mod timestamp;
 pub mod totals;
@@ -21,6 +22,7 @@ pub use rank_times::{RankTime, RankTimes};
 pub use run_meta::{
     Device, FORMAT, MeasuredOn, MemoryUse, Phase, ProcessMeta, RunEnd, RunMeta, SweepMeta,
 };
+pub use straggler::{LateNode, LatenessRow, Straggler, StragglerReport};
 pub use telemetry::{Extent, GpuSummary, TelemetryMeta};
 pub use timestamp::now;
 pub use totals::TableTotals;

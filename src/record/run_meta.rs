@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use chrono::{DateTime, FixedOffset};
 use serde::{Deserialize, Serialize};
 
-use super::{backend::BackendKind, telemetry::TelemetryMeta};
+use super::{backend::BackendKind, straggler::StragglerReport, telemetry::TelemetryMeta};
 use crate::{
     exit::Code,
     slurm::{SlurmJob, hosts::compress},
@@ -82,6 +82,9 @@ pub struct RunMeta {
     /// Telemetry of the GPUs; absent unless requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub telemetry: Option<TelemetryMeta>,
+    /// Ranks that are late; absent unless they were looked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stragglers: Option<StragglerReport>,
     /// Each rank.
     pub processes: Vec<ProcessMeta>,
     /// Seconds from the start of process 0 to its first case.

@@ -59,6 +59,7 @@ impl RunContext<'_> {
             environment,
             environment_files,
             remarks: self.settings.remarks.clone(),
+            stragglers: None,
             processes,
             startup_s: None,
             phases: Vec::new(),

@@ -6,7 +6,7 @@
 //! | what the job is | `context`, `meta`, `split`, `traffic`, `settings`, `network` |
 //! | what is measured | `planning`, `listing` |
 //! | what is kept | `session`, `earlier_run`, `log`, `outcome`, `phases` |
-//! | what is found out beside it | `proof`, `tuning`, `worker`, `transport`, `slow_node` |
+//! | what is found out beside it | `proof`, `tuning`, `worker`, `transport`, `slow_node`, `stragglers` |
 
 pub mod backend;
 mod context;
@@ -32,6 +32,7 @@ mod session;
 mod settings;
 mod slow_node;
 mod split;
+mod stragglers;
 mod traffic;
 mod transport;
 mod tuning;
@@ -103,6 +104,7 @@ fn in_world(
         return listing::print(&planning::plan(&spec, ranks)?, request, world);
     }
     let context = RunContext::gather(request, world)?;
+    stragglers::refuse_unknown_rank(&context)?;
     context.announce();
     let spec = traffic::resolve(&request.spec, context.most_ranks(), world)?;
     let plan = world::agree(world, planning::plan(&spec, context.ranks()))?;
@@ -172,20 +174,23 @@ fn measure(
     };
     let (verdict, measured) = sweep_and_show(context, &plan, &mut *backend, session, &mut details)?;
     timer.mark_parts("sweep", &measured.spent);
+    let late = if context.request.stragglers {
+        let late = stragglers::search(context, &plan, &mut *backend, session)?;
+        timer.mark("stragglers");
+        late
+    } else {
+        let pace = measured.pace.mean();
+        let slow = slow_node::remark(pace, &context.placements, &context.hosts(), world)?;
+        slow.into_iter().collect()
+    };
     let _guard = deadline::watch("shutting down the backend", timeout);
     backend.finish()?;
     let remarks = [
-        slow_node::remark(
-            measured.pace.mean(),
-            &context.placements,
-            &context.hosts(),
-            world,
-        )?,
         transport::remark(context)?,
         unknown_algorithms,
         proof.verdict(session.folder().as_deref(), world)?,
     ];
-    for remark in remarks.into_iter().flatten() {
+    for remark in late.into_iter().chain(remarks.into_iter().flatten()) {
         keep_remark(remark, session, world);
     }
     timer.mark("end of backend");

@@ -17,6 +17,7 @@ use crate::{
     output::files::OutputPaths,
     record::{BackendKind, SweepMeta},
     sweep::{
+        InjectedDelay,
         measure::{Average, Measure},
         plan::{SizeStep, SweepSpec},
     },
@@ -58,8 +59,12 @@ pub struct Request {
     pub list: bool,
     /// The number of ranks to plan for, if it is not that of the running ones.
     pub planned_ranks: Option<u32>,
+    /// Whether ranks that are late are looked for after the sweep.
+    pub stragglers: bool,
     /// The process that flips one element, to show that the check can fail.
     pub inject_fault: Option<u32>,
+    /// The delay that shows that stragglers are found.
+    pub inject_delay: Option<InjectedDelay>,
 }
 
 /// The ranks of a process: one per GPU.
@@ -170,6 +175,11 @@ impl Request {
     pub fn check(&self) -> anyhow::Result<()> {
         self.check_sweep()?;
         self.check_execution()?;
+        if self.inject_delay.is_some() && !self.stragglers {
+            return usage(
+                "an injected delay acts on the search for stragglers only. Add --stragglers",
+            );
+        }
         self.check_resume()
     }
 

@@ -18,7 +18,9 @@ use crate::{
         stdout, table,
         target::{self, OutputError},
     },
-    record::{self, MemoryUse, Phase, Record, RunEnd, RunMeta, Status, run_meta::differs},
+    record::{
+        self, MemoryUse, Phase, Record, RunEnd, RunMeta, Status, StragglerReport, run_meta::differs,
+    },
     sweep::{EarlierRecords, measure::Measure, plan::Plan},
     units::{Bytes, counted},
     world::{
@@ -73,6 +75,7 @@ impl Session {
             announce_json(&mut paths).map_err(|error| stdout::failure(&error))?;
         }
         paths.times_several_ranks = context.backend.measures() && run.ranks > 1;
+        paths.looks_for_stragglers = request.stragglers;
         let folder = paths.folder.clone();
         let opened = if world.rank() != 0 {
             Ok(None)
@@ -166,6 +169,11 @@ impl Session {
     /// Notes what memory was used for.
     pub(super) fn set_memory(&self, used: Option<MemoryUse>) {
         self.lock().run.memory = used;
+    }
+
+    /// Notes which ranks are late.
+    pub(super) fn set_stragglers(&self, report: StragglerReport) {
+        self.lock().run.stragglers = Some(report);
     }
 
     /// Notes how long each phase of the run took.

@@ -66,7 +66,8 @@ fn outlier(mut nodes: Vec<NodeTime>) -> Option<String> {
     let percent = (slowest.time / median - 1.0) * 100.0;
     let host = slowest.host;
     Some(format!(
-        "node {host} stands out: its ranks take {percent:.0} % longer than those of the median node"
+        "node {host} stands out: its ranks take {percent:.0} % longer than those of the median node. --stragglers tells which ranks \
+         are late"
     ))
 }
 
@@ -89,7 +90,7 @@ mod tests {
         .expect("b stands out");
         assert_eq!(
             sentence,
-            "node b stands out: its ranks take 29 % longer than those of the median node"
+            "node b stands out: its ranks take 29 % longer than those of the median node. --stragglers tells which ranks are late"
         );
         assert_eq!(
             outlier(vec![node(1.0, "a"), node(1.05, "b"), node(0.98, "c")]),

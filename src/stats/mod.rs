@@ -1,4 +1,4 @@
-//! Statistics of comparisons: which order to measure in, how large a difference is, and whether it is one. Pure.
+//! Statistics: which order to measure in, how large a difference is, whether it is one, and which ranks are late. Pure.
 //!
 //! | question | answer |
 //! |---|---|
@@ -6,13 +6,16 @@
 //! | How much faster is one step than another, and how sure is that? | [`PairedRatio`] |
 //! | How sure is the mean of times that follow each other? | [`BatchMean`] |
 //! | Which of many differences are real? | [`discoveries`] |
+//! | Which ranks are late? | [`stragglers`] |
 
 mod batch_mean;
 mod discovery;
+pub mod lateness;
 mod order;
 mod ratio;
 
 pub use batch_mean::BatchMean;
 pub use discovery::discoveries;
+pub use lateness::stragglers;
 pub use order::BlockOrder;
 pub use ratio::{Pair, PairedRatio};

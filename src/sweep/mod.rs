@@ -2,11 +2,13 @@
 
 mod average;
 pub mod blocks;
+mod delay;
 pub mod event;
 pub mod measure;
 mod per_rank;
 pub mod plan;
 pub mod spent;
+pub mod stragglers;
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -19,6 +21,7 @@ use crate::{
     record::{Record, Status},
     world::{World, deadline, signal},
 };
+pub use delay::InjectedDelay;
 pub use event::Event;
 use measure::Measure;
 use plan::Plan;

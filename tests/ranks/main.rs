@@ -5,6 +5,7 @@ mod common;
 mod ends;
 mod launch;
 mod spread;
+mod stragglers;
 
 use std::time::Duration;
 

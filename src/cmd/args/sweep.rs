@@ -21,7 +21,11 @@ use crate::{
         presets::Presets,
         request::{FileRequest, Request, Timing},
     },
-    sweep::plan::{Roots, SizeStep, SweepSpec},
+    stats::lateness::Late,
+    sweep::{
+        InjectedDelay,
+        plan::{Roots, SizeStep, SweepSpec},
+    },
     units::Bytes,
 };
 
@@ -168,6 +172,11 @@ pub struct SweepArgs {
     #[arg(long, help_heading = "Output")]
     proof: bool,
 
+    /// After the sweep, look for ranks that arrive late or end late: up to 8 sizes of each collective in which all ranks wait for
+    /// each other, some seconds each. Writes stragglers.csv
+    #[arg(long, help_heading = "Output")]
+    stragglers: bool,
+
     /// Called by a name of nccl-tests: no folder of results unless one is requested
     #[arg(long, hide = true)]
     drop_in: bool,
@@ -175,6 +184,19 @@ pub struct SweepArgs {
     /// Flip one element on this rank before its first check, to see that the check can fail
     #[arg(long, value_name = "RANK", value_parser = values::natural, hide = true)]
     inject_fault: Option<u32>,
+
+    /// Delay this rank before each operation of --stragglers, by a share of the operation or a time: RANK:20%, RANK:2ms@0.1
+    #[arg(long, value_name = "RANK:TIME", hide = true)]
+    inject_delay: Option<InjectedDelay>,
+
+    /// As --inject-delay, but at the end of the operation, as a slow link would
+    #[arg(
+        long,
+        value_name = "RANK:TIME",
+        hide = true,
+        conflicts_with = "inject_delay"
+    )]
+    inject_slow: Option<InjectedDelay>,
 }
 
 impl SweepArgs {
@@ -227,9 +249,17 @@ impl SweepArgs {
             list: self.list,
             planned_ranks: self.ranks,
             inject_fault: self.inject_fault,
+            stragglers: self.stragglers,
+            inject_delay: self.delay(),
         };
         request.check()?;
         Ok(request)
+    }
+
+    fn delay(&self) -> Option<InjectedDelay> {
+        let slow = self.inject_slow.as_ref();
+        let slow = slow.map(|delay| delay.of_kind(Late::Transfer));
+        slow.or_else(|| self.inject_delay.clone())
     }
 
     fn spec(&self) -> SweepSpec {

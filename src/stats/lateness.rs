@@ -1,0 +1,286 @@
+//! Which ranks are late: beyond chance, and by enough to matter.
+//!
+//! Each iteration starts after a barrier, and every rank times it by its own clock, so no clocks have to agree. A rank is
+//! compared with the median of the others in the same iteration, which one slow rank cannot move. An iteration counts as late
+//! or not; how late it is does not enter the test, so that no outlier decides. The tests are exact binomial ones, as in
+//! W. J. Conover, "Practical Nonparametric Statistics", section 3.4 (the sign test). Holm's procedure (S. Holm, "A simple
+//! sequentially rejective multiple test procedure", 1979) bounds the probability that anybody at all is named wrongly.
+
+use serde::{Deserialize, Serialize};
+use statrs::distribution::{Binomial, DiscreteCDF};
+
+/// Probability that a run without a straggler names one, as far as its iterations are independent.
+const FALSE_ALARMS: f64 = 0.001;
+
+/// The least lateness that matters, as a share of an operation's time.
+const LEAST_SHARE: f64 = 0.1;
+
+/// The least lateness that matters, in microseconds: ranks leave a barrier that far apart.
+const LEAST_US: f64 = 10.0;
+
+/// The least share of iterations in which a straggler arrives late.
+const LEAST_LATE: f64 = 0.03;
+
+/// A rank that arrives late in a smaller share of the iterations needs no more of them to be cleared.
+const CLEARED: f64 = 0.01;
+
+/// What a rank measured in one iteration, by its own clock, in microseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RankIteration {
+    /// The time in the barrier before the operation.
+    pub barrier: f64,
+    /// From the end of the barrier to the end of the operation.
+    pub total: f64,
+    /// The part of it in the operation, after this rank had started it.
+    pub operation: f64,
+}
+
+/// The two ways to be late.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Late {
+    /// The rank starts the operation late, and the others wait for it.
+    Arrival,
+    /// The rank starts in time and ends later than the others.
+    Transfer,
+}
+
+/// How often a rank was late in one way, and by how much.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Lateness {
+    /// Iterations in which it was late.
+    pub late: u32,
+    /// Median lateness in these iterations, in microseconds; 0 if there are none.
+    pub typical_us: f64,
+    /// Mean over all iterations, in microseconds; one that is not late counts as 0.
+    pub mean_us: f64,
+    /// Probability to be late at least as often by chance.
+    pub p_value: f64,
+    /// Whether it is late often enough to matter.
+    matters: bool,
+}
+
+/// The lateness of a rank in a case.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct RankLateness {
+    /// How it arrives.
+    pub arrival: Lateness,
+    /// How it ends when it arrived in time.
+    pub transfer: Lateness,
+}
+
+/// The lateness of all ranks in a case.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct CaseLateness {
+    /// Iterations.
+    pub iterations: u32,
+    /// Time of one operation in microseconds: the median over iterations of the median rank's time.
+    pub operation_us: f64,
+    /// Each rank.
+    pub ranks: Vec<RankLateness>,
+}
+
+/// A rank that is late in a case.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Finding {
+    /// The case, as an index into those that were judged.
+    pub case: usize,
+    /// The rank.
+    pub rank: usize,
+    /// How it is late.
+    pub late: Late,
+}
+
+impl Late {
+    /// Returns its name in files.
+    pub fn name(self) -> &'static str {
+        match self {
+            Late::Arrival => "arrival",
+            Late::Transfer => "transfer",
+        }
+    }
+}
+
+impl CaseLateness {
+    /// Judges the iterations of a case, `by_rank[rank][iteration]`.
+    pub fn new(by_rank: &[Vec<RankIteration>]) -> CaseLateness {
+        let iterations = by_rank.iter().map(Vec::len).min().unwrap_or(0);
+        let operation_us = operation_time(by_rank, iterations);
+        let least = LEAST_US.max(LEAST_SHARE * operation_us);
+        let mut arrivals = vec![Vec::new(); by_rank.len()];
+        let mut transfers = vec![Vec::new(); by_rank.len()];
+        for iteration in 0..iterations {
+            let times: Vec<RankIteration> = by_rank.iter().map(|times| times[iteration]).collect();
+            for (rank, late) in late_in(&times, least).into_iter().enumerate() {
+                match late {
+                    Some((Late::Arrival, us)) => arrivals[rank].push(us),
+                    Some((Late::Transfer, us)) => transfers[rank].push(us),
+                    None => {}
+                }
+            }
+        }
+        let all_arrivals = arrivals.iter().map(Vec::len).sum::<usize>() as u64;
+        let by_turns = 1.0 / by_rank.len().max(1) as f64;
+        let iterations = iterations as u32;
+        let mut ranks = Vec::with_capacity(by_rank.len());
+        for (mut arrivals, mut transfers) in arrivals.into_iter().zip(transfers) {
+            let mut arrival = summary(&mut arrivals, iterations);
+            arrival.p_value = at_least(arrival.late, all_arrivals, by_turns);
+            arrival.matters = f64::from(arrival.late) >= LEAST_LATE * f64::from(iterations);
+            let mut transfer = summary(&mut transfers, iterations);
+            transfer.p_value = at_least(transfer.late, iterations.into(), 0.5);
+            transfer.matters = true;
+            ranks.push(RankLateness { arrival, transfer });
+        }
+        CaseLateness {
+            iterations,
+            operation_us,
+            ranks,
+        }
+    }
+
+    /// Tells whether more iterations are unlikely to change the judgement.
+    pub fn is_clear(&self) -> bool {
+        let level = FALSE_ALARMS / (2 * self.ranks.len().max(1)) as f64;
+        let few = CLEARED * f64::from(self.iterations);
+        self.ranks.iter().all(|rank| {
+            let RankLateness { arrival, transfer } = rank;
+            let arrival_is_clear = f64::from(arrival.late) < few || arrival.is_found(level);
+            arrival_is_clear && (transfer.p_value > 0.5 || transfer.is_found(level))
+        })
+    }
+}
+
+impl Lateness {
+    fn is_found(&self, level: f64) -> bool {
+        self.matters && self.p_value <= level
+    }
+}
+
+/// Returns the ranks that are late in any of `cases`.
+pub fn stragglers(cases: &[CaseLateness]) -> Vec<Finding> {
+    let mut candidates = Vec::new();
+    for (case, lateness) in cases.iter().enumerate() {
+        for (rank, of_rank) in lateness.ranks.iter().enumerate() {
+            for (late, evidence) in [
+                (Late::Arrival, of_rank.arrival),
+                (Late::Transfer, of_rank.transfer),
+            ] {
+                candidates.push((Finding { case, rank, late }, evidence));
+            }
+        }
+    }
+    let p_values: Vec<f64> = candidates.iter().map(|(_, late)| late.p_value).collect();
+    let rejected = holm(&p_values, FALSE_ALARMS);
+    let mut found = Vec::new();
+    for ((finding, evidence), is_rejected) in candidates.into_iter().zip(rejected) {
+        if is_rejected && evidence.matters {
+            found.push(finding);
+        }
+    }
+    found
+}
+
+/// Returns which hypotheses Holm's procedure rejects, so that with probability `1 - level` none is rejected wrongly.
+fn holm(p_values: &[f64], level: f64) -> Vec<bool> {
+    let mut order: Vec<usize> = (0..p_values.len()).collect();
+    order.sort_by(|&a, &b| p_values[a].total_cmp(&p_values[b]));
+    let mut rejected = vec![false; p_values.len()];
+    for (position, &index) in order.iter().enumerate() {
+        let left = (p_values.len() - position) as f64;
+        if p_values[index] > level / left {
+            break;
+        }
+        rejected[index] = true;
+    }
+    rejected
+}
+
+/// Returns the probability of at least `late` successes in `trials` independent ones.
+fn at_least(late: u32, trials: u64, probability: f64) -> f64 {
+    let Some(below) = late.checked_sub(1) else {
+        return 1.0;
+    };
+    Binomial::new(probability, trials).map_or(1.0, |binomial| binomial.sf(below.into()))
+}
+
+/// Returns how each rank is late in one iteration, and by how many microseconds, if that is more than `least`.
+fn late_in(times: &[RankIteration], least: f64) -> Vec<Option<(Late, f64)>> {
+    let mut before = Vec::with_capacity(times.len());
+    let mut operation = Vec::with_capacity(times.len());
+    let mut total = Vec::with_capacity(times.len());
+    let mut since_barrier_began = Vec::with_capacity(times.len());
+    for time in times {
+        before.push(time.total - time.operation);
+        operation.push(time.operation);
+        total.push(time.total);
+        since_barrier_began.push(time.total + time.barrier);
+    }
+    let others_before = medians_of_others(&before);
+    let others_operation = medians_of_others(&operation);
+    let others_total = medians_of_others(&total);
+    let others_since = medians_of_others(&since_barrier_began);
+    let mut late = Vec::with_capacity(times.len());
+    for rank in 0..times.len() {
+        let delay = before[rank] - others_before[rank];
+        // Its own clock shows the delay, and the others were in the operation for longer, because they waited.
+        let have_others_waited = others_operation[rank] - operation[rank] > least / 2.0;
+        // Nobody leaves a barrier before all have come, so this rank left it after the others had come. If its time since
+        // then is longer than theirs since they came, it has ended after them, however far apart they left.
+        let has_ended_later = total[rank] - others_since[rank] > least;
+        late.push(if delay > least && have_others_waited {
+            Some((Late::Arrival, delay))
+        } else if has_ended_later {
+            Some((Late::Transfer, total[rank] - others_total[rank]))
+        } else {
+            None
+        });
+    }
+    late
+}
+
+/// Returns for each of `values` the median of the others; itself if there are none.
+fn medians_of_others(values: &[f64]) -> Vec<f64> {
+    let mut order: Vec<usize> = (0..values.len()).collect();
+    order.sort_by(|&a, &b| values[a].total_cmp(&values[b]));
+    // Of an even number the upper one: among three ranks, one that is early must not make the others late.
+    let middle = values.len().saturating_sub(1) / 2;
+    let mut medians = values.to_vec();
+    for (position, &rank) in order.iter().enumerate() {
+        let median = order.get(middle + usize::from(position <= middle));
+        medians[rank] = values[*median.unwrap_or(&rank)];
+    }
+    medians
+}
+
+fn operation_time(by_rank: &[Vec<RankIteration>], iterations: usize) -> f64 {
+    let mut medians = Vec::with_capacity(iterations);
+    for iteration in 0..iterations {
+        let mut times: Vec<f64> = by_rank
+            .iter()
+            .map(|times| times[iteration].operation)
+            .collect();
+        medians.push(median(&mut times));
+    }
+    median(&mut medians)
+}
+
+fn summary(late: &mut [f64], iterations: u32) -> Lateness {
+    Lateness {
+        late: late.len() as u32,
+        typical_us: median(late),
+        // The sum of nothing is -0.
+        mean_us: (0.0 + late.iter().sum::<f64>()) / f64::from(iterations.max(1)),
+        ..Lateness::default()
+    }
+}
+
+/// Returns the median, the upper one of an even number; 0 of nothing.
+pub fn median(values: &mut [f64]) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied().unwrap_or(0.0)
+}
+
+#[cfg(test)]
+#[path = "lateness_tests.rs"]
+mod tests;
