@@ -67,7 +67,7 @@ pub enum Command {
     Links(links::Args),
     /// Submit a sweep as a Slurm job
     Submit(submit::Args),
-    /// Compare the steps below a folder: which level is faster in which case, and how sure that is
+    /// Compare runs, or the steps below a folder: which is faster in which case, and how sure that is
     Compare(compare::Args),
     /// Run a sweep at several PXN levels, in an order that is fair to all, and compare the times
     Experiment(experiment::Args),

@@ -1,35 +1,56 @@
-//! Whether two levels can differ at all.
+//! Whether what is compared can differ at all.
 
-use super::key::Conditions;
+use super::{conditions::Conditions, dimension::Dimension};
 use crate::{collective::Collective, levels, record::BackendKind};
 
 /// The levels that differ from each other in `NCCL_P2P_PXN_LEVEL` only, which NCCL reads for send and receive.
 const GRADED: [&str; 3] = ["conservative", "balanced", "aggressive"];
 
-/// Returns a sentence if no level can differ from another under these conditions.
-pub(super) fn anything_can_differ(conditions: &Conditions) -> Result<(), &'static str> {
+/// Returns a sentence if nothing on this dimension can differ from another under these conditions.
+pub(super) fn anything_can_differ(
+    dimension: Dimension,
+    conditions: &Conditions,
+) -> Result<(), String> {
+    let several = dimension.several();
     match conditions.backend {
-        BackendKind::Host => Err(
-            "These are times of MPI on host memory, where no NCCL runs: the levels cannot differ here, and what differs is \
-             noise.",
+        BackendKind::Host if is_of_nccl(dimension) => Err(format!(
+            "These are times of MPI on host memory, where no NCCL runs: the {several} cannot differ here, and what differs is \
+             noise."
+        )),
+        BackendKind::Model if dimension != Dimension::Nodes => Err(format!(
+            "These times are computed: the {several} cannot differ here."
+        )),
+        BackendKind::Nccl if dimension == Dimension::Level && conditions.nodes < 2 => Err(
+            "PXN is impossible on one node: the levels cannot differ here, and what differs is noise.".to_owned(),
         ),
-        BackendKind::Model => Err("These times are computed: the levels cannot differ here."),
-        BackendKind::Nccl if conditions.nodes < 2 => Err(
-            "PXN is impossible on one node: the levels cannot differ here, and what differs is noise.",
-        ),
-        BackendKind::Nccl => Ok(()),
+        _ => Ok(()),
     }
 }
 
-/// Returns whether `level` and `reference` can differ in `collective`.
+/// Returns whether only NCCL and GPUs can make a difference on this dimension.
+fn is_of_nccl(dimension: Dimension) -> bool {
+    matches!(
+        dimension,
+        Dimension::Level
+            | Dimension::Network
+            | Dimension::Resources
+            | Dimension::Nccl
+            | Dimension::Driver
+    )
+}
+
+/// Returns whether `label` and `reference` can differ in `collective`, where something can.
 pub(super) fn can_differ(
-    conditions: &Conditions,
+    dimension: Dimension,
     collective: &str,
-    level: &str,
+    label: &str,
     reference: &str,
 ) -> bool {
-    let is_same_level = level == reference && level != levels::CUSTOM;
-    let are_graded = GRADED.contains(&level) && GRADED.contains(&reference);
+    if dimension != Dimension::Level {
+        return true;
+    }
+    let is_same_level = label == reference && label != levels::CUSTOM;
+    let are_graded = GRADED.contains(&label) && GRADED.contains(&reference);
     let has_effect = !are_graded || Collective::pairwise_names().contains(&collective);
-    anything_can_differ(conditions).is_ok() && !is_same_level && has_effect
+    !is_same_level && has_effect
 }

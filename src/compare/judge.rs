@@ -1,8 +1,8 @@
 //! Which variants differ from the reference, case by case. Pure.
 
-use std::collections::BTreeMap;
+use std::cmp::Ordering;
 
-use crate::stats::{Pair, PairedRatio, discoveries};
+use crate::stats::{Pair, TimeRatio, discoveries};
 
 /// The confidence of the intervals.
 pub(super) const CONFIDENCE: f64 = 0.95;
@@ -13,8 +13,17 @@ const FALSE_DISCOVERY_RATE: f64 = 0.05;
 /// The step in which times are recorded, in µs.
 const RESOLUTION: f64 = 0.01;
 
-/// The times of one case in µs: by variant, then by block.
-pub(super) type CaseTimes = Vec<BTreeMap<u32, f64>>;
+/// The time of a variant in one block, in µs.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct BlockTime {
+    /// The number of the block.
+    pub(super) block: u32,
+    /// The time.
+    pub(super) time: f64,
+}
+
+/// The times of one case by variant, each sorted by block, with one time per block.
+pub(super) type CaseTimes = Vec<Vec<BlockTime>>;
 
 /// A case whose variants are judged.
 #[derive(Clone, Debug, PartialEq)]
@@ -32,6 +41,8 @@ pub(super) struct Roles {
     pub(super) reference: usize,
     /// The same as the reference under another label. Its distance from the reference is noise.
     pub(super) control: Option<usize>,
+    /// Whether a block is the same for all variants, so that times are compared within blocks.
+    pub(super) is_paired: bool,
 }
 
 /// What is concluded about a variant in one case.
@@ -45,7 +56,7 @@ pub(super) enum Verdict {
     NotShown,
     /// It cannot differ from the reference, so what differs is noise.
     CannotDiffer,
-    /// Fewer than two blocks have both times, so nothing is known about the spread.
+    /// Fewer than two blocks have both times, or one of the two has fewer than two, so nothing is known about the spread.
     TooFewBlocks,
 }
 
@@ -53,7 +64,7 @@ pub(super) enum Verdict {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Comparison {
     /// The ratio of times to the reference; `None` if there are too few blocks.
-    pub(super) ratio: Option<PairedRatio>,
+    pub(super) ratio: Option<TimeRatio>,
     /// What is concluded.
     pub(super) verdict: Verdict,
 }
@@ -74,7 +85,7 @@ pub(super) fn judge(cases: &[JudgedCase], roles: Roles) -> Vec<Vec<Comparison>> 
     for case in cases {
         let mut of_case: Vec<Comparison> = Vec::new();
         for variant in 0..case.times.len() {
-            let ratio = ratio(&case.times, variant, roles.reference);
+            let ratio = ratio(&case.times, variant, roles.reference, roles);
             let verdict = Verdict::CannotDiffer;
             of_case.push(Comparison { ratio, verdict });
         }
@@ -95,7 +106,7 @@ fn judged(case: &JudgedCase, roles: Roles) -> Vec<usize> {
         .collect()
 }
 
-fn verdict(ratio: Option<PairedRatio>, differs: bool) -> Verdict {
+fn verdict(ratio: Option<TimeRatio>, differs: bool) -> Verdict {
     match ratio {
         None => Verdict::TooFewBlocks,
         Some(_) if !differs => Verdict::NotShown,
@@ -107,13 +118,13 @@ fn verdict(ratio: Option<PairedRatio>, differs: bool) -> Verdict {
 /// Returns the probability of such a distance from both copies of the reference without a difference. It is 1 if the
 /// variant lies between the two.
 fn p_value(times: &CaseTimes, variant: usize, roles: Roles) -> f64 {
-    let Some(first) = ratio(times, variant, roles.reference) else {
+    let Some(first) = ratio(times, variant, roles.reference, roles) else {
         return 1.0;
     };
     let Some(control) = roles.control else {
         return first.p_value;
     };
-    match ratio(times, variant, control) {
+    match ratio(times, variant, control, roles) {
         Some(second) if (first.ratio < 1.0) == (second.ratio < 1.0) => {
             first.p_value.max(second.p_value)
         }
@@ -121,17 +132,38 @@ fn p_value(times: &CaseTimes, variant: usize, roles: Roles) -> f64 {
     }
 }
 
-fn ratio(times: &CaseTimes, variant: usize, reference: usize) -> Option<PairedRatio> {
-    let mut pairs = Vec::new();
-    for (block, time) in &times[variant] {
-        if let Some(reference) = times[reference].get(block) {
-            pairs.push(Pair {
-                time: *time,
-                reference: *reference,
-            });
+fn ratio(times: &CaseTimes, variant: usize, reference: usize, roles: Roles) -> Option<TimeRatio> {
+    let (times, references) = (&times[variant], &times[reference]);
+    if roles.is_paired {
+        return TimeRatio::paired(&pairs(times, references), CONFIDENCE, RESOLUTION);
+    }
+    let times: Vec<f64> = times.iter().map(|block| block.time).collect();
+    let references: Vec<f64> = references.iter().map(|block| block.time).collect();
+    TimeRatio::unpaired(&times, &references, CONFIDENCE, RESOLUTION)
+}
+
+/// Returns the times of the blocks that both have.
+fn pairs(times: &[BlockTime], references: &[BlockTime]) -> Vec<Pair> {
+    let mut pairs = Vec::with_capacity(times.len());
+    let mut references = references.iter().peekable();
+    for BlockTime { block, time } in times {
+        while let Some(reference) = references.peek() {
+            match reference.block.cmp(block) {
+                Ordering::Less => {
+                    references.next();
+                }
+                Ordering::Equal => {
+                    pairs.push(Pair {
+                        time: *time,
+                        reference: reference.time,
+                    });
+                    break;
+                }
+                Ordering::Greater => break,
+            }
         }
     }
-    PairedRatio::new(&pairs, CONFIDENCE, RESOLUTION)
+    pairs
 }
 
 #[cfg(test)]
@@ -148,6 +180,14 @@ mod tests {
     const ROLES: Roles = Roles {
         reference: 0,
         control: Some(1),
+        is_paired: true,
+    };
+
+    /// Runs without common blocks.
+    const UNPAIRED: Roles = Roles {
+        reference: 0,
+        control: None,
+        is_paired: false,
     };
 
     /// A simulated experiment: the reference, its control, and variants that take `effects` times as long.
@@ -179,7 +219,7 @@ mod tests {
             let normal = Normal::standard();
             let mut random = ChaCha8Rng::seed_from_u64(seed);
             let mut order = BlockOrder::new(self.effects.len(), seed);
-            let untimed = comparable(vec![BTreeMap::new(); self.effects.len()]);
+            let untimed = comparable(vec![Vec::new(); self.effects.len()]);
             let mut cases = vec![untimed; self.cases];
             let mut pace = 1.0;
             for block in 0..self.blocks {
@@ -198,7 +238,7 @@ mod tests {
                         let noise = (self.noise * normal.inverse_cdf(uniform)).exp();
                         let base = 100.0 * (1.0 + index as f64);
                         let time = base * self.effects[step] * pace * start * noise;
-                        case.times[step].insert(block, time);
+                        case.times[step].push(BlockTime { block, time });
                     }
                 }
             }
@@ -206,11 +246,12 @@ mod tests {
         }
 
         /// Returns how many differences are claimed in `runs` experiments, and of how many.
-        fn claims(&self, runs: u64) -> (usize, usize) {
+        fn claims(&self, runs: u64, roles: Roles) -> (usize, usize) {
             let (mut claims, mut all) = (0, 0);
+            let first = if roles.control.is_some() { 2 } else { 1 };
             for seed in 0..runs {
-                for case in judge(&self.cases(seed), ROLES) {
-                    for comparison in &case[2..] {
+                for case in judge(&self.cases(seed), roles) {
+                    for comparison in &case[first..] {
                         all += 1;
                         let differs =
                             matches!(comparison.verdict, Verdict::Better | Verdict::Worse);
@@ -234,7 +275,7 @@ mod tests {
             noise: 0.05,
             ..QUIET
         };
-        let (claims, all) = same.claims(200);
+        let (claims, all) = same.claims(200, ROLES);
         assert!(claims * 20 <= all, "{claims} of {all}");
     }
 
@@ -244,8 +285,69 @@ mod tests {
             effects: vec![1.0, 1.0, 1.03],
             ..QUIET
         };
-        let (claims, all) = slower.claims(50);
+        let (claims, all) = slower.claims(50, ROLES);
         assert!(claims * 10 >= all * 9, "{claims} of {all}");
+    }
+
+    #[test]
+    fn identical_unpaired_runs_rarely_differ() {
+        for (blocks, noise) in [(3, 0.05), (10, 0.01)] {
+            let same = Experiment {
+                effects: vec![1.0; 2],
+                blocks,
+                noise,
+                ..QUIET
+            };
+            let (claims, all) = same.claims(200, UNPAIRED);
+            assert_eq!(all, 200 * 40, "200 pairs of runs, 40 cases each");
+            assert!(claims * 20 <= all, "{claims} of {all}");
+        }
+    }
+
+    #[test]
+    fn three_percent_between_unpaired_runs_are_found_in_one_percent_of_noise() {
+        let slower = Experiment {
+            effects: vec![1.0, 1.03],
+            ..QUIET
+        };
+        let (claims, all) = slower.claims(50, UNPAIRED);
+        assert!(claims * 10 >= all * 9, "{claims} of {all}");
+    }
+
+    #[test]
+    fn unpaired_runs_may_have_different_numbers_of_times() {
+        let times = |times: &[f64]| -> Vec<BlockTime> {
+            let numbered = times.iter().zip(0..);
+            numbered
+                .map(|(time, block)| BlockTime { block, time: *time })
+                .collect()
+        };
+        let case = comparable(vec![
+            times(&[10.0, 10.1, 9.9, 10.0]),
+            times(&[20.0, 20.1]),
+            times(&[20.0]),
+            times(&[]),
+        ]);
+        let verdicts: Vec<Verdict> = judge(&[case], UNPAIRED)[0]
+            .iter()
+            .map(|one| one.verdict)
+            .collect();
+        let expected = [Verdict::Worse, Verdict::TooFewBlocks, Verdict::TooFewBlocks];
+        assert_eq!(verdicts[1..], expected);
+    }
+
+    #[test]
+    fn only_blocks_that_both_have_are_paired() {
+        let blocks = |numbers: &[u32]| -> Vec<BlockTime> {
+            let time = |block: &u32| BlockTime {
+                block: *block,
+                time: f64::from(*block),
+            };
+            numbers.iter().map(time).collect()
+        };
+        let pairs = pairs(&blocks(&[1, 2, 4, 7]), &blocks(&[2, 3, 4, 5, 6]));
+        let common: Vec<f64> = pairs.iter().map(|pair| pair.reference).collect();
+        assert_eq!(common, [2.0, 4.0]);
     }
 
     #[test]
@@ -259,7 +361,7 @@ mod tests {
                 is_order_balanced,
                 ..QUIET
             };
-            let (claims, all) = disturbed(true).claims(20);
+            let (claims, all) = disturbed(true).claims(20, ROLES);
             assert!(claims * 20 <= all, "{claims} of {all}");
 
             // In a fixed order each is taken for an effect of the steps, without a control pair.
@@ -267,8 +369,8 @@ mod tests {
             let mut all = 0;
             for seed in 0..20 {
                 let roles = Roles {
-                    reference: 0,
                     control: None,
+                    ..ROLES
                 };
                 for case in judge(&disturbed(false).cases(seed), roles) {
                     all += 1;
@@ -281,7 +383,9 @@ mod tests {
 
     #[test]
     fn a_variant_between_the_two_copies_does_not_differ() {
-        let steady = |time: f64| (0..5).map(|block| (block, time)).collect();
+        let steady = |time: f64| -> Vec<BlockTime> {
+            (0..5).map(|block| BlockTime { block, time }).collect()
+        };
         let times = vec![steady(10.0), steady(12.0), steady(11.0), steady(14.0)];
         let cases = [comparable(times)];
         let verdicts: Vec<Verdict> = judge(&cases, ROLES)[0]
@@ -293,8 +397,8 @@ mod tests {
 
     #[test]
     fn one_block_tells_nothing() {
-        let once = |time: f64| BTreeMap::from([(0, time)]);
-        let times = vec![once(10.0), once(10.0), once(1.0), BTreeMap::new()];
+        let once = |time: f64| vec![BlockTime { block: 0, time }];
+        let times = vec![once(10.0), once(10.0), once(1.0), Vec::new()];
         let of_case = &judge(&[comparable(times)], ROLES)[0];
         assert!(
             of_case[2..]
@@ -305,7 +409,9 @@ mod tests {
 
     #[test]
     fn what_cannot_differ_is_not_judged() {
-        let steady = |time: f64| (0..5).map(|block| (block, time)).collect();
+        let steady = |time: f64| -> Vec<BlockTime> {
+            (0..5).map(|block| BlockTime { block, time }).collect()
+        };
         let mut case = comparable(vec![steady(10.0), steady(10.0), steady(14.0)]);
         case.can_differ[2] = false;
         assert_eq!(judge(&[case], ROLES)[0][2].verdict, Verdict::CannotDiffer);

@@ -1,78 +1,131 @@
-//! The steps of a comparison, each in a folder of its own below one folder: which level is faster in which case, and how sure
-//! that is. Only times with the same [`key::Conditions`] stand in one table.
+//! The comparison of runs by one thing that differs between them, above all their PXN levels: which is faster in which
+//! case, and how sure that is. Only times with the same [`Conditions`] stand in one table.
 
 mod can_differ;
+mod case_key;
+mod conditions;
+mod dimension;
 pub mod experiment_record;
+mod inputs;
 mod judge;
-pub mod key;
 mod recommendation;
 mod rows;
+mod run_facts;
 mod samples;
-pub mod step;
+mod step;
 mod steps;
 mod table;
 mod tables;
 
-use std::path::{Path, PathBuf};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
 
 use self::{
-    experiment_record::ExperimentRecord,
+    case_key::Cases,
+    conditions::{Conditions, differences, in_common},
+    inputs::Inputs,
     judge::Comparison,
-    key::{Conditions, differences, in_common},
-    samples::Samples,
+    samples::{JudgedTable, Origin, Samples},
     step::Step,
+    tables::{Comparability, Table},
 };
-use crate::exit::{Code, Failure};
+use crate::{
+    env,
+    exit::{Code, Failure},
+    output::{narrow::wrap_comment, terminal},
+};
 
-/// A table with what is concluded from it.
-type JudgedTable<'a> = (Samples<'a>, Vec<Vec<Comparison>>);
+pub use dimension::Dimension;
 
-/// Compares the steps below `folder`. Prints the tables and what follows from them, and writes `comparison.csv`,
-/// `comparison.json`, and all rows as `results.csv`.
+/// What to compare.
+#[derive(Clone, Debug, Default)]
+pub struct Request {
+    /// One folder of steps, or several runs.
+    pub runs: Vec<PathBuf>,
+    /// What differs between them; `None` for the one thing that does.
+    pub by: Option<Dimension>,
+    /// Whether everything else may differ too.
+    pub is_forced: bool,
+    /// The folder for the files; by default that of the steps, if there is only one.
+    pub out: Option<PathBuf>,
+}
+
+impl Request {
+    /// Returns the request to compare the steps of an experiment.
+    pub fn of_folder(folder: &Path) -> Request {
+        Request {
+            runs: vec![folder.to_owned()],
+            ..Request::default()
+        }
+    }
+}
+
+/// Compares runs. Prints the tables and what follows from them, and writes `comparison.csv`, `comparison.json`, and all rows
+/// as `results.csv`.
 ///
 /// # Errors
 ///
-/// Returns an error if there is nothing to compare, if no two levels can be compared, or if a file cannot be read or
+/// Returns an error if there is nothing to compare, if no two runs can be compared, or if a file cannot be read or
 /// written.
-pub fn run(folder: &Path) -> anyhow::Result<Code> {
+pub fn run(request: &Request) -> anyhow::Result<Code> {
     let usage = |what| Failure::on_all_ranks(Code::Usage, what);
-    let experiment = ExperimentRecord::read(folder).map_err(usage)?;
-    let folders = find_steps(folder, experiment.as_ref())?;
-    let steps = read(&folders)?;
-    let tables = tables::split(&steps);
-    if let Some(why) = tables::no_two_levels(&tables) {
-        return Err(Failure::on_all_ranks(Code::Usage, why));
+    let inputs = Inputs::find(&request.runs)?;
+    let mut cases = Cases::default();
+    let steps = inputs.read(&mut cases)?;
+    let comparability = Comparability {
+        dimension: dimension(request, &inputs, &steps).map_err(usage)?,
+        is_forced: request.is_forced,
+    };
+    let tables = tables::split(&steps, comparability);
+    if let Some(why) = tables::no_two_alike(&tables, comparability) {
+        return Err(usage(why));
     }
-    let judged = judge_all(&tables, experiment.as_ref());
-    steps::join(&folders, &folder.join("results.csv"))?;
-    rows::write(folder, &judged)?;
-    print(&judged)?;
-    if let Some(end) = experiment.and_then(|experiment| experiment.end) {
-        print_line!("# The experiment ended because {end}.")?;
+    let judged = judge_all(&tables, &cases, inputs.origin());
+    if let Some(why) = no_common_case(&judged, comparability.dimension) {
+        return Err(usage(why));
+    }
+    let out = request.out.as_ref().or(inputs.folder.as_ref());
+    if let Some(folder) = out {
+        write(folder, &inputs, &judged)?;
+    }
+    let page = Page {
+        width: terminal::stdout_width(&env::var),
+    };
+    page.print(&judged)?;
+    if let Some(end) = inputs.experiment.and_then(|experiment| experiment.end) {
+        page.comment(&format!("The experiment ended because {end}."))?;
     }
     for step in &steps {
         if let Some(sentence) = step.unfinished() {
-            print_line!("# {sentence}")?;
+            page.comment(&sentence)?;
         }
     }
-    say!(
-        "pxnbench: the comparison is in {}, and all rows are in results.csv beside it",
-        folder.join(rows::CSV).display()
-    );
+    if let Some(folder) = out {
+        say!(
+            "pxnbench: the comparison is in {}, and all rows are in results.csv beside it",
+            folder.join(rows::CSV).display()
+        );
+    }
     Ok(Code::Fine)
 }
 
 /// Returns whether the intervals of all variants are within `precision` of their ratios. False if that cannot be told yet.
 pub fn is_as_precise_as(folder: &Path, precision: f64) -> bool {
-    let Ok(Some(experiment)) = ExperimentRecord::read(folder) else {
+    let mut cases = Cases::default();
+    let Ok(inputs) = Inputs::of_folder(folder) else {
         return false;
     };
-    let folders = find_steps(folder, Some(&experiment));
-    let Ok(steps) = folders.and_then(|folders| read(&folders)) else {
+    let Ok(steps) = inputs.read(&mut cases) else {
         return false;
     };
-    let tables = tables::split(&steps);
-    let judged = judge_all(&tables, Some(&experiment));
+    let levels = Comparability {
+        dimension: Dimension::Level,
+        is_forced: false,
+    };
+    let tables = tables::split(&steps, levels);
+    let judged = judge_all(&tables, &cases, inputs.origin());
     let mut comparisons = judged
         .iter()
         .flat_map(|(_, comparisons)| comparisons.iter().flatten());
@@ -80,77 +133,136 @@ pub fn is_as_precise_as(folder: &Path, precision: f64) -> bool {
         Some(ratio) => ratio.half_width() <= precision,
         None => false,
     };
-    !judged.is_empty() && comparisons.all(is_narrow)
+    inputs.experiment.is_some() && !judged.is_empty() && comparisons.all(is_narrow)
 }
 
-/// Returns the folders of the steps whose times count.
-fn find_steps(
-    folder: &Path,
-    experiment: Option<&ExperimentRecord>,
-) -> anyhow::Result<Vec<PathBuf>> {
-    let mut folders = steps::find(folder)?;
-    if let Some(experiment) = experiment {
-        folders.retain(|folder| experiment.counts(folder));
+/// Returns what is compared: as requested, otherwise what differs. Steps in one folder are compared by their levels if these
+/// differ, whatever else does.
+fn dimension(request: &Request, inputs: &Inputs, steps: &[Step]) -> Result<Dimension, String> {
+    if let Some(by) = request.by {
+        return Ok(by);
     }
-    if folders.is_empty() {
-        let what = format!(
-            "no step of the experiment in {} has results yet",
-            folder.display()
-        );
-        return Err(Failure::on_all_ranks(Code::NothingRan, what));
+    let is_folder = inputs.folder.is_some();
+    let has_levels = dimension::labels(Dimension::Level, steps).len() > 1;
+    if is_folder && (has_levels || inputs.experiment.is_some()) {
+        return Ok(Dimension::Level);
     }
-    Ok(folders)
+    match dimension::the_one_that_differs(steps) {
+        Ok(Dimension::Run) | Err(_) if is_folder => Ok(Dimension::Level),
+        found => found,
+    }
 }
 
-fn read(folders: &[PathBuf]) -> anyhow::Result<Vec<Step>> {
-    let mut steps = Vec::new();
-    for folder in folders {
-        steps.push(Step::read(folder)?);
+/// Returns why nothing can be compared, if no case was measured in two variants of any table.
+fn no_common_case(judged: &[JudgedTable], dimension: Dimension) -> Option<String> {
+    let mut has_variants = false;
+    for (samples, _) in judged {
+        has_variants |= samples.variants.len() > 1;
+        if samples.cases_without_partner() < samples.cases.len() {
+            return None;
+        }
     }
-    Ok(steps)
+    let has_times = judged.iter().any(|(samples, _)| !samples.cases.is_empty());
+    (has_variants && has_times).then(|| {
+        format!(
+            "no two {} have a case in common: collectives, sizes, types or roots differ. Compare runs of the same sweep",
+            dimension.several()
+        )
+    })
+}
+
+fn write(folder: &Path, inputs: &Inputs, judged: &[JudgedTable]) -> anyhow::Result<()> {
+    fs::create_dir_all(folder).map_err(|error| steps::cannot("made", folder, &error))?;
+    steps::join(&inputs.folders(), &folder.join("results.csv"))?;
+    rows::write(folder, judged)
 }
 
 fn judge_all<'a>(
-    tables: &[tables::Table<'a>],
-    experiment: Option<&'a ExperimentRecord>,
+    tables: &'a [Table<'a>],
+    cases: &Cases,
+    origin: Origin<'a>,
 ) -> Vec<JudgedTable<'a>> {
     let mut judged = Vec::new();
     for table in tables {
-        let samples = Samples::collect(table, experiment);
+        let samples = Samples::collect(table, cases, origin);
         let comparisons = judge::judge(&samples.cases, samples.roles);
         judged.push((samples, comparisons));
     }
     judged
 }
 
-/// Prints one table after the other, each with its remarks.
-fn print(judged: &[JudgedTable]) -> anyhow::Result<()> {
-    let all: Vec<Conditions> = judged
-        .iter()
-        .map(|(samples, _)| samples.conditions)
-        .collect();
-    let common = in_common(&all);
-    if !common.is_empty() {
-        print_line!("# Measured with {common}")?;
-    }
-    if judged.is_empty() {
-        print_line!("# The steps have no rows")?;
-    }
-    for (number, (samples, comparisons)) in judged.iter().enumerate() {
-        if judged.len() > 1 {
-            let what = differences(&samples.conditions, &all);
-            print_line!("#\n# Table {} of {}: {what}", number + 1, judged.len())?;
+/// What the tables are printed on.
+struct Page {
+    /// The width of the terminal; `None` for a file or a pipe, where nothing is too wide.
+    width: Option<usize>,
+}
+
+impl Page {
+    /// Prints one table after the other, each with its remarks.
+    fn print(&self, judged: &[JudgedTable]) -> anyhow::Result<()> {
+        let all: Vec<Conditions> = judged
+            .iter()
+            .map(|(samples, _)| samples.table.conditions.clone())
+            .collect();
+        let common = in_common(&all);
+        if !common.is_empty() {
+            self.comment(&format!("Measured with {common}"))?;
         }
-        print_line!("{}", table::render(samples, comparisons).trim_end())?;
+        if judged.is_empty() {
+            self.comment("The steps have no rows")?;
+        }
+        for (number, (samples, comparisons)) in judged.iter().enumerate() {
+            if judged.len() > 1 {
+                let what = differences(&samples.table.conditions, &all);
+                print_line!("#")?;
+                self.comment(&format!("Table {} of {}: {what}", number + 1, judged.len()))?;
+            }
+            self.print_table(samples, comparisons)?;
+        }
+        Ok(())
+    }
+
+    fn print_table(
+        &self,
+        samples: &Samples,
+        comparisons: &[Vec<Comparison>],
+    ) -> anyhow::Result<()> {
+        let mut text = String::new();
+        for line in table::render(samples, comparisons, self.width).lines() {
+            text += &match line.strip_prefix("# ") {
+                // The names of the columns stand above them and are not wrapped.
+                Some(comment) if !comment.starts_with(' ') => self.wrapped(comment),
+                _ => format!("{line}\n"),
+            };
+        }
+        print_line!("{}", text.trim_end())?;
         for remark in table::remarks(samples) {
-            print_line!("# {remark}")?;
+            self.comment(&remark)?;
         }
-        if samples.labels.len() > 1 && can_differ::anything_can_differ(&samples.conditions).is_ok()
-        {
+        let Table {
+            dimension,
+            conditions,
+            ..
+        } = samples.table;
+        let is_possible = can_differ::anything_can_differ(*dimension, conditions).is_ok();
+        if samples.variants.len() > 1 && is_possible {
             for sentence in recommendation::sentences(samples, comparisons) {
-                print_line!("# {sentence}")?;
+                self.comment(&sentence)?;
             }
         }
+        Ok(())
     }
-    Ok(())
+
+    /// Prints a comment, in several lines if it is too long for the terminal.
+    fn comment(&self, text: &str) -> anyhow::Result<()> {
+        print_line!("{}", self.wrapped(text).trim_end())
+    }
+
+    fn wrapped(&self, text: &str) -> String {
+        let line = format!("# {text}");
+        match self.width {
+            Some(width) => wrap_comment(&line, width),
+            None => line + "\n",
+        }
+    }
 }

@@ -3,15 +3,19 @@
 use std::ops::RangeInclusive;
 
 use super::{
+    case_key::CaseKey,
+    dimension::Dimension,
     judge::{Comparison, Verdict},
-    key::CaseKey,
     samples::Samples,
 };
-use crate::{levels, units::Bytes};
+use crate::{
+    levels::{self, Axis},
+    units::Bytes,
+};
 
 /// Neighbouring sizes with the same best variant.
 struct SizeRange<'a> {
-    key: CaseKey<'a>,
+    key: &'a CaseKey,
     sizes: RangeInclusive<u64>,
     best: Option<usize>,
     /// The lowest and the highest ratio of the best variant.
@@ -21,26 +25,28 @@ struct SizeRange<'a> {
 /// Returns one sentence per range of sizes in which a variant is better than the reference, or one that none is, and the
 /// settings of the levels that are named.
 pub(super) fn sentences(samples: &Samples, comparisons: &[Vec<Comparison>]) -> Vec<String> {
-    let Some(reference) = samples.labels.get(samples.roles.reference) else {
+    let Some(reference) = samples.reference() else {
         return Vec::new();
     };
     let mut sentences = Vec::new();
     let mut named: Vec<&str> = Vec::new();
     for range in ranges(samples, comparisons) {
         let Some(best) = range.best else { continue };
-        let level = samples.levels[best];
-        if !named.contains(&level) {
-            named.push(level);
+        let label = samples.variants[best].label;
+        if !named.contains(&label) {
+            named.push(label);
         }
-        sentences.push(sentence(&range, level, reference));
+        sentences.push(sentence(&range, label, reference));
     }
     if sentences.is_empty() {
         return vec![format!(
-            "No level is shown to be better than {reference} anywhere. More blocks would show smaller differences."
+            "No {} is shown to be better than {reference} anywhere. More {}s would show smaller differences.",
+            samples.table.dimension.one(),
+            samples.replicate.noun(),
         )];
     }
-    for level in named {
-        sentences.push(how_to_use(level));
+    if let Some(axis) = axis(samples.table.dimension) {
+        sentences.extend(named.into_iter().map(|name| how_to_use(axis, name)));
     }
     sentences
 }
@@ -72,34 +78,50 @@ fn sentence(range: &SizeRange, level: &str, reference: &str) -> String {
     )
 }
 
-fn how_to_use(level: &str) -> String {
+/// Returns the axis of the presets that a dimension compares.
+fn axis(dimension: Dimension) -> Option<Axis> {
+    match dimension {
+        Dimension::Level => Some(Axis::Level),
+        Dimension::Network => Some(Axis::Network),
+        Dimension::Resources => Some(Axis::Resources),
+        _ => None,
+    }
+}
+
+fn how_to_use(axis: Axis, name: &str) -> String {
+    let what = match axis {
+        Axis::Level => "Level",
+        Axis::Network => "Network",
+        Axis::Resources => "Resources",
+    };
     let mut settings = Vec::new();
-    if let Ok(preset) = levels::level(level) {
+    let presets = levels::rows(axis).iter();
+    for preset in presets.filter(|preset| preset.name == name) {
         for setting in &preset.set {
             settings.push(format!("{}={}", setting.name, setting.value));
         }
     }
     if settings.is_empty() {
-        return format!("Level {level} sets no variable.");
+        return format!("{what} {name} sets no variable.");
     }
     let settings = settings.join(" ");
-    format!("Level {level} is {settings}; pxnbench levels {level} --export prints it for a shell.")
+    format!("{what} {name} is {settings}; pxnbench levels {name} --export prints it for a shell.")
 }
 
 /// Joins neighbouring sizes with the same best variant.
-fn ranges<'a>(samples: &Samples<'a>, comparisons: &[Vec<Comparison>]) -> Vec<SizeRange<'a>> {
+fn ranges<'a>(samples: &'a Samples, comparisons: &[Vec<Comparison>]) -> Vec<SizeRange<'a>> {
     let mut ranges: Vec<SizeRange> = Vec::new();
     for (key, of_case) in samples.keys.iter().zip(comparisons) {
         let best = best(of_case);
         let ratio = best.map_or(1.0, |(_, ratio)| ratio);
         let variant = best.map(|(variant, _)| variant);
         match ranges.last_mut() {
-            Some(last) if last.best == variant && is_same_series(&last.key, key) => {
+            Some(last) if last.best == variant && is_same_series(last.key, key) => {
                 last.sizes = *last.sizes.start()..=key.size;
                 last.ratios = (last.ratios.0.min(ratio), last.ratios.1.max(ratio));
             }
             _ => ranges.push(SizeRange {
-                key: *key,
+                key,
                 sizes: key.size..=key.size,
                 best: variant,
                 ratios: (ratio, ratio),
@@ -125,18 +147,27 @@ fn best(comparisons: &[Comparison]) -> Option<(usize, f64)> {
 }
 
 fn is_same_series(a: &CaseKey, b: &CaseKey) -> bool {
-    CaseKey { size: 0, ..*a } == CaseKey { size: 0, ..*b }
+    let without_size = |key: &CaseKey| CaseKey {
+        size: 0,
+        ..key.clone()
+    };
+    without_size(a) == without_size(b)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::compare::{judge::judge, step::tests::steps, tables::split};
+    use crate::compare::{
+        judge::judge,
+        samples::Origin,
+        step::tests::steps,
+        tables::{split, tests::LEVELS},
+    };
 
     fn recommended(cells: &[(&str, u32, f64)]) -> Vec<String> {
-        let steps = steps("nccl", 2, cells);
-        let tables = split(&steps);
-        let samples = Samples::collect(&tables[0], None);
+        let measured = steps("nccl", 2, cells);
+        let tables = split(&measured.steps, LEVELS);
+        let samples = Samples::collect(&tables[0], &measured.cases, Origin::Folder);
         sentences(&samples, &judge(&samples.cases, samples.roles))
     }
 

@@ -1,12 +1,16 @@
 //! The comparison as data: `comparison.csv` and `comparison.json`.
 
-use std::{fmt::Display, io::Write, path::Path};
+use std::{
+    fmt::Display,
+    io::{self, BufWriter, Write},
+    path::Path,
+};
 
-use serde::Serialize;
+use serde::{Serialize, Serializer, ser::SerializeSeq};
 
 use super::{
     judge::{Comparison, Verdict},
-    samples::Samples,
+    samples::{JudgedTable, Samples},
 };
 use crate::{
     exit::{Code, Failure},
@@ -37,7 +41,7 @@ struct ComparisonRow<'a> {
     level: &'a str,
     /// The name of the variant that it is compared with.
     reference: &'a str,
-    /// Blocks with a time of this variant.
+    /// Times of this variant: blocks, runs or repetitions.
     blocks: usize,
     /// The geometric mean of its times.
     time_us: Option<f64>,
@@ -48,6 +52,10 @@ struct ComparisonRow<'a> {
     /// The upper end.
     ratio_high: Option<f64>,
     verdict: &'static str,
+    /// What is compared, by its name on the command line.
+    by: &'static str,
+    /// What one time is: a block, a run or a repetition.
+    replicate: &'static str,
 }
 
 /// Writes both files into `folder`.
@@ -55,26 +63,18 @@ struct ComparisonRow<'a> {
 /// # Errors
 ///
 /// Returns an error if a file cannot be written.
-pub(super) fn write(
-    folder: &Path,
-    tables: &[(Samples, Vec<Vec<Comparison>>)],
-) -> anyhow::Result<()> {
-    let mut rows = Vec::new();
-    for (number, (samples, comparisons)) in tables.iter().enumerate() {
-        add_table(&mut rows, number + 1, samples, comparisons);
-    }
-    let mut writer = csv::WriterBuilder::new()
-        .terminator(csv::Terminator::CRLF)
-        .from_writer(Vec::new());
-    for row in &rows {
-        writer.serialize(row)?;
-    }
-    save(&folder.join(CSV), &writer.into_inner()?)?;
-    save(&folder.join(JSON), &serde_json::to_vec_pretty(&rows)?)
+pub(super) fn write(folder: &Path, tables: &[JudgedTable]) -> anyhow::Result<()> {
+    save(&folder.join(CSV), |file| write_csv(file, tables))?;
+    save(&folder.join(JSON), |file| write_json(file, tables))
 }
 
-fn save(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
-    write_whole(path, |file| file.write_all(bytes)).map_err(|error| cannot_write(path, &error))
+fn save(path: &Path, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> anyhow::Result<()> {
+    let written = write_whole(path, |file| {
+        let mut file = BufWriter::new(file);
+        write(&mut file)?;
+        file.flush()
+    });
+    written.map_err(|error| cannot_write(path, &error))
 }
 
 fn cannot_write(path: &Path, why: &dyn Display) -> anyhow::Error {
@@ -82,39 +82,79 @@ fn cannot_write(path: &Path, why: &dyn Display) -> anyhow::Error {
     Failure::on_all_ranks(Code::Usage, what)
 }
 
-fn add_table<'a>(
-    rows: &mut Vec<ComparisonRow<'a>>,
-    table: usize,
-    samples: &Samples<'a>,
-    comparisons: &[Vec<Comparison>],
-) {
-    for (index, key) in samples.keys.iter().enumerate() {
-        for (variant, comparison) in comparisons[index].iter().enumerate() {
-            let is_reference = variant == samples.roles.reference;
-            let ratio = comparison.ratio.filter(|_| !is_reference);
-            rows.push(ComparisonRow {
-                table,
-                backend: samples.conditions.backend.name(),
-                nodes: samples.conditions.nodes,
-                ranks: samples.conditions.ranks,
-                collective: key.collective,
-                size_bytes: key.size,
-                r#type: key.dtype,
-                redop: key.redop,
-                root: key.root,
-                in_place: key.is_in_place.into(),
-                pattern: key.pattern,
-                label: samples.labels[variant],
-                level: samples.levels[variant],
-                reference: samples.labels[samples.roles.reference],
-                blocks: samples.cases[index].times[variant].len(),
-                time_us: samples.mean_time(index, variant),
-                ratio: ratio.map(|ratio| ratio.ratio),
-                ratio_low: ratio.map(|ratio| ratio.low),
-                ratio_high: ratio.map(|ratio| ratio.high),
-                verdict: verdict(samples, variant, comparison.verdict),
-            });
+fn write_csv(file: &mut dyn Write, tables: &[JudgedTable]) -> io::Result<()> {
+    let mut writer = csv::WriterBuilder::new()
+        .terminator(csv::Terminator::CRLF)
+        .from_writer(file);
+    for_each_row(tables, |row| {
+        writer.serialize(row).map_err(io::Error::other)
+    })?;
+    writer.flush()
+}
+
+fn write_json(file: &mut dyn Write, tables: &[JudgedTable]) -> io::Result<()> {
+    let mut serializer = serde_json::Serializer::pretty(file);
+    let mut rows = serializer.serialize_seq(None)?;
+    for_each_row(tables, |row| {
+        rows.serialize_element(row).map_err(io::Error::other)
+    })?;
+    rows.end()?;
+    Ok(())
+}
+
+/// Hands each row to `write`, one after the other: there may be many.
+fn for_each_row(
+    tables: &[JudgedTable],
+    mut write: impl FnMut(&ComparisonRow) -> io::Result<()>,
+) -> io::Result<()> {
+    for (table, (samples, comparisons)) in tables.iter().enumerate() {
+        for (case, of_case) in comparisons.iter().enumerate() {
+            for (variant, comparison) in of_case.iter().enumerate() {
+                write(&row(table + 1, samples, case, variant, *comparison))?;
+            }
         }
+    }
+    Ok(())
+}
+
+fn row<'a>(
+    table: usize,
+    samples: &'a Samples,
+    case: usize,
+    variant: usize,
+    comparison: Comparison,
+) -> ComparisonRow<'a> {
+    let key = &samples.keys[case];
+    let own = &samples.variants[variant];
+    let conditions = match own.measured {
+        Some(measured) => &measured.conditions,
+        None => &samples.table.conditions,
+    };
+    let is_reference = variant == samples.roles.reference;
+    let ratio = comparison.ratio.filter(|_| !is_reference);
+    ComparisonRow {
+        table,
+        backend: conditions.backend.name(),
+        nodes: conditions.nodes,
+        ranks: conditions.ranks,
+        collective: key.collective,
+        size_bytes: key.size,
+        r#type: key.dtype,
+        redop: key.redop,
+        root: key.root,
+        in_place: key.is_in_place.into(),
+        pattern: &key.pattern,
+        label: own.label,
+        level: samples.level(variant),
+        reference: samples.reference().unwrap_or_default(),
+        blocks: samples.cases[case].times[variant].len(),
+        time_us: samples.mean_time(case, variant),
+        ratio: ratio.map(|ratio| ratio.ratio),
+        ratio_low: ratio.map(|ratio| ratio.low),
+        ratio_high: ratio.map(|ratio| ratio.high),
+        verdict: verdict(samples, variant, comparison.verdict),
+        by: samples.table.dimension.name(),
+        replicate: samples.replicate.noun(),
     }
 }
 
@@ -130,6 +170,7 @@ fn verdict(samples: &Samples, variant: usize, verdict: Verdict) -> &'static str 
         Verdict::Worse => "worse",
         Verdict::NotShown => "no difference shown",
         Verdict::CannotDiffer => "cannot differ",
-        Verdict::TooFewBlocks => "too few blocks",
+        Verdict::TooFewBlocks if samples.roles.is_paired => "too few blocks",
+        Verdict::TooFewBlocks => "cannot tell",
     }
 }

@@ -1,228 +1,347 @@
 //! The times of a table: by case, variant and block.
 
-use std::collections::BTreeMap;
+use std::collections::HashMap;
 
 use super::{
-    can_differ::can_differ,
+    can_differ::{anything_can_differ, can_differ},
+    case_key::{CaseKey, Cases},
+    dimension::Dimension,
     experiment_record::ExperimentRecord,
-    judge::{CaseTimes, JudgedCase, Roles},
-    key::{CaseKey, Conditions},
-    tables::{Table, TableRow},
+    judge::{BlockTime, CaseTimes, Comparison, JudgedCase, Roles},
+    step::MeasuredTime,
+    tables::{Table, TablePart, TableVariant},
 };
 
+/// What the steps are to each other.
+#[derive(Clone, Copy)]
+pub(super) enum Origin<'a> {
+    /// Steps of an experiment, whose record says which variant and block each is.
+    Experiment(&'a ExperimentRecord),
+    /// Steps in one folder, in the order in which they ran.
+    Folder,
+    /// Runs that were named one by one.
+    Runs,
+}
+
+/// What one time is, of the several that a variant has in a case.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Replicate {
+    /// A block, which all variants have in common.
+    Block,
+    /// A run: the mean of its repetitions.
+    Run,
+    /// A repetition within a run.
+    Repetition,
+}
+
+impl Replicate {
+    /// Returns the noun.
+    pub(super) fn noun(self) -> &'static str {
+        match self {
+            Replicate::Block => "block",
+            Replicate::Run => "run",
+            Replicate::Repetition => "repetition",
+        }
+    }
+}
+
 /// All times of a table.
-#[derive(Debug)]
 pub(super) struct Samples<'a> {
-    /// What is the same in all rows.
-    pub(super) conditions: Conditions<'a>,
-    /// The names of the variants, in the order of [`JudgedCase::times`].
-    pub(super) labels: Vec<&'a str>,
-    /// The levels of the variants.
-    pub(super) levels: Vec<&'a str>,
-    /// Which variants are the reference and its control.
+    /// The table.
+    pub(super) table: &'a Table<'a>,
+    /// The variants, in the order of [`JudgedCase::times`].
+    pub(super) variants: Vec<SampledVariant<'a>>,
+    /// Which variants are the reference and its control, and whether blocks are paired.
     pub(super) roles: Roles,
+    /// What the times are.
+    pub(super) replicate: Replicate,
     /// The cases: collectives in the order in which they came, then by type, operation, root, buffers and size.
-    pub(super) keys: Vec<CaseKey<'a>>,
+    pub(super) keys: Vec<CaseKey>,
     /// The times, in the order of [`Samples::keys`].
     pub(super) cases: Vec<JudgedCase>,
-    /// The number of blocks.
+    /// The largest number of times that a variant has in a case.
     pub(super) blocks: usize,
 }
 
-/// Times in µs of a case by variant and block, before the average of a block is taken. The first part of the key is the place
-/// at which the collective came first.
-type TimesByCase<'a> = BTreeMap<(usize, CaseKey<'a>), Vec<BTreeMap<u32, Vec<f64>>>>;
+/// A table with what is concluded from it: by case, then by variant.
+pub(super) type JudgedTable<'a> = (Samples<'a>, Vec<Vec<Comparison>>);
 
-/// Where a row belongs.
-struct RowPlace<'a> {
-    label: &'a str,
-    block: u32,
+/// A column of the table.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct SampledVariant<'a> {
+    /// Its name.
+    pub(super) label: &'a str,
+    /// What it is on the dimension that is compared: the label, unless it is the control.
+    pub(super) value: &'a str,
+    /// What its times were measured on and with; `None` if it has none.
+    pub(super) measured: Option<&'a TableVariant>,
+}
+
+/// The times of each case by variant, before the average of a block is taken.
+type TimesByCase = HashMap<u32, CaseTimes>;
+
+/// Where the times of a part of a table belong.
+#[derive(Clone, Copy)]
+struct Place {
+    variant: usize,
+    block: BlockNumber,
+}
+
+/// The block of a time.
+#[derive(Clone, Copy)]
+enum BlockNumber {
+    /// All times are of this block.
+    Fixed(u32),
+    /// The block is the number of the repetition, counted from `lowest`, behind `first`.
+    ByRepeat { first: u32, lowest: u32 },
+}
+
+impl BlockNumber {
+    fn of(self, time: &MeasuredTime) -> u32 {
+        match self {
+            BlockNumber::Fixed(block) => block,
+            BlockNumber::ByRepeat { first, lowest } => {
+                first.saturating_add(time.repeat.saturating_sub(lowest))
+            }
+        }
+    }
 }
 
 impl<'a> Samples<'a> {
-    /// Collects the times of a table. An experiment's record says which variant and block each step is; without one, the
-    /// steps of a level are its blocks, in their order.
-    pub(super) fn collect(
-        table: &Table<'a>,
-        experiment: Option<&'a ExperimentRecord>,
-    ) -> Samples<'a> {
-        let mut samples = Samples::without_times(table, experiment);
-        let counted = StepBlocks::count(table);
+    /// Collects the times of a table.
+    pub(super) fn collect(table: &'a Table<'a>, cases: &Cases, origin: Origin<'a>) -> Samples<'a> {
+        let experiment = match origin {
+            Origin::Experiment(record) if table.dimension == Dimension::Level => Some(record),
+            _ => None,
+        };
+        let mut samples = match experiment {
+            Some(record) => Samples::of_experiment(table, record),
+            None => Samples::of_table(table, origin),
+        };
+        let places = match experiment {
+            Some(record) => samples.recorded_places(record),
+            None => samples.counted_places(),
+        };
         let mut times = TimesByCase::new();
-        let mut collectives = Vec::new();
-        for row in &table.rows {
-            let place = match experiment {
-                Some(experiment) => recorded_place(row, experiment),
-                None => Some(counted.place(row)),
-            };
-            let time = row.row.time.filter(|time| time.0 > 0.0);
-            let (Some(place), Some(time)) = (place, time) else {
-                continue;
-            };
-            let Some(variant) = samples
-                .labels
-                .iter()
-                .position(|label| *label == place.label)
-            else {
-                continue;
-            };
-            let key = (position(&mut collectives, row.case.collective), row.case);
-            let variants = samples.labels.len();
-            let of_case = times
-                .entry(key)
-                .or_insert_with(|| vec![BTreeMap::new(); variants]);
-            of_case[variant]
-                .entry(place.block)
-                .or_default()
-                .push(time.0);
+        let mut order = Vec::new();
+        for (part, place) in table.parts.iter().zip(places) {
+            let Some(place) = place else { continue };
+            for time in times_of(part) {
+                let of_case = times.entry(time.case).or_insert_with(|| {
+                    order.push(time.case);
+                    vec![Vec::new(); samples.variants.len()]
+                });
+                of_case[place.variant].push(BlockTime {
+                    block: place.block.of(time),
+                    time: time.time,
+                });
+            }
         }
-        samples.add(times);
+        for (key, number) in sorted(cases, &order) {
+            let of_case = times.remove(&number).unwrap_or_default();
+            samples.add(key, of_case);
+        }
         samples
     }
 
     /// Returns the geometric mean of a variant's times in a case, in µs; `None` if it has none.
     pub(super) fn mean_time(&self, case: usize, variant: usize) -> Option<f64> {
         let times = &self.cases[case].times[variant];
-        let all: Vec<f64> = times.values().copied().collect();
-        (!all.is_empty()).then(|| geometric_mean(&all))
+        (!times.is_empty()).then(|| geometric_mean(times))
     }
 
-    fn without_times(table: &Table<'a>, experiment: Option<&'a ExperimentRecord>) -> Samples<'a> {
-        let (mut labels, mut levels) = (Vec::new(), Vec::new());
-        let mut roles = Roles {
+    /// Returns the label of the reference.
+    pub(super) fn reference(&self) -> Option<&'a str> {
+        let reference = self.variants.get(self.roles.reference);
+        reference.map(|reference| reference.label)
+    }
+
+    /// Returns the PXN level of a variant.
+    pub(super) fn level(&self, variant: usize) -> &'a str {
+        let variant = self.variants[variant];
+        match variant.measured {
+            Some(measured) => &measured.conditions.level,
+            // The variant of an experiment whose level was never in force.
+            None => variant.value,
+        }
+    }
+
+    /// Returns how many cases have times of one variant only.
+    pub(super) fn cases_without_partner(&self) -> usize {
+        let has_one = |case: &&JudgedCase| {
+            let with_times = case.times.iter().filter(|times| !times.is_empty());
+            with_times.count() < 2
+        };
+        self.cases.iter().filter(has_one).count()
+    }
+
+    fn of_experiment(table: &'a Table<'a>, record: &'a ExperimentRecord) -> Samples<'a> {
+        let mut variants = Vec::new();
+        for variant in &record.variants {
+            let mut measured = table.variants.iter();
+            variants.push(SampledVariant {
+                label: &variant.label,
+                value: &variant.level,
+                measured: measured.find(|measured| measured.label == variant.level),
+            });
+        }
+        let find = |label: &String| variants.iter().position(|own| own.label == label);
+        let roles = Roles {
+            reference: find(&record.reference).unwrap_or(0),
+            control: find(&record.control),
+            is_paired: true,
+        };
+        Samples::without_times(table, variants, roles, Replicate::Block)
+    }
+
+    fn of_table(table: &'a Table<'a>, origin: Origin) -> Samples<'a> {
+        let mut variants = Vec::new();
+        for variant in &table.variants {
+            variants.push(SampledVariant {
+                label: &variant.label,
+                value: &variant.label,
+                measured: Some(variant),
+            });
+        }
+        let replicate = replicate(table, origin);
+        let roles = Roles {
             reference: 0,
             control: None,
+            is_paired: replicate == Replicate::Block,
         };
-        if let Some(experiment) = experiment {
-            for variant in &experiment.variants {
-                labels.push(variant.label.as_str());
-                levels.push(variant.level.as_str());
-            }
-            let find = |label: &String| labels.iter().position(|own| own == label);
-            roles.reference = find(&experiment.reference).unwrap_or(0);
-            roles.control = find(&experiment.control);
-        } else {
-            labels = table.levels();
-            levels.clone_from(&labels);
-        }
+        Samples::without_times(table, variants, roles, replicate)
+    }
+
+    fn without_times(
+        table: &'a Table<'a>,
+        variants: Vec<SampledVariant<'a>>,
+        roles: Roles,
+        replicate: Replicate,
+    ) -> Samples<'a> {
         Samples {
-            conditions: table.conditions,
-            labels,
-            levels,
+            table,
+            variants,
             roles,
+            replicate,
             keys: Vec::new(),
             cases: Vec::new(),
             blocks: 0,
         }
     }
 
-    fn add(&mut self, times: TimesByCase<'a>) {
-        let reference = self
-            .levels
-            .get(self.roles.reference)
-            .copied()
-            .unwrap_or_default();
-        for ((_, key), of_case) in times {
-            let times: CaseTimes = of_case.into_iter().map(average_blocks).collect();
-            let blocks = times.iter().map(BTreeMap::len).max().unwrap_or(0);
-            self.blocks = self.blocks.max(blocks);
-            let mut can_differ_from_reference = Vec::new();
-            for level in &self.levels {
-                let possible = can_differ(&self.conditions, key.collective, level, reference);
-                can_differ_from_reference.push(possible);
-            }
-            self.keys.push(key);
-            self.cases.push(JudgedCase {
-                times,
-                can_differ: can_differ_from_reference,
-            });
+    /// Returns where each part of the table belongs according to the record; `None` if its step does not count, as a
+    /// warm-up, or if a variable that was already set overrode its level.
+    fn recorded_places(&self, record: &ExperimentRecord) -> Vec<Option<Place>> {
+        let mut places = Vec::new();
+        for part in &self.table.parts {
+            let step = record.step(&part.step.name);
+            let block = step.and_then(|step| step.block);
+            let is_of_step = |variant: &SampledVariant| {
+                step.is_some_and(|step| step.label == variant.label) && variant.value == part.label
+            };
+            let variant = self.variants.iter().position(is_of_step);
+            places.push(variant.zip(block).map(|(variant, block)| Place {
+                variant,
+                block: BlockNumber::Fixed(block),
+            }));
         }
+        places
+    }
+
+    /// Returns where each part of the table belongs: the steps of a variant are its blocks, and unless a run counts as a
+    /// whole, the repetitions within a step are blocks too.
+    fn counted_places(&self) -> Vec<Option<Place>> {
+        let mut next = vec![0_u32; self.variants.len()];
+        let mut places = Vec::new();
+        for part in &self.table.parts {
+            let find = |variant: &SampledVariant| variant.label == part.label;
+            let Some(variant) = self.variants.iter().position(find) else {
+                places.push(None);
+                continue;
+            };
+            let first = next[variant];
+            let (lowest, highest) = match self.replicate {
+                Replicate::Run => (0, 0),
+                Replicate::Block | Replicate::Repetition => repeats(part),
+            };
+            let block = match self.replicate {
+                Replicate::Run => BlockNumber::Fixed(first),
+                _ => BlockNumber::ByRepeat { first, lowest },
+            };
+            next[variant] = first.saturating_add(highest - lowest).saturating_add(1);
+            places.push(Some(Place { variant, block }));
+        }
+        places
+    }
+
+    fn add(&mut self, key: CaseKey, mut times: CaseTimes) {
+        let dimension = self.table.dimension;
+        let is_possible = anything_can_differ(dimension, &self.table.conditions).is_ok();
+        let reference = self.variants[self.roles.reference].value;
+        let mut can_differ_from_reference = Vec::new();
+        for variant in &self.variants {
+            let is_other = can_differ(dimension, key.collective, variant.value, reference);
+            can_differ_from_reference.push(is_possible && is_other);
+        }
+        for of_variant in &mut times {
+            average_blocks(of_variant);
+            self.blocks = self.blocks.max(of_variant.len());
+        }
+        self.keys.push(key);
+        self.cases.push(JudgedCase {
+            times,
+            can_differ: can_differ_from_reference,
+        });
     }
 }
 
-/// Where a row belongs according to the record; `None` if its step does not count, as a warm-up.
-fn recorded_place<'a>(row: &TableRow, experiment: &'a ExperimentRecord) -> Option<RowPlace<'a>> {
-    let step = experiment.step(&row.step.name)?;
-    let mut variants = experiment.variants.iter();
-    let variant = variants.find(|variant| variant.label == step.label)?;
-    // A variable that was already set may have overridden the level.
-    if row.row.level != variant.level {
-        return None;
-    }
-    Some(RowPlace {
-        label: &step.label,
-        block: step.block?,
-    })
-}
-
-/// The blocks of each level's steps, which follow each other. The repetitions within a step are blocks too.
-struct StepBlocks<'a> {
-    first: BTreeMap<StepLevel<'a>, FirstBlock>,
-}
-
-/// The name of a step, and a level in it.
-type StepLevel<'a> = (&'a str, &'a str);
-
-/// The first block of a step, and the lowest number of a repetition in it.
-#[derive(Clone, Copy, Default)]
-struct FirstBlock {
-    block: u32,
-    lowest_repeat: u32,
-}
-
-/// The numbers of the repetitions in a step.
-struct Repeats<'a> {
-    of: StepLevel<'a>,
-    low: u32,
-    high: u32,
-}
-
-impl<'a> StepBlocks<'a> {
-    fn count(table: &Table<'a>) -> StepBlocks<'a> {
-        let mut steps: Vec<Repeats> = Vec::new();
-        for TableRow { row, step, .. } in &table.rows {
-            let of = (step.name.as_str(), row.level.as_str());
-            let repeat = row.repeat;
-            match steps.iter_mut().rev().find(|known| known.of == of) {
-                Some(known) => {
-                    known.low = repeat.min(known.low);
-                    known.high = repeat.max(known.high);
-                }
-                None => steps.push(Repeats {
-                    of,
-                    low: repeat,
-                    high: repeat,
-                }),
-            }
+/// Returns what the times of a table are. Steps in one folder make blocks if there are several of each variant. Otherwise
+/// there is nothing that the variants have in common, and what is repeated counts by itself: runs if there are several of
+/// each variant, because what differs from run to run is part of the noise, else the repetitions.
+fn replicate(table: &Table, origin: Origin) -> Replicate {
+    let count = |variant: &TableVariant| {
+        let mut parts = table.parts.iter();
+        let first = parts.find(|part| part.label == variant.label);
+        let first = first.map_or("", |part| part.step.name.as_str());
+        let is_other = |part: &TablePart| part.label == variant.label && part.step.name != first;
+        1 + table.parts.iter().filter(|part| is_other(part)).count()
+    };
+    let fewest = table.variants.iter().map(count).min().unwrap_or(0);
+    let is_one_run_each = matches!(table.dimension, Dimension::Run | Dimension::Date);
+    match origin {
+        Origin::Folder | Origin::Experiment(_) if table.variants.len() < 2 => Replicate::Block,
+        Origin::Folder | Origin::Experiment(_) if fewest > 1 && !is_one_run_each => {
+            Replicate::Block
         }
-        let mut next_of_level = BTreeMap::<&str, u32>::new();
-        let mut first = BTreeMap::new();
-        for Repeats { of, low, high } in steps {
-            let (_, level) = of;
-            let next = next_of_level.entry(level).or_default();
-            first.insert(
-                of,
-                FirstBlock {
-                    block: *next,
-                    lowest_repeat: low,
-                },
-            );
-            *next = next.saturating_add(high - low).saturating_add(1);
-        }
-        StepBlocks { first }
+        _ if fewest > 1 => Replicate::Run,
+        _ => Replicate::Repetition,
     }
+}
 
-    fn place(&self, row: &TableRow<'a>) -> RowPlace<'a> {
-        let label = row.row.level.as_str();
-        let found = self.first.get(&(row.step.name.as_str(), label));
-        let first = found.copied().unwrap_or_default();
-        RowPlace {
-            label,
-            block: first
-                .block
-                .saturating_add(row.row.repeat - first.lowest_repeat),
-        }
+fn times_of<'a>(part: &TablePart<'a>) -> impl Iterator<Item = &'a MeasuredTime> {
+    let conditions = part.conditions;
+    let all = part.step.times.iter();
+    all.filter(move |time| time.conditions == conditions)
+}
+
+/// Returns the lowest and the highest number of a repetition.
+fn repeats(part: &TablePart) -> (u32, u32) {
+    let repeats = || times_of(part).map(|time| time.repeat);
+    (repeats().min().unwrap_or(0), repeats().max().unwrap_or(0))
+}
+
+/// Returns the cases with these numbers in the order of the table's rows.
+fn sorted(cases: &Cases, numbers: &[u32]) -> Vec<(CaseKey, u32)> {
+    let mut collectives: Vec<&'static str> = Vec::new();
+    let mut sorted = Vec::new();
+    for number in numbers {
+        let key = cases.key(*number).clone();
+        let place = position(&mut collectives, key.collective);
+        sorted.push((place, key, *number));
     }
+    sorted.sort_unstable();
+    let without_place = sorted.into_iter().map(|(_, key, number)| (key, number));
+    without_place.collect()
 }
 
 fn position(collectives: &mut Vec<&'static str>, collective: &'static str) -> usize {
@@ -235,21 +354,30 @@ fn position(collectives: &mut Vec<&'static str>, collective: &'static str) -> us
     }
 }
 
-/// Returns the geometric mean of each block, which has several times if communicators ran side by side.
-fn average_blocks(blocks: BTreeMap<u32, Vec<f64>>) -> BTreeMap<u32, f64> {
-    let mut averages = BTreeMap::new();
-    for (block, times) in blocks {
-        averages.insert(block, geometric_mean(&times));
+/// Sorts times by block, and replaces those of one block by their geometric mean: a block has several if communicators ran
+/// side by side, or if it is a run with repetitions.
+fn average_blocks(times: &mut Vec<BlockTime>) {
+    times.sort_by_key(|time| time.block);
+    let is_in_one_block = |pair: &[BlockTime]| pair[0].block == pair[1].block;
+    if !times.windows(2).any(is_in_one_block) {
+        return;
     }
-    averages
+    let mut averages = Vec::new();
+    for of_block in times.chunk_by(|a, b| a.block == b.block) {
+        averages.push(BlockTime {
+            block: of_block[0].block,
+            time: geometric_mean(of_block),
+        });
+    }
+    *times = averages;
 }
 
-fn geometric_mean(times: &[f64]) -> f64 {
+fn geometric_mean(times: &[BlockTime]) -> f64 {
     // One time stays what it is, to the last digit.
     if let [only] = times {
-        return *only;
+        return only.time;
     }
-    let logs: f64 = times.iter().map(|time| time.ln()).sum();
+    let logs: f64 = times.iter().map(|block| block.time.ln()).sum();
     (logs / times.len() as f64).exp()
 }
 
@@ -260,14 +388,21 @@ mod tests {
         compare::{
             experiment_record::{StepRecord, Variant},
             step::tests::steps,
-            tables::split,
+            tables::{Comparability, split, tests::LEVELS},
         },
         exit::Code,
         record,
     };
 
-    fn blocks(times: &[(u32, f64)]) -> BTreeMap<u32, f64> {
-        times.iter().copied().collect()
+    fn blocks(times: &[(u32, f64)]) -> Vec<BlockTime> {
+        let times = times.iter();
+        times
+            .map(|&(block, time)| BlockTime { block, time })
+            .collect()
+    }
+
+    fn labels<'a>(samples: &Samples<'a>) -> Vec<&'a str> {
+        samples.variants.iter().map(|one| one.label).collect()
     }
 
     #[test]
@@ -280,10 +415,11 @@ mod tests {
                 ("off", repeats[2], 30.0),
                 ("aggressive", repeats[3], 6.0),
             ];
-            let steps = steps("nccl", 2, &cells);
-            let tables = split(&steps);
-            let samples = Samples::collect(&tables[0], None);
-            assert_eq!(samples.labels, ["off", "aggressive"]);
+            let measured = steps("nccl", 2, &cells);
+            let tables = split(&measured.steps, LEVELS);
+            let samples = Samples::collect(&tables[0], &measured.cases, Origin::Folder);
+            assert_eq!(labels(&samples), ["off", "aggressive"]);
+            assert!(samples.roles.is_paired);
             let case = &samples.cases[0];
             assert_eq!(
                 case.times[0],
@@ -334,9 +470,9 @@ mod tests {
             ("off", 0, 4.0),
             ("off", 0, 5.0),
         ];
-        let steps = steps("nccl", 2, &cells);
-        let tables = split(&steps);
-        let samples = Samples::collect(&tables[0], Some(&record));
+        let measured = steps("nccl", 2, &cells);
+        let tables = split(&measured.steps, LEVELS);
+        let samples = Samples::collect(&tables[0], &measured.cases, Origin::Experiment(&record));
         let times = &samples.cases[0].times;
         assert_eq!(
             times[0],
@@ -345,5 +481,34 @@ mod tests {
         );
         assert_eq!(times[1], blocks(&[(0, 2.0)]));
         assert!(times[2].is_empty(), "the level was overridden");
+    }
+    #[test]
+    fn runs_that_were_named_have_no_blocks_in_common() {
+        let cells = [
+            ("off", 0, 10.0),
+            ("aggressive", 0, 4.0),
+            ("off", 0, 30.0),
+            ("aggressive", 0, 6.0),
+        ];
+        let measured = steps("nccl", 2, &cells);
+        let tables = split(&measured.steps, LEVELS);
+        let samples = Samples::collect(&tables[0], &measured.cases, Origin::Runs);
+        assert_eq!(samples.replicate, Replicate::Run);
+        assert!(!samples.roles.is_paired);
+        assert_eq!(
+            samples.cases[0].times[0],
+            blocks(&[(0, 10.0), (1, 30.0)]),
+            "each run is a time"
+        );
+
+        // One run of each: only its repetitions are left.
+        let by_run = Comparability {
+            dimension: Dimension::Run,
+            is_forced: true,
+        };
+        let tables = split(&measured.steps, by_run);
+        let samples = Samples::collect(&tables[0], &measured.cases, Origin::Runs);
+        assert_eq!(samples.replicate, Replicate::Repetition);
+        assert_eq!(labels(&samples), ["run 0", "run 1", "run 2", "run 3"]);
     }
 }

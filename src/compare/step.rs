@@ -1,85 +1,114 @@
-//! [`Step`]: the rows of one step of a comparison, and what its `run.json` says of them.
+//! [`Step`]: the times of one step of a comparison, and what its `run.json` says of them.
 
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use super::steps;
+use super::{case_key::Cases, conditions::Conditions, run_facts::RunFacts, steps};
 use crate::{
     exit::Code,
-    levels::{self, Axis, table::variables},
-    output::earlier::{SWEEP_FLAGS, nccl_settings, shown},
-    record::{
-        MeasuredOn,
-        read::{self, CsvRow, RowReader},
-    },
+    record::read::{self, RowReader, RowView},
 };
 
-/// What stands between two flags or settings.
-pub(super) const SEPARATOR: &str = ", ";
-
 /// A step of a comparison.
-pub struct Step {
+pub(super) struct Step {
     /// Its folder.
     folder: PathBuf,
     /// The name of its folder.
     pub(super) name: String,
-    /// Its rows.
-    pub rows: Vec<CsvRow>,
+    /// The name of the run that it belongs to, as tables show it.
+    pub(super) run: String,
     /// Its `run.json`; `None` if there is none, or if it cannot be read.
-    run: Option<Value>,
-    /// What it was measured on, according to `run.json`.
-    pub(super) measured_on: MeasuredOn,
-    /// The flags that change what a time means, as words.
-    pub(super) flags: String,
-    /// NCCL's settings, as words.
-    pub(super) settings: String,
+    run_json: Option<Value>,
+    /// What its `run.json` says of all rows.
+    pub(super) facts: RunFacts,
+    /// The conditions of its rows, each once.
+    pub(super) conditions: Vec<Conditions>,
+    /// Its times: those of rows that have one.
+    pub(super) times: Vec<MeasuredTime>,
+}
+
+/// A time of a step. There may be a million, so it is small.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct MeasuredTime {
+    /// Its conditions, as an index into those of the step.
+    pub(super) conditions: u32,
+    /// The number of its case.
+    pub(super) case: u32,
+    /// The number of the repetition.
+    pub(super) repeat: u32,
+    /// The time in µs.
+    pub(super) time: f64,
 }
 
 impl Step {
-    /// Reads the step in `folder`.
+    /// Reads the step in `folder`, which belongs to `run`. Cases that are new get a number in `cases`.
     ///
     /// # Errors
     ///
     /// Returns an error if its `results.csv` cannot be read.
-    pub(super) fn read(folder: &Path) -> anyhow::Result<Step> {
-        let csv = folder.join("results.csv");
-        let rows = read_rows(&csv).map_err(|error| steps::cannot("read", &csv, &error))?;
+    pub(super) fn read(folder: &Path, run: &str, cases: &mut Cases) -> anyhow::Result<Step> {
         let run_json = folder.join("run.json");
         let measured_on = read::read_run(&run_json).map(|run| run.measured_on());
-        let run = read::read_run_json(&run_json);
-        let of_run = run.as_ref().unwrap_or(&Value::Null);
+        let run_json = read::read_run_json(&run_json);
         let name = folder.file_name().unwrap_or_default();
-        Ok(Step {
-            name: name.to_string_lossy().into_owned(),
-            measured_on: measured_on.unwrap_or_default(),
-            flags: flags(of_run),
-            settings: settings(of_run),
+        let mut step = Step {
             folder: folder.to_owned(),
-            rows,
-            run,
-        })
+            name: name.to_string_lossy().into_owned(),
+            run: run.to_owned(),
+            facts: match &run_json {
+                Some(run) => RunFacts::of(run, measured_on.unwrap_or_default()),
+                None => RunFacts::default(),
+            },
+            run_json,
+            conditions: Vec::new(),
+            times: Vec::new(),
+        };
+        let csv = folder.join("results.csv");
+        let rows = step.read_rows(&csv, cases);
+        rows.map_err(|error| steps::cannot("read", &csv, &error))?;
+        Ok(step)
     }
 
-    /// Returns a step of which only the rows are known.
-    #[cfg(test)]
-    pub(super) fn of_rows(name: &str, rows: Vec<CsvRow>) -> Step {
-        Step {
-            folder: PathBuf::new(),
-            name: name.to_owned(),
-            rows,
-            run: None,
-            measured_on: MeasuredOn::default(),
-            flags: String::new(),
-            settings: String::new(),
+    fn read_rows(&mut self, csv: &Path, cases: &mut Cases) -> Result<(), csv::Error> {
+        let mut reader = RowReader::open(csv)?;
+        while let Some(row) = reader.read_row::<RowView>()? {
+            self.add(&row, cases);
         }
+        Ok(())
+    }
+
+    fn add(&mut self, row: &RowView, cases: &mut Cases) {
+        let conditions = self.conditions_of(row);
+        if let Some(time) = row.time.filter(|time| time.0 > 0.0) {
+            self.times.push(MeasuredTime {
+                conditions,
+                case: cases.number(row),
+                repeat: row.repeat,
+                time: time.0,
+            });
+        }
+    }
+
+    /// Returns the index of the conditions of a row.
+    fn conditions_of(&mut self, row: &RowView) -> u32 {
+        let known = self.conditions.iter();
+        let mut known = known.map(|known| known.are_of(row, &self.facts));
+        let index = match known.position(|is_same| is_same) {
+            Some(index) => index,
+            None => {
+                self.conditions.push(Conditions::of(row, &self.facts));
+                self.conditions.len() - 1
+            }
+        };
+        index as u32
     }
 
     /// Returns a sentence if the step did not end well, or if that is not known.
     pub(super) fn unfinished(&self) -> Option<String> {
         let name = &self.name;
         let path = self.folder.join("run.json");
-        let Some(run) = &self.run else {
+        let Some(run) = &self.run_json else {
             let why = if path.exists() {
                 "its run.json cannot be read"
             } else {
@@ -106,81 +135,58 @@ impl Step {
     }
 }
 
-fn read_rows(csv: &Path) -> Result<Vec<CsvRow>, csv::Error> {
-    let mut reader = RowReader::open(csv)?;
-    let mut rows = Vec::new();
-    while let Some(row) = reader.read_row()? {
-        rows.push(row);
-    }
-    Ok(rows)
-}
-
-/// Returns the flags of a run that change what a time means.
-fn flags(run: &Value) -> String {
-    let mut words = Vec::new();
-    for (key, flag) in SWEEP_FLAGS {
-        if let Some(value) = run["sweep"].get(key) {
-            words.push(format!("{flag} {}", shown(value)));
-        }
-    }
-    words.join(SEPARATOR)
-}
-
-/// Returns NCCL's settings of a run that its level and its resources do not tell.
-fn settings(run: &Value) -> String {
-    let mut told = Vec::new();
-    for (key, axis) in [("level", Axis::Level), ("resources", Axis::Resources)] {
-        if run[key] != levels::CUSTOM {
-            told.extend(variables(axis));
-        }
-    }
-    let mut words = Vec::new();
-    for (name, value) in nccl_settings(run) {
-        if !told.contains(&name.as_str()) {
-            words.push(format!("{name}={value}"));
-        }
-    }
-    words.join(SEPARATOR)
-}
-
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
 
-    /// Returns rows of an alltoall of a kibibyte, read as from a file: level, repetition and time.
-    pub(in crate::compare) fn rows(
-        backend: &str,
-        nodes: u32,
-        cells: &[(&str, u32, f64)],
-    ) -> Vec<CsvRow> {
-        let mut text = String::from(
-            "run_id,started_at,collective,backend,level,network,resources,step,repeat,nodes,ranks,gpus_per_process,\
-             size_bytes,count,type,redop,root,in_place,iters,time_us,busbw_GBps,wrong,status,note,channels,group,issue_us,\
-             iter_min_us,iter_max_us,iter_mean_us,iter_p50_us,iter_p95_us,iter_p99_us,iter_cv_pct\n",
-        );
-        for (level, repeat, time) in cells {
-            text += &format!(
-                "r,2026-01-01T00:00:00+00:00,alltoall,{backend},{level},auto,none,,{repeat},{nodes},4,0,1024,256,float,none,\
-                 -1,0,20,{time},1.0,0,ok,,,,,,,,,,,\n"
-            );
-        }
-        let rows = read::parse_rows(&text).into_iter();
-        rows.map(|row| row.expect("a row")).collect()
+    /// The columns that a view of a row has, without those of later versions.
+    const HEADER: &str = "collective,backend,level,network,resources,repeat,nodes,ranks,gpus_per_process,size_bytes,type,\
+                          redop,root,in_place,iters,time_us,status,group";
+
+    /// Steps with an alltoall of a kibibyte, and their case.
+    pub(in crate::compare) struct Measured {
+        pub(in crate::compare) steps: Vec<Step>,
+        pub(in crate::compare) cases: Cases,
     }
 
-    /// Returns one step per cell, named by its number.
+    /// Returns one step per cell (level, repetition, time), each named by its number.
     pub(in crate::compare) fn steps(
         backend: &str,
         nodes: u32,
         cells: &[(&str, u32, f64)],
-    ) -> Vec<Step> {
-        let mut steps = Vec::new();
-        for (number, cell) in cells.iter().enumerate() {
-            steps.push(Step::of_rows(
-                &number.to_string(),
-                rows(backend, nodes, &[*cell]),
-            ));
+    ) -> Measured {
+        let mut measured = Measured {
+            steps: Vec::new(),
+            cases: Cases::default(),
+        };
+        for (number, (level, repeat, time)) in cells.iter().enumerate() {
+            let mut step = Step {
+                folder: PathBuf::new(),
+                name: number.to_string(),
+                run: format!("run {number}"),
+                run_json: None,
+                facts: RunFacts::default(),
+                conditions: Vec::new(),
+                times: Vec::new(),
+            };
+            let row = format!(
+                "alltoall,{backend},{level},auto,none,{repeat},{nodes},4,0,1024,float,none,-1,0,20,{time},ok,"
+            );
+            step.add_text(&format!("{HEADER}\n{row}\n"), &mut measured.cases);
+            measured.steps.push(step);
         }
-        steps
+        measured
+    }
+
+    impl Step {
+        fn add_text(&mut self, text: &str, cases: &mut Cases) {
+            let mut reader = csv::Reader::from_reader(text.as_bytes());
+            let header = reader.headers().expect("a header").clone();
+            for record in reader.records() {
+                let record = record.expect("a record");
+                let row = record.deserialize(Some(&header)).expect("a row");
+                self.add(&row, cases);
+            }
+        }
     }
 }

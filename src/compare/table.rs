@@ -4,9 +4,10 @@ use std::fmt::Write;
 
 use super::{
     can_differ::anything_can_differ,
+    case_key::CaseKey,
+    dimension::Dimension,
     judge::{Comparison, Verdict},
-    key::CaseKey,
-    samples::Samples,
+    samples::{Replicate, Samples},
 };
 use crate::{collective::Collective, levels, units::counted};
 
@@ -50,7 +51,7 @@ const KEY_COLUMNS: [KeyColumn; 7] = [
             (if key.pattern.is_empty() {
                 "-"
             } else {
-                key.pattern
+                &key.pattern
             })
             .to_owned()
         },
@@ -66,8 +67,12 @@ const KEY_COLUMNS: [KeyColumn; 7] = [
 const WIDTH: usize = 26;
 
 /// Renders the time of the reference in each case, and the ratio of each other variant to it. What all cases have in common
-/// is said above the table.
-pub(super) fn render(samples: &Samples, comparisons: &[Vec<Comparison>]) -> String {
+/// is said above the table. If one column per variant does not fit into `width`, each variant has a line of its own.
+pub(super) fn render(
+    samples: &Samples,
+    comparisons: &[Vec<Comparison>],
+    width: Option<usize>,
+) -> String {
     let (common, columns): (Vec<&KeyColumn>, Vec<&KeyColumn>) = KEY_COLUMNS
         .iter()
         .partition(|column| is_common(samples, column));
@@ -79,17 +84,33 @@ pub(super) fn render(samples: &Samples, comparisons: &[Vec<Comparison>]) -> Stri
             .collect();
         let _ = writeln!(text, "# All cases: {}", cells.join(", "));
     }
-    text.push('#');
-    for column in &columns {
+    let needed = 1
+        + columns.iter().map(|column| 1 + column.width).sum::<usize>()
+        + (2 + WIDTH) * samples.variants.len();
+    match width {
+        Some(width) if width < needed => text += &stacked(samples, comparisons, &columns),
+        _ => text += &side_by_side(samples, comparisons, &columns),
+    }
+    text
+}
+
+/// Renders one line per case, with a column per variant.
+fn side_by_side(
+    samples: &Samples,
+    comparisons: &[Vec<Comparison>],
+    columns: &[&KeyColumn],
+) -> String {
+    let mut text = String::from("#");
+    for column in columns {
         let _ = write!(text, " {:>width$}", column.name, width = column.width);
     }
     for variant in variants(samples) {
-        let _ = write!(text, " {:>WIDTH$}", samples.labels[variant]);
+        let _ = write!(text, " {:>WIDTH$}", samples.variants[variant].label);
     }
     text.push('\n');
     for (index, key) in samples.keys.iter().enumerate() {
         let mut line = String::from(" ");
-        for column in &columns {
+        for column in columns {
             let cell = (column.cell)(key);
             let _ = write!(line, " {cell:>width$}", width = column.width);
         }
@@ -98,6 +119,48 @@ pub(super) fn render(samples: &Samples, comparisons: &[Vec<Comparison>]) -> Stri
             let _ = write!(line, " {cell:>WIDTH$}");
         }
         text.push_str(line.trim_end());
+        text.push('\n');
+    }
+    text
+}
+
+/// Renders one line per case and variant, with columns as narrow as their cells.
+fn stacked(samples: &Samples, comparisons: &[Vec<Comparison>], columns: &[&KeyColumn]) -> String {
+    let mut head: Vec<String> = columns
+        .iter()
+        .map(|column| column.name.to_owned())
+        .collect();
+    head.extend([samples.table.dimension.name().to_owned(), String::new()]);
+    let mut lines = vec![head];
+    for (index, key) in samples.keys.iter().enumerate() {
+        for (number, variant) in variants(samples).into_iter().enumerate() {
+            let mut line = Vec::new();
+            for column in columns {
+                // The lines of a case follow each other.
+                let is_first = number == 0;
+                line.push(if is_first {
+                    (column.cell)(key)
+                } else {
+                    String::new()
+                });
+            }
+            line.push(samples.variants[variant].label.to_owned());
+            line.push(cell(samples, index, variant, comparisons[index][variant]));
+            lines.push(line);
+        }
+    }
+    let width = |column: usize| {
+        let cells = lines.iter().map(|line| line[column].chars().count());
+        cells.max().unwrap_or(0)
+    };
+    let widths: Vec<usize> = (0..lines[0].len()).map(width).collect();
+    let mut text = String::new();
+    for (number, line) in lines.iter().enumerate() {
+        let mut row = String::from(if number == 0 { "#" } else { " " });
+        for (cell, width) in line.iter().zip(&widths) {
+            let _ = write!(row, " {cell:>width$}");
+        }
+        text.push_str(row.trim_end());
         text.push('\n');
     }
     text
@@ -118,28 +181,40 @@ fn is_common(samples: &Samples, column: &KeyColumn) -> bool {
 }
 
 fn header(samples: &Samples) -> String {
-    let Some(reference) = samples.labels.get(samples.roles.reference) else {
+    let Some(reference) = samples.reference() else {
         return String::new();
     };
-    if samples.labels.len() < 2 {
-        return format!(
-            "# {}: time of {reference} in us (geometric mean)\n",
-            counted(samples.blocks, "block")
-        );
+    let times = counted(samples.blocks, samples.replicate.noun());
+    if samples.variants.len() < 2 {
+        return format!("# {times}: time of {reference} in us (geometric mean)\n");
     }
     if samples.blocks < 2 {
-        return "# Time in us. One block says nothing about the spread, so there are no ratios: repeat the steps.\n".into();
+        return alone(samples).to_owned();
     }
+    let times = match samples.replicate {
+        Replicate::Block => times,
+        Replicate::Run => format!("Up to {times} each"),
+        Replicate::Repetition => format!("Up to {times} in one run each"),
+    };
     format!(
-        "# {}: time of {reference} in us, and the ratio of the others to it (geometric means) with its 95 % interval; below \
-         1 is faster\n",
-        counted(samples.blocks, "block")
+        "# {times}: time of {reference} in us, and the ratio of the others to it (geometric means) with its 95 % interval; \
+         below 1 is faster\n"
     )
+}
+
+/// Returns the line for one measurement of each variant.
+fn alone(samples: &Samples) -> &'static str {
+    if samples.roles.is_paired {
+        "# Time in us. One block says nothing about the spread, so there are no ratios: repeat the steps.\n"
+    } else {
+        "# Time in us. Cannot tell which is faster: one measurement each says nothing about the spread. Repeat the runs and \
+         name all of them, or measure several cycles in each run with -N.\n"
+    }
 }
 
 /// Returns the variants in the order of the columns: the reference first.
 fn variants(samples: &Samples) -> Vec<usize> {
-    let mut variants: Vec<usize> = (0..samples.labels.len()).collect();
+    let mut variants: Vec<usize> = (0..samples.variants.len()).collect();
     variants.sort_by_key(|variant| *variant != samples.roles.reference);
     variants
 }
@@ -179,26 +254,38 @@ fn three_digits(ratio: f64) -> String {
 
 /// Returns what a reader has to know before believing a ratio.
 pub(super) fn remarks(samples: &Samples) -> Vec<String> {
+    let dimension = samples.table.dimension;
+    let several = dimension.several();
     let mut remarks = Vec::new();
     if let Some(control) = samples.roles.control {
         remarks.push(format!(
             "{} is {} once more: what differs between the two is noise. Other levels are called better or worse only if \
              they differ from both; up to one in twenty of these verdicts may be wrong.",
-            samples.labels[control], samples.labels[samples.roles.reference]
+            samples.variants[control].label,
+            samples.reference().unwrap_or_default(),
         ));
-    } else if samples.labels.len() > 1 {
-        remarks.push(
-            "No level ran twice, so the noise was not measured. pxnbench experiment runs one twice, in a fair order.".into(),
-        );
+    } else if samples.variants.len() > 1 {
+        remarks.extend(without_control(samples));
     }
-    remarks.push(what_can_differ(samples));
-    if samples.labels.len() == 1 {
+    remarks.extend(side_differences(samples));
+    remarks.extend(what_can_differ(samples));
+    let lonely = samples.cases_without_partner();
+    if samples.variants.len() > 1 && lonely > 0 {
         remarks.push(format!(
-            "Only level {} was in force: there is nothing to compare it with.",
-            samples.labels.join("")
+            "{} of {}: measured for one of the {several} only, so there is nothing to compare.",
+            lonely,
+            counted(samples.keys.len(), "case"),
         ));
     }
-    if samples.levels.contains(&levels::CUSTOM) {
+    if let [only] = samples.variants.as_slice() {
+        let what = match dimension {
+            Dimension::Level => format!("level {} was in force", only.label),
+            _ => format!("{} was measured", only.label),
+        };
+        remarks.push(format!("Only {what}: there is nothing to compare it with."));
+    }
+    let is_custom = |variant| samples.level(variant) == levels::CUSTOM;
+    if (0..samples.variants.len()).any(is_custom) {
         remarks.push(
             "custom: a variable that was already set overrode the level; run.json of the step says which.".into(),
         );
@@ -206,28 +293,78 @@ pub(super) fn remarks(samples: &Samples) -> Vec<String> {
     remarks
 }
 
-fn what_can_differ(samples: &Samples) -> String {
-    if let Err(sentence) = anything_can_differ(&samples.conditions) {
-        return sentence.to_owned();
+/// Returns what is not known about the noise if no variant was measured twice under two labels.
+fn without_control(samples: &Samples) -> Vec<String> {
+    let one = samples.table.dimension.one();
+    if samples.table.dimension == Dimension::Level && samples.roles.is_paired {
+        return vec![
+            "No level ran twice, so the noise was not measured. pxnbench experiment runs one twice, in a fair order.".into(),
+        ];
+    }
+    let mut remarks = Vec::new();
+    if samples.replicate == Replicate::Repetition && samples.blocks > 1 {
+        remarks.push(format!(
+            "The interval has the spread within one run of each. What differs from run to run is not in it, and may be taken \
+             for an effect of the {one}: name several runs of each to see."
+        ));
+    }
+    if samples.replicate == Replicate::Run {
+        remarks.push(format!(
+            "The runs were not made in a common order, so a change of the machine between them may be taken for an effect \
+             of the {one}."
+        ));
+    }
+    remarks
+}
+
+/// Returns what differs apart from what is compared.
+fn side_differences(samples: &Samples) -> Option<String> {
+    let differences = samples.table.side_differences();
+    let mut texts = Vec::new();
+    for (variant, difference) in samples.table.variants.iter().zip(differences) {
+        if !difference.is_empty() {
+            texts.push(format!("{} has {difference}", variant.label));
+        }
+    }
+    (!texts.is_empty()).then(|| format!("Beside this, they differ: {}.", texts.join("; ")))
+}
+
+fn what_can_differ(samples: &Samples) -> Option<String> {
+    let dimension = samples.table.dimension;
+    if let Err(sentence) = anything_can_differ(dimension, &samples.table.conditions) {
+        return Some(sentence);
+    }
+    if dimension != Dimension::Level {
+        return None;
     }
     let pairwise = Collective::pairwise_names();
     let (last, others) = pairwise.split_last().unwrap_or((&"", &[]));
-    format!(
+    Some(format!(
         "Between conservative, balanced and aggressive only {} and {last} can differ; in the others that is noise.",
         others.join(", ")
-    )
+    ))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::compare::{judge::judge, step::tests::steps, tables::split};
+    use crate::compare::{
+        judge::judge,
+        samples::Origin,
+        step::tests::steps,
+        tables::{split, tests::LEVELS},
+    };
 
     fn rendered(cells: &[(&str, u32, f64)]) -> String {
-        let steps = steps("nccl", 2, cells);
-        let tables = split(&steps);
-        let samples = Samples::collect(&tables[0], None);
-        render(&samples, &judge(&samples.cases, samples.roles))
+        rendered_as(Origin::Folder, None, cells)
+    }
+
+    fn rendered_as(origin: Origin, width: Option<usize>, cells: &[(&str, u32, f64)]) -> String {
+        let measured = steps("nccl", 2, cells);
+        let tables = split(&measured.steps, LEVELS);
+        let samples = Samples::collect(&tables[0], &measured.cases, origin);
+        let comparisons = judge(&samples.cases, samples.roles);
+        render(&samples, &comparisons, width)
     }
 
     #[test]
@@ -250,15 +387,60 @@ mod tests {
     }
 
     #[test]
+    fn levels_stand_below_each_other_on_a_narrow_terminal() {
+        let cells = [
+            ("off", 0, 10.0),
+            ("aggressive", 0, 5.0),
+            ("off", 1, 30.0),
+            ("aggressive", 1, 15.3),
+            ("off", 2, 20.0),
+            ("aggressive", 2, 9.9),
+        ];
+        let narrow = rendered_as(Origin::Folder, Some(80), &cells);
+        let table: Vec<&str> = narrow.lines().skip(2).collect();
+        assert_eq!(
+            table,
+            [
+                "# collective size (B)      level",
+                "    alltoall     1024        off                       18.17",
+                "                      aggressive 0.502 [0.483, 0.521] better",
+            ]
+        );
+        let wide = rendered_as(Origin::Folder, Some(85), &cells);
+        assert_eq!(wide, rendered(&cells), "as wide as without a terminal");
+    }
+
+    #[test]
     fn one_block_has_no_ratio() {
         let text = rendered(&[("off", 0, 10.0), ("aggressive", 0, 5.0)]);
         assert!(
-            text.contains("One block says nothing about the spread"),
+            text.contains("one measurement each says nothing about the spread"),
             "{text}"
         );
         let line = text.lines().last().expect("a row");
         let cells: Vec<&str> = line.split_whitespace().collect();
         assert_eq!(cells, ["alltoall", "1024", "10.00", "5.00"]);
+    }
+
+    #[test]
+    fn runs_that_were_named_are_not_paired() {
+        let cells = [
+            ("off", 0, 10.0),
+            ("off", 0, 30.0),
+            ("aggressive", 0, 5.0),
+            ("aggressive", 0, 15.0),
+        ];
+        let text = rendered_as(Origin::Runs, None, &cells);
+        assert!(
+            text.starts_with("# Up to 2 runs each: time of off"),
+            "{text}"
+        );
+        // In blocks the ratio would be certain. The runs spread by a factor of three.
+        let line = text.lines().last().expect("a row");
+        assert!(
+            line.contains(" 0.500 [") && !line.contains("better"),
+            "{line}"
+        );
     }
 
     #[test]
@@ -270,11 +452,17 @@ mod tests {
     #[test]
     fn remarks_say_what_cannot_differ() {
         let remarks_of = |backend, nodes, cells: &[(&str, u32, f64)]| {
-            let steps = steps(backend, nodes, cells);
-            let tables = split(&steps);
-            remarks(&Samples::collect(&tables[0], None)).join(" ")
+            let measured = steps(backend, nodes, cells);
+            let tables = split(&measured.steps, LEVELS);
+            let samples = Samples::collect(&tables[0], &measured.cases, Origin::Folder);
+            remarks(&samples).join(" ")
         };
-        let both = [("off", 0, 1.0), ("aggressive", 0, 1.0)];
+        let both = [
+            ("off", 0, 1.0),
+            ("aggressive", 0, 1.0),
+            ("off", 0, 1.0),
+            ("aggressive", 0, 1.0),
+        ];
         assert!(remarks_of("host", 4, &both).contains("no NCCL runs: the levels cannot differ"));
         assert!(remarks_of("nccl", 1, &both).contains("impossible on one node"));
         assert!(remarks_of("nccl", 2, &both).contains("the noise was not measured"));

@@ -28,6 +28,6 @@ pub fn run(request: &Request) -> anyhow::Result<Code> {
     while experiment.has_another_block()? {
         experiment.run_block()?;
     }
-    let compared = compare::run(&request.folder)?;
+    let compared = compare::run(&compare::Request::of_folder(&request.folder))?;
     Ok(experiment.failure().unwrap_or(compared))
 }

@@ -127,21 +127,26 @@ impl NarrowTable {
 
     /// Returns a comment line in as many lines as it needs.
     pub(super) fn comment(&self, line: &str) -> String {
-        let mut text = String::new();
-        let mut rest = line;
-        let mut indent = "";
-        while indent.len() + rest.chars().count() > self.width {
-            let fits = rest.char_indices().nth(self.width - indent.len());
-            let end = fits.map_or(rest.len(), |(at, _)| at);
-            let Some(space) = rest[..end].rfind(' ').filter(|at| *at > 1) else {
-                break;
-            };
-            text += &format!("{indent}{}\n", rest[..space].trim_end());
-            rest = rest[space..].trim_start();
-            indent = "#   ";
-        }
-        text + indent + rest + "\n"
+        wrap_comment(line, self.width)
     }
+}
+
+/// Returns a comment line in as many lines of at most `width` columns as it needs.
+pub fn wrap_comment(line: &str, width: usize) -> String {
+    let mut text = String::new();
+    let mut rest = line;
+    let mut indent = "";
+    while indent.len() + rest.chars().count() > width {
+        let fits = rest.char_indices().nth(width.saturating_sub(indent.len()));
+        let end = fits.map_or(rest.len(), |(at, _)| at);
+        let Some(space) = rest[..end].rfind(' ').filter(|at| *at > 1) else {
+            break;
+        };
+        text += &format!("{indent}{}\n", rest[..space].trim_end());
+        rest = rest[space..].trim_start();
+        indent = "#   ";
+    }
+    text + indent + rest + "\n"
 }
 
 #[cfg(test)]

@@ -74,7 +74,7 @@ pub(super) fn progress_target(env: Env) -> ProgressTarget {
 
 /// Returns the width of the terminal that stdout reaches; `None` if it reaches none, or if that is not known. `COLUMNS`
 /// overrides it.
-pub(super) fn stdout_width(env: Env) -> Option<usize> {
+pub fn stdout_width(env: Env) -> Option<usize> {
     let proc = Path::new("/proc");
     let columns = match launcher(proc) {
         Some(_) if !stdout_reaches_launcher(proc) => return None,

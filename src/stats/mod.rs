@@ -3,7 +3,7 @@
 //! | question | answer |
 //! |---|---|
 //! | In which order are the steps of an experiment run? | [`BlockOrder`] |
-//! | How much faster is one step than another, and how sure is that? | [`PairedRatio`] |
+//! | How much faster is one step than another, and how sure is that? | [`TimeRatio`] |
 //! | How sure is the mean of times that follow each other? | [`BatchMean`] |
 //! | Which of many differences are real? | [`discoveries`] |
 //! | Which ranks are late? | [`stragglers`] |
@@ -18,4 +18,4 @@ pub use batch_mean::BatchMean;
 pub use discovery::discoveries;
 pub use lateness::stragglers;
 pub use order::BlockOrder;
-pub use ratio::{Pair, PairedRatio};
+pub use ratio::{Pair, TimeRatio};

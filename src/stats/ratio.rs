@@ -1,4 +1,4 @@
-//! The ratio of two steps that were measured in the same blocks.
+//! The ratio of times of two steps, with its interval.
 
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
@@ -13,8 +13,8 @@ pub struct Pair {
 
 /// A ratio of times, with its confidence interval.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct PairedRatio {
-    /// The geometric mean of the ratios of all blocks, which is the ratio of the geometric means.
+pub struct TimeRatio {
+    /// The ratio of the geometric means.
     pub ratio: f64,
     /// The lower end of the interval.
     pub low: f64,
@@ -22,19 +22,17 @@ pub struct PairedRatio {
     pub high: f64,
     /// The probability of a ratio at least this far from 1 if the steps do not differ.
     pub p_value: f64,
-    /// Blocks in which both steps have a time.
-    pub blocks: usize,
 }
 
-impl PairedRatio {
-    /// Returns the ratio of `pairs` with its interval by Student's t over the logarithms of the blocks' ratios.
+impl TimeRatio {
+    /// Returns the ratio of `pairs`, which is also the geometric mean of the blocks' ratios, with its interval by Student's t over the logarithms of the blocks' ratios.
     /// Whatever slows down both steps of a block, such as a drift of the machine, cancels out.
     ///
     /// `resolution` is the step in which times were recorded, in their unit. Times that agree to the last digit are
     /// not known more exactly than that.
     ///
     /// `None` for fewer than two blocks, which tell nothing about the spread, and for times that are not above zero.
-    pub fn new(pairs: &[Pair], confidence: f64, resolution: f64) -> Option<PairedRatio> {
+    pub fn paired(pairs: &[Pair], confidence: f64, resolution: f64) -> Option<TimeRatio> {
         let blocks = pairs.len();
         if blocks < 2 || pairs.iter().any(|pair| !is_valid(pair)) {
             return None;
@@ -48,16 +46,45 @@ impl PairedRatio {
             .map(|pair| pair.rounding_variance(resolution))
             .sum();
         let variance = (squares / (count - 1.0)).max(rounding / count);
-        let error = (variance / count).sqrt();
+        TimeRatio::of_logarithm(mean, variance / count, count - 1.0, confidence)
+    }
 
-        let student = StudentsT::new(0.0, 1.0, count - 1.0).ok()?;
+    /// Returns the ratio of `times` to `references`, which were not measured in common blocks, with its interval by
+    /// Student's t over the difference of the means of their logarithms. The two may spread differently: this is the
+    /// method of B. L. Welch, "The generalization of 'Student's' problem when several different population variances are
+    /// involved" (1947), with the degrees of freedom of F. E. Satterthwaite (1946).
+    ///
+    /// `resolution` is as for [`TimeRatio::paired`]. `None` if either has fewer than two times, or one that is not above
+    /// zero.
+    pub fn unpaired(
+        times: &[f64],
+        references: &[f64],
+        confidence: f64,
+        resolution: f64,
+    ) -> Option<TimeRatio> {
+        let time = LogMean::of(times, resolution)?;
+        let reference = LogMean::of(references, resolution)?;
+        let variance = time.variance + reference.variance;
+        let freedom = if variance > 0.0 {
+            variance.powi(2)
+                / (time.variance.powi(2) / time.freedom
+                    + reference.variance.powi(2) / reference.freedom)
+        } else {
+            time.freedom + reference.freedom
+        };
+        TimeRatio::of_logarithm(time.mean - reference.mean, variance, freedom, confidence)
+    }
+
+    /// Returns the ratio whose logarithm is `mean`, with the variance and the degrees of freedom of that.
+    fn of_logarithm(mean: f64, variance: f64, freedom: f64, confidence: f64) -> Option<TimeRatio> {
+        let error = variance.sqrt();
+        let student = StudentsT::new(0.0, 1.0, freedom).ok()?;
         let margin = student.inverse_cdf(0.5 + confidence / 2.0) * error;
-        Some(PairedRatio {
+        Some(TimeRatio {
             ratio: mean.exp(),
             low: (mean - margin).exp(),
             high: (mean + margin).exp(),
             p_value: two_sided(&student, mean, error),
-            blocks,
         })
     }
 
@@ -68,22 +95,59 @@ impl PairedRatio {
     }
 }
 
+/// The mean of the logarithms of times.
+struct LogMean {
+    mean: f64,
+    /// The variance of the mean.
+    variance: f64,
+    /// The degrees of freedom of the variance.
+    freedom: f64,
+}
+
+impl LogMean {
+    fn of(times: &[f64], resolution: f64) -> Option<LogMean> {
+        if times.len() < 2 || !times.iter().all(|time| is_time(*time)) {
+            return None;
+        }
+        let count = times.len() as f64;
+        let mean = times.iter().map(|time| time.ln()).sum::<f64>() / count;
+        let squares: f64 = times.iter().map(|time| (time.ln() - mean).powi(2)).sum();
+        let rounding: f64 = times
+            .iter()
+            .map(|time| rounding_variance(*time, resolution))
+            .sum();
+        let variance = (squares / (count - 1.0)).max(rounding / count);
+        Some(LogMean {
+            mean,
+            variance: variance / count,
+            freedom: count - 1.0,
+        })
+    }
+}
+
 impl Pair {
     fn log_ratio(&self) -> f64 {
         (self.time / self.reference).ln()
     }
 
-    /// Returns the variance that rounding adds to the logarithm of the ratio. A rounding error is uniform, so its
-    /// variance is a twelfth of the squared step.
+    /// Returns the variance that rounding adds to the logarithm of the ratio.
     fn rounding_variance(&self, resolution: f64) -> f64 {
-        let relative = |time: f64| (resolution / time).powi(2) / 12.0;
-        relative(self.time) + relative(self.reference)
+        rounding_variance(self.time, resolution) + rounding_variance(self.reference, resolution)
     }
 }
 
+/// Returns the variance that rounding adds to the logarithm of a time. A rounding error is uniform, so its variance is a
+/// twelfth of the squared step.
+fn rounding_variance(time: f64, resolution: f64) -> f64 {
+    (resolution / time).powi(2) / 12.0
+}
+
 fn is_valid(pair: &Pair) -> bool {
-    let is_time = |time: f64| time.is_finite() && time > 0.0;
     is_time(pair.time) && is_time(pair.reference)
+}
+
+fn is_time(time: f64) -> bool {
+    time.is_finite() && time > 0.0
 }
 
 /// Returns the probability of a mean at least this far from zero.
@@ -118,7 +182,7 @@ mod tests {
     /// error 0.231049. Student's t with two degrees of freedom is 4.302653 at 97.5 %.
     #[test]
     fn an_example_by_hand() {
-        let ratio = PairedRatio::new(&pairs(&[(1.0, 2.0), (3.0, 6.0), (1.0, 4.0)]), 0.95, 0.0);
+        let ratio = TimeRatio::paired(&pairs(&[(1.0, 2.0), (3.0, 6.0), (1.0, 4.0)]), 0.95, 0.0);
         let ratio = ratio.expect("three blocks");
         assert_close(ratio.ratio, 0.5 * 0.5_f64.cbrt());
         let margin = 4.302_652_729_911_275 * 2.0_f64.ln() / 3.0;
@@ -130,7 +194,7 @@ mod tests {
 
     #[test]
     fn a_slow_block_slows_both() {
-        let ratio = PairedRatio::new(&pairs(&[(1.0, 2.0), (100.0, 200.0)]), 0.95, 0.0);
+        let ratio = TimeRatio::paired(&pairs(&[(1.0, 2.0), (100.0, 200.0)]), 0.95, 0.0);
         let ratio = ratio.expect("two blocks");
         assert_eq!((ratio.ratio, ratio.p_value), (0.5, 0.0));
     }
@@ -138,8 +202,43 @@ mod tests {
     #[test]
     fn times_are_not_known_better_than_they_were_recorded() {
         let recorded = pairs(&[(10.01, 10.0), (10.01, 10.0), (10.01, 10.0)]);
-        let ratio = PairedRatio::new(&recorded, 0.95, 0.01).expect("three blocks");
+        let ratio = TimeRatio::paired(&recorded, 0.95, 0.01).expect("three blocks");
         assert!(ratio.low < 1.0 && ratio.p_value > 0.05, "{ratio:?}");
+    }
+
+    /// The logarithms are 0, ln 2 and 2 ln 2 against 0 and 2 ln 2: the means agree. Variances ln²2 and 2 ln²2, of the means
+    /// ln²2 / 3 and ln²2. With those, the degrees of freedom are (4/3)² / ((1/3)²/2 + 1²/1) = 32/19.
+    #[test]
+    fn an_unpaired_example_by_hand() {
+        let ratio = TimeRatio::unpaired(&[1.0, 2.0, 4.0], &[1.0, 4.0], 0.95, 0.0);
+        let ratio = ratio.expect("several times each");
+        assert_close(ratio.ratio, 1.0);
+        assert_close(ratio.p_value, 1.0);
+        let student = StudentsT::new(0.0, 1.0, 32.0 / 19.0).expect("a distribution");
+        let margin = student.inverse_cdf(0.975) * (4.0_f64 / 3.0).sqrt() * 2.0_f64.ln();
+        assert_close(ratio.high, margin.exp());
+        assert_close(ratio.low, (-margin).exp());
+    }
+
+    /// With equal numbers and equal spreads, Welch's interval is that of the pooled variance: logarithms 0, ln 2 against
+    /// ln 4, ln 8, whose means differ by 2 ln 2 with a variance of ln²2 / 2, so t is √8 with two degrees of freedom.
+    #[test]
+    fn unpaired_with_equal_spreads() {
+        let ratio = TimeRatio::unpaired(&[4.0, 8.0], &[1.0, 2.0], 0.95, 0.0).expect("two each");
+        assert_close(ratio.ratio, 4.0);
+        // With two degrees of freedom, the two-sided probability of t is 1 - t / sqrt(2 + t²).
+        assert_close(ratio.p_value, 1.0 - 8.0_f64.sqrt() / 10.0_f64.sqrt());
+    }
+
+    #[test]
+    fn unpaired_times_without_spread_differ_for_certain_unless_rounded() {
+        let exact = TimeRatio::unpaired(&[2.0, 2.0], &[1.0, 1.0], 0.95, 0.0).expect("two each");
+        assert_eq!((exact.ratio, exact.low, exact.p_value), (2.0, 2.0, 0.0));
+        let rounded = TimeRatio::unpaired(&[10.01, 10.01], &[10.0, 10.0], 0.95, 0.01);
+        assert!(rounded.expect("two each").p_value > 0.05, "{rounded:?}");
+        for (times, references) in [(&[1.0][..], &[1.0, 1.0][..]), (&[1.0, 0.0], &[1.0, 1.0])] {
+            assert_eq!(TimeRatio::unpaired(times, references, 0.95, 0.0), None);
+        }
     }
 
     #[test]
@@ -150,7 +249,7 @@ mod tests {
             &[(1.0, 0.0), (1.0, 1.0)],
             &[(1.0, f64::NAN), (1.0, 1.0)],
         ] {
-            assert_eq!(PairedRatio::new(&pairs(times), 0.95, 0.0), None);
+            assert_eq!(TimeRatio::paired(&pairs(times), 0.95, 0.0), None);
         }
     }
 }

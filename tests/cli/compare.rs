@@ -66,8 +66,8 @@ fn levels_on_different_numbers_of_ranks_are_refused() {
     assert_eq!(
         ended.sentences(),
         [
-            "pxnbench: no two levels were measured alike: balanced (4 ranks), off (2 ranks). Put runs into the folder that \
-          differ in nothing but their level"
+            "pxnbench: no two levels were measured alike: balanced (4 ranks), off (2 ranks). Compare runs that differ \
+          in nothing but their level, or compare them in spite of it with --force"
         ]
     );
     assert_eq!(ended.stdout, "");
@@ -133,5 +133,178 @@ fn only_a_step_that_is_known_not_to_have_finished_is_said_not_to_have() {
             "# step 4-killed did not finish: its rows are the cases it completed",
             "# step 5-stopped ended with exit code 9: stopped by SIGUSR1",
         ]
+    );
+}
+
+/// The columns of a run that is written by hand.
+const HEADER: &str = "collective,backend,level,network,resources,repeat,nodes,ranks,gpus_per_process,size_bytes,type,redop,\
+                      root,in_place,iters,time_us,status,group,nccl_version";
+
+/// A run on GPUs of two nodes.
+struct Measured<'a> {
+    name: &'a str,
+    level: &'a str,
+    nccl: &'a str,
+    size: u64,
+    /// The times in µs, one per repetition.
+    times: &'a [f64],
+}
+
+const MEASURED: Measured = Measured {
+    name: "",
+    level: "off",
+    nccl: "2.27.3",
+    size: 1024,
+    times: &[10.0, 10.1, 9.9, 10.0],
+};
+
+impl Measured<'_> {
+    fn write(&self, folder: &Path) {
+        let mut text = format!("{HEADER}\r\n");
+        for (repeat, time) in self.times.iter().enumerate() {
+            text += &format!(
+                "all_reduce,nccl,{},auto,none,{repeat},2,4,1,{},float,sum,-1,0,20,{time},ok,,{}\r\n",
+                self.level, self.size, self.nccl
+            );
+        }
+        let run = folder.join(self.name);
+        std::fs::create_dir(&run).expect("made");
+        std::fs::write(run.join("results.csv"), text).expect("written");
+    }
+}
+
+/// Compares runs `a` and `b`.
+fn compare_two(folder: &Path, flags: &[&str]) -> Ended {
+    run(alone(folder).args(["compare", "a", "b"]).args(flags))
+}
+
+#[test]
+fn runs_are_compared_by_the_one_thing_that_differs() {
+    let folder = folder();
+    let at = folder.path();
+    Measured {
+        name: "a",
+        ..MEASURED
+    }
+    .write(at);
+    Measured {
+        name: "b",
+        nccl: "2.28.3",
+        times: &[8.0, 8.1, 7.9, 8.0],
+        ..MEASURED
+    }
+    .write(at);
+    let text = compare_two(at, &[]).expect_code(0).stdout;
+    for part in [
+        "# Up to 4 repetitions in one run each: time of NCCL 2.27.3 in us",
+        "What differs from run to run is not in it",
+        "NCCL 2.28.3 takes 0.80 of the time of NCCL 2.27.3.",
+    ] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    assert!(rows(&text)[0].ends_with(" better"), "{text}");
+    assert!(!at.join("comparison.csv").exists(), "not without --out");
+
+    compare_two(at, &["--by", "run", "--force", "--out", "x"]).expect_code(0);
+    let rows = common::csv(&at.join("x/comparison.csv"));
+    let cells = |name: &str| -> Vec<&str> { rows.iter().map(|row| row[name].as_str()).collect() };
+    assert_eq!(cells("label"), ["a", "b"]);
+    assert_eq!(cells("verdict"), ["reference", "better"]);
+    assert_eq!(cells("by"), ["run", "run"]);
+    assert_eq!(cells("replicate"), ["repetition", "repetition"]);
+    assert_eq!(common::csv(&at.join("x/results.csv")).len(), 8);
+}
+
+#[test]
+fn one_measurement_each_tells_nothing() {
+    let folder = folder();
+    let at = folder.path();
+    for (name, time) in [("a", 10.0), ("b", 5.0)] {
+        Measured {
+            name,
+            times: &[time],
+            ..MEASURED
+        }
+        .write(at);
+    }
+    let text = compare_two(at, &["--out", "x"]).expect_code(0).stdout;
+    let sentence = "Cannot tell which is faster: one measurement each says nothing about the spread. Repeat the runs";
+    assert!(text.contains(sentence), "{text}");
+    let rows = common::csv(&at.join("x/comparison.csv"));
+    assert_eq!(rows[1]["verdict"], "cannot tell");
+    assert_eq!(rows[1]["ratio"], "");
+}
+
+#[test]
+fn runs_that_differ_in_more_than_one_thing_are_compared_only_when_told() {
+    let folder = folder();
+    let at = folder.path();
+    Measured {
+        name: "a",
+        ..MEASURED
+    }
+    .write(at);
+    Measured {
+        name: "b",
+        level: "balanced",
+        nccl: "2.28.3",
+        ..MEASURED
+    }
+    .write(at);
+    assert_eq!(
+        compare_two(at, &[]).expect_code(6).sentences(),
+        [
+            "pxnbench: the runs are of different levels (off, balanced) and versions of NCCL (NCCL 2.27.3, NCCL 2.28.3). \
+             Choose one with --by level or --by nccl"
+        ]
+    );
+    assert_eq!(
+        compare_two(at, &["--by", "level"])
+            .expect_code(6)
+            .sentences(),
+        [
+            "pxnbench: no two levels were measured alike: off (NCCL 2.27.3), balanced (NCCL 2.28.3). Compare runs that differ \
+             in nothing but their level, or compare them in spite of it with --force"
+        ]
+    );
+    let forced = compare_two(at, &["--by", "level", "--force"]).expect_code(0);
+    assert!(
+        forced
+            .stdout
+            .contains("# Beside this, they differ: off has NCCL 2.27.3; balanced has NCCL 2.28.3."),
+        "{}",
+        forced.stdout
+    );
+    let unknown = compare_two(at, &["--by", "levels"]).expect_code(6);
+    assert!(unknown.stderr.contains("Use one of level, network"));
+}
+
+#[test]
+fn runs_with_other_iterations_or_sizes_are_not_compared() {
+    let folder = folder();
+    let at = folder.path();
+    model(at, "2", "a", &["-n", "5"]);
+    model(at, "2", "b", &["-n", "7"]);
+    let ended = compare_two(at, &[]).expect_code(6);
+    assert!(
+        ended
+            .stderr
+            .contains("no two runs were measured alike: a (-n 5), b (-n 7)."),
+        "{}",
+        ended.stderr
+    );
+    for (name, size) in [("c", 1024), ("d", 4096)] {
+        Measured {
+            name,
+            size,
+            ..MEASURED
+        }
+        .write(at);
+    }
+    let ended = run(alone(at).args(["compare", "c", "d"])).expect_code(6);
+    assert!(
+        ended.stderr.contains("no two runs have a case in common"),
+        "{}",
+        ended.stderr
     );
 }

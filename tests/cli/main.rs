@@ -157,7 +157,7 @@ fn bad_input_gets_one_sentence() {
         ),
         (
             &["compare"],
-            "arguments were not provided: <DIR>; see pxnbench compare --help",
+            "arguments were not provided: <DIR>...; see pxnbench compare --help",
         ),
         (&[], "no collective given"),
     ] {

@@ -1,0 +1,83 @@
+//! [`RunFacts`]: what a `run.json` says of all rows of its run.
+
+use serde_json::Value;
+
+use crate::{
+    levels::{self, Axis, table::variables},
+    output::earlier::{SWEEP_FLAGS, nccl_settings, shown},
+    record::MeasuredOn,
+};
+
+/// What stands between two flags or settings.
+pub(super) const SEPARATOR: &str = ", ";
+
+/// What a `run.json` says of all rows of its run. Everything is empty if there is none.
+#[derive(Default)]
+pub(super) struct RunFacts {
+    /// What the run was measured on.
+    pub(super) measured_on: MeasuredOn,
+    /// Version of the kernel's GPU driver.
+    pub(super) driver: String,
+    /// Version of this program.
+    pub(super) program: String,
+    /// Timed operations per case, as requested.
+    pub(super) iters: Option<u32>,
+    /// The day on which the run began.
+    pub(super) date: String,
+    /// The flags that change what a time means, as words.
+    pub(super) flags: String,
+    /// NCCL's settings, as words.
+    pub(super) settings: String,
+}
+
+impl RunFacts {
+    /// Returns the facts of a `run.json`, which `measured_on` was read from too.
+    pub(super) fn of(run: &Value, measured_on: MeasuredOn) -> RunFacts {
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let iters = run["sweep"]["iters"].as_u64().unwrap_or(0);
+        let started_at = text(&run["started_at"]);
+        let day = started_at.split('T').next().unwrap_or_default();
+        RunFacts {
+            measured_on,
+            driver: text(&run["versions"]["driver"]),
+            program: text(&run["pxnbench"]),
+            // Earlier versions did not write it.
+            iters: u32::try_from(iters).ok().filter(|iters| *iters > 0),
+            date: day.to_owned(),
+            flags: flags(run),
+            settings: settings(run),
+        }
+    }
+}
+
+/// Returns the flags of a run that change what a time means.
+fn flags(run: &Value) -> String {
+    let mut words = Vec::new();
+    for (key, flag) in SWEEP_FLAGS {
+        if let Some(value) = run["sweep"].get(key) {
+            words.push(format!("{flag} {}", shown(value)));
+        }
+    }
+    words.join(SEPARATOR)
+}
+
+/// Returns NCCL's settings of a run that its level, its resources and its network do not tell.
+fn settings(run: &Value) -> String {
+    let mut told = Vec::new();
+    for (key, axis) in [("level", Axis::Level), ("resources", Axis::Resources)] {
+        if run[key] != levels::CUSTOM {
+            told.extend(variables(axis));
+        }
+    }
+    // A network is recorded if it was requested: only what it sets itself follows from its name.
+    if let Ok(network) = levels::network(run["network"].as_str().unwrap_or_default()) {
+        told.extend(network.set.iter().map(|setting| setting.name.as_str()));
+    }
+    let mut words = Vec::new();
+    for (name, value) in nccl_settings(run) {
+        if !told.contains(&name.as_str()) {
+            words.push(format!("{name}={value}"));
+        }
+    }
+    words.join(SEPARATOR)
+}
