@@ -74,7 +74,7 @@ pub fn variable(name: &str) -> Option<&'static Variable> {
 pub fn find(name: &str) -> Result<&'static Preset, String> {
     presets()
         .find(|preset| preset.name == name)
-        .ok_or_else(|| unknown("level, resources or network", presets()))
+        .ok_or_else(|| unknown("level, resources or network", name, presets()))
 }
 
 /// Returns the level of this name.
@@ -105,12 +105,33 @@ fn find_on(axis: Axis, name: &str) -> Result<&'static Preset, String> {
     rows(axis)
         .iter()
         .find(|preset| preset.name == name)
-        .ok_or_else(|| unknown(axis.word(), rows(axis).iter()))
+        .ok_or_else(|| unknown(axis.word(), name, rows(axis).iter()))
 }
 
-fn unknown(what: &str, presets: impl Iterator<Item = &'static Preset>) -> String {
+fn unknown(what: &str, name: &str, presets: impl Iterator<Item = &'static Preset>) -> String {
     let names: Vec<&str> = presets.map(|preset| preset.name.as_str()).collect();
-    format!("unknown {what}. Use one of {}", names.join(", "))
+    let hint = match nearest(name, &names) {
+        Some(near) => format!("Did you mean {near}? "),
+        None => String::new(),
+    };
+    format!("unknown {what}. {hint}Use one of {}", names.join(", "))
+}
+
+/// Returns the name that `written` is a letter or two off.
+fn nearest<'a>(written: &str, names: &[&'a str]) -> Option<&'a str> {
+    let written = written.to_lowercase();
+    let most = match written.chars().count() {
+        0..=2 => 0,
+        3..=5 => 1,
+        6..=20 => 2,
+        _ => return None,
+    };
+    let mut near = Vec::new();
+    for name in names {
+        near.push((strsim::damerau_levenshtein(&written, name), *name));
+    }
+    let (distance, name) = near.into_iter().min_by_key(|(distance, _)| *distance)?;
+    (distance <= most).then_some(name)
 }
 
 /// Returns every variable that a preset of `axis` sets, each once, sorted.
@@ -316,6 +337,19 @@ mod tests {
             Err("unknown resources. Use one of none, lean, standard, large".into())
         );
         assert!(find("x").expect_err("unknown").ends_with("socket, pxn"));
+        for (written, meant) in [
+            ("agressive", "aggressive"),
+            ("Balanced", "balanced"),
+            ("sockt", "socket"),
+            ("of", ""),
+            ("extreme", ""),
+        ] {
+            let sentence = find(written).expect_err("unknown");
+            let hint = format!("resources or network. Did you mean {meant}? Use one of ");
+            let has_hint = sentence.contains("Did you mean");
+            assert_eq!(has_hint, !meant.is_empty(), "{sentence}");
+            assert!(!has_hint || sentence.contains(&hint), "{sentence}");
+        }
     }
 
     #[test]

@@ -10,6 +10,8 @@ const MAGIC: usize = 4;
 const GZIP: &[u8] = &[0x1f, 0x8b, 8];
 const ZSTD: &[u8] = &[0x28, 0xb5, 0x2f, 0xfd];
 const BYTE_ORDER_MARKS: [&[u8]; 3] = [&[0xff, 0xfe], &[0xfe, 0xff], &[0xef, 0xbb, 0xbf]];
+/// Formats that are known but not read, with what decompresses them.
+const OTHERS: [(&[u8], &str); 2] = [(&[0xfd, b'7', b'z', b'X'], "xz"), (b"BZh", "bzip2")];
 /// How often a log may be wrapped: UTF-16 in gzip is 2.
 const LAYERS: usize = 4;
 
@@ -17,11 +19,17 @@ const LAYERS: usize = 4;
 /// log that is cut ends where it is cut.
 ///
 /// # Errors
-/// Returns an error if `log` cannot be read.
+/// Returns an error if `log` cannot be read, or if it is compressed with another program.
 pub(super) fn decoded<'a>(log: impl Read + 'a) -> io::Result<Box<dyn Read + 'a>> {
     let mut log: Box<dyn Read + 'a> = Box::new(log);
     for _ in 0..LAYERS {
         let (begin, rest) = peek(log)?;
+        if let Some((_, program)) = OTHERS.iter().find(|(magic, _)| begin.starts_with(magic)) {
+            return Err(io::Error::new(
+                io::ErrorKind::Unsupported,
+                format!("it is compressed with {program}. Decompress it first with {program} -d"),
+            ));
+        }
         let whole = Cursor::new(begin.clone()).chain(rest);
         log = if begin.starts_with(GZIP) {
             let decoder = MultiGzDecoder::new(BufReader::new(whole));
@@ -86,6 +94,25 @@ mod tests {
     fn utf16(text: &str, to_bytes: fn(u16) -> [u8; 2]) -> Vec<u8> {
         let units = std::iter::once(0xfeff).chain(text.encode_utf16());
         units.flat_map(to_bytes).collect()
+    }
+
+    #[test]
+    fn other_compressions_are_named() {
+        for (log, sentence) in [
+            (
+                &b"\xfd7zXZ\0\0\x04"[..],
+                "it is compressed with xz. Decompress it first with xz -d",
+            ),
+            (
+                b"BZh91AY",
+                "it is compressed with bzip2. Decompress it first with bzip2 -d",
+            ),
+        ] {
+            for log in [log.to_vec(), gzip(log)] {
+                let error = decoded(&log[..]).err().expect("not read");
+                assert_eq!(error.to_string(), sentence);
+            }
+        }
     }
 
     #[test]

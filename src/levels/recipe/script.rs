@@ -1,6 +1,6 @@
 //! Shell and batch scripts: the variables that they export, and those that they set for a command.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
     data::{Assignment, InForce, Recipe, Unseen},
@@ -34,6 +34,12 @@ const NAME_AND_VALUE: [&str; 2] = ["-genv", "-env"];
 
 /// Options with a list of variables, separated by commas.
 const LISTS: [&str; 3] = ["--export", "--env", "-v"];
+
+/// Commands that start no program which reads NCCL's settings.
+const WITHOUT_NCCL: [&str; 14] = [
+    "cd", "echo", "printf", "true", ":", "test", "[", "[[", "mkdir", "sleep", "ulimit", "umask",
+    "shopt", "date",
+];
 
 /// The most states that are compared; scripts of loops would have many.
 const MOST_STATES: usize = 200;
@@ -79,6 +85,10 @@ struct Reader {
     exports_all: bool,
     /// The line of a `&&` or `||` before this command, on which it depends.
     after: Option<usize>,
+    /// Assignments that no program has seen yet, as indices.
+    unused: BTreeSet<usize>,
+    /// Those of them that were unset.
+    unset: BTreeSet<usize>,
 }
 
 impl Reader {
@@ -133,6 +143,15 @@ impl Reader {
         let words: Vec<&Word> = words.iter().collect();
         for (name, value, line) in self.options(&words) {
             self.set(&name, value, line, true);
+        }
+        if let Some(list) = list_without_all(&words) {
+            self.recipe.unseen.push(Unseen {
+                line,
+                what: format!(
+                    "--export={list} has no ALL, so ranks that srun starts see nothing else that is exported here. Put ALL \
+                     first in the list, or give srun --export=ALL"
+                ),
+            });
         }
     }
 
@@ -285,7 +304,9 @@ impl Reader {
             let name = word.written();
             self.variables.remove(&name);
             if self.condition().is_none() {
-                self.current.remove(&name);
+                let set = self.current.remove(&name).unwrap_or_default();
+                let unused = set.into_iter().filter(|at| self.unused.contains(at));
+                self.unset.extend(unused);
             }
         }
     }
@@ -324,6 +345,7 @@ impl Reader {
         }
         let launcher = command.iter().position(|word| is_launcher(word));
         if let Some(launcher) = launcher {
+            self.leave_out_exports(&command[launcher..]);
             for (name, value, line) in self.options(&command[launcher..]) {
                 match value {
                     Some(value) => self.set(&name, Some(value), line, true),
@@ -341,7 +363,29 @@ impl Reader {
         if launcher.is_some() || self.recipe.assignments.len() > count {
             self.add_state();
         }
+        if !WITHOUT_NCCL.contains(&base_name(&command[0].written()).as_str()) {
+            self.unused.clear();
+        }
         self.current = saved;
+    }
+
+    /// Forgets what is exported, if Slurm's command does not hand it on: `srun --export=NONE`.
+    fn leave_out_exports(&mut self, command: &[&Word]) {
+        let program = base_name(&command[0].written());
+        if !matches!(program.as_str(), "srun" | "sbatch" | "salloc") {
+            return;
+        }
+        let Some(list) = list_without_all(command) else {
+            return;
+        };
+        self.current.clear();
+        self.recipe.unseen.push(Unseen {
+            line: command[0].line,
+            what: format!(
+                "{program} --export={list} has no ALL, so these ranks see nothing else that is exported. Put ALL first in \
+                 the list"
+            ),
+        });
     }
 
     /// Returns the variables that the options of a command set: name, value if there is one, line.
@@ -423,6 +467,7 @@ impl Reader {
             return;
         }
         let at = self.recipe.assignments.len();
+        self.unused.insert(at);
         self.recipe.assignments.push(Assignment {
             line,
             name: name.to_owned(),
@@ -472,8 +517,49 @@ impl Reader {
 
     fn finish(mut self) -> Recipe {
         self.add_state();
+        self.leave_out_unset();
         self.recipe
     }
+
+    /// Removes what was unset before any program saw it.
+    fn leave_out_unset(&mut self) {
+        let mut new_places = BTreeMap::new();
+        let mut kept = Vec::new();
+        for (at, assignment) in std::mem::take(&mut self.recipe.assignments)
+            .into_iter()
+            .enumerate()
+        {
+            if !self.unset.contains(&at) {
+                new_places.insert(at, kept.len());
+                kept.push(assignment);
+            }
+        }
+        self.recipe.assignments = kept;
+        let moved = |old: &[usize]| -> Vec<usize> {
+            let places = old.iter().filter_map(|at| new_places.get(at));
+            places.copied().collect()
+        };
+        for state in &mut self.recipe.in_force {
+            state.sure = moved(&state.sure);
+            state.possible = moved(&state.possible);
+        }
+    }
+}
+
+/// Returns the list of Slurm's `--export` as it is written, if the caller's environment is not in it.
+fn list_without_all(words: &[&Word]) -> Option<String> {
+    for (at, word) in words.iter().enumerate() {
+        let written = word.written();
+        let list = match written.strip_prefix("--export=") {
+            Some(list) => list.to_owned(),
+            None if written == "--export" => words.get(at + 1)?.written(),
+            None => continue,
+        };
+        // What a variable holds is not known.
+        let has_all = list.split(',').any(|item| item.eq_ignore_ascii_case("ALL"));
+        return (!has_all && !list.contains('$')).then_some(list);
+    }
+    None
 }
 
 /// Returns what `env` sets for a program, as in `srun env -u A NAME=value program`.

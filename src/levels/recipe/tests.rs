@@ -176,6 +176,71 @@ set -a; NCCL_BUFFSIZE=4096; set +a
     );
 }
 
+/// Slurm hands on what the list of `--export` names, and everything else only with ALL.
+#[test]
+fn exports_that_slurm_keeps_from_the_ranks_are_told() {
+    let text = "#!/bin/bash
+#SBATCH --export=NONE
+export NCCL_MIN_CTAS=8
+srun --export=NCCL_MAX_CTAS=4 ./a
+srun --export=ALL,NCCL_DEBUG=WARN ./b
+srun --export=$LIST ./c
+";
+    let all = read("x.sh", text);
+    let unseen: Vec<(usize, &str)> = all
+        .unseen
+        .iter()
+        .map(|unseen| (unseen.line, unseen.what.as_str()))
+        .collect();
+    assert_eq!(
+        unseen,
+        [
+            (
+                2,
+                "--export=NONE has no ALL, so ranks that srun starts see nothing else that is exported here. Put ALL first in \
+                 the list, or give srun --export=ALL"
+            ),
+            (
+                4,
+                "srun --export=NCCL_MAX_CTAS=4 has no ALL, so these ranks see nothing else that is exported. Put ALL first in \
+                 the list"
+            ),
+        ]
+    );
+    // The least is not above the most in any of them, because no ranks get both.
+    assert_eq!(found("x.sh", text), []);
+    let both = text.replace("--export=NCCL_MAX", "--export=ALL,NCCL_MAX");
+    assert_eq!(
+        found("x.sh", &both),
+        [("env.min-above-max", vec![3, 4], vec![])]
+    );
+}
+
+#[test]
+fn what_is_unset_before_a_program_sees_it_is_not_set() {
+    let text = "export NCCL_ALGO=Ring
+echo off
+unset NCCL_ALGO
+export NCCL_PROTO=LL
+./a
+unset NCCL_PROTO
+export NCCL_DEBUG=WARN
+if [ -n \"$X\" ]; then unset NCCL_DEBUG; fi
+srun ./b
+";
+    assert_eq!(
+        set("x.sh", text),
+        [known(4, "NCCL_PROTO", "LL"), known(7, "NCCL_DEBUG", "WARN")]
+    );
+    // Places of what is left are those of what is in force.
+    let text = "export NCCL_ALGO=Ring; unset NCCL_ALGO
+export NCCL_MIN_CTAS=8
+NCCL_MAX_CTAS=4 srun ./b
+";
+    let crossed = [("env.min-above-max", vec![2, 3], vec![])];
+    assert_eq!(found("x.sh", text), crossed);
+}
+
 #[test]
 fn containers_of_a_yaml_file_are_told_apart() {
     let list = |name: &str, value: &str| {
