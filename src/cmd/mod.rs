@@ -22,7 +22,10 @@ pub mod worker;
 
 use std::{ffi::OsString, path::Path};
 
-use clap::{Args as _, CommandFactory, FromArgMatches, Parser, Subcommand, error::ErrorKind};
+use clap::{
+    Args as _, CommandFactory, FromArgMatches, Parser, Subcommand,
+    error::{ContextKind, ErrorKind},
+};
 
 use self::args::{own_options, slips, sweep::SweepArgs, values};
 use crate::{
@@ -230,6 +233,9 @@ fn check_experiment(target: &Target) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Short options of `submit` and of sbatch that people write after the collectives.
+const SBATCH_OPTIONS: [&str; 8] = ["-p", "-A", "-t", "-N", "-q", "-w", "-J", "-C"];
+
 /// How the arguments of ranks are read that a subcommand starts.
 struct RanksArguments<'a> {
     /// The subcommand.
@@ -267,10 +273,32 @@ impl RanksArguments<'_> {
                 }
                 _ => help_of(&words),
             };
-            let sentence = sentence_with_help(&error, &words, &help);
+            let mut sentence = sentence_with_help(&error, &words, &help);
+            if self.starter == "submit"
+                && let Some(option) = misplaced_sbatch_option(&error, arguments)
+            {
+                sentence +=
+                    &format!(". If {option} is meant for sbatch, put it before the collectives");
+            }
             Failure::on_all_ranks(Code::Usage, sentence)
         })
     }
+}
+
+/// Returns the short option of sbatch that `error` is about. Behind the collectives it belongs to the sweep, which has another
+/// option of that letter or none.
+fn misplaced_sbatch_option(error: &clap::Error, arguments: &[OsString]) -> Option<&'static str> {
+    let context = |kind| error.get(kind).map(ToString::to_string);
+    let unknown = context(ContextKind::InvalidArg).unwrap_or_default();
+    let value = context(ContextKind::InvalidValue);
+    let is_about = |option: &str| {
+        let is_of_option = |pair: &[OsString]| {
+            pair[0] == option && value.as_deref().is_some_and(|value| pair[1] == value)
+        };
+        unknown == option || arguments.windows(2).any(is_of_option)
+    };
+    let mut options = SBATCH_OPTIONS.into_iter();
+    options.find(|option| is_about(option))
 }
 
 fn target_of(parsed: Cli) -> anyhow::Result<Target> {

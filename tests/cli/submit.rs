@@ -27,6 +27,18 @@ fn submit_refuses_what_would_fail_in_the_job() {
             says: "larger than the largest",
         },
         Line {
+            words: "submit all_reduce -p gpu",
+            says: "use 0 for no or 1 for yes; see pxnbench --help. If -p is meant for sbatch, put it before the collectives",
+        },
+        Line {
+            words: "submit all_reduce -A project",
+            says: "If -A is meant for sbatch, put it before the collectives",
+        },
+        Line {
+            words: "submit all_reduce -t 1:00:00",
+            says: "If -t is meant for sbatch, put it before the collectives",
+        },
+        Line {
             words: "submit allreduce",
             says: "did you mean all_reduce?",
         },
