@@ -182,6 +182,26 @@ first_gpu() {
     says '^#  Rank  0 .* device  1 ' || got+=", another GPU"
 }
 
+# Each GPU has a line with a clock and a power draw.
+monitor_once() {
+    timeout -k 5 "$limit" "$bin" monitor --once --csv --interval 200ms >"$out" 2>&1 </dev/null || rc=$?
+    got="exit $rc"
+    awk -F, '/^time,/ { for (i = 1; i <= NF; i++) at[$i] = i; next }
+             at["gpu"] && $at["sm_clock_MHz"] > 0 && $at["power_W"] > 0 { known++ }
+             END { exit known < 2 }' "$out" || got+=", no clock or power of two GPUs"
+}
+
+# Both GPUs are sampled while a case runs, and the summary has both.
+telemetry_of_run() {
+    ranks 2 "$bin" all_reduce --backend nccl -b "$large" -e "$large" -n 500 -c 1 --telemetry=100ms --out "$tmp/run"
+    got="exit $rc"
+    awk -F, 'NR == 1 { for (i = 1; i <= NF; i++) at[$i] = i; next }
+             $at["sm_clock_MHz"] > 0 { gpus[$at["uuid"]]++ }
+             END { exit length(gpus) < 2 }' "$tmp/run/telemetry.csv" || got+=", no clocks of two GPUs"
+    grep -q '"max_temperature_C": [0-9]' "$tmp/run/run.json" || got+=", no summary"
+    rm -rf "$tmp/run"
+}
+
 no_such_nccl() {
     ranks 2 "$bin" all_reduce --backend nccl --nccl-lib /nonexistent.so -b 8 -e 8
     got="exit $rc, $(grep -c /nonexistent.so "$out" || true) sentence"
@@ -223,6 +243,8 @@ check "a fault put in" "exit 7, 1 wrong, FAILED" injected_fault
 check "each rank sees one GPU" "exit 0, 0 wrong" one_gpu_each
 check "two ranks on one GPU" "refused" same_gpu
 check "4 ranks as two virtual nodes" "exit 0, 0 wrong" two_virtual_nodes
+check "GPUs watched" "exit 0" monitor_once
+check "telemetry of a run" "exit 0" telemetry_of_run
 check "no such libnccl" "exit 3, 1 sentence" no_such_nccl
 
 ((failed == 0)) || die 1 "$failed checks FAILED ($SECONDS s)."

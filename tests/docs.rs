@@ -17,6 +17,7 @@ use pxnbench::{
     output::{
         ranks::{MOST_ROWS, RANK_COLUMNS, case_columns},
         stragglers::STRAGGLER_COLUMNS,
+        telemetry::CASE_KEYS,
     },
     record::columns::COLUMNS,
     telemetry::{QUANTITIES, SAMPLE_COLUMNS},
@@ -37,7 +38,8 @@ fn format_md() -> String {
          | `ranks.csv` | a header, and one row per rank and case, if more than one rank is timed ([columns](#columns-of-rankscsv)) \
          | before the row of the case in `results.csv` |\n\
          | `stragglers.csv` | a header, and one row per rank and observed case; only with `--stragglers` \
-         ([columns](#columns-of-stragglerscsv)) | after the sweep |
+         ([columns](#columns-of-stragglerscsv)) | after the sweep |\n\
+         | `telemetry.csv` | a row per GPU and sample; only with `--telemetry` | after each case |\n\
          | `run.json` | who ran what, where, when and with what: the command, the backend and why it was chosen, the level, \
          versions, `NCCL_*` settings, every process with its node and device, where the time went, and how the run ended | \
          when the run starts, and again when it ends |\n\
@@ -106,9 +108,9 @@ fn rank_columns(text: &mut String) {
 
 fn telemetry_columns(text: &mut String) {
     text.push_str(
-        "\n## Telemetry\n\nThe columns of `pxnbench monitor --csv`, and the keys of `pxnbench monitor --json`, which prints an \
-         object per GPU and sample. A value that a GPU or its driver does not report is empty (`null`); the reason is printed \
-         once.\n\n\
+        "\n## Telemetry\n\nThe columns of `telemetry.csv` and of `pxnbench monitor --csv`, and the keys of `pxnbench monitor --json`, \
+         which prints an object per GPU and sample. A value that a GPU or its driver does not report is empty (`null`); the \
+         reason is printed once.\n\n\
          | column | meaning |\n|---|---|\n",
     );
     for column in SAMPLE_COLUMNS {
@@ -117,6 +119,19 @@ fn telemetry_columns(text: &mut String) {
     for quantity in QUANTITIES {
         let _ = writeln!(text, "| `{}` | {} |", quantity.name, quantity.doc);
     }
+    let _ = writeln!(
+        text,
+        "\nIn `telemetry.csv` these columns come after `run_id` and before {}, the columns of `results.csv` that tell the case during \
+         which the sample was taken; they are empty between cases. `telemetry` in \
+         `run.json` has a summary of each GPU over all samples: least, mean and largest clock and power, highest temperatures, \
+         energy, and the share of the samples in which each reason limited the clocks.",
+        listed_keys(&CASE_KEYS)
+    );
+}
+
+fn listed_keys(keys: &[&str]) -> String {
+    let keys: Vec<String> = keys.iter().map(|key| format!("`{key}`")).collect();
+    keys.join(", ")
 }
 
 fn straggler_columns(text: &mut String) {

@@ -256,7 +256,7 @@ fn prepare_file(path: &Path) -> io::Result<PathBuf> {
 
 /// Renames an existing regular file to the first free `NAME.1`, `NAME.2`, …: nothing measured is
 /// lost.
-fn keep_earlier(path: &Path) -> io::Result<()> {
+pub(super) fn keep_earlier(path: &Path) -> io::Result<()> {
     if !path.symlink_metadata().is_ok_and(|file| file.is_file()) {
         return Ok(());
     }

@@ -21,4 +21,5 @@ pub mod stdout;
 pub mod stragglers;
 pub mod table;
 pub mod target;
+pub mod telemetry;
 pub mod terminal;

@@ -15,7 +15,7 @@ use crate::{
     exit::{Code, Failure},
     facts,
     levels::audit::names,
-    record::BackendKind,
+    record::{BackendKind, Device},
     units::counted,
     world::{
         self, World, abort, deadline,
@@ -188,6 +188,23 @@ impl<'a> RunContext<'a> {
         let node = self.placements[self.world.rank() as usize].node;
         let here = self.placements.iter().filter(|place| place.node == node);
         here.count() as u32
+    }
+
+    /// Returns the GPUs that the processes of node `node` use, each once.
+    pub(super) fn gpus_of_node(&self, node: u32) -> Vec<&Device> {
+        let mut used: Vec<&Device> = Vec::new();
+        for (process, gpus) in self.gpus.iter().enumerate() {
+            if self.placements[process].node != node {
+                continue;
+            }
+            for &gpu in gpus {
+                let device = &self.processes[process].gpus[gpu];
+                if !used.iter().any(|known| known.uuid == device.uuid) {
+                    used.push(device);
+                }
+            }
+        }
+        used
     }
 
     /// Returns the number of ranks of all communicators.

@@ -6,7 +6,7 @@
 //! | what the job is | `context`, `meta`, `split`, `traffic`, `settings`, `network` |
 //! | what is measured | `planning`, `listing` |
 //! | what is kept | `session`, `earlier_run`, `log`, `outcome`, `phases` |
-//! | what is found out beside it | `proof`, `tuning`, `worker`, `transport`, `slow_node`, `stragglers` |
+//! | what is found out beside it | `proof`, `tuning`, `worker`, `transport`, `slow_node`, `stragglers`, `telemetry` |
 
 pub mod backend;
 mod context;
@@ -33,6 +33,7 @@ mod settings;
 mod slow_node;
 mod split;
 mod stragglers;
+mod telemetry;
 mod traffic;
 mod transport;
 mod tuning;
@@ -46,7 +47,7 @@ pub use self::without_nccl::{preset_check, self_test};
 
 use self::{
     context::RunContext, outcome::SweepOutcome, phases::PhaseTimer, planning::CutNote,
-    proof::LogProof, request::Request, session::Session,
+    proof::LogProof, request::Request, session::Session, telemetry::RunTelemetry,
 };
 use crate::{
     backend::Backend,
@@ -166,14 +167,17 @@ fn measure(
     timer.mark("algorithms");
     allocate(&mut *backend, &plan, context)?;
     timer.mark("memory");
+    let telemetry = start_telemetry(context, session, timer)?;
     session.set_startup(facts::process_age_s());
     session.set_largest_size(sizes.map(|(_, end)| end));
     let mut details = RecordDetails {
         proof,
         cut: cut.as_ref(),
+        telemetry,
     };
     let (verdict, measured) = sweep_and_show(context, &plan, &mut *backend, session, &mut details)?;
     timer.mark_parts("sweep", &measured.spent);
+    end_telemetry(&mut details.telemetry, session, world)?;
     let late = if context.request.stragglers {
         let late = stragglers::search(context, &plan, &mut *backend, session)?;
         timer.mark("stragglers");
@@ -205,19 +209,54 @@ fn keep_remark(remark: String, session: &Session, world: &dyn World) {
     session.add_remarks(vec![remark]);
 }
 
+/// Starts the telemetry of the GPUs, if it is asked for.
+fn start_telemetry(
+    context: &RunContext,
+    session: &Session,
+    timer: &mut PhaseTimer,
+) -> anyhow::Result<RunTelemetry> {
+    let (telemetry, remarks) = RunTelemetry::start(context, session)?;
+    for remark in remarks {
+        keep_remark(remark, session, context.world);
+    }
+    if context.request.telemetry.is_some() {
+        timer.mark("telemetry");
+    }
+    Ok(telemetry)
+}
+
+/// Ends the telemetry, and says on process 0 what is not known; `run.json` has that beside the summary.
+fn end_telemetry(
+    telemetry: &mut RunTelemetry,
+    session: &Session,
+    world: &dyn World,
+) -> anyhow::Result<()> {
+    for gap in telemetry.end(world, session)? {
+        note!("pxnbench: {gap}");
+    }
+    Ok(())
+}
+
 /// What records get beside what was measured.
 struct RecordDetails<'a> {
     proof: &'a mut LogProof,
     cut: Option<&'a CutNote>,
+    telemetry: RunTelemetry,
 }
 
 impl RecordDetails<'_> {
     /// Returns `record` with its details. Every rank calls it alike.
-    fn complete(&mut self, record: &Record, world: &dyn World) -> anyhow::Result<Record> {
+    fn complete(
+        &mut self,
+        record: &Record,
+        session: &Session,
+        world: &dyn World,
+    ) -> anyhow::Result<Record> {
         let mut record = self.proof.complete(record.clone(), world)?;
         if let Some(cut) = self.cut {
             cut.add_to(&mut record);
         }
+        self.telemetry.case_ended(&mut record, world, session)?;
         Ok(record)
     }
 }
@@ -257,9 +296,13 @@ fn sweep_and_show(
         let record;
         let event = match event {
             Event::Finished(measured) => {
-                record = details.complete(measured, world)?;
+                record = details.complete(measured, session, world)?;
                 session.add(&record)?;
                 Event::Finished(&record)
+            }
+            Event::Started(_) => {
+                details.telemetry.case_begins();
+                event
             }
             other => other,
         };

@@ -53,6 +53,8 @@ pub struct Request {
     pub repeat: u32,
     /// Whether NCCL's log is read for what NCCL did.
     pub proof: bool,
+    /// The interval at which GPUs are sampled, if they are.
+    pub telemetry: Option<Duration>,
     /// Whether only rows and errors are printed.
     pub quiet: bool,
     /// Whether the cases are only listed.

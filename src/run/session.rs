@@ -17,11 +17,14 @@ use crate::{
         files::{Files, OutputPaths},
         stdout, table,
         target::{self, OutputError},
+        telemetry::{TelemetryCsv, TelemetryRow},
     },
     record::{
-        self, MemoryUse, Phase, Record, RunEnd, RunMeta, Status, StragglerReport, run_meta::differs,
+        self, MemoryUse, Phase, Record, RunEnd, RunMeta, Status, StragglerReport, TelemetryMeta,
+        run_meta::differs,
     },
     sweep::{EarlierRecords, measure::Measure, plan::Plan},
+    telemetry::{Origin, Sampler},
     units::{Bytes, counted},
     world::{
         self, World,
@@ -40,6 +43,17 @@ struct State {
     folder: Option<PathBuf>,
     /// How far the table is, while it is open; only process 0 shows one.
     table: Option<Extent>,
+    /// The file of the telemetry; only process 0 has it.
+    telemetry: Option<TelemetryCsv>,
+    /// The samples of this node that are not gathered yet, if this process takes them.
+    sampler: Option<NodeSampler>,
+}
+
+/// The samples of a node.
+pub(super) struct NodeSampler {
+    pub(super) sampler: Arc<Sampler>,
+    pub(super) host: String,
+    pub(super) node: u32,
 }
 
 /// How many cases of a sweep are done.
@@ -93,6 +107,8 @@ impl Session {
             files,
             folder,
             table: None,
+            telemetry: None,
+            sampler: None,
         })));
         let last = session.clone();
         abort::set_last_words(Box::new(move |code, message, moment| {
@@ -191,6 +207,56 @@ impl Session {
         self.lock().run.remarks.extend(remarks);
     }
 
+    /// Opens `telemetry.csv` on process 0. Returns a remark there if the run has no folder for it.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error on every process if process 0 cannot write.
+    pub(super) fn open_telemetry(&self, world: &dyn World) -> anyhow::Result<Option<String>> {
+        let state = &mut *self.lock();
+        let mut opened = Ok(());
+        let mut remark = None;
+        match &state.folder {
+            _ if world.rank() != 0 => {}
+            None => {
+                let what =
+                    "telemetry.csv is not written, because this run has no folder. Use --out";
+                remark = Some(what.to_owned());
+            }
+            Some(folder) => match TelemetryCsv::create(folder, "telemetry.csv") {
+                Ok(file) => state.telemetry = Some(file),
+                Err(error) => opened = Err(cannot_write(Code::Usage, &error)),
+            },
+        }
+        world::agree(world, opened).map_err(without_rank)?;
+        Ok(remark)
+    }
+
+    /// Adds rows to `telemetry.csv`.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the disk is full or gone.
+    pub(super) fn add_telemetry(&self, rows: &[TelemetryRow]) -> anyhow::Result<()> {
+        let state = &mut *self.lock();
+        match &mut state.telemetry {
+            Some(file) => file
+                .append(&state.run, rows)
+                .map_err(|error| cannot_write(Code::Internal, &error)),
+            None => Ok(()),
+        }
+    }
+
+    /// Notes the telemetry so far, in short.
+    pub(super) fn set_telemetry(&self, telemetry: TelemetryMeta) {
+        self.lock().run.telemetry = Some(telemetry);
+    }
+
+    /// Notes where samples wait that would be lost if the job ended now.
+    pub(super) fn set_sampler(&self, sampler: Option<NodeSampler>) {
+        self.lock().sampler = sampler;
+    }
+
     /// Notes that a table of `cases` cases begins; 0 if it has no end.
     pub(super) fn begin_table(&self, cases: u64) {
         let all = (cases > 0).then_some(cases);
@@ -279,6 +345,9 @@ impl Session {
 impl State {
     fn end(&mut self, code: Code, message: &str, moment: Moment) -> anyhow::Result<()> {
         log::collect(self.folder.as_deref());
+        if let Err(error) = self.keep_waiting_samples(moment) {
+            say!("pxnbench: {error}");
+        }
         self.run.ended_at = Some(record::now());
         self.run.end = Some(RunEnd {
             code: code as u8,
@@ -296,6 +365,48 @@ impl State {
             let _ = stdout::write(&table::unfinished(extent, message));
         }
         saved.map_err(|error| cannot_write(Code::Internal, &error))
+    }
+}
+
+impl State {
+    /// Writes the samples that wait to be gathered. A process other than 0 has a file of its own for them.
+    fn keep_waiting_samples(&mut self, moment: Moment) -> Result<(), OutputError> {
+        let Some(NodeSampler {
+            sampler,
+            host,
+            node,
+        }) = &self.sampler
+        else {
+            return Ok(());
+        };
+        let is_first = self.files.is_some();
+        if !is_first && moment == Moment::Warned {
+            return Ok(());
+        }
+        let samples = sampler.take();
+        let mut rows = Vec::new();
+        for sample in &samples {
+            let origin = Origin {
+                host,
+                node: Some(*node),
+                gpu: &sampler.gpus()[sample.gpu],
+            };
+            rows.push(TelemetryRow {
+                origin,
+                sample,
+                case: None,
+            });
+        }
+        if let (None, false, Some(folder)) =
+            (&self.telemetry, is_first || rows.is_empty(), &self.folder)
+        {
+            let name = format!("telemetry.{host}.csv");
+            self.telemetry = Some(TelemetryCsv::create(folder, &name)?);
+        }
+        match &mut self.telemetry {
+            Some(file) => file.append(&self.run, &rows),
+            None => Ok(()),
+        }
     }
 }
 

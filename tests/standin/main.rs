@@ -483,7 +483,8 @@ fn the_script_for_real_gpus_finds_all_in_order() {
         return;
     };
     let path = env::var("PATH").unwrap_or_default();
-    let mut command = machine.on(Command::new(Path::new(ROOT).join("scripts/gpu-check.sh")));
+    let script = Command::new(Path::new(ROOT).join("scripts/gpu-check.sh"));
+    let mut command = machine.with_nvml(machine.on(script), "");
     common::clean(&mut command);
     command
         .args(["--quick", common::BINARY])

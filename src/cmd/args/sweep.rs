@@ -177,6 +177,12 @@ pub struct SweepArgs {
     #[arg(long, help_heading = "Output")]
     stragglers: bool,
 
+    /// Sample clocks, power, temperature and traffic of the GPUs at this interval (500ms if none is given): telemetry.csv, a
+    /// summary in run.json, and a note on each case during which a GPU was throttled
+    #[arg(long, value_name = "INTERVAL", value_parser = values::interval, num_args = 0..=1, require_equals = true,
+        default_missing_value = "500ms", help_heading = "Output")]
+    telemetry: Option<Duration>,
+
     /// Called by a name of nccl-tests: no folder of results unless one is requested
     #[arg(long, hide = true)]
     drop_in: bool,
@@ -245,6 +251,7 @@ impl SweepArgs {
             table: self.nccl_tests.table_options(),
             repeat: self.repeat,
             proof: self.proof,
+            telemetry: self.telemetry,
             quiet: self.quiet,
             list: self.list,
             planned_ranks: self.ranks,
