@@ -1,5 +1,7 @@
 //! [`Dimension`]: what is compared.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use super::{conditions::Conditions, step::Step};
 
 /// What differs between the runs that are compared.
@@ -28,6 +30,9 @@ pub enum Dimension {
     /// Days on which the runs began.
     Date,
 }
+
+/// The label of what is not known.
+const UNKNOWN: &str = "unknown";
 
 /// How sentences speak of a dimension.
 struct Words {
@@ -147,13 +152,14 @@ impl Dimension {
 
 fn version(what: &str, value: &str) -> String {
     match (what, value) {
-        (_, "") => "unknown".to_owned(),
+        (_, "") => UNKNOWN.to_owned(),
         ("", value) => value.to_owned(),
         (what, value) => format!("{what} {value}"),
     }
 }
 
-/// Returns the dimension in which the steps differ; runs if they differ in none.
+/// Returns the dimension in which the runs differ; runs if they differ in none. Runs that all have several levels, as
+/// experiments do, do not differ in their level.
 ///
 /// # Errors
 ///
@@ -167,9 +173,8 @@ pub(super) fn the_one_that_differs(steps: &[Step]) -> Result<Dimension, String> 
             .iter()
             .any(|(known, _)| *known == Dimension::Nodes);
         let is_implied = dimension == Dimension::Hosts && differs_in_nodes;
-        let labels = labels(dimension, steps);
-        if is_of_conditions && !is_implied && labels.len() > 1 {
-            differing.push((dimension, labels.join(", ")));
+        if is_of_conditions && !is_implied && differs(dimension, steps) {
+            differing.push((dimension, labels(dimension, steps).join(", ")));
         }
     }
     match differing.as_slice() {
@@ -191,16 +196,71 @@ pub(super) fn the_one_that_differs(steps: &[Step]) -> Result<Dimension, String> 
     }
 }
 
+/// Returns whether two runs are known to have different labels.
+fn differs(dimension: Dimension, steps: &[Step]) -> bool {
+    let mut of_runs: BTreeMap<&str, BTreeSet<String>> = BTreeMap::new();
+    for step in steps {
+        let of_run = of_runs.entry(&step.run).or_default();
+        for conditions in &step.conditions {
+            let label = dimension.label(conditions, step);
+            if label != UNKNOWN {
+                of_run.insert(label);
+            }
+        }
+    }
+    let mut known = of_runs.into_values().filter(|labels| !labels.is_empty());
+    match known.next() {
+        Some(first) => known.any(|labels| labels != first),
+        None => false,
+    }
+}
+
 /// Returns the labels of the steps in a dimension, each once, as far as they are known.
 pub(super) fn labels(dimension: Dimension, steps: &[Step]) -> Vec<String> {
     let mut labels = Vec::new();
     for step in steps {
         for conditions in &step.conditions {
             let label = dimension.label(conditions, step);
-            if label != "unknown" && !labels.contains(&label) {
+            if label != UNKNOWN && !labels.contains(&label) {
                 labels.push(label);
             }
         }
     }
     labels
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::compare::step::tests::steps;
+
+    #[test]
+    fn runs_with_the_same_levels_do_not_differ_in_them() {
+        let cells = [
+            ("off", 0, 1.0),
+            ("balanced", 0, 1.0),
+            ("off", 0, 1.0),
+            ("balanced", 0, 1.0),
+        ];
+        let mut measured = steps("nccl", 2, &cells);
+        for (step, run) in measured.steps.iter_mut().zip(["a", "a", "b", "b"]) {
+            step.run = run.to_owned();
+        }
+        assert_eq!(the_one_that_differs(&measured.steps), Ok(Dimension::Run));
+        for step in &mut measured.steps[2..] {
+            step.conditions[0].nccl_version = "2.28.3".into();
+        }
+        assert_eq!(
+            the_one_that_differs(&measured.steps),
+            Ok(Dimension::Run),
+            "the version of the others is unknown"
+        );
+        for step in &mut measured.steps[..2] {
+            step.conditions[0].nccl_version = "2.27.3".into();
+        }
+        assert_eq!(the_one_that_differs(&measured.steps), Ok(Dimension::Nccl));
+        measured.steps[1].conditions[0].level = "aggressive".into();
+        let why = the_one_that_differs(&measured.steps).expect_err("two things differ");
+        assert!(why.contains("--by level or --by nccl"), "{why}");
+    }
 }
