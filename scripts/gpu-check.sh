@@ -202,6 +202,23 @@ telemetry_of_run() {
     rm -rf "$tmp/run"
 }
 
+# The peak of NVLink is the number of links times their rate; without NVLink or NVML there is another, or a reason.
+peak_of_links() {
+    rm -rf "$tmp/run"
+    alone all_reduce -b 1M -e 1M -g 2 -n 5 --out "$tmp/run"
+    [[ $got == "exit 0, 0 wrong" ]] || return 0
+    local kind count each peak
+    kind=$(grep -o '"kind": *"[^"]*"' "$tmp/run/run.json" | head -n 1 | cut -d'"' -f4 || true)
+    count=$(grep -o '"count": *[0-9]*' "$tmp/run/run.json" | head -n 1 | grep -o '[0-9]*$' || true)
+    each=$(grep -o '"each_GBps": *[0-9.]*' "$tmp/run/run.json" | head -n 1 | grep -o '[0-9.]*$' || true)
+    peak=$(grep -o '"peak_GBps": *[0-9.]*' "$tmp/run/run.json" | head -n 1 | grep -o '[0-9.]*$' || true)
+    case $kind in
+        NVLink*) awk -v a="$count" -v b="$each" -v c="$peak" 'BEGIN { exit !(a * b == c && c > 0) }' || got+=", $count x $each is not $peak" ;;
+        *) says 'peak busbw (is unknown|by the links): ' || got+=", no peak and no reason" ;;
+    esac
+    echo "    | peak ${peak:-unknown} GB/s: ${count:-no} x ${kind:-link}"
+}
+
 no_such_nccl() {
     ranks 2 "$bin" all_reduce --backend nccl --nccl-lib /nonexistent.so -b 8 -e 8
     got="exit $rc, $(grep -c /nonexistent.so "$out" || true) sentence"
@@ -245,6 +262,7 @@ check "two ranks on one GPU" "refused" same_gpu
 check "4 ranks as two virtual nodes" "exit 0, 0 wrong" two_virtual_nodes
 check "GPUs watched" "exit 0" monitor_once
 check "telemetry of a run" "exit 0" telemetry_of_run
+check "peak is links times rate" "exit 0, 0 wrong" peak_of_links
 check "no such libnccl" "exit 3, 1 sentence" no_such_nccl
 
 ((failed == 0)) || die 1 "$failed checks FAILED ($SECONDS s)."

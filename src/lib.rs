@@ -15,6 +15,7 @@
 //! | 3 | [`record`] | a measured case, the columns, the files' format |
 //! | 3 | [`drop_in`] | the program under the names of nccl-tests' programs |
 //! | 4 | [`world`], [`native`] | the ranks of the job; loaders of vendor libraries |
+//! | 4 | [`peak`] | the most busbw that the links of a job allow |
 //! | 5 | [`backend`], [`facts`] | what runs a collective; what this job runs on |
 //! | 5 | [`telemetry`] | what NVML measures on GPUs, at an interval, on a thread |
 //! | 6 | [`sweep`] | plan, loop, measurement, events |
@@ -77,6 +78,7 @@ pub mod monitor;
 pub mod native;
 pub mod nccl_log;
 pub mod output;
+pub mod peak;
 pub mod record;
 pub mod run;
 pub mod slurm;

@@ -8,6 +8,7 @@ mod environment;
 pub mod fabric;
 pub mod health;
 pub mod iommu;
+pub mod links;
 pub mod logind;
 pub mod memory;
 mod named;

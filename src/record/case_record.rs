@@ -80,6 +80,9 @@ pub struct Record {
     /// The traffic of an alltoallv as [`Case::pattern`] gives it; empty for other collectives.
     #[serde(default)]
     pub pattern: String,
+    /// The most busbw that the links of the job allow; `None` if it is unknown.
+    #[serde(default)]
+    pub peak: Option<GBps>,
     /// What an earlier run measured it on; `None` if the current run measures it.
     #[serde(default)]
     pub measured_on: Option<MeasuredOn>,
@@ -150,6 +153,7 @@ impl Record {
             note: String::new(),
             seen: NcclEvidence::default(),
             pattern: case.pattern(),
+            peak: None,
             measured_on: None,
             group: None,
             groups: Vec::new(),
@@ -167,6 +171,12 @@ impl Record {
     /// Returns algorithm and bus bandwidth; `None` if the case did not run.
     pub fn bandwidth(&self) -> Option<(GBps, GBps)> {
         self.time.map(|time| self.case.bandwidth(time))
+    }
+
+    /// Returns busbw in percent of the peak; `None` if one of them is unknown.
+    pub fn percent_of_peak(&self) -> Option<f64> {
+        let (_, busbw) = self.bandwidth()?;
+        Some(100.0 * busbw.0 / self.peak?.0)
     }
 
     /// Returns the records as files keep them: one per communicator if there are several, else a copy of this one.

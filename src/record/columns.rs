@@ -396,6 +396,17 @@ pub const COLUMNS: &[Column] = &[
         doc: "with `--precision`: how often the timed operations (`-n`) were repeated; `iters` counts those of all blocks",
         get: |_, record| record.blocks.map(u64::from).into(),
     },
+    Column {
+        name: "peak_GBps",
+        doc: "the most busbw that the job's links allow, 10⁹ bytes per second; empty if unknown: `run.json` says why, and how \
+              it follows from the links",
+        get: |_, record| record.peak.map(|peak| peak.0).into(),
+    },
+    Column {
+        name: "pct_peak",
+        doc: "busbw in percent of `peak_GBps`; empty if one of them is",
+        get: |_, record| record.percent_of_peak().into(),
+    },
 ];
 
 /// How `pxn` reads.
@@ -437,7 +448,7 @@ mod tests {
                         busbw_GBps,wrong,status,note,pxn,transport,channels,algo,proto,group,issue_us,iter_min_us,\
                         iter_max_us,iter_mean_us,iter_p50_us,iter_p95_us,iter_p99_us,iter_cv_pct,pattern,\
                         hosts,device,nccl_version,mpi_version,rank_p50_us,rank_p95_us,rank_p99_us,\
-                        rank_max_us,rank_cv_pct,precision_pct,blocks";
+                        rank_max_us,rank_cv_pct,precision_pct,blocks,peak_GBps,pct_peak";
         assert_eq!(names.join(","), promised);
     }
 

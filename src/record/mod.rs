@@ -7,6 +7,7 @@ mod backend;
 mod case_record;
 pub mod columns;
 pub mod iteration_stats;
+pub mod peak;
 mod rank_times;
 pub mod read;
 pub mod run_meta;

@@ -25,7 +25,7 @@ use crate::{
         data::{DType, RedOp},
         traffic::Traffic,
     },
-    units::{Bytes, Micros},
+    units::{Bytes, GBps, Micros},
 };
 
 /// One row of `results.csv`. [`COLUMNS`] describes the columns.
@@ -113,6 +113,10 @@ pub struct CsvRow {
     #[serde(rename = "precision_pct")]
     pub precision: Option<f64>,
     pub blocks: Option<u32>,
+    #[serde(rename = "peak_GBps")]
+    pub peak: Option<GBps>,
+    #[serde(rename = "pct_peak")]
+    pub percent_of_peak: Option<f64>,
 }
 
 /// What a row says of its case, its conditions and its time, without the rest, and with the words as they stand in the
@@ -248,6 +252,7 @@ impl CsvRow {
             note: self.note.clone(),
             seen: self.evidence(),
             pattern: self.pattern.clone(),
+            peak: self.peak,
             measured_on: Some(self.measured_on()),
             ..Record::new(self.case(traffic)?, self.status)
         })
@@ -377,7 +382,7 @@ mod tests {
 
     const ROW: &str = "r,2026-11-28T00:00:00+00:00,all_gather,host,default,auto,none,,0,1,3,0,48,4,float,none,-1,1,20,12.5,\
                        0.00384,0.00256,0,ok,,not used,P2P+NET/IB,24,RING,LL,,2.5,10,20,13,12,18,19,10,,\
-                       n[1-3],EPYC,2.28.3,Open MPI 4.1.4,12,13,13.5,14,5,0.8,12";
+                       n[1-3],EPYC,2.28.3,Open MPI 4.1.4,12,13,13.5,14,5,0.8,12,0.0128,20";
 
     #[test]
     fn a_row_is_read_as_it_was() {
@@ -505,7 +510,7 @@ mod tests {
             5,
             60,
             100,
-            ROW.len() - ",Open MPI 4.1.4,12,13,13.5,14,5,0.8,12".len(),
+            ROW.len() - ",Open MPI 4.1.4,12,13,13.5,14,5,0.8,12,0.0128,20".len(),
         ] {
             let text = format!("{}\r\n{ROW}\r\n{}", header(), &ROW[..cut]);
             assert_eq!(records(whole_lines(&text)).0.len(), 1);

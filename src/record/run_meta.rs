@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use chrono::{DateTime, FixedOffset};
 use serde::{Deserialize, Serialize};
 
-use super::{backend::BackendKind, straggler::StragglerReport, telemetry::TelemetryMeta};
+use super::{
+    backend::BackendKind, peak::PeakMeta, straggler::StragglerReport, telemetry::TelemetryMeta,
+};
 use crate::{
     exit::Code,
     slurm::{SlurmJob, hosts::compress},
@@ -76,6 +78,9 @@ pub struct RunMeta {
     /// Remarks about settings: overridden, different between ranks, without effect, waived.
     #[serde(default)]
     pub remarks: Vec<String>,
+    /// The most busbw that the links allow, and how it follows from them.
+    #[serde(default)]
+    pub peak: PeakMeta,
     /// Use of GPU memory at the end; absent unless requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory: Option<MemoryUse>,

@@ -7,6 +7,7 @@ use crate::{
     env, facts,
     record::{
         self, BackendKind, Device, FORMAT, ProcessMeta, RunMeta,
+        peak::PeakMeta,
         run_meta::{hosts_of, models_of},
     },
     slurm::SlurmJob,
@@ -53,6 +54,7 @@ impl RunContext<'_> {
             hosts: hosts_of(measured),
             device: models_of(measured),
             sweep: self.request.sweep_meta(reports_ranks, least_busbw),
+            peak: PeakMeta::default(),
             memory: None,
             telemetry: None,
             versions: self.versions(),

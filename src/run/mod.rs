@@ -3,7 +3,7 @@
 //! | step | module |
 //! |---|---|
 //! | what is requested | [`request`], [`presets`], [`backend`], [`environment`] |
-//! | what the job is | `context`, `meta`, `split`, `traffic`, `settings`, `network` |
+//! | what the job is | `context`, `meta`, `split`, `traffic`, `settings`, `network`, `peak` |
 //! | what is measured | `planning`, `listing` |
 //! | what is kept | `session`, `earlier_run`, `log`, `outcome`, `phases` |
 //! | what is found out beside it | `proof`, `tuning`, `worker`, `transport`, `slow_node`, `stragglers`, `telemetry` |
@@ -19,6 +19,7 @@ mod name;
 mod network;
 mod open;
 mod outcome;
+mod peak;
 mod phases;
 mod planning;
 #[cfg(feature = "nccl")]
@@ -46,8 +47,9 @@ mod without_nccl;
 pub use self::without_nccl::{preset_check, self_test};
 
 use self::{
-    context::RunContext, outcome::SweepOutcome, phases::PhaseTimer, planning::CutNote,
-    proof::LogProof, request::Request, session::Session, telemetry::RunTelemetry,
+    context::RunContext, outcome::SweepOutcome, peak::RunPeak, phases::PhaseTimer,
+    planning::CutNote, proof::LogProof, request::Request, session::Session,
+    telemetry::RunTelemetry,
 };
 use crate::{
     backend::Backend,
@@ -111,8 +113,14 @@ fn in_world(
     let plan = world::agree(world, planning::plan(&spec, context.ranks()))?;
     planning::refuse_uneven_groups(&plan, &context)?;
     let session = Session::open(&context, spec.traffic)?;
+    let peak = RunPeak::gather(&context)?;
+    let peak_meta = peak.meta(&plan);
+    if let Some(remark) = peak::remark(&peak_meta, context.backend) {
+        keep_remark(remark, &session, world);
+    }
+    session.set_peak(peak_meta);
     timer.mark("facts, files");
-    let end = measure(&context, plan, &session, &mut proof, &mut timer);
+    let end = measure(&context, &peak, plan, &session, &mut proof, &mut timer);
     session.set_phases(timer.phases);
     finish(end, &session, world)
 }
@@ -146,6 +154,7 @@ fn finish(
 /// Opens the backend, fits the sizes to the memory, and runs the sweep.
 fn measure(
     context: &RunContext,
+    peak: &RunPeak,
     plan: Plan,
     session: &Session,
     proof: &mut LogProof,
@@ -172,6 +181,7 @@ fn measure(
     session.set_largest_size(sizes.map(|(_, end)| end));
     let mut details = RecordDetails {
         proof,
+        peak,
         cut: cut.as_ref(),
         telemetry,
     };
@@ -240,6 +250,7 @@ fn end_telemetry(
 /// What records get beside what was measured.
 struct RecordDetails<'a> {
     proof: &'a mut LogProof,
+    peak: &'a RunPeak,
     cut: Option<&'a CutNote>,
     telemetry: RunTelemetry,
 }
@@ -253,6 +264,7 @@ impl RecordDetails<'_> {
         world: &dyn World,
     ) -> anyhow::Result<Record> {
         let mut record = self.proof.complete(record.clone(), world)?;
+        self.peak.add_to(&mut record);
         if let Some(cut) = self.cut {
             cut.add_to(&mut record);
         }

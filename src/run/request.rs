@@ -67,6 +67,8 @@ pub struct Request {
     pub inject_fault: Option<u32>,
     /// The delay that shows that stragglers are found.
     pub inject_delay: Option<InjectedDelay>,
+    /// Where the links are read from in place of this machine: its `/sys`, and `nvml.json` beside it.
+    pub links_root: Option<PathBuf>,
 }
 
 /// The ranks of a process: one per GPU.
@@ -318,6 +320,7 @@ impl Request {
                 ..FileRequest::default()
             },
             inject_fault: None,
+            links_root: None,
             nccl_lib: None,
             ..self.clone()
         };

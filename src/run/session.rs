@@ -21,7 +21,7 @@ use crate::{
     },
     record::{
         self, MemoryUse, Phase, Record, RunEnd, RunMeta, Status, StragglerReport, TelemetryMeta,
-        run_meta::differs,
+        peak::PeakMeta, run_meta::differs,
     },
     sweep::{EarlierRecords, measure::Measure, plan::Plan},
     telemetry::{Origin, Sampler},
@@ -190,6 +190,11 @@ impl Session {
     /// Notes which ranks are late.
     pub(super) fn set_stragglers(&self, report: StragglerReport) {
         self.lock().run.stragglers = Some(report);
+    }
+
+    /// Notes the most busbw that the links allow.
+    pub(super) fn set_peak(&self, peak: PeakMeta) {
+        self.lock().run.peak = peak;
     }
 
     /// Notes how long each phase of the run took.

@@ -1,12 +1,12 @@
 //! What a link can carry in one direction, and where that figure comes from. An unknown figure
 //! stays unknown.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::units::GBps;
 
 /// The most a link or a path carries in one direction.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Peak {
     /// GB/s, if known.
     pub gbps: Option<GBps>,

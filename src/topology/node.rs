@@ -1,6 +1,6 @@
 //! The devices of a node, as plain data.
 
-use serde::{Serialize, Serializer};
+use serde::{Deserialize, Serialize, Serializer};
 
 use super::figures::Peak;
 
@@ -107,7 +107,7 @@ pub struct Gpu {
 }
 
 /// The NVLinks of a GPU with the same other end.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct NvLinks {
     /// The other end.
     pub to: NvLinkEnd,
@@ -127,7 +127,7 @@ pub struct C2cLinks {
 }
 
 /// The other end of an NVLink.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum NvLinkEnd {
     /// The NVSwitches: all GPUs of a node with links to one reach each other.

@@ -17,7 +17,7 @@ const LAYERS: &[&[&str]] = &[
     &["levels", "topology", "stats"],
     &["slurm", "collective", "nccl_log"],
     &["record", "drop_in"],
-    &["world", "native"],
+    &["world", "native", "peak"],
     &["backend", "facts", "telemetry"],
     &["sweep"],
     &["output", "fault", "doctor"],

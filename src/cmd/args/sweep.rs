@@ -203,6 +203,11 @@ pub struct SweepArgs {
         conflicts_with = "inject_delay"
     )]
     inject_slow: Option<InjectedDelay>,
+
+    /// Read the links of the GPUs below this folder, which has a copy of another machine's sys and what its NVML said as
+    /// nvml.json
+    #[arg(long, value_name = "DIR", hide = true)]
+    links_root: Option<PathBuf>,
 }
 
 impl SweepArgs {
@@ -258,6 +263,7 @@ impl SweepArgs {
             inject_fault: self.inject_fault,
             stragglers: self.stragglers,
             inject_delay: self.delay(),
+            links_root: self.links_root.clone(),
         };
         request.check()?;
         Ok(request)

@@ -9,6 +9,7 @@ use nvml_wrapper::{
     Device, Nvml,
     enum_wrappers::device::{Clock, ComputeMode, EccCounter, MemoryError, TemperatureSensor},
     error::NvmlError,
+    structs::device::CudaComputeCapability,
 };
 
 use super::{
@@ -60,6 +61,45 @@ impl Inventory {
     }
 }
 
+impl Inventory {
+    /// Asks NVML for what connects these GPUs. Nothing else is read of them, because that takes long with many processes.
+    ///
+    /// # Errors
+    /// Returns one sentence if the library is missing or cannot start.
+    pub fn links_of(uuids: &[String]) -> Result<Inventory, String> {
+        let nvml = Nvml::builder()
+            .lib_path(LIBRARY.as_ref())
+            .init()
+            .map_err(describe_init_error)?;
+        let mut inventory = Inventory::default();
+        for uuid in uuids {
+            let device = nvml
+                .device_by_uuid(uuid.as_str())
+                .map_err(|error| format!("NVML does not know the GPU {uuid}: {error}"))?;
+            inventory.gpus.push(links(&nvml, &device));
+        }
+        Ok(inventory)
+    }
+}
+
+/// Returns the readings of a GPU that are about its links.
+fn links(nvml: &Nvml, device: &Device) -> NvmlGpu {
+    let (nvlinks, nvlinks_why) = nvlinks(nvml, device);
+    NvmlGpu {
+        bus_id: reading(device.pci_info().map(|pci| bus_id(&pci.bus_id))),
+        uuid: reading(device.uuid()),
+        capability: reading(device.cuda_compute_capability().map(capability)),
+        nvlinks,
+        nvlinks_why,
+        fabric: fabric(nvml, device),
+        ..NvmlGpu::default()
+    }
+}
+
+fn capability(sm: CudaComputeCapability) -> u32 {
+    u32::try_from(sm.major * 10 + sm.minor).unwrap_or_default()
+}
+
 pub(super) fn describe_init_error(error: NvmlError) -> String {
     match error {
         NvmlError::LibloadingError(error) => format!("NVML ({LIBRARY}) cannot be loaded: {error}"),
@@ -87,11 +127,7 @@ fn gpu(nvml: &Nvml, device: &Device, index: u32) -> NvmlGpu {
         bus_id: reading(device.pci_info().map(|pci| bus_id(&pci.bus_id))),
         uuid: reading(device.uuid()),
         name: reading(device.name()),
-        capability: reading(
-            device
-                .cuda_compute_capability()
-                .map(|sm| u32::try_from(sm.major * 10 + sm.minor).unwrap_or_default()),
-        ),
+        capability: reading(device.cuda_compute_capability().map(capability)),
         nvlinks,
         nvlinks_why,
         fabric: fabric(nvml, device),

@@ -1,0 +1,187 @@
+//! How much of a collective's traffic crosses a link.
+
+use super::limits::Place;
+use crate::collective::Collective;
+
+/// The traffic of a collective among ranks.
+///
+/// Rings and trees are taken to send what busbw counts over every link of their way, once per direction: that is how
+/// nccl-tests scales busbw. Collectives made of sends and receives have known messages, which are counted.
+#[derive(Clone, Copy, Debug)]
+pub struct Traffic<'a> {
+    /// The collective.
+    pub collective: Collective,
+    /// Its root, if it has one.
+    pub root: u32,
+    /// The node of each rank.
+    pub nodes: &'a [u32],
+}
+
+impl Traffic<'_> {
+    /// Returns the bytes that cross `place` in one direction for each byte that busbw counts.
+    pub fn share(&self, place: &Place) -> f64 {
+        match (self.collective, place) {
+            (
+                Collective::AllReduce
+                | Collective::AllGather
+                | Collective::ReduceScatter
+                | Collective::Broadcast
+                | Collective::Reduce,
+                Place::Rank(_) | Place::Switch { .. } | Place::Node { .. },
+            ) => 1.0,
+            (_, Place::Rank(rank)) => self.share_of_rank(*rank),
+            (_, Place::Pair(a, b)) => self.share_of_pair(*a, *b),
+            (_, Place::Switch { members, .. } | Place::Node { members, .. }) => {
+                self.share_of_members(members)
+            }
+        }
+    }
+
+    fn ranks(&self) -> u32 {
+        self.nodes.len() as u32
+    }
+
+    /// All messages of a rank but its own: what busbw counts, in messages.
+    fn messages(&self) -> f64 {
+        f64::from(self.ranks() - 1)
+    }
+
+    /// The messages that `rank` exchanges in a hypercube with those peers: in round k 2ᵏ with the rank that differs in bit k.
+    fn exchanged(&self, rank: u32, is_counted: impl Fn(u32) -> bool) -> f64 {
+        let rounds = (0..u32::BITS).map(|round| 1_u32 << round);
+        let mut messages = 0;
+        for distance in rounds.take_while(|distance| *distance < self.ranks()) {
+            let peer = rank ^ distance;
+            if peer < self.ranks() && is_counted(peer) {
+                messages += distance;
+            }
+        }
+        f64::from(messages)
+    }
+
+    /// The links of a rank inside its node: they carry its messages with the other ranks of the node.
+    fn share_of_rank(&self, rank: u32) -> f64 {
+        let node = self.nodes[rank as usize];
+        let others = self.nodes.iter().filter(|other| **other == node).count() as f64 - 1.0;
+        match self.collective {
+            Collective::AllToAll => others / self.messages(),
+            Collective::HyperCube => {
+                let is_here = |peer: u32| self.nodes[peer as usize] == node;
+                self.exchanged(rank, is_here) / self.messages()
+            }
+            Collective::Gather | Collective::Scatter if rank == self.root => {
+                others / self.messages()
+            }
+            Collective::Gather | Collective::Scatter => {
+                let meets_root = self.nodes[self.root as usize] == node;
+                f64::from(u8::from(meets_root)) / self.messages()
+            }
+            Collective::SendRecv => {
+                let ranks = self.ranks();
+                let next = self.nodes[((rank + 1) % ranks) as usize];
+                let previous = self.nodes[((rank + ranks - 1) % ranks) as usize];
+                f64::from(u8::from(next == node || previous == node))
+            }
+            _ => 0.0,
+        }
+    }
+
+    /// The links between two ranks: they carry the messages of the two.
+    fn share_of_pair(&self, a: u32, b: u32) -> f64 {
+        let ranks = self.ranks();
+        match self.collective {
+            Collective::AllToAll => 1.0 / self.messages(),
+            Collective::Gather | Collective::Scatter if a == self.root || b == self.root => {
+                1.0 / self.messages()
+            }
+            Collective::SendRecv if (a + 1) % ranks == b || (b + 1) % ranks == a => 1.0,
+            Collective::HyperCube if (a ^ b).is_power_of_two() => {
+                f64::from(a ^ b) / self.messages()
+            }
+            _ => 0.0,
+        }
+    }
+
+    /// What separates `members` from the other ranks: it carries the messages between the two sides.
+    fn share_of_members(&self, members: &[u32]) -> f64 {
+        let inside = members.len() as f64;
+        let outside = f64::from(self.ranks()) - inside;
+        match self.collective {
+            Collective::AllToAll => inside * outside / self.messages(),
+            Collective::HyperCube => {
+                let is_outside = |peer: u32| !members.contains(&peer);
+                let sent = members.iter().map(|rank| self.exchanged(*rank, is_outside));
+                sent.sum::<f64>() / self.messages()
+            }
+            Collective::Gather | Collective::Scatter => {
+                let far_side = if members.contains(&self.root) {
+                    outside
+                } else {
+                    inside
+                };
+                far_side / self.messages()
+            }
+            Collective::SendRecv => {
+                let ranks = self.ranks();
+                let leaves = |rank: &&u32| !members.contains(&((**rank + 1) % ranks));
+                members.iter().filter(leaves).count() as f64
+            }
+            _ => 0.0,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn share(collective: Collective, place: &Place) -> f64 {
+        // Two nodes of four.
+        let nodes = [0, 0, 0, 0, 1, 1, 1, 1];
+        let traffic = Traffic {
+            collective,
+            root: 0,
+            nodes: &nodes,
+        };
+        traffic.share(place)
+    }
+
+    #[test]
+    fn a_ring_crosses_each_link_once() {
+        let node = Place::Node {
+            node: 0,
+            members: vec![0, 1, 2, 3],
+        };
+        for place in [Place::Rank(0), node] {
+            assert_eq!(share(Collective::AllReduce, &place), 1.0);
+        }
+        assert_eq!(share(Collective::AllReduce, &Place::Pair(0, 1)), 0.0);
+    }
+
+    #[test]
+    fn messages_are_counted() {
+        let node = |node: u32| Place::Node {
+            node,
+            members: (4 * node..4 * node + 4).collect(),
+        };
+        for (collective, place, expected) in [
+            // Each of 4 ranks has a message for each of 4 others, and sends 7 in all.
+            (Collective::AllToAll, node(0), 16.0 / 7.0),
+            (Collective::AllToAll, Place::Rank(0), 3.0 / 7.0),
+            (Collective::AllToAll, Place::Pair(0, 1), 1.0 / 7.0),
+            (Collective::Gather, node(0), 4.0 / 7.0),
+            (Collective::Gather, Place::Rank(0), 3.0 / 7.0),
+            (Collective::Gather, Place::Rank(5), 0.0),
+            (Collective::Scatter, Place::Rank(1), 1.0 / 7.0),
+            (Collective::SendRecv, node(1), 1.0),
+            (Collective::SendRecv, Place::Pair(1, 2), 1.0),
+            (Collective::SendRecv, Place::Pair(0, 2), 0.0),
+            (Collective::HyperCube, node(0), 16.0 / 7.0),
+            (Collective::HyperCube, Place::Rank(0), 3.0 / 7.0),
+            (Collective::HyperCube, Place::Pair(0, 2), 2.0 / 7.0),
+            (Collective::HyperCube, Place::Pair(1, 2), 0.0),
+        ] {
+            assert_eq!(share(collective, &place), expected, "{collective} {place}");
+        }
+    }
+}
