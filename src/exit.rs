@@ -23,11 +23,11 @@ pub enum Code {
     Nccl = 3,
     /// Something did not finish within its deadline.
     TimedOut = 4,
-    /// Nothing could run: everything was waived, or there are too few GPUs.
+    /// Nothing could run or be judged: everything was waived, or there are too few GPUs.
     NothingRan = 5,
     /// The command line asks for something that does not exist or is impossible.
     Usage = 6,
-    /// Data were corrupted, busbw is below the threshold, or a verdict is not the expected one.
+    /// Data were corrupted, a requirement is missed, or a verdict is not the expected one.
     WrongData = 7,
     /// The launch or MPI is broken.
     Launch = 8,
@@ -46,12 +46,12 @@ pub const CODES: [(Code, &str); 11] = [
     (Code::TimedOut, "timed out or hung"),
     (
         Code::NothingRan,
-        "nothing could run (all waived, too few GPUs, too little memory)",
+        "nothing could run or be judged (all waived, too few GPUs, too little memory, unknown peak)",
     ),
     (Code::Usage, "usage error"),
     (
         Code::WrongData,
-        "wrong data, mean busbw below nine tenths of NCCL_TESTS_MIN_BW, or a verdict other than the expected one",
+        "wrong data, a missed requirement such as --min-busbw, mean busbw below nine tenths of NCCL_TESTS_MIN_BW, or a verdict other than the expected one",
     ),
     (Code::Launch, "launch or MPI failed"),
     (Code::Stopped, "stopped by a signal, results kept"),

@@ -21,6 +21,7 @@
 //! | 6 | [`sweep`] | plan, loop, measurement, events |
 //! | 7 | [`output`], [`fault`] | terminal and files; errors as sentences |
 //! | 7 | [`doctor`] | checks: from facts to findings |
+//! | 7 | [`check`] | pass or fail: results against what is required of them |
 //! | 8 | [`run`] | a sweep: from a request to records and a verdict |
 //! | 8 | [`compare`] | the steps of a comparison: which level is faster, and how sure that is |
 //! | 8 | [`monitor`] | the GPUs of a node, live |
@@ -62,6 +63,7 @@ macro_rules! print_line {
 }
 
 pub mod backend;
+pub mod check;
 pub mod cmd;
 pub mod collective;
 pub mod compare;

@@ -2,6 +2,7 @@
 //! sibling; what several share is in [`args`].
 
 pub mod args;
+pub mod check;
 pub mod compare;
 pub mod doctor;
 pub mod experiment;
@@ -72,6 +73,8 @@ pub enum Command {
     Submit(submit::Args),
     /// Compare runs, or the steps below a folder: which is faster in which case, and how sure that is
     Compare(compare::Args),
+    /// Check the results of a run: is it fast enough, and not slower than before?
+    Check(check::Args),
     /// Run a sweep at several PXN levels, in an order that is fair to all, and compare the times
     Experiment(experiment::Args),
     /// Check this node, or all nodes of a job: libraries, limits, GPUs, networks, Slurm, NCCL's settings
@@ -142,6 +145,7 @@ impl Cli {
             Some(Command::Links(args)) => links::run(&args),
             Some(Command::Submit(args)) => submit_job(args),
             Some(Command::Compare(args)) => compare::run(&args),
+            Some(Command::Check(args)) => check::run(&args),
             Some(Command::Experiment(args)) => run_experiment(args),
             Some(Command::Doctor(args)) => doctor::run(&args),
             Some(Command::Proof(args)) => proof::run(&args),

@@ -27,6 +27,7 @@ pub mod preset_check;
 pub mod presets;
 mod proof;
 pub mod request;
+mod requirements;
 #[cfg(feature = "nccl")]
 pub mod self_test;
 mod session;
@@ -48,7 +49,7 @@ pub use self::without_nccl::{preset_check, self_test};
 
 use self::{
     context::RunContext, outcome::SweepOutcome, peak::RunPeak, phases::PhaseTimer,
-    planning::CutNote, proof::LogProof, request::Request, session::Session,
+    planning::CutNote, proof::LogProof, request::Request, requirements::RunCheck, session::Session,
     telemetry::RunTelemetry,
 };
 use crate::{
@@ -112,6 +113,7 @@ fn in_world(
     let spec = traffic::resolve(&request.spec, context.most_ranks(), world)?;
     let plan = world::agree(world, planning::plan(&spec, context.ranks()))?;
     planning::refuse_uneven_groups(&plan, &context)?;
+    RunCheck::refuse(&request.requirements, &plan, world)?;
     let session = Session::open(&context, spec.traffic)?;
     let peak = RunPeak::gather(&context)?;
     let peak_meta = peak.meta(&plan);
@@ -119,8 +121,11 @@ fn in_world(
         keep_remark(remark, &session, world);
     }
     session.set_peak(peak_meta);
+    let mut check = RunCheck::prepare(&context, &session, &plan)?;
     timer.mark("facts, files");
-    let end = measure(&context, &peak, plan, &session, &mut proof, &mut timer);
+    let end = measure(
+        &context, &peak, &mut check, plan, &session, &mut proof, &mut timer,
+    );
     session.set_phases(timer.phases);
     finish(end, &session, world)
 }
@@ -155,6 +160,7 @@ fn finish(
 fn measure(
     context: &RunContext,
     peak: &RunPeak,
+    check: &mut RunCheck,
     plan: Plan,
     session: &Session,
     proof: &mut LogProof,
@@ -185,7 +191,8 @@ fn measure(
         cut: cut.as_ref(),
         telemetry,
     };
-    let (verdict, measured) = sweep_and_show(context, &plan, &mut *backend, session, &mut details)?;
+    let (verdict, measured) =
+        sweep_and_show(context, &plan, &mut *backend, session, &mut details, check)?;
     timer.mark_parts("sweep", &measured.spent);
     end_telemetry(&mut details.telemetry, session, world)?;
     let late = if context.request.stragglers {
@@ -208,7 +215,29 @@ fn measure(
         keep_remark(remark, session, world);
     }
     timer.mark("end of backend");
-    Ok(verdict)
+    with_requirements(verdict, check, session, world)
+}
+
+/// Judges the requirements on the results, and says what they miss. They decide on the exit code if nothing worse does.
+fn with_requirements(
+    verdict: (Code, String),
+    check: &RunCheck,
+    session: &Session,
+    world: &dyn World,
+) -> anyhow::Result<(Code, String)> {
+    let Some((code, sentence, lines)) = check.judge(world)? else {
+        return Ok(verdict);
+    };
+    if world.rank() == 0 {
+        for line in &lines {
+            say!("pxnbench: {line}");
+        }
+    }
+    session.add_remarks(lines);
+    Ok(match verdict {
+        (Code::Fine, _) => (code, sentence),
+        worse => worse,
+    })
 }
 
 /// Prints a remark on rank 0, and keeps it in the record of the run.
@@ -287,6 +316,7 @@ fn sweep_and_show(
     backend: &mut dyn Backend,
     session: &Session,
     details: &mut RecordDetails,
+    check: &mut RunCheck,
 ) -> anyhow::Result<((Code, String), Measure)> {
     let world = context.world;
     let mut measure = context
@@ -320,6 +350,7 @@ fn sweep_and_show(
         };
         if let Event::Finished(record) | Event::Earlier(record) = event {
             outcome.add(record);
+            check.add(record);
         }
         if let Some(live) = &mut live {
             live.on(&event, &run).map_err(stdout_failed)?;

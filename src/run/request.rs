@@ -12,6 +12,7 @@ use super::{
 };
 use crate::{
     backend::options::{Blocking, ExecOptions, Registration},
+    check::Requirements,
     env::Env,
     exit::{Code, Failure},
     output::files::OutputPaths,
@@ -69,6 +70,8 @@ pub struct Request {
     pub inject_delay: Option<InjectedDelay>,
     /// Where the links are read from in place of this machine: its `/sys`, and `nvml.json` beside it.
     pub links_root: Option<PathBuf>,
+    /// What is required of the results.
+    pub requirements: Requirements,
 }
 
 /// The ranks of a process: one per GPU.

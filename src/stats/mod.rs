@@ -5,6 +5,7 @@
 //! | In which order are the steps of an experiment run? | [`BlockOrder`] |
 //! | How much faster is one step than another, and how sure is that? | [`TimeRatio`] |
 //! | How sure is the mean of times that follow each other? | [`BatchMean`] |
+//! | The same of two runs, whose times do not form pairs? | [`UnpairedRatio`] |
 //! | Which of many differences are real? | [`discoveries`] |
 //! | Which ranks are late? | [`stragglers`] |
 
@@ -13,9 +14,11 @@ mod discovery;
 pub mod lateness;
 mod order;
 mod ratio;
+mod unpaired;
 
 pub use batch_mean::BatchMean;
 pub use discovery::discoveries;
 pub use lateness::stragglers;
 pub use order::BlockOrder;
 pub use ratio::{Pair, TimeRatio};
+pub use unpaired::{LogTimes, UnpairedRatio};

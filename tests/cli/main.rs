@@ -1,6 +1,7 @@
 //! The command line as users see it, on the `model` backend: its times are computed, so that output is the same every
 //! time.
 
+mod check;
 #[path = "../common/mod.rs"]
 mod common;
 mod compare;

@@ -20,7 +20,7 @@ const LAYERS: &[&[&str]] = &[
     &["world", "native", "peak"],
     &["backend", "facts", "telemetry"],
     &["sweep"],
-    &["output", "fault", "doctor"],
+    &["output", "fault", "doctor", "check"],
     &["run", "compare", "monitor"],
     &["launch", "experiment"],
     &["cmd"],

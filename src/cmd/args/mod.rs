@@ -1,5 +1,6 @@
 //! Arguments that several subcommands share: those of a sweep, and the values that can be typed.
 
+pub mod check;
 mod nccl_tests;
 pub mod own_options;
 pub mod slips;

@@ -3,6 +3,7 @@
 use std::{path::PathBuf, time::Duration};
 
 use super::{
+    check::CheckArgs,
     nccl_tests::NcclTestsArgs,
     values::{self, Several},
 };
@@ -183,6 +184,9 @@ pub struct SweepArgs {
         default_missing_value = "500ms", help_heading = "Output")]
     telemetry: Option<Duration>,
 
+    #[command(flatten)]
+    required: CheckArgs,
+
     /// Called by a name of nccl-tests: no folder of results unless one is requested
     #[arg(long, hide = true)]
     drop_in: bool,
@@ -264,6 +268,7 @@ impl SweepArgs {
             stragglers: self.stragglers,
             inject_delay: self.delay(),
             links_root: self.links_root.clone(),
+            requirements: self.required.requirements(),
         };
         request.check()?;
         Ok(request)

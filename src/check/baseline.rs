@@ -1,0 +1,188 @@
+//! [`Baseline`]: an earlier run that a run must not be slower than.
+
+use std::path::{Path, PathBuf};
+
+use super::{
+    measured::{CaseResult, Measured},
+    verdict::{Judged, Miss, Unjudged},
+};
+use crate::{
+    record::SweepMeta,
+    stats::{UnpairedRatio, discoveries},
+};
+
+/// How many of the slow-downs that are called significant may be false.
+const FALSE_DISCOVERIES: f64 = 0.05;
+
+/// An earlier run.
+#[derive(Debug)]
+pub struct Baseline {
+    path: PathBuf,
+    measured: Measured,
+}
+
+/// A case of both runs.
+struct Compared<'a> {
+    now: &'a CaseResult,
+    /// Times in µs.
+    times: (f64, f64),
+    ratio: UnpairedRatio,
+}
+
+impl Baseline {
+    /// Reads the run at `path`: its folder, or its `results.csv`.
+    ///
+    /// # Errors
+    /// Returns an error if it cannot be read.
+    pub fn read(path: &Path) -> Result<Baseline, String> {
+        let measured = Measured::read(path).map_err(|why| format!("--baseline: {why}"))?;
+        Ok(Baseline {
+            path: path.to_owned(),
+            measured,
+        })
+    }
+
+    /// Judges each case that both runs have. A case is slower if its times, repeated in both runs, differ by more than their
+    /// spread explains: Welch's test on logarithms, and the procedure of Benjamini and Hochberg over all cases. It misses the
+    /// requirement if it is also slower by more than `tolerance` percent.
+    ///
+    /// # Errors
+    /// Returns an error if the runs have no case in common, or if a flag differs that changes what a time means.
+    pub fn judge(&self, now: &Measured, tolerance: f64) -> Result<(Judged, Vec<String>), String> {
+        let name = format!("--baseline {}", self.path.display());
+        if let Some(flags) = flags_that_differ(self.measured.sweep.as_ref(), now.sweep.as_ref()) {
+            return Err(format!(
+                "{name} was measured with another {flags}, so that its times mean something else. Use the same flags"
+            ));
+        }
+        if (now.ranks, now.nodes) != (self.measured.ranks, self.measured.nodes) {
+            return Err(format!(
+                "{name} has {} ranks on {} nodes, and this run {} on {}. Compare runs of one size",
+                self.measured.ranks, self.measured.nodes, now.ranks, now.nodes
+            ));
+        }
+        let mut judged = Judged::new(&format!("{name} --tolerance {tolerance}"));
+        let mut compared = Vec::new();
+        let mut common = 0;
+        for result in &now.cases {
+            let Some(before) = self.measured.same_case(result) else {
+                judged
+                    .unjudged
+                    .push(unjudged(result, "the baseline does not have it"));
+                continue;
+            };
+            common += 1;
+            match compare(result, before) {
+                Ok(one) => compared.push(one),
+                Err(why) => judged.unjudged.push(unjudged(result, why)),
+            }
+        }
+        if common == 0 {
+            return Err(format!(
+                "{name} has no case of this run, so it could not fail. Name a run with the same cases"
+            ));
+        }
+        let p_values: Vec<f64> = compared.iter().map(|one| one.ratio.p_slower).collect();
+        let significant = discoveries(&p_values, FALSE_DISCOVERIES);
+        for (one, is_significant) in compared.iter().zip(significant) {
+            let slower = 100.0 * (one.ratio.ratio - 1.0);
+            if is_significant && slower > tolerance {
+                judged.missed.push(one.miss(slower, tolerance));
+            } else {
+                judged.met += 1;
+            }
+        }
+        Ok((judged, self.remarks(now, &compared)))
+    }
+
+    fn remarks(&self, now: &Measured, compared: &[Compared]) -> Vec<String> {
+        let mut remarks = Vec::new();
+        let mut differ = Vec::new();
+        for ((name, before), (_, own)) in self.measured.circumstances.iter().zip(&now.circumstances)
+        {
+            if before != own && !before.is_empty() && !own.is_empty() {
+                differ.push(format!("{name} {before}, now {own}"));
+            }
+        }
+        if !differ.is_empty() {
+            remarks.push(format!(
+                "the baseline was measured with {}",
+                differ.join("; ")
+            ));
+        }
+        if compared.iter().any(|one| !one.now.is_repeated()) {
+            remarks.push(
+                "some cases are compared by the spread of their iterations or blocks, which does not show how much runs differ. \
+                 -N repeats the sweep"
+                    .into(),
+            );
+        }
+        remarks
+    }
+}
+
+impl Compared<'_> {
+    fn miss(&self, slower: f64, tolerance: f64) -> Miss {
+        let (found, before) = self.times;
+        let case = &self.now.case;
+        Miss {
+            case: self.now.text(),
+            collective: case.collective.name().into(),
+            size_bytes: case.size().0,
+            placement: case.buffer_mode.to_string(),
+            found,
+            required: before * (1.0 + tolerance / 100.0),
+            unit: "us at most".into(),
+            by: format!(
+                "{slower:.1} % slower than {before:.2} us (p = {:.1e})",
+                self.ratio.p_slower
+            ),
+        }
+    }
+}
+
+fn unjudged(result: &CaseResult, why: &str) -> Unjudged {
+    Unjudged {
+        case: result.text(),
+        why: why.into(),
+    }
+}
+
+/// Compares a case with the baseline's.
+fn compare<'a>(now: &'a CaseResult, before: &CaseResult) -> Result<Compared<'a>, &'static str> {
+    let (Some(found), Some(reference)) = (now.time(), before.time()) else {
+        return Err("it has no time in both runs");
+    };
+    let why = "measured once: without repetitions (-N), iterations (-I) or blocks (--precision) in both runs, chance cannot be \
+               told from a slow-down";
+    let (times, others) = if now.is_repeated() && before.is_repeated() {
+        (now.over_repetitions(), before.over_repetitions())
+    } else {
+        (now.within_run(), before.within_run())
+    };
+    Ok(Compared {
+        now,
+        times: (found, reference),
+        ratio: UnpairedRatio::new(&times.ok_or(why)?, &others.ok_or(why)?),
+    })
+}
+
+/// Returns the flags that change what a time means and differ; `None` if none does, or if that is unknown.
+fn flags_that_differ(a: Option<&SweepMeta>, b: Option<&SweepMeta>) -> Option<String> {
+    let (a, b) = (a?, b?);
+    let flags = [
+        ("-t", a.threads != b.threads),
+        ("-g", a.gpus != b.gpus),
+        ("-m", a.aggregate != b.aggregate),
+        ("-G", a.graph != b.graph),
+        ("-u", a.unalign != b.unalign),
+        ("-z", a.blocking != b.blocking),
+        ("-a", a.average != b.average),
+        ("-y", a.null_stream != b.null_stream),
+        ("-R", a.registration != b.registration),
+        ("-x", a.cta_policy != b.cta_policy),
+    ];
+    let differing = flags.into_iter().filter(|(_, differs)| *differs);
+    let names: Vec<&str> = differing.map(|(flag, _)| flag).collect();
+    (!names.is_empty()).then(|| names.join(" "))
+}
