@@ -54,7 +54,9 @@ impl RunFacts {
 fn flags(run: &Value) -> String {
     let mut words = Vec::new();
     for (key, flag) in SWEEP_FLAGS {
-        if let Some(value) = run["sweep"].get(key) {
+        // A flag that was not given is no difference from a version that did not have it.
+        let given = run["sweep"].get(key).filter(|value| !value.is_null());
+        if let Some(value) = given {
             words.push(format!("{flag} {}", shown(value)));
         }
     }
@@ -80,4 +82,44 @@ fn settings(run: &Value) -> String {
         }
     }
     words.join(SEPARATOR)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_flag_that_was_not_given_is_no_difference_from_a_version_without_it() {
+        let flags = |sweep: Value| {
+            let run = json!({ "sweep": sweep });
+            RunFacts::of(&run, MeasuredOn::default()).flags
+        };
+        let earlier = flags(json!({ "aggregate": 1 }));
+        assert_eq!(earlier, "-m 1");
+        assert_eq!(
+            flags(json!({ "aggregate": 1, "cta_policy": null })),
+            earlier
+        );
+        assert_eq!(
+            flags(json!({ "aggregate": 1, "cta_policy": 2 })),
+            "-m 1, -x 2"
+        );
+    }
+
+    #[test]
+    fn what_a_network_sets_itself_is_not_another_setting() {
+        let settings = |network: &str| {
+            let run = json!({
+                "level": "off", "resources": "none", "network": network,
+                "environment": { "NCCL_NET": "Socket", "NCCL_ALGO": "Ring" },
+            });
+            RunFacts::of(&run, MeasuredOn::default()).settings
+        };
+        let own = levels::network("socket").expect("a network");
+        assert!(own.set.iter().any(|setting| setting.name == "NCCL_NET"));
+        assert_eq!(settings("socket"), "NCCL_ALGO=Ring");
+        assert_eq!(settings("auto"), "NCCL_ALGO=Ring, NCCL_NET=Socket");
+    }
 }
