@@ -21,8 +21,18 @@ const LEAST_US: f64 = 10.0;
 /// The least share of iterations in which a straggler arrives late.
 const LEAST_LATE: f64 = 0.03;
 
-/// A rank that arrives late in a smaller share of the iterations needs no more of them to be cleared.
-const CLEARED: f64 = 0.01;
+/// The least mean cost of late arrivals that matters, as a share of an operation's time.
+const LEAST_COST: f64 = 0.02;
+
+/// A rank below this part of what matters needs no more iterations to be cleared.
+const CLEARED: f64 = 1.0 / 3.0;
+
+/// Of the late arrivals of a rank and of the median of the others, the share of the rank that may be chance: half as often
+/// again as the other, because ranks that share their processors with other work are not all alike.
+const CHANCE_ARRIVAL: f64 = 0.6;
+
+/// The share of iterations in which a rank may end late by chance.
+const CHANCE_TRANSFER: f64 = 2.0 / 3.0;
 
 /// What a rank measured in one iteration, by its own clock, in microseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -56,8 +66,8 @@ pub struct Lateness {
     pub mean_us: f64,
     /// Probability to be late at least as often by chance.
     pub p_value: f64,
-    /// Whether it is late often enough to matter.
-    matters: bool,
+    /// How much it matters: enough to be named from 1.
+    importance: f64,
 }
 
 /// The lateness of a rank in a case.
@@ -119,17 +129,20 @@ impl CaseLateness {
                 }
             }
         }
-        let all_arrivals = arrivals.iter().map(Vec::len).sum::<usize>() as u64;
-        let by_turns = 1.0 / by_rank.len().max(1) as f64;
+        let counts: Vec<f64> = arrivals.iter().map(|late| late.len() as f64).collect();
+        let late_others = medians_of_others(&counts);
         let iterations = iterations as u32;
         let mut ranks = Vec::with_capacity(by_rank.len());
-        for (mut arrivals, mut transfers) in arrivals.into_iter().zip(transfers) {
+        let all = arrivals.into_iter().zip(transfers).zip(late_others);
+        for ((mut arrivals, mut transfers), others_late) in all {
             let mut arrival = summary(&mut arrivals, iterations);
-            arrival.p_value = at_least(arrival.late, all_arrivals, by_turns);
-            arrival.matters = f64::from(arrival.late) >= LEAST_LATE * f64::from(iterations);
+            let trials = u64::from(arrival.late) + others_late as u64;
+            arrival.p_value = at_least(arrival.late, trials, CHANCE_ARRIVAL);
+            arrival.importance = importance(&arrival, iterations, operation_us);
             let mut transfer = summary(&mut transfers, iterations);
-            transfer.p_value = at_least(transfer.late, iterations.into(), 0.5);
-            transfer.matters = true;
+            transfer.p_value = at_least(transfer.late, iterations.into(), CHANCE_TRANSFER);
+            // What is late so often matters.
+            transfer.importance = 1.0;
             ranks.push(RankLateness { arrival, transfer });
         }
         CaseLateness {
@@ -142,10 +155,9 @@ impl CaseLateness {
     /// Tells whether more iterations are unlikely to change the judgement.
     pub fn is_clear(&self) -> bool {
         let level = FALSE_ALARMS / (2 * self.ranks.len().max(1)) as f64;
-        let few = CLEARED * f64::from(self.iterations);
         self.ranks.iter().all(|rank| {
             let RankLateness { arrival, transfer } = rank;
-            let arrival_is_clear = f64::from(arrival.late) < few || arrival.is_found(level);
+            let arrival_is_clear = arrival.importance < CLEARED || arrival.is_found(level);
             arrival_is_clear && (transfer.p_value > 0.5 || transfer.is_found(level))
         })
     }
@@ -153,7 +165,7 @@ impl CaseLateness {
 
 impl Lateness {
     fn is_found(&self, level: f64) -> bool {
-        self.matters && self.p_value <= level
+        self.importance >= 1.0 && self.p_value <= level
     }
 }
 
@@ -174,7 +186,7 @@ pub fn stragglers(cases: &[CaseLateness]) -> Vec<Finding> {
     let rejected = holm(&p_values, FALSE_ALARMS);
     let mut found = Vec::new();
     for ((finding, evidence), is_rejected) in candidates.into_iter().zip(rejected) {
-        if is_rejected && evidence.matters {
+        if is_rejected && evidence.importance >= 1.0 {
             found.push(finding);
         }
     }
@@ -194,6 +206,16 @@ fn holm(p_values: &[f64], level: f64) -> Vec<bool> {
         rejected[index] = true;
     }
     rejected
+}
+
+/// Returns how much late arrivals matter: the least that does is 1.
+fn importance(arrival: &Lateness, iterations: u32, operation_us: f64) -> f64 {
+    if arrival.late == 0 {
+        return 0.0;
+    }
+    let often = f64::from(arrival.late) / (LEAST_LATE * f64::from(iterations));
+    let costly = arrival.mean_us / (LEAST_COST * operation_us);
+    often.min(costly)
 }
 
 /// Returns the probability of at least `late` successes in `trials` independent ones.
