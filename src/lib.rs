@@ -27,6 +27,7 @@
 //! | 8 | [`monitor`] | the GPUs of a node, live |
 //! | 9 | [`launch`] | ranks on all nodes of a Slurm job, and jobs that start them |
 //! | 9 | [`experiment`] | a sweep at several levels, block by block |
+//! | 9 | [`report`] | results as a page, as pictures, and for Prometheus |
 //! | 10 | [`cmd`] | the command line: one small file per subcommand |
 //!
 //! What is absent matters: `sweep` prints nothing, `output` measures nothing, `collective` calls no library, and only
@@ -82,6 +83,7 @@ pub mod nccl_log;
 pub mod output;
 pub mod peak;
 pub mod record;
+pub mod report;
 pub mod run;
 pub mod slurm;
 pub mod stats;

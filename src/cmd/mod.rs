@@ -13,6 +13,7 @@ pub mod links;
 pub mod monitor;
 pub mod probe;
 pub mod proof;
+pub mod report;
 pub mod run;
 #[cfg(feature = "nccl")]
 pub mod selfcheck;
@@ -85,6 +86,8 @@ pub enum Command {
     Topo(topo::Args),
     /// Show clocks, power, temperature and traffic of the GPUs of this node, live
     Monitor(monitor::Args),
+    /// Show the results of runs: one HTML file with plots and tables, which needs no network
+    Report(report::Args),
     /// Write the man pages or the shell completions, for packages.
     #[command(hide = true)]
     Generate(generate::Args),
@@ -151,6 +154,7 @@ impl Cli {
             Some(Command::Proof(args)) => proof::run(&args),
             Some(Command::Topo(args)) => topo::run(&args),
             Some(Command::Monitor(args)) => monitor::run(&args),
+            Some(Command::Report(args)) => report::run(args),
             Some(Command::Generate(args)) => generate::run(&args, Cli::command()),
             Some(Command::Probe(args)) => probe::run(&args),
             #[cfg(feature = "nccl")]

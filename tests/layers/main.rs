@@ -22,7 +22,7 @@ const LAYERS: &[&[&str]] = &[
     &["sweep"],
     &["output", "fault", "doctor", "check"],
     &["run", "compare", "monitor"],
-    &["launch", "experiment"],
+    &["launch", "experiment", "report"],
     &["cmd"],
 ];
 
@@ -47,6 +47,7 @@ const ONLY_IN: &[(&str, &[&str])] = &[
             "compare/",
             "launch/",
             "experiment/",
+            "report/",
             "fault.rs",
             "output/",
             "world/abort.rs",

@@ -26,6 +26,7 @@ pub const SUBCOMMANDS: [&str; 11] = [
     "proof",
     "topo",
     "monitor",
+    "report",
 ];
 
 /// One or several values: `all`, or a name.

@@ -1,0 +1,370 @@
+//! A plot of lines with intervals, drawn by plotters.
+
+use std::ops::Range;
+
+use plotters::{
+    coord::{
+        Shift,
+        ranged1d::{Ranged, ValueFormatter},
+    },
+    prelude::*,
+    style::RelativeSize,
+};
+
+use super::palette::{Colour, GRID, INK, LINES, PAPER, PEAK, SHAPES};
+use crate::units::Bytes;
+
+/// Lines of one plot: more cannot be told apart.
+pub(super) const MOST_LINES: usize = LINES.len();
+
+/// Points of a line that are drawn.
+pub(super) const MOST_POINTS: usize = 100;
+
+const WIDTH: u32 = 760;
+const CHART_HEIGHT: u32 = 380;
+const LEGEND_ROW: i32 = 20;
+const FONT: &str = "sans-serif";
+/// The factor by which the axis of sizes is longer than the sizes, at both ends.
+const SIDE: f64 = 1.3;
+
+/// A point with its interval.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct PlotPoint {
+    pub(super) x: f64,
+    pub(super) y: f64,
+    pub(super) interval: Option<(f64, f64)>,
+}
+
+/// A line.
+#[derive(Clone, Debug)]
+pub(super) struct PlotLine {
+    pub(super) label: String,
+    pub(super) points: Vec<PlotPoint>,
+}
+
+/// How values become places.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Scale {
+    /// Sizes by powers of two against values by powers of ten.
+    SizesAndLogarithm,
+    /// Both as they are.
+    Linear,
+}
+
+/// What is drawn.
+#[derive(Clone, Debug)]
+pub(super) struct LinePlot {
+    pub(super) scale: Scale,
+    /// Names of the axes, with their units.
+    pub(super) x_name: &'static str,
+    pub(super) y_name: String,
+    /// At most [`MOST_LINES`].
+    pub(super) lines: Vec<PlotLine>,
+    /// A dashed line with its label, as a limit.
+    pub(super) limit: Option<PlotLine>,
+}
+
+type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
+
+/// Draws the plot as SVG.
+///
+/// # Errors
+///
+/// Returns an error if the library does.
+pub(super) fn draw(plot: &LinePlot) -> anyhow::Result<String> {
+    let rows = plot.lines.len() + usize::from(plot.limit.is_some());
+    let height = CHART_HEIGHT + (rows as i32 * LEGEND_ROW) as u32 + 8;
+    let mut svg = String::new();
+    let area = SVGBackend::with_string(&mut svg, (WIDTH, height)).into_drawing_area();
+    draw_on(&area, plot).map_err(|why| anyhow::anyhow!("a plot cannot be drawn: {why}"))?;
+    drop(area);
+    Ok(svg)
+}
+
+fn draw_on(area: &Area, plot: &LinePlot) -> Result<(), String> {
+    area.fill(&PAPER.rgb()).map_err(words)?;
+    let (chart, legend) = area.split_vertically(CHART_HEIGHT);
+    let (x, y) = plot.extents();
+    match plot.scale {
+        Scale::SizesAndLogarithm => {
+            let x = whole_powers(x, 2.0);
+            // Points on the frame would be cut by it.
+            let x = x.start / SIDE..x.end * SIDE;
+            let y = whole_powers(y, 10.0);
+            let mut builder = builder(&chart);
+            let context = builder
+                .build_cartesian_2d(x.log_scale().base(2.0), y.log_scale())
+                .map_err(words)?;
+            draw_chart(context, plot, &|size| {
+                Bytes(size.round() as u64).to_string()
+            })?;
+        }
+        Scale::Linear => {
+            let mut builder = builder(&chart);
+            let context = builder
+                .build_cartesian_2d(padded(x, 0.0), padded(y, 0.05))
+                .map_err(words)?;
+            draw_chart(context, plot, &short)?;
+        }
+    }
+    draw_legend(&legend, plot)?;
+    area.present().map_err(words)
+}
+
+fn words(error: impl std::fmt::Display) -> String {
+    error.to_string()
+}
+
+fn builder<'a, 'b>(area: &'a Area<'b>) -> ChartBuilder<'a, 'b, SVGBackend<'b>> {
+    let mut builder = ChartBuilder::on(area);
+    builder
+        .margin(10)
+        .margin_right(28)
+        .x_label_area_size(44)
+        .y_label_area_size(72);
+    builder
+}
+
+fn draw_chart<X, Y>(
+    mut chart: ChartContext<SVGBackend, Cartesian2d<X, Y>>,
+    plot: &LinePlot,
+    x_label: &dyn Fn(&f64) -> String,
+) -> Result<(), String>
+where
+    X: Ranged<ValueType = f64> + ValueFormatter<f64>,
+    Y: Ranged<ValueType = f64> + ValueFormatter<f64>,
+{
+    let font = |size| (FONT, size).into_font().color(&INK.rgb());
+    chart
+        .configure_mesh()
+        .x_desc(plot.x_name)
+        .y_desc(plot.y_name.as_str())
+        .x_labels(12)
+        .y_labels(8)
+        .x_label_formatter(x_label)
+        .y_label_formatter(&short)
+        .label_style(font(16))
+        .axis_desc_style(font(17))
+        .axis_style(INK.rgb())
+        .bold_line_style(GRID.rgb())
+        .light_line_style(TRANSPARENT)
+        .set_all_tick_mark_size(RelativeSize::Smaller(0.008))
+        .draw()
+        .map_err(words)?;
+    if let Some(limit) = &plot.limit {
+        let style = PEAK.rgb().stroke_width(2);
+        let line = DashedLineSeries::new(limit.places(), 8, 5, style);
+        chart.draw_series(line).map_err(words)?;
+    }
+    for (number, line) in plot.lines.iter().enumerate() {
+        let colour = LINES[number].rgb();
+        chart
+            .draw_series(LineSeries::new(line.places(), colour.stroke_width(2)))
+            .map_err(words)?;
+        let bars = line.points.iter().filter_map(|point| {
+            let (low, high) = point.interval?;
+            let bar = ErrorBar::new_vertical(point.x, low, point.y, high, colour.filled(), 6);
+            Some(bar)
+        });
+        chart.draw_series(bars).map_err(words)?;
+        let marks = line.places().map(|place| {
+            let corners = SHAPES[number].to_vec();
+            EmptyElement::at(place) + Polygon::new(corners, colour.filled())
+        });
+        chart.draw_series(marks).map_err(words)?;
+    }
+    Ok(())
+}
+
+/// Draws a row per line: its shape, and its label.
+fn draw_legend(area: &Area, plot: &LinePlot) -> Result<(), String> {
+    const LEFT: i32 = 84;
+    let mut row = LEGEND_ROW / 2;
+    for (number, line) in plot.lines.iter().enumerate() {
+        let colour = LINES[number];
+        draw_key(area, (LEFT, row), colour, &line.label)?;
+        let corners = SHAPES[number].to_vec();
+        let shape =
+            EmptyElement::at((LEFT + 15, row)) + Polygon::new(corners, colour.rgb().filled());
+        area.draw(&shape).map_err(words)?;
+        row += LEGEND_ROW;
+    }
+    if let Some(limit) = &plot.limit {
+        draw_key(area, (LEFT, row), PEAK, &limit.label)?;
+    }
+    Ok(())
+}
+
+fn draw_key(area: &Area, (x, y): (i32, i32), colour: Colour, label: &str) -> Result<(), String> {
+    let stroke = PathElement::new([(x, y), (x + 30, y)], colour.rgb().stroke_width(2));
+    area.draw(&stroke).map_err(words)?;
+    let font = (FONT, 16).into_font().color(&INK.rgb());
+    let text = Text::new(shortened(label), (x + 40, y - 8), font);
+    area.draw(&text).map_err(words)
+}
+
+/// Returns `label` as long as it fits beside its shape.
+fn shortened(label: &str) -> String {
+    const MOST: usize = 80;
+    if label.chars().count() <= MOST {
+        return label.to_owned();
+    }
+    let kept: String = label.chars().take(MOST - 1).collect();
+    kept + "…"
+}
+
+/// Returns a number as an axis shows it.
+fn short(value: &f64) -> String {
+    let rounded: f64 = format!("{value:.3e}").parse().unwrap_or(*value);
+    match rounded.abs() {
+        size if size >= 1e6 || (size > 0.0 && size < 1e-4) => format!("{rounded:e}"),
+        _ => rounded.to_string(),
+    }
+}
+
+/// Returns the least range between powers of `base` that `range` is in.
+fn whole_powers(range: Range<f64>, base: f64) -> Range<f64> {
+    let low = range.start.log(base).floor();
+    let high = range.end.log(base).ceil().max(low + 1.0);
+    base.powf(low)..base.powf(high)
+}
+
+/// Returns `range` with `share` of it on both sides, and never empty.
+fn padded(range: Range<f64>, share: f64) -> Range<f64> {
+    let width = range.end - range.start;
+    let pad = if width > 0.0 { width * share } else { 0.5 };
+    (range.start - pad)..(range.end + pad)
+}
+
+impl PlotLine {
+    fn places(&self) -> impl Iterator<Item = (f64, f64)> + Clone {
+        self.points.iter().map(|point| (point.x, point.y))
+    }
+
+    /// Returns the line with at most [`MOST_POINTS`], evenly chosen; the first and the last are among them.
+    pub(super) fn thinned(mut self) -> PlotLine {
+        let count = self.points.len();
+        if count > MOST_POINTS {
+            let kept = (0..MOST_POINTS).map(|at| at * (count - 1) / (MOST_POINTS - 1));
+            self.points = kept.map(|at| self.points[at]).collect();
+        }
+        self
+    }
+}
+
+impl LinePlot {
+    /// Returns the ranges of all values and intervals.
+    fn extents(&self) -> (Range<f64>, Range<f64>) {
+        let (mut x, mut y) = (Extent::EMPTY, Extent::EMPTY);
+        for point in self
+            .lines
+            .iter()
+            .chain(&self.limit)
+            .flat_map(|line| &line.points)
+        {
+            x.add(point.x);
+            y.add(point.y);
+            // An interval of two repetitions can span decades: it is drawn as far as the plot goes.
+            if let Some((low, high)) = point.interval {
+                y.add(low.max(point.y / 3.0));
+                y.add(high.min(point.y * 3.0));
+            }
+        }
+        (x.range(), y.range())
+    }
+}
+
+/// The least and the most of some values.
+#[derive(Clone, Copy)]
+struct Extent {
+    low: f64,
+    high: f64,
+}
+
+impl Extent {
+    const EMPTY: Extent = Extent {
+        low: f64::INFINITY,
+        high: f64::NEG_INFINITY,
+    };
+
+    fn add(&mut self, value: f64) {
+        self.low = self.low.min(value);
+        self.high = self.high.max(value);
+    }
+
+    fn range(self) -> Range<f64> {
+        if self.low.is_finite() && self.high.is_finite() {
+            self.low..self.high
+        } else {
+            1.0..10.0
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line(count: usize) -> PlotLine {
+        let points = (0..count).map(|at| PlotPoint {
+            x: 2f64.powi((at % 40) as i32),
+            y: 10.0 + at as f64,
+            interval: Some((9.0 + at as f64, 12.0 + at as f64)),
+        });
+        PlotLine {
+            label: "off <b>".into(),
+            points: points.collect(),
+        }
+    }
+
+    #[test]
+    fn a_plot_is_well_formed_and_shows_every_point() {
+        let plot = LinePlot {
+            scale: Scale::SizesAndLogarithm,
+            x_name: "size",
+            y_name: "time (µs)".into(),
+            lines: vec![line(7), line(7)],
+            limit: Some(line(2)),
+        };
+        let svg = draw(&plot).expect("drawn");
+        let document = roxmltree::Document::parse(&svg).expect("XML");
+        let marks = document
+            .descendants()
+            .filter(|one| one.has_tag_name("polygon"));
+        // Those of the points, and one per line in the legend.
+        assert_eq!(marks.count(), 2 * 7 + 2);
+        let texts: Vec<&str> = document
+            .descendants()
+            .filter_map(|one| one.text())
+            .collect();
+        assert!(
+            texts.iter().any(|text| text.contains("off <b>")),
+            "{texts:?}"
+        );
+        assert!(texts.iter().any(|text| text.trim() == "64"), "{texts:?}");
+    }
+
+    #[test]
+    fn a_plot_of_one_value_and_one_of_none_are_drawn() {
+        for scale in [Scale::SizesAndLogarithm, Scale::Linear] {
+            for count in [0, 1] {
+                let plot = LinePlot {
+                    scale,
+                    x_name: "x",
+                    y_name: "y".into(),
+                    lines: vec![line(count)],
+                    limit: None,
+                };
+                draw(&plot).expect("drawn");
+            }
+        }
+    }
+
+    #[test]
+    fn a_long_line_is_thinned_to_its_ends() {
+        let thinned = line(100_000).thinned();
+        assert_eq!(thinned.points.len(), MOST_POINTS);
+        assert!((thinned.points[MOST_POINTS - 1].y - 100_009.0).abs() < 1e-9);
+        assert_eq!(line(5).thinned().points.len(), 5);
+    }
+}

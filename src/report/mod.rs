@@ -1,0 +1,118 @@
+//! `pxnbench report`: what runs measured as a page to look at, as pictures, as a summary, and for Prometheus.
+//!
+//! Rows are added up as they are read, so that memory grows with the number of cases and not with that of the rows. What is
+//! drawn and listed is limited, and the page says what was left out.
+
+mod comparison;
+mod content;
+mod estimate;
+mod heat_map;
+mod line_plot;
+mod machine;
+mod metrics;
+mod page;
+mod palette;
+mod picture;
+mod ranks;
+mod series;
+mod source;
+mod telemetry;
+
+use std::{
+    fs,
+    io::Write,
+    path::{Path, PathBuf},
+};
+
+use self::{content::Content, page::Page, source::cannot};
+use crate::{
+    exit::Code,
+    output::{stdout, target},
+    units::counted,
+};
+
+/// What is to be reported, and how.
+#[derive(Clone, Debug, Default)]
+pub struct Request {
+    /// Folders or CSV files.
+    pub runs: Vec<PathBuf>,
+    /// The page; `report.html` in the folder of the first run if nothing else is asked for.
+    pub out: Option<PathBuf>,
+    /// A folder for the plots.
+    pub svg: Option<PathBuf>,
+    /// Whether a summary is printed.
+    pub prints_markdown: bool,
+    /// A file for Prometheus.
+    pub prometheus: Option<PathBuf>,
+}
+
+/// Reads the runs, and writes what is asked for.
+///
+/// # Errors
+///
+/// Returns an error if there is nothing to report, or if a file cannot be read or written.
+pub fn run(request: &Request) -> anyhow::Result<Code> {
+    let content = Content::read(&request.runs)?;
+    let page = Page::new(&content)?;
+    if let Some(path) = request.page_path() {
+        write(&path, &page.render("page.html")?)?;
+        say!("pxnbench: the report is in {}", path.display());
+    }
+    if let Some(folder) = &request.svg {
+        let count = write_pictures(folder, &page)?;
+        say!(
+            "pxnbench: {} in {}",
+            counted(count, "plot"),
+            folder.display()
+        );
+    }
+    if let Some(path) = &request.prometheus {
+        let text = metrics::render(&content)?;
+        target::write_whole(path, |file| file.write_all(&text))
+            .map_err(|error| cannot("written", path, &error))?;
+        say!("pxnbench: the metrics are in {}", path.display());
+    }
+    if request.prints_markdown {
+        stdout::write(&page.render("summary.md")?).map_err(|error| stdout::failure(&error))?;
+    }
+    Ok(Code::Fine)
+}
+
+impl Request {
+    fn page_path(&self) -> Option<PathBuf> {
+        let asks_for_less = self.svg.is_some() || self.prints_markdown || self.prometheus.is_some();
+        match &self.out {
+            Some(path) => Some(path.clone()),
+            None if asks_for_less => None,
+            None => {
+                let first = self.runs.first()?;
+                let folder = if first.is_dir() {
+                    first
+                } else {
+                    first.parent()?
+                };
+                Some(folder.join("report.html"))
+            }
+        }
+    }
+}
+
+/// Writes each picture into `folder`, which is made if it is missing. Returns their number.
+fn write_pictures(folder: &Path, page: &Page) -> anyhow::Result<u64> {
+    fs::create_dir_all(folder).map_err(|error| cannot("made", folder, &error))?;
+    let mut count = 0;
+    for picture in page.pictures() {
+        write(
+            &folder.join(format!("{}.svg", picture.name)),
+            &picture.standalone(),
+        )?;
+        count += 1;
+    }
+    Ok(count)
+}
+
+/// Writes a file as a whole, or to a stream such as /dev/stdout.
+fn write(path: &Path, text: &str) -> anyhow::Result<()> {
+    target::replace(true, &target::resolved(path), text)
+        .map_err(|error| cannot("written", path, &error))
+}

@@ -1,0 +1,744 @@
+//! The page: what is shown of the results, in which order, and how much of it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use minijinja::{AutoEscape, Environment, UndefinedBehavior, syntax::SyntaxConfig, value::Serde};
+use serde::Serialize;
+
+use super::{
+    comparison::Row as ComparisonRow,
+    content::Content,
+    estimate::Estimate,
+    heat_map,
+    line_plot::{self, LinePlot, MOST_LINES, PlotLine, PlotPoint, Scale},
+    machine::Machine,
+    palette,
+    picture::Picture,
+    ranks::HeatMap,
+    series::{Line, Panel, Point},
+    telemetry::{Quantity, Telemetry},
+};
+use crate::units::{Bytes, counted};
+
+/// Bytes of pictures and tables in a page. What comes after is left out, and the page says so.
+const MOST_BYTES: usize = 3_500_000;
+/// Rows of a table.
+const MOST_ROWS: usize = 200;
+/// Rows of the overview and of the comparison.
+const MOST_LISTED: usize = 400;
+
+const TEMPLATES: [(&str, &str); 3] = [
+    ("page.html", include_str!("templates/page.html")),
+    ("style.css", include_str!("templates/style.css")),
+    ("summary.md", include_str!("templates/summary.md")),
+];
+
+/// Everything that the templates show.
+#[derive(Serialize)]
+pub(super) struct Page {
+    title: String,
+    made_at: String,
+    version: &'static str,
+    dark_rules: String,
+    outcome: Vec<String>,
+    common: Vec<String>,
+    overview: Vec<OverviewRow>,
+    figures: Vec<Figure>,
+    comparison: Vec<ComparisonLine>,
+    /// How many cases have which verdict.
+    verdicts: Vec<(String, u64)>,
+    /// The remarks of all runs, each once.
+    remarks: Vec<String>,
+    heat: Vec<Figure>,
+    telemetry: Vec<Figure>,
+    throttled: Vec<(String, u64)>,
+    proof: Vec<ProofRow>,
+    machines: Vec<Machine>,
+    notes: Vec<(String, u64)>,
+    /// What was left out, as sentences.
+    left_out: Vec<String>,
+}
+
+/// The best of one line.
+#[derive(Serialize)]
+struct OverviewRow {
+    case: String,
+    line: String,
+    sizes: String,
+    least_time: String,
+    best_busbw: String,
+    at: String,
+    percent_of_peak: String,
+    wrong: u64,
+}
+
+/// Pictures with the table that has the same numbers.
+#[derive(Serialize)]
+pub(super) struct Figure {
+    name: String,
+    title: String,
+    pub(super) pictures: Vec<Picture>,
+    table: Table,
+    thinned: String,
+}
+
+#[derive(Serialize)]
+struct Table {
+    caption: String,
+    head: Vec<String>,
+    rows: Vec<Vec<String>>,
+}
+
+#[derive(Serialize)]
+struct ComparisonLine {
+    case: String,
+    size: String,
+    label: String,
+    reference: String,
+    blocks: u64,
+    ratio: String,
+    interval: String,
+    verdict: String,
+}
+
+#[derive(Serialize)]
+struct ProofRow {
+    case: String,
+    line: String,
+    pxn: String,
+    transports: String,
+    algorithms: String,
+}
+
+impl Page {
+    /// Lays out the page.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if a plot cannot be drawn.
+    pub(super) fn new(content: &Content) -> anyhow::Result<Page> {
+        let results = &content.results;
+        let mut left_out = Vec::new();
+        let mut budget = MOST_BYTES;
+        let heat = within(
+            &mut budget,
+            content.heat_maps.iter().map(heat_figure),
+            "heat map",
+            &mut left_out,
+        )?;
+        let quantities = content.telemetry.iter().flat_map(|telemetry| {
+            let quantities = telemetry.quantities.iter();
+            quantities.map(|quantity| telemetry_figure(telemetry, quantity))
+        });
+        let telemetry = within(&mut budget, quantities, "telemetry plot", &mut left_out)?;
+        let panels = results.panels.iter().map(panel_figure);
+        let figures = within(&mut budget, panels, "case", &mut left_out)?;
+        let overview = limited(overview(&results.panels), "overview row", &mut left_out);
+        let verdicts = verdicts(&content.comparison);
+        let judged = content.comparison.iter().filter(|row| row.ratio.is_some());
+        let comparison: Vec<ComparisonLine> = judged.map(comparison_line).collect();
+        let comparison = limited(comparison, "comparison row", &mut left_out);
+        if content.runs_left_out > 0 {
+            left_out.push(format!(
+                "{} not described.",
+                is_are(content.runs_left_out, "further run")
+            ));
+        }
+        Ok(Page {
+            title: title(content),
+            made_at: content.made_at.clone(),
+            version: env!("CARGO_PKG_VERSION"),
+            dark_rules: palette::dark_rules(),
+            outcome: outcome(content),
+            common: results.common.clone(),
+            overview,
+            figures,
+            comparison,
+            verdicts,
+            remarks: remarks(&content.machines),
+            heat,
+            telemetry,
+            throttled: content
+                .telemetry
+                .iter()
+                .flat_map(|one| one.throttled.clone())
+                .collect(),
+            proof: limited(proof(&results.panels), "proof row", &mut left_out),
+            machines: content.machines.clone(),
+            notes: results.notes.clone(),
+            left_out,
+        })
+    }
+
+    /// Returns all pictures.
+    pub(super) fn pictures(&self) -> impl Iterator<Item = &Picture> {
+        let figures = self.figures.iter().chain(&self.heat).chain(&self.telemetry);
+        figures.flat_map(|figure| &figure.pictures)
+    }
+
+    /// Renders the template of this name. What comes from files is escaped by the engine.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the template is wrong.
+    pub(super) fn render(&self, template: &str) -> anyhow::Result<String> {
+        let mut environment = Environment::new();
+        environment.set_undefined_behavior(UndefinedBehavior::Strict);
+        let syntax = SyntaxConfig::builder()
+            .trim_blocks(true)
+            .lstrip_blocks(true)
+            .build()?;
+        environment.set_syntax(syntax);
+        environment.set_auto_escape_callback(|name| match name.ends_with(".html") {
+            true => AutoEscape::Html,
+            false => AutoEscape::None,
+        });
+        environment.add_filter("cell", markdown_cell);
+        for (name, text) in TEMPLATES {
+            environment.add_template(name, text)?;
+        }
+        Ok(environment.get_template(template)?.render(Serde(self))?)
+    }
+}
+
+/// Returns words as they stand in a table of Markdown: no markup of theirs counts, HTML included.
+fn markdown_cell(words: &str) -> String {
+    let mut escaped = String::new();
+    for letter in words.chars() {
+        match letter {
+            '\n' | '\r' | '\t' => escaped.push(' '),
+            '<' => escaped.push_str("&lt;"),
+            '&' => escaped.push_str("&amp;"),
+            '|' | '`' | '*' | '_' | '[' | ']' | '\\' | '#' | '~' | '@' => {
+                escaped.push('\\');
+                escaped.push(letter);
+            }
+            _ => escaped.push(letter),
+        }
+    }
+    escaped
+}
+
+/// Takes figures until the budget is used up.
+fn within(
+    budget: &mut usize,
+    figures: impl Iterator<Item = anyhow::Result<Figure>>,
+    noun: &str,
+    left_out: &mut Vec<String>,
+) -> anyhow::Result<Vec<Figure>> {
+    let mut kept = Vec::new();
+    let mut more = 0;
+    for figure in figures {
+        if *budget == 0 {
+            more += 1;
+            continue;
+        }
+        let figure = figure?;
+        *budget = budget.saturating_sub(figure.bytes());
+        kept.push(figure);
+    }
+    if more > 0 {
+        left_out.push(format!(
+            "{} not drawn, to keep the page small: name fewer runs.",
+            is_are(more, noun)
+        ));
+    }
+    Ok(kept)
+}
+
+/// Takes the first rows of a table.
+fn limited<Row>(mut rows: Vec<Row>, noun: &str, left_out: &mut Vec<String>) -> Vec<Row> {
+    if rows.len() > MOST_LISTED {
+        let more = rows.len() - MOST_LISTED;
+        left_out.push(format!("{} not listed.", is_are(more, noun)));
+        rows.truncate(MOST_LISTED);
+    }
+    rows
+}
+
+/// Returns `1 row is`, `2 rows are`.
+fn is_are(number: usize, noun: &str) -> String {
+    let verb = if number == 1 { "is" } else { "are" };
+    format!("{} {verb}", counted(number as u64, noun))
+}
+
+fn title(content: &Content) -> String {
+    match &content.names[..] {
+        [one] => format!("NCCL benchmark: {one}"),
+        names => format!("NCCL benchmark: {}", counted(names.len() as u64, "run")),
+    }
+}
+
+/// Returns how the rows ended, as sentences.
+fn outcome(content: &Content) -> Vec<String> {
+    let counts = content.results.counts;
+    let runs = counted(content.sources.len() as u64, "run");
+    let mut sentences = vec![format!("{} in {runs}.", counted(counts.rows, "row"))];
+    let kinds = [
+        (counts.ok, "measured, and all data were correct"),
+        (counts.unchecked, "measured, data not checked"),
+        (counts.computed, "computed by a model, not measured"),
+        (counts.waived, "waived: they could not run here"),
+    ];
+    for (count, what) in kinds {
+        if count > 0 {
+            sentences.push(format!("{}: {what}.", counted(count, "row")));
+        }
+    }
+    if counts.wrong > 0 {
+        sentences.push(format!(
+            "{} with wrong data: {}.",
+            counted(counts.wrong, "row"),
+            counted(counts.wrong_elements, "wrong element")
+        ));
+    }
+    sentences
+}
+
+fn overview(panels: &[Panel]) -> Vec<OverviewRow> {
+    let mut rows = Vec::new();
+    for panel in panels {
+        for line in &panel.lines {
+            rows.push(overview_row(panel, line));
+        }
+    }
+    rows
+}
+
+fn overview_row(panel: &Panel, line: &Line) -> OverviewRow {
+    let busbw = |point: &Point| point.busbw.map_or(0.0, |busbw| busbw.value);
+    let best = line
+        .points
+        .iter()
+        .max_by(|a, b| busbw(a).total_cmp(&busbw(b)));
+    let best = best.filter(|point| point.busbw.is_some());
+    let times = line.points.iter().map(|point| point.time.value);
+    let (first, last) = (line.points.first(), line.points.last());
+    let size = |point: Option<&Point>| {
+        point.map_or_else(String::new, |point| Bytes(point.size).to_string())
+    };
+    OverviewRow {
+        case: panel.case.words(),
+        line: line.label.clone(),
+        sizes: match line.points.len() {
+            1 => size(first),
+            _ => format!("{} to {}", size(first), size(last)),
+        },
+        least_time: figure(times.reduce(f64::min)),
+        best_busbw: figure(best.map(busbw)),
+        at: size(best),
+        percent_of_peak: figure(best.and_then(|best| Some(100.0 * busbw(best) / best.peak?))),
+        wrong: line.points.iter().map(|point| point.wrong).sum(),
+    }
+}
+
+/// Returns a number with four digits; empty if it is unknown.
+pub(super) fn figure(value: Option<f64>) -> String {
+    let Some(value) = value else {
+        return String::new();
+    };
+    let rounded: f64 = format!("{value:.3e}").parse().unwrap_or(value);
+    rounded.to_string()
+}
+
+fn interval(estimate: &Estimate) -> String {
+    match estimate.interval {
+        Some((low, high)) => format!("{} to {}", figure(Some(low)), figure(Some(high))),
+        None => String::new(),
+    }
+}
+
+/// Which number of a point is drawn, and its name with the unit.
+struct Measure {
+    name: &'static str,
+    unit: &'static str,
+    of: fn(&Point) -> Option<Estimate>,
+}
+
+const MEASURES: [Measure; 2] = [
+    Measure {
+        name: "Time",
+        unit: "µs",
+        of: |point| Some(point.time),
+    },
+    Measure {
+        name: "Bus bandwidth",
+        unit: "GB/s",
+        of: |point| point.busbw,
+    },
+];
+
+fn panel_figure(panel: &Panel) -> anyhow::Result<Figure> {
+    let case = panel.case.words();
+    let mut pictures = Vec::new();
+    let drawn = &panel.lines[..panel.lines.len().min(MOST_LINES)];
+    for measure in &MEASURES {
+        if let Some(picture) = panel_picture(&case, drawn, measure)? {
+            pictures.push(picture);
+        }
+    }
+    let mut thinned = Vec::new();
+    if drawn.len() < panel.lines.len() {
+        thinned.push(format!(
+            "{} of {} lines are drawn.",
+            drawn.len(),
+            panel.lines.len()
+        ));
+    }
+    if drawn
+        .iter()
+        .any(|line| line.points.len() > line_plot::MOST_POINTS)
+    {
+        thinned.push(format!(
+            "Of each line at most {} sizes are drawn.",
+            line_plot::MOST_POINTS
+        ));
+    }
+    let table = panel_table(&case, panel, &mut thinned);
+    Ok(Figure {
+        name: Picture::file_name(&format!("case {case}")),
+        title: case,
+        pictures,
+        table,
+        thinned: thinned.join(" "),
+    })
+}
+
+fn panel_picture(case: &str, lines: &[Line], measure: &Measure) -> anyhow::Result<Option<Picture>> {
+    let mut drawn = Vec::new();
+    for line in lines {
+        let points = line.points.iter().filter_map(|point| {
+            let estimate = (measure.of)(point).filter(|_| point.size > 0)?;
+            Some(PlotPoint {
+                x: point.size as f64,
+                y: estimate.value,
+                interval: estimate.interval,
+            })
+        });
+        let line = PlotLine {
+            label: line.label.clone(),
+            points: points.collect(),
+        };
+        drawn.push(line.thinned());
+    }
+    if drawn.iter().all(|line| line.points.is_empty()) {
+        return Ok(None);
+    }
+    let title = format!("{} against size: {case}", measure.name);
+    let mut description = format!(
+        "{} in {} by size, both axes logarithmic.",
+        measure.name, measure.unit
+    );
+    for line in &drawn {
+        description.push(' ');
+        description += &spoken(line, measure.unit);
+    }
+    let plot = LinePlot {
+        scale: Scale::SizesAndLogarithm,
+        x_name: "size",
+        y_name: format!("{} ({})", measure.name.to_lowercase(), measure.unit),
+        lines: drawn,
+        limit: (measure.unit == "GB/s").then(|| peak_line(lines)).flatten(),
+    };
+    if plot.limit.is_some() {
+        description += " A dashed line is the peak that the links allow.";
+    }
+    let svg = line_plot::draw(&plot)?;
+    Ok(Some(Picture::new(
+        &format!("{} {case}", measure.name),
+        title,
+        description,
+        &svg,
+    )))
+}
+
+/// Says what a line shows, for those who do not see it.
+fn spoken(line: &PlotLine, unit: &str) -> String {
+    let (Some(first), Some(last)) = (line.points.first(), line.points.last()) else {
+        return format!("{}: nothing.", line.label);
+    };
+    format!(
+        "{}: from {} {unit} at {} to {} {unit} at {}.",
+        line.label,
+        figure(Some(first.y)),
+        Bytes(first.x as u64),
+        figure(Some(last.y)),
+        Bytes(last.x as u64)
+    )
+}
+
+/// Returns the peak of the first line that has one.
+fn peak_line(lines: &[Line]) -> Option<PlotLine> {
+    for line in lines {
+        let points = line.points.iter().filter_map(|point| {
+            Some(PlotPoint {
+                x: point.size as f64,
+                y: point.peak.filter(|peak| *peak > 0.0)?,
+                interval: None,
+            })
+        });
+        let points: Vec<PlotPoint> = points.collect();
+        if !points.is_empty() {
+            let label = format!("peak of the links of {}", line.label);
+            return Some(PlotLine { label, points }.thinned());
+        }
+    }
+    None
+}
+
+fn panel_table(case: &str, panel: &Panel, thinned: &mut Vec<String>) -> Table {
+    let mut rows = Vec::new();
+    for line in &panel.lines {
+        for point in &line.points {
+            let busbw = point.busbw.unwrap_or(Estimate {
+                value: 0.0,
+                interval: None,
+                count: 0,
+            });
+            rows.push(vec![
+                Bytes(point.size).to_string(),
+                line.label.clone(),
+                figure(Some(point.time.value)),
+                interval(&point.time),
+                figure(point.busbw.map(|busbw| busbw.value)),
+                interval(&busbw),
+                figure(point.peak),
+                point.time.count.to_string(),
+                point.wrong.to_string(),
+            ]);
+            if rows.len() > MOST_ROWS {
+                break;
+            }
+        }
+    }
+    if rows.len() > MOST_ROWS {
+        rows.truncate(MOST_ROWS);
+        thinned.push(format!("The table ends after {MOST_ROWS} rows."));
+    }
+    Table {
+        caption: format!("Time and bus bandwidth of {case}"),
+        head: words(&[
+            "size",
+            "line",
+            "time (µs)",
+            "95 % interval",
+            "busbw (GB/s)",
+            "95 % interval of busbw",
+            "peak (GB/s)",
+            "repetitions",
+            "wrong elements",
+        ]),
+        rows,
+    }
+}
+
+fn words(all: &[&str]) -> Vec<String> {
+    all.iter().map(|word| (*word).to_owned()).collect()
+}
+
+fn heat_figure(map: &HeatMap) -> anyhow::Result<Figure> {
+    let title = format!("Ranks by size: {}", map.title);
+    let description = format!(
+        "Heat map of {} and {}. Each cell is the time of a rank divided by the median of the ranks, from blue for shorter to \
+         orange for longer. The table has the fastest and the slowest rank of each size.",
+        counted(map.ranks as u64, "rank"),
+        counted(map.sizes.len() as u64, "size"),
+    );
+    let svg = heat_map::draw(map)?;
+    let mut rows = Vec::new();
+    for extremes in &map.extremes {
+        let (slowest, high) = &extremes.slowest;
+        let (fastest, low) = &extremes.fastest;
+        rows.push(vec![
+            Bytes(extremes.size).to_string(),
+            slowest.clone(),
+            figure(Some(*high)),
+            fastest.clone(),
+            figure(Some(*low)),
+        ]);
+    }
+    Ok(Figure {
+        name: Picture::file_name(&format!("heat {}", map.title)),
+        pictures: vec![Picture::new(
+            &format!("ranks {}", map.title),
+            title.clone(),
+            description,
+            &svg,
+        )],
+        table: Table {
+            caption: format!("Slowest and fastest rank by size: {}", map.title),
+            head: words(&[
+                "size",
+                "slowest rank",
+                "time / median",
+                "fastest rank",
+                "time / median of the fastest",
+            ]),
+            rows,
+        },
+        title,
+        thinned: map.thinned.clone(),
+    })
+}
+
+fn telemetry_figure(telemetry: &Telemetry, quantity: &Quantity) -> anyhow::Result<Figure> {
+    let title = format!("{} over time: {}", quantity.name, telemetry.run);
+    let lines = quantity.drawn();
+    let description = format!(
+        "{} against seconds since the start, {}. The table has the least, the mean and the most.",
+        quantity.name,
+        counted(lines.len() as u64, "curve")
+    );
+    let plot = LinePlot {
+        scale: Scale::Linear,
+        x_name: "seconds",
+        y_name: quantity.name.to_owned(),
+        lines,
+        limit: None,
+    };
+    let svg = line_plot::draw(&plot)?;
+    let mut rows = Vec::new();
+    let summaries = quantity.lines.iter().zip(&quantity.extents);
+    for (line, summary) in summaries.take(MOST_ROWS) {
+        rows.push(vec![
+            line.label.clone(),
+            figure(Some(summary.low)),
+            figure(Some(summary.mean)),
+            figure(Some(summary.high)),
+            summary.samples.to_string(),
+        ]);
+    }
+    Ok(Figure {
+        name: Picture::file_name(&format!("telemetry {title}")),
+        pictures: vec![Picture::new(&title, title.clone(), description, &svg)],
+        table: Table {
+            caption: format!("{} by GPU", quantity.name),
+            head: words(&["GPU", "least", "mean", "most", "samples"]),
+            rows,
+        },
+        title,
+        thinned: quantity.thinned.clone(),
+    })
+}
+
+fn comparison_line(row: &ComparisonRow) -> ComparisonLine {
+    let place = if row.in_place == 1 {
+        "in place"
+    } else {
+        "out of place"
+    };
+    let mut case = vec![row.collective.as_str(), &row.r#type];
+    if row.redop != "none" {
+        case.push(&row.redop);
+    }
+    case.push(place);
+    ComparisonLine {
+        case: case.join(", "),
+        size: Bytes(row.size_bytes).to_string(),
+        label: row.label.clone(),
+        reference: row.reference.clone(),
+        blocks: row.blocks,
+        ratio: figure(row.ratio),
+        interval: match (row.ratio_low, row.ratio_high) {
+            (Some(low), Some(high)) => format!("{} to {}", figure(Some(low)), figure(Some(high))),
+            _ => String::new(),
+        },
+        verdict: row.verdict.clone(),
+    }
+}
+
+/// Returns how many cases have which verdict, without those that have no ratio: the reference itself.
+fn verdicts(rows: &[ComparisonRow]) -> Vec<(String, u64)> {
+    let mut counts = BTreeMap::<String, u64>::new();
+    for row in rows {
+        if row.label != row.reference {
+            *counts.entry(row.verdict.clone()).or_default() += 1;
+        }
+    }
+    counts.into_iter().collect()
+}
+
+fn remarks(machines: &[Machine]) -> Vec<String> {
+    let mut all = Vec::new();
+    for remark in machines.iter().flat_map(|machine| &machine.remarks) {
+        if !all.contains(remark) {
+            all.push(remark.clone());
+        }
+    }
+    all
+}
+
+fn proof(panels: &[Panel]) -> Vec<ProofRow> {
+    let mut rows = Vec::new();
+    for panel in panels {
+        for line in &panel.lines {
+            let proof = &line.proof;
+            if proof.is_empty() {
+                continue;
+            }
+            let joined =
+                |words: &BTreeSet<String>| words.iter().cloned().collect::<Vec<_>>().join("; ");
+            rows.push(ProofRow {
+                case: panel.case.words(),
+                line: line.label.clone(),
+                pxn: match (proof.used, proof.not_used) {
+                    (0, 0) => "the log does not tell".to_owned(),
+                    (used, 0) => format!("used in {}", counted(used, "row")),
+                    (0, not_used) => format!("not used in {}", counted(not_used, "row")),
+                    (used, not_used) => {
+                        format!("used in {}, not used in {not_used}", counted(used, "row"))
+                    }
+                },
+                transports: joined(&proof.transports),
+                algorithms: joined(&proof.algorithms),
+            });
+        }
+    }
+    rows
+}
+
+impl Figure {
+    fn bytes(&self) -> usize {
+        let pictures: usize = self
+            .pictures
+            .iter()
+            .map(|picture| picture.svg.len() + 500)
+            .sum();
+        let cells: usize = self
+            .table
+            .rows
+            .iter()
+            .flatten()
+            .map(|cell| cell.len() + 12)
+            .sum();
+        pictures + cells
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_have_four_digits() {
+        assert_eq!(figure(Some(1234.56)), "1235");
+        assert_eq!(figure(Some(0.000_123_456)), "0.0001235");
+        assert_eq!(figure(None), "");
+    }
+
+    #[test]
+    fn words_of_files_are_no_markup_in_markdown() {
+        assert_eq!(
+            markdown_cell("a|b <i>&`x` [l](u) @all\nc"),
+            "a\\|b &lt;i>&amp;\\`x\\` \\[l\\](u) \\@all c"
+        );
+    }
+
+    #[test]
+    fn what_is_left_out_is_counted() {
+        let mut left_out = Vec::new();
+        let kept = limited(vec![0; MOST_LISTED + 2], "proof row", &mut left_out);
+        assert_eq!(kept.len(), MOST_LISTED);
+        assert_eq!(left_out, ["2 proof rows are not listed."]);
+    }
+}
