@@ -31,7 +31,7 @@ fn format_md() -> String {
          step, otherwise `results/<collective>-<time>/`; with three collectives the name begins with `<first>+2`, with `all` \
          it is `all-<time>`.\n\n\
          | file | content | written |\n|---|---|---|\n\
-         | `results.csv` | a header, and one row per record (RFC 4180); out of place and in place are two rows | row by row: \
+         | `results.csv` | a header, and one row per record (RFC 4180); out of place and in place are two rows; words that a spreadsheet would take for a formula, a date or a number begin with an apostrophe | row by row: \
          each is on disk before the next case starts |\n\
          | `results.json` | `format`, `run` (as in `run.json`), and `records`: one object per record, with the columns as keys. \
          Numbers are JSON numbers, unknown values are `null` | when the run ends |\n\

@@ -2,9 +2,16 @@
 
 mod common;
 
-use std::{collections::BTreeSet, fmt::Write, fs, path::Path, process::Command};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt::Write,
+    fs,
+    path::Path,
+    process::Command,
+};
 
 use common::{alone, run, skip};
+use pxnbench::{collective::BufferMode, record::read};
 use roxmltree::{Document, Node, ParsingOptions};
 
 /// What a host or a note may contain to get into a page.
@@ -379,5 +386,33 @@ fn a_run_of_this_program_is_reported_with_what_it_ran_on() {
         "backend model",
     ] {
         assert!(page.contains(words), "{words}");
+    }
+}
+
+/// The pivot that the example's text shows is that of its CSV, whose columns are those of this program.
+#[test]
+fn the_example_of_a_spreadsheet_is_true() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/spreadsheet");
+    let text = fs::read_to_string(folder.join("results.csv")).expect("the CSV");
+    assert!(read::has_own_header(&text), "columns are only appended");
+    let mut pivot = BTreeMap::<u64, BTreeMap<String, Vec<f64>>>::new();
+    for row in read::parse_rows(&text) {
+        let row = row.expect("a row");
+        if row.buffer_mode == BufferMode::OutOfPlace {
+            let levels = pivot.entry(row.size.0).or_default();
+            levels
+                .entry(row.level)
+                .or_default()
+                .push(row.busbw.expect("busbw"));
+        }
+    }
+    let readme = fs::read_to_string(folder.join("README.md")).expect("the text");
+    assert!(pivot.len() > 2);
+    for (size, levels) in pivot {
+        let mean =
+            |values: &Vec<f64>| format!("{:.4}", values.iter().sum::<f64>() / values.len() as f64);
+        let means: Vec<String> = levels.values().map(mean).collect();
+        let line = format!("| {size} | {} |", means.join(" | "));
+        assert!(readme.contains(&line), "{line}");
     }
 }

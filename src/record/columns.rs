@@ -8,6 +8,7 @@ use super::{
     case_record::Record,
     rank_times::RankTimes,
     run_meta::{MeasuredOn, RunMeta},
+    spreadsheet::guarded,
 };
 use crate::collective::BufferMode;
 
@@ -25,10 +26,11 @@ pub enum Cell {
 }
 
 impl Cell {
-    /// Returns the text of a CSV cell: dots for decimals, six significant digits, nothing but the number.
+    /// Returns the text of a CSV cell: dots for decimals, six significant digits, nothing but the number; words so that a
+    /// spreadsheet leaves them alone.
     pub fn csv(&self) -> String {
         match self {
-            Cell::Text(text) => text.clone(),
+            Cell::Text(text) => guarded(text).into_owned(),
             Cell::Integer(value) => value.to_string(),
             Cell::Number(value) => significant(*value).to_string(),
             Cell::Empty => String::new(),

@@ -11,6 +11,7 @@ pub mod peak;
 mod rank_times;
 pub mod read;
 pub mod run_meta;
+pub mod spreadsheet;
 mod straggler;
 mod telemetry;
 mod timestamp;

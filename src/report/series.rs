@@ -70,15 +70,33 @@ struct Row<'a> {
 /// The number of a word in [`Words`].
 type WordId = u32;
 
+/// Columns with words.
+const WORD_COLUMNS: usize = 10;
+
 /// Words that many rows have, each once.
 #[derive(Default)]
 struct Words {
     all: Vec<String>,
     ids: HashMap<String, WordId>,
+    /// The latest word of each column, which the next row is likely to have too.
+    latest: [WordId; WORD_COLUMNS],
 }
 
 impl Words {
-    fn id(&mut self, word: &str) -> WordId {
+    fn id(&mut self, column: usize, word: &str) -> WordId {
+        let latest = self.latest[column];
+        if self
+            .all
+            .get(latest as usize)
+            .is_some_and(|known| known == word)
+        {
+            return latest;
+        }
+        self.latest[column] = self.id_of(word);
+        self.latest[column]
+    }
+
+    fn id_of(&mut self, word: &str) -> WordId {
         if let Some(id) = self.ids.get(word) {
             return *id;
         }
@@ -244,6 +262,8 @@ pub(super) fn read(sources: &[Source]) -> anyhow::Result<Results> {
 struct Collector {
     words: Words,
     places: HashMap<LineKey, usize>,
+    /// The line of the latest row.
+    latest: Option<(LineKey, usize)>,
     keys: Vec<LineKey>,
     lines: Vec<LineSums>,
     counts: Counts,
@@ -263,11 +283,7 @@ impl Collector {
         self.count(row);
         let Some(time) = row.time_us else { return };
         let key = self.key(row, label);
-        let place = *self.places.entry(key).or_insert_with(|| {
-            self.keys.push(key);
-            self.lines.push(LineSums::default());
-            self.lines.len() - 1
-        });
+        let place = self.place(key);
         let line = &mut self.lines[place];
         line.proof.add(row);
         let sums = line.sizes.entry(row.size_bytes).or_default();
@@ -276,6 +292,21 @@ impl Collector {
         sums.precision = row.precision_pct.or(sums.precision);
         sums.peak = row.peak.or(sums.peak);
         sums.wrong += row.wrong.unwrap_or(0);
+    }
+
+    fn place(&mut self, key: LineKey) -> usize {
+        if let Some((latest, place)) = self.latest
+            && latest == key
+        {
+            return place;
+        }
+        let place = *self.places.entry(key).or_insert_with(|| {
+            self.keys.push(key);
+            self.lines.push(LineSums::default());
+            self.lines.len() - 1
+        });
+        self.latest = Some((key, place));
+        place
     }
 
     fn count(&mut self, row: &Row) {
@@ -303,23 +334,23 @@ impl Collector {
         let words = &mut self.words;
         LineKey {
             collective: row.collective,
-            dtype: words.id(row.r#type),
-            redop: words.id(row.redop),
+            dtype: words.id(0, row.r#type),
+            redop: words.id(1, row.redop),
             root: row.root,
-            pattern: words.id(row.pattern),
+            pattern: words.id(2, row.pattern),
             is_in_place: row.in_place == 1,
-            label: words.id(label.unwrap_or(row.level)),
+            label: words.id(3, label.unwrap_or(row.level)),
             backend: row.backend,
             nodes: row.nodes,
             ranks: row.ranks,
             gpus_per_process: row.gpus_per_process,
             group: row.group,
-            network: words.id(row.network),
-            resources: words.id(row.resources),
-            hosts: words.id(row.hosts),
-            device: words.id(row.device),
-            nccl_version: words.id(row.nccl_version),
-            mpi_version: words.id(row.mpi_version),
+            network: words.id(4, row.network),
+            resources: words.id(5, row.resources),
+            hosts: words.id(6, row.hosts),
+            device: words.id(7, row.device),
+            nccl_version: words.id(8, row.nccl_version),
+            mpi_version: words.id(9, row.mpi_version),
         }
     }
 
