@@ -16,6 +16,7 @@ use pxnbench::{
     nccl_log::reason::REASONS,
     output::{
         ranks::{MOST_ROWS, RANK_COLUMNS, case_columns},
+        samples::THROUGHPUT_COLUMNS,
         stragglers::STRAGGLER_COLUMNS,
         telemetry::CASE_KEYS,
     },
@@ -40,6 +41,8 @@ fn format_md() -> String {
          | `stragglers.csv` | a header, and one row per rank and observed case; only with `--stragglers` \
          ([columns](#columns-of-stragglerscsv)) | after the sweep |\n\
          | `telemetry.csv` | a row per GPU and sample; only with `--telemetry` | after each case |\n\
+         | `samples.csv` | with `--time`: the throughput of each case, second by second ([columns](#columns-of-samplescsv)) | \
+         second by second |\n\
          | `run.json` | who ran what, where, when and with what: the command, the backend and why it was chosen, the level, \
          versions, `NCCL_*` settings, every process with its node and device, where the time went, and how the run ended | \
          when the run starts, and again when it ends |\n\
@@ -54,7 +57,7 @@ fn format_md() -> String {
          Without `--out` and `--csv` it continues the run of this job, otherwise the latest run below `results/` that was \
          started with the same arguments, and is refused if there is none. The existing \
          rows must come from the same backend, level, network, resources, nodes and number of GPUs per process. If there is a \
-         `run.json` beside them, the flags `-t -g -m -G -u -z -I -K -a -y -R -x --precision` and the `NCCL_*` settings must be the same, \
+         `run.json` beside them, the flags `-t -g -m -G -u -z -I -K -a -y -R -x --precision --time` and the `NCCL_*` settings must be the same, \
          too. Otherwise the run is refused (exit code 6). A case that was measured with other iterations, checks or alltoallv \
          pattern, or with another `device`, NCCL or MPI, is measured again. Rows of other hosts are kept, and a remark says so. Sizes and the number of ranks may differ.\n\n\
          ## Columns\n\n| column | meaning |\n|---|---|\n",
@@ -64,6 +67,7 @@ fn format_md() -> String {
     }
     text.push_str("\nNew columns are appended at the end, never inserted.\n");
     rank_columns(&mut text);
+    sample_columns(&mut text);
     telemetry_columns(&mut text);
     straggler_columns(&mut text);
     text.push_str("\n## Exit codes\n\n| code | meaning |\n|---|---|\n");
@@ -147,6 +151,24 @@ fn straggler_columns(text: &mut String) {
     }
     text.push_str(
         "\nThe file has at most about 100000 rows: with many ranks, fewer sizes are observed.\n",
+    );
+}
+
+fn sample_columns(text: &mut String) {
+    text.push_str(
+        "\n## Columns of samples.csv\n\n\
+         With `--time`, each case that ended in a second has a row for this second; a second in which none ended has no row. If \
+         the time in seconds times the number of cases is more than a million, a row covers several seconds, as `interval_s` of \
+         `over_time` in `run.json` says. With several communicators the times are means over all, and the sizes those of rank \
+         0's.\n\n\
+         | column | meaning |\n|---|---|\n",
+    );
+    for column in THROUGHPUT_COLUMNS {
+        let _ = writeln!(text, "| `{}` | {} |", column.name, column.doc);
+    }
+    text.push_str(
+        "\nThe table shows the first pass. `results.csv` and `results.json` have every pass, up to 10,000 rows, and after that only \
+         cases with wrong data; a remark says so. `over_time` in `run.json` has what was found.\n",
     );
 }
 

@@ -118,6 +118,15 @@ pub trait Backend {
         Ok(None)
     }
 
+    /// Returns the bytes of device memory that are not free on the devices of this process, whoever uses them; `None` if the
+    /// backend uses no device memory.
+    ///
+    /// # Errors
+    /// Returns an error if the memory cannot be queried.
+    fn used_memory(&self) -> anyhow::Result<Option<u64>> {
+        Ok(None)
+    }
+
     /// Counts the elements of this process's receive buffer that differ from what `case` requires,
     /// after [`Backend::fill`] with `seed` and one run.
     ///

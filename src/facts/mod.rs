@@ -24,4 +24,4 @@ pub mod topology;
 mod tree;
 
 pub use environment::{conf_files, environment, settings, settings_with};
-pub use process::{GpuLink, Process, process, process_age_s};
+pub use process::{GpuLink, Process, process, process_age_s, resident_memory};

@@ -139,6 +139,15 @@ pub fn process_age_s() -> Option<f64> {
     is_plausible.then(|| (age * 100.0).round() / 100.0)
 }
 
+/// Returns the bytes of memory that this process has resident; `None` if `/proc` does not tell.
+pub fn resident_memory() -> Option<u64> {
+    // The same number is in /proc/self/statm, in pages of a size that is not there.
+    let status = fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find(|line| line.starts_with("VmRSS:"))?;
+    let kib: u64 = line.split_whitespace().nth(1)?.parse().ok()?;
+    Some(kib << 10)
+}
+
 /// Returns the model name of this host's processor, for the device line of a run on host memory.
 fn processor() -> String {
     let info = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();

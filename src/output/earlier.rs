@@ -24,7 +24,7 @@ use crate::{
 };
 
 /// Keys of `sweep` in run.json that change what a time means, and their flags.
-pub const SWEEP_FLAGS: [(&str, &str); 13] = [
+pub const SWEEP_FLAGS: [(&str, &str); 14] = [
     ("threads", "-t"),
     ("gpus", "-g"),
     ("aggregate", "-m"),
@@ -38,6 +38,7 @@ pub const SWEEP_FLAGS: [(&str, &str); 13] = [
     ("registration", "-R"),
     ("cta_policy", "-x"),
     ("precision", "--precision"),
+    ("time_s", "--time"),
 ];
 
 /// An earlier run.

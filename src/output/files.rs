@@ -11,6 +11,7 @@ use super::{
     format::{Content, OutputFormat},
     json, nccl_tests_json,
     ranks::{self, RankCsv},
+    samples::{self, Sample, SampleCsv},
     stragglers,
     target::{self, OutputError},
 };
@@ -24,9 +25,10 @@ pub use super::paths::OutputPaths;
 
 /// All output formats, in the order in which they are written. run.json says how the run ended, so
 /// it comes last: a run whose results cannot be written did not end well.
-const FORMATS: [&OutputFormat; 6] = [
+const FORMATS: [&OutputFormat; 7] = [
     &csv::FORMAT,
     &ranks::FORMAT,
+    &samples::FORMAT,
     &json::RESULTS,
     &nccl_tests_json::FORMAT,
     &stragglers::FORMAT,
@@ -64,6 +66,7 @@ pub struct Files {
     files: Vec<OutputFile>,
     csv: Option<Csv>,
     ranks: Option<RankCsv>,
+    samples: Option<SampleCsv>,
     records: Vec<Record>,
 }
 
@@ -88,11 +91,16 @@ impl Files {
             Some(path) => Some(RankCsv::create(path).map_err(|error| io_error(path, error))?),
             None => None,
         };
+        let samples = match samples_path(&files) {
+            Some(path) => Some(SampleCsv::create(path).map_err(|error| io_error(path, error))?),
+            None => None,
+        };
         let files = Files {
             folder: paths.folder,
             files,
             csv,
             ranks,
+            samples,
             records: Vec::new(),
         };
         files.save(run, false)?;
@@ -137,6 +145,8 @@ impl Files {
             files,
             csv: Some(earlier.csv),
             ranks,
+            // What repeats for a time is not resumed.
+            samples: None,
             records: earlier.records,
         };
         files.save(run, false)?;
@@ -173,6 +183,18 @@ impl Files {
         Ok(remark)
     }
 
+    /// Adds samples.
+    ///
+    /// # Errors
+    /// Returns an error as [`Files::create`] does.
+    pub fn add_samples(&mut self, run: &RunMeta, samples: &[Sample]) -> Result<(), OutputError> {
+        if let (Some(csv), Some(path)) = (&mut self.samples, samples_path(&self.files)) {
+            csv.append(run, samples)
+                .map_err(|error| io_error(path, error))?;
+        }
+        Ok(())
+    }
+
     /// Writes the files that are written as a whole. What is no regular file, such as a pipe, gets
     /// its content only at the end.
     ///
@@ -181,6 +203,9 @@ impl Files {
     pub fn save(&self, run: &RunMeta, is_end: bool) -> Result<(), OutputError> {
         if let (true, Some(ranks), Some(path)) = (is_end, &self.ranks, ranks_path(&self.files)) {
             ranks.sync().map_err(|error| io_error(path, error))?;
+        }
+        if let (true, Some(csv), Some(path)) = (is_end, &self.samples, samples_path(&self.files)) {
+            csv.sync().map_err(|error| io_error(path, error))?;
         }
         for OutputFile { path, content } in &self.files {
             if let Content::Whole(render) = content {
@@ -215,6 +240,12 @@ fn ranks_path(files: &[OutputFile]) -> Option<&Path> {
     let mut files = files.iter();
     let ranks = files.find(|file| matches!(file.content, Content::RankRows))?;
     Some(&ranks.path)
+}
+
+fn samples_path(files: &[OutputFile]) -> Option<&Path> {
+    let mut files = files.iter();
+    let samples = files.find(|file| matches!(file.content, Content::SampleRows))?;
+    Some(&samples.path)
 }
 
 fn io_error(path: &Path, error: io::Error) -> OutputError {

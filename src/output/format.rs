@@ -24,6 +24,8 @@ pub(super) enum Content {
     Rows,
     /// Row by row too, one per rank of each case.
     RankRows,
+    /// Row by row too, second by second.
+    SampleRows,
     /// As a whole, now and then and at the end.
     Whole(fn(&RunMeta, &[Record]) -> String),
 }

@@ -2,11 +2,11 @@
 
 use std::{fmt::Display, io};
 
-use super::{narrow::NarrowTable, progress::Progress, stdout, table, terminal};
+use super::{narrow::NarrowTable, progress::Progress, samples::Sample, stdout, table, terminal};
 use crate::{
     collective::{BufferMode, Collective},
     env::Env,
-    record::{MemoryUse, Record, RunMeta, Status, TableTotals},
+    record::{MemoryUse, OverTime, Record, RunMeta, Status, TableTotals},
     sweep::Event,
 };
 
@@ -110,6 +110,22 @@ impl Live {
         self.print_comment(&table::foot(name, &table.totals, &run.sweep, memory))
     }
 
+    /// Shows the throughput of the last second with the progress.
+    pub fn show_sample(&mut self, sample: &Sample) {
+        let (_, busbw) = sample.case.bandwidth(sample.time);
+        self.progress
+            .set_sample(&format!("{} at {:.2} GB/s", sample.case, busbw.0));
+    }
+
+    /// Prints what was found over the time for which the sweep was repeated.
+    ///
+    /// # Errors
+    /// Returns an error as [`Live::on`] does.
+    pub fn over_time(&mut self, found: &OverTime, run: &RunMeta) -> io::Result<()> {
+        self.print_half_row(run)?;
+        self.print_comment(&found.lines())
+    }
+
     /// Prints in the open table that it ends early: `done` is how many cases were done.
     ///
     /// # Errors
@@ -137,8 +153,14 @@ impl Live {
 
     fn finish_case(&mut self, record: &Record, run: &RunMeta) -> io::Result<()> {
         self.progress.finish();
-        if let Some(table) = &mut self.table {
+        if let Some(table) = &mut self.table
+            && table.collective == record.case.collective
+        {
             table.totals.add(record);
+        }
+        // What is repeated for a time has a row for the first pass.
+        if run.sweep.time_s.is_some() && record.cycle > 0 {
+            return Ok(());
         }
         if record.case.buffer_mode == BufferMode::OutOfPlace {
             self.half = Some(record.clone());

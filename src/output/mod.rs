@@ -17,6 +17,7 @@ pub mod notes;
 mod paths;
 pub mod progress;
 pub mod ranks;
+pub mod samples;
 pub mod stdout;
 pub mod stragglers;
 pub mod table;

@@ -17,6 +17,8 @@ pub struct OutputPaths {
     pub times_several_ranks: bool,
     /// Whether stragglers are looked for, which have a file in the folder.
     pub looks_for_stragglers: bool,
+    /// Whether the sweep is repeated for a time, whose samples have a file in the folder.
+    pub has_samples: bool,
 }
 
 impl OutputPaths {
@@ -41,6 +43,7 @@ impl OutputPaths {
             nccl_tests_json: None,
             times_several_ranks: false,
             looks_for_stragglers: false,
+            has_samples: false,
         }
     }
 

@@ -28,6 +28,8 @@ const ROW_DELAY: Duration = Duration::from_millis(30);
 pub struct Progress {
     bar: ProgressBar,
     style: Style,
+    /// The throughput of the last second, with a separator behind it; empty unless there is one.
+    sample: String,
 }
 
 /// How progress is shown.
@@ -48,6 +50,7 @@ impl Progress {
         Progress {
             bar: ProgressBar::hidden(),
             style: Style::Hidden,
+            sample: String::new(),
         }
     }
 
@@ -60,13 +63,17 @@ impl Progress {
         let length = (cases > 0).then_some(cases as u64);
         let template = match length {
             Some(_) => "{bar:24} {pos}/{len} {elapsed} (about {eta} left) {msg}",
-            None => "{pos} {elapsed} {msg}",
+            None => "{pos} {elapsed} {prefix}{msg}",
         };
         let bar = ProgressBar::with_draw_target(length, target);
         if let Ok(style) = ProgressStyle::with_template(template) {
             bar.set_style(style);
         }
-        Progress { bar, style }
+        Progress {
+            bar,
+            style,
+            sample: String::new(),
+        }
     }
 
     /// Shows that a case begins.
@@ -91,10 +98,19 @@ impl Progress {
                     Some(all) => format!(" of {all}"),
                     None => String::new(),
                 };
-                say!("pxnbench: {done}{of_all} cases after {seconds:.0} s; next {case}");
+                say!(
+                    "pxnbench: {done}{of_all} cases after {seconds:.0} s; {}next {case}",
+                    self.sample
+                );
             }
             Style::Lines(_) => {}
         }
+    }
+
+    /// Shows the throughput of the last second from now on.
+    pub fn set_sample(&mut self, sample: &str) {
+        self.sample = format!("{sample}; ");
+        self.bar.set_prefix(self.sample.clone());
     }
 
     /// Counts a case that ended.

@@ -7,6 +7,7 @@ mod backend;
 mod case_record;
 pub mod columns;
 pub mod iteration_stats;
+pub mod over_time;
 pub mod peak;
 mod rank_times;
 pub mod read;
@@ -20,6 +21,7 @@ pub mod totals;
 pub use backend::BackendKind;
 pub use case_record::{GroupResult, NcclEvidence, Record, Status};
 pub use iteration_stats::IterationStats;
+pub use over_time::OverTime;
 pub use rank_times::{RankTime, RankTimes};
 pub use run_meta::{
     Device, FORMAT, MeasuredOn, MemoryUse, Phase, ProcessMeta, RunEnd, RunMeta, SweepMeta,

@@ -6,7 +6,8 @@ use chrono::{DateTime, FixedOffset};
 use serde::{Deserialize, Serialize};
 
 use super::{
-    backend::BackendKind, peak::PeakMeta, straggler::StragglerReport, telemetry::TelemetryMeta,
+    backend::BackendKind, over_time::OverTime, peak::PeakMeta, straggler::StragglerReport,
+    telemetry::TelemetryMeta,
 };
 use crate::{
     exit::Code,
@@ -90,6 +91,9 @@ pub struct RunMeta {
     /// Ranks that are late; absent unless they were looked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stragglers: Option<StragglerReport>,
+    /// How a sweep went that was repeated for a time; absent unless requested.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub over_time: Option<OverTime>,
     /// Each rank.
     pub processes: Vec<ProcessMeta>,
     /// Seconds from the start of process 0 to its first case.
@@ -214,6 +218,8 @@ pub struct SweepMeta {
     pub per_iter_skip: u32,
     /// Half width of the 95 % interval, in percent of the mean time, up to which each size is timed; absent for a single block.
     pub precision: Option<f64>,
+    /// Seconds for which the sweep is repeated; absent for as many passes as requested.
+    pub time_s: Option<f64>,
     /// Whether threads join the communicator at the same time.
     pub parallel_init: bool,
     /// Whether the table shows the time to issue operations to the device.

@@ -57,6 +57,7 @@ impl RunContext<'_> {
             peak: PeakMeta::default(),
             memory: None,
             telemetry: None,
+            over_time: None,
             versions: self.versions(),
             environment,
             environment_files,

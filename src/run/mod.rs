@@ -5,7 +5,7 @@
 //! | what is requested | [`request`], [`presets`], [`backend`], [`environment`] |
 //! | what the job is | `context`, `meta`, `split`, `traffic`, `settings`, `network`, `peak` |
 //! | what is measured | `planning`, `listing` |
-//! | what is kept | `session`, `earlier_run`, `log`, `outcome`, `phases` |
+//! | what is kept | `session`, `earlier_run`, `log`, `outcome`, `over_time`, `sampler`, `phases` |
 //! | what is found out beside it | `proof`, `tuning`, `worker`, `transport`, `slow_node`, `stragglers`, `telemetry` |
 
 pub mod backend;
@@ -19,6 +19,7 @@ mod name;
 mod network;
 mod open;
 mod outcome;
+mod over_time;
 mod peak;
 mod phases;
 mod planning;
@@ -28,6 +29,7 @@ pub mod presets;
 mod proof;
 pub mod request;
 mod requirements;
+mod sampler;
 #[cfg(feature = "nccl")]
 pub mod self_test;
 mod session;
@@ -48,9 +50,9 @@ mod without_nccl;
 pub use self::without_nccl::{preset_check, self_test};
 
 use self::{
-    context::RunContext, outcome::SweepOutcome, peak::RunPeak, phases::PhaseTimer,
-    planning::CutNote, proof::LogProof, request::Request, requirements::RunCheck, session::Session,
-    telemetry::RunTelemetry,
+    context::RunContext, outcome::SweepOutcome, over_time::Repetition, peak::RunPeak,
+    phases::PhaseTimer, planning::CutNote, proof::LogProof, request::Request,
+    requirements::RunCheck, session::Session, telemetry::RunTelemetry,
 };
 use crate::{
     backend::Backend,
@@ -58,7 +60,7 @@ use crate::{
     exit::{self, Code, Failure},
     facts, fault,
     output::{live::Live, notes},
-    record::{MemoryUse, Record},
+    record::{MemoryUse, OverTime, Record},
     sweep::{self, Event, measure::Measure, plan::Plan},
     world::{self, World, abort, deadline},
 };
@@ -324,7 +326,14 @@ fn sweep_and_show(
         .measure(context.backend, world.rank(), context.group());
     let run = session.run();
     let earlier = session.earlier(plan, &measure, world)?;
-    let cases = plan.cases().count() * measure.cycles as usize;
+    let cases_per_pass = plan.cases().count();
+    let cases = match measure.repeat_for {
+        None => cases_per_pass * measure.cycles as usize,
+        Some(_) => 0,
+    };
+    let mut repetition = measure
+        .repeat_for
+        .map(|time| Repetition::begin(time, cases_per_pass as u64));
     if let Some(remark) = session.expect_cases(cases as u64) {
         keep_remark(remark, session, world);
     }
@@ -339,7 +348,12 @@ fn sweep_and_show(
         let event = match event {
             Event::Finished(measured) => {
                 record = details.complete(measured, session, world)?;
-                session.add(&record)?;
+                if is_kept(repetition.as_mut(), &record, session, world) {
+                    session.add(&record)?;
+                }
+                if let Some(repetition) = &mut repetition {
+                    sample(repetition, &record, session, live.as_mut())?;
+                }
                 Event::Finished(&record)
             }
             Event::Started(_) => {
@@ -366,8 +380,17 @@ fn sweep_and_show(
         None
     };
     session.set_memory(memory);
+    let found = match &mut repetition {
+        Some(repetition) => Some(end_repetition(
+            repetition, &measure, stopped, session, context,
+        )?),
+        None => None,
+    };
     let extent = session.end_table();
     if let Some(live) = &mut live {
+        if let Some(found) = &found {
+            live.over_time(found, &run).map_err(stdout_failed)?;
+        }
         if let (Some(extent), true) = (extent, stopped) {
             live.unfinished(&run, extent, &outcome::stopped_by())
                 .map_err(stdout_failed)?;
@@ -375,6 +398,64 @@ fn sweep_and_show(
         live.close(&run, memory.as_ref()).map_err(stdout_failed)?;
     }
     Ok((outcome.verdict(stopped), measure))
+}
+
+/// Returns whether a record gets a row in the files.
+fn is_kept(
+    repetition: Option<&mut Repetition>,
+    record: &Record,
+    session: &Session,
+    world: &dyn World,
+) -> bool {
+    let Some(repetition) = repetition else {
+        return true;
+    };
+    let (is_kept, remark) = repetition.keeps(record);
+    if let Some(remark) = remark {
+        keep_remark(remark, session, world);
+    }
+    is_kept
+}
+
+/// Adds a record to the samples of a sweep that is repeated for a time.
+fn sample(
+    repetition: &mut Repetition,
+    record: &Record,
+    session: &Session,
+    live: Option<&mut Live>,
+) -> anyhow::Result<()> {
+    let samples = repetition.add(record);
+    session.add_samples(&samples)?;
+    let complaint = repetition.complaint(record);
+    let Some(live) = live else { return Ok(()) };
+    if let Some(complaint) = complaint {
+        say!("pxnbench: {complaint}");
+    }
+    if let Some(sample) = samples.last() {
+        live.show_sample(sample);
+    }
+    Ok(())
+}
+
+/// Ends the samples of a sweep that was repeated for a time, and returns what was found.
+fn end_repetition(
+    repetition: &mut Repetition,
+    measure: &Measure,
+    stopped: bool,
+    session: &Session,
+    context: &RunContext,
+) -> anyhow::Result<OverTime> {
+    session.add_samples(&repetition.end())?;
+    let found = repetition.found(&measure.memory, context)?;
+    let mut remarks = over_time::growth_remarks(&found);
+    if !stopped {
+        remarks.extend(repetition.incomplete());
+    }
+    for remark in remarks {
+        keep_remark(remark, session, context.world);
+    }
+    session.set_over_time(found.clone());
+    Ok(found)
 }
 
 /// Returns, for each purpose, the memory used on the GPU that uses most for it, over all processes.

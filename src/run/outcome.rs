@@ -29,22 +29,29 @@ impl SweepOutcome {
     }
 
     pub(super) fn add(&mut self, record: &record::Record) {
-        if self
-            .sums
-            .last()
-            .is_none_or(|(collective, _)| *collective != record.case.collective)
-        {
-            self.sums
-                .push((record.case.collective, TableTotals::default()));
-        }
-        if let Some((_, sums)) = self.sums.last_mut() {
-            sums.add(record);
-        }
+        self.sums_of(record).add(record);
         match record.status {
             record::Status::Waived => self.waived += 1,
             record::Status::Wrong => (self.ran, self.wrong) = (self.ran + 1, self.wrong + 1),
             _ => self.ran += 1,
         }
+    }
+
+    /// Returns the sums of the table that `record` belongs to.
+    fn sums_of(&mut self, record: &record::Record) -> &mut TableTotals {
+        let collective = record.case.collective;
+        let is_repeated = record.cycle > 0;
+        let mut tables = self.sums.iter().rev();
+        let from_end = match tables.position(|(other, _)| *other == collective) {
+            // A collective that is named twice has two tables.
+            Some(from_end) if from_end == 0 || is_repeated => from_end,
+            _ => {
+                self.sums.push((collective, TableTotals::default()));
+                0
+            }
+        };
+        let at = self.sums.len() - 1 - from_end;
+        &mut self.sums[at].1
     }
 
     /// Returns the exit code, and a sentence for what the table does not show.

@@ -107,6 +107,8 @@ pub struct Timing {
     pub average: Average,
     /// Whether the time to issue an operation is reported instead of the time to its end.
     pub reports_issue: bool,
+    /// How long the sweep is repeated, instead of [`Timing::cycles`].
+    pub repeat_for: Option<Duration>,
     /// Half width of the interval of a mean time, in percent of it, up to which each size is timed.
     pub precision: Option<f64>,
     /// First iterations that the statistics of single iterations leave out.
@@ -270,6 +272,14 @@ impl Request {
                 "--precision times until the mean is known, but -n 0 times nothing. Use only one of them",
             ),
             (
+                self.timing.repeat_for.is_some() && self.timing.cycles != 1,
+                "--time repeats the sweep until the time is over, and -N a number of times. Use only one of them",
+            ),
+            (
+                self.timing.repeat_for.is_some() && self.timing.iters == 0,
+                "--time measures throughput over time, but -n 0 times nothing. Use only one of them",
+            ),
+            (
                 waits_inside && aggregate > 1,
                 "-z 1 and -z 2 wait for each operation, but those of a group (-m) start together. Use -z 3, or drop -m",
             ),
@@ -296,6 +306,8 @@ impl Request {
         let split = Split::from_env(&crate::env::var).ok().flatten();
         let conflict = if self.timing.cycles != 1 {
             "-N: it resumes a single pass over the sizes".to_owned()
+        } else if self.timing.repeat_for.is_some() {
+            "--time: it resumes a single pass over the sizes".to_owned()
         } else if split.is_some() {
             format!("{SPLIT}: a case may have been measured on some communicators only")
         } else {
@@ -308,8 +320,9 @@ impl Request {
     /// Returns whether this run continues an earlier one: because it is asked to, or because Slurm restarted the job.
     pub fn resumes(&self, env: Env) -> bool {
         // A row says neither which pass nor which communicator it belongs to.
-        let is_single =
-            self.timing.cycles == 1 && Split::from_env(env).is_ok_and(|split| split.is_none());
+        let is_single = self.timing.cycles == 1
+            && self.timing.repeat_for.is_none()
+            && Split::from_env(env).is_ok_and(|split| split.is_none());
         self.files.resume || (is_single && is_restarted(env))
     }
 
@@ -360,6 +373,7 @@ impl Request {
             average: self.timing.average,
             reports_issue: self.timing.reports_issue,
             precision: self.timing.precision,
+            repeat_for: self.timing.repeat_for,
             skipped_iterations: self.timing.skipped_iterations,
             timeout: self.timeout,
             inject_fault: self.inject_fault == Some(process),
@@ -400,6 +414,7 @@ impl Request {
             per_iter: self.exec.iteration_times,
             per_iter_skip: self.timing.skipped_iterations,
             precision: self.timing.precision,
+            time_s: self.timing.repeat_for.map(|time| time.as_secs_f64()),
             parallel_init: self.process.parallel_init,
             reports_issue: self.timing.reports_issue,
             timestamps: self.table.timestamps,

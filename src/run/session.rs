@@ -15,13 +15,14 @@ use crate::{
     exit::{self, Code, Failure},
     output::{
         files::{Files, OutputPaths},
+        samples::Sample,
         stdout, table,
         target::{self, OutputError},
         telemetry::{TelemetryCsv, TelemetryRow},
     },
     record::{
-        self, MemoryUse, Phase, Record, RunEnd, RunMeta, Status, StragglerReport, TelemetryMeta,
-        peak::PeakMeta, run_meta::differs,
+        self, MemoryUse, OverTime, Phase, Record, RunEnd, RunMeta, Status, StragglerReport,
+        TelemetryMeta, peak::PeakMeta, run_meta::differs,
     },
     sweep::{EarlierRecords, measure::Measure, plan::Plan},
     telemetry::{Origin, Sampler},
@@ -88,6 +89,7 @@ impl Session {
         if request.files.is_drop_in && world.rank() == 0 {
             announce_json(&mut paths).map_err(|error| stdout::failure(&error))?;
         }
+        paths.has_samples = request.timing.repeat_for.is_some();
         paths.times_several_ranks = context.backend.measures() && run.ranks > 1;
         paths.looks_for_stragglers = request.stragglers;
         let folder = paths.folder.clone();
@@ -195,6 +197,26 @@ impl Session {
     /// Notes the most busbw that the links allow.
     pub(super) fn set_peak(&self, peak: PeakMeta) {
         self.lock().run.peak = peak;
+    }
+
+    /// Notes how a sweep went that was repeated for a time.
+    pub(super) fn set_over_time(&self, found: OverTime) {
+        self.lock().run.over_time = Some(found);
+    }
+
+    /// Adds samples of a sweep that is repeated for a time.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the disk is full or gone.
+    pub(super) fn add_samples(&self, samples: &[Sample]) -> anyhow::Result<()> {
+        let state = &mut *self.lock();
+        let Some(files) = &mut state.files else {
+            return Ok(());
+        };
+        files
+            .add_samples(&state.run, samples)
+            .map_err(|error| cannot_write(Code::Internal, &error))
     }
 
     /// Notes how long each phase of the run took.

@@ -9,6 +9,10 @@ pub struct BatchMean {
     pub mean: f64,
     /// Half the width of the interval, in the unit of the times.
     pub half_width: f64,
+    /// The standard error of the mean.
+    pub error: f64,
+    /// The degrees of freedom of Student's t.
+    pub freedom: f64,
 }
 
 /// With this many blocks neighbours are merged into batches.
@@ -42,6 +46,8 @@ impl BatchMean {
         Some(BatchMean {
             mean: mean(blocks),
             half_width: student.inverse_cdf(0.5 + confidence / 2.0) * error,
+            error,
+            freedom: count - 1.0,
         })
     }
 
@@ -181,9 +187,12 @@ mod tests {
         let count = blocks.len() as f64;
         let center = mean(blocks);
         let squares: f64 = blocks.iter().map(|block| (block - center).powi(2)).sum();
+        let error = (squares / (count - 1.0) / count).sqrt();
         BatchMean {
             mean: center,
-            half_width: 2.0 * (squares / (count - 1.0) / count).sqrt(),
+            half_width: 2.0 * error,
+            error,
+            freedom: count - 1.0,
         }
     }
 

@@ -6,11 +6,13 @@
 //! | How much faster is one step than another, and how sure is that? | [`TimeRatio`] |
 //! | How sure is the mean of times that follow each other? | [`BatchMean`] |
 //! | The same of two runs, whose times do not form pairs? | [`UnpairedRatio`] |
+//! | Do times change from the beginning to the end? | [`Drift`] |
 //! | Which of many differences are real? | [`discoveries`] |
 //! | Which ranks are late? | [`stragglers`] |
 
 mod batch_mean;
 mod discovery;
+mod drift;
 pub mod lateness;
 mod order;
 mod ratio;
@@ -18,6 +20,7 @@ mod unpaired;
 
 pub use batch_mean::BatchMean;
 pub use discovery::discoveries;
+pub use drift::Drift;
 pub use lateness::stragglers;
 pub use order::BlockOrder;
 pub use ratio::{Pair, TimeRatio};

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 pub use super::average::Average;
 use super::{
     blocks::{Blocks, Reached},
+    memory_watch::MemoryWatch,
     per_rank,
     spent::{Part, PhaseTimes},
 };
@@ -56,6 +57,10 @@ pub struct Measure {
     pub group: Option<u32>,
     /// Ranks of a thread, which share its time.
     pub ranks_per_thread: u32,
+    /// How long the sweep is repeated; `None` for [`Measure::cycles`].
+    pub repeat_for: Option<Duration>,
+    /// Memory of this process while the sweep is repeated.
+    pub memory: MemoryWatch,
     /// Time by part.
     pub spent: PhaseTimes,
 }
@@ -79,6 +84,8 @@ impl Default for Measure {
             pace: RelativeSpeed::default(),
             group: None,
             ranks_per_thread: 1,
+            repeat_for: None,
+            memory: MemoryWatch::default(),
             spent: PhaseTimes::default(),
         }
     }

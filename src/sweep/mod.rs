@@ -5,6 +5,7 @@ pub mod blocks;
 mod delay;
 pub mod event;
 pub mod measure;
+pub mod memory_watch;
 mod per_rank;
 pub mod plan;
 pub mod spent;
@@ -12,19 +13,20 @@ pub mod stragglers;
 
 use std::{
     collections::{HashMap, VecDeque},
+    ops::ControlFlow,
     time::Instant,
 };
 
 use crate::{
     backend::Backend,
-    collective::Case,
+    collective::{BufferMode, Case},
     record::{Record, Status},
     world::{World, deadline, signal},
 };
 pub use delay::InjectedDelay;
 pub use event::Event;
 use measure::Measure;
-use plan::Plan;
+use plan::{Plan, Series};
 use spent::Part;
 
 /// The records of an earlier run, the same on every rank. A case can have several: sizes that round to the same size are the
@@ -64,7 +66,8 @@ impl EarlierRecords {
 }
 
 /// Runs every case of `plan`, out of place and in place, and passes each event to `emit`. Every rank makes the same call. A
-/// case that is in `earlier` is not measured again.
+/// case that is in `earlier` is not measured again. With [`Measure::repeat_for`] all of it is repeated until the time is over;
+/// each pass counts as a cycle, and only the first has [`Event::Series`] and waived cases.
 ///
 /// Returns whether a signal ended the sweep before the last case.
 ///
@@ -72,45 +75,137 @@ impl EarlierRecords {
 /// Returns an error if the backend or `emit` fails. Other ranks may have no error, so the caller must end the job.
 pub fn run(
     plan: &Plan,
-    mut earlier: EarlierRecords,
+    earlier: EarlierRecords,
     measure: &mut Measure,
     world: &dyn World,
     backend: &mut dyn Backend,
     emit: &mut dyn FnMut(Event) -> anyhow::Result<()>,
 ) -> anyhow::Result<bool> {
-    for series in &plan.series {
-        emit(Event::Series(series))?;
-        if !earlier.has_all(&series.cases) {
-            let began = Instant::now();
-            warm_up(&series.warm_up, measure, world, backend)?;
-            measure.spent.add(Part::WarmUp, began);
+    let can_run = plan.cases().any(|case| backend.supports(case).is_ok());
+    let passes = match measure.repeat_for {
+        Some(_) if can_run => u32::MAX,
+        _ => 1,
+    };
+    let mut sweep = Sweep {
+        earlier,
+        measure,
+        world,
+        backend,
+        emit,
+        began: Instant::now(),
+    };
+    for pass in 0..passes {
+        for series in &plan.series {
+            if let ControlFlow::Break(end) = sweep.series(series, pass)? {
+                return Ok(end == End::Stopped);
+            }
         }
-        let cycles = match measure.cycles {
+    }
+    Ok(false)
+}
+
+/// Why a sweep ends before its last case.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    /// A rank received a signal.
+    Stopped,
+    /// The time of [`Measure::repeat_for`] is over.
+    TimeIsOver,
+}
+
+/// What the parts of a sweep share.
+struct Sweep<'a> {
+    earlier: EarlierRecords,
+    measure: &'a mut Measure,
+    world: &'a dyn World,
+    backend: &'a mut dyn Backend,
+    emit: &'a mut dyn FnMut(Event) -> anyhow::Result<()>,
+    began: Instant,
+}
+
+impl Sweep<'_> {
+    /// Runs the cycles of a series.
+    fn series(&mut self, series: &Series, pass: u32) -> anyhow::Result<ControlFlow<End>> {
+        if pass == 0 {
+            self.start_series(series)?;
+        }
+        let cycles = match self.measure.cycles {
             // Endless: a signal ends it.
             0 => u32::MAX,
             cycles => cycles,
         };
         for cycle in 0..cycles {
             for case in &series.cases {
-                if let Some(record) = earlier.take(case) {
-                    emit(Event::Earlier(&record))?;
-                    continue;
+                let end = self.case(case, pass.saturating_add(cycle))?;
+                if end.is_break() {
+                    return Ok(end);
                 }
-                if stop_is_asked(world) {
-                    return Ok(true);
-                }
-                emit(Event::Started(case))?;
-                let record = match backend.supports(case) {
-                    Ok(()) => measure.case(case, cycle, world, backend)?,
-                    Err(why) => waived(case, measure, cycle, why.0),
-                };
-                let began = Instant::now();
-                emit(Event::Finished(&record))?;
-                measure.spent.add(Part::Output, began);
             }
         }
+        Ok(ControlFlow::Continue(()))
     }
-    Ok(false)
+
+    /// Runs the warm-up of a series.
+    fn start_series(&mut self, series: &Series) -> anyhow::Result<()> {
+        (self.emit)(Event::Series(series))?;
+        if !self.earlier.has_all(&series.cases) {
+            let began = Instant::now();
+            warm_up(&series.warm_up, self.measure, self.world, self.backend)?;
+            self.measure.spent.add(Part::WarmUp, began);
+        }
+        Ok(())
+    }
+
+    /// Measures a case, unless an earlier run has, or the sweep ends before it.
+    fn case(&mut self, case: &Case, cycle: u32) -> anyhow::Result<ControlFlow<End>> {
+        let supported = self.backend.supports(case);
+        let repeats = self.measure.repeat_for.is_some() && cycle > 0;
+        if repeats && supported.is_err() {
+            return Ok(ControlFlow::Continue(()));
+        }
+        if let Some(record) = self.earlier.take(case) {
+            (self.emit)(Event::Earlier(&record))?;
+            return Ok(ControlFlow::Continue(()));
+        }
+        if let Some(end) = self.end_before(case) {
+            return Ok(ControlFlow::Break(end));
+        }
+        (self.emit)(Event::Started(case))?;
+        let record = match supported {
+            Ok(()) => self.measure.case(case, cycle, self.world, self.backend)?,
+            Err(why) => waived(case, self.measure, cycle, why.0),
+        };
+        let began = Instant::now();
+        (self.emit)(Event::Finished(&record))?;
+        if repeats {
+            self.measure.memory.look(self.backend)?;
+        }
+        self.measure.spent.add(Part::Output, began);
+        Ok(ControlFlow::Continue(()))
+    }
+
+    /// Returns why the sweep ends before `case`, if it does. All ranks get the same answer, in one exchange: any rank may have
+    /// received a signal, and the clock of process 0 tells whether the time is over. A pair of cases, out of place and in place,
+    /// stays together.
+    fn end_before(&self, case: &Case) -> Option<End> {
+        const TIME_IS_OVER: u64 = 1 << 32;
+        let mut own = u64::from(signal::received().is_some());
+        if let Some(time) = self.measure.repeat_for
+            && self.world.rank() == 0
+            && case.buffer_mode == BufferMode::OutOfPlace
+            && self.began.elapsed() >= time
+        {
+            own += TIME_IS_OVER;
+        }
+        let sum = self.world.all_reduce_sum(own);
+        if !sum.is_multiple_of(TIME_IS_OVER) {
+            Some(End::Stopped)
+        } else if sum > 0 {
+            Some(End::TimeIsOver)
+        } else {
+            None
+        }
+    }
 }
 
 /// Runs the untimed operations before a series, as in nccl-tests: out of place, doubling the size each step. NCCL sets up its

@@ -1,9 +1,14 @@
 //! How times are spread: over ranks, over blocks, over time.
 
-use std::{collections::BTreeMap, path::Path, process::Command};
+use std::{
+    collections::BTreeMap,
+    path::Path,
+    process::{Command, Stdio},
+    time::{Duration, Instant},
+};
 
 use super::{QUICK, folder};
-use crate::common::{csv, has_mpi, json, mpirun, run};
+use crate::common::{csv, has_mpi, json, mpirun, processes_with, run};
 
 /// A row of a CSV file by column.
 type Row = BTreeMap<String, String>;
@@ -231,4 +236,118 @@ fn without_a_precision_a_size_is_one_block() {
         assert_eq!((&row["blocks"][..], &row["precision_pct"][..]), ("", ""));
         assert_eq!(row["iters"], "2");
     }
+}
+
+#[test]
+fn a_sweep_for_a_time_has_samples_and_goes_on_after_wrong_data() {
+    if !has_mpi() {
+        return;
+    }
+    let folder = folder();
+    let soak = ["--time", "3s", "-c", "1", "--inject-fault", "1"];
+    let ended = run(&mut sweep(2, folder.path(), &soak)).expect_code(7);
+    assert!(
+        ended.stderr.contains("pxnbench: wrong data in 1 case"),
+        "{}",
+        ended.stderr
+    );
+    assert_eq!(ended.rows().len(), 2, "the first pass:\n{}", ended.stdout);
+    let lines = ended.stdout.lines();
+    let over_time: Vec<&str> = lines
+        .filter(|line| line.starts_with("# Over time: "))
+        .collect();
+    assert!(
+        over_time[0].ends_with(" cases, 1 with wrong data"),
+        "{over_time:?}"
+    );
+
+    let here = folder.path().join("here");
+    let found = &json(&here.join("run.json"))["over_time"];
+    let cases = found["cases"].as_u64().expect("cases");
+    assert!(cases >= 4, "{found}");
+    assert_eq!(
+        (&found["asked_s"], &found["wrong_cases"]),
+        (&3.0.into(), &1.into())
+    );
+    assert!(found["passes"].as_u64() <= Some(cases / 4), "{found}");
+    let resident = &found["resident"];
+    assert!(resident["first"].as_u64() > Some(1 << 20), "{found}");
+    assert!(
+        resident["most"].as_u64() >= resident["last"].as_u64(),
+        "{found}"
+    );
+    assert!(found["gpu"].is_null(), "no GPU: {found}");
+
+    let samples = csv(&here.join("samples.csv"));
+    let sum = |name: &str| samples.iter().map(|row| number(row, name)).sum::<f64>();
+    assert_eq!(
+        sum("operations"),
+        2.0 * cases as f64,
+        "-n 2 operations a case"
+    );
+    assert_eq!(sum("wrong_cases"), 1.0);
+    for pair in samples.windows(2) {
+        assert!(number(&pair[0], "elapsed_s") <= number(&pair[1], "elapsed_s"));
+    }
+    let results = csv(&here.join("results.csv"));
+    assert_eq!(results.len() as u64, cases.min(10_000));
+    let last = results.last().expect("a row");
+    assert_eq!(last["in_place"], "1", "pairs stay together");
+}
+
+#[test]
+fn a_signal_ends_a_sweep_for_a_time_at_the_next_case() {
+    if !has_mpi() {
+        return;
+    }
+    let folder = folder();
+    let out = folder.path().join("long");
+    let mut command = mpirun(2, folder.path());
+    command
+        .args([
+            "all_reduce",
+            "-b",
+            "1K",
+            "-e",
+            "1K",
+            "--time",
+            "1h",
+            "--out",
+        ])
+        .arg(&out)
+        .args(QUICK);
+    let child = command
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("mpirun");
+    let started = Instant::now();
+    let rows =
+        || std::fs::read_to_string(out.join("results.csv")).map_or(0, |text| text.lines().count());
+    while rows() < 5 {
+        assert!(started.elapsed() < Duration::from_secs(60), "no rows");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    // As Slurm warns each rank before the time limit.
+    let marker = out.to_string_lossy().into_owned();
+    for process in processes_with(&marker) {
+        let name = std::fs::read_to_string(format!("/proc/{process}/comm")).unwrap_or_default();
+        if name.trim() == "pxnbench" {
+            let status = Command::new("kill")
+                .args(["-USR1", &process.to_string()])
+                .status();
+            assert!(status.expect("kill").success());
+        }
+    }
+    let output = child.wait_with_output().expect("its output");
+    let table = String::from_utf8_lossy(&output.stdout);
+    assert!(table.contains("# Over time: "), "{table}");
+    assert!(table.contains("# Not finished, "), "{table}");
+    let run_json = json(&out.join("run.json"));
+    assert_eq!(run_json["end"]["code"], 9);
+    assert!(
+        run_json["over_time"]["passes"].as_u64() >= Some(1),
+        "{run_json}"
+    );
 }

@@ -113,6 +113,37 @@ fn ways_to_run_operations_work_on_four_gpus() {
 }
 
 #[test]
+fn ranks_and_memory_of_several_gpus_are_told_apart() {
+    let Some(machine) = Machine::with(4) else {
+        return;
+    };
+    let words = "all_reduce -b 64 -e 64 -n 2 -t 2 -g 2 -I 1 --time 1s --out here";
+    run(&mut machine.start(1, words)).expect_code(0);
+    let here = machine.path().join("here");
+    let run_json = json(&here.join("run.json"));
+    let found = &run_json["over_time"];
+    for memory in ["resident", "gpu"] {
+        let first = found[memory]["first"].as_u64();
+        assert!(first > Some(0), "{memory}: {found}");
+        assert!(found[memory]["most"].as_u64() >= first, "{memory}: {found}");
+    }
+    let ranks = csv(&here.join("ranks.csv"));
+    for (at, row) in ranks.iter().enumerate() {
+        let device = &run_json["processes"][at % 4]["device"];
+        assert_eq!(row["rank"], (at % 4).to_string());
+        assert_eq!(row["gpu"], device["index"].to_string());
+        assert_eq!(Some(&row["bus"][..]), device["bus"].as_str());
+        assert!(!row["iter_p99_us"].is_empty(), "{row:?}");
+    }
+    for threads in ranks.chunks(2) {
+        assert_eq!(
+            threads[0]["time_us"], threads[1]["time_us"],
+            "GPUs of a thread share its time"
+        );
+    }
+}
+
+#[test]
 fn groups_of_ranks_have_communicators_of_their_own() {
     let Some(machine) = Machine::with(4) else {
         return;

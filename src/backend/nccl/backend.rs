@@ -176,6 +176,15 @@ impl Backend for NcclBackend {
         Ok(Some(process.free.used(&now)))
     }
 
+    fn used_memory(&self) -> anyhow::Result<Option<u64>> {
+        let mut used = 0;
+        for rank in self.process()?.ranks() {
+            let memory = rank.device.memory()?;
+            used += memory.total.0 - memory.free.0.min(memory.total.0);
+        }
+        Ok(Some(used))
+    }
+
     fn count_wrong(&mut self, case: &Case, seed: u64) -> anyhow::Result<u64> {
         let doing = || format!("while checking {case}");
         let wrong = self.on_each_thread(&doing, |ranks, _| ranks.count_wrong(case, seed))?;

@@ -102,6 +102,11 @@ pub struct SweepArgs {
     #[arg(long, value_name = "PERCENT", value_parser = values::percentage, help_heading = "Measurement")]
     precision: Option<f64>,
 
+    /// Repeat the sweep until this time is over, such as 60s or 2h, and go on after wrong data. The table shows the first pass;
+    /// samples.csv has the throughput of each second
+    #[arg(long, value_name = "TIME", value_parser = values::duration, help_heading = "Measurement")]
+    time: Option<Duration>,
+
     #[command(flatten)]
     nccl_tests: NcclTestsArgs,
 
@@ -246,6 +251,7 @@ impl SweepArgs {
                 average: self.nccl_tests.average,
                 reports_issue: self.nccl_tests.report_cputime,
                 precision: self.precision,
+                repeat_for: self.time,
                 skipped_iterations: self.nccl_tests.per_iter_skip,
             },
             timeout: Duration::from_secs(seconds.into()),

@@ -1,0 +1,166 @@
+//! `samples.csv`: the throughput of each case, second by second, of a sweep that is repeated for a time.
+
+use std::{
+    fs::File,
+    io::{self, Write},
+    path::Path,
+};
+
+use super::{
+    csv::{header_of, to_csv},
+    format::{Content, OutputFormat},
+    target,
+};
+use crate::{
+    collective::{BufferMode, Case},
+    record::{RunMeta, columns::Cell},
+    units::Micros,
+};
+
+/// The format of `samples.csv`. Only a run with `--time` has the file.
+pub(super) const FORMAT: OutputFormat = OutputFormat {
+    path: |paths| {
+        let path = paths.in_folder("samples.csv")?;
+        paths.has_samples.then_some(path)
+    },
+    follows_links: true,
+    content: Content::SampleRows,
+};
+
+/// What one case did in one interval.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Sample {
+    /// The interval's number, from 0.
+    pub interval: u64,
+    /// Its length in seconds.
+    pub seconds: u64,
+    /// The case.
+    pub case: Case,
+    /// Operations that were timed.
+    pub operations: u64,
+    /// Time of one operation.
+    pub time: Micros,
+    /// Times that the data were wrong.
+    pub wrong_cases: u64,
+}
+
+/// A column of `samples.csv`.
+pub struct ThroughputColumn {
+    /// CSV header; carries the unit.
+    pub name: &'static str,
+    /// What it is, for `docs/FORMAT.md`.
+    pub doc: &'static str,
+    get: fn(&RunMeta, &Sample) -> Cell,
+}
+
+/// The columns, in order.
+pub const THROUGHPUT_COLUMNS: &[ThroughputColumn] = &[
+    ThroughputColumn {
+        name: "run_id",
+        doc: "as in `results.csv`, like the other columns of the case",
+        get: |run, _| run.run_id.as_str().into(),
+    },
+    ThroughputColumn {
+        name: "elapsed_s",
+        doc: "end of the second, in seconds since the first case began",
+        get: |_, sample| ((sample.interval + 1) * sample.seconds).into(),
+    },
+    ThroughputColumn {
+        name: "collective",
+        doc: "collective",
+        get: |_, sample| sample.case.collective.name().into(),
+    },
+    ThroughputColumn {
+        name: "size_bytes",
+        doc: "size",
+        get: |_, sample| sample.case.size().0.into(),
+    },
+    ThroughputColumn {
+        name: "type",
+        doc: "element type",
+        get: |_, sample| sample.case.dtype.name().into(),
+    },
+    ThroughputColumn {
+        name: "redop",
+        doc: "reduction",
+        get: |_, sample| sample.case.redop_name().into(),
+    },
+    ThroughputColumn {
+        name: "root",
+        doc: "root rank",
+        get: |_, sample| Cell::Integer(sample.case.root_number()),
+    },
+    ThroughputColumn {
+        name: "in_place",
+        doc: "1 or 0",
+        get: |_, sample| Cell::Integer((sample.case.buffer_mode == BufferMode::InPlace).into()),
+    },
+    ThroughputColumn {
+        name: "operations",
+        doc: "timed operations of the case that ended in the second",
+        get: |_, sample| sample.operations.into(),
+    },
+    ThroughputColumn {
+        name: "time_us",
+        doc: "mean time of one of them in microseconds",
+        get: |_, sample| sample.time.0.into(),
+    },
+    ThroughputColumn {
+        name: "busbw_GBps",
+        doc: "bus bandwidth of that time, 10⁹ bytes per second",
+        get: |_, sample| sample.case.bandwidth(sample.time).1.0.into(),
+    },
+    ThroughputColumn {
+        name: "wrong_cases",
+        doc: "times that the case ended with wrong data in the second",
+        get: |_, sample| sample.wrong_cases.into(),
+    },
+];
+
+fn header() -> String {
+    let names: Vec<&str> = THROUGHPUT_COLUMNS
+        .iter()
+        .map(|column| column.name)
+        .collect();
+    header_of(&names)
+}
+
+/// A `samples.csv` that is being written.
+pub(super) struct SampleCsv {
+    file: File,
+}
+
+impl SampleCsv {
+    /// Creates the file with its header.
+    ///
+    /// # Errors
+    /// Returns an error if it cannot be written.
+    pub(super) fn create(path: &Path) -> io::Result<SampleCsv> {
+        let mut file = target::create(path)?;
+        file.write_all(header().as_bytes())?;
+        Ok(SampleCsv { file })
+    }
+
+    /// Appends samples, in one write: a reader never sees half of one.
+    ///
+    /// # Errors
+    /// Returns an error if the disk is full or gone.
+    pub(super) fn append(&mut self, run: &RunMeta, samples: &[Sample]) -> io::Result<()> {
+        let mut rows = Vec::new();
+        for sample in samples {
+            let cells = THROUGHPUT_COLUMNS
+                .iter()
+                .map(|column| (column.get)(run, sample).csv());
+            rows.push(cells.collect());
+        }
+        self.file.write_all(to_csv(&rows)?.as_bytes())
+    }
+
+    /// Waits until everything is on disk.
+    ///
+    /// # Errors
+    /// Returns an error if the disk is full or gone.
+    pub(super) fn sync(&self) -> io::Result<()> {
+        target::sync(&self.file)
+    }
+}
