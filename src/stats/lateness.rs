@@ -152,9 +152,10 @@ impl CaseLateness {
         }
     }
 
-    /// Tells whether more iterations are unlikely to change the judgement.
-    pub fn is_clear(&self) -> bool {
-        let level = FALSE_ALARMS / (2 * self.ranks.len().max(1)) as f64;
+    /// Tells whether more iterations are unlikely to change the judgement, if `cases` cases are judged together.
+    pub fn is_clear(&self, cases: usize) -> bool {
+        // The strictest level of Holm's procedure, so that who is found here is found among all cases, too.
+        let level = FALSE_ALARMS / (2 * self.ranks.len() * cases).max(1) as f64;
         self.ranks.iter().all(|rank| {
             let RankLateness { arrival, transfer } = rank;
             let arrival_is_clear = arrival.importance < CLEARED || arrival.is_found(level);

@@ -195,14 +195,33 @@ fn a_delay_that_the_others_do_not_wait_for_is_none() {
 #[test]
 fn a_case_is_clear_when_everybody_is_named_or_cleared() {
     let quiet = Simulated::new(4, 0.0, 1).run(100, never, never);
-    assert!(quiet.is_clear());
+    assert!(quiet.is_clear(1));
     let late = |rank, _| if rank == 1 { 300.0 } else { 0.0 };
-    assert!(Simulated::new(4, 0.0, 1).run(100, late, never).is_clear());
+    assert!(Simulated::new(4, 0.0, 1).run(100, late, never).is_clear(1));
     // A few of 100 are too few to name and too many to clear.
     let seldom = |rank, luck| if rank == 1 && luck < 0.04 { 300.0 } else { 0.0 };
     let case = Simulated::new(4, 0.0, 3).run(100, seldom, never);
     assert!((1..7).contains(&case.ranks[1].arrival.late), "{case:?}");
-    assert!(!case.is_clear());
+    assert!(!case.is_clear(1));
+}
+
+#[test]
+fn who_is_clearly_late_in_each_of_many_cases_is_named_in_all() {
+    for seed in 0..50 {
+        let late = |rank, luck| {
+            if rank == 1 && luck < 0.1 { 2000.0 } else { 0.0 }
+        };
+        let mut cases = Vec::new();
+        while cases.len() < 8 {
+            let number = seed * 8 + cases.len() as u64;
+            // As the search does: more iterations until it is clear.
+            let of_length =
+                |length: usize| Simulated::new(4, 0.0, number).run(length * 20, late, never);
+            let clear = (5..100).map(of_length).find(|case| case.is_clear(8));
+            cases.push(clear.expect("clear after some iterations"));
+        }
+        assert_eq!(stragglers(&cases).len(), 8, "seed {seed}");
+    }
 }
 
 #[test]

@@ -77,15 +77,16 @@ impl StragglerSearch {
             if stop_is_asked(world) {
                 break;
             }
-            observed.push(self.observe(case, world, backend)?);
+            observed.push(self.observe(case, cases.len(), world, backend)?);
         }
         Ok(observed)
     }
 
-    /// Observes a case until it is clear who is late, or for the most iterations or the longest time.
+    /// Observes one of `cases` cases until it is clear who is late, or for the most iterations or the longest time.
     fn observe(
         &self,
         case: &Case,
+        cases: usize,
         world: &dyn World,
         backend: &mut dyn Backend,
     ) -> anyhow::Result<CaseLateness> {
@@ -116,7 +117,7 @@ impl StragglerSearch {
             gather(&own, &mut by_rank, world)?;
             let lateness = CaseLateness::new(&by_rank);
             let count = lateness.iterations;
-            let is_enough = count >= MOST || (count >= FEWEST && lateness.is_clear());
+            let is_enough = count >= MOST || (count >= FEWEST && lateness.is_clear(cases));
             // The clock of process 0 decides for all.
             if world::broadcast(world, &(is_enough || began.elapsed() > TIME_LIMIT))? {
                 return Ok(lateness);
