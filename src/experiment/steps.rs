@@ -276,9 +276,11 @@ impl<'a> Experiment<'a> {
         self.save()
     }
 
-    /// Returns the exit code of the first step that failed.
+    /// Returns the exit code of the first step that failed. A signal between two steps stops the experiment, too, though no
+    /// step failed.
     pub(super) fn failure(&self) -> Option<Code> {
-        self.failure
+        let is_stopped = self.was_stopped || signal::received().is_some();
+        self.failure.or(is_stopped.then_some(Code::Stopped))
     }
 
     fn save(&self) -> anyhow::Result<()> {

@@ -356,7 +356,7 @@ fn alltoallv_is_as_its_variables_say() {
     refused(
         &matrix,
         &["-b", "1K", "-e", "4K"],
-        "give -b and -e the same size",
+        "Give -b and -e the same size",
     );
     refused(
         &[("NCCL_TESTS_ALLTOALLV_SPREAD", "2")],
