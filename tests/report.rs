@@ -416,3 +416,23 @@ fn the_example_of_a_spreadsheet_is_true() {
         assert!(readme.contains(&line), "{line}");
     }
 }
+
+#[test]
+fn data_that_were_not_checked_are_not_called_right() {
+    let folder = folder();
+    let row = row("off", 0, 1024, 10.0, "n1").replace(",0,ok,", ",,unchecked,");
+    fs::write(
+        folder.path().join("results.csv"),
+        format!("{HEADER}\n{row}"),
+    )
+    .expect("written");
+    let ended = run(alone(folder.path()).args(["report", ".", "--markdown"])).expect_code(0);
+    assert!(ended.stdout.contains("| not checked |"), "{}", ended.stdout);
+    let page = page(folder.path());
+    let document = parse(&page);
+    let cells = all(&document, "td");
+    assert!(cells.iter().any(|cell| cell.text() == Some("not checked")));
+    run(alone(folder.path()).args(["report", ".", "--prometheus", "m.prom"])).expect_code(0);
+    let metrics = fs::read_to_string(folder.path().join("m.prom")).expect("metrics");
+    assert!(!metrics.contains("pxnbench_wrong_elements{"), "{metrics}");
+}

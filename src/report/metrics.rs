@@ -72,8 +72,8 @@ const FAMILIES: [Family; 8] = [
     },
     Family {
         name: "pxnbench_wrong_elements",
-        help: "Wrong elements over all ranks and repetitions.",
-        of: |point| Some(point.wrong as f64),
+        help: "Wrong elements over all ranks and repetitions; absent if no data were checked.",
+        of: |point| Some(point.wrong? as f64),
     },
 ];
 

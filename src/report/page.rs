@@ -15,7 +15,7 @@ use super::{
     palette,
     picture::Picture,
     ranks::HeatMap,
-    series::{Line, Panel, Point},
+    series::{Line, Panel, Point, sum_of_known},
     telemetry::{Quantity, Telemetry},
 };
 use crate::units::{Bytes, counted};
@@ -69,7 +69,8 @@ struct OverviewRow {
     best_busbw: String,
     at: String,
     percent_of_peak: String,
-    wrong: u64,
+    /// Wrong elements; empty if no data were checked.
+    wrong: Option<u64>,
 }
 
 /// Pictures with the table that has the same numbers.
@@ -328,7 +329,11 @@ fn overview_row(panel: &Panel, line: &Line) -> OverviewRow {
         best_busbw: figure(best.map(busbw)),
         at: size(best),
         percent_of_peak: figure(best.and_then(|best| Some(100.0 * busbw(best) / best.peak?))),
-        wrong: line.points.iter().map(|point| point.wrong).sum(),
+        wrong: line
+            .points
+            .iter()
+            .map(|point| point.wrong)
+            .fold(None, sum_of_known),
     }
 }
 
@@ -504,7 +509,9 @@ fn panel_table(case: &str, panel: &Panel, thinned: &mut Vec<String>) -> Table {
                 interval(&busbw),
                 figure(point.peak),
                 point.time.count.to_string(),
-                point.wrong.to_string(),
+                point
+                    .wrong
+                    .map_or_else(String::new, |wrong| wrong.to_string()),
             ]);
             if rows.len() > MOST_ROWS {
                 break;

@@ -152,7 +152,8 @@ struct SizeSums {
     busbw: LogSums,
     precision: Option<f64>,
     peak: Option<f64>,
-    wrong: u64,
+    /// Wrong elements in the rows that were checked; `None` if none was.
+    wrong: Option<u64>,
 }
 
 /// The results of one line.
@@ -196,8 +197,8 @@ pub(super) struct Point {
     pub(super) busbw: Option<Estimate>,
     /// The most busbw that the links allow, in GB/s.
     pub(super) peak: Option<f64>,
-    /// Wrong elements.
-    pub(super) wrong: u64,
+    /// Wrong elements; `None` if no data were checked.
+    pub(super) wrong: Option<u64>,
 }
 
 /// The sizes of one variant under the same conditions.
@@ -291,7 +292,7 @@ impl Collector {
         sums.busbw.add(row.busbw.unwrap_or(0.0));
         sums.precision = row.precision_pct.or(sums.precision);
         sums.peak = row.peak.or(sums.peak);
-        sums.wrong += row.wrong.unwrap_or(0);
+        sums.wrong = sum_of_known(sums.wrong, row.wrong);
     }
 
     fn place(&mut self, key: LineKey) -> usize {
@@ -535,5 +536,13 @@ impl PanelCase {
         } else {
             "out of place"
         }
+    }
+}
+
+/// Returns the sum of what is known of two numbers; `None` if neither is.
+pub(super) fn sum_of_known(first: Option<u64>, second: Option<u64>) -> Option<u64> {
+    match (first, second) {
+        (Some(first), Some(second)) => Some(first + second),
+        (known, None) | (None, known) => known,
     }
 }
