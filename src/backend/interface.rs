@@ -109,6 +109,34 @@ pub trait Backend {
         self.run(case, iters)
     }
 
+    /// Checks whether the library has a model of its times.
+    ///
+    /// # Errors
+    /// Returns the reason if it has none, which is the same on every rank.
+    fn predicts(&self) -> Result<(), Waived> {
+        Err(Waived(
+            "only NCCL predicts times, and it does not run here".into(),
+        ))
+    }
+
+    /// Returns the id of a new communicator for [`Backend::predict`].
+    ///
+    /// # Errors
+    /// Returns an error if the library fails.
+    fn prediction_id(&self) -> anyhow::Result<Vec<u8>> {
+        Ok(Vec::new())
+    }
+
+    /// Returns the time that the library's model predicts for `case`, without running it; `None` if it has none. Called on
+    /// every rank after [`Backend::allocate`], with the same `id`, which is used once.
+    ///
+    /// # Errors
+    /// Returns an error if the library fails.
+    fn predict(&mut self, case: &Case, id: &[u8]) -> anyhow::Result<Option<Micros>> {
+        let _ = (case, id);
+        Ok(None)
+    }
+
     /// Returns what the device's memory is used for, or `None` if the backend uses no device
     /// memory.
     ///

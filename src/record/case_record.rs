@@ -83,6 +83,9 @@ pub struct Record {
     /// The most busbw that the links of the job allow; `None` if it is unknown.
     #[serde(default)]
     pub peak: Option<GBps>,
+    /// Time of one operation that NCCL's model predicts; `None` if it was not asked or has none.
+    #[serde(default)]
+    pub predicted: Option<Micros>,
     /// What an earlier run measured it on; `None` if the current run measures it.
     #[serde(default)]
     pub measured_on: Option<MeasuredOn>,
@@ -154,6 +157,7 @@ impl Record {
             seen: NcclEvidence::default(),
             pattern: case.pattern(),
             peak: None,
+            predicted: None,
             measured_on: None,
             group: None,
             groups: Vec::new(),

@@ -409,6 +409,12 @@ pub const COLUMNS: &[Column] = &[
         doc: "busbw in percent of `peak_GBps`; empty if one of them is",
         get: |_, record| record.percent_of_peak().into(),
     },
+    Column {
+        name: "predicted_us",
+        doc: "with `--predict`: time of one operation that NCCL's own model predicts, in microseconds; empty for sends and \
+              receives, which it has no model of",
+        get: |_, record| record.predicted.map(|time| time.0).into(),
+    },
 ];
 
 /// How `pxn` reads.
@@ -450,7 +456,7 @@ mod tests {
                         busbw_GBps,wrong,status,note,pxn,transport,channels,algo,proto,group,issue_us,iter_min_us,\
                         iter_max_us,iter_mean_us,iter_p50_us,iter_p95_us,iter_p99_us,iter_cv_pct,pattern,\
                         hosts,device,nccl_version,mpi_version,rank_p50_us,rank_p95_us,rank_p99_us,\
-                        rank_max_us,rank_cv_pct,precision_pct,blocks,peak_GBps,pct_peak";
+                        rank_max_us,rank_cv_pct,precision_pct,blocks,peak_GBps,pct_peak,predicted_us";
         assert_eq!(names.join(","), promised);
     }
 

@@ -118,6 +118,8 @@ pub struct CsvRow {
     pub peak: Option<GBps>,
     #[serde(rename = "pct_peak")]
     pub percent_of_peak: Option<f64>,
+    #[serde(rename = "predicted_us")]
+    pub predicted: Option<Micros>,
 }
 
 /// What a row says of its case, its conditions and its time, without the rest, and with the words as they stand in the
@@ -272,6 +274,7 @@ impl CsvRow {
             seen: self.evidence(),
             pattern: self.pattern.clone(),
             peak: self.peak,
+            predicted: self.predicted,
             measured_on: Some(self.measured_on()),
             ..Record::new(self.case(traffic)?, self.status)
         })
@@ -401,7 +404,7 @@ mod tests {
 
     const ROW: &str = "r,2026-11-28T00:00:00+00:00,all_gather,host,default,auto,none,,0,1,3,0,48,4,float,none,-1,1,20,12.5,\
                        0.00384,0.00256,0,ok,,not used,P2P+NET/IB,24,RING,LL,,2.5,10,20,13,12,18,19,10,,\
-                       n[1-3],EPYC,2.28.3,Open MPI 4.1.4,12,13,13.5,14,5,0.8,12,0.0128,20";
+                       n[1-3],EPYC,2.28.3,Open MPI 4.1.4,12,13,13.5,14,5,0.8,12,0.0128,20,11.5";
 
     #[test]
     fn a_row_is_read_as_it_was() {
@@ -555,7 +558,7 @@ mod tests {
             5,
             60,
             100,
-            ROW.len() - ",Open MPI 4.1.4,12,13,13.5,14,5,0.8,12,0.0128,20".len(),
+            ROW.len() - ",Open MPI 4.1.4,12,13,13.5,14,5,0.8,12,0.0128,20,11.5".len(),
         ] {
             let text = format!("{}\r\n{ROW}\r\n{}", header(), &ROW[..cut]);
             assert_eq!(records(whole_lines(&text)).0.len(), 1);

@@ -23,6 +23,7 @@ mod over_time;
 mod peak;
 mod phases;
 mod planning;
+mod prediction;
 #[cfg(feature = "nccl")]
 pub mod preset_check;
 pub mod presets;
@@ -51,8 +52,8 @@ pub use self::without_nccl::{preset_check, self_test};
 
 use self::{
     context::RunContext, outcome::SweepOutcome, over_time::Repetition, peak::RunPeak,
-    phases::PhaseTimer, planning::CutNote, proof::LogProof, request::Request,
-    requirements::RunCheck, session::Session, telemetry::RunTelemetry,
+    phases::PhaseTimer, planning::CutNote, prediction::Predictions, proof::LogProof,
+    request::Request, requirements::RunCheck, session::Session, telemetry::RunTelemetry,
 };
 use crate::{
     backend::Backend,
@@ -184,12 +185,20 @@ fn measure(
     timer.mark("algorithms");
     allocate(&mut *backend, &plan, context)?;
     timer.mark("memory");
+    let (predictions, waived) = Predictions::ask(context, &plan, &mut *backend)?;
+    if let Some(remark) = waived {
+        keep_remark(remark, session, world);
+    }
+    if context.request.predict {
+        timer.mark("predictions");
+    }
     let telemetry = start_telemetry(context, session, timer)?;
     session.set_startup(facts::process_age_s());
     session.set_largest_size(sizes.map(|(_, end)| end));
     let mut details = RecordDetails {
         proof,
         peak,
+        predictions: &predictions,
         cut: cut.as_ref(),
         telemetry,
     };
@@ -282,6 +291,7 @@ fn end_telemetry(
 struct RecordDetails<'a> {
     proof: &'a mut LogProof,
     peak: &'a RunPeak,
+    predictions: &'a Predictions,
     cut: Option<&'a CutNote>,
     telemetry: RunTelemetry,
 }
@@ -296,6 +306,7 @@ impl RecordDetails<'_> {
     ) -> anyhow::Result<Record> {
         let mut record = self.proof.complete(record.clone(), world)?;
         self.peak.add_to(&mut record);
+        self.predictions.add_to(&mut record);
         if let Some(cut) = self.cut {
             cut.add_to(&mut record);
         }

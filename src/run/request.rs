@@ -70,6 +70,8 @@ pub struct Request {
     pub inject_delay: Option<InjectedDelay>,
     /// Where the links are read from in place of this machine: its `/sys`, and `nvml.json` beside it.
     pub links_root: Option<PathBuf>,
+    /// Whether NCCL is asked for the time of each case.
+    pub predict: bool,
     /// What is required of the results.
     pub requirements: Requirements,
 }

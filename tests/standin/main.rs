@@ -9,6 +9,7 @@ mod faults;
 mod logs;
 mod machine;
 mod peak;
+mod predict;
 mod ready;
 mod telemetry;
 

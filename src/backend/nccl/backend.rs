@@ -170,6 +170,33 @@ impl Backend for NcclBackend {
         Ok(combine(timings, operations))
     }
 
+    fn predicts(&self) -> Result<(), Waived> {
+        let process = self.process.as_ref();
+        let why = match process {
+            Some(process) if process.has_predictions() => return Ok(()),
+            Some(process) => format!(
+                "NCCL 2.22 or newer predicts times, and this is {}",
+                process.nccl_version()
+            ),
+            None => "the NCCL backend is used after its end".into(),
+        };
+        Err(Waived(why))
+    }
+
+    fn prediction_id(&self) -> anyhow::Result<Vec<u8>> {
+        self.process()?.prediction_id()
+    }
+
+    fn predict(&mut self, case: &Case, id: &[u8]) -> anyhow::Result<Option<Micros>> {
+        let ranks = self.ranks;
+        let id: UniqueId = id
+            .try_into()
+            .context("the unique id has the wrong length")?;
+        self.process()?
+            .predict(case, &id, ranks)
+            .with_context(|| format!("while NCCL predicts the time of {case}"))
+    }
+
     fn memory_use(&self) -> anyhow::Result<Option<MemoryUse>> {
         let process = self.process()?;
         let now = process.free_memory()?;

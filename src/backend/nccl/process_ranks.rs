@@ -19,7 +19,7 @@ use crate::{
     backend::options::{ExecOptions, LocalRanks, NcclSetup, RankGpu, Registration},
     collective::{Case, Collective, data::ElementEncoding},
     native::nccl::{CommConfig, Nccl, NcclVersion, UniqueId},
-    units::Bytes,
+    units::{Bytes, Micros},
 };
 
 /// The ranks of this process, with the library that they call.
@@ -176,6 +176,46 @@ impl ProcessRanks {
             }
             Ok(results)
         })
+    }
+
+    /// Returns whether the library predicts times.
+    pub(super) fn has_predictions(&self) -> bool {
+        self.nccl.has_simulation()
+    }
+
+    /// Returns the id of a new communicator.
+    ///
+    /// # Errors
+    /// Returns an error if NCCL fails.
+    pub(super) fn prediction_id(&self) -> anyhow::Result<Vec<u8>> {
+        Ok(self.nccl.unique_id()?.to_vec())
+    }
+
+    /// Returns the time that NCCL predicts for `case`, on a communicator of `ranks` ranks of its own: a communicator keeps
+    /// what was simulated on it, and would run it with the next operation.
+    ///
+    /// # Errors
+    /// Returns an error if NCCL fails.
+    pub(super) fn predict(
+        &self,
+        case: &Case,
+        id: &UniqueId,
+        ranks: u32,
+    ) -> anyhow::Result<Option<Micros>> {
+        let own: Vec<&RankDevice> = self.ranks().collect();
+        let numbers: Vec<u32> = own.iter().map(|rank| rank.comm.rank()).collect();
+        let select_gpu = |index: usize| own[index].device.bind();
+        let config = CommConfig::default();
+        let comms = Comm::init(&self.nccl, id, &numbers, ranks, config, &select_gpu)?;
+        let predicted = self.nccl.simulate(|| {
+            for (rank, comm) in own.iter().zip(&comms) {
+                rank.device.bind()?;
+                rank.start_on(comm, case)?;
+            }
+            Ok(())
+        })?;
+        comms.into_iter().try_for_each(Comm::close)?;
+        Ok(predicted)
     }
 
     /// Allocates the buffers of all ranks.

@@ -260,6 +260,18 @@ impl RankDevice {
         unsafe { self.comm.enqueue(&operation.call, stage, addresses, stream) }
     }
 
+    /// Enqueues `case` once on another communicator of the same ranks.
+    ///
+    /// # Errors
+    /// Returns an error if it does not fit into the buffers, or if NCCL fails.
+    pub(super) fn start_on(&self, comm: &Comm, case: &Case) -> anyhow::Result<()> {
+        let PreparedOp { send, recv, .. } = self.prepare(case)?;
+        let call = comm.call_for(case)?;
+        let stream = self.device.raw_stream();
+        // SAFETY: as in `start`, at the offset 0; the stream is of the communicator's GPU, which is this rank's.
+        unsafe { comm.enqueue(&call, 0, Addresses { send, recv }, stream) }
+    }
+
     /// Waits until the stream is empty.
     ///
     /// # Errors

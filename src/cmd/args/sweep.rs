@@ -189,6 +189,11 @@ pub struct SweepArgs {
         default_missing_value = "500ms", help_heading = "Output")]
     telemetry: Option<Duration>,
 
+    /// Ask NCCL's own model for the time of each case before the sweep: column predicted_us. Needs NCCL 2.22, and a communicator
+    /// for each case
+    #[arg(long, help_heading = "Output")]
+    predict: bool,
+
     #[command(flatten)]
     required: CheckArgs,
 
@@ -274,6 +279,7 @@ impl SweepArgs {
             stragglers: self.stragglers,
             inject_delay: self.delay(),
             links_root: self.links_root.clone(),
+            predict: self.predict,
             requirements: self.required.requirements(),
         };
         request.check()?;

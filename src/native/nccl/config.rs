@@ -1,7 +1,7 @@
 //! The configuration of a communicator, in the layout of each version.
 
 use std::{
-    ffi::{c_char, c_int, c_uint},
+    ffi::{c_char, c_float, c_int, c_uint},
     mem, ptr,
 };
 
@@ -113,6 +113,28 @@ pub struct CommConfig {
     pub max_p2p_peers: Option<c_int>,
     /// `CTAPolicy` (2.27): 0 default, 1 efficient, 2 no CTA if possible.
     pub cta_policy: Option<c_int>,
+}
+
+/// `ncclSimInfo_t`, which has not changed since NCCL 2.22.
+#[repr(C)]
+pub(super) struct RawSimInfo {
+    size: usize,
+    magic: c_uint,
+    version: c_uint,
+    pub(super) estimated_time: c_float,
+}
+
+impl RawSimInfo {
+    /// Returns what `NCCL_SIM_INFO_INITIALIZER` is.
+    pub(super) fn new(version: NcclVersion) -> RawSimInfo {
+        RawSimInfo {
+            size: mem::size_of::<RawSimInfo>(),
+            magic: 0x7468_5283,
+            version: version.0.unsigned_abs(),
+            // `NCCL_UNDEF_FLOAT`.
+            estimated_time: -1.0,
+        }
+    }
 }
 
 #[cfg(test)]

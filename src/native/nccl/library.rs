@@ -8,7 +8,10 @@ use std::{
 
 use libloading::Library;
 
-use super::{config::RawConfig, version::NcclVersion};
+use super::{
+    config::{RawConfig, RawSimInfo},
+    version::NcclVersion,
+};
 use crate::{
     env,
     exit::{Code, Failure},
@@ -52,6 +55,7 @@ symbols! {
         mem_free: "ncclMemFree" since "2.19", fn(*mut c_void) -> c_int;
         group_start: "ncclGroupStart" since "2.0", fn() -> c_int;
         group_end: "ncclGroupEnd" since "2.0", fn() -> c_int;
+        group_simulate_end: "ncclGroupSimulateEnd" since "2.22", fn(*mut RawSimInfo) -> c_int;
         all_reduce: "ncclAllReduce" since "2.0",
             fn(*const c_void, *mut c_void, usize, c_int, c_int, RawComm, RawStream) -> c_int;
         all_gather: "ncclAllGather" since "2.0",

@@ -14,6 +14,7 @@ mod config;
 mod library;
 mod load;
 mod operations;
+mod simulation;
 mod version;
 
 pub use communicator::{RawHandle, UniqueId};
