@@ -9,6 +9,7 @@ use super::{
 use crate::{
     record::SweepMeta,
     stats::{UnpairedRatio, discoveries},
+    units::counted,
 };
 
 /// How many of the slow-downs that are called significant may be false.
@@ -27,6 +28,8 @@ struct Compared<'a> {
     /// Times in µs.
     times: (f64, f64),
     ratio: UnpairedRatio,
+    /// Whether the spread is that between repetitions, not that within one.
+    is_over_repetitions: bool,
 }
 
 impl Baseline {
@@ -57,8 +60,11 @@ impl Baseline {
         }
         if (now.ranks, now.nodes) != (self.measured.ranks, self.measured.nodes) {
             return Err(format!(
-                "{name} has {} ranks on {} nodes, and this run {} on {}. Compare runs of one size",
-                self.measured.ranks, self.measured.nodes, now.ranks, now.nodes
+                "{name} has {} on {}, and this run {} on {}. Compare runs of the same size",
+                counted(self.measured.ranks, "rank"),
+                counted(self.measured.nodes, "node"),
+                counted(now.ranks, "rank"),
+                counted(now.nodes, "node")
             ));
         }
         let mut judged = Judged::new(&format!("{name} --tolerance {tolerance}"));
@@ -104,16 +110,21 @@ impl Baseline {
                 differ.push(format!("{name} {before}, now {own}"));
             }
         }
+        if self.measured.sweep.is_none() || now.sweep.is_none() {
+            remarks.push(
+                "the flags of one of the runs are unknown, because there is no run.json beside its results: they may differ".into(),
+            );
+        }
         if !differ.is_empty() {
             remarks.push(format!(
                 "the baseline was measured with {}",
                 differ.join("; ")
             ));
         }
-        if compared.iter().any(|one| !one.now.is_repeated()) {
+        if compared.iter().any(|one| !one.is_over_repetitions) {
             remarks.push(
                 "some cases are compared by the spread of their iterations or blocks, which does not show how much runs differ. \
-                 -N repeats the sweep"
+                 -N repeats the sweep; both runs need it"
                     .into(),
             );
         }
@@ -151,11 +162,12 @@ fn unjudged(result: &CaseResult, why: &str) -> Unjudged {
 /// Compares a case with the baseline's.
 fn compare<'a>(now: &'a CaseResult, before: &CaseResult) -> Result<Compared<'a>, &'static str> {
     let (Some(found), Some(reference)) = (now.time(), before.time()) else {
-        return Err("it has no time in both runs");
+        return Err("it has no time in one of the runs");
     };
     let why = "measured once: without repetitions (-N), iterations (-I) or blocks (--precision) in both runs, chance cannot be \
                told from a slow-down";
-    let (times, others) = if now.is_repeated() && before.is_repeated() {
+    let is_over_repetitions = now.is_repeated() && before.is_repeated();
+    let (times, others) = if is_over_repetitions {
         (now.over_repetitions(), before.over_repetitions())
     } else {
         (now.within_run(), before.within_run())
@@ -164,6 +176,7 @@ fn compare<'a>(now: &'a CaseResult, before: &CaseResult) -> Result<Compared<'a>,
         now,
         times: (found, reference),
         ratio: UnpairedRatio::new(&times.ok_or(why)?, &others.ok_or(why)?),
+        is_over_repetitions,
     })
 }
 

@@ -9,7 +9,7 @@ use super::reference::Setup;
 use crate::{
     collective::{BufferMode, Case, traffic},
     record::{
-        MeasuredOn, Record, RunMeta, SweepMeta,
+        MeasuredOn, Record, RunMeta, Status, SweepMeta,
         read::{self, CsvRow, RowReader},
     },
     stats::LogTimes,
@@ -32,8 +32,10 @@ pub struct Measured {
     pub device: String,
     /// What else a baseline may differ in: version of NCCL, level, network, resources, hosts.
     pub circumstances: Vec<(&'static str, String)>,
-    /// The sweep as it was asked for; `None` if that is unknown.
+    /// The sweep as it was requested; `None` if that is unknown.
     pub sweep: Option<SweepMeta>,
+    /// Results with wrong data.
+    pub wrong_cases: u64,
     /// The place of each case in the list.
     places: HashMap<CaseKey, usize>,
 }
@@ -89,6 +91,7 @@ impl Measured {
     }
 
     fn add_one(&mut self, record: &Record, operations: u32) {
+        self.wrong_cases += u64::from(record.status == Status::Wrong);
         let case = Case {
             traffic: None,
             ..record.case

@@ -5,7 +5,7 @@
 //! | a busbw, at the peak or at a size | [`threshold`] |
 //! | a part of the links' peak | here |
 //! | no slow-down against an earlier run | [`baseline`] |
-//! | a value that others published | [`reference`] |
+//! | a value that others published | [`mod@reference`] |
 //!
 //! What cannot be judged is neither met nor missed. A requirement that concerns no case at all is an error, because it could
 //! not fail.
@@ -116,7 +116,10 @@ impl PreparedCheck {
     /// # Errors
     /// Returns an error if a requirement concerns no case of the run, or if the baseline measured something else.
     pub fn judge(&self, measured: &Measured) -> anyhow::Result<Verdict> {
-        let mut verdict = Verdict::default();
+        let mut verdict = Verdict {
+            wrong_cases: measured.wrong_cases,
+            ..Verdict::default()
+        };
         for threshold in &self.thresholds {
             let mut judged = Judged::new(&threshold.text());
             let concerned = measured.cases.iter();

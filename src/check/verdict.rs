@@ -11,6 +11,9 @@ pub struct Verdict {
     pub judged: Vec<Judged>,
     /// What a reader should know of the comparison with a baseline.
     pub remarks: Vec<String>,
+    /// Results with wrong data, whose times prove nothing.
+    #[serde(default)]
+    pub wrong_cases: u64,
 }
 
 /// The judgement of one requirement.
@@ -107,10 +110,11 @@ pub enum Outcome {
 }
 
 impl Verdict {
-    /// Returns the exit code: a requirement of which nothing could be judged is not met.
+    /// Returns the exit code: a requirement of which nothing could be judged is not met, and a run with wrong data does not
+    /// pass.
     pub fn code(&self) -> Code {
         let has = |outcome| self.judged.iter().any(|judged| judged.outcome() == outcome);
-        if has(Outcome::Missed) {
+        if has(Outcome::Missed) || self.wrong_cases > 0 {
             Code::WrongData
         } else if has(Outcome::CannotTell) {
             Code::NothingRan
@@ -122,6 +126,9 @@ impl Verdict {
     /// Returns one line per miss, one per case that could not be judged, and one per requirement.
     pub fn lines(&self) -> Vec<String> {
         let mut lines = self.remarks.clone();
+        if self.wrong_cases > 0 {
+            lines.push(self.wrong_data());
+        }
         for judged in &self.judged {
             let requirement = &judged.requirement;
             for miss in &judged.missed {
@@ -147,6 +154,10 @@ impl Verdict {
         lines
     }
 
+    fn wrong_data(&self) -> String {
+        format!("wrong data in {}", counted(self.wrong_cases, "case"))
+    }
+
     /// Returns a sentence for the end of a run; empty if everything is met.
     pub fn sentence(&self) -> String {
         let missed: usize = self.judged.iter().map(|judged| judged.missed.len()).sum();
@@ -156,6 +167,9 @@ impl Verdict {
                 _ => format!("{missed} misses"),
             };
             return format!("the requirements are not met: {misses}");
+        }
+        if self.wrong_cases > 0 {
+            return self.wrong_data();
         }
         let unknown = self.judged.iter();
         let unknown = unknown.filter(|judged| judged.outcome() == Outcome::CannotTell);
@@ -197,7 +211,7 @@ mod tests {
         };
         let verdict = |judged: &[&Judged]| Verdict {
             judged: judged.iter().copied().cloned().collect(),
-            remarks: Vec::new(),
+            ..Verdict::default()
         };
         assert_eq!(verdict(&[&met]).code(), Code::Fine);
         assert_eq!(verdict(&[&met, &unknown]).code(), Code::NothingRan);
@@ -214,5 +228,24 @@ mod tests {
             verdict(&[&unknown]).sentence(),
             "cannot tell whether 1 requirement is met: no case could be judged"
         );
+    }
+
+    #[test]
+    fn wrong_data_do_not_pass_however_fast() {
+        let met = Judged {
+            met: 1,
+            ..Judged::new("a")
+        };
+        let verdict = Verdict {
+            judged: vec![met],
+            wrong_cases: 2,
+            ..Verdict::default()
+        };
+        assert_eq!(verdict.code(), Code::WrongData);
+        assert_eq!(
+            verdict.lines(),
+            ["wrong data in 2 cases", "a: met (1 met, 0 missed)"]
+        );
+        assert_eq!(verdict.sentence(), "wrong data in 2 cases");
     }
 }

@@ -1,5 +1,5 @@
 //! The comparison of runs by one thing that differs between them, above all their PXN levels: which is faster in which
-//! case, and how sure that is. Only times with the same [`Conditions`] stand in one table.
+//! case, and how sure that is. Only times with the same `Conditions` stand in one table.
 
 mod can_differ;
 mod case_key;

@@ -1,6 +1,6 @@
 //! `ranks.csv`: one row per rank and case.
 //!
-//! The file is bounded, because 10,000 ranks would make millions of rows: [`Thinning`] has the rule.
+//! The file is bounded, because 10,000 ranks would make millions of rows: `Thinning` has the rule.
 
 use std::{
     collections::HashSet,

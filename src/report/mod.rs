@@ -36,7 +36,7 @@ use crate::{
 pub struct Request {
     /// Folders or CSV files.
     pub runs: Vec<PathBuf>,
-    /// The page; `report.html` in the folder of the first run if nothing else is asked for.
+    /// The page; `report.html` in the folder of the first run if no other output is requested.
     pub out: Option<PathBuf>,
     /// A folder for the plots.
     pub svg: Option<PathBuf>,
@@ -46,7 +46,7 @@ pub struct Request {
     pub prometheus: Option<PathBuf>,
 }
 
-/// Reads the runs, and writes what is asked for.
+/// Reads the runs, and writes what is requested.
 ///
 /// # Errors
 ///

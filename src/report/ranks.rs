@@ -23,6 +23,8 @@ pub(super) const STEPS: [f64; 6] = [0.8, 0.9, 0.97, 1.03, 1.1, 1.25];
 const MOST_ROWS: usize = 128;
 /// Columns of a map.
 const MOST_SIZES: usize = 40;
+/// What stands for the host of a rank that runs had on different hosts.
+const SEVERAL_HOSTS: &str = "several hosts";
 /// Maps of a report.
 pub(super) const MOST_MAPS: usize = 24;
 
@@ -128,8 +130,10 @@ impl Collector {
                 self.current.times.push((row.rank, time));
             }
             let host = self.hosts.entry(row.rank).or_default();
-            if host != row.host {
+            if host.is_empty() {
                 row.host.clone_into(host);
+            } else if host != row.host {
+                SEVERAL_HOSTS.clone_into(host);
             }
         }
         self.flush();
@@ -279,4 +283,30 @@ fn extremes(size: u64, sums: &RankSums, hosts: &HashMap<u32, String>) -> Option<
         fastest: named(all.first()?),
         slowest: named(all.last()?),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn a_rank_that_runs_had_on_different_hosts_is_on_none_of_them() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let mut collector = Collector::default();
+        for host in ["n1", "n2"] {
+            let mut text = String::from(
+                "run_id,started_at,collective,level,size_bytes,in_place,group,rank,host,time_us\n",
+            );
+            text += &format!("{host},x,all_reduce,off,8,0,,0,{host},1\n");
+            text += &format!("{host},x,all_reduce,off,8,0,,1,n3,2\n");
+            let path = folder.path().join(host);
+            fs::write(&path, text).expect("written");
+            collector.add_file(&path).expect("rows");
+        }
+        let map = &collector.maps()[0];
+        assert_eq!(map.rows[0].host, SEVERAL_HOSTS);
+        assert_eq!(map.rows[1].host, "n3");
+    }
 }

@@ -306,7 +306,10 @@ fn sentences(report: &StragglerReport) -> Vec<String> {
     if found.len() > MOST_SENTENCES {
         let more = found.len() - MOST_SENTENCES;
         found.truncate(MOST_SENTENCES);
-        found.push(format!("{more} more stragglers are in run.json"));
+        found.push(format!(
+            "{} in run.json",
+            counted(more as u64, "further straggler")
+        ));
     }
     if found.is_empty() && report.cases > 0 {
         found.push(format!(

@@ -1,4 +1,4 @@
-//! [`Blocks`]: the timed operations of a case, in one block or, with `--precision`, in as many as that takes.
+//! `Blocks`: the timed operations of a case, in one block or, with `--precision`, in as many as that takes.
 
 use std::{
     fmt,
@@ -37,7 +37,7 @@ const MOST_ITERATIONS: usize = 10_000_000;
 /// to end too early.
 const GROWTH: f64 = 1.25;
 
-/// Why a case ended before it had the precision that was asked for.
+/// Why a case ended before it had the requested precision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Limit {
     /// [`MOST_TIME`].
@@ -63,7 +63,7 @@ impl fmt::Display for Limit {
 pub(super) struct Reached {
     /// Half of the interval, relative to the mean; `None` if it cannot be told.
     pub(super) relative: Option<f64>,
-    /// What ended the case before it had the precision that was asked for; `None` if it has.
+    /// What ended the case before it had the requested precision; `None` if it has.
     pub(super) limit: Option<Limit>,
 }
 
