@@ -6,6 +6,7 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     fmt::Write,
     fs,
+    os::unix::{fs::symlink, net::UnixListener},
     path::Path,
     process::Command,
 };
@@ -435,4 +436,36 @@ fn data_that_were_not_checked_are_not_called_right() {
     run(alone(folder.path()).args(["report", ".", "--prometheus", "m.prom"])).expect_code(0);
     let metrics = fs::read_to_string(folder.path().join("m.prom")).expect("metrics");
     assert!(!metrics.contains("pxnbench_wrong_elements{"), "{metrics}");
+}
+
+#[test]
+fn nothing_is_written_through_a_link_or_over_a_device() {
+    let folder = folder();
+    write_run(folder.path());
+    fs::write(folder.path().join("precious"), "kept").expect("written");
+    let link = folder.path().join("report.html");
+    symlink("precious", &link).expect("a link");
+    let refused = run(alone(folder.path()).args(["report", "."])).expect_code(6);
+    assert!(
+        refused.stderr.contains("not a regular file"),
+        "{}",
+        refused.stderr
+    );
+    fs::create_dir(folder.path().join("plots")).expect("made");
+    let pictures = || run(alone(folder.path()).args(["report", ".", "--svg", "plots"]));
+    pictures().expect_code(0);
+    for plot in fs::read_dir(folder.path().join("plots")).expect("plots") {
+        let plot = plot.expect("a plot").path();
+        fs::remove_file(&plot).expect("removed");
+        symlink("../precious", &plot).expect("a link");
+    }
+    pictures().expect_code(6);
+    assert_eq!(
+        fs::read_to_string(folder.path().join("precious")).expect("kept"),
+        "kept"
+    );
+    let socket = UnixListener::bind(folder.path().join("socket")).expect("a socket");
+    run(alone(folder.path()).args(["report", ".", "--prometheus", "socket"])).expect_code(6);
+    assert!(!folder.path().join("socket").is_file());
+    drop(socket);
 }

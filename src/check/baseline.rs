@@ -110,6 +110,15 @@ impl Baseline {
                 differ.push(format!("{name} {before}, now {own}"));
             }
         }
+        let cases = &self.measured.cases;
+        let missing = cases.iter().filter(|case| now.same_case(case).is_none());
+        let missing: Vec<String> = missing.map(CaseResult::text).collect();
+        if let Some(first) = missing.first() {
+            remarks.push(format!(
+                "this run lacks {} of the baseline, such as {first}: nothing is said of them",
+                counted(missing.len() as u64, "case")
+            ));
+        }
         if self.measured.sweep.is_none() || now.sweep.is_none() {
             remarks.push(
                 "the flags of one of the runs are unknown, because there is no run.json beside its results: they may differ".into(),

@@ -112,8 +112,11 @@ impl Measured {
         }
         let result = &mut self.cases[place];
         result.peak = record.peak.map(|peak| peak.0);
+        let is_measured = record.status != Status::Waived;
         match record.time {
-            Some(time) if time.0 > 0.0 => result.times.push(time.0),
+            Some(time) if is_measured && time.0 > 0.0 && time.0.is_finite() => {
+                result.times.push(time.0);
+            }
             _ => result.why_unmeasured.clone_from(&record.note),
         }
         result.within_run = within_run(record, operations);

@@ -8,7 +8,10 @@ use std::{
 use super::{
     case_key::Cases, experiment_record::ExperimentRecord, samples::Origin, step::Step, steps,
 };
-use crate::exit::{Code, Failure};
+use crate::{
+    exit::{Code, Failure},
+    record::read::named_twice,
+};
 
 /// What is compared.
 pub(super) struct Inputs {
@@ -29,6 +32,10 @@ impl Inputs {
     pub(super) fn find(paths: &[PathBuf]) -> anyhow::Result<Inputs> {
         if let [folder] = paths {
             return Inputs::of_folder(folder);
+        }
+        if let Some(path) = named_twice(paths) {
+            let what = format!("{} is named twice. Name each run once", path.display());
+            return Err(Failure::on_all_ranks(Code::Usage, what));
         }
         let mut steps = Vec::new();
         for path in paths {

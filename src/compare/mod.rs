@@ -172,9 +172,25 @@ fn no_common_case(judged: &[JudgedTable], dimension: Dimension) -> Option<String
 }
 
 fn write(folder: &Path, inputs: &Inputs, judged: &[JudgedTable]) -> anyhow::Result<()> {
+    refuse_measured_results(folder)?;
     fs::create_dir_all(folder).map_err(|error| steps::cannot("made", folder, &error))?;
-    steps::join(&inputs.folders(), &folder.join("results.csv"))?;
-    rows::write(folder, judged)
+    // In this order: results.csv beside comparison.csv is always a copy.
+    rows::write(folder, judged)?;
+    steps::join(&inputs.folders(), &folder.join("results.csv"))
+}
+
+/// Refuses a folder whose `results.csv` a sweep wrote: the rows of a comparison would replace what was measured.
+fn refuse_measured_results(folder: &Path) -> anyhow::Result<()> {
+    let is_a_run = folder.join("run.json").exists();
+    let is_a_comparison = folder.join(rows::CSV).exists() && !is_a_run;
+    if !folder.join("results.csv").exists() || is_a_comparison {
+        return Ok(());
+    }
+    let what = format!(
+        "{} has measured results, which the comparison would replace. Name another folder with --out",
+        folder.display()
+    );
+    Err(Failure::on_all_ranks(Code::Usage, what))
 }
 
 fn judge_all<'a>(

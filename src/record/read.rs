@@ -4,8 +4,9 @@
 //! [`Record`], because they follow from the case and the time.
 
 use std::{
+    collections::HashSet,
     fs::{self, File},
-    path::Path,
+    path::{Path, PathBuf},
 };
 
 use chrono::{DateTime, FixedOffset};
@@ -224,6 +225,18 @@ pub fn parse_rows(text: &str) -> Vec<Result<CsvRow, csv::Error>> {
         record.deserialize(Some(&header))
     };
     reader.records().map(read).collect()
+}
+
+/// Returns the first of `runs` that is the same as an earlier one: counted twice, its times would look like more measurements
+/// than there are. A run is its folder or the `results.csv` in it.
+pub fn named_twice(runs: &[PathBuf]) -> Option<&PathBuf> {
+    let mut files = HashSet::new();
+    runs.iter().find(|run| match fs::canonicalize(run) {
+        Ok(folder) if folder.is_dir() => !files.insert(folder.join("results.csv")),
+        Ok(file) => !files.insert(file),
+        // It cannot be read: that is said where it is read.
+        Err(_) => false,
+    })
 }
 
 /// Reads the `run.json` at `path`; `None` if there is none or it cannot be read.

@@ -55,7 +55,12 @@ pub fn run(request: &Request) -> anyhow::Result<Code> {
     let content = Content::read(&request.runs)?;
     let page = Page::new(&content)?;
     if let Some(path) = request.page_path() {
-        write(&path, &page.render("page.html")?)?;
+        let text = page.render("page.html")?;
+        if request.out.is_some() {
+            write(&path, &text)?;
+        } else {
+            write_at_default(&path, &text)?;
+        }
         say!("pxnbench: the report is in {}", path.display());
     }
     if let Some(folder) = &request.svg {
@@ -68,7 +73,11 @@ pub fn run(request: &Request) -> anyhow::Result<Code> {
     }
     if let Some(path) = &request.prometheus {
         let text = metrics::render(&content)?;
-        target::write_whole(path, |file| file.write_all(&text))
+        let place = target::resolved(path);
+        if target::is_stream(&place) {
+            return Err(cannot("replaced", path, &"it is not a regular file"));
+        }
+        target::write_whole(&place, |file| file.write_all(&text))
             .map_err(|error| cannot("written", path, &error))?;
         say!("pxnbench: the metrics are in {}", path.display());
     }
@@ -102,13 +111,25 @@ fn write_pictures(folder: &Path, page: &Page) -> anyhow::Result<u64> {
     fs::create_dir_all(folder).map_err(|error| cannot("made", folder, &error))?;
     let mut count = 0;
     for picture in page.pictures() {
-        write(
+        write_at_default(
             &folder.join(format!("{}.svg", picture.name)),
             &picture.standalone(),
         )?;
         count += 1;
     }
     Ok(count)
+}
+
+/// Writes a file under a name that the user did not type. Such names can be guessed, so a link there, or anything else but a
+/// file, is refused.
+fn write_at_default(path: &Path, text: &str) -> anyhow::Result<()> {
+    if let Ok(there) = path.symlink_metadata()
+        && !there.is_file()
+    {
+        return Err(cannot("replaced", path, &"it is not a regular file"));
+    }
+    target::write_whole(path, |file| file.write_all(text.as_bytes()))
+        .map_err(|error| cannot("written", path, &error))
 }
 
 /// Writes a file as a whole, or to a stream such as /dev/stdout.

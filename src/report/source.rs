@@ -9,7 +9,10 @@ use std::{
 use crate::{
     compare::experiment_record::ExperimentRecord,
     exit::{Code, Failure},
-    record::{RunMeta, read},
+    record::{
+        RunMeta,
+        read::{self, named_twice},
+    },
 };
 
 const CSV: &str = "results.csv";
@@ -33,6 +36,10 @@ pub(super) struct Source {
 ///
 /// Returns an error if one of them stands for no run.
 pub(super) fn find(paths: &[PathBuf]) -> anyhow::Result<Vec<Source>> {
+    if let Some(path) = named_twice(paths) {
+        let what = format!("{} is named twice. Name each run once", path.display());
+        return Err(Failure::on_all_ranks(Code::Usage, what));
+    }
     let mut sources = Vec::new();
     for path in paths {
         sources.extend(find_one(path)?);

@@ -8,7 +8,7 @@ use super::{
     line_plot::{MOST_LINES, PlotLine, PlotPoint},
     source::{Source, cannot},
 };
-use crate::record::read::RowReader;
+use crate::{native::nvml::is_slowed, record::read::RowReader};
 
 /// Points of a curve.
 const MOST_BINS: usize = 240;
@@ -124,7 +124,7 @@ impl Collector {
                 curve.get_or_insert_with(Curve::new).add(row.seconds, value);
             }
         }
-        if !row.throttle.is_empty() && row.throttle != "none" {
+        if is_slowed(row.throttle) {
             *self.throttled.entry(row.throttle.to_owned()).or_default() += 1;
         }
     }

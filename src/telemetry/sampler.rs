@@ -55,7 +55,8 @@ impl Shared {
 }
 
 impl Sampler {
-    /// Starts the thread, which takes the first sample at once.
+    /// Starts the thread, and waits for its first sample: the first readings of a driver take longest, and would disturb the
+    /// first cases. A GPU that does not answer holds the start up for two seconds at most.
     ///
     /// # Errors
     /// Returns an error if the system starts no thread.
@@ -71,6 +72,11 @@ impl Sampler {
                 of_thread.lock().has_ended = true;
                 of_thread.changed.notify_all();
             })?;
+        let waits = |state: &mut State| state.samples.is_empty() && !state.has_ended;
+        let first = shared
+            .changed
+            .wait_timeout_while(shared.lock(), PATIENCE, waits);
+        drop(first);
         Ok(Sampler {
             shared,
             gpus,
@@ -129,6 +135,7 @@ fn sample_until_the_end(probe: &mut Probe, interval: Duration, started: Instant,
         let mut state = shared.lock();
         state.gaps.clone_from(probe.gaps());
         keep(&mut state, samples);
+        shared.changed.notify_all();
         next = next_tick(next, interval, Instant::now());
         while !state.is_to_end {
             let rest = next.saturating_duration_since(Instant::now());

@@ -313,3 +313,19 @@ fn ranks_on_host_memory_are_judged_by_all_alike() {
     );
     assert_eq!(json(&folder.path().join("run/run.json"))["end"]["code"], 7);
 }
+
+#[test]
+fn cases_that_a_run_lacks_of_its_baseline_are_told() {
+    let folder = folder();
+    let at = folder.path();
+    sweep(at, &["-N", "3", "--out", "all"]).expect_code(0);
+    sweep(at, &["-N", "3", "-e", "4M", "--out", "few"]).expect_code(0);
+    let checked = check(at, &["few", "--baseline", "all"]);
+    assert!(
+        checked.stderr.contains("lacks 2 cases of the baseline")
+            || checked.stdout.contains("lacks 2 cases of the baseline"),
+        "{}{}",
+        checked.stdout,
+        checked.stderr
+    );
+}

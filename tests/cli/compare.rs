@@ -308,3 +308,47 @@ fn runs_with_other_iterations_or_sizes_are_not_compared() {
         ended.stderr
     );
 }
+
+#[test]
+fn a_comparison_does_not_replace_what_a_sweep_measured() {
+    let folder = folder();
+    let at = folder.path();
+    for name in ["a", "b"] {
+        Measured { name, ..MEASURED }.write(at);
+    }
+    let before = std::fs::read(at.join("a/results.csv")).expect("results");
+    let refused = compare_two(at, &["--by", "run", "--out", "a"]).expect_code(6);
+    assert!(
+        refused.stderr.contains("a has measured results"),
+        "{}",
+        refused.stderr
+    );
+    assert_eq!(
+        std::fs::read(at.join("a/results.csv")).expect("kept"),
+        before
+    );
+    // What an earlier comparison wrote may be replaced.
+    for _ in 0..2 {
+        compare_two(at, &["--by", "run", "--out", "x"]).expect_code(0);
+    }
+}
+
+#[test]
+fn a_run_that_is_named_twice_is_not_counted_twice() {
+    let folder = folder();
+    let at = folder.path();
+    for name in ["a", "b"] {
+        Measured { name, ..MEASURED }.write(at);
+    }
+    for words in [
+        ["compare", "a", "b", "./a"],
+        ["report", "a", "b", "a/results.csv"],
+    ] {
+        let refused = run(alone(at).args(words)).expect_code(6);
+        assert!(
+            refused.stderr.contains(" is named twice"),
+            "{}",
+            refused.stderr
+        );
+    }
+}

@@ -18,7 +18,7 @@ pub use inventory::{Inventory, NvLink, NvlinkFabric, NvmlGpu, Reading, Remapped,
 #[cfg(feature = "nccl")]
 pub use meter::Meter;
 pub use readings::{GpuReadings, MeteredGpu, PcieQuery, PcieTraffic};
-pub use throttle::{THROTTLE_REASONS, ThrottleReason, slowing_names, throttle_names};
+pub use throttle::{THROTTLE_REASONS, ThrottleReason, is_slowed, slowing_names, throttle_names};
 #[cfg(not(feature = "nccl"))]
 pub use unavailable::Meter;
 

@@ -39,6 +39,15 @@ pub fn slowing_names(mask: u64) -> Vec<&'static str> {
     names_of(mask, |reason| reason.slows)
 }
 
+/// Returns whether any of `names`, joined by `+`, makes a GPU slower than it could be.
+pub fn is_slowed(names: &str) -> bool {
+    names.split('+').any(|name| {
+        THROTTLE_REASONS
+            .iter()
+            .any(|reason| reason.slows && reason.name == name)
+    })
+}
+
 fn names_of(mask: u64, is_meant: fn(&ThrottleReason) -> bool) -> Vec<&'static str> {
     let mut names = Vec::new();
     for reason in &THROTTLE_REASONS {
