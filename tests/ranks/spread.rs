@@ -198,8 +198,13 @@ fn a_precision_repeats_each_size_until_its_mean_is_known() {
         let blocks = number(row, "blocks");
         assert!(blocks >= 10.0, "{row:?}");
         assert_eq!(number(row, "iters"), 2.0 * blocks);
-        assert!(number(row, "precision_pct") <= 90.0, "{row:?}");
-        assert_eq!(row["note"], "");
+        // On a loaded machine a single pause can keep a mean from being known that well. Then the row says so.
+        if number(row, "precision_pct") <= 90.0 {
+            assert_eq!(row["note"], "", "{row:?}");
+        } else {
+            let note = "not as precise as 90 % within ";
+            assert!(row["note"].starts_with(note), "{row:?}");
+        }
         assert_eq!(row["wrong"], "0");
     }
     let run_json = json(&here.join("run.json"));
