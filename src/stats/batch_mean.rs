@@ -2,6 +2,8 @@
 
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
+use super::welch::UncertainMean;
+
 /// The mean of a series of blocks, with the half width of its confidence interval.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct BatchMean {
@@ -49,6 +51,15 @@ impl BatchMean {
             error,
             freedom: count - 1.0,
         })
+    }
+
+    /// Returns the mean with its error.
+    pub(super) fn uncertain(&self) -> UncertainMean {
+        UncertainMean {
+            mean: self.mean,
+            variance: self.error.powi(2),
+            freedom: self.freedom,
+        }
     }
 
     /// Returns the half width relative to the mean: 0.01 for ±1 %.

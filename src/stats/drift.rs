@@ -1,7 +1,5 @@
 //! Whether a series of times changes between its beginning and its end.
 
-use statrs::distribution::{ContinuousCDF, StudentsT};
-
 use super::batch_mean::BatchMean;
 
 /// The difference of two means, with its interval.
@@ -19,24 +17,15 @@ impl Drift {
     /// Returns the change from `first` to `last`, each in the order in which it was measured; `None` if one has fewer than two
     /// values.
     ///
-    /// The interval is that of B. L. Welch, "The Generalization of Student's Problem when Several Different Population
-    /// Variances are Involved" (1947), on [`BatchMean`]s, because seconds that follow each other are alike.
+    /// The interval is Welch's on [`BatchMean`]s, because seconds that follow each other are alike.
     pub fn new(first: &[f64], last: &[f64], confidence: f64) -> Option<Drift> {
         let (first, last) = (
             BatchMean::new(first, confidence)?,
             BatchMean::new(last, confidence)?,
         );
-        let change = last.mean - first.mean;
-        let variances = [first, last].map(|mean| mean.error.powi(2));
-        let variance: f64 = variances.iter().sum();
-        let mut margin = 0.0;
-        if variance > 0.0 {
-            // The degrees of freedom by Welch and Satterthwaite.
-            let weights =
-                variances[0].powi(2) / first.freedom + variances[1].powi(2) / last.freedom;
-            let student = StudentsT::new(0.0, 1.0, variance.powi(2) / weights).ok()?;
-            margin = student.inverse_cdf(0.5 + confidence / 2.0) * variance.sqrt();
-        }
+        let difference = last.uncertain().minus(&first.uncertain());
+        let change = difference.mean;
+        let margin = difference.margin(confidence)?;
         Some(Drift {
             change,
             low: change - margin,

@@ -17,6 +17,7 @@ pub mod lateness;
 mod order;
 mod ratio;
 mod unpaired;
+mod welch;
 
 pub use batch_mean::BatchMean;
 pub use discovery::discoveries;

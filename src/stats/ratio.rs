@@ -2,6 +2,8 @@
 
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
+use super::{unpaired::LogTimes, welch::UncertainMean};
+
 /// The times of two steps in one block, in any unit, both above zero.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Pair {
@@ -37,22 +39,17 @@ impl TimeRatio {
         if blocks < 2 || pairs.iter().any(|pair| !is_valid(pair)) {
             return None;
         }
-        let count = blocks as f64;
-        let logs: Vec<f64> = pairs.iter().map(Pair::log_ratio).collect();
-        let mean = logs.iter().sum::<f64>() / count;
-        let squares: f64 = logs.iter().map(|log| (log - mean).powi(2)).sum();
-        let rounding: f64 = pairs
+        let ratios: Vec<f64> = pairs
             .iter()
-            .map(|pair| pair.rounding_variance(resolution))
-            .sum();
-        let variance = (squares / (count - 1.0)).max(rounding / count);
-        TimeRatio::of_logarithm(mean, variance / count, count - 1.0, confidence)
+            .map(|pair| pair.time / pair.reference)
+            .collect();
+        let rounding = pairs.iter().map(|pair| pair.rounding_variance(resolution));
+        let mean = log_mean(&ratios, rounding.sum())?;
+        TimeRatio::of_logarithm(&mean, confidence)
     }
 
     /// Returns the ratio of `times` to `references`, which were not measured in common blocks, with its interval by
-    /// Student's t over the difference of the means of their logarithms. The two may spread differently: this is the
-    /// method of B. L. Welch, "The generalization of 'Student's' problem when several different population variances are
-    /// involved" (1947), with the degrees of freedom of F. E. Satterthwaite (1946).
+    /// Student's t over the difference of the means of their logarithms, by Welch's method.
     ///
     /// `resolution` is as for [`TimeRatio::paired`]. `None` if either has fewer than two times, or one that is not above
     /// zero.
@@ -62,29 +59,24 @@ impl TimeRatio {
         confidence: f64,
         resolution: f64,
     ) -> Option<TimeRatio> {
-        let time = LogMean::of(times, resolution)?;
-        let reference = LogMean::of(references, resolution)?;
-        let variance = time.variance + reference.variance;
-        let freedom = if variance > 0.0 {
-            variance.powi(2)
-                / (time.variance.powi(2) / time.freedom
-                    + reference.variance.powi(2) / reference.freedom)
-        } else {
-            time.freedom + reference.freedom
-        };
-        TimeRatio::of_logarithm(time.mean - reference.mean, variance, freedom, confidence)
+        let [time, reference] = [times, references].map(|times| {
+            let rounding = times
+                .iter()
+                .map(|time| rounding_variance(*time, resolution));
+            log_mean(times, rounding.sum())
+        });
+        TimeRatio::of_logarithm(&time?.minus(&reference?), confidence)
     }
 
-    /// Returns the ratio whose logarithm is `mean`, with the variance and the degrees of freedom of that.
-    fn of_logarithm(mean: f64, variance: f64, freedom: f64, confidence: f64) -> Option<TimeRatio> {
-        let error = variance.sqrt();
-        let student = StudentsT::new(0.0, 1.0, freedom).ok()?;
-        let margin = student.inverse_cdf(0.5 + confidence / 2.0) * error;
+    /// Returns the ratio whose logarithm is `logarithm`.
+    fn of_logarithm(logarithm: &UncertainMean, confidence: f64) -> Option<TimeRatio> {
+        let mean = logarithm.mean;
+        let margin = logarithm.margin(confidence)?;
         Some(TimeRatio {
             ratio: mean.exp(),
             low: (mean - margin).exp(),
             high: (mean + margin).exp(),
-            p_value: two_sided(&student, mean, error),
+            p_value: two_sided(&logarithm.student()?, mean, logarithm.error()),
         })
     }
 
@@ -95,41 +87,15 @@ impl TimeRatio {
     }
 }
 
-/// The mean of the logarithms of times.
-struct LogMean {
-    mean: f64,
-    /// The variance of the mean.
-    variance: f64,
-    /// The degrees of freedom of the variance.
-    freedom: f64,
-}
-
-impl LogMean {
-    fn of(times: &[f64], resolution: f64) -> Option<LogMean> {
-        if times.len() < 2 || !times.iter().all(|time| is_time(*time)) {
-            return None;
-        }
-        let count = times.len() as f64;
-        let mean = times.iter().map(|time| time.ln()).sum::<f64>() / count;
-        let squares: f64 = times.iter().map(|time| (time.ln() - mean).powi(2)).sum();
-        let rounding: f64 = times
-            .iter()
-            .map(|time| rounding_variance(*time, resolution))
-            .sum();
-        let variance = (squares / (count - 1.0)).max(rounding / count);
-        Some(LogMean {
-            mean,
-            variance: variance / count,
-            freedom: count - 1.0,
-        })
-    }
+/// Returns the mean of the logarithms of `values`, whose spread is at least what rounding explains: `rounding` is the sum of
+/// the variances that it adds to them.
+fn log_mean(values: &[f64], rounding: f64) -> Option<UncertainMean> {
+    let mut logs = LogTimes::of(values)?;
+    logs.variance = logs.variance.max(rounding / logs.count);
+    Some(logs.uncertain())
 }
 
 impl Pair {
-    fn log_ratio(&self) -> f64 {
-        (self.time / self.reference).ln()
-    }
-
     /// Returns the variance that rounding adds to the logarithm of the ratio.
     fn rounding_variance(&self, resolution: f64) -> f64 {
         rounding_variance(self.time, resolution) + rounding_variance(self.reference, resolution)

@@ -2,6 +2,8 @@
 
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
+use super::welch::UncertainMean;
+
 /// What is known of a step's time: the logarithms of repeated measurements, by their mean and spread.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LogTimes {
@@ -54,9 +56,18 @@ impl LogTimes {
         LogTimes::of_moments(mean, error * f64::from(count).sqrt(), count)
     }
 
-    /// Returns the variance of the mean.
-    fn of_mean(&self) -> f64 {
-        self.variance / self.count
+    /// Returns the mean with its error.
+    pub(super) fn uncertain(&self) -> UncertainMean {
+        UncertainMean {
+            mean: self.mean,
+            variance: self.variance / self.count,
+            freedom: self.count - 1.0,
+        }
+    }
+
+    /// Returns the geometric mean of the times, in their unit.
+    pub fn geometric_mean(&self) -> f64 {
+        self.mean.exp()
     }
 }
 
@@ -70,27 +81,22 @@ pub struct UnpairedRatio {
 }
 
 impl UnpairedRatio {
-    /// Returns the ratio of `times` to `reference` by the test of B. L. Welch, "The generalization of 'Student's' problem
-    /// when several different population variances are involved" (1947), on logarithms.
+    /// Returns the ratio of `times` to `reference` by Welch's test on logarithms.
     pub fn new(times: &LogTimes, reference: &LogTimes) -> UnpairedRatio {
-        let difference = times.mean - reference.mean;
-        let (own, other) = (times.of_mean(), reference.of_mean());
-        let error = (own + other).sqrt();
+        let difference = times.uncertain().minus(&reference.uncertain());
+        let error = difference.error();
+        let p_slower = if error > 0.0 {
+            let student = difference.student();
+            student.map_or(1.0, |student| student.sf(difference.mean / error))
+        } else if difference.mean > 0.0 {
+            // No spread at all: the difference is certain.
+            0.0
+        } else {
+            1.0
+        };
         UnpairedRatio {
-            ratio: difference.exp(),
-            p_slower: if error > 0.0 {
-                let freedom = (own + other).powi(2)
-                    / (own.powi(2) / (times.count - 1.0) + other.powi(2) / (reference.count - 1.0));
-                match StudentsT::new(0.0, 1.0, freedom) {
-                    Ok(student) => student.sf(difference / error),
-                    Err(_) => 1.0,
-                }
-            } else if difference > 0.0 {
-                // No spread at all: the difference is certain.
-                0.0
-            } else {
-                1.0
-            },
+            ratio: difference.mean.exp(),
+            p_slower,
         }
     }
 }
@@ -127,7 +133,7 @@ mod tests {
     #[test]
     fn an_interval_tells_the_spread() {
         let times = LogTimes::of_interval(1.0, 0.127_062_047, 0.95, 2).expect("two");
-        assert!((times.of_mean().sqrt() - 0.01).abs() < 1e-9, "{times:?}");
+        assert!((times.uncertain().error() - 0.01).abs() < 1e-9, "{times:?}");
         assert_eq!(LogTimes::of_interval(1.0, 0.1, 0.95, 1), None);
     }
 
