@@ -119,6 +119,12 @@ pub fn counted<N: fmt::Display + PartialEq + From<u8>>(number: N, noun: &str) ->
     format!("{number} {noun}{ending}")
 }
 
+/// Returns `value` rounded to so many significant `digits`, at least one.
+pub fn significant(value: f64, digits: usize) -> f64 {
+    let decimals = digits.saturating_sub(1);
+    format!("{value:.decimals$e}").parse().unwrap_or(value)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -144,12 +144,7 @@ impl Baseline {
 impl Compared<'_> {
     fn miss(&self, slower: f64, tolerance: f64) -> Miss {
         let (found, before) = self.times;
-        let case = &self.now.case;
         Miss {
-            case: self.now.text(),
-            collective: case.collective.name().into(),
-            size_bytes: case.size().0,
-            placement: case.buffer_mode.to_string(),
             found,
             required: before * (1.0 + tolerance / 100.0),
             unit: "us at most".into(),
@@ -157,6 +152,7 @@ impl Compared<'_> {
                 "{slower:.1} % slower than {before:.2} us (p = {:.1e})",
                 self.ratio.p_slower
             ),
+            ..self.now.miss()
         }
     }
 }

@@ -5,7 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::reference::Setup;
+use super::{reference::Setup, verdict::Miss};
 use crate::{
     collective::{BufferMode, Case, traffic},
     record::{
@@ -82,15 +82,12 @@ impl Measured {
     /// Adds the results of a case.
     pub fn add(&mut self, record: &Record) {
         for record in record.kept() {
-            let operations = self
-                .sweep
-                .as_ref()
-                .map_or(1, |sweep| sweep.aggregate.max(1));
+            let operations = self.sweep.as_ref().map(|sweep| sweep.aggregate.max(1));
             self.add_one(&record, operations);
         }
     }
 
-    fn add_one(&mut self, record: &Record, operations: u32) {
+    fn add_one(&mut self, record: &Record, operations: Option<u32>) {
         self.wrong_cases += u64::from(record.status == Status::Wrong);
         let case = Case {
             traffic: None,
@@ -193,15 +190,16 @@ impl Measured {
     }
 }
 
-/// Returns the time of a record and its spread: over blocks, or over iterations of `operations` operations.
-fn within_run(record: &Record, operations: u32) -> Option<LogTimes> {
+/// Returns the time of a record and its spread: over blocks, or over iterations of `operations` operations (`-m`). If that is
+/// unknown, so is how many iterations there were.
+fn within_run(record: &Record, operations: Option<u32>) -> Option<LogTimes> {
     if let (Some(time), Some(precision), Some(blocks)) =
         (record.time, record.precision, record.blocks)
     {
         return LogTimes::of_interval(time.0, precision, CONFIDENCE, blocks);
     }
     let stats = record.iteration_times.as_ref()?;
-    let count = (record.iters / operations).saturating_sub(stats.skipped);
+    let count = (record.iters / operations?).saturating_sub(stats.skipped);
     LogTimes::of_moments(stats.mean.0, stats.variation() / 100.0, count)
 }
 
@@ -288,6 +286,17 @@ impl CaseResult {
             && a.buffer_mode == b.buffer_mode
             && self.group == other.group
             && self.pattern == other.pattern
+    }
+
+    /// Returns a miss of this case, without what was found and required.
+    pub fn miss(&self) -> Miss {
+        Miss {
+            case: self.text(),
+            collective: self.case.collective.name().into(),
+            size_bytes: self.case.size().0,
+            placement: self.case.buffer_mode.to_string(),
+            ..Miss::default()
+        }
     }
 
     /// Returns the case as messages name it.

@@ -180,14 +180,11 @@ fn judge_busbw(judged: &mut Judged, threshold: &Threshold, series: &[&CaseResult
         return;
     }
     judged.missed.push(Miss {
-        case: result.text(),
-        collective: result.case.collective.name().into(),
-        size_bytes: result.case.size().0,
-        placement: result.case.buffer_mode.to_string(),
         found,
         required,
         unit: "GB/s busbw".into(),
         by: format!("{:.1} % too low", 100.0 * (1.0 - found / required)),
+        ..result.miss()
     });
 }
 
@@ -212,14 +209,11 @@ fn judge_percent(required: f64, measured: &Measured) -> Judged {
             continue;
         }
         judged.missed.push(Miss {
-            case: result.text(),
-            collective: result.case.collective.name().into(),
-            size_bytes: result.case.size().0,
-            placement: result.case.buffer_mode.to_string(),
             found,
             required,
             unit: "% of the peak".into(),
             by: format!("{:.1} points too low", required - found),
+            ..result.miss()
         });
     }
     judged

@@ -2,7 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{exit::Code, units::counted};
+use crate::{
+    exit::Code,
+    units::{counted, significant},
+};
 
 /// The judgement of a run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -30,7 +33,7 @@ pub struct Judged {
 }
 
 /// A requirement that a case misses.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Miss {
     /// The case, as messages name it.
     pub case: String,
@@ -188,8 +191,7 @@ impl Verdict {
 
 /// Writes a number to five significant digits, without a trailing fraction.
 fn short(value: f64) -> String {
-    let rounded: f64 = format!("{value:.4e}").parse().unwrap_or(value);
-    rounded.to_string()
+    significant(value, 5).to_string()
 }
 
 #[cfg(test)]

@@ -16,7 +16,7 @@ use super::{
 };
 use crate::record::{
     IterationStats, ProcessMeta, RankTime, RankTimes, Record, RunMeta,
-    columns::{COLUMNS, Cell, Column},
+    columns::{COLUMNS, Cell, Column, csv_cells, names},
     read,
 };
 
@@ -47,13 +47,7 @@ const KEYS: [&str; 12] = [
 ];
 
 /// A column of `ranks.csv` beside those of the case.
-pub struct RankColumn {
-    /// CSV header; carries the unit.
-    pub name: &'static str,
-    /// What it is, for `docs/FORMAT.md`.
-    pub doc: &'static str,
-    get: fn(Option<&ProcessMeta>, &RankTime) -> Cell,
-}
+type RankColumn = Column<RunMeta, RankTime>;
 
 /// The columns beside those of the case, in order.
 pub const RANK_COLUMNS: &[RankColumn] = &[
@@ -65,23 +59,35 @@ pub const RANK_COLUMNS: &[RankColumn] = &[
     RankColumn {
         name: "host",
         doc: "its host",
-        get: |process, _| process.map(|process| process.host.as_str()).into(),
+        get: |run, rank| {
+            process_of(run, rank)
+                .map(|process| process.host.as_str())
+                .into()
+        },
     },
     RankColumn {
         name: "node",
         doc: "number of its node, from 0",
-        get: |process, _| process.map(|process| u64::from(process.node)).into(),
+        get: |run, rank| {
+            process_of(run, rank)
+                .map(|process| u64::from(process.node))
+                .into()
+        },
     },
     RankColumn {
         name: "local_rank",
         doc: "number of its process on the node, from 0",
-        get: |process, _| process.map(|process| u64::from(process.local_rank)).into(),
+        get: |run, rank| {
+            process_of(run, rank)
+                .map(|process| u64::from(process.local_rank))
+                .into()
+        },
     },
     RankColumn {
         name: "gpu",
         doc: "index of its GPU among those that its process sees; empty on host memory",
-        get: |process, _| {
-            process
+        get: |run, rank| {
+            process_of(run, rank)
                 .filter(|process| !process.device.uuid.is_empty())
                 .map(|process| u64::from(process.device.index))
                 .into()
@@ -90,7 +96,11 @@ pub const RANK_COLUMNS: &[RankColumn] = &[
     RankColumn {
         name: "bus",
         doc: "PCI address of its GPU, or `host memory`",
-        get: |process, _| process.map(|process| process.device.bus.as_str()).into(),
+        get: |run, rank| {
+            process_of(run, rank)
+                .map(|process| process.device.bus.as_str())
+                .into()
+        },
     },
     RankColumn {
         name: "time_us",
@@ -135,6 +145,10 @@ pub const RANK_COLUMNS: &[RankColumn] = &[
     },
 ];
 
+fn process_of<'a>(run: &'a RunMeta, rank: &RankTime) -> Option<&'a ProcessMeta> {
+    run.processes.get(rank.rank as usize)
+}
+
 fn iterations(rank: &RankTime, value: fn(&IterationStats) -> f64) -> Cell {
     rank.iterations.as_ref().map(value).into()
 }
@@ -146,8 +160,7 @@ pub fn case_columns() -> impl Iterator<Item = &'static Column> {
 
 fn column_names() -> Vec<&'static str> {
     let keys = case_columns().map(|column| column.name);
-    let own = RANK_COLUMNS.iter().map(|column| column.name);
-    keys.chain(own).collect()
+    keys.chain(names(RANK_COLUMNS)).collect()
 }
 
 /// Rows of single ranks that a run writes at most, beside those of the fastest and the slowest rank of each case: about
@@ -265,12 +278,8 @@ impl RankCsv {
             .collect();
         let mut rows = Vec::new();
         for position in self.thinning.of(times) {
-            let rank = &times.ranks[position];
-            let process = run.processes.get(rank.rank as usize);
             let mut row = keys.clone();
-            for column in RANK_COLUMNS {
-                row.push((column.get)(process, rank).csv());
-            }
+            row.extend(csv_cells(RANK_COLUMNS, run, &times.ranks[position]));
             rows.push(row);
         }
         self.file.write_all(to_csv(&rows)?.as_bytes())?;

@@ -13,7 +13,10 @@ use super::{
 };
 use crate::{
     collective::{BufferMode, Case},
-    record::{RunMeta, columns::Cell},
+    record::{
+        RunMeta,
+        columns::{Cell, Column, csv_cells, names},
+    },
     units::Micros,
 };
 
@@ -45,13 +48,7 @@ pub struct Sample {
 }
 
 /// A column of `samples.csv`.
-pub struct ThroughputColumn {
-    /// CSV header; carries the unit.
-    pub name: &'static str,
-    /// What it is, for `docs/FORMAT.md`.
-    pub doc: &'static str,
-    get: fn(&RunMeta, &Sample) -> Cell,
-}
+type ThroughputColumn = Column<RunMeta, Sample>;
 
 /// The columns, in order.
 pub const THROUGHPUT_COLUMNS: &[ThroughputColumn] = &[
@@ -117,14 +114,6 @@ pub const THROUGHPUT_COLUMNS: &[ThroughputColumn] = &[
     },
 ];
 
-fn header() -> String {
-    let names: Vec<&str> = THROUGHPUT_COLUMNS
-        .iter()
-        .map(|column| column.name)
-        .collect();
-    header_of(&names)
-}
-
 /// A `samples.csv` that is being written.
 pub(super) struct SampleCsv {
     file: File,
@@ -137,7 +126,7 @@ impl SampleCsv {
     /// Returns an error if it cannot be written.
     pub(super) fn create(path: &Path) -> io::Result<SampleCsv> {
         let mut file = target::create(path)?;
-        file.write_all(header().as_bytes())?;
+        file.write_all(header_of(&names(THROUGHPUT_COLUMNS)).as_bytes())?;
         Ok(SampleCsv { file })
     }
 
@@ -146,13 +135,10 @@ impl SampleCsv {
     /// # Errors
     /// Returns an error if the disk is full or gone.
     pub(super) fn append(&mut self, run: &RunMeta, samples: &[Sample]) -> io::Result<()> {
-        let mut rows = Vec::new();
-        for sample in samples {
-            let cells = THROUGHPUT_COLUMNS
-                .iter()
-                .map(|column| (column.get)(run, sample).csv());
-            rows.push(cells.collect());
-        }
+        let rows: Vec<Vec<String>> = samples
+            .iter()
+            .map(|sample| csv_cells(THROUGHPUT_COLUMNS, run, sample))
+            .collect();
         self.file.write_all(to_csv(&rows)?.as_bytes())
     }
 

@@ -4,7 +4,10 @@ use super::{
     csv::{header_of, to_csv},
     format::{Content, OutputFormat},
 };
-use crate::record::{LatenessRow, RunMeta};
+use crate::record::{
+    LatenessRow, RunMeta,
+    columns::{Cell, Column, csv_cells, names},
+};
 
 /// The format of `stragglers.csv`.
 pub(super) const FORMAT: OutputFormat = OutputFormat {
@@ -17,103 +20,93 @@ pub(super) const FORMAT: OutputFormat = OutputFormat {
 };
 
 /// A column of `stragglers.csv`.
-pub struct StragglerColumn {
-    /// Name.
-    pub name: &'static str,
-    /// Meaning.
-    pub doc: &'static str,
-    get: fn(&LatenessRow) -> String,
-}
+type StragglerColumn = Column<RunMeta, LatenessRow>;
 
 /// All columns, in order. New ones are appended.
 pub const STRAGGLER_COLUMNS: &[StragglerColumn] = &[
     StragglerColumn {
         name: "collective",
         doc: "collective; the cases are out of place, of the first type, operation and root of the sweep",
-        get: |row| row.case.collective.to_string(),
+        get: |_, row| row.case.collective.name().into(),
     },
     StragglerColumn {
         name: "size_bytes",
         doc: "size in bytes",
-        get: |row| row.case.size().0.to_string(),
+        get: |_, row| row.case.size().0.into(),
     },
     StragglerColumn {
         name: "rank",
         doc: "number of the rank; the first one if a process has several, which start together",
-        get: |row| row.rank.to_string(),
+        get: |_, row| u64::from(row.rank).into(),
     },
     StragglerColumn {
         name: "host",
         doc: "its host",
-        get: |row| row.host.clone(),
+        get: |_, row| row.host.as_str().into(),
     },
     StragglerColumn {
         name: "node",
         doc: "number of its node, from 0",
-        get: |row| row.node.to_string(),
+        get: |_, row| u64::from(row.node).into(),
     },
     StragglerColumn {
         name: "device",
         doc: "index and PCI address of its GPU, or `host memory`",
-        get: |row| row.device.clone(),
+        get: |_, row| row.device.as_str().into(),
     },
     StragglerColumn {
         name: "iterations",
         doc: "observed operations",
-        get: |row| row.iterations.to_string(),
+        get: |_, row| u64::from(row.iterations).into(),
     },
     StragglerColumn {
         name: "operation_us",
         doc: "time of an operation in microseconds: the median of the ranks, and of the iterations",
-        get: |row| number(row.operation_us),
+        get: |_, row| number(row.operation_us),
     },
     StragglerColumn {
         name: "arrival_us",
         doc: "mean time in microseconds by which it started an operation late; an operation in which it did not counts as 0",
-        get: |row| number(row.arrival_us),
+        get: |_, row| number(row.arrival_us),
     },
     StragglerColumn {
         name: "arrival_pct",
         doc: "operations that it started late, in percent",
-        get: |row| number(row.arrival_pct),
+        get: |_, row| number(row.arrival_pct),
     },
     StragglerColumn {
         name: "transfer_us",
         doc: "mean time in microseconds by which it ended later than the others",
-        get: |row| number(row.transfer_us),
+        get: |_, row| number(row.transfer_us),
     },
     StragglerColumn {
         name: "transfer_pct",
         doc: "operations that it ended late, in percent",
-        get: |row| number(row.transfer_pct),
+        get: |_, row| number(row.transfer_pct),
     },
     StragglerColumn {
         name: "is_straggler",
         doc: "1 if it is late beyond chance and by enough to matter in this case, otherwise 0",
-        get: |row| u8::from(row.late.is_some()).to_string(),
+        get: |_, row| Cell::Integer(row.late.is_some().into()),
     },
     StragglerColumn {
         name: "late",
         doc: "how it is late: `arrival` or `transfer`; empty if `is_straggler` is 0",
-        get: |row| {
-            row.late
-                .map_or(String::new(), |late| late.name().to_owned())
-        },
+        get: |_, row| row.late.map(|late| late.name()).into(),
     },
 ];
 
-fn number(value: f64) -> String {
-    format!("{value:.2}")
+/// Rounds to hundredths: no clock gives more of a microsecond, no count of operations more of a percent.
+fn number(value: f64) -> Cell {
+    Cell::Number((value * 100.0).round() / 100.0)
 }
 
 /// Returns the text of the file.
 fn rows(run: &RunMeta) -> String {
-    let names: Vec<&str> = STRAGGLER_COLUMNS.iter().map(|column| column.name).collect();
-    let mut rows = Vec::new();
-    for row in run.stragglers.iter().flat_map(|found| &found.rows) {
-        let cells = STRAGGLER_COLUMNS.iter().map(|column| (column.get)(row));
-        rows.push(cells.collect());
-    }
+    let found = run.stragglers.iter().flat_map(|found| &found.rows);
+    let rows: Vec<Vec<String>> = found
+        .map(|row| csv_cells(STRAGGLER_COLUMNS, run, row))
+        .collect();
     // Writing to memory does not fail.
-    header_of(&names) + &to_csv(&rows).unwrap_or_default()
+    header_of(&names(STRAGGLER_COLUMNS)) + &to_csv(&rows).unwrap_or_default()
 }

@@ -10,7 +10,10 @@ use super::{
     run_meta::{MeasuredOn, RunMeta},
     spreadsheet::guarded,
 };
-use crate::collective::BufferMode;
+use crate::{collective::BufferMode, units::significant};
+
+/// Significant digits of a number: more than a clock gives, few enough to read.
+const DIGITS: usize = 6;
 
 /// The value of one column in one record.
 #[derive(Clone, Debug, PartialEq)]
@@ -32,7 +35,7 @@ impl Cell {
         match self {
             Cell::Text(text) => guarded(text).into_owned(),
             Cell::Integer(value) => value.to_string(),
-            Cell::Number(value) => significant(*value).to_string(),
+            Cell::Number(value) => significant(*value, DIGITS).to_string(),
             Cell::Empty => String::new(),
         }
     }
@@ -42,15 +45,10 @@ impl Cell {
         match self {
             Cell::Text(text) => text.as_str().into(),
             Cell::Integer(value) => (*value).into(),
-            Cell::Number(value) => significant(*value).into(),
+            Cell::Number(value) => significant(*value, DIGITS).into(),
             Cell::Empty => serde_json::Value::Null,
         }
     }
-}
-
-/// Returns `value` to six significant digits: more than a clock gives, few enough to read.
-fn significant(value: f64) -> f64 {
-    format!("{value:.5e}").parse().unwrap_or(value)
 }
 
 impl From<&str> for Cell {
@@ -77,14 +75,25 @@ impl From<f64> for Cell {
     }
 }
 
-/// One column of every format.
-pub struct Column {
+/// One column: of `results.csv` and every other format of records unless other types are named.
+pub struct Column<Run = RunMeta, Row = Record> {
     /// CSV header and JSON key; carries the unit.
     pub name: &'static str,
     /// What it is, for `docs/FORMAT.md`.
     pub doc: &'static str,
     /// Its value.
-    pub get: fn(&RunMeta, &Record) -> Cell,
+    pub get: fn(&Run, &Row) -> Cell,
+}
+
+/// Returns the names of `columns`.
+pub fn names<Run, Row>(columns: &[Column<Run, Row>]) -> Vec<&'static str> {
+    columns.iter().map(|column| column.name).collect()
+}
+
+/// Returns the cells of a row of a CSV file.
+pub fn csv_cells<Run, Row>(columns: &[Column<Run, Row>], run: &Run, row: &Row) -> Vec<String> {
+    let cells = columns.iter().map(|column| (column.get)(run, row).csv());
+    cells.collect()
 }
 
 /// All columns, in order.

@@ -12,7 +12,7 @@ use plotters::{
 };
 
 use super::palette::{Colour, GRID, INK, LINES, PAPER, PEAK, SHAPES};
-use crate::units::Bytes;
+use crate::units::{Bytes, significant};
 
 /// Lines of one plot: more cannot be told apart.
 pub(super) const MOST_LINES: usize = LINES.len();
@@ -215,7 +215,7 @@ fn shortened(label: &str) -> String {
 
 /// Returns a number as an axis shows it.
 fn short(value: &f64) -> String {
-    let rounded: f64 = format!("{value:.3e}").parse().unwrap_or(*value);
+    let rounded = significant(*value, 4);
     match rounded.abs() {
         size if size >= 1e6 || (size > 0.0 && size < 1e-4) => format!("{rounded:e}"),
         _ => rounded.to_string(),

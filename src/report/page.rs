@@ -18,7 +18,7 @@ use super::{
     series::{Line, Panel, Point, sum_of_known},
     telemetry::{Quantity, Telemetry},
 };
-use crate::units::{Bytes, counted};
+use crate::units::{Bytes, counted, significant};
 
 /// Bytes of pictures and tables in a page. What comes after is left out, and the page says so.
 const MOST_BYTES: usize = 3_500_000;
@@ -339,11 +339,7 @@ fn overview_row(panel: &Panel, line: &Line) -> OverviewRow {
 
 /// Returns a number with four digits; empty if it is unknown.
 pub(super) fn figure(value: Option<f64>) -> String {
-    let Some(value) = value else {
-        return String::new();
-    };
-    let rounded: f64 = format!("{value:.3e}").parse().unwrap_or(value);
-    rounded.to_string()
+    value.map_or_else(String::new, |value| significant(value, 4).to_string())
 }
 
 fn interval(estimate: &Estimate) -> String {
