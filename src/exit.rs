@@ -4,7 +4,7 @@
 //! 2 to 7 mean the same as in nccl-tests. Some launchers replace the code of an aborted job with
 //! their own; `run.json` keeps the original.
 
-use std::fmt;
+use std::{fmt, path::Path};
 
 use serde::{Deserialize, Serialize};
 
@@ -99,6 +99,12 @@ impl Failure {
             what: what.into(),
             everywhere: false,
         })
+    }
+
+    /// Creates the error, which every rank has, of a file that cannot be `what`, such as read or written.
+    pub fn of_file(what: &str, path: &Path, why: &dyn fmt::Display) -> anyhow::Error {
+        let sentence = format!("{} cannot be {what}: {why}", path.display());
+        Failure::on_all_ranks(Code::Usage, sentence)
     }
 
     /// Creates an error that every rank has: all of them return it.

@@ -25,7 +25,7 @@ pub struct Baseline {
 /// A case of both runs.
 struct Compared<'a> {
     now: &'a CaseResult,
-    /// Times in µs.
+    /// Geometric means of the times in µs, whose ratio is judged.
     times: (f64, f64),
     ratio: UnpairedRatio,
     /// Whether the spread is that between repetitions, not that within one.
@@ -166,9 +166,9 @@ fn unjudged(result: &CaseResult, why: &str) -> Unjudged {
 
 /// Compares a case with the baseline's.
 fn compare<'a>(now: &'a CaseResult, before: &CaseResult) -> Result<Compared<'a>, &'static str> {
-    let (Some(found), Some(reference)) = (now.time(), before.time()) else {
+    if now.time().is_none() || before.time().is_none() {
         return Err("it has no time in one of the runs");
-    };
+    }
     let why = "measured once: without repetitions (-N), iterations (-I) or blocks (--precision) in both runs, chance cannot be \
                told from a slow-down";
     let is_over_repetitions = now.is_repeated() && before.is_repeated();
@@ -177,10 +177,11 @@ fn compare<'a>(now: &'a CaseResult, before: &CaseResult) -> Result<Compared<'a>,
     } else {
         (now.within_run(), before.within_run())
     };
+    let (times, others) = (times.ok_or(why)?, others.ok_or(why)?);
     Ok(Compared {
         now,
-        times: (found, reference),
-        ratio: UnpairedRatio::new(&times.ok_or(why)?, &others.ok_or(why)?),
+        times: (times.geometric_mean(), others.geometric_mean()),
+        ratio: UnpairedRatio::new(&times, &others),
         is_over_repetitions,
     })
 }

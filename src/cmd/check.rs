@@ -10,7 +10,7 @@ use crate::{
 
 /// Check the results of a run: is it fast enough, and not slower than before?
 ///
-/// The same flags judge a sweep while it runs. Exit code 7 means that a case misses a requirement, 5 that nothing could be
+/// The same flags judge a sweep while it runs. Exit code 7 means that a case misses a requirement or has wrong data, 5 that nothing could be
 /// judged, 6 that a requirement concerns no case.
 #[derive(Debug, clap::Args)]
 pub struct Args {

@@ -40,7 +40,7 @@ pub struct Args {
 /// Shows the GPUs.
 ///
 /// # Errors
-/// Returns an error if there is no GPU, or not the one that was asked for, or if stdout cannot be written.
+/// Returns an error if there is no GPU, or not the one that was requested, or if stdout cannot be written.
 pub fn run(args: &Args) -> anyhow::Result<Code> {
     let form = match (args.csv, args.json) {
         (true, _) => Form::Csv,

@@ -173,7 +173,7 @@ fn no_common_case(judged: &[JudgedTable], dimension: Dimension) -> Option<String
 
 fn write(folder: &Path, inputs: &Inputs, judged: &[JudgedTable]) -> anyhow::Result<()> {
     refuse_measured_results(folder)?;
-    fs::create_dir_all(folder).map_err(|error| steps::cannot("made", folder, &error))?;
+    fs::create_dir_all(folder).map_err(|error| Failure::of_file("made", folder, &error))?;
     // In this order: results.csv beside comparison.csv is always a copy.
     rows::write(folder, judged)?;
     steps::join(&inputs.folders(), &folder.join("results.csv"))

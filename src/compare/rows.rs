@@ -1,7 +1,6 @@
 //! The comparison as data: `comparison.csv` and `comparison.json`.
 
 use std::{
-    fmt::Display,
     io::{self, BufWriter, Write},
     path::Path,
 };
@@ -12,10 +11,7 @@ use super::{
     judge::{Comparison, Verdict},
     samples::{JudgedTable, Samples},
 };
-use crate::{
-    exit::{Code, Failure},
-    output::target::write_whole,
-};
+use crate::{exit::Failure, output::target::write_whole};
 
 /// The name of the CSV.
 pub(super) const CSV: &str = "comparison.csv";
@@ -74,12 +70,7 @@ fn save(path: &Path, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> an
         write(&mut file)?;
         file.flush()
     });
-    written.map_err(|error| cannot_write(path, &error))
-}
-
-fn cannot_write(path: &Path, why: &dyn Display) -> anyhow::Error {
-    let what = format!("{} cannot be written: {why}", path.display());
-    Failure::on_all_ranks(Code::Usage, what)
+    written.map_err(|error| Failure::of_file("written", path, &error))
 }
 
 fn write_csv(file: &mut dyn Write, tables: &[JudgedTable]) -> io::Result<()> {

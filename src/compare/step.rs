@@ -4,9 +4,10 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use super::{case_key::Cases, conditions::Conditions, run_facts::RunFacts, steps};
+use super::{case_key::Cases, conditions::Conditions, run_facts::RunFacts};
 use crate::{
     exit::Code,
+    exit::Failure,
     record::read::{self, RowReader, RowView},
 };
 
@@ -66,7 +67,7 @@ impl Step {
         };
         let csv = folder.join("results.csv");
         let rows = step.read_rows(&csv, cases);
-        rows.map_err(|error| steps::cannot("read", &csv, &error))?;
+        rows.map_err(|error| Failure::of_file("read", &csv, &error))?;
         Ok(step)
     }
 

@@ -1,7 +1,6 @@
 //! The folders of the steps, and their rows in one file.
 
 use std::{
-    fmt::Display,
     fs::{self, File},
     io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write},
     path::{Path, PathBuf},
@@ -18,7 +17,7 @@ use crate::{
 ///
 /// Returns an error if `folder` cannot be read, or if there is nothing to compare.
 pub(super) fn find(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
-    let entries = fs::read_dir(folder).map_err(|error| cannot("read", folder, &error))?;
+    let entries = fs::read_dir(folder).map_err(|error| Failure::of_file("read", folder, &error))?;
     let mut steps = Vec::new();
     for entry in entries.flatten() {
         let path = entry.path();
@@ -69,7 +68,7 @@ pub(super) fn join(steps: &[&Path], target: &Path) -> anyhow::Result<()> {
         }
         Ok(())
     });
-    joined.map_err(|error| cannot("written", target, &error))
+    joined.map_err(|error| Failure::of_file("written", target, &error))
 }
 
 /// Appends the rows of the CSV at `path`. Those of a file with the same header are copied by the kernel.
@@ -120,7 +119,7 @@ fn common_header(steps: &[&Path]) -> anyhow::Result<csv::StringRecord> {
     let mut headers = Vec::new();
     for step in steps {
         let path = step.join("results.csv");
-        let unreadable = |error: csv::Error| cannot("read", &path, &error);
+        let unreadable = |error: csv::Error| Failure::of_file("read", &path, &error);
         let mut reader = csv::Reader::from_path(&path).map_err(unreadable)?;
         let own = reader.headers().map_err(unreadable)?.clone();
         if own.len() > widest.len() {
@@ -131,7 +130,7 @@ fn common_header(steps: &[&Path]) -> anyhow::Result<csv::StringRecord> {
     for (path, own) in headers {
         if !begins_with(&widest, &own) {
             let why = "its columns are not those of the others";
-            return Err(cannot("joined", &path, &why));
+            return Err(Failure::of_file("joined", &path, &why));
         }
     }
     Ok(widest)
@@ -139,11 +138,6 @@ fn common_header(steps: &[&Path]) -> anyhow::Result<csv::StringRecord> {
 
 fn begins_with(header: &csv::StringRecord, start: &csv::StringRecord) -> bool {
     header.iter().zip(start).all(|(a, b)| a == b)
-}
-
-pub(super) fn cannot(what: &str, path: &Path, why: &dyn Display) -> anyhow::Error {
-    let sentence = format!("{} cannot be {what}: {why}", path.display());
-    Failure::on_all_ranks(Code::Usage, sentence)
 }
 
 #[cfg(test)]

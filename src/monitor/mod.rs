@@ -51,7 +51,7 @@ const SIGNAL_TICK: Duration = Duration::from_millis(20);
 /// Shows samples until enough are shown, a signal comes, or nobody reads them.
 ///
 /// # Errors
-/// Returns an error if there is no GPU, or not the one that was asked for, or if stdout cannot be written.
+/// Returns an error if there is no GPU, or not the one that was requested, or if stdout cannot be written.
 pub fn run(request: &Request) -> anyhow::Result<Code> {
     let mut probe = Probe::open(PcieQuery::MayBlock).map_err(|why| nothing(&why))?;
     choose(&mut probe, &request.gpus)?;
@@ -96,7 +96,7 @@ fn nothing(why: &str) -> anyhow::Error {
     Failure::on_all_ranks(Code::NothingRan, what)
 }
 
-/// Keeps the GPUs that are asked for.
+/// Keeps the GPUs that are requested.
 fn choose(probe: &mut Probe, asked: &[String]) -> anyhow::Result<()> {
     for name in asked {
         if !probe.gpus().iter().any(|gpu| is_named(gpu, name)) {

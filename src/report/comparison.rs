@@ -4,7 +4,7 @@ use std::{fs, path::PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::source::cannot;
+use crate::exit::Failure;
 
 /// One variant in one case, as `comparison.json` has it.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -37,9 +37,9 @@ pub(super) fn read(folders: &[PathBuf]) -> anyhow::Result<Vec<Row>> {
         if !path.is_file() {
             continue;
         }
-        let bytes = fs::read(&path).map_err(|error| cannot("read", &path, &error))?;
-        let of_folder: Vec<Row> =
-            serde_json::from_slice(&bytes).map_err(|error| cannot("read", &path, &error))?;
+        let bytes = fs::read(&path).map_err(|error| Failure::of_file("read", &path, &error))?;
+        let of_folder: Vec<Row> = serde_json::from_slice(&bytes)
+            .map_err(|error| Failure::of_file("read", &path, &error))?;
         rows.extend(of_folder);
     }
     Ok(rows)

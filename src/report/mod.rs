@@ -24,9 +24,9 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use self::{content::Content, page::Page, source::cannot};
+use self::{content::Content, page::Page};
 use crate::{
-    exit::Code,
+    exit::{Code, Failure},
     output::{stdout, target},
     units::counted,
 };
@@ -75,10 +75,14 @@ pub fn run(request: &Request) -> anyhow::Result<Code> {
         let text = metrics::render(&content)?;
         let place = target::resolved(path);
         if target::is_stream(&place) {
-            return Err(cannot("replaced", path, &"it is not a regular file"));
+            return Err(Failure::of_file(
+                "replaced",
+                path,
+                &"it is not a regular file",
+            ));
         }
         target::write_whole(&place, |file| file.write_all(&text))
-            .map_err(|error| cannot("written", path, &error))?;
+            .map_err(|error| Failure::of_file("written", path, &error))?;
         say!("pxnbench: the metrics are in {}", path.display());
     }
     if request.prints_markdown {
@@ -108,7 +112,7 @@ impl Request {
 
 /// Writes each picture into `folder`, which is made if it is missing. Returns their number.
 fn write_pictures(folder: &Path, page: &Page) -> anyhow::Result<u64> {
-    fs::create_dir_all(folder).map_err(|error| cannot("made", folder, &error))?;
+    fs::create_dir_all(folder).map_err(|error| Failure::of_file("made", folder, &error))?;
     let mut count = 0;
     for picture in page.pictures() {
         write_at_default(
@@ -126,14 +130,18 @@ fn write_at_default(path: &Path, text: &str) -> anyhow::Result<()> {
     if let Ok(there) = path.symlink_metadata()
         && !there.is_file()
     {
-        return Err(cannot("replaced", path, &"it is not a regular file"));
+        return Err(Failure::of_file(
+            "replaced",
+            path,
+            &"it is not a regular file",
+        ));
     }
     target::write_whole(path, |file| file.write_all(text.as_bytes()))
-        .map_err(|error| cannot("written", path, &error))
+        .map_err(|error| Failure::of_file("written", path, &error))
 }
 
 /// Writes a file as a whole, or to a stream such as /dev/stdout.
 fn write(path: &Path, text: &str) -> anyhow::Result<()> {
     target::replace(true, &target::resolved(path), text)
-        .map_err(|error| cannot("written", path, &error))
+        .map_err(|error| Failure::of_file("written", path, &error))
 }

@@ -10,11 +10,8 @@ use std::{
 
 use serde::Deserialize;
 
-use super::{
-    estimate::LogSums,
-    source::{Source, cannot},
-};
-use crate::{record::read::RowReader, units::counted};
+use super::{estimate::LogSums, source::Source};
+use crate::{exit::Failure, record::read::RowReader, units::counted};
 
 /// The limits between the colours, as a rank's time divided by the median of the ranks.
 pub(super) const STEPS: [f64; 6] = [0.8, 0.9, 0.97, 1.03, 1.1, 1.25];
@@ -112,7 +109,7 @@ pub(super) fn read(sources: &[Source]) -> anyhow::Result<Vec<HeatMap>> {
         let path = source.folder.join("ranks.csv");
         if path.is_file() {
             let added = collector.add_file(&path);
-            added.map_err(|error| cannot("read", &path, &error))?;
+            added.map_err(|error| Failure::of_file("read", &path, &error))?;
         }
     }
     Ok(collector.maps())

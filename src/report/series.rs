@@ -9,10 +9,11 @@ use serde::Deserialize;
 
 use super::{
     estimate::{Estimate, LogSums},
-    source::{Source, cannot},
+    source::Source,
 };
 use crate::{
     collective::Collective,
+    exit::Failure,
     record::{BackendKind, Status, read::RowReader},
     units::counted,
 };
@@ -254,7 +255,7 @@ pub(super) fn read(sources: &[Source]) -> anyhow::Result<Results> {
     for source in sources {
         collector
             .add_file(&source.csv, source.label.as_deref())
-            .map_err(|error| cannot("read", &source.csv, &error))?;
+            .map_err(|error| Failure::of_file("read", &source.csv, &error))?;
     }
     Ok(collector.results())
 }

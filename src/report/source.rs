@@ -1,7 +1,6 @@
 //! What a report is made of: folders with a `results.csv`.
 
 use std::{
-    fmt::Display,
     fs,
     path::{Path, PathBuf},
 };
@@ -82,7 +81,7 @@ fn find_one(path: &Path) -> anyhow::Result<Vec<Source>> {
 
 /// Returns the folders in `folder` that have results, in the order of their names.
 fn folders_with_results(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
-    let entries = fs::read_dir(folder).map_err(|error| cannot("read", folder, &error))?;
+    let entries = fs::read_dir(folder).map_err(|error| Failure::of_file("read", folder, &error))?;
     let mut folders = Vec::new();
     for entry in entries.flatten() {
         if entry.path().join(CSV).is_file() {
@@ -106,10 +105,4 @@ impl Source {
             label,
         }
     }
-}
-
-/// Returns the error of a file that cannot be used.
-pub(super) fn cannot(what: &str, path: &Path, why: &dyn Display) -> anyhow::Error {
-    let sentence = format!("{} cannot be {what}: {why}", path.display());
-    Failure::on_all_ranks(Code::Usage, sentence)
 }

@@ -6,9 +6,9 @@ use serde::Deserialize;
 
 use super::{
     line_plot::{MOST_LINES, PlotLine, PlotPoint},
-    source::{Source, cannot},
+    source::Source,
 };
-use crate::{native::nvml::is_slowed, record::read::RowReader};
+use crate::{exit::Failure, native::nvml::is_slowed, record::read::RowReader};
 
 /// Points of a curve.
 const MOST_BINS: usize = 240;
@@ -94,7 +94,8 @@ pub(super) fn read(sources: &[Source]) -> anyhow::Result<Vec<Telemetry>> {
     for source in sources {
         let path = source.folder.join("telemetry.csv");
         if path.is_file() {
-            let telemetry = read_one(&path).map_err(|error| cannot("read", &path, &error))?;
+            let telemetry =
+                read_one(&path).map_err(|error| Failure::of_file("read", &path, &error))?;
             all.push(Telemetry {
                 run: source.folder.display().to_string(),
                 ..telemetry

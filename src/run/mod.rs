@@ -259,7 +259,7 @@ fn keep_remark(remark: String, session: &Session, world: &dyn World) {
     session.add_remarks(vec![remark]);
 }
 
-/// Starts the telemetry of the GPUs, if it is asked for.
+/// Starts the telemetry of the GPUs, if it is requested.
 fn start_telemetry(
     context: &RunContext,
     session: &Session,

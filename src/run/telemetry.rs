@@ -75,7 +75,7 @@ struct Slowed {
 }
 
 impl RunTelemetry {
-    /// Starts it, if it is asked for. Returns remarks on what cannot be sampled.
+    /// Starts it, if it is requested. Returns remarks on what cannot be sampled.
     ///
     /// # Errors
     ///

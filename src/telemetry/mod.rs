@@ -2,7 +2,7 @@
 //!
 //! [`QUANTITIES`] is the only list of what is measured; CSV, JSON, the table of `pxnbench monitor` and `docs/FORMAT.md` are
 //! made from it. A [`Probe`] takes one [`Sample`] of each GPU at a time; a [`Sampler`] does so on a thread of its own, and keeps
-//! them until they are asked for. Rates are differences of counters between two samples, so that the first has none.
+//! them until they are taken. Rates are differences of counters between two samples, so that the first has none.
 
 mod probe;
 mod quantity;

@@ -93,7 +93,6 @@ impl Probe {
             Err(error) => {
                 // What it counts when it comes back may have begun anew.
                 self.before[gpu] = None;
-                self.first_energy[gpu] = None;
                 Values {
                     error,
                     ..Values::default()

@@ -12,20 +12,19 @@ use super::{
     sample::{Sample, SampledGpu},
 };
 
-/// The interval if none is given. Shorter than the second over which many GPUs average their power, and long enough that the
-/// few milliseconds of a sample are one part in a hundred of one processor's time.
+/// The interval if none is given. Shorter than the second over which many GPUs average their power.
 pub const DEFAULT_INTERVAL: Duration = Duration::from_millis(500);
 
 /// The shortest interval: GPUs update most readings no more often.
 pub const SHORTEST_INTERVAL: Duration = Duration::from_millis(50);
 
-/// Samples that are kept at most until they are asked for; at the default interval, eight GPUs take so many in two hours.
+/// Samples that are kept at most until they are taken; at the default interval, eight GPUs take so many in two hours.
 const MOST_KEPT: usize = 100_000;
 
 /// How long the end waits for a sample that is being taken. A GPU that has fallen off the bus may hold it up for good.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// A thread that samples GPUs, and the samples that nobody has asked for yet.
+/// A thread that samples GPUs, and the samples that nobody has taken yet.
 pub struct Sampler {
     shared: Arc<Shared>,
     gpus: Vec<SampledGpu>,
@@ -41,7 +40,7 @@ struct Shared {
 #[derive(Default)]
 struct State {
     samples: Vec<Sample>,
-    /// Samples that were dropped because nobody asked for them.
+    /// Samples that were dropped because nobody took them.
     dropped: u64,
     gaps: Gaps,
     is_to_end: bool,
