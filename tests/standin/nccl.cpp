@@ -385,8 +385,11 @@ static int exchange(const std::vector<Message>& messages, const Faults& faults) 
 
 namespace {
 
+// What a rank does together with the others of its communicator while the call waits: joining it, registering a window.
+struct Meeting { std::shared_ptr<Comm> comm; std::function<int()> work; };
+
 struct Group {
-    std::vector<std::function<int()>> joining;
+    std::vector<Meeting> meetings;
     std::vector<Operation> operations;
     std::vector<Message> messages;
 };
@@ -399,15 +402,27 @@ int enqueue(const std::shared_ptr<Comm>& comm, Stream stream, std::function<int(
 }
 
 int begin_all(Group& all) {
+    // The ranks of a group meet at the same time. Those meetings of one rank keep their order: `Comm::meet` counts ranks,
+    // and a rank that arrives twice before the others have left is lost.
+    std::vector<std::vector<std::function<int()>>> by_rank;
+    std::map<std::shared_ptr<Comm>, size_t> places;
+    for (const Meeting& meeting : all.meetings) {
+        const bool is_known = meeting.comm && places.count(meeting.comm);
+        if (!is_known) by_rank.emplace_back();
+        if (!is_known && meeting.comm) places[meeting.comm] = by_rank.size() - 1;
+        by_rank[is_known ? places[meeting.comm] : by_rank.size() - 1].push_back(meeting.work);
+    }
     std::vector<std::thread> threads;
     std::atomic<int> code{OK};
     std::string why;
     std::mutex lock;
-    for (const auto& join : all.joining)
+    for (const auto& meetings : by_rank)
         threads.emplace_back([&] {
-            const int own = join();
-            const std::lock_guard<std::mutex> held(lock);
-            if (own != OK) code = own, why = last_error;
+            for (const auto& meet : meetings) {
+                const int own = meet();
+                const std::lock_guard<std::mutex> held(lock);
+                if (own != OK) code = own, why = last_error;
+            }
         });
     for (std::thread& thread : threads) thread.join();
     if (code != OK) return fail(code, why.c_str());
@@ -509,7 +524,8 @@ int ncclCommInitRankConfig(Handle** comm, int ranks, Id id, int rank, const Conf
     if (standin_current() < 0) return fail(UNHANDLED_CUDA_ERROR, "no GPU is current");
     const std::string name = id.bytes;
     const int device = standin_current();
-    group.joining.push_back([=] { return join(comm, ranks, name, rank, device); });
+    // There is no communicator yet: each rank joins on a thread of its own.
+    group.meetings.push_back({nullptr, [=] { return join(comm, ranks, name, rank, device); }});
     return begin_now();
 }
 
@@ -592,13 +608,12 @@ int ncclCommWindowRegister(Handle* comm, uint64_t address, size_t bytes, void** 
     CAN_FAIL();
     if (!standin_owns(comm->comm->device, address, bytes)) return fail(INVALID_ARGUMENT, "no such memory");
     const auto shared = comm->comm;
-    group.joining.push_back([=] {
+    group.meetings.push_back({shared, [=] {
         shared->meet();
         shared->registered++;
         *window = (void*)address;
         return OK;
-    });
-    // Windows of one communicator in one group would meet in any order: each is made by itself where they are alone.
+    }});
     return begin_now();
 }
 
