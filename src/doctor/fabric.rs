@@ -28,6 +28,16 @@ pub(super) const CHECKS: &[Check] = &[
     ),
     Check::per_process("net.verbs", "device files for the RDMA ports", verbs),
     Check::per_process(
+        "net.libibverbs",
+        "the library for the RDMA ports, and its providers",
+        libibverbs,
+    ),
+    Check::per_process(
+        "net.controllers",
+        "InfiniBand controllers on the PCI bus have RDMA ports",
+        controllers,
+    ),
+    Check::per_process(
         "net.gid",
         "the GID that NCCL_IB_GID_INDEX names is a RoCE v2 address",
         gid,
@@ -172,6 +182,52 @@ fn verbs(process: &RankFacts) -> CheckOutcome {
         "give the container /dev/infiniband (--device, MELLANOX_VISIBLE_DEVICES=all), or load ib_uverbs (modprobe ib_uverbs): \
          otherwise NCCL logs 'NET/IB : No device found' and uses sockets",
     )
+}
+
+fn libibverbs(process: &RankFacts) -> CheckOutcome {
+    let health = &process.health;
+    if health.rdma.is_empty() {
+        return CheckOutcome::not_applicable("there is no RDMA device");
+    }
+    let remedy = "install libibverbs with its providers, in a container into its image (libibverbs1 and ibverbs-providers, or \
+                  rdma-core): otherwise NCCL finds no adapter and uses sockets";
+    let Some(library) = &health.libibverbs else {
+        return CheckOutcome::failure("the loader finds no libibverbs.so.1", remedy);
+    };
+    let path = &library.path;
+    if library.providers.is_empty() {
+        // It may have been built with another folder for them, or with providers in it.
+        return CheckOutcome::warning(format!("{path} has no provider beside it"), remedy);
+    }
+    let providers: Vec<&String> = library.providers.iter().collect();
+    CheckOutcome::ok(format!("{path} with {}", list(&providers)))
+}
+
+/// Checks whether adapters are hidden from this process: the bus shows them, whatever a container
+/// was given.
+fn controllers(process: &RankFacts) -> CheckOutcome {
+    let health = &process.health;
+    let Some(addresses) = &health.infiniband_controllers.value else {
+        return CheckOutcome::not_applicable(health.infiniband_controllers.why.clone());
+    };
+    if addresses.is_empty() {
+        return CheckOutcome::not_applicable("there is no InfiniBand controller on the PCI bus");
+    }
+    let found = counted(addresses.len(), "InfiniBand controller");
+    if !health.rdma.is_empty() {
+        return CheckOutcome::ok(found);
+    }
+    let evidence = format!(
+        "the PCI bus has {found}, such as {}, but /sys/class/infiniband is empty",
+        addresses[0]
+    );
+    let remedy = if health.container.is_some() {
+        "give the container the adapters: --network host, MELLANOX_VISIBLE_DEVICES=all with Enroot; if the node lacks them too, load \
+         their driver there (modprobe mlx5_ib)"
+    } else {
+        "load their driver (modprobe mlx5_ib): otherwise NCCL uses sockets"
+    };
+    CheckOutcome::warning(evidence, remedy)
 }
 
 fn gid(process: &RankFacts) -> CheckOutcome {

@@ -105,12 +105,18 @@ fn nofile(process: &RankFacts) -> CheckOutcome {
 }
 
 fn stack(process: &RankFacts) -> CheckOutcome {
+    /// The stack that the C library gives threads if the limit is none.
+    const TOO_LITTLE: u64 = 2 * MIB;
     let limit = &process.health.stack;
     match limit.value {
         None => CheckOutcome::not_applicable(limit.why.clone()),
+        Some(bytes) if bytes <= TOO_LITTLE => CheckOutcome::warning(
+            format!("the stack of a thread is only {}", format_limit(bytes)),
+            "ulimit -s 8192, in Docker --ulimit stack=67108864: threads get a stack of this size, and those of NCCL may overflow it",
+        ),
         Some(UNLIMITED) => CheckOutcome::warning(
             "the stack is unlimited",
-            "ulimit -s 8192: with an unlimited stack the C library gives threads 2 MiB each, and those of NCCL may overflow",
+            "ulimit -s 8192, in Docker --ulimit stack=67108864: with an unlimited stack the C library gives threads 2 MiB each, and those of NCCL may overflow",
         ),
         Some(bytes) => CheckOutcome::ok(format_limit(bytes)),
     }
@@ -130,7 +136,7 @@ fn shm(process: &RankFacts) -> CheckOutcome {
     CheckOutcome::finding(
         bytes <= TOO_LITTLE,
         evidence,
-        "enlarge it: docker run --shm-size=1g or --ipc=host, in Kubernetes an emptyDir with medium Memory on /dev/shm",
+        "enlarge it: docker run --ipc=host or --shm-size=8g, in Kubernetes an emptyDir with medium Memory on /dev/shm",
     )
 }
 
@@ -281,10 +287,14 @@ fn container(process: &RankFacts) -> CheckOutcome {
     let Some(evidence) = &health.container else {
         return CheckOutcome::not_applicable("this is not a container");
     };
-    let lacks_driver = health.nvidia.is_some() && health.driver.value.is_none();
+    let has_gpus = health.nvidia.is_some();
+    let lacks_driver = has_gpus && health.driver.value.is_none();
+    let lacks_gpus = has_gpus && health.gpu_files.is_empty();
     let lacks_adapters = !health.rdma.is_empty() && health.verbs.is_empty();
     let missing = if lacks_driver {
         "the driver is not visible"
+    } else if lacks_gpus {
+        "no GPU has a device file (/dev/nvidia0 …)"
     } else if lacks_adapters {
         "/dev/infiniband is empty"
     } else {
@@ -294,6 +304,7 @@ fn container(process: &RankFacts) -> CheckOutcome {
     };
     CheckOutcome::failure(
         format!("running in a container ({evidence}), in which {missing}"),
-        "start it with its devices: --gpus all or --nv, --device=/dev/infiniband, MELLANOX_VISIBLE_DEVICES=all with enroot",
+        "start it with its devices: --gpus all or --nv, --device=/dev/infiniband, MELLANOX_VISIBLE_DEVICES=all with Enroot; \
+         scripts/container.sh does",
     )
 }

@@ -16,8 +16,9 @@ use super::{
     fabric::{self, Interface, RdmaPort},
     iommu::{self, Iommu},
     logind::{self, RemoveIpc},
-    named, nvidia, plugins, procfs, slurm,
+    named, nvidia, plugins, procfs, rdma, slurm,
     tree::{names, reading},
+    verbs::{self, Libibverbs},
 };
 use crate::{
     env::Env,
@@ -99,6 +100,8 @@ pub struct NodeHealth {
     pub container: Option<String>,
     /// The evidence that the node has an NVIDIA device.
     pub nvidia: Option<String>,
+    /// Device files of GPUs.
+    pub gpu_files: Vec<String>,
     /// The driver's version, from /proc.
     pub driver: Reading<String>,
     /// Whether the driver's kernel modules are the open ones.
@@ -111,6 +114,10 @@ pub struct NodeHealth {
     pub rdma: Vec<RdmaPort>,
     /// Device files under /dev/infiniband.
     pub verbs: Vec<String>,
+    /// The library that uses them.
+    pub libibverbs: Option<Libibverbs>,
+    /// PCI addresses of InfiniBand controllers.
+    pub infiniband_controllers: Reading<Vec<String>>,
     /// Network interfaces.
     pub interfaces: Vec<Interface>,
     /// Files of network plugins that the loader finds by name.
@@ -153,12 +160,15 @@ pub fn gather(
         acs: acs::redirecting_bridges(root),
         container: container::evidence(root),
         nvidia: nvidia::hardware(root),
+        gpu_files: nvidia::device_files(root),
         driver: nvidia::driver_version(root),
         open_modules: nvidia::has_open_modules(root),
         imex: names(&root.join("dev/nvidia-caps-imex-channels")),
         nvml: nvml(root, recorded),
         rdma: fabric::rdma_ports(root),
         verbs: names(&root.join("dev/infiniband")),
+        libibverbs: verbs::libibverbs(root, env),
+        infiniband_controllers: rdma::controllers(root),
         interfaces: fabric::interfaces(root),
         plugins: plugins::installed(root, env),
         plugins_named: plugins::named(root, env, net_plugin),

@@ -22,6 +22,7 @@ pub(crate) mod slurm;
 pub mod start;
 pub mod topology;
 mod tree;
+pub mod verbs;
 
 pub use environment::{conf_files, environment, settings, settings_with};
 pub use process::{GpuLink, Process, process, process_age_s, resident_memory};

@@ -29,6 +29,9 @@ const VISIBLE: &str = "CUDA_VISIBLE_DEVICES";
 const PCI_VENDOR: &str = "0x10de";
 const PCI_CLASS: &str = "0x03";
 
+/// The device file of the GPUs in WSL 2.
+const WSL_DEVICE: &str = "dev/dxg";
+
 /// Returns the evidence that this host has an NVIDIA device or that Slurm gave the job one. `root`
 /// is the root of the file system.
 pub fn evidence(root: &Path, env: Env) -> Option<String> {
@@ -49,6 +52,15 @@ pub fn count(root: &Path, env: Env) -> u32 {
     given.unwrap_or_else(|| gpu_files(root).len() as u32)
 }
 
+/// Returns the names of the device files through which programs use GPUs, such as `nvidia0`.
+pub(super) fn device_files(root: &Path) -> Vec<String> {
+    let mut files = gpu_files(root);
+    if root.join(WSL_DEVICE).exists() {
+        files.push("dxg".into());
+    }
+    files
+}
+
 /// Returns the names of the GPUs' device files, such as `nvidia0`.
 fn gpu_files(root: &Path) -> Vec<String> {
     let mut files = names(&root.join("dev"));
@@ -65,7 +77,7 @@ fn device_file(root: &Path) -> Option<String> {
     }
     // WSL 2 shows the GPUs of any vendor as /dev/dxg; NVIDIA's library beside it tells whose they
     // are.
-    let has_device = root.join("dev/dxg").exists();
+    let has_device = root.join(WSL_DEVICE).exists();
     let has_library = root.join("usr/lib/wsl/lib/libcuda.so.1").exists();
     (has_device && has_library).then(|| "/dev/dxg exists".to_owned())
 }

@@ -1,4 +1,4 @@
-//! Plugins of NCCL, found as the dynamic loader finds them: LD_LIBRARY_PATH, ldconfig's
+//! Plugins of NCCL and other libraries, found as the dynamic loader finds them: LD_LIBRARY_PATH, ldconfig's
 //! list, the system's folders. Below a root, so that a copied tree gives the same answer as its
 //! machine.
 
@@ -44,6 +44,13 @@ pub(super) fn file(root: &Path, env: Env, prefix: &str, name: &str) -> Option<St
     let long_name = format!("{prefix}-{name}.so");
     let is_named = |file: &str| file == name || file == long_name;
     libraries(root, env, &is_named).into_iter().next()
+}
+
+/// Returns the path of a library that a process would load by this name.
+pub(super) fn library(root: &Path, env: Env, name: &str) -> Option<String> {
+    libraries(root, env, &|file| file == name)
+        .into_iter()
+        .next()
 }
 
 /// Returns the paths of the libraries whose file name is wanted, in the loader's order.

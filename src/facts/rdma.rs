@@ -1,10 +1,16 @@
 //! The RDMA ports of this node, from `/sys/class/infiniband`: without a library, so that they are
 //! found on a node whose user-space drivers are broken too.
 
-use std::path::Path;
+use std::{fs, path::Path};
 
 use super::tree::{names, text};
-use crate::levels::ports::{Link, Port};
+use crate::{
+    levels::ports::{Link, Port},
+    native::nvml::Reading,
+};
+
+/// The prefix of the PCI class of InfiniBand controllers, as in `/sys/bus/pci/devices/*/class`.
+const PCI_CLASS: &str = "0x0207";
 
 /// Returns the ports under `root`, the root of the file system, by device and number.
 pub fn ports(root: &Path) -> Vec<Port> {
@@ -37,11 +43,52 @@ fn port(folder: &Path, device: &str, number: u32) -> Port {
     }
 }
 
+/// Reads which devices on the PCI bus are InfiniBand controllers, except those that are kept for
+/// virtual machines. The bus is the same in each container; RDMA devices are not.
+pub(super) fn controllers(root: &Path) -> Reading<Vec<String>> {
+    let bus = root.join("sys/bus/pci/devices");
+    let mut addresses = names(&bus);
+    if addresses.is_empty() {
+        return Reading::none("/sys/bus/pci/devices lists nothing");
+    }
+    addresses.retain(|address| {
+        let device = bus.join(address);
+        text(&device.join("class")).starts_with(PCI_CLASS) && !is_for_virtual_machines(&device)
+    });
+    Reading::of(addresses)
+}
+
+/// Returns whether the driver of a PCI device hands it to virtual machines.
+fn is_for_virtual_machines(device: &Path) -> bool {
+    let driver = fs::read_link(device.join("driver")).unwrap_or_default();
+    let name = driver.file_name().unwrap_or_default();
+    name.to_string_lossy().starts_with("vfio")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::levels::ports::listing;
-    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    #[test]
+    fn controllers_are_told_by_their_class_and_driver() {
+        let root = tempfile::tempdir().expect("a folder");
+        assert!(controllers(root.path()).value.is_none());
+        for (address, class, driver) in [
+            ("0000:17:00.0", "0x020700", "mlx5_core"),
+            ("0000:18:00.0", "0x020700", "vfio-pci"),
+            ("0000:19:00.0", "0x020000", "mlx5_core"),
+        ] {
+            let device = root.path().join("sys/bus/pci/devices").join(address);
+            fs::create_dir_all(&device).expect("made");
+            fs::write(device.join("class"), class).expect("written");
+            let target = format!("../../../../bus/pci/drivers/{driver}");
+            symlink(target, device.join("driver")).expect("linked");
+        }
+        let found = controllers(root.path()).value;
+        assert_eq!(found, Some(vec!["0000:17:00.0".to_owned()]));
+    }
 
     #[test]
     fn ports_are_told_by_their_link_layer_and_state() {

@@ -157,6 +157,11 @@ pub(super) const BROKEN_MACHINES: &[BrokenMachine] = &[
         also_found_by: &[],
     },
     BrokenMachine {
+        check: "host.stack",
+        change: |m| m.edit("proc/self/limits", "8388608  ", "2097152  "),
+        also_found_by: &[],
+    },
+    BrokenMachine {
         check: "host.shm",
         change: |m| m.edit("proc/self/mounts", "67108864k", "65536k"),
         also_found_by: &[],
@@ -209,6 +214,15 @@ pub(super) const BROKEN_MACHINES: &[BrokenMachine] = &[
             m.files.remove("dev/infiniband/uverbs0");
         },
         also_found_by: &["net.verbs"],
+    },
+    BrokenMachine {
+        // Started without --gpus: /proc is that of the node.
+        check: "host.container",
+        change: |m| {
+            m.file("run/.containerenv", "");
+            m.files.retain(|path, _| !path.starts_with("dev/nvidia"));
+        },
+        also_found_by: &[],
     },
     BrokenMachine {
         check: "gpu.lost",
@@ -328,6 +342,29 @@ pub(super) const BROKEN_MACHINES: &[BrokenMachine] = &[
     BrokenMachine {
         check: "net.verbs",
         change: |m| drop(m.files.remove("dev/infiniband/uverbs0")),
+        also_found_by: &[],
+    },
+    BrokenMachine {
+        check: "net.libibverbs",
+        change: |m| drop(m.files.remove("usr/lib64/libibverbs.so.1")),
+        also_found_by: &[],
+    },
+    BrokenMachine {
+        check: "net.libibverbs",
+        change: |m| drop(m.files.remove("usr/lib64/libibverbs/libmlx5-rdmav34.so")),
+        also_found_by: &[],
+    },
+    BrokenMachine {
+        check: "net.controllers",
+        change: without_rdma_devices,
+        also_found_by: &[],
+    },
+    BrokenMachine {
+        check: "net.controllers",
+        change: |m| {
+            m.file(".dockerenv", "");
+            without_rdma_devices(m);
+        },
         also_found_by: &[],
     },
     BrokenMachine {

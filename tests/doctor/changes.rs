@@ -113,7 +113,8 @@ pub(super) fn second_port(m: &mut Machine, state: &str, hca: &str) {
 }
 
 pub(super) fn without_adapters(m: &mut Machine, hca: &str) {
-    m.files.retain(|path, _| !path.contains("infiniband"));
+    m.files
+        .retain(|path, _| !path.contains("infiniband") && !path.contains("0000:17:00.0"));
     m.set("NCCL_IB_HCA", hca);
 }
 
@@ -136,4 +137,11 @@ pub(super) fn ipoib(m: &mut Machine) {
     m.file("sys/class/net/ib0/operstate", "up\n");
     m.file("proc/net/if_inet6", LINKS_OWN);
     m.env.remove("NCCL_SOCKET_IFNAME");
+}
+
+/// Controllers on the PCI bus, and no RDMA device, nor a setting that names one.
+pub(super) fn without_rdma_devices(m: &mut Machine) {
+    m.files
+        .retain(|path, _| !path.starts_with("sys/class/infiniband"));
+    m.env.remove("NCCL_IB_HCA");
 }

@@ -85,6 +85,11 @@ pub(super) fn good() -> Machine {
         ("proc/net/route", "Iface\tDestination\neth0\t00000000\n"),
         ("etc/systemd/logind.conf", "[Login]\nRemoveIPC=no\n"),
         ("dev/infiniband/uverbs0", ""),
+        ("dev/nvidia0", ""),
+        ("dev/nvidia1", ""),
+        ("usr/lib64/libibverbs.so.1", ""),
+        ("usr/lib64/libibverbs/libmlx5-rdmav34.so", ""),
+        ("sys/bus/pci/devices/0000:17:00.0/class", "0x020700\n"),
         ("sys/bus/pci/devices/0000:00:01.0/class", "0x060400\n"),
     ]
     .map(|(path, text)| (path.to_owned(), text.as_bytes().to_vec()))

@@ -231,6 +231,73 @@ pub(super) const MESSAGES: &[CheckMessage] = &[
         message: "kubelet",
     },
     CheckMessage {
+        check: "host.stack",
+        change: |m| m.edit("proc/self/limits", "8388608  ", "67108864 "),
+        verdict: "ok",
+        message: "64 MiB",
+    },
+    CheckMessage {
+        check: "net.libibverbs",
+        change: |_| (),
+        verdict: "ok",
+        message: "/usr/lib64/libibverbs.so.1 with mlx5",
+    },
+    CheckMessage {
+        check: "net.libibverbs",
+        change: |m| {
+            m.files.remove("usr/lib64/libibverbs/libmlx5-rdmav34.so");
+            m.file("etc/libibverbs.d/mlx5.driver", "driver /host/libmlx5\n");
+            m.file("host/libmlx5-rdmav57.so", "");
+        },
+        verdict: "ok",
+        message: "mlx5",
+    },
+    CheckMessage {
+        check: "net.libibverbs",
+        change: |m| without_adapters(m, "^=mlx5_9"),
+        verdict: "not_applicable",
+        message: "no RDMA device",
+    },
+    CheckMessage {
+        check: "net.controllers",
+        change: |_| (),
+        verdict: "ok",
+        message: "1 InfiniBand controller",
+    },
+    CheckMessage {
+        check: "net.controllers",
+        change: |m| without_adapters(m, "^=mlx5_9"),
+        verdict: "not_applicable",
+        message: "no InfiniBand controller",
+    },
+    CheckMessage {
+        check: "net.controllers",
+        change: |m| {
+            m.files
+                .retain(|path, _| !path.starts_with("sys/bus/pci/devices"))
+        },
+        verdict: "not_applicable",
+        message: "/sys/bus/pci/devices lists nothing",
+    },
+    CheckMessage {
+        check: "net.controllers",
+        change: |m| {
+            m.file(".dockerenv", "");
+            without_rdma_devices(m);
+        },
+        verdict: "warning",
+        message: "such as 0000:17:00.0, but /sys/class/infiniband is empty",
+    },
+    CheckMessage {
+        check: "host.container",
+        change: |m| {
+            m.file("run/.containerenv", "");
+            m.files.retain(|path, _| !path.starts_with("dev/nvidia"));
+        },
+        verdict: "failure",
+        message: "no GPU has a device file",
+    },
+    CheckMessage {
         check: "host.iommu",
         change: |m| behind_iommu(m, "identity\n"),
         verdict: "ok",
