@@ -723,15 +723,23 @@ fn what_the_commands_of_the_readme_leave_is_ignored() {
     );
 }
 
-/// The documents: those at the top, and those in docs/.
+/// The documents: those at the top, and those in docs/ and in its folders of translations.
 fn documents() -> Vec<PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let top = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md"].map(|name| root.join(name));
-    let folder = fs::read_dir(root.join("docs")).expect("docs");
-    folder
-        .map(|entry| entry.expect("an entry").path())
-        .chain(top)
-        .collect()
+    let mut documents = top.to_vec();
+    let mut folders = vec![root.join("docs")];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).expect("docs") {
+            let path = entry.expect("an entry").path();
+            match path.extension() {
+                None => folders.push(path),
+                Some(end) if end == "md" => documents.push(path),
+                Some(_) => {}
+            }
+        }
+    }
+    documents
 }
 
 /// The anchors of a document's headings, as GitHub makes them.

@@ -7,6 +7,8 @@
 )]
 #![allow(missing_docs, reason = "tests")]
 
+pub mod pages;
+
 use std::{
     collections::BTreeMap,
     io::Write,

@@ -10,6 +10,7 @@ mod home;
 mod lab;
 mod runs;
 mod sites;
+mod taught;
 mod templates;
 
 const ROOT: &str = env!("CARGO_MANIFEST_DIR");

@@ -1,0 +1,139 @@
+//! The pages that teach are true: each of their commands runs, and does what the page says. What needs Slurm is in
+//! `tests/slurm/taught.rs`. A command that can run nowhere here is parsed, and said to be left out.
+
+#[path = "common/mod.rs"]
+mod common;
+
+use std::{
+    ffi::OsString,
+    path::{Path, PathBuf},
+};
+
+use clap::error::ErrorKind;
+use common::pages::{
+    Block, Place, blocks, check_out, prelude, run_blocks, say_what_is_left_out, without_comment,
+};
+use pxnbench::cmd::{Cli, own_options_first};
+
+const ROOT: &str = env!("CARGO_MANIFEST_DIR");
+
+fn page(name: &str) -> PathBuf {
+    Path::new(ROOT).join(name)
+}
+
+/// The blocks of a page that run anywhere, up to the first one that needs the results of a job.
+fn on_any_machine(blocks: &[Block]) -> Vec<&Block> {
+    let before_jobs = blocks
+        .iter()
+        .take_while(|block| block.place != Place::Cluster);
+    before_jobs
+        .filter(|block| block.place == Place::Anywhere)
+        .collect()
+}
+
+/// Runs what a page has for any machine.
+fn try_page(name: &str) {
+    let blocks = blocks(&page(name));
+    say_what_is_left_out(name, &blocks);
+    if !common::has_mpi() {
+        return;
+    }
+    if Path::new("/proc/driver/nvidia").exists() {
+        common::skip("taught", "the pages show a machine without a GPU");
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    check_out(folder.path());
+    let here = on_any_machine(&blocks);
+    assert!(!here.is_empty(), "{name} has no commands");
+    run_blocks(&here, folder.path(), &prelude());
+}
+
+#[test]
+fn the_first_part_of_the_tutorial_runs_as_printed() {
+    try_page("docs/TUTORIAL.md");
+}
+
+#[test]
+fn the_commands_of_the_pxn_guide_run_as_printed() {
+    try_page("docs/PXN_GUIDE.md");
+}
+
+/// The documents with commands for a shell.
+fn documents() -> Vec<PathBuf> {
+    let mut documents = vec![page("README.md")];
+    for folder in ["docs", "docs/zh"] {
+        let entries = std::fs::read_dir(page(folder))
+            .into_iter()
+            .flatten()
+            .flatten();
+        let pages = entries.map(|entry| entry.path());
+        documents.extend(pages.filter(|path| path.extension().is_some_and(|end| end == "md")));
+    }
+    documents
+}
+
+/// Splits a command as a shell does, without expanding anything; ends at what ends a command.
+fn words(command: &str) -> Vec<String> {
+    let mut words = vec![String::new()];
+    let mut quote = None;
+    for c in command.chars() {
+        let word = words.last_mut().expect("there is always one");
+        match quote {
+            Some(open) if c == open => quote = None,
+            Some(_) => word.push(c),
+            None => match c {
+                '\'' | '"' => quote = Some(c),
+                '|' | '>' | ';' | '&' | ')' => break,
+                c if c.is_whitespace() => words.push(String::new()),
+                c => word.push(c),
+            },
+        }
+    }
+    words.retain(|word| !word.is_empty());
+    words
+}
+
+/// The command lines of pxnbench in a block.
+fn invocations(block: &Block) -> Vec<Vec<String>> {
+    let mut invocations = Vec::new();
+    for command in &block.commands {
+        let mut rest = without_comment(command);
+        while let Some(at) = rest.find("pxnbench ") {
+            let is_program = rest[..at]
+                .chars()
+                .last()
+                .is_none_or(|c| " (\"/`".contains(c));
+            if is_program {
+                invocations.push(words(&rest[at..]));
+            }
+            rest = &rest[at + "pxnbench ".len()..];
+        }
+    }
+    invocations
+}
+
+#[test]
+fn each_command_of_the_documents_can_be_parsed() {
+    let mut parsed = 0;
+    for document in documents() {
+        for block in blocks(&document) {
+            for words in invocations(&block) {
+                let line: Vec<OsString> = words.iter().map(OsString::from).collect();
+                let result = Cli::parse_words(&own_options_first(line));
+                let is_help =
+                    |kind| matches!(kind, ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
+                if let Err(error) = result {
+                    assert!(
+                        is_help(error.kind()),
+                        "{} in {}: {words:?}: {error}",
+                        block.at,
+                        document.display()
+                    );
+                }
+                parsed += 1;
+            }
+        }
+    }
+    assert!(parsed > 50, "only {parsed} commands were found");
+}
