@@ -137,3 +137,92 @@ fn each_command_of_the_documents_can_be_parsed() {
     }
     assert!(parsed > 50, "only {parsed} commands were found");
 }
+
+/// The text of every file below `folder` that a message can come from, by file.
+fn texts(folder: &str, texts: &mut Vec<String>) {
+    for entry in std::fs::read_dir(page(folder)).expect(folder).flatten() {
+        let name = format!("{folder}/{}", entry.file_name().to_string_lossy());
+        if entry.path().is_dir() {
+            texts.push(String::new());
+            self::texts(&name, texts);
+        } else if let Ok(text) = std::fs::read_to_string(entry.path()) {
+            texts.push(joined_lines(&text));
+        }
+    }
+}
+
+/// A source with the lines of each string literal joined, and without escapes of quotes.
+fn joined_lines(text: &str) -> String {
+    let mut pieces = text.split("\\\n");
+    let mut joined = pieces.next().unwrap_or_default().to_owned();
+    for piece in pieces {
+        joined += piece.trim_start();
+    }
+    joined.replace("\\\"", "\"")
+}
+
+/// Whether one of `texts` has all fixed parts of a message, between which `…` stands for what differs.
+fn occurs(message: &str, texts: &[String]) -> bool {
+    let mut parts = message
+        .split('…')
+        .map(str::trim)
+        .filter(|part| part.len() > 2);
+    texts
+        .iter()
+        .any(|text| parts.clone().all(|part| text.contains(part)))
+        && parts.next().is_some()
+}
+
+/// The messages in the first cells of a page's tables, by heading.
+fn quoted_messages(text: &str) -> Vec<(String, String)> {
+    let mut heading = "";
+    let mut messages = Vec::new();
+    for line in text.lines() {
+        heading = line.strip_prefix("## ").unwrap_or(heading);
+        let cell = line
+            .strip_prefix("| ")
+            .and_then(|row| row.split(" | ").next());
+        let codes = cell
+            .into_iter()
+            .flat_map(|cell| cell.split('`').skip(1).step_by(2));
+        messages.extend(codes.map(|code| (heading.to_owned(), code.to_owned())));
+    }
+    messages
+}
+
+#[test]
+fn each_message_that_troubleshooting_quotes_is_one_that_a_program_prints() {
+    let text = std::fs::read_to_string(page("docs/TROUBLESHOOTING.md")).expect("the page");
+    let mut own = Vec::new();
+    for folder in ["src", "scripts", "slurm", "tests/golden"] {
+        texts(folder, &mut own);
+    }
+    // What the tutorial shows is compared with the output.
+    own.push(std::fs::read_to_string(page("docs/TUTORIAL.md")).expect("the tutorial"));
+    let mut others = Vec::new();
+    for other in documents() {
+        if !other.ends_with("TROUBLESHOOTING.md") {
+            others.push(std::fs::read_to_string(other).expect("a document"));
+        }
+    }
+    let messages = quoted_messages(&text);
+    assert!(messages.len() > 70, "only {} messages", messages.len());
+    let mut unknown = Vec::new();
+    for (heading, message) in messages {
+        let is_foreign = ["Containers", "Messages of other programs"].contains(&heading.as_str());
+        let is_known = occurs(&message, &own) || (is_foreign && occurs(&message, &others));
+        if !is_known {
+            unknown.push(format!("{heading}: {message}"));
+        }
+    }
+    assert!(
+        unknown.is_empty(),
+        "nothing prints these messages:\n{}",
+        unknown.join("\n")
+    );
+}
+
+#[test]
+fn the_commands_of_troubleshooting_run_as_printed() {
+    try_page("docs/TROUBLESHOOTING.md");
+}
