@@ -66,6 +66,10 @@ install_all() {
     "$binary" generate man "$generated/man" >/dev/null
     "$binary" generate completions "$generated" >/dev/null
     mv "$generated/pxnbench.bash" "$generated/pxnbench" # the name that bash-completion looks for
+    local version
+    version=$("$binary" --version)
+    version=${version##* }
+    cp packaging/modulefile "$generated/$version" # modules are named by folder and file: pxnbench/VERSION
 
     mkdir -p "$root/share/pxnbench" 2>/dev/null || true
     [[ -w $root/share/pxnbench ]] || die 8 "cannot write to $root: choose another --prefix, or run this as a user who can."
@@ -77,13 +81,14 @@ install_all() {
     put 644 share/bash-completion/completions "$generated/pxnbench"
     put 644 share/zsh/site-functions "$generated/_pxnbench"
     put 644 share/fish/vendor_completions.d "$generated/pxnbench.fish"
+    put 644 share/pxnbench/modulefiles/pxnbench "$generated/$version"
     put 644 share/pxnbench/slurm slurm/*.sbatch slurm/levels.toml slurm/site.conf.example
     put 644 share/doc/pxnbench README.md CHANGELOG.md CONTRIBUTING.md LICENSE
     put 644 share/doc/pxnbench/docs docs/*.md
     put 644 share/doc/pxnbench/examples examples/*.*
     put 644 share/doc/pxnbench/examples/spreadsheet examples/spreadsheet/*
     install -m 644 "$tmp/manifest" "$manifest"
-    say "installed $("$binary" --version) to $prefix/bin, templates to $prefix/share/pxnbench/slurm"
+    say "installed pxnbench $version to $prefix/bin, templates to $prefix/share/pxnbench/slurm"
     [[ ":$PATH:" == *":$prefix/bin:"* ]] || say "$prefix/bin is not in PATH: export PATH=$prefix/bin:\$PATH"
 }
 
@@ -97,8 +102,8 @@ remove_listed() { # what the manifest lists, the manifest, and the folders of ou
         rm -f "$root/$path"
     done <"$manifest"
     rm -f "$manifest"
-    for folder in share/pxnbench/slurm share/doc/pxnbench/docs share/doc/pxnbench/examples/spreadsheet \
-        share/doc/pxnbench/examples share/doc/pxnbench; do
+    for folder in share/pxnbench/slurm share/pxnbench/modulefiles/pxnbench share/pxnbench/modulefiles share/doc/pxnbench/docs \
+        share/doc/pxnbench/examples/spreadsheet share/doc/pxnbench/examples share/doc/pxnbench; do
         rmdir "$root/$folder" 2>/dev/null || true
     done
 }
