@@ -7,6 +7,7 @@ pub mod compare;
 pub mod doctor;
 pub mod experiment;
 pub mod generate;
+pub mod join;
 pub mod launch;
 pub mod levels;
 pub mod links;
@@ -68,6 +69,8 @@ pub enum Command {
     Levels(levels::Args),
     /// Start a sweep, or the doctor, on all nodes of this Slurm job
     Launch(launch::Args),
+    /// Start the ranks of this node by hand: without MPI, ssh or Slurm
+    Join(join::Args),
     /// Link this program under the names of nccl-tests' programs
     Links(links::Args),
     /// Submit a sweep as a Slurm job
@@ -132,7 +135,9 @@ impl Cli {
     pub fn launches(&self) -> bool {
         matches!(
             self.command,
-            Some(Command::Launch(_) | Command::Submit(_) | Command::Experiment(_))
+            Some(
+                Command::Launch(_) | Command::Join(_) | Command::Submit(_) | Command::Experiment(_)
+            )
         )
     }
 
@@ -145,6 +150,7 @@ impl Cli {
             None => run::run(&self.sweep),
             Some(Command::Levels(args)) => levels::run(&args),
             Some(Command::Launch(args)) => launch_ranks(args),
+            Some(Command::Join(args)) => join_ranks(args),
             Some(Command::Links(args)) => links::run(&args),
             Some(Command::Submit(args)) => submit_job(args),
             Some(Command::Compare(args)) => compare::run(&args),
@@ -198,6 +204,16 @@ fn launch_ranks(args: launch::Args) -> anyhow::Result<Code> {
     };
     let (arguments, target) = ranks.target(args.arguments())?;
     launch::run(args, target, arguments)
+}
+
+/// Starts the ranks of this node. What their arguments ask for is checked here, before anything is started.
+fn join_ranks(args: join::Args) -> anyhow::Result<Code> {
+    let ranks = RanksArguments {
+        starter: "join",
+        default_sweep: None,
+    };
+    let (arguments, target) = ranks.target(&args.arguments())?;
+    join::run(args, target, arguments)
 }
 
 /// Submits a job. What its ranks are to do is checked here, before anything is queued.
@@ -323,12 +339,13 @@ fn target_of(parsed: Cli) -> anyhow::Result<Target> {
     }
 }
 
-/// Moves the options of `launch`, `submit` and `experiment` that follow the collectives before them.
+/// Moves the options of `launch`, `join`, `submit` and `experiment` that follow the collectives before them.
 pub fn own_options_first(words: Vec<OsString>) -> Vec<OsString> {
     let subcommand = words.get(1).and_then(|word| word.to_str());
     let command = clap::Command::new("");
     let command = match subcommand {
         Some("launch") => launch::Args::augment_args(command),
+        Some("join") => join::Args::augment_args(command),
         Some("submit") => submit::Args::augment_args(command),
         Some("experiment") => experiment::Args::augment_args(command),
         _ => return words,

@@ -61,6 +61,14 @@ pub(super) fn device_files(root: &Path) -> Vec<String> {
     files
 }
 
+/// Returns how many GPUs CUDA_VISIBLE_DEVICES shows: CUDA stops at the first of its names that is none. `None` if it is not
+/// set, so that all are shown.
+pub fn visible(env: Env) -> Option<u32> {
+    let list = env(VISIBLE)?;
+    let shown = list.split(',').take_while(|name| names_gpus(name));
+    Some(shown.count() as u32)
+}
+
 /// Returns the names of the GPUs' device files, such as `nvidia0`.
 fn gpu_files(root: &Path) -> Vec<String> {
     let mut files = names(&root.join("dev"));
@@ -223,6 +231,23 @@ mod tests {
             evidence(root.path(), &none).as_deref(),
             Some("/dev/nvidia0 exists")
         );
+    }
+
+    #[test]
+    fn visible_devices_are_counted_up_to_the_first_that_is_none() {
+        let seen = |value: Option<&str>| {
+            visible(&|name| value.filter(|_| name == VISIBLE).map(str::to_owned))
+        };
+        assert_eq!(seen(None), None);
+        for (value, gpus) in [
+            ("0,1, 2", 3),
+            ("GPU-5d5d,GPU-6e6e", 2),
+            ("0,-1,2", 1),
+            ("", 0),
+            ("NoDevFiles", 0),
+        ] {
+            assert_eq!(seen(Some(value)), Some(gpus), "{value}");
+        }
     }
 
     #[test]

@@ -5,6 +5,7 @@
 
 mod context;
 mod follow;
+pub mod join;
 mod launcher;
 mod memo;
 mod nodes;

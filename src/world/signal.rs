@@ -13,8 +13,12 @@
 use std::{
     io,
     mem::MaybeUninit,
-    process::{Child, ExitStatus},
-    sync::atomic::{AtomicI32, Ordering},
+    os::unix::process::CommandExt,
+    process::{Child, Command, ExitStatus},
+    sync::{
+        Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicI32, Ordering},
+    },
     thread,
     time::Duration,
 };
@@ -28,8 +32,8 @@ use super::abort;
 
 /// The last signal received; 0 for none.
 static RECEIVED: AtomicI32 = AtomicI32::new(0);
-/// The process that signals are passed on to; 0 for none.
-static RELAY_TO: AtomicI32 = AtomicI32::new(0);
+/// The processes that signals are passed on to. Whoever reaps one takes it out first.
+static RELAY_TO: Mutex<Vec<u32>> = Mutex::new(Vec::new());
 
 /// How long a case may continue after SIGHUP, SIGINT or SIGTERM. mpirun kills a second after it has
 /// passed the signal on.
@@ -42,14 +46,15 @@ const GRACE: Duration = Duration::from_millis(600);
 /// Returns an error if the system refuses.
 pub fn install() -> io::Result<()> {
     on_signal(|signal| {
+        RECEIVED.store(signal, Ordering::SeqCst);
         if signal != SIGUSR1 {
             stop(signal);
         }
     })
 }
 
-/// Installs the handlers of a process that launches ranks: a signal is passed on to the process of
-/// [`wait_and_relay`].
+/// Installs the handlers of a process that launches ranks: a signal is passed on to the processes of
+/// [`wait_and_relay`] and [`relay_also_to`].
 ///
 /// # Errors
 /// Returns an error if the system refuses.
@@ -57,14 +62,11 @@ pub fn install_relay() -> io::Result<()> {
     on_signal(relay)
 }
 
-/// Notes each signal and calls `handle` with it, on a thread of its own.
+/// Calls `handle` with each signal, on a thread of its own.
 fn on_signal(handle: fn(i32)) -> io::Result<()> {
     let mut signals = Signals::new([SIGHUP, SIGINT, SIGTERM, SIGUSR1])?;
     thread::spawn(move || {
-        for signal in signals.forever() {
-            RECEIVED.store(signal, Ordering::SeqCst);
-            handle(signal);
-        }
+        signals.forever().for_each(handle);
     });
     Ok(())
 }
@@ -82,16 +84,19 @@ fn stop(signal: i32) {
 /// # Errors
 /// Returns an error if the system refuses to wait.
 pub fn wait_and_relay(child: &mut Child) -> io::Result<ExitStatus> {
-    relay_to(Some(child.id()));
+    relay_also_to(child.id());
     // `wait` would reap the child while a signal may still be on its way to its number.
     let ended = wait_without_reaping(child.id());
-    relay_to(None);
+    no_longer_relay_to(child.id());
     ended?;
     child.wait()
 }
 
 /// Waits for a child to end, and leaves it to be reaped.
-fn wait_without_reaping(process: u32) -> io::Result<()> {
+///
+/// # Errors
+/// Returns an error if the system refuses to wait.
+pub fn wait_without_reaping(process: u32) -> io::Result<()> {
     let mut info = MaybeUninit::<libc::siginfo_t>::uninit();
     let options = libc::WEXITED | libc::WNOWAIT;
     loop {
@@ -107,22 +112,61 @@ fn wait_without_reaping(process: u32) -> io::Result<()> {
     }
 }
 
-/// Passes signals on to `process` from now on, including one that came before; `None` stops that.
-fn relay_to(process: Option<u32>) {
-    RELAY_TO.store(process.map_or(0, |pid| pid as i32), Ordering::SeqCst);
+/// Passes signals on to the child `process` from now on, including one that came before. Each signal
+/// reaches it once.
+pub fn relay_also_to(process: u32) {
+    let mut processes = relayed();
+    processes.push(process);
     match RECEIVED.load(Ordering::SeqCst) {
         0 => {}
-        signal => relay(signal),
+        signal => send(process as i32, passed_on(signal)),
     }
 }
 
+/// Passes no more signals on to `process`, so that it can be reaped.
+pub fn no_longer_relay_to(process: u32) {
+    relayed().retain(|other| *other != process);
+}
+
+fn relayed() -> MutexGuard<'static, Vec<u32>> {
+    RELAY_TO.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 fn relay(signal: i32) {
-    // srun answers the first SIGINT with a report and continues; SIGTERM ends it.
-    let signal = if signal == SIGINT { SIGTERM } else { signal };
-    match RELAY_TO.load(Ordering::SeqCst) {
-        0 => {}
-        process => send(process, signal),
+    // Locked first, so that a process that is added meanwhile gets the signal once.
+    let processes = relayed();
+    RECEIVED.store(signal, Ordering::SeqCst);
+    for process in processes.iter() {
+        send(*process as i32, passed_on(signal));
     }
+}
+
+/// Returns the signal that stands for `signal`. srun answers the first SIGINT with a report and
+/// continues; SIGTERM ends it.
+fn passed_on(signal: i32) -> i32 {
+    if signal == SIGINT { SIGTERM } else { signal }
+}
+
+/// Makes the process that `command` starts end when this one does, however that happens. The kernel
+/// ends it when the thread that starts it does, so that must be one that lasts.
+pub fn end_with_this_process(command: &mut Command) {
+    let parent = std::process::id();
+    let ask = move || {
+        // SAFETY: prctl takes numbers and touches no memory of ours.
+        let answer = unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
+        if answer != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: getppid takes nothing and cannot fail.
+        let is_orphan = unsafe { libc::getppid() } as u32 != parent;
+        // The other process may have ended before the kernel was asked.
+        match is_orphan {
+            true => Err(io::Error::from_raw_os_error(libc::ESRCH)),
+            false => Ok(()),
+        }
+    };
+    // SAFETY: between fork and exec `ask` makes two system calls and allocates nothing.
+    unsafe { command.pre_exec(ask) };
 }
 
 /// Sends SIGTERM to a process that this one started.
@@ -130,9 +174,14 @@ pub fn terminate(process: u32) {
     send(process as i32, SIGTERM);
 }
 
+/// Kills the process group of a child that started one, with all that is left in it.
+pub fn kill_group(leader: u32) {
+    send(-(leader as i32), libc::SIGKILL);
+}
+
 fn send(process: i32, signal: i32) {
     // SAFETY: kill takes two ints and touches no memory of ours. The process is a child that has
-    // not been waited for yet, so its number belongs to no other.
+    // not been waited for yet, so its number belongs to no other, and neither does its group's.
     unsafe { libc::kill(process, signal) };
 }
 
@@ -144,6 +193,15 @@ pub fn received() -> Option<&'static str> {
     }
 }
 
-fn name(signal: i32) -> &'static str {
+/// Returns the signal that asked to stop now; SIGUSR1 leaves time.
+pub fn stops_now() -> Option<&'static str> {
+    match RECEIVED.load(Ordering::SeqCst) {
+        0 | SIGUSR1 => None,
+        signal => Some(name(signal)),
+    }
+}
+
+/// Returns the name of a signal, such as `SIGKILL`.
+pub fn name(signal: i32) -> &'static str {
     signal_hook::low_level::signal_name(signal).unwrap_or("a signal")
 }

@@ -14,9 +14,10 @@ use crate::{
 };
 
 /// The subcommands that help shows: a slip of the first word may mean one of them. A test of `cmd` compares the two.
-pub const SUBCOMMANDS: [&str; 12] = [
+pub const SUBCOMMANDS: [&str; 13] = [
     "levels",
     "launch",
+    "join",
     "links",
     "submit",
     "compare",
