@@ -85,6 +85,7 @@ install_all() {
     put 644 share/pxnbench/slurm slurm/*.sbatch slurm/levels.toml slurm/site.conf.example
     put 644 share/doc/pxnbench README.md CHANGELOG.md CONTRIBUTING.md LICENSE
     put 644 share/doc/pxnbench/docs docs/*.md
+    put 644 share/doc/pxnbench/docs/zh docs/zh/*.md
     put 644 share/doc/pxnbench/examples examples/*.*
     put 644 share/doc/pxnbench/examples/spreadsheet examples/spreadsheet/*
     install -m 644 "$tmp/manifest" "$manifest"
@@ -102,8 +103,8 @@ remove_listed() { # what the manifest lists, the manifest, and the folders of ou
         rm -f "$root/$path"
     done <"$manifest"
     rm -f "$manifest"
-    for folder in share/pxnbench/slurm share/pxnbench/modulefiles/pxnbench share/pxnbench/modulefiles share/doc/pxnbench/docs \
-        share/doc/pxnbench/examples/spreadsheet share/doc/pxnbench/examples share/doc/pxnbench; do
+    for folder in share/pxnbench/slurm share/pxnbench/modulefiles/pxnbench share/pxnbench/modulefiles share/doc/pxnbench/docs/zh \
+        share/doc/pxnbench/docs share/doc/pxnbench/examples/spreadsheet share/doc/pxnbench/examples share/doc/pxnbench; do
         rmdir "$root/$folder" 2>/dev/null || true
     done
 }

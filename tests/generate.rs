@@ -206,6 +206,7 @@ fn install_puts_everything_below_the_prefix_and_uninstall_removes_it() {
         "share/doc/pxnbench/README.md",
         "share/doc/pxnbench/LICENSE",
         "share/doc/pxnbench/docs/SLURM.md",
+        "share/doc/pxnbench/docs/zh/TUTORIAL.md",
     ] {
         assert!(folder.path().join(file).is_file(), "{file}");
     }

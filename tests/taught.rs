@@ -226,3 +226,54 @@ fn each_message_that_troubleshooting_quotes_is_one_that_a_program_prints() {
 fn the_commands_of_troubleshooting_run_as_printed() {
     try_page("docs/TROUBLESHOOTING.md");
 }
+
+/// The translated pages, each with its original.
+const TRANSLATIONS: [(&str, &str); 3] = [
+    ("docs/zh/README.md", "README.md"),
+    ("docs/zh/TUTORIAL.md", "docs/TUTORIAL.md"),
+    ("docs/zh/PXN_GUIDE.md", "docs/PXN_GUIDE.md"),
+];
+
+/// The commands of a page without their comments, and the output that it shows, block by block.
+fn without_comments(page: &Path) -> Vec<(Vec<String>, Vec<String>)> {
+    let bare = |command: &String| without_comment(command).to_owned();
+    let blocks = blocks(page).into_iter();
+    blocks
+        .map(|block| (block.commands.iter().map(bare).collect(), block.shown))
+        .collect()
+}
+
+#[test]
+fn translated_pages_have_the_commands_and_the_output_of_their_originals() {
+    for (translation, original) in TRANSLATIONS {
+        let (translated, originals) = (
+            without_comments(&page(translation)),
+            without_comments(&page(original)),
+        );
+        for (ours, theirs) in translated.iter().zip(&originals) {
+            assert_eq!(ours, theirs, "{translation} differs from {original}");
+        }
+        assert_eq!(translated.len(), originals.len(), "{translation}");
+    }
+}
+
+/// The headings of a page, by their depth.
+fn headings(name: &str) -> Vec<usize> {
+    let text = std::fs::read_to_string(page(name)).expect("a page");
+    let mut in_block = false;
+    let mut depths = Vec::new();
+    for line in text.lines() {
+        in_block ^= line.starts_with("```");
+        if !in_block && line.starts_with('#') {
+            depths.push(line.len() - line.trim_start_matches('#').len());
+        }
+    }
+    depths
+}
+
+#[test]
+fn translated_pages_have_the_sections_of_their_originals() {
+    for (translation, original) in TRANSLATIONS {
+        assert_eq!(headings(translation), headings(original), "{translation}");
+    }
+}
