@@ -1,5 +1,8 @@
 //! `pxnbench`: is NCCL on this cluster correct, fast, and really using PXN?
 //!
+//! A program of one's own needs one module of it, [`job`], and `examples/` shows how. The rest is the inside of the
+//! benchmark, and may change at any time.
+//!
 //! The modules in reading order. Imports point down only, from a later line to an earlier one; `tests/layers/` checks
 //! it, and `docs/ARCHITECTURE.md` says why.
 //!
@@ -22,6 +25,7 @@
 //! | 7 | [`output`], [`fault`] | terminal and files; errors as sentences |
 //! | 7 | [`doctor`] | checks: from facts to findings |
 //! | 7 | [`check`] | pass or fail: results against what is required of them |
+//! | 8 | [`job`] | the library for programs of one's own: ranks, collectives on slices, sweeps |
 //! | 8 | [`run`] | a sweep: from a request to records and a verdict |
 //! | 8 | [`compare`] | the steps of a comparison: which level is faster, and how sure that is |
 //! | 8 | [`monitor`] | the GPUs of a node, live |
@@ -75,6 +79,7 @@ pub mod exit;
 pub mod experiment;
 pub mod facts;
 pub mod fault;
+pub mod job;
 pub mod launch;
 pub mod levels;
 pub mod monitor;

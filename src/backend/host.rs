@@ -9,12 +9,14 @@
 )]
 
 mod call;
+mod communicator;
 mod reduction;
 
 use std::{ffi::c_int, time::Instant};
 
 use mpi::ffi;
 
+pub use self::communicator::{Communicator, StartedOperation};
 use self::{
     call::{MpiCall, Operation, Parts, call_for, datatype},
     reduction::Reductions,

@@ -1,7 +1,7 @@
 //! Backends: what runs a collective on one kind of memory.
 //!
 //! [`Backend`] is all that the sweep knows of them. `nccl` runs on GPUs, `host` runs MPI on host
-//! memory, `model` computes times. A binary that is built without MPI or NCCL has a stub with the
+//! memory, `model` computes times. [`host::Communicator`] runs collectives on slices of a program of one's own. A binary that is built without MPI or NCCL has a stub with the
 //! same functions, each of which returns an error.
 
 #[cfg(feature = "mpi")]
@@ -17,5 +17,7 @@ pub mod nccl;
 #[path = "nccl_stub.rs"]
 pub mod nccl;
 pub mod options;
+mod slices;
 
 pub use interface::{Backend, Timing, Waived, check_possible, rotation};
+pub use slices::{Element, SliceOperation};

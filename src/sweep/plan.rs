@@ -4,7 +4,7 @@ use crate::{
     collective::{
         BufferMode, Case, CaseShape, Collective,
         data::{DType, RedOp},
-        traffic::Traffic,
+        traffic::{self, Traffic},
     },
     units::Bytes,
 };
@@ -46,6 +46,22 @@ pub struct SweepSpec {
     pub roots: Roots,
     /// Traffic of an alltoallv.
     pub traffic: &'static Traffic,
+}
+
+impl Default for SweepSpec {
+    /// Returns an all_reduce of float sums from 8 bytes to 1M, doubling the size each step.
+    fn default() -> SweepSpec {
+        SweepSpec {
+            collectives: vec![Collective::AllReduce],
+            begin: Bytes(8),
+            end: Bytes(1 << 20),
+            step: SizeStep::Factor(2),
+            dtypes: vec![DType::Float],
+            redops: vec![RedOp::Sum],
+            roots: Roots::One(0),
+            traffic: &traffic::DEFAULT,
+        }
+    }
 }
 
 /// The cases of one collective, type, operation and root.

@@ -5,7 +5,7 @@
 //! being waited for.
 
 use std::{
-    sync::{Mutex, MutexGuard, Once, PoisonError},
+    sync::{Mutex, MutexGuard, Once, OnceLock, PoisonError},
     thread,
     time::{Duration, Instant},
 };
@@ -34,12 +34,20 @@ impl Wait {
     }
 }
 
+/// What to do if a wait is merely slow; that of the command line unless it is set.
+static REMEDY: OnceLock<&str> = OnceLock::new();
 /// The innermost wait of the process.
 static CURRENT: Mutex<Option<Wait>> = Mutex::new(None);
 static START_WATCHING: Once = Once::new();
 
 /// The interval at which the thread checks the current wait.
 const TICK: Duration = Duration::from_millis(100);
+
+/// Sets what messages advise if a wait is merely slow.
+pub fn set_remedy(remedy: &'static str) {
+    // A process has one, so a second call has no effect.
+    let _ = REMEDY.set(remedy);
+}
 
 /// A wait in progress, which ends when this is dropped.
 #[must_use]
@@ -91,8 +99,9 @@ fn overdue_reason() -> Option<String> {
     let wait = current.as_ref().filter(|wait| wait.is_overdue())?;
     Some(format!(
         "{} did not end within {} s. A rank or the network is stuck: see the messages of the other ranks. If this is merely \
-         slow, raise --timeout",
+         slow, {}",
         wait.what,
-        wait.limit.as_secs()
+        wait.limit.as_secs(),
+        REMEDY.get().unwrap_or(&"raise --timeout")
     ))
 }

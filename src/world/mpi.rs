@@ -151,16 +151,31 @@ pub fn loaded() -> String {
     name.trim().to_owned()
 }
 
-/// Ends every rank of the job with `code` if MPI is running, and returns if it is not. Any thread
-/// may call it.
-fn abort_mpi(code: c_int) {
+/// Returns whether MPI is running and this is the thread that started it, which is the only one that may call it.
+pub fn is_running_in_this_thread() -> bool {
+    let mut is_main = 0;
+    if is_running() {
+        // SAFETY: MPI is running; the call writes one int, and any thread may make it.
+        unsafe { ffi::MPI_Is_thread_main(&mut is_main) };
+    }
+    is_main != 0
+}
+
+/// Returns whether MPI has been started and not ended.
+fn is_running() -> bool {
     let (mut started, mut ended) = (0, 0);
     // SAFETY: both calls are allowed at any time from any thread, and write one int each.
     unsafe {
         ffi::MPI_Initialized(&mut started);
         ffi::MPI_Finalized(&mut ended);
     }
-    if started != 0 && ended == 0 {
+    started != 0 && ended == 0
+}
+
+/// Ends every rank of the job with `code` if MPI is running, and returns if it is not. Any thread
+/// may call it.
+fn abort_mpi(code: c_int) {
+    if is_running() {
         // SAFETY: MPI is running; the call takes no memory of ours and does not return. MPI allows
         // calls from the main thread only; that another thread ends the job while the main thread
         // hangs in MPI is deliberate, and a timer of `world::abort` ends the process if this hangs

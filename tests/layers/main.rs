@@ -21,7 +21,7 @@ const LAYERS: &[&[&str]] = &[
     &["backend", "facts", "telemetry"],
     &["sweep"],
     &["output", "fault", "doctor", "check"],
-    &["run", "compare", "monitor"],
+    &["run", "compare", "monitor", "job"],
     &["launch", "experiment", "report"],
     &["cmd"],
 ];

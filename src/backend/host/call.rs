@@ -20,6 +20,12 @@ unsafe extern "C" {
     static pxnbench_mpi_in_place: *mut c_void;
 }
 
+/// Returns MPI_IN_PLACE.
+pub(super) fn in_place_argument() -> *mut c_void {
+    // SAFETY: the C constant is initialised before main and never written.
+    unsafe { pxnbench_mpi_in_place }
+}
+
 /// The pointers and counts of one operation. `send` and `recv` are those of the layout; in place
 /// both lie in the same buffer, `base`.
 pub(super) struct Operation<'a> {
@@ -66,12 +72,37 @@ impl Parts {
         parts
     }
 
+    /// Returns parts of these lengths, in rank order, which follow one another without a gap.
+    pub(super) fn one_after_another(sent: &[usize], received: &[usize]) -> Parts {
+        let (sent, send_offsets) = with_offsets(sent);
+        let (received, recv_offsets) = with_offsets(received);
+        Parts {
+            sent,
+            send_offsets,
+            received,
+            recv_offsets,
+        }
+    }
+
     /// Returns the number of elements from the first that is sent to the last.
     fn sent_elements(&self) -> usize {
         let ends = self.sent.iter().zip(&self.send_offsets);
         let last = ends.map(|(count, offset)| count + offset).max();
         last.unwrap_or(0) as usize
     }
+}
+
+/// Returns the lengths of parts, and where each begins.
+fn with_offsets(lengths: &[usize]) -> (Vec<c_int>, Vec<c_int>) {
+    let mut counts = Vec::with_capacity(lengths.len());
+    let mut offsets = Vec::with_capacity(lengths.len());
+    let mut end = 0;
+    for &length in lengths {
+        counts.push(length as c_int);
+        offsets.push(end);
+        end += length as c_int;
+    }
+    (counts, offsets)
 }
 
 /// The MPI call that runs a collective.
@@ -225,8 +256,7 @@ impl Operation<'_> {
     /// Returns the send argument of a call that accepts MPI_IN_PLACE.
     fn send_or_in_place(&self) -> *const c_void {
         if self.in_place {
-            // SAFETY: the C constant is initialised before main and never written.
-            unsafe { pxnbench_mpi_in_place }
+            in_place_argument()
         } else {
             self.send
         }
@@ -331,8 +361,7 @@ unsafe fn gather(op: &Operation<'_>) -> c_int {
 
 unsafe fn scatter(op: &Operation<'_>) -> c_int {
     let recv = if op.is_root() && op.in_place {
-        // SAFETY: the C constant is initialised before main and never written.
-        unsafe { pxnbench_mpi_in_place }
+        in_place_argument()
     } else {
         op.recv
     };

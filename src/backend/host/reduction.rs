@@ -123,7 +123,7 @@ impl Reductions {
     /// Frees all operations. To be called while MPI is running.
     pub(super) fn free(&mut self) {
         for mut created in self.0.drain(..) {
-            // SAFETY: the handle is from MPI_Op_create, and no operation is in progress.
+            // SAFETY: the handle is from MPI_Op_create; MPI keeps it for an operation in progress.
             unsafe { ffi::MPI_Op_free(&mut created.handle) };
         }
     }
