@@ -15,8 +15,8 @@ export PXN_LEVELS="off aggressive"
 sbatch() {
     local id state small=(-b 1K -e 4K -f 4 -n 2)
     [[ $* != *doctor* ]] || small=()
-    id=$(PXN_BLOCKS=2 command sbatch --parsable "$@" "${small[@]}") || return
-    echo "Submitted batch job $id"
+    id=$(PXN_BLOCKS=2 command sbatch "$@" "${small[@]}") || return
+    echo "$id"
     until state=$(squeue -t all -h -j "$id" -o %T) && [[ $state != @(PENDING|CONFIGURING|RUNNING|COMPLETING) ]]; do
         sleep 0.1
     done
