@@ -8,6 +8,7 @@ pub mod doctor;
 pub mod experiment;
 pub mod generate;
 pub mod join;
+pub mod kube;
 pub mod launch;
 pub mod levels;
 pub mod links;
@@ -36,6 +37,7 @@ use crate::{
     exit::{CODES, Code, Failure},
     fault,
     launch::Target,
+    run::backend::BackendChoice,
 };
 
 /// Is NCCL on this cluster correct, fast, and really using PXN?
@@ -75,6 +77,8 @@ pub enum Command {
     Links(links::Args),
     /// Submit a sweep as a Slurm job
     Submit(submit::Args),
+    /// Run a sweep on a Kubernetes cluster
+    Kube(kube::Args),
     /// Compare runs, or the steps below a folder: which is faster in which case, and how sure that is
     Compare(compare::Args),
     /// Check the results of a run: is it fast enough, and not slower than before?
@@ -136,7 +140,11 @@ impl Cli {
         matches!(
             self.command,
             Some(
-                Command::Launch(_) | Command::Join(_) | Command::Submit(_) | Command::Experiment(_)
+                Command::Launch(_)
+                    | Command::Join(_)
+                    | Command::Submit(_)
+                    | Command::Kube(_)
+                    | Command::Experiment(_)
             )
         )
     }
@@ -153,6 +161,7 @@ impl Cli {
             Some(Command::Join(args)) => join_ranks(args),
             Some(Command::Links(args)) => links::run(&args),
             Some(Command::Submit(args)) => submit_job(args),
+            Some(Command::Kube(args)) => kube::run(args, check_kube_sweep),
             Some(Command::Compare(args)) => compare::run(&args),
             Some(Command::Check(args)) => check::run(&args),
             Some(Command::Experiment(args)) => run_experiment(args),
@@ -229,6 +238,40 @@ fn submit_job(args: submit::Args) -> anyhow::Result<Code> {
     }
     submission.suit(&target)?;
     submission.submit()
+}
+
+/// Checks the sweep of a deployment on Kubernetes, before anything is made there.
+fn check_kube_sweep(
+    typed: &[OsString],
+    default_sweep: Option<&str>,
+) -> anyhow::Result<kube::CheckedSweep> {
+    let usage = |what: &str| Err(Failure::on_all_ranks(Code::Usage, what));
+    let ranks = RanksArguments {
+        starter: "kube",
+        default_sweep,
+    };
+    let (arguments, target) = ranks.target(typed)?;
+    let Target::Sweep(sweep) = &target else {
+        return usage("kube runs sweeps only. Name collectives");
+    };
+    if sweep.presets.level.is_some() || sweep.presets.network.is_some() {
+        return usage(
+            "kube gives the ranks their level and network. Put --level and --network before the --",
+        );
+    }
+    if sweep.files.names_any() {
+        return usage(
+            "kube decides where the ranks write. `pxnbench kube results` copies the files, and its --out says where to",
+        );
+    }
+    if !matches!(sweep.backend, BackendChoice::Auto | BackendChoice::Nccl) {
+        return usage("kube measures GPUs. Leave out --backend");
+    }
+    let gpus_per_process = target.gpus_per_process();
+    Ok(kube::CheckedSweep {
+        arguments,
+        gpus_per_process,
+    })
 }
 
 /// Runs an experiment. The arguments of its sweep are checked here, before anything is started.

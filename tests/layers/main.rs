@@ -22,7 +22,7 @@ const LAYERS: &[&[&str]] = &[
     &["sweep"],
     &["output", "fault", "doctor", "check"],
     &["run", "compare", "monitor", "job"],
-    &["launch", "experiment", "report"],
+    &["launch", "kube", "experiment", "report"],
     &["cmd"],
 ];
 
@@ -37,7 +37,7 @@ const ONLY_IN: &[(&str, &[&str])] = &[
     ("eprintln!(", &["lib.rs"]),
     (
         "print_line!(",
-        &["cmd/", "run/", "compare/", "launch/", "lib.rs"],
+        &["cmd/", "run/", "compare/", "launch/", "kube/", "lib.rs"],
     ),
     (
         "say!(",
@@ -46,6 +46,7 @@ const ONLY_IN: &[(&str, &[&str])] = &[
             "run/",
             "compare/",
             "launch/",
+            "kube/",
             "experiment/",
             "report/",
             "fault.rs",

@@ -14,12 +14,13 @@ use crate::{
 };
 
 /// The subcommands that help shows: a slip of the first word may mean one of them. A test of `cmd` compares the two.
-pub const SUBCOMMANDS: [&str; 13] = [
+pub const SUBCOMMANDS: [&str; 14] = [
     "levels",
     "launch",
     "join",
     "links",
     "submit",
+    "kube",
     "compare",
     "check",
     "experiment",

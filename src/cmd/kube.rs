@@ -1,0 +1,271 @@
+//! `pxnbench kube`: a sweep on a Kubernetes cluster.
+
+use std::{ffi::OsString, path::PathBuf, time::Duration};
+
+use super::args::values;
+use crate::{
+    exit::Code,
+    kube::{
+        in_pod::{self, InPod},
+        manifests,
+        names::{DeploymentName, ObjectName},
+        rdma::RdmaRequest,
+        request::{self, Request, Starter, Variable},
+        settings::Token,
+        size::SizeRange,
+    },
+    launch::template::{self, Template},
+    levels::{self, Preset},
+    output::stdout,
+    units::Bytes,
+};
+
+/// Runs a sweep on the GPUs of a Kubernetes cluster: a pod per node, whose ranks meet over TCP, without an operator and without ssh.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Action {
+    /// Print the manifests, for kubectl apply or for your own tools
+    Render(Box<RenderArgs>),
+    /// Run a program in a pod and leave its results in the log
+    #[command(hide = true)]
+    InPod(InPodArgs),
+}
+
+#[derive(Debug, clap::Args)]
+struct RenderArgs {
+    #[command(flatten)]
+    job: JobArgs,
+
+    /// Print a random token instead of a placeholder: the output is then a secret
+    #[arg(long)]
+    token: bool,
+}
+
+/// What is to run, and in what pods.
+#[derive(Debug, clap::Args)]
+struct JobArgs {
+    /// Name of the deployment
+    #[arg(value_name = "NAME", default_value = "pxnbench")]
+    name: DeploymentName,
+
+    /// Namespace [default: that of kubectl's context]
+    #[arg(short = 'n', long, value_name = "NAME")]
+    namespace: Option<ObjectName>,
+
+    /// Image with this program, CUDA and NCCL
+    #[arg(long, value_name = "IMAGE")]
+    image: String,
+
+    /// Secret for the registry of the image
+    #[arg(long, value_name = "NAME")]
+    pull_secret: Option<ObjectName>,
+
+    /// Nodes, with one pod on each
+    #[arg(long, value_name = "N", default_value = "2", value_parser = values::positive::<u32>)]
+    nodes: u32,
+
+    /// GPUs per node
+    #[arg(long, value_name = "N", default_value = "8", value_parser = values::positive::<u32>)]
+    gpus: u32,
+
+    /// Sizes of the sweep: MIN, MIN:MAX or MIN:MAX:FACTOR, such as 8:1G:4
+    #[arg(long, value_name = "SIZE", help_heading = "Sweep")]
+    size: Option<SizeRange>,
+
+    /// Repeat the sweep until this time is over, such as 60s or 2h
+    #[arg(long, value_name = "TIME", value_parser = values::duration, help_heading = "Sweep")]
+    time: Option<Duration>,
+
+    /// PXN level: off conservative balanced aggressive default
+    #[arg(long, value_name = "LEVEL", default_value = "aggressive", value_parser = levels::level, help_heading = "Sweep")]
+    level: &'static Preset,
+
+    /// Transport to ask NCCL for: auto nvlink pcie shm ib ethernet (RoCE) socket (TCP) pxn
+    #[arg(long, value_name = "NETWORK", value_parser = levels::network, help_heading = "Sweep")]
+    network: Option<&'static Preset>,
+
+    /// Variable for all ranks, such as NCCL_SOCKET_IFNAME=eth0; may be repeated
+    #[arg(long = "env", value_name = "NAME=VALUE", help_heading = "Sweep")]
+    variables: Vec<Variable>,
+
+    /// RDMA devices of a pod, as a device plugin names them, such as rdma/hca_shared_devices_a:1; the pods then run as root, with
+    /// the capability to lock memory
+    #[arg(long, value_name = "RESOURCE[:COUNT]", help_heading = "Pods")]
+    rdma: Option<RdmaRequest>,
+
+    /// Use the network of the nodes instead of the pods' own
+    #[arg(long, help_heading = "Pods")]
+    host_network: bool,
+
+    /// Port at which the ranks meet
+    #[arg(long, value_name = "PORT", default_value_t = request::DEFAULT_PORT, value_parser = clap::value_parser!(u16).range(1024..),
+        help_heading = "Pods")]
+    port: u16,
+
+    /// Size of /dev/shm, which counts as memory of the pod
+    #[arg(long, value_name = "SIZE", default_value = "8G", value_parser = values::size, help_heading = "Pods")]
+    shm: Bytes,
+
+    /// CPUs that a pod requests [default: 2 per GPU]
+    #[arg(long, value_name = "N", value_parser = values::positive::<u32>, help_heading = "Pods")]
+    cpus: Option<u32>,
+
+    /// Memory that a pod requests [default: 4G per GPU, and /dev/shm]
+    #[arg(long, value_name = "SIZE", value_parser = values::size, help_heading = "Pods")]
+    memory: Option<Bytes>,
+
+    /// Local queue of Kueue, which starts all pods at once when there is room for them
+    #[arg(long, value_name = "NAME", help_heading = "Job")]
+    queue: Option<ObjectName>,
+
+    /// Make an MPIJob for Kubeflow's MPI operator (kubeflow.org/v2beta1) instead of an Indexed Job
+    #[arg(long, help_heading = "Job")]
+    mpi_operator: bool,
+
+    /// Time that a pod may take after it was placed on a node, in addition to --time
+    #[arg(long, value_name = "TIME", default_value = "1h", value_parser = values::duration, help_heading = "Job")]
+    deadline: Duration,
+
+    /// Time after its end at which the cluster removes the job, with its log and the results in it
+    #[arg(long, value_name = "TIME", default_value = "1d", value_parser = values::duration, help_heading = "Job")]
+    ttl: Duration,
+
+    /// Keep the pod with the results, and its GPUs, for this time after the run: results that are too large for a log can
+    /// then be copied
+    #[arg(long, value_name = "TIME", value_parser = values::duration, help_heading = "Job")]
+    keep: Option<Duration>,
+
+    /// Arguments of the sweep; options alone keep the collectives of `pxnbench submit`
+    #[arg(last = true, allow_hyphen_values = true, value_name = "ARGUMENTS")]
+    sweep: Vec<OsString>,
+}
+
+#[derive(Debug, clap::Args)]
+struct InPodArgs {
+    /// Folder whose files are left in the log
+    #[arg(long, value_name = "DIR")]
+    results: PathBuf,
+
+    /// Host that must have an address before the program starts
+    #[arg(long, value_name = "HOST")]
+    wait_for: Option<String>,
+
+    /// Seconds to stay after the run
+    #[arg(long, value_name = "SECONDS", value_parser = values::natural, default_value = "0")]
+    keep: u32,
+
+    /// Print what is in the folder now, and run nothing
+    #[arg(long)]
+    print: bool,
+
+    /// Arguments of the program
+    #[arg(last = true, allow_hyphen_values = true, value_name = "ARGUMENTS")]
+    arguments: Vec<OsString>,
+}
+
+/// A sweep that can run on GPUs.
+pub struct CheckedSweep {
+    /// Its arguments.
+    pub arguments: Vec<OsString>,
+    /// The GPUs of a process.
+    pub gpus_per_process: u32,
+}
+
+/// A function that checks the arguments of a sweep; if they are only options, the collectives are those of the second
+/// argument.
+pub type SweepCheck = fn(&[OsString], Option<&str>) -> anyhow::Result<CheckedSweep>;
+
+impl JobArgs {
+    /// Returns the arguments of the sweep with what --size and --time stand for.
+    fn typed_sweep(&self) -> Vec<OsString> {
+        let mut words = self.sweep.clone();
+        if let Some(size) = self.size {
+            words.extend(size.options().map(OsString::from));
+        }
+        if let Some(time) = self.time {
+            let seconds = time.as_secs_f64().to_string();
+            words.extend(["--time".into(), seconds.into()]);
+        }
+        words
+    }
+
+    /// Returns the request, once its sweep is checked.
+    fn request(&self, check: SweepCheck) -> anyhow::Result<Request> {
+        let template = template::of_level(&self.level.name).ok();
+        let default_sweep = template.and_then(Template::default_sweep);
+        let sweep = check(&self.typed_sweep(), default_sweep)?;
+        let gpus = u64::from(self.gpus);
+        let request = Request {
+            name: self.name.clone(),
+            namespace: self.namespace.clone(),
+            image: self.image.clone(),
+            pull_secret: self.pull_secret.clone(),
+            starter: if self.mpi_operator {
+                Starter::MpiOperator
+            } else {
+                Starter::Job
+            },
+            nodes: self.nodes,
+            gpus: self.gpus,
+            ranks_per_node: self.gpus / sweep.gpus_per_process,
+            level: self.level,
+            network: self.network,
+            variables: self.variables.clone(),
+            rdma: self.rdma.clone(),
+            host_network: self.host_network,
+            port: self.port,
+            queue: self.queue.clone(),
+            shm: self.shm,
+            cpus: self.cpus.unwrap_or(2 * self.gpus),
+            memory: self.memory.unwrap_or(Bytes((gpus << 32) + self.shm.0)),
+            deadline: self.deadline + self.time.unwrap_or_default(),
+            ttl: self.ttl,
+            keep: self.keep.unwrap_or_default(),
+            sweep: request::utf8(sweep.arguments)?,
+        };
+        request.check()?;
+        Ok(request)
+    }
+}
+
+/// Does what is asked for.
+///
+/// # Errors
+///
+/// Returns an error if the arguments contradict each other, or if the cluster does not do it.
+pub fn run(args: Args, check: SweepCheck) -> anyhow::Result<Code> {
+    match args.action {
+        Action::Render(args) => render(&args, check),
+        Action::InPod(args) => run_in_pod(args),
+    }
+}
+
+fn render(args: &RenderArgs, check: SweepCheck) -> anyhow::Result<Code> {
+    let request = args.job.request(check)?;
+    let token = if args.token {
+        Token::random()?
+    } else {
+        Token::placeholder()
+    };
+    let text = manifests::render(&request, &token)?;
+    stdout::write(&text).map_err(|error| stdout::failure(&error))?;
+    Ok(Code::Fine)
+}
+
+fn run_in_pod(args: InPodArgs) -> anyhow::Result<Code> {
+    if args.print {
+        return in_pod::print_results(&args.results);
+    }
+    let program = InPod {
+        arguments: args.arguments,
+        results: args.results,
+        wait_for: args.wait_for,
+        keep: Duration::from_secs(args.keep.into()),
+    };
+    program.run()
+}

@@ -1,0 +1,57 @@
+//! What runs in a pod, run here: the results are in its log, and the code is that of the run.
+
+use std::process::Command;
+
+use crate::{
+    common::{BINARY, alone, run},
+    folder,
+};
+
+/// The program in a pod, with the model, which needs neither GPUs nor other ranks.
+fn in_pod(home: &std::path::Path, options: &str, sweep: &str) -> Command {
+    let mut command = alone(home);
+    command.args(["kube", "in-pod", "--results", "out/pxn"]);
+    command.args(options.split_whitespace()).arg("--");
+    command.args(sweep.split_whitespace());
+    command
+}
+
+#[test]
+fn a_run_leaves_its_results_in_the_log() {
+    let home = folder();
+    let sweep = "all_reduce --backend model --ranks 8 -b 1M -e 1M --out out/pxn";
+    let log = run(&mut in_pod(home.path(), "--wait-for localhost", sweep))
+        .expect_code(0)
+        .stdout;
+    assert!(log.contains("all_reduce"), "the table comes first: {log}");
+    assert!(
+        log.lines()
+            .any(|line| line.starts_with("pxnbench-results begin ")),
+        "{log}"
+    );
+    assert!(log.ends_with("pxnbench-results end\n"), "{log}");
+    let mut print = Command::new(BINARY);
+    print
+        .current_dir(home.path())
+        .args(["kube", "in-pod", "--results", "out/pxn", "--print"]);
+    let printed = run(&mut print).expect_code(0).stdout;
+    assert!(log.ends_with(&printed), "the same as in the log");
+}
+
+#[test]
+fn a_run_that_fails_gives_its_code_and_no_results() {
+    let home = folder();
+    let ended = run(&mut in_pod(home.path(), "", "all_reduce -b 2G -e 1G")).expect_code(6);
+    assert!(
+        !ended.stdout.contains("pxnbench-results"),
+        "{}",
+        ended.stdout
+    );
+    let mut print = in_pod(home.path(), "--print", "");
+    let ended = run(&mut print).expect_code(5);
+    assert!(
+        ended.stderr.contains("has no results yet"),
+        "{}",
+        ended.stderr
+    );
+}
