@@ -7,6 +7,7 @@ use crate::{
     exit::{Code, Failure},
     facts::Process,
     record::BackendKind,
+    world::launch::Meeting,
 };
 
 /// A value of `--backend`.
@@ -59,6 +60,31 @@ impl FromStr for BackendChoice {
 /// Returns an error if GPUs are requested or present, and cannot be used. Every process has the same facts and so the same
 /// error.
 pub fn choose(
+    choice: BackendChoice,
+    processes: &[Process],
+    in_job: bool,
+    meeting: Meeting,
+) -> anyhow::Result<(BackendKind, String)> {
+    let (kind, why) = choose_kind(choice, processes, in_job)?;
+    if kind == BackendKind::Host && meeting == Meeting::Tcp {
+        return Err(needs_mpi(choice, &why));
+    }
+    Ok((kind, why))
+}
+
+fn needs_mpi(choice: BackendChoice, why: &str) -> anyhow::Error {
+    let cause = match choice {
+        BackendChoice::Host => "--backend host",
+        _ => &format!("{why}, and host memory"),
+    };
+    let what = format!(
+        "{cause} needs MPI, but the ranks of this job meet over TCP, since RANK is set and no MPI launcher started them. Start them \
+         with mpirun or srun, or measure GPUs"
+    );
+    Failure::on_all_ranks(Code::Usage, what)
+}
+
+fn choose_kind(
     choice: BackendChoice,
     processes: &[Process],
     in_job: bool,
@@ -155,7 +181,7 @@ mod tests {
         let with = process(Some("/dev/nvidia0 exists"), &["g0"], None);
         let broken = process(Some("/dev/nvidia0 exists"), &[], Some("cuInit failed"));
         let kind = |processes: &[Process]| {
-            choose(BackendChoice::Auto, processes, false)
+            choose(BackendChoice::Auto, processes, false, Meeting::Mpi)
                 .map(|(kind, _)| kind)
                 .map_err(|e| e.to_string())
         };
@@ -170,6 +196,20 @@ mod tests {
                 && error.contains("cuInit failed")
                 && error.contains("--backend host")
         );
-        assert!(kind(&[with, without]).is_err(), "one node without GPUs");
+        assert!(
+            kind(&[with, without.clone()]).is_err(),
+            "one node without GPUs"
+        );
+        for (choice, said) in [
+            (BackendChoice::Host, "--backend host needs MPI"),
+            (
+                BackendChoice::Auto,
+                "no NVIDIA device here, and host memory needs MPI",
+            ),
+        ] {
+            let over_tcp = choose(choice, std::slice::from_ref(&without), false, Meeting::Tcp);
+            let why = over_tcp.expect_err("no MPI").to_string();
+            assert!(why.contains(said), "{why}");
+        }
     }
 }

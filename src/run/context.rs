@@ -18,7 +18,7 @@ use crate::{
     record::{BackendKind, Device},
     units::counted,
     world::{
-        self, World, abort, deadline,
+        self, World, abort, deadline, launch,
         placement::{self, ProcessIdentity, RankPlacement},
     },
 };
@@ -53,7 +53,12 @@ impl<'a> RunContext<'a> {
         let own = facts::process(&env::var, request.backend.may_use_gpus());
         let processes = world::all_gather(world, &own)?;
         let in_job = env::var("SLURM_JOB_ID").is_some();
-        let (backend, backend_why) = backend::choose(request.backend, &processes, in_job)?;
+        let (backend, backend_why) = backend::choose(
+            request.backend,
+            &processes,
+            in_job,
+            launch::meeting(&env::var),
+        )?;
         let peers: Vec<ProcessIdentity> = processes.iter().map(|p| p.peer.clone()).collect();
         let placements = placement::place_ranks(&peers);
         let gpus = if backend.uses_gpus() {

@@ -7,7 +7,7 @@
 //! 2. It prints the reason. A signal reaches every rank, so only rank 0 prints that one.
 //! 3. It saves what was measured, with the function from [`set_last_words`], and removes the
 //!    temporary files.
-//! 4. It ends the other ranks with `MPI_Abort`, if MPI is running.
+//! 4. It ends the other ranks, with `MPI_Abort` or over TCP.
 //! 5. It exits, without running exit handlers.
 
 #![expect(
@@ -31,6 +31,9 @@ use crate::exit::Code;
 /// A function that saves what was measured, given the exit code and the reason for the end.
 type LastWords = Box<dyn FnMut(Code, &str, Moment) + Send>;
 
+/// A function that ends every other rank of the job, given the exit code and the reason. It returns if it cannot.
+type Aborter = fn(Code, &str);
+
 /// The moment at which final messages are collected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Moment {
@@ -45,8 +48,8 @@ static RANK: OnceLock<u32> = OnceLock::new();
 /// Whether this process has several ranks of a communicator, so that its own number is not theirs.
 static HAS_SEVERAL_RANKS: AtomicBool = AtomicBool::new(false);
 static IS_ENDING: AtomicBool = AtomicBool::new(false);
-/// The function that ends every rank of the job, once MPI has been started.
-static ABORTER: OnceLock<fn(i32)> = OnceLock::new();
+/// The function that ends every other rank of the job, once there are any.
+static ABORTER: OnceLock<Aborter> = OnceLock::new();
 /// The exit code, once everything is measured and saved.
 static FINAL_CODE: OnceLock<Code> = OnceLock::new();
 
@@ -69,9 +72,9 @@ pub fn rank() -> Option<u32> {
     RANK.get().copied()
 }
 
-/// Sets the function that ends every rank of the job with an exit code. It returns if it cannot.
-pub fn set_aborter(aborter: fn(i32)) {
-    // MPI starts once per process.
+/// Sets the function that ends every other rank of the job.
+pub fn set_aborter(aborter: Aborter) {
+    // A process joins one job.
     let _ = ABORTER.set(aborter);
 }
 
@@ -125,6 +128,28 @@ pub fn process_name() -> String {
 
 /// Ends the whole job with `code` and prints `reason`. Any thread may call it; the first call wins.
 pub fn job(code: Code, reason: &str) -> ! {
+    end(code, reason, || print_reason(code, reason))
+}
+
+/// Ends this process with `code`, because another rank ended the job for `reason`, which names it; prints that if `speaks` is
+/// set. Any thread may call it; the first call of this and of [`job`] wins.
+pub fn follow(code: Code, reason: &str, speaks: bool) -> ! {
+    end(code, reason, || {
+        if speaks {
+            say!("pxnbench: {reason}");
+        }
+    })
+}
+
+/// Ends this process at once and silently if everything is measured and saved.
+pub fn end_if_all_is_saved() {
+    if let Some(code) = FINAL_CODE.get() {
+        scratch::remove();
+        exit_now(*code);
+    }
+}
+
+fn end(code: Code, reason: &str, print: impl FnOnce()) -> ! {
     if IS_ENDING.swap(true, Ordering::SeqCst) {
         // The thread that ends the job exits for this one too.
         thread::sleep(2 * PATIENCE);
@@ -133,14 +158,14 @@ pub fn job(code: Code, reason: &str) -> ! {
     // The timer comes first: printing may hang on a full pipe, saving on a file system, MPI_Abort
     // in MPI.
     let timer = start_exit_timer(code);
-    print_reason(code, reason);
+    print();
     // If it cannot save, another thread may be saving the log that waits in the folder.
     if save(code, reason, Moment::End) {
         scratch::remove();
     }
     // Without a timer nothing would end this process if MPI_Abort hangs.
     if timer.is_ok() {
-        abort_all_ranks(code);
+        abort_all_ranks(code, reason);
     }
     exit_now(code)
 }
@@ -176,9 +201,9 @@ fn save(code: Code, reason: &str, moment: Moment) -> bool {
     true
 }
 
-fn abort_all_ranks(code: Code) {
+fn abort_all_ranks(code: Code, reason: &str) {
     if let Some(abort) = ABORTER.get() {
-        abort(code as i32);
+        abort(code, reason);
     }
 }
 

@@ -38,6 +38,8 @@ impl Wait {
 static REMEDY: OnceLock<&str> = OnceLock::new();
 /// The innermost wait of the process.
 static CURRENT: Mutex<Option<Wait>> = Mutex::new(None);
+/// The rank that the current wait waits for, if it is known.
+static PEER: Mutex<Option<String>> = Mutex::new(None);
 static START_WATCHING: Once = Once::new();
 
 /// The interval at which the thread checks the current wait.
@@ -78,6 +80,26 @@ impl Drop for Guard {
     }
 }
 
+/// A wait for a rank, which ends when this is dropped.
+#[must_use]
+pub struct PeerGuard;
+
+/// Notes that the current wait waits for `peer`, which is worded like `rank 3 on node7`.
+pub fn waiting_for(peer: String) -> PeerGuard {
+    *peer_name() = Some(peer);
+    PeerGuard
+}
+
+impl Drop for PeerGuard {
+    fn drop(&mut self) {
+        *peer_name() = None;
+    }
+}
+
+fn peer_name() -> MutexGuard<'static, Option<String>> {
+    PEER.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 fn current() -> MutexGuard<'static, Option<Wait>> {
     CURRENT.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -97,11 +119,14 @@ fn end_job_if_overdue() {
 fn overdue_reason() -> Option<String> {
     let current = current();
     let wait = current.as_ref().filter(|wait| wait.is_overdue())?;
+    let peer = peer_name();
+    let waits = peer.as_ref().map(|peer| format!(": it waits for {peer}"));
     Some(format!(
-        "{} did not end within {} s. A rank or the network is stuck: see the messages of the other ranks. If this is merely \
+        "{} did not end within {} s{}. A rank or the network is stuck: see the messages of the other ranks. If this is merely \
          slow, {}",
         wait.what,
         wait.limit.as_secs(),
+        waits.unwrap_or_default(),
         REMEDY.get().unwrap_or(&"raise --timeout")
     ))
 }

@@ -1,8 +1,9 @@
 //! What the launcher tells this process through its environment, before MPI starts.
 //!
 //! It lets one process print for all before MPI is up, and shows a broken launch: N processes, each
-//! of which sees only itself.
+//! of which sees only itself. It also decides whether the ranks meet over MPI or over TCP.
 
+use super::tcp::variables::{RANK, SIZE};
 use crate::{
     env::Env,
     exit::{Code, Failure},
@@ -43,12 +44,80 @@ pub struct LaunchedProcesses {
     pub variable: &'static str,
 }
 
-/// Returns what the launcher says about the processes that it started, or `None` if no launcher
-/// did.
+/// How the processes of the job find each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Meeting {
+    /// Through MPI, or not at all: no launcher started several.
+    Mpi,
+    /// Over TCP, by the variables that torchrun sets.
+    Tcp,
+}
+
+/// The variable with which a launcher or a user decides how ranks meet: `tcp` or `mpi`.
+pub const MEETING: &str = "PXNBENCH_RANKS";
+
+/// The variable in which torchrun passes the number of its agents, and the one with the number of this agent.
+const AGENTS: &str = "GROUP_WORLD_SIZE";
+const AGENT: &str = "GROUP_RANK";
+
+/// Returns how the processes of the job find each other: over TCP if RANK is set, unless an MPI launcher is nearer to this
+/// process than the one that set it.
+///
+/// An MPI launcher is farther away if what it started are the agents of torchrun, one per node (`srun torchrun`), or if it is
+/// srun and started one task, such as an interactive shell. It does not count in a binary without MPI.
+pub fn meeting(env: Env) -> Meeting {
+    match env(MEETING).as_deref() {
+        Some("tcp") => return Meeting::Tcp,
+        Some("mpi") => return Meeting::Mpi,
+        _ => {}
+    }
+    if env(RANK).is_none_or(|value| value.trim().is_empty()) {
+        return Meeting::Mpi;
+    }
+    let launched = mpi_processes(env);
+    let is_launched_by_mpi = launched.is_some() || has_process_manager(env);
+    if !is_launched_by_mpi || !cfg!(feature = "mpi") {
+        return Meeting::Tcp;
+    }
+    let is_shell = launched.is_some_and(|it| it.variable == STEP_TASKS && it.count == 1);
+    if started_agents(launched, env) || (is_shell && number(env, SIZE) != Some(1)) {
+        return Meeting::Tcp;
+    }
+    Meeting::Mpi
+}
+
+/// Returns whether the processes that an MPI launcher started are the agents of torchrun.
+fn started_agents(launched: Option<LaunchedProcesses>, env: Env) -> bool {
+    let Some(agents) = number(env, AGENTS) else {
+        return false;
+    };
+    match launched {
+        Some(launched) => launched.count == agents,
+        None => mpi_rank(env) == number(env, AGENT),
+    }
+}
+
+fn number(env: Env, name: &str) -> Option<u32> {
+    env(name)?.trim().parse().ok()
+}
+
+/// Returns what the nearest launcher says about the processes that it started, or `None` if no
+/// launcher did.
 pub fn processes(env: Env) -> Option<LaunchedProcesses> {
+    if meeting(env) == Meeting::Mpi {
+        return mpi_processes(env);
+    }
+    Some(LaunchedProcesses {
+        count: number(env, SIZE)?,
+        launcher: "the launcher",
+        variable: SIZE,
+    })
+}
+
+/// Returns what an MPI launcher says about the processes that it started.
+fn mpi_processes(env: Env) -> Option<LaunchedProcesses> {
     for (variable, launcher) in SIZES {
-        let count = env(variable).and_then(|value| value.trim().parse().ok());
-        if let Some(count) = count {
+        if let Some(count) = number(env, variable) {
             return Some(LaunchedProcesses {
                 count,
                 launcher,
@@ -59,12 +128,19 @@ pub fn processes(env: Env) -> Option<LaunchedProcesses> {
     None
 }
 
-/// Returns whether this process prints for the job while MPI is not up: it is the first one, or no
+/// Returns whether this process prints for the job while the ranks have not met: it is the first one, or no
 /// launcher started it.
 pub fn speaks(env: Env) -> bool {
-    let mut ranks = RANKS.iter().filter_map(|name| env(name));
-    let rank = ranks.find_map(|value| value.trim().parse::<u32>().ok());
+    let rank = match meeting(env) {
+        Meeting::Mpi => mpi_rank(env),
+        Meeting::Tcp => number(env, RANK),
+    };
     rank.is_none_or(|rank| rank == 0)
+}
+
+/// Returns the rank that an MPI launcher gave this process.
+fn mpi_rank(env: Env) -> Option<u32> {
+    RANKS.iter().find_map(|name| number(env, name))
 }
 
 /// Settings with which Open MPI 4 starts a process without a daemon beside it and without a session
@@ -100,7 +176,7 @@ fn has_process_manager(env: Env) -> bool {
 /// # Errors
 /// Returns an error that says how to launch.
 pub fn check_before_mpi(env: Env) -> anyhow::Result<()> {
-    let Some(launched) = processes(env) else {
+    let Some(launched) = mpi_processes(env) else {
         return Ok(());
     };
     let is_step_of_several = launched.variable == STEP_TASKS && launched.count > 1;
@@ -116,7 +192,7 @@ pub fn check_before_mpi(env: Env) -> anyhow::Result<()> {
 /// # Errors
 /// Returns an error that says how to launch.
 pub fn check(world_size: u32, env: Env) -> anyhow::Result<()> {
-    match processes(env) {
+    match mpi_processes(env) {
         Some(launched) if launched.count > 1 && world_size <= 1 => Err(launch_failure(launched)),
         _ => Ok(()),
     }
@@ -206,6 +282,71 @@ mod tests {
         ] {
             assert_eq!(settings_alone(&env(&[(launched, "1")])), [], "{launched}");
         }
+    }
+
+    const TORCHRUN: [(&str, &str); 4] = [
+        ("RANK", "9"),
+        ("WORLD_SIZE", "16"),
+        ("GROUP_RANK", "1"),
+        ("GROUP_WORLD_SIZE", "2"),
+    ];
+
+    fn torchrun_with(more: &[(&str, &str)]) -> Meeting {
+        let all: Vec<(&str, &str)> = more.iter().chain(&TORCHRUN).copied().collect();
+        meeting(&env(&all))
+    }
+
+    #[test]
+    fn ranks_meet_over_tcp_where_no_mpi_launcher_started_them() {
+        assert_eq!(meeting(&env(&[])), Meeting::Mpi);
+        assert_eq!(meeting(&env(&[("WORLD_SIZE", "2")])), Meeting::Mpi);
+        assert_eq!(meeting(&env(&[("RANK", "")])), Meeting::Mpi);
+        assert_eq!(
+            meeting(&env(&[("RANK", "0"), ("WORLD_SIZE", "2")])),
+            Meeting::Tcp
+        );
+        // The batch shell of a Slurm job.
+        let shell = [("SLURM_PROCID", "0"), ("SLURM_NTASKS", "8")];
+        assert_eq!(torchrun_with(&shell), Meeting::Tcp);
+    }
+
+    #[test]
+    #[cfg(feature = "mpi")]
+    fn the_nearest_launcher_decides_how_ranks_meet() {
+        // mpirun in a pod whose variables have a rank, such as that of an operator.
+        let mpirun = [
+            ("OMPI_COMM_WORLD_SIZE", "16"),
+            ("OMPI_COMM_WORLD_RANK", "3"),
+        ];
+        assert_eq!(torchrun_with(&mpirun), Meeting::Mpi);
+        let pod = [("RANK", "0"), ("WORLD_SIZE", "2"), ("PMIX_RANK", "1")];
+        assert_eq!(meeting(&env(&pod)), Meeting::Mpi);
+        // An agent of torchrun on each of two nodes.
+        let agents = [("SLURM_STEP_NUM_TASKS", "2"), ("PMIX_RANK", "1")];
+        assert_eq!(torchrun_with(&agents), Meeting::Tcp);
+        assert_eq!(torchrun_with(&[("PALS_RANKID", "1")]), Meeting::Tcp);
+        assert_eq!(torchrun_with(&[("PALS_RANKID", "9")]), Meeting::Mpi);
+        // srun --pty bash, and two ranks by hand in it.
+        let by_hand = [("RANK", "0"), ("WORLD_SIZE", "2"), (STEP_TASKS, "1")];
+        assert_eq!(meeting(&env(&by_hand)), Meeting::Tcp);
+        // srun with a wrapper that sets RANK.
+        let wrapper = [("RANK", "0"), ("WORLD_SIZE", "2"), (STEP_TASKS, "2")];
+        assert_eq!(meeting(&env(&wrapper)), Meeting::Mpi);
+    }
+
+    #[test]
+    fn a_variable_decides_how_ranks_meet() {
+        let mpirun = ("OMPI_COMM_WORLD_SIZE", "16");
+        assert_eq!(torchrun_with(&[mpirun, (MEETING, "tcp")]), Meeting::Tcp);
+        assert_eq!(torchrun_with(&[(MEETING, "mpi")]), Meeting::Mpi);
+    }
+
+    #[test]
+    fn over_tcp_the_launcher_is_the_one_that_set_the_rank() {
+        let all: Vec<_> = TORCHRUN.into_iter().collect();
+        assert_eq!(processes(&env(&all)).map(|it| it.count), Some(16));
+        assert!(!speaks(&env(&all)));
+        assert!(speaks(&env(&[("RANK", "0"), ("SLURM_PROCID", "3")])));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! The processes of this job and the few exchanges that a sweep needs between them.
 //!
-//! [`World`] is all that the rest of the program knows of MPI, and [`open`] starts it. [`launch`]
-//! reads what the launcher says before MPI starts, and [`placement`] tells which process is on
+//! [`World`] is all that the rest of the program knows of MPI and of [`tcp`], and [`open`] starts one of
+//! them. [`launch`] reads what the launcher says before that, and [`placement`] tells which process is on
 //! which node and which GPU it uses. Three modules end a job: [`deadline`] when something hangs,
 //! [`signal`] when asked to, both through [`abort`]. [`scratch`] is the folder for the temporary
 //! files of a process.
@@ -20,5 +20,6 @@ pub mod placement;
 pub mod scratch;
 pub mod signal;
 pub mod solo;
+pub mod tcp;
 
 pub use exchange::{World, agree, all_gather, broadcast};

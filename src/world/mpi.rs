@@ -174,12 +174,12 @@ fn is_running() -> bool {
 
 /// Ends every rank of the job with `code` if MPI is running, and returns if it is not. Any thread
 /// may call it.
-fn abort_mpi(code: c_int) {
+fn abort_mpi(code: Code, _: &str) {
     if is_running() {
         // SAFETY: MPI is running; the call takes no memory of ours and does not return. MPI allows
         // calls from the main thread only; that another thread ends the job while the main thread
         // hangs in MPI is deliberate, and a timer of `world::abort` ends the process if this hangs
         // too.
-        unsafe { ffi::MPI_Abort(ffi::RSMPI_COMM_WORLD, code) };
+        unsafe { ffi::MPI_Abort(ffi::RSMPI_COMM_WORLD, code as c_int) };
     }
 }

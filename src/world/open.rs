@@ -2,7 +2,15 @@
 
 use std::time::Duration;
 
-use super::{World, abort, deadline, launch, solo::Solo};
+use super::{
+    World, abort, deadline,
+    launch::{self, Meeting},
+    solo::Solo,
+    tcp::{
+        self,
+        variables::{Contract, SIZE},
+    },
+};
 use crate::env;
 
 /// Starts MPI and returns its ranks; a binary without MPI returns this process alone.
@@ -14,12 +22,29 @@ pub fn mpi() -> anyhow::Result<Box<dyn World>> {
     super::mpi::start()
 }
 
+/// Returns the ranks that a launcher started, over MPI or over TCP.
+///
+/// # Errors
+/// Returns an error if MPI does not start, or if the variables of the launcher are contradictory.
+pub fn launched(timeout: Duration) -> anyhow::Result<Box<dyn World>> {
+    if launch::meeting(&env::var) == Meeting::Tcp {
+        return Ok(over_tcp(timeout));
+    }
+    let _guard = deadline::watch("MPI_Init", timeout);
+    mpi()
+}
+
 /// Opens the world of a run and names this rank in messages. MPI is started if the run needs ranks
-/// or if a launcher started this process; otherwise the world is this process alone.
+/// or if an MPI launcher started this process; where another launcher did, the ranks meet over TCP; otherwise the world is this
+/// process alone.
 ///
 /// # Errors
 /// Returns an error if MPI does not start within `timeout`, or if the launcher and MPI do not fit.
 pub fn world(needs_ranks: bool, timeout: Duration) -> anyhow::Result<Box<dyn World>> {
+    let is_half_set = env::var(SIZE).is_some() && launch::processes(&env::var).is_none();
+    if launch::meeting(&env::var) == Meeting::Tcp || (needs_ranks && is_half_set) {
+        return Ok(over_tcp(timeout));
+    }
     let world: Box<dyn World> = if needs_ranks || launch::processes(&env::var).is_some() {
         launch::check_before_mpi(&env::var)?;
         let _guard = deadline::watch("MPI_Init", timeout);
@@ -30,4 +55,12 @@ pub fn world(needs_ranks: bool, timeout: Duration) -> anyhow::Result<Box<dyn Wor
     launch::check(world.size(), &env::var)?;
     abort::set_rank(world.rank());
     Ok(world)
+}
+
+/// Meets the other ranks over TCP. Each process has its own variables, so one that cannot use them ends the job here.
+fn over_tcp(timeout: Duration) -> Box<dyn World> {
+    match Contract::from_env(&env::var) {
+        Ok(contract) => tcp::start(&contract, timeout),
+        Err(error) => tcp::refuse(&env::var, &error),
+    }
 }

@@ -161,9 +161,17 @@ const MPI_SESSION_VARIABLES: [&str; 2] = ["OMPI_MCA_orte_tmpdir_base", "PRTE_MCA
 /// Takes out what a launcher or the user may have set.
 pub fn clean(command: &mut Command) {
     for (name, _) in std::env::vars() {
-        if ["SLURM", "PMI", "OMPI_COMM", "NCCL", "CUDA"]
-            .iter()
-            .any(|prefix| name.starts_with(prefix))
+        if [
+            "SLURM",
+            "PMI",
+            "OMPI_COMM",
+            "NCCL",
+            "CUDA",
+            "TORCHELASTIC",
+            "MASTER_",
+        ]
+        .iter()
+        .any(|prefix| name.starts_with(prefix))
         {
             command.env_remove(name);
         }

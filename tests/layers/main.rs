@@ -52,6 +52,7 @@ const ONLY_IN: &[(&str, &[&str])] = &[
             "fault.rs",
             "output/",
             "world/abort.rs",
+            "world/tcp/gather.rs",
             "main.rs",
             "lib.rs",
         ],

@@ -64,9 +64,13 @@ pub(crate) struct Machine {
 impl Machine {
     /// One with `gpus` GPUs, or nothing where none can be had.
     pub(crate) fn with(gpus: u32) -> Option<Machine> {
-        let libraries = has_mpi().then(libraries)??;
+        has_mpi().then(|| Machine::without_mpi(gpus))?
+    }
+
+    /// One with `gpus` GPUs, for ranks that need no MPI.
+    pub(crate) fn without_mpi(gpus: u32) -> Option<Machine> {
         Some(Machine {
-            libraries,
+            libraries: libraries()?,
             folder: tempfile::tempdir().expect("a folder"),
             gpus,
         })

@@ -11,6 +11,7 @@ mod machine;
 mod peak;
 mod predict;
 mod ready;
+mod tcp;
 mod telemetry;
 
 use std::{collections::BTreeMap, env, path::Path, process::Command, time::Duration};

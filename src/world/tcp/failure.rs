@@ -1,0 +1,164 @@
+//! The end of a job that fails: every rank learns of it, also while it is inside NCCL, and ends with the code of the rank
+//! that failed.
+//!
+//! A rank that ends the job says so to its neighbours in the tree, and these to theirs. A rank that is killed says nothing,
+//! but its connections end. Its parent then says which rank it was; the ranks below it only end, so that there is one
+//! sentence.
+
+use std::{
+    sync::{
+        Arc, Mutex, MutexGuard, OnceLock, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread,
+    time::Duration,
+};
+
+use serde::{Deserialize, Serialize};
+
+use super::{
+    card::Card,
+    frame::{Frame, Kind},
+    link::{Link, News},
+};
+use crate::{exit::Code, world::abort};
+
+/// The connections of this process, to which the end of the job is told.
+static LINKS: Mutex<Vec<Arc<Link>>> = Mutex::new(Vec::new());
+/// What ended the job, if another rank did.
+static HEARD: OnceLock<Notice> = OnceLock::new();
+/// What this process is.
+static OWN: OnceLock<Card> = OnceLock::new();
+/// Whether this rank says that rank 0 is lost.
+static SPEAKS_FOR_RANK_0: AtomicBool = AtomicBool::new(false);
+/// Whether all is done and connections may end.
+static IS_LEAVING: AtomicBool = AtomicBool::new(false);
+
+/// How long an end without a word waits for the word, which may come on another connection.
+const GRACE: Duration = Duration::from_millis(300);
+
+/// How long the second rank of a node waits for the first to say what both found out, and for the launcher to end it.
+const LEADER_SPEAKS: Duration = Duration::from_millis(1500);
+
+/// What ended the job, and where.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Notice {
+    code: Code,
+    /// The process that ended it, as messages name it.
+    process: String,
+    host_id: String,
+    sentence: String,
+}
+
+/// Notes what this process is.
+pub(super) fn set_own(card: &Card) {
+    // A process joins one job.
+    let _ = OWN.set(card.clone());
+}
+
+/// Notes whether this rank says that rank 0 is lost.
+pub(super) fn set_speaks_for_rank_0(speaks: bool) {
+    SPEAKS_FOR_RANK_0.store(speaks, Ordering::SeqCst);
+}
+
+/// Adds a connection to those to which the end of the job is told.
+pub(super) fn add(link: &Arc<Link>) {
+    links().push(Arc::clone(link));
+}
+
+/// Takes a connection out again.
+pub(super) fn remove(link: &Link) {
+    links().retain(|other| !std::ptr::eq(Arc::as_ptr(other), link));
+}
+
+fn links() -> MutexGuard<'static, Vec<Arc<Link>>> {
+    LINKS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Tells the neighbours that the job ends. `world::abort` calls it.
+pub(super) fn tell_others(code: Code, reason: &str) {
+    let own = || Notice {
+        code,
+        process: abort::process_name(),
+        host_id: own_host_id(),
+        sentence: reason.into(),
+    };
+    let notice = HEARD.get().cloned().unwrap_or_else(own);
+    let Ok(frame) = Frame::json(Kind::Abort, &notice) else {
+        return;
+    };
+    let links = links().clone();
+    for link in links {
+        link.send_last(&frame);
+    }
+}
+
+fn own_host_id() -> String {
+    let own = OWN.get();
+    own.map(|card| card.host_id.clone()).unwrap_or_default()
+}
+
+/// Ends this process if `news` of a connection says that another rank ended the job, or is gone.
+pub(super) fn learn(link: &Link, news: &News) {
+    match news {
+        News::Message(frame) => heard(frame),
+        News::Gone => lost(link),
+    }
+}
+
+/// Ends this process if `frame` says that another rank ended the job.
+pub(super) fn heard(frame: &Frame) {
+    let Ok(notice) = frame.parse::<Notice>(Kind::Abort) else {
+        return;
+    };
+    let is_elsewhere = notice.host_id != own_host_id();
+    // A signal reaches every rank, so only rank 0 speaks of it. Otherwise the rank that failed has spoken, where the user of
+    // rank 0 may not see it.
+    let speaks = abort::rank() == Some(0) && (is_elsewhere || notice.code == Code::Stopped);
+    let sentence = format!("{}: {}", notice.process, notice.sentence);
+    let code = notice.code;
+    // The first notice is the one that is passed on.
+    let _ = HEARD.set(notice);
+    abort::follow(code, &sentence, speaks)
+}
+
+/// Ends this process because a neighbour is gone without a word, unless all is done.
+pub(super) fn lost(link: &Link) {
+    thread::sleep(GRACE);
+    if IS_LEAVING.load(Ordering::SeqCst) {
+        return;
+    }
+    abort::end_if_all_is_saved();
+    let own_rank = abort::rank().unwrap_or_default();
+    let is_below = link.rank > own_rank;
+    let speaks_for_rank_0 = SPEAKS_FOR_RANK_0.load(Ordering::SeqCst);
+    let sentence = format!(
+        "{} ended without a word. See its output and the kernel log of that node: it may have been killed",
+        link.name()
+    );
+    if is_below || (link.rank == 0 && speaks_for_rank_0) {
+        abort::job(Code::Launch, &sentence);
+    }
+    abort::follow(Code::Launch, &sentence, false)
+}
+
+/// Ends the job because of what this rank found out while it looked for the others. Ranks of a node find out the same, so the
+/// first of them speaks, and the others only if that does not end them.
+pub(super) fn of_this_rank(local_rank: Option<u32>, code: Code, sentence: &str) -> ! {
+    if local_rank.is_some_and(|local_rank| local_rank > 0) {
+        thread::sleep(LEADER_SPEAKS);
+    }
+    abort::job(code, sentence)
+}
+
+/// Leaves the job: says so to all neighbours, and takes no end of a connection for a failure any more.
+pub(super) fn leave() {
+    IS_LEAVING.store(true, Ordering::SeqCst);
+    let bye = Frame {
+        kind: Kind::Bye,
+        body: Vec::new(),
+    };
+    for link in links().drain(..) {
+        link.send_last(&bye);
+    }
+}

@@ -1,0 +1,200 @@
+//! The first messages on a connection: both sides prove that they know the secret, and say who they are.
+//!
+//! The side that listens sends a random number. The other one answers with its card, a random number of its own, and the
+//! proof over both numbers and the card. The first side checks it and answers in the same way. So neither the secret nor
+//! anything that could be used again travels, and a card cannot be changed on its way.
+
+use std::{
+    io,
+    net::TcpStream,
+    time::{Duration, Instant},
+};
+
+use serde::{Deserialize, Serialize};
+
+use super::{
+    card::Card,
+    frame::{Frame, Kind, STRANGERS_LIMIT, Until, foreign},
+    secret::{Nonce, Proof, Secret, nonce},
+};
+
+/// The first word of a greeting.
+const MAGIC: &str = "pxnbench";
+
+/// The version of the messages.
+const PROTOCOL: u32 = 1;
+
+/// What a connection is for. A proof for one is none for another.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Purpose {
+    /// To join the job at rank 0.
+    Join,
+    /// To exchange with the parent in the tree.
+    Tree,
+}
+
+impl Purpose {
+    fn hello(self) -> &'static str {
+        match self {
+            Purpose::Join => "pxnbench join hello",
+            Purpose::Tree => "pxnbench tree hello",
+        }
+    }
+
+    fn welcome(self) -> &'static str {
+        match self {
+            Purpose::Join => "pxnbench join welcome",
+            Purpose::Tree => "pxnbench tree welcome",
+        }
+    }
+}
+
+#[derive(Serialize, Deserialize)]
+struct Greeting {
+    magic: String,
+    protocol: u32,
+    nonce: Nonce,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Hello {
+    /// A [`Card`] as JSON. The proof is over these bytes.
+    card: String,
+    nonce: Nonce,
+    proof: Proof,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Welcome {
+    card: String,
+    proof: Proof,
+}
+
+/// Who came.
+#[derive(Debug)]
+pub(super) enum Guest {
+    /// A process of this job.
+    Member(Card),
+    /// Somebody with another secret, and whom it says it is.
+    Stranger(Card),
+}
+
+/// Why a connection was not accepted.
+#[derive(Debug)]
+pub(super) enum Rejection {
+    /// The connection broke, or something else listens there.
+    Io(io::Error),
+    /// The other side has another secret.
+    WrongSecret,
+    /// The other side speaks another version of these messages.
+    Protocol(u32),
+}
+
+impl From<io::Error> for Rejection {
+    fn from(error: io::Error) -> Rejection {
+        Rejection::Io(error)
+    }
+}
+
+/// What a process says of itself on a connection.
+#[derive(Clone, Copy)]
+pub(super) struct Introduction<'a> {
+    pub(super) purpose: Purpose,
+    pub(super) secret: &'a Secret,
+    pub(super) card: &'a Card,
+}
+
+/// Receives whoever connected, within `limit`. `may_stay` is asked before a member is welcome.
+///
+/// # Errors
+/// Returns an error if it does not follow the protocol in time, or may not stay.
+pub(super) fn receive(
+    stream: &TcpStream,
+    own: Introduction,
+    limit: Duration,
+    may_stay: impl FnOnce() -> bool,
+) -> io::Result<Guest> {
+    let until = Instant::now() + limit;
+    stream.set_write_timeout(Some(limit))?;
+    let own_nonce = nonce()?;
+    let greeting = Greeting {
+        magic: MAGIC.into(),
+        protocol: PROTOCOL,
+        nonce: own_nonce,
+    };
+    Frame::json(Kind::Greeting, &greeting)?.write(stream)?;
+    let hello: Hello = next(stream, until)?.parse(Kind::Hello)?;
+    let card: Card = serde_json::from_str(&hello.card).map_err(|_| foreign())?;
+    let parts: [&[u8]; 3] = [&own_nonce, &hello.nonce, hello.card.as_bytes()];
+    let is_member = own
+        .secret
+        .is_proved(own.purpose.hello(), &parts, &hello.proof);
+    if !is_member {
+        let refusal = Frame {
+            kind: Kind::Refusal,
+            body: Vec::new(),
+        };
+        refusal.write(stream)?;
+        return Ok(Guest::Stranger(card));
+    }
+    if !may_stay() {
+        return Err(io::ErrorKind::ConnectionAborted.into());
+    }
+    let own_card = serde_json::to_string(own.card)?;
+    let parts: [&[u8]; 3] = [&hello.nonce, &own_nonce, own_card.as_bytes()];
+    let proof = own.secret.prove(own.purpose.welcome(), &parts);
+    let welcome = Welcome {
+        card: own_card,
+        proof,
+    };
+    Frame::json(Kind::Welcome, &welcome)?.write(stream)?;
+    stream.set_write_timeout(None)?;
+    Ok(Guest::Member(card))
+}
+
+/// Introduces this process to the one that listens, and returns its card.
+///
+/// # Errors
+/// Returns an error if something else listens there, or a process of another job.
+pub(super) fn introduce(
+    stream: &TcpStream,
+    own: Introduction,
+    limit: Duration,
+) -> Result<Card, Rejection> {
+    let until = Instant::now() + limit;
+    let greeting: Greeting = next(stream, until)?.parse(Kind::Greeting)?;
+    if greeting.magic != MAGIC {
+        return Err(foreign().into());
+    }
+    if greeting.protocol != PROTOCOL {
+        return Err(Rejection::Protocol(greeting.protocol));
+    }
+    let own_nonce = nonce()?;
+    let own_card = serde_json::to_string(own.card).map_err(io::Error::from)?;
+    let parts: [&[u8]; 3] = [&greeting.nonce, &own_nonce, own_card.as_bytes()];
+    let proof = own.secret.prove(own.purpose.hello(), &parts);
+    let hello = Hello {
+        card: own_card,
+        nonce: own_nonce,
+        proof,
+    };
+    Frame::json(Kind::Hello, &hello)?.write(stream)?;
+    let answer = next(stream, until)?;
+    if answer.kind == Kind::Refusal {
+        return Err(Rejection::WrongSecret);
+    }
+    let welcome: Welcome = answer.parse(Kind::Welcome)?;
+    let parts: [&[u8]; 3] = [&own_nonce, &greeting.nonce, welcome.card.as_bytes()];
+    let is_member = own
+        .secret
+        .is_proved(own.purpose.welcome(), &parts, &welcome.proof);
+    if !is_member {
+        return Err(Rejection::WrongSecret);
+    }
+    Ok(serde_json::from_str(&welcome.card).map_err(|_| foreign())?)
+}
+
+fn next(stream: &TcpStream, until: Instant) -> io::Result<Frame> {
+    let frame = Frame::read(Until { stream, until }, STRANGERS_LIMIT)?;
+    frame.ok_or_else(|| io::ErrorKind::UnexpectedEof.into())
+}

@@ -1,0 +1,72 @@
+//! The world of processes that no MPI launcher started: they meet over TCP.
+//!
+//! The variables are those that torchrun, Kubernetes operators and `pxnbench join` set ([`variables`]). Rank 0 listens until
+//! every rank has come ([`gather`]); the others look for it ([`reach`]). Both sides of a connection prove that they know the
+//! secret of the job before anything else is read ([`handshake`], [`secret`]). Rank 0 then tells each rank its place in a
+//! [`tree`], whose connections ([`link`]) carry every exchange ([`exchange`]) and the end of a job that fails
+//! ([`failure`]).
+//!
+//! The proof keeps strangers out of the job. It does not encrypt, nor protect against somebody who can change packets on
+//! their way; NCCL's own connections do not either.
+
+mod card;
+mod door;
+mod exchange;
+mod failure;
+mod frame;
+mod gather;
+mod handshake;
+mod link;
+mod parts;
+mod reach;
+mod seat;
+mod secret;
+mod socket;
+mod tree;
+pub mod variables;
+
+use std::time::{Duration, Instant};
+
+use self::{
+    card::Card,
+    variables::{Contract, LOCAL_RANK, RANK},
+};
+use super::{World, abort, deadline, solo::Solo};
+use crate::{env::Env, exit};
+
+/// How much longer than the rendezvous its deadline waits: the rendezvous itself knows who is missing.
+const SLACK: Duration = Duration::from_secs(15);
+
+/// Meets the other ranks of the job, and returns them. A failure ends the job here: each rank has
+/// another one, and says it.
+pub fn start(contract: &Contract, timeout: Duration) -> Box<dyn World> {
+    abort::set_rank(contract.rank);
+    if contract.size == 1 {
+        return Box::new(Solo);
+    }
+    abort::set_aborter(failure::tell_others);
+    let _guard = deadline::watch("the rendezvous over TCP", timeout + SLACK);
+    let until = Instant::now() + timeout;
+    let card = Card::own(contract);
+    let seated = if contract.rank == 0 {
+        gather::all_ranks(contract, &card, until)
+    } else {
+        reach::rank_0(contract, &card, until)
+    };
+    let world = exchange::Tcp::new(contract, seated.neighbours);
+    world.confirm(&seated.waiting);
+    Box::new(world)
+}
+
+/// Ends this process because its variables cannot be used.
+pub fn refuse(env: Env, error: &anyhow::Error) -> ! {
+    let number = |name: &str| env(name)?.trim().parse().ok();
+    if let Some(rank) = number(RANK) {
+        abort::set_rank(rank);
+    }
+    failure::of_this_rank(
+        number(LOCAL_RANK),
+        exit::code_of(error),
+        &format!("{error:#}"),
+    )
+}
