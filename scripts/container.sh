@@ -230,7 +230,8 @@ add_variables() {
 add_run() {
     add '' "${runtime[@]}" run --rm
     add 'a first process that passes signals on' --init
-    [[ $action != shell ]] || add '' --interactive --tty
+    [[ $action != shell ]] || add '' --interactive
+    [[ $action != shell || ! -t 0 ]] || add '' --tty
     [[ $action != join ]] || add 'the other nodes reach the ranks at the addresses of this node' --network host
     add_memory
     add_limits

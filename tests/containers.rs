@@ -170,7 +170,11 @@ fn join_starts_the_ranks_of_a_node_on_its_own_network() {
 fn shell_runs_what_follows() {
     let machine = Machine::new(&["docker"], 1);
     let words = machine.words("shell -- pxnbench doctor");
-    assert!(words.contains(" --interactive --tty "), "{words}");
+    // There is no terminal on its standard input.
+    assert!(
+        words.contains(" --init --interactive --ipc=host "),
+        "{words}"
+    );
     assert!(words.ends_with(" pxnbench doctor"), "{words}");
     assert!(machine.words("shell").ends_with(" bash"));
 }
