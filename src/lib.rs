@@ -46,6 +46,7 @@ macro_rules! say {
         use std::io::Write as _;
         // One write per line, because a launcher that merges the output of several processes does so by write.
         let line = format!($($words)*) + "\n";
+        let line = $crate::output::visible::visible(&line);
         let _ = std::io::stderr().write_all(line.as_bytes());
     }};
 }

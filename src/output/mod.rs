@@ -24,3 +24,4 @@ pub mod table;
 pub mod target;
 pub mod telemetry;
 pub mod terminal;
+pub mod visible;

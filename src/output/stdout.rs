@@ -2,16 +2,18 @@
 
 use std::io::{self, Write};
 
+use super::visible::visible;
 use crate::exit::{Code, Failure};
 
 /// The error number of a terminal, or of a launcher's pipe, that is gone.
 const EIO: i32 = 5;
 
-/// Writes `text`.
+/// Writes `text`, with what a terminal would obey made visible.
 ///
 /// # Errors
 /// Returns an error as [`unless_gone`] does.
 pub fn write(text: &str) -> io::Result<()> {
+    let text = visible(text);
     let mut stdout = io::stdout().lock();
     unless_gone(stdout.write_all(text.as_bytes()))?;
     unless_gone(stdout.flush())

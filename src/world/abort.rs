@@ -84,6 +84,12 @@ pub fn set_last_words(words: LastWords) {
     *last_words = Some(words);
 }
 
+/// Returns whether this process saves what was measured if the job is ended: whether it measures anything.
+pub fn keeps_results() -> bool {
+    // A lock that is held is held by a thread that saves.
+    LAST_WORDS.try_lock().map_or(true, |words| words.is_some())
+}
+
 /// Notes that everything is measured and saved and that the program will exit with `code`. A
 /// launcher stops all ranks when one of them exits with an error; from here on its signal needs no
 /// message.

@@ -73,7 +73,12 @@ fn on_signal(handle: fn(i32)) -> io::Result<()> {
 
 /// Saves what was measured, and ends the job unless it ends normally in time.
 fn stop(signal: i32) {
-    let reason = format!("stopped by {}; finished cases are kept", name(signal));
+    let kept = if abort::keeps_results() {
+        "; finished cases are kept"
+    } else {
+        ""
+    };
+    let reason = format!("stopped by {}{kept}", name(signal));
     abort::save_before_stop(&reason);
     thread::sleep(GRACE);
     abort::end_by_signal(&reason);
