@@ -112,9 +112,10 @@ impl Live {
 
     /// Shows the throughput of the last second with the progress.
     pub fn show_sample(&mut self, sample: &Sample) {
-        let (_, busbw) = sample.case.bandwidth(sample.time);
-        self.progress
-            .set_sample(&format!("{} at {:.2} GB/s", sample.case, busbw.0));
+        if let Some(busbw) = sample.busbw() {
+            self.progress
+                .set_sample(&format!("{} at {busbw:.2} GB/s", sample.case));
+        }
     }
 
     /// Prints what was found over the time for which the sweep was repeated.

@@ -41,10 +41,18 @@ pub struct Sample {
     pub case: Case,
     /// Operations that were timed.
     pub operations: u64,
-    /// Time of one operation.
-    pub time: Micros,
+    /// Time of one operation; `None` if none was timed.
+    pub time: Option<Micros>,
     /// Times that the data were wrong.
     pub wrong_cases: u64,
+}
+
+impl Sample {
+    /// Returns the bus bandwidth in GB/s; `None` if no operation was timed.
+    pub fn busbw(&self) -> Option<f64> {
+        let (_, busbw) = self.case.bandwidth(self.time?);
+        Some(busbw.0)
+    }
 }
 
 /// A column of `samples.csv`.
@@ -99,13 +107,13 @@ pub const THROUGHPUT_COLUMNS: &[ThroughputColumn] = &[
     },
     ThroughputColumn {
         name: "time_us",
-        doc: "mean time of one of them in microseconds",
-        get: |_, sample| sample.time.0.into(),
+        doc: "mean time of one of them in microseconds; empty if there is none",
+        get: |_, sample| sample.time.map(|time| time.0).into(),
     },
     ThroughputColumn {
         name: "busbw_GBps",
         doc: "bus bandwidth of that time, 10⁹ bytes per second",
-        get: |_, sample| sample.case.bandwidth(sample.time).1.0.into(),
+        get: |_, sample| sample.busbw().into(),
     },
     ThroughputColumn {
         name: "wrong_cases",

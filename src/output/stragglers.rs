@@ -87,14 +87,23 @@ pub const STRAGGLER_COLUMNS: &[StragglerColumn] = &[
     StragglerColumn {
         name: "is_straggler",
         doc: "1 if it is late beyond chance and by enough to matter in this case, otherwise 0",
-        get: |_, row| Cell::Integer(row.late.is_some().into()),
+        get: |_, row| Cell::Integer((!row.late.is_empty()).into()),
     },
     StragglerColumn {
         name: "late",
-        doc: "how it is late: `arrival` or `transfer`; empty if `is_straggler` is 0",
-        get: |_, row| row.late.map(|late| late.name()).into(),
+        doc: "how it is late: `arrival`, `transfer` or `arrival+transfer`; empty if `is_straggler` is 0",
+        get: |_, row| late(row),
     },
 ];
+
+/// Returns the ways in which a rank is late.
+fn late(row: &LatenessRow) -> Cell {
+    if row.late.is_empty() {
+        return Cell::Empty;
+    }
+    let ways: Vec<&str> = row.late.iter().map(|late| late.name()).collect();
+    Cell::Text(ways.join("+"))
+}
 
 /// Rounds to hundredths: no clock gives more of a microsecond, no count of operations more of a percent.
 fn number(value: f64) -> Cell {

@@ -5,8 +5,11 @@ use serde::{Deserialize, Serialize};
 use crate::{
     collective::{Case, Collective},
     stats::lateness::Late,
-    units::Bytes,
+    units::{Bytes, counted},
 };
+
+/// Sentences about late ranks.
+const MOST_SENTENCES: usize = 20;
 
 /// What the search for stragglers found.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -102,6 +105,120 @@ pub struct LatenessRow {
     pub transfer_us: f64,
     /// Iterations in which it did, in percent.
     pub transfer_pct: f64,
-    /// How it is late beyond chance; `None` if it is not.
-    pub late: Option<Late>,
+    /// How it is late beyond chance: not at all, in one way, or in both.
+    pub late: Vec<Late>,
+}
+
+impl StragglerReport {
+    /// Returns what to say of it: each late node as a whole, each other late rank, and what cannot be told.
+    pub fn sentences(&self) -> Vec<String> {
+        let mut found = self.node_sentences();
+        for straggler in &self.stragglers {
+            let is_on_late_node =
+                |node: &LateNode| node.node == straggler.node && node.late == straggler.late;
+            if !self.nodes.iter().any(is_on_late_node) {
+                found.push(straggler.sentence());
+            }
+        }
+        if found.len() > MOST_SENTENCES {
+            let more = found.len() - MOST_SENTENCES;
+            found.truncate(MOST_SENTENCES);
+            found.push(format!(
+                "{} in run.json",
+                counted(more as u64, "further straggler")
+            ));
+        }
+        found.extend(self.sentences_without_names());
+        found
+    }
+
+    /// Returns a sentence per late node.
+    pub fn node_sentences(&self) -> Vec<String> {
+        self.nodes.iter().map(LateNode::sentence).collect()
+    }
+
+    /// Returns how much was observed if nobody is late, and what cannot be told.
+    pub fn sentences_without_names(&self) -> Vec<String> {
+        let mut sentences = Vec::new();
+        if self.stragglers.is_empty() && self.cases > 0 {
+            sentences.push(format!(
+                "no straggler: in {} of {} nobody is late beyond chance",
+                counted(self.operations, "operation"),
+                counted(u64::from(self.cases), "case")
+            ));
+        }
+        if !self.cannot_tell.is_empty() {
+            let reasons = self.cannot_tell.join("; ");
+            sentences.push(format!("who is late cannot be told: {reasons}"));
+        }
+        sentences
+    }
+}
+
+impl LateNode {
+    fn sentence(&self) -> String {
+        let LateNode {
+            host,
+            processes_late,
+            processes,
+            ..
+        } = self;
+        let how = verb(self.late, *processes_late);
+        format!(
+            "straggler: node {host} as a whole, {processes_late} of its {processes} processes {how}"
+        )
+    }
+}
+
+impl Straggler {
+    /// Returns its rank: `3`; `2 to 3` if its process has several.
+    pub fn who(&self) -> String {
+        match self.ranks {
+            0 | 1 => self.rank.to_string(),
+            ranks => format!("{} to {}", self.rank, self.rank + ranks - 1),
+        }
+    }
+
+    /// Returns the sizes at which it is late in its worst collective: `64K`, or `64K to 1M`.
+    pub fn sizes(&self) -> String {
+        if self.smallest == self.largest {
+            self.size.to_string()
+        } else {
+            format!("{} to {}", self.smallest, self.largest)
+        }
+    }
+
+    /// Returns who is late, how, where, and by how much.
+    pub fn sentence(&self) -> String {
+        let Straggler {
+            ranks,
+            host,
+            device,
+            collective,
+            size,
+            late_us,
+            late_pct,
+            iterations_pct,
+            ..
+        } = self;
+        let who = match ranks {
+            1 => format!("rank {} on {host} ({device})", self.who()),
+            _ => format!("ranks {} on {host}", self.who()),
+        };
+        let (how, sizes) = (verb(self.late, *ranks), self.sizes());
+        format!(
+            "straggler: {who} {how} in {collective} of {sizes}: at {size} by {late_us:.0} us, {late_pct:.0} % of an operation, \
+             in {iterations_pct:.0} % of them"
+        )
+    }
+}
+
+/// Returns how one or several are late, as a verb.
+fn verb(late: Late, count: u32) -> &'static str {
+    match (late, count) {
+        (Late::Arrival, 1) => "arrives late",
+        (Late::Arrival, _) => "arrive late",
+        (Late::Transfer, 1) => "ends late",
+        (Late::Transfer, _) => "end late",
+    }
 }

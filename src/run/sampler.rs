@@ -130,21 +130,24 @@ impl Sampler {
     pub(super) fn end_interval(&mut self) -> Vec<Sample> {
         let mut samples = Vec::new();
         for (number, sum) in std::mem::take(&mut self.sums) {
-            if sum.operations == 0 {
+            let time = (sum.operations > 0).then(|| sum.time / sum.operations as f64);
+            if let Some(time) = time {
+                self.history.push(LogTime {
+                    interval: self.interval,
+                    case: number,
+                    log: time.ln(),
+                });
+            }
+            // A case with wrong data is told whether it was timed or not.
+            if time.is_none() && sum.wrong_cases == 0 {
                 continue;
             }
-            let time = sum.time / sum.operations as f64;
-            self.history.push(LogTime {
-                interval: self.interval,
-                case: number,
-                log: time.ln(),
-            });
             samples.push(Sample {
                 interval: self.interval,
                 seconds: self.seconds,
                 case: self.cases[number],
                 operations: sum.operations,
-                time: Micros(time),
+                time: time.map(Micros),
                 wrong_cases: sum.wrong_cases,
             });
         }
@@ -341,6 +344,26 @@ mod tests {
         let found = sampler.found();
         assert_eq!((found.cases, found.wrong_cases, found.passes), (2, 2, 0));
         assert_eq!((found.drift, found.slowest), (None, None));
+    }
+
+    #[test]
+    fn wrong_cases_without_timed_operations_are_told() {
+        let mut sampler = Sampler::new(Duration::from_secs(10), 2);
+        let untimed = |size, status| Record {
+            time: None,
+            status,
+            ..record(size, 0, 1.0)
+        };
+        for record in [untimed(64, Status::Wrong), untimed(128, Status::Ok)] {
+            sampler.add(&record, Duration::ZERO);
+        }
+        let samples = sampler.end_interval();
+        let [sample] = &samples[..] else {
+            panic!("{samples:?}")
+        };
+        assert_eq!((sample.operations, sample.wrong_cases), (0, 1));
+        assert_eq!((sample.time, sample.busbw()), (None, None));
+        assert_eq!(sampler.found().slowest, None);
     }
 
     #[test]

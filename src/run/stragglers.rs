@@ -14,7 +14,6 @@ use crate::{
         plan::Plan,
         stragglers::{StragglerSearch, cannot_tell},
     },
-    units::counted,
 };
 
 /// Sizes of a collective that are observed.
@@ -22,9 +21,6 @@ const MOST_SIZES: usize = 8;
 
 /// Rows of `stragglers.csv`; with more ranks, fewer sizes are observed.
 const MOST_ROWS: usize = 100_000;
-
-/// Sentences that are printed.
-const MOST_SENTENCES: usize = 20;
 
 /// Looks for stragglers in cases of `plan`, notes them in the session, and returns what to say of them. Every process makes
 /// the same call.
@@ -56,7 +52,7 @@ pub(super) fn search(
         &observed,
         &session.run().processes,
     );
-    let sentences = sentences(&report);
+    let sentences = report.sentences();
     session.set_stragglers(report);
     Ok(sentences)
 }
@@ -172,10 +168,10 @@ fn judge(
     report.nodes = late_nodes(&report.stragglers, &units);
     for (index, (case, lateness)) in cases.iter().zip(observed).enumerate() {
         for (process, unit) in units.iter().enumerate() {
-            let late = found
+            let of_row = found
                 .iter()
-                .find(|found| found.case == index && found.rank == process);
-            let late = late.map(|found| found.late);
+                .filter(|found| found.case == index && found.rank == process);
+            let late = of_row.map(|found| found.late).collect();
             report.rows.push(row(case, lateness, process, unit, late));
         }
     }
@@ -235,7 +231,7 @@ fn row(
     lateness: &CaseLateness,
     process: usize,
     unit: &ProcessMeta,
-    late: Option<Late>,
+    late: Vec<Late>,
 ) -> LatenessRow {
     let rank = &lateness.ranks[process];
     LatenessRow {
@@ -291,92 +287,6 @@ fn late_nodes(stragglers: &[Straggler], units: &[&ProcessMeta]) -> Vec<LateNode>
         }
     }
     nodes
-}
-
-/// Returns what to say of a report: each late node as a whole, each other late rank, and what cannot be told.
-fn sentences(report: &StragglerReport) -> Vec<String> {
-    let mut found: Vec<String> = report.nodes.iter().map(node_sentence).collect();
-    for straggler in &report.stragglers {
-        let is_on_late_node =
-            |node: &LateNode| node.node == straggler.node && node.late == straggler.late;
-        if !report.nodes.iter().any(is_on_late_node) {
-            found.push(rank_sentence(straggler));
-        }
-    }
-    if found.len() > MOST_SENTENCES {
-        let more = found.len() - MOST_SENTENCES;
-        found.truncate(MOST_SENTENCES);
-        found.push(format!(
-            "{} in run.json",
-            counted(more as u64, "further straggler")
-        ));
-    }
-    if found.is_empty() && report.cases > 0 {
-        found.push(format!(
-            "no straggler: in {} of {} nobody is late beyond chance",
-            counted(report.operations, "operation"),
-            counted(u64::from(report.cases), "case")
-        ));
-    }
-    if !report.cannot_tell.is_empty() {
-        let reasons = report.cannot_tell.join("; ");
-        found.push(format!("who is late cannot be told: {reasons}"));
-    }
-    found
-}
-
-fn node_sentence(node: &LateNode) -> String {
-    let LateNode {
-        host,
-        processes_late,
-        processes,
-        ..
-    } = node;
-    let how = verb(node.late, *processes_late);
-    format!(
-        "straggler: node {host} as a whole, {processes_late} of its {processes} processes {how}"
-    )
-}
-
-fn rank_sentence(straggler: &Straggler) -> String {
-    let Straggler {
-        rank,
-        ranks,
-        host,
-        device,
-        collective,
-        size,
-        smallest,
-        largest,
-        late_us,
-        late_pct,
-        iterations_pct,
-        ..
-    } = straggler;
-    let who = match ranks {
-        1 => format!("rank {rank} on {host} ({device})"),
-        _ => format!("ranks {rank} to {} on {host}", rank + ranks - 1),
-    };
-    let sizes = if smallest == largest {
-        size.to_string()
-    } else {
-        format!("{smallest} to {largest}")
-    };
-    let how = verb(straggler.late, *ranks);
-    format!(
-        "straggler: {who} {how} in {collective} of {sizes}: at {size} by {late_us:.0} us, {late_pct:.0} % of an operation, in \
-         {iterations_pct:.0} % of them"
-    )
-}
-
-/// Returns how one or several are late, as a verb.
-fn verb(late: Late, count: u32) -> &'static str {
-    match (late, count) {
-        (Late::Arrival, 1) => "arrives late",
-        (Late::Arrival, _) => "arrive late",
-        (Late::Transfer, 1) => "ends late",
-        (Late::Transfer, _) => "end late",
-    }
 }
 
 #[cfg(test)]

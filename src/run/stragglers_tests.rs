@@ -73,7 +73,7 @@ fn a_late_rank_is_named_with_its_host_device_sizes_and_lateness() {
     let cases = [8 << 10, 64 << 10, 1 << 20].map(|size| case(Collective::AllReduce, size));
     let report = report(&cases, &[observed(&[]), observed(&[2]), observed(&[2])]);
     assert_eq!(
-        sentences(&report),
+        report.sentences(),
         [
             "straggler: rank 2 on n1 (host memory) arrives late in all_reduce of 64K to 1M: at 1M by 250 us, 20 % of an operation, in 100 % of them"
         ]
@@ -83,7 +83,7 @@ fn a_late_rank_is_named_with_its_host_device_sizes_and_lateness() {
     let late: Vec<_> = report
         .rows
         .iter()
-        .filter(|row| row.late.is_some())
+        .filter(|row| !row.late.is_empty())
         .collect();
     assert_eq!(late.len(), 2);
     assert!(
@@ -98,7 +98,7 @@ fn a_node_whose_ranks_are_all_late_is_named_as_a_whole() {
     let report = report(&cases, &[observed(&[2, 3])]);
     assert_eq!(report.stragglers.len(), 2);
     assert_eq!(
-        sentences(&report),
+        report.sentences(),
         ["straggler: node n1 as a whole, 2 of its 2 processes arrive late"]
     );
 }
@@ -108,7 +108,7 @@ fn without_a_straggler_the_number_of_operations_is_said() {
     let cases = [case(Collective::AllReduce, 1 << 20)];
     let report = report(&cases, &[observed(&[])]);
     assert_eq!(
-        sentences(&report),
+        report.sentences(),
         ["no straggler: in 100 operations of 1 case nobody is late beyond chance"]
     );
 }
@@ -120,7 +120,7 @@ fn what_cannot_be_told_is_said_with_its_reason() {
         .cannot_tell
         .push("broadcast: a rank may end before all have arrived".into());
     assert_eq!(
-        sentences(&report),
+        report.sentences(),
         ["who is late cannot be told: broadcast: a rank may end before all have arrived"]
     );
 }
@@ -142,14 +142,26 @@ fn the_threads_of_a_process_are_named_together() {
     (transfer.late, transfer.typical_us) = (100, 500.0);
     let cases = [case(Collective::AllReduce, 1 << 20)];
     let straggler = straggler(&[found], &cases, &observed, &processes()[2]).expect("a straggler");
-    let sentence = rank_sentence(&Straggler {
+    let sentence = Straggler {
         ranks: 2,
         ..straggler
-    });
+    }
+    .sentence();
     assert_eq!(
         sentence,
         "straggler: ranks 2 to 3 on n1 end late in all_reduce of 1M: at 1M by 500 us, 50 % of an operation, in 100 % of them"
     );
+}
+
+#[test]
+fn a_rank_that_is_late_in_both_ways_has_both_in_its_row() {
+    let mut lateness = observed(&[]);
+    lateness.ranks[1].arrival.make_certain();
+    lateness.ranks[1].transfer.make_certain();
+    let report = report(&[case(Collective::AllReduce, 1 << 20)], &[lateness]);
+    assert_eq!(report.rows[1].late, [Late::Arrival, Late::Transfer]);
+    assert!(report.rows[0].late.is_empty());
+    assert_eq!(report.stragglers.len(), 2);
 }
 
 #[test]

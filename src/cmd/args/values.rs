@@ -258,8 +258,11 @@ pub fn duration(text: &str) -> Result<Duration, String> {
         .ok()
         .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
     let time = seconds.or_else(|| humantime::parse_duration(text).ok());
-    time.filter(|time| !time.is_zero())
-        .ok_or_else(|| "a time is a number of seconds, or such as 500ms, 2s or 1h 30m".into())
+    match time {
+        Some(time) if time.is_zero() => Err("the time must be longer than 0".into()),
+        Some(time) => Ok(time),
+        None => Err("a time is a number of seconds, or such as 500ms, 2s or 1h 30m".into()),
+    }
 }
 
 /// The interval between two samples of telemetry.
