@@ -14,15 +14,46 @@ use serde::{Deserialize, Serialize};
 #[serde(transparent)]
 pub struct Bytes(pub u64);
 
-/// A time in microseconds.
+/// A time in microseconds. One that is read is finite.
 #[derive(Clone, Copy, Debug, Default, PartialEq, PartialOrd, Serialize, Deserialize)]
-#[serde(transparent)]
+#[serde(try_from = "f64", into = "f64")]
 pub struct Micros(pub f64);
 
-/// A bandwidth in decimal gigabytes per second.
+/// A bandwidth in decimal gigabytes per second. One that is read is finite.
 #[derive(Clone, Copy, Debug, Default, PartialEq, PartialOrd, Serialize, Deserialize)]
-#[serde(transparent)]
+#[serde(try_from = "f64", into = "f64")]
 pub struct GBps(pub f64);
+
+/// What is said of a number in a file that is infinite, or not a number.
+pub const NOT_FINITE: &str = "it is not a finite number";
+
+impl TryFrom<f64> for Micros {
+    type Error = &'static str;
+
+    fn try_from(value: f64) -> Result<Micros, &'static str> {
+        value.is_finite().then_some(Micros(value)).ok_or(NOT_FINITE)
+    }
+}
+
+impl From<Micros> for f64 {
+    fn from(time: Micros) -> f64 {
+        time.0
+    }
+}
+
+impl TryFrom<f64> for GBps {
+    type Error = &'static str;
+
+    fn try_from(value: f64) -> Result<GBps, &'static str> {
+        value.is_finite().then_some(GBps(value)).ok_or(NOT_FINITE)
+    }
+}
+
+impl From<GBps> for f64 {
+    fn from(bandwidth: GBps) -> f64 {
+        bandwidth.0
+    }
+}
 
 /// Suffixes of a size and the power of two each stands for.
 const SUFFIXES: [(char, u32); 4] = [('K', 10), ('M', 20), ('G', 30), ('T', 40)];

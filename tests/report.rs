@@ -8,10 +8,10 @@ use std::{
     fs,
     os::unix::{fs::symlink, net::UnixListener},
     path::Path,
-    process::Command,
+    process::{Command, Stdio},
 };
 
-use common::{alone, run, skip};
+use common::{alone, json, run, skip};
 use pxnbench::{collective::BufferMode, record::read};
 use roxmltree::{Document, Node, ParsingOptions};
 
@@ -353,10 +353,23 @@ fn nothing_to_report_is_said() {
     fs::write(folder.path().join("results.csv"), "x,y\n1,2\n").expect("written");
     let ended = run(alone(folder.path()).args(["report", "."])).expect_code(6);
     assert!(
-        ended.stderr.contains("results.csv cannot be read"),
+        ended
+            .stderr
+            .contains("results.csv cannot be read: it has no column collective"),
         "{}",
         ended.stderr
     );
+    for text in ["", HEADER, &format!("{HEADER}\n")] {
+        fs::write(folder.path().join("results.csv"), text).expect("written");
+        let ended = run(alone(folder.path()).args(["report", "."])).expect_code(5);
+        assert!(
+            ended
+                .stderr
+                .contains("results.csv has no rows: nothing to report"),
+            "{}",
+            ended.stderr
+        );
+    }
 }
 
 #[test]
@@ -468,4 +481,470 @@ fn nothing_is_written_through_a_link_or_over_a_device() {
     run(alone(folder.path()).args(["report", ".", "--prometheus", "socket"])).expect_code(6);
     assert!(!folder.path().join("socket").is_file());
     drop(socket);
+}
+
+/// Runs a sweep of computed times into `out`.
+fn model(at: &Path, out: &str, more: &[&str]) {
+    let sweep = [
+        "all_reduce",
+        "-b",
+        "1K",
+        "-e",
+        "1M",
+        "-f",
+        "4",
+        "--backend",
+        "model",
+        "--ranks",
+        "4",
+        "--out",
+        out,
+    ];
+    run(alone(at).args(sweep).args(more)).expect_code(0);
+}
+
+/// Sets `key` in the run.json of `folder`.
+fn set_in_run(folder: &Path, key: &str, value: serde_json::Value) {
+    let mut run = json(&folder.join("run.json"));
+    run[key] = value;
+    fs::write(folder.join("run.json"), run.to_string()).expect("written");
+}
+
+/// Adds what a search for stragglers leaves: rank 3 starts late, rank 5 ends late.
+fn write_stragglers(folder: &Path) {
+    let late = |rank: u32, late: &str, us: f64| {
+        serde_json::json!({
+            "rank": rank, "ranks": 1, "host": format!("n{}", rank / 4), "node": rank / 4,
+            "device": format!("GPU {} 0000:{rank}8:00", rank % 4), "late": late, "cases": 2,
+            "collective": "all_reduce", "size": 1 << 20, "smallest": 1 << 10, "largest": 1 << 20,
+            "late_us": us, "late_pct": us / 10.0, "iterations_pct": 98.0, "p_value": 1e-9,
+        })
+    };
+    let report = serde_json::json!({
+        "cases": 2, "operations": 200, "nodes": [], "cannot_tell": [],
+        "stragglers": [late(3, "arrival", 250.0), late(5, "transfer", 400.0)],
+    });
+    set_in_run(folder, "stragglers", report);
+    let mut text = String::from(
+        "collective,size_bytes,rank,host,node,device,iterations,operation_us,arrival_us,arrival_pct,transfer_us,\
+         transfer_pct,is_straggler,late\r\n",
+    );
+    for size in [1 << 10, 1 << 20] {
+        for rank in 0..8 {
+            let arrival = if rank == 3 { 250 } else { 0 };
+            let transfer = if rank == 5 { 400 } else { 0 };
+            let _ = write!(
+                text,
+                "all_reduce,{size},{rank},n{},{},GPU,100,1000,{arrival},98,{transfer},98,0,\r\n",
+                rank / 4,
+                rank / 4
+            );
+        }
+    }
+    fs::write(folder.join("stragglers.csv"), text).expect("written");
+}
+
+/// Returns the texts in `node`, without those between elements.
+fn texts<'a>(node: Node<'a, 'a>) -> Vec<&'a str> {
+    let nodes = node.descendants().filter(Node::is_text);
+    let texts = nodes.filter_map(|node| node.text());
+    texts.filter(|text| !text.trim().is_empty()).collect()
+}
+
+#[test]
+fn late_ranks_are_named_with_host_gpu_way_and_lateness() {
+    let folder = folder();
+    let at = folder.path();
+    model(at, "one", &[]);
+    write_stragglers(&at.join("one"));
+    run(alone(at).args(["report", "one"])).expect_code(0);
+    let page = fs::read_to_string(at.join("one/report.html")).expect("the page");
+    let document = parse(&page);
+    let rows: Vec<Vec<&str>> = all(&document, "tr").iter().map(|row| texts(*row)).collect();
+    let of = |rank: &str, how: &str| {
+        rows.iter()
+            .find(|row| row[0] == rank && row.iter().any(|cell| cell.starts_with(how)))
+            .unwrap_or_else(|| panic!("rank {rank} {how}"))
+    };
+    assert_eq!(of("3", "arrival")[1..3], ["n0", "GPU 3 0000:38:00"]);
+    assert_eq!(
+        of("5", "transfer")[4..8],
+        ["all_reduce of 1M", "400", "40", "98"]
+    );
+    let captions: Vec<&str> = all(&document, "caption")
+        .iter()
+        .filter_map(|caption| caption.text())
+        .collect();
+    let map = "Slowest and fastest rank by size: Lateness by size: all_reduce, default";
+    assert!(captions.contains(&map), "{captions:?}");
+    // The operation takes 1000 us, and rank 5 is late by 400.
+    assert!(
+        rows.iter().any(|row| row[..3] == ["1M", "5 on n1", "1.4"]),
+        "{rows:?}"
+    );
+
+    let summary = run(alone(at).args(["report", "one", "--markdown"])).expect_code(0);
+    assert!(
+        summary
+            .stdout
+            .contains("| 3 | n0 | GPU 3 0000:38:00 | arrival: it starts late"),
+        "{}",
+        summary.stdout
+    );
+    run(alone(at).args(["report", "one", "--prometheus", "x.prom"])).expect_code(0);
+    let metrics = fs::read_to_string(at.join("x.prom")).expect("metrics");
+    assert!(metrics.contains("pxnbench_stragglers 2\n"), "{metrics}");
+    assert!(
+        metrics
+            .lines()
+            .any(|line| line.starts_with("pxnbench_straggler_late_seconds{")
+                && line.contains("late=\"arrival\"")
+                && line.contains("rank=\"3\"")
+                && line.ends_with(" 0.00025")),
+        "{metrics}"
+    );
+    check_with_promtool(&at.join("x.prom"));
+}
+
+#[test]
+fn nobody_late_is_said_and_no_search_is_not_called_one() {
+    let folder = folder();
+    let at = folder.path();
+    model(at, "one", &[]);
+    let page = || {
+        run(alone(at).args(["report", "one"])).expect_code(0);
+        fs::read_to_string(at.join("one/report.html")).expect("the page")
+    };
+    assert!(!page().contains("Stragglers"));
+    let report = serde_json::json!({"cases": 2, "operations": 200});
+    set_in_run(&at.join("one"), "stragglers", report);
+    let page = page();
+    assert!(page.contains("no straggler: in 200 operations of 2 cases nobody is late"));
+}
+
+/// Writes three repetitions of a run at `level` into a folder of its own; `from` is the smallest size as a power of two.
+fn write_level(at: &Path, name: &str, level: &str, factor: f64, from: u32) {
+    let mut text = format!("{HEADER}\n");
+    for repeat in 0..3 {
+        for power in from..from + 8 {
+            let time = (100.0 + f64::from(repeat)) * factor;
+            text +=
+                &row(level, repeat, 1 << power, time, "n[1-2]").replace("all_reduce", "alltoall");
+        }
+    }
+    fs::create_dir_all(at.join(name)).expect("made");
+    fs::write(at.join(name).join("results.csv"), text).expect("written");
+}
+
+#[test]
+fn several_runs_are_compared_on_the_page() {
+    let folder = folder();
+    let at = folder.path();
+    write_level(at, "a", "off", 1.0, 10);
+    write_level(at, "b", "aggressive", 0.5, 10);
+    let report = |runs: &[&str]| {
+        run(alone(at).arg("report").args(runs).args(["--out", "x.html"])).expect_code(0);
+        let page = fs::read_to_string(at.join("x.html")).expect("the page");
+        parse(&page);
+        page
+    };
+    let page = report(&["a", "b"]);
+    for words in [
+        "The runs with each other, by level",
+        "<li>better (cases: 8)</li>",
+        "from 1K to 128K: aggressive takes 0.50 of the time of off.",
+    ] {
+        assert!(page.contains(words), "{words}");
+    }
+    let both = ["report", "a", "b", "--markdown"];
+    let summary = run(alone(at).args(both)).expect_code(0).stdout;
+    assert!(summary.contains("| aggressive | off | 0.5 |"), "{summary}");
+    assert!(
+        !at.join("comparison.json").exists(),
+        "nothing is written beside the runs"
+    );
+
+    // A folder of runs, as an experiment leaves one.
+    let page = report(&["."]);
+    assert!(page.contains("The runs in ., by level"));
+
+    // Other sizes: the page says why nothing is compared, and shows both runs.
+    write_level(at, "c", "aggressive", 0.5, 20);
+    let page = report(&["a", "c"]);
+    assert!(
+        page.contains("Not compared: no two levels have a case in common"),
+        "{page}"
+    );
+    assert!(page.contains("48 rows in 2 runs."));
+    let one = report(&["a"]);
+    assert!(!one.contains("Runs compared"));
+}
+
+#[test]
+fn proof_and_doctor_have_sections_of_their_own() {
+    let folder = folder();
+    let at = folder.path();
+    model(at, "one", &[]);
+    let verdict = "PXN used: 1 of 1 connections for send/recv leave through another GPU's NIC.";
+    let proof = serde_json::json!({"pxn_used": true, "verdict": verdict});
+    set_in_run(&at.join("one"), "proof", proof);
+    let doctor = run(alone(at).args(["doctor", "--json"]));
+    fs::write(at.join("one/doctor.json"), &doctor.stdout).expect("written");
+    let found: serde_json::Value = serde_json::from_str(&doctor.stdout).expect("JSON");
+    run(alone(at).args(["report", "one"])).expect_code(0);
+    let page = fs::read_to_string(at.join("one/report.html")).expect("the page");
+    let document = parse(&page);
+    let headings: Vec<&str> = all(&document, "h2")
+        .iter()
+        .filter_map(|node| node.text())
+        .collect();
+    assert!(headings.contains(&"What NCCL did") && headings.contains(&"Findings of the doctor"));
+    let texts = texts(document.root_element());
+    assert!(texts.contains(&verdict), "{texts:?}");
+    let ready = if found["ready"] == true {
+        "ready: "
+    } else {
+        "not ready: "
+    };
+    assert!(
+        texts.iter().any(|text| text.starts_with(ready)),
+        "{texts:?}"
+    );
+    for check in found["checks"].as_array().expect("checks") {
+        let is_finding = ["failure", "warning"].contains(&check["verdict"].as_str().expect("one"));
+        let id = check["id"].as_str().expect("an id");
+        assert_eq!(texts.contains(&id), is_finding, "{id}");
+    }
+    fs::write(at.join("one/doctor.json"), "{}").expect("written");
+    let ended = run(alone(at).args(["report", "one"])).expect_code(0);
+    assert!(
+        ended.stderr.contains("doctor.json is left out"),
+        "{}",
+        ended.stderr
+    );
+}
+
+#[test]
+fn files_beside_the_results_that_are_empty_or_torn_are_said_to_be() {
+    let folder = folder();
+    let at = folder.path();
+    write_run(at);
+    write_ranks(at, 8);
+    let ranks = fs::read_to_string(at.join("ranks.csv")).expect("text");
+    fs::write(at.join("ranks.csv"), &ranks[..ranks.len() - 9]).expect("written");
+    fs::write(at.join("telemetry.csv"), "").expect("written");
+    fs::write(at.join("samples.csv"), "run_id,elapsed_s\r\n").expect("written");
+    fs::write(at.join("stragglers.csv"), "a,b\n1\n2,3\n").expect("written");
+    let results = fs::read_to_string(at.join("results.csv")).expect("text");
+    fs::write(at.join("results.csv"), format!("{results}r,2026-01-01T00")).expect("written");
+    let ended = run(alone(at).args(["report", "."])).expect_code(0);
+    let page = fs::read_to_string(at.join("report.html")).expect("the page");
+    for (file, what) in [
+        (
+            "ranks.csv",
+            " is left out: it is cut short, because the run was interrupted",
+        ),
+        ("telemetry.csv", " has no rows, so nothing of it is shown"),
+        ("samples.csv", " has no rows, so nothing of it is shown"),
+        (
+            "stragglers.csv",
+            " is shown up to a line that cannot be read: line 2 has 1 cell instead of 2",
+        ),
+        (
+            "results.csv",
+            " is left out: it is cut short, because the run was interrupted",
+        ),
+    ] {
+        let sentence = format!("{file}{what}");
+        assert!(
+            ended.stderr.contains(&sentence),
+            "{sentence}\n{}",
+            ended.stderr
+        );
+        assert!(page.contains(&sentence), "{sentence}");
+    }
+    assert!(page.contains("162 rows in 1 run."), "the whole lines");
+}
+
+#[test]
+fn the_throughput_of_a_repeated_sweep_is_drawn() {
+    let folder = folder();
+    let at = folder.path();
+    write_run(at);
+    let mut text = String::from(
+        "run_id,elapsed_s,collective,size_bytes,type,redop,root,in_place,operations,time_us,busbw_GBps,wrong_cases\r\n",
+    );
+    for second in 1..30 {
+        let _ = write!(
+            text,
+            "r,{second},all_reduce,1048576,float,sum,-1,0,20,10,{},0\r\n",
+            100 + second
+        );
+    }
+    text += "r,30,all_reduce,1048576,float,sum,-1,0,0,,,1\r\n";
+    fs::write(at.join("samples.csv"), text).expect("written");
+    let page = page(at);
+    let document = parse(&page);
+    let titles = all(&document, "h3");
+    let title = "bus bandwidth (GB/s) over time: .";
+    assert!(titles.iter().any(|node| node.text() == Some(title)));
+    let row = [
+        "all_reduce 1M, float, sum, out of place",
+        "101",
+        "115",
+        "129",
+        "29",
+    ];
+    let rows = all(&document, "tr");
+    assert!(rows.iter().any(|node| texts(*node) == row));
+}
+
+#[test]
+fn numbers_that_are_none_and_runs_without_ranks_are_refused_with_their_line() {
+    let folder = folder();
+    let at = folder.path();
+    let good = row("off", 0, 1024, 10.0, "n1");
+    for (from, to, why) in [
+        (
+            ",10,",
+            ",inf,",
+            "line 3, column time_us: it is not a finite number",
+        ),
+        (
+            ",10,",
+            ",NaN,",
+            "line 3, column time_us: it is not a finite number",
+        ),
+        (
+            ",400,",
+            ",1e999,",
+            "line 3, column peak_GBps: it is not a finite number",
+        ),
+        (",2,16,", ",2,0,", "line 3: there is at least one rank"),
+    ] {
+        let bad = good.replacen(from, to, 1);
+        assert_ne!(bad, good);
+        fs::write(
+            at.join("results.csv"),
+            format!("{HEADER}\n{good}{bad}{good}"),
+        )
+        .expect("written");
+        let check = ["check", ".", "--min-busbw", "1"];
+        for command in [&["report", "."][..], &check] {
+            let ended = run(alone(at).args(command)).expect_code(6);
+            let sentence = format!("results.csv cannot be read: {why}");
+            assert!(
+                ended.stderr.contains(&sentence),
+                "{command:?}: {}",
+                ended.stderr
+            );
+        }
+    }
+}
+
+#[test]
+fn a_terminal_is_shown_what_it_would_obey() {
+    let folder = folder();
+    let at = folder.path();
+    let evil = "\x1b]0;owned\x07";
+    let bad = row("off", 0, 1024, 10.0, "n1").replacen("all_reduce", evil, 1);
+    fs::create_dir_all(at.join("a/b")).expect("made");
+    fs::write(at.join("a/b/results.csv"), format!("{HEADER}\n{bad}")).expect("written");
+    for command in [
+        &["report", "a/b"][..],
+        &["compare", "a"],
+        &["check", "a/b", "--min-busbw", "1"],
+    ] {
+        let ended = run(alone(at).args(command)).expect_code(6);
+        assert!(!ended.stderr.contains('\x1b'), "{command:?}");
+        assert!(
+            ended.stderr.contains("\\u001b]0;owned\\u0007"),
+            "{}",
+            ended.stderr
+        );
+    }
+    // What is no error reaches stdout and the page.
+    let hostile = row(evil, 0, 1024, 10.0, evil);
+    fs::write(at.join("a/b/results.csv"), format!("{HEADER}\n{hostile}")).expect("written");
+    let shown =
+        run(alone(at).args(["report", "a/b", "--markdown", "--out", "x.html"])).expect_code(0);
+    let compared = run(alone(at).args(["compare", "a"]));
+    let page = fs::read_to_string(at.join("x.html")).expect("the page");
+    for text in [&shown.stdout, &compared.stdout, &compared.stderr, &page] {
+        assert!(!text.contains('\x1b') && !text.contains('\x07'), "{text}");
+    }
+}
+
+fn make_pipe(at: &Path) {
+    let made = Command::new("mkfifo").arg(at).status().expect("mkfifo");
+    assert!(made.success());
+}
+
+#[test]
+fn a_pipe_that_nobody_reads_is_refused_and_one_with_a_reader_gets_the_page() {
+    let folder = folder();
+    let at = folder.path();
+    write_run(at);
+    make_pipe(&at.join("pipe"));
+    let refused = run(alone(at).args(["report", ".", "--out", "pipe"])).expect_code(6);
+    assert!(
+        refused
+            .stderr
+            .contains("pipe cannot be written: nobody reads this pipe"),
+        "{}",
+        refused.stderr
+    );
+    let reader = Command::new("cat")
+        .arg(at.join("pipe"))
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("cat");
+    run(alone(at).args(["report", ".", "--out", "pipe"])).expect_code(0);
+    let read = reader.wait_with_output().expect("its output").stdout;
+    parse(&String::from_utf8(read).expect("text"));
+}
+
+#[test]
+fn a_check_that_a_signal_ends_does_not_speak_of_cases() {
+    let folder = folder();
+    let at = folder.path();
+    make_pipe(&at.join("pipe"));
+    let mut command = alone(at);
+    command.args(["check", "pipe", "--min-busbw", "1"]);
+    let child = command.stderr(Stdio::piped()).spawn().expect("started");
+    // This waits until the check has opened the pipe.
+    let pipe = fs::File::options()
+        .write(true)
+        .open(at.join("pipe"))
+        .expect("opened");
+    let kill = Command::new("kill")
+        .args(["-TERM", &child.id().to_string()])
+        .status();
+    assert!(kill.expect("kill").success());
+    let ended = child.wait_with_output().expect("its end");
+    drop(pipe);
+    assert_eq!(ended.status.code(), Some(9));
+    let stderr = String::from_utf8_lossy(&ended.stderr);
+    assert!(
+        stderr.contains("stopped by SIGTERM") && !stderr.contains("cases"),
+        "{stderr}"
+    );
+}
+
+#[test]
+fn the_peak_of_a_single_size_is_a_line() {
+    let folder = folder();
+    let at = folder.path();
+    let text = format!("{HEADER}\n{}", row("off", 0, 1024, 10.0, "n1"));
+    fs::write(at.join("results.csv"), text).expect("written");
+    run(alone(at).args(["report", ".", "--svg", "plots"])).expect_code(0);
+    let name = "bus-bandwidth-all-reduce-float-sum-out-of-place.svg";
+    let svg = fs::read_to_string(at.join("plots").join(name)).expect("the plot");
+    let document = Document::parse(&svg).expect("XML");
+    // Its key is one stroke; the line itself has several dashes, all at one height.
+    let strokes = all(&document, "polyline");
+    let peak = strokes
+        .iter()
+        .filter(|line| line.attribute("stroke") == Some("#5A5A5A"));
+    assert!(peak.count() > 4, "{svg}");
 }

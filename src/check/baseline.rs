@@ -7,6 +7,7 @@ use super::{
     verdict::{Judged, Miss, Unjudged},
 };
 use crate::{
+    collective::Case,
     record::SweepMeta,
     stats::{UnpairedRatio, discoveries},
     units::counted,
@@ -38,21 +39,19 @@ impl Baseline {
     /// # Errors
     /// Returns an error if it cannot be read.
     pub fn read(path: &Path) -> Result<Baseline, String> {
-        let measured = Measured::read(path).map_err(|why| format!("--baseline: {why}"))?;
+        let measured = Measured::read(path).map_err(|why| format!("--baseline: {why:#}"))?;
         Ok(Baseline {
             path: path.to_owned(),
             measured,
         })
     }
 
-    /// Judges each case that both runs have. A case is slower if its times, repeated in both runs, differ by more than their
-    /// spread explains: Welch's test on logarithms, and the procedure of Benjamini and Hochberg over all cases. It misses the
-    /// requirement if it is also slower by more than `tolerance` percent.
+    /// Refuses a run whose times mean something else than those of the baseline, whatever they are.
     ///
     /// # Errors
-    /// Returns an error if the runs have no case in common, or if a flag differs that changes what a time means.
-    pub fn judge(&self, now: &Measured, tolerance: f64) -> Result<(Judged, Vec<String>), String> {
-        let name = format!("--baseline {}", self.path.display());
+    /// Returns an error if a flag differs that changes what a time means, or the number of ranks or nodes.
+    pub fn refuse_other(&self, now: &Measured) -> Result<(), String> {
+        let name = self.name();
         if let Some(flags) = flags_that_differ(self.measured.sweep.as_ref(), now.sweep.as_ref()) {
             return Err(format!(
                 "{name} was measured with another {flags}, so that its times mean something else. Use the same flags"
@@ -67,7 +66,44 @@ impl Baseline {
                 counted(now.nodes, "node")
             ));
         }
-        let mut judged = Judged::new(&format!("{name} --tolerance {tolerance}"));
+        Ok(())
+    }
+
+    /// Refuses cases of which the baseline has none.
+    ///
+    /// # Errors
+    /// Returns an error if there is no common case.
+    pub fn refuse_without_case<'a>(
+        &self,
+        mut cases: impl Iterator<Item = &'a Case>,
+    ) -> Result<(), String> {
+        if cases.any(|case| self.measured.has(case)) {
+            Ok(())
+        } else {
+            Err(self.without_case())
+        }
+    }
+
+    fn name(&self) -> String {
+        format!("--baseline {}", self.path.display())
+    }
+
+    fn without_case(&self) -> String {
+        format!(
+            "{} has no case of this run, so it could not fail. Name a run with the same cases",
+            self.name()
+        )
+    }
+
+    /// Judges each case that both runs have. A case is slower if its times, repeated in both runs, differ by more than their
+    /// spread explains: Welch's test on logarithms, and the procedure of Benjamini and Hochberg over all cases. It misses the
+    /// requirement if it is also slower by more than `tolerance` percent.
+    ///
+    /// # Errors
+    /// Returns an error if the runs have no case in common, or if a flag differs that changes what a time means.
+    pub fn judge(&self, now: &Measured, tolerance: f64) -> Result<(Judged, Vec<String>), String> {
+        self.refuse_other(now)?;
+        let mut judged = Judged::new(&format!("{} --tolerance {tolerance}", self.name()));
         let mut compared = Vec::new();
         let mut common = 0;
         for result in &now.cases {
@@ -84,9 +120,7 @@ impl Baseline {
             }
         }
         if common == 0 {
-            return Err(format!(
-                "{name} has no case of this run, so it could not fail. Name a run with the same cases"
-            ));
+            return Err(self.without_case());
         }
         let p_values: Vec<f64> = compared.iter().map(|one| one.ratio.p_slower).collect();
         let significant = discoveries(&p_values, FALSE_DISCOVERIES);
@@ -102,7 +136,7 @@ impl Baseline {
     }
 
     fn remarks(&self, now: &Measured, compared: &[Compared]) -> Vec<String> {
-        let mut remarks = Vec::new();
+        let mut remarks = self.measured.remarks.clone();
         let mut differ = Vec::new();
         for ((name, before), (_, own)) in self.measured.circumstances.iter().zip(&now.circumstances)
         {
@@ -204,4 +238,115 @@ fn flags_that_differ(a: Option<&SweepMeta>, b: Option<&SweepMeta>) -> Option<Str
     let differing = flags.into_iter().filter(|(_, differs)| *differs);
     let names: Vec<&str> = differing.map(|(flag, _)| flag).collect();
     (!names.is_empty()).then(|| names.join(" "))
+}
+
+#[cfg(test)]
+mod tests {
+    use rand_chacha::{
+        ChaCha8Rng,
+        rand_core::{Rng, SeedableRng},
+    };
+    use statrs::distribution::{ContinuousCDF, Normal};
+
+    use super::*;
+    use crate::{
+        collective::{BufferMode, CaseShape, Collective, data::DType},
+        record::{Record, Status},
+        units::{Bytes, Micros},
+    };
+
+    const CASES: u32 = 20;
+    const REPETITIONS: u32 = 5;
+    const NOISE: f64 = 0.01;
+
+    /// Returns a run of 20 sizes, five times each, whose times are `factor` times the usual ones, with 1 % of noise.
+    fn measured(generator: &mut ChaCha8Rng, factor: f64) -> Measured {
+        let mut measured = Measured::default();
+        (measured.ranks, measured.nodes) = (8, 2);
+        for _ in 0..REPETITIONS {
+            for power in 0..CASES {
+                let shape = CaseShape {
+                    collective: Collective::AllGather,
+                    dtype: DType::Float,
+                    redop: None,
+                    root: None,
+                    buffer_mode: BufferMode::OutOfPlace,
+                    ranks: 8,
+                };
+                let uniform = (f64::from(generator.next_u32()) + 0.5) / 2f64.powi(32);
+                let noise = (NOISE * Normal::standard().inverse_cdf(uniform)).exp();
+                let time = 10.0 * f64::from(1 + power) * factor * noise;
+                measured.add(&Record {
+                    time: Some(Micros(time)),
+                    ..Record::new(shape.nearest(Bytes(256 << power)), Status::Ok)
+                });
+            }
+        }
+        measured
+    }
+
+    fn missed(before: Measured, now: &Measured, tolerance: f64) -> usize {
+        let baseline = Baseline {
+            path: "before".into(),
+            measured: before,
+        };
+        let (judged, _) = baseline.judge(now, tolerance).expect("comparable");
+        assert_eq!(judged.met as usize + judged.missed.len(), CASES as usize);
+        judged.missed.len()
+    }
+
+    #[test]
+    fn identical_runs_fail_in_no_more_rows_than_stated() {
+        let mut generator = ChaCha8Rng::seed_from_u64(12);
+        let pairs = 200;
+        let (mut rows, mut runs) = (0, 0);
+        for _ in 0..pairs {
+            let (before, now) = (measured(&mut generator, 1.0), measured(&mut generator, 1.0));
+            // Without a tolerance, which would hide chance.
+            let missed = missed(before, &now, 0.0);
+            rows += missed;
+            runs += usize::from(missed > 0);
+        }
+        let share = |part: usize, whole: usize| part as f64 / whole as f64;
+        assert!(
+            share(rows, pairs * CASES as usize) <= FALSE_DISCOVERIES,
+            "{rows} rows"
+        );
+        // Among runs that do not differ, the procedure bounds the share of runs with any false row too; the rest is chance.
+        assert!(
+            share(runs, pairs) <= FALSE_DISCOVERIES + 0.03,
+            "{runs} runs"
+        );
+    }
+
+    #[test]
+    fn a_real_slow_down_is_found() {
+        let mut generator = ChaCha8Rng::seed_from_u64(13);
+        for _ in 0..50 {
+            let (before, now) = (measured(&mut generator, 1.0), measured(&mut generator, 1.1));
+            assert_eq!(missed(before, &now, 5.0), CASES as usize, "10 % slower");
+        }
+    }
+
+    #[test]
+    fn a_baseline_of_other_ranks_or_cases_is_refused_before_anything_is_measured() {
+        let mut generator = ChaCha8Rng::seed_from_u64(14);
+        let now = measured(&mut generator, 1.0);
+        let mut baseline = Baseline {
+            path: "before".into(),
+            measured: now.clone(),
+        };
+        baseline.measured.ranks = 16;
+        let why = baseline.refuse_other(&now).expect_err("16 ranks");
+        assert!(
+            why.contains("has 16 ranks on 2 nodes, and this run 8 ranks"),
+            "{why}"
+        );
+        let cases = now.cases.iter().map(|result| &result.case);
+        assert_eq!(baseline.refuse_without_case(cases), Ok(()));
+        let why = baseline
+            .refuse_without_case([].into_iter())
+            .expect_err("no case");
+        assert!(why.contains("has no case of this run"), "{why}");
+    }
 }

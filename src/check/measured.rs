@@ -8,9 +8,10 @@ use std::{
 use super::{reference::Setup, verdict::Miss};
 use crate::{
     collective::{BufferMode, Case, traffic},
+    exit::{Code, Failure},
     record::{
-        MeasuredOn, Record, RunMeta, Status, SweepMeta,
-        read::{self, CsvRow, RowReader},
+        MeasuredOn, Record, RowError, RowReader, RunMeta, Status, SweepMeta,
+        read::{self, CsvRow},
     },
     stats::LogTimes,
     units::Micros,
@@ -36,6 +37,8 @@ pub struct Measured {
     pub sweep: Option<SweepMeta>,
     /// Results with wrong data.
     pub wrong_cases: u64,
+    /// What is wrong with its file.
+    pub remarks: Vec<String>,
     /// The place of each case in the list.
     places: HashMap<CaseKey, usize>,
 }
@@ -135,6 +138,15 @@ impl Measured {
         }
     }
 
+    /// Returns whether it has results of `case`, of any communicator.
+    pub fn has(&self, case: &Case) -> bool {
+        let case = Case {
+            traffic: None,
+            ..*case
+        };
+        self.cases.iter().any(|result| result.case == case)
+    }
+
     /// Returns the results of the same case.
     pub fn same_case(&self, other: &CaseResult) -> Option<&CaseResult> {
         let key = (other.case, other.group, other.pattern.clone());
@@ -145,12 +157,16 @@ impl Measured {
     ///
     /// # Errors
     /// Returns an error if they cannot be read, or if there are none.
-    pub fn read(path: &Path) -> Result<Measured, String> {
+    pub fn read(path: &Path) -> anyhow::Result<Measured> {
         let csv = csv_of(path);
-        let cannot = |error| format!("{} cannot be read: {error}", csv.display());
+        let usage = |what: String| Failure::on_all_ranks(Code::Usage, what);
+        let cannot = |error: RowError| Failure::of_file("read", &csv, &error);
         let mut rows = RowReader::open(&csv).map_err(cannot)?;
         let first: Option<CsvRow> = rows.read_row().map_err(cannot)?;
-        let first = first.ok_or_else(|| format!("{} has no rows", csv.display()))?;
+        let Some(first) = first else {
+            let what = format!("{} has no rows: nothing to judge", csv.display());
+            return Err(Failure::on_all_ranks(Code::NothingRan, what));
+        };
         let run = read::read_run(&csv.with_file_name("run.json"));
         let mut measured = Measured {
             nodes: first.nodes,
@@ -171,21 +187,22 @@ impl Measured {
         let mut next = Some(first.clone());
         while let Some(row) = next {
             if let Some(difference) = differs(&first, &row) {
-                return Err(format!(
+                return Err(usage(format!(
                     "{} has rows of several {difference}. Check one run at a time",
                     csv.display()
-                ));
+                )));
             }
             let record = row.to_record(&traffic::DEFAULT);
             let record = record.ok_or_else(|| {
-                format!(
-                    "{} has a row that this version does not write",
+                usage(format!(
+                    "{} has a row that this version does not write. Check it with the version that wrote it",
                     csv.display()
-                )
+                ))
             })?;
             measured.add(&record);
             next = rows.read_row().map_err(cannot)?;
         }
+        measured.remarks.extend(rows.torn_line());
         Ok(measured)
     }
 }
@@ -217,7 +234,8 @@ fn differs(a: &CsvRow, b: &CsvRow) -> Option<&'static str> {
     parts.find(|(_, is_other)| *is_other).map(|(what, _)| what)
 }
 
-fn csv_of(path: &Path) -> PathBuf {
+/// Returns the rows of the run at `path`: its folder, or its `results.csv`.
+pub fn csv_of(path: &Path) -> PathBuf {
     if path.is_dir() {
         path.join("results.csv")
     } else {

@@ -111,6 +111,23 @@ pub struct PreparedCheck {
 }
 
 impl PreparedCheck {
+    /// Refuses a baseline that a run with these `cases` cannot be compared with, before anything is measured. `run` is the
+    /// run, without results yet.
+    ///
+    /// # Errors
+    /// Returns an error if it was measured on other ranks or with other flags, or has none of the cases.
+    pub fn refuse_baseline<'a>(
+        &self,
+        run: &Measured,
+        cases: impl Iterator<Item = &'a Case>,
+    ) -> anyhow::Result<()> {
+        let Some(baseline) = &self.baseline else {
+            return Ok(());
+        };
+        baseline.refuse_other(run).map_err(usage)?;
+        baseline.refuse_without_case(cases).map_err(usage)
+    }
+
     /// Judges the results of a run.
     ///
     /// # Errors
@@ -118,6 +135,7 @@ impl PreparedCheck {
     pub fn judge(&self, measured: &Measured) -> anyhow::Result<Verdict> {
         let mut verdict = Verdict {
             wrong_cases: measured.wrong_cases,
+            remarks: measured.remarks.clone(),
             ..Verdict::default()
         };
         for threshold in &self.thresholds {

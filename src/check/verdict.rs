@@ -12,7 +12,7 @@ use crate::{
 pub struct Verdict {
     /// Each requirement.
     pub judged: Vec<Judged>,
-    /// What a reader should know of the comparison with a baseline.
+    /// What a reader should know of the files, and of the comparison with a baseline.
     pub remarks: Vec<String>,
     /// Results with wrong data, whose times prove nothing.
     #[serde(default)]

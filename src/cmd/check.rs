@@ -1,12 +1,16 @@
 //! `pxnbench check RUN`: the results of a run, judged.
 
-use std::path::PathBuf;
+use std::{path::PathBuf, time::Duration};
 
 use super::args::check::CheckArgs;
 use crate::{
     check::{self, measured::Measured},
     exit::{Code, Failure},
+    world::deadline,
 };
+
+/// How long a file system may hold up the check.
+const LIMIT: Duration = Duration::from_secs(600);
 
 /// Check the results of a run: is it fast enough, and not slower than before?
 ///
@@ -49,7 +53,9 @@ pub fn run(args: &Args) -> anyhow::Result<Code> {
             "nothing is required of the run. Use --min-busbw, --min-pct-peak, --baseline or --reference".into(),
         ));
     }
-    let measured = Measured::read(path).map_err(usage)?;
+    // A pipe or a file system may not answer.
+    let _guard = deadline::watch("the files of the run", LIMIT);
+    let measured = Measured::read(path)?;
     let verdict = requirements.prepare(&measured.setup())?.judge(&measured)?;
     if args.json {
         print_line!("{}", serde_json::to_string_pretty(&verdict)?)?;

@@ -6,7 +6,11 @@ use std::{
 };
 
 use super::{
-    case_key::Cases, experiment_record::ExperimentRecord, samples::Origin, step::Step, steps,
+    case_key::Cases,
+    experiment_record::ExperimentRecord,
+    folders::{CSV, RunFiles, RunsAt},
+    samples::Origin,
+    step::Step,
 };
 use crate::{
     exit::{Code, Failure},
@@ -15,8 +19,8 @@ use crate::{
 
 /// What is compared.
 pub(super) struct Inputs {
-    /// The folders of the steps, each with the name of its run.
-    steps: Vec<(PathBuf, String)>,
+    /// The steps, each with the name of its run.
+    steps: Vec<(RunFiles, String)>,
     /// The record of the experiment, if it is one.
     pub(super) experiment: Option<ExperimentRecord>,
     /// The folder of the steps, if there is one.
@@ -39,8 +43,11 @@ impl Inputs {
         }
         let mut steps = Vec::new();
         for path in paths {
-            let folder = folder_of(path);
-            for step in steps_of_run(&folder)? {
+            let found = RunsAt::find(path)?;
+            if found.runs.is_empty() {
+                return Err(nothing_at(path, &found));
+            }
+            for step in found.runs {
                 steps.push((step, name(path, paths)));
             }
         }
@@ -57,16 +64,19 @@ impl Inputs {
     ///
     /// Returns an error if there is nothing to compare.
     pub(super) fn of_folder(folder: &Path) -> anyhow::Result<Inputs> {
-        let experiment = read_record(folder)?;
+        let found = RunsAt::find(folder)?;
+        if found.runs.is_empty() || !found.are_steps {
+            return Err(nothing_at(folder, &found));
+        }
         let mut steps = Vec::new();
-        for step in counted(folder, steps::find(folder)?, experiment.as_ref())? {
-            let name = step.file_name().unwrap_or_default();
+        for step in found.runs {
+            let name = step.folder.file_name().unwrap_or_default();
             let name = name.to_string_lossy().into_owned();
             steps.push((step, name));
         }
         Ok(Inputs {
             steps,
-            experiment,
+            experiment: found.experiment,
             folder: Some(folder.to_owned()),
         })
     }
@@ -78,16 +88,16 @@ impl Inputs {
     /// Returns an error if a `results.csv` cannot be read.
     pub(super) fn read(&self, cases: &mut Cases) -> anyhow::Result<Vec<Step>> {
         let mut steps = Vec::new();
-        for (folder, run) in &self.steps {
-            steps.push(Step::read(folder, run, cases)?);
+        for (files, run) in &self.steps {
+            steps.push(Step::read(files, run, cases)?);
         }
         Ok(steps)
     }
 
-    /// Returns the folders of the steps.
-    pub(super) fn folders(&self) -> Vec<&Path> {
+    /// Returns the rows of the steps.
+    pub(super) fn csvs(&self) -> Vec<&Path> {
         let steps = self.steps.iter();
-        steps.map(|(folder, _)| folder.as_path()).collect()
+        steps.map(|(files, _)| files.csv.as_path()).collect()
     }
 
     /// Returns what the steps are to each other.
@@ -100,37 +110,19 @@ impl Inputs {
     }
 }
 
-fn read_record(folder: &Path) -> anyhow::Result<Option<ExperimentRecord>> {
-    let record = ExperimentRecord::read(folder);
-    record.map_err(|what| Failure::on_all_ranks(Code::Usage, what))
-}
-
-/// Returns the folders whose times count.
-fn counted(
-    folder: &Path,
-    mut folders: Vec<PathBuf>,
-    experiment: Option<&ExperimentRecord>,
-) -> anyhow::Result<Vec<PathBuf>> {
-    if let Some(experiment) = experiment {
-        folders.retain(|folder| experiment.counts(folder));
-    }
-    if folders.is_empty() {
-        let what = format!(
-            "no step of the experiment in {} has results yet",
-            folder.display()
-        );
-        return Err(Failure::on_all_ranks(Code::NothingRan, what));
-    }
-    Ok(folders)
-}
-
-/// Returns the folders of a run's steps: those below its folder, otherwise the folder itself.
-fn steps_of_run(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
-    match steps::find(folder) {
-        Ok(steps) => counted(folder, steps, read_record(folder)?.as_ref()),
-        Err(_) if folder.join("results.csv").is_file() => Ok(vec![folder.to_owned()]),
-        Err(error) => Err(error),
-    }
+/// Returns the error of a path that has nothing to compare.
+fn nothing_at(path: &Path, found: &RunsAt) -> anyhow::Error {
+    let name = path.display();
+    let what = if !found.are_steps {
+        format!(
+            "{name} is one run. Name the folder above it, and have several runs there, or name several runs"
+        )
+    } else if found.experiment.is_some() {
+        format!("no step of the experiment in {name} has results yet")
+    } else {
+        format!("no folder below {name} has a {CSV}: nothing to compare")
+    };
+    Failure::on_all_ranks(Code::NothingRan, what)
 }
 
 /// Returns the folder of a run that may be named by its `results.csv`.

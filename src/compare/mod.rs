@@ -6,10 +6,11 @@ mod case_key;
 mod conditions;
 mod dimension;
 pub mod experiment_record;
+pub mod folders;
 mod inputs;
 mod judge;
 mod recommendation;
-mod rows;
+pub mod rows;
 mod run_facts;
 mod samples;
 mod step;
@@ -20,6 +21,7 @@ mod tables;
 use std::{
     fs,
     path::{Path, PathBuf},
+    time::Duration,
 };
 
 use self::{
@@ -35,9 +37,14 @@ use crate::{
     env,
     exit::{Code, Failure},
     output::{narrow::wrap_comment, terminal},
+    world::deadline,
 };
 
 pub use dimension::Dimension;
+pub use rows::ComparisonRow;
+
+/// How long the files may hold up a comparison.
+const LIMIT: Duration = Duration::from_secs(600);
 
 /// What to compare.
 #[derive(Clone, Debug, Default)]
@@ -70,22 +77,13 @@ impl Request {
 /// Returns an error if there is nothing to compare, if no two runs can be compared, or if a file cannot be read or
 /// written.
 pub fn run(request: &Request) -> anyhow::Result<Code> {
-    let usage = |what| Failure::on_all_ranks(Code::Usage, what);
+    let _guard = deadline::watch("the files of the runs", LIMIT);
     let inputs = Inputs::find(&request.runs)?;
     let mut cases = Cases::default();
     let steps = inputs.read(&mut cases)?;
-    let comparability = Comparability {
-        dimension: dimension(request, &inputs, &steps).map_err(usage)?,
-        is_forced: request.is_forced,
-    };
+    let comparability = comparability(request, &inputs, &steps)?;
     let tables = tables::split(&steps, comparability);
-    if let Some(why) = tables::no_two_alike(&tables, comparability) {
-        return Err(usage(why));
-    }
-    let judged = judge_all(&tables, &cases, inputs.origin());
-    if let Some(why) = no_common_case(&judged, comparability.dimension) {
-        return Err(usage(why));
-    }
+    let judged = judge_comparable(&tables, &cases, &inputs, comparability)?;
     let out = request.out.as_ref().or(inputs.folder.as_ref());
     if let Some(folder) = out {
         write(folder, &inputs, &judged)?;
@@ -94,12 +92,16 @@ pub fn run(request: &Request) -> anyhow::Result<Code> {
         width: terminal::stdout_width(&env::var),
     };
     page.print(&judged)?;
-    if let Some(end) = inputs.experiment.and_then(|experiment| experiment.end) {
+    if let Some(end) = inputs
+        .experiment
+        .as_ref()
+        .and_then(|record| record.end.as_ref())
+    {
         page.comment(&format!("The experiment ended because {end}."))?;
     }
     for step in &steps {
-        if let Some(sentence) = step.unfinished() {
-            page.comment(&sentence)?;
+        for sentence in step.unfinished().iter().chain(&step.torn_line) {
+            page.comment(sentence)?;
         }
     }
     if let Some(folder) = out {
@@ -108,7 +110,100 @@ pub fn run(request: &Request) -> anyhow::Result<Code> {
             folder.join(rows::CSV).display()
         );
     }
-    Ok(Code::Fine)
+    Ok(if judged.is_empty() {
+        Code::NothingRan
+    } else {
+        Code::Fine
+    })
+}
+
+/// What a comparison amounts to, for those who show it elsewhere.
+pub struct Summary {
+    /// What is compared.
+    pub by: Dimension,
+    /// Each variant in each case.
+    pub rows: Vec<ComparisonRow<'static>>,
+    /// What to know of the rows, and what follows from them.
+    pub sentences: Vec<String>,
+}
+
+/// Compares runs, and returns what follows. Prints and writes nothing.
+///
+/// # Errors
+///
+/// Returns an error as [`run`] does.
+pub fn summarize(request: &Request) -> anyhow::Result<Summary> {
+    let inputs = Inputs::find(&request.runs)?;
+    let mut cases = Cases::default();
+    let steps = inputs.read(&mut cases)?;
+    let comparability = comparability(request, &inputs, &steps)?;
+    let tables = tables::split(&steps, comparability);
+    let judged = judge_comparable(&tables, &cases, &inputs, comparability)?;
+    let mut sentences = Vec::new();
+    for (samples, comparisons) in &judged {
+        for sentence in findings(samples, comparisons) {
+            if !sentences.contains(&sentence) {
+                sentences.push(sentence);
+            }
+        }
+    }
+    sentences.extend(steps.iter().filter_map(Step::unfinished));
+    Ok(Summary {
+        by: comparability.dimension,
+        rows: rows::owned(&judged),
+        sentences,
+    })
+}
+
+fn comparability(
+    request: &Request,
+    inputs: &Inputs,
+    steps: &[Step],
+) -> anyhow::Result<Comparability> {
+    Ok(Comparability {
+        dimension: dimension(request, inputs, steps).map_err(usage)?,
+        is_forced: request.is_forced,
+    })
+}
+
+/// Judges all tables.
+///
+/// # Errors
+///
+/// Returns an error if no two variants were measured alike, or if they have no case in common.
+fn judge_comparable<'a>(
+    tables: &'a [Table<'a>],
+    cases: &Cases,
+    inputs: &'a Inputs,
+    comparability: Comparability,
+) -> anyhow::Result<Vec<JudgedTable<'a>>> {
+    if let Some(why) = tables::no_two_alike(tables, comparability) {
+        return Err(usage(why));
+    }
+    let judged = judge_all(tables, cases, inputs.origin());
+    match no_common_case(&judged, comparability.dimension) {
+        Some(why) => Err(usage(why)),
+        None => Ok(judged),
+    }
+}
+
+fn usage(what: String) -> anyhow::Error {
+    Failure::on_all_ranks(Code::Usage, what)
+}
+
+/// Returns what to know of a table, and what follows from it.
+fn findings(samples: &Samples, comparisons: &[Vec<Comparison>]) -> Vec<String> {
+    let mut sentences = table::remarks(samples);
+    let Table {
+        dimension,
+        conditions,
+        ..
+    } = samples.table;
+    let is_possible = can_differ::anything_can_differ(*dimension, conditions).is_ok();
+    if samples.variants.len() > 1 && is_possible {
+        sentences.extend(recommendation::sentences(samples, comparisons));
+    }
+    sentences
 }
 
 /// Returns whether the intervals of all variants are within `precision` of their ratios. False if that cannot be told yet.
@@ -176,7 +271,7 @@ fn write(folder: &Path, inputs: &Inputs, judged: &[JudgedTable]) -> anyhow::Resu
     fs::create_dir_all(folder).map_err(|error| Failure::of_file("made", folder, &error))?;
     // In this order: results.csv beside comparison.csv is always a copy.
     rows::write(folder, judged)?;
-    steps::join(&inputs.folders(), &folder.join("results.csv"))
+    steps::join(&inputs.csvs(), &folder.join("results.csv"))
 }
 
 /// Refuses a folder whose `results.csv` a sweep wrote: the rows of a comparison would replace what was measured.
@@ -252,19 +347,8 @@ impl Page {
             };
         }
         print_line!("{}", text.trim_end())?;
-        for remark in table::remarks(samples) {
-            self.comment(&remark)?;
-        }
-        let Table {
-            dimension,
-            conditions,
-            ..
-        } = samples.table;
-        let is_possible = can_differ::anything_can_differ(*dimension, conditions).is_ok();
-        if samples.variants.len() > 1 && is_possible {
-            for sentence in recommendation::sentences(samples, comparisons) {
-                self.comment(&sentence)?;
-            }
+        for sentence in findings(samples, comparisons) {
+            self.comment(&sentence)?;
         }
         Ok(())
     }

@@ -1,11 +1,13 @@
 //! The comparison as data: `comparison.csv` and `comparison.json`.
 
 use std::{
+    borrow::Cow,
+    fs,
     io::{self, BufWriter, Write},
     path::Path,
 };
 
-use serde::{Serialize, Serializer, ser::SerializeSeq};
+use serde::{Deserialize, Serialize, Serializer, ser::SerializeSeq};
 
 use super::{
     judge::{Comparison, Verdict},
@@ -15,43 +17,68 @@ use crate::{exit::Failure, output::target::write_whole};
 
 /// The name of the CSV.
 pub(super) const CSV: &str = "comparison.csv";
-const JSON: &str = "comparison.json";
+/// The name of the JSON, in the folder of an experiment.
+pub const JSON: &str = "comparison.json";
 
 /// One variant in one case.
-#[derive(Debug, Serialize)]
-struct ComparisonRow<'a> {
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ComparisonRow<'a> {
     /// The number of the table, from 1.
-    table: usize,
-    backend: &'static str,
-    nodes: u32,
-    ranks: u64,
-    collective: &'static str,
-    size_bytes: u64,
-    r#type: &'static str,
-    redop: &'static str,
-    root: i64,
-    in_place: u8,
-    pattern: &'a str,
+    pub table: usize,
+    /// The backend.
+    pub backend: Cow<'a, str>,
+    /// Nodes.
+    pub nodes: u32,
+    /// Ranks.
+    pub ranks: u64,
+    /// The collective.
+    pub collective: Cow<'a, str>,
+    /// The size.
+    pub size_bytes: u64,
+    /// The element type.
+    pub r#type: Cow<'a, str>,
+    /// The reduction.
+    pub redop: Cow<'a, str>,
+    /// The root; -1 if there is none.
+    pub root: i64,
+    /// 1 if send and receive use one buffer, otherwise 0.
+    pub in_place: u8,
+    /// The traffic of an alltoallv.
+    pub pattern: Cow<'a, str>,
     /// The name of the variant.
-    label: &'a str,
-    level: &'a str,
+    pub label: Cow<'a, str>,
+    /// Its PXN level.
+    pub level: Cow<'a, str>,
     /// The name of the variant that it is compared with.
-    reference: &'a str,
+    pub reference: Cow<'a, str>,
     /// Times of this variant: blocks, runs or repetitions.
-    blocks: usize,
+    pub blocks: usize,
     /// The geometric mean of its times.
-    time_us: Option<f64>,
+    pub time_us: Option<f64>,
     /// The ratio of times to the reference, below 1 if the variant is faster.
-    ratio: Option<f64>,
+    pub ratio: Option<f64>,
     /// The lower end of the ratio's 95 % interval.
-    ratio_low: Option<f64>,
+    pub ratio_low: Option<f64>,
     /// The upper end.
-    ratio_high: Option<f64>,
-    verdict: &'static str,
+    pub ratio_high: Option<f64>,
+    /// What is concluded.
+    pub verdict: Cow<'a, str>,
     /// What is compared, by its name on the command line.
-    by: &'static str,
+    pub by: Cow<'a, str>,
     /// What one time is: a block, a run or a repetition.
-    replicate: &'static str,
+    pub replicate: Cow<'a, str>,
+}
+
+/// Reads the `comparison.json` at `path`.
+///
+/// # Errors
+///
+/// Returns an error if it cannot be read.
+pub fn read(path: &Path) -> anyhow::Result<Vec<ComparisonRow<'static>>> {
+    let cannot = |why: &dyn std::fmt::Display| Failure::of_file("read", path, why);
+    let bytes = fs::read(path).map_err(|error| cannot(&error))?;
+    serde_json::from_slice(&bytes).map_err(|error| cannot(&error))
 }
 
 /// Writes both files into `folder`.
@@ -98,14 +125,55 @@ fn for_each_row(
     tables: &[JudgedTable],
     mut write: impl FnMut(&ComparisonRow) -> io::Result<()>,
 ) -> io::Result<()> {
-    for (table, (samples, comparisons)) in tables.iter().enumerate() {
-        for (case, of_case) in comparisons.iter().enumerate() {
-            for (variant, comparison) in of_case.iter().enumerate() {
-                write(&row(table + 1, samples, case, variant, *comparison))?;
-            }
+    rows(tables).try_for_each(|row| write(&row))
+}
+
+fn rows<'a>(tables: &'a [JudgedTable]) -> impl Iterator<Item = ComparisonRow<'a>> {
+    let tables = tables.iter().enumerate();
+    tables.flat_map(|(table, (samples, comparisons))| {
+        let cases = comparisons.iter().enumerate();
+        cases.flat_map(move |(case, of_case)| {
+            let variants = of_case.iter().enumerate();
+            variants.map(move |(variant, comparison)| {
+                row(table + 1, samples, case, variant, *comparison)
+            })
+        })
+    })
+}
+
+/// Returns all rows, without what they refer to.
+pub(super) fn owned(tables: &[JudgedTable]) -> Vec<ComparisonRow<'static>> {
+    rows(tables).map(ComparisonRow::into_owned).collect()
+}
+
+impl ComparisonRow<'_> {
+    fn into_owned(self) -> ComparisonRow<'static> {
+        let own = |text: Cow<str>| Cow::Owned(text.into_owned());
+        ComparisonRow {
+            table: self.table,
+            backend: own(self.backend),
+            nodes: self.nodes,
+            ranks: self.ranks,
+            collective: own(self.collective),
+            size_bytes: self.size_bytes,
+            r#type: own(self.r#type),
+            redop: own(self.redop),
+            root: self.root,
+            in_place: self.in_place,
+            pattern: own(self.pattern),
+            label: own(self.label),
+            level: own(self.level),
+            reference: own(self.reference),
+            blocks: self.blocks,
+            time_us: self.time_us,
+            ratio: self.ratio,
+            ratio_low: self.ratio_low,
+            ratio_high: self.ratio_high,
+            verdict: own(self.verdict),
+            by: own(self.by),
+            replicate: own(self.replicate),
         }
     }
-    Ok(())
 }
 
 fn row<'a>(
@@ -125,27 +193,27 @@ fn row<'a>(
     let ratio = comparison.ratio.filter(|_| !is_reference);
     ComparisonRow {
         table,
-        backend: conditions.backend.name(),
+        backend: conditions.backend.name().into(),
         nodes: conditions.nodes,
         ranks: conditions.ranks,
-        collective: key.collective,
+        collective: key.collective.into(),
         size_bytes: key.size,
-        r#type: key.dtype,
-        redop: key.redop,
+        r#type: key.dtype.into(),
+        redop: key.redop.into(),
         root: key.root,
         in_place: key.is_in_place.into(),
-        pattern: &key.pattern,
-        label: own.label,
-        level: samples.level(variant),
-        reference: samples.reference().unwrap_or_default(),
+        pattern: Cow::Borrowed(&key.pattern),
+        label: own.label.into(),
+        level: samples.level(variant).into(),
+        reference: samples.reference().unwrap_or_default().into(),
         blocks: samples.cases[case].times[variant].len(),
         time_us: samples.mean_time(case, variant),
         ratio: ratio.map(|ratio| ratio.ratio),
         ratio_low: ratio.map(|ratio| ratio.low),
         ratio_high: ratio.map(|ratio| ratio.high),
-        verdict: verdict(samples, variant, comparison.verdict),
-        by: samples.table.dimension.name(),
-        replicate: samples.replicate.noun(),
+        verdict: verdict(samples, variant, comparison.verdict).into(),
+        by: samples.table.dimension.name().into(),
+        replicate: samples.replicate.noun().into(),
     }
 }
 

@@ -4,11 +4,13 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use super::{case_key::Cases, conditions::Conditions, run_facts::RunFacts};
+use super::{case_key::Cases, conditions::Conditions, folders::RunFiles, run_facts::RunFacts};
 use crate::{
-    exit::Code,
-    exit::Failure,
-    record::read::{self, RowReader, RowView},
+    exit::{Code, Failure},
+    record::{
+        RowError, RowReader,
+        read::{self, RowView},
+    },
 };
 
 /// A step of a comparison.
@@ -27,6 +29,8 @@ pub(super) struct Step {
     pub(super) conditions: Vec<Conditions>,
     /// Its times: those of rows that have one.
     pub(super) times: Vec<MeasuredTime>,
+    /// What is said of its last line, if that is cut short.
+    pub(super) torn_line: Option<String>,
 }
 
 /// A time of a step. There may be a million, so it is small.
@@ -43,12 +47,13 @@ pub(super) struct MeasuredTime {
 }
 
 impl Step {
-    /// Reads the step in `folder`, which belongs to `run`. Cases that are new get a number in `cases`.
+    /// Reads the step with these files, which belongs to `run`. Cases that are new get a number in `cases`.
     ///
     /// # Errors
     ///
     /// Returns an error if its `results.csv` cannot be read.
-    pub(super) fn read(folder: &Path, run: &str, cases: &mut Cases) -> anyhow::Result<Step> {
+    pub(super) fn read(files: &RunFiles, run: &str, cases: &mut Cases) -> anyhow::Result<Step> {
+        let RunFiles { csv, folder } = files;
         let run_json = folder.join("run.json");
         let measured_on = read::read_run(&run_json).map(|run| run.measured_on());
         let run_json = read::read_run_json(&run_json);
@@ -64,18 +69,19 @@ impl Step {
             run_json,
             conditions: Vec::new(),
             times: Vec::new(),
+            torn_line: None,
         };
-        let csv = folder.join("results.csv");
-        let rows = step.read_rows(&csv, cases);
-        rows.map_err(|error| Failure::of_file("read", &csv, &error))?;
+        let rows = step.read_rows(csv, cases);
+        rows.map_err(|error| Failure::of_file("read", csv, &error))?;
         Ok(step)
     }
 
-    fn read_rows(&mut self, csv: &Path, cases: &mut Cases) -> Result<(), csv::Error> {
+    fn read_rows(&mut self, csv: &Path, cases: &mut Cases) -> Result<(), RowError> {
         let mut reader = RowReader::open(csv)?;
         while let Some(row) = reader.read_row::<RowView>()? {
             self.add(&row, cases);
         }
+        self.torn_line = reader.torn_line();
         Ok(())
     }
 
@@ -169,6 +175,7 @@ pub(super) mod tests {
                 facts: RunFacts::default(),
                 conditions: Vec::new(),
                 times: Vec::new(),
+                torn_line: None,
             };
             let row = format!(
                 "alltoall,{backend},{level},auto,none,{repeat},{nodes},4,0,1024,float,none,-1,0,20,{time},ok,"

@@ -10,7 +10,7 @@ use std::{
 use super::context::Launch;
 use crate::{
     levels,
-    record::{RunMeta, Status, read},
+    record::{RowError, RowReader, RunMeta, Status, read},
     slurm::hosts,
     units::counted,
 };
@@ -83,8 +83,8 @@ struct CountedRows {
 }
 
 impl CountedRows {
-    fn read(path: &Path) -> Result<CountedRows, csv::Error> {
-        let mut reader = read::RowReader::open(path)?;
+    fn read(path: &Path) -> Result<CountedRows, RowError> {
+        let mut reader = RowReader::open(path)?;
         let mut counted = CountedRows::default();
         while let Some(row) = reader.read_row::<read::RowView>()? {
             counted.measured += usize::from(row.status != Status::Waived);

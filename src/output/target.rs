@@ -9,9 +9,11 @@ use std::{
     io::{self, Write},
     os::{
         fd::AsFd,
-        unix::fs::{MetadataExt, OpenOptionsExt},
+        unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt},
     },
     path::{Path, PathBuf},
+    thread,
+    time::{Duration, Instant},
 };
 
 /// Why results cannot go to a file.
@@ -139,6 +141,33 @@ pub fn create(path: &Path) -> io::Result<File> {
             .truncate(true)
             .custom_flags(libc::O_NOFOLLOW)
             .open(path),
+    }
+}
+
+/// Returns whether `path` is a named pipe.
+pub fn is_pipe(path: &Path) -> bool {
+    path.metadata().is_ok_and(|file| file.file_type().is_fifo())
+}
+
+/// Opens the named pipe at `path` for writing, as soon as somebody reads it.
+///
+/// # Errors
+/// Returns an error if nobody does within `patience`, or if it cannot be opened.
+pub fn open_pipe(path: &Path, patience: Duration) -> io::Result<File> {
+    const PAUSE: Duration = Duration::from_millis(20);
+    let began = Instant::now();
+    loop {
+        let mut without_waiting = File::options();
+        without_waiting.write(true).custom_flags(libc::O_NONBLOCK);
+        match without_waiting.open(path) {
+            // There is a reader, so that this does not wait. Writes to it do, until it has read.
+            Ok(_has_reader) => return File::options().write(true).open(path),
+            Err(error) if error.raw_os_error() != Some(libc::ENXIO) => return Err(error),
+            Err(_) if began.elapsed() >= patience => {
+                return Err(io::Error::other("nobody reads this pipe"));
+            }
+            Err(_) => thread::sleep(PAUSE),
+        }
     }
 }
 

@@ -11,6 +11,7 @@ pub mod over_time;
 pub mod peak;
 mod rank_times;
 pub mod read;
+mod row_reader;
 pub mod run_meta;
 pub mod spreadsheet;
 mod straggler;
@@ -23,8 +24,10 @@ pub use case_record::{GroupResult, NcclEvidence, Record, Status};
 pub use iteration_stats::IterationStats;
 pub use over_time::OverTime;
 pub use rank_times::{RankTime, RankTimes};
+pub use row_reader::{RowError, RowReader};
 pub use run_meta::{
-    Device, FORMAT, MeasuredOn, MemoryUse, Phase, ProcessMeta, RunEnd, RunMeta, SweepMeta,
+    Device, FORMAT, MeasuredOn, MemoryUse, Phase, ProcessMeta, ProofMeta, RunEnd, RunMeta,
+    SweepMeta,
 };
 pub use straggler::{LateNode, LatenessRow, Straggler, StragglerReport};
 pub use telemetry::{Extent, GpuSummary, TelemetryMeta};

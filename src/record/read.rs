@@ -5,7 +5,7 @@
 
 use std::{
     collections::HashSet,
-    fs::{self, File},
+    fs,
     path::{Path, PathBuf},
 };
 
@@ -18,8 +18,8 @@ use super::{
     columns::{COLUMNS, pxn_word},
     iteration_stats::IterationStats,
     rank_times::RankTimes,
+    row_reader::take_guards_off,
     run_meta::{MeasuredOn, RunMeta},
-    spreadsheet::unguarded,
 };
 use crate::{
     collective::{
@@ -27,7 +27,7 @@ use crate::{
         data::{DType, RedOp},
         traffic::Traffic,
     },
-    units::{Bytes, GBps, Micros},
+    units::{self, Bytes, GBps, Micros},
 };
 
 /// One row of `results.csv`. [`COLUMNS`] describes the columns.
@@ -44,6 +44,7 @@ pub struct CsvRow {
     pub step: Option<u32>,
     pub repeat: u32,
     pub nodes: u32,
+    #[serde(deserialize_with = "at_least_one")]
     pub ranks: u64,
     pub gpus_per_process: u32,
     #[serde(rename = "size_bytes")]
@@ -60,7 +61,7 @@ pub struct CsvRow {
     pub iters: Option<u32>,
     #[serde(rename = "time_us")]
     pub time: Option<Micros>,
-    #[serde(rename = "busbw_GBps")]
+    #[serde(rename = "busbw_GBps", default, deserialize_with = "finite")]
     pub busbw: Option<f64>,
     pub wrong: Option<u64>,
     pub status: Status,
@@ -90,7 +91,7 @@ pub struct CsvRow {
     pub iter_p95: Option<Micros>,
     #[serde(rename = "iter_p99_us")]
     pub iter_p99: Option<Micros>,
-    #[serde(rename = "iter_cv_pct")]
+    #[serde(rename = "iter_cv_pct", default, deserialize_with = "finite")]
     pub iter_cv: Option<f64>,
     #[serde(default)]
     pub pattern: String,
@@ -110,14 +111,14 @@ pub struct CsvRow {
     pub rank_p99: Option<Micros>,
     #[serde(rename = "rank_max_us")]
     pub rank_max: Option<Micros>,
-    #[serde(rename = "rank_cv_pct")]
+    #[serde(rename = "rank_cv_pct", default, deserialize_with = "finite")]
     pub rank_cv: Option<f64>,
-    #[serde(rename = "precision_pct")]
+    #[serde(rename = "precision_pct", default, deserialize_with = "finite")]
     pub precision: Option<f64>,
     pub blocks: Option<u32>,
     #[serde(rename = "peak_GBps")]
     pub peak: Option<GBps>,
-    #[serde(rename = "pct_peak")]
+    #[serde(rename = "pct_peak", default, deserialize_with = "finite")]
     pub percent_of_peak: Option<f64>,
     #[serde(rename = "predicted_us")]
     pub predicted: Option<Micros>,
@@ -135,6 +136,7 @@ pub struct RowView<'a> {
     pub resources: &'a str,
     pub repeat: u32,
     pub nodes: u32,
+    #[serde(deserialize_with = "at_least_one")]
     pub ranks: u64,
     pub gpus_per_process: u32,
     #[serde(rename = "size_bytes")]
@@ -163,50 +165,6 @@ pub struct RowView<'a> {
     pub nccl_version: &'a str,
     #[serde(borrow, default)]
     pub mpi_version: &'a str,
-}
-
-/// The rows of a `results.csv`, one by one, so that memory does not grow with their number.
-pub struct RowReader {
-    csv: csv::Reader<File>,
-    header: csv::StringRecord,
-    row: csv::StringRecord,
-}
-
-impl RowReader {
-    /// Opens the `results.csv` at `path`.
-    ///
-    /// # Errors
-    /// Returns an error if the file or its header cannot be read.
-    pub fn open(path: &Path) -> Result<RowReader, csv::Error> {
-        let mut csv = csv::Reader::from_path(path)?;
-        let header = csv.headers()?.clone();
-        Ok(RowReader {
-            csv,
-            header,
-            row: csv::StringRecord::new(),
-        })
-    }
-
-    /// Reads the next row; `None` behind the last one. `R` has the columns that the caller needs: a [`CsvRow`], a
-    /// [`RowView`], which borrows its words from this reader, or a structure of the caller with fields of the same names.
-    ///
-    /// # Errors
-    /// Returns an error if the row cannot be read.
-    pub fn read_row<'row, R: Deserialize<'row>>(&'row mut self) -> Result<Option<R>, csv::Error> {
-        if !self.csv.read_record(&mut self.row)? {
-            return Ok(None);
-        }
-        take_guards_off(&mut self.row);
-        self.row.deserialize(Some(&self.header)).map(Some)
-    }
-}
-
-/// Turns the cells of `row` into the texts that were written.
-fn take_guards_off(row: &mut csv::StringRecord) {
-    // Rows with an apostrophe are rare, and this is asked of a million rows.
-    if memchr::memchr(b'\'', row.as_slice().as_bytes()).is_some() {
-        *row = row.iter().map(unguarded).collect();
-    }
 }
 
 /// Reads the rows of `text`, a CSV with its header, one by one: a row that was cut short or is malformed is an error and
@@ -369,6 +327,28 @@ fn redop<'de, D: Deserializer<'de>>(cell: D) -> Result<Option<RedOp>, D::Error> 
     }
 }
 
+/// Reads a number; empty if it is unknown.
+///
+/// # Errors
+/// Returns an error if it is infinite or none at all.
+pub fn finite<'de, D: Deserializer<'de>>(cell: D) -> Result<Option<f64>, D::Error> {
+    match Option::<f64>::deserialize(cell)? {
+        Some(value) if !value.is_finite() => Err(D::Error::custom(units::NOT_FINITE)),
+        value => Ok(value),
+    }
+}
+
+/// Reads a number of ranks.
+///
+/// # Errors
+/// Returns an error if it is 0.
+pub fn at_least_one<'de, D: Deserializer<'de>>(cell: D) -> Result<u64, D::Error> {
+    match u64::deserialize(cell)? {
+        0 => Err(D::Error::custom("there is at least one rank")),
+        ranks => Ok(ranks),
+    }
+}
+
 /// Reads the column `root`: -1 for collectives without one.
 fn root<'de, D: Deserializer<'de>>(cell: D) -> Result<Option<u32>, D::Error> {
     Ok(i64::deserialize(cell)?.try_into().ok())
@@ -394,6 +374,7 @@ fn pxn<'de, D: Deserializer<'de>>(cell: D) -> Result<Option<bool>, D::Error> {
 mod tests {
     use super::*;
     use crate::collective::traffic::DEFAULT;
+    use crate::record::RowReader;
 
     /// The records of `text`, and the number of rows that are none.
     fn records(text: &str) -> (Vec<Record>, usize) {
@@ -485,7 +466,9 @@ mod tests {
         assert_eq!((row.time, row.status), (Some(Micros(12.5)), Status::Ok));
         let row: CsvRow = reader.read_row().expect("readable").expect("a row");
         assert_eq!((row.time, row.status), (None, Status::Waived));
-        assert!(reader.read_row::<RowView>().is_err(), "a row that was cut");
+        let last = reader.read_row::<RowView>().expect("readable");
+        assert!(last.is_none(), "a row that was cut");
+        assert!(reader.torn_line().is_some());
         assert!(RowReader::open(&folder.path().join("none.csv")).is_err());
     }
 

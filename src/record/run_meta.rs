@@ -91,6 +91,9 @@ pub struct RunMeta {
     /// Ranks that are late; absent unless they were looked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stragglers: Option<StragglerReport>,
+    /// What NCCL's log shows of PXN over the whole run; absent without `--proof`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub proof: Option<ProofMeta>,
     /// How a sweep went that was repeated for a time; absent unless requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub over_time: Option<OverTime>,
@@ -255,6 +258,15 @@ impl SweepMeta {
             ..self.clone()
         }
     }
+}
+
+/// What NCCL's log shows of PXN over a whole run.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProofMeta {
+    /// Whether PXN was used; absent if the log does not tell.
+    pub pxn_used: Option<bool>,
+    /// The verdict in words: the counts, the reason, and where the evidence is.
+    pub verdict: String,
 }
 
 /// The end of a run.

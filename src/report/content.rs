@@ -3,11 +3,13 @@
 use std::path::PathBuf;
 
 use super::{
-    comparison,
+    comparison::{self, Comparison},
+    doctor::{self, Findings},
     machine::{self, Machine},
     ranks::{self, HeatMap},
     series::{self, Results},
     source::{self, Source},
+    stragglers::{self, Stragglers},
     telemetry::{self, Telemetry},
 };
 use crate::record;
@@ -19,12 +21,16 @@ pub(super) struct Content {
     pub(super) made_at: String,
     pub(super) sources: Vec<Source>,
     pub(super) results: Results,
-    pub(super) comparison: Vec<comparison::Row>,
+    pub(super) comparisons: Vec<Comparison>,
     pub(super) heat_maps: Vec<HeatMap>,
+    pub(super) stragglers: Stragglers,
     pub(super) telemetry: Vec<Telemetry>,
+    pub(super) doctor: Vec<Findings>,
     pub(super) machines: Vec<Machine>,
     /// Runs that are not described.
     pub(super) runs_left_out: usize,
+    /// What is wrong with the files, as sentences.
+    pub(super) notes: Vec<String>,
 }
 
 impl Content {
@@ -32,20 +38,24 @@ impl Content {
     ///
     /// # Errors
     ///
-    /// Returns an error if there is nothing to report, or if a file cannot be read.
+    /// Returns an error if there is nothing to report, or if the results cannot be read.
     pub(super) fn read(runs: &[PathBuf]) -> anyhow::Result<Content> {
         let sources = source::find(runs)?;
         let (machines, runs_left_out) = machine::describe(&sources);
+        let mut notes = Vec::new();
         Ok(Content {
             names: runs.iter().map(|run| run.display().to_string()).collect(),
             made_at: record::now().format("%Y-%m-%d %H:%M:%S %:z").to_string(),
-            results: series::read(&sources)?,
-            comparison: comparison::read(runs)?,
-            heat_maps: ranks::read(&sources)?,
-            telemetry: telemetry::read(&sources)?,
+            results: series::read(&sources, &mut notes)?,
+            comparisons: comparison::read(runs)?,
+            heat_maps: ranks::read(&sources, &mut notes),
+            stragglers: stragglers::read(&sources, &mut notes),
+            telemetry: telemetry::read(&sources, &mut notes),
+            doctor: doctor::read(&sources, &mut notes),
             machines,
             runs_left_out,
             sources,
+            notes,
         })
     }
 }

@@ -64,7 +64,7 @@ fn draw_on(
         }
     }
     let y = TOP + map.rows.len() as i32 * cell + 20;
-    text("time / median of the ranks".into(), (6, y))?;
+    text(map.ratio.into(), (6, y))?;
     for (number, colour) in HEAT.iter().enumerate() {
         let x = LEFT + 60 + number as i32 * 76;
         let corners = [(x, y), (x + 74, y + 12)];

@@ -11,7 +11,10 @@ use plotters::{
     style::RelativeSize,
 };
 
-use super::palette::{Colour, GRID, INK, LINES, PAPER, PEAK, SHAPES};
+use super::{
+    palette::{Colour, GRID, INK, LINES, PAPER, PEAK, SHAPES},
+    table::distinct,
+};
 use crate::units::{Bytes, significant};
 
 /// Lines of one plot: more cannot be told apart.
@@ -180,9 +183,10 @@ where
 fn draw_legend(area: &Area, plot: &LinePlot) -> Result<(), String> {
     const LEFT: i32 = 84;
     let mut row = LEGEND_ROW / 2;
-    for (number, line) in plot.lines.iter().enumerate() {
+    let names = distinct(plot.lines.iter().map(|line| shortened(&line.label)));
+    for (number, name) in names.iter().enumerate() {
         let colour = LINES[number];
-        draw_key(area, (LEFT, row), colour, &line.label)?;
+        draw_key(area, (LEFT, row), colour, name)?;
         let corners = SHAPES[number].to_vec();
         let shape =
             EmptyElement::at((LEFT + 15, row)) + Polygon::new(corners, colour.rgb().filled());
@@ -190,7 +194,7 @@ fn draw_legend(area: &Area, plot: &LinePlot) -> Result<(), String> {
         row += LEGEND_ROW;
     }
     if let Some(limit) = &plot.limit {
-        draw_key(area, (LEFT, row), PEAK, &limit.label)?;
+        draw_key(area, (LEFT, row), PEAK, &shortened(&limit.label))?;
     }
     Ok(())
 }
@@ -199,7 +203,7 @@ fn draw_key(area: &Area, (x, y): (i32, i32), colour: Colour, label: &str) -> Res
     let stroke = PathElement::new([(x, y), (x + 30, y)], colour.rgb().stroke_width(2));
     area.draw(&stroke).map_err(words)?;
     let font = (FONT, 16).into_font().color(&INK.rgb());
-    let text = Text::new(shortened(label), (x + 40, y - 8), font);
+    let text = Text::new(label.to_owned(), (x + 40, y - 8), font);
     area.draw(&text).map_err(words)
 }
 
@@ -229,11 +233,18 @@ fn whole_powers(range: Range<f64>, base: f64) -> Range<f64> {
     base.powf(low)..base.powf(high)
 }
 
-/// Returns `range` with `share` of it on both sides, and never empty.
+/// Returns `range` with `share` of it on both sides, and wide enough that the labels of its axis, which have four digits,
+/// differ.
 fn padded(range: Range<f64>, share: f64) -> Range<f64> {
+    const LEAST_SHARE: f64 = 0.02;
     let width = range.end - range.start;
-    let pad = if width > 0.0 { width * share } else { 0.5 };
-    (range.start - pad)..(range.end + pad)
+    let middle = range.start + width / 2.0;
+    let least = match middle.abs() * LEAST_SHARE {
+        0.0 => 1.0,
+        least => least,
+    };
+    let half = (width * (0.5 + share)).max(least / 2.0);
+    (middle - half)..(middle + half)
 }
 
 impl PlotLine {
@@ -358,6 +369,69 @@ mod tests {
                 draw(&plot).expect("drawn");
             }
         }
+    }
+
+    /// Returns the texts of a plot of one line.
+    fn texts(scale: Scale, points: &[(f64, f64)], limit: Option<PlotLine>) -> Vec<String> {
+        let points = points.iter().map(|(x, y)| PlotPoint {
+            x: *x,
+            y: *y,
+            interval: None,
+        });
+        let plot = LinePlot {
+            scale,
+            x_name: "x",
+            y_name: "y".into(),
+            lines: vec![PlotLine {
+                label: "l".into(),
+                points: points.collect(),
+            }],
+            limit,
+        };
+        let svg = draw(&plot).expect("drawn");
+        let document = roxmltree::Document::parse(&svg).expect("XML");
+        let nodes = document.descendants().filter(|node| node.is_text());
+        let texts = nodes.filter_map(|node| node.text());
+        texts.map(|text| text.trim().to_owned()).collect()
+    }
+
+    #[test]
+    fn the_labels_of_an_axis_differ_for_a_constant_curve_too() {
+        for value in [1980.0, 1e9, 0.001, 0.0, -7.0] {
+            for step in [0.0, 1e-5] {
+                let points = [(1.0, value), (2.0, value * (1.0 + step))];
+                let texts = texts(Scale::Linear, &points, None);
+                let mut labels: Vec<&String> = texts
+                    .iter()
+                    .filter(|text| text.parse::<f64>().is_ok())
+                    .collect();
+                let count = labels.len();
+                labels.sort();
+                labels.dedup();
+                // Both axes may have a label in common.
+                assert!(count > 8 && labels.len() + 2 >= count, "{value}: {texts:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn lines_with_the_same_name_are_told_apart() {
+        let long = "x".repeat(90);
+        let mut lines = vec![line(2), line(2), line(2), line(2)];
+        lines[2].label = format!("{long} a");
+        lines[3].label = format!("{long} b");
+        let plot = LinePlot {
+            scale: Scale::Linear,
+            x_name: "x",
+            y_name: "y".into(),
+            lines,
+            limit: None,
+        };
+        let svg = draw(&plot).expect("drawn");
+        assert!(
+            svg.contains("off &lt;b&gt; (2)") && svg.contains("… (2)"),
+            "{svg}"
+        );
     }
 
     #[test]

@@ -10,6 +10,7 @@ use super::{
     content::Content,
     series::{CONDITIONS, Line, Panel, Point},
     source::Source,
+    stragglers::{LateRank, Stragglers},
 };
 
 /// The labels that tell a case. Those of [`CONDITIONS`] follow.
@@ -26,6 +27,9 @@ const CASE: [&str; 8] = [
 
 /// The labels of `pxnbench_run_info`.
 const RUN: [&str; 5] = ["run_id", "version", "started_at", "job_id", "hosts"];
+
+/// The labels of `pxnbench_straggler_late_seconds`.
+const STRAGGLER: [&str; 6] = ["rank", "host", "device", "late", "collective", "size_bytes"];
 
 /// A quantity of a case.
 struct Family {
@@ -86,6 +90,7 @@ pub(super) fn render(content: &Content) -> anyhow::Result<Vec<u8>> {
     let registry = Registry::new();
     register_cases(&registry, content)?;
     register_rows(&registry, content)?;
+    register_stragglers(&registry, &content.stragglers)?;
     register_runs(&registry, &content.sources)?;
     let mut text = Vec::new();
     TextEncoder::new().encode(&registry.gather(), &mut text)?;
@@ -148,6 +153,37 @@ fn register_rows(registry: &Registry, content: &Content) -> Result<(), Error> {
     let wrong = IntCounter::new("pxnbench_wrong_elements_found_total", help)?;
     wrong.inc_by(counts.wrong_elements);
     registry.register(Box::new(wrong))
+}
+
+/// Who is late, and by how much. Nothing is said if nobody looked.
+fn register_stragglers(registry: &Registry, stragglers: &Stragglers) -> Result<(), Error> {
+    if stragglers.searches == 0 {
+        return Ok(());
+    }
+    let help = "Late ranks, each once per way of being late.";
+    let count = Gauge::new("pxnbench_stragglers", help)?;
+    count.set(stragglers.late.len() as f64);
+    registry.register(Box::new(count))?;
+    let help = "Median lateness of a late rank in its worst case.";
+    let late = GaugeVec::new(
+        Opts::new("pxnbench_straggler_late_seconds", help),
+        &STRAGGLER,
+    )?;
+    for LateRank { straggler, .. } in &stragglers.late {
+        let (rank, size) = (straggler.rank.to_string(), straggler.size.0.to_string());
+        let labels = [
+            rank.as_str(),
+            &straggler.host,
+            &straggler.device,
+            straggler.late.name(),
+            straggler.collective.name(),
+            &size,
+        ];
+        // Of several runs the latest.
+        late.get_metric_with_label_values(&labels)?
+            .set(straggler.late_us * 1e-6);
+    }
+    registry.register(Box::new(late))
 }
 
 /// What is known of the runs: each by name, and when and how the latest one ended.

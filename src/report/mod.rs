@@ -5,6 +5,8 @@
 
 mod comparison;
 mod content;
+mod curve;
+mod doctor;
 mod estimate;
 mod heat_map;
 mod line_plot;
@@ -15,13 +17,17 @@ mod palette;
 mod picture;
 mod ranks;
 mod series;
+mod side_file;
 mod source;
+mod stragglers;
+mod table;
 mod telemetry;
 
 use std::{
     fs,
     io::Write,
     path::{Path, PathBuf},
+    time::Duration,
 };
 
 use self::{content::Content, page::Page};
@@ -29,7 +35,17 @@ use crate::{
     exit::{Code, Failure},
     output::{stdout, target},
     units::counted,
+    world::deadline,
 };
+
+/// How long the files may hold up the report.
+const LIMIT: Duration = Duration::from_secs(600);
+
+/// How long a pipe may be without a reader.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// How long the reader of a pipe may take.
+const READER_LIMIT: Duration = Duration::from_secs(60);
 
 /// What is to be reported, and how.
 #[derive(Clone, Debug, Default)]
@@ -52,7 +68,11 @@ pub struct Request {
 ///
 /// Returns an error if there is nothing to report, or if a file cannot be read or written.
 pub fn run(request: &Request) -> anyhow::Result<Code> {
+    let _guard = deadline::watch("the files of the report", LIMIT);
     let content = Content::read(&request.runs)?;
+    for note in &content.notes {
+        say!("pxnbench: {note}");
+    }
     let page = Page::new(&content)?;
     if let Some(path) = request.page_path() {
         let text = page.render("page.html")?;
@@ -142,6 +162,12 @@ fn write_at_default(path: &Path, text: &str) -> anyhow::Result<()> {
 
 /// Writes a file as a whole, or to a stream such as /dev/stdout.
 fn write(path: &Path, text: &str) -> anyhow::Result<()> {
-    target::replace(true, &target::resolved(path), text)
-        .map_err(|error| Failure::of_file("written", path, &error))
+    let place = target::resolved(path);
+    let written = if target::is_pipe(&place) {
+        let _guard = deadline::watch(format!("the reader of {}", path.display()), READER_LIMIT);
+        target::open_pipe(&place, PATIENCE).and_then(|mut pipe| pipe.write_all(text.as_bytes()))
+    } else {
+        target::replace(true, &place, text)
+    };
+    written.map_err(|error| Failure::of_file("written", path, &error))
 }

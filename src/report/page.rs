@@ -1,13 +1,15 @@
 //! The page: what is shown of the results, in which order, and how much of it.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use minijinja::{AutoEscape, Environment, UndefinedBehavior, syntax::SyntaxConfig, value::Serde};
 use serde::Serialize;
 
 use super::{
-    comparison::Row as ComparisonRow,
+    comparison::Comparison,
     content::Content,
+    curve::Quantity,
+    doctor::Findings,
     estimate::Estimate,
     heat_map,
     line_plot::{self, LinePlot, MOST_LINES, PlotLine, PlotPoint, Scale},
@@ -16,16 +18,21 @@ use super::{
     picture::Picture,
     ranks::HeatMap,
     series::{Line, Panel, Point, sum_of_known},
-    telemetry::{Quantity, Telemetry},
+    table::{Table, figure, is_are, limited, words},
+    telemetry::Telemetry,
 };
-use crate::units::{Bytes, counted, significant};
+use crate::{
+    output::visible::visible,
+    units::{Bytes, counted},
+};
 
 /// Bytes of pictures and tables in a page. What comes after is left out, and the page says so.
 const MOST_BYTES: usize = 3_500_000;
 /// Rows of a table.
 const MOST_ROWS: usize = 200;
-/// Rows of the overview and of the comparison.
-const MOST_LISTED: usize = 400;
+
+/// How far the peak of a single size is drawn to both sides, as a factor.
+const BESIDE: f64 = 1.25;
 
 const TEMPLATES: [(&str, &str); 3] = [
     ("page.html", include_str!("templates/page.html")),
@@ -35,7 +42,7 @@ const TEMPLATES: [(&str, &str); 3] = [
 
 /// Everything that the templates show.
 #[derive(Serialize)]
-pub(super) struct Page {
+pub(super) struct Page<'a> {
     title: String,
     made_at: String,
     version: &'static str,
@@ -44,12 +51,20 @@ pub(super) struct Page {
     common: Vec<String>,
     overview: Vec<OverviewRow>,
     figures: Vec<Figure>,
-    comparison: Vec<ComparisonLine>,
-    /// How many cases have which verdict.
-    verdicts: Vec<(String, u64)>,
+    comparisons: &'a [Comparison],
     /// The remarks of all runs, each once.
     remarks: Vec<String>,
     heat: Vec<Figure>,
+    /// Whether somebody looked for stragglers.
+    searched: bool,
+    late: Table,
+    late_sentences: &'a [String],
+    late_maps: Vec<Figure>,
+    doctor: &'a [Findings],
+    /// By run: what NCCL's log shows of PXN.
+    verdicts_on_pxn: Vec<(String, String)>,
+    /// What is wrong with the files.
+    file_notes: &'a [String],
     telemetry: Vec<Figure>,
     throttled: Vec<(String, u64)>,
     proof: Vec<ProofRow>,
@@ -84,25 +99,6 @@ pub(super) struct Figure {
 }
 
 #[derive(Serialize)]
-struct Table {
-    caption: String,
-    head: Vec<String>,
-    rows: Vec<Vec<String>>,
-}
-
-#[derive(Serialize)]
-struct ComparisonLine {
-    case: String,
-    size: String,
-    label: String,
-    reference: String,
-    blocks: u64,
-    ratio: String,
-    interval: String,
-    verdict: String,
-}
-
-#[derive(Serialize)]
 struct ProofRow {
     case: String,
     line: String,
@@ -111,22 +107,24 @@ struct ProofRow {
     algorithms: String,
 }
 
-impl Page {
+impl<'a> Page<'a> {
     /// Lays out the page.
     ///
     /// # Errors
     ///
     /// Returns an error if a plot cannot be drawn.
-    pub(super) fn new(content: &Content) -> anyhow::Result<Page> {
+    pub(super) fn new(content: &'a Content) -> anyhow::Result<Page<'a>> {
         let results = &content.results;
         let mut left_out = Vec::new();
         let mut budget = MOST_BYTES;
-        let heat = within(
-            &mut budget,
-            content.heat_maps.iter().map(heat_figure),
-            "heat map",
-            &mut left_out,
-        )?;
+        let late_maps = content.stragglers.maps.iter();
+        let late_maps = late_maps.map(|map| heat_figure("Lateness by size", map));
+        let late_maps = within(&mut budget, late_maps, "map of lateness", &mut left_out)?;
+        let heat = content.heat_maps.iter();
+        let heat = heat.map(|map| heat_figure("Ranks by size", map));
+        let heat = within(&mut budget, heat, "heat map", &mut left_out)?;
+        let mut late = content.stragglers.table();
+        late.rows = limited(late.rows, "late rank", &mut left_out);
         let quantities = content.telemetry.iter().flat_map(|telemetry| {
             let quantities = telemetry.quantities.iter();
             quantities.map(|quantity| telemetry_figure(telemetry, quantity))
@@ -135,10 +133,6 @@ impl Page {
         let panels = results.panels.iter().map(panel_figure);
         let figures = within(&mut budget, panels, "case", &mut left_out)?;
         let overview = limited(overview(&results.panels), "overview row", &mut left_out);
-        let verdicts = verdicts(&content.comparison);
-        let judged = content.comparison.iter().filter(|row| row.ratio.is_some());
-        let comparison: Vec<ComparisonLine> = judged.map(comparison_line).collect();
-        let comparison = limited(comparison, "comparison row", &mut left_out);
         if content.runs_left_out > 0 {
             left_out.push(format!(
                 "{} not described.",
@@ -154,10 +148,16 @@ impl Page {
             common: results.common.clone(),
             overview,
             figures,
-            comparison,
-            verdicts,
+            comparisons: &content.comparisons,
             remarks: remarks(&content.machines),
             heat,
+            searched: content.stragglers.searches > 0 || !late_maps.is_empty(),
+            late,
+            late_sentences: &content.stragglers.sentences,
+            late_maps,
+            doctor: &content.doctor,
+            verdicts_on_pxn: verdicts_on_pxn(content),
+            file_notes: &content.notes,
             telemetry,
             throttled: content
                 .telemetry
@@ -173,7 +173,8 @@ impl Page {
 
     /// Returns all pictures.
     pub(super) fn pictures(&self) -> impl Iterator<Item = &Picture> {
-        let figures = self.figures.iter().chain(&self.heat).chain(&self.telemetry);
+        let ranks = self.late_maps.iter().chain(&self.heat);
+        let figures = self.figures.iter().chain(ranks).chain(&self.telemetry);
         figures.flat_map(|figure| &figure.pictures)
     }
 
@@ -198,7 +199,8 @@ impl Page {
         for (name, text) in TEMPLATES {
             environment.add_template(name, text)?;
         }
-        Ok(environment.get_template(template)?.render(Serde(self))?)
+        let text = environment.get_template(template)?.render(Serde(self))?;
+        Ok(visible(&text).into_owned())
     }
 }
 
@@ -207,7 +209,7 @@ fn markdown_cell(words: &str) -> String {
     let mut escaped = String::new();
     for letter in words.chars() {
         match letter {
-            '\n' | '\r' | '\t' => escaped.push(' '),
+            letter if letter.is_control() => escaped.push(' '),
             '<' => escaped.push_str("&lt;"),
             '&' => escaped.push_str("&amp;"),
             '|' | '`' | '*' | '_' | '[' | ']' | '\\' | '#' | '~' | '@' => {
@@ -245,22 +247,6 @@ fn within(
         ));
     }
     Ok(kept)
-}
-
-/// Takes the first rows of a table.
-fn limited<Row>(mut rows: Vec<Row>, noun: &str, left_out: &mut Vec<String>) -> Vec<Row> {
-    if rows.len() > MOST_LISTED {
-        let more = rows.len() - MOST_LISTED;
-        left_out.push(format!("{} not listed.", is_are(more, noun)));
-        rows.truncate(MOST_LISTED);
-    }
-    rows
-}
-
-/// Returns `1 row is`, `2 rows are`.
-fn is_are(number: usize, noun: &str) -> String {
-    let verb = if number == 1 { "is" } else { "are" };
-    format!("{} {verb}", counted(number as u64, noun))
 }
 
 fn title(content: &Content) -> String {
@@ -335,11 +321,6 @@ fn overview_row(panel: &Panel, line: &Line) -> OverviewRow {
             .map(|point| point.wrong)
             .fold(None, sum_of_known),
     }
-}
-
-/// Returns a number with four digits; empty if it is unknown.
-pub(super) fn figure(value: Option<f64>) -> String {
-    value.map_or_else(String::new, |value| significant(value, 4).to_string())
 }
 
 fn interval(estimate: &Estimate) -> String {
@@ -478,7 +459,12 @@ fn peak_line(lines: &[Line]) -> Option<PlotLine> {
                 interval: None,
             })
         });
-        let points: Vec<PlotPoint> = points.collect();
+        let mut points: Vec<PlotPoint> = points.collect();
+        if let [only] = points[..] {
+            // A single point is no line.
+            let at = |x| PlotPoint { x, ..only };
+            points = vec![at(only.x / BESIDE), at(only.x * BESIDE)];
+        }
         if !points.is_empty() {
             let label = format!("peak of the links of {}", line.label);
             return Some(PlotLine { label, points }.thinned());
@@ -535,15 +521,12 @@ fn panel_table(case: &str, panel: &Panel, thinned: &mut Vec<String>) -> Table {
     }
 }
 
-fn words(all: &[&str]) -> Vec<String> {
-    all.iter().map(|word| (*word).to_owned()).collect()
-}
-
-fn heat_figure(map: &HeatMap) -> anyhow::Result<Figure> {
-    let title = format!("Ranks by size: {}", map.title);
+fn heat_figure(what: &str, map: &HeatMap) -> anyhow::Result<Figure> {
+    let title = format!("{what}: {}", map.title);
+    let ratio = map.ratio;
     let description = format!(
-        "Heat map of {} and {}. Each cell is the time of a rank divided by the median of the ranks, from blue for shorter to \
-         orange for longer. The table has the fastest and the slowest rank of each size.",
+        "Heat map of {} and {}. Each cell is {ratio}, from blue for shorter to orange for longer. The table has the ranks \
+         with the largest and the smallest ratio of each size.",
         counted(map.ranks as u64, "rank"),
         counted(map.sizes.len() as u64, "size"),
     );
@@ -561,21 +544,16 @@ fn heat_figure(map: &HeatMap) -> anyhow::Result<Figure> {
         ]);
     }
     Ok(Figure {
-        name: Picture::file_name(&format!("heat {}", map.title)),
-        pictures: vec![Picture::new(
-            &format!("ranks {}", map.title),
-            title.clone(),
-            description,
-            &svg,
-        )],
+        name: Picture::file_name(&format!("heat {title}")),
+        pictures: vec![Picture::new(&title, title.clone(), description, &svg)],
         table: Table {
-            caption: format!("Slowest and fastest rank by size: {}", map.title),
+            caption: format!("Slowest and fastest rank by size: {title}"),
             head: words(&[
                 "size",
                 "slowest rank",
-                "time / median",
+                ratio,
                 "fastest rank",
-                "time / median of the fastest",
+                &format!("{ratio} of the fastest"),
             ]),
             rows,
         },
@@ -615,50 +593,13 @@ fn telemetry_figure(telemetry: &Telemetry, quantity: &Quantity) -> anyhow::Resul
         name: Picture::file_name(&format!("telemetry {title}")),
         pictures: vec![Picture::new(&title, title.clone(), description, &svg)],
         table: Table {
-            caption: format!("{} by GPU", quantity.name),
-            head: words(&["GPU", "least", "mean", "most", "samples"]),
+            caption: format!("{} by {}", quantity.name, quantity.noun),
+            head: words(&[quantity.noun, "least", "mean", "most", "samples"]),
             rows,
         },
         title,
         thinned: quantity.thinned.clone(),
     })
-}
-
-fn comparison_line(row: &ComparisonRow) -> ComparisonLine {
-    let place = if row.in_place == 1 {
-        "in place"
-    } else {
-        "out of place"
-    };
-    let mut case = vec![row.collective.as_str(), &row.r#type];
-    if row.redop != "none" {
-        case.push(&row.redop);
-    }
-    case.push(place);
-    ComparisonLine {
-        case: case.join(", "),
-        size: Bytes(row.size_bytes).to_string(),
-        label: row.label.clone(),
-        reference: row.reference.clone(),
-        blocks: row.blocks,
-        ratio: figure(row.ratio),
-        interval: match (row.ratio_low, row.ratio_high) {
-            (Some(low), Some(high)) => format!("{} to {}", figure(Some(low)), figure(Some(high))),
-            _ => String::new(),
-        },
-        verdict: row.verdict.clone(),
-    }
-}
-
-/// Returns how many cases have which verdict, without those that have no ratio: the reference itself.
-fn verdicts(rows: &[ComparisonRow]) -> Vec<(String, u64)> {
-    let mut counts = BTreeMap::<String, u64>::new();
-    for row in rows {
-        if row.label != row.reference {
-            *counts.entry(row.verdict.clone()).or_default() += 1;
-        }
-    }
-    counts.into_iter().collect()
 }
 
 fn remarks(machines: &[Machine]) -> Vec<String> {
@@ -669,6 +610,18 @@ fn remarks(machines: &[Machine]) -> Vec<String> {
         }
     }
     all
+}
+
+/// Returns what the log of each run shows of PXN, by run.
+fn verdicts_on_pxn(content: &Content) -> Vec<(String, String)> {
+    let mut verdicts = Vec::new();
+    for source in &content.sources {
+        let proof = source.run.as_ref().and_then(|run| run.proof.as_ref());
+        if let Some(proof) = proof {
+            verdicts.push((source.name(), proof.verdict.clone()));
+        }
+    }
+    verdicts
 }
 
 fn proof(panels: &[Panel]) -> Vec<ProofRow> {
@@ -723,25 +676,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_have_four_digits() {
-        assert_eq!(figure(Some(1234.56)), "1235");
-        assert_eq!(figure(Some(0.000_123_456)), "0.0001235");
-        assert_eq!(figure(None), "");
-    }
-
-    #[test]
     fn words_of_files_are_no_markup_in_markdown() {
         assert_eq!(
             markdown_cell("a|b <i>&`x` [l](u) @all\nc"),
             "a\\|b &lt;i>&amp;\\`x\\` \\[l\\](u) \\@all c"
         );
-    }
-
-    #[test]
-    fn what_is_left_out_is_counted() {
-        let mut left_out = Vec::new();
-        let kept = limited(vec![0; MOST_LISTED + 2], "proof row", &mut left_out);
-        assert_eq!(kept.len(), MOST_LISTED);
-        assert_eq!(left_out, ["2 proof rows are not listed."]);
     }
 }

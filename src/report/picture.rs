@@ -4,6 +4,7 @@ use minijinja::HtmlEscape;
 use serde::Serialize;
 
 use super::palette;
+use crate::output::visible::visible;
 
 /// A plot as SVG.
 #[derive(Clone, Debug, Serialize)]
@@ -60,7 +61,8 @@ impl Picture {
             "<style>\n@media screen and (prefers-color-scheme: dark) {{\n{}}}\n</style>\n",
             palette::dark_rules()
         );
-        self.svg.replacen("<title", &(style + "<title"), 1)
+        let svg = self.svg.replacen("<title", &(style + "<title"), 1);
+        visible(&svg).into_owned()
     }
 }
 

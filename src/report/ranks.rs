@@ -3,15 +3,15 @@
 //! In a collective a late rank measures the shortest time, because the others wait for it: a rank that is off in either
 //! direction is of interest.
 
-use std::{
-    collections::{BTreeMap, HashMap},
-    path::Path,
-};
+use std::collections::{BTreeMap, HashMap};
 
 use serde::Deserialize;
 
-use super::{estimate::LogSums, source::Source};
-use crate::{exit::Failure, record::read::RowReader, units::counted};
+use super::{estimate::LogSums, side_file::each_row, source::Source};
+use crate::{
+    record::{RowError, RowReader},
+    units::{Micros, counted},
+};
 
 /// The limits between the colours, as a rank's time divided by the median of the ranks.
 pub(super) const STEPS: [f64; 6] = [0.8, 0.9, 0.97, 1.03, 1.1, 1.25];
@@ -20,6 +20,8 @@ pub(super) const STEPS: [f64; 6] = [0.8, 0.9, 0.97, 1.03, 1.1, 1.25];
 const MOST_ROWS: usize = 128;
 /// Columns of a map.
 const MOST_SIZES: usize = 40;
+/// What a cell of a map of `ranks.csv` shows.
+const TO_MEDIAN: &str = "time / median of the ranks";
 /// What stands for the host of a rank that runs had on different hosts.
 const SEVERAL_HOSTS: &str = "several hosts";
 /// Maps of a report.
@@ -37,7 +39,7 @@ struct Row<'a> {
     group: Option<u32>,
     rank: u32,
     host: &'a str,
-    time_us: Option<f64>,
+    time_us: Option<Micros>,
 }
 
 /// One measurement of a case on all ranks.
@@ -51,6 +53,8 @@ struct Measurement {
 pub(super) struct HeatMap {
     /// The collective and the level.
     pub(super) title: String,
+    /// What is divided by what in a cell.
+    pub(super) ratio: &'static str,
     pub(super) sizes: Vec<u64>,
     pub(super) rows: Vec<HeatRow>,
     /// What was left out; empty if nothing was.
@@ -89,7 +93,7 @@ impl HeatRow {
 }
 
 /// Sums by rank and size.
-type RankSums = BTreeMap<u32, BTreeMap<u64, LogSums>>;
+pub(super) type RankSums = BTreeMap<u32, BTreeMap<u64, LogSums>>;
 
 #[derive(Default)]
 struct Collector {
@@ -98,43 +102,33 @@ struct Collector {
     current: Measurement,
 }
 
-/// Reads the `ranks.csv` of all sources that have one.
-///
-/// # Errors
-///
-/// Returns an error if one cannot be read.
-pub(super) fn read(sources: &[Source]) -> anyhow::Result<Vec<HeatMap>> {
+/// Reads the `ranks.csv` of all sources that have one. What is wrong with a file is added to `notes`.
+pub(super) fn read(sources: &[Source], notes: &mut Vec<String>) -> Vec<HeatMap> {
     let mut collector = Collector::default();
     for source in sources {
-        let path = source.folder.join("ranks.csv");
-        if path.is_file() {
-            let added = collector.add_file(&path);
-            added.map_err(|error| Failure::of_file("read", &path, &error))?;
+        if let Some(path) = source.file("ranks.csv") {
+            each_row(&path, notes, |reader| collector.add_row(reader));
+            collector.flush();
         }
     }
-    Ok(collector.maps())
+    collector.maps()
 }
 
 impl Collector {
-    fn add_file(&mut self, path: &Path) -> Result<(), csv::Error> {
-        let mut reader = RowReader::open(path)?;
-        while let Some(row) = reader.read_row::<Row>()? {
-            if !self.current.has(&row) {
-                self.flush();
-                self.current.begin(&row);
-            }
-            if let Some(time) = row.time_us {
-                self.current.times.push((row.rank, time));
-            }
-            let host = self.hosts.entry(row.rank).or_default();
-            if host.is_empty() {
-                row.host.clone_into(host);
-            } else if host != row.host {
-                SEVERAL_HOSTS.clone_into(host);
-            }
+    /// Adds the next row, and returns whether there is one.
+    fn add_row(&mut self, reader: &mut RowReader) -> Result<bool, RowError> {
+        let Some(row) = reader.read_row::<Row>()? else {
+            return Ok(false);
+        };
+        if !self.current.has(&row) {
+            self.flush();
+            self.current.begin(&row);
         }
-        self.flush();
-        Ok(())
+        if let Some(time) = row.time_us {
+            self.current.times.push((row.rank, time.0));
+        }
+        note_host(&mut self.hosts, row.rank, row.host);
+        Ok(true)
     }
 
     /// Adds the current measurement to its map.
@@ -160,7 +154,7 @@ impl Collector {
 
     fn maps(self) -> Vec<HeatMap> {
         let maps = self.maps.into_iter().take(MOST_MAPS);
-        maps.map(|(title, sums)| HeatMap::new(title, &sums, &self.hosts))
+        maps.map(|(title, sums)| HeatMap::new(title, TO_MEDIAN, &sums, &self.hosts))
             .collect()
     }
 }
@@ -197,8 +191,24 @@ fn median(times: &[(u32, f64)]) -> Option<f64> {
     (median > 0.0).then_some(median)
 }
 
+/// Notes the host of a rank.
+pub(super) fn note_host(hosts: &mut HashMap<u32, String>, rank: u32, host: &str) {
+    let known = hosts.entry(rank).or_default();
+    if known.is_empty() {
+        host.clone_into(known);
+    } else if known != host {
+        SEVERAL_HOSTS.clone_into(known);
+    }
+}
+
 impl HeatMap {
-    fn new(title: String, sums: &RankSums, hosts: &HashMap<u32, String>) -> HeatMap {
+    /// Returns the map of these sums; a cell has the `ratio` of a rank at a size.
+    pub(super) fn new(
+        title: String,
+        ratio: &'static str,
+        sums: &RankSums,
+        hosts: &HashMap<u32, String>,
+    ) -> HeatMap {
         let mut all_sizes: Vec<u64> = sums.values().flat_map(BTreeMap::keys).copied().collect();
         all_sizes.sort_unstable();
         all_sizes.dedup();
@@ -220,6 +230,7 @@ impl HeatMap {
         let extremes = sizes.iter().filter_map(|size| extremes(*size, sums, hosts));
         HeatMap {
             title,
+            ratio,
             extremes: extremes.collect(),
             thinned: thinned(ranks_per_row, all_sizes.len(), sizes.len()),
             ranks: ranks.len(),
@@ -300,7 +311,8 @@ mod tests {
             text += &format!("{host},x,all_reduce,off,8,0,,1,n3,2\n");
             let path = folder.path().join(host);
             fs::write(&path, text).expect("written");
-            collector.add_file(&path).expect("rows");
+            each_row(&path, &mut Vec::new(), |reader| collector.add_row(reader));
+            collector.flush();
         }
         let map = &collector.maps()[0];
         assert_eq!(map.rows[0].host, SEVERAL_HOSTS);

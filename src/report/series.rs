@@ -10,12 +10,16 @@ use serde::Deserialize;
 use super::{
     estimate::{Estimate, LogSums},
     source::Source,
+    table::distinct,
 };
 use crate::{
     collective::Collective,
-    exit::Failure,
-    record::{BackendKind, Status, read::RowReader},
-    units::counted,
+    exit::{Code, Failure},
+    record::{
+        BackendKind, RowError, RowReader, Status,
+        read::{at_least_one, finite},
+    },
+    units::{GBps, Micros, counted},
 };
 
 /// Different remarks of rows that are kept.
@@ -30,6 +34,7 @@ struct Row<'a> {
     network: &'a str,
     resources: &'a str,
     nodes: u32,
+    #[serde(deserialize_with = "at_least_one")]
     ranks: u64,
     gpus_per_process: u32,
     size_bytes: u64,
@@ -37,9 +42,9 @@ struct Row<'a> {
     redop: &'a str,
     root: i64,
     in_place: u8,
-    time_us: Option<f64>,
+    time_us: Option<Micros>,
     #[serde(rename = "busbw_GBps")]
-    busbw: Option<f64>,
+    busbw: Option<GBps>,
     wrong: Option<u64>,
     status: Status,
     note: &'a str,
@@ -63,9 +68,10 @@ struct Row<'a> {
     algo: &'a str,
     #[serde(borrow, default)]
     proto: &'a str,
+    #[serde(default, deserialize_with = "finite")]
     precision_pct: Option<f64>,
     #[serde(rename = "peak_GBps")]
-    peak: Option<f64>,
+    peak: Option<GBps>,
 }
 
 /// The number of a word in [`Words`].
@@ -245,17 +251,23 @@ pub(super) struct Results {
     pub(super) common: Vec<String>,
 }
 
-/// Reads the rows of all sources.
+/// Reads the rows of all sources. A last line that is cut short is added to `notes`.
 ///
 /// # Errors
 ///
-/// Returns an error if a row cannot be read.
-pub(super) fn read(sources: &[Source]) -> anyhow::Result<Results> {
+/// Returns an error if a row cannot be read, or if there is none.
+pub(super) fn read(sources: &[Source], notes: &mut Vec<String>) -> anyhow::Result<Results> {
     let mut collector = Collector::default();
     for source in sources {
-        collector
-            .add_file(&source.csv, source.label.as_deref())
-            .map_err(|error| Failure::of_file("read", &source.csv, &error))?;
+        let added = collector.add_file(&source.csv, source.label.as_deref());
+        notes.extend(added.map_err(|error| Failure::of_file("read", &source.csv, &error))?);
+    }
+    if collector.counts.rows == 0 {
+        let what = match sources {
+            [one] => format!("{} has no rows: nothing to report", one.csv.display()),
+            _ => "no results.csv has a row: nothing to report".to_owned(),
+        };
+        return Err(Failure::on_all_ranks(Code::NothingRan, what));
     }
     Ok(collector.results())
 }
@@ -273,12 +285,12 @@ struct Collector {
 }
 
 impl Collector {
-    fn add_file(&mut self, path: &Path, label: Option<&str>) -> Result<(), csv::Error> {
+    fn add_file(&mut self, path: &Path, label: Option<&str>) -> Result<Option<String>, RowError> {
         let mut reader = RowReader::open(path)?;
         while let Some(row) = reader.read_row::<Row>()? {
             self.add(&row, label);
         }
-        Ok(())
+        Ok(reader.torn_line())
     }
 
     fn add(&mut self, row: &Row, label: Option<&str>) {
@@ -289,10 +301,10 @@ impl Collector {
         let line = &mut self.lines[place];
         line.proof.add(row);
         let sums = line.sizes.entry(row.size_bytes).or_default();
-        sums.time.add(time);
-        sums.busbw.add(row.busbw.unwrap_or(0.0));
+        sums.time.add(time.0);
+        sums.busbw.add(row.busbw.unwrap_or_default().0);
         sums.precision = row.precision_pct.or(sums.precision);
-        sums.peak = row.peak.or(sums.peak);
+        sums.peak = row.peak.map(|peak| peak.0).or(sums.peak);
         sums.wrong = sum_of_known(sums.wrong, row.wrong);
     }
 
@@ -379,6 +391,12 @@ impl Collector {
                     case,
                     lines: vec![line],
                 }),
+            }
+        }
+        for panel in &mut panels {
+            let labels = distinct(panel.lines.iter().map(|line| line.label.clone()));
+            for (line, label) in panel.lines.iter_mut().zip(labels) {
+                line.label = label;
             }
         }
         Results {

@@ -63,6 +63,7 @@ impl RunContext<'_> {
             environment_files,
             remarks: self.settings.remarks.clone(),
             stragglers: None,
+            proof: None,
             processes,
             startup_s: None,
             phases: Vec::new(),

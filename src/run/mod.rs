@@ -116,7 +116,7 @@ fn in_world(
     let spec = traffic::resolve(&request.spec, context.most_ranks(), world)?;
     let plan = world::agree(world, planning::plan(&spec, context.ranks()))?;
     planning::refuse_uneven_groups(&plan, &context)?;
-    RunCheck::refuse(&request.requirements, &plan, world)?;
+    RunCheck::refuse(request, &plan, world)?;
     let session = Session::open(&context, spec.traffic)?;
     let peak = RunPeak::gather(&context)?;
     let peak_meta = peak.meta(&plan);
@@ -217,11 +217,13 @@ fn measure(
     };
     let _guard = deadline::watch("shutting down the backend", timeout);
     backend.finish()?;
+    let proved = proof.verdict(session.folder().as_deref(), world)?;
     let remarks = [
         transport::remark(context)?,
         unknown_algorithms,
-        proof.verdict(session.folder().as_deref(), world)?,
+        proved.as_ref().map(|proved| proved.verdict.clone()),
     ];
+    session.set_proof(proved);
     for remark in late.into_iter().chain(remarks.into_iter().flatten()) {
         keep_remark(remark, session, world);
     }

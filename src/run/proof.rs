@@ -17,7 +17,7 @@ use crate::{
     env,
     exit::{Code, Failure},
     nccl_log::{AlgorithmChoice, Connections, Fold, SendCounts, tail::LogTail},
-    record::{NcclEvidence, Record, Status},
+    record::{NcclEvidence, ProofMeta, Record, Status},
     sweep::plan::Plan,
     world::{self, World},
 };
@@ -133,14 +133,17 @@ impl LogProof {
         &mut self,
         folder: Option<&Path>,
         world: &dyn World,
-    ) -> anyhow::Result<Option<String>> {
+    ) -> anyhow::Result<Option<ProofMeta>> {
         if self.reports != Reports::All {
             return Ok(None);
         }
         let all = self.connections(world)?;
         let own = self.fold.proof().reason_of_one_rank().to_owned();
         let reasons = world::all_gather(world, &own)?;
-        Ok(Some(sentence(&all, &reasons, folder)))
+        Ok(Some(ProofMeta {
+            pxn_used: (all.relayed() > 0 || !all.by.is_empty()).then_some(all.relayed() > 0),
+            verdict: sentence(&all, &reasons, folder),
+        }))
     }
 
     /// Returns the connections of all ranks so far.

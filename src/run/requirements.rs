@@ -1,9 +1,15 @@
 //! What is required of this run, and whether it meets that.
 
-use super::{context::RunContext, session::Session};
+use std::{fs, path::Path};
+
+use super::{context::RunContext, request::Request, session::Session};
 use crate::{
-    check::{PreparedCheck, Requirements, measured::Measured, reference::Setup},
-    exit::{self, Code},
+    check::{
+        PreparedCheck,
+        measured::{Measured, csv_of},
+        reference::Setup,
+    },
+    exit::{self, Code, Failure},
     record::Record,
     sweep::plan::Plan,
     world::{self, World},
@@ -19,17 +25,17 @@ pub(super) struct RunCheck {
 pub(super) type Judgement = (Code, String, Vec<String>);
 
 impl RunCheck {
-    /// Refuses requirements that no case of `plan` could miss.
+    /// Refuses requirements that no case of `plan` could miss, and a baseline that this run would replace.
     ///
     /// # Errors
     ///
     /// Returns an error that every rank has.
-    pub(super) fn refuse(
-        requirements: &Requirements,
-        plan: &Plan,
-        world: &dyn World,
-    ) -> anyhow::Result<()> {
-        world::agree(world, requirements.refuse_without_case(plan.cases())).map(drop)
+    pub(super) fn refuse(request: &Request, plan: &Plan, world: &dyn World) -> anyhow::Result<()> {
+        let requirements = &request.requirements;
+        let refused = requirements
+            .refuse_without_case(plan.cases())
+            .and_then(|()| refuse_own_baseline(request));
+        world::agree(world, refused).map(drop)
     }
 
     /// Reads what the requirements refer to.
@@ -44,6 +50,7 @@ impl RunCheck {
     ) -> anyhow::Result<RunCheck> {
         let requirements = &context.request.requirements;
         let run = session.run();
+        let measured = Measured::of_run(&run);
         let is_judge = context.world.rank() == 0 && !requirements.is_empty();
         let prepared = if is_judge {
             let setup = Setup {
@@ -52,13 +59,16 @@ impl RunCheck {
                 nodes: run.nodes,
                 collectives: plan.ask.collectives.clone(),
             };
-            requirements.prepare(&setup).map(Some)
+            requirements.prepare(&setup).and_then(|prepared| {
+                prepared.refuse_baseline(&measured, plan.cases())?;
+                Ok(Some(prepared))
+            })
         } else {
             Ok(None)
         };
         Ok(RunCheck {
             prepared: world::agree(context.world, prepared)?,
-            measured: Measured::of_run(&run),
+            measured,
         })
     }
 
@@ -83,5 +93,28 @@ impl RunCheck {
                     Err(error) => (exit::code_of(&error), format!("{error:#}"), Vec::new()),
                 });
         world::broadcast(world, &own)
+    }
+}
+
+/// Refuses a baseline at the place where this run writes its results.
+fn refuse_own_baseline(request: &Request) -> anyhow::Result<()> {
+    let Some(baseline) = &request.requirements.baseline else {
+        return Ok(());
+    };
+    // A default folder is new, and so never the baseline's.
+    let paths = request.files.paths(Path::new(""));
+    let in_folder = paths.folder.map(|folder| folder.join("results.csv"));
+    let Some(own) = paths.csv.or(in_folder) else {
+        return Ok(());
+    };
+    match (fs::canonicalize(csv_of(baseline)), fs::canonicalize(&own)) {
+        (Ok(before), Ok(now)) if before == now => {
+            let what = format!(
+                "--baseline {} is where this run writes its results. Use another folder with --out",
+                baseline.display()
+            );
+            Err(Failure::on_all_ranks(Code::Usage, what))
+        }
+        _ => Ok(()),
     }
 }

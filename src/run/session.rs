@@ -21,8 +21,8 @@ use crate::{
         telemetry::{TelemetryCsv, TelemetryRow},
     },
     record::{
-        self, MemoryUse, OverTime, Phase, Record, RunEnd, RunMeta, Status, StragglerReport,
-        TelemetryMeta, peak::PeakMeta, run_meta::differs,
+        self, MemoryUse, OverTime, Phase, ProofMeta, Record, RunEnd, RunMeta, Status,
+        StragglerReport, TelemetryMeta, peak::PeakMeta, run_meta::differs,
     },
     sweep::{EarlierRecords, measure::Measure, plan::Plan},
     telemetry::{Origin, Sampler},
@@ -192,6 +192,11 @@ impl Session {
     /// Notes which ranks are late.
     pub(super) fn set_stragglers(&self, report: StragglerReport) {
         self.lock().run.stragglers = Some(report);
+    }
+
+    /// Notes what NCCL's log shows of PXN.
+    pub(super) fn set_proof(&self, proof: Option<ProofMeta>) {
+        self.lock().run.proof = proof;
     }
 
     /// Notes the most busbw that the links allow.

@@ -244,6 +244,116 @@ fn one_measurement_cannot_tell_a_slow_down() {
 }
 
 #[test]
+fn a_baseline_that_cannot_be_compared_is_refused_before_anything_is_measured() {
+    let folder = folder();
+    let at = folder.path();
+    sweep(at, &["-N", "2", "--out", "run"]).expect_code(0);
+    let refused = |arguments: &[&str], why: &str| {
+        let ended = sweep(at, arguments).expect_code(6);
+        assert!(ended.stderr.contains(why), "{}", ended.stderr);
+        assert!(
+            ended.rows().is_empty(),
+            "nothing is measured\n{}",
+            ended.stdout
+        );
+    };
+    let other_ranks = [
+        "all_reduce",
+        "--backend",
+        "model",
+        "--ranks",
+        "4",
+        "-b",
+        "1M",
+        "-e",
+        "1M",
+        "--out",
+        "x",
+        "--baseline",
+        "run",
+    ];
+    let ended = run(alone(at).args(other_ranks)).expect_code(6);
+    assert!(
+        ended
+            .stderr
+            .contains("--baseline run has 8 ranks on 1 node, and this run 4 ranks"),
+        "{}",
+        ended.stderr
+    );
+    assert!(
+        ended.rows().is_empty(),
+        "nothing is measured\n{}",
+        ended.stdout
+    );
+    refused(
+        &["-o", "max", "--out", "x", "--baseline", "run"],
+        "has no case of this run",
+    );
+    refused(
+        &["-m", "2", "--out", "x", "--baseline", "run"],
+        "was measured with another -m",
+    );
+    // At the same place, by any of its names.
+    let before = fs::read(at.join("run/results.csv")).expect("rows");
+    let own = "is where this run writes its results. Use another folder with --out";
+    refused(&["-N", "2", "--out", "run", "--baseline", "run"], own);
+    refused(
+        &["-N", "2", "--out", "./run", "--baseline", "run/results.csv"],
+        own,
+    );
+    refused(
+        &["-N", "2", "--csv", "run/results.csv", "--baseline", "run"],
+        own,
+    );
+    assert_eq!(fs::read(at.join("run/results.csv")).expect("rows"), before);
+}
+
+#[test]
+fn a_tolerance_without_a_baseline_is_refused() {
+    let folder = folder();
+    let at = folder.path();
+    for refused in [
+        sweep(at, &["--tolerance", "1", "--out", "x"]),
+        check(at, &["x", "--min-busbw", "1", "--tolerance", "1"]),
+    ] {
+        let refused = refused.expect_code(6);
+        assert!(
+            refused.stderr.contains("--baseline <RUN>"),
+            "{}",
+            refused.stderr
+        );
+    }
+}
+
+#[test]
+fn a_last_line_that_is_cut_short_is_left_out_of_the_judgement() {
+    let folder = folder();
+    let at = folder.path();
+    sweep(at, &["--out", "run"]).expect_code(0);
+    let path = at.join("run/results.csv");
+    let whole = fs::read_to_string(&path).expect("rows");
+    fs::write(&path, &whole[..whole.len() - 20]).expect("written");
+    let ended = check(at, &["run", "--min-busbw", "0.001"]).expect_code(0);
+    assert!(
+        ended
+            .stdout
+            .contains("results.csv is left out: it is cut short"),
+        "{}",
+        ended.stdout
+    );
+    let header = whole.lines().next().expect("a header");
+    fs::write(&path, format!("{header}\r\n")).expect("written");
+    let ended = check(at, &["run", "--min-busbw", "0.001"]).expect_code(5);
+    assert!(
+        ended
+            .stderr
+            .contains("results.csv has no rows: nothing to judge"),
+        "{}",
+        ended.stderr
+    );
+}
+
+#[test]
 fn published_values_are_used_if_asked_for() {
     let folder = folder();
     let at = folder.path();

@@ -26,7 +26,8 @@ pub struct CheckArgs {
     baseline: Option<PathBuf>,
 
     /// How much slower than the baseline a case may be, in percent
-    #[arg(long, value_name = "PERCENT", value_parser = tolerance, default_value = TOLERANCE, help_heading = "Pass or fail")]
+    #[arg(long, value_name = "PERCENT", value_parser = tolerance, default_value = TOLERANCE, requires = "baseline",
+        help_heading = "Pass or fail")]
     tolerance: f64,
 
     /// Fail if a published value is not reached: its name, or auto for those of this GPU and number of ranks and nodes;

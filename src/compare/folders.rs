@@ -1,0 +1,153 @@
+//! [`RunsAt`]: the runs that a path stands for. Nothing else decides that, for a comparison and for a report.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+use super::experiment_record::ExperimentRecord;
+use crate::exit::{Code, Failure};
+
+/// The name of a run's rows in its folder.
+pub const CSV: &str = "results.csv";
+
+/// A run, or a step.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RunFiles {
+    /// Its rows.
+    pub csv: PathBuf,
+    /// The folder of its other files.
+    pub folder: PathBuf,
+}
+
+/// The runs that a path stands for.
+#[derive(Debug)]
+pub struct RunsAt {
+    /// Those with results, in the order in which they ran. Steps of an experiment are among them only if their times count.
+    pub runs: Vec<RunFiles>,
+    /// Whether they are in folders below the path, as steps are.
+    pub are_steps: bool,
+    /// The record of the experiment, if they are its steps.
+    pub experiment: Option<ExperimentRecord>,
+}
+
+impl RunFiles {
+    fn in_folder(folder: &Path) -> RunFiles {
+        RunFiles {
+            csv: folder.join(CSV),
+            folder: folder.to_owned(),
+        }
+    }
+
+    fn of_csv(csv: &Path) -> RunFiles {
+        let folder = csv.parent().filter(|folder| !folder.as_os_str().is_empty());
+        RunFiles {
+            csv: csv.to_owned(),
+            folder: folder.unwrap_or(Path::new(".")).to_owned(),
+        }
+    }
+}
+
+impl RunsAt {
+    /// Finds the runs of `path`: those in folders below it, otherwise the one in the folder itself. A file is the rows of a
+    /// run. There may be none.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the folder, or the record of its experiment, cannot be read.
+    pub fn find(path: &Path) -> anyhow::Result<RunsAt> {
+        if path.is_file() {
+            return Ok(RunsAt::one(RunFiles::of_csv(path)));
+        }
+        let experiment = ExperimentRecord::read(path)
+            .map_err(|what| Failure::on_all_ranks(Code::Usage, what))?;
+        let folders = folders_with_results(path)?;
+        // The CSV that compare leaves in the folder has the rows of the steps once more.
+        if folders.is_empty() && path.join(CSV).is_file() {
+            return Ok(RunsAt::one(RunFiles::in_folder(path)));
+        }
+        let mut runs = Vec::new();
+        for folder in &folders {
+            if experiment
+                .as_ref()
+                .is_none_or(|record| record.counts(folder))
+            {
+                runs.push(RunFiles::in_folder(folder));
+            }
+        }
+        Ok(RunsAt {
+            runs,
+            are_steps: true,
+            experiment,
+        })
+    }
+
+    fn one(run: RunFiles) -> RunsAt {
+        RunsAt {
+            runs: vec![run],
+            are_steps: false,
+            experiment: None,
+        }
+    }
+}
+
+/// Returns the folders below `folder` that have results, in the order of the numbers that they begin with.
+fn folders_with_results(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
+    let entries = fs::read_dir(folder).map_err(|error| Failure::of_file("read", folder, &error))?;
+    let mut folders = Vec::new();
+    for entry in entries.flatten() {
+        let path = entry.path();
+        if path.join(CSV).is_file() {
+            folders.push(path);
+        }
+    }
+    folders.sort_by_key(|path| order(path));
+    Ok(folders)
+}
+
+/// Returns the number that a folder's name begins with, then its name.
+fn order(step: &Path) -> (u64, String) {
+    let name = match step.file_name() {
+        Some(name) => name.to_string_lossy().into_owned(),
+        None => String::new(),
+    };
+    let digits: String = name.chars().take_while(char::is_ascii_digit).collect();
+    (digits.parse().unwrap_or(u64::MAX), name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_is_a_file_a_run_or_the_runs_below_it() {
+        let root = tempfile::tempdir().expect("a folder");
+        let at = root.path();
+        assert!(RunsAt::find(at).expect("read").runs.is_empty());
+        fs::write(at.join(CSV), "x").expect("written");
+        let one = RunsAt::find(at).expect("read");
+        assert_eq!(
+            (one.runs, one.are_steps),
+            (vec![RunFiles::in_folder(at)], false)
+        );
+        for name in ["10-off", "2-off", "empty"] {
+            fs::create_dir(at.join(name)).expect("made");
+        }
+        for name in ["10-off", "2-off"] {
+            fs::write(at.join(name).join(CSV), "x").expect("written");
+        }
+        let steps = RunsAt::find(at).expect("read");
+        let names: Vec<_> = steps
+            .runs
+            .iter()
+            .filter_map(|run| run.folder.file_name())
+            .collect();
+        assert_eq!(
+            (names, steps.are_steps),
+            (vec!["2-off".as_ref(), "10-off".as_ref()], true)
+        );
+        let file = RunsAt::find(&at.join("2-off").join(CSV)).expect("read");
+        assert_eq!(file.runs, [RunFiles::in_folder(&at.join("2-off"))]);
+        assert!(RunsAt::find(&at.join("none")).is_err());
+    }
+}
