@@ -257,6 +257,37 @@ fn translated_pages_have_the_commands_and_the_output_of_their_originals() {
     }
 }
 
+/// The code in the sentences and tables of a page that has something to type: commands, flags, variables, settings.
+fn code_in_sentences(name: &str) -> Vec<String> {
+    let text = std::fs::read_to_string(page(name)).expect("a page");
+    let mut in_block = false;
+    let mut sentences = String::new();
+    for line in text.lines() {
+        let is_fence = line.starts_with("```");
+        in_block ^= is_fence;
+        if !in_block && !is_fence {
+            sentences += line;
+            sentences += " ";
+        }
+    }
+    let codes = sentences.split('`').skip(1).step_by(2);
+    let mut typed: Vec<String> = codes
+        .filter(|code| code.contains(' ') || code.contains('=') || code.starts_with('-'))
+        .map(str::to_owned)
+        .collect();
+    typed.sort();
+    typed.dedup();
+    typed
+}
+
+#[test]
+fn translated_pages_have_the_code_of_their_originals_in_sentences_too() {
+    for (translation, original) in TRANSLATIONS {
+        let (ours, theirs) = (code_in_sentences(translation), code_in_sentences(original));
+        assert_eq!(ours, theirs, "{translation}");
+    }
+}
+
 /// The headings of a page, by their depth.
 fn headings(name: &str) -> Vec<usize> {
     let text = std::fs::read_to_string(page(name)).expect("a page");
