@@ -187,6 +187,43 @@ fn the_fourth_example_is_a_benchmark_with_a_table_and_a_file() {
     }
 }
 
+#[test]
+fn the_fifth_example_measures_four_ways_to_wait_less() {
+    if !has_mpi() {
+        return;
+    }
+    let folder = folder();
+    for ranks in [1, 4] {
+        let text = example("05_advanced", ranks, &[], folder.path()).stdout;
+        let times: Vec<&str> = text
+            .lines()
+            .filter(|line| line.starts_with("  ") && line.ends_with(" us"))
+            .collect();
+        // 2 of accumulation, 3 types, 3 of overlap and what it hides, 5 sizes of buckets.
+        assert_eq!(times.len(), 2 + 3 + 4 + 5, "{text}");
+        for title in [
+            "1. Accumulation",
+            "2. Precision",
+            "3. Overlap",
+            "4. Buckets",
+        ] {
+            assert!(text.contains(title), "{text}");
+        }
+        let errors = numbers_after("relative error ", &text);
+        // Each number loses at most half of the distance to its neighbour, and so does each of two steps of a sum.
+        assert_eq!(errors.len(), 3, "{text}");
+        assert!(errors[0] <= 3.0 * f64::from(f32::EPSILON), "{text}");
+        assert!(
+            0.0 < errors[1] && errors[1] <= 1.5 * 2_f64.powi(-10),
+            "{text}"
+        );
+        assert!(
+            errors[1] < errors[2] && errors[2] <= 1.5 * 2_f64.powi(-7),
+            "{text}"
+        );
+    }
+}
+
 /// Returns the numbers of ways and detours in a picture, after a look at what makes it one.
 fn arrows(path: &Path) -> (usize, usize) {
     let text = fs::read_to_string(path).expect("a picture");
