@@ -88,6 +88,7 @@ install_all() {
     put 644 share/doc/pxnbench/docs/zh docs/zh/*.md
     put 644 share/doc/pxnbench/examples examples/*.*
     put 644 share/doc/pxnbench/examples/spreadsheet examples/spreadsheet/*
+    put 644 share/doc/pxnbench/examples/k8s examples/k8s/*
     install -m 644 "$tmp/manifest" "$manifest"
     say "installed pxnbench $version to $prefix/bin, templates to $prefix/share/pxnbench/slurm"
     [[ ":$PATH:" == *":$prefix/bin:"* ]] || say "$prefix/bin is not in PATH: export PATH=$prefix/bin:\$PATH"
@@ -96,17 +97,15 @@ install_all() {
 # --- uninstalling ---------------------------------------------------------------------------------------------------
 
 remove_listed() { # what the manifest lists, the manifest, and the folders of ours that are then empty
-    local path folder
+    local path
     [[ -f $manifest ]] || return 0
     while read -r path; do
         [[ $path != *..* ]] || die 1 "$manifest lists '$path', which is not below the prefix; nothing more is removed."
         rm -f "$root/$path"
     done <"$manifest"
     rm -f "$manifest"
-    for folder in share/pxnbench/slurm share/pxnbench/modulefiles/pxnbench share/pxnbench/modulefiles share/doc/pxnbench/docs/zh \
-        share/doc/pxnbench/docs share/doc/pxnbench/examples/spreadsheet share/doc/pxnbench/examples share/doc/pxnbench; do
-        rmdir "$root/$folder" 2>/dev/null || true
-    done
+    find "$root/share/pxnbench" -mindepth 1 -depth -type d -empty -delete
+    [[ ! -d $root/share/doc/pxnbench ]] || find "$root/share/doc/pxnbench" -depth -type d -empty -delete
 }
 
 uninstall() {
