@@ -21,7 +21,7 @@ use pxnbench::{
         telemetry::CASE_KEYS,
     },
     record::columns::COLUMNS,
-    telemetry::{QUANTITIES, SAMPLE_COLUMNS},
+    telemetry::{self, QUANTITIES},
 };
 
 fn format_md() -> String {
@@ -117,11 +117,12 @@ fn telemetry_columns(text: &mut String) {
          reason is printed once.\n\n\
          | column | meaning |\n|---|---|\n",
     );
-    for column in SAMPLE_COLUMNS {
+    for column in telemetry::sample_columns() {
         let _ = writeln!(text, "| `{}` | {} |", column.name, column.doc);
     }
     for quantity in QUANTITIES {
-        let _ = writeln!(text, "| `{}` | {} |", quantity.name, quantity.doc);
+        let column = &quantity.column;
+        let _ = writeln!(text, "| `{}` | {} |", column.name, column.doc);
     }
     let _ = writeln!(
         text,

@@ -79,7 +79,7 @@ fn columns(gpus: &[SampledGpu], samples: &[Sample], rank: u8) -> Vec<Column> {
     for quantity in QUANTITIES.iter().filter(|quantity| quantity.rank <= rank) {
         let column = column(quantity, samples);
         let is_empty = column.cells.iter().all(|cell| cell == UNKNOWN);
-        if quantity.name != "error" || !is_empty {
+        if quantity.column.name != "error" || !is_empty {
             columns.push(column);
         }
     }
@@ -103,7 +103,7 @@ fn column(quantity: &Quantity, samples: &[Sample]) -> Column {
     let mut is_left = false;
     let mut cells = Vec::new();
     for sample in samples {
-        let cell = (quantity.get)(&sample.values);
+        let cell = (quantity.column.get)(&(), &sample.values);
         is_left |= matches!(cell, Cell::Text(_));
         cells.push(shown(&cell, quantity.digits));
     }

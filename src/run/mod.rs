@@ -5,7 +5,7 @@
 //! | what is requested | [`request`], [`presets`], [`backend`], [`environment`] |
 //! | what the job is | `context`, `meta`, `split`, `traffic`, `settings`, `network`, `peak` |
 //! | what is measured | `planning`, `listing` |
-//! | what is kept | `session`, `earlier_run`, `log`, `outcome`, `over_time`, `sampler`, `phases` |
+//! | what is kept and shown | `progress`, `session`, `earlier_run`, `log`, `outcome`, `over_time`, `sampler`, `phases` |
 //! | what is found out beside it | `proof`, `tuning`, `worker`, `transport`, `slow_node`, `stragglers`, `telemetry` |
 
 pub mod backend;
@@ -27,6 +27,7 @@ mod prediction;
 #[cfg(feature = "nccl")]
 pub mod preset_check;
 pub mod presets;
+mod progress;
 mod proof;
 pub mod request;
 mod requirements;
@@ -51,18 +52,26 @@ mod without_nccl;
 pub use self::without_nccl::{preset_check, self_test};
 
 use self::{
-    context::RunContext, outcome::SweepOutcome, over_time::Repetition, peak::RunPeak,
-    phases::PhaseTimer, planning::CutNote, prediction::Predictions, proof::LogProof,
-    request::Request, requirements::RunCheck, session::Session, telemetry::RunTelemetry,
+    context::RunContext,
+    peak::RunPeak,
+    phases::PhaseTimer,
+    planning::CutNote,
+    prediction::Predictions,
+    progress::{Progress, RecordDetails},
+    proof::LogProof,
+    request::Request,
+    requirements::RunCheck,
+    session::Session,
+    telemetry::RunTelemetry,
 };
 use crate::{
     backend::Backend,
     env,
-    exit::{self, Code, Failure},
+    exit::{self, Code},
     facts, fault,
-    output::{live::Live, notes},
-    record::{MemoryUse, OverTime, Record},
-    sweep::{self, Event, measure::Measure, plan::Plan},
+    output::notes,
+    record::MemoryUse,
+    sweep::{self, measure::Measure, plan::Plan},
     world::{self, World, abort, deadline},
 };
 
@@ -121,7 +130,7 @@ fn in_world(
     let peak = RunPeak::gather(&context)?;
     let peak_meta = peak.meta(&plan);
     if let Some(remark) = peak::remark(&peak_meta, context.backend) {
-        keep_remark(remark, &session, world);
+        session.keep_remark(remark, world);
     }
     session.set_peak(peak_meta);
     let mut check = RunCheck::prepare(&context, &session, &plan)?;
@@ -179,7 +188,7 @@ fn measure(
     let (plan, sizes) = planning::fit(plan, context.ranks(), &*backend, world)?;
     let cut = CutNote::new(&plan, sizes, &asked);
     if let Some(cut) = &cut {
-        keep_remark(cut.text.clone(), session, world);
+        session.keep_remark(cut.text.clone(), world);
     }
     let unknown_algorithms = proof.learn(context, &plan, sizes)?;
     timer.mark("algorithms");
@@ -187,7 +196,7 @@ fn measure(
     timer.mark("memory");
     let (predictions, waived) = Predictions::ask(context, &plan, &mut *backend)?;
     if let Some(remark) = waived {
-        keep_remark(remark, session, world);
+        session.keep_remark(remark, world);
     }
     if context.request.predict {
         timer.mark("predictions");
@@ -225,7 +234,7 @@ fn measure(
     ];
     session.set_proof(proved);
     for remark in late.into_iter().chain(remarks.into_iter().flatten()) {
-        keep_remark(remark, session, world);
+        session.keep_remark(remark, world);
     }
     timer.mark("end of backend");
     with_requirements(verdict, check, session, world)
@@ -253,14 +262,6 @@ fn with_requirements(
     })
 }
 
-/// Prints a remark on rank 0, and keeps it in the record of the run.
-fn keep_remark(remark: String, session: &Session, world: &dyn World) {
-    if world.rank() == 0 {
-        note!("pxnbench: {remark}");
-    }
-    session.add_remarks(vec![remark]);
-}
-
 /// Starts the telemetry of the GPUs, if it is requested.
 fn start_telemetry(
     context: &RunContext,
@@ -269,7 +270,7 @@ fn start_telemetry(
 ) -> anyhow::Result<RunTelemetry> {
     let (telemetry, remarks) = RunTelemetry::start(context, session)?;
     for remark in remarks {
-        keep_remark(remark, session, context.world);
+        session.keep_remark(remark, context.world);
     }
     if context.request.telemetry.is_some() {
         timer.mark("telemetry");
@@ -289,34 +290,6 @@ fn end_telemetry(
     Ok(())
 }
 
-/// What records get beside what was measured.
-struct RecordDetails<'a> {
-    proof: &'a mut LogProof,
-    peak: &'a RunPeak,
-    predictions: &'a Predictions,
-    cut: Option<&'a CutNote>,
-    telemetry: RunTelemetry,
-}
-
-impl RecordDetails<'_> {
-    /// Returns `record` with its details. Every rank calls it alike.
-    fn complete(
-        &mut self,
-        record: &Record,
-        session: &Session,
-        world: &dyn World,
-    ) -> anyhow::Result<Record> {
-        let mut record = self.proof.complete(record.clone(), world)?;
-        self.peak.add_to(&mut record);
-        self.predictions.add_to(&mut record);
-        if let Some(cut) = self.cut {
-            cut.add_to(&mut record);
-        }
-        self.telemetry.case_ended(&mut record, world, session)?;
-        Ok(record)
-    }
-}
-
 fn allocate(backend: &mut dyn Backend, plan: &Plan, context: &RunContext) -> anyhow::Result<()> {
     let largest = plan.largest(&|case| backend.supports(case).is_ok());
     let what = format!("allocating two buffers of {largest}");
@@ -325,6 +298,7 @@ fn allocate(backend: &mut dyn Backend, plan: &Plan, context: &RunContext) -> any
     world::agree(context.world, backend.register())
 }
 
+/// Runs the sweep, shows it and keeps its results. Returns how it ended, and what measuring it took.
 fn sweep_and_show(
     context: &RunContext,
     plan: &Plan,
@@ -337,55 +311,10 @@ fn sweep_and_show(
     let mut measure = context
         .request
         .measure(context.backend, world.rank(), context.group());
-    let run = session.run();
     let earlier = session.earlier(plan, &measure, world)?;
-    let cases_per_pass = plan.cases().count();
-    let cases = match measure.repeat_for {
-        None => cases_per_pass * measure.cycles as usize,
-        Some(_) => 0,
-    };
-    let mut repetition = measure
-        .repeat_for
-        .map(|time| Repetition::begin(time, cases_per_pass as u64));
-    if let Some(remark) = session.expect_cases(cases as u64) {
-        keep_remark(remark, session, world);
-    }
-    let mut live = (world.rank() == 0).then(|| Live::new(cases, context.request.quiet, &env::var));
-    if live.is_some() && !context.request.quiet {
-        session.begin_table(cases as u64);
-    }
-    // The threshold of rank 0 decides, because rank 0 shows the table.
-    let mut outcome = SweepOutcome::new(world::broadcast(world, &run.sweep.least_busbw)?);
+    let mut progress = Progress::begin(context, plan, &measure, session)?;
     let stopped = sweep::run(plan, earlier, &mut measure, world, backend, &mut |event| {
-        let record;
-        let event = match event {
-            Event::Finished(measured) => {
-                record = details.complete(measured, session, world)?;
-                if is_kept(repetition.as_mut(), &record, session, world) {
-                    session.add(&record)?;
-                }
-                if let Some(repetition) = &mut repetition {
-                    sample(repetition, &record, session, live.as_mut())?;
-                }
-                Event::Finished(&record)
-            }
-            Event::Started(_) => {
-                details.telemetry.case_begins();
-                event
-            }
-            other => other,
-        };
-        if let Event::Finished(record) | Event::Earlier(record) = event {
-            outcome.add(record);
-            check.add(record);
-        }
-        if let Some(live) = &mut live {
-            live.on(&event, &run).map_err(stdout_failed)?;
-        }
-        if matches!(event, Event::Finished(_) | Event::Earlier(_)) {
-            session.count_case();
-        }
-        Ok(())
+        progress.on(event, details, check)
     })?;
     let memory = if context.request.table.memory {
         memory_use(backend, world)?
@@ -393,82 +322,8 @@ fn sweep_and_show(
         None
     };
     session.set_memory(memory);
-    let found = match &mut repetition {
-        Some(repetition) => Some(end_repetition(
-            repetition, &measure, stopped, session, context,
-        )?),
-        None => None,
-    };
-    let extent = session.end_table();
-    if let Some(live) = &mut live {
-        if let Some(found) = &found {
-            live.over_time(found, &run).map_err(stdout_failed)?;
-        }
-        if let (Some(extent), true) = (extent, stopped) {
-            live.unfinished(&run, extent, &outcome::stopped_by())
-                .map_err(stdout_failed)?;
-        }
-        live.close(&run, memory.as_ref()).map_err(stdout_failed)?;
-    }
-    Ok((outcome.verdict(stopped), measure))
-}
-
-/// Returns whether a record gets a row in the files.
-fn is_kept(
-    repetition: Option<&mut Repetition>,
-    record: &Record,
-    session: &Session,
-    world: &dyn World,
-) -> bool {
-    let Some(repetition) = repetition else {
-        return true;
-    };
-    let (is_kept, remark) = repetition.keeps(record);
-    if let Some(remark) = remark {
-        keep_remark(remark, session, world);
-    }
-    is_kept
-}
-
-/// Adds a record to the samples of a sweep that is repeated for a time.
-fn sample(
-    repetition: &mut Repetition,
-    record: &Record,
-    session: &Session,
-    live: Option<&mut Live>,
-) -> anyhow::Result<()> {
-    let samples = repetition.add(record);
-    session.add_samples(&samples)?;
-    let complaint = repetition.complaint(record);
-    let Some(live) = live else { return Ok(()) };
-    if let Some(complaint) = complaint {
-        say!("pxnbench: {complaint}");
-    }
-    if let Some(sample) = samples.last() {
-        live.show_sample(sample);
-    }
-    Ok(())
-}
-
-/// Ends the samples of a sweep that was repeated for a time, and returns what was found.
-fn end_repetition(
-    repetition: &mut Repetition,
-    measure: &Measure,
-    stopped: bool,
-    session: &Session,
-    context: &RunContext,
-) -> anyhow::Result<OverTime> {
-    session.add_samples(&repetition.end())?;
-    let found = repetition.found(&measure.memory, context)?;
-    let mut remarks = over_time::growth_remarks(&found);
-    if !stopped {
-        remarks.extend(repetition.incomplete());
-    }
-    for remark in remarks {
-        keep_remark(remark, session, context.world);
-    }
-    session.set_over_time(found.clone());
-    Ok(found)
+    let verdict = progress.end(&measure, stopped, memory)?;
+    Ok((verdict, measure))
 }
 
 /// Returns, for each purpose, the memory used on the GPU that uses most for it, over all processes.
@@ -484,11 +339,4 @@ fn memory_use(backend: &dyn Backend, world: &dyn World) -> anyhow::Result<Option
         });
     }
     Ok(most)
-}
-
-fn stdout_failed(error: std::io::Error) -> anyhow::Error {
-    let what = format!(
-        "the table cannot be written to stdout: {error}; the results are in the requested files"
-    );
-    Failure::on_this_rank(Code::Internal, what)
 }

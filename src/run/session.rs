@@ -239,6 +239,14 @@ impl Session {
         self.lock().run.remarks.extend(remarks);
     }
 
+    /// Prints a remark on rank 0, and keeps it in the record of the run.
+    pub(super) fn keep_remark(&self, remark: String, world: &dyn World) {
+        if world.rank() == 0 {
+            note!("pxnbench: {remark}");
+        }
+        self.add_remarks(vec![remark]);
+    }
+
     /// Opens `telemetry.csv` on process 0. Returns a remark there if the run has no folder for it.
     ///
     /// # Errors

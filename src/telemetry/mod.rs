@@ -11,9 +11,7 @@ mod sampler;
 mod summary;
 
 pub use probe::{Gaps, Probe};
-pub use quantity::{
-    Origin, QUANTITIES, Quantity, SAMPLE_COLUMNS, SampleColumn, cells, column_names,
-};
+pub use quantity::{Origin, QUANTITIES, Quantity, cells, column_names, sample_columns};
 pub use sample::{Sample, SampledGpu, Values};
 pub use sampler::{DEFAULT_INTERVAL, SHORTEST_INTERVAL, Sampler};
 pub use summary::Summary;
