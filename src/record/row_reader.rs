@@ -57,7 +57,9 @@ impl RowReader {
         let mut file = File::open(path)?;
         let unended = length_without_end(&mut file)?;
         let mut csv = csv::Reader::from_reader(file);
-        let header = csv.headers().map_err(|error| in_words(&error, None))?;
+        let header = csv
+            .headers()
+            .map_err(|error| in_words(&error, None, path))?;
         Ok(RowReader {
             path: path.to_owned(),
             header: header.clone(),
@@ -82,7 +84,7 @@ impl RowReader {
             Ok(true) => Ok(Some(&self.row)),
             Ok(false) => Ok(None),
             Err(error) => {
-                let error = in_words(&error, Some(&self.header));
+                let error = in_words(&error, Some(&self.header), &self.path);
                 self.none_if_torn(error).map(|()| None)
             }
         }
@@ -108,7 +110,7 @@ impl RowReader {
                 Ok(None)
             }
             Err(error) => {
-                let error = in_words(&error, Some(&self.header));
+                let error = in_words(&error, Some(&self.header), &self.path);
                 Err(with_number(error, &self.header, &self.row))
             }
         }
@@ -160,9 +162,9 @@ pub(super) fn take_guards_off(row: &mut csv::StringRecord) {
 }
 
 /// Returns what is wrong, with the line, and the column if it is known.
-fn in_words(error: &csv::Error, header: Option<&csv::StringRecord>) -> RowError {
+fn in_words(error: &csv::Error, header: Option<&csv::StringRecord>, path: &Path) -> RowError {
     let line = match error.position() {
-        Some(position) => format!("line {}", position.line()),
+        Some(position) => format!("line {}", line_at(position, path)),
         None => "a line".to_owned(),
     };
     RowError(match error.kind() {
@@ -185,6 +187,16 @@ fn in_words(error: &csv::Error, header: Option<&csv::StringRecord>) -> RowError 
         }
         _ => format!("{line}: {error}"),
     })
+}
+
+/// Returns the number of the line at `position`. Behind a line that ends with two characters, the reader is between them.
+fn line_at(position: &csv::Position, path: &Path) -> u64 {
+    let mut first = [0];
+    let is_between = File::open(path).is_ok_and(|mut file| {
+        let found = file.seek(SeekFrom::Start(position.byte()));
+        found.and_then(|_| file.read_exact(&mut first)).is_ok() && first == *b"\n"
+    });
+    position.line() + u64::from(is_between)
 }
 
 /// Names the column of a number that is not finite, which serde does not.
@@ -274,6 +286,10 @@ mod tests {
             (b"name,level\na,b\n", "it has no column ranks"),
         ] {
             assert_eq!(read(text).0, Err(why.to_owned()));
+            let text = String::from_utf8_lossy(text).replace('\n', "\r\n");
+            if !text.contains(char::REPLACEMENT_CHARACTER) {
+                assert_eq!(read(text.as_bytes()).0, Err(why.to_owned()));
+            }
         }
     }
 }

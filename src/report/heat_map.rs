@@ -11,7 +11,7 @@ use crate::units::Bytes;
 const WIDTH: u32 = 760;
 const LEFT: i32 = 150;
 const TOP: i32 = 30;
-const BOTTOM: i32 = 70;
+const BOTTOM: i32 = 90;
 const FONT: &str = "sans-serif";
 
 /// Draws the heat map as SVG.
@@ -67,10 +67,10 @@ fn draw_on(
     text(map.ratio.into(), (6, y))?;
     for (number, colour) in HEAT.iter().enumerate() {
         let x = LEFT + 60 + number as i32 * 76;
-        let corners = [(x, y), (x + 74, y + 12)];
+        let corners = [(x, y + 20), (x + 74, y + 32)];
         area.draw(&Rectangle::new(corners, colour.rgb().filled()))
             .map_err(|error| words(&error))?;
-        text(name(number), (x + 4, y + 18))?;
+        text(name(number), (x + 4, y + 38))?;
     }
     area.present().map_err(|error| words(&error))
 }

@@ -12,7 +12,6 @@ use super::{
 };
 use crate::{
     record::{RowError, RowReader, Straggler},
-    stats::lateness::Late,
     units::Micros,
 };
 
@@ -158,7 +157,7 @@ impl LateRank {
             straggler.who(),
             straggler.host.clone(),
             straggler.device.clone(),
-            how(straggler.late).to_owned(),
+            straggler.late.name().to_owned(),
             format!("{} of {}", straggler.collective, straggler.size),
             figure(Some(straggler.late_us)),
             figure(Some(straggler.late_pct)),
@@ -167,12 +166,5 @@ impl LateRank {
             straggler.cases.to_string(),
             self.run.clone(),
         ]
-    }
-}
-
-fn how(late: Late) -> &'static str {
-    match late {
-        Late::Arrival => "arrival: it starts late, and the others wait for it",
-        Late::Transfer => "transfer: it starts in time, and ends later than the others",
     }
 }
