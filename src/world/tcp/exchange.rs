@@ -11,7 +11,6 @@ use super::{
     link::Link,
     parts::{self, Part},
     seat::Neighbours,
-    variables::Contract,
 };
 use crate::{
     exit::Code,
@@ -41,10 +40,10 @@ pub(super) struct Tcp {
 
 impl Tcp {
     /// Returns the ranks around this one, and starts listening to them.
-    pub(super) fn new(contract: &Contract, neighbours: Neighbours) -> Tcp {
+    pub(super) fn new(rank: u32, size: u32, neighbours: Neighbours) -> Tcp {
         let world = Tcp {
-            rank: contract.rank,
-            size: contract.size,
+            rank,
+            size,
             neighbours,
             exchange: Cell::new(0),
         };
@@ -270,6 +269,140 @@ impl World for Tcp {
 
     fn finish(self: Box<Self>) {
         self.barrier();
-        failure::leave();
+        failure::leave(self.links());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::world::tcp::{card::Card, secret::SecretSource, tree::Tree};
+    use std::{
+        net::{TcpListener, TcpStream},
+        thread,
+    };
+
+    fn card(rank: u32) -> Card {
+        Card {
+            rank,
+            size: 0,
+            local_size: None,
+            host: "here".into(),
+            host_id: String::new(),
+            pid: 1,
+            version: String::new(),
+            secret_from: SecretSource::Port,
+            port: 0,
+        }
+    }
+
+    fn pair() -> (TcpStream, TcpStream) {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a port");
+        let address = listener.local_addr().expect("an address");
+        let one = TcpStream::connect(address).expect("connected");
+        (one, listener.accept().expect("accepted").0)
+    }
+
+    /// Returns the worlds of ranks that are spread over nodes as `hosts` says.
+    fn worlds(hosts: &[&str]) -> Vec<Tcp> {
+        let tree = Tree::new(hosts);
+        let size = hosts.len() as u32;
+        let mut above: Vec<Option<Arc<Link>>> = vec![None; hosts.len()];
+        let mut worlds = Vec::new();
+        for rank in 0..size {
+            let mut below = Vec::new();
+            for child in tree.children(rank) {
+                let (up, down) = pair();
+                above[*child as usize] = Some(Link::new(&card(rank), up));
+                below.push(Link::new(&card(*child), down));
+            }
+            let above = above[rank as usize].take();
+            worlds.push(Tcp::new(rank, size, Neighbours { above, below }));
+        }
+        worlds
+    }
+
+    /// Runs `steps` on all ranks at the same time, ends the communication, and returns the results in rank order.
+    fn on_all<T: Send + 'static>(hosts: &[&str], steps: fn(&Tcp) -> T) -> Vec<T> {
+        let mut threads = Vec::new();
+        for world in worlds(hosts) {
+            threads.push(thread::spawn(move || {
+                let result = steps(&world);
+                Box::new(world).finish();
+                result
+            }));
+        }
+        let results = threads
+            .into_iter()
+            .map(|thread| thread.join().expect("a rank"));
+        results.collect()
+    }
+
+    fn sent(world: &Tcp) -> u64 {
+        world.links().map(|link| link.sent()).sum()
+    }
+
+    /// Forty ranks on five nodes, one of which has a rank in the middle of others.
+    const HOSTS: [&str; 40] = {
+        let mut hosts = [""; 40];
+        let names = ["a", "b", "c", "d", "e"];
+        let mut rank = 0;
+        while rank < hosts.len() {
+            hosts[rank] = names[(rank / 7) % 5];
+            rank += 1;
+        }
+        hosts
+    };
+
+    #[test]
+    fn every_rank_has_the_same_result_of_an_exchange() {
+        let results = on_all(&HOSTS, |world| {
+            world.barrier();
+            let own = vec![world.rank() as u8; world.rank() as usize];
+            let gathered = world.all_gather(&own);
+            let from_0 = world.broadcast(format!("of {}", world.rank()).as_bytes());
+            let sum = world.all_reduce_sum(u64::from(world.rank()));
+            let mean = world.mean(1.0 / f64::from(world.rank() + 1));
+            (gathered, from_0, sum, mean.to_bits())
+        });
+        let (gathered, from_0, sum, mean) = &results[0];
+        for (rank, bytes) in gathered.iter().enumerate() {
+            assert_eq!(*bytes, vec![rank as u8; rank]);
+        }
+        assert_eq!(from_0, b"of 0");
+        assert_eq!(*sum, 39 * 40 / 2);
+        let expected = (1..=40).map(|it| 1.0 / f64::from(it)).sum::<f64>() / 40.0;
+        assert!((f64::from_bits(*mean) - expected).abs() < 1e-15);
+        for other in &results {
+            assert_eq!(other, &results[0]);
+        }
+    }
+
+    #[test]
+    fn an_exchange_is_one_message_per_connection_and_direction() {
+        let results = on_all(&HOSTS, |world| {
+            let links = world.links().count() as u64;
+            let below = world.neighbours.below.len() as u64;
+            let before = sent(world);
+            world.broadcast(b"down only");
+            let of_broadcast = sent(world) - before;
+            world.all_gather(b"up and down");
+            world.all_reduce_sum(1);
+            world.mean(1.0);
+            world.barrier();
+            let of_others = sent(world) - before - of_broadcast;
+            (of_broadcast == below, of_others == 4 * links)
+        });
+        assert_eq!(results, vec![(true, true); HOSTS.len()]);
+    }
+
+    #[test]
+    fn large_contributions_pass_both_ways_at_once() {
+        let results = on_all(&HOSTS[..9], |world| {
+            let own = vec![world.rank() as u8; 3 << 20];
+            let gathered = world.all_gather(&own);
+            gathered.iter().map(Vec::len).sum::<usize>()
+        });
+        assert_eq!(results, vec![9 * (3 << 20); 9]);
     }
 }

@@ -151,14 +151,15 @@ pub(super) fn of_this_rank(local_rank: Option<u32>, code: Code, sentence: &str) 
     abort::job(code, sentence)
 }
 
-/// Leaves the job: says so to all neighbours, and takes no end of a connection for a failure any more.
-pub(super) fn leave() {
+/// Leaves the job: says so over `own`, the connections of this rank, and takes no end of a connection for a failure any more.
+pub(super) fn leave<'a>(own: impl Iterator<Item = &'a Arc<Link>>) {
     IS_LEAVING.store(true, Ordering::SeqCst);
     let bye = Frame {
         kind: Kind::Bye,
         body: Vec::new(),
     };
-    for link in links().drain(..) {
+    for link in own {
+        remove(link);
         link.send_last(&bye);
     }
 }

@@ -47,6 +47,13 @@ struct Members<'a> {
 pub(super) fn all_ranks(contract: &Contract, card: &Card, until: Instant) -> Seated {
     failure::set_own(card);
     let began = Instant::now();
+    if let Err(most) = socket::make_room(contract.size.into()) {
+        let what = format!(
+            "rank 0 cannot receive {} ranks, since it may open {most} files at once. Raise ulimit -n (the hard limit) there",
+            contract.size
+        );
+        abort::job(Code::Launch, &what);
+    }
     let listener = listen(contract).unwrap_or_else(|what| abort::job(Code::Launch, &what));
     let secret = Arc::clone(&contract.secret);
     let door = Door::open(listener, Purpose::Join, secret, card.clone());
@@ -313,6 +320,77 @@ fn ranges(numbers: &[u32], noun: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::world::tcp::secret::SecretSource;
+    use std::net::TcpStream;
+
+    fn card(rank: u32) -> Card {
+        Card {
+            rank,
+            size: 3,
+            local_size: None,
+            host: format!("node{rank}"),
+            host_id: format!("node{rank}"),
+            pid: 100 + rank,
+            version: "1.0.0".into(),
+            secret_from: SecretSource::Port,
+            port: 4000,
+        }
+    }
+
+    /// Adds `card` to a job of three ranks that has rank 1 already.
+    fn add(card: Card) -> Result<(), String> {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a port");
+        let address = listener.local_addr().expect("an address");
+        let link = |card: &Card| Link::new(card, TcpStream::connect(address).expect("connected"));
+        let own = tests::card(0);
+        let first = tests::card(1);
+        let mut members = Members {
+            own: &own,
+            by_rank: BTreeMap::new(),
+        };
+        let link_to_first = link(&first);
+        members.add(first, link_to_first)?;
+        let link = link(&card);
+        members.add(card, link)
+    }
+
+    #[test]
+    fn whoever_does_not_fit_the_job_is_named() {
+        for (member, said) in [
+            (
+                Card {
+                    version: "2.0.0".into(),
+                    ..card(2)
+                },
+                "rank 2 on node2 is pxnbench 2.0.0, and rank 0 on node0 is pxnbench 1.0.0. Start the same version",
+            ),
+            (
+                Card { size: 4, ..card(3) },
+                "rank 3 on node3 is one too many: its WORLD_SIZE is 4, that of rank 0 on node0 is 3. Set",
+            ),
+            (
+                Card { size: 4, ..card(2) },
+                "rank 2 on node2 has WORLD_SIZE=4, and rank 0 on node0 has 3. Set",
+            ),
+            (
+                Card { pid: 7, ..card(1) },
+                "two processes say that they are rank 1: 101 on node1 and 7 on node1. Give",
+            ),
+            (
+                card(0),
+                "two processes say that they are rank 0: 100 on node0 and 100 on node0. Give",
+            ),
+        ] {
+            let why = add(member).expect_err("does not fit");
+            assert!(why.contains(said), "{why}");
+        }
+        assert_eq!(add(card(2)), Ok(()));
+    }
+
+    #[test]
+    fn a_process_may_come_again() {
+        assert_eq!(add(card(1)), Ok(()));
+    }
 
     #[test]
     fn missing_ranks_are_named_by_ranges() {

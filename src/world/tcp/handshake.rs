@@ -198,3 +198,128 @@ fn next(stream: &TcpStream, until: Instant) -> io::Result<Frame> {
     let frame = Frame::read(Until { stream, until }, STRANGERS_LIMIT)?;
     frame.ok_or_else(|| io::ErrorKind::UnexpectedEof.into())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::world::tcp::secret::{SecretSource, TOKEN};
+    use std::{io::Write, net::TcpListener, thread};
+
+    const LIMIT: Duration = Duration::from_secs(20);
+
+    fn card(rank: u32) -> Card {
+        Card {
+            rank,
+            size: 2,
+            local_size: None,
+            host: "node".into(),
+            host_id: "node".into(),
+            pid: 1,
+            version: "1".into(),
+            secret_from: SecretSource::Token,
+            port: 0,
+        }
+    }
+
+    fn secret(token: &str) -> Secret {
+        Secret::from_env(&|name| (name == TOKEN).then(|| token.to_owned()))
+    }
+
+    /// Returns what `guest` makes of the side that listens, and that of it, which has the token `a` and is for joining.
+    fn meet<T: Send + 'static>(
+        may_stay: bool,
+        guest: impl FnOnce(TcpStream) -> T + Send + 'static,
+    ) -> (T, io::Result<Guest>) {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a port");
+        let address = listener.local_addr().expect("an address");
+        let guest = thread::spawn(move || guest(TcpStream::connect(address).expect("connected")));
+        let (stream, _) = listener.accept().expect("accepted");
+        let own = Introduction {
+            purpose: Purpose::Join,
+            secret: &secret("a"),
+            card: &card(0),
+        };
+        let received = receive(&stream, own, Duration::from_secs(2), || may_stay);
+        drop(stream);
+        (guest.join().expect("a guest"), received)
+    }
+
+    fn introduced(
+        purpose: Purpose,
+        token: &'static str,
+    ) -> impl FnOnce(TcpStream) -> Result<Card, Rejection> {
+        move |stream| {
+            let own = Introduction {
+                purpose,
+                secret: &secret(token),
+                card: &card(1),
+            };
+            introduce(&stream, own, LIMIT)
+        }
+    }
+
+    #[test]
+    fn two_processes_of_a_job_know_each_other() {
+        let (theirs, ours) = meet(true, introduced(Purpose::Join, "a"));
+        assert_eq!(theirs.expect("welcome"), card(0));
+        assert!(matches!(ours, Ok(Guest::Member(member)) if member == card(1)));
+    }
+
+    #[test]
+    fn another_secret_or_purpose_is_refused_on_both_sides() {
+        for (purpose, token) in [(Purpose::Join, "b"), (Purpose::Tree, "a")] {
+            let (theirs, ours) = meet(true, introduced(purpose, token));
+            assert!(matches!(theirs, Err(Rejection::WrongSecret)));
+            assert!(matches!(ours, Ok(Guest::Stranger(_))));
+        }
+    }
+
+    #[test]
+    fn whoever_had_to_go_is_not_welcome() {
+        let (theirs, ours) = meet(false, introduced(Purpose::Join, "a"));
+        assert!(matches!(theirs, Err(Rejection::Io(_))));
+        assert!(ours.is_err());
+    }
+
+    #[test]
+    fn silence_and_noise_are_no_guests() {
+        let (_, silent) = meet(true, |stream| stream);
+        assert!(matches!(silent, Err(error) if error.kind() == io::ErrorKind::TimedOut));
+        for noise in [
+            &b"GET / HTTP/1.1\r\n\r\n"[..],
+            b"H\xff\xff\xff\xff",
+            b"H\x02\0\0\0{}",
+        ] {
+            let (_, noisy) = meet(true, |mut stream| stream.write_all(noise));
+            assert!(noisy.is_err(), "{noise:?}");
+        }
+    }
+
+    #[test]
+    fn a_proof_cannot_be_used_again() {
+        // Whoever listened to one connection sends the same on the next, whose random number is another one.
+        let recorded = thread::spawn(|| {
+            let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a port");
+            let address = listener.local_addr().expect("an address");
+            let guest = thread::spawn(move || {
+                let stream = TcpStream::connect(address).expect("connected");
+                introduced(Purpose::Join, "a")(stream)
+            });
+            let (stream, _) = listener.accept().expect("accepted");
+            let greeting = Greeting {
+                magic: MAGIC.into(),
+                protocol: PROTOCOL,
+                nonce: [0; 32],
+            };
+            let greeting = Frame::json(Kind::Greeting, &greeting).expect("JSON");
+            greeting.write(&stream).expect("written");
+            let hello = next(&stream, Instant::now() + LIMIT).expect("an answer");
+            drop(stream);
+            assert!(guest.join().expect("a guest").is_err());
+            hello
+        });
+        let hello = recorded.join().expect("a recording");
+        let (_, replayed) = meet(true, move |stream| hello.write(&stream));
+        assert!(matches!(replayed, Ok(Guest::Stranger(_)) | Err(_)));
+    }
+}

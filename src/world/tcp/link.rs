@@ -31,6 +31,8 @@ pub(super) struct Link {
     writing: Mutex<()>,
     inbox: Mutex<Inbox>,
     arrived: Condvar,
+    #[cfg(test)]
+    sent: std::sync::atomic::AtomicU64,
 }
 
 /// What has arrived and is not read yet.
@@ -59,6 +61,8 @@ impl Link {
             writing: Mutex::default(),
             inbox: Mutex::default(),
             arrived: Condvar::new(),
+            #[cfg(test)]
+            sent: Default::default(),
         })
     }
 
@@ -75,12 +79,20 @@ impl Link {
         format!("rank {} on {}", self.rank, self.host)
     }
 
+    /// Returns the number of messages that were sent.
+    #[cfg(test)]
+    pub(super) fn sent(&self) -> u64 {
+        self.sent.load(std::sync::atomic::Ordering::Relaxed)
+    }
+
     /// Sends a message.
     ///
     /// # Errors
     /// Returns an error if the connection is broken.
     pub(super) fn send(&self, frame: &Frame) -> io::Result<()> {
         let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        #[cfg(test)]
+        self.sent.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         frame.write(&self.stream)
     }
 

@@ -53,7 +53,7 @@ pub fn start(contract: &Contract, timeout: Duration) -> Box<dyn World> {
     } else {
         reach::rank_0(contract, &card, until)
     };
-    let world = exchange::Tcp::new(contract, seated.neighbours);
+    let world = exchange::Tcp::new(contract.rank, contract.size, seated.neighbours);
     world.confirm(&seated.waiting);
     Box::new(world)
 }

@@ -6,6 +6,7 @@ use std::{
     time::Duration,
 };
 
+use rustix::process::{Resource, Rlimit};
 use socket2::{Domain, Protocol, SockRef, Socket, TcpKeepalive, Type};
 
 /// The connections that may wait to be accepted: every rank of a large job comes at once.
@@ -47,6 +48,31 @@ fn listen_on(address: IpAddr, port: u16) -> io::Result<TcpListener> {
     socket.bind(&address.into())?;
     socket.listen(BACKLOG)?;
     Ok(socket.into())
+}
+
+/// The files that a process has open besides its connections to other ranks.
+const OTHER_FILES: u64 = 256;
+
+/// Makes room for `count` connections in this process.
+///
+/// # Errors
+/// Returns the number of files that it may open if that is too small.
+pub(super) fn make_room(count: u64) -> Result<(), u64> {
+    let limits = rustix::process::getrlimit(Resource::Nofile);
+    let needed = count + OTHER_FILES;
+    // No limit is unlimited.
+    if limits.current.is_none_or(|current| current >= needed) {
+        return Ok(());
+    }
+    if let Some(most) = limits.maximum.filter(|most| *most < needed) {
+        return Err(most);
+    }
+    let raised = Rlimit {
+        current: Some(needed),
+        ..limits
+    };
+    let current = limits.current.unwrap_or_default();
+    rustix::process::setrlimit(Resource::Nofile, raised).map_err(|_| current)
 }
 
 /// Returns the addresses of `host`.
@@ -131,6 +157,15 @@ mod tests {
         }
         let busy = listen(port).expect_err("in use");
         assert_eq!(busy.kind(), io::ErrorKind::AddrInUse);
+    }
+
+    #[test]
+    fn room_is_made_up_to_the_limit_of_the_system() {
+        assert_eq!(make_room(1), Ok(()));
+        let most = rustix::process::getrlimit(Resource::Nofile).maximum;
+        if let Some(most) = most {
+            assert_eq!(make_room(most), Err(most));
+        }
     }
 
     #[test]
