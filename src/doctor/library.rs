@@ -9,6 +9,7 @@ use crate::{
     facts::ranks::{LoadedNccl, RankFacts},
     levels::paths::plugin_names,
     units::counted,
+    world::tcp,
 };
 
 pub(super) const CHECKS: &[Check] = &[
@@ -177,6 +178,9 @@ fn plugin(process: &RankFacts) -> CheckOutcome {
 }
 
 fn mpi_world(process: &RankFacts) -> CheckOutcome {
+    if is_over_tcp(process) {
+        return over_tcp();
+    }
     let world = process.world;
     let Some(launched) = process.launched() else {
         return CheckOutcome::ok(counted(world, "process"));
@@ -195,7 +199,18 @@ fn mpi_world(process: &RankFacts) -> CheckOutcome {
     )
 }
 
+fn is_over_tcp(process: &RankFacts) -> bool {
+    process.mpi == tcp::NAME
+}
+
+fn over_tcp() -> CheckOutcome {
+    CheckOutcome::not_applicable("the ranks meet over TCP, without MPI")
+}
+
 fn mpi_same(job: &[RankFacts]) -> CheckOutcome {
+    if job.iter().all(is_over_tcp) {
+        return over_tcp();
+    }
     let difference = Difference {
         remedy: "start all ranks with one MPI",
         fails: true,

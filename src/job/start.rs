@@ -14,7 +14,10 @@ use crate::{
     env,
     exit::{Code, Failure},
     fault,
-    world::{self, abort, deadline, launch},
+    world::{
+        self, abort, deadline,
+        launch::{self, Meeting},
+    },
 };
 
 /// How long a single operation may take unless the job sets it.
@@ -58,8 +61,18 @@ fn work_in_world(work: impl FnOnce(&Job) -> anyhow::Result<()>) -> anyhow::Resul
     end
 }
 
+/// Refuses ranks that would meet over TCP: these collectives are those of MPI.
+fn refuse_tcp() -> anyhow::Result<()> {
+    if launch::meeting(&env::var) == Meeting::Mpi {
+        return Ok(());
+    }
+    let what = "this program needs MPI, but RANK is set and no MPI launcher started it. Start it with mpirun or srun, or unset RANK";
+    Err(Failure::on_all_ranks(Code::Launch, what))
+}
+
 impl Job {
     fn open() -> anyhow::Result<Job> {
+        refuse_tcp()?;
         Ok(Job {
             world: world::open::world(true, TIMEOUT)?,
             communicator: Communicator::open()?,

@@ -50,6 +50,8 @@ static HAS_SEVERAL_RANKS: AtomicBool = AtomicBool::new(false);
 static IS_ENDING: AtomicBool = AtomicBool::new(false);
 /// The function that ends every other rank of the job, once there are any.
 static ABORTER: OnceLock<Aborter> = OnceLock::new();
+/// How long an error of NCCL waits for the news that another rank is gone, from which it may follow.
+static NEWS_TAKE: OnceLock<Duration> = OnceLock::new();
 /// The exit code, once everything is measured and saved.
 static FINAL_CODE: OnceLock<Code> = OnceLock::new();
 
@@ -76,6 +78,13 @@ pub fn rank() -> Option<u32> {
 pub fn set_aborter(aborter: Aborter) {
     // A process joins one job.
     let _ = ABORTER.set(aborter);
+}
+
+/// Sets how long the news takes that another rank is gone, if such news comes: NCCL notices it too, but does not know
+/// which rank it was.
+pub fn expect_news_within(time: Duration) {
+    // A process joins one job.
+    let _ = NEWS_TAKE.set(time);
 }
 
 /// Sets the function that saves what was measured if the job is ended from here.
@@ -134,6 +143,12 @@ pub fn process_name() -> String {
 
 /// Ends the whole job with `code` and prints `reason`. Any thread may call it; the first call wins.
 pub fn job(code: Code, reason: &str) -> ! {
+    if code == Code::Nccl
+        && let Some(time) = NEWS_TAKE.get()
+    {
+        // Another thread ends the job meanwhile if it learns that a rank is gone.
+        thread::sleep(*time);
+    }
     end(code, reason, || print_reason(code, reason))
 }
 

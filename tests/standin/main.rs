@@ -8,6 +8,7 @@ mod common;
 mod faults;
 mod logs;
 mod machine;
+mod nodes;
 mod peak;
 mod predict;
 mod ready;

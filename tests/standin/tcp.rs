@@ -3,14 +3,15 @@
 use std::{
     io::{Read, Write},
     net::{TcpListener, TcpStream},
-    process::{Child, Stdio},
+    path::Path,
+    process::{Child, Command, Stdio},
     sync::atomic::{AtomicU16, Ordering},
     thread,
     time::{Duration, Instant},
 };
 
 use crate::{
-    common::{self, Ended, alone, csv, json},
+    common::{self, Ended, alone, csv, json, program},
     machine::Machine,
 };
 
@@ -28,7 +29,7 @@ fn free_port() -> u16 {
 }
 
 /// A job of ranks on this machine.
-struct Job<'a> {
+pub(crate) struct Job<'a> {
     machine: &'a Machine,
     size: u32,
     port: u16,
@@ -38,7 +39,7 @@ struct Job<'a> {
 }
 
 impl<'a> Job<'a> {
-    fn new(machine: &'a Machine, size: u32, words: &'a str) -> Job<'a> {
+    pub(crate) fn new(machine: &'a Machine, size: u32, words: &'a str) -> Job<'a> {
         Job {
             machine,
             size,
@@ -60,7 +61,19 @@ impl<'a> Job<'a> {
 
     /// Starts a rank with further or other variables.
     fn start(&mut self, rank: u32, variables: &[(&str, &str)]) {
-        let mut command = self.machine.on(alone(self.machine.path()));
+        let command = alone(self.machine.path());
+        self.start_as(command, rank, variables);
+    }
+
+    /// As [`Job::start`], as the last argument of `starter`.
+    pub(crate) fn start_below(&mut self, starter: &[&str], rank: u32, variables: &[(&str, &str)]) {
+        let mut command = program(Path::new(starter[0]), self.machine.path());
+        command.args(&starter[1..]).arg(common::BINARY);
+        self.start_as(command, rank, variables);
+    }
+
+    fn start_as(&mut self, command: Command, rank: u32, variables: &[(&str, &str)]) {
+        let mut command = self.machine.on(command);
         command
             .args(self.words.split_whitespace())
             .env("RANK", rank.to_string())
@@ -76,11 +89,10 @@ impl<'a> Job<'a> {
         self.ranks.push((rank, child.expect("started")));
     }
 
-    /// Waits for all ranks; how each ended, in the order in which they were started.
-    fn end(self) -> Vec<Ended> {
+    /// Waits for all ranks, and returns how each ended, in the order in which they were started.
+    fn end(mut self) -> Vec<Ended> {
         let began = self.began;
-        let waits: Vec<_> = self
-            .ranks
+        let waits: Vec<_> = std::mem::take(&mut self.ranks)
             .into_iter()
             .map(|(_, child)| thread::spawn(move || child.wait_with_output()))
             .collect();
@@ -106,12 +118,21 @@ impl<'a> Job<'a> {
     }
 
     #[track_caller]
-    fn end_with(self, code: i32) -> Vec<Ended> {
+    pub(crate) fn end_with(self, code: i32) -> Vec<Ended> {
         let ended = self.end();
         for rank in &ended {
             assert_eq!(rank.code, Some(code), "{ended:#?}");
         }
         ended
+    }
+}
+
+impl Drop for Job<'_> {
+    fn drop(&mut self) {
+        for (_, child) in &mut self.ranks {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
     }
 }
 
@@ -133,7 +154,7 @@ fn sentences(ended: &[Ended]) -> Vec<String> {
 
 /// The one sentence of a job that fails.
 #[track_caller]
-fn only_sentence(ended: &[Ended]) -> String {
+pub(crate) fn only_sentence(ended: &[Ended]) -> String {
     let all = sentences(ended);
     assert_eq!(all.len(), 1, "{all:#?}");
     all[0].clone()
@@ -357,7 +378,7 @@ fn a_killed_rank_is_named_and_ends_all_others() {
     }
 }
 
-fn wait_for_rows(file: &std::path::Path) {
+pub(crate) fn wait_for_rows(file: &std::path::Path) {
     let began = Instant::now();
     loop {
         let text = std::fs::read_to_string(file).unwrap_or_default();
@@ -392,6 +413,75 @@ fn host_memory_is_refused_over_tcp() {
     let ended = Job::of_all(&machine, 2, "all_reduce --backend host").end_with(6);
     let what = only_sentence(&ended);
     assert!(what.contains("--backend host needs MPI"), "{what}");
+}
+
+/// A process of another job may listen beside torchrun's store, so a rank that is refused tries the other ports too.
+#[test]
+fn a_rank_of_torchrun_with_another_secret_says_so() {
+    let Some(machine) = Machine::without_mpi(4) else {
+        return;
+    };
+    let mut job = Job::new(
+        &machine,
+        2,
+        "all_reduce -b 8 -e 8 --backend nccl --timeout 3",
+    );
+    for (rank, token) in [(0, "a"), (1, "b")] {
+        let variables = [
+            ("TORCHELASTIC_USE_AGENT_STORE", "True"),
+            ("PXNBENCH_TOKEN", token),
+        ];
+        job.start(rank, &variables);
+    }
+    let ended = job.end();
+    let theirs = only_sentence(&ended[1..]);
+    assert!(theirs.contains("refuses this rank: "), "{theirs}");
+}
+
+/// Each rank starts a worker besides itself, and the doctor asks all of them.
+#[test]
+fn proof_the_doctor_and_stragglers_work_over_tcp() {
+    let Some(machine) = Machine::without_mpi(4) else {
+        return;
+    };
+    let words = "all_reduce -b 8 -e 1K -f 4 --backend nccl --proof -U 1 --stragglers --out here";
+    Job::of_all(&machine, 4, words).end_with(0);
+    let here = machine.path().join("here");
+    let logs = std::fs::read_dir(here.join("nccl")).expect("NCCL's logs");
+    assert_eq!(logs.count(), 4);
+    let rows = csv(&here.join("results.csv"));
+    assert!(rows.iter().all(|row| !row["algo"].is_empty()), "{rows:?}");
+
+    let ended = Job::of_all(&machine, 4, "doctor --json").end();
+    for rank in &ended {
+        assert_eq!(rank.code, ended[0].code, "{ended:#?}");
+    }
+    let report: serde_json::Value =
+        serde_json::from_str(&ended[0].stdout).expect("the doctor's report");
+    assert_eq!(report["ranks"], 4, "{report:#}");
+    assert!(
+        ended[0]
+            .stdout
+            .contains("the ranks meet over TCP, without MPI")
+    );
+    assert_eq!(ended[1].stdout, "");
+}
+
+/// The start of 256 ranks on one machine. They compute times, so that nothing but the meeting takes long.
+#[test]
+fn two_hundred_and_fifty_six_ranks_meet() {
+    let Some(machine) = Machine::without_mpi(1) else {
+        return;
+    };
+    let ended = Job::of_all(
+        &machine,
+        256,
+        "all_reduce -b 8 -e 8 --backend model --out here",
+    )
+    .end_with(0);
+    assert!(ended[0].stdout.contains("Collective test concluded"));
+    let run = json(&machine.path().join("here/run.json"));
+    eprintln!("256 ranks started in {} s", run["startup_s"]);
 }
 
 /// Rank 0 leaves MASTER_PORT to torchrun's store, and finds one beside it, also where the next port is in use.

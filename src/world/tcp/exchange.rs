@@ -18,7 +18,7 @@ use crate::{
 };
 
 /// The name of this library in files and reports.
-const NAME: &str = "TCP";
+pub const NAME: &str = "TCP";
 
 /// The bytes before the content of a message: its number.
 const HEADER: usize = 4;
@@ -131,7 +131,7 @@ impl Tcp {
 
     /// Ends the job because a connection is broken. The thread that listens to it usually does so first, and knows more.
     fn end_at(&self, link: &Link, error: io::Error) -> ! {
-        failure::lost(link);
+        failure::lost(link, Some(&error));
         let what = format!("the connection to {} is broken: {error}", link.name());
         abort::job(Code::Launch, &what)
     }

@@ -6,6 +6,7 @@
 //! sentence.
 
 use std::{
+    io,
     sync::{
         Arc, Mutex, MutexGuard, OnceLock, PoisonError,
         atomic::{AtomicBool, Ordering},
@@ -34,8 +35,8 @@ static SPEAKS_FOR_RANK_0: AtomicBool = AtomicBool::new(false);
 /// Whether all is done and connections may end.
 static IS_LEAVING: AtomicBool = AtomicBool::new(false);
 
-/// How long an end without a word waits for the word, which may come on another connection.
-const GRACE: Duration = Duration::from_millis(300);
+/// How long an error of NCCL waits for the news that a rank is gone, which passes through the tree.
+pub(super) const NEWS_TAKE: Duration = Duration::from_millis(700);
 
 /// How long the second rank of a node waits for the first to say what both found out, and for the launcher to end it.
 const LEADER_SPEAKS: Duration = Duration::from_millis(1500);
@@ -102,7 +103,7 @@ fn own_host_id() -> String {
 pub(super) fn learn(link: &Link, news: &News) {
     match news {
         News::Message(frame) => heard(frame),
-        News::Gone => lost(link),
+        News::Gone(error) => lost(link, error.as_ref()),
     }
 }
 
@@ -123,8 +124,7 @@ pub(super) fn heard(frame: &Frame) {
 }
 
 /// Ends this process because a neighbour is gone without a word, unless all is done.
-pub(super) fn lost(link: &Link) {
-    thread::sleep(GRACE);
+pub(super) fn lost(link: &Link, error: Option<&io::Error>) {
     if IS_LEAVING.load(Ordering::SeqCst) {
         return;
     }
@@ -132,14 +132,34 @@ pub(super) fn lost(link: &Link) {
     let own_rank = abort::rank().unwrap_or_default();
     let is_below = link.rank > own_rank;
     let speaks_for_rank_0 = SPEAKS_FOR_RANK_0.load(Ordering::SeqCst);
-    let sentence = format!(
-        "{} ended without a word. See its output and the kernel log of that node: it may have been killed",
-        link.name()
-    );
+    let sentence = gone(link, error);
     if is_below || (link.rank == 0 && speaks_for_rank_0) {
         abort::job(Code::Launch, &sentence);
     }
     abort::follow(Code::Launch, &sentence, false)
+}
+
+/// Returns how messages say that a rank is gone.
+pub(super) fn gone(link: &Link, error: Option<&io::Error>) -> String {
+    let is_ended = error.is_none_or(|error| {
+        let ends = [
+            io::ErrorKind::UnexpectedEof,
+            io::ErrorKind::ConnectionReset,
+            io::ErrorKind::ConnectionAborted,
+            io::ErrorKind::BrokenPipe,
+        ];
+        ends.contains(&error.kind())
+    });
+    match error {
+        Some(error) if !is_ended => format!(
+            "{} cannot be reached any more: {error}. Check that host and the network between",
+            link.name()
+        ),
+        _ => format!(
+            "{} ended without a word. See its output and the kernel log of that node: it may have been killed",
+            link.name()
+        ),
+    }
 }
 
 /// Ends the job because of what this rank found out while it looked for the others. Ranks of a node find out the same, so the

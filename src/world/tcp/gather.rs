@@ -213,8 +213,8 @@ impl Members<'_> {
                 speaks_for_rank_0: speakers.contains(rank),
             };
             let sent = Frame::json(Kind::Seat, &seat).and_then(|frame| member.link.send(&frame));
-            if sent.is_err() {
-                failure::lost(&member.link);
+            if let Err(error) = sent {
+                failure::lost(&member.link, Some(&error));
             }
             if above == 0 {
                 seated.neighbours.below.push(Arc::clone(&member.link));

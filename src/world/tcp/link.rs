@@ -47,8 +47,8 @@ struct Inbox {
 pub(super) enum News {
     /// A message.
     Message(Frame),
-    /// The other side is gone.
-    Gone,
+    /// The other side is gone, with the error if it is not the end of the connection.
+    Gone(Option<io::Error>),
 }
 
 impl Link {
@@ -121,20 +121,21 @@ impl Link {
 
     /// Returns what has arrived on a connection that has no thread of its own, without waiting for it.
     pub(super) fn news(&self) -> Option<News> {
-        if self.stream.set_nonblocking(true).is_err() {
-            return Some(News::Gone);
+        if let Err(error) = self.stream.set_nonblocking(true) {
+            return Some(News::Gone(Some(error)));
         }
         let peeked = self.stream.peek(&mut [0]);
         let is_quiet = matches!(&peeked, Err(error) if error.kind() == io::ErrorKind::WouldBlock);
-        if self.stream.set_nonblocking(false).is_err() {
-            return Some(News::Gone);
+        if let Err(error) = self.stream.set_nonblocking(false) {
+            return Some(News::Gone(Some(error)));
         }
         if is_quiet {
             return None;
         }
         Some(match self.read_until(Instant::now() + MESSAGE_TAKES) {
             Ok(Some(frame)) => News::Message(frame),
-            _ => News::Gone,
+            Ok(None) => News::Gone(None),
+            Err(error) => News::Gone(Some(error)),
         })
     }
 
@@ -161,7 +162,12 @@ impl Link {
 
     fn receive_all(&self, tell: fn(&Link, &News)) {
         let mut has_said_bye = false;
-        while let Ok(Some(frame)) = Frame::read(&self.stream, RANKS_LIMIT) {
+        let error = loop {
+            let frame = match Frame::read(&self.stream, RANKS_LIMIT) {
+                Ok(Some(frame)) => frame,
+                Ok(None) => break None,
+                Err(error) => break Some(error),
+            };
             match frame.kind {
                 Kind::Data => self.put(frame.body),
                 Kind::Bye => {
@@ -170,9 +176,9 @@ impl Link {
                 }
                 _ => tell(self, &News::Message(frame)),
             }
-        }
+        };
         if !has_said_bye {
-            tell(self, &News::Gone);
+            tell(self, &News::Gone(error));
             self.end();
         }
     }

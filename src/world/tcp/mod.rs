@@ -25,6 +25,8 @@ mod socket;
 mod tree;
 pub mod variables;
 
+pub use self::exchange::NAME;
+
 use std::time::{Duration, Instant};
 
 use self::{
@@ -45,6 +47,7 @@ pub fn start(contract: &Contract, timeout: Duration) -> Box<dyn World> {
         return Box::new(Solo);
     }
     abort::set_aborter(failure::tell_others);
+    abort::expect_news_within(failure::NEWS_TAKE);
     let _guard = deadline::watch("the rendezvous over TCP", timeout + SLACK);
     let until = Instant::now() + timeout;
     let card = Card::own(contract);

@@ -29,6 +29,10 @@ const CONNECTS: Duration = Duration::from_secs(5);
 const ANSWERS: Duration = Duration::from_secs(10);
 const ANSWERS_AT_SEVERAL: Duration = Duration::from_secs(3);
 
+/// How long a rank that is refused at one of several ports tries the others: another job may listen there, whose secret is its
+/// own.
+const REFUSED_FOR: Duration = Duration::from_secs(30);
+
 /// The shortest limit of an attempt.
 const SHORTEST_ATTEMPT: Duration = Duration::from_secs(1);
 
@@ -131,9 +135,9 @@ impl Search<'_> {
             ANSWERS
         };
         let mut pause = PAUSES.0;
+        let mut refused_since: Option<Instant> = None;
         loop {
             let mut last = None;
-            let mut is_refused = false;
             match socket::resolve(&self.contract.address) {
                 Err(error) => last = Some((Code::Launch, self.unknown_name(&error))),
                 Ok(addresses) => {
@@ -152,13 +156,16 @@ impl Search<'_> {
                                     self.contract.address
                                 ),
                             ),
-                            Err(Rejection::WrongSecret) => is_refused = true,
+                            Err(Rejection::WrongSecret) => {
+                                refused_since.get_or_insert_with(Instant::now);
+                            }
                         }
                     }
                 }
             }
-            // At one of several ports another job may listen, whose secret is its own.
-            if is_refused && (ports.len() == 1 || self.is_over()) {
+            if let Some(since) = refused_since
+                && (ports.len() == 1 || self.is_over() || since.elapsed() > REFUSED_FOR)
+            {
                 self.fail(Code::Launch, &self.wrong_secret());
             }
             if let Some((code, what)) = last
@@ -247,13 +254,8 @@ impl Search<'_> {
                     join.name()
                 ),
             ),
-            _ => self.fail(
-                Code::Launch,
-                &format!(
-                    "{} ended without a word. See its output and the kernel log of that node: it may have been killed",
-                    join.name()
-                ),
-            ),
+            Ok(None) => self.fail(Code::Launch, &failure::gone(join, None)),
+            Err(error) => self.fail(Code::Launch, &failure::gone(join, Some(&error))),
         }
     }
 
