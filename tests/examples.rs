@@ -4,11 +4,15 @@ mod common;
 
 use std::{
     fs,
+    net::TcpListener,
     path::{Path, PathBuf},
 };
 
 use common::{BINARY, Ended, csv, golden, has_mpi, launcher, program, run};
-use pxnbench::job::{self, Job, RedOp, f16};
+use pxnbench::{
+    backend::{SliceOperation, host::Communicator},
+    job::{self, Collective, Job, RedOp, f16},
+};
 
 const ROOT: &str = env!("CARGO_MANIFEST_DIR");
 
@@ -120,7 +124,7 @@ fn the_second_example_draws_what_each_collective_does() {
     let folder = folder();
     let four = example("02_collectives", 4, &[], folder.path()).stdout;
     golden("examples/02_collectives.txt", &four);
-    for collective in job::Collective::ALL {
+    for collective in Collective::ALL {
         assert!(four.contains(&format!("\n{collective}: ")), "{collective}");
     }
     let three = example("02_collectives", 3, &[], folder.path()).stdout;
@@ -131,7 +135,7 @@ fn the_second_example_draws_what_each_collective_does() {
     let one = example("02_collectives", 1, &[], folder.path()).stdout;
     assert_eq!(
         one.matches("->   1").count(),
-        job::Collective::ALL.len(),
+        Collective::ALL.len(),
         "{one}"
     );
 }
@@ -424,6 +428,19 @@ fn refused_calls(job: &Job) {
         job.alltoallv(&[1], &[1], &mut [0], &[1, 0, 0, 0]),
         "alltoallv: the list of counts to send has 1 elements but needs 4",
     );
+    let without = SliceOperation::new(Collective::AllToAllV);
+    let communicator = Communicator::open().expect("MPI is running");
+    let refused = communicator.run(without, &[1; 4], &mut [0; 4]);
+    assert_refused(
+        refused,
+        "alltoallv: each rank has counts of its own. Call Communicator::alltoallv",
+    );
+    for rootless in [Collective::Broadcast, Collective::AllReduce] {
+        let refused = communicator.run_in_place(SliceOperation::new(rootless), &mut [1]);
+        let sentence = "a reduction needs an operation, a collective from or to one rank a root, and others neither";
+        assert_refused(refused, &format!("{rootless}: {sentence}"));
+    }
+    communicator.close();
     let too_many = [usize::MAX, 2, 0, 0];
     assert!(job.alltoallv(&[1; 3], &too_many, &mut [], &[0; 4]).is_err());
 }
@@ -473,6 +490,29 @@ fn a_rank_that_does_not_come_ends_the_job_in_one_sentence() {
         assert!(sentence.contains(part), "{}", ended.stderr);
     }
     assert!(ended.took.as_secs() < 60, "nobody waits for it");
+}
+
+#[test]
+fn ranks_that_were_not_started_by_mpi_are_refused_in_one_sentence() {
+    if !has_mpi() {
+        return;
+    }
+    let folder = folder();
+    let mut torchrun = program(&built("01_all_reduce"), folder.path());
+    torchrun.envs([("RANK", "0"), ("WORLD_SIZE", "1")]);
+    torchrun.envs([("LOCAL_RANK", "0"), ("LOCAL_WORLD_SIZE", "1")]);
+    let free = TcpListener::bind(("127.0.0.1", 0)).and_then(|listener| listener.local_addr());
+    let port = free.expect("a free port").port().to_string();
+    torchrun.envs([("MASTER_ADDR", "127.0.0.1"), ("MASTER_PORT", &port)]);
+    let ended = run(&mut torchrun).expect_code(8);
+    let sentences = ended.sentences();
+    assert_eq!(sentences.len(), 1, "{}", ended.stderr);
+    assert!(
+        sentences[0].contains("Start them with mpirun or srun"),
+        "{}",
+        ended.stderr
+    );
+    assert_eq!(ended.stdout, "");
 }
 
 #[test]

@@ -50,7 +50,8 @@ impl Communicator {
     /// Returns an error if this thread has not started MPI.
     pub fn open() -> anyhow::Result<Communicator> {
         if !world::mpi::is_running_in_this_thread() {
-            let what = "host memory needs MPI, which this thread has not started";
+            let what = "collectives on slices need MPI, which has not started these ranks. Start them with mpirun or srun, without \
+                        the variables of another launcher, such as RANK and WORLD_SIZE";
             return Err(Failure::on_all_ranks(Code::Launch, what));
         }
         let (mut rank, mut ranks) = (0, 0);
@@ -77,6 +78,7 @@ impl Communicator {
         send: &[T],
         recv: &mut [T],
     ) -> anyhow::Result<()> {
+        refuse_uneven(what)?;
         let count = self.count(what.collective, send.len(), recv.len());
         let case = self.case::<T>(what, count, BufferMode::OutOfPlace)?;
         let (sends, receives) = self.lengths(&case);
@@ -106,6 +108,7 @@ impl Communicator {
         what: SliceOperation,
         buffer: &mut [T],
     ) -> anyhow::Result<()> {
+        refuse_uneven(what)?;
         let Counts { send, recv, .. } = counts(what.collective, 1, self.ranks as usize);
         let chunks = send.max(recv) as usize;
         let count = buffer.len() / chunks;
@@ -271,7 +274,7 @@ impl Communicator {
             | Collective::Gather
             | Collective::SendRecv
             | Collective::HyperCube => sent,
-            // Ranks that are not the root send nothing.
+            // Ranks other than the root send nothing.
             Collective::ReduceScatter | Collective::Broadcast | Collective::Scatter => received,
             Collective::AllToAll | Collective::AllToAllV => sent / self.ranks as usize,
         }
@@ -303,13 +306,17 @@ impl Communicator {
 
     /// Returns why MPI cannot run `case`; `None` if it can.
     fn impossible(&self, case: &Case) -> Option<String> {
+        let spec = case.collective.spec();
+        if spec.reduces != case.redop.is_some() || spec.rooted != case.root.is_some() {
+            return Some("a reduction needs an operation, a collective from or to one rank a root, and others neither".into());
+        }
         if let Some(root) = case.root.filter(|root| u64::from(*root) >= self.ranks) {
             return Some(format!(
                 "there is no rank {root}. Ranks are 0 to {}",
                 self.ranks - 1
             ));
         }
-        if case.collective.spec().powers_of_two && !self.ranks.is_power_of_two() {
+        if spec.powers_of_two && !self.ranks.is_power_of_two() {
             return Some(format!(
                 "{} ranks are not a power of 2. Start 2, 4 or 8",
                 self.ranks
@@ -396,6 +403,16 @@ fn sum(counts: &[usize]) -> Option<usize> {
         .iter()
         .try_fold(0_usize, |sum, count| sum.checked_add(*count));
     Some(sum.unwrap_or(usize::MAX))
+}
+
+/// Refuses a collective that needs counts for each rank.
+fn refuse_uneven(what: SliceOperation) -> anyhow::Result<()> {
+    let name = what.collective;
+    if name.spec().uneven {
+        let what = format!("{name}: each rank has counts of its own. Call Communicator::{name}");
+        return Err(Failure::on_this_rank(Code::Usage, what));
+    }
+    Ok(())
 }
 
 fn refusal(case: &Case, why: &str) -> anyhow::Error {
