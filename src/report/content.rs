@@ -1,6 +1,6 @@
 //! [`Content`]: everything that a report is made of.
 
-use std::path::PathBuf;
+use std::{panic::resume_unwind, path::PathBuf, thread};
 
 use super::{
     comparison::{self, Comparison},
@@ -43,11 +43,20 @@ impl Content {
         let sources = source::find(runs)?;
         let (machines, runs_left_out) = machine::describe(&sources);
         let mut notes = Vec::new();
+        // Both read all rows, which is what takes time.
+        let (results, comparisons) = thread::scope(|scope| {
+            let comparisons = scope.spawn(|| comparison::read(runs));
+            let results = series::read(&sources, &mut notes);
+            let comparisons = comparisons
+                .join()
+                .unwrap_or_else(|panic| resume_unwind(panic));
+            (results, comparisons)
+        });
         Ok(Content {
             names: runs.iter().map(|run| run.display().to_string()).collect(),
             made_at: record::now().format("%Y-%m-%d %H:%M:%S %:z").to_string(),
-            results: series::read(&sources, &mut notes)?,
-            comparisons: comparison::read(runs)?,
+            results: results?,
+            comparisons: comparisons?,
             heat_maps: ranks::read(&sources, &mut notes),
             stragglers: stragglers::read(&sources, &mut notes),
             telemetry: telemetry::read(&sources, &mut notes),
