@@ -6,7 +6,9 @@ use super::args::values;
 use crate::{
     exit::Code,
     kube::{
+        Cluster,
         in_pod::{self, InPod},
+        logs::LogRequest,
         manifests,
         names::{DeploymentName, ObjectName},
         rdma::RdmaRequest,
@@ -31,6 +33,16 @@ pub struct Args {
 enum Action {
     /// Print the manifests, for kubectl apply or for your own tools
     Render(Box<RenderArgs>),
+    /// Make what render prints, with a random token
+    Deploy(Box<DeployArgs>),
+    /// Show the pods of a deployment, why one waits or has failed, and how the run ended; exit with the run's code
+    Status(PlaceArgs),
+    /// Print what the run prints
+    Logs(LogsArgs),
+    /// Copy the files of a run that has ended
+    Results(ResultsArgs),
+    /// Remove what deploy has made, and nothing else
+    Cleanup(PlaceArgs),
     /// Run a program in a pod and leave its results in the log
     #[command(hide = true)]
     InPod(InPodArgs),
@@ -44,6 +56,61 @@ struct RenderArgs {
     /// Print a random token instead of a placeholder: the output is then a secret
     #[arg(long)]
     token: bool,
+}
+
+#[derive(Debug, clap::Args)]
+struct DeployArgs {
+    #[command(flatten)]
+    job: JobArgs,
+
+    #[command(flatten)]
+    kubectl: KubectlArgs,
+}
+
+/// A deployment in the cluster.
+#[derive(Debug, clap::Args)]
+struct PlaceArgs {
+    /// Name of the deployment
+    #[arg(value_name = "NAME", default_value = "pxnbench")]
+    name: DeploymentName,
+
+    /// Namespace [default: that of kubectl's context]
+    #[arg(short = 'n', long, value_name = "NAME")]
+    namespace: Option<ObjectName>,
+
+    #[command(flatten)]
+    kubectl: KubectlArgs,
+}
+
+#[derive(Debug, clap::Args)]
+struct KubectlArgs {
+    /// Time that kubectl may wait for one answer of the cluster. KUBECTL names the program if it is not in PATH
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = values::duration)]
+    request_timeout: Duration,
+}
+
+#[derive(Debug, clap::Args)]
+struct LogsArgs {
+    #[command(flatten)]
+    place: PlaceArgs,
+
+    /// Number of the node, from 0 [default: where the table is printed]
+    #[arg(long, value_name = "K", value_parser = values::natural)]
+    node: Option<u32>,
+
+    /// Go on until the pod ends
+    #[arg(short = 'f', long)]
+    follow: bool,
+}
+
+#[derive(Debug, clap::Args)]
+struct ResultsArgs {
+    #[command(flatten)]
+    place: PlaceArgs,
+
+    /// Folder for the files, which must be empty or new [default: results/NAME]
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
 }
 
 /// What is to run, and in what pods.
@@ -151,10 +218,6 @@ struct InPodArgs {
     #[arg(long, value_name = "DIR")]
     results: PathBuf,
 
-    /// Host that must have an address before the program starts
-    #[arg(long, value_name = "HOST")]
-    wait_for: Option<String>,
-
     /// Seconds to stay after the run
     #[arg(long, value_name = "SECONDS", value_parser = values::natural, default_value = "0")]
     keep: u32,
@@ -179,6 +242,12 @@ pub struct CheckedSweep {
 /// A function that checks the arguments of a sweep; if they are only options, the collectives are those of the second
 /// argument.
 pub type SweepCheck = fn(&[OsString], Option<&str>) -> anyhow::Result<CheckedSweep>;
+
+impl PlaceArgs {
+    fn cluster(&self) -> Cluster {
+        Cluster::new(self.namespace.clone(), self.kubectl.request_timeout)
+    }
+}
 
 impl JobArgs {
     /// Returns the arguments of the sweep with what --size and --time stand for.
@@ -241,6 +310,24 @@ impl JobArgs {
 pub fn run(args: Args, check: SweepCheck) -> anyhow::Result<Code> {
     match args.action {
         Action::Render(args) => render(&args, check),
+        Action::Deploy(args) => {
+            let request = args.job.request(check)?;
+            let timeout = args.kubectl.request_timeout;
+            Cluster::new(request.namespace.clone(), timeout).deploy(&request)
+        }
+        Action::Status(place) => place.cluster().status(&place.name),
+        Action::Logs(args) => {
+            let request = LogRequest {
+                node: args.node,
+                follow: args.follow,
+            };
+            args.place.cluster().logs(&args.place.name, &request)
+        }
+        Action::Results(args) => {
+            let cluster = args.place.cluster();
+            cluster.results(&args.place.name, args.out)
+        }
+        Action::Cleanup(place) => place.cluster().cleanup(&place.name),
         Action::InPod(args) => run_in_pod(args),
     }
 }
@@ -264,7 +351,6 @@ fn run_in_pod(args: InPodArgs) -> anyhow::Result<Code> {
     let program = InPod {
         arguments: args.arguments,
         results: args.results,
-        wait_for: args.wait_for,
         keep: Duration::from_secs(args.keep.into()),
     };
     program.run()

@@ -1,13 +1,11 @@
-//! What a pod runs: the program, once the first pod can be found, and then its results as lines of the log.
+//! What a pod runs: the program, and then its results as lines of the log.
 
 use std::{
     ffi::OsString,
     io,
-    net::ToSocketAddrs,
     os::unix::process::ExitStatusExt,
     path::{Path, PathBuf},
     process::{Command, ExitStatus},
-    sync::mpsc,
     thread,
     time::{Duration, Instant},
 };
@@ -18,11 +16,8 @@ use crate::{
     world::signal,
 };
 
-/// How long the first pod may take to get a name. A pod has one as soon as it is on a node, long before its image is there.
-const PATIENCE: Duration = Duration::from_secs(600);
-
-/// Time between two questions to the name server, which itself remembers for a while that a name is unknown.
-const PAUSE: Duration = Duration::from_secs(2);
+/// Time between two looks at whether somebody asks the pod to end.
+const PAUSE: Duration = Duration::from_millis(200);
 
 /// What runs in a pod.
 #[derive(Debug)]
@@ -31,8 +26,6 @@ pub struct InPod {
     pub arguments: Vec<OsString>,
     /// The folder whose files are left in the log.
     pub results: PathBuf,
-    /// A host that must be known before the program starts.
-    pub wait_for: Option<String>,
     /// How long the pod stays afterwards, if it has results.
     pub keep: Duration,
 }
@@ -42,17 +35,18 @@ impl InPod {
     ///
     /// # Errors
     ///
-    /// Returns an error if the host remains unknown, or if the program cannot be started.
+    /// Returns an error if the program cannot be started.
     pub fn run(&self) -> anyhow::Result<Code> {
-        if let Some(host) = &self.wait_for {
-            wait_for(host)?;
-        }
         let mut child = Command::new(std::env::current_exe()?)
             .args(&self.arguments)
             .spawn()?;
         let status = signal::wait_and_relay(&mut child)?;
         if has_files(&self.results) {
-            leave_results(&self.results)?;
+            if let Err(error) = leave_results(&self.results) {
+                // The code is that of the run all the same.
+                let folder = self.results.display();
+                say!("pxnbench: the results in {folder} cannot be left in the log: {error}");
+            }
             self.stay();
         }
         Ok(code(status))
@@ -62,7 +56,7 @@ impl InPod {
     fn stay(&self) {
         let started = Instant::now();
         while started.elapsed() < self.keep && signal::received().is_none() {
-            thread::sleep(Duration::from_millis(200));
+            thread::sleep(PAUSE);
         }
     }
 }
@@ -106,42 +100,6 @@ fn code(status: ExitStatus) -> Code {
     code.unwrap_or(Code::Launch)
 }
 
-/// Waits until `host` has an address.
-fn wait_for(host: &str) -> anyhow::Result<()> {
-    let started = Instant::now();
-    loop {
-        let left = PATIENCE.saturating_sub(started.elapsed());
-        if is_known(host, left) {
-            return Ok(());
-        }
-        if let Some(name) = signal::received() {
-            let what = format!("stopped by {name} before the run began");
-            return Err(Failure::on_all_ranks(Code::Stopped, what));
-        }
-        if started.elapsed() >= PATIENCE {
-            let what = format!(
-                "{host} has had no address for {} s: the first pod is not on a node yet, or the cluster has no DNS for \
-                 services. `pxnbench kube status` says why a pod waits",
-                PATIENCE.as_secs()
-            );
-            return Err(Failure::on_all_ranks(Code::TimedOut, what));
-        }
-        thread::sleep(PAUSE);
-    }
-}
-
-/// Returns whether `host` has an address, as far as the name server answers within `limit`.
-fn is_known(host: &str, limit: Duration) -> bool {
-    let (sender, receiver) = mpsc::channel();
-    let host = host.to_owned();
-    thread::spawn(move || {
-        let is_known = (host.as_str(), 0).to_socket_addrs().is_ok();
-        // If this fails, nobody waits any more.
-        let _ = sender.send(is_known);
-    });
-    receiver.recv_timeout(limit).unwrap_or(false)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -153,11 +111,5 @@ mod tests {
         assert_eq!(ended(7 << 8), Code::WrongData);
         assert_eq!(ended(101 << 8), Code::Launch);
         assert_eq!(ended(9), Code::Launch, "killed");
-    }
-
-    #[test]
-    fn this_host_is_known() {
-        assert!(is_known("localhost", Duration::from_secs(30)));
-        assert!(wait_for("localhost").is_ok());
     }
 }

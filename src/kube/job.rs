@@ -55,7 +55,7 @@ fn template(request: &Request) -> PodTemplateSpec {
 /// Returns what a pod runs: the ranks of its node.
 fn command(request: &Request) -> Vec<String> {
     let host = request.name.first_host();
-    let mut options = vec!["--wait-for".to_owned(), host.clone()];
+    let mut options = Vec::new();
     if !request.keep.is_zero() {
         let seconds = request.keep.as_secs().to_string();
         options.extend(["--keep".to_owned(), seconds]);
@@ -120,8 +120,8 @@ mod tests {
     fn a_pod_joins_the_first_one_with_its_own_number() {
         assert_eq!(
             command(&request()).join(" "),
-            "pxnbench kube in-pod --results /results/pxn --wait-for pxn-0.pxn -- join $(JOB_COMPLETION_INDEX) pxn-0.pxn:29500 \
-             --nodes 2 --ranks-per-node 8 -- all_reduce --level aggressive --out /results/pxn"
+            "pxnbench kube in-pod --results /results/pxn -- join $(JOB_COMPLETION_INDEX) pxn-0.pxn:29500 \
+             --nodes 2 --ranks-per-node 8 -- all_reduce --backend nccl --level aggressive --out /results/pxn"
         );
         let kept = Request {
             keep: Duration::from_secs(60),

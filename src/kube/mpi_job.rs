@@ -122,7 +122,7 @@ mod tests {
         assert_eq!(
             launch(&request()).join(" "),
             "mpirun -n 16 --bind-to none -x NCCL_P2P_PXN_LEVEL -x NCCL_PXN_DISABLE pxnbench kube in-pod --results /results/pxn \
-             -- all_reduce --level aggressive --out /results/pxn"
+             -- all_reduce --backend nccl --level aggressive --out /results/pxn"
         );
     }
 

@@ -15,6 +15,7 @@ use k8s_openapi::{
 };
 
 use super::{
+    names::DeploymentName,
     request::{Request, Starter},
     security,
 };
@@ -35,6 +36,12 @@ pub(super) const MANAGER_LABEL: &str = "app.kubernetes.io/managed-by";
 /// The value of [`MANAGER_LABEL`].
 pub(super) const MANAGER: &str = "pxnbench";
 
+/// The label with what a pod does.
+pub(super) const COMPONENT_LABEL: &str = "app.kubernetes.io/component";
+
+/// The value of [`COMPONENT_LABEL`] of the pod that runs mpirun.
+pub(super) const LAUNCHER: &str = "launcher";
+
 /// How long a pod that is to end may take, to save what was measured.
 const GRACE_SECONDS: i64 = 60;
 
@@ -51,7 +58,7 @@ impl Role {
     fn name(self) -> &'static str {
         match self {
             Role::Ranks => "ranks",
-            Role::Launcher => "launcher",
+            Role::Launcher => LAUNCHER,
         }
     }
 }
@@ -69,8 +76,7 @@ fn labels(request: &Request) -> BTreeMap<String, String> {
 /// Returns the labels of the pods of one role.
 pub(super) fn labels_of_role(request: &Request, role: Role) -> BTreeMap<String, String> {
     let mut labels = labels(request);
-    let component = "app.kubernetes.io/component";
-    labels.insert(component.to_owned(), role.name().to_owned());
+    labels.insert(COMPONENT_LABEL.to_owned(), role.name().to_owned());
     labels
 }
 
@@ -192,7 +198,12 @@ pub(super) fn sweep(request: &Request) -> Vec<String> {
 }
 
 fn folder_of_results(request: &Request) -> String {
-    format!("{RESULTS}/{}", request.name)
+    results_of(&request.name)
+}
+
+/// Returns the folder in a pod that holds the results of a deployment.
+pub(super) fn results_of(name: &DeploymentName) -> String {
+    format!("{RESULTS}/{name}")
 }
 
 /// Nodes with GPUs often keep other pods away.

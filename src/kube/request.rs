@@ -119,6 +119,8 @@ impl Request {
     /// Returns all arguments of the sweep in the pods.
     pub(super) fn arguments(&self) -> Vec<String> {
         let mut all = self.sweep.clone();
+        // A pod without a GPU then says what is missing, instead of measuring something else.
+        all.extend(["--backend".into(), "nccl".into()]);
         all.extend(["--level".into(), self.level.name.clone()]);
         if let Some(network) = self.network {
             all.extend(["--network".into(), network.name.clone()]);
@@ -269,14 +271,14 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn the_sweep_gets_level_and_network() {
+    fn the_sweep_gets_backend_level_and_network() {
         let request = Request {
             network: Some(levels::network("ib").expect("a network")),
             ..request()
         };
         assert_eq!(
             request.arguments().join(" "),
-            "all_reduce --level aggressive --network ib"
+            "all_reduce --backend nccl --level aggressive --network ib"
         );
     }
 }

@@ -23,6 +23,9 @@ const LINE_BYTES: usize = 3 * 1024;
 /// The largest archive in a log. A kubelet starts a new file after 10 MiB (`containerLogMaxSize`), and shows the newest only.
 pub const MOST_BYTES: usize = 4 << 20;
 
+/// The most lines that are believed to be announced: those of 3 GiB.
+const MOST_LINES: usize = 1 << 20;
+
 /// The most bytes that are unpacked: a larger archive is not that of a run.
 const MOST_UNPACKED: u64 = 4 << 30;
 
@@ -107,9 +110,8 @@ pub fn find(log: &str) -> Found {
         let (first, second) = rest.split_once(' ').unwrap_or((rest, ""));
         match first {
             "begin" => {
-                // More lines than an archive may have are not to be believed.
                 let count = second.trim().parse().ok();
-                all = count.filter(|count| *count <= MOST_BYTES / LINE_BYTES + 1);
+                all = count.filter(|count| *count <= MOST_LINES);
                 lines = vec![None; all.unwrap_or(0)];
             }
             "too-large" => {

@@ -20,7 +20,7 @@ fn in_pod(home: &std::path::Path, options: &str, sweep: &str) -> Command {
 fn a_run_leaves_its_results_in_the_log() {
     let home = folder();
     let sweep = "all_reduce --backend model --ranks 8 -b 1M -e 1M --out out/pxn";
-    let log = run(&mut in_pod(home.path(), "--wait-for localhost", sweep))
+    let log = run(&mut in_pod(home.path(), "", sweep))
         .expect_code(0)
         .stdout;
     assert!(log.contains("all_reduce"), "the table comes first: {log}");

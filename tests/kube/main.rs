@@ -2,9 +2,13 @@
 
 #[path = "../common/mod.rs"]
 mod common;
+mod deploy;
 mod examples;
+mod fake;
 mod in_pod;
 mod refusals;
+mod results;
+mod status;
 
 use tempfile::TempDir;
 

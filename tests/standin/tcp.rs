@@ -16,7 +16,7 @@ use crate::{
 };
 
 /// A port of this machine that is free. It is below those that the system gives to connections.
-fn free_port() -> u16 {
+pub(crate) fn free_port() -> u16 {
     static NEXT: AtomicU16 = AtomicU16::new(0);
     let process = std::process::id() as u16 % 120;
     loop {

@@ -1,0 +1,334 @@
+//! kubectl, which does the talking: it knows the cluster, and who its user is there.
+
+use std::{
+    ffi::OsString,
+    io::{self, Read, Write},
+    os::unix::process::CommandExt,
+    process::{Child, Command, ExitStatus, Stdio},
+    sync::mpsc,
+    thread,
+    time::{Duration, Instant},
+};
+
+use serde_json::Value;
+
+use super::{names::ObjectName, refusal};
+use crate::{
+    env,
+    exit::{Code, Failure},
+    world::signal,
+};
+
+/// How many times as long as one request kubectl may take altogether: it is better placed to say what is wrong, so it gives
+/// up first.
+const REQUESTS: u32 = 2;
+
+/// The same for answers that take time: a log, or files.
+const REQUESTS_FOR_FILES: u32 = 8;
+
+/// How long kubectl may take to end when it is asked to.
+const GRACE: Duration = Duration::from_secs(2);
+
+/// The most bytes that are read of an answer.
+const MOST_BYTES: u64 = 64 << 20;
+
+/// The most bytes that are read of what kubectl says on stderr.
+const MOST_WORDS: u64 = 64 << 10;
+
+/// kubectl, for one namespace.
+#[derive(Clone, Debug)]
+pub(super) struct Kubectl {
+    program: OsString,
+    namespace: Option<ObjectName>,
+    request_timeout: Duration,
+}
+
+/// What kubectl has answered.
+#[derive(Debug)]
+pub(super) struct Answer {
+    /// Whether it did what it was asked to.
+    pub(super) is_ok: bool,
+    /// What it printed.
+    pub(super) stdout: Vec<u8>,
+    /// What it said.
+    pub(super) stderr: String,
+}
+
+impl Kubectl {
+    /// Returns the kubectl that the variable KUBECTL names, or that of PATH. Without a namespace, kubectl's context has one.
+    pub(super) fn new(namespace: Option<ObjectName>, request_timeout: Duration) -> Kubectl {
+        let named = std::env::var_os("KUBECTL").filter(|path| !path.is_empty());
+        Kubectl {
+            program: named.unwrap_or_else(|| "kubectl".into()),
+            namespace,
+            request_timeout,
+        }
+    }
+
+    /// Returns the option that a user would give to kubectl for this namespace, with a blank before it.
+    pub(super) fn namespace_option(&self) -> String {
+        let namespace = self.namespace.as_ref();
+        namespace.map_or(String::new(), |name| format!(" -n {name}"))
+    }
+
+    fn command(&self, words: &[&str]) -> Command {
+        let mut command = Command::new(&self.program);
+        command.args(words);
+        if let Some(namespace) = &self.namespace {
+            command.arg("--namespace").arg(namespace.to_string());
+        }
+        // A signal for this process is not for kubectl, which is ended in an orderly way.
+        command
+            .process_group(0)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        command
+    }
+
+    fn start(&self, words: &[&str], end_of_line: &[&str]) -> anyhow::Result<Child> {
+        let mut command = self.command(words);
+        command.args(end_of_line);
+        command.spawn().map_err(|error| {
+            let what = format!(
+                "{} cannot be started ({error}). Install kubectl, or set KUBECTL to its path",
+                self.program.to_string_lossy()
+            );
+            Failure::on_all_ranks(Code::Launch, what)
+        })
+    }
+
+    /// Calls kubectl with `words`, and `input` on its stdin.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if kubectl cannot be started, or does not answer in time.
+    pub(super) fn call(&self, words: &[&str], input: &[u8]) -> anyhow::Result<Answer> {
+        let timeout = format!("--request-timeout={}ms", self.request_timeout.as_millis());
+        let mut all = words.to_vec();
+        all.push(&timeout);
+        self.call_within(REQUESTS * self.request_timeout, &all, &[], input)
+    }
+
+    /// Calls kubectl with `words`, the namespace, and `end_of_line`, which is for another program.
+    fn call_within(
+        &self,
+        limit: Duration,
+        words: &[&str],
+        end_of_line: &[&str],
+        input: &[u8],
+    ) -> anyhow::Result<Answer> {
+        let mut child = self.start(words, end_of_line)?;
+        let stdout = read(child.stdout.take(), MOST_BYTES);
+        let stderr = read(child.stderr.take(), MOST_WORDS);
+        let stdin = child.stdin.take();
+        let input = input.to_vec();
+        thread::spawn(move || {
+            // kubectl may end before it has read all; then it says why.
+            let _ = stdin.map(|mut pipe| pipe.write_all(&input));
+        });
+        let status = wait(&mut child, words, limit)?;
+        // What kubectl has started may outlive it and hold a pipe open.
+        let rest = |from: mpsc::Receiver<Vec<u8>>| from.recv_timeout(GRACE).unwrap_or_default();
+        Ok(Answer {
+            is_ok: status.success(),
+            stdout: rest(stdout),
+            stderr: String::from_utf8_lossy(&rest(stderr)).trim().to_owned(),
+        })
+    }
+
+    /// Calls kubectl, and returns the object that it prints.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if kubectl refuses, or prints none.
+    pub(super) fn object(&self, words: &[&str], input: &[u8]) -> anyhow::Result<Value> {
+        let answer = self.call(words, input)?;
+        if !answer.is_ok {
+            return Err(refusal::failure(&answer.stderr));
+        }
+        answer.object()
+    }
+
+    /// Returns the objects that `kubectl get` lists.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if kubectl refuses, or prints no list.
+    pub(super) fn list(&self, words: &[&str]) -> anyhow::Result<Vec<Value>> {
+        let mut list = self.object(words, &[])?;
+        match list["items"].take() {
+            Value::Array(items) => Ok(items),
+            _ => Ok(Vec::new()),
+        }
+    }
+
+    /// Runs this program with `arguments` in a pod, and returns what it prints.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if kubectl refuses.
+    pub(super) fn exec(&self, pod: &str, arguments: &[&str]) -> anyhow::Result<Vec<u8>> {
+        let mut end_of_line = vec!["--", "pxnbench"];
+        end_of_line.extend(arguments);
+        self.files(&["exec", pod], &end_of_line)
+    }
+
+    /// Returns the last `lines` lines of the log of a pod.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if kubectl refuses.
+    pub(super) fn end_of_log(&self, pod: &str, lines: u32) -> anyhow::Result<Vec<u8>> {
+        self.files(&["logs", pod, &format!("--tail={lines}")], &[])
+    }
+
+    fn files(&self, words: &[&str], end_of_line: &[&str]) -> anyhow::Result<Vec<u8>> {
+        let limit = REQUESTS_FOR_FILES * self.request_timeout;
+        let answer = self.call_within(limit, words, end_of_line, &[])?;
+        if !answer.is_ok {
+            return Err(refusal::failure(&answer.stderr));
+        }
+        Ok(answer.stdout)
+    }
+
+    /// Gives each line that kubectl prints to `take`, until it ends or somebody asks to stop: there is no other deadline.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if kubectl refuses, or if `take` fails.
+    pub(super) fn follow(
+        &self,
+        words: &[&str],
+        take: &mut dyn FnMut(&str) -> anyhow::Result<()>,
+    ) -> anyhow::Result<()> {
+        let mut child = self.start(words, &[])?;
+        drop(child.stdin.take());
+        let stderr = read(child.stderr.take(), MOST_WORDS);
+        let lines = lines(child.stdout.take());
+        let ended = loop {
+            match lines.recv_timeout(Duration::from_millis(100)) {
+                Ok(line) => take(&line)?,
+                Err(mpsc::RecvTimeoutError::Disconnected) => break true,
+                Err(mpsc::RecvTimeoutError::Timeout) if signal::received().is_some() => {
+                    break false;
+                }
+                Err(mpsc::RecvTimeoutError::Timeout) => {}
+            }
+        };
+        if !ended {
+            end(&mut child)?;
+            return Ok(());
+        }
+        let status = wait(&mut child, words, GRACE)?;
+        if status.success() {
+            return Ok(());
+        }
+        let words = stderr.recv_timeout(GRACE).unwrap_or_default();
+        Err(refusal::failure(&String::from_utf8_lossy(&words)))
+    }
+}
+
+/// Waits until kubectl ends, which was called with `words`.
+///
+/// # Errors
+///
+/// Returns an error if it does not end within `limit`, or if somebody asks to stop.
+fn wait(child: &mut Child, words: &[&str], limit: Duration) -> anyhow::Result<ExitStatus> {
+    let started = Instant::now();
+    loop {
+        if let Some(status) = child.try_wait()? {
+            return Ok(status);
+        }
+        if let Some(name) = signal::received() {
+            end(child)?;
+            let what = format!("stopped by {name}");
+            return Err(Failure::on_all_ranks(Code::Stopped, what));
+        }
+        if started.elapsed() > limit {
+            end(child)?;
+            let what = format!(
+                "kubectl {} has not ended within {} s. `kubectl cluster-info` shows whether the cluster can be reached; \
+                 --request-timeout sets how long it may take",
+                words.first().unwrap_or(&""),
+                limit.as_secs()
+            );
+            return Err(Failure::on_all_ranks(Code::TimedOut, what));
+        }
+        thread::sleep(Duration::from_millis(10));
+    }
+}
+
+impl Answer {
+    /// Returns the object that was printed.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if it is none.
+    pub(super) fn object(&self) -> anyhow::Result<Value> {
+        serde_json::from_slice(&self.stdout).map_err(|error| {
+            let what = format!(
+                "kubectl printed something other than an object ({error}). Check that {} is kubectl, and that the answer is \
+                 smaller than {} MiB",
+                env::var("KUBECTL").unwrap_or_else(|| "kubectl".into()),
+                MOST_BYTES >> 20
+            );
+            Failure::on_all_ranks(Code::Launch, what)
+        })
+    }
+}
+
+/// Reads what comes through a pipe, up to `most` bytes, until it ends.
+fn read(pipe: Option<impl Read + Send + 'static>, most: u64) -> mpsc::Receiver<Vec<u8>> {
+    let (sender, receiver) = mpsc::channel();
+    thread::spawn(move || {
+        let mut bytes = Vec::new();
+        if let Some(pipe) = pipe {
+            // What came before an error is as good as all.
+            let _ = pipe.take(most).read_to_end(&mut bytes);
+        }
+        // If this fails, nobody waits any more.
+        let _ = sender.send(bytes);
+    });
+    receiver
+}
+
+/// The longest part of a line that is passed on at once.
+const LONGEST_LINE: u64 = 64 << 10;
+
+/// Reads lines that come through a pipe. Only some wait to be taken: a reader that is slow slows kubectl down.
+fn lines(pipe: Option<impl Read + Send + 'static>) -> mpsc::Receiver<String> {
+    let (sender, receiver) = mpsc::sync_channel(1024);
+    thread::spawn(move || {
+        let Some(pipe) = pipe else { return };
+        let mut pipe = io::BufReader::new(pipe);
+        loop {
+            let mut line = Vec::new();
+            let read =
+                io::BufRead::read_until(&mut pipe.by_ref().take(LONGEST_LINE), b'\n', &mut line);
+            if !matches!(read, Ok(bytes) if bytes > 0) {
+                return;
+            }
+            let text = String::from_utf8_lossy(&line).into_owned();
+            if sender.send(text).is_err() {
+                return;
+            }
+        }
+    });
+    receiver
+}
+
+/// Asks kubectl to end, and kills it if it does not.
+fn end(child: &mut Child) -> io::Result<()> {
+    signal::terminate(child.id());
+    let asked = Instant::now();
+    while child.try_wait()?.is_none() {
+        if asked.elapsed() > GRACE {
+            child.kill()?;
+            child.wait()?;
+            break;
+        }
+        thread::sleep(Duration::from_millis(10));
+    }
+    Ok(())
+}

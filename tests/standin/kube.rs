@@ -1,0 +1,88 @@
+//! The command of a pod of `pxnbench kube`, as the manifest has it, on two nodes.
+
+use std::{process::Stdio, thread};
+
+use crate::{
+    common::{alone, run},
+    machine::Machine,
+    tcp::free_port,
+};
+
+/// The arguments of the container in a manifest.
+fn arguments(manifest: &str) -> Vec<String> {
+    let (_, rest) = manifest
+        .split_once("- args:\n")
+        .expect("a container with arguments");
+    let lines = rest
+        .lines()
+        .map_while(|line| line.trim().strip_prefix("- "));
+    lines
+        .map(|word| word.trim_matches('"').to_owned())
+        .collect()
+}
+
+#[test]
+fn pods_meet_by_the_command_of_the_manifest_and_the_first_has_the_results() {
+    let Some(machine) = Machine::without_mpi(4) else {
+        return;
+    };
+    let mut render = alone(machine.path());
+    let port = free_port().to_string();
+    render
+        .args([
+            "kube", "render", "pxn", "--image", "x", "--nodes", "2", "--gpus", "2",
+        ])
+        .args([
+            "--port",
+            &port,
+            "--",
+            "all_reduce",
+            "-b",
+            "8",
+            "-e",
+            "64",
+            "-f",
+            "2",
+        ]);
+    let manifest = run(&mut render).expect_code(0).stdout;
+    let mut pods = Vec::new();
+    for node in ["0", "1"] {
+        let here = format!("pod-{node}");
+        let words = arguments(&manifest).into_iter().map(|word| {
+            word.replace("$(JOB_COMPLETION_INDEX)", node)
+                .replace("pxn-0.pxn", "localhost")
+                .replace("/results", &here)
+        });
+        let mut command = machine.on(alone(machine.path()));
+        // Two nodes of one machine; the settings that the ConfigMap holds are set by --level as well.
+        command
+            .args(words)
+            .env("NCCL_HOSTID", &here)
+            .env("PXNBENCH_TOKEN", "the secret")
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        let child = command.spawn().expect("started");
+        pods.push(thread::spawn(move || child.wait_with_output()));
+    }
+    let mut logs = Vec::new();
+    for pod in pods {
+        let output = pod.join().expect("a thread").expect("its output");
+        let log = String::from_utf8_lossy(&output.stdout).into_owned();
+        let words = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(0), "{log}\n{words}");
+        logs.push(log);
+    }
+    let begins = |log: &str| {
+        log.lines()
+            .any(|line| line.starts_with("pxnbench-results begin "))
+    };
+    assert!(begins(&logs[0]), "{}", logs[0]);
+    assert_eq!(logs[1], "", "the table and the results are on node 0");
+    let rows = crate::common::csv(&machine.path().join("pod-0/pxn/results.csv"));
+    assert_eq!(rows.len(), 4 * 2);
+    assert!(
+        rows.iter()
+            .all(|row| row["ranks"] == "4" && row["nodes"] == "2")
+    );
+}
