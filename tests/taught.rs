@@ -209,7 +209,8 @@ fn each_message_that_troubleshooting_quotes_is_one_that_a_program_prints() {
     assert!(messages.len() > 70, "only {} messages", messages.len());
     let mut unknown = Vec::new();
     for (heading, message) in messages {
-        let is_foreign = ["Containers", "Messages of other programs"].contains(&heading.as_str());
+        let is_foreign =
+            ["Containers", "Kubernetes", "Messages of other programs"].contains(&heading.as_str());
         let is_known = occurs(&message, &own) || (is_foreign && occurs(&message, &others));
         if !is_known {
             unknown.push(format!("{heading}: {message}"));
