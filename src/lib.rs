@@ -29,7 +29,7 @@
 //! | 8 | [`run`] | a sweep: from a request to records and a verdict |
 //! | 8 | [`compare`] | the steps of a comparison: which level is faster, and how sure that is |
 //! | 8 | [`monitor`] | the GPUs of a node, live |
-//! | 9 | [`launch`] | ranks on all nodes of a Slurm job, or of this node; jobs that start them |
+//! | 9 | [`launch`] | ranks on all nodes of a Slurm job, on named hosts or on this one; jobs that start them |
 //! | 9 | [`kube`] | a sweep on a Kubernetes cluster: manifests, and what kubectl does with them |
 //! | 9 | [`experiment`] | a sweep at several levels, block by block |
 //! | 9 | [`report`] | results as a page, as pictures, and for Prometheus |

@@ -50,6 +50,10 @@ pub struct Args {
     #[arg(long, value_name = "SECONDS", value_parser = values::natural, help_heading = "Options of the sweep")]
     timeout: Option<u32>,
 
+    /// Read the secret of the job and the names of signals from standard input, and end the ranks when it ends
+    #[arg(long, hide = true)]
+    controlled: bool,
+
     /// Arguments of the sweep, as without join; or doctor or proof --self-test, with their own
     #[arg(
         trailing_var_arg = true,
@@ -96,5 +100,6 @@ pub fn run(args: Args, target: Target, arguments: Vec<OsString>) -> anyhow::Resu
         master: args.master,
         port: args.port,
         ranks_per_node: args.ranks_per_node.and_then(NonZeroU32::new),
+        is_controlled: args.controlled,
     })
 }

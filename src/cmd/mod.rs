@@ -69,7 +69,7 @@ pub struct Cli {
 pub enum Command {
     /// Print the PXN levels, resources and networks: what each sets, and why.
     Levels(levels::Args),
-    /// Start a sweep, or the doctor, on all nodes of this Slurm job
+    /// Start a sweep, or the doctor, on the nodes of this Slurm job or on named hosts
     Launch(launch::Args),
     /// Start the ranks of this node by hand: without MPI, ssh or Slurm
     Join(join::Args),

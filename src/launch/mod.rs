@@ -5,8 +5,10 @@
 
 mod context;
 mod follow;
+pub mod hosts;
 pub mod join;
 mod launcher;
+pub mod meeting;
 mod memo;
 mod nodes;
 mod outcome;
@@ -17,6 +19,7 @@ mod requeue;
 mod results;
 mod site;
 pub mod submit;
+mod supervisor;
 mod target;
 pub mod template;
 
@@ -34,7 +37,7 @@ use crate::{
     exit::{Code, Failure},
     levels,
     slurm::{
-        SlurmJob, hosts,
+        SlurmJob, hosts as node_lists,
         step::{Container, Launcher, StepShape},
     },
     units::counted,
@@ -70,7 +73,7 @@ pub fn run(request: &Request) -> anyhow::Result<Code> {
 
 fn outside() -> anyhow::Error {
     let what = "this is not a Slurm job (SLURM_JOB_ID is not set). Use sbatch slurm/pxn_aggressive.sbatch, or run launch \
-                inside salloc. Without Slurm, run mpirun -np N pxnbench …";
+                inside salloc. Without Slurm, name hosts with --hosts, or run mpirun -np N pxnbench …";
     Failure::on_all_ranks(Code::Launch, what)
 }
 
@@ -176,7 +179,7 @@ impl Launch<'_> {
         say!(
             "pxnbench: job {id} ({name}{restarted}): {} ({}), {} on each, {} per rank, by {}",
             counted(shape.nodes, "node"),
-            hosts::compress(nodes),
+            node_lists::compress(nodes),
             counted(shape.tasks_per_node, "rank"),
             counted(shape.cpus_per_task, "CPU"),
             launcher::name(launcher),

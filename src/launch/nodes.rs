@@ -201,6 +201,8 @@ mod tests {
             nccl: Ok(("2.28.3".into(), "/usr/lib/libnccl.so.2".into())),
             hardware: Some("/dev/nvidia0 exists".into()),
             gpus: 8,
+            version: String::new(),
+            meeting: None,
         }
     }
 

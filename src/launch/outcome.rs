@@ -53,7 +53,7 @@ pub(super) fn run(launch: &Launch, launcher: &Launcher, shape: StepShape) -> any
 /// Returns the exit code. What the run wrote down counts more than the launcher's status, which some launchers replace by
 /// their own. But a rank that a signal killed wrote nothing, and those that were stopped because of it report a stop that
 /// was requested.
-fn verdict(
+pub(super) fn verdict(
     ended: &process::LauncherEnd,
     own: Option<Code>,
     asked_to_stop: Option<&str>,

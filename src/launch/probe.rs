@@ -1,10 +1,17 @@
 //! `pxnbench probe`: what a process that `pxnbench launch` starts on trial says of itself. Hidden: a line of JSON a
 //! process.
 
-use std::{io::Write, path::Path, time::Duration};
+use std::{
+    io::{Read, Write},
+    path::Path,
+    sync::mpsc,
+    thread,
+    time::Duration,
+};
 
 use serde::{Deserialize, Serialize};
 
+use super::meeting::MeetingCheck;
 use crate::{
     backend::nccl::NcclLibrary,
     env,
@@ -18,6 +25,9 @@ const MARK: &str = "pxnbench-probe: ";
 
 /// A launch waits no longer than this for MPI to start on two ranks, so the ranks end themselves a little earlier.
 const MPI_STARTS: Duration = Duration::from_secs(40);
+
+/// How long a port is held open for the other hosts, if nobody ends it before.
+const PORT_IS_HELD: Duration = Duration::from_secs(120);
 
 /// What a process says of itself.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -38,13 +48,23 @@ pub struct Report {
     pub hardware: Option<String>,
     /// GPUs that Slurm gave to the task's node, else those there are.
     pub gpus: u32,
+    /// The version of this program; older ones did not say.
+    #[serde(default)]
+    pub version: String,
+    /// Whether the place where ranks meet was found good, or why not; `None` if it was not checked.
+    #[serde(default)]
+    pub meeting: Option<Result<(), String>>,
 }
 
 /// Prints the report.
 ///
 /// # Errors
 /// Returns an error if MPI does not start.
-pub fn run(alone: bool, nccl_lib: Option<&Path>) -> anyhow::Result<Code> {
+pub fn run(
+    alone: bool,
+    nccl_lib: Option<&Path>,
+    meeting: Option<&MeetingCheck>,
+) -> anyhow::Result<Code> {
     let guard = deadline::watch("MPI_Init", MPI_STARTS);
     let world: Box<dyn World> = if alone {
         Box::new(Solo)
@@ -62,7 +82,11 @@ pub fn run(alone: bool, nccl_lib: Option<&Path>) -> anyhow::Result<Code> {
         nccl: nccl(nccl_lib),
         hardware: nvidia::hardware(Path::new("/")),
         gpus: nvidia::count(Path::new("/"), &env::var),
+        version: env!("CARGO_PKG_VERSION").into(),
+        meeting: meeting.map(MeetingCheck::check),
     };
+    let holds_a_port =
+        matches!(meeting, Some(MeetingCheck::Listen { .. })) && report.meeting == Some(Ok(()));
     // One write, so that lines of two ranks do not mix.
     let line = format!("{MARK}{}\n", serde_json::to_string(&report)?);
     let printed = std::io::stdout()
@@ -76,7 +100,21 @@ pub fn run(alone: bool, nccl_lib: Option<&Path>) -> anyhow::Result<Code> {
     })?;
     world.finish();
     drop(guard);
+    if holds_a_port {
+        wait_for_the_end_of_input();
+    }
     Ok(Code::Fine)
+}
+
+fn wait_for_the_end_of_input() {
+    let (sender, receiver) = mpsc::channel();
+    thread::spawn(move || {
+        // What comes does not matter, and an error is an end too.
+        let _ = std::io::stdin().lock().read_to_end(&mut Vec::new());
+        let _ = sender.send(());
+    });
+    // At the end of the limit it has been held long enough.
+    let _ = receiver.recv_timeout(PORT_IS_HELD);
 }
 
 /// The reports among the lines of `text`, by rank and node.

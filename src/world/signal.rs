@@ -174,6 +174,14 @@ pub fn end_with_this_process(command: &mut Command) {
     unsafe { command.pre_exec(ask) };
 }
 
+/// Sends a signal to this process by its name. Names of signals that it does not handle are passed over.
+pub fn send_to_self(signal: &str) {
+    let handled = [SIGHUP, SIGINT, SIGTERM, SIGUSR1];
+    if let Some(number) = handled.into_iter().find(|number| name(*number) == signal) {
+        send(std::process::id() as i32, number);
+    }
+}
+
 /// Sends SIGTERM to a process that this one started.
 pub fn terminate(process: u32) {
     send(process as i32, SIGTERM);
@@ -185,8 +193,8 @@ pub fn kill_group(leader: u32) {
 }
 
 fn send(process: i32, signal: i32) {
-    // SAFETY: kill takes two ints and touches no memory of ours. The process is a child that has
-    // not been waited for yet, so its number belongs to no other, and neither does its group's.
+    // SAFETY: kill takes two ints and touches no memory of ours. The process is this one, or a child
+    // that has not been waited for yet, so its number belongs to no other, and neither does its group's.
     unsafe { libc::kill(process, signal) };
 }
 

@@ -6,6 +6,7 @@ mod check;
 mod common;
 mod compare;
 mod files;
+mod hosts;
 mod join;
 mod plain_words;
 mod resume;

@@ -12,9 +12,10 @@ pub mod pages;
 use std::{
     collections::BTreeMap,
     io::Write,
+    net::TcpListener,
     path::{Path, PathBuf},
     process::{Command, Stdio},
-    sync::atomic::{AtomicU32, Ordering},
+    sync::atomic::{AtomicU16, AtomicU32, Ordering},
     time::{Duration, Instant},
 };
 
@@ -204,6 +205,26 @@ pub fn skip(what: &str, why: &str) -> bool {
             .expect("what is skipped can be noted");
     }
     false
+}
+
+/// Returns a port of this machine that is free. It is below those that the system gives to connections.
+pub fn free_port() -> u16 {
+    static NEXT: AtomicU16 = AtomicU16::new(0);
+    let process = std::process::id() as u16 % 120;
+    loop {
+        let number = NEXT.fetch_add(1, Ordering::Relaxed) % 100;
+        let port = 20_000 + process * 100 + number;
+        if TcpListener::bind(("0.0.0.0", port)).is_ok() {
+            return port;
+        }
+    }
+}
+
+/// Lets `command` find the ssh of `tests/data/ssh`, whose hosts are this machine.
+pub fn use_test_ssh(command: &mut Command) {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/ssh");
+    let path = std::env::var("PATH").expect("a PATH");
+    command.env("PATH", format!("{}:{path}", folder.display()));
 }
 
 /// FNV-1a of 64 bits, as in `scripts/make-ptx.sh`.

@@ -72,3 +72,45 @@ fn one_process_needs_no_session_folder() {
     command.args(["all_reduce", "-b", "8", "-e", "8", "--backend", "host"]);
     run(&mut command).expect_code(0);
 }
+
+#[test]
+fn host_memory_of_named_hosts_is_measured_by_mpirun() {
+    if !has_mpi() {
+        return;
+    }
+    let folder = folder();
+    let mut command = common::alone(folder.path());
+    command.envs(common::MPIRUN_VARIABLES).args([
+        "launch",
+        "--hosts",
+        "localhost:2",
+        "all_reduce",
+        "-b",
+        "8",
+        "-e",
+        "64",
+        "-f",
+        "8",
+        "--backend",
+        "host",
+    ]);
+    let ended = run(&mut command).expect_code(0);
+    let says =
+        "pxnbench: 1 host (localhost), 2 ranks on each, by mpirun; the ranks meet over MPI\n";
+    assert!(ended.stderr.contains(says), "{}", ended.stderr);
+    assert!(ended.stdout.contains("#  Rank  1 "), "{}", ended.stdout);
+    let rows = ended.rows();
+    assert_eq!(rows.len(), 2, "{}", ended.stdout);
+    assert!(rows.iter().all(|row| row[8] == "0"), "{rows:?}");
+
+    let mut command = common::alone(folder.path());
+    let words = "launch --hosts n1,n2 --over mpirun --ranks-per-node 4 --dry-run all_reduce";
+    let ended = run(command.args(words.split(' '))).expect_code(0);
+    let line = ended.stdout;
+    let expected = ["-np 8 ", " all_reduce\n"];
+    assert!(expected.iter().all(|part| line.contains(part)), "{line}");
+    assert!(
+        line.contains("n1:4,n2:4") || line.contains("n1,n2"),
+        "{line}"
+    );
+}

@@ -3,9 +3,8 @@
 use std::{process::Stdio, thread};
 
 use crate::{
-    common::{alone, run},
+    common::{alone, free_port, run},
     machine::Machine,
-    tcp::free_port,
 };
 
 /// The arguments of the container in a manifest.

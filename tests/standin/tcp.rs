@@ -5,28 +5,14 @@ use std::{
     net::{TcpListener, TcpStream},
     path::Path,
     process::{Child, Command, Stdio},
-    sync::atomic::{AtomicU16, Ordering},
     thread,
     time::{Duration, Instant},
 };
 
 use crate::{
-    common::{self, Ended, alone, csv, json, program},
+    common::{self, Ended, alone, csv, free_port, json, program},
     machine::Machine,
 };
-
-/// A port of this machine that is free. It is below those that the system gives to connections.
-pub(crate) fn free_port() -> u16 {
-    static NEXT: AtomicU16 = AtomicU16::new(0);
-    let process = std::process::id() as u16 % 120;
-    loop {
-        let number = NEXT.fetch_add(1, Ordering::Relaxed) % 100;
-        let port = 20_000 + process * 100 + number;
-        if TcpListener::bind(("0.0.0.0", port)).is_ok() {
-            return port;
-        }
-    }
-}
 
 /// A job of ranks on this machine.
 pub(crate) struct Job<'a> {

@@ -49,7 +49,7 @@ fn own_option(word: &OsStr, subcommand: &Command, short_too: bool) -> Option<Own
     let mut arguments = subcommand.get_arguments();
     if let Some(long) = word.strip_prefix("--") {
         let name = long.split('=').next().unwrap_or_default();
-        let argument = arguments.find(|argument| argument.get_long() == Some(name))?;
+        let argument = arguments.find(|argument| has_long(argument, name))?;
         let takes_next_word = takes_value(argument) && !long.contains('=');
         return Some(OwnOption { takes_next_word });
     }
@@ -58,6 +58,11 @@ fn own_option(word: &OsStr, subcommand: &Command, short_too: bool) -> Option<Own
     let argument = arguments.find(|argument| argument.get_short() == Some(letter))?;
     let takes_next_word = takes_value(argument) && letters.next().is_none();
     short_too.then_some(OwnOption { takes_next_word })
+}
+
+fn has_long(argument: &clap::Arg, name: &str) -> bool {
+    let longs = argument.get_long_and_visible_aliases();
+    longs.is_some_and(|longs| longs.contains(&name))
 }
 
 fn takes_value(argument: &clap::Arg) -> bool {

@@ -1,28 +1,10 @@
 //! How the ranks of a node ended, and what that means: which one failed first, the exit code, and the sentence. Pure.
 
-use std::{os::unix::process::ExitStatusExt, process::ExitStatus};
-
-use crate::{exit::Code, world::signal};
-
-/// How a process ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum HowItEnded {
-    /// By itself, with this exit code.
-    Exit(i32),
-    /// By this signal.
-    Signal(i32),
-    /// Not at all, although it was killed.
-    Remains,
-}
-
-/// The end of a rank.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct RankEnd {
-    pub(super) rank: u32,
-    pub(super) how: HowItEnded,
-    /// Whether it had been asked to end before.
-    pub(super) was_asked: bool,
-}
+use crate::{
+    exit::Code,
+    launch::supervisor::{HowItEnded, ProcessEnd},
+    world::signal,
+};
 
 /// The end of a node's ranks.
 #[derive(Debug, PartialEq, Eq)]
@@ -32,34 +14,10 @@ pub(super) struct NodeEnd {
     pub(super) sentence: Option<String>,
 }
 
-impl From<ExitStatus> for HowItEnded {
-    fn from(status: ExitStatus) -> Self {
-        match (status.code(), status.signal()) {
-            (Some(code), _) => HowItEnded::Exit(code),
-            (None, Some(signal)) => HowItEnded::Signal(signal),
-            (None, None) => HowItEnded::Exit(Code::Internal as i32),
-        }
-    }
-}
-
-impl RankEnd {
-    pub(super) fn failed(&self) -> bool {
-        self.how != HowItEnded::Exit(Code::Fine as i32)
-    }
-
-    /// Returns its exit code, if that is one of this program.
-    fn code(&self) -> Option<Code> {
-        match self.how {
-            HowItEnded::Exit(number) => Code::from_number(number),
-            HowItEnded::Signal(_) | HowItEnded::Remains => None,
-        }
-    }
-}
-
 /// Returns the rank that failed first of `ends`, which are in the order in which they came. A rank that was ended after
 /// another one counts only if there is no other. One that a signal ended comes first: the kernel closes its connections
 /// before it reports the end, so that ranks which only lost it can end earlier.
-fn first_failure(ends: &[RankEnd]) -> Option<&RankEnd> {
+fn first_failure(ends: &[ProcessEnd]) -> Option<&ProcessEnd> {
     let failed = || ends.iter().filter(|end| end.failed());
     let by_itself = || failed().filter(|end| !end.was_asked);
     let by_signal = by_itself().find(|end| matches!(end.how, HowItEnded::Signal(_)));
@@ -68,8 +26,14 @@ fn first_failure(ends: &[RankEnd]) -> Option<&RankEnd> {
         .or_else(|| failed().next())
 }
 
-/// Judges the ends of the ranks of `node` on `host`. `stopped_by` is the signal that asked this process to stop.
-pub(super) fn judge(ends: &[RankEnd], node: u32, host: &str, stopped_by: Option<&str>) -> NodeEnd {
+/// Judges the ends of ranks on `host`. `sees_rank_0` is whether the messages of rank 0 are on the same terminal; `stopped_by`
+/// is the signal that asked this process to stop.
+pub(super) fn judge(
+    ends: &[ProcessEnd],
+    host: &str,
+    sees_rank_0: bool,
+    stopped_by: Option<&str>,
+) -> NodeEnd {
     let Some(first) = first_failure(ends) else {
         return NodeEnd {
             code: Code::Fine,
@@ -79,7 +43,7 @@ pub(super) fn judge(ends: &[RankEnd], node: u32, host: &str, stopped_by: Option<
     if let Some(signal) = stopped_by {
         return stopped(ends, signal);
     }
-    let rank = format!("rank {} on {host}", first.rank);
+    let rank = format!("rank {} on {host}", first.number);
     let ended = ended_ranks(ends);
     let own = match (first.how, first.code()) {
         (HowItEnded::Signal(signal), _) => Some(format!(
@@ -94,7 +58,7 @@ pub(super) fn judge(ends: &[RankEnd], node: u32, host: &str, stopped_by: Option<
         )),
         // The rank said why; on other nodes than that of rank 0 it may have left that to rank 0.
         (HowItEnded::Exit(_), Some(Code::Stopped)) => None,
-        (HowItEnded::Exit(number), Some(_)) if node > 0 => Some(format!(
+        (HowItEnded::Exit(number), Some(_)) if !sees_rank_0 => Some(format!(
             "{rank} ended with exit code {number}. If no message above says why, rank 0 does, on node 0"
         )),
         (HowItEnded::Exit(number), Some(_)) => ended
@@ -112,11 +76,11 @@ pub(super) fn judge(ends: &[RankEnd], node: u32, host: &str, stopped_by: Option<
 }
 
 /// Returns the end of ranks that were stopped from outside. Those that had begun say so themselves.
-fn stopped(ends: &[RankEnd], signal: &str) -> NodeEnd {
+fn stopped(ends: &[ProcessEnd], signal: &str) -> NodeEnd {
     let code = ends
         .iter()
         .filter(|end| end.failed())
-        .find_map(RankEnd::code);
+        .find_map(ProcessEnd::code);
     let before = format!("stopped by {signal} before the ranks began");
     NodeEnd {
         code: code.unwrap_or(Code::Stopped),
@@ -125,9 +89,9 @@ fn stopped(ends: &[RankEnd], signal: &str) -> NodeEnd {
 }
 
 /// Returns which ranks were ended because they did not end by themselves.
-fn ended_ranks(ends: &[RankEnd]) -> Option<String> {
+fn ended_ranks(ends: &[ProcessEnd]) -> Option<String> {
     let ended = ends.iter().filter(|end| end.was_asked);
-    let mut ranks: Vec<u32> = ended.map(|end| end.rank).collect();
+    let mut ranks: Vec<u32> = ended.map(|end| end.number).collect();
     ranks.sort_unstable();
     let ranks: Vec<String> = ranks.iter().map(u32::to_string).collect();
     match &ranks[..] {
@@ -146,23 +110,23 @@ mod tests {
 
     const KILLED: HowItEnded = HowItEnded::Signal(libc::SIGKILL);
 
-    fn end(rank: u32, how: HowItEnded) -> RankEnd {
-        RankEnd {
-            rank,
+    fn end(number: u32, how: HowItEnded) -> ProcessEnd {
+        ProcessEnd {
+            number,
             how,
             was_asked: false,
         }
     }
 
-    fn ended(rank: u32, how: HowItEnded) -> RankEnd {
-        RankEnd {
+    fn ended(number: u32, how: HowItEnded) -> ProcessEnd {
+        ProcessEnd {
             was_asked: true,
-            ..end(rank, how)
+            ..end(number, how)
         }
     }
 
-    fn judged(ends: &[RankEnd], node: u32) -> (Code, String) {
-        let NodeEnd { code, sentence } = judge(ends, node, "n1", None);
+    fn judged(ends: &[ProcessEnd], node: u32) -> (Code, String) {
+        let NodeEnd { code, sentence } = judge(ends, "n1", node == 0, None);
         (code, sentence.unwrap_or_default())
     }
 
@@ -232,7 +196,7 @@ mod tests {
 
     #[test]
     fn a_stop_from_outside_is_no_failure_of_a_rank() {
-        let stop = |ends: &[RankEnd]| judge(ends, 0, "n1", Some("SIGTERM"));
+        let stop = |ends: &[ProcessEnd]| judge(ends, "n1", true, Some("SIGTERM"));
         let by_itself = stop(&[ended(1, HowItEnded::Exit(9)), ended(0, HowItEnded::Exit(9))]);
         assert_eq!(
             by_itself,

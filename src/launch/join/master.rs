@@ -14,6 +14,14 @@ pub struct Master {
     pub port: Option<u16>,
 }
 
+/// Returns a host and a port as they are typed: `node1:29500`, `[::1]:29500`.
+pub(in crate::launch) fn with_port(host: &str, port: u16) -> String {
+    match host.contains(':') {
+        true => format!("[{host}]:{port}"),
+        false => format!("{host}:{port}"),
+    }
+}
+
 impl FromStr for Master {
     type Err = String;
 
@@ -135,6 +143,14 @@ mod tests {
         ] {
             let error = text.parse::<Master>().expect_err(text);
             assert!(error.contains(says), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_host_with_its_port_is_written_as_it_is_typed() {
+        for text in ["node1:29500", "[::1]:29500"] {
+            let Master { host, port } = text.parse().expect("a master");
+            assert_eq!(with_port(&host, port.expect("a port")), text);
         }
     }
 }

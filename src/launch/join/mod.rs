@@ -1,22 +1,23 @@
 //! `pxnbench join`: the ranks of one node, started by hand. Each node gets the same command with another number; the ranks
 //! meet over TCP, so neither MPI nor ssh nor Slurm is needed.
 
+mod control;
 mod ends;
 mod environment;
 mod master;
 mod place;
-mod supervisor;
 
 use std::{
     ffi::OsString, io, num::NonZeroU32, os::fd::AsFd, path::Path, process::Command, process::Stdio,
 };
 
+pub(super) use self::master::with_port;
 pub use self::master::{DEFAULT_PORT, Master, parse_port};
-use self::{
-    place::Place,
-    supervisor::{Patience, RankCommand, Supervisor},
+use self::place::Place;
+use super::{
+    supervisor::{Patience, ProcessCommand, Signals, Supervisor},
+    target::Target,
 };
-use super::target::Target;
 use crate::{
     env,
     exit::{Code, Failure},
@@ -25,6 +26,9 @@ use crate::{
     run::backend::BackendChoice,
     world::{placement, signal},
 };
+
+/// The variable with the secret of the job.
+pub(super) const TOKEN: &str = "PXNBENCH_TOKEN";
 
 /// The ranks of a node that are requested.
 #[derive(Debug)]
@@ -43,6 +47,8 @@ pub struct JoinRequest {
     pub port: Option<u16>,
     /// Processes per node, if the number is given.
     pub ranks_per_node: Option<NonZeroU32>,
+    /// Whether another process of this program started this one, and controls it through standard input.
+    pub is_controlled: bool,
 }
 
 /// Starts the ranks of this node, waits for them, and returns the exit code.
@@ -52,7 +58,11 @@ pub struct JoinRequest {
 /// Returns an error if the request contradicts itself, or if the ranks cannot be started.
 pub fn run(request: &JoinRequest) -> anyhow::Result<Code> {
     let place = place_of(request)?;
-    let ranks = commands(&place, &request.arguments)?;
+    let token = match request.is_controlled {
+        true => Some(control::follow()?),
+        false => None,
+    };
+    let ranks = commands(&place, &request.arguments, token.as_deref())?;
     let cannot = |error: io::Error| {
         let what = format!("the ranks cannot be started: {error}");
         Failure::on_all_ranks(Code::Launch, what)
@@ -60,7 +70,8 @@ pub fn run(request: &JoinRequest) -> anyhow::Result<Code> {
     let supervisor = Supervisor::start(ranks, Patience::default()).map_err(cannot)?;
     let ends = supervisor.wait()?;
     let host = placement::host_name();
-    let end = ends::judge(&ends, place.node, &host, signal::stops_now());
+    let sees_rank_0 = place.node == 0 || request.is_controlled;
+    let end = ends::judge(&ends, &host, sees_rank_0, signal::stops_now());
     if let Some(sentence) = end.sentence {
         say!("pxnbench: {sentence}");
     }
@@ -108,8 +119,13 @@ fn place_of(request: &JoinRequest) -> anyhow::Result<Place> {
     })
 }
 
-/// Returns the commands of this node's ranks: this program again.
-fn commands(place: &Place, arguments: &[OsString]) -> anyhow::Result<Vec<RankCommand>> {
+/// Returns the commands of this node's ranks: this program again. `token` is the secret of the job, if it is not in the
+/// environment.
+fn commands(
+    place: &Place,
+    arguments: &[OsString],
+    token: Option<&str>,
+) -> anyhow::Result<Vec<ProcessCommand>> {
     let program = std::env::current_exe()?;
     let names = std::env::vars_os().map(|(name, _)| name);
     let of_a_launcher: Vec<OsString> = names
@@ -127,13 +143,20 @@ fn commands(place: &Place, arguments: &[OsString]) -> anyhow::Result<Vec<RankCom
             .envs(environment::of_rank(place, local_rank))
             .stdin(Stdio::null())
             .stdout(stdout_of(rank)?);
-        ranks.push(RankCommand { rank, command });
+        if let Some(token) = token {
+            command.env(TOKEN, token);
+        }
+        ranks.push(ProcessCommand {
+            number: rank,
+            command,
+            signals: Signals::Direct,
+        });
     }
     Ok(ranks)
 }
 
 /// Returns where a rank prints to. Only rank 0 has a table to print; what a library prints on another rank is a message.
-fn stdout_of(rank: u32) -> io::Result<Stdio> {
+pub(super) fn stdout_of(rank: u32) -> io::Result<Stdio> {
     if rank == 0 {
         return Ok(Stdio::inherit());
     }

@@ -1,0 +1,472 @@
+//! Processes that belong together, such as the ranks of a node: started together, watched, and ended together.
+
+use std::{
+    io::{self, Write},
+    os::unix::process::{CommandExt, ExitStatusExt},
+    process::{Child, ChildStderr, ChildStdin, Command, ExitStatus, Stdio},
+    sync::mpsc::{self, Receiver, RecvTimeoutError},
+    thread,
+    time::{Duration, Instant},
+};
+
+use crate::{exit::Code, world::signal};
+
+/// How often a wait looks for a signal that asks to stop.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// How long the ranks may take for what they do by themselves.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Patience {
+    /// To end after one of them has failed.
+    pub(super) after_failure: Duration,
+    /// To end after one of them has ended well.
+    pub(super) after_success: Duration,
+    /// To save what was measured once they are asked to end, and to be gone once they are killed.
+    pub(super) when_asked: Duration,
+}
+
+impl Default for Patience {
+    fn default() -> Self {
+        Patience {
+            after_failure: Duration::from_secs(5),
+            after_success: Duration::from_secs(600),
+            when_asked: Duration::from_secs(10),
+        }
+    }
+}
+
+/// How a process ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum HowItEnded {
+    /// By itself, with this exit code.
+    Exit(i32),
+    /// By this signal.
+    Signal(i32),
+    /// Not at all, although it was killed.
+    Remains,
+}
+
+impl From<ExitStatus> for HowItEnded {
+    fn from(status: ExitStatus) -> Self {
+        match (status.code(), status.signal()) {
+            (Some(code), _) => HowItEnded::Exit(code),
+            (None, Some(signal)) => HowItEnded::Signal(signal),
+            (None, None) => HowItEnded::Exit(Code::Internal as i32),
+        }
+    }
+}
+
+/// The end of one of the processes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct ProcessEnd {
+    /// Its number, as in [`ProcessCommand`].
+    pub(super) number: u32,
+    pub(super) how: HowItEnded,
+    /// Whether it had been asked to end before.
+    pub(super) was_asked: bool,
+}
+
+impl ProcessEnd {
+    pub(super) fn failed(&self) -> bool {
+        self.how != HowItEnded::Exit(Code::Fine as i32)
+    }
+
+    /// Returns its exit code, if that is one of this program.
+    pub(super) fn code(&self) -> Option<Code> {
+        match self.how {
+            HowItEnded::Exit(number) => Code::from_number(number),
+            HowItEnded::Signal(_) | HowItEnded::Remains => None,
+        }
+    }
+}
+
+/// How signals reach a process.
+pub(super) enum Signals {
+    /// As signals.
+    Direct,
+    /// As lines of its standard input with their names, after this first line: ssh passes no signals on. It is asked to end
+    /// in the same way, and the end of its input tells it that this process is gone.
+    ByLine(String),
+}
+
+/// A process to be started.
+pub(super) struct ProcessCommand {
+    /// What it is known by, such as its rank.
+    pub(super) number: u32,
+    pub(super) command: Command,
+    pub(super) signals: Signals,
+}
+
+struct Process {
+    number: u32,
+    child: Child,
+    /// Where the names of signals are written to, unless they reach it directly.
+    lines: Option<ChildStdin>,
+    has_ended: bool,
+}
+
+impl Process {
+    /// Asks the process to end.
+    fn ask(&mut self) {
+        match &self.lines {
+            None => signal::terminate(self.child.id()),
+            Some(_) => self.tell("SIGTERM"),
+        }
+    }
+
+    /// Writes the name of a signal.
+    fn tell(&mut self, signal: &str) {
+        if let Some(lines) = &mut self.lines {
+            // If it no longer reads, it is ending.
+            let _ = writeln!(lines, "{signal}").and_then(|()| lines.flush());
+        }
+    }
+}
+
+/// What was done to make the processes end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    /// Nothing.
+    Running,
+    /// They were asked to.
+    Asked,
+    /// They were killed.
+    Killed,
+    /// All that could be.
+    GivenUp,
+}
+
+/// Processes that end together. None of them outlives it, nor this process.
+pub(super) struct Supervisor {
+    processes: Vec<Process>,
+    /// The ends so far, in the order in which they came.
+    ends: Vec<ProcessEnd>,
+    /// Gives the position of each process that ends.
+    news: Receiver<usize>,
+    /// The last signal that was passed on by lines.
+    told: Option<&'static str>,
+    stage: Stage,
+    /// When the next stage begins.
+    until: Option<Instant>,
+    patience: Patience,
+}
+
+impl Supervisor {
+    /// Starts the processes, each in a process group of its own, so that a signal from the terminal reaches it once, through
+    /// this process. To be called on a thread that lasts as long as they do.
+    ///
+    /// # Errors
+    /// Returns an error if one cannot be started; the others are ended.
+    pub(super) fn start(
+        commands: Vec<ProcessCommand>,
+        patience: Patience,
+    ) -> io::Result<Supervisor> {
+        let (sender, news) = mpsc::channel();
+        let mut supervisor = Supervisor {
+            processes: Vec::new(),
+            ends: Vec::new(),
+            news,
+            told: None,
+            stage: Stage::Running,
+            until: None,
+            patience,
+        };
+        for (at, command) in commands.into_iter().enumerate() {
+            let pid = supervisor.start_one(command)?;
+            let sender = sender.clone();
+            thread::spawn(move || {
+                // If waiting fails, reaping the process waits for it.
+                let _ = signal::wait_without_reaping(pid);
+                // If this fails, nobody waits any more.
+                let _ = sender.send(at);
+            });
+        }
+        Ok(supervisor)
+    }
+
+    /// Starts a process, and returns its id.
+    fn start_one(&mut self, start: ProcessCommand) -> io::Result<u32> {
+        let ProcessCommand {
+            number,
+            mut command,
+            signals,
+        } = start;
+        signal::end_with_this_process(&mut command);
+        command.process_group(0);
+        if matches!(signals, Signals::ByLine(_)) {
+            command.stdin(Stdio::piped());
+        }
+        let mut child = command.spawn()?;
+        let pid = child.id();
+        let mut lines = None;
+        match signals {
+            Signals::Direct => signal::relay_also_to(pid),
+            Signals::ByLine(_) => lines = child.stdin.take(),
+        }
+        let mut process = Process {
+            number,
+            child,
+            lines,
+            has_ended: false,
+        };
+        if let Signals::ByLine(first) = signals {
+            process.tell(&first);
+        }
+        self.processes.push(process);
+        Ok(pid)
+    }
+
+    /// Takes the standard errors that are piped, with the numbers of their processes.
+    pub(super) fn take_stderrs(&mut self) -> Vec<(u32, ChildStderr)> {
+        let processes = self.processes.iter_mut();
+        let piped =
+            processes.filter_map(|process| Some((process.number, process.child.stderr.take()?)));
+        piped.collect()
+    }
+
+    /// Waits until all processes have ended, and returns how they did, in that order. Once one has failed, the others have to
+    /// end too: by themselves, otherwise they are asked to, and in the end killed.
+    ///
+    /// # Errors
+    /// Returns an error if the system refuses to wait.
+    pub(super) fn wait(mut self) -> io::Result<Vec<ProcessEnd>> {
+        while self.processes.iter().any(|process| !process.has_ended) {
+            match self.news.recv_timeout(LOOK) {
+                Ok(at) => self.reap(at)?,
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => break,
+            }
+            self.tell_signals();
+            self.advance();
+            if self.stage == Stage::GivenUp {
+                break;
+            }
+        }
+        for process in self.processes.iter().filter(|process| !process.has_ended) {
+            self.ends.push(ProcessEnd {
+                number: process.number,
+                how: HowItEnded::Remains,
+                was_asked: true,
+            });
+        }
+        Ok(std::mem::take(&mut self.ends))
+    }
+
+    /// Passes a signal on to the processes that read their names.
+    fn tell_signals(&mut self) {
+        let received = signal::received();
+        if received == self.told {
+            return;
+        }
+        self.told = received;
+        if let Some(signal) = received {
+            self.running().for_each(|process| process.tell(signal));
+        }
+    }
+
+    fn running(&mut self) -> impl Iterator<Item = &mut Process> {
+        let processes = self.processes.iter_mut();
+        processes.filter(|process| !process.has_ended)
+    }
+
+    fn reap(&mut self, at: usize) -> io::Result<()> {
+        let was_asked = self.stage != Stage::Running || signal::stops_now().is_some();
+        let process = &mut self.processes[at];
+        let pid = process.child.id();
+        signal::no_longer_relay_to(pid);
+        // What it started ends with it.
+        signal::kill_group(pid);
+        let status = process.child.wait()?;
+        process.has_ended = true;
+        let end = ProcessEnd {
+            number: process.number,
+            how: status.into(),
+            was_asked,
+        };
+        let patience = match end.failed() {
+            true => self.patience.after_failure,
+            false => self.patience.after_success,
+        };
+        self.ends.push(end);
+        if self.stage == Stage::Running {
+            self.wait_no_longer_than(patience);
+        }
+        Ok(())
+    }
+
+    fn wait_no_longer_than(&mut self, patience: Duration) {
+        let then = Instant::now() + patience;
+        self.until = Some(self.until.map_or(then, |until| until.min(then)));
+    }
+
+    /// Takes the next step if its time has come.
+    fn advance(&mut self) {
+        if self.stage == Stage::Running && signal::stops_now().is_some() {
+            // The signal was passed on when it came.
+            self.enter(Stage::Asked);
+            return;
+        }
+        if self.until.is_none_or(|until| Instant::now() < until) {
+            return;
+        }
+        match self.stage {
+            Stage::Running => {
+                self.running().for_each(Process::ask);
+                self.enter(Stage::Asked);
+            }
+            Stage::Asked => {
+                self.kill();
+                self.enter(Stage::Killed);
+            }
+            Stage::Killed | Stage::GivenUp => self.stage = Stage::GivenUp,
+        }
+    }
+
+    fn enter(&mut self, stage: Stage) {
+        self.stage = stage;
+        self.until = Some(Instant::now() + self.patience.when_asked);
+    }
+
+    fn kill(&mut self) {
+        for process in self.running() {
+            signal::kill_group(process.child.id());
+        }
+    }
+}
+
+impl Drop for Supervisor {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NO_PATIENCE: Patience = Patience {
+        after_failure: Duration::ZERO,
+        after_success: Duration::from_secs(600),
+        when_asked: Duration::from_secs(60),
+    };
+
+    fn shell(number: u32, script: &str) -> ProcessCommand {
+        let mut command = Command::new("sh");
+        command.args(["-c", script]);
+        ProcessCommand {
+            number,
+            command,
+            signals: Signals::Direct,
+        }
+    }
+
+    fn ends(scripts: &[&str], patience: Patience) -> Vec<ProcessEnd> {
+        let ranks = scripts.iter().zip(0..);
+        let ranks = ranks
+            .map(|(script, number)| shell(number, script))
+            .collect();
+        let supervisor = Supervisor::start(ranks, patience).expect("started");
+        supervisor.wait().expect("waited for")
+    }
+
+    #[test]
+    fn ranks_that_end_by_themselves_are_left_alone() {
+        let mut ends = ends(&["exit 0", "exit 7", "exit 8"], Patience::default());
+        ends.sort_by_key(|end| end.number);
+        let how: Vec<HowItEnded> = ends.iter().map(|end| end.how).collect();
+        assert_eq!(how, [0, 7, 8].map(HowItEnded::Exit));
+        assert!(ends.iter().all(|end| !end.was_asked), "{ends:?}");
+    }
+
+    #[test]
+    fn a_rank_that_goes_on_after_a_failure_is_asked_to_end() {
+        let ends = ends(&["exec sleep 1000", "exit 3"], NO_PATIENCE);
+        assert_eq!(ends[0].how, HowItEnded::Exit(3));
+        let asked = ProcessEnd {
+            number: 0,
+            how: HowItEnded::Signal(libc::SIGTERM),
+            was_asked: true,
+        };
+        assert_eq!(ends[1], asked);
+    }
+
+    #[test]
+    fn a_rank_that_does_not_listen_is_killed_with_all_that_it_started() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("grandchild");
+        // The second rank fails only once the first one ignores the signal.
+        let deaf = format!(
+            "trap '' TERM; sleep 1000 & echo $! > {0}.new; mv {0}.new {0}; wait",
+            file.display()
+        );
+        let fails = format!(
+            "until [ -e {} ]; do sleep 0.01; done; exit 3",
+            file.display()
+        );
+        let patience = Patience {
+            when_asked: Duration::from_millis(50),
+            ..NO_PATIENCE
+        };
+        // To be killed may take its time on a busy machine: given up on or not, it is killed.
+        let ends = ends(&[&deaf, &fails], patience);
+        assert_eq!(ends[0].how, HowItEnded::Exit(3));
+        let killed = HowItEnded::Signal(libc::SIGKILL);
+        assert!(
+            [killed, HowItEnded::Remains].contains(&ends[1].how),
+            "{ends:?}"
+        );
+        let pid = std::fs::read_to_string(&file).expect("its number");
+        let state = format!("/proc/{}/stat", pid.trim());
+        let is_gone = || {
+            let stat = std::fs::read_to_string(&state).unwrap_or_default();
+            stat.is_empty() || stat.contains(") Z ")
+        };
+        while !is_gone() {
+            thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    #[test]
+    fn a_program_that_is_missing_ends_the_ranks_before_it() {
+        let missing = ProcessCommand {
+            number: 1,
+            command: Command::new("/nonexistent/pxnbench"),
+            signals: Signals::Direct,
+        };
+        let ranks = vec![shell(0, "exec sleep 1000"), missing];
+        let Err(error) = Supervisor::start(ranks, NO_PATIENCE) else {
+            panic!("it cannot be started");
+        };
+        assert_eq!(error.kind(), io::ErrorKind::NotFound);
+    }
+
+    #[test]
+    fn a_process_behind_ssh_gets_a_first_line_and_is_asked_by_a_line() {
+        let mut reads = shell(
+            0,
+            r#"read first; read signal; test "$first $signal" = "secret SIGTERM" && exit 9"#,
+        );
+        reads.signals = Signals::ByLine("secret".into());
+        let commands = vec![reads, shell(1, "exit 3")];
+        let ends = Supervisor::start(commands, NO_PATIENCE)
+            .and_then(Supervisor::wait)
+            .expect("waited for");
+        assert_eq!(ends[0].how, HowItEnded::Exit(3));
+        assert_eq!(ends[1].how, HowItEnded::Exit(9));
+    }
+
+    #[test]
+    fn a_process_behind_ssh_sees_the_end_of_its_input_when_it_is_left() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("end");
+        let mut reads = shell(
+            0,
+            &format!("read first; read none || echo > {}", file.display()),
+        );
+        reads.signals = Signals::ByLine("secret".into());
+        let mut supervisor = Supervisor::start(vec![reads], NO_PATIENCE).expect("started");
+        supervisor.processes[0].lines = None;
+        supervisor.wait().expect("waited for");
+        assert!(file.exists());
+    }
+}
