@@ -13,7 +13,7 @@ use crate::{
 const SMALL_JOBS: &str = r#"
 export PXN_LEVELS="off aggressive"
 sbatch() {
-    local id state small=(-b 1K -e 4K -f 4 -n 2)
+    local id state small=(-b 1K -e 64K -f 8 -n 2)
     [[ $* != *doctor* ]] || small=()
     id=$(PXN_BLOCKS=2 command sbatch "$@" "${small[@]}") || return
     echo "$id"
