@@ -78,7 +78,21 @@ archive_sources() {
     git archive --format=tar --prefix="pxnbench-$version/" HEAD | gzip --no-name --best >"$out/pxnbench-$version-src.tar.gz"
 }
 
+# Debian has rules of its own for some of the files, which are installed elsewhere too.
+debianize() {
+    local share=$stage/release/package/usr/share
+    local doc=$share/doc/pxnbench
+    gzip --no-name --best "$share"/man/man1/*.1
+    rm "$doc/LICENSE"
+    install -m 644 packaging/copyright "$doc/copyright"
+    {
+        printf 'pxnbench (%s-1) unstable; urgency=medium\n\n  * Changes are listed in CHANGELOG.md, in this folder.\n\n' "$version"
+        printf ' -- %s  %s\n' "$(sed -n 's/^maintainer = "\(.*\)"/\1/p' Cargo.toml)" "$(LC_ALL=C date --utc -R -d "@$SOURCE_DATE_EPOCH")"
+    } | gzip --no-name --best >"$doc/changelog.Debian.gz"
+}
+
 make_deb() {
+    debianize
     CARGO_TARGET_DIR=$stage cargo deb --quiet --locked --no-build --output "$out/" >/dev/null
 }
 

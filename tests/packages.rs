@@ -165,6 +165,51 @@ fn a_release_that_would_lack_something_is_not_made() {
     assert!(stderr.contains("is not empty"), "{stderr}");
 }
 
+/// Stand-ins for programs of cargo's: one prints what is below the folder that the package is made of, and one writes a bill of
+/// materials with the path of the checkout in it.
+const CARGO_DEB: &str = r#"cd "$CARGO_TARGET_DIR/release" && find . -type f | sort >"$LISTED"; head -n 1 <(zcat package/usr/share/doc/pxnbench/changelog.Debian.gz) >>"$LISTED""#;
+const CARGO_CYCLONEDX: &str = r#"while [[ $1 != --override-filename ]]; do shift; done; echo "path+file://$PWD#pxnbench" >"$2.json""#;
+
+#[test]
+fn a_release_has_a_package_by_debians_rules_and_no_path_of_this_machine() {
+    if !is_checkout() {
+        return;
+    }
+    let folder = folder();
+    let program = small_program(folder.path());
+    for (name, line) in [
+        ("cargo-deb", CARGO_DEB),
+        ("cargo-cyclonedx", CARGO_CYCLONEDX),
+    ] {
+        let file = folder.path().join(name);
+        fs::write(&file, format!("#!/bin/bash\n{line}\n")).expect("written");
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).expect("executable");
+    }
+    let (out, listed) = (folder.path().join("out"), folder.path().join("listed"));
+    let path = std::env::var("PATH").expect("PATH");
+    let mut command = script("release.sh");
+    command.env("PATH", format!("{}:{path}", folder.path().display()));
+    command.env("LISTED", &listed).args(["--dirty", "--binary"]);
+    run(command.arg(&program).arg("--out").arg(&out)).expect_code(0);
+
+    let listed = fs::read_to_string(listed).expect("the list");
+    for line in [
+        "./pxnbench".to_owned(),
+        "./package/usr/share/man/man1/pxnbench-doctor.1.gz".into(),
+        "./package/usr/share/doc/pxnbench/copyright".into(),
+        format!("pxnbench ({VERSION}-1) unstable; urgency=medium"),
+    ] {
+        assert!(
+            listed.lines().any(|listed| listed == line),
+            "{line}: {listed}"
+        );
+    }
+    let materials = fs::read_to_string(out.join(format!("pxnbench-{VERSION}.cdx.json")));
+    assert_eq!(materials.expect("materials"), "path+file:///src#pxnbench\n");
+    let sums = fs::read_to_string(out.join("SHA256SUMS")).expect("sums");
+    assert_eq!(sums.lines().count(), 3, "{sums}");
+}
+
 // --- the Debian package ---------------------------------------------------------------------------------------------
 
 /// The sources of the package's files are what `scripts/release.sh` has put there when it calls cargo-deb.
