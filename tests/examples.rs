@@ -1,4 +1,6 @@
-//! The examples, as a reader runs them: alone, and under mpirun.
+//! The examples, as a reader runs them: alone, and under mpirun. A build without MPI has no examples.
+
+#![cfg(feature = "mpi")]
 
 mod common;
 
