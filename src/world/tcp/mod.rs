@@ -1,10 +1,10 @@
 //! The world of processes that no MPI launcher started: they meet over TCP.
 //!
-//! The variables are those that torchrun, Kubernetes operators and `pxnbench join` set ([`variables`]). Rank 0 listens until
-//! every rank has come ([`gather`]); the others look for it ([`reach`]). Both sides of a connection prove that they know the
-//! secret of the job before anything else is read ([`handshake`], [`secret`]). Rank 0 then tells each rank its place in a
-//! [`tree`], whose connections ([`link`]) carry every exchange ([`exchange`]) and the end of a job that fails
-//! ([`failure`]).
+//! The variables are those that torchrun, Kubernetes operators and `pxnbench join` set (`variables`). Rank 0 listens until
+//! every rank has come (`gather`); the others look for it (`reach`). Both sides of a connection prove that they know the
+//! secret of the job before anything else is read (`handshake`, `secret`). Rank 0 then tells each rank its place in a
+//! `tree`, whose connections (`link`) carry every exchange (`exchange`) and the end of a job that fails
+//! (`failure`).
 //!
 //! The proof keeps strangers out of the job. It does not encrypt, nor protect against somebody who can change packets on
 //! their way; NCCL's own connections do not either.

@@ -20,7 +20,7 @@ const LOCAL_SIZE: &str = "LOCAL_WORLD_SIZE";
 const ADDRESS: &str = "MASTER_ADDR";
 /// The variable with the port of rank 0, or of torchrun's store beside it.
 const PORT: &str = "MASTER_PORT";
-/// The variable with the port of rank 0 if it is not to follow from [`PORT`].
+/// The variable with the port of rank 0 if it is not to follow from `MASTER_PORT`.
 pub const OWN_PORT: &str = "PXNBENCH_PORT";
 /// The variable in which torchrun says that its agent holds [`PORT`] itself, for a store that the ranks share.
 const AGENT_HOLDS_PORT: &str = "TORCHELASTIC_USE_AGENT_STORE";
