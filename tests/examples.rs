@@ -510,7 +510,7 @@ fn ranks_that_were_not_started_by_mpi_are_refused_in_one_sentence() {
     let sentences = ended.sentences();
     assert_eq!(sentences.len(), 1, "{}", ended.stderr);
     assert!(
-        sentences[0].contains("Start them with mpirun or srun"),
+        sentences[0].contains("no MPI launcher started it. Start it with mpirun or srun"),
         "{}",
         ended.stderr
     );

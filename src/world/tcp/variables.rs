@@ -183,7 +183,7 @@ fn number<T: std::str::FromStr>(env: Env, name: &str) -> anyhow::Result<Option<T
     match value.trim().parse() {
         Ok(number) => Ok(Some(number)),
         Err(_) => Err(broken(&format!(
-            "{name}={value:?} is not a number that fits. Set it as torchrun and pxnbench join do"
+            "{name}={value} is not a number that fits. Set it as torchrun and pxnbench join do"
         ))),
     }
 }
@@ -260,14 +260,14 @@ mod tests {
             ),
             (&[(SIZE, "")], "RANK is set and WORLD_SIZE is not. Set RANK"),
             (&[(RANK, "4")], "RANK=4 does not fit WORLD_SIZE=4"),
-            (&[(RANK, "-1")], "RANK=\"-1\" is not a number"),
-            (&[(SIZE, "two")], "WORLD_SIZE=\"two\" is not a number"),
+            (&[(RANK, "-1")], "RANK=-1 is not a number"),
+            (&[(SIZE, "two")], "WORLD_SIZE=two is not a number"),
             (&[(SIZE, "0")], "WORLD_SIZE=0 is no number of ranks"),
             (&[(ADDRESS, "")], "MASTER_ADDR is not. Set it to the host"),
             (&[(PORT, "")], "MASTER_PORT is not. Set it to a free port"),
             (&[(PORT, "0")], "MASTER_PORT=0 is no port"),
-            (&[(PORT, "70000")], "MASTER_PORT=\"70000\" is not a number"),
-            (&[(OWN_PORT, "x")], "PXNBENCH_PORT=\"x\" is not a number"),
+            (&[(PORT, "70000")], "MASTER_PORT=70000 is not a number"),
+            (&[(OWN_PORT, "x")], "PXNBENCH_PORT=x is not a number"),
             (&[(LOCAL_SIZE, "8")], "LOCAL_WORLD_SIZE=8 is larger"),
             (
                 &[(LOCAL_RANK, "2"), (LOCAL_SIZE, "2")],
