@@ -8,7 +8,7 @@
 //!
 //! | layer | modules | what they are |
 //! |---|---|---|
-//! | 0 | [`units`], [`exit`], `env` | quantities; exit codes and the error that carries one; the environment |
+//! | 0 | [`units`], [`exit`], `env`, [`visible`] | quantities; exit codes and the error that carries one; the environment; text on a terminal |
 //! | 1 | [`levels`] | PXN levels, resources and networks as environment settings; what is in force; what does harm |
 //! | 1 | [`topology`] | what is connected to what in a node, its paths, and what NCCL makes of them |
 //! | 1 | [`stats`] | order of experiments, intervals, many differences at once, late ranks |
@@ -46,7 +46,7 @@ macro_rules! say {
         use std::io::Write as _;
         // One write per line, because a launcher that merges the output of several processes does so by write.
         let line = format!($($words)*) + "\n";
-        let line = $crate::output::visible::visible(&line);
+        let line = $crate::visible::visible(&line);
         let _ = std::io::stderr().write_all(line.as_bytes());
     }};
 }
@@ -99,4 +99,5 @@ pub mod sweep;
 pub mod telemetry;
 pub mod topology;
 pub mod units;
+pub mod visible;
 pub mod world;

@@ -24,4 +24,3 @@ pub mod table;
 pub mod target;
 pub mod telemetry;
 pub mod terminal;
-pub mod visible;

@@ -2,8 +2,8 @@
 
 use std::io::{self, Write};
 
-use super::visible::visible;
 use crate::exit::{Code, Failure};
+use crate::visible::visible;
 
 /// The error number of a terminal, or of a launcher's pipe, that is gone.
 const EIO: i32 = 5;

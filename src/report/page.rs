@@ -22,8 +22,8 @@ use super::{
     telemetry::Telemetry,
 };
 use crate::{
-    output::visible::visible,
     units::{Bytes, counted},
+    visible::visible,
 };
 
 /// Bytes of pictures and tables in a page. What comes after is left out, and the page says so.

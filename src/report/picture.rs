@@ -4,7 +4,7 @@ use minijinja::HtmlEscape;
 use serde::Serialize;
 
 use super::palette;
-use crate::output::visible::visible;
+use crate::visible::visible;
 
 /// A plot as SVG.
 #[derive(Clone, Debug, Serialize)]

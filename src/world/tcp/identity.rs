@@ -1,0 +1,52 @@
+//! What a process says of itself when it joins.
+
+use serde::{Deserialize, Serialize};
+
+use super::{secret::SecretSource, variables::Contract};
+use crate::{env, world::placement};
+
+/// What a process says of itself.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Identity {
+    pub(super) rank: u32,
+    /// The number of ranks that it expects.
+    pub(super) size: u32,
+    pub(super) local_size: Option<u32>,
+    pub(super) host: String,
+    /// Identity of the host as NCCL sees it.
+    pub(super) host_id: String,
+    /// The process id.
+    pub(super) pid: u32,
+    /// The version of the program.
+    pub(super) version: String,
+    pub(super) secret_from: SecretSource,
+    /// The port on which it waits for the ranks below it in the tree; 0 if it waits for none.
+    pub(super) port: u16,
+}
+
+impl Identity {
+    /// Returns the identity of this process, which does not listen yet.
+    pub(super) fn own(contract: &Contract) -> Identity {
+        Identity {
+            rank: contract.rank,
+            size: contract.size,
+            local_size: contract.local_size,
+            host: placement::host_name(),
+            host_id: placement::host_id(&env::var),
+            pid: std::process::id(),
+            version: env!("CARGO_PKG_VERSION").into(),
+            secret_from: contract.secret.source,
+            port: 0,
+        }
+    }
+
+    /// Returns how messages name the process.
+    pub(super) fn name(&self) -> String {
+        format!("rank {} on {}", self.rank, self.host)
+    }
+
+    /// Returns whether `other` is of the same process. A process whose connection broke comes again.
+    pub(super) fn is_same_process(&self, other: &Identity) -> bool {
+        (self.pid, &self.host_id, self.port) == (other.pid, &other.host_id, other.port)
+    }
+}
