@@ -16,7 +16,7 @@ use crate::{
     fault,
     world::{
         self, abort, deadline,
-        launch::{self, Meeting},
+        launch::{self, Bootstrap},
     },
 };
 
@@ -63,7 +63,7 @@ fn work_in_world(work: impl FnOnce(&Job) -> anyhow::Result<()>) -> anyhow::Resul
 
 /// Refuses ranks that would meet over TCP: these collectives are those of MPI.
 fn refuse_tcp() -> anyhow::Result<()> {
-    if launch::meeting(&env::var) == Meeting::Mpi {
+    if launch::bootstrap(&env::var) == Bootstrap::Mpi {
         return Ok(());
     }
     let what = "this program needs MPI, but RANK is set and no MPI launcher started it. Start it with mpirun or srun, or unset RANK";

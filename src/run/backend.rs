@@ -7,7 +7,7 @@ use crate::{
     exit::{Code, Failure},
     facts::Process,
     record::BackendKind,
-    world::launch::Meeting,
+    world::launch::Bootstrap,
 };
 
 /// A value of `--backend`.
@@ -63,10 +63,10 @@ pub fn choose(
     choice: BackendChoice,
     processes: &[Process],
     in_job: bool,
-    meeting: Meeting,
+    bootstrap: Bootstrap,
 ) -> anyhow::Result<(BackendKind, String)> {
     let (kind, why) = choose_kind(choice, processes, in_job)?;
-    if kind == BackendKind::Host && meeting == Meeting::Tcp {
+    if kind == BackendKind::Host && bootstrap == Bootstrap::Tcp {
         return Err(needs_mpi(choice, &why));
     }
     Ok((kind, why))
@@ -181,7 +181,7 @@ mod tests {
         let with = process(Some("/dev/nvidia0 exists"), &["g0"], None);
         let broken = process(Some("/dev/nvidia0 exists"), &[], Some("cuInit failed"));
         let kind = |processes: &[Process]| {
-            choose(BackendChoice::Auto, processes, false, Meeting::Mpi)
+            choose(BackendChoice::Auto, processes, false, Bootstrap::Mpi)
                 .map(|(kind, _)| kind)
                 .map_err(|e| e.to_string())
         };
@@ -207,7 +207,12 @@ mod tests {
                 "no NVIDIA device here, and host memory needs MPI",
             ),
         ] {
-            let over_tcp = choose(choice, std::slice::from_ref(&without), false, Meeting::Tcp);
+            let over_tcp = choose(
+                choice,
+                std::slice::from_ref(&without),
+                false,
+                Bootstrap::Tcp,
+            );
             let why = over_tcp.expect_err("no MPI").to_string();
             assert!(why.contains(said), "{why}");
         }

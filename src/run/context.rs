@@ -57,7 +57,7 @@ impl<'a> RunContext<'a> {
             request.backend,
             &processes,
             in_job,
-            launch::meeting(&env::var),
+            launch::bootstrap(&env::var),
         )?;
         let peers: Vec<ProcessIdentity> = processes.iter().map(|p| p.peer.clone()).collect();
         let placements = placement::place_ranks(&peers);

@@ -46,7 +46,7 @@ pub struct LaunchedProcesses {
 
 /// How the processes of the job find each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Meeting {
+pub enum Bootstrap {
     /// Through MPI, or not at all: no launcher started several.
     Mpi,
     /// Over TCP, by the variables that torchrun sets.
@@ -54,7 +54,7 @@ pub enum Meeting {
 }
 
 /// The variable with which a launcher or a user decides how ranks meet: `tcp` or `mpi`.
-pub const MEETING: &str = "PXNBENCH_RANKS";
+pub const BOOTSTRAP: &str = "PXNBENCH_RANKS";
 
 /// The variable in which torchrun passes the number of its agents, and the one with the number of this agent.
 const AGENTS: &str = "GROUP_WORLD_SIZE";
@@ -65,25 +65,25 @@ const AGENT: &str = "GROUP_RANK";
 ///
 /// An MPI launcher is farther away if what it started are the agents of torchrun, one per node (`srun torchrun`), or if it is
 /// srun and started one task, such as an interactive shell. It does not count in a binary without MPI.
-pub fn meeting(env: Env) -> Meeting {
-    match env(MEETING).as_deref() {
-        Some("tcp") => return Meeting::Tcp,
-        Some("mpi") => return Meeting::Mpi,
+pub fn bootstrap(env: Env) -> Bootstrap {
+    match env(BOOTSTRAP).as_deref() {
+        Some("tcp") => return Bootstrap::Tcp,
+        Some("mpi") => return Bootstrap::Mpi,
         _ => {}
     }
     if env(RANK).is_none_or(|value| value.trim().is_empty()) {
-        return Meeting::Mpi;
+        return Bootstrap::Mpi;
     }
     let launched = mpi_processes(env);
     let is_launched_by_mpi = launched.is_some() || has_process_manager(env);
     if !is_launched_by_mpi || !cfg!(feature = "mpi") {
-        return Meeting::Tcp;
+        return Bootstrap::Tcp;
     }
     let is_shell = launched.is_some_and(|it| it.variable == STEP_TASKS && it.count == 1);
     if started_agents(launched, env) || (is_shell && number(env, SIZE) != Some(1)) {
-        return Meeting::Tcp;
+        return Bootstrap::Tcp;
     }
-    Meeting::Mpi
+    Bootstrap::Mpi
 }
 
 /// Returns whether the processes that an MPI launcher started are the agents of torchrun.
@@ -104,7 +104,7 @@ fn number(env: Env, name: &str) -> Option<u32> {
 /// Returns what the nearest launcher says about the processes that it started, or `None` if no
 /// launcher did.
 pub fn processes(env: Env) -> Option<LaunchedProcesses> {
-    if meeting(env) == Meeting::Mpi {
+    if bootstrap(env) == Bootstrap::Mpi {
         return mpi_processes(env);
     }
     Some(LaunchedProcesses {
@@ -131,9 +131,9 @@ fn mpi_processes(env: Env) -> Option<LaunchedProcesses> {
 /// Returns whether this process prints for the job while the ranks have not met: it is the first one, or no
 /// launcher started it.
 pub fn speaks(env: Env) -> bool {
-    let rank = match meeting(env) {
-        Meeting::Mpi => mpi_rank(env),
-        Meeting::Tcp => number(env, RANK),
+    let rank = match bootstrap(env) {
+        Bootstrap::Mpi => mpi_rank(env),
+        Bootstrap::Tcp => number(env, RANK),
     };
     rank.is_none_or(|rank| rank == 0)
 }
@@ -291,23 +291,23 @@ mod tests {
         ("GROUP_WORLD_SIZE", "2"),
     ];
 
-    fn torchrun_with(more: &[(&str, &str)]) -> Meeting {
+    fn torchrun_with(more: &[(&str, &str)]) -> Bootstrap {
         let all: Vec<(&str, &str)> = more.iter().chain(&TORCHRUN).copied().collect();
-        meeting(&env(&all))
+        bootstrap(&env(&all))
     }
 
     #[test]
     fn ranks_meet_over_tcp_where_no_mpi_launcher_started_them() {
-        assert_eq!(meeting(&env(&[])), Meeting::Mpi);
-        assert_eq!(meeting(&env(&[("WORLD_SIZE", "2")])), Meeting::Mpi);
-        assert_eq!(meeting(&env(&[("RANK", "")])), Meeting::Mpi);
+        assert_eq!(bootstrap(&env(&[])), Bootstrap::Mpi);
+        assert_eq!(bootstrap(&env(&[("WORLD_SIZE", "2")])), Bootstrap::Mpi);
+        assert_eq!(bootstrap(&env(&[("RANK", "")])), Bootstrap::Mpi);
         assert_eq!(
-            meeting(&env(&[("RANK", "0"), ("WORLD_SIZE", "2")])),
-            Meeting::Tcp
+            bootstrap(&env(&[("RANK", "0"), ("WORLD_SIZE", "2")])),
+            Bootstrap::Tcp
         );
         // The batch shell of a Slurm job.
         let shell = [("SLURM_PROCID", "0"), ("SLURM_NTASKS", "8")];
-        assert_eq!(torchrun_with(&shell), Meeting::Tcp);
+        assert_eq!(torchrun_with(&shell), Bootstrap::Tcp);
     }
 
     #[test]
@@ -318,27 +318,27 @@ mod tests {
             ("OMPI_COMM_WORLD_SIZE", "16"),
             ("OMPI_COMM_WORLD_RANK", "3"),
         ];
-        assert_eq!(torchrun_with(&mpirun), Meeting::Mpi);
+        assert_eq!(torchrun_with(&mpirun), Bootstrap::Mpi);
         let pod = [("RANK", "0"), ("WORLD_SIZE", "2"), ("PMIX_RANK", "1")];
-        assert_eq!(meeting(&env(&pod)), Meeting::Mpi);
+        assert_eq!(bootstrap(&env(&pod)), Bootstrap::Mpi);
         // An agent of torchrun on each of two nodes.
         let agents = [("SLURM_STEP_NUM_TASKS", "2"), ("PMIX_RANK", "1")];
-        assert_eq!(torchrun_with(&agents), Meeting::Tcp);
-        assert_eq!(torchrun_with(&[("PALS_RANKID", "1")]), Meeting::Tcp);
-        assert_eq!(torchrun_with(&[("PALS_RANKID", "9")]), Meeting::Mpi);
+        assert_eq!(torchrun_with(&agents), Bootstrap::Tcp);
+        assert_eq!(torchrun_with(&[("PALS_RANKID", "1")]), Bootstrap::Tcp);
+        assert_eq!(torchrun_with(&[("PALS_RANKID", "9")]), Bootstrap::Mpi);
         // srun --pty bash, and two ranks by hand in it.
         let by_hand = [("RANK", "0"), ("WORLD_SIZE", "2"), (STEP_TASKS, "1")];
-        assert_eq!(meeting(&env(&by_hand)), Meeting::Tcp);
+        assert_eq!(bootstrap(&env(&by_hand)), Bootstrap::Tcp);
         // srun with a wrapper that sets RANK.
         let wrapper = [("RANK", "0"), ("WORLD_SIZE", "2"), (STEP_TASKS, "2")];
-        assert_eq!(meeting(&env(&wrapper)), Meeting::Mpi);
+        assert_eq!(bootstrap(&env(&wrapper)), Bootstrap::Mpi);
     }
 
     #[test]
     fn a_variable_decides_how_ranks_meet() {
         let mpirun = ("OMPI_COMM_WORLD_SIZE", "16");
-        assert_eq!(torchrun_with(&[mpirun, (MEETING, "tcp")]), Meeting::Tcp);
-        assert_eq!(torchrun_with(&[(MEETING, "mpi")]), Meeting::Mpi);
+        assert_eq!(torchrun_with(&[mpirun, (BOOTSTRAP, "tcp")]), Bootstrap::Tcp);
+        assert_eq!(torchrun_with(&[(BOOTSTRAP, "mpi")]), Bootstrap::Mpi);
     }
 
     #[test]

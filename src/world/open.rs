@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::{
     World, abort, deadline,
-    launch::{self, Meeting},
+    launch::{self, Bootstrap},
     solo::Solo,
     tcp::{
         self,
@@ -27,7 +27,7 @@ pub fn mpi() -> anyhow::Result<Box<dyn World>> {
 /// # Errors
 /// Returns an error if MPI does not start, or if the variables of the launcher are contradictory.
 pub fn launched(timeout: Duration) -> anyhow::Result<Box<dyn World>> {
-    if launch::meeting(&env::var) == Meeting::Tcp {
+    if launch::bootstrap(&env::var) == Bootstrap::Tcp {
         return Ok(over_tcp(timeout));
     }
     let _guard = deadline::watch("MPI_Init", timeout);
@@ -42,7 +42,7 @@ pub fn launched(timeout: Duration) -> anyhow::Result<Box<dyn World>> {
 /// Returns an error if MPI does not start within `timeout`, or if the launcher and MPI do not fit.
 pub fn world(needs_ranks: bool, timeout: Duration) -> anyhow::Result<Box<dyn World>> {
     let is_half_set = env::var(SIZE).is_some() && launch::processes(&env::var).is_none();
-    if launch::meeting(&env::var) == Meeting::Tcp || (needs_ranks && is_half_set) {
+    if launch::bootstrap(&env::var) == Bootstrap::Tcp || (needs_ranks && is_half_set) {
         return Ok(over_tcp(timeout));
     }
     let world: Box<dyn World> = if needs_ranks || launch::processes(&env::var).is_some() {

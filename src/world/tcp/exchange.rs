@@ -10,7 +10,7 @@ use super::{
     frame::{Frame, Kind},
     link::Link,
     parts::{self, Part},
-    seat::Neighbours,
+    position::Neighbours,
 };
 use crate::{
     exit::Code,
@@ -63,7 +63,7 @@ impl Tcp {
     /// Waits until every rank has its place. Meanwhile rank 0 listens to those of `waiting`, which may not find theirs; the
     /// connections to them end here.
     pub(super) fn confirm(&self, waiting: &[Arc<Link>]) {
-        self.exchange.set(self.exchange.get() + 1);
+        self.begin();
         let mut missing: Vec<&Arc<Link>> = self.neighbours.below.iter().collect();
         while let Some(link) = missing.last() {
             match link.receive_within(TICK) {
@@ -71,7 +71,7 @@ impl Tcp {
                     self.content(link, message);
                     missing.pop();
                 }
-                Ok(None) => waiting.iter().for_each(listen_to),
+                Ok(None) => waiting.iter().for_each(|link| failure::check(link)),
                 Err(_) => self.end_at(link, io::ErrorKind::UnexpectedEof.into()),
             }
         }
@@ -206,13 +206,6 @@ impl Tcp {
     }
 }
 
-/// Ends the job if a rank that has no place yet ends it or is gone.
-fn listen_to(link: &Arc<Link>) {
-    if let Some(news) = link.news() {
-        failure::learn(link, &news);
-    }
-}
-
 impl World for Tcp {
     fn rank(&self) -> u32 {
         self.rank
@@ -276,14 +269,14 @@ impl World for Tcp {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::world::tcp::{card::Card, secret::SecretSource, tree::Tree};
+    use crate::world::tcp::{identity::Identity, secret::SecretSource, tree::Tree};
     use std::{
         net::{TcpListener, TcpStream},
         thread,
     };
 
-    fn card(rank: u32) -> Card {
-        Card {
+    fn identity(rank: u32) -> Identity {
+        Identity {
             rank,
             size: 0,
             local_size: None,
@@ -313,8 +306,8 @@ mod tests {
             let mut below = Vec::new();
             for child in tree.children(rank) {
                 let (up, down) = pair();
-                above[*child as usize] = Some(Link::new(&card(rank), up));
-                below.push(Link::new(&card(*child), down));
+                above[*child as usize] = Some(Link::new(&identity(rank), up));
+                below.push(Link::new(&identity(*child), down));
             }
             let above = above[rank as usize].take();
             worlds.push(Tcp::new(rank, size, Neighbours { above, below }));

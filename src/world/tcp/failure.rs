@@ -18,8 +18,8 @@ use std::{
 use serde::{Deserialize, Serialize};
 
 use super::{
-    card::Card,
     frame::{Frame, Kind},
+    identity::Identity,
     link::{Link, News},
 };
 use crate::{exit::Code, world::abort};
@@ -29,7 +29,7 @@ static LINKS: Mutex<Vec<Arc<Link>>> = Mutex::new(Vec::new());
 /// What ended the job, if another rank did.
 static HEARD: OnceLock<Notice> = OnceLock::new();
 /// What this process is.
-static OWN: OnceLock<Card> = OnceLock::new();
+static OWN: OnceLock<Identity> = OnceLock::new();
 /// Whether this rank says that rank 0 is lost.
 static SPEAKS_FOR_RANK_0: AtomicBool = AtomicBool::new(false);
 /// Whether all is done and connections may end.
@@ -52,9 +52,9 @@ struct Notice {
 }
 
 /// Notes what this process is.
-pub(super) fn set_own(card: &Card) {
+pub(super) fn set_own(identity: &Identity) {
     // A process joins one job.
-    let _ = OWN.set(card.clone());
+    let _ = OWN.set(identity.clone());
 }
 
 /// Notes whether this rank says that rank 0 is lost.
@@ -96,7 +96,8 @@ pub(super) fn tell_others(code: Code, reason: &str) {
 
 fn own_host_id() -> String {
     let own = OWN.get();
-    own.map(|card| card.host_id.clone()).unwrap_or_default()
+    own.map(|identity| identity.host_id.clone())
+        .unwrap_or_default()
 }
 
 /// Ends this process if `news` of a connection says that another rank ended the job, or is gone.
@@ -104,6 +105,13 @@ pub(super) fn learn(link: &Link, news: &News) {
     match news {
         News::Message(frame) => heard(frame),
         News::Gone(error) => lost(link, error.as_ref()),
+    }
+}
+
+/// Ends this process if the other side of a connection that has no thread of its own ended the job, or is gone.
+pub(super) fn check(link: &Link) {
+    if let Some(news) = link.news() {
+        learn(link, &news);
     }
 }
 

@@ -32,14 +32,14 @@ const HEADER: usize = 5;
 pub(super) enum Kind {
     /// The first message on a connection, from the side that listens.
     Greeting = b'G',
-    /// The answer to it, with the card of the other side.
+    /// The answer to it, with the identity of the other side.
     Hello = b'H',
     /// The answer to that.
     Welcome = b'W',
     /// The other answer: the proof is wrong.
     Refusal = b'R',
     /// Where a rank has its place in the tree.
-    Seat = b'S',
+    Position = b'P',
     /// A part of an exchange.
     Data = b'D',
     /// The job ends.
@@ -54,7 +54,7 @@ impl Kind {
         Kind::Hello,
         Kind::Welcome,
         Kind::Refusal,
-        Kind::Seat,
+        Kind::Position,
         Kind::Data,
         Kind::Abort,
         Kind::Bye,

@@ -9,13 +9,13 @@ use std::{
 };
 
 use super::{
-    card::Card,
-    door::{Arrival, Door},
+    acceptor::{Acceptor, Arrival},
     failure,
     frame::{Frame, Kind},
     handshake::Purpose,
+    identity::Identity,
     link::Link,
-    seat::{Address, Neighbours, Seat, Seated},
+    position::{Address, Connected, Neighbours, Position},
     secret::TOKEN,
     socket,
     tree::Tree,
@@ -31,7 +31,7 @@ const MOST_STRANGERS: usize = 4;
 
 /// A rank that has come.
 struct Member {
-    card: Card,
+    identity: Identity,
     /// The address from which it came.
     ip: IpAddr,
     link: Arc<Link>,
@@ -39,13 +39,13 @@ struct Member {
 
 /// Those who have come so far.
 struct Members<'a> {
-    own: &'a Card,
+    own: &'a Identity,
     by_rank: BTreeMap<u32, Member>,
 }
 
 /// Waits for every rank until `until`, and gives each its place. Ends the job if one does not come or does not fit.
-pub(super) fn all_ranks(contract: &Contract, card: &Card, until: Instant) -> Seated {
-    failure::set_own(card);
+pub(super) fn all_ranks(contract: &Contract, identity: &Identity, until: Instant) -> Connected {
+    failure::set_own(identity);
     let began = Instant::now();
     if let Err(most) = socket::make_room(contract.size.into()) {
         let what = format!(
@@ -56,13 +56,13 @@ pub(super) fn all_ranks(contract: &Contract, card: &Card, until: Instant) -> Sea
     }
     let listener = listen(contract).unwrap_or_else(|what| abort::job(Code::Launch, &what));
     let secret = Arc::clone(&contract.secret);
-    let door = Door::open(listener, Purpose::Join, secret, card.clone());
-    let door = door.unwrap_or_else(|error| {
+    let acceptor = Acceptor::open(listener, Purpose::Join, secret, identity.clone());
+    let acceptor = acceptor.unwrap_or_else(|error| {
         let what = format!("rank 0 cannot receive the others: {error}");
         abort::job(Code::Internal, &what)
     });
     let mut members = Members {
-        own: card,
+        own: identity,
         by_rank: BTreeMap::new(),
     };
     let mut strangers: Vec<String> = Vec::new();
@@ -72,14 +72,14 @@ pub(super) fn all_ranks(contract: &Contract, card: &Card, until: Instant) -> Sea
             let what = missing(contract, &members.missing(), &strangers, waited);
             abort::job(Code::TimedOut, &what);
         }
-        if let Some(arrival) = door.next(TICK) {
+        if let Some(arrival) = acceptor.next(TICK) {
             receive(arrival, &mut members, &mut strangers);
         } else {
             members.listen();
         }
     }
-    drop(door);
-    members.seat_all()
+    drop(acceptor);
+    members.assign_positions()
 }
 
 /// Listens at the first port that is free.
@@ -100,22 +100,22 @@ fn listen(contract: &Contract) -> Result<TcpListener, String> {
 
 fn receive(arrival: Arrival, members: &mut Members, strangers: &mut Vec<String>) {
     match arrival {
-        Arrival::Member(card, link) => {
-            if let Err(what) = members.add(card, link) {
+        Arrival::Member(identity, link) => {
+            if let Err(what) = members.add(identity, link) {
                 abort::job(Code::Launch, &what);
             }
         }
-        Arrival::Stranger(card, from) => {
+        Arrival::Stranger(identity, from) => {
             let what = format!(
                 "rank {} came from {} with another secret",
-                card.rank,
+                identity.rank,
                 socket::plain(from.ip())
             );
             if strangers.len() < MOST_STRANGERS && !strangers.contains(&what) {
                 say!(
                     "pxnbench: {}: {what}: its own is from {}, that of rank 0 from {}. Set {TOKEN} to the same value on every rank",
                     abort::process_name(),
-                    card.secret_from.name(),
+                    identity.secret_from.name(),
                     members.own.secret_from.name()
                 );
                 strangers.push(what);
@@ -136,41 +136,43 @@ impl Members<'_> {
     }
 
     /// Adds a rank, or returns why it does not fit the job.
-    fn add(&mut self, card: Card, link: Arc<Link>) -> Result<(), String> {
+    fn add(&mut self, identity: Identity, link: Arc<Link>) -> Result<(), String> {
         let own = self.own;
-        if card.version != own.version {
+        if identity.version != own.version {
             return Err(format!(
                 "{} is pxnbench {}, and {} is pxnbench {}. Start the same version on every node",
-                card.name(),
-                card.version,
+                identity.name(),
+                identity.version,
                 own.name(),
                 own.version
             ));
         }
-        if card.size != own.size && card.rank >= own.size {
+        if identity.size != own.size && identity.rank >= own.size {
             return Err(format!(
                 "{} is one too many: its WORLD_SIZE is {}, that of {} is {}. Set WORLD_SIZE to the number of processes of the \
                  job, the same on every rank",
-                card.name(),
-                card.size,
+                identity.name(),
+                identity.size,
                 own.name(),
                 own.size
             ));
         }
-        if card.size != own.size {
+        if identity.size != own.size {
             return Err(format!(
                 "{} has WORLD_SIZE={}, and {} has {}. Set it to the number of processes of the job, the same on every rank",
-                card.name(),
-                card.size,
+                identity.name(),
+                identity.size,
                 own.name(),
                 own.size
             ));
         }
-        if card.rank == 0 || card.rank >= own.size {
-            return Err(twice(own, &card));
+        if identity.rank == 0 || identity.rank >= own.size {
+            return Err(twice(own, &identity));
         }
-        match self.by_rank.get(&card.rank) {
-            Some(other) if !other.card.is_same_process(&card) => Err(twice(&other.card, &card)),
+        match self.by_rank.get(&identity.rank) {
+            Some(other) if !other.identity.is_same_process(&identity) => {
+                Err(twice(&other.identity, &identity))
+            }
             known => {
                 if let Some(known) = known {
                     failure::remove(&known.link);
@@ -178,7 +180,8 @@ impl Members<'_> {
                 // If the connection is broken, listening to it says so.
                 let ip = link.address().unwrap_or(IpAddr::from([0, 0, 0, 0]));
                 let ip = socket::plain(ip);
-                self.by_rank.insert(card.rank, Member { card, ip, link });
+                self.by_rank
+                    .insert(identity.rank, Member { identity, ip, link });
                 Ok(())
             }
         }
@@ -187,17 +190,15 @@ impl Members<'_> {
     /// Ends the job if somebody who waits for the others ended it, or is gone.
     fn listen(&self) {
         for member in self.by_rank.values() {
-            if let Some(news) = member.link.news() {
-                failure::learn(&member.link, &news);
-            }
+            failure::check(&member.link);
         }
     }
 
-    fn seat_all(self) -> Seated {
+    fn assign_positions(self) -> Connected {
         let mut host_ids = vec![self.own.host_id.as_str()];
-        host_ids.extend(self.by_rank.values().map(|it| it.card.host_id.as_str()));
+        host_ids.extend(self.by_rank.values().map(|it| it.identity.host_id.as_str()));
         let tree = Tree::new(&host_ids);
-        let mut seated = Seated {
+        let mut connected = Connected {
             neighbours: Neighbours {
                 above: None,
                 below: Vec::new(),
@@ -207,29 +208,30 @@ impl Members<'_> {
         let speakers = self.speakers(tree.children(0));
         for (rank, member) in &self.by_rank {
             let above = tree.parent(*rank).unwrap_or_default();
-            let seat = Seat {
+            let position = Position {
                 above: self.address(above),
                 below: tree.children(*rank).to_vec(),
                 speaks_for_rank_0: speakers.contains(rank),
             };
-            let sent = Frame::json(Kind::Seat, &seat).and_then(|frame| member.link.send(&frame));
+            let sent =
+                Frame::json(Kind::Position, &position).and_then(|frame| member.link.send(&frame));
             if let Err(error) = sent {
                 failure::lost(&member.link, Some(&error));
             }
             if above == 0 {
-                seated.neighbours.below.push(Arc::clone(&member.link));
+                connected.neighbours.below.push(Arc::clone(&member.link));
             } else {
-                seated.waiting.push(Arc::clone(&member.link));
+                connected.waiting.push(Arc::clone(&member.link));
             }
         }
-        seated
+        connected
     }
 
     /// Returns the first of `children` on the node of rank 0, and the first on another one.
     fn speakers(&self, children: &[u32]) -> Vec<u32> {
         let is_here = |rank: &&u32| {
             let member = self.by_rank.get(rank);
-            member.is_some_and(|member| member.card.host_id == self.own.host_id)
+            member.is_some_and(|member| member.identity.host_id == self.own.host_id)
         };
         let here = children.iter().find(is_here);
         let elsewhere = children.iter().find(|rank| !is_here(rank));
@@ -240,9 +242,9 @@ impl Members<'_> {
         match self.by_rank.get(&rank) {
             Some(member) => Address {
                 rank,
-                host: member.card.host.clone(),
+                host: member.identity.host.clone(),
                 ip: member.ip,
-                port: member.card.port,
+                port: member.identity.port,
             },
             // The connection to rank 0 is there already.
             None => Address {
@@ -255,7 +257,7 @@ impl Members<'_> {
     }
 }
 
-fn twice(one: &Card, other: &Card) -> String {
+fn twice(one: &Identity, other: &Identity) -> String {
     format!(
         "two processes say that they are rank {}: {} on {} and {} on {}. Give each process a RANK of its own",
         one.rank, one.pid, one.host, other.pid, other.host
@@ -323,8 +325,8 @@ mod tests {
     use crate::world::tcp::secret::SecretSource;
     use std::net::TcpStream;
 
-    fn card(rank: u32) -> Card {
-        Card {
+    fn identity(rank: u32) -> Identity {
+        Identity {
             rank,
             size: 3,
             local_size: None,
@@ -337,59 +339,70 @@ mod tests {
         }
     }
 
-    /// Adds `card` to a job of three ranks that has rank 1 already.
-    fn add(card: Card) -> Result<(), String> {
+    /// Adds `identity` to a job of three ranks that has rank 1 already.
+    fn add(identity: Identity) -> Result<(), String> {
         let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a port");
         let address = listener.local_addr().expect("an address");
-        let link = |card: &Card| Link::new(card, TcpStream::connect(address).expect("connected"));
-        let own = tests::card(0);
-        let first = tests::card(1);
+        let link = |identity: &Identity| {
+            Link::new(identity, TcpStream::connect(address).expect("connected"))
+        };
+        let own = tests::identity(0);
+        let first = tests::identity(1);
         let mut members = Members {
             own: &own,
             by_rank: BTreeMap::new(),
         };
         let link_to_first = link(&first);
         members.add(first, link_to_first)?;
-        let link = link(&card);
-        members.add(card, link)
+        let link = link(&identity);
+        members.add(identity, link)
     }
 
     #[test]
     fn whoever_does_not_fit_the_job_is_named() {
         for (member, said) in [
             (
-                Card {
+                Identity {
                     version: "2.0.0".into(),
-                    ..card(2)
+                    ..identity(2)
                 },
                 "rank 2 on node2 is pxnbench 2.0.0, and rank 0 on node0 is pxnbench 1.0.0. Start the same version",
             ),
             (
-                Card { size: 4, ..card(3) },
+                Identity {
+                    size: 4,
+                    ..identity(3)
+                },
                 "rank 3 on node3 is one too many: its WORLD_SIZE is 4, that of rank 0 on node0 is 3. Set",
             ),
             (
-                Card { size: 4, ..card(2) },
+                Identity {
+                    size: 4,
+                    ..identity(2)
+                },
                 "rank 2 on node2 has WORLD_SIZE=4, and rank 0 on node0 has 3. Set",
             ),
             (
-                Card { pid: 7, ..card(1) },
+                Identity {
+                    pid: 7,
+                    ..identity(1)
+                },
                 "two processes say that they are rank 1: 101 on node1 and 7 on node1. Give",
             ),
             (
-                card(0),
+                identity(0),
                 "two processes say that they are rank 0: 100 on node0 and 100 on node0. Give",
             ),
         ] {
             let why = add(member).expect_err("does not fit");
             assert!(why.contains(said), "{why}");
         }
-        assert_eq!(add(card(2)), Ok(()));
+        assert_eq!(add(identity(2)), Ok(()));
     }
 
     #[test]
     fn a_process_may_come_again() {
-        assert_eq!(add(card(1)), Ok(()));
+        assert_eq!(add(identity(1)), Ok(()));
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! The first messages on a connection: both sides prove that they know the secret, and say who they are.
 //!
-//! The side that listens sends a random number. The other one answers with its card, a random number of its own, and the
-//! proof over both numbers and the card. The first side checks it and answers in the same way. So neither the secret nor
-//! anything that could be used again travels, and a card cannot be changed on its way.
+//! The side that listens sends a random number. The other one answers with its identity, a random number of its own, and the
+//! proof over both numbers and the identity. The first side checks it and answers in the same way. So neither the secret nor
+//! anything that could be used again travels, and an identity cannot be changed on its way.
 
 use std::{
     io,
@@ -13,8 +13,8 @@ use std::{
 use serde::{Deserialize, Serialize};
 
 use super::{
-    card::Card,
     frame::{Frame, Kind, STRANGERS_LIMIT, Until, foreign},
+    identity::Identity,
     secret::{Nonce, Proof, Secret, nonce},
 };
 
@@ -58,25 +58,25 @@ struct Greeting {
 
 #[derive(Serialize, Deserialize)]
 struct Hello {
-    /// A [`Card`] as JSON. The proof is over these bytes.
-    card: String,
+    /// An [`Identity`] as JSON. The proof is over these bytes.
+    identity: String,
     nonce: Nonce,
     proof: Proof,
 }
 
 #[derive(Serialize, Deserialize)]
 struct Welcome {
-    card: String,
+    identity: String,
     proof: Proof,
 }
 
 /// Who came.
 #[derive(Debug)]
-pub(super) enum Guest {
+pub(super) enum Peer {
     /// A process of this job.
-    Member(Card),
+    Member(Identity),
     /// Somebody with another secret, and whom it says it is.
-    Stranger(Card),
+    Stranger(Identity),
 }
 
 /// Why a connection was not accepted.
@@ -101,7 +101,7 @@ impl From<io::Error> for Rejection {
 pub(super) struct Introduction<'a> {
     pub(super) purpose: Purpose,
     pub(super) secret: &'a Secret,
-    pub(super) card: &'a Card,
+    pub(super) identity: &'a Identity,
 }
 
 /// Receives whoever connected, within `limit`. `may_stay` is asked before a member is welcome.
@@ -113,7 +113,7 @@ pub(super) fn receive(
     own: Introduction,
     limit: Duration,
     may_stay: impl FnOnce() -> bool,
-) -> io::Result<Guest> {
+) -> io::Result<Peer> {
     let until = Instant::now() + limit;
     stream.set_write_timeout(Some(limit))?;
     let own_nonce = nonce()?;
@@ -124,8 +124,8 @@ pub(super) fn receive(
     };
     Frame::json(Kind::Greeting, &greeting)?.write(stream)?;
     let hello: Hello = next(stream, until)?.parse(Kind::Hello)?;
-    let card: Card = serde_json::from_str(&hello.card).map_err(|_| foreign())?;
-    let parts: [&[u8]; 3] = [&own_nonce, &hello.nonce, hello.card.as_bytes()];
+    let identity: Identity = serde_json::from_str(&hello.identity).map_err(|_| foreign())?;
+    let parts: [&[u8]; 3] = [&own_nonce, &hello.nonce, hello.identity.as_bytes()];
     let is_member = own
         .secret
         .is_proved(own.purpose.hello(), &parts, &hello.proof);
@@ -135,24 +135,24 @@ pub(super) fn receive(
             body: Vec::new(),
         };
         refusal.write(stream)?;
-        return Ok(Guest::Stranger(card));
+        return Ok(Peer::Stranger(identity));
     }
     if !may_stay() {
         return Err(io::ErrorKind::ConnectionAborted.into());
     }
-    let own_card = serde_json::to_string(own.card)?;
-    let parts: [&[u8]; 3] = [&hello.nonce, &own_nonce, own_card.as_bytes()];
+    let own_identity = serde_json::to_string(own.identity)?;
+    let parts: [&[u8]; 3] = [&hello.nonce, &own_nonce, own_identity.as_bytes()];
     let proof = own.secret.prove(own.purpose.welcome(), &parts);
     let welcome = Welcome {
-        card: own_card,
+        identity: own_identity,
         proof,
     };
     Frame::json(Kind::Welcome, &welcome)?.write(stream)?;
     stream.set_write_timeout(None)?;
-    Ok(Guest::Member(card))
+    Ok(Peer::Member(identity))
 }
 
-/// Introduces this process to the one that listens, and returns its card.
+/// Introduces this process to the one that listens, and returns its identity.
 ///
 /// # Errors
 /// Returns an error if something else listens there, or a process of another job.
@@ -160,7 +160,7 @@ pub(super) fn introduce(
     stream: &TcpStream,
     own: Introduction,
     limit: Duration,
-) -> Result<Card, Rejection> {
+) -> Result<Identity, Rejection> {
     let until = Instant::now() + limit;
     let greeting: Greeting = next(stream, until)?.parse(Kind::Greeting)?;
     if greeting.magic != MAGIC {
@@ -170,11 +170,11 @@ pub(super) fn introduce(
         return Err(Rejection::Protocol(greeting.protocol));
     }
     let own_nonce = nonce()?;
-    let own_card = serde_json::to_string(own.card).map_err(io::Error::from)?;
-    let parts: [&[u8]; 3] = [&greeting.nonce, &own_nonce, own_card.as_bytes()];
+    let own_identity = serde_json::to_string(own.identity).map_err(io::Error::from)?;
+    let parts: [&[u8]; 3] = [&greeting.nonce, &own_nonce, own_identity.as_bytes()];
     let proof = own.secret.prove(own.purpose.hello(), &parts);
     let hello = Hello {
-        card: own_card,
+        identity: own_identity,
         nonce: own_nonce,
         proof,
     };
@@ -184,14 +184,14 @@ pub(super) fn introduce(
         return Err(Rejection::WrongSecret);
     }
     let welcome: Welcome = answer.parse(Kind::Welcome)?;
-    let parts: [&[u8]; 3] = [&own_nonce, &greeting.nonce, welcome.card.as_bytes()];
+    let parts: [&[u8]; 3] = [&own_nonce, &greeting.nonce, welcome.identity.as_bytes()];
     let is_member = own
         .secret
         .is_proved(own.purpose.welcome(), &parts, &welcome.proof);
     if !is_member {
         return Err(Rejection::WrongSecret);
     }
-    Ok(serde_json::from_str(&welcome.card).map_err(|_| foreign())?)
+    Ok(serde_json::from_str(&welcome.identity).map_err(|_| foreign())?)
 }
 
 fn next(stream: &TcpStream, until: Instant) -> io::Result<Frame> {
@@ -207,8 +207,8 @@ mod tests {
 
     const LIMIT: Duration = Duration::from_secs(20);
 
-    fn card(rank: u32) -> Card {
-        Card {
+    fn identity(rank: u32) -> Identity {
+        Identity {
             rank,
             size: 2,
             local_size: None,
@@ -225,34 +225,34 @@ mod tests {
         Secret::from_env(&|name| (name == TOKEN).then(|| token.to_owned()))
     }
 
-    /// Returns what `guest` makes of the side that listens, and that of it, which has the token `a` and is for joining.
+    /// Returns what `peer` makes of the side that listens, and that of it, which has the token `a` and is for joining.
     fn meet<T: Send + 'static>(
         may_stay: bool,
-        guest: impl FnOnce(TcpStream) -> T + Send + 'static,
-    ) -> (T, io::Result<Guest>) {
+        peer: impl FnOnce(TcpStream) -> T + Send + 'static,
+    ) -> (T, io::Result<Peer>) {
         let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a port");
         let address = listener.local_addr().expect("an address");
-        let guest = thread::spawn(move || guest(TcpStream::connect(address).expect("connected")));
+        let peer = thread::spawn(move || peer(TcpStream::connect(address).expect("connected")));
         let (stream, _) = listener.accept().expect("accepted");
         let own = Introduction {
             purpose: Purpose::Join,
             secret: &secret("a"),
-            card: &card(0),
+            identity: &identity(0),
         };
         let received = receive(&stream, own, Duration::from_secs(2), || may_stay);
         drop(stream);
-        (guest.join().expect("a guest"), received)
+        (peer.join().expect("a peer"), received)
     }
 
     fn introduced(
         purpose: Purpose,
         token: &'static str,
-    ) -> impl FnOnce(TcpStream) -> Result<Card, Rejection> {
+    ) -> impl FnOnce(TcpStream) -> Result<Identity, Rejection> {
         move |stream| {
             let own = Introduction {
                 purpose,
                 secret: &secret(token),
-                card: &card(1),
+                identity: &identity(1),
             };
             introduce(&stream, own, LIMIT)
         }
@@ -261,8 +261,8 @@ mod tests {
     #[test]
     fn two_processes_of_a_job_know_each_other() {
         let (theirs, ours) = meet(true, introduced(Purpose::Join, "a"));
-        assert_eq!(theirs.expect("welcome"), card(0));
-        assert!(matches!(ours, Ok(Guest::Member(member)) if member == card(1)));
+        assert_eq!(theirs.expect("welcome"), identity(0));
+        assert!(matches!(ours, Ok(Peer::Member(member)) if member == identity(1)));
     }
 
     #[test]
@@ -270,7 +270,7 @@ mod tests {
         for (purpose, token) in [(Purpose::Join, "b"), (Purpose::Tree, "a")] {
             let (theirs, ours) = meet(true, introduced(purpose, token));
             assert!(matches!(theirs, Err(Rejection::WrongSecret)));
-            assert!(matches!(ours, Ok(Guest::Stranger(_))));
+            assert!(matches!(ours, Ok(Peer::Stranger(_))));
         }
     }
 
@@ -301,7 +301,7 @@ mod tests {
         let recorded = thread::spawn(|| {
             let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a port");
             let address = listener.local_addr().expect("an address");
-            let guest = thread::spawn(move || {
+            let peer = thread::spawn(move || {
                 let stream = TcpStream::connect(address).expect("connected");
                 introduced(Purpose::Join, "a")(stream)
             });
@@ -315,11 +315,11 @@ mod tests {
             greeting.write(&stream).expect("written");
             let hello = next(&stream, Instant::now() + LIMIT).expect("an answer");
             drop(stream);
-            assert!(guest.join().expect("a guest").is_err());
+            assert!(peer.join().expect("a peer").is_err());
             hello
         });
         let hello = recorded.join().expect("a recording");
         let (_, replayed) = meet(true, move |stream| hello.write(&stream));
-        assert!(matches!(replayed, Ok(Guest::Stranger(_)) | Err(_)));
+        assert!(matches!(replayed, Ok(Peer::Stranger(_)) | Err(_)));
     }
 }

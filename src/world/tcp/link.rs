@@ -10,8 +10,8 @@ use std::{
 };
 
 use super::{
-    card::Card,
     frame::{Frame, Kind, RANKS_LIMIT, Until},
+    identity::Identity,
 };
 
 /// How long the end of a job may wait for a connection that does not take data.
@@ -52,11 +52,11 @@ pub(super) enum News {
 }
 
 impl Link {
-    /// Returns the connection `stream` to the process of `card`.
-    pub(super) fn new(card: &Card, stream: TcpStream) -> Arc<Link> {
+    /// Returns the connection `stream` to the process of `identity`.
+    pub(super) fn new(identity: &Identity, stream: TcpStream) -> Arc<Link> {
         Arc::new(Link {
-            rank: card.rank,
-            host: card.host.clone(),
+            rank: identity.rank,
+            host: identity.host.clone(),
             stream,
             writing: Mutex::default(),
             inbox: Mutex::default(),

@@ -1,7 +1,7 @@
 //! The world of processes that no MPI launcher started: they meet over TCP.
 //!
 //! The variables are those that torchrun, Kubernetes operators and `pxnbench join` set (`variables`). Rank 0 listens until
-//! every rank has come (`gather`); the others look for it (`reach`). Both sides of a connection prove that they know the
+//! every rank has come (`gather`); the others look for it (`join`). Both sides of a connection prove that they know the
 //! secret of the job before anything else is read (`handshake`, `secret`). Rank 0 then tells each rank its place in a
 //! `tree`, whose connections (`link`) carry every exchange (`exchange`) and the end of a job that fails
 //! (`failure`).
@@ -9,17 +9,17 @@
 //! The proof keeps strangers out of the job. It does not encrypt, nor protect against somebody who can change packets on
 //! their way; NCCL's own connections do not either.
 
-mod card;
-mod door;
+mod acceptor;
 mod exchange;
 mod failure;
 mod frame;
 mod gather;
 mod handshake;
+mod identity;
+mod join;
 mod link;
 mod parts;
-mod reach;
-mod seat;
+mod position;
 mod secret;
 mod socket;
 mod tree;
@@ -30,7 +30,7 @@ pub use self::exchange::NAME;
 use std::time::{Duration, Instant};
 
 use self::{
-    card::Card,
+    identity::Identity,
     variables::{Contract, LOCAL_RANK, RANK},
 };
 use super::{World, abort, deadline, solo::Solo};
@@ -50,14 +50,14 @@ pub fn start(contract: &Contract, timeout: Duration) -> Box<dyn World> {
     abort::expect_news_within(failure::NEWS_TAKE);
     let _guard = deadline::watch("the rendezvous over TCP", timeout + SLACK);
     let until = Instant::now() + timeout;
-    let card = Card::own(contract);
-    let seated = if contract.rank == 0 {
-        gather::all_ranks(contract, &card, until)
+    let identity = Identity::own(contract);
+    let connected = if contract.rank == 0 {
+        gather::all_ranks(contract, &identity, until)
     } else {
-        reach::rank_0(contract, &card, until)
+        join::rank_0(contract, &identity, until)
     };
-    let world = exchange::Tcp::new(contract.rank, contract.size, seated.neighbours);
-    world.confirm(&seated.waiting);
+    let world = exchange::Tcp::new(contract.rank, contract.size, connected.neighbours);
+    world.confirm(&connected.waiting);
     Box::new(world)
 }
 
