@@ -446,16 +446,19 @@ fn unknown_first_word(words: &[OsString]) -> Option<String> {
 
 /// Returns the command whose help explains `words`.
 fn help_of(words: &[OsString]) -> String {
-    let first = words.get(1).and_then(|word| word.to_str());
+    // Under a name of nccl-tests, help is that of the name.
+    let name = words.first().and_then(|word| drop_in::program_name(word));
+    let mut path = vec![name.unwrap_or("pxnbench")];
     let cli = Cli::command();
-    match first.and_then(|name| cli.find_subcommand(name)) {
-        Some(subcommand) => format!("pxnbench {} --help", subcommand.get_name()),
-        // Under a name of nccl-tests, help is that of the name.
-        None => {
-            let name = words.first().and_then(|word| drop_in::program_name(word));
-            format!("{} --help", name.unwrap_or("pxnbench"))
-        }
+    let mut command = &cli;
+    for word in words.iter().skip(1) {
+        let Some(subcommand) = word.to_str().and_then(|name| command.find_subcommand(name)) else {
+            break;
+        };
+        path.push(subcommand.get_name());
+        command = subcommand;
     }
+    format!("{} --help", path.join(" "))
 }
 
 fn after_help() -> String {
@@ -524,6 +527,8 @@ mod tests {
         assert_eq!(help("pxnbench submit --level x"), "pxnbench submit --help");
         assert_eq!(help("pxnbench doctor --jsn"), "pxnbench doctor --help");
         assert_eq!(help("pxnbench compare"), "pxnbench compare --help");
+        let of_deploy = "pxnbench kube deploy --help";
+        assert_eq!(help("pxnbench kube deploy pxn"), of_deploy);
         assert_eq!(help("pxnbench all_reduce -n x"), "pxnbench --help");
         let error = of("all_reduce --wiat").expect_err("an unknown option");
         let both = "see pxnbench launch --help, and pxnbench --help";
