@@ -902,6 +902,8 @@ fn a_pipe_that_nobody_reads_is_refused_and_one_with_a_reader_gets_the_page() {
     run(alone(at).args(["report", ".", "--out", "pipe"])).expect_code(0);
     let read = reader.wait_with_output().expect("its output").stdout;
     parse(&String::from_utf8(read).expect("text"));
+    let printed = run(alone(at).args(["report", ".", "--out", "-"])).expect_code(0);
+    parse(&printed.stdout);
 }
 
 #[test]

@@ -382,6 +382,9 @@ fn a_picture_is_xml_and_names_are_escaped() {
         ""
     );
     let picture = fs::read_to_string(folder.path().join("x.svg")).expect("a picture");
+    let arguments = ["topo", "--xml", "x.xml", "--format", "svg", "-o", "-"];
+    let printed = run(alone(folder.path()).args(arguments)).expect_code(0);
+    assert_eq!(printed.stdout, picture);
     let picture = roxmltree::Document::parse(&picture).expect("XML");
     let words: Vec<_> = picture
         .descendants()

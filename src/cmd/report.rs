@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use super::args::values;
 use crate::{
     exit::Code,
     report::{self, Request},
@@ -16,8 +17,8 @@ pub struct Args {
     /// Folder of a run, a folder of such folders (an experiment, or what compare takes), or a results.csv
     #[arg(value_name = "RUN", required = true)]
     runs: Vec<PathBuf>,
-    /// Write the page to this file
-    #[arg(long, value_name = "FILE")]
+    /// Write the page to this file, or - for stdout
+    #[arg(long, value_name = "FILE", value_parser = values::output_file())]
     out: Option<PathBuf>,
     /// Write the plots into this folder, each as an SVG file
     #[arg(long, value_name = "DIR")]
@@ -26,7 +27,7 @@ pub struct Args {
     #[arg(long)]
     markdown: bool,
     /// Write the results for Prometheus to this file, as node_exporter's text-file collector reads it (NAME.prom)
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_parser = values::output_file())]
     prometheus: Option<PathBuf>,
 }
 

@@ -6,10 +6,12 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use super::args::values;
 use crate::{
     exit::{Code, Failure},
     facts,
     native::nvml::Inventory,
+    output::target,
     topology::{
         self, Topology,
         render::{TopologyFormat, render},
@@ -32,7 +34,7 @@ pub struct Args {
     #[arg(long, value_name = "FORMAT", default_value = "all")]
     format: Format,
     /// Write to this file instead of stdout
-    #[arg(short, value_name = "FILE")]
+    #[arg(short, value_name = "FILE", value_parser = values::output_file())]
     output: Option<PathBuf>,
     /// Root of the file system to read
     #[arg(
@@ -81,12 +83,16 @@ pub fn run(args: &Args) -> anyhow::Result<Code> {
     let rendered = render(&hosts, args.format.topology_format())?;
     let rendered = rendered.trim_end();
     match &args.output {
-        Some(file) => fs::write(file, format!("{rendered}\n")).map_err(|error| {
-            usage_error(format!("-o {} cannot be written: {error}", file.display()))
-        })?,
+        Some(file) => write(file, &format!("{rendered}\n"))?,
         None => print_line!("{rendered}")?,
     }
     Ok(Code::Fine)
+}
+
+fn write(file: &Path, text: &str) -> anyhow::Result<()> {
+    let written = target::replace(true, &target::resolved(file), text);
+    written
+        .map_err(|error| usage_error(format!("-o {} cannot be written: {error}", file.display())))
 }
 
 fn usage_error(what: String) -> anyhow::Error {

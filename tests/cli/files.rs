@@ -73,7 +73,7 @@ fn what_goes_to_stdout_is_in_the_file_that_stdout_is() {
     let folder = folder();
     // Also by a link of the user's own: `/dev/stdout` is one.
     std::os::unix::fs::symlink("/proc/self/fd/1", folder.path().join("mine")).expect("linked");
-    for to in ["/dev/stdout", "/dev/fd/1", "mine"] {
+    for to in ["-", "/dev/stdout", "/dev/fd/1", "mine"] {
         let table = folder.path().join("table");
         let mut command = alone(folder.path());
         command
@@ -121,6 +121,7 @@ fn what_goes_to_stdout_is_in_the_file_that_stdout_is() {
         );
         assert!(folder.path().join("mine").is_symlink() && Path::new("/dev/stdout").is_symlink());
     }
+    assert!(!folder.path().join("-").exists(), "- is no name of a file");
 }
 
 #[test]

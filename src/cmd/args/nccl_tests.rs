@@ -118,6 +118,7 @@ pub(super) struct NcclTestsArgs {
         short = 'J',
         long = "output_file",
         value_name = "FILE",
+        value_parser = values::output_file(),
         help_heading = "Output"
     )]
     pub(super) nccl_tests_json: Option<PathBuf>,

@@ -155,12 +155,12 @@ pub struct SweepArgs {
     #[arg(long, value_name = "N", value_parser = values::natural, default_value = "0", help_heading = "Output")]
     repeat: u32,
 
-    /// Write the CSV to this file; without --out there is no folder of results
-    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    /// Write the CSV to this file, or - for stdout; without --out there is no folder of results
+    #[arg(long, value_name = "FILE", value_parser = values::output_file(), help_heading = "Output")]
     csv: Option<PathBuf>,
 
-    /// Write the JSON to this file when the run ends; without --out there is no folder of results
-    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    /// Write the JSON to this file, or - for stdout, when the run ends; without --out there is no folder of results
+    #[arg(long, value_name = "FILE", value_parser = values::output_file(), help_heading = "Output")]
     json: Option<PathBuf>,
 
     /// Continue an earlier run that left its files at the same place; without --out and --csv, the latest run with the same

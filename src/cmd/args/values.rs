@@ -1,6 +1,8 @@
 //! Values of the command line: collectives, types, operations, roots, whole numbers. Each parser's error is a sentence.
 
-use std::{fmt::Display, str::FromStr, time::Duration};
+use std::{fmt::Display, path::PathBuf, str::FromStr, time::Duration};
+
+use clap::builder::{PathBufValueParser, TypedValueParser};
 
 use super::slips::{self, plain};
 use crate::{
@@ -263,6 +265,14 @@ pub fn duration(text: &str) -> Result<Duration, String> {
         Some(time) => Ok(time),
         None => Err("a time is a number of seconds, or such as 500ms, 2s or 1h 30m".into()),
     }
+}
+
+/// Parses the name of a file that is written. As for other programs, `-` is standard output.
+pub fn output_file() -> impl TypedValueParser<Value = PathBuf> {
+    PathBufValueParser::new().map(|path| match path.to_str() {
+        Some("-") => PathBuf::from("/dev/stdout"),
+        _ => path,
+    })
 }
 
 /// The interval between two samples of telemetry.
