@@ -1,16 +1,17 @@
 //! What Slurm's commands report.
 
 use std::{
-    io::Read,
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
-    sync::mpsc,
-    thread,
     time::Duration,
 };
 
 use super::tree::below;
-use crate::{env::Env, native::nvml::Reading, world::launch};
+use crate::{
+    env::Env,
+    native::nvml::Reading,
+    world::{child, launch},
+};
 
 /// How long to wait for Slurm's controller: one that is busy or gone blocks its clients for
 /// minutes.
@@ -66,17 +67,18 @@ pub(crate) fn answer(
         .stderr(Stdio::piped())
         .spawn()
         .map_err(|error| error.to_string())?;
-    let stdout = read_in_thread(child.stdout.take());
-    let stderr = read_in_thread(child.stderr.take());
-    let Ok(text) = stdout.recv_timeout(patience) else {
+    let stdout = child::read_all(child.stdout.take(), child::MOST_BYTES);
+    let stderr = child::read_all(child.stderr.take(), child::MOST_BYTES);
+    let Ok(answer) = stdout.recv_timeout(patience) else {
         kill(&mut child);
         return Err(format!("it did not answer within {} s", patience.as_secs()));
     };
     let status = child.wait().map_err(|error| error.to_string())?;
     if status.success() {
-        return Ok(text);
+        return Ok(String::from_utf8_lossy(&answer).into_owned());
     }
     let complaint = stderr.recv_timeout(patience).unwrap_or_default();
+    let complaint = String::from_utf8_lossy(&complaint);
     // Open MPI draws a line first.
     let has_words = |line: &&str| line.contains(char::is_alphabetic);
     match complaint.lines().find(has_words) {
@@ -90,22 +92,6 @@ fn kill(child: &mut Child) {
     if child.kill().is_ok() {
         drop(child.wait());
     }
-}
-
-/// Reads a pipe to its end in a thread of its own, so that the child never blocks on a full pipe
-/// and a silent child can be given up on.
-fn read_in_thread(pipe: Option<impl Read + Send + 'static>) -> mpsc::Receiver<String> {
-    let (sender, receiver) = mpsc::channel();
-    thread::spawn(move || {
-        let mut bytes = Vec::new();
-        if let Some(mut pipe) = pipe {
-            // What came before an error is used all the same.
-            drop(pipe.read_to_end(&mut bytes));
-        }
-        // If this fails nobody is waiting any more.
-        drop(sender.send(String::from_utf8_lossy(&bytes).into_owned()));
-    });
-    receiver
 }
 
 /// Finds the setting in a line such as `KillOnBadExit           = 1`.

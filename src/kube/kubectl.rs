@@ -2,7 +2,7 @@
 
 use std::{
     ffi::OsString,
-    io::{self, Read, Write},
+    io::Write,
     os::unix::process::CommandExt,
     process::{Child, Command, ExitStatus, Stdio},
     sync::mpsc,
@@ -16,7 +16,7 @@ use super::{names::ObjectName, refusal};
 use crate::{
     env,
     exit::{Code, Failure},
-    world::signal,
+    world::{child, signal},
 };
 
 /// How many times as long as one request kubectl may take altogether: it is better placed to say what is wrong, so it gives
@@ -28,9 +28,6 @@ const REQUESTS_FOR_FILES: u32 = 8;
 
 /// How long kubectl may take to end when it is asked to.
 const GRACE: Duration = Duration::from_secs(2);
-
-/// The most bytes that are read of an answer.
-const MOST_BYTES: u64 = 64 << 20;
 
 /// The most bytes that are read of what kubectl says on stderr.
 const MOST_WORDS: u64 = 64 << 10;
@@ -119,8 +116,8 @@ impl Kubectl {
         input: &[u8],
     ) -> anyhow::Result<Answer> {
         let mut child = self.start(words, end_of_line)?;
-        let stdout = read(child.stdout.take(), MOST_BYTES);
-        let stderr = read(child.stderr.take(), MOST_WORDS);
+        let stdout = child::read_all(child.stdout.take(), child::MOST_BYTES);
+        let stderr = child::read_all(child.stderr.take(), MOST_WORDS);
         let stdin = child.stdin.take();
         let input = input.to_vec();
         thread::spawn(move || {
@@ -204,11 +201,11 @@ impl Kubectl {
     ) -> anyhow::Result<()> {
         let mut child = self.start(words, &[])?;
         drop(child.stdin.take());
-        let stderr = read(child.stderr.take(), MOST_WORDS);
-        let lines = lines(child.stdout.take());
+        let stderr = child::read_all(child.stderr.take(), MOST_WORDS);
+        let lines = child::read_lines(child.stdout.take());
         let ended = loop {
             match lines.recv_timeout(Duration::from_millis(100)) {
-                Ok(line) => take(&line)?,
+                Ok(line) => take(&String::from_utf8_lossy(&line))?,
                 Err(mpsc::RecvTimeoutError::Disconnected) => break true,
                 Err(mpsc::RecvTimeoutError::Timeout) if signal::received().is_some() => {
                     break false;
@@ -217,7 +214,7 @@ impl Kubectl {
             }
         };
         if !ended {
-            end(&mut child)?;
+            child::end(&mut child, GRACE)?;
             return Ok(());
         }
         let status = wait(&mut child, words, GRACE)?;
@@ -241,12 +238,12 @@ fn wait(child: &mut Child, words: &[&str], limit: Duration) -> anyhow::Result<Ex
             return Ok(status);
         }
         if let Some(name) = signal::received() {
-            end(child)?;
+            child::end(child, GRACE)?;
             let what = format!("stopped by {name}");
             return Err(Failure::on_all_ranks(Code::Stopped, what));
         }
         if started.elapsed() > limit {
-            end(child)?;
+            child::end(child, GRACE)?;
             let what = format!(
                 "kubectl {} has not ended within {} s. `kubectl cluster-info` shows whether the cluster can be reached; \
                  --request-timeout sets how long it may take",
@@ -271,64 +268,9 @@ impl Answer {
                 "kubectl printed something other than an object ({error}). Check that {} is kubectl, and that the answer is \
                  smaller than {} MiB",
                 env::var("KUBECTL").unwrap_or_else(|| "kubectl".into()),
-                MOST_BYTES >> 20
+                child::MOST_BYTES >> 20
             );
             Failure::on_all_ranks(Code::Launch, what)
         })
     }
-}
-
-/// Reads what comes through a pipe, up to `most` bytes, until it ends.
-fn read(pipe: Option<impl Read + Send + 'static>, most: u64) -> mpsc::Receiver<Vec<u8>> {
-    let (sender, receiver) = mpsc::channel();
-    thread::spawn(move || {
-        let mut bytes = Vec::new();
-        if let Some(pipe) = pipe {
-            // What came before an error is as good as all.
-            let _ = pipe.take(most).read_to_end(&mut bytes);
-        }
-        // If this fails, nobody waits any more.
-        let _ = sender.send(bytes);
-    });
-    receiver
-}
-
-/// The longest part of a line that is passed on at once.
-const LONGEST_LINE: u64 = 64 << 10;
-
-/// Reads lines that come through a pipe. Only some wait to be taken: a reader that is slow slows kubectl down.
-fn lines(pipe: Option<impl Read + Send + 'static>) -> mpsc::Receiver<String> {
-    let (sender, receiver) = mpsc::sync_channel(1024);
-    thread::spawn(move || {
-        let Some(pipe) = pipe else { return };
-        let mut pipe = io::BufReader::new(pipe);
-        loop {
-            let mut line = Vec::new();
-            let read =
-                io::BufRead::read_until(&mut pipe.by_ref().take(LONGEST_LINE), b'\n', &mut line);
-            if !matches!(read, Ok(bytes) if bytes > 0) {
-                return;
-            }
-            let text = String::from_utf8_lossy(&line).into_owned();
-            if sender.send(text).is_err() {
-                return;
-            }
-        }
-    });
-    receiver
-}
-
-/// Asks kubectl to end, and kills it if it does not.
-fn end(child: &mut Child) -> io::Result<()> {
-    signal::terminate(child.id());
-    let asked = Instant::now();
-    while child.try_wait()?.is_none() {
-        if asked.elapsed() > GRACE {
-            child.kill()?;
-            child.wait()?;
-            break;
-        }
-        thread::sleep(Duration::from_millis(10));
-    }
-    Ok(())
 }

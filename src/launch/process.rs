@@ -1,9 +1,9 @@
 //! Processes that a launch starts: steps on trial with a deadline, and the run itself.
 
 use std::{
-    io::{BufRead, BufReader, Read, Write},
+    io::{Read, Write},
     os::unix::process::{CommandExt, ExitStatusExt},
-    process::{Child, Command, ExitStatus, Stdio},
+    process::{Command, ExitStatus, Stdio},
     sync::mpsc,
     thread,
     time::{Duration, Instant},
@@ -12,7 +12,7 @@ use std::{
 use crate::{
     exit::{Code, Failure},
     slurm::{lost, step},
-    world::signal,
+    world::{child, signal},
 };
 
 /// How long a launcher that is asked to end may take.
@@ -79,14 +79,15 @@ pub(super) fn try_out(
             });
         }
     };
-    let (stdout, stderr) = (read(child.stdout.take()), read(child.stderr.take()));
+    let stdout = child::read_all(child.stdout.take(), child::MOST_BYTES);
+    let stderr = child::read_all(child.stderr.take(), child::MOST_BYTES);
     let started = Instant::now();
     let status = loop {
         if let Some(status) = child.try_wait()? {
             break Some(status);
         }
         if signal::received().is_some() || started.elapsed() > limit {
-            end(&mut child)?;
+            child::end(&mut child, PATIENCE)?;
             break None;
         }
         thread::sleep(Duration::from_millis(10));
@@ -98,9 +99,9 @@ pub(super) fn try_out(
         ));
     }
     // A task that outlives its launcher may hold a pipe open: what came until now is enough.
-    let text = |from: mpsc::Receiver<String>| {
-        from.recv_timeout(Duration::from_secs(2))
-            .unwrap_or_default()
+    let text = |from: mpsc::Receiver<Vec<u8>>| {
+        let bytes = from.recv_timeout(Duration::from_secs(2));
+        String::from_utf8_lossy(&bytes.unwrap_or_default()).into_owned()
     };
     Ok(Trial {
         ok: status.is_some_and(|status| status.success()),
@@ -108,36 +109,6 @@ pub(super) fn try_out(
         stderr: text(stderr),
         late: status.is_none().then_some(limit),
     })
-}
-
-/// Reads all that comes through a pipe, until it ends.
-fn read(pipe: Option<impl Read + Send + 'static>) -> mpsc::Receiver<String> {
-    let (sender, receiver) = mpsc::channel();
-    thread::spawn(move || {
-        let mut bytes = Vec::new();
-        if let Some(mut pipe) = pipe {
-            // What came before an error is as good as all.
-            let _ = pipe.read_to_end(&mut bytes);
-        }
-        // If this fails, nobody waits any more.
-        let _ = sender.send(String::from_utf8_lossy(&bytes).into_owned());
-    });
-    receiver
-}
-
-/// Asks a launcher to end its tasks and itself, and kills it if it does not.
-fn end(child: &mut Child) -> std::io::Result<()> {
-    signal::terminate(child.id());
-    let asked = Instant::now();
-    while child.try_wait()?.is_none() {
-        if asked.elapsed() > PATIENCE {
-            child.kill()?;
-            child.wait()?;
-            break;
-        }
-        thread::sleep(Duration::from_millis(10));
-    }
-    Ok(())
 }
 
 /// How the run ended.
@@ -192,12 +163,7 @@ fn number(status: ExitStatus) -> i32 {
 /// Passes lines on as they come.
 fn watch(stderr: impl Read) -> LauncherEnd {
     let (mut said, mut ending) = (LauncherEnd::default(), false);
-    let mut lines = BufReader::new(stderr);
-    let mut line = Vec::new();
-    while lines
-        .read_until(b'\n', &mut line)
-        .is_ok_and(|bytes| bytes > 0)
-    {
+    for line in child::lines(stderr) {
         // A closed stderr is no reason to end the run.
         let _ = std::io::stderr().write_all(&line);
         let text = String::from_utf8_lossy(&line);
@@ -214,7 +180,6 @@ fn watch(stderr: impl Read) -> LauncherEnd {
         if said.complaint.is_none() && own && !text.contains(": task") {
             said.complaint = Some(text.trim_end().to_owned());
         }
-        line.clear();
     }
     said
 }

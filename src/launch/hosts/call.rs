@@ -1,16 +1,19 @@
 //! A check on one host: `pxnbench probe` over ssh, until it reports or the time is over.
 
 use std::{
-    io::{self, BufRead, BufReader, Read},
+    io,
     os::unix::process::CommandExt,
     process::{Child, Command, Stdio},
-    sync::mpsc::{self, Receiver, RecvTimeoutError},
+    sync::mpsc::{Receiver, RecvTimeoutError},
     thread,
     time::{Duration, Instant},
 };
 
 use super::judge::Answer;
-use crate::{launch::probe, world::signal};
+use crate::{
+    launch::probe,
+    world::{child, signal},
+};
 
 /// The time within which a host has to report.
 const LIMIT: Duration = Duration::from_secs(30);
@@ -27,8 +30,9 @@ const MOST_BYTES: u64 = 64 << 10;
 /// A check that runs.
 pub(super) struct Call {
     child: Child,
-    stdout: Receiver<String>,
-    stderr: Receiver<String>,
+    /// Lines.
+    stdout: Receiver<Vec<u8>>,
+    stderr: Receiver<Vec<u8>>,
     started: Instant,
 }
 
@@ -45,28 +49,8 @@ impl Call {
             .stderr(Stdio::piped())
             .process_group(0)
             .spawn()?;
-        let (to_lines, stdout) = mpsc::channel();
-        let (to_text, stderr) = mpsc::channel();
-        let (out, err) = (child.stdout.take(), child.stderr.take());
-        thread::spawn(move || {
-            let Some(out) = out else { return };
-            let lines = BufReader::new(out.take(MOST_BYTES)).lines();
-            for line in lines.map_while(Result::ok) {
-                if to_lines.send(line).is_err() {
-                    return;
-                }
-            }
-        });
-        thread::spawn(move || {
-            let Some(err) = err else { return };
-            let mut kept = Vec::new();
-            let mut err = err.take(MOST_BYTES);
-            // What came before an error is as good as all.
-            let _ = err.read_to_end(&mut kept);
-            // If this fails, nobody waits any more.
-            let _ = to_text.send(String::from_utf8_lossy(&kept).into_owned());
-            let _ = io::copy(&mut err.into_inner(), &mut io::sink());
-        });
+        let stdout = child::read_lines(child.stdout.take());
+        let stderr = child::read_all(child.stderr.take(), MOST_BYTES);
         Ok(Call {
             child,
             stdout,
@@ -83,6 +67,7 @@ impl Call {
         loop {
             match self.stdout.recv_timeout(LOOK) {
                 Ok(line) => {
+                    let line = String::from_utf8_lossy(&line);
                     if let Some(report) = probe::reports(&line).pop() {
                         return Ok(Answer {
                             report: Some(report),
@@ -104,9 +89,10 @@ impl Call {
     fn end_of_program(&mut self) -> io::Result<Answer> {
         loop {
             if let Some(status) = self.child.try_wait()? {
+                let stderr = self.stderr.recv_timeout(PATIENCE).unwrap_or_default();
                 return Ok(Answer {
                     code: status.code(),
-                    stderr: self.stderr.recv_timeout(PATIENCE).unwrap_or_default(),
+                    stderr: String::from_utf8_lossy(&stderr).into_owned(),
                     ..Answer::default()
                 });
             }
