@@ -6,11 +6,10 @@ mod common;
 
 use std::{
     fs,
-    net::TcpListener,
     path::{Path, PathBuf},
 };
 
-use common::{BINARY, Ended, csv, golden, has_mpi, launcher, program, run};
+use common::{BINARY, Ended, csv, free_port, golden, has_mpi, launcher, program, run};
 use pxnbench::{
     backend::{SliceOperation, host::Communicator},
     job::{self, Collective, Job, RedOp, f16},
@@ -503,9 +502,8 @@ fn ranks_that_were_not_started_by_mpi_are_refused_in_one_sentence() {
     let mut torchrun = program(&built("01_all_reduce"), folder.path());
     torchrun.envs([("RANK", "0"), ("WORLD_SIZE", "1")]);
     torchrun.envs([("LOCAL_RANK", "0"), ("LOCAL_WORLD_SIZE", "1")]);
-    let free = TcpListener::bind(("127.0.0.1", 0)).and_then(|listener| listener.local_addr());
-    let port = free.expect("a free port").port().to_string();
-    torchrun.envs([("MASTER_ADDR", "127.0.0.1"), ("MASTER_PORT", &port)]);
+    let port = free_port().to_string();
+    torchrun.envs([("MASTER_ADDR", "127.0.0.1"), ("MASTER_PORT", &*port)]);
     let ended = run(&mut torchrun).expect_code(8);
     let sentences = ended.sentences();
     assert_eq!(sentences.len(), 1, "{}", ended.stderr);

@@ -2,18 +2,16 @@
 
 use std::{
     fs,
-    process::{Child, Command, Stdio},
-    thread,
-    time::{Duration, Instant},
+    process::{Child, Stdio},
 };
 
 use crate::{
-    common::{alone, free_port, processes_with, run},
+    common::{
+        Ended, alone, ended, free_port, json, process_of_rank, processes_with, run, send_signal,
+        wait_until,
+    },
     folder,
 };
-
-/// Nothing here takes longer, also on a busy machine.
-const LIMIT: Duration = Duration::from_secs(120);
 
 /// A command line, and what is said of it.
 struct Line {
@@ -126,22 +124,16 @@ impl Node {
             .stderr(Stdio::piped());
         let join = command.spawn().expect("started");
         let node = Node { join, folder };
-        node.wait_until("it runs", || {
+        wait_until("it runs", || {
             node.rank(0).is_some() && node.rank(1).is_some()
         });
-        node.wait_until("results come", || node.results() > 1);
+        wait_until("results come", || node.results() > 1);
         node
     }
 
     /// Returns the process of a rank.
     fn rank(&self, rank: u32) -> Option<u32> {
-        let name = self.folder.path().display().to_string();
-        let variable = format!("RANK={rank}");
-        processes_with(&name).into_iter().find(|pid| {
-            let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
-            let mut variables = environment.split(|byte| *byte == 0);
-            *pid != self.join.id() && variables.any(|one| one == variable.as_bytes())
-        })
+        process_of_rank(&self.folder.path().display().to_string(), rank)
     }
 
     /// Returns the number of lines in the results, of which the first is a header.
@@ -157,49 +149,32 @@ impl Node {
         processes.is_empty()
     }
 
-    #[track_caller]
-    fn wait_until(&self, what: &str, holds: impl Fn() -> bool) {
-        let started = Instant::now();
-        while !holds() {
-            assert!(started.elapsed() < LIMIT, "not in time: {what}");
-            thread::sleep(Duration::from_millis(10));
-        }
+    /// Sends a signal to a process, and returns how join ends, with the folder of the ranks, which end too.
+    fn end_by(self, signal: &str, process: u32) -> (Ended, tempfile::TempDir) {
+        assert!(send_signal(signal, process));
+        wait_until("the ranks end", || self.is_gone());
+        (ended(self.join), self.folder)
     }
-
-    /// Sends a signal to a process, and returns how join ends.
-    fn end_by(self, signal: &str, process: u32) -> (Option<i32>, String) {
-        kill(signal, process);
-        self.wait_until("the ranks end", || self.is_gone());
-        let Node { join, folder } = self;
-        let output = join.wait_with_output().expect("its output");
-        drop(folder);
-        let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
-        (output.status.code(), stderr)
-    }
-}
-
-fn kill(signal: &str, process: u32) {
-    let words = [signal.to_owned(), process.to_string()];
-    let status = Command::new("kill").args(words).status().expect("kill");
-    assert!(status.success());
 }
 
 #[test]
 fn a_signal_to_join_stops_the_ranks_and_keeps_the_results() {
     let node = Node::start();
     let join = node.join.id();
-    let (code, stderr) = node.end_by("-TERM", join);
-    assert_eq!(code, Some(9), "{stderr}");
+    let (ended, folder) = node.end_by("-TERM", join);
+    let ended = ended.expect_code(9);
     // The rank that prints may learn it from another one first.
-    assert!(stderr.contains("stopped by "), "{stderr}");
+    assert!(ended.stderr.contains("stopped by "), "{}", ended.stderr);
+    let run = json(&folder.path().join("results/run.json"));
+    assert_eq!(run["end"]["code"], 9, "{run:#}");
 }
 
 #[test]
 fn a_rank_that_is_killed_is_named_and_the_others_end() {
     let node = Node::start();
     let rank = node.rank(1).expect("rank 1");
-    let (code, stderr) = node.end_by("-KILL", rank);
-    assert_eq!(code, Some(8), "{stderr}");
+    let (ended, _) = node.end_by("-KILL", rank);
+    let stderr = ended.expect_code(8).stderr;
     assert!(
         stderr.contains("pxnbench: rank 1 on ")
             && stderr.contains("was ended by a signal (SIGKILL), which ended the run"),
@@ -211,6 +186,6 @@ fn a_rank_that_is_killed_is_named_and_the_others_end() {
 fn no_rank_outlives_a_join_that_is_killed() {
     let node = Node::start();
     let join = node.join.id();
-    let (code, stderr) = node.end_by("-KILL", join);
-    assert_eq!(code, None, "{stderr}");
+    let (ended, _) = node.end_by("-KILL", join);
+    assert_eq!(ended.code, None, "{}", ended.stderr);
 }

@@ -14,7 +14,7 @@ use std::{
     io::Write,
     net::TcpListener,
     path::{Path, PathBuf},
-    process::{Command, Stdio},
+    process::{Child, Command, Stdio},
     sync::atomic::{AtomicU16, AtomicU32, Ordering},
     time::{Duration, Instant},
 };
@@ -82,14 +82,29 @@ pub fn run_within(command: &mut Command, limit: Duration) -> Ended {
         .stderr(Stdio::piped())
         .spawn();
     let child = child.unwrap_or_else(|error| panic!("{command:?}: {error}"));
+    let ended = ended_within(child, limit);
+    let ended = ended.unwrap_or_else(|| panic!("{command:?} did not end within {limit:?}"));
+    Ended {
+        took: started.elapsed(),
+        ..ended
+    }
+}
+
+/// Waits for the end of a child whose output is piped, and fails the test if it does not come.
+#[track_caller]
+pub fn ended(child: Child) -> Ended {
+    ended_within(child, LIMIT).expect("it ends in time")
+}
+
+/// Returns how a child ended, or nothing if it has not within `limit`, and was killed.
+fn ended_within(child: Child, limit: Duration) -> Option<Ended> {
+    let started = Instant::now();
     let pid = child.id();
     let watch = std::thread::spawn(move || child.wait_with_output());
     while !watch.is_finished() {
         if started.elapsed() > limit {
-            let _ = Command::new("kill")
-                .args(["-KILL", &pid.to_string()])
-                .status();
-            panic!("{command:?} did not end within {limit:?}");
+            send_signal("-KILL", pid);
+            return None;
         }
         std::thread::sleep(Duration::from_millis(10));
     }
@@ -97,12 +112,29 @@ pub fn run_within(command: &mut Command, limit: Duration) -> Ended {
         .join()
         .expect("the watching thread")
         .expect("its output");
-    Ended {
+    Some(Ended {
         code: output.status.code(),
         stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
         stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
         took: started.elapsed(),
+    })
+}
+
+/// Waits until something holds, and fails the test if that takes too long.
+#[track_caller]
+pub fn wait_until(what: &str, holds: impl Fn() -> bool) {
+    let started = Instant::now();
+    while !holds() {
+        assert!(started.elapsed() < LIMIT, "not in time: {what}");
+        std::thread::sleep(Duration::from_millis(10));
     }
+}
+
+/// Sends a signal, such as `-TERM`, and returns whether there is such a process.
+pub fn send_signal(signal: &str, process: u32) -> bool {
+    let words = [signal.to_owned(), process.to_string()];
+    let status = Command::new("kill").args(words).status();
+    status.expect("kill").success()
 }
 
 /// The binary alone, in `folder`, without what a launcher or the user may have set.
@@ -269,6 +301,16 @@ pub fn processes_with(what: &str) -> Vec<u32> {
         String::from_utf8_lossy(&line).contains(what)
     })
     .collect()
+}
+
+/// The process of a rank whose command line names `what` and whose environment has its number.
+pub fn process_of_rank(what: &str, rank: u32) -> Option<u32> {
+    let variable = format!("RANK={rank}");
+    processes_with(what).into_iter().find(|pid| {
+        let environment = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+        let mut variables = environment.split(|byte| *byte == 0);
+        variables.any(|one| one == variable.as_bytes())
+    })
 }
 
 /// Compares `text` with a file in `tests/golden`, after taking out what differs from run to run. `UPDATE_GOLDEN=1 cargo

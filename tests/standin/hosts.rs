@@ -2,28 +2,27 @@
 
 use std::{
     fs,
-    process::{Child, Command, Stdio},
-    thread,
-    time::{Duration, Instant},
+    process::{Command, Stdio},
 };
 
 use crate::{
-    common::{self, Ended, alone, csv, free_port, json, run},
+    common::{
+        self, Ended, alone, csv, ended, free_port, json, process_of_rank, run, send_signal,
+        wait_until,
+    },
     machine::Machine,
 };
 
-/// Nothing here takes longer, also on a busy machine.
-const LIMIT: Duration = Duration::from_secs(120);
-
-/// The command of a node, of which `master` is the place where the ranks meet.
-fn join(machine: &Machine, node: u32, nodes: u32, master: &str, words: &str) -> Command {
+/// The command of one of two nodes with two ranks each; `master` is the place where the ranks meet.
+fn join(machine: &Machine, node: u32, master: &str, options: &[&str], words: &str) -> Command {
     let mut command = machine.on(alone(machine.path()));
     command
         .env("NCCL_HOSTID", format!("node{node}"))
         .env_remove("PXNBENCH_TOKEN")
-        .args(["join", &node.to_string(), master, "--nodes"])
-        .arg(nodes.to_string())
-        .args(["--ranks-per-node", "2", "--"])
+        .args(["join", &node.to_string(), master])
+        .args(["--nodes", "2", "--ranks-per-node", "2"])
+        .args(options)
+        .arg("--")
         .args(words.split_whitespace())
         .args(["--backend", "nccl"])
         .stdin(Stdio::null())
@@ -32,21 +31,10 @@ fn join(machine: &Machine, node: u32, nodes: u32, master: &str, words: &str) -> 
     command
 }
 
-fn ended(child: Child) -> Ended {
-    let began = Instant::now();
-    let output = child.wait_with_output().expect("its output");
-    Ended {
-        code: output.status.code(),
-        stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
-        stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
-        took: began.elapsed(),
-    }
-}
-
 /// Runs two nodes to their end.
-fn two_nodes(machine: &Machine, master: &str, words: &str) -> [Ended; 2] {
+fn two_nodes(machine: &Machine, master: &str, options: &[&str], words: &str) -> [Ended; 2] {
     let start = |node| {
-        join(machine, node, 2, master, words)
+        join(machine, node, master, options, words)
             .spawn()
             .expect("started")
     };
@@ -63,7 +51,7 @@ fn nodes_that_are_started_by_hand_measure_together() {
     for host in ["127.0.0.1", "[::1]"] {
         let master = format!("{host}:{}", free_port());
         let words = "all -b 1000 -e 34000 -i 33000 -n 2 --out results";
-        let [first, second] = two_nodes(&machine, &master, words);
+        let [first, second] = two_nodes(&machine, &master, &[], words);
         let first = first.expect_code(0);
         assert_eq!(second.expect_code(0).stdout, "", "node 0 prints the table");
         assert!(first.stdout.contains("#  Rank  3 "), "{}", first.stdout);
@@ -90,41 +78,15 @@ fn a_level_given_to_join_is_in_force_on_all_nodes() {
     };
     let master = format!("127.0.0.1:{}", free_port());
     let words = "all_reduce -b 8 -e 8 -n 2 --csv x.csv";
-    let start = |node| {
-        let mut command = join(&machine, node, 2, &master, words);
-        // Options of join may follow the sweep only without --, and come before it here.
-        command = with_options(&command, &["--level", "conservative", "--timeout", "60"]);
-        command.spawn().expect("started")
-    };
-    let [second, first] = [1, 0].map(start).map(ended);
-    first.expect_code(0);
-    second.expect_code(0);
+    let options = ["--level", "conservative", "--timeout", "60"];
+    for node in two_nodes(&machine, &master, &options, words) {
+        node.expect_code(0);
+    }
     let rows = csv(&machine.path().join("x.csv"));
     assert!(
         rows.iter().all(|row| row["level"] == "conservative"),
         "{rows:?}"
     );
-}
-
-/// Returns the command with options between its subcommand and the rest.
-fn with_options(command: &Command, options: &[&str]) -> Command {
-    let mut words = command.get_args();
-    let mut other = Command::new(command.get_program());
-    other.args(words.next()).args(options).args(words);
-    for (name, value) in command.get_envs() {
-        match value {
-            Some(value) => other.env(name, value),
-            None => other.env_remove(name),
-        };
-    }
-    if let Some(folder) = command.get_current_dir() {
-        other.current_dir(folder);
-    }
-    other
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped());
-    other
 }
 
 #[test]
@@ -134,7 +96,7 @@ fn a_node_that_does_not_come_is_named() {
     };
     let master = format!("127.0.0.1:{}", free_port());
     let words = "all_reduce --timeout 2";
-    let child = join(&machine, 0, 2, &master, words)
+    let child = join(&machine, 0, &master, &[], words)
         .spawn()
         .expect("started");
     let ended = ended(child).expect_code(4);
@@ -190,11 +152,8 @@ fn hosts_measure_together_over_ssh_and_a_rank_that_is_killed_ends_all() {
     let child = command.spawn().expect("started");
     let has_row = || fs::read_to_string(&csv_file).is_ok_and(|text| text.lines().count() > 1);
     wait_until("results come", has_row);
-    let rank = rank_of(&csv_file.display().to_string(), 3);
-    let status = Command::new("kill")
-        .args(["-KILL", &rank.to_string()])
-        .status();
-    assert!(status.expect("kill").success());
+    let rank = process_of_rank(&csv_file.display().to_string(), 3).expect("the rank runs");
+    assert!(send_signal("-KILL", rank));
     let ended = ended(child).expect_code(8);
     let says = "was ended by a signal (SIGKILL), which ended the run; finished cases are kept";
     let named = ended
@@ -205,26 +164,4 @@ fn hosts_measure_together_over_ssh_and_a_rank_that_is_killed_ends_all() {
     assert!(has_row(), "finished cases are kept");
     let name = machine.path().display().to_string();
     wait_until("all end", || common::processes_with(&name).is_empty());
-}
-
-/// Returns the process of a rank of the job whose command line names `what`.
-fn rank_of(what: &str, rank: u32) -> u32 {
-    let variable = format!("RANK={rank}");
-    let processes = common::processes_with(what).into_iter();
-    let mut ranks = processes.filter(|pid| {
-        let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
-        environment
-            .split(|byte| *byte == 0)
-            .any(|one| one == variable.as_bytes())
-    });
-    ranks.next().expect("the rank runs")
-}
-
-#[track_caller]
-fn wait_until(what: &str, holds: impl Fn() -> bool) {
-    let began = Instant::now();
-    while !holds() {
-        assert!(began.elapsed() < LIMIT, "not in time: {what}");
-        thread::sleep(Duration::from_millis(10));
-    }
 }

@@ -3,7 +3,7 @@
 use std::{process::Stdio, thread};
 
 use crate::{
-    common::{alone, free_port, run},
+    common::{alone, ended, free_port, run},
     machine::Machine,
 };
 
@@ -62,15 +62,12 @@ fn pods_meet_by_the_command_of_the_manifest_and_the_first_has_the_results() {
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
         let child = command.spawn().expect("started");
-        pods.push(thread::spawn(move || child.wait_with_output()));
+        pods.push(thread::spawn(move || ended(child)));
     }
     let mut logs = Vec::new();
     for pod in pods {
-        let output = pod.join().expect("a thread").expect("its output");
-        let log = String::from_utf8_lossy(&output.stdout).into_owned();
-        let words = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(output.status.code(), Some(0), "{log}\n{words}");
-        logs.push(log);
+        let pod = pod.join().expect("a pod").expect_code(0);
+        logs.push(pod.stdout);
     }
     let begins = |log: &str| {
         log.lines()

@@ -10,7 +10,7 @@ use std::{
 };
 
 use crate::{
-    common::{self, Ended, alone, csv, free_port, json, program},
+    common::{self, Ended, alone, csv, ended, free_port, json, program, wait_until},
     machine::Machine,
 };
 
@@ -21,7 +21,6 @@ pub(crate) struct Job<'a> {
     port: u16,
     words: &'a str,
     ranks: Vec<(u32, Child)>,
-    began: Instant,
 }
 
 impl<'a> Job<'a> {
@@ -32,7 +31,6 @@ impl<'a> Job<'a> {
             port: free_port(),
             words,
             ranks: Vec::new(),
-            began: Instant::now(),
         }
     }
 
@@ -77,30 +75,12 @@ impl<'a> Job<'a> {
 
     /// Waits for all ranks, and returns how each ended, in the order in which they were started.
     fn end(mut self) -> Vec<Ended> {
-        let began = self.began;
-        let waits: Vec<_> = std::mem::take(&mut self.ranks)
-            .into_iter()
-            .map(|(_, child)| thread::spawn(move || child.wait_with_output()))
+        let ranks = std::mem::take(&mut self.ranks).into_iter();
+        let waits: Vec<_> = ranks
+            .map(|(_, child)| thread::spawn(move || ended(child)))
             .collect();
-        let limit = Duration::from_secs(100);
-        let mut ended = Vec::new();
-        for wait in waits {
-            while !wait.is_finished() {
-                assert!(
-                    began.elapsed() < limit,
-                    "a rank did not end within {limit:?}"
-                );
-                thread::sleep(Duration::from_millis(10));
-            }
-            let output = wait.join().expect("a thread").expect("its output");
-            ended.push(Ended {
-                code: output.status.code(),
-                stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
-                stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
-                took: began.elapsed(),
-            });
-        }
-        ended
+        let ends = waits.into_iter().map(|wait| wait.join().expect("a rank"));
+        ends.collect()
     }
 
     #[track_caller]
@@ -364,16 +344,11 @@ fn a_killed_rank_is_named_and_ends_all_others() {
     }
 }
 
-pub(crate) fn wait_for_rows(file: &std::path::Path) {
-    let began = Instant::now();
-    loop {
+pub(crate) fn wait_for_rows(file: &Path) {
+    wait_until("rows", || {
         let text = std::fs::read_to_string(file).unwrap_or_default();
-        if text.lines().count() > 3 {
-            return;
-        }
-        assert!(began.elapsed() < Duration::from_secs(60), "no rows");
-        thread::sleep(Duration::from_millis(20));
-    }
+        text.lines().count() > 3
+    });
 }
 
 #[test]
