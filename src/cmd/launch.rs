@@ -49,11 +49,12 @@ pub struct Args {
     container_program: Option<PathBuf>,
 
     /// Start the ranks on these hosts: node1,node2 or node[1-4]; node1:8 has 8 ranks
-    #[arg(long, value_name = "LIST", conflicts_with_all = ["hostfile", "container", "mpi"], help_heading = "Without Slurm")]
+    #[arg(long, value_name = "LIST", conflicts_with_all = ["hostfile", "container", "mpi"], group = "named_hosts",
+        help_heading = "Without Slurm")]
     hosts: Option<HostList>,
 
     /// Start the ranks on the hosts of this file: a name per line, with slots=8 or :8
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["container", "mpi"], help_heading = "Without Slurm")]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["container", "mpi"], group = "named_hosts", help_heading = "Without Slurm")]
     hostfile: Option<PathBuf>,
 
     /// How hosts are reached: ssh (the ranks meet over TCP), mpirun (they meet over MPI), or auto (ssh, but mpirun for host memory)
@@ -61,16 +62,27 @@ pub struct Args {
         long,
         value_name = "WAY",
         default_value = "auto",
+        requires = "named_hosts",
         help_heading = "Without Slurm"
     )]
     over: Over,
 
     /// Where the ranks meet over TCP, as all hosts reach it [default: the first host, port 29500]
-    #[arg(long, value_name = "HOST[:PORT]", help_heading = "Without Slurm")]
+    #[arg(
+        long,
+        value_name = "HOST[:PORT]",
+        requires = "named_hosts",
+        help_heading = "Without Slurm"
+    )]
     master: Option<Master>,
 
     /// Path of the program on the hosts, if it differs from that here
-    #[arg(long, value_name = "FILE", help_heading = "Without Slurm")]
+    #[arg(
+        long,
+        value_name = "FILE",
+        requires = "named_hosts",
+        help_heading = "Without Slurm"
+    )]
     remote_program: Option<PathBuf>,
 
     /// Print the command that would start the ranks, and start nothing

@@ -64,7 +64,11 @@ impl Launch<'_> {
     }
 }
 
-fn utf8(word: OsString) -> anyhow::Result<String> {
+/// Returns a word as text.
+///
+/// # Errors
+/// Returns an error if it is not UTF-8.
+pub(super) fn utf8(word: OsString) -> anyhow::Result<String> {
     word.into_string().map_err(|word| {
         let what = format!("'{}' is not valid UTF-8", word.to_string_lossy());
         Failure::on_all_ranks(Code::Usage, what)

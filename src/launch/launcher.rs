@@ -132,11 +132,7 @@ fn evaluate(tried: &Trial, listed: Option<&str>) -> Result<(), String> {
         return Err("each of two ranks sees only itself".into());
     }
     let types = || listed.map(types_in).filter(|types| !types.is_empty());
-    let why = match (tried.late, process::telling(&tried.stderr)) {
-        (Some(limit), _) => format!("two ranks did not start within {} s", limit.as_secs()),
-        (None, Some(line)) => line.trim_start_matches("pxnbench: ").to_owned(),
-        (None, None) => "two ranks did not start".into(),
-    };
+    let why = tried.why("two ranks did not start");
     Err(types().map_or(why.clone(), |types| {
         format!("{why} (srun here has {types})")
     }))

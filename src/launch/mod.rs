@@ -17,6 +17,7 @@ mod process;
 mod request;
 mod requeue;
 mod results;
+mod shell;
 mod site;
 pub mod submit;
 mod supervisor;
@@ -158,8 +159,7 @@ impl Launch<'_> {
         let launcher = launcher::first(self)?;
         let program = self.program(&self.request.arguments)?;
         let words = self.step(shape, &program).command(&launcher, &exported());
-        let quoted: Vec<String> = words.iter().map(|word| quoted(word)).collect();
-        print_line!("{}", quoted.join(" "))?;
+        print_line!("{}", shell::joined(&words)?)?;
         Ok(Code::Fine)
     }
 
@@ -190,15 +190,5 @@ impl Launch<'_> {
                  request -N 2 or more"
             );
         }
-    }
-}
-
-/// Returns `word` as a shell reads it.
-fn quoted(word: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_=./:,+@%".contains(c);
-    if !word.is_empty() && word.chars().all(plain) {
-        word.to_owned()
-    } else {
-        format!("'{}'", word.replace('\'', "'\\''"))
     }
 }

@@ -16,7 +16,6 @@ use crate::{
         hosts,
         step::{Launcher, StepShape},
     },
-    units::counted,
 };
 
 /// A node that has not reported by then is not ready.
@@ -72,32 +71,17 @@ fn evaluate(tried: &Trial, expected: &[String], needs_nccl: bool) -> anyhow::Res
     if needs_nccl {
         nccl(&reports)?;
     }
-    let few = reports.iter().min_by_key(|report| report.gpus);
-    let many = reports.iter().max_by_key(|report| report.gpus);
-    let gpus = few.map_or(0, |report| report.gpus);
-    if let (Some(few), Some(many)) = (few, many)
-        && few.gpus < many.gpus
-    {
-        let Report { node, gpus, .. } = many;
-        remarks.push(format!(
-            "{node} has {} but {} has only {}. Using {} per node",
-            counted(*gpus, "GPU"),
-            few.node,
-            few.gpus,
-            few.gpus
-        ));
-    }
+    let nodes = reports.iter().map(|report| (&*report.node, report.gpus));
+    let fewest = probe::fewest_gpus(nodes);
+    let gpus = fewest.as_ref().map_or(0, |fewest| fewest.gpus);
+    remarks.extend(fewest.and_then(|fewest| fewest.remark));
     Ok(Nodes { gpus, remarks })
 }
 
 /// Returns the error for nodes on which the program does not start.
 fn silence(tried: &Trial, silent: &[&String]) -> anyhow::Error {
     let on = hosts::compress(silent);
-    let why = match (tried.late, process::telling(&tried.stderr)) {
-        (Some(limit), _) => format!("it did not answer within {} s", limit.as_secs()),
-        (None, Some(line)) => line.trim_start_matches("pxnbench: ").to_owned(),
-        (None, None) => "it did not answer".into(),
-    };
+    let why = tried.why("it did not answer");
     if why.contains("--container-image") {
         let what = format!(
             "Slurm lacks pyxis here, which is needed to run containers: {why}. Use a template without a container"

@@ -17,6 +17,7 @@ use crate::{
     env,
     exit::{Code, Failure},
     facts::nvidia,
+    units::counted,
     world::{self, World, abort, deadline, launch, placement, solo::Solo},
 };
 
@@ -127,6 +128,34 @@ pub fn reports(text: &str) -> Vec<Report> {
         .collect();
     all.sort_by(|a, b| (a.rank, &a.node).cmp(&(b.rank, &b.node)));
     all
+}
+
+/// The node that has the fewest GPUs.
+#[derive(Debug)]
+pub(super) struct FewestGpus<'a> {
+    /// Its name.
+    pub(super) node: &'a str,
+    /// Its GPUs.
+    pub(super) gpus: u32,
+    /// What to say if another node has more.
+    pub(super) remark: Option<String>,
+}
+
+/// Returns the node that has the fewest GPUs, of nodes with their GPUs; `None` if there is no node.
+pub(super) fn fewest_gpus<'a>(
+    nodes: impl Iterator<Item = (&'a str, u32)> + Clone,
+) -> Option<FewestGpus<'a>> {
+    let (node, gpus) = nodes.clone().min_by_key(|(_, gpus)| *gpus)?;
+    let (other, more) = nodes.max_by_key(|(_, gpus)| *gpus)?;
+    let remark = format!(
+        "{other} has {} but {node} has only {gpus}. Using {gpus} per node",
+        counted(more, "GPU")
+    );
+    Some(FewestGpus {
+        node,
+        gpus,
+        remark: (gpus < more).then_some(remark),
+    })
 }
 
 fn nccl(nccl_lib: Option<&Path>) -> Result<(String, String), String> {

@@ -31,6 +31,17 @@ pub(super) struct Trial {
     pub(super) late: Option<Duration>,
 }
 
+impl Trial {
+    /// Returns why it failed: what it said itself, or `what`, such as "they did not start".
+    pub(super) fn why(&self, what: &str) -> String {
+        match (self.late, telling(&self.stderr)) {
+            (Some(limit), _) => format!("{what} within {} s", limit.as_secs()),
+            (None, Some(line)) => line.trim_start_matches("pxnbench: ").to_owned(),
+            (None, None) => what.to_owned(),
+        }
+    }
+}
+
 /// The command as a child that signals reach through this process only, in an environment that describes the job but not
 /// the step around this process.
 fn command(words: &[String], inside_step: bool) -> Command {

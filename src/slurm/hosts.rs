@@ -17,7 +17,10 @@ pub fn expand(list: &str) -> Result<Vec<String>, String> {
 }
 
 /// Splits a list at the commas outside brackets.
-fn parts(list: &str) -> Result<Vec<&str>, String> {
+///
+/// # Errors
+/// Returns an error if brackets do not match, or if there is nothing between two commas.
+pub fn parts(list: &str) -> Result<Vec<&str>, String> {
     let list = list.trim();
     if list.is_empty() {
         return Ok(Vec::new());

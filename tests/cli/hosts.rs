@@ -6,17 +6,15 @@ use std::{
     net::TcpListener,
     path::Path,
     process::{Child, Command, Stdio},
-    thread,
-    time::{Duration, Instant},
 };
 
 use crate::{
-    common::{self, BINARY, Ended, alone, free_port, processes_with, run},
+    common::{
+        self, BINARY, Ended, alone, ended, free_port, json, processes_with, run, send_signal,
+        wait_until,
+    },
     folder,
 };
-
-/// Nothing here takes longer, also on a busy machine.
-const LIMIT: Duration = Duration::from_secs(120);
 
 /// A machine with that ssh.
 struct Cluster {
@@ -86,6 +84,15 @@ fn ranks_start_on_every_host_and_the_first_prints_the_table() {
         !log.contains("TOKEN"),
         "the secret is on no command line: {log}"
     );
+}
+
+#[test]
+fn a_host_may_greet_in_any_encoding_and_at_any_length() {
+    let cluster = Cluster::new();
+    for hosts in ["noisy,a", "a,noisy"] {
+        let words = "--ranks-per-node 1 all_reduce -b 8 -e 8 --backend model";
+        run(&mut cluster.launch(hosts, free_port(), words)).expect_code(0);
+    }
 }
 
 #[test]
@@ -236,6 +243,9 @@ fn what_contradicts_itself_is_refused() {
             "--hosts a --hostfile hosts all_reduce",
             "cannot be used with",
         ),
+        ("--over ssh all_reduce", "not provided: <--hosts"),
+        ("--master node1 all_reduce", "not provided: <--hosts"),
+        ("--remote-program x all_reduce", "not provided: <--hosts"),
     ] {
         let mut command = cluster.with_ssh(alone(cluster.path()));
         let ended = run(command.arg("launch").args(words.split(' '))).expect_code(6);
@@ -263,54 +273,37 @@ impl Running {
         let launch = command.spawn().expect("started");
         let running = Running { launch, cluster };
         let results = running.cluster.path().join("results/results.csv");
-        running.wait_until("results come", || {
+        wait_until("results come", || {
             fs::read_to_string(&results).is_ok_and(|text| text.lines().count() > 1)
         });
         running
     }
 
-    #[track_caller]
-    fn wait_until(&self, what: &str, holds: impl Fn() -> bool) {
-        let started = Instant::now();
-        while !holds() {
-            assert!(started.elapsed() < LIMIT, "not in time: {what}");
-            thread::sleep(Duration::from_millis(10));
-        }
-    }
-
-    /// Sends a signal to launch, and returns how it ends; nothing that it started may remain.
-    fn end_by(self, signal: &str) -> (Option<i32>, String) {
-        let pid = self.launch.id();
-        let words = [signal.to_owned(), pid.to_string()];
-        assert!(
-            Command::new("kill")
-                .args(words)
-                .status()
-                .expect("kill")
-                .success()
-        );
-        let name = self.cluster.path().display().to_string();
-        self.wait_until("all ends", || {
+    /// Sends a signal to launch, and returns how it ends, with the machine; nothing that it started may remain.
+    fn end_by(self, signal: &str) -> (Ended, Cluster) {
+        let Running { launch, cluster } = self;
+        let pid = launch.id();
+        assert!(send_signal(signal, pid));
+        let name = cluster.path().display().to_string();
+        wait_until("all ends", || {
             processes_with(&name).iter().all(|process| *process == pid)
         });
-        let Running { launch, cluster } = self;
-        let output = launch.wait_with_output().expect("its output");
-        drop(cluster);
-        let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
-        (output.status.code(), stderr)
+        (ended(launch), cluster)
     }
 }
 
 #[test]
 fn ctrl_c_stops_the_ranks_of_all_hosts_and_keeps_the_results() {
-    let (code, stderr) = Running::start().end_by("-INT");
-    assert_eq!(code, Some(9), "{stderr}");
+    let (ended, cluster) = Running::start().end_by("-INT");
+    let ended = ended.expect_code(9);
     // The rank that prints may learn it from another one first.
-    assert!(stderr.contains("stopped by "), "{stderr}");
+    assert!(ended.stderr.contains("stopped by "), "{}", ended.stderr);
+    let run = json(&cluster.path().join("results/run.json"));
+    assert_eq!(run["end"]["code"], 9, "{run:#}");
 }
 
 #[test]
 fn no_rank_outlives_a_launch_that_is_killed() {
-    let (code, stderr) = Running::start().end_by("-KILL");
-    assert_eq!(code, None, "{stderr}");
+    let (ended, _) = Running::start().end_by("-KILL");
+    assert_eq!(ended.code, None, "{}", ended.stderr);
 }

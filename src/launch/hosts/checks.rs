@@ -3,7 +3,7 @@
 
 use std::thread;
 
-use super::{call::Call, judge, plan::Plan, shell::RemoteProgram, ssh};
+use super::{call::Call, judge, plan::Plan, remote::RemoteProgram, ssh};
 use crate::{
     exit::{Code, Failure},
     launch::{join::with_port, probe::Report},
@@ -130,7 +130,7 @@ fn with_gpus(plan: &Plan, report: Report) -> Result<Report, String> {
     let Some(ranks) = plan.ranks_per_node.filter(|_| plan.needs_own_gpus) else {
         return Ok(report);
     };
-    let needed = ranks * plan.gpus_per_process;
+    let needed = ranks.saturating_mul(plan.gpus_per_process);
     if report.gpus == 0 || report.gpus >= needed {
         return Ok(report);
     }

@@ -1,13 +1,10 @@
 //! What the answer of a host, or that none came, means. Pure.
 
-use super::shell::NO_FOLDER;
+use super::{remote::NO_FOLDER, ssh::SSH_FAILED};
 use crate::{
     exit::Code,
     launch::{probe::Report, process::telling},
 };
-
-/// The exit code of ssh itself.
-const SSH_FAILED: i32 = 255;
 
 /// The answer of a host to a check.
 #[derive(Clone, Debug, Default)]

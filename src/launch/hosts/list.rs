@@ -26,8 +26,8 @@ impl FromStr for HostList {
     /// Parses `a,b:8,node[1-4]`.
     fn from_str(text: &str) -> Result<Self, String> {
         let mut list = HostList(Vec::new());
-        for part in split(text)? {
-            list.add(&part, None)?;
+        for part in hosts::parts(text)? {
+            list.add(part, None)?;
         }
         list.or_empty()
     }
@@ -64,8 +64,8 @@ impl HostList {
                 _ => return Err(format!("'{word}' is unknown. Write NAME slots=N")),
             }
         }
-        for part in split(names)? {
-            self.add(&part, slots)?;
+        for part in hosts::parts(names)? {
+            self.add(part, slots)?;
         }
         Ok(())
     }
@@ -131,34 +131,6 @@ fn describe(host: &Host) -> String {
         Some(slots) => format!("{} has {slots} slots", host.name),
         None => format!("{} has no number of slots", host.name),
     }
-}
-
-/// Splits a list at its commas, except those in brackets.
-fn split(text: &str) -> Result<Vec<String>, String> {
-    let mut parts = vec![String::new()];
-    let mut depth = 0;
-    for c in text.trim().chars() {
-        match c {
-            '[' => depth += 1,
-            ']' => depth -= 1,
-            ',' if depth == 0 => {
-                parts.push(String::new());
-                continue;
-            }
-            _ => {}
-        }
-        if let Some(part) = parts.last_mut() {
-            part.push(c);
-        }
-    }
-    if depth != 0 {
-        return Err("its brackets do not match".into());
-    }
-    if parts.len() > 1 && parts.iter().any(String::is_empty) {
-        return Err("a name is empty".into());
-    }
-    parts.retain(|part| !part.is_empty());
-    Ok(parts)
 }
 
 /// Splits `NAME:SLOTS`. A name with several colons is an IPv6 address, which has brackets if a number follows.
@@ -233,7 +205,7 @@ mod tests {
                 "a:x",
                 "'x' is no number of slots. Use a number of at least 1",
             ),
-            ("node[1-", "its brackets do not match"),
+            ("node[1-", "a bracket is not closed"),
             ("node[3-1]", "'node[3-1]': the range 3-1 runs backwards"),
             ("-oProxyCommand=x", "'-oProxyCommand=x' is no host name"),
             ("a b", "'a b' is no host name"),

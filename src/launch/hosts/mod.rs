@@ -7,8 +7,8 @@ mod judge;
 mod list;
 mod mpirun;
 mod plan;
+mod remote;
 mod sessions;
-mod shell;
 mod ssh;
 mod verdict;
 
@@ -19,7 +19,8 @@ pub use self::{
 };
 use super::{
     join::{TOKEN, with_port},
-    probe::Report,
+    probe::{self, Report},
+    shell,
 };
 use crate::{
     env,
@@ -67,8 +68,8 @@ fn over_ssh(plan: &Plan, over: Over) -> anyhow::Result<Code> {
         with_port(&plan.master, plan.port),
     );
     let token = match env::var(TOKEN) {
-        Some(token) => token,
-        None => random_word()?,
+        Some(token) if !token.is_empty() => token,
+        _ => random_word()?,
     };
     sessions::run(plan, ranks_per_node, &token)
 }
@@ -78,26 +79,22 @@ fn ranks_per_node(plan: &Plan, reports: &[Report]) -> anyhow::Result<u32> {
     if let Some(given) = plan.ranks_per_node {
         return Ok(given);
     }
-    let mut known: Vec<(&str, u32)> = Vec::new();
-    for (host, report) in plan.hosts.names().into_iter().zip(reports) {
-        known.push((host, report.gpus));
-    }
-    let few = known.iter().min_by_key(|(_, gpus)| *gpus);
-    let many = known.iter().max_by_key(|(_, gpus)| *gpus);
-    let (Some((few_host, few)), Some((many_host, many))) = (few, many) else {
+    let names = plan.hosts.names().into_iter();
+    let hosts = names.zip(reports.iter().map(|report| report.gpus));
+    let Some(fewest) = probe::fewest_gpus(hosts) else {
         return Ok(1);
     };
-    if *few == 0 {
-        let what = format!("{few_host} shows no GPU (/dev/nvidia0). Give --ranks-per-node");
+    if fewest.gpus == 0 {
+        let what = format!(
+            "{} shows no GPU (/dev/nvidia0). Give --ranks-per-node",
+            fewest.node
+        );
         return Err(Failure::on_all_ranks(Code::Launch, what));
     }
-    if few < many {
-        say!(
-            "pxnbench: {many_host} has {} but {few_host} has only {few}. Using {few} on each host",
-            counted(*many, "GPU")
-        );
+    if let Some(remark) = &fewest.remark {
+        say!("pxnbench: {remark}");
     }
-    Ok((few / plan.gpus_per_process).max(1))
+    Ok(plan.processes_with(&fewest))
 }
 
 /// Prints the commands that would start the ranks over ssh, so that a shell can run them as they are.

@@ -6,9 +6,8 @@ use super::plan::Plan;
 use crate::{
     exit::{Code, Failure},
     launch::{
-        context::exported,
         outcome,
-        probe::{self, Report},
+        probe::{self, FewestGpus, Report},
         process::{self, Trial},
     },
     slurm::{
@@ -34,16 +33,21 @@ pub(super) fn run(plan: &Plan) -> anyhow::Result<Code> {
     let probe = [plan.program.clone(), "probe".into()];
     let tried = process::try_out(&words(plan, family, 1, &probe), false, LIMIT)?;
     let reports = evaluate(&tried, plan)?;
-    let ranks = ranks_per_node(plan, &reports);
+    let nodes = reports.iter().map(|report| (&*report.node, report.gpus));
+    let fewest = probe::fewest_gpus(nodes);
+    let ranks = ranks_per_node(plan, fewest.as_ref());
+    let remark = fewest.and_then(|fewest| fewest.remark);
+    if let Some(remark) = remark.filter(|_| plan.ranks_per_node.is_none()) {
+        say!("pxnbench: {remark}");
+    }
     say!(
         "pxnbench: {} ({}), {} on each, by mpirun; the ranks meet over MPI",
         counted(plan.nodes(), "host"),
         compress(&plan.hosts.names()),
         counted(ranks, "rank"),
     );
-    let mut program = vec![plan.program.clone()];
-    program.extend_from_slice(&plan.arguments);
-    let ended = process::run(&words(plan, family, ranks, &program), false)?;
+    let command = words(plan, family, ranks, &program(plan));
+    let ended = process::run(&command, false)?;
     outcome::verdict(&ended, None, signal::received())
 }
 
@@ -52,16 +56,22 @@ pub(super) fn run(plan: &Plan) -> anyhow::Result<Code> {
 /// # Errors
 /// Returns an error if there is no mpirun.
 pub(super) fn command(plan: &Plan) -> anyhow::Result<Vec<String>> {
-    let mut program = vec![plan.program.clone()];
-    program.extend_from_slice(&plan.arguments);
-    Ok(words(plan, family()?, ranks_per_node(plan, &[]), &program))
+    let ranks = ranks_per_node(plan, None);
+    Ok(words(plan, family()?, ranks, &program(plan)))
+}
+
+/// Returns the program of the ranks with its arguments.
+fn program(plan: &Plan) -> Vec<String> {
+    let mut words = vec![plan.program.clone()];
+    words.extend_from_slice(&plan.arguments);
+    words
 }
 
 fn family() -> anyhow::Result<MpiFamily> {
     let version = ["mpirun".to_owned(), "--version".to_owned()];
     let tried = process::try_out(&version, false, Duration::from_secs(20))?;
     if !tried.ok {
-        let why = process::telling(&tried.stderr).unwrap_or("it says nothing");
+        let why = tried.why("it does not answer");
         let what = format!(
             "mpirun cannot be used: {why}. Load an MPI, such as with module load openmpi, or use --over ssh"
         );
@@ -82,8 +92,8 @@ fn words(plan: &Plan, family: MpiFamily, ranks: u32, program: &[String]) -> Vec<
         container: None,
         program,
     };
-    let names = exported().into_iter();
-    let names: Vec<String> = names.filter(|name| name != "NCCL_HOSTID").collect();
+    let names = plan.variables.iter().map(|(name, _)| name.clone());
+    let names: Vec<String> = names.collect();
     let mut words = step.command(&Launcher::Mpirun(family), &names);
     let hosts = plan.hosts.names();
     let list = match family {
@@ -105,11 +115,9 @@ fn evaluate(tried: &Trial, plan: &Plan) -> anyhow::Result<Vec<Report>> {
     if tried.ok && reports.len() as u32 == nodes && see_each_other {
         return Ok(reports);
     }
-    let why = match (tried.late, process::telling(&tried.stderr)) {
-        (Some(limit), _) => format!("they did not start within {} s", limit.as_secs()),
-        (None, _) if reports.len() as u32 == nodes => "each sees only itself".to_owned(),
-        (None, Some(line)) => line.trim_start_matches("pxnbench: ").to_owned(),
-        (None, None) => "they did not start".into(),
+    let why = match reports.len() as u32 == nodes && tried.late.is_none() {
+        true => "each sees only itself".to_owned(),
+        false => tried.why("they did not start"),
     };
     let what = format!(
         "mpirun cannot start one rank on each of {}: {why}. Look at mpirun --host {} hostname, or use --over ssh",
@@ -119,11 +127,11 @@ fn evaluate(tried: &Trial, plan: &Plan) -> anyhow::Result<Vec<Report>> {
     Err(Failure::on_all_ranks(Code::Launch, what))
 }
 
-fn ranks_per_node(plan: &Plan, reports: &[Report]) -> u32 {
-    let fewest = reports.iter().map(|report| report.gpus).min();
-    match (plan.ranks_per_node, fewest.unwrap_or(0)) {
+/// Returns the processes per host: as many as requested, otherwise one per GPU of the host that has the fewest, if it is known.
+fn ranks_per_node(plan: &Plan, fewest: Option<&FewestGpus>) -> u32 {
+    match (plan.ranks_per_node, fewest) {
         (Some(ranks), _) => ranks,
-        (None, 0) => WITHOUT_GPUS,
-        (None, gpus) => (gpus / plan.gpus_per_process).max(1),
+        (None, Some(fewest)) if fewest.gpus > 0 => plan.processes_with(fewest),
+        (None, _) => WITHOUT_GPUS,
     }
 }

@@ -7,15 +7,16 @@ use crate::{
     env,
     exit::{Code, Failure},
     launch::{
-        context::exported,
+        context::{exported, utf8},
         join::{DEFAULT_PORT, Master},
+        probe::FewestGpus,
         target::Target,
     },
     run::backend::BackendChoice,
 };
 
-/// Variables that are of one host only.
-const OF_THIS_HOST: [&str; 1] = ["NCCL_HOSTID"];
+/// A variable that is of one host only.
+const OF_THIS_HOST: &str = "NCCL_HOSTID";
 
 /// The variable with which NCCL lets ranks share a GPU.
 const MAY_SHARE_GPUS: &str = "NCCL_MULTI_RANK_GPU_ENABLE";
@@ -130,23 +131,23 @@ impl Plan {
     pub(super) fn nodes(&self) -> u32 {
         self.hosts.0.len() as u32
     }
+
+    /// Returns the processes per host for the GPUs of the host that has the fewest.
+    pub(super) fn processes_with(&self, fewest: &FewestGpus) -> u32 {
+        (fewest.gpus / self.gpus_per_process).max(1)
+    }
 }
 
 /// Returns the variables that the ranks need, with their values.
 fn variables() -> Vec<(String, String)> {
     let names = exported().into_iter();
-    let names = names.filter(|name| !OF_THIS_HOST.contains(&name.as_str()));
+    let names = names.filter(|name| name != OF_THIS_HOST);
     names
         .filter_map(|name| {
             let value = env::var(&name)?;
             Some((name, value))
         })
         .collect()
-}
-
-fn utf8(word: OsString) -> anyhow::Result<String> {
-    word.into_string()
-        .map_err(|word| usage(format!("'{}' is not valid UTF-8", word.to_string_lossy())))
 }
 
 pub(super) fn usage(what: String) -> anyhow::Error {

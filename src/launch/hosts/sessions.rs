@@ -1,21 +1,21 @@
 //! `pxnbench join` on every host over ssh: started together, and ended together.
 
 use std::{
-    io::{BufRead, BufReader, Read, Write},
+    io::{Read, Write},
     process::{Command, Stdio},
     sync::mpsc::{self, Receiver},
     thread,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
-use super::{plan::Plan, shell::RemoteProgram, ssh, verdict};
+use super::{plan::Plan, remote::RemoteProgram, ssh, verdict};
 use crate::{
     exit::{Code, Failure},
     launch::{
         join::{stdout_of, with_port},
         supervisor::{Patience, ProcessCommand, Signals, Supervisor},
     },
-    world::signal,
+    world::{child, signal},
 };
 
 /// Ranks and join on a host have their own patience first.
@@ -25,11 +25,10 @@ const PATIENCE: Patience = Patience {
     when_asked: Duration::from_secs(25),
 };
 
-/// Lines of a host's stderr that are passed on, and the longest of them.
+/// Lines of a host's stderr that are passed on.
 const MOST_LINES: usize = 10_000;
-const LONGEST_LINE: u64 = 16 << 10;
 
-/// How long the last lines of a host may take after its end.
+/// How long the last lines may take after the end of all hosts: a connection that ssh shares may hold stderr open.
 const LAST_LINES: Duration = Duration::from_secs(2);
 
 /// Returns the words of `pxnbench join` on host number `node`.
@@ -93,10 +92,7 @@ pub(super) fn run(plan: &Plan, ranks_per_node: u32, token: &str) -> anyhow::Resu
         said.push(pass_on(stderr, hosts[node as usize]));
     }
     let ends = supervisor.wait()?;
-    let last: Vec<String> = said
-        .iter()
-        .map(|last| last.recv_timeout(LAST_LINES).unwrap_or_default())
-        .collect();
+    let last = last_lines(&said);
     let (code, sentence) = verdict::judge(&ends, &hosts, &last, signal::stops_now());
     match sentence {
         Some(sentence) => Err(Failure::on_all_ranks(code, sentence)),
@@ -104,28 +100,28 @@ pub(super) fn run(plan: &Plan, ranks_per_node: u32, token: &str) -> anyhow::Resu
     }
 }
 
+/// Returns the last line of each host; an empty one if it does not come in time.
+fn last_lines(said: &[Receiver<String>]) -> Vec<String> {
+    let deadline = Instant::now() + LAST_LINES;
+    let mut lines = Vec::new();
+    for last in said {
+        let left = deadline.saturating_duration_since(Instant::now());
+        lines.push(last.recv_timeout(left).unwrap_or_default());
+    }
+    lines
+}
+
 /// Passes on what a host prints on stderr, line by line and up to a limit, and sends the last line at the end.
 fn pass_on(stderr: impl Read + Send + 'static, host: &str) -> Receiver<String> {
     let (sender, receiver) = mpsc::channel();
     let host = host.to_owned();
     thread::spawn(move || {
-        let mut reader = BufReader::new(stderr);
         let mut last = String::new();
-        let mut lines = 0;
-        loop {
-            let mut line = Vec::new();
-            let read = reader
-                .by_ref()
-                .take(LONGEST_LINE)
-                .read_until(b'\n', &mut line);
-            if !read.is_ok_and(|bytes| bytes > 0) {
-                break;
-            }
-            lines += 1;
-            if lines <= MOST_LINES {
+        for (before, line) in child::lines(stderr).enumerate() {
+            if before < MOST_LINES {
                 // A closed stderr is no reason to end the run.
                 let _ = std::io::stderr().write_all(&line);
-            } else if lines == MOST_LINES + 1 {
+            } else if before == MOST_LINES {
                 say!(
                     "pxnbench: {host} has printed {MOST_LINES} lines on stderr; the rest is left out"
                 );

@@ -1,5 +1,8 @@
 //! The command line of ssh.
 
+/// The exit code of ssh itself.
+pub(super) const SSH_FAILED: i32 = 255;
+
 /// Options of every call. Nothing asks a question, and a connection that dies is noticed within a minute.
 const OPTIONS: [&str; 10] = [
     "-T",

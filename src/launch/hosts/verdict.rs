@@ -1,13 +1,11 @@
 //! What the ends of the sessions on all hosts mean. Pure.
 
+use super::ssh::SSH_FAILED;
 use crate::{
     exit::Code,
-    launch::supervisor::{HowItEnded, ProcessEnd},
+    launch::supervisor::{HowItEnded, ProcessEnd, first_failure, own_code},
     world::signal,
 };
-
-/// The exit code of ssh itself.
-const SSH_FAILED: i32 = 255;
 
 /// Returns the exit code, and what no host can have said. `ends` are in the order in which they came, by the number of the
 /// host; `last` is the last line of each host on stderr.
@@ -17,14 +15,11 @@ pub(super) fn judge(
     last: &[String],
     stopped_by: Option<&str>,
 ) -> (Code, Option<String>) {
-    let failed = || ends.iter().filter(|end| end.failed());
-    let by_itself = failed().find(|end| !end.was_asked);
-    let Some(first) = by_itself.or_else(|| failed().next()) else {
+    let Some(first) = first_failure(ends) else {
         return (Code::Fine, None);
     };
     if stopped_by.is_some() {
-        let code = failed().find_map(ProcessEnd::code);
-        return (code.unwrap_or(Code::Stopped), None);
+        return (own_code(ends).unwrap_or(Code::Stopped), None);
     }
     let host = hosts[first.number as usize];
     let sentence = match first.how {

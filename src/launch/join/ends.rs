@@ -2,7 +2,7 @@
 
 use crate::{
     exit::Code,
-    launch::supervisor::{HowItEnded, ProcessEnd},
+    launch::supervisor::{HowItEnded, ProcessEnd, first_failure, own_code},
     world::signal,
 };
 
@@ -12,18 +12,6 @@ pub(super) struct NodeEnd {
     pub(super) code: Code,
     /// What none of the ranks can have said.
     pub(super) sentence: Option<String>,
-}
-
-/// Returns the rank that failed first of `ends`, which are in the order in which they came. A rank that was ended after
-/// another one counts only if there is no other. One that a signal ended comes first: the kernel closes its connections
-/// before it reports the end, so that ranks which only lost it can end earlier.
-fn first_failure(ends: &[ProcessEnd]) -> Option<&ProcessEnd> {
-    let failed = || ends.iter().filter(|end| end.failed());
-    let by_itself = || failed().filter(|end| !end.was_asked);
-    let by_signal = by_itself().find(|end| matches!(end.how, HowItEnded::Signal(_)));
-    by_signal
-        .or_else(|| by_itself().next())
-        .or_else(|| failed().next())
 }
 
 /// Judges the ends of ranks on `host`. `sees_rank_0` is whether the messages of rank 0 are on the same terminal; `stopped_by`
@@ -77,10 +65,7 @@ pub(super) fn judge(
 
 /// Returns the end of ranks that were stopped from outside. Those that had begun say so themselves.
 fn stopped(ends: &[ProcessEnd], signal: &str) -> NodeEnd {
-    let code = ends
-        .iter()
-        .filter(|end| end.failed())
-        .find_map(ProcessEnd::code);
+    let code = own_code(ends);
     let before = format!("stopped by {signal} before the ranks began");
     NodeEnd {
         code: code.unwrap_or(Code::Stopped),

@@ -1,7 +1,7 @@
 //! What runs on a host, as the shell there reads it. ssh joins its words with blanks and gives them to the user's login shell,
 //! which may be any.
 
-use crate::exit::{Code, Failure};
+use crate::launch::shell::quoted;
 
 /// The exit code of a host that has not the folder of this process.
 pub(super) const NO_FOLDER: i32 = 81;
@@ -38,25 +38,6 @@ impl RemoteProgram<'_> {
         );
         // Every login shell understands this much.
         Ok(format!("exec /bin/sh -c {}", quoted(&script)?))
-    }
-}
-
-/// Returns words as a shell reads them.
-///
-/// # Errors
-/// Returns an error if a word has a null byte.
-pub(super) fn joined(words: &[String]) -> anyhow::Result<String> {
-    let quoted: anyhow::Result<Vec<String>> = words.iter().map(|word| quoted(word)).collect();
-    Ok(quoted?.join(" "))
-}
-
-fn quoted(word: &str) -> anyhow::Result<String> {
-    match shlex::try_quote(word) {
-        Ok(quoted) => Ok(quoted.into_owned()),
-        Err(error) => Err(Failure::on_all_ranks(
-            Code::Usage,
-            format!("'{}' cannot be passed on: {error}", word.escape_default()),
-        )),
     }
 }
 

@@ -1,15 +1,22 @@
 //! Processes that belong together, such as the ranks of a node: started together, watched, and ended together.
 
+mod end;
+mod process;
+
 use std::{
-    io::{self, Write},
-    os::unix::process::{CommandExt, ExitStatusExt},
-    process::{Child, ChildStderr, ChildStdin, Command, ExitStatus, Stdio},
+    io,
+    process::ChildStderr,
     sync::mpsc::{self, Receiver, RecvTimeoutError},
     thread,
     time::{Duration, Instant},
 };
 
-use crate::{exit::Code, world::signal};
+use self::process::Process;
+pub(super) use self::{
+    end::{HowItEnded, ProcessEnd, first_failure, own_code},
+    process::{ProcessCommand, Signals},
+};
+use crate::world::signal;
 
 /// How often a wait looks for a signal that asks to stop.
 const LOOK: Duration = Duration::from_millis(100);
@@ -31,94 +38,6 @@ impl Default for Patience {
             after_failure: Duration::from_secs(5),
             after_success: Duration::from_secs(600),
             when_asked: Duration::from_secs(10),
-        }
-    }
-}
-
-/// How a process ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum HowItEnded {
-    /// By itself, with this exit code.
-    Exit(i32),
-    /// By this signal.
-    Signal(i32),
-    /// Not at all, although it was killed.
-    Remains,
-}
-
-impl From<ExitStatus> for HowItEnded {
-    fn from(status: ExitStatus) -> Self {
-        match (status.code(), status.signal()) {
-            (Some(code), _) => HowItEnded::Exit(code),
-            (None, Some(signal)) => HowItEnded::Signal(signal),
-            (None, None) => HowItEnded::Exit(Code::Internal as i32),
-        }
-    }
-}
-
-/// The end of one of the processes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct ProcessEnd {
-    /// Its number, as in [`ProcessCommand`].
-    pub(super) number: u32,
-    pub(super) how: HowItEnded,
-    /// Whether it had been asked to end before.
-    pub(super) was_asked: bool,
-}
-
-impl ProcessEnd {
-    pub(super) fn failed(&self) -> bool {
-        self.how != HowItEnded::Exit(Code::Fine as i32)
-    }
-
-    /// Returns its exit code, if that is one of this program.
-    pub(super) fn code(&self) -> Option<Code> {
-        match self.how {
-            HowItEnded::Exit(number) => Code::from_number(number),
-            HowItEnded::Signal(_) | HowItEnded::Remains => None,
-        }
-    }
-}
-
-/// How signals reach a process.
-pub(super) enum Signals {
-    /// As signals.
-    Direct,
-    /// As lines of its standard input with their names, after this first line: ssh passes no signals on. It is asked to end
-    /// in the same way, and the end of its input tells it that this process is gone.
-    ByLine(String),
-}
-
-/// A process to be started.
-pub(super) struct ProcessCommand {
-    /// What it is known by, such as its rank.
-    pub(super) number: u32,
-    pub(super) command: Command,
-    pub(super) signals: Signals,
-}
-
-struct Process {
-    number: u32,
-    child: Child,
-    /// Where the names of signals are written to, unless they reach it directly.
-    lines: Option<ChildStdin>,
-    has_ended: bool,
-}
-
-impl Process {
-    /// Asks the process to end.
-    fn ask(&mut self) {
-        match &self.lines {
-            None => signal::terminate(self.child.id()),
-            Some(_) => self.tell("SIGTERM"),
-        }
-    }
-
-    /// Writes the name of a signal.
-    fn tell(&mut self, signal: &str) {
-        if let Some(lines) = &mut self.lines {
-            // If it no longer reads, it is ending.
-            let _ = writeln!(lines, "{signal}").and_then(|()| lines.flush());
         }
     }
 }
@@ -172,7 +91,9 @@ impl Supervisor {
             patience,
         };
         for (at, command) in commands.into_iter().enumerate() {
-            let pid = supervisor.start_one(command)?;
+            let process = Process::start(command)?;
+            let pid = process.child.id();
+            supervisor.processes.push(process);
             let sender = sender.clone();
             thread::spawn(move || {
                 // If waiting fails, reaping the process waits for it.
@@ -182,38 +103,6 @@ impl Supervisor {
             });
         }
         Ok(supervisor)
-    }
-
-    /// Starts a process, and returns its id.
-    fn start_one(&mut self, start: ProcessCommand) -> io::Result<u32> {
-        let ProcessCommand {
-            number,
-            mut command,
-            signals,
-        } = start;
-        signal::end_with_this_process(&mut command);
-        command.process_group(0);
-        if matches!(signals, Signals::ByLine(_)) {
-            command.stdin(Stdio::piped());
-        }
-        let mut child = command.spawn()?;
-        let pid = child.id();
-        let mut lines = None;
-        match signals {
-            Signals::Direct => signal::relay_also_to(pid),
-            Signals::ByLine(_) => lines = child.stdin.take(),
-        }
-        let mut process = Process {
-            number,
-            child,
-            lines,
-            has_ended: false,
-        };
-        if let Signals::ByLine(first) = signals {
-            process.tell(&first);
-        }
-        self.processes.push(process);
-        Ok(pid)
     }
 
     /// Takes the standard errors that are piped, with the numbers of their processes.
@@ -342,6 +231,8 @@ impl Drop for Supervisor {
 
 #[cfg(test)]
 mod tests {
+    use std::process::Command;
+
     use super::*;
 
     const NO_PATIENCE: Patience = Patience {
