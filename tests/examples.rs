@@ -415,7 +415,7 @@ fn refused_calls(job: &Job) {
     );
     assert_refused(
         job.reduce_scatter_in_place(&mut [1; 6], RedOp::Sum),
-        "reduce_scatter: 6 elements are not a chunk for each of 4 ranks",
+        "reduce_scatter: the buffer has 6 elements, which is no chunk for each of 4 ranks",
     );
     assert_refused(
         job.broadcast_in_place(&mut [1], 4),
@@ -427,7 +427,7 @@ fn refused_calls(job: &Job) {
     );
     assert_refused(
         job.alltoallv(&[1], &[1], &mut [0], &[1, 0, 0, 0]),
-        "alltoallv: the list of counts to send has 1 elements but needs 4",
+        "alltoallv: the list of counts to send has 1 element but needs 4",
     );
     let without = SliceOperation::new(Collective::AllToAllV);
     let communicator = Communicator::open().expect("MPI is running");

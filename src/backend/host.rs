@@ -11,16 +11,17 @@
 mod call;
 mod communicator;
 mod reduction;
+mod started;
 
 use std::{ffi::c_int, time::Instant};
 
 use mpi::ffi;
 
-pub use self::communicator::{Communicator, StartedOperation};
 use self::{
     call::{MpiCall, Operation, Parts, call_for, datatype},
     reduction::Reductions,
 };
+pub use self::{communicator::Communicator, started::StartedOperation};
 use super::{Backend, Timing, Waived, check_possible, options::ExecOptions, rotation};
 use crate::{
     collective::{
@@ -183,8 +184,7 @@ impl Host {
         let code = unsafe { (call.run)(&operation) };
         if code != 0 {
             let name = call.names[usize::from(operation.in_place)];
-            let what = format!("{name} failed with code {code} in {case}");
-            return Err(Failure::on_this_rank(Code::Launch, what));
+            return Err(call::failure(name, code, case));
         }
         Ok(())
     }

@@ -9,10 +9,13 @@ use std::ffi::{c_int, c_void};
 
 use mpi::ffi;
 
-use crate::collective::{
-    BufferMode, Case, Collective, Layout,
-    data::{Content, DType, Region},
-    hypercube,
+use crate::{
+    collective::{
+        BufferMode, Case, Collective, Layout,
+        data::{Content, DType, Region},
+        hypercube,
+    },
+    exit::{Code, Failure},
 };
 
 unsafe extern "C" {
@@ -476,4 +479,18 @@ pub(super) fn datatype(dtype: DType, reduced: bool) -> ffi::MPI_Datatype {
             (DType::F8e4m3 | DType::F8e5m2, _) => ffi::RSMPI_UINT8_T,
         }
     }
+}
+
+/// Turns MPI's return code into an error. By default MPI ends the job itself.
+pub(super) fn check_code(name: &str, code: c_int, case: &Case) -> anyhow::Result<()> {
+    match code {
+        0 => Ok(()),
+        code => Err(failure(name, code, case)),
+    }
+}
+
+/// Returns the error for a return code of MPI.
+pub(super) fn failure(name: &str, code: c_int, case: &Case) -> anyhow::Error {
+    let what = format!("{name} failed with code {code} in {case}");
+    Failure::on_this_rank(Code::Launch, what)
 }

@@ -3,27 +3,23 @@
 
 #![expect(
     unsafe_code,
-    reason = "rsmpi has no MPI_IN_PLACE, and what it starts borrows the buffer"
+    reason = "rsmpi has no MPI_IN_PLACE, and its calls are typed"
 )]
 
-use std::{
-    cell::RefCell,
-    ffi::c_int,
-    marker::PhantomData,
-    mem::{self, ManuallyDrop},
-    slice,
-};
+use std::{cell::RefCell, ffi::c_int, marker::PhantomData, slice};
 
 use mpi::ffi;
 
 use super::{
-    call::{Operation, Parts, call_for, datatype, in_place_argument},
+    call::{Operation, Parts, call_for, check_code, datatype},
     reduction::{self, Reductions},
+    started::StartedOperation,
 };
 use crate::{
     backend::{Element, SliceOperation},
     collective::{BufferMode, Case, Collective, Counts, data::RedOp},
     exit::{Code, Failure},
+    units::counted,
     world,
 };
 
@@ -34,13 +30,6 @@ pub struct Communicator {
     reductions: RefCell<Reductions>,
     /// MPI is called by one thread, so this must not move to another.
     _thread: PhantomData<*const ()>,
-}
-
-/// The buffers of an operation. In place, both pointers are that of the only buffer.
-struct Pointers<T> {
-    in_place: bool,
-    send: *const T,
-    recv: *mut T,
 }
 
 impl Communicator {
@@ -84,13 +73,9 @@ impl Communicator {
         let (sends, receives) = self.lengths(&case);
         require_length(&case, "send buffer", send.len(), sends)?;
         require_length(&case, "receive buffer", recv.len(), receives)?;
-        let pointers = Pointers {
-            in_place: false,
-            send: send.as_ptr(),
-            recv: recv.as_mut_ptr(),
-        };
+        let parts = Parts::default();
         // SAFETY: the slices are as long as the operation needs.
-        unsafe { self.operate(&case, &Parts::default(), &pointers)? };
+        unsafe { self.operate(&case, &parts, send.as_ptr(), recv.as_mut_ptr())? };
         if case.collective == Collective::Broadcast && self.is_root(&case) {
             // MPI has one buffer there.
             recv.copy_from_slice(send);
@@ -114,18 +99,14 @@ impl Communicator {
         let count = buffer.len() / chunks;
         let case = self.case::<T>(what, count, BufferMode::InPlace)?;
         if buffer.len() != count * chunks {
-            let length = buffer.len();
-            let what = format!("{length} elements are not a chunk for each of {chunks} ranks");
+            let length = counted(buffer.len(), "element");
+            let what =
+                format!("the buffer has {length}, which is no chunk for each of {chunks} ranks");
             return Err(refusal(&case, &what));
         }
         let first = buffer.as_mut_ptr();
-        let pointers = Pointers {
-            in_place: true,
-            send: first.cast_const(),
-            recv: first,
-        };
         // SAFETY: the slice is as long as the operation needs.
-        unsafe { self.operate(&case, &Parts::default(), &pointers)? };
+        unsafe { self.operate(&case, &Parts::default(), first.cast_const(), first)? };
         if case.collective == Collective::ReduceScatter {
             // MPI leaves the result at the start, NCCL at the rank's chunk.
             buffer.copy_within(..count, self.rank as usize * count);
@@ -157,13 +138,9 @@ impl Communicator {
         require_length(&case, "send buffer", send.len(), sum(sent))?;
         require_length(&case, "receive buffer", recv.len(), sum(received))?;
         require_count(&case, send.len().max(recv.len()))?;
-        let pointers = Pointers {
-            in_place: false,
-            send: send.as_ptr(),
-            recv: recv.as_mut_ptr(),
-        };
+        let parts = Parts::one_after_another(sent, received);
         // SAFETY: the slices are as long as their counts add up to.
-        unsafe { self.operate(&case, &Parts::one_after_another(sent, received), &pointers) }
+        unsafe { self.operate(&case, &parts, send.as_ptr(), recv.as_mut_ptr()) }
     }
 
     /// Starts an all_reduce in `buffer`, and returns while it runs.
@@ -177,33 +154,8 @@ impl Communicator {
     ) -> anyhow::Result<StartedOperation<'_, T>> {
         let what = SliceOperation::new(Collective::AllReduce).reducing(redop);
         let case = self.case::<T>(what, buffer.len(), BufferMode::InPlace)?;
-        let mut buffer = ManuallyDrop::new(buffer);
-        if let Some(factor) = reduction::factor(&case, self.rank) {
-            let input = buffer.to_vec();
-            reduction::scale(T::DTYPE, factor, bytes(&input), bytes_mut(&mut buffer));
-        }
-        // SAFETY: MPI sets the handle at the start of an operation.
-        let mut request = unsafe { ffi::RSMPI_REQUEST_NULL };
         let handle = self.reductions.borrow_mut().of(&case);
-        // SAFETY: the buffer has that many elements, and is neither moved nor freed before the operation has ended.
-        let code = unsafe {
-            ffi::MPI_Iallreduce(
-                in_place_argument(),
-                buffer.as_mut_ptr().cast(),
-                buffer.len() as c_int,
-                datatype(T::DTYPE, true),
-                handle,
-                ffi::RSMPI_COMM_WORLD,
-                &mut request,
-            )
-        };
-        check_code("MPI_Iallreduce", code, &case)?;
-        Ok(StartedOperation {
-            buffer,
-            request,
-            case,
-            _communicator: PhantomData,
-        })
+        StartedOperation::all_reduce(buffer, case, self.rank, handle)
     }
 
     /// Frees what it holds, if MPI is still running.
@@ -213,7 +165,7 @@ impl Communicator {
         }
     }
 
-    /// Runs the operation of `case`.
+    /// Runs the operation of `case`. In place, `send` is `recv`.
     ///
     /// # Safety
     /// The pointers are valid for the elements that `case` and `parts` send and receive on this rank.
@@ -221,14 +173,16 @@ impl Communicator {
         &self,
         case: &Case,
         parts: &Parts,
-        pointers: &Pointers<T>,
+        send: *const T,
+        recv: *mut T,
     ) -> anyhow::Result<()> {
+        let in_place = case.buffer_mode == BufferMode::InPlace;
         let (send_offset, recv_offset) = self.offsets(case);
         let mut operation = Operation {
-            in_place: pointers.in_place,
-            base: pointers.recv.cast(),
-            send: pointers.send.wrapping_add(send_offset).cast(),
-            recv: pointers.recv.wrapping_add(recv_offset).cast(),
+            in_place,
+            base: recv.cast(),
+            send: send.wrapping_add(send_offset).cast(),
+            recv: recv.wrapping_add(recv_offset).cast(),
             copy: std::ptr::null_mut(),
             count: case.counts.param as c_int,
             element: size_of::<T>(),
@@ -241,19 +195,18 @@ impl Communicator {
             comm: unsafe { ffi::RSMPI_COMM_WORLD },
             parts,
         };
-        let mut scaled = Vec::new();
+        let scaled: Vec<T>;
         if let Some(factor) = reduction::factor(case, self.rank) {
             // SAFETY: by this function's contract; every reduction sends from that many elements on every rank.
-            let input = unsafe { slice::from_raw_parts(pointers.send, case.counts.send as usize) };
-            scaled.extend_from_slice(input);
-            reduction::scale(T::DTYPE, factor, bytes(input), bytes_mut(&mut scaled));
+            let input = unsafe { slice::from_raw_parts(send, case.counts.send as usize) };
+            scaled = reduction::scaled(input, factor);
             operation.send = scaled.as_ptr().cast();
             operation.in_place = false;
         }
         let call = call_for(case.collective);
         // SAFETY: by this function's contract.
         let code = unsafe { (call.run)(&operation) };
-        check_code(call.names[usize::from(pointers.in_place)], code, case)
+        check_code(call.names[usize::from(in_place)], code, case)
     }
 
     /// Returns where the input and the result of this rank begin in their buffers.
@@ -267,16 +220,11 @@ impl Communicator {
 
     /// Returns the count that MPI is given for buffers of these lengths.
     fn count(&self, collective: Collective, sent: usize, received: usize) -> usize {
+        let Counts { send, recv, .. } = counts(collective, 1, self.ranks as usize);
         match collective {
-            Collective::AllReduce
-            | Collective::AllGather
-            | Collective::Reduce
-            | Collective::Gather
-            | Collective::SendRecv
-            | Collective::HyperCube => sent,
             // Ranks other than the root send nothing.
-            Collective::ReduceScatter | Collective::Broadcast | Collective::Scatter => received,
-            Collective::AllToAll | Collective::AllToAllV => sent / self.ranks as usize,
+            Collective::Broadcast | Collective::Scatter => received / recv as usize,
+            _ => sent / send as usize,
         }
     }
 
@@ -342,41 +290,6 @@ impl Communicator {
     }
 }
 
-/// An operation that MPI has started, with its buffer. If it is dropped before it has ended, the buffer stays MPI's.
-#[must_use = "it ends only if it is waited for"]
-pub struct StartedOperation<'a, T: Element> {
-    buffer: ManuallyDrop<Vec<T>>,
-    request: ffi::MPI_Request,
-    case: Case,
-    _communicator: PhantomData<&'a Communicator>,
-}
-
-impl<T: Element> StartedOperation<'_, T> {
-    /// Returns whether the operation has ended. Most MPI libraries go on with it only in such a call.
-    ///
-    /// # Errors
-    /// Returns an error if MPI fails.
-    pub fn has_ended(&mut self) -> anyhow::Result<bool> {
-        let mut has_ended = 0;
-        // SAFETY: the request is of MPI_Iallreduce, or null after its end; no status is asked for.
-        let code =
-            unsafe { ffi::MPI_Test(&mut self.request, &mut has_ended, ffi::RSMPI_STATUS_IGNORE) };
-        check_code("MPI_Test", code, &self.case)?;
-        Ok(has_ended != 0)
-    }
-
-    /// Waits for the end, and returns the buffer with the result.
-    ///
-    /// # Errors
-    /// Returns an error if MPI fails.
-    pub fn wait(mut self) -> anyhow::Result<Vec<T>> {
-        // SAFETY: as in `has_ended`.
-        let code = unsafe { ffi::MPI_Wait(&mut self.request, ffi::RSMPI_STATUS_IGNORE) };
-        check_code("MPI_Wait", code, &self.case)?;
-        Ok(mem::take(&mut *self.buffer))
-    }
-}
-
 /// Returns the elements that a rank sends and receives if MPI is given `count`; a root may send or receive less.
 fn counts(collective: Collective, count: usize, ranks: usize) -> Counts {
     let (one, all) = (count as u64, count.saturating_mul(ranks) as u64);
@@ -427,7 +340,8 @@ fn require_length(
 ) -> anyhow::Result<()> {
     match needed {
         Some(needed) if needed != length => {
-            let what = format!("the {name} has {length} elements but needs {needed}");
+            let length = counted(length, "element");
+            let what = format!("the {name} has {length} but needs {needed}");
             Err(refusal(case, &what))
         }
         _ => Ok(()),
@@ -441,23 +355,4 @@ fn require_count(case: &Case, elements: usize) -> anyhow::Result<()> {
         return Err(refusal(case, &what));
     }
     Ok(())
-}
-
-/// Turns MPI's return code into an error. By default MPI ends the job itself.
-fn check_code(name: &str, code: c_int, case: &Case) -> anyhow::Result<()> {
-    if code == 0 {
-        return Ok(());
-    }
-    let what = format!("{name} failed with code {code} in {}", case.collective);
-    Err(Failure::on_this_rank(Code::Launch, what))
-}
-
-fn bytes<T: Element>(elements: &[T]) -> &[u8] {
-    // SAFETY: an element has no padding, and bytes need no alignment.
-    unsafe { slice::from_raw_parts(elements.as_ptr().cast(), size_of_val(elements)) }
-}
-
-fn bytes_mut<T: Element>(elements: &mut [T]) -> &mut [u8] {
-    // SAFETY: as in `bytes`, and any bits are a valid element.
-    unsafe { slice::from_raw_parts_mut(elements.as_mut_ptr().cast(), size_of_val(elements)) }
 }

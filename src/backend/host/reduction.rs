@@ -14,9 +14,12 @@ use std::{
 use half::{bf16, f16, slice::HalfFloatSliceExt};
 use mpi::ffi;
 
-use crate::collective::{
-    Case,
-    data::{DType, RedOp},
+use crate::{
+    backend::Element,
+    collective::{
+        Case,
+        data::{DType, RedOp},
+    },
 };
 
 /// Elements that are converted at a time.
@@ -64,6 +67,23 @@ pub(super) fn scale(dtype: DType, factor: f64, from: &[u8], to: &mut [u8]) {
             (f64::from_ne_bytes(bytes) * factor).to_ne_bytes()
         }),
     }
+}
+
+/// Returns the floats of `from`, multiplied as [`scale`] does.
+pub(super) fn scaled<T: Element>(from: &[T], factor: f64) -> Vec<T> {
+    let mut scaled = from.to_vec();
+    scale(T::DTYPE, factor, bytes(from), bytes_mut(&mut scaled));
+    scaled
+}
+
+fn bytes<T: Element>(elements: &[T]) -> &[u8] {
+    // SAFETY: an element has no padding, and bytes need no alignment.
+    unsafe { slice::from_raw_parts(elements.as_ptr().cast(), size_of_val(elements)) }
+}
+
+fn bytes_mut<T: Element>(elements: &mut [T]) -> &mut [u8] {
+    // SAFETY: as in `bytes`, and any bits are a valid element.
+    unsafe { slice::from_raw_parts_mut(elements.as_mut_ptr().cast(), size_of_val(elements)) }
 }
 
 /// Stores what `value` returns for each element of N bytes in `from`.
