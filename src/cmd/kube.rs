@@ -268,7 +268,8 @@ impl JobArgs {
         let template = template::of_level(&self.level.name).ok();
         let default_sweep = template.and_then(Template::default_sweep);
         let sweep = check(&self.typed_sweep(), default_sweep)?;
-        let gpus = u64::from(self.gpus);
+        let default_memory = (u64::from(self.gpus) << 32).saturating_add(self.shm.0);
+        let time = self.time.unwrap_or_default();
         let request = Request {
             name: self.name.clone(),
             namespace: self.namespace.clone(),
@@ -290,9 +291,9 @@ impl JobArgs {
             port: self.port,
             queue: self.queue.clone(),
             shm: self.shm,
-            cpus: self.cpus.unwrap_or(2 * self.gpus),
-            memory: self.memory.unwrap_or(Bytes((gpus << 32) + self.shm.0)),
-            deadline: self.deadline + self.time.unwrap_or_default(),
+            cpus: self.cpus.unwrap_or(self.gpus.saturating_mul(2)),
+            memory: self.memory.unwrap_or(Bytes(default_memory)),
+            deadline: self.deadline.saturating_add(time),
             ttl: self.ttl,
             keep: self.keep.unwrap_or_default(),
             sweep: request::utf8(sweep.arguments)?,

@@ -129,8 +129,8 @@ impl Request {
     }
 
     /// Returns the number of processes.
-    pub(super) fn ranks(&self) -> u32 {
-        self.nodes * self.ranks_per_node
+    pub(super) fn ranks(&self) -> u64 {
+        u64::from(self.nodes) * u64::from(self.ranks_per_node)
     }
 
     /// Checks what no single option can check.

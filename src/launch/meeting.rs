@@ -2,7 +2,7 @@
 //! hear the greeting. A port that answers with something else is on another machine, or belongs to another program.
 
 use std::{
-    io::{self, Read, Write},
+    io::{self, BufRead, BufReader, Read, Write},
     net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, ToSocketAddrs},
     thread,
     time::Duration,
@@ -110,13 +110,9 @@ fn reach(host: &str, port: u16, greeting: &str) -> Result<(), String> {
 fn heard(address: SocketAddr) -> io::Result<String> {
     let stream = TcpStream::connect_timeout(&address, LIMIT)?;
     stream.set_read_timeout(Some(LIMIT))?;
-    let mut bytes = Vec::new();
-    let mut limited = stream.take(LONGEST);
-    let mut byte = [0];
-    while limited.read(&mut byte)? > 0 && byte[0] != b'\n' {
-        bytes.push(byte[0]);
-    }
-    Ok(String::from_utf8_lossy(&bytes).into_owned())
+    let mut line = Vec::new();
+    BufReader::new(stream.take(LONGEST)).read_until(b'\n', &mut line)?;
+    Ok(String::from_utf8_lossy(&line).trim_end().to_owned())
 }
 
 #[cfg(test)]

@@ -118,7 +118,7 @@ fn wait_for_the_end_of_input() {
     let _ = receiver.recv_timeout(PORT_IS_HELD);
 }
 
-/// The reports among the lines of `text`, by rank and node.
+/// Returns the reports among the lines of `text`, by rank and node.
 pub fn reports(text: &str) -> Vec<Report> {
     let json = text
         .lines()

@@ -60,8 +60,8 @@ impl StepShape {
     }
 
     /// Returns the number of ranks.
-    pub fn tasks(self) -> u32 {
-        self.nodes * self.tasks_per_node
+    pub fn tasks(self) -> u64 {
+        u64::from(self.nodes) * u64::from(self.tasks_per_node)
     }
 }
 

@@ -30,7 +30,7 @@ use signal_hook::{
 
 use super::abort;
 
-/// The last signal received; 0 for none.
+/// The last signal received, as [`remember`] stores it; 0 for none.
 static RECEIVED: AtomicI32 = AtomicI32::new(0);
 /// The processes that signals are passed on to. Whoever reaps one takes it out first.
 static RELAY_TO: Mutex<Vec<u32>> = Mutex::new(Vec::new());
@@ -46,7 +46,7 @@ const GRACE: Duration = Duration::from_millis(600);
 /// Returns an error if the system refuses.
 pub fn install() -> io::Result<()> {
     on_signal(|signal| {
-        RECEIVED.store(signal, Ordering::SeqCst);
+        remember(signal, &RECEIVED);
         if signal != SIGUSR1 {
             stop(signal);
         }
@@ -69,6 +69,13 @@ fn on_signal(handle: fn(i32)) -> io::Result<()> {
         signals.forever().for_each(handle);
     });
     Ok(())
+}
+
+/// Stores a signal as the last one, but not SIGUSR1 after one that leaves no time.
+fn remember(signal: i32, last: &AtomicI32) {
+    if signal != SIGUSR1 || last.load(Ordering::SeqCst) == 0 {
+        last.store(signal, Ordering::SeqCst);
+    }
 }
 
 /// Saves what was measured, and ends the job unless it ends normally in time.
@@ -140,7 +147,7 @@ fn relayed() -> MutexGuard<'static, Vec<u32>> {
 fn relay(signal: i32) {
     // Locked first, so that a process that is added meanwhile gets the signal once.
     let processes = relayed();
-    RECEIVED.store(signal, Ordering::SeqCst);
+    remember(signal, &RECEIVED);
     for process in processes.iter() {
         send(*process as i32, passed_on(signal));
     }
@@ -217,4 +224,23 @@ pub fn stops_now() -> Option<&'static str> {
 /// Returns the name of a signal, such as `SIGKILL`.
 pub fn name(signal: i32) -> &'static str {
     signal_hook::low_level::signal_name(signal).unwrap_or("a signal")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_warning_does_not_replace_a_request_to_stop_now() {
+        let last = AtomicI32::new(0);
+        for (signal, expected) in [
+            (SIGUSR1, SIGUSR1),
+            (SIGTERM, SIGTERM),
+            (SIGUSR1, SIGTERM),
+            (SIGINT, SIGINT),
+        ] {
+            remember(signal, &last);
+            assert_eq!(last.load(Ordering::SeqCst), expected);
+        }
+    }
 }

@@ -243,6 +243,10 @@ fn what_contradicts_itself_is_refused() {
             "--hosts a --hostfile hosts all_reduce",
             "cannot be used with",
         ),
+        (
+            "--hosts a,b --over mpirun --ranks-per-node 4294967295 all_reduce",
+            "2 nodes of 4294967295 ranks are too many",
+        ),
         ("--over ssh all_reduce", "not provided: <--hosts"),
         ("--master node1 all_reduce", "not provided: <--hosts"),
         ("--remote-program x all_reduce", "not provided: <--hosts"),

@@ -56,3 +56,17 @@ fn what_could_not_run_is_refused_with_a_sentence() {
         assert_eq!(ended.stdout, "", "{arguments}");
     }
 }
+
+#[test]
+fn the_largest_numbers_are_no_bugs() {
+    let home = folder();
+    for arguments in [
+        "--gpus 4294967295",
+        "--nodes 100000 --gpus 4294967295 --mpi-operator",
+        "--deadline 18446744073709551615s --time 2s --ttl 18446744073709551615s",
+    ] {
+        let mut command = alone(home.path());
+        command.args(["kube", "render", "--image", "x"]);
+        run(command.args(arguments.split_whitespace())).expect_code(0);
+    }
+}

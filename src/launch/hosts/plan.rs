@@ -8,7 +8,7 @@ use crate::{
     exit::{Code, Failure},
     launch::{
         context::{exported, utf8},
-        join::{DEFAULT_PORT, Master},
+        join::{DEFAULT_PORT, Master, check_count},
         probe::FewestGpus,
         target::Target,
     },
@@ -97,6 +97,8 @@ impl Plan {
             Some(given) => Some(given.get()),
             None => request.hosts.slots().map_err(usage)?,
         };
+        let nodes = request.hosts.0.len() as u32;
+        check_count(nodes, ranks_per_node.unwrap_or(1)).map_err(usage)?;
         let program = match &request.remote_program {
             Some(program) => program.clone(),
             None => std::env::current_exe()?,

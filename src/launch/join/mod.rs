@@ -14,6 +14,7 @@ use std::{
 pub(super) use self::master::with_port;
 pub use self::master::{DEFAULT_PORT, Master, parse_port};
 use self::place::Place;
+pub(super) use self::place::check_count;
 use super::{
     supervisor::{Patience, ProcessCommand, Signals, Supervisor},
     target::Target,
@@ -106,10 +107,7 @@ fn place_of(request: &JoinRequest) -> anyhow::Result<Place> {
         Some(given) => given.get(),
         None => one_per_gpu(&request.target).map_err(usage)?,
     };
-    if ranks_per_node.checked_mul(nodes).is_none() {
-        let what = format!("{nodes} nodes of {ranks_per_node} ranks are too many");
-        return Err(usage(what));
-    }
+    check_count(nodes, ranks_per_node).map_err(usage)?;
     Ok(Place {
         node: request.node,
         nodes,

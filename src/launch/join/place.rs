@@ -12,6 +12,19 @@ pub(super) struct Place {
     pub(super) port: u16,
 }
 
+/// Checks that all ranks can be numbered.
+///
+/// # Errors
+/// Returns an error if there are more than fit.
+pub(in crate::launch) fn check_count(nodes: u32, ranks_per_node: u32) -> Result<(), String> {
+    match nodes.checked_mul(ranks_per_node) {
+        Some(_) => Ok(()),
+        None => Err(format!(
+            "{nodes} nodes of {ranks_per_node} ranks are too many"
+        )),
+    }
+}
+
 impl Place {
     /// Returns the number of the first rank of this node.
     pub(super) fn first_rank(&self) -> u32 {
