@@ -67,7 +67,7 @@ pub struct Args {
     )]
     over: Over,
 
-    /// Where the ranks meet over TCP, as all hosts reach it [default: the first host, port 29500]
+    /// Host and port at which the ranks meet over TCP, as all hosts reach it [default: the first host, port 29500]
     #[arg(
         long,
         value_name = "HOST[:PORT]",

@@ -18,7 +18,7 @@ use super::{
 };
 use crate::exit::{Code, Failure};
 
-/// Where Kubernetes and the MPI operator write the number of a pod.
+/// The labels in which Kubernetes and the MPI operator write the number of a pod.
 const POD_NUMBERS: [&str; 3] = [
     "batch.kubernetes.io/job-completion-index",
     "training.kubeflow.org/replica-index",

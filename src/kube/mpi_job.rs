@@ -49,7 +49,7 @@ struct ReplicaSpec {
     template: PodTemplateSpec,
 }
 
-/// Where the operator's images expect the keys of their user; those of root are at the operator's default.
+/// The folder in which the operator's images expect the keys of their user; those of root are at the operator's default.
 const USER_KEYS: &str = "/home/mpiuser/.ssh";
 
 /// What the operator's images configure for an sshd that is not root.

@@ -62,7 +62,7 @@ pub(crate) struct Machine {
 }
 
 impl Machine {
-    /// One with `gpus` GPUs, or nothing where none can be had.
+    /// One with `gpus` GPUs, or nothing if there are no stand-ins.
     pub(crate) fn with(gpus: u32) -> Option<Machine> {
         has_mpi().then(|| Machine::without_mpi(gpus))?
     }

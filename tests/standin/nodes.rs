@@ -21,7 +21,7 @@ struct Network {
 }
 
 impl Network {
-    /// Returns the network, or nothing, with a message, where none can be made.
+    /// Returns the network, or nothing, with a message, if none can be made.
     fn new(name: &str) -> Option<Network> {
         let network = Network {
             prefix: format!("pxnbench-{name}-{}", std::process::id()),

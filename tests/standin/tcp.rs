@@ -445,7 +445,7 @@ fn two_hundred_and_fifty_six_ranks_meet() {
     eprintln!("256 ranks started in {} s", run["startup_s"]);
 }
 
-/// Rank 0 leaves MASTER_PORT to torchrun's store, and finds one beside it, also where the next port is in use.
+/// Rank 0 leaves MASTER_PORT to torchrun's store, and finds one beside it, even if the next port is in use.
 #[test]
 fn the_port_of_torchruns_store_is_left_alone() {
     let Some(machine) = Machine::without_mpi(4) else {

@@ -34,7 +34,7 @@ pub struct HostsRequest {
     pub over: Over,
     /// Processes per host, if the number is given.
     pub ranks_per_node: Option<NonZeroU32>,
-    /// Where the ranks meet, if not at the first host.
+    /// The host and port at which the ranks meet, if not those of the first host.
     pub master: Option<Master>,
     /// The path of the program on the hosts, if it is another one.
     pub remote_program: Option<PathBuf>,
@@ -76,7 +76,7 @@ pub(super) struct Plan {
     pub(super) gpus_per_process: u32,
     /// Whether no two ranks may share a GPU.
     pub(super) needs_own_gpus: bool,
-    /// Where the ranks meet.
+    /// The host at which the ranks meet.
     pub(super) master: String,
     pub(super) port: u16,
     /// The path of the program on the hosts.

@@ -1,4 +1,4 @@
-//! Where ranks meet: a host and a port, as they are typed.
+//! The host and port at which ranks meet, as they are typed.
 
 use std::{net::Ipv6Addr, str::FromStr};
 

@@ -42,7 +42,7 @@ pub struct JoinRequest {
     pub node: u32,
     /// The number of nodes.
     pub nodes: NonZeroU32,
-    /// Where the ranks meet.
+    /// The host and port at which the ranks meet.
     pub master: Master,
     /// The port, if it is given apart from the host.
     pub port: Option<u16>,

@@ -29,7 +29,7 @@ pub(in crate::launch) struct ProcessCommand {
 pub(super) struct Process {
     pub(super) number: u32,
     pub(super) child: Child,
-    /// Where the names of signals are written to, unless they reach it directly.
+    /// Its standard input, if signals reach it by name.
     pub(super) lines: Option<ChildStdin>,
     pub(super) has_ended: bool,
 }
