@@ -13,6 +13,7 @@ use std::{
 use super::results_archive;
 use crate::{
     exit::{Code, Failure},
+    fault,
     world::signal,
 };
 
@@ -41,7 +42,8 @@ impl InPod {
             .args(&self.arguments)
             .spawn()?;
         let status = signal::wait_and_relay(&mut child)?;
-        if has_files(&self.results) {
+        // Of the ranks that mpirun starts in one pod, each sees the folder.
+        if fault::speaks() && has_files(&self.results) {
             if let Err(error) = leave_results(&self.results) {
                 // The code is that of the run all the same.
                 let folder = self.results.display();

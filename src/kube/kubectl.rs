@@ -26,6 +26,9 @@ const REQUESTS: u32 = 2;
 /// The same for answers that take time: a log, or files.
 const REQUESTS_FOR_FILES: u32 = 8;
 
+/// How often a wait for lines looks for a signal.
+const LOOK: Duration = Duration::from_millis(100);
+
 /// How long kubectl may take to end when it is asked to.
 const GRACE: Duration = Duration::from_secs(2);
 
@@ -189,41 +192,101 @@ impl Kubectl {
         Ok(answer.stdout)
     }
 
-    /// Gives each line that kubectl prints to `take`, until it ends or somebody asks to stop: there is no other deadline.
+    /// Gives each line of the log of a pod to `take`, until the log ends, `take` says that it needs no more, or somebody asks to
+    /// stop. A log that is not followed may be silent for a limited time only.
     ///
     /// # Errors
     ///
-    /// Returns an error if kubectl refuses, or if `take` fails.
-    pub(super) fn follow(
-        &self,
-        words: &[&str],
-        take: &mut dyn FnMut(&str) -> anyhow::Result<()>,
-    ) -> anyhow::Result<()> {
-        let mut child = self.start(words, &[])?;
+    /// Returns an error if kubectl refuses or is silent for too long, or if `take` fails.
+    pub(super) fn log(&self, pod: &str, extent: LogExtent, take: Take) -> anyhow::Result<()> {
+        let (option, limit) = match extent {
+            LogExtent::Followed => ("--follow".to_owned(), None),
+            LogExtent::SoFar => {
+                let option = format!("--limit-bytes={}", child::MOST_BYTES);
+                (option, Some(REQUESTS_FOR_FILES * self.request_timeout))
+            }
+        };
+        let words = ["logs", pod, &option];
+        let mut child = self.start(&words, &[])?;
         drop(child.stdin.take());
         let stderr = child::read_all(child.stderr.take(), MOST_WORDS);
         let lines = child::read_lines(child.stdout.take());
-        let ended = loop {
-            match lines.recv_timeout(Duration::from_millis(100)) {
-                Ok(line) => take(&String::from_utf8_lossy(&line))?,
-                Err(mpsc::RecvTimeoutError::Disconnected) => break true,
-                Err(mpsc::RecvTimeoutError::Timeout) if signal::received().is_some() => {
-                    break false;
-                }
-                Err(mpsc::RecvTimeoutError::Timeout) => {}
-            }
-        };
-        if !ended {
+        let passed_on = pass_on(&lines, &words, limit, take);
+        if !matches!(passed_on, Ok(true)) {
             child::end(&mut child, GRACE)?;
-            return Ok(());
+            return passed_on.map(drop);
         }
-        let status = wait(&mut child, words, GRACE)?;
+        let status = wait(&mut child, &words, GRACE)?;
         if status.success() {
             return Ok(());
         }
-        let words = stderr.recv_timeout(GRACE).unwrap_or_default();
-        Err(refusal::failure(&String::from_utf8_lossy(&words)))
+        let said = stderr.recv_timeout(GRACE).unwrap_or_default();
+        Err(refusal::failure(&String::from_utf8_lossy(&said)))
     }
+}
+
+/// How much of a log is wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum LogExtent {
+    /// What there is, up to [`child::MOST_BYTES`].
+    SoFar,
+    /// What there is and what is still to come.
+    Followed,
+}
+
+/// What takes the lines of a log, and returns whether it needs more of them.
+type Take<'a> = &'a mut dyn FnMut(&str) -> anyhow::Result<bool>;
+
+/// Passes lines on, and returns whether they have ended.
+///
+/// # Errors
+///
+/// Returns an error if none comes within `limit`, if `take` fails, or if somebody asks to stop before all lines came that a
+/// limit is for.
+fn pass_on(
+    lines: &mpsc::Receiver<Vec<u8>>,
+    words: &[&str],
+    limit: Option<Duration>,
+    take: Take,
+) -> anyhow::Result<bool> {
+    let mut latest = Instant::now();
+    loop {
+        match (signal::received(), limit) {
+            (Some(name), Some(_)) => return Err(stopped(name)),
+            // This is how following ends.
+            (Some(_), None) => return Ok(false),
+            (None, _) => {}
+        }
+        match lines.recv_timeout(LOOK) {
+            Ok(line) => {
+                latest = Instant::now();
+                if !take(&String::from_utf8_lossy(&line))? {
+                    return Ok(false);
+                }
+            }
+            Err(mpsc::RecvTimeoutError::Disconnected) => return Ok(true),
+            Err(mpsc::RecvTimeoutError::Timeout) => {
+                if let Some(limit) = limit.filter(|limit| latest.elapsed() > *limit) {
+                    return Err(late(words, limit));
+                }
+            }
+        }
+    }
+}
+
+fn stopped(signal: &str) -> anyhow::Error {
+    Failure::on_all_ranks(Code::Stopped, format!("stopped by {signal}"))
+}
+
+/// Returns the error for kubectl, called with `words`, that takes too long.
+fn late(words: &[&str], limit: Duration) -> anyhow::Error {
+    let what = format!(
+        "kubectl {} has not ended within {} s. `kubectl cluster-info` shows whether the cluster can be reached; \
+         --request-timeout sets how long it may take",
+        words.first().unwrap_or(&""),
+        limit.as_secs()
+    );
+    Failure::on_all_ranks(Code::TimedOut, what)
 }
 
 /// Waits until kubectl ends, which was called with `words`.
@@ -239,18 +302,11 @@ fn wait(child: &mut Child, words: &[&str], limit: Duration) -> anyhow::Result<Ex
         }
         if let Some(name) = signal::received() {
             child::end(child, GRACE)?;
-            let what = format!("stopped by {name}");
-            return Err(Failure::on_all_ranks(Code::Stopped, what));
+            return Err(stopped(name));
         }
         if started.elapsed() > limit {
             child::end(child, GRACE)?;
-            let what = format!(
-                "kubectl {} has not ended within {} s. `kubectl cluster-info` shows whether the cluster can be reached; \
-                 --request-timeout sets how long it may take",
-                words.first().unwrap_or(&""),
-                limit.as_secs()
-            );
-            return Err(Failure::on_all_ranks(Code::TimedOut, what));
+            return Err(late(words, limit));
         }
         thread::sleep(Duration::from_millis(10));
     }

@@ -2,17 +2,15 @@
 
 use super::{
     deployment::{DeployedPod, Deployment},
-    kubectl::Kubectl,
+    kubectl::{Kubectl, LogExtent},
     names::DeploymentName,
     results_archive,
 };
 use crate::{
     exit::{Code, Failure},
     output::stdout,
+    visible::visible,
 };
-
-/// The most bytes of a log that are printed, unless it is followed.
-const MOST_BYTES: &str = "--limit-bytes=67108864";
 
 /// What is wanted of a log.
 #[derive(Debug)]
@@ -36,17 +34,17 @@ pub(super) fn print(
     let deployment = Deployment::find(kubectl, name)?;
     let pod = find_pod(name, &deployment, request.node)?;
     let extent = if request.follow {
-        "--follow"
+        LogExtent::Followed
     } else {
-        MOST_BYTES
+        LogExtent::SoFar
     };
     let mut has_results = false;
-    kubectl.follow(&["logs", &pod.name, extent], &mut |line| {
+    kubectl.log(&pod.name, extent, &mut |line| {
         if results_archive::is_line(line) {
             has_results = true;
-            return Ok(());
+            return Ok(true);
         }
-        stdout::write(line).map_err(|error| stdout::failure(&error))
+        stdout::write_to_reader(&visible(line)).map_err(|error| stdout::failure(&error))
     })?;
     if has_results {
         let option = kubectl.namespace_option();

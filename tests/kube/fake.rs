@@ -29,6 +29,7 @@ for rule in "$here"/rules/*; do
             code=$(cat "$rule/code")
             [ -e "$rule/stays" ] || rm -r "$rule"
             [ "$code" = hang ] && exec sleep 600
+            while [ "$code" = talk ]; do echo "another line"; sleep 0.01; done
             exit "$code"
             ;;
     esac
@@ -111,6 +112,11 @@ impl Fake {
     /// Does not answer a call that fits `pattern`.
     pub(crate) fn hangs(&self, pattern: &str) {
         self.rule(pattern, "", "", "hang");
+    }
+
+    /// Prints line after line for one call that fits `pattern`.
+    pub(crate) fn talks(&self, pattern: &str) {
+        self.rule(pattern, "", "", "talk");
     }
 
     /// `pxnbench kube` with `arguments`, which finds this kubectl in PATH.

@@ -1,6 +1,6 @@
 //! What runs in a pod, run here: the results are in its log, and the code is that of the run.
 
-use std::process::Command;
+use std::{fs, process::Command};
 
 use crate::{
     common::{BINARY, alone, run},
@@ -54,4 +54,17 @@ fn a_run_that_fails_gives_its_code_and_no_results() {
         "{}",
         ended.stderr
     );
+}
+
+#[test]
+fn of_the_ranks_in_a_pod_the_first_leaves_the_results() {
+    let home = folder();
+    fs::create_dir_all(home.path().join("out/pxn")).expect("made");
+    fs::write(home.path().join("out/pxn/results.csv"), "size\n8\n").expect("written");
+    for (rank, leaves) in [("0", true), ("1", false)] {
+        let mut command = in_pod(home.path(), "", "--version");
+        command.env("OMPI_COMM_WORLD_RANK", rank);
+        let log = run(&mut command).expect_code(0).stdout;
+        assert_eq!(log.contains("pxnbench-results end"), leaves, "{log}");
+    }
 }

@@ -1,11 +1,15 @@
 //! `pxnbench kube logs` and `results`: what a pod has printed, and the files in it.
 
-use std::fs;
+use std::{
+    fs,
+    io::{BufRead, BufReader},
+    process::{Child, Stdio},
+};
 
 use serde_json::{Value, json};
 
 use crate::{
-    common::{alone, run},
+    common::{self, alone, processes_with, run, send_signal, wait_until},
     fake::{Fake, cluster, condition, ended, pod, running, unschedulable},
     folder,
 };
@@ -203,4 +207,37 @@ fn the_log_of_a_node_can_be_followed() {
         "{}",
         ended.stderr
     );
+}
+
+/// Follows a log in which there is always another line, and has read one of them.
+fn following(fake: &Fake) -> Child {
+    fake.talks("logs pxn-0-abcde --follow*");
+    let mut command = fake.kube("logs pxn --follow");
+    let mut child = command
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("started");
+    let mut line = String::new();
+    let stdout = child.stdout.as_mut().expect("a pipe");
+    BufReader::new(stdout).read_line(&mut line).expect("a line");
+    assert_eq!(line, "another line\n");
+    child
+}
+
+#[test]
+fn following_ends_with_a_signal_or_with_its_reader_and_so_does_kubectl() {
+    let fake = while_it_runs();
+    let kubectl = fake.home().with_file_name("bin/kubectl");
+    let no_kubectl = || processes_with(&kubectl.display().to_string()).is_empty();
+    let follows = following(&fake);
+    assert!(send_signal("-INT", follows.id()));
+    assert_eq!(common::ended(follows).code, Some(0));
+    wait_until("kubectl ends", no_kubectl);
+
+    let mut follows = following(&fake);
+    drop(follows.stdout.take());
+    assert_eq!(common::ended(follows).code, Some(0));
+    wait_until("kubectl ends", no_kubectl);
 }
