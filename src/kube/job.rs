@@ -17,7 +17,6 @@ use super::{
 /// Returns the job.
 pub(super) fn job(request: &Request) -> Job {
     let nodes = request.nodes as i32;
-    let ttl = i32::try_from(request.ttl.as_secs()).unwrap_or(i32::MAX);
     Job {
         metadata: pod::metadata_of_job(request),
         spec: Some(JobSpec {
@@ -27,7 +26,7 @@ pub(super) fn job(request: &Request) -> Job {
             // A pod that fails is not started again, and the others end by themselves: a limit for the whole job would have
             // them removed, and their logs with them.
             backoff_limit_per_index: Some(0),
-            ttl_seconds_after_finished: Some(ttl),
+            ttl_seconds_after_finished: Some(pod::seconds(request.ttl)),
             suspend: request.queue.is_some().then_some(true),
             template: template(request),
             ..JobSpec::default()
@@ -57,7 +56,7 @@ fn command(request: &Request) -> Vec<String> {
     let host = request.name.first_host();
     let mut options = Vec::new();
     if !request.keep.is_zero() {
-        let seconds = request.keep.as_secs().to_string();
+        let seconds = pod::seconds(request.keep).to_string();
         options.extend(["--keep".to_owned(), seconds]);
     }
     let mut join = vec![

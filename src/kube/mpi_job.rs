@@ -37,7 +37,7 @@ struct MpiJobSpec {
 #[serde(rename_all = "camelCase")]
 struct RunPolicy {
     clean_pod_policy: &'static str,
-    ttl_seconds_after_finished: u64,
+    ttl_seconds_after_finished: i32,
     backoff_limit: u32,
     #[serde(skip_serializing_if = "Option::is_none")]
     suspend: Option<bool>,
@@ -73,7 +73,7 @@ pub(super) fn mpi_job(request: &Request) -> MpiJob {
             slots_per_worker: request.ranks_per_node,
             run_policy: RunPolicy {
                 clean_pod_policy: "Running",
-                ttl_seconds_after_finished: request.ttl.as_secs(),
+                ttl_seconds_after_finished: pod::seconds(request.ttl),
                 backoff_limit: 0,
                 suspend: request.queue.is_some().then_some(true),
             },

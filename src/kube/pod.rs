@@ -1,6 +1,6 @@
 //! The pods of a deployment: one per node, with its GPUs, its devices and its memory.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, time::Duration};
 
 use k8s_openapi::{
     api::core::v1::{
@@ -120,7 +120,7 @@ fn spec(request: &Request, role: Role, command: &[String]) -> PodSpec {
         // The MPI operator decides for the pods of its own job.
         restart_policy: (request.starter == Starter::Job).then(|| "Never".to_owned()),
         // Unlike that of a job, the deadline of a pod leaves its log.
-        active_deadline_seconds: Some(request.deadline.as_secs() as i64),
+        active_deadline_seconds: Some(seconds(request.deadline).into()),
         termination_grace_period_seconds: Some(GRACE_SECONDS),
         automount_service_account_token: Some(false),
         // A service of another name would otherwise become variables, some of which look like NCCL's.
@@ -261,6 +261,13 @@ fn resources(request: &Request, role: Role) -> ResourceRequirements {
     }
 }
 
+/// Returns a time as Kubernetes takes it: in whole seconds, of which a part counts as one, and at most [`i32::MAX`].
+pub(super) fn seconds(time: Duration) -> i32 {
+    let part = u64::from(time.subsec_nanos() > 0);
+    let whole = time.as_secs().saturating_add(part);
+    i32::try_from(whole).unwrap_or(i32::MAX)
+}
+
 /// Returns a size as Kubernetes writes it, in the largest unit that is exact.
 fn quantity(bytes: Bytes) -> Quantity {
     for (unit, power) in [("Gi", 30), ("Mi", 20), ("Ki", 10)] {
@@ -310,6 +317,13 @@ mod tests {
         for (bytes, text) in [(8 << 30, "8Gi"), (1536 << 20, "1536Mi"), (1000, "1000")] {
             assert_eq!(quantity(Bytes(bytes)), Quantity(text.into()));
         }
+    }
+
+    #[test]
+    fn times_are_whole_seconds_that_kubernetes_takes() {
+        assert_eq!(seconds(Duration::from_secs(3600)), 3600);
+        assert_eq!(seconds(Duration::from_millis(500)), 1);
+        assert_eq!(seconds(Duration::MAX), i32::MAX);
     }
 
     #[test]

@@ -93,7 +93,7 @@ pub struct Request {
     pub cpus: u32,
     /// The memory that a pod requests.
     pub memory: Bytes,
-    /// How long the job may take.
+    /// How long a pod may take.
     pub deadline: Duration,
     /// How long the job and its log are kept after its end.
     pub ttl: Duration,
