@@ -1,17 +1,55 @@
 //! Why a pod waits or has failed: what the cluster says, what it means, and what to do about it.
 
-/// A reason, by the words with which Kubernetes gives it.
-struct Cause {
-    /// Words of a reason or a message, any of which stands for the cause.
-    words: &'static [&'static str],
-    what: &'static str,
-    remedy: &'static str,
+use std::borrow::Cow;
+
+/// A reason, by the words with which Kubernetes or kubectl gives it.
+pub(super) struct Cause {
+    /// Words, any of which stands for the cause.
+    pub(super) words: &'static [&'static str],
+    /// The cause in words of this program.
+    pub(super) what: &'static str,
+    /// What to do about it.
+    pub(super) remedy: &'static str,
 }
+
+impl Cause {
+    /// Returns whether `text` has words of this cause.
+    pub(super) fn is_in(&self, text: &str) -> bool {
+        self.words.iter().any(|words| text.contains(words))
+    }
+
+    /// Returns cause, evidence and remedy.
+    pub(super) fn sentence(&self, evidence: &str) -> String {
+        let Cause { what, remedy, .. } = self;
+        format!("{what} ({evidence}). {remedy}")
+    }
+}
+
+/// Words for too few GPUs.
+const GPUS: &str = "Insufficient nvidia.com/gpu";
+
+/// Words for too few of any resource of NVIDIA's device plugins.
+const ANY_OF_NVIDIA: &str = "Insufficient nvidia.com/";
+
+/// A quota that is used up.
+pub(super) const QUOTA: Cause = Cause {
+    words: &["exceeded quota"],
+    what: "the quota of the namespace is used up",
+    remedy: "Use fewer --nodes or --gpus, or lower --cpus and --memory. `kubectl describe quota` shows what is left",
+};
+
+/// A namespace whose profile forbids the pods.
+pub(super) const POD_SECURITY: Cause = Cause {
+    words: &["violates PodSecurity"],
+    what: "the namespace does not admit such pods",
+    remedy: "Leave out --rdma and --host-network, or use a namespace that is labelled \
+             pod-security.kubernetes.io/enforce=privileged",
+};
 
 /// The reasons. Several may apply to a pod, as the scheduler lists what is wrong with each node.
 const CAUSES: [Cause; 21] = [
     Cause {
-        words: &["Insufficient nvidia.com/gpu"],
+        words: &[GPUS],
         what: "too few nodes have enough free GPUs",
         remedy: "Wait, or use fewer --gpus or --nodes. If `kubectl describe nodes` shows no nvidia.com/gpu at all, the cluster \
                  lacks NVIDIA's device plugin",
@@ -29,7 +67,7 @@ const CAUSES: [Cause; 21] = [
     Cause {
         words: &[
             "Insufficient rdma/",
-            "Insufficient nvidia.com/",
+            ANY_OF_NVIDIA,
             "Insufficient openshift.io/",
             "Insufficient mellanox.com/",
         ],
@@ -63,22 +101,13 @@ const CAUSES: [Cause; 21] = [
         what: "the image cannot be pulled",
         remedy: "Check --image; a private registry needs --pull-secret",
     },
-    Cause {
-        words: &["exceeded quota"],
-        what: "the quota of the namespace is used up",
-        remedy: "Use fewer --nodes or --gpus, or lower --cpus and --memory. `kubectl describe quota` shows what is left",
-    },
+    QUOTA,
     Cause {
         words: &["must specify limits", "must specify requests"],
         what: "the quota of the namespace wants limits that pxnbench does not set",
         remedy: "Have a LimitRange with defaults added to the namespace, or edit what `pxnbench kube render` prints",
     },
-    Cause {
-        words: &["violates PodSecurity"],
-        what: "the namespace does not admit such pods",
-        remedy: "Leave out --rdma and --host-network, or use a namespace that is labelled \
-                 pod-security.kubernetes.io/enforce=privileged",
-    },
+    POD_SECURITY,
     Cause {
         words: &["OOMKilled"],
         what: "the pod used more memory than its limit, and the kernel killed it",
@@ -132,52 +161,32 @@ const CAUSES: [Cause; 21] = [
     },
 ];
 
-/// What keeps a pod, or a job, from what it is there for.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Finding {
-    /// The sentence, with cause, evidence and remedy.
-    pub(super) text: String,
+/// The longest part of what somebody said that is quoted.
+const LONGEST_QUOTE: usize = 600;
+
+/// Returns what `reason` and `message` of the cluster mean, a sentence each; nothing if they are not known to mean anything
+/// bad.
+pub(super) fn findings(reason: &str, message: &str) -> Vec<String> {
+    let said = evidence(reason, message);
+    let found = CAUSES
+        .iter()
+        .filter(|cause| cause.is_in(reason) || cause.is_in(&concerning(cause, message)));
+    found.map(|cause| cause.sentence(&said)).collect()
 }
 
-/// The longest part of the cluster's words that is quoted.
-const LONGEST_QUOTE: usize = 400;
-
-/// Returns what `reason` and `message` of the cluster mean; nothing if they are not known to mean anything bad.
-pub(super) fn findings(reason: &str, message: &str) -> Vec<Finding> {
-    let mut findings = Vec::new();
-    for cause in &CAUSES {
-        let is_it = |words: &&str| reason.contains(words) || message.contains(words);
-        let is_covered = is_gpu(cause, message);
-        if is_covered || !cause.words.iter().any(is_it) {
-            continue;
-        }
-        let Cause { what, remedy, .. } = cause;
-        let said = evidence(reason, message);
-        findings.push(Finding {
-            text: format!("{what} ({said}). {remedy}"),
-        });
+/// Returns `message` without the words that are another cause's: too few GPUs are no missing RDMA resource.
+fn concerning<'a>(cause: &Cause, message: &'a str) -> Cow<'a, str> {
+    if cause.words.contains(&ANY_OF_NVIDIA) {
+        Cow::Owned(message.replace(GPUS, ""))
+    } else {
+        Cow::Borrowed(message)
     }
-    findings
-}
-
-/// Returns whether a cause that looks at all resources of NVIDIA would only say again that there are too few GPUs.
-fn is_gpu(cause: &Cause, message: &str) -> bool {
-    cause.words.contains(&"Insufficient nvidia.com/")
-        && !cause.words.iter().any(|words| {
-            let rest = message.replace("Insufficient nvidia.com/gpu", "");
-            rest.contains(words)
-        })
 }
 
 /// Returns the words of the cluster as one line.
-pub(super) fn evidence(reason: &str, message: &str) -> String {
+fn evidence(reason: &str, message: &str) -> String {
     let message = message.split_whitespace().collect::<Vec<_>>().join(" ");
-    let message = message.trim_end_matches('.');
-    let end = message.char_indices().nth(LONGEST_QUOTE).map(|(at, _)| at);
-    let message = match end {
-        Some(end) => format!("{} …", &message[..end]),
-        None => message.to_owned(),
-    };
+    let message = beginning(&message);
     match (reason.is_empty(), message.is_empty()) {
         (false, false) => format!("{reason}: {message}"),
         (false, true) => reason.to_owned(),
@@ -185,22 +194,24 @@ pub(super) fn evidence(reason: &str, message: &str) -> String {
     }
 }
 
+/// Returns what is quoted of a line, without its full stop.
+pub(super) fn beginning(line: &str) -> String {
+    let line = line.trim_end_matches('.');
+    match line.char_indices().nth(LONGEST_QUOTE) {
+        Some((end, _)) => format!("{} …", &line[..end]),
+        None => line.to_owned(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn texts(reason: &str, message: &str) -> Vec<String> {
-        findings(reason, message)
-            .into_iter()
-            .map(|finding| finding.text)
-            .collect()
-    }
 
     #[test]
     fn what_the_scheduler_says_is_taken_apart() {
         let message = "0/6 nodes are available: 2 node(s) had untolerated taint {dedicated: db}, 4 Insufficient nvidia.com/gpu. \
                        preemption: 0/6 nodes are available: 6 No preemption victims found for incoming pod.";
-        let texts = texts("Unschedulable", message);
+        let texts = findings("Unschedulable", message);
         assert_eq!(texts.len(), 2, "{texts:#?}");
         assert!(
             texts[0].starts_with("too few nodes have enough free GPUs (Unschedulable: 0/6 nodes")
@@ -210,7 +221,7 @@ mod tests {
 
     #[test]
     fn an_rdma_resource_of_nvidia_is_not_a_gpu() {
-        let texts = texts(
+        let texts = findings(
             "Unschedulable",
             "0/2 nodes are available: 2 Insufficient nvidia.com/rdma_ib.",
         );

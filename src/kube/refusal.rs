@@ -1,115 +1,122 @@
 //! What kubectl says when it does not do what it is asked to, and what to do about it.
 
+use super::causes::{Cause, POD_SECURITY, QUOTA, beginning};
 use crate::exit::{Code, Failure};
 
-/// A reason for which kubectl, or the cluster, refuses.
+/// A reason for which kubectl, or the cluster, refuses, and the exit code that it means.
 struct Refusal {
-    /// Words of kubectl, any of which stands for the reason.
-    words: &'static [&'static str],
-    cause: &'static str,
-    remedy: &'static str,
+    cause: Cause,
     code: Code,
 }
 
 /// The reasons, the most special first.
 const REFUSALS: [Refusal; 12] = [
     Refusal {
-        words: &["namespaces \""],
-        cause: "the namespace does not exist, or you may not see it",
-        remedy: "Make it with `kubectl create namespace NAME`, or name another one with --namespace",
+        cause: Cause {
+            words: &["namespaces \""],
+            what: "the namespace does not exist, or you may not see it",
+            remedy: "Make it with `kubectl create namespace NAME`, or name another one with --namespace",
+        },
         code: Code::Launch,
     },
     Refusal {
-        words: &["exceeded quota"],
-        cause: "the quota of the namespace is used up",
-        remedy: "Use fewer --nodes or --gpus, or lower --cpus and --memory. `kubectl describe quota` shows what is left",
+        cause: QUOTA,
         code: Code::Launch,
     },
     Refusal {
-        words: &["violates PodSecurity"],
-        cause: "the namespace does not admit such pods",
-        remedy: "Leave out --rdma and --host-network, or use a namespace that is labelled \
-                 pod-security.kubernetes.io/enforce=privileged",
+        cause: POD_SECURITY,
         code: Code::Launch,
     },
     Refusal {
-        words: &["AlreadyExists", "already exists"],
-        cause: "there is already something of this name",
-        remedy: "Use another NAME, or remove the old one with `pxnbench kube cleanup`",
+        cause: Cause {
+            words: &["AlreadyExists", "already exists"],
+            what: "there is already something of this name",
+            remedy: "Use another NAME, or remove the old one with `pxnbench kube cleanup`",
+        },
         code: Code::Usage,
     },
     Refusal {
-        words: &["no matches for kind \"MPIJob\"", "resource type \"mpijobs"],
-        cause: "the cluster has no MPI operator",
-        remedy: "Leave out --mpi-operator, or have kubeflow/mpi-operator installed",
+        cause: Cause {
+            words: &["no matches for kind \"MPIJob\"", "resource type \"mpijobs"],
+            what: "the cluster has no MPI operator",
+            remedy: "Leave out --mpi-operator, or have kubeflow/mpi-operator installed",
+        },
         code: Code::Launch,
     },
     Refusal {
-        words: &["(Unauthorized)", "must be logged in", "token has expired"],
-        cause: "the cluster does not know you",
-        remedy: "Log in again; `kubectl auth whoami` shows whether it worked",
+        cause: Cause {
+            words: &["(Unauthorized)", "must be logged in", "token has expired"],
+            what: "the cluster does not know you",
+            remedy: "Log in again; `kubectl auth whoami` shows whether it worked",
+        },
         code: Code::Launch,
     },
     Refusal {
-        words: &["(Forbidden)", "forbidden"],
-        cause: "you are not allowed to do that",
-        remedy: "Use a namespace of your own with --namespace, or ask for the permissions in docs/KUBERNETES.md",
+        cause: Cause {
+            words: &["(Forbidden)", "forbidden"],
+            what: "you are not allowed to do that",
+            remedy: "Use a namespace of your own with --namespace, or ask for the permissions in docs/KUBERNETES.md",
+        },
         code: Code::Launch,
     },
     Refusal {
-        words: &["(NotFound)", "not found"],
-        cause: "it is not there",
-        remedy: "Check NAME and --namespace. `kubectl get jobs -A -l app.kubernetes.io/managed-by=pxnbench` lists deployments",
+        cause: Cause {
+            words: &["(NotFound)", "not found"],
+            what: "it is not there",
+            remedy: "Check NAME and --namespace. `kubectl get jobs -A -l app.kubernetes.io/managed-by=pxnbench` lists deployments",
+        },
         code: Code::Usage,
     },
     Refusal {
-        words: &[
-            "connection refused",
-            "was refused",
-            "Unable to connect",
-            "no such host",
-            "i/o timeout",
-            "deadline exceeded",
-            "current-context is not set",
-            "no configuration has been provided",
-        ],
-        cause: "the cluster does not answer",
-        remedy: "Check KUBECONFIG and the network. `kubectl cluster-info` shows whether the cluster can be reached",
+        cause: Cause {
+            words: &[
+                "connection refused",
+                "was refused",
+                "Unable to connect",
+                "no such host",
+                "i/o timeout",
+                "deadline exceeded",
+                "current-context is not set",
+                "no configuration has been provided",
+            ],
+            what: "the cluster does not answer",
+            remedy: "Check KUBECONFIG and the network. `kubectl cluster-info` shows whether the cluster can be reached",
+        },
         code: Code::Launch,
     },
     Refusal {
-        words: &["(Conflict)", "Precondition failed"],
-        cause: "it has changed in the meantime",
-        remedy: "Try again",
+        cause: Cause {
+            words: &["(Conflict)", "Precondition failed"],
+            what: "it has changed in the meantime",
+            remedy: "Try again",
+        },
         code: Code::Launch,
     },
     Refusal {
-        words: &["strict decoding error", "unknown field"],
-        cause: "the cluster is too old for these manifests",
-        remedy: "Kubernetes 1.29 or later is needed",
+        cause: Cause {
+            words: &["strict decoding error", "unknown field"],
+            what: "the cluster is too old for these manifests",
+            remedy: "Kubernetes 1.29 or later is needed",
+        },
         code: Code::Launch,
     },
     Refusal {
-        words: &["(Invalid)", "is invalid"],
-        cause: "the cluster finds the manifests invalid",
-        remedy: "`pxnbench kube render` prints them",
+        cause: Cause {
+            words: &["(Invalid)", "is invalid"],
+            what: "the cluster finds the manifests invalid",
+            remedy: "`pxnbench kube render` prints them",
+        },
         code: Code::Launch,
     },
 ];
 
-/// The longest part of kubectl's words that is quoted.
-const LONGEST_QUOTE: usize = 600;
-
 /// Returns the error for what kubectl said.
 pub(super) fn failure(stderr: &str) -> anyhow::Error {
     let said = quote(stderr);
-    let refusal = REFUSALS
-        .iter()
-        .find(|refusal| refusal.words.iter().any(|words| stderr.contains(words)));
+    let refusal = REFUSALS.iter().find(|refusal| refusal.cause.is_in(stderr));
     match refusal {
-        Some(refusal) => {
-            let Refusal { cause, remedy, .. } = refusal;
-            Failure::on_all_ranks(refusal.code, format!("{cause} (kubectl: {said}). {remedy}"))
+        Some(Refusal { cause, code }) => {
+            Failure::on_all_ranks(*code, cause.sentence(&format!("kubectl: {said}")))
         }
         None => Failure::on_all_ranks(Code::Launch, format!("kubectl failed: {said}")),
     }
@@ -118,6 +125,11 @@ pub(super) fn failure(stderr: &str) -> anyhow::Error {
 /// Returns whether kubectl said that something is not there.
 pub(super) fn is_not_found(stderr: &str) -> bool {
     stderr.contains("(NotFound)") || stderr.contains("doesn't have a resource type")
+}
+
+/// Returns whether kubectl said that there is no such thing, or that its user may not see any.
+pub(super) fn is_none_to_see(stderr: &str) -> bool {
+    is_not_found(stderr) || stderr.contains("(Forbidden)")
 }
 
 /// Returns whether a line is of the log of kubectl's libraries, such as `E0102 03:04:05.678901 …`. What it says is said again in
@@ -138,14 +150,10 @@ pub(super) fn quote(stderr: &str) -> String {
     let mut own = lines.clone();
     own.retain(|line| !is_of_log(line));
     let said = if own.is_empty() { lines } else { own };
-    let said = said.join("; ");
-    let said = said.trim_end_matches('.');
-    let end = said.char_indices().nth(LONGEST_QUOTE).map(|(at, _)| at);
-    match end {
-        Some(end) => format!("{} …", &said[..end]),
-        None if said.is_empty() => "nothing".to_owned(),
-        None => said.to_owned(),
+    if said.is_empty() {
+        return "nothing".to_owned();
     }
+    beginning(&said.join("; "))
 }
 
 #[cfg(test)]
@@ -198,8 +206,7 @@ mod tests {
 
     #[test]
     fn a_long_answer_is_cut() {
-        let said = quote(&"ä".repeat(10_000));
-        assert!(said.chars().count() < LONGEST_QUOTE + 5);
+        assert!(quote(&"ä".repeat(10_000)).chars().count() < 610);
         assert_eq!(quote("a\n\n b.\n"), "a; b");
         let log = "E0102 03:04:05.678901 18180 memcache.go:265] \"Unhandled Error\"";
         assert_eq!(quote(&format!("{log}\nrefused")), "refused");

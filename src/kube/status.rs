@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use k8s_openapi::api::core::v1::{Event, Pod};
 
 use super::{
-    causes::{self, Finding},
+    causes,
     deployment::{DeployedPod, Deployment, JobState, typed},
     kubectl::Kubectl,
     names::DeploymentName,
@@ -154,15 +154,10 @@ fn findings(
 ) -> anyhow::Result<Vec<String>> {
     let mut all = Vec::new();
     let mut known = BTreeSet::new();
-    let mut add = |of: &str, finding: Finding| {
-        let cause = finding
-            .text
-            .split(" (")
-            .next()
-            .unwrap_or_default()
-            .to_owned();
-        if known.insert(cause) {
-            all.push(format!("{of}: {}", finding.text));
+    let mut add = |of: &str, finding: &str| {
+        let cause = finding.split(" (").next().unwrap_or_default();
+        if known.insert(cause.to_owned()) {
+            all.push(format!("{of}: {finding}"));
         }
     };
     for pod in &deployment.pods {
@@ -171,18 +166,18 @@ fn findings(
         }
         for (reason, message) in said_of_pod(&pod.pod) {
             for finding in causes::findings(&reason, &message) {
-                add(&pod.name, finding);
+                add(&pod.name, &finding);
             }
         }
-        if let Some(text) = last_words(pod) {
-            add(&pod.name, Finding { text });
+        if let Some(words) = last_words(pod) {
+            add(&pod.name, &words);
         }
     }
     if deployment.state == JobState::Complete {
         return Ok(all);
     }
     for finding in causes::findings("", &deployment.message) {
-        add(&name.to_string(), finding);
+        add(&name.to_string(), &finding);
     }
     // Events say what has no pod, such as a quota, and what a pod does not know, such as a volume that cannot be mounted.
     let words = [
@@ -200,26 +195,24 @@ fn findings(
         let reason = event.reason.clone().unwrap_or_default();
         let message = event.message.clone().unwrap_or_default();
         for finding in causes::findings(&reason, &message) {
-            add(&of, finding);
+            add(&of, &finding);
         }
     }
     if deployment.state == JobState::Suspended {
-        let text =
-            "`kubectl get workloads` shows its place in the queue of Kueue, and why it waits"
-                .to_owned();
-        all.push(format!("{name}: {text}"));
+        all.push(format!(
+            "{name}: `kubectl get workloads` shows its place in the queue of Kueue, and why it waits"
+        ));
     }
     Ok(all)
 }
 
 /// Returns whether an event is about the job, or a pod of it that may still matter.
 fn belongs_to(object: &str, name: &DeploymentName, deployment: &Deployment) -> bool {
-    let is_waiting = |pod: &&DeployedPod| pod.name == object && pod.phase() == "Pending";
-    let job = name.to_string();
+    let is_waiting = |pod: &DeployedPod| pod.name == object && pod.phase() == "Pending";
     let lacks_pods = deployment
         .nodes
         .is_none_or(|nodes| deployment.pods.len() < nodes.unsigned_abs() as usize);
-    (object == job && lacks_pods) || deployment.pods.iter().any(|pod| is_waiting(&pod))
+    (object == name.to_string() && lacks_pods) || deployment.pods.iter().any(is_waiting)
 }
 
 /// Returns the code of the run, if it has ended.
