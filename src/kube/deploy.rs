@@ -165,8 +165,8 @@ fn give_up(kubectl: &Kubectl, made: &[Made]) {
     }
 }
 
-/// Removes an object, if it is still the same. Returns whether it was there.
-fn remove(kubectl: &Kubectl, object: &Made) -> anyhow::Result<bool> {
+/// Removes an object, if it is still there and the same.
+fn remove(kubectl: &Kubectl, object: &Made) -> anyhow::Result<()> {
     // kubectl has no option for this condition. Without it, what somebody else has made under the name since would be removed.
     let options = json!({
         "apiVersion": "v1",
@@ -179,11 +179,8 @@ fn remove(kubectl: &Kubectl, object: &Made) -> anyhow::Result<bool> {
         &["delete", &raw, "--filename=-"],
         options.to_string().as_bytes(),
     )?;
-    if answer.is_ok {
-        return Ok(true);
-    }
-    if refusal::is_not_found(&answer.stderr) {
-        return Ok(false);
+    if answer.is_ok || refusal::is_not_found(&answer.stderr) {
+        return Ok(());
     }
     Err(refusal::failure(&answer.stderr))
 }
@@ -233,18 +230,18 @@ pub(super) fn cleanup(kubectl: &Kubectl, name: &DeploymentName) -> anyhow::Resul
     Ok(Code::Fine)
 }
 
-/// Returns the MPIJobs of this name; none if the cluster has no MPI operator.
+/// Returns the MPIJobs of this name; none if the cluster has no MPI operator, or if its user may not see any, and so has made
+/// none.
 fn mpi_jobs(kubectl: &Kubectl, name: &DeploymentName) -> anyhow::Result<Vec<Value>> {
     let words = ["get", MPI_JOBS, &selector(name), "--output=json"];
     let answer = kubectl.call(&words, &[])?;
-    if !answer.is_ok {
-        // Without the operator there are none; who may not see them has made none.
+    if answer.is_ok {
+        return answer.items();
+    }
+    if refusal::is_none_to_see(&answer.stderr) {
         return Ok(Vec::new());
     }
-    match answer.object()?["items"].take() {
-        Value::Array(items) => Ok(items),
-        _ => Ok(Vec::new()),
-    }
+    Err(refusal::failure(&answer.stderr))
 }
 
 /// Returns whether an object has the label of `deploy`, and one of the names that it gives.

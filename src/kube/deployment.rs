@@ -2,7 +2,7 @@
 
 use k8s_openapi::{
     api::{
-        batch::v1::Job,
+        batch::v1::{Job, JobCondition},
         core::v1::{ContainerState, Pod},
     },
     apimachinery::pkg::apis::meta::v1::ObjectMeta,
@@ -18,7 +18,7 @@ use super::{
 };
 use crate::exit::{Code, Failure};
 
-/// The labels in which Kubernetes and the MPI operator write the number of a pod.
+/// The annotations and labels with which Kubernetes and the MPI operator number pods.
 const POD_NUMBERS: [&str; 3] = [
     "batch.kubernetes.io/job-completion-index",
     "training.kubeflow.org/replica-index",
@@ -163,14 +163,17 @@ impl Deployment {
         let text = name.to_string();
         let answer = kubectl.call(&["get", "job", &text, "--output=json"], &[])?;
         let mut deployment = if answer.is_ok {
-            of_job(&typed(answer.object()?)?)
+            of_job(typed(answer.object()?)?)
         } else if refusal::is_not_found(&answer.stderr) {
             let other = kubectl.call(&["get", MPI_JOBS, &text, "--output=json"], &[])?;
-            if !other.is_ok {
+            if other.is_ok {
+                of_mpi_job(other.object()?)?
+            } else if refusal::is_none_to_see(&other.stderr) {
                 // What is said of the job is what a user without the operator understands.
                 return Err(refusal::failure(&answer.stderr));
+            } else {
+                return Err(refusal::failure(&other.stderr));
             }
-            of_mpi_job(&other.object()?)
         } else {
             return Err(refusal::failure(&answer.stderr));
         };
@@ -203,62 +206,53 @@ impl Deployment {
     }
 }
 
-fn of_job(job: &Job) -> Deployment {
-    let spec = job.spec.as_ref();
-    let conditions = job
-        .status
-        .as_ref()
-        .and_then(|status| status.conditions.as_ref());
-    let mut state = JobState::Active;
-    let mut message = String::new();
-    if spec.and_then(|spec| spec.suspend) == Some(true) {
-        state = JobState::Suspended;
-    }
-    for condition in conditions.into_iter().flatten() {
-        if condition.status != "True" {
-            continue;
-        }
-        let ended = match condition.type_.as_str() {
-            "Complete" => JobState::Complete,
-            "Failed" => JobState::Failed,
-            _ => continue,
-        };
-        state = ended;
-        message = condition.message.clone().unwrap_or_default();
-    }
+fn of_job(job: Job) -> Deployment {
+    let spec = job.spec.unwrap_or_default();
+    let status = job.status.unwrap_or_default();
+    let (state, message) = state(
+        spec.suspend == Some(true),
+        &status.conditions.unwrap_or_default(),
+    );
     Deployment {
         kind: "Job",
         state,
         message,
         pods: Vec::new(),
-        nodes: spec.and_then(|spec| spec.completions),
+        nodes: spec.completions,
     }
 }
 
-fn of_mpi_job(job: &Value) -> Deployment {
-    let mut state = JobState::Active;
-    let mut message = String::new();
-    if job["spec"]["runPolicy"]["suspend"] == true {
-        state = JobState::Suspended;
-    }
-    for condition in job["status"]["conditions"].as_array().into_iter().flatten() {
-        if condition["status"] != "True" {
-            continue;
-        }
-        let ended = match condition["type"].as_str() {
-            Some("Succeeded") => JobState::Complete,
-            Some("Failed") => JobState::Failed,
-            _ => continue,
-        };
-        state = ended;
-        message = condition["message"].as_str().unwrap_or_default().to_owned();
-    }
+fn of_mpi_job(mut job: Value) -> anyhow::Result<Deployment> {
+    let conditions = job["status"]["conditions"].take();
+    let conditions: Option<Vec<JobCondition>> = typed(conditions)?;
+    let (state, message) = state(
+        job["spec"]["runPolicy"]["suspend"] == true,
+        &conditions.unwrap_or_default(),
+    );
     let replicas = job["spec"]["mpiReplicaSpecs"]["Worker"]["replicas"].as_i64();
-    Deployment {
+    Ok(Deployment {
         kind: "MPIJob",
         state,
         message,
         pods: Vec::new(),
         nodes: replicas.and_then(|replicas| i32::try_from(replicas).ok()),
+    })
+}
+
+/// Returns the state of a job, and what is said of its end. The conditions of an MPIJob have the form of a Job's.
+fn state(is_suspended: bool, conditions: &[JobCondition]) -> (JobState, String) {
+    for condition in conditions.iter().rev().filter(|it| it.status == "True") {
+        let ended = match condition.type_.as_str() {
+            "Complete" | "Succeeded" => JobState::Complete,
+            "Failed" => JobState::Failed,
+            _ => continue,
+        };
+        return (ended, condition.message.clone().unwrap_or_default());
     }
+    let state = if is_suspended {
+        JobState::Suspended
+    } else {
+        JobState::Active
+    };
+    (state, String::new())
 }

@@ -107,7 +107,12 @@ impl Kubectl {
         let timeout = format!("--request-timeout={}ms", self.request_timeout.as_millis());
         let mut all = words.to_vec();
         all.push(&timeout);
-        self.call_within(REQUESTS * self.request_timeout, &all, &[], input)
+        self.call_within(
+            self.request_timeout.saturating_mul(REQUESTS),
+            &all,
+            &[],
+            input,
+        )
     }
 
     /// Calls kubectl with `words`, the namespace, and `end_of_line`, which is for another program.
@@ -137,30 +142,17 @@ impl Kubectl {
         })
     }
 
-    /// Calls kubectl, and returns the object that it prints.
-    ///
-    /// # Errors
-    ///
-    /// Returns an error if kubectl refuses, or prints none.
-    pub(super) fn object(&self, words: &[&str], input: &[u8]) -> anyhow::Result<Value> {
-        let answer = self.call(words, input)?;
-        if !answer.is_ok {
-            return Err(refusal::failure(&answer.stderr));
-        }
-        answer.object()
-    }
-
     /// Returns the objects that `kubectl get` lists.
     ///
     /// # Errors
     ///
     /// Returns an error if kubectl refuses, or prints no list.
     pub(super) fn list(&self, words: &[&str]) -> anyhow::Result<Vec<Value>> {
-        let mut list = self.object(words, &[])?;
-        match list["items"].take() {
-            Value::Array(items) => Ok(items),
-            _ => Ok(Vec::new()),
+        let answer = self.call(words, &[])?;
+        if !answer.is_ok {
+            return Err(refusal::failure(&answer.stderr));
         }
+        answer.items()
     }
 
     /// Runs this program with `arguments` in a pod, and returns what it prints.
@@ -184,7 +176,7 @@ impl Kubectl {
     }
 
     fn files(&self, words: &[&str], end_of_line: &[&str]) -> anyhow::Result<Vec<u8>> {
-        let limit = REQUESTS_FOR_FILES * self.request_timeout;
+        let limit = self.request_timeout.saturating_mul(REQUESTS_FOR_FILES);
         let answer = self.call_within(limit, words, end_of_line, &[])?;
         if !answer.is_ok {
             return Err(refusal::failure(&answer.stderr));
@@ -203,7 +195,10 @@ impl Kubectl {
             LogExtent::Followed => ("--follow".to_owned(), None),
             LogExtent::SoFar => {
                 let option = format!("--limit-bytes={}", child::MOST_BYTES);
-                (option, Some(REQUESTS_FOR_FILES * self.request_timeout))
+                (
+                    option,
+                    Some(self.request_timeout.saturating_mul(REQUESTS_FOR_FILES)),
+                )
             }
         };
         let words = ["logs", pod, &option];
@@ -313,6 +308,18 @@ fn wait(child: &mut Child, words: &[&str], limit: Duration) -> anyhow::Result<Ex
 }
 
 impl Answer {
+    /// Returns the objects of the list that was printed.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if it is no object.
+    pub(super) fn items(&self) -> anyhow::Result<Vec<Value>> {
+        match self.object()?["items"].take() {
+            Value::Array(items) => Ok(items),
+            _ => Ok(Vec::new()),
+        }
+    }
+
     /// Returns the object that was printed.
     ///
     /// # Errors

@@ -84,10 +84,7 @@ pub fn manifests(request: &Request, token: &Token) -> anyhow::Result<Vec<Manifes
 ///
 /// Returns an error if an object cannot be written as text.
 pub fn render(request: &Request, token: &Token) -> anyhow::Result<String> {
-    let mut text = format!(
-        "# {} of `pxnbench kube`.\n",
-        capitalized(&request.summary())
-    );
+    let mut text = format!("# Made by `pxnbench kube`: {}.\n", request.summary());
     for note in notes(request) {
         text += &format!("# Note: {note}.\n");
     }
@@ -112,12 +109,6 @@ pub fn notes(request: &Request) -> Vec<String> {
         );
     }
     notes
-}
-
-fn capitalized(text: &str) -> String {
-    let mut letters = text.chars();
-    let first = letters.next().map(|first| first.to_ascii_uppercase());
-    first.into_iter().chain(letters).collect()
 }
 
 #[cfg(test)]

@@ -91,10 +91,13 @@ fn archive(kubectl: &Kubectl, name: &DeploymentName, pod: &DeployedPod) -> anyho
             pod.name
         ))),
         Found::Part { there, all } => {
-            let of = all.map_or("some".to_owned(), |all| all.to_string());
+            let part = match all {
+                Some(all) => format!("{there} of {}", counted(all as u64, "line")),
+                None => format!("only the last {}", counted(there as u64, "line")),
+            };
             Err(nothing(format!(
-                "the log of {} has {there} of {of} lines of the results: the node has dropped the rest. Run it again with \
-                 --keep 10m, and copy the results within that time",
+                "the log of {} has {part} of the results: the node has dropped the rest. Run it again with --keep 10m, and copy \
+                 the results within that time",
                 pod.name
             )))
         }

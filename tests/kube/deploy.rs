@@ -290,6 +290,20 @@ fn cleanup_says_if_there_is_nothing_or_if_it_has_changed() {
 }
 
 #[test]
+fn cleanup_is_not_done_if_it_cannot_tell_whether_there_is_an_mpi_job() {
+    let fake = Fake::new();
+    fake.once("get jobs.batch*", &list(&[job(&json!([]))]));
+    fake.refuses("get mpijobs*", "Unable to connect to the server: EOF");
+    let ended = run(&mut fake.kube("cleanup pxn")).expect_code(8);
+    assert!(
+        ended.stderr.contains("the cluster does not answer"),
+        "{}",
+        ended.stderr
+    );
+    assert!(fake.calls_of("delete").is_empty());
+}
+
+#[test]
 fn a_missing_or_hanging_kubectl_is_one_sentence_in_time() {
     let fake = Fake::new();
     let mut command = fake.kube("status pxn");

@@ -88,7 +88,19 @@ fn a_log_that_has_lost_lines_is_not_taken_for_the_results() {
     assert!(
         ended
             .stderr
-            .contains("lines of the results: the node has dropped the rest"),
+            .contains("has 0 of 1 line of the results: the node has dropped the rest"),
+        "{}",
+        ended.stderr
+    );
+    fake.prints(
+        "logs *",
+        &whole[whole.find("pxnbench-results 0").expect("it")..],
+    );
+    let ended = run(&mut fake.kube("results pxn")).expect_code(5);
+    assert!(
+        ended
+            .stderr
+            .contains("has only the last 1 line of the results"),
         "{}",
         ended.stderr
     );
