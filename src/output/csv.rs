@@ -8,13 +8,14 @@ use std::{
 
 use super::{
     format::{Content, OutputFormat},
+    paths::OutputPaths,
     target,
 };
 use crate::record::{Record, RunMeta, columns::COLUMNS};
 
 /// The format of `results.csv`.
 pub(super) const FORMAT: OutputFormat = OutputFormat {
-    path: |paths| paths.csv.clone().or_else(|| paths.in_folder("results.csv")),
+    path: OutputPaths::results_csv,
     follows_links: true,
     content: Content::Rows,
 };

@@ -1,4 +1,4 @@
-//! Where the files of a run go.
+//! The paths of the files that a run writes.
 
 use std::path::{Path, PathBuf};
 
@@ -45,6 +45,11 @@ impl OutputPaths {
             looks_for_stragglers: false,
             has_samples: false,
         }
+    }
+
+    /// Returns the path of the rows, if they are written to a file.
+    pub fn results_csv(&self) -> Option<PathBuf> {
+        self.csv.clone().or_else(|| self.in_folder("results.csv"))
     }
 
     /// Returns the path of a file in the run's folder.

@@ -14,8 +14,8 @@ use crate::{
 };
 
 impl RunContext<'_> {
-    /// Returns the meta data of the run `run_id`.
-    pub(super) fn meta(&self, run_id: String) -> RunMeta {
+    /// Returns the meta data of the run, which has no name yet.
+    pub(super) fn meta(&self) -> RunMeta {
         let (environment, environment_files) = recorded_environment();
         // The run does not depend on the job: one that cannot be read is left out.
         let job = SlurmJob::from(&env::var).ok().flatten();
@@ -30,7 +30,7 @@ impl RunContext<'_> {
         RunMeta {
             format: FORMAT,
             pxnbench: env!("CARGO_PKG_VERSION").into(),
-            run_id,
+            run_id: String::new(),
             started_at: record::now(),
             ended_at: None,
             end: None,

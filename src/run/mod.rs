@@ -125,15 +125,16 @@ fn in_world(
     let spec = traffic::resolve(&request.spec, context.most_ranks(), world)?;
     let plan = world::agree(world, planning::plan(&spec, context.ranks()))?;
     planning::refuse_uneven_groups(&plan, &context)?;
-    RunCheck::refuse(request, &plan, world)?;
-    let session = Session::open(&context, spec.traffic)?;
+    let run = context.meta();
+    // Before any file is opened: a run that is refused leaves none behind.
+    let mut check = RunCheck::prepare(&context, &run, &plan)?;
+    let session = Session::open(&context, run, spec.traffic)?;
     let peak = RunPeak::gather(&context)?;
     let peak_meta = peak.meta(&plan);
     if let Some(remark) = peak::remark(&peak_meta, context.backend) {
         session.keep_remark(remark, world);
     }
     session.set_peak(peak_meta);
-    let mut check = RunCheck::prepare(&context, &session, &plan)?;
     timer.mark("facts, files");
     let end = measure(
         &context, &peak, &mut check, plan, &session, &mut proof, &mut timer,

@@ -2,7 +2,7 @@
 
 use std::{fs, path::Path};
 
-use super::{context::RunContext, request::Request, session::Session};
+use super::{context::RunContext, request::Request};
 use crate::{
     check::{
         PreparedCheck,
@@ -10,7 +10,7 @@ use crate::{
         reference::Setup,
     },
     exit::{self, Code, Failure},
-    record::Record,
+    record::{Record, RunMeta},
     sweep::plan::Plan,
     world::{self, World},
 };
@@ -25,33 +25,25 @@ pub(super) struct RunCheck {
 pub(super) type Judgement = (Code, String, Vec<String>);
 
 impl RunCheck {
-    /// Refuses requirements that no case of `plan` could miss, and a baseline that this run would replace.
+    /// Refuses requirements that no case of `plan` could miss, and a baseline that this run would replace or cannot be compared
+    /// with. Reads what the requirements refer to. `run` is this run, without results.
     ///
     /// # Errors
     ///
     /// Returns an error that every rank has.
-    pub(super) fn refuse(request: &Request, plan: &Plan, world: &dyn World) -> anyhow::Result<()> {
+    pub(super) fn prepare(
+        context: &RunContext,
+        run: &RunMeta,
+        plan: &Plan,
+    ) -> anyhow::Result<RunCheck> {
+        let (request, world) = (context.request, context.world);
         let requirements = &request.requirements;
         let refused = requirements
             .refuse_without_case(plan.cases())
             .and_then(|()| refuse_own_baseline(request));
-        world::agree(world, refused).map(drop)
-    }
-
-    /// Reads what the requirements refer to.
-    ///
-    /// # Errors
-    ///
-    /// Returns an error that every rank has, if the baseline cannot be read, or if there is no such reference.
-    pub(super) fn prepare(
-        context: &RunContext,
-        session: &Session,
-        plan: &Plan,
-    ) -> anyhow::Result<RunCheck> {
-        let requirements = &context.request.requirements;
-        let run = session.run();
-        let measured = Measured::of_run(&run);
-        let is_judge = context.world.rank() == 0 && !requirements.is_empty();
+        world::agree(world, refused)?;
+        let measured = Measured::of_run(run);
+        let is_judge = world.rank() == 0 && !requirements.is_empty();
         let prepared = if is_judge {
             let setup = Setup {
                 device: run.measured_on().device,
@@ -67,7 +59,7 @@ impl RunCheck {
             Ok(None)
         };
         Ok(RunCheck {
-            prepared: world::agree(context.world, prepared)?,
+            prepared: world::agree(world, prepared)?,
             measured,
         })
     }
@@ -102,9 +94,7 @@ fn refuse_own_baseline(request: &Request) -> anyhow::Result<()> {
         return Ok(());
     };
     // A default folder is new, and so never the baseline's.
-    let paths = request.files.paths(Path::new(""));
-    let in_folder = paths.folder.map(|folder| folder.join("results.csv"));
-    let Some(own) = paths.csv.or(in_folder) else {
+    let Some(own) = request.files.paths(Path::new("")).results_csv() else {
         return Ok(());
     };
     match (fs::canonicalize(csv_of(baseline)), fs::canonicalize(&own)) {

@@ -76,14 +76,18 @@ impl fmt::Display for Extent {
 
 impl Session {
     /// Opens the files on process 0, and arranges what is saved if the job is ended by a signal, a deadline or a fault.
-    /// `traffic` is the pattern of an alltoallv.
+    /// `run` gets its name here; `traffic` is the pattern of an alltoallv.
     ///
     /// # Errors
     ///
     /// Returns an error on every process if process 0 cannot write.
-    pub(super) fn open(context: &RunContext, traffic: &'static Traffic) -> anyhow::Result<Session> {
+    pub(super) fn open(
+        context: &RunContext,
+        mut run: RunMeta,
+        traffic: &'static Traffic,
+    ) -> anyhow::Result<Session> {
         let (request, world) = (context.request, context.world);
-        let mut run = context.meta(name::agreed(request, world)?);
+        run.run_id = name::agreed(request, world)?;
         let default = Path::new(name::RESULTS).join(&run.run_id);
         let mut paths = request.files.paths(&default);
         if request.files.is_drop_in && world.rank() == 0 {
