@@ -7,7 +7,11 @@ use std::{
     path::Path,
 };
 
-use crate::{exit::Failure, output::target::write_whole, record::RowReader};
+use crate::{
+    exit::Failure,
+    output::target::write_whole,
+    record::{RowReader, ends_with_a_line},
+};
 
 /// Writes the rows of all steps to one file, which a reader sees whole or not at all. Rows of an earlier version get the
 /// columns that were added since, empty.
@@ -40,13 +44,6 @@ fn add_rows(target: &mut File, path: &Path, head: &str, columns: usize) -> io::R
     source.seek(SeekFrom::Start(own_head.len() as u64))?;
     io::copy(&mut source, target)?;
     Ok(())
-}
-
-fn ends_with_a_line(file: &mut File) -> io::Result<bool> {
-    let mut last = [0];
-    file.seek(SeekFrom::End(-1))?;
-    io::Read::read_exact(file, &mut last)?;
-    Ok(last == *b"\n")
 }
 
 /// Appends the rows of a CSV with other line ends, with a last line that may be cut short, or with fewer columns: those that
@@ -133,7 +130,7 @@ mod tests {
             "x,y\r\na,\r\nb,1\r\n"
         );
 
-        // Other line ends, and none behind the last row.
+        // Other line ends, and none behind the last row, whose last cell may be cut short.
         let unix = folder.path().join("2-off-0/results.csv");
         fs::write(unix, "x,y\na,2\n").expect("written");
         let open = folder.path().join("10-off-1/results.csv");
@@ -141,7 +138,7 @@ mod tests {
         join_all(folder.path(), &target);
         assert_eq!(
             fs::read_to_string(&target).expect("text"),
-            "x,y\r\na,2\r\nb,3\r\n"
+            "x,y\r\na,2\r\nb,\r\n"
         );
 
         // A last line that is cut short.

@@ -24,7 +24,7 @@ pub use case_record::{GroupResult, NcclEvidence, Record, Status};
 pub use iteration_stats::IterationStats;
 pub use over_time::OverTime;
 pub use rank_times::{RankTime, RankTimes};
-pub use row_reader::{RowError, RowReader};
+pub use row_reader::{RowError, RowReader, ends_with_a_line};
 pub use run_meta::{
     Device, FORMAT, MeasuredOn, MemoryUse, Phase, ProcessMeta, ProofMeta, RunEnd, RunMeta,
     SweepMeta,

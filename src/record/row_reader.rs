@@ -15,7 +15,8 @@ use crate::units::{NOT_FINITE, counted};
 /// The rows of a CSV, so that memory does not grow with their number.
 ///
 /// A run that is killed, or whose disk is full, leaves a last line without an end. If cells are missing there, or cannot be
-/// read, it is left out; [`RowReader::torn_line`] says so. Any other line that cannot be read is an error.
+/// read, it is left out. Otherwise only its last cell may be cut short, and becomes empty. [`RowReader::torn_line`] says so.
+/// Any other line that cannot be read is an error.
 pub struct RowReader {
     path: PathBuf,
     csv: csv::Reader<File>,
@@ -23,7 +24,14 @@ pub struct RowReader {
     row: csv::StringRecord,
     /// The length of a file whose last line has no end; `None` if it has one.
     unended: Option<u64>,
-    is_torn: bool,
+    torn: Option<LeftOut>,
+}
+
+/// What is left out of a last line that may be cut short.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum LeftOut {
+    Line,
+    LastCell,
 }
 
 /// A line that cannot be read: the rest of a sentence that begins with the file.
@@ -52,7 +60,7 @@ impl RowReader {
     /// Opens the CSV at `path`.
     ///
     /// # Errors
-    /// Returns an error if the file or its header cannot be read.
+    /// Returns an error if the file or its header cannot be read, or if it is no CSV.
     pub fn open(path: &Path) -> Result<RowReader, RowError> {
         let mut file = File::open(path)?;
         let unended = length_without_end(&mut file)?;
@@ -60,13 +68,17 @@ impl RowReader {
         let header = csv
             .headers()
             .map_err(|error| in_words(&error, None, path))?;
+        if !header.is_empty() && !header.iter().any(is_name_of_column) {
+            let why = "it is not a CSV of this program: its first line names no columns";
+            return Err(RowError(why.to_owned()));
+        }
         Ok(RowReader {
             path: path.to_owned(),
             header: header.clone(),
             csv,
             row: csv::StringRecord::new(),
             unended,
-            is_torn: false,
+            torn: None,
         })
     }
 
@@ -75,13 +87,19 @@ impl RowReader {
         &self.header
     }
 
-    /// Reads the cells of the next row as they stand in the file; `None` behind the last one.
+    /// Reads the cells of the next row as they stand in the file; `None` behind the last one. A last cell without an end is
+    /// empty.
     ///
     /// # Errors
     /// Returns an error if the row cannot be read.
     pub fn read_cells(&mut self) -> Result<Option<&csv::StringRecord>, RowError> {
         match self.csv.read_record(&mut self.row) {
-            Ok(true) => Ok(Some(&self.row)),
+            Ok(true) => {
+                if self.is_last_and_unended() {
+                    self.leave_last_cell_out();
+                }
+                Ok(Some(&self.row))
+            }
             Ok(false) => Ok(None),
             Err(error) => {
                 let error = in_words(&error, Some(&self.header), &self.path);
@@ -106,7 +124,7 @@ impl RowReader {
         match self.row.deserialize(Some(&self.header)) {
             Ok(row) => Ok(Some(row)),
             Err(_) if is_last => {
-                self.is_torn = true;
+                self.torn = Some(LeftOut::Line);
                 Ok(None)
             }
             Err(error) => {
@@ -116,19 +134,32 @@ impl RowReader {
         }
     }
 
-    /// Returns a sentence if the last line was left out because it is cut short. It is known once all rows are read.
+    /// Returns a sentence if the last line, or its last cell, was left out because it is or may be cut short. It is known once
+    /// all rows are read.
     pub fn torn_line(&self) -> Option<String> {
-        self.is_torn.then(|| {
-            format!(
-                "the last line of {} is left out: it is cut short, because the run was interrupted while it wrote",
-                self.path.display()
-            )
+        let path = self.path.display();
+        self.torn.map(|left_out| match left_out {
+            LeftOut::Line => format!(
+                "the last line of {path} is left out: it is cut short, because the run was interrupted while it wrote"
+            ),
+            LeftOut::LastCell => format!(
+                "the last cell of {path} is left out: its line has no end, so that it may be cut short"
+            ),
         })
     }
 
     fn none_if_torn(&mut self, error: RowError) -> Result<(), RowError> {
-        self.is_torn = self.is_last_and_unended();
-        if self.is_torn { Ok(()) } else { Err(error) }
+        if !self.is_last_and_unended() {
+            return Err(error);
+        }
+        self.torn = Some(LeftOut::Line);
+        Ok(())
+    }
+
+    fn leave_last_cell_out(&mut self) {
+        self.row.truncate(self.row.len().saturating_sub(1));
+        self.row.push_field("");
+        self.torn = Some(LeftOut::LastCell);
     }
 
     /// Returns whether the line that was read last is the last one of a file, and has no end.
@@ -144,11 +175,25 @@ fn length_without_end(file: &mut File) -> io::Result<Option<u64>> {
     if !found.is_file() || found.len() == 0 {
         return Ok(None);
     }
+    let is_ended = ends_with_a_line(file)?;
+    file.rewind()?;
+    Ok((!is_ended).then_some(found.len()))
+}
+
+/// Returns whether the last line of a file that is not empty has an end, of which the second character may be missing.
+pub fn ends_with_a_line(file: &mut File) -> io::Result<bool> {
     let mut last = [0];
     file.seek(SeekFrom::End(-1))?;
     file.read_exact(&mut last)?;
-    file.rewind()?;
-    Ok((last != *b"\n").then_some(found.len()))
+    Ok(last == *b"\n" || last == *b"\r")
+}
+
+/// Returns whether `cell` could be the name of a column, such as `busbw_GBps`.
+fn is_name_of_column(cell: &str) -> bool {
+    !cell.is_empty()
+        && cell
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
 }
 
 /// Turns the cells of `row` into the texts that were written.
@@ -254,21 +299,55 @@ mod tests {
         let whole = b"name,ranks\r\n'=a,4\r\nb,8\r\n";
         let (rows, torn) = read(whole);
         assert_eq!((rows.expect("rows").len(), torn), (2, None));
-        for cut in [b"name,ranks\na,4\nb".as_slice(), b"name,ranks\na,4\nb,"] {
-            let (rows, torn) = read(cut);
-            assert_eq!(rows.expect("rows").len(), 1);
+        for cut in [
+            "name,ranks\na,4\nb",
+            "name,ranks\na,4\nb,",
+            "name,ranks\na,4\nb,8",
+        ] {
+            let (rows, torn) = read(cut.as_bytes());
+            assert_eq!(rows.expect("rows").len(), 1, "{cut}");
             let sentence = torn.expect("said");
             assert!(
                 sentence.contains("x.csv is left out: it is cut short"),
                 "{sentence}"
             );
         }
-        let (rows, torn) = read(b"name,ranks\na,4\nb,8");
+        let (rows, torn) = read(b"name,ranks\r\na,4\r\nb,8\r");
         assert_eq!(
             (rows.expect("rows").len(), torn),
             (2, None),
             "nothing is missing"
         );
+    }
+
+    #[test]
+    fn a_last_cell_that_may_be_cut_short_is_left_out_and_said() {
+        let (rows, torn) = read(b"ranks,name\n4,a\n8,al");
+        let rows = rows.expect("rows");
+        assert_eq!((rows[1].ranks, rows[1].name.as_str()), (8, ""));
+        let sentence = torn.expect("said");
+        assert!(
+            sentence.contains("the last cell of ") && sentence.contains("x.csv is left out"),
+            "{sentence}"
+        );
+    }
+
+    #[test]
+    fn what_is_no_csv_is_a_sentence() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("launch.json");
+        for text in [
+            "{\n  \"a\": 1,\n  \"b\": [2, 3]\n}\n",
+            "{\"a\": 1, \"b\": 2}\n",
+            "# all_reduce\n",
+        ] {
+            fs::write(&path, text).expect("written");
+            let why = RowReader::open(&path).err().expect("no CSV").to_string();
+            assert_eq!(
+                why,
+                "it is not a CSV of this program: its first line names no columns"
+            );
+        }
     }
 
     #[test]

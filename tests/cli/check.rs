@@ -293,6 +293,8 @@ fn a_baseline_that_cannot_be_compared_is_refused_before_anything_is_measured() {
         &["-m", "2", "--out", "x", "--baseline", "run"],
         "was measured with another -m",
     );
+    refused(&["--out", "x", "--baseline", "nowhere"], "nowhere");
+    assert!(!at.join("x").exists(), "no file without a row is left");
     // At the same place, by any of its names.
     let before = fs::read(at.join("run/results.csv")).expect("rows");
     let own = "is where this run writes its results. Use another folder with --out";
@@ -340,6 +342,20 @@ fn a_last_line_that_is_cut_short_is_left_out_of_the_judgement() {
             .contains("results.csv is left out: it is cut short"),
         "{}",
         ended.stdout
+    );
+    fs::write(&path, whole.trim_end()).expect("written");
+    let ended = check(at, &["run", "--min-busbw", "0.001"]).expect_code(0);
+    assert!(
+        ended
+            .stdout
+            .contains("results.csv is left out: its line has no end"),
+        "{}",
+        ended.stdout
+    );
+    let json = check(at, &["run/run.json", "--min-busbw", "0.001"]).expect_code(6);
+    assert_eq!(
+        json.stderr,
+        "pxnbench: run/run.json cannot be read: it is not a CSV of this program: its first line names no columns\n"
     );
     let header = whole.lines().next().expect("a header");
     fs::write(&path, format!("{header}\r\n")).expect("written");
