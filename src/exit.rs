@@ -31,7 +31,7 @@ pub enum Code {
     WrongData = 7,
     /// The launch or MPI is broken.
     Launch = 8,
-    /// A signal stopped the run; its results are kept.
+    /// A signal stopped it; what a run had measured until then is kept.
     Stopped = 9,
     /// A check of `pxnbench doctor` failed.
     NotReady = 10,
@@ -54,7 +54,10 @@ pub const CODES: [(Code, &str); 11] = [
         "wrong data, a missed requirement such as --min-busbw, mean busbw below nine tenths of NCCL_TESTS_MIN_BW, or a verdict other than the expected one",
     ),
     (Code::Launch, "launch or MPI failed"),
-    (Code::Stopped, "stopped by a signal, results kept"),
+    (
+        Code::Stopped,
+        "stopped by a signal; what was measured until then is kept",
+    ),
     (Code::NotReady, "doctor: not ready"),
 ];
 
