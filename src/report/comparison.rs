@@ -7,7 +7,7 @@ use std::{
 
 use serde::Serialize;
 
-use super::table::{MOST_LISTED, Table, figure, is_are, words};
+use super::table::{Table, figure, interval, limited, words};
 use crate::{
     compare::{
         self, ComparisonRow, Dimension, Request,
@@ -32,8 +32,10 @@ pub(super) struct Comparison {
     table: Table,
     /// Those that are claimed to be better or worse.
     claimed: Table,
-    /// What is not listed.
+    /// What is not listed of all ratios.
     left_out: String,
+    /// What is not listed of those that are claimed.
+    claimed_left_out: String,
 }
 
 /// Compares the steps below each of `runs`, and several runs with each other.
@@ -99,14 +101,14 @@ impl Comparison {
         let judged: Vec<&ComparisonRow> = rows.iter().filter(|row| row.ratio.is_some()).collect();
         let is_claimed = |row: &&&ComparisonRow| ["better", "worse"].contains(&&*row.verdict);
         let claimed: Vec<&ComparisonRow> = judged.iter().filter(is_claimed).copied().collect();
-        let more = judged.len().saturating_sub(MOST_LISTED);
+        let (mut left_out, mut claimed_left_out) = (Vec::new(), Vec::new());
+        let judged = limited(judged, "ratio", &mut left_out);
+        let claimed = limited(claimed, "difference", &mut claimed_left_out);
         Comparison {
             table: table(format!("Ratios of times: {title}"), &judged),
             claimed: table(format!("Differences shown: {title}"), &claimed),
-            left_out: match more {
-                0 => String::new(),
-                _ => format!("{} not listed.", is_are(more, "ratio")),
-            },
+            left_out: left_out.join(" "),
+            claimed_left_out: claimed_left_out.join(" "),
             refused: String::new(),
             verdicts: verdicts(rows),
             sentences,
@@ -116,7 +118,6 @@ impl Comparison {
 }
 
 fn table(caption: String, rows: &[&ComparisonRow]) -> Table {
-    let rows = rows.iter().take(MOST_LISTED);
     Table {
         caption,
         head: words(&[
@@ -129,7 +130,7 @@ fn table(caption: String, rows: &[&ComparisonRow]) -> Table {
             "repetitions",
             "verdict",
         ]),
-        rows: rows.map(|row| cells(row)).collect(),
+        rows: rows.iter().map(|row| cells(row)).collect(),
     }
 }
 
@@ -144,17 +145,13 @@ fn cells(row: &ComparisonRow) -> Vec<String> {
         case.push(&row.redop);
     }
     case.push(place);
-    let interval = match (row.ratio_low, row.ratio_high) {
-        (Some(low), Some(high)) => format!("{} to {}", figure(Some(low)), figure(Some(high))),
-        _ => String::new(),
-    };
     vec![
         case.join(", "),
         Bytes(row.size_bytes).to_string(),
         row.label.to_string(),
         row.reference.to_string(),
         figure(row.ratio),
-        interval,
+        interval(row.ratio_low.zip(row.ratio_high)),
         row.blocks.to_string(),
         row.verdict.to_string(),
     ]
@@ -166,4 +163,24 @@ fn verdicts(rows: &[ComparisonRow]) -> Vec<(String, u64)> {
         *counts.entry(row.verdict.to_string()).or_default() += 1;
     }
     counts.into_iter().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn differences_that_are_not_listed_are_counted() {
+        let row = ComparisonRow {
+            label: "b".into(),
+            reference: "a".into(),
+            verdict: "better".into(),
+            ratio: Some(0.5),
+            ..ComparisonRow::default()
+        };
+        let comparison = Comparison::new(String::new(), &vec![row; 402], Vec::new());
+        assert_eq!(comparison.claimed.rows.len(), 400);
+        assert_eq!(comparison.claimed_left_out, "2 differences are not listed.");
+        assert_eq!(comparison.left_out, "2 ratios are not listed.");
+    }
 }

@@ -18,7 +18,7 @@ use super::{
     picture::Picture,
     ranks::HeatMap,
     series::{Line, Panel, Point, sum_of_known},
-    table::{Table, figure, is_are, limited, words},
+    table::{Table, figure, interval, is_are, limited, words},
     telemetry::Telemetry,
 };
 use crate::{
@@ -30,6 +30,8 @@ use crate::{
 const MOST_BYTES: usize = 3_500_000;
 /// Rows of a table.
 const MOST_ROWS: usize = 200;
+/// Heat maps of one kind.
+const MOST_MAPS: usize = 24;
 
 /// How far the peak of a single size is drawn to both sides, as a factor.
 const BESIDE: f64 = 1.25;
@@ -119,19 +121,31 @@ impl<'a> Page<'a> {
         let mut budget = MOST_BYTES;
         let late_maps = content.stragglers.maps.iter();
         let late_maps = late_maps.map(|map| heat_figure("Lateness by size", map));
-        let late_maps = within(&mut budget, late_maps, "map of lateness", &mut left_out)?;
+        let late_maps = within(
+            &mut budget,
+            MOST_MAPS,
+            late_maps,
+            "lateness map",
+            &mut left_out,
+        )?;
         let heat = content.heat_maps.iter();
         let heat = heat.map(|map| heat_figure("Ranks by size", map));
-        let heat = within(&mut budget, heat, "heat map", &mut left_out)?;
+        let heat = within(&mut budget, MOST_MAPS, heat, "heat map", &mut left_out)?;
         let mut late = content.stragglers.table();
         late.rows = limited(late.rows, "late rank", &mut left_out);
         let quantities = content.telemetry.iter().flat_map(|telemetry| {
             let quantities = telemetry.quantities.iter();
             quantities.map(|quantity| telemetry_figure(telemetry, quantity))
         });
-        let telemetry = within(&mut budget, quantities, "telemetry plot", &mut left_out)?;
+        let telemetry = within(
+            &mut budget,
+            usize::MAX,
+            quantities,
+            "plot over time",
+            &mut left_out,
+        )?;
         let panels = results.panels.iter().map(panel_figure);
-        let figures = within(&mut budget, panels, "case", &mut left_out)?;
+        let figures = within(&mut budget, usize::MAX, panels, "case", &mut left_out)?;
         let overview = limited(overview(&results.panels), "overview row", &mut left_out);
         if content.runs_left_out > 0 {
             left_out.push(format!(
@@ -222,9 +236,10 @@ fn markdown_cell(words: &str) -> String {
     escaped
 }
 
-/// Takes figures until the budget is used up.
+/// Takes at most `most` figures, and no more once the budget of bytes is used up. Notes how many are left out.
 fn within(
     budget: &mut usize,
+    most: usize,
     figures: impl Iterator<Item = anyhow::Result<Figure>>,
     noun: &str,
     left_out: &mut Vec<String>,
@@ -232,7 +247,7 @@ fn within(
     let mut kept = Vec::new();
     let mut more = 0;
     for figure in figures {
-        if *budget == 0 {
+        if *budget == 0 || kept.len() == most {
             more += 1;
             continue;
         }
@@ -320,13 +335,6 @@ fn overview_row(panel: &Panel, line: &Line) -> OverviewRow {
             .iter()
             .map(|point| point.wrong)
             .fold(None, sum_of_known),
-    }
-}
-
-fn interval(estimate: &Estimate) -> String {
-    match estimate.interval {
-        Some((low, high)) => format!("{} to {}", figure(Some(low)), figure(Some(high))),
-        None => String::new(),
     }
 }
 
@@ -477,18 +485,14 @@ fn panel_table(case: &str, panel: &Panel, thinned: &mut Vec<String>) -> Table {
     let mut rows = Vec::new();
     for line in &panel.lines {
         for point in &line.points {
-            let busbw = point.busbw.unwrap_or(Estimate {
-                value: 0.0,
-                interval: None,
-                count: 0,
-            });
+            let busbw = point.busbw;
             rows.push(vec![
                 Bytes(point.size).to_string(),
                 line.label.clone(),
                 figure(Some(point.time.value)),
-                interval(&point.time),
-                figure(point.busbw.map(|busbw| busbw.value)),
-                interval(&busbw),
+                interval(point.time.interval),
+                figure(busbw.map(|busbw| busbw.value)),
+                interval(busbw.and_then(|busbw| busbw.interval)),
                 figure(point.peak),
                 point.time.count.to_string(),
                 point
@@ -500,10 +504,7 @@ fn panel_table(case: &str, panel: &Panel, thinned: &mut Vec<String>) -> Table {
             }
         }
     }
-    if rows.len() > MOST_ROWS {
-        rows.truncate(MOST_ROWS);
-        thinned.push(format!("The table ends after {MOST_ROWS} rows."));
-    }
+    thinned.extend(end_table(&mut rows));
     Table {
         caption: format!("Time and bus bandwidth of {case}"),
         head: words(&[
@@ -519,6 +520,13 @@ fn panel_table(case: &str, panel: &Panel, thinned: &mut Vec<String>) -> Table {
         ]),
         rows,
     }
+}
+
+/// Takes the rows that are too many out of a table, and returns what to say of them.
+fn end_table(rows: &mut Vec<Vec<String>>) -> Option<String> {
+    let is_too_long = rows.len() > MOST_ROWS;
+    rows.truncate(MOST_ROWS);
+    is_too_long.then(|| format!("The table ends after {MOST_ROWS} rows."))
 }
 
 fn heat_figure(what: &str, map: &HeatMap) -> anyhow::Result<Figure> {
@@ -580,7 +588,7 @@ fn telemetry_figure(telemetry: &Telemetry, quantity: &Quantity) -> anyhow::Resul
     let svg = line_plot::draw(&plot)?;
     let mut rows = Vec::new();
     let summaries = quantity.lines.iter().zip(&quantity.extents);
-    for (line, summary) in summaries.take(MOST_ROWS) {
+    for (line, summary) in summaries {
         rows.push(vec![
             line.label.clone(),
             figure(Some(summary.low)),
@@ -589,6 +597,8 @@ fn telemetry_figure(telemetry: &Telemetry, quantity: &Quantity) -> anyhow::Resul
             summary.samples.to_string(),
         ]);
     }
+    let mut thinned = vec![quantity.thinned.clone()];
+    thinned.extend(end_table(&mut rows));
     Ok(Figure {
         name: Picture::file_name(&format!("telemetry {title}")),
         pictures: vec![Picture::new(&title, title.clone(), description, &svg)],
@@ -598,7 +608,7 @@ fn telemetry_figure(telemetry: &Telemetry, quantity: &Quantity) -> anyhow::Resul
             rows,
         },
         title,
-        thinned: quantity.thinned.clone(),
+        thinned: thinned.join(" "),
     })
 }
 
@@ -674,6 +684,33 @@ impl Figure {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn figures_and_rows_that_are_too_many_are_left_out_and_said() {
+        let figure = || {
+            Ok(Figure {
+                name: String::new(),
+                title: String::new(),
+                pictures: Vec::new(),
+                table: Table::default(),
+                thinned: String::new(),
+            })
+        };
+        let (mut budget, mut left_out) = (1, Vec::new());
+        let maps = (0..MOST_MAPS + 2).map(|_| figure());
+        let kept = within(&mut budget, MOST_MAPS, maps, "heat map", &mut left_out);
+        assert_eq!(kept.expect("figures").len(), MOST_MAPS);
+        assert!(
+            left_out[0].starts_with("2 heat maps are not drawn"),
+            "{left_out:?}"
+        );
+        let mut rows = vec![Vec::new(); MOST_ROWS];
+        assert_eq!(end_table(&mut rows), None);
+        rows.push(Vec::new());
+        let sentence = end_table(&mut rows).expect("said");
+        assert_eq!(sentence, "The table ends after 200 rows.");
+        assert_eq!(rows.len(), MOST_ROWS);
+    }
 
     #[test]
     fn words_of_files_are_no_markup_in_markdown() {

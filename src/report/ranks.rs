@@ -24,8 +24,6 @@ const MOST_SIZES: usize = 40;
 const TO_MEDIAN: &str = "time / median of the ranks";
 /// What stands for the host of a rank that runs had on different hosts.
 const SEVERAL_HOSTS: &str = "several hosts";
-/// Maps of a report.
-pub(super) const MOST_MAPS: usize = 24;
 
 /// The columns of a row of `ranks.csv` that a report shows.
 #[derive(Deserialize)]
@@ -153,7 +151,7 @@ impl Collector {
     }
 
     fn maps(self) -> Vec<HeatMap> {
-        let maps = self.maps.into_iter().take(MOST_MAPS);
+        let maps = self.maps.into_iter();
         maps.map(|(title, sums)| HeatMap::new(title, TO_MEDIAN, &sums, &self.hosts))
             .collect()
     }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use serde::Deserialize;
 
 use super::{
-    ranks::{HeatMap, MOST_MAPS, RankSums, note_host},
+    ranks::{HeatMap, RankSums, note_host},
     side_file::each_row,
     source::Source,
     table::{Table, figure, words},
@@ -95,7 +95,7 @@ pub(super) fn read(sources: &[Source], notes: &mut Vec<String>) -> Stragglers {
             });
         }
     }
-    for (title, map) in maps.into_iter().take(MOST_MAPS) {
+    for (title, map) in maps {
         found
             .maps
             .push(HeatMap::new(title, WITH_LATENESS, &map.sums, &map.hosts));

@@ -27,6 +27,14 @@ pub(super) fn figure(value: Option<f64>) -> String {
     value.map_or_else(String::new, |value| significant(value, 4).to_string())
 }
 
+/// Returns an interval in words; empty if it is unknown.
+pub(super) fn interval(ends: Option<(f64, f64)>) -> String {
+    match ends {
+        Some((low, high)) => format!("{} to {}", figure(Some(low)), figure(Some(high))),
+        None => String::new(),
+    }
+}
+
 /// Takes the first rows of a list, and notes how many are not listed.
 pub(super) fn limited<Row>(mut rows: Vec<Row>, noun: &str, left_out: &mut Vec<String>) -> Vec<Row> {
     if rows.len() > MOST_LISTED {
