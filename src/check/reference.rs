@@ -40,9 +40,9 @@ pub struct Reference {
     pub measured: Option<f64>,
     /// How much it counts.
     pub authority: Authority,
-    /// Where it was published.
+    /// The publication, or its address.
     pub source: String,
-    /// What it holds for.
+    /// The machines and cases that it holds for.
     pub holds_for: String,
 }
 

@@ -80,7 +80,7 @@ pub(super) struct SampledVariant<'a> {
 /// The times of each case by variant, before the average of a block is taken.
 type TimesByCase = HashMap<u32, CaseTimes>;
 
-/// Where the times of a part of a table belong.
+/// The variant and the block that the times of a part of a table belong to.
 #[derive(Clone, Copy)]
 struct Place {
     variant: usize,

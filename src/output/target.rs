@@ -1,4 +1,4 @@
-//! Where a result goes: a file, which is replaced as a whole, or a stream, which is written to.
+//! What a path for results stands for: a file, which is replaced as a whole, or a stream, which is written to.
 //!
 //! `/dev/stdout` and its kin lead to whatever the shell opened. Were that file replaced or cut, the table in it would be
 //! lost; so they stand for the file that is open, never for its name.

@@ -15,7 +15,7 @@ use console::Term;
 
 use crate::env::Env;
 
-/// Where progress can be shown.
+/// A place that can show progress.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum ProgressTarget {
     /// On stderr, which is a terminal.

@@ -8,7 +8,7 @@ use crate::units::GBps;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct PeakMeta {
-    /// Where the links were read from.
+    /// The source from which the links were read.
     pub source: String,
     /// Why nothing is known; empty if something is.
     pub why_unknown: String,
@@ -36,7 +36,7 @@ pub struct RankRate {
     /// GB/s of all in one direction; absent if unknown.
     #[serde(rename = "all_GBps")]
     pub all: Option<GBps>,
-    /// Where count and rate come from.
+    /// The source of count and rate.
     pub source: String,
 }
 
@@ -68,7 +68,7 @@ pub struct PortUse {
     pub rate: Option<GBps>,
     /// What sets that, or why it is unknown.
     pub because: String,
-    /// Where it comes from.
+    /// Its source.
     pub source: String,
 }
 

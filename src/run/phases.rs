@@ -1,4 +1,4 @@
-//! Where the time of a run goes.
+//! The phases of a run, and the time that each takes.
 
 use std::time::{Duration, Instant};
 

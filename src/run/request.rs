@@ -68,7 +68,7 @@ pub struct Request {
     pub inject_fault: Option<u32>,
     /// The delay that shows that stragglers are found.
     pub inject_delay: Option<InjectedDelay>,
-    /// Where the links are read from in place of this machine: its `/sys`, and `nvml.json` beside it.
+    /// The folder from which the links are read in place of this machine: its `/sys`, and `nvml.json` beside it.
     pub links_root: Option<PathBuf>,
     /// Whether NCCL is asked for the time of each case.
     pub predict: bool,

@@ -23,7 +23,7 @@ pub struct Quantity {
 /// A column that says which sample it is.
 type SampleColumn<'a> = Column<Origin<'a>, Sample>;
 
-/// Where a sample is from.
+/// The GPU that a sample is of, and its host.
 pub struct Origin<'a> {
     /// Host name.
     pub host: &'a str,
