@@ -8,13 +8,16 @@ use super::{
 };
 use crate::{
     collective::Case,
-    record::SweepMeta,
+    record::{SweepMeta, run_meta::SWEEP_FLAGS},
     stats::{UnpairedRatio, discoveries},
     units::counted,
 };
 
 /// How many of the slow-downs that are called significant may be false.
 const FALSE_DISCOVERIES: f64 = 0.05;
+
+/// Keys of a sweep that say how often an operation is timed, or for how long: runs that differ in them are compared.
+const HOW_OFTEN: [&str; 4] = ["per_iter", "per_iter_skip", "precision", "time_s"];
 
 /// An earlier run.
 #[derive(Debug)]
@@ -222,21 +225,12 @@ fn compare<'a>(now: &'a CaseResult, before: &CaseResult) -> Result<Compared<'a>,
 
 /// Returns the flags that change what a time means and differ; `None` if none does, or if that is unknown.
 fn flags_that_differ(a: Option<&SweepMeta>, b: Option<&SweepMeta>) -> Option<String> {
-    let (a, b) = (a?, b?);
-    let flags = [
-        ("-t", a.threads != b.threads),
-        ("-g", a.gpus != b.gpus),
-        ("-m", a.aggregate != b.aggregate),
-        ("-G", a.graph != b.graph),
-        ("-u", a.unalign != b.unalign),
-        ("-z", a.blocking != b.blocking),
-        ("-a", a.average != b.average),
-        ("-y", a.null_stream != b.null_stream),
-        ("-R", a.registration != b.registration),
-        ("-x", a.cta_policy != b.cta_policy),
-    ];
-    let differing = flags.into_iter().filter(|(_, differs)| *differs);
-    let names: Vec<&str> = differing.map(|(flag, _)| flag).collect();
+    let [a, b] = [a?, b?].map(|sweep| serde_json::to_value(sweep).unwrap_or_default());
+    let names: Vec<&str> = SWEEP_FLAGS
+        .iter()
+        .filter(|(key, _)| !HOW_OFTEN.contains(key) && a[key] != b[key])
+        .map(|(_, flag)| *flag)
+        .collect();
     (!names.is_empty()).then(|| names.join(" "))
 }
 

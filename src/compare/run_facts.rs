@@ -4,8 +4,8 @@ use serde_json::Value;
 
 use crate::{
     levels::{self, Axis, table::variables},
-    output::earlier::{SWEEP_FLAGS, nccl_settings, shown},
-    record::MeasuredOn,
+    output::earlier::{nccl_settings, shown},
+    record::{MeasuredOn, run_meta::SWEEP_FLAGS},
 };
 
 /// What stands between two flags or settings.

@@ -20,26 +20,9 @@ use crate::{
     record::{
         Record, RunMeta,
         read::{self, CsvRow},
+        run_meta::SWEEP_FLAGS,
     },
 };
-
-/// Keys of `sweep` in run.json that change what a time means, and their flags.
-pub const SWEEP_FLAGS: [(&str, &str); 14] = [
-    ("threads", "-t"),
-    ("gpus", "-g"),
-    ("aggregate", "-m"),
-    ("graph", "-G"),
-    ("unalign", "-u"),
-    ("blocking", "-z"),
-    ("per_iter", "-I"),
-    ("per_iter_skip", "-K"),
-    ("average", "-a"),
-    ("null_stream", "-y"),
-    ("registration", "-R"),
-    ("cta_policy", "-x"),
-    ("precision", "--precision"),
-    ("time_s", "--time"),
-];
 
 /// An earlier run.
 pub struct EarlierRun {
@@ -180,45 +163,4 @@ fn differs(what: &str, before: &str, now: &str) -> String {
     let before = if before.is_empty() { "none" } else { before };
     let now = if now.is_empty() { "none" } else { now };
     format!("was measured with {what} {before}, but this run has {what} {now}")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::record::SweepMeta;
-
-    /// Keys of `sweep` that do not change what a time means, or that are compared case by case.
-    const OTHERS: [&str; 14] = [
-        "begin",
-        "end",
-        "step",
-        "step_is_factor",
-        "warmup",
-        "iters",
-        "checks",
-        "parallel_init",
-        "reports_issue",
-        "timestamps",
-        "tuning",
-        "reports_ranks",
-        "reduced_to",
-        "least_busbw",
-    ];
-
-    #[test]
-    fn every_key_of_the_sweep_is_compared_or_known_not_to_matter() {
-        let sweep = serde_json::to_value(SweepMeta::default()).expect("JSON");
-        let keys = sweep.as_object().expect("an object").keys();
-        for key in keys {
-            let is_compared = SWEEP_FLAGS.iter().any(|(compared, _)| compared == key);
-            assert!(
-                is_compared != OTHERS.contains(&key.as_str()),
-                "put {key} into SWEEP_FLAGS if it changes what a time means, otherwise into OTHERS"
-            );
-        }
-        assert_eq!(
-            sweep.as_object().map(serde_json::Map::len),
-            Some(SWEEP_FLAGS.len() + OTHERS.len())
-        );
-    }
 }
