@@ -11,8 +11,8 @@ use k8s_openapi::api::{
 use super::{
     pod::{self, Role},
     request::Request,
-    settings::TOKEN,
 };
+use crate::world::tcp::TOKEN;
 
 /// Returns the job.
 pub(super) fn job(request: &Request) -> Job {

@@ -1,20 +1,14 @@
 //! The settings of the ranks, and the secret that they share.
 
-use std::{collections::BTreeMap, fmt::Write as _};
+use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 
 use super::{pod, request::Request};
-use crate::exit::{Code, Failure};
-
-/// The variable with the secret that ranks prove to each other.
-pub(super) const TOKEN: &str = "PXNBENCH_TOKEN";
+use crate::world::tcp::{TOKEN, random_token};
 
 /// What a manifest that is only printed has in place of a token.
 const PLACEHOLDER: &str = "REPLACE-WITH-A-RANDOM-TOKEN";
-
-/// The bytes of a token.
-const TOKEN_BYTES: usize = 32;
 
 /// The secret of a deployment.
 #[derive(Clone, PartialEq, Eq)]
@@ -27,17 +21,7 @@ impl Token {
     ///
     /// Returns an error if the system has no randomness.
     pub fn random() -> anyhow::Result<Token> {
-        let mut bytes = [0; TOKEN_BYTES];
-        getrandom::fill(&mut bytes).map_err(|error| {
-            let what = format!("the system gives no random bytes for a token: {error}");
-            Failure::on_all_ranks(Code::Internal, what)
-        })?;
-        let mut text = String::new();
-        for byte in bytes {
-            // Writing to a string cannot fail.
-            let _ = write!(text, "{byte:02x}");
-        }
-        Ok(Token(text))
+        random_token().map(Token)
     }
 
     /// Returns the words that stand for a token in manifests that are printed.
@@ -106,7 +90,7 @@ mod tests {
     #[test]
     fn tokens_are_long_and_never_the_same() {
         let [one, other] = [(); 2].map(|()| Token::random().expect("a token"));
-        assert_eq!(one.0.len(), 2 * TOKEN_BYTES);
+        assert_eq!(one.0.len(), 64);
         assert!(one != other && !one.is_placeholder());
         assert!(Token::placeholder().is_placeholder());
     }

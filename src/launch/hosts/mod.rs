@@ -18,7 +18,7 @@ pub use self::{
     plan::{HostsRequest, Over},
 };
 use super::{
-    join::{TOKEN, with_port},
+    join::with_port,
     probe::{self, Report},
     shell,
 };
@@ -28,6 +28,7 @@ use crate::{
     run::backend::BackendChoice,
     slurm::hosts::compress,
     units::counted,
+    world::tcp::{TOKEN, random_token},
 };
 
 /// Checks the hosts, starts the ranks, and waits for them.
@@ -53,7 +54,7 @@ pub fn run(request: &HostsRequest) -> anyhow::Result<Code> {
 }
 
 fn over_ssh(plan: &Plan, over: Over) -> anyhow::Result<Code> {
-    let reports = checks::all(plan, &random_word()?)?;
+    let reports = checks::all(plan, &random_token()?)?;
     let has_gpus = reports.iter().any(|report| report.gpus > 0);
     if over == Over::Auto && plan.backend == Some(BackendChoice::Auto) && !has_gpus {
         say!("pxnbench: no host has a GPU, and host memory is measured over MPI: using mpirun");
@@ -69,7 +70,7 @@ fn over_ssh(plan: &Plan, over: Over) -> anyhow::Result<Code> {
     );
     let token = match env::var(TOKEN) {
         Some(token) if !token.is_empty() => token,
-        _ => random_word()?,
+        _ => random_token()?,
     };
     sessions::run(plan, ranks_per_node, &token)
 }
@@ -114,14 +115,4 @@ fn print_ssh(plan: &Plan) -> anyhow::Result<Code> {
 fn print_mpirun(plan: &Plan) -> anyhow::Result<Code> {
     print_line!("{}", shell::joined(&mpirun::command(plan)?)?)?;
     Ok(Code::Fine)
-}
-
-/// Returns a word that nobody can guess.
-fn random_word() -> anyhow::Result<String> {
-    let mut bytes = [0; 16];
-    getrandom::fill(&mut bytes).map_err(|error| {
-        let what = format!("the system has no random numbers: {error}");
-        Failure::on_all_ranks(Code::Internal, what)
-    })?;
-    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
 }

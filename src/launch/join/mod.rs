@@ -25,11 +25,8 @@ use crate::{
     facts::nvidia,
     native::nvml::Inventory,
     run::backend::BackendChoice,
-    world::{placement, signal},
+    world::{placement, signal, tcp::TOKEN},
 };
-
-/// The variable with the secret of the job.
-pub(super) const TOKEN: &str = "PXNBENCH_TOKEN";
 
 /// The ranks of a node that are requested.
 #[derive(Debug)]

@@ -25,7 +25,10 @@ mod socket;
 mod tree;
 pub mod variables;
 
-pub use self::exchange::NAME;
+pub use self::{
+    exchange::NAME,
+    secret::{TOKEN, random_token},
+};
 
 use std::time::{Duration, Instant};
 

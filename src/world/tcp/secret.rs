@@ -6,10 +6,13 @@ use hmac::{Hmac, KeyInit, Mac};
 use serde::{Deserialize, Serialize};
 use sha2::Sha256;
 
-use crate::env::Env;
+use crate::{
+    env::Env,
+    exit::{Code, Failure},
+};
 
 /// The variable with a secret that the user chose.
-pub(super) const TOKEN: &str = "PXNBENCH_TOKEN";
+pub const TOKEN: &str = "PXNBENCH_TOKEN";
 
 /// The variables with the id of the job, from which the secret follows if the user chose none.
 const JOB_IDS: [&str; 3] = ["PXNBENCH_JOB_ID", "SLURM_JOB_ID", "TORCHELASTIC_RUN_ID"];
@@ -106,6 +109,18 @@ pub(super) fn nonce() -> std::io::Result<Nonce> {
     let mut nonce = Nonce::default();
     getrandom::fill(&mut nonce).map_err(std::io::Error::other)?;
     Ok(nonce)
+}
+
+/// Returns a secret that nobody can guess, as a word of 64 hexadecimal digits.
+///
+/// # Errors
+/// Returns an error if the system has no source of randomness.
+pub fn random_token() -> anyhow::Result<String> {
+    let random = nonce().map_err(|error| {
+        let what = format!("the system gives no random numbers for a secret: {error}");
+        Failure::on_all_ranks(Code::Internal, what)
+    })?;
+    Ok(random.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
 #[cfg(test)]
