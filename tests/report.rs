@@ -375,22 +375,7 @@ fn nothing_to_report_is_said() {
 #[test]
 fn a_run_of_this_program_is_reported_with_what_it_ran_on() {
     let folder = folder();
-    let sweep = [
-        "all_reduce",
-        "-b",
-        "1K",
-        "-e",
-        "1M",
-        "-f",
-        "4",
-        "--backend",
-        "model",
-        "--ranks",
-        "4",
-        "--out",
-        "one",
-    ];
-    run(alone(folder.path()).args(sweep)).expect_code(0);
+    model(folder.path(), "one");
     run(alone(folder.path()).args(["report", "one"])).expect_code(0);
     let page = fs::read_to_string(folder.path().join("one/report.html")).expect("the page");
     for words in [
@@ -484,7 +469,7 @@ fn nothing_is_written_through_a_link_or_over_a_device() {
 }
 
 /// Runs a sweep of computed times into `out`.
-fn model(at: &Path, out: &str, more: &[&str]) {
+fn model(at: &Path, out: &str) {
     let sweep = [
         "all_reduce",
         "-b",
@@ -500,7 +485,7 @@ fn model(at: &Path, out: &str, more: &[&str]) {
         "--out",
         out,
     ];
-    run(alone(at).args(sweep).args(more)).expect_code(0);
+    run(alone(at).args(sweep)).expect_code(0);
 }
 
 /// Sets `key` in the run.json of `folder`.
@@ -555,7 +540,7 @@ fn texts<'a>(node: Node<'a, 'a>) -> Vec<&'a str> {
 fn late_ranks_are_named_with_host_gpu_way_and_lateness() {
     let folder = folder();
     let at = folder.path();
-    model(at, "one", &[]);
+    model(at, "one");
     write_stragglers(&at.join("one"));
     run(alone(at).args(["report", "one"])).expect_code(0);
     let page = fs::read_to_string(at.join("one/report.html")).expect("the page");
@@ -610,7 +595,7 @@ fn late_ranks_are_named_with_host_gpu_way_and_lateness() {
 fn nobody_late_is_said_and_no_search_is_not_called_one() {
     let folder = folder();
     let at = folder.path();
-    model(at, "one", &[]);
+    model(at, "one");
     let page = || {
         run(alone(at).args(["report", "one"])).expect_code(0);
         fs::read_to_string(at.join("one/report.html")).expect("the page")
@@ -684,7 +669,7 @@ fn several_runs_are_compared_on_the_page() {
 fn proof_and_doctor_have_sections_of_their_own() {
     let folder = folder();
     let at = folder.path();
-    model(at, "one", &[]);
+    model(at, "one");
     let verdict = "PXN used: 1 of 1 connections for send/recv leave through another GPU's NIC.";
     let proof = serde_json::json!({"pxn_used": true, "verdict": verdict});
     set_in_run(&at.join("one"), "proof", proof);

@@ -86,7 +86,8 @@ fn leave_results(folder: &Path) -> io::Result<()> {
     results_archive::print_too_large(archive.len(), &mut stdout)
 }
 
-fn has_files(folder: &Path) -> bool {
+/// Returns whether there is a folder at this path with anything in it.
+pub(super) fn has_files(folder: &Path) -> bool {
     folder
         .read_dir()
         .is_ok_and(|mut entries| entries.next().is_some())

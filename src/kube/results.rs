@@ -7,6 +7,7 @@ use std::{
 
 use super::{
     deployment::{DeployedPod, Deployment},
+    in_pod::has_files,
     kubectl::Kubectl,
     names::DeploymentName,
     pod::results_of,
@@ -64,10 +65,7 @@ pub(super) fn copy(
 
 /// Measured results are never replaced.
 fn refuse_used(folder: &Path) -> anyhow::Result<()> {
-    let is_used = folder
-        .read_dir()
-        .is_ok_and(|mut entries| entries.next().is_some());
-    if is_used || folder.is_file() {
+    if has_files(folder) || folder.is_file() {
         let what = format!(
             "{} is there already, and results are never replaced. Name another folder with --out",
             folder.display()

@@ -95,14 +95,9 @@ pub fn run(request: &Request) -> anyhow::Result<Code> {
         let text = metrics::render(&content)?;
         let place = target::resolved(path);
         if target::is_stream(&place) {
-            return Err(Failure::of_file(
-                "replaced",
-                path,
-                &"it is not a regular file",
-            ));
+            return Err(no_file(path));
         }
-        target::write_whole(&place, |file| file.write_all(&text))
-            .map_err(|error| Failure::of_file("written", path, &error))?;
+        replace(&place, &text)?;
         say!("pxnbench: the metrics are in {}", path.display());
     }
     if request.prints_markdown {
@@ -150,13 +145,17 @@ fn write_at_default(path: &Path, text: &str) -> anyhow::Result<()> {
     if let Ok(there) = path.symlink_metadata()
         && !there.is_file()
     {
-        return Err(Failure::of_file(
-            "replaced",
-            path,
-            &"it is not a regular file",
-        ));
+        return Err(no_file(path));
     }
-    target::write_whole(path, |file| file.write_all(text.as_bytes()))
+    replace(path, text.as_bytes())
+}
+
+fn no_file(path: &Path) -> anyhow::Error {
+    Failure::of_file("replaced", path, &"it is not a regular file")
+}
+
+fn replace(path: &Path, text: &[u8]) -> anyhow::Result<()> {
+    target::write_whole(path, |file| file.write_all(text))
         .map_err(|error| Failure::of_file("written", path, &error))
 }
 
