@@ -141,7 +141,7 @@ impl LogProof {
         let own = self.fold.proof().reason_of_one_rank().to_owned();
         let reasons = world::all_gather(world, &own)?;
         Ok(Some(ProofMeta {
-            pxn_used: (all.relayed() > 0 || !all.by.is_empty()).then_some(all.relayed() > 0),
+            pxn_used: uses_pxn(&all),
             verdict: sentence(&all, &reasons, folder),
         }))
     }
@@ -205,6 +205,14 @@ fn set_choice(evidence: &mut NcclEvidence, choice: Option<&AlgorithmChoice>) {
     evidence.operation_channels = choice.channels.and_then(|count| count.try_into().ok());
 }
 
+/// Returns whether PXN is used; `None` if the log shows no connection, and so does not tell.
+fn uses_pxn(all: &Connections) -> Option<bool> {
+    match all.relayed() {
+        0 if all.by.is_empty() => None,
+        relayed => Some(relayed > 0),
+    }
+}
+
 /// Returns `PXN used: …`, `PXN not used …` or `PXN use unknown …`, and where to read more. `reasons` are what each rank's
 /// log says.
 fn sentence(all: &Connections, reasons: &[String], folder: Option<&Path>) -> String {
@@ -213,13 +221,12 @@ fn sentence(all: &Connections, reasons: &[String], folder: Option<&Path>) -> Str
         let logs = folder.join("nccl");
         format!(" The evidence: pxnbench proof {}", logs.display())
     });
-    if all.relayed() > 0 {
-        return format!("PXN used: {counts} leave through another GPU's NIC.{more}");
-    }
-    let verdict = if all.by.is_empty() {
-        "PXN use unknown"
-    } else {
-        "PXN not used"
+    let verdict = match uses_pxn(all) {
+        Some(true) => {
+            return format!("PXN used: {counts} leave through another GPU's NIC.{more}");
+        }
+        Some(false) => "PXN not used",
+        None => "PXN use unknown",
     };
     let in_parentheses = if counts.is_empty() {
         String::new()
@@ -323,6 +330,9 @@ mod tests {
             sentence(&log(&LINES[..3]), &reasons, Some(Path::new("r"))),
             "PXN not used (0 of 1 connections for collectives). B. The evidence: pxnbench proof r/nccl"
         );
+        assert_eq!(uses_pxn(&log(&LINES)), Some(true));
+        assert_eq!(uses_pxn(&log(&LINES[..2])), Some(false));
+        assert_eq!(uses_pxn(&Connections::default()), None);
         assert_eq!(
             sentence(&Connections::default(), &reasons[..2], None),
             "PXN use unknown. A."
