@@ -9,6 +9,7 @@
 //! | layer | modules | what they are |
 //! |---|---|---|
 //! | 0 | [`units`], [`exit`], `env`, [`visible`] | quantities; exit codes and the error that carries one; the environment; text on a terminal |
+//! | 1 | [`input`] | files that others wrote: how much of them is read, and for how long |
 //! | 1 | [`levels`] | PXN levels, resources and networks as environment settings; what is in force; what does harm |
 //! | 1 | [`topology`] | what is connected to what in a node, its paths, and what NCCL makes of them |
 //! | 1 | [`stats`] | order of experiments, intervals, many differences at once, late ranks |
@@ -81,6 +82,7 @@ pub mod exit;
 pub mod experiment;
 pub mod facts;
 pub mod fault;
+pub mod input;
 pub mod job;
 pub mod kube;
 pub mod launch;
