@@ -89,8 +89,10 @@ pub fn run(request: &Request) -> anyhow::Result<Code> {
     let proof = LogProof::start(request)?;
     let world = open::world(request)?;
     timer.mark("start, MPI");
+    let guard = deadline::watch("the end of the run", request.timeout);
     let end = in_world(request, proof, &*world, timer);
     let end = fault::end_together(end, world.size());
+    drop(guard);
     let _guard = deadline::watch("the shutdown of MPI on all ranks", request.timeout);
     world.finish();
     end

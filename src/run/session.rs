@@ -331,18 +331,21 @@ impl Session {
     ///
     /// Returns an error if the disk is full or gone.
     pub(super) fn add(&self, record: &Record) -> anyhow::Result<()> {
-        let state = &mut *self.lock();
-        let Some(files) = &mut state.files else {
-            return Ok(());
-        };
+        let mut remarks = Vec::new();
         for kept in record.kept().iter() {
+            let state = &mut *self.lock();
+            let Some(files) = &mut state.files else {
+                return Ok(());
+            };
             let remark = files
                 .add(&state.run, kept)
                 .map_err(|error| cannot_write(Code::Internal, &error))?;
-            if let Some(remark) = remark {
-                note!("pxnbench: {remark}");
-                state.run.remarks.push(remark);
-            }
+            state.run.remarks.extend(remark.clone());
+            remarks.extend(remark);
+        }
+        // Without the lock: standard error may be a pipe that nobody reads.
+        for remark in remarks {
+            note!("pxnbench: {remark}");
         }
         Ok(())
     }

@@ -10,8 +10,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::abort;
-use crate::exit::Code;
+use super::{abort, limits};
+use crate::{exit::Code, streams};
 
 /// The current wait and its limit.
 struct Wait {
@@ -31,6 +31,12 @@ impl Wait {
 
     fn is_overdue(&self) -> bool {
         self.since.elapsed() > self.limit
+    }
+
+    /// Returns the part of the limit that a write may take. The other ranks, which wait meanwhile, have the same limit and
+    /// know less of what is stuck.
+    fn limit_of_writes(&self) -> Duration {
+        self.limit * 3 / 4
     }
 }
 
@@ -62,7 +68,9 @@ pub struct Guard {
 /// wait already, it is suspended until this one ends, and then starts anew.
 pub fn watch(what: impl Into<String>, limit: Duration) -> Guard {
     START_WATCHING.call_once(|| {
-        thread::spawn(end_job_if_overdue);
+        if let Err(error) = thread::Builder::new().spawn(end_job_if_overdue) {
+            abort::job(Code::Launch, &limits::no_thread(&error.to_string()));
+        }
     });
     let wait = Wait::new(what.into(), limit);
     Guard {
@@ -118,7 +126,19 @@ fn end_job_if_overdue() {
 /// ends.
 fn overdue_reason() -> Option<String> {
     let current = current();
-    let wait = current.as_ref().filter(|wait| wait.is_overdue())?;
+    let wait = current.as_ref()?;
+    if let Some((to, time)) = streams::longest_wait()
+        && time > wait.limit_of_writes()
+    {
+        return Some(format!(
+            "{to}: a write has not ended for {:.1} s. Read it, or send it elsewhere. If it is merely slow, {}",
+            time.as_secs_f64(),
+            remedy()
+        ));
+    }
+    if !wait.is_overdue() {
+        return None;
+    }
     let peer = peer_name();
     let waits = peer.as_ref().map(|peer| format!(": it waits for {peer}"));
     Some(format!(
@@ -127,6 +147,10 @@ fn overdue_reason() -> Option<String> {
         wait.what,
         wait.limit.as_secs(),
         waits.unwrap_or_default(),
-        REMEDY.get().unwrap_or(&"raise --timeout")
+        remedy()
     ))
+}
+
+fn remedy() -> &'static str {
+    REMEDY.get().unwrap_or(&"raise --timeout")
 }

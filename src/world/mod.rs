@@ -4,13 +4,15 @@
 //! them. [`launch`] reads what the launcher says before that, and [`placement`] tells which process is on
 //! which node and which GPU it uses. Three modules end a job: [`deadline`] when something hangs,
 //! [`signal`] when asked to, both through [`abort`]. [`scratch`] is the folder for the temporary
-//! files of a process, and [`child`] reads and ends the programs that it starts.
+//! files of a process, and [`child`] reads and ends the programs that it starts. [`limits`] says which limits of the system
+//! leave too little to run.
 
 pub mod abort;
 pub mod child;
 pub mod deadline;
 mod exchange;
 pub mod launch;
+pub mod limits;
 #[cfg(feature = "mpi")]
 pub mod mpi;
 #[cfg(not(feature = "mpi"))]

@@ -8,6 +8,7 @@ mod compare;
 mod files;
 mod hosts;
 mod join;
+mod limits;
 mod plain_words;
 mod resume;
 mod spread;

@@ -116,6 +116,37 @@ fn ctrl_c_keeps_what_was_measured_and_leaves_nothing_behind() {
     assert_nothing_left(&marker);
 }
 
+/// Ends after a second signal too, whatever the first one left to do; no row is cut.
+#[test]
+fn a_second_signal_ends_a_run_that_is_about_to_end() {
+    if !has_mpi() {
+        return;
+    }
+    for (first, second) in [("-TERM", "-TERM"), ("-USR1", "-TERM"), ("-INT", "-HUP")] {
+        let folder = folder();
+        // Operations that take seconds: a signal is heard in the middle of one.
+        let mut command = crate::common::alone(folder.path());
+        command
+            .args(["all_reduce", "-b", "8", "-e", "64M", "-f", "2", "-n", "200"])
+            .args(["-N", "0", "--csv", "x.csv", "--backend", "host"])
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped());
+        let child = command.spawn().expect("started");
+        let rows = || std::fs::read_to_string(folder.path().join("x.csv")).unwrap_or_default();
+        crate::common::wait_until("a few rows", || rows().lines().count() > 5);
+        assert!(crate::common::send_signal(first, child.id()));
+        // Later than signals that belong together, and before the first one has its effect.
+        std::thread::sleep(Duration::from_millis(150));
+        crate::common::send_signal(second, child.id());
+        let asked = Instant::now();
+        let ended = crate::common::ended(child).expect_code(9);
+        assert!(asked.elapsed() < Duration::from_secs(20), "{ended:?}");
+        assert!(ended.stderr.contains("stopped by SIG"), "{}", ended.stderr);
+        assert_whole_csv(&folder.path().join("x.csv"));
+    }
+}
+
 #[test]
 fn a_rank_that_hangs_ends_the_job_at_its_deadline() {
     if !has_mpi() {

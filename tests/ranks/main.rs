@@ -6,6 +6,7 @@ mod ends;
 mod launch;
 mod spread;
 mod stragglers;
+mod unread;
 
 use std::time::Duration;
 
