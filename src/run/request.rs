@@ -18,7 +18,7 @@ use crate::{
     output::files::OutputPaths,
     record::{BackendKind, SweepMeta},
     sweep::{
-        InjectedDelay,
+        InjectedDelay, InjectedFault,
         measure::{Average, Measure},
         plan::{SizeStep, SweepSpec},
     },
@@ -64,8 +64,8 @@ pub struct Request {
     pub planned_ranks: Option<u32>,
     /// Whether ranks that are late are looked for after the sweep.
     pub stragglers: bool,
-    /// The process that flips one element, to show that the check can fail.
-    pub inject_fault: Option<u32>,
+    /// The fault that one process adds, to show that the check can fail.
+    pub inject_fault: Option<InjectedFault>,
     /// The delay that shows that stragglers are found.
     pub inject_delay: Option<InjectedDelay>,
     /// The folder from which the links are read in place of this machine: its `/sys`, and `nvml.json` beside it.
@@ -378,7 +378,10 @@ impl Request {
             repeat_for: self.timing.repeat_for,
             skipped_iterations: self.timing.skipped_iterations,
             timeout: self.timeout,
-            inject_fault: self.inject_fault == Some(process),
+            inject_fault: self
+                .inject_fault
+                .filter(|fault| fault.process == process)
+                .map(|fault| fault.target),
             group,
             ranks_per_thread: if backend.uses_gpus() {
                 self.process.gpus_per_thread

@@ -4,6 +4,8 @@ mod average;
 pub mod blocks;
 mod delay;
 pub mod event;
+mod found;
+mod injected_fault;
 pub mod measure;
 pub mod memory_watch;
 mod per_rank;
@@ -25,6 +27,7 @@ use crate::{
 };
 pub use delay::InjectedDelay;
 pub use event::Event;
+pub use injected_fault::InjectedFault;
 use measure::Measure;
 use plan::{Plan, Series};
 use spent::Part;

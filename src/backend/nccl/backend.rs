@@ -15,7 +15,10 @@ use crate::{
         Backend, Timing, Waived, check_possible,
         options::{ExecOptions, NcclSetup, Registration},
     },
-    collective::{Case, Collective},
+    collective::{
+        Case, Collective,
+        guard::{Damage, FaultTarget},
+    },
     native::nccl::{Nccl, UniqueId},
     record::MemoryUse,
     units::{Bytes, Micros},
@@ -218,10 +221,22 @@ impl Backend for NcclBackend {
         Ok(wrong.into_iter().sum())
     }
 
-    fn corrupt(&mut self, case: &Case) -> anyhow::Result<bool> {
+    fn guard(&mut self, case: &Case, seed: u64) -> anyhow::Result<()> {
+        let doing = || format!("while filling the guard zones of {case}");
+        self.on_each_thread(&doing, |ranks, _| ranks.fill_zones(case, seed))?;
+        Ok(())
+    }
+
+    fn damage(&mut self, case: &Case, seed: u64) -> anyhow::Result<Vec<Damage>> {
+        let doing = || format!("while checking the guard zones of {case}");
+        let found = self.on_each_thread(&doing, |ranks, _| ranks.damage(case, seed))?;
+        Ok(found.concat())
+    }
+
+    fn corrupt(&mut self, case: &Case, target: FaultTarget) -> anyhow::Result<bool> {
         for rank in self.process()?.ranks() {
             let has_corrupted = rank
-                .corrupt(case)
+                .corrupt(case, target)
                 .with_context(|| format!("while planting an error in {case}"))?;
             if has_corrupted {
                 return Ok(true);

@@ -19,7 +19,7 @@ use crate::{
         options::{Blocking, ExecOptions},
         rotation,
     },
-    collective::Case,
+    collective::{Case, guard::Damage},
     native::nccl::Nccl,
     units::{Bytes, Micros},
 };
@@ -134,6 +134,33 @@ impl ThreadRanks {
             rank.fill(case, seed)?;
         }
         self.wait()
+    }
+
+    /// Fills the guard zones of `case` on all GPUs.
+    ///
+    /// # Errors
+    /// Returns an error if a GPU fails.
+    pub(super) fn fill_zones(&self, case: &Case, seed: u64) -> anyhow::Result<()> {
+        self.ranks
+            .iter()
+            .try_for_each(|rank| rank.fill_zones(case, seed))
+    }
+
+    /// Returns what has changed where NCCL may change nothing, on all GPUs.
+    ///
+    /// # Errors
+    /// Returns an error if a GPU fails.
+    pub(super) fn damage(&self, case: &Case, seed: u64) -> anyhow::Result<Vec<Damage>> {
+        for rank in &self.ranks {
+            rank.check_sent(case, seed)?;
+        }
+        self.wait()?;
+        let mut found = Vec::new();
+        for rank in &self.ranks {
+            found.extend(rank.changed_sent(case, seed)?);
+            found.extend(rank.changed_zones(case, seed)?);
+        }
+        Ok(found)
     }
 
     /// Counts the wrong elements on all GPUs.

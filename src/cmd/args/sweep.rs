@@ -24,7 +24,7 @@ use crate::{
     },
     stats::lateness::Late,
     sweep::{
-        InjectedDelay,
+        InjectedDelay, InjectedFault,
         plan::{Roots, SizeStep, SweepSpec},
     },
     units::Bytes,
@@ -201,9 +201,10 @@ pub struct SweepArgs {
     #[arg(long, hide = true)]
     drop_in: bool,
 
-    /// Flip one element on this rank before its first check, to see that the check can fail
-    #[arg(long, value_name = "RANK", value_parser = values::natural, hide = true)]
-    inject_fault: Option<u32>,
+    /// Flip one bit on this rank before its first check, to see that the check can fail: in the result (data), in the send
+    /// buffer (send), or beside a buffer (before, after, before-send, after-send)
+    #[arg(long, value_name = "RANK[:TARGET]", hide = true)]
+    inject_fault: Option<InjectedFault>,
 
     /// Delay this rank before each operation of --stragglers, by a share of the operation or a time: RANK:20%, RANK:2ms@0.1
     #[arg(long, value_name = "RANK:TIME", hide = true)]
