@@ -3,6 +3,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 mod ends;
+mod guard;
 mod launch;
 mod spread;
 mod stragglers;

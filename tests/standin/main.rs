@@ -6,6 +6,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 mod faults;
+mod guard;
 mod hosts;
 mod kube;
 mod logs;
