@@ -69,7 +69,7 @@ pub fn run(args: &Args) -> anyhow::Result<Code> {
     let world: Box<dyn World> = if is_alone {
         Box::new(Solo)
     } else {
-        world::open::launched(LIMIT)?
+        world::open::launched("pxnbench doctor", LIMIT)?
     };
     abort::set_rank(world.rank());
     let result = examine(args, &*world);

@@ -50,6 +50,7 @@ fn command(words: &[String], inside_step: bool) -> Command {
         .args(&words[1..])
         .stdin(Stdio::null())
         .process_group(0);
+    signal::stop_with_this_process(&mut command);
     for (name, _) in
         std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value)))
     {
@@ -131,6 +132,8 @@ pub(super) struct LauncherEnd {
     pub(super) lost: Option<lost::LostRank>,
     /// Whether the launcher said so before it ended the other ranks: they were not killed together.
     pub(super) lost_first: bool,
+    /// The node of which the launcher says that it vanished.
+    pub(super) lost_node: Option<String>,
     /// The launcher's own first complaint, which is not about a rank.
     pub(super) complaint: Option<String>,
 }
@@ -181,6 +184,9 @@ fn watch(stderr: impl Read) -> LauncherEnd {
         if said.lost.is_none() {
             said.lost = lost::parse(text.trim_end());
             said.lost_first = said.lost.is_some() && !ending;
+        }
+        if said.lost_node.is_none() {
+            said.lost_node = lost::parse_node(text.trim_end()).map(str::to_owned);
         }
         ending |= ["MPI_ABORT was invoked", "Job step aborted", "*** STEP "]
             .iter()

@@ -63,7 +63,7 @@ impl Pair {
 /// Returns an error if there are no GPUs, if MPI does not start, or if another outcome is expected.
 pub fn run(nccl_lib: Option<&Path>, expect: Option<bool>) -> anyhow::Result<Code> {
     let pair = Pair::start(nccl_lib, &env::var);
-    let world = world::open::world(true, LIMIT)?;
+    let world = world::open::world("pxnbench proof --self-test", true, LIMIT)?;
     let end = in_world(pair, expect, &*world);
     let end = fault::end_together(end, world.size());
     let _guard = deadline::watch("the shutdown of MPI on all ranks", LIMIT);

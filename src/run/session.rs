@@ -21,8 +21,8 @@ use crate::{
         telemetry::{TelemetryCsv, TelemetryRow},
     },
     record::{
-        self, MemoryUse, OverTime, Phase, ProofMeta, Record, RunEnd, RunMeta, Status,
-        StragglerReport, TelemetryMeta, peak::PeakMeta, run_meta::differs,
+        self, FailedProcess, MemoryUse, OverTime, Phase, ProofMeta, Record, RunEnd, RunMeta,
+        Status, StragglerReport, TelemetryMeta, peak::PeakMeta, run_meta::differs,
     },
     sweep::{EarlierRecords, measure::Measure, plan::Plan},
     telemetry::{Origin, Sampler},
@@ -30,6 +30,7 @@ use crate::{
     world::{
         self, World,
         abort::{self, Moment},
+        cause,
     },
 };
 
@@ -400,6 +401,7 @@ impl State {
             code: code as u8,
             name: code,
             message: message.to_owned(),
+            failed: failed_process(),
         });
         let saved = match &self.files {
             Some(files) => files.save(&self.run, true),
@@ -413,6 +415,17 @@ impl State {
         }
         saved.map_err(|error| cannot_write(Code::Internal, &error))
     }
+}
+
+/// Returns the process that failed first, if it is known.
+fn failed_process() -> Option<FailedProcess> {
+    let note = cause::first()?;
+    Some(FailedProcess {
+        rank: note.rank,
+        host: note.host.clone(),
+        pid: note.pid,
+        at: note.at,
+    })
 }
 
 impl State {

@@ -27,7 +27,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::{placement, scratch};
+use super::{
+    cause::{self, Learned},
+    placement, scratch,
+};
 use crate::{exit::Code, streams, visible::visible};
 
 /// A function that saves what was measured, given the exit code and the reason for the end.
@@ -120,12 +123,24 @@ pub fn set_final_code(code: Code) {
     let _ = FINAL_CODE.set(code);
 }
 
+/// Returns whether everything is measured and saved.
+pub fn is_final() -> bool {
+    FINAL_CODE.get().is_some()
+}
+
 /// Saves what was measured at the first sign of a signal, because srun may kill this process within
-/// half a second. If the job then ends normally, it is saved again.
+/// half a second. If the job then ends normally, it is saved again. A launcher sends the signal also if
+/// a rank has failed; then this process ends here.
 pub fn save_before_stop(reason: &str) {
-    if FINAL_CODE.get().is_none() {
-        save(Code::Stopped, reason, Moment::Warned);
+    if is_final() {
+        return;
     }
+    if let Some(Learned { note, is_new }) = cause::behind_stop() {
+        follow(note.code, &note.sentence, is_new);
+    }
+    // Who is asked to stop may be killed, and is then not lost.
+    cause::leave();
+    save(Code::Stopped, reason, Moment::Warned);
 }
 
 /// Ends the job because of a signal. If everything was saved before, only this process ends, and
@@ -136,7 +151,10 @@ pub fn end_by_signal(reason: &str) -> ! {
             scratch::remove();
             exit_now(*code)
         }
-        None => job(Code::Stopped, reason),
+        None => match cause::behind_stop() {
+            Some(Learned { note, is_new }) => follow(note.code, &note.sentence, is_new),
+            None => job(Code::Stopped, reason),
+        },
     }
 }
 
@@ -162,17 +180,13 @@ pub fn job(code: Code, reason: &str) -> ! {
         // Another thread ends the job meanwhile if it learns that a rank is gone.
         thread::sleep(*time);
     }
-    end(code, reason, message(code, reason))
+    end(code, reason, Origin::ThisRank)
 }
 
 /// Ends this process with `code`, because another rank ended the job for `reason`, which names it; prints that if `speaks` is
 /// set. Any thread may call it; the first call of this and of [`job`] wins.
 pub fn follow(code: Code, reason: &str, speaks: bool) -> ! {
-    end(
-        code,
-        reason,
-        speaks.then(|| format!("pxnbench: {reason}\n")),
-    )
+    end(code, reason, Origin::AnotherRank { is_said: !speaks })
 }
 
 /// Ends the job because of a second signal: at once if the first one, or anything else, is already ending it.
@@ -192,17 +206,73 @@ pub fn end_if_all_is_saved() {
     }
 }
 
-fn end(code: Code, reason: &str, message: Option<String>) -> ! {
+/// The rank that the reason for an end comes from.
+enum Origin {
+    /// This one, or a signal that reached it.
+    ThisRank,
+    /// Another one, which the reason names, and whether somebody has printed it.
+    AnotherRank { is_said: bool },
+}
+
+/// What is printed and recorded when this process ends the job.
+struct End {
+    code: Code,
+    reason: String,
+    message: Option<String>,
+}
+
+impl End {
+    fn new(code: Code, reason: &str, origin: Origin) -> End {
+        match origin {
+            Origin::ThisRank => End::of_this_rank(code, reason),
+            Origin::AnotherRank { is_said } => {
+                cause::leave();
+                End {
+                    code,
+                    reason: reason.to_owned(),
+                    message: (!is_said).then(|| format!("pxnbench: {reason}\n")),
+                }
+            }
+        }
+    }
+
+    /// Finds out whether another rank failed before this one.
+    fn of_this_rank(code: Code, reason: &str) -> End {
+        let settled = cause::settle(code, reason, &process_name());
+        let message = match &settled.other {
+            None => message(code, &settled.reason),
+            Some(Learned { note, is_new: true }) => {
+                let own = message(code, reason).unwrap_or_default();
+                Some(format!("pxnbench: {}\n{own}", note.sentence))
+            }
+            Some(_) if settled.is_consequence => None,
+            Some(_) => message(code, reason),
+        };
+        End {
+            code: settled.code,
+            reason: settled.reason,
+            message,
+        }
+    }
+}
+
+fn end(code: Code, reason: &str, origin: Origin) -> ! {
     if IS_ENDING.swap(true, Ordering::SeqCst) {
         // The thread that ends the job exits for this one too.
         thread::sleep(2 * PATIENCE);
         exit_now(code);
     }
-    // The first code is the one that the program exits with.
-    let _ = ENDING_CODE.set(code);
     // The timer comes first: saving may hang on a file system, MPI_Abort in MPI.
     let timer = start_exit_timer(code);
     streams::limit_writes();
+    let End {
+        code,
+        reason,
+        message,
+    } = End::new(code, reason, origin);
+    let reason = reason.as_str();
+    // The first code is the one that the program exits with.
+    let _ = ENDING_CODE.set(code);
     let printing = message.map(|message| Printing::start(&message));
     if let Some(printing) = &printing {
         printing.wait(AT_ONCE);

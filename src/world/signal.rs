@@ -202,10 +202,19 @@ fn passed_on(signal: i32) -> i32 {
 /// Makes the process that `command` starts end when this one does, however that happens. The kernel
 /// ends it when the thread that starts it does, so that must be one that lasts.
 pub fn end_with_this_process(command: &mut Command) {
+    signal_with_this_process(command, libc::SIGKILL);
+}
+
+/// Does what [`end_with_this_process`] does for a launcher, which is asked to end: it has to end what it started.
+pub fn stop_with_this_process(command: &mut Command) {
+    signal_with_this_process(command, SIGTERM);
+}
+
+fn signal_with_this_process(command: &mut Command, signal: i32) {
     let parent = std::process::id();
     let ask = move || {
         // SAFETY: prctl takes numbers and touches no memory of ours.
-        let answer = unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
+        let answer = unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, signal) };
         if answer != 0 {
             return Err(io::Error::last_os_error());
         }

@@ -1,5 +1,6 @@
 //! The main job as users start it: real MPI ranks on host memory.
 
+mod cause;
 #[path = "../common/mod.rs"]
 mod common;
 mod ends;

@@ -3,6 +3,7 @@
 //!
 //! What they cannot show is left to `scripts/gpu-check.sh` on real GPUs; that script itself is run here too.
 
+mod cause;
 #[path = "../common/mod.rs"]
 mod common;
 mod faults;
