@@ -72,6 +72,8 @@ pub fn install_panic_hook() {
             let why = io::Error::from_raw_os_error(libc::EAGAIN);
             abort::job(Code::Launch, &limits::no_thread(&why.to_string()));
         }
+        // The place and the message are two lines.
+        let panic = panic.to_string().replace('\n', " ");
         abort::job(
             Code::Internal,
             &format!("internal error: {panic}; please report it"),

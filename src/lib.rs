@@ -45,8 +45,8 @@
 macro_rules! say {
     ($($words:tt)*) => {{
         // One write per line, because a launcher that merges the output of several processes does so by write.
-        let line = format!($($words)*) + "\n";
-        $crate::streams::to_stderr(&$crate::visible::visible(&line));
+        let line = format!($($words)*);
+        $crate::streams::to_stderr(&($crate::visible::visible_line(&line) + "\n"));
     }};
 }
 

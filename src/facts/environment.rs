@@ -53,7 +53,7 @@ pub fn conf_files(root: &Path) -> Vec<(String, String)> {
 }
 
 /// Returns the recorded part of the environment: `NCCL_*` and a short list, nothing else, so that
-/// no secret is written.
+/// no secret is written; of a variable of NCCL whose name says that it is one, only the name.
 pub fn environment() -> BTreeMap<String, String> {
     let mut recorded = BTreeMap::new();
     for (name, value) in std::env::vars_os() {
@@ -61,7 +61,8 @@ pub fn environment() -> BTreeMap<String, String> {
             continue;
         };
         if name.starts_with("NCCL_") || RECORDED.contains(&name.as_str()) {
-            recorded.insert(name, value.to_string_lossy().into_owned());
+            let value = env::recorded(&name, value.to_string_lossy().into_owned());
+            recorded.insert(name, value);
         }
     }
     recorded

@@ -31,7 +31,7 @@ use super::{
     cause::{self, Learned},
     placement, scratch,
 };
-use crate::{exit::Code, streams, visible::visible};
+use crate::{exit::Code, streams, visible::visible_line};
 
 /// A function that saves what was measured, given the exit code and the reason for the end.
 type LastWords = Box<dyn FnMut(Code, &str, Moment) + Send>;
@@ -218,7 +218,8 @@ enum Origin {
 struct End {
     code: Code,
     reason: String,
-    message: Option<String>,
+    /// Lines, without their ends.
+    messages: Vec<String>,
 }
 
 impl End {
@@ -230,7 +231,7 @@ impl End {
                 End {
                     code,
                     reason: reason.to_owned(),
-                    message: (!is_said).then(|| format!("pxnbench: {reason}\n")),
+                    messages: Vec::from_iter((!is_said).then(|| format!("pxnbench: {reason}"))),
                 }
             }
         }
@@ -239,19 +240,20 @@ impl End {
     /// Finds out whether another rank failed before this one.
     fn of_this_rank(code: Code, reason: &str) -> End {
         let settled = cause::settle(code, reason, &process_name());
-        let message = match &settled.other {
-            None => message(code, &settled.reason),
+        let mut messages = Vec::new();
+        match &settled.other {
+            None => messages.extend(message(code, &settled.reason)),
             Some(Learned { note, is_new: true }) => {
-                let own = message(code, reason).unwrap_or_default();
-                Some(format!("pxnbench: {}\n{own}", note.sentence))
+                messages.push(format!("pxnbench: {}", note.sentence));
+                messages.extend(message(code, reason));
             }
-            Some(_) if settled.is_consequence => None,
-            Some(_) => message(code, reason),
-        };
+            Some(_) if settled.is_consequence => {}
+            Some(_) => messages.extend(message(code, reason)),
+        }
         End {
             code: settled.code,
             reason: settled.reason,
-            message,
+            messages,
         }
     }
 }
@@ -268,22 +270,18 @@ fn end(code: Code, reason: &str, origin: Origin) -> ! {
     let End {
         code,
         reason,
-        message,
+        messages,
     } = End::new(code, reason, origin);
     let reason = reason.as_str();
     // The first code is the one that the program exits with.
     let _ = ENDING_CODE.set(code);
-    let printing = message.map(|message| Printing::start(&message));
-    if let Some(printing) = &printing {
-        printing.wait(AT_ONCE);
-    }
+    let printing = Printing::start(&messages);
+    printing.wait(AT_ONCE);
     // If it cannot save, another thread may be saving the log that waits in the folder.
     if save(code, reason, Moment::End) {
         scratch::remove();
     }
-    if let Some(printing) = &printing {
-        printing.wait(PRINTING);
-    }
+    printing.wait(PRINTING);
     // Without a timer nothing would end this process if MPI_Abort hangs.
     if timer.is_ok() {
         abort_all_ranks(code, reason);
@@ -291,18 +289,19 @@ fn end(code: Code, reason: &str, origin: Origin) -> ! {
     exit_now(code)
 }
 
-/// A message that a thread prints.
+/// Messages that a thread prints.
 struct Printing {
     began: Instant,
-    /// It is disconnected once the message is printed, or given up.
+    /// It is disconnected once they are printed, or given up.
     end: Receiver<()>,
 }
 
 impl Printing {
-    fn start(message: &str) -> Printing {
+    fn start(messages: &[String]) -> Printing {
         let began = Instant::now();
         let (sender, end) = mpsc::channel();
-        let shown = visible(message).into_owned();
+        let lines = messages.iter().map(|line| visible_line(line) + "\n");
+        let shown: String = lines.collect();
         let print = move |shown: &str| {
             let _ = streams::to_stderr_within(shown, PRINTING);
             drop(sender);
@@ -315,7 +314,7 @@ impl Printing {
         Printing { began, end }
     }
 
-    /// Waits for the message to be printed, no longer than `limit` after it was begun.
+    /// Waits for the messages to be printed, no longer than `limit` after it was begun.
     fn wait(&self, limit: Duration) {
         // Nothing is ever sent.
         let _ = self
@@ -349,7 +348,7 @@ fn start_exit_timer(code: Code) -> io::Result<thread::JoinHandle<()>> {
 fn message(code: Code, reason: &str) -> Option<String> {
     let is_by_signal = code == Code::Stopped;
     let speaks = !is_by_signal || RANK.get().is_none_or(|rank| *rank == 0);
-    speaks.then(|| format!("pxnbench: {}: {reason}\n", process_name()))
+    speaks.then(|| format!("pxnbench: {}: {reason}", process_name()))
 }
 
 /// Saves what was measured. Returns `false` if another thread is doing so.

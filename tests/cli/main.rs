@@ -9,6 +9,7 @@ mod files;
 mod hosts;
 mod join;
 mod limits;
+mod names;
 mod plain_words;
 mod resume;
 mod spread;
