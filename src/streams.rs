@@ -94,6 +94,15 @@ pub fn limit_writes() {
     HAS_LIMIT.set(true);
 }
 
+/// Returns how long this thread may wait for the reader of a pipe that has a name: `usual`, or less if its writes are limited.
+pub fn patience(usual: Duration) -> Duration {
+    if HAS_LIMIT.get() {
+        usual.min(LAST_WRITE)
+    } else {
+        usual
+    }
+}
+
 /// Writes to standard error. If it is closed or full, the text is lost and the program goes on.
 pub fn to_stderr(text: &str) {
     let stderr = io::stderr();

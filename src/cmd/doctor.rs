@@ -2,7 +2,7 @@
 //! on each process, and the first one judges them.
 
 use std::{
-    fs, io,
+    io,
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -15,6 +15,7 @@ use crate::{
         audit,
         ranks::{self, Sources},
     },
+    input::{self, InputKind},
     run::refused_variables,
     world::{self, World, abort, deadline, launch, solo::Solo},
 };
@@ -107,10 +108,9 @@ fn examine(args: &Args, world: &dyn World) -> anyhow::Result<Code> {
 /// Prints the report on a file that sets variables.
 fn check_recipe(args: &Args, file: &Path) -> anyhow::Result<Code> {
     let bytes = if file == Path::new("-") {
-        let mut bytes = Vec::new();
-        io::Read::read_to_end(&mut io::stdin(), &mut bytes).map(|_| bytes)
+        input::read_from(io::stdin(), InputKind::Recipe)
     } else {
-        fs::read(file)
+        input::read(file, InputKind::Recipe)
     };
     let bytes = bytes.map_err(|error| {
         let what = format!("--env {} cannot be read: {error}", file.display());

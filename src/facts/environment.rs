@@ -1,10 +1,11 @@
 //! The environment of this process: NCCL's settings in force, and the part that is recorded.
 
-use std::{collections::BTreeMap, fs, path::Path};
+use std::{collections::BTreeMap, path::Path};
 
 use super::tree::below;
 use crate::{
     env,
+    input::{self, InputKind},
     levels::conf::{self, NcclSettings},
 };
 
@@ -45,7 +46,11 @@ pub fn settings_with(files: &[(String, String)]) -> NcclSettings {
 pub fn conf_files(root: &Path) -> Vec<(String, String)> {
     let mut files = Vec::new();
     for file in conf::files(&env::var) {
-        if let Ok(bytes) = fs::read(below(root, &file)) {
+        let path = below(root, &file);
+        // What comes through a pipe is for NCCL, and gone once it is read.
+        if path.is_file()
+            && let Ok(bytes) = input::read(&path, InputKind::Settings)
+        {
             files.push((file, String::from_utf8_lossy(&bytes).into_owned()));
         }
     }

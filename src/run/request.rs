@@ -27,6 +27,12 @@ use crate::{
 /// Iterations that can be timed one by one: each has an event or two on every GPU.
 const MOST_TIMED_ITERATIONS: u32 = 1_000_000;
 
+/// The most operations of a case that are timed: if each takes 10 us, they take 17 minutes.
+const MOST_OPERATIONS: u64 = 100_000_000;
+
+/// The most warm-up operations and checks of a case, and operations that start together.
+const MOST_REPETITIONS: u32 = 1_000_000;
+
 /// A sweep to be run, listed or planned.
 #[derive(Clone, Debug)]
 pub struct Request {
@@ -290,6 +296,38 @@ impl Request {
             if is_conflict {
                 return Err(Failure::on_all_ranks(Code::Usage, sentence));
             }
+        }
+        self.check_repetitions()
+    }
+
+    /// Refuses numbers that are a mistake: the run would take days, and looks as if it hung.
+    fn check_repetitions(&self) -> anyhow::Result<()> {
+        let numbers = [
+            ("-w", self.timing.warmup),
+            ("-c", self.timing.checks),
+            ("-m", self.exec.aggregate),
+        ];
+        for (flag, number) in numbers {
+            if number > MOST_REPETITIONS {
+                let what = format!("{flag} {number} is too many. Use at most {MOST_REPETITIONS}");
+                return usage(&what);
+            }
+        }
+        let factors = [
+            self.timing.iters,
+            self.exec.operations(),
+            self.exec.rounds(),
+        ];
+        let operations = factors
+            .map(u64::from)
+            .into_iter()
+            .fold(1, u64::saturating_mul);
+        if operations > MOST_OPERATIONS {
+            let what = format!(
+                "-n, -m and -G make {operations} timed operations of each case, more than {MOST_OPERATIONS}. To measure for a long \
+                 time, use --time"
+            );
+            return usage(&what);
         }
         Ok(())
     }

@@ -7,6 +7,7 @@ mod common;
 mod compare;
 mod files;
 mod hosts;
+mod inputs;
 mod join;
 mod limits;
 mod names;
