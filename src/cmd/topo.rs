@@ -1,7 +1,8 @@
 //! `pxnbench topo`: prints how the devices of this node are connected, and what NCCL makes of it.
 
 use std::{
-    io,
+    fs,
+    io::{self, Read},
     path::{Path, PathBuf},
 };
 
@@ -9,7 +10,6 @@ use super::args::values;
 use crate::{
     exit::{Code, Failure},
     facts,
-    input::{self, InputKind},
     native::nvml::Inventory,
     output::target,
     topology::{
@@ -100,7 +100,7 @@ fn usage_error(what: String) -> anyhow::Error {
 }
 
 fn read_file(flag: &str, file: &Path) -> anyhow::Result<String> {
-    input::read_text(file, InputKind::Topology)
+    fs::read_to_string(file)
         .map_err(|error| usage_error(format!("{flag} {} cannot be read: {error}", file.display())))
 }
 
@@ -109,8 +109,10 @@ fn read_text(flag: &str, file: &Path) -> anyhow::Result<String> {
     if file != Path::new("-") {
         return read_file(flag, file);
     }
-    input::read_text_from(io::stdin(), InputKind::Topology)
-        .map_err(|error| usage_error(format!("{flag} -: standard input: {error}")))
+    let mut text = String::new();
+    let read = io::stdin().read_to_string(&mut text);
+    read.map_err(|error| usage_error(format!("{flag} -: standard input: {error}")))?;
+    Ok(text)
 }
 
 /// Reads the topology of this node, or those of the hosts in a file.

@@ -4,37 +4,29 @@
 //! Allocating more is no error at first: Linux hands out pages when they are touched, and kills the
 //! process if there are none.
 
-use std::{
-    fs,
-    path::{Path, PathBuf},
-};
+use std::{fs, path::Path};
 
 use super::procfs::meminfo_bytes;
 use crate::units::Bytes;
 
 /// The files of a control group that tell about its memory.
-#[derive(Clone, Copy)]
-pub(super) struct GroupFiles {
+struct GroupFiles {
     /// Where its hierarchy is mounted.
     mount: &'static str,
     limit: &'static str,
     usage: &'static str,
-    /// The file with a line `oom_kill N`: how many of its processes were killed because memory ran out.
-    pub(super) kills: &'static str,
 }
 
 const VERSION_2: GroupFiles = GroupFiles {
     mount: "sys/fs/cgroup",
     limit: "memory.max",
     usage: "memory.current",
-    kills: "memory.events",
 };
 
 const VERSION_1: GroupFiles = GroupFiles {
     mount: "sys/fs/cgroup/memory",
     limit: "memory.limit_in_bytes",
     usage: "memory.usage_in_bytes",
-    kills: "memory.oom_control",
 };
 
 /// Returns how much memory this process can use without being killed; `None` if `/proc` does not
@@ -52,20 +44,6 @@ pub fn available(root: &Path) -> Option<Bytes> {
 /// Returns what each control group above this process leaves, from the text of /proc/self/cgroup.
 fn left_by_groups(root: &Path, groups: &str) -> Vec<u64> {
     let mut left = Vec::new();
-    for (files, folder) in groups_above(root, groups) {
-        let limit = read_number(&folder.join(files.limit));
-        let usage = read_number(&folder.join(files.usage));
-        if let (Some(limit), Some(usage)) = (limit, usage) {
-            left.push(limit.saturating_sub(usage));
-        }
-    }
-    left
-}
-
-/// Returns the folders of the memory control groups that a process is in, from the text of its /proc/PID/cgroup: its own,
-/// and those above, whose limits count too.
-pub(super) fn groups_above(root: &Path, groups: &str) -> Vec<(GroupFiles, PathBuf)> {
-    let mut folders = Vec::new();
     for line in groups.lines() {
         let mut fields = line.splitn(3, ':').skip(1);
         let (Some(controllers), Some(group)) = (fields.next(), fields.next()) else {
@@ -76,14 +54,19 @@ pub(super) fn groups_above(root: &Path, groups: &str) -> Vec<(GroupFiles, PathBu
             "memory" => VERSION_1,
             _ => continue,
         };
-        // In a container the group's own path may not exist.
+        // The limits of the groups above count too; in a container the group's own path may not
+        // exist.
         let mount = root.join(files.mount);
         let folder = mount.join(group.trim_start_matches('/'));
         for folder in folder.ancestors().take_while(|at| at.starts_with(&mount)) {
-            folders.push((files, folder.to_owned()));
+            let limit = read_number(&folder.join(files.limit));
+            let usage = read_number(&folder.join(files.usage));
+            if let (Some(limit), Some(usage)) = (limit, usage) {
+                left.push(limit.saturating_sub(usage));
+            }
         }
     }
-    folders
+    left
 }
 
 fn read_number(file: &Path) -> Option<u64> {

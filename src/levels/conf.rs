@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, btree_map::Entry};
 use serde::{Deserialize, Serialize};
 
 use super::audit::known_names;
-use crate::env::{self, Env};
+use crate::env::Env;
 
 /// A variable's value and its origin.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -82,16 +82,15 @@ pub(super) fn mentions_audited(text: &str) -> bool {
 }
 
 impl NcclSettings {
-    /// Merges the environment `variables` and `files`, which are names and texts in the order of
-    /// [`files()`]. Values of secrets are left out.
+    /// Merges the environment `env` and `files`, which are names and texts in the order of
+    /// [`files()`].
     pub fn new<'a>(
-        variables: impl IntoIterator<Item = (String, String)>,
+        env: impl IntoIterator<Item = (String, String)>,
         files: impl IntoIterator<Item = (&'a str, &'a str)>,
     ) -> NcclSettings {
         let mut all = BTreeMap::new();
-        for (name, value) in variables {
+        for (name, value) in env {
             if is_audited(&name) {
-                let value = env::recorded(&name, value);
                 all.insert(name, EffectiveValue { value, file: None });
             }
         }
@@ -99,7 +98,7 @@ impl NcclSettings {
             for (name, value) in lines(text).filter(|(name, _)| is_audited(name)) {
                 if let Entry::Vacant(vacant) = all.entry(name.to_owned()) {
                     vacant.insert(EffectiveValue {
-                        value: env::recorded(name, value.to_owned()),
+                        value: value.to_owned(),
                         file: Some(file.to_owned()),
                     });
                 }

@@ -1,9 +1,8 @@
 //! Writing to stdout: everything that is printed arrives, or it is an error.
 
-use std::io;
+use std::io::{self, Write};
 
 use crate::exit::{Code, Failure};
-use crate::streams;
 use crate::visible::visible;
 
 /// The error number of a terminal, or of a launcher's pipe, that is gone.
@@ -14,7 +13,10 @@ const EIO: i32 = 5;
 /// # Errors
 /// Returns an error as [`unless_gone`] does.
 pub fn write(text: &str) -> io::Result<()> {
-    unless_gone(streams::to_stdout(visible(text).as_bytes()))
+    let text = visible(text);
+    let mut stdout = io::stdout().lock();
+    unless_gone(stdout.write_all(text.as_bytes()))?;
+    unless_gone(stdout.flush())
 }
 
 /// Writes `text`, and returns whether there is still somebody who reads it.
@@ -22,7 +24,10 @@ pub fn write(text: &str) -> io::Result<()> {
 /// # Errors
 /// Returns an error as [`unless_gone`] does.
 pub fn write_to_reader(text: &str) -> io::Result<bool> {
-    let written = streams::to_stdout(text.as_bytes());
+    let mut stdout = io::stdout().lock();
+    let written = stdout
+        .write_all(text.as_bytes())
+        .and_then(|()| stdout.flush());
     let is_gone = written.is_err();
     unless_gone(written)?;
     Ok(!is_gone)

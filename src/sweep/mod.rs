@@ -4,8 +4,6 @@ mod average;
 pub mod blocks;
 mod delay;
 pub mod event;
-mod found;
-mod injected_fault;
 pub mod measure;
 pub mod memory_watch;
 mod per_rank;
@@ -16,18 +14,17 @@ pub mod stragglers;
 use std::{
     collections::{HashMap, VecDeque},
     ops::ControlFlow,
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use crate::{
     backend::Backend,
     collective::{BufferMode, Case},
     record::{Record, Status},
-    world::{World, deadline, signal},
+    world::{World, deadline, progress, signal},
 };
 pub use delay::InjectedDelay;
 pub use event::Event;
-pub use injected_fault::InjectedFault;
 use measure::Measure;
 use plan::{Plan, Series};
 use spent::Part;
@@ -179,7 +176,9 @@ impl Sweep<'_> {
             Err(why) => waived(case, self.measure, cycle, why.0),
         };
         let began = Instant::now();
+        let writing = deadline::watch(format!("writing down {case}"), self.measure.timeout);
         (self.emit)(Event::Finished(&record))?;
+        drop(writing);
         if repeats {
             self.measure.memory.look(self.backend)?;
         }
@@ -228,8 +227,8 @@ fn warm_up(
         if backend.supports(case).is_err() {
             continue;
         }
-        let limit = measure.timeout * measure.warmup;
-        let _guard = deadline::watch(format!("warming up {case}"), limit);
+        progress::expect_operations_of(Duration::ZERO);
+        let _guard = deadline::watch(format!("warming up {case}"), measure.timeout);
         backend.run(case, measure.warmup)?;
     }
     Ok(())

@@ -1,14 +1,12 @@
 //! The main job as users start it: real MPI ranks on host memory.
 
-mod cause;
 #[path = "../common/mod.rs"]
 mod common;
 mod ends;
-mod guard;
 mod launch;
 mod spread;
 mod stragglers;
-mod unread;
+mod stuck;
 
 use std::time::Duration;
 

@@ -123,7 +123,7 @@ impl Plan {
             port: port.unwrap_or(DEFAULT_PORT),
             program: utf8(program.into_os_string())?,
             folder: utf8(std::env::current_dir()?.into_os_string())?,
-            variables: variables(request.dry_run),
+            variables: variables(),
             arguments,
             hosts: request.hosts.clone(),
         })
@@ -140,19 +140,14 @@ impl Plan {
     }
 }
 
-/// Returns the variables that the ranks need, with their values; without those of secrets if they are only shown.
-fn variables(are_shown: bool) -> Vec<(String, String)> {
+/// Returns the variables that the ranks need, with their values.
+fn variables() -> Vec<(String, String)> {
     let names = exported().into_iter();
     let names = names.filter(|name| name != OF_THIS_HOST);
     names
         .filter_map(|name| {
             let value = env::var(&name)?;
-            let shown = if are_shown {
-                env::recorded(&name, value)
-            } else {
-                value
-            };
-            Some((name, shown))
+            Some((name, value))
         })
         .collect()
 }
