@@ -12,6 +12,7 @@ use pxnbench::{
     collective::{
         BufferMode, Case, Collective,
         data::{self, DType, RedOp, Region},
+        guard::FaultTarget,
         traffic,
     },
     sweep::{
@@ -83,7 +84,7 @@ impl Backend for Copies {
         Ok(layout.expected.iter().map(wrong).sum())
     }
 
-    fn corrupt(&mut self, _case: &Case) -> anyhow::Result<bool> {
+    fn corrupt(&mut self, _case: &Case, _target: FaultTarget) -> anyhow::Result<bool> {
         Ok(false)
     }
 

@@ -17,6 +17,40 @@ pub fn nccl_tests(env: Env, name: &str) -> Option<String> {
     env(name).filter(|value| !value.trim().is_empty())
 }
 
+/// Words in the name of a variable that holds a secret.
+const SECRET: [&str; 7] = [
+    "TOKEN",
+    "SECRET",
+    "KEY",
+    "PASSWORD",
+    "PASSWD",
+    "CREDENTIAL",
+    "AUTH",
+];
+
+/// Names with such a word whose value is no secret: the index of InfiniBand's partition.
+const NO_SECRET: [&str; 1] = ["NCCL_IB_PKEY"];
+
+/// What stands for a value that is neither recorded nor printed.
+pub const NOT_RECORDED: &str = "not recorded";
+
+/// Returns whether the name of a variable, or what stands before `=` on a line, says that the value is a secret.
+pub fn is_secret(name: &str) -> bool {
+    let name = name.to_ascii_uppercase();
+    let bare = name.rsplit([' ', '\t']).find(|word| !word.is_empty());
+    let is_known = bare.is_some_and(|bare| NO_SECRET.contains(&bare));
+    !is_known && SECRET.iter().any(|word| name.contains(word))
+}
+
+/// Returns the value of a variable as it may be recorded and printed.
+pub fn recorded(name: &str, value: String) -> String {
+    if is_secret(name) {
+        NOT_RECORDED.to_owned()
+    } else {
+        value
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -29,5 +63,21 @@ mod tests {
             assert_eq!(value(empty), None);
         }
         assert_eq!(nccl_tests(&|_| None, "NCCL_TESTS_DEVICE"), None);
+    }
+
+    #[test]
+    fn values_that_their_name_calls_secret_are_not_recorded() {
+        for name in [
+            "NCCL_X_TOKEN",
+            "NCCL_api_key",
+            "export NCCL_SECRET_ID",
+            "NCCL_PASSWD",
+            "NCCL_AUTHORITY",
+        ] {
+            assert_eq!(recorded(name, "hush".into()), NOT_RECORDED, "{name}");
+        }
+        for name in ["NCCL_DEBUG", "NCCL_IB_PKEY", "export NCCL_IB_PKEY"] {
+            assert_eq!(recorded(name, "1".into()), "1", "{name}");
+        }
     }
 }

@@ -1,17 +1,23 @@
 //! Reports an error as one sentence on stderr and an exit code.
 
-use std::{thread, time::Duration};
+use std::{io, thread, time::Duration};
 
 use crate::{
     env,
     exit::{self, Code},
-    world::{abort, launch},
+    streams,
+    world::{abort, launch, limits},
 };
+
+/// What the standard library says of a thread that it cannot start.
+const NO_THREAD: &str = "failed to spawn thread: ";
 
 /// Prints `error` if this process speaks for the job, and returns the exit code. An error of this
 /// rank alone has already ended the job in [`abort::job`], so every rank has this one.
 pub fn report(error: &anyhow::Error) -> Code {
     let code = exit::code_of(error);
+    // The other ranks end now, and wait for this one.
+    streams::limit_writes();
     if speaks() {
         say!("pxnbench: {error:#}");
     } else if abort::rank().is_none() {
@@ -61,6 +67,13 @@ pub fn speaks() -> bool {
 /// waiting.
 pub fn install_panic_hook() {
     std::panic::set_hook(Box::new(|panic| {
+        let text = panic.payload().downcast_ref::<String>();
+        if text.is_some_and(|text| text.starts_with(NO_THREAD)) {
+            let why = io::Error::from_raw_os_error(libc::EAGAIN);
+            abort::job(Code::Launch, &limits::no_thread(&why.to_string()));
+        }
+        // The place and the message are two lines.
+        let panic = panic.to_string().replace('\n', " ");
         abort::job(
             Code::Internal,
             &format!("internal error: {panic}; please report it"),

@@ -8,7 +8,8 @@
 //!
 //! | layer | modules | what they are |
 //! |---|---|---|
-//! | 0 | [`units`], [`exit`], `env`, [`visible`] | quantities; exit codes and the error that carries one; the environment; text on a terminal |
+//! | 0 | [`units`], [`exit`], `env`, [`visible`], [`streams`] | quantities; exit codes and the error that carries one; the environment; text on a terminal; writes that may wait |
+//! | 1 | [`input`] | files that others wrote: how much of them is read, and for how long |
 //! | 1 | [`levels`] | PXN levels, resources and networks as environment settings; what is in force; what does harm |
 //! | 1 | [`topology`] | what is connected to what in a node, its paths, and what NCCL makes of them |
 //! | 1 | [`stats`] | order of experiments, intervals, many differences at once, late ranks |
@@ -43,11 +44,9 @@
 #[macro_export]
 macro_rules! say {
     ($($words:tt)*) => {{
-        use std::io::Write as _;
         // One write per line, because a launcher that merges the output of several processes does so by write.
-        let line = format!($($words)*) + "\n";
-        let line = $crate::visible::visible(&line);
-        let _ = std::io::stderr().write_all(line.as_bytes());
+        let line = format!($($words)*);
+        $crate::streams::to_stderr(&($crate::visible::visible_line(&line) + "\n"));
     }};
 }
 
@@ -81,6 +80,7 @@ pub mod exit;
 pub mod experiment;
 pub mod facts;
 pub mod fault;
+pub mod input;
 pub mod job;
 pub mod kube;
 pub mod launch;
@@ -95,6 +95,7 @@ pub mod report;
 pub mod run;
 pub mod slurm;
 pub mod stats;
+pub mod streams;
 pub mod sweep;
 pub mod telemetry;
 pub mod topology;

@@ -10,10 +10,14 @@ use pxnbench::{
     exit::Code,
     fault,
     output::stdout,
-    world::{abort, launch, scratch, signal},
+    world::{abort, launch, limits, scratch, signal},
 };
 
 fn main() -> ExitCode {
+    // First, since parsing needs some stack.
+    if let Err(sentence) = limits::check_process() {
+        return refuse_limit(&sentence);
+    }
     let words = own_options_first(drop_in::words(std::env::args_os()));
     let cli = match Cli::parse_words(&words) {
         Ok(cli) => cli,
@@ -36,6 +40,14 @@ fn main() -> ExitCode {
         }
     }
     fault::install_panic_hook();
+    let checked = if cli.is_sweep() {
+        limits::check_rank()
+    } else {
+        Ok(())
+    };
+    if let Err(sentence) = checked.and_then(|()| limits::check_threads()) {
+        return refuse_limit(&sentence);
+    }
     let installed = if cli.launches() {
         signal::install_relay()
     } else {
@@ -50,6 +62,16 @@ fn main() -> ExitCode {
     let code = cli.run().unwrap_or_else(|error| fault::report(&error));
     scratch::remove();
     ExitCode::from(code as u8)
+}
+
+/// Ends the program under a limit of the system that is too small. The limits of each node may differ, so every process says
+/// so.
+fn refuse_limit(sentence: &str) -> ExitCode {
+    if !fault::speaks() {
+        fault::let_the_speaker_end_first(Code::Launch);
+    }
+    pxnbench::say!("pxnbench: {}: {sentence}", abort::process_name());
+    ExitCode::from(Code::Launch as u8)
 }
 
 /// Ends the program if the command line asks for help or the version, or if it is wrong.

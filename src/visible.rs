@@ -6,7 +6,17 @@ use std::{borrow::Cow, fmt::Write};
 /// Returns `text` with control characters, except for line ends and tabs, and those that turn the direction of writing as
 /// JSON writes them: `\u001b`.
 pub fn visible(text: &str) -> Cow<'_, str> {
-    if !text.contains(is_hidden) {
+    shown(text, is_hidden)
+}
+
+/// Returns a `line` as [`visible`] does, without its end. A line end in it, which a name may hold, is shown too: what follows
+/// would look like a message of its own.
+pub fn visible_line(line: &str) -> Cow<'_, str> {
+    shown(line, |letter| letter == '\n' || is_hidden(letter))
+}
+
+fn shown(text: &str, is_hidden: impl Fn(char) -> bool) -> Cow<'_, str> {
+    if !text.contains(&is_hidden) {
         return Cow::Borrowed(text);
     }
     let mut shown = String::with_capacity(text.len() + 16);
@@ -38,5 +48,6 @@ mod tests {
             "a\\u001b[2J\\u000d\\u0007\\u009b31m\\u007f\\u202eb"
         );
         assert_eq!(visible("\tµs\nGB/s"), "\tµs\nGB/s");
+        assert_eq!(visible_line("a\nb\tc"), "a\\u000ab\tc");
     }
 }

@@ -47,7 +47,9 @@ fn format_md() -> String {
          versions, `NCCL_*` settings, every process with its node and device, where the time went, and how the run ended | \
          when the run starts, and again when it ends |\n\
          | `nccl/<host>.<pid>.log` | NCCL's own log, one file per process; only with `--proof` or `--network`, or if `NCCL_DEBUG` \
-         is set | when the run ends; until then it is in a folder in `TMPDIR` (default `/tmp`) that only its user can enter |\n\n\
+         is set | when the run ends; until then it is in a folder in `TMPDIR` (default `/tmp`) that only its user can enter |\n\
+         | `failure.<letters>.json` | the note of a rank other than 0 that failed or found another one killed: `rank`, `host`, `pid`, `code`, `sentence`, \
+         `at`; only its user can read it | when it fails; the next run in the folder removes it |\n\n\
          Missing folders of `--out`, `--csv` and `--json` are made. \
          An existing file is kept as `NAME.1`, `NAME.2`, and so on. Symbolic links are followed, except those that another user \
          made in a folder open to all, such as `/tmp`. If no private folder can be made in `TMPDIR`, a run with NCCL ends with \
@@ -76,8 +78,16 @@ fn format_md() -> String {
     }
     text.push_str(
         "\nCodes 0 to 7 are those of nccl-tests. Some launchers, mpirun and srun among them, replace the exit code of a job that \
-         was stopped or aborted by one of their own. `end` in `run.json` keeps the original, unless the launcher stopped rank 0 \
-         before it knew of another rank's failure.\n\n\
+         was stopped or aborted by one of their own. `end` in `run.json` keeps the original, with the sentence, also where the \
+         launcher stopped rank 0 because another rank failed. `end.failed` is the process that failed first: its `rank`, `host` and \
+         `pid`, and when (`at`). It is absent if all ranks have the same error, or if rank 0 could not learn of it: it learns of ranks on \
+         its own node, and of others if they see the run's folder, or over TCP.\n\n\
+         A limit of the system that leaves too little ends the program with 8 before anything is measured: a stack below 1 MiB \
+         (`ulimit -s`), CPU time below 2 s (`-t`), no thread that can be started (`-u`, or `pids.max` of a container), and for a \
+         sweep fewer than 64 open files (`-n`) or less than 512 MiB of address space (`-v`). Limits that may be raised are raised \
+         instead. A second before its CPU time ends, a run stops with 9 as by any other signal.\n\n\
+         What ends a job never waits for a reader: if nobody reads standard output or standard error, the reason is given up \
+         after a second, and it is in `run.json`.\n\n\
          The subcommands use the same codes. `levels check` exits with 3 if there is no libnccl or it does not know a variable, \
          and with 6 if a run would be refused. `proof` exits with 0 if it could read the logs, whatever the verdict; with 5 if \
          they contain no output of NCCL; with 6 if one cannot be read; and with 7 if `--expect` names another verdict. \

@@ -10,6 +10,8 @@
 
 mod call;
 mod communicator;
+mod damage;
+mod guarded_buffer;
 mod reduction;
 mod started;
 
@@ -19,18 +21,17 @@ use mpi::ffi;
 
 use self::{
     call::{MpiCall, Operation, Parts, call_for, datatype},
+    guarded_buffer::GuardedBuffer,
     reduction::Reductions,
 };
 pub use self::{communicator::Communicator, started::StartedOperation};
 use super::{Backend, Timing, Waived, check_possible, options::ExecOptions, rotation};
 use crate::{
     collective::{
-        BufferMode, Case, Collective, Layout,
-        data::{self, Region},
+        BufferMode, Case, Collective, Layout, data,
+        guard::{Damage, FaultTarget, ZONE},
     },
-    exit::{Code, Failure},
     units::{Bytes, Micros},
-    world::progress,
 };
 
 /// Opens the backend of rank `rank`: of all processes, or of those that pass the same `group`. The
@@ -88,16 +89,15 @@ struct Host {
     comm: ffi::MPI_Comm,
     /// Whether `comm` belongs to this backend, which then frees it.
     owns_comm: bool,
-    /// Buffers of 64-bit words, so that every element type is aligned.
-    send: Vec<u64>,
-    recv: Vec<u64>,
+    send: GuardedBuffer,
+    recv: GuardedBuffer,
     largest: Bytes,
     /// The largest buffer of which this rank can hold two, if known.
     capacity: Option<Bytes>,
     exec: ExecOptions,
     reductions: Reductions,
-    /// The input of a reduction that multiplies it first.
-    scaled: Vec<u64>,
+    /// The input of a reduction that multiplies it first: MPI's send buffer in such a case, also in place.
+    scaled: GuardedBuffer,
 }
 
 /// The values that all operations of a case share.
@@ -119,13 +119,13 @@ impl Host {
             rank,
             comm,
             owns_comm: false,
-            send: Vec::new(),
-            recv: Vec::new(),
+            send: GuardedBuffer::default(),
+            recv: GuardedBuffer::default(),
             largest: Bytes(0),
             capacity,
             exec: ExecOptions::default(),
             reductions: Reductions::default(),
-            scaled: Vec::new(),
+            scaled: GuardedBuffer::default(),
         }
     }
 
@@ -155,7 +155,7 @@ impl Host {
         );
         let factor = reduction::factor(case, self.rank);
         if factor.is_some() {
-            resize(&mut self.scaled, case.size())?;
+            self.scaled.resize(case.size())?;
         }
         Ok(Prepared {
             factor,
@@ -175,7 +175,7 @@ impl Host {
             let length = (case.counts.send * case.dtype.size()) as usize;
             // SAFETY: the layout has that many bytes of input there, in one of the other buffers.
             let input = unsafe { std::slice::from_raw_parts(operation.send.cast::<u8>(), length) };
-            let scaled = &mut bytes(&mut self.scaled)[..length];
+            let scaled = self.scaled.first(length);
             reduction::scale(case.dtype, factor, input, scaled);
             operation.send = scaled.as_ptr().cast();
             operation.in_place = false;
@@ -194,8 +194,8 @@ impl Host {
     fn operation<'a>(&mut self, case: &Case, prepared: &'a Prepared, shift: u64) -> Operation<'a> {
         let layout = &prepared.layout;
         let element = case.dtype.size();
-        let send_buffer = self.send.as_mut_ptr().cast::<u8>();
-        let recv_buffer = self.recv.as_mut_ptr().cast::<u8>();
+        let send_buffer = self.send.start();
+        let recv_buffer = self.recv.start();
         let base = recv_buffer.wrapping_add(shift as usize);
         let in_place = case.buffer_mode == BufferMode::InPlace;
         let send = if in_place {
@@ -235,44 +235,21 @@ fn times_between(start: Instant, ends: &[Instant], operations: u32) -> Vec<Micro
     times
 }
 
-/// Gives `buffer` room for `size`.
-fn resize(buffer: &mut Vec<u64>, size: Bytes) -> anyhow::Result<()> {
-    let words = size.0.div_ceil(8) as usize;
-    let more = words.saturating_sub(buffer.len());
-    buffer.try_reserve_exact(more).map_err(|_| {
-        let what =
-            format!("host memory does not have another buffer of {size} for this rank. Lower -e");
-        Failure::on_this_rank(Code::Usage, what)
-    })?;
-    buffer.resize(words, 0);
-    Ok(())
-}
-
-/// Returns the bytes of `buffer`.
-fn bytes(buffer: &mut [u64]) -> &mut [u8] {
-    // SAFETY: every u64 is eight valid bytes, and bytes need no alignment.
-    unsafe { std::slice::from_raw_parts_mut(buffer.as_mut_ptr().cast(), size_of_val(buffer)) }
-}
-
-/// Returns the bytes of `region` in a buffer of elements of `size` bytes.
-fn part<'a>(buffer: &'a mut [u64], region: &Region, size: u64) -> &'a mut [u8] {
-    let begin = region.offset * size;
-    let end = begin + region.len * size;
-    &mut bytes(buffer)[begin as usize..end as usize]
-}
-
 impl Backend for Host {
     fn supports(&self, case: &Case) -> Result<(), Waived> {
         supports(case)
     }
 
     fn capacity(&self) -> anyhow::Result<Option<Bytes>> {
-        Ok(self.capacity)
+        let zones = 2 * ZONE;
+        Ok(self
+            .capacity
+            .map(|bytes| Bytes(bytes.0.saturating_sub(zones))))
     }
 
     fn allocate(&mut self, largest: Bytes) -> anyhow::Result<()> {
         for buffer in [&mut self.send, &mut self.recv] {
-            resize(buffer, largest)?;
+            buffer.resize(largest)?;
         }
         self.largest = largest;
         Ok(())
@@ -283,23 +260,19 @@ impl Backend for Host {
         let key = case.data(seed);
         let size = key.dtype.size();
         for region in &layout.send {
-            let bytes = part(&mut self.send, region, size);
-            data::write_noting(&key, &region.content, bytes, &progress::tick);
+            data::write(&key, &region.content, self.send.part(region, size));
         }
         for region in &layout.recv {
-            let bytes = part(&mut self.recv, region, size);
-            data::write_noting(&key, &region.content, bytes, &progress::tick);
+            data::write(&key, &region.content, self.recv.part(region, size));
         }
         Ok(())
     }
 
     fn run(&mut self, case: &Case, times: u32) -> anyhow::Result<Timing> {
         let prepared = self.prepare(case)?;
-        progress::begin(times.into());
         let start = Instant::now();
         for number in 0..times {
             self.operate(case, &prepared, number)?;
-            progress::done(u64::from(number) + 1);
         }
         Ok(Timing::new(start.elapsed(), times))
     }
@@ -312,13 +285,11 @@ impl Backend for Host {
         let prepared = self.prepare(case)?;
         let mut ends = Vec::with_capacity(iters as usize);
         let mut number = 0;
-        progress::begin(u64::from(iters) * u64::from(operations));
         let start = Instant::now();
         for _ in 0..iters {
             for _ in 0..operations {
                 self.operate(case, &prepared, number)?;
                 number += 1;
-                progress::done(number.into());
             }
             ends.push(Instant::now());
         }
@@ -334,21 +305,30 @@ impl Backend for Host {
         let key = case.data(seed);
         let mut wrong = 0;
         for region in &layout.expected {
-            let bytes = part(&mut self.recv, region, key.dtype.size());
-            wrong += data::count_wrong_noting(&key, &region.content, bytes, &progress::tick);
+            let bytes = self.recv.part(region, key.dtype.size());
+            wrong += data::count_wrong(&key, &region.content, bytes);
         }
         Ok(wrong)
     }
 
-    fn corrupt(&mut self, case: &Case) -> anyhow::Result<bool> {
-        let layout = self.layout(case);
-        let Some(region) = layout.expected.iter().rev().find(|region| region.len > 0) else {
+    fn guard(&mut self, case: &Case, seed: u64) -> anyhow::Result<()> {
+        self.fill_zones(case, seed)
+    }
+
+    fn damage(&mut self, case: &Case, seed: u64) -> anyhow::Result<Vec<Damage>> {
+        Ok(self.find_damage(case, seed))
+    }
+
+    fn corrupt(&mut self, case: &Case, target: FaultTarget) -> anyhow::Result<bool> {
+        let byte = match target {
+            FaultTarget::Data => self.last_checked(case),
+            FaultTarget::Send => self.last_sent(case),
+            FaultTarget::Beside(buffer, side) => self.byte_beside(case, buffer, side),
+        };
+        let Some((byte, fault)) = byte else {
             return Ok(false);
         };
-        let size = case.dtype.size();
-        let last = ((region.len - 1) * size) as usize;
-        let fault = data::fault_in(&case.data(0), &region.content);
-        part(&mut self.recv, region, size)[last] ^= fault;
+        *byte ^= fault;
         Ok(true)
     }
 

@@ -3,7 +3,10 @@
 use std::time::Duration;
 
 use crate::{
-    collective::Case,
+    collective::{
+        Case,
+        guard::{Damage, FaultTarget},
+    },
     record::MemoryUse,
     units::{Bytes, Micros},
 };
@@ -48,7 +51,6 @@ impl Timing {
 ///
 /// All ranks call the same methods with the same cases in the same order. What a method decides
 /// depends only on the case and on facts that every rank has, so all ranks take the same branch.
-/// What takes long notes its progress ([`progress`](crate::world::progress)); otherwise it counts as stuck.
 pub trait Backend {
     /// Checks whether this case can run here. It cannot on any backend if [`check_possible`] fails.
     ///
@@ -163,12 +165,32 @@ pub trait Backend {
     /// Returns an error if the device fails.
     fn count_wrong(&mut self, case: &Case, seed: u64) -> anyhow::Result<u64>;
 
-    /// Flips one bit of the last checked element in the receive buffer: a fault that shows that the
-    /// check can fail. Returns `false` if this process checks nothing.
+    /// Fills the guard zones beside the buffers of `case` with their patterns of `seed`. Called after [`Backend::fill`],
+    /// before the operation whose data are checked.
     ///
     /// # Errors
     /// Returns an error if the device fails.
-    fn corrupt(&mut self, case: &Case) -> anyhow::Result<bool>;
+    fn guard(&mut self, case: &Case, seed: u64) -> anyhow::Result<()> {
+        let _ = (case, seed);
+        Ok(())
+    }
+
+    /// Returns what has changed since [`Backend::fill`] and [`Backend::guard`] with `seed` where the library may change
+    /// nothing: in guard zones, and out of place in the send buffer. Empty if the backend has no guard zones.
+    ///
+    /// # Errors
+    /// Returns an error if the device fails.
+    fn damage(&mut self, case: &Case, seed: u64) -> anyhow::Result<Vec<Damage>> {
+        let _ = (case, seed);
+        Ok(Vec::new())
+    }
+
+    /// Flips one bit at `target`: a fault that shows that the check can fail. Returns `false` if this process checks no such
+    /// place in `case`.
+    ///
+    /// # Errors
+    /// Returns an error if the device fails.
+    fn corrupt(&mut self, case: &Case, target: FaultTarget) -> anyhow::Result<bool>;
 
     /// Frees what the backend holds. Called on every rank after the last case.
     ///

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use super::{Backend, Timing, Waived, check_possible, options::ExecOptions};
 use crate::{
-    collective::{Case, Collective},
+    collective::{Case, Collective, guard::FaultTarget},
     units::{Bytes, Micros},
 };
 
@@ -94,7 +94,7 @@ impl Backend for Model {
         Ok(0)
     }
 
-    fn corrupt(&mut self, _case: &Case) -> anyhow::Result<bool> {
+    fn corrupt(&mut self, _case: &Case, _target: FaultTarget) -> anyhow::Result<bool> {
         Ok(false)
     }
 

@@ -2,7 +2,7 @@
 //! on each process, and the first one judges them.
 
 use std::{
-    fs, io,
+    io,
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -15,8 +15,9 @@ use crate::{
         audit,
         ranks::{self, Sources},
     },
+    input::{self, InputKind},
     run::refused_variables,
-    world::{self, World, abort, deadline, launch, open::Limits, solo::Solo},
+    world::{self, World, abort, deadline, launch, solo::Solo},
 };
 
 /// Check this node, or all nodes of a job under srun or mpirun: libraries, limits, GPUs, networks,
@@ -52,9 +53,6 @@ pub struct Args {
 /// How long a file system or a rank may hold up the examination.
 const LIMIT: Duration = Duration::from_secs(120);
 
-/// How long a rank may be silent while the others wait.
-const SILENCE: Duration = Duration::from_secs(20);
-
 /// Examines all ranks, and prints the report on the first.
 ///
 /// # Errors
@@ -72,10 +70,7 @@ pub fn run(args: &Args) -> anyhow::Result<Code> {
     let world: Box<dyn World> = if is_alone {
         Box::new(Solo)
     } else {
-        world::open::launched(Limits {
-            start: LIMIT,
-            silence: SILENCE,
-        })?
+        world::open::launched("pxnbench doctor", LIMIT)?
     };
     abort::set_rank(world.rank());
     let result = examine(args, &*world);
@@ -113,10 +108,9 @@ fn examine(args: &Args, world: &dyn World) -> anyhow::Result<Code> {
 /// Prints the report on a file that sets variables.
 fn check_recipe(args: &Args, file: &Path) -> anyhow::Result<Code> {
     let bytes = if file == Path::new("-") {
-        let mut bytes = Vec::new();
-        io::Read::read_to_end(&mut io::stdin(), &mut bytes).map(|_| bytes)
+        input::read_from(io::stdin(), InputKind::Recipe)
     } else {
-        fs::read(file)
+        input::read(file, InputKind::Recipe)
     };
     let bytes = bytes.map_err(|error| {
         let what = format!("--env {} cannot be read: {error}", file.display());

@@ -1,11 +1,12 @@
 //! `pxnbench launch`: starts a sweep, the doctor or the self-test of the proof on all nodes of the Slurm job around it, or on hosts
 //! that are named.
 
-use std::{ffi::OsString, fs, num::NonZeroU32, path::PathBuf};
+use std::{ffi::OsString, num::NonZeroU32, path::PathBuf};
 
 use super::args::values;
 use crate::{
     exit::{Code, Failure},
+    input::{self, InputKind},
     launch::{
         self, ContainerRequest, LauncherChoice, Request, Target,
         hosts::{self, HostList, HostsRequest, Over},
@@ -118,8 +119,8 @@ impl Args {
         let Some(path) = &self.hostfile else {
             return Ok(self.hosts.clone());
         };
-        let text =
-            fs::read_to_string(path).map_err(|error| Failure::of_file("read", path, &error))?;
+        let text = input::read_text(path, InputKind::Settings)
+            .map_err(|error| Failure::of_file("read", path, &error))?;
         match HostList::parse_file(&text) {
             Ok(hosts) => Ok(Some(hosts)),
             Err(why) => Err(Failure::of_file("used", path, &why)),

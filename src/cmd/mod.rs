@@ -135,6 +135,11 @@ impl Cli {
         }
     }
 
+    /// Returns whether this process is to measure, as a rank or alone.
+    pub fn is_sweep(&self) -> bool {
+        self.command.is_none()
+    }
+
     /// Returns whether this process starts ranks, or waits for them, instead of being one. Signals are then for the ranks.
     pub fn launches(&self) -> bool {
         matches!(

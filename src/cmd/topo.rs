@@ -1,8 +1,7 @@
 //! `pxnbench topo`: prints how the devices of this node are connected, and what NCCL makes of it.
 
 use std::{
-    fs,
-    io::{self, Read},
+    io,
     path::{Path, PathBuf},
 };
 
@@ -10,6 +9,7 @@ use super::args::values;
 use crate::{
     exit::{Code, Failure},
     facts,
+    input::{self, InputKind},
     native::nvml::Inventory,
     output::target,
     topology::{
@@ -100,7 +100,7 @@ fn usage_error(what: String) -> anyhow::Error {
 }
 
 fn read_file(flag: &str, file: &Path) -> anyhow::Result<String> {
-    fs::read_to_string(file)
+    input::read_text(file, InputKind::Topology)
         .map_err(|error| usage_error(format!("{flag} {} cannot be read: {error}", file.display())))
 }
 
@@ -109,10 +109,8 @@ fn read_text(flag: &str, file: &Path) -> anyhow::Result<String> {
     if file != Path::new("-") {
         return read_file(flag, file);
     }
-    let mut text = String::new();
-    let read = io::stdin().read_to_string(&mut text);
-    read.map_err(|error| usage_error(format!("{flag} -: standard input: {error}")))?;
-    Ok(text)
+    input::read_text_from(io::stdin(), InputKind::Topology)
+        .map_err(|error| usage_error(format!("{flag} -: standard input: {error}")))
 }
 
 /// Reads the topology of this node, or those of the hosts in a file.

@@ -2,7 +2,7 @@
 //! library.
 //!
 //! One file per collective, each with a [`Spec`]. Sizes, rounding and formulas are those of nccl-tests 2.19.6, so that
-//! numbers are comparable. [`Case`] is one cell of a sweep; [`data`] has the values.
+//! numbers are comparable. [`Case`] is one cell of a sweep; [`data`] has the values, and [`guard`] what must not change.
 
 mod all_gather;
 mod all_reduce;
@@ -14,6 +14,7 @@ mod case;
 mod counts;
 pub mod data;
 mod gather;
+pub mod guard;
 pub mod hypercube;
 mod kind;
 mod reduce;

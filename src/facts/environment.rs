@@ -1,10 +1,11 @@
 //! The environment of this process: NCCL's settings in force, and the part that is recorded.
 
-use std::{collections::BTreeMap, fs, path::Path};
+use std::{collections::BTreeMap, path::Path};
 
 use super::tree::below;
 use crate::{
     env,
+    input::{self, InputKind},
     levels::conf::{self, NcclSettings},
 };
 
@@ -45,7 +46,11 @@ pub fn settings_with(files: &[(String, String)]) -> NcclSettings {
 pub fn conf_files(root: &Path) -> Vec<(String, String)> {
     let mut files = Vec::new();
     for file in conf::files(&env::var) {
-        if let Ok(bytes) = fs::read(below(root, &file)) {
+        let path = below(root, &file);
+        // What comes through a pipe is for NCCL, and gone once it is read.
+        if path.is_file()
+            && let Ok(bytes) = input::read(&path, InputKind::Settings)
+        {
             files.push((file, String::from_utf8_lossy(&bytes).into_owned()));
         }
     }
@@ -53,7 +58,7 @@ pub fn conf_files(root: &Path) -> Vec<(String, String)> {
 }
 
 /// Returns the recorded part of the environment: `NCCL_*` and a short list, nothing else, so that
-/// no secret is written.
+/// no secret is written; of a variable of NCCL whose name says that it is one, only the name.
 pub fn environment() -> BTreeMap<String, String> {
     let mut recorded = BTreeMap::new();
     for (name, value) in std::env::vars_os() {
@@ -61,7 +66,8 @@ pub fn environment() -> BTreeMap<String, String> {
             continue;
         };
         if name.starts_with("NCCL_") || RECORDED.contains(&name.as_str()) {
-            recorded.insert(name, value.to_string_lossy().into_owned());
+            let value = env::recorded(&name, value.to_string_lossy().into_owned());
+            recorded.insert(name, value);
         }
     }
     recorded

@@ -5,7 +5,6 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    fs,
     path::Path,
 };
 
@@ -22,6 +21,7 @@ use super::{
 };
 use crate::{
     env::Env,
+    input::{self, InputKind},
     levels::conf::NcclSettings,
     native::nvml::{Inventory, Reading},
 };
@@ -191,7 +191,7 @@ fn kept_variables(env: Env) -> BTreeMap<String, String> {
 /// about a copied tree.
 fn nvml(root: &Path, recorded: Option<&Path>) -> Reading<Inventory> {
     let inventory = match recorded {
-        Some(file) => fs::read_to_string(file)
+        Some(file) => input::read_text(file, InputKind::Json)
             .map_err(|error| format!("{}: {error}", file.display()))
             .and_then(|text| Inventory::from_json(&text)),
         None if root != Path::new("/") => Err("a copied tree has no NVML".into()),

@@ -4,29 +4,37 @@
 //! Allocating more is no error at first: Linux hands out pages when they are touched, and kills the
 //! process if there are none.
 
-use std::{fs, path::Path};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
 
 use super::procfs::meminfo_bytes;
 use crate::units::Bytes;
 
 /// The files of a control group that tell about its memory.
-struct GroupFiles {
+#[derive(Clone, Copy)]
+pub(super) struct GroupFiles {
     /// Where its hierarchy is mounted.
     mount: &'static str,
     limit: &'static str,
     usage: &'static str,
+    /// The file with a line `oom_kill N`: how many of its processes were killed because memory ran out.
+    pub(super) kills: &'static str,
 }
 
 const VERSION_2: GroupFiles = GroupFiles {
     mount: "sys/fs/cgroup",
     limit: "memory.max",
     usage: "memory.current",
+    kills: "memory.events",
 };
 
 const VERSION_1: GroupFiles = GroupFiles {
     mount: "sys/fs/cgroup/memory",
     limit: "memory.limit_in_bytes",
     usage: "memory.usage_in_bytes",
+    kills: "memory.oom_control",
 };
 
 /// Returns how much memory this process can use without being killed; `None` if `/proc` does not
@@ -44,6 +52,20 @@ pub fn available(root: &Path) -> Option<Bytes> {
 /// Returns what each control group above this process leaves, from the text of /proc/self/cgroup.
 fn left_by_groups(root: &Path, groups: &str) -> Vec<u64> {
     let mut left = Vec::new();
+    for (files, folder) in groups_above(root, groups) {
+        let limit = read_number(&folder.join(files.limit));
+        let usage = read_number(&folder.join(files.usage));
+        if let (Some(limit), Some(usage)) = (limit, usage) {
+            left.push(limit.saturating_sub(usage));
+        }
+    }
+    left
+}
+
+/// Returns the folders of the memory control groups that a process is in, from the text of its /proc/PID/cgroup: its own,
+/// and those above, whose limits count too.
+pub(super) fn groups_above(root: &Path, groups: &str) -> Vec<(GroupFiles, PathBuf)> {
+    let mut folders = Vec::new();
     for line in groups.lines() {
         let mut fields = line.splitn(3, ':').skip(1);
         let (Some(controllers), Some(group)) = (fields.next(), fields.next()) else {
@@ -54,19 +76,14 @@ fn left_by_groups(root: &Path, groups: &str) -> Vec<u64> {
             "memory" => VERSION_1,
             _ => continue,
         };
-        // The limits of the groups above count too; in a container the group's own path may not
-        // exist.
+        // In a container the group's own path may not exist.
         let mount = root.join(files.mount);
         let folder = mount.join(group.trim_start_matches('/'));
         for folder in folder.ancestors().take_while(|at| at.starts_with(&mount)) {
-            let limit = read_number(&folder.join(files.limit));
-            let usage = read_number(&folder.join(files.usage));
-            if let (Some(limit), Some(usage)) = (limit, usage) {
-                left.push(limit.saturating_sub(usage));
-            }
+            folders.push((files, folder.to_owned()));
         }
     }
-    left
+    folders
 }
 
 fn read_number(file: &Path) -> Option<u64> {

@@ -4,6 +4,7 @@ use std::{
     collections::BTreeMap,
     fs::{self, File},
     io::{Error, ErrorKind},
+    os::unix::fs::FileTypeExt,
     path::{Path, PathBuf},
 };
 
@@ -79,6 +80,10 @@ fn check(path: &Path, usable: fn(&Path) -> Result<(), Error>) -> Option<String> 
 
 /// Checks that a file, or a folder as NCCL_HOME is one, can be opened.
 fn is_readable(path: &Path) -> Result<(), Error> {
+    if path.metadata()?.file_type().is_fifo() {
+        let what = "it is a pipe, at which NCCL waits until something writes into it";
+        return Err(Error::other(what));
+    }
     File::open(path).map(drop)
 }
 

@@ -39,7 +39,10 @@ pub(super) fn reading(root: &Path, path: &str) -> Reading<String> {
 }
 
 /// Joins a path of the examined system, which may begin with `/`, to the root below which it is
-/// read.
+/// read. On this system, one that does not is one of the working folder, as NCCL takes it.
 pub(super) fn below(root: &Path, path: &str) -> PathBuf {
+    if root == Path::new("/") {
+        return PathBuf::from(path);
+    }
     root.join(path.trim_start_matches('/'))
 }

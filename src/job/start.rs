@@ -17,7 +17,7 @@ use crate::{
     world::{
         self, abort, deadline,
         launch::{self, Bootstrap},
-        open::Limits,
+        scratch,
     },
 };
 
@@ -35,6 +35,7 @@ pub fn run(work: impl FnOnce(&Job) -> anyhow::Result<()>) -> ExitCode {
     let code = start_alone()
         .and_then(|()| work_in_world(work))
         .unwrap_or_else(|error| fault::report(&error));
+    scratch::remove();
     ExitCode::from(code as u8)
 }
 
@@ -75,7 +76,7 @@ impl Job {
     fn open() -> anyhow::Result<Job> {
         refuse_tcp()?;
         Ok(Job {
-            world: world::open::world(true, Limits::all(TIMEOUT))?,
+            world: world::open::world("a program of its own", true, TIMEOUT)?,
             communicator: Communicator::open()?,
             timeout: Cell::new(TIMEOUT),
         })

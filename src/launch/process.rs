@@ -4,7 +4,11 @@ use std::{
     io::{Read, Write},
     os::unix::process::{CommandExt, ExitStatusExt},
     process::{Command, ExitStatus, Stdio},
-    sync::mpsc,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+        mpsc,
+    },
     thread,
     time::{Duration, Instant},
 };
@@ -12,11 +16,15 @@ use std::{
 use crate::{
     exit::{Code, Failure},
     slurm::{lost, step},
+    units::Bytes,
     world::{child, signal},
 };
 
 /// How long a launcher that is asked to end may take.
 const PATIENCE: Duration = Duration::from_secs(5);
+
+/// The most that a step on trial may print: a few lines of each rank and of its launcher.
+const MOST_BYTES: u64 = 64 << 20;
 
 /// How a step on trial ended.
 #[derive(Debug, Default)]
@@ -50,6 +58,7 @@ fn command(words: &[String], inside_step: bool) -> Command {
         .args(&words[1..])
         .stdin(Stdio::null())
         .process_group(0);
+    signal::stop_with_this_process(&mut command);
     for (name, _) in
         std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value)))
     {
@@ -71,7 +80,7 @@ fn command(words: &[String], inside_step: bool) -> Command {
 /// Runs a command to its end or to the deadline.
 ///
 /// # Errors
-/// Returns an error if a signal asks to stop.
+/// Returns an error if a signal asks to stop, or if the command prints without end.
 pub(super) fn try_out(
     words: &[String],
     inside_step: bool,
@@ -90,14 +99,16 @@ pub(super) fn try_out(
             });
         }
     };
-    let stdout = child::read_all(child.stdout.take(), child::MOST_BYTES);
-    let stderr = child::read_all(child.stderr.take(), child::MOST_BYTES);
+    let is_endless = Arc::new(AtomicBool::new(false));
+    let stdout = child::read_all_and_tell(child.stdout.take(), MOST_BYTES, Arc::clone(&is_endless));
+    let stderr = child::read_all_and_tell(child.stderr.take(), MOST_BYTES, Arc::clone(&is_endless));
     let started = Instant::now();
     let status = loop {
         if let Some(status) = child.try_wait()? {
             break Some(status);
         }
-        if signal::received().is_some() || started.elapsed() > limit {
+        let is_over = started.elapsed() > limit || is_endless.load(Ordering::SeqCst);
+        if signal::received().is_some() || is_over {
             child::end(&mut child, PATIENCE)?;
             break None;
         }
@@ -108,6 +119,15 @@ pub(super) fn try_out(
             Code::Stopped,
             format!("stopped by {name} before the run began"),
         ));
+    }
+    if is_endless.load(Ordering::SeqCst) {
+        let what = format!(
+            "{} prints without end: more than {} came. Check whether it is a wrapper that is broken: run {} --version",
+            words[0],
+            Bytes(MOST_BYTES),
+            words[0]
+        );
+        return Err(Failure::on_all_ranks(Code::Launch, what));
     }
     // A task that outlives its launcher may hold a pipe open: what came until now is enough.
     let text = |from: mpsc::Receiver<Vec<u8>>| {
@@ -131,6 +151,8 @@ pub(super) struct LauncherEnd {
     pub(super) lost: Option<lost::LostRank>,
     /// Whether the launcher said so before it ended the other ranks: they were not killed together.
     pub(super) lost_first: bool,
+    /// The node of which the launcher says that it vanished.
+    pub(super) lost_node: Option<String>,
     /// The launcher's own first complaint, which is not about a rank.
     pub(super) complaint: Option<String>,
 }
@@ -181,6 +203,9 @@ fn watch(stderr: impl Read) -> LauncherEnd {
         if said.lost.is_none() {
             said.lost = lost::parse(text.trim_end());
             said.lost_first = said.lost.is_some() && !ending;
+        }
+        if said.lost_node.is_none() {
+            said.lost_node = lost::parse_node(text.trim_end()).map(str::to_owned);
         }
         ending |= ["MPI_ABORT was invoked", "Job step aborted", "*** STEP "]
             .iter()

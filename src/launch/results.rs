@@ -9,10 +9,12 @@ use std::{
 
 use super::context::Launch;
 use crate::{
+    exit::Code,
     levels,
     record::{RowError, RowReader, RunMeta, Status, read},
     slurm::hosts,
     units::counted,
+    world::cause,
 };
 
 /// The place of the run's files.
@@ -50,22 +52,28 @@ impl RunFolder {
         self.is_jobs
     }
 
+    /// Returns the folders that runs may have: itself, or those in it.
+    fn folders(&self) -> Vec<PathBuf> {
+        let Some(path) = &self.path else {
+            return Vec::new();
+        };
+        if !self.is_jobs {
+            return vec![path.clone()];
+        }
+        let entries = fs::read_dir(path).into_iter().flatten().flatten();
+        entries.map(|entry| entry.path()).collect()
+    }
+
+    /// Returns the notes of ranks that failed.
+    pub(super) fn failure_notes(&self) -> Vec<PathBuf> {
+        let folders = self.folders().into_iter();
+        folders.flat_map(|folder| cause::shared(&folder)).collect()
+    }
+
     /// Returns every `run.json` in it with the time of its last change.
     pub(super) fn runs(&self) -> BTreeMap<PathBuf, Option<SystemTime>> {
-        let Some(path) = &self.path else {
-            return BTreeMap::new();
-        };
-        let folders: Vec<PathBuf> = if self.is_jobs {
-            fs::read_dir(path)
-                .into_iter()
-                .flatten()
-                .flatten()
-                .map(|entry| entry.path())
-                .collect()
-        } else {
-            vec![path.clone()]
-        };
-        let files = folders.into_iter().map(|folder| folder.join("run.json"));
+        let folders = self.folders().into_iter();
+        let files = folders.map(|folder| folder.join("run.json"));
         files
             .filter_map(|file| Some((fs::metadata(&file).ok()?.modified().ok(), file)))
             .map(|(at, f)| (f, at))
@@ -109,12 +117,14 @@ pub(super) fn summary(run: &RunMeta, path: &Path) -> String {
         0 => "no wrong data".to_owned(),
         wrong => format!("{wrong} with WRONG DATA"),
     };
-    let end = run.end.as_ref().map_or("the run did not finish", |end| {
-        if end.code == 0 {
-            ""
-        } else {
-            end.message.as_str()
-        }
+    let cases = counted(measured, "case");
+    let measured = match has_finished(run) {
+        true => format!("{cases}, {data}"),
+        false => format!("did not finish: {cases} until then, {data} in them"),
+    };
+    let end = run.end.as_ref().map_or("", |end| match end.code {
+        0 => "",
+        _ => end.message.as_str(),
     });
     let pxn = if run.nodes < 2 {
         "; PXN was impossible on one node"
@@ -126,12 +136,11 @@ pub(super) fn summary(run: &RunMeta, path: &Path) -> String {
         ""
     };
     format!(
-        "level {} on {} of {} ({}): {}, {data}{pxn}{}; {}",
+        "level {} on {} of {} ({}): {measured}{pxn}{}; {}",
         run.level,
         counted(run.ranks, "rank"),
         counted(run.nodes, "node"),
         hosts::compress(&nodes),
-        counted(measured, "case"),
         if end.is_empty() {
             String::new()
         } else {
@@ -139,4 +148,12 @@ pub(super) fn summary(run: &RunMeta, path: &Path) -> String {
         },
         csv.display()
     )
+}
+
+/// Returns whether a run came to the end of its cases, whatever it found in them.
+fn has_finished(run: &RunMeta) -> bool {
+    let finished = [Code::Fine, Code::NothingRan, Code::WrongData];
+    run.end
+        .as_ref()
+        .is_some_and(|end| finished.contains(&end.name))
 }

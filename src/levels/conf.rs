@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, btree_map::Entry};
 use serde::{Deserialize, Serialize};
 
 use super::audit::known_names;
-use crate::env::Env;
+use crate::env::{self, Env};
 
 /// A variable's value and its origin.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -82,15 +82,16 @@ pub(super) fn mentions_audited(text: &str) -> bool {
 }
 
 impl NcclSettings {
-    /// Merges the environment `env` and `files`, which are names and texts in the order of
-    /// [`files()`].
+    /// Merges the environment `variables` and `files`, which are names and texts in the order of
+    /// [`files()`]. Values of secrets are left out.
     pub fn new<'a>(
-        env: impl IntoIterator<Item = (String, String)>,
+        variables: impl IntoIterator<Item = (String, String)>,
         files: impl IntoIterator<Item = (&'a str, &'a str)>,
     ) -> NcclSettings {
         let mut all = BTreeMap::new();
-        for (name, value) in env {
+        for (name, value) in variables {
             if is_audited(&name) {
+                let value = env::recorded(&name, value);
                 all.insert(name, EffectiveValue { value, file: None });
             }
         }
@@ -98,7 +99,7 @@ impl NcclSettings {
             for (name, value) in lines(text).filter(|(name, _)| is_audited(name)) {
                 if let Entry::Vacant(vacant) = all.entry(name.to_owned()) {
                     vacant.insert(EffectiveValue {
-                        value: value.to_owned(),
+                        value: env::recorded(name, value.to_owned()),
                         file: Some(file.to_owned()),
                     });
                 }

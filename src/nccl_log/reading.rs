@@ -10,6 +10,8 @@ use std::{
 
 use serde::Serialize;
 
+use crate::input::{self, InputKind};
+
 use super::{
     decode::decoded,
     failure::Failure,
@@ -95,7 +97,7 @@ impl Source {
     /// Reads the source for the first time.
     fn read(&mut self, fold: &mut Fold) -> io::Result<()> {
         match self {
-            Source::File(path) => fold.read(File::open(path)?),
+            Source::File(path) => fold.read(input::open(path, InputKind::Log)?),
             Source::StandardInput(copy) => {
                 let input = File::from(io::stdin().as_fd().try_clone_to_owned()?);
                 if input.metadata()?.is_file() {
@@ -117,7 +119,9 @@ impl Source {
     /// Opens the source again; `None` if it cannot be read twice.
     fn reopen(&self) -> Option<File> {
         match self {
-            Source::File(path) => File::open(path).ok(),
+            // What comes through a pipe is gone when it is read.
+            Source::File(path) if path.is_file() => File::open(path).ok(),
+            Source::File(_) => None,
             Source::StandardInput(copy) => {
                 let mut copy = copy.as_ref()?.try_clone().ok()?;
                 copy.rewind().ok()?;

@@ -18,6 +18,7 @@ use super::{
 use crate::{
     collective::traffic::Traffic,
     record::{RankTimes, Record, RunMeta},
+    streams::{self, Destination},
     units::counted,
 };
 
@@ -166,6 +167,9 @@ impl Files {
     /// Returns an error as [`Files::create`] does.
     pub fn add(&mut self, run: &RunMeta, record: &Record) -> Result<Option<String>, OutputError> {
         let mut remark = None;
+        let _writing = self
+            .main_path()
+            .map(|path| streams::writing_to(Destination::File(path.to_owned())));
         // Before the row of the case: a run that ends in between measures the case again when it is resumed.
         if let (Some(ranks), Some(path)) = (&mut self.ranks, ranks_path(&self.files)) {
             remark = ranks

@@ -1,8 +1,9 @@
 //! Writing to stdout: everything that is printed arrives, or it is an error.
 
-use std::io::{self, Write};
+use std::io;
 
 use crate::exit::{Code, Failure};
+use crate::streams;
 use crate::visible::visible;
 
 /// The error number of a terminal, or of a launcher's pipe, that is gone.
@@ -13,10 +14,7 @@ const EIO: i32 = 5;
 /// # Errors
 /// Returns an error as [`unless_gone`] does.
 pub fn write(text: &str) -> io::Result<()> {
-    let text = visible(text);
-    let mut stdout = io::stdout().lock();
-    unless_gone(stdout.write_all(text.as_bytes()))?;
-    unless_gone(stdout.flush())
+    unless_gone(streams::to_stdout(visible(text).as_bytes()))
 }
 
 /// Writes `text`, and returns whether there is still somebody who reads it.
@@ -24,10 +22,7 @@ pub fn write(text: &str) -> io::Result<()> {
 /// # Errors
 /// Returns an error as [`unless_gone`] does.
 pub fn write_to_reader(text: &str) -> io::Result<bool> {
-    let mut stdout = io::stdout().lock();
-    let written = stdout
-        .write_all(text.as_bytes())
-        .and_then(|()| stdout.flush());
+    let written = streams::to_stdout(text.as_bytes());
     let is_gone = written.is_err();
     unless_gone(written)?;
     Ok(!is_gone)

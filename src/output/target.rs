@@ -16,6 +16,8 @@ use std::{
     time::{Duration, Instant},
 };
 
+use crate::streams::{self, Destination};
+
 /// Why results cannot go to a file.
 #[derive(Debug)]
 pub enum OutputError {
@@ -55,6 +57,9 @@ const OPEN: [(&str, u32); 6] = [
     ("/dev/fd/2", 2),
     ("/proc/self/fd/2", 2),
 ];
+
+/// How long the reader of a named pipe may take to come.
+const READER_COMES: Duration = Duration::from_secs(10);
 
 /// Links followed at most, as the kernel does.
 const MOST_LINKS: usize = 40;
@@ -134,6 +139,7 @@ pub fn create(path: &Path) -> io::Result<File> {
     match number_of(path) {
         Some(1) => io::stdout().as_fd().try_clone_to_owned().map(File::from),
         Some(_) => io::stderr().as_fd().try_clone_to_owned().map(File::from),
+        None if is_pipe(path) => open_pipe(path, READER_COMES),
         None if is_stream(path) => File::options().write(true).open(path),
         None => File::options()
             .write(true)
@@ -155,6 +161,8 @@ pub fn is_pipe(path: &Path) -> bool {
 /// Returns an error if nobody does within `patience`, or if it cannot be opened.
 pub fn open_pipe(path: &Path, patience: Duration) -> io::Result<File> {
     const PAUSE: Duration = Duration::from_millis(20);
+    let patience = streams::patience(patience);
+    let _waiting = streams::writing_to(Destination::File(path.to_owned()));
     let began = Instant::now();
     loop {
         let mut without_waiting = File::options();

@@ -66,8 +66,11 @@ pub struct Record {
     /// Blocks of timed operations; `None` unless a precision was requested.
     #[serde(default)]
     pub blocks: Option<u32>,
-    /// Wrong elements over all ranks; `None` if nothing was checked.
+    /// Wrong elements over all ranks, and elements that changed where nothing may; `None` if nothing was checked.
     pub wrong: Option<u64>,
+    /// Those of them that are not in the receive buffer but beside the buffers, or in the send buffer.
+    #[serde(default)]
+    pub wrong_outside: u64,
     /// Processes that found wrong elements: what nccl-tests counts, per thread, as `# Out of bounds values`.
     pub failed_checks: u64,
     /// The outcome.
@@ -151,6 +154,7 @@ impl Record {
             precision: None,
             blocks: None,
             wrong: None,
+            wrong_outside: 0,
             failed_checks: 0,
             status,
             note: String::new(),

@@ -216,7 +216,8 @@ pub const COLUMNS: &[Column] = &[
     },
     Column {
         name: "wrong",
-        doc: "wrong elements over all ranks; empty if nothing was checked",
+        doc: "wrong elements over all ranks, with those that changed beside the buffers or in the send buffer (the note says \
+              where); empty if nothing was checked",
         get: |_, record| record.wrong.into(),
     },
     Column {

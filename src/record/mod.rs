@@ -26,8 +26,8 @@ pub use over_time::OverTime;
 pub use rank_times::{RankTime, RankTimes};
 pub use row_reader::{RowError, RowReader, ends_with_a_line};
 pub use run_meta::{
-    Device, FORMAT, MeasuredOn, MemoryUse, Phase, ProcessMeta, ProofMeta, RunEnd, RunMeta,
-    SweepMeta,
+    Device, FORMAT, FailedProcess, MeasuredOn, MemoryUse, Phase, ProcessMeta, ProofMeta, RunEnd,
+    RunMeta, SweepMeta,
 };
 pub use straggler::{LateNode, LatenessRow, Straggler, StragglerReport};
 pub use telemetry::{Extent, GpuSummary, TelemetryMeta};

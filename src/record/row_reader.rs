@@ -10,7 +10,10 @@ use std::{
 use serde::Deserialize;
 
 use super::spreadsheet::unguarded;
-use crate::units::{NOT_FINITE, counted};
+use crate::{
+    input::{self, InputFile, InputKind},
+    units::{NOT_FINITE, counted},
+};
 
 /// The rows of a CSV, so that memory does not grow with their number.
 ///
@@ -19,7 +22,7 @@ use crate::units::{NOT_FINITE, counted};
 /// Any other line that cannot be read is an error.
 pub struct RowReader {
     path: PathBuf,
-    csv: csv::Reader<File>,
+    csv: csv::Reader<InputFile>,
     header: csv::StringRecord,
     row: csv::StringRecord,
     /// The length of a file whose last line has no end; `None` if it has one.
@@ -62,8 +65,11 @@ impl RowReader {
     /// # Errors
     /// Returns an error if the file or its header cannot be read, or if it is no CSV.
     pub fn open(path: &Path) -> Result<RowReader, RowError> {
-        let mut file = File::open(path)?;
-        let unended = length_without_end(&mut file)?;
+        let mut file = input::open(path, InputKind::Rows)?;
+        let unended = match file.regular() {
+            Some(file) => length_without_end(file)?,
+            None => None,
+        };
         let mut csv = csv::Reader::from_reader(file);
         let header = csv
             .headers()
@@ -169,7 +175,7 @@ impl RowReader {
     }
 }
 
-/// Returns the length of a file whose last line has no end, and `None` for what is no file. Leaves it at its beginning.
+/// Returns the length of a file whose last line has no end. Leaves it at its beginning.
 fn length_without_end(file: &mut File) -> io::Result<Option<u64>> {
     let found = file.metadata()?;
     if !found.is_file() || found.len() == 0 {
@@ -237,10 +243,12 @@ fn in_words(error: &csv::Error, header: Option<&csv::StringRecord>, path: &Path)
 /// Returns the number of the line at `position`. Behind a line that ends with two characters, the reader is between them.
 fn line_at(position: &csv::Position, path: &Path) -> u64 {
     let mut first = [0];
-    let is_between = File::open(path).is_ok_and(|mut file| {
-        let found = file.seek(SeekFrom::Start(position.byte()));
-        found.and_then(|_| file.read_exact(&mut first)).is_ok() && first == *b"\n"
-    });
+    // What comes through a pipe is gone when it is read.
+    let is_between = path.is_file()
+        && File::open(path).is_ok_and(|mut file| {
+            let found = file.seek(SeekFrom::Start(position.byte()));
+            found.and_then(|_| file.read_exact(&mut first)).is_ok() && first == *b"\n"
+        });
     position.line() + u64::from(is_between)
 }
 

@@ -296,6 +296,22 @@ pub struct RunEnd {
     pub name: Code,
     /// The message that was printed; empty if the run succeeded.
     pub message: String,
+    /// The process that failed first; absent if all have the same error, or it is unknown.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failed: Option<FailedProcess>,
+}
+
+/// The process that failed first, which ended the run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FailedProcess {
+    /// Number of the process.
+    pub rank: u32,
+    /// Its host.
+    pub host: String,
+    /// Its process id.
+    pub pid: u32,
+    /// When it failed, by the clock of its host.
+    pub at: DateTime<FixedOffset>,
 }
 
 /// A phase of a run and its duration.

@@ -7,6 +7,7 @@ use crate::{
     exit::{Code, Failure},
     facts::Process,
     record::BackendKind,
+    units::counted,
     world::launch::Bootstrap,
 };
 
@@ -138,13 +139,24 @@ fn check_gpus(processes: &[Process]) -> anyhow::Result<()> {
             .as_deref()
             .unwrap_or("no NVIDIA device was found");
         let error = process.cuda_error.as_deref().unwrap_or("CUDA shows no GPU");
+        let others = seen_by_others(processes);
         let what = format!(
-            "rank {rank} on {} cannot use a GPU ({evidence}): {error}. To measure host memory instead, use --backend host",
+            "rank {rank} on {} cannot use a GPU ({evidence}): {error}{others}. To measure host memory instead, use --backend host",
             process.peer.host
         );
         return Err(Failure::on_all_ranks(Code::Cuda, what));
     }
     Ok(())
+}
+
+/// Returns how many GPUs the first process that sees any sees; empty if none does.
+fn seen_by_others(processes: &[Process]) -> String {
+    let mut all = processes.iter().enumerate();
+    let Some((rank, other)) = all.find(|(_, process)| !process.peer.gpus.is_empty()) else {
+        return String::new();
+    };
+    let gpus = counted(other.peer.gpus.len(), "GPU");
+    format!("; rank {rank} on {} sees {gpus}", other.peer.host)
 }
 
 #[cfg(test)]

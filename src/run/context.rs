@@ -309,29 +309,19 @@ fn refuse_differing_arguments(request: &Request, world: &dyn World) -> anyhow::R
         .skip(1)
         .map(|word| word.to_string_lossy().into_owned())
         .collect();
-    let own = (
-        env!("CARGO_PKG_VERSION").to_owned(),
-        request.identity(),
-        words,
-    );
+    let own = (placement::host_name(), request.identity(), words);
     let all = world::all_gather(world, &own)?;
-    let (version, identity, words) = &all[0];
-    for (rank, (other_version, other_identity, other_words)) in all.iter().enumerate() {
-        let what = if other_version != version {
-            format!(
-                "rank 0 is pxnbench {version} and rank {rank} is pxnbench {other_version}. Start the same program on all ranks"
-            )
-        } else if other_identity != identity {
-            format!(
-                "ranks 0 and {rank} were started with different arguments{}. Start all ranks with the same arguments",
-                difference(words, other_words)
-            )
-        } else {
-            continue;
-        };
-        return Err(Failure::on_all_ranks(Code::Usage, what));
-    }
-    Ok(())
+    let (host, identity, words) = &all[0];
+    let mut others = all.iter().enumerate();
+    let different = others.find(|(_, (_, other, _))| other != identity);
+    let Some((rank, (other_host, _, other_words))) = different else {
+        return Ok(());
+    };
+    let what = format!(
+        "ranks 0 on {host} and {rank} on {other_host} were started with different arguments{}. Start all ranks with the same arguments",
+        difference(words, other_words)
+    );
+    Err(Failure::on_all_ranks(Code::Usage, what))
 }
 
 /// Returns the words in which two command lines differ, in parentheses; empty if they do not.

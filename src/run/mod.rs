@@ -6,7 +6,7 @@
 //! | what the job is | `context`, `meta`, `split`, `traffic`, `settings`, `network`, `peak` |
 //! | what is measured | `planning`, `listing` |
 //! | what is kept and shown | `progress`, `session`, `earlier_run`, `log`, `outcome`, `over_time`, `sampler`, `phases` |
-//! | what is found out beside it | `proof`, `tuning`, `worker`, `transport`, `slow_node`, `stragglers`, `telemetry` |
+//! | what is found out beside it | `proof`, `tuning`, `worker`, `transport`, `slow_node`, `stragglers`, `telemetry`, `witness` |
 
 pub mod backend;
 mod context;
@@ -43,6 +43,7 @@ mod telemetry;
 mod traffic;
 mod transport;
 mod tuning;
+mod witness;
 #[cfg(feature = "nccl")]
 pub mod worker;
 
@@ -63,6 +64,7 @@ use self::{
     requirements::RunCheck,
     session::Session,
     telemetry::RunTelemetry,
+    witness::NodeWitness,
 };
 use crate::{
     backend::Backend,
@@ -72,7 +74,7 @@ use crate::{
     output::notes,
     record::MemoryUse,
     sweep::{self, measure::Measure, plan::Plan},
-    world::{self, World, abort, deadline, watch},
+    world::{self, World, abort, cause, deadline},
 };
 
 /// Runs the sweep, or lists its cases.
@@ -89,8 +91,10 @@ pub fn run(request: &Request) -> anyhow::Result<Code> {
     let proof = LogProof::start(request)?;
     let world = open::world(request)?;
     timer.mark("start, MPI");
+    let guard = deadline::watch("the end of the run", request.timeout);
     let end = in_world(request, proof, &*world, timer);
     let end = fault::end_together(end, world.size());
+    drop(guard);
     let _guard = deadline::watch("the shutdown of MPI on all ranks", request.timeout);
     world.finish();
     end
@@ -128,7 +132,9 @@ fn in_world(
     let run = context.meta();
     // Before any file is opened: a run that is refused leaves none behind.
     let mut check = RunCheck::prepare(&context, &run, &plan)?;
+    cause::set_witness(NodeWitness::of_run(&context));
     let session = Session::open(&context, run, spec.traffic)?;
+    share_failures(&session, world);
     let peak = RunPeak::gather(&context)?;
     let peak_meta = peak.meta(&plan);
     if let Some(remark) = peak::remark(&peak_meta, context.backend) {
@@ -141,6 +147,16 @@ fn in_world(
     );
     session.set_phases(timer.phases);
     finish(end, &session, world)
+}
+
+/// Lets ranks of other nodes find out which rank failed first, if the run has a folder that they see.
+fn share_failures(session: &Session, world: &dyn World) {
+    if let Some(folder) = session.folder() {
+        if world.rank() == 0 {
+            cause::remove_earlier(&folder);
+        }
+        cause::share(&folder);
+    }
 }
 
 /// Saves the files, says where they are, and returns the exit code.
@@ -234,9 +250,6 @@ fn measure(
         proved.as_ref().map(|proved| proved.verdict.clone()),
     ];
     session.set_proof(proved);
-    if let Some(remark) = watch::remark() {
-        session.keep_remark(remark, world);
-    }
     for remark in late.into_iter().chain(remarks.into_iter().flatten()) {
         session.keep_remark(remark, world);
     }

@@ -14,6 +14,8 @@ use crate::{
 pub(super) struct SweepOutcome {
     ran: u64,
     wrong: u64,
+    /// Those of them in which something changed outside the receive buffer.
+    wrong_outside: u64,
     waived: u64,
     /// The mean busbw that each collective must reach nine tenths of, in GB/s.
     least_busbw: Option<f64>,
@@ -30,6 +32,7 @@ impl SweepOutcome {
 
     pub(super) fn add(&mut self, record: &record::Record) {
         self.sums_of(record).add(record);
+        self.wrong_outside += u64::from(record.wrong_outside > 0);
         match record.status {
             record::Status::Waived => self.waived += 1,
             record::Status::Wrong => (self.ran, self.wrong) = (self.ran + 1, self.wrong + 1),
@@ -59,7 +62,14 @@ impl SweepOutcome {
         let cases = |number: u64| counted(number, "case");
         match self {
             SweepOutcome { wrong, .. } if *wrong > 0 => {
-                (Code::WrongData, format!("wrong data in {}", cases(*wrong)))
+                let mut what = format!("wrong data in {}", cases(*wrong));
+                if self.wrong_outside > 0 {
+                    what += &format!(
+                        ", with changes outside the receive buffer in {}: the notes say where",
+                        self.wrong_outside
+                    );
+                }
+                (Code::WrongData, what)
             }
             _ if stopped => (
                 Code::Stopped,

@@ -113,6 +113,9 @@ pub(super) fn fit(
     if needed <= capacity {
         return Ok((plan, None));
     }
+    if capacity.0 < LEAST_PER_RANK * ranks {
+        return nothing_fits(capacity);
+    }
     if plan.ask.sizes().count() == 1 {
         let what = format!(
             "{needed} does not fit into memory: each of the two buffers can have at most {capacity}. Use a smaller size"
@@ -142,18 +145,28 @@ fn largest(plan: &Plan, backend: &dyn Backend, world: &dyn World) -> anyhow::Res
 
 /// Cuts the sweep to what fits. As in nccl-tests, a smallest size that does not fit becomes the largest that does.
 fn cut(spec: &SweepSpec, capacity: Bytes, ranks: u64) -> anyhow::Result<SweepSpec> {
-    // The largest element, 16 of them per rank: below that nothing is left of a sweep.
-    if capacity.0 < 128 * ranks {
-        let what = format!(
-            "each of the two buffers can have at most {capacity}: something else is using the memory"
-        );
-        return Err(Failure::on_all_ranks(Code::NothingRan, what));
+    if capacity.0 < LEAST_PER_RANK * ranks {
+        return nothing_fits(capacity);
     }
     Ok(SweepSpec {
         begin: spec.begin.min(capacity),
         end: capacity,
         ..spec.clone()
     })
+}
+
+/// Bytes of a buffer for each rank, below which nothing is left of a sweep: 16 of the largest element.
+const LEAST_PER_RANK: u64 = 128;
+
+fn nothing_fits<T>(capacity: Bytes) -> anyhow::Result<T> {
+    let room = match capacity {
+        Bytes(0) => "none is free".to_owned(),
+        some => format!("each of the two buffers could have {some} only"),
+    };
+    let what = format!(
+        "there is too little free memory for any size: {room}. Something else is using it; nvidia-smi, or free, shows what"
+    );
+    Err(Failure::on_all_ranks(Code::NothingRan, what))
 }
 
 /// What there is to say if the sizes of a plan were cut.

@@ -21,6 +21,9 @@ use crate::{
     world::{self, World},
 };
 
+/// Cases with changes outside the receive buffer that stderr names.
+const MOST_NAMED_CHANGES: u32 = 10;
+
 /// A sweep in progress.
 pub(super) struct Progress<'a> {
     context: &'a RunContext<'a>,
@@ -29,6 +32,8 @@ pub(super) struct Progress<'a> {
     outcome: SweepOutcome,
     /// The state of a sweep that is repeated for a time.
     repetition: Option<Repetition>,
+    /// Cases that stderr has named because something changed outside the receive buffer.
+    named_changes: u32,
     /// The table and the progress, on process 0.
     live: Option<Live>,
 }
@@ -70,6 +75,7 @@ impl<'a> Progress<'a> {
             outcome: SweepOutcome::new(threshold),
             run,
             repetition,
+            named_changes: 0,
             live,
         })
     }
@@ -90,6 +96,7 @@ impl<'a> Progress<'a> {
             Event::Finished(measured) => {
                 record = details.complete(measured, self.session, self.context.world)?;
                 self.keep(&record)?;
+                self.name_changes(&record);
                 Event::Finished(&record)
             }
             Event::Started(_) => {
@@ -109,6 +116,21 @@ impl<'a> Progress<'a> {
             self.session.count_case();
         }
         Ok(())
+    }
+
+    /// Prints what changed outside the receive buffer in a case: the table shows only a number.
+    fn name_changes(&mut self, record: &Record) {
+        if record.wrong_outside == 0 || self.live.is_none() {
+            return;
+        }
+        self.named_changes += 1;
+        match self.named_changes {
+            ..=MOST_NAMED_CHANGES => say!("pxnbench: {}: {}", record.case, record.note),
+            number if number == MOST_NAMED_CHANGES + 1 => {
+                say!("pxnbench: further changes outside the receive buffer are only in the notes");
+            }
+            _ => {}
+        }
     }
 
     /// Writes a record to the files, unless they have enough rows of a repeated sweep.

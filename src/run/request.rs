@@ -18,7 +18,7 @@ use crate::{
     output::files::OutputPaths,
     record::{BackendKind, SweepMeta},
     sweep::{
-        InjectedDelay,
+        InjectedDelay, InjectedFault,
         measure::{Average, Measure},
         plan::{SizeStep, SweepSpec},
     },
@@ -26,6 +26,12 @@ use crate::{
 
 /// Iterations that can be timed one by one: each has an event or two on every GPU.
 const MOST_TIMED_ITERATIONS: u32 = 1_000_000;
+
+/// The most operations of a case that are timed: if each takes 10 us, they take 17 minutes.
+const MOST_OPERATIONS: u64 = 100_000_000;
+
+/// The most warm-up operations and checks of a case, and operations that start together.
+const MOST_REPETITIONS: u32 = 1_000_000;
 
 /// A sweep to be run, listed or planned.
 #[derive(Clone, Debug)]
@@ -64,8 +70,8 @@ pub struct Request {
     pub planned_ranks: Option<u32>,
     /// Whether ranks that are late are looked for after the sweep.
     pub stragglers: bool,
-    /// The process that flips one element, to show that the check can fail.
-    pub inject_fault: Option<u32>,
+    /// The fault that one process adds, to show that the check can fail.
+    pub inject_fault: Option<InjectedFault>,
     /// The delay that shows that stragglers are found.
     pub inject_delay: Option<InjectedDelay>,
     /// The folder from which the links are read in place of this machine: its `/sys`, and `nvml.json` beside it.
@@ -291,6 +297,38 @@ impl Request {
                 return Err(Failure::on_all_ranks(Code::Usage, sentence));
             }
         }
+        self.check_repetitions()
+    }
+
+    /// Refuses numbers that are a mistake: the run would take days, and looks as if it hung.
+    fn check_repetitions(&self) -> anyhow::Result<()> {
+        let numbers = [
+            ("-w", self.timing.warmup),
+            ("-c", self.timing.checks),
+            ("-m", self.exec.aggregate),
+        ];
+        for (flag, number) in numbers {
+            if number > MOST_REPETITIONS {
+                let what = format!("{flag} {number} is too many. Use at most {MOST_REPETITIONS}");
+                return usage(&what);
+            }
+        }
+        let factors = [
+            self.timing.iters,
+            self.exec.operations(),
+            self.exec.rounds(),
+        ];
+        let operations = factors
+            .map(u64::from)
+            .into_iter()
+            .fold(1, u64::saturating_mul);
+        if operations > MOST_OPERATIONS {
+            let what = format!(
+                "-n, -m and -G make {operations} timed operations of each case, more than {MOST_OPERATIONS}. To measure for a long \
+                 time, use --time"
+            );
+            return usage(&what);
+        }
         Ok(())
     }
 
@@ -372,14 +410,16 @@ impl Request {
             checks: self.timing.checks,
             cycles: self.timing.cycles,
             operations: exec.operations().saturating_mul(exec.rounds()),
-            operations_at_once: exec.operations_at_once(self.timing.iters),
             average: self.timing.average,
             reports_issue: self.timing.reports_issue,
             precision: self.timing.precision,
             repeat_for: self.timing.repeat_for,
             skipped_iterations: self.timing.skipped_iterations,
             timeout: self.timeout,
-            inject_fault: self.inject_fault == Some(process),
+            inject_fault: self
+                .inject_fault
+                .filter(|fault| fault.process == process)
+                .map(|fault| fault.target),
             group,
             ranks_per_thread: if backend.uses_gpus() {
                 self.process.gpus_per_thread

@@ -21,8 +21,8 @@ use crate::{
         telemetry::{TelemetryCsv, TelemetryRow},
     },
     record::{
-        self, MemoryUse, OverTime, Phase, ProofMeta, Record, RunEnd, RunMeta, Status,
-        StragglerReport, TelemetryMeta, peak::PeakMeta, run_meta::differs,
+        self, FailedProcess, MemoryUse, OverTime, Phase, ProofMeta, Record, RunEnd, RunMeta,
+        Status, StragglerReport, TelemetryMeta, peak::PeakMeta, run_meta::differs,
     },
     sweep::{EarlierRecords, measure::Measure, plan::Plan},
     telemetry::{Origin, Sampler},
@@ -30,6 +30,7 @@ use crate::{
     world::{
         self, World,
         abort::{self, Moment},
+        cause,
     },
 };
 
@@ -331,18 +332,21 @@ impl Session {
     ///
     /// Returns an error if the disk is full or gone.
     pub(super) fn add(&self, record: &Record) -> anyhow::Result<()> {
-        let state = &mut *self.lock();
-        let Some(files) = &mut state.files else {
-            return Ok(());
-        };
+        let mut remarks = Vec::new();
         for kept in record.kept().iter() {
+            let state = &mut *self.lock();
+            let Some(files) = &mut state.files else {
+                return Ok(());
+            };
             let remark = files
                 .add(&state.run, kept)
                 .map_err(|error| cannot_write(Code::Internal, &error))?;
-            if let Some(remark) = remark {
-                note!("pxnbench: {remark}");
-                state.run.remarks.push(remark);
-            }
+            state.run.remarks.extend(remark.clone());
+            remarks.extend(remark);
+        }
+        // Without the lock: standard error may be a pipe that nobody reads.
+        for remark in remarks {
+            note!("pxnbench: {remark}");
         }
         Ok(())
     }
@@ -397,6 +401,7 @@ impl State {
             code: code as u8,
             name: code,
             message: message.to_owned(),
+            failed: failed_process(),
         });
         let saved = match &self.files {
             Some(files) => files.save(&self.run, true),
@@ -410,6 +415,17 @@ impl State {
         }
         saved.map_err(|error| cannot_write(Code::Internal, &error))
     }
+}
+
+/// Returns the process that failed first, if it is known.
+fn failed_process() -> Option<FailedProcess> {
+    let note = cause::first()?;
+    Some(FailedProcess {
+        rank: note.rank,
+        host: note.host.clone(),
+        pid: note.pid,
+        at: note.at,
+    })
 }
 
 impl State {

@@ -1,9 +1,12 @@
 //! The traffic pattern of an alltoallv: rank 0's environment decides for all ranks.
 
+use std::path::Path;
+
 use crate::{
     collective::traffic::{MATRIX_FILE, Matrix, PRINT_SUMMARY, Traffic, TrafficShares},
     env,
     exit::{Code, Failure},
+    input::{self, InputKind},
     sweep::plan::SweepSpec,
     units::Bytes,
     world::{self, World},
@@ -50,7 +53,9 @@ pub(super) fn wants_summary() -> Result<bool, String> {
 }
 
 fn read(spec: &SweepSpec, ranks: u64) -> Result<Traffic, String> {
-    let traffic = Traffic::from_env(&env::var, &|path| std::fs::read_to_string(path))?;
+    let traffic = Traffic::from_env(&env::var, &|path| {
+        input::read_text(Path::new(path), InputKind::Matrix)
+    })?;
     if let Traffic::Matrix(matrix) = &traffic {
         check_matrix(matrix, &traffic, spec, ranks)?;
     }

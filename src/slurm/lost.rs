@@ -1,4 +1,4 @@
-//! Ranks that died, from the launcher's messages on stderr.
+//! Ranks that died and nodes that vanished, from the launcher's messages on stderr.
 
 /// A rank that a signal terminated.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,9 +49,40 @@ fn parse_mpirun(line: &str) -> Option<LostRank> {
     })
 }
 
+/// Returns the node that vanished with its ranks, according to this line of a launcher.
+pub fn parse_node(line: &str) -> Option<&str> {
+    // srun's own line, and one of several of Open MPI's mpirun: `  Remote daemon: [[8,0],2] on node node7`
+    let by_srun = line.strip_prefix("srun: error: Node failure on ");
+    let by_mpirun = || {
+        let rest = line.trim_start().strip_prefix("Remote daemon:")?;
+        Some(rest.split_once(" on node ")?.1)
+    };
+    let node = by_srun.or_else(by_mpirun)?.split_whitespace().next()?;
+    Some(node.trim_end_matches(['.', ',']))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_node_that_vanished_is_named() {
+        for (line, node) in [
+            ("srun: error: Node failure on node7", Some("node7")),
+            (
+                "  Remote daemon: [[48398,0],2] on node cn003",
+                Some("cn003"),
+            ),
+            (
+                "  Remote daemon: prterun-cn001-812@0,2 on node cn003",
+                Some("cn003"),
+            ),
+            ("  HNP daemon   : [[48398,0],0] on node cn001", None),
+            ("srun: error: node3: task 5: Killed", None),
+        ] {
+            assert_eq!(parse_node(line), node, "{line}");
+        }
+    }
 
     #[test]
     fn the_first_death_is_distinguished_from_its_consequences() {

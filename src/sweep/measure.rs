@@ -11,16 +11,17 @@ use serde::{Deserialize, Serialize};
 pub use super::average::Average;
 use super::{
     blocks::{Blocks, Reached},
+    found::{Found, OwnFindings},
     memory_watch::MemoryWatch,
     per_rank,
     spent::{Part, PhaseTimes},
 };
 use crate::{
     backend::{Backend, Timing},
-    collective::{Case, Counts},
+    collective::{Case, Counts, guard::FaultTarget},
     record::{self, GroupResult, IterationStats, RankTime, RankTimes, Record, Status},
     units::{Bytes, Micros},
-    world::{self, World, deadline, progress},
+    world::{self, World, deadline},
 };
 
 /// The method of measurement, and its state over a sweep.
@@ -34,10 +35,8 @@ pub struct Measure {
     pub checks: u32,
     /// Cycles over the sizes of a series; 0 for endless.
     pub cycles: u32,
-    /// Operations of a timed case per iteration.
+    /// Operations of a timed case per iteration, for the time limit.
     pub operations: u32,
-    /// Operations that a device gets at once, between which it shows no progress: those of a group or a graph.
-    pub operations_at_once: u32,
     /// The reported time.
     pub average: Average,
     /// Whether to report the time to issue an operation to the device as well.
@@ -47,10 +46,10 @@ pub struct Measure {
     pub precision: Option<f64>,
     /// First iterations that the statistics of single iterations exclude.
     pub skipped_iterations: u32,
-    /// How long there may be no progress.
+    /// Time limit of a single operation.
     pub timeout: Duration,
-    /// Whether this rank changes one element, once, to show that the check can fail.
-    pub inject_fault: bool,
+    /// What this rank changes, once, to show that the check can fail.
+    pub inject_fault: Option<FaultTarget>,
     /// Seed of the data. It grows with each fill, so that no buffer passes the check with the data of an earlier case.
     pub seed: u64,
     /// This rank's times relative to the mean over all ranks.
@@ -76,13 +75,12 @@ impl Default for Measure {
             checks: 1,
             cycles: 1,
             operations: 1,
-            operations_at_once: 1,
             average: Average::Mean,
             reports_issue: false,
             precision: None,
             skipped_iterations: 0,
             timeout: Duration::from_secs(600),
-            inject_fault: false,
+            inject_fault: None,
             seed: 0,
             pace: RelativeSpeed::default(),
             group: None,
@@ -115,6 +113,9 @@ impl RelativeSpeed {
         (self.cases > 0).then(|| self.sum / f64::from(self.cases))
     }
 }
+
+/// Factor by which each timed operation may take longer than the first one.
+const SLACK: u32 = 10;
 
 /// The timing of a case.
 #[derive(Default)]
@@ -163,14 +164,12 @@ impl Measure {
     ) -> anyhow::Result<Record> {
         let started_at = record::now();
         let timed = self.time(case, world, backend)?;
-        let checked = self.checks > 0 && case.is_checked() && !timed.computed;
-        let found = if checked {
-            Some(self.verify(case, world, backend)?)
+        let found = if self.checks > 0 && !timed.computed {
+            self.verify(case, world, backend)?
         } else {
-            None
+            Found::default()
         };
-        let wrong = found.map(|found| found.wrong);
-        let status = match wrong {
+        let status = match found.wrong {
             _ if timed.computed => Status::Computed,
             None => Status::Unchecked,
             Some(0) => Status::Ok,
@@ -181,7 +180,7 @@ impl Measure {
             None => "not timed (-n 0)",
             Some(_) => "",
         };
-        let groups = self.groups(case, &timed, found.map(|found| found.mine), world)?;
+        let groups = self.groups(case, &timed, found.mine, world)?;
         let mut record = Record {
             cycle,
             started_at,
@@ -192,13 +191,17 @@ impl Measure {
             rank_times: timed.rank_times,
             precision: timed.precision.and_then(|reached| reached.relative),
             blocks: self.precision.and(timed.time).map(|_| timed.blocks),
-            wrong,
-            failed_checks: found.map_or(0, |found| found.failed_checks),
+            wrong: found.wrong,
+            wrong_outside: found.outside,
+            failed_checks: found.failed_checks,
             note: note.into(),
             group: self.group,
             groups,
             ..Record::new(*case, status)
         };
+        if !found.note.is_empty() {
+            record.add_note(&found.note);
+        }
         if let (Some(percent), Some(reached)) = (self.precision, timed.precision)
             && let Some(limit) = reached.limit
         {
@@ -265,7 +268,12 @@ impl Measure {
             issue: results[0].issue,
             iteration_times: IterationStats::new(iteration_times, self.skipped_iterations),
             rank_times: RankTimes::new(ranks),
-            wrong: results.iter().map(|result| result.wrong).sum(),
+            wrong: results
+                .iter()
+                .map(|result| result.wrong)
+                .sum::<Option<u64>>()
+                // The data of some cases are not checked; then only what is wrong elsewhere counts.
+                .filter(|wrong| *wrong > 0 || case.is_checked()),
             failed_checks: failed.count() as u64,
         }
     }
@@ -284,8 +292,10 @@ impl Measure {
                 ..Timed::default()
             });
         }
-        progress::expect_operations_of(first.longest());
-        let limit = self.limit_of_block(first.longest());
+        let operations = SLACK
+            .saturating_mul(self.iters)
+            .saturating_mul(self.operations.max(1));
+        let limit = self.timeout.max(first.longest().saturating_mul(operations));
         let mut blocks = Blocks::default();
         let began = Instant::now();
         let reached = loop {
@@ -302,15 +312,6 @@ impl Measure {
         let timed = self.timed(case, blocks, reached, world);
         self.spent.add(Part::Together, began);
         Ok(timed)
-    }
-
-    /// Returns how long a block of operations may be without progress, if one operation takes `operation`. Operations that the
-    /// device gets at once may take their time in addition.
-    fn limit_of_block(&self, operation: Duration) -> Duration {
-        match self.operations_at_once {
-            0 | 1 => self.timeout,
-            operations => self.timeout + operation.saturating_mul(operations),
-        }
     }
 
     /// Times one block of operations, and adds it to `blocks`.
@@ -384,13 +385,6 @@ impl Measure {
         }
     }
 
-    /// Fills the buffers.
-    fn fill(&self, case: &Case, backend: &mut dyn Backend) -> anyhow::Result<()> {
-        let what = format!("filling the buffers of {case}");
-        let _guard = deadline::watch(what, self.timeout);
-        backend.fill(case, self.seed)
-    }
-
     /// Fills the buffers and runs one untimed operation. Returns how long it took.
     fn first_operation(
         &mut self,
@@ -398,12 +392,11 @@ impl Measure {
         world: &dyn World,
         backend: &mut dyn Backend,
     ) -> anyhow::Result<Timing> {
-        progress::expect_operations_of(Duration::ZERO);
+        let _guard = deadline::watch(format!("the first {case}"), self.timeout);
         let began = Instant::now();
         self.seed += 1;
-        self.fill(case, backend)?;
+        backend.fill(case, self.seed)?;
         let began = self.spent.add(Part::Fill, began);
-        let _guard = deadline::watch(format!("the first {case}"), self.timeout);
         let first = backend.run(case, 1)?;
         let began = self.spent.add(Part::First, began);
         world.barrier();
@@ -431,40 +424,45 @@ impl Measure {
         ranks
     }
 
-    /// Runs the checks up to the first that fails.
+    /// Runs the checks up to the first that fails. The data of some cases are not checked in place; what changed beside
+    /// their buffers is.
     fn verify(
         &mut self,
         case: &Case,
         world: &dyn World,
         backend: &mut dyn Backend,
     ) -> anyhow::Result<Found> {
+        let mut found = Found::default();
         for _ in 0..self.checks {
+            let _guard = deadline::watch(format!("checking {case}"), self.timeout);
             let began = Instant::now();
             self.seed += 1;
-            self.fill(case, backend)?;
-            let _guard = deadline::watch(format!("checking {case}"), self.timeout);
+            backend.fill(case, self.seed)?;
+            backend.guard(case, self.seed)?;
             let began = self.spent.add(Part::Fill, began);
             // No rank may receive from one that is still filling its buffers.
             world.barrier();
             let began = self.spent.add(Part::Together, began);
             backend.once(case)?;
-            if self.inject_fault && backend.corrupt(case)? {
-                self.inject_fault = false;
+            if let Some(target) = self.inject_fault
+                && backend.corrupt(case, target)?
+            {
+                self.inject_fault = None;
             }
-            let mine = backend.count_wrong(case, self.seed)?;
+            let wrong = if case.is_checked() {
+                Some(backend.count_wrong(case, self.seed)?)
+            } else {
+                None
+            };
+            let damage = backend.damage(case, self.seed)?;
             let began = self.spent.add(Part::Checks, began);
-            let wrong = world.all_reduce_sum(mine);
-            let failed_checks = world.all_reduce_sum((mine > 0).into());
+            found = OwnFindings { wrong, damage }.together(self.group, world)?;
             self.spent.add(Part::Together, began);
-            if wrong > 0 {
-                return Ok(Found {
-                    wrong,
-                    failed_checks,
-                    mine,
-                });
+            if found.failed_checks > 0 {
+                break;
             }
         }
-        Ok(Found::default())
+        Ok(found)
     }
 }
 
@@ -501,17 +499,6 @@ fn longest<'a>(all: impl Iterator<Item = &'a [Micros]>) -> Vec<Micros> {
         }
     }
     longest
-}
-
-/// The findings of the checks of a case.
-#[derive(Clone, Copy, Default)]
-struct Found {
-    /// Wrong elements over all ranks.
-    wrong: u64,
-    /// Processes that found any.
-    failed_checks: u64,
-    /// Wrong elements on this process.
-    mine: u64,
 }
 
 /// Returns the bytes of the largest buffer that every process can hold twice; `None` if there is no limit.

@@ -4,6 +4,8 @@ mod average;
 pub mod blocks;
 mod delay;
 pub mod event;
+mod found;
+mod injected_fault;
 pub mod measure;
 pub mod memory_watch;
 mod per_rank;
@@ -14,17 +16,18 @@ pub mod stragglers;
 use std::{
     collections::{HashMap, VecDeque},
     ops::ControlFlow,
-    time::{Duration, Instant},
+    time::Instant,
 };
 
 use crate::{
     backend::Backend,
     collective::{BufferMode, Case},
     record::{Record, Status},
-    world::{World, deadline, progress, signal},
+    world::{World, deadline, signal},
 };
 pub use delay::InjectedDelay;
 pub use event::Event;
+pub use injected_fault::InjectedFault;
 use measure::Measure;
 use plan::{Plan, Series};
 use spent::Part;
@@ -176,9 +179,7 @@ impl Sweep<'_> {
             Err(why) => waived(case, self.measure, cycle, why.0),
         };
         let began = Instant::now();
-        let writing = deadline::watch(format!("writing down {case}"), self.measure.timeout);
         (self.emit)(Event::Finished(&record))?;
-        drop(writing);
         if repeats {
             self.measure.memory.look(self.backend)?;
         }
@@ -227,8 +228,8 @@ fn warm_up(
         if backend.supports(case).is_err() {
             continue;
         }
-        progress::expect_operations_of(Duration::ZERO);
-        let _guard = deadline::watch(format!("warming up {case}"), measure.timeout);
+        let limit = measure.timeout * measure.warmup;
+        let _guard = deadline::watch(format!("warming up {case}"), limit);
         backend.run(case, measure.warmup)?;
     }
     Ok(())

@@ -4,9 +4,10 @@
 //! calls it later only waits for the end.
 //!
 //! 1. It starts a timer that ends this process if one of the next steps hangs.
-//! 2. It prints the reason. A signal reaches every rank, so only rank 0 prints that one.
+//! 2. It prints the reason, on a thread of its own: standard error may be a pipe that nobody reads.
+//!    A signal reaches every rank, so only rank 0 prints that one.
 //! 3. It saves what was measured, with the function from [`set_last_words`], and removes the
-//!    temporary files.
+//!    temporary files. If printing takes long, this comes before it.
 //! 4. It ends the other ranks, with `MPI_Abort` or over TCP.
 //! 5. It exits, without running exit handlers.
 
@@ -20,13 +21,17 @@ use std::{
     sync::{
         Mutex, OnceLock, PoisonError,
         atomic::{AtomicBool, Ordering},
+        mpsc::{self, Receiver},
     },
     thread,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
-use super::{placement, scratch};
-use crate::exit::Code;
+use super::{
+    cause::{self, Learned},
+    placement, scratch,
+};
+use crate::{exit::Code, streams, visible::visible_line};
 
 /// A function that saves what was measured, given the exit code and the reason for the end.
 type LastWords = Box<dyn FnMut(Code, &str, Moment) + Send>;
@@ -48,6 +53,8 @@ static RANK: OnceLock<u32> = OnceLock::new();
 /// Whether this process has several ranks of a communicator, so that its own number is not theirs.
 static HAS_SEVERAL_RANKS: AtomicBool = AtomicBool::new(false);
 static IS_ENDING: AtomicBool = AtomicBool::new(false);
+/// The exit code of the end that is under way.
+static ENDING_CODE: OnceLock<Code> = OnceLock::new();
 /// The function that ends every other rank of the job, once there are any.
 static ABORTER: OnceLock<Aborter> = OnceLock::new();
 /// How long an error of NCCL waits for the news that another rank is gone, from which it may follow.
@@ -56,7 +63,16 @@ static NEWS_TAKE: OnceLock<Duration> = OnceLock::new();
 static FINAL_CODE: OnceLock<Code> = OnceLock::new();
 
 /// How long the end of a job may take. `MPI_Abort` kills the other ranks within a second or two.
-const PATIENCE: Duration = Duration::from_secs(3);
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// How long printing the reason may take.
+const PRINTING: Duration = Duration::from_secs(1);
+
+/// How long saving waits for the reason to be printed. Where somebody reads it, it is printed by then.
+const AT_ONCE: Duration = Duration::from_millis(100);
+
+/// How long a second signal waits for the files to be saved.
+const SAVING: Duration = Duration::from_millis(300);
 
 /// Sets the rank of this process, by which messages name it.
 pub fn set_rank(rank: u32) {
@@ -107,12 +123,24 @@ pub fn set_final_code(code: Code) {
     let _ = FINAL_CODE.set(code);
 }
 
+/// Returns whether everything is measured and saved.
+pub fn is_final() -> bool {
+    FINAL_CODE.get().is_some()
+}
+
 /// Saves what was measured at the first sign of a signal, because srun may kill this process within
-/// half a second. If the job then ends normally, it is saved again.
+/// half a second. If the job then ends normally, it is saved again. A launcher sends the signal also if
+/// a rank has failed; then this process ends here.
 pub fn save_before_stop(reason: &str) {
-    if FINAL_CODE.get().is_none() {
-        save(Code::Stopped, reason, Moment::Warned);
+    if is_final() {
+        return;
     }
+    if let Some(Learned { note, is_new }) = cause::behind_stop() {
+        follow(note.code, &note.sentence, is_new);
+    }
+    // Who is asked to stop may be killed, and is then not lost.
+    cause::leave();
+    save(Code::Stopped, reason, Moment::Warned);
 }
 
 /// Ends the job because of a signal. If everything was saved before, only this process ends, and
@@ -123,7 +151,10 @@ pub fn end_by_signal(reason: &str) -> ! {
             scratch::remove();
             exit_now(*code)
         }
-        None => job(Code::Stopped, reason),
+        None => match cause::behind_stop() {
+            Some(Learned { note, is_new }) => follow(note.code, &note.sentence, is_new),
+            None => job(Code::Stopped, reason),
+        },
     }
 }
 
@@ -149,17 +180,22 @@ pub fn job(code: Code, reason: &str) -> ! {
         // Another thread ends the job meanwhile if it learns that a rank is gone.
         thread::sleep(*time);
     }
-    end(code, reason, || print_reason(code, reason))
+    end(code, reason, Origin::ThisRank)
 }
 
 /// Ends this process with `code`, because another rank ended the job for `reason`, which names it; prints that if `speaks` is
 /// set. Any thread may call it; the first call of this and of [`job`] wins.
 pub fn follow(code: Code, reason: &str, speaks: bool) -> ! {
-    end(code, reason, || {
-        if speaks {
-            say!("pxnbench: {reason}");
-        }
-    })
+    end(code, reason, Origin::AnotherRank { is_said: !speaks })
+}
+
+/// Ends the job because of a second signal: at once if the first one, or anything else, is already ending it.
+pub fn end_by_second_signal(reason: &str) -> ! {
+    if IS_ENDING.load(Ordering::SeqCst) {
+        wait_until_saved();
+        exit_now(ENDING_CODE.get().copied().unwrap_or(Code::Stopped));
+    }
+    end_by_signal(reason)
 }
 
 /// Ends this process at once and silently if everything is measured and saved.
@@ -170,25 +206,130 @@ pub fn end_if_all_is_saved() {
     }
 }
 
-fn end(code: Code, reason: &str, print: impl FnOnce()) -> ! {
+/// The rank that the reason for an end comes from.
+enum Origin {
+    /// This one, or a signal that reached it.
+    ThisRank,
+    /// Another one, which the reason names, and whether somebody has printed it.
+    AnotherRank { is_said: bool },
+}
+
+/// What is printed and recorded when this process ends the job.
+struct End {
+    code: Code,
+    reason: String,
+    /// Lines, without their ends.
+    messages: Vec<String>,
+}
+
+impl End {
+    fn new(code: Code, reason: &str, origin: Origin) -> End {
+        match origin {
+            Origin::ThisRank => End::of_this_rank(code, reason),
+            Origin::AnotherRank { is_said } => {
+                cause::leave();
+                End {
+                    code,
+                    reason: reason.to_owned(),
+                    messages: Vec::from_iter((!is_said).then(|| format!("pxnbench: {reason}"))),
+                }
+            }
+        }
+    }
+
+    /// Finds out whether another rank failed before this one.
+    fn of_this_rank(code: Code, reason: &str) -> End {
+        let settled = cause::settle(code, reason, &process_name());
+        let mut messages = Vec::new();
+        match &settled.other {
+            None => messages.extend(message(code, &settled.reason)),
+            Some(Learned { note, is_new: true }) => {
+                messages.push(format!("pxnbench: {}", note.sentence));
+                messages.extend(message(code, reason));
+            }
+            Some(_) if settled.is_consequence => {}
+            Some(_) => messages.extend(message(code, reason)),
+        }
+        End {
+            code: settled.code,
+            reason: settled.reason,
+            messages,
+        }
+    }
+}
+
+fn end(code: Code, reason: &str, origin: Origin) -> ! {
     if IS_ENDING.swap(true, Ordering::SeqCst) {
         // The thread that ends the job exits for this one too.
         thread::sleep(2 * PATIENCE);
         exit_now(code);
     }
-    // The timer comes first: printing may hang on a full pipe, saving on a file system, MPI_Abort
-    // in MPI.
+    // The timer comes first: saving may hang on a file system, MPI_Abort in MPI.
     let timer = start_exit_timer(code);
-    print();
+    streams::limit_writes();
+    let End {
+        code,
+        reason,
+        messages,
+    } = End::new(code, reason, origin);
+    let reason = reason.as_str();
+    // The first code is the one that the program exits with.
+    let _ = ENDING_CODE.set(code);
+    let printing = Printing::start(&messages);
+    printing.wait(AT_ONCE);
     // If it cannot save, another thread may be saving the log that waits in the folder.
     if save(code, reason, Moment::End) {
         scratch::remove();
     }
+    printing.wait(PRINTING);
     // Without a timer nothing would end this process if MPI_Abort hangs.
     if timer.is_ok() {
         abort_all_ranks(code, reason);
     }
     exit_now(code)
+}
+
+/// Messages that a thread prints.
+struct Printing {
+    began: Instant,
+    /// It is disconnected once they are printed, or given up.
+    end: Receiver<()>,
+}
+
+impl Printing {
+    fn start(messages: &[String]) -> Printing {
+        let began = Instant::now();
+        let (sender, end) = mpsc::channel();
+        let lines = messages.iter().map(|line| visible_line(line) + "\n");
+        let shown: String = lines.collect();
+        let print = move |shown: &str| {
+            let _ = streams::to_stderr_within(shown, PRINTING);
+            drop(sender);
+        };
+        let text = shown.clone();
+        let started = thread::Builder::new().spawn(move || print(&text));
+        if started.is_err() {
+            let _ = streams::to_stderr_within(&shown, PRINTING);
+        }
+        Printing { began, end }
+    }
+
+    /// Waits for the messages to be printed, no longer than `limit` after it was begun.
+    fn wait(&self, limit: Duration) {
+        // Nothing is ever sent.
+        let _ = self
+            .end
+            .recv_timeout(limit.saturating_sub(self.began.elapsed()));
+    }
+}
+
+/// Waits until no thread saves what was measured.
+fn wait_until_saved() {
+    const LOOK: Duration = Duration::from_millis(5);
+    let began = Instant::now();
+    while LAST_WORDS.try_lock().is_err() && began.elapsed() < SAVING {
+        thread::sleep(LOOK);
+    }
 }
 
 /// Ends this process at once and silently; other processes are not affected.
@@ -203,11 +344,11 @@ fn start_exit_timer(code: Code) -> io::Result<thread::JoinHandle<()>> {
     })
 }
 
-fn print_reason(code: Code, reason: &str) {
+/// Returns the line that says why this process ends the job.
+fn message(code: Code, reason: &str) -> Option<String> {
     let is_by_signal = code == Code::Stopped;
-    if !is_by_signal || RANK.get().is_none_or(|rank| *rank == 0) {
-        say!("pxnbench: {}: {reason}", process_name());
-    }
+    let speaks = !is_by_signal || RANK.get().is_none_or(|rank| *rank == 0);
+    speaks.then(|| format!("pxnbench: {}: {reason}", process_name()))
 }
 
 /// Saves what was measured. Returns `false` if another thread is doing so.

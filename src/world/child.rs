@@ -4,7 +4,11 @@ use std::{
     io::{self, BufRead, BufReader, Read},
     iter,
     process::Child,
-    sync::mpsc::{self, Receiver},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+        mpsc::{self, Receiver},
+    },
     thread,
     time::{Duration, Instant},
 };
@@ -25,12 +29,24 @@ const LOOK: Duration = Duration::from_millis(10);
 
 /// Reads a pipe on a thread of its own, and sends what came through it when it ends. The first `most` bytes are kept.
 pub fn read_all(pipe: Option<impl Read + Send + 'static>, most: u64) -> Receiver<Vec<u8>> {
+    read_all_and_tell(pipe, most, Arc::default())
+}
+
+/// Does what [`read_all`] does, and sets `is_more` as soon as more than `most` bytes have come.
+pub fn read_all_and_tell(
+    pipe: Option<impl Read + Send + 'static>,
+    most: u64,
+    is_more: Arc<AtomicBool>,
+) -> Receiver<Vec<u8>> {
     let (sender, receiver) = mpsc::channel();
     thread::spawn(move || {
         let mut kept = Vec::new();
         if let Some(mut pipe) = pipe {
             // What came before an error is as good as all.
             let _ = pipe.by_ref().take(most).read_to_end(&mut kept);
+            if pipe.read(&mut [0]).is_ok_and(|bytes| bytes > 0) {
+                is_more.store(true, Ordering::SeqCst);
+            }
             let _ = io::copy(&mut pipe, &mut io::sink());
         }
         // If this fails, nobody waits any more.
@@ -103,6 +119,18 @@ mod tests {
         let printed = read_all(child.stdout.take(), 10);
         assert_eq!(printed.recv().expect("what it printed"), [0; 10]);
         assert!(child.wait().expect("its end").success());
+    }
+
+    #[test]
+    fn more_than_is_kept_is_told() {
+        for (script, expected) in [("printf 12345", false), ("printf 123456; sleep 0", true)] {
+            let mut child = shell(script);
+            let is_more = Arc::new(AtomicBool::new(false));
+            let printed = read_all_and_tell(child.stdout.take(), 5, Arc::clone(&is_more));
+            assert_eq!(printed.recv().expect("what it printed"), b"12345");
+            assert_eq!(is_more.load(Ordering::SeqCst), expected);
+            assert!(child.wait().expect("its end").success());
+        }
     }
 
     #[test]

@@ -131,11 +131,27 @@ fn mpi_processes(env: Env) -> Option<LaunchedProcesses> {
 /// Returns whether this process prints for the job while the ranks have not met: it is the first one, or no
 /// launcher started it.
 pub fn speaks(env: Env) -> bool {
-    let rank = match bootstrap(env) {
+    rank(env).is_none_or(|rank| rank == 0)
+}
+
+/// Returns the rank that the launcher gave this process; `None` if it gave none.
+pub fn rank(env: Env) -> Option<u32> {
+    match bootstrap(env) {
         Bootstrap::Mpi => mpi_rank(env),
         Bootstrap::Tcp => number(env, RANK),
-    };
-    rank.is_none_or(|rank| rank == 0)
+    }
+}
+
+/// The variables in which launchers pass the number of processes that they started on this node.
+const LOCAL_SIZES: [&str; 3] = [
+    "OMPI_COMM_WORLD_LOCAL_SIZE",
+    "MPI_LOCALNRANKS",
+    "LOCAL_WORLD_SIZE",
+];
+
+/// Returns the number of processes that the launcher started on this node; `None` if it does not say.
+pub fn processes_on_node(env: Env) -> Option<u32> {
+    LOCAL_SIZES.iter().find_map(|name| number(env, name))
 }
 
 /// Returns the rank that an MPI launcher gave this process.

@@ -3,16 +3,19 @@
 use std::time::Duration;
 
 use super::{
-    World, abort, deadline,
+    World, abort,
+    arrival::ArrivalWatch,
+    cause::{self, Learned},
+    deadline, introduction,
     launch::{self, Bootstrap},
+    signal,
     solo::Solo,
     tcp::{
         self,
         variables::{Contract, SIZE},
     },
-    watch,
 };
-use crate::env;
+use crate::{env, exit};
 
 /// Starts MPI and returns its ranks; a binary without MPI returns this process alone.
 ///
@@ -23,67 +26,93 @@ pub fn mpi() -> anyhow::Result<Box<dyn World>> {
     super::mpi::start()
 }
 
-/// How long ranks may take to start, and how long one of them may be silent while the others wait.
-#[derive(Clone, Copy, Debug)]
-pub struct Limits {
-    /// For the start.
-    pub start: Duration,
-    /// For the silence.
-    pub silence: Duration,
+/// Returns the ranks that a launcher started, over MPI or over TCP, names this rank in messages, and checks that all of them
+/// do `work`.
+///
+/// # Errors
+/// Returns an error if MPI does not start, if the variables of the launcher are contradictory, or if a rank is another program.
+pub fn launched(work: &str, timeout: Duration) -> anyhow::Result<Box<dyn World>> {
+    if launch::bootstrap(&env::var) == Bootstrap::Tcp {
+        return over_tcp(work, timeout);
+    }
+    let world = mpi_within(timeout)?;
+    abort::set_rank(world.rank());
+    introduced(world, work, timeout)
 }
 
-impl Limits {
-    /// Returns limits that are the same for all.
-    pub fn all(limit: Duration) -> Limits {
-        Limits {
-            start: limit,
-            silence: limit,
+/// Returns `world` if all of its processes do `work`.
+fn introduced(
+    world: Box<dyn World>,
+    work: &str,
+    timeout: Duration,
+) -> anyhow::Result<Box<dyn World>> {
+    if world.size() == 1 {
+        return Ok(world);
+    }
+    let _guard = deadline::watch("the first exchange of the ranks", timeout);
+    match introduction::exchange(&*world, work) {
+        Ok(()) => Ok(world),
+        Err(error) => {
+            abort::set_final_code(exit::code_of(&error));
+            world.finish();
+            Err(error)
         }
     }
 }
 
-/// Returns the ranks that a launcher started, over MPI or over TCP, with the watch over them.
-///
-/// # Errors
-/// Returns an error if MPI does not start, or if the variables of the launcher are contradictory.
-pub fn launched(limits: Limits) -> anyhow::Result<Box<dyn World>> {
-    let world = if launch::bootstrap(&env::var) == Bootstrap::Tcp {
-        over_tcp(limits.start)
-    } else {
-        let _guard = deadline::watch("MPI_Init", limits.start);
+/// Starts MPI, and says which rank of this node it waits for if that takes longer than `timeout`. Then watches the ranks of this
+/// node.
+fn mpi_within(timeout: Duration) -> anyhow::Result<Box<dyn World>> {
+    cause::arrive();
+    let world = {
+        let _guard = deadline::watch("MPI_Init", timeout);
+        let _arrivals = ArrivalWatch::start();
         mpi()?
     };
-    abort::set_rank(world.rank());
-    watch::watched(world, limits.silence)
+    watch_peers();
+    Ok(world)
 }
 
-/// Opens the world of a run with the watch over it, and names this rank in messages. MPI is started if the run needs ranks
-/// or if an MPI launcher started this process; where another launcher did, the ranks meet over TCP; otherwise the world is this
-/// process alone.
+/// Ends this process if another one of this node is gone without a word. Who is told to stop is not to blame, and who is done
+/// need not stay.
+fn watch_peers() {
+    let is_over = || signal::stops_now().is_some() || abort::is_final();
+    cause::watch(is_over, |Learned { note, is_new }| {
+        abort::follow(note.code, &note.sentence, *is_new)
+    });
+}
+
+/// Opens the world of a process that does `work`, such as `a sweep`, and names this rank in messages. MPI is started if the work
+/// needs ranks or if an MPI launcher started this process; where another launcher did, the ranks meet over TCP; otherwise the
+/// world is this process alone.
 ///
 /// # Errors
-/// Returns an error if MPI does not start in time, or if the launcher and MPI do not fit.
-pub fn world(needs_ranks: bool, limits: Limits) -> anyhow::Result<Box<dyn World>> {
+/// Returns an error if MPI does not start within `timeout`, if the launcher and MPI do not fit, or if a rank is another program.
+pub fn world(work: &str, needs_ranks: bool, timeout: Duration) -> anyhow::Result<Box<dyn World>> {
     let is_half_set = env::var(SIZE).is_some() && launch::processes(&env::var).is_none();
     if launch::bootstrap(&env::var) == Bootstrap::Tcp || (needs_ranks && is_half_set) {
-        return watch::watched(over_tcp(limits.start), limits.silence);
+        return over_tcp(work, timeout);
     }
     let world: Box<dyn World> = if needs_ranks || launch::processes(&env::var).is_some() {
         launch::check_before_mpi(&env::var)?;
-        let _guard = deadline::watch("MPI_Init", limits.start);
-        mpi()?
+        mpi_within(timeout)?
     } else {
         Box::new(Solo)
     };
     launch::check(world.size(), &env::var)?;
     abort::set_rank(world.rank());
-    watch::watched(world, limits.silence)
+    introduced(world, work, timeout)
 }
 
 /// Meets the other ranks over TCP. Each process has its own variables, so one that cannot use them ends the job here.
-fn over_tcp(timeout: Duration) -> Box<dyn World> {
+fn over_tcp(work: &str, timeout: Duration) -> anyhow::Result<Box<dyn World>> {
     match Contract::from_env(&env::var) {
-        Ok(contract) => tcp::start(&contract, timeout),
+        Ok(contract) => {
+            cause::arrive();
+            let world = tcp::start(&contract, timeout);
+            watch_peers();
+            introduced(world, work, timeout)
+        }
         Err(error) => tcp::refuse(&env::var, &error),
     }
 }

@@ -9,9 +9,8 @@
 //! the same user that makes such a folder on this host removes it.
 
 use std::{
-    fs::{self, DirBuilder, Metadata},
-    io,
-    os::unix::fs::{DirBuilderExt, MetadataExt},
+    fs::{self, Metadata},
+    os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
     sync::{
         OnceLock,
@@ -19,6 +18,10 @@ use std::{
     },
 };
 
+use super::{
+    cause,
+    private::{self, Owner},
+};
 use crate::exit::{Code, Failure};
 
 /// The prefix of the name of a folder.
@@ -66,8 +69,9 @@ pub fn keep() {
     }
 }
 
-/// Removes the folder, if there is one that need not be kept.
+/// Removes the folder, if there is one that need not be kept, and the mark of this process.
 pub fn remove() {
+    cause::leave();
     if let Some(folder) = made()
         && !IS_KEPT.load(Ordering::SeqCst)
     {
@@ -77,7 +81,7 @@ pub fn remove() {
 
 /// Makes a folder within `within`, and removes those that dead processes left there.
 fn make(within: &Path) -> Result<PathBuf, String> {
-    let folder = make_private(within).map_err(|error| {
+    let folder = private::make(within, PREFIX).map_err(|error| {
         format!(
             "{} cannot hold NCCL's log: {error}. Set TMPDIR to a folder that can be written to",
             within.display()
@@ -93,18 +97,6 @@ fn make(within: &Path) -> Result<PathBuf, String> {
     Ok(folder)
 }
 
-fn make_private(within: &Path) -> io::Result<PathBuf> {
-    let made = tempfile::Builder::new()
-        .prefix(PREFIX)
-        .make_in(within, |path| DirBuilder::new().mode(0o700).create(path))?;
-    let folder = made.into_temp_path().keep()?;
-    if folder.to_str().is_none() {
-        let _ = fs::remove_dir(&folder);
-        return Err(io::Error::other("its name is not UTF-8"));
-    }
-    Ok(folder)
-}
-
 /// Removes the folders in `within` whose processes are dead, as far as they belong to the user of
 /// `mine`.
 fn remove_abandoned(within: &Path, mine: &Metadata) {
@@ -114,18 +106,10 @@ fn remove_abandoned(within: &Path, mine: &Metadata) {
     for entry in entries.flatten() {
         let is_named_so = entry.file_name().to_string_lossy().starts_with(PREFIX);
         let folder = entry.path();
-        if is_named_so && is_private(&folder, mine.uid()) && is_abandoned(&folder) {
+        if is_named_so && private::is_private(&folder, mine.uid()) && is_abandoned(&folder) {
             remove_folder(&folder);
         }
     }
-}
-
-/// Returns whether `folder` is a folder, and no link to one, that only this user can have written
-/// to.
-fn is_private(folder: &Path, user: u32) -> bool {
-    folder
-        .symlink_metadata()
-        .is_ok_and(|it| it.is_dir() && it.uid() == user && it.mode() & 0o077 == 0)
 }
 
 /// Returns whether the process that made `folder` is known to be dead.
@@ -146,64 +130,13 @@ fn remove_folder(folder: &Path) {
     let _ = fs::remove_dir(folder);
 }
 
-/// A process: its number, when it started, and where that number means anything.
-#[derive(Debug, PartialEq, Eq)]
-struct Owner {
-    pid: u32,
-    /// In clock ticks since the machine started: another process may have the number later.
-    started: u64,
-    /// The running system and the namespace of its process numbers: hosts and containers may share
-    /// a file system.
-    space: String,
-}
-
-impl Owner {
-    fn this() -> Option<Owner> {
-        let pid = std::process::id();
-        Some(Owner {
-            pid,
-            started: start_of(pid)?,
-            space: this_space()?,
-        })
-    }
-
-    fn text(&self) -> String {
-        format!("{} {} {}\n", self.pid, self.started, self.space)
-    }
-
-    fn parse(text: &str) -> Option<Owner> {
-        let mut words = text.strip_suffix('\n')?.split(' ');
-        Some(Owner {
-            pid: words.next()?.parse().ok()?,
-            started: words.next()?.parse().ok()?,
-            space: words.next()?.to_owned(),
-        })
-    }
-
-    /// Returns whether the process is known to be dead; of one on another host nothing is known.
-    fn is_dead(&self) -> bool {
-        this_space().as_ref() == Some(&self.space) && start_of(self.pid) != Some(self.started)
-    }
-}
-
-fn this_space() -> Option<String> {
-    let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
-    let numbers = fs::read_link("/proc/self/ns/pid").ok()?;
-    Some(format!("{}/{}", boot.trim(), numbers.display()))
-}
-
-/// Returns when process `pid` started; `None` if there is none.
-fn start_of(pid: u32) -> Option<u64> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The name in parentheses may hold spaces; the start time is the 20th field after it.
-    let fields = stat.rsplit_once(')')?.1;
-    fields.split_whitespace().nth(19)?.parse().ok()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::unix::fs::{PermissionsExt, symlink};
+    use std::{
+        fs::DirBuilder,
+        os::unix::fs::{DirBuilderExt, PermissionsExt, symlink},
+    };
 
     fn mode(path: &Path) -> u32 {
         path.symlink_metadata().expect("there").mode() & 0o777
@@ -226,11 +159,11 @@ mod tests {
         let this = Owner::this().expect("this process");
         let dead = Owner {
             started: this.started + 1,
-            ..Owner::this().expect("this process")
+            ..this.clone()
         };
         let elsewhere = Owner {
             space: "another".into(),
-            ..Owner::this().expect("this process")
+            ..this.clone()
         };
         let place = |name: &str, owner: Option<&str>| {
             let folder = within.path().join(name);

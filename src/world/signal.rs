@@ -2,8 +2,8 @@
 //!
 //! SIGINT, SIGTERM and SIGHUP mean that the job is to end now: mpirun kills the remaining processes
 //! a second later, so a rank that does not reach the next case in time ends the job itself. SIGUSR1
-//! is Slurm's warning before the time limit, which leaves time to finish the case. A process that
-//! launches ranks passes signals on to the launcher instead.
+//! is Slurm's warning before the time limit, which leaves time to finish the case. SIGXCPU is the system's warning that the
+//! limit of CPU time is reached. A process that launches ranks passes signals on to the launcher instead.
 
 #![expect(
     unsafe_code,
@@ -16,19 +16,21 @@ use std::{
     os::unix::process::CommandExt,
     process::{Child, Command, ExitStatus},
     sync::{
-        Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicI32, Ordering},
+        Arc, Mutex, MutexGuard, OnceLock, PoisonError,
+        atomic::{AtomicBool, AtomicI32, Ordering},
     },
     thread,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use signal_hook::{
-    consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1},
+    consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGXCPU, SIGXFSZ},
+    flag,
     iterator::Signals,
 };
 
 use super::abort;
+use crate::streams;
 
 /// The last signal received, as [`remember`] stores it; 0 for none.
 static RECEIVED: AtomicI32 = AtomicI32::new(0);
@@ -39,16 +41,22 @@ static RELAY_TO: Mutex<Vec<u32>> = Mutex::new(Vec::new());
 /// passed the signal on.
 const GRACE: Duration = Duration::from_millis(600);
 
+/// Signals that come together are one request: a terminal sends SIGINT to the ranks, and so does their launcher.
+const TOGETHER: Duration = Duration::from_millis(100);
+
+/// When the first signal came that leaves no time.
+static STOPPED_AT: OnceLock<Instant> = OnceLock::new();
+
 /// Installs the handlers. It is the first call in `main`, since a signal kills a process that has
 /// no handler yet.
 ///
 /// # Errors
 /// Returns an error if the system refuses.
 pub fn install() -> io::Result<()> {
-    on_signal(|signal| {
+    on_signal(&[SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGXCPU], |signal| {
         remember(signal, &RECEIVED);
         if signal != SIGUSR1 {
-            stop(signal);
+            begin_to_stop(signal);
         }
     })
 }
@@ -59,16 +67,33 @@ pub fn install() -> io::Result<()> {
 /// # Errors
 /// Returns an error if the system refuses.
 pub fn install_relay() -> io::Result<()> {
-    on_signal(relay)
+    on_signal(&[SIGHUP, SIGINT, SIGTERM, SIGUSR1], relay)
 }
 
-/// Calls `handle` with each signal, on a thread of its own.
-fn on_signal(handle: fn(i32)) -> io::Result<()> {
-    let mut signals = Signals::new([SIGHUP, SIGINT, SIGTERM, SIGUSR1])?;
-    thread::spawn(move || {
+/// Calls `handle` with each of `handled`, on a thread of its own. A file that grows beyond the limit of the system becomes an
+/// error of the write.
+fn on_signal(handled: &[i32], handle: fn(i32)) -> io::Result<()> {
+    // A handler, and not a signal that is ignored: programs that this one starts would ignore it too.
+    flag::register(SIGXFSZ, Arc::new(AtomicBool::new(false)))?;
+    let mut signals = Signals::new(handled)?;
+    thread::Builder::new().spawn(move || {
         signals.forever().for_each(handle);
-    });
+    })?;
     Ok(())
+}
+
+/// Stops on a thread of its own, so that a second signal is heard, which ends the job at once.
+fn begin_to_stop(signal: i32) {
+    match STOPPED_AT.get() {
+        None => {
+            let _ = STOPPED_AT.set(Instant::now());
+            if thread::Builder::new().spawn(move || stop(signal)).is_err() {
+                stop(signal);
+            }
+        }
+        Some(first) if first.elapsed() < TOGETHER => {}
+        Some(_) => abort::end_by_second_signal(&reason(signal)),
+    }
 }
 
 /// Stores a signal as the last one, but not SIGUSR1 after one that leaves no time.
@@ -80,15 +105,30 @@ fn remember(signal: i32, last: &AtomicI32) {
 
 /// Saves what was measured, and ends the job unless it ends normally in time.
 fn stop(signal: i32) {
+    streams::limit_writes();
+    let reason = reason(signal);
+    abort::save_before_stop(&reason);
+    thread::sleep(GRACE);
+    abort::end_by_signal(&reason);
+}
+
+/// Returns why a signal ends the job.
+fn reason(signal: i32) -> String {
     let kept = if abort::keeps_results() {
         "; finished cases are kept"
     } else {
         ""
     };
-    let reason = format!("stopped by {}{kept}", name(signal));
-    abort::save_before_stop(&reason);
-    thread::sleep(GRACE);
-    abort::end_by_signal(&reason);
+    let name = name_to_user(signal);
+    format!("stopped by {name}{kept}")
+}
+
+/// Returns the name of a signal that asks this process to stop, and what it means unless every user knows.
+fn name_to_user(signal: i32) -> &'static str {
+    match signal {
+        SIGXCPU => "SIGXCPU, the limit of CPU time (ulimit -t)",
+        other => name(other),
+    }
 }
 
 /// Waits for `child` to end, and passes signals on to it, including one that came before.
@@ -162,10 +202,19 @@ fn passed_on(signal: i32) -> i32 {
 /// Makes the process that `command` starts end when this one does, however that happens. The kernel
 /// ends it when the thread that starts it does, so that must be one that lasts.
 pub fn end_with_this_process(command: &mut Command) {
+    signal_with_this_process(command, libc::SIGKILL);
+}
+
+/// Does what [`end_with_this_process`] does for a launcher, which is asked to end: it has to end what it started.
+pub fn stop_with_this_process(command: &mut Command) {
+    signal_with_this_process(command, SIGTERM);
+}
+
+fn signal_with_this_process(command: &mut Command, signal: i32) {
     let parent = std::process::id();
     let ask = move || {
         // SAFETY: prctl takes numbers and touches no memory of ours.
-        let answer = unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
+        let answer = unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, signal) };
         if answer != 0 {
             return Err(io::Error::last_os_error());
         }
@@ -209,7 +258,7 @@ fn send(process: i32, signal: i32) {
 pub fn received() -> Option<&'static str> {
     match RECEIVED.load(Ordering::SeqCst) {
         0 => None,
-        signal => Some(name(signal)),
+        signal => Some(name_to_user(signal)),
     }
 }
 
@@ -217,7 +266,7 @@ pub fn received() -> Option<&'static str> {
 pub fn stops_now() -> Option<&'static str> {
     match RECEIVED.load(Ordering::SeqCst) {
         0 | SIGUSR1 => None,
-        signal => Some(name(signal)),
+        signal => Some(name_to_user(signal)),
     }
 }
 

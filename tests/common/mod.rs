@@ -305,11 +305,19 @@ pub fn processes_with(what: &str) -> Vec<u32> {
 
 /// The process of a rank whose command line names `what` and whose environment has its number.
 pub fn process_of_rank(what: &str, rank: u32) -> Option<u32> {
-    let names = ["RANK", "OMPI_COMM_WORLD_RANK"].map(|name| format!("{name}={rank}"));
+    process_with_variable(what, &format!("RANK={rank}"))
+}
+
+/// As [`process_of_rank`], of a rank that Open MPI's mpirun started.
+pub fn process_of_mpi_rank(what: &str, rank: u32) -> Option<u32> {
+    process_with_variable(what, &format!("OMPI_COMM_WORLD_RANK={rank}"))
+}
+
+fn process_with_variable(what: &str, variable: &str) -> Option<u32> {
     processes_with(what).into_iter().find(|pid| {
         let environment = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
         let mut variables = environment.split(|byte| *byte == 0);
-        variables.any(|one| names.iter().any(|name| one == name.as_bytes()))
+        variables.any(|one| one == variable.as_bytes())
     })
 }
 

@@ -13,8 +13,8 @@ use imports::{Import, Sources, imports};
 
 /// Modules of the crate by layer. A module imports from lines above its own only.
 const LAYERS: &[&[&str]] = &[
-    &["units", "exit", "env", "visible"],
-    &["levels", "topology", "stats"],
+    &["units", "exit", "env", "visible", "streams"],
+    &["input", "levels", "topology", "stats"],
     &["slurm", "collective", "nccl_log"],
     &["record", "drop_in"],
     &["world", "native", "peak"],

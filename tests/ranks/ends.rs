@@ -10,13 +10,9 @@ use crate::{
     folder,
 };
 
-/// Starts a long sweep under mpirun on `ranks` ranks and waits until its CSV has a few rows. The table is in the file `table`.
-pub(crate) fn long_sweep(
-    ranks: u32,
-    folder: &std::path::Path,
-    more: &[&str],
-) -> std::process::Child {
-    let mut command = mpirun(ranks, folder);
+/// Starts a long sweep under mpirun and waits until its CSV has a few rows. The table is in the file `table`.
+fn long_sweep(folder: &std::path::Path, more: &[&str]) -> std::process::Child {
+    let mut command = mpirun(2, folder);
     command
         .args([
             "all_reduce",
@@ -51,7 +47,7 @@ pub(crate) fn long_sweep(
 }
 
 /// The line of the table that says that it ends before its time.
-pub(crate) fn unfinished(folder: &std::path::Path) -> String {
+fn unfinished(folder: &std::path::Path) -> String {
     let table = std::fs::read_to_string(folder.join("table")).expect("the table");
     let lines: Vec<&str> = table
         .lines()
@@ -63,7 +59,7 @@ pub(crate) fn unfinished(folder: &std::path::Path) -> String {
 }
 
 /// Every line of the CSV is whole: all columns, and the end of the line.
-pub(crate) fn assert_whole_csv(path: &std::path::Path) {
+fn assert_whole_csv(path: &std::path::Path) {
     let text = std::fs::read_to_string(path).expect("the CSV");
     assert!(text.ends_with("\r\n"));
     assert!(
@@ -76,7 +72,7 @@ pub(crate) fn assert_whole_csv(path: &std::path::Path) {
 
 /// No process that names `marker` is left; mpirun may end a moment before its ranks.
 #[track_caller]
-pub(crate) fn assert_nothing_left(marker: &str) {
+fn assert_nothing_left(marker: &str) {
     let ended = Instant::now();
     while !processes_with(marker).is_empty() {
         assert!(
@@ -95,7 +91,7 @@ fn ctrl_c_keeps_what_was_measured_and_leaves_nothing_behind() {
     }
     let folder = folder();
     let marker = format!("ctrl-c-{}.json", std::process::id());
-    let child = long_sweep(2, folder.path(), &["--json", &marker]);
+    let child = long_sweep(folder.path(), &["--json", &marker]);
     let interrupted = Instant::now();
     assert!(
         Command::new("kill")
@@ -120,6 +116,81 @@ fn ctrl_c_keeps_what_was_measured_and_leaves_nothing_behind() {
     assert_nothing_left(&marker);
 }
 
+/// Ends after a second signal too, whatever the first one left to do; no row is cut.
+#[test]
+fn a_second_signal_ends_a_run_that_is_about_to_end() {
+    if !has_mpi() {
+        return;
+    }
+    for (first, second) in [("-TERM", "-TERM"), ("-USR1", "-TERM"), ("-INT", "-HUP")] {
+        let folder = folder();
+        // Operations that take seconds: a signal is heard in the middle of one.
+        let mut command = crate::common::alone(folder.path());
+        command
+            .args(["all_reduce", "-b", "8", "-e", "64M", "-f", "2", "-n", "200"])
+            .args(["-N", "0", "--csv", "x.csv", "--backend", "host"])
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped());
+        let child = command.spawn().expect("started");
+        let rows = || std::fs::read_to_string(folder.path().join("x.csv")).unwrap_or_default();
+        crate::common::wait_until("a few rows", || rows().lines().count() > 5);
+        assert!(crate::common::send_signal(first, child.id()));
+        // Later than signals that belong together, and before the first one has its effect.
+        std::thread::sleep(Duration::from_millis(150));
+        crate::common::send_signal(second, child.id());
+        let asked = Instant::now();
+        let ended = crate::common::ended(child).expect_code(9);
+        assert!(asked.elapsed() < Duration::from_secs(20), "{ended:?}");
+        assert!(ended.stderr.contains("stopped by SIG"), "{}", ended.stderr);
+        assert_whole_csv(&folder.path().join("x.csv"));
+    }
+}
+
+#[test]
+fn a_rank_that_hangs_ends_the_job_at_its_deadline() {
+    if !has_mpi() {
+        return;
+    }
+    let folder = folder();
+    let marker = format!("hang-{}.json", std::process::id());
+    let child = long_sweep(folder.path(), &["--json", &marker, "-T", "3"]);
+    let ranks = processes_with(&marker)
+        .into_iter()
+        .filter(|pid| *pid != child.id());
+    let rank_1 = ranks.max().expect("a rank").to_string();
+    assert!(
+        Command::new("kill")
+            .args(["-STOP", &rank_1])
+            .status()
+            .expect("kill")
+            .success()
+    );
+    let stopped = Instant::now();
+    let output = child.wait_with_output().expect("mpirun's end");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    let _ = Command::new("kill").args(["-KILL", &rank_1]).status();
+    assert!(
+        stopped.elapsed() < Duration::from_secs(30),
+        "{:?}",
+        stopped.elapsed()
+    );
+    assert_eq!(output.status.code(), Some(4), "{stderr}");
+    assert!(
+        stderr.contains("did not end within") && stderr.contains("rank 0 on "),
+        "{stderr}"
+    );
+    // The limit is -T, or more if the first operation took long: -T is 3 s.
+    let unfinished = unfinished(folder.path());
+    let limit = unfinished.split(" did not end within ").nth(1);
+    let limit = limit.and_then(|rest| rest.split(' ').next()?.parse::<f64>().ok());
+    assert!(
+        limit.is_some_and(|seconds| (3.0..30.0).contains(&seconds)),
+        "{unfinished}"
+    );
+    assert_whole_csv(&folder.path().join("x.csv"));
+}
+
 #[test]
 fn a_rank_that_dies_ends_the_job() {
     if !has_mpi() {
@@ -127,7 +198,7 @@ fn a_rank_that_dies_ends_the_job() {
     }
     let folder = folder();
     let marker = format!("dies-{}.json", std::process::id());
-    let child = long_sweep(2, folder.path(), &["--json", &marker]);
+    let child = long_sweep(folder.path(), &["--json", &marker]);
     let rank = processes_with(&marker)
         .into_iter()
         .filter(|pid| *pid != child.id())

@@ -51,13 +51,11 @@ fn ranks_with_other_arguments_are_refused() {
         common::BINARY,
     ]);
     let ended = run(command.args(["all_reduce", "-b", "8", "-e", "16", "-f", "2"])).expect_code(6);
-    assert!(
-        ended.stderr.contains(
-            "ranks 0 and 1 were started with different arguments (`-d int32` and nothing). Start all ranks"
-        ),
-        "{}",
-        ended.stderr
+    let host = pxnbench::world::placement::host_name();
+    let says = format!(
+        "ranks 0 on {host} and 1 on {host} were started with different arguments (`-d int32` and nothing). Start all ranks"
     );
+    assert!(ended.stderr.contains(&says), "{}", ended.stderr);
 }
 
 #[test]
@@ -113,4 +111,33 @@ fn host_memory_of_named_hosts_is_measured_by_mpirun() {
         line.contains("n1:4,n2:4") || line.contains("n1,n2"),
         "{line}"
     );
+}
+
+#[test]
+fn ranks_do_not_outlive_the_launch() {
+    if !has_mpi() {
+        return;
+    }
+    let folder = folder();
+    let marker = folder.path().join("run").display().to_string();
+    let mut command = common::alone(folder.path());
+    let words =
+        "launch --hosts localhost:2 all_reduce -b 1K -e 4K -f 2 -n 20 -N 0 --backend host --out";
+    command
+        .envs(common::MPIRUN_VARIABLES)
+        .args(words.split(' '))
+        .arg(&marker)
+        .stdin(std::process::Stdio::null())
+        .stdout(std::process::Stdio::null())
+        .stderr(std::process::Stdio::null());
+    let mut child = command.spawn().expect("started");
+    let csv = folder.path().join("run/results.csv");
+    let rows = || std::fs::read_to_string(&csv).map_or(0, |text| text.lines().count());
+    common::wait_until("rows", || rows() > 3);
+    assert!(common::processes_with(&marker).len() >= 4);
+    child.kill().expect("killed");
+    child.wait().expect("ended");
+    common::wait_until("nothing is left", || {
+        common::processes_with(&marker).is_empty()
+    });
 }

@@ -1,12 +1,14 @@
 //! The main job as users start it: real MPI ranks on host memory.
 
+mod cause;
 #[path = "../common/mod.rs"]
 mod common;
 mod ends;
+mod guard;
 mod launch;
 mod spread;
 mod stragglers;
-mod stuck;
+mod unread;
 
 use std::time::Duration;
 

@@ -81,7 +81,7 @@ const FAULTS: [Fault; 14] = [
     Fault {
         fault: "hang:20:1",
         code: 4,
-        message: "made no progress ",
+        message: "did not end within 8 s",
     },
     Fault {
         fault: "ncclCommDestroy:1:3",

@@ -3,9 +3,11 @@
 //!
 //! What they cannot show is left to `scripts/gpu-check.sh` on real GPUs; that script itself is run here too.
 
+mod cause;
 #[path = "../common/mod.rs"]
 mod common;
 mod faults;
+mod guard;
 mod hosts;
 mod kube;
 mod logs;
@@ -14,7 +16,6 @@ mod nodes;
 mod peak;
 mod predict;
 mod ready;
-mod stuck;
 mod tcp;
 mod telemetry;
 
@@ -275,7 +276,7 @@ fn sizes_are_cut_to_the_memory_of_the_fullest_gpu() {
     let Some(machine) = Machine::with(2) else {
         return;
     };
-    // Of 1.5 GB 1 GiB is left for NCCL, and the rest has two buffers.
+    // Of 1.5 GB 1 GiB is left for NCCL, and the rest has two buffers with their guard zones.
     let ended = run(machine
         .start(1, "all_reduce -g 2 -b 1M -e 8G -f 2 -n 1 -w 0")
         .env("STANDIN_MEMORY", "1600000000"))
@@ -283,7 +284,7 @@ fn sizes_are_cut_to_the_memory_of_the_fullest_gpu() {
     assert!(
         ended
             .stdout
-            .contains("# Reducing maxBytes to 262144000 due to memory limitation\n"),
+            .contains("# Reducing maxBytes to 260046848 due to memory limitation\n"),
         "{}",
         ended.stdout
     );
@@ -365,12 +366,12 @@ fn a_size_that_does_not_fit_is_said_in_every_output() {
     };
     let ended =
         small("all_reduce -g 2 -b 64M -e 8G -f 2 -n 1 -w 0 --out o -J x.json").expect_code(0);
-    let sentence = "sizes above 250M and up to 8G do not fit into memory: they are not measured";
+    let sentence = "sizes above 248M and up to 8G do not fit into memory: they are not measured";
     assert!(ended.stderr.contains(sentence), "{}", ended.stderr);
     assert!(
         ended
             .stdout
-            .contains("# Reducing maxBytes to 262144000 due to memory limitation\n"),
+            .contains("# Reducing maxBytes to 260046848 due to memory limitation\n"),
         "{}",
         ended.stdout
     );
@@ -391,16 +392,16 @@ fn a_size_that_does_not_fit_is_said_in_every_output() {
     let results = json(&machine.path().join("o/results.json"));
     assert_eq!(results["records"][3]["note"], sentence);
     for run in [&results["run"], &json(&machine.path().join("o/run.json"))] {
-        assert_eq!(run["sweep"]["reduced_to"], 262_144_000);
+        assert_eq!(run["sweep"]["reduced_to"], 260_046_848);
         let remarks = run["remarks"].as_array().expect("a list");
         assert!(remarks.contains(&sentence.into()), "{remarks:?}");
     }
     let nccl_tests = json(&machine.path().join("x.json"));
     assert_eq!(nccl_tests["config"]["maximum_bytes"], 8_u64 << 30);
-    assert_eq!(nccl_tests["config"]["reduced_maximum_bytes"], 262_144_000);
+    assert_eq!(nccl_tests["config"]["reduced_maximum_bytes"], 260_046_848);
     // The smallest size does not fit either.
     let ended = small("all_reduce -g 2 -b 4G -e 8G -f 2 -n 1 -w 0 --csv y.csv").expect_code(0);
-    let sentence = "4G to 8G do not fit into memory: 250M is measured instead";
+    let sentence = "4G to 8G do not fit into memory: 248M is measured instead";
     assert!(ended.stderr.contains(sentence), "{}", ended.stderr);
     assert_eq!(csv(&machine.path().join("y.csv"))[0]["note"], sentence);
     // Only one size was asked for.
@@ -408,7 +409,7 @@ fn a_size_that_does_not_fit_is_said_in_every_output() {
         let refused = small(words).expect_code(5);
         assert!(
             refused.stderr.contains(
-                "4G does not fit into memory: each of the two buffers can have at most 250M. Use a smaller size"
+                "4G does not fit into memory: each of the two buffers can have at most 248M. Use a smaller size"
             ),
             "{}",
             refused.stderr

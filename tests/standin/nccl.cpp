@@ -284,8 +284,11 @@ struct Message {
 
 // What STANDIN_FAULT has for one operation.
 struct Faults {
-    int hang, flip, broken, async;
-    static Faults now() { return {fault("hang"), fault("flip"), fault("broken"), fault("async")}; }
+    int hang, flip, broken, async, before, after, send;
+    static Faults now() {
+        return {fault("hang"),   fault("flip"),  fault("broken"), fault("async"),
+                fault("before"), fault("after"), fault("send")};
+    }
 
     // Before the operation.
     void begin(Comm& comm) const {
@@ -297,6 +300,13 @@ struct Faults {
     int end(uint64_t recv, size_t received) const {
         if (flip && received) ((char*)recv)[received - 1] ^= 1;
         return broken;
+    }
+
+    // After it: changes what is not to be changed. The arguments are addresses.
+    void damage(uint64_t send_end, bool sends, uint64_t recv_begin, uint64_t recv_end) const {
+        if (before && recv_end > recv_begin) ((char*)recv_begin)[-1] ^= 1;
+        if (after && recv_end > recv_begin) *(char*)recv_end ^= 1;
+        if (send && sends) ((char*)send_end)[-1] ^= 1;
     }
 };
 
@@ -340,6 +350,7 @@ static int run(const Operation& op, const Faults& faults) {
     if (comm.shared->signatures[0] != op.signature) mistake("the ranks call different operations");
     receive(op);
     comm.meet();
+    faults.damage(op.send + op.sent, op.sent > 0, op.recv, op.recv + op.received);
     return faults.end(op.recv, op.received);
 }
 
@@ -378,6 +389,13 @@ static int exchange(const std::vector<Message>& messages, const Faults& faults) 
         }
         return left.empty();
     });
+    uint64_t send_end = 0, recv_begin = UINT64_MAX, recv_end = 0;
+    for (const Message& message : messages) {
+        const uint64_t end = message.at + message.bytes;
+        if (message.is_send) send_end = std::max(send_end, end);
+        else recv_begin = std::min(recv_begin, message.at), recv_end = std::max(recv_end, end);
+    }
+    faults.damage(send_end, send_end > 0, recv_begin, recv_end);
     return last ? faults.end(last->at, last->bytes) : OK;
 }
 

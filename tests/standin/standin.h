@@ -15,6 +15,8 @@
 //                  and as FUNCTION also what is no function, but happens in a stream:
 //                    hang    an operation of NCCL does not end
 //                    flip    an operation of NCCL has one wrong bit in its last received byte
+//                    before, after  an operation of NCCL changes the byte beside what it receives
+//                    send    an operation of NCCL changes the last byte of what it sends
 //                    broken  an operation of NCCL ends in a GPU error, CODE, of its stream
 //                    async   NCCL reports CODE for a communicator from an operation on, which does not end
 

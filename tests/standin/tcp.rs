@@ -334,8 +334,7 @@ fn a_killed_rank_is_named_and_ends_all_others() {
         assert_eq!(ended.remove(lost).code, None);
         let what = only_sentence(&ended);
         assert!(
-            what.contains(&format!(": rank {lost} on "))
-                && what.contains(" ended without a word. See"),
+            what.contains(&format!(": rank {lost} on ")) && what.contains(" was killed"),
             "{what}"
         );
         for rank in &ended {

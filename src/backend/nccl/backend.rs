@@ -15,11 +15,13 @@ use crate::{
         Backend, Timing, Waived, check_possible,
         options::{ExecOptions, NcclSetup, Registration},
     },
-    collective::{Case, Collective},
+    collective::{
+        Case, Collective,
+        guard::{Damage, FaultTarget},
+    },
     native::nccl::{Nccl, UniqueId},
     record::MemoryUse,
     units::{Bytes, Micros},
-    world::progress,
 };
 
 /// NCCL on this process's GPUs.
@@ -47,7 +49,6 @@ impl NcclBackend {
         setup: &NcclSetup,
         cases: &[&Case],
     ) -> anyhow::Result<NcclBackend> {
-        progress::set_gpus(named(&setup.local_ranks.gpus));
         let process = ProcessRanks::open(nccl, id, setup, cases)?;
         let float8 = Float8Support {
             nccl: process.nccl_version(),
@@ -220,10 +221,22 @@ impl Backend for NcclBackend {
         Ok(wrong.into_iter().sum())
     }
 
-    fn corrupt(&mut self, case: &Case) -> anyhow::Result<bool> {
+    fn guard(&mut self, case: &Case, seed: u64) -> anyhow::Result<()> {
+        let doing = || format!("while filling the guard zones of {case}");
+        self.on_each_thread(&doing, |ranks, _| ranks.fill_zones(case, seed))?;
+        Ok(())
+    }
+
+    fn damage(&mut self, case: &Case, seed: u64) -> anyhow::Result<Vec<Damage>> {
+        let doing = || format!("while checking the guard zones of {case}");
+        let found = self.on_each_thread(&doing, |ranks, _| ranks.damage(case, seed))?;
+        Ok(found.concat())
+    }
+
+    fn corrupt(&mut self, case: &Case, target: FaultTarget) -> anyhow::Result<bool> {
         for rank in self.process()?.ranks() {
             let has_corrupted = rank
-                .corrupt(case)
+                .corrupt(case, target)
                 .with_context(|| format!("while planting an error in {case}"))?;
             if has_corrupted {
                 return Ok(true);
@@ -240,13 +253,6 @@ impl Backend for NcclBackend {
                 .context("while ending the communicator"),
         }
     }
-}
-
-/// Returns how messages name `gpus`: `GPU 2`, `GPUs 0, 1`.
-fn named(gpus: &[usize]) -> String {
-    let numbers: Vec<String> = gpus.iter().map(usize::to_string).collect();
-    let noun = if gpus.len() == 1 { "GPU" } else { "GPUs" };
-    format!("{noun} {}", numbers.join(", "))
 }
 
 /// Combines what the threads measured.

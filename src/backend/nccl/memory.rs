@@ -1,5 +1,6 @@
 //! How much GPU memory is free, and how much of it the two buffers may use.
 
+use super::buffers::BESIDE;
 use crate::{record::MemoryUse, units::Bytes};
 
 /// Free memory of each GPU at the moments between which it is used for different things.
@@ -52,7 +53,7 @@ pub(super) fn largest_buffer(free: Bytes, total: Bytes, sharers: u32) -> Bytes {
     const MEGABYTE: u64 = 1 << 20;
     let reserve = (total.0 / 11).clamp(LEAST, MOST);
     let share = free.0 / u64::from(sharers.max(1));
-    let buffer = share.saturating_sub(reserve) / 2;
+    let buffer = (share.saturating_sub(reserve) / 2).saturating_sub(BESIDE);
     // Whole megabytes, so that every offset derived from it is aligned.
     Bytes(buffer / MEGABYTE * MEGABYTE)
 }

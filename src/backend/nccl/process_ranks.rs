@@ -97,7 +97,6 @@ impl ProcessRanks {
             },
         };
         process.free.before_buffers = process.free_memory()?;
-        Comm::let_watch_ask(process.ranks().map(|rank| &rank.comm));
         Ok(process)
     }
 

@@ -10,6 +10,7 @@ use std::{mem, ptr, sync::Arc};
 use anyhow::Context;
 
 use super::{
+    buffers::Buffers,
     call::{Addresses, PreparedCall},
     comm::Comm,
     device::{Buffer, Device},
@@ -17,11 +18,8 @@ use super::{
 };
 use crate::{
     backend::options::Registration,
-    collective::{
-        BufferMode, Case,
-        data::{Region, fault_in},
-    },
-    native::nccl::{Nccl, RawHandle},
+    collective::{BufferMode, Case, data::Region, guard::CaseBuffer},
+    native::nccl::Nccl,
     units::Bytes,
 };
 
@@ -79,20 +77,6 @@ pub(super) struct RankDevice {
     buffers: Option<Buffers>,
 }
 
-struct Buffers {
-    send: Buffer,
-    recv: Buffer,
-    /// The largest message that they hold; unaligned buffers are longer.
-    largest: Bytes,
-    /// Elements between an aligned address and the start of the data.
-    unalign: u64,
-    /// NCCL's handles for them, if they are registered.
-    handles: Vec<RawHandle>,
-}
-
-/// Size in bytes of the largest element type.
-const LARGEST_ELEMENT: u64 = 8;
-
 /// An operation of a rank, prepared once before it is started many times.
 pub(super) struct PreparedOp {
     call: PreparedCall,
@@ -114,7 +98,16 @@ impl PreparedOp {
 }
 
 impl RankDevice {
-    fn buffers(&self) -> anyhow::Result<&Buffers> {
+    /// Returns its rank.
+    pub(super) fn rank(&self) -> u64 {
+        self.comm.rank().into()
+    }
+
+    /// Returns its buffers.
+    ///
+    /// # Errors
+    /// Returns an error if they are not allocated yet.
+    pub(super) fn buffers(&self) -> anyhow::Result<&Buffers> {
         self.buffers
             .as_ref()
             .context("the NCCL backend has no buffers yet")
@@ -135,16 +128,8 @@ impl RankDevice {
         largest: Bytes,
         unalign: u64,
     ) -> anyhow::Result<()> {
-        let bytes = Bytes(largest.0 + unalign * LARGEST_ELEMENT);
-        let send = self.device.allocate(bytes, Some(Arc::clone(nccl)))?;
-        let recv = self.device.allocate(bytes, Some(Arc::clone(nccl)))?;
-        self.buffers = Some(Buffers {
-            send,
-            recv,
-            largest,
-            unalign,
-            handles: Vec::new(),
-        });
+        let buffers = Buffers::allocate(&self.device, nccl, largest, unalign)?;
+        self.buffers = Some(buffers);
         Ok(())
     }
 
@@ -218,16 +203,16 @@ impl RankDevice {
     /// Returns an error if it does not fit into the buffers.
     pub(super) fn prepare(&self, case: &Case) -> anyhow::Result<PreparedOp> {
         let buffers = self.buffers()?;
-        let layout = case.layout(self.comm.rank().into());
+        let layout = case.layout(self.rank());
         anyhow::ensure!(
             case.size() <= buffers.largest,
             "{case} does not fit into the buffers of {} bytes",
             buffers.largest
         );
         let element = case.dtype.size();
-        let unalign = buffers.unalign * element;
-        let send = buffers.send.address() + unalign;
-        let recv = buffers.recv.address() + unalign;
+        let start = buffers.start(case);
+        let send = buffers.send.address() + start;
+        let recv = buffers.recv.address() + start;
         let send = match case.buffer_mode {
             BufferMode::OutOfPlace => send,
             BufferMode::InPlace => recv + layout.send_offset * element,
@@ -272,15 +257,12 @@ impl RankDevice {
         unsafe { comm.enqueue(&call, 0, Addresses { send, recv }, stream) }
     }
 
-    /// Waits until the stream is empty, and calls `meanwhile` again and again.
+    /// Waits until the stream is empty.
     ///
     /// # Errors
     /// Returns an error if the GPU, NCCL or a peer fails.
-    pub(super) fn wait(&self, meanwhile: &dyn Fn()) -> anyhow::Result<()> {
-        self.device.wait(|| {
-            meanwhile();
-            self.comm.check()
-        })
+    pub(super) fn wait(&self) -> anyhow::Result<()> {
+        self.device.wait(|| self.comm.check())
     }
 
     /// Returns whether the stream is empty. If it is not, NCCL is asked for errors.
@@ -301,10 +283,13 @@ impl RankDevice {
     /// Returns an error if the GPU fails.
     pub(super) fn fill(&self, case: &Case, seed: u64) -> anyhow::Result<()> {
         let buffers = self.buffers()?;
-        let layout = case.layout(self.comm.rank().into());
+        let layout = case.layout(self.rank());
         let key = case.data(seed);
         self.device.bind()?;
-        for (buffer, regions) in [(&buffers.send, &layout.send), (&buffers.recv, &layout.recv)] {
+        for (buffer, regions) in [
+            (CaseBuffer::Send, &layout.send),
+            (CaseBuffer::Receive, &layout.recv),
+        ] {
             for region in regions {
                 let address = buffers.address_for(buffer, region, case)?;
                 self.kernels
@@ -319,20 +304,34 @@ impl RankDevice {
     /// # Errors
     /// Returns an error if the GPU fails.
     pub(super) fn check(&self, case: &Case, seed: u64) -> anyhow::Result<()> {
+        let layout = case.layout(self.rank());
+        self.count(case, seed, CaseBuffer::Receive, &layout.expected)
+    }
+
+    /// Counts the elements of `regions` that differ from their contents, in the stream's order.
+    ///
+    /// # Errors
+    /// Returns an error if the GPU fails.
+    pub(super) fn count(
+        &self,
+        case: &Case,
+        seed: u64,
+        buffer: CaseBuffer,
+        regions: &[Region],
+    ) -> anyhow::Result<()> {
         let buffers = self.buffers()?;
-        let layout = case.layout(self.comm.rank().into());
         let key = case.data(seed);
         let counter = self.counter.address();
         self.device.zero(&self.counter)?;
-        for region in &layout.expected {
-            let address = buffers.address_for(&buffers.recv, region, case)?;
+        for region in regions {
+            let address = buffers.address_for(buffer, region, case)?;
             self.kernels
                 .check(self.device.stream(), address, &key, region, counter)?;
         }
         Ok(())
     }
 
-    /// Returns what [`RankDevice::check`] counted. The stream is empty.
+    /// Returns what [`RankDevice::count`] counted. The stream is empty.
     ///
     /// # Errors
     /// Returns an error if the GPU fails.
@@ -340,25 +339,6 @@ impl RankDevice {
         let mut wrong = [0; mem::size_of::<u64>()];
         self.device.read(&self.counter, 0, &mut wrong)?;
         Ok(u64::from_le_bytes(wrong))
-    }
-
-    /// Flips one bit of the last checked element in the receive buffer. Returns `false` if nothing
-    /// is checked.
-    ///
-    /// # Errors
-    /// Returns an error if the GPU fails.
-    pub(super) fn corrupt(&self, case: &Case) -> anyhow::Result<bool> {
-        let layout = case.layout(self.comm.rank().into());
-        let Some(region) = layout.expected.iter().rev().find(|region| region.len > 0) else {
-            return Ok(false);
-        };
-        let buffers = self.buffers()?;
-        let at = (buffers.unalign + region.offset + region.len - 1) * case.dtype.size();
-        let mut byte = [0];
-        self.device.read(&buffers.recv, at, &mut byte)?;
-        byte[0] ^= fault_in(&case.data(0), &region.content);
-        self.device.write(&buffers.recv, at, &byte)?;
-        Ok(true)
     }
 
     /// Leaves the communicator. Nothing runs anymore.
@@ -398,20 +378,3 @@ impl ClosedDevice {
         Ok(())
     }
 }
-
-impl Buffers {
-    /// Returns the address to pass to a kernel together with `region` of `case`; the kernel adds
-    /// the region's offset.
-    fn address_for(&self, buffer: &Buffer, region: &Region, case: &Case) -> anyhow::Result<u64> {
-        let element = case.dtype.size();
-        let from = (self.unalign + region.offset) * element;
-        // The kernel does not check that the region lies in the buffer.
-        buffer
-            .part(from, region.len * element)
-            .with_context(|| case.to_string())?;
-        Ok(buffer.address() + self.unalign * element)
-    }
-}
-
-// SAFETY: a handle is NCCL's reference to a buffer; any one thread may return it.
-unsafe impl Send for Buffers {}

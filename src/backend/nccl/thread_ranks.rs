@@ -12,7 +12,6 @@ use cudarc::driver::CudaGraph;
 
 use super::{
     iteration_events::IterationEvents,
-    progress_marks::ProgressMarks,
     rank_device::{PreparedOp, RankDevice},
 };
 use crate::{
@@ -20,7 +19,7 @@ use crate::{
         options::{Blocking, ExecOptions},
         rotation,
     },
-    collective::Case,
+    collective::{Case, guard::Damage},
     native::nccl::Nccl,
     units::{Bytes, Micros},
 };
@@ -51,11 +50,6 @@ pub(super) struct ThreadBarrier<'a> {
 }
 
 impl ThreadBarrier<'_> {
-    /// Returns `ranks` if theirs is the progress that counts for the process: those of the first thread.
-    fn counted<'a>(&self, ranks: &'a [RankDevice]) -> Option<&'a [RankDevice]> {
-        self.processes.is_some().then_some(ranks)
-    }
-
     /// Returns when every rank of the job has arrived.
     fn wait_for_all_ranks(&self) {
         self.threads.wait();
@@ -114,13 +108,8 @@ impl ThreadRanks {
     /// # Errors
     /// Returns an error if a GPU, NCCL or a peer fails.
     pub(super) fn wait(&self) -> anyhow::Result<()> {
-        self.wait_and(&|| {})
-    }
-
-    /// As [`ThreadRanks::wait`], and calls `meanwhile` again and again.
-    fn wait_and(&self, meanwhile: &dyn Fn()) -> anyhow::Result<()> {
         if let [only] = &self.ranks[..] {
-            return only.wait(meanwhile);
+            return only.wait();
         }
         let mut running: Vec<&RankDevice> = self.ranks.iter().collect();
         while !running.is_empty() {
@@ -131,7 +120,6 @@ impl ThreadRanks {
                 }
             }
             running = still_running;
-            meanwhile();
             thread::yield_now();
         }
         Ok(())
@@ -146,6 +134,33 @@ impl ThreadRanks {
             rank.fill(case, seed)?;
         }
         self.wait()
+    }
+
+    /// Fills the guard zones of `case` on all GPUs.
+    ///
+    /// # Errors
+    /// Returns an error if a GPU fails.
+    pub(super) fn fill_zones(&self, case: &Case, seed: u64) -> anyhow::Result<()> {
+        self.ranks
+            .iter()
+            .try_for_each(|rank| rank.fill_zones(case, seed))
+    }
+
+    /// Returns what has changed where NCCL may change nothing, on all GPUs.
+    ///
+    /// # Errors
+    /// Returns an error if a GPU fails.
+    pub(super) fn damage(&self, case: &Case, seed: u64) -> anyhow::Result<Vec<Damage>> {
+        for rank in &self.ranks {
+            rank.check_sent(case, seed)?;
+        }
+        self.wait()?;
+        let mut found = Vec::new();
+        for rank in &self.ranks {
+            found.extend(rank.changed_sent(case, seed)?);
+            found.extend(rank.changed_zones(case, seed)?);
+        }
+        Ok(found)
     }
 
     /// Counts the wrong elements on all GPUs.
@@ -223,8 +238,6 @@ impl ThreadRanks {
         } else {
             IterationEvents::default()
         };
-        let counted = barrier.counted(&self.ranks);
-        let marks = ProgressMarks::new(counted, iters, exec_options.operations())?;
         if let [only] = &self.ranks[..] {
             only.device.bind()?;
         }
@@ -235,7 +248,6 @@ impl ThreadRanks {
         for iteration in 0..iters {
             events.record_begin(&self.ranks, iteration)?;
             prepared.start_iteration(iteration, exec_options, barrier)?;
-            marks.after(iteration + 1)?;
             if waits_for_ranks {
                 events.record_end(&self.ranks, iteration)?;
                 self.wait()?;
@@ -248,9 +260,8 @@ impl ThreadRanks {
             events.record_begin(&self.ranks, iters)?;
         }
         let issued = start.elapsed().saturating_sub(in_barriers);
-        self.wait_and(&|| marks.look())?;
+        self.wait()?;
         let elapsed = start.elapsed().saturating_sub(in_barriers);
-        marks.end(iters);
         Ok(ThreadTiming {
             elapsed,
             issued,
@@ -273,25 +284,19 @@ impl ThreadRanks {
         for iteration in 0..iters {
             prepared.start_iteration(iteration, exec_options, barrier)?;
         }
-        let counted = barrier.counted(&self.ranks);
-        let in_graph = iters.saturating_mul(exec_options.operations());
-        let marks = ProgressMarks::new(counted, exec_options.replays, in_graph)?;
         let graphs = self.ranks.iter().map(|rank| rank.device.end_capture());
         let graphs = graphs.collect::<anyhow::Result<Vec<CudaGraph>>>()?;
         barrier.wait_for_all_ranks();
         let start = Instant::now();
-        for replay in 0..exec_options.replays {
+        for _ in 0..exec_options.replays {
             for (rank, graph) in self.ranks.iter().zip(&graphs) {
                 rank.device.launch(graph)?;
             }
-            marks.after(replay + 1)?;
         }
         let issued = start.elapsed();
-        self.wait_and(&|| marks.look())?;
-        let elapsed = start.elapsed();
-        marks.end(exec_options.replays);
+        self.wait()?;
         Ok(ThreadTiming {
-            elapsed,
+            elapsed: start.elapsed(),
             issued,
             iteration_times: Vec::new(),
         })

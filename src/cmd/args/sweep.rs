@@ -24,7 +24,7 @@ use crate::{
     },
     stats::lateness::Late,
     sweep::{
-        InjectedDelay,
+        InjectedDelay, InjectedFault,
         plan::{Roots, SizeStep, SweepSpec},
     },
     units::Bytes,
@@ -91,8 +91,8 @@ pub struct SweepArgs {
         help_heading = "Measurement")]
     check: u32,
 
-    /// Seconds without progress after which the job is ended, and the rank that is stuck is named: no operation ends, a
-    /// start-up step takes longer, or a rank is silent; 0 means 600
+    /// Seconds that one operation, or one start-up step, may take before the job is aborted as hung; timed operations may
+    /// each take ten times as long as the first one; 0 means 600
     #[arg(short = 'T', long, value_name = "SECONDS", value_parser = values::natural, default_value = "600",
         help_heading = "Measurement")]
     timeout: u32,
@@ -201,9 +201,10 @@ pub struct SweepArgs {
     #[arg(long, hide = true)]
     drop_in: bool,
 
-    /// Flip one element on this rank before its first check, to see that the check can fail
-    #[arg(long, value_name = "RANK", value_parser = values::natural, hide = true)]
-    inject_fault: Option<u32>,
+    /// Flip one bit on this rank before its first check, to see that the check can fail: in the result (data), in the send
+    /// buffer (send), or beside a buffer (before, after, before-send, after-send)
+    #[arg(long, value_name = "RANK[:TARGET]", hide = true)]
+    inject_fault: Option<InjectedFault>,
 
     /// Delay this rank before each operation of --stragglers, by a share of the operation or a time: RANK:20%, RANK:2ms@0.1
     #[arg(long, value_name = "RANK:TIME", hide = true)]

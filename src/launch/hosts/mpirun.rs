@@ -6,7 +6,7 @@ use super::plan::Plan;
 use crate::{
     exit::{Code, Failure},
     launch::{
-        outcome,
+        outcome::{self, WrittenEnd},
         probe::{self, FewestGpus, Report},
         process::{self, Trial},
     },
@@ -48,7 +48,7 @@ pub(super) fn run(plan: &Plan) -> anyhow::Result<Code> {
     );
     let command = words(plan, family, ranks, &program(plan));
     let ended = process::run(&command, false)?;
-    outcome::verdict(&ended, None, signal::received())
+    outcome::verdict(&ended, &WrittenEnd::default(), signal::received())
 }
 
 /// Returns the command that would start the ranks; with the ranks of hosts without GPUs if their number is not known.

@@ -123,7 +123,7 @@ impl Plan {
             port: port.unwrap_or(DEFAULT_PORT),
             program: utf8(program.into_os_string())?,
             folder: utf8(std::env::current_dir()?.into_os_string())?,
-            variables: variables(),
+            variables: variables(request.dry_run),
             arguments,
             hosts: request.hosts.clone(),
         })
@@ -140,14 +140,19 @@ impl Plan {
     }
 }
 
-/// Returns the variables that the ranks need, with their values.
-fn variables() -> Vec<(String, String)> {
+/// Returns the variables that the ranks need, with their values; without those of secrets if they are only shown.
+fn variables(are_shown: bool) -> Vec<(String, String)> {
     let names = exported().into_iter();
     let names = names.filter(|name| name != OF_THIS_HOST);
     names
         .filter_map(|name| {
             let value = env::var(&name)?;
-            Some((name, value))
+            let shown = if are_shown {
+                env::recorded(&name, value)
+            } else {
+                value
+            };
+            Some((name, shown))
         })
         .collect()
 }

@@ -5,7 +5,7 @@ use super::{
     finding::{AuditContext, AuditFinding, short},
     rule::Rule,
 };
-use crate::levels::conf;
+use crate::{env, levels::conf};
 
 /// Returns what is wrong with the lines of the files.
 pub(super) fn findings(known: &AuditContext) -> Vec<AuditFinding> {
@@ -13,6 +13,7 @@ pub(super) fn findings(known: &AuditContext) -> Vec<AuditFinding> {
     for (file, text) in known.files {
         let mut of_file: Vec<AuditFinding> = conf::lines(text)
             .filter_map(|(name, value)| {
+                let value = &env::recorded(name, value.to_owned());
                 dead_line(file, name, value).or_else(|| overridden(known, file, name, value))
             })
             .collect();
@@ -29,7 +30,11 @@ fn dead_line(file: &str, name: &str, value: &str) -> Option<AuditFinding> {
         short(name),
         short(value)
     );
-    let value = short(value.trim().trim_matches(['"', '\'']));
+    let value = if env::is_secret(name) {
+        "…".to_owned()
+    } else {
+        short(value.trim().trim_matches(['"', '\'']))
+    };
     let remedy = format!("write {intended}={value} at the start of the line");
     Some(AuditFinding::new(
         Rule::DeadLine,

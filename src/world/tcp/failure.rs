@@ -22,7 +22,13 @@ use super::{
     identity::Identity,
     link::{Link, News},
 };
-use crate::{exit::Code, world::abort};
+use crate::{
+    exit::Code,
+    world::{
+        abort,
+        cause::{self, FailureNote, Learned},
+    },
+};
 
 /// The connections of this process, to which the end of the job is told.
 static LINKS: Mutex<Vec<Arc<Link>>> = Mutex::new(Vec::new());
@@ -38,6 +44,9 @@ static IS_LEAVING: AtomicBool = AtomicBool::new(false);
 /// How long an error of NCCL waits for the news that a rank is gone, which passes through the tree.
 pub(super) const NEWS_TAKE: Duration = Duration::from_millis(700);
 
+/// How long the ranks of a node take to find out why one of them is gone, and to say so.
+const NEIGHBOURS_KNOW: Duration = Duration::from_millis(300);
+
 /// How long the second rank of a node waits for the first to say what both found out, and for the launcher to end it.
 const LEADER_SPEAKS: Duration = Duration::from_millis(1500);
 
@@ -49,6 +58,9 @@ struct Notice {
     process: String,
     host_id: String,
     sentence: String,
+    /// What failed first, if it is known.
+    #[serde(default)]
+    first: Option<FailureNote>,
 }
 
 /// Notes what this process is.
@@ -83,6 +95,7 @@ pub(super) fn tell_others(code: Code, reason: &str) {
         process: abort::process_name(),
         host_id: own_host_id(),
         sentence: reason.into(),
+        first: cause::first().cloned(),
     };
     let notice = HEARD.get().cloned().unwrap_or_else(own);
     let Ok(frame) = Frame::json(Kind::Abort, &notice) else {
@@ -124,8 +137,14 @@ pub(super) fn heard(frame: &Frame) {
     // A signal reaches every rank, so only rank 0 speaks of it. Otherwise the rank that failed has spoken, where the user of
     // rank 0 may not see it.
     let speaks = abort::rank() == Some(0) && (is_elsewhere || notice.code == Code::Stopped);
-    let sentence = format!("{}: {}", notice.process, notice.sentence);
+    let sentence = match &notice.first {
+        Some(note) => note.sentence.clone(),
+        None => format!("{}: {}", notice.process, notice.sentence),
+    };
     let code = notice.code;
+    if let Some(note) = &notice.first {
+        cause::learn(note);
+    }
     // The first notice is the one that is passed on.
     let _ = HEARD.set(notice);
     abort::follow(code, &sentence, speaks)
@@ -137,6 +156,11 @@ pub(super) fn lost(link: &Link, error: Option<&io::Error>) {
         return;
     }
     abort::end_if_all_is_saved();
+    if let Some(Learned { note, is_new }) = cause::of_lost_rank(link.rank) {
+        abort::follow(note.code, &note.sentence, is_new);
+    }
+    // Another rank of its node may know more, and end this process meanwhile.
+    thread::sleep(NEIGHBOURS_KNOW);
     let own_rank = abort::rank().unwrap_or_default();
     let is_below = link.rank > own_rank;
     let speaks_for_rank_0 = SPEAKS_FOR_RANK_0.load(Ordering::SeqCst);

@@ -6,11 +6,11 @@
 
 use std::{
     io,
+    net::TcpStream,
     time::{Duration, Instant},
 };
 
 use serde::{Deserialize, Serialize};
-use socket2::Socket;
 
 use super::{
     frame::{Frame, Kind, STRANGERS_LIMIT, Until, foreign},
@@ -26,13 +26,11 @@ const PROTOCOL: u32 = 1;
 
 /// What a connection is for. A proof for one is none for another.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::world) enum Purpose {
+pub(super) enum Purpose {
     /// To join the job at rank 0.
     Join,
     /// To exchange with the parent in the tree.
     Tree,
-    /// To tell the parent in the tree of the watch that this process makes progress.
-    Watch,
 }
 
 impl Purpose {
@@ -40,7 +38,6 @@ impl Purpose {
         match self {
             Purpose::Join => "pxnbench join hello",
             Purpose::Tree => "pxnbench tree hello",
-            Purpose::Watch => "pxnbench watch hello",
         }
     }
 
@@ -48,7 +45,6 @@ impl Purpose {
         match self {
             Purpose::Join => "pxnbench join welcome",
             Purpose::Tree => "pxnbench tree welcome",
-            Purpose::Watch => "pxnbench watch welcome",
         }
     }
 }
@@ -76,7 +72,7 @@ struct Welcome {
 
 /// Who came.
 #[derive(Debug)]
-pub(in crate::world) enum Peer {
+pub(super) enum Peer {
     /// A process of this job.
     Member(Identity),
     /// Somebody with another secret, and whom it says it is.
@@ -85,7 +81,7 @@ pub(in crate::world) enum Peer {
 
 /// Why a connection was not accepted.
 #[derive(Debug)]
-pub(in crate::world) enum Rejection {
+pub(super) enum Rejection {
     /// The connection broke, or something else listens there.
     Io(io::Error),
     /// The other side has another secret.
@@ -102,18 +98,18 @@ impl From<io::Error> for Rejection {
 
 /// What a process says of itself on a connection.
 #[derive(Clone, Copy)]
-pub(in crate::world) struct Introduction<'a> {
-    pub(in crate::world) purpose: Purpose,
-    pub(in crate::world) secret: &'a Secret,
-    pub(in crate::world) identity: &'a Identity,
+pub(super) struct Introduction<'a> {
+    pub(super) purpose: Purpose,
+    pub(super) secret: &'a Secret,
+    pub(super) identity: &'a Identity,
 }
 
 /// Receives whoever connected, within `limit`. `may_stay` is asked before a member is welcome.
 ///
 /// # Errors
 /// Returns an error if it does not follow the protocol in time, or may not stay.
-pub(in crate::world) fn receive(
-    stream: &Socket,
+pub(super) fn receive(
+    stream: &TcpStream,
     own: Introduction,
     limit: Duration,
     may_stay: impl FnOnce() -> bool,
@@ -160,8 +156,8 @@ pub(in crate::world) fn receive(
 ///
 /// # Errors
 /// Returns an error if something else listens there, or a process of another job.
-pub(in crate::world) fn introduce(
-    stream: &Socket,
+pub(super) fn introduce(
+    stream: &TcpStream,
     own: Introduction,
     limit: Duration,
 ) -> Result<Identity, Rejection> {
@@ -198,7 +194,7 @@ pub(in crate::world) fn introduce(
     Ok(serde_json::from_str(&welcome.identity).map_err(|_| foreign())?)
 }
 
-fn next(stream: &Socket, until: Instant) -> io::Result<Frame> {
+fn next(stream: &TcpStream, until: Instant) -> io::Result<Frame> {
     let frame = Frame::read(Until { stream, until }, STRANGERS_LIMIT)?;
     frame.ok_or_else(|| io::ErrorKind::UnexpectedEof.into())
 }
@@ -207,12 +203,7 @@ fn next(stream: &Socket, until: Instant) -> io::Result<Frame> {
 mod tests {
     use super::*;
     use crate::world::tcp::secret::{SecretSource, TOKEN};
-    use socket2::SockRef;
-    use std::{
-        io::Write,
-        net::{TcpListener, TcpStream},
-        thread,
-    };
+    use std::{io::Write, net::TcpListener, thread};
 
     const LIMIT: Duration = Duration::from_secs(20);
 
@@ -248,9 +239,7 @@ mod tests {
             secret: &secret("a"),
             identity: &identity(0),
         };
-        let received = receive(&SockRef::from(&stream), own, Duration::from_secs(2), || {
-            may_stay
-        });
+        let received = receive(&stream, own, Duration::from_secs(2), || may_stay);
         drop(stream);
         (peer.join().expect("a peer"), received)
     }
@@ -265,7 +254,7 @@ mod tests {
                 secret: &secret(token),
                 identity: &identity(1),
             };
-            introduce(&SockRef::from(&stream), own, LIMIT)
+            introduce(&stream, own, LIMIT)
         }
     }
 
@@ -324,7 +313,7 @@ mod tests {
             };
             let greeting = Frame::json(Kind::Greeting, &greeting).expect("JSON");
             greeting.write(&stream).expect("written");
-            let hello = next(&SockRef::from(&stream), Instant::now() + LIMIT).expect("an answer");
+            let hello = next(&stream, Instant::now() + LIMIT).expect("an answer");
             drop(stream);
             assert!(peer.join().expect("a peer").is_err());
             hello

@@ -12,17 +12,17 @@
 mod acceptor;
 mod exchange;
 mod failure;
-pub(super) mod frame;
+mod frame;
 mod gather;
-pub(super) mod handshake;
-pub(super) mod identity;
+mod handshake;
+mod identity;
 mod join;
 mod link;
 mod parts;
 mod position;
-pub(super) mod secret;
-pub(super) mod socket;
-pub(super) mod tree;
+mod secret;
+mod socket;
+mod tree;
 pub mod variables;
 
 pub use self::{

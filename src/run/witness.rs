@@ -1,0 +1,240 @@
+//! What the system of this node tells of a rank that is gone, or of one whose GPU failed: the kernel log and the counters of
+//! memory control groups.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+use super::context::RunContext;
+use crate::{
+    exit::Code,
+    facts::{
+        self,
+        kernel_log::{self, KernelLine},
+        oom_kills::{self, OomKills},
+    },
+    world::cause::{SystemWitness, Testimony},
+};
+
+/// What was known of the node when the run began, so that only what came later counts.
+pub(super) struct NodeWitness {
+    /// The root of the file system.
+    root: PathBuf,
+    oom_kills: OomKills,
+    /// When the run began, in microseconds since the machine started.
+    since_us: u64,
+    /// The addresses of the GPUs that the ranks of this node use.
+    gpus: Vec<String>,
+}
+
+/// How much of a line of the kernel log is quoted.
+const SHOWN: usize = 200;
+
+impl NodeWitness {
+    /// Notes how things are now on the node of this process.
+    pub(super) fn of_run(context: &RunContext) -> NodeWitness {
+        let node = context.placements[context.world.rank() as usize].node;
+        let gpus = context.gpus_of_node(node).into_iter();
+        let gpus = gpus.map(|gpu| gpu.bus.clone()).collect();
+        NodeWitness::new(Path::new("/"), gpus)
+    }
+
+    fn new(root: &Path, gpus: Vec<String>) -> NodeWitness {
+        let uptime = fs::read_to_string(root.join("proc/uptime")).unwrap_or_default();
+        let uptime: f64 = uptime
+            .split(' ')
+            .next()
+            .and_then(|seconds| seconds.parse().ok())
+            .unwrap_or_default();
+        let began = uptime - facts::process_age_s().unwrap_or_default();
+        NodeWitness {
+            root: root.to_owned(),
+            oom_kills: oom_kills::read(root),
+            since_us: (began.max(0.0) * 1e6) as u64,
+            gpus,
+        }
+    }
+
+    /// Returns the lines of the kernel log since the run began.
+    fn kernel_lines(&self) -> Result<Vec<KernelLine>, String> {
+        let mut lines = kernel_log::read(&self.root)?;
+        lines.retain(|line| line.at_us >= self.since_us);
+        Ok(lines)
+    }
+
+    /// Returns what the kernel log says of the GPUs of this node, if anything.
+    fn gpu_error(&self, lines: &[KernelLine]) -> Option<String> {
+        let errors = kernel_log::gpu_errors(lines, &self.gpus);
+        let last = errors.last()?;
+        let kind = match kernel_log::is_ecc_error(&last.text) {
+            true => "an ECC error of a GPU",
+            false => "an error of a GPU",
+        };
+        Some(format!(
+            "the kernel log of this node has {kind}: {}",
+            quoted(&last.text)
+        ))
+    }
+}
+
+impl SystemWitness for NodeWitness {
+    fn on_lost_process(&self, pid: u32) -> Testimony {
+        let lines = self.kernel_lines();
+        let logged = lines.as_deref().unwrap_or_default();
+        if kernel_log::has_our_process_ids(&self.root)
+            && let Some(line) = kernel_log::end_of_process(logged, pid)
+        {
+            return Testimony {
+                is_killed: true,
+                clause: format!("the kernel log says: {}", quoted(&line.text)),
+            };
+        }
+        if let Some((file, kills)) = oom_kills::grown(&self.oom_kills, &oom_kills::read(&self.root))
+        {
+            return Testimony {
+                is_killed: true,
+                clause: format!(
+                    "memory ran out: {file} counts {kills} more killed for that. Ask for more memory, or use smaller sizes"
+                ),
+            };
+        }
+        let clause = self.gpu_error(logged).unwrap_or_else(|| match &lines {
+            Ok(_) => "neither the kernel log nor a memory control group says why".into(),
+            Err(why) => format!(
+                "why is unknown: no memory control group counts it, and the kernel log cannot be read ({why})"
+            ),
+        });
+        Testimony {
+            is_killed: false,
+            clause,
+        }
+    }
+
+    fn on_own_failure(&self, code: Code) -> Option<String> {
+        let is_of_gpus = matches!(code, Code::Cuda | Code::Nccl | Code::TimedOut);
+        if !is_of_gpus || self.gpus.is_empty() {
+            return None;
+        }
+        self.gpu_error(&self.kernel_lines().ok()?)
+    }
+}
+
+/// Returns the beginning of a line.
+fn quoted(text: &str) -> String {
+    match text.char_indices().nth(SHOWN) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GROUP: &str = "sys/fs/cgroup/job_7/memory.events";
+
+    /// A machine that has run for an hour.
+    struct Node(tempfile::TempDir);
+
+    impl Node {
+        fn new() -> Node {
+            let node = Node(tempfile::tempdir().expect("a folder"));
+            node.write("proc/uptime", "3600.00 7000.00\n");
+            node.write("proc/self/cgroup", "0::/job_7\n");
+            node.write(GROUP, "oom 0\noom_kill 0\n");
+            fs::create_dir_all(node.0.path().join("proc/self/ns")).expect("made");
+            let link = node.0.path().join("proc/self/ns/pid");
+            std::os::unix::fs::symlink("pid:[4026531836]", link).expect("linked");
+            node
+        }
+
+        fn write(&self, path: &str, text: &str) {
+            let path = self.0.path().join(path);
+            fs::create_dir_all(path.parent().expect("a parent")).expect("made");
+            fs::write(path, text).expect("written");
+        }
+
+        fn log(&self, lines: &[(u64, &str)]) {
+            let line =
+                |(second, text): &(u64, &str)| format!("4,9,{},-;{text}\n", second * 1_000_000);
+            self.write("dev/kmsg", &lines.iter().map(line).collect::<String>());
+        }
+
+        fn witness(&self) -> NodeWitness {
+            NodeWitness::new(self.0.path(), vec!["0000:18:00".into()])
+        }
+    }
+
+    #[test]
+    fn memory_that_ran_out_is_the_reason() {
+        let node = Node::new();
+        let witness = node.witness();
+        let killed = "Memory cgroup out of memory: Killed process 42 (pxnbench) total-vm:7kB";
+        node.log(&[(3601, killed)]);
+        let told = witness.on_lost_process(42);
+        assert_eq!(
+            told.clause,
+            format!("the kernel log says: {killed}"),
+            "{told:?}"
+        );
+        assert!(told.is_killed);
+        assert!(!witness.on_lost_process(43).is_killed);
+        node.write(GROUP, "oom 1\noom_kill 1\n");
+        let told = witness.on_lost_process(43);
+        assert!(
+            told.is_killed
+                && told
+                    .clause
+                    .contains("/job_7/memory.events counts 1 more killed"),
+            "{told:?}"
+        );
+    }
+
+    #[test]
+    fn what_was_before_the_run_is_no_reason() {
+        let node = Node::new();
+        node.write(GROUP, "oom 1\noom_kill 1\n");
+        let killed = "Out of memory: Killed process 42 (pxnbench) total-vm:7kB";
+        node.log(&[(60, killed)]);
+        let told = node.witness().on_lost_process(42);
+        assert_eq!(
+            told.clause,
+            "neither the kernel log nor a memory control group says why"
+        );
+        fs::remove_file(node.0.path().join("dev/kmsg")).expect("removed");
+        let told = node.witness().on_lost_process(42);
+        assert!(
+            told.clause.contains("why is unknown") && told.clause.contains("(/dev/kmsg: No such"),
+            "{told:?}"
+        );
+    }
+
+    #[test]
+    fn the_error_of_a_gpu_of_the_run_is_said() {
+        let node = Node::new();
+        let witness = node.witness();
+        node.log(&[
+            (
+                3601,
+                "NVRM: Xid (PCI:0000:18:00): 94, pid=42, name=pxnbench, Contained: SM (0x1)",
+            ),
+            (
+                3602,
+                "NVRM: Xid (PCI:0000:99:00): 79, GPU has fallen off the bus.",
+            ),
+        ]);
+        let told = witness.on_own_failure(Code::Cuda).expect("an error");
+        assert!(
+            told.starts_with("the kernel log of this node has an ECC error of a GPU: NVRM: Xid (PCI:0000:18:00): 94"),
+            "{told}"
+        );
+        assert_eq!(witness.on_own_failure(Code::Usage), None);
+        assert!(
+            witness
+                .on_lost_process(42)
+                .clause
+                .contains("Xid (PCI:0000:18:00)")
+        );
+    }
+}

@@ -1,0 +1,174 @@
+//! What is known of a failure: which rank, where, when, and why. It is kept in files that only this user can read.
+
+use std::{
+    fs::{self, File},
+    io::{self, Read, Write},
+    os::unix::fs::MetadataExt,
+    path::{Path, PathBuf},
+};
+
+use chrono::{DateTime, FixedOffset};
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
+
+use crate::exit::Code;
+
+/// What the names of notes in a run's folder begin and end with.
+const SHARED_NAME: (&str, &str) = ("failure.", ".json");
+
+/// No file of this program is longer.
+const MOST_BYTES: u64 = 64 << 10;
+
+/// A failure of a rank, which ended the job.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FailureNote {
+    /// Number of the process.
+    pub rank: u32,
+    /// Its host.
+    pub host: String,
+    /// Its process id.
+    pub pid: u32,
+    /// The exit code of the job.
+    pub code: Code,
+    /// The sentence, which names the rank.
+    pub sentence: String,
+    /// When it failed, by the clock of its host.
+    pub at: DateTime<FixedOffset>,
+}
+
+/// NCCL's words for an error that another rank caused, such as one that is gone.
+const OF_ANOTHER_RANK: &str = "remote process exited";
+
+/// Returns whether a failure with `code`, described by `reason`, follows from one of another rank.
+pub(super) fn is_consequence(code: Code, reason: &str) -> bool {
+    code == Code::Nccl && reason.contains(OF_ANOTHER_RANK)
+}
+
+/// Returns the failure that came first. One that follows from that of another rank may be noted earlier than its cause.
+pub(super) fn first_of(notes: impl IntoIterator<Item = FailureNote>) -> Option<FailureNote> {
+    let order = |note: &FailureNote| (is_consequence(note.code, &note.sentence), note.at);
+    notes.into_iter().min_by_key(order)
+}
+
+/// Writes `value` to a new file that only this user can read, unless `path` exists.
+///
+/// # Errors
+/// Returns an error if it exists, or cannot be written.
+pub(super) fn write_new(path: &Path, value: &impl Serialize) -> io::Result<()> {
+    let folder = path.parent().unwrap_or(Path::new("."));
+    let mut file = tempfile::NamedTempFile::new_in(folder)?;
+    file.write_all(&serde_json::to_vec(value)?)?;
+    file.persist_noclobber(path)?;
+    Ok(())
+}
+
+/// Reads what [`write_new`] wrote; `None` if there is no such file of this user's.
+pub(super) fn read<T: DeserializeOwned>(path: &Path) -> Option<T> {
+    let is_own = path.symlink_metadata().is_ok_and(|file| {
+        file.is_file() && Some(file.uid()) == own_user() && file.mode() & 0o077 == 0
+    });
+    if !is_own {
+        return None;
+    }
+    let mut text = Vec::new();
+    let file = File::open(path).ok()?;
+    file.take(MOST_BYTES).read_to_end(&mut text).ok()?;
+    serde_json::from_slice(&text).ok()
+}
+
+/// Returns the number of the user of this process.
+pub(super) fn own_user() -> Option<u32> {
+    Some(fs::metadata("/proc/self").ok()?.uid())
+}
+
+/// Writes a note into the folder of a run, under a random name.
+///
+/// # Errors
+/// Returns an error if it cannot be written.
+pub(super) fn write_shared(folder: &Path, note: &FailureNote) -> io::Result<()> {
+    let (prefix, suffix) = SHARED_NAME;
+    let mut file = tempfile::Builder::new()
+        .prefix(prefix)
+        .suffix(suffix)
+        .tempfile_in(folder)?;
+    file.write_all(&serde_json::to_vec(note)?)?;
+    file.keep()?;
+    Ok(())
+}
+
+/// Returns the notes in the folder of a run.
+pub fn shared(folder: &Path) -> Vec<PathBuf> {
+    let (prefix, suffix) = SHARED_NAME;
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let paths = entries.map(|entry| entry.path());
+    let is_note = |path: &PathBuf| {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        let rest = name.strip_prefix(prefix);
+        rest.and_then(|rest| rest.strip_suffix(suffix)).is_some()
+    };
+    paths.filter(is_note).collect()
+}
+
+/// Returns the first failure among the notes at `paths`, as far as they belong to this user.
+pub fn first_at(paths: &[PathBuf]) -> Option<FailureNote> {
+    first_of(paths.iter().filter_map(|path| read(path)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    fn note(rank: u32, second: u32) -> FailureNote {
+        let at = format!("2026-03-01T12:00:{second:02}.250+01:00");
+        FailureNote {
+            rank,
+            host: "n1".into(),
+            pid: 7,
+            code: Code::Cuda,
+            sentence: format!("rank {rank} on n1: CUDA failed"),
+            at: at.parse().expect("a time"),
+        }
+    }
+
+    #[test]
+    fn the_first_note_in_a_folder_is_found() {
+        let folder = tempfile::tempdir().expect("a folder");
+        assert_eq!(first_at(&shared(folder.path())), None);
+        for (rank, second) in [(3, 9), (1, 2), (2, 5)] {
+            write_shared(folder.path(), &note(rank, second)).expect("written");
+        }
+        fs::write(folder.path().join("failure.json"), "{}").expect("written");
+        fs::write(folder.path().join("results.csv"), "").expect("written");
+        let found = shared(folder.path());
+        assert_eq!(found.len(), 3, "{found:?}");
+        for path in &found {
+            let mode = path.metadata().expect("there").mode();
+            assert_eq!(mode & 0o777, 0o600);
+        }
+        assert_eq!(first_at(&found), Some(note(1, 2)));
+        let consequence = FailureNote {
+            code: Code::Nccl,
+            sentence: "rank 4 on n1: NCCL reports remote process exited or there was a network error (code 6)".into(),
+            ..note(4, 1)
+        };
+        assert_eq!(
+            first_of([consequence.clone(), note(1, 2)]),
+            Some(note(1, 2))
+        );
+        assert_eq!(first_of([consequence.clone()]), Some(consequence));
+    }
+
+    #[test]
+    fn a_note_is_not_replaced_and_one_that_others_may_write_is_not_read() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("end.json");
+        write_new(&path, &note(1, 2)).expect("written");
+        write_new(&path, &note(2, 1)).expect_err("it exists");
+        assert_eq!(read(&path), Some(note(1, 2)));
+        let link = folder.path().join("link.json");
+        std::os::unix::fs::symlink(&path, &link).expect("linked");
+        assert_eq!(read::<FailureNote>(&link), None);
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o666)).expect("opened");
+        assert_eq!(read::<FailureNote>(&path), None);
+    }
+}
