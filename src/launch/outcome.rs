@@ -1,5 +1,10 @@
 //! The run, and what its end means: the launcher's exit status, what the ranks wrote down, and who died.
 
+use std::{
+    io::{self, Write},
+    path::Path,
+};
+
 use super::{
     context::{Launch, exported},
     process, requeue,
@@ -7,7 +12,8 @@ use super::{
 };
 use crate::{
     exit::{Code, Failure},
-    record::{RunEnd, read},
+    output::target,
+    record::{self, FailedProcess, RunEnd, RunMeta, read},
     slurm::step::{Launcher, StepShape},
     world::{
         cause::{self, FailureNote},
@@ -42,19 +48,42 @@ pub(super) fn run(launch: &Launch, launcher: &Launcher, shape: StepShape) -> any
         .map(|(path, _)| path);
     let mut notes = folder.failure_notes();
     notes.retain(|path| !before.1.contains(path));
-    let run = written.as_deref().and_then(read::read_run);
+    let note = cause::first_at(&notes);
+    let mut run = written.as_deref().and_then(read::read_run);
+    if let (Some(run), Some(path), Some(note)) = (&mut run, &written, &note) {
+        complete(run, path, note);
+    }
     if let (Some(run), Some(path)) = (&run, &written) {
         say!("pxnbench: {}", results::summary(run, path));
     }
     let known = WrittenEnd {
         run: run.as_ref().and_then(|run| run.end.as_ref()),
-        note: cause::first_at(&notes),
+        note,
     };
     let code = verdict(&ended, &known, signal::received())?;
     if let Some(run) = &run {
         requeue::requeue_if_asked(launch, run)?;
     }
     Ok(code)
+}
+
+/// Writes the end of a run into its `run.json` at `path` if rank 0 did not live to do so.
+fn complete(run: &mut RunMeta, path: &Path, note: &FailureNote) {
+    if run.end.is_some() {
+        return;
+    }
+    run.ended_at = Some(record::now());
+    run.end = Some(RunEnd {
+        code: note.code as u8,
+        name: note.code,
+        message: note.sentence.clone(),
+        failed: Some(FailedProcess::from(note)),
+    });
+    let text = serde_json::to_vec_pretty(run).map_err(io::Error::other);
+    let written = text.and_then(|text| target::write_whole(path, |file| file.write_all(&text)));
+    if let Err(error) = written {
+        say!("pxnbench: {} cannot be written: {error}", path.display());
+    }
 }
 
 /// What the ranks wrote down of their end.
@@ -75,14 +104,22 @@ impl WrittenEnd<'_> {
         self.note.as_ref().filter(|_| !is_written)
     }
 
+    /// Returns whether the ranks found out which one failed first.
+    fn names_a_rank(&self) -> bool {
+        self.note.is_some() || self.run.is_some_and(|end| end.failed.is_some())
+    }
+
     /// Returns what the ranks found out about the loss of rank `rank`, if they did.
     fn clause_on(&self, rank: &str) -> Option<&str> {
+        // A rank that failed by itself has another code.
         let of_run = self
             .run
+            .filter(|end| end.name == Code::Launch)
             .and_then(|end| Some((end.failed.as_ref()?.rank, end.message.as_str())));
         let of_note = self
             .note
             .as_ref()
+            .filter(|note| note.code == Code::Launch)
             .map(|note| (note.rank, note.sentence.as_str()));
         let mut all = of_run.into_iter().chain(of_note);
         let (_, sentence) = all.find(|(failed, _)| failed.to_string() == rank)?;
@@ -126,12 +163,9 @@ fn loss(ended: &process::LauncherEnd, written: &WrittenEnd) -> Option<String> {
     let may_be_lost = match own {
         // Ranks that MPI_Abort took along are killed too: then the first who was is not the one to blame.
         None => ended.lost_first,
-        // Those that live report a stop, or that they lost one.
+        // Those that live report a stop, or which one they lost.
         Some(code) => matches!(code, Code::Fine | Code::Stopped | Code::Launch),
     };
-    if !may_be_lost && ended.lost_node.is_none() {
-        return None;
-    }
     if let Some(node) = &ended.lost_node {
         return Some(format!(
             "{node} vanished with its ranks, which ended the run: the node failed, or the network to it. Finished cases are kept"
@@ -139,6 +173,10 @@ fn loss(ended: &process::LauncherEnd, written: &WrittenEnd) -> Option<String> {
     }
     let lost = ended.lost.as_ref()?;
     let clause = written.clause_on(&lost.rank);
+    // The ranks know better than the launcher which one was the first.
+    if clause.is_none() && (!may_be_lost || written.names_a_rank()) {
+        return None;
+    }
     let why = clause.map_or(String::new(), |clause| format!("; {clause}"));
     Some(format!(
         "rank {} on {} was ended by a signal ({}), which ended the run{why}; finished cases are kept",

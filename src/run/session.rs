@@ -21,8 +21,8 @@ use crate::{
         telemetry::{TelemetryCsv, TelemetryRow},
     },
     record::{
-        self, FailedProcess, MemoryUse, OverTime, Phase, ProofMeta, Record, RunEnd, RunMeta,
-        Status, StragglerReport, TelemetryMeta, peak::PeakMeta, run_meta::differs,
+        self, MemoryUse, OverTime, Phase, ProofMeta, Record, RunEnd, RunMeta, Status,
+        StragglerReport, TelemetryMeta, peak::PeakMeta, run_meta::differs,
     },
     sweep::{EarlierRecords, measure::Measure, plan::Plan},
     telemetry::{Origin, Sampler},
@@ -363,7 +363,7 @@ impl Session {
     /// Does what [`Session::end`] does, from a thread that must not wait for the one that works.
     fn end_if_free(&self, code: Code, message: &str, moment: Moment) {
         // The working thread holds the lock for an instant at a time, many times a second if cases are short.
-        for _ in 0..40 {
+        for _ in 0..160 {
             let Ok(mut state) = self.0.try_lock() else {
                 thread::sleep(Duration::from_millis(5));
                 continue;
@@ -401,7 +401,7 @@ impl State {
             code: code as u8,
             name: code,
             message: message.to_owned(),
-            failed: failed_process(),
+            failed: cause::first().map(Into::into),
         });
         let saved = match &self.files {
             Some(files) => files.save(&self.run, true),
@@ -415,17 +415,6 @@ impl State {
         }
         saved.map_err(|error| cannot_write(Code::Internal, &error))
     }
-}
-
-/// Returns the process that failed first, if it is known.
-fn failed_process() -> Option<FailedProcess> {
-    let note = cause::first()?;
-    Some(FailedProcess {
-        rank: note.rank,
-        host: note.host.clone(),
-        pid: note.pid,
-        at: note.at,
-    })
 }
 
 impl State {

@@ -171,10 +171,39 @@ fn a_rank_that_is_killed_ends_the_job_and_is_named() {
         killed.elapsed()
     );
     let last = *done.sentences().last().expect("a sentence");
-    assert!(
-        last.contains("rank 5 on node3 was ended by a signal (Killed)"),
-        "{}",
-        done.log
+    // Where Slurm says first that it killed the others, the ranks themselves say who was killed before.
+    let says = [
+        "rank 5 on node3 was ended by a signal (Killed)",
+        "rank 5 on node3 (pid ",
+    ];
+    assert!(says.iter().any(|one| last.contains(one)), "{}", done.log);
+    let end = &json(&rows.with_file_name("run.json"))["end"];
+    assert_eq!(
+        (&end["code"], &end["failed"]["rank"]),
+        (&8.into(), &5.into()),
+        "{end}"
+    );
+    assert_eq!(end["failed"]["host"], "node3");
+    assert_whole(&rows);
+}
+
+#[test]
+fn rank_0_may_be_the_one_that_is_killed() {
+    let Some(lab) = lab() else { return };
+    let home = Home::new("");
+    let job = lab.submit_to_all(&home, "pxn_off.sbatch", &LONG);
+    let rows = home.wait_for_rows(&job);
+    let ranks = wait_for_ranks(lab, &home, &job);
+    run(Command::new("kill").args(["-KILL", &ranks[&0].pid.to_string()])).expect_code(0);
+    let done = lab.wait(&home, &job).expect("FAILED", 8);
+    let last = *done.sentences().last().expect("a sentence");
+    assert!(last.contains("rank 0 on node1 "), "{}", done.log);
+    assert!(!last.contains("stopped by"), "{}", done.log);
+    let end = &json(&rows.with_file_name("run.json"))["end"];
+    assert_eq!(
+        (&end["code"], &end["failed"]["rank"]),
+        (&8.into(), &0.into()),
+        "{end}"
     );
     assert_whole(&rows);
 }

@@ -44,6 +44,8 @@ static SHARED: OnceLock<PathBuf> = OnceLock::new();
 /// The failure that ended the job, as far as this process knows.
 static FIRST: OnceLock<FailureNote> = OnceLock::new();
 
+/// The failure of another process that this one found out.
+static FOUND_HERE: Mutex<Option<FailureNote>> = Mutex::new(None);
 /// Whether this process was asked to stop, and knew of no failure then.
 static IS_STOPPING: AtomicBool = AtomicBool::new(false);
 
@@ -51,7 +53,7 @@ static IS_STOPPING: AtomicBool = AtomicBool::new(false);
 const SHARED_NOTE_TAKES: Duration = Duration::from_millis(500);
 
 /// How much later than its consequences a failure may be noted.
-const CAUSE_FOLLOWS: Duration = Duration::from_millis(400);
+const CAUSE_FOLLOWS: Duration = Duration::from_millis(300);
 
 /// What a process learned of the failure that ended the job.
 #[derive(Clone, Debug)]
@@ -60,6 +62,17 @@ pub struct Learned {
     pub note: FailureNote,
     /// Whether this process found it out, so that nobody has printed it yet.
     pub is_new: bool,
+}
+
+impl Learned {
+    fn of(note: FailureNote) -> Learned {
+        let is_new = found_here().as_ref() == Some(&note);
+        Learned { note, is_new }
+    }
+}
+
+fn found_here() -> MutexGuard<'static, Option<FailureNote>> {
+    FOUND_HERE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Leaves the mark of this process, if a launcher started several. To be called before MPI starts. Nothing is left where that
@@ -165,10 +178,7 @@ pub(super) fn of_lost_rank(rank: u32) -> Option<Learned> {
         match folder.state() {
             ProcessState::Failed(note) => {
                 remember(&note);
-                return Some(Learned {
-                    note,
-                    is_new: false,
-                });
+                return Some(Learned::of(note));
             }
             ProcessState::Lost => {
                 let learned = note_loss(folder, None);
@@ -260,10 +270,7 @@ pub(super) fn settle(code: Code, reason: &str, name: &str) -> Settled {
 /// there is none.
 pub(super) fn behind_stop() -> Option<Learned> {
     let learned = match first() {
-        Some(note) => Learned {
-            note: note.clone(),
-            is_new: false,
-        },
+        Some(note) => Learned::of(note.clone()),
         None => {
             let learned = earlier_failure();
             IS_STOPPING.store(true, Ordering::SeqCst);
@@ -296,10 +303,7 @@ fn earlier_failure() -> Option<Learned> {
     let local = known.iter().filter_map(RankFolder::failure);
     let elsewhere = SHARED.get().and_then(|folder| first_at(&shared(folder)));
     if let Some(note) = note::first_of(local.chain(elsewhere)) {
-        return Some(Learned {
-            note,
-            is_new: false,
-        });
+        return Some(Learned::of(note));
     }
     // The launcher kills those that do not stop, so this counts only before that.
     if IS_STOPPING.load(Ordering::SeqCst) {
@@ -314,16 +318,18 @@ fn earlier_failure() -> Option<Learned> {
 /// Notes that the process of `folder` is gone, unless another process has.
 fn note_loss(folder: &RankFolder, status: Option<ExitStatus>) -> Learned {
     let note = loss(folder, status);
+    // Held until it is known whose note it is: several threads may find out the same.
+    let mut found_here = found_here();
     if folder.note_failure(&note).is_ok() {
+        *found_here = Some(note.clone());
+        drop(found_here);
         write_shared(&note);
-        return Learned { note, is_new: true };
+        return Learned::of(note);
     }
+    drop(found_here);
     // If there is no other note, the folder cannot be written to.
     match folder.failure() {
-        Some(note) => Learned {
-            note,
-            is_new: false,
-        },
+        Some(note) => Learned::of(note),
         None => Learned { note, is_new: true },
     }
 }

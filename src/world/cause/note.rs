@@ -10,7 +10,7 @@ use std::{
 use chrono::{DateTime, FixedOffset};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
-use crate::exit::Code;
+use crate::{exit::Code, record::FailedProcess};
 
 /// What the names of notes in a run's folder begin and end with.
 const SHARED_NAME: (&str, &str) = ("failure.", ".json");
@@ -33,6 +33,17 @@ pub struct FailureNote {
     pub sentence: String,
     /// When it failed, by the clock of its host.
     pub at: DateTime<FixedOffset>,
+}
+
+impl From<&FailureNote> for FailedProcess {
+    fn from(note: &FailureNote) -> Self {
+        FailedProcess {
+            rank: note.rank,
+            host: note.host.clone(),
+            pid: note.pid,
+            at: note.at,
+        }
+    }
 }
 
 /// NCCL's words for an error that another rank caused, such as one that is gone.
