@@ -160,7 +160,7 @@ const LEAST_PER_RANK: u64 = 128;
 
 fn nothing_fits<T>(capacity: Bytes) -> anyhow::Result<T> {
     let room = match capacity {
-        Bytes(0) => "none is free".to_owned(),
+        Bytes(0) => "none is left for buffers".to_owned(),
         some => format!("each of the two buffers could have {some} only"),
     };
     let what = format!(

@@ -145,3 +145,29 @@ fn numbers_that_would_take_days_are_refused() {
         );
     }
 }
+
+#[test]
+fn a_launcher_that_prints_without_end_is_ended() {
+    for stream in [1, 2] {
+        let folder = folder();
+        let srun = folder.path().join("srun");
+        std::fs::write(&srun, format!("#!/bin/sh\nexec yes >&{stream}\n")).expect("written");
+        let made = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+        std::fs::set_permissions(&srun, made).expect("executable");
+        let path = std::env::var("PATH").expect("a PATH");
+        let mut command = alone(folder.path());
+        command
+            .env("PATH", format!("{}:{path}", folder.path().display()))
+            .env("SLURM_JOB_ID", "7")
+            .env("SLURM_JOB_NODELIST", "n1")
+            .env("SLURM_JOB_NUM_NODES", "1")
+            .args(["launch", "all_reduce", "--backend", "host"]);
+        let ended = run(&mut command).expect_code(8);
+        assert_eq!(
+            ended.sentences(),
+            [
+                "pxnbench: srun prints without end: more than 64M came. Check whether it is a wrapper that is broken: run srun --version"
+            ]
+        );
+    }
+}

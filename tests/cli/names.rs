@@ -204,3 +204,110 @@ fn secrets_are_neither_printed_nor_recorded() {
     assert_eq!(environment["NCCL_A_SECRET"], "not recorded");
     assert_eq!(environment["NCCL_IB_PKEY"], "7");
 }
+
+/// Names that mean something to what shows them: a browser, a picture, a monitoring system, a ticket, a spreadsheet, a terminal.
+const HOSTILE_NAMES: [&str; 9] = [
+    "<script>alert(1)</script>",
+    "\"><img src=x onerror=alert(1)>",
+    "' onmouseover='alert(1)",
+    "a & b ]]> c",
+    "=cmd|' /C calc'!A0",
+    "@SUM(1;2)",
+    "| `x` | [y](javascript:alert(1)) |",
+    "a\\\"} 1\npxnbench_fake 1",
+    HOSTILE,
+];
+
+/// Makes a run whose level, hosts, device and notes are called `name`.
+fn run_called(name: &str, folder: &Path, run: &str) {
+    let sweep = format!("all_reduce -b 8 -e 1M -f 16 --backend model --ranks 4 --out {run}");
+    with_words(folder, &sweep, &[]).expect_code(0);
+    let path = folder.join(run).join("results.csv");
+    let mut reader = csv::Reader::from_path(&path).expect("the CSV");
+    let header = reader.headers().expect("a header").clone();
+    let mut writer = csv::Writer::from_writer(Vec::new());
+    writer.write_record(&header).expect("written");
+    for row in reader.records() {
+        let row = row.expect("a row");
+        let cells = header.iter().zip(&row).map(|(column, cell)| match column {
+            "level" | "hosts" | "device" | "note" | "nccl_version" => name,
+            _ => cell,
+        });
+        writer.write_record(cells).expect("written");
+    }
+    fs::write(&path, writer.into_inner().expect("whole")).expect("written");
+    let path = folder.join(run).join("run.json");
+    let mut meta = json(&path);
+    for key in ["level", "hosts", "device", "backend_why"] {
+        meta[key] = name.into();
+    }
+    meta["remarks"] = [name].into();
+    meta["environment"] = serde_json::json!({ "NCCL_X": name });
+    meta["processes"][0]["host"] = name.into();
+    fs::write(&path, meta.to_string()).expect("written");
+}
+
+/// Words of a name that would do something if they were not escaped.
+const MARKUP: [&str; 4] = ["<script>alert", "<img src=x", "' onmouseover=", "\"><"];
+
+#[test]
+fn no_page_picture_metric_summary_or_table_obeys_a_name() {
+    for name in HOSTILE_NAMES {
+        let folder = folder();
+        run_called(name, folder.path(), "run");
+        let ended = with_words(
+            folder.path(),
+            "report run --out page.html --svg plots --prometheus x.prom --markdown",
+            &[],
+        )
+        .expect_code(0);
+        assert_harmless(name, &ended);
+        let page = fs::read_to_string(folder.path().join("page.html")).expect("the page");
+        for words in MARKUP {
+            if name.contains(words) {
+                assert!(!page.contains(words), "{name}: {words}");
+                assert!(
+                    !ended.stdout.contains("<script>"),
+                    "{name}: {}",
+                    ended.stdout
+                );
+            }
+        }
+        for entry in fs::read_dir(folder.path().join("plots")).expect("a folder") {
+            let text = fs::read_to_string(entry.expect("an entry").path()).expect("a plot");
+            let plot =
+                roxmltree::Document::parse(&text).unwrap_or_else(|why| panic!("{name}: {why}"));
+            let mut elements = plot
+                .descendants()
+                .map(|node| node.tag_name().name().to_owned());
+            assert!(
+                elements.all(|element| element != "script" && element != "img"),
+                "{name}"
+            );
+        }
+        let metrics = fs::read_to_string(folder.path().join("x.prom")).expect("the metrics");
+        for line in metrics.lines().filter(|line| !line.starts_with('#')) {
+            let value = line
+                .rsplit(' ')
+                .next()
+                .and_then(|value| value.parse::<f64>().ok());
+            let is_whole = line.starts_with("pxnbench_") && !line.starts_with("pxnbench_fake");
+            assert!(is_whole && value.is_some(), "{name}: {line}");
+        }
+        run_called("plain", folder.path(), "other");
+        let compared = with_words(folder.path(), "compare run other --by level --out c", &[]);
+        assert_harmless(name, &compared);
+        for file in ["c/comparison.csv", "c/results.csv"] {
+            let path = folder.path().join(file);
+            let mut reader =
+                csv::Reader::from_path(&path).unwrap_or_else(|why| panic!("{file}: {why}"));
+            for row in reader.records() {
+                let row = row.expect("a row");
+                let is_formula = |cell: &&str| {
+                    cell.starts_with(['=', '+', '-', '@']) && cell.parse::<f64>().is_err()
+                };
+                assert_eq!(row.iter().find(is_formula), None, "{name}: {file}");
+            }
+        }
+    }
+}

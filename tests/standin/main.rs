@@ -354,6 +354,20 @@ fn tuning_columns_say_how_nccl_ran_each_case() {
     );
 }
 
+#[test]
+fn a_gpu_without_free_memory_is_said_to_have_none() {
+    let Some(machine) = Machine::with(1) else {
+        return;
+    };
+    for sizes in ["-b 8 -e 8G -f 2", "-b 1M -e 1M"] {
+        let words = format!("all_reduce -n 1 -w 0 {sizes}");
+        let mut command = machine.start(1, &words);
+        let ended = run(command.env("STANDIN_MEMORY", "1048576")).expect_code(5);
+        let sentence = "there is too little free memory for any size: none is left for buffers. Something else is using it";
+        assert!(ended.stderr.contains(sentence), "{}", ended.stderr);
+    }
+}
+
 /// Sizes that are left out for lack of memory are named wherever results are, and one that was asked for alone is an error.
 #[test]
 fn a_size_that_does_not_fit_is_said_in_every_output() {
