@@ -13,7 +13,7 @@ use super::{
     judge::{Comparison, Verdict},
     samples::{JudgedTable, Samples},
 };
-use crate::{exit::Failure, output::target::write_whole};
+use crate::{exit::Failure, output::target::write_whole, record::spreadsheet::guarded};
 
 /// The name of the CSV.
 pub(super) const CSV: &str = "comparison.csv";
@@ -105,7 +105,9 @@ fn write_csv(file: &mut dyn Write, tables: &[JudgedTable]) -> io::Result<()> {
         .terminator(csv::Terminator::CRLF)
         .from_writer(file);
     for_each_row(tables, |row| {
-        writer.serialize(row).map_err(io::Error::other)
+        writer
+            .serialize(row.for_a_spreadsheet())
+            .map_err(io::Error::other)
     })?;
     writer.flush()
 }
@@ -147,6 +149,24 @@ pub(super) fn owned(tables: &[JudgedTable]) -> Vec<ComparisonRow<'static>> {
 }
 
 impl ComparisonRow<'_> {
+    /// Returns the row with texts that a spreadsheet leaves alone: levels, labels and patterns are of files that were read.
+    fn for_a_spreadsheet(&self) -> ComparisonRow<'_> {
+        ComparisonRow {
+            backend: guarded(&self.backend),
+            collective: guarded(&self.collective),
+            r#type: guarded(&self.r#type),
+            redop: guarded(&self.redop),
+            pattern: guarded(&self.pattern),
+            label: guarded(&self.label),
+            level: guarded(&self.level),
+            reference: guarded(&self.reference),
+            verdict: guarded(&self.verdict),
+            by: guarded(&self.by),
+            replicate: guarded(&self.replicate),
+            ..*self
+        }
+    }
+
     fn into_owned(self) -> ComparisonRow<'static> {
         let own = |text: Cow<str>| Cow::Owned(text.into_owned());
         ComparisonRow {
