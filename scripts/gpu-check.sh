@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Proves pxnbench on real GPUs: any machine with two or more of them, NCCL, and an MPI. Takes about three minutes.
+# Proves pxnbench on real GPUs: any machine with two or more of them, NCCL, and an MPI. Takes about five minutes.
 #
 #   scripts/gpu-check.sh [BINARY]            default: target/release/pxnbench
 #   scripts/gpu-check.sh --quick [BINARY]    the same with messages of 1 MiB at most
@@ -11,8 +11,8 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 # shellcheck source=scripts/lib.sh
 source "$here/lib.sh"
 
-large=64M
-[[ ${1:-} != --quick ]] || { large=1M && shift; }
+large=64M soak_minutes=1 soak_sizes=()
+[[ ${1:-} != --quick ]] || { large=1M soak_minutes=0.5 soak_sizes=(-e 1K -n 2) && shift; }
 bin=${1:-$here/../target/release/pxnbench}
 limit=120 # seconds for one check; a hang is a failure, not an evening
 collectives=(all_reduce all_gather reduce_scatter broadcast reduce alltoall gather scatter sendrecv hypercube alltoallv)
@@ -96,6 +96,30 @@ sweep() { # ranks args of pxnbench...
 injected_fault() {
     sweep 2 all_reduce -b 64K -e 1M -f 4 -n 5 --inject-fault 1
     got="exit $rc, $(wrong "$tmp"/csv/* | cut -d/ -f1) wrong, $(says FAILED && echo FAILED || echo 'no FAILED')"
+}
+
+# A byte beside each side of both buffers, and an element of the send buffer: each is found in its place and ends the run.
+faults_beside() {
+    local target place found=0
+    while read -r target place; do
+        : >"$out"
+        sweep 2 alltoall -b 64K -e 64K -n 5 --inject-fault "1:$target"
+        ((rc == 7)) && says "alltoall 64K float out of place: rank 1: 1 $place" && found=$((found + 1))
+    done <<'END'
+after byte after the receive buffer changed, the first at \+0$
+before byte before the receive buffer changed, the first at -1$
+after-send byte after the send buffer changed, the first at \+0$
+before-send byte before the send buffer changed, the first at -1$
+send element of the send buffer changed, the first at 16383$
+END
+    got="$found of 5 found"
+}
+
+# Memory, file descriptors and threads stay the same while all collectives are repeated.
+soak() {
+    RANKS=2 timeout -k 5 "$limit" "$here/soak.sh" "$soak_minutes" --backend nccl --bin "$bin" -- \
+        ${soak_sizes[@]+"${soak_sizes[@]}"} >>"$out" 2>&1 </dev/null || rc=$?
+    got="exit $rc, $(grep -c ' ok$' "$out" || true) flat"
 }
 
 one_gpu_each() {
@@ -257,6 +281,10 @@ check "single iterations" "exit 0, 0 wrong" single_iterations
 check "memory in use" "exit 0, 0 wrong" memory_in_use
 check "a first GPU that is given" "exit 0, 0 wrong" first_gpu
 check "a fault put in" "exit 7, 1 wrong, FAILED" injected_fault
+check "nothing beside the buffers" "exit 0, 0 wrong" sweep 2 all -r all -d int8,half -b 1000 -e 100000 -i 33000 -n 2
+check "the same, unaligned" "exit 0, 0 wrong" both_ways all -u 3 -d half -b 1000 -e 100000 -i 33000 -n 2
+check "faults beside the buffers" "5 of 5 found" faults_beside
+check "a soak" "exit 0, 6 flat" soak
 check "each rank sees one GPU" "exit 0, 0 wrong" one_gpu_each
 check "two ranks on one GPU" "refused" same_gpu
 check "4 ranks as two virtual nodes" "exit 0, 0 wrong" two_virtual_nodes

@@ -125,11 +125,18 @@ impl GuardZone {
     /// Every float type has ordinary numbers of such bytes: a later operation at another offset may compute with them, and
     /// would be slower with subnormal ones.
     pub fn pattern(&self) -> Vec<u8> {
-        let words = (0..ZONE / 8).map(|word| {
-            let random = mixed(self.key ^ word << 32) & 0x3f3f_3f3f_3f3f_3f3f;
-            random + 0x2020_2020_2020_2020
-        });
-        words.flat_map(u64::to_le_bytes).collect()
+        let mut pattern = vec![0; ZONE as usize];
+        let (words, _) = pattern.as_chunks_mut::<8>();
+        // Marsaglia's xorshift, which does not leave 0.
+        let mut random = self.key | 1;
+        for word in words {
+            random ^= random << 13;
+            random ^= random >> 7;
+            random ^= random << 17;
+            let ordinary = (random & 0x3f3f_3f3f_3f3f_3f3f) + 0x2020_2020_2020_2020;
+            *word = ordinary.to_le_bytes();
+        }
+        pattern
     }
 
     /// Returns what has changed in the zone, which now has the bytes `found`.

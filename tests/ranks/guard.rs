@@ -15,11 +15,11 @@ use crate::{
 type Row = BTreeMap<String, String>;
 
 /// Builds the MPI of `mpi_fault.c`, to be preloaded.
-fn faulty_mpi(folder: &Path) -> PathBuf {
+pub(crate) fn faulty_mpi(folder: &Path) -> PathBuf {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/ranks/mpi_fault.c");
     let library = folder.join("libmpi_fault.so");
     let mut compiler = Command::new("mpicc");
-    compiler.args(["-shared", "-fPIC", "-O1", "-Wall", "-o"]);
+    compiler.args(["-shared", "-fPIC", "-pthread", "-O1", "-Wall", "-o"]);
     run(compiler.arg(&library).arg(source)).expect_code(0);
     library
 }

@@ -6,6 +6,7 @@ mod common;
 mod ends;
 mod guard;
 mod launch;
+mod soak;
 mod spread;
 mod stragglers;
 mod unread;

@@ -1,14 +1,18 @@
-// An MPI that changes what it may not, for tests of the guard zones: to be preloaded.
+// An MPI that changes what it may not, or keeps what it should give back, for tests: to be preloaded.
 //
-// MPI_FAULT       where, in each operation of the benchmark: `before` or `after` what this rank receives, one element beside
-//                 it, or `send`, the last element of what it sends
-// MPI_FAULT_RANK  the rank that does it
+// MPI_FAULT       what goes wrong in each operation of the benchmark. Changed is one element, `before` or `after` what this
+//                 rank receives, or the last one of what it sends (`send`). Kept (`leak`) are 2 MiB of memory and 4 file descriptors
+//                 a second, and a thread every second
+// MPI_FAULT_RANK  the rank in which it does
 //
 // Operations of the benchmark are told from those by which its processes agree by their type: float or 32-bit integers.
 
 #include <mpi.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
+#include <unistd.h>
 
 static int is_faulty(const char* what, MPI_Datatype type) {
     const char *fault = getenv("MPI_FAULT"), *of = getenv("MPI_FAULT_RANK");
@@ -24,12 +28,35 @@ static void invert(void* at, MPI_Datatype type, long element) {
     while (size-- > 0) *byte++ ^= 0xff;
 }
 
+static void* wait_for_ever(void* nothing) {
+    for (;;) pause();
+    return nothing;
+}
+
+// Keeps what is due by now, however many operations there are in a second.
+static void leak(void) {
+    static double began;
+    static long quarters;
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    const double now = time.tv_sec + time.tv_nsec / 1e9;
+    if (!began) began = now;
+    for (; quarters < 4 * (now - began); quarters++) {
+        char* kept = malloc(1 << 19);
+        if (kept) memset(kept, 1, 1 << 19);
+        if (dup(0) < 0) return;
+        pthread_t thread;
+        if (quarters % 4 == 0) pthread_create(&thread, NULL, wait_for_ever, NULL);
+    }
+}
+
 // After an operation that sent `sent` elements from `send` and received `received` into `recv`; a buffer that the rank does not
 // use has none.
 static int after(int code, const void* send, long sent, void* recv, long received, MPI_Datatype type) {
     if (recv != MPI_IN_PLACE && received && is_faulty("before", type)) invert(recv, type, -1);
     if (recv != MPI_IN_PLACE && received && is_faulty("after", type)) invert(recv, type, received);
     if (send != MPI_IN_PLACE && sent && is_faulty("send", type)) invert((void*)send, type, sent - 1);
+    if (is_faulty("leak", type)) leak();
     return code;
 }
 
