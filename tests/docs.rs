@@ -86,6 +86,10 @@ fn format_md() -> String {
          (`ulimit -s`), CPU time below 2 s (`-t`), no thread that can be started (`-u`, or `pids.max` of a container), and for a \
          sweep fewer than 64 open files (`-n`) or less than 512 MiB of address space (`-v`). Limits that may be raised are raised \
          instead. A second before its CPU time ends, a run stops with 9 as by any other signal.\n\n\
+         At most 100000000 timed operations of each case (`-n` times `-m` times `-G`), and 1000000 of `-w`, `-c` and `-m`, are accepted \
+         (exit code 6 otherwise); `--time` measures for a long time. A named pipe for results is given up if nobody opens it for \
+         reading within 10 s. Of an `NCCL_*` variable whose name says token, secret, key, password, credential or auth, \
+         `environment` in `run.json` has `not recorded` instead of the value.\n\n\
          What ends a job never waits for a reader: if nobody reads standard output or standard error, the reason is given up \
          after a second, and it is in `run.json`.\n\n\
          The subcommands use the same codes. `levels check` exits with 3 if there is no libnccl or it does not know a variable, \
