@@ -35,10 +35,12 @@ pub enum Code {
     Stopped = 9,
     /// A check of `pxnbench doctor` failed.
     NotReady = 10,
+    /// Everything was measured, but a file lacks some of it.
+    Disk = 11,
 }
 
 /// All codes, with the meaning that `--help` and docs/FORMAT.md print.
-pub const CODES: [(Code, &str); 11] = [
+pub const CODES: [(Code, &str); 12] = [
     (Code::Fine, "fine"),
     (Code::Internal, "internal error"),
     (Code::Cuda, "CUDA failed"),
@@ -59,6 +61,10 @@ pub const CODES: [(Code, &str); 11] = [
         "stopped by a signal; what was measured until then is kept",
     ),
     (Code::NotReady, "doctor: not ready"),
+    (
+        Code::Disk,
+        "measured, but not all of it could be written: disk full, read-only or gone",
+    ),
 ];
 
 impl Code {

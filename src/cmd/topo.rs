@@ -11,7 +11,7 @@ use crate::{
     facts,
     input::{self, InputKind},
     native::nvml::Inventory,
-    output::target,
+    output::{lock::replace_alone, target},
     topology::{
         self, Topology,
         render::{TopologyFormat, render},
@@ -90,7 +90,7 @@ pub fn run(args: &Args) -> anyhow::Result<Code> {
 }
 
 fn write(file: &Path, text: &str) -> anyhow::Result<()> {
-    let written = target::replace(true, &target::resolved(file), text);
+    let written = replace_alone(&target::resolved(file), text);
     written
         .map_err(|error| usage_error(format!("-o {} cannot be written: {error}", file.display())))
 }

@@ -12,7 +12,7 @@ use std::{
 use chrono::{DateTime, FixedOffset};
 use serde::{Deserialize, Serialize};
 
-use crate::{exit::Code, output::target::write_whole};
+use crate::{exit::Code, output::whole_file::write_whole};
 
 /// The name of the file, in the folder of the experiment.
 pub const FILE: &str = "experiment.json";

@@ -13,7 +13,7 @@ use super::{
     judge::{Comparison, Verdict},
     samples::{JudgedTable, Samples},
 };
-use crate::{exit::Failure, output::target::write_whole, record::spreadsheet::guarded};
+use crate::{exit::Failure, output::lock::write_whole_alone, record::spreadsheet::guarded};
 
 /// The name of the CSV.
 pub(super) const CSV: &str = "comparison.csv";
@@ -92,7 +92,7 @@ pub(super) fn write(folder: &Path, tables: &[JudgedTable]) -> anyhow::Result<()>
 }
 
 fn save(path: &Path, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> anyhow::Result<()> {
-    let written = write_whole(path, |file| {
+    let written = write_whole_alone(path, |file| {
         let mut file = BufWriter::new(file);
         write(&mut file)?;
         file.flush()

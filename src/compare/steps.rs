@@ -9,7 +9,7 @@ use std::{
 
 use crate::{
     exit::Failure,
-    output::target::write_whole,
+    output::lock::write_whole_alone,
     record::{RowReader, ends_with_a_line},
 };
 
@@ -21,7 +21,7 @@ use crate::{
 /// Returns an error if a file cannot be read or written, or if two have different columns.
 pub(super) fn join(csvs: &[&Path], target: &Path) -> anyhow::Result<()> {
     let header = common_header(csvs)?;
-    let joined = write_whole(target, |file| {
+    let joined = write_whole_alone(target, |file| {
         let head = header.iter().collect::<Vec<_>>().join(",") + "\r\n";
         file.write_all(head.as_bytes())?;
         for path in csvs {

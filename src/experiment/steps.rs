@@ -19,6 +19,7 @@ use crate::{
     },
     env,
     exit::{Code, Failure},
+    output::lock::{LockError, PathLock},
     record,
     stats::BlockOrder,
     units::counted,
@@ -31,6 +32,8 @@ const MOST_FAILURES: usize = 2;
 /// An experiment that runs.
 pub(super) struct Experiment<'a> {
     request: &'a Request,
+    /// Keeps other experiments out of the folder; `None` where there are no locks.
+    _lock: Option<PathLock>,
     record: ExperimentRecord,
     order: BlockOrder,
     deadline: Deadline,
@@ -50,6 +53,7 @@ impl<'a> Experiment<'a> {
     pub(super) fn open(request: &'a Request) -> anyhow::Result<Experiment<'a>> {
         fs::create_dir_all(&request.folder)
             .map_err(|error| cannot_make(&request.folder, &error))?;
+        let lock = lock(&request.folder)?;
         let earlier = ExperimentRecord::read(&request.folder).map_err(usage)?;
         let mut record = match earlier {
             // One that did not get as far as its first block has nothing to lose.
@@ -64,6 +68,7 @@ impl<'a> Experiment<'a> {
         let cycle = order.cycle() as u32;
         let experiment = Experiment {
             request,
+            _lock: lock,
             record,
             order,
             deadline: Deadline::new(request.limits.time, &env::var),
@@ -330,6 +335,22 @@ fn continued(request: &Request, earlier: ExperimentRecord) -> anyhow::Result<Exp
         return Err(usage(what));
     }
     Ok(earlier)
+}
+
+/// Locks the record of the experiment in `folder`.
+///
+/// # Errors
+///
+/// Returns an error if another experiment runs in it.
+fn lock(folder: &Path) -> anyhow::Result<Option<PathLock>> {
+    match PathLock::take(&folder.join(FILE)) {
+        Ok(lock) => Ok(Some(lock)),
+        Err(LockError::Unavailable(_)) => Ok(None),
+        Err(LockError::Held(holder)) => Err(usage(format!(
+            "the experiment in {} is being run by {holder}. Wait until that ends, or name another folder with --out",
+            folder.display()
+        ))),
+    }
 }
 
 fn seed_from_clock() -> u64 {

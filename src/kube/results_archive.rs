@@ -12,7 +12,7 @@ use std::{
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 
-use crate::output::target::write_whole;
+use crate::output::lock::write_whole_alone;
 
 /// The beginning of each line.
 const MARK: &str = "pxnbench-results ";
@@ -155,7 +155,7 @@ pub fn unpack(archive: &[u8], folder: &Path) -> io::Result<Vec<PathBuf>> {
             tar::EntryType::Directory => fs::create_dir_all(&path)?,
             tar::EntryType::Regular => {
                 fs::create_dir_all(path.parent().unwrap_or(folder))?;
-                write_whole(&path, |file: &mut File| {
+                write_whole_alone(&path, |file: &mut File| {
                     io::copy(&mut entry, file).map(|_| ())
                 })?;
                 written.push(path);

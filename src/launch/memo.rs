@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::context::Launch;
 use crate::{
-    output::target::write_whole,
+    output::whole_file::write_whole,
     slurm::{SlurmJob, step::Launcher},
 };
 

@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     exit::{Code, Failure},
-    output::target,
+    output::lock::write_whole_alone,
     record::{self, FailedProcess, RunEnd, RunMeta, read},
     slurm::step::{Launcher, StepShape},
     world::{
@@ -80,7 +80,7 @@ fn complete(run: &mut RunMeta, path: &Path, note: &FailureNote) {
         failed: Some(FailedProcess::from(note)),
     });
     let text = serde_json::to_vec_pretty(run).map_err(io::Error::other);
-    let written = text.and_then(|text| target::write_whole(path, |file| file.write_all(&text)));
+    let written = text.and_then(|text| write_whole_alone(path, |file| file.write_all(&text)));
     if let Err(error) = written {
         say!("pxnbench: {} cannot be written: {error}", path.display());
     }

@@ -1,17 +1,16 @@
 //! `results.csv`: one row per record, on disk before the next case begins.
 
-use std::{
-    fs::File,
-    io::{self, Seek, Write},
-    path::Path,
-};
+use std::{borrow::Cow, io, path::Path};
 
 use super::{
     format::{Content, OutputFormat},
     paths::OutputPaths,
-    target,
+    row_file::{Durability, RowFile},
 };
-use crate::record::{Record, RunMeta, columns::COLUMNS};
+use crate::record::{
+    Record, RunMeta,
+    columns::{COLUMNS, csv_cells},
+};
 
 /// The format of `results.csv`.
 pub(super) const FORMAT: OutputFormat = OutputFormat {
@@ -20,58 +19,29 @@ pub(super) const FORMAT: OutputFormat = OutputFormat {
     content: Content::Rows,
 };
 
-/// A CSV file that is being written (RFC 4180, a header, dots for decimals).
-pub struct Csv {
-    file: File,
+/// Creates `results.csv` (RFC 4180, a header, dots for decimals).
+///
+/// # Errors
+/// Returns an error if it cannot be written.
+pub(super) fn create(path: &Path) -> io::Result<RowFile> {
+    RowFile::create(path, header(), Durability::EachRow)
 }
 
-impl Csv {
-    /// Creates the file with its header.
-    ///
-    /// # Errors
-    /// Returns an error if it cannot be written.
-    pub fn create(path: &Path) -> io::Result<Csv> {
-        let mut file = target::create(path)?;
-        file.write_all(header().as_bytes())?;
-        Ok(Csv { file })
-    }
+/// Opens a file that an earlier run left, to continue it. It begins with `text`, and what comes after that is cut off.
+///
+/// # Errors
+/// Returns an error if it cannot be written.
+pub(super) fn resume(path: &Path, text: String) -> io::Result<RowFile> {
+    RowFile::resume(path, header(), text, Durability::EachRow)
+}
 
-    /// Opens a file that an earlier run left, to continue it. `whole` is its text up to the last
-    /// complete line; what comes after was cut short and is dropped. A file of an earlier version
-    /// gets the columns that were added since, empty.
-    ///
-    /// # Errors
-    /// Returns an error if it cannot be written.
-    pub fn resume(path: &Path, whole: &str) -> io::Result<Csv> {
-        let has_all_columns = whole.lines().next() == header().lines().next();
-        if !has_all_columns {
-            target::replace(true, path, &with_all_columns(whole)?)?;
-            let file = File::options().append(true).open(path)?;
-            return Ok(Csv { file });
-        }
-        let mut file = File::options().write(true).open(path)?;
-        file.set_len(whole.len() as u64)?;
-        file.seek(io::SeekFrom::End(0))?;
-        Ok(Csv { file })
-    }
-
-    /// Appends a record and waits until it is on disk.
-    ///
-    /// # Errors
-    /// Returns an error if the disk is full or gone.
-    pub fn append(&mut self, run: &RunMeta, record: &Record) -> io::Result<()> {
-        let mut cells = Vec::new();
-        for column in COLUMNS {
-            cells.push((column.get)(run, record).csv());
-        }
-        // In one write: a reader never sees half a line.
-        self.file.write_all(to_csv(&[cells])?.as_bytes())?;
-        target::sync(&self.file)
-    }
+/// Returns the row of a record.
+pub(super) fn row(run: &RunMeta, record: &Record) -> String {
+    to_csv(&[csv_cells(COLUMNS, run, record)])
 }
 
 /// Returns the first line.
-fn header() -> String {
+pub(super) fn header() -> String {
     let names: Vec<&str> = COLUMNS.iter().map(|column| column.name).collect();
     header_of(&names)
 }
@@ -81,30 +51,45 @@ pub(super) fn header_of(names: &[&str]) -> String {
     names.join(",") + "\r\n"
 }
 
-/// Renders rows as CSV.
-pub(super) fn to_csv(rows: &[Vec<String>]) -> io::Result<String> {
-    let mut writer = csv::WriterBuilder::new()
-        .terminator(csv::Terminator::CRLF)
-        .from_writer(Vec::new());
+/// Renders rows as CSV. Each is one line, so that a line that is damaged takes no other row with it.
+pub(super) fn to_csv(rows: &[Vec<String>]) -> String {
+    let mut text = String::new();
     for row in rows {
-        writer.write_record(row)?;
+        for (at, cell) in row.iter().enumerate() {
+            if at > 0 {
+                text.push(',');
+            }
+            text.push_str(&quoted(cell));
+        }
+        text.push_str("\r\n");
     }
-    let bytes = writer
-        .into_inner()
-        .map_err(|error| io::Error::other(error.to_string()))?;
-    String::from_utf8(bytes).map_err(io::Error::other)
+    text
 }
 
-/// Returns the text of a file of an earlier version with all columns of this one.
-fn with_all_columns(whole: &str) -> io::Result<String> {
-    let mut reader = csv::ReaderBuilder::new()
-        .flexible(true)
-        .from_reader(whole.as_bytes());
-    let mut rows = Vec::new();
-    for record in reader.records() {
-        let mut row: Vec<String> = record?.iter().map(str::to_owned).collect();
-        row.resize(COLUMNS.len(), String::new());
-        rows.push(row);
+/// Returns a cell as it is written.
+fn quoted(cell: &str) -> Cow<'_, str> {
+    if !cell.contains([',', '"', '\r', '\n']) {
+        return Cow::Borrowed(cell);
     }
-    Ok(header() + &to_csv(&rows)?)
+    let cell = cell.replace("\r\n", " ").replace(['\r', '\n'], " ");
+    Cow::Owned(format!("\"{}\"", cell.replace('"', "\"\"")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_row_is_one_line_and_is_read_as_it_was() {
+        let cells = ["a", "", "b,c", "\"d\" \"", "two\nlines\r\nthree"];
+        let row: Vec<String> = cells.iter().map(|&cell| cell.to_owned()).collect();
+        let text = to_csv(&[row.clone(), row]);
+        assert_eq!(text.lines().count(), 2, "{text}");
+        let mut reader = csv::ReaderBuilder::new()
+            .has_headers(false)
+            .from_reader(text.as_bytes());
+        let read = reader.records().next().expect("a row").expect("valid");
+        let expected = ["a", "", "b,c", "\"d\" \"", "two lines three"];
+        assert_eq!(read.iter().collect::<Vec<_>>(), expected);
+    }
 }

@@ -3,8 +3,9 @@
 //!
 //! A file of results has one head for all its rows: backend, level, flags. Rows that were measured
 //! in another way would be reported under a head that is not theirs, so a run that differs in any
-//! of this is refused. What differs from case to case (iterations, checks, the pattern of an
-//! alltoallv) does not count here: such a case is measured again.
+//! of this is refused, also one with another driver, CUDA or version of this program. What a row tells of its case
+//! (iterations, checks, the pattern of an alltoallv, the versions of NCCL and MPI) does not count here: such a case is
+//! measured again.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -12,9 +13,10 @@ use std::{
     path::Path,
 };
 
+use chrono::{DateTime, FixedOffset};
 use serde_json::Value;
 
-use super::{csv::Csv, target::OutputError};
+use super::{csv, earlier_rows::EarlierRows, error::OutputError, row_file::RowFile};
 use crate::{
     collective::traffic::Traffic,
     record::{
@@ -25,65 +27,83 @@ use crate::{
 };
 
 /// An earlier run.
-pub struct EarlierRun {
+pub(super) struct EarlierRun {
     /// The CSV, open behind its last complete row.
-    pub csv: Csv,
+    pub(super) csv: RowFile,
     /// Its complete lines.
-    pub text: String,
+    pub(super) text: String,
     /// Its records.
-    pub records: Vec<Record>,
+    pub(super) records: Vec<Record>,
     /// Its name, which this run takes over; `None` if it has no row yet.
-    pub run_id: Option<String>,
+    pub(super) run_id: Option<String>,
+    /// When it began, and when it was continued, if its run.json says so.
+    pub(super) times: Option<RunTimes>,
+}
+
+/// When a run began, and when it was continued.
+pub(super) struct RunTimes {
+    pub(super) started_at: DateTime<FixedOffset>,
+    pub(super) continued_at: Vec<DateTime<FixedOffset>>,
 }
 
 impl EarlierRun {
     /// Opens the CSV at `path` so that `run` can append to it. `run_json` is the path of the
     /// earlier run's `run.json`, if it has one. `traffic` is the traffic of an alltoallv in this
-    /// run.
+    /// run. Lines that cannot be read are removed; the file with them is kept under another name.
     ///
     /// # Errors
     /// Returns an error if a file cannot be used, or belongs to a run that measured something else.
-    pub fn open(
+    pub(super) fn open(
         path: &Path,
         run_json: Option<&Path>,
         run: &RunMeta,
         traffic: &'static Traffic,
     ) -> Result<EarlierRun, OutputError> {
-        let io_error = |error| OutputError::Io(path.to_owned(), error);
         let mismatch = |why| OutputError::Other(path.to_owned(), why);
-        let text = fs::read_to_string(path).map_err(io_error)?;
-        let whole = read::whole_lines(&text);
-        if !read::has_own_header(whole) {
+        let unreadable = |error| mismatch(format!("cannot be read: {error}"));
+        let text = fs::read(path).map_err(unreadable)?;
+        let is_own = str::from_utf8(first_line(&text)).is_ok_and(read::has_own_header);
+        if !is_own {
             return Err(mismatch("is not a CSV of this program".into()));
         }
-        let mut rows = Vec::new();
-        let mut records = Vec::new();
-        for (row, number) in read::parse_rows(whole).into_iter().zip(1..) {
-            let record = row.as_ref().ok().and_then(|row| row.to_record(traffic));
-            if record.is_none() {
-                note!(
-                    "pxnbench: {}: row {number} is incomplete; it is measured again",
-                    path.display()
-                );
-            }
-            records.extend(record);
-            rows.extend(row);
-        }
-        if !records.is_empty() {
-            for row in &rows {
+        let found = EarlierRows::read(read::whole_lines(&text), traffic);
+        let before = run_json.and_then(read::read_run_json);
+        if !found.records.is_empty() {
+            for row in &found.rows {
                 check_same_run(row, run).map_err(mismatch)?;
             }
-            if let Some(before) = run_json.and_then(read::read_run_json) {
-                check_same_sweep(&before, run).map_err(mismatch)?;
+            if let Some(before) = &before {
+                check_same_sweep(before, run).map_err(mismatch)?;
+                check_same_versions(before, run).map_err(mismatch)?;
             }
         }
+        let csv = found
+            .make_readable(path)
+            .and_then(|()| csv::resume(path, found.text.clone()))
+            .map_err(|error| OutputError::Io(path.to_owned(), error))?;
         Ok(EarlierRun {
-            csv: Csv::resume(path, whole).map_err(io_error)?,
-            text: whole.to_owned(),
-            records,
-            run_id: rows.first().map(|row| row.run_id.clone()),
+            csv,
+            run_id: found.rows.first().map(|row| row.run_id.clone()),
+            text: found.text,
+            records: found.records,
+            times: before.as_ref().and_then(run_times),
         })
     }
+}
+
+/// Returns the first line of a file, with its end if it has one.
+fn first_line(text: &[u8]) -> &[u8] {
+    let end = memchr::memchr(b'\n', text);
+    end.map_or(text, |end| &text[..=end])
+}
+
+fn run_times(run: &Value) -> Option<RunTimes> {
+    let time = |value: &Value| DateTime::parse_from_rfc3339(value.as_str()?).ok();
+    let continued_at = run["continued_at"].as_array().into_iter().flatten();
+    Some(RunTimes {
+        started_at: time(&run["started_at"])?,
+        continued_at: continued_at.filter_map(time).collect(),
+    })
 }
 
 /// Compares the columns that are the same in all rows of a file with what `run` would write there.
@@ -132,6 +152,27 @@ fn check_same_sweep(before: &Value, run: &RunMeta) -> Result<(), String> {
         let was = was.get(name).map_or("unset", String::as_str);
         let is = is.get(name).map_or("unset", String::as_str);
         check_same(name, was, is)?;
+    }
+    Ok(())
+}
+
+/// Compares the versions of this program and of the libraries in `before`, an earlier run.json, with those of `run`, except
+/// for NCCL and MPI: rows tell these, and those that were measured with others are measured again. A version that is not
+/// known is not compared.
+///
+/// # Errors
+/// Returns an error if one differs.
+fn check_same_versions(before: &Value, run: &RunMeta) -> Result<(), String> {
+    if let Some(was) = before["pxnbench"].as_str() {
+        check_same("pxnbench", was, &run.pxnbench)?;
+    }
+    for (library, is) in &run.versions {
+        let is_in_rows = ["nccl", "mpi"].contains(&library.as_str());
+        if let Some(was) = before["versions"][library].as_str()
+            && !is_in_rows
+        {
+            check_same(library, was, is)?;
+        }
     }
     Ok(())
 }

@@ -1,19 +1,24 @@
 //! The files of a run: opened before the first case, and complete after each.
 
 use std::{
-    fs, io,
+    io,
     path::{Path, PathBuf},
 };
 
 use super::{
-    csv::{self, Csv},
+    csv,
     earlier::EarlierRun,
+    error::OutputError,
     format::{Content, OutputFormat},
-    json, nccl_tests_json,
+    json,
+    kept::keep_earlier,
+    nccl_tests_json,
     ranks::{self, RankCsv},
-    samples::{self, Sample, SampleCsv},
-    stragglers,
-    target::{self, OutputError},
+    row_file::RowFile,
+    run_locks::RunLocks,
+    samples::{self, Sample},
+    stragglers, target,
+    whole_file::{Replacement, replace},
 };
 use crate::{
     collective::traffic::Traffic,
@@ -65,10 +70,12 @@ fn output_files(paths: &OutputPaths) -> Vec<OutputFile> {
 pub struct Files {
     folder: Option<PathBuf>,
     files: Vec<OutputFile>,
-    csv: Option<Csv>,
+    csv: Option<RowFile>,
     ranks: Option<RankCsv>,
-    samples: Option<SampleCsv>,
+    samples: Option<RowFile>,
     records: Vec<Record>,
+    is_continued: bool,
+    locks: RunLocks,
 }
 
 impl Files {
@@ -77,39 +84,38 @@ impl Files {
     /// measured.
     ///
     /// # Errors
-    /// Returns an error with the path if a file cannot be written.
+    /// Returns an error with the path if a file cannot be written, or if another run writes it.
     pub fn create(paths: OutputPaths, run: &RunMeta) -> Result<Files, OutputError> {
         let files = output_files(&paths);
-        prepare(&files)?;
+        let locks = lock_all(&files, &paths)?;
+        Files::create_locked(paths, files, locks, run)
+    }
+
+    fn create_locked(
+        paths: OutputPaths,
+        files: Vec<OutputFile>,
+        locks: RunLocks,
+        run: &RunMeta,
+    ) -> Result<Files, OutputError> {
         for file in &files {
             keep_earlier(&file.path).map_err(|error| io_error(&file.path, error))?;
         }
-        let csv = match csv_path(&files) {
-            Some(path) => Some(Csv::create(path).map_err(|error| io_error(path, error))?),
-            None => None,
-        };
-        let ranks = match ranks_path(&files) {
-            Some(path) => Some(RankCsv::create(path).map_err(|error| io_error(path, error))?),
-            None => None,
-        };
-        let samples = match samples_path(&files) {
-            Some(path) => Some(SampleCsv::create(path).map_err(|error| io_error(path, error))?),
-            None => None,
-        };
         let files = Files {
             folder: paths.folder,
+            csv: create(csv_path(&files), csv::create)?,
+            ranks: create(ranks_path(&files), RankCsv::create)?,
+            samples: create(samples_path(&files), samples::create)?,
             files,
-            csv,
-            ranks,
-            samples,
             records: Vec::new(),
+            is_continued: false,
+            locks,
         };
-        files.save(run, false)?;
+        files.save_at_start(run)?;
         Ok(files)
     }
 
     /// Opens the files that an earlier run left at these paths, to continue them; its records are
-    /// kept, and `run` takes over its name. `traffic` is the traffic of an alltoallv of this run.
+    /// kept, and `run` takes over its name and its start. `traffic` is the traffic of an alltoallv of this run.
     /// Without an earlier CSV this is [`Files::create`].
     ///
     /// # Errors
@@ -120,13 +126,13 @@ impl Files {
         traffic: &'static Traffic,
     ) -> Result<Files, OutputError> {
         let files = output_files(&paths);
+        let locks = lock_all(&files, &paths)?;
         let earlier_csv = csv_path(&files)
             .filter(|path| path.is_file() && !target::is_stream(path))
             .map(Path::to_owned);
         let Some(csv_path) = earlier_csv else {
-            return Files::create(paths, run);
+            return Files::create_locked(paths, files, locks, run);
         };
-        prepare(&files)?;
         let run_json = (json::RUN.path)(&paths);
         let earlier = EarlierRun::open(&csv_path, run_json.as_deref(), run, traffic)?;
         let ranks = match ranks_path(&files) {
@@ -141,6 +147,11 @@ impl Files {
             );
             run.run_id = name;
         }
+        if let Some(times) = earlier.times {
+            run.continued_at = times.continued_at;
+            run.continued_at.push(run.started_at);
+            run.started_at = times.started_at;
+        }
         let files = Files {
             folder: paths.folder,
             files,
@@ -149,8 +160,10 @@ impl Files {
             // What repeats for a time is not resumed.
             samples: None,
             records: earlier.records,
+            is_continued: true,
+            locks,
         };
-        files.save(run, false)?;
+        files.save_at_start(run)?;
         Ok(files)
     }
 
@@ -160,69 +173,128 @@ impl Files {
         self.ranks.as_mut()?.expect(ranks, cases)
     }
 
-    /// Adds a record, whose row in the CSV is on disk when this returns. Returns what to say of files that no longer keep
-    /// everything.
-    ///
-    /// # Errors
-    /// Returns an error as [`Files::create`] does.
-    pub fn add(&mut self, run: &RunMeta, record: &Record) -> Result<Option<String>, OutputError> {
-        let mut remark = None;
+    /// Adds a record. Its row in the CSV is on disk when this returns, unless that cannot be written: then the row waits.
+    /// Returns what to say of the files.
+    pub fn add(&mut self, run: &RunMeta, record: &Record) -> Vec<String> {
         let _writing = self
             .main_path()
             .map(|path| streams::writing_to(Destination::File(path.to_owned())));
+        let mut said = self.locks.renew();
         // Before the row of the case: a run that ends in between measures the case again when it is resumed.
-        if let (Some(ranks), Some(path)) = (&mut self.ranks, ranks_path(&self.files)) {
-            remark = ranks
-                .append(run, record)
-                .map_err(|error| io_error(path, error))?;
+        if let Some(ranks) = &mut self.ranks {
+            said.extend(ranks.append(run, record));
         }
         self.records.push(Record {
             rank_times: record.rank_times.as_ref().map(RankTimes::without_ranks),
             ..record.clone()
         });
-        if let (Some(csv), Some(path)) = (&mut self.csv, csv_path(&self.files)) {
-            csv.append(run, record)
-                .map_err(|error| io_error(path, error))?;
+        if let Some(csv) = &mut self.csv {
+            said.extend(csv.append(&csv::row(run, record), 1));
         }
-        Ok(remark)
+        said
     }
 
-    /// Adds samples.
-    ///
-    /// # Errors
-    /// Returns an error as [`Files::create`] does.
-    pub fn add_samples(&mut self, run: &RunMeta, samples: &[Sample]) -> Result<(), OutputError> {
-        if let (Some(csv), Some(path)) = (&mut self.samples, samples_path(&self.files)) {
-            csv.append(run, samples)
-                .map_err(|error| io_error(path, error))?;
+    /// Adds samples. Returns what to say of the files.
+    pub fn add_samples(&mut self, run: &RunMeta, samples: &[Sample]) -> Vec<String> {
+        let rows = samples.len() as u64;
+        match &mut self.samples {
+            Some(csv) => csv.append(&samples::rows(run, samples), rows),
+            None => Vec::new(),
         }
-        Ok(())
     }
 
-    /// Writes the files that are written as a whole. What is no regular file, such as a pipe, gets
+    /// Writes the rows that could not be written so far. Returns what to say of the files.
+    pub fn finish_rows(&mut self) -> Vec<String> {
+        let mut said = self.locks.renew();
+        for file in self.row_files() {
+            said.extend(file.finish());
+        }
+        said
+    }
+
+    /// Returns a sentence for each file that lacks rows.
+    pub fn missing_rows(&mut self) -> Vec<String> {
+        self.row_files()
+            .into_iter()
+            .filter_map(|file| file.missing())
+            .collect()
+    }
+
+    fn row_files(&mut self) -> Vec<&mut RowFile> {
+        let mut files: Vec<&mut RowFile> = Vec::new();
+        files.extend(&mut self.csv);
+        files.extend(self.ranks.as_mut().map(RankCsv::file));
+        files.extend(&mut self.samples);
+        files
+    }
+
+    /// Writes the files that are written as a whole, for the first time. What is no regular file, such as a pipe, gets
     /// its content only at the end.
     ///
     /// # Errors
     /// Returns an error as [`Files::create`] does.
-    pub fn save(&self, run: &RunMeta, is_end: bool) -> Result<(), OutputError> {
-        if let (true, Some(ranks), Some(path)) = (is_end, &self.ranks, ranks_path(&self.files)) {
-            ranks.sync().map_err(|error| io_error(path, error))?;
-        }
-        if let (true, Some(csv), Some(path)) = (is_end, &self.samples, samples_path(&self.files)) {
-            csv.sync().map_err(|error| io_error(path, error))?;
-        }
+    fn save_at_start(&self, run: &RunMeta) -> Result<(), OutputError> {
         for OutputFile { path, content } in &self.files {
             if let Content::Whole(render) = content {
                 let text = render(run, &self.records);
-                target::replace(is_end, path, &text).map_err(|error| io_error(path, error))?;
+                replace(false, path, &text).map_err(|error| io_error(path, error))?;
             }
         }
         Ok(())
     }
 
+    /// Writes the files that are written as a whole, each with how the run ended. Unless all of them can be written, none is
+    /// replaced.
+    ///
+    /// # Errors
+    /// Returns an error with the path of the first that cannot be written.
+    pub fn save(&self, run: &RunMeta) -> Result<(), OutputError> {
+        let mut written = Vec::new();
+        for OutputFile { path, content } in &self.files {
+            if let Content::Whole(render) = content {
+                let text = render(run, &self.records);
+                let whole =
+                    Replacement::write(path, text).map_err(|error| io_error(path, error))?;
+                written.push((path, whole));
+            }
+        }
+        for (path, whole) in written {
+            whole.put().map_err(|error| io_error(path, error))?;
+        }
+        Ok(())
+    }
+
+    /// Does what [`Files::save`] does with each file that can be written, after that has failed.
+    pub fn save_what_can_be(&self, run: &RunMeta) {
+        for OutputFile { path, content } in &self.files {
+            // A stream may have got a part of its content already.
+            if let Content::Whole(render) = content
+                && !target::is_stream(path)
+            {
+                // What cannot be written is known.
+                let _ = replace(true, path, &render(run, &self.records));
+            }
+        }
+    }
+
+    /// Lets other runs write to these paths. The run is over.
+    pub fn release(&mut self) {
+        self.locks.release();
+    }
+
+    /// Returns what to say of paths that cannot be locked.
+    pub fn lock_remark(&mut self) -> Option<String> {
+        self.locks.remark.take()
+    }
+
     /// Returns all records so far.
     pub fn records(&self) -> &[Record] {
         &self.records
+    }
+
+    /// Returns whether an earlier run is continued.
+    pub fn is_continued(&self) -> bool {
+        self.is_continued
     }
 
     /// Returns where a reader should look: the folder, or else the first file.
@@ -231,6 +303,19 @@ impl Files {
             Some(folder) => Some(folder),
             None => self.files.first().map(|file| file.path.as_path()),
         }
+    }
+}
+
+/// Creates the file at `path`, if there is to be one.
+fn create<T>(
+    path: Option<&Path>,
+    create: fn(&Path) -> io::Result<T>,
+) -> Result<Option<T>, OutputError> {
+    match path {
+        Some(path) => create(path)
+            .map(Some)
+            .map_err(|error| io_error(path, error)),
+        None => Ok(None),
     }
 }
 
@@ -256,61 +341,13 @@ fn io_error(path: &Path, error: io::Error) -> OutputError {
     OutputError::Io(path.to_owned(), error)
 }
 
-/// Makes the folders, and checks that each path can be a file and that no two are the same one.
-/// Existing files are not touched.
+/// Makes the folders of all files, and locks these.
 ///
 /// # Errors
-/// Returns an error with the path that cannot be a file, and why.
-fn prepare(files: &[OutputFile]) -> Result<(), OutputError> {
-    let mut seen = Vec::new();
-    for OutputFile { path, .. } in files {
-        if target::is_planted(path) {
-            let why = "is a link of another user".into();
-            return Err(OutputError::Other(path.clone(), why));
-        }
-        let file = prepare_file(path).map_err(|error| io_error(path, error))?;
-        if seen.contains(&file) {
-            let why = io::Error::other("two of the results would go to this file");
-            return Err(io_error(path, why));
-        }
-        seen.push(file);
-    }
-    Ok(())
-}
-
-/// Makes the folder of a file, and returns the one path of the file, which can have many names: ./x
-/// and x, a/../x.
-fn prepare_file(path: &Path) -> io::Result<PathBuf> {
-    let folder = target::folder_of(path);
-    fs::create_dir_all(folder)?;
-    match path.file_name() {
-        Some(name) if !path.is_dir() => Ok(fs::canonicalize(folder)?.join(name)),
-        _ => Err(io::ErrorKind::IsADirectory.into()),
-    }
-}
-
-/// Renames an existing regular file to the first free `NAME.1`, `NAME.2`, …: nothing measured is
-/// lost.
-pub(super) fn keep_earlier(path: &Path) -> io::Result<()> {
-    if !path.symlink_metadata().is_ok_and(|file| file.is_file()) {
-        return Ok(());
-    }
-    let mut number = 1;
-    let mut free = numbered(path, number);
-    while free.exists() {
-        number += 1;
-        free = numbered(path, number);
-    }
-    note!(
-        "pxnbench: keeping the earlier {} as {}",
-        path.display(),
-        free.display()
-    );
-    fs::rename(path, free)
-}
-
-fn numbered(path: &Path, number: u32) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(format!(".{number}"));
-    PathBuf::from(name)
+/// Returns an error with the path that cannot be a file, and why, or that another run writes.
+fn lock_all(files: &[OutputFile], paths: &OutputPaths) -> Result<RunLocks, OutputError> {
+    let telemetry = paths.telemetry_csv();
+    let mut all: Vec<&Path> = files.iter().map(|file| file.path.as_path()).collect();
+    all.extend(telemetry.as_deref());
+    RunLocks::take(&all)
 }

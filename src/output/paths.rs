@@ -19,6 +19,8 @@ pub struct OutputPaths {
     pub looks_for_stragglers: bool,
     /// Whether the sweep is repeated for a time, whose samples have a file in the folder.
     pub has_samples: bool,
+    /// Whether the GPUs' telemetry is taken, which has a file in the folder.
+    pub takes_telemetry: bool,
 }
 
 impl OutputPaths {
@@ -44,12 +46,19 @@ impl OutputPaths {
             times_several_ranks: false,
             looks_for_stragglers: false,
             has_samples: false,
+            takes_telemetry: false,
         }
     }
 
     /// Returns the path of the rows, if they are written to a file.
     pub fn results_csv(&self) -> Option<PathBuf> {
         self.csv.clone().or_else(|| self.in_folder("results.csv"))
+    }
+
+    /// Returns the path of the telemetry, if it is written to a file.
+    pub(super) fn telemetry_csv(&self) -> Option<PathBuf> {
+        let path = self.in_folder("telemetry.csv")?;
+        self.takes_telemetry.then_some(path)
     }
 
     /// Returns the path of a file in the run's folder.

@@ -2,22 +2,24 @@
 //!
 //! The file is bounded, because 10,000 ranks would make millions of rows: `Thinning` has the rule.
 
-use std::{
-    collections::HashSet,
-    fs::{self, File},
-    io::{self, Write},
-    path::Path,
-};
+use std::{collections::HashSet, fs, io, path::Path};
 
 use super::{
     csv::{header_of, to_csv},
+    error::OutputError,
     format::{Content, OutputFormat},
-    target::{self, OutputError},
+    kept::keep_copy,
+    row_file::{Durability, RowFile},
+    target,
+    whole_file::replace,
 };
-use crate::record::{
-    IterationStats, ProcessMeta, RankTime, RankTimes, Record, RunMeta,
-    columns::{COLUMNS, Cell, Column, csv_cells, names},
-    read,
+use crate::{
+    record::{
+        IterationStats, ProcessMeta, RankTime, RankTimes, ReadableLines, Record, RunMeta,
+        columns::{COLUMNS, Cell, Column, csv_cells, names},
+        read,
+    },
+    units::counted,
 };
 
 /// The format of `ranks.csv`. Only a run in which several ranks are timed has the file.
@@ -208,7 +210,7 @@ impl Thinning {
 
 /// A `ranks.csv` that is being written.
 pub(super) struct RankCsv {
-    file: File,
+    file: RowFile,
     thinning: Thinning,
     /// Whether it was said that the limit has been reached.
     is_full: bool,
@@ -220,9 +222,7 @@ impl RankCsv {
     /// # Errors
     /// Returns an error if it cannot be written.
     pub(super) fn create(path: &Path) -> io::Result<RankCsv> {
-        let mut file = target::create(path)?;
-        file.write_all(header_of(&column_names()).as_bytes())?;
-        Ok(RankCsv::new(file))
+        RowFile::create(path, header_of(&column_names()), Durability::AtTheEnd).map(RankCsv::new)
     }
 
     /// Opens a file that an earlier run left, to continue it. Rows of cases that `results`, the text of `results.csv`, does
@@ -235,20 +235,39 @@ impl RankCsv {
         if !path.exists() || target::is_stream(path) {
             return RankCsv::create(path).map_err(io_error);
         }
-        let text = fs::read_to_string(path).map_err(io_error)?;
-        let kept = kept_rows(read::whole_lines(&text), results)
-            .map_err(|why| OutputError::Other(path.to_owned(), why))?;
-        target::replace(true, path, &kept).map_err(io_error)?;
-        let file = File::options().append(true).open(path).map_err(io_error)?;
-        Ok(RankCsv::new(file))
+        let text = fs::read(path).map_err(io_error)?;
+        if !begins_with_own_header(&text) {
+            let why = "is not a ranks.csv of this program".into();
+            return Err(OutputError::Other(path.to_owned(), why));
+        }
+        let found = ReadableLines::read(read::whole_lines(&text));
+        if !found.unreadable.is_empty() {
+            let lines = counted(found.unreadable.len(), "line");
+            let copy = keep_copy(path).map_err(io_error)?;
+            let (path, copy) = (path.display(), copy.display());
+            note!(
+                "pxnbench: {path}: {lines} cannot be read and left out. The file as it was is {copy}"
+            );
+        }
+        let kept = kept_rows(&found, results);
+        replace(true, path, &kept).map_err(io_error)?;
+        let header = header_of(&column_names());
+        RowFile::resume(path, header, kept, Durability::AtTheEnd)
+            .map(RankCsv::new)
+            .map_err(io_error)
     }
 
-    fn new(file: File) -> RankCsv {
+    fn new(file: RowFile) -> RankCsv {
         RankCsv {
             file,
             thinning: Thinning::new(1, 0),
             is_full: false,
         }
+    }
+
+    /// Returns the file.
+    pub(super) fn file(&mut self) -> &mut RowFile {
+        &mut self.file
     }
 
     /// Sets the numbers of ranks and of cases, 0 if there is no end, that decide how many rows are written. Returns what to
@@ -264,14 +283,11 @@ impl RankCsv {
         })
     }
 
-    /// Appends the rows of a case, in one write: a reader never sees half of one. Returns what to say if from this case on
-    /// there are only the rows of its fastest and slowest rank.
-    ///
-    /// # Errors
-    /// Returns an error if the disk is full or gone.
-    pub(super) fn append(&mut self, run: &RunMeta, record: &Record) -> io::Result<Option<String>> {
+    /// Appends the rows of a case. Returns what to say of the file, such as that from this case on there are only the rows of
+    /// its fastest and slowest rank.
+    pub(super) fn append(&mut self, run: &RunMeta, record: &Record) -> Vec<String> {
         let Some(times) = &record.rank_times else {
-            return Ok(None);
+            return Vec::new();
         };
         let keys: Vec<String> = case_columns()
             .map(|column| (column.get)(run, record).csv())
@@ -282,52 +298,44 @@ impl RankCsv {
             row.extend(csv_cells(RANK_COLUMNS, run, &times.ranks[position]));
             rows.push(row);
         }
-        self.file.write_all(to_csv(&rows)?.as_bytes())?;
-        if self.thinning.left > 0 || self.is_full {
-            return Ok(None);
+        let mut said = self.file.append(&to_csv(&rows), rows.len() as u64);
+        if self.thinning.left == 0 && !self.is_full {
+            self.is_full = true;
+            said.push(format!(
+                "ranks.csv has {MOST_ROWS} rows; of the other cases it has the fastest and the slowest rank only"
+            ));
         }
-        self.is_full = true;
-        Ok(Some(format!(
-            "ranks.csv has {MOST_ROWS} rows; of the other cases it has the fastest and the slowest rank only"
-        )))
+        said
     }
+}
 
-    /// Waits until everything is on disk.
-    ///
-    /// # Errors
-    /// Returns an error if the disk is full or gone.
-    pub(super) fn sync(&self) -> io::Result<()> {
-        target::sync(&self.file)
-    }
+/// Returns whether `text` begins as a `ranks.csv` of this or an earlier version does: with the whole first line, unless the
+/// run ended while it wrote that.
+fn begins_with_own_header(text: &[u8]) -> bool {
+    let own = header_of(&column_names());
+    let Some(end) = memchr::memchr(b'\n', text) else {
+        return own.as_bytes().starts_with(text);
+    };
+    let first = text[..end].split(|byte| *byte == b',').next();
+    first == Some(column_names()[0].as_bytes())
 }
 
 /// Returns the text of a `ranks.csv` with the columns of this version and the rows whose case is in `results`, the text of
 /// a `results.csv`.
-///
-/// # Errors
-/// Returns the rest of a sentence that begins with the path if it is not a file of this program.
-fn kept_rows(text: &str, results: &str) -> Result<String, String> {
+fn kept_rows(found: &ReadableLines, results: &str) -> String {
     let known = keys_of(results);
     let names = column_names();
-    let foreign = || "is not a ranks.csv of this program".to_owned();
-    let mut reader = csv::Reader::from_reader(text.as_bytes());
-    let header = reader.headers().map_err(|_| foreign())?.clone();
-    if !header.is_empty() && header.get(0) != Some(names[0]) {
-        return Err(foreign());
-    }
     let mut rows = Vec::new();
-    for row in reader.records() {
-        let row = row.map_err(|_| foreign())?;
+    for (_, row) in &found.rows {
         let cells: Vec<String> = names
             .iter()
-            .map(|name| cell_of(&header, &row, name))
+            .map(|name| cell_of(&found.header, row, name))
             .collect();
         if known.contains(&cells[..KEYS.len()]) {
             rows.push(cells);
         }
     }
-    let rows = to_csv(&rows).map_err(|error| error.to_string())?;
-    Ok(header_of(&names) + &rows)
+    header_of(&names) + &to_csv(&rows)
 }
 
 /// Returns the cells of `results.csv` that tell a case, of each of its rows.
@@ -422,10 +430,15 @@ mod tests {
             + "x,x,x,x,x,x,8,x,x,x,x,x\r\n"
             // A row that was cut short.
             + "x,x,x";
-        let text = header_of(&names) + &row("8", "0") + &row("8", "1") + &row("16", "0");
-        let kept = kept_rows(&text, &results).expect("a file of this program");
+        let text =
+            header_of(&names) + &row("8", "0") + "damaged\r\n" + &row("8", "1") + &row("16", "0");
+        let kept = kept_rows(&ReadableLines::read(text.as_bytes()), &results);
         assert_eq!(kept, header_of(&names) + &row("8", "0") + &row("8", "1"));
-        assert_eq!(kept_rows("", &results), Ok(header_of(&names)));
-        assert!(kept_rows("a,b\r\n1,2\r\n", &results).is_err());
+        let empty = ReadableLines::read(b"");
+        assert_eq!(kept_rows(&empty, &results), header_of(&names));
+        assert!(begins_with_own_header(text.as_bytes()));
+        assert!(begins_with_own_header(b"run_id"));
+        assert!(!begins_with_own_header(b"a,b\r\n1,2\r\n"));
+        assert!(!begins_with_own_header(b"my notes"));
     }
 }

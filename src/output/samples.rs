@@ -1,15 +1,11 @@
 //! `samples.csv`: the throughput of each case, second by second, of a sweep that is repeated for a time.
 
-use std::{
-    fs::File,
-    io::{self, Write},
-    path::Path,
-};
+use std::{io, path::Path};
 
 use super::{
     csv::{header_of, to_csv},
     format::{Content, OutputFormat},
-    target,
+    row_file::{Durability, RowFile},
 };
 use crate::{
     collective::{BufferMode, Case},
@@ -122,39 +118,20 @@ pub const THROUGHPUT_COLUMNS: &[ThroughputColumn] = &[
     },
 ];
 
-/// A `samples.csv` that is being written.
-pub(super) struct SampleCsv {
-    file: File,
+/// Creates `samples.csv`.
+///
+/// # Errors
+/// Returns an error if it cannot be written.
+pub(super) fn create(path: &Path) -> io::Result<RowFile> {
+    let header = header_of(&names(THROUGHPUT_COLUMNS));
+    RowFile::create(path, header, Durability::AtTheEnd)
 }
 
-impl SampleCsv {
-    /// Creates the file with its header.
-    ///
-    /// # Errors
-    /// Returns an error if it cannot be written.
-    pub(super) fn create(path: &Path) -> io::Result<SampleCsv> {
-        let mut file = target::create(path)?;
-        file.write_all(header_of(&names(THROUGHPUT_COLUMNS)).as_bytes())?;
-        Ok(SampleCsv { file })
-    }
-
-    /// Appends samples, in one write: a reader never sees half of one.
-    ///
-    /// # Errors
-    /// Returns an error if the disk is full or gone.
-    pub(super) fn append(&mut self, run: &RunMeta, samples: &[Sample]) -> io::Result<()> {
-        let rows: Vec<Vec<String>> = samples
-            .iter()
-            .map(|sample| csv_cells(THROUGHPUT_COLUMNS, run, sample))
-            .collect();
-        self.file.write_all(to_csv(&rows)?.as_bytes())
-    }
-
-    /// Waits until everything is on disk.
-    ///
-    /// # Errors
-    /// Returns an error if the disk is full or gone.
-    pub(super) fn sync(&self) -> io::Result<()> {
-        target::sync(&self.file)
-    }
+/// Returns the rows of samples.
+pub(super) fn rows(run: &RunMeta, samples: &[Sample]) -> String {
+    let rows: Vec<Vec<String>> = samples
+        .iter()
+        .map(|sample| csv_cells(THROUGHPUT_COLUMNS, run, sample))
+        .collect();
+    to_csv(&rows)
 }

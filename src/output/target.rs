@@ -4,9 +4,8 @@
 //! lost; so they stand for the file that is open, never for its name.
 
 use std::{
-    fmt,
     fs::{self, File},
-    io::{self, Write},
+    io,
     os::{
         fd::AsFd,
         unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt},
@@ -17,36 +16,6 @@ use std::{
 };
 
 use crate::streams::{self, Destination};
-
-/// Why results cannot go to a file.
-#[derive(Debug)]
-pub enum OutputError {
-    /// It cannot be read or written.
-    Io(PathBuf, io::Error),
-    /// It is of another run: the rest of a sentence that begins with the path.
-    Other(PathBuf, String),
-}
-
-impl fmt::Display for OutputError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            OutputError::Io(path, error) => {
-                let path = path.display();
-                write!(
-                    f,
-                    "{path} cannot be written: {error}. Name another file, or another folder with --out"
-                )
-            }
-            OutputError::Other(path, why) => {
-                let path = path.display();
-                write!(
-                    f,
-                    "{path} {why}. Name another file, or another folder with --out"
-                )
-            }
-        }
-    }
-}
 
 /// Names of what is open already, as shells and people write them.
 const OPEN: [(&str, u32); 6] = [
@@ -116,6 +85,14 @@ fn number_of(path: &Path) -> Option<u32> {
     OPEN.iter()
         .find(|(name, _)| Path::new(name) == path)
         .map(|(_, number)| *number)
+}
+
+/// Returns the one name of what is open already, if `path` is a name of it.
+pub(super) fn name_of_open(path: &Path) -> Option<PathBuf> {
+    match number_of(path) {
+        Some(number) => Some(PathBuf::from(format!("/proc/self/fd/{number}"))),
+        None => is_open_already(path).then(|| path.to_owned()),
+    }
 }
 
 fn is_open_already(path: &Path) -> bool {
@@ -191,88 +168,19 @@ pub(super) fn sync(file: &File) -> io::Result<()> {
     }
 }
 
-/// Writes a whole file beside its place and moves it there: a reader never sees half of it. A stream is written to
-/// directly, and only where `is_end` says that nothing comes after.
-///
-/// # Errors
-/// Returns an error if it cannot be written.
-pub fn replace(is_end: bool, path: &Path, text: &str) -> io::Result<()> {
-    if is_stream(path) {
-        return if is_end {
-            create(path)?.write_all(text.as_bytes())
-        } else {
-            Ok(())
-        };
-    }
-    write_whole(path, |file| file.write_all(text.as_bytes()))
-}
-
-/// Puts what `write` writes at `path`, replacing a file or a link that is there; a reader never sees half of it, and if
-/// that fails nothing has changed.
-///
-/// It is written beside its place first, to a new file of a random name: what somebody else has put there under a name
-/// that can be guessed is neither written to nor removed.
-///
-/// # Errors
-/// Returns an error if `write` does, or if no file can be made there.
-pub fn write_whole(path: &Path, write: impl FnOnce(&mut File) -> io::Result<()>) -> io::Result<()> {
-    let part = tempfile::Builder::new()
-        .prefix("pxnbench.")
-        .suffix(".part")
-        .make_in(folder_of(path), |part| File::create_new(part))?;
-    // The second removes the file when it is dropped.
-    let (mut file, part) = part.into_parts();
-    write(&mut file)?;
-    // Else a crash of the machine could leave the new name with nothing behind it.
-    file.sync_all()?;
-    Ok(part.persist(path)?)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::os::unix::fs::{PermissionsExt, lchown, symlink};
 
-    fn names(folder: &Path) -> Vec<String> {
-        let entries = fs::read_dir(folder).expect("a folder");
-        entries
-            .map(|entry| {
-                entry
-                    .expect("an entry")
-                    .file_name()
-                    .to_string_lossy()
-                    .into()
-            })
-            .collect()
-    }
-
     #[test]
-    fn a_file_that_cannot_be_written_whole_leaves_what_was_there_and_nothing_else() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let path = folder.path().join("a.json");
-        fs::write(&path, "before").expect("written");
-        let full = write_whole(&path, |file| {
-            file.write_all(b"half")?;
-            Err(io::ErrorKind::StorageFull.into())
-        });
-        assert_eq!(full.expect_err("full").kind(), io::ErrorKind::StorageFull);
-        assert_eq!(fs::read_to_string(&path).expect("read"), "before");
-        assert_eq!(names(folder.path()), ["a.json"]);
-        write_whole(&path, |file| file.write_all(b"after")).expect("written");
-        assert_eq!(fs::read_to_string(&path).expect("read"), "after");
-        assert_eq!(names(folder.path()), ["a.json"]);
-    }
-
-    #[test]
-    fn a_link_is_replaced_or_refused_and_never_written_through() {
+    fn a_link_is_refused_and_never_written_through() {
         let folder = tempfile::tempdir().expect("a folder");
         let [file, link] = ["mine", "link"].map(|name| folder.path().join(name));
         fs::write(&file, "mine").expect("written");
         symlink(&file, &link).expect("linked");
         let error = create(&link).expect_err("a link");
         assert_eq!(error.raw_os_error(), Some(libc::ELOOP));
-        write_whole(&link, |to| to.write_all(b"new")).expect("written");
-        assert!(!link.is_symlink());
         assert_eq!(fs::read_to_string(&file).expect("read"), "mine");
     }
 

@@ -1,15 +1,12 @@
 //! `telemetry.csv`: one row per GPU and sample.
 
-use std::{
-    fs::File,
-    io::{self, Write},
-    path::{Path, PathBuf},
-};
+use std::path::Path;
 
 use super::{
-    csv::to_csv,
-    files::keep_earlier,
-    target::{self, OutputError},
+    csv::{header_of, to_csv},
+    error::OutputError,
+    kept::keep_earlier,
+    row_file::{Durability, RowFile},
 };
 use crate::{
     record::{
@@ -46,10 +43,7 @@ pub struct TelemetryRow<'a> {
 }
 
 /// A `telemetry.csv` that is being written.
-pub struct TelemetryCsv {
-    path: PathBuf,
-    file: File,
-}
+pub struct TelemetryCsv(RowFile);
 
 impl TelemetryCsv {
     /// Creates the file `name` in `folder` with its header. An earlier one is kept under another name.
@@ -58,33 +52,37 @@ impl TelemetryCsv {
     /// Returns an error with the path if it cannot be written.
     pub fn create(folder: &Path, name: &str) -> Result<TelemetryCsv, OutputError> {
         let path = folder.join(name);
-        match open(&path) {
-            Ok(file) => Ok(TelemetryCsv { path, file }),
+        let made = keep_earlier(&path)
+            .and_then(|()| RowFile::create(&path, header(), Durability::AtTheEnd));
+        match made {
+            Ok(file) => Ok(TelemetryCsv(file)),
             Err(error) => Err(OutputError::Io(path, error)),
         }
     }
 
-    /// Appends rows of the run `run`.
-    ///
-    /// # Errors
-    /// Returns an error with the path if the disk is full or gone.
-    pub fn append(&mut self, run: &RunMeta, rows: &[TelemetryRow]) -> Result<(), OutputError> {
+    /// Appends rows of the run `run`. Returns what to say of the file, such as that it cannot be written.
+    pub fn append(&mut self, run: &RunMeta, rows: &[TelemetryRow]) -> Vec<String> {
+        let count = rows.len() as u64;
         let rows: Vec<Vec<String>> = rows.iter().map(|row| row_cells(run, row)).collect();
-        // In one write: a reader never sees half a line.
-        let written = to_csv(&rows).and_then(|text| self.file.write_all(text.as_bytes()));
-        written.map_err(|error| OutputError::Io(self.path.clone(), error))
+        self.0.append(&to_csv(&rows), count)
+    }
+
+    /// Writes what could not be written so far. Returns what to say of the file.
+    pub fn finish(&mut self) -> Vec<String> {
+        self.0.finish()
+    }
+
+    /// Returns a sentence if rows are missing in the file.
+    pub fn missing(&self) -> Option<String> {
+        self.0.missing()
     }
 }
 
-fn open(path: &Path) -> io::Result<File> {
-    keep_earlier(path)?;
-    let mut file = target::create(path)?;
+fn header() -> String {
     let mut names = vec![RUN];
     names.extend(column_names());
     names.extend(CASE_KEYS);
-    // The names contain nothing that has to be quoted.
-    file.write_all((names.join(",") + "\r\n").as_bytes())?;
-    Ok(file)
+    header_of(&names)
 }
 
 fn row_cells(run: &RunMeta, row: &TelemetryRow) -> Vec<String> {

@@ -11,6 +11,7 @@ pub mod over_time;
 pub mod peak;
 mod rank_times;
 pub mod read;
+mod readable_lines;
 mod row_reader;
 pub mod run_meta;
 pub mod spreadsheet;
@@ -24,6 +25,7 @@ pub use case_record::{GroupResult, NcclEvidence, Record, Status};
 pub use iteration_stats::IterationStats;
 pub use over_time::OverTime;
 pub use rank_times::{RankTime, RankTimes};
+pub use readable_lines::ReadableLines;
 pub use row_reader::{RowError, RowReader, ends_with_a_line};
 pub use run_meta::{
     Device, FORMAT, FailedProcess, MeasuredOn, MemoryUse, Phase, ProcessMeta, ProofMeta, RunEnd,

@@ -44,7 +44,7 @@ pub struct CsvRow {
     pub step: Option<u32>,
     pub repeat: u32,
     pub nodes: u32,
-    #[serde(deserialize_with = "at_least_one")]
+    #[serde(deserialize_with = "number_of_ranks")]
     pub ranks: u64,
     pub gpus_per_process: u32,
     #[serde(rename = "size_bytes")]
@@ -136,7 +136,7 @@ pub struct RowView<'a> {
     pub resources: &'a str,
     pub repeat: u32,
     pub nodes: u32,
-    #[serde(deserialize_with = "at_least_one")]
+    #[serde(deserialize_with = "number_of_ranks")]
     pub ranks: u64,
     pub gpus_per_process: u32,
     #[serde(rename = "size_bytes")]
@@ -208,11 +208,14 @@ pub fn read_run_json(path: &Path) -> Option<serde_json::Value> {
     serde_json::from_slice(&fs::read(path).ok()?).ok()
 }
 
-/// Returns whether `text` begins with a CSV header of this program, of this version or an earlier one. Empty text does.
+/// Returns whether `text` begins with a CSV header of this program, of this version or an earlier one. Empty text does, and
+/// the beginning of a header: of a run that ended while it wrote it.
 pub fn has_own_header(text: &str) -> bool {
-    let Some(header) = text.lines().next() else {
-        return true;
+    let Some((header, _)) = text.split_once('\n') else {
+        let names: Vec<&str> = COLUMNS.iter().map(|column| column.name).collect();
+        return (names.join(",") + "\r").starts_with(text);
     };
+    let header = header.strip_suffix('\r').unwrap_or(header);
     let names: Vec<&str> = header.split(',').collect();
     let known = COLUMNS.iter().map(|column| column.name);
     names.len() > 20
@@ -221,8 +224,18 @@ pub fn has_own_header(text: &str) -> bool {
 }
 
 /// Returns `text` up to the end of its last complete line.
-pub fn whole_lines(text: &str) -> &str {
-    text.rfind('\n').map_or("", |end| &text[..=end])
+pub fn whole_lines(text: &[u8]) -> &[u8] {
+    memchr::memrchr(b'\n', text).map_or(&[], |end| &text[..=end])
+}
+
+/// Reads a row of [`ReadableLines`](super::ReadableLines), whose cells are as they stand in the file.
+///
+/// # Errors
+/// Returns an error if a cell cannot be read.
+pub fn parse_row(cells: &csv::StringRecord, header: &csv::StringRecord) -> csv::Result<CsvRow> {
+    let mut cells = cells.clone();
+    take_guards_off(&mut cells);
+    cells.deserialize(Some(header))
 }
 
 impl CsvRow {
@@ -338,13 +351,19 @@ pub fn finite<'de, D: Deserializer<'de>>(cell: D) -> Result<Option<f64>, D::Erro
     }
 }
 
+/// The most ranks that a row may have. What is computed of a row takes longer with more of them, and no machine has so many.
+pub const MOST_RANKS: u64 = 1 << 20;
+
 /// Reads a number of ranks.
 ///
 /// # Errors
-/// Returns an error if it is 0.
-pub fn at_least_one<'de, D: Deserializer<'de>>(cell: D) -> Result<u64, D::Error> {
+/// Returns an error if it is 0 or more than [`MOST_RANKS`].
+pub fn number_of_ranks<'de, D: Deserializer<'de>>(cell: D) -> Result<u64, D::Error> {
     match u64::deserialize(cell)? {
         0 => Err(D::Error::custom("there is at least one rank")),
+        ranks if ranks > MOST_RANKS => Err(D::Error::custom(format!(
+            "there are at most {MOST_RANKS} ranks"
+        ))),
         ranks => Ok(ranks),
     }
 }
@@ -557,9 +576,42 @@ mod tests {
             ROW.len() - ",Open MPI 4.1.4,12,13,13.5,14,5,0.8,12,0.0128,20,11.5".len(),
         ] {
             let text = format!("{}\r\n{ROW}\r\n{}", header(), &ROW[..cut]);
-            assert_eq!(records(whole_lines(&text)).0.len(), 1);
+            let whole = std::str::from_utf8(whole_lines(text.as_bytes())).expect("UTF-8");
+            assert_eq!(records(whole).0.len(), 1);
             let (records, unread) = records(&text);
             assert_eq!((records.len(), unread), (1, 1), "cut at {cut}");
+        }
+    }
+
+    #[test]
+    fn absurd_numbers_are_no_row_of_this_program() {
+        for (sane, absurd) in [
+            (",3,0,48,", ",0,0,48,"),
+            (",3,0,48,", ",1000000000000,0,48,"),
+            (",48,4,", ",18446744073709551615,4,"),
+            (",48,4,", ",48,18446744073709551615,"),
+            (",48,4,", ",0,0,"),
+        ] {
+            for collective in ["all_gather", "alltoallv", "hypercube", "gather"] {
+                let row = ROW.replace(sane, absurd).replace("all_gather", collective);
+                let (records, _) = records(&format!("{}\r\n{row}\r\n", header()));
+                // A case of no bytes can be, and that of an alltoallv of unknown traffic is as the row says.
+                let can_be = absurd == ",0,0," || collective == "alltoallv";
+                assert!(records.is_empty() || can_be, "{row}");
+            }
+        }
+    }
+
+    #[test]
+    fn only_the_beginning_of_a_header_may_lack_its_end() {
+        let header = header();
+        for own in ["", "run_id", &header[..100], &header] {
+            assert!(has_own_header(own), "{own}");
+        }
+        assert!(has_own_header(&format!("{header}\r\nrow")));
+        assert!(has_own_header(&format!("{header}\n")));
+        for other in ["my notes", "my notes\n", "\n", "run_id,other", "run_id\n"] {
+            assert!(!has_own_header(other), "{other}");
         }
     }
 

@@ -27,8 +27,11 @@ pub struct RunMeta {
     pub pxnbench: String,
     /// Name of the run, the same in every file of it.
     pub run_id: String,
-    /// Start of the run.
+    /// Start of the run; of its first part if it was continued.
     pub started_at: DateTime<FixedOffset>,
+    /// When it was continued, in order; absent if it was not.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub continued_at: Vec<DateTime<FixedOffset>>,
     /// End of the run; absent while it runs.
     pub ended_at: Option<DateTime<FixedOffset>>,
     /// Exit code, and the message if it is not 0; absent while the run is in progress.

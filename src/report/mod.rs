@@ -33,7 +33,10 @@ use std::{
 use self::{content::Content, page::Page};
 use crate::{
     exit::{Code, Failure},
-    output::{stdout, target},
+    output::{
+        lock::{replace_alone, write_whole_alone},
+        stdout, target,
+    },
     units::counted,
     world::deadline,
 };
@@ -155,7 +158,7 @@ fn no_file(path: &Path) -> anyhow::Error {
 }
 
 fn replace(path: &Path, text: &[u8]) -> anyhow::Result<()> {
-    target::write_whole(path, |file| file.write_all(text))
+    write_whole_alone(path, |file| file.write_all(text))
         .map_err(|error| Failure::of_file("written", path, &error))
 }
 
@@ -166,7 +169,7 @@ fn write(path: &Path, text: &str) -> anyhow::Result<()> {
         let _guard = deadline::watch(format!("the reader of {}", path.display()), READER_LIMIT);
         target::open_pipe(&place, PATIENCE).and_then(|mut pipe| pipe.write_all(text.as_bytes()))
     } else {
-        target::replace(true, &place, text)
+        replace_alone(&place, text)
     };
     written.map_err(|error| Failure::of_file("written", path, &error))
 }

@@ -17,7 +17,7 @@ use crate::{
     exit::{Code, Failure},
     record::{
         BackendKind, RowError, RowReader, Status,
-        read::{at_least_one, finite},
+        read::{finite, number_of_ranks},
     },
     units::{GBps, Micros, counted},
 };
@@ -34,7 +34,7 @@ struct Row<'a> {
     network: &'a str,
     resources: &'a str,
     nodes: u32,
-    #[serde(deserialize_with = "at_least_one")]
+    #[serde(deserialize_with = "number_of_ranks")]
     ranks: u64,
     gpus_per_process: u32,
     size_bytes: u64,

@@ -11,7 +11,7 @@ use std::{
 
 use crate::{
     env,
-    output::target,
+    output::whole_file,
     world::{placement, scratch},
 };
 
@@ -70,5 +70,5 @@ pub(super) fn collect(folder: Option<&Path>) {
 fn copy(file: &Path, folder: &Path) -> io::Result<()> {
     fs::create_dir_all(folder)?;
     let mut from = File::open(file)?;
-    target::write_whole(&folder.join(name()), |to| io::copy(&mut from, to).map(drop))
+    whole_file::write_whole(&folder.join(name()), |to| io::copy(&mut from, to).map(drop))
 }

@@ -32,6 +32,7 @@ impl RunContext<'_> {
             pxnbench: env!("CARGO_PKG_VERSION").into(),
             run_id: String::new(),
             started_at: record::now(),
+            continued_at: Vec::new(),
             ended_at: None,
             end: None,
             command: name::command(),

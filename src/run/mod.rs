@@ -5,7 +5,7 @@
 //! | what is requested | [`request`], [`presets`], [`backend`], [`environment`] |
 //! | what the job is | `context`, `meta`, `split`, `traffic`, `settings`, `network`, `peak` |
 //! | what is measured | `planning`, `listing` |
-//! | what is kept and shown | `progress`, `session`, `earlier_run`, `log`, `outcome`, `over_time`, `sampler`, `phases` |
+//! | what is kept and shown | `progress`, `session`, `wanted_files`, `earlier_run`, `log`, `outcome`, `over_time`, `sampler`, `phases` |
 //! | what is found out beside it | `proof`, `tuning`, `worker`, `transport`, `slow_node`, `stragglers`, `telemetry`, `witness` |
 
 pub mod backend;
@@ -43,6 +43,7 @@ mod telemetry;
 mod traffic;
 mod transport;
 mod tuning;
+mod wanted_files;
 mod witness;
 #[cfg(feature = "nccl")]
 pub mod worker;
@@ -97,6 +98,8 @@ pub fn run(request: &Request) -> anyhow::Result<Code> {
     drop(guard);
     let _guard = deadline::watch("the shutdown of MPI on all ranks", request.timeout);
     world.finish();
+    // Its files are complete. From here on, another run may write to their paths.
+    abort::forget_last_words();
     end
 }
 
@@ -159,6 +162,10 @@ fn share_failures(session: &Session, world: &dyn World) {
     }
 }
 
+/// The remedy if a file lacks something.
+const HOW_TO_COMPLETE: &str =
+    "The table is complete. Once files can be written again, --resume measures what is missing";
+
 /// Saves the files, says where they are, and returns the exit code.
 fn finish(
     end: anyhow::Result<(Code, String)>,
@@ -170,9 +177,16 @@ fn finish(
         Err(error) => (exit::code_of(error), format!("{error:#}")),
     };
     let saved = session.end(code, &message);
-    if end.is_ok() {
-        saved?;
+    if world.rank() == 0 {
+        for sentence in &saved.missing {
+            say!("pxnbench: {sentence}. {HOW_TO_COMPLETE}");
+        }
     }
+    let code = match &end {
+        Ok(_) => world::broadcast(world, &saved.code)?,
+        // The other ranks may not come this far.
+        Err(_) => code,
+    };
     abort::set_final_code(code);
     if world.rank() == 0 {
         if let Some(path) = session.main_path() {
@@ -182,7 +196,7 @@ fn finish(
             say!("pxnbench: {message}");
         }
     }
-    end.map(|(code, _)| code)
+    end.map(|_| code)
 }
 
 /// Opens the backend, fits the sizes to the memory, and runs the sweep.

@@ -1,6 +1,12 @@
 //! The name of a run, which is the name of its folder too.
 
-use std::{fs, io::ErrorKind, path::Path};
+use std::{
+    fs,
+    io::ErrorKind,
+    path::{Path, PathBuf},
+};
+
+use serde::{Deserialize, Serialize};
 
 use super::{earlier_run, request::Request};
 use crate::{
@@ -15,22 +21,67 @@ use crate::{
 /// The folder for all runs of which no other is given.
 pub(super) const RESULTS: &str = "results";
 
-/// Runs of one second that are told apart by a number.
-const MOST_RUNS_PER_SECOND: u32 = 1000;
+/// Runs of one second, or of one job, that are told apart by a number.
+const MOST_RUNS: u32 = 1000;
+
+/// The name of a run.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct RunName {
+    /// The name.
+    pub(super) id: String,
+    /// Whether another one is taken if another run has the folder of this name.
+    may_change: bool,
+    /// Whether the folder was made for this run.
+    is_reserved: bool,
+}
+
+impl RunName {
+    /// Returns the names to try, in order.
+    pub(super) fn candidates(&self) -> impl Iterator<Item = String> {
+        let most = if self.may_change { MOST_RUNS } else { 1 };
+        (1..=most).map(|number| numbered(&self.id, number))
+    }
+
+    /// Removes the folder that was made for the run, which does not take place.
+    pub(super) fn give_up(&self) {
+        if self.is_reserved {
+            // Only an empty folder can be removed in this way.
+            let _ = fs::remove_dir(folder(&self.id));
+        }
+    }
+
+    /// Returns whether another name is tried if another run writes to `path`.
+    pub(super) fn is_free_to_change(&self, path: &Path) -> bool {
+        let results = fs::canonicalize(RESULTS);
+        self.may_change && results.is_ok_and(|results| path.starts_with(results))
+    }
+}
+
+/// Returns the folder of the run called `id`, if no other is given.
+pub(super) fn folder(id: &str) -> PathBuf {
+    Path::new(RESULTS).join(id)
+}
 
 /// Returns the name that process 0 chooses, on all processes.
 ///
 /// # Errors
 ///
 /// Returns an error if the run is to continue an earlier one, and there is none.
-pub(super) fn agreed(request: &Request, world: &dyn World) -> anyhow::Result<String> {
+pub(super) fn agreed(request: &Request, world: &dyn World) -> anyhow::Result<RunName> {
     let chosen = if world.rank() == 0 {
-        choose(request)
+        choose(request).map(Some)
     } else {
-        Ok(String::new())
+        Ok(None)
     };
-    let chosen = world::broadcast(world, &chosen)?;
-    chosen.map_err(|what| Failure::on_all_ranks(Code::Usage, what))
+    let chosen: Result<Option<RunName>, String> = world::broadcast(world, &chosen)?;
+    match chosen {
+        Ok(Some(name)) => Ok(name),
+        Ok(None) => Err(Failure::on_all_ranks(
+            Code::Internal,
+            "process 0 chose no name",
+        )),
+        Err(what) => Err(Failure::on_all_ranks(Code::Usage, what)),
+    }
 }
 
 /// Chooses the name.
@@ -38,15 +89,31 @@ pub(super) fn agreed(request: &Request, world: &dyn World) -> anyhow::Result<Str
 /// # Errors
 ///
 /// Returns a sentence if the run is to continue an earlier one, and there is none.
-fn choose(request: &Request) -> Result<String, String> {
+fn choose(request: &Request) -> Result<RunName, String> {
     let id = run_id(&env::var, &collectives(&request.spec.collectives));
+    let fixed = |id| RunName {
+        id,
+        may_change: false,
+        is_reserved: false,
+    };
     if request.files.finds_earlier_run() {
-        return earlier(id);
+        return earlier(id).map(fixed);
     }
-    if makes_own_folder(request, &id) {
-        return Ok(reserve(id));
+    let has_default_folder = request.files.paths(&folder(&id)).folder == Some(folder(&id));
+    if !has_default_folder {
+        return Ok(fixed(id));
     }
-    Ok(id)
+    // In a job the folder belongs to the job, and a restarted one continues in it.
+    if env::var("SLURM_JOB_ID").is_some() || request.resumes(&env::var) {
+        return Ok(RunName {
+            may_change: true,
+            ..fixed(id)
+        });
+    }
+    Ok(RunName {
+        is_reserved: true,
+        ..fixed(reserve(id))
+    })
 }
 
 /// Returns the name of the run to continue: that of this job if it has rows, otherwise the latest one with the same
@@ -72,16 +139,6 @@ pub(super) fn command() -> Vec<String> {
         .collect()
 }
 
-/// Returns whether the run makes a folder of this name. In a job the folder belongs to the job, and a restarted one continues
-/// in it.
-fn makes_own_folder(request: &Request, id: &str) -> bool {
-    if env::var("SLURM_JOB_ID").is_some() || request.resumes(&env::var) {
-        return false;
-    }
-    let default = Path::new(RESULTS).join(id);
-    request.files.paths(&default).folder == Some(default)
-}
-
 fn collectives(all: &[Collective]) -> String {
     match all {
         all if all.len() == Collective::ALL.len() => "all".to_owned(),
@@ -105,13 +162,9 @@ fn run_id(env: Env, collectives: &str) -> String {
 
 /// Makes the folder `id`, or `id-2`, `id-3`, … if another run has it: two runs of one second do not share a folder.
 fn reserve(id: String) -> String {
-    for number in 1..MOST_RUNS_PER_SECOND {
-        let name = match number {
-            1 => id.clone(),
-            _ => format!("{id}-{number}"),
-        };
-        let folder = Path::new(RESULTS).join(&name);
-        let made = fs::create_dir_all(RESULTS).and_then(|()| fs::create_dir(folder));
+    for number in 1..=MOST_RUNS {
+        let name = numbered(&id, number);
+        let made = fs::create_dir_all(RESULTS).and_then(|()| fs::create_dir(folder(&name)));
         let is_taken = made.is_err_and(|error| error.kind() == ErrorKind::AlreadyExists);
         // A folder that cannot be made for another reason is reported when the files are opened.
         if !is_taken {
@@ -119,6 +172,14 @@ fn reserve(id: String) -> String {
         }
     }
     id
+}
+
+/// Returns the `number`th name after `id`, which is the first.
+fn numbered(id: &str, number: u32) -> String {
+    match number {
+        1 => id.to_owned(),
+        _ => format!("{id}-{number}"),
+    }
 }
 
 #[cfg(test)]

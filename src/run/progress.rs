@@ -136,17 +136,18 @@ impl<'a> Progress<'a> {
     /// Writes a record to the files, unless they have enough rows of a repeated sweep.
     fn keep(&mut self, record: &Record) -> anyhow::Result<()> {
         let Some(repetition) = &mut self.repetition else {
-            return self.session.add(record);
+            self.session.add(record);
+            return Ok(());
         };
         let (is_kept, remark) = repetition.keeps(record);
         if let Some(remark) = remark {
             self.session.keep_remark(remark, self.context.world);
         }
         if is_kept {
-            self.session.add(record)?;
+            self.session.add(record);
         }
         let samples = repetition.add(record);
-        self.session.add_samples(&samples)?;
+        self.session.add_samples(&samples);
         let complaint = repetition.complaint(record);
         let Some(live) = &mut self.live else {
             return Ok(());
@@ -196,7 +197,7 @@ impl<'a> Progress<'a> {
         let Some(repetition) = &mut self.repetition else {
             return Ok(None);
         };
-        self.session.add_samples(&repetition.end())?;
+        self.session.add_samples(&repetition.end());
         let found = repetition.found(&measure.memory, self.context)?;
         let mut remarks = over_time::growth_remarks(&found);
         if !stopped {

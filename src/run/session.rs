@@ -2,22 +2,21 @@
 
 use std::{
     fmt,
-    path::{Path, PathBuf},
+    path::PathBuf,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     thread,
     time::Duration,
 };
 
-use super::{context::RunContext, log, name};
+use super::{context::RunContext, log, name, wanted_files::WantedFiles};
 use crate::{
-    collective::{Collective, traffic::Traffic},
-    env,
+    collective::{Case, Collective, traffic::Traffic},
     exit::{self, Code, Failure},
     output::{
-        files::{Files, OutputPaths},
+        error::OutputError,
+        files::Files,
         samples::Sample,
         stdout, table,
-        target::{self, OutputError},
         telemetry::{TelemetryCsv, TelemetryRow},
     },
     record::{
@@ -87,28 +86,21 @@ impl Session {
         mut run: RunMeta,
         traffic: &'static Traffic,
     ) -> anyhow::Result<Session> {
-        let (request, world) = (context.request, context.world);
-        run.run_id = name::agreed(request, world)?;
-        let default = Path::new(name::RESULTS).join(&run.run_id);
-        let mut paths = request.files.paths(&default);
-        if request.files.is_drop_in && world.rank() == 0 {
-            announce_json(&mut paths).map_err(|error| stdout::failure(&error))?;
-        }
-        paths.has_samples = request.timing.repeat_for.is_some();
-        paths.times_several_ranks = context.backend.measures() && run.ranks > 1;
-        paths.looks_for_stragglers = request.stragglers;
-        let folder = paths.folder.clone();
-        let opened = if world.rank() != 0 {
-            Ok(None)
-        } else if let Some(refused) = planted_link(folder.as_deref(), &default) {
-            Err(refused)
-        } else if request.resumes(&env::var) {
-            Files::go_on(paths, &mut run, traffic).map(Some)
+        let world = context.world;
+        let name = name::agreed(context.request, world)?;
+        let opened = if world.rank() == 0 {
+            let wanted = WantedFiles::of(context, &run)?;
+            wanted.open(name, &mut run, traffic).map(Some)
         } else {
-            Files::create(paths, &run).map(Some)
+            Ok(None)
         };
         let opened = opened.map_err(|error| cannot_write(Code::Usage, &error));
-        let files = world::agree(world, opened).map_err(without_rank)?;
+        let opened = world::agree(world, opened).map_err(without_rank)?;
+        let (files, id) = opened.map_or((None, String::new()), |(files, id)| (Some(files), id));
+        // A name of its own, if another run has the one that was agreed on; in the files, that of the run that is continued.
+        let (id, run_id) = world::broadcast(world, &(id, run.run_id.clone()))?;
+        run.run_id = run_id;
+        let folder = context.request.files.paths(&name::folder(&id)).folder;
         let session = Session(Arc::new(Mutex::new(State {
             run,
             files,
@@ -117,11 +109,18 @@ impl Session {
             telemetry: None,
             sampler: None,
         })));
+        if let Some(remark) = session.lock_remark() {
+            session.keep_remark(remark, world);
+        }
         let last = session.clone();
         abort::set_last_words(Box::new(move |code, message, moment| {
-            last.end_if_free(code, message, moment);
+            last.end_if_free(code, message, moment)
         }));
         Ok(session)
+    }
+
+    fn lock_remark(&self) -> Option<String> {
+        self.lock().files.as_mut()?.lock_remark()
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -159,7 +158,27 @@ impl Session {
         if let Some(hosts) = other_hosts {
             self.note_other_hosts(&hosts, &now.hosts, world);
         }
-        Ok(kept.into_iter().collect())
+        let kept: EarlierRecords = kept.into_iter().collect();
+        self.note_extent(plan, &kept);
+        Ok(kept)
+    }
+
+    /// Notes how much of `plan` an earlier run has measured, if this one continues it.
+    fn note_extent(&self, plan: &Plan, kept: &EarlierRecords) {
+        let is_continued = match &self.lock().files {
+            Some(files) => files.is_continued(),
+            None => false,
+        };
+        if !is_continued {
+            return;
+        }
+        let cases: Vec<Case> = plan.cases().copied().collect();
+        let done = kept.count_of(&cases);
+        let rest = cases.len() - done;
+        note!(
+            "pxnbench: {done} of {} are kept, {rest} remain to be measured",
+            counted(cases.len(), "case")
+        );
     }
 
     /// Notes that the earlier rows were measured on other hosts of the same kind. A job that Slurm restarts may get such
@@ -215,18 +234,22 @@ impl Session {
     }
 
     /// Adds samples of a sweep that is repeated for a time.
-    ///
-    /// # Errors
-    ///
-    /// Returns an error if the disk is full or gone.
-    pub(super) fn add_samples(&self, samples: &[Sample]) -> anyhow::Result<()> {
-        let state = &mut *self.lock();
-        let Some(files) = &mut state.files else {
-            return Ok(());
-        };
-        files
-            .add_samples(&state.run, samples)
-            .map_err(|error| cannot_write(Code::Internal, &error))
+    pub(super) fn add_samples(&self, samples: &[Sample]) {
+        let mut said = Vec::new();
+        {
+            let state = &mut *self.lock();
+            if let Some(files) = &mut state.files {
+                said = files.add_samples(&state.run, samples);
+            }
+        }
+        self.say_of_files(said);
+    }
+
+    /// Says what there is to say of files, and keeps it in the record of the run.
+    fn say_of_files(&self, said: Vec<String>) {
+        // Without the lock: standard error may be a pipe that nobody reads.
+        say_all(&said);
+        self.add_remarks(said);
     }
 
     /// Notes how long each phase of the run took.
@@ -278,18 +301,15 @@ impl Session {
     }
 
     /// Adds rows to `telemetry.csv`.
-    ///
-    /// # Errors
-    ///
-    /// Returns an error if the disk is full or gone.
-    pub(super) fn add_telemetry(&self, rows: &[TelemetryRow]) -> anyhow::Result<()> {
-        let state = &mut *self.lock();
-        match &mut state.telemetry {
-            Some(file) => file
-                .append(&state.run, rows)
-                .map_err(|error| cannot_write(Code::Internal, &error)),
-            None => Ok(()),
+    pub(super) fn add_telemetry(&self, rows: &[TelemetryRow]) {
+        let mut said = Vec::new();
+        {
+            let state = &mut *self.lock();
+            if let Some(file) = &mut state.telemetry {
+                said = file.append(&state.run, rows);
+            }
         }
+        self.say_of_files(said);
     }
 
     /// Notes the telemetry so far, in short.
@@ -326,55 +346,48 @@ impl Session {
         state.files.as_mut()?.expect(state.run.ranks, cases)
     }
 
-    /// Adds a record; it is on disk when this returns.
-    ///
-    /// # Errors
-    ///
-    /// Returns an error if the disk is full or gone.
-    pub(super) fn add(&self, record: &Record) -> anyhow::Result<()> {
-        let mut remarks = Vec::new();
+    /// Adds a record; it is on disk when this returns, unless it waits for a disk that is full or gone.
+    pub(super) fn add(&self, record: &Record) {
+        let mut said = Vec::new();
         for kept in record.kept().iter() {
             let state = &mut *self.lock();
-            let Some(files) = &mut state.files else {
-                return Ok(());
-            };
-            let remark = files
-                .add(&state.run, kept)
-                .map_err(|error| cannot_write(Code::Internal, &error))?;
-            state.run.remarks.extend(remark.clone());
-            remarks.extend(remark);
+            if let Some(files) = &mut state.files {
+                said.extend(files.add(&state.run, kept));
+            }
         }
-        // Without the lock: standard error may be a pipe that nobody reads.
-        for remark in remarks {
-            note!("pxnbench: {remark}");
-        }
-        Ok(())
+        self.say_of_files(said);
     }
 
-    /// Writes the end of the run to its files.
-    ///
-    /// # Errors
-    ///
-    /// Returns an error if the disk is full or gone.
-    pub(super) fn end(&self, code: Code, message: &str) -> anyhow::Result<()> {
-        self.lock().end(code, message, Moment::End)
+    /// Writes the end of the run to its files. Returns how it ended: not with `code` if a file lacks something.
+    pub(super) fn end(&self, code: Code, message: &str) -> SessionEnd {
+        let end = self.lock().end(code, message, Moment::End);
+        say_all(&end.said);
+        end
     }
 
     /// Does what [`Session::end`] does, from a thread that must not wait for the one that works.
-    fn end_if_free(&self, code: Code, message: &str, moment: Moment) {
+    fn end_if_free(&self, code: Code, message: &str, moment: Moment) -> Code {
         // The working thread holds the lock for an instant at a time, many times a second if cases are short.
         for _ in 0..160 {
             let Ok(mut state) = self.0.try_lock() else {
                 thread::sleep(Duration::from_millis(5));
                 continue;
             };
-            if let Err(error) = state.end(code, message, moment) {
-                say!("pxnbench: {error}");
+            let end = state.end(code, message, moment);
+            if moment == Moment::End {
+                state.release();
             }
-            return;
+            drop(state);
+            say_all(&end.said);
+            // At a warning there is still time to write what is missing.
+            if moment == Moment::End {
+                say_all(&end.missing);
+            }
+            return end.code;
         }
         // The run's folder is not known without the lock.
         log::collect(None);
+        code
     }
 
     /// Returns the run's folder, if it has one.
@@ -390,47 +403,121 @@ impl Session {
     }
 }
 
+/// How a run ended, as its files have it.
+pub(super) struct SessionEnd {
+    /// The exit code.
+    pub(super) code: Code,
+    /// What there is to say of the files beside that.
+    said: Vec<String>,
+    /// A sentence for each file that lacks something.
+    pub(super) missing: Vec<String>,
+}
+
 impl State {
-    fn end(&mut self, code: Code, message: &str, moment: Moment) -> anyhow::Result<()> {
+    fn end(&mut self, code: Code, message: &str, moment: Moment) -> SessionEnd {
         log::collect(self.folder.as_deref());
-        if let Err(error) = self.keep_waiting_samples(moment) {
-            say!("pxnbench: {error}");
-        }
+        let mut said = self.keep_waiting_samples(moment);
         self.run.ended_at = Some(record::now());
-        self.run.end = Some(RunEnd {
-            code: code as u8,
-            name: code,
-            message: message.to_owned(),
-            failed: cause::first().map(Into::into),
-        });
-        let saved = match &self.files {
-            Some(files) => files.save(&self.run, true),
-            None => Ok(()),
-        };
+        let missing = self.finish_rows(&mut said);
+        self.run.remarks.extend(said.clone());
+        let missing = self.save(code, message, missing);
         if moment == Moment::End
             && let Some(extent) = self.table.take()
         {
             // If stdout is what failed, there is nobody to tell.
             let _ = stdout::write(&table::unfinished(extent, message));
         }
-        saved.map_err(|error| cannot_write(Code::Internal, &error))
+        SessionEnd {
+            code: code_if(code, &missing),
+            said,
+            missing,
+        }
+    }
+
+    /// Writes the rows that could not be written so far. Returns a sentence for each file that lacks rows.
+    fn finish_rows(&mut self, said: &mut Vec<String>) -> Vec<String> {
+        let mut missing = Vec::new();
+        if let Some(files) = &mut self.files {
+            said.extend(files.finish_rows());
+            missing.extend(files.missing_rows());
+        }
+        if let Some(file) = &mut self.telemetry {
+            said.extend(file.finish());
+            missing.extend(file.missing());
+        }
+        missing
+    }
+
+    /// Writes the files that are written as a whole. None says that the run ended well if another one lacks something. Adds a
+    /// sentence to `missing` if one cannot be written.
+    fn save(&mut self, code: Code, message: &str, mut missing: Vec<String>) -> Vec<String> {
+        self.set_end(code, message, &missing);
+        let saved = match &self.files {
+            Some(files) => files.save(&self.run),
+            None => Ok(()),
+        };
+        if let Err(error) = saved {
+            missing.push(error.to_string());
+            self.set_end(code, message, &missing);
+            if let Some(files) = &self.files {
+                files.save_what_can_be(&self.run);
+            }
+        }
+        missing
+    }
+
+    fn set_end(&mut self, code: Code, message: &str, missing: &[String]) {
+        let code = code_if(code, missing);
+        let mut sentences: Vec<&str> = vec![message];
+        sentences.extend(missing.iter().map(String::as_str));
+        sentences.retain(|sentence| !sentence.is_empty());
+        self.run.end = Some(RunEnd {
+            code: code as u8,
+            name: code,
+            message: sentences.join("; "),
+            failed: cause::first().map(Into::into),
+        });
+    }
+
+    /// Lets other runs write to the paths of this one, after which this one must not.
+    fn release(&mut self) {
+        if let Some(files) = &mut self.files {
+            files.release();
+        }
+    }
+}
+
+/// Says what there is to say of files.
+fn say_all(sentences: &[String]) {
+    for sentence in sentences {
+        say!("pxnbench: {sentence}");
+    }
+}
+
+/// Returns the exit code of a run that would end with `code` if files were not `missing` something.
+fn code_if(code: Code, missing: &[String]) -> Code {
+    match code {
+        // The others say more.
+        Code::Fine | Code::Stopped if !missing.is_empty() => Code::Disk,
+        code => code,
     }
 }
 
 impl State {
-    /// Writes the samples that wait to be gathered. A process other than 0 has a file of its own for them.
-    fn keep_waiting_samples(&mut self, moment: Moment) -> Result<(), OutputError> {
+    /// Writes the samples that wait to be gathered. A process other than 0 has a file of its own for them. Returns what to
+    /// say of the file.
+    fn keep_waiting_samples(&mut self, moment: Moment) -> Vec<String> {
         let Some(NodeSampler {
             sampler,
             host,
             node,
         }) = &self.sampler
         else {
-            return Ok(());
+            return Vec::new();
         };
         let is_first = self.files.is_some();
         if !is_first && moment == Moment::Warned {
-            return Ok(());
+            return Vec::new();
         }
         let samples = sampler.take();
         let mut rows = Vec::new();
@@ -450,33 +537,16 @@ impl State {
             (&self.telemetry, is_first || rows.is_empty(), &self.folder)
         {
             let name = format!("telemetry.{host}.csv");
-            self.telemetry = Some(TelemetryCsv::create(folder, &name)?);
+            match TelemetryCsv::create(folder, &name) {
+                Ok(file) => self.telemetry = Some(file),
+                Err(error) => return vec![error.to_string()],
+            }
         }
         match &mut self.telemetry {
             Some(file) => file.append(&self.run, &rows),
-            None => Ok(()),
+            None => Vec::new(),
         }
     }
-}
-
-/// Prints where the JSON of `-J` goes, as nccl-tests does. If no file can be made there, the run goes on without it, also as
-/// there.
-///
-/// # Errors
-///
-/// Returns an error if stdout cannot be written.
-fn announce_json(paths: &mut OutputPaths) -> std::io::Result<()> {
-    let Some(path) = &paths.nccl_tests_json else {
-        return Ok(());
-    };
-    let shown = path.display();
-    if target::is_accessible(path) {
-        return stdout::write(&format!("# Writing JSON output to {shown}\n"));
-    }
-    say!("pxnbench: {shown} is not written: no file can be made in its folder");
-    stdout::write(&format!("# skipping json output; {shown} not accessible\n"))?;
-    paths.nccl_tests_json = None;
-    Ok(())
 }
 
 /// Returns whether an earlier record is what this run would measure. One that was measured with other numbers of operations,
@@ -499,20 +569,6 @@ fn is_as_asked(record: &Record, plan: &Plan, measure: &Measure) -> bool {
         Status::Computed => record.iters == operations,
         _ => record.iters == operations && is_checked,
     }
-}
-
-/// Refuses a link at the run's folder, or at one above it but below `results`, if the folder has the `default` name. Such
-/// names can be guessed, and this program makes no links there; `results` itself may be one.
-fn planted_link(folder: Option<&Path>, default: &Path) -> Option<OutputError> {
-    if folder != Some(default) {
-        return None;
-    }
-    let link = default
-        .ancestors()
-        .take_while(|folder| *folder != Path::new(name::RESULTS))
-        .find(|folder| folder.is_symlink())?;
-    let why = "is a symbolic link that pxnbench did not create";
-    Some(OutputError::Other(link.to_owned(), why.into()))
 }
 
 fn cannot_write(code: Code, why: &OutputError) -> anyhow::Error {

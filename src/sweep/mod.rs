@@ -52,15 +52,19 @@ impl EarlierRecords {
         self.0.get_mut(case)?.pop_front()
     }
 
-    /// Returns whether there is a record for each of `cases`.
-    fn has_all(&self, cases: &[Case]) -> bool {
+    /// Returns how many of `cases` there is a record for.
+    pub fn count_of(&self, cases: &[Case]) -> usize {
         let mut wanted: HashMap<&Case, usize> = HashMap::new();
         for case in cases {
             *wanted.entry(case).or_default() += 1;
         }
-        wanted
-            .into_iter()
-            .all(|(case, count)| self.count(case) >= count)
+        let found = wanted.into_iter();
+        found.map(|(case, count)| self.count(case).min(count)).sum()
+    }
+
+    /// Returns whether there is a record for each of `cases`.
+    fn has_all(&self, cases: &[Case]) -> bool {
+        self.count_of(cases) == cases.len()
     }
 
     fn count(&self, case: &Case) -> usize {

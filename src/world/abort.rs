@@ -33,8 +33,9 @@ use super::{
 };
 use crate::{exit::Code, streams, visible::visible_line};
 
-/// A function that saves what was measured, given the exit code and the reason for the end.
-type LastWords = Box<dyn FnMut(Code, &str, Moment) + Send>;
+/// A function that saves what was measured, given the exit code and the reason for the end. It returns the exit code, another
+/// one if something cannot be saved.
+type LastWords = Box<dyn FnMut(Code, &str, Moment) -> Code + Send>;
 
 /// A function that ends every other rank of the job, given the exit code and the reason. It returns if it cannot.
 type Aborter = fn(Code, &str);
@@ -109,6 +110,19 @@ pub fn set_last_words(words: LastWords) {
     *last_words = Some(words);
 }
 
+/// Drops that function, and what it saves with it: everything is saved, and nothing can fail any more.
+pub fn forget_last_words() {
+    // A thread that saves because of a signal needs an instant. If it needs longer, nothing is lost: what it holds ends with
+    // the process.
+    for _ in 0..100 {
+        if let Ok(mut last_words) = LAST_WORDS.try_lock() {
+            *last_words = None;
+            return;
+        }
+        thread::sleep(Duration::from_millis(5));
+    }
+}
+
 /// Returns whether this process saves what was measured if the job is ended: whether it measures anything.
 pub fn keeps_results() -> bool {
     // A lock that is held is held by a thread that saves.
@@ -149,6 +163,7 @@ pub fn end_by_signal(reason: &str) -> ! {
     match FINAL_CODE.get() {
         Some(code) => {
             scratch::remove();
+            forget_last_words();
             exit_now(*code)
         }
         None => match cause::behind_stop() {
@@ -202,6 +217,7 @@ pub fn end_by_second_signal(reason: &str) -> ! {
 pub fn end_if_all_is_saved() {
     if let Some(code) = FINAL_CODE.get() {
         scratch::remove();
+        forget_last_words();
         exit_now(*code);
     }
 }
@@ -278,9 +294,11 @@ fn end(code: Code, reason: &str, origin: Origin) -> ! {
     let printing = Printing::start(&messages);
     printing.wait(AT_ONCE);
     // If it cannot save, another thread may be saving the log that waits in the folder.
-    if save(code, reason, Moment::End) {
+    let saved = save(code, reason, Moment::End);
+    if saved.is_some() {
         scratch::remove();
     }
+    let code = saved.unwrap_or(code);
     printing.wait(PRINTING);
     // Without a timer nothing would end this process if MPI_Abort hangs.
     if timer.is_ok() {
@@ -351,16 +369,15 @@ fn message(code: Code, reason: &str) -> Option<String> {
     speaks.then(|| format!("pxnbench: {}: {reason}", process_name()))
 }
 
-/// Saves what was measured. Returns `false` if another thread is doing so.
-fn save(code: Code, reason: &str, moment: Moment) -> bool {
+/// Saves what was measured. Returns the exit code, which is another one if something cannot be saved; `None` if another
+/// thread is saving.
+fn save(code: Code, reason: &str, moment: Moment) -> Option<Code> {
     // The thread that holds the lock may be the one that hangs, so this does not wait for it.
-    let Ok(mut last_words) = LAST_WORDS.try_lock() else {
-        return false;
-    };
-    if let Some(last_words) = last_words.as_mut() {
-        last_words(code, reason, moment);
-    }
-    true
+    let mut last_words = LAST_WORDS.try_lock().ok()?;
+    Some(match last_words.as_mut() {
+        Some(last_words) => last_words(code, reason, moment),
+        None => code,
+    })
 }
 
 fn abort_all_ranks(code: Code, reason: &str) {

@@ -1,0 +1,462 @@
+//! [`RowFile`]: a file that grows row by row, on a disk that may fill up or go away, and in a folder where others may do
+//! anything.
+//!
+//! The file holds whole rows only: what was written of others is cut off again. Rows that cannot be written stay in memory,
+//! and each later row tries again. Somebody may remove, replace or cut the file meanwhile: then it is written anew.
+
+use std::{
+    fs::{self, File, Metadata},
+    io::{self, ErrorKind, Write},
+    os::unix::fs::{FileExt, OpenOptionsExt},
+    path::{Path, PathBuf},
+};
+
+use super::{kept::keep_earlier, lock::identity, target, whole_file::write_whole};
+use crate::units::counted;
+
+/// Bytes that are kept in memory at most, those on disk included: about 200,000 rows.
+const MOST_KEPT: usize = 64 << 20;
+
+/// How often it is said that somebody changed the file.
+const MOST_COMPLAINTS: u32 = 3;
+
+/// Whether rows are on disk before the next case begins, or only at the end of the run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Durability {
+    /// Each row.
+    EachRow,
+    /// The rows of a run.
+    AtTheEnd,
+}
+
+/// A file that is written row by row.
+pub(super) struct RowFile {
+    path: PathBuf,
+    durability: Durability,
+    is_stream: bool,
+    /// The open file; `None` if it has to be opened again.
+    file: Option<File>,
+    /// What tells the file from one that somebody puts in its place.
+    identity: Option<(u64, u64)>,
+    header: String,
+    /// What the file holds from `start` on, and behind that the rows that are not written yet.
+    text: Vec<u8>,
+    /// Bytes at the beginning of the file that are no longer in memory.
+    start: u64,
+    /// The length of the file, up to its last whole row.
+    written: u64,
+    /// Whether there may be a part of a row behind that.
+    is_torn: bool,
+    /// Why rows cannot be written at the moment.
+    trouble: Option<io::Error>,
+    /// Whether that was said.
+    said_trouble: bool,
+    /// Whether it was said that they can be written again.
+    said_recovery: bool,
+    /// How often it was said that somebody changed the file.
+    complaints: u32,
+    /// Rows that are not written yet.
+    waiting_rows: u64,
+    /// Rows for which there was no more room in memory.
+    lost_rows: u64,
+    /// Whether somebody removed rows that are not in memory.
+    lacks_earlier: bool,
+    most_kept: usize,
+}
+
+impl RowFile {
+    /// Creates the file with its header.
+    ///
+    /// # Errors
+    /// Returns an error if it cannot be written.
+    pub(super) fn create(
+        path: &Path,
+        header: String,
+        durability: Durability,
+    ) -> io::Result<RowFile> {
+        let file = target::create(path)?;
+        let is_stream = target::is_stream(path);
+        let began = (&file).write_all(header.as_bytes());
+        if let Err(error) = began {
+            if !is_stream {
+                // Half a header is of no use to anybody.
+                let _ = fs::remove_file(path);
+            }
+            return Err(error);
+        }
+        let text = header.clone();
+        RowFile::new(path, file, header, text.into_bytes(), durability)
+    }
+
+    /// Opens the file of an earlier run, which holds `text`, a header and whole rows; what comes behind that is cut off.
+    ///
+    /// # Errors
+    /// Returns an error if it cannot be written.
+    pub(super) fn resume(
+        path: &Path,
+        header: String,
+        text: String,
+        durability: Durability,
+    ) -> io::Result<RowFile> {
+        let file = open(path)?;
+        file.set_len(text.len() as u64)?;
+        RowFile::new(path, file, header, text.into_bytes(), durability)
+    }
+
+    fn new(
+        path: &Path,
+        file: File,
+        header: String,
+        text: Vec<u8>,
+        durability: Durability,
+    ) -> io::Result<RowFile> {
+        Ok(RowFile {
+            is_stream: target::is_stream(path),
+            identity: Some(identity(&file.metadata()?)),
+            path: path.to_owned(),
+            durability,
+            file: Some(file),
+            header,
+            start: 0,
+            written: text.len() as u64,
+            text,
+            is_torn: false,
+            trouble: None,
+            said_trouble: false,
+            said_recovery: false,
+            complaints: 0,
+            waiting_rows: 0,
+            lost_rows: 0,
+            lacks_earlier: false,
+            most_kept: MOST_KEPT,
+        })
+    }
+
+    /// Appends `rows`, which are `count` whole rows. Returns what to say of the file: that it cannot be written, that it can
+    /// again, or that somebody changed it.
+    pub(super) fn append(&mut self, rows: &str, count: u64) -> Vec<String> {
+        if self.text.len() + rows.len() > self.most_kept {
+            self.forget_what_is_written();
+        }
+        if self.text.len() + rows.len() > self.most_kept {
+            self.lost_rows += count;
+        } else {
+            self.text.extend_from_slice(rows.as_bytes());
+            self.waiting_rows += count;
+        }
+        self.try_to_write()
+    }
+
+    /// Writes what could not be written so far, and waits until all of it is on disk. Returns what to say of the file.
+    pub(super) fn finish(&mut self) -> Vec<String> {
+        let mut said = self.try_to_write();
+        let synced = match &self.file {
+            Some(file) if self.trouble.is_none() => target::sync(file),
+            _ => Ok(()),
+        };
+        if let Err(error) = synced {
+            said.extend(self.fail(error));
+        }
+        said
+    }
+
+    /// Returns a sentence if rows of the run are missing in the file.
+    pub(super) fn missing(&self) -> Option<String> {
+        let missing = self.waiting_rows + self.lost_rows;
+        if missing == 0 && self.trouble.is_none() && !self.lacks_earlier {
+            return None;
+        }
+        let what = if missing == 0 || self.lacks_earlier {
+            // It is not known how many.
+            "rows".to_owned()
+        } else {
+            counted(missing, "row")
+        };
+        let why = match &self.trouble {
+            Some(error) => error.to_string(),
+            None if self.lacks_earlier => "somebody removed them".to_owned(),
+            None => "they were more than memory is used for".to_owned(),
+        };
+        Some(format!(
+            "{} lacks {what} of this run: {why}",
+            self.path.display()
+        ))
+    }
+
+    fn try_to_write(&mut self) -> Vec<String> {
+        let mut said = Vec::new();
+        let written = if self.is_stream {
+            self.write_to_stream()
+        } else {
+            self.write_to_file(&mut said)
+        };
+        match written {
+            Err(error) => said.extend(self.fail(error)),
+            Ok(()) => said.extend(self.recover()),
+        }
+        said
+    }
+
+    /// Notes that nothing waits, and returns what to say if something did, once.
+    fn recover(&mut self) -> Option<String> {
+        self.waiting_rows = 0;
+        let had_trouble = self.trouble.take().is_some();
+        let is_whole = self.lost_rows == 0 && !self.lacks_earlier;
+        if !had_trouble || !is_whole || std::mem::replace(&mut self.said_recovery, true) {
+            return None;
+        }
+        let path = self.path.display();
+        Some(format!("{path} can be written again, and has all rows"))
+    }
+
+    /// Notes that rows cannot be written, and returns what to say of that, once.
+    fn fail(&mut self, error: io::Error) -> Option<String> {
+        if !self.is_stream {
+            if let Some(file) = &self.file
+                && self.is_torn
+                && file.set_len(self.written).is_ok()
+            {
+                self.is_torn = false;
+            }
+            // On a network, an open file can be of no more use although the file is there.
+            self.file = None;
+        }
+        let sentence = format!(
+            "{} cannot be written: {error}. Its rows are kept in memory, and written as soon as that is possible",
+            self.path.display()
+        );
+        self.trouble = Some(error);
+        let was_said = std::mem::replace(&mut self.said_trouble, true);
+        (!was_said).then_some(sentence)
+    }
+
+    /// Writes what a stream has not got yet. What it has cannot be taken back.
+    fn write_to_stream(&mut self) -> io::Result<()> {
+        let Some(mut file) = self.file.as_ref() else {
+            return Err(io::Error::other("it is closed"));
+        };
+        loop {
+            match file.write(&self.text[self.waiting_from()..]) {
+                Ok(0) if self.waiting_from() == self.text.len() => return Ok(()),
+                Ok(0) => return Err(ErrorKind::WriteZero.into()),
+                Ok(count) => self.written += count as u64,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    fn write_to_file(&mut self, said: &mut Vec<String>) -> io::Result<()> {
+        if let Some(change) = self.change()? {
+            said.extend(self.write_anew(change)?);
+        }
+        let file = match self.file.take() {
+            Some(file) => file,
+            None => open(&self.path)?,
+        };
+        let file = self.file.insert(file);
+        if self.is_torn {
+            file.set_len(self.written)?;
+            self.is_torn = false;
+        }
+        let from = (self.written - self.start) as usize;
+        let waiting = &self.text[from..];
+        if waiting.is_empty() {
+            return Ok(());
+        }
+        self.is_torn = true;
+        // In one write: a reader never sees half a line.
+        file.write_all_at(waiting, self.written)?;
+        if self.durability == Durability::EachRow {
+            target::sync(file)?;
+        }
+        self.is_torn = false;
+        self.written += waiting.len() as u64;
+        Ok(())
+    }
+
+    /// Returns where the rows that are not written begin in `text`.
+    fn waiting_from(&self) -> usize {
+        (self.written - self.start) as usize
+    }
+
+    /// Returns what somebody did to the file, as the end of a sentence.
+    fn change(&self) -> io::Result<Option<&'static str>> {
+        let there = match fs::symlink_metadata(&self.path) {
+            Err(error) if is_absence(&error) => return Ok(Some("was removed")),
+            there => there?,
+        };
+        Ok(self.change_of(&there))
+    }
+
+    fn change_of(&self, there: &Metadata) -> Option<&'static str> {
+        if Some(identity(there)) != self.identity {
+            Some("was replaced")
+        } else if there.len() < self.written {
+            Some("was cut short")
+        } else if there.len() > self.written && !self.is_torn {
+            Some("was written to")
+        } else {
+            None
+        }
+    }
+
+    /// Writes the file anew with all rows, beside what somebody else put there. Returns what to say of that.
+    fn write_anew(&mut self, change: &str) -> io::Result<Option<String>> {
+        let is_whole = self.start <= self.header.len() as u64;
+        if self.start > 0 {
+            let waiting = self.text.split_off(self.waiting_from());
+            self.text = self.header.clone().into_bytes();
+            self.text.extend(waiting);
+            (self.start, self.written) = (0, 0);
+            self.lacks_earlier |= !is_whole;
+        }
+        fs::create_dir_all(target::folder_of(&self.path))?;
+        if self.path.metadata().is_ok_and(|there| there.len() > 0) {
+            keep_earlier(&self.path)?;
+        }
+        write_whole(&self.path, |file| file.write_all(&self.text))?;
+        let file = open(&self.path)?;
+        self.identity = Some(identity(&file.metadata()?));
+        self.file = Some(file);
+        self.written = self.text.len() as u64;
+        self.is_torn = false;
+        self.complaints += 1;
+        if self.complaints > MOST_COMPLAINTS {
+            return Ok(None);
+        }
+        let all = if is_whole {
+            "with all rows"
+        } else {
+            "but lacks earlier rows, which are no longer in memory"
+        };
+        let path = self.path.display();
+        Ok(Some(format!(
+            "{path} {change} during the run. It was written anew, {all}"
+        )))
+    }
+
+    fn forget_what_is_written(&mut self) {
+        self.text.drain(..self.waiting_from());
+        self.start = self.written;
+    }
+}
+
+/// Opens a file that exists for writing.
+fn open(path: &Path) -> io::Result<File> {
+    let mut options = File::options();
+    options
+        .write(true)
+        .custom_flags(libc::O_NOFOLLOW)
+        .open(path)
+}
+
+fn is_absence(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn new(path: &Path) -> RowFile {
+        RowFile::create(path, "a,b\r\n".into(), Durability::EachRow).expect("created")
+    }
+
+    fn text(path: &Path) -> String {
+        fs::read_to_string(path).expect("read")
+    }
+
+    #[test]
+    fn what_others_do_to_the_file_is_seen_and_mended() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("run/x.csv");
+        fs::create_dir(folder.path().join("run")).expect("made");
+        let mut rows = new(&path);
+        assert!(rows.append("1,1\r\n", 1).is_empty());
+        let mut expected = "a,b\r\n1,1\r\n".to_owned();
+        type Deed<'a> = (&'a dyn Fn(), &'a str);
+        let deeds: [Deed; 3] = [
+            (
+                &|| fs::remove_dir_all(folder.path().join("run")).expect("removed"),
+                "was removed during the run. It was written anew, with all rows",
+            ),
+            (
+                &|| {
+                    let file = File::options().write(true).open(&path).expect("opened");
+                    file.set_len(3).expect("cut");
+                },
+                "was cut short",
+            ),
+            (
+                &|| {
+                    fs::remove_file(&path).expect("removed");
+                    fs::write(&path, "theirs").expect("written");
+                },
+                "was replaced",
+            ),
+        ];
+        for (at, (deed, words)) in deeds.iter().enumerate() {
+            deed();
+            let row = format!("{at},2\r\n");
+            let said = rows.append(&row, 1);
+            expected += &row;
+            assert!(said.len() == 1 && said[0].contains(words), "{said:?}");
+            assert_eq!(text(&path), expected);
+        }
+        assert_eq!(text(&folder.path().join("run/x.csv.2")), "theirs");
+        let append = File::options().append(true).open(&path).expect("opened");
+        (&append).write_all(b"more").expect("written");
+        assert!(rows.append("4,4\r\n", 1).is_empty(), "said often enough");
+        assert_eq!(text(&path), expected + "4,4\r\n");
+        assert_eq!((rows.finish(), rows.missing()), (Vec::new(), None));
+    }
+
+    #[test]
+    fn a_file_that_is_not_wholly_in_memory_lacks_rows_if_it_is_removed() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("x.csv");
+        let mut rows = new(&path);
+        rows.most_kept = 12;
+        for row in ["1,1\r\n", "2,2\r\n"] {
+            assert!(rows.append(row, 1).is_empty());
+        }
+        assert_eq!(text(&path), "a,b\r\n1,1\r\n2,2\r\n");
+        fs::remove_file(&path).expect("removed");
+        let said = rows.append("3,3\r\n", 1);
+        assert!(said[0].contains("lacks earlier rows"), "{said:?}");
+        assert_eq!(text(&path), "a,b\r\n3,3\r\n");
+        let missing = rows.missing().expect("some are missing");
+        assert!(
+            missing.ends_with("lacks rows of this run: somebody removed them"),
+            "{missing}"
+        );
+    }
+
+    #[test]
+    fn rows_wait_for_a_path_that_cannot_be_written_within_a_bound() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("x.csv");
+        let mut rows = new(&path);
+        rows.most_kept = 15;
+        // A folder in its place can be neither written nor replaced, by root either.
+        fs::remove_file(&path).expect("removed");
+        fs::create_dir(&path).expect("made");
+        fs::write(path.join("inside"), "x").expect("written");
+        let said = rows.append("1,1\r\n", 1);
+        assert!(
+            said.len() == 1 && said[0].contains("x.csv cannot be written: "),
+            "{said:?}"
+        );
+        assert!(rows.append("2,2\r\n", 1).is_empty(), "said once");
+        assert!(rows.append("3,3\r\n", 1).is_empty());
+        assert!(rows.append("4,4\r\n", 1).is_empty());
+        let missing = rows.missing().expect("some are missing");
+        assert!(missing.contains("lacks 4 rows of this run"), "{missing}");
+        fs::remove_dir_all(&path).expect("removed");
+        rows.finish();
+        assert_eq!(text(&path), "a,b\r\n1,1\r\n2,2\r\n3,3\r\n");
+        let missing = rows.missing().expect("one is missing");
+        assert!(missing.contains("lacks 1 row of this run"), "{missing}");
+    }
+}
