@@ -54,14 +54,25 @@ fn format_md() -> String {
          An existing file is kept as `NAME.1`, `NAME.2`, and so on. Symbolic links are followed, except those that another user \
          made in a folder open to all, such as `/tmp`. If no private folder can be made in `TMPDIR`, a run with NCCL ends with \
          exit code 6 before anything is measured.\n\n\
+         While a run is in progress, it holds a lock on each path that it writes: `.NAME.pxnbench-lock` beside the file. \
+         Another run with such a path is refused (exit code 6) \
+         and told who has it, before it touches anything; two runs of one Slurm job that have no `--out` get folders of their own, the second `<step>-2`. \
+         `experiment`, `compare`, `report` and `topo` wait five seconds for such a path. Where locks do not work, a remark says so.\n\n\
+         Rows that cannot be written, because the disk is full, read-only or gone, stay in memory, up to 64 MiB per file. \
+         That is said once, and each later case and the end of the run try again. \
+         The file never holds a part of a row. If somebody removes, replaces or cuts a file under the run, it is written anew with all rows. \
+         If something is missing in the end, the exit code is 11, and no file says that the run ended well.\n\n\
          ## Resuming\n\n\
          `--resume` continues a run whose files are in the same place; a restarted Slurm job does so by itself. \
          Without `--out` and `--csv` it continues the run of this job, otherwise the latest run below `results/` that was \
          started with the same arguments, and is refused if there is none. The existing \
          rows must come from the same backend, level, network, resources, nodes and number of GPUs per process. If there is a \
          `run.json` beside them, the flags `-t -g -m -G -u -z -I -K -a -y -R -x --precision --time` and the `NCCL_*` settings must be the same, \
-         too. Otherwise the run is refused (exit code 6). A case that was measured with other iterations, checks or alltoallv \
-         pattern, or with another `device`, NCCL or MPI, is measured again. Rows of other hosts are kept, and a remark says so. Sizes and the number of ranks may differ.\n\n\
+         too, and so must the versions of the driver, of CUDA and of pxnbench. Otherwise the run is refused (exit code 6). A case that was measured with other iterations, checks or alltoallv \
+         pattern, or with another `device`, NCCL or MPI, is measured again. Rows of other hosts are kept, and a remark says so. Sizes and the number of ranks may differ. \
+         Lines that cannot be read are taken out of the CSV, which is kept as it was under `NAME.1`, and their cases are measured \
+         again. What is no CSV of this program is refused. A message says how many cases are kept and how many remain. \
+         `started_at` in `run.json` stays that of the first part, and `continued_at` lists when the run was continued.\n\n\
          ## Columns\n\n| column | meaning |\n|---|---|\n",
     );
     for column in COLUMNS {

@@ -5,11 +5,14 @@ mod check;
 #[path = "../common/mod.rs"]
 mod common;
 mod compare;
+mod damaged;
+mod disks;
 mod files;
 mod hosts;
 mod inputs;
 mod join;
 mod limits;
+mod locks;
 mod names;
 mod plain_words;
 mod resume;

@@ -5,6 +5,7 @@ mod cause;
 mod common;
 mod ends;
 mod guard;
+mod kills;
 mod launch;
 mod soak;
 mod spread;
