@@ -1,5 +1,6 @@
 //! Text of files on a terminal: a host, a note or a level may hold characters that a terminal obeys instead of showing them,
-//! such as the escape character that begins its commands. Every line that is printed goes through [`visible`].
+//! such as the escape character that begins its commands. Every line that is printed goes through [`visible`]. What a message
+//! quotes of a file goes through [`excerpt`], because it may be the whole file.
 
 use std::{borrow::Cow, fmt::Write};
 
@@ -31,6 +32,17 @@ fn shown(text: &str, is_hidden: impl Fn(char) -> bool) -> Cow<'_, str> {
     Cow::Owned(shown)
 }
 
+/// The most characters of a text that a message quotes.
+const EXCERPT: usize = 60;
+
+/// Returns the beginning of `text` for a message, with an ellipsis if more follows.
+pub fn excerpt(text: &str) -> Cow<'_, str> {
+    match text.char_indices().nth(EXCERPT) {
+        Some((end, _)) => Cow::Owned(format!("{}…", visible_line(&text[..end]))),
+        None => visible_line(text),
+    }
+}
+
 fn is_hidden(letter: char) -> bool {
     let turns_direction = matches!(letter, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     turns_direction || letter.is_control() && letter != '\n' && letter != '\t'
@@ -39,6 +51,20 @@ fn is_hidden(letter: char) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn nothing_that_a_terminal_obeys_is_left(text in any::<String>(), long in "(?s).{0,400}") {
+            for text in [text, long] {
+                let shown = visible(&text).into_owned();
+                prop_assert!(!shown.contains(is_hidden));
+                prop_assert_eq!(visible(&shown), shown.as_str(), "it is shown as it is");
+                let quoted = excerpt(&text);
+                prop_assert!(!quoted.contains(is_hidden) && !quoted.contains('\n') && quoted.len() <= 6 * EXCERPT + '…'.len_utf8());
+            }
+        }
+    }
 
     #[test]
     fn what_a_terminal_obeys_is_shown_instead() {
@@ -49,5 +75,13 @@ mod tests {
         );
         assert_eq!(visible("\tµs\nGB/s"), "\tµs\nGB/s");
         assert_eq!(visible_line("a\nb\tc"), "a\\u000ab\tc");
+    }
+
+    #[test]
+    fn a_message_quotes_no_more_than_a_line() {
+        assert_eq!(excerpt("1.5\x1b"), "1.5\\u001b");
+        let quoted = excerpt(&"µ".repeat(1 << 20)).into_owned();
+        assert_eq!(quoted, "µ".repeat(60) + "…");
+        assert!(excerpt(&"\0".repeat(1 << 20)).len() < 400);
     }
 }

@@ -34,7 +34,7 @@ pub const INPUTS: [(InputKind, &str, Bytes); 9] = [
     (InputKind::Settings, "a file of settings", Bytes(4 << 20)),
     (InputKind::Recipe, "a script or YAML file", Bytes(4 << 20)),
     (InputKind::Matrix, "a traffic matrix", Bytes(256 << 20)),
-    (InputKind::Topology, "a topology", Bytes(64 << 20)),
+    (InputKind::Topology, "a topology", Bytes(16 << 20)),
     (InputKind::Json, "a JSON file", Bytes(64 << 20)),
     (
         InputKind::JsonRows,

@@ -1,7 +1,15 @@
 //! Slurm's node lists: `node[0001-0010,12]-x,login1` and the names it stands for.
 
+use crate::visible::excerpt;
+
 /// The most nodes in a list: a typo such as `node[1-1000000000]` must not exhaust the memory.
 const MOST: u64 = 100_000;
+
+/// The longest name: that of a host in DNS. Each name of a list could be as long as the list.
+const LONGEST: usize = 255;
+
+/// The most digits of a node's number.
+const MOST_DIGITS: usize = 20;
 
 /// Returns the names that `list` stands for, in its order.
 ///
@@ -57,6 +65,7 @@ fn expand_part(part: &str) -> Result<Vec<String>, String> {
         let (inside, after) = bracket.split_once(']').unwrap_or((bracket, ""));
         let numbers = expand_numbers(inside)?;
         check_count(names.len() as u64 * numbers.len() as u64)?;
+        check_length(before.len() + names.first().map_or(0, String::len))?;
         let mut longer = Vec::new();
         for name in &names {
             for number in &numbers {
@@ -67,6 +76,7 @@ fn expand_part(part: &str) -> Result<Vec<String>, String> {
         rest = after;
     }
     for name in &mut names {
+        check_length(name.len() + rest.len())?;
         name.push_str(rest);
     }
     Ok(names)
@@ -80,9 +90,9 @@ fn expand_numbers(inside: &str) -> Result<Vec<String>, String> {
         let first = parse_number(low)?;
         let last = parse_number(high)?;
         if first > last {
-            return Err(format!("the range {range} runs backwards"));
+            return Err(format!("the range {} runs backwards", excerpt(range)));
         }
-        check_count(last - first + 1 + numbers.len() as u64)?;
+        check_count((last - first).saturating_add(1 + numbers.len() as u64))?;
         let width = width(low);
         for number in first..=last {
             numbers.push(format!("{number:0width$}"));
@@ -98,10 +108,17 @@ fn check_count(names: u64) -> Result<(), String> {
     Ok(())
 }
 
+fn check_length(name: usize) -> Result<(), String> {
+    if name > LONGEST {
+        return Err(format!("a name has more than {LONGEST} characters"));
+    }
+    Ok(())
+}
+
 fn parse_number(digits: &str) -> Result<u64, String> {
-    let error = || format!("'{digits}' is not a node number");
+    let error = || format!("'{}' is not a node number", excerpt(digits));
     // Parsing alone would accept a sign.
-    if !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+    if digits.len() > MOST_DIGITS || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
         return Err(error());
     }
     digits.parse().map_err(|_| error())
@@ -285,6 +302,15 @@ mod tests {
             assert!(expand(list).is_err(), "{list}");
         }
         assert!(expand("a[1-1000]b[1-1000]").is_err(), "a million nodes");
+        let largest = format!("n[0-{}]", u64::MAX);
+        assert!(expand(&largest).is_err(), "all numbers there are");
+        let long = "x".repeat(10_000) + "[1-100000]";
+        assert_eq!(
+            expand(&long),
+            Err("a name has more than 255 characters".to_owned())
+        );
+        let zeros = format!("n[{}-99999]", "0".repeat(10_000));
+        assert!(expand(&zeros).expect_err("no number").len() < 100);
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::num::NonZeroU32;
 use serde::{Deserialize, Serialize};
 
 use super::hosts;
-use crate::env::Env;
+use crate::{env::Env, visible::excerpt};
 
 /// A Slurm job, as the environment describes it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -72,12 +72,12 @@ impl SlurmJob {
             id: id
                 .trim()
                 .parse()
-                .map_err(|_| format!("SLURM_JOB_ID={id} is not a job number"))?,
+                .map_err(|_| format!("SLURM_JOB_ID={} is not a job number", excerpt(&id)))?,
             name: env("SLURM_JOB_NAME").unwrap_or_default(),
             step: step.filter(|step| *step < FIRST_SPECIAL_STEP),
             restarts: number(env, "SLURM_RESTART_COUNT").unwrap_or(0),
             nodes: hosts::expand(&list)
-                .map_err(|why| format!("SLURM_JOB_NODELIST={list}: {why}"))?,
+                .map_err(|why| format!("SLURM_JOB_NODELIST={}: {why}", excerpt(&list)))?,
             tasks: number(env, "SLURM_NTASKS"),
             tasks_per_node: number(env, "SLURM_NTASKS_PER_NODE").and_then(NonZeroU32::new),
             gpus_on_node: gpus_on_node(env),
@@ -131,15 +131,15 @@ fn gpus_on_node(env: Env) -> Option<u32> {
 fn gpus_by_task(env: Env) -> Option<u32> {
     let tasks = fewest(&env("SLURM_TASKS_PER_NODE")?)?;
     let gpus = sum(&env("SLURM_GPUS_PER_TASK")?)?;
-    Some(gpus * tasks)
+    gpus.checked_mul(tasks)
 }
 
 /// Adds up counts such as `4`, `gpu:4`, `h100:4`, or several types separated by commas.
 fn sum(counts: &str) -> Option<u32> {
-    let mut sum = 0;
+    let mut sum = 0_u32;
     for part in counts.split(',') {
         let count = part.trim().rsplit(':').next()?;
-        sum += count.parse::<u32>().ok()?;
+        sum = sum.checked_add(count.parse().ok()?)?;
     }
     Some(sum)
 }

@@ -20,6 +20,9 @@ const DEEPEST: usize = 64;
 /// them.
 const MOST: usize = 256;
 
+/// The most hosts in a file, which NCCL writes for those that share NVLinks.
+const MOST_HOSTS: usize = 4096;
+
 /// Prefixes of the class of a PCI device, as NCCL tells them; 0x12 is RCCL's.
 const GPU: [&str; 2] = ["0x03", "0x12"];
 const NIC: &str = "0x02";
@@ -71,6 +74,9 @@ pub fn read(text: &str) -> Result<Vec<Topology>, String> {
     for cpu in system.children().filter(|node| node.has_tag_name("cpu")) {
         let host = host_of(&mut hosts, cpu.attribute("host_hash"));
         read_cpu(host, cpu, &form);
+        if hosts.len() > MOST_HOSTS {
+            return Err(format!("it lists more than {MOST_HOSTS} hosts"));
+        }
     }
     if hosts.is_empty() {
         return Err("it has no <cpu> inside <system>".into());

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     env::{self, Env},
     units::counted,
+    visible::excerpt,
 };
 
 /// nccl-tests' variable for the spread.
@@ -18,6 +19,13 @@ pub const MATRIX_SCALE: &str = "NCCL_TESTS_ALLTOALLV_MATRIX_SCALE";
 
 /// Bytes to a multiple of which messages are rounded down.
 const LINE: u64 = 16;
+
+/// The most rows of a matrix.
+const MOST_SIDE: usize = 8192;
+
+/// What each value of a matrix is less than: 1 PiB, so that the sums of rows fit into 64 bits. It is a whole number of bytes in
+/// double precision too.
+const MOST_VALUE: f64 = (1_u64 << 50) as f64;
 
 /// A pattern: how the bytes of an alltoallv are divided between ranks.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -112,34 +120,37 @@ fn number(env: Env, name: &str, most: f64, expected: &str) -> Result<f64, String
     };
     match text.trim().parse::<f64>() {
         Ok(value) if (0.0..=most).contains(&value) => Ok(value),
-        _ => Err(format!("{name}={text} is not a {expected}")),
+        _ => Err(format!("{name}={} is not a {expected}", excerpt(&text))),
     }
 }
 
 impl Matrix {
     /// Reads a square of numbers, one row per line. Each is multiplied by `scale` and rounded down to a multiple of 16 bytes.
     fn parse(text: &str, scale: f64) -> Result<Matrix, String> {
-        let rows: Vec<Vec<&str>> = text
-            .lines()
-            .map(|line| line.split_whitespace().collect())
-            .filter(|row: &Vec<&str>| !row.is_empty())
-            .collect();
-        let side = rows.len();
+        let rows = || text.lines().filter(|line| !line.trim().is_empty());
+        let side = rows().count();
+        if side > MOST_SIDE {
+            return Err(format!(
+                "it has more than {MOST_SIDE} rows; a matrix has one row per rank"
+            ));
+        }
         if side == 0 {
             return Err(
                 "it is empty; a matrix has one row per rank, with the bytes to each rank".into(),
             );
         }
-        let mut bytes = Vec::with_capacity(side * side);
-        for (row, number) in rows.iter().zip(1..) {
-            if row.len() != side {
-                let values = counted(row.len(), "value");
+        let mut bytes = Vec::new();
+        for (row, number) in rows().zip(1..) {
+            let width = row.split_whitespace().count();
+            if width != side {
+                let values = counted(width, "value");
                 return Err(format!(
                     "row {number} has {values} but there are {side} rows"
                 ));
             }
-            for text in row {
+            for text in row.split_whitespace() {
                 let value = scaled_bytes(text, scale).ok_or_else(|| {
+                    let text = excerpt(text);
                     format!("row {number} has '{text}', which is not a number of bytes")
                 })?;
                 bytes.push(value);
@@ -170,8 +181,7 @@ impl Matrix {
 /// Returns the number of bytes that `text` times `scale` means, rounded down; `None` if it is none.
 fn scaled_bytes(text: &str, scale: f64) -> Option<u64> {
     let value = text.parse::<f64>().ok()? * scale;
-    // Below 2^53 each value is a whole number of bytes in double precision too.
-    let is_valid = (0.0..9e15).contains(&value);
+    let is_valid = (0.0..MOST_VALUE).contains(&value);
     is_valid.then_some(value as u64 / LINE * LINE)
 }
 

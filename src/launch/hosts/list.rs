@@ -1,8 +1,8 @@
 //! The hosts of a launch, as they are typed or as a hostfile lists them.
 
-use std::str::FromStr;
+use std::{collections::HashMap, str::FromStr};
 
-use crate::slurm::hosts;
+use crate::{slurm::hosts, visible::excerpt};
 
 /// A host, and how many ranks it is to have.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,6 +17,9 @@ pub struct Host {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HostList(pub Vec<Host>);
 
+/// The most names in a list, which may have one per slot.
+const MOST_NAMES: usize = 1_000_000;
+
 /// Keys of Open MPI's hostfiles that limit what else may run on a host, which does not matter to one job.
 const OTHER_KEYS: [&str; 2] = ["max_slots", "max-slots"];
 
@@ -25,11 +28,11 @@ impl FromStr for HostList {
 
     /// Parses `a,b:8,node[1-4]`.
     fn from_str(text: &str) -> Result<Self, String> {
-        let mut list = HostList(Vec::new());
+        let mut list = ListReader::default();
         for part in hosts::parts(text)? {
             list.add(part, None)?;
         }
-        list.or_empty()
+        list.finish()
     }
 }
 
@@ -40,7 +43,7 @@ impl HostList {
     /// # Errors
     /// Returns an error that names the line.
     pub fn parse_file(text: &str) -> Result<HostList, String> {
-        let mut list = HostList(Vec::new());
+        let mut list = ListReader::default();
         for (at, line) in text.lines().enumerate() {
             let content = line.split('#').next().unwrap_or_default().trim();
             if !content.is_empty() {
@@ -48,57 +51,7 @@ impl HostList {
                 list.add_line(content).map_err(of_line)?;
             }
         }
-        list.or_empty()
-    }
-
-    fn add_line(&mut self, line: &str) -> Result<(), String> {
-        // Open MPI takes blanks around the sign.
-        let line = line.replace(" = ", "=");
-        let mut words = line.split_whitespace();
-        let names = words.next().unwrap_or_default();
-        let mut slots = None;
-        for word in words {
-            match word.split_once('=') {
-                Some(("slots", number)) => slots = Some(parse_slots(number)?),
-                Some((key, _)) if OTHER_KEYS.contains(&key) => {}
-                _ => return Err(format!("'{word}' is unknown. Write NAME slots=N")),
-            }
-        }
-        for part in hosts::parts(names)? {
-            self.add(part, slots)?;
-        }
-        Ok(())
-    }
-
-    /// Adds `NAME` or `NAME:SLOTS`, of which the name may stand for several.
-    fn add(&mut self, part: &str, slots: Option<u32>) -> Result<(), String> {
-        let (names, own_slots) = without_slots(part)?;
-        let slots = own_slots.or(slots);
-        let names = match names.strip_prefix('[') {
-            // Brackets at the beginning hold an IPv6 address.
-            Some(address) => vec![address.trim_end_matches(']').to_owned()],
-            None => hosts::expand(names).map_err(|why| format!("'{names}': {why}"))?,
-        };
-        for name in names {
-            check_name(&name)?;
-            self.add_host(name, slots);
-        }
-        Ok(())
-    }
-
-    /// A host that is listed again has the slots of both places; without a number, each is one.
-    fn add_host(&mut self, name: String, slots: Option<u32>) {
-        match self.0.iter_mut().find(|host| host.name == name) {
-            Some(host) => host.slots = Some(host.slots.unwrap_or(1) + slots.unwrap_or(1)),
-            None => self.0.push(Host { name, slots }),
-        }
-    }
-
-    fn or_empty(self) -> Result<HostList, String> {
-        match self.0.is_empty() {
-            true => Err("it names no host".into()),
-            false => Ok(self),
-        }
+        list.finish()
     }
 
     /// Returns the names, in order.
@@ -121,6 +74,84 @@ impl HostList {
                 describe(first),
                 describe(other)
             )),
+        }
+    }
+}
+
+/// A list that is being read.
+#[derive(Default)]
+struct ListReader {
+    hosts: Vec<Host>,
+    /// The place of each host in the list.
+    places: HashMap<String, usize>,
+    /// How often hosts were named.
+    named: usize,
+}
+
+impl ListReader {
+    fn add_line(&mut self, line: &str) -> Result<(), String> {
+        // Open MPI takes blanks around the sign.
+        let line = line.replace(" = ", "=");
+        let mut words = line.split_whitespace();
+        let names = words.next().unwrap_or_default();
+        let mut slots = None;
+        for word in words {
+            match word.split_once('=') {
+                Some(("slots", number)) => slots = Some(parse_slots(number)?),
+                Some((key, _)) if OTHER_KEYS.contains(&key) => {}
+                _ => {
+                    let word = excerpt(word);
+                    return Err(format!("'{word}' is unknown. Write NAME slots=N"));
+                }
+            }
+        }
+        for part in hosts::parts(names)? {
+            self.add(part, slots)?;
+        }
+        Ok(())
+    }
+
+    /// Adds `NAME` or `NAME:SLOTS`, of which the name may stand for several.
+    fn add(&mut self, part: &str, slots: Option<u32>) -> Result<(), String> {
+        let (names, own_slots) = without_slots(part)?;
+        let slots = own_slots.or(slots);
+        let names = match names.strip_prefix('[') {
+            // Brackets at the beginning hold an IPv6 address.
+            Some(address) => vec![address.trim_end_matches(']').to_owned()],
+            None => hosts::expand(names).map_err(|why| format!("'{}': {why}", excerpt(names)))?,
+        };
+        for name in names {
+            check_name(&name)?;
+            self.add_host(name, slots)?;
+        }
+        Ok(())
+    }
+
+    /// A host that is listed again has the slots of both places; without a number, each is one.
+    fn add_host(&mut self, name: String, slots: Option<u32>) -> Result<(), String> {
+        self.named += 1;
+        if self.named > MOST_NAMES {
+            return Err(format!("more than {MOST_NAMES} hosts are named"));
+        }
+        let Some(place) = self.places.get(&name) else {
+            self.places.insert(name.clone(), self.hosts.len());
+            self.hosts.push(Host { name, slots });
+            return Ok(());
+        };
+        let host = &mut self.hosts[*place];
+        let sum = host
+            .slots
+            .unwrap_or(1)
+            .checked_add(slots.unwrap_or(1))
+            .ok_or_else(|| format!("{name} has too many slots"))?;
+        host.slots = Some(sum);
+        Ok(())
+    }
+
+    fn finish(self) -> Result<HostList, String> {
+        match self.hosts.is_empty() {
+            true => Err("it names no host".into()),
+            false => Ok(HostList(self.hosts)),
         }
     }
 }
@@ -148,19 +179,23 @@ fn without_slots(part: &str) -> Result<(&str, Option<u32>), String> {
 
 fn parse_slots(text: &str) -> Result<u32, String> {
     let slots = text.parse().ok().filter(|slots| *slots > 0);
-    slots.ok_or_else(|| format!("'{text}' is no number of slots. Use a number of at least 1"))
+    slots.ok_or_else(|| {
+        let text = excerpt(text);
+        format!("'{text}' is no number of slots. Use a number of at least 1")
+    })
 }
 
 /// Refuses what ssh would take for an option, and a user.
 fn check_name(name: &str) -> Result<(), String> {
     if let Some((_, host)) = name.split_once('@') {
+        let (name, host) = (excerpt(name), excerpt(host));
         return Err(format!(
             "'{name}' names a user. Name the user in ~/.ssh/config, and here only {host}"
         ));
     }
     let is_odd = |c: char| !c.is_alphanumeric() && !"-_.:%".contains(c);
     if name.is_empty() || name.starts_with('-') || name.contains(is_odd) {
-        return Err(format!("'{name}' is no host name"));
+        return Err(format!("'{}' is no host name", excerpt(name)));
     }
     Ok(())
 }
@@ -213,6 +248,7 @@ mod tests {
                 "me@a",
                 "'me@a' names a user. Name the user in ~/.ssh/config, and here only a",
             ),
+            ("a:4294967295,a:1", "a has too many slots"),
         ] {
             assert_eq!(described(text.parse()), expected, "{text}");
         }
