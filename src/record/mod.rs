@@ -33,5 +33,5 @@ pub use run_meta::{
 };
 pub use straggler::{LateNode, LatenessRow, Straggler, StragglerReport};
 pub use telemetry::{Extent, GpuSummary, TelemetryMeta};
-pub use timestamp::now;
+pub use timestamp::{exact_now, now};
 pub use totals::TableTotals;

@@ -172,5 +172,16 @@ mod tests {
             let cell = guarded(&text);
             prop_assert_eq!(unguarded(&cell), text.as_str());
         }
+
+        #[test]
+        fn no_cell_of_a_file_begins_a_formula(text in "[=+@＝\\t\\r -]{0,2}\\PC{0,12}[\n\r\",']{0,2}") {
+            let mut writer = csv::Writer::from_writer(Vec::new());
+            writer.write_record([&*guarded(&text), "x"]).expect("written");
+            let file = writer.into_inner().expect("a file");
+            let mut reader = csv::ReaderBuilder::new().has_headers(false).from_reader(&file[..]);
+            let row = reader.records().next().expect("a row").expect("valid");
+            prop_assert!(!row[0].starts_with(FORMULA), "{}", &row[0]);
+            prop_assert_eq!(unguarded(&row[0]), text.as_str());
+        }
     }
 }

@@ -451,7 +451,7 @@ mod tests {
 
     fn sample(seconds: f64, gpu: usize, throttle: Option<u64>) -> Sample {
         Sample {
-            time: chrono::Local::now().fixed_offset(),
+            time: crate::record::exact_now(),
             seconds,
             gpu,
             values: crate::telemetry::Values {

@@ -6,7 +6,10 @@ use std::{
 };
 
 use super::sample::{Sample, SampledGpu, Values};
-use crate::native::nvml::{GpuReadings, Meter, MeteredGpu, PcieQuery, PcieTraffic, Reading};
+use crate::{
+    native::nvml::{GpuReadings, Meter, MeteredGpu, PcieQuery, PcieTraffic, Reading},
+    record::exact_now,
+};
 
 /// A connection to NVML, and what it said of each GPU before.
 pub struct Probe {
@@ -86,7 +89,7 @@ impl Probe {
 
     fn sample_one(&mut self, gpu: usize) -> Sample {
         let at = self.start().elapsed();
-        let time = chrono::Local::now().fixed_offset();
+        let time = exact_now();
         let index = self.gpus[gpu].index;
         let values = match self.meter.read(index, self.pcie) {
             Ok(readings) => self.values(gpu, at, readings),

@@ -183,7 +183,7 @@ mod tests {
     #[test]
     fn samples_that_nobody_takes_are_dropped_and_counted() {
         let sample = Sample {
-            time: chrono::Local::now().fixed_offset(),
+            time: crate::record::exact_now(),
             seconds: 0.0,
             gpu: 0,
             values: super::super::Values::default(),

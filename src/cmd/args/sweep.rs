@@ -143,7 +143,7 @@ pub struct SweepArgs {
     nccl_lib: Option<PathBuf>,
 
     /// Plan for this many ranks (with --backend model or --list)
-    #[arg(long, value_name = "N", value_parser = values::positive::<u32>, help_heading = "Backend")]
+    #[arg(long, value_name = "N", value_parser = values::ranks, help_heading = "Backend")]
     ranks: Option<u32>,
 
     /// Folder for results.csv, results.json, ranks.csv and run.json [default: results/JOB-ID or

@@ -10,6 +10,7 @@ use crate::{
         Collective,
         data::{DType, RedOp},
     },
+    record::read::MOST_RANKS,
     sweep::plan::Roots,
     telemetry::SHORTEST_INTERVAL,
     units::Bytes,
@@ -234,6 +235,18 @@ pub fn positive<T: FromStr + Display + PartialOrd + From<u8>>(text: &str) -> Res
         })
 }
 
+/// A number of ranks that a job can have.
+///
+/// # Errors
+/// A sentence.
+pub fn ranks(text: &str) -> Result<u32, String> {
+    let ranks = positive::<u32>(text)?;
+    if u64::from(ranks) > MOST_RANKS {
+        return Err(format!("no job has more than {MOST_RANKS} ranks"));
+    }
+    Ok(ranks)
+}
+
 /// A whole number of at least 0.
 ///
 /// # Errors
@@ -391,6 +404,9 @@ mod tests {
     #[test]
     fn numbers() {
         assert_eq!(positive::<u32>("20"), Ok(20));
+        assert_eq!(ranks("1048576"), Ok(1 << 20));
+        let refused = ranks("4294967295");
+        assert_eq!(refused, Err("no job has more than 1048576 ranks".into()));
         for text in ["0", "-1", "abc", "1.5", ""] {
             assert!(positive::<u32>(text).is_err(), "{text}");
         }
