@@ -1,6 +1,10 @@
 //! Logs as they lie on disk: compressed, or in UTF-16.
 
-use std::io::{self, BufReader, Cursor, Read};
+use std::{
+    cell::Cell,
+    io::{self, BufReader, Cursor, Read},
+    rc::Rc,
+};
 
 use encoding_rs_io::DecodeReaderBytes;
 use flate2::read::MultiGzDecoder;
@@ -14,14 +18,29 @@ const BYTE_ORDER_MARKS: [&[u8]; 3] = [&[0xff, 0xfe], &[0xfe, 0xff], &[0xef, 0xbb
 const OTHERS: [(&[u8], &str); 2] = [(&[0xfd, b'7', b'z', b'X'], "xz"), (b"BZh", "bzip2")];
 /// How often a log may be wrapped: UTF-16 in gzip is 2.
 const LAYERS: usize = 4;
+/// How many times as large as the file a log may become when it is decompressed. Logs become ten to a hundred times as large; a
+/// file that was made to keep a reader busy grows a million times.
+const MOST_GROWTH: u64 = 2000;
+/// How large it may become in any case.
+const ALWAYS: u64 = 64 << 20;
 
 /// Returns `log` as plain bytes, whether it is compressed with gzip or zstd, or in UTF-16 with a byte order mark. A compressed
 /// log that is cut ends where it is cut.
 ///
 /// # Errors
-/// Returns an error if `log` cannot be read, or if it is compressed with another program.
+/// Returns an error if `log` cannot be read, or if it is compressed with another program. Reading it ends in an error if it
+/// becomes far larger than any log does.
 pub(super) fn decoded<'a>(log: impl Read + 'a) -> io::Result<Box<dyn Read + 'a>> {
-    let mut log: Box<dyn Read + 'a> = Box::new(log);
+    decoded_up_to(log, ALWAYS)
+}
+
+/// As [`decoded`]; the log may become as large as `always`, and larger if the file is large.
+fn decoded_up_to<'a>(log: impl Read + 'a, always: u64) -> io::Result<Box<dyn Read + 'a>> {
+    let taken = Rc::new(Cell::new(0));
+    let mut log: Box<dyn Read + 'a> = Box::new(Counted {
+        log,
+        taken: Rc::clone(&taken),
+    });
     for _ in 0..LAYERS {
         let (begin, rest) = peek(log)?;
         if let Some((_, program)) = OTHERS.iter().find(|(magic, _)| begin.starts_with(magic)) {
@@ -41,6 +60,12 @@ pub(super) fn decoded<'a>(log: impl Read + 'a) -> io::Result<Box<dyn Read + 'a>>
         } else {
             return Ok(Box::new(whole));
         };
+        log = Box::new(Growing {
+            log,
+            taken: Rc::clone(&taken),
+            given: 0,
+            always,
+        });
     }
     Ok(log)
 }
@@ -50,6 +75,48 @@ fn peek<R: Read>(mut log: R) -> io::Result<(Vec<u8>, R)> {
     let mut begin = Vec::new();
     log.by_ref().take(MAGIC as u64).read_to_end(&mut begin)?;
     Ok((begin, log))
+}
+
+/// A file whose bytes are counted as they are read.
+struct Counted<R> {
+    log: R,
+    taken: Rc<Cell<u64>>,
+}
+
+impl<R: Read> Read for Counted<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let bytes = self.log.read(buffer)?;
+        self.taken.set(self.taken.get() + bytes as u64);
+        Ok(bytes)
+    }
+}
+
+/// What is decoded, as long as it is not far larger than the file.
+struct Growing<R> {
+    log: R,
+    /// The bytes of the file that were read.
+    taken: Rc<Cell<u64>>,
+    given: u64,
+    always: u64,
+}
+
+impl<R: Read> Read for Growing<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let bytes = self.log.read(buffer)?;
+        self.given += bytes as u64;
+        let most = self
+            .taken
+            .get()
+            .saturating_mul(MOST_GROWTH)
+            .max(self.always);
+        if self.given > most {
+            let what = format!(
+                "it becomes more than {MOST_GROWTH} times as large when it is decompressed, as no log does"
+            );
+            return Err(io::Error::new(io::ErrorKind::InvalidData, what));
+        }
+        Ok(bytes)
+    }
 }
 
 /// A decoder whose input may end too early.
@@ -141,6 +208,27 @@ mod tests {
         }
         assert_eq!(read(b""), b"");
         assert_eq!(read(b"\x1f"), b"\x1f");
+    }
+
+    #[test]
+    fn a_file_that_becomes_far_larger_is_refused() {
+        const ALWAYS: u64 = 1 << 20;
+        let noughts = vec![0; 2 << 20];
+        let twice = gzip(&gzip(&noughts));
+        // Nothing comes out of the innermost files, however many there are.
+        let empty = zstd(&gzip(b"").repeat(100_000));
+        for file in [zstd(&noughts), twice, empty] {
+            let mut log = decoded_up_to(&file[..], ALWAYS).expect("a log");
+            let error = io::copy(&mut log, &mut io::sink()).expect_err("too large");
+            assert_eq!(
+                error.to_string(),
+                "it becomes more than 2000 times as large when it is decompressed, as no log does"
+            );
+        }
+        let once = gzip(&noughts);
+        let mut log = decoded_up_to(&once[..], ALWAYS).expect("a log");
+        let read = io::copy(&mut log, &mut io::sink()).expect("as large as gzip can make it");
+        assert_eq!(read, 2 << 20);
     }
 
     #[test]

@@ -6,10 +6,18 @@ use std::{
     path::Path,
 };
 
+/// Bytes that are read at once.
+const PIECE: u64 = 64 << 10;
+
+/// The longest line that is kept, which is more than NCCL writes.
+const LONGEST: usize = 1 << 20;
+
 /// A file that grows, and the part of its last line that is written so far.
 pub struct LogTail {
     file: File,
     rest: Vec<u8>,
+    /// Whether the last line is too long. Its beginning was passed on, and the rest is left out.
+    is_skipping: bool,
 }
 
 impl LogTail {
@@ -21,25 +29,42 @@ impl LogTail {
         Ok(LogTail {
             file: File::open(path)?,
             rest: Vec::new(),
+            is_skipping: false,
         })
     }
 
-    /// Passes each new whole line to `take`, without its newline. Empty lines are left out.
+    /// Passes each new whole line to `take`, without its newline. Empty lines are left out. Of a line that is too long only the
+    /// beginning is passed, so that no log fills the memory.
     ///
     /// # Errors
     /// Returns an error if the file cannot be read.
     pub fn lines(&mut self, take: &mut dyn FnMut(&[u8])) -> io::Result<()> {
-        self.file.read_to_end(&mut self.rest)?;
-        let Some(last) = memchr::memrchr(b'\n', &self.rest) else {
-            return Ok(());
-        };
-        for line in self.rest[..last].split(|byte| *byte == b'\n') {
-            if !line.is_empty() {
-                take(line);
+        loop {
+            let mut piece = self.file.by_ref().take(PIECE);
+            if piece.read_to_end(&mut self.rest)? == 0 {
+                return Ok(());
             }
+            self.pass_lines(take);
         }
-        self.rest.drain(..=last);
-        Ok(())
+    }
+
+    fn pass_lines(&mut self, take: &mut dyn FnMut(&[u8])) {
+        if let Some(last) = memchr::memrchr(b'\n', &self.rest) {
+            for line in self.rest[..last].split(|byte| *byte == b'\n') {
+                if !line.is_empty() && !self.is_skipping {
+                    take(line);
+                }
+                self.is_skipping = false;
+            }
+            self.rest.drain(..=last);
+        }
+        if self.rest.len() > LONGEST {
+            if !self.is_skipping {
+                take(&self.rest);
+            }
+            self.is_skipping = true;
+            self.rest.clear();
+        }
     }
 }
 
@@ -64,5 +89,10 @@ mod tests {
         assert_eq!(new("one\ntw"), ["one"]);
         assert_eq!(new("o"), [] as [&str; 0]);
         assert_eq!(new("\n\nthree\n"), ["two", "three"]);
+        let long = "x".repeat(3 * LONGEST);
+        let lines = new(&format!("{long}{long}"));
+        assert_eq!(lines.len(), 1);
+        assert!(long.starts_with(&lines[0]));
+        assert_eq!(new("the rest of it\nfour\n"), ["four"]);
     }
 }
