@@ -23,6 +23,11 @@ pub(super) const MOST_LINES: usize = LINES.len();
 /// Points of a line that are drawn.
 pub(super) const MOST_POINTS: usize = 100;
 
+/// The least value on a logarithmic axis, and the most on any. A file can have values without bound, for whose axis the
+/// library would look for labels without end.
+const LEAST_DRAWN: f64 = 1e-9;
+const MOST_DRAWN: f64 = 1e18;
+
 const WIDTH: u32 = 760;
 const CHART_HEIGHT: u32 = 380;
 const LEGEND_ROW: i32 = 20;
@@ -69,7 +74,7 @@ pub(super) struct LinePlot {
 
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 
-/// Draws the plot as SVG.
+/// Draws the plot as SVG. Points whose values nobody can have measured are left out.
 ///
 /// # Errors
 ///
@@ -87,6 +92,7 @@ pub(super) fn draw(plot: &LinePlot) -> anyhow::Result<String> {
 fn draw_on(area: &Area, plot: &LinePlot) -> Result<(), String> {
     area.fill(&PAPER.rgb()).map_err(words)?;
     let (chart, legend) = area.split_vertically(CHART_HEIGHT);
+    let plot = &plot.drawable();
     let (x, y) = plot.extents();
     match plot.scale {
         Scale::SizesAndLogarithm => {
@@ -247,7 +253,34 @@ fn padded(range: Range<f64>, share: f64) -> Range<f64> {
     (middle - half)..(middle + half)
 }
 
+impl PlotPoint {
+    /// Returns the point with the part of its interval that can be drawn; `None` if the point cannot.
+    fn drawable(self, scale: Scale) -> Option<PlotPoint> {
+        let least = match scale {
+            Scale::SizesAndLogarithm => LEAST_DRAWN,
+            Scale::Linear => -MOST_DRAWN,
+        };
+        let is_drawable = |value: f64| (least..=MOST_DRAWN).contains(&value);
+        let within = |value: f64| value.clamp(least, MOST_DRAWN);
+        (is_drawable(self.x) && is_drawable(self.y)).then(|| PlotPoint {
+            interval: self
+                .interval
+                .filter(|(low, high)| !low.is_nan() && !high.is_nan())
+                .map(|(low, high)| (within(low), within(high))),
+            ..self
+        })
+    }
+}
+
 impl PlotLine {
+    fn drawable(&self, scale: Scale) -> PlotLine {
+        let points = self.points.iter();
+        PlotLine {
+            label: self.label.clone(),
+            points: points.filter_map(|point| point.drawable(scale)).collect(),
+        }
+    }
+
     fn places(&self) -> impl Iterator<Item = (f64, f64)> + Clone {
         self.points.iter().map(|point| (point.x, point.y))
     }
@@ -264,6 +297,16 @@ impl PlotLine {
 }
 
 impl LinePlot {
+    fn drawable(&self) -> LinePlot {
+        let drawable = |line: &PlotLine| line.drawable(self.scale);
+        LinePlot {
+            lines: self.lines.iter().map(drawable).collect(),
+            limit: self.limit.as_ref().map(drawable),
+            y_name: self.y_name.clone(),
+            ..*self
+        }
+    }
+
     /// Returns the ranges of all values and intervals.
     fn extents(&self) -> (Range<f64>, Range<f64>) {
         let (mut x, mut y) = (Extent::EMPTY, Extent::EMPTY);
@@ -368,6 +411,38 @@ mod tests {
                 };
                 draw(&plot).expect("drawn");
             }
+        }
+    }
+
+    #[test]
+    fn values_that_nobody_measured_do_not_keep_it_busy() {
+        let values = [
+            5e-324,
+            1e-300,
+            12.0,
+            1e300,
+            f64::MAX,
+            f64::INFINITY,
+            f64::NAN,
+        ];
+        for scale in [Scale::SizesAndLogarithm, Scale::Linear] {
+            let points = values.map(|y| PlotPoint {
+                x: 8.0,
+                y,
+                interval: Some((0.0, f64::INFINITY)),
+            });
+            let plot = LinePlot {
+                scale,
+                x_name: "x",
+                y_name: "y".into(),
+                lines: vec![PlotLine {
+                    label: "l".into(),
+                    points: points.to_vec(),
+                }],
+                limit: None,
+            };
+            let svg = draw(&plot).expect("drawn");
+            roxmltree::Document::parse(&svg).expect("XML");
         }
     }
 
