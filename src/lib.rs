@@ -35,6 +35,7 @@
 //! | 9 | [`experiment`] | a sweep at several levels, block by block |
 //! | 9 | [`report`] | results as a page, as pictures, and for Prometheus |
 //! | 10 | [`cmd`] | the command line: one small file per subcommand |
+//! | 11 | `fuzzing` | every parser with what must hold of its results; in tests and the fuzzer only |
 //!
 //! What is absent matters: `sweep` prints nothing, `output` measures nothing, `collective` calls no library, and only
 //! `main.rs` sets environment variables, before any thread or library starts.
@@ -80,6 +81,9 @@ pub mod exit;
 pub mod experiment;
 pub mod facts;
 pub mod fault;
+#[cfg(any(test, fuzzing))]
+#[doc(hidden)]
+pub mod fuzzing;
 pub mod input;
 pub mod job;
 pub mod kube;

@@ -83,16 +83,26 @@ pub struct Setup {
     pub collectives: Vec<Collective>,
 }
 
+/// The content of the file.
 #[derive(Deserialize)]
-struct File {
+pub(crate) struct File {
     reference: Vec<Reference>,
 }
 
 static ALL: LazyLock<Vec<Reference>> = LazyLock::new(|| {
     let text = include_str!("../../data/reference.toml");
-    let file: File = toml::from_str(text).expect("data/reference.toml is tested");
-    file.reference
+    parse(text)
+        .expect("data/reference.toml is tested")
+        .reference
 });
+
+/// Reads the text of the file.
+///
+/// # Errors
+/// Returns an error if it is no such file.
+pub(crate) fn parse(text: &str) -> Result<File, toml::de::Error> {
+    toml::from_str(text)
+}
 
 impl Reference {
     /// Returns all values.

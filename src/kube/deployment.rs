@@ -68,7 +68,7 @@ pub(super) struct DeployedPod {
 }
 
 impl DeployedPod {
-    fn new(pod: Pod) -> DeployedPod {
+    pub(super) fn new(pod: Pod) -> DeployedPod {
         let name = pod.metadata.name.clone().unwrap_or_default();
         let is_launcher = label(&pod.metadata, COMPONENT_LABEL) == Some(LAUNCHER);
         let mut numbers = POD_NUMBERS.iter();
@@ -206,7 +206,7 @@ impl Deployment {
     }
 }
 
-fn of_job(job: Job) -> Deployment {
+pub(super) fn of_job(job: Job) -> Deployment {
     let spec = job.spec.unwrap_or_default();
     let status = job.status.unwrap_or_default();
     let (state, message) = state(
@@ -222,7 +222,7 @@ fn of_job(job: Job) -> Deployment {
     }
 }
 
-fn of_mpi_job(mut job: Value) -> anyhow::Result<Deployment> {
+pub(super) fn of_mpi_job(mut job: Value) -> anyhow::Result<Deployment> {
     let conditions = job["status"]["conditions"].take();
     let conditions: Option<Vec<JobCondition>> = typed(conditions)?;
     let (state, message) = state(

@@ -8,6 +8,8 @@ mod causes;
 mod cluster;
 mod deploy;
 mod deployment;
+#[cfg(any(test, fuzzing))]
+pub(crate) mod fuzzing;
 pub mod in_pod;
 mod job;
 mod kubectl;

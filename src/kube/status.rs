@@ -26,12 +26,8 @@ const MOST_PODS: usize = 64;
 pub(super) fn print(kubectl: &Kubectl, name: &DeploymentName) -> anyhow::Result<Code> {
     let deployment = Deployment::find(kubectl, name)?;
     print_line!("{name}: {}", headline(&deployment))?;
-    for pod in deployment.pods.iter().take(MOST_PODS) {
-        print_line!("  {}", pod_line(pod))?;
-    }
-    if deployment.pods.len() > MOST_PODS {
-        let more = deployment.pods.len() - MOST_PODS;
-        print_line!("  and {} more", counted(more as u64, "pod"))?;
+    for line in pod_lines(&deployment) {
+        print_line!("  {line}")?;
     }
     for sentence in findings(kubectl, name, &deployment)? {
         print_line!("{sentence}")?;
@@ -40,7 +36,7 @@ pub(super) fn print(kubectl: &Kubectl, name: &DeploymentName) -> anyhow::Result<
 }
 
 /// Returns the state of a deployment in a line.
-fn headline(deployment: &Deployment) -> String {
+pub(super) fn headline(deployment: &Deployment) -> String {
     let state = match deployment.state {
         JobState::Suspended => "is suspended until a queue admits it",
         JobState::Active => "is not done",
@@ -71,6 +67,17 @@ fn headline(deployment: &Deployment) -> String {
         format!(" ({})", phases.join(", "))
     };
     format!("the {} {state}, {pods}{phases}", deployment.kind)
+}
+
+/// Returns a line for each pod, up to a limit.
+pub(super) fn pod_lines(deployment: &Deployment) -> Vec<String> {
+    let pods = deployment.pods.iter().take(MOST_PODS);
+    let mut lines: Vec<String> = pods.map(pod_line).collect();
+    if deployment.pods.len() > MOST_PODS {
+        let more = deployment.pods.len() - MOST_PODS;
+        lines.push(format!("and {} more", counted(more as u64, "pod")));
+    }
+    lines
 }
 
 fn pod_line(pod: &DeployedPod) -> String {
@@ -105,7 +112,7 @@ fn waiting(pod: &Pod) -> Option<(String, String)> {
 }
 
 /// Returns what the cluster says about a pod: reasons and messages.
-fn said_of_pod(pod: &Pod) -> Vec<(String, String)> {
+pub(super) fn said_of_pod(pod: &Pod) -> Vec<(String, String)> {
     let mut said = Vec::from_iter(waiting(pod));
     let Some(status) = &pod.status else {
         return said;
@@ -135,7 +142,7 @@ fn said_of_pod(pod: &Pod) -> Vec<(String, String)> {
 }
 
 /// Returns the last thing that the program of a failed pod said.
-fn last_words(pod: &DeployedPod) -> Option<String> {
+pub(super) fn last_words(pod: &DeployedPod) -> Option<String> {
     let ended = pod.state()?.terminated.as_ref()?;
     if ended.exit_code == 0 {
         return None;
@@ -216,7 +223,7 @@ fn belongs_to(object: &str, name: &DeploymentName, deployment: &Deployment) -> b
 }
 
 /// Returns the code of the run, if it has ended.
-fn code(deployment: &Deployment) -> Code {
+pub(super) fn code(deployment: &Deployment) -> Code {
     if deployment.state != JobState::Failed {
         return Code::Fine;
     }

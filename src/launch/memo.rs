@@ -34,8 +34,9 @@ struct Key {
     nccl_home: Option<String>,
 }
 
+/// The content of the file.
 #[derive(Serialize, Deserialize)]
-struct File {
+pub(super) struct File {
     key: Key,
     found: LaunchMemo,
 }
@@ -73,10 +74,15 @@ fn path(launch: &Launch) -> Option<PathBuf> {
         .then(|| jobs.join("launch.json"))
 }
 
+/// Reads the text of the file; `None` if it is not one of this version.
+pub(super) fn parse(text: &str) -> Option<File> {
+    serde_json::from_str(text).ok()
+}
+
 /// Returns what an earlier launch of this job has found out.
 pub(super) fn recall(launch: &Launch) -> anyhow::Result<Option<LaunchMemo>> {
     let text = path(launch).and_then(|path| fs::read_to_string(path).ok());
-    let file = text.and_then(|text| serde_json::from_str::<File>(&text).ok());
+    let file = text.and_then(|text| parse(&text));
     let key = Key::of(launch)?;
     Ok(file.filter(|file| file.key == key).map(|file| file.found))
 }

@@ -5,6 +5,8 @@
 
 mod context;
 mod follow;
+#[cfg(any(test, fuzzing))]
+pub(crate) mod fuzzing;
 pub mod hosts;
 pub mod join;
 mod launcher;

@@ -34,7 +34,7 @@ pub(super) fn line(what: &str) -> String {
     )
 }
 
-fn words(own: Option<(&str, &Path)>, what: &str) -> String {
+pub(super) fn words(own: Option<(&str, &Path)>, what: &str) -> String {
     let number = |text: &str| {
         text.lines()
             .position(|line| line.contains(what))

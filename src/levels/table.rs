@@ -12,9 +12,10 @@ use super::{
 };
 use crate::env::Env;
 
+/// All that the table says.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Table {
+pub(crate) struct Table {
     level: Vec<Preset>,
     resources: Vec<Preset>,
     network: Vec<Preset>,
@@ -28,15 +29,23 @@ pub const CUSTOM: &str = "custom";
 
 static TABLE: LazyLock<Table> = LazyLock::new(|| {
     let text = include_str!("../../slurm/levels.toml");
-    let mut table: Table = toml::from_str(text).expect("slurm/levels.toml is tested");
+    parse(text).expect("slurm/levels.toml is tested")
+});
+
+/// Reads the text of the table.
+///
+/// # Errors
+/// Returns an error if it is not such a table.
+pub(crate) fn parse(text: &str) -> Result<Table, toml::de::Error> {
+    let mut table: Table = toml::from_str(text)?;
     for preset in &mut table.resources {
         preset.axis = Axis::Resources;
     }
     for preset in &mut table.network {
         preset.axis = Axis::Network;
     }
-    table
-});
+    Ok(table)
+}
 
 /// Returns the presets of an axis, in the order of the table.
 pub fn rows(axis: Axis) -> &'static [Preset] {

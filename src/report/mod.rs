@@ -8,6 +8,8 @@ mod content;
 mod curve;
 mod doctor;
 mod estimate;
+#[cfg(any(test, fuzzing))]
+pub(crate) mod fuzzing;
 mod heat_map;
 mod line_plot;
 mod machine;

@@ -24,6 +24,7 @@ const LAYERS: &[&[&str]] = &[
     &["run", "compare", "monitor", "job"],
     &["launch", "kube", "experiment", "report"],
     &["cmd"],
+    &["fuzzing"],
 ];
 
 /// Words that only these places may use: path prefixes under `src/`.

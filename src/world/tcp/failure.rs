@@ -52,7 +52,7 @@ const LEADER_SPEAKS: Duration = Duration::from_millis(1500);
 
 /// What ended the job, and where.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-struct Notice {
+pub(super) struct Notice {
     code: Code,
     /// The process that ended it, as messages name it.
     process: String,

@@ -13,6 +13,8 @@ mod acceptor;
 mod exchange;
 mod failure;
 mod frame;
+#[cfg(any(test, fuzzing))]
+pub(crate) mod fuzzing;
 mod gather;
 mod handshake;
 mod identity;
