@@ -32,6 +32,7 @@ use crate::{
         guard::{Damage, FaultTarget, ZONE},
     },
     units::{Bytes, Micros},
+    world::progress,
 };
 
 /// Opens the backend of rank `rank`: of all processes, or of those that pass the same `group`. The
@@ -260,19 +261,23 @@ impl Backend for Host {
         let key = case.data(seed);
         let size = key.dtype.size();
         for region in &layout.send {
-            data::write(&key, &region.content, self.send.part(region, size));
+            let bytes = self.send.part(region, size);
+            data::write_noting(&key, &region.content, bytes, &progress::tick);
         }
         for region in &layout.recv {
-            data::write(&key, &region.content, self.recv.part(region, size));
+            let bytes = self.recv.part(region, size);
+            data::write_noting(&key, &region.content, bytes, &progress::tick);
         }
         Ok(())
     }
 
     fn run(&mut self, case: &Case, times: u32) -> anyhow::Result<Timing> {
         let prepared = self.prepare(case)?;
+        progress::begin(times.into());
         let start = Instant::now();
         for number in 0..times {
             self.operate(case, &prepared, number)?;
+            progress::done(u64::from(number) + 1);
         }
         Ok(Timing::new(start.elapsed(), times))
     }
@@ -285,11 +290,13 @@ impl Backend for Host {
         let prepared = self.prepare(case)?;
         let mut ends = Vec::with_capacity(iters as usize);
         let mut number = 0;
+        progress::begin(u64::from(iters) * u64::from(operations));
         let start = Instant::now();
         for _ in 0..iters {
             for _ in 0..operations {
                 self.operate(case, &prepared, number)?;
                 number += 1;
+                progress::done(number.into());
             }
             ends.push(Instant::now());
         }
@@ -306,7 +313,7 @@ impl Backend for Host {
         let mut wrong = 0;
         for region in &layout.expected {
             let bytes = self.recv.part(region, key.dtype.size());
-            wrong += data::count_wrong(&key, &region.content, bytes);
+            wrong += data::count_wrong_noting(&key, &region.content, bytes, &progress::tick);
         }
         Ok(wrong)
     }

@@ -51,6 +51,7 @@ impl Timing {
 ///
 /// All ranks call the same methods with the same cases in the same order. What a method decides
 /// depends only on the case and on facts that every rank has, so all ranks take the same branch.
+/// What takes long notes its progress ([`progress`](crate::world::progress)); otherwise it counts as stuck.
 pub trait Backend {
     /// Checks whether this case can run here. It cannot on any backend if [`check_possible`] fails.
     ///

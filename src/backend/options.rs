@@ -75,6 +75,14 @@ impl ExecOptions {
         self.aggregate.max(1)
     }
 
+    /// Returns the operations that a device gets at once if a case has `iters` iterations: those of a group, or of a graph.
+    pub fn operations_at_once(&self, iters: u32) -> u32 {
+        match self.replays {
+            0 => self.operations(),
+            _ => iters.saturating_mul(self.operations()),
+        }
+    }
+
     /// Returns how often a timed case runs its iterations.
     pub fn rounds(&self) -> u32 {
         self.replays.max(1)

@@ -17,7 +17,7 @@ use crate::{
     },
     input::{self, InputKind},
     run::refused_variables,
-    world::{self, World, abort, deadline, launch, solo::Solo},
+    world::{self, World, abort, deadline, launch, open::Limits, solo::Solo},
 };
 
 /// Check this node, or all nodes of a job under srun or mpirun: libraries, limits, GPUs, networks,
@@ -53,6 +53,9 @@ pub struct Args {
 /// How long a file system or a rank may hold up the examination.
 const LIMIT: Duration = Duration::from_secs(120);
 
+/// How long a rank may be silent while the others wait.
+const SILENCE: Duration = Duration::from_secs(20);
+
 /// Examines all ranks, and prints the report on the first.
 ///
 /// # Errors
@@ -70,7 +73,11 @@ pub fn run(args: &Args) -> anyhow::Result<Code> {
     let world: Box<dyn World> = if is_alone {
         Box::new(Solo)
     } else {
-        world::open::launched("pxnbench doctor", LIMIT)?
+        let limits = Limits {
+            start: LIMIT,
+            silence: SILENCE,
+        };
+        world::open::launched("pxnbench doctor", limits)?
     };
     abort::set_rank(world.rank());
     let result = examine(args, &*world);

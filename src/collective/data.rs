@@ -64,7 +64,7 @@ mod recipe;
 mod tests;
 mod types;
 
-pub use check::{count_wrong, fault_in, write};
+pub use check::{count_wrong, count_wrong_noting, fault_in, write, write_noting};
 pub use content::{Content, DataKey, MAX_RANKS, Region, most_ranks, scalar};
 pub use encoding::ElementEncoding;
 pub use recipe::{Form, Recipe};

@@ -21,7 +21,7 @@ use crate::{
         plan::{Plan, SweepSpec},
     },
     units::Micros,
-    world::{World, deadline},
+    world::{World, deadline, watch},
 };
 
 /// This process as a rank among those of its job. Every rank calls the same methods in the same order.
@@ -42,8 +42,9 @@ impl Job {
         self.world.size() as usize
     }
 
-    /// Sets how long a single operation may take before the job is ended; 10 minutes unless it is set.
+    /// Sets how long a collective may make no progress before the job is ended; 10 minutes unless it is set.
     pub fn set_timeout(&self, timeout: Duration) {
+        watch::set_silence(timeout);
         self.timeout.set(timeout);
     }
 

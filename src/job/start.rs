@@ -17,6 +17,7 @@ use crate::{
     world::{
         self, abort, deadline,
         launch::{self, Bootstrap},
+        open::Limits,
         scratch,
     },
 };
@@ -76,7 +77,7 @@ impl Job {
     fn open() -> anyhow::Result<Job> {
         refuse_tcp()?;
         Ok(Job {
-            world: world::open::world("a program of its own", true, TIMEOUT)?,
+            world: world::open::world("a program of its own", true, Limits::all(TIMEOUT))?,
             communicator: Communicator::open()?,
             timeout: Cell::new(TIMEOUT),
         })

@@ -75,7 +75,7 @@ use crate::{
     output::notes,
     record::MemoryUse,
     sweep::{self, measure::Measure, plan::Plan},
-    world::{self, World, abort, cause, deadline},
+    world::{self, World, abort, cause, deadline, watch},
 };
 
 /// Runs the sweep, or lists its cases.
@@ -264,6 +264,9 @@ fn measure(
         proved.as_ref().map(|proved| proved.verdict.clone()),
     ];
     session.set_proof(proved);
+    if let Some(remark) = watch::remark() {
+        session.keep_remark(remark, world);
+    }
     for remark in late.into_iter().chain(remarks.into_iter().flatten()) {
         session.keep_remark(remark, world);
     }

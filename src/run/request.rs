@@ -410,6 +410,7 @@ impl Request {
             checks: self.timing.checks,
             cycles: self.timing.cycles,
             operations: exec.operations().saturating_mul(exec.rounds()),
+            operations_at_once: exec.operations_at_once(self.timing.iters),
             average: self.timing.average,
             reports_issue: self.timing.reports_issue,
             precision: self.timing.precision,

@@ -15,7 +15,7 @@ use crate::{
     facts, fault,
     nccl_log::Connections,
     units::Bytes,
-    world::{self, World, deadline, placement},
+    world::{self, World, deadline, open::Limits, placement},
 };
 
 /// What runs: send/recv relays only, so that a level moves it, and large enough for every channel.
@@ -57,13 +57,20 @@ impl Pair {
     }
 }
 
+/// How long a rank may be silent while the others wait.
+const SILENCE: Duration = Duration::from_secs(20);
+
 /// Runs the control on every rank. `expect`: PXN must be used as asked (true), or must not (false).
 ///
 /// # Errors
 /// Returns an error if there are no GPUs, if MPI does not start, or if another outcome is expected.
 pub fn run(nccl_lib: Option<&Path>, expect: Option<bool>) -> anyhow::Result<Code> {
     let pair = Pair::start(nccl_lib, &env::var);
-    let world = world::open::world("pxnbench proof --self-test", true, LIMIT)?;
+    let limits = Limits {
+        start: LIMIT,
+        silence: SILENCE,
+    };
+    let world = world::open::world("pxnbench proof --self-test", true, limits)?;
     let end = in_world(pair, expect, &*world);
     let end = fault::end_together(end, world.size());
     let _guard = deadline::watch("the shutdown of MPI on all ranks", LIMIT);

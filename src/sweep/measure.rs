@@ -21,7 +21,7 @@ use crate::{
     collective::{Case, Counts, guard::FaultTarget},
     record::{self, GroupResult, IterationStats, RankTime, RankTimes, Record, Status},
     units::{Bytes, Micros},
-    world::{self, World, deadline},
+    world::{self, World, deadline, progress},
 };
 
 /// The method of measurement, and its state over a sweep.
@@ -35,8 +35,10 @@ pub struct Measure {
     pub checks: u32,
     /// Cycles over the sizes of a series; 0 for endless.
     pub cycles: u32,
-    /// Operations of a timed case per iteration, for the time limit.
+    /// Operations of a timed case per iteration.
     pub operations: u32,
+    /// Operations that a device gets at once, between which it shows no progress: those of a group or a graph.
+    pub operations_at_once: u32,
     /// The reported time.
     pub average: Average,
     /// Whether to report the time to issue an operation to the device as well.
@@ -46,7 +48,7 @@ pub struct Measure {
     pub precision: Option<f64>,
     /// First iterations that the statistics of single iterations exclude.
     pub skipped_iterations: u32,
-    /// Time limit of a single operation.
+    /// How long there may be no progress.
     pub timeout: Duration,
     /// What this rank changes, once, to show that the check can fail.
     pub inject_fault: Option<FaultTarget>,
@@ -75,6 +77,7 @@ impl Default for Measure {
             checks: 1,
             cycles: 1,
             operations: 1,
+            operations_at_once: 1,
             average: Average::Mean,
             reports_issue: false,
             precision: None,
@@ -113,9 +116,6 @@ impl RelativeSpeed {
         (self.cases > 0).then(|| self.sum / f64::from(self.cases))
     }
 }
-
-/// Factor by which each timed operation may take longer than the first one.
-const SLACK: u32 = 10;
 
 /// The timing of a case.
 #[derive(Default)]
@@ -292,10 +292,8 @@ impl Measure {
                 ..Timed::default()
             });
         }
-        let operations = SLACK
-            .saturating_mul(self.iters)
-            .saturating_mul(self.operations.max(1));
-        let limit = self.timeout.max(first.longest().saturating_mul(operations));
+        progress::expect_operations_of(first.longest());
+        let limit = self.limit_of_block(first.longest());
         let mut blocks = Blocks::default();
         let began = Instant::now();
         let reached = loop {
@@ -312,6 +310,15 @@ impl Measure {
         let timed = self.timed(case, blocks, reached, world);
         self.spent.add(Part::Together, began);
         Ok(timed)
+    }
+
+    /// Returns how long a block of operations may be without progress, if one operation takes `operation`. Operations that the
+    /// device gets at once may take their time in addition.
+    fn limit_of_block(&self, operation: Duration) -> Duration {
+        match self.operations_at_once {
+            0 | 1 => self.timeout,
+            operations => self.timeout + operation.saturating_mul(operations),
+        }
     }
 
     /// Times one block of operations, and adds it to `blocks`.
@@ -385,6 +392,13 @@ impl Measure {
         }
     }
 
+    /// Fills the buffers.
+    fn fill(&self, case: &Case, backend: &mut dyn Backend) -> anyhow::Result<()> {
+        let what = format!("filling the buffers of {case}");
+        let _guard = deadline::watch(what, self.timeout);
+        backend.fill(case, self.seed)
+    }
+
     /// Fills the buffers and runs one untimed operation. Returns how long it took.
     fn first_operation(
         &mut self,
@@ -392,11 +406,12 @@ impl Measure {
         world: &dyn World,
         backend: &mut dyn Backend,
     ) -> anyhow::Result<Timing> {
-        let _guard = deadline::watch(format!("the first {case}"), self.timeout);
+        progress::expect_operations_of(Duration::ZERO);
         let began = Instant::now();
         self.seed += 1;
-        backend.fill(case, self.seed)?;
+        self.fill(case, backend)?;
         let began = self.spent.add(Part::Fill, began);
+        let _guard = deadline::watch(format!("the first {case}"), self.timeout);
         let first = backend.run(case, 1)?;
         let began = self.spent.add(Part::First, began);
         world.barrier();
@@ -434,10 +449,10 @@ impl Measure {
     ) -> anyhow::Result<Found> {
         let mut found = Found::default();
         for _ in 0..self.checks {
-            let _guard = deadline::watch(format!("checking {case}"), self.timeout);
             let began = Instant::now();
             self.seed += 1;
-            backend.fill(case, self.seed)?;
+            self.fill(case, backend)?;
+            let _guard = deadline::watch(format!("checking {case}"), self.timeout);
             backend.guard(case, self.seed)?;
             let began = self.spent.add(Part::Fill, began);
             // No rank may receive from one that is still filling its buffers.

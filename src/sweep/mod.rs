@@ -16,14 +16,14 @@ pub mod stragglers;
 use std::{
     collections::{HashMap, VecDeque},
     ops::ControlFlow,
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use crate::{
     backend::Backend,
     collective::{BufferMode, Case},
     record::{Record, Status},
-    world::{World, deadline, signal},
+    world::{World, deadline, progress, signal},
 };
 pub use delay::InjectedDelay;
 pub use event::Event;
@@ -183,7 +183,9 @@ impl Sweep<'_> {
             Err(why) => waived(case, self.measure, cycle, why.0),
         };
         let began = Instant::now();
+        let writing = deadline::watch(format!("writing down {case}"), self.measure.timeout);
         (self.emit)(Event::Finished(&record))?;
+        drop(writing);
         if repeats {
             self.measure.memory.look(self.backend)?;
         }
@@ -232,8 +234,8 @@ fn warm_up(
         if backend.supports(case).is_err() {
             continue;
         }
-        let limit = measure.timeout * measure.warmup;
-        let _guard = deadline::watch(format!("warming up {case}"), limit);
+        progress::expect_operations_of(Duration::ZERO);
+        let _guard = deadline::watch(format!("warming up {case}"), measure.timeout);
         backend.run(case, measure.warmup)?;
     }
     Ok(())

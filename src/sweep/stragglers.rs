@@ -35,7 +35,7 @@ const TRIALS: u32 = 10;
 /// The pass over some cases.
 #[derive(Clone, Debug)]
 pub struct StragglerSearch {
-    /// Time limit of a single operation.
+    /// How long there may be no progress.
     pub timeout: Duration,
     /// The delay of a self-test.
     pub delay: Option<InjectedDelay>,
@@ -90,8 +90,7 @@ impl StragglerSearch {
         world: &dyn World,
         backend: &mut dyn Backend,
     ) -> anyhow::Result<CaseLateness> {
-        let limit = self.timeout.saturating_mul(TRIALS);
-        let _guard = deadline::watch(format!("the first operations of {case}"), limit);
+        let _guard = deadline::watch(format!("the first operations of {case}"), self.timeout);
         backend.fill(case, self.seed)?;
         backend.run(case, 1)?;
         let mut own = Vec::with_capacity(BATCH as usize);
@@ -102,8 +101,8 @@ impl StragglerSearch {
         let mut by_rank = vec![Vec::new(); world.size() as usize];
         let began = Instant::now();
         loop {
-            let limit = self.timeout.saturating_mul(BATCH);
-            let _guard = deadline::watch(format!("looking for stragglers in {case}"), limit);
+            let what = format!("looking for stragglers in {case}");
+            let _guard = deadline::watch(what, self.timeout);
             // A rank that is late waits for nobody, so its own operations just now tell how long one takes.
             let mut operations: Vec<f64> = own.iter().map(|own| own.operation).collect();
             let operation_us = median(&mut operations);

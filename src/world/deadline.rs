@@ -1,23 +1,34 @@
-//! Deadlines: nothing waits forever. A thread ends the job if a wait takes too long.
+//! Deadlines: nothing waits forever. A thread ends the job if a wait makes no progress for too long.
 //!
 //! Waits happen inside MPI, CUDA and NCCL, where they cannot be interrupted. So the thread does not
 //! interrupt a wait: it ends the job through [`abort::job`], with a message that names what was
-//! being waited for.
+//! being waited for. Where the watch over all ranks runs, it knows who is to blame and speaks first.
 
 use std::{
-    sync::{Mutex, MutexGuard, Once, OnceLock, PoisonError},
+    sync::{
+        Mutex, MutexGuard, Once, OnceLock, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
     thread,
     time::{Duration, Instant},
 };
 
-use super::{abort, limits};
+use super::{
+    abort, limits,
+    progress::{self, Snapshot},
+    running_clock::RunningClock,
+};
 use crate::{exit::Code, streams};
 
 /// The current wait and its limit.
 struct Wait {
     what: String,
+    /// When it began, or made progress.
     since: Instant,
+    /// How long it may be without progress.
     limit: Duration,
+    /// Whether it has made progress.
+    has_moved: bool,
 }
 
 impl Wait {
@@ -26,11 +37,17 @@ impl Wait {
             what,
             since: Instant::now(),
             limit,
+            has_moved: false,
         }
     }
 
     fn is_overdue(&self) -> bool {
-        self.since.elapsed() > self.limit
+        let patience = if IS_WATCHED.load(Ordering::Relaxed) {
+            WATCH_SPEAKS_WITHIN
+        } else {
+            Duration::ZERO
+        };
+        self.since.elapsed() > self.limit.saturating_add(patience)
     }
 
     /// Returns the part of the limit that a write may take. The other ranks, which wait meanwhile, have the same limit and
@@ -38,6 +55,25 @@ impl Wait {
     fn limit_of_writes(&self) -> Duration {
         self.limit * 3 / 4
     }
+
+    /// Takes note of what has happened since the last look: whether there was progress, and for how long this process did
+    /// not run.
+    fn note(&mut self, has_moved: bool, paused: Duration) {
+        if has_moved {
+            self.since = Instant::now();
+            self.has_moved = true;
+        } else {
+            self.since += paused;
+        }
+    }
+}
+
+/// The current wait of this process, as the watch over all ranks sees it.
+pub(super) struct CurrentWait {
+    pub(super) what: String,
+    /// How long there has been no progress.
+    pub(super) stands: Duration,
+    pub(super) limit: Duration,
 }
 
 /// What to do if a wait is merely slow; that of the command line unless it is set.
@@ -48,8 +84,35 @@ static CURRENT: Mutex<Option<Wait>> = Mutex::new(None);
 static PEER: Mutex<Option<String>> = Mutex::new(None);
 static START_WATCHING: Once = Once::new();
 
+/// Whether the watch over all ranks reaches this one.
+static IS_WATCHED: AtomicBool = AtomicBool::new(false);
+
 /// The interval at which the thread checks the current wait.
 const TICK: Duration = Duration::from_millis(100);
+
+/// How much longer than its limit a wait may take while the watch over all ranks finds out who is to blame.
+const WATCH_SPEAKS_WITHIN: Duration = Duration::from_secs(4);
+
+/// Notes whether the watch over all ranks reaches this one, so that it speaks first.
+pub(super) fn set_watched(is_watched: bool) {
+    IS_WATCHED.store(is_watched, Ordering::Relaxed);
+}
+
+/// Returns the current wait, if there is one.
+pub(super) fn current_wait() -> Option<CurrentWait> {
+    let current = current();
+    let wait = current.as_ref()?;
+    Some(CurrentWait {
+        what: wait.what.clone(),
+        stands: wait.since.elapsed(),
+        limit: wait.limit,
+    })
+}
+
+/// Returns what messages advise if a wait is merely slow.
+pub(super) fn remedy() -> &'static str {
+    REMEDY.get().unwrap_or(&"raise --timeout")
+}
 
 /// Sets what messages advise if a wait is merely slow.
 pub fn set_remedy(remedy: &'static str) {
@@ -64,8 +127,9 @@ pub struct Guard {
     outer: Option<Wait>,
 }
 
-/// Starts a wait for `what`, which is worded like `allocating two buffers of 8G`. If there is a
-/// wait already, it is suspended until this one ends, and then starts anew.
+/// Starts a wait for `what`, which is worded like `allocating two buffers of 8G`, and which may be without progress for
+/// `limit`. If there is a wait already, it is suspended until this one ends, and then starts anew. Every rank starts the same
+/// waits in the same order.
 pub fn watch(what: impl Into<String>, limit: Duration) -> Guard {
     START_WATCHING.call_once(|| {
         if let Err(error) = thread::Builder::new().spawn(end_job_if_overdue) {
@@ -73,9 +137,9 @@ pub fn watch(what: impl Into<String>, limit: Duration) -> Guard {
         }
     });
     let wait = Wait::new(what.into(), limit);
-    Guard {
-        outer: current().replace(wait),
-    }
+    let outer = current().replace(wait);
+    progress::next_step();
+    Guard { outer }
 }
 
 impl Drop for Guard {
@@ -85,6 +149,7 @@ impl Drop for Guard {
             .take()
             .map(|outer| Wait::new(outer.what, outer.limit));
         *current() = resumed;
+        progress::next_step();
     }
 }
 
@@ -114,9 +179,16 @@ fn current() -> MutexGuard<'static, Option<Wait>> {
 
 /// Checks the current wait until the process ends.
 fn end_job_if_overdue() {
+    let mut clock = RunningClock::start(Instant::now());
+    let mut seen = Snapshot::default();
     loop {
         thread::sleep(TICK);
-        if let Some(reason) = overdue_reason() {
+        let paused = clock.look(Instant::now());
+        let now = progress::snapshot();
+        // A wait that has just begun has made no progress.
+        let has_moved = now.step == seen.step && now != seen;
+        seen = now;
+        if let Some(reason) = overdue_reason(has_moved, paused, &now) {
             abort::job(Code::TimedOut, &reason);
         }
     }
@@ -124,9 +196,10 @@ fn end_job_if_overdue() {
 
 /// Returns the message for the current wait if it is overdue. The lock is released before the job
 /// ends.
-fn overdue_reason() -> Option<String> {
-    let current = current();
-    let wait = current.as_ref()?;
+fn overdue_reason(has_moved: bool, paused: Duration, progress: &Snapshot) -> Option<String> {
+    let mut current = current();
+    let wait = current.as_mut()?;
+    wait.note(has_moved, paused);
     if let Some((to, time)) = streams::longest_wait()
         && time > wait.limit_of_writes()
     {
@@ -142,15 +215,23 @@ fn overdue_reason() -> Option<String> {
     let peer = peer_name();
     let waits = peer.as_ref().map(|peer| format!(": it waits for {peer}"));
     Some(format!(
-        "{} did not end within {} s{}. A rank or the network is stuck: see the messages of the other ranks. If this is merely \
-         slow, {}",
+        "{} {}{}. A rank or the network is stuck: see the messages of the other ranks. If this is merely slow, {}",
         wait.what,
-        wait.limit.as_secs(),
+        lack_of_progress(wait, progress),
         waits.unwrap_or_default(),
         remedy()
     ))
 }
 
-fn remedy() -> &'static str {
-    REMEDY.get().unwrap_or(&"raise --timeout")
+/// Returns how messages say that `wait` does not go on.
+fn lack_of_progress(wait: &Wait, progress: &Snapshot) -> String {
+    let limit = wait.limit.as_secs();
+    match progress.total {
+        0 if !wait.has_moved => format!("did not end within {limit} s"),
+        0 => format!("made no progress for {limit} s"),
+        total => format!(
+            "made no progress for {limit} s ({} of {total} operations done)",
+            progress.done
+        ),
+    }
 }

@@ -2,8 +2,9 @@
 //!
 //! [`World`] is all that the rest of the program knows of MPI and of [`tcp`], and [`open`] starts one of
 //! them. [`launch`] reads what the launcher says before that, and [`placement`] tells which process is on
-//! which node and which GPU it uses. Three modules end a job: [`deadline`] when something hangs,
-//! [`signal`] when asked to, both through [`abort`]; [`cause`] finds out which rank failed first.
+//! which node and which GPU it uses. Three modules end a job: [`deadline`] when something hangs, [`watch`] when it knows
+//! which rank hangs, by what each says of its [`progress`], and [`signal`] when asked to, all through [`abort`];
+//! [`cause`] finds out which rank failed first.
 //! [`scratch`] is the folder for the temporary files of a process, and [`child`] reads and ends the programs that it
 //! starts. [`limits`] says which limits of the system leave too little to run.
 
@@ -24,9 +25,12 @@ pub mod mpi;
 pub mod open;
 pub mod placement;
 mod private;
+pub mod progress;
+mod running_clock;
 pub mod scratch;
 pub mod signal;
 pub mod solo;
 pub mod tcp;
+pub mod watch;
 
 pub use exchange::{World, agree, all_gather, broadcast};

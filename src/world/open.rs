@@ -14,6 +14,7 @@ use super::{
         self,
         variables::{Contract, SIZE},
     },
+    watch,
 };
 use crate::{env, exit};
 
@@ -26,32 +27,47 @@ pub fn mpi() -> anyhow::Result<Box<dyn World>> {
     super::mpi::start()
 }
 
+/// How long ranks may take to start, and how long one of them may be silent while the others wait.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// For the start.
+    pub start: Duration,
+    /// For the silence.
+    pub silence: Duration,
+}
+
+impl Limits {
+    /// Returns limits that are the same for all.
+    pub fn all(limit: Duration) -> Limits {
+        Limits {
+            start: limit,
+            silence: limit,
+        }
+    }
+}
+
 /// Returns the ranks that a launcher started, over MPI or over TCP, names this rank in messages, and checks that all of them
 /// do `work`.
 ///
 /// # Errors
 /// Returns an error if MPI does not start, if the variables of the launcher are contradictory, or if a rank is another program.
-pub fn launched(work: &str, timeout: Duration) -> anyhow::Result<Box<dyn World>> {
+pub fn launched(work: &str, limits: Limits) -> anyhow::Result<Box<dyn World>> {
     if launch::bootstrap(&env::var) == Bootstrap::Tcp {
-        return over_tcp(work, timeout);
+        return over_tcp(work, limits);
     }
-    let world = mpi_within(timeout)?;
+    let world = mpi_within(limits.start)?;
     abort::set_rank(world.rank());
-    introduced(world, work, timeout)
+    introduced(world, work, limits)
 }
 
-/// Returns `world` if all of its processes do `work`.
-fn introduced(
-    world: Box<dyn World>,
-    work: &str,
-    timeout: Duration,
-) -> anyhow::Result<Box<dyn World>> {
+/// Returns `world` with the watch over it if all of its processes do `work`.
+fn introduced(world: Box<dyn World>, work: &str, limits: Limits) -> anyhow::Result<Box<dyn World>> {
     if world.size() == 1 {
         return Ok(world);
     }
-    let _guard = deadline::watch("the first exchange of the ranks", timeout);
+    let _guard = deadline::watch("the first exchange of the ranks", limits.start);
     match introduction::exchange(&*world, work) {
-        Ok(()) => Ok(world),
+        Ok(()) => watch::watched(world, limits.silence),
         Err(error) => {
             abort::set_final_code(exit::code_of(&error));
             world.finish();
@@ -87,31 +103,31 @@ fn watch_peers() {
 /// world is this process alone.
 ///
 /// # Errors
-/// Returns an error if MPI does not start within `timeout`, if the launcher and MPI do not fit, or if a rank is another program.
-pub fn world(work: &str, needs_ranks: bool, timeout: Duration) -> anyhow::Result<Box<dyn World>> {
+/// Returns an error if MPI does not start in time, if the launcher and MPI do not fit, or if a rank is another program.
+pub fn world(work: &str, needs_ranks: bool, limits: Limits) -> anyhow::Result<Box<dyn World>> {
     let is_half_set = env::var(SIZE).is_some() && launch::processes(&env::var).is_none();
     if launch::bootstrap(&env::var) == Bootstrap::Tcp || (needs_ranks && is_half_set) {
-        return over_tcp(work, timeout);
+        return over_tcp(work, limits);
     }
     let world: Box<dyn World> = if needs_ranks || launch::processes(&env::var).is_some() {
         launch::check_before_mpi(&env::var)?;
-        mpi_within(timeout)?
+        mpi_within(limits.start)?
     } else {
         Box::new(Solo)
     };
     launch::check(world.size(), &env::var)?;
     abort::set_rank(world.rank());
-    introduced(world, work, timeout)
+    introduced(world, work, limits)
 }
 
 /// Meets the other ranks over TCP. Each process has its own variables, so one that cannot use them ends the job here.
-fn over_tcp(work: &str, timeout: Duration) -> anyhow::Result<Box<dyn World>> {
+fn over_tcp(work: &str, limits: Limits) -> anyhow::Result<Box<dyn World>> {
     match Contract::from_env(&env::var) {
         Ok(contract) => {
             cause::arrive();
-            let world = tcp::start(&contract, timeout);
+            let world = tcp::start(&contract, limits.start);
             watch_peers();
-            introduced(world, work, timeout)
+            introduced(world, work, limits)
         }
         Err(error) => tcp::refuse(&env::var, &error),
     }

@@ -111,8 +111,8 @@ const PARITY: &[Parity] = &[
     },
     Parity {
         flag: "-T, --timeout",
-        differs: "every wait has a limit; 0 means 600 s",
-        shown_by: Test("a_rank_that_hangs_ends_the_job_at_its_deadline"),
+        differs: "every wait has a limit, without progress; the stuck rank is named; 0 means 600 s",
+        shown_by: Test("each_rank_that_is_stopped_is_named_by_another_and_the_job_ends"),
     },
     Parity {
         flag: "-G, --cudagraph",

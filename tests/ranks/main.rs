@@ -10,6 +10,7 @@ mod launch;
 mod soak;
 mod spread;
 mod stragglers;
+mod stuck;
 mod unread;
 
 use std::time::Duration;

@@ -413,12 +413,15 @@ int cuStreamQuery(Stream handle) {
 }
 
 typedef std::chrono::steady_clock Clock;
-struct Event { std::atomic<bool> passed{false}; Clock::time_point at; };
+struct Event { std::atomic<bool> passed{false}; Clock::time_point at; bool is_timed = true; };
 
-int cuEventCreate(Event** event, unsigned) {
+int cuEventCreate(Event** event, unsigned flags) {
     *event = new Event;
+    (*event)->is_timed = !(flags & 2);  // CU_EVENT_DISABLE_TIMING
     return OK;
 }
+
+int cuEventQuery(Event* event) { return event->passed ? OK : NOT_READY; }
 
 int cuEventRecord(Event* event, Stream handle) {
     standin_stream* stream;
@@ -444,8 +447,9 @@ int cuEventElapsedTime(float* ms, Event* from, Event* to) {
 }
 
 int cuEventDestroy_v2(Event* event) {
-    if (!event->passed) mistake("an event is destroyed before it has passed");
-    delete event;
+    // CUDA allows it; who destroys an event to be read has not waited for it. One that is still in a stream stays.
+    if (!event->passed && event->is_timed) mistake("an event is destroyed before it has passed");
+    if (event->passed) delete event;
     return OK;
 }
 

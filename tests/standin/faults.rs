@@ -81,7 +81,7 @@ const FAULTS: [Fault; 14] = [
     Fault {
         fault: "hang:20:1",
         code: 4,
-        message: "did not end within 8 s",
+        message: "made no progress ",
     },
     Fault {
         fault: "ncclCommDestroy:1:3",

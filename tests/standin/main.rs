@@ -16,6 +16,7 @@ mod nodes;
 mod peak;
 mod predict;
 mod ready;
+mod stuck;
 mod tcp;
 mod telemetry;
 

@@ -5,10 +5,13 @@ use super::{
     guarded_buffer::GuardedBuffer,
     reduction::{self, factor},
 };
-use crate::collective::{
-    BufferMode, Case,
-    data::{self, Region},
-    guard::{BufferSide, CaseBuffer, Damage, GuardZone, first_wrong, split},
+use crate::{
+    collective::{
+        BufferMode, Case,
+        data::{self, Region},
+        guard::{BufferSide, CaseBuffer, Damage, GuardZone, first_wrong, split},
+    },
+    world::progress,
 };
 
 /// Elements that are multiplied at a time to compare them.
@@ -117,7 +120,7 @@ impl Host {
         let size = key.dtype.size();
         let mut count = |region: &Region| {
             let bytes = self.send.part(region, size);
-            data::count_wrong(&key, &region.content, bytes)
+            data::count_wrong_noting(&key, &region.content, bytes, &progress::tick)
         };
         let changed: u64 = layout.send.iter().map(&mut count).sum();
         if changed == 0 {
@@ -146,7 +149,7 @@ impl Host {
                 };
                 let bytes = (piece.len * size) as usize;
                 let (mut input, mut scaled) = (vec![0; bytes], vec![0; bytes]);
-                data::write(&key, &piece.content, &mut input);
+                data::write_noting(&key, &piece.content, &mut input, &progress::tick);
                 reduction::scale(key.dtype, factor, &input, &mut scaled);
                 let sent = self.scaled.part(&piece, size);
                 let elements = sent.chunks(size as usize).zip(scaled.chunks(size as usize));

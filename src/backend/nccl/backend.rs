@@ -22,6 +22,7 @@ use crate::{
     native::nccl::{Nccl, UniqueId},
     record::MemoryUse,
     units::{Bytes, Micros},
+    world::progress,
 };
 
 /// NCCL on this process's GPUs.
@@ -49,6 +50,7 @@ impl NcclBackend {
         setup: &NcclSetup,
         cases: &[&Case],
     ) -> anyhow::Result<NcclBackend> {
+        progress::set_gpus(named(&setup.local_ranks.gpus));
         let process = ProcessRanks::open(nccl, id, setup, cases)?;
         let float8 = Float8Support {
             nccl: process.nccl_version(),
@@ -253,6 +255,13 @@ impl Backend for NcclBackend {
                 .context("while ending the communicator"),
         }
     }
+}
+
+/// Returns how messages name `gpus`: `GPU 2`, `GPUs 0, 1`.
+fn named(gpus: &[usize]) -> String {
+    let numbers: Vec<String> = gpus.iter().map(usize::to_string).collect();
+    let noun = if gpus.len() == 1 { "GPU" } else { "GPUs" };
+    format!("{noun} {}", numbers.join(", "))
 }
 
 /// Combines what the threads measured.

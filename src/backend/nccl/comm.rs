@@ -2,7 +2,12 @@
 
 #![expect(unsafe_code, reason = "NCCL takes addresses of GPU memory")]
 
-use std::{cell::RefCell, collections::BTreeMap, ffi::c_int, sync::Arc};
+use std::{
+    cell::{Cell, RefCell},
+    collections::BTreeMap,
+    ffi::c_int,
+    sync::Arc,
+};
 
 use super::call::{Addresses, LateCollectives, NcclCall, PreparedCall, dtype_code, redop_code};
 use crate::{
@@ -13,8 +18,9 @@ use crate::{
     },
     native::{
         cuda,
-        nccl::{CommConfig, Nccl, RawComm, RawStream, UniqueId},
+        nccl::{CommConfig, CommState, Nccl, RawComm, RawStream, UniqueId},
     },
+    world::watch,
 };
 
 /// This rank's handle of a communicator.
@@ -29,6 +35,24 @@ pub struct Comm {
     /// The mulsum operations created so far, by the number of their type. Each lives as long as the
     /// communicator.
     mulsums: RefCell<BTreeMap<c_int, c_int>>,
+    /// Whether the watch may ask for its errors.
+    is_observed: Cell<bool>,
+}
+
+/// A communicator as the thread of the watch sees it. It is dropped before the communicator is closed.
+struct CommObserver {
+    nccl: Arc<Nccl>,
+    raw: RawComm,
+}
+
+// SAFETY: its only call, ncclCommGetAsyncError, is one that NCCL allows beside the calls of another thread.
+unsafe impl Send for CommObserver {}
+
+impl CommObserver {
+    fn state(&self) -> anyhow::Result<CommState> {
+        // SAFETY: `Comm::close` drops all observers first, and waits for one that is here.
+        unsafe { self.nccl.comm_state(self.raw) }
+    }
 }
 
 // SAFETY: NCCL lets any thread use a communicator, one at a time; this value has one owner.
@@ -59,6 +83,7 @@ impl Comm {
                 rank,
                 ranks,
                 mulsums: RefCell::default(),
+                is_observed: Cell::default(),
             });
         }
         Ok(comms)
@@ -67,6 +92,26 @@ impl Comm {
     /// Returns its rank.
     pub fn rank(&self) -> u32 {
         self.rank
+    }
+
+    /// Lets the watch ask NCCL for errors of `comms`, until the first of them is closed.
+    pub(super) fn let_watch_ask<'a>(comms: impl Iterator<Item = &'a Comm>) {
+        let mut observers = Vec::new();
+        for comm in comms {
+            comm.is_observed.set(true);
+            observers.push(CommObserver {
+                nccl: Arc::clone(&comm.nccl),
+                raw: comm.raw,
+            });
+        }
+        watch::set_evidence(Box::new(move || {
+            // One that cannot be asked has nothing to say.
+            let states = observers
+                .iter()
+                .filter_map(|observer| observer.state().ok());
+            let first = states.min_by_key(|state| !state.has_error)?;
+            Some(first.clause)
+        }));
     }
 
     /// Returns NCCL's handle, for calls that are not part of a case.
@@ -81,6 +126,9 @@ impl Comm {
     /// # Errors
     /// Returns an error if NCCL fails.
     pub fn close(self) -> anyhow::Result<()> {
+        if self.is_observed.get() {
+            watch::forget_evidence();
+        }
         // SAFETY: the communicator is this value's own, and nothing uses it after this.
         unsafe {
             for &op in self.mulsums.borrow().values() {

@@ -63,7 +63,7 @@ impl RankDevice {
         let layout = case.layout(self.rank());
         let first = first_wrong(&layout.send, |region| {
             self.count(case, seed, CaseBuffer::Send, &[*region])?;
-            self.wait()?;
+            self.wait(&|| {})?;
             self.counted()
         })?;
         let damage = Damage::of_send_buffer(self.rank(), changed, first.unwrap_or(0));

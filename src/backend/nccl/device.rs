@@ -172,9 +172,20 @@ impl Device {
     /// # Errors
     /// Returns an error if the driver fails.
     pub fn event(&self) -> anyhow::Result<CudaEvent> {
-        let flags = Some(sys::CUevent_flags::CU_EVENT_DEFAULT);
+        self.event_of(sys::CUevent_flags::CU_EVENT_DEFAULT)
+    }
+
+    /// Creates an event that has no time, to be recorded in the stream.
+    ///
+    /// # Errors
+    /// Returns an error if the driver fails.
+    pub fn mark(&self) -> anyhow::Result<CudaEvent> {
+        self.event_of(sys::CUevent_flags::CU_EVENT_DISABLE_TIMING)
+    }
+
+    fn event_of(&self, flags: sys::CUevent_flags) -> anyhow::Result<CudaEvent> {
         self.context
-            .new_event(flags)
+            .new_event(Some(flags))
             .map_err(|error| self.failure("an event cannot be created", error))
     }
 

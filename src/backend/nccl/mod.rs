@@ -20,6 +20,7 @@ pub mod kernels;
 mod library;
 mod memory;
 mod process_ranks;
+mod progress_marks;
 mod rank_device;
 pub mod selfcheck;
 mod thread_ranks;

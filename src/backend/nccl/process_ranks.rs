@@ -97,6 +97,7 @@ impl ProcessRanks {
             },
         };
         process.free.before_buffers = process.free_memory()?;
+        Comm::let_watch_ask(process.ranks().map(|rank| &rank.comm));
         Ok(process)
     }
 

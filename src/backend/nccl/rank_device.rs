@@ -257,12 +257,15 @@ impl RankDevice {
         unsafe { comm.enqueue(&call, 0, Addresses { send, recv }, stream) }
     }
 
-    /// Waits until the stream is empty.
+    /// Waits until the stream is empty, and calls `meanwhile` again and again.
     ///
     /// # Errors
     /// Returns an error if the GPU, NCCL or a peer fails.
-    pub(super) fn wait(&self) -> anyhow::Result<()> {
-        self.device.wait(|| self.comm.check())
+    pub(super) fn wait(&self, meanwhile: &dyn Fn()) -> anyhow::Result<()> {
+        self.device.wait(|| {
+            meanwhile();
+            self.comm.check()
+        })
     }
 
     /// Returns whether the stream is empty. If it is not, NCCL is asked for errors.

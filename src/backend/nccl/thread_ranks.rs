@@ -12,6 +12,7 @@ use cudarc::driver::CudaGraph;
 
 use super::{
     iteration_events::IterationEvents,
+    progress_marks::ProgressMarks,
     rank_device::{PreparedOp, RankDevice},
 };
 use crate::{
@@ -50,6 +51,11 @@ pub(super) struct ThreadBarrier<'a> {
 }
 
 impl ThreadBarrier<'_> {
+    /// Returns `ranks` if theirs is the progress that counts for the process: those of the first thread.
+    fn counted<'a>(&self, ranks: &'a [RankDevice]) -> Option<&'a [RankDevice]> {
+        self.processes.is_some().then_some(ranks)
+    }
+
     /// Returns when every rank of the job has arrived.
     fn wait_for_all_ranks(&self) {
         self.threads.wait();
@@ -108,8 +114,13 @@ impl ThreadRanks {
     /// # Errors
     /// Returns an error if a GPU, NCCL or a peer fails.
     pub(super) fn wait(&self) -> anyhow::Result<()> {
+        self.wait_and(&|| {})
+    }
+
+    /// As [`ThreadRanks::wait`], and calls `meanwhile` again and again.
+    fn wait_and(&self, meanwhile: &dyn Fn()) -> anyhow::Result<()> {
         if let [only] = &self.ranks[..] {
-            return only.wait();
+            return only.wait(meanwhile);
         }
         let mut running: Vec<&RankDevice> = self.ranks.iter().collect();
         while !running.is_empty() {
@@ -120,6 +131,7 @@ impl ThreadRanks {
                 }
             }
             running = still_running;
+            meanwhile();
             thread::yield_now();
         }
         Ok(())
@@ -238,6 +250,8 @@ impl ThreadRanks {
         } else {
             IterationEvents::default()
         };
+        let counted = barrier.counted(&self.ranks);
+        let marks = ProgressMarks::new(counted, iters, exec_options.operations())?;
         if let [only] = &self.ranks[..] {
             only.device.bind()?;
         }
@@ -248,6 +262,7 @@ impl ThreadRanks {
         for iteration in 0..iters {
             events.record_begin(&self.ranks, iteration)?;
             prepared.start_iteration(iteration, exec_options, barrier)?;
+            marks.after(iteration + 1)?;
             if waits_for_ranks {
                 events.record_end(&self.ranks, iteration)?;
                 self.wait()?;
@@ -260,8 +275,9 @@ impl ThreadRanks {
             events.record_begin(&self.ranks, iters)?;
         }
         let issued = start.elapsed().saturating_sub(in_barriers);
-        self.wait()?;
+        self.wait_and(&|| marks.look())?;
         let elapsed = start.elapsed().saturating_sub(in_barriers);
+        marks.end(iters);
         Ok(ThreadTiming {
             elapsed,
             issued,
@@ -284,19 +300,25 @@ impl ThreadRanks {
         for iteration in 0..iters {
             prepared.start_iteration(iteration, exec_options, barrier)?;
         }
+        let counted = barrier.counted(&self.ranks);
+        let in_graph = iters.saturating_mul(exec_options.operations());
+        let marks = ProgressMarks::new(counted, exec_options.replays, in_graph)?;
         let graphs = self.ranks.iter().map(|rank| rank.device.end_capture());
         let graphs = graphs.collect::<anyhow::Result<Vec<CudaGraph>>>()?;
         barrier.wait_for_all_ranks();
         let start = Instant::now();
-        for _ in 0..exec_options.replays {
+        for replay in 0..exec_options.replays {
             for (rank, graph) in self.ranks.iter().zip(&graphs) {
                 rank.device.launch(graph)?;
             }
+            marks.after(replay + 1)?;
         }
         let issued = start.elapsed();
-        self.wait()?;
+        self.wait_and(&|| marks.look())?;
+        let elapsed = start.elapsed();
+        marks.end(exec_options.replays);
         Ok(ThreadTiming {
-            elapsed: start.elapsed(),
+            elapsed,
             issued,
             iteration_times: Vec::new(),
         })

@@ -91,8 +91,8 @@ pub struct SweepArgs {
         help_heading = "Measurement")]
     check: u32,
 
-    /// Seconds that one operation, or one start-up step, may take before the job is aborted as hung; timed operations may
-    /// each take ten times as long as the first one; 0 means 600
+    /// Seconds without progress after which the job is ended, and the rank that is stuck is named: no operation ends, a
+    /// start-up step takes longer, or a rank is silent; 0 means 600
     #[arg(short = 'T', long, value_name = "SECONDS", value_parser = values::natural, default_value = "600",
         help_heading = "Measurement")]
     timeout: u32,

@@ -5,30 +5,56 @@ use super::{
     recipe::Recipe,
 };
 
+/// The bytes after which the functions with a `note` call it; a multiple of [`CHECKED_AT_ONCE`].
+const NOTED_AFTER: usize = 4 << 20;
+
+/// The bytes that are made at once to compare with.
+const CHECKED_AT_ONCE: usize = 4096;
+
 /// Fills `out`, a whole stretch of elements in little-endian order, with `content`.
 pub fn write(key: &DataKey, content: &Content, out: &mut [u8]) {
+    write_noting(key, content, out, &|| {});
+}
+
+/// As [`write()`], and calls `note` after every few megabytes.
+pub fn write_noting(key: &DataKey, content: &Content, out: &mut [u8], note: &dyn Fn()) {
     let recipe = Recipe::new(key, content);
+    let size = recipe.kind.bytes();
     let bytes = recipe.chunk_bytes(out.len());
-    for (nth, piece) in out.chunks_mut(bytes).enumerate() {
-        recipe.fill(recipe.rank + nth as u32, recipe.first, piece);
+    for (nth, chunk) in out.chunks_mut(bytes).enumerate() {
+        let rank = recipe.rank + nth as u32;
+        for (at, piece) in chunk.chunks_mut(NOTED_AFTER).enumerate() {
+            let first = recipe.first + (at * NOTED_AFTER / size) as u64;
+            recipe.fill(rank, first, piece);
+            note();
+        }
     }
 }
 
 /// Returns the number of elements of `got`, a whole stretch, that differ from `content`.
 pub fn count_wrong(key: &DataKey, content: &Content, got: &[u8]) -> u64 {
+    count_wrong_noting(key, content, got, &|| {})
+}
+
+/// As [`count_wrong()`], and calls `note` after every few megabytes.
+pub fn count_wrong_noting(key: &DataKey, content: &Content, got: &[u8], note: &dyn Fn()) -> u64 {
     let recipe = Recipe::new(key, content);
     let size = recipe.kind.bytes();
-    let mut want = [0; 4096];
+    let mut want = [0; CHECKED_AT_ONCE];
     let mut wrong = 0;
-    for (nth, piece) in got.chunks(recipe.chunk_bytes(got.len())).enumerate() {
-        for (at, part) in piece.chunks(want.len()).enumerate() {
+    for (nth, chunk) in got.chunks(recipe.chunk_bytes(got.len())).enumerate() {
+        for (at, part) in chunk.chunks(want.len()).enumerate() {
             let want = &mut want[..part.len()];
+            let first = at * CHECKED_AT_ONCE;
             recipe.fill(
                 recipe.rank + nth as u32,
-                recipe.first + (at * 4096 / size) as u64,
+                recipe.first + (first / size) as u64,
                 want,
             );
             wrong += differing(part, want, size, recipe.slack.into());
+            if first.is_multiple_of(NOTED_AFTER) {
+                note();
+            }
         }
     }
     wrong

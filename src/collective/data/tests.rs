@@ -484,6 +484,32 @@ fn within(key: &mut DataKey, content: &Content, len: u64) {
     }
 }
 
+#[test]
+fn large_buffers_are_filled_and_checked_as_one_while_it_is_noted() {
+    let key = DataKey {
+        dtype: DType::Int8,
+        redop: Some(RedOp::Sum),
+        ranks: 3,
+        seed: 5,
+    };
+    let content = Content::Reduced { first: 7 };
+    let noted = std::cell::Cell::new(0);
+    let note = || noted.set(noted.get() + 1);
+    let mut got = vec![0; (10 << 20) + 5];
+    write_noting(&key, &content, &mut got, &note);
+    assert_eq!(noted.take(), 3);
+    // The last elements of one piece and the first ones of the next.
+    for at in [(4 << 20) - 3, (8 << 20) - 3, (10 << 20) - 1] {
+        let first = 7 + at as u64;
+        let alone = made(&key, Content::Reduced { first }, 6);
+        assert_eq!(got[at..at + 6], alone);
+    }
+    assert_eq!(count_wrong_noting(&key, &content, &got, &note), 0);
+    assert_eq!(noted.take(), 3);
+    got[9 << 20] ^= 1;
+    assert_eq!(count_wrong_noting(&key, &content, &got, &note), 1);
+}
+
 proptest! {
     #[test]
     fn a_stretch_is_its_elements_one_by_one(mut key in any_key(), content in any_content(), len in 1..200u64) {

@@ -13,6 +13,15 @@ use super::{
 /// `ncclUniqueId`, by which the ranks of a communicator find each other.
 pub type UniqueId = [u8; 128];
 
+/// What NCCL knows of errors on a communicator.
+#[derive(Clone, Debug)]
+pub struct CommState {
+    /// Whether there is one.
+    pub has_error: bool,
+    /// How messages say it.
+    pub clause: String,
+}
+
 /// The handle of a registered buffer: `ncclWindow_t`, or that of `ncclCommRegister`.
 pub type RawHandle = *mut c_void;
 
@@ -218,5 +227,22 @@ impl Nccl {
         Err(failure(format!(
             "{what}; look for the rank that failed first, and in NCCL's log with NCCL_DEBUG=WARN"
         )))
+    }
+
+    /// Returns what NCCL knows of errors on the communicator, without waiting.
+    pub unsafe fn comm_state(&self, comm: RawComm) -> anyhow::Result<CommState> {
+        let mut state = SUCCESS;
+        call!(self, comm, comm_get_async_error(comm, &mut state))?;
+        let has_error = state != SUCCESS && state != IN_PROGRESS;
+        let what = if has_error {
+            self.describe(state)
+        } else {
+            "no error".to_owned()
+        };
+        let last_error = self.last_error(comm);
+        Ok(CommState {
+            has_error,
+            clause: format!("NCCL reports {what}{last_error}"),
+        })
     }
 }

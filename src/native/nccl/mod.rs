@@ -17,7 +17,7 @@ mod operations;
 mod simulation;
 mod version;
 
-pub use communicator::{RawHandle, UniqueId};
+pub use communicator::{CommState, RawHandle, UniqueId};
 pub use config::CommConfig;
 pub use library::{Nccl, RawComm, RawStream};
 pub use version::NcclVersion;

@@ -16,6 +16,8 @@ use std::{
     time::Duration,
 };
 
+use socket2::SockRef;
+
 use super::{
     failure,
     handshake::{self, Introduction, Peer, Purpose},
@@ -178,7 +180,7 @@ impl AcceptState {
         };
         let may_stay = || self.dismiss(number);
         let peer = socket::prepare(&stream)
-            .and_then(|()| handshake::receive(&stream, own, LIMIT, may_stay));
+            .and_then(|()| handshake::receive(&SockRef::from(&*stream), own, LIMIT, may_stay));
         self.dismiss(number);
         let stream = Arc::try_unwrap(stream).or_else(|shared| shared.try_clone());
         let (Ok(peer), Ok(stream)) = (peer, stream) else {

@@ -8,17 +8,17 @@
 
 use std::{
     io::{self, Read, Write},
-    net::TcpStream,
     time::{Duration, Instant},
 };
 
 use serde::{Serialize, de::DeserializeOwned};
+use socket2::Socket;
 
 /// The longest body before the other side has proved that it belongs to the job.
-pub(super) const STRANGERS_LIMIT: u32 = 4 << 10;
+pub(in crate::world) const STRANGERS_LIMIT: u32 = 4 << 10;
 
 /// The longest body among the ranks of a job.
-pub(super) const RANKS_LIMIT: u32 = 1 << 30;
+pub(in crate::world) const RANKS_LIMIT: u32 = 1 << 30;
 
 /// The largest step in which room for a body is made: a length alone takes no memory.
 const STEP: usize = 1 << 20;
@@ -29,7 +29,7 @@ const HEADER: usize = 5;
 /// What a message is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub(super) enum Kind {
+pub(in crate::world) enum Kind {
     /// The first message on a connection, from the side that listens.
     Greeting = b'G',
     /// The answer to it, with the identity of the other side.
@@ -67,9 +67,9 @@ impl Kind {
 
 /// A message.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Frame {
-    pub(super) kind: Kind,
-    pub(super) body: Vec<u8>,
+pub(in crate::world) struct Frame {
+    pub(in crate::world) kind: Kind,
+    pub(in crate::world) body: Vec<u8>,
 }
 
 impl Frame {
@@ -77,7 +77,7 @@ impl Frame {
     ///
     /// # Errors
     /// Returns an error if `value` cannot be converted, which would be a bug.
-    pub(super) fn json<T: Serialize>(kind: Kind, value: &T) -> io::Result<Frame> {
+    pub(in crate::world) fn json<T: Serialize>(kind: Kind, value: &T) -> io::Result<Frame> {
         let body = serde_json::to_vec(value)?;
         Ok(Frame { kind, body })
     }
@@ -86,7 +86,7 @@ impl Frame {
     ///
     /// # Errors
     /// Returns an error if the message is another one.
-    pub(super) fn parse<T: DeserializeOwned>(&self, kind: Kind) -> io::Result<T> {
+    pub(in crate::world) fn parse<T: DeserializeOwned>(&self, kind: Kind) -> io::Result<T> {
         if self.kind != kind {
             return Err(foreign());
         }
@@ -97,7 +97,7 @@ impl Frame {
     ///
     /// # Errors
     /// Returns an error if the body is too long or the connection is broken.
-    pub(super) fn write(&self, mut to: impl Write) -> io::Result<()> {
+    pub(in crate::world) fn write(&self, mut to: impl Write) -> io::Result<()> {
         let length = u32::try_from(self.body.len()).unwrap_or(u32::MAX);
         if length > RANKS_LIMIT {
             return Err(io::Error::other("the message is longer than 1 GiB"));
@@ -113,7 +113,7 @@ impl Frame {
     ///
     /// # Errors
     /// Returns an error if the connection breaks within it, or if it is no message of this program.
-    pub(super) fn read(mut from: impl Read, limit: u32) -> io::Result<Option<Frame>> {
+    pub(in crate::world) fn read(mut from: impl Read, limit: u32) -> io::Result<Option<Frame>> {
         let mut header = [0; HEADER];
         if from.read(&mut header[..1])? == 0 {
             return Ok(None);
@@ -137,10 +137,31 @@ impl Frame {
         }
         Ok(Some(Frame { kind, body }))
     }
+
+    /// Takes the first message out of `bytes`, whose body is at most `limit` bytes long; `None` if it is not there as a whole.
+    ///
+    /// # Errors
+    /// Returns an error if it is no message of this program.
+    pub(in crate::world) fn take(bytes: &mut Vec<u8>, limit: u32) -> io::Result<Option<Frame>> {
+        let Some([_, length @ ..]) = bytes.first_chunk::<HEADER>() else {
+            return Ok(None);
+        };
+        let length = u32::from_le_bytes(*length);
+        if length > limit {
+            return Err(foreign());
+        }
+        let whole = HEADER + length as usize;
+        if bytes.len() < whole {
+            return Ok(None);
+        }
+        let frame = Frame::read(&bytes[..whole], limit);
+        bytes.drain(..whole);
+        frame
+    }
 }
 
 /// Returns the error of what is no message of this program.
-pub(super) fn foreign() -> io::Error {
+pub(in crate::world) fn foreign() -> io::Error {
     io::Error::new(
         io::ErrorKind::InvalidData,
         "what answers there is not pxnbench",
@@ -148,9 +169,9 @@ pub(super) fn foreign() -> io::Error {
 }
 
 /// The reading side of a connection, up to a moment.
-pub(super) struct Until<'a> {
-    pub(super) stream: &'a TcpStream,
-    pub(super) until: Instant,
+pub(in crate::world) struct Until<'a> {
+    pub(in crate::world) stream: &'a Socket,
+    pub(in crate::world) until: Instant,
 }
 
 impl Read for Until<'_> {
@@ -209,6 +230,23 @@ mod tests {
         }
 
         #[test]
+        fn what_arrives_in_pieces_is_taken_out_in_order(frames in prop::collection::vec(any_frame(), 0..8), piece in 1_usize..99) {
+            let mut bytes = Vec::new();
+            for frame in &frames {
+                frame.write(&mut bytes).expect("written");
+            }
+            let (mut arrived, mut taken) = (Vec::new(), Vec::new());
+            for piece in bytes.chunks(piece) {
+                arrived.extend(piece);
+                while let Some(frame) = Frame::take(&mut arrived, STRANGERS_LIMIT).expect("a message") {
+                    taken.push(frame);
+                }
+            }
+            prop_assert_eq!(taken, frames);
+            prop_assert!(arrived.is_empty());
+        }
+
+        #[test]
         fn anything_else_is_an_error_or_the_end(bytes in prop::collection::vec(any::<u8>(), 0..600)) {
             for frame in read_all(&bytes, 64).into_iter().flatten().flatten() {
                 prop_assert!(frame.body.len() <= 64);
@@ -230,5 +268,6 @@ mod tests {
         let mut bytes = vec![Kind::Hello as u8];
         bytes.extend((STRANGERS_LIMIT + 1).to_le_bytes());
         assert!(Frame::read(&bytes[..], STRANGERS_LIMIT).is_err());
+        assert!(Frame::take(&mut bytes, STRANGERS_LIMIT).is_err());
     }
 }

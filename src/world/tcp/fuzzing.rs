@@ -1,11 +1,8 @@
 //! What the fuzzer does with bytes that come through a connection.
 
-use std::{
-    io::Write,
-    net::{Shutdown, TcpStream},
-    os::{fd::OwnedFd, unix::net::UnixStream},
-    time::Duration,
-};
+use std::{io::Write, net::Shutdown, os::unix::net::UnixStream, time::Duration};
+
+use socket2::Socket;
 
 use super::{
     failure::Notice,
@@ -50,7 +47,7 @@ fn messages(bytes: &[u8]) {
 }
 
 /// Hands a connection to `side` on which all of `bytes` have come, and nothing more will.
-fn meet(bytes: &[u8], side: impl FnOnce(TcpStream, Introduction)) {
+fn meet(bytes: &[u8], side: impl FnOnce(Socket, Introduction)) {
     const SOCKET_HOLDS: usize = 64 << 10;
     let (mut other, stream) = UnixStream::pair().expect("sockets");
     other
@@ -72,5 +69,5 @@ fn meet(bytes: &[u8], side: impl FnOnce(TcpStream, Introduction)) {
             port: 0,
         },
     };
-    side(TcpStream::from(OwnedFd::from(stream)), own);
+    side(Socket::from(stream), own);
 }

@@ -6,11 +6,11 @@
 
 use std::{
     io,
-    net::TcpStream,
     time::{Duration, Instant},
 };
 
 use serde::{Deserialize, Serialize};
+use socket2::Socket;
 
 use super::{
     frame::{Frame, Kind, STRANGERS_LIMIT, Until, foreign},
@@ -26,11 +26,13 @@ const PROTOCOL: u32 = 1;
 
 /// What a connection is for. A proof for one is none for another.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Purpose {
+pub(in crate::world) enum Purpose {
     /// To join the job at rank 0.
     Join,
     /// To exchange with the parent in the tree.
     Tree,
+    /// To tell the parent in the tree of the watch that this process makes progress.
+    Watch,
 }
 
 impl Purpose {
@@ -38,6 +40,7 @@ impl Purpose {
         match self {
             Purpose::Join => "pxnbench join hello",
             Purpose::Tree => "pxnbench tree hello",
+            Purpose::Watch => "pxnbench watch hello",
         }
     }
 
@@ -45,6 +48,7 @@ impl Purpose {
         match self {
             Purpose::Join => "pxnbench join welcome",
             Purpose::Tree => "pxnbench tree welcome",
+            Purpose::Watch => "pxnbench watch welcome",
         }
     }
 }
@@ -72,7 +76,7 @@ struct Welcome {
 
 /// Who came.
 #[derive(Debug)]
-pub(super) enum Peer {
+pub(in crate::world) enum Peer {
     /// A process of this job.
     Member(Identity),
     /// Somebody with another secret, and whom it says it is.
@@ -81,7 +85,7 @@ pub(super) enum Peer {
 
 /// Why a connection was not accepted.
 #[derive(Debug)]
-pub(super) enum Rejection {
+pub(in crate::world) enum Rejection {
     /// The connection broke, or something else listens there.
     Io(io::Error),
     /// The other side has another secret.
@@ -98,18 +102,18 @@ impl From<io::Error> for Rejection {
 
 /// What a process says of itself on a connection.
 #[derive(Clone, Copy)]
-pub(super) struct Introduction<'a> {
-    pub(super) purpose: Purpose,
-    pub(super) secret: &'a Secret,
-    pub(super) identity: &'a Identity,
+pub(in crate::world) struct Introduction<'a> {
+    pub(in crate::world) purpose: Purpose,
+    pub(in crate::world) secret: &'a Secret,
+    pub(in crate::world) identity: &'a Identity,
 }
 
 /// Receives whoever connected, within `limit`. `may_stay` is asked before a member is welcome.
 ///
 /// # Errors
 /// Returns an error if it does not follow the protocol in time, or may not stay.
-pub(super) fn receive(
-    stream: &TcpStream,
+pub(in crate::world) fn receive(
+    stream: &Socket,
     own: Introduction,
     limit: Duration,
     may_stay: impl FnOnce() -> bool,
@@ -156,8 +160,8 @@ pub(super) fn receive(
 ///
 /// # Errors
 /// Returns an error if something else listens there, or a process of another job.
-pub(super) fn introduce(
-    stream: &TcpStream,
+pub(in crate::world) fn introduce(
+    stream: &Socket,
     own: Introduction,
     limit: Duration,
 ) -> Result<Identity, Rejection> {
@@ -194,7 +198,7 @@ pub(super) fn introduce(
     Ok(serde_json::from_str(&welcome.identity).map_err(|_| foreign())?)
 }
 
-fn next(stream: &TcpStream, until: Instant) -> io::Result<Frame> {
+fn next(stream: &Socket, until: Instant) -> io::Result<Frame> {
     let frame = Frame::read(Until { stream, until }, STRANGERS_LIMIT)?;
     frame.ok_or_else(|| io::ErrorKind::UnexpectedEof.into())
 }
@@ -203,7 +207,12 @@ fn next(stream: &TcpStream, until: Instant) -> io::Result<Frame> {
 mod tests {
     use super::*;
     use crate::world::tcp::secret::{SecretSource, TOKEN};
-    use std::{io::Write, net::TcpListener, thread};
+    use socket2::SockRef;
+    use std::{
+        io::Write,
+        net::{TcpListener, TcpStream},
+        thread,
+    };
 
     const LIMIT: Duration = Duration::from_secs(20);
 
@@ -239,7 +248,9 @@ mod tests {
             secret: &secret("a"),
             identity: &identity(0),
         };
-        let received = receive(&stream, own, Duration::from_secs(2), || may_stay);
+        let received = receive(&SockRef::from(&stream), own, Duration::from_secs(2), || {
+            may_stay
+        });
         drop(stream);
         (peer.join().expect("a peer"), received)
     }
@@ -254,7 +265,7 @@ mod tests {
                 secret: &secret(token),
                 identity: &identity(1),
             };
-            introduce(&stream, own, LIMIT)
+            introduce(&SockRef::from(&stream), own, LIMIT)
         }
     }
 
@@ -313,7 +324,7 @@ mod tests {
             };
             let greeting = Frame::json(Kind::Greeting, &greeting).expect("JSON");
             greeting.write(&stream).expect("written");
-            let hello = next(&stream, Instant::now() + LIMIT).expect("an answer");
+            let hello = next(&SockRef::from(&stream), Instant::now() + LIMIT).expect("an answer");
             drop(stream);
             assert!(peer.join().expect("a peer").is_err());
             hello

@@ -7,26 +7,26 @@ use crate::{env, world::placement};
 
 /// What a process says of itself.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Identity {
-    pub(super) rank: u32,
+pub(in crate::world) struct Identity {
+    pub(in crate::world) rank: u32,
     /// The number of ranks that it expects.
-    pub(super) size: u32,
-    pub(super) local_size: Option<u32>,
-    pub(super) host: String,
+    pub(in crate::world) size: u32,
+    pub(in crate::world) local_size: Option<u32>,
+    pub(in crate::world) host: String,
     /// Identity of the host as NCCL sees it.
-    pub(super) host_id: String,
+    pub(in crate::world) host_id: String,
     /// The process id.
-    pub(super) pid: u32,
+    pub(in crate::world) pid: u32,
     /// The version of the program.
-    pub(super) version: String,
-    pub(super) secret_from: SecretSource,
+    pub(in crate::world) version: String,
+    pub(in crate::world) secret_from: SecretSource,
     /// The port on which it waits for the ranks below it in the tree; 0 if it waits for none.
-    pub(super) port: u16,
+    pub(in crate::world) port: u16,
 }
 
 impl Identity {
     /// Returns the identity of this process, which does not listen yet.
-    pub(super) fn own(contract: &Contract) -> Identity {
+    pub(in crate::world) fn own(contract: &Contract) -> Identity {
         Identity {
             rank: contract.rank,
             size: contract.size,
@@ -40,13 +40,28 @@ impl Identity {
         }
     }
 
+    /// Returns the identity of this process, as rank `rank` of `size`, towards those that have a secret of rank 0.
+    pub(in crate::world) fn of_rank(rank: u32, size: u32) -> Identity {
+        Identity {
+            rank,
+            size,
+            local_size: None,
+            host: placement::host_name(),
+            host_id: placement::host_id(&env::var),
+            pid: std::process::id(),
+            version: env!("CARGO_PKG_VERSION").into(),
+            secret_from: SecretSource::Rank0,
+            port: 0,
+        }
+    }
+
     /// Returns how messages name the process.
-    pub(super) fn name(&self) -> String {
+    pub(in crate::world) fn name(&self) -> String {
         format!("rank {} on {}", self.rank, self.host)
     }
 
     /// Returns whether `other` is of the same process. A process whose connection broke comes again.
-    pub(super) fn is_same_process(&self, other: &Identity) -> bool {
+    pub(in crate::world) fn is_same_process(&self, other: &Identity) -> bool {
         (self.pid, &self.host_id, self.port) == (other.pid, &other.host_id, other.port)
     }
 }

@@ -8,6 +8,8 @@ use std::{
     time::{Duration, Instant},
 };
 
+use socket2::SockRef;
+
 use super::{
     acceptor::{Acceptor, Arrival},
     failure,
@@ -305,7 +307,7 @@ impl Search<'_> {
         answers: Duration,
     ) -> Result<(TcpStream, Identity), Rejection> {
         let stream = socket::connect(addresses, port, self.patience(CONNECTS))?;
-        let identity = handshake::introduce(&stream, own, self.patience(answers))?;
+        let identity = handshake::introduce(&SockRef::from(&stream), own, self.patience(answers))?;
         Ok((stream, identity))
     }
 

@@ -9,6 +9,8 @@ use std::{
     time::{Duration, Instant},
 };
 
+use socket2::SockRef;
+
 use super::{
     frame::{Frame, Kind, RANKS_LIMIT, Until},
     identity::Identity,
@@ -144,7 +146,7 @@ impl Link {
     /// # Errors
     /// Returns an error if there is none at `until`.
     pub(super) fn read_until(&self, until: Instant) -> io::Result<Option<Frame>> {
-        let stream = &self.stream;
+        let stream = &SockRef::from(&self.stream);
         Frame::read(Until { stream, until }, RANKS_LIMIT)
     }
 

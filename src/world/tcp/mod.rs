@@ -12,19 +12,19 @@
 mod acceptor;
 mod exchange;
 mod failure;
-mod frame;
+pub(super) mod frame;
 #[cfg(any(test, fuzzing))]
 pub(crate) mod fuzzing;
 mod gather;
-mod handshake;
-mod identity;
+pub(super) mod handshake;
+pub(super) mod identity;
 mod join;
 mod link;
 mod parts;
 mod position;
-mod secret;
-mod socket;
-mod tree;
+pub(super) mod secret;
+pub(super) mod socket;
+pub(super) mod tree;
 pub mod variables;
 
 pub use self::{

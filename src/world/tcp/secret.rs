@@ -21,43 +21,54 @@ const JOB_IDS: [&str; 3] = ["PXNBENCH_JOB_ID", "SLURM_JOB_ID", "TORCHELASTIC_RUN
 const PORT: &str = "MASTER_PORT";
 
 /// A random number that is used once.
-pub(super) type Nonce = [u8; 32];
+pub(in crate::world) type Nonce = [u8; 32];
 
 /// A proof of knowing the secret.
-pub(super) type Proof = [u8; 32];
+pub(in crate::world) type Proof = [u8; 32];
 
 /// The secret of a job.
-pub(super) struct Secret {
+pub(in crate::world) struct Secret {
     key: Vec<u8>,
     /// What it follows from.
-    pub(super) source: SecretSource,
+    pub(in crate::world) source: SecretSource,
 }
 
 /// What a secret follows from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) enum SecretSource {
+pub(in crate::world) enum SecretSource {
     /// PXNBENCH_TOKEN.
     Token,
     /// The id of the job.
     JobId,
     /// The port alone, which anybody can guess.
     Port,
+    /// A random number that rank 0 gave to all ranks.
+    Rank0,
 }
 
 impl SecretSource {
     /// Returns how messages name it.
-    pub(super) fn name(self) -> &'static str {
+    pub(in crate::world) fn name(self) -> &'static str {
         match self {
             SecretSource::Token => TOKEN,
             SecretSource::JobId => "the id of the job",
             SecretSource::Port => "MASTER_PORT alone",
+            SecretSource::Rank0 => "rank 0",
         }
     }
 }
 
 impl Secret {
+    /// Returns the secret that rank 0 gave to all ranks.
+    pub(in crate::world) fn from_rank_0(key: Vec<u8>) -> Secret {
+        Secret {
+            key,
+            source: SecretSource::Rank0,
+        }
+    }
+
     /// Returns the secret that the variables give: the token, or what follows from the id of the job and the port.
-    pub(super) fn from_env(env: Env) -> Secret {
+    pub(in crate::world) fn from_env(env: Env) -> Secret {
         if let Some(token) = env(TOKEN) {
             return Secret {
                 key: token.into_bytes(),
@@ -80,12 +91,12 @@ impl Secret {
     }
 
     /// Returns the proof for `parts` in the role `label`.
-    pub(super) fn prove(&self, label: &str, parts: &[&[u8]]) -> Proof {
+    pub(in crate::world) fn prove(&self, label: &str, parts: &[&[u8]]) -> Proof {
         self.mac(label, parts).finalize().into_bytes().into()
     }
 
     /// Returns whether `proof` is the one for `parts`, in a time that does not depend on where it differs.
-    pub(super) fn is_proved(&self, label: &str, parts: &[&[u8]], proof: &Proof) -> bool {
+    pub(in crate::world) fn is_proved(&self, label: &str, parts: &[&[u8]], proof: &Proof) -> bool {
         self.mac(label, parts).verify_slice(proof).is_ok()
     }
 
@@ -105,7 +116,7 @@ impl Secret {
 ///
 /// # Errors
 /// Returns an error if the system has no source of randomness.
-pub(super) fn nonce() -> std::io::Result<Nonce> {
+pub(in crate::world) fn nonce() -> std::io::Result<Nonce> {
     let mut nonce = Nonce::default();
     getrandom::fill(&mut nonce).map_err(std::io::Error::other)?;
     Ok(nonce)

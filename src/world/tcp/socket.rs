@@ -23,7 +23,7 @@ const PROBES: u32 = 3;
 ///
 /// # Errors
 /// Returns an error if the port is in use.
-pub(super) fn listen(port: u16) -> io::Result<TcpListener> {
+pub(in crate::world) fn listen(port: u16) -> io::Result<TcpListener> {
     match listen_on(Ipv6Addr::UNSPECIFIED.into(), port) {
         Err(error) if error.kind() != io::ErrorKind::AddrInUse => {
             // The host has no IPv6.
@@ -57,7 +57,7 @@ const OTHER_FILES: u64 = 256;
 ///
 /// # Errors
 /// Returns the number of files that it may open if that is too small.
-pub(super) fn make_room(count: u64) -> Result<(), u64> {
+pub(in crate::world) fn make_room(count: u64) -> Result<(), u64> {
     let limits = rustix::process::getrlimit(Resource::Nofile);
     let needed = count + OTHER_FILES;
     // No limit is unlimited.
@@ -79,7 +79,7 @@ pub(super) fn make_room(count: u64) -> Result<(), u64> {
 ///
 /// # Errors
 /// Returns an error if the name has none.
-pub(super) fn resolve(host: &str) -> io::Result<Vec<IpAddr>> {
+pub(in crate::world) fn resolve(host: &str) -> io::Result<Vec<IpAddr>> {
     let mut addresses: Vec<IpAddr> = Vec::new();
     for address in (host, 0).to_socket_addrs()? {
         if !addresses.contains(&address.ip()) {
@@ -96,7 +96,7 @@ pub(super) fn resolve(host: &str) -> io::Result<Vec<IpAddr>> {
 ///
 /// # Errors
 /// Returns the error of the last one.
-pub(super) fn connect(
+pub(in crate::world) fn connect(
     addresses: &[IpAddr],
     port: u16,
     patience: Duration,
@@ -118,7 +118,7 @@ pub(super) fn connect(
 ///
 /// # Errors
 /// Returns an error if the system refuses.
-pub(super) fn prepare(stream: &TcpStream) -> io::Result<()> {
+pub(in crate::world) fn prepare(stream: &TcpStream) -> io::Result<()> {
     stream.set_nonblocking(false)?;
     stream.set_nodelay(true)?;
     let keepalive = TcpKeepalive::new()
@@ -132,13 +132,13 @@ pub(super) fn prepare(stream: &TcpStream) -> io::Result<()> {
 }
 
 /// Returns whether `address` is one of this host.
-pub(super) fn is_own(address: IpAddr) -> bool {
+pub(in crate::world) fn is_own(address: IpAddr) -> bool {
     // Only an own address can be bound to; nothing is sent.
     std::net::UdpSocket::bind(SocketAddr::new(address, 0)).is_ok()
 }
 
 /// Returns an IPv4 address in IPv6 notation as IPv4, and others as they are.
-pub(super) fn plain(address: IpAddr) -> IpAddr {
+pub(in crate::world) fn plain(address: IpAddr) -> IpAddr {
     address.to_canonical()
 }
 

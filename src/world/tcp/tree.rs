@@ -11,14 +11,14 @@ const FAN_OUT: usize = 16;
 
 /// The tree of a job.
 #[derive(Debug)]
-pub(super) struct Tree {
+pub(in crate::world) struct Tree {
     parents: Vec<Option<u32>>,
     children: Vec<Vec<u32>>,
 }
 
 impl Tree {
     /// Returns the tree of ranks whose hosts are `host_ids`, in rank order.
-    pub(super) fn new(host_ids: &[&str]) -> Tree {
+    pub(in crate::world) fn new(host_ids: &[&str]) -> Tree {
         let mut parents = vec![None; host_ids.len()];
         let mut nodes: BTreeMap<&str, Vec<u32>> = BTreeMap::new();
         let mut leaders = Vec::new();
@@ -44,12 +44,12 @@ impl Tree {
     }
 
     /// Returns the parent of `rank`; `None` for rank 0.
-    pub(super) fn parent(&self, rank: u32) -> Option<u32> {
+    pub(in crate::world) fn parent(&self, rank: u32) -> Option<u32> {
         self.parents[rank as usize]
     }
 
     /// Returns the children of `rank`, in rank order.
-    pub(super) fn children(&self, rank: u32) -> &[u32] {
+    pub(in crate::world) fn children(&self, rank: u32) -> &[u32] {
         &self.children[rank as usize]
     }
 }

@@ -1,0 +1,308 @@
+//! How the processes of the watch connect: children to their parent, on threads of their own, while the run goes on.
+
+use std::{
+    io,
+    net::IpAddr,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+        mpsc::Sender,
+    },
+    thread,
+    time::{Duration, Instant},
+};
+
+use serde::{Deserialize, Serialize};
+use socket2::{Domain, SockAddr, Socket, Type};
+
+use super::channel::Channel;
+use crate::world::tcp::{
+    handshake::{self, Introduction, Peer, Purpose},
+    identity::Identity,
+    secret::{Secret, random_token},
+    socket,
+};
+
+/// How long connections are tried and accepted.
+const TRIES_FOR: Duration = Duration::from_secs(30);
+
+/// The time between two tries.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// How long one attempt may take to connect.
+const CONNECTS: Duration = Duration::from_secs(2);
+
+/// How long the other side may take to prove that it belongs to the job.
+const PROVES: Duration = Duration::from_secs(5);
+
+/// The most connections that prove it at the same time.
+const MOST_AT_ONCE: usize = 64;
+
+/// The stack of a thread that connects.
+const STACK: usize = 256 << 10;
+
+/// What reaches the thread of the watch.
+pub(super) enum Arrival {
+    /// The parent answers.
+    Parent(Channel),
+    /// A child has come.
+    Child(u32, Channel),
+    /// The job is over.
+    End,
+}
+
+/// Where a process waits for its children.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Door {
+    /// The name of its socket on this host, which needs no file.
+    name: Option<String>,
+    /// Its port for other hosts.
+    port: Option<u16>,
+    addresses: Vec<IpAddr>,
+}
+
+/// The sockets behind a door.
+pub(super) struct Listeners {
+    sockets: Vec<Socket>,
+}
+
+/// What a process says and needs when it connects.
+pub(super) struct Introducer {
+    pub(super) secret: Secret,
+    pub(super) identity: Identity,
+}
+
+impl Introducer {
+    fn introduction(&self) -> Introduction<'_> {
+        Introduction {
+            purpose: Purpose::Watch,
+            secret: &self.secret,
+            identity: &self.identity,
+        }
+    }
+}
+
+/// Opens what the children of a process need; what the system refuses is left out.
+pub(super) fn open(addresses: Vec<IpAddr>) -> (Door, Listeners) {
+    let mut door = Door::default();
+    let mut sockets = Vec::new();
+    if let Ok((name, socket)) = open_on_host() {
+        door.name = Some(name);
+        sockets.push(socket);
+    }
+    if let Ok(listener) = socket::listen(0)
+        && let Ok(address) = listener.local_addr()
+    {
+        door.port = Some(address.port());
+        door.addresses = addresses;
+        sockets.push(listener.into());
+    }
+    (door, Listeners { sockets })
+}
+
+fn open_on_host() -> io::Result<(String, Socket)> {
+    let name = random_token().map_err(io::Error::other)?;
+    let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
+    socket.bind(&host_address(&name)?)?;
+    socket.listen(MOST_AT_ONCE as i32)?;
+    Ok((name, socket))
+}
+
+/// Returns the address of a socket without a file: its first byte is zero.
+fn host_address(name: &str) -> io::Result<SockAddr> {
+    SockAddr::unix(format!("\0pxnbench-watch-{name}"))
+}
+
+/// Accepts the children with the numbers `expected`, each once, until all have come or the time is over.
+pub(super) fn accept(
+    listeners: Listeners,
+    introducer: &Arc<Introducer>,
+    expected: Vec<u32>,
+    arrivals: &Sender<Arrival>,
+) {
+    let missing = Arc::new(std::sync::Mutex::new(expected));
+    for listener in listeners.sockets {
+        let introducer = Arc::clone(introducer);
+        let (missing, arrivals) = (Arc::clone(&missing), arrivals.clone());
+        // Without a thread nobody is reached here, which the watch says.
+        let _ = thread::Builder::new().stack_size(STACK).spawn(move || {
+            accept_on(&listener, &introducer, &missing, &arrivals);
+        });
+    }
+}
+
+/// The numbers of the children that have not come.
+type Missing = Arc<std::sync::Mutex<Vec<u32>>>;
+
+fn accept_on(
+    listener: &Socket,
+    introducer: &Arc<Introducer>,
+    missing: &Missing,
+    arrivals: &Sender<Arrival>,
+) {
+    let until = Instant::now() + TRIES_FOR;
+    let at_work = Arc::new(AtomicUsize::new(0));
+    if listener.set_read_timeout(Some(PAUSE)).is_err() {
+        return;
+    }
+    while Instant::now() < until && !is_empty(missing) {
+        let Ok((socket, _)) = listener.accept() else {
+            continue;
+        };
+        if at_work.load(Ordering::Relaxed) >= MOST_AT_ONCE {
+            // A child comes again.
+            continue;
+        }
+        at_work.fetch_add(1, Ordering::Relaxed);
+        let introducer = Arc::clone(introducer);
+        let (missing, arrivals) = (Arc::clone(missing), arrivals.clone());
+        let working = Arc::clone(&at_work);
+        let thread = thread::Builder::new().stack_size(STACK).spawn(move || {
+            if let Some(arrival) = admit(socket, &introducer, &missing) {
+                // Once the watch has ended, nobody waits for arrivals.
+                let _ = arrivals.send(arrival);
+            }
+            working.fetch_sub(1, Ordering::Relaxed);
+        });
+        if thread.is_err() {
+            at_work.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+}
+
+fn is_empty(missing: &Missing) -> bool {
+    missing
+        .lock()
+        .unwrap_or_else(std::sync::PoisonError::into_inner)
+        .is_empty()
+}
+
+/// Returns the child behind `socket`, if it is one that is expected.
+fn admit(socket: Socket, introducer: &Introducer, missing: &Missing) -> Option<Arrival> {
+    socket.set_nonblocking(false).ok()?;
+    let own = introducer.introduction();
+    let peer = handshake::receive(&socket, own, PROVES, || true).ok()?;
+    let Peer::Member(identity) = peer else {
+        return None;
+    };
+    let channel = Channel::new(socket).ok()?;
+    let mut missing = missing
+        .lock()
+        .unwrap_or_else(std::sync::PoisonError::into_inner);
+    let at = missing.iter().position(|rank| *rank == identity.rank)?;
+    missing.swap_remove(at);
+    Some(Arrival::Child(identity.rank, channel))
+}
+
+/// Connects to the parent, which is `rank` behind `door`, until it answers or the time is over.
+pub(super) fn find_parent(
+    rank: u32,
+    door: Door,
+    introducer: Arc<Introducer>,
+    arrivals: Sender<Arrival>,
+) {
+    // Without a thread the parent is not reached, which it says.
+    let _ = thread::Builder::new().stack_size(STACK).spawn(move || {
+        let until = Instant::now() + TRIES_FOR;
+        while Instant::now() < until {
+            if let Some(channel) = attempt(rank, &door, &introducer) {
+                let _ = arrivals.send(Arrival::Parent(channel));
+                return;
+            }
+            thread::sleep(PAUSE);
+        }
+    });
+}
+
+/// Tries all ways to the parent once.
+fn attempt(rank: u32, door: &Door, introducer: &Introducer) -> Option<Channel> {
+    let on_host = door.name.as_deref().map(connect_on_host);
+    let over_network = door.port.into_iter().flat_map(|port| {
+        let addresses = door.addresses.iter();
+        addresses.map(move |address| {
+            let stream = socket::connect(&[*address], port, CONNECTS)?;
+            Ok(Socket::from(stream))
+        })
+    });
+    // One after another: a way that is not needed is not tried.
+    for socket in on_host.into_iter().chain(over_network) {
+        let Ok(socket) = socket else {
+            continue;
+        };
+        let introduced = handshake::introduce(&socket, introducer.introduction(), PROVES);
+        // Hosts may have an address in common, which leads to another process.
+        if introduced.is_ok_and(|identity| identity.rank == rank) {
+            return Channel::new(socket).ok();
+        }
+    }
+    None
+}
+
+fn connect_on_host(name: &str) -> io::Result<Socket> {
+    let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
+    socket.connect(&host_address(name)?)?;
+    Ok(socket)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc;
+
+    fn introducer(rank: u32, key: &[u8]) -> Arc<Introducer> {
+        Arc::new(Introducer {
+            secret: Secret::from_rank_0(key.to_vec()),
+            identity: Identity::of_rank(rank, 4),
+        })
+    }
+
+    fn here() -> Vec<IpAddr> {
+        vec!["127.0.0.1".parse().expect("an address")]
+    }
+
+    #[test]
+    fn children_find_their_parent_on_the_host_and_over_the_network() {
+        let (door, listeners) = open(here());
+        assert!(door.name.is_some() && door.port.is_some());
+        let (parent, arrivals) = mpsc::channel();
+        accept(listeners, &introducer(0, b"a"), vec![1, 2], &parent);
+        let ways = [
+            Door {
+                port: None,
+                ..door.clone()
+            },
+            Door { name: None, ..door },
+        ];
+        for (rank, way) in (1..).zip(ways) {
+            let (own, answers) = mpsc::channel();
+            find_parent(0, way, introducer(rank, b"a"), own);
+            let mut child = match answers.recv_timeout(TRIES_FOR).expect("an answer") {
+                Arrival::Parent(channel) => channel,
+                _ => panic!("no parent"),
+            };
+            let Arrival::Child(number, mut channel) =
+                arrivals.recv_timeout(TRIES_FOR).expect("a child")
+            else {
+                panic!("no child");
+            };
+            assert_eq!(number, rank);
+            child.beat(&rank);
+            let said = channel.listen().beat.expect("a beat");
+            assert_eq!(said, rank.to_string().into_bytes());
+        }
+    }
+
+    #[test]
+    fn strangers_and_ranks_that_are_not_expected_stay_outside() {
+        let (door, listeners) = open(here());
+        let (parent, arrivals) = mpsc::channel();
+        accept(listeners, &introducer(0, b"a"), vec![1], &parent);
+        assert!(attempt(0, &door, &introducer(1, b"b")).is_none());
+        // Another process than the parent answers.
+        assert!(attempt(7, &door, &introducer(2, b"a")).is_none());
+        attempt(0, &door, &introducer(1, b"a")).expect("a connection");
+        let first = arrivals.recv_timeout(TRIES_FOR).expect("a child");
+        assert!(matches!(first, Arrival::Child(1, _)));
+        assert!(arrivals.recv_timeout(Duration::from_millis(50)).is_err());
+    }
+}

@@ -1,0 +1,218 @@
+//! The thread of the watch: it listens to the neighbours, sends beats, and ends the job if there is a finding.
+
+use std::{
+    process,
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering},
+        mpsc::{Receiver, RecvTimeoutError},
+    },
+    thread,
+    time::{Duration, Instant},
+};
+
+use serde::de::DeserializeOwned;
+
+use super::{
+    channel::{Channel, EndOfJob, News},
+    evidence,
+    meeting::Arrival,
+    member::{BeatDown, BeatUp, Member},
+    report::{Position, ProgressReport, milliseconds},
+    summary::Unreached,
+    verdict::Finding,
+};
+use crate::{
+    exit::Code,
+    units::counted,
+    world::{abort, deadline, placement, progress, running_clock::RunningClock},
+};
+
+/// The longest time between two beats.
+const BEAT: Duration = Duration::from_millis(250);
+
+/// The least number of beats within the time that a rank may be silent.
+const BEATS_PER_SILENCE: u32 = 8;
+
+/// How long the process that ends the job may take to end the others.
+const END_TAKES: Duration = Duration::from_secs(2);
+
+/// How long a rank may be silent, in milliseconds.
+static SILENCE_MS: AtomicU64 = AtomicU64::new(u64::MAX);
+/// The ranks that the watch does not reach, as rank 0 knows them.
+static UNREACHED: Mutex<Option<Unreached>> = Mutex::new(None);
+
+/// Sets how long a rank may be silent while the others wait.
+pub fn set_silence(time: Duration) {
+    SILENCE_MS.store(milliseconds(time), Ordering::Relaxed);
+}
+
+fn silence() -> Duration {
+    Duration::from_millis(SILENCE_MS.load(Ordering::Relaxed))
+}
+
+/// Returns, on rank 0, a remark on the ranks that the watch does not reach, if there are any.
+pub fn remark() -> Option<String> {
+    let unreached = UNREACHED.lock().unwrap_or_else(PoisonError::into_inner);
+    unreached.as_ref().map(|unreached| {
+        format!(
+            "the watch does not reach {}, such as {}: if one of them is stuck, no message names it. Check that no firewall is between the hosts",
+            counted(u64::from(unreached.ranks), "rank"),
+            unreached.example
+        )
+    })
+}
+
+/// The part of this process in the watch, with its connections.
+pub(super) struct Watcher {
+    member: Member,
+    arrivals: Receiver<Arrival>,
+    parent: Option<Channel>,
+    children: Vec<(u32, Channel)>,
+    clock: RunningClock,
+    rank: u32,
+    name: String,
+    host: String,
+}
+
+impl Watcher {
+    /// Returns the part of rank `rank`, which gets its connections from `arrivals`.
+    pub(super) fn new(rank: u32, member: Member, arrivals: Receiver<Arrival>) -> Watcher {
+        Watcher {
+            member,
+            arrivals,
+            parent: None,
+            children: Vec::new(),
+            clock: RunningClock::start(Instant::now()),
+            rank,
+            name: abort::process_name(),
+            host: placement::host_name(),
+        }
+    }
+
+    /// Watches until the job is over.
+    pub(super) fn run(mut self) {
+        loop {
+            match self.arrivals.recv_timeout(beat_interval()) {
+                Ok(Arrival::Parent(channel)) => self.parent = Some(channel),
+                Ok(Arrival::Child(rank, channel)) => self.children.push((rank, channel)),
+                Ok(Arrival::End) | Err(RecvTimeoutError::Disconnected) => return self.leave(),
+                Err(RecvTimeoutError::Timeout) => {}
+            }
+            self.turn();
+        }
+    }
+
+    fn leave(&mut self) {
+        deadline::set_watched(false);
+        let children = self.children.iter_mut().map(|(_, channel)| channel);
+        children.chain(&mut self.parent).for_each(Channel::leave);
+    }
+
+    fn turn(&mut self) {
+        self.clock.look(Instant::now());
+        let now = self.clock.elapsed();
+        self.listen(now);
+        let own = self.own_report();
+        if let Some(finding) = self.member.finding(&own, now, silence()) {
+            self.end_job(&finding);
+        }
+        let all = self.member.summary(&own, now, silence());
+        if self.rank == 0 {
+            let mut unreached = UNREACHED.lock().unwrap_or_else(PoisonError::into_inner);
+            unreached.clone_from(&all.unreached);
+        }
+        deadline::set_watched(self.member.is_reached());
+        for (_, child) in &mut self.children {
+            child.beat(&BeatDown { own: own.clone() });
+        }
+        if let Some(parent) = &mut self.parent {
+            parent.beat(&BeatUp { own, all });
+        }
+    }
+
+    fn listen(&mut self, now: Duration) {
+        if let Some(parent) = &mut self.parent {
+            let news = parent.listen();
+            if let Some(beat) = parsed(&news) {
+                self.member.hear_parent(now, beat);
+            }
+            if news.leaves {
+                self.member.let_parent_go();
+            }
+            if let Some(end) = news.end {
+                self.end_below(&end);
+            }
+        }
+        for (rank, child) in &mut self.children {
+            let news = child.listen();
+            if let Some(beat) = parsed(&news) {
+                self.member.hear_child(*rank, now, beat);
+            }
+            if news.leaves {
+                self.member.let_child_go(*rank);
+            }
+            if let Some(end) = news.end {
+                // It has printed the sentence.
+                abort::follow(end.code, &end.sentence, false);
+            }
+        }
+    }
+
+    /// Tells the ranks below that the job ends, and ends this process if nothing else does.
+    fn end_below(&mut self, end: &EndOfJob) -> ! {
+        for (_, child) in &mut self.children {
+            child.end_job(end);
+        }
+        thread::sleep(END_TAKES);
+        abort::follow(end.code, &end.sentence, false)
+    }
+
+    /// Ends the job because of what was found.
+    fn end_job(&mut self, finding: &Finding) -> ! {
+        let code = Code::TimedOut;
+        let mut sentence = finding.sentence(chrono::Local::now(), deadline::remedy());
+        if let Some(known) = evidence::ask() {
+            sentence += &format!(". On this rank {known}");
+        }
+        let end = EndOfJob {
+            code,
+            sentence: format!("{}: {sentence}", self.name),
+        };
+        // A parent that is silent may go on to be stopped by the launcher; it then knows why.
+        let children = self.children.iter_mut().map(|(_, channel)| channel);
+        for neighbour in children.chain(&mut self.parent) {
+            neighbour.end_job(&end);
+        }
+        abort::job(code, &sentence)
+    }
+
+    fn own_report(&self) -> ProgressReport {
+        let progress = progress::snapshot();
+        let wait = deadline::current_wait();
+        let stands = wait.as_ref().map_or(Duration::ZERO, |wait| wait.stands);
+        ProgressReport {
+            rank: self.rank,
+            name: self.name.clone(),
+            host: self.host.clone(),
+            pid: process::id(),
+            gpus: progress::gpus(),
+            position: Position {
+                step: progress.step,
+                done: progress.done,
+            },
+            total: progress.total,
+            stands_ms: milliseconds(stands),
+            limit_ms: wait.as_ref().map(|wait| milliseconds(wait.limit)),
+            what: wait.map(|wait| wait.what).unwrap_or_default(),
+        }
+    }
+}
+
+fn beat_interval() -> Duration {
+    BEAT.min(silence() / BEATS_PER_SILENCE)
+}
+
+fn parsed<Beat: DeserializeOwned>(news: &News) -> Option<Beat> {
+    serde_json::from_slice(news.beat.as_ref()?).ok()
+}

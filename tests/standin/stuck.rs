@@ -1,0 +1,93 @@
+//! A job whose GPUs are stuck: what is said, and when.
+
+use std::{fs, time::Duration};
+
+use crate::{
+    Layout, TWO,
+    common::{csv, ended, json, process_of_mpi_rank, processes_with, run, send_signal, wait_until},
+    machine::Machine,
+};
+use pxnbench::world::placement::host_name;
+
+#[test]
+fn an_operation_that_hangs_on_one_rank_is_said_once_with_its_place() {
+    let Some(machine) = Machine::with(2) else {
+        return;
+    };
+    // The operation is the third of a block of 40: one of the warm-up and the first one come before.
+    let fault = "hang:5:1:1";
+    let words = "all_reduce -b 1K -e 1K -n 40 -w 1 -c 0 -T 5";
+    let ended = machine.broken(2, fault, words).expect_code(4);
+    let sentences = ended.sentences();
+    let stuck: Vec<&&str> = sentences
+        .iter()
+        .filter(|line| line.contains("made no progress"))
+        .collect();
+    assert_eq!(stuck.len(), 1, "{}", ended.stderr);
+    for part in [
+        ": all 2 ranks stand at the same place and have made no progress since ",
+        "40 times all_reduce 1K float sum out of place",
+        " of 40 operations done",
+        " (GPU 0, process ",
+        "On this rank NCCL reports no error",
+    ] {
+        assert!(stuck[0].contains(part), "{part}\n{}", stuck[0]);
+    }
+    assert!(ended.took < Duration::from_secs(40), "{:?}", ended.took);
+}
+
+#[test]
+fn a_rank_that_is_stopped_is_named_with_its_gpu() {
+    let Some(machine) = Machine::with(2) else {
+        return;
+    };
+    let marker = format!("stuck-gpu-{}", std::process::id());
+    let words = format!("all_reduce -b 1K -e 64K -f 2 -n 20 -N 0 -T 3 --out {marker}");
+    let run = machine.path().join(&marker);
+    let mut command = machine.start(2, &words);
+    command
+        .stdin(std::process::Stdio::null())
+        .stdout(std::process::Stdio::null())
+        .stderr(std::process::Stdio::piped());
+    let job = command.spawn().expect("started");
+    wait_until("rows", || {
+        let text = fs::read_to_string(run.join("results.csv"));
+        text.is_ok_and(|text| text.lines().count() > 4)
+    });
+    // Beats that say which GPU it has: four a second.
+    std::thread::sleep(Duration::from_secs(2));
+    let process = process_of_mpi_rank(&marker, 1).expect("the rank");
+    assert!(send_signal("-STOP", process));
+    let ended = ended(job).expect_code(4);
+    let host = host_name();
+    let named = format!("rank 1 on {host} (GPU 1, process {process}) has been silent since ");
+    let naming = ended.stderr.matches(&named).count();
+    assert_eq!(naming, 1, "{}", ended.stderr);
+    wait_until("no process is left", || processes_with(&marker).is_empty());
+    assert!(csv(&run.join("results.csv")).len() >= 4);
+    let end = &json(&run.join("run.json"))["end"];
+    assert_eq!(end["code"], 4, "{end}");
+    assert!(end.to_string().contains(&named), "{end}");
+}
+
+#[test]
+fn a_block_that_takes_longer_than_the_limit_goes_on_while_marks_pass() {
+    let Some(machine) = Machine::with(2) else {
+        return;
+    };
+    for Layout { processes, options } in TWO {
+        let mut times: f64 = 1000.0;
+        loop {
+            let file = machine.path().join("block.csv");
+            let _ = fs::remove_file(&file);
+            let words = format!("all_reduce -b 8K -e 8K -w 1 -c 0 -n {times} -T 3 {options}");
+            let mut command = machine.start(processes, &words);
+            run(command.arg("--csv").arg(&file)).expect_code(0);
+            let time_us: f64 = csv(&file)[0]["time_us"].parse().expect("a time");
+            if times * time_us > 4e6 {
+                break;
+            }
+            times *= 4.0;
+        }
+    }
+}
