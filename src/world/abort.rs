@@ -66,6 +66,9 @@ static FINAL_CODE: OnceLock<Code> = OnceLock::new();
 /// How long the end of a job may take. `MPI_Abort` kills the other ranks within a second or two.
 const PATIENCE: Duration = Duration::from_secs(5);
 
+/// How long a rank that failed after another one leaves it to that one to end the job.
+const OTHERS_SAVE: Duration = Duration::from_millis(500);
+
 /// How long printing the reason may take.
 const PRINTING: Duration = Duration::from_secs(1);
 
@@ -149,8 +152,8 @@ pub fn save_before_stop(reason: &str) {
     if is_final() {
         return;
     }
-    if let Some(Learned { note, is_new }) = cause::behind_stop() {
-        follow(note.code, &note.sentence, is_new);
+    if let Some(learned) = cause::behind_stop() {
+        end_behind_stop(&learned);
     }
     // Who is asked to stop may be killed, and is then not lost.
     cause::leave();
@@ -167,7 +170,7 @@ pub fn end_by_signal(reason: &str) -> ! {
             exit_now(*code)
         }
         None => match cause::behind_stop() {
-            Some(Learned { note, is_new }) => follow(note.code, &note.sentence, is_new),
+            Some(learned) => end_behind_stop(&learned),
             None => job(Code::Stopped, reason),
         },
     }
@@ -213,6 +216,13 @@ pub fn end_by_second_signal(reason: &str) -> ! {
     end_by_signal(reason)
 }
 
+/// Ends this process, which the launcher stops because of a failure of another rank.
+fn end_behind_stop(learned: &Learned) -> ! {
+    let Learned { note, is_new } = learned;
+    let origin = Origin::BehindStop { is_said: !is_new };
+    end(note.code, &note.sentence, origin)
+}
+
 /// Ends this process at once and silently if everything is measured and saved.
 pub fn end_if_all_is_saved() {
     if let Some(code) = FINAL_CODE.get() {
@@ -228,6 +238,9 @@ enum Origin {
     ThisRank,
     /// Another one, which the reason names, and whether somebody has printed it.
     AnotherRank { is_said: bool },
+    /// As the one before, where the launcher is ending all ranks already. Were it asked to, mpirun would kill at once those that
+    /// still save.
+    BehindStop { is_said: bool },
 }
 
 /// What is printed and recorded when this process ends the job.
@@ -236,20 +249,29 @@ struct End {
     reason: String,
     /// Lines, without their ends.
     messages: Vec<String>,
+    /// How long after that this process ends the other ranks; `None` if the launcher does.
+    ends_others_after: Option<Duration>,
 }
 
 impl End {
     fn new(code: Code, reason: &str, origin: Origin) -> End {
         match origin {
             Origin::ThisRank => End::of_this_rank(code, reason),
-            Origin::AnotherRank { is_said } => {
-                cause::leave();
-                End {
-                    code,
-                    reason: reason.to_owned(),
-                    messages: Vec::from_iter((!is_said).then(|| format!("pxnbench: {reason}"))),
-                }
-            }
+            Origin::AnotherRank { is_said } => End::of_another_rank(code, reason, is_said),
+            Origin::BehindStop { is_said } => End {
+                ends_others_after: None,
+                ..End::of_another_rank(code, reason, is_said)
+            },
+        }
+    }
+
+    fn of_another_rank(code: Code, reason: &str, is_said: bool) -> End {
+        cause::leave();
+        End {
+            code,
+            reason: reason.to_owned(),
+            messages: Vec::from_iter((!is_said).then(|| format!("pxnbench: {reason}"))),
+            ends_others_after: Some(Duration::ZERO),
         }
     }
 
@@ -270,6 +292,11 @@ impl End {
             code: settled.code,
             reason: settled.reason,
             messages,
+            // The rank that failed first ends the others itself, and meanwhile rank 0 saves.
+            ends_others_after: Some(match settled.other {
+                Some(Learned { is_new: false, .. }) => OTHERS_SAVE,
+                _ => Duration::ZERO,
+            }),
         }
     }
 }
@@ -287,6 +314,7 @@ fn end(code: Code, reason: &str, origin: Origin) -> ! {
         code,
         reason,
         messages,
+        ends_others_after,
     } = End::new(code, reason, origin);
     let reason = reason.as_str();
     // The first code is the one that the program exits with.
@@ -301,8 +329,14 @@ fn end(code: Code, reason: &str, origin: Origin) -> ! {
     let code = saved.unwrap_or(code);
     printing.wait(PRINTING);
     // Without a timer nothing would end this process if MPI_Abort hangs.
-    if timer.is_ok() {
-        abort_all_ranks(code, reason);
+    match (ends_others_after, &timer) {
+        (Some(pause), Ok(_)) => {
+            thread::sleep(pause);
+            abort_all_ranks(code, reason);
+        }
+        // mpirun kills those that still save as soon as one has ended.
+        (None, _) if rank() != Some(0) => thread::sleep(OTHERS_SAVE),
+        _ => {}
     }
     exit_now(code)
 }
