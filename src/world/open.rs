@@ -68,8 +68,9 @@ fn introduced(world: Box<dyn World>, work: &str, limits: Limits) -> anyhow::Resu
     let _guard = deadline::watch("the first exchange of the ranks", limits.start);
     match introduction::exchange(&*world, work) {
         Ok(()) => watch::watched(world, limits.silence),
+        // Launchers end all ranks when one has ended, so it must be the one that says why.
+        Err(error) if world.rank() == 0 => abort::job(exit::code_of(&error), &format!("{error:#}")),
         Err(error) => {
-            abort::set_final_code(exit::code_of(&error));
             world.finish();
             Err(error)
         }
