@@ -7,6 +7,7 @@
 )]
 #![allow(missing_docs, reason = "tests")]
 
+pub mod evidence;
 pub mod pages;
 
 use std::{

@@ -1,8 +1,11 @@
 //! Each flag and variable of nccl-tests, and the page `docs/PARITY.md` that is made from the list.
 
-use std::{fmt::Write, fs, path::Path};
+use std::fmt::Write;
 
-use Evidence::{GpuCheck, Test};
+use crate::common::evidence::{
+    Evidence::{self, GpuCheck, Test},
+    EvidenceSources, expect_page,
+};
 
 /// A flag or a variable of nccl-tests 2.19.6, or of the version that is named.
 struct Parity {
@@ -10,15 +13,6 @@ struct Parity {
     /// What it does here, if that is not the same; else empty.
     differs: &'static str,
     shown_by: Evidence,
-}
-
-/// What shows that a flag works.
-#[derive(Debug)]
-enum Evidence {
-    /// A test of this project, by the name of its function.
-    Test(&'static str),
-    /// A check of `scripts/gpu-check.sh`, by its name.
-    GpuCheck(&'static str),
 }
 
 const PARITY: &[Parity] = &[
@@ -251,10 +245,6 @@ fn parity_md() -> String {
         shown_by,
     } in PARITY
     {
-        let shown_by = match shown_by {
-            GpuCheck(check) => format!("`scripts/gpu-check.sh`: {check}"),
-            Test(test) => format!("`{test}`"),
-        };
         let _ = writeln!(text, "| `{flag}` | {differs} | {shown_by} |");
     }
     text.push_str(
@@ -280,42 +270,11 @@ fn parity_md() -> String {
     text
 }
 
-/// All Rust code under `folder`.
-fn sources(folder: &Path) -> String {
-    let paths = fs::read_dir(folder)
-        .expect("a folder")
-        .map(|entry| entry.expect("an entry").path());
-    paths
-        .map(|path| match path.extension() {
-            _ if path.is_dir() => sources(&path),
-            Some(end) if end == "rs" => fs::read_to_string(&path).expect("text"),
-            _ => String::new(),
-        })
-        .collect()
-}
-
 #[test]
 fn parity_md_is_up_to_date_and_names_tests_that_are_there() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let tests: String = ["tests", "src/sweep"]
-        .into_iter()
-        .map(|folder| sources(&root.join(folder)))
-        .collect();
-    let checks = fs::read_to_string(root.join("scripts/gpu-check.sh")).expect("gpu-check.sh");
+    let sources = EvidenceSources::read();
     for Parity { flag, shown_by, .. } in PARITY {
-        let is_there = match shown_by {
-            GpuCheck(check) => checks.contains(&format!("check \"{check}\"")),
-            Test(test) => tests.contains(&format!("fn {test}()")),
-        };
-        assert!(is_there, "{flag}: there is no {shown_by:?}");
+        assert!(sources.have(shown_by), "{flag}: there is no {shown_by:?}");
     }
-    let path = root.join("docs/PARITY.md");
-    if std::env::var_os("UPDATE_GOLDEN").is_some() {
-        fs::write(&path, parity_md()).expect("written");
-    }
-    assert_eq!(
-        fs::read_to_string(&path).unwrap_or_default(),
-        parity_md(),
-        "UPDATE_GOLDEN=1 rewrites it"
-    );
+    expect_page("PARITY.md", &parity_md());
 }
