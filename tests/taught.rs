@@ -10,8 +10,11 @@ use std::{
 };
 
 use clap::error::ErrorKind;
-use common::pages::{
-    Block, Place, blocks, check_out, prelude, run_blocks, say_what_is_left_out, without_comment,
+use common::{
+    pages::{
+        Block, Place, blocks, check_out, prelude, run_blocks, say_what_is_left_out, without_comment,
+    },
+    sentences::{SourceTexts, quotes},
 };
 use pxnbench::cmd::{Cli, own_options_first};
 
@@ -138,41 +141,6 @@ fn each_command_of_the_documents_can_be_parsed() {
     assert!(parsed > 50, "only {parsed} commands were found");
 }
 
-/// The text of every file below `folder` that a message can come from, by file.
-fn texts(folder: &str, texts: &mut Vec<String>) {
-    for entry in std::fs::read_dir(page(folder)).expect(folder).flatten() {
-        let name = format!("{folder}/{}", entry.file_name().to_string_lossy());
-        if entry.path().is_dir() {
-            texts.push(String::new());
-            self::texts(&name, texts);
-        } else if let Ok(text) = std::fs::read_to_string(entry.path()) {
-            texts.push(joined_lines(&text));
-        }
-    }
-}
-
-/// A source with the lines of each string literal joined, and without escapes of quotes.
-fn joined_lines(text: &str) -> String {
-    let mut pieces = text.split("\\\n");
-    let mut joined = pieces.next().unwrap_or_default().to_owned();
-    for piece in pieces {
-        joined += piece.trim_start();
-    }
-    joined.replace("\\\"", "\"")
-}
-
-/// Whether one of `texts` has all fixed parts of a message, between which `…` stands for what differs.
-fn occurs(message: &str, texts: &[String]) -> bool {
-    let mut parts = message
-        .split('…')
-        .map(str::trim)
-        .filter(|part| part.len() > 2);
-    texts
-        .iter()
-        .any(|text| parts.clone().all(|part| text.contains(part)))
-        && parts.next().is_some()
-}
-
 /// The messages in the first cells of a page's tables, by heading.
 fn quoted_messages(text: &str) -> Vec<(String, String)> {
     let mut heading = "";
@@ -182,9 +150,7 @@ fn quoted_messages(text: &str) -> Vec<(String, String)> {
         let cell = line
             .strip_prefix("| ")
             .and_then(|row| row.split(" | ").next());
-        let codes = cell
-            .into_iter()
-            .flat_map(|cell| cell.split('`').skip(1).step_by(2));
+        let codes = cell.into_iter().flat_map(quotes);
         messages.extend(codes.map(|code| (heading.to_owned(), code.to_owned())));
     }
     messages
@@ -193,16 +159,13 @@ fn quoted_messages(text: &str) -> Vec<(String, String)> {
 #[test]
 fn each_message_that_troubleshooting_quotes_is_one_that_a_program_prints() {
     let text = std::fs::read_to_string(page("docs/TROUBLESHOOTING.md")).expect("the page");
-    let mut own = Vec::new();
-    for folder in ["src", "scripts", "slurm", "tests/golden"] {
-        texts(folder, &mut own);
-    }
+    let mut own = SourceTexts::below(&["src", "scripts", "slurm", "tests/golden"]);
     // What the tutorial shows is compared with the output.
-    own.push(std::fs::read_to_string(page("docs/TUTORIAL.md")).expect("the tutorial"));
-    let mut others = Vec::new();
+    own.add(&page("docs/TUTORIAL.md"));
+    let mut others = SourceTexts::default();
     for other in documents() {
         if !other.ends_with("TROUBLESHOOTING.md") {
-            others.push(std::fs::read_to_string(other).expect("a document"));
+            others.add(&other);
         }
     }
     let messages = quoted_messages(&text);
@@ -211,7 +174,7 @@ fn each_message_that_troubleshooting_quotes_is_one_that_a_program_prints() {
     for (heading, message) in messages {
         let is_foreign =
             ["Containers", "Kubernetes", "Messages of other programs"].contains(&heading.as_str());
-        let is_known = occurs(&message, &own) || (is_foreign && occurs(&message, &others));
+        let is_known = own.have(&message) || (is_foreign && others.have(&message));
         if !is_known {
             unknown.push(format!("{heading}: {message}"));
         }

@@ -9,6 +9,7 @@
 
 pub mod evidence;
 pub mod pages;
+pub mod sentences;
 
 use std::{
     collections::BTreeMap,
