@@ -147,6 +147,15 @@ fn numbers_that_would_take_days_are_refused() {
 }
 
 #[test]
+fn more_ranks_than_any_job_has_are_refused() {
+    let folder = folder();
+    let words = "all_reduce -b 8 -e 8 --backend model --ranks 4294967295";
+    let ended = with_path(folder.path(), words, "", None).expect_code(6);
+    let sentence = "no job has more than 1048576 ranks";
+    assert!(ended.stderr.contains(sentence), "{}", ended.stderr);
+}
+
+#[test]
 fn a_launcher_that_prints_without_end_is_ended() {
     for stream in [1, 2] {
         let folder = folder();

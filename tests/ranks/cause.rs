@@ -155,7 +155,7 @@ fn a_rank_that_never_reaches_mpi_is_named() {
             common::BINARY,
         ])
         .args(words(sweep));
-    let ended = run(&mut command);
+    let ended = run(&mut command).expect_code(4);
     let host = pxnbench::world::placement::host_name();
     let says = format!(
         "MPI_Init did not end within 3 s: it waits for rank 2 on {host}, of which nothing was seen"
