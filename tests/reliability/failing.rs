@@ -1,0 +1,251 @@
+//! Ranks whose GPU, NCCL or start fails.
+
+use pxnbench::exit::Code;
+
+use crate::{
+    Exit, FaultGroup, FaultRow,
+    common::evidence::Evidence::{GpuCheck, Test},
+};
+
+pub(crate) const GROUP: FaultGroup = FaultGroup {
+    title: "Ranks whose GPU, NCCL or start fails",
+    introduction: "The rank that fails says what failed, aborts the job, and is in `run.json` as `end.failed`. One process says it once.",
+    rows: ROWS,
+};
+
+const ROWS: &[FaultRow] = &[
+    FaultRow {
+        fault: "the CUDA driver does not start",
+        seen: "`CUDA does not start: … (code …)…`",
+        exit: Exit::Code(Code::Cuda),
+        ends: "at the start",
+        kept: "nothing was measured",
+        shown_by: &[Test(
+            "each_fault_ends_the_job_soon_with_its_code_and_one_sentence",
+        )],
+    },
+    FaultRow {
+        fault: "a GPU has no memory left for a context",
+        seen: "`… failed: …`, with `cuDevicePrimaryCtxRetain` and the name of the error",
+        exit: Exit::Code(Code::Cuda),
+        ends: "at the start",
+        kept: "nothing was measured",
+        shown_by: &[Test(
+            "each_fault_ends_the_job_soon_with_its_code_and_one_sentence",
+        )],
+    },
+    FaultRow {
+        fault: "the driver cannot compile the kernels",
+        seen: "`the driver cannot compile the data kernels`",
+        exit: Exit::Code(Code::Cuda),
+        ends: "at the start",
+        kept: "nothing was measured",
+        shown_by: &[Test(
+            "each_fault_ends_the_job_soon_with_its_code_and_one_sentence",
+        )],
+    },
+    FaultRow {
+        fault: "NCCL cannot make its id",
+        seen: "`… failed: …`, with `ncclGetUniqueId`",
+        exit: Exit::Code(Code::Nccl),
+        ends: "at the start",
+        kept: "nothing was measured",
+        shown_by: &[Test(
+            "each_fault_ends_the_job_soon_with_its_code_and_one_sentence",
+        )],
+    },
+    FaultRow {
+        fault: "NCCL cannot join the communicator",
+        seen: "`while rank … of … joined the communicator`, and NCCL's error",
+        exit: Exit::Code(Code::Nccl),
+        ends: "at the start",
+        kept: "nothing was measured",
+        shown_by: &[Test(
+            "each_fault_ends_the_job_soon_with_its_code_and_one_sentence",
+        )],
+    },
+    FaultRow {
+        fault: "the GPU of one rank of a process fails while the others join",
+        seen: "`GPU … is lost: …`",
+        exit: Exit::Code(Code::Cuda),
+        ends: "at once",
+        kept: "nothing was measured",
+        shown_by: &[Test(
+            "a_rank_that_cannot_join_is_not_waited_for_by_those_of_its_process",
+        )],
+    },
+    FaultRow {
+        fault: "NCCL cannot allocate a buffer",
+        seen: "`while allocating … bytes on GPU …`",
+        exit: Exit::Code(Code::Nccl),
+        ends: "at the failed call",
+        kept: "nothing was measured",
+        shown_by: &[Test(
+            "each_fault_ends_the_job_soon_with_its_code_and_one_sentence",
+        )],
+    },
+    FaultRow {
+        fault: "NCCL cannot register a buffer",
+        seen: "`… failed: …`, with `ncclCommWindowRegister`",
+        exit: Exit::Code(Code::Nccl),
+        ends: "at the failed call",
+        kept: "nothing was measured",
+        shown_by: &[Test(
+            "each_fault_ends_the_job_soon_with_its_code_and_one_sentence",
+        )],
+    },
+    FaultRow {
+        fault: "a kernel cannot be launched",
+        seen: "`cannot launch a data kernel`",
+        exit: Exit::Code(Code::Cuda),
+        ends: "at the failed call",
+        kept: "all finished cases",
+        shown_by: &[
+            Test("each_fault_ends_the_job_soon_with_its_code_and_one_sentence"),
+            Test("what_was_measured_before_a_fault_is_kept"),
+        ],
+    },
+    FaultRow {
+        fault: "an NCCL call fails",
+        seen: "`… failed: …`, with the call and NCCL's error",
+        exit: Exit::Code(Code::Nccl),
+        ends: "at the failed call",
+        kept: "all finished cases",
+        shown_by: &[
+            Test("each_fault_ends_the_job_soon_with_its_code_and_one_sentence"),
+            Test("what_was_measured_before_a_fault_is_kept"),
+        ],
+    },
+    FaultRow {
+        fault: "NCCL reports an asynchronous error",
+        seen: "`NCCL reports …`",
+        exit: Exit::Code(Code::Nccl),
+        ends: "at the report",
+        kept: "all finished cases",
+        shown_by: &[Test(
+            "each_fault_ends_the_job_soon_with_its_code_and_one_sentence",
+        )],
+    },
+    FaultRow {
+        fault: "a GPU is lost during an operation (illegal address)",
+        seen: "`… failed: …`, with the call and the name of the error",
+        exit: Exit::Code(Code::Cuda),
+        ends: "at the failed call",
+        kept: "all finished cases",
+        shown_by: &[Test(
+            "each_fault_ends_the_job_soon_with_its_code_and_one_sentence",
+        )],
+    },
+    FaultRow {
+        fault: "the communicator cannot be ended",
+        seen: "`while ending the communicator`",
+        exit: Exit::Code(Code::Nccl),
+        ends: "at the end",
+        kept: "all cases",
+        shown_by: &[Test(
+            "each_fault_ends_the_job_soon_with_its_code_and_one_sentence",
+        )],
+    },
+    FaultRow {
+        fault: "a GPU or NCCL fails on one rank, and mpirun stops rank 0 for it",
+        seen: "that rank, host and cause in `run.json`, and not the signal; `rank …` on stderr",
+        exit: Exit::Code(Code::Cuda),
+        ends: "at once",
+        kept: "all finished cases",
+        shown_by: &[Test(
+            "the_rank_whose_gpu_or_nccl_fails_is_recorded_and_not_the_signal_to_rank_0",
+        )],
+    },
+    FaultRow {
+        fault: "`launch`: NCCL fails on one rank",
+        seen: "`did not finish: …`, with rank, host and cause",
+        exit: Exit::Code(Code::Nccl),
+        ends: "at once",
+        kept: "all finished cases",
+        shown_by: &[Test(
+            "launch_returns_the_code_and_the_sentence_of_the_rank_that_failed",
+        )],
+    },
+    FaultRow {
+        fault: "a rank fails in a thread",
+        seen: "process, host and rank of the thread, and what it was doing",
+        exit: Exit::Code(Code::Nccl),
+        ends: "at the failed call",
+        kept: "all finished cases",
+        shown_by: &[Test("what_a_thread_was_doing_is_in_its_sentence")],
+    },
+    FaultRow {
+        fault: "without MPI: NCCL fails on one rank",
+        seen: "one sentence of that rank; all others end with its code",
+        exit: Exit::Code(Code::Nccl),
+        ends: "at once",
+        kept: "all finished cases",
+        shown_by: &[Test(
+            "a_rank_that_fails_ends_all_with_its_code_and_one_sentence",
+        )],
+    },
+    FaultRow {
+        fault: "a rank does not see the GPU that it should have",
+        seen: "`rank … on … cannot use a GPU (…): …. To measure host memory instead, use --backend host`, with what rank 0 sees",
+        exit: Exit::Code(Code::Cuda),
+        ends: "at the start",
+        kept: "nothing was measured",
+        shown_by: &[Test("a_rank_without_its_gpu_is_named_with_what_it_sees")],
+    },
+    FaultRow {
+        fault: "two ranks would share a GPU",
+        seen: "both ranks: `would share a GPU`",
+        exit: Exit::Code(Code::NothingRan),
+        ends: "before NCCL starts",
+        kept: "nothing was measured",
+        shown_by: &[
+            Test("ranks_that_see_one_gpu_each_find_it_and_two_on_one_are_refused"),
+            GpuCheck("two ranks on one GPU"),
+        ],
+    },
+    FaultRow {
+        fault: "no libnccl is found",
+        seen: "the doctor's check `lib.nccl` says why too",
+        exit: Exit::Code(Code::Nccl),
+        ends: "at the start",
+        kept: "nothing was measured",
+        shown_by: &[
+            Test("ready_means_that_a_sweep_starts"),
+            GpuCheck("no such libnccl"),
+        ],
+    },
+    FaultRow {
+        fault: "the driver is too old for the program",
+        seen: "the doctor's check `start.cuda` says so too",
+        exit: Exit::Code(Code::Cuda),
+        ends: "at the start",
+        kept: "nothing was measured",
+        shown_by: &[Test("ready_means_that_a_sweep_starts")],
+    },
+    FaultRow {
+        fault: "the memory of a GPU is used up by others",
+        seen: "`there is too little free memory for any size: …. Something else is using it`",
+        exit: Exit::Code(Code::NothingRan),
+        ends: "at the start",
+        kept: "nothing was measured",
+        shown_by: &[Test("a_gpu_without_free_memory_is_said_to_have_none")],
+    },
+    FaultRow {
+        fault: "telemetry: a GPU falls off the bus",
+        seen: "its rows in `telemetry.csv` have the reason",
+        exit: Exit::Unchanged,
+        ends: "with the sweep",
+        kept: "all cases",
+        shown_by: &[Test("a_gpu_that_falls_off_the_bus_is_in_the_samples")],
+    },
+    FaultRow {
+        fault: "`proof --self-test`: NCCL fails in a worker",
+        seen: "`NCCL's log of it is …`",
+        exit: Exit::Code(Code::Nccl),
+        ends: "at once",
+        kept: "the log",
+        shown_by: &[Test(
+            "nccls_log_of_a_worker_that_failed_stays_where_the_sentence_says",
+        )],
+    },
+];

@@ -1,0 +1,249 @@
+//! Input that is damaged or hostile.
+
+use pxnbench::exit::Code;
+
+use crate::{Exit, FaultGroup, FaultRow, common::evidence::Evidence::Test};
+
+pub(crate) const GROUP: FaultGroup = FaultGroup {
+    title: "Input that is damaged or hostile",
+    introduction: "What others wrote is bounded in size and time, and nothing that it contains is obeyed.",
+    rows: ROWS,
+};
+
+const ROWS: &[FaultRow] = &[
+    FaultRow {
+        fault: "an input (log, baseline, topology, host file, matrix, settings) is a pipe into which nobody writes",
+        seen: "`it is a pipe, and nothing came through it for … s. Start what writes into it first`",
+        exit: Exit::Code(Code::Usage),
+        ends: "after 5 s",
+        kept: "nothing was measured",
+        shown_by: &[Test(
+            "what_nothing_comes_through_and_what_has_no_end_is_refused_in_a_sentence",
+        )],
+    },
+    FaultRow {
+        fault: "an input is a device without an end, such as /dev/zero",
+        seen: "`it is a device, of which no end can be expected. Name a file`",
+        exit: Exit::Code(Code::Usage),
+        ends: "at the start",
+        kept: "nothing was measured",
+        shown_by: &[Test(
+            "what_nothing_comes_through_and_what_has_no_end_is_refused_in_a_sentence",
+        )],
+    },
+    FaultRow {
+        fault: "an input is larger than any of its kind",
+        seen: "`it is larger than …, the most that is read of …`",
+        exit: Exit::Code(Code::Usage),
+        ends: "at the start",
+        kept: "nothing was measured",
+        shown_by: &[Test("a_larger_file_is_refused_before_it_is_read")],
+    },
+    FaultRow {
+        fault: "NCCL_CONF_FILE is a pipe",
+        seen: "the doctor: `it is a pipe, at which NCCL waits until something writes into it`",
+        exit: Exit::Unchanged,
+        ends: "at once",
+        kept: "all cases",
+        shown_by: &[Test(
+            "a_pipe_as_the_settings_of_nccl_is_left_to_nccl_and_found_by_the_doctor",
+        )],
+    },
+    FaultRow {
+        fault: "`-n`, `-m`, `-G`, `-w` or `-c` that would take days",
+        seen: "`-n, -m and -G make … timed operations of each case, more than …`, and the like",
+        exit: Exit::Code(Code::Usage),
+        ends: "at the start",
+        kept: "nothing was measured",
+        shown_by: &[Test("numbers_that_would_take_days_are_refused")],
+    },
+    FaultRow {
+        fault: "a command line that makes no sense",
+        seen: "one sentence with the value, mostly `did you mean …`",
+        exit: Exit::Code(Code::Usage),
+        ends: "at the start",
+        kept: "nothing was measured",
+        shown_by: &[
+            Test("bad_input_gets_one_sentence"),
+            Test("what_is_wrong_with_the_command_line_is_said_once"),
+        ],
+    },
+    FaultRow {
+        fault: "names with control sequences, in paths, logs, settings and results",
+        seen: "they are printed escaped",
+        exit: Exit::Unchanged,
+        ends: "with the command",
+        kept: "as without them",
+        shown_by: &[Test("a_terminal_obeys_no_name_in_any_message_or_table")],
+    },
+    FaultRow {
+        fault: "names that a browser, a spreadsheet, Prometheus or Markdown would obey",
+        seen: "pages, plots, metrics and tables have them escaped",
+        exit: Exit::Unchanged,
+        ends: "with the command",
+        kept: "as without them",
+        shown_by: &[Test("no_page_picture_metric_summary_or_table_obeys_a_name")],
+    },
+    FaultRow {
+        fault: "secrets in variables and settings",
+        seen: "`not recorded` in place of the value",
+        exit: Exit::Unchanged,
+        ends: "with the command",
+        kept: "as without them",
+        shown_by: &[Test("secrets_are_neither_printed_nor_recorded")],
+    },
+    FaultRow {
+        fault: "`--resume`: the last row was cut by a kill",
+        seen: "the row is removed, and its case measured again",
+        exit: Exit::Unchanged,
+        ends: "with the sweep",
+        kept: "all earlier cases",
+        shown_by: &[Test(
+            "a_run_goes_on_where_an_earlier_one_stopped_without_measuring_a_case_twice",
+        )],
+    },
+    FaultRow {
+        fault: "`--resume`: the rows are of another level, setting or flag",
+        seen: "`… was measured with …, but this run has …`",
+        exit: Exit::Code(Code::Usage),
+        ends: "at the start",
+        kept: "the files stay as they are",
+        shown_by: &[Test(
+            "a_run_goes_on_only_with_rows_that_were_measured_alike",
+        )],
+    },
+    FaultRow {
+        fault: "`--resume`: no earlier run",
+        seen: "`--resume finds no earlier run below …`",
+        exit: Exit::Code(Code::Usage),
+        ends: "at the start",
+        kept: "nothing was measured",
+        shown_by: &[Test(
+            "without_a_place_the_latest_run_with_the_same_arguments_goes_on",
+        )],
+    },
+    FaultRow {
+        fault: "`check`: a CSV whose last line is cut short",
+        seen: "the line is left out of the judgement, and that is said",
+        exit: Exit::Unchanged,
+        ends: "with the command",
+        kept: "not a run",
+        shown_by: &[Test(
+            "a_last_line_that_is_cut_short_is_left_out_of_the_judgement",
+        )],
+    },
+    FaultRow {
+        fault: "`proof`: a log that is missing",
+        seen: "one sentence with the file",
+        exit: Exit::Code(Code::Usage),
+        ends: "at once",
+        kept: "not a run",
+        shown_by: &[Test("what_cannot_be_read_is_one_sentence")],
+    },
+    FaultRow {
+        fault: "`proof`: a log that is empty or not of NCCL",
+        seen: "one sentence with the file",
+        exit: Exit::Code(Code::NothingRan),
+        ends: "at once",
+        kept: "not a run",
+        shown_by: &[Test("what_cannot_be_read_is_one_sentence")],
+    },
+    FaultRow {
+        fault: "`proof`: a log that becomes thousands of times as large when it is decompressed",
+        seen: "`it becomes more than … times as large when it is decompressed, as no log does`",
+        exit: Exit::Code(Code::Usage),
+        ends: "before it is read",
+        kept: "not a run",
+        shown_by: &[Test("a_file_that_becomes_far_larger_is_refused")],
+    },
+    FaultRow {
+        fault: "anything that the fuzzers have found, in any kind of input",
+        seen: "no panic; time and memory are bounded",
+        exit: Exit::Unchanged,
+        ends: "within 10 s of processor time",
+        kept: "not a run",
+        shown_by: &[Test("every_kept_input_is_read")],
+    },
+    FaultRow {
+        fault: "a node list that stands for more nodes or longer names than there are",
+        seen: "`a name has more than … characters`, and the like",
+        exit: Exit::Code(Code::Usage),
+        ends: "at the start",
+        kept: "nothing was measured",
+        shown_by: &[Test("malformed_lists_are_refused")],
+    },
+    FaultRow {
+        fault: "`--ranks` of a number that no job has",
+        seen: "`no job has more than … ranks`",
+        exit: Exit::Code(Code::Usage),
+        ends: "at the start",
+        kept: "nothing was measured",
+        shown_by: &[Test("more_ranks_than_any_job_has_are_refused")],
+    },
+    FaultRow {
+        fault: "a clock before 1970",
+        seen: "nothing: times are those that can be written",
+        exit: Exit::Unchanged,
+        ends: "with the sweep",
+        kept: "all cases",
+        shown_by: &[Test("every_clock_gives_a_time_that_can_be_read_again")],
+    },
+    FaultRow {
+        fault: "`--resume`: lines that cannot be read, also with 0 or 10^12 ranks",
+        seen: "`…: … cannot be read and left out, and measured again. The file as it was is …`",
+        exit: Exit::Unchanged,
+        ends: "with the sweep",
+        kept: "all readable cases",
+        shown_by: &[Test(
+            "lines_that_cannot_be_read_are_taken_out_and_their_cases_measured_again",
+        )],
+    },
+    FaultRow {
+        fault: "`--resume`: a damaged `ranks.csv`",
+        seen: "`…: … cannot be read and left out. The file as it was is …`",
+        exit: Exit::Unchanged,
+        ends: "with the sweep",
+        kept: "all readable rows",
+        shown_by: &[Test(
+            "a_damaged_ranks_csv_is_continued_with_what_is_readable",
+        )],
+    },
+    FaultRow {
+        fault: "`--resume`: the file is of somebody else",
+        seen: "`is not a CSV of this program`",
+        exit: Exit::Code(Code::Usage),
+        ends: "at the start",
+        kept: "the file stays as it is",
+        shown_by: &[Test(
+            "a_file_of_somebody_else_is_refused_and_stays_as_it_is",
+        )],
+    },
+    FaultRow {
+        fault: "`--resume`: the rows are of another version",
+        seen: "`… was measured with …, but this run has …`",
+        exit: Exit::Code(Code::Usage),
+        ends: "at the start",
+        kept: "the files stay as they are",
+        shown_by: &[Test(
+            "a_run_keeps_its_start_and_is_not_continued_by_another_version",
+        )],
+    },
+    FaultRow {
+        fault: "`proof`: a damaged archive",
+        seen: "one sentence with the file",
+        exit: Exit::Code(Code::Usage),
+        ends: "at once",
+        kept: "not a run",
+        shown_by: &[Test("a_damaged_archive_is_one_sentence")],
+    },
+    FaultRow {
+        fault: "`proof`: a line without an end",
+        seen: "it is passed over in bounded memory",
+        exit: Exit::Unchanged,
+        ends: "with the command",
+        kept: "not a run",
+        shown_by: &[Test(
+            "a_line_without_end_takes_no_more_memory_than_the_buffer",
+        )],
+    },
+];

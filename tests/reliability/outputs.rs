@@ -1,0 +1,198 @@
+//! Outputs.
+
+use pxnbench::exit::Code;
+
+use crate::{Exit, FaultGroup, FaultRow, common::evidence::Evidence::Test};
+
+pub(crate) const GROUP: FaultGroup = FaultGroup {
+    title: "Outputs",
+    introduction: "No result is overwritten, and no row is written by half.",
+    rows: ROWS,
+};
+
+const ROWS: &[FaultRow] = &[
+    FaultRow {
+        fault: "a file of an earlier run has the same name",
+        seen: "`keeping the earlier … as …`",
+        exit: Exit::Unchanged,
+        ends: "with the sweep",
+        kept: "both",
+        shown_by: &[Test("an_earlier_result_is_kept")],
+    },
+    FaultRow {
+        fault: "two results of one run have one path",
+        seen: "`two of the results would go to this file`",
+        exit: Exit::Code(Code::Usage),
+        ends: "at the start",
+        kept: "nothing was measured",
+        shown_by: &[Test("two_results_never_go_to_one_file")],
+    },
+    FaultRow {
+        fault: "a path that can be no file",
+        seen: "`… cannot be written: …`; other files stay as they are",
+        exit: Exit::Code(Code::Usage),
+        ends: "at the start",
+        kept: "nothing was measured",
+        shown_by: &[Test(
+            "a_path_that_cannot_be_a_file_leaves_all_others_as_they_are",
+        )],
+    },
+    FaultRow {
+        fault: "a second run with a path of one that runs",
+        seen: "`… is being written by …. Wait until that ends, or name another file, or another folder with --out`, with the process, its host and its start",
+        exit: Exit::Code(Code::Usage),
+        ends: "at the start",
+        kept: "all of the first run",
+        shown_by: &[Test(
+            "a_second_run_with_the_paths_of_one_that_runs_is_refused_and_changes_nothing",
+        )],
+    },
+    FaultRow {
+        fault: "two runs with one path start at once",
+        seen: "the same for one of them; or one after the other",
+        exit: Exit::Code(Code::Usage),
+        ends: "at the start",
+        kept: "all of both that ended with 0",
+        shown_by: &[Test(
+            "of_two_runs_that_start_at_once_nothing_is_lost_and_nothing_mixed",
+        )],
+    },
+    FaultRow {
+        fault: "two runs of one Slurm job, without `--out`",
+        seen: "nothing: each has a folder of its own",
+        exit: Exit::Unchanged,
+        ends: "with the sweep",
+        kept: "all of both",
+        shown_by: &[Test("two_runs_of_one_job_have_a_folder_each")],
+    },
+    FaultRow {
+        fault: "`report`, `compare` or `topo` would replace a file of a run in progress",
+        seen: "`… cannot be written: …`: `it is written by …`",
+        exit: Exit::Code(Code::Usage),
+        ends: "after 5 s",
+        kept: "all of the run",
+        shown_by: &[Test(
+            "a_command_that_replaces_a_file_of_a_run_in_progress_is_refused",
+        )],
+    },
+    FaultRow {
+        fault: "an earlier run was killed and has left its locks",
+        seen: "nothing",
+        exit: Exit::Unchanged,
+        ends: "with the sweep",
+        kept: "all of both",
+        shown_by: &[Test("a_killed_run_holds_nobody_up")],
+    },
+    FaultRow {
+        fault: "a file system without locks",
+        seen: "`… cannot be locked: …. Another run that writes to it at the same time would not be noticed`",
+        exit: Exit::Unchanged,
+        ends: "with the sweep",
+        kept: "all cases",
+        shown_by: &[Test("without_locks_a_run_says_so_and_goes_on")],
+    },
+    FaultRow {
+        fault: "a process is killed (SIGKILL) at any moment",
+        seen: "the CSV is valid, and `--resume` completes it",
+        exit: Exit::Killed,
+        ends: "at once",
+        kept: "every case that the table had shown, once",
+        shown_by: &[
+            Test("a_process_that_is_killed_loses_no_case_that_the_table_had_shown"),
+            Test("a_rank_that_is_killed_loses_no_case_that_the_table_had_shown"),
+        ],
+    },
+    FaultRow {
+        fault: "the disk is full to the end",
+        seen: "`… cannot be written: …. Its rows are kept in memory, and written as soon as that is possible`, once, and `… lacks …` at the end",
+        exit: Exit::Code(Code::Disk),
+        ends: "with the sweep",
+        kept: "whole rows in the CSV, all cases in the table; `--resume` measures the rest",
+        shown_by: &[
+            Test("rows_that_do_not_fit_are_said_once_and_resumed_and_the_table_has_them"),
+            Test("a_disk_that_stays_full_keeps_whole_rows"),
+        ],
+    },
+    FaultRow {
+        fault: "the disk is full for a while",
+        seen: "the same once, and `… can be written again, and has all rows`",
+        exit: Exit::Unchanged,
+        ends: "with the sweep",
+        kept: "all cases",
+        shown_by: &[Test(
+            "a_disk_that_was_full_for_a_while_has_everything_in_the_end",
+        )],
+    },
+    FaultRow {
+        fault: "only `results.json` cannot be written",
+        seen: "`… cannot be written: …`; no file says that the run ended well",
+        exit: Exit::Code(Code::Disk),
+        ends: "with the sweep",
+        kept: "all cases in the CSV",
+        shown_by: &[Test(
+            "no_file_says_that_a_run_ended_well_if_another_one_could_not_be_written",
+        )],
+    },
+    FaultRow {
+        fault: "a result goes to a device that takes nothing",
+        seen: "`… cannot be written: …`",
+        exit: Exit::Code(Code::Disk),
+        ends: "with the sweep",
+        kept: "all cases in the other files",
+        shown_by: &[Test("a_stream_that_takes_nothing_is_exit_11")],
+    },
+    FaultRow {
+        fault: "the folder of the results is moved away during the run",
+        seen: "`… was removed during the run. It was written anew, with all rows`",
+        exit: Exit::Unchanged,
+        ends: "with the sweep",
+        kept: "all cases",
+        shown_by: &[Test(
+            "what_others_do_to_the_files_of_a_run_is_said_and_mended",
+        )],
+    },
+    FaultRow {
+        fault: "the CSV is cut short during the run",
+        seen: "`was cut short`: `… during the run. It was written anew, …`",
+        exit: Exit::Unchanged,
+        ends: "with the sweep",
+        kept: "all cases",
+        shown_by: &[Test(
+            "what_others_do_to_the_files_of_a_run_is_said_and_mended",
+        )],
+    },
+    FaultRow {
+        fault: "the CSV is replaced during the run",
+        seen: "`was replaced`: `… during the run. It was written anew, …`; what was put there is kept",
+        exit: Exit::Unchanged,
+        ends: "with the sweep",
+        kept: "all cases",
+        shown_by: &[Test(
+            "what_others_do_to_the_files_of_a_run_is_said_and_mended",
+        )],
+    },
+    FaultRow {
+        fault: "standard output is a full disk",
+        seen: "`the table cannot be written to stdout: …; the results are in the requested files`",
+        exit: Exit::Code(Code::Internal),
+        ends: "at the end",
+        kept: "all cases, in files",
+        shown_by: &[Test("odd_bytes_and_closed_pipes_are_no_bugs")],
+    },
+    FaultRow {
+        fault: "a command that only prints has a full disk as standard output",
+        seen: "`… cannot be written to stdout: …`",
+        exit: Exit::Code(Code::Internal),
+        ends: "at once",
+        kept: "not a run",
+        shown_by: &[Test("what_only_prints_fails_where_nothing_can_be_printed")],
+    },
+    FaultRow {
+        fault: "the reader of standard output has gone",
+        seen: "nothing",
+        exit: Exit::Unchanged,
+        ends: "with the sweep",
+        kept: "all cases",
+        shown_by: &[Test("odd_bytes_and_closed_pipes_are_no_bugs")],
+    },
+];

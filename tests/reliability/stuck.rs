@@ -1,0 +1,152 @@
+//! Ranks that are stuck or do not come.
+
+use pxnbench::exit::Code;
+
+use crate::{Exit, FaultGroup, FaultRow, common::evidence::Evidence::Test};
+
+pub(crate) const GROUP: FaultGroup = FaultGroup {
+    title: "Ranks that are stuck or do not come",
+    introduction: "What does not make progress ends at a deadline. What only is slow goes on.",
+    rows: ROWS,
+};
+
+const ROWS: &[FaultRow] = &[
+    FaultRow {
+        fault: "any one of 4 ranks on host memory is stopped (SIGSTOP)",
+        seen: "`… has been silent …, and the others wait for it: it was at “…”. The process is stopped, or the node is frozen or cut off: see process … and the kernel log of …`, with rank and host; if it is rank 0, rank 1 says it",
+        exit: Exit::Code(Code::TimedOut),
+        ends: "*T* + 2 s",
+        kept: "all finished cases",
+        shown_by: &[Test(
+            "each_rank_that_is_stopped_is_named_by_another_and_the_job_ends",
+        )],
+    },
+    FaultRow {
+        fault: "a rank with a GPU is stopped (SIGSTOP)",
+        seen: "the same, with its GPU, on stderr and in `run.json`",
+        exit: Exit::Code(Code::TimedOut),
+        ends: "*T* + 2 s",
+        kept: "all finished cases",
+        shown_by: &[Test("a_rank_that_is_stopped_is_named_with_its_gpu")],
+    },
+    FaultRow {
+        fault: "one of 10,000 processes is stopped (simulated)",
+        seen: "the same; a process has at most 33 connections",
+        exit: Exit::Code(Code::TimedOut),
+        ends: "*T* + 2 s",
+        kept: "all finished cases",
+        shown_by: &[Test(
+            "of_ten_thousand_processes_one_that_stops_is_named_in_time_at_a_constant_cost",
+        )],
+    },
+    FaultRow {
+        fault: "one of 10,000 processes is behind the others (simulated)",
+        seen: "`… is behind…: it is at “…”, and the others have waited …, at “…”`",
+        exit: Exit::Code(Code::TimedOut),
+        ends: "*T* + 2 s",
+        kept: "all finished cases",
+        shown_by: &[Test(
+            "of_ten_thousand_processes_one_that_is_behind_is_named",
+        )],
+    },
+    FaultRow {
+        fault: "an operation on a GPU does not end",
+        seen: "`all … ranks stand at the same place and have made no progress …: …`, with the number of operations done and what NCCL reports; or `… made no progress for … s`",
+        exit: Exit::Code(Code::TimedOut),
+        ends: "*T*",
+        kept: "all finished cases",
+        shown_by: &[
+            Test("an_operation_that_hangs_on_one_rank_is_said_once_with_its_place"),
+            Test("each_fault_ends_the_job_soon_with_its_code_and_one_sentence"),
+        ],
+    },
+    FaultRow {
+        fault: "an operation takes longer than *T*, and goes on",
+        seen: "nothing",
+        exit: Exit::Unchanged,
+        ends: "with the sweep",
+        kept: "all cases",
+        shown_by: &[
+            Test("a_sweep_that_takes_longer_than_the_limit_goes_on_while_it_makes_progress"),
+            Test("a_block_that_takes_longer_than_the_limit_goes_on_while_marks_pass"),
+        ],
+    },
+    FaultRow {
+        fault: "a rank never reaches MPI: its launcher started something else, or it hangs before",
+        seen: "`… did not end within … s`: `it waits for …`, the missing rank, `of which nothing was seen: not started, ended or stopped before, or no pxnbench`",
+        exit: Exit::Code(Code::TimedOut),
+        ends: "*T*",
+        kept: "nothing was measured",
+        shown_by: &[Test("a_rank_that_never_reaches_mpi_is_named")],
+    },
+    FaultRow {
+        fault: "without MPI: a rank is never started",
+        seen: "`… of … ranks did not come to …`, with its rank and node",
+        exit: Exit::Code(Code::TimedOut),
+        ends: "*T*",
+        kept: "nothing was measured",
+        shown_by: &[Test("a_rank_that_never_comes_is_named")],
+    },
+    FaultRow {
+        fault: "`join`: a node is never started",
+        seen: "`… of … ranks did not come to …`, with the ranks of that node",
+        exit: Exit::Code(Code::TimedOut),
+        ends: "*T*",
+        kept: "nothing was measured",
+        shown_by: &[Test("a_node_that_does_not_come_is_named")],
+    },
+    FaultRow {
+        fault: "without MPI: rank 0 does not run, or something else listens at its port",
+        seen: "`rank 0 cannot be reached at …`, and why",
+        exit: Exit::Code(Code::TimedOut),
+        ends: "*T*",
+        kept: "nothing was measured",
+        shown_by: &[Test(
+            "a_busy_port_a_lost_name_and_broken_variables_are_said",
+        )],
+    },
+    FaultRow {
+        fault: "`launch --hosts`: ssh to a host hangs",
+        seen: "`it did not answer within … s. Look whether ssh … true returns at once`",
+        exit: Exit::Code(Code::Launch),
+        ends: "after 30 s",
+        kept: "nothing was measured",
+        shown_by: &[Test("a_host_that_does_not_answer_is_given_up_on")],
+    },
+    FaultRow {
+        fault: "kubectl hangs",
+        seen: "`kubectl … has not ended within … s`",
+        exit: Exit::Code(Code::TimedOut),
+        ends: "after `--request-timeout`",
+        kept: "not a run",
+        shown_by: &[Test("a_missing_or_hanging_kubectl_is_one_sentence_in_time")],
+    },
+    FaultRow {
+        fault: "doctor: scontrol hangs",
+        seen: "one check is not applicable: `it did not answer within … s`",
+        exit: Exit::Unchanged,
+        ends: "within 30 s",
+        kept: "not a run",
+        shown_by: &[Test("a_scontrol_that_hangs_holds_nothing_up")],
+    },
+    FaultRow {
+        fault: "a rank starts each operation late",
+        seen: "with `--stragglers`: `straggler: …`, with rank, host and device: `arrives late`",
+        exit: Exit::Unchanged,
+        ends: "with the sweep",
+        kept: "all cases",
+        shown_by: &[Test(
+            "a_rank_that_starts_late_is_named_on_stderr_in_run_json_and_in_stragglers_csv",
+        )],
+    },
+    FaultRow {
+        fault: "a rank ends each operation late",
+        seen: "with `--stragglers`: `straggler: …`, with rank and host: `ends late`",
+        exit: Exit::Unchanged,
+        ends: "with the sweep",
+        kept: "all cases",
+        shown_by: &[Test(
+            "a_rank_that_ends_late_is_told_from_one_that_starts_late",
+        )],
+    },
+];
