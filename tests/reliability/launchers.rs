@@ -66,7 +66,7 @@ const ROWS: &[FaultRow] = &[
         fault: "without MPI: the port of rank 0 is in use",
         seen: "`rank 0 cannot listen at …, where the other ranks look for it`",
         exit: Exit::Code(Code::Launch),
-        ends: "*T*",
+        ends: "at the start",
         kept: "nothing was measured",
         shown_by: &[Test(
             "a_busy_port_a_lost_name_and_broken_variables_are_said",
@@ -189,7 +189,7 @@ const ROWS: &[FaultRow] = &[
         seen: "`kube status`: `the pod used more memory than its limit, and the kernel killed it`",
         exit: Exit::Code(Code::Launch),
         ends: "when asked",
-        kept: "as for any killed rank",
+        kept: "not a run",
         shown_by: &[Test("each_reason_has_a_cause_and_a_remedy")],
     },
     FaultRow {

@@ -175,10 +175,10 @@ const ROWS: &[FaultRow] = &[
     },
     FaultRow {
         fault: "memory, open files or threads of a rank grow",
-        seen: "`scripts/soak.sh` ends with 1 and says which of them: `GROWS`",
-        exit: Exit::Unchanged,
-        ends: "with the sweep",
-        kept: "all cases",
+        seen: "`GROWS`, with rank and quantity, if `scripts/soak.sh` runs the sweep",
+        exit: Exit::Code(Code::Internal),
+        ends: "after the time",
+        kept: "not a run",
         shown_by: &[
             Test("a_soak_finds_a_leak_and_says_where"),
             GpuCheck("a soak"),

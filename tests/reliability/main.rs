@@ -4,12 +4,14 @@
 mod common;
 mod data;
 mod failing;
+mod gpus;
 mod inputs;
 mod killed;
 mod launchers;
 mod limits;
 mod nccl_tests;
 mod outputs;
+mod resume;
 mod stuck;
 mod unread;
 
@@ -73,11 +75,13 @@ const GROUPS: &[FaultGroup] = &[
     stuck::GROUP,
     killed::GROUP,
     failing::GROUP,
+    gpus::GROUP,
     launchers::GROUP,
     outputs::GROUP,
     unread::GROUP,
     limits::GROUP,
     inputs::GROUP,
+    resume::GROUP,
     data::GROUP,
 ];
 

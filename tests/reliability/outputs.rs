@@ -66,7 +66,7 @@ const ROWS: &[FaultRow] = &[
         shown_by: &[Test("two_runs_of_one_job_have_a_folder_each")],
     },
     FaultRow {
-        fault: "`report`, `compare` or `topo` would replace a file of a run in progress",
+        fault: "`report` would replace a file of a run in progress",
         seen: "`… cannot be written: …`: `it is written by …`",
         exit: Exit::Code(Code::Usage),
         ends: "after 5 s",

@@ -50,6 +50,32 @@ const ROWS: &[FaultRow] = &[
         )],
     },
     FaultRow {
+        fault: "a program that uses the library: a rank does something else while the others wait for it",
+        seen: "`… is behind…: it is at “…”, and the others have waited …, at “…”`, with rank, host and process",
+        exit: Exit::Code(Code::TimedOut),
+        ends: "*T* + 2 s",
+        kept: "not a run",
+        shown_by: &[Test(
+            "a_rank_that_does_not_come_ends_the_job_in_one_sentence",
+        )],
+    },
+    FaultRow {
+        fault: "all processes are suspended together, and go on",
+        seen: "nothing: the pause does not count",
+        exit: Exit::Unchanged,
+        ends: "with the sweep",
+        kept: "all cases",
+        shown_by: &[Test("a_long_pause_does_not_count")],
+    },
+    FaultRow {
+        fault: "noise on the connections of the watch",
+        seen: "nothing, in bounded memory",
+        exit: Exit::Unchanged,
+        ends: "with the sweep",
+        kept: "all cases",
+        shown_by: &[Test("noise_is_no_beat_and_takes_no_memory")],
+    },
+    FaultRow {
         fault: "an operation on a GPU does not end",
         seen: "`all … ranks stand at the same place and have made no progress …: …`, with the number of operations done and what NCCL reports; or `… made no progress for … s`",
         exit: Exit::Code(Code::TimedOut),

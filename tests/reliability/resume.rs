@@ -1,0 +1,84 @@
+//! Results of an earlier run.
+
+use pxnbench::exit::Code;
+
+use crate::{Exit, FaultGroup, FaultRow, common::evidence::Evidence::Test};
+
+pub(crate) const GROUP: FaultGroup = FaultGroup {
+    title: "Results of an earlier run",
+    introduction: "`--resume` keeps what was measured alike, and measures the rest.",
+    rows: ROWS,
+};
+
+const ROWS: &[FaultRow] = &[
+    FaultRow {
+        fault: "`--resume`: the last row was cut by a kill",
+        seen: "the row is removed, and its case measured again",
+        exit: Exit::Unchanged,
+        ends: "with the sweep",
+        kept: "all earlier cases",
+        shown_by: &[Test(
+            "a_run_goes_on_where_an_earlier_one_stopped_without_measuring_a_case_twice",
+        )],
+    },
+    FaultRow {
+        fault: "`--resume`: the rows are of another level, setting or flag",
+        seen: "`… was measured with …, but this run has …`",
+        exit: Exit::Code(Code::Usage),
+        ends: "at the start",
+        kept: "the files stay as they are",
+        shown_by: &[Test(
+            "a_run_goes_on_only_with_rows_that_were_measured_alike",
+        )],
+    },
+    FaultRow {
+        fault: "`--resume`: no earlier run",
+        seen: "`--resume finds no earlier run below …`",
+        exit: Exit::Code(Code::Usage),
+        ends: "at the start",
+        kept: "nothing was measured",
+        shown_by: &[Test(
+            "without_a_place_the_latest_run_with_the_same_arguments_goes_on",
+        )],
+    },
+    FaultRow {
+        fault: "`--resume`: lines that cannot be read, also with 0 or 10^12 ranks",
+        seen: "`…: … cannot be read and left out, and measured again. The file as it was is …`",
+        exit: Exit::Unchanged,
+        ends: "with the sweep",
+        kept: "all readable cases",
+        shown_by: &[Test(
+            "lines_that_cannot_be_read_are_taken_out_and_their_cases_measured_again",
+        )],
+    },
+    FaultRow {
+        fault: "`--resume`: a damaged `ranks.csv`",
+        seen: "`…: … cannot be read and left out. The file as it was is …`",
+        exit: Exit::Unchanged,
+        ends: "with the sweep",
+        kept: "all readable rows",
+        shown_by: &[Test(
+            "a_damaged_ranks_csv_is_continued_with_what_is_readable",
+        )],
+    },
+    FaultRow {
+        fault: "`--resume`: the file is of somebody else",
+        seen: "`is not a CSV of this program`",
+        exit: Exit::Code(Code::Usage),
+        ends: "at the start",
+        kept: "the file stays as it is",
+        shown_by: &[Test(
+            "a_file_of_somebody_else_is_refused_and_stays_as_it_is",
+        )],
+    },
+    FaultRow {
+        fault: "`--resume`: the rows are of another version",
+        seen: "`… was measured with …, but this run has …`",
+        exit: Exit::Code(Code::Usage),
+        ends: "at the start",
+        kept: "the files stay as they are",
+        shown_by: &[Test(
+            "a_run_keeps_its_start_and_is_not_continued_by_another_version",
+        )],
+    },
+];
