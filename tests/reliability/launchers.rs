@@ -36,6 +36,24 @@ const ROWS: &[FaultRow] = &[
         shown_by: &[Test("ranks_of_different_programs_are_named")],
     },
     FaultRow {
+        fault: "ranks of different versions of pxnbench",
+        seen: "`rank … on … is pxnbench …, and rank 0 on … is pxnbench …. Start the same version on all ranks`",
+        exit: Exit::Code(Code::Usage),
+        ends: "at the start",
+        kept: "nothing was measured",
+        shown_by: &[Test("the_rank_that_differs_is_named_with_its_host")],
+    },
+    FaultRow {
+        fault: "a rank is stopped or has ended before MPI starts",
+        seen: "`…, which is stopped by a signal`, with its process; or that it has ended",
+        exit: Exit::Code(Code::TimedOut),
+        ends: "*T*",
+        kept: "nothing was measured",
+        shown_by: &[Test(
+            "a_rank_that_stopped_or_ended_is_named_with_its_process",
+        )],
+    },
+    FaultRow {
         fault: "without MPI: a rank has another secret",
         seen: "`rank 0 at …, …, refuses this rank: its secret is another one, and the one here is from …`; rank 0 ends at *T* with 4",
         exit: Exit::Code(Code::Launch),
