@@ -91,7 +91,7 @@ static IS_WATCHED: AtomicBool = AtomicBool::new(false);
 const TICK: Duration = Duration::from_millis(100);
 
 /// How much longer than its limit a wait may take while the watch over all ranks finds out who is to blame.
-const WATCH_SPEAKS_WITHIN: Duration = Duration::from_secs(4);
+const WATCH_SPEAKS_WITHIN: Duration = Duration::from_secs(7);
 
 /// Notes whether the watch over all ranks reaches this one, so that it speaks first.
 pub(super) fn set_watched(is_watched: bool) {

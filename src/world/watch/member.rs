@@ -20,8 +20,12 @@ const CONNECTED_WITHIN: Duration = Duration::from_secs(15);
 /// connection to it is lost.
 const LOST_AFTER: Duration = Duration::from_secs(10);
 
-/// How much later the second of those who may say that their parent is silent does so.
-const NEXT_SPEAKER: Duration = Duration::from_secs(1);
+/// How much later the second of those who may say that their parent is silent does so. The end of a large job takes seconds on
+/// a busy machine, and one sentence is enough.
+const SECOND_SPEAKER: Duration = Duration::from_secs(5);
+
+/// How much later the others do so.
+const OTHER_SPEAKERS: Duration = Duration::from_secs(6);
 
 /// How much later a rank says that its parent is silent if somebody above that one can say so.
 const OTHERS_KNOW: Duration = Duration::from_secs(2);
@@ -172,9 +176,11 @@ impl Member {
             return None;
         };
         let mut patience = silence;
-        if parent.order > 0 {
-            patience += NEXT_SPEAKER;
-        }
+        patience += match parent.order {
+            0 => Duration::ZERO,
+            1 => SECOND_SPEAKER,
+            _ => OTHER_SPEAKERS,
+        };
         if parent.rank > 0 {
             patience += OTHERS_KNOW;
         }
