@@ -66,8 +66,9 @@ static FINAL_CODE: OnceLock<Code> = OnceLock::new();
 /// How long the end of a job may take. `MPI_Abort` kills the other ranks within a second or two.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// How long a rank that failed after another one leaves it to that one to end the job.
-const OTHERS_SAVE: Duration = Duration::from_millis(500);
+/// How long a rank that ends because of another one leaves rank 0 to save what was measured. mpirun kills those that it has
+/// asked to end after a second, but at once if one of them has ended, or asks it to abort the job again.
+const RANK_0_SAVES: Duration = Duration::from_millis(900);
 
 /// How long printing the reason may take.
 const PRINTING: Duration = Duration::from_secs(1);
@@ -271,7 +272,7 @@ impl End {
             code,
             reason: reason.to_owned(),
             messages: Vec::from_iter((!is_said).then(|| format!("pxnbench: {reason}"))),
-            ends_others_after: Some(Duration::ZERO),
+            ends_others_after: Some(time_to_save()),
         }
     }
 
@@ -292,12 +293,21 @@ impl End {
             code: settled.code,
             reason: settled.reason,
             messages,
-            // The rank that failed first ends the others itself, and meanwhile rank 0 saves.
             ends_others_after: Some(match settled.other {
-                Some(Learned { is_new: false, .. }) => OTHERS_SAVE,
-                _ => Duration::ZERO,
+                Some(_) => time_to_save(),
+                None => Duration::ZERO,
             }),
         }
+    }
+}
+
+/// Returns how long this process leaves rank 0 to save what was measured: not if it is rank 0, nor over TCP, where each rank
+/// learns of the end and ends by itself.
+fn time_to_save() -> Duration {
+    match rank() {
+        Some(0) => Duration::ZERO,
+        _ if NEWS_TAKE.get().is_some() => Duration::ZERO,
+        _ => RANK_0_SAVES,
     }
 }
 
@@ -334,9 +344,7 @@ fn end(code: Code, reason: &str, origin: Origin) -> ! {
             thread::sleep(pause);
             abort_all_ranks(code, reason);
         }
-        // mpirun kills those that still save as soon as one has ended.
-        (None, _) if rank() != Some(0) => thread::sleep(OTHERS_SAVE),
-        _ => {}
+        _ => thread::sleep(time_to_save()),
     }
     exit_now(code)
 }

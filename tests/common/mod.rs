@@ -284,6 +284,14 @@ pub fn json(path: &Path) -> serde_json::Value {
     serde_json::from_str(&text).expect("valid JSON")
 }
 
+/// Returns a folder in memory, if this system has one. mpirun leaves a rank a second to save what was measured, and the disk of a
+/// busy machine may take longer.
+pub fn folder_in_memory() -> tempfile::TempDir {
+    tempfile::tempdir_in("/dev/shm")
+        .or_else(|_| tempfile::tempdir())
+        .expect("a folder")
+}
+
 /// The only entry of `folder`.
 pub fn only_entry(folder: &Path) -> PathBuf {
     let entries: Vec<PathBuf> = std::fs::read_dir(folder)

@@ -6,12 +6,9 @@ use std::{
     process::{Command, Stdio},
 };
 
-use crate::{
-    common::{
-        self, Ended, has_mpi, json, launcher, mpirun, process_of_mpi_rank, run, send_signal,
-        wait_until,
-    },
-    folder,
+use crate::common::{
+    self, Ended, folder_in_memory, has_mpi, json, launcher, mpirun, process_of_mpi_rank, run,
+    send_signal, wait_until,
 };
 
 /// A sweep that lasts until it is ended, with its results in `run`.
@@ -56,7 +53,7 @@ fn a_rank_that_is_killed_is_named_with_its_host_and_process() {
     if !has_mpi() {
         return;
     }
-    let folder = folder();
+    let folder = folder_in_memory();
     let (process, ended) = kill_one_of_four(folder.path(), 2);
     let host = pxnbench::world::placement::host_name();
     let named = format!("rank 2 on {host} (pid {process}) was killed");
@@ -85,7 +82,7 @@ fn the_death_of_rank_0_is_noted_by_another_rank() {
     if !has_mpi() {
         return;
     }
-    let folder = folder();
+    let folder = folder_in_memory();
     let (process, ended) = kill_one_of_four(folder.path(), 0);
     let host = pxnbench::world::placement::host_name();
     let named = format!("rank 0 on {host} (pid {process}) was killed");
@@ -100,7 +97,7 @@ fn a_run_that_ends_well_or_is_asked_to_stop_leaves_no_note() {
     if !has_mpi() {
         return;
     }
-    let folder = folder();
+    let folder = folder_in_memory();
     let mut command = mpirun(3, folder.path());
     command
         .env("TMPDIR", folder.path())
@@ -136,7 +133,7 @@ fn a_rank_that_never_reaches_mpi_is_named() {
     if !has_mpi() {
         return;
     }
-    let folder = folder();
+    let folder = folder_in_memory();
     let sweep = "all_reduce -b 8 -e 8 -T 3 --backend host";
     let mut command = launcher(folder.path());
     command
@@ -175,7 +172,7 @@ fn ranks_of_different_programs_are_named() {
     if !has_mpi() {
         return;
     }
-    let folder = folder();
+    let folder = folder_in_memory();
     let mut command = mpirun(1, folder.path());
     command
         .args(words("all_reduce -b 8 -e 8 --backend host"))

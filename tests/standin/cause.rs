@@ -13,7 +13,7 @@ use crate::{
 
 #[test]
 fn the_rank_whose_gpu_or_nccl_fails_is_recorded_and_not_the_signal_to_rank_0() {
-    let Some(machine) = Machine::with(3) else {
+    let Some(machine) = Machine::in_memory(3) else {
         return;
     };
     let host = host_name();
@@ -122,7 +122,7 @@ fn launch(machine: &Machine, words: &str) -> Command {
 
 #[test]
 fn launch_returns_the_code_and_the_sentence_of_the_rank_that_failed() {
-    let Some(machine) = Machine::with(3) else {
+    let Some(machine) = Machine::in_memory(3) else {
         return;
     };
     let host = host_name();
@@ -150,7 +150,7 @@ fn launch_returns_the_code_and_the_sentence_of_the_rank_that_failed() {
 
 #[test]
 fn launch_completes_the_record_of_a_run_whose_rank_0_was_killed() {
-    let Some(machine) = Machine::with(3) else {
+    let Some(machine) = Machine::in_memory(3) else {
         return;
     };
     let marker = machine.path().join("run").display().to_string();

@@ -67,6 +67,15 @@ impl Machine {
         has_mpi().then(|| Machine::without_mpi(gpus))?
     }
 
+    /// As [`Machine::with`], whose files are in memory.
+    pub(crate) fn in_memory(gpus: u32) -> Option<Machine> {
+        let machine = Machine::with(gpus)?;
+        Some(Machine {
+            folder: common::folder_in_memory(),
+            ..machine
+        })
+    }
+
     /// One with `gpus` GPUs, for ranks that need no MPI.
     pub(crate) fn without_mpi(gpus: u32) -> Option<Machine> {
         Some(Machine {
