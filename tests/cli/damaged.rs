@@ -17,20 +17,23 @@ fn sweep(folder: &Path, more: &[&str], code: i32) -> Ended {
     run(command.args(more)).expect_code(code)
 }
 
+/// A change of the lines of a CSV.
+type Damage = fn(&mut Vec<String>);
+
 #[test]
 fn lines_that_cannot_be_read_are_taken_out_and_their_cases_measured_again() {
-    let damages: [(&str, &dyn Fn(&mut Vec<String>)); 6] = [
-        ("line 2", &|lines| lines[1].insert(0, '"')),
-        ("line 4", &|lines| lines[3].truncate(40)),
-        ("line 3", &|lines| {
+    let damages: [(&str, Damage); 6] = [
+        ("line 2", |lines| lines[1].insert(0, '"')),
+        ("line 4", |lines| lines[3].truncate(40)),
+        ("line 3", |lines| {
             lines[2] = lines[2].replace(",ok,", ",,").replace(",model,", ",,")
         }),
-        ("lines 2, 5", &|lines| {
+        ("lines 2, 5", |lines| {
             lines[1] = "\u{0}\u{1}".into();
             lines[4] = "a,\"b".into();
         }),
-        ("line 3", &|lines| lines[2] = with_ranks(&lines[2], "0")),
-        ("line 3", &|lines| {
+        ("line 3", |lines| lines[2] = with_ranks(&lines[2], "0")),
+        ("line 3", |lines| {
             lines[2] = with_ranks(&lines[2], "1000000000000")
         }),
     ];

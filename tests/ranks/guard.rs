@@ -188,6 +188,9 @@ fn a_deliberate_fault_beside_a_buffer_or_in_the_send_buffer_is_found_once() {
     );
 }
 
+/// What is expected of a case with a fault.
+type Expectation = fn(&Seen) -> Expected;
+
 #[test]
 fn what_mpi_changes_beside_the_buffers_or_sends_from_is_wrong_data_with_its_place() {
     if !has_mpi() {
@@ -195,7 +198,7 @@ fn what_mpi_changes_beside_the_buffers_or_sends_from_is_wrong_data_with_its_plac
     }
     let folder = folder();
     let library = faulty_mpi(folder.path());
-    let faults: [(&str, fn(&Seen) -> Expected); 3] = [
+    let faults: [(&str, Expectation); 3] = [
         ("before", Seen::before),
         ("after", Seen::after),
         ("send", Seen::send),

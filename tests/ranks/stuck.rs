@@ -55,7 +55,6 @@ impl StuckJob {
         let [(after, sentence)] = &self.sentences[..] else {
             panic!("{:?}", self.sentences);
         };
-        println!("after {after:?}: {sentence}");
         // The last beat came shortly before the rank was stopped.
         let earliest = T - Duration::from_secs(1);
         assert!(

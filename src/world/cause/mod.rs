@@ -2,8 +2,8 @@
 //!
 //! When a rank fails, its launcher stops the others, and these learn of a signal only. So each process of a job leaves a mark
 //! in a private folder of its node ([`arrive`]), and a rank that fails leaves a note there, and in the run's folder if there is
-//! one ([`share`]). A process that is told to stop looks for such notes first ([`behind_stop`]). One that is killed leaves
-//! nothing: those that live on its node notice ([`watch`]), and the first of them writes the note in its place.
+//! one ([`share`]). A process that is told to stop looks for such notes first (`behind_stop`). One that is killed leaves
+//! nothing: those that live on its node notice (`watch`), and the first of them writes the note in its place.
 
 mod arrival;
 mod job_key;

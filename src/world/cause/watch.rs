@@ -105,7 +105,7 @@ fn parse_exit_status(stat: &str) -> Option<ExitStatus> {
     let is_zombie = fields.next()? == "Z";
     // The status is the last field but one of those that old kernels have too: the 50th after the name.
     let status: i32 = fields.nth(48)?.parse().ok()?;
-    is_zombie.then(|| match status & 0x7f {
+    is_zombie.then_some(match status & 0x7f {
         0 => ExitStatus::Exit(status >> 8),
         signal => ExitStatus::Signal(signal),
     })

@@ -26,7 +26,7 @@ const STEP: Duration = Duration::from_millis(50);
 const MEASURED: u32 = 64;
 
 enum Message {
-    Up(u32, BeatUp),
+    Up(u32, Box<BeatUp>),
     Down(BeatDown),
 }
 
@@ -71,7 +71,9 @@ impl Job {
             for rank in 0..self.members.len() as u32 {
                 // The processes do not beat at the same moments.
                 let phase = STEP * (rank % 5);
-                let is_due = (self.now + phase).as_millis() % BEAT.as_millis() == 0;
+                let is_due = (self.now + phase)
+                    .as_millis()
+                    .is_multiple_of(BEAT.as_millis());
                 if is_due && !stopped.contains(&rank) {
                     let found = self.turn(rank, report);
                     if found.is_some() {
@@ -88,7 +90,7 @@ impl Job {
         let member = &mut self.members[rank as usize];
         for message in std::mem::take(&mut self.inboxes[rank as usize]) {
             match message {
-                Message::Up(child, beat) => member.hear_child(child, self.now, beat),
+                Message::Up(child, beat) => member.hear_child(child, self.now, *beat),
                 Message::Down(beat) => member.hear_parent(self.now, beat),
             }
         }
@@ -104,11 +106,11 @@ impl Job {
         self.sent[rank as usize] += children.len() as u64;
         if let Some(parent) = self.tree.parent(rank) {
             let beat = BeatUp { own, all };
-            if rank % MEASURED == 0 {
+            if rank.is_multiple_of(MEASURED) {
                 self.bytes.0 += size(&beat);
                 self.bytes.1 += 1;
             }
-            self.inboxes[parent as usize].push_back(Message::Up(rank, beat));
+            self.inboxes[parent as usize].push_back(Message::Up(rank, Box::new(beat)));
             self.sent[rank as usize] += 1;
         }
         None
