@@ -61,14 +61,19 @@ impl Place {
         assert_eq!(text, "precious");
     }
 
-    /// The program alone, with NCCL's log on and `tmp` for temporary files.
+    /// The program alone, with NCCL's log on, `tmp` for temporary files, and its rows in `x.csv`.
     fn logging(&self) -> Command {
+        self.logging_to("x.csv")
+    }
+
+    /// As [`Place::logging`], with the rows in `csv`.
+    fn logging_to(&self, csv: &str) -> Command {
         let mut command = alone(self.folder.path());
         command
             .env("NCCL_DEBUG", "INFO")
             .env("TMPDIR", self.make("tmp"))
             .args(SWEEP)
-            .args(["--csv", "x.csv"]);
+            .args(["--csv", csv]);
         command
     }
 
@@ -296,7 +301,8 @@ fn what_a_killed_run_leaves_the_next_one_removes() {
     assert!(!left.exists(), "its process is dead");
     let link = place.path("tmp/pxnbench.link");
     symlink(place.path("precious"), &link).expect("planted");
-    run(&mut place.logging()).expect_code(0);
+    // The run that is alive has the other one.
+    run(&mut place.logging_to("y.csv")).expect_code(0);
     assert!(used.join("owner").is_file(), "its process lives");
     assert!(link.is_symlink());
     place.expect_untouched();

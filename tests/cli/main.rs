@@ -381,7 +381,7 @@ fn a_root_matters_only_where_there_is_one() {
         "--backend",
         "model",
         "--ranks",
-        "4294967295",
+        "1048576",
     ]);
     assert!(
         run(&mut command)
