@@ -51,7 +51,8 @@ const FAULTS: [Fault; 14] = [
     Fault {
         fault: "ncclMemAlloc:2:1",
         code: 3,
-        message: "while allocating 64K bytes on GPU 0: ncclMemAlloc failed",
+        // 64K of data, 2M before them and a guard zone of 16K behind.
+        message: "while allocating 2128K bytes on GPU 0: ncclMemAlloc failed",
     },
     Fault {
         fault: "ncclCommWindowRegister:2:3",
