@@ -38,6 +38,17 @@ struct Pending {
     id: u64,
     to: Destination,
     since: Instant,
+    /// Whether it waits for a reader. As long as that is unknown, it is the file system that does not answer.
+    is_for_reader: bool,
+}
+
+/// A write that has not ended for some time. It is printed as the cause and the remedy.
+#[derive(Clone, Debug)]
+pub struct StuckWrite {
+    to: Destination,
+    is_for_reader: bool,
+    /// How long it has not ended.
+    pub time: Duration,
 }
 
 /// The wait for a write, which ends when this is dropped.
@@ -69,9 +80,16 @@ pub fn writing_to(to: Destination) -> PendingWrite {
     let id = NEXT.fetch_add(1, Ordering::Relaxed);
     pending().push(Pending {
         id,
-        to,
+        to: to.clone(),
         since: Instant::now(),
+        is_for_reader: false,
     });
+    // Asked here, and not by who reports it: a file system that does not answer would hold that one up too.
+    if to.has_reader()
+        && let Some(write) = pending().iter_mut().find(|write| write.id == id)
+    {
+        write.is_for_reader = true;
+    }
     PendingWrite { id }
 }
 
@@ -81,11 +99,15 @@ impl Drop for PendingWrite {
     }
 }
 
-/// Returns the write that waits longest, and since when.
-pub fn longest_wait() -> Option<(Destination, Duration)> {
+/// Returns the write that waits longest.
+pub fn longest_wait() -> Option<StuckWrite> {
     let writes = pending();
     let first = writes.iter().min_by_key(|write| write.since)?;
-    Some((first.to.clone(), first.since.elapsed()))
+    Some(StuckWrite {
+        to: first.to.clone(),
+        is_for_reader: first.is_for_reader,
+        time: first.since.elapsed(),
+    })
 }
 
 /// Limits the writes of this thread to standard output and standard error: one that waits for a reader longer than a second
@@ -140,10 +162,9 @@ pub fn to_stdout(bytes: &[u8]) -> io::Result<()> {
 
 /// Writes `bytes` in parts, each once there is room for it.
 fn write_within(to: BorrowedFd, mut bytes: &[u8], limit: Duration) -> io::Result<()> {
-    let began = Instant::now();
+    let until = Instant::now() + limit;
     while !bytes.is_empty() {
-        let left = limit.saturating_sub(began.elapsed());
-        if !has_room(to, left)? {
+        if !has_room(to, until)? {
             return Err(io::ErrorKind::TimedOut.into());
         }
         let part = &bytes[..bytes.len().min(PIPE_PART)];
@@ -156,47 +177,62 @@ fn write_within(to: BorrowedFd, mut bytes: &[u8], limit: Duration) -> io::Result
     Ok(())
 }
 
-/// Returns whether a write would not wait, or does not within `limit`.
-fn has_room(to: BorrowedFd, limit: Duration) -> io::Result<bool> {
-    let limit = Timespec::try_from(limit).map_err(io::Error::other)?;
+/// Returns whether a write would not wait, or does not from some moment before `until` on.
+fn has_room(to: BorrowedFd, until: Instant) -> io::Result<bool> {
     let mut files = [PollFd::from_borrowed_fd(to, PollFlags::OUT)];
-    match poll(&mut files, Some(&limit)) {
-        Ok(ready) => Ok(ready > 0),
-        // It is asked again, with the time that is left.
-        Err(rustix::io::Errno::INTR) => Ok(true),
-        Err(error) => Err(error.into()),
-    }
-}
-
-impl fmt::Display for Destination {
-    /// Prints what is wrong with a destination to which a write waits: `standard output is not read`.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (name, kind) = match self {
-            Destination::Stdout => ("standard output".to_owned(), kind(io::stdout().as_fd())),
-            Destination::Stderr => ("standard error".to_owned(), kind(io::stderr().as_fd())),
-            Destination::File(path) => (
-                path.display().to_string(),
-                rustix::fs::stat(path)
-                    .ok()
-                    .map(|file| FileType::from_raw_mode(file.st_mode)),
-            ),
-        };
-        match kind {
-            Some(FileType::RegularFile) => {
-                write!(
-                    f,
-                    "{name} cannot be written: its file system does not answer"
-                )
-            }
-            _ => write!(f, "{name} is not read"),
+    loop {
+        let left = until.saturating_duration_since(Instant::now());
+        let left = Timespec::try_from(left).map_err(io::Error::other)?;
+        match poll(&mut files, Some(&left)) {
+            Ok(ready) => return Ok(ready > 0),
+            Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
         }
     }
 }
 
-/// Returns the kind of an open file.
-fn kind(file: BorrowedFd) -> Option<FileType> {
-    let found = rustix::fs::fstat(file).ok()?;
-    Some(FileType::from_raw_mode(found.st_mode))
+impl Destination {
+    /// Returns whether somebody has to read what is written there: not if it is a file, or the folder of some.
+    fn has_reader(&self) -> bool {
+        let found = match self {
+            Destination::Stdout => rustix::fs::fstat(io::stdout()),
+            Destination::Stderr => rustix::fs::fstat(io::stderr()),
+            Destination::File(path) => rustix::fs::stat(path),
+        };
+        let is_on_disk = |mode| {
+            let kind = FileType::from_raw_mode(mode);
+            matches!(kind, FileType::RegularFile | FileType::Directory)
+        };
+        found.is_ok_and(|found| !is_on_disk(found.st_mode))
+    }
+}
+
+impl fmt::Display for Destination {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Destination::Stdout => f.write_str("standard output"),
+            Destination::Stderr => f.write_str("standard error"),
+            Destination::File(path) => path.display().fmt(f),
+        }
+    }
+}
+
+impl fmt::Display for StuckWrite {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (to, time) = (&self.to, self.time.as_secs_f64());
+        if self.is_for_reader {
+            write!(
+                f,
+                "{to} is not read: a write has not ended for {time:.1} s. Read it, or send it elsewhere"
+            )
+        } else {
+            write!(
+                f,
+                "{to} cannot be written: its file system has not answered for {time:.1} s. Check its server or disk, or write \
+                 to another one"
+            )
+        }
+    }
 }
 
 #[cfg(test)]
@@ -222,12 +258,32 @@ mod tests {
     fn the_longest_wait_is_the_first_write_that_has_not_ended() {
         let path = PathBuf::from("/nowhere/x.csv");
         let first = writing_to(Destination::File(path.clone()));
-        let second = writing_to(Destination::Stdout);
-        let (to, _) = longest_wait().expect("a write");
-        assert_eq!(to, Destination::File(path));
-        assert_eq!(to.to_string(), "/nowhere/x.csv is not read");
+        let second = writing_to(Destination::File("/dev/null".into()));
+        let write = longest_wait().expect("a write");
+        assert_eq!(write.to, Destination::File(path));
         drop(first);
-        assert!(longest_wait().is_some_and(|(to, _)| to == Destination::Stdout));
+        let write = longest_wait().expect("a write").to_string();
+        assert!(write.starts_with("/dev/null is not read: "), "{write}");
         drop(second);
+    }
+
+    #[test]
+    fn a_folder_or_a_file_has_no_reader() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("x.csv");
+        std::fs::write(&file, "").expect("written");
+        for path in [folder.path(), &file] {
+            let to = Destination::File(path.to_owned());
+            let stuck = StuckWrite {
+                is_for_reader: to.has_reader(),
+                to,
+                time: Duration::from_secs(45),
+            };
+            let expected = format!(
+                "{} cannot be written: its file system has not answered for 45.0 s. Check its server",
+                path.display()
+            );
+            assert!(stuck.to_string().starts_with(&expected), "{stuck}");
+        }
     }
 }

@@ -200,14 +200,10 @@ fn overdue_reason(has_moved: bool, paused: Duration, progress: &Snapshot) -> Opt
     let mut current = current();
     let wait = current.as_mut()?;
     wait.note(has_moved, paused);
-    if let Some((to, time)) = streams::longest_wait()
-        && time > wait.limit_of_writes()
+    if let Some(write) = streams::longest_wait()
+        && write.time > wait.limit_of_writes()
     {
-        return Some(format!(
-            "{to}: a write has not ended for {:.1} s. Read it, or send it elsewhere. If it is merely slow, {}",
-            time.as_secs_f64(),
-            remedy()
-        ));
+        return Some(format!("{write}. If it is merely slow, {}", remedy()));
     }
     if !wait.is_overdue() {
         return None;
