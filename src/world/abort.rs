@@ -170,10 +170,14 @@ pub fn end_by_signal(reason: &str) -> ! {
             forget_last_words();
             exit_now(*code)
         }
-        None => match cause::behind_stop() {
-            Some(learned) => end_behind_stop(&learned),
-            None => job(Code::Stopped, reason),
-        },
+        None => {
+            // Notes of other ranks may be on a file system that does not answer.
+            let _ = start_exit_timer(Code::Stopped);
+            match cause::behind_stop() {
+                Some(learned) => end_behind_stop(&learned),
+                None => job(Code::Stopped, reason),
+            }
+        }
     }
 }
 
