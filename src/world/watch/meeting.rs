@@ -146,8 +146,15 @@ fn accept_on(
         return;
     }
     while Instant::now() < until && !is_empty(missing) {
-        let Ok((socket, _)) = listener.accept() else {
-            continue;
+        let socket = match listener.accept() {
+            Ok((socket, _)) => socket,
+            Err(error) => {
+                // Such as too many open files, which would be said again at once.
+                if error.kind() != io::ErrorKind::WouldBlock {
+                    thread::sleep(PAUSE);
+                }
+                continue;
+            }
         };
         if at_work.load(Ordering::Relaxed) >= MOST_AT_ONCE {
             // A child comes again.

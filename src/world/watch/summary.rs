@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::report::{Position, ProgressReport};
+use super::report::ProgressReport;
 
 /// What is known of some ranks.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -21,7 +21,7 @@ pub(super) struct Summary {
     pub(super) waits_ms: u64,
     /// The rank that has been silent for the longest time, if any is.
     pub(super) silent: Option<Silent>,
-    /// Ranks that the watch has never reached, and one of them.
+    /// Ranks that the watch does not reach, or no longer, and one of them.
     pub(super) unreached: Option<Unreached>,
 }
 
@@ -111,11 +111,7 @@ impl Summary {
 
     /// Returns whether all ranks that are heard are at one position.
     pub(super) fn is_even(&self) -> bool {
-        self.position_of_last() == self.first.position
-    }
-
-    fn position_of_last(&self) -> Position {
-        self.last.position
+        self.last.position == self.first.position
     }
 }
 
