@@ -175,7 +175,7 @@ impl RowFile {
         let why = match &self.trouble {
             Some(error) => error.to_string(),
             None if self.lacks_earlier => "somebody removed them".to_owned(),
-            None => "they were more than memory is used for".to_owned(),
+            None => "there was no more room for them in memory".to_owned(),
         };
         Some(format!(
             "{} lacks {what} of this run: {why}",
@@ -325,10 +325,10 @@ impl RowFile {
         if self.complaints > MOST_COMPLAINTS {
             return Ok(None);
         }
-        let all = if is_whole {
-            "with all rows"
-        } else {
+        let all = if self.lacks_earlier || self.lost_rows > 0 {
             "but lacks earlier rows, which are no longer in memory"
+        } else {
+            "with all rows"
         };
         let path = self.path.display();
         Ok(Some(format!(
@@ -426,6 +426,9 @@ mod tests {
         let said = rows.append("3,3\r\n", 1);
         assert!(said[0].contains("lacks earlier rows"), "{said:?}");
         assert_eq!(text(&path), "a,b\r\n3,3\r\n");
+        fs::remove_file(&path).expect("removed again");
+        let said = rows.append("4,4\r\n", 1);
+        assert!(said[0].contains("lacks earlier rows"), "{said:?}");
         let missing = rows.missing().expect("some are missing");
         assert!(
             missing.ends_with("lacks rows of this run: somebody removed them"),
