@@ -137,7 +137,9 @@ fn in_world(
     let mut check = RunCheck::prepare(&context, &run, &plan)?;
     cause::set_witness(NodeWitness::of_run(&context));
     let session = Session::open(&context, run, spec.traffic)?;
-    share_failures(&session, world);
+    if let Some(folder) = session.folder() {
+        cause::share(&folder);
+    }
     let peak = RunPeak::gather(&context)?;
     let peak_meta = peak.meta(&plan);
     if let Some(remark) = peak::remark(&peak_meta, context.backend) {
@@ -150,16 +152,6 @@ fn in_world(
     );
     session.set_phases(timer.phases);
     finish(end, &session, world)
-}
-
-/// Lets ranks of other nodes find out which rank failed first, if the run has a folder that they see.
-fn share_failures(session: &Session, world: &dyn World) {
-    if let Some(folder) = session.folder() {
-        if world.rank() == 0 {
-            cause::remove_earlier(&folder);
-        }
-        cause::share(&folder);
-    }
 }
 
 /// The remedy if a file lacks something.

@@ -97,10 +97,17 @@ impl Session {
         let opened = opened.map_err(|error| cannot_write(Code::Usage, &error));
         let opened = world::agree(world, opened).map_err(without_rank)?;
         let (files, id) = opened.map_or((None, String::new()), |(files, id)| (Some(files), id));
+        let folder_of = |id: &str| context.request.files.paths(&name::folder(id)).folder;
+        if world.rank() == 0
+            && let Some(folder) = folder_of(&id)
+        {
+            // Before the other ranks know the folder, where each may leave a note of its failure.
+            cause::remove_earlier(&folder);
+        }
         // A name of its own, if another run has the one that was agreed on; in the files, that of the run that is continued.
         let (id, run_id) = world::broadcast(world, &(id, run.run_id.clone()))?;
         run.run_id = run_id;
-        let folder = context.request.files.paths(&name::folder(&id)).folder;
+        let folder = folder_of(&id);
         let session = Session(Arc::new(Mutex::new(State {
             run,
             files,
