@@ -93,8 +93,15 @@ fn this_space() -> Option<String> {
 
 /// Returns when process `pid` started; `None` if there is none.
 fn start_of(pid: u32) -> Option<u64> {
+    // The 20th field behind the name.
+    let state = state_of(pid)?;
+    state.split_whitespace().nth(19)?.parse().ok()
+}
+
+/// Returns what the kernel says of process `pid` in `/proc/PID/stat` behind its name, beginning with the letter of its state;
+/// `None` if there is none.
+pub(super) fn state_of(pid: u32) -> Option<String> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The name in parentheses may hold spaces; the start time is the 20th field after it.
-    let fields = stat.rsplit_once(')')?.1;
-    fields.split_whitespace().nth(19)?.parse().ok()
+    // The name in parentheses may hold spaces and parentheses.
+    Some(stat.rsplit_once(") ")?.1.to_owned())
 }

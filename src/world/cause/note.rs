@@ -1,8 +1,8 @@
 //! What is known of a failure: which rank, where, when, and why. It is kept in files that only this user can read.
 
 use std::{
-    fs::{self, File},
-    io::{self, Read, Write},
+    fs,
+    io::{self, Write},
     os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
 };
@@ -10,13 +10,14 @@ use std::{
 use chrono::{DateTime, FixedOffset};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
-use crate::{exit::Code, record::FailedProcess};
+use crate::{
+    exit::Code,
+    input::{self, InputKind},
+    record::FailedProcess,
+};
 
 /// What the names of notes in a run's folder begin and end with.
 const SHARED_NAME: (&str, &str) = ("failure.", ".json");
-
-/// No file of this program is longer.
-const MOST_BYTES: u64 = 64 << 10;
 
 /// A failure of a rank, which ended the job.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -80,9 +81,7 @@ pub(super) fn read<T: DeserializeOwned>(path: &Path) -> Option<T> {
     if !is_own {
         return None;
     }
-    let mut text = Vec::new();
-    let file = File::open(path).ok()?;
-    file.take(MOST_BYTES).read_to_end(&mut text).ok()?;
+    let text = input::read(path, InputKind::Json).ok()?;
     serde_json::from_slice(&text).ok()
 }
 

@@ -138,8 +138,7 @@ impl RankFolder {
 
 /// Returns the letter by which `/proc` describes the state of a process.
 fn state_letter(pid: u32) -> Option<char> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    stat.rsplit_once(')')?.1.trim_start().chars().next()
+    private::state_of(pid)?.chars().next()
 }
 
 /// Removes the folders of jobs other than `own` of which no process lives.

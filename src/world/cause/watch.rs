@@ -1,7 +1,6 @@
 //! A thread that notices at once when a process of this node is gone, by pidfd.
 
 use std::{
-    fs,
     os::fd::{AsFd, OwnedFd},
     thread,
 };
@@ -12,12 +11,13 @@ use rustix::{
 };
 
 use super::rank_folder::{ProcessState, RankFolder};
+use crate::world::private;
 
 /// How many processes one watches: the next ones by rank, so that each is watched by several if a node has many.
 const MOST_WATCHED: usize = 8;
 
 /// A process of this node that is watched.
-struct Watched {
+struct WatchedProcess {
     folder: RankFolder,
     descriptor: OwnedFd,
 }
@@ -43,7 +43,7 @@ pub(super) fn start(
         let Some(descriptor) = opened else { continue };
         // Only now it is certain that the number still stands for that process.
         if folder.state() == ProcessState::Running {
-            watched.push(Watched {
+            watched.push(WatchedProcess {
                 folder: folder.clone(),
                 descriptor,
             });
@@ -56,7 +56,7 @@ pub(super) fn start(
     let _ = thread::Builder::new().spawn(move || watch(watched, on_loss));
 }
 
-fn watch(mut watched: Vec<Watched>, on_loss: impl Fn(&RankFolder, Option<ExitStatus>)) {
+fn watch(mut watched: Vec<WatchedProcess>, on_loss: impl Fn(&RankFolder, Option<ExitStatus>)) {
     while !watched.is_empty() {
         let Some(at) = next_end(&watched) else { return };
         let ended = watched.swap_remove(at);
@@ -69,7 +69,7 @@ fn watch(mut watched: Vec<Watched>, on_loss: impl Fn(&RankFolder, Option<ExitSta
 }
 
 /// Waits until a process has ended, and returns its position; `None` if the system refuses to wait.
-fn next_end(watched: &[Watched]) -> Option<usize> {
+fn next_end(watched: &[WatchedProcess]) -> Option<usize> {
     loop {
         let mut asked: Vec<PollFd> = watched
             .iter()
@@ -96,12 +96,12 @@ pub(super) enum ExitStatus {
 
 /// Returns how process `pid` ended, if its parent has not asked for that yet.
 fn exit_status(pid: u32) -> Option<ExitStatus> {
-    parse_exit_status(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
+    parse_exit_status(&private::state_of(pid)?)
 }
 
-/// Parses the exit status in the text of `/proc/PID/stat`; `None` if the process still runs.
-fn parse_exit_status(stat: &str) -> Option<ExitStatus> {
-    let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
+/// Parses the exit status in what [`private::state_of`] returned; `None` if the process still runs.
+fn parse_exit_status(state: &str) -> Option<ExitStatus> {
+    let mut fields = state.split_whitespace();
     let is_zombie = fields.next()? == "Z";
     // The status is the last field but one of those that old kernels have too: the 50th after the name.
     let status: i32 = fields.nth(48)?.parse().ok()?;
@@ -170,7 +170,7 @@ mod tests {
     fn the_exit_status_is_read_from_a_process_that_has_ended() {
         let stat = |state: &str, status: i32| {
             let zeros = vec!["0"; 48].join(" ");
-            format!("7 (a (b) c) {state} {zeros} {status}\n")
+            format!("{state} {zeros} {status}\n")
         };
         assert_eq!(parse_exit_status(&stat("S", 0)), None);
         assert_eq!(
@@ -186,6 +186,6 @@ mod tests {
             parse_exit_status(&stat("Z", 0x300)),
             Some(ExitStatus::Exit(3))
         );
-        assert_eq!(parse_exit_status("7 (a) Z 0"), None);
+        assert_eq!(parse_exit_status("Z 0"), None);
     }
 }
