@@ -37,7 +37,12 @@ const EXCERPT: usize = 60;
 
 /// Returns the beginning of `text` for a message, with an ellipsis if more follows.
 pub fn excerpt(text: &str) -> Cow<'_, str> {
-    match text.char_indices().nth(EXCERPT) {
+    beginning(text, EXCERPT)
+}
+
+/// Returns the first `most` characters of `text` for a message, with an ellipsis if more follows.
+pub fn beginning(text: &str, most: usize) -> Cow<'_, str> {
+    match text.char_indices().nth(most) {
         Some((end, _)) => Cow::Owned(format!("{}…", visible_line(&text[..end]))),
         None => visible_line(text),
     }

@@ -14,6 +14,7 @@ use crate::{
         kernel_log::{self, KernelLine},
         oom_kills::{self, OomKills},
     },
+    visible::beginning,
     world::cause::{SystemWitness, Testimony},
 };
 
@@ -28,7 +29,7 @@ pub(super) struct NodeWitness {
     gpus: Vec<String>,
 }
 
-/// How much of a line of the kernel log is quoted.
+/// How many characters of a line of the kernel log are quoted.
 const SHOWN: usize = 200;
 
 impl NodeWitness {
@@ -73,7 +74,7 @@ impl NodeWitness {
         };
         Some(format!(
             "the kernel log of this node has {kind}: {}",
-            quoted(&last.text)
+            beginning(&last.text, SHOWN)
         ))
     }
 }
@@ -87,7 +88,7 @@ impl SystemWitness for NodeWitness {
         {
             return Testimony {
                 is_killed: true,
-                clause: format!("the kernel log says: {}", quoted(&line.text)),
+                clause: format!("the kernel log says: {}", beginning(&line.text, SHOWN)),
             };
         }
         if let Some((file, kills)) = oom_kills::grown(&self.oom_kills, &oom_kills::read(&self.root))
@@ -117,14 +118,6 @@ impl SystemWitness for NodeWitness {
             return None;
         }
         self.gpu_error(&self.kernel_lines().ok()?)
-    }
-}
-
-/// Returns the beginning of a line.
-fn quoted(text: &str) -> String {
-    match text.char_indices().nth(SHOWN) {
-        Some((end, _)) => format!("{}…", &text[..end]),
-        None => text.to_owned(),
     }
 }
 
