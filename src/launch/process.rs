@@ -23,9 +23,6 @@ use crate::{
 /// How long a launcher that is asked to end may take.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// The most that a step on trial may print: a few lines of each rank and of its launcher.
-const MOST_BYTES: u64 = 64 << 20;
-
 /// How a step on trial ended.
 #[derive(Debug, Default)]
 pub(super) struct Trial {
@@ -100,8 +97,16 @@ pub(super) fn try_out(
         }
     };
     let is_endless = Arc::new(AtomicBool::new(false));
-    let stdout = child::read_all_and_tell(child.stdout.take(), MOST_BYTES, Arc::clone(&is_endless));
-    let stderr = child::read_all_and_tell(child.stderr.take(), MOST_BYTES, Arc::clone(&is_endless));
+    let stdout = child::read_all_and_tell(
+        child.stdout.take(),
+        child::MOST_BYTES,
+        Arc::clone(&is_endless),
+    );
+    let stderr = child::read_all_and_tell(
+        child.stderr.take(),
+        child::MOST_BYTES,
+        Arc::clone(&is_endless),
+    );
     let started = Instant::now();
     let status = loop {
         if let Some(status) = child.try_wait()? {
@@ -124,7 +129,7 @@ pub(super) fn try_out(
         let what = format!(
             "{} prints without end: more than {} came. Check whether it is a wrapper that is broken: run {} --version",
             words[0],
-            Bytes(MOST_BYTES),
+            Bytes(child::MOST_BYTES),
             words[0]
         );
         return Err(Failure::on_all_ranks(Code::Launch, what));
