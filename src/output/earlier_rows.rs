@@ -70,7 +70,7 @@ impl EarlierRows {
         if !self.unreadable.is_empty() {
             let copy = keep_copy(path)?;
             note!(
-                "pxnbench: {}: {} cannot be read and left out, and measured again. The file as it was is {}",
+                "pxnbench: {}: leaving out {}, which cannot be read, and measuring again what is missing. The file as it was is {}",
                 path.display(),
                 lines(&self.unreadable),
                 copy.display()

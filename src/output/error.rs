@@ -9,7 +9,7 @@ use super::lock::Holder;
 pub enum OutputError {
     /// It cannot be read or written.
     Io(PathBuf, io::Error),
-    /// It is of another run: the rest of a sentence that begins with the path.
+    /// It is not to be written to: the rest of a sentence that begins with the path, which says why.
     Other(PathBuf, String),
     /// Another process writes it.
     Held(PathBuf, Holder),

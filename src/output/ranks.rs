@@ -246,7 +246,7 @@ impl RankCsv {
             let copy = keep_copy(path).map_err(io_error)?;
             let (path, copy) = (path.display(), copy.display());
             note!(
-                "pxnbench: {path}: {lines} cannot be read and left out. The file as it was is {copy}"
+                "pxnbench: {path}: leaving out {lines}, which cannot be read. The file as it was is {copy}"
             );
         }
         let kept = kept_rows(&found, results);

@@ -318,7 +318,7 @@ fn refuse_differing_arguments(request: &Request, world: &dyn World) -> anyhow::R
         return Ok(());
     };
     let what = format!(
-        "ranks 0 on {host} and {rank} on {other_host} were started with different arguments{}. Start all ranks with the same arguments",
+        "rank 0 on {host} and rank {rank} on {other_host} were started with different arguments{}. Start all ranks with the same arguments",
         difference(words, other_words)
     );
     Err(Failure::on_all_ranks(Code::Usage, what))

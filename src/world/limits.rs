@@ -45,7 +45,7 @@ const OF_A_RANK: [Need; 2] = [
         least: 64,
         sentence: |limit| {
             format!(
-                "only {limit} files may be open at once (ulimit -n), which is too few for MPI and NCCL. Raise it to 1024 at least"
+                "only {limit} files may be open at once (ulimit -n), which is too few for MPI and NCCL. Raise it to at least 1024"
             )
         },
     },

@@ -48,7 +48,7 @@ fn lines_that_cannot_be_read_are_taken_out_and_their_cases_measured_again() {
         fs::write(&path, &damaged).expect("written");
         let resumed = sweep(folder.path(), &["--resume"], 0);
         let words = format!(
-            "r/results.csv: {what} cannot be read and left out, and measured again. The file as it was is r/results.csv.1"
+            "r/results.csv: leaving out {what}, which cannot be read, and measuring again what is missing. The file as it was is r/results.csv.1"
         );
         assert!(
             resumed.stderr.contains(&words),
@@ -166,8 +166,7 @@ fn a_damaged_ranks_csv_is_continued_with_what_is_readable() {
     assert_eq!(text.lines().count(), 9);
     fs::write(&path, text.replacen("\r\n", "\r\n\"", 1)).expect("written");
     let resumed = sweep(&["--resume"]);
-    let words =
-        "r/ranks.csv: 1 line cannot be read and left out. The file as it was is r/ranks.csv.1";
+    let words = "r/ranks.csv: leaving out 1 line, which cannot be read. The file as it was is r/ranks.csv.1";
     assert!(resumed.stderr.contains(words), "{}", resumed.stderr);
     assert_eq!(csv(&path).len(), 7);
 }

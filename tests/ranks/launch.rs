@@ -53,7 +53,7 @@ fn ranks_with_other_arguments_are_refused() {
     let ended = run(command.args(["all_reduce", "-b", "8", "-e", "16", "-f", "2"])).expect_code(6);
     let host = pxnbench::world::placement::host_name();
     let says = format!(
-        "ranks 0 on {host} and 1 on {host} were started with different arguments (`-d int32` and nothing). Start all ranks"
+        "rank 0 on {host} and rank 1 on {host} were started with different arguments (`-d int32` and nothing). Start all ranks"
     );
     assert!(ended.stderr.contains(&says), "{}", ended.stderr);
 }

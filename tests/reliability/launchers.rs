@@ -21,7 +21,7 @@ const ROWS: &[FaultRow] = &[
     },
     FaultRow {
         fault: "ranks with different arguments",
-        seen: "`ranks 0 on … and … on … were started with different arguments…. Start all ranks with the same arguments`",
+        seen: "`rank 0 on … and rank … on … were started with different arguments…. Start all ranks with the same arguments`",
         exit: Exit::Code(Code::Usage),
         ends: "at the start",
         kept: "nothing was measured",

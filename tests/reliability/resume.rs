@@ -43,7 +43,7 @@ const ROWS: &[FaultRow] = &[
     },
     FaultRow {
         fault: "`--resume`: lines that cannot be read, also with 0 or 10^12 ranks",
-        seen: "`…: … cannot be read and left out, and measured again. The file as it was is …`",
+        seen: "`…: leaving out …, which cannot be read, and measuring again what is missing. The file as it was is …`",
         exit: Exit::Unchanged,
         ends: "with the sweep",
         kept: "all readable cases",
@@ -53,7 +53,7 @@ const ROWS: &[FaultRow] = &[
     },
     FaultRow {
         fault: "`--resume`: a damaged `ranks.csv`",
-        seen: "`…: … cannot be read and left out. The file as it was is …`",
+        seen: "`…: leaving out …, which cannot be read. The file as it was is …`",
         exit: Exit::Unchanged,
         ends: "with the sweep",
         kept: "all readable rows",
