@@ -1,4 +1,5 @@
-//! A rank that is stuck is named, whichever it is; one that is slow is not.
+//! A rank that is stuck is named, whichever it is; one that is slow is not. The files are in memory: the
+//! disk of a busy machine can take longer than the limits of these tests, and would be what is said.
 
 use std::{
     io::{BufRead, BufReader},
@@ -9,9 +10,8 @@ use std::{
 };
 
 use crate::{
-    common::{csv, has_mpi, mpirun, process_of_mpi_rank, run, send_signal},
+    common::{csv, folder_in_memory, has_mpi, mpirun, process_of_mpi_rank, run, send_signal},
     ends::{assert_nothing_left, assert_whole_csv, long_sweep, unfinished},
-    folder,
 };
 
 /// The limit of the sweeps, `-T`.
@@ -75,7 +75,7 @@ fn each_rank_that_is_stopped_is_named_by_another_and_the_job_ends() {
         return;
     }
     for stopped in 0..4 {
-        let folder = folder();
+        let folder = folder_in_memory();
         let marker = format!("stuck-{stopped}-{}.json", std::process::id());
         let job = long_sweep(4, folder.path(), &["--json", &marker, "-T", "3"]);
         let process = process_of_mpi_rank(&marker, stopped).expect("the rank");
@@ -107,7 +107,7 @@ fn a_sweep_that_takes_longer_than_the_limit_goes_on_while_it_makes_progress() {
     if !has_mpi() {
         return;
     }
-    let folder = folder();
+    let folder = folder_in_memory();
     let mut times: f64 = 300.0;
     loop {
         let words = format!("all_reduce -b 1M -e 1M -c 0 -n {times} -T 3 --csv x.csv");

@@ -1,4 +1,5 @@
-//! A job whose GPUs are stuck: what is said, and when.
+//! A job whose GPUs are stuck: what is said, and when. The files are in memory: the disk of a busy machine can take longer
+//! than the limits of these tests, and would be what is said.
 
 use std::{fs, time::Duration};
 
@@ -11,7 +12,7 @@ use pxnbench::world::placement::host_name;
 
 #[test]
 fn an_operation_that_hangs_on_one_rank_is_said_once_with_its_place() {
-    let Some(machine) = Machine::with(2) else {
+    let Some(machine) = Machine::in_memory(2) else {
         return;
     };
     // The operation is the third of a block of 40: one of the warm-up and the first one come before.
@@ -38,7 +39,7 @@ fn an_operation_that_hangs_on_one_rank_is_said_once_with_its_place() {
 
 #[test]
 fn a_rank_that_is_stopped_is_named_with_its_gpu() {
-    let Some(machine) = Machine::with(2) else {
+    let Some(machine) = Machine::in_memory(2) else {
         return;
     };
     let marker = format!("stuck-gpu-{}", std::process::id());
@@ -72,7 +73,7 @@ fn a_rank_that_is_stopped_is_named_with_its_gpu() {
 
 #[test]
 fn a_block_that_takes_longer_than_the_limit_goes_on_while_marks_pass() {
-    let Some(machine) = Machine::with(2) else {
+    let Some(machine) = Machine::in_memory(2) else {
         return;
     };
     for Layout { processes, options } in TWO {
