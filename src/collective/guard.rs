@@ -183,7 +183,7 @@ fn mixed(x: u64) -> u64 {
     x ^ x >> 31
 }
 
-/// Where a library may change nothing.
+/// A place where a library may change nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DamagedPlace {

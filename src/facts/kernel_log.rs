@@ -7,7 +7,7 @@ use std::{
     path::Path,
 };
 
-/// Where the kernel offers its log. A read returns one record, or an error if there is no other.
+/// The device from which the kernel log is read. A read returns one record, or an error if there is no other.
 const DEVICE: &str = "dev/kmsg";
 
 /// The log of a machine is a few MB at most.
