@@ -18,6 +18,7 @@
 //! | 2 | [`slurm`] | the Slurm job around this process, node lists, how to start ranks in it |
 //! | 3 | [`record`] | a measured case, the columns, the files' format |
 //! | 3 | [`drop_in`] | the program under the names of nccl-tests' programs |
+//! | 3 | [`workload`] | training steps as data |
 //! | 4 | [`world`], [`native`] | the ranks of the job; loaders of vendor libraries |
 //! | 4 | [`peak`] | the most busbw that the links of a job allow |
 //! | 5 | [`backend`], [`facts`] | what runs a collective; what this job runs on |
@@ -105,4 +106,5 @@ pub mod telemetry;
 pub mod topology;
 pub mod units;
 pub mod visible;
+pub mod workload;
 pub mod world;

@@ -19,6 +19,7 @@ pub mod nccl;
 pub mod nccl;
 pub mod options;
 mod slices;
+pub mod step;
 
 pub use interface::{Backend, Timing, Waived, check_possible, rotation};
 pub use slices::{Element, SliceOperation};

@@ -1,0 +1,101 @@
+//! What a replay knows of a backend: training steps, whose operations overlap.
+
+use crate::{collective::Case, units::Micros, workload::Step};
+
+/// Which operations of a step run, and how.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum StepMode {
+    /// Computation alone. Collectives are left out.
+    Computation,
+    /// Collectives alone, in their streams. Computation is left out.
+    Communication,
+    /// Everything, one operation after another.
+    Serial,
+    /// Everything, in its streams, each operation as soon as those that it waits for have ended.
+    Overlapped,
+}
+
+impl StepMode {
+    /// All modes.
+    pub const ALL: [StepMode; 4] = [
+        StepMode::Computation,
+        StepMode::Communication,
+        StepMode::Serial,
+        StepMode::Overlapped,
+    ];
+}
+
+/// When an operation ran on this rank, since the begin of its step.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Span {
+    /// When the operations before it in its stream and those that it waits for had ended.
+    pub begin: Micros,
+    /// When it had ended.
+    pub end: Micros,
+}
+
+/// The times of one step on this rank.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct StepTimes {
+    /// From the begin of the first operation to the end of the last.
+    pub total: Micros,
+    /// For each operation of the step, when it ran; `None` for those that the mode leaves out.
+    pub operations: Vec<Option<Span>>,
+}
+
+/// A backend that runs training steps. All ranks call the same methods in the same order.
+pub trait StepBackend {
+    /// Runs `case` once on communicator `communicator` of the step, alone, and returns how many elements of the result are
+    /// wrong on this rank.
+    ///
+    /// # Errors
+    /// Returns an error if the library, the device or a peer fails.
+    fn verify(&mut self, communicator: usize, case: &Case, seed: u64) -> anyhow::Result<u64>;
+
+    /// Runs the step `times` times, one after another, and returns the times of each. `barrier` waits for the other processes.
+    ///
+    /// # Errors
+    /// As [`StepBackend::verify`].
+    fn run(
+        &mut self,
+        mode: StepMode,
+        times: u32,
+        barrier: &dyn Fn(),
+    ) -> anyhow::Result<Vec<StepTimes>>;
+
+    /// Frees what the backend holds. Called on every rank after the last step.
+    ///
+    /// # Errors
+    /// Returns an error if the library fails.
+    fn finish(&mut self) -> anyhow::Result<()>;
+}
+
+/// How computation is imitated.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ComputeOptions {
+    /// The share of a GPU's multiprocessors that computation keeps busy, above 0 and at most 1.
+    pub multiprocessors: f64,
+    /// The time of one kernel: computation is a sequence of kernels, as in a training step, and a collective can begin
+    /// between two of them.
+    pub kernel: Micros,
+}
+
+impl Default for ComputeOptions {
+    fn default() -> ComputeOptions {
+        ComputeOptions {
+            multiprocessors: 1.0,
+            kernel: Micros(50.0),
+        }
+    }
+}
+
+/// What opens a [`StepBackend`] on this process.
+#[derive(Clone, Debug)]
+pub struct StepSetup<'a> {
+    /// The step.
+    pub step: &'a Step,
+    /// The rank of this process in the job.
+    pub rank: u32,
+    /// How computation is imitated.
+    pub compute: ComputeOptions,
+}
