@@ -248,6 +248,70 @@ no_such_nccl() {
     got="exit $rc, $(grep -c /nonexistent.so "$out" || true) sentence"
 }
 
+# Starts a sweep of two ranks that has no end, and sends a signal to rank 1, or to the launcher, once a row is shown. Its exit
+# code is in $rc, the seconds until its end in $took, and the pid of rank 1 in $victim.
+disturb() { # signal rank|launcher
+    local deadline=$((SECONDS + 60)) target job began
+    # shellcheck disable=SC2016
+    write_wrapper "$tmp/wrapper" "echo \$\$ >'$tmp/pid.'\$rank"
+    rm -rf "$tmp/run" "$tmp"/pid.*
+    launch_ranks 2
+    timeout -k 5 "$limit" "${launch[@]}" "$tmp/wrapper" "$bin" all_reduce -b "$large" -e "$large" -n 500 -N 0 -T 5 \
+        --backend nccl --out "$tmp/run" >>"$out" 2>&1 </dev/null &
+    job=$!
+    until says '^ +[0-9]+ +[0-9]+ +float ' || ((SECONDS > deadline)); do sleep 0.1; done
+    victim=$(cat "$tmp/pid.1" 2>/dev/null || true)
+    case $2 in
+        rank) target=$victim ;;
+        *) target=$job ;; # timeout passes it on
+    esac
+    began=$SECONDS
+    [[ -z $target ]] || kill -s "$1" "$target"
+    wait "$job" || rc=$?
+    took=$((SECONDS - began))
+    ! is_left "$victim" || got+=", rank 1 is left"
+}
+
+# Whether a process still runs three seconds later. One that is only not yet waited for does not.
+is_left() { # pid
+    local state tries
+    for ((tries = 0; tries < 30; tries++)); do
+        state=$(sed -n 's/^State:[[:space:]]*//p' "/proc/${1:-none}/status" 2>/dev/null || true)
+        [[ -n $state && $state != Z* ]] || return 1
+        sleep 0.1
+    done
+}
+
+# Appends to $got that the rows on disk are not all whole, if so.
+judge_rows() {
+    awk -F, 'NR == 1 { cells = NF; next } NF < cells { exit 1 } END { exit NR < 2 }' "$tmp/run/results.csv" 2>/dev/null ||
+        got+=", no whole rows"
+}
+
+# The watch names a rank that stands still within -T and two seconds, and all are gone ten seconds later.
+stopped_rank() {
+    disturb STOP rank
+    says "rank 1 on .*process $victim\\) has been silent" && got="named$got" || got="not named$got"
+    ((took <= 17)) || got+=", after $took s"
+    [[ $(grep -o '"code": *[0-9]*' "$tmp/run/run.json" | grep -o '[0-9]*$') == 4 ]] || got+=", not exit 4"
+    judge_rows
+}
+
+killed_rank() {
+    disturb KILL rank
+    says "rank 1 on .*was killed( by SIGKILL|, or)" && got="named$got" || got="not named$got"
+    ((took <= 12)) || got+=", after $took s"
+    judge_rows
+}
+
+# As Ctrl-C does: the launcher gets the signal.
+interrupted() {
+    disturb INT launcher
+    grep -q '"code": *9' "$tmp/run/run.json" && got="exit 9 in run.json$got" || got="exit $rc$got"
+    ((took <= 12)) || got+=", after $took s"
+    judge_rows
+}
+
 # --- all of them ----------------------------------------------------------------------------------------------------
 
 (($(gpus) >= 2)) || die 5 "needs two GPUs, and a program started here would see $(gpus)."
@@ -285,6 +349,9 @@ check "nothing beside the buffers" "exit 0, 0 wrong" sweep 2 all -r all -d int8,
 check "the same, unaligned" "exit 0, 0 wrong" both_ways all -u 3 -d half -b 1000 -e 100000 -i 33000 -n 2
 check "faults beside the buffers" "5 of 5 found" faults_beside
 check "a soak" "exit 0, 6 flat" soak
+check "a rank that stands still" "named" stopped_rank
+check "a rank that is killed" "named" killed_rank
+check "an interrupted sweep" "exit 9 in run.json" interrupted
 check "each rank sees one GPU" "exit 0, 0 wrong" one_gpu_each
 check "two ranks on one GPU" "refused" same_gpu
 check "4 ranks as two virtual nodes" "exit 0, 0 wrong" two_virtual_nodes
