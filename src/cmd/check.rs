@@ -54,7 +54,7 @@ pub fn run(args: &Args) -> anyhow::Result<Code> {
         ));
     }
     // A pipe or a file system may not answer.
-    let _guard = deadline::watch("the files of the run", LIMIT);
+    let _guard = deadline::limit("the files of the run", LIMIT);
     let measured = Measured::read(path)?;
     let verdict = requirements.prepare(&measured.setup())?.judge(&measured)?;
     if args.json {

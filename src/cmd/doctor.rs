@@ -65,7 +65,7 @@ pub fn run(args: &Args) -> anyhow::Result<Code> {
     if let Some(file) = &args.env {
         return check_recipe(args, file);
     }
-    let _guard = deadline::watch("the examination on every rank", LIMIT);
+    let _guard = deadline::limit("the examination on every rank", LIMIT);
     // Ranks that see only themselves are a finding, not the end; without a process manager MPI
     // would stop.
     let is_alone =

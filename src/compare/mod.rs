@@ -77,7 +77,7 @@ impl Request {
 /// Returns an error if there is nothing to compare, if no two runs can be compared, or if a file cannot be read or
 /// written.
 pub fn run(request: &Request) -> anyhow::Result<Code> {
-    let _guard = deadline::watch("the files of the runs", LIMIT);
+    let _guard = deadline::limit("the files of the runs", LIMIT);
     let inputs = Inputs::find(&request.runs)?;
     let mut cases = Cases::default();
     let steps = inputs.read(&mut cases)?;

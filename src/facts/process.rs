@@ -9,7 +9,7 @@ use crate::{
     env::{self, Env},
     levels::{self, conf::NcclSettings, ports::Port},
     record::Device,
-    world::placement,
+    world::{placement, process_stat::ProcessStat},
 };
 
 /// The way in which the GPUs that a process sees reach each other's memory.
@@ -126,13 +126,10 @@ fn add_gpus(process: &mut Process) {
 /// Returns the seconds since this process was started, launching included; `None` if `/proc` does
 /// not tell.
 pub fn process_age_s() -> Option<f64> {
-    let stat = fs::read_to_string("/proc/self/stat").ok()?;
+    let ticks = ProcessStat::of(std::process::id())?.started()? as f64;
     let uptime = fs::read_to_string("/proc/uptime").ok()?;
     let uptime: f64 = uptime.split(' ').next()?.parse().ok()?;
-    // The name in parentheses may hold spaces; the start time is the 20th field after it, in ticks
-    // of 1/100 s.
-    let (_, after_name) = stat.rsplit_once(')')?;
-    let ticks: f64 = after_name.split_whitespace().nth(19)?.parse().ok()?;
+    // A tick is 1/100 s.
     let age = uptime - ticks / 100.0;
     // In some containers the two come from different clocks.
     let is_plausible = age >= 0.0;

@@ -29,7 +29,7 @@ impl<T: Element> Pending<'_, T> {
     /// # Errors
     /// Returns an error if MPI fails.
     pub fn wait(self) -> anyhow::Result<Vec<T>> {
-        let _guard = deadline::watch("a started all_reduce", self.timeout);
+        let _guard = deadline::limit("a started all_reduce", self.timeout);
         self.started.wait()
     }
 }

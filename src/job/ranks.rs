@@ -129,6 +129,6 @@ impl Job {
 
     /// Starts the deadline of an operation.
     pub(super) fn watch(&self, what: &str) -> deadline::Guard {
-        deadline::watch(what, self.timeout.get())
+        deadline::limit(what, self.timeout.get())
     }
 }

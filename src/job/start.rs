@@ -91,7 +91,7 @@ impl Job {
             timeout,
         } = self;
         communicator.close();
-        let _guard = deadline::watch("the shutdown of MPI on all ranks", timeout.get());
+        let _guard = deadline::limit("the shutdown of MPI on all ranks", timeout.get());
         world.finish();
     }
 }

@@ -66,7 +66,7 @@ pub fn run(
     nccl_lib: Option<&Path>,
     meeting: Option<&MeetingCheck>,
 ) -> anyhow::Result<Code> {
-    let guard = deadline::watch("MPI_Init", MPI_STARTS);
+    let guard = deadline::limit("MPI_Init", MPI_STARTS);
     let world: Box<dyn World> = if alone {
         Box::new(Solo)
     } else {

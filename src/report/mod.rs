@@ -73,7 +73,7 @@ pub struct Request {
 ///
 /// Returns an error if there is nothing to report, or if a file cannot be read or written.
 pub fn run(request: &Request) -> anyhow::Result<Code> {
-    let _guard = deadline::watch("the files of the report", LIMIT);
+    let _guard = deadline::limit("the files of the report", LIMIT);
     let content = Content::read(&request.runs)?;
     for note in &content.notes {
         say!("pxnbench: {note}");
@@ -168,7 +168,7 @@ fn replace(path: &Path, text: &[u8]) -> anyhow::Result<()> {
 fn write(path: &Path, text: &str) -> anyhow::Result<()> {
     let place = target::resolved(path);
     let written = if target::is_pipe(&place) {
-        let _guard = deadline::watch(format!("the reader of {}", path.display()), READER_LIMIT);
+        let _guard = deadline::limit(format!("the reader of {}", path.display()), READER_LIMIT);
         target::open_pipe(&place, PATIENCE).and_then(|mut pipe| pipe.write_all(text.as_bytes()))
     } else {
         replace_alone(&place, text)

@@ -48,7 +48,7 @@ impl<'a> RunContext<'a> {
     ///
     /// Returns an error if the processes do not fit together, or the request does not fit them. All have the same error.
     pub(super) fn gather(request: &'a Request, world: &'a dyn World) -> anyhow::Result<Self> {
-        let _guard = deadline::watch("asking every rank what it runs on", request.timeout);
+        let _guard = deadline::limit("asking every rank what it runs on", request.timeout);
         refuse_differing_arguments(request, world)?;
         let own = facts::process(&env::var, request.backend.may_use_gpus());
         let processes = world::all_gather(world, &own)?;

@@ -92,11 +92,11 @@ pub fn run(request: &Request) -> anyhow::Result<Code> {
     let proof = LogProof::start(request)?;
     let world = open::world(request)?;
     timer.mark("start, MPI");
-    let guard = deadline::watch("the end of the run", request.timeout);
+    let guard = deadline::limit("the end of the run", request.timeout);
     let end = in_world(request, proof, &*world, timer);
     let end = fault::end_together(end, world.size());
     drop(guard);
-    let _guard = deadline::watch("the shutdown of MPI on all ranks", request.timeout);
+    let _guard = deadline::limit("the shutdown of MPI on all ranks", request.timeout);
     world.finish();
     // Its files are complete. From here on, another run may write to their paths.
     abort::forget_last_words();
@@ -120,7 +120,7 @@ fn in_world(
     mut timer: PhaseTimer,
 ) -> anyhow::Result<Code> {
     // This covers what has no deadline of its own, such as a file system that does not answer.
-    let _guard = deadline::watch("the work between two cases", request.timeout);
+    let _guard = deadline::limit("the work between two cases", request.timeout);
     if request.list {
         let ranks = request.listed_ranks(world.size());
         let spec = traffic::resolve(&request.spec, ranks, world)?;
@@ -203,7 +203,7 @@ fn measure(
 ) -> anyhow::Result<(Code, String)> {
     let (timeout, world) = (context.request.timeout, context.world);
     let mut backend = {
-        let _guard = deadline::watch("starting the backend on every rank", timeout);
+        let _guard = deadline::limit("starting the backend on every rank", timeout);
         open::backend(context, &plan, session)?
     };
     timer.mark("backend");
@@ -247,7 +247,7 @@ fn measure(
         let slow = slow_node::remark(pace, &context.placements, &context.hosts(), world)?;
         slow.into_iter().collect()
     };
-    let _guard = deadline::watch("shutting down the backend", timeout);
+    let _guard = deadline::limit("shutting down the backend", timeout);
     backend.finish()?;
     let proved = proof.verdict(session.folder().as_deref(), world)?;
     let remarks = [
@@ -319,7 +319,7 @@ fn end_telemetry(
 fn allocate(backend: &mut dyn Backend, plan: &Plan, context: &RunContext) -> anyhow::Result<()> {
     let largest = plan.largest(&|case| backend.supports(case).is_ok());
     let what = format!("allocating two buffers of {largest}");
-    let _guard = deadline::watch(what, context.request.timeout);
+    let _guard = deadline::limit(what, context.request.timeout);
     world::agree(context.world, backend.allocate(largest))?;
     world::agree(context.world, backend.register())
 }

@@ -41,7 +41,7 @@ impl Predictions {
                 continue;
             }
             let what = format!("predicting the time of {case}");
-            let _guard = deadline::watch(what, context.request.timeout);
+            let _guard = deadline::limit(what, context.request.timeout);
             let id = shared_id(context, backend)?;
             let time = world::agree(context.world, backend.predict(&case, &id))?;
             predictions.0.insert(case, time);

@@ -73,7 +73,7 @@ pub fn run(nccl_lib: Option<&Path>, expect: Option<bool>) -> anyhow::Result<Code
     let world = world::open::world("pxnbench proof --self-test", true, limits)?;
     let end = in_world(pair, expect, &*world);
     let end = fault::end_together(end, world.size());
-    let _guard = deadline::watch("the shutdown of MPI on all ranks", LIMIT);
+    let _guard = deadline::limit("the shutdown of MPI on all ranks", LIMIT);
     world.finish();
     end
 }
@@ -94,7 +94,7 @@ fn in_world(
     expect: Option<bool>,
     world: &dyn World,
 ) -> anyhow::Result<Code> {
-    let _guard = deadline::watch("the self-test", LIMIT * 3);
+    let _guard = deadline::limit("the self-test", LIMIT * 3);
     let hosts = world::all_gather(world, &placement::host_name())?;
     let started = world::agree(world, pair)?;
     let without = world::all_gather(world, &started.is_none())?;

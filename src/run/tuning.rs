@@ -56,7 +56,7 @@ mod with_nccl {
         sizes: CutSizes,
     ) -> anyhow::Result<Choices> {
         let timeout = context.request.timeout;
-        let _guard = deadline::watch("the short run that finds algorithms", timeout * 2);
+        let _guard = deadline::limit("the short run that finds algorithms", timeout * 2);
         let start = WorkerStart {
             local_ranks: context.local_ranks(),
             float8: context.reduces_float8(),

@@ -330,7 +330,7 @@ impl Measure {
         backend: &mut dyn Backend,
         blocks: &mut Blocks,
     ) -> anyhow::Result<()> {
-        let _guard = deadline::watch(format!("{} times {case}", self.iters), limit);
+        let _guard = deadline::limit(format!("{} times {case}", self.iters), limit);
         if !blocks.times.is_empty() {
             // The ranks begin each block together, as they begin the first.
             world.barrier();
@@ -395,7 +395,7 @@ impl Measure {
     /// Fills the buffers.
     fn fill(&self, case: &Case, backend: &mut dyn Backend) -> anyhow::Result<()> {
         let what = format!("filling the buffers of {case}");
-        let _guard = deadline::watch(what, self.timeout);
+        let _guard = deadline::limit(what, self.timeout);
         backend.fill(case, self.seed)
     }
 
@@ -411,7 +411,7 @@ impl Measure {
         self.seed += 1;
         self.fill(case, backend)?;
         let began = self.spent.add(Part::Fill, began);
-        let _guard = deadline::watch(format!("the first {case}"), self.timeout);
+        let _guard = deadline::limit(format!("the first {case}"), self.timeout);
         let first = backend.run(case, 1)?;
         let began = self.spent.add(Part::First, began);
         world.barrier();
@@ -452,7 +452,7 @@ impl Measure {
             let began = Instant::now();
             self.seed += 1;
             self.fill(case, backend)?;
-            let _guard = deadline::watch(format!("checking {case}"), self.timeout);
+            let _guard = deadline::limit(format!("checking {case}"), self.timeout);
             backend.guard(case, self.seed)?;
             let began = self.spent.add(Part::Fill, began);
             // No rank may receive from one that is still filling its buffers.

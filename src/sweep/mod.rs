@@ -183,7 +183,7 @@ impl Sweep<'_> {
             Err(why) => waived(case, self.measure, cycle, why.0),
         };
         let began = Instant::now();
-        let writing = deadline::watch(format!("writing down {case}"), self.measure.timeout);
+        let writing = deadline::limit(format!("writing down {case}"), self.measure.timeout);
         (self.emit)(Event::Finished(&record))?;
         drop(writing);
         if repeats {
@@ -225,7 +225,7 @@ fn warm_up(
     world: &dyn World,
     backend: &mut dyn Backend,
 ) -> anyhow::Result<()> {
-    let _guard = deadline::watch("the barrier before the warm-up", measure.timeout);
+    let _guard = deadline::limit("the barrier before the warm-up", measure.timeout);
     world.barrier();
     if measure.warmup == 0 {
         return Ok(());
@@ -235,7 +235,7 @@ fn warm_up(
             continue;
         }
         progress::expect_operations_of(Duration::ZERO);
-        let _guard = deadline::watch(format!("warming up {case}"), measure.timeout);
+        let _guard = deadline::limit(format!("warming up {case}"), measure.timeout);
         backend.run(case, measure.warmup)?;
     }
     Ok(())

@@ -90,7 +90,7 @@ impl StragglerSearch {
         world: &dyn World,
         backend: &mut dyn Backend,
     ) -> anyhow::Result<CaseLateness> {
-        let _guard = deadline::watch(format!("the first operations of {case}"), self.timeout);
+        let _guard = deadline::limit(format!("the first operations of {case}"), self.timeout);
         backend.fill(case, self.seed)?;
         backend.run(case, 1)?;
         let mut own = Vec::with_capacity(BATCH as usize);
@@ -102,7 +102,7 @@ impl StragglerSearch {
         let began = Instant::now();
         loop {
             let what = format!("looking for stragglers in {case}");
-            let _guard = deadline::watch(what, self.timeout);
+            let _guard = deadline::limit(what, self.timeout);
             // A rank that is late waits for nobody, so its own operations just now tell how long one takes.
             let mut operations: Vec<f64> = own.iter().map(|own| own.operation).collect();
             let operation_us = median(&mut operations);

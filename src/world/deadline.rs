@@ -82,7 +82,7 @@ static REMEDY: OnceLock<&str> = OnceLock::new();
 static CURRENT: Mutex<Option<Wait>> = Mutex::new(None);
 /// The rank that the current wait waits for, if it is known.
 static PEER: Mutex<Option<String>> = Mutex::new(None);
-static START_WATCHING: Once = Once::new();
+static START_THREAD: Once = Once::new();
 
 /// Whether the watch over all ranks reaches this one.
 static IS_WATCHED: AtomicBool = AtomicBool::new(false);
@@ -130,8 +130,8 @@ pub struct Guard {
 /// Starts a wait for `what`, which is worded like `allocating two buffers of 8G`, and which may be without progress for
 /// `limit`. If there is a wait already, it is suspended until this one ends, and then starts anew. Every rank starts the same
 /// waits in the same order.
-pub fn watch(what: impl Into<String>, limit: Duration) -> Guard {
-    START_WATCHING.call_once(|| {
+pub fn limit(what: impl Into<String>, limit: Duration) -> Guard {
+    START_THREAD.call_once(|| {
         if let Err(error) = thread::Builder::new().spawn(end_job_if_overdue) {
             abort::job(Code::Launch, &limits::no_thread(&error.to_string()));
         }

@@ -9,12 +9,10 @@
 //! starts. [`limits`] says which limits of the system leave too little to run.
 
 pub mod abort;
-mod arrival;
 pub mod cause;
 pub mod child;
 pub mod deadline;
 mod exchange;
-mod introduction;
 pub mod launch;
 pub mod limits;
 #[cfg(feature = "mpi")]
@@ -22,11 +20,14 @@ pub mod mpi;
 #[cfg(not(feature = "mpi"))]
 #[path = "mpi_stub.rs"]
 pub mod mpi;
+mod mpi_start;
 pub mod open;
 pub mod placement;
 mod private;
+pub mod process_stat;
 pub mod progress;
 mod running_clock;
+mod same_program;
 pub mod scratch;
 pub mod signal;
 pub mod solo;

@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use super::{
     World, abort,
-    arrival::ArrivalWatch,
     cause::{self, Learned},
-    deadline, introduction,
+    deadline,
     launch::{self, Bootstrap},
-    signal,
+    mpi_start::MpiStartReporter,
+    same_program, signal,
     solo::Solo,
     tcp::{
         self,
@@ -57,16 +57,16 @@ pub fn launched(work: &str, limits: Limits) -> anyhow::Result<Box<dyn World>> {
     }
     let world = mpi_within(limits.start)?;
     abort::set_rank(world.rank());
-    introduced(world, work, limits)
+    checked(world, work, limits)
 }
 
 /// Returns `world` with the watch over it if all of its processes do `work`.
-fn introduced(world: Box<dyn World>, work: &str, limits: Limits) -> anyhow::Result<Box<dyn World>> {
+fn checked(world: Box<dyn World>, work: &str, limits: Limits) -> anyhow::Result<Box<dyn World>> {
     if world.size() == 1 {
         return Ok(world);
     }
-    let _guard = deadline::watch("the first exchange of the ranks", limits.start);
-    match introduction::exchange(&*world, work) {
+    let _guard = deadline::limit("the first exchange of the ranks", limits.start);
+    match same_program::check(&*world, work) {
         Ok(()) => watch::watched(world, limits.silence),
         // Launchers end all ranks when one has ended, so it must be the one that says why.
         Err(error) if world.rank() == 0 => abort::job(exit::code_of(&error), &format!("{error:#}")),
@@ -77,24 +77,24 @@ fn introduced(world: Box<dyn World>, work: &str, limits: Limits) -> anyhow::Resu
     }
 }
 
-/// Starts MPI, and says which rank of this node it waits for if that takes longer than `timeout`. Then watches the ranks of this
-/// node.
+/// Starts MPI, and says which rank of this node it waits for if that takes longer than `timeout`. From then on the other ranks
+/// of this node are observed.
 fn mpi_within(timeout: Duration) -> anyhow::Result<Box<dyn World>> {
     cause::arrive();
     let world = {
-        let _guard = deadline::watch("MPI_Init", timeout);
-        let _arrivals = ArrivalWatch::start();
+        let _guard = deadline::limit("MPI_Init", timeout);
+        let _reporter = MpiStartReporter::start();
         mpi()?
     };
-    watch_peers();
+    end_on_loss();
     Ok(world)
 }
 
-/// Ends this process if another one of this node is gone without a word. Who is told to stop is not to blame, and who is done
-/// need not stay.
-fn watch_peers() {
+/// Ends this process if another one of this node dies without a message. One that was told to stop is not to blame, and this
+/// one need not report it once all its results are saved.
+fn end_on_loss() {
     let is_over = || signal::stops_now().is_some() || abort::is_final();
-    cause::watch(is_over, |Learned { note, is_new }| {
+    cause::report_losses(is_over, |Learned { note, is_new }| {
         abort::follow(note.code, &note.sentence, *is_new)
     });
 }
@@ -118,7 +118,7 @@ pub fn world(work: &str, needs_ranks: bool, limits: Limits) -> anyhow::Result<Bo
     };
     launch::check(world.size(), &env::var)?;
     abort::set_rank(world.rank());
-    introduced(world, work, limits)
+    checked(world, work, limits)
 }
 
 /// Meets the other ranks over TCP. Each process has its own variables, so one that cannot use them ends the job here.
@@ -127,8 +127,8 @@ fn over_tcp(work: &str, limits: Limits) -> anyhow::Result<Box<dyn World>> {
         Ok(contract) => {
             cause::arrive();
             let world = tcp::start(&contract, limits.start);
-            watch_peers();
-            introduced(world, work, limits)
+            end_on_loss();
+            checked(world, work, limits)
         }
         Err(error) => tcp::refuse(&env::var, &error),
     }

@@ -9,6 +9,8 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 
+use super::process_stat::ProcessStat;
+
 /// Makes a folder within `within` that only this user can enter. Its name is `prefix` and random letters.
 ///
 /// # Errors
@@ -54,7 +56,7 @@ impl Owner {
     pub(super) fn of(pid: u32) -> Option<Owner> {
         Some(Owner {
             pid,
-            started: start_of(pid)?,
+            started: ProcessStat::of(pid)?.started()?,
             space: this_space()?,
         })
     }
@@ -76,7 +78,8 @@ impl Owner {
 
     /// Returns whether the process is known to be dead; of one on another host nothing is known.
     pub(super) fn is_dead(&self) -> bool {
-        self.is_here() && start_of(self.pid) != Some(self.started)
+        let started = || ProcessStat::of(self.pid)?.started();
+        self.is_here() && started() != Some(self.started)
     }
 
     /// Returns whether its number means the same process here.
@@ -89,19 +92,4 @@ fn this_space() -> Option<String> {
     let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
     let numbers = fs::read_link("/proc/self/ns/pid").ok()?;
     Some(format!("{}/{}", boot.trim(), numbers.display()))
-}
-
-/// Returns when process `pid` started; `None` if there is none.
-fn start_of(pid: u32) -> Option<u64> {
-    // The 20th field behind the name.
-    let state = state_of(pid)?;
-    state.split_whitespace().nth(19)?.parse().ok()
-}
-
-/// Returns what the kernel says of process `pid` in `/proc/PID/stat` behind its name, beginning with the letter of its state;
-/// `None` if there is none.
-pub(super) fn state_of(pid: u32) -> Option<String> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The name in parentheses may hold spaces and parentheses.
-    Some(stat.rsplit_once(") ")?.1.to_owned())
 }

@@ -155,13 +155,11 @@ fn a_rank_that_never_reaches_mpi_is_named() {
     let ended = run(&mut command).expect_code(4);
     let host = pxnbench::world::placement::host_name();
     let says = format!(
-        "MPI_Init did not end within 3 s: it waits for rank 2 on {host}, of which nothing was seen"
+        "MPI_Init did not end within 3 s: it waits for rank 2 on {host}, which has not reached MPI_Init"
     );
     assert!(ended.stderr.contains(&says), "{}", ended.stderr);
     assert!(
-        ended
-            .stderr
-            .contains("ranks 0, 1 and 3 have come as far as this"),
+        ended.stderr.contains("ranks 0, 1 and 3 have reached it"),
         "{}",
         ended.stderr
     );

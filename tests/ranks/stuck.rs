@@ -88,8 +88,7 @@ fn each_rank_that_is_stopped_is_named_by_another_and_the_job_ends() {
             "{sentence}"
         );
         let host = pxnbench::world::placement::host_name();
-        let named =
-            format!(": rank {stopped} on {host} (process {process}) has been silent since ");
+        let named = format!(": rank {stopped} on {host} (pid {process}) has been silent since ");
         assert!(sentence.contains(&named), "{sentence}");
         assert!(sentence.contains(": it was at “"), "{sentence}");
         assert_eq!(ended.code, Some(4), "{sentence}");

@@ -13,7 +13,7 @@ pub(crate) const GROUP: FaultGroup = FaultGroup {
 const ROWS: &[FaultRow] = &[
     FaultRow {
         fault: "any one of 4 ranks on host memory is stopped (SIGSTOP)",
-        seen: "`… has been silent …, and the others wait for it: it was at “…”. The process is stopped, or the node is frozen or cut off: see process … and the kernel log of …`, with rank and host; if it is rank 0, rank 1 says it",
+        seen: "`… has been silent …, and the others wait for it: it was at “…”. The process is stopped, or the node is frozen or cut off: see that process and the kernel log of …`, with rank and host; if it is rank 0, rank 1 says it",
         exit: Exit::Code(Code::TimedOut),
         ends: "*T* + 2 s",
         kept: "all finished cases",
@@ -99,7 +99,7 @@ const ROWS: &[FaultRow] = &[
     },
     FaultRow {
         fault: "a rank never reaches MPI: its launcher started something else, or it hangs before",
-        seen: "`… did not end within … s`: `it waits for …`, the missing rank, `of which nothing was seen: not started, ended or stopped before, or no pxnbench`",
+        seen: "`… did not end within … s`: `it waits for …`, the missing rank, `which … not reached MPI_Init (not started, stopped or ended before, or another program)`",
         exit: Exit::Code(Code::TimedOut),
         ends: "*T*",
         kept: "nothing was measured",

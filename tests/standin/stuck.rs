@@ -29,7 +29,7 @@ fn an_operation_that_hangs_on_one_rank_is_said_once_with_its_place() {
         ": all 2 ranks stand at the same place and have made no progress since ",
         "40 times all_reduce 1K float sum out of place",
         " of 40 operations done",
-        " (GPU 0, process ",
+        " (GPU 0, pid ",
         "On this rank NCCL reports no error",
     ] {
         assert!(stuck[0].contains(part), "{part}\n{}", stuck[0]);
@@ -61,7 +61,7 @@ fn a_rank_that_is_stopped_is_named_with_its_gpu() {
     assert!(send_signal("-STOP", process));
     let ended = ended(job).expect_code(4);
     let host = host_name();
-    let named = format!("rank 1 on {host} (GPU 1, process {process}) has been silent since ");
+    let named = format!("rank 1 on {host} (GPU 1, pid {process}) has been silent since ");
     let naming = ended.stderr.matches(&named).count();
     assert_eq!(naming, 1, "{}", ended.stderr);
     wait_until("no process is left", || processes_with(&marker).is_empty());

@@ -3,13 +3,13 @@
 //! When a rank fails, its launcher stops the others, and these learn of a signal only. So each process of a job leaves a mark
 //! in a private folder of its node ([`arrive`]), and a rank that fails leaves a note there, and in the run's folder if there is
 //! one ([`share`]). A process that is told to stop looks for such notes first (`behind_stop`). One that is killed leaves
-//! nothing: those that live on its node notice (`watch`), and the first of them writes the note in its place.
+//! nothing: those that live on its node notice (`losses`), and the first of them writes the note in its place.
 
-mod arrival;
 mod job_key;
+mod losses;
+mod mpi_start;
 mod note;
 mod rank_folder;
-mod watch;
 mod witness;
 
 use std::{
@@ -24,15 +24,14 @@ use std::{
 };
 
 use self::{
-    arrival::{Arrival, Expected},
+    mpi_start::{Expected, StartedRank},
     rank_folder::{ProcessState, RankFolder, RankMark},
-    watch::ExitStatus,
 };
 pub use self::{
     note::{FailureNote, first_at, shared},
     witness::{SystemWitness, Testimony, set_witness},
 };
-use super::{launch, placement::host_name, private::Owner};
+use super::{launch, placement::host_name, private::Owner, process_stat::ExitStatus};
 use crate::{env, exit::Code};
 
 /// The mark of this process.
@@ -98,7 +97,7 @@ fn parent_name() -> String {
     started.unwrap_or_else(|| parent.to_string())
 }
 
-/// Returns which rank of this node has not come as far as the start of MPI, or whom else it waits for; `None` if that is unknown.
+/// Returns whom the start of MPI waits for, such as a rank of this node that has not reached it; `None` if that is unknown.
 pub(super) fn awaited() -> Option<String> {
     let own = OWN.get()?;
     let expected = Expected {
@@ -106,27 +105,27 @@ pub(super) fn awaited() -> Option<String> {
         here: launch::processes_on_node(&env::var),
     };
     let folders = RankFolder::of_job(&std::env::temp_dir(), &own.mark.job);
-    let arrived: Vec<Arrival> = folders
+    let started: Vec<StartedRank> = folders
         .iter()
-        .map(|folder| Arrival {
+        .map(|folder| StartedRank {
             rank: folder.mark.rank,
             pid: folder.mark.process.pid,
             state: folder.state(),
         })
         .collect();
-    arrival::awaited(&arrived, expected, &host_name())
+    mpi_start::awaited(&started, expected, &host_name())
 }
 
-/// Watches the other processes of the job on this node. To be called once all processes have met. `end` is called on a thread when
-/// one is gone without a note, unless `is_over` returns true.
-pub(super) fn watch(is_over: fn() -> bool, end: fn(&Learned)) {
+/// Observes the other processes of the job on this node, once all processes have met: calls `end` on a thread when one dies
+/// without a note, unless `is_over` returns true.
+pub(super) fn report_losses(is_over: fn() -> bool, end: fn(&Learned)) {
     let Some(own) = OWN.get() else { return };
     let mut folders = RankFolder::of_job(&std::env::temp_dir(), &own.mark.job);
     folders.retain(|folder| {
         folder.mark.process != own.mark.process && folder.state() == ProcessState::Running
     });
     peers().clone_from(&folders);
-    watch::start(&folders, own.mark.rank, move |folder, status| {
+    losses::observe_all(&folders, own.mark.rank, move |folder, status| {
         if !is_over() {
             let learned = note_loss(folder, status);
             remember(&learned.note);

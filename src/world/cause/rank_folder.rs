@@ -12,7 +12,10 @@ use std::{
 use serde::{Deserialize, Serialize};
 
 use super::note::{self, FailureNote};
-use crate::world::private::{self, Owner};
+use crate::world::{
+    private::{self, Owner},
+    process_stat::ProcessStat,
+};
 
 /// The prefix of the name of such a folder.
 const PREFIX: &str = "pxnbench-rank.";
@@ -100,8 +103,9 @@ impl RankFolder {
     /// Returns what is known of its process.
     pub(super) fn state(&self) -> ProcessState {
         // Asked first: a process that leaves removes its folder before it is dead.
-        let letter = state_letter(self.mark.process.pid);
-        let is_dead = self.mark.process.is_dead() || letter.is_some_and(|it| "ZX".contains(it));
+        let stat = ProcessStat::of(self.mark.process.pid);
+        let has_ended = stat.as_ref().is_some_and(ProcessStat::has_ended);
+        let is_dead = self.mark.process.is_dead() || has_ended;
         if let Some(note) = self.failure() {
             return ProcessState::Failed(note);
         }
@@ -110,7 +114,7 @@ impl RankFolder {
         }
         match is_dead {
             true => ProcessState::Lost,
-            false if letter.is_some_and(|it| "Tt".contains(it)) => ProcessState::Stopped,
+            false if stat.is_some_and(|stat| stat.is_stopped()) => ProcessState::Stopped,
             false => ProcessState::Running,
         }
     }
@@ -134,11 +138,6 @@ impl RankFolder {
         let _ = fs::remove_file(self.path.join(MARK));
         let _ = fs::remove_dir_all(&self.path);
     }
-}
-
-/// Returns the letter by which `/proc` describes the state of a process.
-fn state_letter(pid: u32) -> Option<char> {
-    private::state_of(pid)?.chars().next()
 }
 
 /// Removes the folders of jobs other than `own` of which no process lives.

@@ -53,7 +53,7 @@ pub fn start(contract: &Contract, timeout: Duration) -> Box<dyn World> {
     }
     abort::set_aborter(failure::tell_others);
     abort::expect_news_within(failure::NEWS_TAKE);
-    let _guard = deadline::watch("the rendezvous over TCP", timeout + SLACK);
+    let _guard = deadline::limit("the rendezvous over TCP", timeout + SLACK);
     let until = Instant::now() + timeout;
     let identity = Identity::own(contract);
     let connected = if contract.rank == 0 {

@@ -4,7 +4,7 @@ use std::{
     io,
     net::IpAddr,
     sync::{
-        Arc,
+        Arc, Mutex, PoisonError,
         atomic::{AtomicUsize, Ordering},
         mpsc::Sender,
     },
@@ -41,19 +41,19 @@ const MOST_AT_ONCE: usize = 64;
 /// The stack of a thread that connects.
 const STACK: usize = 256 << 10;
 
-/// What reaches the thread of the watch.
-pub(super) enum Arrival {
+/// An event that the thread of the watch waits for.
+pub(super) enum WatchEvent {
     /// The parent answers.
     Parent(Channel),
-    /// A child has come.
+    /// A child has connected.
     Child(u32, Channel),
     /// The job is over.
     End,
 }
 
-/// Where a process waits for its children.
+/// The addresses at which a process accepts its children.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Door {
+pub(super) struct Endpoint {
     /// The name of its socket on this host, which needs no file.
     name: Option<String>,
     /// Its port for other hosts.
@@ -61,12 +61,12 @@ pub(super) struct Door {
     addresses: Vec<IpAddr>,
 }
 
-/// The sockets behind a door.
+/// The sockets of an endpoint.
 pub(super) struct Listeners {
     sockets: Vec<Socket>,
 }
 
-/// What a process says and needs when it connects.
+/// The secret and the identity with which a process connects.
 pub(super) struct Introducer {
     pub(super) secret: Secret,
     pub(super) identity: Identity,
@@ -83,21 +83,21 @@ impl Introducer {
 }
 
 /// Opens what the children of a process need; what the system refuses is left out.
-pub(super) fn open(addresses: Vec<IpAddr>) -> (Door, Listeners) {
-    let mut door = Door::default();
+pub(super) fn open(addresses: Vec<IpAddr>) -> (Endpoint, Listeners) {
+    let mut endpoint = Endpoint::default();
     let mut sockets = Vec::new();
     if let Ok((name, socket)) = open_on_host() {
-        door.name = Some(name);
+        endpoint.name = Some(name);
         sockets.push(socket);
     }
     if let Ok(listener) = socket::listen(0)
         && let Ok(address) = listener.local_addr()
     {
-        door.port = Some(address.port());
-        door.addresses = addresses;
+        endpoint.port = Some(address.port());
+        endpoint.addresses = addresses;
         sockets.push(listener.into());
     }
-    (door, Listeners { sockets })
+    (endpoint, Listeners { sockets })
 }
 
 fn open_on_host() -> io::Result<(String, Socket)> {
@@ -118,27 +118,27 @@ pub(super) fn accept(
     listeners: Listeners,
     introducer: &Arc<Introducer>,
     expected: Vec<u32>,
-    arrivals: &Sender<Arrival>,
+    events: &Sender<WatchEvent>,
 ) {
-    let missing = Arc::new(std::sync::Mutex::new(expected));
+    let missing = Arc::new(Mutex::new(expected));
     for listener in listeners.sockets {
         let introducer = Arc::clone(introducer);
-        let (missing, arrivals) = (Arc::clone(&missing), arrivals.clone());
+        let (missing, events) = (Arc::clone(&missing), events.clone());
         // Without a thread nobody is reached here, which the watch says.
         let _ = thread::Builder::new().stack_size(STACK).spawn(move || {
-            accept_on(&listener, &introducer, &missing, &arrivals);
+            accept_on(&listener, &introducer, &missing, &events);
         });
     }
 }
 
 /// The numbers of the children that have not come.
-type Missing = Arc<std::sync::Mutex<Vec<u32>>>;
+type Missing = Arc<Mutex<Vec<u32>>>;
 
 fn accept_on(
     listener: &Socket,
     introducer: &Arc<Introducer>,
     missing: &Missing,
-    arrivals: &Sender<Arrival>,
+    events: &Sender<WatchEvent>,
 ) {
     let until = Instant::now() + TRIES_FOR;
     let at_work = Arc::new(AtomicUsize::new(0));
@@ -162,12 +162,12 @@ fn accept_on(
         }
         at_work.fetch_add(1, Ordering::Relaxed);
         let introducer = Arc::clone(introducer);
-        let (missing, arrivals) = (Arc::clone(missing), arrivals.clone());
+        let (missing, events) = (Arc::clone(missing), events.clone());
         let working = Arc::clone(&at_work);
         let thread = thread::Builder::new().stack_size(STACK).spawn(move || {
-            if let Some(arrival) = admit(socket, &introducer, &missing) {
-                // Once the watch has ended, nobody waits for arrivals.
-                let _ = arrivals.send(arrival);
+            if let Some(event) = admit(socket, &introducer, &missing) {
+                // Once the watch has ended, nobody waits for events.
+                let _ = events.send(event);
             }
             working.fetch_sub(1, Ordering::Relaxed);
         });
@@ -180,12 +180,12 @@ fn accept_on(
 fn is_empty(missing: &Missing) -> bool {
     missing
         .lock()
-        .unwrap_or_else(std::sync::PoisonError::into_inner)
+        .unwrap_or_else(PoisonError::into_inner)
         .is_empty()
 }
 
 /// Returns the child behind `socket`, if it is one that is expected.
-fn admit(socket: Socket, introducer: &Introducer, missing: &Missing) -> Option<Arrival> {
+fn admit(socket: Socket, introducer: &Introducer, missing: &Missing) -> Option<WatchEvent> {
     socket.set_nonblocking(false).ok()?;
     let own = introducer.introduction();
     let peer = handshake::receive(&socket, own, PROVES, || true).ok()?;
@@ -193,27 +193,25 @@ fn admit(socket: Socket, introducer: &Introducer, missing: &Missing) -> Option<A
         return None;
     };
     let channel = Channel::new(socket).ok()?;
-    let mut missing = missing
-        .lock()
-        .unwrap_or_else(std::sync::PoisonError::into_inner);
+    let mut missing = missing.lock().unwrap_or_else(PoisonError::into_inner);
     let at = missing.iter().position(|rank| *rank == identity.rank)?;
     missing.swap_remove(at);
-    Some(Arrival::Child(identity.rank, channel))
+    Some(WatchEvent::Child(identity.rank, channel))
 }
 
-/// Connects to the parent, which is `rank` behind `door`, until it answers or the time is over.
+/// Connects to the parent, which is `rank` at `endpoint`, until it answers or the time is over.
 pub(super) fn find_parent(
     rank: u32,
-    door: Door,
+    endpoint: Endpoint,
     introducer: Arc<Introducer>,
-    arrivals: Sender<Arrival>,
+    events: Sender<WatchEvent>,
 ) {
     // Without a thread the parent is not reached, which it says.
     let _ = thread::Builder::new().stack_size(STACK).spawn(move || {
         let until = Instant::now() + TRIES_FOR;
         while Instant::now() < until {
-            if let Some(channel) = attempt(rank, &door, &introducer) {
-                let _ = arrivals.send(Arrival::Parent(channel));
+            if let Some(channel) = attempt(rank, &endpoint, &introducer) {
+                let _ = events.send(WatchEvent::Parent(channel));
                 return;
             }
             thread::sleep(PAUSE);
@@ -222,10 +220,10 @@ pub(super) fn find_parent(
 }
 
 /// Tries all ways to the parent once.
-fn attempt(rank: u32, door: &Door, introducer: &Introducer) -> Option<Channel> {
-    let on_host = door.name.as_deref().map(connect_on_host);
-    let over_network = door.port.into_iter().flat_map(|port| {
-        let addresses = door.addresses.iter();
+fn attempt(rank: u32, endpoint: &Endpoint, introducer: &Introducer) -> Option<Channel> {
+    let on_host = endpoint.name.as_deref().map(connect_on_host);
+    let over_network = endpoint.port.into_iter().flat_map(|port| {
+        let addresses = endpoint.addresses.iter();
         addresses.map(move |address| {
             let stream = socket::connect(&[*address], port, CONNECTS)?;
             Ok(Socket::from(stream))
@@ -269,26 +267,29 @@ mod tests {
 
     #[test]
     fn children_find_their_parent_on_the_host_and_over_the_network() {
-        let (door, listeners) = open(here());
-        assert!(door.name.is_some() && door.port.is_some());
-        let (parent, arrivals) = mpsc::channel();
+        let (endpoint, listeners) = open(here());
+        assert!(endpoint.name.is_some() && endpoint.port.is_some());
+        let (parent, events) = mpsc::channel();
         accept(listeners, &introducer(0, b"a"), vec![1, 2], &parent);
         let ways = [
-            Door {
+            Endpoint {
                 port: None,
-                ..door.clone()
+                ..endpoint.clone()
             },
-            Door { name: None, ..door },
+            Endpoint {
+                name: None,
+                ..endpoint
+            },
         ];
         for (rank, way) in (1..).zip(ways) {
             let (own, answers) = mpsc::channel();
             find_parent(0, way, introducer(rank, b"a"), own);
             let mut child = match answers.recv_timeout(TRIES_FOR).expect("an answer") {
-                Arrival::Parent(channel) => channel,
+                WatchEvent::Parent(channel) => channel,
                 _ => panic!("no parent"),
             };
-            let Arrival::Child(number, mut channel) =
-                arrivals.recv_timeout(TRIES_FOR).expect("a child")
+            let WatchEvent::Child(number, mut channel) =
+                events.recv_timeout(TRIES_FOR).expect("a child")
             else {
                 panic!("no child");
             };
@@ -301,15 +302,15 @@ mod tests {
 
     #[test]
     fn strangers_and_ranks_that_are_not_expected_stay_outside() {
-        let (door, listeners) = open(here());
-        let (parent, arrivals) = mpsc::channel();
+        let (endpoint, listeners) = open(here());
+        let (parent, events) = mpsc::channel();
         accept(listeners, &introducer(0, b"a"), vec![1], &parent);
-        assert!(attempt(0, &door, &introducer(1, b"b")).is_none());
+        assert!(attempt(0, &endpoint, &introducer(1, b"b")).is_none());
         // Another process than the parent answers.
-        assert!(attempt(7, &door, &introducer(2, b"a")).is_none());
-        attempt(0, &door, &introducer(1, b"a")).expect("a connection");
-        let first = arrivals.recv_timeout(TRIES_FOR).expect("a child");
-        assert!(matches!(first, Arrival::Child(1, _)));
-        assert!(arrivals.recv_timeout(Duration::from_millis(50)).is_err());
+        assert!(attempt(7, &endpoint, &introducer(2, b"a")).is_none());
+        attempt(0, &endpoint, &introducer(1, b"a")).expect("a connection");
+        let first = events.recv_timeout(TRIES_FOR).expect("a child");
+        assert!(matches!(first, WatchEvent::Child(1, _)));
+        assert!(events.recv_timeout(Duration::from_millis(50)).is_err());
     }
 }

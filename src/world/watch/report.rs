@@ -50,12 +50,12 @@ impl ProgressReport {
         }
     }
 
-    /// Returns how messages name the process and where it is: `rank 3 on node7 (GPU 2, process 4711)`.
+    /// Returns how messages name the process and where it is: `rank 3 on node7 (GPU 2, pid 4711)`.
     pub(super) fn full_name(&self) -> String {
         if self.gpus.is_empty() {
-            format!("{} (process {})", self.name, self.pid)
+            format!("{} (pid {})", self.name, self.pid)
         } else {
-            format!("{} ({}, process {})", self.name, self.gpus, self.pid)
+            format!("{} ({}, pid {})", self.name, self.gpus, self.pid)
         }
     }
 
@@ -116,7 +116,7 @@ pub(super) mod tests {
     #[test]
     fn a_process_is_named_with_its_gpus_if_it_has_any() {
         let own = report(3, 120, 0);
-        assert_eq!(own.full_name(), "rank 3 on node0 (GPU 3, process 4003)");
+        assert_eq!(own.full_name(), "rank 3 on node0 (GPU 3, pid 4003)");
         assert_eq!(
             own.doing(),
             "2000 times all_reduce 1G float sum, 120 of 2000 operations done"
@@ -127,7 +127,7 @@ pub(super) mod tests {
             what: String::new(),
             ..own
         };
-        assert_eq!(on_host_memory.full_name(), "rank 3 on node0 (process 4003)");
+        assert_eq!(on_host_memory.full_name(), "rank 3 on node0 (pid 4003)");
         assert_eq!(on_host_memory.doing(), "work of its own");
     }
 }

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     addresses,
-    meeting::{self, Arrival, Door, Introducer, Listeners},
+    meeting::{self, Endpoint, Introducer, Listeners, WatchEvent},
     member::{Child, Member, Parent, Place},
     watched::Watched,
     watcher::{Watcher, set_silence},
@@ -55,7 +55,7 @@ pub fn watched(world: Box<dyn World>, silence: Duration) -> anyhow::Result<Box<d
 
 /// Starts the thread of the watch, and returns the way to it; `None` on all processes if rank 0 has no secret, and on one whose
 /// system refuses the thread.
-fn start(world: &dyn World) -> anyhow::Result<Option<Sender<Arrival>>> {
+fn start(world: &dyn World) -> anyhow::Result<Option<Sender<WatchEvent>>> {
     // Rank 0 alone needs one; the empty one says that it has none.
     let own = if world.rank() == 0 {
         random_token().unwrap_or_default()
@@ -69,8 +69,8 @@ fn start(world: &dyn World) -> anyhow::Result<Option<Sender<Arrival>>> {
     };
     let hosts = exchange::all_gather(world, &own)?;
     let place = place_of(world.rank(), &hosts);
-    let (door, listeners) = own_door(&place);
-    let doors = exchange::all_gather(world, &door)?;
+    let (endpoint, listeners) = own_endpoint(&place);
+    let endpoints = exchange::all_gather(world, &endpoint)?;
     if key.is_empty() {
         return Ok(None);
     }
@@ -78,28 +78,28 @@ fn start(world: &dyn World) -> anyhow::Result<Option<Sender<Arrival>>> {
         secret: Secret::from_rank_0(key),
         identity: Identity::of_rank(world.rank(), world.size()),
     });
-    let (sender, arrivals) = mpsc::channel();
+    let (sender, events) = mpsc::channel();
     if let Some(listeners) = listeners {
         let expected = place.children.iter().map(|child| child.rank).collect();
         meeting::accept(listeners, &introducer, expected, &sender);
     }
     if let Some(Parent { rank, .. }) = place.parent
-        && let Some(door) = doors.into_iter().nth(rank as usize).flatten()
+        && let Some(endpoint) = endpoints.into_iter().nth(rank as usize).flatten()
     {
-        meeting::find_parent(rank, door, introducer, sender.clone());
+        meeting::find_parent(rank, endpoint, introducer, sender.clone());
     }
-    let watcher = Watcher::new(world.rank(), Member::new(place), arrivals);
+    let watcher = Watcher::new(world.rank(), Member::new(place), events);
     let thread = thread::Builder::new().name("watch".into());
     Ok(thread.spawn(move || watcher.run()).ok().map(|_| sender))
 }
 
-/// Opens the door of a process that has children.
-fn own_door(place: &Place) -> (Option<Door>, Option<Listeners>) {
+/// Opens the endpoint of a process that has children.
+fn own_endpoint(place: &Place) -> (Option<Endpoint>, Option<Listeners>) {
     if place.children.is_empty() {
         return (None, None);
     }
-    let (door, listeners) = meeting::open(addresses::of_this_host());
-    (Some(door), Some(listeners))
+    let (endpoint, listeners) = meeting::open(addresses::of_this_host());
+    (Some(endpoint), Some(listeners))
 }
 
 /// Returns the place of `rank` in the tree over all processes.

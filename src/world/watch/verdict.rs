@@ -111,11 +111,10 @@ fn silence(silent: &Silent, now: DateTime<Local>) -> String {
     };
     format!(
         "{} has been silent {}{more}, and the others wait for it: it was at “{}”. The process is stopped, or the node is frozen or cut off: \
-         see process {} and the kernel log of {}",
+         see that process and the kernel log of {}",
         report.full_name(),
         since(*for_ms, now),
         report.doing(),
-        report.pid,
         report.host
     )
 }
@@ -182,9 +181,9 @@ mod tests {
         let all = with_silent(all_at([121; 4], 2900), 3100, 0);
         assert_eq!(
             sentence(&all).expect("a sentence"),
-            "rank 8 on node1 (GPU 0, process 4008) has been silent since 11:59:56, for 3 s, and the others wait for it: it was at \
+            "rank 8 on node1 (GPU 0, pid 4008) has been silent since 11:59:56, for 3 s, and the others wait for it: it was at \
              “2000 times all_reduce 1G float sum, 120 of 2000 operations done”. The process is stopped, or the node is frozen or cut off: \
-             see process 4008 and the kernel log of node1"
+             see that process and the kernel log of node1"
         );
         let all = with_silent(all_at([121; 4], 2900), 3100, 7);
         let text = sentence(&all).expect("a sentence");
@@ -220,7 +219,7 @@ mod tests {
         all.add(&Summary::of(&filling), 0);
         assert_eq!(
             sentence(&all).expect("a sentence"),
-            "rank 5 on node0 (GPU 5, process 4005) is behind: it is at “filling the buffers of all_reduce 1G float sum”, and the others \
+            "rank 5 on node0 (GPU 5, pid 4005) is behind: it is at “filling the buffers of all_reduce 1G float sum”, and the others \
              have waited since 11:59:56, for 3 s, at “2000 times all_reduce 1G float sum, 121 of 2000 operations done”. See what holds up that process, its GPU and its network. \
              If this is merely slow, raise --timeout"
         );
@@ -258,7 +257,7 @@ mod tests {
         assert_eq!(
             sentence(&all_at([120; 4], 3000)).expect("a sentence"),
             "all 4 ranks stand at the same place and have made no progress since 11:59:57, for 3 s: 2000 times all_reduce 1G float sum, \
-             120 of 2000 operations done. No rank is behind the others, such as rank 0 on node0 (GPU 0, process 4000), so the operation \
+             120 of 2000 operations done. No rank is behind the others, such as rank 0 on node0 (GPU 0, pid 4000), so the operation \
              itself is stuck, in the library, on a GPU or in the network. If this is merely slow, raise --timeout"
         );
     }

@@ -2,14 +2,14 @@
 
 use std::sync::mpsc::Sender;
 
-use super::meeting::Arrival;
+use super::meeting::WatchEvent;
 use crate::world::{exchange::World, progress};
 
 /// The processes of a job that are watched. Each exchange that ends is progress.
 pub(super) struct Watched {
     pub(super) world: Box<dyn World>,
     /// The way to the thread of the watch.
-    pub(super) watch: Sender<Arrival>,
+    pub(super) watch: Sender<WatchEvent>,
 }
 
 /// Returns `result`, and notes that there was progress.
@@ -55,6 +55,6 @@ impl World for Watched {
     fn finish(self: Box<Self>) {
         self.world.finish();
         // If its thread is gone, the watch has ended already.
-        let _ = self.watch.send(Arrival::End);
+        let _ = self.watch.send(WatchEvent::End);
     }
 }

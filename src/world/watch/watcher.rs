@@ -16,7 +16,7 @@ use serde::de::DeserializeOwned;
 use super::{
     channel::{Channel, EndOfJob, News},
     evidence,
-    meeting::Arrival,
+    meeting::WatchEvent,
     member::{BeatDown, BeatUp, Member},
     report::{Position, ProgressReport, milliseconds},
     summary::Unreached,
@@ -66,7 +66,7 @@ pub fn remark() -> Option<String> {
 /// The part of this process in the watch, with its connections.
 pub(super) struct Watcher {
     member: Member,
-    arrivals: Receiver<Arrival>,
+    events: Receiver<WatchEvent>,
     parent: Option<Channel>,
     children: Vec<(u32, Channel)>,
     clock: RunningClock,
@@ -76,11 +76,11 @@ pub(super) struct Watcher {
 }
 
 impl Watcher {
-    /// Returns the part of rank `rank`, which gets its connections from `arrivals`.
-    pub(super) fn new(rank: u32, member: Member, arrivals: Receiver<Arrival>) -> Watcher {
+    /// Returns the part of rank `rank`, which gets its connections and the end of the job from `events`.
+    pub(super) fn new(rank: u32, member: Member, events: Receiver<WatchEvent>) -> Watcher {
         Watcher {
             member,
-            arrivals,
+            events,
             parent: None,
             children: Vec::new(),
             clock: RunningClock::start(Instant::now()),
@@ -93,10 +93,10 @@ impl Watcher {
     /// Watches until the job is over.
     pub(super) fn run(mut self) {
         loop {
-            match self.arrivals.recv_timeout(beat_interval()) {
-                Ok(Arrival::Parent(channel)) => self.parent = Some(channel),
-                Ok(Arrival::Child(rank, channel)) => self.children.push((rank, channel)),
-                Ok(Arrival::End) | Err(RecvTimeoutError::Disconnected) => return self.leave(),
+            match self.events.recv_timeout(beat_interval()) {
+                Ok(WatchEvent::Parent(channel)) => self.parent = Some(channel),
+                Ok(WatchEvent::Child(rank, channel)) => self.children.push((rank, channel)),
+                Ok(WatchEvent::End) | Err(RecvTimeoutError::Disconnected) => return self.leave(),
                 Err(RecvTimeoutError::Timeout) => {}
             }
             self.turn();

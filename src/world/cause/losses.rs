@@ -1,4 +1,4 @@
-//! A thread that notices at once when a process of this node is gone, by pidfd.
+//! A thread that notices at once, by pidfd, when a process of this node has died.
 
 use std::{
     os::fd::{AsFd, OwnedFd},
@@ -11,57 +11,60 @@ use rustix::{
 };
 
 use super::rank_folder::{ProcessState, RankFolder};
-use crate::world::private;
+use crate::world::process_stat::{ExitStatus, ProcessStat};
 
-/// How many processes one watches: the next ones by rank, so that each is watched by several if a node has many.
-const MOST_WATCHED: usize = 8;
+/// How many processes each one observes: the next ones by rank, so that each is observed by several if a node has many.
+const MOST_OBSERVED: usize = 8;
 
-/// A process of this node that is watched.
-struct WatchedProcess {
+/// A process of this node whose end is waited for.
+struct ObservedProcess {
     folder: RankFolder,
     descriptor: OwnedFd,
 }
 
-/// Returns those of `folders`, which are by rank, that the process of rank `own` watches.
+/// Returns those of `folders`, which are by rank, that the process of rank `own` observes.
 fn neighbours(folders: &[RankFolder], own: u32) -> Vec<&RankFolder> {
     let after = folders.iter().filter(|folder| folder.mark.rank > own);
     let before = folders.iter().filter(|folder| folder.mark.rank < own);
-    after.chain(before).take(MOST_WATCHED).collect()
+    after.chain(before).take(MOST_OBSERVED).collect()
 }
 
 /// Starts a thread that calls `on_loss` with the folder of a process that is gone without a note, and how it ended, if that is
-/// known. A kernel without pidfd, or a limit of descriptors, leaves processes unwatched.
-pub(super) fn start(
+/// known. A kernel without pidfd, or a limit of descriptors, leaves processes unobserved.
+pub(super) fn observe_all(
     folders: &[RankFolder],
     own: u32,
     on_loss: impl Fn(&RankFolder, Option<ExitStatus>) + Send + 'static,
 ) {
-    let mut watched = Vec::new();
+    let mut observed = Vec::new();
     for folder in neighbours(folders, own) {
         let pid = Pid::from_raw(folder.mark.process.pid as i32);
         let opened = pid.and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
         let Some(descriptor) = opened else { continue };
         // Only now it is certain that the number still stands for that process.
         if folder.state() == ProcessState::Running {
-            watched.push(WatchedProcess {
+            observed.push(ObservedProcess {
                 folder: folder.clone(),
                 descriptor,
             });
         }
     }
-    if watched.is_empty() {
+    if observed.is_empty() {
         return;
     }
     // Without the thread less is known.
-    let _ = thread::Builder::new().spawn(move || watch(watched, on_loss));
+    let _ = thread::Builder::new().spawn(move || observe(observed, on_loss));
 }
 
-fn watch(mut watched: Vec<WatchedProcess>, on_loss: impl Fn(&RankFolder, Option<ExitStatus>)) {
-    while !watched.is_empty() {
-        let Some(at) = next_end(&watched) else { return };
-        let ended = watched.swap_remove(at);
+fn observe(mut observed: Vec<ObservedProcess>, on_loss: impl Fn(&RankFolder, Option<ExitStatus>)) {
+    while !observed.is_empty() {
+        let Some(at) = next_end(&observed) else {
+            return;
+        };
+        let ended = observed.swap_remove(at);
         // Its parent has not asked for it yet, if this is fast enough.
-        let status = exit_status(ended.folder.mark.process.pid);
+        let stat = ProcessStat::of(ended.folder.mark.process.pid);
+        let status = stat.and_then(|stat| stat.exit_status());
         if ended.folder.state() == ProcessState::Lost {
             on_loss(&ended.folder, status);
         }
@@ -69,9 +72,9 @@ fn watch(mut watched: Vec<WatchedProcess>, on_loss: impl Fn(&RankFolder, Option<
 }
 
 /// Waits until a process has ended, and returns its position; `None` if the system refuses to wait.
-fn next_end(watched: &[WatchedProcess]) -> Option<usize> {
+fn next_end(observed: &[ObservedProcess]) -> Option<usize> {
     loop {
-        let mut asked: Vec<PollFd> = watched
+        let mut asked: Vec<PollFd> = observed
             .iter()
             .map(|process| PollFd::from_borrowed_fd(process.descriptor.as_fd(), PollFlags::IN))
             .collect();
@@ -85,30 +88,6 @@ fn next_end(watched: &[WatchedProcess]) -> Option<usize> {
             return ended;
         }
     }
-}
-
-/// How a process ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum ExitStatus {
-    Exit(i32),
-    Signal(i32),
-}
-
-/// Returns how process `pid` ended, if its parent has not asked for that yet.
-fn exit_status(pid: u32) -> Option<ExitStatus> {
-    parse_exit_status(&private::state_of(pid)?)
-}
-
-/// Parses the exit status in what [`private::state_of`] returned; `None` if the process still runs.
-fn parse_exit_status(state: &str) -> Option<ExitStatus> {
-    let mut fields = state.split_whitespace();
-    let is_zombie = fields.next()? == "Z";
-    // The status is the last field but one of those that old kernels have too: the 50th after the name.
-    let status: i32 = fields.nth(48)?.parse().ok()?;
-    is_zombie.then_some(match status & 0x7f {
-        0 => ExitStatus::Exit(status >> 8),
-        signal => ExitStatus::Signal(signal),
-    })
 }
 
 #[cfg(test)]
@@ -150,7 +129,7 @@ mod tests {
             folder_of(within.path(), 2, children[1].id()),
         ];
         let (sender, lost) = mpsc::channel();
-        start(&folders, 0, move |folder, status| {
+        observe_all(&folders, 0, move |folder, status| {
             sender.send((folder.mark.rank, status)).expect("sent");
         });
         folders[1].remove();
@@ -160,32 +139,9 @@ mod tests {
         let first = lost.recv_timeout(Duration::from_secs(60)).expect("noticed");
         assert_eq!(first, (2, Some(ExitStatus::Signal(libc::SIGKILL))));
         lost.recv_timeout(Duration::from_secs(60))
-            .expect_err("nothing is left to watch");
+            .expect_err("nothing is left to observe");
         for child in &mut children {
             child.wait().expect("ended");
         }
-    }
-
-    #[test]
-    fn the_exit_status_is_read_from_a_process_that_has_ended() {
-        let stat = |state: &str, status: i32| {
-            let zeros = vec!["0"; 48].join(" ");
-            format!("{state} {zeros} {status}\n")
-        };
-        assert_eq!(parse_exit_status(&stat("S", 0)), None);
-        assert_eq!(
-            parse_exit_status(&stat("Z", 9)),
-            Some(ExitStatus::Signal(9))
-        );
-        assert_eq!(
-            parse_exit_status(&stat("Z", 0x8b)),
-            Some(ExitStatus::Signal(11)),
-            "with a core"
-        );
-        assert_eq!(
-            parse_exit_status(&stat("Z", 0x300)),
-            Some(ExitStatus::Exit(3))
-        );
-        assert_eq!(parse_exit_status("Z 0"), None);
     }
 }

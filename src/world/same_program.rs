@@ -1,13 +1,13 @@
-//! The first exchange of a job: are all ranks the same program? Later ones would misunderstand each other.
+//! The first exchange of a job, which checks that all ranks are the same program: others would misread the later exchanges.
 
 use serde::{Deserialize, Serialize};
 
 use super::{World, placement::host_name};
 use crate::exit::{Code, Failure};
 
-/// What a process says of itself. Fields may be added, but these stay: other versions read them.
+/// The program that a process runs. Fields may be added, but these stay: other versions read them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-struct Introduction {
+struct Program {
     /// The version of the program.
     pxnbench: String,
     /// What it does: `a sweep`, `pxnbench doctor`.
@@ -19,8 +19,8 @@ struct Introduction {
 ///
 /// # Errors
 /// Returns an error on every process if one differs from the first.
-pub(super) fn exchange(world: &dyn World, work: &str) -> anyhow::Result<()> {
-    let own = Introduction {
+pub(super) fn check(world: &dyn World, work: &str) -> anyhow::Result<()> {
+    let own = Program {
         pxnbench: env!("CARGO_PKG_VERSION").into(),
         work: work.into(),
         host: host_name(),
@@ -34,7 +34,7 @@ pub(super) fn exchange(world: &dyn World, work: &str) -> anyhow::Result<()> {
 
 /// Returns how the first process that differs from process 0 does so; `None` if all are alike.
 fn difference(all: &[Vec<u8>]) -> Option<String> {
-    let parse = |bytes: &[u8]| serde_json::from_slice::<Introduction>(bytes).ok();
+    let parse = |bytes: &[u8]| serde_json::from_slice::<Program>(bytes).ok();
     let Some(first) = parse(all.first()?) else {
         return Some(unknown(0, None));
     };
@@ -47,7 +47,7 @@ fn difference(all: &[Vec<u8>]) -> Option<String> {
         })
 }
 
-fn unknown(rank: usize, first: Option<&Introduction>) -> String {
+fn unknown(rank: usize, first: Option<&Program>) -> String {
     let beside = first.map_or(String::new(), |first| {
         format!(
             ", and rank 0 on {} is pxnbench {}",
@@ -59,7 +59,7 @@ fn unknown(rank: usize, first: Option<&Introduction>) -> String {
     )
 }
 
-fn differs(rank: usize, other: &Introduction, first: &Introduction) -> Option<String> {
+fn differs(rank: usize, other: &Program, first: &Program) -> Option<String> {
     let (host, host_0) = (&other.host, &first.host);
     if other.pxnbench != first.pxnbench {
         return Some(format!(
@@ -80,12 +80,12 @@ mod tests {
     use super::*;
 
     fn bytes(version: &str, work: &str, host: &str) -> Vec<u8> {
-        let introduction = Introduction {
+        let program = Program {
             pxnbench: version.into(),
             work: work.into(),
             host: host.into(),
         };
-        serde_json::to_vec(&introduction).expect("JSON")
+        serde_json::to_vec(&program).expect("JSON")
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! A thread that tells the deadline which rank of this node the start of MPI waits for.
+//! [`MpiStartReporter`]: a thread that tells the deadline which rank of this node the start of MPI waits for.
 
 use std::{
     sync::mpsc::{self, RecvTimeoutError},
@@ -8,18 +8,18 @@ use std::{
 
 use super::{cause, deadline};
 
-/// How often the ranks of this node are looked for.
+/// The interval at which the ranks of this node are looked for.
 const LOOK: Duration = Duration::from_millis(500);
 
 /// The thread, which ends when this is dropped.
-pub(super) struct ArrivalWatch {
-    /// Its end ends the thread.
+pub(super) struct MpiStartReporter {
+    /// The thread ends once this is gone.
     _end: mpsc::Sender<()>,
 }
 
-impl ArrivalWatch {
+impl MpiStartReporter {
     /// Starts the thread.
-    pub(super) fn start() -> ArrivalWatch {
+    pub(super) fn start() -> MpiStartReporter {
         let (end, ended) = mpsc::channel::<()>();
         let work = move || {
             let mut peer = None;
@@ -31,6 +31,6 @@ impl ArrivalWatch {
         };
         // Without the thread the deadline knows less.
         let _ = thread::Builder::new().spawn(work);
-        ArrivalWatch { _end: end }
+        MpiStartReporter { _end: end }
     }
 }
