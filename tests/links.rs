@@ -11,7 +11,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use common::{BINARY, alone, clean, csv, json, run};
+use common::{after, alone, csv, json, run};
 
 const SWEEP: [&str; 11] = [
     "all_reduce",
@@ -194,13 +194,8 @@ fn files_have_the_permissions_that_the_umask_leaves() {
     let place = Place::new();
     for (umask, mode) in [("022", 0o644), ("027", 0o640), ("002", 0o664)] {
         let out = place.make(umask);
-        let mut command = Command::new("sh");
-        clean(&mut command);
-        command
-            .current_dir(&out)
-            .args(["-c", &format!("umask {umask}; exec \"$0\" \"$@\""), BINARY])
-            .args(SWEEP)
-            .args(["--out", "."]);
+        let mut command = after(&format!("umask {umask}"), &out);
+        command.args(SWEEP).args(["--out", "."]);
         run(&mut command).expect_code(0);
         for name in ["results.csv", "results.json", "run.json"] {
             let is = fs::metadata(out.join(name)).expect("there").mode() & 0o777;

@@ -2,9 +2,9 @@
 
 mod common;
 
-use std::{fs, os::unix::fs::symlink, path::Path, process::Command};
+use std::{fs, os::unix::fs::symlink, path::Path};
 
-use common::{Ended, alone, golden, run};
+use common::{Ended, after, alone, golden, run};
 use proptest::prelude::*;
 use pxnbench::topology::{
     Topology,
@@ -503,13 +503,7 @@ fn gpus_of_a_switch_spread_over_its_nics() {
 fn from_stdin(text: &str, arguments: &[&str]) -> Ended {
     let folder = folder();
     fs::write(folder.path().join("input"), text).expect("written");
-    let mut shell = Command::new("sh");
-    shell
-        .current_dir(folder.path())
-        .args(["-c", "exec \"$0\" \"$@\" < input"])
-        .arg(env!("CARGO_BIN_EXE_pxnbench"))
-        .args(arguments);
-    run(&mut shell)
+    run(after("exec < input", folder.path()).args(arguments))
 }
 
 /// What no page of a template may say.

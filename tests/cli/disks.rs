@@ -10,7 +10,7 @@ use std::{
 
 use crate::{
     MODEL,
-    common::{self, Ended, alone, csv, json, run, send_signal, skip, wait_until},
+    common::{self, Ended, after, alone, csv, json, run, send_signal, skip, wait_until},
     folder,
 };
 
@@ -31,15 +31,8 @@ const CASES: usize = 18 * 12 * 2;
 
 /// Runs the binary where a file may have at most `kib` KiB: a write behind that fails as on a full disk.
 fn with_small_files(folder: &Path, kib: u32, arguments: &[&str]) -> Ended {
-    let mut shell = Command::new("bash");
-    let line = format!("trap '' XFSZ; ulimit -f {kib}; exec \"$0\" \"$@\"");
-    common::clean(&mut shell);
-    shell
-        .current_dir(folder)
-        .args(["-c", &line, common::BINARY])
-        .args(arguments)
-        .args(MODEL);
-    run(&mut shell)
+    let limit = format!("trap '' XFSZ; ulimit -f {kib}");
+    run(after(&limit, folder).args(arguments).args(MODEL))
 }
 
 fn names(folder: &Path) -> Vec<String> {

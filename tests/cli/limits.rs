@@ -4,20 +4,13 @@ use std::{os::unix::fs::MetadataExt, path::Path, process::Command};
 
 use crate::{
     MODEL,
-    common::{self, BINARY, Ended, clean, csv, run},
+    common::{self, BINARY, Ended, after, clean, csv, run},
     folder,
 };
 
 /// Runs the program under `limit`, such as `-n 16`, which a shell sets before.
 fn under(limit: &str, folder: &Path, words: &[&str]) -> Ended {
-    let mut command = Command::new("bash");
-    clean(&mut command);
-    let script = format!("ulimit {limit} && exec \"$0\" \"$@\"");
-    command
-        .current_dir(folder)
-        .args(["-c", &script, BINARY])
-        .args(words);
-    run(&mut command)
+    run(after(&format!("ulimit {limit} || exit"), folder).args(words))
 }
 
 const SWEEP: [&str; 11] = [

@@ -8,6 +8,7 @@
 #![allow(missing_docs, reason = "tests")]
 
 pub mod evidence;
+pub mod guard;
 pub mod pages;
 pub mod sentences;
 
@@ -142,6 +143,14 @@ pub fn send_signal(signal: &str, process: u32) -> bool {
 /// The binary alone, in `folder`, without what a launcher or the user may have set.
 pub fn alone(folder: &Path) -> Command {
     program(Path::new(BINARY), folder)
+}
+
+/// As [`alone`], in a shell that runs `before` first, such as `ulimit -n 16`.
+pub fn after(before: &str, folder: &Path) -> Command {
+    let mut command = program(Path::new("bash"), folder);
+    let script = format!("{before}\nexec \"$0\" \"$@\"");
+    command.args(["-c", &script, BINARY]);
+    command
 }
 
 /// As [`alone`], under another name of the binary.

@@ -1,27 +1,20 @@
 //! Guard zones on GPUs: an NCCL that writes beside the buffers, or into what it only may read, is found out.
 
-use std::collections::BTreeMap;
-
 use crate::{
-    common::{csv, run},
+    common::{
+        csv,
+        guard::{
+            CsvCells,
+            GuardFinding::{self, Data, Note, Nothing},
+            expect_finding,
+        },
+        run,
+    },
     machine::Machine,
 };
 
-type Row = BTreeMap<String, String>;
-
-/// What the check has to say of a case in which rank 1 of four has a fault.
-enum Expected {
-    /// It has changed nothing, or what is not checked.
-    Nothing,
-    /// What it has changed is an element of the receive buffer.
-    Data,
-    /// What it has changed is elsewhere.
-    Note(String),
-}
-
-use Expected::{Data, Note, Nothing};
-
-fn expected(fault: &str, row: &Row) -> Expected {
+/// Returns what the check has to say of a case in which rank 1 of four has `fault`.
+fn expected(fault: &str, row: &CsvCells) -> GuardFinding {
     let collective = &row["collective"][..];
     let (is_root, in_place) = (row["root"] == "1", row["in_place"] == "1");
     if fault == "send" {
@@ -54,7 +47,7 @@ fn expected(fault: &str, row: &Row) -> Expected {
     }
 }
 
-fn faulty_sweep(machine: &Machine, fault: &str, words: &str) -> Vec<Row> {
+fn faulty_sweep(machine: &Machine, fault: &str, words: &str) -> Vec<CsvCells> {
     let words = format!("{words} -n 2 -w 1 -c 1 --csv x.csv");
     let mut command = machine.start(4, &words);
     command.env("STANDIN_FAULT", format!("{fault}:0:1:1"));
@@ -67,26 +60,9 @@ fn faulty_sweep(machine: &Machine, fault: &str, words: &str) -> Vec<Row> {
     csv(&machine.path().join("x.csv"))
 }
 
-fn compare(fault: &str, rows: &[Row]) {
+fn compare(fault: &str, rows: &[CsvCells]) {
     for row in rows {
-        let case = format!("{fault}: {row:?}");
-        let (note, wrong) = (&row["note"][..], &row["wrong"][..]);
-        match expected(fault, row) {
-            Nothing => {
-                assert!(["0", ""].contains(&wrong) && note.is_empty(), "{case}");
-                assert_ne!(row["status"], "wrong", "{case}");
-            }
-            Data => {
-                assert_ne!(wrong, "0", "{case}");
-                assert_eq!((note, &row["status"][..]), ("", "wrong"), "{case}");
-            }
-            Note(sentence) => {
-                assert_eq!(note, sentence, "{case}");
-                // A hypercube writes beside the parts of each round, most of which lie inside.
-                let is_one = wrong == "1" || row["collective"] == "hypercube";
-                assert!(is_one && row["status"] == "wrong", "{case}");
-            }
-        }
+        expect_finding(fault, row, &expected(fault, row));
     }
 }
 
@@ -115,7 +91,7 @@ fn changes_are_found_however_buffers_are_allocated_and_operations_started() {
         // Sizes below the one of the buffers, so that the zones lie inside the allocation.
         let words = format!("all_reduce all_gather -b 4K -e 64K -f 16 {way}");
         let rows = faulty_sweep(&machine, fault, &words);
-        let smallest: Vec<Row> = rows
+        let smallest: Vec<CsvCells> = rows
             .into_iter()
             .filter(|row| row["size_bytes"] == "4096")
             .collect();

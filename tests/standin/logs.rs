@@ -1,25 +1,19 @@
 //! Where NCCL's log waits until the run's folder is known, and what happens to it.
 
-use std::{
-    fs,
-    path::{Path, PathBuf},
-    process::Command,
-};
+use std::{fs, path::PathBuf, process::Command};
 
 use crate::{
-    common::{self, only_entry, run},
+    common::{after, only_entry, run},
     machine::Machine,
 };
 
-/// The program under `sh`, which runs `before` first: a link can be planted under a name with the process's own number.
+/// The program in a shell that runs `before` first: a link can be planted under a name with the process's own number.
 fn prepared(machine: &Machine, before: &str, words: &str) -> Command {
-    let mut command = machine.on(common::program(Path::new("sh"), machine.path()));
-    let script = format!("{before}\nexec \"$0\" \"$@\"");
+    let mut command = machine.on(after(before, machine.path()));
     command
         .env("TMPDIR", machine.path().join("tmp"))
         // The evidence of a GPU that the self-test asks for.
         .env("SLURM_JOB_GPUS", "0")
-        .args(["-c", &script, common::BINARY])
         .args(words.split_whitespace());
     command
 }

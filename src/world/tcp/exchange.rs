@@ -269,25 +269,11 @@ impl World for Tcp {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::world::tcp::{identity::Identity, secret::SecretSource, tree::Tree};
+    use crate::world::tcp::{identity::Identity, tree::Tree};
     use std::{
         net::{TcpListener, TcpStream},
         thread,
     };
-
-    fn identity(rank: u32) -> Identity {
-        Identity {
-            rank,
-            size: 0,
-            local_size: None,
-            host: "here".into(),
-            host_id: String::new(),
-            pid: 1,
-            version: String::new(),
-            secret_from: SecretSource::Port,
-            port: 0,
-        }
-    }
 
     fn pair() -> (TcpStream, TcpStream) {
         let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a port");
@@ -306,8 +292,8 @@ mod tests {
             let mut below = Vec::new();
             for child in tree.children(rank) {
                 let (up, down) = pair();
-                above[*child as usize] = Some(Link::new(&identity(rank), up));
-                below.push(Link::new(&identity(*child), down));
+                above[*child as usize] = Some(Link::new(&Identity::example(rank), up));
+                below.push(Link::new(&Identity::example(*child), down));
             }
             let above = above[rank as usize].take();
             worlds.push(Tcp::new(rank, size, Neighbours { above, below }));

@@ -11,7 +11,7 @@ use super::{
     identity::Identity,
     parts,
     position::Position,
-    secret::{Secret, SecretSource},
+    secret::Secret,
 };
 
 /// Far more than bytes that are there already take.
@@ -57,17 +57,7 @@ fn meet(bytes: &[u8], side: impl FnOnce(Socket, Introduction)) {
     let own = Introduction {
         purpose: Purpose::Join,
         secret: &Secret::from_env(&|_| None),
-        identity: &Identity {
-            rank: 0,
-            size: 2,
-            local_size: None,
-            host: "node".into(),
-            host_id: "node".into(),
-            pid: 1,
-            version: "1".into(),
-            secret_from: SecretSource::Token,
-            port: 0,
-        },
+        identity: &Identity::example(0),
     };
     side(Socket::from(stream), own);
 }

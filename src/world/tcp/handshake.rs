@@ -206,7 +206,7 @@ fn next(stream: &Socket, until: Instant) -> io::Result<Frame> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::world::tcp::secret::{SecretSource, TOKEN};
+    use crate::world::tcp::secret::TOKEN;
     use socket2::SockRef;
     use std::{
         io::Write,
@@ -215,20 +215,6 @@ mod tests {
     };
 
     const LIMIT: Duration = Duration::from_secs(20);
-
-    fn identity(rank: u32) -> Identity {
-        Identity {
-            rank,
-            size: 2,
-            local_size: None,
-            host: "node".into(),
-            host_id: "node".into(),
-            pid: 1,
-            version: "1".into(),
-            secret_from: SecretSource::Token,
-            port: 0,
-        }
-    }
 
     fn secret(token: &str) -> Secret {
         Secret::from_env(&|name| (name == TOKEN).then(|| token.to_owned()))
@@ -246,7 +232,7 @@ mod tests {
         let own = Introduction {
             purpose: Purpose::Join,
             secret: &secret("a"),
-            identity: &identity(0),
+            identity: &Identity::example(0),
         };
         let received = receive(&SockRef::from(&stream), own, Duration::from_secs(2), || {
             may_stay
@@ -263,7 +249,7 @@ mod tests {
             let own = Introduction {
                 purpose,
                 secret: &secret(token),
-                identity: &identity(1),
+                identity: &Identity::example(1),
             };
             introduce(&SockRef::from(&stream), own, LIMIT)
         }
@@ -272,8 +258,8 @@ mod tests {
     #[test]
     fn two_processes_of_a_job_know_each_other() {
         let (theirs, ours) = meet(true, introduced(Purpose::Join, "a"));
-        assert_eq!(theirs.expect("welcome"), identity(0));
-        assert!(matches!(ours, Ok(Peer::Member(member)) if member == identity(1)));
+        assert_eq!(theirs.expect("welcome"), Identity::example(0));
+        assert!(matches!(ours, Ok(Peer::Member(member)) if member == Identity::example(1)));
     }
 
     #[test]

@@ -55,6 +55,22 @@ impl Identity {
         }
     }
 
+    /// Returns an identity for tests: rank `rank` of two, on a host that does not exist.
+    #[cfg(any(test, fuzzing))]
+    pub(super) fn example(rank: u32) -> Identity {
+        Identity {
+            rank,
+            size: 2,
+            local_size: None,
+            host: "node".into(),
+            host_id: "node".into(),
+            pid: 1,
+            version: "1".into(),
+            secret_from: SecretSource::Token,
+            port: 0,
+        }
+    }
+
     /// Returns how messages name the process.
     pub(in crate::world) fn name(&self) -> String {
         format!("rank {} on {}", self.rank, self.host)
