@@ -1,6 +1,6 @@
 //! [`Step`]: a workload on a number of ranks.
 
-use super::Group;
+use super::group::Group;
 use crate::{collective::Case, units::Micros};
 
 /// A workload on a number of ranks: what each of them runs.
