@@ -167,7 +167,7 @@ impl Deployment {
         } else if refusal::is_not_found(&answer.stderr) {
             let other = kubectl.call(&["get", MPI_JOBS, &text, "--output=json"], &[])?;
             if other.is_ok {
-                of_mpi_job(other.object()?)?
+                of_mpi_job(&other.object()?)?
             } else if refusal::is_none_to_see(&other.stderr) {
                 // What is said of the job is what a user without the operator understands.
                 return Err(refusal::failure(&answer.stderr));
@@ -222,8 +222,8 @@ pub(super) fn of_job(job: Job) -> Deployment {
     }
 }
 
-pub(super) fn of_mpi_job(mut job: Value) -> anyhow::Result<Deployment> {
-    let conditions = job["status"]["conditions"].take();
+pub(super) fn of_mpi_job(job: &Value) -> anyhow::Result<Deployment> {
+    let conditions = job["status"]["conditions"].clone();
     let conditions: Option<Vec<JobCondition>> = typed(conditions)?;
     let (state, message) = state(
         job["spec"]["runPolicy"]["suspend"] == true,

@@ -26,7 +26,7 @@ pub(crate) fn objects(bytes: &[u8]) {
         pods.extend(typed(item).map(DeployedPod::new));
     }
     let job = typed(object.clone()).map(of_job);
-    for deployment in [job, of_mpi_job(object)].into_iter().flatten() {
+    for deployment in [job, of_mpi_job(&object)].into_iter().flatten() {
         let deployment = Deployment {
             pods: std::mem::take(&mut pods),
             ..deployment

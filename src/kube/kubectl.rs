@@ -314,7 +314,7 @@ impl Answer {
     ///
     /// Returns an error if it is no object.
     pub(super) fn items(&self) -> anyhow::Result<Vec<Value>> {
-        match self.object()?["items"].take() {
+        match self.object()?["items"].clone() {
             Value::Array(items) => Ok(items),
             _ => Ok(Vec::new()),
         }

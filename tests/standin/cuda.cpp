@@ -355,10 +355,16 @@ int cuMemcpyDtoH_v2(void* to, uint64_t from, size_t bytes) {
     return OK;
 }
 
-int cuMemcpyHtoD_v2(uint64_t to, const void* from, size_t bytes) {
-    if (const int code = usable()) return code;
-    if (!standin_owns(current, to, bytes)) return INVALID_VALUE;
-    memcpy((void*)to, from, bytes);
+// The source is memory that can be paged out: as the driver does, this keeps a copy of it until the stream comes here.
+int cuMemcpyHtoDAsync_v2(uint64_t to, const void* from, size_t bytes, Stream handle) {
+    standin_stream* stream;
+    if (const int code = find_stream(handle, &stream)) return code;
+    if (!standin_owns(stream->device, to, bytes)) return INVALID_VALUE;
+    const auto staged = std::make_shared<std::vector<char>>((const char*)from, (const char*)from + bytes);
+    stream->enqueue([=] {
+        memcpy((void*)to, staged->data(), bytes);
+        return OK;
+    });
     return OK;
 }
 

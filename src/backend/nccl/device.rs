@@ -293,15 +293,15 @@ impl Device {
         unsafe { self.driver.read(to, address) }
     }
 
-    /// Copies to `buffer`, starting at byte `offset`. The stream is empty.
+    /// Copies to `buffer`, starting at byte `offset`, in the stream's order.
     ///
     /// # Errors
     /// Returns an error if the GPU fails or the bytes are not in the buffer.
     pub fn write(&self, buffer: &Buffer, offset: u64, from: &[u8]) -> anyhow::Result<()> {
         let address = buffer.part(offset, from.len() as u64)?;
         self.bind()?;
-        // SAFETY: `part` has checked that the bytes lie in the buffer.
-        unsafe { self.driver.write(address, from) }
+        // SAFETY: `part` has checked that the bytes lie in the buffer; the stream lives as long as this value.
+        unsafe { self.driver.write(address, from, self.raw_stream()) }
     }
 
     /// Sets `buffer` to zero, in the stream's order.

@@ -53,7 +53,7 @@ symbols! {
         mem_alloc: "cuMemAlloc_v2" since "3.2", fn(*mut u64, usize) -> c_int;
         mem_free: "cuMemFree_v2" since "3.2", fn(u64) -> c_int;
         memcpy_to_host: "cuMemcpyDtoH_v2" since "3.2", fn(*mut c_void, u64, usize) -> c_int;
-        memcpy_to_device: "cuMemcpyHtoD_v2" since "3.2", fn(u64, *const c_void, usize) -> c_int;
+        memcpy_to_device_async: "cuMemcpyHtoDAsync_v2" since "3.2", fn(u64, *const c_void, usize, *mut c_void) -> c_int;
         memcpy_async: "cuMemcpyDtoDAsync_v2" since "3.2", fn(u64, u64, usize, *mut c_void) -> c_int;
         memset_async: "cuMemsetD8Async" since "3.2", fn(u64, c_uchar, usize, *mut c_void) -> c_int;
         stream_query: "cuStreamQuery" since "2.0", fn(*mut c_void) -> c_int;

@@ -82,18 +82,24 @@ impl Driver {
         )
     }
 
-    /// Copies to the GPU.
+    /// Copies to the GPU, in the stream's order. The driver keeps a copy of `from` until then. Without a stream it would be
+    /// in no order with the kernels of one: such a copy can return before the GPU has the bytes.
     ///
     /// # Errors
     /// Returns an error if the GPU fails.
     ///
     /// # Safety
-    /// `address` is memory of the current GPU, at least as large as `from`, and no stream uses it meanwhile.
-    #[doc(alias = "cuMemcpyHtoD")]
-    pub unsafe fn write(&self, address: u64, from: &[u8]) -> anyhow::Result<()> {
+    /// `address` is memory of the stream's GPU, at least as large as `from`, and `stream` is a stream.
+    #[doc(alias = "cuMemcpyHtoDAsync")]
+    pub unsafe fn write(
+        &self,
+        address: u64,
+        from: &[u8],
+        stream: *mut c_void,
+    ) -> anyhow::Result<()> {
         call!(
             self,
-            memcpy_to_device(address, from.as_ptr().cast(), from.len())
+            memcpy_to_device_async(address, from.as_ptr().cast(), from.len(), stream)
         )
     }
 
