@@ -12,8 +12,10 @@ mod call;
 mod communicator;
 mod damage;
 mod guarded_buffer;
+mod nonblocking;
 mod reduction;
 mod started;
+mod step;
 
 use std::{ffi::c_int, time::Instant};
 
@@ -24,7 +26,7 @@ use self::{
     guarded_buffer::GuardedBuffer,
     reduction::Reductions,
 };
-pub use self::{communicator::Communicator, started::StartedOperation};
+pub use self::{communicator::Communicator, started::StartedOperation, step::open_steps};
 use super::{Backend, Timing, Waived, check_possible, options::ExecOptions, rotation};
 use crate::{
     collective::{
@@ -50,7 +52,8 @@ pub fn open(
 ) -> anyhow::Result<Box<dyn Backend>> {
     let host = match group {
         None => Host::new(rank, capacity),
-        Some(group) => Host::in_group(rank, group, capacity),
+        // Ranks keep their order.
+        Some(group) => Host::in_group(rank, group, 0, capacity),
     };
     Ok(Box::new(Host { exec, ..host }))
 }
@@ -130,13 +133,13 @@ impl Host {
         }
     }
 
-    /// Returns the backend of rank `rank` of the processes that pass the same `group`. Every
-    /// process calls it; MPI is running.
-    fn in_group(rank: u64, group: u32, capacity: Option<Bytes>) -> Host {
+    /// Returns the backend of rank `rank` of the processes that pass the same `group`, which have the order of their `key`.
+    /// Every process calls it; MPI is running.
+    fn in_group(rank: u64, group: u32, key: u32, capacity: Option<Bytes>) -> Host {
         let mut host = Host::new(rank, capacity);
-        // SAFETY: MPI is running and every process calls this. Ranks keep their order; the call
-        // writes one handle.
-        unsafe { ffi::MPI_Comm_split(ffi::RSMPI_COMM_WORLD, group as c_int, 0, &mut host.comm) };
+        let (color, key) = (group as c_int, key as c_int);
+        // SAFETY: MPI is running and every process calls this; the call writes one handle.
+        unsafe { ffi::MPI_Comm_split(ffi::RSMPI_COMM_WORLD, color, key, &mut host.comm) };
         host.owns_comm = true;
         host
     }
@@ -170,6 +173,19 @@ impl Host {
     /// Runs operation `number` of `case`.
     fn operate(&mut self, case: &Case, prepared: &Prepared, number: u32) -> anyhow::Result<()> {
         let call = &prepared.call;
+        let operation = self.ready(case, prepared, number);
+        // SAFETY: the buffers hold `largest` bytes, which is at least the shift plus the case's
+        // size, and the layout's offsets lie inside that size.
+        let code = unsafe { (call.run)(&operation) };
+        if code != 0 {
+            let name = call.names[usize::from(operation.in_place)];
+            return Err(call::failure(name, code, case));
+        }
+        Ok(())
+    }
+
+    /// Returns operation `number` of `case`, whose input is as MPI needs it.
+    fn ready<'a>(&mut self, case: &Case, prepared: &'a Prepared, number: u32) -> Operation<'a> {
         let shift = rotation(case.size(), self.largest, number);
         let mut operation = self.operation(case, prepared, shift);
         if let Some(factor) = prepared.factor {
@@ -181,14 +197,7 @@ impl Host {
             operation.send = scaled.as_ptr().cast();
             operation.in_place = false;
         }
-        // SAFETY: the buffers hold `largest` bytes, which is at least the shift plus the case's
-        // size, and the layout's offsets lie inside that size.
-        let code = unsafe { (call.run)(&operation) };
-        if code != 0 {
-            let name = call.names[usize::from(operation.in_place)];
-            return Err(call::failure(name, code, case));
-        }
-        Ok(())
+        operation
     }
 
     /// Returns the operation of `case` with its buffers moved by `shift` bytes.

@@ -2,7 +2,11 @@
 
 use std::{convert::Infallible, marker::PhantomData};
 
-use super::{Backend, Element, SliceOperation, Waived, options::ExecOptions};
+use super::{
+    Backend, Element, SliceOperation, Waived,
+    options::ExecOptions,
+    step::{StepBackend, StepSetup},
+};
 use crate::{
     collective::{Case, data::RedOp},
     exit::{Code, Failure},
@@ -22,6 +26,15 @@ pub fn open(
     _: ExecOptions,
 ) -> anyhow::Result<Box<dyn Backend>> {
     let what = format!("{NEEDS_MPI}. Build it with the feature mpi, or use --backend model");
+    Err(Failure::on_all_ranks(Code::Usage, what))
+}
+
+/// Fails on every rank alike.
+///
+/// # Errors
+/// Always returns an error.
+pub fn open_steps(_: &StepSetup<'_>) -> anyhow::Result<Box<dyn StepBackend>> {
+    let what = format!("{NEEDS_MPI}. Build it with the feature mpi");
     Err(Failure::on_all_ranks(Code::Usage, what))
 }
 

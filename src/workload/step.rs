@@ -1,7 +1,10 @@
 //! [`Step`]: a workload on a number of ranks.
 
 use super::group::Group;
-use crate::{collective::Case, units::Micros};
+use crate::{
+    collective::Case,
+    units::{Bytes, Micros},
+};
 
 /// A workload on a number of ranks: what each of them runs.
 #[derive(Clone, Debug, PartialEq)]
@@ -12,6 +15,21 @@ pub struct Step {
     pub communicators: Vec<Communicator>,
     /// The operations in the order in which they are issued.
     pub operations: Vec<StepOperation>,
+}
+
+impl Step {
+    /// Returns the largest size of the collectives on communicator `index`.
+    pub fn largest(&self, index: usize) -> Bytes {
+        let mut largest = Bytes(0);
+        for operation in &self.operations {
+            if let StepWork::Collective { communicator, case } = &operation.work
+                && *communicator == index
+            {
+                largest = largest.max(case.size());
+            }
+        }
+        largest
+    }
 }
 
 /// A communicator that a step uses.

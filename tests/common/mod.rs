@@ -11,6 +11,7 @@ pub mod evidence;
 pub mod guard;
 pub mod pages;
 pub mod sentences;
+pub mod steps;
 
 use std::{
     collections::BTreeMap,

@@ -9,6 +9,7 @@ mod kills;
 mod launch;
 mod soak;
 mod spread;
+mod steps;
 mod stragglers;
 mod stuck;
 mod unread;

@@ -3,6 +3,8 @@
 // MPI_FAULT       what goes wrong in each operation of the benchmark. Changed is one element, `before` or `after` what this
 //                 rank receives, or the last one of what it sends (`send`). Kept (`leak`) are 2 MiB of memory and 4 file descriptors
 //                 a second, and a thread every second
+//                 In an all_reduce that is started and not waited for, changed is the last element of what it sends, before it
+//                 does (`input`)
 // MPI_FAULT_RANK  the rank in which it does
 //
 // Operations of the benchmark are told from those by which its processes agree by their type: float or 32-bit integers.
@@ -81,6 +83,11 @@ static long end_of(const int* counts, const int* offsets, MPI_Comm comm) {
 
 int MPI_Allreduce(const void* send, void* recv, int count, MPI_Datatype type, MPI_Op op, MPI_Comm comm) {
     return after(PMPI_Allreduce(send, recv, count, type, op, comm), send, count, recv, count, type);
+}
+
+int MPI_Iallreduce(const void* send, void* recv, int count, MPI_Datatype type, MPI_Op op, MPI_Comm comm, MPI_Request* request) {
+    if (send != MPI_IN_PLACE && count && is_faulty("input", type)) invert((void*)send, type, count - 1);
+    return PMPI_Iallreduce(send, recv, count, type, op, comm, request);
 }
 
 int MPI_Allgather(const void* send, int sent, MPI_Datatype type, void* recv, int received, MPI_Datatype to, MPI_Comm comm) {

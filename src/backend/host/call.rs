@@ -56,10 +56,10 @@ pub(super) struct Operation<'a> {
 /// every other collective.
 #[derive(Default)]
 pub(super) struct Parts {
-    sent: Vec<c_int>,
-    send_offsets: Vec<c_int>,
-    received: Vec<c_int>,
-    recv_offsets: Vec<c_int>,
+    pub(super) sent: Vec<c_int>,
+    pub(super) send_offsets: Vec<c_int>,
+    pub(super) received: Vec<c_int>,
+    pub(super) recv_offsets: Vec<c_int>,
 }
 
 impl Parts {
@@ -88,7 +88,7 @@ impl Parts {
     }
 
     /// Returns the number of elements from the first that is sent to the last.
-    fn sent_elements(&self) -> usize {
+    pub(super) fn sent_elements(&self) -> usize {
         let ends = self.sent.iter().zip(&self.send_offsets);
         let last = ends.map(|(count, offset)| count + offset).max();
         last.unwrap_or(0) as usize
@@ -257,7 +257,7 @@ fn root_receives_nothing(case: &Case, rank: u64, layout: Layout) -> Layout {
 
 impl Operation<'_> {
     /// Returns the send argument of a call that accepts MPI_IN_PLACE.
-    fn send_or_in_place(&self) -> *const c_void {
+    pub(super) fn send_or_in_place(&self) -> *const c_void {
         if self.in_place {
             in_place_argument()
         } else {
@@ -267,6 +267,71 @@ impl Operation<'_> {
 
     fn is_root(&self) -> bool {
         self.rank == self.root
+    }
+
+    /// Returns the only buffer of a broadcast, which MPI only reads on the root.
+    pub(super) fn broadcast_buffer(&self) -> *mut c_void {
+        if self.is_root() {
+            self.send.cast_mut()
+        } else {
+            self.recv
+        }
+    }
+
+    /// Returns the send argument of a call in which only the root may pass MPI_IN_PLACE; the others send from their own
+    /// buffer.
+    pub(super) fn send_to_root(&self) -> *const c_void {
+        if self.is_root() {
+            self.send_or_in_place()
+        } else {
+            self.send
+        }
+    }
+
+    /// Returns `recv` on the root, which alone receives.
+    pub(super) fn recv_on_root(&self, recv: *mut c_void) -> *mut c_void {
+        if self.is_root() {
+            recv
+        } else {
+            std::ptr::null_mut()
+        }
+    }
+
+    /// Returns the send and the receive argument of a scatter.
+    pub(super) fn scatter_buffers(&self) -> (*const c_void, *mut c_void) {
+        let recv = if self.is_root() && self.in_place {
+            in_place_argument()
+        } else {
+            self.recv
+        };
+        let send = if self.is_root() {
+            self.send
+        } else {
+            std::ptr::null()
+        };
+        (send, recv)
+    }
+
+    /// Returns the next and the previous rank of a ring.
+    pub(super) fn neighbours(&self) -> (c_int, c_int) {
+        let next = (self.rank + 1) % self.ranks;
+        let previous = (self.rank + self.ranks - 1) % self.ranks;
+        (next, previous)
+    }
+
+    /// Copies the first `elements` of what is sent in place to the other buffer, and returns it; out of place, returns the
+    /// send buffer.
+    ///
+    /// # Safety
+    /// The pointers are valid for that many elements.
+    pub(super) unsafe fn separate_send(&self, elements: usize) -> *const c_void {
+        if !self.in_place {
+            return self.send;
+        }
+        let bytes = elements * self.element;
+        // SAFETY: by this function's contract; the two buffers are separate.
+        unsafe { std::ptr::copy_nonoverlapping(self.send.cast::<u8>(), self.copy.cast(), bytes) };
+        self.copy.cast_const()
     }
 
     /// Returns the start of the chunk of rank `rank` in the receive buffer.
@@ -308,27 +373,13 @@ unsafe fn reduce_scatter(op: &Operation<'_>) -> c_int {
 }
 
 unsafe fn broadcast(op: &Operation<'_>) -> c_int {
-    let buffer = if op.is_root() {
-        op.send.cast_mut()
-    } else {
-        op.recv
-    };
+    let buffer = op.broadcast_buffer();
     // SAFETY: by this function's contract; the root's buffer is only read.
     unsafe { ffi::MPI_Bcast(buffer, op.count, op.dtype, op.root, op.comm) }
 }
 
 unsafe fn reduce(op: &Operation<'_>) -> c_int {
-    // Only the root may pass MPI_IN_PLACE; the others send from their own buffer.
-    let send = if op.is_root() {
-        op.send_or_in_place()
-    } else {
-        op.send
-    };
-    let recv = if op.is_root() {
-        op.recv
-    } else {
-        std::ptr::null_mut()
-    };
+    let (send, recv) = (op.send_to_root(), op.recv_on_root(op.recv));
     // SAFETY: by this function's contract.
     unsafe { ffi::MPI_Reduce(send, recv, op.count, op.dtype, op.redop, op.root, op.comm) }
 }
@@ -344,16 +395,7 @@ unsafe fn alltoall(op: &Operation<'_>) -> c_int {
 }
 
 unsafe fn gather(op: &Operation<'_>) -> c_int {
-    let send = if op.is_root() {
-        op.send_or_in_place()
-    } else {
-        op.send
-    };
-    let recv = if op.is_root() {
-        op.base
-    } else {
-        std::ptr::null_mut()
-    };
+    let (send, recv) = (op.send_to_root(), op.recv_on_root(op.base));
     // SAFETY: by this function's contract.
     unsafe {
         ffi::MPI_Gather(
@@ -363,16 +405,7 @@ unsafe fn gather(op: &Operation<'_>) -> c_int {
 }
 
 unsafe fn scatter(op: &Operation<'_>) -> c_int {
-    let recv = if op.is_root() && op.in_place {
-        in_place_argument()
-    } else {
-        op.recv
-    };
-    let send = if op.is_root() {
-        op.send
-    } else {
-        std::ptr::null()
-    };
+    let (send, recv) = op.scatter_buffers();
     // SAFETY: by this function's contract.
     unsafe {
         ffi::MPI_Scatter(
@@ -382,8 +415,7 @@ unsafe fn scatter(op: &Operation<'_>) -> c_int {
 }
 
 unsafe fn sendrecv(op: &Operation<'_>) -> c_int {
-    let next = (op.rank + 1) % op.ranks;
-    let previous = (op.rank + op.ranks - 1) % op.ranks;
+    let (next, previous) = op.neighbours();
     // SAFETY: by this function's contract; no status is asked for.
     unsafe {
         let no_status = ffi::RSMPI_STATUS_IGNORE;
@@ -427,14 +459,8 @@ unsafe fn hyper_cube(op: &Operation<'_>) -> c_int {
 }
 
 unsafe fn alltoallv(op: &Operation<'_>) -> c_int {
-    let send = if op.in_place {
-        let bytes = op.parts.sent_elements() * op.element;
-        // SAFETY: by this function's contract; the two buffers are separate.
-        unsafe { std::ptr::copy_nonoverlapping(op.send.cast::<u8>(), op.copy.cast(), bytes) };
-        op.copy.cast_const()
-    } else {
-        op.send
-    };
+    // SAFETY: by this function's contract.
+    let send = unsafe { op.separate_send(op.parts.sent_elements()) };
     let Parts {
         sent,
         send_offsets,

@@ -15,7 +15,7 @@ use crate::{
 pub(super) struct GuardedBuffer(Vec<u64>);
 
 impl GuardedBuffer {
-    /// Gives the buffer room for `size`.
+    /// Gives the buffer room for `size`, if it has less.
     ///
     /// # Errors
     /// Returns an error if there is not enough memory.
@@ -28,7 +28,7 @@ impl GuardedBuffer {
             );
             Failure::on_this_rank(Code::Usage, what)
         })?;
-        self.0.resize(words, 0);
+        self.0.resize(words.max(self.0.len()), 0);
         Ok(())
     }
 
