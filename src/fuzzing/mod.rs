@@ -10,6 +10,7 @@ mod nccl_log;
 mod results;
 mod text;
 mod topology;
+mod workload;
 
 /// A parser, under the name of its corpus.
 #[derive(Clone, Copy)]
@@ -21,7 +22,7 @@ pub struct FuzzTarget {
 }
 
 /// All parsers.
-pub const TARGETS: [FuzzTarget; 18] = [
+pub const TARGETS: [FuzzTarget; 19] = [
     target("command_line", command_line::read),
     target("environment", environment::read),
     target("hostfile", text::hostfile),
@@ -40,6 +41,7 @@ pub const TARGETS: [FuzzTarget; 18] = [
     target("tables", text::tables),
     target("tcp", crate::world::tcp::fuzzing::read),
     target("topology", topology::read),
+    target("workload", workload::file),
 ];
 
 const fn target(name: &'static str, read: fn(&[u8])) -> FuzzTarget {

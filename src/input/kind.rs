@@ -24,13 +24,17 @@ pub enum InputKind {
     Rows,
     /// A log of NCCL, which is read line by line.
     Log,
+    /// A file with the operations of a training step.
+    Workload,
+    /// A trace that a training framework recorded, of which only what is needed is kept.
+    Trace,
     /// A file below /proc, /sys or /etc, or of a copy of them.
     System,
 }
 
 /// All kinds with their names, and the most that is read of a file. What is read piece by piece takes no more memory if it is
 /// longer, and has no limit.
-pub const INPUTS: [(InputKind, &str, Bytes); 9] = [
+pub const INPUTS: [(InputKind, &str, Bytes); 11] = [
     (InputKind::Settings, "a file of settings", Bytes(4 << 20)),
     (InputKind::Recipe, "a script or YAML file", Bytes(4 << 20)),
     (InputKind::Matrix, "a traffic matrix", Bytes(256 << 20)),
@@ -43,6 +47,8 @@ pub const INPUTS: [(InputKind, &str, Bytes); 9] = [
     ),
     (InputKind::Rows, "a CSV file", Bytes(u64::MAX)),
     (InputKind::Log, "a log", Bytes(u64::MAX)),
+    (InputKind::Workload, "a workload", Bytes(16 << 20)),
+    (InputKind::Trace, "a trace", Bytes(1 << 30)),
     (InputKind::System, "a file of the system", Bytes(64 << 20)),
 ];
 

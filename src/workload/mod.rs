@@ -3,6 +3,7 @@
 //! A [`Workload`] is independent of the number of ranks. [`Workload::on`] makes a [`Step`] of it: the same operations with the
 //! communicators and sizes that they have on so many ranks. Nothing here runs anything.
 
+mod file;
 mod group;
 mod on_ranks;
 mod operation;

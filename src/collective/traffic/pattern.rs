@@ -1,6 +1,9 @@
 //! [`Traffic`]: how the bytes of an alltoallv are divided between ranks.
 
-use std::hash::{Hash, Hasher};
+use std::{
+    hash::{Hash, Hasher},
+    sync::{Mutex, PoisonError},
+};
 
 use serde::{Deserialize, Serialize};
 
@@ -45,6 +48,9 @@ pub struct Matrix {
     bytes: Vec<u64>,
 }
 
+/// The patterns that are kept.
+static KEPT: Mutex<Vec<&'static Traffic>> = Mutex::new(Vec::new());
+
 /// nccl-tests' default.
 pub static DEFAULT: Traffic = Traffic::Spread(1.0);
 
@@ -57,9 +63,24 @@ impl Hash for Traffic {
 }
 
 impl Traffic {
-    /// Keeps the pattern until the process ends, so that cases which carry it are cheap to copy: a run has only one.
+    /// Keeps the pattern until the process ends, so that cases which carry it are cheap to copy: a run has few. Equal
+    /// patterns are kept once.
     pub fn keep(self) -> &'static Traffic {
-        Box::leak(Box::new(self))
+        let mut kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = kept.iter().find(|known| ***known == self) {
+            return known;
+        }
+        let new: &'static Traffic = Box::leak(Box::new(self));
+        kept.push(new);
+        new
+    }
+
+    /// Reads a matrix in the form of nccl-tests' file: a line for each rank, with the bytes to each rank.
+    ///
+    /// # Errors
+    /// Returns an error that says what is wrong, and where.
+    pub fn matrix(text: &str) -> Result<Traffic, String> {
+        Matrix::parse(text, 1.0).map(Traffic::Matrix)
     }
 
     /// Reads the pattern from the variables; `read` reads a file.
@@ -170,6 +191,17 @@ impl Matrix {
             hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
         }
         hash
+    }
+
+    /// Returns the lines of the file from which [`Traffic::matrix`] reads the same.
+    pub fn text(&self) -> String {
+        let mut text = String::new();
+        for row in self.bytes.chunks(self.side as usize) {
+            let row: Vec<String> = row.iter().map(u64::to_string).collect();
+            text.push_str(&row.join(" "));
+            text.push('\n');
+        }
+        text
     }
 
     /// Returns the maximum number of ranks.

@@ -1,0 +1,31 @@
+//! Training steps.
+
+use crate::workload::Workload;
+
+/// The file of a workload: what is read is written, and read again.
+pub(super) fn file(bytes: &[u8]) {
+    let text = String::from_utf8_lossy(bytes);
+    match Workload::parse(&text) {
+        Ok(workload) => holds(&workload),
+        Err(error) => assert!(format!("{error:#}").len() < 2000),
+    }
+}
+
+fn holds(workload: &Workload) {
+    let written = workload.to_toml();
+    let again = Workload::parse(&written).expect("what was written");
+    assert_eq!(*workload, again);
+    for ranks in [1, 8, 12] {
+        let Ok(step) = workload.on(ranks) else {
+            continue;
+        };
+        for (at, operation) in step.operations.iter().enumerate() {
+            assert!(operation.after.iter().all(|earlier| *earlier < at));
+            assert!(operation.stream < step.streams.len());
+        }
+        let _ = step.volume();
+        let left_out = workload.left_out(ranks).expect("names");
+        let number = step.operations.len() + left_out.len();
+        assert_eq!(number, workload.operations.len());
+    }
+}
