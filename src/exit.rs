@@ -35,7 +35,7 @@ pub enum Code {
     Stopped = 9,
     /// A check of `pxnbench doctor` failed.
     NotReady = 10,
-    /// Everything was measured, but a file lacks some of it.
+    /// A file lacks some of what was measured, or standard output cannot be written.
     Disk = 11,
 }
 
@@ -63,7 +63,7 @@ pub const CODES: [(Code, &str); 12] = [
     (Code::NotReady, "doctor: not ready"),
     (
         Code::Disk,
-        "measured, but not all of it could be written: disk full, read-only or gone",
+        "not all results could be written, or nothing to standard output: disk full, read-only or gone",
     ),
 ];
 

@@ -55,7 +55,7 @@ pub fn unless_gone(written: io::Result<()>) -> io::Result<()> {
 /// Returns the error for stdout that cannot be written.
 pub fn failure(error: &io::Error) -> anyhow::Error {
     Failure::on_this_rank(
-        Code::Internal,
+        Code::Disk,
         format!("the output cannot be written to stdout: {error}"),
     )
 }

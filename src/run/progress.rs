@@ -243,5 +243,5 @@ fn stdout_failed(error: std::io::Error) -> anyhow::Error {
     let what = format!(
         "the table cannot be written to stdout: {error}; the results are in the requested files"
     );
-    Failure::on_this_rank(Code::Internal, what)
+    Failure::on_this_rank(Code::Disk, what)
 }

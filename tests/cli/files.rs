@@ -240,7 +240,7 @@ fn odd_bytes_and_closed_pipes_are_no_bugs() {
             ended.stderr
         );
     }
-    let full = shell("\"$B\" all_reduce --backend model >/dev/full").expect_code(1);
+    let full = shell("\"$B\" all_reduce --backend model >/dev/full").expect_code(11);
     assert!(
         full.stderr
             .contains("the table cannot be written to stdout"),
@@ -249,7 +249,7 @@ fn odd_bytes_and_closed_pipes_are_no_bugs() {
     );
 }
 
-/// Each one sentence on stderr and exit 1.
+/// Each one sentence on stderr and exit 11.
 #[test]
 fn what_only_prints_fails_where_nothing_can_be_printed() {
     let folder = folder();
@@ -287,7 +287,7 @@ fn what_only_prints_fails_where_nothing_can_be_printed() {
             .expect("started");
         let stderr = String::from_utf8_lossy(&ended.stderr);
         let words = "cannot be written to stdout: No space left on device";
-        assert_eq!(ended.status.code(), Some(1), "{arguments:?}: {stderr}");
+        assert_eq!(ended.status.code(), Some(11), "{arguments:?}: {stderr}");
         assert_eq!(stderr.matches(words).count(), 1, "{arguments:?}: {stderr}");
         assert!(
             !stderr.contains("internal error"),
