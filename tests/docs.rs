@@ -59,9 +59,15 @@ fn format_md() -> String {
          and told who has it, before it touches anything; two runs of one Slurm job that have no `--out` get folders of their own, the second `<step>-2`. \
          `experiment`, `compare`, `report` and `topo` wait five seconds for such a path. Where locks do not work, a remark says so.\n\n\
          Rows that cannot be written, because the disk is full, read-only or gone, stay in memory, up to 64 MiB per file. \
-         That is said once, and each later case and the end of the run try again. \
+         That is said once, and each later case and the end of the run try again. When the 64 MiB (about 200,000 rows) are full, further rows are lost; \
+         that is said once, and how many at the end. \
          The file never holds a part of a row. If somebody removes, replaces or cuts a file under the run, it is written anew with all rows. \
-         If something is missing in the end, the exit code is 11, and no file says that the run ended well.\n\n\
+         If something is missing in the end, the exit code is 11, and no file says that the run ended well. \
+         `results.json` and the JSON of `-J` have the first 100,000 cases of a run without an end (`-N 0`), and a remark says so; \
+         without a CSV the exit code is 11.\n\n\
+         A write may take up to `--timeout`; one that takes more than half of that is said once. \
+         A run that ends early writes into `run.json` how it ended before it writes anything else. \
+         A run that is killed may leave parts such as `.run.json.pxnbench-part-a1B2c3`; the next run with such a path removes them.\n\n\
          ## Resuming\n\n\
          `--resume` continues a run whose files are in the same place; a restarted Slurm job does so by itself. \
          Without `--out` and `--csv` it continues the run of this job, otherwise the latest run below `results/` that was \

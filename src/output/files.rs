@@ -3,68 +3,34 @@
 use std::{
     io,
     path::{Path, PathBuf},
+    time::Instant,
 };
 
 use super::{
     csv,
     earlier::EarlierRun,
     error::OutputError,
-    format::{Content, OutputFormat},
+    format::Content,
     json,
     kept::keep_earlier,
-    nccl_tests_json,
-    ranks::{self, RankCsv},
+    kept_records::KeptRecords,
+    output_files::{OutputFile, csv_path, output_files, ranks_path, samples_path},
+    ranks::RankCsv,
     row_file::RowFile,
     run_locks::RunLocks,
     samples::{self, Sample},
-    stragglers, target,
+    slow_disk::SlowDisk,
+    target,
     whole_file::{Replacement, replace},
 };
 use crate::{
     collective::traffic::Traffic,
-    record::{RankTimes, Record, RunMeta},
+    record::{Record, RunMeta},
     streams::{self, Destination},
     units::counted,
 };
 
 pub use super::paths::OutputPaths;
-
-/// All output formats, in the order in which they are written. run.json says how the run ended, so
-/// it comes last: a run whose results cannot be written did not end well.
-const FORMATS: [&OutputFormat; 7] = [
-    &csv::FORMAT,
-    &ranks::FORMAT,
-    &samples::FORMAT,
-    &json::RESULTS,
-    &nccl_tests_json::FORMAT,
-    &stragglers::FORMAT,
-    &json::RUN,
-];
-
-/// A file that a run writes.
-struct OutputFile {
-    path: PathBuf,
-    content: Content,
-}
-
-/// Returns the files that a run writes.
-fn output_files(paths: &OutputPaths) -> Vec<OutputFile> {
-    let mut files = Vec::new();
-    for format in FORMATS {
-        if let Some(path) = (format.path)(paths) {
-            let path = if format.follows_links {
-                target::resolved(&path)
-            } else {
-                path
-            };
-            files.push(OutputFile {
-                path,
-                content: format.content,
-            });
-        }
-    }
-    files
-}
 
 /// The open files of a run.
 pub struct Files {
@@ -73,9 +39,11 @@ pub struct Files {
     csv: Option<RowFile>,
     ranks: Option<RankCsv>,
     samples: Option<RowFile>,
-    records: Vec<Record>,
+    run_json: Option<PathBuf>,
+    records: KeptRecords,
     is_continued: bool,
     locks: RunLocks,
+    disk: SlowDisk,
 }
 
 impl Files {
@@ -100,15 +68,18 @@ impl Files {
         for file in &files {
             keep_earlier(&file.path).map_err(|error| io_error(&file.path, error))?;
         }
+        let run_json = (json::RUN.path)(&paths);
         let files = Files {
             folder: paths.folder,
             csv: create(csv_path(&files), csv::create)?,
             ranks: create(ranks_path(&files), RankCsv::create)?,
             samples: create(samples_path(&files), samples::create)?,
+            run_json,
+            records: kept_records(Vec::new(), &files),
             files,
-            records: Vec::new(),
             is_continued: false,
             locks,
+            disk: SlowDisk::default(),
         };
         files.save_at_start(run)?;
         Ok(files)
@@ -154,14 +125,16 @@ impl Files {
         }
         let files = Files {
             folder: paths.folder,
-            files,
             csv: Some(earlier.csv),
             ranks,
             // What repeats for a time is not resumed.
             samples: None,
-            records: earlier.records,
+            run_json,
+            records: kept_records(earlier.records, &files),
+            files,
             is_continued: true,
             locks,
+            disk: SlowDisk::default(),
         };
         files.save_at_start(run)?;
         Ok(files)
@@ -176,20 +149,18 @@ impl Files {
     /// Adds a record. Its row in the CSV is on disk when this returns, unless that cannot be written: then the row waits.
     /// Returns what to say of the files.
     pub fn add(&mut self, run: &RunMeta, record: &Record) -> Vec<String> {
-        let _writing = self
-            .main_path()
-            .map(|path| streams::writing_to(Destination::File(path.to_owned())));
-        let mut said = self.locks.renew();
+        let began = Instant::now();
+        let mut said = self.renew_locks();
         // Before the row of the case: a run that ends in between measures the case again when it is resumed.
         if let Some(ranks) = &mut self.ranks {
             said.extend(ranks.append(run, record));
         }
-        self.records.push(Record {
-            rank_times: record.rank_times.as_ref().map(RankTimes::without_ranks),
-            ..record.clone()
-        });
+        said.extend(self.records.add(record));
         if let Some(csv) = &mut self.csv {
             said.extend(csv.append(&csv::row(run, record), 1));
+        }
+        if let Some(path) = self.main_path().map(Path::to_owned) {
+            said.extend(self.disk.look(&path, began.elapsed()));
         }
         said
     }
@@ -205,19 +176,26 @@ impl Files {
 
     /// Writes the rows that could not be written so far. Returns what to say of the files.
     pub fn finish_rows(&mut self) -> Vec<String> {
-        let mut said = self.locks.renew();
+        let mut said = self.renew_locks();
         for file in self.row_files() {
             said.extend(file.finish());
         }
         said
     }
 
+    fn renew_locks(&mut self) -> Vec<String> {
+        let _writing = self
+            .main_path()
+            .map(|path| streams::writing_to(Destination::File(path.to_owned())));
+        self.locks.renew()
+    }
+
     /// Returns a sentence for each file that lacks rows.
     pub fn missing_rows(&mut self) -> Vec<String> {
-        self.row_files()
-            .into_iter()
-            .filter_map(|file| file.missing())
-            .collect()
+        let mut missing = self.records.missing();
+        let rows = self.row_files().into_iter();
+        missing.extend(rows.filter_map(|file| file.missing()));
+        missing
     }
 
     fn row_files(&mut self) -> Vec<&mut RowFile> {
@@ -235,8 +213,7 @@ impl Files {
     /// Returns an error as [`Files::create`] does.
     fn save_at_start(&self, run: &RunMeta) -> Result<(), OutputError> {
         for OutputFile { path, content } in &self.files {
-            if let Content::Whole(render) = content {
-                let text = render(run, &self.records);
+            if let Some(text) = content.text(run, self.records.all()) {
                 replace(false, path, &text).map_err(|error| io_error(path, error))?;
             }
         }
@@ -251,8 +228,7 @@ impl Files {
     pub fn save(&self, run: &RunMeta) -> Result<(), OutputError> {
         let mut written = Vec::new();
         for OutputFile { path, content } in &self.files {
-            if let Content::Whole(render) = content {
-                let text = render(run, &self.records);
+            if let Some(text) = content.text(run, self.records.all()) {
                 let whole =
                     Replacement::write(path, text).map_err(|error| io_error(path, error))?;
                 written.push((path, whole));
@@ -268,11 +244,11 @@ impl Files {
     pub fn save_what_can_be(&self, run: &RunMeta) {
         for OutputFile { path, content } in &self.files {
             // A stream may have got a part of its content already.
-            if let Content::Whole(render) = content
-                && !target::is_stream(path)
+            if !target::is_stream(path)
+                && let Some(text) = content.text(run, self.records.all())
             {
                 // What cannot be written is known.
-                let _ = replace(true, path, &render(run, &self.records));
+                let _ = replace(true, path, &text);
             }
         }
     }
@@ -289,7 +265,12 @@ impl Files {
 
     /// Returns all records so far.
     pub fn records(&self) -> &[Record] {
-        &self.records
+        self.records.all()
+    }
+
+    /// Returns where the run is described, if it is.
+    pub fn run_json(&self) -> Option<PathBuf> {
+        self.run_json.clone()
     }
 
     /// Returns whether an earlier run is continued.
@@ -319,22 +300,13 @@ fn create<T>(
     }
 }
 
-fn csv_path(files: &[OutputFile]) -> Option<&Path> {
-    let mut files = files.iter();
-    let csv = files.find(|file| matches!(file.content, Content::Rows))?;
-    Some(&csv.path)
-}
-
-fn ranks_path(files: &[OutputFile]) -> Option<&Path> {
-    let mut files = files.iter();
-    let ranks = files.find(|file| matches!(file.content, Content::RankRows))?;
-    Some(&ranks.path)
-}
-
-fn samples_path(files: &[OutputFile]) -> Option<&Path> {
-    let mut files = files.iter();
-    let samples = files.find(|file| matches!(file.content, Content::SampleRows))?;
-    Some(&samples.path)
+/// Returns the records for those of `files` that need them, beside those of an earlier run.
+fn kept_records(earlier: Vec<Record>, files: &[OutputFile]) -> KeptRecords {
+    let readers = files
+        .iter()
+        .filter(|file| matches!(file.content, Content::Whole(_)));
+    let paths = readers.map(|file| file.path.clone()).collect();
+    KeptRecords::new(earlier, paths, csv_path(files).is_some())
 }
 
 fn io_error(path: &Path, error: io::Error) -> OutputError {

@@ -26,6 +26,19 @@ pub(super) enum Content {
     RankRows,
     /// Row by row too, second by second.
     SampleRows,
-    /// As a whole, now and then and at the end.
+    /// As a whole, now and then and at the end: what there is to say of the run.
+    OfRun(fn(&RunMeta) -> String),
+    /// As a whole too, with all records.
     Whole(fn(&RunMeta, &[Record]) -> String),
+}
+
+impl Content {
+    /// Returns the text of a file that is written as a whole.
+    pub(super) fn text(self, run: &RunMeta, records: &[Record]) -> Option<String> {
+        match self {
+            Content::Rows | Content::RankRows | Content::SampleRows => None,
+            Content::OfRun(text) => Some(text(run)),
+            Content::Whole(text) => Some(text(run, records)),
+        }
+    }
 }

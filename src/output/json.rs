@@ -1,17 +1,33 @@
 //! `run.json` and `results.json`.
 
+use std::{
+    io::{self, Write},
+    path::Path,
+};
+
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use super::format::{Content, OutputFormat};
+use super::{
+    format::{Content, OutputFormat},
+    whole_file,
+};
 use crate::record::{Record, RunMeta, columns::COLUMNS};
 
 /// The format of `run.json`: what the run was measured on.
 pub(super) const RUN: OutputFormat = OutputFormat {
     path: |paths| paths.in_folder("run.json"),
     follows_links: false,
-    content: Content::Whole(|run, _| pretty(run)),
+    content: Content::OfRun(|run| pretty(run)),
 };
+
+/// Describes a run in the `run.json` at `path`, without waiting for the disk.
+///
+/// # Errors
+/// Returns an error if it cannot be written.
+pub fn describe_at_once(path: &Path, run: &RunMeta) -> io::Result<()> {
+    whole_file::write_whole_at_once(path, |file| file.write_all(pretty(run).as_bytes()))
+}
 
 /// The format of `results.json`.
 pub(super) const RESULTS: OutputFormat = OutputFormat {

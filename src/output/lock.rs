@@ -2,7 +2,8 @@
 //!
 //! The lock is a file of its own beside the path, because a file of results is replaced by another one when it is written,
 //! and a lock would stay with the one that is gone. The kernel releases it when the process ends, in whatever way; on NFS it
-//! is seen by all hosts. What a killed process leaves behind is an empty shell, which the next writer takes over.
+//! is seen by all hosts. What a killed process leaves behind is an empty shell, which the next writer takes over, and perhaps a part of
+//! a file, which it removes.
 
 use std::{
     fmt,
@@ -22,7 +23,7 @@ use rustix::{
 
 use super::{
     target,
-    whole_file::{replace, write_whole},
+    whole_file::{remove_stale_parts, replace, write_whole},
 };
 use crate::{record, world::placement};
 
@@ -127,6 +128,7 @@ impl PathLock {
             if is_at(&file, &lock_file) {
                 let path = path.to_owned();
                 say_who_holds(&file);
+                remove_stale_parts(&path);
                 return Ok(PathLock {
                     path,
                     file,

@@ -12,7 +12,11 @@ use std::{
 };
 
 use super::{kept::keep_earlier, lock::identity, target, whole_file::write_whole};
-use crate::units::counted;
+use crate::{
+    streams::{self, Destination},
+    units::counted,
+    world::progress,
+};
 
 /// Bytes that are kept in memory at most, those on disk included: about 200,000 rows.
 const MOST_KEPT: usize = 64 << 20;
@@ -47,6 +51,8 @@ pub(super) struct RowFile {
     written: u64,
     /// Whether there may be a part of a row behind that.
     is_torn: bool,
+    /// Whether nothing has been written since the file was last on disk.
+    is_on_disk: bool,
     /// Why rows cannot be written at the moment.
     trouble: Option<io::Error>,
     /// Whether that was said.
@@ -121,6 +127,7 @@ impl RowFile {
             written: text.len() as u64,
             text,
             is_torn: false,
+            is_on_disk: false,
             trouble: None,
             said_trouble: false,
             said_recovery: false,
@@ -138,25 +145,45 @@ impl RowFile {
         if self.text.len() + rows.len() > self.most_kept {
             self.forget_what_is_written();
         }
+        let mut said = Vec::new();
         if self.text.len() + rows.len() > self.most_kept {
-            self.lost_rows += count;
+            said.extend(self.lose(count));
         } else {
             self.text.extend_from_slice(rows.as_bytes());
             self.waiting_rows += count;
         }
-        self.try_to_write()
+        said.extend(self.try_to_write());
+        said
+    }
+
+    /// Notes that there is no room for `count` rows, and returns what to say of that, once.
+    fn lose(&mut self, count: u64) -> Option<String> {
+        let is_first = self.lost_rows == 0;
+        self.lost_rows += count;
+        is_first.then(|| {
+            format!(
+                "{} cannot be written for so long that {} fill the memory for them. Further rows are lost until it can; the end of the \
+                 run says how many",
+                self.path.display(),
+                counted(self.waiting_rows, "row")
+            )
+        })
     }
 
     /// Writes what could not be written so far, and waits until all of it is on disk. Returns what to say of the file.
     pub(super) fn finish(&mut self) -> Vec<String> {
         let mut said = self.try_to_write();
-        let synced = match &self.file {
-            Some(file) if self.trouble.is_none() => target::sync(file),
-            _ => Ok(()),
-        };
-        if let Err(error) = synced {
-            said.extend(self.fail(error));
+        let _writing = streams::writing_to(Destination::File(self.path.clone()));
+        if let Some(file) = &self.file
+            && self.trouble.is_none()
+            && !self.is_on_disk
+        {
+            match target::sync(file) {
+                Ok(()) => self.is_on_disk = true,
+                Err(error) => said.extend(self.fail(error)),
+            }
         }
+        progress::tick();
         said
     }
 
@@ -184,6 +211,7 @@ impl RowFile {
     }
 
     fn try_to_write(&mut self) -> Vec<String> {
+        let _writing = streams::writing_to(Destination::File(self.path.clone()));
         let mut said = Vec::new();
         let written = if self.is_stream {
             self.write_to_stream()
@@ -194,6 +222,7 @@ impl RowFile {
             Err(error) => said.extend(self.fail(error)),
             Ok(()) => said.extend(self.recover()),
         }
+        progress::tick();
         said
     }
 
@@ -266,9 +295,11 @@ impl RowFile {
         }
         self.is_torn = true;
         // In one write: a reader never sees half a line.
+        self.is_on_disk = false;
         file.write_all_at(waiting, self.written)?;
         if self.durability == Durability::EachRow {
             target::sync(file)?;
+            self.is_on_disk = true;
         }
         self.is_torn = false;
         self.written += waiting.len() as u64;
@@ -321,6 +352,7 @@ impl RowFile {
         self.file = Some(file);
         self.written = self.text.len() as u64;
         self.is_torn = false;
+        self.is_on_disk = true;
         self.complaints += 1;
         if self.complaints > MOST_COMPLAINTS {
             return Ok(None);
@@ -453,13 +485,18 @@ mod tests {
         );
         assert!(rows.append("2,2\r\n", 1).is_empty(), "said once");
         assert!(rows.append("3,3\r\n", 1).is_empty());
-        assert!(rows.append("4,4\r\n", 1).is_empty());
+        let said = rows.append("4,4\r\n", 1);
+        assert!(
+            said.len() == 1 && said[0].contains("that 3 rows fill the memory for them. Further"),
+            "{said:?}"
+        );
+        assert!(rows.append("5,5\r\n", 1).is_empty(), "said once");
         let missing = rows.missing().expect("some are missing");
-        assert!(missing.contains("lacks 4 rows of this run"), "{missing}");
+        assert!(missing.contains("lacks 5 rows of this run"), "{missing}");
         fs::remove_dir_all(&path).expect("removed");
         rows.finish();
         assert_eq!(text(&path), "a,b\r\n1,1\r\n2,2\r\n3,3\r\n");
-        let missing = rows.missing().expect("one is missing");
-        assert!(missing.contains("lacks 1 row of this run"), "{missing}");
+        let missing = rows.missing().expect("two are missing");
+        assert!(missing.contains("lacks 2 rows of this run"), "{missing}");
     }
 }

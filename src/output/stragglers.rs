@@ -16,7 +16,7 @@ pub(super) const FORMAT: OutputFormat = OutputFormat {
         is_searched.then(|| paths.in_folder("stragglers.csv"))?
     },
     follows_links: false,
-    content: Content::Whole(|run, _| rows(run)),
+    content: Content::OfRun(rows),
 };
 
 /// A column of `stragglers.csv`.

@@ -1,12 +1,18 @@
 //! Files that are written as a whole: beside their place first, so that a reader never sees half of one.
 
 use std::{
-    fs::File,
+    ffi::OsString,
+    fs::{self, File},
     io::{self, Write},
+    os::unix::ffi::OsStrExt,
     path::{Path, PathBuf},
 };
 
 use super::target::{create, folder_of, is_stream};
+use crate::{
+    streams::{self, Destination},
+    world::progress,
+};
 
 /// Writes a whole file beside its place and moves it there: a reader never sees half of it. A stream is written to
 /// directly, and only where `is_end` says that nothing comes after.
@@ -37,7 +43,7 @@ impl Replacement {
         if is_stream(path) {
             return Ok(Replacement::Stream(path.to_owned(), text));
         }
-        WholeFile::write(path, |file| file.write_all(text.as_bytes())).map(Replacement::File)
+        WholeFile::write(path, true, |file| file.write_all(text.as_bytes())).map(Replacement::File)
     }
 
     /// Puts it in its place.
@@ -60,22 +66,27 @@ pub(super) struct WholeFile {
 
 impl WholeFile {
     /// Writes what `write` writes to a new file of a random name: what somebody else has put there under a name that can be
-    /// guessed is neither written to nor removed.
+    /// guessed is neither written to nor removed. If `on_disk` is set, waits until it is there: else a crash of the machine could
+    /// leave the new name with nothing behind it.
     ///
     /// # Errors
     /// Returns an error if `write` does, or if no file can be made there.
     fn write(
         path: &Path,
+        on_disk: bool,
         write: impl FnOnce(&mut File) -> io::Result<()>,
     ) -> io::Result<WholeFile> {
+        let _writing = streams::writing_to(Destination::File(path.to_owned()));
         let part = tempfile::Builder::new()
-            .prefix("pxnbench.")
-            .suffix(".part")
+            .prefix(&own_prefix(path).unwrap_or_else(|| PART.into()))
+            .rand_bytes(RANDOM_LETTERS)
             .make_in(folder_of(path), |part| File::create_new(part))?;
         let (mut file, part) = part.into_parts();
         write(&mut file)?;
-        // Else a crash of the machine could leave the new name with nothing behind it.
-        file.sync_all()?;
+        if on_disk {
+            file.sync_all()?;
+        }
+        progress::tick();
         let path = path.to_owned();
         Ok(WholeFile { part, path })
     }
@@ -85,6 +96,7 @@ impl WholeFile {
     /// # Errors
     /// Returns an error if it cannot be renamed.
     fn put(self) -> io::Result<()> {
+        let _writing = streams::writing_to(Destination::File(self.path.clone()));
         Ok(self.part.persist(self.path)?)
     }
 }
@@ -95,12 +107,63 @@ impl WholeFile {
 /// # Errors
 /// Returns an error if `write` does, or if no file can be made there.
 pub fn write_whole(path: &Path, write: impl FnOnce(&mut File) -> io::Result<()>) -> io::Result<()> {
-    WholeFile::write(path, write)?.put()
+    WholeFile::write(path, true, write)?.put()
+}
+
+/// Does what [`write_whole`] does without waiting for the disk, where a file that is on disk follows.
+///
+/// # Errors
+/// Returns an error as [`write_whole`] does.
+pub(super) fn write_whole_at_once(
+    path: &Path,
+    write: impl FnOnce(&mut File) -> io::Result<()>,
+) -> io::Result<()> {
+    WholeFile::write(path, false, write)?.put()
+}
+
+/// The random letters at the end of a part's name.
+const RANDOM_LETTERS: usize = 6;
+
+/// The longest name that all file systems of Linux have.
+const LONGEST_NAME: usize = 255;
+
+/// The middle of a part's name, between the name of its file and the random letters.
+const PART: &str = ".pxnbench-part-";
+
+/// Returns how the names of the parts of `path` begin, from which its next writer tells what a killed one has left; `None` if
+/// the name of the file is too long for that.
+fn own_prefix(path: &Path) -> Option<OsString> {
+    let name = path.file_name()?;
+    let mut prefix = OsString::from(".");
+    prefix.push(name);
+    prefix.push(PART);
+    (prefix.len() + RANDOM_LETTERS <= LONGEST_NAME).then_some(prefix)
+}
+
+/// Removes what killed writers of `path` have left beside it. The caller is its only writer.
+pub(super) fn remove_stale_parts(path: &Path) {
+    let Some(prefix) = own_prefix(path) else {
+        return;
+    };
+    let Ok(entries) = fs::read_dir(folder_of(path)) else {
+        return;
+    };
+    for entry in entries.flatten() {
+        let name = entry.file_name();
+        let rest = name.as_bytes().strip_prefix(prefix.as_bytes());
+        let is_part = rest.is_some_and(|letters| {
+            letters.len() == RANDOM_LETTERS && letters.iter().all(u8::is_ascii_alphanumeric)
+        });
+        if is_part && entry.file_type().is_ok_and(|kind| kind.is_file()) {
+            // One of another user stays.
+            let _ = fs::remove_file(entry.path());
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::{fs, os::unix::fs::symlink};
+    use std::os::unix::fs::symlink;
 
     use super::*;
 
@@ -143,6 +206,37 @@ mod tests {
         write_whole(&link, |to| to.write_all(b"new")).expect("written");
         assert!(!link.is_symlink());
         assert_eq!(fs::read_to_string(&file).expect("read"), "mine");
+    }
+
+    #[test]
+    fn only_parts_of_the_path_are_removed() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("a.json");
+        let leave = |path: &Path| {
+            let written = Replacement::write(path, "text".into()).expect("written");
+            std::mem::forget(written);
+        };
+        leave(&path);
+        leave(&folder.path().join("b.json"));
+        let long = folder.path().join("x".repeat(LONGEST_NAME));
+        leave(&long);
+        symlink("b.json", folder.path().join(".a.json.pxnbench-part-linked")).expect("linked");
+        fs::write(folder.path().join(".a.json.pxnbench-part-of.me"), "").expect("written");
+        assert_eq!(names(folder.path()).len(), 5);
+        for path in [&path, &long] {
+            remove_stale_parts(path);
+        }
+        let mut left = names(folder.path());
+        left.sort();
+        let begins = [
+            ".a.json.pxnbench-part-linked",
+            ".a.json.pxnbench-part-of.me",
+            ".b.json.pxnbench-part-",
+            ".pxnbench-part-",
+        ];
+        let is_as_it_was = |(name, begin): (&String, &str)| name.starts_with(begin);
+        assert_eq!(left.len(), begins.len(), "{left:?}");
+        assert!(left.iter().zip(begins).all(is_as_it_was), "{left:?}");
     }
 
     #[test]

@@ -5,7 +5,7 @@
 //! | what is requested | [`request`], [`presets`], [`backend`], [`environment`] |
 //! | what the job is | `context`, `meta`, `split`, `traffic`, `settings`, `network`, `peak` |
 //! | what is measured | `planning`, `listing` |
-//! | what is kept and shown | `progress`, `session`, `wanted_files`, `earlier_run`, `log`, `outcome`, `over_time`, `sampler`, `phases` |
+//! | what is kept and shown | `progress`, `session`, `shared_run`, `wanted_files`, `earlier_run`, `log`, `outcome`, `over_time`, `sampler`, `phases` |
 //! | what is found out beside it | `proof`, `tuning`, `worker`, `transport`, `slow_node`, `stragglers`, `telemetry`, `witness` |
 
 pub mod backend;
@@ -36,6 +36,7 @@ mod sampler;
 pub mod self_test;
 mod session;
 mod settings;
+mod shared_run;
 mod slow_node;
 mod split;
 mod stragglers;

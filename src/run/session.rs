@@ -5,16 +5,17 @@ use std::{
     path::PathBuf,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     thread,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
-use super::{context::RunContext, log, name, wanted_files::WantedFiles};
+use super::{context::RunContext, log, name, shared_run::SharedRun, wanted_files::WantedFiles};
 use crate::{
     collective::{Case, Collective, traffic::Traffic},
     exit::{self, Code, Failure},
     output::{
         error::OutputError,
         files::Files,
+        json,
         samples::Sample,
         stdout, table,
         telemetry::{TelemetryCsv, TelemetryRow},
@@ -33,12 +34,24 @@ use crate::{
     },
 };
 
+/// How long the end of a job that is only warned waits for a file that is being written.
+const WAITS_WHEN_WARNED: Duration = Duration::from_millis(800);
+
+/// How long the end of a job does that ends now: less than all of it may take.
+const WAITS_AT_END: Duration = Duration::from_millis(2500);
+
 /// The run's meta data and its open files, shared with the threads that may end the job.
 #[derive(Clone)]
-pub(super) struct Session(Arc<Mutex<State>>);
+pub(super) struct Session {
+    run: SharedRun,
+    /// Where the run is described, on process 0.
+    run_json: Option<PathBuf>,
+    state: Arc<Mutex<State>>,
+}
 
+/// What is held while a file is written.
 struct State {
-    run: RunMeta,
+    run: SharedRun,
     /// The files; only process 0 has any.
     files: Option<Files>,
     folder: Option<PathBuf>,
@@ -108,14 +121,19 @@ impl Session {
         let (id, run_id) = world::broadcast(world, &(id, run.run_id.clone()))?;
         run.run_id = run_id;
         let folder = folder_of(&id);
-        let session = Session(Arc::new(Mutex::new(State {
-            run,
-            files,
-            folder,
-            table: None,
-            telemetry: None,
-            sampler: None,
-        })));
+        let run = SharedRun::new(run);
+        let session = Session {
+            run: run.clone(),
+            run_json: files.as_ref().and_then(Files::run_json),
+            state: Arc::new(Mutex::new(State {
+                run,
+                files,
+                folder,
+                table: None,
+                telemetry: None,
+                sampler: None,
+            })),
+        };
         if let Some(remark) = session.lock_remark() {
             session.keep_remark(remark, world);
         }
@@ -131,7 +149,7 @@ impl Session {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns the records of an earlier run that this one need not measure again, the same on every process.
@@ -202,42 +220,42 @@ impl Session {
 
     /// Returns the run's meta data as they are now.
     pub(super) fn run(&self) -> RunMeta {
-        self.lock().run.clone()
+        (*self.run.get()).clone()
     }
 
     /// Notes that the first case begins now, `seconds` after the start of the process.
     pub(super) fn set_startup(&self, seconds: Option<f64>) {
-        self.lock().run.startup_s = seconds;
+        self.run.change(|run| run.startup_s = seconds);
     }
 
     /// Notes the largest size that fits, if it is less than what was requested.
     pub(super) fn set_largest_size(&self, size: Option<Bytes>) {
-        self.lock().run.sweep.reduced_to = size;
+        self.run.change(|run| run.sweep.reduced_to = size);
     }
 
     /// Notes what memory was used for.
     pub(super) fn set_memory(&self, used: Option<MemoryUse>) {
-        self.lock().run.memory = used;
+        self.run.change(|run| run.memory = used);
     }
 
     /// Notes which ranks are late.
     pub(super) fn set_stragglers(&self, report: StragglerReport) {
-        self.lock().run.stragglers = Some(report);
+        self.run.change(|run| run.stragglers = Some(report));
     }
 
     /// Notes what NCCL's log shows of PXN.
     pub(super) fn set_proof(&self, proof: Option<ProofMeta>) {
-        self.lock().run.proof = proof;
+        self.run.change(|run| run.proof = proof);
     }
 
     /// Notes the most busbw that the links allow.
     pub(super) fn set_peak(&self, peak: PeakMeta) {
-        self.lock().run.peak = peak;
+        self.run.change(|run| run.peak = peak);
     }
 
     /// Notes how a sweep went that was repeated for a time.
     pub(super) fn set_over_time(&self, found: OverTime) {
-        self.lock().run.over_time = Some(found);
+        self.run.change(|run| run.over_time = Some(found));
     }
 
     /// Adds samples of a sweep that is repeated for a time.
@@ -246,7 +264,7 @@ impl Session {
         {
             let state = &mut *self.lock();
             if let Some(files) = &mut state.files {
-                said = files.add_samples(&state.run, samples);
+                said = files.add_samples(&self.run.get(), samples);
             }
         }
         self.say_of_files(said);
@@ -261,17 +279,19 @@ impl Session {
 
     /// Notes how long each phase of the run took.
     pub(super) fn set_phases(&self, phases: Vec<Phase>) {
-        self.lock().run.phases = phases;
+        self.run.change(|run| run.phases = phases);
     }
 
     /// Notes the version of a library that is known only now.
     pub(super) fn set_version(&self, name: &str, version: String) {
-        self.lock().run.versions.insert(name.into(), version);
+        self.run.change(|run| {
+            run.versions.insert(name.into(), version);
+        });
     }
 
     /// Notes what there is to say of the run's settings.
     pub(super) fn add_remarks(&self, remarks: Vec<String>) {
-        self.lock().run.remarks.extend(remarks);
+        self.run.change(|run| run.remarks.extend(remarks));
     }
 
     /// Prints a remark on rank 0, and keeps it in the record of the run.
@@ -313,7 +333,7 @@ impl Session {
         {
             let state = &mut *self.lock();
             if let Some(file) = &mut state.telemetry {
-                said = file.append(&state.run, rows);
+                said = file.append(&self.run.get(), rows);
             }
         }
         self.say_of_files(said);
@@ -321,7 +341,7 @@ impl Session {
 
     /// Notes the telemetry so far, in short.
     pub(super) fn set_telemetry(&self, telemetry: TelemetryMeta) {
-        self.lock().run.telemetry = Some(telemetry);
+        self.run.change(|run| run.telemetry = Some(telemetry));
     }
 
     /// Notes where samples wait that would be lost if the job ended now.
@@ -350,7 +370,7 @@ impl Session {
     /// Notes that `cases` cases follow; 0 if there is no end. Returns what to say of files that do not keep all of them.
     pub(super) fn expect_cases(&self, cases: u64) -> Option<String> {
         let state = &mut *self.lock();
-        state.files.as_mut()?.expect(state.run.ranks, cases)
+        state.files.as_mut()?.expect(self.run.get().ranks, cases)
     }
 
     /// Adds a record; it is on disk when this returns, unless it waits for a disk that is full or gone.
@@ -359,7 +379,7 @@ impl Session {
         for kept in record.kept().iter() {
             let state = &mut *self.lock();
             if let Some(files) = &mut state.files {
-                said.extend(files.add(&state.run, kept));
+                said.extend(files.add(&self.run.get(), kept));
             }
         }
         self.say_of_files(said);
@@ -374,9 +394,15 @@ impl Session {
 
     /// Does what [`Session::end`] does, from a thread that must not wait for the one that works.
     fn end_if_free(&self, code: Code, message: &str, moment: Moment) -> Code {
-        // The working thread holds the lock for an instant at a time, many times a second if cases are short.
-        for _ in 0..160 {
-            let Ok(mut state) = self.0.try_lock() else {
+        self.describe_end_first(code, message);
+        let patience = match moment {
+            Moment::Warned => WAITS_WHEN_WARNED,
+            Moment::End => WAITS_AT_END,
+        };
+        let began = Instant::now();
+        // The working thread holds the lock while it writes: for an instant, many times a second, or as long as a slow disk takes.
+        while began.elapsed() < patience {
+            let Ok(mut state) = self.state.try_lock() else {
                 thread::sleep(Duration::from_millis(5));
                 continue;
             };
@@ -395,6 +421,19 @@ impl Session {
         // The run's folder is not known without the lock.
         log::collect(None);
         code
+    }
+
+    /// Writes into `run.json` how the run ends, before anything that takes longer on a slow disk: the launcher may kill this process
+    /// within a second.
+    fn describe_end_first(&self, code: Code, message: &str) {
+        let Some(path) = &self.run_json else {
+            return;
+        };
+        let mut run = self.run();
+        run.ended_at = Some(record::now());
+        run.end = Some(run_end(code, message, &[]));
+        // If it cannot be written, that is said when all files are.
+        let _ = json::describe_at_once(path, &run);
     }
 
     /// Returns the run's folder, if it has one.
@@ -424,9 +463,9 @@ impl State {
     fn end(&mut self, code: Code, message: &str, moment: Moment) -> SessionEnd {
         log::collect(self.folder.as_deref());
         let mut said = self.keep_waiting_samples(moment);
-        self.run.ended_at = Some(record::now());
+        self.run.change(|run| run.ended_at = Some(record::now()));
         let missing = self.finish_rows(&mut said);
-        self.run.remarks.extend(said.clone());
+        self.run.change(|run| run.remarks.extend(said.clone()));
         let missing = self.save(code, message, missing);
         if moment == Moment::End
             && let Some(extent) = self.table.take()
@@ -460,30 +499,22 @@ impl State {
     fn save(&mut self, code: Code, message: &str, mut missing: Vec<String>) -> Vec<String> {
         self.set_end(code, message, &missing);
         let saved = match &self.files {
-            Some(files) => files.save(&self.run),
+            Some(files) => files.save(&self.run.get()),
             None => Ok(()),
         };
         if let Err(error) = saved {
             missing.push(error.to_string());
             self.set_end(code, message, &missing);
             if let Some(files) = &self.files {
-                files.save_what_can_be(&self.run);
+                files.save_what_can_be(&self.run.get());
             }
         }
         missing
     }
 
-    fn set_end(&mut self, code: Code, message: &str, missing: &[String]) {
-        let code = code_if(code, missing);
-        let mut sentences: Vec<&str> = vec![message];
-        sentences.extend(missing.iter().map(String::as_str));
-        sentences.retain(|sentence| !sentence.is_empty());
-        self.run.end = Some(RunEnd {
-            code: code as u8,
-            name: code,
-            message: sentences.join("; "),
-            failed: cause::first().map(Into::into),
-        });
+    fn set_end(&self, code: Code, message: &str, missing: &[String]) {
+        self.run
+            .change(|run| run.end = Some(run_end(code, message, missing)));
     }
 
     /// Lets other runs write to the paths of this one, after which this one must not.
@@ -491,6 +522,20 @@ impl State {
         if let Some(files) = &mut self.files {
             files.release();
         }
+    }
+}
+
+/// Returns how a run ends with `code`, if files were not `missing` something.
+fn run_end(code: Code, message: &str, missing: &[String]) -> RunEnd {
+    let code = code_if(code, missing);
+    let mut sentences: Vec<&str> = vec![message];
+    sentences.extend(missing.iter().map(String::as_str));
+    sentences.retain(|sentence| !sentence.is_empty());
+    RunEnd {
+        code: code as u8,
+        name: code,
+        message: sentences.join("; "),
+        failed: cause::first().map(Into::into),
     }
 }
 
@@ -550,7 +595,7 @@ impl State {
             }
         }
         match &mut self.telemetry {
-            Some(file) => file.append(&self.run, &rows),
+            Some(file) => file.append(&self.run.get(), &rows),
             None => Vec::new(),
         }
     }

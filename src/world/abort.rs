@@ -148,11 +148,26 @@ pub fn is_final() -> bool {
 
 /// Saves what was measured at the first sign of a signal, because srun may kill this process within
 /// half a second. If the job then ends normally, it is saved again. A launcher sends the signal also if
-/// a rank has failed; then this process ends here.
+/// a rank has failed; then this process ends here. A disk that does not answer is not waited for.
 pub fn save_before_stop(reason: &str) {
     if is_final() {
         return;
     }
+    let (sender, saved) = mpsc::channel::<()>();
+    let text = reason.to_owned();
+    let saving = thread::Builder::new().spawn(move || {
+        streams::limit_writes();
+        save_at_warning(&text);
+        drop(sender);
+    });
+    match saving {
+        // Nothing is ever sent.
+        Ok(_) => drop(saved.recv_timeout(PATIENCE)),
+        Err(_) => save_at_warning(reason),
+    }
+}
+
+fn save_at_warning(reason: &str) {
     if let Some(learned) = cause::behind_stop() {
         end_behind_stop(&learned);
     }

@@ -44,16 +44,12 @@ impl Wait {
     fn is_overdue(&self) -> bool {
         let patience = if IS_WATCHED.load(Ordering::Relaxed) {
             WATCH_SPEAKS_WITHIN
+        } else if abort::rank().is_some_and(|rank| rank > 0) {
+            RANK_0_SPEAKS_WITHIN
         } else {
             Duration::ZERO
         };
         self.since.elapsed() > self.limit.saturating_add(patience)
-    }
-
-    /// Returns the part of the limit that a write may take. The other ranks, which wait meanwhile, have the same limit and
-    /// know less of what is stuck.
-    fn limit_of_writes(&self) -> Duration {
-        self.limit * 3 / 4
     }
 
     /// Takes note of what has happened since the last look: whether there was progress, and for how long this process did
@@ -93,6 +89,10 @@ const TICK: Duration = Duration::from_millis(100);
 /// How much longer than its limit a wait may take while the watch over all ranks finds out who is to blame.
 const WATCH_SPEAKS_WITHIN: Duration = Duration::from_secs(7);
 
+/// How much longer than its limit a wait of another rank may take where there is no watch: rank 0, which has the same limit, writes
+/// the files, and knows if one of them is what all wait for.
+const RANK_0_SPEAKS_WITHIN: Duration = Duration::from_secs(1);
+
 /// Notes whether the watch over all ranks reaches this one, so that it speaks first.
 pub(super) fn set_watched(is_watched: bool) {
     IS_WATCHED.store(is_watched, Ordering::Relaxed);
@@ -109,8 +109,19 @@ pub(super) fn current_wait() -> Option<CurrentWait> {
     })
 }
 
+/// Returns how long the current wait may be without progress, if there is one.
+pub fn current_limit() -> Option<Duration> {
+    Some(current().as_ref()?.limit)
+}
+
+/// Returns what messages say of the write of this process that has not ended for longer than `time`, if there is one.
+pub(super) fn stuck_write(time: Duration) -> Option<String> {
+    let write = streams::longest_wait().filter(|write| write.time > time)?;
+    Some(format!("{write}. If it is merely slow, {}", remedy()))
+}
+
 /// Returns what messages advise if a wait is merely slow.
-pub(super) fn remedy() -> &'static str {
+pub fn remedy() -> &'static str {
     REMEDY.get().unwrap_or(&"raise --timeout")
 }
 
@@ -200,13 +211,15 @@ fn overdue_reason(has_moved: bool, paused: Duration, progress: &Snapshot) -> Opt
     let mut current = current();
     let wait = current.as_mut()?;
     wait.note(has_moved, paused);
-    if let Some(write) = streams::longest_wait()
-        && write.time > wait.limit_of_writes()
-    {
-        return Some(format!("{write}. If it is merely slow, {}", remedy()));
+    if let Some(stuck) = stuck_write(wait.limit) {
+        return Some(stuck);
     }
     if !wait.is_overdue() {
         return None;
+    }
+    // It began a little later than the wait that it holds up.
+    if let Some(stuck) = stuck_write(wait.limit / 2) {
+        return Some(stuck);
     }
     let peer = peer_name();
     let waits = peer.as_ref().map(|peer| format!(": it waits for {peer}"));

@@ -10,7 +10,10 @@ use std::{
 
 use crate::{
     MODEL,
-    common::{self, Ended, after, alone, csv, json, run, send_signal, skip, wait_until},
+    common::{
+        self, Ended, after, alone, csv, disk_fault::DiskFault, json, run, send_signal, skip,
+        wait_until,
+    },
     folder,
 };
 
@@ -229,6 +232,176 @@ fn what_others_do_to_the_files_of_a_run_is_said_and_mended() {
     );
 }
 
+#[test]
+fn what_a_killed_writer_leaves_is_removed_by_the_next_one_and_not_before() {
+    let folder = folder();
+    let o = folder.path().join("o");
+    let sweep = ["all_reduce", "-b", "8", "-e", "8", "--out", "o"];
+    let parts = || {
+        let names = if o.exists() { names(&o) } else { Vec::new() };
+        let parts = names
+            .into_iter()
+            .filter(|name| name.starts_with(".run.json.pxnbench-part-"));
+        parts.collect::<Vec<_>>()
+    };
+    let slow = DiskFault {
+        what: "300",
+        path: ".run.json.pxnbench-part-",
+        ..DiskFault::of("sync")
+    };
+    let Some(variables) = slow.variables() else {
+        return;
+    };
+    let mut command = alone(folder.path());
+    command.args(sweep).args(MODEL).envs(variables);
+    command.stdout(Stdio::null()).stderr(Stdio::null());
+    let child = command.spawn().expect("started");
+    wait_until("a part", || !parts().is_empty());
+    let part = parts();
+    // Its writer lives.
+    run(alone(folder.path()).args(sweep).args(MODEL)).expect_code(6);
+    assert_eq!(parts(), part);
+    assert!(send_signal("-KILL", child.id()));
+    common::ended(child);
+    assert_eq!(parts(), part, "a killed process removes nothing");
+    run(alone(folder.path()).args(sweep).args(MODEL)).expect_code(0);
+    assert!(parts().is_empty(), "{:?}", parts());
+    assert_eq!(json(&o.join("run.json"))["end"]["code"], 0);
+}
+
+/// A sweep of 36 cases into `x.csv`, on a disk with `fault`.
+fn sweep_on(fault: &DiskFault, folder: &Path) -> Option<Ended> {
+    let mut command = alone(folder);
+    command
+        .args([
+            "all_reduce",
+            "-b",
+            "8",
+            "-e",
+            "1M",
+            "-f",
+            "2",
+            "--csv",
+            "x.csv",
+        ])
+        .arg("--quiet")
+        .args(MODEL)
+        .envs(fault.variables()?);
+    Some(run(&mut command))
+}
+
+#[test]
+fn errors_of_a_disk_are_said_once_and_leave_whole_rows() {
+    for (error, words) in [
+        ("EIO", "Input/output error"),
+        ("EDQUOT", "Disk quota exceeded"),
+        ("ESTALE", "Stale file handle"),
+        ("EROFS", "Read-only file system"),
+    ] {
+        let folder = folder();
+        let fault = DiskFault {
+            what: error,
+            path: "/x.csv",
+            // The header, and ten rows.
+            skip: 11,
+            ..DiskFault::of("write")
+        };
+        let Some(ended) = sweep_on(&fault, folder.path()) else {
+            return;
+        };
+        let ended = ended.expect_code(11);
+        assert_eq!(ended.rows().len(), 18, "the table is complete");
+        let sentences = ended.sentences();
+        let [first, last] = sentences[..] else {
+            panic!("{}", ended.stderr)
+        };
+        let trouble = format!("x.csv cannot be written: {words}");
+        assert!(first.contains(&trouble), "{first}");
+        let lacks = format!("x.csv lacks 26 rows of this run: {words}");
+        assert!(last.contains(&lacks), "{last}");
+        let path = folder.path().join("x.csv");
+        assert!(
+            fs::read_to_string(&path)
+                .expect("the CSV")
+                .ends_with("\r\n")
+        );
+        assert_eq!(csv(&path).len(), 10);
+        let resumed = run(alone(folder.path())
+            .args(["all_reduce", "-b", "8", "-e", "1M", "-f", "2", "--resume"])
+            .args(["--csv", "x.csv"])
+            .args(MODEL))
+        .expect_code(0);
+        assert!(
+            resumed.stderr.contains("10 of 36 cases are kept"),
+            "{}",
+            resumed.stderr
+        );
+        assert_eq!(csv(&path).len(), 36);
+    }
+}
+
+#[test]
+fn a_disk_that_fails_for_a_while_has_all_rows_in_the_end() {
+    for (error, calls) in [
+        ("EIO", "write"),
+        ("ESTALE", "write"),
+        ("EIO", "sync"),
+        ("EDQUOT", "sync"),
+        ("ESTALE", "open,write,sync"),
+    ] {
+        let folder = folder();
+        let fault = DiskFault {
+            what: error,
+            path: "/x.csv",
+            skip: 8,
+            times: Some(5),
+            ..DiskFault::of(calls)
+        };
+        let Some(ended) = sweep_on(&fault, folder.path()) else {
+            return;
+        };
+        let ended = ended.expect_code(0);
+        let sentences = ended.sentences();
+        let [first, second] = sentences[..] else {
+            panic!("{error} in {calls}: {}", ended.stderr)
+        };
+        assert!(first.contains("x.csv cannot be written: "), "{first}");
+        assert!(
+            second.ends_with("x.csv can be written again, and has all rows"),
+            "{second}"
+        );
+        let rows = csv(&folder.path().join("x.csv"));
+        let cases: std::collections::BTreeSet<_> = rows
+            .iter()
+            .map(|row| (&row["size_bytes"], &row["in_place"]))
+            .collect();
+        assert_eq!((rows.len(), cases.len()), (36, 36), "{error} in {calls}");
+    }
+}
+
+#[test]
+fn a_folder_that_is_read_only_is_refused_before_anything_is_measured() {
+    for (error, words) in [
+        ("EROFS", "Read-only file system"),
+        ("EACCES", "Permission denied"),
+    ] {
+        let folder = folder();
+        let fault = DiskFault {
+            what: error,
+            path: "x.csv",
+            ..DiskFault::of("open")
+        };
+        let Some(ended) = sweep_on(&fault, folder.path()) else {
+            return;
+        };
+        let ended = ended.expect_code(6);
+        let sentence = format!("x.csv cannot be written: {words}");
+        assert!(ended.stderr.contains(&sentence), "{}", ended.stderr);
+        assert!(ended.rows().is_empty(), "{}", ended.stdout);
+        assert!(!folder.path().join("x.csv").exists());
+    }
+}
+
 /// A small file system, which is unmounted when this is dropped.
 struct Tmpfs(std::path::PathBuf);
 
@@ -303,7 +476,7 @@ fn a_disk_that_stays_full_keeps_whole_rows() {
     assert!(end.is_null() || end["code"] == 11, "{end}");
     let names = names(&disk.join("o"));
     assert!(
-        !names.iter().any(|name| name.ends_with(".part")),
+        !names.iter().any(|name| name.contains(".pxnbench-part-")),
         "{names:?}"
     );
     // It is held open to here, so that the disk is as full as it was.

@@ -7,6 +7,7 @@
 )]
 #![allow(missing_docs, reason = "tests")]
 
+pub mod disk_fault;
 pub mod evidence;
 pub mod guard;
 pub mod pages;

@@ -84,6 +84,17 @@ const ROWS: &[FaultRow] = &[
         shown_by: &[Test("a_killed_run_holds_nobody_up")],
     },
     FaultRow {
+        fault: "an earlier run was killed (SIGKILL) while it wrote `run.json` or `results.json`",
+        seen: "nothing: the next run with this path removes the part that is left, but none of a run in progress",
+        exit: Exit::Unchanged,
+        ends: "with the sweep",
+        kept: "all of both",
+        shown_by: &[
+            Test("what_a_killed_writer_leaves_is_removed_by_the_next_one_and_not_before"),
+            Test("only_parts_of_the_path_are_removed"),
+        ],
+    },
+    FaultRow {
         fault: "a file system without locks",
         seen: "`… cannot be locked: …. Another run that writes to it at the same time would not be noticed`",
         exit: Exit::Unchanged,
@@ -121,6 +132,54 @@ const ROWS: &[FaultRow] = &[
         kept: "all cases",
         shown_by: &[Test(
             "a_disk_that_was_full_for_a_while_has_everything_in_the_end",
+        )],
+    },
+    FaultRow {
+        fault: "the disk fails (EIO), a quota is used up (EDQUOT), NFS has lost the file (ESTALE), or the file system becomes read-only",
+        seen: "`… cannot be written: …`, once, and `… lacks …` at the end",
+        exit: Exit::Code(Code::Disk),
+        ends: "with the sweep",
+        kept: "whole rows in the CSV, all cases in the table; `--resume` measures the rest",
+        shown_by: &[Test("errors_of_a_disk_are_said_once_and_leave_whole_rows")],
+    },
+    FaultRow {
+        fault: "the same for a while, in writing, in waiting for the disk (fsync), or in opening the file",
+        seen: "the same once, and `… can be written again, and has all rows`",
+        exit: Exit::Unchanged,
+        ends: "with the sweep",
+        kept: "all cases",
+        shown_by: &[Test(
+            "a_disk_that_fails_for_a_while_has_all_rows_in_the_end",
+        )],
+    },
+    FaultRow {
+        fault: "the file system or the folder is read-only",
+        seen: "`… cannot be written: …`",
+        exit: Exit::Code(Code::Usage),
+        ends: "at the start",
+        kept: "nothing was measured",
+        shown_by: &[Test(
+            "a_folder_that_is_read_only_is_refused_before_anything_is_measured",
+        )],
+    },
+    FaultRow {
+        fault: "rows wait for a disk for so long that they fill the memory for them",
+        seen: "`… cannot be written for so long that … fill the memory for them. Further rows are lost until it can`, once, and `… lacks …` at the end",
+        exit: Exit::Code(Code::Disk),
+        ends: "with the sweep",
+        kept: "64 MiB of rows per file",
+        shown_by: &[Test(
+            "rows_wait_for_a_path_that_cannot_be_written_within_a_bound",
+        )],
+    },
+    FaultRow {
+        fault: "a sweep without an end (`-N 0`) has more cases than `results.json` can have",
+        seen: "`… will have the first … of this run, and not those from now on, for which no memory is used`, once",
+        exit: Exit::Unchanged,
+        ends: "with the sweep",
+        kept: "all cases in the CSV; without one, exit code 11",
+        shown_by: &[Test(
+            "records_are_kept_for_the_files_that_need_them_within_a_bound",
         )],
     },
     FaultRow {
@@ -174,15 +233,15 @@ const ROWS: &[FaultRow] = &[
     FaultRow {
         fault: "standard output is a full disk",
         seen: "`the table cannot be written to stdout: …; the results are in the requested files`",
-        exit: Exit::Code(Code::Internal),
-        ends: "at the end",
-        kept: "all cases, in files",
+        exit: Exit::Code(Code::Disk),
+        ends: "at once",
+        kept: "all finished cases, in files",
         shown_by: &[Test("odd_bytes_and_closed_pipes_are_no_bugs")],
     },
     FaultRow {
         fault: "a command that only prints has a full disk as standard output",
         seen: "`… cannot be written to stdout: …`",
-        exit: Exit::Code(Code::Internal),
+        exit: Exit::Code(Code::Disk),
         ends: "at once",
         kept: "not a run",
         shown_by: &[Test("what_only_prints_fails_where_nothing_can_be_printed")],

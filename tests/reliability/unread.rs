@@ -1,12 +1,12 @@
-//! Outputs that nobody reads, and planted links.
+//! Outputs that nobody reads, slow disks, and planted links.
 
 use pxnbench::exit::Code;
 
 use crate::{Exit, FaultGroup, FaultRow, common::evidence::Evidence::Test};
 
 pub(crate) const GROUP: FaultGroup = FaultGroup {
-    title: "Outputs that nobody reads, and planted links",
-    introduction: "What ends a job does not wait for a reader. Nothing is written through a link that somebody else made.",
+    title: "Outputs that nobody reads, slow disks, and planted links",
+    introduction: "What ends a job waits neither for a reader nor for a disk. Nothing is written through a link that somebody else made.",
     rows: ROWS,
 };
 
@@ -39,6 +39,46 @@ const ROWS: &[FaultRow] = &[
         kept: "all finished cases",
         shown_by: &[Test(
             "a_job_whose_table_nobody_reads_ends_at_its_deadline_and_says_so",
+        )],
+    },
+    FaultRow {
+        fault: "the disk takes long for one write, but less than *T*",
+        seen: "`… is on a slow disk: writing took … s, and a write of more than … s ends the run`, once, if it took more than half of *T*",
+        exit: Exit::Unchanged,
+        ends: "with the sweep",
+        kept: "all cases",
+        shown_by: &[Test(
+            "a_write_that_takes_most_of_the_limit_is_said_once_and_the_run_goes_on",
+        )],
+    },
+    FaultRow {
+        fault: "the file system of the results does not answer",
+        seen: "`… cannot be written: its file system has not answered for … s`, with rank and file; also in `run.json` if that can be written",
+        exit: Exit::Code(Code::TimedOut),
+        ends: "*T* + 10 s",
+        kept: "all finished cases",
+        shown_by: &[Test(
+            "a_file_system_that_does_not_answer_is_named_at_the_deadline",
+        )],
+    },
+    FaultRow {
+        fault: "a signal, and the disk takes longer than the second that mpirun waits",
+        seen: "`run.json` has the end: `stopped by …`",
+        exit: Exit::Code(Code::Stopped),
+        ends: "when mpirun kills the ranks",
+        kept: "all finished cases in the CSV; other files may be as at the start",
+        shown_by: &[Test(
+            "run_json_has_its_end_although_the_disk_takes_longer_than_mpirun_waits",
+        )],
+    },
+    FaultRow {
+        fault: "a signal, and the disk does not answer any more",
+        seen: "`stopped by …`",
+        exit: Exit::Code(Code::Stopped),
+        ends: "within 15 s",
+        kept: "what was on disk before",
+        shown_by: &[Test(
+            "a_disk_that_hangs_after_a_signal_does_not_keep_the_job",
         )],
     },
     FaultRow {

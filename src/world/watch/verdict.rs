@@ -64,6 +64,15 @@ pub(super) fn do_wait(waits_ms: u64, silence: Duration) -> bool {
 }
 
 impl Finding {
+    /// Returns whether all may wait for what rank `rank` does.
+    pub(super) fn may_be_held_up_by(&self, rank: u32) -> bool {
+        match self {
+            Finding::Silent(_) => false,
+            Finding::Behind { last, .. } => last.rank == rank,
+            Finding::Even { .. } => true,
+        }
+    }
+
     /// Returns the sentence for it. It is `now`; `remedy` is the advice if all is merely slow.
     pub(super) fn sentence(&self, now: DateTime<Local>, remedy: &str) -> String {
         match self {

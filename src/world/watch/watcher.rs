@@ -171,7 +171,13 @@ impl Watcher {
     /// Ends the job because of what was found.
     fn end_job(&mut self, finding: &Finding) -> ! {
         let code = Code::TimedOut;
-        let mut sentence = finding.sentence(chrono::Local::now(), deadline::remedy());
+        // The others do not know what this process writes, and so what they wait for.
+        let own_write = finding
+            .may_be_held_up_by(self.rank)
+            .then(|| deadline::stuck_write(silence() / 2))
+            .flatten();
+        let mut sentence =
+            own_write.unwrap_or_else(|| finding.sentence(chrono::Local::now(), deadline::remedy()));
         if let Some(known) = evidence::ask() {
             sentence += &format!(". On this rank {known}");
         }
