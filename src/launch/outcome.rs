@@ -74,9 +74,9 @@ fn complete(run: &mut RunMeta, path: &Path, note: &FailureNote) {
     }
     run.ended_at = Some(record::now());
     run.end = Some(RunEnd {
-        code: note.code as u8,
-        name: note.code,
-        message: note.sentence.clone(),
+        code: note.end.code as u8,
+        name: note.end.code,
+        message: note.end.sentence.clone(),
         failed: Some(FailedProcess::from(note)),
     });
     let text = serde_json::to_vec_pretty(run).map_err(io::Error::other);
@@ -119,8 +119,8 @@ impl WrittenEnd<'_> {
         let of_note = self
             .note
             .as_ref()
-            .filter(|note| note.code == Code::Launch)
-            .map(|note| (note.rank, note.sentence.as_str()));
+            .filter(|note| note.end.code == Code::Launch)
+            .map(|note| (note.process.rank, note.end.sentence.as_str()));
         let mut all = of_run.into_iter().chain(of_note);
         let (_, sentence) = all.find(|(failed, _)| failed.to_string() == rank)?;
         Some(sentence.split_once("; ")?.1)
@@ -141,7 +141,7 @@ pub(super) fn verdict(
         return Err(Failure::on_all_ranks(Code::Launch, sentence));
     }
     if is_failure && let Some(note) = written.unwritten_failure() {
-        return Err(Failure::on_all_ranks(note.code, note.sentence.as_str()));
+        return Err(Failure::on_all_ranks(note.end.code, note.end.sentence.as_str()));
     }
     let was_stopped = own.is_none_or(|code| code == Code::Fine);
     if asked_to_stop.is_some() && was_stopped && ended.status != 0 {
@@ -187,7 +187,7 @@ fn loss(ended: &process::LauncherEnd, written: &WrittenEnd) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::slurm::lost::LostRank;
+    use crate::{slurm::lost::LostRank, world::end_of_job::EndOfJob};
 
     fn ended(status: i32, lost: bool, complaint: bool) -> process::LauncherEnd {
         process::LauncherEnd {
@@ -228,12 +228,16 @@ mod tests {
 
     fn note(rank: u32, code: Code, sentence: &str) -> FailureNote {
         FailureNote {
-            rank,
-            host: "node3".into(),
-            pid: 77,
-            code,
-            sentence: sentence.into(),
-            at: chrono::Local::now().fixed_offset(),
+            process: FailedProcess {
+                rank,
+                host: "node3".into(),
+                pid: 77,
+                at: chrono::Local::now().fixed_offset(),
+            },
+            end: EndOfJob {
+                code,
+                sentence: sentence.into(),
+            },
         }
     }
 
@@ -253,7 +257,7 @@ mod tests {
             };
             let error = verdict(&ended(143, false, false), &written, None).expect_err("a failure");
             assert_eq!(crate::exit::code_of(&error), Code::Cuda);
-            assert_eq!(error.to_string(), cuda.sentence);
+            assert_eq!(error.to_string(), cuda.end.sentence);
             let asked = verdict(&ended(143, false, false), &written, Some("SIGTERM"));
             assert_eq!(asked.expect("a stop"), Code::Stopped);
         }

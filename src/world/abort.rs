@@ -29,6 +29,7 @@ use std::{
 
 use super::{
     cause::{self, Learned},
+    end_of_job::EndOfJob,
     placement, scratch,
 };
 use crate::{exit::Code, streams, visible::visible_line};
@@ -221,10 +222,11 @@ pub fn job(code: Code, reason: &str) -> ! {
     end(code, reason, Origin::ThisRank)
 }
 
-/// Ends this process with `code`, because another rank ended the job for `reason`, which names it; prints that if `speaks` is
-/// set. Any thread may call it; the first call of this and of [`job`] wins.
-pub fn follow(code: Code, reason: &str, speaks: bool) -> ! {
-    end(code, reason, Origin::AnotherRank { is_said: !speaks })
+/// Ends this process because another rank ended the job, and prints why if `speaks` is set. Any thread may call it; the first
+/// call of this and of [`job`] wins.
+pub fn follow(ended: &EndOfJob, speaks: bool) -> ! {
+    let origin = Origin::AnotherRank { is_said: !speaks };
+    end(ended.code, &ended.sentence, origin)
 }
 
 /// Ends the job because of a second signal: at once if the first one, or anything else, is already ending it.
@@ -240,7 +242,7 @@ pub fn end_by_second_signal(reason: &str) -> ! {
 fn end_behind_stop(learned: &Learned) -> ! {
     let Learned { note, is_new } = learned;
     let origin = Origin::BehindStop { is_said: !is_new };
-    end(note.code, &note.sentence, origin)
+    end(note.end.code, &note.end.sentence, origin)
 }
 
 /// Ends this process at once and silently if everything is measured and saved.
@@ -300,17 +302,17 @@ impl End {
         let settled = cause::settle(code, reason, &process_name());
         let mut messages = Vec::new();
         match &settled.other {
-            None => messages.extend(message(code, &settled.reason)),
+            None => messages.extend(message(code, &settled.end.sentence)),
             Some(Learned { note, is_new: true }) => {
-                messages.push(format!("pxnbench: {}", note.sentence));
+                messages.push(format!("pxnbench: {}", note.end.sentence));
                 messages.extend(message(code, reason));
             }
             Some(_) if settled.is_consequence => {}
             Some(_) => messages.extend(message(code, reason)),
         }
         End {
-            code: settled.code,
-            reason: settled.reason,
+            code: settled.end.code,
+            reason: settled.end.sentence,
             messages,
             ends_others_after: Some(match settled.other {
                 Some(_) => time_to_save(),

@@ -12,6 +12,7 @@ pub mod abort;
 pub mod cause;
 pub mod child;
 pub mod deadline;
+pub mod end_of_job;
 mod exchange;
 pub mod launch;
 pub mod limits;

@@ -95,7 +95,7 @@ fn mpi_within(timeout: Duration) -> anyhow::Result<Box<dyn World>> {
 fn end_on_loss() {
     let is_over = || signal::stops_now().is_some() || abort::is_final();
     cause::report_losses(is_over, |Learned { note, is_new }| {
-        abort::follow(note.code, &note.sentence, *is_new)
+        abort::follow(&note.end, *is_new)
     });
 }
 

@@ -31,8 +31,10 @@ pub use self::{
     note::{FailureNote, first_at, shared},
     witness::{SystemWitness, Testimony, set_witness},
 };
-use super::{launch, placement::host_name, private::Owner, process_stat::ExitStatus};
-use crate::{env, exit::Code};
+use super::{
+    end_of_job::EndOfJob, launch, placement::host_name, private::Owner, process_stat::ExitStatus,
+};
+use crate::{env, exit::Code, record::FailedProcess};
 
 /// The mark of this process.
 static OWN: OnceLock<RankFolder> = OnceLock::new();
@@ -202,14 +204,22 @@ pub fn first() -> Option<&'static FailureNote> {
 
 /// What ended the job, as a process that ends it records it.
 pub(super) struct Settled {
-    /// The exit code.
-    pub(super) code: Code,
-    /// The sentence.
-    pub(super) reason: String,
-    /// The rank that failed first, if it is another one.
+    pub(super) end: EndOfJob,
+    /// The failure of another rank that came first, if there is one.
     pub(super) other: Option<Learned>,
-    /// Whether that of this process follows from it.
+    /// Whether the failure of this process follows from it.
     pub(super) is_consequence: bool,
+}
+
+impl Settled {
+    /// Returns what ended the job if nothing of another rank came first.
+    fn here(code: Code, sentence: String, is_consequence: bool) -> Settled {
+        Settled {
+            end: EndOfJob { code, sentence },
+            other: None,
+            is_consequence,
+        }
+    }
 }
 
 /// Finds out what ended the job when this process, `name`, ends it with `code` for `reason`: a failure of another rank before
@@ -217,12 +227,7 @@ pub(super) struct Settled {
 pub(super) fn settle(code: Code, reason: &str, name: &str) -> Settled {
     if code == Code::Stopped {
         leave();
-        return Settled {
-            code,
-            reason: reason.to_owned(),
-            other: None,
-            is_consequence: false,
-        };
+        return Settled::here(code, reason.to_owned(), false);
     }
     let is_consequence = note::is_consequence(code, reason);
     let earlier = match is_consequence {
@@ -233,8 +238,7 @@ pub(super) fn settle(code: Code, reason: &str, name: &str) -> Settled {
         leave();
         remember(&learned.note);
         return Settled {
-            code: learned.note.code,
-            reason: learned.note.sentence.clone(),
+            end: learned.note.end.clone(),
             other: Some(learned),
             is_consequence,
         };
@@ -245,23 +249,27 @@ pub(super) fn settle(code: Code, reason: &str, name: &str) -> Settled {
     };
     if let Some(own) = OWN.get() {
         let note = FailureNote {
-            rank: own.mark.rank,
-            host: host_name(),
-            pid: own.mark.process.pid,
-            code,
-            sentence: format!("{name}: {reason}"),
-            at: chrono::Local::now().fixed_offset(),
+            process: failed_now(&own.mark),
+            end: EndOfJob {
+                code,
+                sentence: format!("{name}: {reason}"),
+            },
         };
         // Without a note the others know less.
         let _ = own.note_failure(&note);
         write_shared(&note);
         remember(&note);
     }
-    Settled {
-        code,
-        reason,
-        other: None,
-        is_consequence,
+    Settled::here(code, reason, is_consequence)
+}
+
+/// Returns the process of `mark`, which is on this node and has just failed.
+fn failed_now(mark: &RankMark) -> FailedProcess {
+    FailedProcess {
+        rank: mark.rank,
+        host: host_name(),
+        pid: mark.process.pid,
+        at: chrono::Local::now().fixed_offset(),
     }
 }
 
@@ -286,9 +294,7 @@ fn cause_within(limit: Duration) -> Option<Learned> {
     let began = Instant::now();
     loop {
         match earlier_failure() {
-            Some(learned) if !note::is_consequence(learned.note.code, &learned.note.sentence) => {
-                return Some(learned);
-            }
+            Some(learned) if !learned.note.is_consequence() => return Some(learned),
             learned if began.elapsed() > limit => return learned,
             _ => thread::sleep(LOOK),
         }
@@ -335,9 +341,11 @@ fn note_loss(folder: &RankFolder, status: Option<ExitStatus>) -> Learned {
 
 /// Returns the failure of a process that is gone without a word.
 fn loss(folder: &RankFolder, status: Option<ExitStatus>) -> FailureNote {
-    let RankMark { rank, process, .. } = &folder.mark;
-    let (host, pid) = (host_name(), process.pid);
-    let Testimony { is_killed, clause } = witness::on_lost_process(pid);
+    let process = failed_now(&folder.mark);
+    let FailedProcess {
+        rank, host, pid, ..
+    } = &process;
+    let Testimony { is_killed, clause } = witness::on_lost_process(*pid);
     let what = match status {
         Some(ExitStatus::Signal(number)) => {
             let signal = signal_hook::low_level::signal_name(number).unwrap_or("a signal");
@@ -347,13 +355,13 @@ fn loss(folder: &RankFolder, status: Option<ExitStatus>) -> FailureNote {
         None if is_killed => "was killed".into(),
         None => "was killed, or a library ended it without a word".into(),
     };
+    let sentence = format!("rank {rank} on {host} (pid {pid}) {what}; {clause}");
     FailureNote {
-        rank: *rank,
-        pid,
-        code: Code::Launch,
-        sentence: format!("rank {rank} on {host} (pid {pid}) {what}; {clause}"),
-        host,
-        at: chrono::Local::now().fixed_offset(),
+        process,
+        end: EndOfJob {
+            code: Code::Launch,
+            sentence,
+        },
     }
 }
 

@@ -1,4 +1,4 @@
-//! What is known of a failure: which rank, where, when, and why. It is kept in files that only this user can read.
+//! [`FailureNote`]: which process failed first, and how the job ended thereby. It is kept in files that only this user can read.
 
 use std::{
     fs,
@@ -7,43 +7,32 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use chrono::{DateTime, FixedOffset};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 use crate::{
     exit::Code,
     input::{self, InputKind},
     record::FailedProcess,
+    world::end_of_job::EndOfJob,
 };
 
 /// What the names of notes in a run's folder begin and end with.
 const SHARED_NAME: (&str, &str) = ("failure.", ".json");
 
-/// A failure of a rank, which ended the job.
+/// The process that failed first, and how it ended the job.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FailureNote {
-    /// Number of the process.
-    pub rank: u32,
-    /// Its host.
-    pub host: String,
-    /// Its process id.
-    pub pid: u32,
-    /// The exit code of the job.
-    pub code: Code,
-    /// The sentence, which names the rank.
-    pub sentence: String,
-    /// When it failed, by the clock of its host.
-    pub at: DateTime<FixedOffset>,
+    /// The process.
+    #[serde(flatten)]
+    pub process: FailedProcess,
+    /// The end of the job, as the process or a neighbour of it describes it.
+    #[serde(flatten)]
+    pub end: EndOfJob,
 }
 
 impl From<&FailureNote> for FailedProcess {
     fn from(note: &FailureNote) -> Self {
-        FailedProcess {
-            rank: note.rank,
-            host: note.host.clone(),
-            pid: note.pid,
-            at: note.at,
-        }
+        note.process.clone()
     }
 }
 
@@ -55,9 +44,16 @@ pub(super) fn is_consequence(code: Code, reason: &str) -> bool {
     code == Code::Nccl && reason.contains(OF_ANOTHER_RANK)
 }
 
+impl FailureNote {
+    /// Returns whether the failure follows from one of another rank.
+    pub(super) fn is_consequence(&self) -> bool {
+        is_consequence(self.end.code, &self.end.sentence)
+    }
+}
+
 /// Returns the failure that came first. One that follows from that of another rank may be noted earlier than its cause.
 pub(super) fn first_of(notes: impl IntoIterator<Item = FailureNote>) -> Option<FailureNote> {
-    let order = |note: &FailureNote| (is_consequence(note.code, &note.sentence), note.at);
+    let order = |note: &FailureNote| (note.is_consequence(), note.process.at);
     notes.into_iter().min_by_key(order)
 }
 
@@ -131,12 +127,16 @@ mod tests {
     fn note(rank: u32, second: u32) -> FailureNote {
         let at = format!("2026-03-01T12:00:{second:02}.250+01:00");
         FailureNote {
-            rank,
-            host: "n1".into(),
-            pid: 7,
-            code: Code::Cuda,
-            sentence: format!("rank {rank} on n1: CUDA failed"),
-            at: at.parse().expect("a time"),
+            process: FailedProcess {
+                rank,
+                host: "n1".into(),
+                pid: 7,
+                at: at.parse().expect("a time"),
+            },
+            end: EndOfJob {
+                code: Code::Cuda,
+                sentence: format!("rank {rank} on n1: CUDA failed"),
+            },
         }
     }
 
@@ -157,8 +157,10 @@ mod tests {
         }
         assert_eq!(first_at(&found), Some(note(1, 2)));
         let consequence = FailureNote {
-            code: Code::Nccl,
-            sentence: "rank 4 on n1: NCCL reports remote process exited or there was a network error (code 6)".into(),
+            end: EndOfJob {
+                code: Code::Nccl,
+                sentence: "rank 4 on n1: NCCL reports remote process exited or there was a network error (code 6)".into(),
+            },
             ..note(4, 1)
         };
         assert_eq!(
@@ -166,6 +168,16 @@ mod tests {
             Some(note(1, 2))
         );
         assert_eq!(first_of([consequence.clone()]), Some(consequence));
+    }
+
+    #[test]
+    fn a_note_is_one_object_without_parts() {
+        let text = serde_json::to_value(note(1, 2)).expect("JSON");
+        let expected = serde_json::json!({
+            "rank": 1, "host": "n1", "pid": 7, "at": "2026-03-01T12:00:02.250+01:00",
+            "code": "cuda", "sentence": "rank 1 on n1: CUDA failed",
+        });
+        assert_eq!(text, expected);
     }
 
     #[test]

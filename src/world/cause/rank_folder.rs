@@ -155,7 +155,7 @@ fn remove_abandoned(within: &Path, own: &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::exit::Code;
+    use crate::{exit::Code, record::FailedProcess, world::end_of_job::EndOfJob};
     use std::process::{Child, Command, Stdio};
 
     fn sleeper() -> Child {
@@ -190,12 +190,16 @@ mod tests {
         let states = || -> Vec<ProcessState> { folders.iter().map(RankFolder::state).collect() };
         assert_eq!(states(), vec![ProcessState::Running; 4]);
         let failure = FailureNote {
-            rank: 2,
-            host: "n1".into(),
-            pid: children[2].id(),
-            code: Code::Nccl,
-            sentence: "rank 2 on n1: NCCL failed".into(),
-            at: chrono::Local::now().fixed_offset(),
+            process: FailedProcess {
+                rank: 2,
+                host: "n1".into(),
+                pid: children[2].id(),
+                at: chrono::Local::now().fixed_offset(),
+            },
+            end: EndOfJob {
+                code: Code::Nccl,
+                sentence: "rank 2 on n1: NCCL failed".into(),
+            },
         };
         folders[1].remove();
         folders[2].note_failure(&failure).expect("noted");

@@ -27,13 +27,14 @@ use crate::{
     world::{
         abort,
         cause::{self, FailureNote, Learned},
+        end_of_job::EndOfJob,
     },
 };
 
 /// The connections of this process, to which the end of the job is told.
 static LINKS: Mutex<Vec<Arc<Link>>> = Mutex::new(Vec::new());
 /// What ended the job, if another rank did.
-static HEARD: OnceLock<Notice> = OnceLock::new();
+static HEARD: OnceLock<EndNotice> = OnceLock::new();
 /// What this process is.
 static OWN: OnceLock<Identity> = OnceLock::new();
 /// Whether this rank says that rank 0 is lost.
@@ -50,15 +51,14 @@ const NEIGHBOURS_KNOW: Duration = Duration::from_millis(300);
 /// How long the second rank of a node waits for the first to say what both found out, and for the launcher to end it.
 const LEADER_SPEAKS: Duration = Duration::from_millis(1500);
 
-/// What ended the job, and where.
+/// What ended the job, as a rank tells its neighbours.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(super) struct Notice {
-    code: Code,
-    /// The process that ended it, as messages name it.
-    process: String,
+pub(super) struct EndNotice {
+    #[serde(flatten)]
+    end: EndOfJob,
+    /// The identity of the host on which it was found out.
     host_id: String,
-    sentence: String,
-    /// What failed first, if it is known.
+    /// The process that failed first, if it is known.
     #[serde(default)]
     first: Option<FailureNote>,
 }
@@ -90,11 +90,12 @@ fn links() -> MutexGuard<'static, Vec<Arc<Link>>> {
 
 /// Tells the neighbours that the job ends. `world::abort` calls it.
 pub(super) fn tell_others(code: Code, reason: &str) {
-    let own = || Notice {
-        code,
-        process: abort::process_name(),
+    let own = || EndNotice {
+        end: EndOfJob {
+            code,
+            sentence: format!("{}: {reason}", abort::process_name()),
+        },
         host_id: own_host_id(),
-        sentence: reason.into(),
         first: cause::first().cloned(),
     };
     let notice = HEARD.get().cloned().unwrap_or_else(own);
@@ -130,24 +131,21 @@ pub(super) fn check(link: &Link) {
 
 /// Ends this process if `frame` says that another rank ended the job.
 pub(super) fn heard(frame: &Frame) {
-    let Ok(notice) = frame.parse::<Notice>(Kind::Abort) else {
+    let Ok(notice) = frame.parse::<EndNotice>(Kind::Abort) else {
         return;
     };
     let is_elsewhere = notice.host_id != own_host_id();
     // A signal reaches every rank, so only rank 0 speaks of it. Otherwise the rank that failed has spoken, where the user of
     // rank 0 may not see it.
-    let speaks = abort::rank() == Some(0) && (is_elsewhere || notice.code == Code::Stopped);
-    let sentence = match &notice.first {
-        Some(note) => note.sentence.clone(),
-        None => format!("{}: {}", notice.process, notice.sentence),
-    };
-    let code = notice.code;
+    let speaks = abort::rank() == Some(0) && (is_elsewhere || notice.end.code == Code::Stopped);
+    let mut end = notice.end.clone();
     if let Some(note) = &notice.first {
+        end.sentence.clone_from(&note.end.sentence);
         cause::learn(note);
     }
     // The first notice is the one that is passed on.
     let _ = HEARD.set(notice);
-    abort::follow(code, &sentence, speaks)
+    abort::follow(&end, speaks)
 }
 
 /// Ends this process because a neighbour is gone without a word, unless all is done.
@@ -157,7 +155,7 @@ pub(super) fn lost(link: &Link, error: Option<&io::Error>) {
     }
     abort::end_if_all_is_saved();
     if let Some(Learned { note, is_new }) = cause::of_lost_rank(link.rank) {
-        abort::follow(note.code, &note.sentence, is_new);
+        abort::follow(&note.end, is_new);
     }
     // Another rank of its node may know more, and end this process meanwhile.
     thread::sleep(NEIGHBOURS_KNOW);
@@ -168,7 +166,11 @@ pub(super) fn lost(link: &Link, error: Option<&io::Error>) {
     if is_below || (link.rank == 0 && speaks_for_rank_0) {
         abort::job(Code::Launch, &sentence);
     }
-    abort::follow(Code::Launch, &sentence, false)
+    let end = EndOfJob {
+        code: Code::Launch,
+        sentence,
+    };
+    abort::follow(&end, false)
 }
 
 /// Returns how messages say that a rank is gone.

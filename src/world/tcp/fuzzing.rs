@@ -5,7 +5,7 @@ use std::{io::Write, net::Shutdown, os::unix::net::UnixStream, time::Duration};
 use socket2::Socket;
 
 use super::{
-    failure::Notice,
+    failure::EndNotice,
     frame::{Frame, Kind, RANKS_LIMIT, STRANGERS_LIMIT},
     handshake::{self, Introduction, Purpose},
     identity::Identity,
@@ -37,7 +37,7 @@ fn messages(bytes: &[u8]) {
         let again = Frame::read(&written[..], RANKS_LIMIT).expect("read");
         assert_eq!(again.as_ref(), Some(&frame));
         let _ = frame.parse::<Position>(Kind::Position);
-        let _ = frame.parse::<Notice>(Kind::Abort);
+        let _ = frame.parse::<EndNotice>(Kind::Abort);
         if let Ok(parts) = parts::decode(&frame.body) {
             assert_eq!(parts::encode(&parts), frame.body);
         }

@@ -2,12 +2,12 @@
 
 use std::io::{self, Read, Write};
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use socket2::Socket;
 
-use crate::{
-    exit::Code,
-    world::tcp::frame::{Frame, Kind},
+use crate::world::{
+    end_of_job::EndOfJob,
+    tcp::frame::{Frame, Kind},
 };
 
 /// The longest message: a beat is a tenth of it.
@@ -25,14 +25,6 @@ pub(super) struct Channel {
     is_broken: bool,
 }
 
-/// The end of the job, as the process says it that ends it.
-#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct EndOfJob {
-    pub(super) code: Code,
-    /// What that process prints.
-    pub(super) sentence: String,
-}
-
 /// What a neighbour said since the last look.
 #[derive(Debug, Default)]
 pub(super) struct News {
@@ -40,7 +32,7 @@ pub(super) struct News {
     pub(super) beat: Option<Vec<u8>>,
     /// Whether it leaves, as it should.
     pub(super) leaves: bool,
-    /// That it ends the job.
+    /// What ended the job, if it says that the job ends.
     pub(super) end: Option<EndOfJob>,
 }
 
@@ -143,6 +135,7 @@ impl Channel {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::exit::Code;
     use proptest::prelude::*;
     use socket2::{Domain, Type};
 

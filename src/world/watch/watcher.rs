@@ -14,7 +14,7 @@ use std::{
 use serde::de::DeserializeOwned;
 
 use super::{
-    channel::{Channel, EndOfJob, News},
+    channel::{Channel, News},
     evidence,
     meeting::WatchEvent,
     member::{BeatDown, BeatUp, Member},
@@ -25,7 +25,9 @@ use super::{
 use crate::{
     exit::Code,
     units::counted,
-    world::{abort, deadline, placement, progress, running_clock::RunningClock},
+    world::{
+        abort, deadline, end_of_job::EndOfJob, placement, progress, running_clock::RunningClock,
+    },
 };
 
 /// The longest time between two beats.
@@ -154,7 +156,7 @@ impl Watcher {
             }
             if let Some(end) = news.end {
                 // It has printed the sentence.
-                abort::follow(end.code, &end.sentence, false);
+                abort::follow(&end, false);
             }
         }
     }
@@ -165,7 +167,7 @@ impl Watcher {
             child.end_job(end);
         }
         thread::sleep(END_TAKES);
-        abort::follow(end.code, &end.sentence, false)
+        abort::follow(end, false)
     }
 
     /// Ends the job because of what was found.
