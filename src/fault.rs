@@ -6,7 +6,7 @@ use crate::{
     env,
     exit::{self, Code},
     streams,
-    world::{abort, launch, limits},
+    world::{abort, launch, resource_limits},
 };
 
 /// What the standard library says of a thread that it cannot start.
@@ -70,7 +70,7 @@ pub fn install_panic_hook() {
         let text = panic.payload().downcast_ref::<String>();
         if text.is_some_and(|text| text.starts_with(NO_THREAD)) {
             let why = io::Error::from_raw_os_error(libc::EAGAIN);
-            abort::job(Code::Launch, &limits::no_thread(&why.to_string()));
+            abort::job(Code::Launch, &resource_limits::no_thread(&why.to_string()));
         }
         // The place and the message are two lines.
         let panic = panic.to_string().replace('\n', " ");

@@ -10,12 +10,12 @@ use pxnbench::{
     exit::Code,
     fault,
     output::stdout,
-    world::{abort, launch, limits, scratch, signal},
+    world::{abort, launch, resource_limits, scratch, signal},
 };
 
 fn main() -> ExitCode {
     // First, since parsing needs some stack.
-    if let Err(sentence) = limits::check_process() {
+    if let Err(sentence) = resource_limits::check_process() {
         return refuse_limit(&sentence);
     }
     let words = own_options_first(drop_in::words(std::env::args_os()));
@@ -41,11 +41,11 @@ fn main() -> ExitCode {
     }
     fault::install_panic_hook();
     let checked = if cli.is_sweep() {
-        limits::check_rank()
+        resource_limits::check_rank()
     } else {
         Ok(())
     };
-    if let Err(sentence) = checked.and_then(|()| limits::check_threads()) {
+    if let Err(sentence) = checked.and_then(|()| resource_limits::check_threads()) {
         return refuse_limit(&sentence);
     }
     let installed = if cli.launches() {

@@ -21,7 +21,7 @@ use rustix::{
     fs::FileType,
 };
 
-/// Where a write goes.
+/// The destination of a write.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Destination {
     /// Standard output.
@@ -177,7 +177,7 @@ fn write_within(to: BorrowedFd, mut bytes: &[u8], limit: Duration) -> io::Result
     Ok(())
 }
 
-/// Returns whether a write would not wait, or does not from some moment before `until` on.
+/// Waits until a write would not block. Returns false if that is not so before `until`.
 fn has_room(to: BorrowedFd, until: Instant) -> io::Result<bool> {
     let mut files = [PollFd::from_borrowed_fd(to, PollFlags::OUT)];
     loop {

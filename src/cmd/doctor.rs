@@ -17,7 +17,7 @@ use crate::{
     },
     input::{self, InputKind},
     run::refused_variables,
-    world::{self, World, abort, deadline, launch, open::Limits, solo::Solo},
+    world::{self, World, abort, deadline, launch, open::WaitLimits, solo::Solo},
 };
 
 /// Check this node, or all nodes of a job under srun or mpirun: libraries, limits, GPUs, networks,
@@ -73,7 +73,7 @@ pub fn run(args: &Args) -> anyhow::Result<Code> {
     let world: Box<dyn World> = if is_alone {
         Box::new(Solo)
     } else {
-        let limits = Limits {
+        let limits = WaitLimits {
             start: LIMIT,
             silence: SILENCE,
         };

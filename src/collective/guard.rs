@@ -203,7 +203,7 @@ pub enum DamagedPlace {
 pub struct Damage {
     /// The rank.
     pub rank: u64,
-    /// Where.
+    /// What was changed.
     pub place: DamagedPlace,
     /// Changed elements.
     pub elements: u64,

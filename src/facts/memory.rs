@@ -15,7 +15,7 @@ use crate::units::Bytes;
 /// The files of a control group that tell about its memory.
 #[derive(Clone, Copy)]
 pub(super) struct GroupFiles {
-    /// Where its hierarchy is mounted.
+    /// The mount point of its hierarchy, below the root.
     mount: &'static str,
     limit: &'static str,
     usage: &'static str,

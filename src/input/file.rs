@@ -1,4 +1,4 @@
-//! Opening and reading within the limits of a kind. Nothing here waits for ever: a pipe into which nobody writes is given up.
+//! Opening and reading within the limits of a kind. Nothing here waits forever: a pipe into which nobody writes is given up.
 
 use std::{
     fs::{File, OpenOptions},

@@ -17,7 +17,7 @@ use crate::{
     world::{
         self, abort, deadline,
         launch::{self, Bootstrap},
-        open::Limits,
+        open::WaitLimits,
         scratch,
     },
 };
@@ -77,7 +77,7 @@ impl Job {
     fn open() -> anyhow::Result<Job> {
         refuse_tcp()?;
         Ok(Job {
-            world: world::open::world("a program of its own", true, Limits::all(TIMEOUT))?,
+            world: world::open::world("a program of its own", true, WaitLimits::all(TIMEOUT))?,
             communicator: Communicator::open()?,
             timeout: Cell::new(TIMEOUT),
         })

@@ -141,7 +141,10 @@ pub(super) fn verdict(
         return Err(Failure::on_all_ranks(Code::Launch, sentence));
     }
     if is_failure && let Some(note) = written.unwritten_failure() {
-        return Err(Failure::on_all_ranks(note.end.code, note.end.sentence.as_str()));
+        return Err(Failure::on_all_ranks(
+            note.end.code,
+            note.end.sentence.as_str(),
+        ));
     }
     let was_stopped = own.is_none_or(|code| code == Code::Fine);
     if asked_to_stop.is_some() && was_stopped && ended.status != 0 {

@@ -141,7 +141,7 @@ fn wait_until(moment: Instant) -> Result<(), ()> {
     }
 }
 
-/// Where samples are shown.
+/// The output of samples: a table that is redrawn, or lines.
 struct Screen {
     form: Form,
     host: String,

@@ -55,7 +55,7 @@ pub struct Reading {
 /// One of several runs.
 #[derive(Debug, Serialize)]
 pub struct Run {
-    /// Where its lines are.
+    /// The parts of files that hold its lines.
     pub parts: Vec<RunPart>,
     /// Files that are not in the list, because it is too long.
     pub parts_left_out: u64,

@@ -25,7 +25,7 @@ struct Process {
     rank: u64,
 }
 
-/// Where a life of a process begins.
+/// The beginning of a life of a process.
 #[derive(Clone, Copy, Debug)]
 struct Beginning {
     /// The file and the line.

@@ -10,7 +10,7 @@ use crate::{
     units::GBps,
 };
 
-/// Where traffic passes a link, or several that work together.
+/// A place in a job where traffic passes one link, or several that work together.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Place {
     /// The links of a rank to the other ranks of its node.
@@ -49,7 +49,7 @@ impl fmt::Display for Place {
 /// A limit of busbw.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Limit {
-    /// Where it is.
+    /// The place of the links.
     pub place: Place,
     /// GB/s in one direction, or why that is unknown.
     pub rate: Result<f64, String>,

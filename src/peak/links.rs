@@ -10,7 +10,7 @@ use crate::{
 /// The links of the GPUs of one process, and the ports of its node.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ProcessLinks {
-    /// Where they were read from: `sysfs and NVML`.
+    /// The source from which they were read: `sysfs and NVML`.
     pub source: String,
     /// The links of each GPU of the process, in its order.
     pub gpus: Vec<GpuLinks>,

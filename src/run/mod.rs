@@ -6,7 +6,7 @@
 //! | what the job is | `context`, `meta`, `split`, `traffic`, `settings`, `network`, `peak` |
 //! | what is measured | `planning`, `listing` |
 //! | what is kept and shown | `progress`, `session`, `shared_run`, `wanted_files`, `earlier_run`, `log`, `outcome`, `over_time`, `sampler`, `phases` |
-//! | what is found out beside it | `proof`, `tuning`, `worker`, `transport`, `slow_node`, `stragglers`, `telemetry`, `witness` |
+//! | what is found out beside it | `proof`, `tuning`, `worker`, `transport`, `slow_node`, `stragglers`, `telemetry`, `node_logs` |
 
 pub mod backend;
 mod context;
@@ -17,6 +17,7 @@ mod log;
 mod meta;
 mod name;
 mod network;
+mod node_logs;
 mod open;
 mod outcome;
 mod over_time;
@@ -45,7 +46,7 @@ mod traffic;
 mod transport;
 mod tuning;
 mod wanted_files;
-mod witness;
+
 #[cfg(feature = "nccl")]
 pub mod worker;
 
@@ -56,6 +57,7 @@ pub use self::without_nccl::{preset_check, self_test};
 
 use self::{
     context::RunContext,
+    node_logs::NodeLogs,
     peak::RunPeak,
     phases::PhaseTimer,
     planning::CutNote,
@@ -66,7 +68,6 @@ use self::{
     requirements::RunCheck,
     session::Session,
     telemetry::RunTelemetry,
-    witness::NodeWitness,
 };
 use crate::{
     backend::Backend,
@@ -136,7 +137,7 @@ fn in_world(
     let run = context.meta();
     // Before any file is opened: a run that is refused leaves none behind.
     let mut check = RunCheck::prepare(&context, &run, &plan)?;
-    cause::set_witness(NodeWitness::of_run(&context));
+    cause::set_system_logs(NodeLogs::of_run(&context));
     let session = Session::open(&context, run, spec.traffic)?;
     if let Some(folder) = session.folder() {
         cause::share(&folder);

@@ -12,7 +12,7 @@ use crate::{
     record::BackendKind,
     sweep::plan::Plan,
     units::Bytes,
-    world::{self, World, open::Limits, scratch},
+    world::{self, World, open::WaitLimits, scratch},
 };
 
 /// Opens MPI if the run needs ranks or a launcher started several; otherwise a world of one.
@@ -22,7 +22,7 @@ use crate::{
 /// Returns an error if the launcher and MPI do not fit together.
 pub(super) fn world(request: &Request) -> anyhow::Result<Box<dyn World>> {
     let needs_ranks = request.backend != BackendChoice::Model && !request.list;
-    world::open::world("a sweep", needs_ranks, Limits::all(request.timeout))
+    world::open::world("a sweep", needs_ranks, WaitLimits::all(request.timeout))
 }
 
 /// Opens the backend of the job on this rank. All ranks fail alike, except for a GPU that does not start and for NCCL

@@ -15,7 +15,7 @@ use crate::{
     facts, fault,
     nccl_log::Connections,
     units::Bytes,
-    world::{self, World, deadline, open::Limits, placement},
+    world::{self, World, deadline, open::WaitLimits, placement},
 };
 
 /// What runs: send/recv relays only, so that a level moves it, and large enough for every channel.
@@ -66,7 +66,7 @@ const SILENCE: Duration = Duration::from_secs(20);
 /// Returns an error if there are no GPUs, if MPI does not start, or if another outcome is expected.
 pub fn run(nccl_lib: Option<&Path>, expect: Option<bool>) -> anyhow::Result<Code> {
     let pair = Pair::start(nccl_lib, &env::var);
-    let limits = Limits {
+    let limits = WaitLimits {
         start: LIMIT,
         silence: SILENCE,
     };

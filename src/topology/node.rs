@@ -7,7 +7,7 @@ use super::figures::Peak;
 /// A node.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Topology {
-    /// Where it was read from.
+    /// The file or system from which it was read.
     pub source: String,
     /// The hash by which NCCL tells hosts apart, if the source has one.
     pub host: Option<String>,

@@ -14,8 +14,9 @@ use std::{
 };
 
 use super::{
-    abort, limits,
+    abort,
     progress::{self, Snapshot},
+    resource_limits,
     running_clock::RunningClock,
 };
 use crate::{exit::Code, streams};
@@ -144,7 +145,10 @@ pub struct Guard {
 pub fn limit(what: impl Into<String>, limit: Duration) -> Guard {
     START_THREAD.call_once(|| {
         if let Err(error) = thread::Builder::new().spawn(end_job_if_overdue) {
-            abort::job(Code::Launch, &limits::no_thread(&error.to_string()));
+            abort::job(
+                Code::Launch,
+                &resource_limits::no_thread(&error.to_string()),
+            );
         }
     });
     let wait = Wait::new(what.into(), limit);

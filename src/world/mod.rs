@@ -6,7 +6,7 @@
 //! which rank hangs, by what each says of its [`progress`], and [`signal`] when asked to, all through [`abort`];
 //! [`cause`] finds out which rank failed first.
 //! [`scratch`] is the folder for the temporary files of a process, and [`child`] reads and ends the programs that it
-//! starts. [`limits`] says which limits of the system leave too little to run.
+//! starts. [`resource_limits`] checks that the limits of the system leave enough to run.
 
 pub mod abort;
 pub mod cause;
@@ -15,7 +15,6 @@ pub mod deadline;
 pub mod end_of_job;
 mod exchange;
 pub mod launch;
-pub mod limits;
 #[cfg(feature = "mpi")]
 pub mod mpi;
 #[cfg(not(feature = "mpi"))]
@@ -27,6 +26,7 @@ pub mod placement;
 mod private;
 pub mod process_stat;
 pub mod progress;
+pub mod resource_limits;
 mod running_clock;
 mod same_program;
 pub mod scratch;

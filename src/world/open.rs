@@ -29,17 +29,17 @@ pub fn mpi() -> anyhow::Result<Box<dyn World>> {
 
 /// How long ranks may take to start, and how long one of them may be silent while the others wait.
 #[derive(Clone, Copy, Debug)]
-pub struct Limits {
+pub struct WaitLimits {
     /// For the start.
     pub start: Duration,
     /// For the silence.
     pub silence: Duration,
 }
 
-impl Limits {
+impl WaitLimits {
     /// Returns limits that are the same for all.
-    pub fn all(limit: Duration) -> Limits {
-        Limits {
+    pub fn all(limit: Duration) -> WaitLimits {
+        WaitLimits {
             start: limit,
             silence: limit,
         }
@@ -51,7 +51,7 @@ impl Limits {
 ///
 /// # Errors
 /// Returns an error if MPI does not start, if the variables of the launcher are contradictory, or if a rank is another program.
-pub fn launched(work: &str, limits: Limits) -> anyhow::Result<Box<dyn World>> {
+pub fn launched(work: &str, limits: WaitLimits) -> anyhow::Result<Box<dyn World>> {
     if launch::bootstrap(&env::var) == Bootstrap::Tcp {
         return over_tcp(work, limits);
     }
@@ -61,7 +61,11 @@ pub fn launched(work: &str, limits: Limits) -> anyhow::Result<Box<dyn World>> {
 }
 
 /// Returns `world` with the watch over it if all of its processes do `work`.
-fn checked(world: Box<dyn World>, work: &str, limits: Limits) -> anyhow::Result<Box<dyn World>> {
+fn checked(
+    world: Box<dyn World>,
+    work: &str,
+    limits: WaitLimits,
+) -> anyhow::Result<Box<dyn World>> {
     if world.size() == 1 {
         return Ok(world);
     }
@@ -105,7 +109,7 @@ fn end_on_loss() {
 ///
 /// # Errors
 /// Returns an error if MPI does not start in time, if the launcher and MPI do not fit, or if a rank is another program.
-pub fn world(work: &str, needs_ranks: bool, limits: Limits) -> anyhow::Result<Box<dyn World>> {
+pub fn world(work: &str, needs_ranks: bool, limits: WaitLimits) -> anyhow::Result<Box<dyn World>> {
     let is_half_set = env::var(SIZE).is_some() && launch::processes(&env::var).is_none();
     if launch::bootstrap(&env::var) == Bootstrap::Tcp || (needs_ranks && is_half_set) {
         return over_tcp(work, limits);
@@ -122,7 +126,7 @@ pub fn world(work: &str, needs_ranks: bool, limits: Limits) -> anyhow::Result<Bo
 }
 
 /// Meets the other ranks over TCP. Each process has its own variables, so one that cannot use them ends the job here.
-fn over_tcp(work: &str, limits: Limits) -> anyhow::Result<Box<dyn World>> {
+fn over_tcp(work: &str, limits: WaitLimits) -> anyhow::Result<Box<dyn World>> {
     match Contract::from_env(&env::var) {
         Ok(contract) => {
             cause::arrive();

@@ -1,13 +1,12 @@
-//! A clock that stands while this process is stopped.
+//! [`RunningClock`]: a clock that does not count the time in which this process is stopped.
 
 use std::time::{Duration, Instant};
 
-/// The longest time between two looks at the clock that counts. What is longer, the process did not run: it was stopped, or
-/// the machine slept.
+/// The longest time between two looks that counts as running. In the rest the process was stopped, or the machine slept.
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
-/// The time that a process has run, for one that looks at it all the time. A process that was stopped and goes on would
-/// otherwise take the others for silent.
+/// The time that this process has run, for a thread that looks at it often. By the time of the day, a process that was stopped
+/// and goes on would find all others silent.
 pub(super) struct RunningClock {
     looked_at: Instant,
     elapsed: Duration,

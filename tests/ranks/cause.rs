@@ -89,7 +89,11 @@ fn the_death_of_rank_0_is_noted_by_another_rank() {
     assert!(ended.stderr.contains(&named), "{}", ended.stderr);
     let notes = pxnbench::world::cause::shared(&folder.path().join("run"));
     let note = pxnbench::world::cause::first_at(&notes).expect("a note");
-    assert_eq!((note.process.rank, note.process.pid), (0, process), "{note:?}");
+    assert_eq!(
+        (note.process.rank, note.process.pid),
+        (0, process),
+        "{note:?}"
+    );
 }
 
 #[test]

@@ -20,7 +20,7 @@ use super::{
     watchdog::{Hang, Watchdogs, rank_of},
 };
 
-/// Where a line stands.
+/// The position of a line: its file and number.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::nccl_log) struct Position<'a> {
     /// The file's name; empty for standard input.
@@ -59,7 +59,7 @@ pub struct Failure {
     pub completion_status: Option<u64>,
     /// NCCL's result code, if the log names one.
     pub result_code: Option<u64>,
-    /// Where in NCCL's source an error was first returned, and its code: `transport/net_ib.cc:1295 -> 6`.
+    /// The line of NCCL's source at which an error was first returned, and its code: `transport/net_ib.cc:1295 -> 6`.
     pub first_returned: Option<Place>,
     /// The number of processes, or of ranks, that report a failure.
     pub processes: u64,

@@ -25,9 +25,9 @@ const LEVELS: [(&[u8], LogLevel); 4] = [
 /// The words that NCCL puts directly before a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
-    /// Where `NCCL INFO ` begins.
+    /// The index at which `NCCL INFO ` begins.
     pub start: usize,
-    /// Where the message begins.
+    /// The index at which the message begins.
     pub end: usize,
     /// The level of the message.
     pub level: LogLevel,

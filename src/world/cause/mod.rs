@@ -10,7 +10,7 @@ mod losses;
 mod mpi_start;
 mod note;
 mod rank_folder;
-mod witness;
+mod system_logs;
 
 use std::{
     path::{Path, PathBuf},
@@ -29,7 +29,7 @@ use self::{
 };
 pub use self::{
     note::{FailureNote, first_at, shared},
-    witness::{SystemWitness, Testimony, set_witness},
+    system_logs::{LossCause, SystemLogs, set_system_logs},
 };
 use super::{
     end_of_job::EndOfJob, launch, placement::host_name, private::Owner, process_stat::ExitStatus,
@@ -243,7 +243,7 @@ pub(super) fn settle(code: Code, reason: &str, name: &str) -> Settled {
             is_consequence,
         };
     }
-    let reason = match witness::on_own_failure(code) {
+    let reason = match system_logs::on_own_failure(code) {
         Some(clause) => format!("{reason}; {clause}"),
         None => reason.to_owned(),
     };
@@ -345,7 +345,7 @@ fn loss(folder: &RankFolder, status: Option<ExitStatus>) -> FailureNote {
     let FailedProcess {
         rank, host, pid, ..
     } = &process;
-    let Testimony { is_killed, clause } = witness::on_lost_process(*pid);
+    let LossCause { is_killed, clause } = system_logs::on_lost_process(*pid);
     let what = match status {
         Some(ExitStatus::Signal(number)) => {
             let signal = signal_hook::low_level::signal_name(number).unwrap_or("a signal");

@@ -7,7 +7,7 @@ use std::{cell::Cell, io, sync::Arc, time::Duration};
 
 use super::{
     failure,
-    frame::{Frame, Kind},
+    frame::{Frame, FrameKind},
     link::Link,
     parts::{self, Part},
     position::Neighbours,
@@ -93,7 +93,7 @@ impl Tcp {
         let mut body = Vec::with_capacity(HEADER + content.len());
         body.extend(self.exchange.get().to_le_bytes());
         body.extend(content);
-        let kind = Kind::Data;
+        let kind = FrameKind::Data;
         if let Err(error) = link.send(&Frame { kind, body }) {
             self.end_at(link, error);
         }

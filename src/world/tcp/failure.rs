@@ -18,7 +18,7 @@ use std::{
 use serde::{Deserialize, Serialize};
 
 use super::{
-    frame::{Frame, Kind},
+    frame::{Frame, FrameKind},
     identity::Identity,
     link::{Link, News},
 };
@@ -99,7 +99,7 @@ pub(super) fn tell_others(code: Code, reason: &str) {
         first: cause::first().cloned(),
     };
     let notice = HEARD.get().cloned().unwrap_or_else(own);
-    let Ok(frame) = Frame::json(Kind::Abort, &notice) else {
+    let Ok(frame) = Frame::json(FrameKind::Abort, &notice) else {
         return;
     };
     let links = links().clone();
@@ -131,7 +131,7 @@ pub(super) fn check(link: &Link) {
 
 /// Ends this process if `frame` says that another rank ended the job.
 pub(super) fn heard(frame: &Frame) {
-    let Ok(notice) = frame.parse::<EndNotice>(Kind::Abort) else {
+    let Ok(notice) = frame.parse::<EndNotice>(FrameKind::Abort) else {
         return;
     };
     let is_elsewhere = notice.host_id != own_host_id();
@@ -209,7 +209,7 @@ pub(super) fn of_this_rank(local_rank: Option<u32>, code: Code, sentence: &str) 
 pub(super) fn leave<'a>(own: impl Iterator<Item = &'a Arc<Link>>) {
     IS_LEAVING.store(true, Ordering::SeqCst);
     let bye = Frame {
-        kind: Kind::Bye,
+        kind: FrameKind::Bye,
         body: Vec::new(),
     };
     for link in own {

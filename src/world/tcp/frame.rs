@@ -29,7 +29,7 @@ const HEADER: usize = 5;
 /// What a message is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub(in crate::world) enum Kind {
+pub(in crate::world) enum FrameKind {
     /// The first message on a connection, from the side that listens.
     Greeting = b'G',
     /// The answer to it, with the identity of the other side.
@@ -38,7 +38,7 @@ pub(in crate::world) enum Kind {
     Welcome = b'W',
     /// The other answer: the proof is wrong.
     Refusal = b'R',
-    /// Where a rank has its place in the tree.
+    /// The place of a rank in the tree.
     Position = b'P',
     /// A part of an exchange.
     Data = b'D',
@@ -48,27 +48,27 @@ pub(in crate::world) enum Kind {
     Bye = b'B',
 }
 
-impl Kind {
-    const ALL: [Kind; 8] = [
-        Kind::Greeting,
-        Kind::Hello,
-        Kind::Welcome,
-        Kind::Refusal,
-        Kind::Position,
-        Kind::Data,
-        Kind::Abort,
-        Kind::Bye,
+impl FrameKind {
+    const ALL: [FrameKind; 8] = [
+        FrameKind::Greeting,
+        FrameKind::Hello,
+        FrameKind::Welcome,
+        FrameKind::Refusal,
+        FrameKind::Position,
+        FrameKind::Data,
+        FrameKind::Abort,
+        FrameKind::Bye,
     ];
 
-    fn from_byte(byte: u8) -> Option<Kind> {
-        Kind::ALL.into_iter().find(|kind| *kind as u8 == byte)
+    fn from_byte(byte: u8) -> Option<FrameKind> {
+        FrameKind::ALL.into_iter().find(|kind| *kind as u8 == byte)
     }
 }
 
 /// A message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::world) struct Frame {
-    pub(in crate::world) kind: Kind,
+    pub(in crate::world) kind: FrameKind,
     pub(in crate::world) body: Vec<u8>,
 }
 
@@ -77,7 +77,7 @@ impl Frame {
     ///
     /// # Errors
     /// Returns an error if `value` cannot be converted, which would be a bug.
-    pub(in crate::world) fn json<T: Serialize>(kind: Kind, value: &T) -> io::Result<Frame> {
+    pub(in crate::world) fn json<T: Serialize>(kind: FrameKind, value: &T) -> io::Result<Frame> {
         let body = serde_json::to_vec(value)?;
         Ok(Frame { kind, body })
     }
@@ -86,7 +86,7 @@ impl Frame {
     ///
     /// # Errors
     /// Returns an error if the message is another one.
-    pub(in crate::world) fn parse<T: DeserializeOwned>(&self, kind: Kind) -> io::Result<T> {
+    pub(in crate::world) fn parse<T: DeserializeOwned>(&self, kind: FrameKind) -> io::Result<T> {
         if self.kind != kind {
             return Err(foreign());
         }
@@ -119,7 +119,7 @@ impl Frame {
             return Ok(None);
         }
         // Whoever sends something else may send no more of it.
-        let kind = Kind::from_byte(header[0]).ok_or_else(foreign)?;
+        let kind = FrameKind::from_byte(header[0]).ok_or_else(foreign)?;
         from.read_exact(&mut header[1..])?;
         let [_, length @ ..] = header;
         let length = u32::from_le_bytes(length);
@@ -211,7 +211,7 @@ mod tests {
     }
 
     fn any_frame() -> impl Strategy<Value = Frame> {
-        let kind = prop::sample::select(Kind::ALL.to_vec());
+        let kind = prop::sample::select(FrameKind::ALL.to_vec());
         let body = prop::collection::vec(any::<u8>(), 0..300);
         (kind, body).prop_map(|(kind, body)| Frame { kind, body })
     }
@@ -265,7 +265,7 @@ mod tests {
 
     #[test]
     fn a_length_over_the_limit_is_refused_before_anything_is_read() {
-        let mut bytes = vec![Kind::Hello as u8];
+        let mut bytes = vec![FrameKind::Hello as u8];
         bytes.extend((STRANGERS_LIMIT + 1).to_le_bytes());
         assert!(Frame::read(&bytes[..], STRANGERS_LIMIT).is_err());
         assert!(Frame::take(&mut bytes, STRANGERS_LIMIT).is_err());

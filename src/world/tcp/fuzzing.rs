@@ -6,7 +6,7 @@ use socket2::Socket;
 
 use super::{
     failure::EndNotice,
-    frame::{Frame, Kind, RANKS_LIMIT, STRANGERS_LIMIT},
+    frame::{Frame, FrameKind, RANKS_LIMIT, STRANGERS_LIMIT},
     handshake::{self, Introduction, Purpose},
     identity::Identity,
     parts,
@@ -36,8 +36,8 @@ fn messages(bytes: &[u8]) {
         frame.write(&mut written).expect("written");
         let again = Frame::read(&written[..], RANKS_LIMIT).expect("read");
         assert_eq!(again.as_ref(), Some(&frame));
-        let _ = frame.parse::<Position>(Kind::Position);
-        let _ = frame.parse::<EndNotice>(Kind::Abort);
+        let _ = frame.parse::<Position>(FrameKind::Position);
+        let _ = frame.parse::<EndNotice>(FrameKind::Abort);
         if let Ok(parts) = parts::decode(&frame.body) {
             assert_eq!(parts::encode(&parts), frame.body);
         }

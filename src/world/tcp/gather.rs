@@ -11,7 +11,7 @@ use std::{
 use super::{
     acceptor::{Acceptor, Arrival},
     failure,
-    frame::{Frame, Kind},
+    frame::{Frame, FrameKind},
     handshake::Purpose,
     identity::Identity,
     link::Link,
@@ -213,8 +213,8 @@ impl Members<'_> {
                 below: tree.children(*rank).to_vec(),
                 speaks_for_rank_0: speakers.contains(rank),
             };
-            let sent =
-                Frame::json(Kind::Position, &position).and_then(|frame| member.link.send(&frame));
+            let sent = Frame::json(FrameKind::Position, &position)
+                .and_then(|frame| member.link.send(&frame));
             if let Err(error) = sent {
                 failure::lost(&member.link, Some(&error));
             }

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use socket2::Socket;
 
 use super::{
-    frame::{Frame, Kind, STRANGERS_LIMIT, Until, foreign},
+    frame::{Frame, FrameKind, STRANGERS_LIMIT, Until, foreign},
     identity::Identity,
     secret::{Nonce, Proof, Secret, nonce},
 };
@@ -126,8 +126,8 @@ pub(in crate::world) fn receive(
         protocol: PROTOCOL,
         nonce: own_nonce,
     };
-    Frame::json(Kind::Greeting, &greeting)?.write(stream)?;
-    let hello: Hello = next(stream, until)?.parse(Kind::Hello)?;
+    Frame::json(FrameKind::Greeting, &greeting)?.write(stream)?;
+    let hello: Hello = next(stream, until)?.parse(FrameKind::Hello)?;
     let identity: Identity = serde_json::from_str(&hello.identity).map_err(|_| foreign())?;
     let parts: [&[u8]; 3] = [&own_nonce, &hello.nonce, hello.identity.as_bytes()];
     let is_member = own
@@ -135,7 +135,7 @@ pub(in crate::world) fn receive(
         .is_proved(own.purpose.hello(), &parts, &hello.proof);
     if !is_member {
         let refusal = Frame {
-            kind: Kind::Refusal,
+            kind: FrameKind::Refusal,
             body: Vec::new(),
         };
         refusal.write(stream)?;
@@ -151,7 +151,7 @@ pub(in crate::world) fn receive(
         identity: own_identity,
         proof,
     };
-    Frame::json(Kind::Welcome, &welcome)?.write(stream)?;
+    Frame::json(FrameKind::Welcome, &welcome)?.write(stream)?;
     stream.set_write_timeout(None)?;
     Ok(Peer::Member(identity))
 }
@@ -166,7 +166,7 @@ pub(in crate::world) fn introduce(
     limit: Duration,
 ) -> Result<Identity, Rejection> {
     let until = Instant::now() + limit;
-    let greeting: Greeting = next(stream, until)?.parse(Kind::Greeting)?;
+    let greeting: Greeting = next(stream, until)?.parse(FrameKind::Greeting)?;
     if greeting.magic != MAGIC {
         return Err(foreign().into());
     }
@@ -182,12 +182,12 @@ pub(in crate::world) fn introduce(
         nonce: own_nonce,
         proof,
     };
-    Frame::json(Kind::Hello, &hello)?.write(stream)?;
+    Frame::json(FrameKind::Hello, &hello)?.write(stream)?;
     let answer = next(stream, until)?;
-    if answer.kind == Kind::Refusal {
+    if answer.kind == FrameKind::Refusal {
         return Err(Rejection::WrongSecret);
     }
-    let welcome: Welcome = answer.parse(Kind::Welcome)?;
+    let welcome: Welcome = answer.parse(FrameKind::Welcome)?;
     let parts: [&[u8]; 3] = [&own_nonce, &greeting.nonce, welcome.identity.as_bytes()];
     let is_member = own
         .secret
@@ -308,7 +308,7 @@ mod tests {
                 protocol: PROTOCOL,
                 nonce: [0; 32],
             };
-            let greeting = Frame::json(Kind::Greeting, &greeting).expect("JSON");
+            let greeting = Frame::json(FrameKind::Greeting, &greeting).expect("JSON");
             greeting.write(&stream).expect("written");
             let hello = next(&SockRef::from(&stream), Instant::now() + LIMIT).expect("an answer");
             drop(stream);

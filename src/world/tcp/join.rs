@@ -13,7 +13,7 @@ use socket2::SockRef;
 use super::{
     acceptor::{Acceptor, Arrival},
     failure,
-    frame::Kind,
+    frame::FrameKind,
     handshake::{self, Introduction, Purpose, Rejection},
     identity::Identity,
     link::Link,
@@ -241,11 +241,11 @@ impl Search<'_> {
 
     fn wait_for_position(&self, join: &Link) -> Position {
         match join.read_until(self.until + SLACK) {
-            Ok(Some(frame)) if frame.kind == Kind::Abort => {
+            Ok(Some(frame)) if frame.kind == FrameKind::Abort => {
                 failure::heard(&frame);
                 self.fail(Code::Internal, "the end of the job cannot be read");
             }
-            Ok(Some(frame)) => frame.parse(Kind::Position).unwrap_or_else(|_| {
+            Ok(Some(frame)) => frame.parse(FrameKind::Position).unwrap_or_else(|_| {
                 let what = format!("{} sent something else than a place", join.name());
                 self.fail(Code::Internal, &what)
             }),

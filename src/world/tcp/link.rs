@@ -12,7 +12,7 @@ use std::{
 use socket2::SockRef;
 
 use super::{
-    frame::{Frame, Kind, RANKS_LIMIT, Until},
+    frame::{Frame, FrameKind, RANKS_LIMIT, Until},
     identity::Identity,
 };
 
@@ -171,8 +171,8 @@ impl Link {
                 Err(error) => break Some(error),
             };
             match frame.kind {
-                Kind::Data => self.put(frame.body),
-                Kind::Bye => {
+                FrameKind::Data => self.put(frame.body),
+                FrameKind::Bye => {
                     has_said_bye = true;
                     self.end();
                 }

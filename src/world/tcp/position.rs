@@ -15,7 +15,7 @@ pub(super) struct Position {
     pub(super) speaks_for_rank_0: bool,
 }
 
-/// Where a rank is found.
+/// The address of a rank.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Address {
     pub(super) rank: u32,

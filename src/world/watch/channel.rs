@@ -7,7 +7,7 @@ use socket2::Socket;
 
 use crate::world::{
     end_of_job::EndOfJob,
-    tcp::frame::{Frame, Kind},
+    tcp::frame::{Frame, FrameKind},
 };
 
 /// The longest message: a beat is a tenth of it.
@@ -27,7 +27,7 @@ pub(super) struct Channel {
 
 /// What a neighbour said since the last look.
 #[derive(Debug, Default)]
-pub(super) struct News {
+pub(super) struct NeighbourNews {
     /// The body of its last beat.
     pub(super) beat: Option<Vec<u8>>,
     /// Whether it leaves, as it should.
@@ -54,7 +54,7 @@ impl Channel {
     /// Sends a beat, unless an earlier one is still on its way into the system.
     pub(super) fn beat(&mut self, beat: &impl Serialize) {
         self.flush();
-        if let Ok(frame) = Frame::json(Kind::Data, beat)
+        if let Ok(frame) = Frame::json(FrameKind::Data, beat)
             && self.unsent.is_empty()
         {
             self.send(&frame);
@@ -64,14 +64,14 @@ impl Channel {
     /// Says that this process leaves, as it should.
     pub(super) fn leave(&mut self) {
         self.send(&Frame {
-            kind: Kind::Bye,
+            kind: FrameKind::Bye,
             body: Vec::new(),
         });
     }
 
     /// Says that this process ends the job.
     pub(super) fn end_job(&mut self, end: &EndOfJob) {
-        if let Ok(frame) = Frame::json(Kind::Abort, end) {
+        if let Ok(frame) = Frame::json(FrameKind::Abort, end) {
             self.send(&frame);
         }
     }
@@ -94,16 +94,16 @@ impl Channel {
     }
 
     /// Returns what the neighbour said since the last look. One that breaks the protocol is not heard any more.
-    pub(super) fn listen(&mut self) -> News {
+    pub(super) fn listen(&mut self) -> NeighbourNews {
         self.read();
-        let mut news = News::default();
+        let mut news = NeighbourNews::default();
         loop {
             match Frame::take(&mut self.arrived, LIMIT) {
                 Ok(None) => return news,
-                Ok(Some(frame)) if frame.kind == Kind::Data => news.beat = Some(frame.body),
-                Ok(Some(frame)) if frame.kind == Kind::Bye => news.leaves = true,
-                Ok(Some(frame)) if frame.kind == Kind::Abort => {
-                    news.end = frame.parse(Kind::Abort).ok();
+                Ok(Some(frame)) if frame.kind == FrameKind::Data => news.beat = Some(frame.body),
+                Ok(Some(frame)) if frame.kind == FrameKind::Bye => news.leaves = true,
+                Ok(Some(frame)) if frame.kind == FrameKind::Abort => {
+                    news.end = frame.parse(FrameKind::Abort).ok();
                 }
                 Ok(Some(_)) | Err(_) => {
                     self.is_broken = true;

@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     report::{ProgressReport, milliseconds},
-    summary::{Silent, Summary, Unreached},
-    verdict::{self, Finding},
+    summary::{RankSummary, Silent, Unreached},
+    verdict::{self, StuckJob},
 };
 
 /// The time after which a neighbour counts as silent: several beats.
@@ -35,7 +35,7 @@ const OTHERS_KNOW: Duration = Duration::from_secs(2);
 pub(super) struct BeatUp {
     pub(super) own: ProgressReport,
     /// All ranks from the sender on down.
-    pub(super) all: Summary,
+    pub(super) all: RankSummary,
 }
 
 /// A beat to a child.
@@ -46,7 +46,7 @@ pub(super) struct BeatDown {
 
 /// The place of a process in the tree.
 #[derive(Clone, Debug)]
-pub(super) struct Place {
+pub(super) struct TreePlace {
     pub(super) parent: Option<Parent>,
     pub(super) children: Vec<Child>,
 }
@@ -94,7 +94,7 @@ pub(super) struct Member {
 
 impl Member {
     /// Returns the part of a process at `place`.
-    pub(super) fn new(place: Place) -> Member {
+    pub(super) fn new(place: TreePlace) -> Member {
         let children = place.children.into_iter();
         Member {
             parent: place.parent.map(|parent| (parent, Heard::Never)),
@@ -142,8 +142,8 @@ impl Member {
         own: &ProgressReport,
         now: Duration,
         silence: Duration,
-    ) -> Summary {
-        let mut all = Summary::of(own);
+    ) -> RankSummary {
+        let mut all = RankSummary::of(own);
         for (child, heard) in &self.children {
             match heard {
                 Heard::At(at, beat) => {
@@ -168,7 +168,7 @@ impl Member {
         own: &ProgressReport,
         now: Duration,
         silence: Duration,
-    ) -> Option<Finding> {
+    ) -> Option<StuckJob> {
         let Some((parent, heard)) = &self.parent else {
             return verdict::find(&self.summary(own, now, silence), silence);
         };
@@ -190,7 +190,7 @@ impl Member {
         }
         let all = self.summary(own, now, silence);
         verdict::do_wait(all.waits_ms, silence).then(|| {
-            Finding::Silent(Silent {
+            StuckJob::Silent(Silent {
                 report: beat.own.clone(),
                 for_ms: milliseconds(silent_for),
                 behind_it: 0,
@@ -211,7 +211,7 @@ impl Member {
 }
 
 /// Adds what a child said `age` ago.
-fn add_child(all: &mut Summary, child: &Child, age: Duration, beat: &BeatUp) {
+fn add_child(all: &mut RankSummary, child: &Child, age: Duration, beat: &BeatUp) {
     let for_ms = milliseconds(age);
     if age < SILENT_AFTER {
         all.add(&beat.all, for_ms);

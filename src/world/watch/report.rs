@@ -14,7 +14,7 @@ pub(super) struct ProgressReport {
     pub(super) pid: u32,
     /// Its GPUs as messages name them; empty if it uses none.
     pub(super) gpus: String,
-    pub(super) position: Position,
+    pub(super) position: StepPosition,
     /// All operations of its step; 0 if it has none.
     pub(super) total: u64,
     /// What it does; empty if it waits for nothing.
@@ -27,7 +27,7 @@ pub(super) struct ProgressReport {
 
 /// How far a process is. Every rank takes the same steps, so of two ranks the one with the smaller position is behind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub(super) struct Position {
+pub(super) struct StepPosition {
     pub(super) step: u64,
     /// The operations of this step that are done.
     pub(super) done: u64,
@@ -94,7 +94,7 @@ pub(super) mod tests {
             host: format!("node{}", rank / 8),
             pid: 4000 + rank,
             gpus: format!("GPU {}", rank % 8),
-            position: Position { step: 7, done },
+            position: StepPosition { step: 7, done },
             total: 2000,
             what: "2000 times all_reduce 1G float sum".into(),
             stands_ms,

@@ -11,7 +11,7 @@ use super::{
     report::ProgressReport,
     report::tests::report,
     start::place_in,
-    verdict::Finding,
+    verdict::StuckJob,
 };
 use crate::world::tcp::tree::Tree;
 
@@ -65,7 +65,7 @@ impl Job {
     }
 
     /// Runs until somebody has a finding, but not beyond `until`. Those of `stopped` do nothing.
-    fn run(&mut self, until: Duration, stopped: &[u32], report: Report) -> Option<(u32, Finding)> {
+    fn run(&mut self, until: Duration, stopped: &[u32], report: Report) -> Option<(u32, StuckJob)> {
         while self.now < until {
             self.now += STEP;
             for rank in 0..self.members.len() as u32 {
@@ -85,7 +85,7 @@ impl Job {
         None
     }
 
-    fn turn(&mut self, rank: u32, report: Report) -> Option<(u32, Finding)> {
+    fn turn(&mut self, rank: u32, report: Report) -> Option<(u32, StuckJob)> {
         let own = report(rank, self.now);
         let member = &mut self.members[rank as usize];
         for message in std::mem::take(&mut self.inboxes[rank as usize]) {
@@ -149,7 +149,7 @@ fn of_ten_thousand_processes_one_that_stops_is_named_in_time_at_a_constant_cost(
         let (speaker, finding) = job
             .run(until, &[stopped], &working_until_stop)
             .expect("named within T + 2 s");
-        let Finding::Silent(silent) = finding else {
+        let StuckJob::Silent(silent) = finding else {
             panic!("{finding:?}");
         };
         assert_eq!(silent.report.rank, stopped);
@@ -181,7 +181,7 @@ fn of_ten_thousand_processes_one_that_is_behind_is_named() {
     let mut job = Job::new(1250);
     let until = STOPS + T + Duration::from_secs(2);
     let (speaker, finding) = job.run(until, &[], &behind).expect("named within T + 2 s");
-    let Finding::Behind { last, others, .. } = finding else {
+    let StuckJob::Behind { last, others, .. } = finding else {
         panic!("{finding:?}");
     };
     assert_eq!((speaker, last.rank, others), (0, 7777, 0));

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use super::{
     addresses,
     meeting::{self, Endpoint, Introducer, Listeners, WatchEvent},
-    member::{Child, Member, Parent, Place},
+    member::{Child, Member, Parent, TreePlace},
     watched::Watched,
     watcher::{Watcher, set_silence},
 };
@@ -94,7 +94,7 @@ fn start(world: &dyn World) -> anyhow::Result<Option<Sender<WatchEvent>>> {
 }
 
 /// Opens the endpoint of a process that has children.
-fn own_endpoint(place: &Place) -> (Option<Endpoint>, Option<Listeners>) {
+fn own_endpoint(place: &TreePlace) -> (Option<Endpoint>, Option<Listeners>) {
     if place.children.is_empty() {
         return (None, None);
     }
@@ -103,7 +103,7 @@ fn own_endpoint(place: &Place) -> (Option<Endpoint>, Option<Listeners>) {
 }
 
 /// Returns the place of `rank` in the tree over all processes.
-fn place_of(rank: u32, hosts: &[HostOfProcess]) -> Place {
+fn place_of(rank: u32, hosts: &[HostOfProcess]) -> TreePlace {
     let ids: Vec<&str> = hosts.iter().map(|host| host.id.as_str()).collect();
     let tree = Tree::new(&ids);
     let name = |rank: u32| format!("rank {rank} on {}", hosts[rank as usize].name);
@@ -111,7 +111,7 @@ fn place_of(rank: u32, hosts: &[HostOfProcess]) -> Place {
 }
 
 /// Returns the place of `rank` in `tree`; `name` names a rank.
-pub(super) fn place_in(tree: &Tree, rank: u32, name: &dyn Fn(u32) -> String) -> Place {
+pub(super) fn place_in(tree: &Tree, rank: u32, name: &dyn Fn(u32) -> String) -> TreePlace {
     let parent = tree.parent(rank).map(|parent| {
         let mut siblings = tree.children(parent).iter();
         Parent {
@@ -127,7 +127,7 @@ pub(super) fn place_in(tree: &Tree, rank: u32, name: &dyn Fn(u32) -> String) -> 
             ranks: ranks_from(tree, *child),
         });
     }
-    Place { parent, children }
+    TreePlace { parent, children }
 }
 
 /// Returns the number of ranks from `rank` on down.

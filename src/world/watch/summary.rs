@@ -1,4 +1,4 @@
-//! [`Summary`]: what a process knows of the ranks below it, in a size that does not depend on how many these are.
+//! [`RankSummary`]: what a process knows of the ranks below it, in a size that does not depend on how many these are.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,7 +6,7 @@ use super::report::ProgressReport;
 
 /// What is known of some ranks.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Summary {
+pub(super) struct RankSummary {
     /// The ranks that are heard.
     pub(super) heard: u32,
     /// The rank that is furthest behind, and the first of those.
@@ -43,10 +43,10 @@ pub(super) struct Unreached {
     pub(super) example: String,
 }
 
-impl Summary {
+impl RankSummary {
     /// Returns what is known of one rank.
-    pub(super) fn of(report: &ProgressReport) -> Summary {
-        Summary {
+    pub(super) fn of(report: &ProgressReport) -> RankSummary {
+        RankSummary {
             heard: 1,
             last: report.clone(),
             at_last: 1,
@@ -59,7 +59,7 @@ impl Summary {
     }
 
     /// Adds what is known of other ranks, `age_ms` ago.
-    pub(super) fn add(&mut self, other: &Summary, age_ms: u64) {
+    pub(super) fn add(&mut self, other: &RankSummary, age_ms: u64) {
         self.heard += other.heard;
         match other.last.position.cmp(&self.last.position) {
             std::cmp::Ordering::Less => {
@@ -121,9 +121,9 @@ mod tests {
 
     #[test]
     fn a_sum_has_the_rank_that_is_behind_and_the_least_times() {
-        let mut all = Summary::of(&report(0, 121, 3100));
+        let mut all = RankSummary::of(&report(0, 121, 3100));
         for (rank, done, stands) in [(1, 121, 3400), (3, 120, 3300), (2, 120, 3200)] {
-            all.add(&Summary::of(&report(rank, done, stands)), 0);
+            all.add(&RankSummary::of(&report(rank, done, stands)), 0);
         }
         assert_eq!((all.heard, all.last.rank, all.at_last), (4, 2, 2));
         assert_eq!((all.first.rank, all.first.position.done), (0, 121));
@@ -135,9 +135,9 @@ mod tests {
     fn the_order_of_a_sum_does_not_matter() {
         let reports = [report(0, 5, 10), report(1, 4, 30), report(2, 4, 20)];
         let sum = |order: [usize; 3]| {
-            let mut all = Summary::of(&reports[order[0]]);
-            all.add(&Summary::of(&reports[order[1]]), 0);
-            all.add(&Summary::of(&reports[order[2]]), 0);
+            let mut all = RankSummary::of(&reports[order[0]]);
+            all.add(&RankSummary::of(&reports[order[1]]), 0);
+            all.add(&RankSummary::of(&reports[order[2]]), 0);
             all
         };
         for order in [[1, 2, 0], [2, 1, 0], [2, 0, 1], [0, 2, 1]] {
@@ -147,14 +147,14 @@ mod tests {
 
     #[test]
     fn the_longest_silence_stays_and_grows_on_its_way() {
-        let mut all = Summary::of(&report(0, 5, 10));
+        let mut all = RankSummary::of(&report(0, 5, 10));
         let silent = |rank, for_ms| Silent {
             report: report(rank, 5, 10),
             for_ms,
             behind_it: 0,
         };
         all.add_silent(silent(4, 1000));
-        let mut below = Summary::of(&report(8, 5, 10));
+        let mut below = RankSummary::of(&report(8, 5, 10));
         below.add_silent(silent(9, 900));
         all.add(&below, 200);
         let found = all.silent.expect("one");

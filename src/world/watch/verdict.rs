@@ -6,7 +6,7 @@ use chrono::{DateTime, Local, TimeDelta};
 
 use super::{
     report::{ProgressReport, milliseconds},
-    summary::{Silent, Summary},
+    summary::{RankSummary, Silent},
 };
 
 /// The others may have made progress for this much longer than a rank that is silent: up to the next mark in a stream.
@@ -14,7 +14,7 @@ const OTHERS_STOP_WITHIN: Duration = Duration::from_secs(1);
 
 /// What is wrong with the job.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Finding {
+pub(super) enum StuckJob {
     /// A rank is not heard any more, and the others wait.
     Silent(Silent),
     /// All stand, and this one is behind the others.
@@ -34,11 +34,11 @@ pub(super) enum Finding {
 }
 
 /// Returns what is wrong with ranks that may be silent for `silence`, if anything is.
-pub(super) fn find(all: &Summary, silence: Duration) -> Option<Finding> {
+pub(super) fn find(all: &RankSummary, silence: Duration) -> Option<StuckJob> {
     if let Some(silent) = &all.silent {
         let is_long = silent.for_ms >= milliseconds(silence);
         return (is_long && do_wait(all.waits_ms, silence))
-            .then(|| Finding::Silent(silent.clone()));
+            .then(|| StuckJob::Silent(silent.clone()));
     }
     if all.overdue_ms? < 0 {
         return None;
@@ -46,9 +46,9 @@ pub(super) fn find(all: &Summary, silence: Duration) -> Option<Finding> {
     let last = all.last.clone();
     Some(if all.is_even() {
         let ranks = all.heard;
-        Finding::Even { last, ranks }
+        StuckJob::Even { last, ranks }
     } else {
-        Finding::Behind {
+        StuckJob::Behind {
             last,
             others: all.at_last - 1,
             first: all.first.clone(),
@@ -63,21 +63,21 @@ pub(super) fn do_wait(waits_ms: u64, silence: Duration) -> bool {
     waits_ms >= milliseconds(least)
 }
 
-impl Finding {
+impl StuckJob {
     /// Returns whether all may wait for what rank `rank` does.
     pub(super) fn may_be_held_up_by(&self, rank: u32) -> bool {
         match self {
-            Finding::Silent(_) => false,
-            Finding::Behind { last, .. } => last.rank == rank,
-            Finding::Even { .. } => true,
+            StuckJob::Silent(_) => false,
+            StuckJob::Behind { last, .. } => last.rank == rank,
+            StuckJob::Even { .. } => true,
         }
     }
 
     /// Returns the sentence for it. It is `now`; `remedy` is the advice if all is merely slow.
     pub(super) fn sentence(&self, now: DateTime<Local>, remedy: &str) -> String {
         match self {
-            Finding::Silent(silent) => silence(silent, now),
-            Finding::Behind {
+            StuckJob::Silent(silent) => silence(silent, now),
+            StuckJob::Behind {
                 last,
                 others,
                 first,
@@ -96,7 +96,7 @@ impl Finding {
                     first.doing()
                 )
             }
-            Finding::Even { last, ranks } => format!(
+            StuckJob::Even { last, ranks } => format!(
                 "all {ranks} ranks stand at the same place and have made no progress {}: {}. No rank is behind the others, such as {}, so the \
                  operation itself is stuck, in the library, on a GPU or in the network. If this is merely slow, {remedy}",
                 since(last.stands_ms, now),
@@ -142,7 +142,7 @@ fn since(milliseconds: u64, now: DateTime<Local>) -> String {
 #[cfg(test)]
 mod tests {
     use super::{
-        super::report::{Position, tests::report},
+        super::report::{StepPosition, tests::report},
         *,
     };
     use chrono::TimeZone;
@@ -154,15 +154,15 @@ mod tests {
         noon.single().expect("a time")
     }
 
-    fn all_at(done: [u64; 4], stands_ms: u64) -> Summary {
-        let mut all = Summary::of(&report(0, done[0], stands_ms));
+    fn all_at(done: [u64; 4], stands_ms: u64) -> RankSummary {
+        let mut all = RankSummary::of(&report(0, done[0], stands_ms));
         for (rank, done) in (1..).zip(&done[1..]) {
-            all.add(&Summary::of(&report(rank, *done, stands_ms)), 0);
+            all.add(&RankSummary::of(&report(rank, *done, stands_ms)), 0);
         }
         all
     }
 
-    fn with_silent(mut all: Summary, for_ms: u64, behind_it: u32) -> Summary {
+    fn with_silent(mut all: RankSummary, for_ms: u64, behind_it: u32) -> RankSummary {
         let report = report(8, 120, 100);
         all.add_silent(Silent {
             report,
@@ -172,7 +172,7 @@ mod tests {
         all
     }
 
-    fn sentence(all: &Summary) -> Option<String> {
+    fn sentence(all: &RankSummary) -> Option<String> {
         Some(find(all, T)?.sentence(noon(), "raise --timeout"))
     }
 
@@ -181,7 +181,7 @@ mod tests {
         assert_eq!(sentence(&all_at([120, 121, 120, 120], 2999)), None);
         // One of them is.
         let mut all = all_at([120; 4], 9000);
-        all.add(&Summary::of(&report(4, 500, 20)), 0);
+        all.add(&RankSummary::of(&report(4, 500, 20)), 0);
         assert_eq!(sentence(&all), None);
     }
 
@@ -220,12 +220,12 @@ mod tests {
     fn a_rank_that_is_behind_is_named_with_its_place_and_that_of_the_others() {
         let mut all = all_at([121; 4], 3200);
         let filling = ProgressReport {
-            position: Position { step: 6, done: 0 },
+            position: StepPosition { step: 6, done: 0 },
             total: 0,
             what: "filling the buffers of all_reduce 1G float sum".into(),
             ..report(5, 0, 3100)
         };
-        all.add(&Summary::of(&filling), 0);
+        all.add(&RankSummary::of(&filling), 0);
         assert_eq!(
             sentence(&all).expect("a sentence"),
             "rank 5 on node0 (GPU 5, pid 4005) is behind: it is at “filling the buffers of all_reduce 1G float sum”, and the others \
@@ -243,22 +243,22 @@ mod tests {
     #[test]
     fn a_rank_that_waits_for_nothing_is_named_when_the_others_wait_for_too_long() {
         let idle = ProgressReport {
-            position: Position { step: 6, done: 0 },
+            position: StepPosition { step: 6, done: 0 },
             total: 0,
             what: String::new(),
             limit_ms: None,
             ..report(5, 0, 0)
         };
         let mut all = all_at([121; 4], 2999);
-        all.add(&Summary::of(&idle), 0);
+        all.add(&RankSummary::of(&idle), 0);
         assert_eq!(sentence(&all), None);
         let mut all = all_at([121; 4], 3000);
-        all.add(&Summary::of(&idle), 0);
+        all.add(&RankSummary::of(&idle), 0);
         let text = sentence(&all).expect("a sentence");
         assert!(
             text.contains(" is behind: it is at “work of its own”, and the others have waited")
         );
-        assert_eq!(sentence(&Summary::of(&idle)), None);
+        assert_eq!(sentence(&RankSummary::of(&idle)), None);
     }
 
     #[test]

@@ -14,13 +14,13 @@ use std::{
 use serde::de::DeserializeOwned;
 
 use super::{
-    channel::{Channel, News},
+    channel::{Channel, NeighbourNews},
     evidence,
     meeting::WatchEvent,
     member::{BeatDown, BeatUp, Member},
-    report::{Position, ProgressReport, milliseconds},
+    report::{ProgressReport, StepPosition, milliseconds},
     summary::Unreached,
-    verdict::Finding,
+    verdict::StuckJob,
 };
 use crate::{
     exit::Code,
@@ -171,7 +171,7 @@ impl Watcher {
     }
 
     /// Ends the job because of what was found.
-    fn end_job(&mut self, finding: &Finding) -> ! {
+    fn end_job(&mut self, finding: &StuckJob) -> ! {
         let code = Code::TimedOut;
         // The others do not know what this process writes, and so what they wait for.
         let own_write = finding
@@ -205,7 +205,7 @@ impl Watcher {
             host: self.host.clone(),
             pid: process::id(),
             gpus: progress::gpus(),
-            position: Position {
+            position: StepPosition {
                 step: progress.step,
                 done: progress.done,
             },
@@ -221,6 +221,6 @@ fn beat_interval() -> Duration {
     BEAT.min(silence() / BEATS_PER_SILENCE)
 }
 
-fn parsed<Beat: DeserializeOwned>(news: &News) -> Option<Beat> {
+fn parsed<Beat: DeserializeOwned>(news: &NeighbourNews) -> Option<Beat> {
     serde_json::from_slice(news.beat.as_ref()?).ok()
 }

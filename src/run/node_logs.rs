@@ -1,5 +1,4 @@
-//! What the system of this node tells of a rank that is gone, or of one whose GPU failed: the kernel log and the counters of
-//! memory control groups.
+//! [`NodeLogs`]: the kernel log and the counters of memory control groups, asked for why a rank died or its GPU failed.
 
 use std::{
     fs,
@@ -15,11 +14,11 @@ use crate::{
         oom_kills::{self, OomKills},
     },
     visible::beginning,
-    world::cause::{SystemWitness, Testimony},
+    world::cause::{LossCause, SystemLogs},
 };
 
-/// What was known of the node when the run began, so that only what came later counts.
-pub(super) struct NodeWitness {
+/// The logs of the node of this process, and their state when the run began: only what came later counts.
+pub(super) struct NodeLogs {
     /// The root of the file system.
     root: PathBuf,
     oom_kills: OomKills,
@@ -32,16 +31,16 @@ pub(super) struct NodeWitness {
 /// How many characters of a line of the kernel log are quoted.
 const SHOWN: usize = 200;
 
-impl NodeWitness {
-    /// Notes how things are now on the node of this process.
-    pub(super) fn of_run(context: &RunContext) -> NodeWitness {
+impl NodeLogs {
+    /// Opens the logs of this node for a run that begins now.
+    pub(super) fn of_run(context: &RunContext) -> NodeLogs {
         let node = context.placements[context.world.rank() as usize].node;
         let gpus = context.gpus_of_node(node).into_iter();
         let gpus = gpus.map(|gpu| gpu.bus.clone()).collect();
-        NodeWitness::new(Path::new("/"), gpus)
+        NodeLogs::new(Path::new("/"), gpus)
     }
 
-    fn new(root: &Path, gpus: Vec<String>) -> NodeWitness {
+    fn new(root: &Path, gpus: Vec<String>) -> NodeLogs {
         let uptime = fs::read_to_string(root.join("proc/uptime")).unwrap_or_default();
         let uptime: f64 = uptime
             .split(' ')
@@ -49,7 +48,7 @@ impl NodeWitness {
             .and_then(|seconds| seconds.parse().ok())
             .unwrap_or_default();
         let began = uptime - facts::process_age_s().unwrap_or_default();
-        NodeWitness {
+        NodeLogs {
             root: root.to_owned(),
             oom_kills: oom_kills::read(root),
             since_us: (began.max(0.0) * 1e6) as u64,
@@ -64,7 +63,7 @@ impl NodeWitness {
         Ok(lines)
     }
 
-    /// Returns what the kernel log says of the GPUs of this node, if anything.
+    /// Returns what `lines` of the kernel log say of the GPUs of this node, if anything.
     fn gpu_error(&self, lines: &[KernelLine]) -> Option<String> {
         let errors = kernel_log::gpu_errors(lines, &self.gpus);
         let last = errors.last()?;
@@ -79,21 +78,21 @@ impl NodeWitness {
     }
 }
 
-impl SystemWitness for NodeWitness {
-    fn on_lost_process(&self, pid: u32) -> Testimony {
+impl SystemLogs for NodeLogs {
+    fn on_lost_process(&self, pid: u32) -> LossCause {
         let lines = self.kernel_lines();
         let logged = lines.as_deref().unwrap_or_default();
         if kernel_log::has_our_process_ids(&self.root)
             && let Some(line) = kernel_log::end_of_process(logged, pid)
         {
-            return Testimony {
+            return LossCause {
                 is_killed: true,
                 clause: format!("the kernel log says: {}", beginning(&line.text, SHOWN)),
             };
         }
         if let Some((file, kills)) = oom_kills::grown(&self.oom_kills, &oom_kills::read(&self.root))
         {
-            return Testimony {
+            return LossCause {
                 is_killed: true,
                 clause: format!(
                     "memory ran out: {file} counts {kills} more killed for that. Ask for more memory, or use smaller sizes"
@@ -106,7 +105,7 @@ impl SystemWitness for NodeWitness {
                 "why is unknown: no memory control group counts it, and the kernel log cannot be read ({why})"
             ),
         });
-        Testimony {
+        LossCause {
             is_killed: false,
             clause,
         }
@@ -154,27 +153,27 @@ mod tests {
             self.write("dev/kmsg", &lines.iter().map(line).collect::<String>());
         }
 
-        fn witness(&self) -> NodeWitness {
-            NodeWitness::new(self.0.path(), vec!["0000:18:00".into()])
+        fn logs(&self) -> NodeLogs {
+            NodeLogs::new(self.0.path(), vec!["0000:18:00".into()])
         }
     }
 
     #[test]
     fn memory_that_ran_out_is_the_reason() {
         let node = Node::new();
-        let witness = node.witness();
+        let logs = node.logs();
         let killed = "Memory cgroup out of memory: Killed process 42 (pxnbench) total-vm:7kB";
         node.log(&[(3601, killed)]);
-        let told = witness.on_lost_process(42);
+        let told = logs.on_lost_process(42);
         assert_eq!(
             told.clause,
             format!("the kernel log says: {killed}"),
             "{told:?}"
         );
         assert!(told.is_killed);
-        assert!(!witness.on_lost_process(43).is_killed);
+        assert!(!logs.on_lost_process(43).is_killed);
         node.write(GROUP, "oom 1\noom_kill 1\n");
-        let told = witness.on_lost_process(43);
+        let told = logs.on_lost_process(43);
         assert!(
             told.is_killed
                 && told
@@ -190,13 +189,13 @@ mod tests {
         node.write(GROUP, "oom 1\noom_kill 1\n");
         let killed = "Out of memory: Killed process 42 (pxnbench) total-vm:7kB";
         node.log(&[(60, killed)]);
-        let told = node.witness().on_lost_process(42);
+        let told = node.logs().on_lost_process(42);
         assert_eq!(
             told.clause,
             "neither the kernel log nor a memory control group says why"
         );
         fs::remove_file(node.0.path().join("dev/kmsg")).expect("removed");
-        let told = node.witness().on_lost_process(42);
+        let told = node.logs().on_lost_process(42);
         assert!(
             told.clause.contains("why is unknown") && told.clause.contains("(/dev/kmsg: No such"),
             "{told:?}"
@@ -206,7 +205,7 @@ mod tests {
     #[test]
     fn the_error_of_a_gpu_of_the_run_is_said() {
         let node = Node::new();
-        let witness = node.witness();
+        let logs = node.logs();
         node.log(&[
             (
                 3601,
@@ -217,15 +216,14 @@ mod tests {
                 "NVRM: Xid (PCI:0000:99:00): 79, GPU has fallen off the bus.",
             ),
         ]);
-        let told = witness.on_own_failure(Code::Cuda).expect("an error");
+        let told = logs.on_own_failure(Code::Cuda).expect("an error");
         assert!(
             told.starts_with("the kernel log of this node has an ECC error of a GPU: NVRM: Xid (PCI:0000:18:00): 94"),
             "{told}"
         );
-        assert_eq!(witness.on_own_failure(Code::Usage), None);
+        assert_eq!(logs.on_own_failure(Code::Usage), None);
         assert!(
-            witness
-                .on_lost_process(42)
+            logs.on_lost_process(42)
                 .clause
                 .contains("Xid (PCI:0000:18:00)")
         );

@@ -1,5 +1,5 @@
-//! The limits that the system sets to a process (`ulimit`). Under one that is too small MPI, or this program, would end in a
-//! signal or in an error that does not name it. So they are checked at the start.
+//! The limits that the system sets to a process (`ulimit`). One that is too small would end MPI, or this program, by a signal or
+//! with an error that does not name it, so they are checked at the start.
 
 use std::thread;
 
@@ -7,7 +7,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::units::Bytes;
 
-/// A limit, and the least that a process needs of it.
+/// A limit, and the least value with which a process can work.
 struct Need {
     resource: Resource,
     least: u64,
@@ -61,7 +61,7 @@ const OF_A_RANK: [Need; 2] = [
     },
 ];
 
-/// Checks the limits that each process needs. Those that it may raise are raised. No thread is started.
+/// Checks the limits that concern each process, and raises those that are too small if the system allows it. Starts no thread.
 ///
 /// # Errors
 /// Returns a sentence if one is too small.
@@ -71,7 +71,7 @@ pub fn check_process() -> Result<(), String> {
     Ok(())
 }
 
-/// Checks the limits that a process of a job needs, as [`check_process`] does.
+/// Checks the limits that concern a process of a job, as [`check_process`] does.
 ///
 /// # Errors
 /// Returns a sentence if one is too small.
