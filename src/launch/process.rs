@@ -1,9 +1,9 @@
 //! Processes that a launch starts: steps on trial with a deadline, and the run itself.
 
 use std::{
-    io::{Read, Write},
+    io::{self, Read, Write},
     os::unix::process::{CommandExt, ExitStatusExt},
-    process::{Command, ExitStatus, Stdio},
+    process::{Child, Command, ExitStatus, Stdio},
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -107,18 +107,7 @@ pub(super) fn try_out(
         child::MOST_BYTES,
         Arc::clone(&is_endless),
     );
-    let started = Instant::now();
-    let status = loop {
-        if let Some(status) = child.try_wait()? {
-            break Some(status);
-        }
-        let is_over = started.elapsed() > limit || is_endless.load(Ordering::SeqCst);
-        if signal::received().is_some() || is_over {
-            child::end(&mut child, PATIENCE)?;
-            break None;
-        }
-        thread::sleep(Duration::from_millis(10));
-    };
+    let status = wait_or_end(&mut child, limit, &is_endless)?;
     if let Some(name) = signal::received() {
         return Err(Failure::on_all_ranks(
             Code::Stopped,
@@ -126,13 +115,7 @@ pub(super) fn try_out(
         ));
     }
     if is_endless.load(Ordering::SeqCst) {
-        let what = format!(
-            "{} prints without end: more than {} came. Check whether it is a wrapper that is broken: run {} --version",
-            words[0],
-            Bytes(child::MOST_BYTES),
-            words[0]
-        );
-        return Err(Failure::on_all_ranks(Code::Launch, what));
+        return Err(prints_without_end(&words[0]));
     }
     // A task that outlives its launcher may hold a pipe open: what came until now is enough.
     let text = |from: mpsc::Receiver<Vec<u8>>| {
@@ -145,6 +128,34 @@ pub(super) fn try_out(
         stderr: text(stderr),
         late: status.is_none().then_some(limit),
     })
+}
+
+/// Waits for the end of `child`. Ends it, and returns nothing, after `limit`, on a signal, and once its output `is_endless`.
+fn wait_or_end(
+    child: &mut Child,
+    limit: Duration,
+    is_endless: &AtomicBool,
+) -> io::Result<Option<ExitStatus>> {
+    let started = Instant::now();
+    loop {
+        if let Some(status) = child.try_wait()? {
+            return Ok(Some(status));
+        }
+        let is_over = started.elapsed() > limit || is_endless.load(Ordering::SeqCst);
+        if signal::received().is_some() || is_over {
+            child::end(child, PATIENCE)?;
+            return Ok(None);
+        }
+        thread::sleep(Duration::from_millis(10));
+    }
+}
+
+fn prints_without_end(program: &str) -> anyhow::Error {
+    let what = format!(
+        "{program} prints without end: more than {} came. Check whether it is a wrapper that is broken: run {program} --version",
+        Bytes(child::MOST_BYTES)
+    );
+    Failure::on_all_ranks(Code::Launch, what)
 }
 
 /// How the run ended.

@@ -118,34 +118,25 @@ impl<'a> Page<'a> {
     pub(super) fn new(content: &'a Content) -> anyhow::Result<Page<'a>> {
         let results = &content.results;
         let mut left_out = Vec::new();
-        let mut budget = MOST_BYTES;
+        let mut budget = FigureBudget {
+            bytes: MOST_BYTES,
+            left_out: &mut left_out,
+        };
         let late_maps = content.stragglers.maps.iter();
         let late_maps = late_maps.map(|map| heat_figure("Lateness by size", map));
-        let late_maps = within(
-            &mut budget,
-            MOST_MAPS,
-            late_maps,
-            "lateness map",
-            &mut left_out,
-        )?;
+        let late_maps = budget.take(MOST_MAPS, late_maps, "lateness map")?;
         let heat = content.heat_maps.iter();
         let heat = heat.map(|map| heat_figure("Ranks by size", map));
-        let heat = within(&mut budget, MOST_MAPS, heat, "heat map", &mut left_out)?;
+        let heat = budget.take(MOST_MAPS, heat, "heat map")?;
         let mut late = content.stragglers.table();
-        late.rows = limited(late.rows, "late rank", &mut left_out);
+        late.rows = limited(late.rows, "late rank", budget.left_out);
         let quantities = content.telemetry.iter().flat_map(|telemetry| {
             let quantities = telemetry.quantities.iter();
             quantities.map(|quantity| telemetry_figure(telemetry, quantity))
         });
-        let telemetry = within(
-            &mut budget,
-            usize::MAX,
-            quantities,
-            "plot over time",
-            &mut left_out,
-        )?;
+        let telemetry = budget.take(usize::MAX, quantities, "plot over time")?;
         let panels = results.panels.iter().map(panel_figure);
-        let figures = within(&mut budget, usize::MAX, panels, "case", &mut left_out)?;
+        let figures = budget.take(usize::MAX, panels, "case")?;
         let overview = limited(overview(&results.panels), "overview row", &mut left_out);
         if content.runs_left_out > 0 {
             left_out.push(format!(
@@ -236,32 +227,39 @@ fn markdown_cell(words: &str) -> String {
     escaped
 }
 
-/// Takes at most `most` figures, and no more once the budget of bytes is used up. Notes how many are left out.
-fn within(
-    budget: &mut usize,
-    most: usize,
-    figures: impl Iterator<Item = anyhow::Result<Figure>>,
-    noun: &str,
-    left_out: &mut Vec<String>,
-) -> anyhow::Result<Vec<Figure>> {
-    let mut kept = Vec::new();
-    let mut more = 0;
-    for figure in figures {
-        if *budget == 0 || kept.len() == most {
-            more += 1;
-            continue;
+/// The bytes that the figures of a page may still take, and what was left out for lack of them.
+struct FigureBudget<'a> {
+    bytes: usize,
+    left_out: &'a mut Vec<String>,
+}
+
+impl FigureBudget<'_> {
+    /// Returns at most `most` of `figures`, and no more once the bytes are used up. Notes how many are left out.
+    fn take(
+        &mut self,
+        most: usize,
+        figures: impl Iterator<Item = anyhow::Result<Figure>>,
+        noun: &str,
+    ) -> anyhow::Result<Vec<Figure>> {
+        let mut kept = Vec::new();
+        let mut more = 0;
+        for figure in figures {
+            if self.bytes == 0 || kept.len() == most {
+                more += 1;
+                continue;
+            }
+            let figure = figure?;
+            self.bytes = self.bytes.saturating_sub(figure.bytes());
+            kept.push(figure);
         }
-        let figure = figure?;
-        *budget = budget.saturating_sub(figure.bytes());
-        kept.push(figure);
+        if more > 0 {
+            self.left_out.push(format!(
+                "{} not drawn, to keep the page small: name fewer runs.",
+                is_are(more, noun)
+            ));
+        }
+        Ok(kept)
     }
-    if more > 0 {
-        left_out.push(format!(
-            "{} not drawn, to keep the page small: name fewer runs.",
-            is_are(more, noun)
-        ));
-    }
-    Ok(kept)
 }
 
 fn title(content: &Content) -> String {
@@ -696,9 +694,13 @@ mod tests {
                 thinned: String::new(),
             })
         };
-        let (mut budget, mut left_out) = (1, Vec::new());
+        let mut left_out = Vec::new();
+        let mut budget = FigureBudget {
+            bytes: 1,
+            left_out: &mut left_out,
+        };
         let maps = (0..MOST_MAPS + 2).map(|_| figure());
-        let kept = within(&mut budget, MOST_MAPS, maps, "heat map", &mut left_out);
+        let kept = budget.take(MOST_MAPS, maps, "heat map");
         assert_eq!(kept.expect("figures").len(), MOST_MAPS);
         assert!(
             left_out[0].starts_with("2 heat maps are not drawn"),

@@ -240,32 +240,40 @@ fn measure(
         sweep_and_show(context, &plan, &mut *backend, session, &mut details, check)?;
     timer.mark_parts("sweep", &measured.spent);
     end_telemetry(&mut details.telemetry, session, world)?;
-    let late = if context.request.stragglers {
-        let late = stragglers::search(context, &plan, &mut *backend, session)?;
-        timer.mark("stragglers");
-        late
-    } else {
-        let pace = measured.pace.mean();
-        let slow = slow_node::remark(pace, &context.placements, &context.hosts(), world)?;
-        slow.into_iter().collect()
-    };
+    let late = late_ranks(context, &plan, &mut *backend, session, &measured, timer)?;
     let _guard = deadline::limit("shutting down the backend", timeout);
     backend.finish()?;
+    let mut remarks = Vec::from_iter(watch::remark());
+    remarks.extend(late);
+    remarks.extend(transport::remark(context)?);
+    remarks.extend(unknown_algorithms);
     let proved = proof.verdict(session.folder().as_deref(), world)?;
-    let remarks = [
-        transport::remark(context)?,
-        unknown_algorithms,
-        proved.as_ref().map(|proved| proved.verdict.clone()),
-    ];
+    remarks.extend(proved.as_ref().map(|proved| proved.verdict.clone()));
     session.set_proof(proved);
-    if let Some(remark) = watch::remark() {
-        session.keep_remark(remark, world);
-    }
-    for remark in late.into_iter().chain(remarks.into_iter().flatten()) {
+    for remark in remarks {
         session.keep_remark(remark, world);
     }
     timer.mark("end of backend");
     with_requirements(verdict, check, session, world)
+}
+
+/// Returns the remarks on late ranks: those of a search, if it is requested, or on a node that was slower than the others.
+fn late_ranks(
+    context: &RunContext,
+    plan: &Plan,
+    backend: &mut dyn Backend,
+    session: &Session,
+    measured: &Measure,
+    timer: &mut PhaseTimer,
+) -> anyhow::Result<Vec<String>> {
+    if context.request.stragglers {
+        let late = stragglers::search(context, plan, backend, session)?;
+        timer.mark("stragglers");
+        return Ok(late);
+    }
+    let pace = measured.pace.mean();
+    let slow = slow_node::remark(pace, &context.placements, &context.hosts(), context.world)?;
+    Ok(slow.into_iter().collect())
 }
 
 /// Judges the requirements on the results, and says what they miss. They decide on the exit code if nothing worse does.

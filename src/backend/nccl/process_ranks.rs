@@ -62,19 +62,8 @@ impl ProcessRanks {
             .iter()
             .map(|case| ElementEncoding::new(case.dtype, case.redop))
             .collect();
-        let comms = thread::scope(|scope| {
-            // The driver compiles the kernels while NCCL connects the ranks.
-            let compilers: Vec<_> = opened
-                .iter()
-                .map(|one| scope.spawn(|| one.kernels().prepare(&encodings)))
-                .collect();
-            let comms = join_communicator(&nccl, &id, local_ranks, config, &opened)?;
-            for compiler in compilers {
-                compiler
-                    .join()
-                    .map_err(|_| anyhow::anyhow!("loading the kernels panicked"))??;
-            }
-            anyhow::Ok(comms)
+        let comms = while_kernels_compile(&opened, &encodings, || {
+            join_communicator(&nccl, &id, local_ranks, config, &opened)
         })?;
         let mut ranks = opened
             .into_iter()
@@ -293,6 +282,27 @@ fn max_peers(cases: &[&Case]) -> Option<i32> {
 struct JoiningRanks<'a> {
     ranks: &'a [RankGpu],
     opened: &'a [OpenedDevice],
+}
+
+/// Does `work` while the driver compiles the kernels for `encodings` on other threads.
+fn while_kernels_compile<T>(
+    opened: &[OpenedDevice],
+    encodings: &BTreeSet<ElementEncoding>,
+    work: impl FnOnce() -> anyhow::Result<T>,
+) -> anyhow::Result<T> {
+    thread::scope(|scope| {
+        let compilers: Vec<_> = opened
+            .iter()
+            .map(|one| scope.spawn(|| one.kernels().prepare(encodings)))
+            .collect();
+        let done = work()?;
+        for compiler in compilers {
+            compiler
+                .join()
+                .map_err(|_| anyhow::anyhow!("loading the kernels panicked"))??;
+        }
+        Ok(done)
+    })
 }
 
 /// Joins the communicator: the calling thread joins all ranks as one group, or with `parallel_init`

@@ -2,7 +2,7 @@
 
 use std::{
     io,
-    net::{IpAddr, TcpStream},
+    net::{IpAddr, TcpListener, TcpStream},
     sync::Arc,
     thread,
     time::{Duration, Instant},
@@ -71,17 +71,7 @@ pub(super) fn rank_0(contract: &Contract, identity: &Identity, until: Instant) -
     failure::add(&join);
     let position = search.wait_for_position(&join);
     failure::set_speaks_for_rank_0(position.speaks_for_rank_0);
-    let acceptor = if position.below.is_empty() {
-        drop(listener);
-        None
-    } else {
-        let secret = Arc::clone(&contract.secret);
-        let acceptor = Acceptor::open(listener, Purpose::Tree, secret, identity.clone());
-        Some(acceptor.unwrap_or_else(|error| {
-            let what = format!("this rank cannot receive the ranks below it: {error}");
-            search.fail(Code::Internal, &what)
-        }))
-    };
+    let acceptor = (!position.below.is_empty()).then(|| search.accept_on(listener, &identity));
     let mut waiting = Vec::new();
     let above = if position.above.rank == 0 {
         join
@@ -116,6 +106,16 @@ struct Search<'a> {
 impl Search<'_> {
     fn fail(&self, code: Code, what: &str) -> ! {
         failure::of_this_rank(self.contract.local_rank, code, what)
+    }
+
+    /// Accepts the ranks below this one, which connect to `listener`.
+    fn accept_on(&self, listener: TcpListener, identity: &Identity) -> Acceptor {
+        let secret = Arc::clone(&self.contract.secret);
+        let acceptor = Acceptor::open(listener, Purpose::Tree, secret, identity.clone());
+        acceptor.unwrap_or_else(|error| {
+            let what = format!("this rank cannot receive the ranks below it: {error}");
+            self.fail(Code::Internal, &what)
+        })
     }
 
     fn is_over(&self) -> bool {
