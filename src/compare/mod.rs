@@ -7,6 +7,8 @@ mod conditions;
 mod dimension;
 pub mod experiment_record;
 pub mod folders;
+#[cfg(any(test, fuzzing))]
+pub(crate) mod fuzzing;
 mod inputs;
 mod judge;
 mod recommendation;

@@ -22,9 +22,10 @@ pub struct FuzzTarget {
 }
 
 /// All parsers.
-pub const TARGETS: [FuzzTarget; 19] = [
+pub const TARGETS: [FuzzTarget; 22] = [
     target("command_line", command_line::read),
     target("environment", environment::read),
+    target("experiment", crate::compare::fuzzing::read),
     target("hostfile", text::hostfile),
     target("kube_archive", crate::kube::fuzzing::archive),
     target("kube_objects", crate::kube::fuzzing::objects),
@@ -32,6 +33,7 @@ pub const TARGETS: [FuzzTarget; 19] = [
     target("matrix", text::matrix),
     target("nccl_log", nccl_log::read),
     target("node_list", text::node_list),
+    target("nvml_json", topology::nvml),
     target("recipe", text::recipe),
     target("report", crate::report::fuzzing::read),
     target("results_csv", results::csv),
@@ -41,6 +43,7 @@ pub const TARGETS: [FuzzTarget; 19] = [
     target("tables", text::tables),
     target("tcp", crate::world::tcp::fuzzing::read),
     target("topology", topology::read),
+    target("watch", crate::world::watch::fuzzing::read),
     target("workload", workload::file),
 ];
 

@@ -5,7 +5,7 @@ use std::fs;
 use crate::{
     collective::traffic,
     record::{
-        RowReader, RunMeta,
+        ReadableLines, RowReader, RunMeta,
         read::{CsvRow, RowView},
     },
 };
@@ -24,6 +24,22 @@ pub(super) fn csv(bytes: &[u8]) {
     if let Ok(mut rows) = RowReader::open(&path) {
         while let Ok(Some(_)) = rows.read_row::<RowView>() {}
     }
+    readable_lines(bytes);
+}
+
+/// Reads the rows that a run continues: each is on a line of its own and has a cell per column.
+fn readable_lines(bytes: &[u8]) {
+    let found = ReadableLines::read(bytes);
+    let columns = found.header.len();
+    assert!(found.rows.iter().all(|(_, cells)| cells.len() == columns));
+    let numbers = found.rows.iter().map(|(line, _)| line);
+    assert!(numbers.clone().is_sorted_by(|a, b| a < b));
+    assert!(found.unreadable.is_sorted_by(|a, b| a < b));
+    assert!(
+        !numbers
+            .into_iter()
+            .any(|line| found.unreadable.contains(line))
+    );
 }
 
 /// Makes a record of a row: what was recorded of the case is what the record says.

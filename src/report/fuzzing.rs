@@ -3,6 +3,7 @@
 use std::{fs, path::Path};
 
 use super::{content::Content, metrics, page::Page};
+use crate::compare::fuzzing::files_in;
 
 /// The files of a run, in the order in which their contents come.
 const FILES: [&str; 7] = [
@@ -15,14 +16,11 @@ const FILES: [&str; 7] = [
     "doctor.json",
 ];
 
-/// What separates the contents of the files.
-const BETWEEN: &[u8] = b"\n%%\n";
-
 /// Reads two runs, one with the files in `bytes` and one with the first two of them, alone and together, and draws what they
 /// say.
 pub(crate) fn read(bytes: &[u8]) {
     let around = tempfile::tempdir().expect("a folder");
-    let contents = contents(bytes);
+    let contents = files_in(bytes);
     let runs = [("a", FILES.len()), ("b", 2)].map(|(name, count)| {
         let folder = around.path().join(name);
         fs::create_dir(&folder).expect("made");
@@ -34,17 +32,6 @@ pub(crate) fn read(bytes: &[u8]) {
     draw(&runs[..1]);
     draw(&runs);
     draw(&[around.path().to_owned()]);
-}
-
-fn contents(bytes: &[u8]) -> Vec<&[u8]> {
-    let mut contents = Vec::new();
-    let mut rest = bytes;
-    while let Some(at) = memchr::memmem::find(rest, BETWEEN) {
-        contents.push(&rest[..at + 1]);
-        rest = &rest[at + BETWEEN.len()..];
-    }
-    contents.push(rest);
-    contents
 }
 
 fn draw(runs: &[impl AsRef<Path>]) {

@@ -8,6 +8,8 @@
 mod addresses;
 mod channel;
 mod evidence;
+#[cfg(any(test, fuzzing))]
+pub(crate) mod fuzzing;
 mod meeting;
 mod member;
 mod report;

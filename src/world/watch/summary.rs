@@ -60,14 +60,14 @@ impl RankSummary {
 
     /// Adds what is known of other ranks, `age_ms` ago.
     pub(super) fn add(&mut self, other: &RankSummary, age_ms: u64) {
-        self.heard += other.heard;
+        self.heard = self.heard.saturating_add(other.heard);
         match other.last.position.cmp(&self.last.position) {
             std::cmp::Ordering::Less => {
                 self.last = other.last.clone();
                 self.at_last = other.at_last;
             }
             std::cmp::Ordering::Equal => {
-                self.at_last += other.at_last;
+                self.at_last = self.at_last.saturating_add(other.at_last);
                 if other.last.rank < self.last.rank {
                     self.last = other.last.clone();
                 }
@@ -104,7 +104,7 @@ impl RankSummary {
     /// Adds ranks that the watch does not reach.
     pub(super) fn add_unreached(&mut self, other: &Unreached) {
         match &mut self.unreached {
-            Some(unreached) => unreached.ranks += other.ranks,
+            Some(unreached) => unreached.ranks = unreached.ranks.saturating_add(other.ranks),
             None => self.unreached = Some(other.clone()),
         }
     }

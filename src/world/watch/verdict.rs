@@ -50,7 +50,7 @@ pub(super) fn find(all: &RankSummary, silence: Duration) -> Option<StuckJob> {
     } else {
         StuckJob::Behind {
             last,
-            others: all.at_last - 1,
+            others: all.at_last.saturating_sub(1),
             first: all.first.clone(),
         }
     })
