@@ -19,7 +19,7 @@ pub fn as_rank(limit: Duration, work: impl FnOnce(&dyn World) -> anyhow::Result<
     std::panic::set_hook(Box::new(|panic| {
         abort::job(exit::Code::Internal, &panic.to_string());
     }));
-    let world = open::world("a test of steps", true, open::Limits::all(limit)).expect("ranks");
+    let world = open::world("a test of steps", true, open::WaitLimits::all(limit)).expect("ranks");
     let guard = deadline::limit("the steps of a workload", limit);
     if let Err(error) = work(&*world) {
         abort::job(exit::code_of(&error), &format!("{error:#}"));
