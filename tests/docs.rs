@@ -22,6 +22,7 @@ use pxnbench::{
     },
     record::columns::COLUMNS,
     telemetry::{self, QUANTITIES},
+    workload::{BUILT_IN, Workload, WorkloadOptions},
 };
 
 fn format_md() -> String {
@@ -715,6 +716,52 @@ fn proof_md_has_the_table_of_reasons() {
     let text = fs::read_to_string(&path).expect("docs/PROOF.md");
     let prose = text.split("| reason |").next().unwrap_or_default();
     let expected = format!("{prose}{}", reasons_table());
+    if std::env::var_os("UPDATE_GOLDEN").is_some() {
+        fs::write(&path, &expected).expect("written");
+    }
+    assert_eq!(
+        fs::read_to_string(&path).unwrap_or_default(),
+        expected,
+        "UPDATE_GOLDEN=1 rewrites it"
+    );
+}
+
+/// The tables at the end of docs/WORKLOADS.md.
+fn workload_tables() -> String {
+    let mut text = String::from("| name | what it stands for |\n|---|---|\n");
+    for workload in BUILT_IN {
+        row(
+            &mut text,
+            &[&format!("`{}`", workload.name), workload.about],
+        );
+    }
+    text.push_str("\n| name | collective | calls | bytes | computation |\n|---|---|---|---|---|\n");
+    for workload in BUILT_IN {
+        let ranks = if workload.name == "3d" { 64 } else { 8 };
+        let built_in = Workload::built_in(workload.name, &WorkloadOptions::default());
+        let step = built_in.and_then(|it| it.on(ranks)).expect("a step");
+        let volume = step.volume();
+        let computation = format!("{:.1} ms", volume.computation.0 / 1e3);
+        for (collective, moved) in &volume.collectives {
+            let cells = [
+                format!("`{}`", workload.name),
+                collective.to_string(),
+                moved.calls.to_string(),
+                moved.bytes.0.to_string(),
+                computation.clone(),
+            ];
+            row(&mut text, &cells.each_ref().map(String::as_str));
+        }
+    }
+    text
+}
+
+#[test]
+fn workloads_md_has_the_tables_of_what_is_built_in() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/WORKLOADS.md");
+    let text = fs::read_to_string(&path).expect("docs/WORKLOADS.md");
+    let prose = text.split("| name | what it stands for |").next();
+    let expected = format!("{}{}", prose.unwrap_or_default(), workload_tables());
     if std::env::var_os("UPDATE_GOLDEN").is_some() {
         fs::write(&path, &expected).expect("written");
     }

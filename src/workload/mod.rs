@@ -3,6 +3,7 @@
 //! A [`Workload`] is independent of the number of ranks. [`Workload::on`] makes a [`Step`] of it: the same operations with the
 //! communicators and sizes that they have on so many ranks. Nothing here runs anything.
 
+mod built_in;
 mod file;
 mod group;
 mod on_ranks;
@@ -10,6 +11,7 @@ mod operation;
 mod step;
 mod volume;
 
+pub use built_in::{BUILT_IN, BuiltInWorkload, WorkloadOptions};
 pub use group::{Dimension, DimensionSize, Group};
 pub use operation::{CollectiveCall, Operation, Work, Workload};
 pub use step::{Communicator, Step, StepOperation, StepWork};

@@ -7,3 +7,5 @@ mod table;
 #[cfg(test)]
 mod tests;
 mod write;
+
+pub(super) use read::MOST_OPERATIONS;

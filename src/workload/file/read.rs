@@ -27,7 +27,7 @@ use crate::{
 };
 
 /// The most operations of a workload.
-const MOST_OPERATIONS: usize = 100_000;
+pub(in crate::workload) const MOST_OPERATIONS: usize = 100_000;
 
 /// The most streams of a workload.
 const MOST_STREAMS: usize = 64;

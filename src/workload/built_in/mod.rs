@@ -1,0 +1,102 @@
+//! Workloads that are built in, derived from published shapes. docs/WORKLOADS.md has formulas and sources.
+
+mod builder;
+mod ddp;
+mod fsdp;
+mod gpt2;
+mod moe;
+mod options;
+mod pipeline;
+mod resnet50;
+mod shapes;
+mod tensor;
+#[cfg(test)]
+mod tests;
+mod three_d;
+
+use anyhow::{anyhow, ensure};
+
+pub use options::WorkloadOptions;
+
+use super::{file::MOST_OPERATIONS, operation::Workload};
+use crate::visible::excerpt;
+
+/// A workload that is built in.
+#[derive(Clone, Copy, Debug)]
+pub struct BuiltInWorkload {
+    /// Its name.
+    pub name: &'static str,
+    /// What it stands for, in a line.
+    pub about: &'static str,
+    build: fn(&WorkloadOptions) -> Workload,
+}
+
+/// All workloads that are built in.
+pub const BUILT_IN: [BuiltInWorkload; 8] = [
+    BuiltInWorkload {
+        name: "ddp-resnet50",
+        about: "data parallelism (PyTorch DDP) of ResNet-50: an all_reduce per bucket, while the backward pass goes on",
+        build: resnet50::workload,
+    },
+    BuiltInWorkload {
+        name: "ddp-gpt2",
+        about: "data parallelism (PyTorch DDP) of GPT-2 with 124 million parameters",
+        build: gpt2::workload,
+    },
+    BuiltInWorkload {
+        name: "fsdp-7b",
+        about: "sharded data parallelism (PyTorch FSDP) of Llama 2 7B: all_gather and reduce_scatter per layer",
+        build: fsdp::workload_7b,
+    },
+    BuiltInWorkload {
+        name: "fsdp-70b",
+        about: "sharded data parallelism (PyTorch FSDP) of Llama 2 70B",
+        build: fsdp::workload_70b,
+    },
+    BuiltInWorkload {
+        name: "tensor-70b",
+        about: "tensor parallelism (Megatron-LM) of Llama 2 70B, with or without sequence parallelism",
+        build: tensor::workload,
+    },
+    BuiltInWorkload {
+        name: "moe-8x7b",
+        about: "expert parallelism of Mixtral 8x7B: an alltoallv to the experts and one back per layer",
+        build: moe::workload,
+    },
+    BuiltInWorkload {
+        name: "pipeline",
+        about: "pipeline parallelism (interleaved 1F1B) of Llama 2 7B: a sendrecv per part and micro-batch",
+        build: pipeline::workload,
+    },
+    BuiltInWorkload {
+        name: "3d",
+        about: "tensor, pipeline and data parallelism (Megatron-LM) of Llama 2 70B together",
+        build: three_d::workload,
+    },
+];
+
+impl Workload {
+    /// Returns the built-in workload of this name.
+    ///
+    /// # Errors
+    /// Returns an error if there is none, or if an option has a value that is not possible.
+    pub fn built_in(name: &str, options: &WorkloadOptions) -> anyhow::Result<Workload> {
+        let found = BUILT_IN.iter().find(|workload| workload.name == name);
+        let found = found.ok_or_else(|| {
+            let names = BUILT_IN.map(|workload| workload.name);
+            anyhow!(
+                "there is no workload '{}'; there are {}",
+                excerpt(name),
+                names.join(", ")
+            )
+        })?;
+        options.check()?;
+        let workload = (found.build)(options);
+        ensure!(
+            workload.operations.len() <= MOST_OPERATIONS,
+            "{name} would have {} operations, more than {MOST_OPERATIONS}; choose fewer layers or micro-batches",
+            workload.operations.len()
+        );
+        Ok(workload)
+    }
+}

@@ -1,0 +1,122 @@
+//! [`WorkloadOptions`]: what of a built-in workload can be chosen.
+
+use anyhow::ensure;
+
+/// What of a built-in workload can be chosen. A workload ignores what does not concern it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct WorkloadOptions {
+    /// MiB that a bucket of gradients reaches before it is closed: `bucket_cap_mb` of PyTorch's DDP.
+    pub bucket_mb: f64,
+    /// The same for the first bucket, if it differs. PyTorch takes 1 if `bucket_cap_mb` is not given.
+    pub first_bucket_mb: Option<f64>,
+    /// How many layers' parameters are gathered ahead of the layer that computes.
+    pub prefetch: u32,
+    /// Micro-batches of a step.
+    pub micro_batches: u32,
+    /// The part of the tokens, 0 to 1, that is not spread evenly over experts.
+    pub skew: f64,
+    /// Whether tensor parallelism divides the sequence too between its collectives.
+    pub sequence_parallel: bool,
+    /// Ranks of the dimension `tensor`; `None` for the published number.
+    pub tensor: Option<u64>,
+    /// Ranks of the dimension `pipeline`; `None` for the published number.
+    pub pipeline: Option<u64>,
+    /// Ranks of the dimension `expert`; `None` for all ranks.
+    pub expert: Option<u64>,
+    /// Layers of the model; `None` for the published number.
+    pub layers: Option<u32>,
+    /// The factor of all sizes.
+    pub size_scale: f64,
+    /// The factor of all computation times.
+    pub time_scale: f64,
+}
+
+impl Default for WorkloadOptions {
+    fn default() -> WorkloadOptions {
+        WorkloadOptions {
+            bucket_mb: 25.0,
+            first_bucket_mb: None,
+            prefetch: 1,
+            micro_batches: 8,
+            skew: 0.5,
+            sequence_parallel: true,
+            tensor: None,
+            pipeline: None,
+            expert: None,
+            layers: None,
+            size_scale: 1.0,
+            time_scale: 1.0,
+        }
+    }
+}
+
+/// The most ranks that a dimension has unless more are asked for: the GPUs of a node.
+const NODE: u64 = 8;
+
+impl WorkloadOptions {
+    /// Returns the same with sizes of the dimensions `tensor`, `pipeline` and `expert` that divide `ranks`, where none is
+    /// chosen: the published ones if they do, otherwise smaller ones.
+    pub fn for_ranks(self, name: &str, ranks: u64) -> WorkloadOptions {
+        let tensor = match name {
+            "3d" if !ranks.is_multiple_of(64) => divisor(ranks, 2),
+            _ => divisor(ranks, NODE),
+        };
+        let tensor = self.tensor.unwrap_or(tensor);
+        let stages = match name {
+            "3d" if ranks.is_multiple_of(64) => 4,
+            "3d" => divisor((ranks / tensor.max(1)).max(1), 2),
+            _ => divisor(ranks, NODE),
+        };
+        let experts = (ranks > NODE && ranks.is_multiple_of(NODE)).then_some(NODE);
+        WorkloadOptions {
+            tensor: Some(tensor),
+            pipeline: Some(self.pipeline.unwrap_or(stages)),
+            expert: self.expert.or(experts),
+            ..self
+        }
+    }
+
+    /// Checks the values.
+    pub(super) fn check(&self) -> anyhow::Result<()> {
+        let caps = [Some(self.bucket_mb), self.first_bucket_mb];
+        for cap in caps.into_iter().flatten() {
+            ensure!(
+                cap > 0.0 && cap <= 1e6,
+                "a bucket of {cap} MiB is not possible; choose a number above 0 and up to 1000000"
+            );
+        }
+        ensure!(
+            (0.0..=1.0).contains(&self.skew),
+            "a skew of {} is not possible; choose a number from 0 to 1",
+            self.skew
+        );
+        let scales = [("size", self.size_scale), ("time", self.time_scale)];
+        for (what, scale) in scales {
+            ensure!(
+                scale >= 0.0 && scale <= 1e3 && (scale > 0.0 || what == "time"),
+                "a {what} scale of {scale} is not possible; choose a number above 0 and up to 1000"
+            );
+        }
+        let numbers = [
+            ("micro-batches", Some(u64::from(self.micro_batches)), 1024),
+            ("layers", self.layers.map(u64::from), 1024),
+            ("ranks of the dimension tensor", self.tensor, 1024),
+            ("ranks of the dimension pipeline", self.pipeline, 1024),
+            ("ranks of the dimension expert", self.expert, 1024),
+        ];
+        for (what, number, most) in numbers {
+            let number = number.unwrap_or(1);
+            ensure!(
+                (1..=most).contains(&number),
+                "{number} {what} are not possible; choose a number from 1 to {most}"
+            );
+        }
+        Ok(())
+    }
+}
+
+/// Returns the largest divisor of `number` that is at most `most`.
+fn divisor(number: u64, most: u64) -> u64 {
+    let divisors = (1..=most).rev().find(|part| number.is_multiple_of(*part));
+    divisors.unwrap_or(1)
+}

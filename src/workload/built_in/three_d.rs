@@ -1,0 +1,136 @@
+//! `3d`: tensor, pipeline and data parallelism together, as Megatron-LM trains Llama 2 70B.
+
+use super::{
+    builder::{BuiltInCall, WorkloadBuilder},
+    options::WorkloadOptions,
+    shapes::{BF16, LLAMA_70B},
+    tensor::{self, TensorLayers},
+};
+use crate::{
+    collective::{Collective, data::DType},
+    units::Micros,
+    workload::operation::Workload,
+};
+
+/// The published number of pipeline stages.
+const STAGES: u64 = 4;
+
+pub(super) const ABOUT: &str = "Llama 2 70B with tensor, pipeline and data parallelism as in Megatron-LM, bfloat16, micro-batches of a sequence of \
+     4096 tokens: the collectives of tensor-70b in each layer, a sendrecv per micro-batch and pass, a reduce_scatter of gradients and an \
+     all_gather of parameters per layer, computation by operations at 400 TFLOP/s, the bubble left out";
+
+pub(super) fn workload(options: &WorkloadOptions) -> Workload {
+    let tensor = options.tensor.unwrap_or(tensor::RANKS);
+    let stages = options.pipeline.unwrap_or(STAGES);
+    let mut builder = WorkloadBuilder::new(options);
+    builder.dimension("tensor", Some(tensor));
+    builder.dimension("pipeline", Some(stages));
+    builder.dimension("data", None);
+    let layers = u64::from(options.layers.unwrap_or(LLAMA_70B.layers));
+    let mut stage = PipelineStage {
+        builder: &mut builder,
+        layers: (layers / stages).max(1),
+        tensor: TensorLayers::new(&LLAMA_70B, options),
+        shard: LLAMA_70B.layer() / tensor * BF16,
+        sent: LLAMA_70B.activations() / tensor,
+        received: [None, None],
+        reduced: Vec::new(),
+    };
+    let micro_batches = u64::from(options.micro_batches);
+    // On average over stages, as many micro-batches go forward before the first one goes backward.
+    let warm_up = ((stages - 1) / 2).min(micro_batches);
+    for number in 1..=warm_up {
+        stage.forward(number);
+    }
+    for number in warm_up + 1..=micro_batches {
+        stage.forward(number);
+        stage.backward(number - warm_up, micro_batches);
+    }
+    for number in micro_batches - warm_up + 1..=micro_batches {
+        stage.backward(number, micro_batches);
+    }
+    stage.update();
+    builder.finish("3d", ABOUT)
+}
+
+/// What one stage of the pipeline does.
+struct PipelineStage<'a, 'b> {
+    builder: &'a mut WorkloadBuilder<'b>,
+    layers: u64,
+    tensor: TensorLayers,
+    /// Bytes of a rank's parameters of a layer.
+    shard: u64,
+    /// Bytes that a rank sends to the next stage.
+    sent: u64,
+    /// What was received last, forward and backward.
+    received: [Option<usize>; 2],
+    /// The reductions of gradients.
+    reduced: Vec<usize>,
+}
+
+impl PipelineStage<'_, '_> {
+    fn forward(&mut self, micro_batch: u64) {
+        self.receive(0);
+        for layer in 1..=self.layers {
+            let name = format!("{layer} of {micro_batch}");
+            self.tensor.forward(self.builder, &name);
+        }
+        self.send(0, format!("send forward {micro_batch}"));
+    }
+
+    /// Adds the backward pass of a micro-batch. In the last one, each layer's gradients are complete.
+    fn backward(&mut self, micro_batch: u64, last: u64) {
+        self.receive(1);
+        for layer in (1..=self.layers).rev() {
+            let name = format!("{layer} of {micro_batch}");
+            self.tensor.backward(self.builder, &name);
+            if micro_batch == last {
+                let after = self.tensor.before.clone();
+                let name = format!("gradients {layer}");
+                let reduced = self.data(name, Collective::ReduceScatter, &after);
+                self.reduced.push(reduced);
+            }
+        }
+        self.send(1, format!("send backward {micro_batch}"));
+    }
+
+    /// Adds the update of the parameters: each rank has updated its part of them, and gets those of the others.
+    fn update(&mut self) {
+        let mut after = std::mem::take(&mut self.reduced);
+        after.extend(self.received.into_iter().flatten());
+        let optimizer = self
+            .builder
+            .compute("optimizer".to_owned(), Micros(0.0), &after);
+        for layer in 1..=self.layers {
+            let name = format!("parameters {layer}");
+            self.data(name, Collective::AllGather, &[optimizer]);
+        }
+    }
+
+    fn data(&mut self, name: String, collective: Collective, after: &[usize]) -> usize {
+        let call = BuiltInCall {
+            collective,
+            bytes: self.shard,
+            dtype: DType::Bfloat16,
+            group: &["data"],
+        };
+        self.builder.collective(name, "data", &call, after)
+    }
+
+    fn receive(&mut self, direction: usize) {
+        self.tensor.before = self.received[direction].into_iter().collect();
+    }
+
+    fn send(&mut self, direction: usize, name: String) {
+        let call = BuiltInCall {
+            collective: Collective::SendRecv,
+            bytes: self.sent,
+            dtype: DType::Bfloat16,
+            group: &["pipeline"],
+        };
+        let sent = self
+            .builder
+            .collective(name, "pipeline", &call, &self.tensor.before);
+        self.received[direction] = Some(sent);
+    }
+}
