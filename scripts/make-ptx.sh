@@ -1,6 +1,6 @@
 #!/bin/sh
-# Makes src/backend/nccl/ptx/*.ptx, one for each kind of elements, from kernels.cu. Needs python3 with venv and PyPI, and
-# no GPU.
+# Makes src/backend/nccl/ptx/*.ptx: one for each kind of elements from kernels.cu, and one from compute.cu. Needs python3 with
+# venv and PyPI, and no GPU.
 #
 #   scripts/make-ptx.sh           write them
 #   scripts/make-ptx.sh --check   compile again and fail if the committed files differ
@@ -20,12 +20,11 @@ if [ -z "${NVRTC:-}" ]; then
 fi
 
 mkdir "$work/ptx"
-python3 - "$NVRTC" "$kernels/kernels.cu" "$work/ptx" <<'PYTHON'
+python3 - "$NVRTC" "$kernels" "$work/ptx" <<'PYTHON'
 import ctypes, re, sys
 
-library, source, folder = sys.argv[1:]
+library, sources, folder = sys.argv[1:]
 nvrtc = ctypes.CDLL(library)
-text = open(source, "rb").read()
 
 
 def read(program, size, fetch):
@@ -44,32 +43,40 @@ def fnv(data):
     return value
 
 
-def compiled(kind):
-    options = [b"--gpu-architecture=compute_70", b"--std=c++14", b"--fmad=false", b"-DKIND=" + kind.encode()]
+def compiled(source, text, kind):
+    options = [b"--gpu-architecture=compute_70", b"--std=c++14", b"--fmad=false"]
+    if kind:
+        options.append(b"-DKIND=" + kind.encode())
     program = ctypes.c_void_p()
-    if nvrtc.nvrtcCreateProgram(ctypes.byref(program), text, b"kernels.cu", 0, None, None) != 0:
+    if nvrtc.nvrtcCreateProgram(ctypes.byref(program), text, source.encode(), 0, None, None) != 0:
         sys.exit("nvrtcCreateProgram failed")
     failed = nvrtc.nvrtcCompileProgram(program, len(options), (ctypes.c_char_p * len(options))(*options)) != 0
     log = read(program, "nvrtcGetProgramLogSize", "nvrtcGetProgramLog")
     if failed or log.strip():
-        sys.exit(f"{kind} does not compile, or not without a warning\n{log}")
+        sys.exit(f"{source} {kind} does not compile, or not without a warning\n{log}")
     return read(program, "nvrtcGetPTXSize", "nvrtcGetPTX")
+
+
+def make(source, kind, name):
+    text = open(f"{sources}/{source}", "rb").read()
+    ptx = compiled(source, text, kind)
+    version = re.search(r"^\.version (\d+)\.(\d+)$", ptx, re.M)
+    if (int(version[1]), int(version[2])) > (8, 0):
+        sys.exit(f"PTX ISA {version[1]}.{version[2]} is newer than 8.0, which driver 525 reads: use NVRTC 12.0")
+    with open(f"{folder}/{name}.ptx", "w") as out:
+        made = f"Made by scripts/make-ptx.sh from {source}, FNV-1a {fnv(text):016x}"
+        out.write(f"// {made}; change that file, not this.\n{ptx.rstrip()}\n")
 
 
 # The typedefs of kernels.cu, and the files that kernels.rs includes.
 for kind in ["Bits8", "Bits16", "Bits32", "Bits64", "Half", "Bfloat16", "Float", "Double", "F8e4m3", "F8e5m2"]:
-    ptx = compiled(kind)
-    version = re.search(r"^\.version (\d+)\.(\d+)$", ptx, re.M)
-    if (int(version[1]), int(version[2])) > (8, 0):
-        sys.exit(f"PTX ISA {version[1]}.{version[2]} is newer than 8.0, which driver 525 reads: use NVRTC 12.0")
-    with open(f"{folder}/{kind.lower()}.ptx", "w") as out:
-        made = f"Made by scripts/make-ptx.sh from kernels.cu, FNV-1a {fnv(text):016x}"
-        out.write(f"// {made}; change that file, not this.\n{ptx.rstrip()}\n")
+    make("kernels.cu", kind, kind.lower())
+make("compute.cu", None, "compute")
 PYTHON
 
 if [ "${1:-}" = --check ]; then
     diff -rq "$work/ptx" "$kernels/ptx"
-    echo "ptx/ is what kernels.cu compiles to"
+    echo "ptx/ is what kernels.cu and compute.cu compile to"
 else
     rm -rf "$kernels/ptx"
     cp -r "$work/ptx" "$kernels/ptx"

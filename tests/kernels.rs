@@ -22,26 +22,33 @@ macro_rules! modules {
 }
 const MODULES: [(&str, &str); 10] = modules!["bits8" "bits16" "bits32" "bits64" "half" "bfloat16" "float" "double" "f8e4m3" "f8e5m2"];
 
+/// The module of computation and its source.
+const COMPUTE: &str = include_str!("../src/backend/nccl/ptx/compute.ptx");
+const COMPUTE_SOURCE: &str = include_str!("../src/backend/nccl/compute.cu");
+
+/// Checks that `ptx` is made from `source` and has the one entry that the program asks for.
+fn check_module(name: &str, ptx: &str, source: &str, entry: &str) {
+    let header = ptx.lines().next().expect("a header");
+    let made = format!("FNV-1a {:016x};", common::fnv(source.bytes()));
+    assert!(
+        header.contains(&made),
+        "{name}: run scripts/make-ptx.sh: {header}"
+    );
+    let entry = format!(".entry {entry}(");
+    assert_eq!(ptx.matches(&entry).count(), 1, "{name}");
+}
+
 #[test]
 fn the_ptx_is_made_from_the_source() {
     for (name, ptx) in MODULES {
-        let header = ptx.lines().next().expect("a header");
-        let made = format!("FNV-1a {:016x};", common::fnv(SOURCE.bytes()));
-        assert!(
-            header.contains(&made),
-            "{name}: run scripts/make-ptx.sh: {header}"
-        );
-        assert_eq!(
-            ptx.matches(".entry data(").count(),
-            1,
-            "{name}: the one entry that kernels.rs asks for"
-        );
+        check_module(name, ptx, SOURCE, "data");
     }
+    check_module("compute", COMPUTE, COMPUTE_SOURCE, "compute");
 }
 
 #[test]
 fn old_drivers_and_gpus_can_read_the_ptx() {
-    for (name, ptx) in MODULES {
+    for (name, ptx) in MODULES.into_iter().chain([("compute", COMPUTE)]) {
         let value = |name: &str| {
             ptx.lines()
                 .find_map(|line| line.strip_prefix(name))

@@ -5,6 +5,7 @@ use std::path::Path;
 use super::{
     Backend,
     options::{ExecOptions, NcclSetup},
+    step::{StepBackend, StepSetup},
 };
 use crate::{
     collective::Case,
@@ -83,6 +84,19 @@ impl NcclLibrary {
         _: &NcclSetup,
         _: impl IntoIterator<Item = &'a Case>,
     ) -> anyhow::Result<Box<dyn Backend>> {
+        match self {}
+    }
+
+    /// Never called.
+    ///
+    /// # Errors
+    /// None.
+    pub fn open_steps(
+        self,
+        _: &StepSetup<'_>,
+        _: usize,
+        _: &dyn World,
+    ) -> anyhow::Result<Box<dyn StepBackend>> {
         match self {}
     }
 }

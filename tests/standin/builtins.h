@@ -1,4 +1,4 @@
-// What CUDA has built in, for kernels.cu as C++ on the processor. Each thread of the processor is one of the GPU's at a
+// What CUDA has built in, for kernels.cu and compute.cu as C++ on the processor. Each thread of the processor is one of the GPU's at a
 // time: it sets `threadIdx` and `blockIdx` before it calls a kernel.
 
 #pragma once
@@ -8,6 +8,7 @@
 #define __device__
 #define __global__
 #define __forceinline__ inline
+#define __launch_bounds__(threads)
 
 struct uint4 { unsigned x, y, z, w; };
 struct Place { unsigned x; };
@@ -32,6 +33,7 @@ static inline long long __double_as_longlong(double x) { return same_bits<long l
 static inline double __longlong_as_double(long long x) { return same_bits<double>(x); }
 static inline float __fmul_rn(float a, float b) { return a * b; }
 static inline float __fadd_rn(float a, float b) { return a + b; }
+static inline float __fmaf_rn(float a, float b, float c) { return a * b + c; }
 static inline double __dmul_rn(double a, double b) { return a * b; }
 static inline double __dadd_rn(double a, double b) { return a + b; }
 static inline void atomicAdd(unsigned long long* at, unsigned long long more) { __atomic_fetch_add(at, more, __ATOMIC_RELAXED); }

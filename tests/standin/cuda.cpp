@@ -22,6 +22,7 @@
 namespace kernels {
 #include "kernels.cu"
 #include "kinds.h"
+#include "compute.cu"
 }
 
 enum {
@@ -40,6 +41,9 @@ enum {
     CAPTURE_UNSUPPORTED = 900,
     ILLEGAL_STATE = 401,
 };
+
+// Of each GPU, and threads that each of them runs at once.
+enum { MULTIPROCESSORS = 4, THREADS_AT_ONCE = 2048 };
 
 typedef std::function<int()> Task;
 typedef std::vector<Task> Tasks;
@@ -261,8 +265,9 @@ int cuDeviceTotalMem_v2(size_t* bytes, int) {
 
 int cuDeviceGetAttribute(int* value, int attribute, int device) {
     switch (attribute) {
-        case 16: *value = 4; break;                                              // multiprocessors
+        case 16: *value = MULTIPROCESSORS; break;
         case 33: *value = 0x10 + standin_physical(device); break;                // PCI bus
+        case 39: *value = THREADS_AT_ONCE; break;                                // of a multiprocessor
         case 75: *value = atoi(setting("STANDIN_CAPABILITY", "9").c_str()); break;  // compute capability
         case 102: *value = 1; break;                                             // virtual memory
         default: *value = 0;
@@ -419,7 +424,13 @@ int cuStreamQuery(Stream handle) {
 }
 
 typedef std::chrono::steady_clock Clock;
-struct Event { std::atomic<bool> passed{false}; Clock::time_point at; bool is_timed = true; };
+struct Event {
+    std::atomic<bool> passed{false};
+    // How often it was recorded, and how many of these have passed.
+    std::atomic<unsigned> recorded{0}, reached{0};
+    Clock::time_point at;
+    bool is_timed = true;
+};
 
 int cuEventCreate(Event** event, unsigned flags) {
     *event = new Event;
@@ -433,9 +444,24 @@ int cuEventRecord(Event* event, Stream handle) {
     standin_stream* stream;
     if (const int code = find_own_stream(handle, &stream)) return code;
     event->passed = false;
+    event->recorded++;
     stream->enqueue([=] {
         event->at = Clock::now();
+        event->reached++;
         event->passed = true;
+        return OK;
+    });
+    return OK;
+}
+
+int cuStreamWaitEvent(Stream handle, Event* event, unsigned) {
+    CAN_FAIL();
+    standin_stream* stream;
+    if (const int code = find_own_stream(handle, &stream)) return code;
+    // What is recorded later does not count.
+    const unsigned recorded = event->recorded;
+    stream->enqueue([=] {
+        while (event->reached < recorded) usleep(20);
         return OK;
     });
     return OK;
@@ -510,18 +536,18 @@ int cuGraphDestroy(Graph* graph) {
 
 // ---------------------------------------------------------------------------------------------------------- kernels
 
-// A module is a copy of the text it was made from, and so is its function. Which kernel that is the parameters say.
+// A module is a copy of the text it was made from, and so is its function. Which kind of data the parameters say.
 int cuModuleLoadDataEx(char** module, const char* text, unsigned, int*, void**) {
     CAN_FAIL();
     if (const int code = usable()) return code;
-    if (!strstr(text, ".entry data(")) return INVALID_IMAGE;
+    if (!strstr(text, ".entry data(") && !strstr(text, ".entry compute(")) return INVALID_IMAGE;
     *module = strdup(text);
     return OK;
 }
 
 int cuModuleGetFunction(char** function, char* module, const char* name) {
     *function = module;
-    return strcmp(name, "data") ? NOT_FOUND : OK;
+    return strstr(module, (".entry " + std::string(name) + "(").c_str()) ? OK : NOT_FOUND;
 }
 
 int cuModuleUnload(char* module) {
@@ -537,11 +563,25 @@ static int run_kernel(const kernels::Work& work) {
     return OK;
 }
 
-int cuLaunchKernel(char*, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, Stream handle,
-                   void** parameters, void**) {
+// Of all blocks that run at once, one.
+static int run_computation(const kernels::Computation& work, unsigned waves) {
+    threadIdx.x = 0;
+    for (unsigned wave = 0; wave < waves; wave++) kernels::compute(work);
+    return OK;
+}
+
+int cuLaunchKernel(char* function, unsigned blocks, unsigned, unsigned, unsigned threads, unsigned, unsigned, unsigned,
+                   Stream handle, void** parameters, void**) {
     CAN_FAIL();
     standin_stream* stream;
     if (const int code = find_own_stream(handle, &stream)) return code;
+    if (strstr(function, ".entry compute(")) {
+        const auto work = *(const kernels::Computation*)parameters[0];
+        const unsigned at_once = MULTIPROCESSORS * (THREADS_AT_ONCE / threads);
+        const unsigned waves = (blocks + at_once - 1) / at_once;
+        stream->enqueue([=] { return run_computation(work, waves); });
+        return OK;
+    }
     const auto work = *(const kernels::Work*)parameters[0];
     const int device = current;
     stream->enqueue([=] {

@@ -14,7 +14,7 @@ use crate::{
 };
 
 /// The sources of the stand-ins.
-const SOURCES: [&str; 8] = [
+const SOURCES: [&str; 9] = [
     include_str!("build.sh"),
     include_str!("builtins.h"),
     include_str!("kinds.h"),
@@ -23,6 +23,7 @@ const SOURCES: [&str; 8] = [
     include_str!("nccl.cpp"),
     include_str!("nvml.cpp"),
     include_str!("../../src/backend/nccl/kernels.cu"),
+    include_str!("../../src/backend/nccl/compute.cu"),
 ];
 
 /// Returns the folder with the libraries, which are built once for all tests; `None`, with a message, if there is no C++

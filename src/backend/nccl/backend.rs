@@ -258,7 +258,7 @@ impl Backend for NcclBackend {
 }
 
 /// Returns how messages name `gpus`: `GPU 2`, `GPUs 0, 1`.
-fn named(gpus: &[usize]) -> String {
+pub(super) fn named(gpus: &[usize]) -> String {
     let numbers: Vec<String> = gpus.iter().map(usize::to_string).collect();
     let noun = if gpus.len() == 1 { "GPU" } else { "GPUs" };
     format!("{noun} {}", numbers.join(", "))

@@ -201,6 +201,16 @@ impl Device {
             .map_err(|error| self.failure("an event cannot be recorded", error))
     }
 
+    /// Makes what comes next in the stream wait for an event of this GPU, as it was last recorded.
+    ///
+    /// # Errors
+    /// Returns an error if the driver fails.
+    pub fn wait_for(&self, event: &CudaEvent) -> anyhow::Result<()> {
+        self.stream
+            .wait(event)
+            .map_err(|error| self.failure("a stream cannot wait for an event", error))
+    }
+
     /// Returns the time between two events of one GPU that have passed.
     ///
     /// # Errors

@@ -13,19 +13,15 @@
 
 use std::{
     collections::BTreeSet,
-    ffi::{CStr, c_void},
-    ptr,
+    ffi::CStr,
     sync::{Arc, OnceLock},
 };
 
 use anyhow::Result;
-use cudarc::driver::{CudaContext, CudaStream, DriverError, result, sys};
+use cudarc::driver::{CudaContext, CudaStream, sys};
 
-use crate::{
-    collective::data::{DataKey, ElementEncoding, Recipe, Region},
-    exit::{Code, Failure},
-    native::cuda::described,
-};
+use super::module::{Grid, Module, ModuleSource, failure};
+use crate::collective::data::{DataKey, ElementEncoding, Recipe, Region};
 
 /// The text of one module, with the zero byte that the driver expects at its end.
 macro_rules! ptx {
@@ -33,6 +29,7 @@ macro_rules! ptx {
         concat!(include_str!(concat!("ptx/", $name, ".ptx")), "\0")
     };
 }
+pub(super) use ptx;
 
 /// The module of each [`ElementEncoding`], in the order of that type. `scripts/make-ptx.sh`
 /// generates them, and `tests/kernels.rs` checks that they are up to date.
@@ -51,6 +48,9 @@ const PTX: [&str; 10] = [
 
 /// The entry point of each module.
 const ENTRY: &CStr = c"data";
+
+/// What messages call them.
+const NAME: &str = "data kernels";
 
 /// Threads per block.
 const THREADS: u32 = 256;
@@ -124,7 +124,12 @@ impl Kernels {
         if let Some(module) = self.modules[index].get() {
             return Ok(module);
         }
-        let module = Module::load(&self.context, PTX[index])?;
+        let source = ModuleSource {
+            ptx: PTX[index],
+            entry: ENTRY,
+            name: NAME,
+        };
+        let module = Module::load(&self.context, source)?;
         Ok(self.modules[index].get_or_init(|| module))
     }
 
@@ -171,33 +176,20 @@ impl Kernels {
         }
         let size = key.dtype.size();
         let recipe = Recipe::new(key, &region.content);
-        let function = self.module(recipe.kind)?.function;
-        let mut work = Work {
+        let module = self.module(recipe.kind)?;
+        let work = Work {
             recipe,
             address: buffer + region.offset * size,
             len: region.len,
             counter,
         };
-        let blocks = self.blocks_for(region.len * size);
-        let mut parameters = [ptr::from_mut(&mut work).cast::<c_void>()];
-        self.context
-            .bind_to_thread()
-            .map_err(|error| failure("cannot use the device for a data kernel", error))?;
-        // SAFETY: `function` belongs to the module that `self` keeps loaded; it takes one `Work`,
-        // laid out as here, and the driver copies that before the call returns. The caller chooses
-        // the buffer and the region: if they are not memory of the device, CUDA stops the kernel
-        // and reports an error on the stream.
-        unsafe {
-            result::launch_kernel(
-                function,
-                (blocks, 1, 1),
-                (THREADS, 1, 1),
-                0,
-                stream.cu_stream(),
-                &mut parameters,
-            )
-        }
-        .map_err(|error| failure("cannot launch a data kernel", error))
+        let grid = Grid {
+            blocks: self.blocks_for(region.len * size),
+            threads: THREADS,
+        };
+        // SAFETY: the kernel takes one `Work`, laid out as here. The caller chooses the buffer and the region: if they are not
+        // memory of the device, CUDA stops the kernel and reports an error on the stream.
+        unsafe { module.launch(stream, grid, work) }
     }
 
     /// Returns the number of blocks that handle `bytes`.
@@ -207,98 +199,4 @@ impl Kernels {
         let blocks = steps.div_ceil(THREADS.into());
         blocks.min(self.max_blocks) as u32
     }
-}
-
-/// A loaded module.
-#[derive(Debug)]
-struct Module {
-    context: Arc<CudaContext>,
-    module: sys::CUmodule,
-    function: sys::CUfunction,
-}
-
-// SAFETY: a module and its functions belong to a context, not to a thread; the driver allows their
-// use from any thread to which the context is bound, and both `Kernels::launch` and `drop` bind it.
-unsafe impl Send for Module {}
-// SAFETY: as above; no field changes after `load`.
-unsafe impl Sync for Module {}
-
-impl Module {
-    /// Compiles `ptx`, which ends with a zero byte.
-    fn load(context: &Arc<CudaContext>, ptx: &str) -> Result<Module> {
-        context
-            .bind_to_thread()
-            .map_err(|error| failure("cannot use the device for the data kernels", error))?;
-        let mut loaded = Module {
-            context: Arc::clone(context),
-            module: compile(ptx)?,
-            function: ptr::null_mut(),
-        };
-        // SAFETY: the module is loaded, and `loaded` keeps it.
-        let found = unsafe { result::module::get_function(loaded.module, ENTRY.to_owned()) };
-        loaded.function = found.map_err(|error| {
-            let what = format!("the data kernels have no entry {}", ENTRY.to_string_lossy());
-            failure(&what, error)
-        })?;
-        Ok(loaded)
-    }
-}
-
-impl Drop for Module {
-    fn drop(&mut self) {
-        if self.context.bind_to_thread().is_ok() {
-            // SAFETY: the module was loaded by `load`, and nothing else unloads it. If the context
-            // is already broken, this fails, which does not matter: the process is about to end.
-            unsafe {
-                let _ = result::module::unload(self.module);
-            }
-        }
-    }
-}
-
-/// Loads `ptx` into the current context. On failure the error quotes the driver's compiler.
-fn compile(ptx: &str) -> Result<sys::CUmodule> {
-    debug_assert!(ptx.ends_with('\0'));
-    use sys::CUjit_option::{CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES};
-    let mut log = [0u8; 2048];
-    let mut options = [CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES];
-    // The driver passes each value as a pointer: a real one for the buffer, and the size itself in
-    // the guise of one.
-    let mut values = [
-        log.as_mut_ptr().cast::<c_void>(),
-        ptr::without_provenance_mut(log.len() - 1),
-    ];
-    let mut module = ptr::null_mut();
-    // SAFETY: `ptx` ends with a zero byte; both arrays have `options.len()` entries; `log` outlives
-    // the call and has room for the size given.
-    let status = unsafe {
-        sys::cuModuleLoadDataEx(
-            &raw mut module,
-            ptx.as_ptr().cast(),
-            options.len() as u32,
-            options.as_mut_ptr(),
-            values.as_mut_ptr(),
-        )
-    };
-    match status.result() {
-        Ok(()) => Ok(module),
-        Err(error) => Err(compile_failure(&log, error)),
-    }
-}
-
-/// Returns the error of a failed compilation, with the compiler's `log` as far as there is one.
-fn compile_failure(log: &[u8], error: DriverError) -> anyhow::Error {
-    let log = CStr::from_bytes_until_nul(log).unwrap_or_default();
-    let log = log.to_string_lossy();
-    let mut what = "the driver cannot compile the data kernels; they need driver 525 or newer, and compute capability \
-                    7.0 or newer"
-        .to_owned();
-    if !log.trim().is_empty() {
-        what += &format!(" ({})", log.trim());
-    }
-    failure(&what, error)
-}
-
-fn failure(what: &str, error: DriverError) -> anyhow::Error {
-    Failure::on_this_rank(Code::Cuda, format!("{what}: {}", described(error)))
 }

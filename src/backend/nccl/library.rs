@@ -2,11 +2,12 @@
 
 use std::{path::Path, sync::Arc};
 
-use super::backend::NcclBackend;
+use super::{backend::NcclBackend, step};
 use crate::{
     backend::{
         Backend,
         options::{ExecOptions, NcclSetup, Registration},
+        step::{StepBackend, StepSetup},
     },
     collective::Case,
     exit::{Code, Failure},
@@ -140,5 +141,20 @@ impl NcclLibrary {
         let cases: Vec<&Case> = cases.into_iter().collect();
         let backend = NcclBackend::open(self.nccl, unique_id, setup, &cases)?;
         Ok(Box::new(backend))
+    }
+
+    /// Opens the backend of training steps on GPU `gpu` of this process: a communicator of NCCL with a stream and two buffers
+    /// for each communicator of the step, and computation whose kernels are timed here, while the GPU is idle. Every process
+    /// calls it, and each has one GPU.
+    ///
+    /// # Errors
+    /// Returns an error if NCCL cannot run one of the collectives, if the GPU does not start, or if NCCL fails.
+    pub fn open_steps(
+        self,
+        setup: &StepSetup<'_>,
+        gpu: usize,
+        world: &dyn World,
+    ) -> anyhow::Result<Box<dyn StepBackend>> {
+        step::open(self.nccl, setup, gpu, world)
     }
 }

@@ -1,0 +1,172 @@
+//! [`KernelCost`]: what a kernel of computation takes, and the kernels that take a given time.
+
+use crate::units::Micros;
+
+/// About how long a block runs. The blocks of a collective wait for a block of computation to end where there is no room.
+pub(super) const BLOCK: Micros = Micros(6.0);
+
+/// What a kernel of computation takes on the idle GPU if others run before and after it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct KernelCost {
+    /// The kernel itself.
+    pub(super) kernel: f64,
+    /// Each wave of blocks.
+    pub(super) wave: f64,
+    /// Each iteration of a wave.
+    pub(super) iteration: f64,
+    /// Whether a kernel may have several waves. Those of a part of the GPU have one: another would run beside it.
+    pub(super) has_waves: bool,
+}
+
+/// Kernels of computation that follow each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct KernelTrain {
+    pub(super) kernels: u32,
+    /// Waves of each kernel.
+    pub(super) waves: u32,
+    /// Iterations of each wave.
+    pub(super) iterations: u64,
+}
+
+impl KernelCost {
+    /// Returns the cost by the times of three kernels: of one wave of `iterations` iterations, of `waves` such waves, and of
+    /// `waves` waves of half as many iterations.
+    pub(super) fn fitted(
+        iterations: u64,
+        waves: u32,
+        one: Micros,
+        many: Micros,
+        half: Micros,
+    ) -> KernelCost {
+        let (count, waves) = (iterations as f64, f64::from(waves));
+        let of_each = (many.0 - one.0) / (waves - 1.0);
+        let iteration = (many.0 - half.0) / (waves * count / 2.0);
+        let cost = KernelCost {
+            kernel: one.0 - of_each,
+            wave: of_each - iteration * count,
+            iteration,
+            has_waves: true,
+        };
+        cost.or_proportional(many.0 / (waves * count))
+    }
+
+    /// Returns the cost of kernels of one wave by the times of two: of `iterations` iterations, and of half as many.
+    pub(super) fn fitted_to_one_wave(iterations: u64, whole: Micros, half: Micros) -> KernelCost {
+        let count = iterations as f64;
+        let iteration = (whole.0 - half.0) / (count / 2.0);
+        let cost = KernelCost {
+            kernel: whole.0 - iteration * count,
+            wave: 0.0,
+            iteration,
+            has_waves: false,
+        };
+        cost.or_proportional(whole.0 / count)
+    }
+
+    /// Returns this cost if it can be one: times that were disturbed fit nothing.
+    fn or_proportional(self, iteration: f64) -> KernelCost {
+        if self.iteration > 0.0 && self.kernel.is_finite() && self.wave.is_finite() {
+            return KernelCost {
+                kernel: self.kernel.max(0.0),
+                wave: self.wave.max(0.0),
+                ..self
+            };
+        }
+        KernelCost {
+            kernel: 0.0,
+            wave: 0.0,
+            iteration: iteration.max(f64::MIN_POSITIVE),
+            ..self
+        }
+    }
+
+    /// Returns this cost multiplied by `factor`.
+    pub(super) fn scaled(self, factor: f64) -> KernelCost {
+        KernelCost {
+            kernel: self.kernel * factor,
+            wave: self.wave * factor,
+            iteration: self.iteration * factor,
+            ..self
+        }
+    }
+
+    /// Returns the kernels of about `kernel` each that take `time` together.
+    pub(super) fn train(&self, time: Micros, kernel: Micros) -> KernelTrain {
+        if time.0 <= 0.0 {
+            return KernelTrain {
+                kernels: 0,
+                waves: 0,
+                iterations: 0,
+            };
+        }
+        let kernels = (time.0 / kernel.0.max(1.0)).round().max(1.0);
+        let of_waves = (time.0 / kernels - self.kernel).max(0.0);
+        let waves = if self.has_waves {
+            (of_waves / BLOCK.0).round().max(1.0)
+        } else {
+            1.0
+        };
+        let iterations = (of_waves / waves - self.wave) / self.iteration;
+        KernelTrain {
+            kernels: kernels as u32,
+            waves: waves as u32,
+            iterations: iterations.round().max(1.0) as u64,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const COST: KernelCost = KernelCost {
+        kernel: 1.5,
+        wave: 0.5,
+        iteration: 0.008,
+        has_waves: true,
+    };
+
+    fn time_of(cost: &KernelCost, waves: u32, iterations: u64) -> f64 {
+        cost.kernel + f64::from(waves) * (cost.wave + cost.iteration * iterations as f64)
+    }
+
+    #[test]
+    fn three_kernels_give_the_cost_of_all() {
+        let time = |waves, iterations| Micros(time_of(&COST, waves, iterations));
+        let fitted = KernelCost::fitted(700, 8, time(1, 700), time(8, 700), time(8, 350));
+        assert!((fitted.kernel - 1.5).abs() < 1e-9, "{fitted:?}");
+        assert!((fitted.wave - 0.5).abs() < 1e-9, "{fitted:?}");
+        assert!((fitted.iteration - 0.008).abs() < 1e-9, "{fitted:?}");
+        let part = KernelCost::fitted_to_one_wave(5600, time(1, 5600), time(1, 2800));
+        assert!((part.kernel - 2.0).abs() < 1e-9, "{part:?}");
+        assert!(!part.has_waves);
+    }
+
+    #[test]
+    fn times_that_fit_nothing_give_a_cost_in_proportion() {
+        let fitted = KernelCost::fitted(100, 8, Micros(6.0), Micros(40.0), Micros(50.0));
+        assert_eq!((fitted.kernel, fitted.wave), (0.0, 0.0));
+        assert_eq!(fitted.iteration, 40.0 / 800.0);
+    }
+
+    #[test]
+    fn a_train_takes_the_time_in_kernels_of_about_the_given_length_and_short_blocks() {
+        for time in [3.0, 8.0, 50.0, 74.0, 76.0, 1234.5, 50_000.0] {
+            let train = COST.train(Micros(time), Micros(50.0));
+            let kernel = time_of(&COST, train.waves, train.iterations);
+            let total = f64::from(train.kernels) * kernel;
+            assert!((total / time - 1.0).abs() < 0.01, "{time}: {train:?}");
+            assert!(time < 50.0 || (33.0..=75.0).contains(&kernel), "{train:?}");
+            let block = (kernel - 1.5) / f64::from(train.waves);
+            assert!(block < 9.1, "{time}: {train:?}");
+        }
+        assert_eq!(COST.train(Micros(0.0), Micros(50.0)).kernels, 0);
+        let part = KernelCost {
+            has_waves: false,
+            ..COST
+        };
+        let train = part.train(Micros(100.0), Micros(50.0));
+        assert_eq!((train.kernels, train.waves), (2, 1));
+        assert!((time_of(&part, 1, train.iterations) - 50.0).abs() < 0.1);
+    }
+}

@@ -1,0 +1,253 @@
+//! [`OpenedSteps`]: the streams, communicators and buffers that steps run on.
+
+use std::sync::Arc;
+
+use anyhow::Context;
+
+use super::{
+    super::{
+        backend::named,
+        comm::Comm,
+        compute::ComputeKernel,
+        device::Device,
+        float8::Float8Support,
+        rank_device::{ClosedDevice, OpenedDevice, RankDevice},
+    },
+    NcclSteps,
+    calibration::calibrated,
+    cost::{KernelCost, KernelTrain},
+};
+use crate::{
+    backend::{
+        Waived, check_possible,
+        step::{ComputeOptions, StepBackend, StepSetup},
+    },
+    collective::Case,
+    exit::{Code, Failure},
+    native::{
+        cuda,
+        nccl::{CommConfig, Nccl, UniqueId},
+    },
+    units::Micros,
+    workload::{Step, StepOperation, StepWork},
+    world::{self, World, progress},
+};
+
+/// The compute capability from which on NCCL reduces 8-bit floats.
+const REDUCES_FLOAT8: (u32, u32) = (9, 0);
+
+/// What steps run on.
+pub(super) struct OpenedSteps {
+    /// The stream in which a step begins and ends.
+    pub(super) joint: Device,
+    pub(super) communicators: Vec<RankDevice>,
+    /// The stream of each stream of the step that computes.
+    computing: Vec<Option<Device>>,
+    pub(super) kernel: ComputeKernel,
+    cost: KernelCost,
+    options: ComputeOptions,
+}
+
+/// Opens the backend of training steps on GPU `gpu`. Every process calls it.
+///
+/// # Errors
+/// Returns an error if NCCL cannot run one of the collectives, if the GPU does not start, or if NCCL fails.
+pub(in crate::backend::nccl) fn open(
+    nccl: Arc<Nccl>,
+    setup: &StepSetup<'_>,
+    gpu: usize,
+    world: &dyn World,
+) -> anyhow::Result<Box<dyn StepBackend>> {
+    let float8 = Float8Support {
+        nccl: nccl.version(),
+        is_reduced: reduces_float8(gpu, world)?,
+    };
+    for operation in &setup.step.operations {
+        if let StepWork::Collective { case, .. } = &operation.work {
+            check(case, float8).map_err(|Waived(why)| {
+                let what = format!(
+                    "the operation {} ({case}) cannot run with NCCL: {why}",
+                    operation.name
+                );
+                Failure::on_all_ranks(Code::Usage, what)
+            })?;
+        }
+    }
+    progress::set_gpus(named(&[gpu]));
+    let ids = unique_ids(&nccl, setup, world)?;
+    let opened = OpenedSteps::new(&nccl, setup, gpu, &ids)
+        .with_context(|| format!("while preparing training steps on GPU {gpu}"))?;
+    Ok(Box::new(NcclSteps {
+        step: setup.step.clone(),
+        opened: Some(opened),
+    }))
+}
+
+/// Returns whether the GPUs of all ranks reduce 8-bit floats.
+fn reduces_float8(gpu: usize, world: &dyn World) -> anyhow::Result<bool> {
+    let own = cuda::gpus().and_then(|gpus| {
+        let found = gpus.get(gpu).map(|gpu| gpu.capability >= REDUCES_FLOAT8);
+        found.ok_or_else(|| {
+            let what = format!("GPU {gpu} does not exist: this process sees {}", gpus.len());
+            Failure::on_this_rank(Code::Cuda, what)
+        })
+    });
+    let cannot = world::agree(world, own).map(|reduces| u64::from(!reduces))?;
+    Ok(world.all_reduce_sum(cannot) == 0)
+}
+
+/// Checks whether NCCL runs `case`.
+fn check(case: &Case, float8: Float8Support) -> Result<(), Waived> {
+    check_possible(case)?;
+    float8.check(case)
+}
+
+/// Returns the unique id of this rank's communicator for each communicator of the step. The first rank of each makes it.
+fn unique_ids(
+    nccl: &Nccl,
+    setup: &StepSetup<'_>,
+    world: &dyn World,
+) -> anyhow::Result<Vec<UniqueId>> {
+    let own_rank = setup.rank as usize;
+    let groups = setup.step.communicators.iter().map(|one| &one.group);
+    let mut made = Vec::new();
+    for group in groups.clone() {
+        made.push(match group.ranks[own_rank] {
+            0 => nccl.unique_id().map(|id| id.to_vec()),
+            _ => Ok(Vec::new()),
+        });
+    }
+    let made: Vec<Vec<u8>> = world::agree(world, made.into_iter().collect())?;
+    let of_all = world::all_gather(world, &made)?;
+    let mut ids = Vec::new();
+    for (index, group) in groups.enumerate() {
+        let color = group.colors[own_rank];
+        let mut members = group.colors.iter().zip(&group.ranks);
+        let first = members.position(|(one, rank)| *one == color && *rank == 0);
+        let id = first.and_then(|first| of_all[first].get(index)?.as_slice().try_into().ok());
+        ids.push(id.context("a communicator has no first rank")?);
+    }
+    Ok(ids)
+}
+
+/// Joins the communicators of `ids`, in their order, with the buffers that each needs.
+fn join(
+    nccl: &Arc<Nccl>,
+    setup: &StepSetup<'_>,
+    gpu: usize,
+    ids: &[UniqueId],
+) -> anyhow::Result<Vec<RankDevice>> {
+    let mut joined = Vec::with_capacity(ids.len());
+    for (index, (communicator, id)) in setup.step.communicators.iter().zip(ids).enumerate() {
+        let group = &communicator.group;
+        let rank = group.ranks[setup.rank as usize];
+        let opened = OpenedDevice::open(gpu, false)?;
+        let (ranks, config) = (group.size as u32, CommConfig::default());
+        let select_gpu = |_| opened.device.bind();
+        let comms = Comm::init(nccl, id, &[rank], ranks, config, &select_gpu);
+        let comms = comms.with_context(|| {
+            let name = &communicator.name;
+            format!("while rank {rank} of {ranks} joined the communicator {name}")
+        })?;
+        for comm in comms {
+            let mut rank = opened.join(comm);
+            rank.allocate(nccl, setup.step.largest(index), 0)?;
+            joined.push(rank);
+            break;
+        }
+    }
+    Ok(joined)
+}
+
+impl OpenedSteps {
+    fn new(
+        nccl: &Arc<Nccl>,
+        setup: &StepSetup<'_>,
+        gpu: usize,
+        ids: &[UniqueId],
+    ) -> anyhow::Result<OpenedSteps> {
+        let StepSetup { step, compute, .. } = setup;
+        let joint = Device::open(gpu, false)?;
+        let kernel = ComputeKernel::load(joint.context(), compute.multiprocessors)?;
+        let is_whole = compute.multiprocessors >= 1.0;
+        let cost = calibrated(&joint, &kernel, compute.kernel, is_whole)?;
+        let communicators = join(nccl, setup, gpu, ids)?;
+        Comm::let_watch_ask(communicators.iter().map(|rank| &rank.comm));
+        let mut computing = Vec::with_capacity(step.streams.len());
+        for stream in 0..step.streams.len() {
+            computing.push(match computes(step, stream) {
+                true => Some(Device::open(gpu, false)?),
+                false => None,
+            });
+        }
+        Ok(OpenedSteps {
+            joint,
+            communicators,
+            computing,
+            kernel,
+            cost,
+            options: *compute,
+        })
+    }
+
+    /// Returns the stream of `operation`.
+    ///
+    /// # Errors
+    /// Returns an error if it has none, which would be a bug.
+    pub(super) fn device(&self, operation: &StepOperation) -> anyhow::Result<&Device> {
+        match &operation.work {
+            StepWork::Collective { communicator, .. } => {
+                Ok(&self.communicators[*communicator].device)
+            }
+            StepWork::Compute(_) => self.computing[operation.stream]
+                .as_ref()
+                .context("a stream that computes has no stream of the GPU"),
+        }
+    }
+
+    /// Returns all streams in which operations run.
+    pub(super) fn devices(&self) -> impl Iterator<Item = &Device> {
+        let communicating = self.communicators.iter().map(|rank| &rank.device);
+        communicating.chain(self.computing.iter().flatten())
+    }
+
+    /// Returns the kernels that compute for `time`.
+    pub(super) fn train(&self, time: Micros) -> KernelTrain {
+        self.cost.train(time, self.options.kernel)
+    }
+
+    /// Returns whether all streams are empty. If one is not, NCCL is asked for errors.
+    ///
+    /// # Errors
+    /// Returns an error if the GPU, NCCL or a peer fails.
+    pub(super) fn is_done(&self) -> anyhow::Result<bool> {
+        let mut is_done = self.joint.is_done()?;
+        for rank in &self.communicators {
+            is_done &= rank.is_done()?;
+        }
+        for device in self.computing.iter().flatten() {
+            is_done &= device.is_done()?;
+        }
+        Ok(is_done)
+    }
+
+    /// Leaves the communicators and frees the memory.
+    ///
+    /// # Errors
+    /// Returns an error if the GPU or NCCL fails.
+    pub(super) fn close(self) -> anyhow::Result<()> {
+        while !self.is_done()? {
+            std::thread::yield_now();
+        }
+        // All communicators first: freeing memory waits for the GPU.
+        let closed = self.communicators.into_iter().map(RankDevice::close);
+        let closed = closed.collect::<anyhow::Result<Vec<ClosedDevice>>>()?;
+        closed.into_iter().try_for_each(ClosedDevice::free)
+    }
+}
+
+/// Returns whether operations of `stream` compute.
+fn computes(step: &Step, stream: usize) -> bool {
+    let mut operations = step.operations.iter();
+    operations.any(|one| one.stream == stream && matches!(one.work, StepWork::Compute(_)))
+}
