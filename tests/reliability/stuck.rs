@@ -68,6 +68,25 @@ const ROWS: &[FaultRow] = &[
         shown_by: &[Test("a_long_pause_does_not_count")],
     },
     FaultRow {
+        fault: "all addresses of a host but one do not answer",
+        seen: "nothing: the next one is tried after a tenth of a second",
+        exit: Exit::Unchanged,
+        ends: "with the sweep",
+        kept: "all cases",
+        shown_by: &[
+            Test("addresses_at_which_nobody_answers_do_not_keep_a_child_from_its_parent"),
+            Test("addresses_that_do_not_answer_hold_nobody_up"),
+        ],
+    },
+    FaultRow {
+        fault: "a process of the watch is so slow that its first connection to another one is given up",
+        seen: "nothing: it connects again",
+        exit: Exit::Unchanged,
+        ends: "with the sweep",
+        kept: "all cases",
+        shown_by: &[Test("a_child_that_gave_up_waiting_comes_again")],
+    },
+    FaultRow {
         fault: "noise on the connections of the watch",
         seen: "nothing, in bounded memory",
         exit: Exit::Unchanged,

@@ -12,7 +12,7 @@ use socket2::SockRef;
 
 use super::{
     acceptor::{Acceptor, Arrival},
-    failure,
+    dial, failure,
     frame::FrameKind,
     handshake::{self, Introduction, Purpose, Rejection},
     identity::Identity,
@@ -306,7 +306,7 @@ impl Search<'_> {
         own: Introduction,
         answers: Duration,
     ) -> Result<(TcpStream, Identity), Rejection> {
-        let stream = socket::connect(addresses, port, self.patience(CONNECTS))?;
+        let stream = dial::connect(addresses, port, self.patience(CONNECTS))?;
         let identity = handshake::introduce(&SockRef::from(&stream), own, self.patience(answers))?;
         Ok((stream, identity))
     }

@@ -10,6 +10,7 @@
 //! their way; NCCL's own connections do not either.
 
 mod acceptor;
+pub(super) mod dial;
 mod exchange;
 mod failure;
 pub(super) mod frame;

@@ -1,4 +1,4 @@
-//! Sockets: listening on IPv6 and IPv4, and connecting to one of several addresses.
+//! Sockets: listening on IPv6 and IPv4, and what every connection of a job has set.
 
 use std::{
     io,
@@ -92,28 +92,6 @@ pub(in crate::world) fn resolve(host: &str) -> io::Result<Vec<IpAddr>> {
     Ok(addresses)
 }
 
-/// Connects to the first of `addresses` that answers at `port`, each within `patience`.
-///
-/// # Errors
-/// Returns the error of the last one.
-pub(in crate::world) fn connect(
-    addresses: &[IpAddr],
-    port: u16,
-    patience: Duration,
-) -> io::Result<TcpStream> {
-    let mut last = io::Error::other("there is no address");
-    for address in addresses {
-        match TcpStream::connect_timeout(&SocketAddr::new(*address, port), patience) {
-            Ok(stream) => {
-                prepare(&stream)?;
-                return Ok(stream);
-            }
-            Err(error) => last = error,
-        }
-    }
-    Err(last)
-}
-
 /// Makes a connection send at once, and notice that the other host is gone.
 ///
 /// # Errors
@@ -147,39 +125,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_port_is_reached_over_ipv4_and_ipv6_where_there_is_any() {
-        let listener = listen(0).expect("a port");
-        let port = listener.local_addr().expect("an address").port();
-        let patience = Duration::from_secs(10);
-        connect(&[Ipv4Addr::LOCALHOST.into()], port, patience).expect("IPv4");
-        if is_own(Ipv6Addr::LOCALHOST.into()) {
-            connect(&[Ipv6Addr::LOCALHOST.into()], port, patience).expect("IPv6");
-        }
-        let busy = listen(port).expect_err("in use");
-        assert_eq!(busy.kind(), io::ErrorKind::AddrInUse);
-    }
-
-    #[test]
     fn room_is_made_up_to_the_limit_of_the_system() {
         assert_eq!(make_room(1), Ok(()));
         let most = rustix::process::getrlimit(Resource::Nofile).maximum;
         if let Some(most) = most {
             assert_eq!(make_room(most), Err(most));
         }
-    }
-
-    #[test]
-    fn the_address_that_answers_is_found() {
-        let listener = listen_on(Ipv4Addr::LOCALHOST.into(), 0).expect("a port");
-        let port = listener.local_addr().expect("an address").port();
-        let addresses = [
-            "127.0.0.2".parse().expect("an address"),
-            Ipv4Addr::LOCALHOST.into(),
-        ];
-        let stream = connect(&addresses, port, Duration::from_secs(10)).expect("the second one");
-        assert_eq!(
-            stream.peer_addr().expect("connected").ip(),
-            IpAddr::from(Ipv4Addr::LOCALHOST)
-        );
     }
 }

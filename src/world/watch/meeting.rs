@@ -1,7 +1,7 @@
 //! How the processes of the watch connect: children to their parent, on threads of their own, while the run goes on.
 
 use std::{
-    io,
+    io::{self, Read, Write},
     net::IpAddr,
     sync::{
         Arc, Mutex, PoisonError,
@@ -17,6 +17,7 @@ use socket2::{Domain, SockAddr, Socket, Type};
 
 use super::channel::Channel;
 use crate::world::tcp::{
+    dial::Dial,
     handshake::{self, Introduction, Peer, Purpose},
     identity::Identity,
     secret::{Secret, random_token},
@@ -29,11 +30,17 @@ const TRIES_FOR: Duration = Duration::from_secs(30);
 /// The time between two tries.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// How long one attempt may take to connect.
+/// How long one attempt may take to connect to any address.
 const CONNECTS: Duration = Duration::from_secs(2);
 
 /// How long the other side may take to prove that it belongs to the job.
 const PROVES: Duration = Duration::from_secs(5);
+
+/// What a child sends when it has heard that it is welcome. One that gave up before that comes again.
+const HEARD: [u8; 1] = [1];
+
+/// How long that may take: longer than the child waits.
+const HEARS: Duration = PROVES.saturating_mul(2);
 
 /// The most connections that prove it at the same time.
 const MOST_AT_ONCE: usize = 64;
@@ -185,13 +192,16 @@ fn is_empty(missing: &Missing) -> bool {
 }
 
 /// Returns the child behind `socket`, if it is one that is expected.
-fn admit(socket: Socket, introducer: &Introducer, missing: &Missing) -> Option<WatchEvent> {
+fn admit(mut socket: Socket, introducer: &Introducer, missing: &Missing) -> Option<WatchEvent> {
     socket.set_nonblocking(false).ok()?;
     let own = introducer.introduction();
     let peer = handshake::receive(&socket, own, PROVES, || true).ok()?;
     let Peer::Member(identity) = peer else {
         return None;
     };
+    socket.set_read_timeout(Some(HEARS)).ok()?;
+    let mut heard = HEARD;
+    socket.read_exact(&mut heard).ok()?;
     let channel = Channel::new(socket).ok()?;
     let mut missing = missing.lock().unwrap_or_else(PoisonError::into_inner);
     let at = missing.iter().position(|rank| *rank == identity.rank)?;
@@ -223,24 +233,23 @@ pub(super) fn find_parent(
 fn attempt(rank: u32, endpoint: &Endpoint, introducer: &Introducer) -> Option<Channel> {
     let on_host = endpoint.name.as_deref().map(connect_on_host);
     let over_network = endpoint.port.into_iter().flat_map(|port| {
-        let addresses = endpoint.addresses.iter();
-        addresses.map(move |address| {
-            let stream = socket::connect(&[*address], port, CONNECTS)?;
-            Ok(Socket::from(stream))
-        })
+        let dial = Dial::new(&endpoint.addresses, port, CONNECTS);
+        dial.map(Socket::from)
     });
-    // One after another: a way that is not needed is not tried.
-    for socket in on_host.into_iter().chain(over_network) {
-        let Ok(socket) = socket else {
-            continue;
-        };
-        let introduced = handshake::introduce(&socket, introducer.introduction(), PROVES);
-        // Hosts may have an address in common, which leads to another process.
-        if introduced.is_ok_and(|identity| identity.rank == rank) {
-            return Channel::new(socket).ok();
-        }
+    // A way that is not needed is not tried.
+    let mut ways = on_host.into_iter().flatten().chain(over_network);
+    ways.find_map(|socket| introduce(socket, rank, introducer))
+}
+
+/// Introduces this process to the parent, and says that it has heard its answer.
+fn introduce(mut socket: Socket, rank: u32, introducer: &Introducer) -> Option<Channel> {
+    let parent = handshake::introduce(&socket, introducer.introduction(), PROVES).ok()?;
+    // Hosts may have an address in common, which leads to another process.
+    if parent.rank != rank {
+        return None;
     }
-    None
+    socket.write_all(&HEARD).ok()?;
+    Channel::new(socket).ok()
 }
 
 fn connect_on_host(name: &str) -> io::Result<Socket> {
@@ -252,7 +261,8 @@ fn connect_on_host(name: &str) -> io::Result<Socket> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::mpsc;
+    use crate::world::tcp::dial::DeadAddresses;
+    use std::{net::SocketAddr, sync::mpsc};
 
     fn introducer(rank: u32, key: &[u8]) -> Arc<Introducer> {
         Arc::new(Introducer {
@@ -298,6 +308,55 @@ mod tests {
             let said = channel.listen().beat.expect("a beat");
             assert_eq!(said, rank.to_string().into_bytes());
         }
+    }
+
+    #[test]
+    fn a_child_that_gave_up_waiting_comes_again() {
+        let (endpoint, listeners) = open(here());
+        let (parent, events) = mpsc::channel();
+        accept(listeners, &introducer(0, b"a"), vec![1], &parent);
+        let child = introducer(1, b"a");
+        let name = endpoint.name.as_deref().expect("a name");
+        let socket = connect_on_host(name).expect("connected");
+        handshake::introduce(&socket, child.introduction(), PROVES).expect("welcome");
+        drop(socket);
+        let mut channel = attempt(0, &endpoint, &child).expect("a connection");
+        channel.beat(&1);
+        let Ok(WatchEvent::Child(1, mut channel)) = events.recv_timeout(TRIES_FOR) else {
+            panic!("no child");
+        };
+        let heard = channel.listen();
+        assert_eq!(heard.beat.expect("a beat"), b"1");
+    }
+
+    #[test]
+    fn addresses_at_which_nobody_answers_do_not_keep_a_child_from_its_parent() {
+        let listener = Socket::new(Domain::IPV4, Type::STREAM, None).expect("a socket");
+        let any_port = SocketAddr::new(here()[0], 0);
+        listener.bind(&any_port.into()).expect("a port");
+        listener.listen(8).expect("listening");
+        let address = listener.local_addr().expect("an address").as_socket();
+        let port = address.expect("an address").port();
+        let (parent, events) = mpsc::channel();
+        let sockets = vec![listener];
+        accept(
+            Listeners { sockets },
+            &introducer(0, b"a"),
+            vec![1],
+            &parent,
+        );
+        let dead = DeadAddresses::at(port, 16);
+        let endpoint = Endpoint {
+            name: None,
+            port: Some(port),
+            addresses: [dead.addresses.clone(), here()].concat(),
+        };
+        let began = Instant::now();
+        attempt(0, &endpoint, &introducer(1, b"a")).expect("a connection");
+        let one_by_one = CONNECTS * 16;
+        assert!(began.elapsed() < one_by_one / 2, "{:?}", began.elapsed());
+        let first = events.recv_timeout(TRIES_FOR).expect("a child");
+        assert!(matches!(first, WatchEvent::Child(1, _)));
     }
 
     #[test]
