@@ -10,9 +10,8 @@ use std::time::{Duration, Instant};
 use pxnbench::{
     backend::{Backend, Timing, Waived, rotation},
     collective::{
-        BufferMode, Case, Collective,
+        BufferMode, Case, Collective, FaultTarget,
         data::{self, DType, RedOp, Region},
-        guard::FaultTarget,
         traffic,
     },
     sweep::{

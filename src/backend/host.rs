@@ -30,8 +30,8 @@ pub use self::{communicator::Communicator, started::StartedOperation, step::open
 use super::{Backend, Timing, Waived, check_possible, options::ExecOptions, rotation};
 use crate::{
     collective::{
-        BufferMode, Case, Collective, Layout, data,
-        guard::{Damage, FaultTarget, ZONE},
+        BufferMode, Case, Collective, FaultTarget, Layout, data,
+        guard::{Damage, ZONE},
     },
     units::{Bytes, Micros},
     world::progress,

@@ -3,10 +3,7 @@
 use std::time::Duration;
 
 use crate::{
-    collective::{
-        Case,
-        guard::{Damage, FaultTarget},
-    },
+    collective::{Case, FaultTarget, guard::Damage},
     record::MemoryUse,
     units::{Bytes, Micros},
 };

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use super::{Backend, Timing, Waived, check_possible, options::ExecOptions};
 use crate::{
-    collective::{Case, Collective, guard::FaultTarget},
+    collective::{Case, Collective, FaultTarget},
     units::{Bytes, Micros},
 };
 

@@ -2,7 +2,7 @@
 //! collective.
 //!
 //! `types` has the names, `content` what a stretch of a buffer is to hold, `recipe` what follows from that for all of its
-//! elements, `element` the value of each, on `bits`; `check` fills buffers and counts what is wrong in them. The same values
+//! elements, `element` the value of each, on `bits`; `check` fills buffers and counts what is wrong in them, and `search` finds the first. The same values
 //! are made on the GPU by `backend/nccl/kernels.cu`, which gets the recipe; the two must agree byte for byte.
 //!
 //! # How a result is known without reducing anything
@@ -60,6 +60,7 @@ mod content;
 mod element;
 mod encoding;
 mod recipe;
+mod search;
 #[cfg(test)]
 mod tests;
 mod types;
@@ -68,4 +69,5 @@ pub use check::{count_wrong, count_wrong_noting, fault_in, write, write_noting};
 pub use content::{Content, DataKey, MAX_RANKS, Region, most_ranks, scalar};
 pub use encoding::ElementEncoding;
 pub use recipe::{Form, Recipe};
+pub use search::{first_wrong, split};
 pub use types::{DType, RedOp};

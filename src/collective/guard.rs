@@ -5,11 +5,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::{
-    buffers::BufferMode,
-    case::Case,
-    data::{Content, Region},
-};
+use super::{buffers::BufferMode, case::Case};
 use crate::units::counted;
 
 /// Bytes of a zone, a multiple of every element's size. A write past the end of a buffer begins where the buffer ends, so that
@@ -247,120 +243,11 @@ impl fmt::Display for Damage {
     }
 }
 
-/// Returns the first wrong element of `regions`, which lie in the order of their offsets, by repeated calls of `count`, which
-/// counts those of a part; `None` if there is none.
-///
-/// # Errors
-/// Returns an error if `count` fails.
-pub fn first_wrong(
-    regions: &[Region],
-    mut count: impl FnMut(&Region) -> anyhow::Result<u64>,
-) -> anyhow::Result<Option<u64>> {
-    for region in regions {
-        if count(region)? == 0 {
-            continue;
-        }
-        let mut rest = *region;
-        while rest.len > 1 {
-            let (first, second) = halves(&rest);
-            rest = if count(&first)? > 0 { first } else { second };
-        }
-        return Ok(Some(rest.offset));
-    }
-    Ok(None)
-}
-
-/// Divides a region of two elements or more in the middle.
-fn halves(region: &Region) -> (Region, Region) {
-    split(region, region.len / 2)
-}
-
-/// Divides a region that is longer than `first`, which is not 0, behind so many elements, or behind a number of whole chunks
-/// if it has several.
-pub fn split(region: &Region, first: u64) -> (Region, Region) {
-    let (first, rest) = match region.content {
-        Content::Input {
-            rank,
-            chunk,
-            first: begin,
-        } if region.len > chunk => {
-            let chunks = (first / chunk).max(1);
-            let rest = Content::Input {
-                rank: rank + chunks,
-                chunk,
-                first: begin,
-            };
-            (chunks * chunk, rest)
-        }
-        Content::Input {
-            rank, first: begin, ..
-        } => (
-            first,
-            Content::input(rank, begin + first, region.len - first),
-        ),
-        Content::Reduced { first: begin } => {
-            let rest = Content::Reduced {
-                first: begin + first,
-            };
-            (first, rest)
-        }
-        Content::Sentinel => (first, Content::Sentinel),
-    };
-    let before = Region {
-        len: first,
-        ..*region
-    };
-    let after = Region {
-        offset: region.offset + first,
-        len: region.len - first,
-        content: rest,
-    };
-    (before, after)
-}
-
-/// What a deliberate fault changes after an operation, to show that the check finds it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FaultTarget {
-    /// The last checked element of the receive buffer.
-    Data,
-    /// The last element of the send buffer.
-    Send,
-    /// The byte beside a buffer.
-    Beside(CaseBuffer, BufferSide),
-}
-
-impl FaultTarget {
-    /// All of them, with the words that stand for them.
-    pub const NAMES: [(&'static str, FaultTarget); 6] = [
-        ("data", FaultTarget::Data),
-        ("send", FaultTarget::Send),
-        (
-            "before",
-            FaultTarget::Beside(CaseBuffer::Receive, BufferSide::Before),
-        ),
-        (
-            "after",
-            FaultTarget::Beside(CaseBuffer::Receive, BufferSide::After),
-        ),
-        (
-            "before-send",
-            FaultTarget::Beside(CaseBuffer::Send, BufferSide::Before),
-        ),
-        (
-            "after-send",
-            FaultTarget::Beside(CaseBuffer::Send, BufferSide::After),
-        ),
-    ];
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::{
-        collective::{
-            CaseShape, Collective,
-            data::{self, DType},
-        },
+        collective::{CaseShape, Collective, data::DType},
         units::Bytes,
     };
 
@@ -469,56 +356,5 @@ mod tests {
             Damage::of_send_buffer(0, 12, 5).to_string(),
             "rank 0: 12 elements of the send buffer changed, the first at 5"
         );
-    }
-
-    #[test]
-    fn the_first_wrong_element_is_found_in_every_content() {
-        let key = case(Collective::AllGather, BufferMode::OutOfPlace).data(3);
-        let contents = [
-            (1, Content::Sentinel),
-            (7, Content::input(2, 5, 7)),
-            (
-                50,
-                Content::Input {
-                    rank: 1,
-                    chunk: 8,
-                    first: 3,
-                },
-            ),
-            (33, Content::Reduced { first: 9 }),
-        ];
-        let mut regions = Vec::new();
-        let mut buffer = Vec::new();
-        for (len, content) in contents {
-            let offset = buffer.len() as u64 / 2;
-            let mut bytes = vec![0; 2 * len as usize];
-            data::write(&key, &content, &mut bytes);
-            buffer.extend(bytes);
-            regions.push(Region {
-                offset,
-                len,
-                content,
-            });
-        }
-        let first = |buffer: &[u8]| {
-            let found = first_wrong(&regions, |part| {
-                let bytes = 2 * part.offset as usize..2 * (part.offset + part.len) as usize;
-                Ok(data::count_wrong(&key, &part.content, &buffer[bytes]))
-            });
-            found.expect("no error")
-        };
-        assert_eq!(first(&buffer), None);
-        let last = buffer.len() / 2 - 1;
-        for element in 0..=last {
-            let mut changed = buffer.clone();
-            changed[2 * element] ^= 1;
-            changed[2 * last] ^= 1;
-            let expected = if element == last {
-                None
-            } else {
-                Some(element as u64)
-            };
-            assert_eq!(first(&changed), expected);
-        }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::str::FromStr;
 
-use crate::collective::guard::FaultTarget;
+use crate::collective::FaultTarget;
 
 /// A fault that one process adds once, after an operation whose data are checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -18,7 +18,7 @@ use super::{
 };
 use crate::{
     backend::{Backend, Timing},
-    collective::{Case, Counts, guard::FaultTarget},
+    collective::{Case, Counts, FaultTarget},
     record::{self, GroupResult, IterationStats, RankTime, RankTimes, Record, Status},
     units::{Bytes, Micros},
     world::{self, World, deadline, progress},

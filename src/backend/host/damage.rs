@@ -8,8 +8,8 @@ use super::{
 use crate::{
     collective::{
         BufferMode, Case,
-        data::{self, Region},
-        guard::{BufferSide, CaseBuffer, Damage, GuardZone, first_wrong, split},
+        data::{self, Region, first_wrong, split},
+        guard::{BufferSide, CaseBuffer, Damage, GuardZone},
     },
     world::progress,
 };

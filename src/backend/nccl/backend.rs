@@ -15,10 +15,7 @@ use crate::{
         Backend, Timing, Waived, check_possible,
         options::{ExecOptions, NcclSetup, Registration},
     },
-    collective::{
-        Case, Collective,
-        guard::{Damage, FaultTarget},
-    },
+    collective::{Case, Collective, FaultTarget, guard::Damage},
     native::nccl::{Nccl, UniqueId},
     record::MemoryUse,
     units::{Bytes, Micros},

@@ -5,9 +5,9 @@
 
 use super::rank_device::RankDevice;
 use crate::collective::{
-    BufferMode, Case,
-    data::fault_in,
-    guard::{BufferSide, CaseBuffer, Damage, FaultTarget, GuardZone, ZONE, first_wrong},
+    BufferMode, Case, FaultTarget,
+    data::{fault_in, first_wrong},
+    guard::{BufferSide, CaseBuffer, Damage, GuardZone, ZONE},
 };
 
 impl RankDevice {

@@ -141,7 +141,7 @@ pub(super) fn heard(frame: &Frame) {
     let mut end = notice.end.clone();
     if let Some(note) = &notice.first {
         end.sentence.clone_from(&note.end.sentence);
-        cause::learn(note);
+        cause::remember(note);
     }
     // The first notice is the one that is passed on.
     let _ = HEARD.set(notice);
