@@ -46,7 +46,7 @@ pub struct Reference {
     pub holds_for: String,
 }
 
-/// How much a value counts, the most first.
+/// The weight of a value, the highest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 pub enum Authority {
     /// The operator of such machines checks them with it.

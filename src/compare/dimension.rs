@@ -34,7 +34,7 @@ pub enum Dimension {
 /// The label of what is not known.
 const UNKNOWN: &str = "unknown";
 
-/// How sentences speak of a dimension.
+/// The words with which sentences name a dimension.
 struct Words {
     /// Its name on the command line.
     name: &'static str,

@@ -1,7 +1,6 @@
 //! What an experiment ran, in which order: `experiment.json`.
 
 use std::{
-    fs,
     io::{
         ErrorKind::{NotADirectory, NotFound},
         Write,
@@ -12,7 +11,11 @@ use std::{
 use chrono::{DateTime, FixedOffset};
 use serde::{Deserialize, Serialize};
 
-use crate::{exit::Code, output::whole_file::write_whole};
+use crate::{
+    exit::Code,
+    input::{self, InputKind},
+    output::whole_file::write_whole,
+};
 
 /// The name of the file, in the folder of the experiment.
 pub const FILE: &str = "experiment.json";
@@ -72,7 +75,7 @@ impl ExperimentRecord {
         let path = folder.join(FILE);
         let unreadable =
             |why: &dyn std::fmt::Display| format!("{} cannot be read: {why}", path.display());
-        match fs::read(&path) {
+        match input::read(&path, InputKind::Json) {
             Ok(bytes) => serde_json::from_slice(&bytes)
                 .map(Some)
                 .map_err(|error| unreadable(&error)),

@@ -2,7 +2,6 @@
 
 use std::{
     borrow::Cow,
-    fs,
     io::{self, BufWriter, Write},
     path::Path,
 };
@@ -13,7 +12,12 @@ use super::{
     judge::{Comparison, Verdict},
     samples::{JudgedTable, Samples},
 };
-use crate::{exit::Failure, output::lock::write_whole_alone, record::spreadsheet::guarded};
+use crate::{
+    exit::Failure,
+    input::{self, InputKind},
+    output::lock::write_whole_alone,
+    record::spreadsheet::guarded,
+};
 
 /// The name of the CSV.
 pub(super) const CSV: &str = "comparison.csv";
@@ -77,7 +81,7 @@ pub struct ComparisonRow<'a> {
 /// Returns an error if it cannot be read.
 pub fn read(path: &Path) -> anyhow::Result<Vec<ComparisonRow<'static>>> {
     let cannot = |why: &dyn std::fmt::Display| Failure::of_file("read", path, why);
-    let bytes = fs::read(path).map_err(|error| cannot(&error))?;
+    let bytes = input::read(path, InputKind::JsonRows).map_err(|error| cannot(&error))?;
     serde_json::from_slice(&bytes).map_err(|error| cannot(&error))
 }
 

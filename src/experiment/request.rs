@@ -25,7 +25,7 @@ pub struct Request {
     pub quiet: bool,
 }
 
-/// When an experiment ends, whichever comes first.
+/// The limits of an experiment, of which the first that is reached ends it.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     /// Blocks; one balanced cycle if absent.

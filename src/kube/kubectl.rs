@@ -220,7 +220,7 @@ impl Kubectl {
     }
 }
 
-/// How much of a log is wanted.
+/// The part of a log that is wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum LogExtent {
     /// What there is, up to [`child::MOST_BYTES`].

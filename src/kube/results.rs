@@ -63,7 +63,7 @@ pub(super) fn copy(
     Ok(Code::Fine)
 }
 
-/// Measured results are never replaced.
+/// Refuses a folder that has measured results, which are never replaced.
 fn refuse_used(folder: &Path) -> anyhow::Result<()> {
     if has_files(folder) || folder.is_file() {
         let what = format!(

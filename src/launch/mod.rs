@@ -80,7 +80,7 @@ fn outside() -> anyhow::Error {
     Failure::on_all_ranks(Code::Launch, what)
 }
 
-/// `srun -n 8 pxnbench launch` would start eight sweeps.
+/// Refuses to run as one of several processes: `srun -n 8 pxnbench launch` would start eight sweeps.
 fn refuse_many(env: Env) -> anyhow::Result<()> {
     let tasks = ["SLURM_STEP_NUM_TASKS", "OMPI_COMM_WORLD_SIZE"]
         .iter()

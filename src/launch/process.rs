@@ -23,7 +23,7 @@ use crate::{
 /// How long a launcher that is asked to end may take.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// How a step on trial ended.
+/// The end of a step on trial.
 #[derive(Debug, Default)]
 pub(super) struct Trial {
     /// Whether it ended well, in time.
@@ -47,7 +47,7 @@ impl Trial {
     }
 }
 
-/// The command as a child that signals reach through this process only, in an environment that describes the job but not
+/// Returns the command as a child that signals reach through this process only, in an environment that describes the job but not
 /// the step around this process.
 fn command(words: &[String], inside_step: bool) -> Command {
     let mut command = Command::new(&words[0]);
@@ -158,7 +158,7 @@ fn prints_without_end(program: &str) -> anyhow::Error {
     Failure::on_all_ranks(Code::Launch, what)
 }
 
-/// How the run ended.
+/// The end of the run, as the launcher shows it.
 #[derive(Debug, Default)]
 pub(super) struct LauncherEnd {
     /// The launcher's exit status; 128 plus the signal if one ended it.
@@ -236,7 +236,7 @@ fn watch(stderr: impl Read) -> LauncherEnd {
     said
 }
 
-/// The line of `stderr` that says most: the loader's, else the first of this program, else of the launcher.
+/// Returns the line of `stderr` that says most: the loader's, else the first of this program, else of the launcher.
 pub(super) fn telling(stderr: &str) -> Option<&str> {
     let lines = || {
         stderr

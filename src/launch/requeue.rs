@@ -19,7 +19,7 @@ const ASKED: &str = "PXN_REQUEUE";
 /// How long the controller may take to requeue a job, whose time is up anyway.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// In a restarted job, the folder of the latest run of the same sweep. The number of the step, which else names the folder,
+/// Returns, in a restarted job, the folder of the latest run of the same sweep. The number of the step, which else names the folder,
 /// may be another one now.
 pub(super) fn earlier(launch: &Launch, folder: &RunFolder) -> Option<PathBuf> {
     if launch.job.restarts == 0 || !folder.is_jobs() {

@@ -234,7 +234,7 @@ const UNREACHABLE: [&str; 3] = [
     "Unable to process configuration",
 ];
 
-/// The script as a file of our own, since a script on sbatch's standard input takes no arguments.
+/// Writes the script to a temporary file, since a script on sbatch's standard input takes no arguments.
 fn write(name: &str, script: &str) -> anyhow::Result<NamedTempFile> {
     let made = tempfile::Builder::new()
         .prefix(&format!("pxn_{name}."))

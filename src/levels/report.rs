@@ -9,7 +9,7 @@ use super::{
     conflict::{Conflict, Effect},
 };
 
-/// The heading of an axis, above its rows.
+/// Returns the heading of an axis, above its rows.
 fn title(axis: Axis) -> &'static str {
     match axis {
         Axis::Level => {
@@ -33,7 +33,7 @@ fn does(conflict: &Conflict) -> &'static str {
     }
 }
 
-/// The whole table.
+/// Renders the whole table.
 pub fn all() -> String {
     let mut text = String::new();
     for axis in Axis::ALL {
@@ -59,7 +59,7 @@ pub fn all() -> String {
     text
 }
 
-/// One row.
+/// Renders one row.
 pub fn row(row: &Preset) -> String {
     let mut text = format!("{:<14}{}\n", row.name, row.summary);
     let assignments: Vec<String> = row.set.iter().map(assignment).collect();
@@ -74,7 +74,7 @@ fn assignment(setting: &Setting) -> String {
     format!("{}={}", setting.name, value(setting))
 }
 
-/// The value as a reader takes it.
+/// Returns the value as a reader takes it.
 fn value(setting: &Setting) -> String {
     setting.value.strip_prefix('@').map_or_else(
         || setting.value.clone(),
@@ -82,7 +82,7 @@ fn value(setting: &Setting) -> String {
     )
 }
 
-/// One row for a shell.
+/// Renders one row for a shell.
 pub fn export(row: &Preset) -> String {
     row.exports().into_iter().map(|line| line + "\n").collect()
 }
@@ -129,7 +129,7 @@ pub fn diff(a: &Preset, b: &Preset) -> String {
     text
 }
 
-/// The whole table as JSON.
+/// Renders the whole table as JSON.
 pub fn json() -> anyhow::Result<String> {
     let rows = |axis| serde_json::to_value(levels::rows(axis));
     let table: Value = json!({
@@ -141,7 +141,7 @@ pub fn json() -> anyhow::Result<String> {
     Ok(serde_json::to_string_pretty(&table)? + "\n")
 }
 
-/// One row as JSON.
+/// Renders one row as JSON.
 pub fn json_row(row: &Preset) -> anyhow::Result<String> {
     Ok(serde_json::to_string_pretty(row)? + "\n")
 }

@@ -34,7 +34,7 @@ pub struct Request {
     pub gpus: Vec<String>,
 }
 
-/// How samples are shown.
+/// The form in which samples are shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
     /// A table, which on a terminal is replaced by the next.

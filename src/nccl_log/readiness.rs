@@ -2,7 +2,7 @@
 
 use super::{facts::LogFacts, process::Process};
 
-/// How far the processes of a log got. One line that is missing proves no crash: tools leave lines out, and a later line of
+/// The progress of the processes of a log. One line that is missing proves no crash: tools leave lines out, and a later line of
 /// the same process shows that it went on.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Readiness {

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// How much NCCL is to log. Each level also logs what the levels before it do.
+/// The amount that NCCL is to log. Each level also logs what the levels before it do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LogDetail {
     /// Settings, communicators, and connections with their transport.

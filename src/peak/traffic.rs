@@ -41,12 +41,12 @@ impl Traffic<'_> {
         self.nodes.len() as u32
     }
 
-    /// All messages of a rank but its own: what busbw counts, in messages.
+    /// Returns all messages of a rank but its own: what busbw counts, in messages.
     fn messages(&self) -> f64 {
         f64::from(self.ranks() - 1)
     }
 
-    /// The messages that `rank` exchanges in a hypercube with those peers: in round k 2ᵏ with the rank that differs in bit k.
+    /// Returns the messages that `rank` exchanges in a hypercube with those peers: in round k 2ᵏ with the rank that differs in bit k.
     fn exchanged(&self, rank: u32, is_counted: impl Fn(u32) -> bool) -> f64 {
         let rounds = (0..u32::BITS).map(|round| 1_u32 << round);
         let mut messages = 0;
@@ -59,7 +59,7 @@ impl Traffic<'_> {
         f64::from(messages)
     }
 
-    /// The links of a rank inside its node: they carry its messages with the other ranks of the node.
+    /// Returns the share that the links of a rank inside its node carry: its messages with the other ranks of the node.
     fn share_of_rank(&self, rank: u32) -> f64 {
         let node = self.nodes[rank as usize];
         let others = self.nodes.iter().filter(|other| **other == node).count() as f64 - 1.0;
@@ -86,7 +86,7 @@ impl Traffic<'_> {
         }
     }
 
-    /// The links between two ranks: they carry the messages of the two.
+    /// Returns the share that the links between two ranks carry: the messages of the two.
     fn share_of_pair(&self, a: u32, b: u32) -> f64 {
         let ranks = self.ranks();
         match self.collective {
@@ -102,7 +102,7 @@ impl Traffic<'_> {
         }
     }
 
-    /// What separates `members` from the other ranks: it carries the messages between the two sides.
+    /// Returns the share that crosses between `members` and the other ranks: the messages between the two sides.
     fn share_of_members(&self, members: &[u32]) -> f64 {
         let inside = members.len() as f64;
         let outside = f64::from(self.ranks()) - inside;

@@ -427,12 +427,12 @@ pub const COLUMNS: &[Column] = &[
     },
 ];
 
-/// How `pxn` reads.
+/// Returns the word of the column `pxn`.
 pub(super) fn pxn_word(is_used: bool) -> &'static str {
     if is_used { "used" } else { "not used" }
 }
 
-/// What the case was measured on: by an earlier run, or by this one.
+/// Returns a value of what the case was measured on: by an earlier run, or by this one.
 fn measured(run: &RunMeta, record: &Record, value: fn(&MeasuredOn) -> &str) -> Cell {
     match &record.measured_on {
         Some(earlier) => words(value(earlier)),
@@ -440,7 +440,7 @@ fn measured(run: &RunMeta, record: &Record, value: fn(&MeasuredOn) -> &str) -> C
     }
 }
 
-/// A value of the distribution over ranks; empty if there is none.
+/// Returns a value of the distribution over ranks; empty if there is none.
 fn over_ranks(record: &Record, value: fn(&RankTimes) -> f64) -> Cell {
     record.rank_times.as_ref().map(value).into()
 }

@@ -27,6 +27,7 @@ use crate::{
         data::{DType, RedOp},
         traffic::Traffic,
     },
+    input::{self, InputKind},
     units::{self, Bytes, GBps, Micros},
 };
 
@@ -199,13 +200,13 @@ pub fn named_twice(runs: &[PathBuf]) -> Option<&PathBuf> {
 
 /// Reads the `run.json` at `path`; `None` if there is none or it cannot be read.
 pub fn read_run(path: &Path) -> Option<RunMeta> {
-    serde_json::from_slice(&fs::read(path).ok()?).ok()
+    serde_json::from_slice(&input::read(path, InputKind::Json).ok()?).ok()
 }
 
 /// Reads the `run.json` at `path` as plain JSON, with the keys that its version wrote and no defaults for the others;
 /// `None` if there is none or it cannot be read.
 pub fn read_run_json(path: &Path) -> Option<serde_json::Value> {
-    serde_json::from_slice(&fs::read(path).ok()?).ok()
+    serde_json::from_slice(&input::read(path, InputKind::Json).ok()?).ok()
 }
 
 /// Returns whether `text` begins with a CSV header of this program, of this version or an earlier one. Empty text does, and

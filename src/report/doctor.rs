@@ -1,14 +1,15 @@
 //! Findings of the doctor: `doctor.json` beside the results, which is what `pxnbench doctor --json` prints.
 
-use std::fs;
-
 use serde::{Deserialize, Serialize};
 
 use super::{
     source::Source,
     table::{Table, words},
 };
-use crate::units::counted;
+use crate::{
+    input::{self, InputKind},
+    units::counted,
+};
 
 /// The name of the file.
 const FILE: &str = "doctor.json";
@@ -52,7 +53,7 @@ pub(super) fn read(sources: &[Source], notes: &mut Vec<String>) -> Vec<Findings>
         let Some(path) = source.file(FILE) else {
             continue;
         };
-        let read = fs::read(&path).map_err(|error| error.to_string());
+        let read = input::read(&path, InputKind::Json).map_err(|error| error.to_string());
         let report = read.and_then(|bytes| {
             serde_json::from_slice::<DoctorReport>(&bytes).map_err(|error| error.to_string())
         });

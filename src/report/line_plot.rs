@@ -50,7 +50,7 @@ pub(super) struct PlotLine {
     pub(super) points: Vec<PlotPoint>,
 }
 
-/// How values become places.
+/// The mapping of values to positions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Scale {
     /// Sizes by powers of two against values by powers of ten.

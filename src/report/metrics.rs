@@ -155,7 +155,7 @@ fn register_rows(registry: &Registry, content: &Content) -> Result<(), Error> {
     registry.register(Box::new(wrong))
 }
 
-/// Who is late, and by how much. Nothing is said if nobody looked.
+/// Registers which ranks are late, and by how much; nothing if nobody looked.
 fn register_stragglers(registry: &Registry, stragglers: &Stragglers) -> Result<(), Error> {
     if stragglers.searches == 0 {
         return Ok(());
@@ -186,7 +186,7 @@ fn register_stragglers(registry: &Registry, stragglers: &Stragglers) -> Result<(
     registry.register(Box::new(late))
 }
 
-/// What is known of the runs: each by name, and when and how the latest one ended.
+/// Registers the runs: each by name, and when and how the latest one ended.
 fn register_runs(registry: &Registry, sources: &[Source]) -> Result<(), Error> {
     let help = "A run of the report; the value is 1.";
     let info = GaugeVec::new(Opts::new("pxnbench_run_info", help), &RUN)?;

@@ -15,7 +15,7 @@ use crate::{
     world::{placement, scratch},
 };
 
-/// The name of this process's log.
+/// Returns the name of this process's log.
 fn name() -> String {
     format!("{}.{}.log", placement::host_name(), std::process::id())
 }

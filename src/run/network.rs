@@ -108,7 +108,8 @@ impl Job<'_> {
         ))
     }
 
-    /// On one node NCCL uses a network only if GPUs may use neither each other's memory nor the host's.
+    /// Returns whether ranks exchange over a network. On one node NCCL uses one only if GPUs may use neither each other's memory
+    /// nor the host's.
     fn crosses_nodes(&self) -> Answer {
         let forced_out = self.processes.iter().all(|process| {
             is_on(process, "NCCL_P2P_DISABLE") && is_on(process, "NCCL_SHM_DISABLE")
@@ -200,7 +201,7 @@ impl Job<'_> {
         ))
     }
 
-    /// Only NCCL finds out whether a NIC can read a GPU's memory; what makes it impossible is known before.
+    /// Returns whether a NIC can read a GPU's memory. Only NCCL finds that out; what makes it impossible is known before.
     fn can_use_gpudirect(&self) -> Answer {
         for (rank, process) in self.processes.iter().enumerate() {
             let found = conflict::findings(&ConflictContext {

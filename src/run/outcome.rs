@@ -9,7 +9,7 @@ use crate::{
     world::signal,
 };
 
-/// How the cases of a run went: what the exit code depends on.
+/// The outcome of the cases of a run, on which the exit code depends.
 #[derive(Default)]
 pub(super) struct SweepOutcome {
     ran: u64,

@@ -33,7 +33,7 @@ enum Reports {
     All,
 }
 
-/// Reads NCCL's log as it grows. Without `--proof`, and if no NCCL runs, it does nothing.
+/// The reading of NCCL's log as it grows; nothing without `--proof`, or if no NCCL runs.
 #[derive(Default)]
 pub(super) struct LogProof {
     reports: Reports,

@@ -100,7 +100,7 @@ impl ProcessLayout {
     }
 }
 
-/// How cases are timed and checked: nccl-tests' `-n -w -c -N -a -C -K`.
+/// The timing and checking of cases: nccl-tests' `-n -w -c -N -a -C -K`.
 #[derive(Clone, Copy, Debug)]
 pub struct Timing {
     /// Timed iterations per case.

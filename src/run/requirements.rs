@@ -21,7 +21,7 @@ pub(super) struct RunCheck {
     measured: Measured,
 }
 
-/// How a run was judged.
+/// The judgement on a run.
 pub(super) type Judgement = (Code, String, Vec<String>);
 
 impl RunCheck {

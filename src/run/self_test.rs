@@ -146,7 +146,7 @@ fn in_world(
     end(&outcome, expect)
 }
 
-/// A count that does not change is no failure, unless it is expected to: a level may well mean no relay.
+/// Returns the exit code. A count that does not change is no failure unless it is expected to: a level may well mean no relay.
 fn end(outcome: &Outcome, expect: Option<bool>) -> anyhow::Result<Code> {
     let is_used = match outcome {
         Outcome::Changed => true,

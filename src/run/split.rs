@@ -17,7 +17,7 @@ pub(super) const SPLIT: &str = "NCCL_TESTS_SPLIT";
 /// The older one, a mask in hexadecimal; it wins, as in nccl-tests.
 pub(super) const MASK: &str = "NCCL_TESTS_SPLIT_MASK";
 
-/// How communicators are told apart.
+/// The way in which communicators are told apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Split {
     operator: Operator,

@@ -185,6 +185,8 @@ impl SlurmStep<'_> {
         words
     }
 
+    /// Returns the command line of srun.
+    ///
     /// `--cpus-per-task` is given because srun 22.05 to 23.02 does not inherit it from the job,
     /// `--distribution=block` so that consecutive ranks share a node, `--gpu-bind=none` because
     /// NCCL must see all GPUs of a node, and the rest so that one dead rank ends the step at once,

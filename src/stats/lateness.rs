@@ -55,7 +55,7 @@ pub enum Late {
     Transfer,
 }
 
-/// How often a rank was late in one way, and by how much.
+/// The lateness of a rank in one way: how often, and by how much.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Lateness {
     /// Iterations in which it was late.

@@ -2,7 +2,7 @@
 
 use crate::world::World;
 
-/// How one time is made from those of all processes and threads: nccl-tests' `-a`.
+/// The average of the times of all processes and threads: nccl-tests' `-a`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Average {
     /// 0: the time of process 0.

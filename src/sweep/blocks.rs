@@ -37,7 +37,7 @@ const MOST_ITERATIONS: usize = 10_000_000;
 /// to end too early.
 const GROWTH: f64 = 1.25;
 
-/// Why a case ended before it had the requested precision.
+/// The reason for which a case ended before it had the requested precision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Limit {
     /// [`MOST_TIME`].

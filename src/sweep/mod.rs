@@ -111,7 +111,7 @@ pub fn run(
     Ok(false)
 }
 
-/// Why a sweep ends before its last case.
+/// The reason for which a sweep ends before its last case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum End {
     /// A rank received a signal.

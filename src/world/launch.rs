@@ -44,7 +44,7 @@ pub struct LaunchedProcesses {
     pub variable: &'static str,
 }
 
-/// How the processes of the job find each other.
+/// The way in which the processes of the job find each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bootstrap {
     /// Through MPI, or not at all: no launcher started several.

@@ -27,7 +27,7 @@ pub fn mpi() -> anyhow::Result<Box<dyn World>> {
     super::mpi::start()
 }
 
-/// How long ranks may take to start, and how long one of them may be silent while the others wait.
+/// The limits of waits: for the start of ranks, and for one that is silent while the others wait.
 #[derive(Clone, Copy, Debug)]
 pub struct WaitLimits {
     /// For the start.

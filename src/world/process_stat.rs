@@ -9,7 +9,7 @@ pub struct ProcessStat {
     fields: String,
 }
 
-/// How a process ended.
+/// The end of a process: an exit code, or the signal that killed it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ExitStatus {
     Exit(i32),

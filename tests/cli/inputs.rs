@@ -1,7 +1,7 @@
 //! Files that are none: pipes through which nothing comes, devices without an end, pipes that nobody reads. Each is refused
 //! with a sentence within seconds.
 
-use std::{path::Path, process::Command, time::Duration};
+use std::{fs, path::Path, process::Command, time::Duration};
 
 use crate::{
     common::{Ended, alone, run},
@@ -68,6 +68,30 @@ fn what_nothing_comes_through_and_what_has_no_end_is_refused_in_a_sentence() {
             let ended = with_path(folder.path(), words, path, None).expect_code(6);
             assert!(ended.stderr.contains(path), "{words}: {}", ended.stderr);
         }
+    }
+}
+
+#[test]
+fn a_pipe_in_place_of_a_file_of_a_run_holds_nobody_up() {
+    let folder = folder();
+    let replaced = |path: &str| {
+        let path = folder.path().join(path);
+        let _ = fs::remove_file(&path);
+        fifo(folder.path());
+        fs::rename(folder.path().join("fifo"), path).expect("replaced");
+    };
+    for name in ["steps/1-off-0", "steps/2-on-0"] {
+        with_path(folder.path(), &format!("{SWEEP} --out @"), name, None).expect_code(0);
+    }
+    replaced("steps/1-off-0/run.json");
+    replaced("steps/1-off-0/doctor.json");
+    let report = with_path(folder.path(), "report @", "steps/1-off-0", None).expect_code(0);
+    replaced("steps/experiment.json");
+    let compare = with_path(folder.path(), "compare @", "steps", None).expect_code(6);
+    let why = "experiment.json cannot be read: it is a pipe, and nothing came through it for 5 s";
+    assert!(compare.stderr.contains(why), "{}", compare.stderr);
+    for ended in [report, compare] {
+        assert!(ended.took < Duration::from_secs(60), "{ended:?}");
     }
 }
 

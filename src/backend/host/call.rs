@@ -216,8 +216,8 @@ fn unchanged(_: &Case, _: u64, layout: Layout) -> Layout {
     layout
 }
 
-/// The layout of MPI_Reduce_scatter_block, which in place leaves the result at the start of the
-/// buffer.
+/// Returns the layout of MPI_Reduce_scatter_block, which in place leaves the result at the start of
+/// the buffer.
 fn result_at_the_start(case: &Case, rank: u64, layout: Layout) -> Layout {
     if case.buffer_mode == BufferMode::OutOfPlace {
         return layout;
@@ -243,7 +243,7 @@ fn result_at_the_start(case: &Case, rank: u64, layout: Layout) -> Layout {
     }
 }
 
-/// The layout of MPI_Bcast, which out of place leaves the receive buffer of the root alone.
+/// Returns the layout of MPI_Bcast, which out of place leaves the receive buffer of the root alone.
 fn root_receives_nothing(case: &Case, rank: u64, layout: Layout) -> Layout {
     let is_root = case.root.map(u64::from) == Some(rank);
     if case.buffer_mode == BufferMode::InPlace || !is_root {

@@ -68,7 +68,7 @@ const REDUCTIONS: [(&str, &str); 9] = [
 /// Prefixes and suffixes of names in programs and libraries: `ncclAllReduce`, `MPI_Allreduce`, `ncclFloat16`.
 const LIBRARIES: [&str; 3] = ["nccl", "rccl", "mpi"];
 
-/// A name without what it may differ in: case, hyphens, underscores, `_perf` and what follows it.
+/// Returns a name without what it may differ in: case, hyphens, underscores, `_perf` and what follows it.
 pub(super) fn plain(text: &str) -> String {
     let text = text.to_ascii_lowercase().replace(['_', '-'], "");
     match text.split_once("perf") {

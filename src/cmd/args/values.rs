@@ -96,7 +96,7 @@ fn several_or_near<T: Copy>(
         .map(Several)
 }
 
-/// The collective or subcommand that is a letter or two off `word`: both can stand first.
+/// Returns the collective or subcommand that is a letter or two off `word`: both can stand first.
 fn near_word(word: &str) -> Option<String> {
     if let Some(name) = slips::collective(word) {
         return Some(name.to_owned());
@@ -119,10 +119,10 @@ fn near_word(word: &str) -> Option<String> {
         .map(|(_, name)| name.to_owned())
 }
 
-/// A switch by nccl-tests' numbers.
+/// Parses a switch by nccl-tests' numbers.
 ///
 /// # Errors
-/// A sentence.
+/// Returns a sentence that says what is wrong.
 pub fn switch(text: &str) -> Result<bool, String> {
     match text {
         "0" => Ok(false),
@@ -131,7 +131,7 @@ pub fn switch(text: &str) -> Result<bool, String> {
     }
 }
 
-/// One of `all`, by its number from 0, as nccl-tests has it.
+/// Returns the parser of one of `all`, by its number from 0, as nccl-tests has it.
 ///
 /// The parser's error is a sentence.
 pub fn numbered<T: Copy + Send + Sync>(
@@ -143,10 +143,10 @@ pub fn numbered<T: Copy + Send + Sync>(
     }
 }
 
-/// Collectives of the command line.
+/// Parses collectives of the command line.
 ///
 /// # Errors
-/// A sentence with the names there are.
+/// Returns a sentence with the names that exist.
 pub fn collectives(text: &str) -> Result<Several<Collective>, String> {
     several_or_near(
         text,
@@ -157,26 +157,26 @@ pub fn collectives(text: &str) -> Result<Several<Collective>, String> {
     )
 }
 
-/// Element types of the command line.
+/// Parses element types of the command line.
 ///
 /// # Errors
-/// A sentence with the names there are.
+/// Returns a sentence with the names that exist.
 pub fn dtypes(text: &str) -> Result<Several<DType>, String> {
     several(text, &DType::ALL, DType::name, "type", slips::dtype)
 }
 
-/// Reductions of the command line.
+/// Parses reductions of the command line.
 ///
 /// # Errors
-/// A sentence with the names there are.
+/// Returns a sentence with the names that exist.
 pub fn redops(text: &str) -> Result<Several<RedOp>, String> {
     several(text, &RedOp::ALL, RedOp::name, "operation", slips::redop)
 }
 
-/// Root of the command line: a rank, or `all` or `-1` for each in turn.
+/// Parses the root of the command line: a rank, or `all` or `-1` for each in turn.
 ///
 /// # Errors
-/// A sentence.
+/// Returns a sentence that says what is wrong.
 pub fn roots(text: &str) -> Result<Roots, String> {
     match text {
         "all" | "-1" => Ok(Roots::All),
@@ -187,10 +187,10 @@ pub fn roots(text: &str) -> Result<Roots, String> {
     }
 }
 
-/// A size of at least one byte.
+/// Parses a size of at least one byte.
 ///
 /// # Errors
-/// A sentence.
+/// Returns a sentence that says what is wrong.
 pub fn size(text: &str) -> Result<Bytes, String> {
     match text.parse()? {
         Bytes(0) => Err("a size is at least 1 byte".into()),
@@ -198,18 +198,18 @@ pub fn size(text: &str) -> Result<Bytes, String> {
     }
 }
 
-/// A size, or 0 bytes for none.
+/// Parses a size, or 0 bytes for none.
 ///
 /// # Errors
-/// A sentence.
+/// Returns a sentence that says what is wrong.
 pub fn size_or_none(text: &str) -> Result<Bytes, String> {
     text.parse()
 }
 
-/// A precision in percent, with or without the sign.
+/// Parses a precision in percent, with or without the sign.
 ///
 /// # Errors
-/// A sentence.
+/// Returns a sentence that says what is wrong.
 pub fn percentage(text: &str) -> Result<f64, String> {
     let number = text.strip_suffix('%').unwrap_or(text).parse::<f64>();
     match number {
@@ -218,10 +218,10 @@ pub fn percentage(text: &str) -> Result<f64, String> {
     }
 }
 
-/// A whole number of at least 1.
+/// Parses a whole number of at least 1.
 ///
 /// # Errors
-/// A sentence.
+/// Returns a sentence that says what is wrong.
 pub fn positive<T: FromStr + Display + PartialOrd + From<u8>>(text: &str) -> Result<T, String> {
     text.parse()
         .ok()
@@ -235,10 +235,10 @@ pub fn positive<T: FromStr + Display + PartialOrd + From<u8>>(text: &str) -> Res
         })
 }
 
-/// A number of ranks that a job can have.
+/// Parses a number of ranks that a job can have.
 ///
 /// # Errors
-/// A sentence.
+/// Returns a sentence that says what is wrong.
 pub fn ranks(text: &str) -> Result<u32, String> {
     let ranks = positive::<u32>(text)?;
     if u64::from(ranks) > MOST_RANKS {
@@ -247,10 +247,10 @@ pub fn ranks(text: &str) -> Result<u32, String> {
     Ok(ranks)
 }
 
-/// A whole number of at least 0.
+/// Parses a whole number of at least 0.
 ///
 /// # Errors
-/// A sentence.
+/// Returns a sentence that says what is wrong.
 pub fn natural(text: &str) -> Result<u32, String> {
     let why = || {
         if is_large(text) {
@@ -262,10 +262,10 @@ pub fn natural(text: &str) -> Result<u32, String> {
     text.parse().map_err(|_| why())
 }
 
-/// A time: a number of seconds, or with units.
+/// Parses a time: a number of seconds, or with units.
 ///
 /// # Errors
-/// A sentence.
+/// Returns a sentence that says what is wrong.
 pub fn duration(text: &str) -> Result<Duration, String> {
     let text = text.trim();
     let seconds = text
@@ -288,10 +288,10 @@ pub fn output_file() -> impl TypedValueParser<Value = PathBuf> {
     })
 }
 
-/// The interval between two samples of telemetry.
+/// Parses the interval between two samples of telemetry.
 ///
 /// # Errors
-/// A sentence.
+/// Returns a sentence that says what is wrong.
 pub fn interval(text: &str) -> Result<Duration, String> {
     let interval = duration(text)?;
     if interval < SHORTEST_INTERVAL {

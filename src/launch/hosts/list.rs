@@ -127,7 +127,7 @@ impl ListReader {
         Ok(())
     }
 
-    /// A host that is listed again has the slots of both places; without a number, each is one.
+    /// Adds a host. One that is listed again has the slots of both places; without a number, each is one.
     fn add_host(&mut self, name: String, slots: Option<u32>) -> Result<(), String> {
         self.named += 1;
         if self.named > MOST_NAMES {

@@ -90,6 +90,8 @@ pub(super) struct Plan {
 }
 
 impl Plan {
+    /// Returns the plan for `request`.
+    ///
     /// # Errors
     /// Returns an error if hosts have different numbers of slots, or if a path or an argument is not UTF-8.
     pub(super) fn new(request: &HostsRequest) -> anyhow::Result<Plan> {

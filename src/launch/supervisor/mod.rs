@@ -21,7 +21,7 @@ use crate::world::signal;
 /// How often a wait looks for a signal that asks to stop.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// How long the ranks may take for what they do by themselves.
+/// The time limits of what the ranks do by themselves.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Patience {
     /// To end after one of them has failed.

@@ -8,7 +8,7 @@ use std::{
 
 use crate::world::signal;
 
-/// How signals reach a process.
+/// The way in which signals reach a process.
 pub(in crate::launch) enum Signals {
     /// As signals.
     Direct,

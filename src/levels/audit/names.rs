@@ -237,7 +237,7 @@ pub(super) mod tests {
         ),
     ];
 
-    /// The names of a list.
+    /// Returns the names of a list.
     pub(in crate::levels::audit) fn list(text: &str) -> BTreeSet<String> {
         text.lines().map(str::to_owned).collect()
     }

@@ -72,7 +72,7 @@ pub fn versions() -> BTreeMap<String, String> {
     versions
 }
 
-/// How one GPU reaches the memory of another, according to CUDA.
+/// The link by which one GPU reaches the memory of another, according to CUDA.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PeerLink {
     /// Whether it can at all.

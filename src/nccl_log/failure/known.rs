@@ -26,7 +26,7 @@ pub enum FailureKind {
     Stopped,
 }
 
-/// How near a line is to the cause. The line with the highest weight is the failure, the first one if there are several.
+/// The nearness of a line to the cause. The line with the highest weight is the failure, the first one if there are several.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Weight {
     /// What follows from a failure elsewhere.

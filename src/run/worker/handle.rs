@@ -168,7 +168,7 @@ impl Worker {
     }
 }
 
-/// Why a worker failed.
+/// The failure of a worker.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Why {
     what: String,
@@ -185,7 +185,7 @@ impl Why {
     }
 }
 
-/// The step of every rank, or a sentence with the rank that failed; one that was only late comes last.
+/// Returns the step of every rank, or a sentence with the rank that failed; one that was only late comes last.
 fn agree<T: Serialize + DeserializeOwned>(
     step: Result<T, Why>,
     world: &dyn World,

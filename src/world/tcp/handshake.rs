@@ -24,7 +24,7 @@ const MAGIC: &str = "pxnbench";
 /// The version of the messages.
 const PROTOCOL: u32 = 1;
 
-/// What a connection is for. A proof for one is none for another.
+/// The purpose of a connection. A proof for one is not valid for another.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::world) enum Purpose {
     /// To join the job at rank 0.
@@ -74,7 +74,7 @@ struct Welcome {
     proof: Proof,
 }
 
-/// Who came.
+/// The process at the other end of a connection.
 #[derive(Debug)]
 pub(in crate::world) enum Peer {
     /// A process of this job.
@@ -83,7 +83,7 @@ pub(in crate::world) enum Peer {
     Stranger(Identity),
 }
 
-/// Why a connection was not accepted.
+/// The reason for which a connection was not accepted.
 #[derive(Debug)]
 pub(in crate::world) enum Rejection {
     /// The connection broke, or something else listens there.

@@ -1,10 +1,10 @@
-//! What a process says of its progress.
+//! [`ProgressReport`]: the progress of a process, as its beats carry it.
 
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-/// What a process says of its progress, at the moment of a beat.
+/// The progress of a process at the moment of a beat.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct ProgressReport {
     pub(super) rank: u32,
@@ -25,7 +25,7 @@ pub(super) struct ProgressReport {
     pub(super) limit_ms: Option<u64>,
 }
 
-/// How far a process is. Every rank takes the same steps, so of two ranks the one with the smaller position is behind.
+/// The position of a process in the job. Every rank takes the same steps, so of two ranks the one with the smaller position is behind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(super) struct StepPosition {
     pub(super) step: u64,
