@@ -22,7 +22,7 @@ pub struct FuzzTarget {
 }
 
 /// All parsers.
-pub const TARGETS: [FuzzTarget; 22] = [
+pub const TARGETS: [FuzzTarget; 23] = [
     target("command_line", command_line::read),
     target("environment", environment::read),
     target("experiment", crate::compare::fuzzing::read),
@@ -45,6 +45,7 @@ pub const TARGETS: [FuzzTarget; 22] = [
     target("topology", topology::read),
     target("watch", crate::world::watch::fuzzing::read),
     target("workload", workload::file),
+    target("workload_trace", workload::trace),
 ];
 
 const fn target(name: &'static str, read: fn(&[u8])) -> FuzzTarget {

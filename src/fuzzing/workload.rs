@@ -11,6 +11,18 @@ pub(super) fn file(bytes: &[u8]) {
     }
 }
 
+/// A trace: what is made of it can be written, and read again.
+pub(super) fn trace(bytes: &[u8]) {
+    let text = String::from_utf8_lossy(bytes);
+    match Workload::from_trace(&text, 8) {
+        Ok(reading) => {
+            holds(&reading.workload);
+            assert!(reading.unread.iter().all(|(_, count)| *count > 0));
+        }
+        Err(error) => assert!(format!("{error:#}").len() < 2000),
+    }
+}
+
 fn holds(workload: &Workload) {
     let written = workload.to_toml();
     let again = Workload::parse(&written).expect("what was written");

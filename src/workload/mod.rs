@@ -9,10 +9,12 @@ mod group;
 mod on_ranks;
 mod operation;
 mod step;
+mod trace;
 mod volume;
 
 pub use built_in::{BUILT_IN, BuiltInWorkload, WorkloadOptions};
 pub use group::{Dimension, DimensionSize, Group};
 pub use operation::{CollectiveCall, Operation, Work, Workload};
 pub use step::{Communicator, Step, StepOperation, StepWork};
+pub use trace::TraceReading;
 pub use volume::{CollectiveVolume, StepVolume};

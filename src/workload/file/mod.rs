@@ -8,4 +8,4 @@ mod table;
 mod tests;
 mod write;
 
-pub(super) use read::MOST_OPERATIONS;
+pub(super) use read::{MOST_OPERATIONS, MOST_STREAMS, MOST_TIME};

@@ -30,7 +30,7 @@ use crate::{
 pub(in crate::workload) const MOST_OPERATIONS: usize = 100_000;
 
 /// The most streams of a workload.
-const MOST_STREAMS: usize = 64;
+pub(in crate::workload) const MOST_STREAMS: usize = 64;
 
 /// The most characters of a name.
 const MOST_NAME: usize = 100;
@@ -39,7 +39,7 @@ const MOST_NAME: usize = 100;
 const MOST_MESSAGE: usize = 300;
 
 /// The longest computation: an hour.
-const MOST_TIME: Micros = Micros(3.6e9);
+pub(in crate::workload) const MOST_TIME: Micros = Micros(3.6e9);
 
 impl Workload {
     /// Reads the file of a workload.

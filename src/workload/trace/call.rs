@@ -1,0 +1,201 @@
+//! [`TracedCall`]: a collective of what PyTorch says of a call.
+
+use super::groups::{GroupFields, TraceGroup, TraceGroups};
+use crate::{
+    collective::{
+        Collective,
+        data::{DType, RedOp},
+        traffic::Traffic,
+    },
+    units::Bytes,
+    visible::excerpt,
+    workload::on_ranks::MOST_BYTES,
+};
+
+/// What PyTorch says of a call.
+#[derive(Debug, Default)]
+pub(super) struct CallFields {
+    /// The name of the collective in PyTorch.
+    pub(super) name: String,
+    pub(super) dtype: String,
+    pub(super) sent: Option<u64>,
+    pub(super) received: Option<u64>,
+    /// Elements to and from each rank of the group; empty if they are equal.
+    pub(super) sent_to: Vec<u64>,
+    pub(super) received_from: Vec<u64>,
+    /// The root, of collectives that have one.
+    pub(super) root: Option<u64>,
+    /// The number of the call in its group.
+    pub(super) sequence: Option<u64>,
+    /// Whether the caller waits apart; `None` if that is not said.
+    pub(super) is_async: Option<bool>,
+    pub(super) group: GroupFields,
+}
+
+/// What a call does.
+pub(super) enum CallKind {
+    Collective(Box<TracedCall>),
+    /// Waits for an earlier call.
+    Wait,
+    /// Nothing that is replayed.
+    Nothing,
+}
+
+/// A collective of a trace.
+pub(super) struct TracedCall {
+    pub(super) collective: Collective,
+    pub(super) size: Bytes,
+    pub(super) dtype: DType,
+    pub(super) redop: Option<RedOp>,
+    pub(super) root: Option<u32>,
+    pub(super) traffic: Option<&'static Traffic>,
+    pub(super) group: TraceGroup,
+    /// The name of its process group.
+    pub(super) group_name: String,
+}
+
+impl CallFields {
+    /// Returns what the call does.
+    ///
+    /// # Errors
+    /// Returns what cannot be read, and why.
+    pub(super) fn kind(&self, groups: &mut TraceGroups) -> Result<CallKind, String> {
+        // `_allgather_base`, `all_gather` and `allgather_into_tensor_coalesced` are one collective.
+        let plain = self.name.to_ascii_lowercase().replace('_', "");
+        let collective = match plain.as_str() {
+            "wait" => return Ok(CallKind::Wait),
+            "init" | "startcoalescing" | "endcoalescing" => return Ok(CallKind::Nothing),
+            "barrier" => return Err("barrier: it moves no data".to_owned()),
+            "recv" => return Err("recv: it is replayed with the send of its peer".to_owned()),
+            // A send has one peer; all ranks together form a ring.
+            "send" => Collective::SendRecv,
+            "alltoallv" | "alltoallbase" | "alltoall" if self.is_uneven() => Collective::AllToAllV,
+            name => by_name(name).ok_or_else(|| {
+                format!("{}: it is no collective known here", excerpt(&self.name))
+            })?,
+        };
+        let named = |why: &str| format!("{}: {why}", excerpt(&self.name));
+        let (dtype, element) =
+            dtype(&self.dtype).ok_or_else(|| named(&format!("type {}", excerpt(&self.dtype))))?;
+        let spec = collective.spec();
+        if spec.reduces && element != dtype.size() {
+            return Err(named(&format!("type {}", excerpt(&self.dtype))));
+        }
+        let group = groups.group(&self.group);
+        let group = group.ok_or_else(|| {
+            let name = excerpt(&self.group.name);
+            named(&format!(
+                "the ranks of process group '{name}' are unknown or uneven"
+            ))
+        })?;
+        if group.size() == 1 {
+            return Err(named("its process group has one rank"));
+        }
+        let elements = self.elements(collective, group.size());
+        let elements = elements.ok_or_else(|| named("its size is unknown"))?;
+        let size = elements.checked_mul(element).map(Bytes);
+        let size = size.filter(|size| *size <= MOST_BYTES);
+        let size = size.ok_or_else(|| named("its size is not possible"))?;
+        let root = self.root.filter(|root| *root < group.size()).unwrap_or(0);
+        let traffic = match collective {
+            Collective::AllToAllV => Some(
+                self.traffic(element, group.size())
+                    .ok_or_else(|| named("its split sizes"))?,
+            ),
+            _ => None,
+        };
+        Ok(CallKind::Collective(Box::new(TracedCall {
+            collective,
+            size,
+            dtype,
+            redop: spec.reduces.then_some(RedOp::Sum),
+            root: spec.rooted.then_some(root as u32),
+            traffic,
+            group,
+            group_name: self.group.name.clone(),
+        })))
+    }
+
+    fn is_uneven(&self) -> bool {
+        let uneven = |parts: &[u64]| parts.windows(2).any(|pair| pair[0] != pair[1]);
+        uneven(&self.sent_to) || uneven(&self.received_from)
+    }
+
+    /// Returns the elements of the larger buffer.
+    fn elements(&self, collective: Collective, ranks: u64) -> Option<u64> {
+        let given = [self.sent, self.received].into_iter().flatten();
+        let given = given.max().filter(|elements| *elements > 0)?;
+        match (collective, self.received) {
+            // Older traces have the input only.
+            (Collective::AllGather | Collective::Gather, None) => given.checked_mul(ranks),
+            _ => Some(given),
+        }
+    }
+
+    /// Returns the traffic of an uneven exchange. What other ranks send is not in the trace: each is taken to send to a rank as far away
+    /// as much as this one does, counted from the first rank of the group.
+    fn traffic(&self, element: u64, ranks: u64) -> Option<&'static Traffic> {
+        let parts = match self.sent_to.is_empty() {
+            true => &self.received_from,
+            false => &self.sent_to,
+        };
+        // A matrix of a large group would be larger than what it is worth.
+        if parts.len() as u64 != ranks || parts.len() > 1024 {
+            return None;
+        }
+        let total: u64 = parts
+            .iter()
+            .try_fold(0_u64, |sum, part| sum.checked_add(*part))?;
+        total
+            .checked_mul(element)
+            .filter(|bytes| *bytes < MOST_BYTES.0)?;
+        let mut text = String::new();
+        for from in 0..parts.len() {
+            for to in 0..parts.len() {
+                let part = parts[(to + parts.len() - from) % parts.len()] * element;
+                text.push_str(&format!("{part} "));
+            }
+            text.push('\n');
+        }
+        Traffic::matrix(&text).ok().map(Traffic::keep)
+    }
+}
+
+/// Returns the collective with this name in PyTorch, in small letters without underscores.
+fn by_name(name: &str) -> Option<Collective> {
+    let collective = match name {
+        "allreduce" | "allreducecoalesced" => Collective::AllReduce,
+        "allgather" | "allgatherbase" | "allgatherintotensorcoalesced" => Collective::AllGather,
+        "reducescatter" | "reducescatterbase" | "reducescattertensorcoalesced" => {
+            Collective::ReduceScatter
+        }
+        "broadcast" | "broadcastoop" => Collective::Broadcast,
+        "reduce" | "reduceoop" => Collective::Reduce,
+        "alltoall" | "alltoallbase" | "alltoallv" => Collective::AllToAll,
+        "gather" => Collective::Gather,
+        "scatter" => Collective::Scatter,
+        _ => return None,
+    };
+    Some(collective)
+}
+
+/// Returns the element type and the bytes of an element of a type of PyTorch. A type that NCCL lacks is moved as bytes.
+fn dtype(name: &str) -> Option<(DType, u64)> {
+    let dtype = match name.to_ascii_lowercase().as_str() {
+        "float" | "float32" => DType::Float,
+        "half" | "float16" => DType::Half,
+        "bfloat16" => DType::Bfloat16,
+        "double" | "float64" => DType::Double,
+        "long" | "int64" => DType::Int64,
+        "int" | "int32" => DType::Int32,
+        "char" | "int8" => DType::Int8,
+        "byte" | "uint8" | "bool" => DType::Uint8,
+        "float8_e4m3fn" => DType::F8e4m3,
+        "float8_e5m2" => DType::F8e5m2,
+        "short" | "int16" => return Some((DType::Uint8, 2)),
+        "complexfloat" => return Some((DType::Uint8, 8)),
+        "complexdouble" => return Some((DType::Uint8, 16)),
+        _ => return None,
+    };
+    Some((dtype, dtype.size()))
+}

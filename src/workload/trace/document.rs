@@ -1,0 +1,231 @@
+//! [`TraceDocument`]: what is kept of a trace while it is read, so that a large one takes little memory.
+
+use std::{borrow::Cow, fmt};
+
+use serde::{
+    Deserialize, Deserializer,
+    de::{IgnoredAny, MapAccess, SeqAccess, Visitor},
+};
+use serde_json::Value;
+
+/// Name of the event or node that PyTorch writes for each call of a collective.
+pub(super) const CALL: &str = "record_param_comms";
+
+/// What is kept of a trace.
+#[derive(Debug, Default)]
+pub(super) struct TraceDocument {
+    /// The events of a profiler's trace.
+    pub(super) events: Option<Vec<TraceEvent>>,
+    /// The nodes of an execution trace.
+    pub(super) nodes: Option<Vec<ExecutionNode>>,
+    /// What a profiler's trace says of the job.
+    pub(super) job: Value,
+}
+
+/// An event of a profiler's trace that is needed.
+#[derive(Debug)]
+pub(super) struct TraceEvent {
+    /// When it began on the clock of the trace, in microseconds.
+    pub(super) begin: f64,
+    /// How long it took, in microseconds.
+    pub(super) duration: f64,
+    pub(super) kind: TraceEventKind,
+}
+
+#[derive(Debug)]
+pub(super) enum TraceEventKind {
+    /// A call of a collective, with its arguments.
+    Call(Value),
+    /// A call of the driver that started the kernel with this number.
+    Launch(u64),
+    /// A kernel or a copy on the GPU with the number of the call that started it.
+    Kernel { launch: u64, is_collective: bool },
+}
+
+/// A node of an execution trace that is needed.
+#[derive(Debug, Deserialize)]
+pub(super) struct ExecutionNode {
+    #[serde(default)]
+    pub(super) id: Value,
+    #[serde(default)]
+    pub(super) name: String,
+    #[serde(default)]
+    pub(super) inputs: Value,
+    #[serde(default)]
+    pub(super) input_types: Value,
+    #[serde(default)]
+    pub(super) attrs: Value,
+}
+
+/// An event as it stands in the file.
+#[derive(Deserialize)]
+struct RawEvent<'a> {
+    #[serde(borrow, default)]
+    name: Option<Cow<'a, str>>,
+    #[serde(borrow, default)]
+    cat: Option<Cow<'a, str>>,
+    #[serde(default)]
+    ts: Value,
+    #[serde(default)]
+    dur: Value,
+    #[serde(default)]
+    args: Value,
+}
+
+impl RawEvent<'_> {
+    /// Returns the event if it is needed.
+    fn kept(self) -> Option<TraceEvent> {
+        let name = self.name.as_deref().unwrap_or_default();
+        let number = || self.args.get("correlation").and_then(Value::as_u64);
+        let kind = match self.cat.as_deref().unwrap_or_default() {
+            "cpu_op" if name == CALL => TraceEventKind::Call(self.args),
+            "cuda_runtime" | "cuda_driver" => TraceEventKind::Launch(number()?),
+            "kernel" | "gpu_memcpy" | "gpu_memset" => TraceEventKind::Kernel {
+                launch: number()?,
+                is_collective: name.to_ascii_lowercase().contains("nccl"),
+            },
+            _ => return None,
+        };
+        Some(TraceEvent {
+            begin: self.ts.as_f64()?,
+            duration: self.dur.as_f64().unwrap_or_default().max(0.0),
+            kind,
+        })
+    }
+}
+
+impl ExecutionNode {
+    fn is_needed(&self) -> bool {
+        self.name == CALL || self.name.contains("process_group:init")
+    }
+}
+
+impl<'de> Deserialize<'de> for TraceDocument {
+    fn deserialize<D: Deserializer<'de>>(reader: D) -> Result<TraceDocument, D::Error> {
+        reader.deserialize_any(DocumentVisitor)
+    }
+}
+
+struct DocumentVisitor;
+
+impl<'de> Visitor<'de> for DocumentVisitor {
+    type Value = TraceDocument;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a trace")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<TraceDocument, A::Error> {
+        let mut document = TraceDocument::default();
+        while let Some(key) = map.next_key::<Cow<'de, str>>()? {
+            match key.as_ref() {
+                "traceEvents" => document.events = Some(map.next_value::<KeptEvents>()?.0),
+                "nodes" => document.nodes = Some(map.next_value::<KeptNodes>()?.0),
+                "distributedInfo" => document.job = map.next_value()?,
+                _ => {
+                    map.next_value::<IgnoredAny>()?;
+                }
+            }
+        }
+        Ok(document)
+    }
+
+    /// A profiler's trace may be the list of its events alone.
+    fn visit_seq<A: SeqAccess<'de>>(self, seq: A) -> Result<TraceDocument, A::Error> {
+        Ok(TraceDocument {
+            events: Some(kept_events(seq)?),
+            ..TraceDocument::default()
+        })
+    }
+}
+
+fn kept_events<'de, A: SeqAccess<'de>>(mut seq: A) -> Result<Vec<TraceEvent>, A::Error> {
+    let mut events = Vec::new();
+    while let Some(event) = seq.next_element::<RawEvent>()? {
+        events.extend(event.kept());
+    }
+    Ok(events)
+}
+
+struct KeptEvents(Vec<TraceEvent>);
+
+impl<'de> Deserialize<'de> for KeptEvents {
+    fn deserialize<D: Deserializer<'de>>(reader: D) -> Result<KeptEvents, D::Error> {
+        struct Events;
+        impl<'de> Visitor<'de> for Events {
+            type Value = KeptEvents;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a list of events")
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, seq: A) -> Result<KeptEvents, A::Error> {
+                kept_events(seq).map(KeptEvents)
+            }
+        }
+        reader.deserialize_seq(Events)
+    }
+}
+
+struct KeptNodes(Vec<ExecutionNode>);
+
+impl<'de> Deserialize<'de> for KeptNodes {
+    fn deserialize<D: Deserializer<'de>>(reader: D) -> Result<KeptNodes, D::Error> {
+        struct Nodes;
+        impl<'de> Visitor<'de> for Nodes {
+            type Value = KeptNodes;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a list of nodes")
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<KeptNodes, A::Error> {
+                let mut nodes: Vec<ExecutionNode> = Vec::new();
+                while let Some(node) = seq.next_element::<ExecutionNode>()? {
+                    if node.is_needed() {
+                        nodes.push(node);
+                    }
+                }
+                Ok(KeptNodes(nodes))
+            }
+        }
+        reader.deserialize_seq(Nodes)
+    }
+}
+
+/// Returns a whole number that stands as a number or as a text.
+pub(super) fn whole(value: &Value) -> Option<u64> {
+    match value {
+        Value::String(text) => text.trim_matches('"').trim().parse().ok(),
+        value => value.as_u64(),
+    }
+}
+
+/// Returns a text without quotes in it, which some versions write.
+pub(super) fn text(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.trim_matches('"').to_owned(),
+        Value::Number(number) => number.to_string(),
+        _ => String::new(),
+    }
+}
+
+/// Returns a list of whole numbers, which may be a text such as `[0, 1]`; `None` if it is none, or if numbers are left out of
+/// it.
+pub(super) fn numbers(value: &Value) -> Option<Vec<u64>> {
+    match value {
+        Value::Array(values) => values.iter().map(whole).collect(),
+        Value::String(text) => {
+            let inside = text.trim_matches('"').trim();
+            let inside = inside.strip_prefix('[')?.strip_suffix(']')?.trim();
+            if inside.is_empty() {
+                return Some(Vec::new());
+            }
+            inside
+                .split(',')
+                .map(|part| part.trim().parse().ok())
+                .collect()
+        }
+        _ => None,
+    }
+}

@@ -1,0 +1,116 @@
+//! Workloads from traces that PyTorch recorded.
+//!
+//! Two kinds of JSON are read: the trace of the profiler (Kineto), and that of the `ExecutionTraceObserver`, whose form is Chakra's
+//! host trace. `document` has what is kept of a file, `kineto` and `execution` make a timeline of it, `call` a collective of
+//! what PyTorch says of it, `groups` dimensions of process groups, and `timeline` operations.
+
+mod call;
+mod document;
+mod execution;
+mod groups;
+mod kineto;
+#[cfg(test)]
+mod tests;
+mod timeline;
+mod unread;
+
+use std::path::Path;
+
+use anyhow::{Context, bail, ensure};
+
+use self::{document::TraceDocument, groups::TraceGroups, timeline::Timeline, unread::Unread};
+use super::operation::{Work, Workload};
+use crate::{
+    input::{self, InputKind},
+    units::counted,
+    visible::visible,
+};
+
+/// What was read of a trace.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TraceReading {
+    /// The workload.
+    pub workload: Workload,
+    /// What could not be read: what it is and why, and how often it occurs.
+    pub unread: Vec<(String, usize)>,
+}
+
+impl Workload {
+    /// Reads a trace from a file.
+    ///
+    /// # Errors
+    /// Returns an error that names the file if it cannot be read, and in the cases of [`Workload::from_trace`].
+    pub fn read_trace(path: &Path, ranks: u64) -> anyhow::Result<TraceReading> {
+        let shown = path.display().to_string();
+        let shown = visible(&shown);
+        let text = input::read_text(path, InputKind::Trace)
+            .with_context(|| format!("the trace {shown} cannot be read"))?;
+        Workload::from_trace(&text, ranks)
+            .with_context(|| format!("the trace {shown} gives no workload"))
+    }
+
+    /// Makes a workload of a trace of one rank, for `ranks` ranks. Process groups become dimensions, of which the one that
+    /// varies slowest takes the rest of the ranks.
+    ///
+    /// # Errors
+    /// Returns an error if the text is no trace of PyTorch, if it has no collective, or if its groups do not divide the
+    /// ranks.
+    pub fn from_trace(text: &str, ranks: u64) -> anyhow::Result<TraceReading> {
+        let document: TraceDocument = serde_json::from_str(text)
+            .context("it is not the JSON of a trace; export one from PyTorch")?;
+        let mut unread = Unread::default();
+        let mut groups = TraceGroups::new(&document);
+        let (timeline, source) = match (document.events.is_some(), document.nodes.is_some()) {
+            (true, _) => (
+                kineto::timeline(&document, &mut groups, &mut unread),
+                KINETO,
+            ),
+            (false, true) => (
+                execution::timeline(&document, &mut groups, &mut unread),
+                EXECUTION,
+            ),
+            (false, false) => bail!(
+                "it has neither traceEvents nor nodes; export a trace of PyTorch's profiler or ExecutionTraceObserver"
+            ),
+        };
+        let workload = workload(timeline, &groups, &mut unread, source)?;
+        workload.on(ranks)?;
+        Ok(TraceReading {
+            workload,
+            unread: unread.counted(),
+        })
+    }
+}
+
+const KINETO: &str = "From a trace of PyTorch's profiler: computation is the time of GPU kernels between the starts of collectives.";
+
+const EXECUTION: &str =
+    "From an execution trace of PyTorch, which has no times: collectives without computation.";
+
+fn workload(
+    timeline: Timeline,
+    groups: &TraceGroups,
+    unread: &mut Unread,
+    source: &str,
+) -> anyhow::Result<Workload> {
+    let world = groups.dimensions();
+    let operations = timeline.operations(&world, unread);
+    let collectives = operations
+        .iter()
+        .filter(|operation| matches!(operation.work, Work::Collective(_)))
+        .count();
+    ensure!(
+        collectives > 0,
+        "it has no collective that can be read; record a step of a job with two or more ranks"
+    );
+    Ok(Workload {
+        name: "trace".to_owned(),
+        about: format!(
+            "{source} It has {} of a job with {}.",
+            counted(collectives as u64, "collective"),
+            counted(world.ranks, "rank")
+        ),
+        dimensions: world.dimensions,
+        operations,
+    })
+}

@@ -1,0 +1,227 @@
+use super::*;
+use crate::{
+    collective::{Collective, data::DType, traffic::Traffic},
+    units::{Bytes, Micros},
+    workload::operation::CollectiveCall,
+};
+
+const DDP: &str = include_str!("../../../tests/data/traces/kineto-ddp.json");
+const GROUPS: &str = include_str!("../../../tests/data/traces/kineto-groups.json");
+const MESH: &str = include_str!("../../../tests/data/traces/execution-mesh.json");
+const OLD: &str = include_str!("../../../tests/data/traces/execution-old.json");
+
+fn calls(workload: &Workload) -> Vec<(Collective, u64, DType, String)> {
+    let calls = workload.operations.iter();
+    let calls = calls.filter_map(|operation| match &operation.work {
+        Work::Collective(call) => Some((call.collective, call.size.0, call.dtype, group(call))),
+        Work::Compute(_) => None,
+    });
+    calls.collect()
+}
+
+fn group(call: &CollectiveCall) -> String {
+    let names: Vec<&str> = call.group.iter().map(String::as_str).collect();
+    names.join("+")
+}
+
+fn unread(reading: &TraceReading) -> Vec<(&str, usize)> {
+    let unread = reading.unread.iter();
+    unread
+        .map(|(what, count)| (what.as_str(), *count))
+        .collect()
+}
+
+/// Forward, a bucket, backward beside it, a second bucket for which the optimizer waits.
+#[test]
+fn computation_is_what_ran_between_collectives() {
+    let reading = Workload::from_trace(DDP, 2).expect("a workload");
+    let operations = &reading.workload.operations;
+    let works: Vec<Option<Micros>> = operations
+        .iter()
+        .map(|operation| match operation.work {
+            Work::Compute(time) => Some(time),
+            Work::Collective(_) => None,
+        })
+        .collect();
+    let time = |time| Some(Micros(time));
+    assert_eq!(works, [time(300.0), None, time(400.0), None, time(90.0)]);
+    let after: Vec<&[usize]> = operations.iter().map(|it| it.after.as_slice()).collect();
+    assert_eq!(after, [&[][..], &[0], &[], &[2], &[3]]);
+    let call = (Collective::AllReduce, DType::Float, "stride 1".to_owned());
+    assert_eq!(
+        calls(&reading.workload),
+        [
+            (call.0, 4 << 20, call.1, call.2.clone()),
+            (call.0, 1 << 20, call.1, call.2)
+        ]
+    );
+    assert_eq!(unread(&reading), [("barrier: it moves no data", 1)]);
+    assert!(
+        reading
+            .workload
+            .about
+            .ends_with("It has 2 collectives of a job with 2 ranks.")
+    );
+    // It scales to other numbers of ranks.
+    let wider = reading.workload.on(6).expect("a step");
+    assert_eq!(wider.communicators[0].group.size, 6);
+}
+
+#[test]
+fn process_groups_become_dimensions_and_what_is_unread_is_counted() {
+    let reading = Workload::from_trace(GROUPS, 40).expect("a workload");
+    let (tensor, pipeline) = ("stride 1".to_owned(), "stride 2".to_owned());
+    let all = "stride 1+stride 2+stride 8".to_owned();
+    assert_eq!(
+        calls(&reading.workload),
+        [
+            (Collective::AllGather, 4096, DType::Bfloat16, tensor.clone()),
+            (
+                Collective::ReduceScatter,
+                4096,
+                DType::Bfloat16,
+                tensor.clone()
+            ),
+            (Collective::SendRecv, 1024, DType::Bfloat16, pipeline),
+            (Collective::AllToAllV, 60, DType::Half, tensor),
+            (
+                Collective::Broadcast,
+                56,
+                DType::Int64,
+                "stride 8".to_owned()
+            ),
+            (Collective::AllReduce, 400, DType::Float, all),
+        ]
+    );
+    assert_eq!(
+        unread(&reading),
+        [
+            (
+                "allreduce: the ranks of process group '4' are unknown or uneven",
+                2
+            ),
+            ("allreduce: type ComplexFloat", 1),
+            ("mystery: it is no collective known here", 1),
+            ("recv: it is replayed with the send of its peer", 1),
+        ]
+    );
+    let step = reading.workload.on(40).expect("a step");
+    let sizes: Vec<u64> = step.communicators.iter().map(|it| it.group.size).collect();
+    assert_eq!(sizes, [2, 4, 5, 40]);
+    let Work::Collective(exchange) = &reading.workload.operations[3].work else {
+        panic!("an alltoallv");
+    };
+    let matrix = Traffic::matrix("20 40\n40 20").expect("a matrix");
+    assert_eq!(exchange.traffic, Some(&matrix));
+    let error = Workload::from_trace(GROUPS, 12).expect_err("refused");
+    assert_eq!(
+        format!("{error:#}"),
+        "12 ranks cannot be divided by the dimensions of the workload (stride 1 2 × stride 2 4 × stride 8 the rest). Start a multiple of 8, or change the dimensions"
+    );
+}
+
+#[test]
+fn an_execution_trace_has_order_groups_and_waits() {
+    let reading = Workload::from_trace(MESH, 4).expect("a workload");
+    let (tensor, data) = ("stride 1".to_owned(), "stride 2".to_owned());
+    let all = "stride 1+stride 2".to_owned();
+    assert_eq!(
+        calls(&reading.workload),
+        [
+            (Collective::AllGather, 1024, DType::Bfloat16, tensor.clone()),
+            (Collective::Broadcast, 256, DType::Float, all),
+            (Collective::AllReduce, 16384, DType::Float, data),
+            (Collective::ReduceScatter, 1024, DType::Bfloat16, tensor),
+        ]
+    );
+    assert_eq!(unread(&reading), []);
+    let operations = &reading.workload.operations;
+    let after: Vec<&[usize]> = operations.iter().map(|it| it.after.as_slice()).collect();
+    // The first is waited for at once, the third by a call of its own; a stream orders its own.
+    assert_eq!(after, [&[][..], &[0], &[0], &[2]]);
+    let Work::Collective(broadcast) = &operations[1].work else {
+        panic!("a broadcast");
+    };
+    assert_eq!(broadcast.root, Some(3));
+}
+
+#[test]
+fn an_older_execution_trace_is_read_by_its_inputs() {
+    let reading = Workload::from_trace(OLD, 4).expect("a workload");
+    let all = "stride 1".to_owned();
+    assert_eq!(
+        calls(&reading.workload),
+        [
+            (Collective::AllReduce, 1280, DType::Float, all.clone()),
+            (Collective::AllGather, 128, DType::Half, all),
+        ]
+    );
+    assert_eq!(unread(&reading), []);
+}
+
+#[test]
+fn what_is_no_trace_is_refused() {
+    let refused = |text: &str| {
+        let error = Workload::from_trace(text, 2).expect_err("refused");
+        format!("{error:#}")
+    };
+    let json = "it is not the JSON of a trace; export one from PyTorch: ";
+    assert!(refused("[").starts_with(json));
+    assert!(refused("\u{a}\u{8}").starts_with(json));
+    assert!(refused("{\"a\": 1}").starts_with("it has neither traceEvents nor nodes;"));
+    assert!(refused("{\"traceEvents\": []}").starts_with("it has no collective that can be read;"));
+    assert!(refused("{\"nodes\": []}").starts_with("it has no collective that can be read;"));
+}
+
+#[test]
+fn an_error_names_the_file() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("trace.json");
+    let refused = || format!("{:#}", Workload::read_trace(&path, 2).expect_err("refused"));
+    assert!(refused().contains("trace.json cannot be read: No such file"));
+    std::fs::write(&path, "{}").expect("written");
+    assert!(refused().contains("trace.json gives no workload: it has neither"));
+    std::fs::write(&path, DDP).expect("written");
+    let reading = Workload::read_trace(&path, 2).expect("a workload");
+    assert_eq!(calls(&reading.workload)[0].1, Bytes(4 << 20).0);
+}
+
+/// Recorded by PyTorch 2.11: buckets of ResNet-50 with its default limits.
+#[test]
+fn both_recorded_traces_of_ddp_have_the_buckets_of_pytorch() {
+    let kineto = include_str!("../../../tests/data/traces/pytorch-ddp-kineto.json");
+    let execution = include_str!("../../../tests/data/traces/pytorch-ddp-et.json");
+    for text in [kineto, execution] {
+        let reading = Workload::from_trace(text, 2).expect("a workload");
+        let sizes: Vec<u64> = calls(&reading.workload).iter().map(|call| call.1).collect();
+        assert_eq!(
+            sizes,
+            [8_196_000, 31_502_336, 26_255_360, 26_550_272, 9_724_160]
+        );
+        assert_eq!(unread(&reading), []);
+    }
+}
+
+/// Recorded by PyTorch 2.11: some calls of two passes over units of 50,358,272 parameters.
+#[test]
+fn both_recorded_traces_of_fsdp_gather_and_reduce_in_order() {
+    let kineto = include_str!("../../../tests/data/traces/pytorch-fsdp-kineto.json");
+    let execution = include_str!("../../../tests/data/traces/pytorch-fsdp-et.json");
+    let (gather, reduce) = (Collective::AllGather, Collective::ReduceScatter);
+    let kineto_order = [
+        gather, gather, gather, gather, gather, gather, reduce, gather, reduce,
+    ];
+    let execution_order = [
+        gather, gather, gather, reduce, gather, reduce, gather, reduce, reduce,
+    ];
+    for (text, order) in [(kineto, kineto_order), (execution, execution_order)] {
+        let reading = Workload::from_trace(text, 2).expect("a workload");
+        let found = calls(&reading.workload);
+        let kinds: Vec<Collective> = found.iter().map(|call| call.0).collect();
+        assert_eq!(kinds, order);
+        let unit =
+            |call: &(_, u64, DType, _)| call.1 == 2 * 50_358_272 && call.2 == DType::Bfloat16;
+        assert!(found.iter().all(unit));
+        assert_eq!(unread(&reading), []);
+    }
+}

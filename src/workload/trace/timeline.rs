@@ -1,0 +1,146 @@
+//! [`Timeline`]: what a rank did in a trace, in order, which becomes operations.
+
+use std::collections::BTreeSet;
+
+use super::{call::TracedCall, groups::TraceWorld, unread::Unread};
+use crate::{
+    units::Micros,
+    visible::excerpt,
+    workload::{
+        file::{MOST_OPERATIONS, MOST_STREAMS, MOST_TIME},
+        operation::{CollectiveCall, Operation, Work},
+    },
+};
+
+/// What a rank did, in the order in which it was started.
+#[derive(Default)]
+pub(super) struct Timeline {
+    items: Vec<TimelineItem>,
+    calls: usize,
+}
+
+enum TimelineItem {
+    Compute(Micros),
+    Call(Box<TracedCall>),
+    /// What follows waits for the calls with these numbers.
+    Wait(Vec<usize>),
+}
+
+impl Timeline {
+    pub(super) fn compute(&mut self, time: Micros) {
+        if time.0 > 0.0 {
+            let time = Micros(time.0.min(MOST_TIME.0));
+            self.items.push(TimelineItem::Compute(time));
+        }
+    }
+
+    /// Adds a call, and returns its number.
+    pub(super) fn call(&mut self, call: Box<TracedCall>) -> usize {
+        self.items.push(TimelineItem::Call(call));
+        self.calls += 1;
+        self.calls - 1
+    }
+
+    pub(super) fn wait(&mut self, calls: Vec<usize>) {
+        if !calls.is_empty() {
+            self.items.push(TimelineItem::Wait(calls));
+        }
+    }
+
+    /// Returns the operations. What is not one is noted in `unread`.
+    pub(super) fn operations(self, world: &TraceWorld, unread: &mut Unread) -> Vec<Operation> {
+        let mut operations = TraceOperations::default();
+        for item in self.items {
+            if operations.done.len() >= MOST_OPERATIONS {
+                let what = format!("operations after the first {MOST_OPERATIONS}");
+                unread.note(what);
+                continue;
+            }
+            match item {
+                TimelineItem::Compute(time) => operations.compute(time),
+                TimelineItem::Wait(calls) => operations.wait(&calls),
+                TimelineItem::Call(call) => {
+                    if let Err(what) = operations.call(&call, world) {
+                        unread.note(what);
+                    }
+                }
+            }
+        }
+        operations.done
+    }
+}
+
+/// Operations that grow by one item of a timeline at a time.
+#[derive(Default)]
+struct TraceOperations {
+    done: Vec<Operation>,
+    /// For each call, its operation if it has one.
+    calls: Vec<Option<usize>>,
+    /// What the next computation waits for.
+    awaited: BTreeSet<usize>,
+    last_compute: Option<usize>,
+    streams: BTreeSet<String>,
+}
+
+impl TraceOperations {
+    fn compute(&mut self, time: Micros) {
+        let after = std::mem::take(&mut self.awaited).into_iter().collect();
+        let number = self.done.len() + 1;
+        self.last_compute = Some(self.done.len());
+        self.done.push(Operation {
+            name: format!("compute {number}"),
+            stream: "compute".to_owned(),
+            after,
+            work: Work::Compute(time),
+        });
+    }
+
+    fn wait(&mut self, calls: &[usize]) {
+        let calls = calls.iter().filter_map(|call| *self.calls.get(*call)?);
+        self.awaited.extend(calls);
+    }
+
+    /// Adds a call, which waits for what its rank had started and waited for.
+    fn call(&mut self, call: &TracedCall, world: &TraceWorld) -> Result<(), String> {
+        let group = world.names(&call.group);
+        self.calls.push(group.is_some().then_some(self.done.len()));
+        let Some(group) = group else {
+            let name = excerpt(&call.group_name);
+            let collective = call.collective;
+            return Err(format!(
+                "{collective}: the process groups, such as '{name}', do not divide the ranks in one way"
+            ));
+        };
+        let stream = self.stream(&call.group_name);
+        let mut after = self.awaited.clone();
+        after.extend(self.last_compute);
+        // Its stream orders it behind the others there.
+        after.retain(|before| self.done[*before].stream != stream);
+        let number = self.done.len() + 1;
+        self.done.push(Operation {
+            name: format!("{} {number}", call.collective),
+            stream,
+            after: after.into_iter().collect(),
+            work: Work::Collective(CollectiveCall {
+                collective: call.collective,
+                size: call.size,
+                dtype: call.dtype,
+                redop: call.redop,
+                root: call.root,
+                group,
+                traffic: call.traffic,
+            }),
+        });
+        Ok(())
+    }
+
+    /// Returns the stream of a process group. Many groups share one, because a step has a limit.
+    fn stream(&mut self, group: &str) -> String {
+        let name = format!("group {}", excerpt(group));
+        if self.streams.contains(&name) || self.streams.len() < MOST_STREAMS - 2 {
+            self.streams.insert(name.clone());
+            return name;
+        }
+        "other groups".to_owned()
+    }
+}
