@@ -24,15 +24,14 @@ const THREADS: u32 = 1024;
 #[repr(C)]
 struct Computation {
     /// Iterations of each thread.
-    iterations: u64,
+    iterations: u32,
     /// No result is less than this.
     never: f32,
-    unused: u32,
     nowhere: sys::CUdeviceptr,
 }
 
 const _: () = assert!(
-    size_of::<Computation>() == 24,
+    size_of::<Computation>() == 16,
     "compute.cu has the same layout"
 );
 
@@ -74,7 +73,7 @@ impl ComputeKernel {
         &self,
         stream: &CudaStream,
         waves: u32,
-        iterations: u64,
+        iterations: u32,
     ) -> anyhow::Result<()> {
         let grid = Grid {
             blocks: self.blocks.saturating_mul(waves),
@@ -83,7 +82,6 @@ impl ComputeKernel {
         let computation = Computation {
             iterations,
             never: -1.0,
-            unused: 0,
             nowhere: 0,
         };
         // SAFETY: the kernel takes one `Computation`, laid out as here.

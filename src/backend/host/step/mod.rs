@@ -19,6 +19,7 @@ use crate::{
     },
     collective::{Case, Collective},
     exit::{Code, Failure},
+    units::Bytes,
     workload::{Step, StepWork},
     world::progress,
 };
@@ -43,7 +44,9 @@ pub fn open_steps(setup: &StepSetup<'_>) -> anyhow::Result<Box<dyn StepBackend>>
         let rank = group.ranks[setup.rank as usize];
         let color = group.colors[setup.rank as usize];
         let mut host = Host::in_group(rank.into(), color, rank, None);
-        host.allocate(step.largest(index))?;
+        let size = step.largest(index);
+        host.allocate(size)
+            .map_err(|_| no_memory(&communicator.name, size))?;
         communicators.push(host);
     }
     let mut collectives = Vec::with_capacity(step.operations.len());
@@ -82,6 +85,15 @@ fn call_for(case: &Case) -> Result<NonblockingCall, Waived> {
 fn refused(name: &str, case: &Case, why: &str) -> anyhow::Error {
     let what = format!("the operation {name} ({case}) cannot run on host memory: {why}");
     Failure::on_all_ranks(Code::Usage, what)
+}
+
+/// Returns the error if the buffers of communicator `name` do not fit.
+fn no_memory(name: &str, size: Bytes) -> anyhow::Error {
+    let what = format!(
+        "host memory has no room on this rank for two buffers of {size} for the communicator {name}. Use fewer ranks on a node \
+         or a smaller workload"
+    );
+    Failure::on_this_rank(Code::Usage, what)
 }
 
 /// Training steps of MPI on host memory.

@@ -5,9 +5,11 @@ use crate::units::Micros;
 /// About how long a block runs. The blocks of a collective wait for a block of computation to end where there is no room.
 pub(super) const BLOCK: Micros = Micros(6.0);
 
-/// What a kernel of computation takes on the idle GPU if others run before and after it.
+/// What kernels of computation take on the idle GPU.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct KernelCost {
+    /// What the first of several kernels takes longer than the others, which the GPU prepares while it runs.
+    pub(super) lead: f64,
     /// The kernel itself.
     pub(super) kernel: f64,
     /// Each wave of blocks.
@@ -25,36 +27,38 @@ pub(super) struct KernelTrain {
     /// Waves of each kernel.
     pub(super) waves: u32,
     /// Iterations of each wave.
-    pub(super) iterations: u64,
+    pub(super) iterations: u32,
 }
 
 impl KernelCost {
-    /// Returns the cost by the times of three kernels: of one wave of `iterations` iterations, of `waves` such waves, and of
-    /// `waves` waves of half as many iterations.
+    /// Returns the cost by the times of three kernels: of `few` waves of `iterations` iterations, of `many` such waves, and of
+    /// `many` waves of half as many iterations.
     pub(super) fn fitted(
-        iterations: u64,
-        waves: u32,
-        one: Micros,
-        many: Micros,
+        iterations: u32,
+        (few, time_of_few): (u32, Micros),
+        (many, time_of_many): (u32, Micros),
         half: Micros,
     ) -> KernelCost {
-        let (count, waves) = (iterations as f64, f64::from(waves));
-        let of_each = (many.0 - one.0) / (waves - 1.0);
-        let iteration = (many.0 - half.0) / (waves * count / 2.0);
+        let (few, many) = (f64::from(few), f64::from(many));
+        let count = f64::from(iterations);
+        let of_each = (time_of_many.0 - time_of_few.0) / (many - few);
+        let iteration = (time_of_many.0 - half.0) / (many * count / 2.0);
         let cost = KernelCost {
-            kernel: one.0 - of_each,
+            lead: 0.0,
+            kernel: time_of_few.0 - few * of_each,
             wave: of_each - iteration * count,
             iteration,
             has_waves: true,
         };
-        cost.or_proportional(many.0 / (waves * count))
+        cost.or_proportional(time_of_many.0 / (many * count))
     }
 
     /// Returns the cost of kernels of one wave by the times of two: of `iterations` iterations, and of half as many.
-    pub(super) fn fitted_to_one_wave(iterations: u64, whole: Micros, half: Micros) -> KernelCost {
-        let count = iterations as f64;
+    pub(super) fn fitted_to_one_wave(iterations: u32, whole: Micros, half: Micros) -> KernelCost {
+        let count = f64::from(iterations);
         let iteration = (whole.0 - half.0) / (count / 2.0);
         let cost = KernelCost {
+            lead: 0.0,
             kernel: whole.0 - iteration * count,
             wave: 0.0,
             iteration,
@@ -83,6 +87,7 @@ impl KernelCost {
     /// Returns this cost multiplied by `factor`.
     pub(super) fn scaled(self, factor: f64) -> KernelCost {
         KernelCost {
+            lead: self.lead * factor,
             kernel: self.kernel * factor,
             wave: self.wave * factor,
             iteration: self.iteration * factor,
@@ -100,7 +105,7 @@ impl KernelCost {
             };
         }
         let kernels = (time.0 / kernel.0.max(1.0)).round().max(1.0);
-        let of_waves = (time.0 / kernels - self.kernel).max(0.0);
+        let of_waves = ((time.0 - self.lead) / kernels - self.kernel).max(0.0);
         let waves = if self.has_waves {
             (of_waves / BLOCK.0).round().max(1.0)
         } else {
@@ -110,7 +115,7 @@ impl KernelCost {
         KernelTrain {
             kernels: kernels as u32,
             waves: waves as u32,
-            iterations: iterations.round().max(1.0) as u64,
+            iterations: iterations.round().max(1.0) as u32,
         }
     }
 }
@@ -120,20 +125,22 @@ mod tests {
     use super::*;
 
     const COST: KernelCost = KernelCost {
+        lead: 2.0,
         kernel: 1.5,
         wave: 0.5,
         iteration: 0.008,
         has_waves: true,
     };
 
-    fn time_of(cost: &KernelCost, waves: u32, iterations: u64) -> f64 {
-        cost.kernel + f64::from(waves) * (cost.wave + cost.iteration * iterations as f64)
+    fn time_of(cost: &KernelCost, waves: u32, iterations: u32) -> f64 {
+        cost.kernel + f64::from(waves) * (cost.wave + cost.iteration * f64::from(iterations))
     }
 
     #[test]
     fn three_kernels_give_the_cost_of_all() {
         let time = |waves, iterations| Micros(time_of(&COST, waves, iterations));
-        let fitted = KernelCost::fitted(700, 8, time(1, 700), time(8, 700), time(8, 350));
+        let (few, many) = ((4, time(4, 700)), (12, time(12, 700)));
+        let fitted = KernelCost::fitted(700, few, many, time(12, 350));
         assert!((fitted.kernel - 1.5).abs() < 1e-9, "{fitted:?}");
         assert!((fitted.wave - 0.5).abs() < 1e-9, "{fitted:?}");
         assert!((fitted.iteration - 0.008).abs() < 1e-9, "{fitted:?}");
@@ -144,17 +151,18 @@ mod tests {
 
     #[test]
     fn times_that_fit_nothing_give_a_cost_in_proportion() {
-        let fitted = KernelCost::fitted(100, 8, Micros(6.0), Micros(40.0), Micros(50.0));
+        let (few, many) = ((4, Micros(20.0)), (8, Micros(40.0)));
+        let fitted = KernelCost::fitted(100, few, many, Micros(50.0));
         assert_eq!((fitted.kernel, fitted.wave), (0.0, 0.0));
         assert_eq!(fitted.iteration, 40.0 / 800.0);
     }
 
     #[test]
     fn a_train_takes_the_time_in_kernels_of_about_the_given_length_and_short_blocks() {
-        for time in [3.0, 8.0, 50.0, 74.0, 76.0, 1234.5, 50_000.0] {
+        for time in [5.0, 8.0, 50.0, 74.0, 76.0, 1234.5, 50_000.0] {
             let train = COST.train(Micros(time), Micros(50.0));
             let kernel = time_of(&COST, train.waves, train.iterations);
-            let total = f64::from(train.kernels) * kernel;
+            let total = COST.lead + f64::from(train.kernels) * kernel;
             assert!((total / time - 1.0).abs() < 0.01, "{time}: {train:?}");
             assert!(time < 50.0 || (33.0..=75.0).contains(&kernel), "{train:?}");
             let block = (kernel - 1.5) / f64::from(train.waves);
@@ -167,6 +175,6 @@ mod tests {
         };
         let train = part.train(Micros(100.0), Micros(50.0));
         assert_eq!((train.kernels, train.waves), (2, 1));
-        assert!((time_of(&part, 1, train.iterations) - 50.0).abs() < 0.1);
+        assert!((time_of(&part, 1, train.iterations) - 49.0).abs() < 0.1);
     }
 }
