@@ -110,6 +110,13 @@ pub fn longest_wait() -> Option<StuckWrite> {
     })
 }
 
+/// Leaves out of the time of all writes that this process did not run for `paused`.
+pub fn leave_out(paused: Duration) {
+    for write in pending().iter_mut() {
+        write.since += paused;
+    }
+}
+
 /// Limits the writes of this thread to standard output and standard error: one that waits for a reader longer than a second
 /// is given up.
 pub fn limit_writes() {
@@ -264,6 +271,12 @@ mod tests {
         drop(first);
         let write = longest_wait().expect("a write").to_string();
         assert!(write.starts_with("/dev/null is not read: "), "{write}");
+        std::thread::sleep(Duration::from_millis(20));
+        let time = longest_wait().expect("a write").time;
+        assert!(time >= Duration::from_millis(20));
+        // The process did not run for so long.
+        leave_out(Duration::from_secs(3600));
+        assert_eq!(longest_wait().expect("a write").time, Duration::ZERO);
         drop(second);
     }
 

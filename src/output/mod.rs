@@ -24,6 +24,7 @@ mod paths;
 pub mod progress;
 pub mod ranks;
 mod row_file;
+mod row_text;
 mod run_locks;
 pub mod samples;
 mod slow_disk;

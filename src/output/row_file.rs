@@ -11,15 +11,14 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::{kept::keep_earlier, lock::identity, target, whole_file::write_whole};
+use super::{
+    kept::keep_earlier, lock::identity, row_text::RowText, target, whole_file::write_whole,
+};
 use crate::{
     streams::{self, Destination},
     units::counted,
     world::progress,
 };
-
-/// Bytes that are kept in memory at most, those on disk included: about 200,000 rows.
-const MOST_KEPT: usize = 64 << 20;
 
 /// How often it is said that somebody changed the file.
 const MOST_COMPLAINTS: u32 = 3;
@@ -42,14 +41,8 @@ pub(super) struct RowFile {
     file: Option<File>,
     /// What tells the file from one that somebody puts in its place.
     identity: Option<(u64, u64)>,
-    header: String,
-    /// What the file holds from `start` on, and behind that the rows that are not written yet.
-    text: Vec<u8>,
-    /// Bytes at the beginning of the file that are no longer in memory.
-    start: u64,
-    /// The length of the file, up to its last whole row.
-    written: u64,
-    /// Whether there may be a part of a row behind that.
+    text: RowText,
+    /// Whether there may be a part of a row behind the last whole one.
     is_torn: bool,
     /// Whether nothing has been written since the file was last on disk.
     is_on_disk: bool,
@@ -67,7 +60,6 @@ pub(super) struct RowFile {
     lost_rows: u64,
     /// Whether somebody removed rows that are not in memory.
     lacks_earlier: bool,
-    most_kept: usize,
 }
 
 impl RowFile {
@@ -122,10 +114,7 @@ impl RowFile {
             path: path.to_owned(),
             durability,
             file: Some(file),
-            header,
-            start: 0,
-            written: text.len() as u64,
-            text,
+            text: RowText::of_file(header, text),
             is_torn: false,
             is_on_disk: false,
             trouble: None,
@@ -135,22 +124,17 @@ impl RowFile {
             waiting_rows: 0,
             lost_rows: 0,
             lacks_earlier: false,
-            most_kept: MOST_KEPT,
         })
     }
 
     /// Appends `rows`, which are `count` whole rows. Returns what to say of the file: that it cannot be written, that it can
     /// again, or that somebody changed it.
     pub(super) fn append(&mut self, rows: &str, count: u64) -> Vec<String> {
-        if self.text.len() + rows.len() > self.most_kept {
-            self.forget_what_is_written();
-        }
         let mut said = Vec::new();
-        if self.text.len() + rows.len() > self.most_kept {
-            said.extend(self.lose(count));
-        } else {
-            self.text.extend_from_slice(rows.as_bytes());
+        if self.text.push(rows) {
             self.waiting_rows += count;
+        } else {
+            said.extend(self.lose(count));
         }
         said.extend(self.try_to_write());
         said
@@ -243,7 +227,7 @@ impl RowFile {
         if !self.is_stream {
             if let Some(file) = &self.file
                 && self.is_torn
-                && file.set_len(self.written).is_ok()
+                && file.set_len(self.text.written()).is_ok()
             {
                 self.is_torn = false;
             }
@@ -265,10 +249,10 @@ impl RowFile {
             return Err(io::Error::other("it is closed"));
         };
         loop {
-            match file.write(&self.text[self.waiting_from()..]) {
-                Ok(0) if self.waiting_from() == self.text.len() => return Ok(()),
+            match file.write(self.text.waiting()) {
+                Ok(0) if self.text.waiting().is_empty() => return Ok(()),
                 Ok(0) => return Err(ErrorKind::WriteZero.into()),
-                Ok(count) => self.written += count as u64,
+                Ok(count) => self.text.note_written(count),
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) => return Err(error),
             }
@@ -285,30 +269,23 @@ impl RowFile {
         };
         let file = self.file.insert(file);
         if self.is_torn {
-            file.set_len(self.written)?;
+            file.set_len(self.text.written())?;
             self.is_torn = false;
         }
-        let from = (self.written - self.start) as usize;
-        let waiting = &self.text[from..];
+        let waiting = self.text.waiting();
         if waiting.is_empty() {
             return Ok(());
         }
-        self.is_torn = true;
+        (self.is_torn, self.is_on_disk) = (true, false);
         // In one write: a reader never sees half a line.
-        self.is_on_disk = false;
-        file.write_all_at(waiting, self.written)?;
+        file.write_all_at(waiting, self.text.written())?;
         if self.durability == Durability::EachRow {
             target::sync(file)?;
             self.is_on_disk = true;
         }
         self.is_torn = false;
-        self.written += waiting.len() as u64;
+        self.text.note_all_written();
         Ok(())
-    }
-
-    /// Returns where the rows that are not written begin in `text`.
-    fn waiting_from(&self) -> usize {
-        (self.written - self.start) as usize
     }
 
     /// Returns what somebody did to the file, as the end of a sentence.
@@ -323,9 +300,9 @@ impl RowFile {
     fn change_of(&self, there: &Metadata) -> Option<&'static str> {
         if Some(identity(there)) != self.identity {
             Some("was replaced")
-        } else if there.len() < self.written {
+        } else if there.len() < self.text.written() {
             Some("was cut short")
-        } else if there.len() > self.written && !self.is_torn {
+        } else if there.len() > self.text.written() && !self.is_torn {
             Some("was written to")
         } else {
             None
@@ -334,23 +311,17 @@ impl RowFile {
 
     /// Writes the file anew with all rows, beside what somebody else put there. Returns what to say of that.
     fn write_anew(&mut self, change: &str) -> io::Result<Option<String>> {
-        let is_whole = self.start <= self.header.len() as u64;
-        if self.start > 0 {
-            let waiting = self.text.split_off(self.waiting_from());
-            self.text = self.header.clone().into_bytes();
-            self.text.extend(waiting);
-            (self.start, self.written) = (0, 0);
-            self.lacks_earlier |= !is_whole;
-        }
+        self.lacks_earlier |= !self.text.is_whole();
+        let text = self.text.anew();
         fs::create_dir_all(target::folder_of(&self.path))?;
         if self.path.metadata().is_ok_and(|there| there.len() > 0) {
             keep_earlier(&self.path)?;
         }
-        write_whole(&self.path, |file| file.write_all(&self.text))?;
+        write_whole(&self.path, |file| file.write_all(text))?;
         let file = open(&self.path)?;
         self.identity = Some(identity(&file.metadata()?));
         self.file = Some(file);
-        self.written = self.text.len() as u64;
+        self.text.note_all_written();
         self.is_torn = false;
         self.is_on_disk = true;
         self.complaints += 1;
@@ -366,11 +337,6 @@ impl RowFile {
         Ok(Some(format!(
             "{path} {change} during the run. It was written anew, {all}"
         )))
-    }
-
-    fn forget_what_is_written(&mut self) {
-        self.text.drain(..self.waiting_from());
-        self.start = self.written;
     }
 }
 
@@ -449,7 +415,7 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("x.csv");
         let mut rows = new(&path);
-        rows.most_kept = 12;
+        rows.text.most_kept = 12;
         for row in ["1,1\r\n", "2,2\r\n"] {
             assert!(rows.append(row, 1).is_empty());
         }
@@ -473,7 +439,7 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("x.csv");
         let mut rows = new(&path);
-        rows.most_kept = 15;
+        rows.text.most_kept = 15;
         // A folder in its place can be neither written nor replaced, by root either.
         fs::remove_file(&path).expect("removed");
         fs::create_dir(&path).expect("made");

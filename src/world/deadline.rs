@@ -212,6 +212,7 @@ fn end_job_if_overdue() {
 /// Returns the message for the current wait if it is overdue. The lock is released before the job
 /// ends.
 fn overdue_reason(has_moved: bool, paused: Duration, progress: &Snapshot) -> Option<String> {
+    streams::leave_out(paused);
     let mut current = current();
     let wait = current.as_mut()?;
     wait.note(has_moved, paused);
