@@ -5,7 +5,8 @@ mod common;
 use std::{
     collections::BTreeMap,
     fs,
-    os::unix::fs::PermissionsExt,
+    io::Write,
+    os::unix::fs::{OpenOptionsExt, PermissionsExt},
     path::{Path, PathBuf},
     process::{Command, Stdio},
     time::{Duration, Instant},
@@ -340,6 +341,72 @@ fn what_was_measured_before_a_signal_is_compared() {
     assert_eq!(status.code(), Some(9));
     let rows = csv(&folder.path().join("e/comparison.csv"));
     assert!(rows.iter().any(|row| row["blocks"] != "0"), "{rows:?}");
+}
+
+#[test]
+fn an_experiment_that_is_stopped_before_anything_can_be_compared_says_so() {
+    for (is_warm, sentence) in [
+        (
+            false,
+            "the experiment ends during its first step: it was stopped by SIGTERM",
+        ),
+        (true, "the experiment ends: it was stopped by SIGTERM"),
+    ] {
+        let folder = tempfile::tempdir().expect("a folder");
+        let script = folder.path().join("slow");
+        let text = "#!/bin/sh\nif [ -e is_warm ]; then touch began; exec sleep 100; fi\ntouch is_warm\nexec \"$@\"\n";
+        fs::write(&script, text).expect("written");
+        fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).expect("executable");
+        if !is_warm {
+            fs::write(folder.path().join("is_warm"), "").expect("written");
+        }
+        let words = format!("--start ./slow --levels off,aggressive --out e {COMPUTED}");
+        let child = command(folder.path(), &words)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("started");
+        let began = folder.path().join("began");
+        common::wait_until("a step that goes on", || began.exists());
+        assert!(common::send_signal("-TERM", child.id()));
+        let ended = common::ended(child).expect_code(9);
+        assert!(ended.stderr.contains(sentence), "{}", ended.stderr);
+        assert!(!ended.stderr.contains("would fail"), "{}", ended.stderr);
+        let record = json(&folder.path().join("e/experiment.json"));
+        assert_eq!(record["end"], "it was stopped by SIGTERM");
+    }
+}
+
+#[test]
+fn an_experiment_whose_output_nobody_reads_ends_at_a_signal() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let words = format!("--start env --levels off,aggressive --blocks 3 --out e {COMPUTED}");
+    let pipe = folder.path().join("pipe");
+    assert!(
+        Command::new("mkfifo")
+            .arg(&pipe)
+            .status()
+            .expect("mkfifo")
+            .success()
+    );
+    let mut options = fs::File::options();
+    options
+        .read(true)
+        .write(true)
+        .custom_flags(libc::O_NONBLOCK);
+    let mut unread = options.open(&pipe).expect("opened");
+    while unread.write(b"....").is_ok() {}
+    let stdout = fs::File::options().write(true).open(&pipe).expect("opened");
+    let child = command(folder.path(), &words)
+        .stdout(stdout)
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("started");
+    let compared = folder.path().join("e/comparison.csv");
+    common::wait_until("the comparison", || compared.exists());
+    assert!(common::send_signal("-TERM", child.id()));
+    let ended = common::ended(child).expect_code(9);
+    assert!(ended.took < Duration::from_secs(30), "{:?}", ended.took);
 }
 
 #[test]

@@ -28,6 +28,13 @@ pub fn run(request: &Request) -> anyhow::Result<Code> {
     while experiment.has_another_block()? {
         experiment.run_block()?;
     }
-    let compared = compare::run(&compare::Request::of_folder(&request.folder))?;
-    Ok(experiment.failure().unwrap_or(compared))
+    let compared = compare::run(&compare::Request::of_folder(&request.folder));
+    let Some(failure) = experiment.failure() else {
+        return compared;
+    };
+    // Too little was measured to compare because of that failure, which is what the exit code tells.
+    if let Err(error) = compared {
+        say!("pxnbench: {error:#}");
+    }
+    Ok(failure)
 }

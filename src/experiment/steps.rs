@@ -109,6 +109,13 @@ impl<'a> Experiment<'a> {
         match end.code {
             // Wrong data are wrong in every step, and the comparison of times is still of interest.
             Code::Fine | Code::WrongData => Ok(()),
+            Code::Stopped => {
+                let reason = self.reason_to_end().unwrap_or_default();
+                self.record.end = Some(reason.clone());
+                self.save()?;
+                let what = format!("the experiment ends during its first step: {reason}");
+                Err(Failure::on_all_ranks(Code::Stopped, what))
+            }
             code => {
                 self.record.end = Some("the warm-up step failed".to_owned());
                 self.save()?;
