@@ -46,7 +46,7 @@ pub struct Args {
     #[arg(long, value_name = "NETWORK", value_parser = levels::network, help_heading = "Options of the sweep")]
     network: Option<&'static Preset>,
 
-    /// Seconds that one operation, or one start-up step such as waiting for the other nodes, may take
+    /// Seconds without progress after which the job is ended, also while it waits for the other nodes
     #[arg(long, value_name = "SECONDS", value_parser = values::natural, help_heading = "Options of the sweep")]
     timeout: Option<u32>,
 

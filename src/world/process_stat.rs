@@ -41,7 +41,7 @@ impl ProcessStat {
     }
 
     /// Returns whether a signal or a debugger has stopped the process.
-    pub(super) fn is_stopped(&self) -> bool {
+    pub fn is_stopped(&self) -> bool {
         matches!(self.field(0), Some("T" | "t"))
     }
 

@@ -30,7 +30,7 @@ use signal_hook::{
 };
 
 use super::abort;
-use crate::streams;
+use crate::{exit::Code, streams};
 
 /// The last signal received, as [`remember`] stores it; 0 for none.
 static RECEIVED: AtomicI32 = AtomicI32::new(0);
@@ -43,6 +43,12 @@ const GRACE: Duration = Duration::from_millis(600);
 
 /// Signals that come together are one request: a terminal sends SIGINT to the ranks, and so does their launcher.
 const TOGETHER: Duration = Duration::from_millis(100);
+
+/// How long a process that launches ranks, and was asked to stop, waits for a reader of what it prints.
+const READ_WITHIN: Duration = Duration::from_secs(3);
+
+/// Whether a thread looks at the writes of such a process.
+static WATCHES_WRITES: AtomicBool = AtomicBool::new(false);
 
 /// When the first signal came that leaves no time.
 static STOPPED_AT: OnceLock<Instant> = OnceLock::new();
@@ -190,6 +196,22 @@ fn relay(signal: i32) {
     remember(signal, &RECEIVED);
     for process in processes.iter() {
         send(*process as i32, passed_on(signal));
+    }
+    if signal != SIGUSR1 && !WATCHES_WRITES.swap(true, Ordering::SeqCst) {
+        // Without the thread a second signal is of no more use than the first.
+        let _ = thread::Builder::new().spawn(move || end_if_a_write_waits(signal));
+    }
+}
+
+/// Ends this process, which was asked to stop, if it waits for somebody to read what it prints.
+fn end_if_a_write_waits(signal: i32) {
+    let asked = Instant::now();
+    loop {
+        thread::sleep(TOGETHER);
+        let waits = streams::longest_wait().map_or(Duration::ZERO, |write| write.time);
+        if waits.min(asked.elapsed()) > READ_WITHIN {
+            abort::job(Code::Stopped, &reason(signal));
+        }
     }
 }
 

@@ -3,6 +3,7 @@
 use std::{
     fs,
     process::{Child, Stdio},
+    time::{Duration, Instant},
 };
 
 use crate::{
@@ -103,6 +104,11 @@ struct Node {
 
 impl Node {
     fn start() -> Node {
+        Node::start_with(&[])
+    }
+
+    /// Starts it with more arguments of the sweep.
+    fn start_with(more: &[&str]) -> Node {
         let folder = folder();
         let words = "join 0 127.0.0.1 --nodes 1 --ranks-per-node 2 --port";
         let mut command = alone(folder.path());
@@ -119,6 +125,7 @@ impl Node {
                 "--out",
             ])
             .arg(folder.path().join("results"))
+            .args(more)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
@@ -180,6 +187,25 @@ fn a_rank_that_is_killed_is_named_and_the_others_end() {
             && stderr.contains("was ended by a signal (SIGKILL), which ended the run"),
         "{stderr}"
     );
+}
+
+#[test]
+fn a_rank_that_is_stopped_is_named_and_not_waited_for() {
+    let node = Node::start_with(&["-T", "3"]);
+    // Each process has heard of the others.
+    std::thread::sleep(Duration::from_secs(2));
+    let rank = node.rank(1).expect("rank 1");
+    let stopped = Instant::now();
+    let (ended, _) = node.end_by("-STOP", rank);
+    let took = stopped.elapsed();
+    let stderr = ended.expect_code(4).stderr;
+    assert!(
+        stderr.contains(&format!("pid {rank}) has been silent since "))
+            && stderr.contains("rank 1 did not end by itself and was ended"),
+        "{stderr}"
+    );
+    // 3 s until it is named and 5 s for the others to end; to ask it for 10 s more is of no use.
+    assert!(took < Duration::from_secs(18), "{took:?}");
 }
 
 #[test]

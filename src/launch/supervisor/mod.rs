@@ -16,7 +16,7 @@ pub(super) use self::{
     end::{HowItEnded, ProcessEnd, first_failure, own_code},
     process::{ProcessCommand, Signals},
 };
-use crate::world::signal;
+use crate::world::{process_stat::ProcessStat, signal};
 
 /// How often a wait looks for a signal that asks to stop.
 const LOOK: Duration = Duration::from_millis(100);
@@ -192,6 +192,7 @@ impl Supervisor {
     fn advance(&mut self) {
         if self.stage == Stage::Running && signal::stops_now().is_some() {
             // The signal was passed on when it came.
+            self.kill_stopped();
             self.enter(Stage::Asked);
             return;
         }
@@ -200,6 +201,7 @@ impl Supervisor {
         }
         match self.stage {
             Stage::Running => {
+                self.kill_stopped();
                 self.running().for_each(Process::ask);
                 self.enter(Stage::Asked);
             }
@@ -214,6 +216,16 @@ impl Supervisor {
     fn enter(&mut self, stage: Stage) {
         self.stage = stage;
         self.until = Some(Instant::now() + self.patience.when_asked);
+    }
+
+    /// Kills the processes that are stopped: they would not hear that they are asked to end.
+    fn kill_stopped(&mut self) {
+        for process in self.running() {
+            let pid = process.child.id();
+            if ProcessStat::of(pid).is_some_and(|stat| stat.is_stopped()) {
+                signal::kill_group(pid);
+            }
+        }
     }
 
     fn kill(&mut self) {
@@ -279,6 +291,29 @@ mod tests {
             was_asked: true,
         };
         assert_eq!(ends[1], asked);
+    }
+
+    #[test]
+    fn a_rank_that_is_stopped_is_not_waited_for() {
+        let patience = Patience {
+            when_asked: Duration::from_secs(600),
+            ..NO_PATIENCE
+        };
+        let ranks = vec![
+            shell(0, "kill -STOP $$; sleep 1000"),
+            shell(1, "exec sleep 1000"),
+        ];
+        let supervisor = Supervisor::start(ranks, patience).expect("started");
+        let stopped = supervisor.processes[0].child.id();
+        while !ProcessStat::of(stopped).expect("it").is_stopped() {
+            thread::sleep(Duration::from_millis(5));
+        }
+        // The other one fails only now.
+        signal::terminate(supervisor.processes[1].child.id());
+        let ends = supervisor.wait().expect("waited for");
+        assert_eq!(ends[1].number, 0);
+        assert_eq!(ends[1].how, HowItEnded::Signal(libc::SIGKILL));
+        assert!(ends[1].was_asked);
     }
 
     #[test]
