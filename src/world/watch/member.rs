@@ -149,7 +149,10 @@ impl Member {
                 Heard::At(at, beat) => {
                     let age = now.saturating_sub(*at);
                     if age > silence.saturating_add(LOST_AFTER) {
-                        all.add_unreached(&child.unreached());
+                        all.add_unreached(&Unreached {
+                            ranks: child.ranks,
+                            example: beat.own.full_name(),
+                        });
                     } else {
                         add_child(&mut all, child, age, beat);
                     }

@@ -43,6 +43,16 @@ pub(super) struct Unreached {
     pub(super) example: String,
 }
 
+impl Unreached {
+    /// Returns how messages name them.
+    pub(super) fn in_words(&self) -> String {
+        match self.ranks {
+            1 => self.example.clone(),
+            ranks => format!("{ranks} ranks, such as {}", self.example),
+        }
+    }
+}
+
 impl RankSummary {
     /// Returns what is known of one rank.
     pub(super) fn of(report: &ProgressReport) -> RankSummary {

@@ -6,7 +6,7 @@ use chrono::{DateTime, Local, TimeDelta};
 
 use super::{
     report::{ProgressReport, milliseconds},
-    summary::{RankSummary, Silent},
+    summary::{RankSummary, Silent, Unreached},
 };
 
 /// The others may have made progress for this much longer than a rank that is silent: up to the next mark in a stream.
@@ -30,6 +30,8 @@ pub(super) enum StuckJob {
         /// One of them.
         last: ProgressReport,
         ranks: u32,
+        /// Those that are not heard, for which they may wait.
+        unreached: Option<Unreached>,
     },
 }
 
@@ -45,8 +47,11 @@ pub(super) fn find(all: &RankSummary, silence: Duration) -> Option<StuckJob> {
     }
     let last = all.last.clone();
     Some(if all.is_even() {
-        let ranks = all.heard;
-        StuckJob::Even { last, ranks }
+        StuckJob::Even {
+            last,
+            ranks: all.heard,
+            unreached: all.unreached.clone(),
+        }
     } else {
         StuckJob::Behind {
             last,
@@ -96,7 +101,22 @@ impl StuckJob {
                     first.doing()
                 )
             }
-            StuckJob::Even { last, ranks } => format!(
+            StuckJob::Even {
+                last,
+                ranks,
+                unreached: Some(unreached),
+            } => format!(
+                "all {ranks} ranks that the watch reaches have made no progress {}: {}. They may wait for {}, which it does not reach: see \
+                 whether that process is stopped, and its GPU and network. If this is merely slow, {remedy}",
+                since(last.stands_ms, now),
+                last.doing(),
+                unreached.in_words()
+            ),
+            StuckJob::Even {
+                last,
+                ranks,
+                unreached: None,
+            } => format!(
                 "all {ranks} ranks stand at the same place and have made no progress {}: {}. No rank is behind the others, such as {}, so the \
                  operation itself is stuck, in the library, on a GPU or in the network. If this is merely slow, {remedy}",
                 since(last.stands_ms, now),
@@ -268,6 +288,28 @@ mod tests {
             "all 4 ranks stand at the same place and have made no progress since 11:59:57, for 3 s: 2000 times all_reduce 1G float sum, \
              120 of 2000 operations done. No rank is behind the others, such as rank 0 on node0 (GPU 0, pid 4000), so the operation \
              itself is stuck, in the library, on a GPU or in the network. If this is merely slow, raise --timeout"
+        );
+    }
+
+    #[test]
+    fn a_rank_that_the_watch_has_lost_is_named_once_the_others_wait() {
+        let mut all = all_at([120; 4], 3000);
+        let lost = |ranks| Unreached {
+            ranks,
+            example: "rank 8 on node1 (process 4008)".into(),
+        };
+        all.add_unreached(&lost(1));
+        assert_eq!(
+            sentence(&all).expect("a sentence"),
+            "all 4 ranks that the watch reaches have made no progress since 11:59:57, for 3 s: 2000 times all_reduce 1G float sum, 120 of \
+             2000 operations done. They may wait for rank 8 on node1 (process 4008), which it does not reach: see whether that process is \
+             stopped, and its GPU and network. If this is merely slow, raise --timeout"
+        );
+        all.add_unreached(&lost(2));
+        let several = sentence(&all).expect("a sentence");
+        assert!(
+            several.contains("wait for 3 ranks, such as rank 8 on node1 (process 4008), which"),
+            "{several}"
         );
     }
 
