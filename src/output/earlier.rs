@@ -23,6 +23,7 @@ use crate::{
         Record, RunMeta,
         read::{self, CsvRow},
         run_meta::SWEEP_FLAGS,
+        spreadsheet,
     },
 };
 
@@ -64,7 +65,11 @@ impl EarlierRun {
         let text = fs::read(path).map_err(unreadable)?;
         let is_own = str::from_utf8(first_line(&text)).is_ok_and(read::has_own_header);
         if !is_own {
-            return Err(mismatch("is not a CSV of this program".into()));
+            let why = match spreadsheet::saved_otherwise(first_line(&text)) {
+                Some(how) => format!("{how}, so rows cannot be added to it"),
+                None => "is not a CSV of this program".into(),
+            };
+            return Err(mismatch(why));
         }
         let found = EarlierRows::read(read::whole_lines(&text), traffic);
         let before = run_json.and_then(read::read_run_json);

@@ -1,6 +1,6 @@
 //! [`EarlierRows`]: what can be read of a `results.csv` that an earlier run left.
 
-use std::{io, path::Path};
+use std::{collections::HashSet, io, path::Path};
 
 use super::{csv, kept::keep_copy, whole_file::replace};
 use crate::{
@@ -22,6 +22,8 @@ pub(super) struct EarlierRows {
     is_as_found: bool,
     /// The numbers of the lines that cannot be read.
     unreadable: Vec<u64>,
+    /// The numbers of the lines that are there already, with the same times.
+    repeated: Vec<u64>,
 }
 
 impl EarlierRows {
@@ -29,6 +31,7 @@ impl EarlierRows {
     pub(super) fn read(whole: &[u8], traffic: &'static Traffic) -> EarlierRows {
         let mut found = ReadableLines::read(whole);
         let (mut rows, mut records, mut cells) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut seen, mut repeated) = (HashSet::new(), Vec::new());
         for (line, row) in &found.rows {
             let parsed = read::parse_row(row, &found.header).ok();
             let record = parsed.as_ref().and_then(|row| row.to_record(traffic));
@@ -36,16 +39,21 @@ impl EarlierRows {
                 found.unreadable.push(*line);
                 continue;
             };
+            let mut row: Vec<String> = row.iter().map(str::to_owned).collect();
+            if !seen.insert(row.clone()) {
+                repeated.push(*line);
+                continue;
+            }
             rows.push(parsed);
             records.push(record);
-            let mut row: Vec<String> = row.iter().map(str::to_owned).collect();
             // A file of an earlier version lacks the columns that were added since.
             row.resize(COLUMNS.len(), String::new());
             cells.push(row);
         }
         found.unreadable.sort_unstable();
         let header = csv::header();
-        let is_as_found = found.unreadable.is_empty() && whole.starts_with(header.as_bytes());
+        let has_all = found.unreadable.is_empty() && repeated.is_empty();
+        let is_as_found = has_all && whole.starts_with(header.as_bytes());
         let text = match str::from_utf8(whole) {
             Ok(text) if is_as_found => text.to_owned(),
             _ => header + &csv::to_csv(&cells),
@@ -56,6 +64,7 @@ impl EarlierRows {
             text,
             is_as_found,
             unreadable: found.unreadable,
+            repeated,
         }
     }
 
@@ -67,12 +76,23 @@ impl EarlierRows {
         if self.is_as_found {
             return Ok(());
         }
+        let mut left_out = Vec::new();
         if !self.unreadable.is_empty() {
+            let lines = lines(&self.unreadable);
+            left_out.push(format!(
+                "{lines}, which cannot be read, and measuring again what is missing"
+            ));
+        }
+        if !self.repeated.is_empty() {
+            let lines = lines(&self.repeated);
+            left_out.push(format!("{lines}, which the file has twice"));
+        }
+        if !left_out.is_empty() {
             let copy = keep_copy(path)?;
             note!(
-                "pxnbench: {}: leaving out {}, which cannot be read, and measuring again what is missing. The file as it was is {}",
+                "pxnbench: {}: leaving out {}. The file as it was is {}",
                 path.display(),
-                lines(&self.unreadable),
+                left_out.join("; leaving out "),
                 copy.display()
             );
         }

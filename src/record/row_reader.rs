@@ -9,7 +9,7 @@ use std::{
 
 use serde::Deserialize;
 
-use super::spreadsheet::unguarded;
+use super::spreadsheet::{saved_otherwise, unguarded};
 use crate::{
     input::{self, InputFile, InputKind},
     units::{NOT_FINITE, counted},
@@ -75,8 +75,13 @@ impl RowReader {
             .headers()
             .map_err(|error| in_words(&error, None, path))?;
         if !header.is_empty() && !header.iter().any(is_name_of_column) {
-            let why = "it is not a CSV of this program: its first line names no columns";
-            return Err(RowError(why.to_owned()));
+            let line = header.iter().collect::<Vec<_>>().join(",");
+            return Err(RowError(match saved_otherwise(line.as_bytes()) {
+                Some(how) => format!("it {how}. Save it with commas"),
+                None => {
+                    "it is not a CSV of this program: its first line names no columns".to_owned()
+                }
+            }));
         }
         Ok(RowReader {
             path: path.to_owned(),

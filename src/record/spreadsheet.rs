@@ -11,6 +11,9 @@ use std::borrow::Cow;
 /// What a formula begins with, in full width too, and what is skipped before one.
 const FORMULA: [char; 10] = ['=', '+', '-', '@', '\t', '\r', '＝', '＋', '－', '＠'];
 
+/// The names of the first columns of results.csv and ranks.csv.
+const FIRST_COLUMNS: [&str; 3] = ["run_id", "started_at", "collective"];
+
 const MONTHS: [&str; 12] = [
     "jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec",
 ];
@@ -107,6 +110,32 @@ fn is_day_of_month(number: u32) -> bool {
     (1..=31).contains(&number)
 }
 
+/// Returns how another program, such as a spreadsheet, saved the CSV that begins with `line`, as the rest of a sentence that
+/// begins with the file; `None` if none did.
+pub fn saved_otherwise(line: &[u8]) -> Option<&'static str> {
+    let text = String::from_utf8_lossy(line);
+    let is_of_names = |it: &char| it.is_ascii_graphic() && *it != '"';
+    let names: String = text
+        .chars()
+        .filter(|it| is_of_names(it) || *it == '\t')
+        .collect();
+    let has = |separator: &str| names.starts_with(&FIRST_COLUMNS.join(separator));
+    let commas = has(",");
+    if !(commas || has(";") || has("\t")) {
+        None
+    } else if text.contains('\0') {
+        Some("was saved by another program as UTF-16, and not as UTF-8")
+    } else if !commas {
+        Some("was saved by another program without commas between the columns")
+    } else if text.starts_with('\u{feff}') {
+        Some("was saved by another program with a byte order mark")
+    } else if text.contains('"') {
+        Some("was saved by another program with quotation marks around its cells")
+    } else {
+        None
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -183,5 +212,35 @@ mod tests {
             prop_assert!(!row[0].starts_with(FORMULA), "{}", &row[0]);
             prop_assert_eq!(unguarded(&row[0]), text.as_str());
         }
+    }
+
+    #[test]
+    fn what_a_spreadsheet_saved_is_told_from_other_files() {
+        let header = [&FIRST_COLUMNS[..], &["backend", "level"]].concat();
+        let utf16: Vec<u8> = header
+            .join(",")
+            .encode_utf16()
+            .flat_map(u16::to_le_bytes)
+            .collect();
+        for (line, said) in [
+            (header.join(";").into_bytes(), "without commas"),
+            (header.join("\t").into_bytes(), "without commas"),
+            (
+                format!("\u{feff}{}\r\n", header.join(",")).into_bytes(),
+                "byte order mark",
+            ),
+            (
+                format!("\"{}\"", header.join("\",\"")).into_bytes(),
+                "quotation marks",
+            ),
+            ([&b"\xff\xfe"[..], &utf16].concat(), "UTF-16"),
+        ] {
+            let how = saved_otherwise(&line).expect("another program");
+            assert!(how.contains(said), "{how}");
+        }
+        for line in ["", "my notes\n", "size;time;name\n", "{\"run_id\": 1}\n"] {
+            assert_eq!(saved_otherwise(line.as_bytes()), None, "{line}");
+        }
+        assert_eq!(saved_otherwise(header.join(",").as_bytes()), None);
     }
 }

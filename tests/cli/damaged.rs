@@ -67,6 +67,54 @@ fn lines_that_cannot_be_read_are_taken_out_and_their_cases_measured_again() {
     }
 }
 
+#[test]
+fn rows_that_the_file_has_twice_are_taken_out() {
+    let folder = folder();
+    sweep(folder.path(), &[], 0);
+    let path = folder.path().join("r/results.csv");
+    let text = fs::read_to_string(&path).expect("the CSV");
+    let lines: Vec<&str> = text.split_inclusive('\n').collect();
+    let damaged = text.clone() + lines[2] + lines[5];
+    fs::write(&path, &damaged).expect("written");
+    let resumed = sweep(folder.path(), &["--resume"], 0);
+    let words = "r/results.csv: leaving out lines 8, 9, which the file has twice. The file as it was is r/results.csv.1";
+    assert!(resumed.stderr.contains(words), "{}", resumed.stderr);
+    assert_eq!(fs::read_to_string(&path).expect("the CSV"), text);
+    let kept = fs::read_to_string(folder.path().join("r/results.csv.1"));
+    assert_eq!(kept.expect("kept"), damaged);
+}
+
+#[test]
+fn a_file_that_a_spreadsheet_saved_is_told_from_one_of_somebody_else() {
+    let folder = folder();
+    sweep(folder.path(), &[], 0);
+    let path = folder.path().join("r/results.csv");
+    let text = fs::read_to_string(&path).expect("the CSV");
+    for (saved, how) in [
+        (text.replace(',', ";"), "without commas between the columns"),
+        (format!("\u{feff}{text}"), "with a byte order mark"),
+        (
+            text.replacen("run_id", "\"run_id\"", 1),
+            "with quotation marks around its cells",
+        ),
+    ] {
+        fs::write(&path, &saved).expect("written");
+        let refused = sweep(folder.path(), &["--resume"], 6);
+        let words = format!(
+            "r/results.csv was saved by another program {how}, so rows cannot be added to it"
+        );
+        assert!(refused.stderr.contains(&words), "{}", refused.stderr);
+        assert_eq!(fs::read_to_string(&path).expect("the CSV"), saved);
+    }
+    fs::write(&path, text.replace(',', ";")).expect("written");
+    let mut report =
+        crate::common::program(std::path::Path::new(crate::common::BINARY), folder.path());
+    let refused = crate::common::run(report.args(["report", "r"])).expect_code(6);
+    let words =
+        "it was saved by another program without commas between the columns. Save it with commas";
+    assert!(refused.stderr.contains(words), "{}", refused.stderr);
+}
+
 /// Returns a row with another number of ranks.
 fn with_ranks(row: &str, ranks: &str) -> String {
     let mut cells: Vec<&str> = row.split(',').collect();
