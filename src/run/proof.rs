@@ -19,7 +19,7 @@ use crate::{
     nccl_log::{AlgorithmChoice, Connections, Fold, SendCounts, tail::LogTail},
     record::{NcclEvidence, ProofMeta, Record, Status},
     sweep::plan::Plan,
-    world::{self, World},
+    world::{self, World, scratch},
 };
 
 /// What records get from NCCL's logs.
@@ -39,6 +39,8 @@ pub(super) struct LogProof {
     reports: Reports,
     worker: Option<Worker>,
     log: Option<LogTail>,
+    /// Whether the disk of the log was full at some moment, so that lines may be missing.
+    is_cut: bool,
     fold: Fold,
     choices: HashMap<Case, AlgorithmChoice>,
 }
@@ -113,12 +115,18 @@ impl LogProof {
             return Ok(record);
         }
         if self.reports == Reports::All {
-            let seen = self.connections(world)?;
+            let (seen, cut) = self.connections(world)?;
             let is_pairwise = record.case.collective.spec().pairwise;
             if is_pairwise {
                 record.add_note("no algorithm: made of sends and receives");
             }
             record.seen = evidence(&seen, is_pairwise);
+            if let Some(rank) = cut
+                && record.seen.pxn != Some(true)
+            {
+                record.seen.pxn = None;
+                record.add_note(&log_is_cut(rank));
+            }
         }
         set_choice(&mut record.seen, self.choices.get(&record.case));
         Ok(record)
@@ -137,23 +145,34 @@ impl LogProof {
         if self.reports != Reports::All {
             return Ok(None);
         }
-        let all = self.connections(world)?;
+        let (all, cut) = self.connections(world)?;
         let own = self.fold.proof().reason_of_one_rank().to_owned();
         let reasons = world::all_gather(world, &own)?;
+        if let Some(rank) = cut
+            && uses_pxn(&all) != Some(true)
+        {
+            let why = log_is_cut(rank);
+            return Ok(Some(ProofMeta {
+                pxn_used: None,
+                verdict: format!("PXN use unknown: {why}. Set TMPDIR to a folder with more room"),
+            }));
+        }
         Ok(Some(ProofMeta {
             pxn_used: uses_pxn(&all),
             verdict: sentence(&all, &reasons, folder),
         }))
     }
 
-    /// Returns the connections of all ranks so far.
-    fn connections(&mut self, world: &dyn World) -> anyhow::Result<Connections> {
+    /// Returns the connections of all ranks so far, and the first rank whose log may lack lines.
+    fn connections(&mut self, world: &dyn World) -> anyhow::Result<(Connections, Option<usize>)> {
         self.read_new_lines();
+        self.is_cut |= scratch::is_full();
         let mut all = Connections::default();
         for of_rank in world::all_gather(world, self.fold.connections())? {
             all.add(&of_rank);
         }
-        Ok(all)
+        let are_cut = world::all_gather(world, &self.is_cut)?;
+        Ok((all, are_cut.into_iter().position(|is_cut| is_cut)))
     }
 
     /// Reads what is new. NCCL creates its file when it writes the first line; a log that cannot be read says nothing.
@@ -165,6 +184,11 @@ impl LogProof {
             let _ = log.lines(&mut |line| self.fold.line(line));
         }
     }
+}
+
+/// Returns that lines may be missing in the log of `rank`.
+fn log_is_cut(rank: usize) -> String {
+    format!("the disk of NCCL's log of rank {rank} is full, so lines of it may be missing")
 }
 
 fn refuse_other_log_file() -> anyhow::Result<()> {

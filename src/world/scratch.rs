@@ -27,6 +27,12 @@ use crate::exit::{Code, Failure};
 /// The prefix of the name of a folder.
 const PREFIX: &str = "pxnbench.";
 
+/// The least that the file system of a folder must have left, in bytes.
+const LEAST_ROOM: u64 = 1 << 20;
+
+/// A file system with less is full, in bytes: a line of NCCL's log may not fit.
+const FULL: u64 = 16 << 10;
+
 /// The file in a folder that says which process made it.
 const OWNER: &str = "owner";
 
@@ -69,6 +75,19 @@ pub fn keep() {
     }
 }
 
+/// Returns whether the file system of the folder, if there is one, is full: what NCCL logs may be lost.
+pub fn is_full() -> bool {
+    let room = made().and_then(room);
+    room.is_some_and(|bytes| bytes < FULL)
+}
+
+/// Returns how many bytes can be written to the file system of `folder`, if it says.
+fn room(folder: &Path) -> Option<u64> {
+    let system = rustix::fs::statvfs(folder).ok()?;
+    // Those of /proc and the like have no blocks.
+    (system.f_blocks > 0).then(|| system.f_bavail.saturating_mul(system.f_frsize))
+}
+
 /// Removes the folder, if there is one that need not be kept, and the mark of this process.
 pub fn remove() {
     cause::leave();
@@ -81,12 +100,16 @@ pub fn remove() {
 
 /// Makes a folder within `within`, and removes those that dead processes left there.
 fn make(within: &Path) -> Result<PathBuf, String> {
-    let folder = private::make(within, PREFIX).map_err(|error| {
+    let cannot = |why: &str| {
         format!(
-            "{} cannot hold NCCL's log: {error}. Set TMPDIR to a folder that can be written to",
+            "{} cannot hold NCCL's log: {why}. Set TMPDIR to a folder that can be written to",
             within.display()
         )
-    })?;
+    };
+    if room(within).is_some_and(|bytes| bytes < LEAST_ROOM) {
+        return Err(cannot("its file system has less than 1 MiB left"));
+    }
+    let folder = private::make(within, PREFIX).map_err(|error| cannot(&error.to_string()))?;
     // A folder without this file is never taken for an abandoned one.
     if let Some(owner) = Owner::this() {
         let _ = fs::write(folder.join(OWNER), owner.text());
