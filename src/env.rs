@@ -18,15 +18,19 @@ pub fn nccl_tests(env: Env, name: &str) -> Option<String> {
 }
 
 /// Words in the name of a variable that holds a secret.
-const SECRET: [&str; 7] = [
+const SECRET: [&str; 8] = [
     "TOKEN",
     "SECRET",
     "KEY",
     "PASSWORD",
     "PASSWD",
+    "PASSPHRASE",
     "CREDENTIAL",
     "AUTH",
 ];
+
+/// The same, where the name has nothing more between its underscores: longer words may mean something else.
+const SECRET_WORDS: [&str; 4] = ["PASS", "PWD", "CRED", "CREDS"];
 
 /// Names with such a word whose value is no secret: the index of InfiniBand's partition.
 const NO_SECRET: [&str; 1] = ["NCCL_IB_PKEY"];
@@ -39,12 +43,24 @@ pub fn is_secret(name: &str) -> bool {
     let name = name.to_ascii_uppercase();
     let bare = name.rsplit([' ', '\t']).find(|word| !word.is_empty());
     let is_known = bare.is_some_and(|bare| NO_SECRET.contains(&bare));
-    !is_known && SECRET.iter().any(|word| name.contains(word))
+    let has_word =
+        bare.is_some_and(|bare| bare.split('_').any(|word| SECRET_WORDS.contains(&word)));
+    !is_known && (has_word || SECRET.iter().any(|word| name.contains(word)))
+}
+
+/// Returns whether `value` has the form of an address with a password in it, such as `https://user:password@host/`.
+fn has_password(value: &str) -> bool {
+    let mut addresses = value.split("://").skip(1);
+    addresses.any(|address| {
+        let authority = address.split(['/', '?', '#']).next().unwrap_or_default();
+        let user = authority.rsplit_once('@').map(|(user, _)| user);
+        user.is_some_and(|user| user.contains(':'))
+    })
 }
 
 /// Returns the value of a variable as it may be recorded and printed.
 pub fn recorded(name: &str, value: String) -> String {
-    if is_secret(name) {
+    if is_secret(name) || has_password(&value) {
         NOT_RECORDED.to_owned()
     } else {
         value
@@ -73,11 +89,26 @@ mod tests {
             "export NCCL_SECRET_ID",
             "NCCL_PASSWD",
             "NCCL_AUTHORITY",
+            "NCCL_CRED",
+            "NCCL_PWD",
+            "NCCL_PASSPHRASE",
         ] {
             assert_eq!(recorded(name, "hush".into()), NOT_RECORDED, "{name}");
         }
-        for name in ["NCCL_DEBUG", "NCCL_IB_PKEY", "export NCCL_IB_PKEY"] {
+        for name in [
+            "NCCL_DEBUG",
+            "NCCL_IB_PKEY",
+            "export NCCL_IB_PKEY",
+            "NCCL_CREDITS",
+            "NCCL_BYPASS",
+        ] {
             assert_eq!(recorded(name, "1".into()), "1", "{name}");
+        }
+        for value in ["https://me:hush@host/x", "a,http://me:hush@host"] {
+            assert_eq!(recorded("NCCL_X", value.into()), NOT_RECORDED, "{value}");
+        }
+        for value in ["https://host:80/a@b", "^mlx5:1@x", "http://me@host"] {
+            assert_eq!(recorded("NCCL_X", value.into()), value);
         }
     }
 }

@@ -106,7 +106,8 @@ fn format_md() -> String {
          instead. A second before its CPU time ends, a run stops with 9 as by any other signal.\n\n\
          At most 100000000 timed operations of each case (`-n` times `-m` times `-G`), and 1000000 of `-w`, `-c` and `-m`, are accepted \
          (exit code 6 otherwise); `--time` measures for a long time. A named pipe for results is given up if nobody opens it for \
-         reading within 10 s. Of an `NCCL_*` variable whose name says token, secret, key, password, credential or auth, \
+         reading within 10 s. Of an `NCCL_*` variable whose name says token, secret, key, password, passphrase, credential or auth, \
+         or has the word pass, pwd or cred, or whose value is an address with a password in it (`https://user:password@host`), \
          `environment` in `run.json` has `not recorded` instead of the value.\n\n\
          What ends a job never waits for a reader: if nobody reads standard output or standard error, the reason is given up \
          after a second, and it is in `run.json`.\n\n\
