@@ -7,6 +7,7 @@
 use std::{
     fs, io,
     path::{Path, PathBuf},
+    time::Duration,
 };
 
 use serde::{Deserialize, Serialize};
@@ -23,6 +24,9 @@ const PREFIX: &str = "pxnbench-rank.";
 const MARK: &str = "rank.json";
 /// The file that says how the process failed.
 const END: &str = "end.json";
+
+/// How long a folder may be without a mark until it counts as one of no process.
+const MARKED_WITHIN: Duration = Duration::from_secs(60);
 
 /// A process of a job.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -74,16 +78,8 @@ impl RankFolder {
 
     /// Returns the folders of this user's processes on this node, of whatever job.
     pub(super) fn all(within: &Path) -> Vec<RankFolder> {
-        let Some(user) = note::own_user() else {
-            return Vec::new();
-        };
         let mut folders = Vec::new();
-        for entry in fs::read_dir(within).into_iter().flatten().flatten() {
-            let is_named_so = entry.file_name().to_string_lossy().starts_with(PREFIX);
-            let path = entry.path();
-            if !is_named_so || !private::is_private(&path, user) {
-                continue;
-            }
+        for path in own_paths(within) {
             let mark: Option<RankMark> = note::read(&path.join(MARK));
             if let Some(mark) = mark.filter(|mark| mark.process.is_here()) {
                 folders.push(RankFolder { path, mark });
@@ -140,8 +136,37 @@ impl RankFolder {
     }
 }
 
-/// Removes the folders of jobs other than `own` of which no process lives.
+/// Returns the paths in `within` that have the name of such a folder and belong to this user only.
+fn own_paths(within: &Path) -> Vec<PathBuf> {
+    let Some(user) = note::own_user() else {
+        return Vec::new();
+    };
+    let mut paths = Vec::new();
+    for entry in fs::read_dir(within).into_iter().flatten().flatten() {
+        let is_named_so = entry.file_name().to_string_lossy().starts_with(PREFIX);
+        let path = entry.path();
+        if is_named_so && private::is_private(&path, user) {
+            paths.push(path);
+        }
+    }
+    paths
+}
+
+/// Returns whether `path` has no mark, and has had none for longer than a process takes to write or to remove one: another
+/// process noted a failure for one that was leaving.
+fn lacks_mark(path: &Path) -> bool {
+    let age = fs::metadata(path).and_then(|folder| folder.modified());
+    let is_old = age.is_ok_and(|since| since.elapsed().is_ok_and(|age| age > MARKED_WITHIN));
+    is_old && !path.join(MARK).exists()
+}
+
+/// Removes the folders of jobs other than `own` of which no process lives, and those of no process.
 fn remove_abandoned(within: &Path, own: &str) {
+    for path in own_paths(within) {
+        if lacks_mark(&path) {
+            let _ = fs::remove_dir_all(path);
+        }
+    }
     let mut folders = RankFolder::all(within);
     let alive: Vec<String> = folders
         .iter()
@@ -226,6 +251,26 @@ mod tests {
         RankFolder::make(within.path(), mark("d", 0, std::process::id())).expect("made");
         assert_eq!(RankFolder::of_job(within.path(), "a").len(), 0);
         assert_eq!(RankFolder::of_job(within.path(), "b").len(), 1);
+    }
+
+    #[test]
+    fn a_folder_that_has_lost_its_mark_is_removed_by_a_later_process() {
+        let within = tempfile::tempdir().expect("a folder");
+        let hour_ago = std::time::SystemTime::now() - 60 * MARKED_WITHIN;
+        let made = |is_old: bool, file: &str| {
+            let path = private::make(within.path(), PREFIX).expect("made");
+            fs::write(path.join(file), "{}").expect("written");
+            if is_old {
+                let folder = fs::File::open(&path).expect("opened");
+                folder.set_modified(hour_ago).expect("set");
+            }
+            path
+        };
+        let (left, marked, new) = (made(true, END), made(true, MARK), made(false, END));
+        let own = RankFolder::make(within.path(), mark("a", 0, std::process::id()));
+        own.expect("made").remove();
+        let exist = [left, marked, new].map(|path| path.exists());
+        assert_eq!(exist, [false, true, true]);
     }
 
     #[test]
