@@ -99,7 +99,6 @@ fn examine(args: &Args, world: &dyn World) -> anyhow::Result<Code> {
     };
     let job = ranks::gather(sources, &env::var, world)?;
     let report = Report::new(&job, args.strict);
-    abort::set_final_code(report.code());
     // If each process is alone although several were started, one report is enough.
     if world.rank() == 0 && launch::speaks(&env::var) {
         let text = if args.json {
@@ -109,6 +108,8 @@ fn examine(args: &Args, world: &dyn World) -> anyhow::Result<Code> {
         };
         print_line!("{}", text.trim_end())?;
     }
+    // Not before the report is printed: what ends this process until then has kept it from the user.
+    abort::set_final_code(report.code());
     Ok(report.code())
 }
 

@@ -4,7 +4,7 @@
 use std::{ffi::OsString, path::Path, time::Duration};
 
 use super::worker::{
-    handle::Worker,
+    handle::{Worker, WorkerFailure},
     message::{WorkerReport, WorkerStart},
 };
 use crate::{
@@ -174,9 +174,12 @@ struct ObservedRun {
     reason: String,
 }
 
-fn agree(which: &str, ended: Result<Vec<WorkerReport>, String>) -> anyhow::Result<ObservedRun> {
-    let ended = ended.map_err(|why| {
-        Failure::on_all_ranks(Code::Nccl, format!("the run {which} failed: {why}"))
+fn agree(
+    which: &str,
+    ended: Result<Vec<WorkerReport>, WorkerFailure>,
+) -> anyhow::Result<ObservedRun> {
+    let ended = ended.map_err(|WorkerFailure { what, code }| {
+        Failure::on_all_ranks(code, format!("the run {which} failed: {what}"))
     })?;
     let mut seen = ObservedRun {
         all: Connections::default(),

@@ -66,7 +66,7 @@ mod with_nccl {
         let mut reports = match worker.run(start, timeout, context.world)? {
             Ok(reports) => reports,
             Err(why) => {
-                let unknown = format!("algorithms and protocols are unknown: {why}");
+                let unknown = format!("algorithms and protocols are unknown: {}", why.what);
                 return Ok((HashMap::new(), Some(unknown)));
             }
         };

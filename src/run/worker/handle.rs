@@ -15,6 +15,7 @@ use anyhow::Context;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 use super::message::{FromWorker, ToWorker, WorkerReport, WorkerStart};
+use crate::exit::Code;
 use crate::nccl_log::subsystems::LogDetail;
 use crate::world::{self, World, placement, scratch};
 
@@ -128,7 +129,7 @@ impl Worker {
         })
     }
 
-    /// Runs the workers of all ranks together, and returns what each saw, in rank order, or a sentence if one failed.
+    /// Runs the workers of all ranks together, and returns what each saw, in rank order, or which one failed.
     /// Every rank calls it alike, and gets the same result.
     ///
     /// # Errors
@@ -138,7 +139,7 @@ impl Worker {
         start: WorkerStart,
         limit: Duration,
         world: &dyn World,
-    ) -> anyhow::Result<Result<Vec<WorkerReport>, String>> {
+    ) -> anyhow::Result<Result<Vec<WorkerReport>, WorkerFailure>> {
         let until = Instant::now() + limit.min(LONGEST);
         let ready = self
             .ask(&ToWorker::Start(start), until)
@@ -168,7 +169,16 @@ impl Worker {
     }
 }
 
-/// The failure of a worker.
+/// The failure of a worker, as all ranks know it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::run) struct WorkerFailure {
+    /// A sentence with the rank of the worker.
+    pub(in crate::run) what: String,
+    /// What the program exits with if it needs the worker.
+    pub(in crate::run) code: Code,
+}
+
+/// Why a worker failed.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Why {
     what: String,
@@ -189,7 +199,7 @@ impl Why {
 fn agree<T: Serialize + DeserializeOwned>(
     step: Result<T, Why>,
     world: &dyn World,
-) -> anyhow::Result<Result<Vec<T>, String>> {
+) -> anyhow::Result<Result<Vec<T>, WorkerFailure>> {
     let all = world::all_gather(world, &step)?;
     let failed = all
         .iter()
@@ -198,7 +208,13 @@ fn agree<T: Serialize + DeserializeOwned>(
     let Some((rank, why)) = failed.min_by_key(|(_, why)| why.is_late) else {
         return Ok(Ok(all.into_iter().flatten().collect()));
     };
-    Ok(Err(format!("rank {rank}: {}", why.what)))
+    Ok(Err(WorkerFailure {
+        what: format!("rank {rank}: {}", why.what),
+        code: match why.is_late {
+            true => Code::TimedOut,
+            false => Code::Nccl,
+        },
+    }))
 }
 
 impl Drop for Worker {
