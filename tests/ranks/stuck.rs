@@ -2,15 +2,22 @@
 //! disk of a busy machine can take longer than the limits of these tests, and would be what is said.
 
 use std::{
+    fs,
     io::{BufRead, BufReader},
+    os::unix::fs::PermissionsExt,
     path::Path,
     process::Child,
     thread,
     time::{Duration, Instant},
 };
 
+use pxnbench::world::placement::host_name;
+
 use crate::{
-    common::{csv, folder_in_memory, has_mpi, mpirun, process_of_mpi_rank, run, send_signal},
+    common::{
+        BINARY, csv, folder_in_memory, has_mpi, launcher, mpirun, process_of_mpi_rank, run,
+        send_signal, wait_until,
+    },
     ends::{assert_nothing_left, assert_whole_csv, long_sweep, unfinished},
 };
 
@@ -99,6 +106,36 @@ fn each_rank_that_is_stopped_is_named_by_another_and_the_job_ends() {
             assert!(unfinished(folder.path()).contains(&named[2..]));
         }
     }
+}
+
+#[test]
+fn a_rank_that_is_stopped_in_the_doctor_is_named() {
+    if !has_mpi() {
+        return;
+    }
+    let folder = folder_in_memory();
+    // Rank 0 asks scontrol while the others wait for what it finds.
+    let scontrol = folder.path().join("scontrol");
+    let script = "#!/bin/sh\necho $PPID > asked; sleep 3; kill -STOP $PPID; exec sleep 100\n";
+    fs::write(&scontrol, script).expect("written");
+    fs::set_permissions(&scontrol, fs::Permissions::from_mode(0o755)).expect("set");
+    let path = std::env::var("PATH").expect("PATH");
+    let mut command = launcher(folder.path());
+    command
+        .args(["-np", "3", "env"])
+        .arg(format!("PATH={}:{path}", folder.path().display()))
+        .args(["SLURM_JOB_ID=77", "SLURM_JOB_NODELIST=n1"])
+        .args([BINARY, "doctor"]);
+    let ended = run(&mut command).expect_code(4);
+    let asked = fs::read_to_string(folder.path().join("asked")).expect("a process");
+    let named = format!("pid {}) has been silent since ", asked.trim());
+    assert_eq!(ended.stderr.matches(&named).count(), 1, "{}", ended.stderr);
+    let speaker = format!("pxnbench: rank 1 on {0}: rank 0 on {0} (", host_name());
+    assert!(ended.stderr.contains(&speaker), "{}", ended.stderr);
+    assert!(ended.took < Duration::from_secs(60), "{:?}", ended.took);
+    wait_until("rank 0 is gone", || {
+        !Path::new("/proc").join(asked.trim()).exists()
+    });
 }
 
 #[test]

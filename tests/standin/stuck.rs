@@ -5,7 +5,10 @@ use std::{fs, time::Duration};
 
 use crate::{
     Layout, TWO,
-    common::{csv, ended, json, process_of_mpi_rank, processes_with, run, send_signal, wait_until},
+    common::{
+        BINARY, csv, ended, json, launcher, process_of_mpi_rank, processes_with, run, send_signal,
+        wait_until,
+    },
     machine::Machine,
 };
 use pxnbench::world::placement::host_name;
@@ -69,6 +72,50 @@ fn a_rank_that_is_stopped_is_named_with_its_gpu() {
     let end = &json(&run.join("run.json"))["end"];
     assert_eq!(end["code"], 4, "{end}");
     assert!(end.to_string().contains(&named), "{end}");
+}
+
+#[test]
+fn a_rank_that_is_stopped_in_the_self_test_is_named() {
+    let Some(machine) = Machine::in_memory(2) else {
+        return;
+    };
+    // A name by which the ranks are told from their workers, which are started by the name of the file itself.
+    let marker = format!("stuck-self-test-{}", std::process::id());
+    let program = machine.path().join(&marker);
+    std::os::unix::fs::symlink(BINARY, &program).expect("a link");
+    let tmp = machine.path().join("tmp");
+    fs::create_dir(&tmp).expect("made");
+    let mut command = machine.on(launcher(machine.path()));
+    command
+        .args(["-np", "2"])
+        .arg(&program)
+        .args(["proof", "--self-test"])
+        .env("TMPDIR", &tmp)
+        .env("SLURM_JOB_GPUS", "0")
+        // The operations of the workers do not end, so the ranks wait for these.
+        .env("STANDIN_FAULT", "hang:0:1")
+        .stdin(std::process::Stdio::null())
+        .stdout(std::process::Stdio::null())
+        .stderr(std::process::Stdio::piped());
+    let job = command.spawn().expect("started");
+    wait_until("both workers run NCCL", || {
+        let folders = fs::read_dir(&tmp).expect("a folder").flatten();
+        let files = folders.flat_map(|folder| fs::read_dir(folder.path()).into_iter().flatten());
+        let names = files.flatten().map(|file| file.file_name());
+        names
+            .filter(|name| name.to_string_lossy().ends_with(".off.log"))
+            .count()
+            == 2
+    });
+    std::thread::sleep(Duration::from_secs(2));
+    let process = process_of_mpi_rank(&marker, 1).expect("the rank");
+    assert!(send_signal("-STOP", process));
+    let ended = ended(job).expect_code(4);
+    let named = format!("pxnbench: rank 0 on {0}: rank 1 on {0} (", host_name());
+    assert!(ended.stderr.contains(&named), "{}", ended.stderr);
+    let named = format!("pid {process}) has been silent since ");
+    assert_eq!(ended.stderr.matches(&named).count(), 1, "{}", ended.stderr);
+    wait_until("no process is left", || processes_with(&marker).is_empty());
 }
 
 #[test]
