@@ -62,6 +62,26 @@ const ROWS: &[FaultRow] = &[
         ],
     },
     FaultRow {
+        fault: "a signal to an experiment before anything can be compared",
+        seen: "`the experiment ends: …`, because `it was stopped by …`",
+        exit: Exit::Code(Code::Stopped),
+        ends: "at the next case",
+        kept: "all finished cases",
+        shown_by: &[Test(
+            "an_experiment_that_is_stopped_before_anything_can_be_compared_says_so",
+        )],
+    },
+    FaultRow {
+        fault: "a signal to an experiment whose table nobody reads",
+        seen: "nothing can be said",
+        exit: Exit::Code(Code::Stopped),
+        ends: "after 3 s",
+        kept: "all finished cases",
+        shown_by: &[Test(
+            "an_experiment_whose_output_nobody_reads_ends_at_a_signal",
+        )],
+    },
+    FaultRow {
         fault: "Ctrl-C to `launch --hosts`",
         seen: "`stopped by …`; the ranks of all hosts end",
         exit: Exit::Code(Code::Stopped),

@@ -43,12 +43,30 @@ const ROWS: &[FaultRow] = &[
     },
     FaultRow {
         fault: "`--resume`: lines that cannot be read, also with 0 or 10^12 ranks",
-        seen: "`…: leaving out …, which cannot be read, and measuring again what is missing. The file as it was is …`",
+        seen: "`…: leaving out …. The file as it was is …`, with the lines: `…, which cannot be read, and measuring again what is missing`",
         exit: Exit::Unchanged,
         ends: "with the sweep",
         kept: "all readable cases",
         shown_by: &[Test(
             "lines_that_cannot_be_read_are_taken_out_and_their_cases_measured_again",
+        )],
+    },
+    FaultRow {
+        fault: "`--resume`: rows are there twice",
+        seen: "`…: leaving out …. The file as it was is …`, with the lines: `…, which the file has twice`",
+        exit: Exit::Unchanged,
+        ends: "with the sweep",
+        kept: "all cases, once",
+        shown_by: &[Test("rows_that_the_file_has_twice_are_taken_out")],
+    },
+    FaultRow {
+        fault: "`--resume`, `report`, `compare`: a spreadsheet saved the file with semicolons, quotation marks, a byte order mark or as UTF-16",
+        seen: "`was saved by another program without commas between the columns`, and the like",
+        exit: Exit::Code(Code::Usage),
+        ends: "at the start",
+        kept: "the file stays as it is",
+        shown_by: &[Test(
+            "a_file_that_a_spreadsheet_saved_is_told_from_one_of_somebody_else",
         )],
     },
     FaultRow {

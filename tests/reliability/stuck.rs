@@ -30,6 +30,43 @@ const ROWS: &[FaultRow] = &[
         shown_by: &[Test("a_rank_that_is_stopped_is_named_with_its_gpu")],
     },
     FaultRow {
+        fault: "a rank is stopped while the others compute for so long that the watch gives it up",
+        seen: "`… ranks that the watch reaches have made no progress …: …. They may wait for …, which it does not reach…`",
+        exit: Exit::Code(Code::TimedOut),
+        ends: "*T*",
+        kept: "all finished cases",
+        shown_by: &[Test(
+            "a_rank_that_the_watch_has_lost_is_named_once_the_others_wait",
+        )],
+    },
+    FaultRow {
+        fault: "the doctor: a rank is stopped (SIGSTOP)",
+        seen: "`… has been silent …, and the others wait for it: …`",
+        exit: Exit::Code(Code::TimedOut),
+        ends: "after 20 s",
+        kept: "not a run",
+        shown_by: &[Test("a_rank_that_is_stopped_in_the_doctor_is_named")],
+    },
+    FaultRow {
+        fault: "`proof --self-test`: a rank is stopped (SIGSTOP)",
+        seen: "`… has been silent …, and the others wait for it: …`",
+        exit: Exit::Code(Code::TimedOut),
+        ends: "after 20 s",
+        kept: "not a run",
+        shown_by: &[Test("a_rank_that_is_stopped_in_the_self_test_is_named")],
+    },
+    FaultRow {
+        fault: "`join`: a rank is stopped (SIGSTOP)",
+        seen: "the same, and `… did not end by itself and was ended`",
+        exit: Exit::Code(Code::TimedOut),
+        ends: "*T* + 5 s",
+        kept: "all finished cases",
+        shown_by: &[
+            Test("a_rank_that_is_stopped_is_named_and_not_waited_for"),
+            Test("a_rank_that_is_stopped_is_not_waited_for"),
+        ],
+    },
+    FaultRow {
         fault: "one of 10,000 processes is stopped (simulated)",
         seen: "the same; a process has at most 33 connections",
         exit: Exit::Code(Code::TimedOut),

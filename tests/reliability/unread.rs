@@ -167,4 +167,12 @@ const ROWS: &[FaultRow] = &[
         kept: "nothing was measured",
         shown_by: &[Test("where_nccls_log_has_no_place_nothing_is_measured")],
     },
+    FaultRow {
+        fault: "TMPDIR has no room left for NCCL's log (`--proof`)",
+        seen: "`… cannot hold NCCL's log: …. Set TMPDIR to a folder that can be written to`; if it fills up later, `PXN use unknown: …. Set TMPDIR to a folder with more room`, because `the disk of NCCL's log of rank … is full, so lines of it may be missing`",
+        exit: Exit::Code(Code::Usage),
+        ends: "at the start",
+        kept: "all cases, if it fills up later",
+        shown_by: &[Test("a_log_whose_disk_is_full_proves_nothing")],
+    },
 ];
