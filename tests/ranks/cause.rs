@@ -119,7 +119,11 @@ fn a_run_that_ends_well_or_is_asked_to_stop_leaves_no_note() {
     fs::remove_dir_all(folder.path().join("run")).expect("removed");
 
     let mut command = mpirun(3, folder.path());
-    command.env("TMPDIR", folder.path()).args(words(ENDLESS));
+    command
+        .env("TMPDIR", folder.path())
+        // On a busy machine ranks need longer than the second that mpirun leaves them to end by themselves.
+        .env("OMPI_MCA_odls_base_sigkill_timeout", "5")
+        .args(words(ENDLESS));
     let child = start(&mut command);
     wait_for_rows(folder.path());
     assert!(send_signal("-TERM", child.id()));

@@ -22,6 +22,14 @@ const ROWS: &[FaultRow] = &[
         )],
     },
     FaultRow {
+        fault: "experiment.json is a pipe into which nobody writes, and so are run.json and doctor.json of a run",
+        seen: "compare: `… cannot be read: …` with `it is a pipe, and nothing came through it for … s`; report leaves out what it cannot read",
+        exit: Exit::Code(Code::Usage),
+        ends: "after 5 s for each",
+        kept: "not a run",
+        shown_by: &[Test("a_pipe_in_place_of_a_file_of_a_run_holds_nobody_up")],
+    },
+    FaultRow {
         fault: "an input is a device without an end, such as /dev/zero",
         seen: "`it is a device, of which no end can be expected. Name a file`",
         exit: Exit::Code(Code::Usage),
