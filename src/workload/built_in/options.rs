@@ -93,7 +93,7 @@ impl WorkloadOptions {
         let scales = [("size", self.size_scale), ("time", self.time_scale)];
         for (what, scale) in scales {
             ensure!(
-                scale >= 0.0 && scale <= 1e3 && (scale > 0.0 || what == "time"),
+                (0.0..=1e3).contains(&scale) && (scale > 0.0 || what == "time"),
                 "a {what} scale of {scale} is not possible; choose a number above 0 and up to 1000"
             );
         }

@@ -49,128 +49,131 @@ fn a_file_is_read() {
     assert_eq!(loss.after, [1, 2]);
 }
 
+/// What is replaced in the file, by what, and the error.
+const WRONG: &[(&str, &str, &str)] = &[
+    (
+        "compute_us = 900",
+        "compute_us = -1",
+        "operation 'backward 1': its compute_us of -1 is not a time from 0 to 3600000000 µs; correct it",
+    ),
+    (
+        "compute_us = 900",
+        "compute_us = nan",
+        "line 15: it is not a finite number",
+    ),
+    (
+        "compute_us = 900",
+        "",
+        "operation 'backward 1': it has neither compute_us nor collective; add one of them",
+    ),
+    (
+        "compute_us = 900",
+        "compute_us = 9\nsize = 4",
+        "operation 'backward 1': it computes, and size is for collectives; remove it",
+    ),
+    (
+        "name = \"bucket 1\"",
+        "name = \"backward 1\"",
+        "two operations are called 'backward 1'; rename one of them",
+    ),
+    (
+        "after = [\"backward 1\"]",
+        "after = [\"loss\"]",
+        "operation 'bucket 1': it waits for 'loss', which comes later; move that before it",
+    ),
+    (
+        "after = [\"backward 1\"]",
+        "after = [\"bucket 1\"]",
+        "operation 'bucket 1': it waits for itself; remove it from after",
+    ),
+    (
+        "after = [\"backward 1\"]",
+        "after = [\"backward 2\"]",
+        "operation 'bucket 1': it waits for 'backward 2', which is no operation of the workload; correct the name in after",
+    ),
+    (
+        "size = \"25M\"",
+        "size = \"25Q\"",
+        "operation 'bucket 1': its size is '25Q': a size is a number with an optional K, M, G or T, such as 8, 64K or 1.5G",
+    ),
+    (
+        "size = \"25M\"\n",
+        "",
+        "operation 'bucket 1': it has no size; add one such as \"25M\"",
+    ),
+    (
+        "size = \"25M\"",
+        "size = \"2000T\"",
+        "operation 'bucket 1': its size of 2000T is larger than 1024T; make it smaller",
+    ),
+    (
+        "size = \"25M\"",
+        "size = -4",
+        "line 22: a size is a number of bytes, or a text such as \"25M\"",
+    ),
+    (
+        "group = \"data\"",
+        "group = \"expert\"",
+        "operation 'bucket 1': its group has 'expert', which is no dimension of the workload; name one of its dimensions",
+    ),
+    (
+        "group = \"data\"\n",
+        "",
+        "operation 'bucket 1': it has no group; name the dimension in which its ranks differ",
+    ),
+    (
+        "type = \"bfloat16\"",
+        "root = 0",
+        "operation 'bucket 1': it has a root, but all_reduce has none: remove it",
+    ),
+    (
+        "spread = 0.25",
+        "spread = 2",
+        "operation 'tokens': its spread of 2 is not a number from 0 to 1; correct it",
+    ),
+    (
+        "8192 0",
+        "8192",
+        "operation 'experts': its matrix: row 2 has 1 value but there are 2 rows",
+    ),
+    (
+        "redop = \"max\"",
+        "spread = 1",
+        "operation 'loss': spread and matrix are for an alltoallv; remove them",
+    ),
+    (
+        "ranks = 2",
+        "ranks = \"most\"",
+        "line 6: the ranks of a dimension are a number, or \"rest\"",
+    ),
+    (
+        "ranks = 2",
+        "ranks = 0",
+        "dimension 'tensor' has 0 ranks; give it at least 1",
+    ),
+    (
+        "ranks = 2",
+        "ranks = \"rest\"",
+        "dimension 'data' takes the rest of the ranks, as one before it does; give one of them a number",
+    ),
+    (
+        "name = \"tensor\"",
+        "name = \"data\"",
+        "two dimensions are called 'data'; rename one of them",
+    ),
+    (
+        "stream = \"compute\"",
+        "steam = \"compute\"",
+        "line 14: unknown field `steam`, expected one of `name`, `stream`, `after`, `compute_us`, `collective`, `size`, `type`, `redop`, `root`, `group`, `spread`, `matrix`",
+    ),
+];
+
 #[test]
 fn what_is_wrong_is_said_with_where_and_what_to_do() {
-    for (from, to, words) in [
-        (
-            "compute_us = 900",
-            "compute_us = -1",
-            "operation 'backward 1': its compute_us of -1 is not a time from 0 to 3600000000 µs; correct it",
-        ),
-        (
-            "compute_us = 900",
-            "compute_us = nan",
-            "line 15: it is not a finite number",
-        ),
-        (
-            "compute_us = 900",
-            "",
-            "operation 'backward 1': it has neither compute_us nor collective; add one of them",
-        ),
-        (
-            "compute_us = 900",
-            "compute_us = 9\nsize = 4",
-            "operation 'backward 1': it computes, and size is for collectives; remove it",
-        ),
-        (
-            "name = \"bucket 1\"",
-            "name = \"backward 1\"",
-            "two operations are called 'backward 1'; rename one of them",
-        ),
-        (
-            "after = [\"backward 1\"]",
-            "after = [\"loss\"]",
-            "operation 'bucket 1': it waits for 'loss', which comes later; move that before it",
-        ),
-        (
-            "after = [\"backward 1\"]",
-            "after = [\"bucket 1\"]",
-            "operation 'bucket 1': it waits for itself; remove it from after",
-        ),
-        (
-            "after = [\"backward 1\"]",
-            "after = [\"backward 2\"]",
-            "operation 'bucket 1': it waits for 'backward 2', which is no operation of the workload; correct the name in after",
-        ),
-        (
-            "size = \"25M\"",
-            "size = \"25Q\"",
-            "operation 'bucket 1': its size is '25Q': a size is a number with an optional K, M, G or T, such as 8, 64K or 1.5G",
-        ),
-        (
-            "size = \"25M\"\n",
-            "",
-            "operation 'bucket 1': it has no size; add one such as \"25M\"",
-        ),
-        (
-            "size = \"25M\"",
-            "size = \"2000T\"",
-            "operation 'bucket 1': its size of 2000T is larger than 1024T; make it smaller",
-        ),
-        (
-            "size = \"25M\"",
-            "size = -4",
-            "line 22: a size is a number of bytes, or a text such as \"25M\"",
-        ),
-        (
-            "group = \"data\"",
-            "group = \"expert\"",
-            "operation 'bucket 1': its group has 'expert', which is no dimension of the workload; name one of its dimensions",
-        ),
-        (
-            "group = \"data\"\n",
-            "",
-            "operation 'bucket 1': it has no group; name the dimension in which its ranks differ",
-        ),
-        (
-            "type = \"bfloat16\"",
-            "root = 0",
-            "operation 'bucket 1': it has a root, but all_reduce has none: remove it",
-        ),
-        (
-            "spread = 0.25",
-            "spread = 2",
-            "operation 'tokens': its spread of 2 is not a number from 0 to 1; correct it",
-        ),
-        (
-            "8192 0",
-            "8192",
-            "operation 'experts': its matrix: row 2 has 1 value but there are 2 rows",
-        ),
-        (
-            "redop = \"max\"",
-            "spread = 1",
-            "operation 'loss': spread and matrix are for an alltoallv; remove them",
-        ),
-        (
-            "ranks = 2",
-            "ranks = \"most\"",
-            "line 6: the ranks of a dimension are a number, or \"rest\"",
-        ),
-        (
-            "ranks = 2",
-            "ranks = 0",
-            "dimension 'tensor' has 0 ranks; give it at least 1",
-        ),
-        (
-            "ranks = 2",
-            "ranks = \"rest\"",
-            "dimension 'data' takes the rest of the ranks, as one before it does; give one of them a number",
-        ),
-        (
-            "name = \"tensor\"",
-            "name = \"data\"",
-            "two dimensions are called 'data'; rename one of them",
-        ),
-        (
-            "stream = \"compute\"",
-            "steam = \"compute\"",
-            "line 14: unknown field `steam`, expected one of `name`, `stream`, `after`, `compute_us`, `collective`, `size`, `type`, `redop`, `root`, `group`, `spread`, `matrix`",
-        ),
-    ] {
+    for (from, to, words) in WRONG {
         assert!(STEP.contains(from), "{from}");
         let error = Workload::parse(&STEP.replacen(from, to, 1)).expect_err(to);
-        assert_eq!(format!("{error:#}"), words);
+        assert_eq!(format!("{error:#}"), *words);
     }
 }
 

@@ -74,37 +74,49 @@ impl CallFields {
                 format!("{}: it is no collective known here", excerpt(&self.name))
             })?,
         };
-        let named = |why: &str| format!("{}: {why}", excerpt(&self.name));
-        let (dtype, element) =
-            dtype(&self.dtype).ok_or_else(|| named(&format!("type {}", excerpt(&self.dtype))))?;
+        let traced = self.traced(collective, groups);
+        let traced = traced.map_err(|why| format!("{}: {why}", excerpt(&self.name)))?;
+        Ok(CallKind::Collective(Box::new(traced)))
+    }
+
+    /// Returns the collective.
+    ///
+    /// # Errors
+    /// Returns why it cannot be read.
+    fn traced(
+        &self,
+        collective: Collective,
+        groups: &mut TraceGroups,
+    ) -> Result<TracedCall, String> {
         let spec = collective.spec();
-        if spec.reduces && element != dtype.size() {
-            return Err(named(&format!("type {}", excerpt(&self.dtype))));
-        }
+        let known = dtype(&self.dtype);
+        let known = known.filter(|(dtype, element)| !spec.reduces || *element == dtype.size());
+        let (dtype, element) = known.ok_or_else(|| format!("type {}", excerpt(&self.dtype)))?;
         let group = groups.group(&self.group);
         let group = group.ok_or_else(|| {
             let name = excerpt(&self.group.name);
-            named(&format!(
-                "the ranks of process group '{name}' are unknown or uneven"
-            ))
+            format!("the ranks of process group '{name}' are unknown or uneven")
         })?;
-        if group.size() == 1 {
-            return Err(named("its process group has one rank"));
+        let ranks = group.size();
+        if ranks == 1 {
+            return Err("its process group has one rank".to_owned());
         }
-        let elements = self.elements(collective, group.size());
-        let elements = elements.ok_or_else(|| named("its size is unknown"))?;
+        let elements = self
+            .elements(collective, ranks)
+            .ok_or("its size is unknown")?;
         let size = elements.checked_mul(element).map(Bytes);
-        let size = size.filter(|size| *size <= MOST_BYTES);
-        let size = size.ok_or_else(|| named("its size is not possible"))?;
-        let root = self.root.filter(|root| *root < group.size()).unwrap_or(0);
+        let size = size
+            .filter(|size| *size <= MOST_BYTES)
+            .ok_or("its size is not possible")?;
+        let root = self.root.filter(|root| *root < ranks).unwrap_or(0);
         let traffic = match collective {
-            Collective::AllToAllV => Some(
-                self.traffic(element, group.size())
-                    .ok_or_else(|| named("its split sizes"))?,
-            ),
+            Collective::AllToAllV => {
+                let traffic = self.traffic(element, ranks);
+                Some(traffic.ok_or("its split sizes are not possible")?)
+            }
             _ => None,
         };
-        Ok(CallKind::Collective(Box::new(TracedCall {
+        Ok(TracedCall {
             collective,
             size,
             dtype,
@@ -113,7 +125,7 @@ impl CallFields {
             traffic,
             group,
             group_name: self.group.name.clone(),
-        })))
+        })
     }
 
     fn is_uneven(&self) -> bool {
