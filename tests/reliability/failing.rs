@@ -33,7 +33,7 @@ const ROWS: &[FaultRow] = &[
     },
     FaultRow {
         fault: "the driver cannot compile the kernels",
-        seen: "`the driver cannot compile the data kernels`",
+        seen: "`the driver cannot compile the …`",
         exit: Exit::Code(Code::Cuda),
         ends: "at the start",
         kept: "nothing was measured",
@@ -93,7 +93,7 @@ const ROWS: &[FaultRow] = &[
     },
     FaultRow {
         fault: "a kernel cannot be launched",
-        seen: "`cannot launch a data kernel`",
+        seen: "`cannot launch one of the …`",
         exit: Exit::Code(Code::Cuda),
         ends: "at the failed call",
         kept: "all finished cases",

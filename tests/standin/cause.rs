@@ -18,7 +18,11 @@ fn the_rank_whose_gpu_or_nccl_fails_is_recorded_and_not_the_signal_to_rank_0() {
     };
     let host = host_name();
     for (fault, code, says) in [
-        ("cuLaunchKernel:40:719:2", 2, "cannot launch a data kernel"),
+        (
+            "cuLaunchKernel:40:719:2",
+            2,
+            "cannot launch one of the data kernels",
+        ),
         ("broken:60:700:1", 2, "CUDA_ERROR_ILLEGAL_ADDRESS"),
         (
             "ncclAllReduce:90:2:1",
@@ -127,7 +131,11 @@ fn launch_returns_the_code_and_the_sentence_of_the_rank_that_failed() {
     };
     let host = host_name();
     for (fault, code, says) in [
-        ("cuLaunchKernel:40:719:1", 2, "cannot launch a data kernel"),
+        (
+            "cuLaunchKernel:40:719:1",
+            2,
+            "cannot launch one of the data kernels",
+        ),
         ("ncclAllReduce:90:2:2", 3, "ncclAllReduce failed"),
     ] {
         let rank = fault.rsplit(':').next().expect("a rank");

@@ -62,7 +62,7 @@ const FAULTS: [Fault; 14] = [
     Fault {
         fault: "cuLaunchKernel:7:719",
         code: 2,
-        message: "cannot launch a data kernel: unknown error (code 719)",
+        message: "cannot launch one of the data kernels: unknown error (code 719)",
     },
     Fault {
         fault: "ncclAllReduce:20:2",
