@@ -1,33 +1,11 @@
 //! What a replay knows of a backend: training steps, whose operations overlap.
 
+mod mode;
 mod order;
 
-pub use order::waits;
+pub use self::{mode::StepMode, order::waits};
 
 use crate::{collective::Case, units::Micros, workload::Step};
-
-/// Which operations of a step run, and how.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum StepMode {
-    /// Computation alone, in its streams. Collectives are left out.
-    Computation,
-    /// Collectives alone, in their streams. Computation is left out.
-    Communication,
-    /// Everything, one operation after another.
-    Serial,
-    /// Everything, in its streams, each operation as soon as those that it waits for have ended.
-    Overlapped,
-}
-
-impl StepMode {
-    /// All modes.
-    pub const ALL: [StepMode; 4] = [
-        StepMode::Computation,
-        StepMode::Communication,
-        StepMode::Serial,
-        StepMode::Overlapped,
-    ];
-}
 
 /// When an operation ran on this rank, since the begin of its step.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]

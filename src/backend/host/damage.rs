@@ -1,7 +1,7 @@
 //! What MPI changed where it may change nothing, and what a deliberate fault changes.
 
 use super::{
-    Host,
+    backend::Host,
     guarded_buffer::GuardedBuffer,
     reduction::{self, factor},
 };

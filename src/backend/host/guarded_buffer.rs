@@ -1,5 +1,7 @@
 //! [`GuardedBuffer`]: a buffer in host memory with room for a guard zone on each side.
 
+#![expect(unsafe_code, reason = "words are accessed as bytes")]
+
 use crate::{
     collective::{
         data::Region,

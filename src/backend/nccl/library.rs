@@ -155,6 +155,6 @@ impl NcclLibrary {
         gpu: usize,
         world: &dyn World,
     ) -> anyhow::Result<Box<dyn StepBackend>> {
-        step::open(self.nccl, setup, gpu, world)
+        step::open(&self.nccl, setup, gpu, world)
     }
 }

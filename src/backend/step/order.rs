@@ -2,19 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use super::StepMode;
-use crate::workload::{Step, StepWork};
-
-impl StepMode {
-    /// Returns whether operations that do `work` run.
-    pub fn runs(self, work: &StepWork) -> bool {
-        match (self, work) {
-            (StepMode::Computation, StepWork::Collective { .. })
-            | (StepMode::Communication, StepWork::Compute(_)) => false,
-            _ => true,
-        }
-    }
-}
+use super::mode::StepMode;
+use crate::workload::Step;
 
 /// For each operation of `step`, the operations that end before it begins in `mode`, which are among those before it; `None`
 /// for those that the mode leaves out. The one before it in its stream is among them. An operation that is left out ends, as
@@ -53,7 +42,7 @@ mod tests {
     use crate::{
         collective::{BufferMode, CaseShape, Collective, data::DType},
         units::{Bytes, Micros},
-        workload::StepOperation,
+        workload::{StepOperation, StepWork},
     };
 
     /// Returns a step of two streams: computation in the first, collectives in the second.

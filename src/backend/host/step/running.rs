@@ -5,7 +5,7 @@ use std::{
     time::Instant,
 };
 
-use super::{super::nonblocking::StartedCollective, HostSteps, spin::spin};
+use super::{super::nonblocking::StartedCollective, opened::OpenedSteps, spin::spin};
 use crate::{
     backend::step::{Span, StepTimes},
     units::Micros,
@@ -18,7 +18,7 @@ const SLICE: Micros = Micros(4.0);
 
 /// A step while it runs.
 pub(super) struct RunningStep<'a> {
-    steps: &'a mut HostSteps,
+    steps: &'a mut OpenedSteps,
     /// What each operation waits for; `None` for those that do not run.
     waits: &'a [Option<BTreeSet<usize>>],
     begin: Instant,
@@ -49,7 +49,7 @@ struct Communicating {
 impl<'a> RunningStep<'a> {
     /// Begins a step, before which `ended` operations have ended.
     pub(super) fn new(
-        steps: &'a mut HostSteps,
+        steps: &'a mut OpenedSteps,
         waits: &'a [Option<BTreeSet<usize>>],
         ended: u64,
     ) -> RunningStep<'a> {

@@ -8,9 +8,7 @@ mod cost;
 mod events;
 mod open;
 
-pub(super) use self::open::open;
-
-use std::{cell::Cell, mem, thread};
+use std::{cell::Cell, mem, sync::Arc, thread};
 
 use anyhow::Context;
 
@@ -24,11 +22,28 @@ use super::{
     rank_device::{PreparedOp, RankDevice},
 };
 use crate::{
-    backend::step::{StepBackend, StepMode, StepTimes, waits},
+    backend::step::{StepBackend, StepMode, StepSetup, StepTimes, waits},
     collective::Case,
+    native::nccl::Nccl,
     workload::{Step, StepWork},
-    world::progress,
+    world::{World, progress},
 };
+
+/// Opens the backend of training steps on GPU `gpu`. Every process calls it.
+///
+/// # Errors
+/// Returns an error if NCCL cannot run one of the collectives, if the GPU does not start, or if NCCL fails.
+pub(super) fn open(
+    nccl: &Arc<Nccl>,
+    setup: &StepSetup<'_>,
+    gpu: usize,
+    world: &dyn World,
+) -> anyhow::Result<Box<dyn StepBackend>> {
+    Ok(Box::new(NcclSteps {
+        step: setup.step.clone(),
+        opened: Some(open::opened(nccl, setup, gpu, world)?),
+    }))
+}
 
 /// Training steps of NCCL on the GPU of this process.
 struct NcclSteps {

@@ -13,14 +13,13 @@ use super::{
         float8::Float8Support,
         rank_device::{ClosedDevice, OpenedDevice, RankDevice},
     },
-    NcclSteps,
     calibration::calibrated,
     cost::{KernelCost, KernelTrain},
 };
 use crate::{
     backend::{
         Waived, check_possible,
-        step::{ComputeOptions, StepBackend, StepSetup},
+        step::{ComputeOptions, StepSetup},
     },
     collective::Case,
     exit::{Code, Failure},
@@ -48,16 +47,16 @@ pub(super) struct OpenedSteps {
     options: ComputeOptions,
 }
 
-/// Opens the backend of training steps on GPU `gpu`. Every process calls it.
+/// Makes the communicators, buffers and streams of a step on GPU `gpu`. Every process calls it.
 ///
 /// # Errors
 /// Returns an error if NCCL cannot run one of the collectives, if the GPU does not start, or if NCCL fails.
-pub(in crate::backend::nccl) fn open(
-    nccl: Arc<Nccl>,
+pub(super) fn opened(
+    nccl: &Arc<Nccl>,
     setup: &StepSetup<'_>,
     gpu: usize,
     world: &dyn World,
-) -> anyhow::Result<Box<dyn StepBackend>> {
+) -> anyhow::Result<OpenedSteps> {
     let float8 = Float8Support {
         nccl: nccl.version(),
         is_reduced: reduces_float8(gpu, world)?,
@@ -74,13 +73,9 @@ pub(in crate::backend::nccl) fn open(
         }
     }
     progress::set_gpus(named(&[gpu]));
-    let ids = unique_ids(&nccl, setup, world)?;
-    let opened = OpenedSteps::new(&nccl, setup, gpu, &ids)
-        .with_context(|| format!("while preparing training steps on GPU {gpu}"))?;
-    Ok(Box::new(NcclSteps {
-        step: setup.step.clone(),
-        opened: Some(opened),
-    }))
+    let ids = unique_ids(nccl, setup, world)?;
+    OpenedSteps::new(nccl, setup, gpu, &ids)
+        .with_context(|| format!("while preparing training steps on GPU {gpu}"))
 }
 
 /// Returns whether the GPUs of all ranks reduce 8-bit floats.

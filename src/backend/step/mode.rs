@@ -1,0 +1,37 @@
+//! [`StepMode`]: which operations of a step run.
+
+use crate::workload::StepWork;
+
+/// Which operations of a step run, and how.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum StepMode {
+    /// Computation alone, in its streams. Collectives are left out.
+    Computation,
+    /// Collectives alone, in their streams. Computation is left out.
+    Communication,
+    /// Everything, one operation after another.
+    Serial,
+    /// Everything, in its streams, each operation as soon as those that it waits for have ended.
+    Overlapped,
+}
+
+impl StepMode {
+    /// All modes.
+    pub const ALL: [StepMode; 4] = [
+        StepMode::Computation,
+        StepMode::Communication,
+        StepMode::Serial,
+        StepMode::Overlapped,
+    ];
+}
+
+impl StepMode {
+    /// Returns whether operations that do `work` run.
+    pub fn runs(self, work: &StepWork) -> bool {
+        match (self, work) {
+            (StepMode::Computation, StepWork::Collective { .. })
+            | (StepMode::Communication, StepWork::Compute(_)) => false,
+            _ => true,
+        }
+    }
+}
