@@ -24,6 +24,7 @@
 //! | 5 | [`backend`], [`facts`] | what runs a collective; what this job runs on |
 //! | 5 | [`telemetry`] | what NVML measures on GPUs, at an interval, on a thread |
 //! | 6 | [`sweep`] | plan, loop, measurement, events |
+//! | 6 | [`replay`] | training steps: modes, blocks, exposed communication, timeline |
 //! | 7 | [`output`], [`fault`] | terminal and files; errors as sentences |
 //! | 7 | [`doctor`] | checks: from facts to findings |
 //! | 7 | [`check`] | pass or fail: results against what is required of them |
@@ -96,6 +97,7 @@ pub mod nccl_log;
 pub mod output;
 pub mod peak;
 pub mod record;
+pub mod replay;
 pub mod report;
 pub mod run;
 pub mod slurm;

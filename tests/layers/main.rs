@@ -19,7 +19,7 @@ const LAYERS: &[&[&str]] = &[
     &["record", "drop_in", "workload"],
     &["world", "native", "peak"],
     &["backend", "facts", "telemetry"],
-    &["sweep"],
+    &["sweep", "replay"],
     &["output", "fault", "doctor", "check"],
     &["run", "compare", "monitor", "job"],
     &["launch", "kube", "experiment", "report"],

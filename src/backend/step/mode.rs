@@ -23,6 +23,16 @@ impl StepMode {
         StepMode::Serial,
         StepMode::Overlapped,
     ];
+
+    /// Returns its name in tables and files.
+    pub fn name(self) -> &'static str {
+        match self {
+            StepMode::Computation => "computation",
+            StepMode::Communication => "communication",
+            StepMode::Serial => "serial",
+            StepMode::Overlapped => "overlapped",
+        }
+    }
 }
 
 impl StepMode {

@@ -1,0 +1,209 @@
+//! The replay of a training step: how long it takes alone, without overlap and with it, and how long each collective takes in it.
+//!
+//! Each block runs the step in every [`StepMode`], in an order that is balanced over the blocks: what slows down the machine for a
+//! while slows down all modes alike. It prints nothing and writes nothing.
+
+mod exposure;
+pub mod files;
+mod kind;
+mod quartiles;
+mod result;
+pub mod table;
+mod timeline;
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+pub use exposure::Exposure;
+pub use kind::CollectiveKind;
+pub use quartiles::{Quartiles, median};
+pub use result::{OperationTimes, ReplayResult, StepSample};
+pub use timeline::{RankTimeline, chrome_trace};
+
+use crate::{
+    backend::step::{StepBackend, StepMode, StepTimes},
+    collective::Case,
+    stats::BlockOrder,
+    units::Micros,
+    workload::{Step, StepWork},
+    world::{self, World, deadline, signal},
+};
+
+/// The most ranks whose times the timeline shows.
+const MOST_TIMELINES: u32 = 64;
+
+/// How a step is measured.
+#[derive(Clone, Debug)]
+pub struct ReplayMeasure {
+    /// Blocks, in each of which every mode runs.
+    pub blocks: u32,
+    /// Timed steps of a mode in a block.
+    pub steps: u32,
+    /// Steps of a mode in a block that are not timed.
+    pub warmup: u32,
+    /// Determines the order of the modes, and the data of the check.
+    pub seed: u64,
+    /// Whether the data of each collective is checked first.
+    pub verify: bool,
+    /// How long a step may make no progress.
+    pub timeout: Duration,
+}
+
+/// Checks the data of every collective of `step`, then measures all blocks. `emit` gets the result so far after each block, the
+/// same on every rank. Every rank makes the same call. A signal ends it after a block.
+///
+/// # Errors
+/// Returns an error if the backend or `emit` fails. Other ranks may have no error, so the caller must end the job.
+pub fn run(
+    step: &Step,
+    measure: &ReplayMeasure,
+    world: &dyn World,
+    backend: &mut dyn StepBackend,
+    emit: &mut dyn FnMut(&ReplayResult) -> anyhow::Result<()>,
+) -> anyhow::Result<ReplayResult> {
+    let mut replay = Replay {
+        step,
+        measure,
+        world,
+        backend,
+        result: ReplayResult::default(),
+    };
+    if measure.verify {
+        replay.verify()?;
+    }
+    let mut order = BlockOrder::new(StepMode::ALL.len(), measure.seed);
+    for block in 0..measure.blocks {
+        replay.block(block, &order.next_block())?;
+        emit(&replay.result)?;
+        if any_rank_is_stopped(world) {
+            replay.result.is_stopped = true;
+            break;
+        }
+    }
+    Ok(replay.result)
+}
+
+fn any_rank_is_stopped(world: &dyn World) -> bool {
+    world.all_reduce_sum(signal::received().is_some().into()) > 0
+}
+
+/// A replay while it is measured.
+struct Replay<'a> {
+    step: &'a Step,
+    measure: &'a ReplayMeasure,
+    world: &'a dyn World,
+    backend: &'a mut dyn StepBackend,
+    result: ReplayResult,
+}
+
+/// What a rank measured in one mode of one block.
+#[derive(Serialize, Deserialize)]
+struct ModeTimes {
+    /// The time of each step.
+    totals: Vec<Micros>,
+    /// The median time of each operation that ran; empty in modes where it is not of interest.
+    operations: Vec<Option<Micros>>,
+    /// When each operation of the last step ran, on ranks that the timeline shows.
+    timeline: Option<RankTimeline>,
+}
+
+impl Replay<'_> {
+    /// Runs each distinct collective once, and counts what is wrong on all ranks.
+    fn verify(&mut self) -> anyhow::Result<()> {
+        let mut seen: Vec<(usize, Case)> = Vec::new();
+        for operation in &self.step.operations {
+            let StepWork::Collective { communicator, case } = operation.work else {
+                continue;
+            };
+            if seen.contains(&(communicator, case)) {
+                continue;
+            }
+            seen.push((communicator, case));
+            let what = format!("checking {}, {case}", operation.name);
+            let _guard = deadline::limit(what, self.measure.timeout);
+            let seed = self.measure.seed.wrapping_add(seen.len() as u64);
+            let wrong = self.backend.verify(communicator, &case, seed)?;
+            let wrong = self.world.all_reduce_sum(wrong);
+            self.result.checked += 1;
+            self.result.wrong += wrong;
+            if wrong > 0 {
+                self.result.wrong_operations.push(operation.name.clone());
+            }
+        }
+        Ok(())
+    }
+
+    /// Runs every mode once, in the order of `modes`, which are indices into [`StepMode::ALL`].
+    fn block(&mut self, block: u32, modes: &[usize]) -> anyhow::Result<()> {
+        for &index in modes {
+            let mode = StepMode::ALL[index];
+            let what = format!("steps of block {}, {}", block + 1, mode.name());
+            let _guard = deadline::limit(what, self.measure.timeout);
+            let world = self.world;
+            let barrier = || world.barrier();
+            if self.measure.warmup > 0 {
+                self.backend.run(mode, self.measure.warmup, &barrier)?;
+            }
+            let times = self.backend.run(mode, self.measure.steps, &barrier)?;
+            let own = self.summarize(mode, &times);
+            let all = world::all_gather(world, &own)?;
+            self.keep(block, mode, all);
+        }
+        Ok(())
+    }
+
+    /// Returns what the other ranks learn of this rank's steps.
+    fn summarize(&self, mode: StepMode, times: &[StepTimes]) -> ModeTimes {
+        let totals = times.iter().map(|step| step.total).collect();
+        let mut operations = Vec::new();
+        if matches!(mode, StepMode::Serial | StepMode::Overlapped) {
+            for index in 0..self.step.operations.len() {
+                operations.push(median_duration(times, index));
+            }
+        }
+        let is_shown = mode == StepMode::Overlapped && self.world.rank() < MOST_TIMELINES;
+        let last = times.last().filter(|_| is_shown);
+        ModeTimes {
+            totals,
+            operations,
+            timeline: last.map(RankTimeline::from),
+        }
+    }
+
+    /// Adds what all ranks measured. A step ends on the slowest rank; the time of an operation is the mean over the ranks.
+    fn keep(&mut self, block: u32, mode: StepMode, all: Vec<ModeTimes>) {
+        let steps = all.iter().map(|rank| rank.totals.len()).min().unwrap_or(0);
+        for step in 0..steps {
+            let times = all.iter().map(|rank| rank.totals[step].0);
+            self.result.samples.push(StepSample {
+                mode,
+                block,
+                step: step as u32,
+                time: Micros(times.fold(0.0, f64::max)),
+            });
+        }
+        let by_operation = match mode {
+            StepMode::Serial => &mut self.result.alone,
+            StepMode::Overlapped => &mut self.result.in_step,
+            StepMode::Computation | StepMode::Communication => return,
+        };
+        by_operation.resize_with(self.step.operations.len(), OperationTimes::default);
+        for (index, times) in by_operation.iter_mut().enumerate() {
+            times.add_block(all.iter().filter_map(|rank| rank.operations[index]));
+        }
+        if mode == StepMode::Overlapped {
+            self.result.timelines = all.into_iter().filter_map(|rank| rank.timeline).collect();
+        }
+    }
+}
+
+/// Returns the median time of operation `index`; `None` if it did not run.
+fn median_duration(times: &[StepTimes], index: usize) -> Option<Micros> {
+    let mut durations = Vec::with_capacity(times.len());
+    for step in times {
+        let span = step.operations.get(index).copied().flatten()?;
+        durations.push(span.end.0 - span.begin.0);
+    }
+    median(durations).map(Micros)
+}

@@ -1,0 +1,164 @@
+//! The result of a replay as text.
+
+use std::fmt::Write;
+
+use super::{exposure::Exposure, kind::CollectiveKind, result::ReplayResult};
+use crate::{
+    backend::step::StepMode,
+    units::{GBps, Micros, counted},
+    workload::{Step, StepWork},
+};
+
+/// What a mode leaves out or changes, as the table says it.
+fn mode_note(mode: StepMode) -> &'static str {
+    match mode {
+        StepMode::Computation => "computation alone",
+        StepMode::Communication => "collectives alone, in their streams",
+        StepMode::Serial => "one operation after another",
+        StepMode::Overlapped => "as in training",
+    }
+}
+
+/// Returns the table: the step in each mode, what is exposed, and each kind of collective.
+pub fn text(step: &Step, result: &ReplayResult) -> String {
+    let mut text = String::new();
+    write_modes(&mut text, result);
+    write_exposure(&mut text, result);
+    write_collectives(&mut text, step, result);
+    text
+}
+
+fn write_modes(text: &mut String, result: &ReplayResult) {
+    let _ = writeln!(
+        text,
+        "# {:<14} {:>12} {:>12} {:>12}",
+        "step", "median(ms)", "25 %(ms)", "75 %(ms)"
+    );
+    for mode in StepMode::ALL {
+        let Some(times) = result.times(mode) else {
+            continue;
+        };
+        let _ = writeln!(
+            text,
+            "  {:<14} {:>12} {:>12} {:>12}   {}",
+            mode.name(),
+            milliseconds(times.median_us),
+            milliseconds(times.first_us),
+            milliseconds(times.third_us),
+            mode_note(mode),
+        );
+    }
+}
+
+fn write_exposure(text: &mut String, result: &ReplayResult) {
+    let Some(exposure) = Exposure::of(result) else {
+        return;
+    };
+    let _ = write!(
+        text,
+        "# exposed communication: {} ms, {:.1} % of the step",
+        milliseconds(exposure.time_us),
+        100.0 * exposure.share,
+    );
+    let interval = match exposure.share_interval {
+        Some([low, high]) => format!(
+            " (95 % interval {:.1} to {:.1} %)",
+            100.0 * low,
+            100.0 * high
+        ),
+        None => String::new(),
+    };
+    let _ = writeln!(text, "{interval}");
+}
+
+fn write_collectives(text: &mut String, step: &Step, result: &ReplayResult) {
+    let kinds = CollectiveKind::of_step(step, result);
+    if kinds.is_empty() {
+        let _ = writeln!(text, "# no collectives: no group has more than one rank");
+        return;
+    }
+    let _ = writeln!(
+        text,
+        "# {:<14} {:>12} {:>8} {:>6} {:<16} {:>5} {:>6} {:>11} {:>12} {:>11} {:>12}",
+        "collective",
+        "size(B)",
+        "type",
+        "redop",
+        "group",
+        "ranks",
+        "count",
+        "alone(us)",
+        "busbw(GB/s)",
+        "in step(us)",
+        "busbw(GB/s)",
+    );
+    for kind in &kinds {
+        let case = &kind.case;
+        let _ = writeln!(
+            text,
+            "  {:<14} {:>12} {:>8} {:>6} {:<16} {:>5} {:>6} {:>11} {:>12} {:>11} {:>12}",
+            case.collective.name(),
+            case.size().0,
+            case.dtype.name(),
+            case.redop.map_or("none", |redop| redop.name()),
+            kind.group,
+            case.ranks,
+            kind.operations.len(),
+            microseconds(kind.alone),
+            bandwidth(kind.busbw(kind.alone)),
+            microseconds(kind.in_step),
+            bandwidth(kind.busbw(kind.in_step)),
+        );
+    }
+}
+
+/// Returns the line on the data: how many collectives were checked, and what was wrong.
+pub fn verification(result: &ReplayResult) -> String {
+    if result.checked == 0 {
+        return "# Data not checked".into();
+    }
+    let checked = counted(u64::from(result.checked), "kind");
+    if result.wrong == 0 {
+        return format!("# Out of bounds values : 0 OK, {checked} of collectives checked");
+    }
+    format!(
+        "# Out of bounds values : {} FAILED, {checked} of collectives checked, wrong: {}",
+        result.wrong,
+        result.wrong_operations.join(", "),
+    )
+}
+
+/// Returns the lines above the table: what is replayed.
+pub fn head(name: &str, about: &str, step: &Step) -> String {
+    let mut computation = 0.0;
+    let mut collectives = 0_u64;
+    let mut bytes = 0_u64;
+    for operation in &step.operations {
+        match &operation.work {
+            StepWork::Compute(time) => computation += time.0,
+            StepWork::Collective { case, .. } => {
+                collectives += 1;
+                bytes += case.size().0;
+            }
+        }
+    }
+    format!(
+        "# Replay of {name}: {about}\n# Per step and rank: {} ms of computation, {} of {:.3} MB in {}\n",
+        milliseconds(Micros(computation)),
+        counted(collectives, "collective"),
+        bytes as f64 / 1e6,
+        counted(step.communicators.len() as u64, "communicator"),
+    )
+}
+
+fn milliseconds(time: Micros) -> String {
+    format!("{:.3}", time.0 / 1e3)
+}
+
+fn microseconds(time: Option<Micros>) -> String {
+    time.map_or_else(|| "-".into(), |time| format!("{:.2}", time.0))
+}
+
+fn bandwidth(busbw: Option<GBps>) -> String {
+    busbw.map_or_else(|| "-".into(), |busbw| format!("{:.2}", busbw.0))
+}
