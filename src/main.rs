@@ -40,7 +40,7 @@ fn main() -> ExitCode {
         }
     }
     fault::install_panic_hook();
-    let checked = if cli.is_sweep() {
+    let checked = if cli.measures() {
         resource_limits::check_rank()
     } else {
         Ok(())

@@ -15,6 +15,7 @@ pub mod links;
 pub mod monitor;
 pub mod probe;
 pub mod proof;
+pub mod replay;
 pub mod report;
 pub mod run;
 #[cfg(feature = "nccl")]
@@ -79,6 +80,8 @@ pub enum Command {
     Submit(submit::Args),
     /// Run a sweep on a Kubernetes cluster
     Kube(kube::Args),
+    /// Replay the communication of a training step, overlapped with computation
+    Replay(Box<replay::Args>),
     /// Compare runs, or the steps below a folder: which is faster in which case, and how sure that is
     Compare(compare::Args),
     /// Check the results of a run: is it fast enough, and not slower than before?
@@ -131,13 +134,14 @@ impl Cli {
         match &self.command {
             None => self.sweep.environment(&env::var),
             Some(Command::Proof(args)) => args.environment(&env::var),
+            Some(Command::Replay(args)) => args.environment(&env::var),
             Some(_) => Vec::new(),
         }
     }
 
     /// Returns whether this process is to measure, as a rank or alone.
-    pub fn is_sweep(&self) -> bool {
-        self.command.is_none()
+    pub fn measures(&self) -> bool {
+        matches!(self.command, None | Some(Command::Replay(_)))
     }
 
     /// Returns whether this process starts ranks, or waits for them, instead of being one. Signals are then for the ranks.
@@ -167,6 +171,7 @@ impl Cli {
             Some(Command::Links(args)) => links::run(&args),
             Some(Command::Submit(args)) => submit_job(args),
             Some(Command::Kube(args)) => kube::run(args, check_kube_sweep),
+            Some(Command::Replay(args)) => replay::run(&args),
             Some(Command::Compare(args)) => compare::run(&args),
             Some(Command::Check(args)) => check::run(&args),
             Some(Command::Experiment(args)) => run_experiment(args),
@@ -380,8 +385,9 @@ fn target_of(parsed: Cli) -> anyhow::Result<Target> {
         Some(Command::Proof(args)) if args.is_self_test() => Ok(Target::SelfTest {
             nccl_lib: args.nccl_lib().map(Path::to_owned),
         }),
+        Some(Command::Replay(args)) => args.target(),
         Some(_) => {
-            let what = "only sweeps, the doctor and proof --self-test start on ranks. Name collectives, or doctor";
+            let what = "only sweeps, replay, the doctor and proof --self-test start on ranks. Name collectives, replay or doctor";
             Err(Failure::on_all_ranks(Code::Usage, what))
         }
     }
@@ -568,7 +574,7 @@ mod tests {
         assert!(!self_test.is_sweep() && self_test.only_prints());
         for other in ["topo", "proof some.log"] {
             let error = of(other).expect_err("no");
-            assert!(error.contains("or doctor"), "{error}");
+            assert!(error.contains("replay or doctor"), "{error}");
         }
         assert!(
             of("doctor --nonsense")

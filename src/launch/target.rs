@@ -9,6 +9,13 @@ use crate::run::{backend::BackendChoice, request::Request as Sweep};
 pub enum Target {
     /// A sweep.
     Sweep(Box<Sweep>),
+    /// The replay of a training step, which writes files of its own.
+    Replay {
+        /// The backend that is requested.
+        backend: BackendChoice,
+        /// The libnccl to load, if not the usual one.
+        nccl_lib: Option<PathBuf>,
+    },
     /// The doctor, which writes no files and judges for itself what is there.
     Doctor,
     /// The self-test of the proof, which writes no files and needs NCCL.
@@ -22,7 +29,7 @@ impl Target {
     fn sweep(&self) -> Option<&Sweep> {
         match self {
             Target::Sweep(sweep) => Some(sweep),
-            Target::Doctor | Target::SelfTest { .. } => None,
+            Target::Replay { .. } | Target::Doctor | Target::SelfTest { .. } => None,
         }
     }
 
@@ -45,6 +52,7 @@ impl Target {
     pub fn backend(&self) -> Option<BackendChoice> {
         match self {
             Target::Sweep(sweep) => Some(sweep.backend),
+            Target::Replay { backend, .. } => Some(*backend),
             Target::SelfTest { .. } => Some(BackendChoice::Nccl),
             Target::Doctor => None,
         }
@@ -59,7 +67,7 @@ impl Target {
     pub fn nccl_lib(&self) -> Option<&Path> {
         match self {
             Target::Sweep(sweep) => sweep.nccl_lib.as_deref(),
-            Target::SelfTest { nccl_lib } => nccl_lib.as_deref(),
+            Target::Replay { nccl_lib, .. } | Target::SelfTest { nccl_lib } => nccl_lib.as_deref(),
             Target::Doctor => None,
         }
     }

@@ -30,6 +30,7 @@ pub mod preset_check;
 pub mod presets;
 mod progress;
 mod proof;
+pub mod replay;
 pub mod request;
 mod requirements;
 mod sampler;

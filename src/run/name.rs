@@ -62,6 +62,15 @@ pub(super) fn folder(id: &str) -> PathBuf {
     Path::new(RESULTS).join(id)
 }
 
+/// Returns the folder of a run of `what` if no other is given; outside a job it is made.
+pub(super) fn new_folder(what: &str) -> PathBuf {
+    let id = run_id(&env::var, what);
+    if env::var("SLURM_JOB_ID").is_some() {
+        return folder(&id).join(what);
+    }
+    folder(&reserve(id))
+}
+
 /// Returns the name that process 0 chooses, on all processes.
 ///
 /// # Errors

@@ -9,7 +9,7 @@ use crate::{
     backend::{self, Backend, Waived, model::Model, nccl::NcclLibrary, options::NcclSetup},
     collective::Case,
     facts,
-    record::BackendKind,
+    record::{BackendKind, RunMeta},
     sweep::plan::Plan,
     units::Bytes,
     world::{self, World, open::WaitLimits, scratch},
@@ -70,6 +70,21 @@ fn host(context: &RunContext) -> anyhow::Result<Box<dyn Backend>> {
         Some(_) => context.own_ranks().first,
     };
     backend::host::open(rank.into(), group, capacity, context.exec())
+}
+
+/// Loads NCCL on every rank, and notes its version.
+///
+/// # Errors
+///
+/// Returns an error if NCCL cannot be loaded on a rank, or differs between ranks.
+pub(super) fn library(context: &RunContext, run: &mut RunMeta) -> anyhow::Result<NcclLibrary> {
+    let world = context.world;
+    world::agree(world, scratch::check())?;
+    let library = NcclLibrary::load_on_all_ranks(context.request.nccl_lib.as_deref(), world)?;
+    let path = library.path().display().to_string();
+    run.versions.insert("nccl".into(), library.version());
+    run.versions.insert("nccl_library".into(), path);
+    Ok(library)
 }
 
 /// Opens NCCL on this process's GPUs.

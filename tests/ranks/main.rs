@@ -7,6 +7,7 @@ mod ends;
 mod guard;
 mod kills;
 mod launch;
+mod replay;
 mod slow_disk;
 mod soak;
 mod spread;

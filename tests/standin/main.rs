@@ -16,6 +16,7 @@ mod nodes;
 mod peak;
 mod predict;
 mod ready;
+mod replay;
 mod steps;
 mod stuck;
 mod tcp;

@@ -3,6 +3,7 @@
 pub mod check;
 mod nccl_tests;
 pub mod own_options;
+pub mod replay;
 pub mod slips;
 pub mod sweep;
 pub mod values;

@@ -2,6 +2,8 @@
 
 use std::{path::PathBuf, time::Duration};
 
+use clap::{Args as _, FromArgMatches};
+
 use super::{
     check::CheckArgs,
     nccl_tests::NcclTestsArgs,
@@ -330,6 +332,16 @@ impl SweepArgs {
             facts::rdma::ports(std::path::Path::new("/"))
         })
     }
+}
+
+/// Returns the request of a sweep with no other argument than a collective, for subcommands that have some of its parts.
+pub fn default_request() -> Request {
+    let words = ["", Collective::ALL[0].name()];
+    let matches = SweepArgs::augment_args(clap::Command::new("")).get_matches_from(words);
+    let defaults = SweepArgs::from_arg_matches(&matches).ok();
+    defaults
+        .and_then(|args| args.request().ok())
+        .expect("the defaults are valid")
 }
 
 fn collectives_help() -> String {

@@ -17,13 +17,14 @@ use crate::{
 };
 
 /// The subcommands that help shows: a slip of the first word may mean one of them. A test of `cmd` compares the two.
-pub const SUBCOMMANDS: [&str; 14] = [
+pub const SUBCOMMANDS: [&str; 15] = [
     "levels",
     "launch",
     "join",
     "links",
     "submit",
     "kube",
+    "replay",
     "compare",
     "check",
     "experiment",

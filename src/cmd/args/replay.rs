@@ -1,0 +1,137 @@
+//! Which training step is replayed: one that is built in, or a file.
+
+use std::path::{Path, PathBuf};
+
+use super::values;
+use crate::{
+    exit::{Code, Failure},
+    run::replay::WorkloadChoice,
+    workload::{BUILT_IN, Workload, WorkloadOptions},
+};
+
+/// A workload, and what of it can be chosen if it is built in.
+#[derive(Clone, Debug, clap::Args)]
+pub struct WorkloadArgs {
+    #[arg(value_name = "WORKLOAD", required_unless_present = "from_trace", help = workload_help())]
+    workload: Option<String>,
+
+    /// Replay the step of a trace of PyTorch: of its profiler (with times), or of its ExecutionTraceObserver
+    #[arg(long, value_name = "FILE", conflicts_with = "workload")]
+    from_trace: Option<PathBuf>,
+
+    /// MiB that a bucket of gradients reaches before it is reduced: bucket_cap_mb of PyTorch's DDP
+    #[arg(long, value_name = "MIB", default_value_t = defaults().bucket_mb, help_heading = "Built-in workloads")]
+    bucket_mb: f64,
+
+    /// The same for the first bucket [default: as the others; PyTorch takes 1 if bucket_cap_mb is not given to it]
+    #[arg(long, value_name = "MIB", help_heading = "Built-in workloads")]
+    first_bucket_mb: Option<f64>,
+
+    /// Layers whose parameters are gathered ahead of the one that computes (FSDP)
+    #[arg(long, value_name = "N", default_value_t = defaults().prefetch, help_heading = "Built-in workloads")]
+    prefetch: u32,
+
+    /// Micro-batches of a step
+    #[arg(long, value_name = "N", default_value_t = defaults().micro_batches, help_heading = "Built-in workloads")]
+    micro_batches: u32,
+
+    /// The part of the tokens, 0 to 1, that is not spread evenly over experts
+    #[arg(long, value_name = "PART", default_value_t = defaults().skew, help_heading = "Built-in workloads")]
+    skew: f64,
+
+    /// Tensor parallelism without sequence parallelism: all_reduce in place of all_gather and reduce_scatter
+    #[arg(long, help_heading = "Built-in workloads")]
+    no_sequence_parallel: bool,
+
+    /// Ranks of the dimension tensor [default: the published number, or one that divides the ranks]
+    #[arg(long, value_name = "N", help_heading = "Built-in workloads")]
+    tensor: Option<u64>,
+
+    /// Ranks of the dimension pipeline [default: as for --tensor]
+    #[arg(long, value_name = "N", help_heading = "Built-in workloads")]
+    pipeline: Option<u64>,
+
+    /// Ranks of the dimension expert [default: as for --tensor]
+    #[arg(long, value_name = "N", help_heading = "Built-in workloads")]
+    expert: Option<u64>,
+
+    /// Layers of the model [default: the published number]
+    #[arg(long, value_name = "N", help_heading = "Built-in workloads")]
+    layers: Option<u32>,
+
+    /// Multiply all sizes by this, for a first try on a small machine
+    #[arg(long, value_name = "FACTOR", default_value_t = defaults().size_scale, help_heading = "Built-in workloads")]
+    size_scale: f64,
+
+    /// Multiply all computation times by this
+    #[arg(long, value_name = "FACTOR", default_value_t = defaults().time_scale, help_heading = "Built-in workloads")]
+    time_scale: f64,
+
+    /// With --print: the ranks to print it for
+    #[arg(long, value_name = "N", value_parser = values::ranks, default_value = "8", requires = "print")]
+    ranks: u32,
+}
+
+impl WorkloadArgs {
+    /// Returns the workload that is chosen; a file is read.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the file cannot be read, or an option has a value that is not possible.
+    pub fn choice(&self) -> anyhow::Result<WorkloadChoice> {
+        if let Some(trace) = &self.from_trace {
+            return Ok(WorkloadChoice::Trace(trace.clone()));
+        }
+        let name = self.workload.as_deref().unwrap_or_default();
+        let built_in = BUILT_IN.iter().find(|known| known.name == name);
+        if let Some(built_in) = built_in {
+            let choice = WorkloadChoice::BuiltIn(built_in.name, self.options());
+            choice.for_ranks(1)?;
+            return Ok(choice);
+        }
+        let path = Path::new(name);
+        let is_name = !name.contains(['/', '.']) && !path.exists();
+        if is_name {
+            let names = BUILT_IN.map(|known| known.name).join(", ");
+            let what = format!(
+                "there is no workload '{}', and no such file. There are {names}",
+                crate::visible::excerpt(name)
+            );
+            return Err(Failure::on_all_ranks(Code::Usage, what));
+        }
+        let read = Workload::read(path);
+        let read = read.map_err(|error| Failure::on_all_ranks(Code::Usage, format!("{error:#}")));
+        Ok(WorkloadChoice::File(read?))
+    }
+
+    /// Returns the number of ranks to print it for.
+    pub fn printed_ranks(&self) -> u64 {
+        self.ranks.into()
+    }
+
+    fn options(&self) -> WorkloadOptions {
+        WorkloadOptions {
+            bucket_mb: self.bucket_mb,
+            first_bucket_mb: self.first_bucket_mb,
+            prefetch: self.prefetch,
+            micro_batches: self.micro_batches,
+            skew: self.skew,
+            sequence_parallel: !self.no_sequence_parallel,
+            tensor: self.tensor,
+            pipeline: self.pipeline,
+            expert: self.expert,
+            layers: self.layers,
+            size_scale: self.size_scale,
+            time_scale: self.time_scale,
+        }
+    }
+}
+
+fn defaults() -> WorkloadOptions {
+    WorkloadOptions::default()
+}
+
+fn workload_help() -> String {
+    let names = BUILT_IN.map(|known| known.name).join(" ");
+    format!("A workload that is built in ({names}), or a file with one: see docs/WORKLOADS.md")
+}

@@ -1,0 +1,329 @@
+//! `pxnbench replay`: a training step on the ranks of this job, from a request to its files.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+use super::{context::RunContext, name, open, request::Request};
+use crate::{
+    backend::{
+        self,
+        step::{ComputeOptions, StepBackend, StepSetup},
+    },
+    exit::{Code, Failure},
+    fault,
+    output::{
+        lock::{LockError, PathLock},
+        notes, stdout,
+        whole_file::replace,
+    },
+    record::{BackendKind, RunMeta},
+    replay::{self, ReplayMeasure, ReplayResult, files::Replayed, table},
+    workload::{Step, StepWork, Workload, WorkloadOptions},
+    world::{self, World, deadline},
+};
+
+/// The workload that is requested.
+#[derive(Clone, Debug)]
+pub enum WorkloadChoice {
+    /// One that was read from a file.
+    File(Workload),
+    /// One that is built in, by its name.
+    BuiltIn(&'static str, WorkloadOptions),
+    /// That of a trace of a training step.
+    Trace(PathBuf),
+}
+
+impl WorkloadChoice {
+    /// Returns the workload for so many ranks, and remarks on it.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if an option has a value that is not possible, or a trace cannot be read.
+    pub fn for_ranks(&self, ranks: u64) -> anyhow::Result<(Workload, Vec<String>)> {
+        match self {
+            WorkloadChoice::File(workload) => Ok((workload.clone(), Vec::new())),
+            WorkloadChoice::BuiltIn(name, options) => {
+                let options = options.clone().for_ranks(name, ranks);
+                let workload = Workload::built_in(name, &options).map_err(usage)?;
+                Ok((workload, Vec::new()))
+            }
+            WorkloadChoice::Trace(path) => {
+                let reading = Workload::read_trace(path, ranks).map_err(usage)?;
+                let remarks = reading.unread.iter().map(|(what, times)| {
+                    format!("the trace has what is not replayed, {times} times: {what}")
+                });
+                Ok((reading.workload, remarks.collect()))
+            }
+        }
+    }
+}
+
+/// Returns `error` as one that every rank has.
+fn usage(error: anyhow::Error) -> anyhow::Error {
+    Failure::on_all_ranks(Code::Usage, format!("{error:#}"))
+}
+
+/// A replay that is requested.
+#[derive(Clone, Debug)]
+pub struct ReplayRequest {
+    /// What a replay has in common with a sweep: backend, level, network, files, timeout.
+    pub base: Request,
+    /// The training step.
+    pub workload: WorkloadChoice,
+    /// How computation is imitated.
+    pub compute: ComputeOptions,
+    /// How it is measured.
+    pub measure: ReplayMeasure,
+}
+
+/// Replays the step, prints the table, and writes the files.
+///
+/// # Errors
+///
+/// Returns an error that every rank has. An error of this rank alone ends the job here.
+pub fn run(request: &ReplayRequest) -> anyhow::Result<Code> {
+    let base = &request.base;
+    if base.quiet {
+        notes::leave_out();
+    }
+    let world = open::world(base)?;
+    let guard = deadline::limit("the end of the replay", base.timeout);
+    let end = in_world(request, &*world);
+    let end = fault::end_together(end, world.size());
+    drop(guard);
+    let _guard = deadline::limit("the shutdown of MPI on all ranks", base.timeout);
+    world.finish();
+    end
+}
+
+fn in_world(request: &ReplayRequest, world: &dyn World) -> anyhow::Result<Code> {
+    let base = &request.base;
+    let _guard = deadline::limit("the work between two blocks", base.timeout);
+    let context = RunContext::gather(base, world)?;
+    let ranks = world.size().into();
+    let (workload, mut remarks) = world::agree(world, request.workload.for_ranks(ranks))?;
+    let toml = workload.to_toml();
+    refuse_other_workloads(request, &toml, world)?;
+    if context.group().is_some() {
+        let what = "NCCL_TESTS_SPLIT divides the ranks of a sweep, and a workload has groups of its own. Unset it";
+        return Err(Failure::on_all_ranks(Code::Usage, what));
+    }
+    context.announce();
+    let step = workload.on(ranks).map_err(usage)?;
+    refuse_impossible(&step)?;
+    remarks.extend(workload.remark(ranks).map_err(usage)?);
+    if world.rank() == 0 {
+        for remark in &remarks {
+            note!("pxnbench: {remark}");
+        }
+    }
+    let mut run = context.meta();
+    run.remarks.append(&mut remarks);
+    let mut backend = {
+        let _guard = deadline::limit("starting the backend on every rank", base.timeout);
+        open_backend(request, &context, &step, &mut run)?
+    };
+    let replayed = Replayed {
+        name: &workload.name,
+        about: &workload.about,
+        toml: &toml,
+        step: &step,
+        compute: request.compute,
+        run: &run,
+    };
+    let files = world::agree(world, ReplayFiles::open(request, &workload.name, world))?;
+    if world.rank() == 0 && !base.quiet {
+        print(&table::head(replayed.name, replayed.about, &step))?;
+    }
+    let result = replay::run(
+        &step,
+        &request.measure,
+        world,
+        &mut *backend,
+        &mut |so_far| files.save(&replayed, so_far),
+    )?;
+    let _guard = deadline::limit("shutting down the backend", base.timeout);
+    backend.finish()?;
+    if world.rank() == 0 {
+        print(&table::text(&step, &result))?;
+        print(&(table::verification(&result) + "\n"))?;
+        note!("pxnbench: results are in {}", files.folder.display());
+    }
+    conclude(&result)
+}
+
+/// Returns the exit code of a replay that was measured.
+fn conclude(result: &ReplayResult) -> anyhow::Result<Code> {
+    if result.wrong > 0 {
+        let what = format!(
+            "{} elements are wrong after {}",
+            result.wrong,
+            result.wrong_operations.join(", ")
+        );
+        return Err(Failure::on_all_ranks(Code::WrongData, what));
+    }
+    if result.is_stopped {
+        let what = "stopped by a signal; the blocks that were finished are kept";
+        return Err(Failure::on_all_ranks(Code::Stopped, what));
+    }
+    Ok(Code::Fine)
+}
+
+fn print(text: &str) -> anyhow::Result<()> {
+    stdout::write(text).map_err(|error| stdout::failure(&error))
+}
+
+/// Refuses ranks that would replay different steps: each reads its workload itself.
+fn refuse_other_workloads(
+    request: &ReplayRequest,
+    toml: &str,
+    world: &dyn World,
+) -> anyhow::Result<()> {
+    let own = format!("{toml}{:?}{:?}", request.measure, request.compute);
+    let first = world::broadcast(world, &own)?;
+    let all = world::all_gather(world, &(first == own))?;
+    match all.iter().position(|is_same| !is_same) {
+        None => Ok(()),
+        Some(rank) => {
+            let what = format!(
+                "ranks 0 and {rank} would replay different workloads. Give all ranks the same file and options"
+            );
+            Err(Failure::on_all_ranks(Code::Usage, what))
+        }
+    }
+}
+
+/// Refuses a step with a collective that cannot run on so many ranks.
+fn refuse_impossible(step: &Step) -> anyhow::Result<()> {
+    for operation in &step.operations {
+        if let StepWork::Collective { case, .. } = &operation.work
+            && let Some(why) = case.impossible()
+        {
+            let what = format!("{}, {case}: {why}", operation.name);
+            return Err(Failure::on_all_ranks(Code::Usage, what));
+        }
+    }
+    Ok(())
+}
+
+/// Opens what runs the step.
+fn open_backend(
+    request: &ReplayRequest,
+    context: &RunContext,
+    step: &Step,
+    run: &mut RunMeta,
+) -> anyhow::Result<Box<dyn StepBackend>> {
+    let world = context.world;
+    let setup = StepSetup {
+        step,
+        rank: world.rank(),
+        compute: request.compute,
+    };
+    match context.backend {
+        BackendKind::Host => world::agree(world, backend::host::open_steps(&setup)),
+        BackendKind::Nccl => {
+            let library = open::library(context, run)?;
+            let gpu = context.gpus[world.rank() as usize][0];
+            library.open_steps(&setup, gpu, world)
+        }
+        BackendKind::Model => {
+            let what =
+                "a replay is measured, and --backend model only computes times. Use host or nccl";
+            Err(Failure::on_all_ranks(Code::Usage, what))
+        }
+    }
+}
+
+/// The files of a replay; only process 0 writes any.
+struct ReplayFiles {
+    folder: PathBuf,
+    /// Held until the replay ends, so that no other run writes to the folder.
+    lock: Option<PathLock>,
+    is_writer: bool,
+}
+
+impl ReplayFiles {
+    /// Makes the folder and locks it.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the folder cannot be written, or another run writes to it.
+    fn open(
+        request: &ReplayRequest,
+        workload: &str,
+        world: &dyn World,
+    ) -> anyhow::Result<ReplayFiles> {
+        let mut files = ReplayFiles {
+            folder: PathBuf::new(),
+            lock: None,
+            is_writer: world.rank() == 0,
+        };
+        if !files.is_writer {
+            return Ok(files);
+        }
+        let is_allowed = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
+        let workload = workload.replace(|c| !is_allowed(c), "_");
+        let name = format!("replay-{workload}");
+        files.folder = match &request.base.files.out {
+            Some(folder) => folder.clone(),
+            None => name::new_folder(&name),
+        };
+        let cannot_write = |path: &Path, why: String| {
+            let what = format!("{} cannot be written: {why}", path.display());
+            Failure::on_all_ranks(Code::Usage, what)
+        };
+        fs::create_dir_all(&files.folder)
+            .map_err(|error| cannot_write(&files.folder, error.to_string()))?;
+        let main = files.folder.join(REPLAY_JSON);
+        match PathLock::take(&main) {
+            Ok(lock) => files.lock = Some(lock),
+            Err(LockError::Held(holder)) => {
+                let why = format!("{holder} is writing it. Name another folder with --out");
+                return Err(cannot_write(&main, why));
+            }
+            Err(LockError::Unavailable(_)) => {}
+        }
+        Ok(files)
+    }
+
+    /// Writes all files as far as the replay has come.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if one cannot be written.
+    fn save(&self, replayed: &Replayed, result: &ReplayResult) -> anyhow::Result<()> {
+        if !self.is_writer {
+            return Ok(());
+        }
+        let timeline = replay::chrome_trace(replayed.step, &result.timelines);
+        let json = serde_json::to_string_pretty(&replayed.json(result))? + "\n";
+        let all = [
+            (STEPS_CSV, replayed.steps_csv(result)?),
+            (COLLECTIVES_CSV, replayed.collectives_csv(result)?),
+            (TIMELINE_JSON, timeline.to_string() + "\n"),
+            (REPLAY_JSON, json),
+        ];
+        for (name, text) in all {
+            let path = self.folder.join(name);
+            replace(true, &path, &text).map_err(|error| {
+                let what = format!("{} cannot be written: {error}", path.display());
+                Failure::on_this_rank(Code::Disk, what)
+            })?;
+        }
+        Ok(())
+    }
+}
+
+/// Workload, place and summary.
+const REPLAY_JSON: &str = "replay.json";
+
+/// Every timed step.
+const STEPS_CSV: &str = "steps.csv";
+
+/// Every kind of collective, alone and in the step.
+const COLLECTIVES_CSV: &str = "collectives.csv";
+
+/// When the operations of a step ran, as a Chrome trace.
+const TIMELINE_JSON: &str = "timeline.json";

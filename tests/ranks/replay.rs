@@ -1,0 +1,225 @@
+//! `pxnbench replay`: training steps of real ranks on host memory.
+
+use std::{collections::BTreeSet, fs, path::Path, process::Command};
+
+use crate::common::{self, csv, has_mpi, json, mpirun, run};
+
+/// Two buckets of gradients, of which only the first has computation to hide behind.
+const TWO_BUCKETS: &str = r#"
+name = "two-buckets"
+about = "Gradients of a small model."
+
+[[dimension]]
+name = "tensor"
+ranks = 2
+
+[[dimension]]
+name = "data"
+ranks = "rest"
+
+[[operation]]
+name = "forward"
+stream = "compute"
+compute_us = 300
+
+[[operation]]
+name = "activations"
+stream = "tensor"
+after = ["forward"]
+collective = "all_gather"
+size = "64K"
+type = "bfloat16"
+group = "tensor"
+
+[[operation]]
+name = "backward 1"
+stream = "compute"
+after = ["activations"]
+compute_us = 300
+
+[[operation]]
+name = "bucket 1"
+stream = "gradients"
+after = ["backward 1"]
+collective = "all_reduce"
+size = "256K"
+group = "data"
+
+[[operation]]
+name = "backward 0"
+stream = "compute"
+compute_us = 300
+
+[[operation]]
+name = "bucket 0"
+stream = "gradients"
+after = ["backward 0"]
+collective = "all_reduce"
+size = "256K"
+group = "data"
+"#;
+
+/// A replay of few steps.
+fn replay(ranks: u32, folder: &Path, workload: &str) -> Command {
+    fs::write(folder.join("step.toml"), workload).expect("writable");
+    let mut command = mpirun(ranks, folder);
+    command.args(["replay", "step.toml", "--backend", "host", "--out", "out"]);
+    command.args(["-n", "3", "-w", "1", "--blocks", "2"]);
+    command
+}
+
+#[test]
+fn a_step_is_timed_in_four_modes_and_its_collectives_are_verified() {
+    if !has_mpi() {
+        return;
+    }
+    let folder = super::folder();
+    let ended = run(&mut replay(4, folder.path(), TWO_BUCKETS)).expect_code(0);
+    assert!(
+        ended
+            .stdout
+            .contains("# Out of bounds values : 0 OK, 2 kinds of collectives checked"),
+        "{}",
+        ended.stdout
+    );
+    let out = folder.path().join("out");
+    let steps = csv(&out.join("steps.csv"));
+    assert_eq!(steps.len(), 4 * 2 * 3, "modes, blocks and steps");
+    let modes: BTreeSet<&str> = steps.iter().map(|row| row["mode"].as_str()).collect();
+    let expected = ["communication", "computation", "overlapped", "serial"];
+    assert_eq!(modes, BTreeSet::from(expected));
+    let collectives = csv(&out.join("collectives.csv"));
+    let shapes: Vec<_> = collectives
+        .iter()
+        .map(|row| {
+            let cells = [
+                "collective",
+                "size_bytes",
+                "type",
+                "group",
+                "ranks",
+                "count",
+            ];
+            cells.map(|name| row[name].as_str())
+        })
+        .collect();
+    assert_eq!(
+        shapes,
+        [
+            ["all_gather", "65536", "bfloat16", "tensor", "2", "1"],
+            ["all_reduce", "262144", "float", "data", "2", "2"],
+        ]
+    );
+    for row in &collectives {
+        assert!(row["in_step_us"].parse::<f64>().expect("a time") > 0.0);
+    }
+    let summary = json(&out.join("replay.json"));
+    assert_eq!(summary["workload"], "two-buckets");
+    assert_eq!(summary["wrong"], 0);
+    assert_eq!(summary["run"]["ranks"], 4);
+    // What is replayed can be replayed again.
+    let again = summary["toml"].as_str().expect("the workload");
+    run(&mut replay(4, folder.path(), again)).expect_code(0);
+}
+
+/// Each operation of each rank is in the trace once, and begins after those that it waits for.
+#[test]
+fn the_timeline_has_all_operations_of_all_ranks_in_their_order() {
+    if !has_mpi() {
+        return;
+    }
+    let folder = super::folder();
+    run(&mut replay(2, folder.path(), TWO_BUCKETS)).expect_code(0);
+    let trace = json(&folder.path().join("out/timeline.json"));
+    let events = trace["traceEvents"].as_array().expect("events");
+    let spans_of = |rank: u64| {
+        let is_span = move |event: &&serde_json::Value| event["ph"] == "X" && event["pid"] == rank;
+        events.iter().filter(is_span)
+    };
+    for rank in 0..2 {
+        // On two ranks, data parallelism is a group of one and has no collectives.
+        let names: Vec<&str> = spans_of(rank)
+            .map(|event| event["name"].as_str().expect("a name"))
+            .collect();
+        assert_eq!(
+            names,
+            ["forward", "activations", "backward 1", "backward 0"]
+        );
+        let time = |name: &str, key: &str| {
+            let mut spans = spans_of(rank);
+            let span = spans.find(|event| event["name"] == name).expect("there");
+            span[key].as_f64().expect("a number")
+        };
+        let end = |name: &str| time(name, "ts") + time(name, "dur");
+        assert!(time("activations", "ts") >= end("forward") - 0.01);
+        assert!(time("backward 1", "ts") >= end("activations") - 0.01);
+    }
+}
+
+#[test]
+fn ranks_with_different_workloads_are_told_so() {
+    if !has_mpi() {
+        return;
+    }
+    let folder = super::folder();
+    let other = TWO_BUCKETS.replace("256K", "128K");
+    fs::write(folder.path().join("other.toml"), other).expect("writable");
+    fs::write(folder.path().join("step.toml"), TWO_BUCKETS).expect("writable");
+    let script = "exec \"$0\" replay $([ $OMPI_COMM_WORLD_RANK$PMI_RANK = 0 ] && echo step.toml || echo other.toml) --backend host";
+    let mut command = common::launcher(folder.path());
+    command.args(["-np", "2", "sh", "-c", script, common::BINARY]);
+    let ended = run(&mut command).expect_code(6);
+    let said =
+        "ranks 0 and 1 would replay different workloads. Give all ranks the same file and options";
+    assert!(ended.stderr.contains(said), "{}", ended.stderr);
+}
+
+#[test]
+fn a_step_that_does_not_fit_the_ranks_is_refused_in_one_sentence() {
+    if !has_mpi() {
+        return;
+    }
+    let folder = super::folder();
+    let ended = run(&mut replay(3, folder.path(), TWO_BUCKETS)).expect_code(6);
+    let said = "pxnbench: 3 ranks cannot be divided by the dimensions of the workload";
+    assert!(ended.stderr.contains(said), "{}", ended.stderr);
+    assert!(!folder.path().join("out").exists(), "nothing is written");
+}
+
+#[test]
+fn one_rank_has_computation_only() {
+    if !has_mpi() {
+        return;
+    }
+    let folder = super::folder();
+    let alone = TWO_BUCKETS.replace("ranks = 2", "ranks = 1");
+    let ended = run(&mut replay(1, folder.path(), &alone)).expect_code(0);
+    let said = "# no collectives: no group has more than one rank";
+    assert!(ended.stdout.contains(said), "{}", ended.stdout);
+}
+
+/// A trace as PyTorch's profiler writes it, of two buckets and a barrier.
+#[test]
+fn a_trace_of_a_step_is_replayed_with_its_collectives() {
+    if !has_mpi() {
+        return;
+    }
+    let folder = super::folder();
+    let trace = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/traces/kineto-ddp.json");
+    let mut command = mpirun(2, folder.path());
+    command.args(["replay", "--from-trace"]).arg(trace);
+    command.args(["--backend", "host", "--out", "out"]);
+    command.args(["-n", "1", "-w", "0", "--blocks", "1"]);
+    run(&mut command).expect_code(0);
+    let collectives = csv(&folder.path().join("out/collectives.csv"));
+    let found: Vec<_> = collectives
+        .iter()
+        .map(|row| ["collective", "size_bytes", "count"].map(|name| row[name].as_str()))
+        .collect();
+    // The elements of its events, 4 bytes each.
+    let buckets = [
+        ["all_reduce", "4194304", "1"],
+        ["all_reduce", "1048576", "1"],
+    ];
+    assert_eq!(found[..2], buckets, "{found:?}");
+}
