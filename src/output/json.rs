@@ -18,7 +18,7 @@ use crate::record::{Record, RunMeta, columns::COLUMNS};
 pub(super) const RUN: OutputFormat = OutputFormat {
     path: |paths| paths.in_folder("run.json"),
     follows_links: false,
-    content: Content::OfRun(|run| pretty(run)),
+    content: Content::OfRun(pretty),
 };
 
 /// Describes a run in the `run.json` at `path`, without waiting for the disk.

@@ -33,15 +33,13 @@ impl StepMode {
             StepMode::Overlapped => "overlapped",
         }
     }
-}
 
-impl StepMode {
     /// Returns whether operations that do `work` run.
     pub fn runs(self, work: &StepWork) -> bool {
-        match (self, work) {
+        !matches!(
+            (self, work),
             (StepMode::Computation, StepWork::Collective { .. })
-            | (StepMode::Communication, StepWork::Compute(_)) => false,
-            _ => true,
-        }
+                | (StepMode::Communication, StepWork::Compute(_))
+        )
     }
 }

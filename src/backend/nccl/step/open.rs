@@ -140,16 +140,14 @@ fn join(
         let (ranks, config) = (group.size as u32, CommConfig::default());
         let select_gpu = |_| opened.device.bind();
         let comms = Comm::init(nccl, id, &[rank], ranks, config, &select_gpu);
-        let comms = comms.with_context(|| {
+        let mut comms = comms.with_context(|| {
             let name = &communicator.name;
             format!("while rank {rank} of {ranks} joined the communicator {name}")
         })?;
-        for comm in comms {
-            let mut rank = opened.join(comm);
-            rank.allocate(nccl, setup.step.largest(index), 0)?;
-            joined.push(rank);
-            break;
-        }
+        let comm = comms.pop().context("NCCL joined no rank")?;
+        let mut rank = opened.join(comm);
+        rank.allocate(nccl, setup.step.largest(index), 0)?;
+        joined.push(rank);
     }
     Ok(joined)
 }
