@@ -80,7 +80,8 @@ run_tests() {
     export PXNBENCH_SKIPPED
     cargo test --locked --doc
     if have cargo-nextest; then
-        cargo nextest run --locked --no-fail-fast
+        # Most tests wait for processes rather than compute.
+        cargo nextest run --locked --no-fail-fast --test-threads "$((2 * $(nproc)))"
     else
         cargo test --locked --no-fail-fast --lib --bins --tests
     fi
