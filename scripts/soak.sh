@@ -131,8 +131,8 @@ fi
 # The run says how many passes were complete: of the first one nothing may be in the samples.
 passes=$(awk -F'"passes": *' '/"passes"/ { print $2 + 0; exit }' "$tmp/run/run.json")
 cases=$(awk -F'"cases": *' '/"over_time"/ { found = 1 } found && /"cases"/ { print $2 + 0; exit }' "$tmp/run/run.json")
-say "$cases cases in $passes complete passes, no wrong data"
-((passes >= 2)) || die 4 "there were $passes complete passes, and two are needed: use more minutes, or fewer sizes."
+say "$cases cases, complete passes: $passes, no wrong data"
+((passes >= 2)) || die 4 "complete passes: $passes, and two are needed: use more minutes, or fewer sizes."
 is_warm=$(awk -v rows="${first_rows:-0}" -v cases="$cases" -v passes="$passes" \
     'BEGIN { print (rows >= 10000 || rows >= cases / passes) }')
 ((is_warm)) || die 4 "half of the time was over before the first pass: use more minutes, or fewer sizes."

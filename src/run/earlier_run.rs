@@ -7,14 +7,59 @@ use serde_json::Value;
 
 use crate::record::read;
 
-/// The flag that the arguments of two runs may differ in.
-const RESUME: &str = "--resume";
+/// An option in which the arguments of two runs may differ: it changes neither cases nor how they are measured.
+struct FreeOption {
+    /// The long name.
+    name: &'static str,
+    /// The shortest part of it that no other long option begins with.
+    shortest: &'static str,
+    /// The short name, if it has one.
+    short: Option<&'static str>,
+    /// Whether a value follows.
+    has_value: bool,
+}
 
-/// The shortest part of [`RESUME`] that no other long option begins with.
-const SHORTEST: &str = "--resu";
+const FREE_OPTIONS: [FreeOption; 3] = [
+    FreeOption {
+        name: "--resume",
+        shortest: "--resu",
+        short: None,
+        has_value: false,
+    },
+    // The limit that a slow run asks for when it is repeated.
+    FreeOption {
+        name: "--timeout",
+        shortest: "--timeo",
+        short: Some("-T"),
+        has_value: true,
+    },
+    FreeOption {
+        name: "--quiet",
+        shortest: "--q",
+        short: None,
+        has_value: false,
+    },
+];
+
+impl FreeOption {
+    /// Returns whether `word` is this option, without a value or with one behind `=` or, for the short name, directly behind it.
+    fn is(&self, word: &str) -> bool {
+        let name = word.split('=').next().unwrap_or(word);
+        if name.starts_with(self.shortest) && self.name.starts_with(name) {
+            return true;
+        }
+        self.short.is_some_and(|short| word.starts_with(short))
+    }
+
+    /// Returns whether the value of `word`, which is this option, is the next word.
+    fn takes_next(&self, word: &str) -> bool {
+        self.has_value
+            && (self.short == Some(word) || (word.starts_with("--") && !word.contains('=')))
+    }
+}
 
 /// Returns the name of the latest run below `results` that has rows and was started with `command`, apart from
-/// `--resume`; in a Slurm job the name has two parts.
+/// [`FREE_OPTIONS`]; in a Slurm job the name has two parts.
 pub(super) fn find(results: &Path, command: &[String]) -> Option<String> {
     let wanted = arguments(command);
     let mut latest: Option<(DateTime<FixedOffset>, String)> = None;
@@ -59,11 +104,20 @@ fn folders(path: &Path) -> Vec<String> {
     names
 }
 
-/// Returns the arguments of a command line without the program and `--resume`.
-fn arguments(command: &[String]) -> Vec<String> {
-    let mut words: Vec<String> = command.iter().skip(1).cloned().collect();
-    words.retain(|word| !(word.starts_with(SHORTEST) && RESUME.starts_with(word.as_str())));
-    words
+/// Returns the arguments of a command line without the program and [`FREE_OPTIONS`].
+fn arguments(command: &[String]) -> Vec<&str> {
+    let mut kept = Vec::new();
+    let mut words = command.iter().skip(1).map(String::as_str);
+    while let Some(word) = words.next() {
+        let Some(option) = FREE_OPTIONS.iter().find(|option| option.is(word)) else {
+            kept.push(word);
+            continue;
+        };
+        if option.takes_next(word) {
+            words.next();
+        }
+    }
+    kept
 }
 
 fn words(command: &Value) -> Vec<String> {
@@ -107,5 +161,15 @@ mod tests {
         );
         assert_eq!(found("x all_reduce --resu -b 16").as_deref(), Some("c"));
         assert_eq!(found("x all_gather --resume"), None);
+        // A run that took too long is continued with another limit.
+        for again in [
+            "x -T 60 all_reduce -b 8 --resume",
+            "x all_reduce -T60 -b 8 --resume --quiet",
+            "x all_reduce --timeout 60 --resume -b 8",
+            "x all_reduce --timeout=60 -b 8 --resume",
+        ] {
+            assert_eq!(found(again).as_deref(), Some("job-1/0"), "{again}");
+        }
+        assert_eq!(found("x all_reduce --time 60 -b 8 --resume"), None);
     }
 }

@@ -12,7 +12,7 @@ use crate::{
         step::{ComputeOptions, StepBackend, StepSetup},
     },
     exit::{Code, Failure},
-    fault,
+    facts, fault,
     output::{
         lock::{LockError, PathLock},
         notes, stdout,
@@ -20,6 +20,7 @@ use crate::{
     },
     record::{BackendKind, RunMeta},
     replay::{self, ReplayMeasure, ReplayResult, files::Replayed, table},
+    units::counted,
     workload::{Step, StepWork, Workload, WorkloadOptions},
     world::{self, World, deadline},
 };
@@ -222,7 +223,10 @@ fn open_backend(
         compute: request.compute,
     };
     match context.backend {
-        BackendKind::Host => world::agree(world, backend::host::open_steps(&setup)),
+        BackendKind::Host => {
+            world::agree(world, refuse_too_large(step, context))?;
+            world::agree(world, backend::host::open_steps(&setup))
+        }
         BackendKind::Nccl => {
             let library = open::library(context, run)?;
             let gpu = context.gpus[world.rank() as usize][0];
@@ -234,6 +238,36 @@ fn open_backend(
             Err(Failure::on_all_ranks(Code::Usage, what))
         }
     }
+}
+
+/// Refuses a step whose buffers do not fit into the memory of this node; the system would end a rank without a word. On GPUs,
+/// allocating them fails.
+fn refuse_too_large(step: &Step, context: &RunContext) -> anyhow::Result<()> {
+    let Some(available) = facts::memory::available(Path::new("/")) else {
+        return Ok(());
+    };
+    // A tenth is left for MPI's own buffers and for what else runs here.
+    let usable = available.0 / 10 * 9;
+    let ranks = u64::from(context.processes_here());
+    let buffers = (0..step.communicators.len()).map(|index| step.largest(index).0);
+    let needed = buffers
+        .fold(0, u64::saturating_add)
+        .saturating_mul(2)
+        .saturating_mul(ranks);
+    if needed <= usable {
+        return Ok(());
+    }
+    let what = format!(
+        "the buffers of {} here need {} of memory, and {} are free. Use --size-scale, or fewer ranks per node",
+        counted(ranks, "rank"),
+        gigabytes(needed),
+        gigabytes(available.0),
+    );
+    Err(Failure::on_this_rank(Code::Usage, what))
+}
+
+fn gigabytes(bytes: u64) -> String {
+    format!("{:.1} GB", bytes as f64 / 1e9)
 }
 
 /// The files of a replay; only process 0 writes any.

@@ -187,6 +187,18 @@ fn a_step_that_does_not_fit_the_ranks_is_refused_in_one_sentence() {
 }
 
 #[test]
+fn a_step_that_does_not_fit_into_memory_is_refused_before_anything_is_allocated() {
+    if !has_mpi() {
+        return;
+    }
+    let folder = super::folder();
+    let large = TWO_BUCKETS.replace("256K", "1T");
+    let ended = run(&mut replay(4, folder.path(), &large)).expect_code(6);
+    let said = "the buffers of 4 ranks here need";
+    assert!(ended.stderr.contains(said), "{}", ended.stderr);
+}
+
+#[test]
 fn one_rank_has_computation_only() {
     if !has_mpi() {
         return;

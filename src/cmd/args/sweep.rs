@@ -166,7 +166,7 @@ pub struct SweepArgs {
     json: Option<PathBuf>,
 
     /// Continue an earlier run that left its files at the same place; without --out and --csv, the latest run with the same
-    /// arguments. A restarted Slurm job does so by itself
+    /// arguments apart from -T and --quiet. A restarted Slurm job does so by itself
     #[arg(long, help_heading = "Output")]
     resume: bool,
 
