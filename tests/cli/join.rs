@@ -74,7 +74,7 @@ fn join_refuses_what_cannot_come_together() {
         },
         Line {
             words: "join 0 node1 --nodes 2 --ranks-per-node 8 -- topo",
-            says: "Name collectives, or doctor",
+            says: "Name collectives, replay or doctor",
         },
     ] {
         let words = words.split(' ');

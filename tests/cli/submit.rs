@@ -88,7 +88,7 @@ fn submit_refuses_what_would_fail_in_the_job() {
         },
         Line {
             words: "submit topo",
-            says: "Name collectives, or doctor",
+            says: "Name collectives, replay or doctor",
         },
     ] {
         let words = words.split(' ');
