@@ -1,6 +1,6 @@
 //! Sweeps, comparisons and the doctor as jobs.
 
-use std::fs;
+use std::{fs, path::PathBuf};
 
 use pxnbench::levels;
 
@@ -254,4 +254,42 @@ fn the_doctor_examines_all_nodes_of_a_job_and_gives_one_report() {
         ended.stdout.contains("the site's KillOnBadExit=0"),
         "{ended:?}"
     );
+}
+
+/// The folder of the step of `job` that replayed a training step.
+fn replay_of(home: &Home, job: &str) -> PathBuf {
+    let results = home.path().join("results");
+    let mut found = Vec::new();
+    for run in fs::read_dir(results.join(format!("pxn_training-{job}"))).expect("a job's folder") {
+        found.push(run.expect("an entry").path());
+    }
+    found.retain(|path| path.is_dir());
+    assert_eq!(found.len(), 1, "{found:?}");
+    found.remove(0)
+}
+
+#[test]
+fn a_training_step_is_replayed_on_all_nodes_of_a_job() {
+    let Some(lab) = lab() else { return };
+    let home = Home::new("");
+    let small =
+        "--backend host --layers 2 --size-scale 0.0001 --time-scale 0.0001 -n 2 -w 1 --blocks 1";
+    let mut words = vec!["moe-8x7b"];
+    words.extend(small.split(' '));
+    let job = lab.submit_to_all(&home, "training.sbatch", &words);
+    let done = lab.wait(&home, &job).expect("COMPLETED", 0);
+    let checked = "# Out of bounds values : 0 OK";
+    assert!(done.log.contains(checked), "{}", done.log);
+    let summary = json(&replay_of(&home, &job).join("replay-moe-8x7b/replay.json"));
+    assert_eq!(summary["run"]["ranks"], 8);
+    assert_eq!(summary["run"]["nodes"], 4);
+    // Only options: the workload of the template.
+    let job = lab.submit_to_all(
+        &home,
+        "training.sbatch",
+        &small.split(' ').collect::<Vec<_>>(),
+    );
+    lab.wait(&home, &job).expect("COMPLETED", 0);
+    let replay = replay_of(&home, &job).join("replay-fsdp-7b/replay.json");
+    assert_eq!(json(&replay)["workload"], "fsdp-7b");
 }
