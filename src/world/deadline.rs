@@ -14,7 +14,7 @@ use std::{
 };
 
 use super::{
-    abort,
+    abort, inquiry,
     progress::{self, Snapshot},
     resource_limits,
     running_clock::RunningClock,
@@ -43,10 +43,11 @@ impl Wait {
     }
 
     fn is_overdue(&self) -> bool {
+        // Who speaks first asks first.
         let patience = if IS_WATCHED.load(Ordering::Relaxed) {
-            WATCH_SPEAKS_WITHIN
+            WATCH_SPEAKS_WITHIN + inquiry::longest()
         } else if abort::rank().is_some_and(|rank| rank > 0) {
-            RANK_0_SPEAKS_WITHIN
+            RANK_0_SPEAKS_WITHIN + inquiry::longest()
         } else {
             Duration::ZERO
         };
@@ -203,38 +204,57 @@ fn end_job_if_overdue() {
         // A wait that has just begun has made no progress.
         let has_moved = now.step == seen.step && now != seen;
         seen = now;
-        if let Some(reason) = overdue_reason(has_moved, paused, &now) {
-            abort::job(Code::TimedOut, &reason);
+        if let Some(overdue) = overdue(has_moved, paused, &now) {
+            abort::job(Code::TimedOut, &overdue.message());
         }
     }
 }
 
-/// Returns the message for the current wait if it is overdue. The lock is released before the job
-/// ends.
-fn overdue_reason(has_moved: bool, paused: Duration, progress: &Snapshot) -> Option<String> {
+/// Why the current wait ends the job.
+enum Overdue {
+    /// A write of this process has not ended.
+    Write(String),
+    /// Anything else.
+    Wait(String),
+}
+
+impl Overdue {
+    /// Returns the message for it. One process asks what else is known.
+    fn message(self) -> String {
+        match self {
+            Overdue::Wait(reason) if abort::rank().is_none_or(|rank| rank == 0) => {
+                reason + &inquiry::ask_all(None).wait()
+            }
+            Overdue::Wait(reason) | Overdue::Write(reason) => reason,
+        }
+    }
+}
+
+/// Returns why the current wait ends the job, if it is overdue. The lock is released before that.
+fn overdue(has_moved: bool, paused: Duration, progress: &Snapshot) -> Option<Overdue> {
     streams::leave_out(paused);
     let mut current = current();
     let wait = current.as_mut()?;
     wait.note(has_moved, paused);
     if let Some(stuck) = stuck_write(wait.limit) {
-        return Some(stuck);
+        return Some(Overdue::Write(stuck));
     }
     if !wait.is_overdue() {
         return None;
     }
     // It began a little later than the wait that it holds up.
     if let Some(stuck) = stuck_write(wait.limit / 2) {
-        return Some(stuck);
+        return Some(Overdue::Write(stuck));
     }
     let peer = peer_name();
     let waits = peer.as_ref().map(|peer| format!(": it waits for {peer}"));
-    Some(format!(
+    Some(Overdue::Wait(format!(
         "{} {}{}. A rank or the network is stuck: see the messages of the other ranks. If this is merely slow, {}",
         wait.what,
         lack_of_progress(wait, progress),
         waits.unwrap_or_default(),
         remedy()
-    ))
+    )))
 }
 
 /// Returns how messages say that `wait` does not go on.

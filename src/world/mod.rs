@@ -4,7 +4,7 @@
 //! them. [`launch`] reads what the launcher says before that, and [`placement`] tells which process is on
 //! which node and which GPU it uses. Three modules end a job: [`deadline`] when something hangs, [`watch`] when it knows
 //! which rank hangs, by what each says of its [`progress`], and [`signal`] when asked to, all through [`abort`];
-//! [`cause`] finds out which rank failed first.
+//! [`cause`] finds out which rank failed first, and [`inquiry`] is what is asked before a job that hangs is ended.
 //! [`scratch`] is the folder for the temporary files of a process, and [`child`] reads and ends the programs that it
 //! starts. [`resource_limits`] checks that the limits of the system leave enough to run.
 
@@ -14,6 +14,7 @@ pub mod child;
 pub mod deadline;
 pub mod end_of_job;
 mod exchange;
+pub mod inquiry;
 pub mod launch;
 #[cfg(feature = "mpi")]
 pub mod mpi;

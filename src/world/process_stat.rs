@@ -1,4 +1,4 @@
-//! [`ProcessStat`]: what the kernel says of a process in `/proc/PID/stat`.
+//! [`ProcessStat`]: what the kernel says of a process in `/proc/PID/stat`, or of a thread.
 
 use std::fs;
 
@@ -20,6 +20,17 @@ impl ProcessStat {
     /// Reads it for process `pid`; `None` if there is no such process.
     pub fn of(pid: u32) -> Option<ProcessStat> {
         ProcessStat::parse(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
+    }
+
+    /// Reads it for thread `thread` of process `pid`; `None` if there is no such thread.
+    pub fn of_thread(pid: u32, thread: u32) -> Option<ProcessStat> {
+        let path = format!("/proc/{pid}/task/{thread}/stat");
+        ProcessStat::parse(&fs::read_to_string(path).ok()?)
+    }
+
+    /// Returns the letter of the state.
+    pub fn state(&self) -> Option<&str> {
+        self.field(0)
     }
 
     fn parse(text: &str) -> Option<ProcessStat> {
@@ -97,5 +108,7 @@ mod tests {
         assert!(dead.has_ended() && !dead.is_stopped());
         let own = ProcessStat::of(std::process::id()).expect("this process");
         assert!(own.started().is_some() && !own.has_ended());
+        let thread = ProcessStat::of_thread(std::process::id(), std::process::id());
+        assert!(thread.expect("its first thread").state().is_some());
     }
 }

@@ -96,6 +96,29 @@ pub(super) fn report_losses(is_over: fn() -> bool, end: fn(&Learned)) {
     });
 }
 
+/// A rank on this node, other than the one of this process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PeerProcess {
+    /// The rank that the launcher gave it.
+    pub rank: u32,
+    /// Its process.
+    pub pid: u32,
+}
+
+/// Returns the other processes of the job on this node that live.
+pub fn peers_here() -> Vec<PeerProcess> {
+    let mut living = Vec::new();
+    for RankMark { rank, process, .. } in peers().iter().map(|folder| &folder.mark) {
+        if process.is_here() && !process.is_dead() {
+            living.push(PeerProcess {
+                rank: *rank,
+                pid: process.pid,
+            });
+        }
+    }
+    living
+}
+
 /// Removes the notes that an earlier run left in the folder of this one.
 pub fn remove_earlier(folder: &Path) {
     for path in shared(folder) {

@@ -82,7 +82,7 @@ fn hear_parent(beat: BeatDown) {
 
 /// Makes the sentence of what `member` has to say.
 fn say(member: &Member, now: Duration) {
-    if let Some(stuck) = member.finding(&own(), now, SILENCE) {
+    if let Some(stuck) = member.finding(&own(), now, SILENCE, Duration::ZERO) {
         let time = DateTime::<Local>::default();
         assert!(!stuck.sentence(time, "raise --timeout").is_empty());
     }

@@ -165,12 +165,13 @@ impl Member {
     }
 
     /// Returns what this process has to say of the job, if it is the one to say it: rank 0 of all ranks, the others of a
-    /// parent that is silent. A rank may be silent for `silence`.
+    /// parent that is silent. A rank may be silent for `silence`, and who speaks may ask for `asking` before it does.
     pub(super) fn finding(
         &self,
         own: &ProgressReport,
         now: Duration,
         silence: Duration,
+        asking: Duration,
     ) -> Option<StuckJob> {
         let Some((parent, heard)) = &self.parent else {
             return verdict::find(&self.summary(own, now, silence), silence);
@@ -186,6 +187,9 @@ impl Member {
         };
         if parent.rank > 0 {
             patience += OTHERS_KNOW;
+        }
+        if parent.rank > 0 || parent.order > 0 {
+            patience = patience.saturating_add(asking);
         }
         let silent_for = now.saturating_sub(*at);
         if silent_for < patience {

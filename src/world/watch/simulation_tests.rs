@@ -18,6 +18,9 @@ use crate::world::tcp::tree::Tree;
 /// How long a rank may be silent, and be without progress.
 const T: Duration = Duration::from_secs(3);
 
+/// How long who speaks may ask before that.
+const ASKING: Duration = Duration::from_secs(2);
+
 /// The time between two beats of a process, and between two steps of the simulation.
 const BEAT: Duration = Duration::from_millis(250);
 const STEP: Duration = Duration::from_millis(50);
@@ -94,7 +97,7 @@ impl Job {
                 Message::Down(beat) => member.hear_parent(self.now, beat),
             }
         }
-        if let Some(finding) = member.finding(&own, self.now, T) {
+        if let Some(finding) = member.finding(&own, self.now, T, ASKING) {
             return Some((rank, finding));
         }
         let all = member.summary(&own, self.now, T);

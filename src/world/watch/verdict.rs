@@ -78,6 +78,15 @@ impl StuckJob {
         }
     }
 
+    /// Returns the rank that the sentence blames, if it blames one.
+    pub(super) fn rank(&self) -> Option<u32> {
+        match self {
+            StuckJob::Silent(silent) => Some(silent.report.rank),
+            StuckJob::Behind { last, .. } => Some(last.rank),
+            StuckJob::Even { .. } => None,
+        }
+    }
+
     /// Returns the sentence for it. It is `now`; `remedy` is the advice if all is merely slow.
     pub(super) fn sentence(&self, now: DateTime<Local>, remedy: &str) -> String {
         match self {

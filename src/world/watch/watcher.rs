@@ -26,7 +26,11 @@ use crate::{
     exit::Code,
     units::counted,
     world::{
-        abort, deadline, end_of_job::EndOfJob, placement, progress, running_clock::RunningClock,
+        abort, deadline,
+        end_of_job::EndOfJob,
+        inquiry::{self, Answers},
+        placement, progress,
+        running_clock::RunningClock,
     },
 };
 
@@ -75,6 +79,23 @@ pub(super) struct Watcher {
     rank: u32,
     name: String,
     host: String,
+    /// What this process is about to say of the job, once it is known.
+    ending: Option<PendingEnd>,
+}
+
+/// The end of the job, which waits for what else there is to say. Meanwhile this process sends beats as before: the others
+/// would find it silent.
+struct PendingEnd {
+    sentence: String,
+    answers: Answers,
+}
+
+impl PendingEnd {
+    /// Returns the whole sentence; `None` as long as more may follow.
+    fn whole_sentence(&mut self) -> Option<String> {
+        let more = self.answers.sentences()?;
+        Some(self.sentence.clone() + &more)
+    }
 }
 
 impl Watcher {
@@ -89,19 +110,28 @@ impl Watcher {
             rank,
             name: abort::process_name(),
             host: placement::host_name(),
+            ending: None,
         }
     }
 
     /// Watches until the job is over.
     pub(super) fn run(mut self) {
         loop {
-            match self.events.recv_timeout(beat_interval()) {
+            match self.events.recv_timeout(self.pause()) {
                 Ok(WatchEvent::Parent(channel)) => self.parent = Some(channel),
                 Ok(WatchEvent::Child(rank, channel)) => self.children.push((rank, channel)),
                 Ok(WatchEvent::End) | Err(RecvTimeoutError::Disconnected) => return self.leave(),
                 Err(RecvTimeoutError::Timeout) => {}
             }
             self.turn();
+        }
+    }
+
+    /// Returns how long this process waits between two turns.
+    fn pause(&self) -> Duration {
+        match self.ending {
+            Some(_) => inquiry::LOOK,
+            None => beat_interval(),
         }
     }
 
@@ -116,8 +146,14 @@ impl Watcher {
         let now = self.clock.elapsed();
         self.listen(now);
         let own = self.own_report();
-        if let Some(finding) = self.member.finding(&own, now, silence()) {
-            self.end_job(&finding);
+        if self.ending.is_none() {
+            let finding = self
+                .member
+                .finding(&own, now, silence(), inquiry::longest());
+            self.ending = finding.map(|finding| self.ending_for(&finding));
+        }
+        if let Some(sentence) = self.ending.as_mut().and_then(PendingEnd::whole_sentence) {
+            self.end_job(&sentence);
         }
         let all = self.member.summary(&own, now, silence());
         if self.rank == 0 {
@@ -170,19 +206,28 @@ impl Watcher {
         abort::follow(end, false)
     }
 
-    /// Ends the job because of what was found.
-    fn end_job(&mut self, finding: &StuckJob) -> ! {
-        let code = Code::TimedOut;
+    /// Returns what to say of what was found, and asks what else is known.
+    fn ending_for(&self, finding: &StuckJob) -> PendingEnd {
         // The others do not know what this process writes, and so what they wait for.
         let own_write = finding
             .may_be_held_up_by(self.rank)
             .then(|| deadline::stuck_write(silence() / 2))
             .flatten();
+        let answers = match own_write {
+            Some(_) => Answers::none(),
+            None => inquiry::ask_all(finding.rank()),
+        };
         let mut sentence =
             own_write.unwrap_or_else(|| finding.sentence(chrono::Local::now(), deadline::remedy()));
         if let Some(known) = evidence::ask() {
             sentence += &format!(". On this rank {known}");
         }
+        PendingEnd { sentence, answers }
+    }
+
+    /// Ends the job with `sentence`.
+    fn end_job(&mut self, sentence: &str) -> ! {
+        let code = Code::TimedOut;
         let end = EndOfJob {
             code,
             sentence: format!("{}: {sentence}", self.name),
@@ -192,7 +237,7 @@ impl Watcher {
         for neighbour in children.chain(&mut self.parent) {
             neighbour.end_job(&end);
         }
-        abort::job(code, &sentence)
+        abort::job(code, sentence)
     }
 
     fn own_report(&self) -> ProgressReport {
