@@ -50,7 +50,12 @@ fn format_md() -> String {
          | `nccl/<host>.<pid>.log` | NCCL's own log, one file per process; only with `--proof` or `--network`, or if `NCCL_DEBUG` \
          is set | when the run ends; until then it is in a folder in `TMPDIR` (default `/tmp`) that only its user can enter |\n\
          | `failure.<letters>.json` | the note of a rank other than 0 that failed or found another one killed: `rank`, `host`, `pid`, `code`, `sentence`, \
-         `at`; only its user can read it | when it fails; the next run in the folder removes it |\n\n\
+         `at`; only its user can read it | when it fails; the next run in the folder removes it |\n\
+         | `nccl-ras.txt` | what NCCL's RAS said of a job that was stuck, up to 256 KiB, with control characters as `\\u001b` | before such a \
+         job is ended; a later run replaces it |\n\
+         | `stacks-<rank>.txt` | with `--stacks`: rank, host, process and time, a line for each thread (number, name, state, where in the \
+         kernel it waits, its system call), and what `eu-stack` or `gdb` prints, up to 1 MiB | before a job that is stuck is ended; a \
+         later run replaces it |\n\n\
          Missing folders of `--out`, `--csv` and `--json` are made. \
          An existing file is kept as `NAME.1`, `NAME.2`, and so on. Symbolic links are followed, except those that another user \
          made in a folder open to all, such as `/tmp`. If no private folder can be made in `TMPDIR`, a run with NCCL ends with \

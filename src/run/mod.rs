@@ -6,12 +6,13 @@
 //! | what the job is | `context`, `meta`, `split`, `traffic`, `settings`, `network`, `peak` |
 //! | what is measured | `planning`, `listing` |
 //! | what is kept and shown | `progress`, `session`, `shared_run`, `wanted_files`, `earlier_run`, `log`, `outcome`, `over_time`, `sampler`, `phases` |
-//! | what is found out beside it | `proof`, `tuning`, `worker`, `transport`, `slow_node`, `stragglers`, `telemetry`, `node_logs` |
+//! | what is found out beside it | `proof`, `tuning`, `worker`, `transport`, `slow_node`, `stragglers`, `telemetry`, `node_logs`, `inquiries` |
 
 pub mod backend;
 mod context;
 mod earlier_run;
 pub mod environment;
+mod inquiries;
 mod listing;
 mod log;
 mod meta;
@@ -140,8 +141,13 @@ fn in_world(
     let mut check = RunCheck::prepare(&context, &run, &plan)?;
     cause::set_system_logs(NodeLogs::of_run(&context));
     let session = Session::open(&context, run, spec.traffic)?;
-    if let Some(folder) = session.folder() {
-        cause::share(&folder);
+    let folder = session.folder();
+    if let Some(folder) = &folder {
+        cause::share(folder);
+    }
+    inquiries::ask_ras(&context, folder.as_deref());
+    if let Some(remark) = inquiries::write_stacks(&context, folder.as_deref()) {
+        session.keep_remark(remark, world);
     }
     let peak = RunPeak::gather(&context)?;
     let peak_meta = peak.meta(&plan);

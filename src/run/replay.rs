@@ -5,7 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::{context::RunContext, name, open, request::Request};
+use super::{context::RunContext, inquiries, name, open, request::Request};
 use crate::{
     backend::{
         self,
@@ -135,6 +135,7 @@ fn in_world(request: &ReplayRequest, world: &dyn World) -> anyhow::Result<Code> 
         run: &run,
     };
     let files = world::agree(world, ReplayFiles::open(request, &workload.name, world))?;
+    inquiries::ask_ras(&context, files.is_writer.then_some(&*files.folder));
     if world.rank() == 0 && !base.quiet {
         print(&table::head(replayed.name, replayed.about, &step))?;
     }

@@ -70,6 +70,8 @@ pub struct Request {
     pub planned_ranks: Option<u32>,
     /// Whether ranks that are late are looked for after the sweep.
     pub stragglers: bool,
+    /// Whether what threads do is written down if a rank is stuck.
+    pub stacks: bool,
     /// The fault that one process adds, to show that the check can fail.
     pub inject_fault: Option<InjectedFault>,
     /// The delay that shows that stragglers are found.

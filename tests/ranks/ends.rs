@@ -16,7 +16,15 @@ pub(crate) fn long_sweep(
     folder: &std::path::Path,
     more: &[&str],
 ) -> std::process::Child {
-    let mut command = mpirun(ranks, folder);
+    start_long_sweep(mpirun(ranks, folder), folder, more)
+}
+
+/// As [`long_sweep`], with an mpirun of the caller's.
+pub(crate) fn start_long_sweep(
+    mut command: Command,
+    folder: &std::path::Path,
+    more: &[&str],
+) -> std::process::Child {
     command
         .args([
             "all_reduce",

@@ -18,7 +18,7 @@ use crate::{
         BINARY, csv, folder_in_memory, has_mpi, launcher, mpirun, process_of_mpi_rank, run,
         send_signal, wait_until,
     },
-    ends::{assert_nothing_left, assert_whole_csv, long_sweep, unfinished},
+    ends::{assert_nothing_left, assert_whole_csv, long_sweep, start_long_sweep, unfinished},
 };
 
 /// The limit of the sweeps, `-T`.
@@ -106,6 +106,86 @@ fn each_rank_that_is_stopped_is_named_by_another_and_the_job_ends() {
             assert!(unfinished(folder.path()).contains(&named[2..]));
         }
     }
+}
+
+#[test]
+fn what_the_threads_of_all_ranks_do_is_written_down_with_stacks() {
+    if !has_mpi() {
+        return;
+    }
+    let folder = folder_in_memory();
+    let path = std::env::var("PATH").expect("PATH");
+    // A debugger that says which process it looks at, and is stuck itself.
+    let debugger = folder.path().join("eu-stack");
+    let script = "#!/bin/sh\necho \"calls of $2\"; exec sleep 100\n";
+    fs::write(&debugger, script).expect("written");
+    fs::set_permissions(&debugger, fs::Permissions::from_mode(0o755)).expect("set");
+    let marker = format!("stacks-{}", std::process::id());
+    let mut command = mpirun(4, folder.path());
+    command.env("PATH", format!("{}:{path}", folder.path().display()));
+    let more = ["--out", &marker, "-T", "3", "--stacks"];
+    let job = start_long_sweep(command, folder.path(), &more);
+    let process = process_of_mpi_rank(&marker, 1).expect("the rank");
+    let ended = StuckJob::after_stopping(process, job);
+    let sentence = ended.only_sentence();
+    let named = format!("(pid {process}) has been silent since ");
+    assert!(sentence.contains(&named), "{sentence}");
+    // The rank that is named first, the one that speaks last.
+    let files = format!(
+        ". What the threads on {} did is in {marker}: stacks-1.txt, stacks-2.txt, stacks-3.txt, stacks-0.txt",
+        host_name()
+    );
+    assert!(sentence.ends_with(&files), "{sentence}");
+    assert_eq!(ended.code, Some(4), "{sentence}");
+    assert_nothing_left(&marker);
+    let text = |rank: u32| {
+        let file = folder
+            .path()
+            .join(&marker)
+            .join(format!("stacks-{rank}.txt"));
+        fs::read_to_string(file).expect("the file of a rank")
+    };
+    let stopped = text(1);
+    let first = format!("thread {process} pxnbench: state T (stopped by a signal)");
+    assert!(stopped.contains(&first), "{stopped}");
+    let watch = stopped.lines().find(|line| line.contains(" watch: "));
+    assert!(
+        watch.is_some_and(|line| line.contains(": state T ")),
+        "{stopped}"
+    );
+    for calls in [
+        format!("calls of {process}\n"),
+        "eu-stack was ended, because it took too long.\n".into(),
+    ] {
+        assert!(stopped.contains(&calls), "{stopped}");
+    }
+    for rank in [0, 2, 3] {
+        let waiting = text(rank);
+        assert!(
+            waiting.starts_with(&format!("rank {rank} on {}", host_name())),
+            "{waiting}"
+        );
+        assert!(waiting.contains(" watch: state "), "{waiting}");
+        assert!(!waiting.contains("state T"), "{waiting}");
+    }
+    assert!(
+        text(0).contains("is not stopped for a debugger"),
+        "{}",
+        text(0)
+    );
+}
+
+#[test]
+fn stacks_without_a_folder_are_said_to_have_no_effect() {
+    if !has_mpi() {
+        return;
+    }
+    let folder = folder_in_memory();
+    let mut command = mpirun(2, folder.path());
+    command.args("all_reduce -b 8 -e 8 -n 1 --csv x.csv --stacks".split(' '));
+    let ended = run(&mut command).expect_code(0);
+    let remark = "pxnbench: --stacks has no effect: this run has no folder of results. Use --out";
+    assert_eq!(ended.stderr.matches(remark).count(), 1, "{}", ended.stderr);
 }
 
 #[test]

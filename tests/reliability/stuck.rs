@@ -30,6 +30,35 @@ const ROWS: &[FaultRow] = &[
         shown_by: &[Test("a_rank_that_is_stopped_is_named_with_its_gpu")],
     },
     FaultRow {
+        fault: "any rank is stopped (SIGSTOP), with `--stacks`",
+        seen: "the same, and `… What the threads on … did is in …: …`, with a file for each rank of the node: its threads and their states",
+        exit: Exit::Code(Code::TimedOut),
+        ends: "*T* + 7 s",
+        kept: "all finished cases",
+        shown_by: &[Test(
+            "what_the_threads_of_all_ranks_do_is_written_down_with_stacks",
+        )],
+    },
+    FaultRow {
+        fault: "an operation on GPUs hangs, and NCCL's RAS knows which rank does not answer it",
+        seen: "`… NCCL's RAS reports …`, and its whole answer in `nccl-ras.txt`; nothing of it if nobody listens there",
+        exit: Exit::Code(Code::TimedOut),
+        ends: "*T* + 4 s",
+        kept: "all finished cases",
+        shown_by: &[
+            Test("what_ras_reports_is_in_the_sentence_and_its_answer_in_the_folder"),
+            Test("a_ras_that_does_not_listen_or_is_switched_off_is_not_mentioned"),
+        ],
+    },
+    FaultRow {
+        fault: "an operation on GPUs hangs, and NCCL's RAS does not answer",
+        seen: "`… NCCL's RAS at … did not answer within … s`",
+        exit: Exit::Code(Code::TimedOut),
+        ends: "*T* + 4 s",
+        kept: "all finished cases",
+        shown_by: &[Test("a_ras_that_does_not_answer_is_not_waited_for")],
+    },
+    FaultRow {
         fault: "a rank is stopped while the others compute for so long that the watch gives it up",
         seen: "`… ranks that the watch reaches have made no progress …: …. They may wait for …, which it does not reach…`",
         exit: Exit::Code(Code::TimedOut),

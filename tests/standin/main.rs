@@ -15,6 +15,7 @@ mod machine;
 mod nodes;
 mod peak;
 mod predict;
+mod ras;
 mod ready;
 mod replay;
 mod steps;

@@ -185,6 +185,11 @@ pub struct SweepArgs {
     #[arg(long, help_heading = "Output")]
     stragglers: bool,
 
+    /// If a rank is stuck, write down what each thread of each rank does that is on the node of the rank that says so:
+    /// stacks-RANK.txt. With eu-stack or gdb in PATH, its calls too
+    #[arg(long, help_heading = "Output")]
+    stacks: bool,
+
     /// Sample clocks, power, temperature and traffic of the GPUs at this interval (500ms if none is given): telemetry.csv, a
     /// summary in run.json, and a note on each case during which a GPU was throttled
     #[arg(long, value_name = "INTERVAL", value_parser = values::interval, num_args = 0..=1, require_equals = true,
@@ -280,6 +285,7 @@ impl SweepArgs {
             planned_ranks: self.ranks,
             inject_fault: self.inject_fault,
             stragglers: self.stragglers,
+            stacks: self.stacks,
             inject_delay: self.delay(),
             links_root: self.links_root.clone(),
             predict: self.predict,
