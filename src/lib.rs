@@ -31,6 +31,7 @@
 //! | 8 | [`job`] | the library for programs of one's own: ranks, collectives on slices, sweeps |
 //! | 8 | [`run`] | a sweep: from a request to records and a verdict |
 //! | 8 | [`compare`] | the steps of a comparison: which level is faster, and how sure that is |
+//! | 8 | [`plan`] | costs fitted to measured runs: what other sizes, ranks and training steps would take |
 //! | 8 | [`monitor`] | the GPUs of a node, live |
 //! | 9 | [`launch`] | ranks on all nodes of a Slurm job, on named hosts or on this one; jobs that start them |
 //! | 9 | [`kube`] | a sweep on a Kubernetes cluster: manifests, and what kubectl does with them |
@@ -96,6 +97,7 @@ pub mod native;
 pub mod nccl_log;
 pub mod output;
 pub mod peak;
+pub mod plan;
 pub mod record;
 pub mod replay;
 pub mod report;

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use super::{Backend, Timing, Waived, check_possible, options::ExecOptions};
 use crate::{
-    collective::{Case, Collective, FaultTarget},
+    collective::{Case, FaultTarget},
     units::{Bytes, Micros},
 };
 
@@ -34,18 +34,7 @@ impl Model {
 
     /// Returns the time of one operation.
     pub fn operation_time(case: &Case) -> Micros {
-        let ranks = case.ranks as f64;
-        let steps = match case.collective {
-            // Reduced and spread again along a tree.
-            Collective::AllReduce => 2.0 * ranks.log2().ceil(),
-            Collective::Broadcast | Collective::Reduce => ranks.log2().ceil(),
-            Collective::AllGather | Collective::ReduceScatter | Collective::HyperCube => {
-                ranks.log2().ceil()
-            }
-            // Every pair at the same time.
-            Collective::AllToAll | Collective::AllToAllV => 1.0,
-            Collective::Gather | Collective::Scatter | Collective::SendRecv => 1.0,
-        };
+        let steps = (case.collective.spec().steps)(case.ranks as f64);
         // busbw is defined as the bytes that pass the slowest link per second.
         let bus_bytes = case.bandwidth(Micros(1.0)).1.0 * 1e3;
         Micros(STEP_US * (1.0 + steps) + bus_bytes / BUS_BYTES_PER_US)

@@ -13,6 +13,7 @@ pub mod launch;
 pub mod levels;
 pub mod links;
 pub mod monitor;
+pub mod plan;
 pub mod probe;
 pub mod proof;
 pub mod replay;
@@ -82,6 +83,8 @@ pub enum Command {
     Kube(kube::Args),
     /// Replay the communication of a training step, overlapped with computation
     Replay(Box<replay::Args>),
+    /// Plan: what other sizes, other numbers of ranks and training steps would take, from runs that were measured
+    Plan(plan::Args),
     /// Compare runs, or the steps below a folder: which is faster in which case, and how sure that is
     Compare(compare::Args),
     /// Check the results of a run: is it fast enough, and not slower than before?
@@ -172,6 +175,7 @@ impl Cli {
             Some(Command::Submit(args)) => submit_job(args),
             Some(Command::Kube(args)) => kube::run(args, check_kube_sweep),
             Some(Command::Replay(args)) => replay::run(&args),
+            Some(Command::Plan(args)) => plan::run(&args),
             Some(Command::Compare(args)) => compare::run(&args),
             Some(Command::Check(args)) => check::run(&args),
             Some(Command::Experiment(args)) => run_experiment(args),

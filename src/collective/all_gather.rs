@@ -4,7 +4,7 @@ use super::{
     buffers::{BufferMode, Layout, RankView, stretch},
     counts::SizeRequest,
     data::Content,
-    spec::{Spec, all_but_own_share},
+    spec::{Spec, all_but_own_share, tree_depth},
 };
 
 pub(super) const SPEC: Spec = Spec {
@@ -18,6 +18,7 @@ pub(super) const SPEC: Spec = Spec {
     counts: SizeRequest::one_chunk_to_all,
     algbw_elements: |counts, ranks| counts.param * ranks,
     bus_factor: all_but_own_share,
+    steps: tree_depth,
     layout,
 };
 

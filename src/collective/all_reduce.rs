@@ -4,7 +4,7 @@ use super::{
     buffers::{BufferMode, Layout, RankView, stretch},
     counts::SizeRequest,
     data::Content,
-    spec::Spec,
+    spec::{Spec, tree_depth},
 };
 
 pub(super) const SPEC: Spec = Spec {
@@ -19,6 +19,7 @@ pub(super) const SPEC: Spec = Spec {
     algbw_elements: |counts, _| counts.param,
     // A ring sends each element round twice, except for the hop on which it starts and ends.
     bus_factor: |ranks| 2.0 * (ranks - 1.0) / ranks,
+    steps: |ranks| 2.0 * tree_depth(ranks),
     layout,
 };
 

@@ -18,6 +18,7 @@ pub(super) const SPEC: Spec = Spec {
     counts: SizeRequest::a_chunk_per_rank_in_both,
     algbw_elements: |counts, ranks| counts.param * ranks,
     bus_factor: all_but_own_share,
+    steps: |_| 1.0,
     layout,
 };
 

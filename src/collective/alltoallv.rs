@@ -19,6 +19,7 @@ pub(super) const SPEC: Spec = Spec {
     counts,
     algbw_elements: |counts, _| counts.send.max(counts.recv),
     bus_factor: all_but_own_share,
+    steps: |_| 1.0,
     layout,
 };
 

@@ -4,7 +4,7 @@ use super::{
     buffers::{BufferMode, Layout, RankView, stretch},
     counts::SizeRequest,
     data::Content,
-    spec::Spec,
+    spec::{Spec, tree_depth},
 };
 
 pub(super) const SPEC: Spec = Spec {
@@ -18,6 +18,7 @@ pub(super) const SPEC: Spec = Spec {
     counts: SizeRequest::all_in_both,
     algbw_elements: |counts, _| counts.param,
     bus_factor: |_| 1.0,
+    steps: tree_depth,
     layout,
 };
 

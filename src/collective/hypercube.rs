@@ -1,7 +1,10 @@
 //! hypercube: every rank receives the inputs of all ranks, as in all_gather, by exchanges that double in size: in round k
 //! with the rank whose number differs in bit k.
 
-use super::{all_gather, spec::Spec};
+use super::{
+    all_gather,
+    spec::{Spec, tree_depth},
+};
 
 pub(super) const SPEC: Spec = Spec {
     name: "hypercube",
@@ -15,6 +18,7 @@ pub(super) const SPEC: Spec = Spec {
     // What a rank sends over all rounds: one chunk, two, four, up to half of all.
     algbw_elements: |counts, ranks| counts.param * (ranks - 1),
     bus_factor: |_| 1.0,
+    steps: tree_depth,
     layout: all_gather::SPEC.layout,
 };
 

@@ -18,6 +18,7 @@ pub(super) const SPEC: Spec = Spec {
     counts: SizeRequest::all_in_both,
     algbw_elements: |counts, _| counts.param,
     bus_factor: |_| 1.0,
+    steps: |_| 1.0,
     layout,
 };
 

@@ -29,6 +29,8 @@ pub struct Spec {
     pub algbw_elements: fn(&Counts, ranks: u64) -> u64,
     /// busbw divided by algbw on `ranks` ranks.
     pub bus_factor: fn(ranks: f64) -> f64,
+    /// Steps that follow each other if it runs along a tree, or between all pairs at the same time: each takes a latency.
+    pub steps: fn(ranks: f64) -> f64,
     /// What the buffers of one rank hold before and after.
     pub layout: fn(&RankView) -> Layout,
 }
@@ -36,4 +38,9 @@ pub struct Spec {
 /// Returns (n-1)/n, the bus factor of collectives in which each rank keeps 1/n of the data to itself.
 pub(super) fn all_but_own_share(ranks: f64) -> f64 {
     (ranks - 1.0) / ranks
+}
+
+/// Returns the levels of a binary tree of `ranks` ranks, besides the root.
+pub(super) fn tree_depth(ranks: f64) -> f64 {
+    ranks.log2().ceil()
 }

@@ -15,6 +15,7 @@ mod limits;
 mod locks;
 mod names;
 mod plain_words;
+mod plan;
 mod resume;
 mod spread;
 mod submit;

@@ -21,7 +21,7 @@ const LAYERS: &[&[&str]] = &[
     &["backend", "facts", "telemetry"],
     &["sweep", "replay"],
     &["output", "fault", "doctor", "check"],
-    &["run", "compare", "monitor", "job"],
+    &["run", "compare", "plan", "monitor", "job"],
     &["launch", "kube", "experiment", "report"],
     &["cmd"],
     &["fuzzing"],

@@ -83,25 +83,7 @@ impl WorkloadArgs {
             return Ok(WorkloadChoice::Trace(trace.clone()));
         }
         let name = self.workload.as_deref().unwrap_or_default();
-        let built_in = BUILT_IN.iter().find(|known| known.name == name);
-        if let Some(built_in) = built_in {
-            let choice = WorkloadChoice::BuiltIn(built_in.name, self.options());
-            choice.for_ranks(1)?;
-            return Ok(choice);
-        }
-        let path = Path::new(name);
-        let is_name = !name.contains(['/', '.']) && !path.exists();
-        if is_name {
-            let names = BUILT_IN.map(|known| known.name).join(", ");
-            let what = format!(
-                "there is no workload '{}', and no such file. There are {names}",
-                crate::visible::excerpt(name)
-            );
-            return Err(Failure::on_all_ranks(Code::Usage, what));
-        }
-        let read = Workload::read(path);
-        let read = read.map_err(|error| Failure::on_all_ranks(Code::Usage, format!("{error:#}")));
-        Ok(WorkloadChoice::File(read?))
+        workload_named(name, self.options())
     }
 
     /// Returns the number of ranks to print it for.
@@ -125,6 +107,33 @@ impl WorkloadArgs {
             time_scale: self.time_scale,
         }
     }
+}
+
+/// Returns the workload of this name if there is one that is built in, otherwise that of the file.
+///
+/// # Errors
+///
+/// Returns an error if the file cannot be read, or an option has a value that is not possible.
+pub fn workload_named(name: &str, options: WorkloadOptions) -> anyhow::Result<WorkloadChoice> {
+    let built_in = BUILT_IN.iter().find(|known| known.name == name);
+    if let Some(built_in) = built_in {
+        let choice = WorkloadChoice::BuiltIn(built_in.name, options);
+        choice.for_ranks(1)?;
+        return Ok(choice);
+    }
+    let path = Path::new(name);
+    let is_name = !name.contains(['/', '.']) && !path.exists();
+    if is_name {
+        let names = BUILT_IN.map(|known| known.name).join(", ");
+        let what = format!(
+            "there is no workload '{}', and no such file. There are {names}",
+            crate::visible::excerpt(name)
+        );
+        return Err(Failure::on_all_ranks(Code::Usage, what));
+    }
+    let read = Workload::read(path);
+    let read = read.map_err(|error| Failure::on_all_ranks(Code::Usage, format!("{error:#}")));
+    Ok(WorkloadChoice::File(read?))
 }
 
 fn defaults() -> WorkloadOptions {

@@ -17,7 +17,7 @@ use crate::{
 };
 
 /// The subcommands that help shows: a slip of the first word may mean one of them. A test of `cmd` compares the two.
-pub const SUBCOMMANDS: [&str; 15] = [
+pub const SUBCOMMANDS: [&str; 16] = [
     "levels",
     "launch",
     "join",
@@ -25,6 +25,7 @@ pub const SUBCOMMANDS: [&str; 15] = [
     "submit",
     "kube",
     "replay",
+    "plan",
     "compare",
     "check",
     "experiment",
