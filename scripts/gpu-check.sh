@@ -291,7 +291,7 @@ judge_rows() {
 # The watch names a rank that stands still within -T and two seconds, and all are gone ten seconds later.
 stopped_rank() {
     disturb STOP rank
-    says "rank 1 on .*process $victim\\) has been silent" && got="named$got" || got="not named$got"
+    says "rank 1 on .*pid $victim\\) has been silent" && got="named$got" || got="not named$got"
     ((took <= 17)) || got+=", after $took s"
     [[ $(grep -o '"code": *[0-9]*' "$tmp/run/run.json" | grep -o '[0-9]*$') == 4 ]] || got+=", not exit 4"
     judge_rows

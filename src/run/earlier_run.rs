@@ -19,7 +19,7 @@ struct FreeOption {
     has_value: bool,
 }
 
-const FREE_OPTIONS: [FreeOption; 3] = [
+const FREE_OPTIONS: [FreeOption; 4] = [
     FreeOption {
         name: "--resume",
         shortest: "--resu",
@@ -32,6 +32,12 @@ const FREE_OPTIONS: [FreeOption; 3] = [
         shortest: "--timeo",
         short: Some("-T"),
         has_value: true,
+    },
+    FreeOption {
+        name: "--stacks",
+        shortest: "--sta",
+        short: None,
+        has_value: false,
     },
     FreeOption {
         name: "--quiet",
