@@ -1,5 +1,7 @@
 //! [`CollectiveKind`]: the collectives of a step that are alike.
 
+use std::collections::HashMap;
+
 use super::{
     quartiles::median,
     result::{OperationTimes, ReplayResult},
@@ -30,35 +32,30 @@ pub struct CollectiveKind {
 impl CollectiveKind {
     /// Returns the kinds of `step` in the order of their first operations, with the times of `result`.
     pub fn of_step(step: &Step, result: &ReplayResult) -> Vec<CollectiveKind> {
-        let mut kinds: Vec<(usize, CollectiveKind)> = Vec::new();
+        let mut kinds: Vec<CollectiveKind> = Vec::new();
+        let mut places: HashMap<(usize, Case), usize> = HashMap::new();
         for (index, operation) in step.operations.iter().enumerate() {
             let StepWork::Collective { communicator, case } = operation.work else {
                 continue;
             };
-            let known = kinds
-                .iter_mut()
-                .find(|(on, kind)| *on == communicator && kind.case == case);
-            if let Some((_, kind)) = known {
-                kind.operations.push(index);
-                continue;
+            let place = *places.entry((communicator, case)).or_insert(kinds.len());
+            if place == kinds.len() {
+                kinds.push(CollectiveKind {
+                    case,
+                    group: step.communicators[communicator].name.clone(),
+                    stream: step.streams[operation.stream].clone(),
+                    operations: Vec::new(),
+                    alone: None,
+                    in_step: None,
+                });
             }
-            let kind = CollectiveKind {
-                case,
-                group: step.communicators[communicator].name.clone(),
-                stream: step.streams[operation.stream].clone(),
-                operations: vec![index],
-                alone: None,
-                in_step: None,
-            };
-            kinds.push((communicator, kind));
+            kinds[place].operations.push(index);
         }
-        let mut all = Vec::new();
-        for (_, mut kind) in kinds {
+        for kind in &mut kinds {
             kind.alone = median_of(&kind.operations, &result.alone);
             kind.in_step = median_of(&kind.operations, &result.in_step);
-            all.push(kind);
         }
-        all
+        kinds
     }
 
     /// Returns the bytes of all its operations together.

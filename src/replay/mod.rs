@@ -11,7 +11,7 @@ mod result;
 pub mod table;
 mod timeline;
 
-use std::time::Duration;
+use std::{collections::HashSet, time::Duration};
 
 use serde::{Deserialize, Serialize};
 
@@ -111,15 +111,14 @@ struct ModeTimes {
 impl Replay<'_> {
     /// Runs each distinct collective once, and counts what is wrong on all ranks.
     fn verify(&mut self) -> anyhow::Result<()> {
-        let mut seen: Vec<(usize, Case)> = Vec::new();
+        let mut seen: HashSet<(usize, Case)> = HashSet::new();
         for operation in &self.step.operations {
             let StepWork::Collective { communicator, case } = operation.work else {
                 continue;
             };
-            if seen.contains(&(communicator, case)) {
+            if !seen.insert((communicator, case)) {
                 continue;
             }
-            seen.push((communicator, case));
             let what = format!("checking {}, {case}", operation.name);
             let _guard = deadline::limit(what, self.measure.timeout);
             let seed = self.measure.seed.wrapping_add(seen.len() as u64);

@@ -1,13 +1,14 @@
 //! What an operation of a step waits for in each mode.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::mode::StepMode;
 use crate::workload::Step;
 
 /// For each operation of `step`, the operations that end before it begins in `mode`, which are among those before it; `None`
-/// for those that the mode leaves out. The one before it in its stream is among them. An operation that is left out ends, as
-/// the others see it, when those have ended that it waits for.
+/// for those that the mode leaves out. The one before it in its stream is among them. Of several in one stream only the last is,
+/// because the others end before it. An operation that is left out ends, as the others see it, when those have ended that it
+/// waits for.
 pub fn waits(step: &Step, mode: StepMode) -> Vec<Option<BTreeSet<usize>>> {
     let mut waits = Vec::with_capacity(step.operations.len());
     // For each operation, those by whose end it has ended: itself, if it runs.
@@ -22,7 +23,14 @@ pub fn waits(step: &Step, mode: StepMode) -> Vec<Option<BTreeSet<usize>>> {
             *in_stream
         };
         let after = operation.after.iter().copied().chain(before);
-        let waited: BTreeSet<usize> = after.flat_map(|earlier| ends[earlier].clone()).collect();
+        let mut last_waited: BTreeMap<usize, usize> = BTreeMap::new();
+        for &earlier in after.flat_map(|earlier| &ends[earlier]) {
+            let of_stream = last_waited
+                .entry(step.operations[earlier].stream)
+                .or_default();
+            *of_stream = earlier.max(*of_stream);
+        }
+        let waited: BTreeSet<usize> = last_waited.into_values().collect();
         if mode.runs(&operation.work) {
             ends.push(BTreeSet::from([index]));
             waits.push(Some(waited));
@@ -98,5 +106,27 @@ mod tests {
         let communication = waited(&step, StepMode::Communication);
         let expected = [Some(vec![]), None, None, Some(vec![0]), None];
         assert_eq!(communication, expected);
+    }
+
+    /// A long chain of operations that are left out has no longer and longer list of what it waits for.
+    #[test]
+    fn of_each_stream_only_the_last_is_waited_for() {
+        let mut chain: Vec<(usize, Vec<usize>)> = Vec::new();
+        for index in 0..20_000_usize {
+            chain.push(match index % 2 {
+                0 => (0, Vec::new()),
+                _ => (1, vec![index - 1]),
+            });
+        }
+        chain.push((0, vec![1, 19_999]));
+        let operations: Vec<(usize, &[usize])> = chain
+            .iter()
+            .map(|(stream, after)| (*stream, after.as_slice()))
+            .collect();
+        let step = step(&operations);
+        let computation = waited(&step, StepMode::Computation);
+        assert_eq!(computation[20_000], Some(vec![19_998]));
+        let overlapped = waited(&step, StepMode::Overlapped);
+        assert_eq!(overlapped[20_000], Some(vec![19_998, 19_999]));
     }
 }
