@@ -744,7 +744,8 @@ fn workload_tables() -> String {
     text.push_str("\n| name | collective | calls | bytes | computation |\n|---|---|---|---|---|\n");
     for workload in BUILT_IN {
         let ranks = if workload.name == "3d" { 64 } else { 8 };
-        let built_in = Workload::built_in(workload.name, &WorkloadOptions::default());
+        let options = WorkloadOptions::default().for_ranks(workload.name, ranks);
+        let built_in = Workload::built_in(workload.name, &options);
         let step = built_in.and_then(|it| it.on(ranks)).expect("a step");
         let volume = step.volume();
         let computation = format!("{:.1} ms", volume.computation.0 / 1e3);

@@ -51,7 +51,7 @@ pub struct Args {
     check: u32,
 
     /// Share of the GPU's multiprocessors that computation keeps busy, in percent
-    #[arg(long, value_name = "PERCENT", value_parser = values::percentage, default_value = "100")]
+    #[arg(long, value_name = "PERCENT", value_parser = values::share, default_value = "100")]
     multiprocessors: f64,
 
     /// Time of one kernel of the computation, in microseconds
@@ -142,7 +142,7 @@ impl Args {
             base,
             workload: self.workload.choice()?,
             compute: ComputeOptions {
-                multiprocessors: self.multiprocessors / 100.0,
+                multiprocessors: self.multiprocessors,
                 kernel: Micros(self.kernel_us.into()),
             },
             measure: ReplayMeasure {

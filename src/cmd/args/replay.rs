@@ -80,6 +80,7 @@ impl WorkloadArgs {
     /// Returns an error if the file cannot be read, or an option has a value that is not possible.
     pub fn choice(&self) -> anyhow::Result<WorkloadChoice> {
         if let Some(trace) = &self.from_trace {
+            refuse_options("a trace", &self.options())?;
             return Ok(WorkloadChoice::Trace(trace.clone()));
         }
         let name = self.workload.as_deref().unwrap_or_default();
@@ -117,6 +118,10 @@ impl WorkloadArgs {
 pub fn workload_named(name: &str, options: WorkloadOptions) -> anyhow::Result<WorkloadChoice> {
     let built_in = BUILT_IN.iter().find(|known| known.name == name);
     if let Some(built_in) = built_in {
+        if let Some(option) = built_in.unknown_option(&options) {
+            let what = format!("{name} has no {option}. Leave it out");
+            return Err(Failure::on_all_ranks(Code::Usage, what));
+        }
         let choice = WorkloadChoice::BuiltIn(built_in.name, options);
         choice.for_ranks(1)?;
         return Ok(choice);
@@ -131,9 +136,23 @@ pub fn workload_named(name: &str, options: WorkloadOptions) -> anyhow::Result<Wo
         );
         return Err(Failure::on_all_ranks(Code::Usage, what));
     }
+    refuse_options("a file", &options)?;
     let read = Workload::read(path);
     let read = read.map_err(|error| Failure::on_all_ranks(Code::Usage, format!("{error:#}")));
     Ok(WorkloadChoice::File(read?))
+}
+
+/// Refuses options of built-in workloads beside `what`, which would not have their effect.
+fn refuse_options(what: &str, options: &WorkloadOptions) -> anyhow::Result<()> {
+    match options.chosen().first() {
+        None => Ok(()),
+        Some(option) => {
+            let what = format!(
+                "{option} is for built-in workloads, and {what} stays as it is. Leave it out"
+            );
+            Err(Failure::on_all_ranks(Code::Usage, what))
+        }
+    }
 }
 
 fn defaults() -> WorkloadOptions {

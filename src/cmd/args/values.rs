@@ -220,6 +220,18 @@ pub fn percentage(text: &str) -> Result<f64, String> {
     }
 }
 
+/// Parses a share of a whole: a percentage above 0 and up to 100.
+///
+/// # Errors
+/// Returns a sentence that says what is wrong.
+pub fn share(text: &str) -> Result<f64, String> {
+    let number = text.strip_suffix('%').unwrap_or(text).parse::<f64>();
+    match number {
+        Ok(percent) if percent > 0.0 && percent <= 100.0 => Ok(percent / 100.0),
+        _ => Err("a share is a percentage above 0 and up to 100, such as 50".into()),
+    }
+}
+
 /// Parses a whole number of at least 1.
 ///
 /// # Errors

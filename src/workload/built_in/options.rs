@@ -2,7 +2,7 @@
 
 use anyhow::ensure;
 
-/// What of a built-in workload can be chosen. A workload ignores what does not concern it.
+/// What of a built-in workload can be chosen. A workload has some of the options, and ignores the others.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WorkloadOptions {
     /// MiB that a bucket of gradients reaches before it is closed: `bucket_cap_mb` of PyTorch's DDP.
@@ -53,6 +53,25 @@ impl Default for WorkloadOptions {
 /// The most ranks that a dimension has unless more are asked for: the GPUs of a node.
 const NODE: u64 = 8;
 
+pub(super) const BUCKET_MB: &str = "--bucket-mb";
+pub(super) const FIRST_BUCKET_MB: &str = "--first-bucket-mb";
+pub(super) const PREFETCH: &str = "--prefetch";
+pub(super) const MICRO_BATCHES: &str = "--micro-batches";
+pub(super) const SKEW: &str = "--skew";
+pub(super) const NO_SEQUENCE_PARALLEL: &str = "--no-sequence-parallel";
+pub(super) const TENSOR: &str = "--tensor";
+pub(super) const PIPELINE: &str = "--pipeline";
+pub(super) const EXPERT: &str = "--expert";
+pub(super) const LAYERS: &str = "--layers";
+pub(super) const SIZE_SCALE: &str = "--size-scale";
+pub(super) const TIME_SCALE: &str = "--time-scale";
+
+/// The published number of ranks of the dimension `pipeline`.
+pub(super) const STAGES: u64 = 4;
+
+/// The largest factor of sizes and times.
+const MOST_SCALE: f64 = 1e3;
+
 impl WorkloadOptions {
     /// Returns the same with sizes of the dimensions `tensor`, `pipeline` and `expert` that divide `ranks`, where none is
     /// chosen: the published ones if they do, otherwise smaller ones.
@@ -63,9 +82,9 @@ impl WorkloadOptions {
         };
         let tensor = self.tensor.unwrap_or(tensor);
         let stages = match name {
-            "3d" if ranks.is_multiple_of(64) => 4,
+            "3d" if ranks.is_multiple_of(64) => STAGES,
             "3d" => divisor((ranks / tensor.max(1)).max(1), 2),
-            _ => divisor(ranks, NODE),
+            _ => divisor(ranks, STAGES),
         };
         let experts = (ranks > NODE && ranks.is_multiple_of(NODE)).then_some(NODE);
         WorkloadOptions {
@@ -74,6 +93,27 @@ impl WorkloadOptions {
             expert: self.expert.or(experts),
             ..self
         }
+    }
+
+    /// Returns the options that differ from their defaults, as they are named on the command line.
+    pub fn chosen(&self) -> Vec<&'static str> {
+        let usual = WorkloadOptions::default();
+        let all = [
+            (BUCKET_MB, self.bucket_mb != usual.bucket_mb),
+            (FIRST_BUCKET_MB, self.first_bucket_mb.is_some()),
+            (PREFETCH, self.prefetch != usual.prefetch),
+            (MICRO_BATCHES, self.micro_batches != usual.micro_batches),
+            (SKEW, self.skew != usual.skew),
+            (NO_SEQUENCE_PARALLEL, !self.sequence_parallel),
+            (TENSOR, self.tensor.is_some()),
+            (PIPELINE, self.pipeline.is_some()),
+            (EXPERT, self.expert.is_some()),
+            (LAYERS, self.layers.is_some()),
+            (SIZE_SCALE, self.size_scale != usual.size_scale),
+            (TIME_SCALE, self.time_scale != usual.time_scale),
+        ];
+        let chosen = all.iter().filter(|(_, is_chosen)| *is_chosen);
+        chosen.map(|(name, _)| *name).collect()
     }
 
     /// Checks the values.
@@ -90,13 +130,14 @@ impl WorkloadOptions {
             "a skew of {} is not possible; choose a number from 0 to 1",
             self.skew
         );
-        let scales = [("size", self.size_scale), ("time", self.time_scale)];
-        for (what, scale) in scales {
-            ensure!(
-                (0.0..=1e3).contains(&scale) && (scale > 0.0 || what == "time"),
-                "a {what} scale of {scale} is not possible; choose a number above 0 and up to 1000"
-            );
-        }
+        ensure!(
+            self.size_scale > 0.0 && self.size_scale <= MOST_SCALE,
+            "the size scale is not above 0 and up to {MOST_SCALE}; choose such a number"
+        );
+        ensure!(
+            (0.0..=MOST_SCALE).contains(&self.time_scale),
+            "the time scale is not from 0 to {MOST_SCALE}; choose such a number"
+        );
         let numbers = [
             ("micro-batches", Some(u64::from(self.micro_batches)), 1024),
             ("layers", self.layers.map(u64::from), 1024),

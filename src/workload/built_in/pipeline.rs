@@ -5,7 +5,7 @@
 
 use super::{
     builder::{BuiltInCall, WorkloadBuilder},
-    options::WorkloadOptions,
+    options::{STAGES, WorkloadOptions},
     shapes::{self, LLAMA_7B},
 };
 use crate::{
@@ -14,9 +14,6 @@ use crate::{
     workload::operation::Workload,
 };
 
-/// The published number of ranks.
-const RANKS: u64 = 4;
-
 /// Parts of the model that each rank has.
 const PARTS: u64 = 2;
 
@@ -24,7 +21,7 @@ pub(super) const ABOUT: &str = "Llama 2 7B divided among pipeline stages, two pa
      sequence of 4096 tokens: a sendrecv in a ring per part and pass, computation by operations at 400 TFLOP/s, the bubble left out";
 
 pub(super) fn workload(options: &WorkloadOptions) -> Workload {
-    let ranks = options.pipeline.unwrap_or(RANKS);
+    let ranks = options.pipeline.unwrap_or(STAGES);
     let mut builder = WorkloadBuilder::new(options);
     builder.dimension("pipeline", Some(ranks));
     builder.dimension("data", None);

@@ -276,6 +276,11 @@ fn all_fit_any_number_of_ranks() {
     assert_eq!((published.tensor, published.pipeline), (Some(8), Some(4)));
     let small = WorkloadOptions::default().for_ranks("3d", 8);
     assert_eq!((small.tensor, small.pipeline), (Some(2), Some(2)));
+    // More ranks than the published ones are more replicas.
+    for (ranks, stages) in [(3, 3), (4, 4), (6, 3), (8, 4), (64, 4)] {
+        let pipeline = WorkloadOptions::default().for_ranks("pipeline", ranks);
+        assert_eq!(pipeline.pipeline, Some(stages), "{ranks}");
+    }
 }
 
 #[test]
@@ -313,7 +318,7 @@ fn options_that_are_not_possible_are_refused() {
         ),
         (
             |options| options.size_scale = 0.0,
-            "a size scale of 0 is not possible; choose a number above 0 and up to 1000",
+            "the size scale is not above 0 and up to 1000; choose such a number",
         ),
         (
             |options| options.tensor = Some(0),

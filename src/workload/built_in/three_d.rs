@@ -2,7 +2,7 @@
 
 use super::{
     builder::{BuiltInCall, WorkloadBuilder},
-    options::WorkloadOptions,
+    options::{STAGES, WorkloadOptions},
     shapes::{BF16, LLAMA_70B},
     tensor::{self, TensorLayers},
 };
@@ -11,9 +11,6 @@ use crate::{
     units::Micros,
     workload::operation::Workload,
 };
-
-/// The published number of pipeline stages.
-const STAGES: u64 = 4;
 
 pub(super) const ABOUT: &str = "Llama 2 70B with tensor, pipeline and data parallelism as in Megatron-LM, bfloat16, micro-batches of a sequence of \
      4096 tokens: the collectives of tensor-70b in each layer, a sendrecv per micro-batch and pass, a reduce_scatter of gradients and an \
