@@ -9,7 +9,7 @@ use std::{
 ///
 /// # Errors
 /// Returns an error if it cannot be renamed.
-pub(super) fn keep_earlier(path: &Path) -> io::Result<()> {
+pub fn keep_earlier(path: &Path) -> io::Result<()> {
     if !path.symlink_metadata().is_ok_and(|file| file.is_file()) {
         return Ok(());
     }

@@ -12,7 +12,7 @@ pub mod error;
 pub mod files;
 mod format;
 pub mod json;
-mod kept;
+pub mod kept;
 mod kept_records;
 pub mod live;
 pub mod lock;

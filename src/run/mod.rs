@@ -32,6 +32,7 @@ pub mod presets;
 mod progress;
 mod proof;
 pub mod replay;
+mod replay_files;
 pub mod request;
 mod requirements;
 mod sampler;

@@ -1,11 +1,8 @@
 //! `pxnbench replay`: a training step on the ranks of this job, from a request to its files.
 
-use std::{
-    fs,
-    path::{Path, PathBuf},
-};
+use std::path::{Path, PathBuf};
 
-use super::{context::RunContext, inquiries, name, open, request::Request};
+use super::{context::RunContext, inquiries, open, replay_files::ReplayFiles, request::Request};
 use crate::{
     backend::{
         self,
@@ -13,11 +10,7 @@ use crate::{
     },
     exit::{Code, Failure},
     facts, fault,
-    output::{
-        lock::{LockError, PathLock},
-        notes, stdout,
-        whole_file::replace,
-    },
+    output::{notes, stdout},
     record::{BackendKind, RunMeta},
     replay::{self, ReplayMeasure, ReplayResult, files::Replayed, table},
     units::counted,
@@ -259,7 +252,7 @@ fn refuse_too_large(step: &Step, context: &RunContext) -> anyhow::Result<()> {
         return Ok(());
     }
     let what = format!(
-        "the buffers of {} here need {} of memory, and {} are free. Use --size-scale, or fewer ranks per node",
+        "the buffers of {} here need {} of memory, and {} are free. Use fewer ranks per node or smaller sizes, for built-in workloads with --size-scale",
         counted(ranks, "rank"),
         gigabytes(needed),
         gigabytes(available.0),
@@ -270,95 +263,3 @@ fn refuse_too_large(step: &Step, context: &RunContext) -> anyhow::Result<()> {
 fn gigabytes(bytes: u64) -> String {
     format!("{:.1} GB", bytes as f64 / 1e9)
 }
-
-/// The files of a replay; only process 0 writes any.
-struct ReplayFiles {
-    folder: PathBuf,
-    /// Held until the replay ends, so that no other run writes to the folder.
-    lock: Option<PathLock>,
-    is_writer: bool,
-}
-
-impl ReplayFiles {
-    /// Makes the folder and locks it.
-    ///
-    /// # Errors
-    ///
-    /// Returns an error if the folder cannot be written, or another run writes to it.
-    fn open(
-        request: &ReplayRequest,
-        workload: &str,
-        world: &dyn World,
-    ) -> anyhow::Result<ReplayFiles> {
-        let mut files = ReplayFiles {
-            folder: PathBuf::new(),
-            lock: None,
-            is_writer: world.rank() == 0,
-        };
-        if !files.is_writer {
-            return Ok(files);
-        }
-        let is_allowed = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
-        let workload = workload.replace(|c| !is_allowed(c), "_");
-        let name = format!("replay-{workload}");
-        files.folder = match &request.base.files.out {
-            Some(folder) => folder.clone(),
-            None => name::new_folder(&name),
-        };
-        let cannot_write = |path: &Path, why: String| {
-            let what = format!("{} cannot be written: {why}", path.display());
-            Failure::on_all_ranks(Code::Usage, what)
-        };
-        fs::create_dir_all(&files.folder)
-            .map_err(|error| cannot_write(&files.folder, error.to_string()))?;
-        let main = files.folder.join(REPLAY_JSON);
-        match PathLock::take(&main) {
-            Ok(lock) => files.lock = Some(lock),
-            Err(LockError::Held(holder)) => {
-                let why = format!("{holder} is writing it. Name another folder with --out");
-                return Err(cannot_write(&main, why));
-            }
-            Err(LockError::Unavailable(_)) => {}
-        }
-        Ok(files)
-    }
-
-    /// Writes all files as far as the replay has come.
-    ///
-    /// # Errors
-    ///
-    /// Returns an error if one cannot be written.
-    fn save(&self, replayed: &Replayed, result: &ReplayResult) -> anyhow::Result<()> {
-        if !self.is_writer {
-            return Ok(());
-        }
-        let timeline = replay::chrome_trace(replayed.step, &result.timelines);
-        let json = serde_json::to_string_pretty(&replayed.json(result))? + "\n";
-        let all = [
-            (STEPS_CSV, replayed.steps_csv(result)?),
-            (COLLECTIVES_CSV, replayed.collectives_csv(result)?),
-            (TIMELINE_JSON, timeline.to_string() + "\n"),
-            (REPLAY_JSON, json),
-        ];
-        for (name, text) in all {
-            let path = self.folder.join(name);
-            replace(true, &path, &text).map_err(|error| {
-                let what = format!("{} cannot be written: {error}", path.display());
-                Failure::on_this_rank(Code::Disk, what)
-            })?;
-        }
-        Ok(())
-    }
-}
-
-/// Workload, place and summary.
-const REPLAY_JSON: &str = "replay.json";
-
-/// Every timed step.
-const STEPS_CSV: &str = "steps.csv";
-
-/// Every kind of collective, alone and in the step.
-const COLLECTIVES_CSV: &str = "collectives.csv";
-
-/// When the operations of a step ran, as a Chrome trace.
-const TIMELINE_JSON: &str = "timeline.json";
