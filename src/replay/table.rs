@@ -128,7 +128,7 @@ pub fn verification(result: &ReplayResult) -> String {
     )
 }
 
-/// Returns the lines above the table: what is replayed.
+/// Returns the lines above the table: what is replayed. Lines of `about` become one, so that each line begins with `#`.
 pub fn head(name: &str, about: &str, step: &Step) -> String {
     let mut computation = 0.0;
     let mut collectives = 0_u64;
@@ -142,6 +142,7 @@ pub fn head(name: &str, about: &str, step: &Step) -> String {
             }
         }
     }
+    let about = about.split_whitespace().collect::<Vec<&str>>().join(" ");
     format!(
         "# Replay of {name}: {about}\n# Per step and rank: {} ms of computation, {} of {:.3} MB in {}\n",
         milliseconds(Micros(computation)),

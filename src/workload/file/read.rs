@@ -92,6 +92,11 @@ fn located(text: &str, error: &toml::de::Error) -> anyhow::Error {
 /// Checks a name of a workload, a dimension, a stream or an operation, which stands in messages and tables.
 fn check_name(name: &str) -> anyhow::Result<()> {
     ensure!(!name.is_empty(), "it is empty; give it a name");
+    ensure!(
+        !name.starts_with(['=', '+', '-', '@']),
+        "'{}' would be a formula to a spreadsheet; begin it with a letter or a digit",
+        excerpt(name)
+    );
     let is_short = name.chars().count() <= MOST_NAME;
     ensure!(
         is_short && !name.chars().any(char::is_control),

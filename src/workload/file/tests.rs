@@ -73,6 +73,11 @@ const WRONG: &[(&str, &str, &str)] = &[
     ),
     (
         "name = \"bucket 1\"",
+        "name = \"=1+1\"",
+        "the name of an operation: '=1+1' would be a formula to a spreadsheet; begin it with a letter or a digit",
+    ),
+    (
+        "name = \"bucket 1\"",
         "name = \"backward 1\"",
         "two operations are called 'backward 1'; rename one of them",
     ),
@@ -254,7 +259,13 @@ fn workload() -> impl Strategy<Value = Workload> {
             ),
             0..12,
         );
-        (Just(sizes), works, "[ -~]{1,20}", "\\PC*", 0..4_usize)
+        (
+            Just(sizes),
+            works,
+            "[a-zA-Z0-9 ][ -~]{0,19}",
+            "\\PC*",
+            0..4_usize,
+        )
     });
     parts.prop_map(|(sizes, works, name, about, rest)| {
         let dimensions = sizes.iter().enumerate();
