@@ -14,9 +14,10 @@ mod tests;
 mod timeline;
 mod unread;
 
-use std::path::Path;
+use std::{io, path::Path};
 
 use anyhow::{Context, bail, ensure};
+use flate2::read::MultiGzDecoder;
 
 use self::{document::TraceDocument, groups::TraceGroups, timeline::Timeline, unread::Unread};
 use super::operation::{Work, Workload};
@@ -43,8 +44,7 @@ impl Workload {
     pub fn read_trace(path: &Path, ranks: u64) -> anyhow::Result<TraceReading> {
         let shown = path.display().to_string();
         let shown = visible(&shown);
-        let text = input::read_text(path, InputKind::Trace)
-            .with_context(|| format!("the trace {shown} cannot be read"))?;
+        let text = text_of(path).with_context(|| format!("the trace {shown} cannot be read"))?;
         Workload::from_trace(&text, ranks)
             .with_context(|| format!("the trace {shown} gives no workload"))
     }
@@ -82,6 +82,18 @@ impl Workload {
     }
 }
 
+/// Returns the text of a trace. PyTorch compresses it if the name ends so.
+fn text_of(path: &Path) -> io::Result<String> {
+    let bytes = input::read(path, InputKind::Trace)?;
+    if bytes.starts_with(&GZIP) {
+        return input::read_text_from(MultiGzDecoder::new(&bytes[..]), InputKind::Trace);
+    }
+    input::read_text_from(&bytes[..], InputKind::Trace)
+}
+
+/// How a file begins that gzip compressed.
+const GZIP: [u8; 2] = [0x1f, 0x8b];
+
 const KINETO: &str = "From a trace of PyTorch's profiler: computation is the time of GPU kernels between the starts of collectives.";
 
 const EXECUTION: &str =
@@ -101,7 +113,8 @@ fn workload(
         .count();
     ensure!(
         collectives > 0,
-        "it has no collective that can be read; record a step of a job with two or more ranks"
+        "it has no collective that can be read{}; record a step of a job with two or more ranks",
+        unread.first()
     );
     Ok(Workload {
         name: "trace".to_owned(),

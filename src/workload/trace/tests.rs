@@ -171,6 +171,42 @@ fn what_is_no_trace_is_refused() {
     assert!(refused("{\"a\": 1}").starts_with("it has neither traceEvents nor nodes;"));
     assert!(refused("{\"traceEvents\": []}").starts_with("it has no collective that can be read;"));
     assert!(refused("{\"nodes\": []}").starts_with("it has no collective that can be read;"));
+    // Where there are collectives, it says why none was read.
+    let unknown = refused(&DDP.replace("\"Float\"", "\"Quad\""));
+    assert!(
+        unknown.starts_with("it has no collective that can be read (all"),
+        "{unknown}"
+    );
+    assert!(unknown.contains(", 2 times); record a step"), "{unknown}");
+}
+
+#[test]
+fn a_compressed_trace_is_read_as_it_was() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("trace.json.gz");
+    let file = std::fs::File::create(&path).expect("created");
+    let mut encoder = flate2::write::GzEncoder::new(file, flate2::Compression::default());
+    std::io::Write::write_all(&mut encoder, DDP.as_bytes()).expect("written");
+    encoder.finish().expect("written");
+    let reading = Workload::read_trace(&path, 2).expect("a workload");
+    assert_eq!(reading, Workload::from_trace(DDP, 2).expect("a workload"));
+    std::fs::write(&path, [0x1f, 0x8b, 8, 0]).expect("written");
+    let error = Workload::read_trace(&path, 2).expect_err("damaged");
+    assert!(format!("{error:#}").contains("cannot be read"), "{error:#}");
+}
+
+/// PyTorch takes any text for the name of a group.
+#[test]
+fn a_trace_with_odd_names_gives_a_file_that_can_be_read() {
+    let name = "\\u001b[2J\\n=".repeat(40);
+    let odd = DDP.replace(
+        "\"Process Group Name\": \"0\"",
+        &format!("\"Process Group Name\": \"{name}\""),
+    );
+    assert_ne!(odd, DDP);
+    let workload = Workload::from_trace(&odd, 2).expect("a workload").workload;
+    let again = Workload::parse(&workload.to_toml());
+    assert_eq!(again.expect("readable"), workload);
 }
 
 #[test]

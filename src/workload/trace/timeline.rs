@@ -12,6 +12,9 @@ use crate::{
     },
 };
 
+/// The most characters of a process group's name that its stream has.
+const MOST_GROUP_NAME: usize = 60;
+
 /// What a rank did, in the order in which it was started.
 #[derive(Default)]
 pub(super) struct Timeline {
@@ -136,7 +139,12 @@ impl TraceOperations {
 
     /// Returns the stream of a process group. Many groups share one, because a step has a limit.
     fn stream(&mut self, group: &str) -> String {
-        let name = format!("group {}", excerpt(group));
+        // As a name in a workload's file may be.
+        let printed = group.chars().filter(|letter| !letter.is_control());
+        let name = format!(
+            "group {}",
+            printed.take(MOST_GROUP_NAME).collect::<String>()
+        );
         if self.streams.contains(&name) || self.streams.len() < MOST_STREAMS - 2 {
             self.streams.insert(name.clone());
             return name;

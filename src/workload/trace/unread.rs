@@ -11,6 +11,13 @@ impl Unread {
         *self.0.entry(what).or_default() += 1;
     }
 
+    /// Returns the first with its number for the end of a sentence; nothing if there is none.
+    pub(super) fn first(&self) -> String {
+        let first = self.0.iter().next();
+        let in_brackets = |(what, number)| format!(" ({what}, {number} times)");
+        first.map(in_brackets).unwrap_or_default()
+    }
+
     /// Returns each with its number.
     pub(super) fn counted(self) -> Vec<(String, usize)> {
         self.0.into_iter().collect()
