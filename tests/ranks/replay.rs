@@ -1,6 +1,12 @@
 //! `pxnbench replay`: training steps of real ranks on host memory.
 
-use std::{collections::BTreeSet, fs, path::Path, process::Command};
+use std::{
+    collections::BTreeSet,
+    fs,
+    os::unix::fs::symlink,
+    path::Path,
+    process::{Child, Command, Stdio},
+};
 
 use crate::common::{self, csv, has_mpi, json, mpirun, run};
 
@@ -204,9 +210,139 @@ fn one_rank_has_computation_only() {
         return;
     }
     let folder = super::folder();
-    let alone = TWO_BUCKETS.replace("ranks = 2", "ranks = 1");
-    let ended = run(&mut replay(1, folder.path(), &alone)).expect_code(0);
+    let ended = run(&mut replay(1, folder.path(), &alone())).expect_code(0);
     let said = "# no collectives: no group has more than one rank";
+    assert!(ended.stdout.contains(said), "{}", ended.stdout);
+}
+
+#[test]
+fn the_files_of_an_earlier_replay_are_kept() {
+    let folder = super::folder();
+    let once = || {
+        fs::write(folder.path().join("step.toml"), alone()).expect("writable");
+        let mut command = common::alone(folder.path());
+        command.args(["replay", "step.toml", "--backend", "host", "--out", "out"]);
+        command.args(["-n", "1", "-w", "0", "--blocks", "1"]);
+        run(&mut command).expect_code(0)
+    };
+    once();
+    let out = folder.path().join("out");
+    let names = [
+        "steps.csv",
+        "collectives.csv",
+        "timeline.json",
+        "replay.json",
+    ];
+    let first = names.map(|name| fs::read_to_string(out.join(name)).expect("written"));
+    let ended = once();
+    for (name, before) in names.iter().zip(first) {
+        let kept = fs::read_to_string(out.join(format!("{name}.1"))).expect("kept");
+        assert_eq!(kept, before, "{name}");
+        assert!(out.join(name).is_file());
+    }
+    let said = "keeping the earlier out/steps.csv as out/steps.csv.1";
+    assert!(ended.stderr.contains(said), "{}", ended.stderr);
+}
+
+#[test]
+fn a_replay_writes_through_no_link_in_its_folder() {
+    let folder = super::folder();
+    fs::write(folder.path().join("step.toml"), alone()).expect("writable");
+    fs::write(folder.path().join("precious"), "mine").expect("writable");
+    let out = folder.path().join("out");
+    fs::create_dir(&out).expect("a folder");
+    for name in ["steps.csv", "timeline.json", "replay.json"] {
+        symlink("../precious", out.join(name)).expect("linked");
+    }
+    symlink("../new", out.join("collectives.csv")).expect("linked");
+    symlink("../new", out.join(".replay.json.pxnbench-lock")).expect("linked");
+    let mut command = common::alone(folder.path());
+    command.args(["replay", "step.toml", "--backend", "host", "--out", "out"]);
+    command.args(["-n", "1", "-w", "0", "--blocks", "1"]);
+    let ended = run(&mut command).expect_code(0);
+    let said = "out/replay.json cannot be locked";
+    assert!(ended.stderr.contains(said), "{}", ended.stderr);
+    let precious = fs::read_to_string(folder.path().join("precious"));
+    assert_eq!(precious.expect("there"), "mine");
+    assert!(!folder.path().join("new").exists());
+    assert_eq!(csv(&out.join("steps.csv")).len(), 4);
+}
+
+/// The first replay has so many blocks that it runs until it is stopped.
+#[test]
+fn a_replay_keeps_its_folder_for_itself_makes_it_anew_and_ends_with_its_blocks_if_stopped() {
+    let folder = super::folder();
+    fs::write(folder.path().join("step.toml"), alone()).expect("writable");
+    let replay = |blocks: &str| {
+        let mut command = common::alone(folder.path());
+        command.args(["replay", "step.toml", "--backend", "host", "--out", "out"]);
+        command.args(["-n", "3", "-w", "0", "--blocks", blocks]);
+        command
+    };
+    let started: Child = replay("1000000")
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("started");
+    let steps = folder.path().join("out/steps.csv");
+    common::wait_until("a block", || steps.is_file());
+    let second = run(&mut replay("1")).expect_code(6);
+    let said = "replay.json is being written by another run";
+    assert!(second.stderr.contains(said), "{}", second.stderr);
+    fs::rename(folder.path().join("out"), folder.path().join("gone")).expect("renamed");
+    common::wait_until("a block in a new folder", || steps.is_file());
+    assert!(common::send_signal("-TERM", started.id()));
+    common::ended(started).expect_code(9);
+    let rows = csv(&steps);
+    assert!(!rows.is_empty() && rows.len() % 12 == 0, "whole blocks");
+}
+
+/// Returns a workload for one rank.
+fn alone() -> String {
+    TWO_BUCKETS.replace("ranks = 2", "ranks = 1")
+}
+
+#[test]
+fn options_without_an_effect_are_refused() {
+    let folder = super::folder();
+    fs::write(folder.path().join("step.toml"), TWO_BUCKETS).expect("writable");
+    for (arguments, said) in [
+        (
+            ["ddp-resnet50", "--skew", "0.1"],
+            "ddp-resnet50 has no --skew. Leave it out",
+        ),
+        (
+            ["fsdp-7b", "--tensor", "4"],
+            "fsdp-7b has no --tensor. Leave it out",
+        ),
+        (
+            ["step.toml", "--size-scale", "0.1"],
+            "--size-scale is for built-in workloads, and a file stays as it is. Leave it out",
+        ),
+        (
+            ["ddp-gpt2", "--multiprocessors", "101"],
+            "a share is a percentage above 0 and up to 100, such as 50",
+        ),
+    ] {
+        let mut command = common::alone(folder.path());
+        command.arg("replay").args(arguments).arg("--print");
+        let ended = run(&mut command).expect_code(6);
+        assert!(ended.stderr.contains(said), "{}", ended.stderr);
+        assert_eq!(ended.stdout, "");
+    }
+}
+
+#[test]
+fn an_about_of_several_lines_is_one_line_of_the_table() {
+    let folder = super::folder();
+    let lines = alone().replace("small model.", "small\\n  model.");
+    fs::write(folder.path().join("step.toml"), lines).expect("writable");
+    let mut command = common::alone(folder.path());
+    command.args(["replay", "step.toml", "--backend", "host"]);
+    command.args(["-n", "1", "-w", "0", "--blocks", "1"]);
+    let ended = run(&mut command).expect_code(0);
+    let said = "# Replay of two-buckets: Gradients of a small model.\n";
     assert!(ended.stdout.contains(said), "{}", ended.stdout);
 }
 

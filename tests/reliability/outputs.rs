@@ -254,4 +254,40 @@ const ROWS: &[FaultRow] = &[
         kept: "all cases",
         shown_by: &[Test("odd_bytes_and_closed_pipes_are_no_bugs")],
     },
+    FaultRow {
+        fault: "`replay`: a folder with files of an earlier replay",
+        seen: "`keeping the earlier … as …`",
+        exit: Exit::Unchanged,
+        ends: "with the replay",
+        kept: "both",
+        shown_by: &[Test("the_files_of_an_earlier_replay_are_kept")],
+    },
+    FaultRow {
+        fault: "`replay`: a link in place of a file or a lock",
+        seen: "the link is replaced; `… cannot be locked: …`",
+        exit: Exit::Unchanged,
+        ends: "with the replay",
+        kept: "all blocks; nothing is written through it",
+        shown_by: &[Test("a_replay_writes_through_no_link_in_its_folder")],
+    },
+    FaultRow {
+        fault: "`replay`: a second one with the folder of one that runs",
+        seen: "`… is being written by …. Wait until that ends, or name another file, or another folder with --out`",
+        exit: Exit::Code(Code::Usage),
+        ends: "at the start",
+        kept: "all of the first one",
+        shown_by: &[Test(
+            "a_replay_keeps_its_folder_for_itself_makes_it_anew_and_ends_with_its_blocks_if_stopped",
+        )],
+    },
+    FaultRow {
+        fault: "`replay`: the folder is removed",
+        seen: "nothing: it is made anew",
+        exit: Exit::Unchanged,
+        ends: "with the replay",
+        kept: "all blocks",
+        shown_by: &[Test(
+            "a_replay_keeps_its_folder_for_itself_makes_it_anew_and_ends_with_its_blocks_if_stopped",
+        )],
+    },
 ];
