@@ -142,9 +142,12 @@ pub fn head(name: &str, about: &str, step: &Step) -> String {
             }
         }
     }
-    let about = about.split_whitespace().collect::<Vec<&str>>().join(" ");
+    let about = match about.split_whitespace().collect::<Vec<&str>>().join(" ") {
+        about if about.is_empty() => about,
+        about => format!(": {about}"),
+    };
     format!(
-        "# Replay of {name}: {about}\n# Per step and rank: {} ms of computation, {} of {:.3} MB in {}\n",
+        "# Replay of {name}{about}\n# Per step and rank: {} ms of computation, {} of {:.3} MB in {}\n",
         milliseconds(Micros(computation)),
         counted(collectives, "collective"),
         bytes as f64 / 1e6,

@@ -107,6 +107,7 @@ fn in_world(request: &ReplayRequest, world: &dyn World) -> anyhow::Result<Code> 
     context.announce();
     let step = workload.on(ranks).map_err(usage)?;
     refuse_impossible(&step)?;
+    refuse_too_many(&step, &request.measure)?;
     remarks.extend(workload.remark(ranks).map_err(usage)?);
     if world.rank() == 0 {
         for remark in &remarks {
@@ -201,6 +202,24 @@ fn refuse_impossible(step: &Step) -> anyhow::Result<()> {
         }
     }
     Ok(())
+}
+
+/// The most operations that a mode runs in a block. All of them are timed, and on a GPU each has two events.
+const MOST_OPERATIONS: u64 = 2_000_000;
+
+/// Refuses more operations in a block than times are kept for.
+fn refuse_too_many(step: &Step, measure: &ReplayMeasure) -> anyhow::Result<()> {
+    let operations = step.operations.len() as u64;
+    let steps = u64::from(measure.steps.max(measure.warmup));
+    if operations.max(1).saturating_mul(steps) <= MOST_OPERATIONS {
+        return Ok(());
+    }
+    let what = format!(
+        "{} of {} are more than the {MOST_OPERATIONS} operations that a block may have in a mode. Choose fewer with -n and -w, and more --blocks",
+        counted(steps, "step"),
+        counted(operations, "operation"),
+    );
+    Err(Failure::on_all_ranks(Code::Usage, what))
 }
 
 /// Opens what runs the step.

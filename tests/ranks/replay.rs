@@ -334,6 +334,20 @@ fn options_without_an_effect_are_refused() {
 }
 
 #[test]
+fn more_steps_than_times_are_kept_for_are_refused() {
+    let folder = super::folder();
+    fs::write(folder.path().join("step.toml"), alone()).expect("writable");
+    for option in ["-n", "-w"] {
+        let mut command = common::alone(folder.path());
+        command.args(["replay", "step.toml", "--backend", "host"]);
+        command.args([option, "4294967295"]);
+        let ended = run(&mut command).expect_code(6);
+        let said = "4294967295 steps of 3 operations are more than the 2000000 operations that a block may have in a mode";
+        assert!(ended.stderr.contains(said), "{}", ended.stderr);
+    }
+}
+
+#[test]
 fn an_about_of_several_lines_is_one_line_of_the_table() {
     let folder = super::folder();
     let lines = alone().replace("small model.", "small\\n  model.");

@@ -234,4 +234,12 @@ const ROWS: &[FaultRow] = &[
         kept: "all blocks",
         shown_by: &[Test("a_trace_with_odd_names_gives_a_file_that_can_be_read")],
     },
+    FaultRow {
+        fault: "`replay`: more steps than memory has room for",
+        seen: "`… are more than the … operations that a block may have in a mode. Choose fewer with -n and -w, and more --blocks`",
+        exit: Exit::Code(Code::Usage),
+        ends: "at the start",
+        kept: "nothing was measured",
+        shown_by: &[Test("more_steps_than_times_are_kept_for_are_refused")],
+    },
 ];

@@ -63,6 +63,10 @@ impl Workload {
         check_name(&table.name).context("its name")?;
         let dimensions = dimensions(&table.dimensions)?;
         ensure!(
+            !table.operations.is_empty(),
+            "it has no operations; add one that computes or a collective"
+        );
+        ensure!(
             table.operations.len() <= MOST_OPERATIONS,
             "it has more than {MOST_OPERATIONS} operations; leave some out"
         );

@@ -190,6 +190,11 @@ fn an_error_names_the_file() {
     assert!(
         refused().ends_with("step.toml cannot be read: No such file or directory (os error 2)")
     );
+    std::fs::write(&path, "name = \"idle\"").expect("written");
+    assert!(
+        refused()
+            .ends_with("is not valid: it has no operations; add one that computes or a collective")
+    );
     std::fs::write(&path, "name = 1").expect("written");
     assert!(
         refused().ends_with(
@@ -257,7 +262,7 @@ fn workload() -> impl Strategy<Value = Workload> {
                 vec(any::<prop::sample::Index>(), 0..4),
                 "[a-z]",
             ),
-            0..12,
+            1..12,
         );
         (
             Just(sizes),
