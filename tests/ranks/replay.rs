@@ -295,7 +295,10 @@ fn a_replay_keeps_its_folder_for_itself_makes_it_anew_and_ends_with_its_blocks_i
     assert!(common::send_signal("-TERM", started.id()));
     common::ended(started).expect_code(9);
     let rows = csv(&steps);
-    assert!(!rows.is_empty() && rows.len() % 12 == 0, "whole blocks");
+    assert!(
+        !rows.is_empty() && rows.len().is_multiple_of(12),
+        "whole blocks"
+    );
 }
 
 /// Returns a workload for one rank.
