@@ -128,7 +128,8 @@ fn in_world(request: &ReplayRequest, world: &dyn World) -> anyhow::Result<Code> 
         compute: request.compute,
         run: &run,
     };
-    let files = world::agree(world, ReplayFiles::open(request, &workload.name, world))?;
+    let out = base.files.out.as_deref();
+    let files = world::agree(world, ReplayFiles::open(out, &workload.name, world))?;
     inquiries::ask_ras(&context, files.is_writer.then_some(&*files.folder));
     if world.rank() == 0 && !base.quiet {
         print(&table::head(replayed.name, replayed.about, &step))?;
@@ -177,7 +178,23 @@ fn refuse_other_workloads(
     toml: &str,
     world: &dyn World,
 ) -> anyhow::Result<()> {
-    let own = format!("{toml}{:?}{:?}", request.measure, request.compute);
+    let ReplayMeasure {
+        blocks,
+        steps,
+        warmup,
+        seed,
+        verify,
+        timeout,
+    } = &request.measure;
+    let ComputeOptions {
+        multiprocessors,
+        kernel,
+    } = &request.compute;
+    let seconds = timeout.as_secs_f64();
+    let kernel = kernel.0;
+    let own = format!(
+        "{toml}{blocks} {steps} {warmup} {seed} {verify} {seconds} {multiprocessors} {kernel}"
+    );
     let first = world::broadcast(world, &own)?;
     let all = world::all_gather(world, &(first == own))?;
     match all.iter().position(|is_same| !is_same) {

@@ -5,7 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::{name, replay::ReplayRequest};
+use super::name;
 use crate::{
     exit::{Code, Failure},
     output::{
@@ -39,12 +39,12 @@ pub(super) struct ReplayFiles {
 }
 
 impl ReplayFiles {
-    /// Makes the folder, locks it, and keeps the files of an earlier replay under other names.
+    /// Makes the folder, which is `out` if it is given, locks it, and keeps the files of an earlier replay under other names.
     ///
     /// # Errors
     /// Returns an error if the folder cannot be written, or another run writes to it.
     pub(super) fn open(
-        request: &ReplayRequest,
+        out: Option<&Path>,
         workload: &str,
         world: &dyn World,
     ) -> anyhow::Result<ReplayFiles> {
@@ -56,8 +56,8 @@ impl ReplayFiles {
         if !files.is_writer {
             return Ok(files);
         }
-        files.folder = match &request.base.files.out {
-            Some(folder) => folder.clone(),
+        files.folder = match out {
+            Some(folder) => folder.to_owned(),
             None => name::new_folder(&folder_name(workload)),
         };
         files

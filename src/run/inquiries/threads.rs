@@ -87,10 +87,15 @@ mod tests {
     #[test]
     fn a_thread_is_listed_with_its_name_and_state() {
         let (hold, held) = mpsc::channel::<()>();
+        let (say, has_its_name) = mpsc::channel::<()>();
         let waiting = thread::Builder::new()
             .name("it waits".into())
-            .spawn(move || held.recv())
+            .spawn(move || {
+                drop(say);
+                held.recv()
+            })
             .expect("a thread");
+        assert!(has_its_name.recv().is_err());
         let text = described(process::id());
         drop(hold);
         assert!(waiting.join().expect("its end").is_err());
