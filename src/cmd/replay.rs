@@ -46,7 +46,7 @@ pub struct Args {
     #[arg(long, value_name = "N", value_parser = values::positive::<u32>, default_value = "4")]
     blocks: u32,
 
-    /// Checks of the data of each kind of collective before the timing; 0 for none
+    /// Check the data of each kind of collective once before the timing; 0 for no check
     #[arg(short = 'c', long, value_name = "N", value_parser = values::natural, default_value = "1")]
     check: u32,
 
