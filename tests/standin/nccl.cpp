@@ -284,14 +284,15 @@ struct Message {
 
 // What STANDIN_FAULT has for one operation.
 struct Faults {
-    int hang, flip, broken, async, before, after, send;
+    int hang, slow, flip, broken, async, before, after, send;
     static Faults now() {
-        return {fault("hang"),   fault("flip"),  fault("broken"), fault("async"),
-                fault("before"), fault("after"), fault("send")};
+        return {fault("hang"),  fault("slow"),   fault("flip"),  fault("broken"),
+                fault("async"), fault("before"), fault("after"), fault("send")};
     }
 
     // Before the operation.
     void begin(Comm& comm) const {
+        if (slow) usleep(slow * 1000u);
         if (async) comm.error = async, comm.shared->failed = 1;
         if (hang || async) comm.wait([] { return false; });
     }

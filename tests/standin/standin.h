@@ -14,6 +14,7 @@
 //                    FUNCTION@main:…         the same, where only calls of the process's first thread count
 //                  and as FUNCTION also what is no function, but happens in a stream:
 //                    hang    an operation of NCCL does not end
+//                    slow    an operation of NCCL takes CODE milliseconds longer
 //                    flip    an operation of NCCL has one wrong bit in its last received byte
 //                    before, after  an operation of NCCL changes the byte beside what it receives
 //                    send    an operation of NCCL changes the last byte of what it sends

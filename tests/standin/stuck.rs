@@ -118,24 +118,28 @@ fn a_rank_that_is_stopped_in_the_self_test_is_named() {
     wait_until("no process is left", || processes_with(&marker).is_empty());
 }
 
+/// Operations that wait rather than compute: marks pass in time however busy the machine is.
 #[test]
 fn a_block_that_takes_longer_than_the_limit_goes_on_while_marks_pass() {
     let Some(machine) = Machine::in_memory(2) else {
         return;
     };
+    const LIMIT_S: f64 = 3.0;
+    const OPERATION_MS: f64 = 250.0;
+    const OPERATIONS: f64 = 16.0;
     for Layout { processes, options } in TWO {
-        let mut times: f64 = 1000.0;
-        loop {
-            let file = machine.path().join("block.csv");
-            let _ = fs::remove_file(&file);
-            let words = format!("all_reduce -b 8K -e 8K -w 1 -c 0 -n {times} -T 3 {options}");
-            let mut command = machine.start(processes, &words);
-            run(command.arg("--csv").arg(&file)).expect_code(0);
-            let time_us: f64 = csv(&file)[0]["time_us"].parse().expect("a time");
-            if times * time_us > 4e6 {
-                break;
-            }
-            times *= 4.0;
-        }
+        let file = machine.path().join("block.csv");
+        let _ = fs::remove_file(&file);
+        let words =
+            format!("all_reduce -b 8K -e 8K -w 1 -c 0 -n {OPERATIONS} -T {LIMIT_S} {options}");
+        let mut command = machine.start(processes, &words);
+        command
+            .env("STANDIN_FAULT", format!("slow:0:{OPERATION_MS}"))
+            .arg("--csv")
+            .arg(&file);
+        run(&mut command).expect_code(0);
+        let time_us: f64 = csv(&file)[0]["time_us"].parse().expect("a time");
+        assert!(time_us >= OPERATION_MS * 1e3, "{time_us}");
+        assert!(OPERATIONS * time_us > LIMIT_S * 1e6);
     }
 }
