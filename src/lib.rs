@@ -19,6 +19,7 @@
 //! | 3 | [`record`] | a measured case, the columns, the files' format |
 //! | 3 | [`drop_in`] | the program under the names of nccl-tests' programs |
 //! | 3 | [`workload`] | training steps as data |
+//! | 3 | [`rehearsal`] | what NCCL does with PXN on nodes with several NICs: rules, and a run compared with them |
 //! | 4 | [`world`], [`native`] | the ranks of the job; loaders of vendor libraries |
 //! | 4 | [`peak`] | the most busbw that the links of a job allow |
 //! | 5 | [`backend`], [`facts`] | what runs a collective; what this job runs on |
@@ -99,6 +100,7 @@ pub mod output;
 pub mod peak;
 pub mod plan;
 pub mod record;
+pub mod rehearsal;
 pub mod replay;
 pub mod report;
 pub mod run;

@@ -50,6 +50,14 @@ impl Nearest<'_> {
         near
     }
 
+    /// Returns whether a GPU uses the same NIC on every channel, in every version of NCCL: it does if the GPUs that share its
+    /// nearest NICs can be divided evenly between them.
+    fn is_same_on_all_channels(&self, gpu: usize) -> bool {
+        let near = &self.nics[gpu];
+        let sharing = near.first().map_or(0, |first| self.gpus[*first].len());
+        !near.is_empty() && sharing % near.len() == 0
+    }
+
     /// Returns the GPU that relays to a NIC: the one that uses it on the earliest channel.
     pub(super) fn gpu_beside(&self, nic: usize) -> Option<usize> {
         for channel in 0..self.all.nics.len() {
@@ -60,6 +68,16 @@ impl Nearest<'_> {
             }
         }
         None
+    }
+}
+
+impl Topology {
+    /// Returns for each GPU whether it uses one NIC only, as far as NCCL's choice between equally near ones goes.
+    pub fn use_one_nic(&self) -> Vec<bool> {
+        let nearest = Nearest::new(self);
+        let gpus = 0..self.gpus.len();
+        gpus.map(|gpu| nearest.is_same_on_all_channels(gpu))
+            .collect()
     }
 }
 

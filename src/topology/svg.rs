@@ -52,7 +52,8 @@ fn draw_line(out: &mut String, row: usize, line: &str) {
     let _ = writeln!(out, "<text x=\"{x}\" y=\"{y}\">{}</text>", escaped(words));
 }
 
-fn escaped(text: &str) -> String {
+/// Returns text as the content of an element or an attribute of XML.
+pub fn escaped(text: &str) -> String {
     let mut out = String::new();
     for letter in text.chars() {
         match letter {

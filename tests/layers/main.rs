@@ -16,7 +16,7 @@ const LAYERS: &[&[&str]] = &[
     &["units", "exit", "env", "visible", "streams"],
     &["input", "levels", "topology", "stats"],
     &["slurm", "collective", "nccl_log"],
-    &["record", "drop_in", "workload"],
+    &["record", "drop_in", "workload", "rehearsal"],
     &["world", "native", "peak"],
     &["backend", "facts", "telemetry"],
     &["sweep", "replay"],

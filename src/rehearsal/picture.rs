@@ -1,0 +1,177 @@
+//! Who relays through whom, as a picture: one self-contained SVG file.
+
+use std::{collections::BTreeSet, fmt::Write as _};
+
+use super::{
+    cluster::Cluster,
+    table::NO_TIMES,
+    theory::{Answer, Relays, Theory},
+};
+use crate::topology::svg::escaped;
+
+/// The most nodes that are drawn of each theory.
+const MOST_NODES: u64 = 4;
+
+/// The size of a row, of a node and of what is around them, in pixels.
+const ROW: usize = 30;
+const NODE_WIDTH: usize = 230;
+const GAP: usize = 24;
+const MARGIN: usize = 20;
+const TITLE: usize = 46;
+
+/// Where GPUs and rails are in a node, from its left side.
+const GPU_X: usize = 92;
+const RAIL_X: usize = 178;
+
+/// Colours of the way without a relay, and of that with one.
+const DIRECT: &str = "#4a4a4a";
+const RELAYED: &str = "#c24e00";
+
+/// A way from a GPU of a node into the network.
+type Way = (usize, Option<usize>, usize);
+
+/// Draws a panel per theory, one below the other.
+pub fn draw(cluster: &Cluster, theories: &[Theory]) -> String {
+    let nodes = cluster.nodes.min(MOST_NODES);
+    let panel = panel_height(cluster);
+    let width = 2 * MARGIN + nodes as usize * (NODE_WIDTH + GAP);
+    let width = width.max(720);
+    let height = MARGIN + 2 * ROW + theories.len() * panel;
+    let mut out = format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{height}\" viewBox=\"0 0 {width} {height}\" \
+         font-family=\"sans-serif\" font-size=\"13\">\n<title>Who relays through whom</title>\n\
+         <rect width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>\n"
+    );
+    text(&mut out, MARGIN, MARGIN + 8, NO_TIMES);
+    let legend = format!(
+        "Grey: a GPU sends through its NIC itself. Orange: it passes its data to the GPU beside the NIC, which relays them.{}",
+        if nodes < cluster.nodes {
+            format!(" The first {nodes} of {} nodes are drawn.", cluster.nodes)
+        } else {
+            String::new()
+        }
+    );
+    text(&mut out, MARGIN, MARGIN + 8 + ROW, &legend);
+    for (at, theory) in theories.iter().enumerate() {
+        let top = MARGIN + 2 * ROW + at * panel;
+        draw_theory(&mut out, cluster, theory, top, nodes);
+    }
+    out.push_str("</svg>\n");
+    out
+}
+
+fn panel_height(cluster: &Cluster) -> usize {
+    TITLE + (cluster.gpus().max(cluster.rails()) + 1) * ROW + GAP
+}
+
+fn text(out: &mut String, x: usize, y: usize, words: &str) {
+    let _ = writeln!(out, "<text x=\"{x}\" y=\"{y}\">{}</text>", escaped(words));
+}
+
+fn draw_theory(out: &mut String, cluster: &Cluster, theory: &Theory, top: usize, nodes: u64) {
+    let title = format!("{}, {}: {}", theory.level, theory.label(), summary(theory));
+    text(out, MARGIN, top + 30, &title);
+    for node in 0..nodes {
+        let left = MARGIN + node as usize * (NODE_WIDTH + GAP);
+        draw_node(out, cluster, theory, node, (left, top + TITLE));
+    }
+}
+
+/// Returns a sentence about the relays of a theory.
+fn summary(theory: &Theory) -> String {
+    match &theory.relays {
+        Relays::Connections(share) => {
+            format!("{} of {} sends relayed", share.part, share.whole)
+        }
+        Relays::Pairs { pairs, .. } => {
+            format!(
+                "the sends of {} of {} pairs relayed",
+                pairs.part, pairs.whole
+            )
+        }
+        Relays::Nothing { .. } => "nothing relayed; which rails are used cannot be told".into(),
+        Relays::CannotTell(why) => format!("cannot tell: {why}"),
+    }
+}
+
+/// Returns the ways out of a node.
+fn ways(cluster: &Cluster, theory: &Theory, node: u64) -> BTreeSet<Way> {
+    let of_node = theory
+        .flows
+        .iter()
+        .filter(|flow| cluster.node_of(flow.from) == node);
+    of_node
+        .map(|flow| {
+            let relay = flow.relay.map(|rank| cluster.gpu_of(rank));
+            (cluster.gpu_of(flow.from), relay, flow.rail)
+        })
+        .collect()
+}
+
+fn draw_node(
+    out: &mut String,
+    cluster: &Cluster,
+    theory: &Theory,
+    node: u64,
+    (left, top): (usize, usize),
+) {
+    let rows = cluster.gpus().max(cluster.rails()) + 1;
+    let _ = writeln!(
+        out,
+        "<rect x=\"{left}\" y=\"{top}\" width=\"{NODE_WIDTH}\" height=\"{}\" rx=\"6\" fill=\"#f6f6f6\" stroke=\"#aaaaaa\"/>",
+        rows * ROW
+    );
+    text(out, left + 8, top + 20, &format!("node {node}"));
+    let middle = |row: usize| top + (row + 1) * ROW + ROW / 2 - 4;
+    for (gpu, relay, rail) in ways(cluster, theory, node) {
+        let by = relay.unwrap_or(gpu);
+        let colour = if relay.is_some() { RELAYED } else { DIRECT };
+        if relay.is_some() {
+            // The way over NVLink is a bow on the left of the GPUs.
+            let (from, to) = (middle(gpu), middle(by));
+            let x = left + GPU_X - 26;
+            let bow = x - 30;
+            let _ = writeln!(
+                out,
+                "<path d=\"M{x} {from} C{bow} {from} {bow} {to} {x} {to}\" fill=\"none\" stroke=\"{colour}\" stroke-width=\"2\"/>"
+            );
+        }
+        let (x1, x2) = (left + GPU_X + 26, left + RAIL_X - 24);
+        // Both kinds of way may lead from a GPU to the same rail.
+        let shift = if relay.is_some() { 3 } else { 0 };
+        let _ = writeln!(
+            out,
+            "<line x1=\"{x1}\" y1=\"{}\" x2=\"{x2}\" y2=\"{}\" stroke=\"{colour}\" stroke-width=\"2\"/>",
+            middle(by) + shift,
+            middle(rail) + shift
+        );
+    }
+    for gpu in 0..cluster.gpus() {
+        let label = cluster.node.gpu_label(gpu);
+        draw_box(out, left + GPU_X, middle(gpu), "#d5ecc2", &label);
+    }
+    for rail in 0..cluster.rails() {
+        let label = format!("rail {rail}");
+        draw_box(out, left + RAIL_X, middle(rail), "#c7dcf5", &label);
+    }
+    if let Answer::Known(rails) = &theory.rails {
+        let sent: u64 = rails
+            .iter()
+            .filter(|rail| rail.node == node)
+            .map(|rail| rail.sent)
+            .sum();
+        text(out, left + 70, top + 20, &format!("sends {sent} bytes"));
+    }
+}
+
+fn draw_box(out: &mut String, x: usize, y: usize, colour: &str, label: &str) {
+    let _ = writeln!(
+        out,
+        "<rect x=\"{}\" y=\"{}\" width=\"50\" height=\"22\" rx=\"4\" fill=\"{colour}\" stroke=\"#666666\"/>\n\
+         <text x=\"{x}\" y=\"{}\" text-anchor=\"middle\" font-size=\"11\">{}</text>",
+        x - 25,
+        y - 11,
+        y + 4,
+        escaped(label)
+    );
+}

@@ -1,0 +1,311 @@
+//! The rails that rings take.
+//!
+//! NCCL finds its rings by a search that is bounded in time (graph/search.cc, `ncclTopoCompute`). It allows paths step by step,
+//! the nearest first, and only after all of these rings that leave on another NIC than they enter by; it keeps the first result
+//! among those of equal bandwidth. With two GPUs that have a NIC each, that leaves one outcome:
+//!
+//! - A ring enters at the GPU beside a NIC, passes to the other GPU, and leaves on the same NIC. That path is direct if no
+//!   processor is on it, and PXN otherwise; rings relay on PXN paths only (graph/paths.cc, `ncclTopoGetIntermediateRank`).
+//! - If that path would pass through the processor because there is no PXN, a ring leaves on the NIC beside the other GPU
+//!   instead, and the rings of odd nodes are exchanged so that rails are not crossed (graph/connect.cc, `ncclTopoPostset`). With
+//!   `NCCL_CROSS_NIC=0` it leaves on the same NIC all the same.
+//!
+//! With more GPUs, the outcome depends on how the search shares the bandwidth of NVLinks out among rings.
+//!
+//! Bytes are those of the protocol Simple, which adds nothing to the data; LL and LL128 do. NCCL gives channels whole cells of
+//! data (enqueue.cc, `scheduleCollTasksToPlan`), and fewer channels to small operations (there, `topoGetAlgoInfo`).
+
+use super::{
+    cluster::Cluster,
+    flow::{Flow, Flows},
+    node_rules::NodeRules,
+    settings::PxnSettings,
+};
+use crate::{
+    collective::{Case, Collective},
+    topology::path::PathType,
+};
+
+/// The least traffic for which NCCL uses another channel.
+const CELL_TRAFFIC: u64 = 16 << 10;
+
+/// The bytes per channel from which on all channels are used: 512 threads with 64 bytes each (graph/tuning.cc,
+/// `ncclTopoTuneModel`).
+const BYTES_PER_CHANNEL: u64 = 512 * 64;
+
+/// The alignment of the parts into which a ring divides its data.
+const PART: u64 = 16;
+
+/// Why the rings of a larger node are not known.
+const SEARCH: &str = "NCCL finds rings by a search, whose outcome its rules decide only for one or two GPUs per node that each have a NIC";
+
+/// The way of a ring through a node.
+#[derive(Clone, Copy, Debug)]
+struct Hop {
+    /// The NIC that it enters by, which is also the number of the GPU beside it.
+    enters: usize,
+    /// The NIC that it leaves on.
+    leaves: usize,
+    /// The GPU that it leaves from.
+    last: usize,
+    /// The GPU that relays.
+    relay: Option<usize>,
+}
+
+/// How the rings of a node with one or two GPUs leave it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Exit {
+    /// On the NIC by which they entered, through this kind of path.
+    Same { is_relayed: bool },
+    /// On the NIC of the last GPU.
+    Other,
+}
+
+/// Derives the flows of a collective along rings.
+///
+/// # Errors
+/// Returns the reason if they are not known.
+pub(super) fn flows(
+    cluster: &Cluster,
+    settings: &PxnSettings,
+    case: &Case,
+) -> Result<Flows, String> {
+    if cluster.nodes == 1 {
+        return Ok(Flows::none());
+    }
+    let rules = NodeRules::new(cluster, settings);
+    let exit = exit(cluster, settings, &rules)?;
+    let bytes = bytes_per_flow(cluster, case);
+    let mut flows = Vec::new();
+    for node in 0..cluster.nodes {
+        let next = (node + 1) % cluster.nodes;
+        for ring in 0..cluster.rails() {
+            let hop = hop(cluster, exit, node, ring);
+            let entered = self::hop(cluster, exit, next, ring).enters;
+            flows.push(Flow {
+                from: cluster.rank_on(node, hop.last),
+                to: cluster.rank_on(next, entered),
+                rail: hop.leaves,
+                relay: hop.relay.map(|gpu| cluster.rank_on(node, gpu)),
+                peer_rail: entered,
+                bytes: bytes.clone().unwrap_or_default(),
+            });
+        }
+    }
+    Ok(Flows {
+        flows,
+        connections_each: channels(cluster).map(|channels| channels / cluster.rails() as u64),
+        doubt_of_bytes: bytes.err(),
+    })
+}
+
+/// Returns how rings leave a node.
+fn exit(cluster: &Cluster, settings: &PxnSettings, rules: &NodeRules) -> Result<Exit, String> {
+    let nics: Result<Vec<usize>, String> = (0..cluster.gpus()).map(|gpu| rules.nic(gpu)).collect();
+    let nics = nics?;
+    let is_beside = |gpu: usize| cluster.node.to_nic(gpu, gpu).kind == Some(PathType::Pix);
+    match (nics.as_slice(), cluster.rails()) {
+        ([0], 1) => return Ok(Exit::Same { is_relayed: false }),
+        ([0, 1], 2) if is_beside(0) && is_beside(1) => {}
+        _ => return Err(SEARCH.into()),
+    }
+    if cluster.node.between(0, 1).kind != Some(PathType::Nvl) || !settings.has_p2p {
+        return Err("the rings of GPUs without NVLink depend on NCCL's search".into());
+    }
+    if !settings.has_gpudirect {
+        return Err("the rings of GPUs without GPUDirect RDMA depend on NCCL's search".into());
+    }
+    if settings.cross_nic == 1 {
+        return Err("with NCCL_CROSS_NIC=1 NCCL's search decides which rails rings cross".into());
+    }
+    let is_relayed = rules.needed_relay(0, 1)?.is_some();
+    if is_relayed != rules.needed_relay(1, 0)?.is_some() {
+        return Err("the two GPUs do not have the same paths".into());
+    }
+    let is_near = rules.is_near(0, 1)? && rules.is_near(1, 0)?;
+    Ok(if is_relayed || is_near || settings.cross_nic == 0 {
+        Exit::Same { is_relayed }
+    } else {
+        Exit::Other
+    })
+}
+
+/// Returns the way of a ring through a node. Rings come in pairs, one for each NIC that it may begin with.
+fn hop(cluster: &Cluster, exit: Exit, node: u64, ring: usize) -> Hop {
+    if cluster.gpus() == 1 {
+        return Hop {
+            enters: 0,
+            leaves: 0,
+            last: 0,
+            relay: None,
+        };
+    }
+    let other = 1 - ring;
+    match exit {
+        Exit::Same { is_relayed } => Hop {
+            enters: ring,
+            leaves: ring,
+            last: other,
+            relay: is_relayed.then_some(ring),
+        },
+        // The rings of odd nodes are exchanged.
+        Exit::Other if node % 2 == 0 => Hop {
+            enters: ring,
+            leaves: other,
+            last: other,
+            relay: None,
+        },
+        Exit::Other => Hop {
+            enters: other,
+            leaves: ring,
+            last: ring,
+            relay: None,
+        },
+    }
+}
+
+/// Returns the bytes that the rings of one rail carry over each of their hops.
+fn bytes_per_flow(cluster: &Cluster, case: &Case) -> Result<u64, String> {
+    let bytes = bytes_per_hop(case)?;
+    channels_that_divide(cluster, case)?;
+    Ok(bytes / cluster.rails() as u64)
+}
+
+/// Returns the bytes that all rings together carry over each of their hops.
+fn bytes_per_hop(case: &Case) -> Result<u64, String> {
+    let ranks = case.ranks;
+    let sent = case.counts.send * case.dtype.size();
+    match case.collective {
+        // Each part goes round twice, but for the hop on which it starts and ends.
+        Collective::AllReduce => Ok(2 * (ranks - 1) * sent / ranks),
+        Collective::AllGather => Ok((ranks - 1) * sent),
+        Collective::ReduceScatter => Ok((ranks - 1) * sent / ranks),
+        _ => Err(
+            "a ring does not send from the rank before its root, and NCCL's search decides which that is".into(),
+        ),
+    }
+}
+
+/// Returns the number of channels of rings and trees.
+pub(super) fn channels(cluster: &Cluster) -> Result<u64, String> {
+    cluster.channels.ok_or_else(|| {
+        "NCCL finds the number of channels by a search; --channels says how many".to_owned()
+    })
+}
+
+/// Returns the number of channels if they carry equal parts of a case, in each of which all ranks have equal parts.
+///
+/// # Errors
+/// Returns the reason if that is not certain.
+pub(super) fn channels_that_divide(cluster: &Cluster, case: &Case) -> Result<u64, String> {
+    let channels = channels(cluster)?;
+    let ranks = case.ranks;
+    // What NCCL counts as the size of an operation, and the traffic that it expects of each of its bytes.
+    let (bytes, traffic_per_byte) = match case.collective {
+        Collective::AllGather => (case.counts.send * case.dtype.size(), ranks),
+        Collective::ReduceScatter => (case.counts.recv * case.dtype.size(), ranks),
+        _ => (case.counts.send * case.dtype.size(), 2),
+    };
+    let cell = CELL_TRAFFIC.div_ceil(traffic_per_byte).div_ceil(PART) * PART;
+    let is_even = bytes % (channels * cell) == 0 && channels % cluster.rails() as u64 == 0;
+    let parts = match case.collective {
+        Collective::AllReduce => ranks * PART,
+        _ => PART,
+    };
+    let is_large = case.size().0 >= channels * BYTES_PER_CHANNEL;
+    if is_even && is_large && (bytes / channels) % parts == 0 {
+        return Ok(channels);
+    }
+    Err(format!(
+        "{} cannot be divided evenly between {channels} channels and {ranks} ranks",
+        case.size()
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        collective::{
+            BufferMode, CaseShape,
+            data::{DType, RedOp},
+        },
+        levels,
+        rehearsal::virtual_node::NodeShape,
+        units::Bytes,
+    };
+
+    fn all_reduce(ranks: u64, size: u64) -> Case {
+        let shape = CaseShape {
+            collective: Collective::AllReduce,
+            dtype: DType::Float,
+            redop: Some(RedOp::Sum),
+            root: None,
+            buffer_mode: BufferMode::OutOfPlace,
+            ranks,
+        };
+        shape.nearest(Bytes(size))
+    }
+
+    fn cluster(nodes: u64, shape: NodeShape, gpus: usize) -> Cluster {
+        let cluster = Cluster::of_virtual_nodes(nodes, shape, gpus, gpus).expect("a cluster");
+        Cluster {
+            channels: Some(8),
+            ..cluster
+        }
+    }
+
+    fn flows_of(cluster: &Cluster, level: &str) -> Result<Flows, String> {
+        let settings = PxnSettings::of_level(levels::level(level).expect("a level"));
+        flows(cluster, &settings, &all_reduce(cluster.ranks(), 1 << 20))
+    }
+
+    #[test]
+    fn rings_leave_by_the_nic_of_their_entry_through_a_relay() {
+        let flows = flows_of(&cluster(2, NodeShape::Split, 2), "default").expect("known");
+        assert_eq!(flows.connections_each, Ok(4));
+        assert_eq!(
+            flows.flows[0],
+            Flow {
+                from: 1,
+                to: 2,
+                rail: 0,
+                relay: Some(0),
+                peer_rail: 0,
+                bytes: 786_432
+            }
+        );
+    }
+
+    #[test]
+    fn without_pxn_an_odd_number_of_nodes_crosses_rails_once() {
+        for (nodes, crossing) in [(2, 0), (3, 2), (4, 0)] {
+            let flows = flows_of(&cluster(nodes, NodeShape::Split, 2), "off").expect("known");
+            let crosses = |flow: &&Flow| flow.rail != flow.peer_rail;
+            assert_eq!(flows.flows.iter().filter(crosses).count(), crossing);
+            assert!(flows.flows.iter().all(|flow| flow.relay.is_none()));
+        }
+    }
+
+    #[test]
+    fn larger_nodes_depend_on_a_search() {
+        let why = flows_of(&cluster(2, NodeShape::Split, 8), "default").expect_err("unknown");
+        assert_eq!(why, SEARCH);
+        let single = flows_of(&cluster(2, NodeShape::Split, 1), "default").expect("known");
+        assert!(single.flows.iter().all(|flow| flow.relay.is_none()));
+    }
+
+    #[test]
+    fn sizes_that_do_not_divide_have_no_exact_bytes() {
+        let cluster = cluster(2, NodeShape::Split, 2);
+        let divides = |size| channels_that_divide(&cluster, &all_reduce(4, size));
+        assert_eq!(divides(1 << 20), Ok(8));
+        assert_eq!(divides(3 << 20), Ok(8));
+        assert!(divides((1 << 20) + 64).is_err());
+        let why = divides(1 << 14).expect_err("small");
+        assert_eq!(
+            why,
+            "16K cannot be divided evenly between 8 channels and 4 ranks"
+        );
+    }
+}

@@ -1,0 +1,227 @@
+//! The rails that send/recv takes: graph/search.cc, `ncclTopoGetNetDev`, as transport/net.cc calls it for both ends.
+//!
+//! - The receiver always uses its own NIC. NCCL has no relay on that side.
+//! - Without a relay, the sender uses its own NIC, too; with `NCCL_CROSS_NIC=0` the NIC on the receiver's rail.
+//! - The receiver's rail is the NIC that the sender's node would use for a GPU with the receiver's number.
+//! - `NCCL_P2P_PXN_LEVEL=1` takes that NIC if the sender's path to it is PXN or nearer, and relays if it is PXN.
+//! - Level 2 takes it whenever the GPU beside it is connected to the sender by NVLink, and relays through that GPU.
+//!
+//! Messages of any size arrive in full and without anything added: their connections share their buffers, which exist for the
+//! protocol Simple only (transport/net.cc, `sendProxyConnect`).
+//!
+//! Two ranks have as many connections in each direction as NCCL has channels per peer (graph/paths.cc, `ncclTopoGetNchannels`
+//! and `ncclTopoComputeP2pChannels`): 2, or 1 if there are more ranks than twice the number of channels.
+
+use super::{
+    cluster::Cluster,
+    flow::{Flow, Flows},
+    messages::messages,
+    node_rules::NodeRules,
+    settings::{PxnSettings, SendRecvRelays},
+};
+use crate::collective::Case;
+
+/// The fewest channels that NCCL has: it uses each that it finds twice (graph/connect.cc, `ncclTopoPostset`).
+const FEWEST_CHANNELS: u64 = 2;
+
+/// Derives the flows of a collective that is made of sends and receives.
+///
+/// # Errors
+/// Returns the reason if they are not known.
+pub(super) fn flows(
+    cluster: &Cluster,
+    settings: &PxnSettings,
+    case: &Case,
+) -> Result<Flows, String> {
+    if cluster.nodes == 1 {
+        return Ok(Flows::none());
+    }
+    let rules = NodeRules::new(cluster, settings);
+    let mut flows = Vec::new();
+    for message in messages(case) {
+        let node = cluster.node_of(message.from);
+        if node == cluster.node_of(message.to) {
+            continue;
+        }
+        let receiver = cluster.gpu_of(message.to);
+        let way = way(
+            &rules,
+            settings,
+            cluster.gpu_of(message.from),
+            rules.nic(receiver)?,
+        )?;
+        flows.push(Flow {
+            from: message.from,
+            to: message.to,
+            rail: way.nic,
+            relay: way.relay.map(|gpu| cluster.rank_on(node, gpu)),
+            peer_rail: rules.nic(receiver)?,
+            bytes: message.bytes,
+        });
+    }
+    Ok(Flows {
+        flows,
+        connections_each: channels_per_peer(cluster),
+        doubt_of_bytes: None,
+    })
+}
+
+/// The way from a GPU into the network.
+struct Way {
+    nic: usize,
+    relay: Option<usize>,
+}
+
+/// Returns the way of a GPU to a receiver on the rail `target`. Nodes are equal, so the NIC that a node would use for a GPU
+/// with the receiver's number is the receiver's own.
+fn way(
+    rules: &NodeRules,
+    settings: &PxnSettings,
+    sender: usize,
+    target: usize,
+) -> Result<Way, String> {
+    let nic = if settings.cross_nic == 0 {
+        target
+    } else {
+        rules.nic(sender)?
+    };
+    let direct = Way { nic, relay: None };
+    let relay = match settings.send_recv {
+        SendRecvRelays::Never => return Ok(direct),
+        SendRecvRelays::IfNeeded => rules.needed_relay(sender, target)?,
+        SendRecvRelays::Always => rules.relay(sender, target)?,
+    };
+    if relay.is_some() {
+        return Ok(Way { nic: target, relay });
+    }
+    // A GPU beside a NIC has it as its own, so level 2 without a relay comes to the same.
+    if settings.send_recv == SendRecvRelays::IfNeeded && rules.is_near(sender, target)? {
+        return Ok(Way {
+            nic: target,
+            relay: None,
+        });
+    }
+    Ok(direct)
+}
+
+/// Returns the connections between two ranks in one direction.
+fn channels_per_peer(cluster: &Cluster) -> Result<u64, String> {
+    let ranks = cluster.ranks();
+    // A processor's own link to a GPU counts, too, and can add channels for more NICs than one.
+    let is_below_switch = |gpu: &crate::topology::Gpu| gpu.place.switch.is_some();
+    if !cluster.node.gpus.iter().all(is_below_switch) {
+        return Err("a GPU is connected to the processor directly, and NCCL measures how many NICs it can fill".into());
+    }
+    match cluster.channels {
+        Some(channels) => Ok(if ranks <= 2 * channels { 2 } else { 1 }),
+        None if ranks <= 2 * FEWEST_CHANNELS => Ok(2),
+        None => Err(format!(
+            "two ranks have 2 connections, or 1 if NCCL has fewer than {} channels, which a search decides; --channels says how many",
+            ranks.div_ceil(2)
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        collective::{BufferMode, CaseShape, Collective, data::DType},
+        levels,
+        rehearsal::virtual_node::NodeShape,
+        units::Bytes,
+    };
+
+    fn cluster(nodes: u64, shape: NodeShape, gpus: usize, rails: usize) -> Cluster {
+        Cluster::of_virtual_nodes(nodes, shape, gpus, rails).expect("a cluster")
+    }
+
+    fn settings(level: &str) -> PxnSettings {
+        PxnSettings::of_level(levels::level(level).expect("a level"))
+    }
+
+    fn alltoall(cluster: &Cluster, level: &str) -> Result<Flows, String> {
+        let shape = CaseShape {
+            collective: Collective::AllToAll,
+            dtype: DType::Float,
+            redop: None,
+            root: None,
+            buffer_mode: BufferMode::OutOfPlace,
+            ranks: cluster.ranks(),
+        };
+        flows(cluster, &settings(level), &shape.nearest(Bytes(1 << 20)))
+    }
+
+    /// Relayed flows, all flows, and those that cross rails.
+    fn counts(cluster: &Cluster, level: &str) -> (usize, usize, usize) {
+        let flows = alltoall(cluster, level).expect("known").flows;
+        let relayed = flows.iter().filter(|flow| flow.relay.is_some()).count();
+        let crossing = flows.iter().filter(|flow| flow.rail != flow.peer_rail);
+        (relayed, flows.len(), crossing.count())
+    }
+
+    #[test]
+    fn eight_rails_are_as_two() {
+        let split = cluster(4, NodeShape::Split, 8, 8);
+        // Each of 32 ranks sends to 24 on other nodes, 3 of them on its own rail.
+        let all = 32 * 24;
+        let off_rail = 32 * 21;
+        assert_eq!(counts(&split, "off"), (0, all, off_rail));
+        assert_eq!(counts(&split, "conservative"), (0, all, off_rail));
+        assert_eq!(counts(&split, "balanced"), (off_rail, all, 0));
+        assert_eq!(counts(&split, "default"), (off_rail, all, 0));
+        let shared = cluster(4, NodeShape::Shared, 8, 8);
+        assert_eq!(counts(&shared, "conservative"), (0, all, off_rail));
+        assert_eq!(counts(&shared, "balanced"), (0, all, 0), "direct");
+        assert_eq!(counts(&shared, "aggressive"), (off_rail, all, 0));
+    }
+
+    /// The first of the GPUs beside a NIC relays for all others, those beside the same NIC too.
+    #[test]
+    fn gpus_that_share_a_rail_relay_through_the_first_of_them() {
+        let shared = cluster(2, NodeShape::Shared, 4, 2);
+        let flows = alltoall(&shared, "aggressive").expect("known").flows;
+        for flow in flows {
+            let first = if flow.rail == 0 { 0 } else { 2 };
+            let relay = shared.rank_on(shared.node_of(flow.from), first);
+            let expected = (flow.from != relay).then_some(relay);
+            assert_eq!(flow.relay, expected, "{flow:?}");
+            assert_eq!(flow.rail, shared.gpu_of(flow.to) / 2);
+            assert_eq!(flow.peer_rail, flow.rail);
+        }
+        let (relayed, all, _) = counts(&shared, "balanced");
+        assert_eq!((relayed, all), (0, 32));
+    }
+
+    #[test]
+    fn one_gpu_per_node_has_nothing_to_relay() {
+        let single = cluster(4, NodeShape::Split, 1, 1);
+        assert_eq!(counts(&single, "default"), (0, 12, 0));
+    }
+
+    #[test]
+    fn several_rails_per_gpu_depend_on_the_channel() {
+        let why = alltoall(&cluster(2, NodeShape::Split, 2, 4), "off").expect_err("unknown");
+        assert_eq!(
+            why,
+            "GPU 0 is equally near to several NICs, and takes one or the other by the number of the channel"
+        );
+    }
+
+    #[test]
+    fn one_node_uses_no_network() {
+        let one = cluster(1, NodeShape::Split, 8, 8);
+        assert_eq!(counts(&one, "default"), (0, 0, 0));
+    }
+
+    #[test]
+    fn connections_follow_from_the_channels() {
+        let mut cluster = cluster(2, NodeShape::Split, 8, 8);
+        let each = |cluster: &Cluster| alltoall(cluster, "off").expect("known").connections_each;
+        assert!(each(&cluster).expect_err("a search").contains("8 channels"));
+        cluster.channels = Some(8);
+        assert_eq!(each(&cluster), Ok(2));
+        cluster.channels = Some(7);
+        assert_eq!(each(&cluster), Ok(1));
+    }
+}
