@@ -16,6 +16,7 @@ pub mod monitor;
 pub mod plan;
 pub mod probe;
 pub mod proof;
+pub mod rehearse;
 pub mod replay;
 pub mod report;
 pub mod run;
@@ -97,6 +98,8 @@ pub enum Command {
     Proof(proof::Args),
     /// Print the topology of this node, and the paths that NCCL will take
     Topo(topo::Args),
+    /// Show what NCCL does with PXN on several nodes with several NICs each: who relays, and which rails carry what
+    Rehearse(rehearse::Args),
     /// Show clocks, power, temperature and traffic of the GPUs of this node, live
     Monitor(monitor::Args),
     /// Show the results of runs: one HTML file with plots and tables, which needs no network
@@ -182,6 +185,7 @@ impl Cli {
             Some(Command::Doctor(args)) => doctor::run(&args),
             Some(Command::Proof(args)) => proof::run(&args),
             Some(Command::Topo(args)) => topo::run(&args),
+            Some(Command::Rehearse(args)) => rehearse::run(&args),
             Some(Command::Monitor(args)) => monitor::run(&args),
             Some(Command::Report(args)) => report::run(args),
             Some(Command::Generate(args)) => generate::run(&args, Cli::command()),

@@ -7,6 +7,7 @@
 mod command_line;
 mod environment;
 mod nccl_log;
+mod rehearsal;
 mod results;
 mod text;
 mod topology;
@@ -22,7 +23,7 @@ pub struct FuzzTarget {
 }
 
 /// All parsers.
-pub const TARGETS: [FuzzTarget; 23] = [
+pub const TARGETS: [FuzzTarget; 25] = [
     target("command_line", command_line::read),
     target("environment", environment::read),
     target("experiment", crate::compare::fuzzing::read),
@@ -34,7 +35,9 @@ pub const TARGETS: [FuzzTarget; 23] = [
     target("nccl_log", nccl_log::read),
     target("node_list", text::node_list),
     target("nvml_json", topology::nvml),
+    target("rail_counters", rehearsal::counters),
     target("recipe", text::recipe),
+    target("rehearsal", rehearsal::theory),
     target("report", crate::report::fuzzing::read),
     target("results_csv", results::csv),
     target("run_json", results::run_json),

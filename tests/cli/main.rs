@@ -16,6 +16,7 @@ mod locks;
 mod names;
 mod plain_words;
 mod plan;
+mod rehearse;
 mod resume;
 mod spread;
 mod submit;

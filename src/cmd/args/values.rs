@@ -17,7 +17,7 @@ use crate::{
 };
 
 /// The subcommands that help shows: a slip of the first word may mean one of them. A test of `cmd` compares the two.
-pub const SUBCOMMANDS: [&str; 16] = [
+pub const SUBCOMMANDS: [&str; 17] = [
     "levels",
     "launch",
     "join",
@@ -32,6 +32,7 @@ pub const SUBCOMMANDS: [&str; 16] = [
     "doctor",
     "proof",
     "topo",
+    "rehearse",
     "monitor",
     "report",
 ];

@@ -1,0 +1,181 @@
+//! `pxnbench rehearse --theory` as users see it.
+
+use std::{fs, path::Path};
+
+use serde_json::Value;
+
+use crate::{
+    common::{Ended, alone, csv, golden, json, run},
+    folder,
+};
+
+fn rehearse(at: &Path, arguments: &[&str]) -> Ended {
+    run(alone(at).arg("rehearse").args(arguments))
+}
+
+fn theory(at: &Path, arguments: &[&str]) -> Ended {
+    rehearse(at, &[&["--theory"], arguments].concat())
+}
+
+#[test]
+fn two_nodes_with_two_rails_have_a_table() {
+    let folder = folder();
+    let at = folder.path();
+    golden("rehearse-split.txt", &theory(at, &[]).expect_code(0).stdout);
+    let shared = theory(at, &["--topology", "shared"]).expect_code(0);
+    golden("rehearse-shared.txt", &shared.stdout);
+    assert_eq!(fs::read_dir(at).expect("a folder").count(), 0);
+}
+
+/// What is left to a search cannot be told; what is not, is.
+#[test]
+fn four_nodes_with_eight_rails_have_one_too() {
+    let folder = folder();
+    let size = ["--nodes", "4", "--gpus", "8", "-b", "8M"];
+    let ended = theory(folder.path(), &size).expect_code(0);
+    golden("rehearse-eight.txt", &ended.stdout);
+    assert!(ended.stdout.contains("cannot tell"));
+}
+
+#[test]
+fn files_have_the_numbers_of_the_table() {
+    let folder = folder();
+    let at = folder.path();
+    let names = ["--csv", "x.csv", "--json", "x.json", "--svg", "x.svg"];
+    let wanted = ["alltoall", "all_reduce", "--levels", "off,default"];
+    theory(at, &[&wanted[..], &names].concat()).expect_code(0);
+
+    let rows = csv(&at.join("x.csv"));
+    // Two levels, alltoall and all_reduce by ring and by tree, two nodes, two rails.
+    assert_eq!(rows.len(), 2 * 3 * 4);
+    let relayed = &rows[12];
+    assert_eq!(relayed["level"], "default");
+    assert_eq!(relayed["sent_bytes"], "524288");
+    assert_eq!(relayed["relayed_bytes"], "262144");
+    assert_eq!(relayed["relayed_connections"], "8");
+    assert_eq!(relayed["connections"], "16");
+    assert_eq!(rows[0]["crossing_bytes"], "1048576");
+
+    let document = json(&at.join("x.json"));
+    assert!(
+        document["about"]
+            .as_str()
+            .expect("text")
+            .contains("Times mean nothing")
+    );
+    let ring = &document["theories"][4];
+    assert_eq!(ring["algorithm"], "ring");
+    assert_eq!(ring["relays"]["connections"]["part"], 16);
+    assert_eq!(ring["rails"]["known"][3]["relayed"], 786_432);
+
+    let picture = fs::read_to_string(at.join("x.svg")).expect("a picture");
+    golden("rehearse.svg", &picture);
+    let picture = roxmltree::Document::parse(&picture).expect("XML");
+    let texts: Vec<&str> = picture.descendants().filter_map(|one| one.text()).collect();
+    assert!(texts.contains(&"default, alltoall: 8 of 16 sends relayed"));
+    // Each of the two GPUs of two nodes passes data to the other: one bow per GPU, for alltoall and for the rings.
+    let bows = picture.descendants().filter(|one| one.has_tag_name("path"));
+    assert_eq!(bows.count(), 2 * 4);
+}
+
+#[test]
+fn standard_output_holds_only_what_was_sent_there() {
+    let folder = folder();
+    let ended = theory(folder.path(), &["alltoall", "--json", "-"]).expect_code(0);
+    let document: Value = serde_json::from_str(&ended.stdout).expect("JSON");
+    assert_eq!(document["theories"].as_array().expect("a list").len(), 5);
+}
+
+/// NCCL's dump of the split topology leads to the same relays as the made-up one.
+#[test]
+fn a_file_is_taken_for_a_node() {
+    let folder = folder();
+    let at = folder.path();
+    let dump = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/topology/split.xml");
+    fs::copy(dump, at.join("dump.xml")).expect("copied");
+    for topology in ["split", "dump.xml"] {
+        let file = format!("{topology}.json");
+        let wanted = ["alltoall", "scatter", "sendrecv", "all_reduce"];
+        let options = ["--topology", topology, "--channels", "8", "--json", &file];
+        theory(at, &[&wanted[..], &options].concat()).expect_code(0);
+    }
+    let of = |topology: &str| json(&at.join(format!("{topology}.json")))["theories"].clone();
+    let (made, read) = (of("split"), of("dump.xml"));
+    for (made, read) in made
+        .as_array()
+        .into_iter()
+        .flatten()
+        .zip(read.as_array().into_iter().flatten())
+    {
+        if made["algorithm"] != "tree" {
+            assert_eq!(made, read);
+        }
+    }
+    assert_eq!(read.as_array().map(Vec::len), Some(25));
+}
+
+/// The other rail of the root's node carries data only through a relay.
+#[test]
+fn a_scatter_fills_the_other_rail_only_through_a_relay() {
+    let folder = folder();
+    let at = folder.path();
+    theory(
+        at,
+        &["scatter", "--levels", "off,default", "--csv", "x.csv"],
+    )
+    .expect_code(0);
+    let rows = csv(&at.join("x.csv"));
+    let sent = |level: &str, rail: &str| {
+        let mut rows = rows.iter();
+        let row =
+            rows.find(|row| row["level"] == level && row["node"] == "0" && row["rail"] == rail);
+        row.expect("a row")["sent_bytes"].clone()
+    };
+    assert_eq!(
+        (sent("off", "0"), sent("off", "1")),
+        ("524288".into(), "0".into())
+    );
+    assert_eq!(
+        (sent("default", "0"), sent("default", "1")),
+        ("262144".into(), "262144".into())
+    );
+}
+
+#[test]
+fn without_theory_one_sentence_says_what_is_missing() {
+    let folder = folder();
+    let ended = rehearse(folder.path(), &[]).expect_code(5);
+    let sentences = ended.sentences();
+    assert_eq!(sentences.len(), 1, "{sentences:?}");
+    assert!(sentences[0].contains("--theory"), "{sentences:?}");
+    assert_eq!(ended.stdout, "");
+}
+
+#[test]
+fn what_cannot_be_is_refused_in_one_sentence() {
+    let folder = folder();
+    let at = folder.path();
+    fs::write(at.join("none.xml"), "<system><cpu/></system>").expect("written");
+    for (arguments, words) in [
+        (
+            &["--rails", "3"] as &[&str],
+            "3 rails cannot be divided evenly between 2 GPUs",
+        ),
+        (&["--nodes", "1000"], "more than 1024 ranks"),
+        (&["--nodes", "0"], "at least 1"),
+        (&["--topology", "ring.xml"], "it is a file, split or shared"),
+        (&["--topology", "none.xml"], "it has no GPU"),
+        (&["--levels", "ballanced"], "Did you mean balanced?"),
+        (&["-r", "4"], "-r 4 is not a rank: there are 4 ranks"),
+        (&["all2all"], "did you mean alltoall?"),
+        (&["--csv", "/proc/no"], "--csv /proc/no cannot be written"),
+    ] {
+        let ended = theory(at, arguments).expect_code(6);
+        assert!(
+            ended.stderr.contains(words),
+            "{arguments:?}: {}",
+            ended.stderr
+        );
+        assert_eq!(ended.stdout, "", "{arguments:?}");
+    }
+}
