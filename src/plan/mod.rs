@@ -9,6 +9,7 @@ mod forecast;
 mod measurements;
 mod nonnegative;
 mod regimes;
+mod robust;
 mod step_plan;
 pub mod table;
 #[cfg(test)]

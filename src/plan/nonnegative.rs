@@ -26,16 +26,29 @@ pub(super) struct Solution {
     pub(super) variances: [Option<f64>; TERMS],
 }
 
+impl Solution {
+    /// Returns what the coefficients make of `terms`.
+    pub(super) fn predict(&self, terms: &[f64; TERMS]) -> f64 {
+        let products = self.coefficients.iter().zip(terms);
+        products.map(|(coefficient, term)| coefficient * term).sum()
+    }
+}
+
 impl NormalEquations {
     /// Adds an observation: its terms, of which the coefficients are to make 1.
     pub(super) fn add(&mut self, terms: [f64; TERMS]) {
+        self.add_weighted(terms, 1.0);
+    }
+
+    /// Adds an observation whose square counts `weight` times.
+    pub(super) fn add_weighted(&mut self, terms: [f64; TERMS], weight: f64) {
         for (at, term) in terms.iter().enumerate() {
             for (other, product) in terms.iter().zip(&mut self.products[at]) {
-                *product += term * other;
+                *product += weight * term * other;
             }
-            self.sums[at] += term;
+            self.sums[at] += weight * term;
         }
-        self.count += 1.0;
+        self.count += weight;
     }
 
     /// Adds the observations of `other`.
@@ -72,6 +85,15 @@ impl NormalEquations {
             }
         }
         best.map(|(_, solution)| solution)
+    }
+
+    /// Returns the coefficients of the terms that `other` uses, with the least sum of squares; `None` if one is not above zero.
+    pub(super) fn solve_terms_of(&self, other: &Solution) -> Option<Solution> {
+        let mut subset = 0;
+        for (term, variance) in other.variances.iter().enumerate() {
+            subset |= usize::from(variance.is_some()) << term;
+        }
+        self.solve_subset(subset)
     }
 
     /// Returns the sum of squares.

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::{
     measurements::Point,
     nonnegative::{NormalEquations, Solution, TERMS},
+    robust::{self, RobustFit},
 };
 use crate::{collective::Collective, units::Bytes};
 
@@ -55,7 +56,7 @@ pub struct Regime {
     pub points: usize,
     /// The constant in µs, µs per step, and µs per byte; with how sure they are before their spread is known.
     pub(super) solution: Solution,
-    /// The mean square of the relative residuals, over the degrees of freedom; `None` if none are left.
+    /// The mean square of the residuals, over the degrees of freedom; `None` if none are left.
     pub(super) variance: Option<f64>,
     /// Degrees of freedom.
     pub(super) freedom: f64,
@@ -215,16 +216,10 @@ fn held_out_error(classes: &[SizeClass]) -> Option<f64> {
         }
         let fit = equations.solve()?;
         error += points
-            .map(|(terms, _)| (1.0 - predicted(&fit, terms)).abs().min(1.0))
+            .map(|(terms, _)| (1.0 - fit.predict(terms)).abs().min(1.0))
             .sum::<f64>();
     }
     Some(error)
-}
-
-/// Returns what a fit makes of terms whose target is 1.
-fn predicted(fit: &Solution, terms: &[f64; TERMS]) -> f64 {
-    let products = fit.coefficients.iter().zip(terms);
-    products.map(|(coefficient, term)| coefficient * term).sum()
 }
 
 /// Returns where regimes end, as numbers of sizes, and the sum of their errors.
@@ -298,26 +293,21 @@ fn numbers_of_ranks(classes: &[SizeClass]) -> usize {
 
 /// Fits one regime.
 fn regime(classes: &[SizeClass]) -> Option<Regime> {
-    let mut equations = NormalEquations::default();
+    let mut points = Vec::new();
     for class in classes {
-        for part in &class.parts {
-            equations.extend(part);
-        }
+        points.extend(class.points.iter().map(|(terms, _)| *terms));
     }
-    let solution = equations.solve()?;
-    let all = || classes.iter().flat_map(|class| &class.points);
-    let squares: f64 = all()
-        .map(|(terms, _)| (1.0 - predicted(&solution, terms)).powi(2))
-        .sum();
-    let points = all().count();
-    let used = solution.variances.iter().flatten().count();
-    let freedom = points.saturating_sub(used) as f64;
+    let RobustFit {
+        solution,
+        variance,
+        freedom,
+    } = robust::fit(&points)?;
     Some(Regime {
         first: classes.first()?.size,
         last: classes.last()?.size,
-        points,
+        points: points.len(),
         solution,
-        variance: (freedom > 0.0).then(|| squares / freedom),
+        variance,
         freedom,
     })
 }
