@@ -12,17 +12,19 @@ pub mod evidence;
 pub mod guard;
 pub mod pages;
 pub mod sentences;
+mod skipping;
 pub mod steps;
 
 use std::{
     collections::BTreeMap,
-    io::Write,
     net::TcpListener,
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
     sync::atomic::{AtomicU16, AtomicU32, Ordering},
     time::{Duration, Instant},
 };
+
+pub use skipping::skip;
 
 pub const BINARY: &str = env!("CARGO_BIN_EXE_pxnbench");
 
@@ -229,27 +231,6 @@ pub fn clean(command: &mut Command) {
 pub fn has_mpi() -> bool {
     let there = cfg!(feature = "mpi") && Command::new("mpirun").arg("--version").output().is_ok();
     there || skip("mpi", "mpirun is not here, or the feature mpi is off")
-}
-
-/// Says that a test is skipped, and fails it where the environment requires `what`. Test runners show nothing of a test that
-/// passes, so that it is noted in the file `PXNBENCH_SKIPPED` too, for `scripts/test.sh` to say at its end.
-pub fn skip(what: &str, why: &str) -> bool {
-    let required = std::env::var("PXNBENCH_REQUIRE").unwrap_or_default();
-    assert!(
-        !required.split(',').any(|name| name == what),
-        "PXNBENCH_REQUIRE={required}, but {why}"
-    );
-    eprintln!("SKIPPED: {why}");
-    if let Some(path) = std::env::var_os("PXNBENCH_SKIPPED") {
-        let line = format!("{what}: {why}").replace('\n', " ") + "\n";
-        let file = std::fs::File::options()
-            .create(true)
-            .append(true)
-            .open(path);
-        file.and_then(|mut file| file.write_all(line.as_bytes()))
-            .expect("what is skipped can be noted");
-    }
-    false
 }
 
 /// Returns a port of this machine that is free. It is below those that the system gives to connections.
