@@ -295,7 +295,26 @@ int cuCtxSetCurrent(void* context) {
 }
 
 int cuCtxGetCurrent(void** context) {
+    *context = current < 0 ? nullptr : context_of(current);
+    return OK;
+}
+
+// The contexts of the thread below the current one.
+static thread_local std::vector<int> pushed;
+
+int cuCtxPushCurrent_v2(void* context) {
+    CAN_FAIL();
+    if (!context) return INVALID_CONTEXT;
+    pushed.push_back(current);
+    current = (int)(uintptr_t)context - 1;
+    return OK;
+}
+
+int cuCtxPopCurrent_v2(void** context) {
+    if (pushed.empty()) return INVALID_CONTEXT;
     *context = context_of(current);
+    current = pushed.back();
+    pushed.pop_back();
     return OK;
 }
 
@@ -360,11 +379,61 @@ int cuMemcpyDtoH_v2(void* to, uint64_t from, size_t bytes) {
     return OK;
 }
 
-// The source is memory that can be paged out: as the driver does, this keeps a copy of it until the stream comes here.
+namespace {
+
+// Host memory that copies may use while the processor goes on.
+struct Pinned {
+    std::mutex lock;
+    std::map<uint64_t, size_t> ranges;
+
+    bool has(const void* address, size_t bytes) {
+        const std::lock_guard<std::mutex> held(lock);
+        auto after = ranges.upper_bound((uint64_t)address);
+        if (after == ranges.begin()) return false;
+        const auto& [start, length] = *--after;
+        return (uint64_t)address + bytes <= start + length;
+    }
+} pinned;
+
+}  // namespace
+
+int cuMemHostRegister_v2(void* address, size_t bytes, unsigned) {
+    CAN_FAIL();
+    if (const int code = usable()) return code;
+    const std::lock_guard<std::mutex> held(pinned.lock);
+    return pinned.ranges.emplace((uint64_t)address, bytes).second ? OK : INVALID_VALUE;
+}
+
+int cuMemHostUnregister(void* address) {
+    const std::lock_guard<std::mutex> held(pinned.lock);
+    return pinned.ranges.erase((uint64_t)address) ? OK : INVALID_VALUE;
+}
+
+int cuMemcpyDtoHAsync_v2(void* to, uint64_t from, size_t bytes, Stream handle) {
+    CAN_FAIL();
+    standin_stream* stream;
+    if (const int code = find_stream(handle, &stream)) return code;
+    if (!standin_owns(stream->device, from, bytes)) return INVALID_VALUE;
+    if (!pinned.has(to, bytes)) mistake("memory that is not pinned is the target of a copy that nobody waits for");
+    stream->enqueue([=] {
+        memcpy(to, (void*)from, bytes);
+        return OK;
+    });
+    return OK;
+}
+
+// A source that is not pinned can be paged out: as the driver does, this keeps a copy of it until the stream comes here.
 int cuMemcpyHtoDAsync_v2(uint64_t to, const void* from, size_t bytes, Stream handle) {
     standin_stream* stream;
     if (const int code = find_stream(handle, &stream)) return code;
     if (!standin_owns(stream->device, to, bytes)) return INVALID_VALUE;
+    if (pinned.has(from, bytes)) {
+        stream->enqueue([=] {
+            memcpy((void*)to, from, bytes);
+            return OK;
+        });
+        return OK;
+    }
     const auto staged = std::make_shared<std::vector<char>>((const char*)from, (const char*)from + bytes);
     stream->enqueue([=] {
         memcpy((void*)to, staged->data(), bytes);
