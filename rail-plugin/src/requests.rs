@@ -1,0 +1,73 @@
+//! Operations that NCCL started and tests.
+
+use std::collections::HashMap;
+
+use crate::failure::{Failure, Result};
+
+/// Operations of one connection. NCCL asks for each until it is complete, in any order.
+#[derive(Default)]
+pub(crate) struct Requests {
+    last: u32,
+    /// The bytes of each message, once the operation is complete.
+    open: HashMap<u32, Option<Vec<u64>>>,
+}
+
+impl Requests {
+    /// Begins an operation, and returns its number, which is never 0.
+    pub(crate) fn begin(&mut self) -> u32 {
+        loop {
+            self.last = self.last.checked_add(1).unwrap_or(1);
+            if !self.open.contains_key(&self.last) {
+                break;
+            }
+        }
+        self.open.insert(self.last, None);
+        self.last
+    }
+
+    /// Notes that an operation is complete.
+    pub(crate) fn complete(&mut self, number: u32, bytes: Vec<u64>) {
+        self.open.insert(number, Some(bytes));
+    }
+
+    /// Returns the bytes of each message of an operation that is complete, which ends it; `None` if it is not complete.
+    ///
+    /// # Errors
+    /// Returns an error if there is no such operation.
+    pub(crate) fn take(&mut self, number: u32) -> Result<Option<Vec<u64>>> {
+        match self.open.get(&number) {
+            None => Err(Failure::internal(format!(
+                "NCCL tests operation {number} of a rail, which it has not started."
+            ))),
+            Some(None) => Ok(None),
+            Some(Some(_)) => Ok(self.open.remove(&number).flatten()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn operations_end_in_any_order_and_once() {
+        let mut requests = Requests::default();
+        let (first, second) = (requests.begin(), requests.begin());
+        assert_ne!(first, second);
+        requests.complete(second, vec![7, 0]);
+        assert_eq!(requests.take(first).expect("known"), None);
+        assert_eq!(requests.take(second).expect("known"), Some(vec![7, 0]));
+        let failure = requests.take(second).expect_err("it has ended");
+        assert!(failure.sentence.contains("has not started"));
+        requests.complete(first, vec![]);
+        assert_eq!(requests.take(first).expect("known"), Some(vec![]));
+    }
+
+    #[test]
+    fn numbers_begin_again_and_are_never_those_of_open_operations() {
+        let mut requests = Requests::default();
+        let first = requests.begin();
+        requests.last = u32::MAX;
+        assert_eq!((first, requests.begin()), (1, 2));
+    }
+}
