@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
-# Installs pxnbench with its man pages, shell completions, Slurm templates and documents.
+# Installs pxnbench with its man pages, shell completions, Slurm templates and documents, and its plugin for NCCL.
 #
-#   scripts/install.sh --prefix DIR     into DIR/bin and DIR/share (default: /usr/local)
+#   scripts/install.sh --prefix DIR     into DIR/bin, DIR/lib/pxnbench and DIR/share (default: /usr/local)
 #   scripts/install.sh --uninstall --prefix DIR
 #
 #   --destdir DIR    put DIR in front of every path, as packagers do; the prefix stays as it will be
 #   --binary FILE    install this program; otherwise target/release/pxnbench, which is built first if it is missing
 #                    or older than its sources
+#   --plugin FILE    install this plugin of NCCL's, for rehearsals; otherwise the one beside the program, if there is one
 #
 # A site.conf beside the installed templates is never touched. What was installed is listed in
 # share/pxnbench/manifest; --uninstall and the next installation remove what that lists.
@@ -22,11 +23,11 @@ usage() {
 
 # --- the command line -----------------------------------------------------------------------------------------------
 
-prefix=/usr/local destdir='' binary='' action=install
+prefix=/usr/local destdir='' binary='' plugin='' action=install
 while (($#)); do
     [[ $1 != --*=* ]] || set -- "${1%%=*}" "${1#*=}" "${@:2}"
     case $1 in
-        --prefix | --destdir | --binary)
+        --prefix | --destdir | --binary | --plugin)
             (($# > 1)) || die 6 "$1 needs a value."
             printf -v "${1#--}" %s "$2"
             shift
@@ -45,10 +46,21 @@ manifest=$root/share/pxnbench/manifest
 find_binary() { # fills `binary`, and builds it if it is missing or older than its sources
     [[ -z $binary ]] || return 0
     binary=${CARGO_TARGET_DIR:-target}/release/pxnbench
-    if [[ ! -x $binary || -n $(find src slurm/levels.toml build.rs Cargo.toml Cargo.lock -newer "$binary" -print -quit) ]]; then
+    if [[ ! -x $binary || -n $(find src rail-plugin slurm/levels.toml build.rs Cargo.toml Cargo.lock -newer "$binary" -print -quit) ]]; then
         say "cargo build --release --locked"
         cargo build --release --locked
     fi
+}
+
+# NCCL 2.20 and older look for plugins by a name with this form only. The folder is one where no program looks by itself.
+put_plugin() {
+    [[ -n $plugin ]] || plugin=${binary%"${binary##*/}"}libnccl_net_pxnbench.so
+    if [[ ! -f $plugin ]]; then
+        say "without the plugin for rehearsals: there is no $plugin."
+        return 0
+    fi
+    install -D -m 644 "$plugin" "$root/lib/pxnbench/libnccl-net-pxnbench.so"
+    echo lib/pxnbench/libnccl-net-pxnbench.so >>"$tmp/manifest"
 }
 
 put() { # mode folder file...: installs files into a folder below the root, and notes them in the manifest
@@ -77,6 +89,7 @@ install_all() {
     # Under a fixed name, whatever the file of --binary is called.
     install -D -m 755 "$binary" "$root/bin/pxnbench"
     echo bin/pxnbench >"$tmp/manifest"
+    put_plugin
     put 644 share/man/man1 "$generated"/man/*.1
     put 644 share/bash-completion/completions "$generated/pxnbench"
     put 644 share/zsh/site-functions "$generated/_pxnbench"
@@ -105,6 +118,7 @@ remove_listed() { # what the manifest lists, the manifest, and the folders of ou
     done <"$manifest"
     rm -f "$manifest"
     find "$root/share/pxnbench" -mindepth 1 -depth -type d -empty -delete
+    [[ ! -d $root/lib/pxnbench ]] || find "$root/lib/pxnbench" -depth -type d -empty -delete
     [[ ! -d $root/share/doc/pxnbench ]] || find "$root/share/doc/pxnbench" -depth -type d -empty -delete
 }
 

@@ -63,6 +63,8 @@ mpi_of() { # program: prints the kind of MPI that it was linked with
 stage_program() { # fills a folder of cargo's: the program, and what is installed with it, below package/usr
     mkdir -p "$stage/release"
     install -m 755 "$binary" "$stage/release/pxnbench"
+    local plugin=${binary%"${binary##*/}"}libnccl_net_pxnbench.so # which install.sh looks for beside the program
+    [[ ! -f $plugin ]] || install -m 644 "$plugin" "$stage/release/"
     scripts/install.sh --destdir "$stage/release/package" --prefix /usr --binary "$stage/release/pxnbench" 2>/dev/null
     rm "$stage/release/package/usr/share/pxnbench/manifest" # for --uninstall, where nobody else knows what was installed
 }
@@ -96,12 +98,13 @@ make_deb() {
     CARGO_TARGET_DIR=$stage cargo deb --quiet --locked --no-build --output "$out/" >/dev/null
 }
 
-# cargo-cyclonedx writes beside Cargo.toml, and the path of the checkout into the file.
+# cargo-cyclonedx writes beside the Cargo.toml of each package, and the path of the checkout into the file. All that the plugin
+# is made of is in the program too.
 list_materials() {
     local name=.bom-$$
     cargo cyclonedx --quiet --format json --spec-version 1.5 --override-filename "$name"
     sed "s,path+file://$PWD,path+file:///src,g" "$name.json" >"$out/pxnbench-$version.cdx.json"
-    rm "$name.json"
+    rm -f "$name.json" "rail-plugin/$name.json"
 }
 
 checksums() {
@@ -123,7 +126,7 @@ mkdir -p "$out"
 [[ -z $(ls -A "$out") ]] || die 6 "$out is not empty: remove it, or name another folder with --out."
 out=$(realpath "$out")
 stage=$(mktemp -d)
-trap 'rm -rf "$stage" .bom-$$.json' EXIT
+trap 'rm -rf "$stage" .bom-$$.json rail-plugin/.bom-$$.json' EXIT
 stage_program
 archive_program
 archive_sources

@@ -193,9 +193,15 @@ fn files_below(folder: &Path) -> Vec<String> {
 fn install_puts_everything_below_the_prefix_and_uninstall_removes_it() {
     let folder = folder();
     let prefix = folder.path().to_str().expect("a path");
-    run(&mut install(&["--prefix", prefix, "--binary", BINARY])).expect_code(0);
+    let build = tempfile::tempdir().expect("a folder");
+    let plugin = build.path().join("plugin.so");
+    fs::write(&plugin, "the plugin").expect("written");
+    let plugin = plugin.to_str().expect("a path");
+    let all = ["--prefix", prefix, "--binary", BINARY, "--plugin", plugin];
+    run(&mut install(&all)).expect_code(0);
     for file in [
         "bin/pxnbench",
+        "lib/pxnbench/libnccl-net-pxnbench.so",
         "share/man/man1/pxnbench-doctor.1",
         "share/bash-completion/completions/pxnbench",
         "share/zsh/site-functions/_pxnbench",
@@ -215,7 +221,7 @@ fn install_puts_everything_below_the_prefix_and_uninstall_removes_it() {
 
     let own = folder.path().join("share/pxnbench/slurm/site.conf");
     fs::write(&own, "# mine\n").expect("written");
-    run(&mut install(&["--prefix", prefix, "--binary", BINARY])).expect_code(0);
+    run(&mut install(&all)).expect_code(0);
     run(&mut install(&["--prefix", prefix, "--uninstall"])).expect_code(0);
     assert_eq!(
         files_below(folder.path()),

@@ -222,7 +222,9 @@ fn the_debian_package_names_files_that_a_release_makes() {
     let package = staged.path().join("target/release/package");
     let mut install = script("install.sh");
     install.args(["--prefix", "/usr", "--binary", BINARY, "--destdir"]);
-    run(install.arg(&package)).expect_code(0);
+    let plugin = staged.path().join("plugin.so");
+    fs::write(&plugin, "the plugin").expect("written");
+    run(install.arg(&package).arg("--plugin").arg(&plugin)).expect_code(0);
     assert!(
         text("scripts/release.sh").contains("--destdir \"$stage/release/package\" --prefix /usr")
     );
@@ -238,7 +240,7 @@ fn the_debian_package_names_files_that_a_release_makes() {
         // What is below it keeps its place.
         assert!(source.ends_with(word(1).trim_end_matches('/')), "{asset}");
     }
-    assert_eq!(targets, ["usr/bin/", "usr/share/"]);
+    assert_eq!(targets, ["usr/bin/", "usr/lib/", "usr/share/"]);
     let depends = deb["depends"].as_str().expect("depends");
     assert!(depends.split(", ").any(|name| name == "$auto"), "by ldd");
     assert!(depends.contains("openmpi-bin"), "{depends}");
