@@ -149,7 +149,7 @@ fn hop(cluster: &Cluster, exit: Exit, node: u64, ring: usize) -> Hop {
             relay: is_relayed.then_some(ring),
         },
         // The rings of odd nodes are exchanged.
-        Exit::Other if node % 2 == 0 => Hop {
+        Exit::Other if node.is_multiple_of(2) => Hop {
             enters: ring,
             leaves: other,
             last: other,
@@ -207,13 +207,14 @@ pub(super) fn channels_that_divide(cluster: &Cluster, case: &Case) -> Result<u64
         _ => (case.counts.send * case.dtype.size(), 2),
     };
     let cell = CELL_TRAFFIC.div_ceil(traffic_per_byte).div_ceil(PART) * PART;
-    let is_even = bytes % (channels * cell) == 0 && channels % cluster.rails() as u64 == 0;
+    let is_even =
+        bytes.is_multiple_of(channels * cell) && channels.is_multiple_of(cluster.rails() as u64);
     let parts = match case.collective {
         Collective::AllReduce => ranks * PART,
         _ => PART,
     };
     let is_large = case.size().0 >= channels * BYTES_PER_CHANNEL;
-    if is_even && is_large && (bytes / channels) % parts == 0 {
+    if is_even && is_large && (bytes / channels).is_multiple_of(parts) {
         return Ok(channels);
     }
     Err(format!(

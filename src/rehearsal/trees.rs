@@ -81,7 +81,7 @@ pub(super) fn flows(
 
 /// Checks that the trees share the channels of two rails evenly.
 fn evenly(channels: u64) -> Result<(), String> {
-    if channels % (2 * TREES) == 0 {
+    if channels.is_multiple_of(2 * TREES) {
         return Ok(());
     }
     Err(format!(
@@ -94,7 +94,7 @@ fn parent(tree: u64, nodes: u64, node: u64) -> Option<u64> {
     if tree == 0 {
         return parent_in_first(nodes, node);
     }
-    if nodes % 2 == 0 {
+    if nodes.is_multiple_of(2) {
         let mirrored = |node: u64| nodes - 1 - node;
         return parent_in_first(nodes, mirrored(node)).map(mirrored);
     }

@@ -62,7 +62,8 @@ struct Beside {
 /// Divides GPUs and rails between switches: as many switches as there are of the fewer ones.
 fn switches(gpus: usize, rails: usize) -> Result<Vec<Beside>, String> {
     let count = gpus.min(rails);
-    if count == 0 || gpus % count != 0 || rails % count != 0 {
+    let is_even = gpus.is_multiple_of(count) && rails.is_multiple_of(count);
+    if count == 0 || !is_even {
         return Err(format!(
             "{} cannot be divided evenly between {}: one number must be a multiple of the other",
             counted(rails as u64, "rail"),

@@ -55,7 +55,7 @@ impl Nearest<'_> {
     fn is_same_on_all_channels(&self, gpu: usize) -> bool {
         let near = &self.nics[gpu];
         let sharing = near.first().map_or(0, |first| self.gpus[*first].len());
-        !near.is_empty() && sharing % near.len() == 0
+        !near.is_empty() && sharing.is_multiple_of(near.len())
     }
 
     /// Returns the GPU that relays to a NIC: the one that uses it on the earliest channel.
