@@ -90,6 +90,11 @@ pub struct Args {
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
 
+    /// Report whether PXN was used, from NCCL's own log: columns pxn, transport, sends and relayed_sends of collectives.csv. Sets
+    /// NCCL_DEBUG and NCCL_DEBUG_SUBSYS
+    #[arg(long)]
+    proof: bool,
+
     /// Print the table without the lines above it, and errors
     #[arg(long)]
     quiet: bool,
@@ -98,7 +103,7 @@ pub struct Args {
 impl Args {
     /// Returns the variables to set before any thread or library starts.
     pub fn environment(&self, env: Env) -> Vec<(String, String)> {
-        environment::to_set(&self.presets(), false, env, &|| {
+        environment::to_set(&self.presets(), self.proof, env, &|| {
             crate::facts::rdma::ports(std::path::Path::new("/"))
         })
     }
@@ -135,6 +140,7 @@ impl Args {
                 out: self.out.clone(),
                 ..FileRequest::default()
             },
+            proof: self.proof,
             quiet: self.quiet,
             ..sweep::default_request()
         };

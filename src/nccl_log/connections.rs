@@ -34,6 +34,18 @@ impl SendCounts {
         self.same_rail += other.same_rail;
     }
 
+    /// Returns the counts less those of `earlier`, which none is below.
+    fn since(&self, earlier: &SendCounts) -> SendCounts {
+        SendCounts {
+            sends: self.sends - earlier.sends,
+            relayed: self.relayed - earlier.relayed,
+            gpudirect_sends: self.gpudirect_sends - earlier.gpudirect_sends,
+            receives: self.receives - earlier.receives,
+            gpudirect_receives: self.gpudirect_receives - earlier.gpudirect_receives,
+            same_rail: self.same_rail - earlier.same_rail,
+        }
+    }
+
     /// Adds a sending end.
     pub(super) fn add_send(&mut self, net: &Net<'_>, is_same_rail: bool) {
         self.sends += 1;
@@ -107,6 +119,41 @@ impl Connections {
     /// Returns the number of connections that send over a network.
     pub fn sends(&self) -> u64 {
         self.network().sends
+    }
+
+    /// Returns the network connections of send/recv, or of collectives.
+    pub fn sends_of(&self, of_send_recv: bool) -> &SendCounts {
+        match of_send_recv {
+            true => &self.send_recv,
+            false => &self.collective,
+        }
+    }
+
+    /// Returns the connections that are not in `earlier`, which is what the same log showed before.
+    pub fn since(&self, earlier: &Connections) -> Connections {
+        let mut new = Connections {
+            send_recv: self.send_recv.since(&earlier.send_recv),
+            collective: self.collective.since(&earlier.collective),
+            unsorted: self.unsorted.since(&earlier.unsorted),
+            channels: self.channels,
+            ..Connections::default()
+        };
+        for (transport, count) in &self.by {
+            let before = earlier.by.get(transport).copied().unwrap_or_default();
+            if *count > before {
+                new.by.insert(transport.clone(), count - before);
+            }
+        }
+        for (transport, counts) in &self.sorted {
+            let before = earlier.sorted.get(transport).copied().unwrap_or_default();
+            // Also where nothing is new: it says that the transport's lines tell what they are for.
+            let counts = SortedCounts {
+                collective: counts.collective - before.collective,
+                send_recv: counts.send_recv - before.send_recv,
+            };
+            new.sorted.insert(transport.clone(), counts);
+        }
+        new
     }
 
     /// Returns the counts of all network connections.

@@ -8,6 +8,7 @@ use super::{
 };
 use crate::{
     collective::Case,
+    nccl_log::Connections,
     units::{GBps, Micros},
 };
 
@@ -116,6 +117,24 @@ pub struct NcclEvidence {
     /// Channels of the operation, for nccl-tests' table.
     #[serde(default)]
     pub operation_channels: Option<u32>,
+}
+
+impl NcclEvidence {
+    /// Returns what `all` shows of the connections that a case uses: those for send/recv if it `is_pairwise`, otherwise those
+    /// for collectives. How NCCL ran the case is left empty.
+    pub fn of_connections(all: &Connections, is_pairwise: bool) -> NcclEvidence {
+        let channels = all.channels.map(|channels| match is_pairwise {
+            true => channels.send_recv,
+            false => channels.collective,
+        });
+        let transports = all.transports(is_pairwise);
+        NcclEvidence {
+            pxn: (!transports.is_empty()).then_some(all.sends_of(is_pairwise).relayed > 0),
+            transport: transports.join("+"),
+            channels: channels.and_then(|count| count.try_into().ok()),
+            ..NcclEvidence::default()
+        }
+    }
 }
 
 /// The result of one of several communicators, all of which run the case at the same time.

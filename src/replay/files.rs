@@ -3,7 +3,10 @@
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::{exposure::Exposure, kind::CollectiveKind, quartiles::Quartiles, result::ReplayResult};
+use super::{
+    exposure::Exposure, kind::CollectiveKind, proof::ReplayProof, quartiles::Quartiles,
+    result::ReplayResult,
+};
 use crate::{
     backend::step::{ComputeOptions, StepMode},
     record::RunMeta,
@@ -11,8 +14,17 @@ use crate::{
     workload::Step,
 };
 
+/// The name of the file with workload, place and summary.
+pub const REPLAY_JSON: &str = "replay.json";
+
+/// The name of the file with every timed step.
+pub const STEPS_CSV: &str = "steps.csv";
+
 /// The version of the files' format.
 const FORMAT: u32 = 1;
+
+/// The name of the file that shows when the operations of a step ran, as a Chrome trace.
+pub const TIMELINE_JSON: &str = "timeline.json";
 
 /// A row of `steps.csv`.
 #[derive(Serialize)]
@@ -25,7 +37,7 @@ struct StepRow<'a> {
     time_us: f64,
 }
 
-/// A row of `collectives.csv`.
+/// A row of `collectives.csv`, and an entry of `collectives` in `replay.json`.
 #[derive(Serialize)]
 struct CollectiveRow<'a> {
     workload: &'a str,
@@ -34,9 +46,9 @@ struct CollectiveRow<'a> {
     size_bytes: u64,
     r#type: &'static str,
     redop: &'static str,
-    group: &'a str,
+    group: String,
     ranks: u64,
-    stream: &'a str,
+    stream: String,
     count: usize,
     alone_us: Option<f64>,
     #[serde(rename = "alone_busbw_GBps")]
@@ -44,10 +56,16 @@ struct CollectiveRow<'a> {
     in_step_us: Option<f64>,
     #[serde(rename = "in_step_busbw_GBps")]
     in_step_busbw: Option<f64>,
+    /// With `--proof`, as the columns that follow: whether a connection leaves through the NIC of another GPU.
+    pxn: Option<&'static str>,
+    transport: Option<String>,
+    /// Connections over a network that send, and how many of them leave through the NIC of another GPU.
+    sends: Option<u64>,
+    relayed_sends: Option<u64>,
 }
 
 /// What was replayed, and where.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Replayed<'a> {
     /// The workload's name.
     pub name: &'a str,
@@ -60,7 +78,9 @@ pub struct Replayed<'a> {
     /// How computation was imitated.
     pub compute: ComputeOptions,
     /// The run that it was measured in.
-    pub run: &'a RunMeta,
+    pub run: RunMeta,
+    /// What NCCL's logs show of it, with `--proof`.
+    pub proof: Option<ReplayProof>,
 }
 
 impl Replayed<'_> {
@@ -92,9 +112,15 @@ impl Replayed<'_> {
     /// # Errors
     /// Returns an error if a row cannot be written, which would be a bug.
     pub fn collectives_csv(&self, result: &ReplayResult) -> anyhow::Result<String> {
-        let kinds = CollectiveKind::of_step(self.step, result);
+        csv_of(&self.collectives(result))
+    }
+
+    /// Returns each kind of collective, alone and in the step.
+    fn collectives(&self, result: &ReplayResult) -> Vec<CollectiveRow<'_>> {
         let mut rows = Vec::new();
-        for kind in &kinds {
+        for kind in CollectiveKind::of_step(self.step, result) {
+            let proof = self.proof.as_ref().map(|proof| proof.of(self.step, &kind));
+            let sends = proof.as_ref().and_then(|proof| proof.sends);
             rows.push(CollectiveRow {
                 workload: self.name,
                 level: self.level(),
@@ -102,17 +128,21 @@ impl Replayed<'_> {
                 size_bytes: kind.case.size().0,
                 r#type: kind.case.dtype.name(),
                 redop: kind.case.redop.map_or("none", |redop| redop.name()),
-                group: &kind.group,
+                group: kind.group.clone(),
                 ranks: kind.case.ranks,
-                stream: &kind.stream,
+                stream: kind.stream.clone(),
                 count: kind.operations.len(),
                 alone_us: time(kind.alone),
                 alone_busbw: kind.busbw(kind.alone).map(|busbw| rounded(busbw.0)),
                 in_step_us: time(kind.in_step),
                 in_step_busbw: kind.busbw(kind.in_step).map(|busbw| rounded(busbw.0)),
+                pxn: proof.as_ref().map(|proof| proof.pxn.label()),
+                transport: proof.map(|proof| proof.transport),
+                sends: sends.map(|sends| sends.sends),
+                relayed_sends: sends.map(|sends| sends.relayed),
             });
         }
-        csv_of(&rows)
+        rows
     }
 
     /// Returns `replay.json`: the workload, where it ran, and what the modes take.
@@ -133,11 +163,12 @@ impl Replayed<'_> {
             },
             "modes": modes,
             "exposed": Exposure::of(result),
+            "collectives": self.collectives(result),
             "checked": result.checked,
             "wrong": result.wrong,
             "wrong_operations": result.wrong_operations,
             "stopped": result.is_stopped,
-            "run": self.run,
+            "run": &self.run,
         })
     }
 }

@@ -17,6 +17,8 @@ use crate::{
 pub struct CollectiveKind {
     /// The collective, and how large it is.
     pub case: Case,
+    /// Its communicator, by index.
+    pub communicator: usize,
     /// The dimensions in which the ranks of its communicator differ.
     pub group: String,
     /// Its stream.
@@ -42,6 +44,7 @@ impl CollectiveKind {
             if place == kinds.len() {
                 kinds.push(CollectiveKind {
                     case,
+                    communicator,
                     group: step.communicators[communicator].name.clone(),
                     stream: step.streams[operation.stream].clone(),
                     operations: Vec::new(),

@@ -6,6 +6,7 @@
 mod exposure;
 pub mod files;
 mod kind;
+mod proof;
 mod quartiles;
 mod result;
 pub mod table;
@@ -17,6 +18,7 @@ use serde::{Deserialize, Serialize};
 
 pub use exposure::Exposure;
 pub use kind::CollectiveKind;
+pub use proof::{KindProof, ReplayProof, StepConnections};
 pub use quartiles::{Quartiles, median};
 pub use result::{OperationTimes, ReplayResult, StepSample};
 pub use timeline::{RankTimeline, chrome_trace};
@@ -50,17 +52,29 @@ pub struct ReplayMeasure {
     pub timeout: Duration,
 }
 
-/// Checks the data of every collective of `step`, then measures all blocks. `emit` gets the result so far after each block, the
-/// same on every rank. Every rank makes the same call. A signal ends it after a block.
+/// What follows the stages of a replay. Every rank makes the same calls.
+pub trait ReplayObserver {
+    /// Takes note that a collective of the communicator with this index was checked, while nothing else ran.
+    fn checked(&mut self, communicator: usize);
+
+    /// Takes the result so far, after a block. It is the same on every rank.
+    ///
+    /// # Errors
+    /// Returns an error if the result cannot be kept, which ends the replay.
+    fn measured(&mut self, result: &ReplayResult) -> anyhow::Result<()>;
+}
+
+/// Checks the data of every collective of `step`, then measures all blocks. Every rank makes the same call. A signal ends it after a
+/// block.
 ///
 /// # Errors
-/// Returns an error if the backend or `emit` fails. Other ranks may have no error, so the caller must end the job.
+/// Returns an error if the backend or `observer` fails. Other ranks may have no error, so the caller must end the job.
 pub fn run(
     step: &Step,
     measure: &ReplayMeasure,
     world: &dyn World,
     backend: &mut dyn StepBackend,
-    emit: &mut dyn FnMut(&ReplayResult) -> anyhow::Result<()>,
+    observer: &mut dyn ReplayObserver,
 ) -> anyhow::Result<ReplayResult> {
     let mut replay = Replay {
         step,
@@ -70,12 +84,12 @@ pub fn run(
         result: ReplayResult::default(),
     };
     if measure.verify {
-        replay.verify()?;
+        replay.verify(observer)?;
     }
     let mut order = BlockOrder::new(StepMode::ALL.len(), measure.seed);
     for block in 0..measure.blocks {
         replay.block(block, &order.next_block())?;
-        emit(&replay.result)?;
+        observer.measured(&replay.result)?;
         if any_rank_is_stopped(world) {
             replay.result.is_stopped = true;
             break;
@@ -110,7 +124,7 @@ struct ModeTimes {
 
 impl Replay<'_> {
     /// Runs each distinct collective once, and counts what is wrong on all ranks.
-    fn verify(&mut self) -> anyhow::Result<()> {
+    fn verify(&mut self, observer: &mut dyn ReplayObserver) -> anyhow::Result<()> {
         let mut seen: HashSet<(usize, Case)> = HashSet::new();
         for operation in &self.step.operations {
             let StepWork::Collective { communicator, case } = operation.work else {
@@ -124,6 +138,7 @@ impl Replay<'_> {
             let seed = self.measure.seed.wrapping_add(seen.len() as u64);
             let wrong = self.backend.verify(communicator, &case, seed)?;
             let wrong = self.world.all_reduce_sum(wrong);
+            observer.checked(communicator);
             self.result.checked += 1;
             self.result.wrong += wrong;
             if wrong > 0 {

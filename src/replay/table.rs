@@ -2,7 +2,12 @@
 
 use std::fmt::Write;
 
-use super::{exposure::Exposure, kind::CollectiveKind, result::ReplayResult};
+use super::{
+    exposure::Exposure,
+    kind::CollectiveKind,
+    proof::{KindProof, ReplayProof},
+    result::ReplayResult,
+};
 use crate::{
     backend::step::StepMode,
     units::{GBps, Micros, counted},
@@ -19,12 +24,13 @@ fn mode_note(mode: StepMode) -> &'static str {
     }
 }
 
-/// Returns the table: the step in each mode, what is exposed, and each kind of collective.
-pub fn text(step: &Step, result: &ReplayResult) -> String {
+/// Returns the table: the step in each mode, what is exposed, and each kind of collective, with what NCCL's logs show of it if there is
+/// a `proof`.
+pub fn text(step: &Step, result: &ReplayResult, proof: Option<&ReplayProof>) -> String {
     let mut text = String::new();
     write_modes(&mut text, result);
     write_exposure(&mut text, result);
-    write_collectives(&mut text, step, result);
+    write_collectives(&mut text, step, result, proof);
     text
 }
 
@@ -71,13 +77,18 @@ fn write_exposure(text: &mut String, result: &ReplayResult) {
     let _ = writeln!(text, "{interval}");
 }
 
-fn write_collectives(text: &mut String, step: &Step, result: &ReplayResult) {
+fn write_collectives(
+    text: &mut String,
+    step: &Step,
+    result: &ReplayResult,
+    proof: Option<&ReplayProof>,
+) {
     let kinds = CollectiveKind::of_step(step, result);
     if kinds.is_empty() {
         let _ = writeln!(text, "# no collectives: no group has more than one rank");
         return;
     }
-    let _ = writeln!(
+    let _ = write!(
         text,
         "# {:<14} {:>12} {:>8} {:>6} {:<16} {:>5} {:>6} {:>11} {:>12} {:>11} {:>12}",
         "collective",
@@ -92,9 +103,13 @@ fn write_collectives(text: &mut String, step: &Step, result: &ReplayResult) {
         "in step(us)",
         "busbw(GB/s)",
     );
+    let _ = match proof {
+        Some(_) => writeln!(text, " {:>11} {:>13}", "pxn", "relayed sends"),
+        None => writeln!(text),
+    };
     for kind in &kinds {
         let case = &kind.case;
-        let _ = writeln!(
+        let _ = write!(
             text,
             "  {:<14} {:>12} {:>8} {:>6} {:<16} {:>5} {:>6} {:>11} {:>12} {:>11} {:>12}",
             case.collective.name(),
@@ -109,7 +124,20 @@ fn write_collectives(text: &mut String, step: &Step, result: &ReplayResult) {
             microseconds(kind.in_step),
             bandwidth(kind.busbw(kind.in_step)),
         );
+        let _ = match proof {
+            Some(proof) => writeln!(text, "{}", proof_cells(&proof.of(step, kind))),
+            None => writeln!(text),
+        };
     }
+}
+
+/// Returns the verdict, and how many of the connections that send over a network are relayed.
+fn proof_cells(proof: &KindProof) -> String {
+    let sends = match proof.sends {
+        Some(sends) => format!("{} of {}", sends.relayed, sends.sends),
+        None => "-".into(),
+    };
+    format!(" {:>11} {sends:>13}", proof.pxn.label())
 }
 
 /// Returns the line on the data: how many collectives were checked, and what was wrong.

@@ -6,9 +6,10 @@
 //! | what the job is | `context`, `meta`, `split`, `traffic`, `settings`, `network`, `peak` |
 //! | what is measured | `planning`, `listing` |
 //! | what is kept and shown | `progress`, `session`, `shared_run`, `wanted_files`, `earlier_run`, `log`, `outcome`, `over_time`, `sampler`, `phases` |
-//! | what is found out beside it | `proof`, `tuning`, `worker`, `transport`, `slow_node`, `stragglers`, `telemetry`, `node_logs`, `inquiries` |
+//! | what is found out beside it | `proof`, `connection_log`, `tuning`, `worker`, `transport`, `slow_node`, `stragglers`, `telemetry`, `node_logs`, `inquiries` |
 
 pub mod backend;
+mod connection_log;
 mod context;
 mod earlier_run;
 pub mod environment;
@@ -33,6 +34,8 @@ mod progress;
 mod proof;
 pub mod replay;
 mod replay_files;
+mod replay_log;
+mod replay_progress;
 pub mod request;
 mod requirements;
 mod sampler;

@@ -2,7 +2,15 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{context::RunContext, inquiries, open, replay_files::ReplayFiles, request::Request};
+use super::{
+    connection_log::{NOTHING_TO_PROVE, refuse_other_log_file},
+    context::RunContext,
+    inquiries, log, open,
+    replay_files::ReplayFiles,
+    replay_log::ReplayLog,
+    replay_progress::{ReplayProgress, conclude, print},
+    request::Request,
+};
 use crate::{
     backend::{
         self,
@@ -10,12 +18,12 @@ use crate::{
     },
     exit::{Code, Failure},
     facts, fault,
-    output::{notes, stdout},
+    output::notes,
     record::{BackendKind, RunMeta},
-    replay::{self, ReplayMeasure, ReplayResult, files::Replayed, table},
+    replay::{self, ReplayMeasure, files::Replayed, table},
     units::counted,
     workload::{Step, StepWork, Workload, WorkloadOptions},
-    world::{self, World, deadline},
+    world::{self, World, abort, deadline},
 };
 
 /// The workload that is requested.
@@ -82,6 +90,9 @@ pub fn run(request: &ReplayRequest) -> anyhow::Result<Code> {
     if base.quiet {
         notes::leave_out();
     }
+    if base.proof {
+        refuse_other_log_file()?;
+    }
     let world = open::world(base)?;
     let guard = deadline::limit("the end of the replay", base.timeout);
     let end = in_world(request, &*world);
@@ -89,6 +100,7 @@ pub fn run(request: &ReplayRequest) -> anyhow::Result<Code> {
     drop(guard);
     let _guard = deadline::limit("the shutdown of MPI on all ranks", base.timeout);
     world.finish();
+    abort::forget_last_words();
     end
 }
 
@@ -109,6 +121,9 @@ fn in_world(request: &ReplayRequest, world: &dyn World) -> anyhow::Result<Code> 
     refuse_impossible(&step)?;
     refuse_too_many(&step, &request.measure)?;
     remarks.extend(workload.remark(ranks).map_err(usage)?);
+    if base.proof && !context.backend.runs_nccl() {
+        remarks.push(NOTHING_TO_PROVE.into());
+    }
     if world.rank() == 0 {
         for remark in &remarks {
             note!("pxnbench: {remark}");
@@ -120,56 +135,46 @@ fn in_world(request: &ReplayRequest, world: &dyn World) -> anyhow::Result<Code> 
         let _guard = deadline::limit("starting the backend on every rank", base.timeout);
         open_backend(request, &context, &step, &mut run)?
     };
-    let replayed = Replayed {
+    let mut replayed = Replayed {
         name: &workload.name,
         about: &workload.about,
         toml: &toml,
         step: &step,
         compute: request.compute,
-        run: &run,
+        run,
+        proof: None,
     };
     let out = base.files.out.as_deref();
     let files = world::agree(world, ReplayFiles::open(out, &workload.name, world))?;
+    replayed.run.run_id = files.run_id();
+    keep_log_if_ended(&files);
     inquiries::ask_ras(&context, files.is_writer.then_some(&*files.folder));
     if world.rank() == 0 && !base.quiet {
         print(&table::head(replayed.name, replayed.about, &step))?;
     }
-    let result = replay::run(
-        &step,
-        &request.measure,
+    let mut progress = ReplayProgress {
+        replayed,
+        files: &files,
+        log: ReplayLog::begin(&context, &step),
         world,
-        &mut *backend,
-        &mut |so_far| files.save(&replayed, so_far),
-    )?;
+    };
+    let result = replay::run(&step, &request.measure, world, &mut *backend, &mut progress)?;
     let _guard = deadline::limit("shutting down the backend", base.timeout);
     backend.finish()?;
-    if world.rank() == 0 {
-        print(&table::text(&step, &result))?;
-        print(&(table::verification(&result) + "\n"))?;
-        note!("pxnbench: results are in {}", files.folder.display());
-    }
+    progress.end(&context, &result)?;
     conclude(&result)
 }
 
-/// Returns the exit code of a replay that was measured.
-fn conclude(result: &ReplayResult) -> anyhow::Result<Code> {
-    if result.wrong > 0 {
-        let what = format!(
-            "{} elements are wrong after {}",
-            result.wrong,
-            result.wrong_operations.join(", ")
-        );
-        return Err(Failure::on_all_ranks(Code::WrongData, what));
+/// Arranges that NCCL's log of this process is kept if the job is ended.
+fn keep_log_if_ended(files: &ReplayFiles) {
+    if !log::is_ours() {
+        return;
     }
-    if result.is_stopped {
-        let what = "stopped by a signal; the blocks that were finished are kept";
-        return Err(Failure::on_all_ranks(Code::Stopped, what));
-    }
-    Ok(Code::Fine)
-}
-
-fn print(text: &str) -> anyhow::Result<()> {
-    stdout::write(text).map_err(|error| stdout::failure(&error))
+    let folder = files.folder.clone();
+    abort::set_last_words(Box::new(move |code, _, _| {
+        log::collect(Some(&folder));
+        code
+    }));
 }
 
 /// Refuses ranks that would replay different steps: each reads its workload itself.
@@ -192,8 +197,9 @@ fn refuse_other_workloads(
     } = &request.compute;
     let seconds = timeout.as_secs_f64();
     let kernel = kernel.0;
+    let proof = request.base.proof;
     let own = format!(
-        "{toml}{blocks} {steps} {warmup} {seed} {verify} {seconds} {multiprocessors} {kernel}"
+        "{toml}{blocks} {steps} {warmup} {seed} {verify} {seconds} {multiprocessors} {kernel} {proof}"
     );
     let first = world::broadcast(world, &own)?;
     let all = world::all_gather(world, &(first == own))?;

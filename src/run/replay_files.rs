@@ -14,24 +14,19 @@ use crate::{
         lock::{LockError, PathLock},
         whole_file::replace,
     },
-    replay::{self, ReplayResult, files::Replayed},
-    world::World,
+    replay::{
+        self, ReplayResult,
+        files::{REPLAY_JSON, Replayed, STEPS_CSV, TIMELINE_JSON},
+    },
+    world::{self, World},
 };
-
-/// Workload, place and summary.
-const REPLAY_JSON: &str = "replay.json";
-
-/// Every timed step.
-const STEPS_CSV: &str = "steps.csv";
 
 /// Every kind of collective, alone and in the step.
 const COLLECTIVES_CSV: &str = "collectives.csv";
 
-/// When the operations of a step ran, as a Chrome trace.
-const TIMELINE_JSON: &str = "timeline.json";
-
 /// The files of a replay; only process 0 writes any.
 pub(super) struct ReplayFiles {
+    /// The folder, which all processes know: each puts its NCCL log there.
     pub(super) folder: PathBuf,
     /// Held until the replay ends, so that no other run writes to the folder.
     lock: Option<PathLock>,
@@ -39,7 +34,8 @@ pub(super) struct ReplayFiles {
 }
 
 impl ReplayFiles {
-    /// Makes the folder, which is `out` if it is given, locks it, and keeps the files of an earlier replay under other names.
+    /// Makes the folder, which is `out` if it is given, locks it, and keeps the files of an earlier replay under other names. Every
+    /// process calls it alike.
     ///
     /// # Errors
     /// Returns an error if the folder cannot be written, or another run writes to it.
@@ -53,17 +49,31 @@ impl ReplayFiles {
             lock: None,
             is_writer: world.rank() == 0,
         };
+        files.folder = match out {
+            Some(folder) => folder.to_owned(),
+            None => {
+                // Only one process reserves a folder.
+                let own = files
+                    .is_writer
+                    .then(|| name::new_folder(&folder_name(workload)));
+                world::broadcast(world, &own.unwrap_or_default())?
+            }
+        };
         if !files.is_writer {
             return Ok(files);
         }
-        files.folder = match out {
-            Some(folder) => folder.to_owned(),
-            None => name::new_folder(&folder_name(workload)),
-        };
         files
             .prepare()
             .map_err(|error| Failure::on_all_ranks(Code::Usage, error.to_string()))?;
         Ok(files)
+    }
+
+    /// Returns the name of the replay, which is that of its folder.
+    pub(super) fn run_id(&self) -> String {
+        let path = std::path::absolute(&self.folder);
+        let path = path.as_deref().unwrap_or(&self.folder);
+        let name = path.file_name().unwrap_or_default();
+        name.to_string_lossy().into_owned()
     }
 
     /// Makes the folder ready for the files.

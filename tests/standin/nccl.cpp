@@ -18,6 +18,7 @@
 #include <limits>
 #include <memory>
 #include <random>
+#include <set>
 #include <thread>
 #include <type_traits>
 
@@ -168,6 +169,9 @@ struct Comm {
     Shared* shared = nullptr;
     std::atomic<int> error{OK}, registered{0};
     std::vector<std::pair<int, uint64_t>> own_ops;
+    // What was connected so far: rings, and the peers of sends and of receives.
+    bool has_rings = false;
+    std::set<std::pair<int, bool>> peers;
 
     char* slot(int of) const { return (char*)shared + HEADER + of * SLOT; }
     char* box(int from, int to) const { return slot(ranks) + ((size_t)from * ranks + to) * BOX; }
@@ -236,6 +240,79 @@ static void log_tuning(size_t bytes) {
              " channel{Lo..Hi}={0.." + (is_large ? "7" : "0") + "}");
 }
 
+// The network that STANDIN_NETWORK names joins nodes that have a NIC beside each GPU. Without it, no connection is logged.
+static std::string network() { return setting("STANDIN_NETWORK", ""); }
+
+static uint64_t node_of(const Comm& comm, int rank) { return comm.shared->places[rank] >> 8; }
+
+static int rail_of(const Comm& comm, int rank) { return (int)(comm.shared->places[rank] & 0xff) - 1; }
+
+// What NCCL 2.28 logs of a communicator.
+static void log_communicator(const Comm& comm, const std::string& name) {
+    if (network().empty()) return;
+    std::map<uint64_t, int> nodes;
+    int local_rank = 0;
+    for (int rank = 0; rank < comm.ranks; rank++) {
+        if (rank == comm.rank) local_rank = nodes[node_of(comm, rank)];
+        nodes[node_of(comm, rank)]++;
+    }
+    int local_ranks = 0;
+    for (const auto& node : nodes) local_ranks = std::max(local_ranks, node.second);
+    char own[64], whole[256];
+    snprintf(own, sizeof own, "comm %p rank %d", (const void*)&comm, comm.rank);
+    snprintf(whole, sizeof whole, "ncclCommInitRankConfig %s nranks %d cudaDev %d nvmlDev %d busId 60 commId 0x%zx - Init ", own,
+             comm.ranks, comm.device, rail_of(comm, comm.rank), std::hash<std::string>()(name));
+    log_line(whole + std::string("START"));
+    log_line(std::string(own) + " nRanks " + std::to_string(comm.ranks) + " nNodes " + std::to_string(nodes.size()) +
+             " localRanks " + std::to_string(local_ranks) + " localRank " + std::to_string(local_rank) + " MNNVL 0");
+    log_line("8 coll channels, 8 collnet channels, 0 nvls channels, 8 p2p channels, 2 p2p channels per peer");
+    log_line(whole + std::string("COMPLETE"));
+}
+
+// Returns the rank on this rank's node whose NIC is on the rail of `peer`, if PXN takes its NIC; otherwise -1.
+static int relay_to(const Comm& comm, int peer, bool is_ring) {
+    const bool is_off = setting("NCCL_PXN_DISABLE", "0") == "1" || (!is_ring && setting("NCCL_P2P_PXN_LEVEL", "2") == "0");
+    if (is_off || rail_of(comm, peer) == rail_of(comm, comm.rank)) return -1;
+    for (int rank = 0; rank < comm.ranks; rank++)
+        if (node_of(comm, rank) == node_of(comm, comm.rank) && rail_of(comm, rank) == rail_of(comm, peer)) return rank;
+    return -1;
+}
+
+// Logs the connection from or to `peer` on a channel. Returns whether it is relayed.
+static bool log_connection(const Comm& comm, int channel, int peer, bool is_send, bool is_ring) {
+    const int from = is_send ? comm.rank : peer, to = is_send ? peer : comm.rank;
+    char ends[96];
+    snprintf(ends, sizeof ends, "Channel %02d/%d : %d[%d] -> %d[%d]", channel, is_ring ? 0 : 1, from, rail_of(comm, from), to,
+             rail_of(comm, to));
+    if (node_of(comm, from) == node_of(comm, to)) {
+        if (is_send) log_line(std::string(ends) + " via P2P/CUMEM");
+        return false;
+    }
+    const int relay = is_send ? relay_to(comm, peer, is_ring) : -1;
+    const int nic = relay >= 0 ? rail_of(comm, peer) : rail_of(comm, comm.rank);
+    log_line(std::string(ends) + (is_send ? " [send]" : " [receive]") + " via NET/" + network() + "/" + std::to_string(nic) +
+             (relay >= 0 ? "(" + std::to_string(relay) + ")" : "") + "/GDRDMA");
+    return relay >= 0;
+}
+
+// Rings in both directions, each on four channels. NCCL connects them when the first operation needs them.
+static void connect_rings(Comm& comm) {
+    if (network().empty() || comm.has_rings || comm.ranks < 2) return;
+    comm.has_rings = true;
+    bool is_relayed = false;
+    for (int channel = 0; channel < 8; channel++) {
+        const int step = channel % 2 ? comm.ranks - 1 : 1;
+        log_connection(comm, channel, (comm.rank + comm.ranks - step) % comm.ranks, false, true);
+        is_relayed |= log_connection(comm, channel, (comm.rank + step) % comm.ranks, true, true);
+    }
+    log_line(std::string("Connected all rings, use ring PXN ") + (is_relayed ? "1" : "0") + " GDR 1");
+}
+
+static void connect_peer(Comm& comm, int peer, bool is_send) {
+    if (network().empty() || peer == comm.rank || !comm.peers.insert({peer, is_send}).second) return;
+    for (int channel = 0; channel < 2; channel++) log_connection(comm, channel, peer, is_send, false);
+}
+
 static int join(Handle** made, int ranks, std::string name, int rank, int device) {
     log_start();
     if (ranks > MOST_RANKS || rank < 0 || rank >= ranks) return fail(INVALID_ARGUMENT, "no such rank");
@@ -256,6 +333,7 @@ static int join(Handle** made, int ranks, std::string name, int rank, int device
     for (int other = 0; other < ranks; other++)
         if (other != rank && comm->shared->places[other] == comm->shared->places[rank])
             return fail(INVALID_USAGE, "Duplicate GPU detected");
+    log_communicator(*comm, name);
     *made = new Handle{comm};
     return OK;
 }
@@ -342,6 +420,13 @@ static void receive(const Operation& op) {
 
 static int run(const Operation& op, const Faults& faults) {
     Comm& comm = *op.comm;
+    switch (op.signature.kind) {
+        case GATHER: case SCATTER: break;
+        case ALL_TO_ALL:
+            for (int peer = 0; peer < comm.ranks; peer++) connect_peer(comm, peer, true), connect_peer(comm, peer, false);
+            break;
+        default: connect_rings(comm);
+    }
     faults.begin(comm);
     const int own = op.signature.op - FIRST_OWN_OP;
     comm.shared->signatures[comm.rank] = op.signature;
@@ -358,6 +443,7 @@ static int run(const Operation& op, const Faults& faults) {
 // All messages of a group on a communicator, at once. What is sent is what the buffers held when the group began.
 static int exchange(const std::vector<Message>& messages, const Faults& faults) {
     Comm& comm = *messages[0].comm;
+    for (const Message& message : messages) connect_peer(comm, message.peer, message.is_send);
     faults.begin(comm);
     std::vector<std::pair<Message, std::string>> left;
     const Message* last = nullptr;

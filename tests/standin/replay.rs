@@ -1,7 +1,9 @@
 //! `pxnbench replay` on stand-ins for GPUs.
 
+use std::{collections::BTreeMap, fs, path::Path};
+
 use crate::{
-    common::{csv, json, run},
+    common::{BINARY, Ended, csv, json, launcher, run},
     machine::Machine,
 };
 
@@ -63,4 +65,156 @@ fn tokens_go_to_experts_and_gradients_to_the_other_copies() {
         .collect();
     assert!(groups.contains(&("alltoallv", "expert", "2")), "{groups:?}");
     assert!(groups.contains(&("all_reduce", "data", "2")), "{groups:?}");
+}
+
+/// Runs `words` on four ranks of two virtual nodes, each with two GPUs that have a NIC of their own.
+fn on_two_nodes(machine: &Machine, words: &str) -> Ended {
+    let mut command = machine.on(launcher(machine.path()));
+    for node in ["n0", "n1"] {
+        let hostid = format!("NCCL_HOSTID={node}");
+        let separator: &[&str] = if node == "n0" { &[] } else { &[":"] };
+        command
+            .args(separator)
+            .args(["-np", "2", "env", &hostid, "STANDIN_NETWORK=vrail", BINARY])
+            .args(words.split_whitespace())
+            .args(["--backend", "nccl"]);
+    }
+    run(&mut command)
+}
+
+/// By kind of collective: what the columns of the proof say.
+fn proofs(folder: &Path) -> BTreeMap<String, String> {
+    let mut proofs = BTreeMap::new();
+    for row in csv(&folder.join("collectives.csv")) {
+        let kind = format!("{} {}", row["collective"], row["group"]);
+        let shown = format!(
+            "{}, {} of {} over {}",
+            row["pxn"], row["relayed_sends"], row["sends"], row["transport"]
+        );
+        proofs.insert(kind, shown);
+    }
+    proofs
+}
+
+#[test]
+fn the_level_that_relays_is_shown_to_act_on_the_tokens() {
+    let Some(machine) = Machine::with(4) else {
+        return;
+    };
+    // As NCCL 2.28.3 logs an alltoall and an all_reduce on such nodes: tests/data/nccl-logs/summary.tsv.
+    for (level, tokens, gradients) in [
+        ("off", "not used, 0 of 16", "not used, 0 of 16"),
+        ("conservative", "not used, 0 of 16", "used, 16 of 16"),
+        ("balanced", "used, 8 of 16", "used, 16 of 16"),
+        ("aggressive", "used, 8 of 16", "used, 16 of 16"),
+    ] {
+        let words = format!("replay moe-8x7b --layers 1 {SMALL}-{level} --proof --level {level}");
+        let ended = on_two_nodes(&machine, &words).expect_code(0);
+        assert!(
+            ended.stdout.contains("# Out of bounds values : 0 OK"),
+            "{}",
+            ended.stdout
+        );
+        let out = machine.path().join(format!("out-{level}"));
+        let shown = proofs(&out);
+        let over = |proof: &str| format!("{proof} over NET/vrail+P2P");
+        assert_eq!(
+            shown["alltoallv expert"],
+            over(tokens),
+            "{level}: {shown:?}"
+        );
+        assert_eq!(
+            shown["all_reduce expert"],
+            over(gradients),
+            "{level}: {shown:?}"
+        );
+        let summary = json(&out.join("replay.json"));
+        let relays = level != "off";
+        let proof = &summary["run"]["proof"];
+        assert_eq!(proof["pxn_used"], relays, "{proof:#}");
+        let verdict = proof["verdict"].as_str().expect("a sentence");
+        let begin = if relays {
+            "PXN used: "
+        } else {
+            "PXN not used ("
+        };
+        assert!(verdict.starts_with(begin), "{verdict}");
+        assert!(
+            ended.stdout.contains(&format!("# {verdict}\n")),
+            "{}",
+            ended.stdout
+        );
+        assert!(ended.stdout.contains("relayed sends"), "{}", ended.stdout);
+        let listed = summary["collectives"].as_array().expect("a list");
+        let of_tokens = listed.iter().find(|one| one["collective"] == "alltoallv");
+        let of_tokens = of_tokens.expect("the tokens");
+        assert_eq!(
+            format!(
+                "{}, {} of {}",
+                of_tokens["pxn"].as_str().expect("a word"),
+                of_tokens["relayed_sends"],
+                of_tokens["sends"]
+            ),
+            tokens
+        );
+        // The evidence is there: a log of each rank, which `pxnbench proof` reads.
+        let logs = fs::read_dir(out.join("nccl")).expect("the logs");
+        assert_eq!(logs.count(), 4);
+    }
+}
+
+#[test]
+fn each_communicator_has_a_proof_of_its_own() {
+    let Some(machine) = Machine::with(4) else {
+        return;
+    };
+    let words = format!("replay moe-8x7b --layers 1 --expert 2 {SMALL} --proof --level aggressive");
+    on_two_nodes(&machine, &words).expect_code(0);
+    let shown = proofs(&machine.path().join("out"));
+    // Experts are on one node, and copies of an expert on the same rail of two.
+    assert_eq!(
+        shown["alltoallv expert"], "not used, 0 of 0 over P2P",
+        "{shown:?}"
+    );
+    assert_eq!(
+        shown["all_reduce data"], "not used, 0 of 32 over NET/vrail",
+        "{shown:?}"
+    );
+    assert_eq!(
+        shown["all_reduce expert+data"], "used, 16 of 16 over NET/vrail+P2P",
+        "{shown:?}"
+    );
+
+    // Without a check, connections are made while several communicators run.
+    let words = format!("{words} -c 0");
+    on_two_nodes(&machine, &words).expect_code(0);
+    let shown = proofs(&machine.path().join("out"));
+    assert_eq!(
+        shown["alltoallv expert"], "not used, 0 of 0 over P2P",
+        "{shown:?}"
+    );
+    assert_eq!(
+        shown["all_reduce data"], "cannot tell,  of  over ",
+        "{shown:?}"
+    );
+}
+
+#[test]
+fn without_a_log_of_nccl_nothing_is_proved() {
+    let Some(machine) = Machine::with(1) else {
+        return;
+    };
+    let words = format!("replay ddp-resnet50 {SMALL} --proof");
+    let elsewhere = |command: &mut std::process::Command| {
+        command.env("NCCL_DEBUG_FILE", "/dev/null");
+        run(command)
+    };
+    let ended = elsewhere(&mut machine.start(1, &words)).expect_code(6);
+    assert!(
+        ended.stderr.contains(
+            "--proof reads NCCL's log, and NCCL_DEBUG_FILE=/dev/null sends it elsewhere. Unset it"
+        ),
+        "{}",
+        ended.stderr
+    );
 }

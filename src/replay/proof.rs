@@ -1,0 +1,293 @@
+//! [`ReplayProof`]: what NCCL's logs show of the connections that each kind of collective uses.
+//!
+//! NCCL's lines do not say to which communicator a connection belongs. Connections that are made while a collective is checked, and
+//! nothing else runs, belong to its communicator; of the others it is known only if no other communicator can have made them.
+
+use serde::{Deserialize, Serialize};
+
+use super::kind::CollectiveKind;
+use crate::{
+    nccl_log::{Connections, PxnVerdict, SendCounts},
+    record::NcclEvidence,
+    workload::{Step, StepWork},
+};
+
+/// The connections of a replay, by when they were made.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StepConnections {
+    /// Those that communicators made when they were joined: NCCL before 2.22, or `NCCL_RUNTIME_CONNECT=0`.
+    pub joined: Connections,
+    /// By communicator: those that were made while its collectives were checked.
+    pub checked: Vec<Connections>,
+    /// Those that were made in the steps, in which several communicators run at a time.
+    pub later: Connections,
+}
+
+impl StepConnections {
+    /// Returns none, for so many communicators.
+    pub fn none(communicators: usize) -> StepConnections {
+        StepConnections {
+            checked: vec![Connections::default(); communicators],
+            ..StepConnections::default()
+        }
+    }
+
+    /// Adds the connections of another rank.
+    pub fn add(&mut self, other: &StepConnections) {
+        self.joined.add(&other.joined);
+        for (own, others) in self.checked.iter_mut().zip(&other.checked) {
+            own.add(others);
+        }
+        self.later.add(&other.later);
+    }
+}
+
+/// What the logs of all ranks show.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReplayProof {
+    /// The connections of all ranks.
+    pub connections: StepConnections,
+    /// Whether lines may be missing in the log of a rank.
+    pub is_cut: bool,
+}
+
+/// What the logs show of the connections that a kind of collective uses.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KindProof {
+    /// Whether one of them leaves through the NIC of another GPU.
+    pub pxn: PxnVerdict,
+    /// Their transports, joined by `+`; empty if that is not known.
+    pub transport: String,
+    /// Those over a network; `None` if the log does not tell them from those of other communicators.
+    pub sends: Option<SendCounts>,
+}
+
+impl ReplayProof {
+    /// Returns what is shown of `kind`, one of those of `step`.
+    pub fn of(&self, step: &Step, kind: &CollectiveKind) -> KindProof {
+        let is_pairwise = kind.case.collective.spec().pairwise;
+        let StepConnections {
+            joined,
+            checked,
+            later,
+        } = &self.connections;
+        let own = &checked[kind.communicator];
+        let mut all = own.clone();
+        all.add(joined);
+        all.add(later);
+        let is_shared = |some: &Connections| !some.transports(is_pairwise).is_empty();
+        // Communicators that connect when they are joined do so for collectives, whether they run any or not.
+        let may_be_of_others = match is_pairwise || !is_shared(joined) {
+            true => users(step, is_pairwise) > 1,
+            false => step.communicators.len() > 1,
+        };
+        let is_told_apart = !may_be_of_others || !(is_shared(joined) || is_shared(later));
+        let proof = match is_told_apart {
+            true => shown(&all, is_pairwise),
+            false => shown_in_part(own, &all, is_pairwise),
+        };
+        match (self.is_cut, proof.pxn) {
+            (true, PxnVerdict::NotUsed | PxnVerdict::CannotTell) => KindProof {
+                pxn: PxnVerdict::CannotTell,
+                sends: None,
+                ..proof
+            },
+            _ => proof,
+        }
+    }
+}
+
+/// Returns how many communicators of `step` run collectives of this kind of traffic.
+fn users(step: &Step, of_send_recv: bool) -> usize {
+    let mut users = vec![false; step.communicators.len()];
+    for operation in &step.operations {
+        if let StepWork::Collective { communicator, case } = &operation.work {
+            users[*communicator] |= case.collective.spec().pairwise == of_send_recv;
+        }
+    }
+    users.into_iter().filter(|is_user| *is_user).count()
+}
+
+/// Returns what `all`, which are the connections of one communicator, show.
+fn shown(all: &Connections, is_pairwise: bool) -> KindProof {
+    let seen = NcclEvidence::of_connections(all, is_pairwise);
+    KindProof {
+        pxn: match seen.pxn {
+            Some(true) => PxnVerdict::Used,
+            Some(false) => PxnVerdict::NotUsed,
+            None => PxnVerdict::CannotTell,
+        },
+        sends: seen.pxn.map(|_| *all.sends_of(is_pairwise)),
+        transport: seen.transport,
+    }
+}
+
+/// Returns what is shown of a communicator if only its `own` connections are known to belong to it, and others of `all` may. If
+/// none of all is relayed, none of its connections is.
+fn shown_in_part(own: &Connections, all: &Connections, is_pairwise: bool) -> KindProof {
+    let known = shown(own, is_pairwise);
+    let pxn = match (known.pxn, shown(all, is_pairwise).pxn) {
+        (PxnVerdict::Used, _) => PxnVerdict::Used,
+        (_, PxnVerdict::NotUsed) => PxnVerdict::NotUsed,
+        _ => PxnVerdict::CannotTell,
+    };
+    KindProof {
+        pxn,
+        transport: known.transport,
+        sends: None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        replay::ReplayResult,
+        workload::{Workload, WorkloadOptions},
+    };
+
+    const RELAYED: &str = "Channel 04/1 : 0[0] -> 3[1] [send] via NET/IB/1(1)/GDRDMA";
+    const DIRECT: &str = "Channel 04/1 : 0[0] -> 2[0] [send] via NET/IB/0/GDRDMA";
+    const RING: &str = "Channel 00/0 : 1[1] -> 2[0] [send] via NET/IB/0(0)/GDRDMA";
+    const DIRECT_RING: &str = "Channel 00/0 : 1[1] -> 2[0] [send] via NET/IB/1/GDRDMA";
+
+    fn log(lines: &[&str]) -> Connections {
+        let mut text = String::new();
+        for line in lines {
+            text += &format!("h:1:1 [0] NCCL INFO {line}\n");
+        }
+        Connections::read(text.as_bytes())
+    }
+
+    /// The step of Mixtral on four ranks: tokens in one communicator, gradients in one or two others.
+    fn step(expert: Option<u64>) -> Step {
+        let options = WorkloadOptions {
+            layers: Some(1),
+            expert,
+            ..WorkloadOptions::default()
+        };
+        let workload = Workload::built_in("moe-8x7b", &options).expect("built in");
+        workload.on(4).expect("a step")
+    }
+
+    /// By kind of collective: the verdict, and how many of how many sends are relayed.
+    fn proofs(step: &Step, connections: StepConnections, is_cut: bool) -> Vec<String> {
+        let proof = ReplayProof {
+            connections,
+            is_cut,
+        };
+        let mut all = Vec::new();
+        for kind in CollectiveKind::of_step(step, &ReplayResult::default()) {
+            let KindProof {
+                pxn,
+                transport,
+                sends,
+            } = proof.of(step, &kind);
+            let sends = sends.map_or_else(
+                || "unknown".into(),
+                |sends| format!("{} of {}", sends.relayed, sends.sends),
+            );
+            let name = kind.case.collective.name();
+            let text = format!(
+                "{name} {}: {}, {sends} {transport}",
+                kind.group,
+                pxn.label()
+            );
+            if !all.contains(&text) {
+                all.push(text);
+            }
+        }
+        all
+    }
+
+    #[test]
+    fn connections_belong_to_the_communicator_that_is_checked_when_they_are_made() {
+        let step = step(None);
+        let names: Vec<&str> = step.communicators.iter().map(|one| &*one.name).collect();
+        assert_eq!(names, ["expert", "expert"]);
+        let connections = StepConnections {
+            checked: vec![log(&[RELAYED, DIRECT]), log(&[DIRECT_RING])],
+            ..StepConnections::none(2)
+        };
+        let told = proofs(&step, connections.clone(), false);
+        assert_eq!(
+            told,
+            [
+                "alltoallv expert: used, 1 of 2 NET/IB",
+                "all_reduce expert: not used, 0 of 1 NET/IB"
+            ]
+        );
+        let cut = proofs(&step, connections, true);
+        assert_eq!(
+            cut,
+            [
+                "alltoallv expert: used, 1 of 2 NET/IB",
+                "all_reduce expert: cannot tell, unknown NET/IB"
+            ]
+        );
+    }
+
+    #[test]
+    fn without_a_check_the_kind_of_traffic_tells_whose_connections_they_are() {
+        let step = step(None);
+        let connections = StepConnections {
+            later: log(&[RELAYED, DIRECT, DIRECT_RING]),
+            ..StepConnections::none(2)
+        };
+        assert_eq!(
+            proofs(&step, connections, false),
+            [
+                "alltoallv expert: used, 1 of 2 NET/IB",
+                "all_reduce expert: not used, 0 of 1 NET/IB"
+            ]
+        );
+        // An older NCCL connects rings of all communicators when they are joined.
+        let mut connections = StepConnections {
+            joined: log(&[RING, DIRECT_RING]),
+            ..StepConnections::none(2)
+        };
+        connections.checked[0] = log(&[RELAYED]);
+        assert_eq!(
+            proofs(&step, connections, false),
+            [
+                "alltoallv expert: used, 1 of 1 NET/IB",
+                "all_reduce expert: cannot tell, unknown "
+            ]
+        );
+    }
+
+    #[test]
+    fn of_several_communicators_at_a_time_only_what_holds_for_all_is_said() {
+        let step = step(Some(2));
+        let gradients = |later: &[&str]| {
+            let connections = StepConnections {
+                later: log(later),
+                ..StepConnections::none(step.communicators.len())
+            };
+            let mut all = proofs(&step, connections, false);
+            all.retain(|line| line.starts_with("all_reduce"));
+            all
+        };
+        assert_eq!(
+            gradients(&[RING, DIRECT_RING]),
+            [
+                "all_reduce data: cannot tell, unknown ",
+                "all_reduce expert+data: cannot tell, unknown "
+            ]
+        );
+        assert_eq!(
+            gradients(&[DIRECT_RING]),
+            [
+                "all_reduce data: not used, unknown ",
+                "all_reduce expert+data: not used, unknown "
+            ]
+        );
+        assert_eq!(
+            gradients(&[]),
+            [
+                "all_reduce data: cannot tell, unknown ",
+                "all_reduce expert+data: cannot tell, unknown "
+            ]
+        );
+    }
+}
