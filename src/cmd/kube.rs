@@ -1,10 +1,10 @@
-//! `pxnbench kube`: a sweep on a Kubernetes cluster.
+//! `pxnbench kube`: a sweep, or the replay of a training step, on a Kubernetes cluster.
 
 use std::{ffi::OsString, path::PathBuf, time::Duration};
 
 use super::args::values;
 use crate::{
-    exit::Code,
+    exit::{Code, Failure},
     kube::{
         Cluster,
         in_pod::{self, InPod},
@@ -22,7 +22,7 @@ use crate::{
     units::Bytes,
 };
 
-/// Runs a sweep on the GPUs of a Kubernetes cluster: a pod per node, whose ranks meet over TCP, without an operator and without ssh.
+/// Runs a sweep, or the replay of a training step, on the GPUs of a Kubernetes cluster: a pod per node, whose ranks meet over TCP, without an operator and without ssh.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[command(subcommand)]
@@ -207,9 +207,9 @@ struct JobArgs {
     #[arg(long, value_name = "TIME", value_parser = values::duration, help_heading = "Job")]
     keep: Option<Duration>,
 
-    /// Arguments of the sweep; options alone keep the collectives of `pxnbench submit`
+    /// Arguments of the sweep, or replay with its own; options alone keep the collectives of `pxnbench submit`
     #[arg(last = true, allow_hyphen_values = true, value_name = "ARGUMENTS")]
-    sweep: Vec<OsString>,
+    ranks: Vec<OsString>,
 }
 
 #[derive(Debug, clap::Args)]
@@ -231,17 +231,19 @@ struct InPodArgs {
     arguments: Vec<OsString>,
 }
 
-/// A sweep that can run on GPUs.
-pub struct CheckedSweep {
+/// A sweep or a replay that can run on GPUs.
+pub struct CheckedRun {
     /// Its arguments.
     pub arguments: Vec<OsString>,
     /// The GPUs of a process.
     pub gpus_per_process: u32,
+    /// Whether it is a sweep.
+    pub is_sweep: bool,
 }
 
-/// A function that checks the arguments of a sweep; if they are only options, the collectives are those of the second
+/// A function that checks the arguments of the ranks; if they are only options, the collectives are those of the second
 /// argument.
-pub type SweepCheck = fn(&[OsString], Option<&str>) -> anyhow::Result<CheckedSweep>;
+pub type RunCheck = fn(&[OsString], Option<&str>) -> anyhow::Result<CheckedRun>;
 
 impl PlaceArgs {
     fn cluster(&self) -> Cluster {
@@ -250,9 +252,9 @@ impl PlaceArgs {
 }
 
 impl JobArgs {
-    /// Returns the arguments of the sweep with what --size and --time stand for.
-    fn typed_sweep(&self) -> Vec<OsString> {
-        let mut words = self.sweep.clone();
+    /// Returns the options of a sweep that --size and --time stand for.
+    fn sweep_options(&self) -> Vec<OsString> {
+        let mut words = Vec::new();
         if let Some(size) = self.size {
             words.extend(size.options().map(OsString::from));
         }
@@ -263,11 +265,25 @@ impl JobArgs {
         words
     }
 
-    /// Returns the request, once its sweep is checked.
-    fn request(&self, check: SweepCheck) -> anyhow::Result<Request> {
+    /// Returns the arguments of the ranks, once they are checked.
+    fn checked(&self, check: RunCheck) -> anyhow::Result<CheckedRun> {
         let template = template::of_level(&self.level.name).ok();
         let default_sweep = template.and_then(Template::default_sweep);
-        let sweep = check(&self.typed_sweep(), default_sweep)?;
+        let options = self.sweep_options();
+        let run = check(&self.ranks, default_sweep)?;
+        if options.is_empty() {
+            return Ok(run);
+        }
+        if !run.is_sweep {
+            let what = "--size and --time are for sweeps, and a replay has steps. Leave them out";
+            return Err(Failure::on_all_ranks(Code::Usage, what));
+        }
+        check(&[self.ranks.as_slice(), &options].concat(), default_sweep)
+    }
+
+    /// Returns the request, once what the ranks do is checked.
+    fn request(&self, check: RunCheck) -> anyhow::Result<Request> {
+        let run = self.checked(check)?;
         let default_memory = (u64::from(self.gpus) << 32).saturating_add(self.shm.0);
         let time = self.time.unwrap_or_default();
         let request = Request {
@@ -282,7 +298,7 @@ impl JobArgs {
             },
             nodes: self.nodes,
             gpus: self.gpus,
-            ranks_per_node: self.gpus / sweep.gpus_per_process,
+            ranks_per_node: self.gpus / run.gpus_per_process,
             level: self.level,
             network: self.network,
             variables: self.variables.clone(),
@@ -296,7 +312,7 @@ impl JobArgs {
             deadline: self.deadline.saturating_add(time),
             ttl: self.ttl,
             keep: self.keep.unwrap_or_default(),
-            sweep: request::utf8(sweep.arguments)?,
+            run: request::utf8(run.arguments)?,
         };
         request.check()?;
         Ok(request)
@@ -308,7 +324,7 @@ impl JobArgs {
 /// # Errors
 ///
 /// Returns an error if the arguments contradict each other, or if the cluster does not do it.
-pub fn run(args: Args, check: SweepCheck) -> anyhow::Result<Code> {
+pub fn run(args: Args, check: RunCheck) -> anyhow::Result<Code> {
     match args.action {
         Action::Render(args) => render(&args, check),
         Action::Deploy(args) => {
@@ -333,7 +349,7 @@ pub fn run(args: Args, check: SweepCheck) -> anyhow::Result<Code> {
     }
 }
 
-fn render(args: &RenderArgs, check: SweepCheck) -> anyhow::Result<Code> {
+fn render(args: &RenderArgs, check: RunCheck) -> anyhow::Result<Code> {
     let request = args.job.request(check)?;
     let token = if args.token {
         Token::random()?

@@ -78,9 +78,9 @@ pub enum Command {
     Join(join::Args),
     /// Link this program under the names of nccl-tests' programs
     Links(links::Args),
-    /// Submit a sweep as a Slurm job
+    /// Submit a sweep, or the replay of a training step, as a Slurm job
     Submit(submit::Args),
-    /// Run a sweep on a Kubernetes cluster
+    /// Run a sweep, or the replay of a training step, on a Kubernetes cluster
     Kube(kube::Args),
     /// Replay the communication of a training step, overlapped with computation
     Replay(Box<replay::Args>),
@@ -176,7 +176,7 @@ impl Cli {
             Some(Command::Join(args)) => join_ranks(args),
             Some(Command::Links(args)) => links::run(&args),
             Some(Command::Submit(args)) => submit_job(args),
-            Some(Command::Kube(args)) => kube::run(args, check_kube_sweep),
+            Some(Command::Kube(args)) => kube::run(args, check_kube_run),
             Some(Command::Replay(args)) => replay::run(&args),
             Some(Command::Plan(args)) => plan::run(&args),
             Some(Command::Compare(args)) => compare::run(&args),
@@ -245,7 +245,7 @@ fn join_ranks(args: join::Args) -> anyhow::Result<Code> {
 
 /// Submits a job. What its ranks are to do is checked here, before anything is queued.
 fn submit_job(args: submit::Args) -> anyhow::Result<Code> {
-    let mut submission = args.submission();
+    let mut submission = args.submission()?;
     let ranks = RanksArguments {
         starter: "submit",
         default_sweep: submission.template.default_sweep(),
@@ -258,37 +258,50 @@ fn submit_job(args: submit::Args) -> anyhow::Result<Code> {
     submission.submit()
 }
 
-/// Checks the sweep of a deployment on Kubernetes, before anything is made there.
-fn check_kube_sweep(
+/// Checks the sweep or the replay of a deployment on Kubernetes, before anything is made there.
+fn check_kube_run(
     typed: &[OsString],
     default_sweep: Option<&str>,
-) -> anyhow::Result<kube::CheckedSweep> {
+) -> anyhow::Result<kube::CheckedRun> {
     let usage = |what: &str| Err(Failure::on_all_ranks(Code::Usage, what));
     let ranks = RanksArguments {
         starter: "kube",
         default_sweep,
     };
     let (arguments, target) = ranks.target(typed)?;
-    let Target::Sweep(sweep) = &target else {
-        return usage("kube runs sweeps only. Name collectives");
+    let (presets, writes) = match &target {
+        Target::Sweep(sweep) => (&sweep.presets, sweep.files.names_any()),
+        Target::Replay { presets, out, .. } => (presets, out.is_some()),
+        Target::Doctor | Target::SelfTest { .. } => {
+            return usage("kube runs sweeps and replays only. Name collectives or replay");
+        }
     };
-    if sweep.presets.level.is_some() || sweep.presets.network.is_some() {
+    if presets.level.is_some() || presets.network.is_some() {
         return usage(
             "kube gives the ranks their level and network. Put --level and --network before the --",
         );
     }
-    if sweep.files.names_any() {
+    if writes {
         return usage(
             "kube decides where the ranks write. `pxnbench kube results` copies the files, and its --out says where to",
         );
     }
-    if !matches!(sweep.backend, BackendChoice::Auto | BackendChoice::Nccl) {
+    if !matches!(
+        target.backend(),
+        Some(BackendChoice::Auto | BackendChoice::Nccl)
+    ) {
         return usage("kube measures GPUs. Leave out --backend");
     }
-    let gpus_per_process = target.gpus_per_process();
-    Ok(kube::CheckedSweep {
+    let needs_a_file = matches!(&target, Target::Replay { is_built_in, .. } if !is_built_in);
+    if needs_a_file {
+        return usage(
+            "the pods do not have the file of this workload. Name one that is built in: `pxnbench replay --help` lists them",
+        );
+    }
+    Ok(kube::CheckedRun {
         arguments,
-        gpus_per_process,
+        gpus_per_process: target.gpus_per_process(),
+        is_sweep: target.is_sweep(),
     })
 }
 

@@ -14,7 +14,7 @@ use crate::{
         backend::BackendChoice,
         environment,
         presets::Presets,
-        replay::{self, ReplayRequest},
+        replay::{self, ReplayRequest, WorkloadChoice},
         request::{FileRequest, Request},
     },
     units::Micros,
@@ -122,10 +122,13 @@ impl Args {
     ///
     /// Returns an error if the workload cannot be read.
     pub fn target(&self) -> anyhow::Result<Target> {
-        self.workload.choice()?;
+        let workload = self.workload.choice()?;
         Ok(Target::Replay {
             backend: self.backend,
             nccl_lib: self.nccl_lib.clone(),
+            presets: self.presets(),
+            out: self.out.clone(),
+            is_built_in: matches!(workload, WorkloadChoice::BuiltIn(..)),
         })
     }
 

@@ -2,21 +2,27 @@
 
 use std::ffi::OsString;
 
-use crate::launch::{
-    submit::{GpusPerNode, Submission},
-    template::{self, Template},
+use crate::{
+    exit::{Code, Failure},
+    launch::{
+        submit::{GpusPerNode, Submission},
+        template::{self, Template},
+    },
 };
+
+/// The level that is submitted if none is named.
+const DEFAULT_LEVEL: &str = "aggressive";
 
 /// Submits a sweep as a Slurm job.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// PXN level of the sweep: off conservative balanced aggressive default
-    #[arg(long, value_name = "LEVEL", default_value = "aggressive", value_parser = template::of_level)]
-    level: &'static Template,
+    /// PXN level of the sweep, or of the training step: off conservative balanced aggressive default [default: aggressive for a sweep]
+    #[arg(long, value_name = "LEVEL", value_parser = template::of_level)]
+    level: Option<&'static Template>,
 
-    /// Submit something other than a sweep at one level: compare for all levels in turn, suite for all collectives, or
-    /// doctor for the checks of the nodes
-    #[arg(long, value_name = "NAME", conflicts_with = "level", value_parser = template::by_name)]
+    /// Submit something other than a sweep at one level: compare for all levels in turn, suite for all collectives, training for the
+    /// replay of a training step, or doctor for the checks of the nodes
+    #[arg(long, value_name = "NAME", value_parser = template::by_name)]
     template: Option<&'static Template>,
 
     /// Nodes [default: the template's, 2]
@@ -77,7 +83,7 @@ pub struct Args {
     #[arg(long, conflicts_with = "dry_run")]
     wait: bool,
 
-    /// Arguments of the sweep; options alone keep the template's collectives. Long options of submit may stand anywhere before --, short ones only
+    /// Arguments of the sweep, or of pxnbench replay; options alone keep the template's collectives or workload. Long options of submit may stand anywhere before --, short ones only
     /// before the collectives; after them, -N and -p belong to the sweep
     #[arg(
         trailing_var_arg = true,
@@ -89,15 +95,36 @@ pub struct Args {
 
 impl Args {
     /// Returns the job that is requested.
-    pub fn submission(self) -> Submission {
-        Submission {
-            template: self.template.unwrap_or(self.level),
-            options: self.options(),
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if a level is named beside a template that takes none.
+    pub fn submission(self) -> anyhow::Result<Submission> {
+        let options = self.options();
+        let mut arguments = self.sweep;
+        let template = match (self.template, self.level) {
+            (None, Some(level)) => level,
+            (None, None) => template::of_level(DEFAULT_LEVEL).map_err(usage)?,
+            (Some(template), None) => template,
+            (Some(template), Some(level)) if template.is_replay() => {
+                arguments.extend(["--level".into(), level.name.into()]);
+                template
+            }
+            (Some(template), Some(_)) => {
+                let name = template.name;
+                return Err(usage(format!(
+                    "--template {name} takes no --level of submit. Leave one of them out"
+                )));
+            }
+        };
+        Ok(Submission {
+            template,
+            options,
             gpus_per_node: self.gpus_per_node,
-            arguments: self.sweep,
+            arguments,
             dry_run: self.dry_run,
             wait: self.wait,
-        }
+        })
     }
 
     /// Returns the options of `sbatch`, before the script, without the GPUs.
@@ -119,6 +146,10 @@ impl Args {
     }
 }
 
+fn usage(what: String) -> anyhow::Error {
+    Failure::on_all_ranks(Code::Usage, what)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -134,7 +165,7 @@ mod tests {
     fn what_is_asked_for_becomes_options_of_sbatch() {
         let line = "x --level balanced -N 4 -p gpu -A proj --time 10 --sbatch=--qos=high alltoall -b 1K -N";
         let args = Line::parse_from(line.split(' ')).args;
-        assert_eq!(args.level.name, "balanced");
+        assert_eq!(args.level.map(|level| level.name), Some("balanced"));
         let options = [
             "--nodes=4",
             "--partition=gpu",
@@ -157,9 +188,24 @@ mod tests {
             let words = ["x"].into_iter().chain(wrong.split(' '));
             assert!(Line::try_parse_from(words).is_err(), "{wrong}");
         }
-        let both = ["x", "--level", "off", "--template", "suite"];
-        assert!(Line::try_parse_from(both).is_err());
-        let suite = Line::parse_from(["x", "--template", "suite"]).args;
-        assert_eq!(suite.submission().template.name, "suite");
+        let submission = |line: &str| Line::parse_from(line.split(' ')).args.submission();
+        let both = submission("x --level off --template suite").expect_err("both");
+        assert_eq!(
+            format!("{both:#}"),
+            "--template suite takes no --level of submit. Leave one of them out"
+        );
+        let named = |line: &str| submission(line).expect("a job").template.name;
+        assert_eq!(named("x --template suite"), "suite");
+        assert_eq!(named("x all_reduce"), "aggressive");
+        let training = submission("x --level off --template training moe-8x7b").expect("a job");
+        assert_eq!(training.template.name, "training");
+        assert_eq!(training.arguments, ["moe-8x7b", "--level", "off"]);
+        let ranks = training.arguments_of_the_ranks();
+        assert_eq!(ranks, ["replay", "moe-8x7b", "--level", "off"]);
+        let options = submission("x --template training --seed 2").expect("a job");
+        assert_eq!(
+            options.arguments_of_the_ranks(),
+            ["replay", "fsdp-7b", "--seed", "2"]
+        );
     }
 }

@@ -69,7 +69,7 @@ fn command(request: &Request) -> Vec<String> {
         request.ranks_per_node.to_string(),
         "--".to_owned(),
     ];
-    join.extend(pod::sweep(request));
+    join.extend(pod::ranks(request));
     pod::in_pod(request, &options, &join)
 }
 

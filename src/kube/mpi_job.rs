@@ -108,7 +108,7 @@ fn launch(request: &Request) -> Vec<String> {
     for name in settings::variables(request).into_keys() {
         words.extend(["-x".to_owned(), name]);
     }
-    words.extend(pod::in_pod(request, &[], &pod::sweep(request)));
+    words.extend(pod::in_pod(request, &[], &pod::ranks(request)));
     words
 }
 

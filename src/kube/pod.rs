@@ -190,8 +190,8 @@ pub(super) fn in_pod(request: &Request, options: &[String], arguments: &[String]
     words
 }
 
-/// Returns the arguments of the sweep, which writes to the folder of the results.
-pub(super) fn sweep(request: &Request) -> Vec<String> {
+/// Returns the arguments of the sweep or of the replay, which writes to the folder of the results.
+pub(super) fn ranks(request: &Request) -> Vec<String> {
     let mut words = request.arguments();
     words.extend(["--out".to_owned(), folder_of_results(request)]);
     words

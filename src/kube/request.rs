@@ -54,7 +54,7 @@ pub enum Starter {
     MpiOperator,
 }
 
-/// A sweep on the nodes of a cluster.
+/// A sweep, or the replay of a training step, on the nodes of a cluster.
 #[derive(Clone, Debug)]
 pub struct Request {
     /// The name of the deployment.
@@ -99,15 +99,15 @@ pub struct Request {
     pub ttl: Duration,
     /// How long the pod with the results stays after the run.
     pub keep: Duration,
-    /// The arguments of the sweep.
-    pub sweep: Vec<String>,
+    /// The arguments of the sweep or of the replay.
+    pub run: Vec<String>,
 }
 
 /// How many pods one Indexed Job can have (the API's limit on `parallelism`).
 const MOST_NODES: u32 = 100_000;
 
 impl Request {
-    /// Returns the level and the network as the sweep takes them.
+    /// Returns the level and the network as the ranks take them.
     pub(super) fn presets(&self) -> Presets {
         Presets {
             level: Some(self.level),
@@ -116,9 +116,9 @@ impl Request {
         }
     }
 
-    /// Returns all arguments of the sweep in the pods.
+    /// Returns all arguments of the program in the pods.
     pub(super) fn arguments(&self) -> Vec<String> {
-        let mut all = self.sweep.clone();
+        let mut all = self.run.clone();
         // A pod without a GPU then says what is missing, instead of measuring something else.
         all.extend(["--backend".into(), "nccl".into()]);
         all.extend(["--level".into(), self.level.name.clone()]);
@@ -226,7 +226,7 @@ pub(super) mod tests {
             deadline: Duration::from_secs(3600),
             ttl: Duration::from_secs(86400),
             keep: Duration::ZERO,
-            sweep: vec!["all_reduce".into()],
+            run: vec!["all_reduce".into()],
         }
     }
 

@@ -66,8 +66,21 @@ impl Submission {
         if self.template.is_doctor() {
             all.push("doctor".into());
         }
+        if self.template.is_replay() {
+            all.push("replay".into());
+            all.extend(self.default_workload().map(OsString::from));
+        }
         all.extend_from_slice(&self.arguments);
         all
+    }
+
+    /// Returns the workload that the script replays because the arguments name none.
+    fn default_workload(&self) -> Option<&'static str> {
+        let is_option = |word: &OsString| word.as_encoded_bytes().starts_with(b"-");
+        let is_trace = |word: &OsString| word.as_encoded_bytes().starts_with(b"--from-trace");
+        let is_named = self.arguments.first().is_some_and(|word| !is_option(word))
+            || self.arguments.iter().any(is_trace);
+        (!is_named).then(|| self.template.default_workload())?
     }
 
     /// Makes the job suit its ranks: without GPUs they measure host memory.

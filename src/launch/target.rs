@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::run::{backend::BackendChoice, request::Request as Sweep};
+use crate::run::{backend::BackendChoice, presets::Presets, request::Request as Sweep};
 
 /// What the ranks are started for.
 #[derive(Debug)]
@@ -15,6 +15,12 @@ pub enum Target {
         backend: BackendChoice,
         /// The libnccl to load, if not the usual one.
         nccl_lib: Option<PathBuf>,
+        /// Level, resources and network.
+        presets: Presets,
+        /// The folder that is named for the files.
+        out: Option<PathBuf>,
+        /// Whether the ranks need no file to know the workload.
+        is_built_in: bool,
     },
     /// The doctor, which writes no files and judges for itself what is there.
     Doctor,

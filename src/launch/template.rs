@@ -11,6 +11,8 @@ enum TemplateKind {
     Experiment,
     /// Sweeps with NCCL's own settings.
     Sweep,
+    /// The replay of a training step.
+    Replay,
     /// The doctor.
     Doctor,
 }
@@ -26,7 +28,7 @@ pub struct Template {
 }
 
 /// All templates.
-static TEMPLATES: [Template; 8] = [
+static TEMPLATES: [Template; 9] = [
     Template {
         name: "off",
         kind: TemplateKind::Level,
@@ -61,6 +63,11 @@ static TEMPLATES: [Template; 8] = [
         name: "suite",
         kind: TemplateKind::Sweep,
         script: include_str!("../../slurm/suite.sbatch"),
+    },
+    Template {
+        name: "training",
+        kind: TemplateKind::Replay,
+        script: include_str!("../../slurm/training.sbatch"),
     },
     Template {
         name: "doctor",
@@ -111,6 +118,11 @@ impl Template {
         self.kind == TemplateKind::Doctor
     }
 
+    /// Returns whether the ranks replay a training step instead of a sweep.
+    pub fn is_replay(&self) -> bool {
+        self.kind == TemplateKind::Replay
+    }
+
     /// Returns whether the script runs an experiment.
     pub fn is_experiment(&self) -> bool {
         self.kind == TemplateKind::Experiment
@@ -120,6 +132,12 @@ impl Template {
     pub fn default_sweep(&self) -> Option<&'static str> {
         let (_, rest) = self.script.split_once("--default-sweep '")?;
         rest.split('\'').next()
+    }
+
+    /// Returns the workload that the script replays if it is given none.
+    pub fn default_workload(&self) -> Option<&'static str> {
+        let (_, rest) = self.script.split_once("\nworkload=(")?;
+        rest.split(')').next()
     }
 
     /// Returns the value of a directive of the script: an option of `sbatch`.
@@ -145,7 +163,7 @@ mod tests {
                     .contains("--level")
             );
         }
-        for name in ["compare", "suite", "doctor"] {
+        for name in ["compare", "suite", "training", "doctor"] {
             assert_eq!(by_name(name).expect("a template").name, name);
             let error = of_level(name).expect_err("no level");
             assert_eq!(
@@ -167,8 +185,12 @@ mod tests {
             assert_eq!(template.directive("nodes"), Some("2"), "{}", template.name);
             assert_eq!(template.directive("gpus-per-node"), Some("8"));
             assert_eq!(template.directive("gpus"), None);
-            assert_eq!(template.default_sweep().is_none(), template.is_doctor());
+            let is_sweep = !template.is_doctor() && !template.is_replay();
+            assert_eq!(template.default_sweep().is_some(), is_sweep);
+            assert_eq!(template.default_workload().is_some(), template.is_replay());
         }
+        let training = by_name("training").expect("a template");
+        assert_eq!(training.default_workload(), Some("fsdp-7b"));
         let suite = by_name("suite").expect("a template");
         assert_eq!(suite.default_sweep(), Some("all -b 8 -e 1G -f 4"));
     }

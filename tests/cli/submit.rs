@@ -79,6 +79,18 @@ fn submit_refuses_what_would_fail_in_the_job() {
             says: "see pxnbench submit --help, and pxnbench --help",
         },
         Line {
+            words: "submit --template suite --level off",
+            says: "--template suite takes no --level of submit. Leave one of them out",
+        },
+        Line {
+            words: "submit --template training fsdp-8b",
+            says: "there is no workload 'fsdp-8b', and no such file",
+        },
+        Line {
+            words: "submit --template training fsdp-7b --bucket-mb 5",
+            says: "fsdp-7b has no --bucket-mb. Leave it out",
+        },
+        Line {
             words: "submit --template compare doctor",
             says: "an experiment runs sweeps only",
         },
@@ -113,6 +125,14 @@ fn submit_takes_its_own_options_after_the_collectives() {
         Line {
             words: "submit --dry-run --gpus-per-node 0 all_reduce",
             says: "# sbatch --gpus-per-node=0 pxn_aggressive.sbatch all_reduce --backend host\n",
+        },
+        Line {
+            words: "submit --dry-run --template training -N 4 --seed 2 --network ib",
+            says: "# sbatch --nodes=4 pxn_training.sbatch --seed 2 --network ib\n",
+        },
+        Line {
+            words: "submit --template training moe-8x7b --dry-run --level balanced --gpus-per-node 0",
+            says: "# sbatch --gpus-per-node=0 pxn_training.sbatch moe-8x7b --level balanced --backend host\n",
         },
         Line {
             words: "submit --dry-run --gpus-per-node=0 --level default",

@@ -29,7 +29,30 @@ fn what_could_not_run_is_refused_with_a_sentence() {
             "Use --keep without --mpi-operator",
         ),
         ("--image x -- allreduce", "did you mean all_reduce?"),
-        ("--image x -- doctor", "kube runs sweeps only"),
+        (
+            "--image x -- doctor",
+            "kube runs sweeps and replays only. Name collectives or replay",
+        ),
+        (
+            "--image x -- replay ddp-resnet50 --level off",
+            "Put --level and --network before the --",
+        ),
+        (
+            "--image x -- replay ddp-resnet50 --out here",
+            "kube decides where the ranks write",
+        ),
+        (
+            "--image x -- replay ddp-resnet50 --backend host",
+            "kube measures GPUs",
+        ),
+        (
+            "--image x --size 1G -- replay ddp-resnet50",
+            "--size and --time are for sweeps, and a replay has steps. Leave them out",
+        ),
+        (
+            "--image x -- replay --from-trace trace.json",
+            "the pods do not have the file of this workload. Name one that is built in",
+        ),
         (
             "--image x -- all_reduce --level off",
             "Put --level and --network before the --",

@@ -292,4 +292,14 @@ fn a_training_step_is_replayed_on_all_nodes_of_a_job() {
     lab.wait(&home, &job).expect("COMPLETED", 0);
     let replay = replay_of(&home, &job).join("replay-fsdp-7b/replay.json");
     assert_eq!(json(&replay)["workload"], "fsdp-7b");
+    // The same by submit, whose level is that of the step.
+    let words = "submit --template training --level conservative -N 2 --gpus-per-node 0 --wait";
+    let mut submit = lab.command(BINARY, &home);
+    submit.args(words.split(' ')).args(small.split(' '));
+    let ended = run(&mut submit).expect_code(0);
+    let (_, job) = ended.stderr.split_once("following job ").expect("a job");
+    let job = job.split(';').next().expect("its number");
+    let summary = json(&replay_of(&home, job).join("replay-fsdp-7b/replay.json"));
+    assert_eq!(summary["run"]["level"], "conservative");
+    assert_eq!(summary["run"]["nodes"], 2);
 }

@@ -3,7 +3,7 @@
 use std::{process::Stdio, thread};
 
 use crate::{
-    common::{alone, ended, free_port, run},
+    common::{alone, csv, ended, free_port, json, run},
     machine::Machine,
 };
 
@@ -20,29 +20,17 @@ fn arguments(manifest: &str) -> Vec<String> {
         .collect()
 }
 
-#[test]
-fn pods_meet_by_the_command_of_the_manifest_and_the_first_has_the_results() {
-    let Some(machine) = Machine::without_mpi(4) else {
-        return;
-    };
+/// Runs the pods of two nodes of two GPUs by the command that `pxnbench kube render` prints for `words`, and returns their logs. The
+/// results of node K are in `pod-K`.
+fn run_pods(machine: &Machine, words: &[&str]) -> Vec<String> {
     let mut render = alone(machine.path());
     let port = free_port().to_string();
     render
         .args([
             "kube", "render", "pxn", "--image", "x", "--nodes", "2", "--gpus", "2",
         ])
-        .args([
-            "--port",
-            &port,
-            "--",
-            "all_reduce",
-            "-b",
-            "8",
-            "-e",
-            "64",
-            "-f",
-            "2",
-        ]);
+        .args(["--port", &port, "--"])
+        .args(words);
     let manifest = run(&mut render).expect_code(0).stdout;
     let mut pods = Vec::new();
     for node in ["0", "1"] {
@@ -74,11 +62,39 @@ fn pods_meet_by_the_command_of_the_manifest_and_the_first_has_the_results() {
             .any(|line| line.starts_with("pxnbench-results begin "))
     };
     assert!(begins(&logs[0]), "{}", logs[0]);
+    logs
+}
+
+#[test]
+fn pods_meet_by_the_command_of_the_manifest_and_the_first_has_the_results() {
+    let Some(machine) = Machine::without_mpi(4) else {
+        return;
+    };
+    let words = ["all_reduce", "-b", "8", "-e", "64", "-f", "2"];
+    let logs = run_pods(&machine, &words);
     assert_eq!(logs[1], "", "the table and the results are on node 0");
-    let rows = crate::common::csv(&machine.path().join("pod-0/pxn/results.csv"));
+    let rows = csv(&machine.path().join("pod-0/pxn/results.csv"));
     assert_eq!(rows.len(), 4 * 2);
     assert!(
         rows.iter()
             .all(|row| row["ranks"] == "4" && row["nodes"] == "2")
     );
+}
+
+#[test]
+fn pods_replay_a_training_step() {
+    let Some(machine) = Machine::without_mpi(4) else {
+        return;
+    };
+    let words = "replay ddp-resnet50 --size-scale 0.001 --time-scale 0.01 -n 2 -w 1 --blocks 1";
+    let words: Vec<&str> = words.split(' ').collect();
+    let logs = run_pods(&machine, &words);
+    let checked = "# Out of bounds values : 0 OK";
+    assert!(logs[0].contains(checked), "{}", logs[0]);
+    assert_eq!(logs[1], "", "the table and the results are on node 0");
+    let summary = json(&machine.path().join("pod-0/pxn/replay.json"));
+    assert_eq!(summary["run"]["ranks"], 4);
+    assert_eq!(summary["run"]["nodes"], 2);
+    // kube gives a sweep its level, and a replay too.
+    assert_eq!(summary["run"]["level"], "aggressive");
 }
