@@ -6,7 +6,10 @@ use std::{
 };
 
 use super::experiment_record::ExperimentRecord;
-use crate::exit::{Code, Failure};
+use crate::{
+    exit::{Code, Failure},
+    replay::files::{REPLAY_JSON, STEPS_CSV},
+};
 
 /// The name of a run's rows in its folder.
 pub const CSV: &str = "results.csv";
@@ -49,6 +52,47 @@ impl RunFiles {
 }
 
 impl RunsAt {
+    /// Finds the replays of training steps of `path` as [`RunsAt::find`] finds runs. Their rows are the steps.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error as [`RunsAt::find`] does.
+    pub fn find_replays(path: &Path) -> anyhow::Result<RunsAt> {
+        let has_replay = |folder: &Path| folder.join(REPLAY_JSON).is_file();
+        let replay_in = |folder: &Path| RunFiles {
+            csv: folder.join(STEPS_CSV),
+            folder: folder.to_owned(),
+        };
+        if path.is_file() {
+            let run = RunFiles::of_csv(path);
+            let runs = match path.file_name() == Some(STEPS_CSV.as_ref()) && has_replay(&run.folder)
+            {
+                true => vec![run],
+                false => Vec::new(),
+            };
+            return Ok(RunsAt {
+                runs,
+                are_steps: false,
+                experiment: None,
+            });
+        }
+        if has_replay(path) {
+            return Ok(RunsAt::one(replay_in(path)));
+        }
+        let experiment = ExperimentRecord::read(path)
+            .map_err(|what| Failure::on_all_ranks(Code::Usage, what))?;
+        let mut folders = folders_with(REPLAY_JSON, path)?;
+        folders.retain(|folder| {
+            let counts = experiment.as_ref().map(|record| record.counts(folder));
+            counts.unwrap_or(true)
+        });
+        Ok(RunsAt {
+            runs: folders.iter().map(|folder| replay_in(folder)).collect(),
+            are_steps: true,
+            experiment,
+        })
+    }
+
     /// Finds the runs of `path`: those in folders below it, otherwise the one in the folder itself. A file is the rows of a
     /// run. There may be none.
     ///
@@ -61,7 +105,7 @@ impl RunsAt {
         }
         let experiment = ExperimentRecord::read(path)
             .map_err(|what| Failure::on_all_ranks(Code::Usage, what))?;
-        let folders = folders_with_results(path)?;
+        let folders = folders_with(CSV, path)?;
         // The CSV that compare leaves in the folder has the rows of the steps once more.
         if folders.is_empty() && path.join(CSV).is_file() {
             return Ok(RunsAt::one(RunFiles::in_folder(path)));
@@ -91,13 +135,13 @@ impl RunsAt {
     }
 }
 
-/// Returns the folders below `folder` that have results, in the order of the numbers that they begin with.
-fn folders_with_results(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
+/// Returns the folders below `folder` that have a file of this name, in the order of the numbers that they begin with.
+fn folders_with(file: &str, folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
     let entries = fs::read_dir(folder).map_err(|error| Failure::of_file("read", folder, &error))?;
     let mut folders = Vec::new();
     for entry in entries.flatten() {
         let path = entry.path();
-        if path.join(CSV).is_file() {
+        if path.join(file).is_file() {
             folders.push(path);
         }
     }

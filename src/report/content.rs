@@ -7,12 +7,16 @@ use super::{
     doctor::{self, Findings},
     machine::{self, Machine},
     ranks::{self, HeatMap},
+    replays::{self, ReplayedStep},
     series::{self, Results},
     source::{self, Source},
     stragglers::{self, Stragglers},
     telemetry::{self, Telemetry},
 };
-use crate::record;
+use crate::{
+    exit::{Code, Failure},
+    record,
+};
 
 /// What the files of the runs say.
 pub(super) struct Content {
@@ -21,6 +25,8 @@ pub(super) struct Content {
     pub(super) made_at: String,
     pub(super) sources: Vec<Source>,
     pub(super) results: Results,
+    /// Training steps that were replayed.
+    pub(super) replays: Vec<ReplayedStep>,
     pub(super) comparisons: Vec<Comparison>,
     pub(super) heat_maps: Vec<HeatMap>,
     pub(super) stragglers: Stragglers,
@@ -52,10 +58,17 @@ impl Content {
                 .unwrap_or_else(|panic| resume_unwind(panic));
             (results, comparisons)
         });
+        let results = results?;
+        let replays = replays::read(&sources, &mut notes);
+        if results.counts.rows == 0 && replays.is_empty() {
+            let what = format!("{}: nothing to report", notes.join("; "));
+            return Err(Failure::on_all_ranks(Code::NothingRan, what));
+        }
         Ok(Content {
             names: runs.iter().map(|run| run.display().to_string()).collect(),
             made_at: record::now().format("%Y-%m-%d %H:%M:%S %:z").to_string(),
-            results: results?,
+            results,
+            replays,
             comparisons: comparisons?,
             heat_maps: ranks::read(&sources, &mut notes),
             stragglers: stragglers::read(&sources, &mut notes),

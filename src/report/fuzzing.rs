@@ -6,7 +6,7 @@ use super::{content::Content, metrics, page::Page};
 use crate::compare::fuzzing::files_in;
 
 /// The files of a run, in the order in which their contents come.
-const FILES: [&str; 7] = [
+const FILES: [&str; 10] = [
     "results.csv",
     "run.json",
     "ranks.csv",
@@ -14,6 +14,9 @@ const FILES: [&str; 7] = [
     "telemetry.csv",
     "samples.csv",
     "doctor.json",
+    "replay.json",
+    "steps.csv",
+    "timeline.json",
 ];
 
 /// Reads two runs, one with the files in `bytes` and one with the first two of them, alone and together, and draws what they

@@ -7,7 +7,9 @@ mod comparison;
 mod content;
 mod curve;
 mod doctor;
+mod drawing;
 mod estimate;
+mod figure;
 #[cfg(any(test, fuzzing))]
 pub(crate) mod fuzzing;
 mod heat_map;
@@ -18,12 +20,15 @@ mod page;
 mod palette;
 mod picture;
 mod ranks;
+mod replay_section;
+mod replays;
 mod series;
 mod side_file;
 mod source;
 mod stragglers;
 mod table;
 mod telemetry;
+mod timeline;
 
 use std::{
     fs,

@@ -11,14 +11,17 @@ use super::{
     curve::Quantity,
     doctor::Findings,
     estimate::Estimate,
+    figure::Figure,
     heat_map,
     line_plot::{self, LinePlot, MOST_LINES, PlotLine, PlotPoint, Scale},
     machine::Machine,
     palette,
     picture::Picture,
     ranks::HeatMap,
-    series::{Line, Panel, Point, sum_of_known},
-    table::{Table, figure, interval, is_are, limited, words},
+    replay_section::{self, ReplaySection},
+    series::{Counts, Line, Panel, Point, sum_of_known},
+    source::Source,
+    table::{MOST_ROWS, Table, end_table, figure, interval, is_are, limited, words},
     telemetry::Telemetry,
 };
 use crate::{
@@ -28,8 +31,6 @@ use crate::{
 
 /// Bytes of pictures and tables in a page. What comes after is left out, and the page says so.
 const MOST_BYTES: usize = 3_500_000;
-/// Rows of a table.
-const MOST_ROWS: usize = 200;
 /// Heat maps of one kind.
 const MOST_MAPS: usize = 24;
 
@@ -52,7 +53,12 @@ pub(super) struct Page<'a> {
     outcome: Vec<String>,
     common: Vec<String>,
     overview: Vec<OverviewRow>,
+    /// Whether there are rows of a sweep.
+    has_rows: bool,
     figures: Vec<Figure>,
+    /// The main numbers of training steps.
+    steps: Table,
+    replays: Vec<ReplaySection>,
     comparisons: &'a [Comparison],
     /// The remarks of all runs, each once.
     remarks: Vec<String>,
@@ -88,16 +94,6 @@ struct OverviewRow {
     percent_of_peak: String,
     /// Wrong elements; empty if no data were checked.
     wrong: Option<u64>,
-}
-
-/// Pictures with the table that has the same numbers.
-#[derive(Serialize)]
-pub(super) struct Figure {
-    name: String,
-    title: String,
-    pub(super) pictures: Vec<Picture>,
-    table: Table,
-    thinned: String,
 }
 
 #[derive(Serialize)]
@@ -137,6 +133,10 @@ impl<'a> Page<'a> {
         let telemetry = budget.take(usize::MAX, quantities, "plot over time")?;
         let panels = results.panels.iter().map(panel_figure);
         let figures = budget.take(usize::MAX, panels, "case")?;
+        let replays = replay_section::sections(&content.replays, &mut |figures, noun| {
+            budget.take(usize::MAX, figures.into_iter().map(Ok), noun)
+        })?;
+        let steps = replay_section::overview(&content.replays, &mut left_out);
         let overview = limited(overview(&results.panels), "overview row", &mut left_out);
         if content.runs_left_out > 0 {
             left_out.push(format!(
@@ -152,7 +152,10 @@ impl<'a> Page<'a> {
             outcome: outcome(content),
             common: results.common.clone(),
             overview,
+            has_rows: results.counts.rows > 0,
             figures,
+            steps,
+            replays,
             comparisons: &content.comparisons,
             remarks: remarks(&content.machines),
             heat,
@@ -179,7 +182,10 @@ impl<'a> Page<'a> {
     /// Returns all pictures.
     pub(super) fn pictures(&self) -> impl Iterator<Item = &Picture> {
         let ranks = self.late_maps.iter().chain(&self.heat);
-        let figures = self.figures.iter().chain(ranks).chain(&self.telemetry);
+        let steps = self.replays.iter();
+        let steps = steps.flat_map(|step| step.modes.iter().chain(&step.timelines));
+        let figures = self.figures.iter().chain(steps).chain(ranks);
+        let figures = figures.chain(&self.telemetry);
         figures.flat_map(|figure| &figure.pictures)
     }
 
@@ -269,10 +275,31 @@ fn title(content: &Content) -> String {
     }
 }
 
-/// Returns how the rows ended, as sentences.
+/// Returns how the rows and the training steps ended, as sentences.
 fn outcome(content: &Content) -> Vec<String> {
-    let counts = content.results.counts;
-    let runs = counted(content.sources.len() as u64, "run");
+    let mut sentences = Vec::new();
+    let is_sweep = |source: &&Source| !source.is_replay;
+    let sweeps = content.sources.iter().filter(is_sweep).count();
+    if sweeps > 0 {
+        sentences.extend(outcome_of_rows(&content.results.counts, sweeps));
+    }
+    if !content.replays.is_empty() {
+        let steps = counted(content.replays.len() as u64, "training step");
+        sentences.push(format!("{steps} replayed."));
+    }
+    let wrong = content.replays.iter().map(|replay| replay.summary.wrong);
+    match wrong.fold(0, u64::saturating_add) {
+        0 => {}
+        wrong => sentences.push(format!(
+            "{} in the collectives of training steps.",
+            counted(wrong, "wrong element")
+        )),
+    }
+    sentences
+}
+
+fn outcome_of_rows(counts: &Counts, sweeps: usize) -> Vec<String> {
+    let runs = counted(sweeps as u64, "run");
     let mut sentences = vec![format!("{} in {runs}.", counted(counts.rows, "row"))];
     let kinds = [
         (counts.ok, "measured, and all data were correct"),
@@ -520,13 +547,6 @@ fn panel_table(case: &str, panel: &Panel, thinned: &mut Vec<String>) -> Table {
     }
 }
 
-/// Takes the rows that are too many out of a table, and returns what to say of them.
-fn end_table(rows: &mut Vec<Vec<String>>) -> Option<String> {
-    let is_too_long = rows.len() > MOST_ROWS;
-    rows.truncate(MOST_ROWS);
-    is_too_long.then(|| format!("The table ends after {MOST_ROWS} rows."))
-}
-
 fn heat_figure(what: &str, map: &HeatMap) -> anyhow::Result<Figure> {
     let title = format!("{what}: {}", map.title);
     let ratio = map.ratio;
@@ -659,24 +679,6 @@ fn proof(panels: &[Panel]) -> Vec<ProofRow> {
         }
     }
     rows
-}
-
-impl Figure {
-    fn bytes(&self) -> usize {
-        let pictures: usize = self
-            .pictures
-            .iter()
-            .map(|picture| picture.svg.len() + 500)
-            .sum();
-        let cells: usize = self
-            .table
-            .rows
-            .iter()
-            .flatten()
-            .map(|cell| cell.len() + 12)
-            .sum();
-        pictures + cells
-    }
 }
 
 #[cfg(test)]

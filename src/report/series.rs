@@ -255,15 +255,17 @@ pub(super) struct Results {
 ///
 /// # Errors
 ///
-/// Returns an error if a row cannot be read, or if there is none.
+/// Returns an error if a row cannot be read, or if there is none, and no training step either.
 pub(super) fn read(sources: &[Source], notes: &mut Vec<String>) -> anyhow::Result<Results> {
     let mut collector = Collector::default();
-    for source in sources {
+    let (replays, sweeps): (Vec<&Source>, Vec<&Source>) =
+        sources.iter().partition(|source| source.is_replay);
+    for source in &sweeps {
         let added = collector.add_file(&source.csv, source.label.as_deref());
         notes.extend(added.map_err(|error| Failure::of_file("read", &source.csv, &error))?);
     }
-    if collector.counts.rows == 0 {
-        let what = match sources {
+    if collector.counts.rows == 0 && replays.is_empty() {
+        let what = match &sweeps[..] {
             [one] => format!("{} has no rows: nothing to report", one.csv.display()),
             _ => "no results.csv has a row: nothing to report".to_owned(),
         };

@@ -2,22 +2,28 @@
 
 use std::path::{Path, PathBuf};
 
+use serde::Deserialize;
+
 use crate::{
     compare::folders::{RunFiles, RunsAt},
     exit::{Code, Failure},
+    input::{self, InputKind},
     record::{
         RunMeta,
         read::{self, named_twice},
     },
+    replay::files::REPLAY_JSON,
 };
 
 /// A run, or a step of an experiment.
 pub(super) struct Source {
-    /// Its CSV.
+    /// Whether it is the replay of a training step, and not a sweep.
+    pub(super) is_replay: bool,
+    /// Its CSV: that of the results, or of the steps.
     pub(super) csv: PathBuf,
     /// The folder of its other files.
     pub(super) folder: PathBuf,
-    /// What its `run.json` says; `None` if there is none, or if it cannot be read.
+    /// What its `run.json` or `replay.json` says; `None` if there is none, or if it cannot be read.
     pub(super) run: Option<RunMeta>,
     /// The name of its variant, if it is a step of an experiment.
     pub(super) label: Option<String>,
@@ -41,38 +47,73 @@ pub(super) fn find(paths: &[PathBuf]) -> anyhow::Result<Vec<Source>> {
 }
 
 fn find_one(path: &Path) -> anyhow::Result<Vec<Source>> {
-    let found = RunsAt::find(path)?;
-    if found.runs.is_empty() {
+    let replays = RunsAt::find_replays(path)?;
+    let sweeps = match path.is_file() && !replays.runs.is_empty() {
+        true => None,
+        false => Some(RunsAt::find(path)?),
+    };
+    let mut sources = Vec::new();
+    for (found, is_replay) in sweeps
+        .iter()
+        .map(|sweeps| (sweeps, false))
+        .chain([(&replays, true)])
+    {
+        for run in &found.runs {
+            sources.push(source(run, found, is_replay));
+        }
+    }
+    if sources.is_empty() {
         let what = format!(
-            "{} has no results.csv, and no folder below it has one: nothing to report. Name the folder of a run",
+            "{} has no results.csv and no replay.json, and no folder below it has one: nothing to report. Name the folder of a run",
             path.display()
         );
         return Err(Failure::on_all_ranks(Code::NothingRan, what));
     }
-    let mut sources = Vec::new();
-    for RunFiles { csv, folder } in found.runs {
-        let name = folder.file_name().unwrap_or_default().to_string_lossy();
-        let step = found
-            .experiment
-            .as_ref()
-            .and_then(|record| record.step(&name));
-        sources.push(Source {
-            run: read::read_run(&folder.join("run.json")),
-            label: step.map(|step| step.label.clone()),
-            csv,
-            folder,
-        });
-    }
     Ok(sources)
+}
+
+fn source(files: &RunFiles, found: &RunsAt, is_replay: bool) -> Source {
+    let RunFiles { csv, folder } = files;
+    let name = folder.file_name().unwrap_or_default().to_string_lossy();
+    let step = found
+        .experiment
+        .as_ref()
+        .and_then(|record| record.step(&name));
+    Source {
+        is_replay,
+        run: match is_replay {
+            true => read_run_of_replay(&folder.join(REPLAY_JSON)),
+            false => read::read_run(&folder.join("run.json")),
+        },
+        label: step.map(|step| step.label.clone()),
+        csv: csv.clone(),
+        folder: folder.clone(),
+    }
+}
+
+/// Reads what `replay.json` says of the run.
+fn read_run_of_replay(path: &Path) -> Option<RunMeta> {
+    #[derive(Deserialize)]
+    struct Replay {
+        run: RunMeta,
+    }
+    let bytes = input::read(path, InputKind::Json).ok()?;
+    let replay: Replay = serde_json::from_slice(&bytes).ok()?;
+    Some(replay.run)
 }
 
 impl Source {
     /// Returns the name of the run, or its folder if that is not known.
     pub(super) fn name(&self) -> String {
         match &self.run {
-            Some(run) => run.run_id.clone(),
-            None => self.folder.display().to_string(),
+            Some(run) if !run.run_id.is_empty() => run.run_id.clone(),
+            _ => self.folder.display().to_string(),
         }
+    }
+
+    /// Returns the path of the summary of a replay.
+    pub(super) fn replay_json(&self) -> PathBuf {
+        self.folder.join(REPLAY_JSON)
     }
 
     /// Returns the path of another file of the run, if there is such a file.

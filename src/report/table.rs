@@ -9,6 +9,9 @@ use crate::units::{counted, significant};
 /// Rows of a list: the overview, a comparison, late ranks.
 pub(super) const MOST_LISTED: usize = 400;
 
+/// Rows of a table of numbers.
+pub(super) const MOST_ROWS: usize = 200;
+
 /// A table. The first cell of each row is its head.
 #[derive(Clone, Debug, Default, Serialize)]
 pub(super) struct Table {
@@ -43,6 +46,13 @@ pub(super) fn limited<Row>(mut rows: Vec<Row>, noun: &str, left_out: &mut Vec<St
         rows.truncate(MOST_LISTED);
     }
     rows
+}
+
+/// Takes the rows that are too many out of a table, and returns what to say of them.
+pub(super) fn end_table(rows: &mut Vec<Vec<String>>) -> Option<String> {
+    let is_too_long = rows.len() > MOST_ROWS;
+    rows.truncate(MOST_ROWS);
+    is_too_long.then(|| format!("The table ends after {MOST_ROWS} rows."))
 }
 
 /// Returns `1 row is`, `2 rows are`.
