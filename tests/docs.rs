@@ -56,6 +56,7 @@ fn format_md() -> String {
          | `stacks-<rank>.txt` | with `--stacks`: rank, host, process and time, a line for each thread (number, name, state, where in the \
          kernel it waits, its system call), and what `eu-stack` or `gdb` prints, up to 1 MiB | before a job that is stuck is ended; a \
          later run replaces it |\n\n\
+         [REPLAY.md](REPLAY.md#files) has the files of `pxnbench replay`.\n\n\
          Missing folders of `--out`, `--csv` and `--json` are made. \
          An existing file is kept as `NAME.1`, `NAME.2`, and so on. Symbolic links are followed, except those that another user \
          made in a folder open to all, such as `/tmp`. If no private folder can be made in `TMPDIR`, a run with NCCL ends with \
