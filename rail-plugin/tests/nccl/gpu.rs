@@ -9,6 +9,7 @@ use std::{
     env,
     ffi::{c_int, c_uint, c_void},
     fs,
+    hash::{DefaultHasher, Hash, Hasher},
     path::{Path, PathBuf},
     process::Command,
     ptr,
@@ -18,6 +19,16 @@ use libloading::Library;
 
 use crate::skipping::skip;
 
+/// What the library is built from.
+const SOURCES: [&str; 6] = [
+    include_str!("../../../tests/standin/cuda.cpp"),
+    include_str!("../../../tests/standin/standin.h"),
+    include_str!("../../../tests/standin/builtins.h"),
+    include_str!("../../../tests/standin/kinds.h"),
+    include_str!("../../../src/backend/nccl/kernels.cu"),
+    include_str!("../../../src/backend/nccl/compute.cu"),
+];
+
 /// Returns the folder with the library, which is built once for all tests; `None`, with a message, if there is no C++ compiler.
 pub(crate) fn library_folder() -> Option<PathBuf> {
     if Command::new("c++").arg("--version").output().is_err() {
@@ -25,38 +36,34 @@ pub(crate) fn library_folder() -> Option<PathBuf> {
         skip("c++", why);
         return None;
     }
-    let fresh = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
+    let mut hasher = DefaultHasher::new();
+    SOURCES.hash(&mut hasher);
+    let all = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let built = all.join(format!("rails-libcuda-{:016x}", hasher.finish()));
+    if !built.exists() {
+        let fresh = tempfile::tempdir_in(all).expect("a folder").keep();
+        build(&fresh);
+        // Whole or not at all. Where another test was faster, its library is the one.
+        if fs::rename(&fresh, &built).is_err() {
+            fs::remove_dir_all(&fresh).expect("removed");
+        }
+    }
+    Some(built)
+}
+
+fn build(folder: &Path) {
     let top = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let ended = Command::new("c++")
-        .args([
-            "-std=c++17",
-            "-O1",
-            "-Wno-unknown-pragmas",
-            "-pthread",
-            "-fPIC",
-            "-shared",
-        ])
-        .args(["-Wl,-soname,libcuda.so.1", "-I"])
+        .args(["-std=c++17", "-O1", "-Wno-unknown-pragmas", "-pthread"])
+        .args(["-fPIC", "-shared", "-Wl,-soname,libcuda.so.1", "-I"])
         .arg(top.join("src/backend/nccl"))
         .arg("-o")
-        .arg(fresh.path().join("libcuda.so.1"))
+        .arg(folder.join("libcuda.so.1"))
         .arg(top.join("tests/standin/cuda.cpp"))
         .output()
         .expect("c++");
-    assert!(
-        ended.status.success(),
-        "{}",
-        String::from_utf8_lossy(&ended.stderr)
-    );
-    let built = Path::new(env!("CARGO_TARGET_TMPDIR")).join("rails-libcuda");
-    fs::create_dir_all(&built).expect("a folder");
-    // Replaced as a whole, so that another test never loads half of it.
-    fs::rename(
-        fresh.path().join("libcuda.so.1"),
-        built.join("libcuda.so.1"),
-    )
-    .expect("renamed");
-    Some(built)
+    let said = String::from_utf8_lossy(&ended.stderr);
+    assert!(ended.status.success(), "{said}");
 }
 
 /// Makes a GPU's context current, and returns the library.

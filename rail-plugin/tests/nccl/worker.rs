@@ -79,7 +79,9 @@ pub(crate) fn pattern(bytes: usize, from: i32, tag: i32, number: usize) -> Vec<u
     let byte = |at: usize| (at * 31 + at / 253 + seed) as u8;
     // A prime, so that what is moved by whole blocks differs too.
     let few: Vec<u8> = (0..bytes.min(1021)).map(byte).collect();
-    few.iter().copied().cycle().take(bytes).collect()
+    let mut all = few.repeat(bytes.div_ceil(1021));
+    all.truncate(bytes);
+    all
 }
 
 impl Worker {
