@@ -238,6 +238,35 @@ mod tests {
         assert_eq!(fs::read_dir(folder.path()).expect("a folder").count(), 1);
     }
 
+    /// What `pxnbench rehearse` reads: its tests read the same file.
+    #[test]
+    fn the_file_has_what_the_program_reads() {
+        let recorded =
+            include_str!("../../tests/data/rehearsal/alltoall-split-default/rails-0.json");
+        let wanted: Value = serde_json::from_str(recorded).expect("JSON");
+        let folder = tempfile::tempdir().expect("a folder");
+        let counters = Counters::default();
+        counters.count_sent(flow(Some(true)), 100);
+        counters.count_received(flow(Some(false)), 100);
+        write(&settings(folder.path(), Some(0)), &rails(), &counters).expect("written");
+        let report = read(&folder.path().join("rails-0.json"));
+        let kinds = |value: &Value| {
+            let keys = value.as_object().expect("an object").iter();
+            keys.map(|(key, value)| (key.clone(), std::mem::discriminant(value)))
+                .collect::<Vec<_>>()
+        };
+        for (wanted, written) in [
+            (&wanted, &report),
+            (&wanted["sent"][0], &report["sent"][0]),
+            (&wanted["received"][0], &report["received"][0]),
+        ] {
+            let written = kinds(written);
+            for kind in kinds(wanted) {
+                assert!(written.contains(&kind), "{}", kind.0);
+            }
+        }
+    }
+
     #[test]
     fn no_link_is_followed() {
         let folder = tempfile::tempdir().expect("a folder");
