@@ -141,13 +141,13 @@ fn why_not_run() -> String {
     let gpus = Inventory::read().map_or(0, |inventory| inventory.gpus.len());
     let missing = if gpus < FEWEST_GPUS {
         format!(
-            "a rehearsal runs NCCL on {FEWEST_GPUS} GPUs or more of one node, and this one has {gpus}"
+            "a rehearsal runs NCCL on {FEWEST_GPUS} GPUs or more of one node, and this one has {gpus}; "
         )
     } else {
-        "a rehearsal runs NCCL with a network plugin".to_owned()
+        String::new()
     };
     format!(
-        "{missing}; this version of pxnbench has no such plugin yet. --theory derives relays and bytes from NCCL's rules on any machine"
+        "{missing}this version of pxnbench cannot start NCCL on virtual nodes yet; --theory derives relays and bytes from NCCL's rules on any machine"
     )
 }
 

@@ -24,6 +24,9 @@ use crate::collective::Case;
 /// The fewest channels that NCCL has: it uses each that it finds twice (graph/connect.cc, `ncclTopoPostset`).
 const FEWEST_CHANNELS: u64 = 2;
 
+/// The most channels that NCCL has (include/device.h): 32 before 2.25.
+const MOST_CHANNELS: u64 = 64;
+
 /// Derives the flows of a collective that is made of sends and receives.
 ///
 /// # Errors
@@ -115,6 +118,7 @@ fn channels_per_peer(cluster: &Cluster) -> Result<u64, String> {
     match cluster.channels {
         Some(channels) => Ok(if ranks <= 2 * channels { 2 } else { 1 }),
         None if ranks <= 2 * FEWEST_CHANNELS => Ok(2),
+        None if ranks > 2 * MOST_CHANNELS => Ok(1),
         None => Err(format!(
             "two ranks have 2 connections, or 1 if NCCL has fewer than {} channels, which a search decides; --channels says how many",
             ranks.div_ceil(2)
@@ -223,5 +227,8 @@ mod tests {
         assert_eq!(each(&cluster), Ok(2));
         cluster.channels = Some(7);
         assert_eq!(each(&cluster), Ok(1));
+        cluster.channels = None;
+        cluster.nodes = 17;
+        assert_eq!(each(&cluster), Ok(1), "no NCCL has 68 channels");
     }
 }
