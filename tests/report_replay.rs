@@ -236,6 +236,38 @@ fn a_replay_has_its_times_collectives_and_timelines_on_the_page() {
 }
 
 #[test]
+fn the_metrics_have_the_times_of_training_steps() {
+    let folder = folder();
+    let at = folder.path();
+    let run_json = sweep(at, "sweep");
+    write_replay(&at.join("step"), &run_json, 8, "moe-8x7b");
+    run(alone(at).args(["report", "step", "--prometheus", "step.prom"])).expect_code(0);
+    let metrics = fs::read_to_string(at.join("step.prom")).expect("the metrics");
+    for (metric, expected) in [
+        (
+            "pxnbench_step_time_seconds{level=\"balanced\",mode=\"computation\",ranks=\"8\",workload=\"moe-8x7b\"}",
+            800e-6,
+        ),
+        (
+            "pxnbench_step_time_seconds{level=\"balanced\",mode=\"overlapped\",ranks=\"8\",workload=\"moe-8x7b\"}",
+            1e-3,
+        ),
+        (
+            "pxnbench_step_exposed_ratio{level=\"balanced\",ranks=\"8\",workload=\"moe-8x7b\"}",
+            0.2,
+        ),
+        (
+            "pxnbench_step_wrong_elements{level=\"balanced\",ranks=\"8\",workload=\"moe-8x7b\"}",
+            0.0,
+        ),
+    ] {
+        let value = metrics.lines().find_map(|line| line.strip_prefix(metric));
+        let value: f64 = value.expect(metric).trim().parse().expect("a number");
+        assert!((value - expected).abs() < 1e-9, "{metric} {value}");
+    }
+}
+
+#[test]
 fn sweeps_and_replays_are_on_one_page() {
     let folder = folder();
     let at = folder.path();

@@ -8,6 +8,7 @@ use prometheus::{
 
 use super::{
     content::Content,
+    replays::{ModeTimes, ReplayedStep},
     series::{CONDITIONS, Line, Panel, Point},
     source::Source,
     stragglers::{LateRank, Stragglers},
@@ -30,6 +31,9 @@ const RUN: [&str; 5] = ["run_id", "version", "started_at", "job_id", "hosts"];
 
 /// The labels of `pxnbench_straggler_late_seconds`.
 const STRAGGLER: [&str; 6] = ["rank", "host", "device", "late", "collective", "size_bytes"];
+
+/// The labels that tell a training step. The times have its mode as well.
+const STEP: [&str; 4] = ["workload", "level", "ranks", "mode"];
 
 /// A quantity of a case.
 struct Family {
@@ -91,6 +95,7 @@ pub(super) fn render(content: &Content) -> anyhow::Result<Vec<u8>> {
     register_cases(&registry, content)?;
     register_rows(&registry, content)?;
     register_stragglers(&registry, &content.stragglers)?;
+    register_steps(&registry, &content.replays)?;
     register_runs(&registry, &content.sources)?;
     let mut text = Vec::new();
     TextEncoder::new().encode(&registry.gather(), &mut text)?;
@@ -153,6 +158,54 @@ fn register_rows(registry: &Registry, content: &Content) -> Result<(), Error> {
     let wrong = IntCounter::new("pxnbench_wrong_elements_found_total", help)?;
     wrong.inc_by(counts.wrong_elements);
     registry.register(Box::new(wrong))
+}
+
+/// Registers the training steps; nothing if none was replayed. Of several runs of one, the latest counts.
+fn register_steps(registry: &Registry, replays: &[ReplayedStep]) -> Result<(), Error> {
+    if replays.is_empty() {
+        return Ok(());
+    }
+    let gauges = |name: &str, help: &str, labels: &[&str]| {
+        let gauges = GaugeVec::new(Opts::new(name, help), labels)?;
+        registry.register(Box::new(gauges.clone()))?;
+        Ok::<GaugeVec, Error>(gauges)
+    };
+    let times = gauges(
+        "pxnbench_step_time_seconds",
+        "Time of a training step, geometric mean over blocks.",
+        &STEP,
+    )?;
+    let exposed = gauges(
+        "pxnbench_step_exposed_ratio",
+        "Exposed communication divided by the time of the training step.",
+        &STEP[..3],
+    )?;
+    let wrong = gauges(
+        "pxnbench_step_wrong_elements",
+        "Wrong elements in the collectives of a training step; absent if no data were checked.",
+        &STEP[..3],
+    )?;
+    for replay in replays {
+        let ranks = replay.ranks.to_string();
+        let step = [&*replay.summary.workload, &replay.label, &ranks];
+        for ModeTimes { mode, estimate, .. } in &replay.modes {
+            let labels = [step[0], step[1], step[2], mode.name()];
+            times
+                .get_metric_with_label_values(&labels)?
+                .set(estimate.value * 1e-6);
+        }
+        if let Some(communication) = &replay.summary.exposed {
+            exposed
+                .get_metric_with_label_values(&step)?
+                .set(communication.share);
+        }
+        if replay.summary.checked > 0 {
+            wrong
+                .get_metric_with_label_values(&step)?
+                .set(replay.summary.wrong as f64);
+        }
+    }
+    Ok(())
 }
 
 /// Registers which ranks are late, and by how much; nothing if nobody looked.
