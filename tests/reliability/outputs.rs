@@ -281,6 +281,22 @@ const ROWS: &[FaultRow] = &[
         )],
     },
     FaultRow {
+        fault: "`replay --proof`: a rank fails while NCCL logs",
+        seen: "what failed, as without it",
+        exit: Exit::Unchanged,
+        ends: "as without it",
+        kept: "NCCL's log of the ranks that had the time to copy it, in `nccl/`",
+        shown_by: &[Test("the_log_of_a_replay_that_fails_is_kept")],
+    },
+    FaultRow {
+        fault: "`replay --proof`: `NCCL_DEBUG_FILE` sends NCCL's log elsewhere",
+        seen: "`--proof reads NCCL's log, and NCCL_DEBUG_FILE=… sends it elsewhere. Unset it`",
+        exit: Exit::Code(Code::Usage),
+        ends: "at the start",
+        kept: "nothing was measured",
+        shown_by: &[Test("without_a_log_of_nccl_nothing_is_proved")],
+    },
+    FaultRow {
         fault: "`replay`: the folder is removed",
         seen: "nothing: it is made anew",
         exit: Exit::Unchanged,

@@ -218,3 +218,23 @@ fn without_a_log_of_nccl_nothing_is_proved() {
         ended.stderr
     );
 }
+
+#[test]
+fn the_log_of_a_replay_that_fails_is_kept() {
+    let Some(machine) = Machine::with(2) else {
+        return;
+    };
+    let words = format!("replay ddp-resnet50 {SMALL} --proof");
+    let mut command = machine.start(2, &words);
+    command.env("STANDIN_FAULT", "ncclAllReduce:2:5");
+    run(&mut command).expect_code(3);
+    let logs = fs::read_dir(machine.path().join("out/nccl")).expect("the logs");
+    let mut kept = 0;
+    for log in logs {
+        let text = fs::read_to_string(log.expect("an entry").path()).expect("text");
+        assert!(text.contains("NCCL INFO NCCL version"), "{text}");
+        kept += 1;
+    }
+    // mpirun may end the other rank before it has copied its own.
+    assert!((1..=2).contains(&kept), "{kept}");
+}
