@@ -8,6 +8,7 @@
 //! | The same of two runs, whose times do not form pairs? | [`UnpairedRatio`] |
 //! | Do times change from the beginning to the end? | [`Drift`] |
 //! | Which of many differences are real? | [`discoveries`] |
+//! | Which of several candidates need no further block, and which is the fastest? | [`RaceTimes`] |
 //! | Which ranks are late? | [`stragglers`] |
 
 mod batch_mean;
@@ -15,6 +16,7 @@ mod discovery;
 mod drift;
 pub mod lateness;
 mod order;
+mod race;
 mod ratio;
 mod unpaired;
 mod welch;
@@ -24,5 +26,6 @@ pub use discovery::discoveries;
 pub use drift::Drift;
 pub use lateness::stragglers;
 pub use order::BlockOrder;
+pub use race::{FEWEST_BLOCKS, RaceTimes, SlowerCandidate};
 pub use ratio::{Pair, TimeRatio};
 pub use unpaired::{LogTimes, UnpairedRatio};
