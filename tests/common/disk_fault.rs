@@ -1,12 +1,8 @@
 //! Disks that fail or are slow: `disk_fault.cpp`, which is built once for all tests.
 
-use std::{
-    fs,
-    path::{Path, PathBuf},
-    process::Command,
-};
+use std::path::Path;
 
-use super::{fnv, run, skip};
+use super::preload;
 
 /// What a disk does wrong.
 pub struct DiskFault<'a> {
@@ -39,7 +35,7 @@ impl DiskFault<'_> {
 
     /// The variables by which a program has this disk; `None`, with a message, if there is no C++ compiler.
     pub fn variables(&self) -> Option<Vec<(&'static str, String)>> {
-        let library = library()?;
+        let library = preload::library("disk_fault", include_str!("disk_fault.cpp"))?;
         let mut variables = vec![
             ("LD_PRELOAD", library.display().to_string()),
             ("DISK_FAULT", self.what.to_owned()),
@@ -55,29 +51,4 @@ impl DiskFault<'_> {
         }
         Some(variables)
     }
-}
-
-/// Returns the library that is to be preloaded.
-fn library() -> Option<PathBuf> {
-    if Command::new("c++").arg("--version").output().is_err() {
-        let _ = skip(
-            "c++",
-            "c++ does not run, so that no faulty disk can be built",
-        );
-        return None;
-    }
-    let hash = fnv(include_str!("disk_fault.cpp").bytes());
-    let all = Path::new(env!("CARGO_TARGET_TMPDIR"));
-    let built = all.join(format!("libdisk_fault-{hash:016x}.so"));
-    if !built.exists() {
-        let fresh = tempfile::tempdir_in(all).expect("a folder");
-        let library = fresh.path().join("library");
-        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/common/disk_fault.cpp");
-        let mut compiler = Command::new("c++");
-        compiler.args(["-std=c++17", "-O1", "-Wall", "-fPIC", "-shared", "-o"]);
-        run(compiler.arg(&library).arg(source).arg("-ldl")).expect_code(0);
-        // Whole or not at all, whoever is faster.
-        fs::rename(library, &built).expect("renamed");
-    }
-    Some(built)
 }

@@ -11,6 +11,7 @@ pub mod disk_fault;
 pub mod evidence;
 pub mod guard;
 pub mod pages;
+pub mod preload;
 pub mod sentences;
 mod skipping;
 pub mod steps;
