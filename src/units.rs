@@ -156,6 +156,15 @@ pub fn significant(value: f64, digits: usize) -> f64 {
     format!("{value:.decimals$e}").parse().unwrap_or(value)
 }
 
+/// Returns the 64-bit FNV-1a hash of `bytes`. It is the same in every version.
+pub fn fnv1a(bytes: impl IntoIterator<Item = u8>) -> u64 {
+    let mut hash = 0xcbf2_9ce4_8422_2325;
+    for byte in bytes {
+        hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+    }
+    hash
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -249,7 +249,7 @@ fn what_cannot_be_an_experiment_is_refused_before_anything_starts() {
         ("--start env all_reduce --iterz 3", "--iterz"),
         ("--start env all_reduce --level off", "Use --levels"),
         ("--start env all_reduce --csv x.csv", "Use --out"),
-        ("--start env doctor", "runs sweeps only"),
+        ("--start env doctor", "runs sweeps and training steps only"),
         ("all_reduce", "this is not a Slurm job"),
         ("--start env --precision 0 all_reduce", "percentage above 0"),
         ("--start env --time soon all_reduce", "soon"),
@@ -300,7 +300,7 @@ fn an_experiment_continues_where_it_ended() {
     let refused =
         experiment(folder.path(), &(words("--blocks 2 --resume") + " -n 3")).expect_code(6);
     assert!(
-        refused.stderr.contains("another sweep"),
+        refused.stderr.contains("measures something else"),
         "{}",
         refused.stderr
     );

@@ -4,27 +4,36 @@ use std::{ffi::OsString, path::PathBuf, time::Duration};
 
 use super::args::values;
 use crate::{
-    env,
+    compare::folders::MeasuredRun,
     exit::{Code, Failure},
-    experiment::{self, Limits, Request, Variants},
-    record,
-    slurm::SlurmJob,
+    experiment::{
+        self, BucketSizes, Limits, PresetNames, Request, StepStart, Variants, VariedSettings,
+    },
 };
 
-/// Runs the same sweep at several PXN levels, in an order that is fair to all of them, and compares the times.
+/// Runs the same sweep or training step at several PXN levels, in an order that is fair to all of them, and compares the times.
 ///
 /// Each block runs every level once and the first level twice. The two copies do the same, so their difference is noise; a
-/// level is called better or worse only if it differs from both copies in all blocks together.
+/// level is called better or worse only if it differs from both copies in all blocks together. Networks, resources and bucket
+/// sizes are compared in the same way, and of several lists all combinations.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Levels to compare; the first is the reference
-    #[arg(
-        long,
-        value_name = "LEVELS",
-        default_value = "off,conservative,balanced,aggressive,default",
-        value_parser = Variants::of_levels
-    )]
-    levels: Variants,
+    /// Levels to compare; the first is the reference [default: off,conservative,balanced,aggressive,default, unless
+    /// something else is compared]
+    #[arg(long, value_name = "LEVELS", value_parser = PresetNames::levels)]
+    levels: Option<PresetNames>,
+
+    /// Networks to compare
+    #[arg(long, value_name = "NETWORKS", value_parser = PresetNames::networks)]
+    networks: Option<PresetNames>,
+
+    /// Resources to compare
+    #[arg(long, value_name = "RESOURCES", value_parser = PresetNames::resources)]
+    resources: Option<PresetNames>,
+
+    /// Sizes of buckets to compare, in MiB: of a training step with --bucket-mb
+    #[arg(long, value_name = "LIST", value_parser = BucketSizes::parse)]
+    bucket_mb: Option<BucketSizes>,
 
     /// Stop after this many blocks [default: as many as make the order balanced, 6 for five levels]
     #[arg(long, value_name = "N", value_parser = values::positive::<u32>)]
@@ -63,7 +72,7 @@ pub struct Args {
     #[arg(long, value_name = "SWEEP", hide = true)]
     default_sweep: Option<String>,
 
-    /// Arguments of the sweep, without a level and without files
+    /// Arguments of the sweep, or replay and its arguments, without a level and without files
     #[arg(
         trailing_var_arg = true,
         allow_hyphen_values = true,
@@ -73,6 +82,23 @@ pub struct Args {
 }
 
 impl Args {
+    /// Returns what the steps differ in: the levels, unless other settings are given several values.
+    pub fn varied(&self) -> VariedSettings {
+        let given = VariedSettings {
+            levels: self.levels.clone().unwrap_or_default(),
+            networks: self.networks.clone().unwrap_or_default(),
+            resources: self.resources.clone().unwrap_or_default(),
+            buckets: self.bucket_mb.clone().unwrap_or_default(),
+        };
+        if self.levels.is_some() || given.varies() {
+            return given;
+        }
+        VariedSettings {
+            levels: PresetNames::all_levels(),
+            ..given
+        }
+    }
+
     /// Returns the arguments of the sweep.
     pub fn sweep(&self) -> &[OsString] {
         &self.sweep
@@ -84,58 +110,28 @@ impl Args {
     }
 }
 
-/// Runs the experiment with these arguments of the sweep.
+/// Runs the experiment with these arguments of what is measured.
 ///
 /// # Errors
 ///
 /// Returns an error if ranks cannot be started, or if nothing could be measured.
-pub fn run(args: Args, sweep: Vec<OsString>) -> anyhow::Result<Code> {
-    let job = SlurmJob::from(&env::var).map_err(|why| Failure::on_all_ranks(Code::Launch, why))?;
-    let start = start_command(args.start.as_deref(), job.is_some())?;
-    let folder = args.out.unwrap_or_else(|| default_folder(job.as_ref()));
-    let is_restarted = job.is_some_and(|job| job.restarts > 0);
+pub fn run(args: Args, measured: MeasuredRun, arguments: Vec<OsString>) -> anyhow::Result<Code> {
+    let variants = Variants::of(&args.varied());
+    let variants = variants.map_err(|why| Failure::on_all_ranks(Code::Usage, why))?;
+    let start = StepStart::of(args.start.as_deref(), args.out, "experiment", "")?;
     experiment::run(&Request {
-        variants: args.levels,
-        sweep,
-        start,
-        folder,
+        variants,
+        measured,
+        arguments,
+        start: start.command,
+        folder: start.folder,
         limits: Limits {
             blocks: args.blocks,
             time: args.time,
             precision: args.precision.map(|percent| percent / 100.0),
         },
         seed: args.seed,
-        resume: args.resume || is_restarted,
+        resume: args.resume || start.is_restarted,
         quiet: args.quiet,
     })
-}
-
-/// Returns the words before the arguments of the sweep.
-fn start_command(start: Option<&str>, in_job: bool) -> anyhow::Result<Vec<String>> {
-    let program = std::env::current_exe()?.display().to_string();
-    let usage = |what: &str| Failure::on_all_ranks(Code::Usage, what);
-    match start {
-        Some(command) => {
-            let mut words = shlex::split(command).unwrap_or_default();
-            if words.is_empty() {
-                return Err(usage(
-                    "--start is no command. Name one, such as \"mpirun -np 4\"",
-                ));
-            }
-            words.push(program);
-            Ok(words)
-        }
-        None if in_job => Ok(vec![program, "launch".into(), "--".into()]),
-        None => Err(usage(
-            "this is not a Slurm job, so it is not known how to start ranks. Name a command, such as --start \"mpirun -np 4\"",
-        )),
-    }
-}
-
-fn default_folder(job: Option<&SlurmJob>) -> PathBuf {
-    let name = match job {
-        Some(job) => job.folder(),
-        None => format!("experiment-{}", record::now().format("%Y%m%dT%H%M%S")),
-    };
-    PathBuf::from("results").join(name)
 }

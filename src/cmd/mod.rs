@@ -36,8 +36,10 @@ use clap::{
 
 use self::args::{own_options, slips, sweep::SweepArgs, values};
 use crate::{
+    compare::folders::MeasuredRun,
     drop_in, env,
     exit::{CODES, Code, Failure},
+    experiment::{PresetNames, VariedSettings},
     fault,
     launch::Target,
     run::backend::BackendChoice,
@@ -90,7 +92,7 @@ pub enum Command {
     Compare(compare::Args),
     /// Check the results of a run: is it fast enough, and not slower than before?
     Check(check::Args),
-    /// Run a sweep at several PXN levels, in an order that is fair to all, and compare the times
+    /// Run a sweep or a training step at several PXN levels, in an order that is fair to all, and compare the times
     Experiment(experiment::Args),
     /// Check this node, or all nodes of a job: libraries, limits, GPUs, networks, Slurm, NCCL's settings
     Doctor(doctor::Args),
@@ -252,7 +254,11 @@ fn submit_job(args: submit::Args) -> anyhow::Result<Code> {
     };
     let (_, target) = ranks.target(&submission.arguments_of_the_ranks())?;
     if submission.template.is_experiment() {
-        check_experiment(&target)?;
+        let levels = VariedSettings {
+            levels: PresetNames::all_levels(),
+            ..VariedSettings::default()
+        };
+        check_experiment(&target, &levels)?;
     }
     submission.suit(&target)?;
     submission.submit()
@@ -305,28 +311,54 @@ fn check_kube_run(
     })
 }
 
-/// Runs an experiment. The arguments of its sweep are checked here, before anything is started.
+/// Runs an experiment. The arguments of its steps are checked here, before anything is started.
 fn run_experiment(args: experiment::Args) -> anyhow::Result<Code> {
     let ranks = RanksArguments {
         starter: "experiment",
         default_sweep: args.default_sweep(),
     };
     let (arguments, target) = ranks.target(args.sweep())?;
-    check_experiment(&target)?;
-    experiment::run(args, arguments)
+    check_experiment(&target, &args.varied())?;
+    let measured = match target {
+        Target::Replay { .. } => MeasuredRun::Replay,
+        _ => MeasuredRun::Sweep,
+    };
+    experiment::run(args, measured, arguments)
 }
 
-/// Checks that an experiment can run this.
-fn check_experiment(target: &Target) -> anyhow::Result<()> {
+/// Checks that an experiment can run this with settings that it varies.
+fn check_experiment(target: &Target, varied: &VariedSettings) -> anyhow::Result<()> {
     let usage = |what: &str| Err(Failure::on_all_ranks(Code::Usage, what));
-    let Target::Sweep(sweep) = target else {
-        return usage("an experiment runs sweeps only. Name collectives");
+    let (presets, names_files, has_buckets) = match target {
+        Target::Sweep(sweep) => {
+            let names_files = sweep.files.names_any() || sweep.repeat != 0;
+            (&sweep.presets, names_files, false)
+        }
+        Target::Replay {
+            presets,
+            out,
+            bucket_mb,
+            ..
+        } => (presets, out.is_some(), bucket_mb.is_some()),
+        Target::Doctor | Target::SelfTest { .. } => {
+            return usage(
+                "an experiment runs sweeps and training steps only. Name collectives, or replay and a workload",
+            );
+        }
     };
-    if sweep.presets.level.is_some() {
+    if presets.level.is_some() && !varied.levels.0.is_empty() {
         return usage("an experiment sets the level of each step. Use --levels");
     }
-    if sweep.files.names_any() || sweep.repeat != 0 {
+    if presets.network.is_some() && !varied.networks.0.is_empty() {
+        return usage("an experiment sets the network of each step. Use --networks");
+    }
+    if names_files {
         return usage("an experiment decides where each step writes. Use --out for its folder");
+    }
+    if !has_buckets && !varied.buckets.0.is_empty() {
+        return usage(
+            "only training steps of data parallelism that are built in have buckets, such as replay ddp-resnet50. Leave out --bucket-mb",
+        );
     }
     Ok(())
 }

@@ -129,6 +129,7 @@ impl Args {
             presets: self.presets(),
             out: self.out.clone(),
             is_built_in: matches!(workload, WorkloadChoice::BuiltIn(..)),
+            bucket_mb: workload.bucket_mb(),
         })
     }
 

@@ -1,6 +1,6 @@
 //! Whether what is compared can differ at all.
 
-use super::{conditions::Conditions, dimension::Dimension};
+use super::{case_key::CaseKey, conditions::Conditions, dimension::Dimension};
 use crate::{collective::Collective, levels, record::BackendKind};
 
 /// The levels that differ from each other in `NCCL_P2P_PXN_LEVEL` only, which NCCL reads for send and receive.
@@ -39,10 +39,10 @@ fn is_of_nccl(dimension: Dimension) -> bool {
     )
 }
 
-/// Returns whether `label` and `reference` can differ in `collective`, where something can.
+/// Returns whether `label` and `reference` can differ in the case `key`, where something can.
 pub(super) fn can_differ(
     dimension: Dimension,
-    collective: &str,
+    key: &CaseKey,
     label: &str,
     reference: &str,
 ) -> bool {
@@ -51,6 +51,8 @@ pub(super) fn can_differ(
     }
     let is_same_level = label == reference && label != levels::CUSTOM;
     let are_graded = GRADED.contains(&label) && GRADED.contains(&reference);
-    let has_effect = !are_graded || Collective::pairwise_names().contains(&collective);
+    // A training step may send and receive.
+    let sends = key.is_of_step() || Collective::pairwise_names().contains(&key.collective);
+    let has_effect = !are_graded || sends;
     !is_same_level && has_effect
 }

@@ -8,12 +8,15 @@ use crate::{
         data::{DType, RedOp},
     },
     record::read::RowView,
+    replay::ReplayQuantity,
 };
 
 /// A case: a row of the table. The order is that of the rows, in which the sizes of a series follow each other.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) struct CaseKey {
-    /// The collective's name.
+    /// The workload of a training step; empty for a collective of a sweep.
+    pub(super) workload: Rc<str>,
+    /// The collective's name, or what of a training step is timed, to which the parts below do not apply.
     pub(super) collective: &'static str,
     /// The element type.
     pub(super) dtype: &'static str,
@@ -35,6 +38,7 @@ pub(super) struct Cases {
     keys: Vec<CaseKey>,
     numbers: HashMap<CellsOfCase, u32>,
     patterns: HashMap<Rc<str>, u32>,
+    steps: HashMap<(Rc<str>, ReplayQuantity), u32>,
 }
 
 /// The cells of a row that say which case it is, with the number of its pattern.
@@ -69,6 +73,18 @@ impl Cases {
         number
     }
 
+    /// Returns the number of what is timed of the training step of `workload`.
+    pub(super) fn number_of_step(&mut self, workload: &str, quantity: ReplayQuantity) -> u32 {
+        let workload: Rc<str> = workload.into();
+        let next = self.keys.len() as u32;
+        let known = self.steps.entry((workload.clone(), quantity));
+        let number = *known.or_insert(next);
+        if number == next {
+            self.keys.push(key_of_step(workload, quantity));
+        }
+        number
+    }
+
     /// Returns the case with this number.
     pub(super) fn key(&self, number: u32) -> &CaseKey {
         &self.keys[number as usize]
@@ -90,6 +106,7 @@ impl Cases {
 
 fn key(row: &RowView) -> CaseKey {
     CaseKey {
+        workload: "".into(),
         collective: row.collective.name(),
         dtype: row.dtype.name(),
         redop: row.redop.map_or("none", |redop| redop.name()),
@@ -97,5 +114,25 @@ fn key(row: &RowView) -> CaseKey {
         pattern: row.pattern.into(),
         size: row.size.0,
         is_in_place: row.buffer_mode == BufferMode::InPlace,
+    }
+}
+
+fn key_of_step(workload: Rc<str>, quantity: ReplayQuantity) -> CaseKey {
+    CaseKey {
+        workload,
+        collective: quantity.name(),
+        dtype: "",
+        redop: "none",
+        root: -1,
+        pattern: "".into(),
+        size: 0,
+        is_in_place: false,
+    }
+}
+
+impl CaseKey {
+    /// Returns whether it is a time of a training step, and not of a collective of a sweep.
+    pub(super) fn is_of_step(&self) -> bool {
+        !self.workload.is_empty()
     }
 }

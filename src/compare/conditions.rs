@@ -3,10 +3,14 @@
 
 use crate::{
     record::{BackendKind, read::RowView},
+    replay::SavedReplay,
     units::counted,
 };
 
-use super::run_facts::{RunFacts, SEPARATOR};
+use super::{
+    experiment_record::{Variant, bucket_label},
+    run_facts::{RunFacts, SEPARATOR},
+};
 
 /// What a time was measured on and with. An empty part, or a zero, is unknown, does not apply, or is what is compared.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -27,6 +31,8 @@ pub(super) struct Conditions {
     pub(super) network: String,
     /// Resources in force.
     pub(super) resources: String,
+    /// The size of the buckets of a training step.
+    pub(super) bucket: String,
     /// Hosts of the ranks.
     pub(super) hosts: String,
     /// Models of the GPUs or processors.
@@ -59,6 +65,7 @@ impl Conditions {
             level: row.level.to_owned(),
             network: row.network.to_owned(),
             resources: row.resources.to_owned(),
+            bucket: String::new(),
             hosts: known(row.hosts, &run.measured_on.hosts).to_owned(),
             device: known(row.device, &run.measured_on.device).to_owned(),
             nccl_version: known(row.nccl_version, &run.measured_on.nccl_version).to_owned(),
@@ -69,6 +76,49 @@ impl Conditions {
             flags: run.flags.clone(),
             settings: run.settings.clone(),
         }
+    }
+
+    /// Returns the conditions of a replay.
+    pub(super) fn of_replay(replay: &SavedReplay, run: &RunFacts) -> Conditions {
+        let SavedReplay {
+            workload,
+            shape,
+            computation,
+            ..
+        } = replay;
+        let meta = &replay.run;
+        Conditions {
+            backend: meta.backend,
+            nodes: meta.nodes,
+            ranks: meta.ranks,
+            gpus_per_process: meta.gpus_per_process,
+            group: None,
+            level: meta.level.clone(),
+            network: meta.network.clone(),
+            resources: meta.resources.clone(),
+            bucket: replay.bucket_mb.map(bucket_label).unwrap_or_default(),
+            hosts: run.measured_on.hosts.clone(),
+            device: run.measured_on.device.clone(),
+            nccl_version: run.measured_on.nccl_version.clone(),
+            mpi_version: run.measured_on.mpi_version.clone(),
+            driver: run.driver.clone(),
+            program: run.program.clone(),
+            // Those of a sweep.
+            iters: None,
+            flags: format!("workload {workload} ({shape}), {computation}"),
+            settings: run.settings.clone(),
+        }
+    }
+
+    /// Returns whether they have what is chosen for `variant`.
+    pub(super) fn have(&self, variant: &Variant) -> bool {
+        let is_met = |chosen: &Option<String>, found: &str| {
+            chosen.as_ref().is_none_or(|chosen| chosen == found)
+        };
+        (variant.level.is_empty() || variant.level == self.level)
+            && is_met(&variant.network, &self.network)
+            && is_met(&variant.resources, &self.resources)
+            && is_met(&variant.bucket_mb.map(bucket_label), &self.bucket)
     }
 
     /// Returns whether a row of the same run has these conditions. This is asked for each row, so nothing is copied.
@@ -105,7 +155,7 @@ struct Part {
 }
 
 /// All parts, in the order in which they are shown.
-const PARTS: [Part; 17] = [
+const PARTS: [Part; 18] = [
     Part {
         text: |conditions| format!("backend {}", conditions.backend),
         unknown: "",
@@ -167,6 +217,12 @@ const PARTS: [Part; 17] = [
         unknown: "unknown resources",
         is_detail: false,
         clear: |conditions| conditions.resources.clear(),
+    },
+    Part {
+        text: |conditions| named("buckets of", &conditions.bucket),
+        unknown: "no buckets",
+        is_detail: false,
+        clear: |conditions| conditions.bucket.clear(),
     },
     Part {
         text: |conditions| named("hosts", &conditions.hosts),

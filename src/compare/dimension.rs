@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{conditions::Conditions, step::Step};
+use super::{conditions::Conditions, experiment_record::Variant, step::Step};
 
 /// What differs between the runs that are compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,6 +13,10 @@ pub enum Dimension {
     Network,
     /// Resources.
     Resources,
+    /// Sizes of the buckets of a training step.
+    Bucket,
+    /// Level, network, resources and size of the buckets together.
+    Settings,
     /// Versions of NCCL.
     Nccl,
     /// Versions of the kernel's GPU driver.
@@ -46,10 +50,12 @@ struct Words {
 
 impl Dimension {
     /// All dimensions.
-    pub const ALL: [Dimension; 11] = [
+    pub const ALL: [Dimension; 13] = [
         Dimension::Level,
         Dimension::Network,
         Dimension::Resources,
+        Dimension::Bucket,
+        Dimension::Settings,
         Dimension::Nccl,
         Dimension::Driver,
         Dimension::Mpi,
@@ -65,6 +71,8 @@ impl Dimension {
             Dimension::Level => ("level", "level", "levels"),
             Dimension::Network => ("network", "network", "networks"),
             Dimension::Resources => ("resources", "set of resources", "sets of resources"),
+            Dimension::Bucket => ("bucket", "bucket size", "bucket sizes"),
+            Dimension::Settings => ("settings", "set of settings", "sets of settings"),
             Dimension::Nccl => ("nccl", "version of NCCL", "versions of NCCL"),
             Dimension::Driver => ("driver", "version of the driver", "versions of the driver"),
             Dimension::Mpi => ("mpi", "version of MPI", "versions of MPI"),
@@ -112,6 +120,8 @@ impl Dimension {
             Dimension::Level => conditions.level.clone(),
             Dimension::Network => conditions.network.clone(),
             Dimension::Resources => conditions.resources.clone(),
+            Dimension::Bucket => version("", &conditions.bucket),
+            Dimension::Settings => settings(conditions),
             Dimension::Nccl => version("NCCL", &conditions.nccl_version),
             Dimension::Driver => version("driver", &conditions.driver),
             Dimension::Mpi => version("", &conditions.mpi_version),
@@ -139,6 +149,13 @@ impl Dimension {
             Dimension::Level => conditions.level.clear(),
             Dimension::Network => conditions.network.clear(),
             Dimension::Resources => conditions.resources.clear(),
+            Dimension::Bucket => conditions.bucket.clear(),
+            Dimension::Settings => {
+                conditions.level.clear();
+                conditions.network.clear();
+                conditions.resources.clear();
+                conditions.bucket.clear();
+            }
             Dimension::Nccl => conditions.nccl_version.clear(),
             Dimension::Driver => conditions.driver.clear(),
             Dimension::Mpi => conditions.mpi_version.clear(),
@@ -147,6 +164,44 @@ impl Dimension {
             Dimension::Hosts => conditions.hosts.clear(),
             Dimension::Run | Dimension::Date => {}
         }
+    }
+}
+
+fn settings(conditions: &Conditions) -> String {
+    let Conditions {
+        level,
+        network,
+        resources,
+        bucket,
+        ..
+    } = conditions;
+    let mut parts = vec![level.as_str(), network, resources, bucket];
+    parts.retain(|part| !part.is_empty());
+    parts.join("+")
+}
+
+/// Returns what the variants of an experiment differ in.
+pub(super) fn of_variants(variants: &[Variant]) -> Dimension {
+    let differ = |is_same: fn(&Variant, &Variant) -> bool| {
+        variants.windows(2).any(|pair| !is_same(&pair[0], &pair[1]))
+    };
+    let mut differing = Vec::new();
+    if differ(|a, b| a.level == b.level) {
+        differing.push(Dimension::Level);
+    }
+    if differ(|a, b| a.network == b.network) {
+        differing.push(Dimension::Network);
+    }
+    if differ(|a, b| a.resources == b.resources) {
+        differing.push(Dimension::Resources);
+    }
+    if differ(|a, b| a.bucket_mb == b.bucket_mb) {
+        differing.push(Dimension::Bucket);
+    }
+    match differing.as_slice() {
+        [] => Dimension::Level,
+        [only] => *only,
+        _ => Dimension::Settings,
     }
 }
 
@@ -167,7 +222,11 @@ fn version(what: &str, value: &str) -> String {
 pub(super) fn the_one_that_differs(steps: &[Step]) -> Result<Dimension, String> {
     let mut differing = Vec::new();
     for dimension in Dimension::ALL {
-        let is_of_conditions = !matches!(dimension, Dimension::Run | Dimension::Date);
+        // The settings together differ if one of them does.
+        let is_of_conditions = !matches!(
+            dimension,
+            Dimension::Run | Dimension::Date | Dimension::Settings
+        );
         // Other nodes are other hosts.
         let differs_in_nodes = differing
             .iter()

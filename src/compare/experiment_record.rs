@@ -37,17 +37,46 @@ pub struct ExperimentRecord {
     pub control: String,
     /// The steps that ended, in the order in which they ran.
     pub steps: Vec<StepRecord>,
+    /// The variants that are not run any more.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub eliminated: Vec<EliminatedVariant>,
     /// Why no further block ran; absent while the experiment runs.
     pub end: Option<String>,
 }
 
-/// What differs between the steps of a block.
+/// A variant that is not run any more.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EliminatedVariant {
+    /// Its label.
+    pub label: String,
+    /// Why, such as that another one is faster.
+    pub why: String,
+    /// The blocks after which that was known.
+    pub blocks: u32,
+}
+
+/// What differs between the steps of a block.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Variant {
     /// The name in the table.
     pub label: String,
-    /// The PXN level.
+    /// The PXN level; empty if none is chosen.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub level: String,
+    /// The network, if one is chosen.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub network: Option<String>,
+    /// The resources, if they are chosen.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resources: Option<String>,
+    /// MiB of a bucket of a training step, if that is chosen.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bucket_mb: Option<f64>,
+}
+
+/// Returns a number of MiB as labels have it.
+pub fn bucket_label(bucket_mb: f64) -> String {
+    format!("{bucket_mb}MiB")
 }
 
 /// A step.

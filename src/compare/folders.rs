@@ -14,9 +14,20 @@ use crate::{
 /// The name of a run's rows in its folder.
 pub const CSV: &str = "results.csv";
 
+/// What a run measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MeasuredRun {
+    /// The collectives of a sweep.
+    Sweep,
+    /// A training step.
+    Replay,
+}
+
 /// A run, or a step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunFiles {
+    /// What it measured.
+    pub measured: MeasuredRun,
     /// Its rows.
     pub csv: PathBuf,
     /// The folder of its other files.
@@ -37,6 +48,7 @@ pub struct RunsAt {
 impl RunFiles {
     fn in_folder(folder: &Path) -> RunFiles {
         RunFiles {
+            measured: MeasuredRun::Sweep,
             csv: folder.join(CSV),
             folder: folder.to_owned(),
         }
@@ -45,6 +57,7 @@ impl RunFiles {
     fn of_csv(csv: &Path) -> RunFiles {
         let folder = csv.parent().filter(|folder| !folder.as_os_str().is_empty());
         RunFiles {
+            measured: MeasuredRun::Sweep,
             csv: csv.to_owned(),
             folder: folder.unwrap_or(Path::new(".")).to_owned(),
         }
@@ -52,6 +65,24 @@ impl RunFiles {
 }
 
 impl RunsAt {
+    /// Finds the runs of `path`: its sweeps, or its replays if it has none.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error as [`RunsAt::find`] does.
+    pub fn find_any(path: &Path) -> anyhow::Result<RunsAt> {
+        let replays = RunsAt::find_replays(path)?;
+        if path.is_file() && !replays.runs.is_empty() {
+            return Ok(replays);
+        }
+        let sweeps = RunsAt::find(path)?;
+        Ok(if sweeps.runs.is_empty() {
+            replays
+        } else {
+            sweeps
+        })
+    }
+
     /// Finds the replays of training steps of `path` as [`RunsAt::find`] finds runs. Their rows are the steps.
     ///
     /// # Errors
@@ -60,6 +91,7 @@ impl RunsAt {
     pub fn find_replays(path: &Path) -> anyhow::Result<RunsAt> {
         let has_replay = |folder: &Path| folder.join(REPLAY_JSON).is_file();
         let replay_in = |folder: &Path| RunFiles {
+            measured: MeasuredRun::Replay,
             csv: folder.join(STEPS_CSV),
             folder: folder.to_owned(),
         };
@@ -67,7 +99,7 @@ impl RunsAt {
             let run = RunFiles::of_csv(path);
             let runs = match path.file_name() == Some(STEPS_CSV.as_ref()) && has_replay(&run.folder)
             {
-                true => vec![run],
+                true => vec![replay_in(&run.folder)],
                 false => Vec::new(),
             };
             return Ok(RunsAt {

@@ -3,11 +3,19 @@
 use std::{fs, path::Path};
 
 use super::{
-    Request,
+    Dimension, Request,
+    case_key::Cases,
     experiment_record::{ExperimentRecord, FILE},
-    rows, steps, summarize,
+    folders::{CSV, RunsAt},
+    replays::cannot_differ,
+    rows,
+    step::Step,
+    steps, summarize,
 };
-use crate::compare::folders::CSV;
+use crate::replay::{
+    ReplayQuantity, SavedReplay,
+    files::{REPLAY_JSON, STEPS_CSV},
+};
 
 /// The folders of the steps.
 const STEPS: [&str; 4] = ["1-off-0", "2-on-0", "3-off-1", "4-on-1"];
@@ -41,6 +49,28 @@ pub(crate) fn read(bytes: &[u8]) {
         &csvs.each_ref().map(|path| path.as_path()),
         &folder.path().join(CSV),
     );
+}
+
+/// Reads a replay: `bytes` are its `replay.json` and its `steps.csv`.
+pub(crate) fn replay(bytes: &[u8]) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut contents = files_in(bytes).into_iter();
+    for name in [REPLAY_JSON, STEPS_CSV] {
+        let content = contents.next().unwrap_or_default();
+        fs::write(folder.path().join(name), content).expect("written");
+    }
+    if let Ok(replay) = SavedReplay::read(folder.path()) {
+        for quantity in ReplayQuantity::ALL {
+            assert!(replay.time(quantity).is_none_or(|time| time > 0.0));
+        }
+        let _ = cannot_differ(Dimension::Level, &replay);
+    }
+    let found = RunsAt::find_any(folder.path()).expect("a folder");
+    for run in &found.runs {
+        if let Ok(step) = Step::read(run, "run", &mut Cases::default()) {
+            assert!(step.times.iter().all(|time| time.time > 0.0));
+        }
+    }
 }
 
 /// Reads the record of the experiment: what is read of it is written, and read again.

@@ -8,7 +8,7 @@ use std::{
 use super::{
     case_key::Cases,
     experiment_record::ExperimentRecord,
-    folders::{CSV, RunFiles, RunsAt},
+    folders::{CSV, MeasuredRun, RunFiles, RunsAt},
     samples::Origin,
     step::Step,
 };
@@ -43,7 +43,7 @@ impl Inputs {
         }
         let mut steps = Vec::new();
         for path in paths {
-            let found = RunsAt::find(path)?;
+            let found = RunsAt::find_any(path)?;
             if found.runs.is_empty() {
                 return Err(nothing_at(path, &found));
             }
@@ -64,7 +64,7 @@ impl Inputs {
     ///
     /// Returns an error if there is nothing to compare.
     pub(super) fn of_folder(folder: &Path) -> anyhow::Result<Inputs> {
-        let found = RunsAt::find(folder)?;
+        let found = RunsAt::find_any(folder)?;
         if found.runs.is_empty() || !found.are_steps {
             return Err(nothing_at(folder, &found));
         }
@@ -85,7 +85,7 @@ impl Inputs {
     ///
     /// # Errors
     ///
-    /// Returns an error if a `results.csv` cannot be read.
+    /// Returns an error if the rows of one cannot be read.
     pub(super) fn read(&self, cases: &mut Cases) -> anyhow::Result<Vec<Step>> {
         let mut steps = Vec::new();
         for (files, run) in &self.steps {
@@ -94,10 +94,15 @@ impl Inputs {
         Ok(steps)
     }
 
-    /// Returns the rows of the steps.
-    pub(super) fn csvs(&self) -> Vec<&Path> {
-        let steps = self.steps.iter();
-        steps.map(|(files, _)| files.csv.as_path()).collect()
+    /// Returns the rows of the steps that are sweeps.
+    pub(super) fn csvs_of_sweeps(&self) -> Vec<&Path> {
+        let mut csvs = Vec::new();
+        for (files, _) in &self.steps {
+            if files.measured == MeasuredRun::Sweep {
+                csvs.push(files.csv.as_path());
+            }
+        }
+        csvs
     }
 
     /// Returns what the steps are to each other.
@@ -120,7 +125,7 @@ fn nothing_at(path: &Path, found: &RunsAt) -> anyhow::Error {
     } else if found.experiment.is_some() {
         format!("no step of the experiment in {name} has results yet")
     } else {
-        format!("no folder below {name} has a {CSV}: nothing to compare")
+        format!("no folder below {name} has a {CSV}, or the files of a replay: nothing to compare")
     };
     Failure::on_all_ranks(Code::NothingRan, what)
 }

@@ -12,6 +12,7 @@ pub(crate) mod fuzzing;
 mod inputs;
 mod judge;
 mod recommendation;
+pub mod replays;
 pub mod rows;
 mod run_facts;
 mod samples;
@@ -107,8 +108,13 @@ pub fn run(request: &Request) -> anyhow::Result<Code> {
         }
     }
     if let Some(folder) = out {
+        let rows = if inputs.csvs_of_sweeps().is_empty() {
+            ""
+        } else {
+            ", and all rows are in results.csv beside it"
+        };
         say!(
-            "pxnbench: the comparison is in {}, and all rows are in results.csv beside it",
+            "pxnbench: the comparison is in {}{rows}",
             folder.join(rows::CSV).display()
         );
     }
@@ -217,11 +223,14 @@ pub fn is_as_precise_as(folder: &Path, precision: f64) -> bool {
     let Ok(steps) = inputs.read(&mut cases) else {
         return false;
     };
-    let levels = Comparability {
-        dimension: Dimension::Level,
+    let Some(record) = &inputs.experiment else {
+        return false;
+    };
+    let comparability = Comparability {
+        dimension: dimension::of_variants(&record.variants),
         is_forced: false,
     };
-    let tables = tables::split(&steps, levels);
+    let tables = tables::split(&steps, comparability);
     let judged = judge_all(&tables, &cases, inputs.origin());
     let mut comparisons = judged
         .iter()
@@ -230,7 +239,7 @@ pub fn is_as_precise_as(folder: &Path, precision: f64) -> bool {
         Some(ratio) => ratio.half_width() <= precision,
         None => false,
     };
-    inputs.experiment.is_some() && !judged.is_empty() && comparisons.all(is_narrow)
+    !judged.is_empty() && comparisons.all(is_narrow)
 }
 
 /// Returns what is compared: as requested, otherwise what differs. Steps in one folder are compared by their levels if these
@@ -240,8 +249,11 @@ fn dimension(request: &Request, inputs: &Inputs, steps: &[Step]) -> Result<Dimen
         return Ok(by);
     }
     let is_folder = inputs.folder.is_some();
+    if let Some(record) = &inputs.experiment {
+        return Ok(dimension::of_variants(&record.variants));
+    }
     let has_levels = dimension::labels(Dimension::Level, steps).len() > 1;
-    if is_folder && (has_levels || inputs.experiment.is_some()) {
+    if is_folder && has_levels {
         return Ok(Dimension::Level);
     }
     match dimension::the_one_that_differs(steps) {
@@ -273,7 +285,11 @@ fn write(folder: &Path, inputs: &Inputs, judged: &[JudgedTable]) -> anyhow::Resu
     fs::create_dir_all(folder).map_err(|error| Failure::of_file("made", folder, &error))?;
     // In this order: results.csv beside comparison.csv is always a copy.
     rows::write(folder, judged)?;
-    steps::join(&inputs.csvs(), &folder.join("results.csv"))
+    let sweeps = inputs.csvs_of_sweeps();
+    if sweeps.is_empty() {
+        return Ok(());
+    }
+    steps::join(&sweeps, &folder.join("results.csv"))
 }
 
 /// Refuses a folder whose `results.csv` a sweep wrote: the rows of a comparison would replace what was measured.

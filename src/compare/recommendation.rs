@@ -52,6 +52,17 @@ pub(super) fn sentences(samples: &Samples, comparisons: &[Vec<Comparison>]) -> V
 }
 
 fn sentence(range: &SizeRange, level: &str, reference: &str) -> String {
+    let ratio = ratio_text(range.ratios);
+    if range.key.is_of_step() {
+        let CaseKey {
+            workload,
+            collective: quantity,
+            ..
+        } = range.key;
+        return format!(
+            "{workload}, {quantity}: {level} takes {ratio} of the time of {reference}."
+        );
+    }
     let place = if range.key.is_in_place {
         "in"
     } else {
@@ -63,19 +74,19 @@ fn sentence(range: &SizeRange, level: &str, reference: &str) -> String {
     } else {
         format!("from {first} to {last}")
     };
-    let (low, high) = (
-        format!("{:.2}", range.ratios.0),
-        format!("{:.2}", range.ratios.1),
-    );
-    let ratio = if low == high {
-        low
-    } else {
-        format!("{low} to {high}")
-    };
     format!(
         "{} ({}, {place} place) {sizes}: {level} takes {ratio} of the time of {reference}.",
         range.key.collective, range.key.dtype,
     )
+}
+
+fn ratio_text((low, high): (f64, f64)) -> String {
+    let (low, high) = (format!("{low:.2}"), format!("{high:.2}"));
+    if low == high {
+        low
+    } else {
+        format!("{low} to {high}")
+    }
 }
 
 /// Returns the axis of the presets that a dimension compares.

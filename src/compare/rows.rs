@@ -72,6 +72,8 @@ pub struct ComparisonRow<'a> {
     pub by: Cow<'a, str>,
     /// What one time is: a block, a run or a repetition.
     pub replicate: Cow<'a, str>,
+    /// The workload of a training step, of which `collective` is what is timed; empty for a sweep.
+    pub workload: Cow<'a, str>,
 }
 
 /// Reads the `comparison.json` at `path`.
@@ -167,6 +169,7 @@ impl ComparisonRow<'_> {
             verdict: guarded(&self.verdict),
             by: guarded(&self.by),
             replicate: guarded(&self.replicate),
+            workload: guarded(&self.workload),
             ..*self
         }
     }
@@ -196,6 +199,7 @@ impl ComparisonRow<'_> {
             verdict: own(self.verdict),
             by: own(self.by),
             replicate: own(self.replicate),
+            workload: own(self.workload),
         }
     }
 }
@@ -238,6 +242,7 @@ fn row<'a>(
         verdict: verdict(samples, variant, comparison.verdict).into(),
         by: samples.table.dimension.name().into(),
         replicate: samples.replicate.noun().into(),
+        workload: Cow::Borrowed(&key.workload),
     }
 }
 

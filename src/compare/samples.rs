@@ -5,8 +5,8 @@ use std::collections::HashMap;
 use super::{
     can_differ::{anything_can_differ, can_differ},
     case_key::{CaseKey, Cases},
-    dimension::Dimension,
-    experiment_record::ExperimentRecord,
+    dimension::{self, Dimension},
+    experiment_record::{ExperimentRecord, Variant},
     judge::{BlockTime, CaseTimes, Comparison, JudgedCase, Roles},
     step::MeasuredTime,
     tables::{Table, TablePart, TableVariant},
@@ -71,8 +71,10 @@ pub(super) type JudgedTable<'a> = (Samples<'a>, Vec<Vec<Comparison>>);
 pub(super) struct SampledVariant<'a> {
     /// Its name.
     pub(super) label: &'a str,
-    /// What it is on the dimension that is compared: the label, unless it is the control.
+    /// What it is on the dimension that is compared, or its level in an experiment: the label, unless it is the control.
     pub(super) value: &'a str,
+    /// What the record of the experiment has of it, if there is one.
+    recorded: Option<&'a Variant>,
     /// What its times were measured on and with; `None` if it has none.
     pub(super) measured: Option<&'a TableVariant>,
 }
@@ -111,7 +113,11 @@ impl<'a> Samples<'a> {
     /// Collects the times of a table.
     pub(super) fn collect(table: &'a Table<'a>, cases: &Cases, origin: Origin<'a>) -> Samples<'a> {
         let experiment = match origin {
-            Origin::Experiment(record) if table.dimension == Dimension::Level => Some(record),
+            Origin::Experiment(record)
+                if table.dimension == dimension::of_variants(&record.variants) =>
+            {
+                Some(record)
+            }
             _ => None,
         };
         let mut samples = match experiment {
@@ -182,7 +188,8 @@ impl<'a> Samples<'a> {
             variants.push(SampledVariant {
                 label: &variant.label,
                 value: &variant.level,
-                measured: measured.find(|measured| measured.label == variant.level),
+                recorded: Some(variant),
+                measured: measured.find(|measured| measured.conditions.have(variant)),
             });
         }
         let find = |label: &String| variants.iter().position(|own| own.label == label);
@@ -200,6 +207,7 @@ impl<'a> Samples<'a> {
             variants.push(SampledVariant {
                 label: &variant.label,
                 value: &variant.label,
+                recorded: None,
                 measured: Some(variant),
             });
         }
@@ -236,8 +244,11 @@ impl<'a> Samples<'a> {
         for part in &self.table.parts {
             let step = record.step(&part.step.name);
             let block = step.and_then(|step| step.block);
+            let conditions = &part.step.conditions[part.conditions as usize];
             let is_of_step = |variant: &SampledVariant| {
-                step.is_some_and(|step| step.label == variant.label) && variant.value == part.label
+                let is_in_force = |recorded: &Variant| conditions.have(recorded);
+                step.is_some_and(|step| step.label == variant.label)
+                    && variant.recorded.is_some_and(is_in_force)
             };
             let variant = self.variants.iter().position(is_of_step);
             places.push(variant.zip(block).map(|(variant, block)| Place {
@@ -280,7 +291,7 @@ impl<'a> Samples<'a> {
         let reference = self.variants[self.roles.reference].value;
         let mut can_differ_from_reference = Vec::new();
         for variant in &self.variants {
-            let is_other = can_differ(dimension, key.collective, variant.value, reference);
+            let is_other = can_differ(dimension, &key, variant.value, reference);
             can_differ_from_reference.push(is_possible && is_other);
         }
         for of_variant in &mut times {
@@ -386,7 +397,7 @@ mod tests {
     use super::*;
     use crate::{
         compare::{
-            experiment_record::{StepRecord, Variant},
+            experiment_record::StepRecord,
             step::tests::steps,
             tables::{Comparability, split, tests::LEVELS},
         },
@@ -443,6 +454,7 @@ mod tests {
         let variant = |label: &str, level: &str| Variant {
             label: label.to_owned(),
             level: level.to_owned(),
+            ..Variant::default()
         };
         let record = ExperimentRecord {
             started_at: record::now(),
@@ -461,6 +473,7 @@ mod tests {
                 step("2", "aggressive", Some(0)),
                 step("3", "off", Some(0)),
             ],
+            eliminated: Vec::new(),
             end: None,
         };
         let cells = [

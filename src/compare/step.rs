@@ -2,15 +2,21 @@
 
 use std::path::{Path, PathBuf};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use super::{case_key::Cases, conditions::Conditions, folders::RunFiles, run_facts::RunFacts};
+use super::{
+    case_key::Cases,
+    conditions::Conditions,
+    folders::{MeasuredRun, RunFiles},
+    run_facts::RunFacts,
+};
 use crate::{
     exit::{Code, Failure},
     record::{
         RowError, RowReader,
         read::{self, RowView},
     },
+    replay::{ReplayQuantity, SavedReplay},
 };
 
 /// A step of a comparison.
@@ -51,16 +57,50 @@ impl Step {
     ///
     /// # Errors
     ///
-    /// Returns an error if its `results.csv` cannot be read.
+    /// Returns an error if its rows cannot be read.
     pub(super) fn read(files: &RunFiles, run: &str, cases: &mut Cases) -> anyhow::Result<Step> {
-        let RunFiles { csv, folder } = files;
+        match files.measured {
+            MeasuredRun::Sweep => Step::read_sweep(files, run, cases),
+            MeasuredRun::Replay => Step::read_replay(&files.folder, run, cases),
+        }
+    }
+
+    fn read_replay(folder: &Path, run: &str, cases: &mut Cases) -> anyhow::Result<Step> {
+        let replay = SavedReplay::read(folder)?;
+        let facts = RunFacts::of(&replay.run_json, replay.run.measured_on());
+        let conditions = vec![Conditions::of_replay(&replay, &facts)];
+        let mut times = Vec::new();
+        for quantity in ReplayQuantity::ALL {
+            let case = cases.number_of_step(&replay.workload, quantity);
+            for block in &replay.blocks {
+                times.push(MeasuredTime {
+                    conditions: 0,
+                    case,
+                    repeat: block.block,
+                    time: block.of(quantity),
+                });
+            }
+        }
+        Ok(Step {
+            folder: folder.to_owned(),
+            name: name_of(folder),
+            run: run.to_owned(),
+            run_json: Some(json!({ "end": end_of_replay(&replay) })),
+            facts,
+            conditions,
+            times,
+            torn_line: None,
+        })
+    }
+
+    fn read_sweep(files: &RunFiles, run: &str, cases: &mut Cases) -> anyhow::Result<Step> {
+        let RunFiles { csv, folder, .. } = files;
         let run_json = folder.join("run.json");
         let measured_on = read::read_run(&run_json).map(|run| run.measured_on());
         let run_json = read::read_run_json(&run_json);
-        let name = folder.file_name().unwrap_or_default();
         let mut step = Step {
             folder: folder.to_owned(),
-            name: name.to_string_lossy().into_owned(),
+            name: name_of(folder),
             run: run.to_owned(),
             facts: match &run_json {
                 Some(run) => RunFacts::of(run, measured_on.unwrap_or_default()),
@@ -140,6 +180,23 @@ impl Step {
             )),
         }
     }
+}
+
+fn name_of(folder: &Path) -> String {
+    let name = folder.file_name().unwrap_or_default();
+    name.to_string_lossy().into_owned()
+}
+
+/// Returns how a replay ended, as `run.json` has it of a sweep.
+fn end_of_replay(replay: &SavedReplay) -> Value {
+    let (code, message) = if replay.wrong > 0 {
+        (Code::WrongData, "data were wrong")
+    } else if replay.is_stopped {
+        (Code::Stopped, "it was stopped by a signal")
+    } else {
+        (Code::Fine, "")
+    };
+    json!({ "code": code as u8, "message": message })
 }
 
 #[cfg(test)]

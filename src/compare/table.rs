@@ -18,16 +18,29 @@ struct KeyColumn {
     cell: fn(&CaseKey) -> String,
 }
 
-const KEY_COLUMNS: [KeyColumn; 7] = [
+const KEY_COLUMNS: [KeyColumn; 9] = [
+    KeyColumn {
+        name: "workload",
+        width: 14,
+        cell: |key| key.workload.to_string(),
+    },
+    KeyColumn {
+        name: "time of",
+        width: 12,
+        cell: |key| {
+            let is_of_step = key.is_of_step();
+            (if is_of_step { key.collective } else { "" }).to_owned()
+        },
+    },
     KeyColumn {
         name: "collective",
         width: 14,
-        cell: |key| key.collective.to_owned(),
+        cell: |key| of_sweep(key, || key.collective.to_owned()),
     },
     KeyColumn {
         name: "size (B)",
         width: 12,
-        cell: |key| key.size.to_string(),
+        cell: |key| of_sweep(key, || key.size.to_string()),
     },
     KeyColumn {
         name: "type",
@@ -37,31 +50,43 @@ const KEY_COLUMNS: [KeyColumn; 7] = [
     KeyColumn {
         name: "redop",
         width: 6,
-        cell: |key| key.redop.to_owned(),
+        cell: |key| of_sweep(key, || key.redop.to_owned()),
     },
     KeyColumn {
         name: "root",
         width: 4,
-        cell: |key| key.root.to_string(),
+        cell: |key| of_sweep(key, || key.root.to_string()),
     },
     KeyColumn {
         name: "pattern",
         width: 12,
         cell: |key| {
-            (if key.pattern.is_empty() {
-                "-"
-            } else {
-                &key.pattern
-            })
-            .to_owned()
+            let pattern = match &*key.pattern {
+                "" => "-",
+                pattern => pattern,
+            };
+            of_sweep(key, || pattern.to_owned())
         },
     },
     KeyColumn {
         name: "place",
         width: 5,
-        cell: |key| (if key.is_in_place { "in" } else { "out" }).to_owned(),
+        cell: |key| {
+            of_sweep(key, || {
+                (if key.is_in_place { "in" } else { "out" }).to_owned()
+            })
+        },
     },
 ];
+
+/// Returns the cell of a collective; that of a training step is empty.
+fn of_sweep(key: &CaseKey, cell: impl FnOnce() -> String) -> String {
+    if key.is_of_step() {
+        String::new()
+    } else {
+        cell()
+    }
+}
 
 /// The width of a variant's column.
 const WIDTH: usize = 26;
@@ -75,6 +100,7 @@ pub(super) fn render(
 ) -> String {
     let (common, columns): (Vec<&KeyColumn>, Vec<&KeyColumn>) = KEY_COLUMNS
         .iter()
+        .filter(|column| applies(samples, column))
         .partition(|column| is_common(samples, column));
     let mut text = header(samples);
     if let (Some(key), false) = (samples.keys.first(), common.is_empty()) {
@@ -166,13 +192,24 @@ fn stacked(samples: &Samples, comparisons: &[Vec<Comparison>], columns: &[&KeyCo
     text
 }
 
-/// Returns whether all cases have the same value in a column. Size and collective are always shown.
+/// Returns whether a case has a value in a column. In a table without cases all columns are shown but those of training steps.
+fn applies(samples: &Samples, column: &KeyColumn) -> bool {
+    if samples.keys.is_empty() {
+        return !matches!(column.name, "workload" | "time of");
+    }
+    samples
+        .keys
+        .iter()
+        .any(|key| !(column.cell)(key).is_empty())
+}
+
+/// Returns whether all cases have the same value in a column. Size, collective and what is timed are always shown.
 fn is_common(samples: &Samples, column: &KeyColumn) -> bool {
     let Some(first) = samples.keys.first() else {
         return false;
     };
     let expected = (column.cell)(first);
-    let is_optional = !matches!(column.name, "collective" | "size (B)");
+    let is_optional = !matches!(column.name, "collective" | "size (B)" | "time of");
     is_optional
         && samples
             .keys
@@ -259,8 +296,8 @@ pub(super) fn remarks(samples: &Samples) -> Vec<String> {
     let mut remarks = Vec::new();
     if let Some(control) = samples.roles.control {
         remarks.push(format!(
-            "{} is {} once more: what differs between the two is noise. Other levels are called better or worse only if \
-             they differ from both; up to one in twenty of these verdicts may be wrong.",
+            "{} is {} once more: what differs between the two is noise. Other {several} are called better or worse only \
+             if they differ from both; up to one in twenty of these verdicts may be wrong.",
             samples.variants[control].label,
             samples.reference().unwrap_or_default(),
         ));
@@ -334,7 +371,8 @@ fn what_can_differ(samples: &Samples) -> Option<String> {
     if let Err(sentence) = anything_can_differ(dimension, &samples.table.conditions) {
         return Some(sentence);
     }
-    if dimension != Dimension::Level {
+    let are_steps = samples.keys.iter().any(CaseKey::is_of_step);
+    if dimension != Dimension::Level || are_steps {
         return None;
     }
     let pairwise = Collective::pairwise_names();

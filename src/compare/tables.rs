@@ -187,7 +187,7 @@ pub(super) mod tests {
     type Change = fn(&mut Conditions);
 
     /// Everything that two runs can differ in apart from their levels, and how it reads.
-    const CHANGES: [(Change, &str); 16] = [
+    const CHANGES: [(Change, &str); 17] = [
         (|all| all.backend = BackendKind::Nccl, "backend nccl"),
         (|all| all.nodes = 2, "2 nodes"),
         (|all| all.ranks = 8, "8 ranks"),
@@ -195,6 +195,7 @@ pub(super) mod tests {
         (|all| all.group = Some(1), "communicator 1"),
         (|all| all.network = "socket".into(), "network socket"),
         (|all| all.resources = "lean".into(), "resources lean"),
+        (|all| all.bucket = "25MiB".into(), "buckets of 25MiB"),
         (|all| all.hosts = "n[1-2]".into(), "hosts n[1-2]"),
         (|all| all.device = "H100".into(), "device H100"),
         (|all| all.nccl_version = "2.28.3".into(), "NCCL 2.28.3"),

@@ -1,6 +1,7 @@
-//! `pxnbench experiment`: the same sweep at several PXN levels, in an order that is fair to all of them.
+//! `pxnbench experiment`: the same sweep or training step at several PXN levels, or with other settings, in an order that is
+//! fair to all of them.
 //!
-//! Steps run in blocks. Each block runs every level once, and the reference level twice: how much its two copies differ is
+//! Steps run in blocks. Each block runs every variant once, and the reference twice: how much its two copies differ is
 //! noise. [`BlockOrder`](crate::stats::BlockOrder) gives the order. A warm-up step before the first block pays for what
 //! only happens once, and its times are not used. `experiment.json` records each step as it ends, so an experiment that is
 //! stopped is valid as far as it went.
@@ -8,6 +9,7 @@
 mod budget;
 mod progress;
 mod request;
+mod start;
 mod step;
 mod steps;
 mod variants;
@@ -15,7 +17,8 @@ mod variants;
 use crate::{compare, exit::Code};
 
 pub use request::{Limits, Request};
-pub use variants::Variants;
+pub use start::StepStart;
+pub use variants::{BucketSizes, PresetNames, Variants, VariedSettings};
 
 /// Runs the experiment and prints the comparison.
 ///

@@ -3,14 +3,17 @@
 use std::{ffi::OsString, path::PathBuf, time::Duration};
 
 use super::variants::Variants;
+use crate::compare::folders::MeasuredRun;
 
 /// A requested experiment.
 #[derive(Debug)]
 pub struct Request {
     /// What is compared.
     pub variants: Variants,
-    /// The arguments of the sweep, without a level and without files.
-    pub sweep: Vec<OsString>,
+    /// What a step measures.
+    pub measured: MeasuredRun,
+    /// The arguments of the sweep or of `replay`, without what the variants differ in and without files.
+    pub arguments: Vec<OsString>,
     /// The command that starts the ranks, which the program and its arguments follow.
     pub start: Vec<String>,
     /// The folder of the experiment.

@@ -12,6 +12,7 @@ use std::{
 use crate::{
     exit::{Code, Failure},
     record::read,
+    replay::SavedReplay,
     world::signal,
 };
 
@@ -41,7 +42,7 @@ pub(super) fn run(words: &[String], folder: &Path) -> anyhow::Result<StepEnd> {
     let end = run.and_then(|run| run.end);
     let code = match &end {
         Some(end) => end.name,
-        None => without_record(status),
+        None => of_replay(folder, status).unwrap_or_else(|| without_record(status)),
     };
     let message = match end {
         Some(end) if !end.message.is_empty() => end.message,
@@ -82,6 +83,24 @@ fn wait(words: &[String], output: File) -> anyhow::Result<ExitStatus> {
         .spawn()
         .map_err(cannot)?;
     Ok(signal::wait_and_relay(&mut child)?)
+}
+
+/// Returns the code of a replay that has measured; `None` if the step wrote no files of one.
+fn of_replay(folder: &Path, status: ExitStatus) -> Option<Code> {
+    if !SavedReplay::is_in(folder) {
+        return None;
+    }
+    match status.code() {
+        Some(0) => Some(Code::Fine),
+        // A launcher may have replaced the code.
+        _ => {
+            let replay = SavedReplay::read(folder).ok()?;
+            if replay.wrong > 0 {
+                return Some(Code::WrongData);
+            }
+            replay.is_stopped.then_some(Code::Stopped)
+        }
+    }
 }
 
 /// Returns the code of a step that wrote no run.json.

@@ -11,11 +11,13 @@ use super::{
     progress::Progress,
     request::Request,
     step::{self, StepEnd},
+    variants,
 };
 use crate::{
     compare::{
         self,
-        experiment_record::{ExperimentRecord, FILE, StepRecord, Variant},
+        experiment_record::{EliminatedVariant, ExperimentRecord, FILE, StepRecord, Variant},
+        folders::MeasuredRun,
     },
     env,
     exit::{Code, Failure},
@@ -150,8 +152,11 @@ impl<'a> Experiment<'a> {
         }
         let active = self.active();
         let has_reference = active.contains(self.request.variants.reference());
+        if has_reference && active.len() < 3 && !self.record.eliminated.is_empty() {
+            return Some("all others were eliminated".to_owned());
+        }
         if !has_reference || active.len() < 3 {
-            return Some("too few levels are left that can run".to_owned());
+            return Some("too few variants are left that can run".to_owned());
         }
         let done = self.record.blocks();
         if done >= self.progress.blocks {
@@ -170,7 +175,9 @@ impl<'a> Experiment<'a> {
         let steps = &self.record.steps;
         let mut slowest = 0.0f64;
         for block in 0..self.record.blocks() {
+            let is_run_again = |step: &&StepRecord| !self.is_eliminated(&step.label);
             let of_block = steps.iter().filter(|step| step.block == Some(block));
+            let of_block = of_block.filter(is_run_again);
             slowest = slowest.max(of_block.map(|step| step.seconds).sum());
         }
         if slowest == 0.0 {
@@ -206,6 +213,9 @@ impl<'a> Experiment<'a> {
     /// failures may be chance and are tried again.
     fn active(&self) -> Vec<Variant> {
         let is_active = |variant: &&Variant| {
+            if self.is_eliminated(&variant.label) {
+                return false;
+            }
             let own = self
                 .record
                 .steps
@@ -223,6 +233,11 @@ impl<'a> Experiment<'a> {
             .filter(is_active)
             .cloned()
             .collect()
+    }
+
+    fn is_eliminated(&self, label: &str) -> bool {
+        let mut eliminated = self.record.eliminated.iter();
+        eliminated.any(|variant| variant.label == label)
     }
 
     fn run_step(&mut self, variant: &Variant, block: Option<u32>) -> anyhow::Result<StepEnd> {
@@ -263,15 +278,14 @@ impl<'a> Experiment<'a> {
         words.extend(self.record.arguments.iter().cloned());
         let repeat = block.unwrap_or(0).to_string();
         let folder = absolute(folder)?.display().to_string();
-        let own = [
-            "--level",
-            &variant.level,
-            "--repeat",
-            &repeat,
-            "--out",
-            &folder,
-        ];
-        words.extend(own.map(str::to_owned));
+        words.extend(variants::options(variant));
+        let number = match self.request.measured {
+            MeasuredRun::Sweep => ["--repeat".to_owned(), repeat],
+            // The blocks are those of the experiment.
+            MeasuredRun::Replay => ["--blocks".to_owned(), "1".to_owned()],
+        };
+        words.extend(number);
+        words.extend(["--out".to_owned(), folder]);
         Ok(words)
     }
 
@@ -285,6 +299,33 @@ impl<'a> Experiment<'a> {
         if !self.progress.quiet {
             say!("pxnbench: the experiment ends: {reason}");
         }
+        self.save()
+    }
+
+    /// Returns the record so far.
+    pub(super) fn record(&self) -> &ExperimentRecord {
+        &self.record
+    }
+
+    /// Runs these variants no more.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the record cannot be written.
+    pub(super) fn eliminate(&mut self, variants: Vec<EliminatedVariant>) -> anyhow::Result<()> {
+        if variants.is_empty() {
+            return Ok(());
+        }
+        for EliminatedVariant { label, why, blocks } in &variants {
+            let when = match blocks {
+                0 => "before the first block".to_owned(),
+                blocks => format!("after {}", counted(*blocks, "block")),
+            };
+            if !self.progress.quiet {
+                say!("pxnbench: {label} is eliminated {when}: {why}");
+            }
+        }
+        self.record.eliminated.extend(variants);
         self.save()
     }
 
@@ -314,12 +355,13 @@ fn begun(request: &Request) -> ExperimentRecord {
         reference: request.variants.reference().label.clone(),
         control: request.variants.control().label.clone(),
         steps: Vec::new(),
+        eliminated: Vec::new(),
         end: None,
     }
 }
 
 fn typed(request: &Request) -> Vec<String> {
-    let words = request.sweep.iter();
+    let words = request.arguments.iter();
     words
         .map(|word| word.to_string_lossy().into_owned())
         .collect()
@@ -336,8 +378,8 @@ fn continued(request: &Request, earlier: ExperimentRecord) -> anyhow::Result<Exp
     }
     if earlier.variants != request.variants.all() || earlier.arguments != typed(request) {
         let what = format!(
-            "the experiment in {folder} has other levels or another sweep, so it cannot be continued. Name another folder \
-             with --out"
+            "the experiment in {folder} has other variants or measures something else, so it cannot be continued. Name \
+             another folder with --out"
         );
         return Err(usage(what));
     }

@@ -21,6 +21,8 @@ pub enum Target {
         out: Option<PathBuf>,
         /// Whether the ranks need no file to know the workload.
         is_built_in: bool,
+        /// MiB of a bucket, if the workload has buckets of a size that is chosen.
+        bucket_mb: Option<f64>,
     },
     /// The doctor, which writes no files and judges for itself what is there.
     Doctor,

@@ -9,11 +9,11 @@ use crate::{
     units::Micros,
 };
 
+/// The resolution of the times in us: that of CUDA events. Less exposed communication than this is not known.
+pub const RESOLUTION: f64 = 0.5;
+
 /// The confidence of the interval.
 const CONFIDENCE: f64 = 0.95;
-
-/// The resolution of the times: those of CUDA events, in us.
-const RESOLUTION: f64 = 0.5;
 
 /// What of the communication of a step is not hidden behind its computation: the time of the step less that of its
 /// computation alone. It includes what computation loses because communication takes part of the device.

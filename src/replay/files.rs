@@ -73,6 +73,10 @@ pub struct Replayed<'a> {
     pub about: &'a str,
     /// The workload as a file.
     pub toml: &'a str,
+    /// What tells the workload from others, whatever the size of its buckets.
+    pub shape: &'a str,
+    /// MiB of a bucket, if the workload has buckets of a size that is chosen.
+    pub bucket_mb: Option<f64>,
     /// Its step on these ranks.
     pub step: &'a Step,
     /// How computation was imitated.
@@ -157,6 +161,8 @@ impl Replayed<'_> {
             "workload": self.name,
             "about": self.about,
             "toml": self.toml,
+            "shape": self.shape,
+            "bucket_mb": self.bucket_mb,
             "compute": {
                 "multiprocessors": self.compute.multiprocessors,
                 "kernel_us": self.compute.kernel.0,

@@ -9,6 +9,7 @@ mod kind;
 mod proof;
 mod quartiles;
 mod result;
+mod saved;
 pub mod table;
 mod timeline;
 
@@ -16,11 +17,12 @@ use std::{collections::HashSet, time::Duration};
 
 use serde::{Deserialize, Serialize};
 
-pub use exposure::Exposure;
+pub use exposure::{Exposure, RESOLUTION};
 pub use kind::CollectiveKind;
 pub use proof::{KindProof, ReplayProof, StepConnections};
 pub use quartiles::{Quartiles, median};
 pub use result::{OperationTimes, ReplayResult, StepSample};
+pub use saved::{BlockTimes, ReplayQuantity, SavedReplay};
 pub use timeline::{RankTimeline, chrome_trace};
 
 use crate::{

@@ -73,7 +73,7 @@ fn find_one(path: &Path) -> anyhow::Result<Vec<Source>> {
 }
 
 fn source(files: &RunFiles, found: &RunsAt, is_replay: bool) -> Source {
-    let RunFiles { csv, folder } = files;
+    let RunFiles { csv, folder, .. } = files;
     let name = folder.file_name().unwrap_or_default().to_string_lossy();
     let step = found
         .experiment

@@ -21,8 +21,8 @@ use crate::{
     output::notes,
     record::{BackendKind, RunMeta},
     replay::{self, ReplayMeasure, files::Replayed, table},
-    units::counted,
-    workload::{Step, StepWork, Workload, WorkloadOptions},
+    units::{counted, fnv1a},
+    workload::{BUILT_IN, Step, StepWork, Workload, WorkloadOptions},
     world::{self, World, abort, deadline},
 };
 
@@ -59,6 +59,37 @@ impl WorkloadChoice {
                 Ok((reading.workload, remarks.collect()))
             }
         }
+    }
+}
+
+impl WorkloadChoice {
+    /// Returns MiB of a bucket; `None` if `--bucket-mb` does not change the workload.
+    pub fn bucket_mb(&self) -> Option<f64> {
+        let WorkloadChoice::BuiltIn(name, options) = self else {
+            return None;
+        };
+        let built_in = BUILT_IN.iter().find(|known| known.name == *name)?;
+        built_in.has_buckets().then_some(options.bucket_mb)
+    }
+
+    /// Returns what tells the workload, which is `toml`, from others, whatever the size of its buckets.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error as [`WorkloadChoice::for_ranks`] does.
+    fn shape(&self, ranks: u64, toml: &str) -> anyhow::Result<String> {
+        let usual = match self {
+            WorkloadChoice::BuiltIn(name, options) if self.bucket_mb().is_some() => {
+                let options = WorkloadOptions {
+                    bucket_mb: WorkloadOptions::default().bucket_mb,
+                    ..options.clone()
+                };
+                let (usual, _) = WorkloadChoice::BuiltIn(name, options).for_ranks(ranks)?;
+                usual.to_toml()
+            }
+            _ => toml.to_owned(),
+        };
+        Ok(format!("{:016x}", fnv1a(usual.bytes())))
     }
 }
 
@@ -135,10 +166,13 @@ fn in_world(request: &ReplayRequest, world: &dyn World) -> anyhow::Result<Code> 
         let _guard = deadline::limit("starting the backend on every rank", base.timeout);
         open_backend(request, &context, &step, &mut run)?
     };
+    let shape = request.workload.shape(ranks, &toml)?;
     let mut replayed = Replayed {
         name: &workload.name,
         about: &workload.about,
         toml: &toml,
+        shape: &shape,
+        bucket_mb: request.workload.bucket_mb(),
         step: &step,
         compute: request.compute,
         run,

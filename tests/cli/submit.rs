@@ -92,7 +92,7 @@ fn submit_refuses_what_would_fail_in_the_job() {
         },
         Line {
             words: "submit --template compare doctor",
-            says: "an experiment runs sweeps only",
+            says: "an experiment runs sweeps and training steps only",
         },
         Line {
             words: "submit --template compare all_reduce --csv x",

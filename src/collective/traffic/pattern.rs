@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     env::{self, Env},
-    units::counted,
+    units::{counted, fnv1a},
     visible::excerpt,
 };
 
@@ -186,11 +186,7 @@ impl Matrix {
     /// Returns the FNV-1a hash of the numbers, row by row, each as 8 bytes with the lowest first. It is the same in every
     /// version.
     fn hash(&self) -> u64 {
-        let mut hash = 0xcbf2_9ce4_8422_2325;
-        for byte in self.bytes.iter().flat_map(|number| number.to_le_bytes()) {
-            hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
-        }
-        hash
+        fnv1a(self.bytes.iter().flat_map(|number| number.to_le_bytes()))
     }
 
     /// Returns the lines of the file from which [`Traffic::matrix`] reads the same.

@@ -38,6 +38,11 @@ pub struct BuiltInWorkload {
 }
 
 impl BuiltInWorkload {
+    /// Returns whether `--bucket-mb` changes it.
+    pub fn has_buckets(&self) -> bool {
+        self.options.contains(&BUCKET_MB)
+    }
+
     /// Returns the first option of `options` that this workload does not have.
     pub fn unknown_option(&self, options: &WorkloadOptions) -> Option<&'static str> {
         let is_known =
