@@ -9,6 +9,7 @@ use std::{
 use pxnbench::{
     doctor,
     exit::CODES,
+    experiment::TUNE_COLUMNS,
     levels::{
         self, Axis,
         audit::{CHECKS, Needs, contradictions, known_names, values},
@@ -96,6 +97,7 @@ fn format_md() -> String {
     sample_columns(&mut text);
     telemetry_columns(&mut text);
     straggler_columns(&mut text);
+    tune_columns(&mut text);
     text.push_str("\n## Exit codes\n\n| code | meaning |\n|---|---|\n");
     for (code, what) in CODES {
         let _ = writeln!(text, "| {} | {what} |", code as u8);
@@ -192,6 +194,18 @@ fn straggler_columns(text: &mut String) {
     text.push_str(
         "\nThe file has at most about 100000 rows: with many ranks, fewer sizes are observed.\n",
     );
+}
+
+fn tune_columns(text: &mut String) {
+    text.push_str(
+        "\n## Columns of tune.csv\n\n\
+         `replay --tune` writes a row per candidate; [REPLAY.md](REPLAY.md#tuning) says how candidates are judged. `tune.json` has \
+         the same, with what follows in sentences (`findings`).\n\n\
+         | column | meaning |\n|---|---|\n",
+    );
+    for column in TUNE_COLUMNS {
+        let _ = writeln!(text, "| `{}` | {} |", column.name, column.doc);
+    }
 }
 
 fn sample_columns(text: &mut String) {

@@ -149,21 +149,26 @@ impl Cli {
 
     /// Returns whether this process is to measure, as a rank or alone.
     pub fn measures(&self) -> bool {
-        matches!(self.command, None | Some(Command::Replay(_)))
+        match &self.command {
+            None => true,
+            Some(Command::Replay(args)) => !args.tunes(),
+            Some(_) => false,
+        }
     }
 
     /// Returns whether this process starts ranks, or waits for them, instead of being one. Signals are then for the ranks.
     pub fn launches(&self) -> bool {
-        matches!(
-            self.command,
+        match &self.command {
             Some(
                 Command::Launch(_)
-                    | Command::Join(_)
-                    | Command::Submit(_)
-                    | Command::Kube(_)
-                    | Command::Experiment(_)
-            )
-        )
+                | Command::Join(_)
+                | Command::Submit(_)
+                | Command::Kube(_)
+                | Command::Experiment(_),
+            ) => true,
+            Some(Command::Replay(args)) => args.tunes(),
+            _ => false,
+        }
     }
 
     /// Runs the command.

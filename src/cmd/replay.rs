@@ -1,12 +1,14 @@
 //! `pxnbench replay WORKLOAD`: a training step.
 
-use std::{path::PathBuf, time::Duration};
+use std::{ffi::OsString, path::PathBuf, time::Duration};
 
-use super::args::{replay::WorkloadArgs, sweep, values};
+use super::args::{replay::WorkloadArgs, sweep, tune::TuneArgs, values};
 use crate::{
     backend::step::ComputeOptions,
-    env::Env,
-    exit::Code,
+    compare::folders::MeasuredRun,
+    env::{self, Env},
+    exit::{Code, Failure},
+    experiment::{self, Limits, PresetNames, StepStart, TuneGrid},
     launch::Target,
     levels::{self, Preset},
     replay::ReplayMeasure,
@@ -17,8 +19,15 @@ use crate::{
         replay::{self, ReplayRequest, WorkloadChoice},
         request::{FileRequest, Request},
     },
-    units::Micros,
+    units::{Micros, significant},
+    world::launch,
 };
+
+/// Blocks of a replay.
+const BLOCKS: u32 = 4;
+
+/// The most blocks of a tuning.
+const MOST_BLOCKS_OF_A_TUNING: u32 = 100;
 
 /// Replay the communication of a training step, overlapped with computation
 ///
@@ -30,8 +39,11 @@ pub struct Args {
     #[command(flatten)]
     workload: WorkloadArgs,
 
+    #[command(flatten)]
+    tune: TuneArgs,
+
     /// Print the workload as a file, and run nothing
-    #[arg(long)]
+    #[arg(long, conflicts_with = "tune")]
     print: bool,
 
     /// Timed steps of each mode in a block
@@ -42,9 +54,10 @@ pub struct Args {
     #[arg(short = 'w', long, value_name = "N", value_parser = values::natural, default_value = "2")]
     warmup: u32,
 
-    /// Blocks: each runs every mode, in an order that is balanced over 4 blocks
-    #[arg(long, value_name = "N", value_parser = values::positive::<u32>, default_value = "4")]
-    blocks: u32,
+    /// Blocks: each runs every mode, in an order that is balanced over 4 blocks [default: 4]; with --tune every candidate
+    /// [default: up to 100]
+    #[arg(long, value_name = "N", value_parser = values::positive::<u32>)]
+    blocks: Option<u32>,
 
     /// Check the data of each kind of collective once before the timing; 0 for no check
     #[arg(short = 'c', long, value_name = "N", value_parser = values::natural, default_value = "1")]
@@ -71,12 +84,12 @@ pub struct Args {
     backend: BackendChoice,
 
     /// PXN level: off conservative balanced aggressive default; variables that are already set take precedence
-    #[arg(long, value_name = "LEVEL", value_parser = levels::level)]
+    #[arg(long, value_name = "LEVEL", value_parser = levels::level, conflicts_with = "tune")]
     level: Option<&'static Preset>,
 
-    /// Channels that NCCL may use: none lean standard large
-    #[arg(long, value_name = "RESOURCES", value_parser = levels::resources)]
-    resources: Option<&'static Preset>,
+    /// Channels that NCCL may use: none lean standard large; with --tune a list
+    #[arg(long, value_name = "RESOURCES", value_parser = PresetNames::resources)]
+    resources: Option<PresetNames>,
 
     /// Transport to ask NCCL for: auto nvlink pcie shm ib ethernet socket pxn
     #[arg(long, value_name = "NETWORK", value_parser = levels::network)]
@@ -103,15 +116,24 @@ pub struct Args {
 impl Args {
     /// Returns the variables to set before any thread or library starts.
     pub fn environment(&self, env: Env) -> Vec<(String, String)> {
+        if self.tunes() {
+            return Vec::new();
+        }
         environment::to_set(&self.presets(), self.proof, env, &|| {
             crate::facts::rdma::ports(std::path::Path::new("/"))
         })
     }
 
+    /// Returns whether this process starts the ranks of a tuning, and is none.
+    pub fn tunes(&self) -> bool {
+        self.tune.tune
+    }
+
     fn presets(&self) -> Presets {
+        let resources = self.resources.as_ref().and_then(|names| names.0.first());
         Presets {
             level: self.level,
-            resources: self.resources,
+            resources: resources.and_then(|name| levels::resources(name).ok()),
             network: self.network,
         }
     }
@@ -122,18 +144,60 @@ impl Args {
     ///
     /// Returns an error if the workload cannot be read.
     pub fn target(&self) -> anyhow::Result<Target> {
-        let workload = self.workload.choice()?;
+        if self.tunes() {
+            let what = "--tune starts the ranks itself, with the command that --start names. Run pxnbench replay --tune by itself";
+            return Err(Failure::on_all_ranks(Code::Usage, what));
+        }
+        let ReplayRequest { base, workload, .. } = self.request()?;
         Ok(Target::Replay {
-            backend: self.backend,
-            nccl_lib: self.nccl_lib.clone(),
-            presets: self.presets(),
-            out: self.out.clone(),
+            backend: base.backend,
+            nccl_lib: base.nccl_lib,
+            presets: base.presets,
+            out: base.files.out,
             is_built_in: matches!(workload, WorkloadChoice::BuiltIn(..)),
             bucket_mb: workload.bucket_mb(),
         })
     }
 
+    /// Returns the arguments with which a candidate of a tuning is replayed, without what candidates differ in.
+    fn candidate_words(&self) -> Vec<OsString> {
+        let mut words = vec![OsString::from("replay")];
+        words.extend(self.workload.words());
+        let percent = significant(100.0 * self.multiprocessors, 6);
+        let numbers = [
+            ("--steps", self.steps.to_string()),
+            ("--warmup", self.warmup.to_string()),
+            ("--check", self.check.to_string()),
+            ("--multiprocessors", percent.to_string()),
+            ("--kernel-us", self.kernel_us.to_string()),
+            ("--seed", self.seed.to_string()),
+            ("--timeout", self.timeout.to_string()),
+            ("--backend", self.backend.name().to_owned()),
+        ];
+        for (name, value) in numbers {
+            words.extend([name.into(), value.into()]);
+        }
+        if self.proof {
+            words.push("--proof".into());
+        }
+        if let Some(network) = self.network {
+            words.extend(["--network".into(), network.name.clone().into()]);
+        }
+        if let Some(file) = &self.nccl_lib {
+            words.extend(["--nccl-lib".into(), file.into()]);
+        }
+        words
+    }
+
     fn request(&self) -> anyhow::Result<ReplayRequest> {
+        if self
+            .resources
+            .as_ref()
+            .is_some_and(|names| names.0.len() > 1)
+        {
+            let what = "only --tune and pxnbench experiment compare several resources. Name one";
+            return Err(Failure::on_all_ranks(Code::Usage, what));
+        }
         let timeout = Duration::from_secs(self.timeout.into());
         let base = Request {
             backend: self.backend,
@@ -156,7 +220,7 @@ impl Args {
                 kernel: Micros(self.kernel_us.into()),
             },
             measure: ReplayMeasure {
-                blocks: self.blocks,
+                blocks: self.blocks.unwrap_or(BLOCKS),
                 steps: self.steps,
                 warmup: self.warmup,
                 seed: self.seed,
@@ -167,12 +231,49 @@ impl Args {
     }
 }
 
-/// Replays the workload, or prints it.
+/// Replays the workload with one candidate after the other.
+fn tune(args: &Args) -> anyhow::Result<Code> {
+    if launch::processes(&env::var).is_some_and(|launched| launched.count > 1) {
+        // The same sentence as inside of a launch.
+        args.target()?;
+    }
+    let workload = args.workload.default_choice()?;
+    let grid = TuneGrid {
+        levels: args.tune.levels.clone(),
+        resources: args.resources.clone(),
+        buckets: args.workload.bucket_sizes().cloned(),
+        default_bucket_mb: workload.bucket_mb(),
+        may_use_nccl: args.backend != BackendChoice::Host,
+    };
+    let variants = grid.variants();
+    let variants = variants.map_err(|why| Failure::on_all_ranks(Code::Usage, why))?;
+    let start = StepStart::of(args.tune.start.as_deref(), args.out.clone(), "tune", "tune")?;
+    experiment::tune(&experiment::Request {
+        variants,
+        measured: MeasuredRun::Replay,
+        arguments: args.candidate_words(),
+        start: start.command,
+        folder: start.folder,
+        limits: Limits {
+            blocks: Some(args.blocks.unwrap_or(MOST_BLOCKS_OF_A_TUNING)),
+            time: Some(args.tune.budget),
+            precision: None,
+        },
+        seed: Some(args.seed),
+        resume: start.is_restarted,
+        quiet: args.quiet,
+    })
+}
+
+/// Replays the workload, prints it, or tunes it.
 ///
 /// # Errors
 ///
 /// Returns an error if the workload cannot be read, or if the replay fails on all ranks.
 pub fn run(args: &Args) -> anyhow::Result<Code> {
+    if args.tunes() {
+        return tune(args);
+    }
     let request = args.request()?;
     if args.print {
         let ranks = args.workload.printed_ranks();

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::{
     case_key::Cases,
@@ -85,7 +85,7 @@ impl Step {
             folder: folder.to_owned(),
             name: name_of(folder),
             run: run.to_owned(),
-            run_json: Some(json!({ "end": end_of_replay(&replay) })),
+            run_json: Some(replay.run_json),
             facts,
             conditions,
             times,
@@ -185,18 +185,6 @@ impl Step {
 fn name_of(folder: &Path) -> String {
     let name = folder.file_name().unwrap_or_default();
     name.to_string_lossy().into_owned()
-}
-
-/// Returns how a replay ended, as `run.json` has it of a sweep.
-fn end_of_replay(replay: &SavedReplay) -> Value {
-    let (code, message) = if replay.wrong > 0 {
-        (Code::WrongData, "data were wrong")
-    } else if replay.is_stopped {
-        (Code::Stopped, "it was stopped by a signal")
-    } else {
-        (Code::Fine, "")
-    };
-    json!({ "code": code as u8, "message": message })
 }
 
 #[cfg(test)]

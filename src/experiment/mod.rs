@@ -4,7 +4,8 @@
 //! Steps run in blocks. Each block runs every variant once, and the reference twice: how much its two copies differ is
 //! noise. [`BlockOrder`](crate::stats::BlockOrder) gives the order. A warm-up step before the first block pays for what
 //! only happens once, and its times are not used. `experiment.json` records each step as it ends, so an experiment that is
-//! stopped is valid as far as it went.
+//! stopped is valid as far as it went. A [`tune()`] is an experiment that runs a variant no more once another one is shown to be
+//! faster.
 
 mod budget;
 mod progress;
@@ -12,12 +13,14 @@ mod request;
 mod start;
 mod step;
 mod steps;
+mod tune;
 mod variants;
 
 use crate::{compare, exit::Code};
 
 pub use request::{Limits, Request};
 pub use start::StepStart;
+pub use tune::{TUNE_COLUMNS, TuneColumn, TuneGrid, run as tune};
 pub use variants::{BucketSizes, PresetNames, Variants, VariedSettings};
 
 /// Runs the experiment and prints the comparison.

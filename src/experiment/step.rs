@@ -11,7 +11,7 @@ use std::{
 
 use crate::{
     exit::{Code, Failure},
-    record::read,
+    record::{read, run_meta::RunEnd},
     replay::SavedReplay,
     world::signal,
 };
@@ -38,11 +38,10 @@ pub(super) fn run(words: &[String], folder: &Path) -> anyhow::Result<StepEnd> {
     let file = create(folder, &output)?;
     let started = Instant::now();
     let status = wait(words, file)?;
-    let run = read::read_run(&folder.join("run.json"));
-    let end = run.and_then(|run| run.end);
+    let end = recorded_end(folder);
     let code = match &end {
         Some(end) => end.name,
-        None => of_replay(folder, status).unwrap_or_else(|| without_record(status)),
+        None => without_record(status),
     };
     let message = match end {
         Some(end) if !end.message.is_empty() => end.message,
@@ -85,25 +84,15 @@ fn wait(words: &[String], output: File) -> anyhow::Result<ExitStatus> {
     Ok(signal::wait_and_relay(&mut child)?)
 }
 
-/// Returns the code of a replay that has measured; `None` if the step wrote no files of one.
-fn of_replay(folder: &Path, status: ExitStatus) -> Option<Code> {
-    if !SavedReplay::is_in(folder) {
-        return None;
-    }
-    match status.code() {
-        Some(0) => Some(Code::Fine),
-        // A launcher may have replaced the code.
-        _ => {
-            let replay = SavedReplay::read(folder).ok()?;
-            if replay.wrong > 0 {
-                return Some(Code::WrongData);
-            }
-            replay.is_stopped.then_some(Code::Stopped)
-        }
+/// Returns the end of a sweep by its `run.json`, or of a replay by its `replay.json`; `None` if neither has it.
+fn recorded_end(folder: &Path) -> Option<RunEnd> {
+    match read::read_run(&folder.join("run.json")) {
+        Some(sweep) => sweep.end,
+        None => SavedReplay::read(folder).ok()?.run.end,
     }
 }
 
-/// Returns the code of a step that wrote no run.json.
+/// Returns the code of a step that recorded no end.
 fn without_record(status: ExitStatus) -> Code {
     if signal::received().is_some() || status.signal().is_some() {
         return Code::Stopped;

@@ -66,10 +66,6 @@ pub struct SavedReplay {
     pub run: RunMeta,
     /// The same with the keys that its version wrote.
     pub run_json: Value,
-    /// Elements with wrong data.
-    pub wrong: u64,
-    /// Whether a signal ended it.
-    pub is_stopped: bool,
     /// The times of each block that has all of them.
     pub blocks: Vec<BlockTimes>,
 }
@@ -105,8 +101,6 @@ struct Summary {
     shape: String,
     bucket_mb: Option<f64>,
     compute: Compute,
-    wrong: u64,
-    stopped: bool,
     run: Value,
 }
 
@@ -166,8 +160,6 @@ impl SavedReplay {
             computation: summary.compute.to_string(),
             run,
             run_json: summary.run,
-            wrong: summary.wrong,
-            is_stopped: summary.stopped,
             blocks,
         })
     }

@@ -38,7 +38,15 @@ const ONLY_IN: &[(&str, &[&str])] = &[
     ("eprintln!(", &["lib.rs"]),
     (
         "print_line!(",
-        &["cmd/", "run/", "compare/", "launch/", "kube/", "lib.rs"],
+        &[
+            "cmd/",
+            "run/",
+            "compare/",
+            "launch/",
+            "kube/",
+            "experiment/",
+            "lib.rs",
+        ],
     ),
     (
         "say!(",

@@ -14,6 +14,7 @@ mod spread;
 mod steps;
 mod stragglers;
 mod stuck;
+mod tune;
 mod unread;
 
 use std::time::Duration;

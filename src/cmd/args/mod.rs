@@ -6,4 +6,5 @@ pub mod own_options;
 pub mod replay;
 pub mod slips;
 pub mod sweep;
+pub mod tune;
 pub mod values;

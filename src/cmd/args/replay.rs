@@ -1,10 +1,14 @@
 //! Which training step is replayed: one that is built in, or a file.
 
-use std::path::{Path, PathBuf};
+use std::{
+    ffi::OsString,
+    path::{Path, PathBuf},
+};
 
 use super::values;
 use crate::{
     exit::{Code, Failure},
+    experiment::BucketSizes,
     run::replay::WorkloadChoice,
     workload::{BUILT_IN, Workload, WorkloadOptions},
 };
@@ -19,9 +23,10 @@ pub struct WorkloadArgs {
     #[arg(long, value_name = "FILE", conflicts_with = "workload")]
     from_trace: Option<PathBuf>,
 
-    /// MiB that a bucket of gradients reaches before it is reduced: bucket_cap_mb of PyTorch's DDP
-    #[arg(long, value_name = "MIB", default_value_t = defaults().bucket_mb, help_heading = "Built-in workloads")]
-    bucket_mb: f64,
+    /// MiB that a bucket of gradients reaches before it is reduced: bucket_cap_mb of PyTorch's DDP; with --tune a list
+    /// [default: 25]
+    #[arg(long, value_name = "MIB", value_parser = BucketSizes::parse, help_heading = "Built-in workloads")]
+    bucket_mb: Option<BucketSizes>,
 
     /// The same for the first bucket [default: as the others; PyTorch takes 1 if bucket_cap_mb is not given to it]
     #[arg(long, value_name = "MIB", help_heading = "Built-in workloads")]
@@ -79,12 +84,54 @@ impl WorkloadArgs {
     ///
     /// Returns an error if the file cannot be read, or an option has a value that is not possible.
     pub fn choice(&self) -> anyhow::Result<WorkloadChoice> {
+        let mut options = self.options();
+        if let Some(BucketSizes(sizes)) = &self.bucket_mb {
+            let [size] = sizes.as_slice() else {
+                let what = "only --tune and pxnbench experiment compare several sizes of buckets. Name one";
+                return Err(Failure::on_all_ranks(Code::Usage, what));
+            };
+            options.bucket_mb = *size;
+        }
+        self.choice_with(options)
+    }
+
+    /// Returns the workload with buckets of the default size.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error as [`WorkloadArgs::choice`] does.
+    pub fn default_choice(&self) -> anyhow::Result<WorkloadChoice> {
+        self.choice_with(self.options())
+    }
+
+    fn choice_with(&self, options: WorkloadOptions) -> anyhow::Result<WorkloadChoice> {
         if let Some(trace) = &self.from_trace {
-            refuse_options("a trace", &self.options())?;
+            refuse_options("a trace", &options)?;
             return Ok(WorkloadChoice::Trace(trace.clone()));
         }
         let name = self.workload.as_deref().unwrap_or_default();
-        workload_named(name, self.options())
+        workload_named(name, options)
+    }
+
+    /// Returns the sizes of buckets that are named.
+    pub fn bucket_sizes(&self) -> Option<&BucketSizes> {
+        self.bucket_mb.as_ref()
+    }
+
+    /// Returns the words that choose this workload, without the size of its buckets.
+    pub fn words(&self) -> Vec<OsString> {
+        let mut words: Vec<OsString> = Vec::new();
+        words.extend(self.workload.iter().map(OsString::from));
+        if let Some(trace) = &self.from_trace {
+            words.extend(["--from-trace".into(), trace.into()]);
+        }
+        for (name, value) in self.options().chosen_values() {
+            words.push(name.into());
+            if !value.is_empty() {
+                words.push(value.into());
+            }
+        }
+        words
     }
 
     /// Returns the number of ranks to print it for.
@@ -92,9 +139,10 @@ impl WorkloadArgs {
         self.ranks.into()
     }
 
+    /// Returns the options, without the size of buckets that is named.
     fn options(&self) -> WorkloadOptions {
         WorkloadOptions {
-            bucket_mb: self.bucket_mb,
+            bucket_mb: defaults().bucket_mb,
             first_bucket_mb: self.first_bucket_mb,
             prefetch: self.prefetch,
             micro_batches: self.micro_batches,

@@ -97,23 +97,43 @@ impl WorkloadOptions {
 
     /// Returns the options that differ from their defaults, as they are named on the command line.
     pub fn chosen(&self) -> Vec<&'static str> {
-        let usual = WorkloadOptions::default();
-        let all = [
-            (BUCKET_MB, self.bucket_mb != usual.bucket_mb),
-            (FIRST_BUCKET_MB, self.first_bucket_mb.is_some()),
-            (PREFETCH, self.prefetch != usual.prefetch),
-            (MICRO_BATCHES, self.micro_batches != usual.micro_batches),
-            (SKEW, self.skew != usual.skew),
-            (NO_SEQUENCE_PARALLEL, !self.sequence_parallel),
-            (TENSOR, self.tensor.is_some()),
-            (PIPELINE, self.pipeline.is_some()),
-            (EXPERT, self.expert.is_some()),
-            (LAYERS, self.layers.is_some()),
-            (SIZE_SCALE, self.size_scale != usual.size_scale),
-            (TIME_SCALE, self.time_scale != usual.time_scale),
-        ];
-        let chosen = all.iter().filter(|(_, is_chosen)| *is_chosen);
-        chosen.map(|(name, _)| *name).collect()
+        let chosen = self.chosen_values().into_iter();
+        chosen.map(|(name, _)| name).collect()
+    }
+
+    /// Returns the options that differ from their defaults with their values, which are empty for a switch.
+    pub fn chosen_values(&self) -> Vec<(&'static str, String)> {
+        let own = self.texts();
+        let usual = WorkloadOptions::default().texts();
+        let both = own.into_iter().zip(usual);
+        let chosen = both.filter(|(own, usual)| own != usual);
+        chosen
+            .map(|((name, value), _)| (name, value.unwrap_or_default()))
+            .collect()
+    }
+
+    /// Returns all options with their values; `None` for what is left out.
+    fn texts(&self) -> [(&'static str, Option<String>); 12] {
+        fn number<T: ToString>(value: T) -> Option<String> {
+            Some(value.to_string())
+        }
+        [
+            (BUCKET_MB, number(self.bucket_mb)),
+            (FIRST_BUCKET_MB, self.first_bucket_mb.and_then(number)),
+            (PREFETCH, number(self.prefetch)),
+            (MICRO_BATCHES, number(self.micro_batches)),
+            (SKEW, number(self.skew)),
+            (
+                NO_SEQUENCE_PARALLEL,
+                (!self.sequence_parallel).then(String::new),
+            ),
+            (TENSOR, self.tensor.and_then(number)),
+            (PIPELINE, self.pipeline.and_then(number)),
+            (EXPERT, self.expert.and_then(number)),
+            (LAYERS, self.layers.and_then(number)),
+            (SIZE_SCALE, number(self.size_scale)),
+            (TIME_SCALE, number(self.time_scale)),
+        ]
     }
 
     /// Checks the values.

@@ -1,0 +1,31 @@
+//! The options of `replay --tune`.
+
+use std::time::Duration;
+
+use crate::experiment::PresetNames;
+
+/// The options of a tuning.
+#[derive(Clone, Debug, clap::Args)]
+pub struct TuneArgs {
+    /// Find the settings with which the step is fastest: starts ranks for one candidate after the other, block by block, and
+    /// runs those that are shown to be slower no more
+    #[arg(long, help_heading = "Tuning")]
+    pub tune: bool,
+
+    /// Time for it
+    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration, default_value = "30m", requires = "tune", help_heading = "Tuning")]
+    pub budget: Duration,
+
+    /// Levels to try [default: default,off,aggressive if NCCL runs]; --resources and --bucket-mb take lists as well
+    #[arg(long, value_name = "LEVELS", value_parser = PresetNames::levels, requires = "tune", help_heading = "Tuning")]
+    pub levels: Option<PresetNames>,
+
+    /// Command that starts the ranks, such as "mpirun -np 4" [default: pxnbench launch, in a Slurm job]
+    #[arg(
+        long,
+        value_name = "COMMAND",
+        requires = "tune",
+        help_heading = "Tuning"
+    )]
+    pub start: Option<String>,
+}

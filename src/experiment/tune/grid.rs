@@ -1,0 +1,151 @@
+//! [`TuneGrid`]: the candidates of a tuning.
+
+use crate::experiment::variants::{BucketSizes, PresetNames, Variants, VariedSettings};
+
+/// The level, resources and size of buckets of a step that is not tuned: NCCL's and PyTorch's own.
+const DEFAULT_LEVEL: &str = "default";
+const DEFAULT_RESOURCES: &str = "none";
+
+/// Levels that are tried if none are named: the others differ from `aggressive` in sends and receives only.
+const USUAL_LEVELS: [&str; 3] = [DEFAULT_LEVEL, "off", "aggressive"];
+
+/// MiB of buckets that are tried if none are named, beside the default.
+const USUAL_BUCKETS: [f64; 3] = [10.0, 50.0, 100.0];
+
+/// What is named on the command line; `None` for what is left out.
+#[derive(Clone, Debug, Default)]
+pub struct TuneGrid {
+    /// PXN levels.
+    pub levels: Option<PresetNames>,
+    /// Resources.
+    pub resources: Option<PresetNames>,
+    /// Sizes of buckets.
+    pub buckets: Option<BucketSizes>,
+    /// MiB of a bucket of the workload by default; `None` if it has no buckets of a size that is chosen.
+    pub default_bucket_mb: Option<f64>,
+    /// Whether NCCL may run, so that levels are of interest.
+    pub may_use_nccl: bool,
+}
+
+impl TuneGrid {
+    /// Returns all candidates. The first is the default, which is one of them whatever is named.
+    ///
+    /// # Errors
+    ///
+    /// Returns a sentence if there is nothing to choose from, or too much.
+    pub fn variants(&self) -> Result<Variants, String> {
+        if self.buckets.is_some() && self.default_bucket_mb.is_none() {
+            return Err(
+                "only training steps of data parallelism that are built in have buckets, such as ddp-resnet50. Leave out \
+                 --bucket-mb"
+                    .into(),
+            );
+        }
+        let settings = VariedSettings {
+            levels: PresetNames(self.levels()),
+            resources: PresetNames(self.resources()),
+            buckets: BucketSizes(self.buckets()),
+            ..VariedSettings::default()
+        };
+        if !settings.varies() {
+            return Err(
+                "there is nothing to choose from: the workload has no buckets, and no NCCL runs that levels and resources \
+                 could change. Name candidates with --levels, --resources or --bucket-mb"
+                    .into(),
+            );
+        }
+        Variants::of(&settings)
+    }
+
+    fn levels(&self) -> Vec<String> {
+        match &self.levels {
+            Some(named) => with_first(DEFAULT_LEVEL.to_owned(), &named.0),
+            None if self.may_use_nccl => USUAL_LEVELS.map(str::to_owned).into(),
+            None => Vec::new(),
+        }
+    }
+
+    fn resources(&self) -> Vec<String> {
+        match &self.resources {
+            Some(named) => with_first(DEFAULT_RESOURCES.to_owned(), &named.0),
+            None => Vec::new(),
+        }
+    }
+
+    fn buckets(&self) -> Vec<f64> {
+        let Some(default) = self.default_bucket_mb else {
+            return Vec::new();
+        };
+        match &self.buckets {
+            Some(named) => with_first(default, &named.0),
+            None => with_first(default, &USUAL_BUCKETS),
+        }
+    }
+}
+
+/// Returns `values` with `first` as the first of them.
+fn with_first<T: Clone + PartialEq>(first: T, values: &[T]) -> Vec<T> {
+    let mut all = vec![first];
+    for value in values {
+        if !all.contains(value) {
+            all.push(value.clone());
+        }
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn labels(grid: &TuneGrid) -> Vec<String> {
+        let variants = grid.variants().expect("variants");
+        let all = variants.all().iter();
+        all.map(|variant| variant.label.clone()).collect()
+    }
+
+    #[test]
+    fn the_default_is_a_candidate_whatever_is_named() {
+        let grid = TuneGrid {
+            buckets: Some(BucketSizes(vec![50.0, 100.0])),
+            default_bucket_mb: Some(25.0),
+            ..TuneGrid::default()
+        };
+        assert_eq!(labels(&grid), ["25MiB", "25MiB-again", "50MiB", "100MiB"]);
+        let grid = TuneGrid {
+            levels: Some(PresetNames(vec!["off".into()])),
+            may_use_nccl: true,
+            ..TuneGrid::default()
+        };
+        assert_eq!(labels(&grid), ["default", "default-again", "off"]);
+    }
+
+    #[test]
+    fn without_names_the_usual_candidates_are_tried() {
+        let grid = TuneGrid {
+            default_bucket_mb: Some(25.0),
+            may_use_nccl: true,
+            ..TuneGrid::default()
+        };
+        let labels = labels(&grid);
+        assert_eq!(labels.len(), 3 * 4 + 1);
+        assert_eq!(labels[0], "default+25MiB");
+        let host = TuneGrid {
+            may_use_nccl: false,
+            ..grid
+        };
+        assert_eq!(self::labels(&host).len(), 4 + 1);
+    }
+
+    #[test]
+    fn nothing_to_choose_from_is_refused() {
+        let nothing = TuneGrid::default().variants().expect_err("nothing");
+        assert!(nothing.contains("nothing to choose from"), "{nothing}");
+        let grid = TuneGrid {
+            buckets: Some(BucketSizes(vec![1.0])),
+            ..TuneGrid::default()
+        };
+        let refused = grid.variants().expect_err("no buckets");
+        assert!(refused.contains("Leave out --bucket-mb"), "{refused}");
+    }
+}

@@ -1,0 +1,274 @@
+//! Training steps with several settings: `pxnbench experiment … replay`, `compare`, and `replay --tune`.
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    os::unix::fs::PermissionsExt,
+    path::Path,
+    process::{Command, Stdio},
+};
+
+use crate::common::{self, alone, csv, has_mpi, json, preload, run};
+
+/// A step of which nothing but the number of its buckets matters: no computation, and hardly any data.
+const TINY: [&str; 11] = [
+    "ddp-gpt2",
+    "--backend",
+    "host",
+    "--time-scale",
+    "0",
+    "--size-scale",
+    "1e-6",
+    "-n",
+    "2",
+    "-w",
+    "0",
+];
+
+/// Starts two ranks.
+const TWO_RANKS: [&str; 2] = ["--start", "mpirun -np 2"];
+
+/// A command in `folder` whose ranks take 5 ms for each all_reduce: 13 buckets of 25 MiB take longer than one of 1000 MiB, and
+/// the 24 of 10 MiB longer still, however busy the machine is. `None` without MPI or a compiler.
+fn with_slow_all_reduce(folder: &Path) -> Option<Command> {
+    if !has_mpi() {
+        return None;
+    }
+    let source = include_str!("../common/slow_collective.cpp");
+    let library = preload::library("slow_collective", source)?;
+    let mut command = alone(folder);
+    command.envs(common::MPIRUN_VARIABLES);
+    command.env("LD_PRELOAD", library);
+    command.env("SLOW_COLLECTIVE_US", "5000");
+    Some(command)
+}
+
+/// Returns the rows of `tune.csv` by candidate.
+fn candidates(folder: &Path) -> BTreeMap<String, BTreeMap<String, String>> {
+    let rows = csv(&folder.join("tune.csv")).into_iter();
+    rows.map(|row| (row["candidate"].clone(), row)).collect()
+}
+
+#[test]
+fn the_candidate_with_the_fewest_buckets_is_recommended_and_the_slowest_is_eliminated() {
+    let folder = super::folder();
+    let Some(mut command) = with_slow_all_reduce(folder.path()) else {
+        return;
+    };
+    command.args(["replay", "--tune", "--out", "t", "--bucket-mb", "10,1000"]);
+    command.args(["--blocks", "6"]).args(TWO_RANKS).args(TINY);
+    let ended = run(&mut command).expect_code(0);
+    let out = folder.path().join("t");
+    let candidates = candidates(&out);
+    let names: Vec<&str> = candidates.keys().map(String::as_str).collect();
+    assert_eq!(names, ["1000MiB", "10MiB", "25MiB", "25MiB-again"]);
+    let best = &candidates["1000MiB"];
+    assert_eq!(
+        [
+            &*best["is_recommended"],
+            &*best["verdict"],
+            &*best["blocks"]
+        ],
+        ["1", "faster", "6"]
+    );
+    let high: f64 = best["ratio_high"].parse().expect("a ratio");
+    assert!(high < 1.0, "{best:?}");
+    let slow = &candidates["10MiB"];
+    let after: u32 = slow["eliminated_after"].parse().expect("eliminated");
+    assert!((3..6).contains(&after), "{slow:?}");
+    assert_eq!(slow["blocks"], after.to_string(), "not run afterwards");
+    assert_eq!(
+        candidates["25MiB"]["blocks"], "6",
+        "the default always runs"
+    );
+
+    let said = "# Recommended: buckets of 1000 MiB. The step takes ";
+    assert!(ended.stdout.contains(said), "{}", ended.stdout);
+    let said = "less than with the default, buckets of 25 MiB.";
+    assert!(ended.stdout.contains(said), "{}", ended.stdout);
+    let said = "# It is chosen with --bucket-mb 1000.";
+    assert!(ended.stdout.contains(said), "{}", ended.stdout);
+    let summary = json(&out.join("tune.json"));
+    assert_eq!(summary["candidates"].as_array().map(Vec::len), Some(4));
+    let first = summary["findings"][0].as_str().expect("a sentence");
+    assert!(ended.stdout.contains(first), "{first}");
+
+    // A tuning is an experiment, so its steps can be compared like those of one.
+    let compared = run(alone(folder.path()).args(["compare", "t"])).expect_code(0);
+    let said = "ddp-gpt2, step: 1000MiB takes ";
+    assert!(compared.stdout.contains(said), "{}", compared.stdout);
+}
+
+#[test]
+fn if_nothing_is_faster_the_default_is_kept() {
+    let folder = super::folder();
+    let Some(mut command) = with_slow_all_reduce(folder.path()) else {
+        return;
+    };
+    command.args(["replay", "--tune", "--out", "t", "--bucket-mb", "10"]);
+    command.args(["--blocks", "4"]).args(TWO_RANKS).args(TINY);
+    let ended = run(&mut command).expect_code(0);
+    let said = "# No candidate is shown to be faster than the default, buckets of 25 MiB, whose step takes ";
+    assert!(ended.stdout.contains(said), "{}", ended.stdout);
+    let recommended = candidates(&folder.path().join("t"))
+        .into_values()
+        .filter(|row| row["is_recommended"] == "1");
+    assert_eq!(recommended.count(), 0);
+}
+
+#[test]
+fn an_experiment_compares_training_steps_in_blocks() {
+    let folder = super::folder();
+    let Some(mut command) = with_slow_all_reduce(folder.path()) else {
+        return;
+    };
+    command.args(["experiment", "--out", "e", "--bucket-mb", "25,1000"]);
+    command.args(["--blocks", "4"]).args(TWO_RANKS);
+    command.arg("replay").args(TINY);
+    let ended = run(&mut command).expect_code(0);
+    let out = folder.path().join("e");
+    let rows = csv(&out.join("comparison.csv"));
+    let cells: Vec<_> = rows
+        .iter()
+        .map(|row| ["workload", "by", "collective", "label", "blocks"].map(|name| &*row[name]))
+        .collect();
+    let mut expected = Vec::new();
+    for quantity in ["step", "exposed", "computation"] {
+        for label in ["25MiB", "25MiB-again", "1000MiB"] {
+            expected.push(["ddp-gpt2", "bucket", quantity, label, "4"]);
+        }
+    }
+    assert_eq!(cells, expected);
+    let verdicts: Vec<&str> = rows[..3].iter().map(|row| &*row["verdict"]).collect();
+    assert_eq!(verdicts, ["reference", "control", "better"]);
+    let said = "# All cases: workload ddp-gpt2";
+    assert!(ended.stdout.contains(said), "{}", ended.stdout);
+    let said = "# ddp-gpt2, step: 1000MiB takes ";
+    assert!(ended.stdout.contains(said), "{}", ended.stdout);
+    assert!(!out.join("results.csv").exists(), "there are no sweeps");
+
+    // Replays that are named have no blocks in common, and differ in the same thing.
+    let steps = json(&out.join("experiment.json"));
+    let folder_of = |label: &str| {
+        let steps = steps["steps"].as_array().expect("steps");
+        let is_of_label = |step: &&serde_json::Value| step["label"] == label && step["block"] == 0;
+        let step = steps.iter().find(is_of_label).expect("a step");
+        format!("e/{}", step["folder"].as_str().expect("a folder"))
+    };
+    let mut compare = alone(folder.path());
+    compare.arg("compare").arg(folder_of("25MiB"));
+    compare.arg(folder_of("1000MiB"));
+    let compared = run(&mut compare).expect_code(0);
+    let said = "one measurement each says nothing about the spread";
+    assert!(compared.stdout.contains(said), "{}", compared.stdout);
+    assert!(compared.stdout.contains("1000MiB"), "{}", compared.stdout);
+}
+
+/// No NCCL runs on host memory, so levels are not tried there though they are named.
+#[test]
+fn levels_are_not_tried_where_they_cannot_differ() {
+    let folder = super::folder();
+    let mut command = alone(folder.path());
+    command.args(["replay", "--tune", "--start", "env", "--out", "t"]);
+    command.args(["--levels", "off,aggressive"]).args(TINY);
+    command.args(["--bucket-mb", "25"]);
+    let ended = run(&mut command).expect_code(5);
+    let said = "no NCCL runs: the levels cannot differ here";
+    assert!(ended.stderr.contains(said), "{}", ended.stderr);
+    let said = "no candidate can be judged";
+    assert!(ended.stderr.contains(said), "{}", ended.stderr);
+    let candidates = candidates(&folder.path().join("t"));
+    assert_eq!(candidates["off"]["verdict"], "not measured");
+    assert_eq!(candidates["off"]["eliminated_after"], "0");
+}
+
+#[test]
+fn a_budget_that_ends_before_the_first_block_is_said() {
+    let folder = super::folder();
+    let mut command = alone(folder.path());
+    command.args(["replay", "--tune", "--start", "env", "--out", "t"]);
+    command.args(["--budget", "1ms"]).args(TINY);
+    let ended = run(&mut command).expect_code(5);
+    let said = "no candidate can be judged after 0 blocks";
+    assert!(ended.stderr.contains(said), "{}", ended.stderr);
+    assert!(folder.path().join("t/tune.csv").is_file());
+}
+
+#[test]
+fn a_signal_keeps_what_was_measured() {
+    let folder = super::folder();
+    // Two whole blocks run, and the third goes on until it is stopped.
+    let script = "#!/bin/sh\ncase $(ls t) in *B-2*|*again-2*) touch began; exec sleep 100;; esac\nexec \"$@\"\n";
+    let start = folder.path().join("start");
+    fs::write(&start, script).expect("written");
+    fs::set_permissions(&start, fs::Permissions::from_mode(0o755)).expect("executable");
+    let mut command = alone(folder.path());
+    command.args(["replay", "--tune", "--start", "./start", "--out", "t"]);
+    command.args(["--bucket-mb", "10"]).args(TINY);
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let child = command.spawn().expect("started");
+    let began = folder.path().join("began");
+    common::wait_until("a step that goes on", || began.exists());
+    assert!(common::send_signal("-TERM", child.id()));
+    let ended = common::ended(child).expect_code(9);
+    let candidates = candidates(&folder.path().join("t"));
+    for candidate in ["25MiB", "25MiB-again", "10MiB"] {
+        assert_eq!(candidates[candidate]["blocks"], "2", "{}", ended.stderr);
+    }
+    let summary = json(&folder.path().join("t/tune.json"));
+    let end = summary["end"].as_str().expect("an end");
+    assert!(end.contains("stopped"), "{end}");
+}
+
+#[test]
+fn what_cannot_be_tuned_is_refused_before_anything_starts() {
+    for (words, said) in [
+        (
+            "--tune fsdp-7b --start env --backend host",
+            "there is nothing to choose from",
+        ),
+        (
+            "--tune fsdp-7b --start env --bucket-mb 5",
+            "Leave out --bucket-mb",
+        ),
+        (
+            "--tune ddp-gpt2 --start env --bucket-mb 5,x",
+            "'x' is no size of a bucket",
+        ),
+        ("--tune ddp-gpt2 --start env --levels none", "level 'none'"),
+        (
+            "--tune ddp-gpt2 --start env --level off",
+            "cannot be used with",
+        ),
+        ("--tune ddp-gpt2", "this is not a Slurm job"),
+        ("ddp-gpt2 --budget 5m", "--tune"),
+        (
+            "ddp-gpt2 --bucket-mb 5,10",
+            "only --tune and pxnbench experiment compare several sizes",
+        ),
+        (
+            "ddp-gpt2 --resources none,lean",
+            "only --tune and pxnbench experiment compare several resources",
+        ),
+    ] {
+        let folder = super::folder();
+        let mut command = alone(folder.path());
+        command.arg("replay").args(words.split_whitespace());
+        let ended = run(&mut command).expect_code(6);
+        assert!(ended.stderr.contains(said), "{words}: {}", ended.stderr);
+        assert_eq!(ended.sentences().len(), 1, "{words}: {}", ended.stderr);
+        assert!(!folder.path().join("results").exists(), "{words}");
+    }
+    let folder = super::folder();
+    let mut command = alone(folder.path());
+    command.args(["launch", "replay", "--tune", "ddp-gpt2"]);
+    let ended = run(&mut command).expect_code(6);
+    let said = "--tune starts the ranks itself";
+    assert!(ended.stderr.contains(said), "{}", ended.stderr);
+    let mut command = alone(folder.path());
+    command.args(["experiment", "--start", "env", "--bucket-mb", "5,10"]);
+    command.args(["replay", "fsdp-7b"]);
+    let ended = run(&mut command).expect_code(6);
+    let said = "only training steps of data parallelism that are built in have buckets";
+    assert!(ended.stderr.contains(said), "{}", ended.stderr);
+}
