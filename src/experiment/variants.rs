@@ -4,7 +4,7 @@ use std::fmt;
 
 use crate::{
     compare::experiment_record::{Variant, bucket_label},
-    levels::{self, Axis, Preset},
+    levels::{self, Axis},
 };
 
 /// The most variants of an experiment.
@@ -74,14 +74,19 @@ impl PresetNames {
     }
 
     fn parse(text: &str, axis: Axis) -> Result<PresetNames, String> {
-        let (noun, find): (&str, fn(&str) -> Result<&'static Preset, String>) = match axis {
-            Axis::Level => ("level", levels::level),
-            Axis::Network => ("network", levels::network),
-            Axis::Resources => ("resources", levels::resources),
+        let noun = match axis {
+            Axis::Level => "level",
+            Axis::Network => "network",
+            Axis::Resources => "resources",
         };
         let mut names = Vec::new();
         for name in words(text) {
-            let preset = find(name).map_err(|why| format!("{noun} '{name}': {why}"))?;
+            let preset = match axis {
+                Axis::Level => levels::level(name),
+                Axis::Network => levels::network(name),
+                Axis::Resources => levels::resources(name),
+            };
+            let preset = preset.map_err(|why| format!("{noun} '{name}': {why}"))?;
             names.push(preset.name.clone());
         }
         refuse_bad_list(noun, &names)?;
