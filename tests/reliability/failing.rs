@@ -207,4 +207,14 @@ const ROWS: &[FaultRow] = &[
             "nccls_log_of_a_worker_that_failed_stays_where_the_sentence_says",
         )],
     },
+    FaultRow {
+        fault: "`replay --tune`: a candidate that fails",
+        seen: "`… ended with exit code …: …. Its output is in …`; after the second time it is run no more",
+        exit: Exit::Code(Code::Nccl),
+        ends: "with the tuning",
+        kept: "all other candidates, judged",
+        shown_by: &[Test(
+            "a_candidate_that_fails_twice_is_left_out_and_the_others_race_on",
+        )],
+    },
 ];

@@ -1,9 +1,9 @@
 //! `pxnbench replay` on stand-ins for GPUs.
 
-use std::{collections::BTreeMap, fs, path::Path};
+use std::{collections::BTreeMap, fs, os::unix::fs::PermissionsExt, path::Path};
 
 use crate::{
-    common::{BINARY, Ended, csv, json, launcher, run},
+    common::{BINARY, Ended, MPIRUN_VARIABLES, alone, csv, json, launcher, run},
     machine::Machine,
 };
 
@@ -237,4 +237,42 @@ fn the_log_of_a_replay_that_fails_is_kept() {
     }
     // mpirun may end the other rank before it has copied its own.
     assert!((1..=2).contains(&kept), "{kept}");
+}
+
+/// NCCL reads its level once per process, so each candidate is a job of its own. Two ranks are two virtual nodes.
+#[test]
+fn a_tuning_measures_each_level_that_is_in_force() {
+    let Some(machine) = Machine::with(2) else {
+        return;
+    };
+    let rank = "export NCCL_HOSTID=n$OMPI_COMM_WORLD_RANK$PMI_RANK; exec \"$0\" \"$@\"";
+    let script = format!("#!/bin/sh\nexec mpirun -np 2 sh -c '{rank}' \"$@\"\n");
+    let start = machine.path().join("start");
+    fs::write(&start, script).expect("written");
+    fs::set_permissions(&start, fs::Permissions::from_mode(0o755)).expect("executable");
+    let mut command = machine.on(alone(machine.path()));
+    command.envs(MPIRUN_VARIABLES);
+    let words = "replay --tune --start ./start --levels off --bucket-mb 25 --blocks 3 ddp-resnet50 --backend nccl \
+                 --size-scale 0.001 --time-scale 0.01 -n 2 -w 1 --out out";
+    run(command.args(words.split_whitespace())).expect_code(0);
+    let out = machine.path().join("out");
+    let candidates = csv(&out.join("tune.csv"));
+    let cells: Vec<_> = candidates
+        .iter()
+        .map(|row| ["candidate", "level", "blocks"].map(|name| row[name].as_str()))
+        .collect();
+    let expected = [
+        ["default", "default", "3"],
+        ["default-again", "default", "3"],
+        ["off", "off", "3"],
+    ];
+    assert_eq!(cells, expected);
+    let record = json(&out.join("experiment.json"));
+    for step in record["steps"].as_array().expect("steps") {
+        let folder = out.join(step["folder"].as_str().expect("a folder"));
+        let label = step["label"].as_str().expect("a label");
+        let level = label.trim_end_matches("-again");
+        let rows = csv(&folder.join("steps.csv"));
+        assert!(rows.iter().all(|row| row["level"] == level), "{label}");
+    }
 }
