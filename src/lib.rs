@@ -35,7 +35,7 @@
 //! | 8 | [`plan`] | costs fitted to measured runs: what other sizes, ranks and training steps would take |
 //! | 8 | [`monitor`] | the GPUs of a node, live |
 //! | 9 | [`launch`] | ranks on all nodes of a Slurm job, on named hosts or on this one; jobs that start them |
-//! | 9 | [`kube`] | a sweep on a Kubernetes cluster: manifests, and what kubectl does with them |
+//! | 9 | [`kube`] | a sweep or a replay on a Kubernetes cluster: manifests, and what kubectl does with them |
 //! | 9 | [`experiment`] | a sweep or a training step with several settings, block by block; a race of settings |
 //! | 9 | [`report`] | results as a page, as pictures, and for Prometheus |
 //! | 10 | [`cmd`] | the command line: one small file per subcommand |

@@ -233,3 +233,29 @@ fn entry<'a, T: Default>(map: &'a mut BTreeMap<String, T>, name: &str) -> &'a mu
     }
     map.get_mut(name).expect("it was just inserted")
 }
+
+#[cfg(test)]
+mod tests {
+    use std::{fs, path::Path};
+
+    use super::*;
+
+    #[test]
+    fn what_is_new_and_what_was_there_are_all() {
+        let logs = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/nccl-logs");
+        // One has connections of both kinds of traffic, the other one those of rings and trees.
+        for name in ["a2a.split.cumem0.log", "ar.split.sweep.log"] {
+            let log = fs::read(logs.join(name)).expect("a log");
+            let whole = Connections::read(&log);
+            assert!(whole.sends() > 0 && whole.since(&whole).by.is_empty());
+            for (at, _) in log.iter().enumerate().filter(|(_, byte)| **byte == b'\n') {
+                let before = Connections::read(&log[..=at]);
+                let mut all = before.clone();
+                all.add(&whole.since(&before));
+                // The channels are those that were read last.
+                all.channels = whole.channels;
+                assert_eq!(all, whole, "{name}, cut after {at} bytes");
+            }
+        }
+    }
+}

@@ -140,6 +140,8 @@ fn shown_in_part(own: &Connections, all: &Connections, is_pairwise: bool) -> Kin
 
 #[cfg(test)]
 mod tests {
+    use std::{fs, path::Path};
+
     use super::*;
     use crate::{
         replay::ReplayResult,
@@ -225,6 +227,41 @@ mod tests {
                 "all_reduce expert: cannot tell, unknown NET/IB"
             ]
         );
+    }
+
+    /// The connections in the log of a run of NCCL 2.28.3 on four ranks of two virtual nodes.
+    fn recorded(name: &str) -> Connections {
+        let logs = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/nccl-logs");
+        let log = fs::read(logs.join(format!("{name}.log"))).expect("a log");
+        Connections::read(&log)
+    }
+
+    #[test]
+    fn recorded_logs_show_the_level_that_relays() {
+        let step = step(None);
+        for (level, tokens, gradients) in [
+            ("disable", "not used, 0 of 16", "not used, 0 of 16"),
+            ("level0", "not used, 0 of 16", "used, 16 of 16"),
+            ("level1", "used, 8 of 16", "used, 16 of 16"),
+            ("level2", "used, 8 of 16", "used, 16 of 16"),
+            ("default", "used, 8 of 16", "used, 16 of 16"),
+        ] {
+            let connections = StepConnections {
+                checked: vec![
+                    recorded(&format!("a2a.split.{level}")),
+                    recorded(&format!("ring.split.{level}")),
+                ],
+                ..StepConnections::none(2)
+            };
+            assert_eq!(
+                proofs(&step, connections, false),
+                [
+                    format!("alltoallv expert: {tokens} NET/vrail+P2P"),
+                    format!("all_reduce expert: {gradients} NET/vrail+P2P"),
+                ],
+                "{level}"
+            );
+        }
     }
 
     #[test]
