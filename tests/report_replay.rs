@@ -303,6 +303,25 @@ fn sweeps_and_replays_are_on_one_page() {
 }
 
 #[test]
+fn replays_are_compared_on_the_page() {
+    let folder = folder();
+    let at = folder.path();
+    let run_json = sweep(at, "sweep");
+    write_replay(&at.join("all/1-balanced"), &run_json, 2, "moe-8x7b");
+    let off = write_replay(&at.join("all/2-off"), &run_json, 2, "moe-8x7b");
+    let mut summary = json(&off.join("replay.json"));
+    summary["run"]["level"] = json!("off");
+    fs::write(off.join("replay.json"), summary.to_string()).expect("written");
+    for words in [&["all"][..], &["all/1-balanced", "all/2-off"]] {
+        let words = text(&report(at, words));
+        assert!(words.contains("Runs compared"), "{words}");
+        assert!(words.contains("by level"), "{words}");
+        assert!(!words.contains("Not compared"), "{words}");
+        assert!(words.contains("moe-8x7b, step"), "{words}");
+    }
+}
+
+#[test]
 fn words_of_a_replay_are_no_markup_and_damaged_files_are_said() {
     let folder = folder();
     let at = folder.path();

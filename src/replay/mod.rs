@@ -22,7 +22,7 @@ pub use kind::CollectiveKind;
 pub use proof::{KindProof, ReplayProof, StepConnections};
 pub use quartiles::{Quartiles, median};
 pub use result::{OperationTimes, ReplayResult, StepSample};
-pub use saved::{BlockTimes, ReplayQuantity, SavedReplay};
+pub use saved::{BlockTimes, ReplayQuantity, SavedReplay, TimesOfSteps, read_steps};
 pub use timeline::{RankTimeline, chrome_trace};
 
 use crate::{

@@ -178,22 +178,38 @@ impl SavedReplay {
     }
 }
 
+/// The times of steps by mode and block, in us.
+pub type TimesOfSteps = BTreeMap<(StepMode, u32), Vec<f64>>;
+
+/// Reads all times above zero in a `steps.csv`. Returns a sentence as well if its last line is cut short.
+///
+/// # Errors
+/// Returns an error if the file or a row of it cannot be read.
+pub fn read_steps(path: &Path) -> Result<(TimesOfSteps, Option<String>), RowError> {
+    let mut reader = RowReader::open(path)?;
+    let mut times = TimesOfSteps::new();
+    while let Some(row) = reader.read_row::<StepRow>()? {
+        let mode = StepMode::ALL
+            .into_iter()
+            .find(|mode| mode.name() == row.mode);
+        let time = row.time_us.filter(|time| time.is_finite() && *time > 0.0);
+        if let (Some(mode), Some(time)) = (mode, time) {
+            times.entry((mode, row.block)).or_default().push(time);
+        }
+    }
+    Ok((times, reader.torn_line()))
+}
+
 /// Reads the times of the blocks that have steps with communication and without.
 fn read_blocks(path: &Path) -> Result<Vec<BlockTimes>, RowError> {
-    let mut reader = RowReader::open(path)?;
-    let mut times: BTreeMap<u32, [Vec<f64>; 2]> = BTreeMap::new();
-    while let Some(row) = reader.read_row::<StepRow>()? {
-        let index = match row.mode {
-            mode if mode == StepMode::Overlapped.name() => 0,
-            mode if mode == StepMode::Computation.name() => 1,
-            _ => continue,
-        };
-        let time = row.time_us.filter(|time| time.is_finite() && *time > 0.0);
-        times.entry(row.block).or_default()[index].extend(time);
-    }
+    let (times, _) = read_steps(path)?;
+    let of_mode = |mode, block| median(times.get(&(mode, block)).cloned().unwrap_or_default());
     let mut blocks = Vec::new();
-    for (block, [steps, computations]) in times {
-        if let (Some(step), Some(computation)) = (median(steps), median(computations)) {
+    for &(mode, block) in times.keys() {
+        if mode == StepMode::Overlapped
+            && let Some(step) = of_mode(mode, block)
+            && let Some(computation) = of_mode(StepMode::Computation, block)
+        {
             blocks.push(BlockTimes {
                 block,
                 step,

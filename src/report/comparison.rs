@@ -63,7 +63,7 @@ pub(super) fn read(runs: &[PathBuf]) -> anyhow::Result<Vec<Comparison>> {
 }
 
 fn has_several_steps(run: &Path) -> bool {
-    RunsAt::find(run).is_ok_and(|found| found.are_steps && found.runs.len() > 1)
+    RunsAt::find_any(run).is_ok_and(|found| found.are_steps && found.runs.len() > 1)
 }
 
 /// Compares runs as `pxnbench compare` does. A refusal is shown instead: the runs are reported all the same.
@@ -135,6 +135,27 @@ fn table(caption: String, rows: &[&ComparisonRow]) -> Table {
 }
 
 fn cells(row: &ComparisonRow) -> Vec<String> {
+    let (case, size) = case_and_size(row);
+    vec![
+        case,
+        size,
+        row.label.to_string(),
+        row.reference.to_string(),
+        figure(row.ratio),
+        interval(row.ratio_low.zip(row.ratio_high)),
+        row.blocks.to_string(),
+        row.verdict.to_string(),
+    ]
+}
+
+/// Returns what a row is of; what is timed of a training step has no size.
+fn case_and_size(row: &ComparisonRow) -> (String, String) {
+    if !row.workload.is_empty() {
+        return (
+            format!("{}, {}", row.workload, row.collective),
+            String::new(),
+        );
+    }
     let place = if row.in_place == 1 {
         "in place"
     } else {
@@ -145,16 +166,7 @@ fn cells(row: &ComparisonRow) -> Vec<String> {
         case.push(&row.redop);
     }
     case.push(place);
-    vec![
-        case.join(", "),
-        Bytes(row.size_bytes).to_string(),
-        row.label.to_string(),
-        row.reference.to_string(),
-        figure(row.ratio),
-        interval(row.ratio_low.zip(row.ratio_high)),
-        row.blocks.to_string(),
-        row.verdict.to_string(),
-    ]
+    (case.join(", "), Bytes(row.size_bytes).to_string())
 }
 
 fn verdicts(rows: &[ComparisonRow]) -> Vec<(String, u64)> {

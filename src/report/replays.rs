@@ -1,6 +1,6 @@
 //! Training steps that were replayed: what their files say.
 
-use std::{collections::BTreeMap, path::Path};
+use std::path::Path;
 
 use serde::Deserialize;
 
@@ -12,8 +12,8 @@ use super::{
 use crate::{
     backend::step::StepMode,
     input::{self, InputKind},
-    record::{RowError, RowReader},
-    replay::{Quartiles, files::TIMELINE_JSON, median},
+    record::RowError,
+    replay::{Quartiles, files::TIMELINE_JSON, median, read_steps},
     units::Micros,
 };
 
@@ -153,28 +153,10 @@ fn read_timelines(source: &Source, notes: &mut Vec<String>) -> Vec<TimelineOfRan
         })
 }
 
-/// A row of `steps.csv`, as far as it is read.
-#[derive(Deserialize)]
-struct StepRow<'a> {
-    mode: &'a str,
-    block: u32,
-    time_us: Option<f64>,
-}
-
 /// Reads the times of each mode. A last line that is cut short is added to `notes`.
 fn read_modes(path: &Path, notes: &mut Vec<String>) -> Result<Vec<ModeTimes>, RowError> {
-    let mut reader = RowReader::open(path)?;
-    let mut times: BTreeMap<(StepMode, u32), Vec<f64>> = BTreeMap::new();
-    while let Some(row) = reader.read_row::<StepRow>()? {
-        let mode = StepMode::ALL
-            .into_iter()
-            .find(|mode| mode.name() == row.mode);
-        let time = row.time_us.filter(|time| time.is_finite() && *time > 0.0);
-        if let (Some(mode), Some(time)) = (mode, time) {
-            times.entry((mode, row.block)).or_default().push(time);
-        }
-    }
-    notes.extend(reader.torn_line());
+    let (times, torn_line) = read_steps(path)?;
+    notes.extend(torn_line);
     let of_mode = |mode| {
         let blocks = times.iter().filter(|((of, _), _)| *of == mode);
         let blocks: Vec<&Vec<f64>> = blocks.map(|(_, times)| times).collect();
