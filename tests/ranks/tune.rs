@@ -6,13 +6,14 @@ use std::{
     os::unix::fs::PermissionsExt,
     path::Path,
     process::{Command, Stdio},
+    time::Duration,
 };
 
-use crate::common::{self, alone, csv, has_mpi, json, preload, run};
+use crate::common::{self, alone, csv, has_mpi, json, preload, run, run_within};
 
 /// A step of which nothing but the number of its buckets matters: no computation, and hardly any data.
-const TINY: [&str; 11] = [
-    "ddp-gpt2",
+const TINY: [&str; 13] = [
+    "ddp-resnet50",
     "--backend",
     "host",
     "--time-scale",
@@ -23,13 +24,18 @@ const TINY: [&str; 11] = [
     "3",
     "-w",
     "0",
+    "-c",
+    "0",
 ];
 
 /// Starts two ranks.
 const TWO_RANKS: [&str; 2] = ["--start", "mpirun -np 2"];
 
-/// A command in `folder` whose ranks take 5 ms for each all_reduce: 13 buckets of 25 MiB take longer than one of 1000 MiB, and
-/// the 24 of 10 MiB longer still, however busy the machine is. `None` without MPI or a compiler.
+/// How long a command with many steps may take on a busy machine.
+const LIMIT: Duration = Duration::from_secs(300);
+
+/// A command in `folder` whose ranks take 30 ms for each all_reduce: 4 buckets of 25 MiB take longer than one of 1000 MiB, and
+/// the 9 of 10 MiB longer still, however busy the machine is. `None` without MPI or a compiler.
 fn with_slow_all_reduce(folder: &Path) -> Option<Command> {
     if !has_mpi() {
         return None;
@@ -39,7 +45,7 @@ fn with_slow_all_reduce(folder: &Path) -> Option<Command> {
     let mut command = alone(folder);
     command.envs(common::MPIRUN_VARIABLES);
     command.env("LD_PRELOAD", library);
-    command.env("SLOW_COLLECTIVE_US", "5000");
+    command.env("SLOW_COLLECTIVE_US", "30000");
     Some(command)
 }
 
@@ -64,7 +70,7 @@ fn the_candidate_with_the_fewest_buckets_is_recommended() {
     };
     command.args(["replay", "--tune", "--out", "t", "--bucket-mb", "1000"]);
     command.args(["--blocks", "6"]).args(TWO_RANKS).args(TINY);
-    let ended = run(&mut command).expect_code(0);
+    let ended = run_within(&mut command, LIMIT).expect_code(0);
     let out = folder.path().join("t");
     let candidates = candidates(&out);
     let names: Vec<&str> = candidates.keys().map(String::as_str).collect();
@@ -93,7 +99,7 @@ fn the_candidate_with_the_fewest_buckets_is_recommended() {
 
     // A tuning is an experiment, so its steps can be compared like those of one.
     let compared = run(alone(folder.path()).args(["compare", "t"])).expect_code(0);
-    let said = "ddp-gpt2, step: 1000MiB takes ";
+    let said = "ddp-resnet50, step: 1000MiB takes ";
     assert!(compared.stdout.contains(said), "{}", compared.stdout);
 }
 
@@ -148,7 +154,7 @@ fn if_nothing_is_faster_the_default_is_kept() {
     };
     command.args(["replay", "--tune", "--out", "t", "--bucket-mb", "10"]);
     command.args(["--blocks", "4"]).args(TWO_RANKS).args(TINY);
-    let ended = run(&mut command).expect_code(0);
+    let ended = run_within(&mut command, LIMIT).expect_code(0);
     let said = "# No candidate is shown to be faster than the default, buckets of 25 MiB, whose step takes ";
     assert!(ended.stdout.contains(said), "{}", ended.stdout);
     let recommended = candidates(&folder.path().join("t"))
@@ -166,7 +172,7 @@ fn an_experiment_compares_training_steps_in_blocks() {
     command.args(["experiment", "--out", "e", "--bucket-mb", "25,1000"]);
     command.args(["--blocks", "6"]).args(TWO_RANKS);
     command.arg("replay").args(TINY);
-    let ended = run(&mut command).expect_code(0);
+    let ended = run_within(&mut command, LIMIT).expect_code(0);
     let out = folder.path().join("e");
     let rows = csv(&out.join("comparison.csv"));
     let cells: Vec<_> = rows
@@ -176,15 +182,15 @@ fn an_experiment_compares_training_steps_in_blocks() {
     let mut expected = Vec::new();
     for quantity in ["step", "exposed", "computation"] {
         for label in ["25MiB", "25MiB-again", "1000MiB"] {
-            expected.push(["ddp-gpt2", "bucket", quantity, label, "6"]);
+            expected.push(["ddp-resnet50", "bucket", quantity, label, "6"]);
         }
     }
     assert_eq!(cells, expected);
     let verdicts: Vec<&str> = rows[..3].iter().map(|row| &*row["verdict"]).collect();
     assert_eq!(verdicts, ["reference", "control", "better"]);
-    let said = "# All cases: workload ddp-gpt2";
+    let said = "# All cases: workload ddp-resnet50";
     assert!(ended.stdout.contains(said), "{}", ended.stdout);
-    let said = "# ddp-gpt2, step: 1000MiB takes ";
+    let said = "# ddp-resnet50, step: 1000MiB takes ";
     assert!(ended.stdout.contains(said), "{}", ended.stdout);
     assert!(!out.join("results.csv").exists(), "there are no sweeps");
 
