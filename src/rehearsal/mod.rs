@@ -6,9 +6,9 @@
 //! | the cluster: equal nodes of GPUs and NICs | [`cluster`] |
 //! | such a node, and the topology file that makes NCCL see it | [`virtual_node`] |
 //! | what NCCL reads of the settings of a level | [`settings`] |
-//! | the NIC and the relay of each GPU | [`node_rules`] |
-//! | which rank sends how much to which | [`messages`] |
-//! | the rails that messages, rings and trees take | [`send_recv`], [`rings`], [`trees`] |
+//! | the NIC and the relay of each GPU | `node_rules` |
+//! | which rank sends how much to which | `messages` |
+//! | the rails that messages, rings and trees take | `send_recv`, `rings`, `trees` |
 //! | relays and bytes that follow from them | [`theory`] |
 //! | what the rails of a run counted | [`counters`] |
 //! | theory, log and counters side by side | [`comparison`] |

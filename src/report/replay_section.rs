@@ -106,15 +106,17 @@ fn in_milliseconds(ends: Option<(f64, f64)>) -> String {
     interval(ends.map(|(low, high)| (low / 1e3, high / 1e3)))
 }
 
-/// Returns the sections, without their figures' share of the page's bytes being judged. `take` keeps those figures that there is room
-/// for: the times of the modes, and the timelines.
+/// Keeps those figures that the page has room for; the noun says what they show.
+pub(super) type TakeFigures<'a> = dyn FnMut(Vec<Figure>, &str) -> anyhow::Result<Vec<Figure>> + 'a;
+
+/// Returns the sections. `take` decides which of their figures there is room for: the times of the modes, and the timelines.
 ///
 /// # Errors
 ///
 /// Returns an error if `take` does.
 pub(super) fn sections(
     replays: &[ReplayedStep],
-    take: &mut dyn FnMut(Vec<Figure>, &str) -> anyhow::Result<Vec<Figure>>,
+    take: &mut TakeFigures<'_>,
 ) -> anyhow::Result<Vec<ReplaySection>> {
     let names = distinct(replays.iter().map(|replay| replay.name.clone()));
     let mut sections = Vec::new();
