@@ -289,7 +289,7 @@ fn spacks_recipe_has_the_versions_and_features_of_the_crate() {
     python.args(["-B", "-c", SPACK]).arg(root().join(RECIPE));
     let called = run(python.current_dir(folder.path())).expect_code(0).stdout;
     let manifest = manifest();
-    let rust = manifest["package"]["rust-version"]
+    let rust = manifest["workspace"]["package"]["rust-version"]
         .as_str()
         .expect("a version");
     for line in [
