@@ -199,16 +199,16 @@ fn in_world(request: &ReplayRequest, world: &dyn World) -> anyhow::Result<Code> 
     conclude(&result)
 }
 
-/// Arranges that NCCL's log of this process is kept if the job is ended.
+/// Arranges that NCCL's log of this process is kept if the job is ended, as its finished blocks are.
 fn keep_log_if_ended(files: &ReplayFiles) {
-    if !log::is_ours() {
-        return;
-    }
     let folder = files.folder.clone();
-    abort::set_last_words(Box::new(move |code, _, _| {
-        log::collect(Some(&folder));
+    let save = move |code, _: &str, _| {
+        if log::is_ours() {
+            log::collect(Some(&folder));
+        }
         code
-    }));
+    };
+    abort::set_last_words("finished blocks", Box::new(save));
 }
 
 /// Refuses ranks that would replay different steps: each reads its workload itself.

@@ -138,9 +138,10 @@ impl Session {
             session.keep_remark(remark, world);
         }
         let last = session.clone();
-        abort::set_last_words(Box::new(move |code, message, moment| {
-            last.end_if_free(code, message, moment)
-        }));
+        abort::set_last_words(
+            "finished cases",
+            Box::new(move |code, message, moment| last.end_if_free(code, message, moment)),
+        );
         Ok(session)
     }
 

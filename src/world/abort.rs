@@ -61,6 +61,8 @@ static ENDING_CODE: OnceLock<Code> = OnceLock::new();
 static ABORTER: OnceLock<Aborter> = OnceLock::new();
 /// How long an error of NCCL waits for the news that another rank is gone, from which it may follow.
 static NEWS_TAKE: OnceLock<Duration> = OnceLock::new();
+/// What the last words keep, as messages call it.
+static KEPT: OnceLock<&str> = OnceLock::new();
 /// The exit code, once everything is measured and saved.
 static FINAL_CODE: OnceLock<Code> = OnceLock::new();
 
@@ -109,8 +111,11 @@ pub fn expect_news_within(time: Duration) {
     let _ = NEWS_TAKE.set(time);
 }
 
-/// Sets the function that saves what was measured if the job is ended from here.
-pub fn set_last_words(words: LastWords) {
+/// Sets the function that saves what was measured, which messages call `kept`, such as `finished cases`, if the job is ended
+/// from here.
+pub fn set_last_words(kept: &'static str, words: LastWords) {
+    // A process measures one thing.
+    let _ = KEPT.set(kept);
     let mut last_words = LAST_WORDS.lock().unwrap_or_else(PoisonError::into_inner);
     *last_words = Some(words);
 }
@@ -128,10 +133,11 @@ pub fn forget_last_words() {
     }
 }
 
-/// Returns whether this process saves what was measured if the job is ended: whether it measures anything.
-pub fn keeps_results() -> bool {
+/// Returns what this process saves if the job is ended, as messages call it; `None` if it measures nothing.
+pub fn kept() -> Option<&'static str> {
     // A lock that is held is held by a thread that saves.
-    LAST_WORDS.try_lock().map_or(true, |words| words.is_some())
+    let is_kept = LAST_WORDS.try_lock().map_or(true, |words| words.is_some());
+    KEPT.get().copied().filter(|_| is_kept)
 }
 
 /// Notes that everything is measured and saved and that the program will exit with `code`. A

@@ -120,13 +120,11 @@ fn stop(signal: i32) {
 
 /// Returns why a signal ends the job.
 fn reason(signal: i32) -> String {
-    let kept = if abort::keeps_results() {
-        "; finished cases are kept"
-    } else {
-        ""
-    };
     let name = name_to_user(signal);
-    format!("stopped by {name}{kept}")
+    match abort::kept() {
+        Some(kept) => format!("stopped by {name}; {kept} are kept"),
+        None => format!("stopped by {name}"),
+    }
 }
 
 /// Returns the name of a signal that asks this process to stop, and what it means unless every user knows.

@@ -301,6 +301,29 @@ fn a_replay_keeps_its_folder_for_itself_makes_it_anew_and_ends_with_its_blocks_i
     );
 }
 
+/// Each step computes for two seconds, longer than a signal leaves time for.
+#[test]
+fn a_replay_that_is_stopped_within_a_block_keeps_those_before() {
+    let folder = super::folder();
+    let slow = alone().replace("compute_us = 300", "compute_us = 1000000");
+    fs::write(folder.path().join("step.toml"), slow).expect("writable");
+    let started: Child = common::alone(folder.path())
+        .args(["replay", "step.toml", "--backend", "host", "--out", "out"])
+        .args(["-n", "1", "-w", "0", "-c", "0", "--blocks", "1000"])
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("started");
+    let steps = folder.path().join("out/steps.csv");
+    common::wait_until("a block", || steps.is_file());
+    assert!(common::send_signal("-TERM", started.id()));
+    let ended = common::ended(started).expect_code(9);
+    let said = "stopped by SIGTERM; finished blocks are kept";
+    assert_eq!(ended.stderr.matches(said).count(), 1, "{}", ended.stderr);
+    assert_eq!(csv(&steps).len(), 4);
+}
+
 /// Returns a workload for one rank.
 fn alone() -> String {
     TWO_BUCKETS.replace("ranks = 2", "ranks = 1")
