@@ -534,11 +534,14 @@ fn what_cannot_be_meant_is_refused() {
     }
 }
 
+/// Its runs are in memory: while the disk of a busy machine answers nobody, a job cannot describe its end in the second that mpirun
+/// leaves it.
 #[test]
 fn the_script_for_real_gpus_finds_all_in_order() {
     let Some(machine) = Machine::with(2) else {
         return;
     };
+    let memory = common::folder_in_memory();
     let path = env::var("PATH").unwrap_or_default();
     let script = Command::new(Path::new(ROOT).join("scripts/gpu-check.sh"));
     let mut command = machine.with_nvml(machine.on(script), "");
@@ -550,6 +553,7 @@ fn the_script_for_real_gpus_finds_all_in_order() {
             ("OMPI_ALLOW_RUN_AS_ROOT", "1"),
             ("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"),
         ])
+        .env("TMPDIR", memory.path())
         .env(
             "PATH",
             format!("{}:{path}", machine.libraries.join("bin").display()),
