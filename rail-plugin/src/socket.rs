@@ -1,9 +1,11 @@
 //! Sockets that never wait: all calls return at once, whether or not something could be done.
 //!
-//! Their names are abstract, so that there is no file, and nothing is left by a process that dies.
+//! Their names are abstract, so that there is no file, and nothing is left by a process that dies. All users of the machine can
+//! see such names and use them, also one whose process has died; so both ends check whose process the other is.
 
 use std::{io, path::PathBuf};
 
+use rustix::{net::sockopt::socket_peercred, process::Uid};
 use socket2::{Domain, SockAddr, Socket, Type};
 
 use crate::{
@@ -26,7 +28,19 @@ pub(crate) enum Read {
 pub(crate) struct Connection(Socket);
 
 /// A listening socket that never waits.
-pub(crate) struct Entrance(Socket);
+pub(crate) struct Entrance {
+    socket: Socket,
+    /// The user whose processes may connect.
+    user: Uid,
+}
+
+/// Returns whether the process at the other end is one of that user.
+fn is_of(user: Uid, socket: &Socket) -> io::Result<bool> {
+    Ok(socket_peercred(socket)?.uid == user)
+}
+
+/// The most connections that wait to be accepted.
+const MOST_WAITING: i32 = 64;
 
 fn address(name: &Secret) -> io::Result<SockAddr> {
     let mut path = String::from("\0pxnbench-rail-");
@@ -58,29 +72,37 @@ impl Entrance {
         let open = || {
             let socket = socket()?;
             socket.bind(&address(name)?)?;
-            socket.listen(64)?;
+            socket.listen(MOST_WAITING)?;
             Ok(socket)
         };
         let socket = open()
             .map_err(|error: io::Error| Failure::system("Listening for a rail's peer", error))?;
-        Ok(Entrance(socket))
+        let user = rustix::process::geteuid();
+        Ok(Entrance { socket, user })
     }
 
-    /// Returns a new connection, if there is one.
+    /// Returns a new connection of this user, if there is one. Those of other users are closed.
     ///
     /// # Errors
     /// Returns an error if a connection cannot be accepted, as with too many open files.
     pub(crate) fn next(&self) -> Result<Option<Connection>> {
-        let accept = || {
-            let (socket, _) = self.0.accept()?;
-            socket.set_nonblocking(true)?;
-            Ok(Connection(socket))
-        };
-        match accept() {
-            Ok(connection) => Ok(Some(connection)),
-            Err(error) if is_later(&error) => Ok(None),
-            Err(error) => Err(Failure::system("Accepting a rail's peer", error)),
+        // Not all that come: others could connect faster than they are turned away.
+        for _ in 0..MOST_WAITING {
+            match self.accept() {
+                Ok(Some(connection)) => return Ok(Some(connection)),
+                Ok(None) => {}
+                Err(error) if is_later(&error) => return Ok(None),
+                Err(error) => return Err(Failure::system("Accepting a rail's peer", error)),
+            }
         }
+        Ok(None)
+    }
+
+    /// Accepts a connection; `None` if it is another user's.
+    fn accept(&self) -> io::Result<Option<Connection>> {
+        let (socket, _) = self.socket.accept()?;
+        socket.set_nonblocking(true)?;
+        Ok(is_of(self.user, &socket)?.then_some(Connection(socket)))
     }
 }
 
@@ -88,11 +110,16 @@ impl Connection {
     /// Connects to an abstract address; `None` if so many do that it has to be tried again.
     ///
     /// # Errors
-    /// Returns an error if nobody listens there.
+    /// Returns an error if nobody listens there, or another user does.
     pub(crate) fn to(name: &Secret) -> Result<Option<Connection>> {
         let connect = || {
             let socket = socket()?;
             socket.connect(&address(name)?)?;
+            if !is_of(rustix::process::geteuid(), &socket)? {
+                return Err(io::Error::other(
+                    "another user of this machine listens there",
+                ));
+            }
             Ok(Connection(socket))
         };
         match connect() {
@@ -187,6 +214,20 @@ mod tests {
         drop(one);
         assert_eq!(other.read(&mut bytes), Read::End);
         assert_eq!(other.write(b"abc"), None);
+    }
+
+    #[test]
+    fn processes_of_other_users_are_turned_away() {
+        let name = [0x5e; 16];
+        let mut entrance = Entrance::at(&name).expect("an entrance");
+        let own = entrance.user;
+        entrance.user = Uid::from_raw(own.as_raw().wrapping_add(1));
+        let stranger = Connection::to(&name).expect("no error").expect("at once");
+        assert!(entrance.next().expect("no error").is_none());
+        assert_eq!(stranger.read(&mut [0; 8]), Read::End);
+        entrance.user = own;
+        let _one = Connection::to(&name).expect("no error").expect("at once");
+        assert!(entrance.next().expect("no error").is_some());
     }
 
     #[test]
