@@ -33,7 +33,9 @@ impl Buffer {
     ///
     /// # Safety
     /// The memory is there, and nobody else uses it in a way that is in conflict with this one, until the operation that it
-    /// is for is complete or its connection is closed. NCCL guarantees that for what it passes to `isend` and `irecv`.
+    /// is for is complete. NCCL guarantees that for what it passes to `isend` and `irecv`, but for a communicator that it
+    /// aborts: then it tests nothing of the connection any more before it frees the memory and closes the connection. No
+    /// thread of this plugin touches the memory in between; a copy that a GPU has begun is waited for by `cudaFree`.
     pub(super) unsafe fn new(address: usize, bytes: usize, memory: Memory) -> Buffer {
         Buffer {
             address,

@@ -112,8 +112,8 @@ impl Staging {
         match from.memory() {
             Memory::Gpu if bytes > 0 => {
                 // SAFETY: the buffer's maker guarantees that it is there, and the block is not used while it is busy.
-                unsafe { self.copies()?.start_to_host(slot, to, address, bytes) }?;
-                self.is_busy[slot] = true;
+                let started = unsafe { self.copies()?.start_to_host(slot, to, address, bytes) };
+                self.note_start(slot, started)?;
             }
             _ => {
                 let from = ptr::with_exposed_provenance::<u8>(address);
@@ -140,8 +140,8 @@ impl Staging {
         match to.memory() {
             Memory::Gpu if bytes > 0 => {
                 // SAFETY: the buffer's maker guarantees that it is there, and the block is not used while it is busy.
-                unsafe { self.copies()?.start_to_gpu(slot, address, from, bytes) }?;
-                self.is_busy[slot] = true;
+                let started = unsafe { self.copies()?.start_to_gpu(slot, address, from, bytes) };
+                self.note_start(slot, started)?;
             }
             _ => {
                 let to = ptr::with_exposed_provenance_mut::<u8>(address);
@@ -150,6 +150,23 @@ impl Staging {
             }
         }
         Ok(())
+    }
+
+    /// Notes that the copy of a block was started. One that could not be may be under way all the same, and nothing tells
+    /// when it ends: then the pages are given up.
+    fn note_start(&mut self, slot: usize, started: Result<()>) -> Result<()> {
+        match started {
+            Ok(()) => self.is_busy[slot] = true,
+            Err(_) => self.give_up(),
+        }
+        started
+    }
+
+    /// Gives the pages up without freeing them. What a GPU may still write to is never used again.
+    fn give_up(&mut self) {
+        std::mem::forget(self.copies.take());
+        std::mem::forget(self.pages.take());
+        self.is_busy = [false; BLOCKS];
     }
 
     /// Returns whether the copy from or to a block is complete.
@@ -192,8 +209,7 @@ impl Drop for Staging {
             // A copy that failed is over.
             while !self.is_ready(slot).unwrap_or(true) {
                 if began.elapsed() > PATIENCE {
-                    std::mem::forget(self.copies.take());
-                    std::mem::forget(self.pages.take());
+                    self.give_up();
                     return;
                 }
                 thread::sleep(Duration::from_micros(100));
