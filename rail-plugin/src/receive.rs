@@ -162,11 +162,18 @@ impl Receiver {
         advanced.map(|()| None)
     }
 
-    /// Does what can be done without waiting.
+    /// Does what can be done without waiting. After an error each later call gets it, too: what follows in the stream would be
+    /// taken for something else.
     fn advance(&mut self) -> Result<()> {
         if let Some(failure) = &self.failure {
             return Err(failure.clone());
         }
+        let moved = self.move_on();
+        self.failure = moved.as_ref().err().cloned();
+        moved
+    }
+
+    fn move_on(&mut self) -> Result<()> {
         self.write_grants();
         loop {
             self.finish_blocks()?;
@@ -175,7 +182,7 @@ impl Receiver {
             }
         }
         if self.is_peer_gone && self.blocks.is_empty() && !self.posted.is_empty() {
-            return Err(self.fail());
+            return Err(self.peer_is_gone());
         }
         Ok(())
     }
@@ -335,17 +342,15 @@ impl Receiver {
         }
     }
 
-    /// Notes that the peer is gone, and returns the error that each later call gets too.
-    fn fail(&mut self) -> Failure {
-        let failure = Failure::new(
+    /// Returns the error of a peer that is gone.
+    fn peer_is_gone(&self) -> Failure {
+        Failure::new(
             Code::Remote,
             format!(
                 "rail{}: {} is gone while messages from it were expected. Look for the first error in the output of that rank.",
                 self.rail,
                 self.shared.name_of(self.peer)
             ),
-        );
-        self.failure = Some(failure.clone());
-        failure
+        )
     }
 }

@@ -206,14 +206,15 @@ impl Sender {
         }
     }
 
-    /// Does what can be done without waiting.
+    /// Does what can be done without waiting. After an error each later call gets it, too.
     fn advance(&mut self) -> Result<()> {
         if let Some(failure) = &self.failure {
             return Err(failure.clone());
         }
         self.take_grants();
-        self.load()?;
-        self.write()
+        let moved = self.load().and_then(|()| self.write());
+        self.failure = moved.as_ref().err().cloned();
+        moved
     }
 
     fn take_grants(&mut self) {

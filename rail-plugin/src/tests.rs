@@ -302,6 +302,13 @@ fn what_no_receive_is_for_is_refused() {
     let failure = until_error(|| receiver.test(receive));
     assert_eq!(failure.code, Code::Internal);
     assert!(failure.sentence.contains("no receive is for"));
+    // What follows, which would be the bytes of that message, is not taken for another one.
+    let header = Header { place: 0, ..header };
+    near.write(&header.to_bytes()).expect("written");
+    near.write(&[0xee; 10]).expect("written");
+    let again = until_error(|| receiver.test(receive));
+    assert_eq!(again.sentence, failure.sentence);
+    assert_eq!(memory.contents(), [0; 10]);
 }
 
 #[test]
