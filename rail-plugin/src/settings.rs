@@ -101,7 +101,10 @@ impl Settings {
             },
             counters: set(COUNTERS).map(PathBuf::from),
             rank,
-            is_world: set(WORLD).is_some_and(|value| value == "1"),
+            is_world: match set(WORLD) {
+                Some(value) => number(WORLD, &value, 0, 1)? == 1,
+                None => false,
+            },
             node: set("NCCL_HOSTID").unwrap_or_else(host_name),
         })
     }
@@ -238,6 +241,7 @@ mod tests {
             ("PXNBENCH_RAILS", "0", "from 1 to 64"),
             ("PXNBENCH_RAILS", "two", "from 1 to 64"),
             ("PXNBENCH_RAIL_SPEED", "-1", "from 1 to"),
+            ("PXNBENCH_RAIL_WORLD", "yes", "from 0 to 1"),
             ("PXNBENCH_RAIL_BANDWIDTH", "0.5", "RAIL=VALUE"),
             ("PXNBENCH_RAIL_BANDWIDTH", "1=0", "10⁹ bytes"),
             ("PXNBENCH_RAIL_BANDWIDTH", "1=NaN", "10⁹ bytes"),

@@ -139,7 +139,12 @@ fn set_up(logger: Option<Logger>) -> Result<&'static Plugin> {
     if let Some(running) = RUNNING.get() {
         return Ok(&running.plugin);
     }
-    let settings = Settings::read(|name| std::env::var(name).ok())?;
+    // What is not UTF-8 is refused as a number, or is no folder, and is not ignored.
+    let variable = |name: &str| -> Option<String> {
+        let value = std::env::var_os(name)?;
+        Some(value.to_string_lossy().into_owned())
+    };
+    let settings = Settings::read(variable)?;
     let names = (0..settings.rails.len()).map(|rail| CString::new(format!("rail{rail}")));
     let names = names
         .collect::<std::result::Result<_, _>>()
@@ -509,7 +514,14 @@ unsafe fn receive(
     request: *mut Opaque,
 ) -> c_int {
     answer(|| {
-        let count = size(count)?;
+        let count = usize::try_from(count)
+            .ok()
+            .filter(|count| (1..=MOST_RECEIVES).contains(count))
+            .ok_or_else(|| {
+                Failure::internal(format!(
+                    "NCCL posts a receive of {count} messages; a rail has from 1 to {MOST_RECEIVES}."
+                ))
+            })?;
         // SAFETY: the caller guarantees that there are so many.
         let (data, tags, registrations) = unsafe {
             put(request, None);

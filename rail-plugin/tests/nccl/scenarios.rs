@@ -199,6 +199,12 @@ fn all_calls(mut worker: Worker) {
         .plugin
         .iflush(all[0].receiver, room.start, room.registration);
     assert!(flush.is_null(), "there is nothing to wait for");
+    for count in [0, 9] {
+        let parts = vec![(room.start, 1, 0, room.registration); count];
+        let refused = worker.plugin.irecv(all[0].receiver, &parts);
+        assert_eq!(refused.expect_err("none, or more than claimed"), 3);
+    }
+    assert!(logged("of 9 messages; a rail has from 1 to 8"));
 
     worker.meet("done");
     for ends in &all {
