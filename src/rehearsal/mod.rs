@@ -21,6 +21,8 @@
 
 pub mod cluster;
 pub mod comparison;
+#[cfg(test)]
+mod conservation_tests;
 pub mod counters;
 pub mod flow;
 mod messages;
