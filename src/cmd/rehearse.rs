@@ -11,7 +11,7 @@ use crate::{
     native::nvml::Inventory,
     output::{lock::replace_alone, target},
     rehearsal::{
-        cluster::Cluster,
+        cluster::{Cluster, MOST_CHANNELS},
         picture, table,
         theory::{self, Theory},
         virtual_node::NodeShape,
@@ -25,7 +25,7 @@ const FEWEST_GPUS: usize = 2;
 
 /// Show what NCCL does with PXN on several nodes with several NICs each: who relays, and which rails carry what
 ///
-/// With --theory, relays and bytes follow from NCCL's rules, on any machine, for any numbers of nodes, GPUs and rails; what the rules
+/// With --theory, relays and bytes follow from NCCL's rules, on any machine, for up to 1024 GPUs in all; what the rules
 /// do not decide reads `cannot tell`, with the reason. A rehearsal shows decisions, never speed.
 #[derive(Debug, clap::Args)]
 pub struct Args {
@@ -93,10 +93,14 @@ fn level_names(text: &str) -> Result<Levels, String> {
     if text == "all" {
         return Ok(Levels(levels::all().iter().collect()));
     }
-    text.split(',')
-        .map(levels::level)
-        .collect::<Result<_, _>>()
-        .map(Levels)
+    let mut named: Vec<&'static Preset> = Vec::new();
+    for name in text.split(',') {
+        let level = levels::level(name)?;
+        if !named.iter().any(|known| known.name == level.name) {
+            named.push(level);
+        }
+    }
+    Ok(Levels(named))
 }
 
 /// Prints the theory.
@@ -122,6 +126,7 @@ pub fn run(args: &Args) -> anyhow::Result<Code> {
             collectives.push(*collective);
         }
     }
+    check_files(args)?;
     let theories = theory::of_levels(&cluster, &args.levels.0, &collectives, args.size, args.root);
     write_files(args, &cluster, &theories)?;
     let files = [&args.csv, &args.json, &args.svg];
@@ -164,6 +169,10 @@ fn cluster(args: &Args) -> anyhow::Result<Cluster> {
         None => cluster_of_file(args, &args.topology)?,
     };
     if let Some(channels) = args.channels {
+        if u64::from(channels) > MOST_CHANNELS {
+            let what = format!("--channels {channels}: NCCL has {MOST_CHANNELS} channels at most");
+            return Err(usage(what));
+        }
         cluster.channels = Some(u64::from(channels));
     }
     Ok(cluster)
@@ -195,6 +204,30 @@ fn cluster_of_file(args: &Args, file: &Path) -> anyhow::Result<Cluster> {
         }
     }
     Cluster::of_nodes_like(args.nodes, node).map_err(refused)
+}
+
+/// Checks that each output has a file of its own: one would replace the other, or be mixed with it.
+fn check_files(args: &Args) -> anyhow::Result<()> {
+    let files = [
+        ("--csv", &args.csv),
+        ("--json", &args.json),
+        ("--svg", &args.svg),
+    ];
+    let mut named: Vec<(&str, PathBuf)> = Vec::new();
+    for (flag, file) in files {
+        let Some(file) = file else { continue };
+        let file = target::resolved(file);
+        let file = std::path::absolute(&file).unwrap_or(file);
+        if let Some((other, _)) = named.iter().find(|(_, known)| *known == file) {
+            let what = format!(
+                "{other} and {flag} have the same file, {}; name two",
+                file.display()
+            );
+            return Err(usage(what));
+        }
+        named.push((flag, file));
+    }
+    Ok(())
 }
 
 fn is_stdout(file: &Path) -> bool {

@@ -1,10 +1,13 @@
 //! [`Cluster`]: equal nodes of GPUs and NICs.
 
 use super::virtual_node::{self, NodeShape};
-use crate::topology::Topology;
+use crate::{topology::Topology, units::counted};
 
 /// The most ranks of a cluster. A theory lists the messages between all of them.
 pub const MOST_RANKS: u64 = 1024;
+
+/// The most channels that NCCL has (include/device.h): 32 before 2.25.
+pub const MOST_CHANNELS: u64 = 64;
 
 /// The channels that NCCL 2.28.3 took for collectives on two virtual nodes of two H200 and two rails each, whatever the level.
 const RECORDED_CHANNELS: u64 = 8;
@@ -33,16 +36,17 @@ impl Cluster {
         gpus: usize,
         rails: usize,
     ) -> Result<Cluster, String> {
+        // Before anything is made of a number that was mistyped.
+        check_ranks(nodes, gpus)?;
         let bus_ids = virtual_node::placeholders(gpus);
         let node = virtual_node::topology(shape, &bus_ids, rails)?;
         let is_recorded = (nodes, gpus, rails) == (2, 2, 2);
-        Cluster {
+        Ok(Cluster {
             nodes,
             node,
             shape: Some(shape),
             channels: is_recorded.then_some(RECORDED_CHANNELS),
-        }
-        .checked()
+        })
     }
 
     /// Returns a cluster of nodes like this one.
@@ -58,24 +62,13 @@ impl Cluster {
                 "it has no NIC; NCCL_TOPO_DUMP_FILE of a job with a network writes them".into(),
             );
         }
-        Cluster {
+        check_ranks(nodes, node.gpus.len())?;
+        Ok(Cluster {
             nodes,
             node,
             shape: None,
             channels: None,
-        }
-        .checked()
-    }
-
-    fn checked(self) -> Result<Cluster, String> {
-        match self.nodes.checked_mul(self.gpus() as u64) {
-            Some(ranks) if ranks <= MOST_RANKS => Ok(self),
-            _ => Err(format!(
-                "{} nodes of {} GPUs are more than {MOST_RANKS} ranks, the most of a theory",
-                self.nodes,
-                self.gpus()
-            )),
-        }
+        })
     }
 
     /// Returns the number of GPUs of a node.
@@ -117,6 +110,17 @@ impl Cluster {
     }
 }
 
+fn check_ranks(nodes: u64, gpus: usize) -> Result<(), String> {
+    match nodes.checked_mul(gpus as u64) {
+        Some(ranks) if ranks <= MOST_RANKS => Ok(()),
+        _ => Err(format!(
+            "{} of {} are more than {MOST_RANKS} ranks, the most of a theory",
+            counted(nodes, "node"),
+            counted(gpus as u64, "GPU")
+        )),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -137,6 +141,9 @@ mod tests {
             "129 nodes of 8 GPUs are more than 1024 ranks, the most of a theory"
         );
         assert!(Cluster::of_virtual_nodes(u64::MAX, NodeShape::Split, 8, 8).is_err());
+        let most = usize::try_from(u32::MAX).expect("64 bits");
+        let why = Cluster::of_virtual_nodes(1, NodeShape::Split, most, most).expect_err("memory");
+        assert!(why.starts_with("1 node of 4294967295 GPUs"), "{why}");
         let why = Cluster::of_nodes_like(2, Topology::default()).expect_err("empty");
         assert_eq!(why, "it has no GPU");
     }

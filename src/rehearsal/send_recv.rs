@@ -13,7 +13,7 @@
 //! and `ncclTopoComputeP2pChannels`): 2, or 1 if there are more ranks than twice the number of channels.
 
 use super::{
-    cluster::Cluster,
+    cluster::{Cluster, MOST_CHANNELS},
     flow::{Flow, Flows},
     messages::messages,
     node_rules::NodeRules,
@@ -23,9 +23,6 @@ use crate::collective::Case;
 
 /// The fewest channels that NCCL has: it uses each that it finds twice (graph/connect.cc, `ncclTopoPostset`).
 const FEWEST_CHANNELS: u64 = 2;
-
-/// The most channels that NCCL has (include/device.h): 32 before 2.25.
-const MOST_CHANNELS: u64 = 64;
 
 /// Derives the flows of a collective that is made of sends and receives.
 ///
@@ -116,7 +113,12 @@ fn channels_per_peer(cluster: &Cluster) -> Result<u64, String> {
         return Err("a GPU is connected to the processor directly, and NCCL measures how many NICs it can fill".into());
     }
     match cluster.channels {
-        Some(channels) => Ok(if ranks <= 2 * channels { 2 } else { 1 }),
+        // Never more connections than channels.
+        Some(channels) => Ok(if ranks <= 2 * channels {
+            channels.min(2)
+        } else {
+            1
+        }),
         None if ranks <= 2 * FEWEST_CHANNELS => Ok(2),
         None if ranks > 2 * MOST_CHANNELS => Ok(1),
         None => Err(format!(
@@ -216,6 +218,15 @@ mod tests {
     fn one_node_uses_no_network() {
         let one = cluster(1, NodeShape::Split, 8, 8);
         assert_eq!(counts(&one, "default"), (0, 0, 0));
+    }
+
+    /// With `NCCL_MAX_NCHANNELS=1` there is one channel, and so one connection (graph/paths.cc, `ncclTopoComputeP2pChannels`).
+    #[test]
+    fn one_channel_is_one_connection() {
+        let mut pair = cluster(2, NodeShape::Split, 1, 1);
+        pair.channels = Some(1);
+        let each = alltoall(&pair, "off").expect("known").connections_each;
+        assert_eq!(each, Ok(1));
     }
 
     #[test]

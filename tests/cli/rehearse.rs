@@ -163,6 +163,16 @@ fn what_cannot_be_is_refused_in_one_sentence() {
         ),
         (&["--nodes", "1000"], "more than 1024 ranks"),
         (&["--nodes", "0"], "at least 1"),
+        (&["--gpus", "4294967295"], "more than 1024 ranks"),
+        (&["--channels", "65"], "NCCL has 64 channels at most"),
+        (
+            &["--csv", "x", "--svg", "./x"],
+            "--csv and --svg have the same file",
+        ),
+        (
+            &["--csv", "-", "--json", "-"],
+            "--csv and --json have the same file",
+        ),
         (&["--topology", "ring.xml"], "it is a file, split or shared"),
         (&["--topology", "none.xml"], "it has no GPU"),
         (&["--levels", "ballanced"], "Did you mean balanced?"),
@@ -178,4 +188,13 @@ fn what_cannot_be_is_refused_in_one_sentence() {
         );
         assert_eq!(ended.stdout, "", "{arguments:?}");
     }
+    assert!(!at.join("x").exists());
+}
+
+#[test]
+fn a_level_that_is_named_twice_is_shown_once() {
+    let folder = folder();
+    let levels = ["alltoall", "--levels", "balanced,off,balanced"];
+    let ended = theory(folder.path(), &levels).expect_code(0);
+    assert_eq!(ended.stdout.matches("balanced ").count(), 1);
 }
