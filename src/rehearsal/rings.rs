@@ -82,13 +82,18 @@ pub(super) fn flows(
         for ring in 0..cluster.rails() {
             let hop = hop(cluster, exit, node, ring);
             let entered = self::hop(cluster, exit, next, ring).enters;
+            let (from, to) = (
+                cluster.rank_on(node, hop.last),
+                cluster.rank_on(next, entered),
+            );
+            let is_used = carries_data(case, from, to);
             flows.push(Flow {
-                from: cluster.rank_on(node, hop.last),
-                to: cluster.rank_on(next, entered),
+                from,
+                to,
                 rail: hop.leaves,
                 relay: hop.relay.map(|gpu| cluster.rank_on(node, gpu)),
                 peer_rail: entered,
-                bytes: bytes.clone().unwrap_or_default(),
+                bytes: bytes.clone().unwrap_or_default() * u64::from(is_used),
             });
         }
     }
@@ -180,9 +185,20 @@ fn bytes_per_hop(case: &Case) -> Result<u64, String> {
         Collective::AllReduce => Ok(2 * (ranks - 1) * sent / ranks),
         Collective::AllGather => Ok((ranks - 1) * sent),
         Collective::ReduceScatter => Ok((ranks - 1) * sent / ranks),
-        _ => Err(
-            "a ring does not send from the rank before its root, and NCCL's search decides which that is".into(),
-        ),
+        // All of the data go over each hop but one.
+        Collective::Broadcast | Collective::Reduce => Ok(sent),
+        other => Err(format!("a {other} along rings is not derived")),
+    }
+}
+
+/// Returns whether data go over this hop of a ring. A broadcast ends before its root, and a reduce begins behind it
+/// (device/broadcast.h and device/reduce.h).
+fn carries_data(case: &Case, from: u64, to: u64) -> bool {
+    let root = case.root.map(u64::from);
+    match case.collective {
+        Collective::Broadcast => root != Some(to),
+        Collective::Reduce => root != Some(from),
+        _ => true,
     }
 }
 
@@ -204,6 +220,7 @@ pub(super) fn channels_that_divide(cluster: &Cluster, case: &Case) -> Result<u64
     let (bytes, traffic_per_byte) = match case.collective {
         Collective::AllGather => (case.counts.send * case.dtype.size(), ranks),
         Collective::ReduceScatter => (case.counts.recv * case.dtype.size(), ranks),
+        Collective::Broadcast | Collective::Reduce => (case.counts.send * case.dtype.size(), 1),
         _ => (case.counts.send * case.dtype.size(), 2),
     };
     let cell = CELL_TRAFFIC.div_ceil(traffic_per_byte).div_ceil(PART) * PART;
@@ -232,7 +249,7 @@ mod tests {
             data::{DType, RedOp},
         },
         levels,
-        rehearsal::virtual_node::NodeShape,
+        rehearsal::{theory, virtual_node::NodeShape},
         units::Bytes,
     };
 
@@ -286,6 +303,36 @@ mod tests {
             assert_eq!(flows.flows.iter().filter(crosses).count(), crossing);
             assert!(flows.flows.iter().all(|flow| flow.relay.is_none()));
         }
+    }
+
+    /// Bytes that each node sends on each of two rails.
+    fn sent(collective: Collective, nodes: u64, gpus: usize, root: u32) -> Vec<u64> {
+        let cluster = cluster(nodes, NodeShape::Split, gpus);
+        let case = theory::case(&cluster, collective, Bytes(1 << 20), root);
+        let settings = PxnSettings::of_level(levels::level("default").expect("a level"));
+        let flows = flows(&cluster, &settings, &case).expect("known");
+        assert_eq!(flows.doubt_of_bytes, None);
+        flows.flows.iter().map(|flow| flow.bytes).collect()
+    }
+
+    /// Two rings begin at GPU 0 and at GPU 1 of a node. One of them enters the root's node at the root, the other leaves from it.
+    #[test]
+    fn a_ring_with_a_root_has_one_hop_without_data() {
+        let half = 1 << 19;
+        for root in 0..4 {
+            let mut broadcast = vec![half; 4];
+            let (node, gpu) = (root / 2, root % 2);
+            // From the other node, on the ring that begins at the root's GPU.
+            broadcast[(2 * (1 - node) + gpu) as usize] = 0;
+            assert_eq!(sent(Collective::Broadcast, 2, 2, root), broadcast, "{root}");
+            let mut reduce = vec![half; 4];
+            // From the root's node, on the ring that ends at the root.
+            reduce[(2 * node + 1 - gpu) as usize] = 0;
+            assert_eq!(sent(Collective::Reduce, 2, 2, root), reduce, "{root}");
+        }
+        let all = 1 << 20;
+        assert_eq!(sent(Collective::Broadcast, 3, 1, 0), [all, all, 0]);
+        assert_eq!(sent(Collective::Reduce, 3, 1, 0), [0, all, all]);
     }
 
     #[test]
