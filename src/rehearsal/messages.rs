@@ -28,7 +28,9 @@ pub(super) fn messages(case: &Case) -> Vec<Message> {
         match case.collective {
             Collective::AllToAll => (0..ranks).for_each(|to| add(rank, to, chunk)),
             Collective::AllToAllV => {
-                for (to, flow) in (0..).zip(case.flows(rank)) {
+                // Empty parts are left out, as in nccl-tests.
+                let flows = (0..).zip(case.flows(rank));
+                for (to, flow) in flows.filter(|(_, flow)| flow.send > 0) {
                     add(rank, to, flow.send * case.dtype.size());
                 }
             }
@@ -59,6 +61,10 @@ mod tests {
     };
 
     fn sent(collective: Collective) -> Vec<(u64, u64, u64)> {
+        sent_of(collective, 4096)
+    }
+
+    fn sent_of(collective: Collective, size: u64) -> Vec<(u64, u64, u64)> {
         let shape = CaseShape {
             collective,
             dtype: DType::Float,
@@ -67,11 +73,22 @@ mod tests {
             buffer_mode: BufferMode::OutOfPlace,
             ranks: 4,
         };
-        let messages = messages(&shape.nearest(Bytes(4096)));
+        let messages = messages(&shape.nearest(Bytes(size)));
         messages
             .iter()
             .map(|one| (one.from, one.to, one.bytes))
             .collect()
+    }
+
+    #[test]
+    fn empty_parts_of_an_alltoallv_are_not_sent() {
+        // In proportion to the distance: 10, 21 and 32 of 64 bytes, in multiples of 16.
+        assert_eq!(
+            sent_of(Collective::AllToAllV, 64)[..4],
+            [(0, 2, 16), (0, 3, 32), (1, 0, 32), (1, 3, 16)]
+        );
+        assert_eq!(sent_of(Collective::AllToAllV, 64).len(), 8);
+        assert_eq!(sent_of(Collective::AllToAll, 0).len(), 12);
     }
 
     #[test]
