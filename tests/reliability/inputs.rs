@@ -242,4 +242,12 @@ const ROWS: &[FaultRow] = &[
         kept: "nothing was measured",
         shown_by: &[Test("more_steps_than_times_are_kept_for_are_refused")],
     },
+    FaultRow {
+        fault: "`rehearse`: a number of nodes, GPUs or channels that no cluster has, or two outputs in one file",
+        seen: "`… are more than … ranks, the most of a theory`, `NCCL has … channels at most`, `… and … have the same file, …; name two`",
+        exit: Exit::Code(Code::Usage),
+        ends: "at the start",
+        kept: "nothing is written",
+        shown_by: &[Test("what_cannot_be_is_refused_in_one_sentence")],
+    },
 ];
