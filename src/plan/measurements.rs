@@ -26,6 +26,9 @@ use crate::{
 /// The most rows of all runs together, so that memory and time have a bound.
 const MOST_ROWS: usize = 1_000_000;
 
+/// The longest time of an operation in microseconds: about eleven days.
+const MOST_TIME: f64 = 1e12;
+
 /// The rows of all runs, by series.
 #[derive(Clone, Debug, Default)]
 pub struct Measurements {
@@ -186,6 +189,13 @@ impl Reading {
                     csv.display()
                 ))
             })?;
+            if let Some(time) = record.time.filter(|time| time.0 > MOST_TIME) {
+                return Err(usage(format!(
+                    "{} has an operation of {:e} us, which takes longer than a job does. Remove its row",
+                    csv.display(),
+                    time.0
+                )));
+            }
             self.add(&row, &record);
         }
         self.measurements.remarks.extend(rows.torn_line());

@@ -23,6 +23,12 @@ const FEWEST_SIZES: usize = 4;
 /// The most distinct sizes between which a regime may end. Of more, only so many evenly spaced ones are tried.
 const MOST_ENDS: usize = 40;
 
+/// The most of them if there are more points than [`MANY_POINTS`], so that a plan does not take minutes.
+const FEW_ENDS: usize = 12;
+
+/// Points of which pairs of [`MOST_ENDS`] can be tried in seconds.
+const MANY_POINTS: usize = 5000;
+
 /// Parts of which each is held out once to choose regimes.
 const FOLDS: usize = 5;
 
@@ -232,14 +238,19 @@ fn choose_ends(classes: &[SizeClass]) -> Option<(Vec<usize>, f64)> {
         None => return regime(classes).map(|_| (vec![count], points as f64)),
     };
     // With one number of ranks, a regime could not tell latency from the constant.
-    let needs_two = numbers_of_ranks(classes) > 1;
+    let needs_two = are_on_several_numbers_of_ranks(classes);
     let error_between = |begin: usize, end: usize| {
         let classes = &classes[begin..end];
-        let is_possible =
-            classes.len() >= FEWEST_SIZES && (!needs_two || numbers_of_ranks(classes) > 1);
+        let is_possible = classes.len() >= FEWEST_SIZES
+            && (!needs_two || are_on_several_numbers_of_ranks(classes));
         is_possible.then(|| held_out_error(classes)).flatten()
     };
-    let stride = count.div_ceil(MOST_ENDS).max(1);
+    // Every pair of ends takes a fit to all points between them.
+    let most_ends = match points {
+        0..=MANY_POINTS => MOST_ENDS,
+        _ => FEW_ENDS,
+    };
+    let stride = count.div_ceil(most_ends).max(1);
     let possible: Vec<usize> = (0..=count)
         .filter(|end| end % stride == 0 || *end == count)
         .collect();
@@ -281,14 +292,13 @@ fn choose_ends(classes: &[SizeClass]) -> Option<(Vec<usize>, f64)> {
     Some(chosen)
 }
 
-/// Returns on how many numbers of ranks these sizes were measured.
-fn numbers_of_ranks(classes: &[SizeClass]) -> usize {
-    let ranks: BTreeSet<usize> = classes
-        .iter()
-        .flat_map(|class| &class.ranks)
-        .copied()
-        .collect();
-    ranks.len()
+/// Returns whether these sizes were measured on two numbers of ranks, or more.
+fn are_on_several_numbers_of_ranks(classes: &[SizeClass]) -> bool {
+    let mut ranks = classes.iter().flat_map(|class| &class.ranks);
+    match ranks.next() {
+        Some(first) => ranks.any(|other| other != first),
+        None => false,
+    }
 }
 
 /// Fits one regime.

@@ -227,3 +227,39 @@ fn runs_on_host_memory_make_a_plan() {
         );
     }
 }
+
+#[test]
+fn times_that_no_operation_takes_are_refused_and_many_sizes_are_planned() {
+    let folder = folder();
+    let at = folder.path();
+    sweep(at, "4", &["all_reduce"], &["--out", "4"]);
+    let csv = at.join("4/results.csv");
+    let text = std::fs::read_to_string(&csv).expect("a run");
+    let mut reader = csv::Reader::from_reader(text.as_bytes());
+    let head = reader.headers().expect("a header").clone();
+    let place = |name: &str| head.iter().position(|column| column == name);
+    let (time, size, count) = (place("time_us"), place("size_bytes"), place("count"));
+    let row = reader.records().next().expect("a row").expect("cells");
+    let write = |rows: &mut dyn Iterator<Item = (u32, f64)>| {
+        let mut writer = csv::Writer::from_path(&csv).expect("a file");
+        writer.write_record(&head).expect("written");
+        for (elements, microseconds) in rows {
+            let mut cells: Vec<String> = row.iter().map(str::to_owned).collect();
+            cells[time.expect("a column")] = microseconds.to_string();
+            cells[size.expect("a column")] = (4 * elements).to_string();
+            cells[count.expect("a column")] = elements.to_string();
+            writer.write_record(cells).expect("written");
+        }
+        writer.flush().expect("written");
+    };
+    write(&mut [(256, 1e300)].into_iter());
+    let refused = plan(at, &["4", "--ranks", "4", "--sizes", "1K"]).expect_code(6);
+    let said = "has an operation of 1e300 us, which takes longer than a job does";
+    assert!(refused.stderr.contains(said), "{}", refused.stderr);
+
+    write(&mut (1..=6000).map(|elements| (elements, 10.0 + f64::from(elements) / 1e3)));
+    let wanted = ["4", "--ranks", "4", "--sizes", "4K", "--json", "plan.json"];
+    plan(at, &wanted).expect_code(0);
+    let planned = json(&at.join("plan.json"));
+    assert_near(number(&planned["times"][0]["time_us"]), 11.024);
+}
