@@ -20,6 +20,7 @@ mod page;
 mod palette;
 mod picture;
 mod ranks;
+mod replay_modes;
 mod replay_section;
 mod replays;
 mod series;

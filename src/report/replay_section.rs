@@ -1,20 +1,22 @@
 //! What the page shows of training steps that were replayed: times by mode, exposed communication, collectives, timelines.
 
+use std::borrow::Cow;
+
 use serde::Serialize;
 
 use super::{
-    drawing::{Anchor, Area, Drawing, fitting},
+    drawing::fitting,
     estimate::Estimate,
     figure::Figure,
-    palette::{INK, LINES},
     picture::Picture,
-    replays::{CollectiveTimes, ModeTimes, ReplayedStep},
-    table::{MOST_ROWS, Table, distinct, end_table, figure, interval, is_are, limited, words},
-    timeline::{self, TimeAxis, TimelineOfRank},
+    replay_modes::{in_milliseconds, modes_figure},
+    replays::{CollectiveTimes, ReplayedStep},
+    table::{MOST_ROWS, Table, distinct, end_table, figure, is_are, limited, words},
+    timeline::{self, TimelineOfRank},
 };
 use crate::{
     backend::step::StepMode,
-    units::{Bytes, Micros, counted},
+    units::{Bytes, counted},
     visible,
 };
 
@@ -24,18 +26,8 @@ const MOST_SECTIONS: usize = 40;
 /// Characters of what a workload says of itself.
 const MOST_LETTERS: usize = 400;
 
-const BAR: f64 = 30.0;
-const WIDTH: f64 = 760.0;
-
-/// What a mode leaves out or changes.
-fn mode_note(mode: StepMode) -> &'static str {
-    match mode {
-        StepMode::Computation => "computation alone",
-        StepMode::Communication => "collectives alone, in their streams",
-        StepMode::Serial => "one operation after another",
-        StepMode::Overlapped => "as in training",
-    }
-}
+/// Operations with wrong data that are named.
+const MOST_NAMES: usize = 20;
 
 /// A training step on the page.
 #[derive(Serialize)]
@@ -100,10 +92,6 @@ fn note_others(replays: usize, left_out: &mut Vec<String>) {
         let others = is_are(replays - MOST_SECTIONS, "further training step");
         left_out.push(format!("{others} not described."));
     }
-}
-
-fn in_milliseconds(ends: Option<(f64, f64)>) -> String {
-    interval(ends.map(|(low, high)| (low / 1e3, high / 1e3)))
 }
 
 /// Keeps those figures that the page has room for; the noun says what they show.
@@ -180,7 +168,7 @@ fn sentences(replay: &ReplayedStep) -> Vec<String> {
         (_, wrong) => format!(
             "{} in the data of {checked} of collectives: {}.",
             counted(wrong, "wrong element"),
-            summary.wrong_operations.join(", ")
+            wrong_operations(&summary.wrong_operations)
         ),
     });
     if summary.stopped {
@@ -189,87 +177,14 @@ fn sentences(replay: &ReplayedStep) -> Vec<String> {
     all
 }
 
-fn modes_figure(modes: &[ModeTimes], number: u32, name: &str) -> Figure {
-    let id = format!("modes {number} {name}");
-    let title = format!("Time of the step by mode: {name}");
-    let mut description =
-        "Bars of the geometric mean over blocks, from 0, with its 95 % interval.".to_owned();
-    let longest = modes.iter().map(|times| match times.estimate.interval {
-        Some((_, high)) => high.max(times.estimate.value),
-        None => times.estimate.value,
-    });
-    let axis = TimeAxis::new(longest.fold(0.0, f64::max));
-    let bottom = 10.0 + BAR * modes.len() as f64;
-    let mut drawing = Drawing::new(WIDTH, bottom + 45.0);
-    axis.draw(&mut drawing, bottom);
-    let mut rows = Vec::new();
-    for (place, times) in modes.iter().enumerate() {
-        let ModeTimes {
-            mode,
-            steps,
-            quartiles,
-            estimate,
-        } = times;
-        let y = 10.0 + BAR * place as f64;
-        drawing.words(mode.name(), (axis.place(0.0) - 8.0, y + 19.0), Anchor::End);
-        let words = format!("{}: {} ms", mode.name(), figure(Some(estimate.value / 1e3)));
-        let area = Area {
-            x: axis.place(0.0),
-            y: y + 4.0,
-            width: axis.place(estimate.value) - axis.place(0.0),
-            height: BAR - 10.0,
-        };
-        drawing.bar(area, LINES[place % LINES.len()], &words);
-        if let Some((low, high)) = estimate.interval {
-            let middle = y + BAR / 2.0 - 1.0;
-            let (low, high) = (axis.place(low), axis.place(high));
-            drawing.line((low, middle), (high, middle), INK);
-            for end in [low, high] {
-                drawing.line((end, middle - 5.0), (end, middle + 5.0), INK);
-            }
-        }
-        description += &format!(" {words}.");
-        let quartile = |time: Micros| figure(Some(time.0 / 1e3));
-        rows.push(vec![
-            mode.name().to_owned(),
-            mode_note(*mode).to_owned(),
-            figure(Some(estimate.value / 1e3)),
-            in_milliseconds(estimate.interval),
-            quartile(quartiles.median_us),
-            format!(
-                "{} to {}",
-                quartile(quartiles.first_us),
-                quartile(quartiles.third_us)
-            ),
-            estimate.count.to_string(),
-            steps.to_string(),
-        ]);
+/// Returns the names of operations with wrong data, as many as a sentence bears.
+fn wrong_operations(all: &[String]) -> String {
+    let shown = all.iter().take(MOST_NAMES);
+    let mut names: Vec<Cow<'_, str>> = shown.map(|name| visible::excerpt(name)).collect();
+    if all.len() > MOST_NAMES {
+        names.push(format!("and {} more", all.len() - MOST_NAMES).into());
     }
-    Figure {
-        name: Picture::file_name(&id),
-        pictures: vec![Picture::new(
-            &id,
-            title.clone(),
-            description,
-            &drawing.end(),
-        )],
-        table: Table {
-            caption: format!("Times of the step: {name}"),
-            head: words(&[
-                "mode",
-                "what runs",
-                "mean of the blocks (ms)",
-                "95 % interval",
-                "median (ms)",
-                "middle half (ms)",
-                "blocks",
-                "steps",
-            ]),
-            rows,
-        },
-        title,
-        thinned: String::new(),
-    }
+    names.join(", ")
 }
 
 fn collectives(replay: &ReplayedStep, name: &str, left_out: &mut Vec<String>) -> Table {
@@ -432,6 +347,15 @@ mod tests {
             }],
             ..TimelineOfRank::default()
         }
+    }
+
+    #[test]
+    fn of_many_operations_with_wrong_data_some_are_named() {
+        let names: Vec<String> = (0..100_000).map(|number| format!("op {number}")).collect();
+        let words = wrong_operations(&names);
+        assert!(words.starts_with("op 0, op 1, "), "{words}");
+        assert!(words.ends_with(", op 19, and 99980 more"), "{words}");
+        assert_eq!(wrong_operations(&names[..2]), "op 0, op 1");
     }
 
     #[test]
