@@ -132,6 +132,7 @@ pub fn run(args: Args, measured: MeasuredRun, arguments: Vec<OsString>) -> anyho
         },
         seed: args.seed,
         resume: args.resume || start.is_restarted,
+        is_tuning: false,
         quiet: args.quiet,
     })
 }

@@ -261,6 +261,7 @@ fn tune(args: &Args) -> anyhow::Result<Code> {
         },
         seed: Some(args.seed),
         resume: start.is_restarted,
+        is_tuning: true,
         quiet: args.quiet,
     })
 }

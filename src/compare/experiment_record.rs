@@ -15,10 +15,17 @@ use crate::{
     exit::Code,
     input::{self, InputKind},
     output::whole_file::write_whole,
+    visible::excerpt,
 };
 
 /// The name of the file, in the folder of the experiment.
 pub const FILE: &str = "experiment.json";
+
+/// More blocks than an experiment has.
+const MOST_BLOCKS: u32 = 1_000_000;
+
+/// More seconds than a step takes: thirty years.
+const MOST_SECONDS: f64 = 1e9;
 
 /// An experiment: variants of one sweep, each run once per block.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -105,12 +112,33 @@ impl ExperimentRecord {
         let unreadable =
             |why: &dyn std::fmt::Display| format!("{} cannot be read: {why}", path.display());
         match input::read(&path, InputKind::Json) {
-            Ok(bytes) => serde_json::from_slice(&bytes)
-                .map(Some)
-                .map_err(|error| unreadable(&error)),
+            Ok(bytes) => {
+                let record: ExperimentRecord =
+                    serde_json::from_slice(&bytes).map_err(|error| unreadable(&error))?;
+                record.refuse_impossible().map_err(|why| unreadable(&why))?;
+                Ok(Some(record))
+            }
             Err(error) if matches!(error.kind(), NotFound | NotADirectory) => Ok(None),
             Err(error) => Err(unreadable(&error)),
         }
+    }
+
+    /// Refuses what no experiment writes, and what would take time without bound to continue.
+    fn refuse_impossible(&self) -> Result<(), String> {
+        for step in &self.steps {
+            let StepRecord { folder, block, .. } = step;
+            if let Some(block) = block.filter(|block| *block >= MOST_BLOCKS) {
+                return Err(format!("step '{}' has block {block}", excerpt(folder)));
+            }
+            if !(0.0..=MOST_SECONDS).contains(&step.seconds) {
+                return Err(format!(
+                    "step '{}' took {:e} s",
+                    excerpt(folder),
+                    step.seconds
+                ));
+            }
+        }
+        Ok(())
     }
 
     /// Writes the record into `folder`, so that a reader sees it whole or not at all.

@@ -189,7 +189,7 @@ fn judge_comparable<'a>(
         return Err(usage(why));
     }
     let judged = judge_all(tables, cases, inputs.origin());
-    match no_common_case(&judged, comparability.dimension) {
+    match no_common_case(&judged, comparability.dimension, inputs) {
         Some(why) => Err(usage(why)),
         None => Ok(judged),
     }
@@ -263,7 +263,7 @@ fn dimension(request: &Request, inputs: &Inputs, steps: &[Step]) -> Result<Dimen
 }
 
 /// Returns why nothing can be compared, if no case was measured in two variants of any table.
-fn no_common_case(judged: &[JudgedTable], dimension: Dimension) -> Option<String> {
+fn no_common_case(judged: &[JudgedTable], dimension: Dimension, inputs: &Inputs) -> Option<String> {
     let mut has_variants = false;
     for (samples, _) in judged {
         has_variants |= samples.variants.len() > 1;
@@ -272,11 +272,15 @@ fn no_common_case(judged: &[JudgedTable], dimension: Dimension) -> Option<String
         }
     }
     let has_times = judged.iter().any(|(samples, _)| !samples.cases.is_empty());
-    (has_variants && has_times).then(|| {
-        format!(
-            "no two {} have a case in common: collectives, sizes, types or roots differ. Compare runs of the same sweep",
-            dimension.several()
-        )
+    let several = dimension.several();
+    (has_variants && has_times).then(|| match inputs.csvs_of_sweeps().is_empty() {
+        true => format!(
+            "no two {several} have times of the same training step with and without its collectives. Compare replays of the \
+             same workload that completed a block"
+        ),
+        false => format!(
+            "no two {several} have a case in common: collectives, sizes, types or roots differ. Compare runs of the same sweep"
+        ),
     })
 }
 

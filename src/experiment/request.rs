@@ -24,6 +24,8 @@ pub struct Request {
     pub seed: Option<u64>,
     /// Whether an experiment that `folder` already holds is continued.
     pub resume: bool,
+    /// Whether the variants race, as candidates of a tuning.
+    pub is_tuning: bool,
     /// Whether the steps are not announced.
     pub quiet: bool,
 }

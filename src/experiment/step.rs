@@ -2,9 +2,9 @@
 
 use std::{
     fs::{self, File},
-    io,
+    io::{self, Read, Seek, SeekFrom},
     os::unix::process::{CommandExt, ExitStatusExt},
-    path::{Path, PathBuf},
+    path::Path,
     process::{Command, ExitStatus, Stdio},
     time::Instant,
 };
@@ -13,11 +13,18 @@ use crate::{
     exit::{Code, Failure},
     record::{read, run_meta::RunEnd},
     replay::SavedReplay,
+    visible,
     world::signal,
 };
 
 /// The file in a step's folder with what the step printed.
 pub(super) const OUTPUT: &str = "output.txt";
+
+/// Bytes at the end of what a step printed in which its message is looked for.
+const MOST_BYTES: u64 = 64 << 10;
+
+/// Characters of a message.
+const MOST_LETTERS: usize = 1000;
 
 /// A step that ended.
 #[derive(Debug)]
@@ -69,7 +76,10 @@ fn create(folder: &Path, output: &Path) -> anyhow::Result<File> {
 /// Starts `words` in a process group of their own, so that a signal from the terminal reaches them once, through this process.
 fn wait(words: &[String], output: File) -> anyhow::Result<ExitStatus> {
     let cannot = |error: io::Error| {
-        let what = format!("{} cannot be started: {error}", words[0]);
+        let what = format!(
+            "{} cannot be started: {error}. Name another command with --start",
+            words[0]
+        );
         Failure::on_all_ranks(Code::Launch, what)
     };
     let stderr = output.try_clone()?;
@@ -105,14 +115,54 @@ fn without_record(status: ExitStatus) -> Code {
     }
 }
 
-/// Returns the last line that this program wrote, or else the last line of all.
-fn last_message(output: &PathBuf) -> String {
-    let text = fs::read(output).unwrap_or_default();
+/// Returns the last line that this program wrote, or else the last line of all, as far as the end of the file has them.
+fn last_message(output: &Path) -> String {
+    let text = end_of(output).unwrap_or_default();
     let text = String::from_utf8_lossy(&text);
     let own = text
         .lines()
         .rev()
         .find_map(|line| line.strip_prefix("pxnbench: "));
     let last = || text.lines().rev().find(|line| !line.trim().is_empty());
-    own.or_else(last).unwrap_or("it printed nothing").to_owned()
+    let message = own.or_else(last).unwrap_or("it printed nothing");
+    visible::beginning(message, MOST_LETTERS).into_owned()
+}
+
+/// Returns the last bytes of a file: a launcher may print without bound.
+fn end_of(output: &Path) -> io::Result<Vec<u8>> {
+    let mut file = File::open(output)?;
+    let length = file.metadata()?.len();
+    file.seek(SeekFrom::Start(length.saturating_sub(MOST_BYTES)))?;
+    let mut text = Vec::new();
+    file.take(MOST_BYTES).read_to_end(&mut text)?;
+    Ok(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Returns the message of a step that printed `text`.
+    fn message(text: &str) -> String {
+        let folder = tempfile::tempdir().expect("a folder");
+        let output = folder.path().join(OUTPUT);
+        fs::write(&output, text).expect("written");
+        last_message(&output)
+    }
+
+    #[test]
+    fn the_own_message_is_found_behind_what_a_launcher_prints() {
+        let noise = "a line of a launcher\n".repeat(1_000_000);
+        let text = format!("{noise}pxnbench: rank 1 failed\nmpirun: it ended\n\n");
+        assert_eq!(message(&text), "rank 1 failed");
+        assert_eq!(message(&format!("{noise}boom\n \n")), "boom");
+        assert_eq!(message(""), "it printed nothing");
+    }
+
+    #[test]
+    fn a_line_without_end_is_cut() {
+        let message = message(&"x".repeat(1_000_000));
+        assert_eq!(message.chars().count(), MOST_LETTERS + 1);
+        assert!(message.ends_with("x…"));
+    }
 }

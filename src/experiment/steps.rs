@@ -112,7 +112,8 @@ impl<'a> Experiment<'a> {
             // Wrong data are wrong in every step, and the comparison of times is still of interest.
             Code::Fine | Code::WrongData => Ok(()),
             Code::Stopped => {
-                let reason = self.reason_to_end().unwrap_or_default();
+                let by_signal = self.reason_to_end();
+                let reason = by_signal.unwrap_or_else(|| "a signal ended the step".to_owned());
                 self.record.end = Some(reason.clone());
                 self.save()?;
                 let what = format!("the experiment ends during its first step: {reason}");
@@ -312,7 +313,9 @@ impl<'a> Experiment<'a> {
     /// # Errors
     ///
     /// Returns an error if the record cannot be written.
-    pub(super) fn eliminate(&mut self, variants: Vec<EliminatedVariant>) -> anyhow::Result<()> {
+    pub(super) fn eliminate(&mut self, mut variants: Vec<EliminatedVariant>) -> anyhow::Result<()> {
+        // An experiment that is continued may know them already.
+        variants.retain(|variant| !self.is_eliminated(&variant.label));
         if variants.is_empty() {
             return Ok(());
         }
@@ -371,8 +374,13 @@ fn typed(request: &Request) -> Vec<String> {
 fn continued(request: &Request, earlier: ExperimentRecord) -> anyhow::Result<ExperimentRecord> {
     let folder = request.folder.display();
     if !request.resume {
+        // Only a job that Slurm starts again continues a tuning.
+        let remedy = match request.is_tuning {
+            true => "",
+            false => ", or continue it with --resume",
+        };
         let what = format!(
-            "{folder} already has an experiment ({FILE}). Name another folder with --out, or continue it with --resume"
+            "{folder} already has an experiment ({FILE}). Name another folder with --out{remedy}"
         );
         return Err(usage(what));
     }

@@ -265,6 +265,109 @@ fn a_signal_keeps_what_was_measured() {
     assert!(end.contains("stopped"), "{end}");
 }
 
+/// Returns the command of a tuning of two blocks in `folder`, in a Slurm job that was started again if `is_restarted`.
+fn in_a_job(folder: &Path, is_restarted: bool) -> Command {
+    let mut command = alone(folder);
+    command.env("SLURM_JOB_ID", "77");
+    command.env("SLURM_RESTART_COUNT", if is_restarted { "1" } else { "0" });
+    command.args(["replay", "--tune", "--start", "env", "--out", "t"]);
+    command
+        .args(["--bucket-mb", "10", "--blocks", "2"])
+        .args(TINY);
+    command
+}
+
+#[test]
+fn a_job_that_starts_again_judges_the_blocks_that_it_has() {
+    let folder = super::folder();
+    run(&mut in_a_job(folder.path(), false)).expect_code(0);
+    let out = folder.path().join("t");
+    let first = fs::read_to_string(out.join("tune.csv")).expect("candidates");
+    let again = run(&mut in_a_job(folder.path(), true)).expect_code(0);
+    let candidates = fs::read_to_string(out.join("tune.csv")).expect("candidates");
+    assert_eq!(candidates, first, "{}", again.stderr);
+
+    // A step whose files are damaged is said, and the others count.
+    let record = json(&out.join("experiment.json"));
+    let steps = record["steps"].as_array().expect("steps");
+    let step = steps.iter().find(|step| step["label"] == "10MiB");
+    let step = step.and_then(|step| step["folder"].as_str());
+    let damaged = out.join(step.expect("a folder")).join("replay.json");
+    fs::write(damaged, "{").expect("written");
+    let ended = run(&mut in_a_job(folder.path(), true)).expect_code(5);
+    let said = "pxnbench: the times of a step do not count: t/";
+    assert!(ended.stderr.contains(said), "{}", ended.stderr);
+    let candidates = self::candidates(&out);
+    assert_eq!(candidates["10MiB"]["blocks"], "1");
+    assert_eq!(candidates["25MiB-again"]["blocks"], "2");
+}
+
+#[test]
+fn a_record_that_no_experiment_writes_is_refused_at_once() {
+    let folder = super::folder();
+    run(&mut in_a_job(folder.path(), false)).expect_code(0);
+    let path = folder.path().join("t/experiment.json");
+    let record = json(&path);
+    for (key, value, said) in [
+        ("seconds", "1e300", "took 1e300 s"),
+        ("seconds", "-5", "took -5e0 s"),
+        ("block", "4294967295", "has block 4294967295"),
+        ("block", "1000000", "has block 1000000"),
+    ] {
+        let mut record = record.clone();
+        record["steps"][1][key] = serde_json::from_str(value).expect("a number");
+        fs::write(&path, record.to_string()).expect("written");
+        let ended = run(&mut in_a_job(folder.path(), true)).expect_code(6);
+        assert!(ended.stderr.contains(said), "{}", ended.stderr);
+        assert!(ended.took < Duration::from_secs(20), "{:?}", ended.took);
+    }
+}
+
+#[test]
+fn what_is_found_is_printed_even_if_its_files_cannot_be_written() {
+    let folder = super::folder();
+    fs::create_dir_all(folder.path().join("t/tune.csv")).expect("made");
+    let ended = run(&mut in_a_job(folder.path(), false)).expect_code(6);
+    let rows = ended.rows();
+    let labels: Vec<&str> = rows.iter().map(|row| row[0]).collect();
+    assert_eq!(labels, ["25MiB", "25MiB-again", "10MiB"]);
+    let said = "t/tune.csv cannot be written";
+    assert!(ended.stderr.contains(said), "{}", ended.stderr);
+
+    // Only a job that starts again continues a tuning.
+    let second = run(&mut in_a_job(folder.path(), false)).expect_code(6);
+    let said = "already has an experiment (experiment.json). Name another folder with --out\n";
+    assert!(second.stderr.contains(said), "{}", second.stderr);
+}
+
+#[test]
+fn a_first_step_that_a_signal_ends_is_said() {
+    let folder = super::folder();
+    start_script(folder.path(), "#!/bin/sh\nkill -SEGV $$\n");
+    let mut command = alone(folder.path());
+    command.args(["replay", "--tune", "--start", "./start"]);
+    let ended = run(command.args(TINY)).expect_code(9);
+    let said = "the experiment ends during its first step: a signal ended the step\n";
+    assert!(ended.stderr.contains(said), "{}", ended.stderr);
+}
+
+#[test]
+fn a_replay_without_a_whole_block_is_not_compared() {
+    let folder = super::folder();
+    for out in ["a", "b"] {
+        let mut command = alone(folder.path());
+        command.args(["replay", "--blocks", "1", "--out", out]);
+        run(command.args(TINY)).expect_code(0);
+    }
+    let steps = folder.path().join("b/steps.csv");
+    let text = fs::read_to_string(&steps).expect("steps");
+    let head = text.lines().next().expect("a header");
+    fs::write(&steps, format!("{head}\n")).expect("written");
+    let ended = run(alone(folder.path()).args(["compare", "a", "b"])).expect_code(6);
+    let said = "no two runs have times of the same training step with and without its collectives";
+    assert!(ended.stderr.contains(said), "{}", ended.stderr);
+}
+
 /// One that cannot run here costs the others nothing but its own two attempts.
 #[test]
 fn a_candidate_that_fails_twice_is_left_out_and_the_others_race_on() {
@@ -297,6 +400,10 @@ fn what_cannot_be_tuned_is_refused_before_anything_starts() {
         (
             "--tune fsdp-7b --start env --bucket-mb 5",
             "Leave out --bucket-mb",
+        ),
+        (
+            "--tune ddp-gpt2 --start env --backend host --bucket-mb 25",
+            "only the default is named",
         ),
         (
             "--tune ddp-gpt2 --start env --bucket-mb 5,x",

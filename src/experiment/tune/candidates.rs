@@ -44,16 +44,13 @@ impl MeasuredCandidates {
         }
     }
 
-    /// Adds the steps that ended since. Returns the candidates whose settings were not in force: those do not count.
-    ///
-    /// # Errors
-    ///
-    /// Returns an error if the files of a step cannot be read.
+    /// Adds the steps that ended since. Returns the candidates whose settings were not in force: those do not count. Nor does a
+    /// step whose files cannot be read, which is said.
     pub(super) fn read(
         &mut self,
         record: &ExperimentRecord,
         folder: &Path,
-    ) -> anyhow::Result<Vec<EliminatedVariant>> {
+    ) -> Vec<EliminatedVariant> {
         let mut overridden = Vec::new();
         for step in &record.steps[self.read..] {
             let mut variants = record.variants.iter();
@@ -61,7 +58,13 @@ impl MeasuredCandidates {
             let (Some(place), Some(block), Code::Fine) = (place, step.block, step.code) else {
                 continue;
             };
-            let replay = SavedReplay::read(&folder.join(&step.folder))?;
+            let replay = match SavedReplay::read(&folder.join(&step.folder)) {
+                Ok(replay) => replay,
+                Err(error) => {
+                    say!("pxnbench: the times of a step do not count: {error}");
+                    continue;
+                }
+            };
             if was_in_force(&record.variants[place], &replay) {
                 self.add(place, block, &replay);
             } else if place != DEFAULT && place != CONTROL {
@@ -73,7 +76,7 @@ impl MeasuredCandidates {
             }
         }
         self.read = record.steps.len();
-        Ok(overridden)
+        overridden
     }
 
     fn add(&mut self, place: usize, block: u32, replay: &SavedReplay) {

@@ -48,13 +48,22 @@ impl TuneGrid {
             ..VariedSettings::default()
         };
         if !settings.varies() {
-            return Err(
-                "there is nothing to choose from: the workload has no buckets, and no NCCL runs that levels and resources \
-                 could change. Name candidates with --levels, --resources or --bucket-mb"
-                    .into(),
-            );
+            return Err(self.nothing_to_choose());
         }
         Variants::of(&settings)
+    }
+
+    fn nothing_to_choose(&self) -> String {
+        let is_named = self.buckets.is_some() || self.levels.is_some() || self.resources.is_some();
+        let why = match is_named {
+            true => "only the default is named",
+            false => {
+                "the workload has no buckets, and no NCCL runs that levels and resources could change"
+            }
+        };
+        format!(
+            "there is nothing to choose from: {why}. Name candidates with --levels, --resources or --bucket-mb"
+        )
     }
 
     fn levels(&self) -> Vec<String> {
@@ -141,6 +150,13 @@ mod tests {
     fn nothing_to_choose_from_is_refused() {
         let nothing = TuneGrid::default().variants().expect_err("nothing");
         assert!(nothing.contains("nothing to choose from"), "{nothing}");
+        let default = TuneGrid {
+            buckets: Some(BucketSizes(vec![25.0])),
+            default_bucket_mb: Some(25.0),
+            ..TuneGrid::default()
+        };
+        let refused = default.variants().expect_err("only the default");
+        assert!(refused.contains("only the default is named"), "{refused}");
         let grid = TuneGrid {
             buckets: Some(BucketSizes(vec![1.0])),
             ..TuneGrid::default()

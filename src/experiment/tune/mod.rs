@@ -35,9 +35,11 @@ pub fn run(request: &Request) -> anyhow::Result<Code> {
     let first = candidates::warm_up(experiment.record(), &request.folder)?;
     candidates::refuse_overridden_default(&request.variants, &first)?;
     experiment.eliminate(candidates::without_effect(&request.variants, &first))?;
+    // A tuning that is continued has blocks, of which no further one may follow.
+    measured.read(experiment.record(), &request.folder);
     while experiment.has_another_block()? {
         experiment.run_block()?;
-        let eliminated = measured.read(experiment.record(), &request.folder)?;
+        let eliminated = measured.read(experiment.record(), &request.folder);
         experiment.eliminate(eliminated)?;
         let slower = measured.slower(experiment.record());
         experiment.eliminate(slower)?;
@@ -52,7 +54,6 @@ pub fn run(request: &Request) -> anyhow::Result<Code> {
         outcome: &outcome,
         sentences: &sentences,
     };
-    files.write(&request.folder)?;
     print_line!(
         "{}",
         table::text(&first.workload, record, &outcome).trim_end()
@@ -60,6 +61,7 @@ pub fn run(request: &Request) -> anyhow::Result<Code> {
     for sentence in &sentences {
         print_line!("# {sentence}")?;
     }
+    files.write(&request.folder)?;
     say!(
         "pxnbench: all candidates are in {}",
         files::csv_in(&request.folder).display()
