@@ -217,4 +217,22 @@ const ROWS: &[FaultRow] = &[
             "a_candidate_that_fails_twice_is_left_out_and_the_others_race_on",
         )],
     },
+    FaultRow {
+        fault: "`replay --tune`, `experiment`: the first step is killed",
+        seen: "`the experiment ends during its first step: …`",
+        exit: Exit::Code(Code::Stopped),
+        ends: "at once",
+        kept: "what the step printed",
+        shown_by: &[Test("a_first_step_that_a_signal_ends_is_said")],
+    },
+    FaultRow {
+        fault: "`replay --tune`: `tune.csv` cannot be written",
+        seen: "`… cannot be written: …`, after all candidates on stdout",
+        exit: Exit::Code(Code::Usage),
+        ends: "with the tuning",
+        kept: "all candidates, on stdout",
+        shown_by: &[Test(
+            "what_is_found_is_printed_even_if_its_files_cannot_be_written",
+        )],
+    },
 ];

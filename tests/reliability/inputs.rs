@@ -250,4 +250,22 @@ const ROWS: &[FaultRow] = &[
         kept: "nothing is written",
         shown_by: &[Test("what_cannot_be_is_refused_in_one_sentence")],
     },
+    FaultRow {
+        fault: "`plan`: a time of an operation that is longer than a job",
+        seen: "`… has an operation of … us, which takes longer than a job does. Remove its row`",
+        exit: Exit::Code(Code::Usage),
+        ends: "at once",
+        kept: "the run stays as it is",
+        shown_by: &[Test(
+            "times_that_no_operation_takes_are_refused_and_many_sizes_are_planned",
+        )],
+    },
+    FaultRow {
+        fault: "`compare`: a replay that completed no block",
+        seen: "`no two … have times of the same training step with and without its collectives. …`",
+        exit: Exit::Code(Code::Usage),
+        ends: "at once",
+        kept: "the replays stay as they are",
+        shown_by: &[Test("a_replay_without_a_whole_block_is_not_compared")],
+    },
 ];

@@ -99,4 +99,24 @@ const ROWS: &[FaultRow] = &[
             "a_run_keeps_its_start_and_is_not_continued_by_another_version",
         )],
     },
+    FaultRow {
+        fault: "`replay --tune` in a job that starts again, and no further block fits",
+        seen: "all candidates, judged by the blocks of both",
+        exit: Exit::Code(Code::Fine),
+        ends: "after the first step",
+        kept: "all blocks",
+        shown_by: &[Test(
+            "a_job_that_starts_again_judges_the_blocks_that_it_has",
+        )],
+    },
+    FaultRow {
+        fault: "`experiment.json` with a block or a time that no experiment has",
+        seen: "`… cannot be read: …`, with `step '…' has block …` or `step '…' took … s`",
+        exit: Exit::Code(Code::Usage),
+        ends: "at the start",
+        kept: "the files stay as they are",
+        shown_by: &[Test(
+            "a_record_that_no_experiment_writes_is_refused_at_once",
+        )],
+    },
 ];
