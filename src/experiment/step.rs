@@ -11,6 +11,7 @@ use std::{
 
 use crate::{
     exit::{Code, Failure},
+    output::target,
     record::{read, run_meta::RunEnd},
     replay::SavedReplay,
     visible,
@@ -61,9 +62,17 @@ pub(super) fn run(words: &[String], folder: &Path) -> anyhow::Result<StepEnd> {
     })
 }
 
+/// Creates the file in a step's folder. Both have names that can be guessed, so a link there is somebody else's.
 fn create(folder: &Path, output: &Path) -> anyhow::Result<File> {
+    if let Some(link) = [folder, output].into_iter().find(|path| path.is_symlink()) {
+        let what = format!(
+            "{} is a symbolic link that pxnbench did not create. Name another folder with --out",
+            link.display()
+        );
+        return Err(Failure::on_all_ranks(Code::Usage, what));
+    }
     fs::create_dir_all(folder)
-        .and_then(|()| File::create(output))
+        .and_then(|()| target::create(output))
         .map_err(|error| {
             let what = format!(
                 "{} cannot be written: {error}. Name another folder with --out",
@@ -140,6 +149,8 @@ fn end_of(output: &Path) -> io::Result<Vec<u8>> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::symlink;
+
     use super::*;
 
     /// Returns the message of a step that printed `text`.
@@ -157,6 +168,27 @@ mod tests {
         assert_eq!(message(&text), "rank 1 failed");
         assert_eq!(message(&format!("{noise}boom\n \n")), "boom");
         assert_eq!(message(""), "it printed nothing");
+    }
+
+    #[test]
+    fn a_planted_link_is_refused_and_never_written_through() {
+        let place = tempfile::tempdir().expect("a folder");
+        let victim = place.path().join("victim");
+        fs::create_dir(&victim).expect("made");
+        let linked = place.path().join("linked");
+        symlink(&victim, &linked).expect("planted");
+        let step = place.path().join("step");
+        fs::create_dir(&step).expect("made");
+        symlink(victim.join("mine"), step.join(OUTPUT)).expect("planted");
+        for (folder, link) in [(&linked, &linked), (&step, &step.join(OUTPUT))] {
+            let error = create(folder, &folder.join(OUTPUT)).expect_err("a link");
+            let expected = format!(
+                "{} is a symbolic link that pxnbench did not create. Name another folder with --out",
+                link.display()
+            );
+            assert_eq!(error.to_string(), expected);
+        }
+        assert_eq!(fs::read_dir(&victim).expect("a folder").count(), 0);
     }
 
     #[test]
