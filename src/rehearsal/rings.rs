@@ -61,7 +61,7 @@ enum Exit {
     Other,
 }
 
-/// Derives the flows of a collective along rings.
+/// Derives the flows of a collective along rings on several nodes.
 ///
 /// # Errors
 /// Returns the reason if they are not known.
@@ -70,9 +70,6 @@ pub(super) fn flows(
     settings: &PxnSettings,
     case: &Case,
 ) -> Result<Flows, String> {
-    if cluster.nodes == 1 {
-        return Ok(Flows::none());
-    }
     let rules = NodeRules::new(cluster, settings);
     let exit = exit(cluster, settings, &rules)?;
     let bytes = bytes_per_flow(cluster, case);

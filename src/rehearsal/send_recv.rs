@@ -24,7 +24,7 @@ use crate::collective::Case;
 /// The fewest channels that NCCL has: it uses each that it finds twice (graph/connect.cc, `ncclTopoPostset`).
 const FEWEST_CHANNELS: u64 = 2;
 
-/// Derives the flows of a collective that is made of sends and receives.
+/// Derives the flows of a collective that is made of sends and receives, on several nodes.
 ///
 /// # Errors
 /// Returns the reason if they are not known.
@@ -33,9 +33,6 @@ pub(super) fn flows(
     settings: &PxnSettings,
     case: &Case,
 ) -> Result<Flows, String> {
-    if cluster.nodes == 1 {
-        return Ok(Flows::none());
-    }
     let rules = NodeRules::new(cluster, settings);
     let mut flows = Vec::new();
     for message in messages(case) {

@@ -159,6 +159,8 @@ impl Theory {
             return Theory::impossible(level, case, algorithm, &why);
         }
         let flows = match algorithm {
+            // Nothing leaves the node.
+            _ if cluster.nodes == 1 => Ok(Flows::none()),
             Algorithm::SendRecv => send_recv::flows(cluster, settings, case),
             Algorithm::Ring => rings::flows(cluster, settings, case),
             Algorithm::Tree => trees::flows(cluster, settings, case),

@@ -17,7 +17,7 @@ use crate::collective::{Case, Collective};
 /// The number of trees.
 const TREES: u64 = 2;
 
-/// Derives the flows of a collective along trees.
+/// Derives the flows of a collective along trees on several nodes.
 ///
 /// # Errors
 /// Returns the reason if they are not known.
@@ -26,9 +26,6 @@ pub(super) fn flows(
     settings: &PxnSettings,
     case: &Case,
 ) -> Result<Flows, String> {
-    if cluster.nodes == 1 {
-        return Ok(Flows::none());
-    }
     let rules = NodeRules::new(cluster, settings);
     let is_known_node = matches!((cluster.gpus(), cluster.rails()), (1, 1) | (2, 2));
     if !is_known_node {
