@@ -14,6 +14,7 @@
 //! | `counters`, `report` | messages and bytes, and the file that they are written to |
 //! | `communicators` | communicators of NCCL, and this process's ranks in them |
 //! | `requests` | operations that NCCL started and tests |
+//! | `shared` | what the connections of a process share |
 //! | `send`, `receive`, `listener` | the two ends of a connection, and how one begins |
 //! | `plugin` | all of this behind numbers instead of pointers |
 //! | `ffi` | what NCCL calls, and what this calls in the CUDA driver: the only unsafe code |
@@ -32,6 +33,7 @@ mod report;
 mod requests;
 mod send;
 mod settings;
+mod shared;
 mod socket;
 #[cfg(test)]
 mod tests;

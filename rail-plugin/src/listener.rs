@@ -5,9 +5,9 @@ use std::{collections::VecDeque, sync::Arc};
 use crate::{
     communicators::Communicator,
     failure::{Failure, Result},
-    plugin::Shared,
     receive::Receiver,
     send::Sender,
+    shared::Shared,
     socket::{Connection, Entrance, Frame, FrameRead},
     wire::{Handle, Hello, Peer, Secret},
 };
@@ -130,7 +130,7 @@ pub(crate) fn connect(
     if connection.write(&bytes) != Some(bytes.len()) {
         return Err(Failure::internal(format!(
             "rail{rail} could not introduce itself to {}.",
-            shared.name_of(handle.listener)
+            handle.listener.name()
         )));
     }
     Ok(Some(Sender::new(

@@ -18,9 +18,11 @@ use crate::{
     rail::Rail,
     receive::Receiver,
     report,
+    requests::Operations,
     send::Sender,
     settings::Settings,
-    wire::{HANDLE_BYTES, Handle, Peer},
+    shared::Shared,
+    wire::{HANDLE_BYTES, Handle},
 };
 
 /// How often counters are written while messages flow, so that those of a job that is killed are not lost.
@@ -28,33 +30,6 @@ const WRITE_INTERVAL: Duration = Duration::from_secs(1);
 
 /// A connection's number is a multiple of this; those of its operations lie between.
 const NUMBERS_OF_A_CONNECTION: usize = 1 << 32;
-
-/// What connections share.
-pub(crate) struct Shared {
-    pub(crate) rails: Vec<Rail>,
-    pub(crate) counters: Counters,
-    /// This process's rank in the job.
-    pub(crate) rank: Option<i32>,
-    /// Gets a sentence when a rail begins to stall.
-    pub(crate) on_stall: fn(&str),
-}
-
-impl Shared {
-    /// Names this process.
-    pub(crate) fn own_name(&self) -> String {
-        let unknown = || "unknown".to_owned();
-        self.rank.map_or_else(unknown, |rank| rank.to_string())
-    }
-
-    /// Names a process at the other end.
-    #[expect(clippy::unused_self, reason = "it reads well")]
-    pub(crate) fn name_of(&self, peer: Peer) -> String {
-        match peer.rank {
-            Some(rank) => format!("rank {rank}"),
-            None => "the process at the other end".to_owned(),
-        }
-    }
-}
 
 /// One end of a connection.
 enum End {

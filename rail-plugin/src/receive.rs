@@ -7,8 +7,8 @@ use crate::{
     counters::Flow,
     failure::{Code, Failure, Result},
     ffi::{BLOCK_BYTES, BLOCKS, Buffer, Staging},
-    plugin::Shared,
-    requests::Requests,
+    requests::{Operations, Requests},
+    shared::Shared,
     socket::{Connection, Frame, FrameRead, Read},
     wire::{Grant, Header, MOST_RECEIVES, Peer, Place},
 };
@@ -144,33 +144,6 @@ impl Receiver {
         self.receives += 1;
         self.advance()?;
         Ok(request)
-    }
-
-    /// Returns the bytes of each message of a receive that is complete; `None` if it is not.
-    ///
-    /// # Errors
-    /// Returns an error if the connection is broken, or NCCL has not posted that receive.
-    pub(crate) fn test(&mut self, request: u32) -> Result<Option<Vec<u64>>> {
-        if let Some(done) = self.requests.take(request)? {
-            return Ok(Some(done));
-        }
-        let advanced = self.advance();
-        // What was complete before the connection broke is complete.
-        if let Some(done) = self.requests.take(request)? {
-            return Ok(Some(done));
-        }
-        advanced.map(|()| None)
-    }
-
-    /// Does what can be done without waiting. After an error each later call gets it, too: what follows in the stream would be
-    /// taken for something else.
-    fn advance(&mut self) -> Result<()> {
-        if let Some(failure) = &self.failure {
-            return Err(failure.clone());
-        }
-        let moved = self.move_on();
-        self.failure = moved.as_ref().err().cloned();
-        moved
     }
 
     fn move_on(&mut self) -> Result<()> {
@@ -349,8 +322,25 @@ impl Receiver {
             format!(
                 "rail{}: {} is gone while messages from it were expected. Look for the first error in the output of that rank.",
                 self.rail,
-                self.shared.name_of(self.peer)
+                self.peer.name()
             ),
         )
+    }
+}
+
+impl Operations for Receiver {
+    fn requests(&mut self) -> &mut Requests {
+        &mut self.requests
+    }
+
+    /// Does what can be done without waiting. After an error each later call gets it, too: what follows in the stream would be
+    /// taken for something else.
+    fn advance(&mut self) -> Result<()> {
+        if let Some(failure) = &self.failure {
+            return Err(failure.clone());
+        }
+        let moved = self.move_on();
+        self.failure = moved.as_ref().err().cloned();
+        moved
     }
 }

@@ -45,6 +45,34 @@ impl Requests {
     }
 }
 
+/// One end of a connection, whose operations NCCL tests.
+pub(crate) trait Operations {
+    /// Returns its operations.
+    fn requests(&mut self) -> &mut Requests;
+
+    /// Does what can be done without waiting.
+    ///
+    /// # Errors
+    /// Returns an error if the connection is broken.
+    fn advance(&mut self) -> Result<()>;
+
+    /// Returns the bytes of each message of an operation that is complete; `None` if it is not.
+    ///
+    /// # Errors
+    /// Returns an error if the connection is broken, or NCCL has not started that operation.
+    fn test(&mut self, request: u32) -> Result<Option<Vec<u64>>> {
+        if let Some(done) = self.requests().take(request)? {
+            return Ok(Some(done));
+        }
+        let advanced = self.advance();
+        // What was complete before the connection broke is complete.
+        if let Some(done) = self.requests().take(request)? {
+            return Ok(Some(done));
+        }
+        advanced.map(|()| None)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

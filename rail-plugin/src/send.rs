@@ -7,9 +7,9 @@ use crate::{
     counters::Flow,
     failure::{Code, Failure, Result},
     ffi::{BLOCK_BYTES, BLOCKS, Buffer, Staging},
-    plugin::Shared,
     rail::{Rail, Verdict},
-    requests::Requests,
+    requests::{Operations, Requests},
+    shared::Shared,
     socket::{Connection, Frame, FrameRead},
     wire::{Grant, Header, Peer},
 };
@@ -140,22 +140,6 @@ impl Sender {
         Ok(Some(request))
     }
 
-    /// Returns the bytes of a message that was handed over completely; `None` if it was not.
-    ///
-    /// # Errors
-    /// Returns an error if the connection is broken, or NCCL has not started that operation.
-    pub(crate) fn test(&mut self, request: u32) -> Result<Option<Vec<u64>>> {
-        if let Some(done) = self.requests.take(request)? {
-            return Ok(Some(done));
-        }
-        let advanced = self.advance();
-        // What was complete before the connection broke is complete.
-        if let Some(done) = self.requests.take(request)? {
-            return Ok(Some(done));
-        }
-        advanced.map(|()| None)
-    }
-
     /// Takes the first place with that tag.
     fn take_place(&mut self, bytes: usize, tag: i32) -> Result<Option<(u64, usize)>> {
         for open in &mut self.grants {
@@ -204,17 +188,6 @@ impl Sender {
                 ),
             )),
         }
-    }
-
-    /// Does what can be done without waiting. After an error each later call gets it, too.
-    fn advance(&mut self) -> Result<()> {
-        if let Some(failure) = &self.failure {
-            return Err(failure.clone());
-        }
-        self.take_grants();
-        let moved = self.load().and_then(|()| self.write());
-        self.failure = moved.as_ref().err().cloned();
-        moved
     }
 
     fn take_grants(&mut self) {
@@ -327,10 +300,27 @@ impl Sender {
             format!(
                 "rail{}: {} is gone and {what}. Look for the first error in the output of that rank.",
                 self.rail,
-                self.shared.name_of(self.peer)
+                self.peer.name()
             ),
         );
         self.failure = Some(failure.clone());
         failure
+    }
+}
+
+impl Operations for Sender {
+    fn requests(&mut self) -> &mut Requests {
+        &mut self.requests
+    }
+
+    /// Does what can be done without waiting. After an error each later call gets it, too.
+    fn advance(&mut self) -> Result<()> {
+        if let Some(failure) = &self.failure {
+            return Err(failure.clone());
+        }
+        self.take_grants();
+        let moved = self.load().and_then(|()| self.write());
+        self.failure = moved.as_ref().err().cloned();
+        moved
     }
 }

@@ -14,11 +14,12 @@ use crate::{
     failure::{Code, Result},
     ffi::{BLOCK_BYTES, TestMemory},
     listener::{self, Listener},
-    plugin::Shared,
     rail::Rail,
     receive::Receiver,
+    requests::Operations,
     send::Sender,
     settings::{Fault, FaultKind, RailSettings},
+    shared::Shared,
     socket::Connection,
     wire::{Header, Hello, Peer},
 };

@@ -25,6 +25,16 @@ pub(crate) struct Peer {
     pub(crate) rail: u32,
 }
 
+impl Peer {
+    /// Returns the process's name for messages.
+    pub(crate) fn name(self) -> String {
+        match self.rank {
+            Some(rank) => format!("rank {rank}"),
+            None => "the process at the other end".to_owned(),
+        }
+    }
+}
+
 /// Bytes that are written one value after the other.
 struct Writer<'a>(&'a mut [u8]);
 

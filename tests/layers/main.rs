@@ -270,6 +270,19 @@ fn no_files_import_each_other_in_a_circle() {
 }
 
 #[test]
+fn no_files_of_the_plugin_import_each_other_in_a_circle() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("rail-plugin/src");
+    let sources = sources(&folder, "");
+    let imports = imports(&sources);
+    let all = pairs(&imports);
+    assert!(
+        all.contains(&("send.rs", "wire.rs")),
+        "imports are found: {all:?}"
+    );
+    assert_eq!(circles(&graph(&all)), [] as [String; 0]);
+}
+
+#[test]
 fn no_subcommand_imports_another() {
     let imports = imports(&crate_sources());
     assert_eq!(between_subcommands(&imports), BTreeSet::new());

@@ -9,7 +9,6 @@ use std::{
 
 use libloading::Library;
 
-use super::staging::BLOCKS;
 use crate::failure::{Code, Failure, Result};
 
 const SUCCESS: c_int = 0;
@@ -104,7 +103,7 @@ pub(super) struct Copies {
     driver: &'static Driver,
     context: *mut c_void,
     stream: *mut c_void,
-    events: [*mut c_void; BLOCKS],
+    events: Vec<*mut c_void>,
     /// Host memory that is pinned.
     pinned: *mut c_void,
 }
@@ -113,20 +112,20 @@ pub(super) struct Copies {
 unsafe impl Send for Copies {}
 
 impl Copies {
-    /// Makes a stream in this thread's context, and pins `memory`.
+    /// Makes a stream in this thread's context with events for `blocks` blocks, and pins `memory`.
     ///
     /// # Errors
     /// Returns an error if there is no context, or the driver refuses.
     ///
     /// # Safety
     /// The memory lives longer than the result.
-    pub(super) unsafe fn new(memory: *mut u8, bytes: usize) -> Result<Copies> {
+    pub(super) unsafe fn new(memory: *mut u8, bytes: usize, blocks: usize) -> Result<Copies> {
         let driver = driver()?;
         let mut copies = Copies {
             driver,
             context: ptr::null_mut(),
             stream: ptr::null_mut(),
-            events: [ptr::null_mut(); BLOCKS],
+            events: vec![ptr::null_mut(); blocks],
             pinned: ptr::null_mut(),
         };
         // SAFETY: all functions have the types of cuda.h; they write to what is passed, which lives as long as the call, and
@@ -251,8 +250,8 @@ impl Drop for Copies {
                 if !self.stream.is_null() {
                     (driver.destroy_stream)(self.stream);
                 }
-                for event in self.events.into_iter().filter(|event| !event.is_null()) {
-                    (driver.destroy_event)(event);
+                for event in self.events.iter().filter(|event| !event.is_null()) {
+                    (driver.destroy_event)(*event);
                 }
                 if !self.pinned.is_null() {
                     (driver.unpin)(self.pinned);

@@ -85,7 +85,7 @@ impl Staging {
         if self.copies.is_none() {
             let start = self.pages().block(0);
             // SAFETY: the pages are dropped after the copies.
-            self.copies = Some(unsafe { Copies::new(start, BLOCKS * BLOCK_BYTES) }?);
+            self.copies = Some(unsafe { Copies::new(start, BLOCKS * BLOCK_BYTES, BLOCKS) }?);
         }
         Ok(())
     }
