@@ -14,16 +14,6 @@ use crate::{
     workload::{Step, StepWork},
 };
 
-/// What a mode leaves out or changes, as the table says it.
-fn mode_note(mode: StepMode) -> &'static str {
-    match mode {
-        StepMode::Computation => "computation alone",
-        StepMode::Communication => "collectives alone, in their streams",
-        StepMode::Serial => "one operation after another",
-        StepMode::Overlapped => "as in training",
-    }
-}
-
 /// Returns the table: the step in each mode, what is exposed, and each kind of collective, with what NCCL's logs show of it if there is
 /// a `proof`.
 pub fn text(step: &Step, result: &ReplayResult, proof: Option<&ReplayProof>) -> String {
@@ -51,7 +41,7 @@ fn write_modes(text: &mut String, result: &ReplayResult) {
             milliseconds(times.median_us),
             milliseconds(times.first_us),
             milliseconds(times.third_us),
-            mode_note(mode),
+            mode.note(),
         );
     }
 }

@@ -9,22 +9,12 @@ use super::{
     table::{Table, figure, interval, words},
     timeline::TimeAxis,
 };
-use crate::{backend::step::StepMode, units::Micros};
+use crate::units::Micros;
 
 /// The height of a bar and the space around it.
 const BAR: f64 = 30.0;
 
 const WIDTH: f64 = 760.0;
-
-/// What a mode leaves out or changes.
-fn mode_note(mode: StepMode) -> &'static str {
-    match mode {
-        StepMode::Computation => "computation alone",
-        StepMode::Communication => "collectives alone, in their streams",
-        StepMode::Serial => "one operation after another",
-        StepMode::Overlapped => "as in training",
-    }
-}
 
 /// Returns both ends of an interval in milliseconds.
 pub(super) fn in_milliseconds(ends: Option<(f64, f64)>) -> String {
@@ -104,7 +94,7 @@ fn modes_table(modes: &[ModeTimes], name: &str) -> Table {
         let quartile = |time: Micros| figure(Some(time.0 / 1e3));
         rows.push(vec![
             mode.name().to_owned(),
-            mode_note(*mode).to_owned(),
+            mode.note().to_owned(),
             figure(Some(estimate.value / 1e3)),
             in_milliseconds(estimate.interval),
             quartile(quartiles.median_us),

@@ -34,6 +34,16 @@ impl StepMode {
         }
     }
 
+    /// Returns what it leaves out or changes, as tables say it.
+    pub fn note(self) -> &'static str {
+        match self {
+            StepMode::Computation => "computation alone",
+            StepMode::Communication => "collectives alone, in their streams",
+            StepMode::Serial => "one operation after another",
+            StepMode::Overlapped => "as in training",
+        }
+    }
+
     /// Returns whether operations that do `work` run.
     pub fn runs(self, work: &StepWork) -> bool {
         !matches!(
