@@ -319,8 +319,8 @@ mod tests {
             .map(|number| number.what.as_str())
             .collect();
         assert_eq!(differing.len(), 5, "{differing:?}");
-        let one_byte_per_operation = compared("default", RELAYED, OPERATIONS + 1);
-        assert!(one_byte_per_operation.check().is_err());
+        let one_operation_more = compared("default", RELAYED, OPERATIONS + 1);
+        assert!(one_operation_more.check().is_err());
     }
 
     #[test]
