@@ -30,6 +30,17 @@ step() { # what command...: one check, with its time
     say "    ok, $((SECONDS - began)) s"
 }
 
+# What one pass leaves in the build folder, and room for what the tests write. A disk that fills up fails tests one by one,
+# with words that are about their files.
+check_space() {
+    local needed=14 folder=${CARGO_TARGET_DIR:-target} free built
+    mkdir -p "$folder"
+    free=$(df --output=avail -k "$folder" | tail -n 1)
+    built=$(du -sk "$folder" | cut -f 1)
+    (((free + built) >> 20 >= needed)) ||
+        die 8 "$((free >> 20)) GiB are free on the disk of $folder, and these checks need $needed GiB. Make room, or set CARGO_TARGET_DIR to a folder on another disk."
+}
+
 # --- the checks -----------------------------------------------------------------------------------------------------
 
 check_shell() {
@@ -93,6 +104,9 @@ run_tests() {
 
 setup=(scripts/setup.sh --check)
 [[ $fast == yes ]] || setup+=(--slurm)
+# A machine of CI builds each file once: what would speed up a second build takes more of its disk than all else.
+! in_ci || export CARGO_INCREMENTAL=0
+step "disk space" check_space
 step "set-up" "${setup[@]}"
 step "format" cargo fmt --check
 step "shell scripts" check_shell
