@@ -33,7 +33,7 @@ step() { # what command...: one check, with its time
 # What one pass leaves in the build folder, and room for what the tests write. A disk that fills up fails tests one by one,
 # with words that are about their files.
 check_space() {
-    local needed=14 folder=${CARGO_TARGET_DIR:-target} free built
+    local needed=8 folder=${CARGO_TARGET_DIR:-target} free built
     mkdir -p "$folder"
     free=$(df --output=avail -k "$folder" | tail -n 1)
     built=$(du -sk "$folder" | cut -f 1)
