@@ -1,7 +1,8 @@
 //! [`ReplayProgress`]: what is kept of a replay while it runs and when it ends.
 
 use super::{
-    context::RunContext, log, replay_files::ReplayFiles, replay_log::ReplayLog, transport,
+    context::RunContext, log, outcome::stopped_by, replay_files::ReplayFiles,
+    replay_log::ReplayLog, transport,
 };
 use crate::{
     exit::{self, Code, Failure},
@@ -89,7 +90,7 @@ pub(super) fn conclude(result: &ReplayResult) -> anyhow::Result<Code> {
         return Err(Failure::on_all_ranks(Code::WrongData, what));
     }
     if result.is_stopped {
-        let what = "stopped by a signal; the blocks that were finished are kept";
+        let what = format!("{}; finished blocks are kept", stopped_by());
         return Err(Failure::on_all_ranks(Code::Stopped, what));
     }
     Ok(Code::Fine)

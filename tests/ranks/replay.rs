@@ -293,7 +293,8 @@ fn a_replay_keeps_its_folder_for_itself_makes_it_anew_and_ends_with_its_blocks_i
     fs::rename(folder.path().join("out"), folder.path().join("gone")).expect("renamed");
     common::wait_until("a block in a new folder", || steps.is_file());
     assert!(common::send_signal("-TERM", started.id()));
-    common::ended(started).expect_code(9);
+    let ended = common::ended(started).expect_code(9);
+    expect_stop_with_blocks(&ended.stderr);
     let rows = csv(&steps);
     assert!(
         !rows.is_empty() && rows.len().is_multiple_of(12),
@@ -319,9 +320,19 @@ fn a_replay_that_is_stopped_within_a_block_keeps_those_before() {
     common::wait_until("a block", || steps.is_file());
     assert!(common::send_signal("-TERM", started.id()));
     let ended = common::ended(started).expect_code(9);
+    expect_stop_with_blocks(&ended.stderr);
+    // On a busy machine the signal may come as late as in a later block.
+    let rows = csv(&steps);
+    assert!(
+        !rows.is_empty() && rows.len().is_multiple_of(4),
+        "whole blocks"
+    );
+}
+
+/// Checks that a replay said once what stopped it, and what it keeps.
+fn expect_stop_with_blocks(stderr: &str) {
     let said = "stopped by SIGTERM; finished blocks are kept";
-    assert_eq!(ended.stderr.matches(said).count(), 1, "{}", ended.stderr);
-    assert_eq!(csv(&steps).len(), 4);
+    assert_eq!(stderr.matches(said).count(), 1, "{stderr}");
 }
 
 /// Returns a workload for one rank.
