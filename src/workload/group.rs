@@ -1,4 +1,4 @@
-//! Which ranks a communicator has: arithmetic with the numbers of ranks.
+//! [`Dimension`] and [`Group`]: how ranks are divided, and which of them form a communicator.
 
 use std::collections::BTreeSet;
 
@@ -6,7 +6,7 @@ use anyhow::{Context, bail, ensure};
 
 use crate::{units::counted, visible::excerpt};
 
-/// The most ranks of a step: far more than any job has, so that nobody waits for a mistyped number.
+/// The most ranks of a step, far more than any job has: a mistyped number is refused at once.
 pub(super) const MOST_RANKS: u64 = 1 << 20;
 
 /// One way in which ranks divide the work.
@@ -14,34 +14,34 @@ pub(super) const MOST_RANKS: u64 = 1 << 20;
 pub struct Dimension {
     /// Name, such as `data`, `tensor`, `pipeline` or `expert`.
     pub name: String,
-    /// How many ranks it divides the work among.
+    /// The number of ranks among which it divides the work.
     pub size: DimensionSize,
 }
 
-/// How many ranks a dimension has.
+/// The number of ranks of a dimension.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DimensionSize {
-    /// So many.
+    /// A fixed number.
     Ranks(u64),
-    /// As many as the other dimensions leave. One dimension at most.
+    /// All ranks divided by those of the other dimensions. At most one dimension has it.
     Rest,
 }
 
-/// The ranks that form a communicator together.
+/// A division of all ranks into communicators of equal size.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Group {
     /// For each rank of the job, the number of its communicator, from 0.
     pub colors: Vec<u32>,
     /// For each rank of the job, its rank in its communicator.
     pub ranks: Vec<u32>,
-    /// Ranks of each communicator.
+    /// The number of ranks of each communicator.
     pub size: u64,
 }
 
-/// The dimensions of a workload on a number of ranks.
+/// The dimensions of a workload with their sizes on a number of ranks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct RankGrid {
-    /// Name and size of each, the one first that varies fastest.
+    /// The name and size of each dimension, the fastest varying one first.
     dimensions: Vec<(String, u64)>,
     ranks: u64,
 }
@@ -92,7 +92,7 @@ impl RankGrid {
         self.dimensions.iter().any(|(known, _)| known == name)
     }
 
-    /// Returns how many ranks a communicator has whose ranks differ in the dimensions of `group`.
+    /// Returns the size of a communicator whose ranks differ in the dimensions of `group`.
     pub(super) fn group_size(&self, group: &BTreeSet<String>) -> u64 {
         let sizes = self.dimensions.iter();
         sizes
@@ -118,8 +118,7 @@ impl RankGrid {
         }
     }
 
-    /// Returns the number of `rank` among those that differ from it in the dimensions of `group` only, and the number of all
-    /// these together.
+    /// Returns the number of `rank` in its communicator, and the number of this communicator among all of `group`.
     fn coordinates(&self, rank: u64, group: &BTreeSet<String>) -> (u64, u64) {
         let (mut inside, mut outside) = (0, 0);
         let (mut inside_step, mut outside_step) = (1, 1);
@@ -139,7 +138,7 @@ impl RankGrid {
     }
 }
 
-/// Returns how many ranks the fixed sizes leave to the dimension that takes the rest.
+/// Returns the size of the dimension that takes the rest; 1 if there is none.
 fn rest(dimensions: &[Dimension], ranks: u64) -> anyhow::Result<u64> {
     let mut product = 1_u64;
     let mut rest: Option<&str> = None;

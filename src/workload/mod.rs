@@ -1,7 +1,7 @@
-//! Training steps as data: computation, the collectives between it, and what waits for what.
+//! Training steps as data: their computation, their collectives, and what waits for what.
 //!
-//! A [`Workload`] is independent of the number of ranks. [`Workload::on`] makes a [`Step`] of it: the same operations with the
-//! communicators and sizes that they have on so many ranks. Nothing here runs anything.
+//! A [`Workload`] does not depend on the number of ranks. [`Workload::on`] makes a [`Step`] of it: the same operations with their
+//! communicators and sizes on a number of ranks. Nothing here runs a step.
 
 mod built_in;
 mod file;

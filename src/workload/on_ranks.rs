@@ -1,4 +1,4 @@
-//! [`Workload::on`]: a workload becomes a step.
+//! [`Workload::on`]: makes a step of a workload.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,7 +19,7 @@ use crate::{
 pub(super) const MOST_BYTES: Bytes = Bytes(1 << 50);
 
 impl Workload {
-    /// Returns what each of `ranks` ranks runs. A collective in a group of one rank is left out: what waited for it waits for
+    /// Returns the step on `ranks` ranks. A collective in a group of one rank is left out; operations that wait for it then wait for
     /// what it waited for.
     ///
     /// Whether a library can run each case is not checked: see [`Case::impossible`].
@@ -45,10 +45,10 @@ impl Workload {
         Ok(builder.step)
     }
 
-    /// Returns the names of the collectives that a step on `ranks` ranks lacks, because their groups have one rank.
+    /// Returns the names of the collectives that a step on `ranks` ranks leaves out, because their groups have one rank.
     ///
     /// # Errors
-    /// As [`Workload::on`], if the dimensions do not divide the ranks.
+    /// Returns an error if the dimensions do not divide the ranks.
     pub fn left_out(&self, ranks: u64) -> anyhow::Result<Vec<&str>> {
         let grid = RankGrid::new(&self.dimensions, ranks)?;
         let left_out = self.operations.iter().filter(|operation| {
@@ -57,10 +57,10 @@ impl Workload {
         Ok(left_out.map(|operation| operation.name.as_str()).collect())
     }
 
-    /// Returns a sentence about the collectives that a step on `ranks` ranks lacks; `None` if it has all.
+    /// Returns a sentence about the collectives that a step on `ranks` ranks leaves out; `None` if it leaves out none.
     ///
     /// # Errors
-    /// As [`Workload::left_out`].
+    /// Returns an error if the dimensions do not divide the ranks.
     pub fn remark(&self, ranks: u64) -> anyhow::Result<Option<String>> {
         let left_out = self.left_out(ranks)?;
         let Some(first) = left_out.first() else {
@@ -77,19 +77,19 @@ impl Workload {
     }
 }
 
-/// A step that grows by one operation at a time.
+/// A step to which the operations of a workload are added in order.
 struct StepBuilder {
     grid: RankGrid,
     step: Step,
-    /// For each operation of the workload so far, where it is in the step.
+    /// The place in the step of each operation of the workload so far.
     places: Vec<StepPlace>,
 }
 
-/// Where an operation of a workload is in its step.
+/// The place of an operation of a workload in its step.
 enum StepPlace {
-    /// At this index.
+    /// It has this index.
     At(usize),
-    /// Nowhere. What waits for it waits for these operations of the step.
+    /// It is left out. Operations that wait for it wait for these operations of the step.
     LeftOut(BTreeSet<usize>),
 }
 
@@ -128,7 +128,7 @@ impl StepBuilder {
         Ok(())
     }
 
-    /// Returns what an operation waits for, by index in the step.
+    /// Returns the indices in the step of the operations for which an operation waits.
     fn after(&self, workload: &Workload, operation: &Operation) -> anyhow::Result<BTreeSet<usize>> {
         let mut after = BTreeSet::new();
         for index in &operation.after {
@@ -139,10 +139,10 @@ impl StepBuilder {
                 Some(StepPlace::LeftOut(passed_on)) => after.extend(passed_on),
                 None => {
                     let later = workload.operations.get(*index);
-                    let later = later.map_or("none", |operation| &operation.name);
-                    let later = excerpt(later);
+                    let name = later.map_or("none", |operation| &operation.name);
                     anyhow::bail!(
-                        "it waits for '{later}', which does not come before it; put it behind what it waits for"
+                        "it waits for '{}', which does not come before it; put it behind what it waits for",
+                        excerpt(name)
                     )
                 }
             }
@@ -150,7 +150,7 @@ impl StepBuilder {
         Ok(after)
     }
 
-    /// Notes that an operation is not in the step. What comes before it in its stream is part of what it waited for.
+    /// Leaves an operation out of the step. It also waited for the operation before it in its stream.
     fn leave_out(&mut self, operation: &Operation, after: BTreeSet<usize>) {
         let operations = &self.step.operations;
         let stream = self
@@ -161,7 +161,7 @@ impl StepBuilder {
         let before = operations
             .iter()
             .rposition(|before| Some(before.stream) == stream);
-        // Of each stream the last is enough, which keeps long chains of such operations short.
+        // The last operation of each stream is enough, which keeps these sets small however many operations are left out.
         let mut last: BTreeMap<usize, usize> = BTreeMap::new();
         for index in after.into_iter().chain(before) {
             let of_stream = last.entry(operations[index].stream).or_default();
@@ -379,9 +379,9 @@ mod tests {
         );
     }
 
-    /// On two ranks, `data` has one: the collectives there vanish, and `g` waits for all that they waited for.
+    /// On two ranks, `data` has one: its collectives c and d are left out, and e, which waited for d, waits for what both waited for.
     #[test]
-    fn what_waited_for_a_collective_of_one_rank_waits_for_what_it_waited_for() {
+    fn operations_wait_for_what_a_left_out_collective_waited_for() {
         let all = Collective::AllReduce;
         let workload = workload(vec![
             compute("a", 1.0, &[]),

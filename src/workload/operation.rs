@@ -12,36 +12,36 @@ use crate::{
     units::{Bytes, Micros},
 };
 
-/// The operations of one training step of one rank. All ranks have the same.
+/// The operations of a training step. All ranks run the same ones.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Workload {
-    /// Name.
+    /// The name.
     pub name: String,
-    /// What it stands for, and where its numbers are from, in a sentence or two.
+    /// What it stands for and where its numbers come from, in a sentence or two.
     pub about: String,
-    /// The ways in which ranks divide the work, such as data and tensor parallelism. The first varies fastest from rank to rank.
+    /// The dimensions by which ranks divide the work. The first varies fastest from rank to rank.
     pub dimensions: Vec<Dimension>,
     /// The operations in the order in which they are issued.
     pub operations: Vec<Operation>,
 }
 
-/// A part of a step.
+/// An operation of a workload.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Operation {
-    /// Name, which no other operation of the workload has.
+    /// The name, which no other operation of the workload has.
     pub name: String,
-    /// The stream, whose operations run one after another.
+    /// The name of the stream. Its operations run one after another.
     pub stream: String,
-    /// The operations, by index, that end before this one begins. All come before it in the workload.
+    /// The indices of the operations that must end before this one begins. All of them come before it in the workload.
     pub after: Vec<usize>,
-    /// What it does.
+    /// The work.
     pub work: Work,
 }
 
-/// What an operation does.
+/// The work of an operation.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Work {
-    /// Keeps the device busy for as long as given if nothing else runs on it.
+    /// Keeps the device busy for this time if nothing else runs on it.
     Compute(Micros),
     /// Runs a collective.
     Collective(CollectiveCall),
@@ -50,11 +50,11 @@ pub enum Work {
 /// A collective of a workload.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CollectiveCall {
-    /// Collective.
+    /// The collective.
     pub collective: Collective,
-    /// Its size as nccl-tests counts it: bytes of the larger buffer.
+    /// The size as nccl-tests counts it: bytes of the larger buffer.
     pub size: Bytes,
-    /// Element type.
+    /// The element type.
     pub dtype: DType,
     /// The reduction; `None` if elements are only moved.
     pub redop: Option<RedOp>,

@@ -1,4 +1,4 @@
-//! [`Step`]: a workload on a number of ranks.
+//! [`Step`]: the operations of a workload on a number of ranks.
 
 use super::group::Group;
 use crate::{
@@ -6,12 +6,12 @@ use crate::{
     units::{Bytes, Micros},
 };
 
-/// A workload on a number of ranks: what each of them runs.
+/// The operations of a workload on a number of ranks. Each rank runs all of them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Step {
     /// The names of the streams, in the order of their first operations.
     pub streams: Vec<String>,
-    /// One for each pair of stream and group, because operations of one communicator must have one order.
+    /// A communicator for each pair of stream and group, because all ranks must run its operations in the same order.
     pub communicators: Vec<Communicator>,
     /// The operations in the order in which they are issued.
     pub operations: Vec<StepOperation>,
@@ -37,35 +37,35 @@ impl Step {
 pub struct Communicator {
     /// The dimensions in which its ranks differ, such as `data` or `data+expert`.
     pub name: String,
-    /// The only stream that it is used in, by index.
+    /// The index of the only stream that uses it.
     pub stream: usize,
-    /// Its ranks.
+    /// The ranks.
     pub group: Group,
 }
 
 /// An operation of a step.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StepOperation {
-    /// Name.
+    /// The name.
     pub name: String,
-    /// Its stream, by index.
+    /// The index of the stream.
     pub stream: usize,
-    /// The operations, by index, that end before it begins.
+    /// The indices of the operations that must end before this one begins.
     pub after: Vec<usize>,
-    /// What it does.
+    /// The work.
     pub work: StepWork,
 }
 
-/// What an operation of a step does.
+/// The work of an operation of a step.
 #[derive(Clone, Debug, PartialEq)]
 pub enum StepWork {
-    /// Keeps the device busy for as long as given if nothing else runs on it.
+    /// Keeps the device busy for this time if nothing else runs on it.
     Compute(Micros),
-    /// Runs a collective on one of the communicators, given by index.
+    /// Runs a collective.
     Collective {
-        /// The communicator.
+        /// The index of the communicator.
         communicator: usize,
-        /// The collective, with the ranks of the communicator.
+        /// The collective on the ranks of the communicator.
         case: Case,
     },
 }

@@ -20,9 +20,9 @@ pub struct StepVolume {
 /// The collectives of one kind in a step.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CollectiveVolume {
-    /// How often it is called.
+    /// The number of calls.
     pub calls: u64,
-    /// The sum of its sizes as nccl-tests counts them; of an alltoallv, those of the busiest rank.
+    /// The sum of the sizes as nccl-tests counts them, for an alltoallv those of the busiest rank.
     pub bytes: Bytes,
 }
 

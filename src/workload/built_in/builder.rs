@@ -1,4 +1,4 @@
-//! [`WorkloadBuilder`]: a workload that grows by one operation at a time.
+//! [`WorkloadBuilder`]: a built-in workload to which operations are added.
 
 use super::options::WorkloadOptions;
 use crate::{
@@ -17,14 +17,14 @@ use crate::{
 /// The stream in which built-in workloads compute.
 const COMPUTE: &str = "compute";
 
-/// A workload that grows by one operation at a time.
+/// A built-in workload to which operations are added.
 pub(super) struct WorkloadBuilder<'a> {
     pub(super) options: &'a WorkloadOptions,
     dimensions: Vec<Dimension>,
     operations: Vec<Operation>,
 }
 
-/// A collective to add, whose size is not scaled yet.
+/// A collective to add. Its size is not yet multiplied by the factor of the options.
 pub(super) struct BuiltInCall {
     pub(super) collective: Collective,
     pub(super) bytes: u64,
@@ -50,13 +50,13 @@ impl<'a> WorkloadBuilder<'a> {
         });
     }
 
-    /// Adds computation of a time that is not scaled yet, and returns its index.
+    /// Adds computation and returns its index. `time` is multiplied by the factor of the options.
     pub(super) fn compute(&mut self, name: String, time: Micros, after: &[usize]) -> usize {
         let time = Micros(time.0 * self.options.time_scale);
         self.add(name, COMPUTE, after, Work::Compute(time))
     }
 
-    /// Adds a collective in a stream, and returns its index.
+    /// Adds a collective and returns its index.
     pub(super) fn collective(
         &mut self,
         name: String,
@@ -101,7 +101,7 @@ impl<'a> WorkloadBuilder<'a> {
         self.operations.len() - 1
     }
 
-    /// Returns a size multiplied by the factor of the options: whole elements, one at least.
+    /// Returns a size multiplied by the factor of the options, in whole elements and at least one.
     fn scaled(&self, bytes: u64, dtype: DType) -> Bytes {
         let element = dtype.size();
         let scaled = (bytes as f64 * self.options.size_scale) as u64;

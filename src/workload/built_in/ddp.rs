@@ -17,25 +17,32 @@ const STREAM: &str = "gradients";
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Parameter {
     pub(super) elements: u64,
-    /// How much of the computation is with it, in any unit.
+    /// Its part of the computation, in any unit.
     pub(super) work: f64,
 }
 
-/// A model in float32 with its computation.
+/// A model whose gradients are in float32, with the time of its computation.
 pub(super) struct DdpModel {
     pub(super) name: &'static str,
     pub(super) about: &'static str,
-    /// Its parameters in the order in which they are registered.
+    /// The parameters in the order in which PyTorch registers them.
     pub(super) parameters: Vec<Parameter>,
-    /// Buffers that rank 0 broadcasts before each step: elements and type.
+    /// The number of elements and the type of the buffers that rank 0 broadcasts before each step.
     pub(super) buffers: Vec<(u64, DType)>,
-    /// Computation of the forward pass; the backward pass takes twice as long.
+    /// The time of the forward pass; the backward pass takes twice as long.
     pub(super) forward: Micros,
-    /// The part of the computation that is before the gradient of any parameter in the backward pass.
+    /// The part of the backward pass, from 0 to 1, before the first gradient of a parameter is complete.
     pub(super) before_gradients: f64,
 }
 
+/// Returns the time in which an optimizer reads parameters and gradients and writes parameters, each of 4 bytes, at 4 TB/s: somewhat
+/// less than the memory bandwidth of an H200.
+pub(super) fn optimizer_time(parameters: u64) -> Micros {
+    Micros((3 * 4 * parameters) as f64 / 4e12 * 1e6)
+}
+
 /// A bucket of gradients.
+#[derive(Default)]
 struct GradientBucket {
     bytes: u64,
     work: f64,
@@ -81,33 +88,24 @@ impl DdpModel {
         builder.finish(self.name, self.about)
     }
 
-    /// Returns the time in which the optimizer reads parameters and gradients and writes parameters at 4 TB/s.
     fn optimizer(&self) -> Micros {
-        let elements: u64 = self.parameters.iter().map(|it| it.elements).sum();
-        Micros((3 * 4 * elements) as f64 / 4e12 * 1e6)
+        optimizer_time(self.parameters.iter().map(|it| it.elements).sum())
     }
 
-    /// Divides the parameters into buckets, the last parameter first. A bucket is closed by the parameter with which it reaches
-    /// the limit.
+    /// Divides the parameters into buckets, the last parameter first. A bucket is full with the parameter that makes it reach its
+    /// limit.
     fn buckets(&self, options: &WorkloadOptions) -> Vec<GradientBucket> {
         let mebibytes = |number: f64| (number * f64::from(1 << 20)) as u64;
         let usual = mebibytes(options.bucket_mb);
         let mut limit = options.first_bucket_mb.map_or(usual, mebibytes);
         let mut buckets = Vec::new();
-        let mut bucket = GradientBucket {
-            bytes: 0,
-            work: 0.0,
-        };
+        let mut bucket = GradientBucket::default();
         for parameter in self.parameters.iter().rev() {
             bucket.bytes += parameter.elements * DType::Float.size();
             bucket.work += parameter.work;
             if bucket.bytes >= limit {
-                buckets.push(bucket);
+                buckets.push(std::mem::take(&mut bucket));
                 limit = usual;
-                bucket = GradientBucket {
-                    bytes: 0,
-                    work: 0.0,
-                };
             }
         }
         if bucket.bytes > 0 {

@@ -1,4 +1,4 @@
-//! `fsdp-7b` and `fsdp-70b`: parameters divided among all ranks, as PyTorch's fully sharded data parallelism does it with a unit
+//! `fsdp-7b` and `fsdp-70b`: parameters are divided among all ranks, as in PyTorch's fully sharded data parallelism with a unit
 //! per layer and one for the rest.
 
 use super::{
@@ -12,7 +12,7 @@ use crate::{
     workload::operation::Workload,
 };
 
-/// The only stream of collectives: both kinds are in one process group.
+/// The only stream of collectives: all_gather and reduce_scatter use one process group.
 const STREAM: &str = "shards";
 
 pub(super) const ABOUT_7B: &str = "Llama 2 7B in PyTorch's FSDP, bfloat16, a sequence of 4096 tokens per rank: an all_gather per layer forward \
@@ -50,7 +50,7 @@ fn workload<'a>(shape: &DecoderShape, options: &'a WorkloadOptions) -> WorkloadB
     builder
 }
 
-/// A pass over the layers that gathers each before it computes.
+/// A forward or backward pass, which gathers the parameters of each layer before the layer computes.
 struct FsdpPass<'a, 'b> {
     builder: &'a mut WorkloadBuilder<'b>,
     shape: &'a DecoderShape,
@@ -58,7 +58,8 @@ struct FsdpPass<'a, 'b> {
 }
 
 impl FsdpPass<'_, '_> {
-    /// Adds the layers in `order`, each of which takes `time`, after `before`. Returns the computation of the last one.
+    /// Adds the layers in `order`, each of which takes `time` and waits for `before`. Returns the computation of the last one; nothing
+    /// if there is no layer.
     fn layers(
         &mut self,
         pass: &str,
@@ -68,15 +69,15 @@ impl FsdpPass<'_, '_> {
         let mut gathered: Vec<usize> = Vec::new();
         let mut computed: Vec<usize> = Vec::new();
         for (at, layer) in order.iter().enumerate() {
-            // What is gathered ahead is issued before this layer's gradients are reduced.
+            // The next layers are gathered before the gradients of this one are reduced, which happens in the same stream.
             let ahead = order.len().min(at + self.prefetch + 1);
             while gathered.len() < ahead {
                 let next = gathered.len();
-                // There is memory for so many layers besides the one that computes.
-                let free = next.checked_sub(self.prefetch + 1);
-                let free = free.map_or(before, |freed| computed[freed]);
+                // Parameters of the layer that computes and of the prefetched ones are in memory; the layer before those must be done.
+                let done = next.checked_sub(self.prefetch + 1);
+                let done = done.map_or(before, |layer| computed[layer]);
                 let name = format!("layer {}", order[next]);
-                let gather = self.gather(&name, pass, self.shape.layer(), &[free]);
+                let gather = self.gather(&name, pass, self.shape.layer(), &[done]);
                 gathered.push(gather);
             }
             let after = [gathered[at], before];

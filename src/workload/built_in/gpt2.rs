@@ -26,7 +26,7 @@ pub(super) fn workload(options: &WorkloadOptions) -> Workload {
         elements,
         work: 0.0,
     };
-    // Half of the scores are masked.
+    // Queries times keys, and scores times values: 2·s·h per token each, of which causal masking leaves half.
     let scores = (2 * SEQUENCE * tokens * HIDDEN) as f64;
     let mut parameters = vec![vector(VOCABULARY * HIDDEN), vector(SEQUENCE * HIDDEN)];
     for _ in 0..options.layers.unwrap_or(LAYERS) {
@@ -40,7 +40,7 @@ pub(super) fn workload(options: &WorkloadOptions) -> Workload {
         parameters.extend([matrix(4 * HIDDEN, HIDDEN), vector(HIDDEN)]);
     }
     parameters.extend([vector(HIDDEN), vector(HIDDEN)]);
-    // The output uses the embedding, whose gradient is ready last.
+    // The output shares the weights of the embedding, whose gradient is complete last.
     let output = (2 * VOCABULARY * HIDDEN * tokens) as f64;
     let layers: f64 = parameters.iter().map(|it| it.work).sum();
     let model = DdpModel {

@@ -1,4 +1,4 @@
-//! Workloads that are built in, derived from published shapes. docs/WORKLOADS.md has formulas and sources.
+//! Built-in workloads, derived from published models. docs/WORKLOADS.md has the formulas and their sources.
 
 mod builder;
 mod ddp;
@@ -32,7 +32,7 @@ pub struct BuiltInWorkload {
     pub name: &'static str,
     /// What it stands for, in a line.
     pub about: &'static str,
-    /// The options that it has besides the scales, as they are named on the command line.
+    /// The names of its options on the command line, besides `--size-scale` and `--time-scale`.
     options: &'static [&'static str],
     build: fn(&WorkloadOptions) -> Workload,
 }

@@ -1,4 +1,5 @@
-//! `moe-8x7b`: Mixtral 8x7B with its experts divided among ranks: tokens travel to their experts and back.
+//! `moe-8x7b`: Mixtral 8x7B with its experts divided among ranks. Tokens are sent to their experts (dispatch), and the results are sent
+//! back (combine).
 
 use super::{
     builder::{BuiltInCall, WorkloadBuilder},
@@ -10,8 +11,10 @@ use crate::{
     workload::operation::Workload,
 };
 
-/// Experts of a layer, and how many of them each token goes to.
+/// The experts of a layer.
 const EXPERTS: u64 = 8;
+
+/// The experts to which each token is sent.
 const EXPERTS_PER_TOKEN: u64 = 2;
 
 pub(super) const ABOUT: &str = "Mixtral 8x7B with expert parallelism, bfloat16, a sequence of 4096 tokens per rank, each to 2 of 8 experts: an \
@@ -42,12 +45,13 @@ pub(super) fn workload(options: &WorkloadOptions) -> Workload {
     builder.finish("moe-8x7b", ABOUT)
 }
 
+/// The operations of a step with experts, which are added one after another.
 struct MoePass<'a, 'b> {
     builder: &'a mut WorkloadBuilder<'b>,
     shape: &'a DecoderShape,
-    /// What the next operation waits for.
+    /// The operations for which the next one waits.
     before: Vec<usize>,
-    /// The reductions of gradients.
+    /// The reductions of gradients, for which the optimizer waits.
     reduced: Vec<usize>,
 }
 
@@ -63,7 +67,7 @@ impl MoePass<'_, '_> {
         self.compute("output".to_owned(), 3.0 * self.shape.output_flops());
     }
 
-    /// Adds the backward pass of a layer, in which gradients travel as the tokens did.
+    /// Adds the backward pass of a layer, in which gradients are sent to where tokens came from.
     fn backward(&mut self, layer: u32, expert: Option<u64>) {
         self.exchange(format!("combine gradient {layer}"));
         self.compute(
@@ -92,7 +96,7 @@ impl MoePass<'_, '_> {
         self.compute("optimizer".to_owned(), 0.0);
     }
 
-    /// Returns the operations of the forward pass of the experts of a rank, if each has as many tokens.
+    /// Returns the floating-point operations of the forward pass of the experts of a rank, if all experts get equally many tokens.
     fn expert_flops(&self) -> f64 {
         self.shape
             .mlp_flops(EXPERTS_PER_TOKEN * self.shape.sequence)
@@ -130,7 +134,7 @@ impl MoePass<'_, '_> {
     }
 }
 
-/// Returns the dimensions over which everything but experts is replicated: all.
+/// Returns the dimensions over which all parameters but those of experts are replicated.
 fn replicas(expert: Option<u64>) -> &'static [&'static str] {
     match expert {
         Some(_) => &["expert", "data"],

@@ -1,29 +1,29 @@
-//! [`WorkloadOptions`]: what of a built-in workload can be chosen.
+//! [`WorkloadOptions`]: the options of built-in workloads.
 
 use anyhow::ensure;
 
-/// What of a built-in workload can be chosen. A workload has some of the options, and ignores the others.
+/// The options of built-in workloads. Each workload has some of them and ignores the others.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WorkloadOptions {
-    /// MiB that a bucket of gradients reaches before it is closed: `bucket_cap_mb` of PyTorch's DDP.
+    /// The size in MiB at which a bucket of gradients is full: `bucket_cap_mb` of PyTorch's DDP.
     pub bucket_mb: f64,
-    /// The same for the first bucket, if it differs. PyTorch takes 1 if `bucket_cap_mb` is not given.
+    /// The same for the first bucket, if it differs. In PyTorch it is 1 unless `bucket_cap_mb` is given.
     pub first_bucket_mb: Option<f64>,
-    /// How many layers' parameters are gathered ahead of the layer that computes.
+    /// The number of layers that are gathered ahead of the layer that computes.
     pub prefetch: u32,
-    /// Micro-batches of a step.
+    /// The number of micro-batches of a step.
     pub micro_batches: u32,
-    /// The part of the tokens, 0 to 1, that is not spread evenly over experts.
+    /// The share of the tokens, from 0 to 1, that is not spread evenly over experts.
     pub skew: f64,
-    /// Whether tensor parallelism divides the sequence too between its collectives.
+    /// Whether tensor parallelism includes sequence parallelism.
     pub sequence_parallel: bool,
-    /// Ranks of the dimension `tensor`; `None` for the published number.
+    /// The ranks of the dimension `tensor`; `None` for the number of the workload.
     pub tensor: Option<u64>,
-    /// Ranks of the dimension `pipeline`; `None` for the published number.
+    /// The ranks of the dimension `pipeline`; `None` for the number of the workload.
     pub pipeline: Option<u64>,
-    /// Ranks of the dimension `expert`; `None` for all ranks.
+    /// The ranks of the dimension `expert`; `None` for all ranks.
     pub expert: Option<u64>,
-    /// Layers of the model; `None` for the published number.
+    /// The layers of the model; `None` for the published number.
     pub layers: Option<u32>,
     /// The factor of all sizes.
     pub size_scale: f64,
@@ -50,7 +50,7 @@ impl Default for WorkloadOptions {
     }
 }
 
-/// The most ranks that a dimension has unless more are asked for: the GPUs of a node.
+/// The most ranks of a dimension within a node unless more are chosen: the GPUs of a node.
 const NODE: u64 = 8;
 
 pub(super) const BUCKET_MB: &str = "--bucket-mb";
@@ -66,15 +66,15 @@ pub(super) const LAYERS: &str = "--layers";
 pub(super) const SIZE_SCALE: &str = "--size-scale";
 pub(super) const TIME_SCALE: &str = "--time-scale";
 
-/// The published number of ranks of the dimension `pipeline`.
+/// The ranks of the dimension `pipeline` unless another number is chosen.
 pub(super) const STAGES: u64 = 4;
 
 /// The largest factor of sizes and times.
 const MOST_SCALE: f64 = 1e3;
 
 impl WorkloadOptions {
-    /// Returns the same with sizes of the dimensions `tensor`, `pipeline` and `expert` that divide `ranks`, where none is
-    /// chosen: the published ones if they do, otherwise smaller ones.
+    /// Returns the options with sizes of the dimensions `tensor`, `pipeline` and `expert` that divide `ranks`. A size that is chosen
+    /// stays; otherwise it is the workload's own if that divides the ranks, or a smaller one.
     pub fn for_ranks(self, name: &str, ranks: u64) -> WorkloadOptions {
         let tensor = match name {
             "3d" if !ranks.is_multiple_of(64) => divisor(ranks, 2),
@@ -95,24 +95,25 @@ impl WorkloadOptions {
         }
     }
 
-    /// Returns the options that differ from their defaults, as they are named on the command line.
+    /// Returns the names on the command line of the options that differ from their defaults.
     pub fn chosen(&self) -> Vec<&'static str> {
         let chosen = self.chosen_values().into_iter();
         chosen.map(|(name, _)| name).collect()
     }
 
-    /// Returns the options that differ from their defaults with their values, which are empty for a switch.
+    /// Returns the options that differ from their defaults, with their values; the value of a switch is empty.
     pub fn chosen_values(&self) -> Vec<(&'static str, String)> {
-        let own = self.texts();
-        let usual = WorkloadOptions::default().texts();
-        let both = own.into_iter().zip(usual);
-        let chosen = both.filter(|(own, usual)| own != usual);
+        let mut chosen = Vec::new();
+        let defaults = WorkloadOptions::default().texts();
+        for ((name, value), (_, default)) in self.texts().into_iter().zip(defaults) {
+            if value != default {
+                chosen.push((name, value.unwrap_or_default()));
+            }
+        }
         chosen
-            .map(|((name, value), _)| (name, value.unwrap_or_default()))
-            .collect()
     }
 
-    /// Returns all options with their values; `None` for what is left out.
+    /// Returns all options with their values on the command line; `None` for one that is left out.
     fn texts(&self) -> [(&'static str, Option<String>); 12] {
         fn number<T: ToString>(value: T) -> Option<String> {
             Some(value.to_string())

@@ -1,7 +1,7 @@
-//! `pipeline`: layers divided among ranks in the interleaved 1F1B schedule, in which each rank has two parts of the model.
+//! `pipeline`: layers are divided among ranks, two parts of the model per rank, in the interleaved 1F1B schedule.
 //!
-//! All ranks have the same operations here, so the ring stands for the schedule as its ranks in the middle see it: every rank computes in
-//! every slot, and hands its result to the next rank.
+//! All ranks of a workload run the same operations. So every rank runs the schedule of a rank in the middle of the pipeline, without a
+//! bubble, and sends each result to the next rank of a ring.
 
 use super::{
     builder::{BuiltInCall, WorkloadBuilder},
@@ -14,7 +14,7 @@ use crate::{
     workload::operation::Workload,
 };
 
-/// Parts of the model that each rank has.
+/// The parts of the model on each rank.
 const PARTS: u64 = 2;
 
 pub(super) const ABOUT: &str = "Llama 2 7B divided among pipeline stages, two parts per rank, interleaved 1F1B, bfloat16, micro-batches of a \
@@ -27,7 +27,7 @@ pub(super) fn workload(options: &WorkloadOptions) -> Workload {
     builder.dimension("data", None);
     let layers = options.layers.unwrap_or(LLAMA_7B.layers);
     let slots = u64::from(options.micro_batches) * PARTS;
-    // On average over ranks, as many parts go forward before the first one goes backward.
+    // The mean over the ranks of Megatron-LM's 2 (ranks - 1 - rank) + (parts - 1) ranks forward passes before the first backward one.
     let warm_up = ((ranks - 1) + (PARTS - 1) * ranks).min(slots);
     let flops = LLAMA_7B.layer_flops() * f64::from(layers) / (ranks * PARTS) as f64;
     let mut schedule = PipelineSchedule {
@@ -56,16 +56,19 @@ enum Direction {
     Backward,
 }
 
+/// The passes of a step, which are added in the order in which a rank runs them.
 struct PipelineSchedule<'a, 'b> {
     builder: &'a mut WorkloadBuilder<'b>,
+    /// The time of a forward pass; a backward pass takes twice as long.
     forward: Micros,
-    /// For each direction, what was received last.
+    /// The last sendrecv of each [`Direction`], if there was one.
     received: [Option<usize>; 2],
+    /// The number of passes so far in each [`Direction`].
     done: [u64; 2],
 }
 
 impl PipelineSchedule<'_, '_> {
-    /// Adds the computation of a part, which needs what was received in this direction, and hands its result on.
+    /// Adds a pass over a part: computation that needs what was received last in this direction, and the sendrecv of its result.
     fn slot(&mut self, direction: Direction) {
         let (name, factor) = match direction {
             Direction::Forward => ("forward", 1.0),

@@ -1,15 +1,15 @@
-//! `ddp-resnet50`: ResNet-50 as torchvision has it, on 64 images of 224 × 224 per rank.
+//! `ddp-resnet50`: torchvision's ResNet-50, with 64 images of 224 × 224 pixels per rank.
 
 use super::{
-    ddp::{DdpModel, Parameter},
+    ddp::{DdpModel, Parameter, optimizer_time},
     options::WorkloadOptions,
 };
 use crate::{collective::data::DType, units::Micros, workload::operation::Workload};
 
-/// Blocks of each stage, its width, and the side of what its 3 × 3 convolutions write.
+/// For each stage: the number of blocks, the channels within a block, and the height and width of its images in pixels.
 const STAGES: [(u64, u64, u64); 4] = [(3, 64, 56), (4, 128, 28), (6, 256, 14), (3, 512, 7)];
 
-/// How much wider a block ends than its width.
+/// The output channels of a block over the channels within it.
 const EXPANSION: u64 = 4;
 
 /// The measured time of a step without synchronization: two H200, PyTorch 2.11, float32, SGD.
@@ -24,7 +24,7 @@ pub(super) fn workload(options: &WorkloadOptions) -> Workload {
     let mut channels = 64;
     for (stage, (blocks, width, side)) in STAGES.into_iter().enumerate() {
         for block in 0..blocks {
-            // The first block of a stage halves the image in its 3 × 3 convolution, save in the first stage.
+            // The 3 × 3 convolution of the first block of a stage halves the image, except in the first stage.
             let before = if block == 0 && stage > 0 {
                 2 * side
             } else {
@@ -41,7 +41,7 @@ pub(super) fn workload(options: &WorkloadOptions) -> Workload {
     }
     layers.classifier(channels, 1000);
     let norms = layers.norms;
-    let optimizer = Micros(layers.elements() as f64 * 12.0 / 4e12 * 1e6);
+    let optimizer = optimizer_time(layers.elements());
     let model = DdpModel {
         name: "ddp-resnet50",
         about: ABOUT,
@@ -57,20 +57,21 @@ pub(super) fn workload(options: &WorkloadOptions) -> Workload {
 #[derive(Default)]
 struct ResNetLayers {
     parameters: Vec<Parameter>,
-    /// Batch norms, and the channels of all of them.
+    /// The number of batch norms.
     norms: u64,
+    /// The channels of all batch norms.
     normalized: u64,
 }
 
 impl ResNetLayers {
-    /// Adds a convolution of `kernel` × `kernel` whose output has `side` × `side` places, and its batch norm.
+    /// Adds a convolution of `kernel` × `kernel` whose output images have `side` × `side` pixels, and its batch norm.
     fn convolution(&mut self, kernel: u64, channels: u64, output: u64, side: u64) {
         let weights = kernel * kernel * channels * output;
         self.parameters.push(Parameter {
             elements: weights,
             work: (weights * side * side) as f64,
         });
-        // Weight and bias.
+        // The weight and the bias of the batch norm.
         for _ in 0..2 {
             self.parameters.push(without_work(output));
         }

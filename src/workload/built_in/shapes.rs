@@ -1,20 +1,20 @@
-//! Published shapes of language models, and what follows from them.
+//! [`DecoderShape`]: published shapes of language models, their parameters and their floating-point operations.
 
 use crate::units::Micros;
 
-/// Floating-point operations per second that computation is taken to sustain: 400 teraflops, about 40 % of what an H100 or H200 has in
-/// bfloat16.
+/// The assumed rate of computation in floating-point operations per second: 400 TFLOP/s, about 40 % of the dense bfloat16 peak of an
+/// H100 or H200 (989 TFLOP/s).
 pub(super) const RATE: f64 = 400e12;
 
 /// Bytes of a parameter, a gradient or an activation in bfloat16.
 pub(super) const BF16: u64 = 2;
 
-/// A decoder as Llama 2 and Mixtral are: attention with grouped keys and values, an MLP of three matrices, norms without bias.
+/// A decoder such as Llama 2 or Mixtral: attention with grouped keys and values, an MLP of three matrices, norms without bias.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct DecoderShape {
     pub(super) layers: u32,
     pub(super) hidden: u64,
-    /// Width of keys and values together with all of their heads.
+    /// The width of the keys, and of the values, of all heads together.
     pub(super) key_value: u64,
     pub(super) intermediate: u64,
     pub(super) vocabulary: u64,
@@ -83,29 +83,31 @@ impl DecoderShape {
         self.sequence * self.hidden * BF16
     }
 
-    /// Returns the operations of the forward pass of attention, for a micro-batch. Half of the scores are masked.
+    /// Returns the floating-point operations of the forward pass of attention, for a micro-batch.
     pub(super) fn attention_flops(&self) -> f64 {
+        let matrices = 2 * self.attention() * self.sequence;
+        // Queries times keys, and scores times values: 2·s²·h each, of which causal masking leaves half.
         let scores = 2 * self.sequence * self.sequence * self.hidden;
-        (2 * self.attention() * self.sequence + scores) as f64
+        (matrices + scores) as f64
     }
 
-    /// Returns the operations of the forward pass of an MLP for so many tokens.
+    /// Returns the floating-point operations of the forward pass of an MLP for so many tokens.
     pub(super) fn mlp_flops(&self, tokens: u64) -> f64 {
         (2 * self.mlp() * tokens) as f64
     }
 
-    /// Returns the operations of the forward pass of a layer, for a micro-batch.
+    /// Returns the floating-point operations of the forward pass of a layer, for a micro-batch.
     pub(super) fn layer_flops(&self) -> f64 {
         self.attention_flops() + self.mlp_flops(self.sequence)
     }
 
-    /// Returns the operations of the forward pass of the output, for a micro-batch.
+    /// Returns the floating-point operations of the forward pass of the output, for a micro-batch.
     pub(super) fn output_flops(&self) -> f64 {
         (2 * self.vocabulary * self.hidden * self.sequence) as f64
     }
 }
 
-/// Returns the time of so many operations at [`RATE`].
+/// Returns the time of so many floating-point operations at [`RATE`].
 pub(super) fn time(flops: f64) -> Micros {
     Micros(flops / RATE * 1e6)
 }

@@ -1,4 +1,4 @@
-//! `tensor-70b`: matrices divided among the ranks of a node, as Megatron-LM does it, with and without sequence parallelism.
+//! `tensor-70b`: matrices are divided among the ranks of a node, as in Megatron-LM, with or without sequence parallelism.
 
 use super::{
     builder::{BuiltInCall, WorkloadBuilder},
@@ -11,10 +11,10 @@ use crate::{
     workload::operation::Workload,
 };
 
-/// The stream of the collectives among ranks that share matrices.
+/// The stream of the collectives between ranks that share matrices.
 const STREAM: &str = "tensor";
 
-/// The published number of ranks: the GPUs of a node.
+/// The number of ranks unless another one is chosen: the GPUs of a node.
 pub(super) const RANKS: u64 = 8;
 
 pub(super) const ABOUT: &str = "Llama 2 70B with tensor parallelism as in Megatron-LM, bfloat16, a sequence of 4096 tokens: with sequence \
@@ -36,13 +36,14 @@ pub(super) fn workload(options: &WorkloadOptions) -> Workload {
     builder.finish("tensor-70b", ABOUT)
 }
 
-/// Layers whose matrices are divided, one after another.
+/// Layers whose matrices are divided, which are added one after another.
 pub(super) struct TensorLayers {
-    /// Names and forward times of the two parts of a layer on each rank.
+    /// The name and the forward time on each rank of the two parts of a layer.
     parts: [(&'static str, Micros); 2],
+    /// The size of each collective: the activations of a micro-batch.
     bytes: u64,
     sequence_parallel: bool,
-    /// What the next operation waits for besides the one before it in its stream.
+    /// The operations for which the next one waits, besides the one before it in its stream.
     pub(super) before: Vec<usize>,
 }
 
@@ -61,7 +62,7 @@ impl TensorLayers {
         }
     }
 
-    /// Adds the forward pass of a layer: each part needs all activations, and its result is added up.
+    /// Adds the forward pass of a layer. Each part needs all activations, and the results of all ranks are added up.
     pub(super) fn forward(&mut self, builder: &mut WorkloadBuilder, layer: &str) {
         for (part, time) in self.parts {
             let name = format!("{part} {layer}");
@@ -74,8 +75,8 @@ impl TensorLayers {
         }
     }
 
-    /// Adds the backward pass of a layer. The gradients of a part's input are added up while those of its weights are
-    /// computed, which takes as long.
+    /// Adds the backward pass of a layer. For each part, a rank first computes the gradients of the input. While these are added up over
+    /// the ranks, it computes the gradients of the weights, which takes as long.
     pub(super) fn backward(&mut self, builder: &mut WorkloadBuilder, layer: &str) {
         for (part, time) in self.parts.into_iter().rev() {
             let name = format!("{part} {layer}");

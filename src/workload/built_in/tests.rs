@@ -238,6 +238,15 @@ fn three_dimensions_move_what_each_moves() {
         volumes[&Collective::SendRecv],
         collective(2 * micro_batches, 2 * micro_batches * activations / 8)
     );
+    let whole = WorkloadOptions {
+        sequence_parallel: false,
+        ..WorkloadOptions::default()
+    };
+    assert_eq!(
+        volume("3d", &whole, 64).collectives[&Collective::SendRecv],
+        collective(2 * micro_batches, 2 * micro_batches * activations),
+        "each rank has all activations"
+    );
 }
 
 #[test]

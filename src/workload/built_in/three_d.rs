@@ -29,12 +29,16 @@ pub(super) fn workload(options: &WorkloadOptions) -> Workload {
         layers: (layers / stages).max(1),
         tensor: TensorLayers::new(&LLAMA_70B, options),
         shard: LLAMA_70B.layer() / tensor * BF16,
-        sent: LLAMA_70B.activations() / tensor,
+        sent: if options.sequence_parallel {
+            LLAMA_70B.activations() / tensor
+        } else {
+            LLAMA_70B.activations()
+        },
         received: [None, None],
         reduced: Vec::new(),
     };
     let micro_batches = u64::from(options.micro_batches);
-    // On average over stages, as many micro-batches go forward before the first one goes backward.
+    // The mean over the stages of the 1F1B schedule's stages - 1 - stage forward passes before the first backward one.
     let warm_up = ((stages - 1) / 2).min(micro_batches);
     for number in 1..=warm_up {
         stage.forward(number);
@@ -50,16 +54,17 @@ pub(super) fn workload(options: &WorkloadOptions) -> Workload {
     builder.finish("3d", ABOUT)
 }
 
-/// What one stage of the pipeline does.
+/// The operations of one stage of the pipeline, which are added in the order in which its ranks run them.
 struct PipelineStage<'a, 'b> {
     builder: &'a mut WorkloadBuilder<'b>,
     layers: u64,
     tensor: TensorLayers,
-    /// Bytes of a rank's parameters of a layer.
+    /// Bytes of a layer's parameters on one rank.
     shard: u64,
-    /// Bytes that a rank sends to the next stage.
+    /// Bytes that a rank sends to the next stage. Without sequence parallelism each rank has all activations, and Megatron-LM
+    /// sends them all.
     sent: u64,
-    /// What was received last, forward and backward.
+    /// The last sendrecv forward and backward, if there was one.
     received: [Option<usize>; 2],
     /// The reductions of gradients.
     reduced: Vec<usize>,
@@ -75,7 +80,7 @@ impl PipelineStage<'_, '_> {
         self.send(0, format!("send forward {micro_batch}"));
     }
 
-    /// Adds the backward pass of a micro-batch. In the last one, each layer's gradients are complete.
+    /// Adds the backward pass of a micro-batch. In that of the last one, the gradients of each layer are complete and reduced.
     fn backward(&mut self, micro_batch: u64, last: u64) {
         self.receive(1);
         for layer in (1..=self.layers).rev() {
@@ -91,7 +96,7 @@ impl PipelineStage<'_, '_> {
         self.send(1, format!("send backward {micro_batch}"));
     }
 
-    /// Adds the update of the parameters: each rank has updated its part of them, and gets those of the others.
+    /// Adds the optimizer, after which each rank gathers the parameters that the others have updated.
     fn update(&mut self) {
         let mut after = std::mem::take(&mut self.reduced);
         after.extend(self.received.into_iter().flatten());

@@ -1,4 +1,4 @@
-//! [`TracedCall`]: a collective of what PyTorch says of a call.
+//! [`TracedCall`]: the collective that a call in a trace stands for.
 
 use super::groups::{GroupFields, TraceGroup, TraceGroups};
 use crate::{
@@ -12,32 +12,36 @@ use crate::{
     workload::on_ranks::MOST_BYTES,
 };
 
-/// What PyTorch says of a call.
+/// The most ranks of a group for which a matrix of its traffic is made: it has the square of that many numbers.
+const MOST_MATRIX_RANKS: usize = 1024;
+
+/// The fields of a call of a collective, as PyTorch records them.
 #[derive(Debug, Default)]
 pub(super) struct CallFields {
-    /// The name of the collective in PyTorch.
+    /// PyTorch's name of the collective.
     pub(super) name: String,
     pub(super) dtype: String,
+    /// Elements of the input and of the output.
     pub(super) sent: Option<u64>,
     pub(super) received: Option<u64>,
-    /// Elements to and from each rank of the group; empty if they are equal.
+    /// PyTorch's split sizes: rows of the tensor to and from each rank of the group. Empty if the tensor is divided evenly.
     pub(super) sent_to: Vec<u64>,
     pub(super) received_from: Vec<u64>,
-    /// The root, of collectives that have one.
-    pub(super) root: Option<u64>,
+    /// The root of a collective that has one, and the rank that made the call otherwise: its number in the group.
+    pub(super) rank_or_root: Option<u64>,
     /// The number of the call in its group.
     pub(super) sequence: Option<u64>,
-    /// Whether the caller waits apart; `None` if that is not said.
+    /// Whether the call was asynchronous, so that its caller waits later; `None` if it is not recorded.
     pub(super) is_async: Option<bool>,
     pub(super) group: GroupFields,
 }
 
-/// What a call does.
+/// What the replay of a call does.
 pub(super) enum CallKind {
     Collective(Box<TracedCall>),
     /// Waits for an earlier call.
     Wait,
-    /// Nothing that is replayed.
+    /// Nothing.
     Nothing,
 }
 
@@ -50,7 +54,7 @@ pub(super) struct TracedCall {
     pub(super) root: Option<u32>,
     pub(super) traffic: Option<&'static Traffic>,
     pub(super) group: TraceGroup,
-    /// The name of its process group.
+    /// PyTorch's name of the process group.
     pub(super) group_name: String,
 }
 
@@ -108,7 +112,7 @@ impl CallFields {
         let size = size
             .filter(|size| *size <= MOST_BYTES)
             .ok_or("its size is not possible")?;
-        let root = self.root.filter(|root| *root < ranks).unwrap_or(0);
+        let root = self.rank_or_root.filter(|root| *root < ranks).unwrap_or(0);
         let traffic = match collective {
             Collective::AllToAllV => {
                 let traffic = self.traffic(element, ranks);
@@ -144,33 +148,44 @@ impl CallFields {
         }
     }
 
-    /// Returns the traffic of an uneven exchange. What other ranks send is not in the trace: each is taken to send to a rank as far away
-    /// as much as this one does, counted from the first rank of the group.
+    /// Returns the traffic of an uneven exchange; `None` if its split sizes do not belong to its tensor. What the other ranks send is
+    /// not in the trace: each is taken to send to the rank d places after it what the recorded rank sends to the one d places after it.
     fn traffic(&self, element: u64, ranks: u64) -> Option<&'static Traffic> {
-        let parts = match self.sent_to.is_empty() {
-            true => &self.received_from,
-            false => &self.sent_to,
+        let (rows, elements) = if self.sent_to.iter().any(|rows| *rows > 0) {
+            (&self.sent_to, self.sent?)
+        } else {
+            (&self.received_from, self.received?)
         };
-        // A matrix of a large group would be larger than what it is worth.
-        if parts.len() as u64 != ranks || parts.len() > 1024 {
+        if rows.len() as u64 != ranks || rows.len() > MOST_MATRIX_RANKS {
             return None;
         }
-        let total: u64 = parts
-            .iter()
-            .try_fold(0_u64, |sum, part| sum.checked_add(*part))?;
-        total
-            .checked_mul(element)
-            .filter(|bytes| *bytes < MOST_BYTES.0)?;
+        let row_bytes = bytes_of_row(rows, elements, element)?;
+        let recorded = self.rank_or_root.filter(|rank| *rank < ranks).unwrap_or(0) as usize;
         let mut text = String::new();
-        for from in 0..parts.len() {
-            for to in 0..parts.len() {
-                let part = parts[(to + parts.len() - from) % parts.len()] * element;
-                text.push_str(&format!("{part} "));
+        for from in 0..rows.len() {
+            for to in 0..rows.len() {
+                let distance = to + rows.len() - from;
+                let bytes = rows[(recorded + distance) % rows.len()] * row_bytes;
+                text.push_str(&format!("{bytes} "));
             }
             text.push('\n');
         }
         Traffic::matrix(&text).ok().map(Traffic::keep)
     }
+}
+
+/// Returns the bytes of a row of a tensor that is split into `rows`; `None` if its elements do not fill that many rows.
+fn bytes_of_row(rows: &[u64], elements: u64, element: u64) -> Option<u64> {
+    let all_rows = rows
+        .iter()
+        .try_fold(0_u64, |sum, rows| sum.checked_add(*rows))?;
+    if all_rows == 0 || !elements.is_multiple_of(all_rows) {
+        return None;
+    }
+    elements
+        .checked_mul(element)
+        .filter(|bytes| *bytes < MOST_BYTES.0)?;
+    Some(elements / all_rows * element)
 }
 
 /// Returns the collective with this name in PyTorch, in small letters without underscores.

@@ -1,4 +1,5 @@
-//! [`TraceDocument`]: what is kept of a trace while it is read, so that a large one takes little memory.
+//! [`TraceDocument`]: the parts of a trace that are needed. The rest is dropped while it is read, so that a large trace takes little
+//! memory.
 
 use std::{borrow::Cow, fmt};
 
@@ -11,18 +12,18 @@ use serde_json::Value;
 /// Name of the event or node that PyTorch writes for each call of a collective.
 pub(super) const CALL: &str = "record_param_comms";
 
-/// What is kept of a trace.
+/// The parts of a trace that are needed.
 #[derive(Debug, Default)]
 pub(super) struct TraceDocument {
     /// The events of a profiler's trace.
     pub(super) events: Option<Vec<TraceEvent>>,
     /// The nodes of an execution trace.
     pub(super) nodes: Option<Vec<ExecutionNode>>,
-    /// What a profiler's trace says of the job.
+    /// `distributedInfo` of a profiler's trace: the ranks and process groups of the job.
     pub(super) job: Value,
 }
 
-/// An event of a profiler's trace that is needed.
+/// A needed event of a profiler's trace.
 #[derive(Debug)]
 pub(super) struct TraceEvent {
     /// When it began on the clock of the trace, in microseconds.
@@ -36,13 +37,13 @@ pub(super) struct TraceEvent {
 pub(super) enum TraceEventKind {
     /// A call of a collective, with its arguments.
     Call(Value),
-    /// A call of the driver that started the kernel with this number.
+    /// A call of the driver that launched a kernel or a copy, with the number that both share.
     Launch(u64),
-    /// A kernel or a copy on the GPU with the number of the call that started it.
+    /// A kernel or a copy on the GPU, with the number of its launch.
     Kernel { launch: u64, is_collective: bool },
 }
 
-/// A node of an execution trace that is needed.
+/// A needed node of an execution trace.
 #[derive(Debug, Deserialize)]
 pub(super) struct ExecutionNode {
     #[serde(default)]
@@ -193,7 +194,7 @@ impl<'de> Deserialize<'de> for KeptNodes {
     }
 }
 
-/// Returns a whole number that stands as a number or as a text.
+/// Returns a whole number, which may be written as a text.
 pub(super) fn whole(value: &Value) -> Option<u64> {
     match value {
         Value::String(text) => text.trim_matches('"').trim().parse().ok(),
@@ -201,7 +202,7 @@ pub(super) fn whole(value: &Value) -> Option<u64> {
     }
 }
 
-/// Returns a text without quotes in it, which some versions write.
+/// Returns a text without the quotes that some versions write around it.
 pub(super) fn text(value: &Value) -> String {
     match value {
         Value::String(text) => text.trim_matches('"').to_owned(),
@@ -210,8 +211,8 @@ pub(super) fn text(value: &Value) -> String {
     }
 }
 
-/// Returns a list of whole numbers, which may be a text such as `[0, 1]`; `None` if it is none, or if numbers are left out of
-/// it.
+/// Returns a list of whole numbers, which may be written as a text such as `[0, 1]`; `None` if it is no such list, or if PyTorch left
+/// out numbers of a long one.
 pub(super) fn numbers(value: &Value) -> Option<Vec<u64>> {
     match value {
         Value::Array(values) => values.iter().map(whole).collect(),

@@ -10,7 +10,7 @@ use super::{
     unread::Unread,
 };
 
-/// Returns what the rank did. A call after which its caller waits at once, or later, holds up what comes after that.
+/// Returns what the rank did. What follows a wait for a call, or a synchronous call, waits for that call.
 pub(super) fn timeline(
     document: &TraceDocument,
     groups: &mut TraceGroups,
@@ -18,10 +18,10 @@ pub(super) fn timeline(
 ) -> Timeline {
     let nodes = document.nodes.iter().flatten();
     let mut calls: Vec<&ExecutionNode> = nodes.filter(|node| node.name == CALL).collect();
-    // Numbers follow the order of the calls; the order in the file may be that of their ends.
+    // Numbers are in the order of the calls; the file may be in the order in which they ended.
     calls.sort_by_key(|node| whole(&node.id));
     let mut timeline = Timeline::default();
-    // Number, group and sequence of the calls for which nothing has waited yet.
+    // The calls for which nothing has waited yet, with their numbers in the timeline.
     let mut pending: Vec<(usize, CallFields)> = Vec::new();
     for node in calls {
         let fields = fields(node);
@@ -49,7 +49,7 @@ pub(super) fn timeline(
     timeline
 }
 
-/// Returns what a node says of a call: by its attributes, or in older versions by its inputs.
+/// Returns the fields of a call: from the attributes of its node, which older versions lack, or from its inputs.
 fn fields(node: &ExecutionNode) -> CallFields {
     let attributes = node.attrs.as_array();
     let of = |key: &str| {
@@ -69,7 +69,7 @@ fn fields(node: &ExecutionNode) -> CallFields {
         received: whole(of("out_msg_nelems")),
         sent_to: numbers(of("in_split_size")).unwrap_or_default(),
         received_from: numbers(of("out_split_size")).unwrap_or_default(),
-        root: whole(inputs.of(3)),
+        rank_or_root: whole(inputs.of(3)),
         sequence: inputs.sequence(),
         is_async: whole(of("is_asynchronized_op")).map(|flag| flag != 0),
         group: GroupFields {
@@ -82,11 +82,20 @@ fn fields(node: &ExecutionNode) -> CallFields {
     }
 }
 
-/// The inputs of a call: tensors if it has any, number, group, root, name, two lists of parts, and start, distance and number of ranks.
+/// The inputs of a call in the order in which PyTorch writes them. A call without tensors, such as a wait, has none in the first place.
+///
+/// | place | input |
+/// |---|---|
+/// | 0 | tensors |
+/// | 1 | number of the call in its group |
+/// | 2 | process group |
+/// | 3 | root, or rank of the caller |
+/// | 4 | name |
+/// | 5, 6 | split sizes of input and output |
+/// | 7, 8, 9 | first rank, stride and number of ranks of the group |
 struct CallInputs<'a> {
     values: &'a [Value],
     types: &'a Value,
-    /// Whether tensors are the first of them.
     has_tensors: bool,
 }
 
@@ -98,20 +107,20 @@ impl<'a> CallInputs<'a> {
         CallInputs {
             values,
             types,
-            // Calls without them, such as a wait, have one less than the others.
-            has_tensors: !matches!(values.len(), 8 | 9 if !values[0].is_array() || values[1].is_array()),
+            has_tensors: has_tensors(values),
         }
     }
 
-    /// Returns the input with this number, counted as if tensors were the first.
-    fn of(&self, number: usize) -> &'a Value {
-        let shift = usize::from(!self.has_tensors);
-        let at = number.checked_sub(shift);
-        at.and_then(|at| self.values.get(at))
+    /// Returns the input at this place.
+    fn of(&self, place: usize) -> &'a Value {
+        let missing = usize::from(!self.has_tensors);
+        let index = place.checked_sub(missing);
+        index
+            .and_then(|index| self.values.get(index))
             .unwrap_or(&Value::Null)
     }
 
-    /// Returns the number of the call in its group, which newer versions have with a flag.
+    /// Returns the number of the call in its group, which newer versions write together with a flag.
     fn sequence(&self) -> Option<u64> {
         let sequence = self.of(1);
         whole(sequence.get(0).unwrap_or(sequence))
@@ -126,7 +135,7 @@ impl<'a> CallInputs<'a> {
             received: None,
             sent_to: numbers(self.of(5)).unwrap_or_default(),
             received_from: numbers(self.of(6)).unwrap_or_default(),
-            root: whole(self.of(3)),
+            rank_or_root: whole(self.of(3)),
             sequence: self.sequence(),
             is_async: None,
             group: GroupFields {
@@ -139,7 +148,7 @@ impl<'a> CallInputs<'a> {
         }
     }
 
-    /// Returns the elements of all tensors: each is a list whose fourth value is their number.
+    /// Returns the number of elements of all tensors. A tensor is a list whose fourth value is its number of elements.
     fn elements(&self) -> Option<u64> {
         let tensors = self.of(0).as_array().filter(|_| self.has_tensors)?;
         let number = |tensor: &Value| tensor.get(3).and_then(whole);
@@ -153,7 +162,7 @@ impl<'a> CallInputs<'a> {
         Some(all)
     }
 
-    /// Returns the type of the tensors, which stands as `Tensor(float)` or `GenericList[Tensor(float)]`.
+    /// Returns the element type of the tensors, which is written as in `Tensor(float)` or `GenericList[Tensor(float)]`.
     fn dtype(&self) -> String {
         let named = self
             .types
@@ -164,4 +173,15 @@ impl<'a> CallInputs<'a> {
         let name = inside.split(')').next().unwrap_or_default();
         name.trim_start_matches("c10::").to_owned()
     }
+}
+
+/// Returns whether tensors are the first of these inputs. A call with tensors has 10 inputs, or 9 in some versions; one without them has
+/// one less, and begins with its number. Newer versions write the number as a list, and then the group in the next place as well.
+fn has_tensors(values: &[Value]) -> bool {
+    let [first, second, ..] = values else {
+        return true;
+    };
+    let is_short = matches!(values.len(), 8 | 9);
+    let begins_with_number = !first.is_array() || second.is_array();
+    !(is_short && begins_with_number)
 }

@@ -1,4 +1,4 @@
-//! [`TraceGroups`]: the process groups of a trace, and the dimensions that they amount to.
+//! [`TraceGroups`]: the process groups of a trace, and the dimensions of a workload with these groups.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::document::{ExecutionNode, TraceDocument, numbers, text, whole};
 use crate::workload::group::{Dimension, DimensionSize, MOST_RANKS};
 
-/// Ranks with equal distances: so many, so far apart.
+/// Evenly spaced ranks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct RankStride {
     stride: u64,
@@ -17,15 +17,15 @@ struct RankStride {
 /// The process groups of a trace.
 #[derive(Debug, Default)]
 pub(super) struct TraceGroups {
-    /// Ranks of those that the trace lists, by name.
+    /// The ranks of the groups that the trace lists, by name.
     listed: BTreeMap<String, Vec<u64>>,
-    /// How the ranks of each group that is used differ.
+    /// The strides of the groups that collectives use.
     used: BTreeSet<Vec<RankStride>>,
-    /// The number of ranks of the job, as far as it is known.
+    /// The number of ranks of the job: the largest that the trace shows so far.
     ranks: u64,
 }
 
-/// What a trace says of the group of a collective.
+/// The fields of a call that describe its process group.
 #[derive(Debug, Default)]
 pub(super) struct GroupFields {
     pub(super) name: String,
@@ -35,18 +35,18 @@ pub(super) struct GroupFields {
     pub(super) stride: Option<u64>,
 }
 
-/// How the ranks of a group differ.
+/// The strides of a process group: ranks 0, 1, 8, 9 are two ranks with stride 1, twice with stride 8.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct TraceGroup(Vec<RankStride>);
 
-/// All ranks of a job, divided so that each group differs in some dimensions.
+/// The ranks of a job, divided into dimensions whose products are its process groups.
 #[derive(Debug)]
 pub(super) struct TraceWorld {
     pub(super) dimensions: Vec<Dimension>,
     pub(super) ranks: u64,
-    /// For each dimension, how far apart its ranks are.
+    /// The stride of each dimension: how far apart two ranks are that are neighbours in it.
     strides: Vec<u64>,
-    /// The ranks that all dimensions have together.
+    /// The product of the sizes of all dimensions.
     divided: u64,
 }
 
@@ -86,11 +86,11 @@ impl TraceGroups {
             let name = text(group.get("pg_name").unwrap_or(&Value::Null));
             let ranks = group.get("ranks").and_then(numbers).unwrap_or_default();
             let size = group.get("group_size").and_then(whole).unwrap_or_default();
-            // A list that is left out or empty stands for all ranks.
-            let ranks = match ranks.is_empty() {
-                true if size <= MOST_RANKS => (0..size).collect(),
-                true => Vec::new(),
-                false => ranks,
+            // An empty list, or none, stands for all ranks.
+            let ranks = if ranks.is_empty() && size <= MOST_RANKS {
+                (0..size).collect()
+            } else {
+                ranks
             };
             let all = ranks.iter().max().map_or(0, |rank| rank.saturating_add(1));
             self.ranks = self.ranks.max(all);
@@ -98,7 +98,7 @@ impl TraceGroups {
         }
     }
 
-    /// Returns the group of a collective, which counts as used; `None` if its ranks are unknown or no arithmetic gives them.
+    /// Returns the group of a collective, and notes that it is used; `None` if its ranks are unknown or not evenly spaced.
     pub(super) fn group(&mut self, fields: &GroupFields) -> Option<TraceGroup> {
         let strides = self.strides(fields)?;
         self.used.insert(strides.clone());
@@ -121,7 +121,7 @@ impl TraceGroups {
         let count = fields.size.filter(|size| (1..=MOST_RANKS).contains(size))?;
         let stride = fields.stride.unwrap_or_default();
         let stride = match stride {
-            // Without a distance, a group of all ranks is known all the same.
+            // Without a stride, a group of all ranks is known all the same.
             0 if count >= self.ranks => 1,
             0 => return None,
             stride => stride,
@@ -137,9 +137,9 @@ impl TraceGroups {
         ))
     }
 
-    /// Returns the dimensions that all groups in use amount to.
+    /// Returns the dimensions of which the used groups are products.
     pub(super) fn dimensions(&self) -> TraceWorld {
-        // Between two borders lies a dimension.
+        // Each stride, and where its ranks end, is a border. A dimension goes from each border to the next.
         let mut borders = BTreeSet::from([1, self.ranks.max(1)]);
         for RankStride { stride, count } in self.used.iter().flatten() {
             borders.extend([*stride, stride * count]);
@@ -148,7 +148,7 @@ impl TraceGroups {
         let mut sizes: Vec<u64> = Vec::new();
         let mut reached = 1;
         for border in borders.into_iter().skip(1) {
-            // A border that the one before does not divide belongs to a group that cannot be expressed.
+            // A border that is no multiple of the one before belongs to a group that is no product of dimensions.
             if border % reached == 0 {
                 strides.push(reached);
                 sizes.push(border / reached);
@@ -158,9 +158,10 @@ impl TraceGroups {
         let last = sizes.len().saturating_sub(1);
         let mut dimensions = Vec::new();
         for (at, (size, stride)) in sizes.into_iter().zip(&strides).enumerate() {
-            let size = match at == last {
-                true => DimensionSize::Rest,
-                false => DimensionSize::Ranks(size),
+            let size = if at == last {
+                DimensionSize::Rest
+            } else {
+                DimensionSize::Ranks(size)
             };
             let name = format!("stride {stride}");
             dimensions.push(Dimension { name, size });
@@ -181,9 +182,10 @@ impl TraceWorld {
         for RankStride { stride, count } in &group.0 {
             let first = self.strides.iter().position(|known| known == stride)?;
             let end = stride * count;
-            let behind = match end == self.divided {
-                true => self.strides.len(),
-                false => self.strides.iter().position(|known| *known == end)?,
+            let behind = if end == self.divided {
+                self.strides.len()
+            } else {
+                self.strides.iter().position(|known| *known == end)?
             };
             names.extend((first..behind).map(|at| self.dimensions[at].name.clone()));
         }
@@ -191,7 +193,8 @@ impl TraceWorld {
     }
 }
 
-/// Returns the distances that give sorted ranks: those of 0, 1, 8, 9 are two of 1 and two of 8. `None` if no distances do.
+/// Returns the strides of sorted ranks: those of 0, 1, 8, 9 are 2 ranks with stride 1 and 2 with stride 8. `None` if the ranks are not
+/// evenly spaced.
 fn strides(ranks: &[u64]) -> Option<Vec<RankStride>> {
     let mut offsets: Vec<u64> = ranks.iter().map(|rank| rank - ranks[0]).collect();
     let mut found = Vec::new();
@@ -254,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn ranks_that_no_distances_give_are_not_read() {
+    fn ranks_that_are_not_evenly_spaced_are_no_group() {
         let mut groups = TraceGroups::default();
         assert_eq!(groups.group(&fields(&[0, 1, 3])), None);
         assert_eq!(groups.group(&fields(&[0, 1, 2, 4, 5, 7])), None);
@@ -268,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn a_group_is_known_by_size_and_distance_too() {
+    fn a_group_can_be_given_by_its_size_and_stride() {
         let mut groups = TraceGroups {
             ranks: 8,
             ..TraceGroups::default()

@@ -6,40 +6,41 @@ use serde_json::Value;
 
 use super::{
     call::{CallFields, CallKind},
-    document::{TraceDocument, TraceEventKind, numbers, text, whole},
+    document::{TraceDocument, TraceEvent, TraceEventKind, numbers, text, whole},
     groups::{GroupFields, TraceGroups},
     timeline::Timeline,
     unread::Unread,
 };
 use crate::units::Micros;
 
-/// A kernel that starts on an idle GPU within this time after a collective has ended was waiting for it.
+/// A kernel that starts on an idle GPU within this time after the end of a collective, in microseconds, was waiting for it.
 const SOON: f64 = 50.0;
 
 /// Something that the CPU started.
 struct Started {
-    /// When the CPU started it.
+    /// When the CPU started it, in microseconds.
     at: f64,
     what: StartedKind,
 }
 
 enum StartedKind {
-    /// A call, by number.
+    /// The call of a collective, by its index.
     Call(usize),
-    /// A kernel that computes, with its begin and end on the GPU.
+    /// A kernel that computes, with its beginning and end on the GPU in microseconds.
     Kernel(f64, f64),
 }
 
-/// A call of a collective.
-struct Call {
+/// The call of a collective in a profiler's trace.
+struct KinetoCall {
+    /// When the CPU made the call, in microseconds.
     begin: f64,
     fields: CallFields,
-    /// When its last kernel ended on the GPU; `None` if it has none.
+    /// When its last kernel ended on the GPU, in microseconds; `None` if no kernel belongs to it.
     ended: Option<f64>,
 }
 
-/// Returns what the rank did. Computation is the time in which at least one kernel ran that is no collective, summed up between the
-/// starts of collectives.
+/// Returns what the rank did. Computation is the time during which at least one kernel other than a collective ran, added up between
+/// the starts of collectives.
 pub(super) fn timeline(
     document: &TraceDocument,
     groups: &mut TraceGroups,
@@ -69,24 +70,9 @@ pub(super) fn timeline(
 }
 
 /// Returns everything that the CPU started, in order, and the calls among it.
-fn started(document: &TraceDocument) -> (Vec<Started>, Vec<Call>) {
+fn started(document: &TraceDocument) -> (Vec<Started>, Vec<KinetoCall>) {
     let events = document.events.as_deref().unwrap_or_default();
-    let mut launches: HashMap<u64, f64> = HashMap::new();
-    let mut calls: Vec<Call> = Vec::new();
-    for event in events {
-        match &event.kind {
-            TraceEventKind::Launch(number) => {
-                launches.insert(*number, event.begin);
-            }
-            TraceEventKind::Call(arguments) => calls.push(Call {
-                begin: event.begin,
-                fields: fields(arguments),
-                ended: None,
-            }),
-            TraceEventKind::Kernel { .. } => {}
-        }
-    }
-    calls.sort_by(|one, other| one.begin.total_cmp(&other.begin));
+    let (mut calls, launches) = calls_and_launches(events);
     let mut started: Vec<Started> = Vec::new();
     for event in events {
         let TraceEventKind::Kernel {
@@ -98,19 +84,15 @@ fn started(document: &TraceDocument) -> (Vec<Started>, Vec<Call>) {
         };
         let at = launches.get(&launch).copied().unwrap_or(event.begin);
         let end = event.begin + event.duration;
-        if !is_collective {
+        if is_collective {
+            if let Some(call) = caller(&mut calls, at) {
+                call.ended = Some(call.ended.map_or(end, |known| known.max(end)));
+            }
+        } else {
             started.push(Started {
                 at,
                 what: StartedKind::Kernel(event.begin, end),
             });
-            continue;
-        }
-        // A call begins before it launches its kernel.
-        let before = calls.partition_point(|call| call.begin <= at);
-        let caller = calls[..before].iter_mut().rev();
-        let mut caller = caller.filter(|call| !call.fields.name.eq_ignore_ascii_case("wait"));
-        if let Some(call) = caller.next() {
-            call.ended = Some(call.ended.map_or(end, |known| known.max(end)));
         }
     }
     started.extend(calls.iter().enumerate().map(|(number, call)| Started {
@@ -121,17 +103,46 @@ fn started(document: &TraceDocument) -> (Vec<Started>, Vec<Call>) {
     (started, calls)
 }
 
-/// A timeline that grows by one thing at a time.
+/// Returns the calls in the order in which they were made, and the time of each launch by its number.
+fn calls_and_launches(events: &[TraceEvent]) -> (Vec<KinetoCall>, HashMap<u64, f64>) {
+    let mut calls = Vec::new();
+    let mut launches = HashMap::new();
+    for event in events {
+        match &event.kind {
+            TraceEventKind::Launch(number) => {
+                launches.insert(*number, event.begin);
+            }
+            TraceEventKind::Call(arguments) => calls.push(KinetoCall {
+                begin: event.begin,
+                fields: fields(arguments),
+                ended: None,
+            }),
+            TraceEventKind::Kernel { .. } => {}
+        }
+    }
+    calls.sort_by(|one, other| one.begin.total_cmp(&other.begin));
+    (calls, launches)
+}
+
+/// Returns the call that launched a kernel at this time: the last one before that is no wait.
+fn caller(calls: &mut [KinetoCall], launched_at: f64) -> Option<&mut KinetoCall> {
+    let before = calls.partition_point(|call| call.begin <= launched_at);
+    let mut latest_first = calls[..before].iter_mut().rev();
+    latest_first.find(|call| !call.fields.name.eq_ignore_ascii_case("wait"))
+}
+
+/// A timeline while the started kernels and calls are added to it.
 struct TraceWalk {
     timeline: Timeline,
-    /// Begin and end of the kernels since the last collective.
+    /// The beginning and end of each kernel since the last collective, in microseconds.
     segment: Vec<(f64, f64)>,
-    /// When the last kernel that computes ended.
+    /// When the last kernel that computes ended, in microseconds.
     busy_until: f64,
-    /// Calls for which nothing has waited yet.
+    /// The calls for which nothing has waited yet.
     pending: Vec<PendingCall>,
 }
 
+/// A call for which nothing has waited yet, with its number in the timeline.
 struct PendingCall {
     number: usize,
     group: String,
@@ -154,13 +165,13 @@ impl TraceWalk {
         }
         self.busy_until = self.busy_until.max(end);
         let busy_until = self.busy_until;
-        // The GPU computed beyond the end of the others: no kernel can show any more that it waited for them.
+        // No kernel can wait for a call that ended before the last kernel did.
         self.pending
             .retain(|call| call.ended.is_none_or(|ended| ended > busy_until));
         self.segment.push((begin, end));
     }
 
-    fn call(&mut self, call: &Call, kind: CallKind) {
+    fn call(&mut self, call: &KinetoCall, kind: CallKind) {
         let fields = &call.fields;
         let group = &fields.group.name;
         match kind {
@@ -179,7 +190,7 @@ impl TraceWalk {
             CallKind::Collective(collective) => {
                 self.flush();
                 let number = self.timeline.call(collective);
-                // If times do not tell when it ended, who called it without a handle waited at once.
+                // No time tells when it ended, but the caller of a synchronous call waits for it.
                 if call.ended.is_none() && fields.is_async == Some(false) {
                     self.timeline.wait(vec![number]);
                     return;
@@ -194,7 +205,7 @@ impl TraceWalk {
         }
     }
 
-    /// Ends the computation since the last collective.
+    /// Adds the computation since the last collective: the time during which at least one kernel ran.
     fn flush(&mut self) {
         let mut segment = std::mem::take(&mut self.segment);
         segment.sort_by(|one, other| one.0.total_cmp(&other.0));
@@ -208,7 +219,7 @@ impl TraceWalk {
     }
 }
 
-/// Returns what the arguments of an event say of a call.
+/// Returns the fields of a call from the arguments of its event.
 fn fields(arguments: &Value) -> CallFields {
     let of = |key: &str| arguments.get(key).unwrap_or(&Value::Null);
     CallFields {
@@ -218,7 +229,7 @@ fn fields(arguments: &Value) -> CallFields {
         received: whole(of("Out msg nelems")),
         sent_to: numbers(of("In split size")).unwrap_or_default(),
         received_from: numbers(of("Out split size")).unwrap_or_default(),
-        root: whole(of("Rank")),
+        rank_or_root: whole(of("Rank")),
         sequence: whole(of("Seq")),
         is_async: whole(of("Is asynchronized op")).map(|flag| flag != 0),
         group: GroupFields {

@@ -1,8 +1,15 @@
 //! Workloads from traces that PyTorch recorded.
 //!
-//! Two kinds of JSON are read: the trace of the profiler (Kineto), and that of the `ExecutionTraceObserver`, whose form is Chakra's
-//! host trace. `document` has what is kept of a file, `kineto` and `execution` make a timeline of it, `call` a collective of
-//! what PyTorch says of it, `groups` dimensions of process groups, and `timeline` operations.
+//! Two kinds of JSON are read: the trace of the profiler (Kineto), and that of the `ExecutionTraceObserver`, which has the form of
+//! Chakra's host trace.
+//!
+//! | step | module |
+//! |---|---|
+//! | keep the events or nodes of a file that are needed | `document` |
+//! | order them as the rank ran them | `kineto`, `execution` |
+//! | find the collective of a call | `call` |
+//! | find the dimensions to which process groups belong | `groups` |
+//! | make operations | `timeline` |
 
 mod call;
 mod document;
@@ -32,7 +39,7 @@ use crate::{
 pub struct TraceReading {
     /// The workload.
     pub workload: Workload,
-    /// What could not be read: what it is and why, and how often it occurs.
+    /// What could not be read and why, with the number of times.
     pub unread: Vec<(String, usize)>,
 }
 
@@ -49,7 +56,7 @@ impl Workload {
             .with_context(|| format!("the trace {shown} gives no workload"))
     }
 
-    /// Makes a workload of a trace of one rank, for `ranks` ranks. Process groups become dimensions, of which the one that
+    /// Makes a workload for `ranks` ranks from the trace of one rank. Process groups become dimensions, of which the one that
     /// varies slowest takes the rest of the ranks.
     ///
     /// # Errors
@@ -82,7 +89,7 @@ impl Workload {
     }
 }
 
-/// Returns the text of a trace. PyTorch compresses it if the name ends so.
+/// Returns the text of a trace, which PyTorch compresses if its file's name ends in `.gz`.
 fn text_of(path: &Path) -> io::Result<String> {
     let bytes = input::read(path, InputKind::Trace)?;
     if bytes.starts_with(&GZIP) {
@@ -91,7 +98,7 @@ fn text_of(path: &Path) -> io::Result<String> {
     input::read_text_from(&bytes[..], InputKind::Trace)
 }
 
-/// How a file begins that gzip compressed.
+/// The first bytes of a file that gzip compressed.
 const GZIP: [u8; 2] = [0x1f, 0x8b];
 
 const KINETO: &str = "From a trace of PyTorch's profiler: computation is the time of GPU kernels between the starts of collectives.";

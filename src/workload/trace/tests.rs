@@ -31,6 +31,16 @@ fn unread(reading: &TraceReading) -> Vec<(&str, usize)> {
         .collect()
 }
 
+fn traffic_of_alltoallv(workload: &Workload) -> Option<&'static Traffic> {
+    let calls = workload.operations.iter();
+    let mut calls = calls.filter_map(|operation| match &operation.work {
+        Work::Collective(call) => Some(call),
+        Work::Compute(_) => None,
+    });
+    let exchange = calls.find(|call| call.collective == Collective::AllToAllV);
+    exchange.expect("an alltoallv").traffic
+}
+
 /// Forward, a bucket, backward beside it, a second bucket for which the optimizer waits.
 #[test]
 fn computation_is_what_ran_between_collectives() {
@@ -108,16 +118,45 @@ fn process_groups_become_dimensions_and_what_is_unread_is_counted() {
     let step = reading.workload.on(40).expect("a step");
     let sizes: Vec<u64> = step.communicators.iter().map(|it| it.group.size).collect();
     assert_eq!(sizes, [2, 4, 5, 40]);
-    let Work::Collective(exchange) = &reading.workload.operations[3].work else {
-        panic!("an alltoallv");
-    };
     let matrix = Traffic::matrix("20 40\n40 20").expect("a matrix");
-    assert_eq!(exchange.traffic, Some(&matrix));
+    assert_eq!(traffic_of_alltoallv(&reading.workload), Some(&matrix));
     let error = Workload::from_trace(GROUPS, 12).expect_err("refused");
     assert_eq!(
         format!("{error:#}"),
         "12 ranks cannot be divided by the dimensions of the workload (stride 1 2 × stride 2 4 × stride 8 the rest). Start a multiple of 8, or change the dimensions"
     );
+}
+
+/// PyTorch's split sizes count rows of the first dimension (`all_to_all_single`); a token of a mixture of experts is one row.
+#[test]
+fn split_sizes_are_rows_of_as_many_elements_as_the_tensor_has() {
+    let thirty = |kind: &str| format!("\"{kind} msg nelems\": 30");
+    let four_each = |kind: &str| format!("\"{kind} msg nelems\": 120");
+    let mut trace = GROUPS.to_owned();
+    for kind in ["In", "Out"] {
+        assert_eq!(trace.matches(&thirty(kind)).count(), 1, "{kind}");
+        trace = trace.replace(&thirty(kind), &four_each(kind));
+    }
+    let reading = Workload::from_trace(&trace, 40).expect("a workload");
+    // 10 and 20 rows of 4 elements of 2 bytes.
+    let matrix = Traffic::matrix("80 160\n160 80").expect("a matrix");
+    assert_eq!(traffic_of_alltoallv(&reading.workload), Some(&matrix));
+    let exchange = &calls(&reading.workload)[3];
+    assert_eq!((exchange.0, exchange.1), (Collective::AllToAllV, 240));
+
+    // Rank 1 sends 10 rows to rank 0 and keeps 20, and rank 0 does the same to rank 1.
+    let call = "\"Process Group Ranks\": \"[0, 1]\",\n    \"Rank\": 0";
+    let of_rank_1 = trace.replace(call, &call.replace("\"Rank\": 0", "\"Rank\": 1"));
+    assert_ne!(of_rank_1, trace);
+    let reading = Workload::from_trace(&of_rank_1, 40).expect("a workload");
+    let matrix = Traffic::matrix("160 80\n80 160").expect("a matrix");
+    assert_eq!(traffic_of_alltoallv(&reading.workload), Some(&matrix));
+
+    // 121 elements do not fill 30 rows.
+    let odd = trace.replace(&four_each("In"), "\"In msg nelems\": 121");
+    let reading = Workload::from_trace(&odd, 40).expect("a workload");
+    let refused = "all_to_allv: its split sizes are not possible";
+    assert!(unread(&reading).contains(&(refused, 1)));
 }
 
 #[test]

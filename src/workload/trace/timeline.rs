@@ -1,4 +1,4 @@
-//! [`Timeline`]: what a rank did in a trace, in order, which becomes operations.
+//! [`Timeline`]: what a rank did in a trace, and the operations of a workload that follow from it.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +12,7 @@ use crate::{
     },
 };
 
-/// The most characters of a process group's name that its stream has.
+/// The most characters of a process group's name in the name of its stream.
 const MOST_GROUP_NAME: usize = 60;
 
 /// What a rank did, in the order in which it was started.
@@ -25,7 +25,7 @@ pub(super) struct Timeline {
 enum TimelineItem {
     Compute(Micros),
     Call(Box<TracedCall>),
-    /// What follows waits for the calls with these numbers.
+    /// Everything after this waits for the calls with these numbers.
     Wait(Vec<usize>),
 }
 
@@ -50,7 +50,7 @@ impl Timeline {
         }
     }
 
-    /// Returns the operations. What is not one is noted in `unread`.
+    /// Returns the operations, and notes in `unread` what cannot be one.
     pub(super) fn operations(self, world: &TraceWorld, unread: &mut Unread) -> Vec<Operation> {
         let mut operations = TraceOperations::default();
         for item in self.items {
@@ -73,13 +73,13 @@ impl Timeline {
     }
 }
 
-/// Operations that grow by one item of a timeline at a time.
+/// The operations made of a timeline so far.
 #[derive(Default)]
 struct TraceOperations {
     done: Vec<Operation>,
-    /// For each call, its operation if it has one.
+    /// The operation of each call, if it has one.
     calls: Vec<Option<usize>>,
-    /// What the next computation waits for.
+    /// The operations for which the next computation waits.
     awaited: BTreeSet<usize>,
     last_compute: Option<usize>,
     streams: BTreeSet<String>,
@@ -103,7 +103,7 @@ impl TraceOperations {
         self.awaited.extend(calls);
     }
 
-    /// Adds a call, which waits for what its rank had started and waited for.
+    /// Adds a call, which waits for the last computation before it, and for the calls for which its rank waited since.
     fn call(&mut self, call: &TracedCall, world: &TraceWorld) -> Result<(), String> {
         let group = world.names(&call.group);
         self.calls.push(group.is_some().then_some(self.done.len()));
@@ -117,7 +117,7 @@ impl TraceOperations {
         let stream = self.stream(&call.group_name);
         let mut after = self.awaited.clone();
         after.extend(self.last_compute);
-        // Its stream orders it behind the others there.
+        // The operations of one stream run in their order anyway.
         after.retain(|before| self.done[*before].stream != stream);
         let number = self.done.len() + 1;
         self.done.push(Operation {
@@ -137,9 +137,9 @@ impl TraceOperations {
         Ok(())
     }
 
-    /// Returns the stream of a process group. Many groups share one, because a step has a limit.
+    /// Returns the stream of a process group. Groups beyond the limit of streams share one.
     fn stream(&mut self, group: &str) -> String {
-        // As a name in a workload's file may be.
+        // A name in a workload's file has no control characters.
         let printed = group.chars().filter(|letter| !letter.is_control());
         let name = format!(
             "group {}",

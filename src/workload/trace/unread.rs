@@ -1,8 +1,8 @@
-//! [`Unread`]: what of a trace could not be read.
+//! [`Unread`]: the parts of a trace that could not be read.
 
 use std::collections::BTreeMap;
 
-/// What could not be read, and how often it occurs.
+/// The parts that could not be read, with the number of times that each occurs.
 #[derive(Default)]
 pub(super) struct Unread(BTreeMap<String, usize>);
 
@@ -11,14 +11,14 @@ impl Unread {
         *self.0.entry(what).or_default() += 1;
     }
 
-    /// Returns the first with its number for the end of a sentence; nothing if there is none.
+    /// Returns the first part in brackets, with its number, for the end of a sentence; an empty text if there is none.
     pub(super) fn first(&self) -> String {
         let first = self.0.iter().next();
         let in_brackets = |(what, number)| format!(" ({what}, {number} times)");
         first.map(in_brackets).unwrap_or_default()
     }
 
-    /// Returns each with its number.
+    /// Returns each part with its number.
     pub(super) fn counted(self) -> Vec<(String, usize)> {
         self.0.into_iter().collect()
     }
