@@ -1,4 +1,4 @@
-//! `pxnbench plan RUN…`: what other sizes, other numbers of ranks and training steps would take.
+//! `pxnbench plan RUN…`: predicts the times of other sizes, on other numbers of ranks, and of training steps.
 
 use std::{
     collections::BTreeSet,
@@ -22,36 +22,36 @@ use crate::{
 /// How long a file system may hold up the plan.
 const LIMIT: Duration = Duration::from_secs(600);
 
-/// Sizes that are told of each series unless others are named.
+/// The number of sizes that are predicted for each series if none are named.
 const SIZES: usize = 6;
 
-/// The most lines of the table of times.
+/// The most rows of the table of times.
 const MOST_FORECASTS: usize = 100_000;
 
 /// Plan: what other sizes, other numbers of ranks and training steps would take, from runs that were measured
 ///
-/// Fits the latency and the bandwidth of each collective to the rows of the runs, and says how sure a prediction is. Runs on at least two
-/// numbers of ranks are needed to plan for others. Exit code 5 means that nothing was measured, 6 that a plan would be too far from
-/// what was.
+/// Fits the latency and the bandwidth of each collective to the rows of the runs, and gives an interval with each prediction. To plan for
+/// other numbers of ranks, it needs runs on at least two. Exit code 5 means that the runs have too little to fit, 6 that a prediction
+/// would be too far from what was measured.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Runs that differ in ranks and sizes only: folders with a results.csv, or such files
     #[arg(value_name = "RUN", required = true)]
     runs: Vec<PathBuf>,
 
-    /// Also plan this training step: one that is built in, or a file (pxnbench replay --print writes one)
+    /// Also plan a training step: a built-in workload, or a file as pxnbench replay --print writes it
     #[arg(long, value_name = "NAME|FILE")]
     workload: Option<String>,
 
-    /// Numbers of ranks to plan for [default: those that were measured]
+    /// Numbers of ranks to plan for [default: the measured ones]
     #[arg(long, value_name = "N,…", value_delimiter = ',', value_parser = values::ranks)]
     ranks: Vec<u32>,
 
-    /// Sizes to plan for [default: some of those that were measured; none with --workload]
+    /// Sizes to plan for [default: some of the measured ones; none with --workload]
     #[arg(long, value_name = "SIZE,…", value_delimiter = ',', value_parser = values::size)]
     sizes: Vec<Bytes>,
 
-    /// The probability with which a time that is measured later lies in its interval
+    /// Probability that a later measurement lies in its interval
     #[arg(long, value_name = "RATE", value_parser = rate, default_value = "0.9")]
     rate: f64,
 
@@ -130,7 +130,7 @@ fn write(path: &Path, text: &str) -> anyhow::Result<()> {
     })
 }
 
-/// Returns the times at all sizes on all numbers of ranks that are asked for.
+/// Returns a forecast for each series, each number of ranks and each size.
 fn forecasts(args: &Args, plan: &Plan) -> anyhow::Result<Vec<Forecast>> {
     let mut forecasts = Vec::new();
     for fit in &plan.fits {
@@ -157,7 +157,7 @@ fn forecasts(args: &Args, plan: &Plan) -> anyhow::Result<Vec<Forecast>> {
     Ok(forecasts)
 }
 
-/// Returns sizes evenly spaced among those that were measured.
+/// Returns some of the measured sizes, evenly spaced from the first to the last.
 fn some_sizes(fit: &CostFit) -> BTreeSet<Bytes> {
     let all: Vec<Bytes> = fit.measured_sizes().into_iter().collect();
     let count = all.len().min(SIZES);
@@ -167,7 +167,7 @@ fn some_sizes(fit: &CostFit) -> BTreeSet<Bytes> {
         .collect()
 }
 
-/// Returns what the training step would take on each number of ranks.
+/// Returns the plan of the training step on each number of ranks.
 fn steps(args: &Args, name: &str, plan: &Plan) -> anyhow::Result<Vec<StepPlan>> {
     let usage = |error: anyhow::Error| Failure::on_all_ranks(Code::Usage, format!("{error:#}"));
     let choice: WorkloadChoice = workload_named(name, WorkloadOptions::default())?;

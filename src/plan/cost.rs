@@ -1,4 +1,4 @@
-//! [`CostFit`]: the costs of a series, how well they fit, and how sure a prediction is.
+//! [`CostFit`]: the costs of a series, how well they fit, and how far predictions may be off.
 
 use std::collections::BTreeSet;
 
@@ -8,38 +8,45 @@ use statrs::distribution::{ContinuousCDF, StudentsT};
 use super::{
     measurements::{Point, Series, SeriesKey},
     nonnegative::TERMS,
-    regimes::{Latency, Regime, Regimes, cells},
+    regimes::{Cell, Latency, Regime, Regimes, cells},
 };
 use crate::units::{Bytes, Micros};
 
-/// Parts of which each is held out once to see how far predictions are off.
+/// The parts of the points, each of which is held out once to see how far predictions are off.
 const FOLDS: usize = 10;
 
-/// The fewest sizes of a series: with fewer, nothing is left to check a fit with.
+/// The fewest sizes of a series: with fewer, no size is left to check the fit with.
 pub(super) const FEWEST_SIZES: usize = 3;
 
 /// The costs of a series.
 #[derive(Clone, Debug)]
 pub struct CostFit {
-    /// What its rows have in common.
+    /// The series.
     pub key: SeriesKey,
-    /// What was measured.
+    /// The measured points.
     pub points: Vec<Point>,
-    /// The probability that intervals are made for.
+    /// The probability of intervals, such as 0.9.
     pub rate: f64,
     regimes: Regimes,
-    /// How far predictions of points that were held out are off, for each regime.
+    /// For each regime, the prediction errors of points that were held out.
     held_out: Vec<Vec<f64>>,
-    /// The same where all points on a number of ranks were held out; empty with fewer than three numbers.
+    /// The prediction errors if all points on one number of ranks are held out together; empty with fewer than three numbers.
     across_ranks: Vec<f64>,
 }
 
-/// A coefficient, with its interval.
+/// A point that was held out of a fit.
+struct HeldOut {
+    point: Point,
+    /// How far its prediction is off: the logarithm of the larger of predicted and measured time over the smaller.
+    error: f64,
+}
+
+/// A coefficient of a fit, with its interval.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Coefficient {
-    /// Its value.
+    /// The value.
     pub value: f64,
-    /// Its interval by Student's t; `None` if nothing is left to tell it from.
+    /// The interval by Student's t; `None` without degrees of freedom.
     pub interval: Option<[f64; 2]>,
 }
 
@@ -53,20 +60,20 @@ pub struct Cost {
     pub first_bytes: Bytes,
     /// The largest measured size.
     pub last_bytes: Bytes,
-    /// Rows.
+    /// The number of rows.
     pub rows: usize,
-    /// How latency grows with ranks; `None` if it was measured on one number of ranks.
+    /// How the number of steps grows with ranks; `None` if only one number of ranks was measured.
     pub latency: Option<Latency>,
     /// The constant in µs; `None` if it is 0.
     pub constant_us: Option<Coefficient>,
-    /// Latency of a step in µs; `None` if it is 0 or cannot be told from the constant.
+    /// The latency of a step in µs; `None` if it is 0 or cannot be told from the constant.
     pub step_us: Option<Coefficient>,
-    /// Bandwidth in GB/s as busbw counts it; `None` if the time does not grow with the size.
+    /// The bandwidth in GB/s as busbw counts it; `None` if the time does not grow with the size.
     #[serde(rename = "bandwidth_GBps")]
     pub bandwidth: Option<Coefficient>,
-    /// The median of how far predictions of held-out rows are off, in percent.
+    /// The median prediction error of rows that were held out, in percent.
     pub residual_median_pct: Option<f64>,
-    /// The largest of them.
+    /// The largest of these errors, in percent.
     pub residual_largest_pct: Option<f64>,
 }
 
@@ -88,43 +95,44 @@ impl CostFit {
             regimes,
         };
         let cells = cells(&series.points);
-        let parts: Vec<usize> = cells
-            .iter()
-            .map(|(size, ranks)| (size + 3 * ranks) % FOLDS)
-            .collect();
-        for (point, error) in fit.errors_of_held_out(&parts) {
+        let tenth = |cell: &Cell| (cell.size + 3 * cell.ranks) % FOLDS;
+        let tenths: Vec<usize> = cells.iter().map(tenth).collect();
+        for HeldOut { point, error } in fit.hold_out_each(&tenths) {
             let regime = fit.regimes.index_of(point.size);
             fit.held_out[regime].push(error);
         }
         if fit.measured_ranks().len() >= 3 {
-            let parts: Vec<usize> = cells.iter().map(|(_, ranks)| *ranks).collect();
-            let errors = fit.errors_of_held_out(&parts);
-            fit.across_ranks = errors.into_iter().map(|(_, error)| error).collect();
+            let ranks: Vec<usize> = cells.iter().map(|cell| cell.ranks).collect();
+            let held_out = fit.hold_out_each(&ranks);
+            fit.across_ranks = held_out.iter().map(|held_out| held_out.error).collect();
         }
         Some(fit)
     }
 
-    /// Holds each of `parts` out once, fits the others, regimes included, and returns how far the held-out points are off: the
-    /// logarithm of the larger of both times over the smaller one.
-    fn errors_of_held_out(&self, parts: &[usize]) -> Vec<(Point, f64)> {
-        let mut errors = Vec::new();
+    /// Predicts the points of each part from a fit to all other parts, with regimes of its own. `parts` has the part of each point.
+    fn hold_out_each(&self, parts: &[usize]) -> Vec<HeldOut> {
+        let mut all = Vec::new();
         let names: BTreeSet<usize> = parts.iter().copied().collect();
         for name in names {
-            let is_held_out = |part: &usize| *part == name;
-            let both = || self.points.iter().zip(parts);
-            let others: Vec<Point> = both()
-                .filter(|(_, part)| !is_held_out(part))
-                .map(|(point, _)| *point)
-                .collect();
+            let mut held_out = Vec::new();
+            let mut others = Vec::new();
+            for (point, part) in self.points.iter().zip(parts) {
+                if *part == name {
+                    held_out.push(*point);
+                } else {
+                    others.push(*point);
+                }
+            }
             let Some(regimes) = Regimes::fit(self.key.collective, &others) else {
                 continue;
             };
-            for (point, _) in both().filter(|(_, part)| is_held_out(part)) {
+            for point in held_out {
                 let time = regimes.time(point.size, point.ranks, point.bus_bytes);
-                errors.push((*point, (point.time.0 / time).ln().abs()));
+                let error = (point.time.0 / time).ln().abs();
+                all.push(HeldOut { point, error });
             }
         }
-        errors
+        all
     }
 
     /// Returns the numbers of ranks that were measured.
@@ -137,7 +145,7 @@ impl CostFit {
         self.points.iter().map(|point| point.size).collect()
     }
 
-    /// Returns the time of an operation, and its interval; no interval if too few points were held out to tell it.
+    /// Returns the predicted time of an operation, and its interval in µs; `None` if too few points were held out for one.
     pub(super) fn time(
         &self,
         size: Bytes,
@@ -156,7 +164,8 @@ impl CostFit {
         (Micros(time), interval)
     }
 
-    /// Returns how far a prediction may be off at a size: by its regime, or by all if that has too few points.
+    /// Returns how far a prediction at a size may be off, as the logarithm of a ratio: by the errors of its regime, or of all regimes
+    /// if it has too few.
     fn margin(&self, size: Bytes) -> Option<f64> {
         let own = &self.held_out[self.regimes.index_of(size)];
         let fewest = 2.0 / (1.0 - self.rate);
@@ -166,7 +175,7 @@ impl CostFit {
         quantile(&self.held_out.concat(), self.rate)
     }
 
-    /// Returns whether an interval covers other numbers of ranks: whether enough of them were measured to hold one out.
+    /// Returns whether intervals cover other numbers of ranks, for which at least three must have been measured.
     pub fn knows_other_ranks(&self) -> bool {
         !self.across_ranks.is_empty()
     }
@@ -218,22 +227,25 @@ fn inverse(coefficient: Coefficient) -> Coefficient {
         value: bandwidth(coefficient.value),
         interval: coefficient
             .interval
-            // An upper end that is infinite says nothing.
+            // A cost that may be 0 would be an infinite bandwidth, which says nothing.
             .filter(|[low, _]| *low > 0.0)
             .map(|[low, high]| [bandwidth(high), bandwidth(low)]),
     }
 }
 
-/// Returns what a further error stays below with the probability `rate`, if it is as those before; `None` if there are too few.
+/// Returns the value that a further error does not exceed with the probability `rate`, if it is like `errors`; `None` if there are too
+/// few errors.
 fn quantile(errors: &[f64], rate: f64) -> Option<f64> {
     let mut errors = errors.to_vec();
     errors.sort_by(f64::total_cmp);
-    // The further one is equally likely at each place among them.
-    let place = ((errors.len() as f64 + 1.0) * rate - 1e-9).ceil().max(1.0) as usize;
+    // Sorted with n others, the further error is equally likely to be at each of n + 1 places.
+    let place = (errors.len() as f64 + 1.0) * rate;
+    // A product that rounding makes a little larger than a whole number must not count as the next one.
+    let place = (place - 1e-9).ceil().max(1.0) as usize;
     errors.get(place - 1).copied()
 }
 
-/// The number of terms, which tables name one by one.
+// Costs name the three terms one by one.
 const _: () = assert!(TERMS == 3);
 
 #[cfg(test)]

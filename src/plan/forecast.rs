@@ -1,10 +1,12 @@
-//! [`Plan`]: all fits, and [`Forecast`]: what they say of one operation, or why they cannot.
+//! [`Plan`]: the fits of all series, and [`Forecast`]: what they predict for one operation.
+
+use std::collections::BTreeSet;
 
 use serde::Serialize;
 
 use super::{
     cost::{Cost, CostFit, FEWEST_SIZES},
-    measurements::{Conditions, Measurements, SeriesKey, bus_bytes},
+    measurements::{Conditions, Measurements, Point, SeriesKey, bus_bytes},
 };
 use crate::{
     collective::{BufferMode, Case, CaseShape},
@@ -12,22 +14,28 @@ use crate::{
     units::{Bytes, GBps, Micros, counted},
 };
 
-/// How many times the measured ranks may be planned for.
+/// Plans are for up to so many times the largest measured number of ranks.
 const MOST_TIMES_RANKS: u64 = 8;
 
-/// How many times the largest measured size may be planned for.
+/// Plans are for up to so many times the largest measured size.
 const MOST_TIMES_SIZE: u64 = 16;
 
-/// The costs of all series.
+/// What is said if a series was measured on two numbers of ranks.
+const ON_TWO_NUMBERS: &str = "Two numbers of ranks do not tell how latency grows; it is taken to grow as along a tree, and intervals are those of the measured numbers.";
+
+/// What is said if a series was measured on one number of ranks.
+const ON_ONE_NUMBER: &str = "With one number of ranks, latency is part of the constant, and no other number can be planned for.";
+
+/// The fitted costs of all series.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// What was measured under which conditions; `None` if that is unknown.
+    /// The conditions under which all runs were measured; `None` if they are unknown.
     pub conditions: Option<Conditions>,
-    /// The probability that intervals are made for.
+    /// The probability of intervals, such as 0.9.
     pub rate: f64,
-    /// The costs, in the order in which the series were measured.
+    /// The fits, in the order in which the series were measured.
     pub fits: Vec<CostFit>,
-    /// What is to be said of runs and fits.
+    /// Remarks on the runs and the fits for the user, a sentence each.
     pub remarks: Vec<String>,
 }
 
@@ -37,30 +45,30 @@ pub struct Forecast {
     /// The series whose costs were used.
     #[serde(flatten)]
     pub key: SeriesKey,
-    /// Ranks.
+    /// The number of ranks.
     pub ranks: u64,
-    /// Size as nccl-tests counts it.
+    /// The size as nccl-tests counts it.
     pub size_bytes: Bytes,
-    /// Time.
+    /// The predicted time.
     pub time_us: Micros,
-    /// Its interval; `None` if too little was measured to tell it.
+    /// The interval of the time; `None` if too few points were measured for one.
     pub time_interval_us: Option<[f64; 2]>,
-    /// busbw.
+    /// The busbw at the predicted time.
     #[serde(rename = "busbw_GBps")]
     pub busbw: GBps,
-    /// Its interval.
+    /// The interval of busbw.
     #[serde(rename = "busbw_interval_GBps")]
     pub busbw_interval: Option<[f64; 2]>,
-    /// What NCCL's model predicts, if a row of this size and number of ranks has it.
+    /// The mean time that NCCL's own model predicts in rows of this size and number of ranks; `None` if no row has it.
     pub nccl_us: Option<Micros>,
-    /// The mean of what was measured, if this was.
+    /// The mean measured time of rows of this size and number of ranks; `None` if there is no row.
     pub measured_us: Option<Micros>,
-    /// In what it lies outside of what was measured: `ranks`, `size`.
+    /// `ranks` and `size`, as far as they lie outside of those that were measured.
     pub extrapolated: Vec<&'static str>,
 }
 
 impl Plan {
-    /// Fits the costs of all series.
+    /// Fits the costs of all series, with intervals of the probability `rate`.
     ///
     /// # Errors
     /// Returns an error if no series has enough sizes.
@@ -90,23 +98,15 @@ impl Plan {
         Ok(plan)
     }
 
+    /// Adds what few numbers of ranks leave open.
     fn remark_on_fits(&mut self) {
-        let numbers = |fit: &CostFit| fit.measured_ranks().len();
-        let is_any = |number: usize| self.fits.iter().any(|fit| numbers(fit) == number);
-        let mut remarks = Vec::new();
-        if is_any(2) {
-            remarks.push(
-                "Two numbers of ranks do not tell how latency grows; it is taken to grow as along a tree, and intervals are those of the measured numbers."
-                    .to_owned(),
-            );
+        let numbers = self.fits.iter().map(|fit| fit.measured_ranks().len());
+        let numbers: BTreeSet<usize> = numbers.collect();
+        for (number, remark) in [(2, ON_TWO_NUMBERS), (1, ON_ONE_NUMBER)] {
+            if numbers.contains(&number) {
+                self.remarks.push(remark.to_owned());
+            }
         }
-        if is_any(1) {
-            remarks.push(
-                "With one number of ranks, latency is part of the constant, and no other number can be planned for."
-                    .to_owned(),
-            );
-        }
-        self.remarks.append(&mut remarks);
     }
 
     /// Returns all costs, by series and range of sizes.
@@ -114,18 +114,18 @@ impl Plan {
         self.fits.iter().flat_map(CostFit::costs).collect()
     }
 
-    /// Returns what `case` would take. `pattern` is the traffic of an alltoallv. If its series was not measured, the one of the
-    /// same collective whose type and reduction are nearest stands for it.
+    /// Returns what `case` would take. If its series was not measured, the series of the same collective with the nearest traffic,
+    /// reduction and type stands for it.
     ///
     /// # Errors
-    /// Returns an error if its collective was not measured, or if the case is too far from what was.
+    /// Returns an error if the collective was not measured, or if the case is too far from what was.
     pub fn forecast(&self, case: &Case) -> anyhow::Result<Forecast> {
-        let fit = self.fit_of(case)?;
+        let fit = self.fit_for(case)?;
         check_reach(fit, case)?;
         Ok(forecast(fit, case))
     }
 
-    /// Returns what an operation of `fit` would take at a size on so many ranks.
+    /// Returns what an operation of the series of `fit` would take with this size on so many ranks.
     ///
     /// # Errors
     /// Returns an error if that is too far from what was measured.
@@ -147,17 +147,22 @@ impl Plan {
         Ok(forecast(fit, &case))
     }
 
-    fn fit_of(&self, case: &Case) -> anyhow::Result<&CostFit> {
+    /// Returns the fit of the series of `case`, or of the series that stands for it.
+    fn fit_for(&self, case: &Case) -> anyhow::Result<&CostFit> {
         let own = SeriesKey::of(case, &case.pattern());
         let of_collective = self
             .fits
             .iter()
             .filter(|fit| fit.key.collective == case.collective);
+        // Traffic matters most, then the reduction, then the size of an element, then its type. `false` is less than `true`.
         let distance = |fit: &&CostFit| {
             let key = &fit.key;
-            let element = key.dtype.size().abs_diff(own.dtype.size());
-            let is_other = (key.pattern != own.pattern, key.redop != own.redop);
-            (is_other, element, key.dtype != own.dtype)
+            (
+                key.pattern != own.pattern,
+                key.redop != own.redop,
+                key.dtype.size().abs_diff(own.dtype.size()),
+                key.dtype != own.dtype,
+            )
         };
         of_collective.min_by_key(distance).ok_or_else(|| {
             let name = case.collective.name();
@@ -185,11 +190,11 @@ impl SeriesKey {
 
 /// Refuses a case that is too far from what was measured.
 fn check_reach(fit: &CostFit, case: &Case) -> anyhow::Result<()> {
-    let (sizes, numbers) = (fit.measured_sizes(), fit.measured_ranks());
+    let (sizes, ranks) = (fit.measured_sizes(), fit.measured_ranks());
     let refuse = |what: String| Err(Failure::on_all_ranks(Code::Usage, what));
     let text = fit.key.text();
-    let most = numbers.last().copied().unwrap_or_default();
-    if numbers.len() == 1 && !numbers.contains(&case.ranks) {
+    let most = ranks.last().copied().unwrap_or_default();
+    if ranks.len() == 1 && !ranks.contains(&case.ranks) {
         return refuse(format!(
             "{text} was measured on {} only, which cannot tell its time on {}. Measure it on another number of ranks too",
             counted(most, "rank"),
@@ -216,49 +221,45 @@ fn check_reach(fit: &CostFit, case: &Case) -> anyhow::Result<()> {
 }
 
 fn forecast(fit: &CostFit, case: &Case) -> Forecast {
-    let (size, bytes) = (case.size(), bus_bytes(case));
-    let (time, interval) = fit.time(size, case.ranks, bytes);
-    let busbw = |time: f64| bytes / time / 1e3;
+    let (size, ranks) = (case.size(), case.ranks);
+    let bus_bytes = bus_bytes(case);
+    let (time, interval) = fit.time(size, ranks, bus_bytes);
+    let busbw = |time: f64| bus_bytes / time / 1e3;
     let mut extrapolated = Vec::new();
-    let (sizes, numbers) = (fit.measured_sizes(), fit.measured_ranks());
-    let is_in =
-        |low: Option<u64>, high: Option<u64>, value: u64| low <= Some(value) && Some(value) <= high;
-    if !is_in(
-        numbers.first().copied(),
-        numbers.last().copied(),
-        case.ranks,
-    ) {
+    if !is_within(&fit.measured_ranks(), &ranks) {
         extrapolated.push("ranks");
     }
-    let (low, high) = (
-        sizes.first().map(|size| size.0),
-        sizes.last().map(|size| size.0),
-    );
-    if !is_in(low, high, size.0) {
+    if !is_within(&fit.measured_sizes(), &size) {
         extrapolated.push("size");
     }
-    let same = || {
-        let points = fit.points.iter();
-        points.filter(|point| point.size == size && point.ranks == case.ranks)
-    };
-    let mean = |values: Vec<f64>| {
-        let count = values.len();
-        (count > 0).then(|| Micros(values.iter().sum::<f64>() / count as f64))
-    };
+    let is_same = |point: &&Point| point.size == size && point.ranks == ranks;
+    let same: Vec<&Point> = fit.points.iter().filter(is_same).collect();
     Forecast {
         key: fit.key.clone(),
-        ranks: case.ranks,
+        ranks,
         size_bytes: size,
         time_us: time,
         time_interval_us: interval,
         busbw: GBps(busbw(time.0)),
         busbw_interval: interval.map(|[low, high]| [busbw(high), busbw(low)]),
-        nccl_us: mean(
-            same()
-                .filter_map(|point| Some(point.predicted?.0))
-                .collect(),
-        ),
-        measured_us: mean(same().map(|point| point.time.0).collect()),
+        nccl_us: mean(same.iter().filter_map(|point| point.predicted)),
+        measured_us: mean(same.iter().map(|point| point.time)),
         extrapolated,
     }
+}
+
+/// Returns whether `value` lies between the smallest and the largest of `measured`.
+fn is_within<T: Ord>(measured: &BTreeSet<T>, value: &T) -> bool {
+    let (first, last) = (measured.first(), measured.last());
+    first.is_some_and(|first| first <= value) && last.is_some_and(|last| value <= last)
+}
+
+/// Returns the arithmetic mean of `times`; `None` if there are none.
+fn mean(times: impl Iterator<Item = Micros>) -> Option<Micros> {
+    let (mut sum, mut count) = (0.0, 0_u32);
+    for time in times {
+        sum += time.0;
+        count += 1;
+    }
+    (count > 0).then(|| Micros(sum / f64::from(count)))
 }

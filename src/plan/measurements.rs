@@ -1,4 +1,4 @@
-//! [`Measurements`]: the rows of runs that a plan is made of.
+//! [`Measurements`]: the rows of the runs from which a plan is made.
 
 use std::{
     collections::BTreeSet,
@@ -23,7 +23,7 @@ use crate::{
     visible::excerpt,
 };
 
-/// The most rows of all runs together, so that memory and time have a bound.
+/// The most rows of all runs together, which bounds memory and time.
 const MOST_ROWS: usize = 1_000_000;
 
 /// The longest time of an operation in microseconds: about eleven days.
@@ -32,44 +32,44 @@ const MOST_TIME: f64 = 1e12;
 /// The rows of all runs, by series.
 #[derive(Clone, Debug, Default)]
 pub struct Measurements {
-    /// What they were measured under; `None` if there is no row.
+    /// The conditions under which they were measured; `None` if there is no row.
     pub conditions: Option<Conditions>,
-    /// The series in the order in which they were measured first.
+    /// The series in the order of their first rows.
     pub series: Vec<Series>,
-    /// What is to be said of the files.
+    /// Remarks on the files for the user, a sentence each.
     pub remarks: Vec<String>,
 }
 
-/// What all rows must have in common: other settings have other costs.
+/// The conditions that all rows must share, because each has costs of its own.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Conditions {
-    /// Backend.
+    /// The backend.
     pub backend: String,
-    /// PXN level.
+    /// The PXN level.
     pub level: String,
-    /// Network.
+    /// The network.
     pub network: String,
-    /// Resources.
+    /// The resources.
     pub resources: String,
-    /// Models of the GPUs or processors.
+    /// The models of the GPUs or processors.
     pub device: String,
 }
 
-/// The rows that share their costs.
+/// Rows to which one set of costs is fitted: those of all sizes and numbers of ranks.
 #[derive(Clone, Debug)]
 pub struct Series {
-    /// What they have in common.
+    /// The properties that the rows share.
     pub key: SeriesKey,
-    /// What was measured.
+    /// The rows.
     pub points: Vec<Point>,
 }
 
-/// What the rows of a series have in common.
+/// The properties that the rows of a series share.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct SeriesKey {
-    /// Collective.
+    /// The collective.
     pub collective: Collective,
-    /// Element type.
+    /// The element type.
     #[serde(rename = "type")]
     pub dtype: DType,
     /// The reduction; `None` if elements are only moved.
@@ -78,16 +78,16 @@ pub struct SeriesKey {
     pub pattern: String,
 }
 
-/// A measured time.
+/// A measured time of one size on one number of ranks.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Point {
-    /// Size as nccl-tests counts it.
+    /// The size as nccl-tests counts it.
     pub size: Bytes,
-    /// Ranks.
+    /// The number of ranks.
     pub ranks: u64,
-    /// The bytes that busbw counts.
+    /// The bytes that busbw counts: busbw times the time.
     pub bus_bytes: f64,
-    /// Time of one operation.
+    /// The time of one operation.
     pub time: Micros,
     /// The time that NCCL's model predicts; `None` if it is unknown.
     pub predicted: Option<Micros>,
@@ -112,7 +112,7 @@ impl SeriesKey {
 
 /// Returns the bytes that busbw counts.
 pub(super) fn bus_bytes(case: &Case) -> f64 {
-    // GB/s in a microsecond are 1000 bytes.
+    // A bandwidth of 1 GB/s moves 1000 bytes in a microsecond.
     case.bandwidth(Micros(1.0)).1.0 * 1e3
 }
 
@@ -294,7 +294,8 @@ impl Reading {
     }
 }
 
-/// Returns what is to be said of runs on such nodes and ranks per node: links within a node and between nodes differ.
+/// Returns a remark if runs mix links within nodes and between nodes, or have only the former. A layout is a number of nodes, and of
+/// ranks per node.
 fn remark_on_nodes(layouts: &BTreeSet<(u32, u64)>) -> Option<&'static str> {
     let are_of_one_node = layouts.iter().all(|(nodes, _)| *nodes < 2);
     let per_node: BTreeSet<u64> = layouts.iter().map(|(_, per_node)| *per_node).collect();

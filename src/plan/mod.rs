@@ -1,8 +1,12 @@
-//! What collectives, and training steps, would take at sizes and numbers of ranks that were not measured. `docs/PLAN.md` has
+//! What collectives and training steps would take at sizes and on numbers of ranks that were not measured. `docs/PLAN.md` has
 //! the formulas.
 //!
-//! Measured rows become [`Measurements`]; a [`CostFit`] is fitted to each [`Series`] of them; a [`Plan`] has all fits, answers
-//! how long an operation takes, and refuses what they cannot tell. A [`StepPlan`] adds up the operations of a training step.
+//! | step | type |
+//! |---|---|
+//! | read the rows of runs | [`Measurements`], one [`Series`] per collective, type and reduction |
+//! | fit costs to a series | [`CostFit`], with one [`Regime`] per range of sizes |
+//! | predict the time of an operation, or refuse what is too far from the rows | [`Plan`], [`Forecast`] |
+//! | predict the time of a training step | [`StepPlan`] |
 
 mod cost;
 mod forecast;

@@ -1,33 +1,38 @@
-//! Least squares of three terms whose coefficients are not negative.
+//! Least squares with three terms whose coefficients are not negative.
 
-/// Terms of a cost: the constant, the latency, the bytes.
+/// The terms of a cost: the constant, the steps, the bytes.
 pub(super) const TERMS: usize = 3;
 
-/// The sets of terms, by bits. Of two that fit alike, the one that comes first is taken.
+/// The sets of terms: bit 0 stands for the constant, bit 1 for the steps, bit 2 for the bytes. Of sets that fit equally well, the
+/// first is taken.
 const SUBSETS: [usize; 7] = [0b001, 0b100, 0b101, 0b010, 0b110, 0b011, 0b111];
 
-/// A determinant, relative to its diagonal, below which terms cannot be told apart.
+/// A pivot of the scaled matrix below which terms cannot be told apart.
 const SINGULAR: f64 = 1e-9;
 
-/// Sums of products over observations whose target is 1: all that a fit needs.
+/// A matrix of the terms. A set of fewer terms uses its first rows and columns.
+type TermMatrix = [[f64; TERMS]; TERMS];
+
+/// Sums over observations whose coefficients are wanted: X'X and X'y of least squares, in which every y is 1.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct NormalEquations {
-    products: [[f64; TERMS]; TERMS],
+    products: TermMatrix,
     sums: [f64; TERMS],
     count: f64,
 }
 
-/// Coefficients, and the inverse of the normal equations of those that are not zero.
+/// The coefficients of a fit, and how they would vary.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Solution {
-    /// The coefficient of each term.
+    /// The coefficient of each term; 0 if it is left out.
     pub(super) coefficients: [f64; TERMS],
-    /// The diagonal of the inverse; `None` where a term is left out.
+    /// The variance of each coefficient if that of the residuals is 1: the diagonal of the inverse of X'X. `None` if the term is left
+    /// out.
     pub(super) variances: [Option<f64>; TERMS],
 }
 
 impl Solution {
-    /// Returns what the coefficients make of `terms`.
+    /// Returns the sum of `terms`, each times its coefficient.
     pub(super) fn predict(&self, terms: &[f64; TERMS]) -> f64 {
         let products = self.coefficients.iter().zip(terms);
         products.map(|(coefficient, term)| coefficient * term).sum()
@@ -35,12 +40,12 @@ impl Solution {
 }
 
 impl NormalEquations {
-    /// Adds an observation: its terms, of which the coefficients are to make 1.
+    /// Adds an observation whose terms, each times its coefficient, should add up to 1.
     pub(super) fn add(&mut self, terms: [f64; TERMS]) {
         self.add_weighted(terms, 1.0);
     }
 
-    /// Adds an observation whose square counts `weight` times.
+    /// Adds an observation whose squared residual counts `weight` times.
     pub(super) fn add_weighted(&mut self, terms: [f64; TERMS], weight: f64) {
         for (at, term) in terms.iter().enumerate() {
             for (other, product) in terms.iter().zip(&mut self.products[at]) {
@@ -66,9 +71,11 @@ impl NormalEquations {
         self.count += other.count;
     }
 
-    /// Returns the coefficients with the least sum of squares; `None` if there are no observations, or none with terms.
+    /// Returns the coefficients, none of them negative, with the least sum of squares; `None` if there are no observations, or if all
+    /// terms are 0.
     ///
-    /// With so few terms every set of them is tried: the best coefficients are the unconstrained ones of those that are not zero.
+    /// The best coefficients are the unconstrained least squares of the terms whose coefficients are not zero. There are so few terms
+    /// that every set of them is tried.
     pub(super) fn solve(&self) -> Option<Solution> {
         let mut best: Option<(f64, Solution)> = None;
         for subset in SUBSETS {
@@ -87,7 +94,7 @@ impl NormalEquations {
         best.map(|(_, solution)| solution)
     }
 
-    /// Returns the coefficients of the terms that `other` uses, with the least sum of squares; `None` if one is not above zero.
+    /// Returns the least squares of the terms that `other` uses; `None` if a coefficient is not above zero.
     pub(super) fn solve_terms_of(&self, other: &Solution) -> Option<Solution> {
         let mut subset = 0;
         for (term, variance) in other.variances.iter().enumerate() {
@@ -96,7 +103,7 @@ impl NormalEquations {
         self.solve_subset(subset)
     }
 
-    /// Returns the sum of squares.
+    /// Returns the sum of squared residuals.
     #[allow(
         clippy::needless_range_loop,
         reason = "rows and columns of several matrices"
@@ -116,66 +123,69 @@ impl NormalEquations {
 
     /// Returns the least squares of the terms of `subset`; `None` if a coefficient is not above zero, or if they cannot be told
     /// apart.
-    #[allow(
-        clippy::needless_range_loop,
-        reason = "rows and columns of several matrices"
-    )]
     fn solve_subset(&self, subset: usize) -> Option<Solution> {
         let terms: Vec<usize> = (0..TERMS).filter(|term| subset >> term & 1 == 1).collect();
-        let scale = |term: usize| self.products[term][term].sqrt();
-        if terms.iter().any(|term| scale(*term) <= 0.0) {
+        // Terms have different units. Divided by their lengths, they have a matrix with 1 on its diagonal.
+        let length = |term: usize| self.products[term][term].sqrt();
+        if terms.iter().any(|term| length(*term) <= 0.0) {
             return None;
         }
-        let scaled =
-            |row: usize, column: usize| self.products[row][column] / (scale(row) * scale(column));
-        let size = terms.len();
-        // The scaled matrix, and the identity beside it, which Gauss and Jordan's elimination turns into the inverse.
-        let mut left = [[0.0; TERMS]; TERMS];
-        let mut inverse = [[0.0; TERMS]; TERMS];
-        for row in 0..size {
-            for column in 0..size {
-                left[row][column] = scaled(terms[row], terms[column]);
-            }
-            inverse[row][row] = 1.0;
-        }
-        for pivot in 0..size {
-            // The matrix is positive definite, so no rows need to change places.
-            let divisor = left[pivot][pivot];
-            if divisor < SINGULAR {
-                return None;
-            }
-            for column in 0..size {
-                left[pivot][column] /= divisor;
-                inverse[pivot][column] /= divisor;
-            }
-            for row in (0..size).filter(|row| *row != pivot) {
-                let factor = left[row][pivot];
-                for column in 0..size {
-                    left[row][column] -= factor * left[pivot][column];
-                    inverse[row][column] -= factor * inverse[pivot][column];
-                }
+        let mut scaled = TermMatrix::default();
+        for (row, &term) in terms.iter().enumerate() {
+            for (column, &other) in terms.iter().enumerate() {
+                scaled[row][column] = self.products[term][other] / (length(term) * length(other));
             }
         }
+        let inverse = inverse(scaled, terms.len())?;
         let mut solution = Solution {
             coefficients: [0.0; TERMS],
             variances: [None; TERMS],
         };
-        for row in 0..size {
-            let term = terms[row];
-            let sum: f64 = (0..size)
-                .map(|column| {
-                    inverse[row][column] * self.sums[terms[column]] / scale(terms[column])
-                })
-                .sum();
-            let coefficient = sum / scale(term);
+        for (row, &term) in terms.iter().enumerate() {
+            let mut sum = 0.0;
+            for (column, &other) in terms.iter().enumerate() {
+                sum += inverse[row][column] * self.sums[other] / length(other);
+            }
+            let coefficient = sum / length(term);
             if coefficient.is_nan() || coefficient <= 0.0 {
                 return None;
             }
             solution.coefficients[term] = coefficient;
-            solution.variances[term] = Some(inverse[row][row] / scale(term).powi(2));
+            solution.variances[term] = Some(inverse[row][row] / length(term).powi(2));
         }
         Some(solution)
     }
+}
+
+/// Returns the inverse of the first `size` rows and columns by Gauss-Jordan elimination; `None` if they are singular. The matrix is
+/// positive definite, so no rows need to change places.
+#[allow(
+    clippy::needless_range_loop,
+    reason = "rows and columns of two matrices"
+)]
+fn inverse(mut matrix: TermMatrix, size: usize) -> Option<TermMatrix> {
+    let mut inverse = TermMatrix::default();
+    for (row, values) in inverse.iter_mut().enumerate() {
+        values[row] = 1.0;
+    }
+    for pivot in 0..size {
+        let divisor = matrix[pivot][pivot];
+        if divisor < SINGULAR {
+            return None;
+        }
+        for column in 0..size {
+            matrix[pivot][column] /= divisor;
+            inverse[pivot][column] /= divisor;
+        }
+        for row in (0..size).filter(|row| *row != pivot) {
+            let factor = matrix[row][pivot];
+            for column in 0..size {
+                matrix[row][column] -= factor * matrix[pivot][column];
+                inverse[row][column] -= factor * inverse[pivot][column];
+            }
+        }
+    }
+    Some(inverse)
 }
 
 #[cfg(test)]
@@ -184,16 +194,21 @@ mod tests {
 
     use super::*;
 
+    /// Through (1, 1), (2, 3) goes 1 = 2 · first - second, and the best fit without the second term is 1 = 3/5 · first.
     #[test]
-    fn a_term_that_would_be_negative_is_left_out() {
+    fn a_term_whose_coefficient_would_be_negative_is_left_out() {
         let mut equations = NormalEquations::default();
-        // Targets 1 at 0.5, 1, 2 of the first term and falling ones of the second.
-        for (first, second) in [(0.5, 2.0), (1.0, 0.2), (2.0, 4.0)] {
+        for (first, second) in [(1.0, 1.0), (2.0, 3.0)] {
             equations.add([first, second, 0.0]);
         }
         let solution = equations.solve().expect("a fit");
-        assert!(solution.coefficients.iter().all(|value| *value >= 0.0));
-        assert_eq!(solution.coefficients[2], 0.0, "a term without observations");
+        assert!((solution.coefficients[0] - 0.6).abs() < 1e-12);
+        assert_eq!(solution.coefficients[1..], [0.0, 0.0]);
+        assert_eq!(solution.variances[1..], [None, None]);
+    }
+
+    #[test]
+    fn without_observations_there_is_no_fit() {
         assert!(NormalEquations::default().solve().is_none());
     }
 

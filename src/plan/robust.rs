@@ -1,58 +1,59 @@
-//! Fits of relative residuals in which a disturbed time counts little.
+//! Fits in which a disturbed time has little weight.
 //!
 //! A residual is the logarithm of the predicted over the measured time, so that a time of twice the prediction and one of half of it
-//! count alike, and Huber's function limits what a single one counts (P. J. Huber, Robust Estimation of a Location
-//! Parameter, 1964). The coefficients are found by iteratively reweighted least squares.
+//! count alike. Huber's function limits the influence of each residual (P. J. Huber, "Robust Estimation of a Location
+//! Parameter", 1964). The coefficients are found by iteratively reweighted least squares.
 
 use super::nonnegative::{NormalEquations, Solution, TERMS};
 
-/// The residuals that count in full, as a multiple of their standard deviation: for times without disturbances, intervals are then 5 %
-/// wider than those of least squares in variance.
-const FULL_WITHIN: f64 = 1.345;
+/// The limit of a residual in standard deviations. With 1.345, the estimates have 95 % of the efficiency of least squares if residuals
+/// are normal: their variance is 1 / 0.95 of that of least squares.
+const LIMIT_IN_DEVIATIONS: f64 = 1.345;
 
-/// What the median of the absolute values of normal residuals is to be multiplied by to give their standard deviation.
+/// The standard deviation of normal residuals over the median of their absolute values.
 const DEVIATION_PER_MEDIAN: f64 = 1.4826;
 
-/// The most repetitions, each with the weights that follow from the one before.
+/// The most repetitions, each with weights from the fit before.
 const MOST_REPETITIONS: usize = 100;
 
-/// After so many repetitions the limit of a residual stays, so that the rest converges.
+/// After so many repetitions the limit stays the same, so that the others converge.
 const LIMIT_STAYS_AFTER: usize = 10;
 
-/// A relative change of all coefficients that ends the repetitions.
+/// The repetitions end when no coefficient changes by more than this part.
 const CONVERGED: f64 = 1e-9;
 
-/// Residuals below which the fit is exact.
+/// Residuals below this are those of an exact fit.
 const EXACT: f64 = 1e-9;
 
-/// Coefficients, and how far the times are off.
+/// A fit of points.
 pub(super) struct RobustFit {
+    /// The coefficients.
     pub(super) solution: Solution,
-    /// The mean square of the residuals over the degrees of freedom, as a standard error counts it; `None` if none are left.
+    /// The variance of the residuals from which standard errors follow; `None` without degrees of freedom.
     pub(super) variance: Option<f64>,
-    /// Degrees of freedom.
+    /// The degrees of freedom: points less coefficients.
     pub(super) freedom: f64,
 }
 
-/// Fits `points`: the terms of each, divided by its time, so that the coefficients are to make 1. `None` if there are none.
+/// Fits `points`, each of which has the terms of its cost divided by its time; `None` if there are none.
 pub(super) fn fit(points: &[[f64; TERMS]]) -> Option<RobustFit> {
     let mut solution = weighted(points, |_| 1.0)?;
     let mut limit = 0.0;
     for repetition in 0..MOST_REPETITIONS {
         if repetition < LIMIT_STAYS_AFTER {
-            limit = FULL_WITHIN * deviation(points, &solution);
+            limit = LIMIT_IN_DEVIATIONS * deviation(points, &solution);
         }
         if limit < EXACT {
             break;
         }
         let next = weighted(points, |terms| weight(solution.predict(terms), limit))?;
-        let is_near = is_near(&solution, &next);
+        let has_converged = has_converged(&solution, &next);
         solution = next;
-        if is_near {
+        if has_converged {
             break;
         }
     }
-    Some(with_spread(points, solution, limit))
+    Some(with_variances(points, solution, limit))
 }
 
 /// Returns the least squares of `points`, each with its weight.
@@ -64,8 +65,10 @@ fn weighted(points: &[[f64; TERMS]], weight: impl Fn(&[f64; TERMS]) -> f64) -> O
     equations.solve()
 }
 
-/// Returns the weight at which least squares of `ratio - 1` have the minimum where the limited residuals have theirs.
-/// `ratio` is that of the predicted over the measured time.
+/// Returns the weight of a point whose predicted time is `ratio` times the measured one.
+///
+/// Huber's function ρ of the residual ln r has the derivative limited(ln r) / r by the prediction r, and weighted least squares of
+/// r - 1 has w (r - 1). Equal derivatives have the same minimum, so w = limited(ln r) / (r (r - 1)).
 fn weight(ratio: f64, limit: f64) -> f64 {
     let difference = ratio - 1.0;
     if difference.abs() < EXACT {
@@ -74,45 +77,48 @@ fn weight(ratio: f64, limit: f64) -> f64 {
     limited(ratio.ln(), limit) / (ratio * difference)
 }
 
+/// Returns the derivative of Huber's function: the residual itself up to the limit.
 fn limited(residual: f64, limit: f64) -> f64 {
     residual.clamp(-limit, limit)
 }
 
-/// Returns the standard deviation of the residuals, from their median, which disturbed times do not change much.
+/// Returns the standard deviation of the residuals, estimated from their median, which a few disturbed times hardly change.
 fn deviation(points: &[[f64; TERMS]], solution: &Solution) -> f64 {
-    let mut sizes: Vec<f64> = points
+    let mut residuals: Vec<f64> = points
         .iter()
         .map(|terms| solution.predict(terms).ln().abs())
         .collect();
-    sizes.sort_by(f64::total_cmp);
-    DEVIATION_PER_MEDIAN * sizes[sizes.len() / 2]
+    residuals.sort_by(f64::total_cmp);
+    DEVIATION_PER_MEDIAN * residuals[residuals.len() / 2]
 }
 
-fn is_near(last: &Solution, next: &Solution) -> bool {
-    let pairs = last.coefficients.iter().zip(&next.coefficients);
-    pairs
-        .into_iter()
-        .all(|(last, next)| (last - next).abs() <= CONVERGED * next.abs())
+fn has_converged(last: &Solution, next: &Solution) -> bool {
+    let mut pairs = last.coefficients.iter().zip(&next.coefficients);
+    pairs.all(|(last, next)| (last - next).abs() <= CONVERGED * next.abs())
 }
 
-/// Adds how sure the coefficients are: P. J. Huber's covariance of a regression with limited residuals.
-fn with_spread(points: &[[f64; TERMS]], solution: Solution, limit: f64) -> RobustFit {
+/// Adds the variances of the coefficients: the covariance of a regression with Huber's function (P. J. Huber, "Robust Regression:
+/// Asymptotics, Conjectures and Monte Carlo", 1973). With ψ the limited residuals and ψ' their derivative, it is that of least squares
+/// with the variance Σψ² / (n - p) / mean(ψ')².
+fn with_variances(points: &[[f64; TERMS]], solution: Solution, limit: f64) -> RobustFit {
     let used = solution.variances.iter().flatten().count();
     let freedom = points.len().saturating_sub(used) as f64;
+    let limit = limit.max(EXACT);
     let mut equations = NormalEquations::default();
-    let (mut squares, mut in_full) = (0.0, 0.0);
+    let mut squares = 0.0;
+    let mut within_limit = 0_u32;
     for terms in points {
         let ratio = solution.predict(terms);
         let residual = ratio.ln();
-        squares += limited(residual, limit.max(EXACT)).powi(2);
-        in_full += f64::from(u8::from(residual.abs() <= limit.max(EXACT)));
-        // The derivative of a residual by the coefficients.
+        squares += limited(residual, limit).powi(2);
+        within_limit += u32::from(residual.abs() <= limit);
+        // The derivative of the residual by the coefficients.
         equations.add(terms.map(|term| term / ratio));
     }
-    let share_in_full = in_full / points.len() as f64;
-    let has_spread = freedom > 0.0 && share_in_full > 0.0;
+    let mean_derivative = f64::from(within_limit) / points.len() as f64;
+    let has_variance = freedom > 0.0 && within_limit > 0;
     RobustFit {
-        variance: has_spread.then(|| squares / freedom / share_in_full.powi(2)),
+        variance: has_variance.then(|| squares / freedom / mean_derivative.powi(2)),
         freedom,
         solution: equations.solve_terms_of(&solution).unwrap_or(solution),
     }
@@ -122,7 +128,7 @@ fn with_spread(points: &[[f64; TERMS]], solution: Solution, limit: f64) -> Robus
 mod tests {
     use super::*;
 
-    /// A constant of 10 and 2 per step, twice on 2 to 21 steps, with what each time is multiplied by.
+    /// Two points on each number of steps from 2 to 21: 10 and 2 per step, multiplied by the factor of the point.
     fn points(disturb: impl Fn(usize) -> f64) -> Vec<[f64; TERMS]> {
         let point = |at: usize| {
             let steps = (2 + at / 2) as f64;
@@ -145,8 +151,8 @@ mod tests {
     }
 
     #[test]
-    fn times_too_long_and_too_short_by_a_factor_cancel() {
-        // Least squares of relative residuals would be at 0.8.
+    fn times_twice_and_half_as_long_cancel() {
+        // Least squares of predicted over measured time less 1 would give 0.59 of the true costs.
         let [constant, step, _] = coefficients(&points(|at| if at % 2 == 0 { 2.0 } else { 0.5 }));
         for steps in [2.0, 10.0, 21.0] {
             let ratio = (constant + step * steps) / (10.0 + 2.0 * steps);
@@ -159,7 +165,7 @@ mod tests {
         // Every eighth takes fifty times as long, the others differ by 1 %.
         let disturb = |at: usize| match at % 8 {
             3 => 50.0,
-            even if even % 2 == 0 => 1.01,
+            at if at % 2 == 0 => 1.01,
             _ => 0.99,
         };
         let [constant, step, _] = coefficients(&points(disturb));

@@ -2,55 +2,57 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use anyhow::Context;
 use serde::Serialize;
 
-use super::forecast::{Forecast, Plan};
+use super::{
+    forecast::{Forecast, Plan},
+    measurements::SeriesKey,
+};
 use crate::{
-    collective::Collective,
+    collective::{Case, Collective},
     exit::{Failure, code_of},
     units::{Bytes, Micros, counted},
     visible::excerpt,
-    workload::{Step, StepWork},
+    workload::{Step, StepOperation, StepWork},
 };
 
-/// Steps for which GPU-hours are told.
+/// The number of steps whose GPU-hours are reported.
 const STEPS: f64 = 1000.0;
 
-/// Microseconds of an hour.
+/// Microseconds in an hour.
 const HOUR_US: f64 = 3.6e9;
 
-/// What a step would take.
+/// What a training step would take.
 #[derive(Clone, Debug, Serialize)]
 pub struct StepPlan {
-    /// The workload.
+    /// The workload's name.
     pub workload: String,
-    /// Ranks.
+    /// The number of ranks.
     pub ranks: u64,
-    /// Its collectives, by kind.
+    /// The collectives of the step, by kind.
     pub collectives: Vec<StepPlanCollective>,
-    /// Computation.
+    /// The time of all computation.
     pub computation_us: Micros,
-    /// The sum of the collectives, and its interval.
+    /// The time of all collectives, one after another.
     pub communication_us: Micros,
-    /// Its interval: all of them at their low or at their high ends.
+    /// The interval of that time, with all collectives at their low and all at their high ends; `None` if one has no interval.
     pub communication_interval_us: Option<[f64; 2]>,
-    /// Each operation when those that it waits for have ended, and nothing slows another down.
+    /// The step if each operation begins as early as it can, and none slows another down.
     pub full_overlap: StepBound,
-    /// One operation after another.
+    /// The step if its operations run one after another.
     pub no_overlap: StepBound,
-    /// What is to be said of it.
+    /// Remarks for the user, a sentence each.
     pub remarks: Vec<String>,
 }
 
 /// The collectives of one kind in a step.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct StepPlanCollective {
-    /// Name of the collective.
+    /// The collective's name.
     pub collective: String,
-    /// Calls.
+    /// The number of calls.
     pub calls: u64,
-    /// The sum of their sizes.
+    /// The sum of their sizes as nccl-tests counts them.
     pub bytes: Bytes,
     /// The sum of their times.
     pub time_us: Micros,
@@ -59,15 +61,15 @@ pub struct StepPlanCollective {
 /// A bound of the time of a step.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct StepBound {
-    /// Time.
+    /// The time of the step.
     pub step_us: Micros,
-    /// Its interval.
+    /// Its interval; `None` if an operation has none.
     pub step_interval_us: Option<[f64; 2]>,
-    /// The part of the step that is longer than its computation.
+    /// The share of the step, from 0 to 1, by which it is longer than its computation.
     pub exposed_share: f64,
-    /// Hours of all GPUs together that 1000 steps take.
+    /// GPU-hours of 1000 steps: the time of the steps times the number of ranks.
     pub gpu_hours: f64,
-    /// Those of them that communication wastes.
+    /// The exposed share of these GPU-hours.
     pub gpu_hours_wasted: f64,
 }
 
@@ -75,58 +77,89 @@ impl StepPlan {
     /// Returns what `step` on `ranks` ranks would take by the costs of `plan`.
     ///
     /// # Errors
-    /// Returns an error that names the operation if its time cannot be told.
+    /// Returns an error that names the operation if its time cannot be predicted.
     pub fn new(plan: &Plan, workload: &str, ranks: u64, step: &Step) -> anyhow::Result<StepPlan> {
-        let mut forecasts = Vec::new();
+        let mut times = PlannedTimes::default();
+        let mut collectives = Vec::new();
         for operation in &step.operations {
-            forecasts.push(match &operation.work {
-                StepWork::Compute(_) => None,
+            match &operation.work {
+                StepWork::Compute(time) => times.add(time.0, Some([time.0; 2])),
                 StepWork::Collective { case, .. } => {
-                    let forecast = plan.forecast(case);
-                    let forecast = forecast.map_err(|error| {
-                        let name = excerpt(&operation.name);
-                        Failure::on_all_ranks(
-                            code_of(&error),
-                            format!("operation '{name}': {error:#}"),
-                        )
-                    });
-                    Some(forecast?)
+                    let forecast = forecast(plan, operation, case)?;
+                    times.add(forecast.time_us.0, forecast.time_interval_us);
+                    collectives.push((case, forecast));
                 }
-            });
+            }
         }
-        let times = |of: fn(&Forecast) -> Option<f64>| operation_times(step, &forecasts, of);
-        let middle = times(|forecast| Some(forecast.time_us.0))
-            .context("a time is missing: this is a bug of pxnbench")?;
-        let low = times(|forecast| Some(forecast.time_interval_us?[0]));
-        let high = times(|forecast| Some(forecast.time_interval_us?[1]));
-        let interval = |time_of: fn(&Step, &[f64]) -> f64| {
-            let (low, high) = (low.as_ref()?, high.as_ref()?);
-            Some([time_of(step, low), time_of(step, high)])
-        };
         let computation = step.volume().computation.0;
-        let bound = |time_of: fn(&Step, &[f64]) -> f64| {
-            let time = time_of(step, &middle);
-            StepBound::new(time, interval(time_of), computation, ranks)
+        let bound = |time: fn(&Step, &[f64]) -> f64| {
+            StepBound::new(times.of_step(step, time), computation, ranks)
         };
-        let communication = |_: &Step, times: &[f64]| times.iter().sum::<f64>();
-        let sum = communication(step, &middle) - computation;
+        let (sum, sum_interval) = times.of_step(step, one_after_another);
+        let communication = |sum: f64| (sum - computation).max(0.0);
         Ok(StepPlan {
             workload: workload.to_owned(),
             ranks,
-            collectives: by_kind(step, &forecasts),
+            collectives: by_kind(&collectives),
             computation_us: Micros(computation),
-            communication_us: Micros(sum.max(0.0)),
-            communication_interval_us: interval(communication)
-                .map(|ends| ends.map(|end| (end - computation).max(0.0))),
+            communication_us: Micros(communication(sum)),
+            communication_interval_us: sum_interval.map(|ends| ends.map(communication)),
             full_overlap: bound(longest_path),
-            no_overlap: bound(communication),
-            remarks: remarks(step, &forecasts),
+            no_overlap: bound(one_after_another),
+            remarks: remarks(&collectives),
         })
     }
 }
 
+/// Returns the time of a collective of a step.
+fn forecast(plan: &Plan, operation: &StepOperation, case: &Case) -> anyhow::Result<Forecast> {
+    plan.forecast(case).map_err(|error| {
+        let name = excerpt(&operation.name);
+        Failure::on_all_ranks(code_of(&error), format!("operation '{name}': {error:#}"))
+    })
+}
+
+/// The times of all operations of a step, in us.
+struct PlannedTimes {
+    predicted: Vec<f64>,
+    /// The low and the high ends of their intervals; `None` if an operation has no interval.
+    ends: Option<[Vec<f64>; 2]>,
+}
+
+impl Default for PlannedTimes {
+    fn default() -> PlannedTimes {
+        PlannedTimes {
+            predicted: Vec::new(),
+            ends: Some([Vec::new(), Vec::new()]),
+        }
+    }
+}
+
+impl PlannedTimes {
+    /// Adds the time of the next operation.
+    fn add(&mut self, time: f64, interval: Option<[f64; 2]>) {
+        self.predicted.push(time);
+        match (&mut self.ends, interval) {
+            (Some([lows, highs]), Some([low, high])) => {
+                lows.push(low);
+                highs.push(high);
+            }
+            _ => self.ends = None,
+        }
+    }
+
+    /// Returns the time of the step, and its interval: with all operations at their low ends, and with all at their high ends. `time`
+    /// returns the time of a step from those of its operations.
+    fn of_step(&self, step: &Step, time: fn(&Step, &[f64]) -> f64) -> (f64, Option<[f64; 2]>) {
+        let ends = self.ends.as_ref();
+        let interval = ends.map(|[lows, highs]| [time(step, lows), time(step, highs)]);
+        (time(step, &self.predicted), interval)
+    }
+}
+
 impl StepBound {
-    fn new(time: f64, interval: Option<[f64; 2]>, computation: f64, ranks: u64) -> StepBound {
+    /// Returns the bound with this time and interval, in us as the time of the computation.
+    fn new((time, interval): (f64, Option<[f64; 2]>), computation: f64, ranks: u64) -> StepBound {
         let exposed = (time - computation).max(0.0);
         let hours = |time: f64| time * STEPS * ranks as f64 / HOUR_US;
         StepBound {
@@ -139,22 +172,12 @@ impl StepBound {
     }
 }
 
-/// Returns the time of each operation; `None` if one is unknown.
-fn operation_times(
-    step: &Step,
-    forecasts: &[Option<Forecast>],
-    of: fn(&Forecast) -> Option<f64>,
-) -> Option<Vec<f64>> {
-    let both = step.operations.iter().zip(forecasts);
-    both.map(|(operation, forecast)| match (&operation.work, forecast) {
-        (StepWork::Compute(time), _) => Some(time.0),
-        (StepWork::Collective { .. }, Some(forecast)) => of(forecast),
-        (StepWork::Collective { .. }, None) => None,
-    })
-    .collect()
+/// Returns the time of a step whose operations run one after another.
+fn one_after_another(_: &Step, times: &[f64]) -> f64 {
+    times.iter().sum()
 }
 
-/// Returns when the last operation ends, if each begins when those that it waits for, and the one before it in its stream, have
+/// Returns the time of a step in which each operation begins when those that it waits for, and the one before it in its stream, have
 /// ended.
 fn longest_path(step: &Step, times: &[f64]) -> f64 {
     let mut ends: Vec<f64> = Vec::new();
@@ -168,13 +191,9 @@ fn longest_path(step: &Step, times: &[f64]) -> f64 {
     ends.into_iter().fold(0.0, f64::max)
 }
 
-fn by_kind(step: &Step, forecasts: &[Option<Forecast>]) -> Vec<StepPlanCollective> {
+fn by_kind(collectives: &[(&Case, Forecast)]) -> Vec<StepPlanCollective> {
     let mut kinds: BTreeMap<Collective, StepPlanCollective> = BTreeMap::new();
-    for (operation, forecast) in step.operations.iter().zip(forecasts) {
-        let (StepWork::Collective { case, .. }, Some(forecast)) = (&operation.work, forecast)
-        else {
-            continue;
-        };
+    for (case, forecast) in collectives {
         let kind = kinds.entry(case.collective).or_default();
         kind.collective = case.collective.name().to_owned();
         kind.calls += 1;
@@ -184,33 +203,30 @@ fn by_kind(step: &Step, forecasts: &[Option<Forecast>]) -> Vec<StepPlanCollectiv
     kinds.into_values().collect()
 }
 
-/// Returns what is to be said: which operations lie outside of what was measured, and which stand for others.
-fn remarks(step: &Step, forecasts: &[Option<Forecast>]) -> Vec<String> {
+/// Returns a sentence for each way in which collectives are beyond what was measured, and for each series that stands for another.
+fn remarks(collectives: &[(&Case, Forecast)]) -> Vec<String> {
     let mut outside = BTreeMap::<&str, u64>::new();
     let mut stand_ins = BTreeSet::new();
-    for (operation, forecast) in step.operations.iter().zip(forecasts) {
-        let (StepWork::Collective { case, .. }, Some(forecast)) = (&operation.work, forecast)
-        else {
-            continue;
-        };
+    for (case, forecast) in collectives {
         for what in &forecast.extrapolated {
             *outside.entry(what).or_default() += 1;
         }
-        let key = &forecast.key;
-        let is_same =
-            key.dtype == case.dtype && key.redop == case.redop && key.pattern == case.pattern();
-        if !is_same {
-            let own = super::measurements::SeriesKey::of(case, &case.pattern());
+        let own = SeriesKey::of(case, &case.pattern());
+        if forecast.key != own {
             stand_ins.insert(format!(
                 "{} was not measured: the costs of {} stand for it.",
                 own.text(),
-                key.text()
+                forecast.key.text()
             ));
         }
     }
-    let outside = outside.into_iter().map(|(what, number)| {
+    let mut remarks = Vec::new();
+    for (what, number) in outside {
         let collectives = counted(number, "collective");
-        format!("Extrapolated: the {what} of {collectives} lies outside of what was measured.")
-    });
-    outside.chain(stand_ins).collect()
+        remarks.push(format!(
+            "Extrapolated: the {what} of {collectives} lies outside of what was measured."
+        ));
+    }
+    remarks.extend(stand_ins);
+    remarks
 }

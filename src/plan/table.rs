@@ -9,7 +9,7 @@ use super::{
     step_plan::{StepBound, StepPlan},
 };
 
-/// Returns the costs of all series, and what is to be said of them.
+/// Returns the costs of all series, and the remarks of the plan.
 pub fn costs(plan: &Plan) -> String {
     let mut text = String::new();
     if let Some(conditions) = &plan.conditions {

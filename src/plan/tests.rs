@@ -37,14 +37,14 @@ fn all_reduce(size: u64, ranks: u64) -> Case {
     shape.nearest(Bytes(size))
 }
 
-/// The time of an all_reduce: 2 log2 n steps, and 2 (n-1)/n of its bytes.
+/// Returns the time of an all_reduce along a tree in us: 2 ⌈log₂ n⌉ steps, and 2 (n-1)/n of its bytes.
 fn true_time(size: u64, ranks: u64) -> f64 {
     let n = ranks as f64;
     let bus_bytes = size as f64 * 2.0 * (n - 1.0) / n;
     COSTS[0] + COSTS[1] * 2.0 * n.log2().ceil() + bus_bytes / (COSTS[2] * 1e3)
 }
 
-/// A number from -1 to 1 that is nearly normal in its shape, with a standard deviation of a third.
+/// Returns a number from -1 to 1 that is distributed nearly normally, with a standard deviation of a third.
 fn noise(random: &mut ChaCha8Rng) -> f64 {
     let mut sum = 0.0;
     for _ in 0..3 {
@@ -98,7 +98,7 @@ fn exact_times_give_their_costs_and_predict_others() {
 }
 
 #[test]
-fn costs_lie_in_their_intervals_as_often_as_stated() {
+fn intervals_of_costs_have_the_true_costs_as_often_as_stated() {
     let mut random = ChaCha8Rng::seed_from_u64(2);
     let (mut inside, mut all) = (0, 0);
     for _ in 0..200 {
@@ -114,13 +114,13 @@ fn costs_lie_in_their_intervals_as_often_as_stated() {
             all += 1;
         }
     }
-    // 600 intervals that are right 90 times of 100 are right 0.9 ± 0.037 of the time, at three standard deviations.
+    // Of 600 intervals of 90 %, a share of 0.9 ± 0.037 is right: three standard deviations, sqrt(0.9 * 0.1 / 600) each.
     let share = f64::from(inside) / f64::from(all);
     assert!((0.85..=0.96).contains(&share), "{share}");
 }
 
 #[test]
-fn half_of_the_points_predict_the_other_half_at_the_stated_rate() {
+fn intervals_from_half_of_the_points_hold_for_the_other_half_as_often_as_stated() {
     let mut random = ChaCha8Rng::seed_from_u64(3);
     let mut shares = Vec::new();
     for _ in 0..200 {
@@ -169,14 +169,30 @@ fn a_change_of_protocol_becomes_a_regime() {
     assert!(contains(costs[costs.len() - 1].bandwidth, COSTS[2]));
 }
 
+/// An all_reduce goes round its ring twice, in 2 (n - 1) steps.
 #[test]
 fn ring_latency_is_told_from_three_numbers_of_ranks() {
-    let ring = |size: u64, ranks: u64| 5.0 + 7.0 * (ranks as f64 - 1.0) + size as f64 / 1e4;
+    let ring = |size: u64, ranks: u64| {
+        let n = ranks as f64;
+        let bus_bytes = size as f64 * 2.0 * (n - 1.0) / n;
+        COSTS[0] + COSTS[1] * 2.0 * (n - 1.0) + bus_bytes / (COSTS[2] * 1e3)
+    };
     let mut random = ChaCha8Rng::seed_from_u64(5);
     let series = series(&[2, 4, 8, 16], 1, 0.02, &mut random, ring);
     let fit = CostFit::new(&series, 0.9).expect("a fit");
-    assert_eq!(fit.costs()[0].latency, Some(Latency::Ring));
+    let cost = &fit.costs()[0];
+    assert_eq!(cost.latency, Some(Latency::Ring));
+    let step = cost.step_us.expect("a latency").value;
+    assert!((step / COSTS[1] - 1.0).abs() < 0.05, "{step}");
     assert!(fit.knows_other_ranks());
+}
+
+#[test]
+fn a_ring_has_a_step_less_than_ranks_and_an_all_reduce_twice_as_many() {
+    let steps = |collective| Latency::Ring.steps(collective, 8);
+    assert_eq!(steps(Collective::AllReduce), 14.0);
+    assert_eq!(steps(Collective::ReduceScatter), 7.0);
+    assert_eq!(steps(Collective::Broadcast), 7.0);
 }
 
 fn plan_of(ranks: &[u64]) -> Plan {
@@ -188,7 +204,7 @@ fn plan_of(ranks: &[u64]) -> Plan {
 }
 
 #[test]
-fn what_is_too_far_is_refused_and_what_is_outside_is_marked() {
+fn a_forecast_beyond_the_rows_is_marked_and_one_too_far_from_them_is_refused() {
     let plan = plan_of(&[2, 4]);
     let inside = plan.forecast(&all_reduce(4096, 4)).expect("a time");
     assert!(inside.extrapolated.is_empty());
@@ -223,7 +239,8 @@ fn what_is_too_far_is_refused_and_what_is_outside_is_marked() {
     assert!(error.to_string().starts_with("no run measured broadcast"));
 }
 
-/// Two computations of 100 and 50 µs, with an all_reduce between them that only the end waits for, and one behind it.
+/// Computations a of 100 and c of 50 µs run one after the other. An all_reduce b waits for a and runs beside c; an all_reduce d waits
+/// for c, and follows b in its stream.
 #[test]
 fn a_step_lies_between_full_overlap_and_none() {
     let operation = |name: &str, stream, after: &[usize], work| StepOperation {
