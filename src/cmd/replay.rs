@@ -31,9 +31,10 @@ const MOST_BLOCKS_OF_A_TUNING: u32 = 100;
 
 /// Replay the communication of a training step, overlapped with computation
 ///
-/// Runs on the ranks that mpirun or srun started, like a sweep, but with the collectives of a training step: several at a time, in
-/// streams, beside kernels that imitate the computation. Reports the time of the step, the communication that computation does
-/// not hide, and each collective alone and in the step. On a machine without a GPU it runs over MPI on host memory.
+/// Runs on the ranks that mpirun or srun started, as a sweep does. It runs the collectives of a training step in their streams,
+/// several at the same time, beside kernels that imitate the computation. It reports the time of the step, the communication that
+/// computation does not hide, and the time of each collective alone and in the step. On a machine without a GPU it uses MPI on host
+/// memory.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[command(flatten)]
@@ -50,20 +51,20 @@ pub struct Args {
     #[arg(short = 'n', long, value_name = "N", value_parser = values::positive::<u32>, default_value = "10")]
     steps: u32,
 
-    /// Steps of each mode in a block that are not timed
+    /// Steps of each mode in a block before the timed ones
     #[arg(short = 'w', long, value_name = "N", value_parser = values::natural, default_value = "2")]
     warmup: u32,
 
-    /// Blocks: each runs every mode, in an order that is balanced over 4 blocks [default: 4]; with --tune every candidate
-    /// [default: up to 100]
+    /// Number of blocks. A block runs every mode, in an order that is balanced over 4 blocks; with --tune, it replays every
+    /// candidate [default: 4; with --tune up to 100]
     #[arg(long, value_name = "N", value_parser = values::positive::<u32>)]
     blocks: Option<u32>,
 
-    /// Check the data of each kind of collective once before the timing; 0 for no check
+    /// Check the result of each kind of collective once before the first block; 0 for no check
     #[arg(short = 'c', long, value_name = "N", value_parser = values::natural, default_value = "1")]
     check: u32,
 
-    /// Share of the GPU's multiprocessors that computation keeps busy, in percent
+    /// Percentage of the GPU's multiprocessors that computation keeps busy
     #[arg(long, value_name = "PERCENT", value_parser = values::share, default_value = "100")]
     multiprocessors: f64,
 
@@ -71,7 +72,7 @@ pub struct Args {
     #[arg(long, value_name = "US", value_parser = values::positive::<u32>, default_value = "50")]
     kernel_us: u32,
 
-    /// Derive the order of the modes, and the data, from this number
+    /// Seed of the order of the modes, and of the data that are checked
     #[arg(long, value_name = "N", default_value = "1")]
     seed: u64,
 
@@ -108,7 +109,7 @@ pub struct Args {
     #[arg(long)]
     proof: bool,
 
-    /// Print the table without the lines above it, and errors
+    /// Print only the table, without the lines above it, and errors
     #[arg(long)]
     quiet: bool,
 }
@@ -124,7 +125,7 @@ impl Args {
         })
     }
 
-    /// Returns whether this process starts the ranks of a tuning, and is none.
+    /// Returns whether this process starts the ranks of a tuning and is no rank itself.
     pub fn tunes(&self) -> bool {
         self.tune.tune
     }
@@ -138,7 +139,7 @@ impl Args {
         }
     }
 
-    /// Returns what ranks are started for that replay this. The workload is read here, before anything is started.
+    /// Returns what a launch needs to know to start ranks that replay this. The workload is read here, before ranks are started.
     ///
     /// # Errors
     ///
@@ -159,7 +160,7 @@ impl Args {
         })
     }
 
-    /// Returns the arguments with which a candidate of a tuning is replayed, without what candidates differ in.
+    /// Returns the arguments with which every candidate of a tuning is replayed, without the options in which candidates differ.
     fn candidate_words(&self) -> Vec<OsString> {
         let mut words = vec![OsString::from("replay")];
         words.extend(self.workload.words());
@@ -231,10 +232,10 @@ impl Args {
     }
 }
 
-/// Replays the workload with one candidate after the other.
+/// Tunes the workload.
 fn tune(args: &Args) -> anyhow::Result<Code> {
     if launch::processes(&env::var).is_some_and(|launched| launched.count > 1) {
-        // The same sentence as inside of a launch.
+        // Several ranks would each start a tuning. This refuses it as within a launch.
         args.target()?;
     }
     let workload = args.workload.default_choice()?;

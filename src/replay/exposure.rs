@@ -5,25 +5,26 @@ use serde::Serialize;
 use super::result::ReplayResult;
 use crate::{
     backend::step::StepMode,
-    stats::{Pair, TimeRatio},
+    stats::{Pair, TimeRatio, geometric_mean},
     units::Micros,
 };
 
-/// The resolution of the times in us: that of CUDA events. Less exposed communication than this is not known.
+/// The resolution of the times in us: that of CUDA events (`cudaEventElapsedTime`). Exposed communication below it cannot be told
+/// from none.
 pub const RESOLUTION: f64 = 0.5;
 
 /// The confidence of the interval.
 const CONFIDENCE: f64 = 0.95;
 
-/// What of the communication of a step is not hidden behind its computation: the time of the step less that of its
-/// computation alone. It includes what computation loses because communication takes part of the device.
+/// The communication of a step that its computation does not hide: the time of the overlapped step less that of its computation
+/// alone. This includes the time by which communication slows computation down, because both share the device.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Exposure {
-    /// Its time, the difference of the geometric means over the blocks.
+    /// The geometric mean of the step over the blocks, less that of the computation.
     pub time_us: Micros,
-    /// Its share of the step.
+    /// Its share of the step, from 0 to 1; below 0 if the step is faster than its computation alone.
     pub share: f64,
-    /// The interval of the share, by Student's t over the blocks; `None` if there are fewer than two.
+    /// The 95 % interval of the share, by Student's t over the blocks; `None` if there are fewer than two blocks.
     pub share_interval: Option<[f64; 2]>,
 }
 
@@ -51,15 +52,6 @@ impl Exposure {
 /// Returns the exposed share of a step that takes `ratio` times as long as its computation.
 fn share_of_ratio(ratio: f64) -> f64 {
     1.0 - 1.0 / ratio
-}
-
-/// Returns the geometric mean of times above zero; `None` if there is none, or one that is not.
-fn geometric_mean(times: &[f64]) -> Option<f64> {
-    if times.is_empty() || times.iter().any(|time| *time <= 0.0) {
-        return None;
-    }
-    let logarithms: f64 = times.iter().map(|time| time.ln()).sum();
-    Some((logarithms / times.len() as f64).exp())
 }
 
 #[cfg(test)]

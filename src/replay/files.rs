@@ -1,4 +1,4 @@
-//! The result of a replay as CSV and JSON.
+//! [`Replayed`]: the result of a replay as CSV and JSON.
 
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -14,7 +14,7 @@ use crate::{
     workload::Step,
 };
 
-/// The name of the file with workload, place and summary.
+/// The name of the file with the workload, the conditions and the summary.
 pub const REPLAY_JSON: &str = "replay.json";
 
 /// The name of the file with every timed step.
@@ -56,15 +56,16 @@ struct CollectiveRow<'a> {
     in_step_us: Option<f64>,
     #[serde(rename = "in_step_busbw_GBps")]
     in_step_busbw: Option<f64>,
-    /// With `--proof`, as the columns that follow: whether a connection leaves through the NIC of another GPU.
+    /// Whether a connection leaves through the NIC of another GPU. Like the next three, only with `--proof`.
     pxn: Option<&'static str>,
     transport: Option<String>,
-    /// Connections over a network that send, and how many of them leave through the NIC of another GPU.
+    /// The connections that send over a network.
     sends: Option<u64>,
+    /// The sends that leave through the NIC of another GPU.
     relayed_sends: Option<u64>,
 }
 
-/// What was replayed, and where.
+/// A replayed workload, and the conditions of the replay.
 #[derive(Clone, Debug)]
 pub struct Replayed<'a> {
     /// The workload's name.
@@ -73,9 +74,9 @@ pub struct Replayed<'a> {
     pub about: &'a str,
     /// The workload as a file.
     pub toml: &'a str,
-    /// What tells the workload from others, whatever the size of its buckets.
+    /// Identifies the workload apart from the size of its buckets.
     pub shape: &'a str,
-    /// MiB of a bucket, if the workload has buckets of a size that is chosen.
+    /// The size of its buckets in MiB, if `--bucket-mb` chooses it.
     pub bucket_mb: Option<f64>,
     /// Its step on these ranks.
     pub step: &'a Step,
@@ -83,7 +84,7 @@ pub struct Replayed<'a> {
     pub compute: ComputeOptions,
     /// The run that it was measured in.
     pub run: RunMeta,
-    /// What NCCL's logs show of it, with `--proof`.
+    /// What NCCL's logs show of its connections, with `--proof`.
     pub proof: Option<ReplayProof>,
 }
 
@@ -149,7 +150,7 @@ impl Replayed<'_> {
         rows
     }
 
-    /// Returns `replay.json`: the workload, where it ran, and what the modes take.
+    /// Returns `replay.json`: the workload, the conditions, and the times of each mode.
     pub fn json(&self, result: &ReplayResult) -> Value {
         let mut modes = serde_json::Map::new();
         for mode in StepMode::ALL {

@@ -1,4 +1,4 @@
-//! [`CollectiveKind`]: the collectives of a step that are alike.
+//! [`CollectiveKind`]: equal collectives of a step.
 
 use std::collections::HashMap;
 
@@ -15,19 +15,19 @@ use crate::{
 /// The operations of a step that run the same collective of the same size on the same communicator.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CollectiveKind {
-    /// The collective, and how large it is.
+    /// The collective with its size and type.
     pub case: Case,
-    /// Its communicator, by index.
+    /// The index of the communicator.
     pub communicator: usize,
-    /// The dimensions in which the ranks of its communicator differ.
+    /// The dimensions in which the ranks of the communicator differ.
     pub group: String,
-    /// Its stream.
+    /// The name of the stream.
     pub stream: String,
-    /// Its operations, by index.
+    /// The indices of the operations.
     pub operations: Vec<usize>,
-    /// The median time of one while nothing else runs on its rank.
+    /// The median time of an operation while nothing else runs on its rank; `None` if it was not measured.
     pub alone: Option<Micros>,
-    /// The median time of one in the step.
+    /// The median time of an operation in the overlapped step; `None` if it was not measured.
     pub in_step: Option<Micros>,
 }
 
@@ -61,18 +61,19 @@ impl CollectiveKind {
         kinds
     }
 
-    /// Returns the bytes of all its operations together.
+    /// Returns the sum of the sizes of its operations.
     pub fn bytes(&self) -> Bytes {
         Bytes(self.case.size().0 * self.operations.len() as u64)
     }
 
-    /// Returns the busbw of one operation that takes `time`.
+    /// Returns the busbw of an operation that takes `time`.
     pub fn busbw(&self, time: Option<Micros>) -> Option<GBps> {
         let time = time.filter(|time| time.0 > 0.0)?;
         Some(self.case.bandwidth(time).1)
     }
 }
 
+/// Returns the median over these operations of their medians over the blocks.
 fn median_of(operations: &[usize], times: &[OperationTimes]) -> Option<Micros> {
     let mut medians = Vec::new();
     for &index in operations {

@@ -1,7 +1,8 @@
-//! The replay of a training step: how long it takes alone, without overlap and with it, and how long each collective takes in it.
+//! The replay of a training step: how long the step takes in each [`StepMode`], and how long each collective takes alone and in the
+//! step.
 //!
-//! Each block runs the step in every [`StepMode`], in an order that is balanced over the blocks: what slows down the machine for a
-//! while slows down all modes alike. It prints nothing and writes nothing.
+//! Each block runs the step in every mode, in an order that is balanced over the blocks, so that what slows the machine down for a
+//! while affects all modes alike. Nothing here prints or writes files.
 
 mod exposure;
 pub mod files;
@@ -40,34 +41,34 @@ const MOST_TIMELINES: u32 = 64;
 /// How a step is measured.
 #[derive(Clone, Debug)]
 pub struct ReplayMeasure {
-    /// Blocks, in each of which every mode runs.
+    /// The number of blocks, in each of which every mode runs.
     pub blocks: u32,
-    /// Timed steps of a mode in a block.
+    /// Timed steps of each mode in a block.
     pub steps: u32,
-    /// Steps of a mode in a block that are not timed.
+    /// Steps of each mode in a block before the timed ones.
     pub warmup: u32,
-    /// Determines the order of the modes, and the data of the check.
+    /// The seed of the order of the modes, and of the data that are checked.
     pub seed: u64,
-    /// Whether the data of each collective is checked first.
+    /// Whether the result of each collective is checked before the first block.
     pub verify: bool,
     /// How long a step may make no progress.
     pub timeout: Duration,
 }
 
-/// What follows the stages of a replay. Every rank makes the same calls.
+/// A listener to the stages of a replay. Every rank makes the same calls.
 pub trait ReplayObserver {
-    /// Takes note that a collective of the communicator with this index was checked, while nothing else ran.
+    /// Hears that a collective of the communicator with this index was checked, while nothing else ran.
     fn checked(&mut self, communicator: usize);
 
-    /// Takes the result so far, after a block. It is the same on every rank.
+    /// Takes the result so far after a block. The result is the same on every rank.
     ///
     /// # Errors
     /// Returns an error if the result cannot be kept, which ends the replay.
     fn measured(&mut self, result: &ReplayResult) -> anyhow::Result<()>;
 }
 
-/// Checks the data of every collective of `step`, then measures all blocks. Every rank makes the same call. A signal ends it after a
-/// block.
+/// Checks the result of every kind of collective of `step`, then measures all blocks, or those until a signal comes. Every rank makes
+/// the same call.
 ///
 /// # Errors
 /// Returns an error if the backend or `observer` fails. Other ranks may have no error, so the caller must end the job.
@@ -113,19 +114,19 @@ struct Replay<'a> {
     result: ReplayResult,
 }
 
-/// What a rank measured in one mode of one block.
+/// The times of one rank in one mode of one block, as the ranks exchange them.
 #[derive(Serialize, Deserialize)]
 struct ModeTimes {
     /// The time of each step.
     totals: Vec<Micros>,
-    /// The median time of each operation that ran; empty in modes where it is not of interest.
+    /// The median time of each operation, `None` for one that did not run; empty in modes whose operations are not reported.
     operations: Vec<Option<Micros>>,
-    /// When each operation of the last step ran, on ranks that the timeline shows.
+    /// The operations of the last step, on ranks that the timeline shows.
     timeline: Option<RankTimeline>,
 }
 
 impl Replay<'_> {
-    /// Runs each distinct collective once, and counts what is wrong on all ranks.
+    /// Runs each distinct collective once, and counts the wrong elements on all ranks.
     fn verify(&mut self, observer: &mut dyn ReplayObserver) -> anyhow::Result<()> {
         let mut seen: HashSet<(usize, Case)> = HashSet::new();
         for operation in &self.step.operations {
@@ -169,7 +170,7 @@ impl Replay<'_> {
         Ok(())
     }
 
-    /// Returns what the other ranks learn of this rank's steps.
+    /// Returns the times of this rank's steps in `mode`.
     fn summarize(&self, mode: StepMode, times: &[StepTimes]) -> ModeTimes {
         let totals = times.iter().map(|step| step.total).collect();
         let mut operations = Vec::new();
@@ -178,16 +179,18 @@ impl Replay<'_> {
                 operations.push(median_duration(times, index));
             }
         }
-        let is_shown = mode == StepMode::Overlapped && self.world.rank() < MOST_TIMELINES;
-        let last = times.last().filter(|_| is_shown);
+        let mut timeline = None;
+        if mode == StepMode::Overlapped && self.world.rank() < MOST_TIMELINES {
+            timeline = times.last().map(RankTimeline::from);
+        }
         ModeTimes {
             totals,
             operations,
-            timeline: last.map(RankTimeline::from),
+            timeline,
         }
     }
 
-    /// Adds what all ranks measured. A step ends on the slowest rank; the time of an operation is the mean over the ranks.
+    /// Adds the times of all ranks. The time of a step is that of the slowest rank, the time of an operation the mean over the ranks.
     fn keep(&mut self, block: u32, mode: StepMode, all: Vec<ModeTimes>) {
         let steps = all.iter().map(|rank| rank.totals.len()).min().unwrap_or(0);
         for step in 0..steps {
@@ -214,7 +217,7 @@ impl Replay<'_> {
     }
 }
 
-/// Returns the median time of operation `index`; `None` if it did not run.
+/// Returns the median time of operation `index` over these steps; `None` if it did not run in all of them.
 fn median_duration(times: &[StepTimes], index: usize) -> Option<Micros> {
     let mut durations = Vec::with_capacity(times.len());
     for step in times {

@@ -1,7 +1,8 @@
 //! [`ReplayProof`]: what NCCL's logs show of the connections that each kind of collective uses.
 //!
-//! NCCL's lines do not say to which communicator a connection belongs. Connections that are made while a collective is checked, and
-//! nothing else runs, belong to its communicator; of the others it is known only if no other communicator can have made them.
+//! NCCL's lines do not say to which communicator a connection belongs. Connections that appear while a collective is checked, and
+//! nothing else runs, belong to the communicator of that collective. Of the others, the communicator is known only if no second one
+//! can have made them.
 
 use serde::{Deserialize, Serialize};
 
@@ -12,19 +13,19 @@ use crate::{
     workload::{Step, StepWork},
 };
 
-/// The connections of a replay, by when they were made.
+/// The connections of a replay, by the time at which they were made.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StepConnections {
-    /// Those that communicators made when they were joined: NCCL before 2.22, or `NCCL_RUNTIME_CONNECT=0`.
+    /// Those made while communicators were created: by NCCL before 2.22, or with `NCCL_RUNTIME_CONNECT=0`.
     pub joined: Connections,
-    /// By communicator: those that were made while its collectives were checked.
+    /// For each communicator, those made while its collectives were checked.
     pub checked: Vec<Connections>,
-    /// Those that were made in the steps, in which several communicators run at a time.
+    /// Those made during the steps, in which several communicators run at the same time.
     pub later: Connections,
 }
 
 impl StepConnections {
-    /// Returns none, for so many communicators.
+    /// Returns no connections of so many communicators.
     pub fn none(communicators: usize) -> StepConnections {
         StepConnections {
             checked: vec![Connections::default(); communicators],
@@ -42,7 +43,7 @@ impl StepConnections {
     }
 }
 
-/// What the logs of all ranks show.
+/// The connections in the logs of all ranks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReplayProof {
     /// The connections of all ranks.
@@ -54,50 +55,57 @@ pub struct ReplayProof {
 /// What the logs show of the connections that a kind of collective uses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KindProof {
-    /// Whether one of them leaves through the NIC of another GPU.
+    /// Whether a connection leaves through the NIC of another GPU.
     pub pxn: PxnVerdict,
-    /// Their transports, joined by `+`; empty if that is not known.
+    /// The transports of the connections, joined by `+`; empty if they are not known.
     pub transport: String,
-    /// Those over a network; `None` if the log does not tell them from those of other communicators.
+    /// The connections that send over a network; `None` if they may be those of another communicator.
     pub sends: Option<SendCounts>,
 }
 
 impl ReplayProof {
-    /// Returns what is shown of `kind`, one of those of `step`.
+    /// Returns what is shown of `kind`, which is a kind of collective of `step`.
     pub fn of(&self, step: &Step, kind: &CollectiveKind) -> KindProof {
         let is_pairwise = kind.case.collective.spec().pairwise;
-        let StepConnections {
-            joined,
-            checked,
-            later,
-        } = &self.connections;
-        let own = &checked[kind.communicator];
+        let own = &self.connections.checked[kind.communicator];
         let mut all = own.clone();
-        all.add(joined);
-        all.add(later);
-        let is_shared = |some: &Connections| !some.transports(is_pairwise).is_empty();
-        // Communicators that connect when they are joined do so for collectives, whether they run any or not.
-        let may_be_of_others = match is_pairwise || !is_shared(joined) {
-            true => users(step, is_pairwise) > 1,
-            false => step.communicators.len() > 1,
+        all.add(&self.connections.joined);
+        all.add(&self.connections.later);
+        let proof = if self.has_connections_of_others(step, is_pairwise) {
+            shown_in_part(own, &all, is_pairwise)
+        } else {
+            shown(&all, is_pairwise)
         };
-        let is_told_apart = !may_be_of_others || !(is_shared(joined) || is_shared(later));
-        let proof = match is_told_apart {
-            true => shown(&all, is_pairwise),
-            false => shown_in_part(own, &all, is_pairwise),
-        };
-        match (self.is_cut, proof.pxn) {
-            (true, PxnVerdict::NotUsed | PxnVerdict::CannotTell) => KindProof {
+        // A missing line may be that of a relayed connection.
+        if self.is_cut && proof.pxn != PxnVerdict::Used {
+            return KindProof {
                 pxn: PxnVerdict::CannotTell,
                 sends: None,
                 ..proof
-            },
-            _ => proof,
+            };
         }
+        proof
+    }
+
+    /// Returns whether any connection for this traffic that was not made in a check may belong to one of several communicators.
+    fn has_connections_of_others(&self, step: &Step, is_pairwise: bool) -> bool {
+        let StepConnections { joined, later, .. } = &self.connections;
+        let has_any = |some: &Connections| !some.transports(is_pairwise).is_empty();
+        if !has_any(joined) && !has_any(later) {
+            return false;
+        }
+        // Communicators that connect when they are joined connect their rings, whether they run collectives or not.
+        let are_from_joining = !is_pairwise && has_any(joined);
+        let owners = if are_from_joining {
+            step.communicators.len()
+        } else {
+            users(step, is_pairwise)
+        };
+        owners > 1
     }
 }
 
-/// Returns how many communicators of `step` run collectives of this kind of traffic.
+/// Returns how many communicators of `step` run collectives that are made of sends and receives, or how many run others.
 fn users(step: &Step, of_send_recv: bool) -> usize {
     let mut users = vec![false; step.communicators.len()];
     for operation in &step.operations {
@@ -108,7 +116,7 @@ fn users(step: &Step, of_send_recv: bool) -> usize {
     users.into_iter().filter(|is_user| *is_user).count()
 }
 
-/// Returns what `all`, which are the connections of one communicator, show.
+/// Returns what is shown if `all` are connections of the communicator.
 fn shown(all: &Connections, is_pairwise: bool) -> KindProof {
     let seen = NcclEvidence::of_connections(all, is_pairwise);
     KindProof {
@@ -122,8 +130,8 @@ fn shown(all: &Connections, is_pairwise: bool) -> KindProof {
     }
 }
 
-/// Returns what is shown of a communicator if only its `own` connections are known to belong to it, and others of `all` may. If
-/// none of all is relayed, none of its connections is.
+/// Returns what is shown if only the `own` connections are known to belong to the communicator, and the others of `all` may belong to
+/// another one. If no connection of all is relayed, none of the communicator's is.
 fn shown_in_part(own: &Connections, all: &Connections, is_pairwise: bool) -> KindProof {
     let known = shown(own, is_pairwise);
     let pxn = match (known.pxn, shown(all, is_pairwise).pxn) {
@@ -161,7 +169,7 @@ mod tests {
         Connections::read(text.as_bytes())
     }
 
-    /// The step of Mixtral on four ranks: tokens in one communicator, gradients in one or two others.
+    /// Returns the step of Mixtral on four ranks: tokens use one communicator, gradients one or two others.
     fn step(expert: Option<u64>) -> Step {
         let options = WorkloadOptions {
             layers: Some(1),
@@ -172,7 +180,7 @@ mod tests {
         workload.on(4).expect("a step")
     }
 
-    /// By kind of collective: the verdict, and how many of how many sends are relayed.
+    /// Returns for each kind of collective its group, the verdict, how many sends are relayed, and the transports.
     fn proofs(step: &Step, connections: StepConnections, is_cut: bool) -> Vec<String> {
         let proof = ReplayProof {
             connections,
@@ -229,7 +237,7 @@ mod tests {
         );
     }
 
-    /// The connections in the log of a run of NCCL 2.28.3 on four ranks of two virtual nodes.
+    /// Returns the connections in the log of a run of NCCL 2.28.3 on four ranks of two virtual nodes.
     fn recorded(name: &str) -> Connections {
         let logs = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/nccl-logs");
         let log = fs::read(logs.join(format!("{name}.log"))).expect("a log");
@@ -237,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn recorded_logs_show_the_level_that_relays() {
+    fn recorded_logs_show_which_traffic_each_level_relays() {
         let step = step(None);
         for (level, tokens, gradients) in [
             ("disable", "not used, 0 of 16", "not used, 0 of 16"),
@@ -294,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn of_several_communicators_at_a_time_only_what_holds_for_all_is_said() {
+    fn connections_of_several_communicators_give_only_a_verdict_that_holds_for_all_of_them() {
         let step = step(Some(2));
         let gradients = |later: &[&str]| {
             let connections = StepConnections {

@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use crate::units::Micros;
 
-/// The middle of some times, and the range of their middle half.
+/// The median of times, and the range of their middle half.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Quartiles {
     /// A quarter of the times are shorter.
@@ -37,13 +37,14 @@ fn sorted(mut values: Vec<f64>) -> Vec<f64> {
     values
 }
 
-/// Returns the quantile of `sorted` values, between two of them in proportion.
+/// Returns the value below which `share` of the `sorted` values lie, interpolated linearly between two neighbours: definition 7 of
+/// R. J. Hyndman and Y. Fan, "Sample Quantiles in Statistical Packages" (1996).
 fn quantile(sorted: &[f64], share: f64) -> Option<f64> {
     let last = sorted.len().checked_sub(1)?;
-    let place = share * last as f64;
-    let below = sorted[place.floor() as usize];
-    let above = sorted[place.ceil() as usize];
-    Some(below + (above - below) * place.fract())
+    let position = share * last as f64;
+    let below = sorted[position.floor() as usize];
+    let above = sorted[position.ceil() as usize];
+    Some(below + (above - below) * position.fract())
 }
 
 #[cfg(test)]
@@ -51,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn quartiles_lie_between_values_in_proportion() {
+    fn quartiles_are_interpolated_between_neighbours() {
         let times = [4.0, 1.0, 3.0, 2.0].map(Micros);
         let found = Quartiles::new(times.into_iter()).expect("four times");
         assert_eq!(

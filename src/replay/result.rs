@@ -1,4 +1,4 @@
-//! [`ReplayResult`]: what a replay has measured.
+//! [`ReplayResult`]: the times that a replay has measured.
 
 use super::{
     quartiles::{Quartiles, median},
@@ -6,22 +6,22 @@ use super::{
 };
 use crate::{backend::step::StepMode, units::Micros};
 
-/// What a replay has measured, on all ranks.
+/// The times that a replay has measured on all ranks, and the result of the check.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ReplayResult {
     /// Every timed step.
     pub samples: Vec<StepSample>,
-    /// The times of each operation of the step while nothing else runs on its rank.
+    /// The times of each operation while nothing else runs on its rank.
     pub alone: Vec<OperationTimes>,
-    /// The times of each operation of the step as it is, overlapped.
+    /// The times of each operation in the overlapped step.
     pub in_step: Vec<OperationTimes>,
-    /// When the operations of the last overlapped step ran, on the first ranks.
+    /// When the operations of the last overlapped step ran, for each of the first ranks.
     pub timelines: Vec<RankTimeline>,
-    /// Collectives whose data were checked.
+    /// The number of collectives whose results were checked.
     pub checked: u32,
-    /// Wrong elements in all of them.
+    /// The number of wrong elements in all of them.
     pub wrong: u64,
-    /// The operations with wrong elements.
+    /// The names of the operations with wrong elements.
     pub wrong_operations: Vec<String>,
     /// Whether a signal ended the replay.
     pub is_stopped: bool,
@@ -30,9 +30,9 @@ pub struct ReplayResult {
 /// The time of one step.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct StepSample {
-    /// How it ran.
+    /// The mode in which it ran.
     pub mode: StepMode,
-    /// Its block, from 0.
+    /// The number of its block, from 0.
     pub block: u32,
     /// Its number in the block, from 0.
     pub step: u32,
@@ -40,7 +40,7 @@ pub struct StepSample {
     pub time: Micros,
 }
 
-/// The times of an operation: for each block the mean over the ranks of their medians.
+/// The times of an operation: for each block, the mean over the ranks of the medians over the steps.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct OperationTimes(Vec<Micros>);
 

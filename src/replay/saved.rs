@@ -1,4 +1,4 @@
-//! [`SavedReplay`]: a replay that ended, as its files have it.
+//! [`SavedReplay`]: a replay as it is read from its files.
 
 use std::{
     collections::BTreeMap,
@@ -19,15 +19,16 @@ use crate::{
     exit::Failure,
     input::{self, InputKind},
     record::{RowError, RowReader, RunMeta},
+    stats::geometric_mean,
     units::significant,
 };
 
-/// What is compared of a training step.
+/// A time of a training step that is compared between replays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum ReplayQuantity {
     /// The time of the overlapped step.
     Step,
-    /// What of it is exposed communication.
+    /// The communication in it that computation does not hide.
     Exposed,
     /// The time of its computation alone.
     Computation,
@@ -51,22 +52,22 @@ impl ReplayQuantity {
     }
 }
 
-/// A replay that ended, or the blocks of one that did not.
+/// A replay as it is read from its files: all of its blocks, or those before it was stopped.
 #[derive(Clone, Debug)]
 pub struct SavedReplay {
     /// The workload's name.
     pub workload: String,
-    /// What tells the workload from others, whatever the size of its buckets.
+    /// Identifies the workload apart from the size of its buckets.
     pub shape: String,
-    /// MiB of a bucket, if the workload has buckets of a size that is chosen.
+    /// The size of its buckets in MiB, if `--bucket-mb` chooses it.
     pub bucket_mb: Option<f64>,
-    /// How computation was imitated, in words.
+    /// The options that say how computation was imitated.
     pub computation: String,
     /// The run that it was measured in.
     pub run: RunMeta,
-    /// The same with the keys that its version wrote.
+    /// The run as the JSON in the file, with keys that this version does not know.
     pub run_json: Value,
-    /// The times of each block that has all of them.
+    /// The times of each block in which the step and its computation were timed.
     pub blocks: Vec<BlockTimes>,
 }
 
@@ -82,7 +83,7 @@ pub struct BlockTimes {
 }
 
 impl BlockTimes {
-    /// Returns the time of `quantity`, above zero.
+    /// Returns the time of `quantity` in us, at least [`RESOLUTION`] for exposed communication.
     pub fn of(&self, quantity: ReplayQuantity) -> f64 {
         match quantity {
             ReplayQuantity::Step => self.step,
@@ -96,7 +97,7 @@ impl BlockTimes {
 #[derive(Deserialize)]
 struct Summary {
     workload: String,
-    // A version before this one had neither.
+    // Files of earlier versions have neither `shape` nor `bucket_mb`.
     #[serde(default)]
     shape: String,
     bucket_mb: Option<f64>,
@@ -166,22 +167,15 @@ impl SavedReplay {
 
     /// Returns the geometric mean of `quantity` over its blocks, in us; `None` if it has none.
     pub fn time(&self, quantity: ReplayQuantity) -> Option<f64> {
-        if self.blocks.is_empty() {
-            return None;
-        }
-        let logarithms: f64 = self
-            .blocks
-            .iter()
-            .map(|block| block.of(quantity).ln())
-            .sum();
-        Some((logarithms / self.blocks.len() as f64).exp())
+        let times: Vec<f64> = self.blocks.iter().map(|block| block.of(quantity)).collect();
+        geometric_mean(&times)
     }
 }
 
 /// The times of steps by mode and block, in us.
 pub type TimesOfSteps = BTreeMap<(StepMode, u32), Vec<f64>>;
 
-/// Reads all times above zero in a `steps.csv`. Returns a sentence as well if its last line is cut short.
+/// Reads all times above zero in a `steps.csv`. The second value is a remark if the last line of the file is cut short.
 ///
 /// # Errors
 /// Returns an error if the file or a row of it cannot be read.
@@ -200,7 +194,7 @@ pub fn read_steps(path: &Path) -> Result<(TimesOfSteps, Option<String>), RowErro
     Ok((times, reader.torn_line()))
 }
 
-/// Reads the times of the blocks that have steps with communication and without.
+/// Reads the times of the blocks in which both the overlapped step and its computation alone were timed.
 fn read_blocks(path: &Path) -> Result<Vec<BlockTimes>, RowError> {
     let (times, _) = read_steps(path)?;
     let of_mode = |mode, block| median(times.get(&(mode, block)).cloned().unwrap_or_default());

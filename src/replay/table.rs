@@ -14,8 +14,8 @@ use crate::{
     workload::{Step, StepWork},
 };
 
-/// Returns the table: the step in each mode, what is exposed, and each kind of collective, with what NCCL's logs show of it if there is
-/// a `proof`.
+/// Returns the table: the step in each mode, exposed communication, and each kind of collective, with what NCCL's logs show if there
+/// is a `proof`.
 pub fn text(step: &Step, result: &ReplayResult, proof: Option<&ReplayProof>) -> String {
     let mut text = String::new();
     write_modes(&mut text, result);
@@ -121,7 +121,7 @@ fn write_collectives(
     }
 }
 
-/// Returns the verdict, and how many of the connections that send over a network are relayed.
+/// Returns two cells: the verdict, and how many of the connections that send over a network are relayed.
 fn proof_cells(proof: &KindProof) -> String {
     let sends = match proof.sends {
         Some(sends) => format!("{} of {}", sends.relayed, sends.sends),
@@ -130,7 +130,7 @@ fn proof_cells(proof: &KindProof) -> String {
     format!(" {:>11} {sends:>13}", proof.pxn.label())
 }
 
-/// Returns the line on the data: how many collectives were checked, and what was wrong.
+/// Returns the line about the check: how many kinds of collectives were checked, and which had wrong elements.
 pub fn verification(result: &ReplayResult) -> String {
     if result.checked == 0 {
         return "# Data not checked".into();
@@ -146,7 +146,7 @@ pub fn verification(result: &ReplayResult) -> String {
     )
 }
 
-/// Returns the lines above the table: what is replayed. Lines of `about` become one, so that each line begins with `#`.
+/// Returns the lines above the table: what is replayed. `about` becomes a single line, so that each line begins with `#`.
 pub fn head(name: &str, about: &str, step: &Step) -> String {
     let mut computation = 0.0;
     let mut collectives = 0_u64;
@@ -160,12 +160,11 @@ pub fn head(name: &str, about: &str, step: &Step) -> String {
             }
         }
     }
-    let about = match about.split_whitespace().collect::<Vec<&str>>().join(" ") {
-        about if about.is_empty() => about,
-        about => format!(": {about}"),
-    };
+    let mut words = about.split_whitespace().peekable();
+    let separator = if words.peek().is_some() { ": " } else { "" };
+    let about = words.collect::<Vec<&str>>().join(" ");
     format!(
-        "# Replay of {name}{about}\n# Per step and rank: {} ms of computation, {} of {:.3} MB in {}\n",
+        "# Replay of {name}{separator}{about}\n# Per step and rank: {} ms of computation, {} of {:.3} MB in {}\n",
         milliseconds(Micros(computation)),
         counted(collectives, "collective"),
         bytes as f64 / 1e6,

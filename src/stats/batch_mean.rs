@@ -1,10 +1,10 @@
-//! The mean of times that follow each other, with an interval that correlated times do not make too narrow.
+//! [`BatchMean`]: the mean of times that were measured one after another, with an interval that is right although they are correlated.
 
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
 use super::welch::UncertainMean;
 
-/// The mean of a series of blocks, with the half width of its confidence interval.
+/// The mean of consecutive blocks, with its confidence interval.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct BatchMean {
     /// The mean of all blocks.
@@ -17,25 +17,25 @@ pub struct BatchMean {
     pub freedom: f64,
 }
 
-/// With this many blocks neighbours are merged into batches.
+/// Batches stay fewer than this: from so many blocks on, neighbouring blocks are merged.
 const MOST_BATCHES: usize = 20;
 
-/// The largest correlation of neighbours that is believed. With a larger one the series is too short to tell.
+/// The largest correlation of neighbouring batches that is used. A larger estimate means that the series is too short to estimate it.
 const MOST_CORRELATION: f64 = 0.9;
 
 impl BatchMean {
     /// Returns the mean of `blocks`, each the mean time of equally many operations, in the order in which they ran; `None` for
     /// fewer than two blocks.
     ///
-    /// What follows closely is alike, so the spread of single operations says too little about the spread of their mean. The
+    /// Operations that run close together take similar times, so the mean of many spreads more than their number suggests. The
     /// method is that of batch means (R. W. Conway, "Some Tactical Problems in Digital Simulation", 1963): the interval is
-    /// that of Student's t over means of batches, which depend less on each other. The batches grow with the series, so that
-    /// there are between 10 and 19 of them (as in A. M. Law and J. S. Carson, "A Sequential Procedure for Determining the
-    /// Length of a Steady-State Simulation", 1979). What correlation neighbouring batches still have, r, widens the interval
-    /// by the root of (1 + r) / (1 - r): that many fewer independent batches they are worth (G. V. Bayley and J. M.
-    /// Hammersley, "The Effective Number of Independent Observations in an Autocorrelated Time Series", 1946).
+    /// that of Student's t over the means of batches, which depend less on each other. Batches grow with the series: from ten blocks
+    /// on there are 10 to 19 batches (as in A. M. Law and J. S. Carson, "A Sequential Procedure for Determining the
+    /// Length of a Steady-State Simulation", 1979). If neighbouring batches still have a correlation r, the interval is widened by
+    /// the root of (1 + r) / (1 - r): n such batches tell as much about the mean as n (1 - r) / (1 + r) independent ones (G. V. Bayley
+    /// and J. M. Hammersley, "The 'Effective' Number of Independent Observations in an Autocorrelated Time Series", 1946).
     ///
-    /// Blocks that do not fill a batch, the first ones, are left out of the spread, but not out of the mean.
+    /// The first blocks, if they do not fill a batch, count for the mean but not for its spread.
     pub fn new(blocks: &[f64], confidence: f64) -> Option<BatchMean> {
         let batches = batches(blocks);
         let count = batches.len() as f64;
@@ -81,8 +81,8 @@ fn batches(blocks: &[f64]) -> Vec<f64> {
     blocks[left_over..].chunks(length).map(mean).collect()
 }
 
-/// Returns the correlation of neighbouring `values`, at least 0. Independent values have -1/n on average, which is added
-/// back.
+/// Returns the correlation of neighbouring `values`, from 0 to [`MOST_CORRELATION`]. The usual estimate is -1/n on average for n
+/// independent values, so 1/n is added. `center` is the mean of the values, `squares` the sum of their squared distances from it.
 fn correlation(values: &[f64], center: f64, squares: f64) -> f64 {
     if squares == 0.0 {
         return 0.0;

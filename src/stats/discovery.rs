@@ -1,9 +1,10 @@
 //! Many differences at once.
 
-/// Returns which of many p-values count, so that on average at most `rate` of those that count are false.
+/// Returns which of many p-values are discoveries, so that the false ones among them are on average at most the part `rate`.
 ///
-/// This is the procedure of Y. Benjamini and Y. Hochberg, "Controlling the False Discovery Rate" (1995). It holds for
-/// independent values and for those that rise and fall together, as the sizes of one collective do.
+/// This is the procedure of Y. Benjamini and Y. Hochberg, "Controlling the False Discovery Rate" (1995), which they proved for
+/// independent values. It also holds for values that rise and fall together, as those of the sizes of one collective do: Y. Benjamini
+/// and D. Yekutieli, "The Control of the False Discovery Rate in Multiple Testing under Dependency" (2001).
 pub fn discoveries(p_values: &[f64], rate: f64) -> Vec<bool> {
     let mut sorted: Vec<f64> = p_values.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -25,9 +26,9 @@ pub fn discoveries(p_values: &[f64], rate: f64) -> Vec<bool> {
 mod tests {
     use super::*;
 
-    /// The example of the paper: 15 values, of which four count at 5 %.
+    /// The 15 values of the paper's example, of which it finds four at 5 %.
     #[test]
-    fn the_example_of_the_paper() {
+    fn four_of_the_papers_fifteen_values_are_discoveries() {
         let values = [
             0.0001, 0.0004, 0.0019, 0.0095, 0.0201, 0.0278, 0.0298, 0.0344, 0.0459, 0.3240, 0.4262,
             0.5719, 0.6528, 0.7590, 1.0,

@@ -17,7 +17,7 @@ impl Drift {
     /// Returns the change from `first` to `last`, each in the order in which it was measured; `None` if one has fewer than two
     /// values.
     ///
-    /// The interval is Welch's on [`BatchMean`]s, because seconds that follow each other are alike.
+    /// The interval is Welch's for the difference of two [`BatchMean`]s, because consecutive values are correlated.
     pub fn new(first: &[f64], last: &[f64], confidence: f64) -> Option<Drift> {
         let (first, last) = (
             BatchMean::new(first, confidence)?,
@@ -41,7 +41,7 @@ mod tests {
     /// By hand: means 2.5 and 12.5, both with the standard error sqrt(5/3)/2; together sqrt(5/6) = 0.912871 with six
     /// degrees of freedom, for which Student's t is 2.446912 at 97.5 %.
     #[test]
-    fn an_example_by_hand() {
+    fn the_change_and_its_interval_are_those_computed_by_hand() {
         let first = [1.0, 4.0, 2.0, 3.0];
         let last = first.map(|value| value + 10.0);
         let drift = Drift::new(&first, &last, 0.95).expect("values");
@@ -52,7 +52,7 @@ mod tests {
     }
 
     #[test]
-    fn values_without_a_spread_and_too_few() {
+    fn values_without_spread_change_for_certain_and_one_value_tells_nothing() {
         let drift = Drift::new(&[1.0; 3], &[2.0; 3], 0.95).expect("values");
         assert_eq!((drift.change, drift.low, drift.high), (1.0, 1.0, 1.0));
         assert_eq!(Drift::new(&[1.0], &[2.0, 3.0], 0.95), None);

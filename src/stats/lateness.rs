@@ -1,21 +1,21 @@
 //! Which ranks are late: beyond chance, and by enough to matter.
 //!
-//! Each iteration starts after a barrier, and every rank times it by its own clock, so no clocks have to agree. A rank is
-//! compared with the median of the others in the same iteration, which one slow rank cannot move. An iteration counts as late
-//! or not; how late it is does not enter the test, so that no outlier decides. The tests are exact binomial ones, as in
+//! Each iteration starts after a barrier, and every rank times it by its own clock, so clocks need not agree. A rank is
+//! compared with the median of the others in the same iteration, which one slow rank does not change. The tests only count the
+//! iterations in which a rank was late, not by how much, so that no outlier decides. They are exact binomial tests, as in
 //! W. J. Conover, "Practical Nonparametric Statistics", section 3.4 (the sign test). Holm's procedure (S. Holm, "A simple
-//! sequentially rejective multiple test procedure", 1979) bounds the probability that anybody at all is named wrongly.
+//! sequentially rejective multiple test procedure", 1979) bounds the probability that any rank at all is named wrongly.
 
 use serde::{Deserialize, Serialize};
 use statrs::distribution::{Binomial, DiscreteCDF};
 
-/// Probability that a run without a straggler names one, as far as its iterations are independent.
+/// The largest accepted probability that a run without a straggler names one, if its iterations are independent.
 const FALSE_ALARMS: f64 = 0.001;
 
 /// The least lateness that matters, as a share of an operation's time.
 const LEAST_SHARE: f64 = 0.1;
 
-/// The least lateness that matters, in microseconds: ranks leave a barrier that far apart.
+/// The least lateness that matters, in microseconds: ranks may leave a barrier that far apart.
 const LEAST_US: f64 = 10.0;
 
 /// The least share of iterations in which a straggler arrives late.
@@ -24,11 +24,11 @@ const LEAST_LATE: f64 = 0.03;
 /// The least mean cost of late arrivals that matters, as a share of an operation's time.
 const LEAST_COST: f64 = 0.02;
 
-/// A rank below this part of what matters needs no more iterations to be cleared.
+/// A rank whose importance is below this needs no more iterations to be cleared.
 const CLEARED: f64 = 1.0 / 3.0;
 
-/// Of the late arrivals of a rank and of the median of the others, the share of the rank that may be chance: half as often
-/// again as the other, because ranks that share their processors with other work are not all alike.
+/// The share of a rank in the late arrivals of that rank and of a typical other one, up to which they may be chance. At 0.6 a rank
+/// is late one and a half times as often: ranks that share their processors with other work are not all alike.
 const CHANCE_ARRIVAL: f64 = 0.6;
 
 /// The share of iterations in which a rank may end late by chance.
@@ -39,9 +39,9 @@ const CHANCE_TRANSFER: f64 = 2.0 / 3.0;
 pub struct RankIteration {
     /// The time in the barrier before the operation.
     pub barrier: f64,
-    /// From the end of the barrier to the end of the operation.
+    /// The time from the end of the barrier to the end of the operation.
     pub total: f64,
-    /// The part of it in the operation, after this rank had started it.
+    /// The part of `total` after this rank had started the operation.
     pub operation: f64,
 }
 
@@ -62,20 +62,20 @@ pub struct Lateness {
     pub late: u32,
     /// Median lateness in these iterations, in microseconds; 0 if there are none.
     pub typical_us: f64,
-    /// Mean over all iterations, in microseconds; one that is not late counts as 0.
+    /// Mean lateness over all iterations, in microseconds; one in which the rank was not late counts as 0.
     pub mean_us: f64,
-    /// Probability to be late at least as often by chance.
+    /// The probability of being late at least as often by chance.
     pub p_value: f64,
-    /// How much it matters: enough to be named from 1.
+    /// How much the lateness matters; a rank is named if this is 1 or more.
     importance: f64,
 }
 
 /// The lateness of a rank in a case.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct RankLateness {
-    /// How it arrives.
+    /// How late it starts the operation.
     pub arrival: Lateness,
-    /// How it ends when it arrived in time.
+    /// How late it ends the operation if it started in time.
     pub transfer: Lateness,
 }
 
@@ -116,32 +116,19 @@ impl CaseLateness {
     pub fn new(by_rank: &[Vec<RankIteration>]) -> CaseLateness {
         let iterations = by_rank.iter().map(Vec::len).min().unwrap_or(0);
         let operation_us = operation_time(by_rank, iterations);
-        let least = LEAST_US.max(LEAST_SHARE * operation_us);
-        let mut arrivals = vec![Vec::new(); by_rank.len()];
-        let mut transfers = vec![Vec::new(); by_rank.len()];
-        for iteration in 0..iterations {
-            let times: Vec<RankIteration> = by_rank.iter().map(|times| times[iteration]).collect();
-            for (rank, late) in late_in(&times, least).into_iter().enumerate() {
-                match late {
-                    Some((Late::Arrival, us)) => arrivals[rank].push(us),
-                    Some((Late::Transfer, us)) => transfers[rank].push(us),
-                    None => {}
-                }
-            }
-        }
-        let counts: Vec<f64> = arrivals.iter().map(|late| late.len() as f64).collect();
-        let late_others = medians_of_others(&counts);
+        let mut late = late_iterations(by_rank, iterations, operation_us);
+        let counts: Vec<f64> = late.iter().map(|rank| rank.arrivals.len() as f64).collect();
+        let counts_of_others = medians_of_others(&counts);
         let iterations = iterations as u32;
         let mut ranks = Vec::with_capacity(by_rank.len());
-        let all = arrivals.into_iter().zip(transfers).zip(late_others);
-        for ((mut arrivals, mut transfers), others_late) in all {
-            let mut arrival = summary(&mut arrivals, iterations);
-            let trials = u64::from(arrival.late) + others_late as u64;
+        for (rank, late_others) in late.iter_mut().zip(counts_of_others) {
+            let mut arrival = summary(&mut rank.arrivals, iterations);
+            let trials = u64::from(arrival.late) + late_others as u64;
             arrival.p_value = at_least(arrival.late, trials, CHANCE_ARRIVAL);
             arrival.importance = importance(&arrival, iterations, operation_us);
-            let mut transfer = summary(&mut transfers, iterations);
+            let mut transfer = summary(&mut rank.transfers, iterations);
             transfer.p_value = at_least(transfer.late, iterations.into(), CHANCE_TRANSFER);
-            // What is late so often matters.
+            // A rank that ends late in more than two of three iterations matters, whatever the amount.
             transfer.importance = 1.0;
             ranks.push(RankLateness { arrival, transfer });
         }
@@ -152,9 +139,9 @@ impl CaseLateness {
         }
     }
 
-    /// Tells whether more iterations are unlikely to change the judgement, if `cases` cases are judged together.
+    /// Returns whether more iterations are unlikely to change the judgement, if `cases` cases are judged together.
     pub fn is_clear(&self, cases: usize) -> bool {
-        // The strictest level of Holm's procedure, so that who is found here is found among all cases, too.
+        // The strictest level of Holm's procedure, so that a rank found here is also found among all cases.
         let level = FALSE_ALARMS / (2 * self.ranks.len() * cases).max(1) as f64;
         self.ranks.iter().all(|rank| {
             let RankLateness { arrival, transfer } = rank;
@@ -176,7 +163,35 @@ impl Lateness {
     }
 }
 
-/// Returns the ranks that are late in any of `cases`.
+/// The lateness of a rank in each iteration in which it was late, in microseconds.
+#[derive(Clone, Default)]
+struct LateIterations {
+    arrivals: Vec<f64>,
+    transfers: Vec<f64>,
+}
+
+/// Returns the iterations in which each rank was late.
+fn late_iterations(
+    by_rank: &[Vec<RankIteration>],
+    iterations: usize,
+    operation_us: f64,
+) -> Vec<LateIterations> {
+    let least = LEAST_US.max(LEAST_SHARE * operation_us);
+    let mut ranks = vec![LateIterations::default(); by_rank.len()];
+    for iteration in 0..iterations {
+        let times: Vec<RankIteration> = by_rank.iter().map(|times| times[iteration]).collect();
+        for (rank, late) in ranks.iter_mut().zip(late_in(&times, least)) {
+            match late {
+                Some((Late::Arrival, us)) => rank.arrivals.push(us),
+                Some((Late::Transfer, us)) => rank.transfers.push(us),
+                None => {}
+            }
+        }
+    }
+    ranks
+}
+
+/// Returns each case in which a rank is late, with the rank.
 pub fn stragglers(cases: &[CaseLateness]) -> Vec<Finding> {
     let mut candidates = Vec::new();
     for (case, lateness) in cases.iter().enumerate() {
@@ -200,7 +215,7 @@ pub fn stragglers(cases: &[CaseLateness]) -> Vec<Finding> {
     found
 }
 
-/// Returns which hypotheses Holm's procedure rejects, so that with probability `1 - level` none is rejected wrongly.
+/// Returns which hypotheses Holm's procedure rejects. The probability that one is rejected wrongly is at most `level`.
 fn holm(p_values: &[f64], level: f64) -> Vec<bool> {
     let mut order: Vec<usize> = (0..p_values.len()).collect();
     order.sort_by(|&a, &b| p_values[a].total_cmp(&p_values[b]));
@@ -215,7 +230,7 @@ fn holm(p_values: &[f64], level: f64) -> Vec<bool> {
     rejected
 }
 
-/// Returns how much late arrivals matter: the least that does is 1.
+/// Returns how much late arrivals matter: at least 1 if they are both often and costly enough.
 fn importance(arrival: &Lateness, iterations: u32, operation_us: f64) -> f64 {
     if arrival.late == 0 {
         return 0.0;
@@ -233,7 +248,7 @@ fn at_least(late: u32, trials: u64, probability: f64) -> f64 {
     Binomial::new(probability, trials).map_or(1.0, |binomial| binomial.sf(below.into()))
 }
 
-/// Returns how each rank is late in one iteration, and by how many microseconds, if that is more than `least`.
+/// Returns how each rank is late in one iteration, and by how many microseconds; `None` for one that is not late by more than `least`.
 fn late_in(times: &[RankIteration], least: f64) -> Vec<Option<(Late, f64)>> {
     let mut before = Vec::with_capacity(times.len());
     let mut operation = Vec::with_capacity(times.len());
@@ -252,10 +267,10 @@ fn late_in(times: &[RankIteration], least: f64) -> Vec<Option<(Late, f64)>> {
     let mut late = Vec::with_capacity(times.len());
     for rank in 0..times.len() {
         let delay = before[rank] - others_before[rank];
-        // Its own clock shows the delay, and the others were in the operation for longer, because they waited.
+        // The others were in the operation for longer than this rank, because they waited for it there.
         let have_others_waited = others_operation[rank] - operation[rank] > least / 2.0;
-        // Nobody leaves a barrier before all have come, so this rank left it after the others had come. If its time since
-        // then is longer than theirs since they came, it has ended after them, however far apart they left.
+        // No rank leaves a barrier before all have entered it, so this rank left it after the others had entered. If its time from
+        // leaving to the end is longer than theirs from entering to the end, it ended after them, however far apart they left.
         let has_ended_later = total[rank] - others_since[rank] > least;
         late.push(if delay > least && have_others_waited {
             Some((Late::Arrival, delay))
@@ -268,20 +283,26 @@ fn late_in(times: &[RankIteration], least: f64) -> Vec<Option<(Late, f64)>> {
     late
 }
 
-/// Returns for each of `values` the median of the others; itself if there are none.
+/// Returns for each of `values` the median of the others; the value itself if there are no others.
 fn medians_of_others(values: &[f64]) -> Vec<f64> {
     let mut order: Vec<usize> = (0..values.len()).collect();
     order.sort_by(|&a, &b| values[a].total_cmp(&values[b]));
-    // Of an even number the upper one: among three ranks, one that is early must not make the others late.
+    // Of two middle values the larger one: among three ranks, one that is early must not make the others late.
     let middle = values.len().saturating_sub(1) / 2;
     let mut medians = values.to_vec();
     for (position, &rank) in order.iter().enumerate() {
-        let median = order.get(middle + usize::from(position <= middle));
+        // Without a value before the middle, the middle of the rest is one place further.
+        let median = if position <= middle {
+            order.get(middle + 1)
+        } else {
+            order.get(middle)
+        };
         medians[rank] = values[*median.unwrap_or(&rank)];
     }
     medians
 }
 
+/// Returns the median over the iterations of the median rank's time in the operation, in microseconds.
 fn operation_time(by_rank: &[Vec<RankIteration>], iterations: usize) -> f64 {
     let mut medians = Vec::with_capacity(iterations);
     for iteration in 0..iterations {
@@ -298,13 +319,13 @@ fn summary(late: &mut [f64], iterations: u32) -> Lateness {
     Lateness {
         late: late.len() as u32,
         typical_us: median(late),
-        // The sum of nothing is -0.
+        // The sum of no numbers is -0.0 in Rust; added to 0.0 it is 0.0.
         mean_us: (0.0 + late.iter().sum::<f64>()) / f64::from(iterations.max(1)),
         ..Lateness::default()
     }
 }
 
-/// Returns the median, the upper one of an even number; 0 of nothing.
+/// Returns the median, or the larger of the two middle values; 0 if there are no values.
 pub fn median(values: &mut [f64]) -> f64 {
     values.sort_by(f64::total_cmp);
     values.get(values.len() / 2).copied().unwrap_or(0.0)

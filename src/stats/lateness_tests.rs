@@ -285,9 +285,9 @@ fn the_median_of_the_others() {
     assert!(medians_of_others(&[]).is_empty());
 }
 
-/// The example of Holm's paper in short: of 0.01, 0.04, 0.03, 0.005 at 5 % two are rejected.
+/// At 5 %, 0.005 is below 0.05 / 4 and 0.01 below 0.05 / 3, but 0.03 is above 0.05 / 2: there it ends, though 0.04 is below 0.05.
 #[test]
-fn holm_rejects_step_by_step() {
+fn holm_rejects_from_the_smallest_value_until_one_is_too_large() {
     assert_eq!(
         holm(&[0.01, 0.04, 0.03, 0.005], 0.05),
         [true, false, false, true]

@@ -3,9 +3,10 @@
 //! | question | answer |
 //! |---|---|
 //! | In which order are the steps of an experiment run? | [`BlockOrder`] |
+//! | What is the mean of times that are compared by their ratios? | [`geometric_mean()`] |
 //! | How much faster is one step than another, and how sure is that? | [`TimeRatio`] |
-//! | How sure is the mean of times that follow each other? | [`BatchMean`] |
-//! | The same of two runs, whose times do not form pairs? | [`UnpairedRatio`] |
+//! | How much slower is one run than another, whose times do not form pairs with its own? | [`UnpairedRatio`] |
+//! | How sure is the mean of times that were measured one after another? | [`BatchMean`] |
 //! | Do times change from the beginning to the end? | [`Drift`] |
 //! | Which of many differences are real? | [`discoveries`] |
 //! | Which of several candidates need no further block, and which is the fastest? | [`RaceTimes`] |
@@ -14,6 +15,7 @@
 mod batch_mean;
 mod discovery;
 mod drift;
+mod geometric_mean;
 pub mod lateness;
 mod order;
 mod race;
@@ -24,6 +26,7 @@ mod welch;
 pub use batch_mean::BatchMean;
 pub use discovery::discoveries;
 pub use drift::Drift;
+pub use geometric_mean::geometric_mean;
 pub use lateness::stragglers;
 pub use order::BlockOrder;
 pub use race::{FEWEST_BLOCKS, RaceTimes, SlowerCandidate};

@@ -7,11 +7,11 @@ use rand_chacha::{
 
 /// The order in which the steps of each block run.
 ///
-/// A step pays for what ran before it: the machine warms up, a cache fills, a clock drops. So in a
+/// What ran before a step affects it: the machine warms up, a cache fills, a clock drops. So in a
 /// cycle of blocks every step comes equally often at each position, and equally often after each
 /// other step. This is the design of E. J. Williams, "Experimental designs balanced for the
-/// estimation of residual effects of treatments" (1949). It has `steps` blocks for an even number of
-/// steps and twice as many for an odd one. The blocks of each cycle are shuffled.
+/// estimation of residual effects of treatments" (1949). For n steps, a cycle has n blocks if n is even
+/// and 2n if it is odd. The blocks of each cycle are shuffled.
 pub struct BlockOrder {
     square: Vec<Vec<usize>>,
     random: ChaCha8Rng,
@@ -29,7 +29,7 @@ impl BlockOrder {
         }
     }
 
-    /// Returns how many blocks make the order balanced.
+    /// Returns the number of blocks of a cycle, after which the order is balanced.
     pub fn cycle(&self) -> usize {
         self.square.len()
     }
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn few_steps() {
+    fn one_step_and_no_step_have_an_order_too() {
         assert_eq!(cycle(1, 0), [[0], [0]]);
         assert!(BlockOrder::new(0, 0).next_block().is_empty());
     }

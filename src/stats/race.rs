@@ -1,17 +1,20 @@
-//! A race: candidates are measured block by block, and those that are slower than another are left out.
+//! [`RaceTimes`]: candidates are measured block by block, and those that are shown to be slower than another are left out.
 //!
-//! Racing goes back to O. Maron and A. W. Moore, "Hoeffding Races" (1993), and with statistics over blocks to M. Birattari
-//! and others, "A Racing Algorithm for Configuring Metaheuristics" (2002). Unlike successive halving, it leaves out only what is
-//! shown to be slower: candidates that are alike stay, and the chance of losing the fastest is known.
+//! Racing was introduced by O. Maron and A. W. Moore, "Hoeffding Races" (1993), and in the form with blocks by M. Birattari and
+//! others, "A Racing Algorithm for Configuring Metaheuristics" (2002). Successive halving would drop half of the candidates each time;
+//! racing keeps those that cannot be told apart, and bounds the probability of losing the fastest.
 
 use std::collections::BTreeMap;
 
-use super::ratio::{Pair, TimeRatio};
+use super::{
+    geometric_mean::geometric_mean,
+    ratio::{Pair, TimeRatio},
+};
 
-/// The blocks after which candidates may be left out: two tell little about the spread.
+/// The fewest blocks after which candidates may be left out: two tell little about the spread.
 pub const FEWEST_BLOCKS: u32 = 3;
 
-/// The probability of ever leaving out the fastest candidate, and of an interval that does not hold among all.
+/// The largest accepted probability of ever leaving out the fastest candidate, and of any interval among several being wrong.
 const ERROR: f64 = 0.05;
 
 /// The times of all candidates, each by block.
@@ -19,21 +22,21 @@ const ERROR: f64 = 0.05;
 pub struct RaceTimes {
     /// By candidate, then by block.
     times: Vec<BTreeMap<u32, f64>>,
-    /// The step in which times are known.
+    /// The step in which times are rounded, in their unit.
     resolution: f64,
 }
 
-/// A candidate that is slower than another.
+/// A candidate that is slower than another, both by index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SlowerCandidate {
-    /// The candidate.
+    /// The slower candidate.
     pub candidate: usize,
-    /// The one that shows it most clearly.
+    /// The faster candidate for which the difference is surest.
     pub than: usize,
 }
 
 impl RaceTimes {
-    /// Returns times of so many candidates, of which there are none yet.
+    /// Returns the race of so many candidates before any time is added.
     pub fn new(candidates: usize, resolution: f64) -> RaceTimes {
         RaceTimes {
             times: vec![BTreeMap::new(); candidates],
@@ -53,19 +56,16 @@ impl RaceTimes {
 
     /// Returns the geometric mean of a candidate's times; `None` if it has none.
     pub fn mean(&self, candidate: usize) -> Option<f64> {
-        let times = &self.times[candidate];
-        if times.is_empty() {
-            return None;
-        }
-        let logarithms: f64 = times.values().map(|time| time.ln()).sum();
-        Some((logarithms / times.len() as f64).exp())
+        let times: Vec<f64> = self.times[candidate].values().copied().collect();
+        geometric_mean(&times)
     }
 
     /// Returns which of the candidates `racing` are slower than another of them, after so many blocks.
     ///
-    /// Two are compared by Student's t over the logarithms of their ratios in common blocks, one-sided. The fastest is left out
-    /// only if one of the others seems to be faster, after any of the blocks. All these chances together are at most 5 %: it is
-    /// divided among the other candidates, and the m-th time of asking gets 1 / (m (m + 1)) of it, which adds up to 1.
+    /// Two are compared by Student's t over the logarithms of their ratios in common blocks, one-sided. The fastest is lost only
+    /// if another candidate seems to be faster than it after some block. The sum of the probabilities of all these errors is at most
+    /// 5 %: each of the other candidates gets an equal part of it, and the m-th call gets 1 / (m (m + 1)) of that part, because
+    /// these fractions add up to 1.
     pub fn slower(&self, racing: &[usize], blocks: u32) -> Vec<SlowerCandidate> {
         let Some(earlier) = blocks.checked_sub(FEWEST_BLOCKS) else {
             return Vec::new();
@@ -89,23 +89,20 @@ impl RaceTimes {
         slower
     }
 
-    /// Returns the probability that `candidate` seems to be this much slower than `other` if it is not; `None` if too few blocks
-    /// have both, or if it seems to be faster.
+    /// Returns the probability that `candidate` seems at least this much slower than `other` if both are equally fast; `None` if it
+    /// seems faster, or if they have fewer than [`FEWEST_BLOCKS`] blocks in common.
     fn chance_of_seeming_slower(&self, candidate: usize, other: usize) -> Option<f64> {
         let pairs = self.pairs(candidate, other);
-        let logarithms: f64 = pairs
-            .iter()
-            .map(|pair| (pair.time / pair.reference).ln())
-            .sum();
-        if pairs.len() < FEWEST_BLOCKS as usize || logarithms <= 0.0 {
+        if pairs.len() < FEWEST_BLOCKS as usize {
             return None;
         }
         let ratio = TimeRatio::paired(&pairs, 1.0 - ERROR, self.resolution)?;
-        Some(ratio.p_value / 2.0)
+        // Half of a two-sided probability is the one-sided one.
+        (ratio.ratio > 1.0).then_some(ratio.p_value / 2.0)
     }
 
-    /// Returns the ratio of a candidate's time to that of `reference`. Its interval is one of `together` that all hold with a
-    /// probability of 95 % (Bonferroni); `None` if fewer than two blocks have both.
+    /// Returns the ratio of a candidate's time to that of `reference`; `None` if fewer than two blocks have both. Its interval is
+    /// wide enough that `together` such intervals all hold with a probability of 95 % (Bonferroni).
     pub fn ratio(&self, candidate: usize, reference: usize, together: usize) -> Option<TimeRatio> {
         let confidence = 1.0 - ERROR / together.max(1) as f64;
         TimeRatio::paired(
@@ -180,9 +177,9 @@ mod tests {
         }
     }
 
-    /// The hardest case: all are alike, so any of them may be taken for the fastest.
+    /// The hardest case is the first: all are equally fast, so any of them may be taken for the fastest.
     #[test]
-    fn the_fastest_is_kept_as_often_as_claimed() {
+    fn the_fastest_is_lost_in_at_most_5_of_100_races() {
         for effects in [vec![1.0; 6], vec![1.0, 1.001, 1.002, 1.05, 1.05, 1.3]] {
             let simulation = Simulation {
                 effects,
@@ -195,7 +192,7 @@ mod tests {
         }
     }
 
-    /// What the claim is for: 5 % each time would lose the fastest far more often.
+    /// The negative control of the test before: a level of 5 % after each block loses the fastest far more often.
     #[test]
     fn asking_after_each_block_at_5_percent_loses_the_fastest() {
         let simulation = Simulation {

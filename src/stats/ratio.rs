@@ -1,4 +1,4 @@
-//! The ratio of times of two steps, with its interval.
+//! [`TimeRatio`]: the ratio of the times of two steps, with its interval.
 
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
@@ -27,13 +27,14 @@ pub struct TimeRatio {
 }
 
 impl TimeRatio {
-    /// Returns the ratio of `pairs`, which is also the geometric mean of the blocks' ratios, with its interval by Student's t over the logarithms of the blocks' ratios.
-    /// Whatever slows down both steps of a block, such as a drift of the machine, cancels out.
+    /// Returns the ratio of two steps from their times in each block: the geometric mean of the blocks' ratios, with its interval by
+    /// Student's t over the logarithms of these ratios. What slows down both steps of a block, such as a drift of the machine, cancels
+    /// out.
     ///
-    /// `resolution` is the step in which times were recorded, in their unit. Times that agree to the last digit are
-    /// not known more exactly than that.
+    /// `resolution` is the step in which times were rounded, in their unit. Rounding alone makes times agree to the last digit, so the
+    /// spread counts as at least that of rounding errors.
     ///
-    /// `None` for fewer than two blocks, which tell nothing about the spread, and for times that are not above zero.
+    /// Returns `None` for fewer than two blocks, which tell nothing about the spread, and if a time is not above zero.
     pub fn paired(pairs: &[Pair], confidence: f64, resolution: f64) -> Option<TimeRatio> {
         let blocks = pairs.len();
         if blocks < 2 || pairs.iter().any(|pair| !is_valid(pair)) {
@@ -48,10 +49,10 @@ impl TimeRatio {
         TimeRatio::of_logarithm(&mean, confidence)
     }
 
-    /// Returns the ratio of `times` to `references`, which were not measured in common blocks, with its interval by
-    /// Student's t over the difference of the means of their logarithms, by Welch's method.
+    /// Returns the ratio of `times` to `references`, which were not measured in common blocks: the ratio of their geometric means,
+    /// with Welch's interval for the difference of the means of their logarithms.
     ///
-    /// `resolution` is as for [`TimeRatio::paired`]. `None` if either has fewer than two times, or one that is not above
+    /// `resolution` is as for [`TimeRatio::paired`]. Returns `None` if either has fewer than two times, or one that is not above
     /// zero.
     pub fn unpaired(
         times: &[f64],
@@ -80,15 +81,15 @@ impl TimeRatio {
         })
     }
 
-    /// Returns the half width of the interval relative to the ratio: 0.02 for ±2 %. The interval is symmetrical on the scale
-    /// of logarithms, so this is its upper half.
+    /// Returns the half width of the interval relative to the ratio: 0.02 for ±2 %. The interval is symmetrical for logarithms
+    /// only, so its upper half, the larger one, counts.
     pub fn half_width(&self) -> f64 {
         self.high / self.ratio - 1.0
     }
 }
 
-/// Returns the mean of the logarithms of `values`, whose spread is at least what rounding explains: `rounding` is the sum of
-/// the variances that it adds to them.
+/// Returns the mean of the logarithms of `values`. Their variance counts as at least that of rounding, of which `rounding` is the
+/// sum over the values.
 fn log_mean(values: &[f64], rounding: f64) -> Option<UncertainMean> {
     let mut logs = LogTimes::of(values)?;
     logs.variance = logs.variance.max(rounding / logs.count);
@@ -116,7 +117,7 @@ fn is_time(time: f64) -> bool {
     time.is_finite() && time > 0.0
 }
 
-/// Returns the probability of a mean at least this far from zero.
+/// Returns the probability of a mean at least this far from zero if the true mean is zero.
 fn two_sided(student: &StudentsT, mean: f64, error: f64) -> f64 {
     if mean == 0.0 {
         return 1.0;
@@ -208,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_interval() {
+    fn too_few_blocks_and_times_that_are_not_above_zero_have_no_ratio() {
         for times in [
             &[][..],
             &[(1.0, 2.0)],

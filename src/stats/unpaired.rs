@@ -1,10 +1,10 @@
-//! The ratio of two steps whose times do not belong together in pairs.
+//! [`UnpairedRatio`]: the ratio of the times of two steps that have no blocks in common.
 
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
 use super::welch::UncertainMean;
 
-/// What is known of a step's time: the logarithms of repeated measurements, by their mean and spread.
+/// Repeated measurements of a step's time: the mean and the variance of their logarithms.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LogTimes {
     /// The mean of the logarithms.
@@ -16,7 +16,7 @@ pub struct LogTimes {
 }
 
 impl LogTimes {
-    /// Returns what `times` tell, which are in any unit; `None` for fewer than two, and for times that are not above zero.
+    /// Returns the logarithms of `times`, which are in any unit; `None` for fewer than two, and for times that are not above zero.
     pub fn of(times: &[f64]) -> Option<LogTimes> {
         let is_time = |time: &f64| time.is_finite() && *time > 0.0;
         if times.len() < 2 || !times.iter().all(is_time) {
@@ -32,8 +32,8 @@ impl LogTimes {
         })
     }
 
-    /// Returns what a mean time and its coefficient of variation over `count` measurements tell: for small variations the
-    /// logarithms vary by that coefficient. `None` for fewer than two, and for a mean that is not above zero.
+    /// Returns the logarithms of `count` measurements with this mean and coefficient of variation: if it is small, the standard
+    /// deviation of the logarithms is that coefficient. `None` for fewer than two, and for a mean that is not above zero.
     pub fn of_moments(mean: f64, variation: f64, count: u32) -> Option<LogTimes> {
         let is_valid = mean.is_finite() && mean > 0.0 && variation.is_finite() && count >= 2;
         is_valid.then(|| LogTimes {
@@ -43,8 +43,8 @@ impl LogTimes {
         })
     }
 
-    /// Returns what a mean time tells whose interval at `confidence`, by Student's t over `count` measurements, is
-    /// `half_width` of it to each side. `None` for fewer than two, and for a mean that is not above zero.
+    /// Returns the logarithms of `count` measurements whose mean has an interval by Student's t of `half_width`, relative to the mean, to
+    /// each side at `confidence`. `None` for fewer than two, and for a mean that is not above zero.
     pub fn of_interval(
         mean: f64,
         half_width: f64,
@@ -76,7 +76,7 @@ impl LogTimes {
 pub struct UnpairedRatio {
     /// The ratio of the geometric means.
     pub ratio: f64,
-    /// The probability of a ratio at least this far above 1 if the first is not slower.
+    /// The probability of a ratio at least this large if `times` are no slower than `reference`.
     pub p_slower: f64,
 }
 

@@ -1,4 +1,4 @@
-//! [`UncertainMean`]: a mean with what is known of its error, and the difference of two.
+//! [`UncertainMean`]: a mean with its standard error, and the difference of two by Welch's method.
 
 use statrs::distribution::{ContinuousCDF, StudentsT};
 

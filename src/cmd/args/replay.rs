@@ -1,4 +1,4 @@
-//! Which training step is replayed: one that is built in, or a file.
+//! [`WorkloadArgs`]: which training step is replayed: a built-in one, a file or a trace.
 
 use std::{
     ffi::OsString,
@@ -13,26 +13,26 @@ use crate::{
     workload::{BUILT_IN, Workload, WorkloadOptions},
 };
 
-/// A workload, and what of it can be chosen if it is built in.
+/// A workload, and the options of built-in ones.
 #[derive(Clone, Debug, clap::Args)]
 pub struct WorkloadArgs {
     #[arg(value_name = "WORKLOAD", required_unless_present = "from_trace", help = workload_help())]
     workload: Option<String>,
 
-    /// Replay the step of a trace of PyTorch: of its profiler (with times), or of its ExecutionTraceObserver
+    /// Replay the step in a trace from PyTorch's profiler, or from its ExecutionTraceObserver (which has no times)
     #[arg(long, value_name = "FILE", conflicts_with = "workload")]
     from_trace: Option<PathBuf>,
 
-    /// MiB that a bucket of gradients reaches before it is reduced: bucket_cap_mb of PyTorch's DDP; with --tune a list
+    /// Size in MiB at which a bucket of gradients is reduced: bucket_cap_mb of PyTorch's DDP; with --tune a list
     /// [default: 25]
     #[arg(long, value_name = "MIB", value_parser = BucketSizes::parse, help_heading = "Built-in workloads")]
     bucket_mb: Option<BucketSizes>,
 
-    /// The same for the first bucket [default: as the others; PyTorch takes 1 if bucket_cap_mb is not given to it]
+    /// The same for the first bucket [default: as for the others; PyTorch's is 1 unless bucket_cap_mb is given]
     #[arg(long, value_name = "MIB", help_heading = "Built-in workloads")]
     first_bucket_mb: Option<f64>,
 
-    /// Layers whose parameters are gathered ahead of the one that computes (FSDP)
+    /// Layers that are gathered ahead of the layer that computes (FSDP)
     #[arg(long, value_name = "N", default_value_t = defaults().prefetch, help_heading = "Built-in workloads")]
     prefetch: u32,
 
@@ -40,23 +40,23 @@ pub struct WorkloadArgs {
     #[arg(long, value_name = "N", default_value_t = defaults().micro_batches, help_heading = "Built-in workloads")]
     micro_batches: u32,
 
-    /// The part of the tokens, 0 to 1, that is not spread evenly over experts
+    /// Share of the tokens, from 0 to 1, that is not spread evenly over experts
     #[arg(long, value_name = "PART", default_value_t = defaults().skew, help_heading = "Built-in workloads")]
     skew: f64,
 
-    /// Tensor parallelism without sequence parallelism: all_reduce in place of all_gather and reduce_scatter
+    /// Tensor parallelism without sequence parallelism: all_reduce instead of all_gather and reduce_scatter
     #[arg(long, help_heading = "Built-in workloads")]
     no_sequence_parallel: bool,
 
-    /// Ranks of the dimension tensor [default: the published number, or one that divides the ranks]
+    /// Ranks in a tensor group [default: 8, or a smaller number that divides the ranks]
     #[arg(long, value_name = "N", help_heading = "Built-in workloads")]
     tensor: Option<u64>,
 
-    /// Ranks of the dimension pipeline [default: as for --tensor]
+    /// Ranks in a pipeline [default: 4, or a smaller number that divides the ranks]
     #[arg(long, value_name = "N", help_heading = "Built-in workloads")]
     pipeline: Option<u64>,
 
-    /// Ranks of the dimension expert [default: as for --tensor]
+    /// Ranks among which experts are divided [default: 8 of a larger number that it divides, otherwise all]
     #[arg(long, value_name = "N", help_heading = "Built-in workloads")]
     expert: Option<u64>,
 
@@ -64,25 +64,25 @@ pub struct WorkloadArgs {
     #[arg(long, value_name = "N", help_heading = "Built-in workloads")]
     layers: Option<u32>,
 
-    /// Multiply all sizes by this, for a first try on a small machine
+    /// Multiply all sizes by this factor, for example to try a workload on a small machine
     #[arg(long, value_name = "FACTOR", default_value_t = defaults().size_scale, help_heading = "Built-in workloads")]
     size_scale: f64,
 
-    /// Multiply all computation times by this
+    /// Multiply all times of computation by this factor
     #[arg(long, value_name = "FACTOR", default_value_t = defaults().time_scale, help_heading = "Built-in workloads")]
     time_scale: f64,
 
-    /// With --print: the ranks to print it for
+    /// With --print: the number of ranks for which the workload is printed
     #[arg(long, value_name = "N", value_parser = values::ranks, default_value = "8", requires = "print")]
     ranks: u32,
 }
 
 impl WorkloadArgs {
-    /// Returns the workload that is chosen; a file is read.
+    /// Returns the chosen workload. A file is read.
     ///
     /// # Errors
     ///
-    /// Returns an error if the file cannot be read, or an option has a value that is not possible.
+    /// Returns an error if the file cannot be read, or if the value of an option is not possible.
     pub fn choice(&self) -> anyhow::Result<WorkloadChoice> {
         let mut options = self.options();
         if let Some(BucketSizes(sizes)) = &self.bucket_mb {
@@ -95,11 +95,11 @@ impl WorkloadArgs {
         self.choice_with(options)
     }
 
-    /// Returns the workload with buckets of the default size.
+    /// Returns the chosen workload with buckets of the default size.
     ///
     /// # Errors
     ///
-    /// Returns an error as [`WorkloadArgs::choice`] does.
+    /// Returns an error if the file cannot be read, or if the value of an option is not possible.
     pub fn default_choice(&self) -> anyhow::Result<WorkloadChoice> {
         self.choice_with(self.options())
     }
@@ -113,12 +113,12 @@ impl WorkloadArgs {
         workload_named(name, options)
     }
 
-    /// Returns the sizes of buckets that are named.
+    /// Returns the value of `--bucket-mb`.
     pub fn bucket_sizes(&self) -> Option<&BucketSizes> {
         self.bucket_mb.as_ref()
     }
 
-    /// Returns the words that choose this workload, without the size of its buckets.
+    /// Returns the words of a command line that choose this workload, without `--bucket-mb`.
     pub fn words(&self) -> Vec<OsString> {
         let mut words: Vec<OsString> = Vec::new();
         words.extend(self.workload.iter().map(OsString::from));
@@ -134,12 +134,12 @@ impl WorkloadArgs {
         words
     }
 
-    /// Returns the number of ranks to print it for.
+    /// Returns the number of ranks for which the workload is printed.
     pub fn printed_ranks(&self) -> u64 {
         self.ranks.into()
     }
 
-    /// Returns the options, without the size of buckets that is named.
+    /// Returns the options, with the default bucket size.
     fn options(&self) -> WorkloadOptions {
         WorkloadOptions {
             bucket_mb: defaults().bucket_mb,
@@ -158,11 +158,11 @@ impl WorkloadArgs {
     }
 }
 
-/// Returns the workload of this name if there is one that is built in, otherwise that of the file.
+/// Returns the built-in workload of this name, or if there is none the workload in the file of this name.
 ///
 /// # Errors
 ///
-/// Returns an error if the file cannot be read, or an option has a value that is not possible.
+/// Returns an error if the file cannot be read, or if the value of an option is not possible.
 pub fn workload_named(name: &str, options: WorkloadOptions) -> anyhow::Result<WorkloadChoice> {
     let built_in = BUILT_IN.iter().find(|known| known.name == name);
     if let Some(built_in) = built_in {
@@ -190,7 +190,7 @@ pub fn workload_named(name: &str, options: WorkloadOptions) -> anyhow::Result<Wo
     Ok(WorkloadChoice::File(read?))
 }
 
-/// Refuses options of built-in workloads beside `what`, which would not have their effect.
+/// Refuses options of built-in workloads together with `what`, which they do not change.
 fn refuse_options(what: &str, options: &WorkloadOptions) -> anyhow::Result<()> {
     match options.chosen().first() {
         None => Ok(()),
@@ -209,5 +209,5 @@ fn defaults() -> WorkloadOptions {
 
 fn workload_help() -> String {
     let names = BUILT_IN.map(|known| known.name).join(" ");
-    format!("A workload that is built in ({names}), or a file with one: see docs/WORKLOADS.md")
+    format!("A built-in workload ({names}) or a file: see docs/WORKLOADS.md")
 }

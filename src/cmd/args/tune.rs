@@ -7,16 +7,16 @@ use crate::experiment::PresetNames;
 /// The options of a tuning.
 #[derive(Clone, Debug, clap::Args)]
 pub struct TuneArgs {
-    /// Find the settings with which the step is fastest: starts ranks for one candidate after the other, block by block, and
-    /// runs those that are shown to be slower no more
+    /// Find the settings with which the step is fastest: replay all candidates block by block, and eliminate those that are shown
+    /// to be slower
     #[arg(long, help_heading = "Tuning")]
     pub tune: bool,
 
-    /// Time for it
+    /// Time after which no further block begins
     #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration, default_value = "30m", requires = "tune", help_heading = "Tuning")]
     pub budget: Duration,
 
-    /// Levels to try [default: default,off,aggressive if NCCL runs]; --resources and --bucket-mb take lists as well
+    /// Levels to try; --resources and --bucket-mb take lists too [default: default,off,aggressive if NCCL runs]
     #[arg(long, value_name = "LEVELS", value_parser = PresetNames::levels, requires = "tune", help_heading = "Tuning")]
     pub levels: Option<PresetNames>,
 
