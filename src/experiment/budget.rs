@@ -1,18 +1,18 @@
-//! How much time is left, and whether another block fits into it.
+//! [`Deadline`]: when an experiment must end, and whether another block fits before it.
 
 use std::time::{Duration, Instant, SystemTime};
 
 use crate::env::Env;
 
-/// Time that a Slurm job keeps for the comparison at its end.
+/// The time before the end of a Slurm job that is kept for the comparison.
 const RESERVE: Duration = Duration::from_secs(60);
 
-/// The end of an experiment.
+/// The time at which an experiment must end, if there is one.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Deadline(Option<Instant>);
 
 impl Deadline {
-    /// Returns the deadline: after `limit`, or at the end of the Slurm job if that is earlier.
+    /// Returns the deadline: `limit` from now, or shortly before the end of the Slurm job if that is earlier.
     pub(super) fn new(limit: Option<Duration>, env: Env) -> Deadline {
         let until_job_ends = job_time_left(env, SystemTime::now());
         let left = match (limit, until_job_ends) {
@@ -22,7 +22,7 @@ impl Deadline {
         Deadline(left.and_then(|left| Instant::now().checked_add(left)))
     }
 
-    /// Returns whether a block that probably takes as long as `expected` ends too late.
+    /// Returns whether a block that takes as long as `expected` would end after the deadline.
     pub(super) fn is_too_close(&self, expected: Duration) -> bool {
         match self.0 {
             Some(deadline) => Instant::now() + expected > deadline,
@@ -31,7 +31,7 @@ impl Deadline {
     }
 }
 
-/// Returns the time until a minute before the job's end, which Slurm tells in seconds since 1970.
+/// Returns the time until [`RESERVE`] before the end of the Slurm job, which Slurm gives in seconds since 1970.
 fn job_time_left(env: Env, now: SystemTime) -> Option<Duration> {
     let seconds: u64 = env("SLURM_JOB_END_TIME")?.parse().ok()?;
     let end = SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(seconds))?;

@@ -1,15 +1,15 @@
-//! What the user sees while an experiment runs.
+//! [`Progress`]: the messages while an experiment runs.
 
 use std::path::Path;
 
 use super::step::{OUTPUT, StepEnd};
 use crate::exit::Code;
 
-/// Announces steps on stderr, unless it is quiet. Failures are always reported.
+/// Reports the steps on stderr. If it is quiet, it reports failures only.
 #[derive(Debug)]
 pub(super) struct Progress {
     pub(super) quiet: bool,
-    /// Blocks that are planned.
+    /// The number of blocks that are planned.
     pub(super) blocks: u32,
 }
 

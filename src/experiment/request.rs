@@ -1,4 +1,4 @@
-//! What a caller asks of an experiment.
+//! [`Request`]: what an experiment compares, how its steps run, and when it ends.
 
 use std::{ffi::OsString, path::PathBuf, time::Duration};
 
@@ -8,35 +8,35 @@ use crate::compare::folders::MeasuredRun;
 /// A requested experiment.
 #[derive(Debug)]
 pub struct Request {
-    /// What is compared.
+    /// The variants that are compared.
     pub variants: Variants,
-    /// What a step measures.
+    /// Whether a step is a sweep or a replay.
     pub measured: MeasuredRun,
-    /// The arguments of the sweep or of `replay`, without what the variants differ in and without files.
+    /// The arguments of the sweep or of `replay`, without the options of the variants and without files.
     pub arguments: Vec<OsString>,
-    /// The command that starts the ranks, which the program and its arguments follow.
+    /// The words before the arguments of a step: the command that starts the ranks, and the program.
     pub start: Vec<String>,
     /// The folder of the experiment.
     pub folder: PathBuf,
-    /// When to stop.
+    /// When the experiment ends.
     pub limits: Limits,
-    /// What the order of the blocks is derived from; from the clock if absent.
+    /// The seed of the order of the blocks; `None` to take it from the clock.
     pub seed: Option<u64>,
-    /// Whether an experiment that `folder` already holds is continued.
+    /// Whether to continue an experiment that `folder` already has.
     pub resume: bool,
     /// Whether the variants race, as candidates of a tuning.
     pub is_tuning: bool,
-    /// Whether the steps are not announced.
+    /// Whether only failures of steps are reported.
     pub quiet: bool,
 }
 
-/// The limits of an experiment, of which the first that is reached ends it.
+/// The limits of an experiment. The first that is reached ends it.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Blocks; one balanced cycle if absent.
+    /// The number of blocks; `None` for one balanced cycle.
     pub blocks: Option<u32>,
-    /// Time. No block begins that would probably not end in time.
+    /// The time. No block begins that would probably not end in time.
     pub time: Option<Duration>,
-    /// The half width that all intervals must reach, relative to the ratio.
+    /// The half width that all intervals must reach, relative to the ratio: 0.02 for ±2 %.
     pub precision: Option<f64>,
 }

@@ -1,4 +1,4 @@
-//! [`StepStart`]: how the steps of an experiment are started, and where they write.
+//! [`StepStart`]: the command and the folder of the steps of an experiment.
 
 use std::path::PathBuf;
 
@@ -9,24 +9,26 @@ use crate::{
     slurm::SlurmJob,
 };
 
-/// How the steps of an experiment are started, and where they write.
+/// The command and the folder of the steps of an experiment.
 #[derive(Debug)]
 pub struct StepStart {
     /// The words before the arguments of a step.
     pub command: Vec<String>,
     /// The folder of the experiment.
     pub folder: PathBuf,
-    /// Whether Slurm has started the job again.
+    /// Whether Slurm has restarted the job.
     pub is_restarted: bool,
 }
 
 impl StepStart {
-    /// Returns the start by the command `start`, in a Slurm job by `pxnbench launch` if there is none. The folder is `out`, or in
-    /// `results` that of the job and `below_job`, or one that begins with `name`.
+    /// Returns the command and the folder of the steps.
+    ///
+    /// The command is `start`, or in a Slurm job `pxnbench launch` if there is none. The folder is `out` if it is given, otherwise
+    /// `results/JOB/BELOW_JOB` in a Slurm job and `results/NAME-TIME` elsewhere.
     ///
     /// # Errors
     ///
-    /// Returns an error if `start` is no command, or if none is given and this is no job.
+    /// Returns an error if `start` has no words, or if there is neither `start` nor a Slurm job.
     pub fn of(
         start: Option<&str>,
         out: Option<PathBuf>,

@@ -1,4 +1,4 @@
-//! The steps of an experiment, block by block.
+//! [`Experiment`]: the steps of an experiment, block by block.
 
 use std::{
     fs, io,
@@ -28,10 +28,10 @@ use crate::{
     world::signal,
 };
 
-/// Failures of one variant after which it is left out.
+/// The number of failures after which a variant is left out.
 const MOST_FAILURES: usize = 2;
 
-/// An experiment that runs.
+/// A running experiment.
 pub(super) struct Experiment<'a> {
     request: &'a Request,
     /// Keeps other experiments out of the folder; `None` where there are no locks.
@@ -40,25 +40,25 @@ pub(super) struct Experiment<'a> {
     order: BlockOrder,
     deadline: Deadline,
     progress: Progress,
-    /// The first failure.
+    /// The exit code of the first step that failed.
     failure: Option<Code>,
-    /// Whether a step was stopped, by a signal that may have reached it alone.
+    /// Whether a signal ended a step, even if this process got none.
     was_stopped: bool,
 }
 
 impl<'a> Experiment<'a> {
-    /// Makes the folder, or opens the one of an experiment that is continued.
+    /// Makes the folder of a new experiment, or opens that of an experiment to continue.
     ///
     /// # Errors
     ///
-    /// Returns an error if the folder cannot be made, or if it has an experiment that is not to be continued.
+    /// Returns an error if the folder cannot be made, or if it has an experiment that cannot be continued.
     pub(super) fn open(request: &'a Request) -> anyhow::Result<Experiment<'a>> {
         fs::create_dir_all(&request.folder)
             .map_err(|error| cannot_make(&request.folder, &error))?;
         let lock = lock(&request.folder)?;
         let earlier = ExperimentRecord::read(&request.folder).map_err(usage)?;
         let mut record = match earlier {
-            // One that did not get as far as its first block has nothing to lose.
+            // An experiment without a block has nothing that would be lost.
             Some(earlier) if earlier.blocks() > 0 => continued(request, earlier)?,
             _ => begun(request),
         };
@@ -100,7 +100,8 @@ impl<'a> Experiment<'a> {
         );
     }
 
-    /// Runs the reference once, to pay for what happens only once. If that fails, every step would.
+    /// Runs the reference once, without using its times: the first step of all takes longer than later ones. If it fails, every step
+    /// would.
     ///
     /// # Errors
     ///
@@ -109,7 +110,7 @@ impl<'a> Experiment<'a> {
         let reference = self.request.variants.reference().clone();
         let end = self.run_step(&reference, None)?;
         match end.code {
-            // Wrong data are wrong in every step, and the comparison of times is still of interest.
+            // Data would be wrong in every step, and the times can still be compared.
             Code::Fine | Code::WrongData => Ok(()),
             Code::Stopped => {
                 let by_signal = self.reason_to_end();
@@ -171,15 +172,16 @@ impl<'a> Experiment<'a> {
             .then(|| "all intervals are as narrow as requested".to_owned())
     }
 
-    /// Returns how long a block probably takes: as the slowest so far, or as the steps so far.
+    /// Returns the expected time of a block: that of the slowest block so far, without the variants that were eliminated since. Before
+    /// the first block, each variant is expected to take as long as the warm-up step.
     fn expected_block(&self) -> Duration {
         let steps = &self.record.steps;
         let mut slowest = 0.0f64;
         for block in 0..self.record.blocks() {
-            let is_run_again = |step: &&StepRecord| !self.is_eliminated(&step.label);
-            let of_block = steps.iter().filter(|step| step.block == Some(block));
-            let of_block = of_block.filter(is_run_again);
-            slowest = slowest.max(of_block.map(|step| step.seconds).sum());
+            let is_of_block = |step: &&StepRecord| step.block == Some(block);
+            let runs_again = |step: &&StepRecord| !self.is_eliminated(&step.label);
+            let steps = steps.iter().filter(is_of_block).filter(runs_again);
+            slowest = slowest.max(steps.map(|step| step.seconds).sum());
         }
         if slowest == 0.0 {
             let warm_up = steps.last().map_or(0.0, |step| step.seconds);
@@ -210,30 +212,31 @@ impl<'a> Experiment<'a> {
         Ok(())
     }
 
-    /// Returns the variants that are still worth running. A level that cannot be used here is refused at once; other
-    /// failures may be chance and are tried again.
+    /// Returns the variants that run in the next block.
     fn active(&self) -> Vec<Variant> {
-        let is_active = |variant: &&Variant| {
-            if self.is_eliminated(&variant.label) {
-                return false;
-            }
-            let own = self
-                .record
-                .steps
-                .iter()
-                .filter(|step| step.label == variant.label);
-            let codes: Vec<Code> = own.map(|step| step.code).collect();
-            // One that was stopped says nothing about its level.
-            let is_own_failure = |code: &&Code| is_failure(**code) && **code != Code::Stopped;
-            let failures = codes.iter().filter(is_own_failure).count();
-            !codes.contains(&Code::Usage) && failures < MOST_FAILURES
-        };
-        self.record
-            .variants
-            .iter()
-            .filter(is_active)
+        let variants = self.record.variants.iter();
+        variants
+            .filter(|variant| self.is_active(&variant.label))
             .cloned()
             .collect()
+    }
+
+    /// Returns whether a variant runs in the next block. A level that was refused is not tried again; other failures may be chance, and
+    /// are tried again once.
+    fn is_active(&self, label: &str) -> bool {
+        let mut failures = 0;
+        for step in &self.record.steps {
+            if step.label != label {
+                continue;
+            }
+            match step.code {
+                Code::Usage => return false,
+                // A step that a signal ended tells nothing about its variant.
+                Code::Stopped => {}
+                code => failures += usize::from(is_failure(code)),
+            }
+        }
+        failures < MOST_FAILURES && !self.is_eliminated(label)
     }
 
     fn is_eliminated(&self, label: &str) -> bool {
@@ -249,11 +252,11 @@ impl<'a> Experiment<'a> {
         let folder = self.request.folder.join(&name);
         let words = self.words(variant, block, &folder)?;
         let end = step::run(&words, &folder)?;
-        // A warm-up that fails ends the experiment, and the error says why.
+        // A failed warm-up step ends the experiment, and its error says why.
         if block.is_some() || end.code == Code::Fine {
             self.progress.step(&variant.label, block, &folder, &end);
         }
-        // A level that is refused here is left out, which is no failure of the experiment.
+        // A refused level is left out, which is no failure of the experiment.
         if is_failure(end.code) && (block.is_some() || end.code == Code::WrongData) {
             self.failure.get_or_insert(end.code);
         }
@@ -282,7 +285,7 @@ impl<'a> Experiment<'a> {
         words.extend(variants::options(variant));
         let number = match self.request.measured {
             MeasuredRun::Sweep => ["--repeat".to_owned(), repeat],
-            // The blocks are those of the experiment.
+            // The experiment counts the blocks; each replay has one.
             MeasuredRun::Replay => ["--blocks".to_owned(), "1".to_owned()],
         };
         words.extend(number);
@@ -308,13 +311,13 @@ impl<'a> Experiment<'a> {
         &self.record
     }
 
-    /// Runs these variants no more.
+    /// Leaves these variants out of the blocks that follow.
     ///
     /// # Errors
     ///
     /// Returns an error if the record cannot be written.
     pub(super) fn eliminate(&mut self, mut variants: Vec<EliminatedVariant>) -> anyhow::Result<()> {
-        // An experiment that is continued may know them already.
+        // The record of a continued experiment may have some of them.
         variants.retain(|variant| !self.is_eliminated(&variant.label));
         if variants.is_empty() {
             return Ok(());
@@ -332,8 +335,7 @@ impl<'a> Experiment<'a> {
         self.save()
     }
 
-    /// Returns the exit code of the first step that failed. A signal between two steps stops the experiment, too, though no
-    /// step failed.
+    /// Returns the exit code of the first step that failed, or that of a stopped experiment if a signal came between two steps.
     pub(super) fn failure(&self) -> Option<Code> {
         let is_stopped = self.was_stopped || signal::received().is_some();
         self.failure.or(is_stopped.then_some(Code::Stopped))
@@ -344,11 +346,12 @@ impl<'a> Experiment<'a> {
     }
 }
 
-/// Returns whether a step that ends with `code` failed. A level that is refused did not.
+/// Returns whether a step that ends with `code` failed. One whose level was refused did not.
 fn is_failure(code: Code) -> bool {
     !matches!(code, Code::Fine | Code::Usage)
 }
 
+/// Returns the record of a new experiment.
 fn begun(request: &Request) -> ExperimentRecord {
     ExperimentRecord {
         started_at: record::now(),
@@ -363,6 +366,7 @@ fn begun(request: &Request) -> ExperimentRecord {
     }
 }
 
+/// Returns the arguments of the request as they are recorded.
 fn typed(request: &Request) -> Vec<String> {
     let words = request.arguments.iter();
     words
@@ -370,14 +374,15 @@ fn typed(request: &Request) -> Vec<String> {
         .collect()
 }
 
-/// Returns the record to continue.
+/// Returns the record of an experiment that can be continued.
 fn continued(request: &Request, earlier: ExperimentRecord) -> anyhow::Result<ExperimentRecord> {
     let folder = request.folder.display();
     if !request.resume {
-        // Only a job that Slurm starts again continues a tuning.
-        let remedy = match request.is_tuning {
-            true => "",
-            false => ", or continue it with --resume",
+        // A tuning has no --resume: only a job that Slurm restarts continues it.
+        let remedy = if request.is_tuning {
+            ""
+        } else {
+            ", or continue it with --resume"
         };
         let what = format!(
             "{folder} already has an experiment ({FILE}). Name another folder with --out{remedy}"

@@ -1,4 +1,4 @@
-//! The variants of an experiment: combinations of settings, and a second copy of the first.
+//! [`Variants`]: the combinations of settings that an experiment compares, and a second copy of the first.
 
 use std::fmt;
 
@@ -10,11 +10,11 @@ use crate::{
 /// The most variants of an experiment.
 const MOST_VARIANTS: usize = 64;
 
-/// Variants of one sweep or training step. The first is the reference, the second its control.
+/// The variants of a sweep or a training step. The first is the reference, the second its control.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Variants(Vec<Variant>);
 
-/// What the variants differ in: all values of each setting. A setting without a value is left to the environment.
+/// The values of each setting, whose combinations are the variants. A setting without a value is left to the environment.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct VariedSettings {
     /// PXN levels.
@@ -27,11 +27,11 @@ pub struct VariedSettings {
     pub buckets: BucketSizes,
 }
 
-/// Names of presets of one axis, each once.
+/// Names of levels, of networks or of resources, each once.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PresetNames(pub Vec<String>);
 
-/// MiB of buckets, each once.
+/// Bucket sizes in MiB, each once.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct BucketSizes(pub Vec<f64>);
 
@@ -161,7 +161,7 @@ impl VariedSettings {
         all
     }
 
-    /// Returns the values of a variant that differ between variants, `+` between.
+    /// Returns the name of a variant: the values of the settings that differ between variants, joined by `+`.
     fn label(&self, variant: &Variant) -> String {
         let mut parts: Vec<String> = Vec::new();
         if self.levels.0.len() > 1 {
@@ -180,7 +180,7 @@ impl VariedSettings {
     }
 }
 
-/// Replaces each variant by one for each value; leaves them as they are if there is none.
+/// Replaces each variant by one variant for each value. Without values, the variants stay as they are.
 fn cross<T>(variants: &mut Vec<Variant>, values: &[T], set: impl Fn(&mut Variant, &T)) {
     if values.is_empty() {
         return;
@@ -197,11 +197,11 @@ fn cross<T>(variants: &mut Vec<Variant>, values: &[T], set: impl Fn(&mut Variant
 }
 
 impl Variants {
-    /// Returns all combinations of the settings, and the control. The first of each setting together are the reference.
+    /// Returns all combinations of the settings, and the control. The reference has the first value of each setting.
     ///
     /// # Errors
     ///
-    /// Returns a sentence if there are fewer than two, or too many.
+    /// Returns a sentence if there are fewer than two combinations, or too many.
     pub fn of(settings: &VariedSettings) -> Result<Variants, String> {
         let mut variants = settings.combinations();
         let count = variants.len();
@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_comparison() {
+    fn bad_lists_and_single_settings_are_refused() {
         for (names, expected) in [
             ("off agressive", "agressive"),
             ("off,aggressive,off", "named twice"),

@@ -14,26 +14,26 @@ use crate::{
     stats::RaceTimes,
 };
 
-/// The place of the default among the variants.
+/// The index of the default among the variants.
 pub(super) const DEFAULT: usize = 0;
 
-/// The place of its second copy.
+/// The index of the second copy of the default.
 pub(super) const CONTROL: usize = 1;
 
-/// The times of all candidates so far, in the order of the variants.
+/// The times of all candidates so far in us, in the order of the variants.
 pub(super) struct MeasuredCandidates {
-    /// Times of the step, by which candidates are judged.
+    /// The times of the overlapped step, by which candidates are judged.
     pub(super) step: RaceTimes,
-    /// Exposed communication.
+    /// The times of exposed communication.
     pub(super) exposed: RaceTimes,
-    /// Times of the computation alone.
+    /// The times of the computation alone.
     pub(super) computation: RaceTimes,
-    /// Steps of the record that were read.
+    /// The number of steps of the record that were read.
     read: usize,
 }
 
 impl MeasuredCandidates {
-    /// Returns the times of `variants`, of which there are none yet.
+    /// Returns the candidates before any time is read.
     pub(super) fn new(variants: &[Variant]) -> MeasuredCandidates {
         let none = || RaceTimes::new(variants.len(), RESOLUTION);
         MeasuredCandidates {
@@ -44,8 +44,8 @@ impl MeasuredCandidates {
         }
     }
 
-    /// Adds the steps that ended since. Returns the candidates whose settings were not in force: those do not count. Nor does a
-    /// step whose files cannot be read, which is said.
+    /// Reads the steps that ended since the last call. Returns the candidates whose settings were not in force: their times are not
+    /// added. A step whose files cannot be read is reported, and does not count either.
     pub(super) fn read(
         &mut self,
         record: &ExperimentRecord,
@@ -91,7 +91,7 @@ impl MeasuredCandidates {
         }
     }
 
-    /// Returns the candidates that race on and are shown to be slower than another.
+    /// Returns the candidates that are still in the race and are shown to be slower than another one.
     pub(super) fn slower(&self, record: &ExperimentRecord) -> Vec<EliminatedVariant> {
         let blocks = record.blocks();
         let labels: Vec<&str> = record
@@ -109,7 +109,7 @@ impl MeasuredCandidates {
             .collect();
         let mut slower = Vec::new();
         for found in self.step.slower(&racing, blocks) {
-            // The default is what all are compared with, until the end.
+            // All candidates are compared with the default, so it stays until the end.
             if found.candidate != DEFAULT {
                 slower.push(EliminatedVariant {
                     label: labels[found.candidate].to_owned(),
@@ -134,7 +134,7 @@ pub(super) fn warm_up(record: &ExperimentRecord, folder: &Path) -> anyhow::Resul
     SavedReplay::read(&folder.join(name))
 }
 
-/// Refuses to tune if the default cannot be measured, which the warm-up step was.
+/// Refuses to tune if the default, which the warm-up step ran, cannot be measured.
 ///
 /// # Errors
 ///
@@ -153,8 +153,8 @@ pub(super) fn refuse_overridden_default(
     Err(Failure::on_all_ranks(Code::Usage, what))
 }
 
-/// Returns the candidates that have another level or other resources than the default, as far as these have no effect on these
-/// ranks. Says why.
+/// Returns the candidates whose level or resources differ from the default but cannot make a difference on these ranks, and prints
+/// why.
 pub(super) fn without_effect(variants: &Variants, warm_up: &SavedReplay) -> Vec<EliminatedVariant> {
     let default = variants.reference();
     let others = &variants.all()[CONTROL + 1..];

@@ -11,7 +11,7 @@ use crate::{
     units::significant,
 };
 
-/// The version of the files' format.
+/// The version of the format of both files.
 const FORMAT: u32 = 1;
 
 /// A column of `tune.csv`.
@@ -19,7 +19,7 @@ const FORMAT: u32 = 1;
 pub struct TuneColumn {
     /// Its name.
     pub name: &'static str,
-    /// What it has.
+    /// The description of its values.
     pub doc: &'static str,
 }
 
@@ -32,43 +32,52 @@ pub const TUNE_COLUMNS: [TuneColumn; 16] = [
     column("workload", "workload"),
     column(
         "candidate",
-        "name of the candidate: its settings in which candidates differ, `+` between; the second copy of the default ends in `-again`",
+        "name of the candidate: the settings in which candidates differ, joined by `+`; that of the second copy of the default ends in `-again`",
     ),
     column("level", "PXN level; empty if none is chosen"),
     column("resources", "resources; empty if none are chosen"),
     column(
         "bucket_mb",
-        "MiB of a bucket; empty if the workload has none of a size that is chosen",
+        "bucket size in MiB; empty if `--bucket-mb` does not apply to the workload",
     ),
     column("blocks", "blocks in which it was measured"),
     column(
         "step_us",
-        "time of the overlapped step in microseconds: the geometric mean over the blocks of their medians",
+        "time of the overlapped step in microseconds: the geometric mean over the blocks of the median step",
     ),
     column(
         "exposed_us",
-        "exposed communication, at least 0.5 us in a block: the step less its computation alone",
+        "exposed communication in microseconds: the step less its computation alone, at least 0.5 in each block",
     ),
-    column("computation_us", "time of the computation alone"),
+    column(
+        "computation_us",
+        "time of the computation alone in microseconds",
+    ),
     column(
         "ratio",
-        "ratio of the step's time to that of the default, in the blocks that have both; below 1 is faster",
+        "time of the step over that of the default, from the blocks that have both; below 1 is faster",
     ),
     column(
         "ratio_low",
-        "lower end of its interval; the intervals hold for all candidates together with 95 %",
+        "lower end of the interval of `ratio`; the intervals of all candidates hold together with 95 %",
     ),
-    column("ratio_high", "upper end"),
+    column("ratio_high", "upper end of the interval of `ratio`"),
     column(
         "verdict",
-        "`default`, `control` (the default once more), `faster`, `slower`, `no difference shown`, `too few blocks` or `not measured`",
+        "`default`, `control` (the second copy of the default), `faster`, `slower`, `no difference shown`, `too few blocks` or `not measured`",
     ),
-    column("is_recommended", "1 if it is the one that is recommended"),
+    column(
+        "is_recommended",
+        "1 for the recommended candidate, otherwise 0",
+    ),
     column(
         "eliminated_after",
-        "number of blocks after which it was run no more; 0 if its settings make no difference; empty if it ran until the end",
+        "number of blocks after which it was eliminated; 0 if its settings make no difference; empty if it ran until the end",
     ),
-    column("eliminated_why", "why"),
+    column(
+        "eliminated_why",
+        "why it was eliminated; empty if it ran until the end",
+    ),
 ];
 
 /// A candidate: a row of `tune.csv`, an object of `tune.json`.
@@ -92,7 +101,7 @@ struct CandidateRow<'a> {
     eliminated_why: &'a str,
 }
 
-/// What the files have.
+/// The contents of both files.
 pub(super) struct TuneFiles<'a> {
     pub(super) workload: &'a str,
     pub(super) record: &'a ExperimentRecord,

@@ -2,33 +2,35 @@
 
 use crate::experiment::variants::{BucketSizes, PresetNames, Variants, VariedSettings};
 
-/// The level, resources and size of buckets of a step that is not tuned: NCCL's and PyTorch's own.
+/// The level of a step that is not tuned, with which NCCL decides.
 const DEFAULT_LEVEL: &str = "default";
+
+/// The resources of a step that is not tuned.
 const DEFAULT_RESOURCES: &str = "none";
 
-/// Levels that are tried if none are named: the others differ from `aggressive` in sends and receives only.
+/// The levels that are tried if none are named. The other levels differ from `aggressive` in sends and receives only.
 const USUAL_LEVELS: [&str; 3] = [DEFAULT_LEVEL, "off", "aggressive"];
 
-/// MiB of buckets that are tried if none are named, beside the default.
+/// The bucket sizes in MiB that are tried besides the default if none are named.
 const USUAL_BUCKETS: [f64; 3] = [10.0, 50.0, 100.0];
 
-/// What is named on the command line; `None` for what is left out.
+/// The lists of the command line from which candidates are made; `None` for one that is left out.
 #[derive(Clone, Debug, Default)]
 pub struct TuneGrid {
     /// PXN levels.
     pub levels: Option<PresetNames>,
     /// Resources.
     pub resources: Option<PresetNames>,
-    /// Sizes of buckets.
+    /// Bucket sizes.
     pub buckets: Option<BucketSizes>,
-    /// MiB of a bucket of the workload by default; `None` if it has no buckets of a size that is chosen.
+    /// The default bucket size of the workload in MiB; `None` if `--bucket-mb` does not apply to it.
     pub default_bucket_mb: Option<f64>,
-    /// Whether NCCL may run, so that levels are of interest.
+    /// Whether NCCL may run; otherwise levels make no difference.
     pub may_use_nccl: bool,
 }
 
 impl TuneGrid {
-    /// Returns all candidates. The first is the default, which is one of them whatever is named.
+    /// Returns all candidates. The first is the default, which is a candidate even if the lists do not name it.
     ///
     /// # Errors
     ///
@@ -55,11 +57,10 @@ impl TuneGrid {
 
     fn nothing_to_choose(&self) -> String {
         let is_named = self.buckets.is_some() || self.levels.is_some() || self.resources.is_some();
-        let why = match is_named {
-            true => "only the default is named",
-            false => {
-                "the workload has no buckets, and no NCCL runs that levels and resources could change"
-            }
+        let why = if is_named {
+            "only the default is named"
+        } else {
+            "the workload has no buckets, and no NCCL runs that levels and resources could change"
         };
         format!(
             "there is nothing to choose from: {why}. Name candidates with --levels, --resources or --bucket-mb"
@@ -92,7 +93,7 @@ impl TuneGrid {
     }
 }
 
-/// Returns `values` with `first` as the first of them.
+/// Returns `values`, each once, with `first` before them.
 fn with_first<T: Clone + PartialEq>(first: T, values: &[T]) -> Vec<T> {
     let mut all = vec![first];
     for value in values {

@@ -1,7 +1,7 @@
 //! `pxnbench replay --tune`: which settings make a training step fastest.
 //!
-//! It is an experiment whose candidates race: after each block, those that are shown to be slower than another are run no more,
-//! and the rest of the time is for the others. The default is measured in every block, twice, and never eliminated.
+//! A tuning is an experiment whose variants race as candidates: after each block, candidates that are shown to be slower than another
+//! are eliminated, which leaves more time for the others. The default is measured twice in every block and is never eliminated.
 
 mod candidates;
 mod files;
@@ -22,8 +22,7 @@ use crate::{
     units::counted,
 };
 
-/// Races the variants of `request`, of which the first is the default, prints what is found, and writes `tune.csv` and
-/// `tune.json`.
+/// Races the variants of `request`, of which the first is the default, prints the outcome, and writes `tune.csv` and `tune.json`.
 ///
 /// # Errors
 ///
@@ -35,7 +34,7 @@ pub fn run(request: &Request) -> anyhow::Result<Code> {
     let first = candidates::warm_up(experiment.record(), &request.folder)?;
     candidates::refuse_overridden_default(&request.variants, &first)?;
     experiment.eliminate(candidates::without_effect(&request.variants, &first))?;
-    // A tuning that is continued has blocks, of which no further one may follow.
+    // A continued tuning has blocks already, and possibly no time for another one.
     measured.read(experiment.record(), &request.folder);
     while experiment.has_another_block()? {
         experiment.run_block()?;

@@ -1,8 +1,8 @@
-//! [`CandidateNames`]: what a sentence calls a candidate.
+//! [`CandidateNames`]: the names of candidates in sentences.
 
 use crate::compare::experiment_record::Variant;
 
-/// What a sentence calls a candidate: those of its settings in which candidates differ.
+/// The names of candidates in sentences: the settings in which candidates differ.
 #[derive(Debug)]
 pub(super) struct CandidateNames {
     has_buckets: bool,

@@ -1,4 +1,4 @@
-//! [`Outcome`]: what a tuning found.
+//! [`Outcome`]: the result of a tuning.
 
 use super::{
     candidates::{CONTROL, DEFAULT, MeasuredCandidates},
@@ -11,18 +11,18 @@ use crate::{
     units::counted,
 };
 
-/// What is concluded of a candidate.
+/// The verdict on a candidate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum CandidateVerdict {
-    /// It is what the others are compared with.
+    /// The default, with which the others are compared.
     Default,
-    /// It is the default once more.
+    /// The second copy of the default.
     Control,
     /// It is faster than both copies of the default.
     Faster,
     /// It is slower than both copies of the default.
     Slower,
-    /// A difference, if there is one, is too small for this number of blocks.
+    /// It may be faster, slower or equally fast: the intervals include 1.
     NotShown,
     /// It was measured in fewer than two blocks.
     TooFewBlocks,
@@ -45,16 +45,16 @@ impl CandidateVerdict {
     }
 }
 
-/// A candidate, and what was measured of it.
+/// A candidate with its times and its verdict.
 #[derive(Clone, Debug)]
 pub(super) struct CandidateStanding<'a> {
     pub(super) variant: &'a Variant,
     pub(super) blocks: usize,
-    /// The geometric mean of the step's time, in us.
+    /// The geometric mean of the step's time in us.
     pub(super) step: Option<f64>,
-    /// That of exposed communication.
+    /// The geometric mean of exposed communication in us.
     pub(super) exposed: Option<f64>,
-    /// That of the computation alone.
+    /// The geometric mean of the computation alone in us.
     pub(super) computation: Option<f64>,
     /// The ratio of the step's time to that of the default.
     pub(super) ratio: Option<TimeRatio>,
@@ -62,14 +62,14 @@ pub(super) struct CandidateStanding<'a> {
     pub(super) eliminated: Option<&'a EliminatedVariant>,
 }
 
-/// What a tuning found.
+/// The result of a tuning.
 #[derive(Debug)]
 pub(super) struct Outcome<'a> {
     /// All candidates, in the order of the variants.
     pub(super) standings: Vec<CandidateStanding<'a>>,
-    /// The place of the one that is recommended, if one is faster than the default.
+    /// The index of the recommended candidate, if one is faster than the default.
     pub(super) recommended: Option<usize>,
-    /// The places of those that cannot be told apart from it.
+    /// The indices of the candidates that cannot be told apart from the recommended one.
     alike: Vec<usize>,
 }
 
@@ -101,7 +101,7 @@ impl<'a> Outcome<'a> {
         }
     }
 
-    /// Returns standings of which none is recommended.
+    /// Returns an outcome in which no candidate is recommended.
     #[cfg(test)]
     pub(super) fn of_standings(standings: Vec<CandidateStanding<'a>>) -> Outcome<'a> {
         Outcome {
@@ -111,13 +111,13 @@ impl<'a> Outcome<'a> {
         }
     }
 
-    /// Returns whether anything is known of a candidate that differs from the default.
+    /// Returns whether any candidate could be compared with the default.
     pub(super) fn is_judged(&self) -> bool {
         let others = &self.standings[CONTROL + 1..];
         others.iter().any(|standing| standing.ratio.is_some())
     }
 
-    /// Returns what follows, one sentence each.
+    /// Returns the findings, a sentence each.
     pub(super) fn sentences(&self, names: &CandidateNames) -> Vec<String> {
         let mut sentences = Vec::new();
         if !self.is_judged() {
@@ -237,7 +237,7 @@ fn standing<'a>(
     }
 }
 
-/// Returns what the ratios to both copies of the default say together.
+/// Returns the verdict from the ratios to both copies of the default.
 fn verdict(to_default: Option<TimeRatio>, to_control: Option<TimeRatio>) -> CandidateVerdict {
     let (Some(first), Some(second)) = (to_default, to_control) else {
         return CandidateVerdict::TooFewBlocks;
@@ -251,8 +251,8 @@ fn verdict(to_default: Option<TimeRatio>, to_control: Option<TimeRatio>) -> Cand
     }
 }
 
-/// Returns the place of the candidate with the lowest ratio among those that are faster than the default, of which those that
-/// were not eliminated come first.
+/// Returns the index of the candidate with the lowest ratio among those that are faster than the default; one that was eliminated only
+/// if all of them were.
 fn recommended(standings: &[CandidateStanding]) -> Option<usize> {
     let mut best: Option<(usize, (bool, f64))> = None;
     for (place, standing) in standings.iter().enumerate() {
@@ -267,7 +267,7 @@ fn recommended(standings: &[CandidateStanding]) -> Option<usize> {
     best.map(|(place, _)| place)
 }
 
-/// Returns the part of the default's time that is saved, with its interval.
+/// Returns how much less than the default a candidate takes in percent, with the interval.
 fn saved(ratio: TimeRatio) -> String {
     let percent = |ratio: f64| 100.0 * (1.0 - ratio);
     format!(
@@ -278,7 +278,7 @@ fn saved(ratio: TimeRatio) -> String {
     )
 }
 
-/// Returns a time in us in ms.
+/// Formats a time in us as ms.
 pub(super) fn milliseconds(time: Option<f64>) -> String {
     time.map_or_else(|| "-".to_owned(), |time| format!("{:.3}", time / 1e3))
 }
@@ -291,7 +291,7 @@ mod tests {
         record,
     };
 
-    /// Times of blocks for the default, its control and two other sizes of buckets.
+    /// Returns the record and the times of a tuning with the times in each block of the default, its control and two other bucket sizes.
     fn tuned(times: [&[f64]; 4]) -> (ExperimentRecord, MeasuredCandidates) {
         let settings = VariedSettings {
             buckets: BucketSizes(vec![25.0, 50.0, 100.0]),
@@ -351,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_difference_the_default_is_kept() {
+    fn if_no_candidate_is_faster_the_default_is_kept() {
         let said = sentences([
             &[1000.0, 1010.0, 990.0],
             &[1010.0, 1000.0, 995.0],
@@ -365,9 +365,9 @@ mod tests {
         assert!(said[1].starts_with("None saves more than "), "{said:?}");
     }
 
-    /// One that is faster than the default in one copy only may be as fast.
+    /// A candidate that is faster than one copy of the default only may be equally fast.
     #[test]
-    fn both_copies_of_the_default_count() {
+    fn a_faster_candidate_is_faster_than_both_copies_of_the_default() {
         let (record, measured) = tuned([
             &[1000.0, 1000.0, 1000.0],
             &[900.0, 900.0, 900.0],

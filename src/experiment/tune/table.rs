@@ -33,7 +33,7 @@ pub(super) fn text(workload: &str, record: &ExperimentRecord, outcome: &Outcome)
     text
 }
 
-/// Returns what the candidate saves of the default's time, and what follows.
+/// Returns how much less than the default the candidate takes, its verdict, and why it was eliminated.
 fn words(standing: &CandidateStanding) -> String {
     let mut words = Vec::new();
     if let Some(ratio) = standing.ratio {
