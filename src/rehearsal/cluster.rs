@@ -3,13 +3,13 @@
 use super::virtual_node::{self, NodeShape};
 use crate::{topology::Topology, units::counted};
 
-/// The most ranks of a cluster. A theory lists the messages between all of them.
+/// The most ranks of a cluster, because a theory lists the messages between all pairs of ranks.
 pub const MOST_RANKS: u64 = 1024;
 
-/// The most channels that NCCL has (include/device.h): 32 before 2.25.
+/// The most channels that NCCL can have (include/device.h, `MAXCHANNELS`): 64 since 2.25, 32 before.
 pub const MOST_CHANNELS: u64 = 64;
 
-/// The channels that NCCL 2.28.3 took for collectives on two virtual nodes of two H200 and two rails each, whatever the level.
+/// The number of channels of NCCL 2.28.3 for collectives on two virtual nodes of two H200 and two rails each, the same at every level.
 const RECORDED_CHANNELS: u64 = 8;
 
 /// A cluster of equal nodes. Ranks are numbered node by node, and on a node by GPU.
@@ -17,11 +17,11 @@ const RECORDED_CHANNELS: u64 = 8;
 pub struct Cluster {
     /// The number of nodes.
     pub nodes: u64,
-    /// What each of them has.
+    /// The GPUs, NICs and links of each node.
     pub node: Topology,
-    /// The shape of a node that this program makes up; `None` if the node comes from a file.
+    /// The shape of a virtual node; `None` if the node comes from a file.
     pub shape: Option<NodeShape>,
-    /// The channels that NCCL uses for collectives, if known: it finds their number by a search.
+    /// The number of channels of NCCL for collectives; `None` if it is unknown, because NCCL finds it by a search.
     pub channels: Option<u64>,
 }
 
@@ -29,14 +29,14 @@ impl Cluster {
     /// Returns a cluster of virtual nodes.
     ///
     /// # Errors
-    /// Returns a sentence if there cannot be such nodes, or if it has too many ranks.
+    /// Returns a sentence if there cannot be such nodes, or if the cluster has too many ranks.
     pub fn of_virtual_nodes(
         nodes: u64,
         shape: NodeShape,
         gpus: usize,
         rails: usize,
     ) -> Result<Cluster, String> {
-        // Before anything is made of a number that was mistyped.
+        // A mistyped number is refused before a node of that size is made.
         check_ranks(nodes, gpus)?;
         let bus_ids = virtual_node::placeholders(gpus);
         let node = virtual_node::topology(shape, &bus_ids, rails)?;
@@ -91,7 +91,7 @@ impl Cluster {
         rank / self.gpus() as u64
     }
 
-    /// Returns the GPU of a rank, by its place on the node.
+    /// Returns the index on its node of the GPU of a rank.
     pub fn gpu_of(&self, rank: u64) -> usize {
         (rank % self.gpus() as u64) as usize
     }

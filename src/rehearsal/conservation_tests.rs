@@ -1,4 +1,4 @@
-//! What must hold in every theory, whatever the cluster: what is sent arrives, and a level changes the way and not the amount.
+//! Properties of every theory: what is sent arrives, and a level changes the paths of bytes and not their number.
 
 use proptest::prelude::*;
 
@@ -14,7 +14,7 @@ use crate::{
     units::Bytes,
 };
 
-/// A theory of each level.
+/// Returns the theory of each level.
 fn theories(cluster: &Cluster, case: &Case, algorithm: Algorithm) -> Vec<Theory> {
     let of_level = |level: &levels::Preset| {
         let settings = PxnSettings::of_level(level);
@@ -23,7 +23,7 @@ fn theories(cluster: &Cluster, case: &Case, algorithm: Algorithm) -> Vec<Theory>
     levels::all().iter().map(of_level).collect()
 }
 
-/// Bytes that each node sends, over all rails.
+/// Returns the bytes that each node sends over all rails.
 fn sent_by_node(rails: &[RailBytes]) -> Vec<u64> {
     let nodes = rails.chunk_by(|a, b| a.node == b.node);
     nodes
@@ -31,7 +31,7 @@ fn sent_by_node(rails: &[RailBytes]) -> Vec<u64> {
         .collect()
 }
 
-/// Bytes that each rank receives from other nodes.
+/// Returns the bytes that each rank receives from other nodes.
 fn received_by_rank(cluster: &Cluster, theory: &Theory) -> Vec<u64> {
     let of = |rank: u64| {
         let flows = theory.flows.iter().filter(|flow| flow.to == rank);
@@ -40,7 +40,8 @@ fn received_by_rank(cluster: &Cluster, theory: &Theory) -> Vec<u64> {
     (0..cluster.ranks()).map(of).collect()
 }
 
-/// Bytes that a rank needs from the ranks of other nodes in a collective of sends and receives, read off its definition.
+/// Returns the bytes that a rank must receive from other nodes by the definition of a collective; `None` for one that is not made of
+/// sends and receives.
 fn needed(cluster: &Cluster, case: &Case, rank: u64) -> Option<u64> {
     let is_remote = |other: u64| cluster.node_of(other) != cluster.node_of(rank);
     let chunk = case.counts.param * case.dtype.size();
@@ -92,7 +93,7 @@ fn cases() -> impl Strategy<Value = (Cluster, Case)> {
 
 proptest! {
     #[test]
-    fn a_level_changes_the_way_and_not_the_amount((cluster, case) in cases()) {
+    fn all_levels_send_equally_many_bytes_from_each_node((cluster, case) in cases()) {
         for algorithm in Algorithm::of(case.collective) {
             let theories = theories(&cluster, &case, *algorithm);
             let known = theories.iter().filter_map(|theory| theory.rails.known());

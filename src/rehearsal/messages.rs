@@ -9,11 +9,11 @@ pub(super) struct Message {
     pub(super) from: u64,
     /// The receiver.
     pub(super) to: u64,
-    /// Its bytes, possibly none: NCCL makes a connection all the same.
+    /// The number of bytes. NCCL connects even for 0 bytes.
     pub(super) bytes: u64,
 }
 
-/// Returns the messages between different ranks; none for a collective of another kind.
+/// Returns the messages between different ranks; none for a collective that is not made of sends and receives.
 pub(super) fn messages(case: &Case) -> Vec<Message> {
     let ranks = case.ranks;
     let root = case.root.map_or(0, u64::from);

@@ -1,7 +1,7 @@
 //! [`NodeRules`]: the NIC of each GPU, and the relays between GPUs and NICs, as NCCL chooses them.
 //!
-//! The choices follow from [`crate::topology::choice`]: the NIC of a GPU (graph/topo.cc, `ncclTopoGetLocalNet`), the GPU
-//! beside a NIC (there, `ncclTopoGetLocalGpu`), and the paths that become PXN (graph/paths.cc, `ncclTopoComputePaths`).
+//! The choices follow from [`crate::topology::choice`]: the NIC of a GPU (`ncclTopoGetLocalNet` in graph/topo.cc), the GPU
+//! beside a NIC (`ncclTopoGetLocalGpu` in graph/topo.cc), and the paths that become PXN (`ncclTopoComputePaths` in graph/paths.cc).
 
 use super::{cluster::Cluster, settings::PxnSettings};
 use crate::topology::{
@@ -25,14 +25,14 @@ struct GpuRules {
     to: Vec<NicRules>,
 }
 
-/// How a GPU reaches a NIC.
+/// How a GPU reaches a NIC. Each answer may be the reason why it is not known.
 #[derive(Clone, Debug)]
 struct NicRules {
-    /// The relay of send/recv if relays are always used.
+    /// The relay of send/recv at level 2 of `NCCL_P2P_PXN_LEVEL`.
     always: Result<Option<usize>, String>,
-    /// The relay of rings, trees, and of send/recv if relays are used as needed.
+    /// The relay of rings and trees, and of send/recv at level 1.
     if_needed: Result<Option<usize>, String>,
-    /// Whether it reaches the NIC itself without passing through the processor.
+    /// Whether the GPU's own path to the NIC does not pass through the processor.
     is_near: Result<bool, String>,
 }
 
@@ -61,12 +61,13 @@ impl NodeRules {
         self.gpus[gpu].nic.clone()
     }
 
-    /// Returns the relay to a NIC if relays are always used.
+    /// Returns the relay to a NIC for send/recv that relays whenever a GPU is beside the NIC; `None` if there is no such GPU, or if it is
+    /// the sender.
     pub(super) fn relay(&self, gpu: usize, nic: usize) -> Result<Option<usize>, String> {
         self.gpus[gpu].to[nic].always.clone()
     }
 
-    /// Returns the relay to a NIC if the GPU's own path is not good enough: the path that NCCL calls PXN.
+    /// Returns the relay to a NIC if NCCL calls the path PXN, because the GPU's own path is worse; `None` if it does not.
     pub(super) fn needed_relay(&self, gpu: usize, nic: usize) -> Result<Option<usize>, String> {
         self.gpus[gpu].to[nic].if_needed.clone()
     }
@@ -103,15 +104,16 @@ impl NicRules {
     }
 }
 
-/// Returns whether the path of a GPU itself to a NIC is nearer than PXN. Without GPUDirect RDMA, it goes through the processor.
+/// Returns whether a GPU's own path to a NIC does not pass through the processor, as it does without GPUDirect RDMA.
 fn is_near(path: &NicPath, settings: &PxnSettings) -> Result<bool, String> {
-    match (path.own.kind, path.gdr.yes) {
-        _ if !settings.has_gpudirect => Ok(false),
-        (Some(kind), _) if kind > PathType::Pxn => Ok(false),
-        (_, Some(false)) => Ok(false),
-        (Some(_), Some(true)) => Ok(true),
-        (None, _) => Err(path.own.peak.of.clone()),
-        (_, None) => Err(path.gdr.why.clone()),
+    if !settings.has_gpudirect || path.gdr.yes == Some(false) {
+        return Ok(false);
+    }
+    match path.own.kind {
+        Some(kind) if kind > PathType::Pxn => Ok(false),
+        None => Err(path.own.peak.of.clone()),
+        Some(_) if path.gdr.yes.is_none() => Err(path.gdr.why.clone()),
+        Some(_) => Ok(true),
     }
 }
 

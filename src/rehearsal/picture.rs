@@ -1,4 +1,4 @@
-//! Who relays through whom, as a picture: one self-contained SVG file.
+//! [`draw`]: a picture of who relays through whom, as one self-contained SVG file.
 
 use std::{collections::BTreeSet, fmt::Write as _};
 
@@ -12,23 +12,31 @@ use crate::topology::svg::escaped;
 /// The most nodes that are drawn of each theory.
 const MOST_NODES: u64 = 4;
 
-/// The size of a row, of a node and of what is around them, in pixels.
+// Lengths in pixels: the height of a row, the width of a node, the space between nodes and around all, and the height of a title.
 const ROW: usize = 30;
 const NODE_WIDTH: usize = 230;
 const GAP: usize = 24;
 const MARGIN: usize = 20;
 const TITLE: usize = 46;
 
-/// Where GPUs and rails are in a node, from its left side.
+// The middle of GPUs and of rails, in pixels from the left side of a node.
 const GPU_X: usize = 92;
 const RAIL_X: usize = 178;
 
-/// Colours of the way without a relay, and of that with one.
+/// The colour of a path without a relay.
 const DIRECT: &str = "#4a4a4a";
+
+/// The colour of a path through a relay.
 const RELAYED: &str = "#c24e00";
 
-/// A way from a GPU of a node into the network.
-type Way = (usize, Option<usize>, usize);
+/// A path from a GPU of a node into the network.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct DrawnPath {
+    gpu: usize,
+    /// The GPU that relays, if one does.
+    relay: Option<usize>,
+    rail: usize,
+}
 
 /// Draws a panel per theory, one below the other.
 pub fn draw(cluster: &Cluster, theories: &[Theory]) -> String {
@@ -94,18 +102,19 @@ fn summary(theory: &Theory) -> String {
     }
 }
 
-/// Returns the ways out of a node.
-fn ways(cluster: &Cluster, theory: &Theory, node: u64) -> BTreeSet<Way> {
-    let of_node = theory
-        .flows
-        .iter()
-        .filter(|flow| cluster.node_of(flow.from) == node);
-    of_node
-        .map(|flow| {
-            let relay = flow.relay.map(|rank| cluster.gpu_of(rank));
-            (cluster.gpu_of(flow.from), relay, flow.rail)
-        })
-        .collect()
+/// Returns the paths out of a node.
+fn paths(cluster: &Cluster, theory: &Theory, node: u64) -> BTreeSet<DrawnPath> {
+    let mut paths = BTreeSet::new();
+    for flow in &theory.flows {
+        if cluster.node_of(flow.from) == node {
+            paths.insert(DrawnPath {
+                gpu: cluster.gpu_of(flow.from),
+                relay: flow.relay.map(|rank| cluster.gpu_of(rank)),
+                rail: flow.rail,
+            });
+        }
+    }
+    paths
 }
 
 fn draw_node(
@@ -123,11 +132,11 @@ fn draw_node(
     );
     text(out, left + 8, top + 20, &format!("node {node}"));
     let middle = |row: usize| top + (row + 1) * ROW + ROW / 2 - 4;
-    for (gpu, relay, rail) in ways(cluster, theory, node) {
+    for DrawnPath { gpu, relay, rail } in paths(cluster, theory, node) {
         let by = relay.unwrap_or(gpu);
         let colour = if relay.is_some() { RELAYED } else { DIRECT };
         if relay.is_some() {
-            // The way over NVLink is a bow on the left of the GPUs.
+            // The path over NVLink is a bow on the left of the GPUs.
             let (from, to) = (middle(gpu), middle(by));
             let x = left + GPU_X - 26;
             let bow = x - 30;
@@ -137,7 +146,7 @@ fn draw_node(
             );
         }
         let (x1, x2) = (left + GPU_X + 26, left + RAIL_X - 24);
-        // Both kinds of way may lead from a GPU to the same rail.
+        // A direct and a relayed path may lead from one GPU to the same rail.
         let shift = if relay.is_some() { 3 } else { 0 };
         let _ = writeln!(
             out,

@@ -1,19 +1,21 @@
-//! The rails that rings take.
+//! The rails that rings use.
 //!
-//! NCCL finds its rings by a search that is bounded in time (graph/search.cc, `ncclTopoCompute`). It allows paths step by step,
-//! the nearest first, and only after all of these rings that leave on another NIC than they enter by; it keeps the first result
-//! among those of equal bandwidth. With two GPUs that have a NIC each, that leaves one outcome:
+//! NCCL finds its rings by a search that is bounded in time (`ncclTopoCompute` in graph/search.cc). It tries types of paths one after
+//! another, the nearest first, and only then rings that leave a node on another NIC than they enter by. Among results of equal
+//! bandwidth, it keeps the first. With two GPUs that have a NIC each, this leaves one outcome:
 //!
-//! - A ring enters at the GPU beside a NIC, passes to the other GPU, and leaves on the same NIC. That path is direct if no
-//!   processor is on it, and PXN otherwise; rings relay on PXN paths only (graph/paths.cc, `ncclTopoGetIntermediateRank`).
-//! - If that path would pass through the processor because there is no PXN, a ring leaves on the NIC beside the other GPU
-//!   instead, and the rings of odd nodes are exchanged so that rails are not crossed (graph/connect.cc, `ncclTopoPostset`). With
-//!   `NCCL_CROSS_NIC=0` it leaves on the same NIC all the same.
+//! - A ring enters at the GPU beside a NIC, passes to the other GPU, and leaves on the same NIC. The path to that NIC is direct if it
+//!   does not pass through the processor, and otherwise PXN, on which rings use a relay (`ncclTopoGetIntermediateRank` in
+//!   graph/paths.cc).
+//! - If PXN is not possible and the path would pass through the processor, a ring leaves on the NIC beside the other GPU
+//!   instead, and the rings of odd nodes are exchanged so that rails are not crossed (`ncclTopoPostset` in graph/connect.cc). With
+//!   `NCCL_CROSS_NIC=0` it nevertheless leaves on the NIC by which it entered.
 //!
-//! With more GPUs, the outcome depends on how the search shares the bandwidth of NVLinks out among rings.
+//! With more GPUs, the outcome depends on how the search divides the bandwidth of NVLinks among rings.
 //!
-//! Bytes are those of the protocol Simple, which adds nothing to the data; LL and LL128 do. NCCL gives channels whole cells of
-//! data (enqueue.cc, `scheduleCollTasksToPlan`), and fewer channels to small operations (there, `topoGetAlgoInfo`).
+//! Bytes are those of the protocol Simple, which adds nothing to the data, unlike LL and LL128. NCCL divides data among channels in
+//! whole cells (`scheduleCollTasksToPlan` in enqueue.cc), and uses fewer channels for small operations (`topoGetAlgoInfo` in
+//! enqueue.cc).
 
 use super::{
     cluster::Cluster,
@@ -26,39 +28,39 @@ use crate::{
     topology::path::PathType,
 };
 
-/// The least traffic for which NCCL uses another channel.
+/// The traffic of a cell in bytes: the least for which NCCL uses another channel.
 const CELL_TRAFFIC: u64 = 16 << 10;
 
-/// The bytes per channel from which on all channels are used: 512 threads with 64 bytes each (graph/tuning.cc,
-/// `ncclTopoTuneModel`).
+/// The least bytes per channel with which NCCL uses all channels: 512 threads with 64 bytes each (`ncclTopoTuneModel` in
+/// graph/tuning.cc).
 const BYTES_PER_CHANNEL: u64 = 512 * 64;
 
-/// The alignment of the parts into which a ring divides its data.
+/// The alignment in bytes of the parts into which a ring divides its data.
 const PART: u64 = 16;
 
 /// Why the rings of a larger node are not known.
 const SEARCH: &str = "NCCL finds rings by a search, whose outcome its rules decide only for one or two GPUs per node that each have a NIC";
 
-/// The way of a ring through a node.
+/// The path of a ring through a node.
 #[derive(Clone, Copy, Debug)]
-struct Hop {
-    /// The NIC that it enters by, which is also the number of the GPU beside it.
+struct RingHop {
+    /// The NIC by which it enters. The GPU beside this NIC has the same number.
     enters: usize,
-    /// The NIC that it leaves on.
+    /// The NIC on which it leaves.
     leaves: usize,
-    /// The GPU that it leaves from.
+    /// The GPU that sends to the next node.
     last: usize,
-    /// The GPU that relays.
+    /// The GPU that relays, if one does.
     relay: Option<usize>,
 }
 
 /// How the rings of a node with one or two GPUs leave it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Exit {
-    /// On the NIC by which they entered, through this kind of path.
-    Same { is_relayed: bool },
+enum RingExit {
+    /// On the NIC by which they entered, possibly through a relay.
+    SameNic { is_relayed: bool },
     /// On the NIC of the last GPU.
-    Other,
+    OtherNic,
 }
 
 /// Derives the flows of a collective along rings on several nodes.
@@ -71,26 +73,27 @@ pub(super) fn flows(
     case: &Case,
 ) -> Result<Flows, String> {
     let rules = NodeRules::new(cluster, settings);
-    let exit = exit(cluster, settings, &rules)?;
+    let exit = ring_exit(cluster, settings, &rules)?;
     let bytes = bytes_per_flow(cluster, case);
     let mut flows = Vec::new();
     for node in 0..cluster.nodes {
-        let next = (node + 1) % cluster.nodes;
+        let next_node = (node + 1) % cluster.nodes;
         for ring in 0..cluster.rails() {
-            let hop = hop(cluster, exit, node, ring);
-            let entered = self::hop(cluster, exit, next, ring).enters;
-            let (from, to) = (
-                cluster.rank_on(node, hop.last),
-                cluster.rank_on(next, entered),
-            );
-            let is_used = carries_data(case, from, to);
+            let hop = ring_hop(cluster, exit, node, ring);
+            let next = ring_hop(cluster, exit, next_node, ring);
+            let from = cluster.rank_on(node, hop.last);
+            let to = cluster.rank_on(next_node, next.enters);
+            let bytes = match &bytes {
+                Ok(bytes) if carries_data(case, from, to) => *bytes,
+                _ => 0,
+            };
             flows.push(Flow {
                 from,
                 to,
                 rail: hop.leaves,
                 relay: hop.relay.map(|gpu| cluster.rank_on(node, gpu)),
-                peer_rail: entered,
-                bytes: bytes.clone().unwrap_or_default() * u64::from(is_used),
+                peer_rail: next.enters,
+                bytes,
             });
         }
     }
@@ -102,12 +105,19 @@ pub(super) fn flows(
 }
 
 /// Returns how rings leave a node.
-fn exit(cluster: &Cluster, settings: &PxnSettings, rules: &NodeRules) -> Result<Exit, String> {
+///
+/// # Errors
+/// Returns the reason if NCCL's search decides that.
+fn ring_exit(
+    cluster: &Cluster,
+    settings: &PxnSettings,
+    rules: &NodeRules,
+) -> Result<RingExit, String> {
     let nics: Result<Vec<usize>, String> = (0..cluster.gpus()).map(|gpu| rules.nic(gpu)).collect();
     let nics = nics?;
     let is_beside = |gpu: usize| cluster.node.to_nic(gpu, gpu).kind == Some(PathType::Pix);
     match (nics.as_slice(), cluster.rails()) {
-        ([0], 1) => return Ok(Exit::Same { is_relayed: false }),
+        ([0], 1) => return Ok(RingExit::SameNic { is_relayed: false }),
         ([0, 1], 2) if is_beside(0) && is_beside(1) => {}
         _ => return Err(SEARCH.into()),
     }
@@ -126,16 +136,16 @@ fn exit(cluster: &Cluster, settings: &PxnSettings, rules: &NodeRules) -> Result<
     }
     let is_near = rules.is_near(0, 1)? && rules.is_near(1, 0)?;
     Ok(if is_relayed || is_near || settings.cross_nic == 0 {
-        Exit::Same { is_relayed }
+        RingExit::SameNic { is_relayed }
     } else {
-        Exit::Other
+        RingExit::OtherNic
     })
 }
 
-/// Returns the way of a ring through a node. Rings come in pairs, one for each NIC that it may begin with.
-fn hop(cluster: &Cluster, exit: Exit, node: u64, ring: usize) -> Hop {
+/// Returns the path of a ring through a node. There is a ring for each NIC, which enters the first node by that NIC.
+fn ring_hop(cluster: &Cluster, exit: RingExit, node: u64, ring: usize) -> RingHop {
     if cluster.gpus() == 1 {
-        return Hop {
+        return RingHop {
             enters: 0,
             leaves: 0,
             last: 0,
@@ -144,20 +154,20 @@ fn hop(cluster: &Cluster, exit: Exit, node: u64, ring: usize) -> Hop {
     }
     let other = 1 - ring;
     match exit {
-        Exit::Same { is_relayed } => Hop {
+        RingExit::SameNic { is_relayed } => RingHop {
             enters: ring,
             leaves: ring,
             last: other,
             relay: is_relayed.then_some(ring),
         },
-        // The rings of odd nodes are exchanged.
-        Exit::Other if node.is_multiple_of(2) => Hop {
+        // The two rings of odd nodes are exchanged.
+        RingExit::OtherNic if node.is_multiple_of(2) => RingHop {
             enters: ring,
             leaves: other,
             last: other,
             relay: None,
         },
-        Exit::Other => Hop {
+        RingExit::OtherNic => RingHop {
             enters: other,
             leaves: ring,
             last: ring,
@@ -166,30 +176,30 @@ fn hop(cluster: &Cluster, exit: Exit, node: u64, ring: usize) -> Hop {
     }
 }
 
-/// Returns the bytes that the rings of one rail carry over each of their hops.
+/// Returns the bytes that the rings of one rail carry from node to node, where they carry data at all.
 fn bytes_per_flow(cluster: &Cluster, case: &Case) -> Result<u64, String> {
     let bytes = bytes_per_hop(case)?;
     channels_that_divide(cluster, case)?;
     Ok(bytes / cluster.rails() as u64)
 }
 
-/// Returns the bytes that all rings together carry over each of their hops.
+/// Returns the bytes that all rings together carry from rank to rank, where they carry data at all.
 fn bytes_per_hop(case: &Case) -> Result<u64, String> {
     let ranks = case.ranks;
     let sent = case.counts.send * case.dtype.size();
     match case.collective {
-        // Each part goes round twice, but for the hop on which it starts and ends.
+        // Each of n parts is reduced in n - 1 hops and gathered in n - 1 hops.
         Collective::AllReduce => Ok(2 * (ranks - 1) * sent / ranks),
         Collective::AllGather => Ok((ranks - 1) * sent),
         Collective::ReduceScatter => Ok((ranks - 1) * sent / ranks),
-        // All of the data go over each hop but one.
+        // All data pass each hop but one, for which see `carries_data`.
         Collective::Broadcast | Collective::Reduce => Ok(sent),
         other => Err(format!("a {other} along rings is not derived")),
     }
 }
 
-/// Returns whether data go over this hop of a ring. A broadcast ends before its root, and a reduce begins behind it
-/// (device/broadcast.h and device/reduce.h).
+/// Returns whether data pass this hop of a ring: not the one to the root of a broadcast, nor the one from the root of a reduce
+/// (device/broadcast.h, device/reduce.h).
 fn carries_data(case: &Case, from: u64, to: u64) -> bool {
     let root = case.root.map(u64::from);
     match case.collective {
@@ -206,14 +216,14 @@ pub(super) fn channels(cluster: &Cluster) -> Result<u64, String> {
     })
 }
 
-/// Returns the number of channels if they carry equal parts of a case, in each of which all ranks have equal parts.
+/// Returns the number of channels if all channels carry equal parts of a case, which divide evenly between all ranks.
 ///
 /// # Errors
 /// Returns the reason if that is not certain.
 pub(super) fn channels_that_divide(cluster: &Cluster, case: &Case) -> Result<u64, String> {
     let channels = channels(cluster)?;
     let ranks = case.ranks;
-    // What NCCL counts as the size of an operation, and the traffic that it expects of each of its bytes.
+    // The size of an operation as NCCL counts it in bytes, and the traffic that it expects for each byte.
     let (bytes, traffic_per_byte) = match case.collective {
         Collective::AllGather => (case.counts.send * case.dtype.size(), ranks),
         Collective::ReduceScatter => (case.counts.recv * case.dtype.size(), ranks),
@@ -276,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn rings_leave_by_the_nic_of_their_entry_through_a_relay() {
+    fn rings_leave_through_a_relay_on_the_nic_by_which_they_entered() {
         let flows = flows_of(&cluster(2, NodeShape::Split, 2), "default").expect("known");
         assert_eq!(flows.connections_each, Ok(4));
         assert_eq!(
@@ -302,7 +312,7 @@ mod tests {
         }
     }
 
-    /// Bytes that each node sends on each of two rails.
+    /// Returns the bytes that each node sends on each rail, node by node.
     fn sent(collective: Collective, nodes: u64, gpus: usize, root: u32) -> Vec<u64> {
         let cluster = cluster(nodes, NodeShape::Split, gpus);
         let case = theory::case(&cluster, collective, Bytes(1 << 20), root);
@@ -312,7 +322,7 @@ mod tests {
         flows.flows.iter().map(|flow| flow.bytes).collect()
     }
 
-    /// Two rings begin at GPU 0 and at GPU 1 of a node. One of them enters the root's node at the root, the other leaves from it.
+    /// Of the two rings, one enters the root's node at the root, and the other one leaves that node from the root.
     #[test]
     fn a_ring_with_a_root_has_one_hop_without_data() {
         let half = 1 << 19;

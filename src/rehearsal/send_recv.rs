@@ -1,16 +1,16 @@
-//! The rails that send/recv takes: graph/search.cc, `ncclTopoGetNetDev`, as transport/net.cc calls it for both ends.
+//! The rails that send/recv uses, by `ncclTopoGetNetDev` (graph/search.cc), which transport/net.cc calls for both ends.
 //!
 //! - The receiver always uses its own NIC. NCCL has no relay on that side.
-//! - Without a relay, the sender uses its own NIC, too; with `NCCL_CROSS_NIC=0` the NIC on the receiver's rail.
+//! - Without a relay, the sender uses its own NIC too; with `NCCL_CROSS_NIC=0` it uses the NIC on the receiver's rail.
 //! - The receiver's rail is the NIC that the sender's node would use for a GPU with the receiver's number.
-//! - `NCCL_P2P_PXN_LEVEL=1` takes that NIC if the sender's path to it is PXN or nearer, and relays if it is PXN.
-//! - Level 2 takes it whenever the GPU beside it is connected to the sender by NVLink, and relays through that GPU.
+//! - At `NCCL_P2P_PXN_LEVEL=1`, the sender uses that NIC if its path to it is PXN or nearer, and relays if it is PXN.
+//! - At level 2, it uses that NIC whenever NVLink connects it to the GPU beside the NIC, and relays through that GPU.
 //!
-//! Messages of any size arrive in full and without anything added: their connections share their buffers, which exist for the
-//! protocol Simple only (transport/net.cc, `sendProxyConnect`).
+//! A message has no more bytes than its data: the connections of send/recv share buffers, which exist for the protocol Simple only
+//! (`sendProxyConnect` in transport/net.cc).
 //!
-//! Two ranks have as many connections in each direction as NCCL has channels per peer (graph/paths.cc, `ncclTopoGetNchannels`
-//! and `ncclTopoComputeP2pChannels`): 2, or 1 if there are more ranks than twice the number of channels.
+//! Between two ranks there are as many connections in each direction as NCCL has channels per peer (`ncclTopoGetNchannels` and
+//! `ncclTopoComputeP2pChannels` in graph/paths.cc): 2, or 1 if there are more ranks than twice the number of channels.
 
 use super::{
     cluster::{Cluster, MOST_CHANNELS},
@@ -21,7 +21,7 @@ use super::{
 };
 use crate::collective::Case;
 
-/// The fewest channels that NCCL has: it uses each that it finds twice (graph/connect.cc, `ncclTopoPostset`).
+/// The fewest channels that NCCL has: it duplicates those that it finds (`ncclTopoPostset` in graph/connect.cc).
 const FEWEST_CHANNELS: u64 = 2;
 
 /// Derives the flows of a collective that is made of sends and receives, on several nodes.
@@ -40,19 +40,15 @@ pub(super) fn flows(
         if node == cluster.node_of(message.to) {
             continue;
         }
-        let receiver = cluster.gpu_of(message.to);
-        let way = way(
-            &rules,
-            settings,
-            cluster.gpu_of(message.from),
-            rules.nic(receiver)?,
-        )?;
+        let sender = cluster.gpu_of(message.from);
+        let peer_rail = rules.nic(cluster.gpu_of(message.to))?;
+        let path = send_path(&rules, settings, sender, peer_rail)?;
         flows.push(Flow {
             from: message.from,
             to: message.to,
-            rail: way.nic,
-            relay: way.relay.map(|gpu| cluster.rank_on(node, gpu)),
-            peer_rail: rules.nic(receiver)?,
+            rail: path.nic,
+            relay: path.relay.map(|gpu| cluster.rank_on(node, gpu)),
+            peer_rail,
             bytes: message.bytes,
         });
     }
@@ -63,59 +59,56 @@ pub(super) fn flows(
     })
 }
 
-/// The way from a GPU into the network.
-struct Way {
+/// The path of a GPU's data into the network.
+struct SendPath {
+    /// The NIC on which they leave.
     nic: usize,
+    /// The GPU that relays them, if one does.
     relay: Option<usize>,
 }
 
-/// Returns the way of a GPU to a receiver on the rail `target`. Nodes are equal, so the NIC that a node would use for a GPU
-/// with the receiver's number is the receiver's own.
-fn way(
+/// Returns the path of a GPU's data to a receiver on `peer_rail`. Nodes are equal, so the NIC that the sender's node would use for a
+/// GPU with the receiver's number is the receiver's own.
+fn send_path(
     rules: &NodeRules,
     settings: &PxnSettings,
     sender: usize,
-    target: usize,
-) -> Result<Way, String> {
-    let nic = if settings.cross_nic == 0 {
-        target
+    peer_rail: usize,
+) -> Result<SendPath, String> {
+    let relay = match settings.send_recv {
+        SendRecvRelays::Never => None,
+        SendRecvRelays::IfNeeded => rules.needed_relay(sender, peer_rail)?,
+        SendRecvRelays::Always => rules.relay(sender, peer_rail)?,
+    };
+    if relay.is_some() {
+        return Ok(SendPath {
+            nic: peer_rail,
+            relay,
+        });
+    }
+    // Level 2 without a relay uses the sender's own NIC, which is the receiver's rail if the sender is beside it.
+    let uses_peer_rail = settings.cross_nic == 0
+        || settings.send_recv == SendRecvRelays::IfNeeded && rules.is_near(sender, peer_rail)?;
+    let nic = if uses_peer_rail {
+        peer_rail
     } else {
         rules.nic(sender)?
     };
-    let direct = Way { nic, relay: None };
-    let relay = match settings.send_recv {
-        SendRecvRelays::Never => return Ok(direct),
-        SendRecvRelays::IfNeeded => rules.needed_relay(sender, target)?,
-        SendRecvRelays::Always => rules.relay(sender, target)?,
-    };
-    if relay.is_some() {
-        return Ok(Way { nic: target, relay });
-    }
-    // A GPU beside a NIC has it as its own, so level 2 without a relay comes to the same.
-    if settings.send_recv == SendRecvRelays::IfNeeded && rules.is_near(sender, target)? {
-        return Ok(Way {
-            nic: target,
-            relay: None,
-        });
-    }
-    Ok(direct)
+    Ok(SendPath { nic, relay: None })
 }
 
-/// Returns the connections between two ranks in one direction.
+/// Returns the number of connections between two ranks in one direction.
 fn channels_per_peer(cluster: &Cluster) -> Result<u64, String> {
     let ranks = cluster.ranks();
-    // A processor's own link to a GPU counts, too, and can add channels for more NICs than one.
+    // NCCL also counts a processor's own link to a GPU, which may add channels for further NICs.
     let is_below_switch = |gpu: &crate::topology::Gpu| gpu.place.switch.is_some();
     if !cluster.node.gpus.iter().all(is_below_switch) {
         return Err("a GPU is connected to the processor directly, and NCCL measures how many NICs it can fill".into());
     }
     match cluster.channels {
         // Never more connections than channels.
-        Some(channels) => Ok(if ranks <= 2 * channels {
-            channels.min(2)
-        } else {
-            1
-        }),
+        Some(channels) if ranks <= 2 * channels => Ok(channels.min(2)),
+        Some(_) => Ok(1),
         None if ranks <= 2 * FEWEST_CHANNELS => Ok(2),
         None if ranks > 2 * MOST_CHANNELS => Ok(1),
         None => Err(format!(
@@ -155,7 +148,7 @@ mod tests {
         flows(cluster, &settings(level), &shape.nearest(Bytes(1 << 20)))
     }
 
-    /// Relayed flows, all flows, and those that cross rails.
+    /// Returns the number of relayed flows, of all flows, and of flows that cross rails.
     fn counts(cluster: &Cluster, level: &str) -> (usize, usize, usize) {
         let flows = alltoall(cluster, level).expect("known").flows;
         let relayed = flows.iter().filter(|flow| flow.relay.is_some()).count();
@@ -164,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn eight_rails_are_as_two() {
+    fn off_rail_messages_are_relayed_as_the_level_says() {
         let split = cluster(4, NodeShape::Split, 8, 8);
         // Each of 32 ranks sends to 24 on other nodes, 3 of them on its own rail.
         let all = 32 * 24;

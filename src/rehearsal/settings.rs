@@ -1,18 +1,18 @@
-//! [`PxnSettings`]: what NCCL reads of the variables that decide about relays.
+//! [`PxnSettings`]: the variables that decide about relays, as NCCL reads them.
 
 use crate::{
     env::Env,
     levels::{Preset, reading},
 };
 
-/// The relays that send/recv may use: `NCCL_P2P_PXN_LEVEL` (graph/search.cc, `ncclTopoGetNetDev`).
+/// When send/recv uses relays: `NCCL_P2P_PXN_LEVEL` (`ncclTopoGetNetDev` in graph/search.cc).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SendRecvRelays {
-    /// None.
+    /// Level 0: never.
     Never,
-    /// To NICs that the sender cannot reach through PCI switches.
+    /// Level 1: for NICs that the sender cannot reach through PCI switches.
     IfNeeded,
-    /// To every NIC that another GPU is beside.
+    /// Level 2: for every NIC that is beside another GPU.
     Always,
 }
 
@@ -21,13 +21,13 @@ pub enum SendRecvRelays {
 pub struct PxnSettings {
     /// Whether `NCCL_PXN_DISABLE` is 1.
     pub is_off: bool,
-    /// The relays of send/recv.
+    /// When send/recv uses relays.
     pub send_recv: SendRecvRelays,
-    /// `NCCL_CROSS_NIC`: 0 keeps traffic on one rail, 1 does not, 2 is NCCL's choice.
+    /// `NCCL_CROSS_NIC`: 0 keeps traffic on one rail, 1 lets it cross rails, 2 lets NCCL choose.
     pub cross_nic: i64,
-    /// Whether GPUs may access each other.
+    /// Whether GPUs may access each other's memory.
     pub has_p2p: bool,
-    /// Whether NICs may access GPU memory.
+    /// Whether NICs may access the memory of GPUs.
     pub has_gpudirect: bool,
 }
 
@@ -53,7 +53,7 @@ impl PxnSettings {
         }
     }
 
-    /// Returns the settings of a level where no variable is set besides.
+    /// Returns the settings of a level in an empty environment.
     pub fn of_level(level: &Preset) -> PxnSettings {
         let set = level.apply(&|_| None, &[]);
         PxnSettings::read(&|name| {
@@ -69,7 +69,7 @@ mod tests {
     use crate::levels;
 
     #[test]
-    fn levels_are_what_nccl_reads_of_them() {
+    fn each_level_has_the_settings_that_nccl_reads() {
         let expected = [
             ("off", true, SendRecvRelays::Never),
             ("conservative", false, SendRecvRelays::Never),

@@ -1,9 +1,10 @@
-//! The rails that the two trees of an all_reduce take.
+//! The rails that the two trees of an all_reduce use.
 //!
-//! Half of the channels use one binary tree of the nodes, the others another one, mirrored or shifted (graph/trees.cc,
-//! `ncclGetDtree`). Data go up to the parent and down again. On GPUs of compute capability 9.0 and newer, all of a node's ends
-//! of a tree are at the GPU beside the NIC (graph/search.cc, `ncclTopoCompute`: the pattern "tree" is tried before paths
-//! through relays), so that a tree needs none. Older GPUs prefer a pattern whose ends are at two GPUs.
+//! Half of the channels use one binary tree of the nodes, the other half a second one, which is the first mirrored or shifted
+//! (`ncclGetDtree` in graph/trees.cc). Data pass up to the root and down again. On GPUs of compute capability 9.0 and newer, the
+//! connections of a node to its parent and its children are all at the GPU beside the NIC, so a tree needs no relay:
+//! `ncclTopoCompute` (graph/search.cc) tries this pattern before paths through relays. Older GPUs prefer a pattern with connections at
+//! two GPUs.
 
 use super::{
     cluster::Cluster,
@@ -39,14 +40,7 @@ pub(super) fn flows(
             "the trees of GPUs without NVLink or GPUDirect RDMA depend on NCCL's search".into(),
         );
     }
-    let rails = cluster.rails() as u64;
-    let bytes = match case.collective {
-        Collective::AllReduce => channels_that_divide(cluster, case).and_then(|channels| {
-            let bytes = case.counts.send * case.dtype.size();
-            evenly(channels).map(|()| bytes / TREES / rails)
-        }),
-        other => Err(format!("a {other} along trees is not derived")),
-    };
+    let bytes = bytes_per_flow(cluster, case);
     let mut flows = Vec::new();
     for tree in 0..TREES {
         for node in 0..cluster.nodes {
@@ -71,15 +65,30 @@ pub(super) fn flows(
     Ok(Flows {
         flows,
         connections_each: channels(cluster)
-            .and_then(|channels| evenly(channels).map(|()| channels / TREES / rails)),
+            .and_then(|channels| channels_of_tree_and_rail(cluster, channels)),
         doubt_of_bytes: bytes.err(),
     })
 }
 
-/// Checks that the trees share the channels of two rails evenly.
-fn evenly(channels: u64) -> Result<(), String> {
+/// Returns the bytes that one tree carries over one rail between a node and its parent, in each direction.
+fn bytes_per_flow(cluster: &Cluster, case: &Case) -> Result<u64, String> {
+    if case.collective != Collective::AllReduce {
+        return Err(format!("a {} along trees is not derived", case.collective));
+    }
+    let channels = channels_that_divide(cluster, case)?;
+    channels_of_tree_and_rail(cluster, channels)?;
+    let bytes = case.counts.send * case.dtype.size();
+    Ok(bytes / TREES / cluster.rails() as u64)
+}
+
+/// Returns the number of channels of each tree on each rail.
+///
+/// # Errors
+/// Returns the reason if they are not equally many.
+fn channels_of_tree_and_rail(cluster: &Cluster, channels: u64) -> Result<u64, String> {
+    // Two rails at most.
     if channels.is_multiple_of(2 * TREES) {
-        return Ok(());
+        return Ok(channels / TREES / cluster.rails() as u64);
     }
     Err(format!(
         "{channels} channels cannot be divided evenly between two trees and the rails"
@@ -99,7 +108,8 @@ fn parent(tree: u64, nodes: u64, node: u64) -> Option<u64> {
     parent_in_first(nodes, shifted).map(|parent| (parent + 1) % nodes)
 }
 
-/// Returns the parent in a tree in which node 0 is the root, odd nodes are leaves, and a node is between its two subtrees.
+/// Returns the parent of a node in a tree with root 0 and odd nodes as leaves, in which the number of a node lies between those of its
+/// two subtrees; `None` for the root.
 fn parent_in_first(nodes: u64, node: u64) -> Option<u64> {
     if node == 0 {
         return None;
