@@ -1,8 +1,8 @@
-//! Communicators of NCCL, and this process's ranks in them.
+//! [`Communicators`]: NCCL's communicators, and the ranks of this process in them.
 //!
 //! NCCL tells a net plugin the id of a communicator (interface v11), and a profiler plugin the id and the rank. This library is
-//! both. NCCL sets both up on the same thread, which tells apart the ranks of one communicator in a process with several
-//! GPUs. A message whose tag is another rank is one that this process relays.
+//! both plugins. NCCL sets them up on the same thread, so the thread tells apart the ranks of one communicator in a process with several
+//! GPUs. The tag of a message is the rank whose data it has; if this is another rank, this process relays the message.
 
 use std::{
     collections::BTreeMap,
@@ -15,7 +15,7 @@ use std::{
 
 /// A rank of this process in a communicator.
 pub(crate) struct Communicator {
-    /// `None` if the interface does not tell.
+    /// NCCL's id; `None` before interface v11.
     pub(crate) id: Option<u64>,
     rank: OnceLock<i32>,
     thread: ThreadId,
@@ -30,7 +30,7 @@ impl Communicator {
         }
     }
 
-    /// Returns one whose rank is known.
+    /// Returns a communicator whose rank is known.
     pub(crate) fn with_rank(id: Option<u64>, rank: i32) -> Communicator {
         let communicator = Communicator::new(id);
         communicator.rank.get_or_init(|| rank);
@@ -55,7 +55,7 @@ impl Communicators {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notes that NCCL makes a communicator on this thread, and returns the number for it, which is never 0.
+    /// Adds the communicator that NCCL sets up on this thread, and returns its number, which is never 0.
     pub(crate) fn open(&self, id: u64) -> usize {
         let number = self.last.fetch_add(1, Ordering::Relaxed) + 1;
         let communicator = Arc::new(Communicator::new(Some(id)));
@@ -63,7 +63,7 @@ impl Communicators {
         number
     }
 
-    /// Notes this process's rank in the communicator that NCCL makes on this thread.
+    /// Sets this process's rank in the communicator that NCCL sets up on this thread.
     pub(crate) fn set_rank(&self, id: u64, rank: i32) {
         let thread = thread::current().id();
         let held = self.held();

@@ -1,4 +1,4 @@
-//! An error: NCCL's code and a sentence.
+//! [`Failure`]: an error with NCCL's code and a sentence.
 
 use std::fmt;
 
@@ -17,7 +17,7 @@ pub(crate) enum Code {
     Remote = 6,
 }
 
-/// What went wrong, for NCCL and for its user.
+/// An error: a code for NCCL, and a sentence for its log.
 #[derive(Clone, Debug)]
 pub(crate) struct Failure {
     pub(crate) code: Code,
@@ -32,7 +32,7 @@ impl Failure {
         }
     }
 
-    /// Returns the error of a call of the operating system that `doing` names.
+    /// Returns the error of a call of the operating system. `doing` is what failed, as the beginning of a sentence.
     pub(crate) fn system(doing: &str, error: impl fmt::Display) -> Failure {
         Failure::new(Code::System, format!("{doing} failed: {error}."))
     }

@@ -1,4 +1,4 @@
-//! How a connection begins: a receiver waits for its sender.
+//! [`Listener`] and [`connect`]: how a connection begins.
 
 use std::{collections::VecDeque, sync::Arc};
 
@@ -12,10 +12,11 @@ use crate::{
     wire::{Handle, Hello, Peer, Secret},
 };
 
-/// The most connections that have not introduced themselves. Other users of the machine can connect; only NCCL's handle has
-/// what makes a connection one of a peer.
+/// The most connections that have not introduced themselves. Other users of the machine can connect too, but only a peer has the token,
+/// which NCCL passes in the handle.
 const MOST_STRANGERS: usize = 64;
 
+/// Returns random bytes.
 fn secret() -> Result<Secret> {
     let mut bytes = Secret::default();
     getrandom::fill(&mut bytes).map_err(|error| Failure::system("Getting random bytes", error))?;
@@ -33,7 +34,7 @@ pub(crate) struct Listener {
 }
 
 impl Listener {
-    /// Begins to wait for a sender, which needs [`Listener::handle`].
+    /// Listens for a sender, which needs [`Listener::handle`].
     ///
     /// # Errors
     /// Returns an error if there is no socket.
@@ -64,7 +65,7 @@ impl Listener {
         self.handle
     }
 
-    /// Returns the receiver, once its sender has connected.
+    /// Returns the receiver if its sender has connected.
     ///
     /// # Errors
     /// Returns an error if a connection cannot be accepted.
@@ -104,7 +105,7 @@ impl Listener {
     }
 }
 
-/// Connects a sender to the receiver that made `handle`; `None` if it has to be tried again.
+/// Connects a sender to the receiver that made `handle`; `None` if the caller has to try again.
 ///
 /// # Errors
 /// Returns an error if nobody listens there.
@@ -126,7 +127,7 @@ pub(crate) fn connect(
         sender,
     };
     let bytes = hello.to_bytes();
-    // A new connection has room for it.
+    // A new socket has room for so few bytes.
     if connection.write(&bytes) != Some(bytes.len()) {
         return Err(Failure::internal(format!(
             "rail{rail} could not introduce itself to {}.",

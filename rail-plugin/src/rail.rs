@@ -1,4 +1,4 @@
-//! A virtual NIC: its pace and its faults.
+//! [`Rail`]: a virtual NIC with its limits and its fault.
 
 use std::{
     sync::{
@@ -10,28 +10,28 @@ use std::{
 
 use crate::settings::{Fault, FaultKind, RailSettings};
 
-/// What becomes of a message.
+/// What happens to a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     /// It is sent.
     Goes,
     /// It is never sent.
     Stalls {
-        /// Whether it is the first one.
+        /// Whether it is the first message that is not sent.
         is_first: bool,
     },
     /// NCCL gets an error.
     Fails,
 }
 
-/// A virtual NIC as one process drives it.
+/// A virtual NIC of one process.
 pub(crate) struct Rail {
     settings: RailSettings,
-    /// Messages that were to be sent.
+    /// The number of messages so far.
     messages: AtomicU64,
-    /// When the bytes that were let through have left.
+    /// When all bytes that were booked have left; `None` before the first ones.
     free_at: Mutex<Option<Instant>>,
-    /// How long messages waited for the rail, in microseconds.
+    /// The sum of the times that messages waited for the rail, in microseconds.
     waited: AtomicU64,
 }
 
@@ -49,12 +49,12 @@ impl Rail {
         &self.settings
     }
 
-    /// Returns how long messages waited for this rail.
+    /// Returns the sum of the times that messages waited for this rail.
     pub(crate) fn waited(&self) -> Duration {
         Duration::from_micros(self.waited.load(Ordering::Relaxed))
     }
 
-    /// Counts a message that is to be sent, and says what becomes of it.
+    /// Counts the next message, and returns what happens to it.
     pub(crate) fn next_message(&self) -> Verdict {
         let before = self.messages.fetch_add(1, Ordering::Relaxed);
         match self.settings.fault {
@@ -73,8 +73,8 @@ impl Rail {
         }
     }
 
-    /// Books `bytes` on this rail, and returns when they have left it: `now`, if nothing slows it down. `queued_at` is when
-    /// NCCL passed the message, for its first bytes.
+    /// Books `bytes` on this rail, and returns when they have left it, which is `now` if the rail has no limits. For the first bytes of
+    /// a message, `queued_at` is when NCCL passed it.
     pub(crate) fn book(&self, bytes: usize, queued_at: Option<Instant>, now: Instant) -> Instant {
         let earliest = queued_at.map_or(now, |at| now.max(at + self.settings.latency));
         let Some(bandwidth) = self.settings.bandwidth else {

@@ -1,4 +1,4 @@
-//! The receiving end of a connection.
+//! [`Receiver`]: the receiving end of a connection.
 
 use std::{collections::VecDeque, sync::Arc};
 
@@ -13,38 +13,41 @@ use crate::{
     wire::{Grant, Header, MOST_RECEIVES, Peer, Place},
 };
 
-/// Memory for one message of a receive.
-struct Part {
+/// A buffer of a receive, for one message.
+struct ReceiveBuffer {
     buffer: Buffer,
     tag: i32,
-    /// What its message begins with, once that is known.
+    /// The header of its message, once it has arrived.
     header: Option<Header>,
-    /// Bytes that are in the buffer.
+    /// The bytes of the message that are in the buffer.
     stored: usize,
     is_complete: bool,
 }
 
-/// A receive that NCCL posted.
-struct Posted {
+/// A receive that NCCL has posted and that is not complete.
+struct PostedReceive {
     request: u32,
     /// Its number on this connection.
     number: u64,
-    parts: Vec<Part>,
+    buffers: Vec<ReceiveBuffer>,
 }
 
-/// A message whose bytes are read.
-struct Arriving {
+/// A message whose bytes are being read from the socket.
+struct ArrivingMessage {
     header: Header,
-    /// Bytes that are in full blocks or in the buffer.
+    /// The bytes before the block that is being filled.
     passed: usize,
-    /// Bytes in the block that is not full.
+    /// The bytes in the block that is being filled.
     filled: usize,
 }
 
-/// A part of a message that is copied to its buffer.
-struct Block {
+/// A block of a message that is being copied to its buffer.
+struct StoredBlock {
+    /// The block of the staging memory.
     slot: usize,
+    /// The number of the receive.
     receive: u64,
+    /// The index of the buffer in the receive.
     place: usize,
     bytes: usize,
 }
@@ -57,15 +60,20 @@ pub(crate) struct Receiver {
     peer: Peer,
     connection: Connection,
     staging: Staging,
-    posted: VecDeque<Posted>,
+    /// The receives that are not complete, the oldest first.
+    posted: VecDeque<PostedReceive>,
+    /// The number of receives so far.
     receives: u64,
-    /// Grants that were not written, and how much of them was.
+    /// Grants of which at least a part is not written to the socket.
     outgoing: Vec<u8>,
+    /// The bytes of `outgoing` that are written.
     written: usize,
+    /// The next header, of which a part may have been read.
     incoming: Frame<{ Header::BYTES }>,
-    arriving: Option<Arriving>,
-    blocks: VecDeque<Block>,
-    /// Blocks so far, which are taken in turn.
+    arriving: Option<ArrivingMessage>,
+    /// The blocks that are being copied, the oldest first.
+    blocks: VecDeque<StoredBlock>,
+    /// The number of blocks so far. The slots are used in turn.
     stores: usize,
     requests: Requests,
     is_peer_gone: bool,
@@ -105,10 +113,10 @@ impl Receiver {
         &mut self.staging
     }
 
-    /// Posts a receive: memory for a message of each tag.
+    /// Posts a receive with a buffer for a message of each tag, and returns the number of the operation.
     ///
     /// # Errors
-    /// Returns an error if the connection is broken, or there are more buffers than a receive may have.
+    /// Returns an error if the connection is broken, or if the number of buffers is not possible.
     pub(crate) fn start(&mut self, buffers: Vec<(Buffer, i32)>) -> Result<u32> {
         if buffers.is_empty() || buffers.len() > MOST_RECEIVES {
             return Err(Failure::internal(format!(
@@ -129,23 +137,24 @@ impl Receiver {
         }
         self.outgoing.extend(grant.to_bytes());
         let request = self.requests.begin();
-        let part = |(buffer, tag)| Part {
+        let empty = |(buffer, tag)| ReceiveBuffer {
             buffer,
             tag,
             header: None,
             stored: 0,
             is_complete: false,
         };
-        self.posted.push_back(Posted {
+        self.posted.push_back(PostedReceive {
             request,
             number: self.receives,
-            parts: buffers.into_iter().map(part).collect(),
+            buffers: buffers.into_iter().map(empty).collect(),
         });
         self.receives += 1;
         self.advance()?;
         Ok(request)
     }
 
+    /// Does what can be done without waiting.
     fn move_on(&mut self) -> Result<()> {
         self.write_grants();
         loop {
@@ -160,7 +169,7 @@ impl Receiver {
         Ok(())
     }
 
-    /// Writes grants, as far as the socket has room. If the peer is gone, reading tells.
+    /// Writes grants, as far as the socket has room. Whether the peer is gone is found out by reading.
     fn write_grants(&mut self) {
         while self.written < self.outgoing.len() {
             match self.connection.write(&self.outgoing[self.written..]) {
@@ -172,7 +181,7 @@ impl Receiver {
         self.written = 0;
     }
 
-    /// Reads a header, or a part of a message, and returns whether there may be more.
+    /// Reads a header or a part of a message, and returns whether there may be more to read.
     fn read_on(&mut self) -> Result<bool> {
         let Some(arriving) = &mut self.arriving else {
             return self.read_header();
@@ -198,31 +207,11 @@ impl Receiver {
         Ok(true)
     }
 
+    /// Reads the header of the next message, and returns whether there may be more to read.
     fn read_header(&mut self) -> Result<bool> {
         match self.incoming.read(&self.connection) {
             FrameRead::Whole(bytes) => {
-                let header = Header::from_bytes(&bytes);
-                let rail = self.rail;
-                let part = self.part(header.receive, header.place);
-                let expects = |part: &&mut Part| {
-                    part.header.is_none() && header.bytes <= part.buffer.bytes() as u64
-                };
-                let Some(part) = part.filter(expects) else {
-                    return Err(Failure::internal(format!(
-                        "rail{rail} gets a message of {} bytes that no receive is for.",
-                        header.bytes
-                    )));
-                };
-                part.header = Some(header);
-                if header.bytes == 0 {
-                    self.complete(header.receive, header.place);
-                } else {
-                    self.arriving = Some(Arriving {
-                        header,
-                        passed: 0,
-                        filled: 0,
-                    });
-                }
+                self.begin_message(Header::from_bytes(&bytes))?;
                 Ok(true)
             }
             FrameRead::Nothing => Ok(false),
@@ -233,7 +222,33 @@ impl Receiver {
         }
     }
 
-    /// Copies a full block to its buffer.
+    /// Begins a message, or completes one of 0 bytes.
+    fn begin_message(&mut self, header: Header) -> Result<()> {
+        let rail = self.rail;
+        let buffer = self.buffer(header.receive, header.place);
+        let expects = |buffer: &&mut ReceiveBuffer| {
+            buffer.header.is_none() && header.bytes <= buffer.buffer.bytes() as u64
+        };
+        let Some(buffer) = buffer.filter(expects) else {
+            return Err(Failure::internal(format!(
+                "rail{rail} gets a message of {} bytes that no receive is for.",
+                header.bytes
+            )));
+        };
+        buffer.header = Some(header);
+        if header.bytes == 0 {
+            self.complete(header.receive, header.place);
+        } else {
+            self.arriving = Some(ArrivingMessage {
+                header,
+                passed: 0,
+                filled: 0,
+            });
+        }
+        Ok(())
+    }
+
+    /// Begins to copy a full block to its buffer.
     fn store(&mut self, slot: usize, bytes: usize) -> Result<()> {
         let Some(arriving) = &mut self.arriving else {
             return Ok(());
@@ -244,13 +259,13 @@ impl Receiver {
         if arriving.passed as u64 == header.bytes {
             self.arriving = None;
         }
-        let mut posted = self.posted.iter_mut();
+        let mut posted = self.posted.iter();
         let receive = posted.find(|posted| posted.number == header.receive);
-        let part = receive.and_then(|receive| receive.parts.get_mut(header.place));
-        if let Some(part) = part {
-            self.staging.store(slot, &part.buffer, offset, bytes)?;
+        let buffer = receive.and_then(|receive| receive.buffers.get(header.place));
+        if let Some(ReceiveBuffer { buffer, .. }) = buffer {
+            self.staging.store(slot, buffer, offset, bytes)?;
         }
-        self.blocks.push_back(Block {
+        self.blocks.push_back(StoredBlock {
             slot,
             receive: header.receive,
             place: header.place,
@@ -260,7 +275,7 @@ impl Receiver {
         Ok(())
     }
 
-    /// Notes which blocks have reached their buffers.
+    /// Counts the bytes of blocks whose copies have ended.
     fn finish_blocks(&mut self) -> Result<()> {
         while let Some(block) = self.blocks.front() {
             if !self.staging.is_ready(block.slot)? {
@@ -269,32 +284,33 @@ impl Receiver {
             let Some(block) = self.blocks.pop_front() else {
                 return Ok(());
             };
-            let Some(part) = self.part(block.receive, block.place) else {
+            let Some(buffer) = self.buffer(block.receive, block.place) else {
                 continue;
             };
-            part.stored += block.bytes;
-            if part.header.map(|header| header.bytes) == Some(part.stored as u64) {
+            buffer.stored += block.bytes;
+            if buffer.header.map(|header| header.bytes) == Some(buffer.stored as u64) {
                 self.complete(block.receive, block.place);
             }
         }
         Ok(())
     }
 
-    fn part(&mut self, receive: u64, place: usize) -> Option<&mut Part> {
-        let posted = self.posted.iter_mut();
-        let mut of_number = posted.filter(|posted| posted.number == receive);
-        of_number.next()?.parts.get_mut(place)
+    /// Returns the buffer at `place` of a receive that is not complete.
+    fn buffer(&mut self, receive: u64, place: usize) -> Option<&mut ReceiveBuffer> {
+        let mut posted = self.posted.iter_mut();
+        let receive = posted.find(|posted| posted.number == receive)?;
+        receive.buffers.get_mut(place)
     }
 
-    /// Notes that a message has arrived, and its receive is complete if it was the last one.
+    /// Counts a message that has arrived, and completes its receive if it was the last one.
     fn complete(&mut self, receive: u64, place: usize) {
-        let Some(part) = self.part(receive, place) else {
+        let Some(buffer) = self.buffer(receive, place) else {
             return;
         };
-        let (Some(header), tag) = (part.header, part.tag) else {
+        let (Some(header), tag) = (buffer.header, buffer.tag) else {
             return;
         };
-        part.is_complete = true;
+        buffer.is_complete = true;
         let flow = Flow {
             rail: self.rail,
             peer: self.peer,
@@ -303,14 +319,14 @@ impl Receiver {
             is_relayed: header.is_relayed,
         };
         self.shared.counters.count_received(flow, header.bytes);
-        let is_done = |posted: &Posted| posted.parts.iter().all(|part| part.is_complete);
-        let found = self
-            .posted
-            .iter()
-            .position(|posted| posted.number == receive && is_done(posted));
-        if let Some(posted) = found.and_then(|at| self.posted.remove(at)) {
-            let bytes = |part: &Part| part.header.map_or(0, |header| header.bytes);
-            let sizes = posted.parts.iter().map(bytes).collect();
+        let is_complete = |posted: &PostedReceive| {
+            let mut buffers = posted.buffers.iter();
+            posted.number == receive && buffers.all(|buffer| buffer.is_complete)
+        };
+        let index = self.posted.iter().position(is_complete);
+        if let Some(posted) = index.and_then(|index| self.posted.remove(index)) {
+            let bytes = |buffer: &ReceiveBuffer| buffer.header.map_or(0, |header| header.bytes);
+            let sizes = posted.buffers.iter().map(bytes).collect();
             self.requests.complete(posted.request, sizes);
         }
     }
@@ -333,8 +349,8 @@ impl Operations for Receiver {
         &mut self.requests
     }
 
-    /// Does what can be done without waiting. After an error each later call gets it, too: what follows in the stream would be
-    /// taken for something else.
+    /// Does what can be done without waiting. Every call after an error returns that error: what follows in the stream could not be
+    /// told from the message before.
     fn advance(&mut self) -> Result<()> {
         if let Some(failure) = &self.failure {
             return Err(failure.clone());

@@ -1,14 +1,15 @@
-//! Operations that NCCL started and tests.
+//! [`Requests`]: the operations that NCCL has started, and whether they are complete.
 
 use std::collections::HashMap;
 
 use crate::failure::{Failure, Result};
 
-/// Operations of one connection. NCCL asks for each until it is complete, in any order.
+/// The operations of one connection. NCCL tests each until it is complete, in any order.
 #[derive(Default)]
 pub(crate) struct Requests {
+    /// The number of the last operation.
     last: u32,
-    /// The bytes of each message, once the operation is complete.
+    /// The operations that NCCL has not found complete, by their numbers. A complete one has the bytes of each of its messages.
     open: HashMap<u32, Option<Vec<u64>>>,
 }
 
@@ -25,12 +26,12 @@ impl Requests {
         self.last
     }
 
-    /// Notes that an operation is complete.
+    /// Marks an operation as complete.
     pub(crate) fn complete(&mut self, number: u32, bytes: Vec<u64>) {
         self.open.insert(number, Some(bytes));
     }
 
-    /// Returns the bytes of each message of an operation that is complete, which ends it; `None` if it is not complete.
+    /// Removes an operation that is complete, and returns the bytes of each of its messages; `None` if it is not complete.
     ///
     /// # Errors
     /// Returns an error if there is no such operation.
@@ -56,16 +57,16 @@ pub(crate) trait Operations {
     /// Returns an error if the connection is broken.
     fn advance(&mut self) -> Result<()>;
 
-    /// Returns the bytes of each message of an operation that is complete; `None` if it is not.
+    /// Returns the bytes of each message of an operation that is complete; `None` if it is not complete.
     ///
     /// # Errors
-    /// Returns an error if the connection is broken, or NCCL has not started that operation.
+    /// Returns an error if the connection is broken, or if NCCL has not started that operation.
     fn test(&mut self, request: u32) -> Result<Option<Vec<u64>>> {
         if let Some(done) = self.requests().take(request)? {
             return Ok(Some(done));
         }
         let advanced = self.advance();
-        // What was complete before the connection broke is complete.
+        // The operation may have been completed before the connection broke.
         if let Some(done) = self.requests().take(request)? {
             return Ok(Some(done));
         }

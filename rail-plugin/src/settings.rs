@@ -1,4 +1,4 @@
-//! What the environment says.
+//! [`Settings`]: the variables of the plugin.
 
 use std::{fmt::Display, fs, path::PathBuf, str::FromStr, time::Duration};
 
@@ -12,7 +12,7 @@ const FAULT: &str = "PXNBENCH_RAIL_FAULT";
 const COUNTERS: &str = "PXNBENCH_RAIL_COUNTERS";
 const WORLD: &str = "PXNBENCH_RAIL_WORLD";
 
-/// Where launchers say which rank a process is.
+/// Variables in which launchers give a process its rank, in the order in which they are tried.
 const RANKS: [&str; 5] = [
     "OMPI_COMM_WORLD_RANK",
     "PMIX_RANK",
@@ -21,58 +21,58 @@ const RANKS: [&str; 5] = [
     "RANK",
 ];
 
-/// The most rails of a node: as many as there are GPUs in the largest node that NCCL knows, twice.
+/// The most rails of a node, which is more than the NICs of real nodes.
 const MOST_RAILS: u32 = 64;
 
-/// What goes wrong on a rail.
+/// The kinds of faults that a rail can have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FaultKind {
-    /// Messages are accepted, and never sent.
+    /// Messages are accepted from NCCL and never sent.
     Stall,
     /// NCCL gets an error.
     Error,
 }
 
-/// A fault that is played.
+/// A fault of a rail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Fault {
     pub(crate) kind: FaultKind,
-    /// The number of messages that the rail of this process still sends.
+    /// The number of messages that the rail of this process sends before the fault.
     pub(crate) after: u64,
 }
 
-/// What is played on a rail.
+/// The limits and the fault of a rail.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct RailSettings {
-    /// Bytes per second; `None` is as fast as it goes.
+    /// The most bytes per second; `None` for no limit.
     pub(crate) bandwidth: Option<f64>,
-    /// What passes at least before the first byte of a message is sent.
+    /// The least time between NCCL's passing of a message and its first byte.
     pub(crate) latency: Duration,
     pub(crate) fault: Option<Fault>,
 }
 
-/// What the environment says.
+/// The variables of the plugin.
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
-    /// What is played on each rail, by its number.
+    /// The limits and faults of each rail.
     pub(crate) rails: Vec<RailSettings>,
-    /// The speed of each rail that NCCL is told, in megabits per second.
+    /// The speed of a rail that NCCL is told, in megabits per second.
     pub(crate) speed: i32,
-    /// The folder for counters.
+    /// The folder for counters, if they are written.
     pub(crate) counters: Option<PathBuf>,
-    /// This process's rank in the job.
+    /// This process's rank in the job; `None` if no launcher gives it.
     pub(crate) rank: Option<i32>,
-    /// Whether the job has one communicator, whose ranks are those of the job.
+    /// Whether the job has a single communicator with the same ranks as the job.
     pub(crate) is_world: bool,
-    /// The virtual node.
+    /// The name of the virtual node.
     pub(crate) node: String,
 }
 
 impl Settings {
-    /// Reads the settings; `variable` looks one up.
+    /// Reads the settings. `variable` returns the value of a variable.
     ///
     /// # Errors
-    /// Returns an error if a variable has a value that means nothing.
+    /// Returns an error if the value of a variable is not valid.
     pub(crate) fn read(variable: impl Fn(&str) -> Option<String>) -> Result<Settings> {
         let set = |name: &str| variable(name).filter(|value| !value.is_empty());
         let rank = RANKS.iter().find_map(|name| set(name)?.parse().ok());
@@ -145,7 +145,7 @@ fn positive(name: &str, value: &str) -> Result<f64> {
         })
 }
 
-/// Splits `RAIL=VALUE,RAIL=VALUE`.
+/// Reads a list such as `0=VALUE,2=VALUE`: the rail and the value of each entry.
 fn list(name: &str, text: Option<String>, rails: usize) -> Result<Vec<(usize, String)>> {
     let text = text.unwrap_or_default();
     let entries = text.split(',').filter(|entry| !entry.is_empty());
@@ -160,7 +160,8 @@ fn list(name: &str, text: Option<String>, rails: usize) -> Result<Vec<(usize, St
     entries.map(entry).collect()
 }
 
-/// Reads `stall:MESSAGES` or `error:MESSAGES`, and `@RANK` behind it: a fault of that rank alone.
+/// Reads a fault: `stall:MESSAGES` or `error:MESSAGES`, optionally followed by `@RANK`. Returns `None` if it is for another rank than
+/// `own`.
 fn fault(text: &str, own: Option<i32>) -> Result<Option<Fault>> {
     let needs = "give RAIL=stall:MESSAGES or RAIL=error:MESSAGES, and @RANK behind it for one rank";
     let (what, rank) = match text.split_once('@') {
@@ -236,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn what_means_nothing_is_refused_with_what_would() {
+    fn a_value_that_is_not_valid_is_refused_with_a_remedy() {
         for (name, value, words) in [
             ("PXNBENCH_RAILS", "0", "from 1 to 64"),
             ("PXNBENCH_RAILS", "two", "from 1 to 64"),

@@ -1,7 +1,7 @@
-//! Sockets that never wait: all calls return at once, whether or not something could be done.
+//! Sockets that never wait: every call returns at once.
 //!
-//! Their names are abstract, so that there is no file, and nothing is left by a process that dies. All users of the machine can
-//! see such names and use them, also one whose process has died; so both ends check whose process the other is.
+//! Their names are abstract, so there are no files, and a process that dies leaves nothing behind. All users of the machine can see
+//! such names, connect to them, and listen at them when their process has ended. So each end checks the user of the other.
 
 use std::{io, path::PathBuf};
 
@@ -13,7 +13,7 @@ use crate::{
     wire::Secret,
 };
 
-/// What a read brought.
+/// The result of reading.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Read {
     /// So many bytes.
@@ -34,12 +34,12 @@ pub(crate) struct Entrance {
     user: Uid,
 }
 
-/// Returns whether the process at the other end is one of that user.
+/// Returns whether the process at the other end belongs to `user`.
 fn is_of(user: Uid, socket: &Socket) -> io::Result<bool> {
     Ok(socket_peercred(socket)?.uid == user)
 }
 
-/// The most connections that wait to be accepted.
+/// The most connections that can wait to be accepted.
 const MOST_WAITING: i32 = 64;
 
 fn address(name: &Secret) -> io::Result<SockAddr> {
@@ -86,7 +86,7 @@ impl Entrance {
     /// # Errors
     /// Returns an error if a connection cannot be accepted, as with too many open files.
     pub(crate) fn next(&self) -> Result<Option<Connection>> {
-        // Not all that come: others could connect faster than they are turned away.
+        // Others could connect faster than they are turned away, so each call accepts only so many.
         for _ in 0..MOST_WAITING {
             match self.accept() {
                 Ok(Some(connection)) => return Ok(Some(connection)),
@@ -107,7 +107,7 @@ impl Entrance {
 }
 
 impl Connection {
-    /// Connects to an abstract address; `None` if so many do that it has to be tried again.
+    /// Connects to an abstract address; `None` if so many others do that the caller has to try again.
     ///
     /// # Errors
     /// Returns an error if nobody listens there, or another user does.
@@ -129,7 +129,7 @@ impl Connection {
         }
     }
 
-    /// Returns two ends.
+    /// Returns the two ends of a connection.
     #[cfg(test)]
     pub(crate) fn pair() -> (Connection, Connection) {
         let (one, other) = Socket::pair(Domain::UNIX, Type::STREAM, None).expect("a pair");
@@ -139,7 +139,7 @@ impl Connection {
         (Connection(one), Connection(other))
     }
 
-    /// Reads what is there.
+    /// Reads the bytes that have arrived, as many as fit.
     pub(crate) fn read(&self, to: &mut [u8]) -> Read {
         match io::Read::read(&mut &self.0, to) {
             Ok(0) if !to.is_empty() => Read::End,
@@ -149,8 +149,7 @@ impl Connection {
         }
     }
 
-    /// Writes as much as there is room for, and returns how much that was; `None` if the other end is gone. A process whose
-    /// peer is gone gets no SIGPIPE.
+    /// Writes as many bytes as there is room for, and returns their number; `None` if the other end is gone, which causes no SIGPIPE.
     pub(crate) fn write(&self, bytes: &[u8]) -> Option<usize> {
         match self.0.send_with_flags(bytes, libc::MSG_NOSIGNAL) {
             Ok(count) => Some(count),
@@ -160,13 +159,13 @@ impl Connection {
     }
 }
 
-/// A frame of which a part may have been read.
+/// A frame of `N` bytes, of which a part may have been read.
 pub(crate) struct Frame<const N: usize> {
     bytes: [u8; N],
     filled: usize,
 }
 
-/// What reading a frame brought.
+/// The result of reading a frame.
 pub(crate) enum FrameRead<const N: usize> {
     Whole([u8; N]),
     Nothing,

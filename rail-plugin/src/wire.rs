@@ -1,8 +1,8 @@
-//! What goes over a socket, as bytes.
+//! The bytes of the protocol between the two ends of a connection.
 //!
-//! The sender introduces itself ([`Hello`]) and sends messages, each with a [`Header`]. The receiver sends a [`Grant`] for each
-//! receive that NCCL posts. A message needs a place in a grant, so that it never arrives before NCCL has given memory for it:
-//! receives of one connection may be grouped and have different tags, and a message without a receive would block those
+//! The sender introduces itself ([`Hello`]) and sends messages, each after a [`Header`]. The receiver sends a [`Grant`] for each
+//! receive that NCCL posts. A message is sent only if a grant has a place for it, so that it never arrives before NCCL has given
+//! memory for it. Receives of one connection may be grouped and have different tags, so a message without a receive would block those
 //! behind it.
 
 /// The most receives that NCCL may post at once.
@@ -13,7 +13,7 @@ pub(crate) const HANDLE_BYTES: usize = 128;
 
 const MAGIC: [u8; 8] = *b"pxnrail1";
 
-/// What no other user can guess: the name of a socket, and what a connection must begin with.
+/// Random bytes that no other user can guess: the name of a socket, or the token that a connection must send first.
 pub(crate) type Secret = [u8; 16];
 
 /// A process at the other end.
@@ -69,13 +69,13 @@ impl Reader<'_> {
         }
     }
 
-    /// Takes what a frame of these bytes begins with; `None` if it is another.
+    /// Takes the bytes with which a frame begins; `None` if they are others.
     fn take_magic(&mut self) -> Option<()> {
         (self.take() == MAGIC).then_some(())
     }
 }
 
-/// What a receiver gives to NCCL, and a sender gets from it.
+/// The handle with which a sender finds its receiver. NCCL passes it from one to the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Handle {
     pub(crate) name: Secret,
@@ -106,7 +106,7 @@ impl Handle {
     }
 }
 
-/// What a sender begins with.
+/// The first frame of a sender, with which it introduces itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Hello {
     pub(crate) token: Secret,
@@ -125,7 +125,7 @@ impl Hello {
         bytes
     }
 
-    /// Reads it; `None` if a stranger connected.
+    /// Reads a frame; `None` if it is not one of this protocol.
     pub(crate) fn from_bytes(bytes: &[u8; Hello::BYTES]) -> Option<Hello> {
         let mut reader = Reader(bytes);
         reader.take_magic()?;
@@ -143,7 +143,7 @@ pub(crate) struct Place {
     pub(crate) capacity: u64,
 }
 
-/// A receive that was posted.
+/// A receive that NCCL has posted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Grant {
     /// Its number on this connection.
@@ -182,11 +182,12 @@ impl Grant {
     }
 }
 
-/// What a message begins with.
+/// The frame before the bytes of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Header {
-    /// The receive that it is for, and its place there.
+    /// The number of the receive that the message is for.
     pub(crate) receive: u64,
+    /// The index of its place in the receive.
     pub(crate) place: usize,
     pub(crate) bytes: u64,
     /// Whether the sender sends it for another rank; `None` if it cannot tell.

@@ -1,4 +1,4 @@
-//! Memory that NCCL names by address.
+//! [`Buffer`]: memory that NCCL passes by its address.
 
 use super::abi::{POINTER_CUDA, POINTER_HOST};
 
@@ -29,13 +29,13 @@ pub(crate) struct Buffer {
 }
 
 impl Buffer {
-    /// Names memory.
+    /// Describes memory.
     ///
     /// # Safety
-    /// The memory is there, and nobody else uses it in a way that is in conflict with this one, until the operation that it
-    /// is for is complete. NCCL guarantees that for what it passes to `isend` and `irecv`, but for a communicator that it
-    /// aborts: then it tests nothing of the connection any more before it frees the memory and closes the connection. No
-    /// thread of this plugin touches the memory in between; a copy that a GPU has begun is waited for by `cudaFree`.
+    /// Until the operation for which it is used is complete, the memory must exist, and no one else may use it in conflict with
+    /// this use. NCCL guarantees this for what it passes to `isend` and `irecv`, except for a communicator that it aborts: then it tests no
+    /// operation of the connection any more before it frees the memory and closes the connection. No thread of this plugin touches the
+    /// memory in between, and `cudaFree` waits for a copy that a GPU has begun.
     pub(super) unsafe fn new(address: usize, bytes: usize, memory: Memory) -> Buffer {
         Buffer {
             address,

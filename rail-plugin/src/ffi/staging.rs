@@ -1,4 +1,4 @@
-//! Blocks of host memory that messages go through.
+//! [`Staging`]: blocks of host memory through which messages are copied.
 
 use std::{
     alloc::{self, Layout},
@@ -13,9 +13,10 @@ use super::{
 };
 use crate::failure::{Failure, Result};
 
-/// Blocks of a connection.
+/// The blocks of a connection.
 pub(crate) const BLOCKS: usize = 4;
-/// Bytes of a block.
+
+/// The bytes of a block.
 pub(crate) const BLOCK_BYTES: usize = 256 << 10;
 
 /// How long to wait for copies before their memory is given up rather than freed.
