@@ -10,7 +10,9 @@
 //! (`sendProxyConnect` in transport/net.cc).
 //!
 //! Between two ranks there are as many connections in each direction as NCCL has channels per peer (`ncclTopoGetNchannels` and
-//! `ncclTopoComputeP2pChannels` in graph/paths.cc): 2, or 1 if there are more ranks than twice the number of channels.
+//! `ncclTopoComputeP2pChannels` in graph/paths.cc). Up to NCCL 2.28.9 these are 2, or 1 if there are more ranks than twice the number of
+//! channels, and this is the number derived here. From 2.29.2 on, a channel is expected to carry 14 GB/s (`NCCL_P2P_PER_CHANNEL_NET_BW`),
+//! so a NIC of 50 GB/s has 4 connections per peer. The relayed part of the connections is the same.
 
 use super::{
     cluster::{Cluster, MOST_CHANNELS},
@@ -97,7 +99,7 @@ fn send_path(
     Ok(SendPath { nic, relay: None })
 }
 
-/// Returns the number of connections between two ranks in one direction.
+/// Returns the number of connections between two ranks in one direction, up to NCCL 2.28.9.
 fn channels_per_peer(cluster: &Cluster) -> Result<u64, String> {
     let ranks = cluster.ranks();
     // NCCL also counts a processor's own link to a GPU, which may add channels for further NICs.
