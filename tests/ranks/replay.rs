@@ -10,7 +10,7 @@ use std::{
 
 use crate::common::{self, csv, has_mpi, json, mpirun, run};
 
-/// Two buckets of gradients, of which only the first has computation to hide behind.
+/// A workload with two buckets of gradients. The backward pass can hide the reduction of the first one only.
 const TWO_BUCKETS: &str = r#"
 name = "two-buckets"
 about = "Gradients of a small model."
@@ -65,12 +65,26 @@ size = "256K"
 group = "data"
 "#;
 
-/// A replay of few steps.
+/// Returns a replay of few steps on several ranks.
 fn replay(ranks: u32, folder: &Path, workload: &str) -> Command {
     fs::write(folder.join("step.toml"), workload).expect("writable");
     let mut command = mpirun(ranks, folder);
     command.args(["replay", "step.toml", "--backend", "host", "--out", "out"]);
     command.args(["-n", "3", "-w", "1", "--blocks", "2"]);
+    command
+}
+
+/// Returns the workload with all ranks in one dimension, so that a single rank can run it.
+fn for_one_rank() -> String {
+    TWO_BUCKETS.replace("ranks = 2", "ranks = 1")
+}
+
+/// Returns a replay of `workload` on one rank, with one step in each mode.
+fn replay_alone(folder: &Path, workload: &str) -> Command {
+    fs::write(folder.join("step.toml"), workload).expect("writable");
+    let mut command = common::alone(folder);
+    command.args(["replay", "step.toml", "--backend", "host", "--out", "out"]);
+    command.args(["-n", "1", "-w", "0", "--blocks", "1"]);
     command
 }
 
@@ -210,7 +224,7 @@ fn one_rank_has_computation_only() {
         return;
     }
     let folder = super::folder();
-    let ended = run(&mut replay(1, folder.path(), &alone())).expect_code(0);
+    let ended = run(&mut replay(1, folder.path(), &for_one_rank())).expect_code(0);
     let said = "# no collectives: no group has more than one rank";
     assert!(ended.stdout.contains(said), "{}", ended.stdout);
 }
@@ -218,13 +232,7 @@ fn one_rank_has_computation_only() {
 #[test]
 fn the_files_of_an_earlier_replay_are_kept() {
     let folder = super::folder();
-    let once = || {
-        fs::write(folder.path().join("step.toml"), alone()).expect("writable");
-        let mut command = common::alone(folder.path());
-        command.args(["replay", "step.toml", "--backend", "host", "--out", "out"]);
-        command.args(["-n", "1", "-w", "0", "--blocks", "1"]);
-        run(&mut command).expect_code(0)
-    };
+    let once = || run(&mut replay_alone(folder.path(), &for_one_rank())).expect_code(0);
     once();
     let out = folder.path().join("out");
     let names = [
@@ -247,7 +255,6 @@ fn the_files_of_an_earlier_replay_are_kept() {
 #[test]
 fn a_replay_writes_through_no_link_in_its_folder() {
     let folder = super::folder();
-    fs::write(folder.path().join("step.toml"), alone()).expect("writable");
     fs::write(folder.path().join("precious"), "mine").expect("writable");
     let out = folder.path().join("out");
     fs::create_dir(&out).expect("a folder");
@@ -256,10 +263,7 @@ fn a_replay_writes_through_no_link_in_its_folder() {
     }
     symlink("../new", out.join("collectives.csv")).expect("linked");
     symlink("../new", out.join(".replay.json.pxnbench-lock")).expect("linked");
-    let mut command = common::alone(folder.path());
-    command.args(["replay", "step.toml", "--backend", "host", "--out", "out"]);
-    command.args(["-n", "1", "-w", "0", "--blocks", "1"]);
-    let ended = run(&mut command).expect_code(0);
+    let ended = run(&mut replay_alone(folder.path(), &for_one_rank())).expect_code(0);
     let said = "out/replay.json cannot be locked";
     assert!(ended.stderr.contains(said), "{}", ended.stderr);
     let precious = fs::read_to_string(folder.path().join("precious"));
@@ -268,11 +272,12 @@ fn a_replay_writes_through_no_link_in_its_folder() {
     assert_eq!(csv(&out.join("steps.csv")).len(), 4);
 }
 
-/// The first replay has so many blocks that it runs until it is stopped.
+/// The first replay has so many blocks that it runs until it is stopped. A second one in its folder is refused; when the folder is moved
+/// away, the first one makes it again.
 #[test]
-fn a_replay_keeps_its_folder_for_itself_makes_it_anew_and_ends_with_its_blocks_if_stopped() {
+fn a_running_replay_locks_its_folder_restores_it_and_keeps_whole_blocks_when_stopped() {
     let folder = super::folder();
-    fs::write(folder.path().join("step.toml"), alone()).expect("writable");
+    fs::write(folder.path().join("step.toml"), for_one_rank()).expect("writable");
     let replay = |blocks: &str| {
         let mut command = common::alone(folder.path());
         command.args(["replay", "step.toml", "--backend", "host", "--out", "out"]);
@@ -306,7 +311,7 @@ fn a_replay_keeps_its_folder_for_itself_makes_it_anew_and_ends_with_its_blocks_i
 #[test]
 fn a_replay_that_is_stopped_within_a_block_keeps_those_before() {
     let folder = super::folder();
-    let slow = alone().replace("compute_us = 300", "compute_us = 1000000");
+    let slow = for_one_rank().replace("compute_us = 300", "compute_us = 1000000");
     fs::write(folder.path().join("step.toml"), slow).expect("writable");
     let started: Child = common::alone(folder.path())
         .args(["replay", "step.toml", "--backend", "host", "--out", "out"])
@@ -333,11 +338,6 @@ fn a_replay_that_is_stopped_within_a_block_keeps_those_before() {
 fn expect_stop_with_blocks(stderr: &str) {
     let said = "stopped by SIGTERM; finished blocks are kept";
     assert_eq!(stderr.matches(said).count(), 1, "{stderr}");
-}
-
-/// Returns a workload for one rank.
-fn alone() -> String {
-    TWO_BUCKETS.replace("ranks = 2", "ranks = 1")
 }
 
 #[test]
@@ -373,7 +373,7 @@ fn options_without_an_effect_are_refused() {
 #[test]
 fn more_steps_than_times_are_kept_for_are_refused() {
     let folder = super::folder();
-    fs::write(folder.path().join("step.toml"), alone()).expect("writable");
+    fs::write(folder.path().join("step.toml"), for_one_rank()).expect("writable");
     for option in ["-n", "-w"] {
         let mut command = common::alone(folder.path());
         command.args(["replay", "step.toml", "--backend", "host"]);
@@ -387,12 +387,8 @@ fn more_steps_than_times_are_kept_for_are_refused() {
 #[test]
 fn an_about_of_several_lines_is_one_line_of_the_table() {
     let folder = super::folder();
-    let lines = alone().replace("small model.", "small\\n  model.");
-    fs::write(folder.path().join("step.toml"), lines).expect("writable");
-    let mut command = common::alone(folder.path());
-    command.args(["replay", "step.toml", "--backend", "host"]);
-    command.args(["-n", "1", "-w", "0", "--blocks", "1"]);
-    let ended = run(&mut command).expect_code(0);
+    let lines = for_one_rank().replace("small model.", "small\\n  model.");
+    let ended = run(&mut replay_alone(folder.path(), &lines)).expect_code(0);
     let said = "# Replay of two-buckets: Gradients of a small model.\n";
     assert!(ended.stdout.contains(said), "{}", ended.stdout);
 }

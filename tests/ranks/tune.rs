@@ -11,7 +11,7 @@ use std::{
 
 use crate::common::{self, alone, csv, has_mpi, json, preload, run, run_within};
 
-/// A step of which nothing but the number of its buckets matters: no computation, and hardly any data.
+/// A step whose time depends on the number of its buckets only: no computation, and hardly any data.
 const TINY: [&str; 13] = [
     "ddp-resnet50",
     "--backend",
@@ -34,8 +34,8 @@ const TWO_RANKS: [&str; 2] = ["--start", "mpirun -np 2"];
 /// How long a command with many steps may take on a busy machine.
 const LIMIT: Duration = Duration::from_secs(300);
 
-/// A command in `folder` whose ranks take 30 ms for each all_reduce: 4 buckets of 25 MiB take longer than one of 1000 MiB, and
-/// the 9 of 10 MiB longer still, however busy the machine is. `None` without MPI or a compiler.
+/// Returns a command in `folder` whose ranks take 30 ms for each all_reduce, so that a step with one bucket of 1000 MiB is the fastest, one
+/// with 4 buckets of 25 MiB slower, and one with 9 of 10 MiB the slowest, however busy the machine is. `None` without MPI or a compiler.
 fn with_slow_all_reduce(folder: &Path) -> Option<Command> {
     if !has_mpi() {
         return None;
@@ -105,7 +105,7 @@ fn the_candidate_with_the_fewest_buckets_is_recommended() {
 
 /// The times are made up, by bucket size and with a small spread, so that nothing depends on this machine.
 #[test]
-fn the_slowest_is_eliminated_and_what_is_alike_stays_until_the_end() {
+fn the_slowest_candidate_is_eliminated_and_equally_fast_ones_stay_until_the_end() {
     let folder = super::folder();
     let script = r#"#!/bin/sh
 "$@" || exit
@@ -230,7 +230,7 @@ fn levels_are_not_tried_where_they_cannot_differ() {
 }
 
 #[test]
-fn a_budget_that_ends_before_the_first_block_is_said() {
+fn a_budget_that_ends_before_the_first_block_leaves_nothing_to_judge() {
     let folder = super::folder();
     let mut command = alone(folder.path());
     command.args(["replay", "--tune", "--start", "env", "--out", "t"]);
@@ -341,7 +341,7 @@ fn what_is_found_is_printed_even_if_its_files_cannot_be_written() {
 }
 
 #[test]
-fn a_first_step_that_a_signal_ends_is_said() {
+fn a_signal_in_the_first_step_ends_the_tuning_with_its_reason() {
     let folder = super::folder();
     start_script(folder.path(), "#!/bin/sh\nkill -SEGV $$\n");
     let mut command = alone(folder.path());
@@ -368,7 +368,7 @@ fn a_replay_without_a_whole_block_is_not_compared() {
     assert!(ended.stderr.contains(said), "{}", ended.stderr);
 }
 
-/// One that cannot run here costs the others nothing but its own two attempts.
+/// Its two attempts are all the time that the others lose.
 #[test]
 fn a_candidate_that_fails_twice_is_left_out_and_the_others_race_on() {
     let folder = super::folder();

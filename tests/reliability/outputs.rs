@@ -277,7 +277,7 @@ const ROWS: &[FaultRow] = &[
         ends: "at the start",
         kept: "all of the first one",
         shown_by: &[Test(
-            "a_replay_keeps_its_folder_for_itself_makes_it_anew_and_ends_with_its_blocks_if_stopped",
+            "a_running_replay_locks_its_folder_restores_it_and_keeps_whole_blocks_when_stopped",
         )],
     },
     FaultRow {
@@ -303,7 +303,7 @@ const ROWS: &[FaultRow] = &[
         ends: "with the replay",
         kept: "all blocks",
         shown_by: &[Test(
-            "a_replay_keeps_its_folder_for_itself_makes_it_anew_and_ends_with_its_blocks_if_stopped",
+            "a_running_replay_locks_its_folder_restores_it_and_keeps_whole_blocks_when_stopped",
         )],
     },
 ];
