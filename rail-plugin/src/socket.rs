@@ -86,7 +86,7 @@ impl Entrance {
     /// # Errors
     /// Returns an error if a connection cannot be accepted, as with too many open files.
     pub(crate) fn next(&self) -> Result<Option<Connection>> {
-        // Others could connect faster than they are turned away, so each call accepts only so many.
+        // Others could connect faster than they are turned away, so a call accepts a bounded number of them.
         for _ in 0..MOST_WAITING {
             match self.accept() {
                 Ok(Some(connection)) => return Ok(Some(connection)),
@@ -107,7 +107,7 @@ impl Entrance {
 }
 
 impl Connection {
-    /// Connects to an abstract address; `None` if so many others do that the caller has to try again.
+    /// Connects to an abstract address; `None` if the queue is full, so that the caller has to try again.
     ///
     /// # Errors
     /// Returns an error if nobody listens there, or another user does.

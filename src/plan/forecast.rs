@@ -14,10 +14,10 @@ use crate::{
     units::{Bytes, GBps, Micros, counted},
 };
 
-/// Plans are for up to so many times the largest measured number of ranks.
+/// The most ranks of a forecast, as a multiple of the largest measured number.
 const MOST_TIMES_RANKS: u64 = 8;
 
-/// Plans are for up to so many times the largest measured size.
+/// The largest size of a forecast, as a multiple of the largest measured one.
 const MOST_TIMES_SIZE: u64 = 16;
 
 /// What is said if a series was measured on two numbers of ranks.
@@ -125,7 +125,7 @@ impl Plan {
         Ok(forecast(fit, case))
     }
 
-    /// Returns what an operation of the series of `fit` would take with this size on so many ranks.
+    /// Returns what an operation of the series of `fit` would take with this size and number of ranks.
     ///
     /// # Errors
     /// Returns an error if that is too far from what was measured.

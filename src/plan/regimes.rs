@@ -20,7 +20,7 @@ const MOST_REGIMES: usize = 3;
 /// The fewest sizes of a regime.
 const FEWEST_SIZES: usize = 4;
 
-/// The most ends of regimes that are tried. Of more sizes, only so many evenly spaced ones are.
+/// The most sizes that are tried as the end of a regime. If there are more, evenly spaced ones are tried.
 const MOST_ENDS: usize = 40;
 
 /// The same if there are more points than [`MANY_POINTS`], so that a plan does not take minutes.
@@ -193,7 +193,7 @@ fn size_classes(collective: Collective, latency: Latency, points: &[Point]) -> V
                 parts: [NormalEquations::default(); FOLDS],
             });
         }
-        // All repetitions of a size on so many ranks are held out together.
+        // All repetitions in a cell are held out together.
         let part = (cell.size + 2 * cell.ranks) % FOLDS;
         let terms = terms(collective, latency, point);
         let class = &mut classes[cell.size];
@@ -330,7 +330,7 @@ impl RegimeCandidates {
     }
 }
 
-/// Returns where regimes of so many sizes may begin and end: evenly spaced, because a fit is made for each pair of borders.
+/// Returns where regimes may begin and end, evenly spaced among the sizes. There are few, because a fit is made for each pair.
 fn borders(sizes: usize, points: usize) -> Vec<usize> {
     let most_ends = if points > MANY_POINTS {
         FEW_ENDS

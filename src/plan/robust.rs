@@ -16,7 +16,7 @@ const DEVIATION_PER_MEDIAN: f64 = 1.4826;
 /// The most repetitions, each with weights from the fit before.
 const MOST_REPETITIONS: usize = 100;
 
-/// After so many repetitions the limit stays the same, so that the others converge.
+/// The repetitions in which the limit is estimated anew. In the others it stays the same, so that they converge.
 const LIMIT_STAYS_AFTER: usize = 10;
 
 /// The repetitions end when no coefficient changes by more than this part.

@@ -25,7 +25,7 @@ pub struct StepConnections {
 }
 
 impl StepConnections {
-    /// Returns no connections of so many communicators.
+    /// Returns an empty list of connections for each of a step's communicators.
     pub fn none(communicators: usize) -> StepConnections {
         StepConnections {
             checked: vec![Connections::default(); communicators],

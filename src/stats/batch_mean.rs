@@ -17,7 +17,7 @@ pub struct BatchMean {
     pub freedom: f64,
 }
 
-/// Batches stay fewer than this: from so many blocks on, neighbouring blocks are merged.
+/// The number of batches stays below this: with this many blocks, neighbouring blocks are merged.
 const MOST_BATCHES: usize = 20;
 
 /// The largest correlation of neighbouring batches that is used. A larger estimate means that the series is too short to estimate it.

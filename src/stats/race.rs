@@ -36,7 +36,7 @@ pub struct SlowerCandidate {
 }
 
 impl RaceTimes {
-    /// Returns the race of so many candidates before any time is added.
+    /// Returns a race of `candidates` candidates before any time is added.
     pub fn new(candidates: usize, resolution: f64) -> RaceTimes {
         RaceTimes {
             times: vec![BTreeMap::new(); candidates],
@@ -60,7 +60,7 @@ impl RaceTimes {
         geometric_mean(&times)
     }
 
-    /// Returns which of the candidates `racing` are slower than another of them, after so many blocks.
+    /// Returns which of the candidates `racing` are slower than another of them after `blocks` blocks.
     ///
     /// Two are compared by Student's t over the logarithms of their ratios in common blocks, one-sided. The fastest is lost only
     /// if another candidate seems to be faster than it after some block. The sum of the probabilities of all these errors is at most

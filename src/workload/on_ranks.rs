@@ -25,7 +25,7 @@ impl Workload {
     /// Whether a library can run each case is not checked: see [`Case::impossible`].
     ///
     /// # Errors
-    /// Returns an error if the dimensions do not divide the ranks, or if an operation is not valid on so many.
+    /// Returns an error if the dimensions do not divide the ranks, or if an operation is not valid on that number of ranks.
     pub fn on(&self, ranks: u64) -> anyhow::Result<Step> {
         let grid = RankGrid::new(&self.dimensions, ranks)?;
         let mut builder = StepBuilder {

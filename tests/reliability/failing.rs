@@ -223,7 +223,9 @@ const ROWS: &[FaultRow] = &[
         exit: Exit::Code(Code::Stopped),
         ends: "at once",
         kept: "what the step printed",
-        shown_by: &[Test("a_signal_in_the_first_step_ends_the_tuning_with_its_reason")],
+        shown_by: &[Test(
+            "a_signal_in_the_first_step_ends_the_tuning_with_its_reason",
+        )],
     },
     FaultRow {
         fault: "`replay --tune`: `tune.csv` cannot be written",

@@ -522,7 +522,7 @@ unsafe fn receive(
                     "NCCL posts a receive of {count} messages; a rail has from 1 to {MOST_RECEIVES}."
                 ))
             })?;
-        // SAFETY: the caller guarantees that there are so many.
+        // SAFETY: the caller guarantees that there are this many.
         let (data, tags, registrations) = unsafe {
             put(request, None);
             (
@@ -555,7 +555,7 @@ unsafe extern "C" fn irecv_v6(
 ) -> c_int {
     // SAFETY: NCCL passes a size for each message.
     let bytes = |at| size(unsafe { bytes.add(at).read() });
-    // SAFETY: NCCL passes so many of each, and a place for a pointer.
+    // SAFETY: NCCL passes this many of each, and a place for a pointer.
     unsafe { receive(receiver, count, data, bytes, tags, registrations, request) }
 }
 
@@ -571,7 +571,7 @@ unsafe extern "C" fn irecv_v11(
 ) -> c_int {
     // SAFETY: NCCL passes a size for each message.
     let bytes = |at| Ok(unsafe { bytes.add(at).read() });
-    // SAFETY: NCCL passes so many of each, and a place for a pointer.
+    // SAFETY: NCCL passes this many of each, and a place for a pointer.
     unsafe { receive(receiver, count, data, bytes, tags, registrations, request) }
 }
 

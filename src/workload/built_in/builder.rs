@@ -41,7 +41,7 @@ impl<'a> WorkloadBuilder<'a> {
         }
     }
 
-    /// Adds a dimension of so many ranks, or of those that the others leave.
+    /// Adds a dimension with this number of ranks, or with the rest of the ranks.
     pub(super) fn dimension(&mut self, name: &str, ranks: Option<u64>) {
         let size = ranks.map_or(DimensionSize::Rest, DimensionSize::Ranks);
         self.dimensions.push(Dimension {

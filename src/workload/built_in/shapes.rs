@@ -91,7 +91,7 @@ impl DecoderShape {
         (matrices + scores) as f64
     }
 
-    /// Returns the floating-point operations of the forward pass of an MLP for so many tokens.
+    /// Returns the floating-point operations of the forward pass of an MLP for a number of tokens.
     pub(super) fn mlp_flops(&self, tokens: u64) -> f64 {
         (2 * self.mlp() * tokens) as f64
     }
@@ -107,7 +107,7 @@ impl DecoderShape {
     }
 }
 
-/// Returns the time of so many floating-point operations at [`RATE`].
+/// Returns the time of floating-point operations at [`RATE`].
 pub(super) fn time(flops: f64) -> Micros {
     Micros(flops / RATE * 1e6)
 }

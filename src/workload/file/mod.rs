@@ -1,6 +1,6 @@
-//! Workloads as files: TOML that people write, and that is written again.
+//! Workloads as TOML files, which people and this program write.
 //!
-//! `table` has the form of a file, `read` what must hold of it, `write` the way back.
+//! `table` declares the tables and keys of a file, `read` checks them and makes a workload, and `write` makes a file of a workload.
 
 mod read;
 mod table;

@@ -35,7 +35,7 @@ pub(in crate::workload) const MOST_STREAMS: usize = 64;
 /// The most characters of a name.
 const MOST_NAME: usize = 100;
 
-/// The most characters of what the TOML reader says, which may quote the file.
+/// The most characters of a message of the TOML reader, which may quote the file.
 const MOST_MESSAGE: usize = 300;
 
 /// The longest computation: an hour.
@@ -45,7 +45,7 @@ impl Workload {
     /// Reads the file of a workload.
     ///
     /// # Errors
-    /// Returns an error that names the file if it cannot be read, and in the cases of [`Workload::parse`].
+    /// Returns an error that names the file if it cannot be read or is not valid.
     pub fn read(path: &Path) -> anyhow::Result<Workload> {
         let shown = path.display().to_string();
         let shown = visible(&shown);
@@ -141,7 +141,7 @@ fn operations(
     tables: Vec<OperationTable>,
     dimensions: &[Dimension],
 ) -> anyhow::Result<Vec<Operation>> {
-    let later: BTreeSet<String> = tables.iter().map(|table| table.name.clone()).collect();
+    let names: BTreeSet<String> = tables.iter().map(|table| table.name.clone()).collect();
     let mut indices: HashMap<String, usize> = HashMap::new();
     let mut streams: BTreeSet<String> = BTreeSet::new();
     let mut operations = Vec::new();
@@ -154,7 +154,7 @@ fn operations(
             "two operations are called '{shown}'; rename one of them"
         );
         let after =
-            after(&table, &indices, &later).with_context(|| format!("operation '{shown}'"))?;
+            after(&table, &indices, &names).with_context(|| format!("operation '{shown}'"))?;
         check_name(&table.stream).with_context(|| format!("the stream of operation '{shown}'"))?;
         streams.insert(table.stream.clone());
         ensure!(
@@ -172,11 +172,11 @@ fn operations(
     Ok(operations)
 }
 
-/// Returns the operations that an operation waits for, by index.
+/// Returns the indices of the operations for which an operation waits. `names` has the names of all operations.
 fn after(
     table: &OperationTable,
     indices: &HashMap<String, usize>,
-    later: &BTreeSet<String>,
+    names: &BTreeSet<String>,
 ) -> anyhow::Result<Vec<usize>> {
     let mut after = Vec::new();
     for name in &table.after {
@@ -190,7 +190,7 @@ fn after(
                 after.push(*index);
             }
             None if *name == table.name => bail!("it waits for itself; remove it from after"),
-            None if later.contains(name) => {
+            None if names.contains(name) => {
                 bail!("it waits for '{shown}', which comes later; move that before it")
             }
             None => {
@@ -236,7 +236,10 @@ fn work(table: OperationTable, dimensions: &[Dimension]) -> anyhow::Result<Work>
     }))
 }
 
-/// Returns the value given, or the default, if `allowed`.
+/// Returns `given`, or the default if nothing is given; `None` if the collective has no such value.
+///
+/// # Errors
+/// Returns an error if a value is given that the collective does not have.
 fn default_if<T>(allowed: bool, given: Option<T>, default: T) -> anyhow::Result<Option<T>> {
     match (allowed, given) {
         (true, given) => Ok(Some(given.unwrap_or(default))),
@@ -305,13 +308,14 @@ fn traffic(
     spread: Option<f64>,
     matrix: Option<&str>,
 ) -> anyhow::Result<Option<&'static Traffic>> {
-    let uneven = collective.spec().uneven;
-    ensure!(
-        uneven || (spread.is_none() && matrix.is_none()),
-        "spread and matrix are for an alltoallv; remove them"
-    );
+    if !collective.spec().uneven {
+        ensure!(
+            spread.is_none() && matrix.is_none(),
+            "spread and matrix are for an alltoallv; remove them"
+        );
+        return Ok(None);
+    }
     let traffic = match (spread, matrix) {
-        _ if !uneven => return Ok(None),
         (Some(_), Some(_)) => bail!("it has both spread and matrix; keep one of them"),
         (None, Some(text)) => {
             Traffic::matrix(text).map_err(|what| anyhow!("its matrix: {what}"))?

@@ -1,4 +1,4 @@
-//! [`WorkloadTable`]: the form of a workload's file.
+//! [`WorkloadTable`]: the tables and keys of a workload's file.
 
 use serde::{Deserialize, Serialize};
 
@@ -31,7 +31,7 @@ pub(super) struct DimensionTable {
     pub(super) ranks: RanksText,
 }
 
-/// How many ranks a dimension has.
+/// The number of ranks of a dimension.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(
     untagged,

@@ -47,7 +47,7 @@ impl Workload {
     /// Reads a trace from a file.
     ///
     /// # Errors
-    /// Returns an error that names the file if it cannot be read, and in the cases of [`Workload::from_trace`].
+    /// Returns an error that names the file if it cannot be read, or if no workload can be made of it.
     pub fn read_trace(path: &Path, ranks: u64) -> anyhow::Result<TraceReading> {
         let shown = path.display().to_string();
         let shown = visible(&shown);
