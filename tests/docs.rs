@@ -200,7 +200,7 @@ fn tune_columns(text: &mut String) {
     text.push_str(
         "\n## Columns of tune.csv\n\n\
          `replay --tune` writes a row per candidate; [REPLAY.md](REPLAY.md#tuning) says how candidates are judged. `tune.json` has \
-         the same, with what follows in sentences (`findings`).\n\n\
+         the same content, and the findings in sentences (`findings`).\n\n\
          | column | meaning |\n|---|---|\n",
     );
     for column in TUNE_COLUMNS {
