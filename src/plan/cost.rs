@@ -6,9 +6,11 @@ use serde::Serialize;
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
 use super::{
+    latency::Latency,
     measurements::{Point, Series, SeriesKey},
     nonnegative::TERMS,
-    regimes::{Cell, Latency, Regime, Regimes, cells},
+    regimes::{Regime, Regimes},
+    size_class::{Cell, cells},
 };
 use crate::units::{Bytes, Micros};
 

@@ -9,11 +9,14 @@
 //! | predict the time of a training step | [`StepPlan`] |
 
 mod cost;
+mod division;
 mod forecast;
+mod latency;
 mod measurements;
 mod nonnegative;
 mod regimes;
 mod robust;
+mod size_class;
 mod step_plan;
 pub mod table;
 #[cfg(test)]
@@ -21,6 +24,7 @@ mod tests;
 
 pub use cost::{Coefficient, Cost, CostFit};
 pub use forecast::{Forecast, Plan};
+pub use latency::Latency;
 pub use measurements::{Conditions, Measurements, Point, Series, SeriesKey};
-pub use regimes::{Latency, Regime};
+pub use regimes::Regime;
 pub use step_plan::{StepBound, StepPlan, StepPlanCollective};

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use super::{
     cost::{Coefficient, Cost},
     forecast::{Forecast, Plan},
-    regimes::Latency,
+    latency::Latency,
     step_plan::{StepBound, StepPlan},
 };
 

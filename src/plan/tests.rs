@@ -8,8 +8,8 @@ use rand_chacha::{
 use super::{
     cost::{Coefficient, CostFit},
     forecast::Plan,
+    latency::Latency,
     measurements::{Measurements, Point, Series, SeriesKey},
-    regimes::Latency,
     step_plan::StepPlan,
 };
 use crate::{
