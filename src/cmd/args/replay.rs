@@ -56,7 +56,7 @@ pub struct WorkloadArgs {
     #[arg(long, value_name = "N", help_heading = "Built-in workloads")]
     pipeline: Option<u64>,
 
-    /// Ranks among which experts are divided [default: 8 of a larger number that it divides, otherwise all]
+    /// Ranks among which experts are divided [default: 8 if that divides a larger number of ranks, otherwise all]
     #[arg(long, value_name = "N", help_heading = "Built-in workloads")]
     expert: Option<u64>,
 
