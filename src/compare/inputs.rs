@@ -9,7 +9,7 @@ use super::{
     case_key::Cases,
     experiment_record::ExperimentRecord,
     folders::{CSV, MeasuredRun, RunFiles, RunsAt},
-    samples::Origin,
+    replicate::Origin,
     step::Step,
 };
 use crate::{

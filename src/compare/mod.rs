@@ -11,15 +11,20 @@ pub mod folders;
 pub(crate) mod fuzzing;
 mod inputs;
 mod judge;
+mod key_columns;
 mod recommendation;
+mod remarks;
 pub mod replays;
+mod replicate;
 pub mod rows;
 mod run_facts;
+mod sampled_variant;
 mod samples;
 mod step;
 mod steps;
 mod table;
 mod tables;
+mod time_place;
 
 use std::{
     fs,
@@ -32,7 +37,8 @@ use self::{
     conditions::{Conditions, differences, in_common},
     inputs::Inputs,
     judge::Comparison,
-    samples::{JudgedTable, Origin, Samples},
+    replicate::Origin,
+    samples::{JudgedTable, Samples},
     step::Step,
     tables::{Comparability, Table},
 };
@@ -201,7 +207,7 @@ fn usage(what: String) -> anyhow::Error {
 
 /// Returns what to know of a table, and what follows from it.
 fn findings(samples: &Samples, comparisons: &[Vec<Comparison>]) -> Vec<String> {
-    let mut sentences = table::remarks(samples);
+    let mut sentences = remarks::remarks(samples);
     let Table {
         dimension,
         conditions,

@@ -170,7 +170,7 @@ mod tests {
     use super::*;
     use crate::compare::{
         judge::judge,
-        samples::Origin,
+        replicate::Origin,
         step::tests::steps,
         tables::{split, tests::LEVELS},
     };

@@ -5,45 +5,14 @@ use std::collections::HashMap;
 use super::{
     can_differ::{anything_can_differ, can_differ},
     case_key::{CaseKey, Cases},
-    dimension::{self, Dimension},
-    experiment_record::{ExperimentRecord, Variant},
+    dimension,
+    experiment_record::ExperimentRecord,
     judge::{BlockTime, CaseTimes, Comparison, JudgedCase, Roles},
-    step::MeasuredTime,
-    tables::{Table, TablePart, TableVariant},
+    replicate::{Origin, Replicate},
+    sampled_variant::SampledVariant,
+    tables::Table,
+    time_place,
 };
-
-/// What the steps are to each other.
-#[derive(Clone, Copy)]
-pub(super) enum Origin<'a> {
-    /// Steps of an experiment, whose record says which variant and block each is.
-    Experiment(&'a ExperimentRecord),
-    /// Steps in one folder, in the order in which they ran.
-    Folder,
-    /// Runs that were named one by one.
-    Runs,
-}
-
-/// What one time is, of the several that a variant has in a case.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Replicate {
-    /// A block, which all variants have in common.
-    Block,
-    /// A run: the mean of its repetitions.
-    Run,
-    /// A repetition within a run.
-    Repetition,
-}
-
-impl Replicate {
-    /// Returns the noun.
-    pub(super) fn noun(self) -> &'static str {
-        match self {
-            Replicate::Block => "block",
-            Replicate::Run => "run",
-            Replicate::Repetition => "repetition",
-        }
-    }
-}
 
 /// All times of a table.
 pub(super) struct Samples<'a> {
@@ -66,79 +35,37 @@ pub(super) struct Samples<'a> {
 /// A table with what is concluded from it: by case, then by variant.
 pub(super) type JudgedTable<'a> = (Samples<'a>, Vec<Vec<Comparison>>);
 
-/// A column of the table.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct SampledVariant<'a> {
-    /// Its name.
-    pub(super) label: &'a str,
-    /// What it is on the dimension that is compared, or its level in an experiment: the label, unless it is the control.
-    pub(super) value: &'a str,
-    /// What the record of the experiment has of it, if there is one.
-    recorded: Option<&'a Variant>,
-    /// What its times were measured on and with; `None` if it has none.
-    pub(super) measured: Option<&'a TableVariant>,
-}
-
 /// The times of each case by variant, before the average of a block is taken.
 type TimesByCase = HashMap<u32, CaseTimes>;
-
-/// The variant and the block that the times of a part of a table belong to.
-#[derive(Clone, Copy)]
-struct Place {
-    variant: usize,
-    block: BlockNumber,
-}
-
-/// The block of a time.
-#[derive(Clone, Copy)]
-enum BlockNumber {
-    /// All times are of this block.
-    Fixed(u32),
-    /// The block is the number of the repetition, counted from `lowest`, behind `first`.
-    ByRepeat { first: u32, lowest: u32 },
-}
-
-impl BlockNumber {
-    fn of(self, time: &MeasuredTime) -> u32 {
-        match self {
-            BlockNumber::Fixed(block) => block,
-            BlockNumber::ByRepeat { first, lowest } => {
-                first.saturating_add(time.repeat.saturating_sub(lowest))
-            }
-        }
-    }
-}
 
 impl<'a> Samples<'a> {
     /// Collects the times of a table.
     pub(super) fn collect(table: &'a Table<'a>, cases: &Cases, origin: Origin<'a>) -> Samples<'a> {
-        let experiment = match origin {
+        let (mut samples, places) = match origin {
             Origin::Experiment(record)
                 if table.dimension == dimension::of_variants(&record.variants) =>
             {
-                Some(record)
+                let samples = Samples::of_experiment(table, record);
+                let places = time_place::recorded(table, &samples.variants, record);
+                (samples, places)
             }
-            _ => None,
-        };
-        let mut samples = match experiment {
-            Some(record) => Samples::of_experiment(table, record),
-            None => Samples::of_table(table, origin),
-        };
-        let places = match experiment {
-            Some(record) => samples.recorded_places(record),
-            None => samples.counted_places(),
+            _ => {
+                let samples = Samples::of_table(table, origin);
+                let places = time_place::counted(table, &samples.variants, samples.replicate);
+                (samples, places)
+            }
         };
         let mut times = TimesByCase::new();
         let mut order = Vec::new();
         for (part, place) in table.parts.iter().zip(places) {
             let Some(place) = place else { continue };
-            for time in times_of(part) {
+            for time in part.times() {
                 let of_case = times.entry(time.case).or_insert_with(|| {
                     order.push(time.case);
                     vec![Vec::new(); samples.variants.len()]
                 });
                 of_case[place.variant].push(BlockTime {
-                    block: place.block.of(time),
+                    block: place.block_of(time),
                     time: time.time,
                 });
             }
@@ -182,16 +109,7 @@ impl<'a> Samples<'a> {
     }
 
     fn of_experiment(table: &'a Table<'a>, record: &'a ExperimentRecord) -> Samples<'a> {
-        let mut variants = Vec::new();
-        for variant in &record.variants {
-            let mut measured = table.variants.iter();
-            variants.push(SampledVariant {
-                label: &variant.label,
-                value: &variant.level,
-                recorded: Some(variant),
-                measured: measured.find(|measured| measured.conditions.have(variant)),
-            });
-        }
+        let variants = SampledVariant::of_experiment(table, record);
         let find = |label: &String| variants.iter().position(|own| own.label == label);
         let roles = Roles {
             reference: find(&record.reference).unwrap_or(0),
@@ -202,21 +120,13 @@ impl<'a> Samples<'a> {
     }
 
     fn of_table(table: &'a Table<'a>, origin: Origin) -> Samples<'a> {
-        let mut variants = Vec::new();
-        for variant in &table.variants {
-            variants.push(SampledVariant {
-                label: &variant.label,
-                value: &variant.label,
-                recorded: None,
-                measured: Some(variant),
-            });
-        }
-        let replicate = replicate(table, origin);
+        let replicate = Replicate::of(table, origin);
         let roles = Roles {
             reference: 0,
             control: None,
             is_paired: replicate == Replicate::Block,
         };
+        let variants = SampledVariant::of_table(table);
         Samples::without_times(table, variants, roles, replicate)
     }
 
@@ -235,54 +145,6 @@ impl<'a> Samples<'a> {
             cases: Vec::new(),
             blocks: 0,
         }
-    }
-
-    /// Returns where each part of the table belongs according to the record; `None` if its step does not count, as a
-    /// warm-up, or if a variable that was already set overrode its level.
-    fn recorded_places(&self, record: &ExperimentRecord) -> Vec<Option<Place>> {
-        let mut places = Vec::new();
-        for part in &self.table.parts {
-            let step = record.step(&part.step.name);
-            let block = step.and_then(|step| step.block);
-            let conditions = &part.step.conditions[part.conditions as usize];
-            let is_of_step = |variant: &SampledVariant| {
-                let is_in_force = |recorded: &Variant| conditions.have(recorded);
-                step.is_some_and(|step| step.label == variant.label)
-                    && variant.recorded.is_some_and(is_in_force)
-            };
-            let variant = self.variants.iter().position(is_of_step);
-            places.push(variant.zip(block).map(|(variant, block)| Place {
-                variant,
-                block: BlockNumber::Fixed(block),
-            }));
-        }
-        places
-    }
-
-    /// Returns where each part of the table belongs: the steps of a variant are its blocks, and unless a run counts as a
-    /// whole, the repetitions within a step are blocks too.
-    fn counted_places(&self) -> Vec<Option<Place>> {
-        let mut next = vec![0_u32; self.variants.len()];
-        let mut places = Vec::new();
-        for part in &self.table.parts {
-            let find = |variant: &SampledVariant| variant.label == part.label;
-            let Some(variant) = self.variants.iter().position(find) else {
-                places.push(None);
-                continue;
-            };
-            let first = next[variant];
-            let (lowest, highest) = match self.replicate {
-                Replicate::Run => (0, 0),
-                Replicate::Block | Replicate::Repetition => repeats(part),
-            };
-            let block = match self.replicate {
-                Replicate::Run => BlockNumber::Fixed(first),
-                _ => BlockNumber::ByRepeat { first, lowest },
-            };
-            next[variant] = first.saturating_add(highest - lowest).saturating_add(1);
-            places.push(Some(Place { variant, block }));
-        }
-        places
     }
 
     fn add(&mut self, key: CaseKey, mut times: CaseTimes) {
@@ -305,42 +167,6 @@ impl<'a> Samples<'a> {
         });
     }
 }
-
-/// Returns what the times of a table are. Steps in one folder make blocks if there are several of each variant. Otherwise
-/// there is nothing that the variants have in common, and what is repeated counts by itself: runs if there are several of
-/// each variant, because what differs from run to run is part of the noise, else the repetitions.
-fn replicate(table: &Table, origin: Origin) -> Replicate {
-    let count = |variant: &TableVariant| {
-        let mut parts = table.parts.iter();
-        let first = parts.find(|part| part.label == variant.label);
-        let first = first.map_or("", |part| part.step.name.as_str());
-        let is_other = |part: &TablePart| part.label == variant.label && part.step.name != first;
-        1 + table.parts.iter().filter(|part| is_other(part)).count()
-    };
-    let fewest = table.variants.iter().map(count).min().unwrap_or(0);
-    let is_one_run_each = matches!(table.dimension, Dimension::Run | Dimension::Date);
-    match origin {
-        Origin::Folder | Origin::Experiment(_) if table.variants.len() < 2 => Replicate::Block,
-        Origin::Folder | Origin::Experiment(_) if fewest > 1 && !is_one_run_each => {
-            Replicate::Block
-        }
-        _ if fewest > 1 => Replicate::Run,
-        _ => Replicate::Repetition,
-    }
-}
-
-fn times_of<'a>(part: &TablePart<'a>) -> impl Iterator<Item = &'a MeasuredTime> {
-    let conditions = part.conditions;
-    let all = part.step.times.iter();
-    all.filter(move |time| time.conditions == conditions)
-}
-
-/// Returns the lowest and the highest number of a repetition.
-fn repeats(part: &TablePart) -> (u32, u32) {
-    let repeats = || times_of(part).map(|time| time.repeat);
-    (repeats().min().unwrap_or(0), repeats().max().unwrap_or(0))
-}
-
 /// Returns the cases with these numbers in the order of the table's rows.
 fn sorted(cases: &Cases, numbers: &[u32]) -> Vec<(CaseKey, u32)> {
     let mut collectives: Vec<&'static str> = Vec::new();
@@ -397,7 +223,8 @@ mod tests {
     use super::*;
     use crate::{
         compare::{
-            experiment_record::StepRecord,
+            dimension::Dimension,
+            experiment_record::{StepRecord, Variant},
             step::tests::steps,
             tables::{Comparability, split, tests::LEVELS},
         },
@@ -495,6 +322,7 @@ mod tests {
         assert_eq!(times[1], blocks(&[(0, 2.0)]));
         assert!(times[2].is_empty(), "the level was overridden");
     }
+
     #[test]
     fn runs_that_were_named_have_no_blocks_in_common() {
         let cells = [

@@ -3,7 +3,7 @@
 use super::{
     conditions::{Conditions, differences, ignore_differences},
     dimension::Dimension,
-    step::Step,
+    step::{MeasuredTime, Step},
 };
 use crate::levels;
 
@@ -43,6 +43,15 @@ pub(super) struct TablePart<'a> {
     /// The conditions, as an index into those of the step.
     pub(super) conditions: u32,
     pub(super) label: String,
+}
+
+impl<'a> TablePart<'a> {
+    /// Returns its times.
+    pub(super) fn times(&self) -> impl Iterator<Item = &'a MeasuredTime> {
+        let conditions = self.conditions;
+        let all = self.step.times.iter();
+        all.filter(move |time| time.conditions == conditions)
+    }
 }
 
 /// Splits the times of all steps by their conditions, in the order in which these come.
