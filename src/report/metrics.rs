@@ -8,8 +8,9 @@ use prometheus::{
 
 use super::{
     content::Content,
+    line_conditions::CONDITIONS,
+    panel::{Line, Panel, Point},
     replays::{ModeTimes, ReplayedStep},
-    series::{CONDITIONS, Line, Panel, Point},
     source::Source,
     stragglers::{LateRank, Stragglers},
 };

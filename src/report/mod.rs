@@ -13,16 +13,20 @@ mod figure;
 #[cfg(any(test, fuzzing))]
 pub(crate) mod fuzzing;
 mod heat_map;
+mod line_conditions;
 mod line_plot;
+mod line_proof;
 mod machine;
 mod metrics;
 mod page;
 mod palette;
+mod panel;
 mod picture;
 mod ranks;
 mod replay_modes;
 mod replay_section;
 mod replays;
+mod report_row;
 mod series;
 mod side_file;
 mod source;
@@ -30,6 +34,7 @@ mod stragglers;
 mod table;
 mod telemetry;
 mod timeline;
+mod words;
 
 use std::{
     fs,

@@ -1,231 +1,37 @@
 //! Time and busbw by case and size: the rows of all runs, added up as they are read.
 
 use std::{
-    collections::{BTreeMap, BTreeSet, HashMap},
+    collections::{BTreeMap, HashMap},
     path::Path,
 };
 
-use serde::Deserialize;
-
 use super::{
-    estimate::{Estimate, LogSums},
+    estimate::LogSums,
+    line_conditions::common_and_special,
+    line_proof::LineProof,
+    panel::{Line, Panel, PanelCase, Point, sum_of_known},
+    report_row::ReportRow,
     source::Source,
     table::distinct,
+    words::{WordId, Words},
 };
 use crate::{
     collective::Collective,
     exit::{Code, Failure},
-    record::{
-        BackendKind, RowError, RowReader, Status,
-        read::{finite, number_of_ranks},
-    },
-    units::{GBps, Micros, counted},
+    record::{BackendKind, RowError, RowReader, Status},
 };
 
 /// Different remarks of rows that are kept.
 const MOST_NOTES: usize = 50;
 
-/// The columns of a row that a report shows.
-#[derive(Deserialize)]
-struct Row<'a> {
-    collective: Collective,
-    backend: BackendKind,
-    level: &'a str,
-    network: &'a str,
-    resources: &'a str,
-    nodes: u32,
-    #[serde(deserialize_with = "number_of_ranks")]
-    ranks: u64,
-    gpus_per_process: u32,
-    size_bytes: u64,
-    r#type: &'a str,
-    redop: &'a str,
-    root: i64,
-    in_place: u8,
-    time_us: Option<Micros>,
-    #[serde(rename = "busbw_GBps")]
-    busbw: Option<GBps>,
-    wrong: Option<u64>,
-    status: Status,
-    note: &'a str,
-    // Columns of later versions: absent from files of earlier ones.
-    group: Option<u32>,
-    #[serde(borrow, default)]
-    pattern: &'a str,
-    #[serde(borrow, default)]
-    hosts: &'a str,
-    #[serde(borrow, default)]
-    device: &'a str,
-    #[serde(borrow, default)]
-    nccl_version: &'a str,
-    #[serde(borrow, default)]
-    mpi_version: &'a str,
-    #[serde(borrow, default)]
-    pxn: &'a str,
-    #[serde(borrow, default)]
-    transport: &'a str,
-    #[serde(borrow, default)]
-    algo: &'a str,
-    #[serde(borrow, default)]
-    proto: &'a str,
-    #[serde(default, deserialize_with = "finite")]
-    precision_pct: Option<f64>,
-    #[serde(rename = "peak_GBps")]
-    peak: Option<GBps>,
-}
-
-/// The number of a word in [`Words`].
-type WordId = u32;
-
-/// Columns with words.
-const WORD_COLUMNS: usize = 10;
-
-/// Words that many rows have, each once.
-#[derive(Default)]
-struct Words {
-    all: Vec<String>,
-    ids: HashMap<String, WordId>,
-    /// The latest word of each column, which the next row is likely to have too.
-    latest: [WordId; WORD_COLUMNS],
-}
-
-impl Words {
-    fn id(&mut self, column: usize, word: &str) -> WordId {
-        let latest = self.latest[column];
-        if self
-            .all
-            .get(latest as usize)
-            .is_some_and(|known| known == word)
-        {
-            return latest;
-        }
-        self.latest[column] = self.id_of(word);
-        self.latest[column]
-    }
-
-    fn id_of(&mut self, word: &str) -> WordId {
-        if let Some(id) = self.ids.get(word) {
-            return *id;
-        }
-        let id = self.all.len() as WordId;
-        self.all.push(word.to_owned());
-        self.ids.insert(word.to_owned(), id);
-        id
-    }
-}
-
-/// The columns that say what a line was measured on and with.
-pub(super) const CONDITIONS: [&str; 11] = [
-    "backend",
-    "nodes",
-    "ranks",
-    "gpus_per_process",
-    "group",
-    "network",
-    "resources",
-    "hosts",
-    "device",
-    "nccl_version",
-    "mpi_version",
-];
-
-/// What the sizes of a line have in common.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
-struct LineKey {
-    collective: Collective,
-    dtype: WordId,
-    redop: WordId,
-    root: i64,
-    pattern: WordId,
-    is_in_place: bool,
-    label: WordId,
-    backend: BackendKind,
-    nodes: u32,
-    ranks: u64,
-    gpus_per_process: u32,
-    group: Option<u32>,
-    network: WordId,
-    resources: WordId,
-    hosts: WordId,
-    device: WordId,
-    nccl_version: WordId,
-    mpi_version: WordId,
-}
-
-/// The results of one size.
-#[derive(Clone, Copy, Default)]
-struct SizeSums {
-    time: LogSums,
-    busbw: LogSums,
-    precision: Option<f64>,
-    peak: Option<f64>,
-    /// Wrong elements in the rows that were checked; `None` if none was.
-    wrong: Option<u64>,
-}
-
-/// The results of one line.
-#[derive(Default)]
-struct LineSums {
-    sizes: BTreeMap<u64, SizeSums>,
-    proof: Proof,
-}
-
-/// What NCCL's log shows about the cases of a line.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Proof {
-    /// Rows that used PXN.
-    pub(super) used: u64,
-    /// Rows that did not.
-    pub(super) not_used: u64,
-    /// Transports.
-    pub(super) transports: BTreeSet<String>,
-    /// Algorithms with their protocols.
-    pub(super) algorithms: BTreeSet<String>,
-}
-
-/// The case that the lines of a panel have in common, apart from the size.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct PanelCase {
-    pub(super) collective: &'static str,
-    pub(super) dtype: String,
-    pub(super) redop: String,
-    pub(super) root: i64,
-    pub(super) pattern: String,
-    pub(super) is_in_place: bool,
-}
-
-/// One size of a line.
-#[derive(Clone, Debug)]
-pub(super) struct Point {
-    pub(super) size: u64,
-    /// In µs.
-    pub(super) time: Estimate,
-    /// In GB/s; `None` if nothing crosses the bus.
-    pub(super) busbw: Option<Estimate>,
-    /// The most busbw that the links allow, in GB/s.
-    pub(super) peak: Option<f64>,
-    /// Wrong elements; `None` if no data were checked.
-    pub(super) wrong: Option<u64>,
-}
-
-/// The sizes of one variant under the same conditions.
-#[derive(Clone, Debug)]
-pub(super) struct Line {
-    /// What tells it from the other lines.
-    pub(super) label: String,
-    /// The level, or the name of its variant in an experiment.
-    pub(super) variant: String,
-    /// The values of [`CONDITIONS`].
-    pub(super) conditions: Vec<String>,
-    pub(super) points: Vec<Point>,
-    pub(super) proof: Proof,
-}
-
-/// Lines that are drawn in one plot.
-#[derive(Clone, Debug)]
-pub(super) struct Panel {
-    pub(super) case: PanelCase,
-    pub(super) lines: Vec<Line>,
+/// Everything that the rows say.
+pub(super) struct Results {
+    pub(super) panels: Vec<Panel>,
+    pub(super) counts: Counts,
+    /// Remarks of rows, with their number.
+    pub(super) notes: Vec<(String, u64)>,
+    /// What all lines have in common.
+    pub(super) common: Vec<String>,
 }
 
 /// Rows by their outcome.
@@ -239,16 +45,6 @@ pub(super) struct Counts {
     pub(super) waived: u64,
     /// Wrong elements.
     pub(super) wrong_elements: u64,
-}
-
-/// Everything that the rows say.
-pub(super) struct Results {
-    pub(super) panels: Vec<Panel>,
-    pub(super) counts: Counts,
-    /// Remarks of rows, with their number.
-    pub(super) notes: Vec<(String, u64)>,
-    /// What all lines have in common.
-    pub(super) common: Vec<String>,
 }
 
 /// Reads the rows of all sources. A last line that is cut short is added to `notes`.
@@ -286,16 +82,57 @@ struct Collector {
     notes: BTreeMap<String, u64>,
 }
 
+/// What the sizes of a line have in common.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+struct LineKey {
+    collective: Collective,
+    dtype: WordId,
+    redop: WordId,
+    root: i64,
+    pattern: WordId,
+    is_in_place: bool,
+    label: WordId,
+    backend: BackendKind,
+    nodes: u32,
+    ranks: u64,
+    gpus_per_process: u32,
+    group: Option<u32>,
+    network: WordId,
+    resources: WordId,
+    hosts: WordId,
+    device: WordId,
+    nccl_version: WordId,
+    mpi_version: WordId,
+}
+
+/// The results of one line.
+#[derive(Default)]
+struct LineSums {
+    sizes: BTreeMap<u64, SizeSums>,
+    proof: LineProof,
+}
+
+/// The results of one size.
+#[derive(Clone, Copy, Default)]
+struct SizeSums {
+    time: LogSums,
+    busbw: LogSums,
+    precision: Option<f64>,
+    peak: Option<f64>,
+    /// Wrong elements in the rows that were checked; `None` if none was.
+    wrong: Option<u64>,
+}
+
 impl Collector {
     fn add_file(&mut self, path: &Path, label: Option<&str>) -> Result<Option<String>, RowError> {
         let mut reader = RowReader::open(path)?;
-        while let Some(row) = reader.read_row::<Row>()? {
+        while let Some(row) = reader.read_row::<ReportRow>()? {
             self.add(&row, label);
         }
         Ok(reader.torn_line())
     }
 
-    fn add(&mut self, row: &Row, label: Option<&str>) {
+    fn add(&mut self, row: &ReportRow, label: Option<&str>) {
         self.count(row);
         let Some(time) = row.time_us else { return };
         let key = self.key(row, label);
@@ -325,7 +162,7 @@ impl Collector {
         place
     }
 
-    fn count(&mut self, row: &Row) {
+    fn count(&mut self, row: &ReportRow) {
         let counts = &mut self.counts;
         counts.rows += 1;
         counts.wrong_elements += row.wrong.unwrap_or(0);
@@ -346,7 +183,7 @@ impl Collector {
         }
     }
 
-    fn key(&mut self, row: &Row, label: Option<&str>) -> LineKey {
+    fn key(&mut self, row: &ReportRow, label: Option<&str>) -> LineKey {
         let words = &mut self.words;
         LineKey {
             collective: row.collective,
@@ -386,20 +223,10 @@ impl Collector {
                 points: points(&sums.sizes),
                 proof: sums.proof,
             };
-            let case = key.case(words);
-            match panels.iter_mut().find(|panel| panel.case == case) {
-                Some(panel) => panel.lines.push(line),
-                None => panels.push(Panel {
-                    case,
-                    lines: vec![line],
-                }),
-            }
+            add_line(&mut panels, key.case(words), line);
         }
         for panel in &mut panels {
-            let labels = distinct(panel.lines.iter().map(|line| line.label.clone()));
-            for (line, label) in panel.lines.iter_mut().zip(labels) {
-                line.label = label;
-            }
+            tell_lines_apart(panel);
         }
         Results {
             panels,
@@ -422,7 +249,7 @@ impl LineKey {
         }
     }
 
-    /// Returns the values of [`CONDITIONS`]; empty for one that is unknown or does not apply.
+    /// Returns the values of [`CONDITIONS`](super::line_conditions::CONDITIONS); empty for one that is unknown or does not apply.
     fn conditions(&self, words: &[String]) -> Vec<String> {
         let word = |id: WordId| words[id as usize].clone();
         vec![
@@ -442,43 +269,22 @@ impl LineKey {
     }
 }
 
-/// Returns a condition in words; empty if there is nothing to say.
-fn in_words(place: usize, value: &str) -> String {
-    let number: u64 = value.parse().unwrap_or(0);
-    match CONDITIONS[place] {
-        _ if value.is_empty() => String::new(),
-        "nodes" => counted(number, "node"),
-        "ranks" => counted(number, "rank"),
-        "gpus_per_process" if number == 0 => String::new(),
-        "gpus_per_process" => format!("{} per process", counted(number, "GPU")),
-        "group" => format!("communicator {value}"),
-        "nccl_version" => format!("NCCL {value}"),
-        // It calls itself MPI, with its name.
-        "mpi_version" => value.to_owned(),
-        name => format!("{name} {value}"),
+fn add_line(panels: &mut Vec<Panel>, case: PanelCase, line: Line) {
+    match panels.iter_mut().find(|panel| panel.case == case) {
+        Some(panel) => panel.lines.push(line),
+        None => panels.push(Panel {
+            case,
+            lines: vec![line],
+        }),
     }
 }
 
-/// Returns the conditions that all lines have, and those of each line that others do not have.
-fn common_and_special(all: &[Vec<String>]) -> (Vec<String>, Vec<Vec<String>>) {
-    let Some(first) = all.first() else {
-        return (Vec::new(), Vec::new());
-    };
-    let is_common: Vec<bool> = (0..first.len())
-        .map(|part| all.iter().all(|one| one[part] == first[part]))
-        .collect();
-    let chosen = |one: &Vec<String>, common: bool| {
-        let mut words = Vec::new();
-        for (place, value) in one.iter().enumerate() {
-            let word = in_words(place, value);
-            if is_common[place] == common && !word.is_empty() {
-                words.push(word);
-            }
-        }
-        words
-    };
-    let special = all.iter().map(|one| chosen(one, false)).collect();
-    (chosen(first, true), special)
+/// Numbers the lines of a panel that have the same label.
+fn tell_lines_apart(panel: &mut Panel) {
+    let labels = distinct(panel.lines.iter().map(|line| line.label.clone()));
+    for (line, label) in panel.lines.iter_mut().zip(labels) {
+        line.label = label;
+    }
 }
 
 fn line_label(label: &str, special: &[String]) -> String {
@@ -501,69 +307,4 @@ fn points(sizes: &BTreeMap<u64, SizeSums>) -> Vec<Point> {
         }
     }
     points
-}
-
-impl Proof {
-    fn add(&mut self, row: &Row) {
-        match row.pxn {
-            "used" => self.used += 1,
-            "not used" => self.not_used += 1,
-            _ => (),
-        }
-        remember(&mut self.transports, row.transport);
-        if !row.algo.is_empty() && !self.algorithms.iter().any(|known| is(known, row)) {
-            remember(&mut self.algorithms, &format!("{} {}", row.algo, row.proto));
-        }
-    }
-
-    /// Returns whether nothing is known.
-    pub(super) fn is_empty(&self) -> bool {
-        self.used + self.not_used == 0 && self.transports.is_empty() && self.algorithms.is_empty()
-    }
-}
-
-fn is(known: &str, row: &Row) -> bool {
-    known.split_once(' ') == Some((row.algo, row.proto))
-}
-
-fn remember(words: &mut BTreeSet<String>, word: &str) {
-    const MOST: usize = 12;
-    if !word.is_empty() && words.len() < MOST && !words.contains(word) {
-        words.insert(word.to_owned());
-    }
-}
-
-impl PanelCase {
-    /// Returns the case in words: `all_reduce, float, sum, out of place`.
-    pub(super) fn words(&self) -> String {
-        let mut words = vec![self.collective.to_owned(), self.dtype.clone()];
-        if self.redop != "none" {
-            words.push(self.redop.clone());
-        }
-        if self.root >= 0 {
-            words.push(format!("root {}", self.root));
-        }
-        if !self.pattern.is_empty() {
-            words.push(self.pattern.clone());
-        }
-        words.push(self.placement().to_owned());
-        words.join(", ")
-    }
-
-    /// Returns the placement of the buffers in words.
-    pub(super) fn placement(&self) -> &'static str {
-        if self.is_in_place {
-            "in place"
-        } else {
-            "out of place"
-        }
-    }
-}
-
-/// Returns the sum of what is known of two numbers; `None` if neither is.
-pub(super) fn sum_of_known(first: Option<u64>, second: Option<u64>) -> Option<u64> {
-    match (first, second) {
-        (Some(first), Some(second)) => Some(first + second),
-        (known, None) | (None, known) => known,
-    }
 }

@@ -89,6 +89,16 @@ mod tests {
     }
 
     #[test]
+    fn a_table_that_is_too_long_ends_and_says_so() {
+        let mut rows = vec![Vec::new(); MOST_ROWS];
+        assert_eq!(end_table(&mut rows), None);
+        rows.push(Vec::new());
+        let sentence = end_table(&mut rows).expect("said");
+        assert_eq!(sentence, "The table ends after 200 rows.");
+        assert_eq!(rows.len(), MOST_ROWS);
+    }
+
+    #[test]
     fn what_is_left_out_is_counted() {
         let mut left_out = Vec::new();
         let kept = limited(vec![0; MOST_LISTED + 2], "proof row", &mut left_out);
