@@ -106,7 +106,7 @@ pub(super) fn fit(
     backend: &dyn Backend,
     world: &dyn World,
 ) -> anyhow::Result<(Plan, CutSizes)> {
-    let Some(capacity) = sweep::measure::capacity(world, backend)? else {
+    let Some(capacity) = sweep::capacity(world, backend)? else {
         return Ok((plan, None));
     };
     let needed = largest(&plan, backend, world)?;

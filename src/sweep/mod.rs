@@ -2,16 +2,21 @@
 
 mod average;
 pub mod blocks;
+mod capacity;
 mod delay;
 pub mod event;
 mod found;
+mod group_results;
 mod injected_fault;
 pub mod measure;
 pub mod memory_watch;
 mod per_rank;
 pub mod plan;
+mod relative_speed;
 pub mod spent;
 pub mod stragglers;
+mod timed;
+mod timing;
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -25,6 +30,7 @@ use crate::{
     record::{Record, Status},
     world::{World, deadline, progress, signal},
 };
+pub use capacity::capacity;
 pub use delay::InjectedDelay;
 pub use event::Event;
 pub use injected_fault::InjectedFault;
