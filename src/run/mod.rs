@@ -2,7 +2,7 @@
 //!
 //! | step | module |
 //! |---|---|
-//! | what is requested | [`request`], [`presets`], [`backend`], [`environment`] |
+//! | what is requested | [`request`], `file_request`, `request_check`, [`presets`], [`backend`], [`environment`] |
 //! | what the job is | `context`, `meta`, `split`, `traffic`, `settings`, `network`, `peak` |
 //! | what is measured | `planning`, `listing` |
 //! | what is kept and shown | `progress`, `session`, `shared_run`, `wanted_files`, `earlier_run`, `log`, `outcome`, `over_time`, `sampler`, `phases` |
@@ -13,6 +13,7 @@ mod connection_log;
 mod context;
 mod earlier_run;
 pub mod environment;
+mod file_request;
 mod inquiries;
 mod listing;
 mod log;
@@ -37,6 +38,7 @@ mod replay_files;
 mod replay_log;
 mod replay_progress;
 pub mod request;
+mod request_check;
 mod requirements;
 mod sampler;
 #[cfg(feature = "nccl")]
@@ -158,12 +160,12 @@ fn in_world(
     if let Some(remark) = peak::remark(&peak_meta, context.backend) {
         session.keep_remark(remark, world);
     }
-    session.set_peak(peak_meta);
+    session.change_run(|run| run.peak = peak_meta);
     timer.mark("facts, files");
     let end = measure(
         &context, &peak, &mut check, plan, &session, &mut proof, &mut timer,
     );
-    session.set_phases(timer.phases);
+    session.change_run(|run| run.phases = timer.phases);
     finish(end, &session, world)
 }
 
@@ -238,8 +240,11 @@ fn measure(
         timer.mark("predictions");
     }
     let telemetry = start_telemetry(context, session, timer)?;
-    session.set_startup(facts::process_age_s());
-    session.set_largest_size(sizes.map(|(_, end)| end));
+    let startup_s = facts::process_age_s();
+    session.change_run(|run| {
+        run.startup_s = startup_s;
+        run.sweep.reduced_to = sizes.map(|(_, end)| end);
+    });
     let mut details = RecordDetails {
         proof,
         peak,
@@ -260,7 +265,7 @@ fn measure(
     remarks.extend(unknown_algorithms);
     let proved = proof.verdict(session.folder().as_deref(), world)?;
     remarks.extend(proved.as_ref().map(|proved| proved.verdict.clone()));
-    session.set_proof(proved);
+    session.change_run(|run| run.proof = proved);
     for remark in remarks {
         session.keep_remark(remark, world);
     }
@@ -368,7 +373,7 @@ fn sweep_and_show(
     } else {
         None
     };
-    session.set_memory(memory);
+    session.change_run(|run| run.memory = memory);
     let verdict = progress.end(&measure, stopped, memory)?;
     Ok((verdict, measure))
 }

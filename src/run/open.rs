@@ -81,10 +81,15 @@ pub(super) fn library(context: &RunContext, run: &mut RunMeta) -> anyhow::Result
     let world = context.world;
     world::agree(world, scratch::check())?;
     let library = NcclLibrary::load_on_all_ranks(context.request.nccl_lib.as_deref(), world)?;
+    set_versions(run, &library);
+    Ok(library)
+}
+
+/// Notes which NCCL is loaded.
+fn set_versions(run: &mut RunMeta, library: &NcclLibrary) {
     let path = library.path().display().to_string();
     run.versions.insert("nccl".into(), library.version());
     run.versions.insert("nccl_library".into(), path);
-    Ok(library)
 }
 
 /// Opens NCCL on this process's GPUs.
@@ -93,8 +98,7 @@ fn nccl(context: &RunContext, plan: &Plan, session: &Session) -> anyhow::Result<
     world::agree(world, scratch::check())?;
     let nccl_lib = context.request.nccl_lib.as_deref();
     let library = NcclLibrary::load_on_all_ranks(nccl_lib, world)?;
-    session.set_version("nccl", library.version());
-    session.set_version("nccl_library", library.path().display().to_string());
+    session.change_run(|run| set_versions(run, &library));
     let conflicts = settings::conflicts(
         &context.request.presets,
         context.nodes(),

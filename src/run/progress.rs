@@ -206,7 +206,8 @@ impl<'a> Progress<'a> {
         for remark in remarks {
             self.session.keep_remark(remark, self.context.world);
         }
-        self.session.set_over_time(found.clone());
+        self.session
+            .change_run(|run| run.over_time = Some(found.clone()));
         Ok(Some(found))
     }
 }

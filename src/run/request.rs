@@ -1,21 +1,13 @@
 //! What a caller asks of a run: plain data that is complete before any rank or device is known.
 
-use std::{
-    path::{Path, PathBuf},
-    time::Duration,
-};
+use std::{path::PathBuf, time::Duration};
 
-use super::{
-    backend::BackendChoice,
-    presets::Presets,
-    split::{SPLIT, Split},
-};
+pub use super::file_request::FileRequest;
+use super::{backend::BackendChoice, presets::Presets, split::Split};
 use crate::{
     backend::options::{Blocking, ExecOptions, Registration},
     check::Requirements,
     env::Env,
-    exit::{Code, Failure},
-    output::files::OutputPaths,
     record::{BackendKind, SweepMeta},
     sweep::{
         InjectedDelay, InjectedFault,
@@ -23,15 +15,6 @@ use crate::{
         plan::{SizeStep, SweepSpec},
     },
 };
-
-/// Iterations that can be timed one by one: each has an event or two on every GPU.
-const MOST_TIMED_ITERATIONS: u32 = 1_000_000;
-
-/// The most operations of a case that are timed: if each takes 10 us, they take 17 minutes.
-const MOST_OPERATIONS: u64 = 100_000_000;
-
-/// The most warm-up operations and checks of a case, and operations that start together.
-const MOST_REPETITIONS: u32 = 1_000_000;
 
 /// A sweep to be run, listed or planned.
 #[derive(Clone, Debug)]
@@ -136,229 +119,7 @@ pub struct TableOptions {
     pub tuning: bool,
 }
 
-/// Which files a run writes.
-#[derive(Clone, Debug, Default)]
-pub struct FileRequest {
-    /// The folder for all of them.
-    pub out: Option<PathBuf>,
-    /// The CSV.
-    pub csv: Option<PathBuf>,
-    /// The JSON.
-    pub json: Option<PathBuf>,
-    /// The JSON with nccl-tests' keys.
-    pub nccl_tests_json: Option<PathBuf>,
-    /// Whether the program was called by a name of nccl-tests', and so makes no folder of its own accord.
-    pub is_drop_in: bool,
-    /// Whether an earlier run at the same place is continued.
-    pub resume: bool,
-}
-
-impl FileRequest {
-    /// Returns whether an earlier run is to be continued whose place is not given.
-    pub fn finds_earlier_run(&self) -> bool {
-        self.resume && self.out.is_none() && self.csv.is_none()
-    }
-
-    /// Returns whether a file or folder is named.
-    pub fn names_any(&self) -> bool {
-        let files = [&self.out, &self.csv, &self.json, &self.nccl_tests_json];
-        files.into_iter().any(Option::is_some)
-    }
-
-    /// Returns the paths of the run's files; their folder is `default` unless one or a single file is requested.
-    pub fn paths(&self, default: &Path) -> OutputPaths {
-        let is_asked = self.out.is_some() || self.csv.is_some() || self.json.is_some();
-        let paths = if self.is_drop_in && !is_asked {
-            OutputPaths::default()
-        } else {
-            OutputPaths::new(
-                self.out.as_deref(),
-                self.csv.as_deref(),
-                self.json.as_deref(),
-                default,
-            )
-        };
-        OutputPaths {
-            nccl_tests_json: self.nccl_tests_json.clone(),
-            ..paths
-        }
-    }
-}
-
 impl Request {
-    /// Refuses what cannot be combined, or cannot be at all.
-    ///
-    /// # Errors
-    ///
-    /// Returns an error if the request contradicts itself. Every rank has the same request and so the same error.
-    pub fn check(&self) -> anyhow::Result<()> {
-        self.check_sweep()?;
-        self.check_execution()?;
-        if self.inject_delay.is_some() && !self.stragglers {
-            return usage(
-                "an injected delay acts on the search for stragglers only. Add --stragglers",
-            );
-        }
-        self.check_resume()
-    }
-
-    fn check_sweep(&self) -> anyhow::Result<()> {
-        let SweepSpec {
-            collectives,
-            begin,
-            end,
-            ..
-        } = &self.spec;
-        if collectives.is_empty() {
-            return usage("no collective given. Name one, such as all_reduce, or all");
-        }
-        if self.files.is_drop_in && collectives.len() > 1 {
-            return usage(
-                "under a name of nccl-tests only that collective runs. Remove the other one",
-            );
-        }
-        if begin > end {
-            return usage(&format!(
-                "the smallest size -b {begin} is larger than the largest -e {end}"
-            ));
-        }
-        if self.planned_ranks.is_some() && self.backend != BackendChoice::Model && !self.list {
-            return usage(
-                "--ranks plans for ranks that are not running. Use it with --backend model or --list",
-            );
-        }
-        let names =
-            |preset: Option<&'static crate::levels::Preset>| preset.map(|p| p.name.as_str());
-        if names(self.presets.level) == Some("off") && names(self.presets.network) == Some("pxn") {
-            return usage(
-                "--level off forbids the relays that --network pxn asks for. Leave one of them out",
-            );
-        }
-        if matches!(self.spec.step, SizeStep::Add(bytes) if bytes.0 == 0) {
-            return usage(
-                "-i 0 never reaches the next size. Use a larger step, or a factor with -f",
-            );
-        }
-        Ok(())
-    }
-
-    fn check_execution(&self) -> anyhow::Result<()> {
-        let ExecOptions {
-            aggregate,
-            blocking,
-            null_stream,
-            replays,
-            iteration_times,
-            ..
-        } = self.exec;
-        let waits_inside = matches!(blocking, Blocking::Operation | Blocking::OperationAndRanks);
-        let conflicts = [
-            (
-                replays > 0 && blocking != Blocking::AtTheEnd,
-                "-z waits between operations, which a graph (-G) runs as one. Use only one of them",
-            ),
-            (
-                replays > 0 && iteration_times,
-                "-I times each iteration, but a graph (-G) runs them as one. Use only one of them",
-            ),
-            (
-                replays > 0 && null_stream,
-                "CUDA cannot capture the null stream (-y 1) as a graph (-G). Use only one of them",
-            ),
-            (
-                iteration_times && self.timing.iters > MOST_TIMED_ITERATIONS,
-                "-I stores the time of every iteration. Use at most 1000000 of them with -n",
-            ),
-            (
-                iteration_times && self.timing.iters == 0,
-                "-I times each iteration, but -n 0 has none. Use only one of them",
-            ),
-            (
-                iteration_times && self.timing.skipped_iterations >= self.timing.iters,
-                "-K skips all of the -n iterations. Use a smaller -K",
-            ),
-            (
-                self.timing.precision.is_some() && self.timing.iters == 0,
-                "--precision times until the mean is known, but -n 0 times nothing. Use only one of them",
-            ),
-            (
-                self.timing.repeat_for.is_some() && self.timing.cycles != 1,
-                "--time repeats the sweep until the time is over, and -N a number of times. Use only one of them",
-            ),
-            (
-                self.timing.repeat_for.is_some() && self.timing.iters == 0,
-                "--time measures throughput over time, but -n 0 times nothing. Use only one of them",
-            ),
-            (
-                waits_inside && aggregate > 1,
-                "-z 1 and -z 2 wait for each operation, but those of a group (-m) start together. Use -z 3, or drop -m",
-            ),
-        ];
-        for (is_conflict, sentence) in conflicts {
-            if is_conflict {
-                return Err(Failure::on_all_ranks(Code::Usage, sentence));
-            }
-        }
-        self.check_repetitions()
-    }
-
-    /// Refuses numbers that are a mistake: the run would take days, and looks as if it hung.
-    fn check_repetitions(&self) -> anyhow::Result<()> {
-        let numbers = [
-            ("-w", self.timing.warmup),
-            ("-c", self.timing.checks),
-            ("-m", self.exec.aggregate),
-        ];
-        for (flag, number) in numbers {
-            if number > MOST_REPETITIONS {
-                let what = format!("{flag} {number} is too many. Use at most {MOST_REPETITIONS}");
-                return usage(&what);
-            }
-        }
-        let factors = [
-            self.timing.iters,
-            self.exec.operations(),
-            self.exec.rounds(),
-        ];
-        let operations = factors
-            .map(u64::from)
-            .into_iter()
-            .fold(1, u64::saturating_mul);
-        if operations > MOST_OPERATIONS {
-            let what = format!(
-                "-n, -m and -G make {operations} timed operations of each case, more than {MOST_OPERATIONS}. To measure for a long \
-                 time, use --time"
-            );
-            return usage(&what);
-        }
-        Ok(())
-    }
-
-    /// Refuses to resume from a CSV whose rows do not say which case they are.
-    fn check_resume(&self) -> anyhow::Result<()> {
-        if !self.files.resume {
-            return Ok(());
-        }
-        if self.files.finds_earlier_run() && (self.files.json.is_some() || self.files.is_drop_in) {
-            return usage(
-                "--resume needs the CSV of the earlier run. Name it with --csv, or its folder with --out",
-            );
-        }
-        // A value that cannot be read is reported later, by all ranks together.
-        let split = Split::from_env(&crate::env::var).ok().flatten();
-        let conflict = if self.timing.cycles != 1 {
-            "-N: it resumes a single pass over the sizes".to_owned()
-        } else if self.timing.repeat_for.is_some() {
-            "--time: it resumes a single pass over the sizes".to_owned()
-        } else if split.is_some() {
-            format!("{SPLIT}: a case may have been measured on some communicators only")
-        } else {
-            return Ok(());
-        };
-        let what = format!("--resume cannot be combined with {conflict}");
-        Err(Failure::on_all_ranks(Code::Usage, what))
-    }
-
     /// Returns whether this run continues an earlier one: because it is asked to, or because Slurm restarted the job.
     pub fn resumes(&self, env: Env) -> bool {
         // A row says neither which pass nor which communicator it belongs to.
@@ -487,11 +248,6 @@ impl Request {
         let in_use = flags.into_iter().filter(|(_, is_used)| *is_used);
         in_use.map(|(flag, _)| flag).collect()
     }
-}
-
-fn usage(what: &str) -> anyhow::Result<()> {
-    let what = format!("{what}. See pxnbench --help");
-    Err(Failure::on_all_ranks(Code::Usage, what))
 }
 
 fn is_restarted(env: Env) -> bool {

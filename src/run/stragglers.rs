@@ -53,7 +53,7 @@ pub(super) fn search(
         &session.run().processes,
     );
     let sentences = report.sentences();
-    session.set_stragglers(report);
+    session.change_run(|run| run.stragglers = Some(report));
     Ok(sentences)
 }
 

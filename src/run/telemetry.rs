@@ -229,7 +229,8 @@ impl RunTelemetry {
             }
         }
         if world.rank() == 0 {
-            session.set_telemetry(self.meta());
+            let meta = self.meta();
+            session.change_run(|run| run.telemetry = Some(meta));
         }
         Ok(slowed)
     }
