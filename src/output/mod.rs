@@ -23,6 +23,7 @@ mod output_files;
 mod paths;
 pub mod progress;
 pub mod ranks;
+mod row_faults;
 mod row_file;
 mod row_text;
 mod run_locks;

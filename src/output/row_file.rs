@@ -12,16 +12,13 @@ use std::{
 };
 
 use super::{
-    kept::keep_earlier, lock::identity, row_text::RowText, target, whole_file::write_whole,
+    kept::keep_earlier, lock::identity, row_faults::RowFaults, row_text::RowText, target,
+    whole_file::write_whole,
 };
 use crate::{
     streams::{self, Destination},
-    units::counted,
     world::progress,
 };
-
-/// How often it is said that somebody changed the file.
-const MOST_COMPLAINTS: u32 = 3;
 
 /// Whether rows are on disk before the next case begins, or only at the end of the run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,20 +43,7 @@ pub(super) struct RowFile {
     is_torn: bool,
     /// Whether nothing has been written since the file was last on disk.
     is_on_disk: bool,
-    /// Why rows cannot be written at the moment.
-    trouble: Option<io::Error>,
-    /// Whether that was said.
-    said_trouble: bool,
-    /// Whether it was said that they can be written again.
-    said_recovery: bool,
-    /// How often it was said that somebody changed the file.
-    complaints: u32,
-    /// Rows that are not written yet.
-    waiting_rows: u64,
-    /// Rows for which there was no more room in memory.
-    lost_rows: u64,
-    /// Whether somebody removed rows that are not in memory.
-    lacks_earlier: bool,
+    faults: RowFaults,
 }
 
 impl RowFile {
@@ -112,18 +96,12 @@ impl RowFile {
             is_stream: target::is_stream(path),
             identity: Some(identity(&file.metadata()?)),
             path: path.to_owned(),
+            faults: RowFaults::none(path.to_owned()),
             durability,
             file: Some(file),
             text: RowText::of_file(header, text),
             is_torn: false,
             is_on_disk: false,
-            trouble: None,
-            said_trouble: false,
-            said_recovery: false,
-            complaints: 0,
-            waiting_rows: 0,
-            lost_rows: 0,
-            lacks_earlier: false,
         })
     }
 
@@ -132,26 +110,12 @@ impl RowFile {
     pub(super) fn append(&mut self, rows: &str, count: u64) -> Vec<String> {
         let mut said = Vec::new();
         if self.text.push(rows) {
-            self.waiting_rows += count;
+            self.faults.wait_for(count);
         } else {
-            said.extend(self.lose(count));
+            said.extend(self.faults.lose(count));
         }
         said.extend(self.try_to_write());
         said
-    }
-
-    /// Notes that there is no room for `count` rows, and returns what to say of that, once.
-    fn lose(&mut self, count: u64) -> Option<String> {
-        let is_first = self.lost_rows == 0;
-        self.lost_rows += count;
-        is_first.then(|| {
-            format!(
-                "{} cannot be written for so long that {} fill the memory for them. Further rows are lost until it can; the end of the \
-                 run says how many",
-                self.path.display(),
-                counted(self.waiting_rows, "row")
-            )
-        })
     }
 
     /// Writes what could not be written so far, and waits until all of it is on disk. Returns what to say of the file.
@@ -159,7 +123,7 @@ impl RowFile {
         let mut said = self.try_to_write();
         let _writing = streams::writing_to(Destination::File(self.path.clone()));
         if let Some(file) = &self.file
-            && self.trouble.is_none()
+            && !self.faults.is_in_trouble()
             && !self.is_on_disk
         {
             match target::sync(file) {
@@ -173,25 +137,7 @@ impl RowFile {
 
     /// Returns a sentence if rows of the run are missing in the file.
     pub(super) fn missing(&self) -> Option<String> {
-        let missing = self.waiting_rows + self.lost_rows;
-        if missing == 0 && self.trouble.is_none() && !self.lacks_earlier {
-            return None;
-        }
-        let what = if missing == 0 || self.lacks_earlier {
-            // It is not known how many.
-            "rows".to_owned()
-        } else {
-            counted(missing, "row")
-        };
-        let why = match &self.trouble {
-            Some(error) => error.to_string(),
-            None if self.lacks_earlier => "somebody removed them".to_owned(),
-            None => "there was no more room for them in memory".to_owned(),
-        };
-        Some(format!(
-            "{} lacks {what} of this run: {why}",
-            self.path.display()
-        ))
+        self.faults.missing()
     }
 
     fn try_to_write(&mut self) -> Vec<String> {
@@ -204,22 +150,10 @@ impl RowFile {
         };
         match written {
             Err(error) => said.extend(self.fail(error)),
-            Ok(()) => said.extend(self.recover()),
+            Ok(()) => said.extend(self.faults.recover()),
         }
         progress::tick();
         said
-    }
-
-    /// Notes that nothing waits, and returns what to say if something did, once.
-    fn recover(&mut self) -> Option<String> {
-        self.waiting_rows = 0;
-        let had_trouble = self.trouble.take().is_some();
-        let is_whole = self.lost_rows == 0 && !self.lacks_earlier;
-        if !had_trouble || !is_whole || std::mem::replace(&mut self.said_recovery, true) {
-            return None;
-        }
-        let path = self.path.display();
-        Some(format!("{path} can be written again, and has all rows"))
     }
 
     /// Notes that rows cannot be written, and returns what to say of that, once.
@@ -234,13 +168,7 @@ impl RowFile {
             // On a network, an open file can be of no more use although the file is there.
             self.file = None;
         }
-        let sentence = format!(
-            "{} cannot be written: {error}. Its rows are kept in memory, and written as soon as that is possible",
-            self.path.display()
-        );
-        self.trouble = Some(error);
-        let was_said = std::mem::replace(&mut self.said_trouble, true);
-        (!was_said).then_some(sentence)
+        self.faults.fail(error)
     }
 
     /// Writes what a stream has not got yet. What it has cannot be taken back.
@@ -311,7 +239,9 @@ impl RowFile {
 
     /// Writes the file anew with all rows, beside what somebody else put there. Returns what to say of that.
     fn write_anew(&mut self, change: &str) -> io::Result<Option<String>> {
-        self.lacks_earlier |= !self.text.is_whole();
+        if !self.text.is_whole() {
+            self.faults.lack_earlier_rows();
+        }
         let text = self.text.anew();
         fs::create_dir_all(target::folder_of(&self.path))?;
         if self.path.metadata().is_ok_and(|there| there.len() > 0) {
@@ -324,19 +254,7 @@ impl RowFile {
         self.text.note_all_written();
         self.is_torn = false;
         self.is_on_disk = true;
-        self.complaints += 1;
-        if self.complaints > MOST_COMPLAINTS {
-            return Ok(None);
-        }
-        let all = if self.lacks_earlier || self.lost_rows > 0 {
-            "but lacks earlier rows, which are no longer in memory"
-        } else {
-            "with all rows"
-        };
-        let path = self.path.display();
-        Ok(Some(format!(
-            "{path} {change} during the run. It was written anew, {all}"
-        )))
+        Ok(self.faults.write_anew(change))
     }
 }
 
