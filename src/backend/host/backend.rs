@@ -10,8 +10,11 @@ use std::{ffi::c_int, time::Instant};
 use mpi::ffi;
 
 use super::{
-    call::{self, MpiCall, Operation, Parts, call_for, datatype},
+    call::{self, MpiCall, call_for},
+    datatype::datatype,
     guarded_buffer::GuardedBuffer,
+    operation::Operation,
+    parts::Parts,
     reduction::{self, Reductions},
 };
 use crate::{

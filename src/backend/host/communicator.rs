@@ -11,7 +11,10 @@ use std::{cell::RefCell, ffi::c_int, marker::PhantomData, slice};
 use mpi::ffi;
 
 use super::{
-    call::{Operation, Parts, call_for, check_code, datatype},
+    call::{call_for, check_code},
+    datatype::datatype,
+    operation::Operation,
+    parts::Parts,
     reduction::{self, Reductions},
     started::StartedOperation,
 };

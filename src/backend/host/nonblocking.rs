@@ -9,7 +9,7 @@ use std::ffi::c_int;
 
 use mpi::ffi;
 
-use super::call::{Operation, check_code};
+use super::{call::check_code, operation::Operation};
 use crate::collective::{Case, Collective};
 
 /// The MPI call that starts a collective. It uses the same buffers as the one that waits for the end.

@@ -10,10 +10,7 @@ use std::{
 
 use mpi::ffi;
 
-use super::{
-    call::{check_code, datatype, in_place_argument},
-    reduction,
-};
+use super::{call::check_code, datatype::datatype, operation::in_place_argument, reduction};
 use crate::{backend::Element, collective::Case};
 
 /// An operation that MPI has started, with its buffer. If it is dropped before it has ended, the buffer stays MPI's.
