@@ -9,6 +9,7 @@ use crate::{
     experiment::{
         self, BucketSizes, Limits, PresetNames, Request, StepStart, Variants, VariedSettings,
     },
+    run::target::Target,
 };
 
 /// Runs the same sweep or training step at several PXN levels, in an order that is fair to all of them, and compares the times.
@@ -83,7 +84,7 @@ pub struct Args {
 
 impl Args {
     /// Returns what the steps differ in: the levels, unless other settings are given several values.
-    pub fn varied(&self) -> VariedSettings {
+    fn varied(&self) -> VariedSettings {
         let given = VariedSettings {
             levels: self.levels.clone().unwrap_or_default(),
             networks: self.networks.clone().unwrap_or_default(),
@@ -110,13 +111,20 @@ impl Args {
     }
 }
 
-/// Runs the experiment with these arguments of what is measured.
+/// Runs the experiment with `target`, which `arguments` stand for. Both are checked before anything is started.
 ///
 /// # Errors
 ///
-/// Returns an error if ranks cannot be started, or if nothing could be measured.
-pub fn run(args: Args, measured: MeasuredRun, arguments: Vec<OsString>) -> anyhow::Result<Code> {
-    let variants = Variants::of(&args.varied());
+/// Returns an error if the target is not what an experiment runs, if ranks cannot be started, or if nothing could be
+/// measured.
+pub fn run(args: Args, target: &Target, arguments: Vec<OsString>) -> anyhow::Result<Code> {
+    let varied = args.varied();
+    varied.check(target)?;
+    let measured = match target {
+        Target::Replay { .. } => MeasuredRun::Replay,
+        _ => MeasuredRun::Sweep,
+    };
+    let variants = Variants::of(&varied);
     let variants = variants.map_err(|why| Failure::on_all_ranks(Code::Usage, why))?;
     let start = StepStart::of(args.start.as_deref(), args.out, "experiment", "")?;
     experiment::run(&Request {

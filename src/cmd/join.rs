@@ -5,11 +5,9 @@ use std::{ffi::OsString, num::NonZeroU32};
 use super::args::values;
 use crate::{
     exit::Code,
-    launch::{
-        Target,
-        join::{self, JoinRequest, Master},
-    },
+    launch::join::{self, JoinRequest, Master},
     levels::{self, Preset},
+    run::target::Target,
 };
 
 /// Starts the ranks of this node, which meet those of the other nodes over TCP: without MPI, ssh or Slurm. Run the same command

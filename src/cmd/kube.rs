@@ -6,7 +6,7 @@ use super::args::values;
 use crate::{
     exit::{Code, Failure},
     kube::{
-        Cluster,
+        CheckedRun, Cluster,
         in_pod::{self, InPod},
         logs::LogRequest,
         manifests,
@@ -19,6 +19,7 @@ use crate::{
     launch::template::{self, Template},
     levels::{self, Preset},
     output::stdout,
+    run::target::Target,
     units::Bytes,
 };
 
@@ -231,19 +232,9 @@ struct InPodArgs {
     arguments: Vec<OsString>,
 }
 
-/// A sweep or a replay that can run on GPUs.
-pub struct CheckedRun {
-    /// Its arguments.
-    pub arguments: Vec<OsString>,
-    /// The GPUs of a process.
-    pub gpus_per_process: u32,
-    /// Whether it is a sweep.
-    pub is_sweep: bool,
-}
-
-/// A function that checks the arguments of the ranks; if they are only options, the collectives are those of the second
-/// argument.
-pub type RunCheck = fn(&[OsString], Option<&str>) -> anyhow::Result<CheckedRun>;
+/// A function that reads the arguments of the ranks; if they are only options, the collectives are those of the second
+/// argument. It returns the arguments as the ranks get them, and the target that they name.
+pub type TargetReader = fn(&[OsString], Option<&str>) -> anyhow::Result<(Vec<OsString>, Target)>;
 
 impl PlaceArgs {
     fn cluster(&self) -> Cluster {
@@ -266,11 +257,11 @@ impl JobArgs {
     }
 
     /// Returns the arguments of the ranks, once they are checked.
-    fn checked(&self, check: RunCheck) -> anyhow::Result<CheckedRun> {
+    fn checked(&self, read: TargetReader) -> anyhow::Result<CheckedRun> {
         let template = template::of_level(&self.level.name).ok();
         let default_sweep = template.and_then(Template::default_sweep);
         let options = self.sweep_options();
-        let run = check(&self.ranks, default_sweep)?;
+        let run = checked_run(&self.ranks, default_sweep, read)?;
         if options.is_empty() {
             return Ok(run);
         }
@@ -278,12 +269,13 @@ impl JobArgs {
             let what = "--size and --time are for sweeps, and a replay has steps. Leave them out";
             return Err(Failure::on_all_ranks(Code::Usage, what));
         }
-        check(&[self.ranks.as_slice(), &options].concat(), default_sweep)
+        let words = [self.ranks.as_slice(), &options].concat();
+        checked_run(&words, default_sweep, read)
     }
 
     /// Returns the request, once what the ranks do is checked.
-    fn request(&self, check: RunCheck) -> anyhow::Result<Request> {
-        let run = self.checked(check)?;
+    fn request(&self, read: TargetReader) -> anyhow::Result<Request> {
+        let run = self.checked(read)?;
         let default_memory = (u64::from(self.gpus) << 32).saturating_add(self.shm.0);
         let time = self.time.unwrap_or_default();
         let request = Request {
@@ -319,16 +311,25 @@ impl JobArgs {
     }
 }
 
+fn checked_run(
+    words: &[OsString],
+    default_sweep: Option<&str>,
+    read: TargetReader,
+) -> anyhow::Result<CheckedRun> {
+    let (arguments, target) = read(words, default_sweep)?;
+    CheckedRun::new(arguments, &target)
+}
+
 /// Does what is asked for.
 ///
 /// # Errors
 ///
 /// Returns an error if the arguments contradict each other, or if the cluster does not do it.
-pub fn run(args: Args, check: RunCheck) -> anyhow::Result<Code> {
+pub fn run(args: Args, read: TargetReader) -> anyhow::Result<Code> {
     match args.action {
-        Action::Render(args) => render(&args, check),
+        Action::Render(args) => render(&args, read),
         Action::Deploy(args) => {
-            let request = args.job.request(check)?;
+            let request = args.job.request(read)?;
             let timeout = args.kubectl.request_timeout;
             Cluster::new(request.namespace.clone(), timeout).deploy(&request)
         }
@@ -349,8 +350,8 @@ pub fn run(args: Args, check: RunCheck) -> anyhow::Result<Code> {
     }
 }
 
-fn render(args: &RenderArgs, check: RunCheck) -> anyhow::Result<Code> {
-    let request = args.job.request(check)?;
+fn render(args: &RenderArgs, read: TargetReader) -> anyhow::Result<Code> {
+    let request = args.job.request(read)?;
     let token = if args.token {
         Token::random()?
     } else {

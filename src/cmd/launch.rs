@@ -8,10 +8,11 @@ use crate::{
     exit::{Code, Failure},
     input::{self, InputKind},
     launch::{
-        self, ContainerRequest, LauncherChoice, Request, Target,
+        self, ContainerRequest, LauncherChoice, Request,
         hosts::{self, HostList, HostsRequest, Over},
         join::Master,
     },
+    run::target::Target,
 };
 
 /// Starts a sweep, the doctor or proof --self-test on all nodes of this Slurm job, or on the hosts of --hosts or --hostfile, one

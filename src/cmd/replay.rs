@@ -9,7 +9,6 @@ use crate::{
     env::{self, Env},
     exit::{Code, Failure},
     experiment::{self, Limits, PresetNames, StepStart, TuneGrid},
-    launch::Target,
     levels::{self, Preset},
     replay::ReplayMeasure,
     run::{
@@ -18,6 +17,7 @@ use crate::{
         presets::Presets,
         replay::{self, ReplayRequest, WorkloadChoice},
         request::{FileRequest, Request},
+        target::Target,
     },
     units::{Micros, significant},
     world::launch,

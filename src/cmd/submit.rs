@@ -4,10 +4,12 @@ use std::ffi::OsString;
 
 use crate::{
     exit::{Code, Failure},
+    experiment::{PresetNames, VariedSettings},
     launch::{
         submit::{GpusPerNode, Submission},
         template::{self, Template},
     },
+    run::target::Target,
 };
 
 /// The level that is submitted if none is named.
@@ -144,6 +146,23 @@ impl Args {
         options.extend(self.sbatch.iter().cloned());
         options
     }
+}
+
+/// Submits the job, whose ranks are started for `target`.
+///
+/// # Errors
+///
+/// Returns an error if the template does not suit the target, or if sbatch does not take the job.
+pub fn run(mut submission: Submission, target: &Target) -> anyhow::Result<Code> {
+    if submission.template.is_experiment() {
+        let levels = VariedSettings {
+            levels: PresetNames::all_levels(),
+            ..VariedSettings::default()
+        };
+        levels.check(target)?;
+    }
+    submission.suit(target)?;
+    submission.submit()
 }
 
 fn usage(what: String) -> anyhow::Error {

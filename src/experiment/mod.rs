@@ -8,6 +8,7 @@
 //! faster.
 
 mod budget;
+mod check;
 mod progress;
 mod request;
 mod start;

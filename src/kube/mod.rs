@@ -5,6 +5,7 @@
 //! runs the program and leaves the results in the log.
 
 mod causes;
+mod checked_run;
 mod cluster;
 mod deploy;
 mod deployment;
@@ -28,5 +29,6 @@ pub mod settings;
 pub mod size;
 mod status;
 
+pub use checked_run::CheckedRun;
 pub use cluster::Cluster;
 pub use request::Request;

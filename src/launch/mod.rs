@@ -23,16 +23,12 @@ mod shell;
 mod site;
 pub mod submit;
 mod supervisor;
-mod target;
 pub mod template;
 
 use std::path::Path;
 
 use self::context::{Launch, exported};
-pub use self::{
-    request::{ContainerRequest, LauncherChoice, Request},
-    target::Target,
-};
+pub use self::request::{ContainerRequest, LauncherChoice, Request};
 use memo::LaunchMemo;
 
 use crate::{

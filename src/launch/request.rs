@@ -2,7 +2,7 @@
 
 use std::{ffi::OsString, num::NonZeroU32, path::PathBuf, str::FromStr};
 
-use super::target::Target;
+use crate::run::target::Target;
 
 /// A launch that is requested.
 #[derive(Debug)]

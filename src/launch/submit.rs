@@ -13,10 +13,10 @@ use std::{
 
 use tempfile::NamedTempFile;
 
-use super::{follow, target::Target, template::Template};
+use super::{follow, template::Template};
 use crate::{
     exit::{Code, Failure},
-    run::backend::BackendChoice,
+    run::{backend::BackendChoice, target::Target},
 };
 
 /// The GPUs per node that are requested, as sbatch takes them: `8`, or `h100:8`.

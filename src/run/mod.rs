@@ -2,7 +2,7 @@
 //!
 //! | step | module |
 //! |---|---|
-//! | what is requested | [`request`], `file_request`, `request_check`, [`presets`], [`backend`], [`environment`] |
+//! | what is requested | [`request`], `file_request`, `request_check`, [`presets`], [`backend`], [`environment`], [`target`] |
 //! | what the job is | `context`, `meta`, `split`, `traffic`, `settings`, `network`, `peak` |
 //! | what is measured | `planning`, `listing` |
 //! | what is kept and shown | `progress`, `session`, `shared_run`, `wanted_files`, `earlier_run`, `log`, `outcome`, `over_time`, `sampler`, `phases` |
@@ -49,6 +49,7 @@ mod shared_run;
 mod slow_node;
 mod split;
 mod stragglers;
+pub mod target;
 mod telemetry;
 mod traffic;
 mod transport;

@@ -83,6 +83,10 @@ const ONLY_IN: &[(&str, &[&str])] = &[
 /// The folder below `cmd/` that subcommands may share: arguments. Otherwise no subcommand imports another.
 const SHARED_BY_SUBCOMMANDS: &str = "cmd/args/";
 
+/// The files below `cmd/` that name all subcommands, or read whole command lines. A subcommand that imports one of them is in a
+/// circle with it.
+const ABOVE_SUBCOMMANDS: [&str; 4] = ["mod", "cli", "usage_error", "ranks_arguments"];
+
 /// Returns path below `src/` and text of the source files under `folder`.
 fn sources(folder: &Path, below: &str) -> Sources {
     let mut all = Sources::new();
@@ -159,11 +163,11 @@ fn between_subcommands(imports: &[Import]) -> BTreeSet<(&str, &str)> {
         .collect()
 }
 
-/// Returns the first name below `cmd/`; `None` for `cmd/mod.rs`, which names them all.
+/// Returns the first name below `cmd/`; `None` for the files that know all subcommands.
 fn subcommand(file: &str) -> Option<&str> {
     let below = file.strip_prefix("cmd/")?;
     let name = below.split(['/', '.']).next()?;
-    (name != "mod").then_some(name)
+    (!ABOVE_SUBCOMMANDS.contains(&name)).then_some(name)
 }
 
 /// Returns importer and imported of the imports that are in the program, not in its unit tests only.

@@ -10,9 +10,8 @@ use crate::{
         context::{exported, utf8},
         join::{DEFAULT_PORT, Master, check_count},
         probe::FewestGpus,
-        target::Target,
     },
-    run::backend::BackendChoice,
+    run::{backend::BackendChoice, target::Target},
 };
 
 /// A variable that is of one host only.

@@ -15,16 +15,13 @@ pub(super) use self::master::with_port;
 pub use self::master::{DEFAULT_PORT, Master, parse_port};
 use self::place::Place;
 pub(super) use self::place::check_count;
-use super::{
-    supervisor::{Patience, ProcessCommand, Signals, Supervisor},
-    target::Target,
-};
+use super::supervisor::{Patience, ProcessCommand, Signals, Supervisor};
 use crate::{
     env,
     exit::{Code, Failure},
     facts::nvidia,
     native::nvml::Inventory,
-    run::backend::BackendChoice,
+    run::{backend::BackendChoice, target::Target},
     world::{placement, signal, tcp::TOKEN},
 };
 

@@ -1,14 +1,14 @@
-//! What the ranks of a launch do: measure, or examine the nodes that they are on.
+//! [`Target`]: what ranks are started for: to measure, or to examine the nodes that they are on.
 
 use std::path::{Path, PathBuf};
 
-use crate::run::{backend::BackendChoice, presets::Presets, request::Request as Sweep};
+use super::{backend::BackendChoice, presets::Presets, request::Request};
 
 /// What the ranks are started for.
 #[derive(Debug)]
 pub enum Target {
     /// A sweep.
-    Sweep(Box<Sweep>),
+    Sweep(Box<Request>),
     /// The replay of a training step, which writes files of its own.
     Replay {
         /// The backend that is requested.
@@ -34,7 +34,7 @@ pub enum Target {
 }
 
 impl Target {
-    fn sweep(&self) -> Option<&Sweep> {
+    fn sweep(&self) -> Option<&Request> {
         match self {
             Target::Sweep(sweep) => Some(sweep),
             Target::Replay { .. } | Target::Doctor | Target::SelfTest { .. } => None,
@@ -44,6 +44,37 @@ impl Target {
     /// Returns whether the ranks run a sweep.
     pub fn is_sweep(&self) -> bool {
         self.sweep().is_some()
+    }
+
+    /// Returns level, resources and network; `None` for what measures nothing.
+    pub fn presets(&self) -> Option<&Presets> {
+        match self {
+            Target::Sweep(sweep) => Some(&sweep.presets),
+            Target::Replay { presets, .. } => Some(presets),
+            Target::Doctor | Target::SelfTest { .. } => None,
+        }
+    }
+
+    /// Returns whether the request names a file or folder to write.
+    pub fn names_files(&self) -> bool {
+        match self {
+            Target::Sweep(sweep) => sweep.files.names_any(),
+            Target::Replay { out, .. } => out.is_some(),
+            Target::Doctor | Target::SelfTest { .. } => false,
+        }
+    }
+
+    /// Returns the number that the request gives this repetition; 0 if none.
+    pub fn repeat(&self) -> u32 {
+        self.sweep().map_or(0, |sweep| sweep.repeat)
+    }
+
+    /// Returns MiB of a bucket, if the ranks replay a workload that has buckets of a size that is chosen.
+    pub fn bucket_mb(&self) -> Option<f64> {
+        match self {
+            Target::Replay { bucket_mb, .. } => *bucket_mb,
+            Target::Sweep(_) | Target::Doctor | Target::SelfTest { .. } => None,
+        }
     }
 
     /// Returns the folder of the files, which is `default` unless the request names another; `None` if none is written.
