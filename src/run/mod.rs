@@ -4,7 +4,7 @@
 //! |---|---|
 //! | what is requested | [`request`], `file_request`, `request_check`, [`presets`], [`backend`], [`environment`], [`target`] |
 //! | what the job is | `context`, `meta`, `split`, `traffic`, `settings`, `network`, `peak` |
-//! | what is measured | `planning`, `listing` |
+//! | what is measured | `planning`, `listing`, `measuring` |
 //! | what is kept and shown | `progress`, `session`, `shared_run`, `wanted_files`, `earlier_run`, `log`, `outcome`, `over_time`, `sampler`, `phases` |
 //! | what is found out beside it | `proof`, `connection_log`, `tuning`, `worker`, `transport`, `slow_node`, `stragglers`, `telemetry`, `node_logs`, `inquiries` |
 
@@ -17,6 +17,7 @@ mod file_request;
 mod inquiries;
 mod listing;
 mod log;
+mod measuring;
 mod meta;
 mod name;
 mod network;
@@ -65,28 +66,16 @@ mod without_nccl;
 pub use self::without_nccl::{preset_check, self_test};
 
 use self::{
-    context::RunContext,
-    node_logs::NodeLogs,
-    peak::RunPeak,
-    phases::PhaseTimer,
-    planning::CutNote,
-    prediction::Predictions,
-    progress::{Progress, RecordDetails},
-    proof::LogProof,
-    request::Request,
-    requirements::RunCheck,
+    context::RunContext, measuring::MeasuringRun, node_logs::NodeLogs, peak::RunPeak,
+    phases::PhaseTimer, proof::LogProof, request::Request, requirements::RunCheck,
     session::Session,
-    telemetry::RunTelemetry,
 };
 use crate::{
-    backend::Backend,
     env,
     exit::{self, Code},
-    facts, fault,
+    fault,
     output::notes,
-    record::MemoryUse,
-    sweep::{self, measure::Measure, plan::Plan},
-    world::{self, World, abort, cause, deadline, watch},
+    world::{self, World, abort, cause, deadline},
 };
 
 /// Runs the sweep, or lists its cases.
@@ -163,10 +152,13 @@ fn in_world(
     }
     session.change_run(|run| run.peak = peak_meta);
     timer.mark("facts, files");
-    let end = measure(
-        &context, &peak, &mut check, plan, &session, &mut proof, &mut timer,
-    );
-    session.change_run(|run| run.phases = timer.phases);
+    let mut measuring = MeasuringRun {
+        context: &context,
+        session: &session,
+        timer,
+    };
+    let end = measuring.measure(plan, &peak, &mut check, &mut proof);
+    session.change_run(|run| run.phases = measuring.timer.phases);
     finish(end, &session, world)
 }
 
@@ -205,191 +197,4 @@ fn finish(
         }
     }
     end.map(|_| code)
-}
-
-/// Opens the backend, fits the sizes to the memory, and runs the sweep.
-fn measure(
-    context: &RunContext,
-    peak: &RunPeak,
-    check: &mut RunCheck,
-    plan: Plan,
-    session: &Session,
-    proof: &mut LogProof,
-    timer: &mut PhaseTimer,
-) -> anyhow::Result<(Code, String)> {
-    let (timeout, world) = (context.request.timeout, context.world);
-    let mut backend = {
-        let _guard = deadline::limit("starting the backend on every rank", timeout);
-        open::backend(context, &plan, session)?
-    };
-    timer.mark("backend");
-    let asked = plan.ask.clone();
-    let (plan, sizes) = planning::fit(plan, context.ranks(), &*backend, world)?;
-    let cut = CutNote::new(&plan, sizes, &asked);
-    if let Some(cut) = &cut {
-        session.keep_remark(cut.text.clone(), world);
-    }
-    let unknown_algorithms = proof.learn(context, &plan, sizes)?;
-    timer.mark("algorithms");
-    allocate(&mut *backend, &plan, context)?;
-    timer.mark("memory");
-    let (predictions, waived) = Predictions::ask(context, &plan, &mut *backend)?;
-    if let Some(remark) = waived {
-        session.keep_remark(remark, world);
-    }
-    if context.request.predict {
-        timer.mark("predictions");
-    }
-    let telemetry = start_telemetry(context, session, timer)?;
-    let startup_s = facts::process_age_s();
-    session.change_run(|run| {
-        run.startup_s = startup_s;
-        run.sweep.reduced_to = sizes.map(|(_, end)| end);
-    });
-    let mut details = RecordDetails {
-        proof,
-        peak,
-        predictions: &predictions,
-        cut: cut.as_ref(),
-        telemetry,
-    };
-    let (verdict, measured) =
-        sweep_and_show(context, &plan, &mut *backend, session, &mut details, check)?;
-    timer.mark_parts("sweep", &measured.spent);
-    end_telemetry(&mut details.telemetry, session, world)?;
-    let late = late_ranks(context, &plan, &mut *backend, session, &measured, timer)?;
-    let _guard = deadline::limit("shutting down the backend", timeout);
-    backend.finish()?;
-    let mut remarks = Vec::from_iter(watch::remark());
-    remarks.extend(late);
-    remarks.extend(transport::remark(context)?);
-    remarks.extend(unknown_algorithms);
-    let proved = proof.verdict(session.folder().as_deref(), world)?;
-    remarks.extend(proved.as_ref().map(|proved| proved.verdict.clone()));
-    session.change_run(|run| run.proof = proved);
-    for remark in remarks {
-        session.keep_remark(remark, world);
-    }
-    timer.mark("end of backend");
-    with_requirements(verdict, check, session, world)
-}
-
-/// Returns the remarks on late ranks: those of a search, if it is requested, or on a node that was slower than the others.
-fn late_ranks(
-    context: &RunContext,
-    plan: &Plan,
-    backend: &mut dyn Backend,
-    session: &Session,
-    measured: &Measure,
-    timer: &mut PhaseTimer,
-) -> anyhow::Result<Vec<String>> {
-    if context.request.stragglers {
-        let late = stragglers::search(context, plan, backend, session)?;
-        timer.mark("stragglers");
-        return Ok(late);
-    }
-    let pace = measured.pace.mean();
-    let slow = slow_node::remark(pace, &context.placements, &context.hosts(), context.world)?;
-    Ok(slow.into_iter().collect())
-}
-
-/// Judges the requirements on the results, and says what they miss. They decide on the exit code if nothing worse does.
-fn with_requirements(
-    verdict: (Code, String),
-    check: &RunCheck,
-    session: &Session,
-    world: &dyn World,
-) -> anyhow::Result<(Code, String)> {
-    let Some((code, sentence, lines)) = check.judge(world)? else {
-        return Ok(verdict);
-    };
-    if world.rank() == 0 {
-        for line in &lines {
-            say!("pxnbench: {line}");
-        }
-    }
-    session.add_remarks(lines);
-    Ok(match verdict {
-        (Code::Fine, _) => (code, sentence),
-        worse => worse,
-    })
-}
-
-/// Starts the telemetry of the GPUs, if it is requested.
-fn start_telemetry(
-    context: &RunContext,
-    session: &Session,
-    timer: &mut PhaseTimer,
-) -> anyhow::Result<RunTelemetry> {
-    let (telemetry, remarks) = RunTelemetry::start(context, session)?;
-    for remark in remarks {
-        session.keep_remark(remark, context.world);
-    }
-    if context.request.telemetry.is_some() {
-        timer.mark("telemetry");
-    }
-    Ok(telemetry)
-}
-
-/// Ends the telemetry, and says on process 0 what is not known; `run.json` has that beside the summary.
-fn end_telemetry(
-    telemetry: &mut RunTelemetry,
-    session: &Session,
-    world: &dyn World,
-) -> anyhow::Result<()> {
-    for gap in telemetry.end(world, session)? {
-        note!("pxnbench: {gap}");
-    }
-    Ok(())
-}
-
-fn allocate(backend: &mut dyn Backend, plan: &Plan, context: &RunContext) -> anyhow::Result<()> {
-    let largest = plan.largest(&|case| backend.supports(case).is_ok());
-    let what = format!("allocating two buffers of {largest}");
-    let _guard = deadline::limit(what, context.request.timeout);
-    world::agree(context.world, backend.allocate(largest))?;
-    world::agree(context.world, backend.register())
-}
-
-/// Runs the sweep, shows it and keeps its results. Returns how it ended, and what measuring it took.
-fn sweep_and_show(
-    context: &RunContext,
-    plan: &Plan,
-    backend: &mut dyn Backend,
-    session: &Session,
-    details: &mut RecordDetails,
-    check: &mut RunCheck,
-) -> anyhow::Result<((Code, String), Measure)> {
-    let world = context.world;
-    let mut measure = context
-        .request
-        .measure(context.backend, world.rank(), context.group());
-    let earlier = session.earlier(plan, &measure, world)?;
-    let mut progress = Progress::begin(context, plan, &measure, session)?;
-    let stopped = sweep::run(plan, earlier, &mut measure, world, backend, &mut |event| {
-        progress.on(event, details, check)
-    })?;
-    let memory = if context.request.table.memory {
-        memory_use(backend, world)?
-    } else {
-        None
-    };
-    session.change_run(|run| run.memory = memory);
-    let verdict = progress.end(&measure, stopped, memory)?;
-    Ok((verdict, measure))
-}
-
-/// Returns, for each purpose, the memory used on the GPU that uses most for it, over all processes.
-fn memory_use(backend: &dyn Backend, world: &dyn World) -> anyhow::Result<Option<MemoryUse>> {
-    let own = world::agree(world, backend.memory_use())?;
-    let mut most: Option<MemoryUse> = None;
-    for used in world::all_gather(world, &own)?.into_iter().flatten() {
-        let before = most.unwrap_or_default();
-        most = Some(MemoryUse {
-            initialization: before.initialization.max(used.initialization),
-            buffers: before.buffers.max(used.buffers),
-            collectives: before.collectives.max(used.collectives),
-        });
-    }
-    Ok(most)
 }
