@@ -1,6 +1,6 @@
 //! [`Curve`]: samples over time, whose memory does not grow with the time, and [`Quantity`], the curves of one plot.
 
-use super::line_plot::{MOST_LINES, PlotLine, PlotPoint};
+use super::plot::{MOST_LINES, PlotLine, PlotPoint};
 
 /// Points of a curve.
 const MOST_BINS: usize = 240;

@@ -22,6 +22,7 @@ mod page;
 mod palette;
 mod panel;
 mod picture;
+mod plot;
 mod ranks;
 mod replay_modes;
 mod replay_section;

@@ -4,9 +4,10 @@ use crate::{
     report::{
         estimate::Estimate,
         figure::Figure,
-        line_plot::{self, LinePlot, MOST_LINES, PlotLine, PlotPoint, Scale},
+        line_plot,
         panel::{Line, Panel, Point},
         picture::Picture,
+        plot::{LinePlot, MOST_LINES, MOST_POINTS, PlotLine, PlotPoint, Scale},
         table::{MOST_ROWS, Table, end_table, figure, interval, words},
     },
     units::Bytes,
@@ -64,9 +65,10 @@ fn not_drawn(all: &[Line], drawn: &[Line]) -> Vec<String> {
     if drawn.len() < all.len() {
         sentences.push(format!("{} of {} lines are drawn.", drawn.len(), all.len()));
     }
-    let most = line_plot::MOST_POINTS;
-    if drawn.iter().any(|line| line.points.len() > most) {
-        sentences.push(format!("Of each line at most {most} sizes are drawn."));
+    if drawn.iter().any(|line| line.points.len() > MOST_POINTS) {
+        sentences.push(format!(
+            "Of each line at most {MOST_POINTS} sizes are drawn."
+        ));
     }
     sentences
 }

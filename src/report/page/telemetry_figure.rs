@@ -4,8 +4,9 @@ use crate::{
     report::{
         curve::Quantity,
         figure::Figure,
-        line_plot::{self, LinePlot, Scale},
+        line_plot,
         picture::Picture,
+        plot::{LinePlot, Scale},
         table::{Table, end_table, figure, words},
         telemetry::Telemetry,
     },
