@@ -153,39 +153,20 @@ pub(super) fn last_words(pod: &DeployedPod) -> Option<String> {
     Some(line.to_owned())
 }
 
-/// Returns what keeps the deployment from being done, a sentence each; the same one only for the first pod that has it.
+/// Returns what keeps the deployment from being done, a sentence each.
 fn findings(
     kubectl: &Kubectl,
     name: &DeploymentName,
     deployment: &Deployment,
 ) -> anyhow::Result<Vec<String>> {
-    let mut all = Vec::new();
-    let mut known = BTreeSet::new();
-    let mut add = |of: &str, finding: &str| {
-        let cause = finding.split(" (").next().unwrap_or_default();
-        if known.insert(cause.to_owned()) {
-            all.push(format!("{of}: {finding}"));
-        }
-    };
+    let mut found = StatusFindings::default();
     for pod in &deployment.pods {
-        if pod.phase() == "Succeeded" {
-            continue;
-        }
-        for (reason, message) in said_of_pod(&pod.pod) {
-            for finding in causes::findings(&reason, &message) {
-                add(&pod.name, &finding);
-            }
-        }
-        if let Some(words) = last_words(pod) {
-            add(&pod.name, &words);
-        }
+        found.add_pod(pod);
     }
     if deployment.state == JobState::Complete {
-        return Ok(all);
+        return Ok(found.sentences);
     }
-    for finding in causes::findings("", &deployment.message) {
-        add(&name.to_string(), &finding);
-    }
+    found.add_causes(&name.to_string(), "", &deployment.message);
     // Events say what has no pod, such as a quota, and what a pod does not know, such as a volume that cannot be mounted.
     let words = [
         "get",
@@ -195,22 +176,54 @@ fn findings(
     ];
     for event in kubectl.list(&words)? {
         let event: Event = typed(event)?;
-        let of = event.involved_object.name.clone().unwrap_or_default();
-        if !belongs_to(&of, name, deployment) {
-            continue;
-        }
-        let reason = event.reason.clone().unwrap_or_default();
-        let message = event.message.clone().unwrap_or_default();
-        for finding in causes::findings(&reason, &message) {
-            add(&of, &finding);
+        let of = event.involved_object.name.unwrap_or_default();
+        if belongs_to(&of, name, deployment) {
+            let reason = event.reason.unwrap_or_default();
+            found.add_causes(&of, &reason, &event.message.unwrap_or_default());
         }
     }
     if deployment.state == JobState::Suspended {
-        all.push(format!(
+        found.sentences.push(format!(
             "{name}: `kubectl get workloads` shows its place in the queue of Kueue, and why it waits"
         ));
     }
-    Ok(all)
+    Ok(found.sentences)
+}
+
+/// What keeps a deployment from being done.
+#[derive(Default)]
+struct StatusFindings {
+    sentences: Vec<String>,
+    /// What was said: of several pods with the same finding, only the first is named.
+    known: BTreeSet<String>,
+}
+
+impl StatusFindings {
+    fn add(&mut self, of: &str, finding: &str) {
+        let cause = finding.split(" (").next().unwrap_or_default();
+        if self.known.insert(cause.to_owned()) {
+            self.sentences.push(format!("{of}: {finding}"));
+        }
+    }
+
+    /// Adds what a reason and a message of the cluster mean.
+    fn add_causes(&mut self, of: &str, reason: &str, message: &str) {
+        for finding in causes::findings(reason, message) {
+            self.add(of, &finding);
+        }
+    }
+
+    fn add_pod(&mut self, pod: &DeployedPod) {
+        if pod.phase() == "Succeeded" {
+            return;
+        }
+        for (reason, message) in said_of_pod(&pod.pod) {
+            self.add_causes(&pod.name, &reason, &message);
+        }
+        if let Some(words) = last_words(pod) {
+            self.add(&pod.name, &words);
+        }
+    }
 }
 
 /// Returns whether an event is about the job, or a pod of it that may still matter.
