@@ -23,13 +23,7 @@ fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(error) => return refuse(&error, &words),
     };
-    let mut settings = cli.environment();
-    if !cli.launches() {
-        for (name, value) in launch::settings_alone(&env::var) {
-            settings.push((name.to_owned(), value.to_owned()));
-        }
-    }
-    for (name, value) in settings {
+    for (name, value) in settings(&cli) {
         #[expect(
             unsafe_code,
             reason = "NCCL and MPI read their settings from the environment"
@@ -40,14 +34,36 @@ fn main() -> ExitCode {
         }
     }
     fault::install_panic_hook();
-    let checked = if cli.measures() {
-        resource_limits::check_rank()
-    } else {
-        Ok(())
-    };
-    if let Err(sentence) = checked.and_then(|()| resource_limits::check_threads()) {
+    if let Err(sentence) = check_limits(&cli) {
         return refuse_limit(&sentence);
     }
+    install_signal_handlers(&cli);
+    let code = cli.run().unwrap_or_else(|error| fault::report(&error));
+    scratch::remove();
+    ExitCode::from(code as u8)
+}
+
+/// Returns the variables that this process sets for itself: names and values.
+fn settings(cli: &Cli) -> Vec<(String, String)> {
+    let mut settings = cli.environment();
+    if !cli.launches() {
+        for (name, value) in launch::settings_alone(&env::var) {
+            settings.push((name.to_owned(), value.to_owned()));
+        }
+    }
+    settings
+}
+
+/// Returns a sentence if a limit of the system is too small for what this process does.
+fn check_limits(cli: &Cli) -> Result<(), String> {
+    if cli.measures() {
+        resource_limits::check_rank()?;
+    }
+    resource_limits::check_threads()
+}
+
+/// Handles signals: for this process, or for the ranks that it starts.
+fn install_signal_handlers(cli: &Cli) {
     let installed = if cli.launches() {
         signal::install_relay()
     } else {
@@ -59,9 +75,6 @@ fn main() -> ExitCode {
             &format!("signal handlers cannot be installed: {error}"),
         );
     }
-    let code = cli.run().unwrap_or_else(|error| fault::report(&error));
-    scratch::remove();
-    ExitCode::from(code as u8)
 }
 
 /// Ends the program under a limit of the system that is too small. The limits of each node may differ, so every process says

@@ -95,40 +95,9 @@ fn in_world(
     world: &dyn World,
 ) -> anyhow::Result<Code> {
     let _guard = deadline::limit("the self-test", LIMIT * 3);
-    let hosts = world::all_gather(world, &placement::host_name())?;
-    let started = world::agree(world, pair)?;
-    let without = world::all_gather(world, &started.is_none())?;
-    let (Some(Pair { off, asked }), None) =
-        (started, without.iter().position(|is_without| *is_without))
-    else {
-        let host = without
-            .iter()
-            .position(|is_without| *is_without)
-            .map_or("", |rank| &hosts[rank]);
-        let what = format!(
-            "the self-test runs NCCL on GPUs, and there is no NVIDIA device on {host}. Run it on the nodes of the cluster"
-        );
-        return Err(Failure::on_all_ranks(Code::NothingRan, what));
-    };
-    let processes = world::all_gather(world, &facts::process(&env::var, true))?;
-    if let Some(process) = processes
-        .iter()
-        .find(|process| process.peer.gpus.is_empty())
-    {
-        let why = process.cuda_error.as_deref().unwrap_or("CUDA shows no GPU");
-        return Err(Failure::on_all_ranks(
-            Code::Cuda,
-            format!("{} cannot use a GPU: {why}", process.peer.host),
-        ));
-    }
-    let peers: Vec<placement::ProcessIdentity> = processes
-        .iter()
-        .map(|process| process.peer.clone())
-        .collect();
-    let may_share = processes.iter().all(|process| process.may_share_gpu);
-    let gpus = placement::assign_gpus(&peers, &placement::place_ranks(&peers), 1, may_share)?;
+    let Pair { off, asked } = started_on_all(pair, world)?;
     let rank = world.rank();
-    let local_ranks = LocalRanks::single(rank, world.size(), gpus[rank as usize][0]);
+    let local_ranks = LocalRanks::single(rank, world.size(), gpu_of_rank(rank, world)?);
     let start = WorkerStart {
         local_ranks,
         float8: false,
@@ -144,6 +113,40 @@ fn in_world(
         }
     }
     end(&outcome, expect)
+}
+
+/// Returns the workers of this rank, if every rank has started its own.
+fn started_on_all(pair: anyhow::Result<Option<Pair>>, world: &dyn World) -> anyhow::Result<Pair> {
+    let hosts = world::all_gather(world, &placement::host_name())?;
+    let started = world::agree(world, pair)?;
+    let without = world::all_gather(world, &started.is_none())?;
+    let missing = without.iter().position(|is_without| *is_without);
+    if let (Some(pair), None) = (started, missing) {
+        return Ok(pair);
+    }
+    let host = missing.map_or("", |rank| &hosts[rank]);
+    let what = format!(
+        "the self-test runs NCCL on GPUs, and there is no NVIDIA device on {host}. Run it on the nodes of the cluster"
+    );
+    Err(Failure::on_all_ranks(Code::NothingRan, what))
+}
+
+/// Returns the GPU of a rank. Every rank finds out the same for all.
+fn gpu_of_rank(rank: u32, world: &dyn World) -> anyhow::Result<usize> {
+    let processes = world::all_gather(world, &facts::process(&env::var, true))?;
+    let mut all = processes.iter();
+    if let Some(process) = all.find(|process| process.peer.gpus.is_empty()) {
+        let why = process.cuda_error.as_deref().unwrap_or("CUDA shows no GPU");
+        return Err(Failure::on_all_ranks(
+            Code::Cuda,
+            format!("{} cannot use a GPU: {why}", process.peer.host),
+        ));
+    }
+    let may_share = processes.iter().all(|process| process.may_share_gpu);
+    let peers = processes.into_iter().map(|process| process.peer);
+    let peers: Vec<placement::ProcessIdentity> = peers.collect();
+    let gpus = placement::assign_gpus(&peers, &placement::place_ranks(&peers), 1, may_share)?;
+    Ok(gpus[rank as usize][0])
 }
 
 /// Returns the exit code. A count that does not change is no failure unless it is expected to: a level may well mean no relay.

@@ -50,32 +50,25 @@ impl ProcessRanks {
         let opened = threads::for_each(ranks_by_thread.concat(), |rank| {
             OpenedDevice::open(rank.gpu, exec_options.null_stream)
         })?;
-        let mut before_init = Vec::with_capacity(opened.len());
-        for one in &opened {
-            before_init.push(one.device.memory()?.free.0);
-        }
+        let before_init = opened.iter().map(|one| Ok(one.device.memory()?.free.0));
+        let before_init: Vec<u64> = before_init.collect::<anyhow::Result<_>>()?;
         let config = CommConfig {
             max_p2p_peers: max_peers(cases),
             cta_policy: exec_options.cta_policy,
         };
-        let encodings: BTreeSet<ElementEncoding> = cases
-            .iter()
-            .map(|case| ElementEncoding::new(case.dtype, case.redop))
-            .collect();
+        let encodings = cases.iter();
+        let encodings = encodings.map(|case| ElementEncoding::new(case.dtype, case.redop));
+        let encodings: BTreeSet<ElementEncoding> = encodings.collect();
         let comms = while_kernels_compile(&opened, &encodings, || {
             join_communicator(&nccl, &id, local_ranks, config, &opened)
         })?;
-        let mut ranks = opened
-            .into_iter()
-            .zip(comms)
-            .map(|(one, comm)| one.join(comm));
-        let threads: Vec<ThreadRanks> = ranks_by_thread
-            .iter()
-            .map(|of_thread| ThreadRanks {
-                nccl: Arc::clone(&nccl),
-                ranks: ranks.by_ref().take(of_thread.len()).collect(),
-            })
-            .collect();
+        let ranks = opened.into_iter().zip(comms);
+        let mut ranks = ranks.map(|(one, comm)| one.join(comm));
+        let threads = ranks_by_thread.iter().map(|of_thread| ThreadRanks {
+            nccl: Arc::clone(&nccl),
+            ranks: ranks.by_ref().take(of_thread.len()).collect(),
+        });
+        let threads: Vec<ThreadRanks> = threads.collect();
         let mut process = ProcessRanks {
             nccl,
             threads,
