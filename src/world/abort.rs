@@ -19,38 +19,27 @@
 use std::{
     io,
     sync::{
-        Mutex, OnceLock, PoisonError,
+        OnceLock,
         atomic::{AtomicBool, Ordering},
-        mpsc::{self, Receiver},
+        mpsc,
     },
     thread,
-    time::{Duration, Instant},
+    time::Duration,
 };
 
+pub use super::last_words::{Moment, forget_last_words, kept, set_last_words};
 use super::{
     cause::{self, Learned},
     end_of_job::EndOfJob,
+    end_printing::{EndPrinting, PRINTING},
+    last_words::{save, wait_until_saved},
     placement, scratch,
 };
-use crate::{exit::Code, streams, visible::visible_line};
-
-/// A function that saves what was measured, given the exit code and the reason for the end. It returns the exit code, another
-/// one if something cannot be saved.
-type LastWords = Box<dyn FnMut(Code, &str, Moment) -> Code + Send>;
+use crate::{exit::Code, streams};
 
 /// A function that ends every other rank of the job, given the exit code and the reason. It returns if it cannot.
 type Aborter = fn(Code, &str);
 
-/// The moment at which final messages are collected.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Moment {
-    /// The job may still end normally.
-    Warned,
-    /// The job ends now.
-    End,
-}
-
-static LAST_WORDS: Mutex<Option<LastWords>> = Mutex::new(None);
 static RANK: OnceLock<u32> = OnceLock::new();
 /// Whether this process has several ranks of a communicator, so that its own number is not theirs.
 static HAS_SEVERAL_RANKS: AtomicBool = AtomicBool::new(false);
@@ -61,8 +50,6 @@ static ENDING_CODE: OnceLock<Code> = OnceLock::new();
 static ABORTER: OnceLock<Aborter> = OnceLock::new();
 /// How long an error of NCCL waits for the news that another rank is gone, from which it may follow.
 static NEWS_TAKE: OnceLock<Duration> = OnceLock::new();
-/// What the last words keep, as messages call it.
-static KEPT: OnceLock<&str> = OnceLock::new();
 /// The exit code, once everything is measured and saved.
 static FINAL_CODE: OnceLock<Code> = OnceLock::new();
 
@@ -73,14 +60,8 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// asked to end after a second, but at once if one of them has ended, or asks it to abort the job again.
 const RANK_0_SAVES: Duration = Duration::from_millis(900);
 
-/// How long printing the reason may take.
-const PRINTING: Duration = Duration::from_secs(1);
-
 /// How long saving waits for the reason to be printed. Where somebody reads it, it is printed by then.
 const AT_ONCE: Duration = Duration::from_millis(100);
-
-/// How long a second signal waits for the files to be saved.
-const SAVING: Duration = Duration::from_millis(300);
 
 /// Sets the rank of this process, by which messages name it.
 pub fn set_rank(rank: u32) {
@@ -109,35 +90,6 @@ pub fn set_aborter(aborter: Aborter) {
 pub fn expect_news_within(time: Duration) {
     // A process joins one job.
     let _ = NEWS_TAKE.set(time);
-}
-
-/// Sets the function that saves what was measured, which messages call `kept`, such as `finished cases`, if the job is ended
-/// from here.
-pub fn set_last_words(kept: &'static str, words: LastWords) {
-    // A process measures one thing.
-    let _ = KEPT.set(kept);
-    let mut last_words = LAST_WORDS.lock().unwrap_or_else(PoisonError::into_inner);
-    *last_words = Some(words);
-}
-
-/// Drops that function, and what it saves with it: everything is saved, and nothing can fail any more.
-pub fn forget_last_words() {
-    // A thread that saves because of a signal needs an instant. If it needs longer, nothing is lost: what it holds ends with
-    // the process.
-    for _ in 0..100 {
-        if let Ok(mut last_words) = LAST_WORDS.try_lock() {
-            *last_words = None;
-            return;
-        }
-        thread::sleep(Duration::from_millis(5));
-    }
-}
-
-/// Returns what this process saves if the job is ended, as messages call it; `None` if it measures nothing.
-pub fn kept() -> Option<&'static str> {
-    // A lock that is held is held by a thread that saves.
-    let is_kept = LAST_WORDS.try_lock().map_or(true, |words| words.is_some());
-    KEPT.get().copied().filter(|_| is_kept)
 }
 
 /// Notes that everything is measured and saved and that the program will exit with `code`. A
@@ -356,7 +308,7 @@ fn end(code: Code, reason: &str, origin: Origin) -> ! {
     let reason = reason.as_str();
     // The first code is the one that the program exits with.
     let _ = ENDING_CODE.set(code);
-    let printing = Printing::start(&messages);
+    let printing = EndPrinting::start(&messages);
     printing.wait(AT_ONCE);
     // If it cannot save, another thread may be saving the log that waits in the folder.
     let saved = save(code, reason, Moment::End);
@@ -376,49 +328,6 @@ fn end(code: Code, reason: &str, origin: Origin) -> ! {
     exit_now(code)
 }
 
-/// Messages that a thread prints.
-struct Printing {
-    began: Instant,
-    /// It is disconnected once they are printed, or given up.
-    end: Receiver<()>,
-}
-
-impl Printing {
-    fn start(messages: &[String]) -> Printing {
-        let began = Instant::now();
-        let (sender, end) = mpsc::channel();
-        let lines = messages.iter().map(|line| visible_line(line) + "\n");
-        let shown: String = lines.collect();
-        let print = move |shown: &str| {
-            let _ = streams::to_stderr_within(shown, PRINTING);
-            drop(sender);
-        };
-        let text = shown.clone();
-        let started = thread::Builder::new().spawn(move || print(&text));
-        if started.is_err() {
-            let _ = streams::to_stderr_within(&shown, PRINTING);
-        }
-        Printing { began, end }
-    }
-
-    /// Waits for the messages to be printed, no longer than `limit` after it was begun.
-    fn wait(&self, limit: Duration) {
-        // Nothing is ever sent.
-        let _ = self
-            .end
-            .recv_timeout(limit.saturating_sub(self.began.elapsed()));
-    }
-}
-
-/// Waits until no thread saves what was measured.
-fn wait_until_saved() {
-    const LOOK: Duration = Duration::from_millis(5);
-    let began = Instant::now();
-    while LAST_WORDS.try_lock().is_err() && began.elapsed() < SAVING {
-        thread::sleep(LOOK);
-    }
-}
-
 /// Ends this process at once and silently; other processes are not affected.
 pub fn end_quietly(code: Code) -> ! {
     exit_now(code)
@@ -436,17 +345,6 @@ fn message(code: Code, reason: &str) -> Option<String> {
     let is_by_signal = code == Code::Stopped;
     let speaks = !is_by_signal || RANK.get().is_none_or(|rank| *rank == 0);
     speaks.then(|| format!("pxnbench: {}: {reason}", process_name()))
-}
-
-/// Saves what was measured. Returns the exit code, which is another one if something cannot be saved; `None` if another
-/// thread is saving.
-fn save(code: Code, reason: &str, moment: Moment) -> Option<Code> {
-    // The thread that holds the lock may be the one that hangs, so this does not wait for it.
-    let mut last_words = LAST_WORDS.try_lock().ok()?;
-    Some(match last_words.as_mut() {
-        Some(last_words) => last_words(code, reason, moment),
-        None => code,
-    })
 }
 
 fn abort_all_ranks(code: Code, reason: &str) {

@@ -13,8 +13,10 @@ pub mod cause;
 pub mod child;
 pub mod deadline;
 pub mod end_of_job;
+mod end_printing;
 mod exchange;
 pub mod inquiry;
+mod last_words;
 pub mod launch;
 #[cfg(feature = "mpi")]
 pub mod mpi;
