@@ -6,12 +6,14 @@ mod case_key;
 mod conditions;
 mod dimension;
 pub mod experiment_record;
+mod files;
 pub mod folders;
 #[cfg(any(test, fuzzing))]
 pub(crate) mod fuzzing;
 mod inputs;
 mod judge;
 mod key_columns;
+mod printer;
 mod recommendation;
 mod remarks;
 pub mod replays;
@@ -27,16 +29,15 @@ mod tables;
 mod time_place;
 
 use std::{
-    fs,
     path::{Path, PathBuf},
     time::Duration,
 };
 
 use self::{
     case_key::Cases,
-    conditions::{Conditions, differences, in_common},
     inputs::Inputs,
     judge::Comparison,
+    printer::ComparisonPrinter,
     replicate::Origin,
     samples::{JudgedTable, Samples},
     step::Step,
@@ -45,7 +46,7 @@ use self::{
 use crate::{
     env,
     exit::{Code, Failure},
-    output::{narrow::wrap_comment, terminal},
+    output::terminal,
     world::deadline,
 };
 
@@ -95,22 +96,22 @@ pub fn run(request: &Request) -> anyhow::Result<Code> {
     let judged = judge_comparable(&tables, &cases, &inputs, comparability)?;
     let out = request.out.as_ref().or(inputs.folder.as_ref());
     if let Some(folder) = out {
-        write(folder, &inputs, &judged)?;
+        files::write(folder, &inputs, &judged)?;
     }
-    let page = Page {
+    let printer = ComparisonPrinter {
         width: terminal::stdout_width(&env::var),
     };
-    page.print(&judged)?;
+    printer.print(&judged)?;
     if let Some(end) = inputs
         .experiment
         .as_ref()
         .and_then(|record| record.end.as_ref())
     {
-        page.comment(&format!("The experiment ended because {end}."))?;
+        printer.comment(&format!("The experiment ended because {end}."))?;
     }
     for step in &steps {
         for sentence in step.unfinished().iter().chain(&step.torn_line) {
-            page.comment(sentence)?;
+            printer.comment(sentence)?;
         }
     }
     if let Some(folder) = out {
@@ -155,7 +156,7 @@ pub fn summarize(request: &Request) -> anyhow::Result<Summary> {
     let judged = judge_comparable(&tables, &cases, &inputs, comparability)?;
     let mut sentences = Vec::new();
     for (samples, comparisons) in &judged {
-        for sentence in findings(samples, comparisons) {
+        for sentence in printer::findings(samples, comparisons) {
             if !sentences.contains(&sentence) {
                 sentences.push(sentence);
             }
@@ -203,21 +204,6 @@ fn judge_comparable<'a>(
 
 fn usage(what: String) -> anyhow::Error {
     Failure::on_all_ranks(Code::Usage, what)
-}
-
-/// Returns what to know of a table, and what follows from it.
-fn findings(samples: &Samples, comparisons: &[Vec<Comparison>]) -> Vec<String> {
-    let mut sentences = remarks::remarks(samples);
-    let Table {
-        dimension,
-        conditions,
-        ..
-    } = samples.table;
-    let is_possible = can_differ::anything_can_differ(*dimension, conditions).is_ok();
-    if samples.variants.len() > 1 && is_possible {
-        sentences.extend(recommendation::sentences(samples, comparisons));
-    }
-    sentences
 }
 
 /// Returns whether the intervals of all variants are within `precision` of their ratios. False if that cannot be told yet.
@@ -290,32 +276,6 @@ fn no_common_case(judged: &[JudgedTable], dimension: Dimension, inputs: &Inputs)
     })
 }
 
-fn write(folder: &Path, inputs: &Inputs, judged: &[JudgedTable]) -> anyhow::Result<()> {
-    refuse_measured_results(folder)?;
-    fs::create_dir_all(folder).map_err(|error| Failure::of_file("made", folder, &error))?;
-    // In this order: results.csv beside comparison.csv is always a copy.
-    rows::write(folder, judged)?;
-    let sweeps = inputs.csvs_of_sweeps();
-    if sweeps.is_empty() {
-        return Ok(());
-    }
-    steps::join(&sweeps, &folder.join("results.csv"))
-}
-
-/// Refuses a folder whose `results.csv` a sweep wrote: the rows of a comparison would replace what was measured.
-fn refuse_measured_results(folder: &Path) -> anyhow::Result<()> {
-    let is_a_run = folder.join("run.json").exists();
-    let is_a_comparison = folder.join(rows::CSV).exists() && !is_a_run;
-    if !folder.join("results.csv").exists() || is_a_comparison {
-        return Ok(());
-    }
-    let what = format!(
-        "{} has measured results, which the comparison would replace. Name another folder with --out",
-        folder.display()
-    );
-    Err(Failure::on_all_ranks(Code::Usage, what))
-}
-
 fn judge_all<'a>(
     tables: &'a [Table<'a>],
     cases: &Cases,
@@ -328,69 +288,4 @@ fn judge_all<'a>(
         judged.push((samples, comparisons));
     }
     judged
-}
-
-/// What the tables are printed on.
-struct Page {
-    /// The width of the terminal; `None` for a file or a pipe, where nothing is too wide.
-    width: Option<usize>,
-}
-
-impl Page {
-    /// Prints one table after the other, each with its remarks.
-    fn print(&self, judged: &[JudgedTable]) -> anyhow::Result<()> {
-        let all: Vec<Conditions> = judged
-            .iter()
-            .map(|(samples, _)| samples.table.conditions.clone())
-            .collect();
-        let common = in_common(&all);
-        if !common.is_empty() {
-            self.comment(&format!("Measured with {common}"))?;
-        }
-        if judged.is_empty() {
-            self.comment("The steps have no rows")?;
-        }
-        for (number, (samples, comparisons)) in judged.iter().enumerate() {
-            if judged.len() > 1 {
-                let what = differences(&samples.table.conditions, &all);
-                print_line!("#")?;
-                self.comment(&format!("Table {} of {}: {what}", number + 1, judged.len()))?;
-            }
-            self.print_table(samples, comparisons)?;
-        }
-        Ok(())
-    }
-
-    fn print_table(
-        &self,
-        samples: &Samples,
-        comparisons: &[Vec<Comparison>],
-    ) -> anyhow::Result<()> {
-        let mut text = String::new();
-        for line in table::render(samples, comparisons, self.width).lines() {
-            text += &match line.strip_prefix("# ") {
-                // The names of the columns stand above them and are not wrapped.
-                Some(comment) if !comment.starts_with(' ') => self.wrapped(comment),
-                _ => format!("{line}\n"),
-            };
-        }
-        print_line!("{}", text.trim_end())?;
-        for sentence in findings(samples, comparisons) {
-            self.comment(&sentence)?;
-        }
-        Ok(())
-    }
-
-    /// Prints a comment, in several lines if it is too long for the terminal.
-    fn comment(&self, text: &str) -> anyhow::Result<()> {
-        print_line!("{}", self.wrapped(text).trim_end())
-    }
-
-    fn wrapped(&self, text: &str) -> String {
-        let line = format!("# {text}");
-        match self.width {
-            Some(width) => wrap_comment(&line, width),
-            None => line + "\n",
-        }
-    }
 }
