@@ -6,12 +6,15 @@
 //! | step | module |
 //! |---|---|
 //! | what each rank's GPU and node are connected by, as facts report it | [`links`] |
-//! | which links limit a job, and how fast each is | [`limits`] |
+//! | which links limit a job, and how fast each is | [`limits`]: `node_links` inside a node, `node_nics` between them |
 //! | how much of a collective's traffic crosses such a link | [`traffic`] |
 //! | the peak of a collective | [`JobPeak`] |
 
+mod limit;
 pub mod limits;
 pub mod links;
+mod node_links;
+mod node_nics;
 pub mod traffic;
 
 use self::{
