@@ -17,7 +17,7 @@ use crate::{
     units::{Bytes, GBps, Micros},
 };
 
-/// One row of `results.csv`. [`COLUMNS`] describes the columns.
+/// One row of `results.csv`. [`COLUMNS`](crate::record::columns::COLUMNS) describes the columns.
 #[derive(Clone, Debug, Deserialize)]
 #[expect(missing_docs, reason = "each field is a column of COLUMNS")]
 pub struct CsvRow {
@@ -219,7 +219,7 @@ pub fn parse_rows(text: &str) -> Vec<Result<CsvRow, csv::Error>> {
     reader.records().map(read).collect()
 }
 
-/// Reads a row of [`ReadableLines`](super::ReadableLines), whose cells are as they stand in the file.
+/// Reads a row of [`ReadableLines`](crate::record::ReadableLines), whose cells are as they stand in the file.
 ///
 /// # Errors
 /// Returns an error if a cell cannot be read.
