@@ -140,8 +140,13 @@ impl GBps {
     }
 }
 
-/// Returns a number with its noun: `1 rank`, `2 ranks`, `3 processes`.
+/// Returns a number with its noun: `1 rank`, `2 ranks`, `3 processes`, `4 copies`. In a noun that ends in y, a consonant comes before it.
 pub fn counted<N: fmt::Display + PartialEq + From<u8>>(number: N, noun: &str) -> String {
+    if let Some(stem) = noun.strip_suffix('y')
+        && number != N::from(1)
+    {
+        return format!("{number} {stem}ies");
+    }
     let ending = match (number == N::from(1), noun.ends_with('s')) {
         (true, _) => "",
         (false, true) => "es",
@@ -227,5 +232,7 @@ mod tests {
         assert_eq!(counted(1_u64, "rank"), "1 rank");
         assert_eq!(counted(0_usize, "rank"), "0 ranks");
         assert_eq!(counted(2_u32, "process"), "2 processes");
+        assert_eq!(counted(1_u64, "copy"), "1 copy");
+        assert_eq!(counted(483_u64, "copy"), "483 copies");
     }
 }
