@@ -756,7 +756,9 @@ fn workload_tables() -> String {
             &[&format!("`{}`", workload.name), workload.about],
         );
     }
-    text.push_str("\n| name | collective | calls | bytes | computation |\n|---|---|---|---|---|\n");
+    text.push_str(
+        "\n| name | communication | calls | bytes | computation |\n|---|---|---|---|---|\n",
+    );
     for workload in BUILT_IN {
         let ranks = if workload.name == "3d" { 64 } else { 8 };
         let options = WorkloadOptions::default().for_ranks(workload.name, ranks);
@@ -764,12 +766,20 @@ fn workload_tables() -> String {
         let step = built_in.and_then(|it| it.on(ranks)).expect("a step");
         let volume = step.volume();
         let computation = format!("{:.1} ms", volume.computation.0 / 1e3);
+        let mut parts = Vec::new();
         for (collective, moved) in &volume.collectives {
+            parts.push((collective.to_string(), moved.calls, moved.bytes));
+        }
+        if volume.copies.pieces > 0 {
+            let copies = volume.copies;
+            parts.push(("copies".to_owned(), copies.pieces, copies.bytes));
+        }
+        for (communication, calls, bytes) in parts {
             let cells = [
                 format!("`{}`", workload.name),
-                collective.to_string(),
-                moved.calls.to_string(),
-                moved.bytes.0.to_string(),
+                communication,
+                calls.to_string(),
+                bytes.0.to_string(),
                 computation.clone(),
             ];
             row(&mut text, &cells.each_ref().map(String::as_str));

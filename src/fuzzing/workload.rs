@@ -1,6 +1,6 @@
 //! Training steps.
 
-use crate::workload::Workload;
+use crate::workload::{StepWork, Workload};
 
 /// The file of a workload: what is read is written, and read again.
 pub(super) fn file(bytes: &[u8]) {
@@ -34,6 +34,11 @@ fn holds(workload: &Workload) {
         for (at, operation) in step.operations.iter().enumerate() {
             assert!(operation.after.iter().all(|earlier| *earlier < at));
             assert!(operation.stream < step.streams.len());
+            if let StepWork::Copies(copies) = &operation.work {
+                let last = copies.piece(copies.pieces - 1);
+                assert_eq!((copies.piece(0).start, last.end), (0, copies.bytes.0));
+                assert!(!last.is_empty());
+            }
         }
         let _ = step.volume();
         let left_out = workload.left_out(ranks).expect("names");

@@ -8,6 +8,7 @@
 //! | predict the time of an operation, or refuse what is too far from the rows | [`Plan`], [`Forecast`] |
 //! | predict the time of a training step | [`StepPlan`] |
 
+mod copies;
 mod cost;
 mod division;
 mod forecast;
@@ -22,6 +23,7 @@ pub mod table;
 #[cfg(test)]
 mod tests;
 
+pub use copies::PlannedCopies;
 pub use cost::{Coefficient, Cost, CostFit};
 pub use forecast::{Forecast, Plan};
 pub use latency::Latency;

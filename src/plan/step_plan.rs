@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::Serialize;
 
 use super::{
+    copies::{PlannedCopies, assumed_time},
     forecast::{Forecast, Plan},
     measurements::SeriesKey,
 };
@@ -31,9 +32,11 @@ pub struct StepPlan {
     pub ranks: u64,
     /// The collectives of the step, by kind.
     pub collectives: Vec<StepPlanCollective>,
+    /// Its copies within memory, which are part of communication; `None` if it has none.
+    pub copies: Option<PlannedCopies>,
     /// The time of all computation.
     pub computation_us: Micros,
-    /// The time of all collectives, one after another.
+    /// The time of all collectives and copies, one after another.
     pub communication_us: Micros,
     /// The interval of that time, with all collectives at their low and all at their high ends; `None` if one has no interval.
     pub communication_interval_us: Option<[f64; 2]>,
@@ -84,6 +87,10 @@ impl StepPlan {
         for operation in &step.operations {
             match &operation.work {
                 StepWork::Compute(time) => times.add(time.0, Some([time.0; 2])),
+                StepWork::Copies(copies) => {
+                    let time = assumed_time(copies).0;
+                    times.add(time, Some([time; 2]));
+                }
                 StepWork::Collective { case, .. } => {
                     let forecast = forecast(plan, operation, case)?;
                     times.add(forecast.time_us.0, forecast.time_interval_us);
@@ -91,6 +98,9 @@ impl StepPlan {
                 }
             }
         }
+        let copies = PlannedCopies::of(step);
+        let mut remarks = remarks(&collectives);
+        remarks.extend(copies.as_ref().map(PlannedCopies::remark));
         let computation = step.volume().computation.0;
         let bound = |time: fn(&Step, &[f64]) -> f64| {
             StepBound::new(times.of_step(step, time), computation, ranks)
@@ -101,12 +111,13 @@ impl StepPlan {
             workload: workload.to_owned(),
             ranks,
             collectives: by_kind(&collectives),
+            copies,
             computation_us: Micros(computation),
             communication_us: Micros(communication(sum)),
             communication_interval_us: sum_interval.map(|ends| ends.map(communication)),
             full_overlap: bound(longest_path),
             no_overlap: bound(one_after_another),
-            remarks: remarks(&collectives),
+            remarks,
         })
     }
 }

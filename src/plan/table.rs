@@ -8,6 +8,7 @@ use super::{
     latency::Latency,
     step_plan::{StepBound, StepPlan},
 };
+use crate::units::{Bytes, Micros};
 
 /// Returns the costs of all series, and the remarks of the plan.
 pub fn costs(plan: &Plan) -> String {
@@ -127,22 +128,20 @@ pub fn step(step: &StepPlan) -> String {
         milliseconds(step.communication_us.0),
         bracketed(in_milliseconds(step.communication_interval_us)),
     );
-    if !step.collectives.is_empty() {
+    if !step.collectives.is_empty() || step.copies.is_some() {
         let _ = writeln!(
             text,
             "# {:<14} {:>7} {:>16} {:>12}",
-            "collective", "calls", "bytes", "time(ms)"
+            "communication", "calls", "bytes", "time(ms)"
         );
     }
     for kind in &step.collectives {
-        let _ = writeln!(
-            text,
-            "  {:<14} {:>7} {:>16} {:>12}",
-            kind.collective,
-            kind.calls,
-            kind.bytes.0,
-            milliseconds(kind.time_us.0)
-        );
+        let name = &kind.collective;
+        write_communication(&mut text, name, kind.calls, kind.bytes, kind.time_us);
+    }
+    if let Some(copies) = &step.copies {
+        let (number, bytes) = (copies.pieces, copies.bytes);
+        write_communication(&mut text, "copies", number, bytes, copies.time_us);
     }
     let _ = writeln!(
         text,
@@ -155,6 +154,15 @@ pub fn step(step: &StepPlan) -> String {
         let _ = writeln!(text, "# {remark}");
     }
     text
+}
+
+fn write_communication(text: &mut String, name: &str, calls: u64, bytes: Bytes, time: Micros) {
+    let _ = writeln!(
+        text,
+        "  {name:<14} {calls:>7} {:>16} {:>12}",
+        bytes.0,
+        milliseconds(time.0)
+    );
 }
 
 fn write_bound(text: &mut String, name: &str, bound: &StepBound) {

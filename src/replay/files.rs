@@ -4,8 +4,8 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::{
-    exposure::Exposure, kind::CollectiveKind, proof::ReplayProof, quartiles::Quartiles,
-    result::ReplayResult,
+    exposure::Exposure, kind::CollectiveKind, parts::CommunicationParts, proof::ReplayProof,
+    quartiles::Quartiles, result::ReplayResult,
 };
 use crate::{
     backend::step::{ComputeOptions, StepMode},
@@ -170,6 +170,7 @@ impl Replayed<'_> {
             },
             "modes": modes,
             "exposed": Exposure::of(result),
+            "communication": CommunicationParts::of(self.step, result),
             "collectives": self.collectives(result),
             "checked": result.checked,
             "wrong": result.wrong,

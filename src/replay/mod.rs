@@ -7,6 +7,7 @@
 mod exposure;
 pub mod files;
 mod kind;
+mod parts;
 mod proof;
 mod quartiles;
 mod result;
@@ -20,6 +21,7 @@ use serde::{Deserialize, Serialize};
 
 pub use exposure::{Exposure, RESOLUTION};
 pub use kind::CollectiveKind;
+pub use parts::{CommunicationPart, CommunicationParts};
 pub use proof::{KindProof, ReplayProof, StepConnections};
 pub use quartiles::{Quartiles, median};
 pub use result::{OperationTimes, ReplayResult, StepSample};

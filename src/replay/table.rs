@@ -5,21 +5,23 @@ use std::fmt::Write;
 use super::{
     exposure::Exposure,
     kind::CollectiveKind,
+    parts::{CommunicationPart, CommunicationParts},
     proof::{KindProof, ReplayProof},
     result::ReplayResult,
 };
 use crate::{
     backend::step::StepMode,
-    units::{GBps, Micros, counted},
-    workload::{Step, StepWork},
+    units::{Bytes, GBps, Micros, counted},
+    workload::Step,
 };
 
-/// Returns the table: the step in each mode, exposed communication, and each kind of collective, with what NCCL's logs show if there
-/// is a `proof`.
+/// Returns the table: the step in each mode, exposed communication, what copies take, and each kind of collective, with what NCCL's logs
+/// show if there is a `proof`.
 pub fn text(step: &Step, result: &ReplayResult, proof: Option<&ReplayProof>) -> String {
     let mut text = String::new();
     write_modes(&mut text, result);
     write_exposure(&mut text, result);
+    write_parts(&mut text, &CommunicationParts::of(step, result));
     write_collectives(&mut text, step, result, proof);
     text
 }
@@ -65,6 +67,33 @@ fn write_exposure(text: &mut String, result: &ReplayResult) {
         None => String::new(),
     };
     let _ = writeln!(text, "{interval}");
+}
+
+/// Writes what collectives and copies take, if there are copies.
+fn write_parts(text: &mut String, parts: &CommunicationParts) {
+    let CommunicationParts {
+        collectives,
+        copies,
+    } = parts;
+    if copies.count == 0 {
+        return;
+    }
+    let _ = write!(text, "# of the communication: ");
+    if collectives.count > 0 {
+        let number = counted(collectives.count, "collective");
+        let _ = write!(text, "{number} {}; ", part_times(collectives));
+    }
+    let number = counted(copies.count, "copy");
+    let _ = writeln!(text, "{number} {}", part_times(copies));
+}
+
+fn part_times(part: &CommunicationPart) -> String {
+    let time = |time: Option<Micros>| time.map_or_else(|| "-".into(), milliseconds);
+    format!(
+        "{} ms alone, {} ms in the step",
+        time(part.alone_us),
+        time(part.in_step_us)
+    )
 }
 
 fn write_collectives(
@@ -148,28 +177,30 @@ pub fn verification(result: &ReplayResult) -> String {
 
 /// Returns the lines above the table: what is replayed. `about` becomes a single line, so that each line begins with `#`.
 pub fn head(name: &str, about: &str, step: &Step) -> String {
-    let mut computation = 0.0;
-    let mut collectives = 0_u64;
-    let mut bytes = 0_u64;
-    for operation in &step.operations {
-        match &operation.work {
-            StepWork::Compute(time) => computation += time.0,
-            StepWork::Collective { case, .. } => {
-                collectives += 1;
-                bytes += case.size().0;
-            }
-        }
-    }
+    let volume = step.volume();
+    let collectives = volume.all_collectives();
+    let copies = match volume.copies.pieces {
+        0 => String::new(),
+        pieces => format!(
+            ", {} of {} MB",
+            counted(pieces, "copy"),
+            megabytes(volume.copies.bytes)
+        ),
+    };
     let mut words = about.split_whitespace().peekable();
     let separator = if words.peek().is_some() { ": " } else { "" };
     let about = words.collect::<Vec<&str>>().join(" ");
     format!(
-        "# Replay of {name}{separator}{about}\n# Per step and rank: {} ms of computation, {} of {:.3} MB in {}\n",
-        milliseconds(Micros(computation)),
-        counted(collectives, "collective"),
-        bytes as f64 / 1e6,
+        "# Replay of {name}{separator}{about}\n# Per step and rank: {} ms of computation, {} of {} MB in {}{copies}\n",
+        milliseconds(volume.computation),
+        counted(collectives.calls, "collective"),
+        megabytes(collectives.bytes),
         counted(step.communicators.len() as u64, "communicator"),
     )
+}
+
+fn megabytes(bytes: Bytes) -> String {
+    format!("{:.3}", bytes.0 as f64 / 1e6)
 }
 
 fn milliseconds(time: Micros) -> String {

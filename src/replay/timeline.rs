@@ -40,6 +40,10 @@ pub fn chrome_trace(step: &Step, timelines: &[RankTimeline]) -> Value {
             let Some((begin, end)) = span else { continue };
             let (category, details) = match &operation.work {
                 StepWork::Compute(time) => ("computation", json!({ "alone_us": time.0 })),
+                StepWork::Copies(copies) => (
+                    "copies",
+                    json!({ "pieces": copies.pieces, "size_bytes": copies.bytes.0 }),
+                ),
                 StepWork::Collective { communicator, case } => (
                     "collective",
                     json!({

@@ -321,6 +321,7 @@ fn refuse_too_large(step: &Step, context: &RunContext) -> anyhow::Result<()> {
     let ranks = u64::from(context.processes_here());
     let buffers = (0..step.communicators.len()).map(|index| step.largest(index).0);
     let needed = buffers
+        .chain([step.largest_copies().0])
         .fold(0, u64::saturating_add)
         .saturating_mul(2)
         .saturating_mul(ranks);

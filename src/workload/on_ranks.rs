@@ -6,17 +6,15 @@ use anyhow::{Context, ensure};
 
 use super::{
     group::RankGrid,
+    limits::MOST_BYTES,
     operation::{CollectiveCall, Operation, Work, Workload},
     step::{Communicator, Step, StepOperation, StepWork},
 };
 use crate::{
     collective::{BufferMode, Case, CaseShape, Collective, traffic::Traffic},
-    units::{Bytes, counted},
+    units::counted,
     visible::excerpt,
 };
-
-/// The most bytes of a collective: 1 PiB, so that no sum of elements overflows.
-pub(super) const MOST_BYTES: Bytes = Bytes(1 << 50);
 
 impl Workload {
     /// Returns the step on `ranks` ranks. A collective in a group of one rank is left out; operations that wait for it then wait for
@@ -103,6 +101,10 @@ impl StepBuilder {
                     "its time is not a number of microseconds from 0 on; correct it"
                 );
                 StepWork::Compute(*time)
+            }
+            Work::Copies(copies) => {
+                copies.check()?;
+                StepWork::Copies(*copies)
             }
             Work::Collective(call) => {
                 self.check(call)?;
@@ -273,7 +275,7 @@ mod tests {
     };
     use crate::{
         collective::data::{DType, RedOp},
-        units::Micros,
+        units::{Bytes, Micros},
     };
 
     fn dimension(name: &str, size: DimensionSize) -> Dimension {
@@ -355,7 +357,7 @@ mod tests {
                 StepWork::Collective { communicator, case } => {
                     Some((*communicator, case.buffer_mode, case.ranks))
                 }
-                StepWork::Compute(_) => None,
+                StepWork::Compute(_) | StepWork::Copies(_) => None,
             })
             .collect();
         let (within, beside) = (BufferMode::InPlace, BufferMode::OutOfPlace);

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::group::Dimension;
+use super::{group::Dimension, memory_copies::MemoryCopies};
 use crate::{
     collective::{
         Collective,
@@ -43,6 +43,8 @@ pub struct Operation {
 pub enum Work {
     /// Keeps the device busy for this time if nothing else runs on it.
     Compute(Micros),
+    /// Copies within the memory of the device. They are part of communication: a step that only computes has none.
+    Copies(MemoryCopies),
     /// Runs a collective.
     Collective(CollectiveCall),
 }

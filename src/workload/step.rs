@@ -1,6 +1,6 @@
 //! [`Step`]: the operations of a workload on a number of ranks.
 
-use super::group::Group;
+use super::{group::Group, memory_copies::MemoryCopies};
 use crate::{
     collective::Case,
     units::{Bytes, Micros},
@@ -26,6 +26,17 @@ impl Step {
                 && *communicator == index
             {
                 largest = largest.max(case.size());
+            }
+        }
+        largest
+    }
+
+    /// Returns the most bytes that an operation copies.
+    pub fn largest_copies(&self) -> Bytes {
+        let mut largest = Bytes(0);
+        for operation in &self.operations {
+            if let StepWork::Copies(copies) = &operation.work {
+                largest = largest.max(copies.bytes);
             }
         }
         largest
@@ -61,6 +72,8 @@ pub struct StepOperation {
 pub enum StepWork {
     /// Keeps the device busy for this time if nothing else runs on it.
     Compute(Micros),
+    /// Copies within the memory of the device, which is part of communication.
+    Copies(MemoryCopies),
     /// Runs a collective.
     Collective {
         /// The index of the communicator.

@@ -13,6 +13,8 @@ use crate::{
 pub struct StepVolume {
     /// The collectives of each kind.
     pub collectives: BTreeMap<Collective, CollectiveVolume>,
+    /// Copies within the memory of its device.
+    pub copies: CopiesVolume,
     /// Computation.
     pub computation: Micros,
 }
@@ -26,6 +28,27 @@ pub struct CollectiveVolume {
     pub bytes: Bytes,
 }
 
+/// The copies of a step.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CopiesVolume {
+    /// How many there are.
+    pub pieces: u64,
+    /// The bytes of all of them.
+    pub bytes: Bytes,
+}
+
+impl StepVolume {
+    /// Returns the collectives of all kinds together.
+    pub fn all_collectives(&self) -> CollectiveVolume {
+        let mut all = CollectiveVolume::default();
+        for of_kind in self.collectives.values() {
+            all.calls += of_kind.calls;
+            all.bytes.0 = all.bytes.0.saturating_add(of_kind.bytes.0);
+        }
+        all
+    }
+}
+
 impl Step {
     /// Returns what each rank moves and computes.
     pub fn volume(&self) -> StepVolume {
@@ -33,6 +56,11 @@ impl Step {
         for operation in &self.operations {
             match &operation.work {
                 StepWork::Compute(time) => volume.computation.0 += time.0,
+                StepWork::Copies(copies) => {
+                    volume.copies.pieces += u64::from(copies.pieces);
+                    let bytes = &mut volume.copies.bytes;
+                    bytes.0 = bytes.0.saturating_add(copies.bytes.0);
+                }
                 StepWork::Collective { case, .. } => {
                     let of_kind = volume.collectives.entry(case.collective).or_default();
                     of_kind.calls += 1;

@@ -103,6 +103,16 @@ fn a_workload_is_planned_between_full_overlap_and_none() {
     // 4 calls of 1 + 6 steps.
     let expected = 4.0 * 5.0 * 7.0 + 102_228_128.0 * 2.0 * 7.0 / 8.0 / 400e3;
     assert_near(number(&reduced["time_us"]), expected);
+    // 483 copies of 2.5 µs, whose bytes are read and written at 4 TB/s.
+    let copies = &step["copies"];
+    assert_eq!(
+        (&copies["pieces"], &copies["bytes"]),
+        (&483.into(), &204_882_064.into())
+    );
+    let copied = 483.0 * 2.5 + 2.0 * 204.882_064 / 4.0;
+    assert_near(number(&copies["time_us"]), copied);
+    let sent = number(&step["collectives"][1]["time_us"]);
+    assert_near(number(&step["communication_us"]), expected + sent + copied);
     let (full, none) = (&step["full_overlap"], &step["no_overlap"]);
     let time = |bound: &Value| number(&bound["step_us"]);
     let computation = number(&step["computation_us"]);
@@ -116,6 +126,12 @@ fn a_workload_is_planned_between_full_overlap_and_none() {
         remarks.contains("Extrapolated: the ranks of 6 collectives"),
         "{remarks}"
     );
+    for said in [
+        "  copies             483        204882064         1.31\n",
+        "# The time of 483 copies is assumed, not measured: 2.5 us each, and all bytes read and written at 4 TB/s.\n",
+    ] {
+        assert!(ended.stdout.contains(said), "{}", ended.stdout);
+    }
 }
 
 #[test]

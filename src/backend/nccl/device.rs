@@ -2,7 +2,7 @@
 
 #![expect(unsafe_code, reason = "buffers are addresses of GPU memory")]
 
-use std::sync::Arc;
+use std::{ops::Range, sync::Arc};
 
 use anyhow::Context;
 use cudarc::driver::{CudaContext, CudaEvent, CudaGraph, CudaStream, DriverError, sys};
@@ -312,6 +312,21 @@ impl Device {
         self.bind()?;
         // SAFETY: `part` has checked that the bytes lie in the buffer; the stream lives as long as this value.
         unsafe { self.driver.write(address, from, self.raw_stream()) }
+    }
+
+    /// Copies these bytes of `from` to the same place in `to`, in the stream's order.
+    ///
+    /// # Errors
+    /// Returns an error if the driver fails or the bytes are not in both buffers.
+    pub fn copy(&self, from: &Buffer, to: &Buffer, bytes: Range<u64>) -> anyhow::Result<()> {
+        let length = bytes.end.saturating_sub(bytes.start);
+        let source = from.part(bytes.start, length)?;
+        let target = to.part(bytes.start, length)?;
+        self.bind()?;
+        let stream = self.raw_stream();
+        // SAFETY: `part` has checked that the bytes lie in the buffers, which are different ones; the stream lives as long as
+        // this value.
+        unsafe { self.driver.copy(target, source, length as usize, stream) }
     }
 
     /// Sets `buffer` to zero, in the stream's order.

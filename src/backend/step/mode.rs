@@ -5,9 +5,9 @@ use crate::workload::StepWork;
 /// Which operations of a step run, and how.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum StepMode {
-    /// Computation alone, in its streams. Collectives are left out.
+    /// Computation alone, in its streams. Collectives and copies are left out.
     Computation,
-    /// Collectives alone, in their streams. Computation is left out.
+    /// Collectives and copies alone, in their streams. Computation is left out.
     Communication,
     /// Everything, one operation after another.
     Serial,
@@ -38,7 +38,7 @@ impl StepMode {
     pub fn note(self) -> &'static str {
         match self {
             StepMode::Computation => "computation alone",
-            StepMode::Communication => "collectives alone, in their streams",
+            StepMode::Communication => "collectives and copies alone, in their streams",
             StepMode::Serial => "one operation after another",
             StepMode::Overlapped => "as in training",
         }
@@ -46,10 +46,9 @@ impl StepMode {
 
     /// Returns whether operations that do `work` run.
     pub fn runs(self, work: &StepWork) -> bool {
-        !matches!(
-            (self, work),
-            (StepMode::Computation, StepWork::Collective { .. })
-                | (StepMode::Communication, StepWork::Compute(_))
-        )
+        match work {
+            StepWork::Compute(_) => self != StepMode::Communication,
+            StepWork::Copies(_) | StepWork::Collective { .. } => self != StepMode::Computation,
+        }
     }
 }

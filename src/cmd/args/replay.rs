@@ -32,6 +32,10 @@ pub struct WorkloadArgs {
     #[arg(long, value_name = "MIB", help_heading = "Built-in workloads")]
     first_bucket_mb: Option<f64>,
 
+    /// Copy no gradients back from their buckets: gradient_as_bucket_view of PyTorch's DDP
+    #[arg(long, help_heading = "Built-in workloads")]
+    gradient_as_bucket_view: bool,
+
     /// Layers that are gathered ahead of the layer that computes (FSDP)
     #[arg(long, value_name = "N", default_value_t = defaults().prefetch, help_heading = "Built-in workloads")]
     prefetch: u32,
@@ -144,6 +148,7 @@ impl WorkloadArgs {
         WorkloadOptions {
             bucket_mb: defaults().bucket_mb,
             first_bucket_mb: self.first_bucket_mb,
+            gradient_as_bucket_view: self.gradient_as_bucket_view,
             prefetch: self.prefetch,
             micro_batches: self.micro_batches,
             skew: self.skew,

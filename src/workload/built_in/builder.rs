@@ -10,6 +10,7 @@ use crate::{
     units::{Bytes, Micros},
     workload::{
         group::{Dimension, DimensionSize},
+        memory_copies::MemoryCopies,
         operation::{CollectiveCall, Operation, Work, Workload},
     },
 };
@@ -54,6 +55,21 @@ impl<'a> WorkloadBuilder<'a> {
     pub(super) fn compute(&mut self, name: String, time: Micros, after: &[usize]) -> usize {
         let time = Micros(time.0 * self.options.time_scale);
         self.add(name, COMPUTE, after, Work::Compute(time))
+    }
+
+    /// Adds copies of elements of a type, whose bytes are not scaled yet, to the stream that computes, and returns their index.
+    pub(super) fn copies(
+        &mut self,
+        name: String,
+        copies: MemoryCopies,
+        dtype: DType,
+        after: &[usize],
+    ) -> usize {
+        let MemoryCopies { bytes, pieces } = copies;
+        let least = u64::from(pieces) * dtype.size();
+        let bytes = Bytes(self.scaled(bytes.0, dtype).0.max(least));
+        let copies = MemoryCopies { bytes, pieces };
+        self.add(name, COMPUTE, after, Work::Copies(copies))
     }
 
     /// Adds a collective and returns its index.

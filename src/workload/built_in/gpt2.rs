@@ -14,7 +14,7 @@ const SEQUENCE: u64 = 1024;
 const SEQUENCES: u64 = 12;
 
 pub(super) const ABOUT: &str = "GPT-2 124M in PyTorch's DistributedDataParallel, gradients in float32, 12 sequences of 1024 tokens per rank: \
-     buckets as PyTorch forms them, computation by operations at 400 TFLOP/s";
+     buckets and copies as PyTorch has them, computation by operations at 400 TFLOP/s";
 
 pub(super) fn workload(options: &WorkloadOptions) -> Workload {
     let tokens = SEQUENCE * SEQUENCES;

@@ -18,11 +18,11 @@ use anyhow::{anyhow, ensure};
 
 pub use options::WorkloadOptions;
 use options::{
-    BUCKET_MB, EXPERT, FIRST_BUCKET_MB, LAYERS, MICRO_BATCHES, NO_SEQUENCE_PARALLEL, PIPELINE,
-    PREFETCH, SIZE_SCALE, SKEW, TENSOR, TIME_SCALE,
+    BUCKET_MB, EXPERT, FIRST_BUCKET_MB, GRADIENT_AS_BUCKET_VIEW, LAYERS, MICRO_BATCHES,
+    NO_SEQUENCE_PARALLEL, PIPELINE, PREFETCH, SIZE_SCALE, SKEW, TENSOR, TIME_SCALE,
 };
 
-use super::{file::MOST_OPERATIONS, operation::Workload};
+use super::{limits::MOST_OPERATIONS, operation::Workload};
 use crate::visible::excerpt;
 
 /// A workload that is built in.
@@ -56,13 +56,13 @@ pub const BUILT_IN: [BuiltInWorkload; 8] = [
     BuiltInWorkload {
         name: "ddp-resnet50",
         about: "data parallelism (PyTorch DDP) of ResNet-50: an all_reduce per bucket, while the backward pass goes on",
-        options: &[BUCKET_MB, FIRST_BUCKET_MB],
+        options: &[BUCKET_MB, FIRST_BUCKET_MB, GRADIENT_AS_BUCKET_VIEW],
         build: resnet50::workload,
     },
     BuiltInWorkload {
         name: "ddp-gpt2",
         about: "data parallelism (PyTorch DDP) of GPT-2 with 124 million parameters",
-        options: &[BUCKET_MB, FIRST_BUCKET_MB, LAYERS],
+        options: &[BUCKET_MB, FIRST_BUCKET_MB, GRADIENT_AS_BUCKET_VIEW, LAYERS],
         build: gpt2::workload,
     },
     BuiltInWorkload {

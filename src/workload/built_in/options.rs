@@ -9,6 +9,8 @@ pub struct WorkloadOptions {
     pub bucket_mb: f64,
     /// The same for the first bucket, if it differs. In PyTorch it is 1 unless `bucket_cap_mb` is given.
     pub first_bucket_mb: Option<f64>,
+    /// Whether gradients are views of their bucket, as `gradient_as_bucket_view` of PyTorch's DDP makes them: none is copied back.
+    pub gradient_as_bucket_view: bool,
     /// The number of layers that are gathered ahead of the layer that computes.
     pub prefetch: u32,
     /// The number of micro-batches of a step.
@@ -36,6 +38,7 @@ impl Default for WorkloadOptions {
         WorkloadOptions {
             bucket_mb: 25.0,
             first_bucket_mb: None,
+            gradient_as_bucket_view: false,
             prefetch: 1,
             micro_batches: 8,
             skew: 0.5,
@@ -55,6 +58,7 @@ const NODE: u64 = 8;
 
 pub(super) const BUCKET_MB: &str = "--bucket-mb";
 pub(super) const FIRST_BUCKET_MB: &str = "--first-bucket-mb";
+pub(super) const GRADIENT_AS_BUCKET_VIEW: &str = "--gradient-as-bucket-view";
 pub(super) const PREFETCH: &str = "--prefetch";
 pub(super) const MICRO_BATCHES: &str = "--micro-batches";
 pub(super) const SKEW: &str = "--skew";
@@ -114,13 +118,17 @@ impl WorkloadOptions {
     }
 
     /// Returns all options with their values on the command line; `None` for one that is left out.
-    fn texts(&self) -> [(&'static str, Option<String>); 12] {
+    fn texts(&self) -> [(&'static str, Option<String>); 13] {
         fn number<T: ToString>(value: T) -> Option<String> {
             Some(value.to_string())
         }
         [
             (BUCKET_MB, number(self.bucket_mb)),
             (FIRST_BUCKET_MB, self.first_bucket_mb.and_then(number)),
+            (
+                GRADIENT_AS_BUCKET_VIEW,
+                self.gradient_as_bucket_view.then(String::new),
+            ),
             (PREFETCH, number(self.prefetch)),
             (MICRO_BATCHES, number(self.micro_batches)),
             (SKEW, number(self.skew)),

@@ -1,7 +1,7 @@
 //! `ddp-resnet50`: torchvision's ResNet-50, with 64 images of 224 × 224 pixels per rank.
 
 use super::{
-    ddp::{DdpModel, Parameter, optimizer_time},
+    ddp::{DdpModel, ModuleBuffers, Parameter, optimizer_time},
     options::WorkloadOptions,
 };
 use crate::{collective::data::DType, units::Micros, workload::operation::Workload};
@@ -15,8 +15,8 @@ const EXPANSION: u64 = 4;
 /// The measured time of a step without synchronization: two H200, PyTorch 2.11, float32, SGD.
 const STEP: Micros = Micros(32_110.0);
 
-pub(super) const ABOUT: &str = "ResNet-50 in PyTorch's DistributedDataParallel, float32, 64 images per rank: buckets as PyTorch forms them, \
-     computation as measured on an H200 (32.1 ms), divided by operations";
+pub(super) const ABOUT: &str = "ResNet-50 in PyTorch's DistributedDataParallel, float32, 64 images per rank: buckets and copies as \
+     PyTorch has them, computation as measured on an H200 (32.1 ms), divided by operations";
 
 pub(super) fn workload(options: &WorkloadOptions) -> Workload {
     let mut layers = ResNetLayers::default();
@@ -42,10 +42,23 @@ pub(super) fn workload(options: &WorkloadOptions) -> Workload {
     layers.classifier(channels, 1000);
     let norms = layers.norms;
     let optimizer = optimizer_time(layers.elements());
+    // Means and variances, and how many batches there were.
+    let buffers = vec![
+        ModuleBuffers {
+            count: 2 * norms,
+            elements: 2 * layers.normalized,
+            dtype: DType::Float,
+        },
+        ModuleBuffers {
+            count: norms,
+            elements: norms.into(),
+            dtype: DType::Int64,
+        },
+    ];
     let model = DdpModel {
         name: "ddp-resnet50",
         about: ABOUT,
-        buffers: vec![(2 * layers.normalized, DType::Float), (norms, DType::Int64)],
+        buffers,
         parameters: layers.parameters,
         forward: Micros((STEP.0 - optimizer.0) / 3.0),
         before_gradients: 0.0,
@@ -58,7 +71,7 @@ pub(super) fn workload(options: &WorkloadOptions) -> Workload {
 struct ResNetLayers {
     parameters: Vec<Parameter>,
     /// The number of batch norms.
-    norms: u64,
+    norms: u32,
     /// The channels of all batch norms.
     normalized: u64,
 }

@@ -6,7 +6,7 @@ use crate::{
     units::Bytes,
     workload::{
         operation::Work,
-        volume::{CollectiveVolume, StepVolume},
+        volume::{CollectiveVolume, CopiesVolume, StepVolume},
     },
 };
 
@@ -32,6 +32,24 @@ fn sizes(workload: &Workload, wanted: Collective) -> Vec<u64> {
     sizes.collect()
 }
 
+/// Returns bytes and pieces of the copies whose names begin so.
+fn copies(workload: &Workload, begin: &str) -> Vec<(u64, u32)> {
+    let mut found = Vec::new();
+    for operation in &workload.operations {
+        if let Work::Copies(copies) = &operation.work
+            && operation.name.starts_with(begin)
+        {
+            found.push((copies.bytes.0, copies.pieces));
+        }
+    }
+    found
+}
+
+fn names_of<'a>(workload: &'a Workload, indices: &[usize]) -> Vec<&'a str> {
+    let names = indices.iter().map(|at| &*workload.operations[*at].name);
+    names.collect()
+}
+
 /// Sizes that PyTorch 2.11 had with `bucket_cap_mb=25`, after it formed its buckets anew.
 #[test]
 fn buckets_of_resnet50_are_those_of_pytorch() {
@@ -44,6 +62,83 @@ fn buckets_of_resnet50_are_those_of_pytorch() {
     assert_eq!(buffers, [2 * 26_560 * 4, 53 * 8]);
     let time = volume("ddp-resnet50", &options, 2).computation;
     assert!((time.0 - 32_110.0).abs() < 1e-6, "{}", time.0);
+}
+
+/// A convolution and a batch norm have three parameters together, the classifier has two. The first bucket has the classifier,
+/// layer4.2 (three of each) and half of layer4.1: the last convolution and its norm.
+#[test]
+fn each_gradient_of_resnet50_is_copied_into_its_bucket_and_back() {
+    let options = WorkloadOptions::default();
+    let workload = Workload::built_in("ddp-resnet50", &options).expect("a workload");
+    let buckets = [
+        (30_257_056, 2 + 9 + 3),
+        (26_255_360, 6 + 3 + 3),
+        (28_366_848, 6 + 3 * 9 + 6),
+        (17_348_864, 161 - 14 - 12 - 39),
+    ];
+    assert_eq!(copies(&workload, "fill "), buckets);
+    assert_eq!(copies(&workload, "copy back "), buckets);
+    // 53 norms with a mean, a variance and a counter.
+    let buffers = [(212_480, 106), (424, 53)];
+    assert_eq!(copies(&workload, "copy buffers "), buffers);
+    assert_eq!(
+        copies(&workload, "join buffers "),
+        buffers.map(|(bytes, _)| (bytes, 1))
+    );
+    let all = volume("ddp-resnet50", &options, 8).copies;
+    let expected = CopiesVolume {
+        pieces: 2 * 161 + 159 + 2,
+        bytes: Bytes(2 * (4 * 25_557_032 + 2 * 26_560 * 4 + 53 * 8)),
+    };
+    assert_eq!(all, expected);
+}
+
+#[test]
+fn copies_run_where_it_computes_in_the_order_of_pytorch() {
+    let workload = Workload::built_in("ddp-resnet50", &WorkloadOptions::default());
+    let workload = workload.expect("a workload");
+    let computing = workload
+        .operations
+        .iter()
+        .filter(|op| op.stream == "compute");
+    let order: Vec<&str> = computing.map(|operation| &*operation.name).collect();
+    let expected = "join buffers 1, join buffers 2, copy buffers 1, copy buffers 2, forward, \
+                    backward 1, fill 1, backward 2, fill 2, backward 3, fill 3, backward 4, fill 4, \
+                    copy back 1, copy back 2, copy back 3, copy back 4, optimizer";
+    assert_eq!(order.join(", "), expected);
+    for (name, waits) in [
+        ("buffers 2", "join buffers 2"),
+        ("copy buffers 2", "buffers 2"),
+        ("bucket 3", "fill 3"),
+        ("copy back 3", "bucket 3"),
+    ] {
+        let mut operations = workload.operations.iter();
+        let found = operations.find(|op| op.name == name).expect(name);
+        assert_eq!(names_of(&workload, &found.after), [waits], "{name}");
+    }
+}
+
+#[test]
+fn gradients_that_are_views_of_their_bucket_are_divided_there_and_not_copied_back() {
+    let options = WorkloadOptions {
+        gradient_as_bucket_view: true,
+        ..WorkloadOptions::default()
+    };
+    for (name, gradients, bytes) in [
+        ("ddp-resnet50", 161, 4 * 25_557_032),
+        ("ddp-gpt2", 148, 4 * 124_439_808),
+    ] {
+        let workload = Workload::built_in(name, &options).expect("a workload");
+        assert_eq!(copies(&workload, "copy back "), []);
+        let divided = copies(&workload, "divide ");
+        let (sizes, pieces): (Vec<u64>, Vec<u32>) = divided.into_iter().unzip();
+        assert_eq!(sizes.iter().sum::<u64>(), bytes);
+        assert_eq!(pieces.iter().sum::<u32>(), gradients);
+        let usual = volume(name, &WorkloadOptions::default(), 8).copies;
+        let fewer = volume(name, &options, 8).copies;
+        assert_eq!(usual.pieces - fewer.pieces, u64::from(gradients));
+        assert_eq!(usual.bytes.0 - fewer.bytes.0, bytes);
+    }
 }
 
 #[test]
@@ -76,6 +171,12 @@ fn gradients_of_gpt2_are_its_parameters() {
     assert_eq!(parameters, 124_439_808);
     let reduced = volume.collectives[&Collective::AllReduce];
     assert_eq!(reduced.bytes, Bytes(4 * parameters));
+    // A layer has two norms and four linear parts, each with a weight and a bias.
+    let copies = CopiesVolume {
+        pieces: 2 * (2 + 12 * 12 + 2),
+        bytes: Bytes(2 * 4 * parameters),
+    };
+    assert_eq!(volume.copies, copies);
     // Three passes over 12 × 1024 tokens.
     let tokens = 12.0 * 1024.0;
     let matrices = 2.0 * (12.0 * 12.0 * 768.0 * 768.0 + 50_257.0 * 768.0) * tokens;
@@ -306,6 +407,15 @@ fn sizes_and_times_can_be_scaled() {
     let bytes = |volume: &StepVolume| volume.collectives[&Collective::AllGather].bytes.0 as f64;
     let ratio = bytes(&full) / bytes(&scaled);
     assert!((ratio - 1024.0).abs() < 1.0, "{ratio}");
+    // Copies become shorter, not fewer, down to an element each.
+    let tiny = WorkloadOptions {
+        size_scale: 1e-9,
+        ..WorkloadOptions::default()
+    };
+    let copies = volume("ddp-resnet50", &tiny, 4).copies;
+    assert_eq!(copies.pieces, 483);
+    let floats = 2 * 161 + 106 + 1;
+    assert_eq!(copies.bytes, Bytes(4 * floats + 8 * (53 + 1)));
 }
 
 #[test]

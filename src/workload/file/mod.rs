@@ -7,5 +7,3 @@ mod table;
 #[cfg(test)]
 mod tests;
 mod write;
-
-pub(super) use read::{MOST_OPERATIONS, MOST_STREAMS, MOST_TIME};

@@ -8,7 +8,8 @@ use std::{
 use anyhow::{Context, anyhow, bail, ensure};
 
 use super::table::{
-    DimensionTable, GroupText, OperationTable, RanksText, RestWord, SizeText, WorkloadTable,
+    DimensionTable, GroupText, ONE_PIECE, OperationTable, RanksText, RestWord, SizeText,
+    WorkloadTable,
 };
 use crate::{
     collective::{
@@ -21,25 +22,17 @@ use crate::{
     visible::{beginning, excerpt, visible},
     workload::{
         group::{Dimension, DimensionSize},
-        on_ranks::MOST_BYTES,
+        limits::{MOST_BYTES, MOST_OPERATIONS, MOST_STREAMS, MOST_TIME},
+        memory_copies::MemoryCopies,
         operation::{CollectiveCall, Operation, Work, Workload},
     },
 };
-
-/// The most operations of a workload.
-pub(in crate::workload) const MOST_OPERATIONS: usize = 100_000;
-
-/// The most streams of a workload.
-pub(in crate::workload) const MOST_STREAMS: usize = 64;
 
 /// The most characters of a name.
 const MOST_NAME: usize = 100;
 
 /// The most characters of a message of the TOML reader, which may quote the file.
 const MOST_MESSAGE: usize = 300;
-
-/// The longest computation: an hour.
-pub(in crate::workload) const MOST_TIME: Micros = Micros(3.6e9);
 
 impl Workload {
     /// Reads the file of a workload.
@@ -204,26 +197,35 @@ fn after(
 }
 
 fn work(table: OperationTable, dimensions: &[Dimension]) -> anyhow::Result<Work> {
-    let Some(collective) = table.collective else {
-        return computation(&table).map(Work::Compute);
+    match (table.compute_us, &table.copy, table.collective) {
+        (Some(time), None, None) => computation(time, &table).map(Work::Compute),
+        (None, Some(size), None) => copies(size, &table).map(Work::Copies),
+        (None, None, Some(collective)) => {
+            collective_call(collective, table, dimensions).map(Work::Collective)
+        }
+        (None, None, None) => {
+            bail!("it has none of compute_us, copy and collective; add one of them")
+        }
+        _ => bail!("it has several of compute_us, copy and collective; keep one of them"),
+    }
+}
+
+fn collective_call(
+    collective: Collective,
+    table: OperationTable,
+    dimensions: &[Dimension],
+) -> anyhow::Result<CollectiveCall> {
+    refuse_pieces(&table)?;
+    let Some(size) = &table.size else {
+        bail!("it has no size; add one such as \"25M\"");
     };
-    ensure!(
-        table.compute_us.is_none(),
-        "it has both compute_us and collective; keep one of them"
-    );
-    let size = match &table.size {
-        None => bail!("it has no size; add one such as \"25M\""),
-        Some(SizeText::Bytes(bytes)) => Bytes(*bytes),
-        Some(SizeText::Text(text)) => text
-            .parse()
-            .map_err(|what| anyhow!("its size is '{}': {what}", excerpt(text)))?,
-    };
+    let size = bytes(size, "size")?;
     ensure!(
         size <= MOST_BYTES,
         "its size of {size} is larger than {MOST_BYTES}; make it smaller"
     );
     let spec = collective.spec();
-    Ok(Work::Collective(CollectiveCall {
+    Ok(CollectiveCall {
         collective,
         size,
         dtype: table.dtype.unwrap_or(DType::Float),
@@ -233,7 +235,17 @@ fn work(table: OperationTable, dimensions: &[Dimension]) -> anyhow::Result<Work>
             .with_context(|| format!("it has a root, but {collective} has none"))?,
         group: group(table.group, dimensions)?,
         traffic: traffic(collective, table.spread, table.matrix.as_deref())?,
-    }))
+    })
+}
+
+/// Returns the bytes that the value of `key` stands for.
+fn bytes(size: &SizeText, key: &str) -> anyhow::Result<Bytes> {
+    match size {
+        SizeText::Bytes(bytes) => Ok(Bytes(*bytes)),
+        SizeText::Text(text) => text
+            .parse()
+            .map_err(|what| anyhow!("its {key} is '{}': {what}", excerpt(text))),
+    }
 }
 
 /// Returns `given`, or the default if nothing is given; `None` if the collective has no such value.
@@ -248,16 +260,38 @@ fn default_if<T>(allowed: bool, given: Option<T>, default: T) -> anyhow::Result<
     }
 }
 
-fn computation(table: &OperationTable) -> anyhow::Result<Micros> {
-    let Some(time) = table.compute_us else {
-        bail!("it has neither compute_us nor collective; add one of them");
-    };
+fn computation(time: Micros, table: &OperationTable) -> anyhow::Result<Micros> {
     ensure!(
         (0.0..=MOST_TIME.0).contains(&time.0),
         "its compute_us of {} is not a time from 0 to {} µs; correct it",
         time.0,
         MOST_TIME.0
     );
+    refuse_pieces(table)?;
+    refuse_keys_of_collectives(table, "computes")?;
+    Ok(time)
+}
+
+fn copies(size: &SizeText, table: &OperationTable) -> anyhow::Result<MemoryCopies> {
+    refuse_keys_of_collectives(table, "copies")?;
+    let copies = MemoryCopies {
+        bytes: bytes(size, "copy")?,
+        pieces: table.pieces.unwrap_or(ONE_PIECE),
+    };
+    copies.check()?;
+    Ok(copies)
+}
+
+fn refuse_pieces(table: &OperationTable) -> anyhow::Result<()> {
+    ensure!(
+        table.pieces.is_none(),
+        "it has pieces, which are for copies; remove them"
+    );
+    Ok(())
+}
+
+/// Refuses the keys of collectives for an operation that only `does` something else.
+fn refuse_keys_of_collectives(table: &OperationTable, does: &str) -> anyhow::Result<()> {
     let OperationTable {
         size,
         dtype,
@@ -278,9 +312,9 @@ fn computation(table: &OperationTable) -> anyhow::Result<Micros> {
         ("matrix", matrix.is_some()),
     ];
     if let Some((field, _)) = fields.iter().find(|(_, given)| *given) {
-        bail!("it computes, and {field} is for collectives; remove it");
+        bail!("it {does}, and {field} is for collectives; remove it");
     }
-    Ok(time)
+    Ok(())
 }
 
 fn group(group: Option<GroupText>, dimensions: &[Dimension]) -> anyhow::Result<BTreeSet<String>> {

@@ -49,7 +49,10 @@ pub(super) enum RestWord {
     Rest,
 }
 
-/// An operation: computation if it has `compute_us`, otherwise a collective.
+/// The pieces of copies that do not say how many they are.
+pub(super) const ONE_PIECE: u32 = 1;
+
+/// An operation: computation if it has `compute_us`, copies if it has `copy`, otherwise a collective.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct OperationTable {
@@ -59,6 +62,10 @@ pub(super) struct OperationTable {
     pub(super) after: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) compute_us: Option<Micros>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) copy: Option<SizeText>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) pieces: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) collective: Option<Collective>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -77,7 +84,7 @@ pub(super) struct OperationTable {
     pub(super) matrix: Option<String>,
 }
 
-/// The size of a collective.
+/// The size of a collective, or of copies.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(
     untagged,

@@ -9,6 +9,7 @@ use crate::{
     units::{Bytes, Micros},
     workload::{
         group::{Dimension, DimensionSize},
+        memory_copies::MemoryCopies,
         operation::{CollectiveCall, Operation, Work, Workload},
     },
 };
@@ -21,7 +22,8 @@ fn a_file_is_read() {
     assert_eq!(workload.name, "example");
     assert_eq!(workload.dimensions[0].size, DimensionSize::Ranks(2));
     assert_eq!(workload.dimensions[1].size, DimensionSize::Rest);
-    let [backward, bucket, tokens, experts, loss] = workload.operations.as_slice() else {
+    let [backward, bucket, tokens, experts, loss, copy_back] = workload.operations.as_slice()
+    else {
         panic!("{} operations", workload.operations.len());
     };
     assert_eq!(backward.work, Work::Compute(Micros(900.0)));
@@ -38,7 +40,7 @@ fn a_file_is_read() {
     assert_eq!(bucket.work, Work::Collective(call));
     let call_of = |operation: &Operation| match &operation.work {
         Work::Collective(call) => call.clone(),
-        Work::Compute(_) => panic!("a collective"),
+        Work::Compute(_) | Work::Copies(_) => panic!("a collective"),
     };
     assert_eq!(call_of(tokens).traffic, Some(&Traffic::Spread(0.25)));
     assert_eq!(call_of(tokens).group.len(), 2);
@@ -47,6 +49,17 @@ fn a_file_is_read() {
     assert_eq!(call_of(loss).root, Some(1));
     assert_eq!(call_of(loss).redop, Some(RedOp::Max));
     assert_eq!(loss.after, [1, 2]);
+    let copies = MemoryCopies {
+        bytes: Bytes(25 << 20),
+        pieces: 42,
+    };
+    assert_eq!(copy_back.work, Work::Copies(copies));
+    let one = Workload::parse(&STEP.replace("pieces = 42\n", "")).expect("a workload");
+    let copies = MemoryCopies {
+        pieces: 1,
+        ..copies
+    };
+    assert_eq!(one.operations[5].work, Work::Copies(copies));
 }
 
 /// What is replaced in the file, by what, and the error.
@@ -64,7 +77,62 @@ const WRONG: &[(&str, &str, &str)] = &[
     (
         "compute_us = 900",
         "",
-        "operation 'backward 1': it has neither compute_us nor collective; add one of them",
+        "operation 'backward 1': it has none of compute_us, copy and collective; add one of them",
+    ),
+    (
+        "compute_us = 900",
+        "compute_us = 900\ncopy = 4",
+        "operation 'backward 1': it has several of compute_us, copy and collective; keep one of them",
+    ),
+    (
+        "copy = \"25M\"",
+        "copy = \"25M\"\ncollective = \"reduce\"",
+        "operation 'copy back': it has several of compute_us, copy and collective; keep one of them",
+    ),
+    (
+        "compute_us = 900",
+        "compute_us = 900\npieces = 2",
+        "operation 'backward 1': it has pieces, which are for copies; remove them",
+    ),
+    (
+        "redop = \"max\"",
+        "pieces = 2",
+        "operation 'loss': it has pieces, which are for copies; remove them",
+    ),
+    (
+        "copy = \"25M\"",
+        "copy = \"25M\"\ngroup = \"data\"",
+        "operation 'copy back': it copies, and group is for collectives; remove it",
+    ),
+    (
+        "copy = \"25M\"",
+        "copy = \"25Q\"",
+        "operation 'copy back': its copy is '25Q': a size is a number with an optional K, M, G or T, such as 8, 64K or 1.5G",
+    ),
+    (
+        "copy = \"25M\"",
+        "copy = \"2000T\"",
+        "operation 'copy back': it copies 2000T, more than 1024T; make it smaller",
+    ),
+    (
+        "copy = \"25M\"",
+        "copy = 41",
+        "operation 'copy back': it copies 41 bytes in 42 pieces, and a piece has at least one; copy more, or in fewer pieces",
+    ),
+    (
+        "copy = \"25M\"\npieces = 42",
+        "copy = 0",
+        "operation 'copy back': it copies 0 bytes in 1 piece, and a piece has at least one; copy more, or in fewer pieces",
+    ),
+    (
+        "pieces = 42",
+        "pieces = 0",
+        "operation 'copy back': its number of pieces, 0, is not from 1 to 100000; correct it",
+    ),
+    (
+        "pieces = 42",
+        "pieces = 100001",
+        "operation 'copy back': its number of pieces, 100001, is not from 1 to 100000; correct it",
     ),
     (
         "compute_us = 900",
@@ -169,7 +237,7 @@ const WRONG: &[(&str, &str, &str)] = &[
     (
         "stream = \"compute\"",
         "steam = \"compute\"",
-        "line 14: unknown field `steam`, expected one of `name`, `stream`, `after`, `compute_us`, `collective`, `size`, `type`, `redop`, `root`, `group`, `spread`, `matrix`",
+        "line 14: unknown field `steam`, expected one of `name`, `stream`, `after`, `compute_us`, `copy`, `pieces`, `collective`, `size`, `type`, `redop`, `root`, `group`, `spread`, `matrix`",
     ),
 ];
 
@@ -239,7 +307,13 @@ fn work(dimensions: usize) -> impl Strategy<Value = Work> {
                 traffic: spec.uneven.then(|| traffic.keep()),
             })
         });
-    prop_oneof![compute, collective]
+    let copies = (1..=100_000_u32, 0..1_u64 << 49).prop_map(|(pieces, more)| {
+        Work::Copies(MemoryCopies {
+            bytes: Bytes(u64::from(pieces) + more),
+            pieces,
+        })
+    });
+    prop_oneof![compute, copies, collective]
 }
 
 fn dimension(at: usize, ranks: Option<u32>, rest: usize) -> Dimension {

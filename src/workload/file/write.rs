@@ -1,6 +1,8 @@
 //! [`Workload::to_toml`]: the file of a workload.
 
-use super::table::{DimensionTable, GroupText, OperationTable, RanksText, RestWord, WorkloadTable};
+use super::table::{
+    DimensionTable, GroupText, ONE_PIECE, OperationTable, RanksText, RestWord, WorkloadTable,
+};
 use crate::{
     collective::traffic::Traffic,
     workload::{
@@ -39,6 +41,11 @@ impl Workload {
         match &operation.work {
             Work::Compute(time) => OperationTable {
                 compute_us: Some(*time),
+                ..table
+            },
+            Work::Copies(copies) => OperationTable {
+                copy: Some(copies.bytes.into()),
+                pieces: (copies.pieces != ONE_PIECE).then_some(copies.pieces),
                 ..table
             },
             Work::Collective(call) => with_collective(table, call),

@@ -9,7 +9,7 @@ use crate::{
     },
     units::Bytes,
     visible::excerpt,
-    workload::on_ranks::MOST_BYTES,
+    workload::limits::MOST_BYTES,
 };
 
 /// The most ranks of a group for which a matrix of its traffic is made: it has the square of that many numbers.

@@ -14,7 +14,7 @@ fn calls(workload: &Workload) -> Vec<(Collective, u64, DType, String)> {
     let calls = workload.operations.iter();
     let calls = calls.filter_map(|operation| match &operation.work {
         Work::Collective(call) => Some((call.collective, call.size.0, call.dtype, group(call))),
-        Work::Compute(_) => None,
+        Work::Compute(_) | Work::Copies(_) => None,
     });
     calls.collect()
 }
@@ -35,7 +35,7 @@ fn traffic_of_alltoallv(workload: &Workload) -> Option<&'static Traffic> {
     let calls = workload.operations.iter();
     let mut calls = calls.filter_map(|operation| match &operation.work {
         Work::Collective(call) => Some(call),
-        Work::Compute(_) => None,
+        Work::Compute(_) | Work::Copies(_) => None,
     });
     let exchange = calls.find(|call| call.collective == Collective::AllToAllV);
     exchange.expect("an alltoallv").traffic
@@ -50,7 +50,7 @@ fn computation_is_what_ran_between_collectives() {
         .iter()
         .map(|operation| match operation.work {
             Work::Compute(time) => Some(time),
-            Work::Collective(_) => None,
+            Work::Collective(_) | Work::Copies(_) => None,
         })
         .collect();
     let time = |time| Some(Micros(time));

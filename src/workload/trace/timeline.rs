@@ -7,7 +7,7 @@ use crate::{
     units::Micros,
     visible::excerpt,
     workload::{
-        file::{MOST_OPERATIONS, MOST_STREAMS, MOST_TIME},
+        limits::{MOST_OPERATIONS, MOST_STREAMS, MOST_TIME},
         operation::{CollectiveCall, Operation, Work},
     },
 };

@@ -2,8 +2,9 @@
 //!
 //! One thread does both. It computes a few microseconds at a time, and asks MPI in between whether the collectives have
 //! ended, in which most MPI libraries go on with them. What that takes is not counted as computation, so that computation
-//! takes longer beside communication, as on a GPU.
+//! takes longer beside communication, as on a GPU. Copies run in the same way.
 
+mod copy_buffers;
 mod opened;
 mod running;
 mod spin;

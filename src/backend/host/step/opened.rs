@@ -7,6 +7,7 @@ use super::{
         backend::{Host, Prepared, supports},
         nonblocking::{NonblockingCall, StartedCollective, nonblocking_call},
     },
+    copy_buffers::CopyBuffers,
     spin::Spin,
 };
 use crate::{
@@ -36,23 +37,27 @@ pub(super) fn open(setup: &StepSetup<'_>) -> anyhow::Result<OpenedSteps> {
         let mut host = Host::in_group(rank.into(), color, rank, None);
         let size = step.largest(index);
         host.allocate(size)
-            .map_err(|_| no_memory(&communicator.name, size))?;
+            .map_err(|_| no_memory(&format!("the communicator {}", communicator.name), size))?;
         communicators.push(host);
     }
     let mut collectives = Vec::with_capacity(step.operations.len());
     for operation in &step.operations {
         collectives.push(match &operation.work {
-            StepWork::Compute(_) => None,
+            StepWork::Compute(_) | StepWork::Copies(_) => None,
             StepWork::Collective { communicator, case } => Some(PreparedCollective::new(
                 &mut communicators[*communicator],
                 case,
             )?),
         });
     }
+    let largest = step.largest_copies();
+    let copies =
+        CopyBuffers::allocate(largest).map_err(|_| no_memory("the copies of a step", largest))?;
     Ok(OpenedSteps {
         step: step.clone(),
         communicators,
         collectives,
+        copies,
         spin: Spin::calibrated(),
     })
 }
@@ -77,10 +82,10 @@ fn refused(name: &str, case: &Case, why: &str) -> anyhow::Error {
     Failure::on_all_ranks(Code::Usage, what)
 }
 
-/// Returns the error if the buffers of communicator `name` do not fit.
-fn no_memory(name: &str, size: Bytes) -> anyhow::Error {
+/// Returns the error if the buffers that `user` needs do not fit.
+fn no_memory(user: &str, size: Bytes) -> anyhow::Error {
     let what = format!(
-        "host memory has no room on this rank for two buffers of {size} for the communicator {name}. Use fewer ranks on a node \
+        "host memory has no room on this rank for two buffers of {size} for {user}. Use fewer ranks on a node \
          or a smaller workload"
     );
     Failure::on_this_rank(Code::Usage, what)
@@ -93,6 +98,8 @@ pub(super) struct OpenedSteps {
     pub(super) communicators: Vec<Host>,
     /// For each operation what starts it, if it is a collective.
     pub(super) collectives: Vec<Option<PreparedCollective>>,
+    /// What copies read and write; empty if the step has none.
+    pub(super) copies: CopyBuffers,
     pub(super) spin: Spin,
 }
 

@@ -5,7 +5,10 @@ use std::{
     time::Instant,
 };
 
-use super::{super::nonblocking::StartedCollective, opened::OpenedSteps, spin::spin};
+use super::{
+    super::nonblocking::StartedCollective, copy_buffers::RunningCopies, opened::OpenedSteps,
+    spin::spin,
+};
 use crate::{
     backend::step::{Span, StepTimes},
     units::Micros,
@@ -24,8 +27,8 @@ pub(super) struct RunningStep<'a> {
     begin: Instant,
     /// The operations of each stream that have not begun.
     waiting: Vec<VecDeque<usize>>,
-    /// Operations that compute; they take turns.
-    computing: VecDeque<Computing>,
+    /// Operations that compute or copy; they take turns.
+    working: VecDeque<Working>,
     communicating: Vec<Communicating>,
     spans: Vec<Option<Span>>,
     has_ended: Vec<bool>,
@@ -33,11 +36,17 @@ pub(super) struct RunningStep<'a> {
     ended: u64,
 }
 
-/// An operation that computes.
-struct Computing {
+/// An operation that this rank does itself.
+struct Working {
     operation: usize,
-    /// What is left of it.
-    iterations: u64,
+    rest: WorkRest,
+}
+
+/// What is left of an operation.
+enum WorkRest {
+    /// So many iterations of computation.
+    Computation(u64),
+    Copies(RunningCopies),
 }
 
 /// An operation that communicates.
@@ -63,7 +72,7 @@ impl<'a> RunningStep<'a> {
             waits,
             begin: Instant::now(),
             waiting,
-            computing: VecDeque::new(),
+            working: VecDeque::new(),
             communicating: Vec::new(),
             spans: vec![None; waits.len()],
             has_ended: vec![false; waits.len()],
@@ -78,12 +87,12 @@ impl<'a> RunningStep<'a> {
     /// Returns an error if MPI fails.
     pub(super) fn run(mut self) -> anyhow::Result<StepTimes> {
         self.begin_ready()?;
-        while !self.computing.is_empty() || !self.communicating.is_empty() {
+        while !self.working.is_empty() || !self.communicating.is_empty() {
             let before = self.ended;
-            if self.computing.is_empty() {
+            if self.working.is_empty() {
                 std::thread::yield_now();
             } else {
-                self.compute();
+                self.work();
             }
             self.communicate()?;
             if self.ended != before {
@@ -118,9 +127,13 @@ impl<'a> RunningStep<'a> {
         let begin = self.begin.elapsed().into();
         self.spans[operation] = Some(Span { begin, end: begin });
         match &self.steps.step.operations[operation].work {
-            StepWork::Compute(time) => self.computing.push_back(Computing {
+            StepWork::Compute(time) => self.working.push_back(Working {
                 operation,
-                iterations: self.steps.spin.iterations(*time),
+                rest: WorkRest::Computation(self.steps.spin.iterations(*time)),
+            }),
+            StepWork::Copies(copies) => self.working.push_back(Working {
+                operation,
+                rest: WorkRest::Copies(RunningCopies::new(*copies)),
             }),
             StepWork::Collective { communicator, .. } => {
                 let host = &mut self.steps.communicators[*communicator];
@@ -143,20 +156,26 @@ impl<'a> RunningStep<'a> {
         progress::done(self.ended);
     }
 
-    /// Computes for a while: a part of one operation.
-    fn compute(&mut self) {
-        let Some(mut computing) = self.computing.pop_front() else {
+    /// Computes or copies for a while: a part of one operation.
+    fn work(&mut self) {
+        let Some(mut working) = self.working.pop_front() else {
             return;
         };
-        let slice = self.steps.spin.iterations(SLICE).max(1);
-        let now = slice.min(computing.iterations);
-        spin(now);
-        computing.iterations -= now;
-        if computing.iterations == 0 {
-            self.end(computing.operation);
+        let is_done = match &mut working.rest {
+            WorkRest::Computation(iterations) => {
+                let slice = self.steps.spin.iterations(SLICE).max(1);
+                let now = slice.min(*iterations);
+                spin(now);
+                *iterations -= now;
+                *iterations == 0
+            }
+            WorkRest::Copies(copies) => copies.go_on(&mut self.steps.copies),
+        };
+        if is_done {
+            self.end(working.operation);
         } else {
             progress::tick();
-            self.computing.push_back(computing);
+            self.working.push_back(working);
         }
     }
 

@@ -1,9 +1,10 @@
 //! Training steps on a GPU: computation and collectives in streams of their own, which wait for each other by events.
 //!
-//! Each communicator is a [`RankDevice`] with its stream and buffers, and each stream of the step that computes has a stream of
-//! the GPU. The host puts all steps into the streams without a wait, and then polls them.
+//! Each communicator is a [`RankDevice`] with its stream and buffers, and each stream of the step that computes or copies has a
+//! stream of the GPU. The host puts all steps into the streams without a wait, and then polls them.
 
 mod calibration;
+mod copy_buffers;
 mod cost;
 mod events;
 mod open;
@@ -25,7 +26,7 @@ use crate::{
     backend::step::{StepBackend, StepMode, StepSetup, StepTimes, waits},
     collective::Case,
     native::nccl::Nccl,
-    workload::{Step, StepWork},
+    workload::{MemoryCopies, Step, StepWork},
     world::{World, progress},
 };
 
@@ -112,6 +113,7 @@ fn verified(rank: &RankDevice, case: &Case, seed: u64) -> anyhow::Result<u64> {
 /// What an operation puts into its stream.
 enum Enqueued<'a> {
     Kernels(KernelTrain),
+    Copies(MemoryCopies),
     Collective(&'a RankDevice, PreparedOp),
 }
 
@@ -164,6 +166,7 @@ impl<'a> StepRun<'a> {
             }
             let work = match &step.operations[number].work {
                 StepWork::Compute(time) => Enqueued::Kernels(opened.train(*time)),
+                StepWork::Copies(copies) => Enqueued::Copies(*copies),
                 StepWork::Collective { communicator, case } => {
                     let rank = &opened.communicators[*communicator];
                     Enqueued::Collective(rank, rank.prepare(case)?)
@@ -264,6 +267,7 @@ impl<'a> StepRun<'a> {
                     kernel.launch(device.stream(), waves, iterations)?;
                 }
             }
+            Enqueued::Copies(copies) => self.opened.copy(device, copies)?,
             Enqueued::Collective(rank, operation) => {
                 for stage in 0..operation.stages() {
                     rank.start(operation, stage, 0)?;

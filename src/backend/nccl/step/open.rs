@@ -14,6 +14,7 @@ use super::{
         rank_device::{ClosedDevice, OpenedDevice, RankDevice},
     },
     calibration::calibrated,
+    copy_buffers::CopyBuffers,
     cost::{KernelCost, KernelTrain},
 };
 use crate::{
@@ -27,8 +28,8 @@ use crate::{
         cuda,
         nccl::{CommConfig, Nccl, UniqueId},
     },
-    units::Micros,
-    workload::{Step, StepOperation, StepWork},
+    units::{Bytes, Micros},
+    workload::{MemoryCopies, Step, StepOperation, StepWork},
     world::{self, World, progress},
 };
 
@@ -40,8 +41,10 @@ pub(super) struct OpenedSteps {
     /// The stream in which a step begins and ends.
     pub(super) joint: Device,
     pub(super) communicators: Vec<RankDevice>,
-    /// The stream of each stream of the step that computes.
-    computing: Vec<Option<Device>>,
+    /// The stream of each stream of the step that computes or copies.
+    working: Vec<Option<Device>>,
+    /// What copies read and write, if the step has any.
+    copies: Option<CopyBuffers>,
     pub(super) kernel: ComputeKernel,
     cost: KernelCost,
     options: ComputeOptions,
@@ -164,11 +167,15 @@ impl OpenedSteps {
         let kernel = ComputeKernel::load(joint.context(), compute.multiprocessors)?;
         let is_whole = compute.multiprocessors >= 1.0;
         let cost = calibrated(&joint, &kernel, compute.kernel, is_whole)?;
+        let copies = match step.largest_copies() {
+            Bytes(0) => None,
+            largest => Some(CopyBuffers::allocate(&joint, largest)?),
+        };
         let communicators = join(nccl, setup, gpu, ids)?;
         Comm::let_watch_ask(communicators.iter().map(|rank| &rank.comm));
-        let mut computing = Vec::with_capacity(step.streams.len());
+        let mut working = Vec::with_capacity(step.streams.len());
         for stream in 0..step.streams.len() {
-            computing.push(match computes(step, stream) {
+            working.push(match works(step, stream) {
                 true => Some(Device::open(gpu, false)?),
                 false => None,
             });
@@ -176,7 +183,8 @@ impl OpenedSteps {
         Ok(OpenedSteps {
             joint,
             communicators,
-            computing,
+            working,
+            copies,
             kernel,
             cost,
             options: *compute,
@@ -192,21 +200,31 @@ impl OpenedSteps {
             StepWork::Collective { communicator, .. } => {
                 Ok(&self.communicators[*communicator].device)
             }
-            StepWork::Compute(_) => self.computing[operation.stream]
+            StepWork::Compute(_) | StepWork::Copies(_) => self.working[operation.stream]
                 .as_ref()
-                .context("a stream that computes has no stream of the GPU"),
+                .context("a stream that computes or copies has no stream of the GPU"),
         }
     }
 
     /// Returns all streams in which operations run.
     pub(super) fn devices(&self) -> impl Iterator<Item = &Device> {
         let communicating = self.communicators.iter().map(|rank| &rank.device);
-        communicating.chain(self.computing.iter().flatten())
+        communicating.chain(self.working.iter().flatten())
     }
 
     /// Returns the kernels that compute for `time`.
     pub(super) fn train(&self, time: Micros) -> KernelTrain {
         self.cost.train(time, self.options.kernel)
+    }
+
+    /// Puts copies into the stream of `device`.
+    ///
+    /// # Errors
+    /// Returns an error if the driver fails.
+    pub(super) fn copy(&self, device: &Device, copies: &MemoryCopies) -> anyhow::Result<()> {
+        let buffers = self.copies.as_ref();
+        let buffers = buffers.context("a step that copies has no buffers for it")?;
+        buffers.copy(device, copies)
     }
 
     /// Returns whether all streams are empty. If one is not, NCCL is asked for errors.
@@ -218,7 +236,7 @@ impl OpenedSteps {
         for rank in &self.communicators {
             is_done &= rank.is_done()?;
         }
-        for device in self.computing.iter().flatten() {
+        for device in self.working.iter().flatten() {
             is_done &= device.is_done()?;
         }
         Ok(is_done)
@@ -235,12 +253,17 @@ impl OpenedSteps {
         // All communicators first: freeing memory waits for the GPU.
         let closed = self.communicators.into_iter().map(RankDevice::close);
         let closed = closed.collect::<anyhow::Result<Vec<ClosedDevice>>>()?;
-        closed.into_iter().try_for_each(ClosedDevice::free)
+        closed.into_iter().try_for_each(ClosedDevice::free)?;
+        match self.copies {
+            None => Ok(()),
+            Some(buffers) => buffers.free(&self.joint),
+        }
     }
 }
 
-/// Returns whether operations of `stream` compute.
-fn computes(step: &Step, stream: usize) -> bool {
+/// Returns whether operations of `stream` compute or copy.
+fn works(step: &Step, stream: usize) -> bool {
+    let is_own = |work: &StepWork| matches!(work, StepWork::Compute(_) | StepWork::Copies(_));
     let mut operations = step.operations.iter();
-    operations.any(|one| one.stream == stream && matches!(one.work, StepWork::Compute(_)))
+    operations.any(|one| one.stream == stream && is_own(&one.work))
 }
