@@ -25,6 +25,7 @@ mod picture;
 mod plot;
 mod ranks;
 mod replay_modes;
+mod replay_parts;
 mod replay_section;
 mod replays;
 mod report_row;

@@ -10,6 +10,7 @@ use super::{
     figure::Figure,
     picture::Picture,
     replay_modes::{in_milliseconds, modes_figure},
+    replay_parts::ReplayParts,
     replays::{CollectiveTimes, ReplayedStep},
     table::{MOST_ROWS, Table, distinct, end_table, figure, is_are, limited, words},
     timeline::{self, TimelineOfRank},
@@ -159,6 +160,8 @@ fn sentences(replay: &ReplayedStep) -> Vec<String> {
             share(exposed.share),
         ));
     }
+    let parts = summary.communication.as_ref();
+    all.extend(parts.and_then(ReplayParts::sentence));
     let checked = counted(u64::from(summary.checked), "kind");
     all.push(match (summary.checked, summary.wrong) {
         (0, _) => "No data were checked.".to_owned(),
@@ -298,7 +301,7 @@ fn timeline_figure(timeline: &TimelineOfRank, what: &str, number: u32, name: &st
         rows.push(vec![
             operation.name.clone(),
             operation
-                .collective
+                .communication
                 .clone()
                 .unwrap_or_else(|| "computation".to_owned()),
             operation.details.clone(),
@@ -339,7 +342,7 @@ mod tests {
             rank,
             operations: vec![TimelineOperation {
                 name: "a".into(),
-                collective: None,
+                communication: None,
                 details: String::new(),
                 stream: 0,
                 begin: 0.0,

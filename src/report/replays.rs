@@ -6,6 +6,7 @@ use serde::Deserialize;
 
 use super::{
     estimate::{Estimate, LogSums},
+    replay_parts::ReplayParts,
     source::Source,
     timeline::{self, TimelineOfRank},
 };
@@ -40,6 +41,8 @@ pub(super) struct ReplaySummary {
     #[serde(default)]
     pub(super) about: String,
     pub(super) exposed: Option<ExposedTime>,
+    /// What collectives and copies take; earlier versions did not write it.
+    pub(super) communication: Option<ReplayParts>,
     /// Kinds of collectives; empty in files of earlier versions.
     #[serde(default)]
     pub(super) collectives: Vec<CollectiveTimes>,

@@ -29,7 +29,7 @@ const LEGEND_ROW: f64 = 20.0;
 /// The narrowest bar that is seen.
 const LEAST_WIDTH: f64 = 0.8;
 
-/// The colour of computation. Those of collectives are the others, in the order in which they appear.
+/// The colour of computation. Those of communication are the others, in the order in which they appear.
 const COMPUTATION: Colour = LINES[7];
 
 /// The shortest axis, in microseconds, and the longest time on one: a file can have values without bound.
@@ -43,9 +43,9 @@ const MOST_LETTERS: usize = 100;
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct TimelineOperation {
     pub(super) name: String,
-    /// The collective; `None` for computation.
-    pub(super) collective: Option<String>,
-    /// Its size, group and ranks, in words; empty for computation.
+    /// The collective, or copies; `None` for computation.
+    pub(super) communication: Option<String>,
+    /// Its size, pieces, group and ranks, in words; empty for computation.
     pub(super) details: String,
     /// The number of its stream.
     pub(super) stream: u64,
@@ -111,6 +111,8 @@ struct TraceArguments {
     name: Option<String>,
     collective: Option<String>,
     size_bytes: Option<u64>,
+    /// How many copies there are, of an operation that copies.
+    pieces: Option<u64>,
     group: Option<String>,
     ranks: Option<u64>,
 }
@@ -140,7 +142,7 @@ pub(super) fn read(bytes: &[u8]) -> Result<Vec<TimelineOfRank>, String> {
             "X" if event.ts.is_finite() && event.dur.is_finite() => {
                 rank.operations.push(TimelineOperation {
                     name: short(&event.name),
-                    collective: event.args.collective.as_deref().map(short),
+                    communication: event.args.communication(),
                     details: event.args.details(),
                     stream: event.tid,
                     begin: event.ts.clamp(0.0, MOST_TIME),
@@ -164,9 +166,17 @@ fn short(name: &str) -> String {
 }
 
 impl TraceArguments {
+    fn communication(&self) -> Option<String> {
+        match &self.collective {
+            Some(collective) => Some(short(collective)),
+            None => self.pieces.map(|_| "copies".to_owned()),
+        }
+    }
+
     fn details(&self) -> String {
         let mut words = Vec::new();
         words.extend(self.size_bytes.map(|size| Bytes(size).to_string()));
+        words.extend(self.pieces.map(|pieces| counted(pieces, "piece")));
         words.extend(self.group.as_deref().map(short));
         words.extend(self.ranks.map(|ranks| counted(ranks, "rank")));
         words.join(", ")
@@ -221,7 +231,7 @@ pub(super) fn draw(timeline: &TimelineOfRank) -> (String, Vec<String>) {
             width: (axis.place(operation.end()) - axis.place(operation.begin)).max(LEAST_WIDTH),
             height: LANE - 6.0,
         };
-        let colour = colour_of(&kinds, operation.collective.as_deref());
+        let colour = colour_of(&kinds, operation.communication.as_deref());
         drawing.bar(area, colour, &axis.tooltip(operation));
         let words = fitting(&operation.name, area.width - 6.0);
         if !words.is_empty() {
@@ -235,11 +245,11 @@ pub(super) fn draw(timeline: &TimelineOfRank) -> (String, Vec<String>) {
 /// Returns the kinds of work, computation first: as many as there are colours.
 fn kinds(operations: &[TimelineOperation]) -> Vec<Option<&str>> {
     let mut kinds: Vec<Option<&str>> = Vec::new();
-    if operations.iter().any(|one| one.collective.is_none()) {
+    if operations.iter().any(|one| one.communication.is_none()) {
         kinds.push(None);
     }
     for operation in operations {
-        let kind = operation.collective.as_deref();
+        let kind = operation.communication.as_deref();
         if !kinds.contains(&kind) && kinds.len() < LINES.len() {
             kinds.push(kind);
         }
@@ -251,8 +261,8 @@ fn colour_of(kinds: &[Option<&str>], kind: Option<&str>) -> Colour {
     if kind.is_none() {
         return COMPUTATION;
     }
-    let mut collectives = kinds.iter().filter(|one| one.is_some());
-    let at = collectives.position(|one| *one == kind);
+    let mut others = kinds.iter().filter(|one| one.is_some());
+    let at = others.position(|one| *one == kind);
     LINES[at.unwrap_or_default() % (LINES.len() - 1)]
 }
 
@@ -318,8 +328,8 @@ impl TimeAxis {
     fn tooltip(&self, operation: &TimelineOperation) -> String {
         let (unit, name) = self.unit;
         let mut words = operation.name.clone();
-        if let Some(collective) = &operation.collective {
-            words += &format!(": {collective}, {}", operation.details);
+        if let Some(communication) = &operation.communication {
+            words += &format!(": {communication}, {}", operation.details);
         }
         let TimelineOperation { begin, time, .. } = operation;
         format!(
@@ -348,6 +358,10 @@ mod tests {
             ));
         }
         events.push(
+            r#"{"ph":"X","name":"fill 1","cat":"copies","pid":3,"tid":0,"ts":8,"dur":1.5,"args":{"pieces":14,"size_bytes":1024}}"#
+                .to_owned(),
+        );
+        events.push(
             r#"{"ph":"X","name":"<b> 1","pid":3,"tid":1,"ts":5,"dur":100,"args":{"collective":"all_reduce","size_bytes":1024,"group":"data","ranks":4}}"#
                 .to_owned(),
         );
@@ -363,7 +377,7 @@ mod tests {
         assert_eq!((rank.rank, rank.end()), (3, 105.0));
         assert_eq!(rank.stream(1), "gradients");
         let names: Vec<&str> = rank.operations.iter().map(|one| &*one.name).collect();
-        assert_eq!(names, ["<b> 1", "backward 1", "backward 0"]);
+        assert_eq!(names, ["<b> 1", "fill 1", "backward 1", "backward 0"]);
         let (svg, left_out) = draw(rank);
         assert_eq!(left_out, [] as [String; 0]);
         let document = roxmltree::Document::parse(&svg).expect("XML");
@@ -375,6 +389,7 @@ mod tests {
             titles,
             [
                 "<b> 1: all_reduce, 1K, data, 4 ranks; 100.000 µs from 5.000",
+                "fill 1: copies, 1K, 14 pieces; 1.500 µs from 8.000",
                 "backward 1; 8.500 µs from 10.000",
                 "backward 0; 8.500 µs from 20.000"
             ]
@@ -383,7 +398,7 @@ mod tests {
 
     #[test]
     fn what_is_not_drawn_is_said() {
-        let all = read(&trace(MOST_DRAWN)).expect("a trace");
+        let all = read(&trace(MOST_DRAWN - 1)).expect("a trace");
         let (svg, left_out) = draw(&all[0]);
         assert_eq!(left_out, ["The first 2000 of 2001 operations are drawn."]);
         assert_eq!(svg.matches("<title>").count(), 2000);
