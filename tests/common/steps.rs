@@ -7,7 +7,7 @@ use pxnbench::{
     collective::{BufferMode, CaseShape, Collective, data::DType, data::RedOp},
     exit,
     units::{Bytes, Micros},
-    workload::{Communicator, Group, Step, StepOperation, StepWork},
+    workload::{Communicator, Group, MemoryCopies, Step, StepOperation, StepWork},
     world::{World, abort, deadline, open, scratch},
 };
 
@@ -147,6 +147,70 @@ pub fn step_of_two_streams(time: Micros) -> Step {
     );
     compute(&mut step, "update", 0, Micros(time.0 / 4.0), &[sum]);
     step
+}
+
+/// Pieces of the copies of [`step_of_copies`]: those around its collective, and those in a stream of their own.
+pub const PIECES: [u32; 3] = [14, 14, 3];
+
+/// Returns a step that copies before and after a collective in the stream that computes, and in a stream where nothing else runs.
+pub fn step_of_copies() -> Step {
+    let mut step = step_of_two_streams(Micros(200.0));
+    step.streams.push("copies".into());
+    let [before, after, beside] = PIECES.map(|pieces| {
+        StepWork::Copies(MemoryCopies {
+            bytes: Bytes(1_000_001),
+            pieces,
+        })
+    });
+    let operation = |name: &str, stream, after: &[usize], work| StepOperation {
+        name: name.into(),
+        stream,
+        after: after.to_vec(),
+        work,
+    };
+    // As in DDP: forward, fill, sum, copy back, update.
+    let mut update = step.operations.remove(2);
+    let mut sum = step.operations.remove(1);
+    sum.after = vec![1];
+    update.after = vec![];
+    step.operations.extend([
+        operation("fill", 0, &[], before),
+        sum,
+        operation("copy back", 0, &[2], after),
+        update,
+        operation("beside", 2, &[], beside),
+    ]);
+    step
+}
+
+/// Checks that the operations that compute run unless the mode is communication, and those that copy, as collectives, unless it is
+/// computation. What copies takes time.
+pub fn check_what_runs(
+    backend: &mut dyn StepBackend,
+    step: &Step,
+    world: &dyn World,
+) -> anyhow::Result<()> {
+    for (mode, computes, communicates) in [
+        (StepMode::Computation, true, false),
+        (StepMode::Communication, false, true),
+        (StepMode::Serial, true, true),
+        (StepMode::Overlapped, true, true),
+    ] {
+        for times in backend.run(mode, 2, &|| world.barrier())? {
+            for (operation, span) in step.operations.iter().zip(&times.operations) {
+                let runs = match &operation.work {
+                    StepWork::Compute(_) => computes,
+                    StepWork::Copies(_) | StepWork::Collective { .. } => communicates,
+                };
+                let what = format!("{mode:?}, {}: {times:?}", operation.name);
+                assert_eq!(span.is_some(), runs, "{what}");
+                if let (StepWork::Copies(_), Some(span)) = (&operation.work, span) {
+                    assert!(span.end.0 > span.begin.0, "{what}");
+                }
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Checks that the data of all collectives of `step` that are checked are right.

@@ -176,6 +176,85 @@ fn the_timeline_has_all_operations_of_all_ranks_in_their_order() {
     }
 }
 
+/// Copies before and after an all_reduce.
+const COPIES: &str = r#"
+name = "copies"
+
+[[dimension]]
+name = "data"
+ranks = "rest"
+
+[[operation]]
+name = "backward"
+stream = "compute"
+compute_us = 300
+
+[[operation]]
+name = "fill"
+stream = "compute"
+copy = "256K"
+pieces = 5
+
+[[operation]]
+name = "bucket"
+stream = "gradients"
+after = ["fill"]
+collective = "all_reduce"
+size = "256K"
+group = "data"
+
+[[operation]]
+name = "copy back"
+stream = "compute"
+after = ["bucket"]
+copy = "256K"
+pieces = 2
+"#;
+
+#[test]
+fn copies_are_communication_and_are_told_from_collectives() {
+    if !has_mpi() {
+        return;
+    }
+    let folder = super::folder();
+    let ended = run(&mut replay(2, folder.path(), COPIES)).expect_code(0);
+    let head = "# Per step and rank: 0.300 ms of computation, 1 collective of 0.262 MB in 1 communicator, 7 copies of 0.524 MB\n";
+    assert!(ended.stdout.contains(head), "{}", ended.stdout);
+    let summary = json(&folder.path().join("out/replay.json"));
+    let parts = &summary["communication"];
+    assert_eq!(parts["collectives"]["count"], 1, "{parts}");
+    assert_eq!(parts["copies"]["count"], 7, "{parts}");
+    assert_eq!(parts["copies"]["bytes"], 2 * (256 << 10), "{parts}");
+    let milliseconds = |part: &str, time: &str| {
+        let time = parts[part][time].as_f64().expect("a time");
+        assert!(time > 0.0, "{parts}");
+        format!("{:.3} ms", time / 1e3)
+    };
+    let times = |part| {
+        let (alone, in_step) = (
+            milliseconds(part, "alone_us"),
+            milliseconds(part, "in_step_us"),
+        );
+        format!("{alone} alone, {in_step} in the step")
+    };
+    let line = format!(
+        "# of the communication: 1 collective {}; 7 copies {}\n",
+        times("collectives"),
+        times("copies")
+    );
+    assert!(ended.stdout.contains(&line), "{line}\n{}", ended.stdout);
+    // A copy is no row of the collectives.
+    assert_eq!(csv(&folder.path().join("out/collectives.csv")).len(), 1);
+    let trace = json(&folder.path().join("out/timeline.json"));
+    let events = trace["traceEvents"].as_array().expect("events");
+    let copies: Vec<_> = events.iter().filter(|one| one["cat"] == "copies").collect();
+    let pieces: Vec<_> = copies
+        .iter()
+        .map(|one| one["args"]["pieces"].as_u64())
+        .collect();
+    assert_eq!(pieces, [Some(5), Some(2), Some(5), Some(2)], "two ranks");
+}
+
 #[test]
 fn ranks_with_different_workloads_are_told_so() {
     if !has_mpi() {
@@ -215,6 +294,10 @@ fn a_step_that_does_not_fit_into_memory_is_refused_before_anything_is_allocated(
     let large = TWO_BUCKETS.replace("256K", "1T");
     let ended = run(&mut replay(4, folder.path(), &large)).expect_code(6);
     let said = "the buffers of 4 ranks here need";
+    assert!(ended.stderr.contains(said), "{}", ended.stderr);
+    let large = COPIES.replace("copy = \"256K\"\npieces = 2", "copy = \"1T\"");
+    let ended = run(&mut replay(2, folder.path(), &large)).expect_code(6);
+    let said = "the buffers of 2 ranks here need 4398.0 GB of memory";
     assert!(ended.stderr.contains(said), "{}", ended.stderr);
 }
 
@@ -352,6 +435,10 @@ fn options_without_an_effect_are_refused() {
         (
             ["fsdp-7b", "--tensor", "4"],
             "fsdp-7b has no --tensor. Leave it out",
+        ),
+        (
+            ["moe-8x7b", "--gradient-as-bucket-view", "--layers=1"],
+            "moe-8x7b has no --gradient-as-bucket-view. Leave it out",
         ),
         (
             ["step.toml", "--size-scale", "0.1"],

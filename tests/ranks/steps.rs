@@ -17,8 +17,8 @@ use crate::{
     common::{
         Ended, has_mpi, run,
         steps::{
-            as_rank, check_data, check_modes, check_overlap, launcher_in, passed, rank_of,
-            step_of_all, step_of_two_streams,
+            as_rank, check_data, check_modes, check_overlap, check_what_runs, launcher_in, passed,
+            rank_of, step_of_all, step_of_copies, step_of_two_streams,
         },
     },
     folder,
@@ -94,6 +94,26 @@ fn a_collective_begins_before_the_computation_ends_that_it_does_not_depend_on() 
     assert_eq!(passed(&ended.stdout), 4, "{}", ended.stdout);
 }
 
+#[test]
+#[ignore = "a rank of the test below"]
+fn rank_of_copies() {
+    as_rank(LIMIT, |world| {
+        let step = step_of_copies();
+        let mut backend = opened(&step, world)?;
+        check_modes(&mut *backend, &step, world)?;
+        check_what_runs(&mut *backend, &step, world)?;
+        backend.finish()
+    });
+}
+
+#[test]
+fn copies_run_in_the_modes_that_communicate_and_in_their_turn() {
+    if !has_mpi() {
+        return;
+    }
+    let ended = on_four_ranks("rank_of_copies").expect_code(0);
+    assert_eq!(passed(&ended.stdout), 4, "{}", ended.stdout);
+}
 #[test]
 #[ignore = "a rank of the test below"]
 fn rank_of_a_wrong_sum() {

@@ -443,6 +443,7 @@ int cuMemcpyHtoDAsync_v2(uint64_t to, const void* from, size_t bytes, Stream han
 }
 
 int cuMemcpyDtoDAsync_v2(uint64_t to, uint64_t from, size_t bytes, Stream handle) {
+    CAN_FAIL();
     standin_stream* stream;
     if (const int code = find_stream(handle, &stream)) return code;
     if (!standin_owns(stream->device, to, bytes) || !standin_owns(stream->device, from, bytes)) return INVALID_VALUE;

@@ -40,6 +40,46 @@ fn a_step_of_ddp_replays_with_nccl_and_its_data_are_right() {
     );
 }
 
+/// Three modes communicate in one step that warms up and two that are timed. The copies of a step are those of 161 parameters into
+/// their buckets and back, of 159 buffers, and of the buffers of two types together.
+#[test]
+fn a_step_of_ddp_copies_each_gradient_into_its_bucket_and_back() {
+    let Some(machine) = Machine::with(2) else {
+        return;
+    };
+    let steps = 3 * (1 + 2);
+    // A thousandth of each bucket in whole floats; of the buffers at least an element each.
+    let (gradients, buffers) = (102_220, 212 + 4 * 106 + 8 * (1 + 53));
+    for (option, copies, bytes) in [
+        ("", 483, 2 * gradients + buffers),
+        ("--gradient-as-bucket-view", 322, gradients + buffers),
+    ] {
+        let words = format!("replay ddp-resnet50 {SMALL} {option}");
+        let failing = |call: u32| {
+            let mut command = machine.start(2, &words);
+            command.env(
+                "STANDIN_FAULT",
+                format!("cuMemcpyDtoDAsync_v2:{call}:700:0"),
+            );
+            run(&mut command)
+        };
+        let ended = failing(steps * copies + 1).expect_code(0);
+        assert!(
+            ended
+                .stdout
+                .contains(&format!(" MB in 1 communicator, {copies} copies of ")),
+            "{}",
+            ended.stdout
+        );
+        let summary = json(&machine.path().join("out/replay.json"));
+        let part = &summary["communication"]["copies"];
+        assert_eq!(part["count"], copies, "{part}");
+        assert_eq!(part["bytes"], bytes, "{part}");
+        assert!(part["in_step_us"].as_f64().expect("a time") > 0.0, "{part}");
+        failing(steps * copies).expect_code(2);
+    }
+}
+
 #[test]
 fn tokens_go_to_experts_and_gradients_to_the_other_copies() {
     let Some(machine) = Machine::with(4) else {

@@ -17,8 +17,8 @@ use crate::{
     common::{
         Ended, run,
         steps::{
-            as_rank, check_data, check_modes, check_overlap, launcher_in, passed, rank_of,
-            step_of_all, step_of_two_streams,
+            PIECES, as_rank, check_data, check_modes, check_overlap, check_what_runs, launcher_in,
+            passed, rank_of, step_of_all, step_of_copies, step_of_two_streams,
         },
     },
     machine::Machine,
@@ -107,6 +107,33 @@ fn a_collective_begins_before_the_computation_ends_that_it_does_not_depend_on() 
     }
 }
 
+#[test]
+#[ignore = "a rank of the test below"]
+fn rank_of_copies() {
+    as_rank(LIMIT, |world| {
+        let step = step_of_copies();
+        let mut backend = opened(&step, world)?;
+        check_modes(&mut *backend, &step, world)?;
+        check_what_runs(&mut *backend, &step, world)?;
+        backend.finish()
+    });
+}
+
+/// Each mode that communicates has run three steps and then two, and each piece is a call of the driver.
+#[test]
+fn each_piece_is_a_copy_of_the_driver_in_the_modes_that_communicate() {
+    let calls = 3 * (3 + 2) * PIECES.iter().sum::<u32>();
+    let failing = |call: u32| format!("cuMemcpyDtoDAsync_v2:{call}:700:1");
+    let Some(ended) = on_four_gpus("rank_of_copies", &failing(calls + 1)) else {
+        return;
+    };
+    expect_passed(ended);
+    let ended = on_four_gpus("rank_of_copies", &failing(calls)).expect("as before");
+    let ended = ended.expect_code(2);
+    let said =
+        "while running training steps: cuMemcpyDtoDAsync_v2 failed: CUDA_ERROR_ILLEGAL_ADDRESS";
+    assert!(ended.stderr.contains(said), "{}", ended.stderr);
+}
 #[test]
 #[ignore = "a rank of the test below"]
 fn rank_of_a_wrong_sum() {
