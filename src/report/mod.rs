@@ -35,7 +35,9 @@ mod source;
 mod stragglers;
 mod table;
 mod telemetry;
+mod time_axis;
 mod timeline;
+mod timeline_drawing;
 mod words;
 
 use std::{

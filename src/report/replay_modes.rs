@@ -7,14 +7,12 @@ use super::{
     picture::Picture,
     replays::ModeTimes,
     table::{Table, figure, interval, words},
-    timeline::TimeAxis,
+    time_axis::{TOP, TimeAxis, WIDTH},
 };
 use crate::units::Micros;
 
 /// The height of a bar and the space around it.
 const BAR: f64 = 30.0;
-
-const WIDTH: f64 = 760.0;
 
 /// Returns both ends of an interval in milliseconds.
 pub(super) fn in_milliseconds(ends: Option<(f64, f64)>) -> String {
@@ -30,7 +28,7 @@ pub(super) fn modes_figure(modes: &[ModeTimes], number: u32, name: &str) -> Figu
         None => times.estimate.value,
     });
     let axis = TimeAxis::new(longest.fold(0.0, f64::max));
-    let bottom = 10.0 + BAR * modes.len() as f64;
+    let bottom = TOP + BAR * modes.len() as f64;
     let mut drawing = Drawing::new(WIDTH, bottom + 45.0);
     axis.draw(&mut drawing, bottom);
     let mut description =
@@ -62,7 +60,7 @@ fn in_words(times: &ModeTimes) -> String {
 
 /// Draws the bar of a mode, and the interval of its time.
 fn draw_bar(drawing: &mut Drawing, axis: &TimeAxis, place: usize, times: &ModeTimes, words: &str) {
-    let y = 10.0 + BAR * place as f64;
+    let y = TOP + BAR * place as f64;
     let left = axis.place(0.0);
     drawing.words(times.mode.name(), (left - 8.0, y + 19.0), Anchor::End);
     let area = Area {

@@ -13,7 +13,8 @@ use super::{
     replay_parts::ReplayParts,
     replays::{CollectiveTimes, ReplayedStep},
     table::{MOST_ROWS, Table, distinct, end_table, figure, is_are, limited, words},
-    timeline::{self, TimelineOfRank},
+    timeline::TimelineOfRank,
+    timeline_drawing,
 };
 use crate::{
     backend::step::StepMode,
@@ -289,7 +290,7 @@ fn chosen(all: &[TimelineOfRank]) -> (Vec<(&TimelineOfRank, &'static str)>, Stri
 fn timeline_figure(timeline: &TimelineOfRank, what: &str, number: u32, name: &str) -> Figure {
     let rank = timeline.rank;
     let title = format!("Timeline of rank {rank}, {what}: {name}");
-    let (svg, mut thinned) = timeline::draw(timeline);
+    let (svg, mut thinned) = timeline_drawing::draw(timeline);
     let description = format!(
         "{} of the overlapped step in {}, from its begin on this rank, {} ms. Each stream is a lane. The table lists them.",
         counted(timeline.operations.len() as u64, "operation"),
