@@ -16,8 +16,9 @@
 //!
 //! A rail is a NIC of a node, by its number. The rails of all nodes with the same number are one network.
 //!
-//! NCCL's source was read in its versions 2.21.5 to 2.30.7, in which these rules are the same; each module names the functions
-//! it follows. Where they leave the answer to a search or to a measurement, the answer here is that it cannot be told.
+//! The rules are those of NCCL 2.21.5 to 2.28.9, whose source was read; each module names the functions it follows. NCCL 2.29.2 to
+//! 2.30.7 differ in one: how many connections two ranks have (`send_recv`). Where the rules leave the answer to a search or to a
+//! measurement, the answer here is that it cannot be told.
 
 pub mod cluster;
 pub mod comparison;

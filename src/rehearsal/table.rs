@@ -15,7 +15,7 @@ pub const NO_TIMES: &str =
     "A rehearsal shows what NCCL decides and which way the bytes go. Times mean nothing in it.";
 
 /// The versions of NCCL whose rules these are.
-pub const VERSIONS: &str = "NCCL 2.21.5 to 2.30.7";
+pub const VERSIONS: &str = "NCCL 2.21.5 to 2.28.9";
 
 /// The reasons below a table, each once.
 #[derive(Default)]
