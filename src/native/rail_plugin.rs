@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 
 use crate::exit::{Code, Failure};
 
-/// Where it is, from the folder of the program: in the folder of a build, where cargo puts it for tests, and where
-/// `scripts/install.sh` puts it.
+/// Its possible paths, relative to the folder of the program: in a build, in a build for tests, and as `scripts/install.sh`
+/// installs it.
 const PLACES: [&str; 3] = [
     "libnccl_net_pxnbench.so",
     "deps/libnccl_net_pxnbench.so",

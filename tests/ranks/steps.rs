@@ -114,6 +114,7 @@ fn copies_run_in_the_modes_that_communicate_and_in_their_turn() {
     let ended = on_four_ranks("rank_of_copies").expect_code(0);
     assert_eq!(passed(&ended.stdout), 4, "{}", ended.stdout);
 }
+
 #[test]
 #[ignore = "a rank of the test below"]
 fn rank_of_a_wrong_sum() {

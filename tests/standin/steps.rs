@@ -134,6 +134,7 @@ fn each_piece_is_a_copy_of_the_driver_in_the_modes_that_communicate() {
         "while running training steps: cuMemcpyDtoDAsync_v2 failed: CUDA_ERROR_ILLEGAL_ADDRESS";
     assert!(ended.stderr.contains(said), "{}", ended.stderr);
 }
+
 #[test]
 #[ignore = "a rank of the test below"]
 fn rank_of_a_wrong_sum() {

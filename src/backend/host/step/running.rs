@@ -44,7 +44,7 @@ struct Working {
 
 /// What is left of an operation.
 enum WorkRest {
-    /// So many iterations of computation.
+    /// Iterations of computation.
     Computation(u64),
     Copies(RunningCopies),
 }
