@@ -23,7 +23,7 @@ reducing=(all_reduce reduce reduce_scatter)
 ranks() { # number command...: runs it, everything it says in $out, its exit code in $rc
     launch_ranks "$1"
     rc=0
-    timeout -k 5 "$limit" "${launch[@]}" "${@:2}" >>"$out" 2>&1 </dev/null || rc=$?
+    "${launch_within[@]}" "$limit" "${launch[@]}" "${@:2}" >>"$out" 2>&1 </dev/null || rc=$?
 }
 
 # A wrapper around each rank that gives it its own environment, as a launcher or a site's script would.
@@ -256,14 +256,14 @@ disturb() { # signal rank|launcher
     write_wrapper "$tmp/wrapper" "echo \$\$ >'$tmp/pid.'\$rank"
     rm -rf "$tmp/run" "$tmp"/pid.*
     launch_ranks 2
-    timeout -k 5 "$limit" "${launch[@]}" "$tmp/wrapper" "$bin" all_reduce -b "$large" -e "$large" -n 500 -N 0 -T 5 \
+    "${launch_within[@]}" "$limit" "${launch[@]}" "$tmp/wrapper" "$bin" all_reduce -b "$large" -e "$large" -n 500 -N 0 -T 5 \
         --backend nccl --out "$tmp/run" >>"$out" 2>&1 </dev/null &
     job=$!
     until says '^ +[0-9]+ +[0-9]+ +float ' || ((SECONDS > deadline)); do sleep 0.1; done
     victim=$(cat "$tmp/pid.1" 2>/dev/null || true)
     case $2 in
         rank) target=$victim ;;
-        *) target=$job ;; # timeout passes it on
+        *) target=$job ;; # its timeout passes it on
     esac
     began=$SECONDS
     [[ -z $target ]] || kill -s "$1" "$target"

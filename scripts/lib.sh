@@ -53,6 +53,11 @@ launch_ranks() {
     launch+=(-np "$1")
 }
 
+# Runs a launcher for so many seconds at most. Without --foreground, `timeout` would pass a signal on twice, to the launcher and
+# to its process group, and Open MPI's mpirun ends at the second one without letting its ranks save anything.
+# shellcheck disable=SC2034 # the scripts that source this use it
+launch_within=(timeout --foreground -k 5)
+
 gpus() { # prints how many GPUs a program started here would see
     local all=0 shown
     ! have nvidia-smi || all=$(nvidia-smi -L 2>/dev/null | grep -c '^GPU ' || true)

@@ -99,7 +99,7 @@ rows() { # prints how many rows the results have
 interval=$(awk -v s="$seconds" 'BEGIN { print (s > 60 ? s / 240 : 0.25) }')
 launch_ranks "$ranks"
 say "$ranks ranks, backend $backend, $seconds s, a sample every $interval s"
-timeout -k 10 $((seconds + 300)) "${launch[@]}" "$tmp/wrapper" "$bin" all --backend "$backend" -b 1K -e 1M -f 32 -n 20 -c 1 \
+"${launch_within[@]}" $((seconds + 300)) "${launch[@]}" "$tmp/wrapper" "$bin" all --backend "$backend" -b 1K -e 1M -f 32 -n 20 -c 1 \
     --time "${seconds}s" --out "$tmp/run" "$@" >"$tmp/out" 2>&1 </dev/null &
 run=$!
 began=0 elapsed=0 first_rows=''
