@@ -3,6 +3,7 @@
 use std::{
     collections::BTreeMap,
     sync::{Mutex, MutexGuard, PoisonError},
+    time::Duration,
 };
 
 use crate::wire::Peer;
@@ -19,6 +20,16 @@ pub(crate) struct Flow {
     pub(crate) origin: i32,
     /// Whether the sending process sends it for another rank; `None` if that cannot be told.
     pub(crate) is_relayed: Option<bool>,
+}
+
+/// Messages that NCCL passed to a connection and that have not left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Waiting {
+    pub(crate) rail: u32,
+    pub(crate) messages: u64,
+    pub(crate) bytes: u64,
+    /// How long ago NCCL passed the first of them.
+    pub(crate) oldest: Duration,
 }
 
 /// How much that was.

@@ -11,7 +11,7 @@ use std::{
 
 use crate::{
     communicators::{Communicator, Communicators},
-    counters::Counters,
+    counters::{Counters, Waiting},
     failure::{Failure, Result},
     ffi::{Buffer, Memory},
     listener::{self, Listener},
@@ -283,7 +283,23 @@ impl Plugin {
     /// Returns an error if they cannot be written.
     pub(crate) fn write_counters(&self) -> Result<()> {
         *held(&self.written_at) = Instant::now();
-        report::write(&self.settings, &self.shared.rails, &self.shared.counters)
+        let waiting = self.waiting();
+        report::write(
+            &self.settings,
+            &self.shared.rails,
+            &self.shared.counters,
+            &waiting,
+        )
+    }
+
+    /// Returns what waits at the senders. One that is in use is left out: its messages flow.
+    fn waiting(&self) -> Vec<Waiting> {
+        let ends: Vec<_> = held(&self.ends).values().cloned().collect();
+        let of_end = |end: &Arc<Mutex<End>>| match &*end.try_lock().ok()? {
+            End::Sender(sender) => sender.waiting(),
+            End::Listener(_) | End::Receiver(_) => None,
+        };
+        ends.iter().filter_map(of_end).collect()
     }
 
     fn write_now_and_then(&self) -> Result<()> {

@@ -19,7 +19,7 @@ use rustix::{
 use serde::Serialize;
 
 use crate::{
-    counters::{Counters, Flow, Tallies, Tally},
+    counters::{Counters, Flow, Tallies, Tally, Waiting},
     failure::{Failure, Result},
     rail::Rail,
     settings::{FaultKind, Settings},
@@ -38,6 +38,8 @@ struct Report<'a> {
     received: Vec<Entry>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     played: Vec<Played>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    waiting: Vec<WaitingEntry>,
 }
 
 #[derive(Serialize)]
@@ -50,6 +52,15 @@ struct Entry {
     relayed: Option<bool>,
     messages: u64,
     bytes: u64,
+}
+
+/// Messages that have not left a rail.
+#[derive(Serialize)]
+struct WaitingEntry {
+    rail: u32,
+    messages: u64,
+    bytes: u64,
+    oldest_ms: u64,
 }
 
 /// What is played on a rail.
@@ -79,6 +90,29 @@ fn entries(tallies: &Tallies) -> Vec<Entry> {
     tallies.iter().map(entry).collect()
 }
 
+/// Adds up what waits by rail.
+fn waiting(all: &[Waiting]) -> Vec<WaitingEntry> {
+    let mut entries: Vec<WaitingEntry> = Vec::new();
+    for one in all {
+        let oldest_ms = u64::try_from(one.oldest.as_millis()).unwrap_or(u64::MAX);
+        match entries.iter_mut().find(|entry| entry.rail == one.rail) {
+            Some(entry) => {
+                entry.messages += one.messages;
+                entry.bytes += one.bytes;
+                entry.oldest_ms = entry.oldest_ms.max(oldest_ms);
+            }
+            None => entries.push(WaitingEntry {
+                rail: one.rail,
+                messages: one.messages,
+                bytes: one.bytes,
+                oldest_ms,
+            }),
+        }
+    }
+    entries.sort_by_key(|entry| entry.rail);
+    entries
+}
+
 fn played(rails: &[Rail]) -> Vec<Played> {
     let mut all = Vec::new();
     for (number, rail) in rails.iter().enumerate() {
@@ -104,7 +138,12 @@ fn played(rails: &[Rail]) -> Vec<Played> {
 ///
 /// # Errors
 /// Returns an error if the folder is missing or a link, or cannot be written to.
-pub(crate) fn write(settings: &Settings, rails: &[Rail], counters: &Counters) -> Result<()> {
+pub(crate) fn write(
+    settings: &Settings,
+    rails: &[Rail],
+    counters: &Counters,
+    not_left: &[Waiting],
+) -> Result<()> {
     let Some(folder) = &settings.counters else {
         return Ok(());
     };
@@ -121,6 +160,7 @@ pub(crate) fn write(settings: &Settings, rails: &[Rail], counters: &Counters) ->
         sent: entries(&sent),
         received: entries(&received),
         played: played(rails),
+        waiting: waiting(not_left),
     };
     let name = match settings.rank {
         Some(rank) => format!("rails-{rank}.json"),
@@ -169,7 +209,7 @@ fn new_file(folder: &OwnedFd, name: &str) -> std::io::Result<(String, File)> {
 
 #[cfg(test)]
 mod tests {
-    use std::{fs, os::unix::fs::symlink};
+    use std::{fs, os::unix::fs::symlink, time::Duration};
 
     use serde_json::{Value, json};
 
@@ -219,7 +259,7 @@ mod tests {
         counters.count_sent(flow(Some(true)), 100);
         counters.count_sent(flow(Some(true)), 28);
         counters.count_received(flow(None), 0);
-        write(&settings(folder.path(), Some(3)), &rails(), &counters).expect("written");
+        write(&settings(folder.path(), Some(3)), &rails(), &counters, &[]).expect("written");
         let report = read(&folder.path().join("rails-3.json"));
         let entry = |relayed: Value, messages: u64, bytes: u64| {
             json!({"rail": 0, "peer": 2, "peer_rail": 1, "communicator": "fe408bfbc3fb5073", "origin": 1, "relayed": relayed,
@@ -248,7 +288,7 @@ mod tests {
         let counters = Counters::default();
         counters.count_sent(flow(Some(true)), 100);
         counters.count_received(flow(Some(false)), 100);
-        write(&settings(folder.path(), Some(0)), &rails(), &counters).expect("written");
+        write(&settings(folder.path(), Some(0)), &rails(), &counters, &[]).expect("written");
         let report = read(&folder.path().join("rails-0.json"));
         let kinds = |value: &Value| {
             let keys = value.as_object().expect("an object").iter();
@@ -268,6 +308,32 @@ mod tests {
     }
 
     #[test]
+    fn what_waits_is_added_up_by_rail() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let of_rail = |rail: u32, messages: u64, ms: u64| Waiting {
+            rail,
+            messages,
+            bytes: 1000,
+            oldest: Duration::from_millis(ms),
+        };
+        let all = [of_rail(1, 2, 10), of_rail(0, 1, 3), of_rail(1, 1, 5500)];
+        write(
+            &settings(folder.path(), Some(0)),
+            &rails(),
+            &Counters::default(),
+            &all,
+        )
+        .expect("written");
+        assert_eq!(
+            read(&folder.path().join("rails-0.json"))["waiting"],
+            json!([
+                {"rail": 0, "messages": 1, "bytes": 1000, "oldest_ms": 3},
+                {"rail": 1, "messages": 3, "bytes": 2000, "oldest_ms": 5500},
+            ])
+        );
+    }
+
+    #[test]
     fn no_link_is_followed() {
         let folder = tempfile::tempdir().expect("a folder");
         let victim = folder.path().join("victim");
@@ -276,13 +342,14 @@ mod tests {
         fs::create_dir(&inside).expect("a folder");
         symlink(&victim, inside.join("rails-0.json")).expect("a link");
         let counters = Counters::default();
-        write(&settings(&inside, Some(0)), &rails(), &counters).expect("written");
+        write(&settings(&inside, Some(0)), &rails(), &counters, &[]).expect("written");
         assert_eq!(fs::read_to_string(&victim).expect("text"), "mine");
         assert_eq!(read(&inside.join("rails-0.json"))["rank"], 0, "replaced");
 
         let link = folder.path().join("link");
         symlink(&inside, &link).expect("a link");
-        let failure = write(&settings(&link, Some(1)), &rails(), &counters).expect_err("a link");
+        let failure =
+            write(&settings(&link, Some(1)), &rails(), &counters, &[]).expect_err("a link");
         assert!(failure.sentence.contains("link"), "{}", failure.sentence);
         assert!(!inside.join("rails-1.json").exists());
     }
@@ -291,7 +358,7 @@ mod tests {
     fn a_process_without_a_rank_has_its_own_file() {
         let folder = tempfile::tempdir().expect("a folder");
         let counters = Counters::default();
-        write(&settings(folder.path(), None), &rails(), &counters).expect("written");
+        write(&settings(folder.path(), None), &rails(), &counters, &[]).expect("written");
         let name = format!("rails-process-{}.json", process::id());
         assert_eq!(read(&folder.path().join(name))["rank"], Value::Null);
     }

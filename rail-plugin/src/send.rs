@@ -4,7 +4,7 @@ use std::{collections::VecDeque, sync::Arc, time::Instant};
 
 use crate::{
     communicators::Communicator,
-    counters::Flow,
+    counters::{Flow, Waiting},
     failure::{Code, Failure, Result},
     ffi::{BLOCK_BYTES, BLOCKS, Buffer, Staging},
     rail::{Rail, Verdict},
@@ -102,6 +102,25 @@ impl Sender {
 
     pub(crate) fn staging(&mut self) -> &mut Staging {
         &mut self.staging
+    }
+
+    /// Returns the messages that NCCL passed and that were not written completely; `None` if there is none.
+    pub(crate) fn waiting(&self) -> Option<Waiting> {
+        let oldest = self
+            .messages
+            .iter()
+            .map(|message| message.queued_at)
+            .min()?;
+        let bytes = self
+            .messages
+            .iter()
+            .map(|message| message.buffer.bytes() as u64);
+        Some(Waiting {
+            rail: self.rail,
+            messages: self.messages.len() as u64,
+            bytes: bytes.sum(),
+            oldest: oldest.elapsed(),
+        })
     }
 
     fn rail(&self) -> &Rail {

@@ -365,6 +365,8 @@ fn a_rail_that_stalls_accepts_messages_and_never_sends_them() {
         }
     }
     assert_eq!(STALLS.load(Ordering::Relaxed), 1, "it is said once");
+    let waiting = link.sender.waiting().expect("two messages wait");
+    assert_eq!((waiting.rail, waiting.messages, waiting.bytes), (0, 2, 20));
     assert_eq!(tally(&link.from.counters.so_far().0, 0, false).messages, 1);
 }
 
