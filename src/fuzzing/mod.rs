@@ -23,7 +23,7 @@ pub struct FuzzTarget {
 }
 
 /// All parsers.
-pub const TARGETS: [FuzzTarget; 26] = [
+pub const TARGETS: [FuzzTarget; 27] = [
     target("command_line", command_line::read),
     target("environment", environment::read),
     target("experiment", crate::compare::fuzzing::read),
@@ -38,6 +38,7 @@ pub const TARGETS: [FuzzTarget; 26] = [
     target("rail_counters", rehearsal::counters),
     target("recipe", text::recipe),
     target("rehearsal", rehearsal::theory),
+    target("rehearsal_json", rehearsal::recorded),
     target("replay_files", crate::compare::fuzzing::replay),
     target("report", crate::report::fuzzing::read),
     target("results_csv", results::csv),

@@ -1,4 +1,4 @@
-//! The counters of a rehearsed rail, and the theory of nodes of any kind.
+//! The counters of a rehearsed rail, a recorded rehearsal, and the theory of nodes of any kind.
 
 use crate::{
     collective::Collective,
@@ -6,7 +6,9 @@ use crate::{
     rehearsal::{
         cluster::Cluster,
         counters::{ProcessCounters, RunCounters},
-        picture, table, theory,
+        picture,
+        rehearsed::Rehearsal,
+        rehearsed_table, table, theory,
         virtual_node::NodeShape,
     },
     topology::{self, Topology},
@@ -27,6 +29,22 @@ pub(super) fn counters(bytes: &[u8]) {
         let crossing = run.crossing();
         assert!(crossing.part <= crossing.whole);
     }
+}
+
+/// Reads a recorded rehearsal: written again, it is the same, and all forms of it can be rendered.
+pub(super) fn recorded(bytes: &[u8]) {
+    let text = String::from_utf8_lossy(bytes);
+    let Ok(mut rehearsal) = Rehearsal::parse(&text) else {
+        return;
+    };
+    let again = rehearsed_table::json(&rehearsal).expect("JSON");
+    assert_eq!(Rehearsal::parse(&again).as_ref(), Ok(&rehearsal));
+    rehearsed_table::text(&rehearsal);
+    rehearsed_table::csv(&rehearsal).expect("CSV");
+    let _ = rehearsal.check();
+    let count = rehearsal.cases.len();
+    rehearsal.retain(|_| true);
+    assert_eq!(rehearsal.cases.len(), count);
 }
 
 /// Derives the theory of two nodes like each of the topology's hosts: no part is larger than its whole.

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::{
     cluster::Cluster,
@@ -26,7 +26,7 @@ pub struct Shown<'a> {
 }
 
 /// A number from up to three sources.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ComparedNumber {
     /// What it counts.
     pub what: String,
@@ -57,7 +57,7 @@ impl ComparedNumber {
 }
 
 /// A theory compared with what a run shows.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Comparison {
     /// The level.
     pub level: String,
@@ -91,13 +91,19 @@ impl Comparison {
         self.numbers.iter().filter(|number| !number.agrees())
     }
 
+    /// Returns whether all sources agree; `None` if no number is known from two of them.
+    pub fn agreement(&self) -> Option<bool> {
+        let is_compared = self.numbers.iter().any(ComparedNumber::is_compared);
+        is_compared.then(|| self.disagreements().next().is_none())
+    }
+
     /// Checks that all sources agree, in at least one number.
     ///
     /// # Errors
     /// Returns an error with the three numbers of each disagreement, or one if there was nothing to compare.
     pub fn check(&self) -> anyhow::Result<()> {
         let Comparison { level, what, .. } = self;
-        if !self.numbers.iter().any(ComparedNumber::is_compared) {
+        if self.agreement().is_none() {
             let sentence = format!(
                 "the rehearsal of {what} at level {level} cannot be judged: no number is known from two sources"
             );

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     cluster::Cluster,
+    flow::Flow,
     theory::{RailBytes, Share},
 };
 use crate::visible::excerpt;
@@ -31,6 +32,35 @@ pub struct ProcessCounters {
     pub sent: Vec<RailCounter>,
     /// What it received.
     pub received: Vec<RailCounter>,
+    /// Rails on which something is played.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub played: Vec<PlayedRail>,
+    /// Messages that were passed to a rail and have not left.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub waiting: Vec<WaitingMessages>,
+}
+
+/// A rail on which less bandwidth, latency or a fault is played.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PlayedRail {
+    /// The NIC of this process.
+    pub rail: u64,
+    /// How long messages waited for it, in microseconds.
+    #[serde(default)]
+    pub waited_us: u64,
+}
+
+/// Messages that NCCL passed to a rail and that have not left it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WaitingMessages {
+    /// The NIC of this process.
+    pub rail: u64,
+    /// Their number.
+    pub messages: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Milliseconds since NCCL passed the oldest of them.
+    pub oldest_ms: u64,
 }
 
 /// Messages between two processes over one pair of rails.
@@ -236,6 +266,38 @@ impl RunCounters {
             }
         }
         Ok(all.into_values().collect())
+    }
+
+    /// Returns who sent to whom over which rail. A relay counts for the rank whose data it sent.
+    pub fn flows(&self) -> Vec<Flow> {
+        let mut bytes: BTreeMap<(u64, u64, u64, Option<u64>, u64), u64> = BTreeMap::new();
+        for process in &self.processes {
+            for one in &process.sent {
+                let relay = (one.relayed == Some(true)).then_some(process.rank);
+                let way = (one.origin, one.peer, one.rail, relay, one.peer_rail);
+                let sum = bytes.entry(way).or_default();
+                *sum = sum.saturating_add(one.bytes);
+            }
+        }
+        let flow = |((from, to, rail, relay, peer_rail), bytes)| Flow {
+            from,
+            to,
+            rail: rail as usize,
+            relay,
+            peer_rail: peer_rail as usize,
+            bytes,
+        };
+        bytes.into_iter().map(flow).collect()
+    }
+
+    /// Returns how long messages waited for each rail on which something is played, in microseconds, over all processes.
+    pub fn waited(&self) -> BTreeMap<u64, u64> {
+        let mut waited: BTreeMap<u64, u64> = BTreeMap::new();
+        for played in self.processes.iter().flat_map(|process| &process.played) {
+            let sum = waited.entry(played.rail).or_default();
+            *sum = sum.saturating_add(played.waited_us);
+        }
+        waited
     }
 
     /// Returns the bytes that were received on another rail than they were sent on, of all bytes.

@@ -1,9 +1,9 @@
 //! [`Flow`]: what one rank sends to another over the network.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// The traffic between two ranks over one rail.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Flow {
     /// The rank whose data it is.
     pub from: u64,

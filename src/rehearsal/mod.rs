@@ -12,6 +12,9 @@
 //! | relays and bytes that follow from them | [`theory`] |
 //! | what the rails of a run counted | [`counters`] |
 //! | theory, log and counters side by side | [`comparison`] |
+//! | what a run showed, and what its level changed | [`rehearsed_case`], `change` |
+//! | all that a rehearsal showed, and its table | [`rehearsed`], [`rehearsed_table`] |
+//! | messages that a rail does not send | [`waiting`] |
 //! | the table, and who relays through whom as a picture | [`table`], [`picture`] |
 //!
 //! A rail is a NIC of a node, by its number. The rails of all nodes with the same number are one network.
@@ -20,6 +23,7 @@
 //! 2.30.7 differ in one: how many connections two ranks have (`send_recv`). Where the rules leave the answer to a search or to a
 //! measurement, the answer here is that it cannot be told.
 
+mod change;
 pub mod cluster;
 pub mod comparison;
 #[cfg(test)]
@@ -31,6 +35,9 @@ mod node_rules;
 pub mod picture;
 #[cfg(test)]
 mod recorded_tests;
+pub mod rehearsed;
+pub mod rehearsed_case;
+pub mod rehearsed_table;
 mod rings;
 mod send_recv;
 pub mod settings;
@@ -38,3 +45,4 @@ pub mod table;
 pub mod theory;
 mod trees;
 pub mod virtual_node;
+pub mod waiting;

@@ -51,23 +51,30 @@ pub fn text(cluster: &Cluster, size: Bytes, theories: &[Theory]) -> String {
         rows.extend(rows_of(theory, &mut notes));
     }
     let mut out = format!("{}\n{NO_TIMES}\n\n", heading(cluster, size));
+    out += &aligned(&rows);
+    if !notes.0.is_empty() {
+        out.push('\n');
+    }
+    for (at, note) in notes.0.iter().enumerate() {
+        let _ = writeln!(out, "[{}] {note}", at + 1);
+    }
+    out
+}
+
+/// Renders rows as lines with aligned columns.
+pub(super) fn aligned<const COLUMNS: usize>(rows: &[[String; COLUMNS]]) -> String {
     let width = |column: usize| rows.iter().map(|row| row[column].len()).max();
-    let widths: Vec<usize> = (0..6)
+    let widths: Vec<usize> = (0..COLUMNS)
         .map(|column| width(column).unwrap_or_default())
         .collect();
-    for row in &rows {
+    let mut out = String::new();
+    for row in rows {
         let mut line = String::new();
         for (cell, width) in row.iter().zip(&widths) {
             let _ = write!(line, "{cell:width$}  ");
         }
         out += line.trim_end();
         out.push('\n');
-    }
-    if !notes.0.is_empty() {
-        out.push('\n');
-    }
-    for (at, note) in notes.0.iter().enumerate() {
-        let _ = writeln!(out, "[{}] {note}", at + 1);
     }
     out
 }
@@ -134,7 +141,8 @@ fn relayed(relays: &Relays, notes: &mut Footnotes) -> String {
     }
 }
 
-fn percent(share: Share) -> String {
+/// Returns a share in percent; `-` of nothing.
+pub(super) fn percent(share: Share) -> String {
     if share.whole == 0 {
         return "-".into();
     }
@@ -164,7 +172,7 @@ fn numbers(range: &RangeInclusive<usize>) -> String {
 }
 
 /// Returns groups of nodes with what they send on their rails.
-fn groups_of_nodes(rails: &[RailBytes]) -> Vec<(String, String)> {
+pub(super) fn groups_of_nodes(rails: &[RailBytes]) -> Vec<(String, String)> {
     let nodes = rails.chunk_by(|a, b| a.node == b.node);
     let bytes = nodes.map(|rails| -> Vec<(u64, u64)> {
         rails.iter().map(|rail| (rail.sent, rail.relayed)).collect()

@@ -1,6 +1,6 @@
 //! [`Theory`]: the relays and the bytes of one operation, as they follow from NCCL's rules.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::{
     cluster::Cluster,
@@ -20,7 +20,7 @@ use crate::{
 };
 
 /// The way in which NCCL runs a collective.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Algorithm {
     /// Sends and receives.
@@ -49,10 +49,18 @@ impl Algorithm {
             Algorithm::Tree => "tree",
         }
     }
+
+    /// Returns a collective that runs so, with the algorithm unless it is made of sends and receives: `all_reduce, tree`.
+    pub fn label(self, collective: Collective) -> String {
+        match self {
+            Algorithm::SendRecv => collective.name().to_owned(),
+            Algorithm::Ring | Algorithm::Tree => format!("{collective}, {}", self.word()),
+        }
+    }
 }
 
 /// A part of a whole.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Share {
     /// The part.
     pub part: u64,
@@ -112,7 +120,7 @@ pub enum Relays {
 }
 
 /// The bytes that a node sends on a rail.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RailBytes {
     /// The node.
     pub node: u64,
@@ -205,12 +213,7 @@ impl Theory {
 
     /// Returns the collective, with its algorithm unless it is made of sends and receives: `all_reduce, tree`.
     pub fn label(&self) -> String {
-        match self.algorithm {
-            Algorithm::SendRecv => self.collective.name().to_owned(),
-            Algorithm::Ring | Algorithm::Tree => {
-                format!("{}, {}", self.collective, self.algorithm.word())
-            }
-        }
+        self.algorithm.label(self.collective)
     }
 }
 

@@ -181,20 +181,66 @@ fn virtual_nic(rail: usize, bus_id: String, switch: Option<usize>) -> Nic {
 /// # Errors
 /// Returns a sentence if they cannot be divided evenly between switches.
 pub fn xml(shape: NodeShape, bus_ids: &[String], rails: usize) -> Result<String, String> {
-    let node = topology(shape, bus_ids, rails)?;
-    let mut out = String::from("<system version=\"1\">\n  <cpu numaid=\"0\">\n");
-    write_below(&mut out, &node, None, 2);
-    out.push_str("  </cpu>\n</system>\n");
-    Ok(out)
+    Ok(file_of(&topology(shape, bus_ids, rails)?))
 }
 
-/// Writes what is below a switch, or below the processor. NCCL does not read tabs.
-fn write_below(out: &mut String, node: &Topology, above: Option<usize>, depth: usize) {
+/// Returns the topology file of a node whose switches and NICs are those of `node`, with GPUs at these addresses and rails
+/// named `rail0`, `rail1` and so on.
+///
+/// # Errors
+/// Returns a sentence if it has another number of GPUs, or NICs that have no PCI address of their own.
+pub fn xml_like(node: &Topology, bus_ids: &[String]) -> Result<String, String> {
+    if node.gpus.len() != bus_ids.len() {
+        return Err(format!(
+            "it has {}, and a virtual node here has {}",
+            counted(node.gpus.len() as u64, "GPU"),
+            counted(bus_ids.len() as u64, "GPU")
+        ));
+    }
+    let mut virtual_node = node.clone();
+    for (gpu, bus_id) in virtual_node.gpus.iter_mut().zip(bus_ids) {
+        gpu.place.bus_id.clone_from(bus_id);
+    }
+    for (number, nic) in virtual_node.nics.iter_mut().enumerate() {
+        nic.name = format!("rail{number}");
+    }
+    let mut addresses: Vec<&str> = bus_ids.iter().map(String::as_str).collect();
+    let switches = virtual_node.switches.iter().map(|switch| &switch.place);
+    let nics = virtual_node.nics.iter().map(|nic| &nic.place);
+    addresses.extend(switches.chain(nics).map(|place| place.bus_id.as_str()));
+    let count = addresses.len();
+    addresses.sort_unstable();
+    addresses.dedup();
+    if addresses.len() < count || addresses.contains(&"") {
+        return Err(
+            "two of its devices have the same PCI address, one has none, or a GPU of this machine has that of a switch or NIC"
+                .into(),
+        );
+    }
+    Ok(file_of(&virtual_node))
+}
+
+/// Returns the topology file of a node.
+fn file_of(node: &Topology) -> String {
+    let mut out = String::from("<system version=\"1\">\n");
+    for (at, cpu) in node.cpus.iter().enumerate() {
+        let _ = writeln!(out, "  <cpu numaid=\"{}\">", cpu.numa.max(0));
+        write_below(&mut out, node, at, None, 2);
+        out.push_str("  </cpu>\n");
+    }
+    out.push_str("</system>\n");
+    out
+}
+
+/// Writes what is below a switch, or directly below a processor. NCCL does not read tabs.
+fn write_below(out: &mut String, node: &Topology, cpu: usize, above: Option<usize>, depth: usize) {
     let indent = "  ".repeat(depth);
     let link = format!("link_speed=\"{}\" link_width=\"{}\"", PCIE.0, PCIE.1);
-    let is_below = |place: &DeviceLocation| place.switch == above;
+    let is_below =
+        |place: &DeviceLocation| place.switch == above && (above.is_some() || place.cpu == cpu);
     for (at, switch) in node.switches.iter().enumerate() {
-        if !is_below(&switch.place) {
+        // A switch comes before the devices below it; another order would have no end.
+        if !is_below(&switch.place) || above.is_some_and(|above| above >= at) {
             continue;
         }
         let _ = writeln!(
@@ -204,7 +250,7 @@ fn write_below(out: &mut String, node: &Topology, above: Option<usize>, depth: u
             switch.place.bus_id,
             depth - 1
         );
-        write_below(out, node, Some(at), depth + 1);
+        write_below(out, node, cpu, Some(at), depth + 1);
         let _ = writeln!(out, "{indent}</pci>");
     }
     for gpu in node.gpus.iter().filter(|gpu| is_below(&gpu.place)) {
@@ -320,5 +366,21 @@ mod tests {
             why,
             "3 rails cannot be divided evenly between 2 GPUs: one number must be a multiple of the other"
         );
+    }
+
+    #[test]
+    fn a_node_of_a_file_keeps_its_switches_and_gets_gpus_that_exist() {
+        let node = topology(NodeShape::Shared, &placeholders(2), 2).expect("a node");
+        let text = xml_like(&node, &bus_ids(&H200)).expect("a file");
+        let read = xml::read(&text).expect("a topology").remove(0);
+        let gpus = read.gpus.iter().map(|gpu| gpu.place.bus_id.as_str());
+        assert_eq!(gpus.collect::<Vec<_>>(), H200);
+        let names = read.nics.iter().map(|nic| nic.name.as_str());
+        assert_eq!(names.collect::<Vec<_>>(), ["rail0", "rail1"]);
+        assert_eq!(read.to_nic(0, 1).kind, Some(PathType::Pxb));
+        let why = xml_like(&node, &bus_ids(&H200[..1])).expect_err("another number");
+        assert_eq!(why, "it has 2 GPUs, and a virtual node here has 1 GPU");
+        let taken = bus_ids(&[&node.nics[0].place.bus_id, H200[0]]);
+        assert!(xml_like(&node, &taken).is_err());
     }
 }
