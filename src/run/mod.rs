@@ -141,7 +141,7 @@ fn in_world(
     if let Some(folder) = &folder {
         cause::share(folder);
     }
-    inquiries::ask_ras(&context, folder.as_deref());
+    inquiries::ask_nccl(&context, folder.as_deref());
     if let Some(remark) = inquiries::write_stacks(&context, folder.as_deref()) {
         session.keep_remark(remark, world);
     }

@@ -182,7 +182,7 @@ fn in_world(request: &ReplayRequest, world: &dyn World) -> anyhow::Result<Code> 
     let files = world::agree(world, ReplayFiles::open(out, &workload.name, world))?;
     replayed.run.run_id = files.run_id();
     keep_log_if_ended(&files);
-    inquiries::ask_ras(&context, files.is_writer.then_some(&*files.folder));
+    inquiries::ask_nccl(&context, files.is_writer.then_some(&*files.folder));
     if world.rank() == 0 && !base.quiet {
         print(&table::head(replayed.name, replayed.about, &step))?;
     }

@@ -1,5 +1,7 @@
-//! What is asked before a run that is stuck ends: NCCL's RAS what it knows of the ranks, and the system what threads do.
+//! What is asked before a run that is stuck ends: NCCL's RAS what it knows of the ranks, the rails of a rehearsal what they hold
+//! back, and the system what threads do.
 
+mod rails;
 mod ras;
 mod ras_answer;
 mod stacks;
@@ -10,10 +12,12 @@ use std::path::Path;
 use super::context::RunContext;
 use crate::record::BackendKind;
 
-/// Arranges that NCCL's RAS is asked if the run is stuck, where NCCL is used; its answer goes to `folder`.
-pub(super) fn ask_ras(context: &RunContext, folder: Option<&Path>) {
+/// Arranges that NCCL's RAS is asked if the run is stuck, and the rails of a rehearsal, where NCCL is used; the answer of RAS
+/// goes to `folder`.
+pub(super) fn ask_nccl(context: &RunContext, folder: Option<&Path>) {
     if context.backend == BackendKind::Nccl {
         ras::prepare(folder);
+        rails::prepare();
     }
 }
 
