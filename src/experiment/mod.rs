@@ -21,6 +21,7 @@ use crate::{compare, exit::Code};
 
 pub use request::{Limits, Request};
 pub use start::StepStart;
+pub use step::last_message;
 pub use tune::{TUNE_COLUMNS, TuneColumn, TuneGrid, run as tune};
 pub use variants::{BucketSizes, PresetNames, Variants, VariedSettings};
 

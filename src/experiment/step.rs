@@ -125,7 +125,7 @@ fn without_record(status: ExitStatus) -> Code {
 }
 
 /// Returns the last line that this program wrote, or else the last line of all, as far as the end of the file has them.
-fn last_message(output: &Path) -> String {
+pub fn last_message(output: &Path) -> String {
     let text = end_of(output).unwrap_or_default();
     let text = String::from_utf8_lossy(&text);
     let own = text

@@ -6,6 +6,7 @@ mod ends;
 mod environment;
 mod master;
 mod place;
+pub mod virtual_nodes;
 
 use std::{
     ffi::OsString, io, num::NonZeroU32, os::fd::AsFd, path::Path, process::Command, process::Stdio,
@@ -118,23 +119,11 @@ fn commands(
     arguments: &[OsString],
     token: Option<&str>,
 ) -> anyhow::Result<Vec<ProcessCommand>> {
-    let program = std::env::current_exe()?;
-    let names = std::env::vars_os().map(|(name, _)| name);
-    let of_a_launcher: Vec<OsString> = names
-        .filter(|name| environment::is_of_a_launcher(&name.to_string_lossy()))
-        .collect();
     let mut ranks = Vec::new();
     for local_rank in 0..place.ranks_per_node {
         let rank = place.first_rank() + local_rank;
-        let mut command = Command::new(&program);
-        for name in &of_a_launcher {
-            command.env_remove(name);
-        }
-        command
-            .args(arguments)
-            .envs(environment::of_rank(place, local_rank))
-            .stdin(Stdio::null())
-            .stdout(stdout_of(rank)?);
+        let mut command = command(place, local_rank, arguments)?;
+        command.stdout(stdout_of(rank)?);
         if let Some(token) = token {
             command.env(TOKEN, token);
         }
@@ -145,6 +134,21 @@ fn commands(
         });
     }
     Ok(ranks)
+}
+
+/// Returns the command of the rank that has this number on its node.
+fn command(place: &Place, local_rank: u32, arguments: &[OsString]) -> io::Result<Command> {
+    let mut command = Command::new(std::env::current_exe()?);
+    for (name, _) in std::env::vars_os() {
+        if environment::is_of_a_launcher(&name.to_string_lossy()) {
+            command.env_remove(name);
+        }
+    }
+    command
+        .args(arguments)
+        .envs(environment::of_rank(place, local_rank))
+        .stdin(Stdio::null());
+    Ok(command)
 }
 
 /// Returns where a rank prints to. Only rank 0 has a table to print; what a library prints on another rank is a message.

@@ -1,0 +1,115 @@
+//! The ranks of virtual nodes: all of them on this machine, each under the name of its node.
+
+use std::{
+    ffi::OsString,
+    fs::File,
+    io,
+    net::{Ipv4Addr, TcpListener},
+    path::Path,
+    time::Duration,
+};
+
+use super::{ends, place::Place};
+use crate::{
+    exit::{Code, Failure},
+    launch::supervisor::{Patience, ProcessCommand, Signals, Supervisor},
+    world::{
+        placement, signal,
+        tcp::{TOKEN, random_token},
+    },
+};
+
+/// How long ranks may go on after one of them has ended well.
+const TO_END: Duration = Duration::from_secs(60);
+
+/// Ranks on virtual nodes.
+pub struct VirtualRanks<'a> {
+    /// The number of nodes.
+    pub nodes: u32,
+    /// Ranks on each of them.
+    pub ranks_per_node: u32,
+    /// The arguments of all ranks.
+    pub arguments: Vec<OsString>,
+    /// Returns whether a rank inherits no variable of this name.
+    pub is_left_out: fn(&str) -> bool,
+    /// Returns the variables of a rank besides those by which the ranks meet.
+    pub environment: &'a dyn Fn(u32) -> Vec<(&'static str, String)>,
+    /// The file for what they print.
+    pub output: &'a Path,
+}
+
+/// How the ranks of virtual nodes ended.
+#[derive(Debug)]
+pub struct VirtualEnd {
+    /// The exit code of the rank that failed first.
+    pub code: Code,
+    /// What none of the ranks can have said.
+    pub sentence: Option<String>,
+}
+
+/// Starts the ranks, which meet over TCP on this machine, and waits for them. To be called on a thread that lasts as long as
+/// they do.
+///
+/// # Errors
+/// Returns an error if they cannot be started.
+pub fn run(ranks: &VirtualRanks<'_>) -> anyhow::Result<VirtualEnd> {
+    let cannot = |error: io::Error| {
+        let what = format!("the ranks of virtual nodes cannot be started: {error}");
+        Failure::on_all_ranks(Code::Launch, what)
+    };
+    let token = random_token()?;
+    let commands = commands(ranks, &token).map_err(cannot)?;
+    let patience = Patience {
+        after_success: TO_END,
+        ..Patience::default()
+    };
+    let ends = Supervisor::start(commands, patience)
+        .and_then(Supervisor::wait)
+        .map_err(cannot)?;
+    let end = ends::judge(&ends, &placement::host_name(), true, signal::stops_now());
+    Ok(VirtualEnd {
+        code: end.code,
+        sentence: end.sentence,
+    })
+}
+
+fn commands(ranks: &VirtualRanks<'_>, token: &str) -> io::Result<Vec<ProcessCommand>> {
+    let port = free_port()?;
+    let output = File::create(ranks.output)?;
+    let mut commands = Vec::new();
+    for node in 0..ranks.nodes {
+        let place = Place {
+            node,
+            nodes: ranks.nodes,
+            ranks_per_node: ranks.ranks_per_node,
+            host: Ipv4Addr::LOCALHOST.to_string(),
+            port,
+        };
+        for local_rank in 0..ranks.ranks_per_node {
+            let rank = place.first_rank() + local_rank;
+            let mut command = super::command(&place, local_rank, &ranks.arguments)?;
+            for (name, _) in std::env::vars_os() {
+                if (ranks.is_left_out)(&name.to_string_lossy()) {
+                    command.env_remove(name);
+                }
+            }
+            command
+                .envs((ranks.environment)(rank))
+                .env(TOKEN, token)
+                .stdout(output.try_clone()?)
+                .stderr(output.try_clone()?);
+            commands.push(ProcessCommand {
+                number: rank,
+                command,
+                signals: Signals::Direct,
+            });
+        }
+    }
+    Ok(commands)
+}
+
+/// Returns a port of the system's choice, at which nobody listens.
+fn free_port() -> io::Result<u16> {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+    Ok(listener.local_addr()?.port())
+}
