@@ -38,8 +38,9 @@
 //! | 9 | [`kube`] | a sweep or a replay on a Kubernetes cluster: manifests, and what kubectl does with them |
 //! | 9 | [`experiment`] | a sweep or a training step with several settings, block by block; a race of settings |
 //! | 9 | [`report`] | results as a page, as pictures, and for Prometheus |
-//! | 10 | [`cmd`] | the command line: one small file per subcommand |
-//! | 11 | `fuzzing` | every parser with what must hold of its results; in tests and the fuzzer only |
+//! | 10 | [`virtual_nodes`] | rehearsals: NCCL on virtual nodes of this machine, level by level, compared with its rules |
+//! | 11 | [`cmd`] | the command line: one small file per subcommand |
+//! | 12 | `fuzzing` | every parser with what must hold of its results; in tests and the fuzzer only |
 //!
 //! What is absent matters: `sweep` prints nothing, `output` measures nothing, `collective` calls no library, and only
 //! `main.rs` sets environment variables, before any thread or library starts.
@@ -111,6 +112,7 @@ pub mod sweep;
 pub mod telemetry;
 pub mod topology;
 pub mod units;
+pub mod virtual_nodes;
 pub mod visible;
 pub mod workload;
 pub mod world;

@@ -138,6 +138,7 @@ impl Cli {
                 | Command::Experiment(_),
             ) => true,
             Some(Command::Replay(args)) => args.tunes(),
+            Some(Command::Rehearse(args)) => args.runs_nccl(),
             _ => false,
         }
     }

@@ -2,31 +2,34 @@
 
 use std::path::{Path, PathBuf};
 
-use super::args::values::{self, Several};
+use super::args::{
+    cluster::ClusterArgs,
+    values::{self, Several},
+};
 use crate::{
     collective::Collective,
     exit::{Code, Failure},
     input::{self, InputKind},
     levels::{self, Preset},
-    native::nvml::Inventory,
     output::{lock::replace_alone, target},
     rehearsal::{
-        cluster::{Cluster, MOST_CHANNELS},
-        picture, table,
+        cluster::Cluster,
+        picture,
+        rehearsed::Rehearsal,
+        rehearsed_table, table,
         theory::{self, Theory},
         virtual_node::NodeShape,
     },
-    topology,
     units::{Bytes, counted},
+    virtual_nodes::{self, PlayedOnRails, RailNumber, RailStall},
 };
-
-/// The GPUs that a rehearsal needs at least.
-const FEWEST_GPUS: usize = 2;
 
 /// Show what NCCL does with PXN on several nodes with several NICs each: who relays, and which rails carry what
 ///
-/// With --theory, relays and bytes follow from NCCL's rules, on any machine, for up to 1024 GPUs in all; what the rules
-/// do not decide reads `cannot tell`, with the reason. A rehearsal shows decisions, never speed.
+/// Runs NCCL on virtual nodes of this machine, which needs two GPUs with NVLink and no NIC: a plugin plays the NICs. Data are
+/// checked, and NCCL's log, what the plugin counts and NCCL's rules are compared. With --theory, relays and bytes follow from
+/// the rules alone, on any machine, for up to 1024 GPUs in all; what they do not decide reads `cannot tell`, with the reason. A
+/// rehearsal shows decisions, never speed.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Collectives, or all
@@ -37,22 +40,12 @@ pub struct Args {
     #[arg(long)]
     theory: bool,
 
-    /// Nodes
-    #[arg(long, value_name = "N", value_parser = values::positive::<u64>, default_value = "2")]
-    nodes: u64,
+    /// Show a rehearsal that --json recorded, instead of running NCCL
+    #[arg(long, value_name = "FILE", conflicts_with = "theory")]
+    from: Option<PathBuf>,
 
-    /// GPUs per node [default: 2, or those of the file]
-    #[arg(long, value_name = "N", value_parser = values::positive::<u32>)]
-    gpus: Option<u32>,
-
-    /// NICs per node, called rails [default: one per GPU, or those of the file]
-    #[arg(long, value_name = "N", value_parser = values::positive::<u32>)]
-    rails: Option<u32>,
-
-    /// Topology of a node: split (each GPU has a switch of its own), shared (one switch is above these), or a file as
-    /// NCCL_TOPO_DUMP_FILE writes it
-    #[arg(long, value_name = "split|shared|FILE", default_value = "split")]
-    topology: PathBuf,
+    #[command(flatten)]
+    cluster: ClusterArgs,
 
     /// PXN levels, or all
     #[arg(long, value_name = "LEVEL,…", value_parser = level_names, default_value = "all")]
@@ -66,10 +59,34 @@ pub struct Args {
     #[arg(short = 'r', long, value_name = "RANK", value_parser = values::natural, default_value = "0")]
     root: u32,
 
-    /// Channels that NCCL uses for collectives; its log has them as `coll channels` [default: those of the recorded runs on
-    /// two nodes with two GPUs and two rails, else unknown]
-    #[arg(long, value_name = "N", value_parser = values::positive::<u32>)]
-    channels: Option<u32>,
+    /// Hold what each process sends over a rail back to so many GB/s
+    #[arg(long, value_name = "RAIL=GB/s", value_delimiter = ',', help_heading = "Rails", conflicts_with_all = ["theory", "from"])]
+    bandwidth: Vec<RailNumber>,
+
+    /// Hold each message on a rail back for so many microseconds
+    #[arg(long, value_name = "RAIL=MICROSECONDS", value_delimiter = ',', help_heading = "Rails", conflicts_with_all = ["theory", "from"])]
+    latency: Vec<RailNumber>,
+
+    /// Let a rail send no more, at once or after so many messages of each process
+    #[arg(long, value_name = "RAIL[:MESSAGES]", value_delimiter = ',', help_heading = "Rails", conflicts_with_all = ["theory", "from"])]
+    stall: Vec<RailStall>,
+
+    /// Use this libnccl instead of the one in NCCL_HOME or the system's
+    #[arg(long, value_name = "FILE", help_heading = "Runs", conflicts_with_all = ["theory", "from"])]
+    nccl_lib: Option<PathBuf>,
+
+    /// Jobs at the same time: there is one per topology, level, collective and algorithm
+    #[arg(long, value_name = "N", value_parser = values::positive::<u32>, default_value = "3", help_heading = "Runs")]
+    jobs: u32,
+
+    /// Seconds without progress after which a job is ended
+    #[arg(short = 'T', long, value_name = "SECONDS", value_parser = values::positive::<u32>, default_value = "30",
+        help_heading = "Runs")]
+    timeout: u32,
+
+    /// New folder for the results, logs and counters of each job [default: one that is removed unless something is wrong]
+    #[arg(long, value_name = "DIR", help_heading = "Runs", conflicts_with_all = ["theory", "from"])]
+    out: Option<PathBuf>,
 
     /// Also write the table as CSV
     #[arg(long, value_name = "FILE", value_parser = values::output_file())]
@@ -103,107 +120,71 @@ fn level_names(text: &str) -> Result<Levels, String> {
     Ok(Levels(named))
 }
 
-/// Prints the theory.
+impl Args {
+    /// Returns whether NCCL runs, in processes that this one starts.
+    pub fn runs_nccl(&self) -> bool {
+        !self.theory && self.from.is_none()
+    }
+
+    /// Returns the collectives, each once.
+    fn collectives(&self) -> Vec<Collective> {
+        let mut collectives: Vec<Collective> = Vec::new();
+        for collective in self.collectives.iter().flat_map(|several| &several.0) {
+            if !collectives.contains(collective) {
+                collectives.push(*collective);
+            }
+        }
+        collectives
+    }
+}
+
+/// Rehearses, and prints what it shows.
 ///
 /// # Errors
-/// Returns an error if there cannot be such a cluster, if a file cannot be read or written, or if NCCL is to run.
+/// Returns an error if there cannot be such a cluster, if NCCL cannot run here or fails, if a file cannot be read or written, or
+/// if theory, log and counters disagree.
 pub fn run(args: &Args) -> anyhow::Result<Code> {
-    if !args.theory {
-        return Err(Failure::on_all_ranks(Code::NothingRan, why_not_run()));
-    }
-    let cluster = cluster(args)?;
-    if u64::from(args.root) >= cluster.ranks() {
-        let what = format!(
-            "-r {} is not a rank: there are {}",
-            args.root,
-            counted(cluster.ranks(), "rank")
-        );
-        return Err(usage(what));
-    }
-    let mut collectives: Vec<Collective> = Vec::new();
-    for collective in args.collectives.iter().flat_map(|several| &several.0) {
-        if !collectives.contains(collective) {
-            collectives.push(*collective);
-        }
-    }
     check_files(args)?;
-    let theories = theory::of_levels(&cluster, &args.levels.0, &collectives, args.size, args.root);
-    write_files(args, &cluster, &theories)?;
-    let files = [&args.csv, &args.json, &args.svg];
-    if files.into_iter().flatten().any(|file| is_stdout(file)) {
+    if let Some(file) = &args.from {
+        let rehearsal = recorded(args, file)?;
+        show(args, &rehearsal)?;
+        rehearsal.check()?;
         return Ok(Code::Fine);
     }
-    print_line!("{}", table::text(&cluster, args.size, &theories).trim_end())?;
+    let clusters = args.cluster.clusters()?;
+    check_root(args, &clusters[0])?;
+    if args.theory {
+        return show_theory(args, &clusters);
+    }
+    let outcome = virtual_nodes::run(&virtual_nodes::Request {
+        clusters,
+        levels: args.levels.0.clone(),
+        collectives: args.collectives(),
+        size: args.size,
+        root: args.root,
+        channels: args.cluster.channels(),
+        nccl_lib: args.nccl_lib.clone(),
+        jobs_at_once: args.jobs as usize,
+        timeout: args.timeout,
+        played: PlayedOnRails {
+            bandwidth: args.bandwidth.clone(),
+            latency: args.latency.clone(),
+            stalls: args.stall.clone(),
+        },
+        out: args.out.clone(),
+    })?;
+    if !outcome.rehearsal.cases.is_empty() {
+        show(args, &outcome.rehearsal)?;
+    }
+    if let Some(failure) = outcome.failure {
+        return Err(failure);
+    }
+    outcome.rehearsal.check()?;
     Ok(Code::Fine)
 }
 
 fn usage(what: String) -> anyhow::Error {
     Failure::on_all_ranks(Code::Usage, what)
-}
-
-/// Returns why NCCL does not run.
-fn why_not_run() -> String {
-    let gpus = Inventory::read().map_or(0, |inventory| inventory.gpus.len());
-    let missing = if gpus < FEWEST_GPUS {
-        format!(
-            "a rehearsal runs NCCL on {FEWEST_GPUS} GPUs or more of one node, and this one has {gpus}; "
-        )
-    } else {
-        String::new()
-    };
-    format!(
-        "{missing}this version of pxnbench cannot start NCCL on virtual nodes yet; --theory derives relays and bytes from NCCL's rules on any machine"
-    )
-}
-
-fn cluster(args: &Args) -> anyhow::Result<Cluster> {
-    let shape = NodeShape::ALL
-        .into_iter()
-        .find(|shape| args.topology.to_str() == Some(shape.word()));
-    let mut cluster = match shape {
-        Some(shape) => {
-            let gpus = args.gpus.unwrap_or(2) as usize;
-            let rails = args.rails.map_or(gpus, |rails| rails as usize);
-            Cluster::of_virtual_nodes(args.nodes, shape, gpus, rails).map_err(usage)?
-        }
-        None => cluster_of_file(args, &args.topology)?,
-    };
-    if let Some(channels) = args.channels {
-        if u64::from(channels) > MOST_CHANNELS {
-            let what = format!("--channels {channels}: NCCL has {MOST_CHANNELS} channels at most");
-            return Err(usage(what));
-        }
-        cluster.channels = Some(u64::from(channels));
-    }
-    Ok(cluster)
-}
-
-fn cluster_of_file(args: &Args, file: &Path) -> anyhow::Result<Cluster> {
-    let refused = |why: String| usage(format!("--topology {}: {why}", file.display()));
-    let text = input::read_text(file, InputKind::Topology).map_err(|error| {
-        refused(format!(
-            "it cannot be read: {error}; it is a file, split or shared"
-        ))
-    })?;
-    let mut hosts = topology::read(&text).map_err(refused)?;
-    if hosts.len() != 1 {
-        let what = format!(
-            "it holds {}, and a rehearsal has equal nodes",
-            counted(hosts.len() as u64, "host")
-        );
-        return Err(refused(what));
-    }
-    let mut node = hosts.remove(0);
-    node.source = file.display().to_string();
-    for (flag, asked, has) in [
-        ("--gpus", args.gpus, node.gpus.len()),
-        ("--rails", args.rails, node.nics.len()),
-    ] {
-        if asked.is_some_and(|asked| asked as usize != has) {
-            return Err(refused(format!("it has {has}; leave out {flag}")));
-        }
-    }
-    Cluster::of_nodes_like(args.nodes, node).map_err(refused)
 }
 
 /// Checks that each output has a file of its own: one would replace the other, or be mixed with it.
@@ -230,21 +211,92 @@ fn check_files(args: &Args) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn is_stdout(file: &Path) -> bool {
-    file == Path::new("/dev/stdout")
+fn check_root(args: &Args, cluster: &Cluster) -> anyhow::Result<()> {
+    if u64::from(args.root) < cluster.ranks() {
+        return Ok(());
+    }
+    let what = format!(
+        "-r {} is not a rank: there are {}",
+        args.root,
+        counted(cluster.ranks(), "rank")
+    );
+    Err(usage(what))
 }
 
-fn write_files(args: &Args, cluster: &Cluster, theories: &[Theory]) -> anyhow::Result<()> {
+/// Reads a recorded rehearsal, without what is not asked for.
+fn recorded(args: &Args, file: &Path) -> anyhow::Result<Rehearsal> {
+    let refused = |why: String| usage(format!("--from {}: {why}", file.display()));
+    let text = input::read_text(file, InputKind::Json)
+        .map_err(|error| refused(format!("it cannot be read: {error}")))?;
+    let mut rehearsal = Rehearsal::parse(&text).map_err(refused)?;
+    let collectives = args.collectives();
+    rehearsal.retain(|case| {
+        let mut levels = args.levels.0.iter();
+        levels.any(|level| level.name == case.level)
+            && collectives.contains(&case.collective)
+            && args.cluster.wants(&case.topology)
+    });
+    if rehearsal.cases.is_empty() {
+        return Err(refused("it has none of what is asked for".into()));
+    }
+    Ok(rehearsal)
+}
+
+/// Prints a rehearsal, and writes its files.
+fn show(args: &Args, rehearsal: &Rehearsal) -> anyhow::Result<()> {
     if let Some(file) = &args.csv {
-        write("--csv", file, &table::csv(theories)?)?;
+        write("--csv", file, &rehearsed_table::csv(rehearsal)?)?;
     }
     if let Some(file) = &args.json {
-        write("--json", file, &table::json(cluster, theories)?)?;
+        write("--json", file, &rehearsed_table::json(rehearsal)?)?;
     }
     if let Some(file) = &args.svg {
-        write("--svg", file, &picture::draw(cluster, theories))?;
+        write("--svg", file, &drawing(rehearsal)?)?;
     }
-    Ok(())
+    print_unless_on_stdout(args, &rehearsed_table::text(rehearsal))
+}
+
+/// Draws what a rehearsal showed, on nodes of its size.
+fn drawing(rehearsal: &Rehearsal) -> anyhow::Result<String> {
+    let cluster = Cluster::of_virtual_nodes(
+        rehearsal.nodes,
+        NodeShape::Split,
+        rehearsal.gpus_per_node as usize,
+        rehearsal.rails_per_node as usize,
+    )
+    .map_err(|why| usage(format!("--svg: the nodes cannot be drawn: {why}")))?;
+    let shown: Vec<Theory> = rehearsal.cases.iter().map(|case| case.drawn()).collect();
+    Ok(picture::draw(&cluster, &shown))
+}
+
+fn show_theory(args: &Args, clusters: &[Cluster]) -> anyhow::Result<Code> {
+    let [cluster] = clusters else {
+        let what = "--theory derives one topology at a time. Name split, shared or a file";
+        return Err(usage(what.into()));
+    };
+    let collectives = args.collectives();
+    let theories = theory::of_levels(cluster, &args.levels.0, &collectives, args.size, args.root);
+    if let Some(file) = &args.csv {
+        write("--csv", file, &table::csv(&theories)?)?;
+    }
+    if let Some(file) = &args.json {
+        write("--json", file, &table::json(cluster, &theories)?)?;
+    }
+    if let Some(file) = &args.svg {
+        write("--svg", file, &picture::draw(cluster, &theories))?;
+    }
+    print_unless_on_stdout(args, &table::text(cluster, args.size, &theories))?;
+    Ok(Code::Fine)
+}
+
+/// Prints a table unless standard output has one of the files.
+fn print_unless_on_stdout(args: &Args, table: &str) -> anyhow::Result<()> {
+    let files = [&args.csv, &args.json, &args.svg];
+    let is_stdout = |file: &PathBuf| file == Path::new("/dev/stdout");
+    if files.into_iter().flatten().any(is_stdout) {
+        return Ok(());
+    }
+    print_line!("{}", table.trim_end())
 }
 
 fn write(flag: &str, file: &Path, text: &str) -> anyhow::Result<()> {

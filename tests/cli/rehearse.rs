@@ -1,4 +1,4 @@
-//! `pxnbench rehearse --theory` as users see it.
+//! `pxnbench rehearse` without GPUs as users see it: the theory, and recorded rehearsals.
 
 use std::{fs, path::Path};
 
@@ -149,6 +149,115 @@ fn without_theory_one_sentence_says_what_is_missing() {
     assert_eq!(sentences.len(), 1, "{sentences:?}");
     assert!(sentences[0].contains("--theory"), "{sentences:?}");
     assert_eq!(ended.stdout, "");
+}
+
+/// The rehearsal that `scripts/demo-pxn.sh` shows where there is no GPU.
+fn recorded() -> String {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("data/rehearsal/two-h200.json");
+    file.display().to_string()
+}
+
+#[test]
+fn a_recorded_rehearsal_is_shown_again() {
+    let folder = folder();
+    let at = folder.path();
+    let all = rehearse(at, &["--from", &recorded()]).expect_code(0);
+    golden("rehearse-recorded.txt", &all.stdout);
+    let files = ["--from", &recorded(), "--csv", "x.csv", "--svg", "x.svg"];
+    let wanted = [
+        "alltoall",
+        "--levels",
+        "conservative,default",
+        "--topology",
+        "split",
+    ];
+    let some = rehearse(at, &[&wanted[..], &files].concat()).expect_code(0);
+    assert!(some.stdout.contains("8 of 16 sends are relayed, before 0"));
+    assert!(!some.stdout.contains("shared"), "{}", some.stdout);
+    let rows = csv(&at.join("x.csv"));
+    assert_eq!(rows.len(), 2 * 4, "two levels, two nodes with two rails");
+    assert!(
+        rows.iter()
+            .all(|row| row["agrees"] == "yes" && row["verified"] == "yes")
+    );
+    let picture = fs::read_to_string(at.join("x.svg")).expect("a picture");
+    let picture = roxmltree::Document::parse(&picture).expect("XML");
+    let bows = picture.descendants().filter(|one| one.has_tag_name("path"));
+    assert_eq!(
+        bows.count(),
+        4,
+        "each GPU passes data to the other one of its node"
+    );
+}
+
+#[test]
+fn a_recorded_rehearsal_that_disagrees_fails() {
+    let folder = folder();
+    let at = folder.path();
+    let text = fs::read_to_string(recorded()).expect("a recording");
+    let changed = text.replacen("\"counters\": 7864320", "\"counters\": 7864319", 1);
+    assert_ne!(changed, text);
+    fs::write(at.join("x.json"), changed).expect("written");
+    let ended = rehearse(at, &["--from", "x.json"]).expect_code(7);
+    let sentences = ended.sentences();
+    assert!(
+        sentences[0].contains("7864320 by theory, - in NCCL's log, 7864319 by the rails' counters"),
+        "{sentences:?}"
+    );
+}
+
+#[test]
+fn what_is_no_recording_is_refused() {
+    let folder = folder();
+    let at = folder.path();
+    fs::write(at.join("x.json"), "{}").expect("written");
+    let later = fs::read_to_string(recorded()).expect("a recording");
+    let later = later.replacen("\"format\": 1", "\"format\": 2", 1);
+    fs::write(at.join("later.json"), later).expect("written");
+    let recorded = recorded();
+    for (arguments, words) in [
+        (&["--from", "none.json"] as &[&str], "it cannot be read"),
+        (&["--from", "x.json"], "it does not hold a rehearsal"),
+        (
+            &["--from", "later.json"],
+            "its format is 2, and this program reads format 1",
+        ),
+        (
+            &["--from", &recorded, "broadcast"],
+            "it has none of what is asked for",
+        ),
+        (&["--from", &recorded, "--stall", "1"], "--stall"),
+        (
+            &["--theory", "--topology", "both"],
+            "one topology at a time",
+        ),
+        (&["--theory", "--nccl-lib", "x.so"], "--nccl-lib"),
+        (&["--bandwidth", "1"], "'1' is not RAIL=NUMBER"),
+    ] {
+        let ended = rehearse(at, arguments).expect_code(6);
+        assert!(
+            ended.stderr.contains(words),
+            "{arguments:?}: {}",
+            ended.stderr
+        );
+    }
+}
+
+/// The demo tells its story from the recording where there is no GPU.
+#[test]
+fn the_demo_works_without_a_gpu() {
+    let folder = folder();
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("scripts/demo-pxn.sh");
+    let mut command = std::process::Command::new(script);
+    let program = alone(folder.path()).get_program().to_owned();
+    command
+        .arg(program)
+        .current_dir(folder.path())
+        .env("CUDA_VISIBLE_DEVICES", "");
+    let ended = run(&mut command).expect_code(0);
+    for words in ["recorded", "0 of 16", "8 of 16", "Times mean nothing"] {
+        assert!(ended.stdout.contains(words), "{words}: {}", ended.stdout);
+    }
 }
 
 #[test]

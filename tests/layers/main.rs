@@ -23,6 +23,7 @@ const LAYERS: &[&[&str]] = &[
     &["output", "fault", "doctor", "check"],
     &["run", "compare", "plan", "monitor", "job"],
     &["launch", "kube", "experiment", "report"],
+    &["virtual_nodes"],
     &["cmd"],
     &["fuzzing"],
 ];
@@ -57,6 +58,7 @@ const ONLY_IN: &[(&str, &[&str])] = &[
             "launch/",
             "kube/",
             "experiment/",
+            "virtual_nodes/",
             "report/",
             "fault.rs",
             "output/",

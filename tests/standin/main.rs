@@ -17,6 +17,7 @@ mod peak;
 mod predict;
 mod ras;
 mod ready;
+mod rehearse;
 mod replay;
 mod steps;
 mod stuck;

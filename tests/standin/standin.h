@@ -8,6 +8,7 @@
 // STANDIN_CUDA     the newest CUDA that the driver supports (13000)
 // STANDIN_CAPABILITY  the first number of the compute capability (9)
 // STANDIN_NETWORK  a network between nodes (NCCL_HOSTID) whose connections are logged as NCCL 2.28 does; each GPU has a NIC (none)
+// STANDIN_RAILS    a folder with counters of rails, which are played back as those of a net plugin; none is loaded (none)
 // STANDIN_FOLDER   where the ranks meet (/tmp)
 // STANDIN_FAULT    what goes wrong, words with commas between:
 //                    FUNCTION:CALL:CODE      the CALLth call of that function in a process (from 1; 0 is each) returns CODE
