@@ -1,8 +1,10 @@
 #!/usr/bin/env bash
-# Proves pxnbench on real GPUs: any machine with two or more of them, NCCL, and an MPI. Takes about five minutes.
+# Proves pxnbench on real GPUs: any machine with two or more of them, NCCL, and an MPI. Takes about eight minutes.
 #
 #   scripts/gpu-check.sh [BINARY]            default: target/release/pxnbench
 #   scripts/gpu-check.sh --quick [BINARY]    the same with messages of 1 MiB at most
+#   scripts/gpu-check.sh --rehearsal [BINARY]       only the rehearsals, which need no MPI: about two minutes
+#   scripts/gpu-check.sh --no-rehearsal [BINARY]    all but these: they need NVLink between the GPUs
 #
 # MPIRUN="..." names another launcher or options for it. NCCL's own variables are left as they are set.
 # Prints a line a check and goes on after a failure; exits 0 only if all are ok, and 5 where there are too few GPUs.
@@ -11,8 +13,16 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 # shellcheck source=scripts/lib.sh
 source "$here/lib.sh"
 
-large=64M soak_minutes=1 soak_sizes=()
-[[ ${1:-} != --quick ]] || { large=1M soak_minutes=0.5 soak_sizes=(-e 1K -n 2) && shift; }
+large=64M soak_minutes=1 soak_sizes=() sweeps=yes rehearsals=yes
+while [[ ${1:-} == --* ]]; do
+    case $1 in
+        --quick) large=1M soak_minutes=0.5 soak_sizes=(-e 1K -n 2) ;;
+        --rehearsal) sweeps=no ;;
+        --no-rehearsal) rehearsals=no ;;
+        *) die 6 "there is no option '$1'." ;;
+    esac
+    shift
+done
 bin=${1:-$here/../target/release/pxnbench}
 limit=120 # seconds for one check; a hang is a failure, not an evening
 collectives=(all_reduce all_gather reduce_scatter broadcast reduce alltoall gather scatter sendrecv hypercube alltoallv)
@@ -312,53 +322,123 @@ interrupted() {
     judge_rows
 }
 
+# --- rehearsal ------------------------------------------------------------------------------------------------------
+
+rehearsed=(alltoall alltoallv sendrecv gather scatter hypercube all_reduce) # all_reduce by ring and by tree
+levels=(off conservative balanced aggressive default)
+
+# NCCL on two virtual nodes whose NICs a plugin plays, at every level and on both topologies. The table goes to a file, from
+# which the checks of each level read.
+rehearsal() {
+    timeout -k 5 240 "$bin" rehearse "${rehearsed[@]}" --topology both --csv "$tmp/rehearsal.csv" \
+        --json "$tmp/rehearsal.json" >"$out" 2>&1 </dev/null || rc=$?
+    cp "$out" "$tmp/rehearsal.txt"
+    got="exit $rc, $(agreeing . .)"
+}
+
+# How many collectives of a topology and a level had right data and the same numbers in theory, log and counters; `.` is any.
+# Only the last column can hold a comma.
+agreeing() { # topology level
+    awk -F, -v topology="$1" -v level="$2" '
+        NR == 1 { for (i = 1; i <= NF; i++) at[$i] = i; next }
+        (topology == "." || $at["topology"] == topology) && (level == "." || $at["level"] == level) {
+            all[$at["topology"] $at["level"] $at["collective"] $at["algorithm"]] = $at["agrees"] == "yes" && $at["verified"] == "yes"
+        }
+        END { for (one in all) { count++; if (all[one]) good++ }; printf "%d of %d agree\n", good, count }
+    ' "$tmp/rehearsal.csv" 2>/dev/null || echo "no table"
+}
+
+rehearsed_level() { # topology level
+    got=$(agreeing "$1" "$2")
+    [[ ! -e $tmp/rehearsal.txt ]] || awk -v level="$2" '$0 ~ level' "$tmp/rehearsal.txt" >"$out"
+}
+
+# Of a scatter from rank 0, rail 1 of its node carries bytes only with PXN.
+rail_filled_by_pxn() {
+    got=$(awk -F, '
+        NR == 1 { for (i = 1; i <= NF; i++) at[$i] = i; next }
+        $at["topology"] == "split" && $at["collective"] == "scatter" && $at["node"] == 0 && $at["rail"] == 1 { sent[$at["level"]] = $at["sent_bytes"] }
+        END { print "off " (sent["off"] == "0" ? "none" : "some") ", default " (sent["default"] > 0 ? "some" : "none") }
+    ' "$tmp/rehearsal.csv" 2>/dev/null || true)
+}
+
+# A rail that sends no more ends the job, and the sentence names it with a rank.
+stalled_rail() {
+    timeout -k 5 "$limit" "$bin" rehearse alltoall --levels default --stall 1:4 -T 10 >"$out" 2>&1 </dev/null || rc=$?
+    got="exit $rc, $(says 'rail 1 of rank [0-9]+ holds' && echo named || echo 'not named')"
+}
+
+# A rail at little bandwidth: messages wait for it, and all numbers stay the same.
+slow_rail() {
+    timeout -k 5 "$limit" "$bin" rehearse alltoall --levels default --bandwidth 1=0.05 >"$out" 2>&1 </dev/null || rc=$?
+    got="exit $rc, $(says 'messages waited [0-9.]+ ms for rail 1' && echo waited || echo 'not waited')"
+}
+
 # --- all of them ----------------------------------------------------------------------------------------------------
 
+check_sweeps() {
+    check "fill and check as in Rust" "exit 0" selfcheck
+    for collective in "${collectives[@]}"; do
+        check "$collective" "exit 0, 0 wrong" sweep 2 "$collective" -b 8 -e "$large" -f 4 -n 5
+    done
+    check "all types and operations" "exit 0, 0 wrong" sweep 2 "${reducing[@]}" -d all -o all -b 8 -e 1M -f 64 -n 5
+    check "the same, odd sizes" "exit 0, 0 wrong" sweep 2 "${reducing[@]}" -d all -o all -b 1000 -e 100000 -i 33000 -n 5
+    check "types of 8 bits" "exit 0, 0 wrong" sweep 2 all -d f8e4m3,f8e5m2 -o all -b 64 -e 1M -f 64 -n 5
+    check "two GPUs, one process" "exit 0, 0 wrong" alone all -g 2 -b 8 -e "$large" -f 64 -n 5
+    check "two threads" "exit 0, 0 wrong" alone all -t 2 -b 8 -e "$large" -f 64 -n 5
+    check "two threads that join at once" "exit 0, 0 wrong" alone all_reduce -t 2 -p 1 -b 8 -e 1M -f 32 -n 5
+    check "operations in groups" "exit 0, 0 wrong" counted 20 all_reduce alltoall -m 4 -b 1K -e 1M -f 32 -n 5
+    check "as a CUDA graph" "exit 0, 0 wrong" counted 15 all_reduce alltoall -G 3 -b 1K -e 1M -f 32 -n 5
+    check "waiting after each operation" "exit 0, 0 wrong" each_value -z "1 2 3" all_reduce -b 1K -e 1M -f 32 -n 5
+    check "registered buffers" "exit 0, 0 wrong" each_value -R "1 2" all_reduce all_gather -b 1K -e 1M -f 32 -n 5
+    check "CTA policies" "exit 0, 0 wrong" each_value -x "0 1 2" all_reduce -b 1M -e 1M -n 5
+    check "unaligned buffers" "exit 0, 0 wrong" both_ways all_reduce alltoall -u 3 -d half -b 1K -e 1M -f 32 -n 5
+    check "the null stream" "exit 0, 0 wrong" both_ways all_reduce -y 1 -b 1K -e 1M -f 32 -n 5
+    check "single iterations" "exit 0, 0 wrong" single_iterations
+    check "memory in use" "exit 0, 0 wrong" memory_in_use
+    check "a first GPU that is given" "exit 0, 0 wrong" first_gpu
+    check "a fault put in" "exit 7, 1 wrong, FAILED" injected_fault
+    check "nothing beside the buffers" "exit 0, 0 wrong" sweep 2 all -r all -d int8,half -b 1000 -e 100000 -i 33000 -n 2
+    check "the same, unaligned" "exit 0, 0 wrong" both_ways all -u 3 -d half -b 1000 -e 100000 -i 33000 -n 2
+    check "faults beside the buffers" "5 of 5 found" faults_beside
+    check "a soak" "exit 0, 6 flat" soak
+    check "a rank that stands still" "named" stopped_rank
+    check "a rank that is killed" "named" killed_rank
+    check "an interrupted sweep" "exit 9 in run.json" interrupted
+    check "each rank sees one GPU" "exit 0, 0 wrong" one_gpu_each
+    check "two ranks on one GPU" "refused" same_gpu
+    check "4 ranks as two virtual nodes" "exit 0, 0 wrong" two_virtual_nodes
+    check "GPUs watched" "exit 0" monitor_once
+    check "telemetry of a run" "exit 0" telemetry_of_run
+    check "peak is links times rate" "exit 0, 0 wrong" peak_of_links
+    check "no such libnccl" "exit 3, 1 sentence" no_such_nccl
+}
+
+check_rehearsals() {
+    local topology level
+    check "rehearsal of all levels" "exit 0, 80 of 80 agree" rehearsal
+    for topology in split shared; do
+        for level in "${levels[@]}"; do
+            check "rehearsal, $topology, $level" "8 of 8 agree" rehearsed_level "$topology" "$level"
+        done
+    done
+    check "a rail that PXN alone fills" "off none, default some" rail_filled_by_pxn
+    check "a rail that stalls" "exit 4, named" stalled_rail
+    check "a rail that is slow" "exit 0, waited" slow_rail
+}
+
 (($(gpus) >= 2)) || die 5 "needs two GPUs, and a program started here would see $(gpus)."
-have "${mpirun[0]}" || die 8 "needs an MPI, and there is no '${mpirun[0]}' in PATH: load one, or set MPIRUN."
+[[ $sweeps == no ]] || have "${mpirun[0]}" || die 8 "needs an MPI, and there is no '${mpirun[0]}' in PATH: load one, or set MPIRUN."
 [[ -x $bin ]] || die 6 "there is no program '$bin': build it with 'cargo build --release', or name it."
 bin=$(readlink -f "$bin")
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
 mpi_sessions_in "$tmp/mpi"
 
-launch_ranks 2 # says once, above the table, what it sets
+[[ $sweeps == no ]] || launch_ranks 2 # says once, above the table, what it sets
 row check expected got "" s
-check "fill and check as in Rust" "exit 0" selfcheck
-for collective in "${collectives[@]}"; do
-    check "$collective" "exit 0, 0 wrong" sweep 2 "$collective" -b 8 -e "$large" -f 4 -n 5
-done
-check "all types and operations" "exit 0, 0 wrong" sweep 2 "${reducing[@]}" -d all -o all -b 8 -e 1M -f 64 -n 5
-check "the same, odd sizes" "exit 0, 0 wrong" sweep 2 "${reducing[@]}" -d all -o all -b 1000 -e 100000 -i 33000 -n 5
-check "types of 8 bits" "exit 0, 0 wrong" sweep 2 all -d f8e4m3,f8e5m2 -o all -b 64 -e 1M -f 64 -n 5
-check "two GPUs, one process" "exit 0, 0 wrong" alone all -g 2 -b 8 -e "$large" -f 64 -n 5
-check "two threads" "exit 0, 0 wrong" alone all -t 2 -b 8 -e "$large" -f 64 -n 5
-check "two threads that join at once" "exit 0, 0 wrong" alone all_reduce -t 2 -p 1 -b 8 -e 1M -f 32 -n 5
-check "operations in groups" "exit 0, 0 wrong" counted 20 all_reduce alltoall -m 4 -b 1K -e 1M -f 32 -n 5
-check "as a CUDA graph" "exit 0, 0 wrong" counted 15 all_reduce alltoall -G 3 -b 1K -e 1M -f 32 -n 5
-check "waiting after each operation" "exit 0, 0 wrong" each_value -z "1 2 3" all_reduce -b 1K -e 1M -f 32 -n 5
-check "registered buffers" "exit 0, 0 wrong" each_value -R "1 2" all_reduce all_gather -b 1K -e 1M -f 32 -n 5
-check "CTA policies" "exit 0, 0 wrong" each_value -x "0 1 2" all_reduce -b 1M -e 1M -n 5
-check "unaligned buffers" "exit 0, 0 wrong" both_ways all_reduce alltoall -u 3 -d half -b 1K -e 1M -f 32 -n 5
-check "the null stream" "exit 0, 0 wrong" both_ways all_reduce -y 1 -b 1K -e 1M -f 32 -n 5
-check "single iterations" "exit 0, 0 wrong" single_iterations
-check "memory in use" "exit 0, 0 wrong" memory_in_use
-check "a first GPU that is given" "exit 0, 0 wrong" first_gpu
-check "a fault put in" "exit 7, 1 wrong, FAILED" injected_fault
-check "nothing beside the buffers" "exit 0, 0 wrong" sweep 2 all -r all -d int8,half -b 1000 -e 100000 -i 33000 -n 2
-check "the same, unaligned" "exit 0, 0 wrong" both_ways all -u 3 -d half -b 1000 -e 100000 -i 33000 -n 2
-check "faults beside the buffers" "5 of 5 found" faults_beside
-check "a soak" "exit 0, 6 flat" soak
-check "a rank that stands still" "named" stopped_rank
-check "a rank that is killed" "named" killed_rank
-check "an interrupted sweep" "exit 9 in run.json" interrupted
-check "each rank sees one GPU" "exit 0, 0 wrong" one_gpu_each
-check "two ranks on one GPU" "refused" same_gpu
-check "4 ranks as two virtual nodes" "exit 0, 0 wrong" two_virtual_nodes
-check "GPUs watched" "exit 0" monitor_once
-check "telemetry of a run" "exit 0" telemetry_of_run
-check "peak is links times rate" "exit 0, 0 wrong" peak_of_links
-check "no such libnccl" "exit 3, 1 sentence" no_such_nccl
+[[ $sweeps == no ]] || check_sweeps
+[[ $rehearsals == no ]] || check_rehearsals
 
 ((failed == 0)) || die 1 "$failed checks FAILED ($SECONDS s)."
 echo "all checks ok on $(gpus) GPUs in $SECONDS s"

@@ -112,4 +112,23 @@ const ROWS: &[FaultRow] = &[
         kept: "all cases, marked `wrong`",
         shown_by: &[Test("every_gpu_of_a_process_is_looked_at")],
     },
+    FaultRow {
+        fault: "a rehearsal: theory, NCCL's log and the counters of the rails differ",
+        seen: "`the rehearsal of … at level … disagrees with itself: …`, with the three numbers",
+        exit: Exit::Code(Code::WrongData),
+        ends: "with the rehearsal",
+        kept: "the table, logs and counters of all jobs",
+        shown_by: &[
+            Test("a_disagreement_has_the_three_numbers_and_keeps_the_logs"),
+            Test("a_recorded_rehearsal_that_disagrees_fails"),
+        ],
+    },
+    FaultRow {
+        fault: "a rehearsal: NCCL does not use the plugin that plays the rails",
+        seen: "`NCCL did not use the plugin that plays the rails: no rank left counters`",
+        exit: Exit::Code(Code::WrongData),
+        ends: "with the first job",
+        kept: "logs of all jobs",
+        shown_by: &[Test("counters_that_are_missing_are_said_to_be")],
+    },
 ];

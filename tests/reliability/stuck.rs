@@ -2,7 +2,10 @@
 
 use pxnbench::exit::Code;
 
-use crate::{Exit, FaultGroup, FaultRow, common::evidence::Evidence::Test};
+use crate::{
+    Exit, FaultGroup, FaultRow,
+    common::evidence::Evidence::{GpuCheck, Test},
+};
 
 pub(crate) const GROUP: FaultGroup = FaultGroup {
     title: "Ranks that are stuck or do not come",
@@ -48,6 +51,17 @@ const ROWS: &[FaultRow] = &[
         shown_by: &[
             Test("what_ras_reports_is_in_the_sentence_and_its_answer_in_the_folder"),
             Test("a_ras_that_does_not_listen_or_is_switched_off_is_not_mentioned"),
+        ],
+    },
+    FaultRow {
+        fault: "a rail of a rehearsal sends no more",
+        seen: "`… The counters of the rails say that …`, with rail and rank, how many messages it holds back and for how long",
+        exit: Exit::Code(Code::TimedOut),
+        ends: "*T* + 4 s",
+        kept: "logs and counters of all jobs",
+        shown_by: &[
+            Test("a_job_that_is_stuck_names_the_rail_that_holds_messages_back"),
+            GpuCheck("a rail that stalls"),
         ],
     },
     FaultRow {
