@@ -476,6 +476,21 @@ int cuStreamCreate(Stream* stream, unsigned) {
     return OK;
 }
 
+// As on a GPU, a smaller number is a higher priority.
+static constexpr int LEAST_PRIORITY = 0, MOST_PRIORITY = -5;
+
+int cuCtxGetStreamPriorityRange(int* least, int* most) {
+    if (const int code = usable()) return code;
+    *least = LEAST_PRIORITY;
+    *most = MOST_PRIORITY;
+    return OK;
+}
+
+int cuStreamCreateWithPriority(Stream* stream, unsigned flags, int priority) {
+    if (priority > LEAST_PRIORITY || priority < MOST_PRIORITY) return INVALID_VALUE;
+    return cuStreamCreate(stream, flags);
+}
+
 int cuStreamDestroy_v2(Stream stream) {
     const std::lock_guard<std::mutex> held(streams.lock);
     // The stream itself stays for its thread.

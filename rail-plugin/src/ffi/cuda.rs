@@ -48,7 +48,8 @@ functions! {
     pop_context: c"cuCtxPopCurrent_v2", fn(*mut *mut c_void);
     pin: c"cuMemHostRegister_v2", fn(*mut c_void, usize, c_uint);
     unpin: c"cuMemHostUnregister", fn(*mut c_void);
-    create_stream: c"cuStreamCreate", fn(*mut *mut c_void, c_uint);
+    priorities: c"cuCtxGetStreamPriorityRange", fn(*mut c_int, *mut c_int);
+    create_stream: c"cuStreamCreateWithPriority", fn(*mut *mut c_void, c_uint, c_int);
     destroy_stream: c"cuStreamDestroy_v2", fn(*mut c_void);
     create_event: c"cuEventCreate", fn(*mut *mut c_void, c_uint);
     record_event: c"cuEventRecord", fn(*mut c_void, *mut c_void);
@@ -141,8 +142,15 @@ impl Copies {
                     "NCCL registers memory of a GPU with a rail in a thread without a CUDA context.",
                 ));
             }
+            // CUDA has queues for each priority, which streams share: behind a kernel of NCCL that waits for a copy, and others
+            // that wait for that kernel, the copy would never begin.
+            let (mut least, mut most) = (0, 0);
             driver.check(
-                (driver.create_stream)(&mut copies.stream, NON_BLOCKING),
+                (driver.priorities)(&mut least, &mut most),
+                "Getting the priorities of streams",
+            )?;
+            driver.check(
+                (driver.create_stream)(&mut copies.stream, NON_BLOCKING, most),
                 "Making a stream",
             )?;
             for event in &mut copies.events {
