@@ -1,12 +1,7 @@
 //! The ranks of virtual nodes: all of them on this machine, each under the name of its node.
 
 use std::{
-    ffi::OsString,
-    fs::File,
-    io,
-    net::{Ipv4Addr, TcpListener},
-    path::Path,
-    time::Duration,
+    ffi::OsString, fs::File, io, net::Ipv4Addr, path::Path, process::Command, time::Duration,
 };
 
 use super::{ends, place::Place};
@@ -15,7 +10,7 @@ use crate::{
     launch::supervisor::{Patience, ProcessCommand, Signals, Supervisor},
     world::{
         placement, signal,
-        tcp::{TOKEN, random_token},
+        tcp::{ReservedPort, TOKEN, random_token},
     },
 };
 
@@ -58,7 +53,9 @@ pub fn run(ranks: &VirtualRanks<'_>) -> anyhow::Result<VirtualEnd> {
         Failure::on_all_ranks(Code::Launch, what)
     };
     let token = random_token()?;
-    let commands = commands(ranks, &token).map_err(cannot)?;
+    // Several jobs start at the same time, and NCCL takes many ports.
+    let port = ReservedPort::new().map_err(cannot)?;
+    let commands = commands(ranks, port.number(), &token).map_err(cannot)?;
     let patience = Patience {
         after_success: TO_END,
         ..Patience::default()
@@ -73,8 +70,8 @@ pub fn run(ranks: &VirtualRanks<'_>) -> anyhow::Result<VirtualEnd> {
     })
 }
 
-fn commands(ranks: &VirtualRanks<'_>, token: &str) -> io::Result<Vec<ProcessCommand>> {
-    let port = free_port()?;
+/// Returns the commands of all ranks, which meet at `port`. What they print goes to one file.
+fn commands(ranks: &VirtualRanks<'_>, port: u16, token: &str) -> io::Result<Vec<ProcessCommand>> {
     let output = File::create(ranks.output)?;
     let mut commands = Vec::new();
     for node in 0..ranks.nodes {
@@ -86,20 +83,13 @@ fn commands(ranks: &VirtualRanks<'_>, token: &str) -> io::Result<Vec<ProcessComm
             port,
         };
         for local_rank in 0..ranks.ranks_per_node {
-            let rank = place.first_rank() + local_rank;
-            let mut command = super::command(&place, local_rank, &ranks.arguments)?;
-            for (name, _) in std::env::vars_os() {
-                if (ranks.is_left_out)(&name.to_string_lossy()) {
-                    command.env_remove(name);
-                }
-            }
+            let mut command = command(ranks, &place, local_rank)?;
             command
-                .envs((ranks.environment)(rank))
                 .env(TOKEN, token)
                 .stdout(output.try_clone()?)
                 .stderr(output.try_clone()?);
             commands.push(ProcessCommand {
-                number: rank,
+                number: place.first_rank() + local_rank,
                 command,
                 signals: Signals::Direct,
             });
@@ -108,8 +98,14 @@ fn commands(ranks: &VirtualRanks<'_>, token: &str) -> io::Result<Vec<ProcessComm
     Ok(commands)
 }
 
-/// Returns a port of the system's choice, at which nobody listens.
-fn free_port() -> io::Result<u16> {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
-    Ok(listener.local_addr()?.port())
+/// Returns the command of one rank with its environment.
+fn command(ranks: &VirtualRanks<'_>, place: &Place, local_rank: u32) -> io::Result<Command> {
+    let mut command = super::command(place, local_rank, &ranks.arguments)?;
+    for (name, _) in std::env::vars_os() {
+        if (ranks.is_left_out)(&name.to_string_lossy()) {
+            command.env_remove(name);
+        }
+    }
+    command.envs((ranks.environment)(place.first_rank() + local_rank));
+    Ok(command)
 }

@@ -31,6 +31,7 @@ pub mod variables;
 pub use self::{
     exchange::NAME,
     secret::{TOKEN, random_token},
+    socket::ReservedPort,
 };
 
 use std::time::{Duration, Instant};

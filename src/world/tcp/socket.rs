@@ -24,16 +24,23 @@ const PROBES: u32 = 3;
 /// # Errors
 /// Returns an error if the port is in use.
 pub(in crate::world) fn listen(port: u16) -> io::Result<TcpListener> {
-    match listen_on(Ipv6Addr::UNSPECIFIED.into(), port) {
+    let socket = bind(port)?;
+    socket.listen(BACKLOG)?;
+    Ok(socket.into())
+}
+
+/// Takes `port` on all addresses of this host, of IPv6 and IPv4; 0 takes a free port.
+fn bind(port: u16) -> io::Result<Socket> {
+    match bind_to(Ipv6Addr::UNSPECIFIED.into(), port) {
         Err(error) if error.kind() != io::ErrorKind::AddrInUse => {
             // The host has no IPv6.
-            listen_on(Ipv4Addr::UNSPECIFIED.into(), port)
+            bind_to(Ipv4Addr::UNSPECIFIED.into(), port)
         }
-        listener => listener,
+        socket => socket,
     }
 }
 
-fn listen_on(address: IpAddr, port: u16) -> io::Result<TcpListener> {
+fn bind_to(address: IpAddr, port: u16) -> io::Result<Socket> {
     let address = SocketAddr::new(address, port);
     let socket = Socket::new(
         Domain::for_address(address),
@@ -43,11 +50,40 @@ fn listen_on(address: IpAddr, port: u16) -> io::Result<TcpListener> {
     if address.is_ipv6() {
         socket.set_only_v6(false)?;
     }
-    // Connections of an earlier job that are still closing do not hold the port.
+    // Connections of an earlier job that are still closing do not hold the port, nor does a [`ReservedPort`].
     socket.set_reuse_address(true)?;
     socket.bind(&address.into())?;
-    socket.listen(BACKLOG)?;
-    Ok(socket.into())
+    Ok(socket)
+}
+
+/// A free port of this host for the ranks of a job. As long as this lives, the system gives it to no program that asks for any
+/// port; rank 0, which asks for this one, can listen there.
+#[derive(Debug)]
+pub struct ReservedPort {
+    /// It has the port and does not listen. Whoever may use an address again, as all sockets of ranks, can do so beside it.
+    _socket: Socket,
+    number: u16,
+}
+
+impl ReservedPort {
+    /// Reserves a port.
+    ///
+    /// # Errors
+    /// Returns an error if there is none.
+    pub fn new() -> io::Result<ReservedPort> {
+        let socket = bind(0)?;
+        let address = socket.local_addr()?.as_socket();
+        let number = address.map_or(0, |address| address.port());
+        Ok(ReservedPort {
+            _socket: socket,
+            number,
+        })
+    }
+
+    /// Returns its number.
+    pub fn number(&self) -> u16 {
+        self.number
+    }
 }
 
 /// The files that a process has open besides its connections to other ranks.
@@ -131,5 +167,22 @@ mod tests {
         if let Some(most) = most {
             assert_eq!(make_room(most), Err(most));
         }
+    }
+
+    #[test]
+    fn a_reserved_port_is_given_to_whoever_asks_for_it_and_to_nobody_else() {
+        let reserved = ReservedPort::new().expect("a port");
+        let port = reserved.number();
+        assert_ne!(port, 0);
+        let others: Vec<ReservedPort> = (0..100)
+            .map(|_| ReservedPort::new().expect("a port"))
+            .collect();
+        assert!(others.iter().all(|other| other.number() != port));
+        let listener = listen(port).expect("rank 0 may listen there");
+        assert!(listen(port).is_err(), "one listens already");
+        let stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).expect("it listens");
+        drop((stream, listener));
+        drop(reserved);
+        listen(port).expect("connections that are closing do not hold it");
     }
 }
