@@ -21,7 +21,7 @@ use crate::{
         virtual_node::NodeShape,
     },
     units::{Bytes, counted},
-    virtual_nodes::{self, PlayedOnRails, RailNumber, RailStall},
+    virtual_nodes::{self, Outcome, PlayedOnRails, RailNumber, RailStall},
 };
 
 /// Show what NCCL does with PXN on several nodes with several NICs each: who relays, and which rails carry what
@@ -126,6 +126,27 @@ impl Args {
         !self.theory && self.from.is_none()
     }
 
+    /// Returns what NCCL is to run on these clusters.
+    fn request(&self, clusters: Vec<Cluster>) -> virtual_nodes::Request {
+        virtual_nodes::Request {
+            clusters,
+            levels: self.levels.0.clone(),
+            collectives: self.collectives(),
+            size: self.size,
+            root: self.root,
+            channels: self.cluster.channels(),
+            nccl_lib: self.nccl_lib.clone(),
+            jobs_at_once: self.jobs as usize,
+            timeout: self.timeout,
+            played: PlayedOnRails {
+                bandwidth: self.bandwidth.clone(),
+                latency: self.latency.clone(),
+                stalls: self.stall.clone(),
+            },
+            out: self.out.clone(),
+        }
+    }
+
     /// Returns the collectives, each once.
     fn collectives(&self) -> Vec<Collective> {
         let mut collectives: Vec<Collective> = Vec::new();
@@ -156,25 +177,20 @@ pub fn run(args: &Args) -> anyhow::Result<Code> {
     if args.theory {
         return show_theory(args, &clusters);
     }
-    let outcome = virtual_nodes::run(&virtual_nodes::Request {
-        clusters,
-        levels: args.levels.0.clone(),
-        collectives: args.collectives(),
-        size: args.size,
-        root: args.root,
-        channels: args.cluster.channels(),
-        nccl_lib: args.nccl_lib.clone(),
-        jobs_at_once: args.jobs as usize,
-        timeout: args.timeout,
-        played: PlayedOnRails {
-            bandwidth: args.bandwidth.clone(),
-            latency: args.latency.clone(),
-            stalls: args.stall.clone(),
-        },
-        out: args.out.clone(),
-    })?;
+    show_outcome(args, virtual_nodes::run(&args.request(clusters))?)
+}
+
+/// Prints what NCCL showed, and what the logs say if that is not as it should be.
+fn show_outcome(args: &Args, outcome: Outcome) -> anyhow::Result<Code> {
     if !outcome.rehearsal.cases.is_empty() {
         show(args, &outcome.rehearsal)?;
+    }
+    let mut evidence = outcome.evidence.iter();
+    if let Some(heading) = evidence.next() {
+        say!("pxnbench: {heading}");
+    }
+    for line in evidence {
+        say!("    | {line}");
     }
     if let Some(failure) = outcome.failure {
         return Err(failure);

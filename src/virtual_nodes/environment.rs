@@ -1,6 +1,6 @@
 //! The variables of a rank on a virtual node.
 
-use std::path::Path;
+use std::{fmt::Write as _, path::Path};
 
 use super::played::PlayedOnRails;
 use crate::{nccl_log::subsystems::LogDetail, rehearsal::theory::Algorithm};
@@ -70,6 +70,28 @@ impl JobEnvironment<'_> {
         variables.extend(self.played.variables());
         variables
     }
+
+    /// Describes the variables of so many ranks, a line each: first those that all have alike, then those of each rank.
+    pub(super) fn description(&self, ranks: u32) -> String {
+        let of_ranks: Vec<_> = (0..ranks).map(|rank| self.of_rank(rank)).collect();
+        let is_common = |variable: &(&str, String)| {
+            let mut all = of_ranks.iter();
+            all.all(|of_rank| of_rank.contains(variable))
+        };
+        let mut text = String::from("# all ranks\n");
+        let first = of_ranks.first().into_iter().flatten();
+        for (name, value) in first.filter(|variable| is_common(variable)) {
+            let _ = writeln!(text, "{name}={value}");
+        }
+        for (rank, variables) in of_ranks.iter().enumerate() {
+            let _ = writeln!(text, "# rank {rank}");
+            let own = variables.iter().filter(|variable| !is_common(variable));
+            for (name, value) in own {
+                let _ = writeln!(text, "{name}={value}");
+            }
+        }
+        text
+    }
 }
 
 /// Returns what tells NCCL how to run a collective; the bytes of other protocols than Simple are not those of the data.
@@ -91,8 +113,8 @@ pub(super) fn is_left_out(name: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn of_rank(rank: u32, algorithm: Algorithm, played: &PlayedOnRails) -> Vec<String> {
-        let environment = JobEnvironment {
+    fn environment(algorithm: Algorithm, played: &PlayedOnRails) -> JobEnvironment<'_> {
+        JobEnvironment {
             plugin: Path::new("/p/rails.so"),
             topology: Path::new("/x/split.xml"),
             visible: "0,1",
@@ -102,8 +124,11 @@ mod tests {
             played,
             logs: Path::new("/x/nccl"),
             counters: Path::new("/x/counters"),
-        };
-        let variables = environment.of_rank(rank);
+        }
+    }
+
+    fn of_rank(rank: u32, algorithm: Algorithm, played: &PlayedOnRails) -> Vec<String> {
+        let variables = environment(algorithm, played).of_rank(rank);
         let text = |(name, value): &(&str, String)| format!("{name}={value}");
         let mut all: Vec<String> = variables.iter().map(text).collect();
         all.sort_unstable();
@@ -151,6 +176,20 @@ mod tests {
         ] {
             assert!(variables.iter().any(|one| one == wanted), "{wanted}");
         }
+    }
+
+    #[test]
+    fn a_description_has_what_ranks_have_alike_once() {
+        let played = PlayedOnRails::default();
+        let text = environment(Algorithm::Ring, &played).description(4);
+        let (common, own) = text.split_once("# rank 0\n").expect("ranks");
+        assert!(
+            common.starts_with("# all ranks\n") && common.contains("\nNCCL_ALGO=Ring\n"),
+            "{text}"
+        );
+        assert!(!common.contains("NCCL_HOSTID"), "{text}");
+        let last = "# rank 3\nNCCL_HOSTID=node1\nNCCL_DEBUG_FILE=/x/nccl/rank-3.log\n";
+        assert!(own.ends_with(last), "{text}");
     }
 
     #[test]

@@ -8,9 +8,10 @@ use std::{
 
 use super::{
     environment::{self, JobEnvironment},
+    files::JobFiles,
     jobs::Job,
     machine::Machine,
-    reading::{self, JobFiles, ShownJob},
+    reading::{self, ShownJob},
     request::Request,
 };
 use crate::{
@@ -69,19 +70,45 @@ impl<'a> JobSetup<'a> {
         })
     }
 
+    /// Returns the files of a job.
+    pub(super) fn files(&self, job: &Job) -> JobFiles {
+        JobFiles::below(&self.folder.join(file_name(self.cluster(job), job)))
+    }
+
+    /// Returns what a job does, for messages.
+    pub(super) fn label(&self, job: &Job) -> String {
+        format!(
+            "the rehearsal of {} at level {} on topology {}",
+            job.algorithm.label(job.collective),
+            job.level.name,
+            self.cluster(job).topology_name()
+        )
+    }
+
+    fn cluster(&self, job: &Job) -> &Cluster {
+        &self.request.clusters[job.cluster]
+    }
+
     /// Runs a job, and reads what it shows.
     ///
     /// # Errors
     /// Returns an error with the job's own sentence if it fails, or one that says what it does not show.
     pub(super) fn run(&self, job: &Job) -> anyhow::Result<ShownJob> {
-        let cluster = &self.request.clusters[job.cluster];
-        let files = JobFiles::below(&self.folder.join(name(cluster, job)));
-        let logs = files.logs();
-        let counters = files.counters();
-        for folder in [&files.folder, &logs, &counters] {
-            fs::create_dir(folder).map_err(|error| Failure::of_file("made", folder, &error))?;
-        }
-        let ranks_per_node = cluster.gpus() as u32;
+        let files = self.files(job);
+        files.make_folders()?;
+        let end = self.start(job, &files)?;
+        refuse_failure(&self.label(job), end, &files)?;
+        reading::read(self.request, self.cluster(job), job, &files).map_err(|why| {
+            let what = format!("{} cannot be judged: {why}", self.label(job));
+            Failure::on_all_ranks(Code::WrongData, what)
+        })
+    }
+
+    /// Starts the ranks of a job, and waits for them.
+    fn start(&self, job: &Job, files: &JobFiles) -> anyhow::Result<VirtualEnd> {
+        let cluster = self.cluster(job);
+        let (nodes, ranks_per_node) = (cluster.nodes as u32, cluster.gpus() as u32);
+        let (logs, counters) = (files.logs(), files.counters());
         let environment = JobEnvironment {
             plugin: &self.machine.plugin,
             topology: &self.topologies[job.cluster],
@@ -93,94 +120,75 @@ impl<'a> JobSetup<'a> {
             logs: &logs,
             counters: &counters,
         };
-        let end = virtual_nodes::run(&VirtualRanks {
-            nodes: cluster.nodes as u32,
+        let arguments = self.arguments(job, files);
+        let file = files.start();
+        let started = description(&arguments, &environment, nodes * ranks_per_node);
+        fs::write(&file, started).map_err(|error| Failure::of_file("written", &file, &error))?;
+        virtual_nodes::run(&VirtualRanks {
+            nodes,
             ranks_per_node,
-            arguments: self.arguments(job, &files),
+            arguments,
             is_left_out: environment::is_left_out,
             environment: &|rank| environment.of_rank(rank),
             output: &files.output(),
-        })?;
-        let what = format!(
-            "the rehearsal of {} at level {} on topology {}",
-            job.algorithm.label(job.collective),
-            job.level.name,
-            cluster.topology_name()
-        );
-        refuse_failure(&what, end, &files)?;
-        reading::read(self.request, cluster, job, &files).map_err(|why| {
-            let what = format!("{what} cannot be judged: {why}");
-            Failure::on_all_ranks(Code::WrongData, what)
         })
     }
 
-    /// Returns the sweep of a job.
+    /// Returns the arguments of a job's sweep.
     fn arguments(&self, job: &Job, files: &JobFiles) -> Vec<OsString> {
-        let Request {
-            size,
-            root,
-            timeout,
-            nccl_lib,
-            ..
-        } = self.request;
-        let (size, iterations) = (size.0.to_string(), ITERATIONS.to_string());
-        let (root, timeout) = (root.to_string(), timeout.to_string());
-        let words = [
-            job.collective.name(),
-            "-b",
-            &size,
-            "-e",
-            &size,
-            "-n",
-            &iterations,
-            "-w",
-            "1",
-            "-c",
-            "1",
-            "-r",
-            &root,
-            "-T",
-            &timeout,
-            "--backend",
-            "nccl",
-            "--level",
-            &job.level.name,
-            "--out",
-        ];
-        let mut arguments: Vec<OsString> = words.map(OsString::from).into();
-        arguments.push(files.results().into());
-        if let Some(file) = nccl_lib {
+        let request = self.request;
+        let size = request.size.0.to_string();
+        let mut arguments: Vec<OsString> = Vec::new();
+        let mut add = |words: [&str; 2]| arguments.extend(words.map(OsString::from));
+        add([job.collective.name(), "--backend=nccl"]);
+        add(["-b", &size]);
+        add(["-e", &size]);
+        add(["-n", &ITERATIONS.to_string()]);
+        add(["-w", "1"]);
+        add(["-c", "1"]);
+        add(["-r", &request.root.to_string()]);
+        add(["-T", &request.timeout.to_string()]);
+        add(["--level", &job.level.name]);
+        arguments.extend(["--out".into(), files.results().into()]);
+        if let Some(file) = &request.nccl_lib {
             arguments.extend(["--nccl-lib".into(), file.into()]);
         }
         arguments
     }
 }
 
+/// Describes how the ranks of a job are started: their command and their variables.
+fn description(arguments: &[OsString], environment: &JobEnvironment<'_>, ranks: u32) -> String {
+    let words: Vec<_> = arguments
+        .iter()
+        .map(|word| word.to_string_lossy())
+        .collect();
+    let variables = environment.description(ranks);
+    format!("pxnbench {}\n{variables}", words.join(" "))
+}
+
 /// Returns an error with what a job said of its end, unless it measured all. Wrong data are shown beside the rest.
-fn refuse_failure(what: &str, end: VirtualEnd, files: &JobFiles) -> anyhow::Result<()> {
+fn refuse_failure(label: &str, end: VirtualEnd, files: &JobFiles) -> anyhow::Result<()> {
+    let is_complete = |code| matches!(code, Code::Fine | Code::WrongData);
     let recorded = read::read_run(&files.results().join("run.json")).and_then(|run| run.end);
-    let code = match &recorded {
-        Some(recorded) if end.code != Code::Stopped => recorded.name,
-        _ => end.code,
-    };
-    if matches!(
-        (code, end.code),
-        (Code::Fine | Code::WrongData, Code::Fine | Code::WrongData)
-    ) {
+    let recorded_code = recorded.as_ref().map_or(end.code, |recorded| recorded.name);
+    if is_complete(end.code) && is_complete(recorded_code) {
         return Ok(());
     }
-    let code = if code == Code::Fine { end.code } else { code };
-    let said = recorded.map(|recorded| recorded.message);
-    let message = match (said.filter(|message| !message.is_empty()), end.sentence) {
-        (Some(message), _) => message,
-        (None, None) => experiment::last_message(&files.output()),
-        (None, Some(sentence)) => {
-            let last = experiment::last_message(&files.output());
-            format!("{sentence}. What the ranks printed last is: {last}")
-        }
+    // A rank may end well although the run did not, and the other way round. A signal is for all jobs.
+    let code = match (end.code, recorded_code) {
+        (Code::Stopped, _) | (_, Code::Fine) => end.code,
+        (_, recorded_code) => recorded_code,
     };
-    let sentence = format!("{what} failed: {}", message.trim_end_matches('.'));
-    Err(Failure::on_all_ranks(code, sentence))
+    let recorded = recorded.map(|recorded| recorded.message);
+    let message = recorded
+        .filter(|message| !message.is_empty())
+        .unwrap_or_else(|| experiment::last_message(&files.output()));
+    let mut what = format!("{label} failed: {}", message.trim_end_matches('.'));
+    if let Some(sentence) = end.sentence {
+        what += &format!(". {sentence}");
+    }
+    Err(Failure::on_all_ranks(code, what))
 }
 
 /// Returns a short name of a topology, for files.
@@ -188,7 +196,8 @@ fn short_name(cluster: &Cluster) -> &'static str {
     cluster.shape.map_or("file", |shape| shape.word())
 }
 
-fn name(cluster: &Cluster, job: &Job) -> String {
+/// Returns the name of a job's folder.
+fn file_name(cluster: &Cluster, job: &Job) -> String {
     let algorithm = job.algorithm.word().replace('/', "");
     format!(
         "{}.{}.{algorithm}.{}",

@@ -34,45 +34,48 @@ impl Machine {
     /// # Errors
     /// Returns an error if there are too few, or if the plugin is missing.
     pub(super) fn find(count: usize) -> anyhow::Result<Machine> {
-        let nothing_ran = |why: String| {
-            let what = format!(
-                "{why}. pxnbench rehearse --theory derives relays and bytes from NCCL's rules on any machine, and --from shows a \
-                 recorded rehearsal"
-            );
-            Failure::on_all_ranks(Code::NothingRan, what)
-        };
         let needed = count.max(FEWEST_GPUS);
+        let begins = format!("a rehearsal runs NCCL on {needed} GPUs of this machine, and");
         let inventory = Inventory::read().map_err(|why| {
-            nothing_ran(format!(
-                "a rehearsal runs NCCL on {needed} GPUs of this machine, and NVML lists none: {}",
-                why.trim_end_matches('.')
-            ))
+            let why = why.trim_end_matches('.');
+            nothing_ran(&format!("{begins} NVML lists none: {why}"))
         })?;
         let visible = env::var("CUDA_VISIBLE_DEVICES");
-        let gpus = shown(&inventory.gpus, visible.as_deref()).map_err(nothing_ran)?;
+        let gpus = shown(&inventory.gpus, visible.as_deref()).map_err(|why| nothing_ran(&why))?;
         if gpus.len() < needed {
-            return Err(nothing_ran(format!(
-                "a rehearsal runs NCCL on {needed} GPUs of this machine, and {} can be used",
-                counted(gpus.len() as u64, "GPU")
-            )));
+            let found = counted(gpus.len() as u64, "GPU");
+            return Err(nothing_ran(&format!("{begins} {found} can be used")));
         }
         let gpus = &gpus[..count];
-        let bus_ids = gpus.iter().map(|gpu| {
-            gpu.bus_id.value.clone().ok_or_else(|| {
-                nothing_ran(format!(
-                    "the PCI address of GPU {} is unknown: {}",
-                    gpu.index, gpu.bus_id.why
-                ))
-            })
-        });
+        let bus_ids: anyhow::Result<Vec<String>> = gpus.iter().map(|gpu| bus_id(gpu)).collect();
         let indices: Vec<String> = gpus.iter().map(|gpu| gpu.index.to_string()).collect();
         Ok(Machine {
             visible: indices.join(","),
-            bus_ids: bus_ids.collect::<Result<_, _>>()?,
+            bus_ids: bus_ids?,
             device: gpus[0].name.value.clone().unwrap_or_default(),
             plugin: rail_plugin::find(&std::env::current_exe()?)?,
         })
     }
+}
+
+/// Returns the error of a machine on which NCCL cannot be rehearsed.
+fn nothing_ran(why: &str) -> anyhow::Error {
+    let what = format!(
+        "{why}. pxnbench rehearse --theory derives relays and bytes from NCCL's rules on any machine, and --from shows a recorded \
+         rehearsal"
+    );
+    Failure::on_all_ranks(Code::NothingRan, what)
+}
+
+fn bus_id(gpu: &NvmlGpu) -> anyhow::Result<String> {
+    let known = gpu.bus_id.value.clone();
+    known.ok_or_else(|| {
+        let why = &gpu.bus_id.why;
+        nothing_ran(&format!(
+            "the PCI address of GPU {} is unknown: {why}",
+            gpu.index
+        ))
+    })
 }
 
 /// Returns the GPUs that CUDA_VISIBLE_DEVICES shows, in the order of their PCI addresses, which is NVML's.

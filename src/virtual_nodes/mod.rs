@@ -11,9 +11,13 @@
 //! | the GPUs of this machine, and the plugin | `machine` |
 //! | the variables of a rank | `environment` |
 //! | the jobs, and several of them at a time | `jobs` |
-//! | one job from its start to what it showed | `job`, `reading` |
+//! | one job from its start to what it showed | `job`, `folder`, `files`, `reading` |
+//! | why a job failed or is not as the theory has it | `evidence` |
 
 mod environment;
+mod evidence;
+mod files;
+mod folder;
 mod job;
 mod jobs;
 mod machine;
@@ -21,21 +25,19 @@ mod played;
 mod reading;
 mod request;
 
-use std::{
-    fs::{self, Permissions},
-    os::unix::fs::PermissionsExt,
-    path::{Path, PathBuf},
+use self::{
+    folder::JobsFolder,
+    job::JobSetup,
+    jobs::{Done, Job, JobProgress},
+    machine::Machine,
+    reading::ShownJob,
 };
-
-use tempfile::TempDir;
-
-use self::{job::JobSetup, machine::Machine};
 pub use self::{
     played::{PlayedOnRails, RailNumber, RailStall},
     request::Request,
 };
 use crate::{
-    exit::{Code, Failure},
+    exit::{self, Code, Failure},
     rehearsal::rehearsed::Rehearsal,
     units::counted,
 };
@@ -45,7 +47,9 @@ use crate::{
 pub struct Outcome {
     /// What the jobs showed that ended well.
     pub rehearsal: Rehearsal,
-    /// Why not all of them did.
+    /// What the files say of the first job that failed, or that is not as the theory has it, as lines.
+    pub evidence: Vec<String>,
+    /// Why not all jobs ended well.
     pub failure: Option<anyhow::Error>,
 }
 
@@ -55,92 +59,86 @@ pub struct Outcome {
 /// Returns an error if this machine has too few GPUs, if there is no plugin, or if the request cannot be fulfilled.
 pub fn run(request: &Request) -> anyhow::Result<Outcome> {
     request.check()?;
-    let first = request.first_cluster();
-    let machine = Machine::find(first.gpus())?;
-    let folder = Folder::new(request.out.as_deref())?;
+    let cluster = request.first_cluster();
+    let machine = Machine::find(cluster.gpus())?;
+    let folder = JobsFolder::new(request.out.as_deref())?;
     let setup = JobSetup::new(request, &machine, folder.path())?;
     let jobs = jobs::list(request);
     say!(
         "pxnbench: {} of {} on {}, up to {} at a time; times mean nothing in a rehearsal",
         counted(jobs.len() as u64, "job"),
-        counted(first.ranks(), "rank"),
-        counted(first.gpus() as u64, "GPU"),
+        counted(cluster.ranks(), "rank"),
+        counted(cluster.gpus() as u64, "GPU"),
         request.jobs_at_once
     );
-    let done = jobs::run_all(&jobs, request.jobs_at_once, &|job| setup.run(job));
-    let mut rehearsal = Rehearsal::of(first, request.size.0);
-    rehearsal.device.clone_from(&machine.device);
-    rehearsal.played = request.played.words();
-    if let Some(shown) = done.shown.first() {
-        rehearsal.nccl.clone_from(&shown.nccl);
-    }
-    rehearsal.add(done.shown.into_iter().map(|shown| shown.case));
-    let differs = rehearsal.check().is_err();
-    if done.failure.is_some() || differs {
+    let progress = JobProgress::new(jobs.len());
+    let done = jobs::run_all(&jobs, request.jobs_at_once, &|job| {
+        let end = setup.run(job);
+        progress.count();
+        end
+    });
+    let rehearsal = rehearsal(request, &machine, &done.shown);
+    let evidence = evidence(&setup, &jobs, cluster.ranks(), &done);
+    if !done.failed.is_empty() || done.stopped_by.is_some() || !evidence.is_empty() {
         folder.keep();
     }
     Ok(Outcome {
         rehearsal,
-        failure: done.failure,
+        evidence,
+        failure: failure(done),
     })
 }
 
-/// The folder for the files of all jobs.
-enum Folder {
-    /// One that the user named.
-    Named(PathBuf),
-    /// One that goes unless something is to be looked at.
-    Temporary(TempDir),
+/// Puts together what jobs showed.
+fn rehearsal(request: &Request, machine: &Machine, shown: &[(usize, ShownJob)]) -> Rehearsal {
+    let mut rehearsal = Rehearsal::of(request.first_cluster(), request.size.0);
+    rehearsal.device.clone_from(&machine.device);
+    rehearsal.played = request.played.words();
+    if let Some((_, first)) = shown.first() {
+        rehearsal.nccl.clone_from(&first.nccl);
+    }
+    rehearsal.add(shown.iter().map(|(_, shown)| shown.case.clone()));
+    rehearsal
 }
 
-impl Folder {
-    /// Makes the folder.
-    ///
-    /// # Errors
-    /// Returns an error if it cannot be made, or if the named one is in use.
-    fn new(named: Option<&Path>) -> anyhow::Result<Folder> {
-        let Some(named) = named else {
-            let made = tempfile::Builder::new()
-                .prefix("pxnbench-rehearsal.")
-                .permissions(Permissions::from_mode(0o700))
-                .tempdir();
-            return made.map(Folder::Temporary).map_err(|error| {
-                let what = format!(
-                    "no folder for the files of a rehearsal can be made: {error}. Set TMPDIR to a folder that can be written to"
-                );
-                Failure::on_all_ranks(Code::Usage, what)
-            });
-        };
-        let refused = |why: &dyn std::fmt::Display| {
-            let what = format!("--out {} cannot be used: {why}", named.display());
-            Failure::on_all_ranks(Code::Usage, what)
-        };
-        fs::create_dir_all(named).map_err(|error| refused(&error))?;
-        let mut entries = fs::read_dir(named).map_err(|error| refused(&error))?;
-        if entries.next().is_some() {
-            return Err(refused(&"it is not empty. Name a new folder"));
-        }
-        // The ranks need the whole path.
-        let path = named.canonicalize().map_err(|error| refused(&error))?;
-        Ok(Folder::Named(path))
+/// Returns what the files say of the first job that failed, or else of the first one that is not as it should be; nothing if all
+/// is well or the rehearsal was stopped.
+fn evidence(setup: &JobSetup<'_>, jobs: &[Job], ranks: u64, done: &Done<ShownJob>) -> Vec<String> {
+    if done.stopped_by.is_some() {
+        return Vec::new();
     }
+    let failed = done.failed.first().map(|(at, _)| (*at, None));
+    let differs = || {
+        let mut shown = done.shown.iter();
+        let first = shown.find(|(_, shown)| !shown.case.is_as_expected());
+        first.map(|(at, shown)| (*at, Some(&shown.case)))
+    };
+    let Some((at, case)) = failed.or_else(differs) else {
+        return Vec::new();
+    };
+    let job = &jobs[at];
+    let files = setup.files(job);
+    let mut lines = vec![format!(
+        "{}: the files in {} say",
+        setup.label(job),
+        files.folder().display()
+    )];
+    lines.extend(case.map(evidence::ways).unwrap_or_default());
+    lines.extend(evidence::of_job(&files, ranks));
+    lines
+}
 
-    fn path(&self) -> &Path {
-        match self {
-            Folder::Named(path) => path,
-            Folder::Temporary(folder) => folder.path(),
-        }
+/// Returns why not all jobs ended well, if so: the first failure, and how many more there are.
+fn failure(done: Done<ShownJob>) -> Option<anyhow::Error> {
+    if let Some(signal) = done.stopped_by {
+        let what = format!("stopped by {signal}; the rehearsal is not complete");
+        return Some(Failure::on_all_ranks(Code::Stopped, what));
     }
-
-    /// Keeps the folder, and says where it is.
-    fn keep(self) {
-        let path = match self {
-            Folder::Named(path) => path,
-            Folder::Temporary(folder) => folder.keep(),
-        };
-        say!(
-            "pxnbench: the logs and counters of all jobs are in {}",
-            path.display()
-        );
+    let more = done.failed.len().saturating_sub(1) as u64;
+    let (_, first) = done.failed.into_iter().next()?;
+    if more == 0 {
+        return Some(first);
     }
+    let what = format!("{first}. {} failed, too", counted(more, "more job"));
+    Some(Failure::on_all_ranks(exit::code_of(&first), what))
 }

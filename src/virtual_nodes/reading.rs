@@ -1,11 +1,8 @@
 //! What a job left: rows of its sweep, NCCL's logs, and the counters of its rails.
 
-use std::{
-    fs,
-    path::{Path, PathBuf},
-};
+use std::{fs, path::Path};
 
-use super::{jobs::Job, request::Request};
+use super::{files::JobFiles, jobs::Job, request::Request};
 use crate::{
     input::{self, InputKind},
     nccl_log::{Proof, reading},
@@ -28,40 +25,6 @@ const UNTIMED: u64 = 2;
 /// Operations of the warm-up, of a series whose cases can run.
 const WARM_UP: u64 = 1;
 
-/// The files of a job.
-#[derive(Debug)]
-pub(super) struct JobFiles {
-    pub(super) folder: PathBuf,
-}
-
-impl JobFiles {
-    pub(super) fn below(folder: &Path) -> JobFiles {
-        JobFiles {
-            folder: folder.to_owned(),
-        }
-    }
-
-    /// Returns the folder of the sweep's results.
-    pub(super) fn results(&self) -> PathBuf {
-        self.folder.join("results")
-    }
-
-    /// Returns the folder of NCCL's logs.
-    pub(super) fn logs(&self) -> PathBuf {
-        self.folder.join("nccl")
-    }
-
-    /// Returns the folder of the counters.
-    pub(super) fn counters(&self) -> PathBuf {
-        self.folder.join("counters")
-    }
-
-    /// Returns the file for what the ranks print.
-    pub(super) fn output(&self) -> PathBuf {
-        self.folder.join("output.txt")
-    }
-}
-
 /// What a job showed.
 #[derive(Debug)]
 pub(super) struct ShownJob {
@@ -82,12 +45,11 @@ pub(super) fn read(
 ) -> Result<ShownJob, String> {
     let rows = rows(&files.results().join("results.csv"))?;
     let proof = proof(&files.logs())?;
-    let mut cluster = cluster.clone();
     let logged = proof.channels.map(|channels| channels.collective);
-    cluster.channels = request.channels.or(logged).or(cluster.channels);
-    let case = theory::case(&cluster, job.collective, request.size, request.root);
-    let settings = PxnSettings::of_level(job.level);
-    let theory = Theory::new(&cluster, &job.level.name, &settings, &case, job.algorithm);
+    let cluster = Cluster {
+        channels: request.channels.or(logged).or(cluster.channels),
+        ..cluster.clone()
+    };
     let counters = counters(&cluster, &files.counters())?;
     let run = ShownRun {
         log: match job.algorithm {
@@ -99,10 +61,17 @@ pub(super) fn read(
         nccl_algorithm: rehearsed_case::algorithm_names(&proof.algorithms),
         is_verified: verified(&rows),
     };
+    let theory = theory(request, &cluster, job);
     Ok(ShownJob {
         case: RehearsedCase::new(&cluster, &theory, run)?,
         nccl: proof.versions.first().cloned().unwrap_or_default(),
     })
+}
+
+fn theory(request: &Request, cluster: &Cluster, job: &Job) -> Theory {
+    let case = theory::case(cluster, job.collective, request.size, request.root);
+    let settings = PxnSettings::of_level(job.level);
+    Theory::new(cluster, &job.level.name, &settings, &case, job.algorithm)
 }
 
 fn rows(file: &Path) -> Result<Vec<CsvRow>, String> {

@@ -127,7 +127,7 @@ const ROWS: &[FaultRow] = &[
         fault: "a rehearsal: NCCL does not use the plugin that plays the rails",
         seen: "`NCCL did not use the plugin that plays the rails: no rank left counters`",
         exit: Exit::Code(Code::WrongData),
-        ends: "with the first job",
+        ends: "with the rehearsal, or with the third such job",
         kept: "logs of all jobs",
         shown_by: &[Test("counters_that_are_missing_are_said_to_be")],
     },

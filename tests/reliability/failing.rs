@@ -237,4 +237,14 @@ const ROWS: &[FaultRow] = &[
             "what_is_found_is_printed_even_if_its_files_cannot_be_written",
         )],
     },
+    FaultRow {
+        fault: "jobs of a rehearsal fail",
+        seen: "`the rehearsal of … at level … on topology … failed: …`, with what the files of that job say",
+        exit: Exit::Code(Code::Nccl),
+        ends: "with the rehearsal, or with the third job that fails",
+        kept: "the table of the other jobs, logs and counters of all",
+        shown_by: &[Test(
+            "jobs_that_fail_end_the_rehearsal_with_the_first_sentence_and_its_code",
+        )],
+    },
 ];

@@ -60,4 +60,15 @@ const ROWS: &[FaultRow] = &[
         kept: "nothing was measured",
         shown_by: &[Test("a_gpu_without_free_memory_is_said_to_have_none")],
     },
+    FaultRow {
+        fault: "a rehearsal on a machine with one GPU or none",
+        seen: "`a rehearsal runs NCCL on … GPUs of this machine, and …`",
+        exit: Exit::Code(Code::NothingRan),
+        ends: "at the start",
+        kept: "nothing is written",
+        shown_by: &[
+            Test("one_gpu_is_too_few"),
+            Test("without_theory_one_sentence_says_what_is_missing"),
+        ],
+    },
 ];

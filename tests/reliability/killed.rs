@@ -102,4 +102,12 @@ const ROWS: &[FaultRow] = &[
         kept: "all finished cases",
         shown_by: &[Test("no_rank_outlives_a_join_that_is_killed")],
     },
+    FaultRow {
+        fault: "a rehearsal is stopped (SIGINT, SIGTERM)",
+        seen: "`stopped by …; the rehearsal is not complete`",
+        exit: Exit::Code(Code::Stopped),
+        ends: "within 15 s",
+        kept: "the table of the jobs that had ended, logs and counters of all",
+        shown_by: &[Test("a_signal_ends_all_jobs")],
+    },
 ];

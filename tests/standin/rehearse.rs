@@ -1,16 +1,24 @@
 //! Rehearsals on stand-ins: NCCL's log is the stand-in's, and the counters are those of a run that was recorded with real NCCL,
 //! which the stand-in plays back. It loads no plugin.
 
-use std::{fs, path::Path, process::Command};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+};
 
 use crate::{
     ROOT,
-    common::{alone, csv, json, run},
+    common::{self, alone, csv, json, run, wait_until},
     machine::Machine,
 };
 
 /// The counters of an alltoall of 1 MiB at NCCL's default on topology split.
 const RECORDED: &str = "tests/data/rehearsal/alltoall-split-default";
+
+fn recorded() -> PathBuf {
+    Path::new(ROOT).join(RECORDED)
+}
 
 /// A rehearsal by a program that has a plugin where `scripts/install.sh` puts it.
 fn rehearse(machine: &Machine, words: &str) -> Command {
@@ -47,7 +55,7 @@ fn theory_log_and_counters_of_a_job_are_compared() {
     };
     let words = "alltoall --levels default --csv x.csv --json x.json --svg x.svg --out jobs";
     let mut command = rehearse(&machine, words);
-    command.env("STANDIN_RAILS", Path::new(ROOT).join(RECORDED));
+    command.env("STANDIN_RAILS", recorded());
     // What a level sets is not to be changed from outside.
     command.env("NCCL_PXN_DISABLE", "1");
     let ended = run(&mut command).expect_code(0);
@@ -96,7 +104,7 @@ fn a_disagreement_has_the_three_numbers_and_keeps_the_logs() {
     };
     let mut command = rehearse(&machine, "alltoall --levels off,default");
     command
-        .env("STANDIN_RAILS", Path::new(ROOT).join(RECORDED))
+        .env("STANDIN_RAILS", recorded())
         .env("TMPDIR", machine.path());
     let ended = run(&mut command).expect_code(7);
     let sentences = ended.sentences();
@@ -109,6 +117,16 @@ fn a_disagreement_has_the_three_numbers_and_keeps_the_logs() {
         "{last}"
     );
     assert!(ended.stdout.contains("  differ  ") || ended.stdout.contains("  differ\n"));
+    // What is needed to find the cause is said at once.
+    for words in [
+        "counters: rank 0 to rank 3: 3932160 bytes from rail 1 to rail 1, relayed by rank 1",
+        "start: pxnbench alltoall --backend=nccl -b 1048576 ",
+        "start: NCCL_NET=pxnbench",
+        "rank 0: NCCL INFO ",
+    ] {
+        let line = format!("    | {words}");
+        assert!(ended.stderr.contains(&line), "{words}: {}", ended.stderr);
+    }
     let kept = fs::read_dir(machine.path()).expect("a folder").flatten();
     let mut names = kept.map(|entry| entry.file_name().to_string_lossy().into_owned());
     assert!(names.any(|name| name.starts_with("pxnbench-rehearsal.")));
@@ -145,7 +163,7 @@ fn a_job_that_is_stuck_names_the_rail_that_holds_messages_back() {
     fs::create_dir(&rails).expect("made");
     for rank in 0..4 {
         let name = format!("rails-{rank}.json");
-        let recorded = fs::read_to_string(Path::new(ROOT).join(RECORDED).join(&name));
+        let recorded = fs::read_to_string(recorded().join(&name));
         let waiting =
             r#""waiting": [{"rail": 1, "messages": 2, "bytes": 262144, "oldest_ms": 5200}],"#;
         let text = match rank {
@@ -173,11 +191,11 @@ fn a_job_that_is_stuck_names_the_rail_that_holds_messages_back() {
 }
 
 #[test]
-fn a_job_that_fails_ends_the_rehearsal_with_its_sentence_and_code() {
+fn jobs_that_fail_end_the_rehearsal_with_the_first_sentence_and_its_code() {
     let Some(machine) = Machine::without_mpi(2) else {
         return;
     };
-    let mut command = rehearse(&machine, "alltoall");
+    let mut command = rehearse(&machine, "alltoall --jobs 1");
     command
         .env("TMPDIR", machine.path())
         .args(["--nccl-lib", "/nonexistent.so"]);
@@ -186,9 +204,94 @@ fn a_job_that_fails_ends_the_rehearsal_with_its_sentence_and_code() {
     let last = sentences.last().expect("a sentence");
     assert!(
         last.contains("the rehearsal of alltoall at level off on topology split failed: ")
-            && last.contains("/nonexistent.so"),
+            && last.contains("/nonexistent.so")
+            && last.ends_with(". 2 more jobs failed, too"),
         "{last}"
     );
+    let printed = "    | printed: pxnbench: ";
+    assert!(ended.stderr.contains(printed), "{}", ended.stderr);
+}
+
+/// The operations of a job follow from its rows. NCCL runs as many.
+#[test]
+fn a_job_has_as_many_operations_as_its_bytes_are_compared_for() {
+    let Some(machine) = Machine::without_mpi(2) else {
+        return;
+    };
+    for (failing, code) in [(16, 0), (15, 3)] {
+        let mut command = rehearse(&machine, "alltoall --levels default");
+        command
+            .env("STANDIN_RAILS", recorded())
+            .env("STANDIN_FAULT", format!("ncclAlltoAll:{failing}:1"))
+            .env("TMPDIR", machine.path());
+        run(&mut command).expect_code(code);
+    }
+}
+
+/// A node as a file has it, with the GPUs of this machine in the places of its own.
+#[test]
+fn the_node_of_a_file_is_rehearsed() {
+    let Some(machine) = Machine::without_mpi(2) else {
+        return;
+    };
+    let file = Path::new(ROOT).join("tests/data/topology/split.xml");
+    let words = "alltoall --levels default --csv - --out jobs --topology";
+    let mut command = rehearse(&machine, words);
+    command.arg(&file).env("STANDIN_RAILS", recorded());
+    let ended = run(&mut command).expect_code(0);
+    let rows: Vec<&str> = ended.stdout.lines().skip(1).collect();
+    assert_eq!(rows.len(), 4, "{}", ended.stdout);
+    let begins = format!("{},default,alltoall,send/recv,", file.display());
+    for row in rows {
+        assert!(
+            row.starts_with(&begins) && row.contains(",8,16,yes,yes,"),
+            "{row}"
+        );
+    }
+    let jobs = machine.path().join("jobs");
+    let written = fs::read_to_string(jobs.join("file.xml")).expect("a topology");
+    assert!(
+        written.contains("rail1") && !written.contains("0000:a2:00.0"),
+        "{written}"
+    );
+    let start = jobs.join("file.alltoall.sendrecv.default/job.txt");
+    let start = fs::read_to_string(start).expect("how it was started");
+    assert!(start.contains("/jobs/file.xml\n"), "{start}");
+}
+
+#[test]
+fn a_signal_ends_all_jobs() {
+    let Some(machine) = Machine::without_mpi(2) else {
+        return;
+    };
+    let mut command = rehearse(&machine, "alltoall --jobs 2 --out jobs");
+    command.env("STANDIN_FAULT", "hang:0:1");
+    let child = command
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("started");
+    let has_begun = |level: &str| {
+        let logs = format!("jobs/split.alltoall.sendrecv.{level}/nccl");
+        let logs = machine.path().join(logs);
+        (0..4).all(|rank| logs.join(format!("rank-{rank}.log")).exists())
+    };
+    wait_until("all ranks of two jobs use NCCL", || {
+        has_begun("off") && has_begun("conservative")
+    });
+    assert!(common::send_signal("-INT", child.id()));
+    let ended = common::ended(child).expect_code(9);
+    let sentences = ended.sentences();
+    let last = sentences.last().expect("a sentence");
+    assert!(
+        last.contains("stopped by SIGINT; the rehearsal is not complete"),
+        "{sentences:?}"
+    );
+    assert_eq!(ended.stdout, "");
+    let folder = machine.path().display().to_string();
+    let left = common::processes_with(&folder);
+    assert!(left.is_empty(), "{left:?}");
 }
 
 #[test]
