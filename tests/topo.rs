@@ -4,7 +4,7 @@ mod common;
 
 use std::{fs, os::unix::fs::symlink, path::Path};
 
-use common::{Ended, after, alone, golden, run};
+use common::{Ended, after, alone, csv, golden, run};
 use proptest::prelude::*;
 use pxnbench::topology::{
     Topology,
@@ -497,6 +497,51 @@ fn gpus_of_a_switch_spread_over_its_nics() {
         )
     );
     assert_eq!(node(2, 0), (vec![None, None], vec![]));
+}
+
+/// Two GPUs below one switch, and three networks that NCCL lists in another order than that of their numbers. One of them is of
+/// another plugin.
+const LISTED_BACKWARDS: &str = r#"<system version="1"><cpu numaid="0">
+<pci busid="0000:01:00.0" class="0x060400" link_speed="32.0 GT/s PCIe" link_width="16">
+<pci busid="0000:10:00.0" class="0x030200" link_speed="32.0 GT/s PCIe" link_width="16">
+<gpu dev="0" sm="90" rank="0" gdr="1"><nvlink target="fffffff:ff:ff.0" count="18" tclass="0x068000"/></gpu></pci>
+<pci busid="0000:11:00.0" class="0x030200" link_speed="32.0 GT/s PCIe" link_width="16">
+<gpu dev="1" sm="90" rank="1" gdr="1"><nvlink target="fffffff:ff:ff.0" count="18" tclass="0x068000"/></gpu></pci>
+<pci busid="0000:20:00.0" class="0x020700" link_speed="32.0 GT/s PCIe" link_width="16">
+<nic><net name="second" dev="1" speed="200000" guid="0x2" gdr="1"/></nic></pci>
+<pci busid="0000:21:00.0" class="0x020700" link_speed="32.0 GT/s PCIe" link_width="16">
+<nic><net name="first" dev="0" speed="200000" guid="0x1" gdr="1" net="1"/>
+<net name="gin" dev="0" speed="200000" guid="0x1" gdr="1" net="0" gin="1"/></nic></pci>
+</pci></cpu></system>"#;
+
+/// Which of equally near NICs a GPU takes goes by the order of the file (graph/topo.cc, `ncclTopoGetLocal`), and what is called
+/// rail 0 by the number in it.
+#[test]
+fn nics_have_their_numbers_and_are_chosen_in_the_order_of_the_file() {
+    let page = topo_json(LISTED_BACKWARDS);
+    let node = one(LISTED_BACKWARDS);
+    let names: Vec<&str> = node.nics.iter().map(|nic| nic.name.as_str()).collect();
+    assert_eq!(names, ["first", "second"]);
+    for (gpu, own) in [(0, 1), (1, 0)] {
+        assert_eq!(page["choices"][gpu]["nic"], own);
+        // The other NIC is the one that the other GPU takes.
+        let relay = &page["choices"][gpu]["nics"][1 - own]["relay"];
+        assert_eq!(relay["gpu"], 1 - gpu, "{relay}");
+    }
+    let said = "1 <net> with net=\"0\" left out";
+    let text = topo(LISTED_BACKWARDS, &[]).expect_code(0).stdout;
+    assert!(text.contains(said), "{text}");
+
+    let folder = folder();
+    fs::write(folder.path().join("node.xml"), LISTED_BACKWARDS).expect("written");
+    let words = "rehearse --theory scatter --topology node.xml --levels off --csv x.csv";
+    run(alone(folder.path()).args(words.split(' '))).expect_code(0);
+    let rows = csv(&folder.path().join("x.csv"));
+    let sent = rows.iter().filter(|row| row["node"] == "0");
+    let sent: Vec<_> = sent
+        .map(|row| (&*row["rail"], &*row["sent_bytes"]))
+        .collect();
+    assert_eq!(sent, [("0", "0"), ("1", "524288")]);
 }
 
 /// The program with this text on standard input, and in the file `input`.

@@ -142,6 +142,7 @@ impl Reader<'_> {
                 sockets: Some(false),
                 gdr: None,
                 name,
+                ..Nic::default()
             });
         }
     }
@@ -174,6 +175,7 @@ impl Reader<'_> {
                 up: Some(text(&interface.join("operstate")) == "up"),
                 sockets: Some(true),
                 gdr: Some(false),
+                ..Nic::default()
             });
         }
     }

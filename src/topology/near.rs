@@ -10,9 +10,9 @@ use super::{
 /// The nearest devices of each device.
 pub(super) struct Nearest<'a> {
     all: &'a Topology,
-    /// For each GPU, the NICs that are nearest; they are equally near.
+    /// For each GPU, the NICs that are nearest; they are equally near, and in the order of NCCL's list.
     nics: Vec<Vec<usize>>,
-    /// For each NIC, the GPUs that are nearest; they are equally near.
+    /// For each NIC, the GPUs that are nearest; they are equally near, and in the order of NCCL's list.
     gpus: Vec<Vec<usize>>,
 }
 
@@ -24,9 +24,11 @@ impl Nearest<'_> {
             let paths = usable.iter().map(|nic| (*nic, all.to_nic(gpu, *nic)));
             nics.push(nearest(paths.collect()));
         }
+        let mut listed: Vec<usize> = (0..all.gpus.len()).collect();
+        listed.sort_by_key(|gpu| all.gpus[*gpu].listed);
         let mut gpus = Vec::new();
         for nic in 0..all.nics.len() {
-            let paths = (0..all.gpus.len()).map(|gpu| (gpu, all.to_nic(gpu, nic)));
+            let paths = listed.iter().map(|gpu| (*gpu, all.to_nic(*gpu, nic)));
             gpus.push(nearest(paths.collect()));
         }
         Nearest { all, nics, gpus }
@@ -81,8 +83,8 @@ impl Topology {
     }
 }
 
-/// Returns the NICs of the network that NCCL uses: those with RDMA if one of them works, else those
-/// with sockets.
+/// Returns the NICs of the network that NCCL uses, as it lists them: those with RDMA if one of them works, else those with
+/// sockets.
 pub(super) fn usable_nics(all: &Topology) -> Vec<usize> {
     let mut rdma = Vec::new();
     let mut sockets = Vec::new();
@@ -96,10 +98,13 @@ pub(super) fn usable_nics(all: &Topology) -> Vec<usize> {
             rdma.push(at);
         }
     }
-    if rdma.is_empty() { sockets } else { rdma }
+    let mut usable = if rdma.is_empty() { sockets } else { rdma };
+    usable.sort_by_key(|nic| all.nics[*nic].listed);
+    usable
 }
 
-/// Returns the devices that no other is nearer than.
+/// Returns the devices that no other is nearer than, in the same order. Which of equally near ones is taken goes by that of
+/// NCCL's lists (graph/topo.cc, `ncclTopoGetLocal`).
 fn nearest(paths: Vec<(usize, Path)>) -> Vec<usize> {
     let Some(best) = paths
         .iter()

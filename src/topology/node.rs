@@ -17,7 +17,7 @@ pub struct Topology {
     pub switches: Vec<Switch>,
     /// GPUs, in the order of their numbers.
     pub gpus: Vec<Gpu>,
-    /// NICs that NCCL could use, in the order of its topology.
+    /// NICs that NCCL could use, in the order of their numbers, which are those of rails.
     pub nics: Vec<Nic>,
     /// Devices whose kind is unknown, or that are neither GPU, NIC nor switch.
     pub devices: Vec<Device>,
@@ -104,6 +104,9 @@ pub struct Gpu {
     pub nvlinks_down: u32,
     /// Whether it supports GPUDirect RDMA, if known.
     pub gdr: Option<bool>,
+    /// Its place in NCCL's list of GPUs, which has the order of the file.
+    #[serde(skip)]
+    pub listed: usize,
 }
 
 /// The NVLinks of a GPU with the same other end.
@@ -159,6 +162,12 @@ pub struct Nic {
     pub sockets: Option<bool>,
     /// Whether it can read and write GPU memory, if known; otherwise NCCL asks its driver.
     pub gdr: Option<bool>,
+    /// Its number in NCCL, if known.
+    #[serde(skip)]
+    pub number: Option<u32>,
+    /// Its place in NCCL's list of NICs, which has the order of the file.
+    #[serde(skip)]
+    pub listed: usize,
 }
 
 fn null_if_empty<S: Serializer>(text: &str, serializer: S) -> Result<S::Ok, S::Error> {

@@ -86,7 +86,9 @@ pub fn read(text: &str) -> Result<Vec<Topology>, String> {
         check_count(host.nics.len(), "NICs")?;
         check_count(host.switches.len(), "switches")?;
         check_count(host.devices.len(), "devices")?;
+        note_places(host);
         number_gpus(host);
+        order_nics(host);
         host.resolve_nvlink_ends();
         form.describe(host);
     }
@@ -94,6 +96,7 @@ pub fn read(text: &str) -> Result<Vec<Topology>, String> {
     if let Some(first) = hosts.first_mut() {
         first.notes.extend(several_hosts(several));
         first.notes.extend(not_read(&document));
+        first.notes.extend(not_used(&document));
     }
     Ok(hosts)
 }
@@ -213,6 +216,22 @@ fn not_read(document: &Document) -> Vec<String> {
         ));
     }
     notes
+}
+
+/// Returns how many networks other plugins of NCCL have for themselves, such as for GPU-initiated networking.
+fn not_used(document: &Document) -> Option<String> {
+    let nets = document.descendants().filter(is_of_another_plugin);
+    let count = nets.count();
+    (count > 0).then(|| {
+        format!(
+            "{count} <net> with net=\"0\" left out: NCCL sends nothing between nodes through them"
+        )
+    })
+}
+
+/// Returns whether an element is a network that only another plugin than that of the network uses.
+fn is_of_another_plugin(node: &Node) -> bool {
+    node.has_tag_name("net") && flag(*node, "net") == Some(false)
 }
 
 /// Returns whether an element is not where NCCL writes it.
@@ -450,11 +469,10 @@ fn read_nvlink(node: Node, each: &Peak) -> NvLinks {
 
 /// Adds the NICs of a PCI device: those that NCCL's network named, or one that a template lists.
 fn read_pci_nic(all: &mut Topology, node: Node, place: &DeviceLocation) {
-    let before = all.nics.len();
     for nic in node.children().filter(|child| child.has_tag_name("nic")) {
         read_nic(all, nic, place);
     }
-    if all.nics.len() > before {
+    if node.descendants().any(|below| below.has_tag_name("net")) {
         return;
     }
     let class = node.attribute("class").unwrap_or_default();
@@ -469,7 +487,8 @@ fn read_pci_nic(all: &mut Topology, node: Node, place: &DeviceLocation) {
 }
 
 fn read_nic(all: &mut Topology, node: Node, place: &DeviceLocation) {
-    for net in node.children().filter(|child| child.has_tag_name("net")) {
+    let nets = node.children().filter(|child| child.has_tag_name("net"));
+    for net in nets.filter(|net| !is_of_another_plugin(net)) {
         read_net(all, net, place);
     }
 }
@@ -491,10 +510,26 @@ fn read_net(all: &mut Topology, node: Node, above: &DeviceLocation) {
         name: node.attribute("name").unwrap_or_default().to_owned(),
         gdr,
         sockets: is_described.then_some(sockets),
+        number: integer(node, "dev"),
         place,
         port,
         ..Nic::default()
     });
+}
+
+/// Notes the places of the devices in the file: NCCL lists them in this order.
+fn note_places(all: &mut Topology) {
+    for (at, gpu) in all.gpus.iter_mut().enumerate() {
+        gpu.listed = at;
+    }
+    for (at, nic) in all.nics.iter_mut().enumerate() {
+        nic.listed = at;
+    }
+}
+
+/// Puts NICs in the order of their numbers. Those that NCCL has yet to number come last, as in the file.
+fn order_nics(all: &mut Topology) {
+    all.nics.sort_by_key(|nic| nic.number.unwrap_or(u32::MAX));
 }
 
 /// Gives GPUs without an index the free ones, in the order of their addresses, as NVML does.
