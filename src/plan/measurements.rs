@@ -26,6 +26,9 @@ use crate::{
 /// The most rows of all runs together, which bounds memory and time.
 const MOST_ROWS: usize = 1_000_000;
 
+/// The shortest time of an operation in microseconds: a nanosecond, below the resolution of any clock.
+const LEAST_TIME: f64 = 1e-3;
+
 /// The longest time of an operation in microseconds: about eleven days.
 const MOST_TIME: f64 = 1e12;
 
@@ -181,6 +184,7 @@ impl Reading {
                 let what = format!("the runs have more than {MOST_ROWS} rows. Name fewer of them");
                 return Err(usage(what));
             }
+            refuse_impossible_times(&row, csv, rows.line())?;
             self.check_conditions(&row, csv)?;
             let record = row.to_record(&traffic::DEFAULT);
             let record = record.ok_or_else(|| {
@@ -189,13 +193,6 @@ impl Reading {
                     csv.display()
                 ))
             })?;
-            if let Some(time) = record.time.filter(|time| time.0 > MOST_TIME) {
-                return Err(usage(format!(
-                    "{} has an operation of {:e} us, which takes longer than a job does. Remove its row",
-                    csv.display(),
-                    time.0
-                )));
-            }
             self.add(&row, &record);
         }
         self.measurements.remarks.extend(rows.torn_line());
@@ -292,6 +289,29 @@ impl Reading {
             .extend(remark_on_nodes(&self.layouts).map(str::to_owned));
         Ok(self.measurements)
     }
+}
+
+/// Refuses a row with a time that no operation takes: the costs that follow would be as impossible, or not found at all. A time of 0 is one
+/// that was rounded.
+fn refuse_impossible_times(row: &CsvRow, csv: &Path, line: u64) -> anyhow::Result<()> {
+    for (column, time) in [("time_us", row.time), ("predicted_us", row.predicted)] {
+        let Some(Micros(time)) = time.filter(|time| time.0 != 0.0) else {
+            continue;
+        };
+        let why = if time < LEAST_TIME {
+            "shorter than a nanosecond"
+        } else if time > MOST_TIME {
+            "longer than a job takes"
+        } else {
+            continue;
+        };
+        let what = format!(
+            "{}, line {line}: {column} is {time:e}, which is {why}. Remove the row, or measure it again",
+            csv.display()
+        );
+        return Err(Failure::on_all_ranks(Code::Usage, what));
+    }
+    Ok(())
 }
 
 /// Returns a remark if runs mix links within nodes and between nodes, or have only the former. A layout is a number of nodes, and of

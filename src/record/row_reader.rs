@@ -98,6 +98,11 @@ impl RowReader {
         &self.header
     }
 
+    /// Returns the line in which the row begins that was read last, from 1.
+    pub fn line(&self) -> u64 {
+        self.row.position().map_or(0, csv::Position::line)
+    }
+
     /// Reads the cells of the next row as they stand in the file; `None` behind the last one. A last cell without an end is
     /// empty.
     ///

@@ -268,10 +268,18 @@ fn times_that_no_operation_takes_are_refused_and_many_sizes_are_planned() {
         }
         writer.flush().expect("written");
     };
-    write(&mut [(256, 1e300)].into_iter());
-    let refused = plan(at, &["4", "--ranks", "4", "--sizes", "1K"]).expect_code(6);
-    let said = "has an operation of 1e300 us, which takes longer than a job does";
-    assert!(refused.stderr.contains(said), "{}", refused.stderr);
+    for (time, said) in [
+        (1e300, "is 1e300, which is longer than a job takes"),
+        (1e-300, "is 1e-300, which is shorter than a nanosecond"),
+        (-5.0, "is -5e0, which is shorter than a nanosecond"),
+    ] {
+        write(&mut [(256, 10.0), (512, time)].into_iter());
+        let refused = plan(at, &["4", "--ranks", "4", "--sizes", "1K"]).expect_code(6);
+        let said =
+            format!("4/results.csv, line 3: time_us {said}. Remove the row, or measure it again\n");
+        assert!(refused.stderr.contains(&said), "{}", refused.stderr);
+        assert_eq!(refused.sentences().len(), 1, "{}", refused.stderr);
+    }
 
     write(&mut (1..=6000).map(|elements| (elements, 10.0 + f64::from(elements) / 1e3)));
     let wanted = ["4", "--ranks", "4", "--sizes", "4K", "--json", "plan.json"];
