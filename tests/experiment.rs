@@ -12,7 +12,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use common::{Ended, alone, csv, has_mpi, json, only_entry, run};
+use common::{Ended, alone, csv, has_mpi, json, only_entry, run, wall_clock};
 
 /// A sweep that needs no ranks.
 const COMPUTED: &str = "all_reduce -b 1K -e 1M -f 32 --backend model --ranks 4";
@@ -49,6 +49,13 @@ fn verdicts(folder: &Path) -> BTreeMap<String, Vec<String>> {
             .push(row["verdict"].clone());
     }
     verdicts
+}
+
+/// Writes a program that starts steps, for `--start ./slow`.
+fn start_script(folder: &Path, script: &str) {
+    let path = folder.join("slow");
+    fs::write(&path, script).expect("written");
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("executable");
 }
 
 #[test]
@@ -315,9 +322,7 @@ fn an_experiment_continues_where_it_ended() {
 fn what_was_measured_before_a_signal_is_compared() {
     let folder = tempfile::tempdir().expect("a folder");
     // Each step takes a while, so that the signal comes in the middle.
-    let script = folder.path().join("slow");
-    fs::write(&script, "#!/bin/sh\n\"$@\"\nsleep 0.3\n").expect("written");
-    fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).expect("executable");
+    start_script(folder.path(), "#!/bin/sh\n\"$@\"\nsleep 0.3\n");
     let words = format!("--start ./slow --levels off,aggressive --blocks 1000 --out e {COMPUTED}");
     let mut child = command(folder.path(), &words)
         .stdout(Stdio::piped())
@@ -353,10 +358,8 @@ fn an_experiment_that_is_stopped_before_anything_can_be_compared_says_so() {
         (true, "the experiment ends: it was stopped by SIGTERM"),
     ] {
         let folder = tempfile::tempdir().expect("a folder");
-        let script = folder.path().join("slow");
         let text = "#!/bin/sh\nif [ -e is_warm ]; then touch began; exec sleep 100; fi\ntouch is_warm\nexec \"$@\"\n";
-        fs::write(&script, text).expect("written");
-        fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).expect("executable");
+        start_script(folder.path(), text);
         if !is_warm {
             fs::write(folder.path().join("is_warm"), "").expect("written");
         }
@@ -374,6 +377,65 @@ fn an_experiment_that_is_stopped_before_anything_can_be_compared_says_so() {
         assert!(!ended.stderr.contains("would fail"), "{}", ended.stderr);
         let record = json(&folder.path().join("e/experiment.json"));
         assert_eq!(record["end"], "it was stopped by SIGTERM");
+    }
+}
+
+#[test]
+fn a_step_that_goes_on_when_the_time_is_over_is_ended_and_the_others_are_compared() {
+    let folder = tempfile::tempdir().expect("a folder");
+    // One whole block, and then nothing more.
+    let script = "#!/bin/sh\ncase $(ls e) in *[a-z]-1*) exec sleep 1000;; esac\nexec \"$@\"\n";
+    start_script(folder.path(), script);
+    let words =
+        format!("--start ./slow --levels off,aggressive --blocks 3 --time 25s --out e {COMPUTED}");
+    let ended = experiment(folder.path(), &words).expect_code(4);
+    let said = "ended with exit code 4: it had not ended 30 s after the time was over, and was ended. Its output is in e/";
+    assert!(ended.stderr.contains(said), "{}", ended.stderr);
+    let said = "the experiment ends: a step went on when the time was over. To measure the rest, repeat the command with --resume --out e\n";
+    assert!(ended.stderr.contains(said), "{}", ended.stderr);
+    assert!(ended.took >= Duration::from_secs(55), "{:?}", ended.took);
+    let rows = csv(&folder.path().join("e/comparison.csv"));
+    assert!(!rows.is_empty());
+    assert!(rows.iter().all(|row| row["blocks"] == "1"), "{rows:?}");
+}
+
+#[test]
+fn a_step_does_not_outlive_an_experiment_that_is_killed() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let marker = folder.path().join("goes-on").display().to_string();
+    let script =
+        format!("#!/bin/sh\nexec sh -c 'for i in $(seq 1000); do sleep 0.1; done' {marker}\n");
+    start_script(folder.path(), &script);
+    let words = format!("--start ./slow --levels off,aggressive --out e {COMPUTED}");
+    let mut child = command(folder.path(), &words).spawn().expect("started");
+    common::wait_until("a step", || !common::processes_with(&marker).is_empty());
+    child.kill().expect("killed");
+    child.wait().expect("its end");
+    common::wait_until("nothing is left", || {
+        common::processes_with(&marker).is_empty()
+    });
+}
+
+/// A wall clock that is set forward by hours does not end the time of an experiment, and one that is set back does not lengthen a step.
+#[test]
+fn a_wall_clock_that_is_set_does_not_change_the_time_of_an_experiment() {
+    for seconds in [18_000, -18_000] {
+        let folder = tempfile::tempdir().expect("a folder");
+        start_script(folder.path(), "#!/bin/sh\n\"$@\" && touch once\n");
+        let words = format!(
+            "--start ./slow --levels off,aggressive --blocks 2 --time 1h --out e {COMPUTED}"
+        );
+        let mut command = command(folder.path(), &words);
+        if !wall_clock::set(&mut command, seconds, &folder.path().join("once")) {
+            return;
+        }
+        run(&mut command).expect_code(0);
+        let record = json(&folder.path().join("e/experiment.json"));
+        assert_eq!(record["end"], "2 blocks ran");
+        for step in record["steps"].as_array().expect("steps") {
+            let took = step["seconds"].as_f64().expect("seconds");
+            assert!((0.0..600.0).contains(&took), "{step}");
+        }
     }
 }
 

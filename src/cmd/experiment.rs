@@ -40,8 +40,8 @@ pub struct Args {
     #[arg(long, value_name = "N", value_parser = values::positive::<u32>)]
     blocks: Option<u32>,
 
-    /// Start no block that would probably exceed this time, such as 90m; in a Slurm job, the job's time limit also
-    /// applies
+    /// Start no block that would probably exceed this time, such as 90m, and end a step that goes on half a minute later, or as
+    /// long after it as the longest step took; in a Slurm job, the job's time limit also applies
     #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
     time: Option<Duration>,
 
@@ -131,6 +131,7 @@ pub fn run(args: Args, target: &Target, arguments: Vec<OsString>) -> anyhow::Res
         variants,
         measured,
         arguments,
+        continuation: start.continuation(args.resume),
         start: start.command,
         folder: start.folder,
         limits: Limits {
@@ -139,8 +140,6 @@ pub fn run(args: Args, target: &Target, arguments: Vec<OsString>) -> anyhow::Res
             precision: args.precision.map(|percent| percent / 100.0),
         },
         seed: args.seed,
-        resume: args.resume || start.is_restarted,
-        is_tuning: false,
         quiet: args.quiet,
     })
 }

@@ -253,6 +253,7 @@ fn tune(args: &Args) -> anyhow::Result<Code> {
         variants,
         measured: MeasuredRun::Replay,
         arguments: args.candidate_words(),
+        continuation: start.continuation(args.tune.resume),
         start: start.command,
         folder: start.folder,
         limits: Limits {
@@ -261,8 +262,6 @@ fn tune(args: &Args) -> anyhow::Result<Code> {
             precision: None,
         },
         seed: Some(args.seed),
-        resume: start.is_restarted,
-        is_tuning: true,
         quiet: args.quiet,
     })
 }

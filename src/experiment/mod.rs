@@ -19,7 +19,7 @@ mod variants;
 
 use crate::{compare, exit::Code};
 
-pub use request::{Limits, Request};
+pub use request::{Continuation, Limits, Request};
 pub use start::StepStart;
 pub use step::last_message;
 pub use tune::{TUNE_COLUMNS, TuneColumn, TuneGrid, run as tune};

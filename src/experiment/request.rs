@@ -22,12 +22,21 @@ pub struct Request {
     pub limits: Limits,
     /// The seed of the order of the blocks; `None` to take it from the clock.
     pub seed: Option<u64>,
-    /// Whether to continue an experiment that `folder` already has.
-    pub resume: bool,
-    /// Whether the variants race, as candidates of a tuning.
-    pub is_tuning: bool,
+    /// What becomes of an experiment that `folder` already holds.
+    pub continuation: Continuation,
     /// Whether only failures of steps are reported.
     pub quiet: bool,
+}
+
+/// What becomes of an experiment that is in the folder already.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Continuation {
+    /// It is kept, and no other one is begun.
+    Refused,
+    /// It is continued, and has to be there.
+    Required,
+    /// It is continued if it is there: a job that is started again may not have got that far.
+    IfThere,
 }
 
 /// The limits of an experiment. The first that is reached ends it.

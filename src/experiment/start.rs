@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use super::request::Continuation;
 use crate::{
     env,
     exit::{Code, Failure},
@@ -17,7 +18,7 @@ pub struct StepStart {
     /// The folder of the experiment.
     pub folder: PathBuf,
     /// Whether Slurm has restarted the job.
-    pub is_restarted: bool,
+    is_restarted: bool,
 }
 
 impl StepStart {
@@ -49,6 +50,15 @@ impl StepStart {
             folder: out.unwrap_or_else(default_folder),
             is_restarted: job.is_some_and(|job| job.restarts > 0),
         })
+    }
+
+    /// Returns what becomes of an experiment in the folder, which is to be continued if somebody `resumes` it.
+    pub fn continuation(&self, resumes: bool) -> Continuation {
+        match (self.is_restarted, resumes) {
+            (true, _) => Continuation::IfThere,
+            (false, true) => Continuation::Required,
+            (false, false) => Continuation::Refused,
+        }
     }
 }
 

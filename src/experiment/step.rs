@@ -6,16 +6,20 @@ use std::{
     os::unix::process::{CommandExt, ExitStatusExt},
     path::Path,
     process::{Command, ExitStatus, Stdio},
-    time::Instant,
+    time::{Duration, Instant},
 };
 
+use super::budget::StepLimit;
 use crate::{
     exit::{Code, Failure},
     output::target,
     record::{read, run_meta::RunEnd},
     replay::SavedReplay,
     visible,
-    world::signal,
+    world::{
+        child_end::{ChildEnd, ChildLimits},
+        signal,
+    },
 };
 
 /// The file in a step's folder with what the step printed.
@@ -27,38 +31,52 @@ const MOST_BYTES: u64 = 64 << 10;
 /// Characters of a message.
 const MOST_LETTERS: usize = 1000;
 
+/// How long a step may take once it is asked to end. Its launcher ends the ranks, which save what they measured.
+const PATIENCE: Duration = Duration::from_secs(20);
+
 /// A step that ended.
 #[derive(Debug)]
 pub(super) struct StepEnd {
     pub(super) code: Code,
     pub(super) seconds: f64,
-    /// Why it did not end well, in its own words.
+    /// Why it did not end well, in its own words if it has any.
     pub(super) message: String,
+    /// Whether it was ended because its time was over.
+    pub(super) was_late: bool,
 }
 
-/// Runs `words` and waits for them. What they print goes to a file in `folder`. Signals are passed on.
+/// Runs `words` and waits for them, but not beyond `limit`. What they print goes to a file in `folder`. Signals are passed on.
 ///
 /// # Errors
 ///
 /// Returns an error if the process cannot be started, or if the folder cannot be written to.
-pub(super) fn run(words: &[String], folder: &Path) -> anyhow::Result<StepEnd> {
+pub(super) fn run(
+    words: &[String],
+    folder: &Path,
+    limit: Option<StepLimit>,
+) -> anyhow::Result<StepEnd> {
     let output = folder.join(OUTPUT);
     let file = create(folder, &output)?;
     let started = Instant::now();
-    let status = wait(words, file)?;
-    let end = recorded_end(folder);
-    let code = match &end {
-        Some(end) => end.name,
-        None => without_record(status),
+    let end = wait(words, file, limit)?;
+    let recorded = recorded_end(folder);
+    let code = match &recorded {
+        // What hung afterwards has no part in its times.
+        Some(recorded) if recorded.name == Code::Fine => Code::Fine,
+        _ if end.was_late => Code::TimedOut,
+        Some(recorded) => recorded.name,
+        None => without_record(end.status),
     };
-    let message = match end {
-        Some(end) if !end.message.is_empty() => end.message,
+    let message = match (forced(&end, limit), recorded) {
+        (Some(message), _) => message,
+        (None, Some(recorded)) if !recorded.message.is_empty() => recorded.message,
         _ => last_message(&output),
     };
     Ok(StepEnd {
         code,
         seconds: started.elapsed().as_secs_f64(),
         message,
+        was_late: end.was_late,
     })
 }
 
@@ -83,7 +101,7 @@ fn create(folder: &Path, output: &Path) -> anyhow::Result<File> {
 }
 
 /// Starts `words` in a process group of their own, so that a signal from the terminal reaches them once, through this process.
-fn wait(words: &[String], output: File) -> anyhow::Result<ExitStatus> {
+fn wait(words: &[String], output: File, limit: Option<StepLimit>) -> anyhow::Result<ChildEnd> {
     let cannot = |error: io::Error| {
         let what = format!(
             "{} cannot be started: {error}. Name another command with --start",
@@ -92,15 +110,39 @@ fn wait(words: &[String], output: File) -> anyhow::Result<ExitStatus> {
         Failure::on_all_ranks(Code::Launch, what)
     };
     let stderr = output.try_clone()?;
-    let mut child = Command::new(&words[0])
+    let mut command = Command::new(&words[0]);
+    command
         .args(&words[1..])
         .stdin(Stdio::null())
         .stdout(output)
         .stderr(stderr)
-        .process_group(0)
-        .spawn()
-        .map_err(cannot)?;
-    Ok(signal::wait_and_relay(&mut child)?)
+        .process_group(0);
+    signal::stop_with_this_process(&mut command);
+    let mut child = command.spawn().map_err(cannot)?;
+    let limits = ChildLimits {
+        until: limit.map(|limit| limit.until),
+        patience: PATIENCE,
+    };
+    Ok(ChildEnd::of(&mut child, limits)?)
+}
+
+/// Returns what it took to end a step that did not end when it was to.
+fn forced(end: &ChildEnd, limit: Option<StepLimit>) -> Option<String> {
+    let how = match (end.was_killed, end.status) {
+        (false, _) => "was ended",
+        (true, Some(_)) => "was killed",
+        (true, None) => "remains although it was killed",
+    };
+    let patience = PATIENCE.as_secs();
+    match limit.filter(|_| end.was_late) {
+        Some(limit) => Some(format!(
+            "it had not ended {:.0} s after the time was over, and {how}",
+            limit.grace.as_secs_f64()
+        )),
+        None => end
+            .was_killed
+            .then(|| format!("it had not ended {patience} s after it was asked to, and {how}")),
+    }
 }
 
 /// Returns the end of a sweep by its `run.json`, or of a replay by its `replay.json`; `None` if neither has it.
@@ -112,11 +154,12 @@ fn recorded_end(folder: &Path) -> Option<RunEnd> {
 }
 
 /// Returns the code of a step that recorded no end.
-fn without_record(status: ExitStatus) -> Code {
-    if signal::received().is_some() || status.signal().is_some() {
+fn without_record(status: Option<ExitStatus>) -> Code {
+    let by_signal = status.and_then(|status| status.signal());
+    if signal::received().is_some() || by_signal.is_some() {
         return Code::Stopped;
     }
-    match status.code() {
+    match status.and_then(|status| status.code()) {
         // Without a record nothing was measured, whatever the launcher says.
         Some(0) => Code::NothingRan,
         Some(number) => Code::from_number(number).unwrap_or(Code::Launch),

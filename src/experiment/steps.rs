@@ -3,13 +3,13 @@
 use std::{
     fs, io,
     path::{Path, PathBuf},
-    time::{Duration, SystemTime},
+    time::Duration,
 };
 
 use super::{
     budget::Deadline,
     progress::Progress,
-    request::Request,
+    request::{Continuation, Request},
     step::{self, StepEnd},
     variants,
 };
@@ -44,6 +44,8 @@ pub(super) struct Experiment<'a> {
     failure: Option<Code>,
     /// Whether a signal ended a step, even if this process got none.
     was_stopped: bool,
+    /// Whether a step was ended because the time was over.
+    was_late: bool,
 }
 
 impl<'a> Experiment<'a> {
@@ -51,8 +53,10 @@ impl<'a> Experiment<'a> {
     ///
     /// # Errors
     ///
-    /// Returns an error if the folder cannot be made, or if it has an experiment that cannot be continued.
+    /// Returns an error if the folder cannot be made, if it has an experiment that cannot be continued, or if it lacks the one
+    /// that is to be.
     pub(super) fn open(request: &'a Request) -> anyhow::Result<Experiment<'a>> {
+        refuse_absent(request)?;
         fs::create_dir_all(&request.folder)
             .map_err(|error| cannot_make(&request.folder, &error))?;
         let lock = lock(&request.folder)?;
@@ -80,6 +84,7 @@ impl<'a> Experiment<'a> {
             },
             failure: None,
             was_stopped: false,
+            was_late: false,
         };
         experiment.save()?;
         experiment.announce();
@@ -123,10 +128,14 @@ impl<'a> Experiment<'a> {
             code => {
                 self.record.end = Some("the warm-up step failed".to_owned());
                 self.save()?;
-                let what = format!(
-                    "the first step failed: {}. The other steps would fail for the same reason, so none was started",
-                    end.message.trim_end_matches('.')
-                );
+                let why = match end.was_late {
+                    true => {
+                        "There was no time for the other steps. Give them more, or see what the first one waited for"
+                    }
+                    false => "The other steps would fail for the same reason, so none was started",
+                };
+                let message = end.message.trim_end_matches('.');
+                let what = format!("the first step failed: {message}. {why}");
                 Err(Failure::on_all_ranks(code, what))
             }
         }
@@ -151,6 +160,9 @@ impl<'a> Experiment<'a> {
         }
         if self.was_stopped {
             return Some("a step was stopped".to_owned());
+        }
+        if self.was_late {
+            return Some("a step went on when the time was over".to_owned());
         }
         let active = self.active();
         let has_reference = active.contains(self.request.variants.reference());
@@ -179,7 +191,11 @@ impl<'a> Experiment<'a> {
         let mut slowest = 0.0f64;
         for block in 0..self.record.blocks() {
             let is_of_block = |step: &&StepRecord| step.block == Some(block);
-            let runs_again = |step: &&StepRecord| !self.is_eliminated(&step.label);
+            // How long one took that was ended says nothing about the next.
+            let runs_again = |step: &&StepRecord| {
+                let was_ended = matches!(step.code, Code::Stopped | Code::TimedOut);
+                !was_ended && !self.is_eliminated(&step.label)
+            };
             let steps = steps.iter().filter(is_of_block).filter(runs_again);
             slowest = slowest.max(steps.map(|step| step.seconds).sum());
         }
@@ -188,6 +204,14 @@ impl<'a> Experiment<'a> {
             slowest = warm_up * self.record.variants.len() as f64;
         }
         Duration::from_secs_f64(slowest)
+    }
+
+    /// Returns the time of the longest step that ended well.
+    fn longest_step(&self) -> Duration {
+        let steps = self.record.steps.iter();
+        let ended_well = steps.filter(|step| step.code == Code::Fine);
+        let seconds = ended_well.map(|step| step.seconds);
+        Duration::from_secs_f64(seconds.fold(0.0, f64::max))
     }
 
     /// Runs each variant once.
@@ -204,8 +228,9 @@ impl<'a> Experiment<'a> {
                 continue;
             }
             let end = self.run_step(&variant, Some(block))?;
-            if end.code == Code::Stopped {
-                self.was_stopped = true;
+            self.was_stopped = end.code == Code::Stopped;
+            self.was_late = end.was_late;
+            if self.was_stopped || self.was_late {
                 break;
             }
         }
@@ -251,7 +276,8 @@ impl<'a> Experiment<'a> {
         };
         let folder = self.request.folder.join(&name);
         let words = self.words(variant, block, &folder)?;
-        let end = step::run(&words, &folder)?;
+        let limit = self.deadline.of_step(self.longest_step());
+        let end = step::run(&words, &folder, limit)?;
         // A failed warm-up step ends the experiment, and its error says why.
         if block.is_some() || end.code == Code::Fine {
             self.progress.step(&variant.label, block, &folder, &end);
@@ -301,9 +327,22 @@ impl<'a> Experiment<'a> {
     fn finish(&mut self, reason: &str) -> anyhow::Result<()> {
         self.record.end = Some(reason.to_owned());
         if !self.progress.quiet {
-            say!("pxnbench: the experiment ends: {reason}");
+            say!(
+                "pxnbench: the experiment ends: {reason}{}",
+                self.how_to_go_on()
+            );
         }
         self.save()
+    }
+
+    /// Returns how the rest is measured, if a step or a signal has cut the experiment short.
+    fn how_to_go_on(&self) -> String {
+        let was_cut = self.was_stopped || self.was_late || signal::received().is_some();
+        if !was_cut || self.record.blocks() == 0 {
+            return String::new();
+        }
+        let folder = self.request.folder.display();
+        format!(". To measure the rest, repeat the command with --resume --out {folder}")
     }
 
     /// Returns the record so far.
@@ -377,15 +416,9 @@ fn typed(request: &Request) -> Vec<String> {
 /// Returns the record of an experiment that can be continued.
 fn continued(request: &Request, earlier: ExperimentRecord) -> anyhow::Result<ExperimentRecord> {
     let folder = request.folder.display();
-    if !request.resume {
-        // A tuning has no --resume: only a job that Slurm restarts continues it.
-        let remedy = if request.is_tuning {
-            ""
-        } else {
-            ", or continue it with --resume"
-        };
+    if request.continuation == Continuation::Refused {
         let what = format!(
-            "{folder} already has an experiment ({FILE}). Name another folder with --out{remedy}"
+            "{folder} already has an experiment ({FILE}). Name another folder with --out, or continue it with --resume"
         );
         return Err(usage(what));
     }
@@ -397,6 +430,19 @@ fn continued(request: &Request, earlier: ExperimentRecord) -> anyhow::Result<Exp
         return Err(usage(what));
     }
     Ok(earlier)
+}
+
+/// Refuses to continue what is not there: the folder of a first part may have been another one.
+fn refuse_absent(request: &Request) -> anyhow::Result<()> {
+    let path = request.folder.join(FILE);
+    if request.continuation != Continuation::Required || path.exists() {
+        return Ok(());
+    }
+    let what = format!(
+        "--resume finds no experiment: there is no {}. Name its folder with --out, or leave out --resume",
+        path.display()
+    );
+    Err(usage(what))
 }
 
 /// Locks the record of the experiment in `folder`.
@@ -416,8 +462,7 @@ fn lock(folder: &Path) -> anyhow::Result<Option<PathLock>> {
 }
 
 fn seed_from_clock() -> u64 {
-    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-    since.map_or(0, |since| since.as_secs())
+    record::now().timestamp().unsigned_abs()
 }
 
 fn absolute(folder: &Path) -> anyhow::Result<PathBuf> {

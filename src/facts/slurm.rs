@@ -69,11 +69,17 @@ pub(crate) fn answer(
         .map_err(|error| error.to_string())?;
     let stdout = child::read_all(child.stdout.take(), child::MOST_BYTES);
     let stderr = child::read_all(child.stderr.take(), child::MOST_BYTES);
+    let late = || format!("it did not answer within {} s", patience.as_secs());
     let Ok(answer) = stdout.recv_timeout(patience) else {
         kill(&mut child);
-        return Err(format!("it did not answer within {} s", patience.as_secs()));
+        return Err(late());
     };
-    let status = child.wait().map_err(|error| error.to_string())?;
+    // It may go on although it says no more.
+    let ended = child::end_within(&mut child, patience).map_err(|error| error.to_string())?;
+    let Some(status) = ended else {
+        kill(&mut child);
+        return Err(late());
+    };
     if status.success() {
         return Ok(String::from_utf8_lossy(&answer).into_owned());
     }

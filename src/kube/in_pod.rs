@@ -5,7 +5,7 @@ use std::{
     io,
     os::unix::process::ExitStatusExt,
     path::{Path, PathBuf},
-    process::{Command, ExitStatus},
+    process::Command,
     thread,
     time::{Duration, Instant},
 };
@@ -14,11 +14,17 @@ use super::results_archive;
 use crate::{
     exit::{Code, Failure},
     fault,
-    world::signal,
+    world::{
+        child_end::{ChildEnd, ChildLimits},
+        signal,
+    },
 };
 
 /// Time between two looks at whether somebody asks the pod to end.
 const PAUSE: Duration = Duration::from_millis(200);
+
+/// How long the program may take once it is asked to end: less than the half minute after which Kubernetes kills a pod.
+const PATIENCE: Duration = Duration::from_secs(15);
 
 /// What runs in a pod.
 #[derive(Debug)]
@@ -41,7 +47,11 @@ impl InPod {
         let mut child = Command::new(std::env::current_exe()?)
             .args(&self.arguments)
             .spawn()?;
-        let status = signal::wait_and_relay(&mut child)?;
+        let limits = ChildLimits {
+            until: None,
+            patience: PATIENCE,
+        };
+        let end = ChildEnd::of(&mut child, limits)?;
         // Of the ranks that mpirun starts in one pod, each sees the folder.
         if fault::speaks() && has_files(&self.results) {
             if let Err(error) = leave_results(&self.results) {
@@ -51,7 +61,7 @@ impl InPod {
             }
             self.stay();
         }
-        Ok(code(status))
+        Ok(code(&end))
     }
 
     /// Waits, so that files can still be copied, until somebody asks the pod to end.
@@ -94,25 +104,45 @@ pub(super) fn has_files(folder: &Path) -> bool {
 }
 
 /// Returns the program's code; that of a launch that failed if it has none.
-fn code(status: ExitStatus) -> Code {
-    if let Some(signal) = status.signal() {
+fn code(end: &ChildEnd) -> Code {
+    if end.was_killed {
+        say!(
+            "pxnbench: the ranks of this pod had not ended {} s after they were asked to, and were killed",
+            PATIENCE.as_secs()
+        );
+        return Code::Stopped;
+    }
+    if let Some(signal) = end.status.and_then(|status| status.signal()) {
         say!("pxnbench: the ranks of this pod were ended by signal {signal}");
         return Code::Launch;
     }
-    let code = status.code().and_then(Code::from_number);
-    code.unwrap_or(Code::Launch)
+    let code = end.status.and_then(|status| status.code());
+    code.and_then(Code::from_number).unwrap_or(Code::Launch)
 }
 
 #[cfg(test)]
 mod tests {
+    use std::process::ExitStatus;
+
     use super::*;
 
     #[test]
     fn the_code_of_the_program_is_that_of_the_pod() {
-        let ended = |status| code(ExitStatus::from_raw(status));
-        assert_eq!(ended(0), Code::Fine);
-        assert_eq!(ended(7 << 8), Code::WrongData);
-        assert_eq!(ended(101 << 8), Code::Launch);
-        assert_eq!(ended(9), Code::Launch, "killed");
+        let ended = |status, was_killed| {
+            code(&ChildEnd {
+                status: Some(ExitStatus::from_raw(status)),
+                was_late: false,
+                was_killed,
+            })
+        };
+        assert_eq!(ended(0, false), Code::Fine);
+        assert_eq!(ended(7 << 8, false), Code::WrongData);
+        assert_eq!(ended(101 << 8, false), Code::Launch);
+        assert_eq!(ended(9, false), Code::Launch, "killed by somebody else");
+        assert_eq!(
+            ended(9, true),
+            Code::Stopped,
+            "killed after a request to end"
+        );
     }
 }

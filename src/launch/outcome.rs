@@ -202,6 +202,7 @@ mod tests {
                 by: "Killed".into(),
             }),
             lost_node: None,
+            is_ending: false,
             complaint: complaint.then(|| "srun: error: Unable to create step".into()),
         }
     }
@@ -235,7 +236,7 @@ mod tests {
                 rank,
                 host: "node3".into(),
                 pid: 77,
-                at: chrono::Local::now().fixed_offset(),
+                at: record::exact_now(),
             },
             end: EndOfJob {
                 code,

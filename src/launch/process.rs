@@ -5,7 +5,7 @@ use std::{
     os::unix::process::{CommandExt, ExitStatusExt},
     process::{Child, Command, ExitStatus, Stdio},
     sync::{
-        Arc,
+        Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, Ordering},
         mpsc,
     },
@@ -17,11 +17,21 @@ use crate::{
     exit::{Code, Failure},
     slurm::{lost, step},
     units::Bytes,
-    world::{child, signal},
+    world::{
+        child,
+        child_end::{ChildEnd, ChildLimits},
+        signal,
+    },
 };
 
 /// How long a launcher that is asked to end may take.
 const PATIENCE: Duration = Duration::from_secs(5);
+
+/// The same for the launcher of the run, whose ranks save what they measured.
+const PATIENCE_WITH_RUN: Duration = Duration::from_secs(15);
+
+/// How long the last of what a launcher printed may take once it has ended.
+const LAST_WORDS: Duration = Duration::from_secs(2);
 
 /// The end of a step on trial.
 #[derive(Debug, Default)]
@@ -171,6 +181,8 @@ pub(super) struct LauncherEnd {
     pub(super) lost_node: Option<String>,
     /// The launcher's own first complaint, which is not about a rank.
     pub(super) complaint: Option<String>,
+    /// Whether it has said that it ends the ranks.
+    pub(super) is_ending: bool,
 }
 
 /// Runs the command, hands signals on to it, and watches what its launcher says on stderr.
@@ -188,18 +200,34 @@ pub(super) fn run(words: &[String], inside_step: bool) -> anyhow::Result<Launche
         .stderr(Stdio::piped())
         .spawn()
         .map_err(cannot)?;
-    let watch = child
-        .stderr
-        .take()
-        .map(|stderr| thread::spawn(move || watch(stderr)));
-    let status = signal::wait_and_relay(&mut child)?;
-    let said = watch
-        .and_then(|watch| watch.join().ok())
-        .unwrap_or_default();
+    let said = Arc::<Mutex<LauncherEnd>>::default();
+    let stderr = child.stderr.take();
+    let all_is_said = stderr.map(|stderr| listen(stderr, Arc::clone(&said)));
+    let limits = ChildLimits {
+        until: None,
+        patience: PATIENCE_WITH_RUN,
+    };
+    let end = ChildEnd::of(&mut child, limits)?;
+    if end.was_killed {
+        say!(
+            "pxnbench: {} had not ended {} s after it was asked to, and was killed",
+            words[0],
+            PATIENCE_WITH_RUN.as_secs()
+        );
+    }
+    if let Some(all_is_said) = all_is_said {
+        // What outlives the launcher may hold the pipe open: what came until now is enough.
+        let _ = all_is_said.recv_timeout(LAST_WORDS);
+    }
+    let said = std::mem::take(&mut *locked(&said));
     Ok(LauncherEnd {
-        status: number(status),
+        status: end.status.map_or(128 + libc::SIGKILL, number),
         ..said
     })
+}
+
+fn locked(said: &Mutex<LauncherEnd>) -> MutexGuard<'_, LauncherEnd> {
+    said.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn number(status: ExitStatus) -> i32 {
@@ -209,31 +237,42 @@ fn number(status: ExitStatus) -> i32 {
         .unwrap_or(1)
 }
 
-/// Passes lines on as they come.
-fn watch(stderr: impl Read) -> LauncherEnd {
-    let (mut said, mut ending) = (LauncherEnd::default(), false);
-    for line in child::lines(stderr) {
-        // A closed stderr is no reason to end the run.
-        let _ = std::io::stderr().write_all(&line);
-        let text = String::from_utf8_lossy(&line);
-        if said.lost.is_none() {
-            said.lost = lost::parse(text.trim_end());
-            said.lost_first = said.lost.is_some() && !ending;
+/// Passes lines on as they come, on a thread of its own, and notes what they say. Tells when the last one has come.
+fn listen(stderr: impl Read + Send + 'static, said: Arc<Mutex<LauncherEnd>>) -> mpsc::Receiver<()> {
+    let (sender, all_is_said) = mpsc::channel();
+    thread::spawn(move || {
+        for line in child::lines(stderr) {
+            // A closed stderr is no reason to end the run.
+            let _ = io::stderr().write_all(&line);
+            locked(&said).hear(&String::from_utf8_lossy(&line));
         }
-        if said.lost_node.is_none() {
-            said.lost_node = lost::parse_node(text.trim_end()).map(str::to_owned);
+        // If this fails, nobody waits any more.
+        let _ = sender.send(());
+    });
+    all_is_said
+}
+
+impl LauncherEnd {
+    /// Notes what a line of the launcher says.
+    fn hear(&mut self, line: &str) {
+        let line = line.trim_end();
+        if self.lost.is_none() {
+            self.lost = lost::parse(line);
+            self.lost_first = self.lost.is_some() && !self.is_ending;
         }
-        ending |= ["MPI_ABORT was invoked", "Job step aborted", "*** STEP "]
+        if self.lost_node.is_none() {
+            self.lost_node = lost::parse_node(line).map(str::to_owned);
+        }
+        self.is_ending |= ["MPI_ABORT was invoked", "Job step aborted", "*** STEP "]
             .iter()
-            .any(|end| text.contains(end));
+            .any(|end| line.contains(end));
         let own = ["srun: error: ", "srun: fatal: "]
             .iter()
-            .any(|start| text.starts_with(start));
-        if said.complaint.is_none() && own && !text.contains(": task") {
-            said.complaint = Some(text.trim_end().to_owned());
+            .any(|start| line.starts_with(start));
+        if self.complaint.is_none() && own && !line.contains(": task") {
+            self.complaint = Some(line.to_owned());
         }
     }
-    said
 }
 
 /// Returns the line of `stderr` that says most: the loader's, else the first of this program, else of the launcher.

@@ -11,7 +11,7 @@ use std::{
 use super::target::{create, folder_of, is_stream};
 use crate::{
     streams::{self, Destination},
-    world::progress,
+    world::{progress, unfinished::UnfinishedFile},
 };
 
 /// Writes a whole file beside its place and moves it there: a reader never sees half of it. A stream is written to
@@ -58,10 +58,12 @@ impl Replacement {
     }
 }
 
-/// A file that is complete and on disk, beside its place. Unless it is put there, it is removed when this is dropped.
+/// A file that is complete and on disk, beside its place. Unless it is put there, it is removed when this is dropped, and when
+/// this process is ended.
 pub(super) struct WholeFile {
     part: tempfile::TempPath,
     path: PathBuf,
+    _unfinished: UnfinishedFile,
 }
 
 impl WholeFile {
@@ -82,13 +84,18 @@ impl WholeFile {
             .rand_bytes(RANDOM_LETTERS)
             .make_in(folder_of(path), |part| File::create_new(part))?;
         let (mut file, part) = part.into_parts();
+        let unfinished = UnfinishedFile::note(part.to_path_buf());
         write(&mut file)?;
         if on_disk {
             file.sync_all()?;
         }
         progress::tick();
         let path = path.to_owned();
-        Ok(WholeFile { part, path })
+        Ok(WholeFile {
+            part,
+            path,
+            _unfinished: unfinished,
+        })
     }
 
     /// Puts it in its place, where it replaces a file or a link.

@@ -1,8 +1,12 @@
 //! The time of day as records hold it.
 
-use std::time::{Duration, SystemTime};
+use std::{
+    sync::OnceLock,
+    time::{Duration, SystemTime},
+};
 
 use chrono::{DateTime, FixedOffset, Local, SubsecRound};
+use rustix::time::{ClockId, clock_gettime};
 
 /// The last second of which a record can tell the year in four digits, wherever it is: a day before the year 10000.
 const LAST: i64 = 253_402_214_400;
@@ -13,10 +17,34 @@ pub fn now() -> DateTime<FixedOffset> {
 }
 
 /// Returns the current time with the offset of local time. If the clock is not set, it is the beginning of 1970 or the end of
-/// the calendar.
+/// the calendar. If it is set while this process runs, that is not seen: an end would lie before its beginning.
 pub fn exact_now() -> DateTime<FixedOffset> {
-    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-    after_1970(since.unwrap_or_default())
+    static FIRST: OnceLock<ClockReading> = OnceLock::new();
+    let first = FIRST.get_or_init(ClockReading::now);
+    let passed = since_boot().saturating_sub(first.since_boot);
+    after_1970(first.since_1970.saturating_add(passed))
+}
+
+/// What two clocks show at the same time: the one that can be set, and the one that only goes on.
+struct ClockReading {
+    since_1970: Duration,
+    since_boot: Duration,
+}
+
+impl ClockReading {
+    fn now() -> ClockReading {
+        let since_1970 = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+        ClockReading {
+            since_1970: since_1970.unwrap_or_default(),
+            since_boot: since_boot(),
+        }
+    }
+}
+
+/// Returns the time since the machine started. It goes on while the machine sleeps, unlike an `Instant`.
+fn since_boot() -> Duration {
+    let time = clock_gettime(ClockId::Boottime);
+    Duration::try_from(time).unwrap_or_default()
 }
 
 fn after_1970(since: Duration) -> DateTime<FixedOffset> {

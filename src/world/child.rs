@@ -3,7 +3,7 @@
 use std::{
     io::{self, BufRead, BufReader, Read},
     iter,
-    process::Child,
+    process::{Child, ExitStatus},
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -80,20 +80,32 @@ pub fn read_lines(pipe: Option<impl Read + Send + 'static>) -> Receiver<Vec<u8>>
     receiver
 }
 
+/// Returns how a child ended; `None` if it has not within `patience`.
+///
+/// # Errors
+/// Returns an error if the system refuses to wait.
+pub fn end_within(child: &mut Child, patience: Duration) -> io::Result<Option<ExitStatus>> {
+    let started = Instant::now();
+    loop {
+        if let Some(status) = child.try_wait()? {
+            return Ok(Some(status));
+        }
+        if started.elapsed() > patience {
+            return Ok(None);
+        }
+        thread::sleep(LOOK);
+    }
+}
+
 /// Asks a child to end, and kills it if it has not ended within `patience`.
 ///
 /// # Errors
 /// Returns an error if the system refuses to wait.
 pub fn end(child: &mut Child, patience: Duration) -> io::Result<()> {
     signal::terminate(child.id());
-    let asked = Instant::now();
-    while child.try_wait()?.is_none() {
-        if asked.elapsed() > patience {
-            child.kill()?;
-            child.wait()?;
-            break;
-        }
-        thread::sleep(LOOK);
+    if end_within(child, patience)?.is_none() {
+        child.kill()?;
+        child.wait()?;
     }
     Ok(())
 }

@@ -11,6 +11,7 @@
 pub mod abort;
 pub mod cause;
 pub mod child;
+pub mod child_end;
 pub mod deadline;
 pub mod end_of_job;
 mod end_printing;
@@ -36,6 +37,7 @@ pub mod scratch;
 pub mod signal;
 pub mod solo;
 pub mod tcp;
+pub mod unfinished;
 pub mod watch;
 
 pub use exchange::{World, agree, all_gather, broadcast};

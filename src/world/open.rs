@@ -87,7 +87,7 @@ fn mpi_within(timeout: Duration) -> anyhow::Result<Box<dyn World>> {
     cause::arrive();
     let world = {
         let _guard = deadline::limit("MPI_Init", timeout);
-        let _reporter = MpiStartReporter::start();
+        let _reporter = MpiStartReporter::start(timeout);
         mpi()?
     };
     end_on_loss();

@@ -65,9 +65,24 @@ impl ProcessStat {
         })
     }
 
+    /// Returns the process group, by the number of the process that made it.
+    fn group(&self) -> Option<u32> {
+        self.field(2)?.parse().ok()
+    }
+
     fn field(&self, index: usize) -> Option<&str> {
         self.fields.split_whitespace().nth(index)
     }
+}
+
+/// Returns whether a process of the group that `leader` made still runs.
+pub(super) fn group_runs(leader: u32) -> bool {
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let mut processes = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    processes.any(|process| {
+        let stat = ProcessStat::of(process);
+        stat.is_some_and(|stat| stat.group() == Some(leader) && !stat.has_ended())
+    })
 }
 
 #[cfg(test)]
@@ -108,6 +123,7 @@ mod tests {
         assert!(dead.has_ended() && !dead.is_stopped());
         let own = ProcessStat::of(std::process::id()).expect("this process");
         assert!(own.started().is_some() && !own.has_ended());
+        assert!(own.group().is_some_and(group_runs));
         let thread = ProcessStat::of_thread(std::process::id(), std::process::id());
         assert!(thread.expect("its first thread").state().is_some());
     }

@@ -21,6 +21,7 @@ use std::{
 use super::{
     cause,
     private::{self, Owner},
+    unfinished,
 };
 use crate::exit::{Code, Failure};
 
@@ -88,9 +89,10 @@ fn room(folder: &Path) -> Option<u64> {
     (system.f_blocks > 0).then(|| system.f_bavail.saturating_mul(system.f_frsize))
 }
 
-/// Removes the folder, if there is one that need not be kept, and the mark of this process.
+/// Removes the folder, if there is one that need not be kept, the files that are not complete, and the mark of this process.
 pub fn remove() {
     cause::leave();
+    unfinished::remove();
     if let Some(folder) = made()
         && !IS_KEPT.load(Ordering::SeqCst)
     {

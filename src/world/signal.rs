@@ -14,7 +14,7 @@ use std::{
     io,
     mem::MaybeUninit,
     os::unix::process::CommandExt,
-    process::{Child, Command, ExitStatus},
+    process::Command,
     sync::{
         Arc, Mutex, MutexGuard, OnceLock, PoisonError,
         atomic::{AtomicBool, AtomicI32, Ordering},
@@ -68,7 +68,7 @@ pub fn install() -> io::Result<()> {
 }
 
 /// Installs the handlers of a process that launches ranks: a signal is passed on to the processes of
-/// [`wait_and_relay`] and [`relay_also_to`].
+/// [`relay_also_to`].
 ///
 /// # Errors
 /// Returns an error if the system refuses.
@@ -133,19 +133,6 @@ fn name_to_user(signal: i32) -> &'static str {
         SIGXCPU => "SIGXCPU, the limit of CPU time (ulimit -t)",
         other => name(other),
     }
-}
-
-/// Waits for `child` to end, and passes signals on to it, including one that came before.
-///
-/// # Errors
-/// Returns an error if the system refuses to wait.
-pub fn wait_and_relay(child: &mut Child) -> io::Result<ExitStatus> {
-    relay_also_to(child.id());
-    // `wait` would reap the child while a signal may still be on its way to its number.
-    let ended = wait_without_reaping(child.id());
-    no_longer_relay_to(child.id());
-    ended?;
-    child.wait()
 }
 
 /// Waits for a child to end, and leaves it to be reaped.
@@ -261,6 +248,17 @@ pub fn send_to_self(signal: &str) {
 /// Sends SIGTERM to a process that this one started.
 pub fn terminate(process: u32) {
     send(process as i32, SIGTERM);
+}
+
+/// Sends SIGTERM to the process group of a child that started one.
+pub fn terminate_group(leader: u32) {
+    send(-(leader as i32), SIGTERM);
+}
+
+/// Kills a child, and its process group if it started one.
+pub fn kill_with_group(child: u32) {
+    kill_group(child);
+    send(child as i32, libc::SIGKILL);
 }
 
 /// Kills the process group of a child that started one, with all that is left in it.

@@ -1,9 +1,9 @@
 //! `pxnbench compare` on the folders of real runs.
 
-use std::path::Path;
+use std::{collections::BTreeMap, fs, path::Path, process::Stdio, time::Duration};
 
 use crate::{
-    common::{self, Ended, alone, mpirun, run},
+    common::{self, Ended, alone, disk_fault::DiskFault, mpirun, run},
     folder,
 };
 
@@ -330,6 +330,57 @@ fn a_comparison_does_not_replace_what_a_sweep_measured() {
     // What an earlier comparison wrote may be replaced.
     for _ in 0..2 {
         compare_two(at, &["--by", "run", "--out", "x"]).expect_code(0);
+    }
+}
+
+/// Returns the files of a folder by name, without those of locks.
+fn files(folder: &Path) -> BTreeMap<String, Vec<u8>> {
+    let mut files = BTreeMap::new();
+    for entry in fs::read_dir(folder).expect("a folder") {
+        let entry = entry.expect("an entry");
+        let name = entry.file_name().to_string_lossy().into_owned();
+        if !name.ends_with("-lock") {
+            files.insert(name, fs::read(entry.path()).unwrap_or_default());
+        }
+    }
+    files
+}
+
+#[test]
+fn a_comparison_that_is_stopped_leaves_the_files_as_they_were() {
+    let folder = folder();
+    let at = folder.path();
+    for name in ["a", "b"] {
+        Measured { name, ..MEASURED }.write(at);
+    }
+    let out = at.join("x");
+    compare_two(at, &["--by", "run", "--out", "x"]).expect_code(0);
+    let before = files(&out);
+    for file in ["comparison.csv", "comparison.json", "results.csv"] {
+        assert!(before.contains_key(file), "{:?}", before.keys());
+        let part = format!(".{file}.pxnbench-part-");
+        let slow = DiskFault {
+            what: "300",
+            path: &part,
+            ..DiskFault::of("sync")
+        };
+        let Some(variables) = slow.variables() else {
+            return;
+        };
+        let mut command = alone(at);
+        command.args(["compare", "a", "b", "--by", "run", "--out", "x"]);
+        command.envs(variables);
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        let child = command.spawn().expect("started");
+        common::wait_until("a part", || {
+            files(&out).keys().any(|name| name.starts_with(&part))
+        });
+        assert!(common::send_signal("-INT", child.id()));
+        let ended = common::ended(child).expect_code(9);
+        let said = "stopped by SIGINT\n";
+        assert!(ended.stderr.contains(said), "{}", ended.stderr);
+        assert!(ended.took < Duration::from_secs(60), "{:?}", ended.took);
+        assert_eq!(files(&out), before, "{file}");
     }
 }
 

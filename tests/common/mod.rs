@@ -15,6 +15,7 @@ pub mod preload;
 pub mod sentences;
 mod skipping;
 pub mod steps;
+pub mod wall_clock;
 
 use std::{
     collections::BTreeMap,

@@ -1,9 +1,12 @@
 //! What runs in a pod, run here: the results are in its log, and the code is that of the run.
 
-use std::{fs, process::Command};
+use std::{
+    fs,
+    process::{Command, Stdio},
+};
 
 use crate::{
-    common::{BINARY, alone, run},
+    common::{self, BINARY, alone, run},
     folder,
 };
 
@@ -67,4 +70,29 @@ fn of_the_ranks_in_a_pod_the_first_leaves_the_results() {
         let log = run(&mut command).expect_code(0).stdout;
         assert_eq!(log.contains("pxnbench-results end"), leaves, "{log}");
     }
+}
+
+#[test]
+fn a_run_that_does_not_end_with_its_pod_is_killed() {
+    let home = folder();
+    let out = home.path().join("out/pxn").display().to_string();
+    let sweep = format!("all_reduce --backend model --ranks 8 -b 8 -e 8 -N 0 --out {out}");
+    let mut command = in_pod(home.path(), "", &sweep);
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let pod = command.spawn().expect("started");
+    let csv = home.path().join("out/pxn/results.csv");
+    common::wait_until("rows", || {
+        fs::metadata(&csv).is_ok_and(|file| file.len() > 1000)
+    });
+    let mut processes = common::processes_with(&out);
+    processes.retain(|process| *process != pod.id());
+    assert_eq!(processes.len(), 1);
+    assert!(common::send_signal("-STOP", processes[0]));
+    assert!(common::send_signal("-TERM", pod.id()));
+    let ended = common::ended(pod).expect_code(9);
+    let said = "pxnbench: the ranks of this pod had not ended 15 s after they were asked to, and were killed\n";
+    assert!(ended.stderr.contains(said), "{}", ended.stderr);
+    let is_left = ended.stdout.ends_with("pxnbench-results end\n");
+    assert!(is_left, "{}", ended.stdout);
+    assert_eq!(common::processes_with(&out), Vec::<u32>::new());
 }

@@ -173,6 +173,40 @@ fn a_rank_that_never_reaches_mpi_is_named() {
     );
 }
 
+/// The examination may take two minutes, and whoever waits for it knows earlier what it waits for.
+#[test]
+fn a_rank_that_mpi_waits_for_is_named_soon() {
+    if !has_mpi() {
+        return;
+    }
+    let folder = folder_in_memory();
+    let said = folder.path().join("said");
+    let mut command = launcher(folder.path());
+    command.env("TMPDIR", folder.path());
+    command.args(["-np", "2", common::BINARY, "doctor"]);
+    command.args([":", "-np", "1", "sleep", "600"]);
+    command.stdout(Stdio::null());
+    command.stderr(fs::File::create(&said).expect("made"));
+    let mut child = command.spawn().expect("started");
+    let text = || fs::read_to_string(&said).unwrap_or_default();
+    common::wait_until("the sentence", || text().contains("The job ends"));
+    assert!(send_signal("-TERM", child.id()));
+    child.wait().expect("its end");
+    let host = pxnbench::world::placement::host_name();
+    let says = format!(" s: it waits for rank 2 on {host}, which has not reached MPI_Init (");
+    let end = "; ranks 0 and 1 have reached it. The job ends if that takes 120 s";
+    let text = text();
+    let lines = text
+        .lines()
+        .filter(|line| line.contains("MPI_Init has not ended after "));
+    let lines: Vec<&str> = lines.collect();
+    assert_eq!(lines.len(), 1, "{text}");
+    assert!(
+        lines[0].contains(&says) && lines[0].ends_with(end),
+        "{text}"
+    );
+}
+
 #[test]
 fn ranks_of_different_programs_are_named() {
     if !has_mpi() {

@@ -1,5 +1,12 @@
 //! How ranks are started, and ways of it that are refused.
 
+use std::{
+    fs,
+    os::unix::fs::PermissionsExt,
+    path::Path,
+    process::{Command, Stdio},
+};
+
 use crate::{
     common::{self, has_mpi, mpirun, run},
     folder,
@@ -140,4 +147,62 @@ fn ranks_do_not_outlive_the_launch() {
     common::wait_until("nothing is left", || {
         common::processes_with(&marker).is_empty()
     });
+}
+
+/// A launch of two ranks on this machine by an mpirun that does what `script` says in place of starting them.
+fn by_mpirun_that(script: &str, folder: &Path) -> Command {
+    let bin = folder.join("bin");
+    fs::create_dir(&bin).expect("made");
+    let mpirun = bin.join("mpirun");
+    let others = "case $* in *--version|*' probe') PATH=${PATH#*:}; exec mpirun \"$@\";; esac";
+    fs::write(&mpirun, format!("#!/bin/sh\n{others}\n{script}\n")).expect("written");
+    fs::set_permissions(&mpirun, fs::Permissions::from_mode(0o755)).expect("executable");
+    let path = std::env::var("PATH").expect("a PATH");
+    let mut command = common::alone(folder);
+    command
+        .env("PATH", format!("{}:{path}", bin.display()))
+        .envs(common::MPIRUN_VARIABLES)
+        .args(["launch", "--hosts", "localhost:2", "all_reduce"])
+        .args(["--backend", "host"]);
+    command
+}
+
+#[test]
+fn a_launcher_that_does_not_end_is_killed() {
+    if !has_mpi() {
+        return;
+    }
+    let folder = folder();
+    let marker = folder.path().join("goes-on").display().to_string();
+    let script =
+        format!("exec sh -c 'trap \"\" TERM; for i in $(seq 1000); do sleep 0.1; done' {marker}");
+    let mut command = by_mpirun_that(&script, folder.path());
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let child = command.spawn().expect("started");
+    common::wait_until("the launcher", || {
+        !common::processes_with(&marker).is_empty()
+    });
+    assert!(common::send_signal("-INT", child.id()));
+    let ended = common::ended(child).expect_code(9);
+    let said = "pxnbench: mpirun had not ended 15 s after it was asked to, and was killed\n";
+    assert!(ended.stderr.contains(said), "{}", ended.stderr);
+    assert_eq!(common::processes_with(&marker), Vec::<u32>::new());
+}
+
+#[test]
+fn what_outlives_a_launcher_is_not_waited_for() {
+    if !has_mpi() {
+        return;
+    }
+    let folder = folder();
+    let marker = folder.path().join("goes-on").display().to_string();
+    let script = format!("sh -c 'sleep 60; :' {marker} >/dev/null &\necho bye >&2; exit 3");
+    let ended = run(&mut by_mpirun_that(&script, folder.path())).expect_code(3);
+    // It holds the launcher's stderr.
+    let left = common::processes_with(&marker);
+    for process in &left {
+        common::send_signal("-KILL", *process);
+    }
+    assert_eq!(left.len(), 1, "{}", ended.stderr);
+    assert!(ended.stderr.contains("bye\n"), "{}", ended.stderr);
 }

@@ -1,6 +1,7 @@
 //! The main job as users start it: real MPI ranks on host memory.
 
 mod cause;
+mod clock;
 #[path = "../common/mod.rs"]
 mod common;
 mod ends;

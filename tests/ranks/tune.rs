@@ -244,18 +244,11 @@ fn a_budget_that_ends_before_the_first_block_leaves_nothing_to_judge() {
 #[test]
 fn a_signal_keeps_what_was_measured() {
     let folder = super::folder();
-    // Two whole blocks run, and the third goes on until it is stopped.
-    let script = "#!/bin/sh\ncase $(ls t) in *B-2*|*again-2*) touch began; exec sleep 100;; esac\nexec \"$@\"\n";
-    start_script(folder.path(), script);
+    stuck_in_the_third_block(folder.path(), "exec sleep 1000");
     let mut command = alone(folder.path());
     command.args(["replay", "--tune", "--start", "./start", "--out", "t"]);
     command.args(["--bucket-mb", "10"]).args(TINY);
-    command.stdout(Stdio::piped()).stderr(Stdio::piped());
-    let child = command.spawn().expect("started");
-    let began = folder.path().join("began");
-    common::wait_until("a step that goes on", || began.exists());
-    assert!(common::send_signal("-TERM", child.id()));
-    let ended = common::ended(child).expect_code(9);
+    let ended = interrupted(&mut command, folder.path(), "-TERM").expect_code(9);
     let candidates = candidates(&folder.path().join("t"));
     for candidate in ["25MiB", "25MiB-again", "10MiB"] {
         assert_eq!(candidates[candidate]["blocks"], "2", "{}", ended.stderr);
@@ -263,6 +256,103 @@ fn a_signal_keeps_what_was_measured() {
     let summary = json(&folder.path().join("t/tune.json"));
     let end = summary["end"].as_str().expect("an end");
     assert!(end.contains("stopped"), "{end}");
+}
+
+/// A program that runs two whole blocks below `t`, and makes the next step go on as `script` does, once.
+fn stuck_in_the_third_block(folder: &Path, script: &str) {
+    let begins = "[ -e began ] || case $(ls t) in *B-2*|*again-2*) touch began";
+    let script = format!("#!/bin/sh\n{begins}; {script};; esac\nexec \"$@\"\n");
+    start_script(folder, &script);
+}
+
+/// Starts `command`, sends `signal` once a step goes on without end, and returns how it ended.
+fn interrupted(command: &mut Command, folder: &Path, signal: &str) -> common::Ended {
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let child = command.spawn().expect("started");
+    let began = folder.join("began");
+    common::wait_until("a step that goes on", || began.exists());
+    assert!(common::send_signal(signal, child.id()));
+    common::ended(child)
+}
+
+#[test]
+fn a_step_that_does_not_listen_does_not_hold_a_tuning() {
+    let folder = super::folder();
+    let marker = folder.path().join("goes-on").display().to_string();
+    let script =
+        format!("exec sh -c 'trap \"\" TERM; for i in $(seq 1000); do sleep 0.1; done' {marker}");
+    stuck_in_the_third_block(folder.path(), &script);
+    let mut command = alone(folder.path());
+    command.args(["replay", "--tune", "--start", "./start", "--out", "t"]);
+    command.args(["--bucket-mb", "10"]).args(TINY);
+    let ended = interrupted(&mut command, folder.path(), "-INT").expect_code(9);
+    let said = "ended with exit code 9: it had not ended 20 s after it was asked to, and was killed. Its output is in t/";
+    assert!(ended.stderr.contains(said), "{}", ended.stderr);
+    for candidate in candidates(&folder.path().join("t")).into_values() {
+        assert_eq!(candidate["blocks"], "2", "{}", ended.stderr);
+    }
+    assert_eq!(common::processes_with(&marker), Vec::<u32>::new());
+}
+
+#[test]
+fn a_first_step_that_goes_on_when_the_time_is_over_is_ended() {
+    let folder = super::folder();
+    start_script(folder.path(), "#!/bin/sh\nexec sleep 1000\n");
+    let mut command = alone(folder.path());
+    command.args(["replay", "--tune", "--start", "./start", "--out", "t"]);
+    command.args(["--budget", "1ms"]).args(TINY);
+    let ended = run(&mut command).expect_code(4);
+    let said = "the first step failed: it had not ended 30 s after the time was over, and was ended. There was no time for the other steps";
+    assert!(ended.stderr.contains(said), "{}", ended.stderr);
+    assert!(ended.took >= Duration::from_secs(30), "{:?}", ended.took);
+}
+
+#[test]
+fn a_tuning_that_a_signal_ended_goes_on_with_resume() {
+    let folder = super::folder();
+    stuck_in_the_third_block(folder.path(), "exec sleep 1000");
+    let tune = || {
+        let mut command = alone(folder.path());
+        command.args(["replay", "--tune", "--start", "./start", "--out", "t"]);
+        command.args(["--bucket-mb", "10", "--blocks", "4"]);
+        command.args(TINY);
+        command
+    };
+    let ended = interrupted(&mut tune(), folder.path(), "-TERM").expect_code(9);
+    let said = "To measure the rest, repeat the command with --resume --out t\n";
+    assert!(ended.stderr.contains(said), "{}", ended.stderr);
+    let out = folder.path().join("t");
+    let first = json(&out.join("experiment.json"));
+
+    run(tune().arg("--resume")).expect_code(0);
+    let record = json(&out.join("experiment.json"));
+    for key in ["seed", "started_at", "variants"] {
+        assert_eq!(record[key], first[key]);
+    }
+    let before = first["steps"].as_array().expect("steps");
+    let all = record["steps"].as_array().expect("steps");
+    assert_eq!(all[..before.len()], before[..]);
+    // The block in which it was stopped has no times, and the fourth is that of the second part.
+    for (name, candidate) in candidates(&out) {
+        assert_eq!(candidate["blocks"], "3", "{name}");
+    }
+    assert_eq!(all[all.len() - 1]["block"], 3);
+}
+
+#[test]
+fn what_is_not_there_is_not_continued() {
+    for words in [
+        "replay --tune --start env --out absent --resume --bucket-mb 10",
+        "experiment --start env --out absent --resume --bucket-mb 10,25 replay",
+    ] {
+        let folder = super::folder();
+        let mut command = alone(folder.path());
+        command.args(words.split(' ')).args(TINY);
+        let ended = run(&mut command).expect_code(6);
+        let said = "--resume finds no experiment: there is no absent/experiment.json. Name its folder with --out, or leave out --resume\n";
+        assert!(ended.stderr.contains(said), "{}", ended.stderr);
+        assert!(!folder.path().join("absent").exists());
+    }
 }
 
 /// Returns the command of a tuning of two blocks in `folder`, in a Slurm job that was started again if `is_restarted`.
@@ -334,9 +424,8 @@ fn what_is_found_is_printed_even_if_its_files_cannot_be_written() {
     let said = "t/tune.csv cannot be written";
     assert!(ended.stderr.contains(said), "{}", ended.stderr);
 
-    // Only a job that starts again continues a tuning.
     let second = run(&mut in_a_job(folder.path(), false)).expect_code(6);
-    let said = "already has an experiment (experiment.json). Name another folder with --out\n";
+    let said = "already has an experiment (experiment.json). Name another folder with --out, or continue it with --resume\n";
     assert!(second.stderr.contains(said), "{}", second.stderr);
 }
 

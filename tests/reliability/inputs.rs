@@ -177,6 +177,17 @@ const ROWS: &[FaultRow] = &[
         shown_by: &[Test("every_clock_gives_a_time_that_can_be_read_again")],
     },
     FaultRow {
+        fault: "the wall clock is set forward or back by hours during a run",
+        seen: "nothing: deadlines hold, and times go on from the start of each process",
+        exit: Exit::Unchanged,
+        ends: "with the sweep",
+        kept: "all cases, with times in their order",
+        shown_by: &[
+            Test("a_wall_clock_that_is_set_changes_no_deadline_and_no_order_of_times"),
+            Test("a_wall_clock_that_is_set_does_not_change_the_time_of_an_experiment"),
+        ],
+    },
+    FaultRow {
         fault: "`proof`: a damaged archive",
         seen: "one sentence with the file",
         exit: Exit::Code(Code::Usage),
@@ -251,8 +262,8 @@ const ROWS: &[FaultRow] = &[
         shown_by: &[Test("what_cannot_be_is_refused_in_one_sentence")],
     },
     FaultRow {
-        fault: "`plan`: a time of an operation that is longer than a job",
-        seen: "`… has an operation of … us, which takes longer than a job does. Remove its row`",
+        fault: "`plan`: a time that no operation takes, below a nanosecond or longer than a job",
+        seen: "`…, line …: … is …, which is …. Remove the row, or measure it again`, with `shorter than a nanosecond` or `longer than a job takes`",
         exit: Exit::Code(Code::Usage),
         ends: "at once",
         kept: "the run stays as it is",

@@ -95,6 +95,14 @@ const ROWS: &[FaultRow] = &[
         ],
     },
     FaultRow {
+        fault: "`experiment` or `replay --tune` is killed",
+        seen: "its step ends too",
+        exit: Exit::Killed,
+        ends: "at once",
+        kept: "all steps that ended",
+        shown_by: &[Test("a_step_does_not_outlive_an_experiment_that_is_killed")],
+    },
+    FaultRow {
         fault: "`join` is killed",
         seen: "its ranks end too",
         exit: Exit::Killed,

@@ -12,6 +12,16 @@ pub(crate) const GROUP: FaultGroup = FaultGroup {
 
 const ROWS: &[FaultRow] = &[
     FaultRow {
+        fault: "`compare`: a signal, also while it writes its files",
+        seen: "`stopped by …`",
+        exit: Exit::Code(Code::Stopped),
+        ends: "within 1 s",
+        kept: "the files of an earlier comparison, whole; nothing of the new one",
+        shown_by: &[Test(
+            "a_comparison_that_is_stopped_leaves_the_files_as_they_were",
+        )],
+    },
+    FaultRow {
         fault: "a file of an earlier run has the same name",
         seen: "`keeping the earlier … as …`",
         exit: Exit::Unchanged,

@@ -110,6 +110,22 @@ const ROWS: &[FaultRow] = &[
         )],
     },
     FaultRow {
+        fault: "`replay --tune`, `experiment`: a signal",
+        seen: "`the experiment ends: …`, with `it was stopped by …` and `To measure the rest, repeat the command with --resume --out …`; with `--resume` it goes on at the next block",
+        exit: Exit::Code(Code::Stopped),
+        ends: "when the step has ended",
+        kept: "all steps before it, judged",
+        shown_by: &[Test("a_tuning_that_a_signal_ended_goes_on_with_resume")],
+    },
+    FaultRow {
+        fault: "`replay --tune`, `experiment`: `--resume` in a folder without an experiment",
+        seen: "`--resume finds no experiment: there is no …. Name its folder with --out, or leave out --resume`",
+        exit: Exit::Code(Code::Usage),
+        ends: "at the start",
+        kept: "nothing was measured",
+        shown_by: &[Test("what_is_not_there_is_not_continued")],
+    },
+    FaultRow {
         fault: "`experiment.json` with a block or a time that no experiment has",
         seen: "`… cannot be read: …`, with `step '…' has block …` or `step '…' took … s`",
         exit: Exit::Code(Code::Usage),

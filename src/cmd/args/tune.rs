@@ -12,7 +12,8 @@ pub struct TuneArgs {
     #[arg(long, help_heading = "Tuning")]
     pub tune: bool,
 
-    /// Time after which no further block begins
+    /// Time after which no further block begins; a step that has not ended half a minute later, or as long after it as the
+    /// longest step took, is ended
     #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration, default_value = "30m", requires = "tune", help_heading = "Tuning")]
     pub budget: Duration,
 
@@ -28,4 +29,8 @@ pub struct TuneArgs {
         help_heading = "Tuning"
     )]
     pub start: Option<String>,
+
+    /// Continue the tuning in the folder of --out, within another --budget; a restarted Slurm job does so by itself
+    #[arg(long, requires = "tune", help_heading = "Tuning")]
+    pub resume: bool,
 }

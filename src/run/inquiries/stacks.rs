@@ -14,6 +14,7 @@ use rustix::process::{PTracer, set_ptracer};
 use super::threads;
 use crate::{
     output::whole_file::write_whole,
+    record,
     units::counted,
     visible::visible,
     world::{
@@ -127,7 +128,7 @@ impl StacksFile {
     /// Returns the file of `peer` as its threads are now.
     fn of(peer: PeerProcess) -> StacksFile {
         let PeerProcess { rank, pid } = peer;
-        let now = chrono::Local::now().to_rfc3339_opts(chrono::SecondsFormat::Secs, false);
+        let now = record::now().to_rfc3339();
         let head = format!("rank {rank} on {}, process {pid}, {now}\n\n", host_name());
         StacksFile {
             peer,

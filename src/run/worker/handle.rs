@@ -17,13 +17,16 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use super::message::{FromWorker, ToWorker, WorkerReport, WorkerStart};
 use crate::exit::Code;
 use crate::nccl_log::subsystems::LogDetail;
-use crate::world::{self, World, placement, scratch};
+use crate::world::{self, World, child, placement, scratch};
 
 /// The longest wait for a worker: what it can tell is not worth more.
 const LONGEST: Duration = Duration::from_secs(120);
 
 /// The time within which the last words of a worker that ended come through its pipe.
 const LAST_WORDS: Duration = Duration::from_secs(1);
+
+/// The time within which a worker that closed its output ends.
+const END: Duration = Duration::from_secs(10);
 
 /// A worker process of this rank.
 pub(in crate::run) struct Worker {
@@ -108,10 +111,16 @@ impl Worker {
                 is_late: true,
                 ..Why::new("its worker process did not finish in time")
             }),
-            Err(RecvTimeoutError::Disconnected) => Err(Why::new(match self.child.wait() {
-                Ok(status) => format!("its worker process ended with {status}"),
-                Err(error) => format!("its worker process is gone: {error}"),
-            })),
+            Err(RecvTimeoutError::Disconnected) => Err(Why::new(self.how_it_ended())),
+        }
+    }
+
+    /// Returns how a worker ended that says no more.
+    fn how_it_ended(&mut self) -> String {
+        match child::end_within(&mut self.child, END) {
+            Ok(Some(status)) => format!("its worker process ended with {status}"),
+            Ok(None) => "its worker process closed its output and goes on".to_owned(),
+            Err(error) => format!("its worker process is gone: {error}"),
         }
     }
 

@@ -25,6 +25,7 @@ use self::{
 };
 pub(super) use self::{
     lost_process::of_lost_rank,
+    mpi_start::AwaitedAtStart,
     settle::{behind_stop, settle},
     state::{leave, remember},
 };
@@ -60,7 +61,7 @@ fn parent_name() -> String {
 }
 
 /// Returns whom the start of MPI waits for, such as a rank of this node that has not reached it; `None` if that is unknown.
-pub(super) fn awaited() -> Option<String> {
+pub(super) fn awaited() -> Option<AwaitedAtStart> {
     let own = OWN.get()?;
     let expected = Expected {
         all: launch::processes(&env::var)?.count,
@@ -76,6 +77,11 @@ pub(super) fn awaited() -> Option<String> {
         })
         .collect();
     mpi_start::awaited(&started, expected, &host_name())
+}
+
+/// Returns the rank that the launcher gave this process, if it gave one.
+pub(super) fn own_rank() -> Option<u32> {
+    OWN.get().map(|own| own.mark.rank)
 }
 
 /// Observes the other processes of the job on this node, once all processes have met: calls `end` on a thread when one dies

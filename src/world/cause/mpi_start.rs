@@ -18,19 +18,47 @@ pub(super) struct Expected {
     pub(super) here: Option<u32>,
 }
 
-/// Returns whom the start of MPI waits for, as a deadline says it; `None` if that is unknown. `started` is by rank.
-pub(super) fn awaited(started: &[StartedRank], expected: Expected, host: &str) -> Option<String> {
+/// Whom the start of MPI waits for.
+#[derive(Debug, PartialEq, Eq)]
+pub(in crate::world) struct AwaitedAtStart {
+    /// The ranks, as messages name them.
+    pub(in crate::world) who: String,
+    /// Whether they are of this node.
+    pub(in crate::world) is_here: bool,
+    /// The first rank of this node that waits.
+    pub(in crate::world) first_waiting: Option<u32>,
+}
+
+/// Returns whom the start of MPI waits for; `None` if that is unknown. `started` is by rank.
+pub(super) fn awaited(
+    started: &[StartedRank],
+    expected: Expected,
+    host: &str,
+) -> Option<AwaitedAtStart> {
+    let mut waiting = started.iter();
+    let first_waiting = waiting.find(|rank| rank.state == ProcessState::Running);
+    let awaited = |who: String, is_here| AwaitedAtStart {
+        who,
+        is_here,
+        first_waiting: first_waiting.map(|first| first.rank),
+    };
     if let Some(halted) = started.iter().find_map(|rank| halted(rank, host)) {
-        return Some(halted);
+        return Some(awaited(halted, true));
     }
     let here = expected.here?;
     let is_only_node = here == expected.all;
     Some(match started.len() as u32 == here {
-        true if is_only_node => format!("MPI itself: all {here} ranks have reached MPI_Init"),
-        true => format!(
-            "ranks of other nodes, or MPI itself: all {here} ranks on {host} have reached MPI_Init"
+        true if is_only_node => awaited(
+            format!("MPI itself: all {here} ranks have reached MPI_Init"),
+            false,
         ),
-        false => missing(started, here, is_only_node, host),
+        true => awaited(
+            format!(
+                "ranks of other nodes, or MPI itself: all {here} ranks on {host} have reached MPI_Init"
+            ),
+            false,
+        ),
+        false => awaited(missing(started, here, is_only_node, host), true),
     })
 }
 
@@ -94,7 +122,10 @@ mod tests {
     }
 
     fn said(started: &[StartedRank], all: u32, here: Option<u32>) -> Option<String> {
-        awaited(started, Expected { all, here }, "n1")
+        let awaited = awaited(started, Expected { all, here }, "n1")?;
+        let is_elsewhere = awaited.who.contains("MPI itself");
+        assert_eq!(awaited.is_here, !is_elsewhere);
+        Some(awaited.who)
     }
 
     #[test]
@@ -133,6 +164,22 @@ mod tests {
             said(&all, 3, None).as_deref(),
             Some("rank 1 on n1 (pid 101), which has ended")
         );
+    }
+
+    #[test]
+    fn the_first_rank_that_waits_is_known() {
+        let first = |started: &[StartedRank]| {
+            let expected = Expected {
+                all: 8,
+                here: Some(4),
+            };
+            awaited(started, expected, "n1").and_then(|awaited| awaited.first_waiting)
+        };
+        assert_eq!(first(&started(&[5, 6])), Some(5));
+        let mut all = started(&[4, 5, 6, 7]);
+        all[0].state = ProcessState::Stopped;
+        assert_eq!(first(&all), Some(5));
+        assert_eq!(first(&[]), None);
     }
 
     #[test]

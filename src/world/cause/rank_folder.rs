@@ -219,7 +219,7 @@ mod tests {
                 rank: 2,
                 host: "n1".into(),
                 pid: children[2].id(),
-                at: chrono::Local::now().fixed_offset(),
+                at: crate::record::exact_now(),
             },
             end: EndOfJob {
                 code: Code::Nccl,

@@ -11,7 +11,10 @@ use super::{
     note::{self, FailureNote},
     rank_folder::{RankFolder, RankMark},
 };
-use crate::{record::FailedProcess, world::placement::host_name};
+use crate::{
+    record::{self, FailedProcess},
+    world::placement::host_name,
+};
 
 /// The mark of this process.
 pub(super) static OWN: OnceLock<RankFolder> = OnceLock::new();
@@ -74,7 +77,7 @@ pub(super) fn failed_now(mark: &RankMark) -> FailedProcess {
         rank: mark.rank,
         host: host_name(),
         pid: mark.process.pid,
-        at: chrono::Local::now().fixed_offset(),
+        at: record::exact_now(),
     }
 }
 

@@ -24,6 +24,7 @@ use super::{
 };
 use crate::{
     exit::Code,
+    record,
     units::counted,
     world::{
         abort, deadline,
@@ -217,8 +218,8 @@ impl Watcher {
             Some(_) => Answers::none(),
             None => inquiry::ask_all(finding.rank()),
         };
-        let mut sentence =
-            own_write.unwrap_or_else(|| finding.sentence(chrono::Local::now(), deadline::remedy()));
+        let now = record::exact_now().with_timezone(&chrono::Local);
+        let mut sentence = own_write.unwrap_or_else(|| finding.sentence(now, deadline::remedy()));
         if let Some(known) = evidence::ask() {
             sentence += &format!(". On this rank {known}");
         }
