@@ -935,3 +935,138 @@ fn the_peak_of_a_single_size_is_a_line() {
         .filter(|line| line.attribute("stroke") == Some("#5A5A5A"));
     assert!(peak.count() > 4, "{svg}");
 }
+
+/// The record that `scripts/demo-pxn.sh` shows.
+const REHEARSAL: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/data/rehearsal/two-h200.json");
+
+#[test]
+fn a_rehearsal_has_tables_and_pictures_of_who_relays() {
+    let folder = folder();
+    let at = folder.path();
+    let jobs = at.join("jobs");
+    fs::create_dir(&jobs).expect("made");
+    fs::copy(REHEARSAL, jobs.join("rehearsal.json")).expect("copied");
+    run(alone(at).args(["report", "jobs"])).expect_code(0);
+    let page = fs::read_to_string(jobs.join("report.html")).expect("the page");
+    let document = parse(&page);
+    let record = json(&jobs.join("rehearsal.json"));
+    let cases = record["cases"].as_array().expect("cases");
+    let topologies = names(cases, &["topology"]);
+    let captions: Vec<&str> = all(&document, "caption")
+        .iter()
+        .filter_map(Node::text)
+        .collect();
+    for topology in &topologies {
+        let caption = format!("Topology {}", topology[0]);
+        assert!(captions.contains(&&*caption), "{captions:?}");
+    }
+    let kinds = names(cases, &["topology", "collective", "algorithm"]);
+    assert_eq!(all(&document, "figure").len(), kinds.len());
+    let words: Vec<&str> = document
+        .descendants()
+        .filter_map(|node| node.text())
+        .collect();
+    let heading = words
+        .iter()
+        .find(|text| text.starts_with("Rehearsal of operations of 1M by NCCL"));
+    assert!(heading.is_some(), "what was rehearsed is said");
+    assert!(words.iter().any(|text| text.contains("Times mean nothing")));
+    let agree = format!(
+        "{} rehearsed cases: theory, log and counters agree.",
+        cases.len()
+    );
+    assert!(words.contains(&&*agree), "{agree}");
+    // A row of alltoall at NCCL's default, as the rehearsal's own table has it.
+    let is_row = |row: &Node| {
+        let cells: Vec<&str> = row.children().filter_map(|cell| cell.text()).collect();
+        cells.starts_with(&[
+            "alltoall",
+            "default",
+            "8 of 16",
+            "0-1",
+            "0-1: 524288 (262144)",
+            "0%",
+        ])
+    };
+    assert!(all(&document, "tr").iter().any(is_row));
+    // Two nodes of two GPUs, each of which passes data to the other one.
+    let is_alltoall = |figure: &&Node| {
+        let name = figure.attribute("id").unwrap_or_default();
+        name.contains("alltoall") && name.contains("split")
+    };
+    let figures = all(&document, "figure");
+    let alltoall = figures.iter().find(is_alltoall).expect("a figure");
+    let bows = alltoall
+        .descendants()
+        .filter(|node| node.has_tag_name(("http://www.w3.org/2000/svg", "path")));
+    let relaying = cases.iter().filter(|case| {
+        case["collective"] == "alltoall"
+            && case["topology"] == "split"
+            && case["sends"]["part"] != 0
+    });
+    assert_eq!(bows.count(), 4 * relaying.count());
+}
+
+/// Returns the different values of these keys.
+fn names<'a>(cases: &'a [serde_json::Value], keys: &[&str]) -> BTreeSet<Vec<&'a str>> {
+    let of_case = |case: &'a serde_json::Value| {
+        keys.iter()
+            .map(|key| case[*key].as_str().expect("a word"))
+            .collect()
+    };
+    cases.iter().map(of_case).collect()
+}
+
+#[test]
+fn a_rehearsal_can_stand_beside_a_run_and_in_a_summary() {
+    let folder = folder();
+    let at = folder.path();
+    write_run(at);
+    let both = [
+        "report",
+        "results.csv",
+        REHEARSAL,
+        "--out",
+        "page.html",
+        "--markdown",
+        "--svg",
+        "plots",
+    ];
+    let ended = run(alone(at).args(both)).expect_code(0);
+    assert!(ended.stdout.contains("Topology split:"), "{}", ended.stdout);
+    assert!(
+        ended.stdout.contains("| alltoall | off | 0 of 16 |"),
+        "{}",
+        ended.stdout
+    );
+    let page = fs::read_to_string(at.join("page.html")).expect("the page");
+    assert!(page.contains("<h2 id=\"plots\">") && page.contains("<h2 id=\"rehearsals\">"));
+    let plots = fs::read_dir(at.join("plots")).expect("plots");
+    let names = plots.map(|plot| plot.expect("a plot").file_name());
+    let is_of_rehearsal =
+        |name: &std::ffi::OsString| name.to_string_lossy().starts_with("rehearsal-1-alltoall");
+    assert!(names.into_iter().any(|name| is_of_rehearsal(&name)));
+}
+
+#[test]
+fn json_that_is_no_rehearsal_is_refused() {
+    let folder = folder();
+    let at = folder.path();
+    fs::write(at.join("x.json"), "{}").expect("written");
+    let ended = run(alone(at).args(["report", "x.json"])).expect_code(6);
+    let sentences = ended.sentences();
+    assert!(
+        sentences[0].contains("x.json: it does not hold a rehearsal"),
+        "{sentences:?}"
+    );
+    let later = fs::read_to_string(REHEARSAL).expect("a record");
+    fs::create_dir(at.join("jobs")).expect("made");
+    let later = later.replacen("\"format\": 1", "\"format\": 2", 1);
+    fs::write(at.join("jobs/rehearsal.json"), later).expect("written");
+    let ended = run(alone(at).args(["report", "jobs"])).expect_code(6);
+    assert!(
+        ended.sentences()[0].contains("its format is 2"),
+        "{:?}",
+        ended.sentences()
+    );
+}

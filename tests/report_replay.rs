@@ -363,8 +363,7 @@ fn words_of_a_replay_are_no_markup_and_damaged_files_are_said() {
     );
     fs::remove_file(step.join("replay.json")).expect("removed");
     let ended = run(alone(at).args(["report", "step"])).expect_code(5);
-    let words =
-        "has no results.csv and no replay.json, and no folder below it has one: nothing to report";
+    let words = "has no results.csv, replay.json or rehearsal.json, and no folder below it has a run: nothing to report";
     assert!(ended.stderr.contains(words), "{}", ended.stderr);
 }
 

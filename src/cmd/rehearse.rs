@@ -12,14 +12,7 @@ use crate::{
     input::{self, InputKind},
     levels::{self, Preset},
     output::{lock::replace_alone, target},
-    rehearsal::{
-        cluster::Cluster,
-        picture,
-        rehearsed::Rehearsal,
-        rehearsed_table, table,
-        theory::{self, Theory},
-        virtual_node::NodeShape,
-    },
+    rehearsal::{cluster::Cluster, picture, rehearsed::Rehearsal, rehearsed_table, table, theory},
     units::{Bytes, counted},
     virtual_nodes::{self, Outcome, PlayedOnRails, RailNumber, RailStall},
 };
@@ -84,7 +77,8 @@ pub struct Args {
         help_heading = "Runs")]
     timeout: u32,
 
-    /// New folder for the results, logs and counters of each job [default: one that is removed unless something is wrong]
+    /// New folder for the record, which report shows, and for the results, logs and counters of each job
+    /// [default: one that is removed unless something is wrong]
     #[arg(long, value_name = "DIR", help_heading = "Runs", conflicts_with_all = ["theory", "from"])]
     out: Option<PathBuf>,
 
@@ -267,22 +261,11 @@ fn show(args: &Args, rehearsal: &Rehearsal) -> anyhow::Result<()> {
         write("--json", file, &rehearsed_table::json(rehearsal)?)?;
     }
     if let Some(file) = &args.svg {
-        write("--svg", file, &drawing(rehearsal)?)?;
+        let drawing = picture::draw_cases(rehearsal, &rehearsal.cases);
+        let drawing = drawing.map_err(|why| usage(format!("--svg: {why}")))?;
+        write("--svg", file, &drawing)?;
     }
     print_unless_on_stdout(args, &rehearsed_table::text(rehearsal))
-}
-
-/// Draws what a rehearsal showed, on nodes of its size.
-fn drawing(rehearsal: &Rehearsal) -> anyhow::Result<String> {
-    let cluster = Cluster::of_virtual_nodes(
-        rehearsal.nodes,
-        NodeShape::Split,
-        rehearsal.gpus_per_node as usize,
-        rehearsal.rails_per_node as usize,
-    )
-    .map_err(|why| usage(format!("--svg: the nodes cannot be drawn: {why}")))?;
-    let shown: Vec<Theory> = rehearsal.cases.iter().map(|case| case.drawn()).collect();
-    Ok(picture::draw(&cluster, &shown))
 }
 
 fn show_theory(args: &Args, clusters: &[Cluster]) -> anyhow::Result<Code> {

@@ -14,7 +14,8 @@ use crate::{
 /// --prometheus write what they name instead; with --out the page is written as well.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Folder of a run, a folder of such folders (an experiment, or what compare takes), or a results.csv
+    /// Folder of a run, a folder of such folders (an experiment, or what compare takes), a results.csv, or the folder or JSON of
+    /// a rehearsal
     #[arg(value_name = "RUN", required = true)]
     runs: Vec<PathBuf>,
     /// Write the page to this file, or - for stdout

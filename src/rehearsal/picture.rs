@@ -1,11 +1,14 @@
-//! [`draw`]: a picture of who relays through whom, as one self-contained SVG file.
+//! [`draw`] and [`draw_cases`]: a picture of who relays through whom, as one self-contained SVG file.
 
 use std::{collections::BTreeSet, fmt::Write as _};
 
 use super::{
     cluster::Cluster,
+    rehearsed::Rehearsal,
+    rehearsed_case::RehearsedCase,
     table::NO_TIMES,
     theory::{Answer, Relays, Theory},
+    virtual_node::NodeShape,
 };
 use crate::topology::svg::escaped;
 
@@ -66,6 +69,22 @@ pub fn draw(cluster: &Cluster, theories: &[Theory]) -> String {
     }
     out.push_str("</svg>\n");
     out
+}
+
+/// Draws what a rehearsal showed in `cases`, a panel per case, on nodes of its size.
+///
+/// # Errors
+/// Returns a sentence if there cannot be such nodes.
+pub fn draw_cases(rehearsal: &Rehearsal, cases: &[RehearsedCase]) -> Result<String, String> {
+    let cluster = Cluster::of_virtual_nodes(
+        rehearsal.nodes,
+        NodeShape::Split,
+        rehearsal.gpus_per_node as usize,
+        rehearsal.rails_per_node as usize,
+    )
+    .map_err(|why| format!("the nodes cannot be drawn: {why}"))?;
+    let shown: Vec<Theory> = cases.iter().map(RehearsedCase::drawn).collect();
+    Ok(draw(&cluster, &shown))
 }
 
 fn panel_height(cluster: &Cluster) -> usize {

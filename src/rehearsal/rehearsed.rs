@@ -5,6 +5,9 @@ use serde::{Deserialize, Serialize};
 use super::{change::change, cluster::Cluster, rehearsed_case::RehearsedCase, table::NO_TIMES};
 use crate::exit::{Code, Failure};
 
+/// The file of the record, in the folder of a rehearsal.
+pub const REHEARSAL_JSON: &str = "rehearsal.json";
+
 /// The format of the JSON.
 const FORMAT: u32 = 1;
 

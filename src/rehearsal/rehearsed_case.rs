@@ -145,7 +145,7 @@ impl RehearsedCase {
     }
 
     /// Returns the case in the form in which theories are drawn.
-    pub fn drawn(&self) -> Theory {
+    pub(super) fn drawn(&self) -> Theory {
         Theory {
             level: format!("{}, {}", self.topology, self.level),
             collective: self.collective,

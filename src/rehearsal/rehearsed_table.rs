@@ -13,7 +13,7 @@ use crate::{
 };
 
 /// The heads of the table.
-const HEADS: [&str; 10] = [
+pub const HEADS: [&str; 10] = [
     "collective",
     "level",
     "relayed sends",
@@ -51,7 +51,13 @@ fn of_topology(cases: &[RehearsedCase]) -> String {
     let mut rows = vec![HEADS.map(str::to_owned)];
     for of_collective in cases.chunk_by(|one, other| one.label() == other.label()) {
         for (at, case) in of_collective.iter().enumerate() {
-            rows.extend(rows_of(case, at == 0));
+            let mut rows_of_case = rows_of(case);
+            if at > 0
+                && let Some(first) = rows_of_case.first_mut()
+            {
+                first[0].clear();
+            }
+            rows.extend(rows_of_case);
         }
     }
     format!("\nTopology {}\n{}", cases[0].topology, aligned(&rows))
@@ -81,7 +87,8 @@ fn below_the_table(case: &RehearsedCase) -> String {
     out
 }
 
-fn heading(rehearsal: &Rehearsal) -> String {
+/// Returns what was rehearsed, as sentences.
+pub fn heading(rehearsal: &Rehearsal) -> String {
     let version = match rehearsal.nccl.as_str() {
         "" => String::new(),
         version => format!(" {version}"),
@@ -107,15 +114,13 @@ fn yes_or_no(known: Option<bool>, yes: &'static str, no: &'static str) -> &'stat
     }
 }
 
-/// Returns the rows of a case: one for each group of nodes that send the same.
-fn rows_of(case: &RehearsedCase, is_first_of_collective: bool) -> Vec<[String; 10]> {
+/// Returns the rows of a case: one for each group of nodes that send the same. What is true of the whole case is in the first.
+pub fn rows_of(case: &RehearsedCase) -> Vec<[String; 10]> {
     let mut rows = Vec::new();
     for (nodes, rails) in groups_of_nodes(&case.rails_of_one_operation()) {
         let mut row: [String; 10] = Default::default();
         if rows.is_empty() {
-            if is_first_of_collective {
-                row[0] = case.label();
-            }
+            row[0] = case.label();
             row[1] = case.level.clone();
             row[2] = format!("{} of {}", case.sends.part, case.sends.whole);
             row[5] = percent(case.crossing);

@@ -7,6 +7,7 @@ use super::{
     doctor::{self, Findings},
     machine::{self, Machine},
     ranks::{self, HeatMap},
+    rehearsals::{self, NamedRehearsal},
     replays::{self, ReplayedStep},
     series::{self, Results},
     source::{self, Source},
@@ -27,6 +28,8 @@ pub(super) struct Content {
     pub(super) results: Results,
     /// Training steps that were replayed.
     pub(super) replays: Vec<ReplayedStep>,
+    /// What NCCL did on virtual nodes.
+    pub(super) rehearsals: Vec<NamedRehearsal>,
     pub(super) comparisons: Vec<Comparison>,
     pub(super) heat_maps: Vec<HeatMap>,
     pub(super) stragglers: Stragglers,
@@ -46,6 +49,10 @@ impl Content {
     ///
     /// Returns an error if there is nothing to report, or if the results cannot be read.
     pub(super) fn read(runs: &[PathBuf]) -> anyhow::Result<Content> {
+        source::refuse_twice(runs)?;
+        let names = runs.iter().map(|run| run.display().to_string()).collect();
+        let (rehearsals, runs) = rehearsals::read(runs)?;
+        let runs = &runs[..];
         let sources = source::find(runs)?;
         let (machines, runs_left_out) = machine::describe(&sources);
         let mut notes = Vec::new();
@@ -60,15 +67,16 @@ impl Content {
         });
         let results = results?;
         let replays = replays::read(&sources, &mut notes);
-        if results.counts.rows == 0 && replays.is_empty() {
+        if results.counts.rows == 0 && replays.is_empty() && rehearsals.is_empty() {
             let what = format!("{}: nothing to report", notes.join("; "));
             return Err(Failure::on_all_ranks(Code::NothingRan, what));
         }
         Ok(Content {
-            names: runs.iter().map(|run| run.display().to_string()).collect(),
+            names,
             made_at: record::now().format("%Y-%m-%d %H:%M:%S %:z").to_string(),
             results,
             replays,
+            rehearsals,
             comparisons: comparisons?,
             heat_maps: ranks::read(&sources, &mut notes),
             stragglers: stragglers::read(&sources, &mut notes),

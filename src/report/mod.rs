@@ -24,6 +24,8 @@ mod panel;
 mod picture;
 mod plot;
 mod ranks;
+mod rehearsal_section;
+mod rehearsals;
 mod replay_modes;
 mod replay_parts;
 mod replay_section;

@@ -29,16 +29,25 @@ pub(super) struct Source {
     pub(super) label: Option<String>,
 }
 
+/// Checks that no path is named twice.
+///
+/// # Errors
+///
+/// Returns an error if one is.
+pub(super) fn refuse_twice(paths: &[PathBuf]) -> anyhow::Result<()> {
+    let Some(path) = named_twice(paths) else {
+        return Ok(());
+    };
+    let what = format!("{} is named twice. Name each run once", path.display());
+    Err(Failure::on_all_ranks(Code::Usage, what))
+}
+
 /// Returns the runs that `paths` stand for.
 ///
 /// # Errors
 ///
 /// Returns an error if one of them stands for no run.
 pub(super) fn find(paths: &[PathBuf]) -> anyhow::Result<Vec<Source>> {
-    if let Some(path) = named_twice(paths) {
-        let what = format!("{} is named twice. Name each run once", path.display());
-        return Err(Failure::on_all_ranks(Code::Usage, what));
-    }
     let mut sources = Vec::new();
     for path in paths {
         sources.extend(find_one(path)?);
@@ -64,7 +73,7 @@ fn find_one(path: &Path) -> anyhow::Result<Vec<Source>> {
     }
     if sources.is_empty() {
         let what = format!(
-            "{} has no results.csv and no replay.json, and no folder below it has one: nothing to report. Name the folder of a run",
+            "{} has no results.csv, replay.json or rehearsal.json, and no folder below it has a run: nothing to report. Name the folder of a run",
             path.display()
         );
         return Err(Failure::on_all_ranks(Code::NothingRan, what));

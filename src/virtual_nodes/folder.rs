@@ -8,7 +8,13 @@ use std::{
 
 use tempfile::TempDir;
 
-use crate::exit::{Code, Failure};
+use crate::{
+    exit::{Code, Failure},
+    rehearsal::{
+        rehearsed::{REHEARSAL_JSON, Rehearsal},
+        rehearsed_table,
+    },
+};
 
 /// The folder for the files of all jobs.
 #[derive(Debug)]
@@ -65,6 +71,16 @@ impl JobsFolder {
             JobsFolder::Named(path) => path,
             JobsFolder::Temporary(folder) => folder.path(),
         }
+    }
+
+    /// Writes the record of the rehearsal into the folder.
+    ///
+    /// # Errors
+    /// Returns an error if it cannot be written.
+    pub(super) fn write_record(&self, rehearsal: &Rehearsal) -> anyhow::Result<()> {
+        let file = self.path().join(REHEARSAL_JSON);
+        let text = rehearsed_table::json(rehearsal)?;
+        fs::write(&file, text).map_err(|error| Failure::of_file("written", &file, &error))
     }
 
     /// Keeps the folder, and says where it is.

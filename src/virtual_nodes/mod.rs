@@ -78,6 +78,7 @@ pub fn run(request: &Request) -> anyhow::Result<Outcome> {
         end
     });
     let rehearsal = rehearsal(request, &machine, &done.shown);
+    folder.write_record(&rehearsal)?;
     let evidence = evidence(&setup, &jobs, cluster.ranks(), &done);
     if !done.failed.is_empty() || done.stopped_by.is_some() || !evidence.is_empty() {
         folder.keep();

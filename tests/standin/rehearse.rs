@@ -85,6 +85,9 @@ fn theory_log_and_counters_of_a_job_are_compared() {
     let case = &json(&machine.path().join("x.json"))["cases"][0];
     assert_eq!(case["comparison"]["numbers"][0]["log"], 16);
     assert_eq!(case["flows"].as_array().map(Vec::len), Some(8));
+    let record = fs::read_to_string(machine.path().join("jobs/rehearsal.json"));
+    let named = fs::read_to_string(machine.path().join("x.json"));
+    assert_eq!(record.expect("a record"), named.expect("the same"));
     let job = machine.path().join("jobs/split.alltoall.sendrecv.default");
     for file in [
         "nccl/rank-3.log",

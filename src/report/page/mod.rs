@@ -26,6 +26,7 @@ use super::{
     palette,
     picture::Picture,
     ranks::HeatMap,
+    rehearsal_section::{self, RehearsalSection},
     replay_section::{self, ReplaySection},
     table::{Table, is_are, limited},
     telemetry::Telemetry,
@@ -50,6 +51,7 @@ pub(super) struct Page<'a> {
     /// The main numbers of training steps.
     steps: Table,
     replays: Vec<ReplaySection>,
+    rehearsals: Vec<RehearsalSection>,
     comparisons: &'a [Comparison],
     /// The remarks of all runs, each once.
     remarks: Vec<String>,
@@ -95,7 +97,14 @@ impl<'a> Page<'a> {
         let replays = replay_section::sections(&content.replays, &mut |figures, noun| {
             budget.take(usize::MAX, figures.into_iter().map(Ok), noun)
         })?;
+        let mut rows_left_out = Vec::new();
+        let rehearsals = rehearsal_section::sections(
+            &content.rehearsals,
+            &mut |figures, noun| budget.take(usize::MAX, figures.into_iter().map(Ok), noun),
+            &mut rows_left_out,
+        )?;
         let mut left_out = budget.left_out;
+        left_out.extend(rows_left_out);
         let steps = replay_section::overview(&content.replays, &mut left_out);
         let overview = overview::overview(&results.panels);
         let overview = limited(overview, "overview row", &mut left_out);
@@ -113,6 +122,7 @@ impl<'a> Page<'a> {
             figures,
             steps,
             replays,
+            rehearsals,
             comparisons: &content.comparisons,
             remarks: outcome::remarks(&content.machines),
             heat,
@@ -137,8 +147,9 @@ impl<'a> Page<'a> {
         let ranks = self.late_maps.iter().chain(&self.heat);
         let steps = self.replays.iter();
         let steps = steps.flat_map(|step| step.modes.iter().chain(&step.timelines));
+        let relays = self.rehearsals.iter().flat_map(|one| &one.figures);
         let figures = self.figures.iter().chain(steps).chain(ranks);
-        let figures = figures.chain(&self.telemetry);
+        let figures = figures.chain(&self.telemetry).chain(relays);
         figures.flat_map(|figure| &figure.pictures)
     }
 

@@ -1,7 +1,9 @@
 //! What the page says of all runs together, as sentences.
 
 use crate::{
-    report::{content::Content, machine::Machine, series::Counts, source::Source},
+    report::{
+        content::Content, machine::Machine, rehearsal_section, series::Counts, source::Source,
+    },
     units::counted,
 };
 
@@ -33,6 +35,7 @@ pub(super) fn outcome(content: &Content) -> Vec<String> {
             counted(wrong, "wrong element")
         )),
     }
+    sentences.extend(rehearsal_section::outcome(&content.rehearsals));
     sentences
 }
 

@@ -1,0 +1,58 @@
+//! Rehearsals: what NCCL did on virtual nodes, as `rehearsal.json` has it.
+
+use std::path::{Path, PathBuf};
+
+use crate::{
+    exit::{Code, Failure},
+    input::{self, InputKind},
+    rehearsal::rehearsed::{REHEARSAL_JSON, Rehearsal},
+};
+
+/// A rehearsal, and the path that it was named by.
+pub(super) struct NamedRehearsal {
+    pub(super) name: String,
+    pub(super) rehearsal: Rehearsal,
+}
+
+/// Reads the rehearsals among `paths`. Returns them, and the other paths.
+///
+/// # Errors
+/// Returns an error if one of them cannot be read: nothing else of it can be shown.
+pub(super) fn read(paths: &[PathBuf]) -> anyhow::Result<(Vec<NamedRehearsal>, Vec<PathBuf>)> {
+    let mut rehearsals = Vec::new();
+    let mut others = Vec::new();
+    for path in paths {
+        match record_of(path) {
+            None => others.push(path.clone()),
+            Some(record) => rehearsals.push(NamedRehearsal {
+                name: path.display().to_string(),
+                rehearsal: read_one(&record)?,
+            }),
+        }
+    }
+    Ok((rehearsals, others))
+}
+
+/// Returns the record that `path` stands for: the one in that folder, or the file itself.
+fn record_of(path: &Path) -> Option<PathBuf> {
+    if path.is_dir() {
+        return Some(path.join(REHEARSAL_JSON)).filter(|record| record.is_file());
+    }
+    let is_json = path
+        .extension()
+        .is_some_and(|extension| extension == "json");
+    is_json.then(|| path.to_owned())
+}
+
+fn read_one(record: &Path) -> anyhow::Result<Rehearsal> {
+    let refused = |why: &str| {
+        let what = format!(
+            "{}: {why}. Name the folder of a run, a results.csv or the record of a rehearsal",
+            record.display()
+        );
+        Failure::on_all_ranks(Code::Usage, what)
+    };
+    let text = input::read_text(record, InputKind::Json)
+        .map_err(|error| refused(&format!("it cannot be read: {error}")))?;
+    Rehearsal::parse(&text).map_err(|why| refused(&why))
+}
