@@ -38,6 +38,8 @@ mod recorded_tests;
 pub mod rehearsed;
 pub mod rehearsed_case;
 pub mod rehearsed_table;
+#[cfg(test)]
+mod rehearsed_tests;
 mod rings;
 mod send_recv;
 pub mod settings;
