@@ -328,8 +328,8 @@ interrupted() {
 rehearsed=(alltoall alltoallv sendrecv gather scatter hypercube all_reduce) # all_reduce by ring and by tree
 levels=(off conservative balanced aggressive default)
 
-# NCCL on two virtual nodes whose NICs a plugin plays, at every level and on both topologies, in three minutes. The table goes to a
-# file, from which the checks of each level read.
+# NCCL on two virtual nodes whose NICs a plugin plays, at every level and on both topologies; it may take three minutes. The table
+# goes to a file, from which the checks of each level read.
 rehearsal() {
     local began=$SECONDS took
     shown=200 # what the logs say of a job that failed

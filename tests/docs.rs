@@ -87,8 +87,8 @@ fn format_md() -> String {
          Lines that cannot be read are taken out of the CSV, which is kept as it was under `NAME.1`, and their cases are measured \
          again. What is no CSV of this program is refused. A message says how many cases are kept and how many remain. \
          `started_at` in `run.json` stays that of the first part, and `continued_at` lists when the run was continued.\n\n\
-         Times of the day follow from what the clock showed when a process first needed it, and from a clock that is never set: if \
-         somebody sets the clock during a run, times stay in their order.\n\n\
+         A process reads the system clock once, and counts from there by a clock that nobody can set. So times stay in order even if \
+         somebody sets the system clock during a run.\n\n\
          ## Columns\n\n| column | meaning |\n|---|---|\n",
     );
     for column in COLUMNS {

@@ -391,7 +391,7 @@ fn a_step_that_goes_on_when_the_time_is_over_is_ended_and_the_others_are_compare
     let ended = experiment(folder.path(), &words).expect_code(4);
     let said = "ended with exit code 4: it had not ended 30 s after the time was over, and was ended. Its output is in e/";
     assert!(ended.stderr.contains(said), "{}", ended.stderr);
-    let said = "the experiment ends: a step went on when the time was over. To measure the rest, repeat the command with --resume --out e\n";
+    let said = "the experiment ends: a step was still running after the time was over. To measure the rest, repeat the command with --resume --out e\n";
     assert!(ended.stderr.contains(said), "{}", ended.stderr);
     assert!(ended.took >= Duration::from_secs(55), "{:?}", ended.took);
     let rows = csv(&folder.path().join("e/comparison.csv"));

@@ -292,7 +292,7 @@ impl Plugin {
         )
     }
 
-    /// Returns what waits at the senders. One that is in use is left out: its messages flow.
+    /// Returns what waits at the senders. One that another thread holds at this moment is left out; the next file has it.
     fn waiting(&self) -> Vec<Waiting> {
         let ends: Vec<_> = held(&self.ends).values().cloned().collect();
         let of_end = |end: &Arc<Mutex<End>>| match &*end.try_lock().ok()? {

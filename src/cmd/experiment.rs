@@ -40,8 +40,9 @@ pub struct Args {
     #[arg(long, value_name = "N", value_parser = values::positive::<u32>)]
     blocks: Option<u32>,
 
-    /// Start no block that would probably exceed this time, such as 90m, and end a step that goes on half a minute later, or as
-    /// long after it as the longest step took; in a Slurm job, the job's time limit also applies
+    /// Start no block that would probably exceed this time, such as 90m; a step that is still running then is ended half a
+    /// minute later, or after as long as the longest step took if that is more. In a Slurm job, the job's time limit also
+    /// applies
     #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
     time: Option<Duration>,
 

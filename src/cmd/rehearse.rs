@@ -176,9 +176,10 @@ pub fn run(args: &Args) -> anyhow::Result<Code> {
 
 /// Prints what NCCL showed, and what the logs say if that is not as it should be.
 fn show_outcome(args: &Args, outcome: Outcome) -> anyhow::Result<Code> {
-    if !outcome.rehearsal.cases.is_empty() {
-        show(args, &outcome.rehearsal)?;
-    }
+    let shown = match outcome.rehearsal.cases.is_empty() {
+        true => Ok(()),
+        false => show(args, &outcome.rehearsal),
+    };
     let mut evidence = outcome.evidence.iter();
     if let Some(heading) = evidence.next() {
         say!("pxnbench: {heading}");
@@ -186,10 +187,15 @@ fn show_outcome(args: &Args, outcome: Outcome) -> anyhow::Result<Code> {
     for line in evidence {
         say!("    | {line}");
     }
-    if let Some(failure) = outcome.failure {
-        return Err(failure);
+    let verdict = match outcome.failure {
+        Some(failure) => Err(failure),
+        None => outcome.rehearsal.check(),
+    };
+    if let (Err(_), Err(unwritten)) = (&verdict, &shown) {
+        say!("pxnbench: {unwritten}");
     }
-    outcome.rehearsal.check()?;
+    verdict?;
+    shown?;
     Ok(Code::Fine)
 }
 
@@ -197,9 +203,10 @@ fn usage(what: String) -> anyhow::Error {
     Failure::on_all_ranks(Code::Usage, what)
 }
 
-/// Checks that each output has a file of its own: one would replace the other, or be mixed with it.
+/// Checks that each file is another one: outputs would replace one another or the record that is read, or be mixed.
 fn check_files(args: &Args) -> anyhow::Result<()> {
     let files = [
+        ("--from", &args.from),
         ("--csv", &args.csv),
         ("--json", &args.json),
         ("--svg", &args.svg),
@@ -252,20 +259,25 @@ fn recorded(args: &Args, file: &Path) -> anyhow::Result<Rehearsal> {
     Ok(rehearsal)
 }
 
-/// Prints a rehearsal, and writes its files.
+/// Prints a rehearsal, and writes its files. What cannot be written does not keep the rest from being shown.
 fn show(args: &Args, rehearsal: &Rehearsal) -> anyhow::Result<()> {
+    let mut results = vec![print_unless_on_stdout(
+        args,
+        &rehearsed_table::text(rehearsal),
+    )];
     if let Some(file) = &args.csv {
-        write("--csv", file, &rehearsed_table::csv(rehearsal)?)?;
+        let text = rehearsed_table::csv(rehearsal);
+        results.push(text.and_then(|text| write("--csv", file, &text)));
     }
     if let Some(file) = &args.json {
-        write("--json", file, &rehearsed_table::json(rehearsal)?)?;
+        let text = rehearsed_table::json(rehearsal);
+        results.push(text.and_then(|text| write("--json", file, &text)));
     }
     if let Some(file) = &args.svg {
         let drawing = picture::draw_cases(rehearsal, &rehearsal.cases);
-        let drawing = drawing.map_err(|why| usage(format!("--svg: {why}")))?;
-        write("--svg", file, &drawing)?;
+        results.push(write("--svg", file, &drawing));
     }
-    print_unless_on_stdout(args, &rehearsed_table::text(rehearsal))
+    results.into_iter().collect()
 }
 
 fn show_theory(args: &Args, clusters: &[Cluster]) -> anyhow::Result<Code> {

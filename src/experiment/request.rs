@@ -31,7 +31,7 @@ pub struct Request {
 /// What becomes of an experiment that is in the folder already.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Continuation {
-    /// It is kept, and no other one is begun.
+    /// It stays as it is, and nothing is measured.
     Refused,
     /// It is continued, and has to be there.
     Required,

@@ -52,7 +52,7 @@ impl StepStart {
         })
     }
 
-    /// Returns what becomes of an experiment in the folder, which is to be continued if somebody `resumes` it.
+    /// Returns what becomes of an experiment in the folder. `resumes` tells whether --resume was given.
     pub fn continuation(&self, resumes: bool) -> Continuation {
         match (self.is_restarted, resumes) {
             (true, _) => Continuation::IfThere,

@@ -131,7 +131,7 @@ fn forced(end: &ChildEnd, limit: Option<StepLimit>) -> Option<String> {
     let how = match (end.was_killed, end.status) {
         (false, _) => "was ended",
         (true, Some(_)) => "was killed",
-        (true, None) => "remains although it was killed",
+        (true, None) => "is still there although it was killed",
     };
     let patience = PATIENCE.as_secs();
     match limit.filter(|_| end.was_late) {

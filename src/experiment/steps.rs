@@ -130,7 +130,7 @@ impl<'a> Experiment<'a> {
                 self.save()?;
                 let why = match end.was_late {
                     true => {
-                        "There was no time for the other steps. Give them more, or see what the first one waited for"
+                        "No time was left for the other steps. Allow more time, or find out what the first one was waiting for"
                     }
                     false => "The other steps would fail for the same reason, so none was started",
                 };
@@ -162,7 +162,7 @@ impl<'a> Experiment<'a> {
             return Some("a step was stopped".to_owned());
         }
         if self.was_late {
-            return Some("a step went on when the time was over".to_owned());
+            return Some("a step was still running after the time was over".to_owned());
         }
         let active = self.active();
         let has_reference = active.contains(self.request.variants.reference());
@@ -206,11 +206,12 @@ impl<'a> Experiment<'a> {
         Duration::from_secs_f64(slowest)
     }
 
-    /// Returns the time of the longest step that ended well.
+    /// Returns the time of the longest step that was not ended early.
     fn longest_step(&self) -> Duration {
         let steps = self.record.steps.iter();
-        let ended_well = steps.filter(|step| step.code == Code::Fine);
-        let seconds = ended_well.map(|step| step.seconds);
+        let ended_by_themselves =
+            steps.filter(|step| !matches!(step.code, Code::Stopped | Code::TimedOut));
+        let seconds = ended_by_themselves.map(|step| step.seconds);
         Duration::from_secs_f64(seconds.fold(0.0, f64::max))
     }
 
@@ -374,10 +375,16 @@ impl<'a> Experiment<'a> {
         self.save()
     }
 
-    /// Returns the exit code of the first step that failed, or that of a stopped experiment if a signal came between two steps.
+    /// Returns the exit code of the first step that failed. If none did, it is that of what cut the experiment short: a signal, or
+    /// a step that was ended because the time was over, even if it had recorded a good end.
     pub(super) fn failure(&self) -> Option<Code> {
         let is_stopped = self.was_stopped || signal::received().is_some();
-        self.failure.or(is_stopped.then_some(Code::Stopped))
+        let cut = match (is_stopped, self.was_late) {
+            (true, _) => Some(Code::Stopped),
+            (false, true) => Some(Code::TimedOut),
+            (false, false) => None,
+        };
+        self.failure.or(cut)
     }
 
     fn save(&self) -> anyhow::Result<()> {

@@ -3,7 +3,7 @@
 use std::{
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use super::tree::below;
@@ -67,6 +67,7 @@ pub(crate) fn answer(
         .stderr(Stdio::piped())
         .spawn()
         .map_err(|error| error.to_string())?;
+    let started = Instant::now();
     let stdout = child::read_all(child.stdout.take(), child::MOST_BYTES);
     let stderr = child::read_all(child.stderr.take(), child::MOST_BYTES);
     let late = || format!("it did not answer within {} s", patience.as_secs());
@@ -75,7 +76,8 @@ pub(crate) fn answer(
         return Err(late());
     };
     // It may go on although it says no more.
-    let ended = child::end_within(&mut child, patience).map_err(|error| error.to_string())?;
+    let left = patience.saturating_sub(started.elapsed());
+    let ended = child::end_within(&mut child, left).map_err(|error| error.to_string())?;
     let Some(status) = ended else {
         kill(&mut child);
         return Err(late());

@@ -23,7 +23,8 @@ use crate::{
 /// Time between two looks at whether somebody asks the pod to end.
 const PAUSE: Duration = Duration::from_millis(200);
 
-/// How long the program may take once it is asked to end: less than the half minute after which Kubernetes kills a pod.
+/// How long the program may take once it is asked to end. That is less than the minute that its pod has, since the results still
+/// go to the log.
 const PATIENCE: Duration = Duration::from_secs(15);
 
 /// What runs in a pod.

@@ -184,7 +184,7 @@ impl Reading {
                 let what = format!("the runs have more than {MOST_ROWS} rows. Name fewer of them");
                 return Err(usage(what));
             }
-            refuse_impossible_times(&row, csv, rows.line())?;
+            refuse_impossible_times(&row, csv, &rows)?;
             self.check_conditions(&row, csv)?;
             let record = row.to_record(&traffic::DEFAULT);
             let record = record.ok_or_else(|| {
@@ -293,7 +293,7 @@ impl Reading {
 
 /// Refuses a row with a time that no operation takes: the costs that follow would be as impossible, or not found at all. A time of 0 is one
 /// that was rounded.
-fn refuse_impossible_times(row: &CsvRow, csv: &Path, line: u64) -> anyhow::Result<()> {
+fn refuse_impossible_times(row: &CsvRow, csv: &Path, rows: &RowReader) -> anyhow::Result<()> {
     for (column, time) in [("time_us", row.time), ("predicted_us", row.predicted)] {
         let Some(Micros(time)) = time.filter(|time| time.0 != 0.0) else {
             continue;
@@ -305,6 +305,7 @@ fn refuse_impossible_times(row: &CsvRow, csv: &Path, line: u64) -> anyhow::Resul
         } else {
             continue;
         };
+        let line = rows.line();
         let what = format!(
             "{}, line {line}: {column} is {time:e}, which is {why}. Remove the row, or measure it again",
             csv.display()

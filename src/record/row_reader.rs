@@ -98,9 +98,11 @@ impl RowReader {
         &self.header
     }
 
-    /// Returns the line in which the row begins that was read last, from 1.
+    /// Returns the line on which the row that was read last begins, counted from 1. It opens the file.
     pub fn line(&self) -> u64 {
-        self.row.position().map_or(0, csv::Position::line)
+        self.row
+            .position()
+            .map_or(0, |position| line_at(position, &self.path))
     }
 
     /// Reads the cells of the next row as they stand in the file; `None` behind the last one. A last cell without an end is

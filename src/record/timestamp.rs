@@ -17,7 +17,7 @@ pub fn now() -> DateTime<FixedOffset> {
 }
 
 /// Returns the current time with the offset of local time. If the clock is not set, it is the beginning of 1970 or the end of
-/// the calendar. If it is set while this process runs, that is not seen: an end would lie before its beginning.
+/// the calendar. A change of the clock while this process runs is ignored, since otherwise an end could lie before its beginning.
 pub fn exact_now() -> DateTime<FixedOffset> {
     static FIRST: OnceLock<ClockReading> = OnceLock::new();
     let first = FIRST.get_or_init(ClockReading::now);

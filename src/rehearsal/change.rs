@@ -23,14 +23,14 @@ pub(super) fn change(before: &RehearsedCase, case: &RehearsedCase) -> String {
     }
     let (then, now) = (percent(before.crossing), percent(case.crossing));
     if then != now {
-        said.push(format!("{now} of the bytes cross rails, before {then}"));
+        said.push(format!("{now} of the bytes cross rails instead of {then}"));
     }
     if before.nccl_algorithm != case.nccl_algorithm {
         let (then, now) = (before.algorithm_name(), case.algorithm_name());
-        said.push(format!("algorithm {now}, before {then}"));
+        said.push(format!("algorithm {now} instead of {then}"));
     }
     if said.is_empty() {
-        return format!("as {}", before.level);
+        return format!("same as {}", before.level);
     }
     said.join("; ")
 }
@@ -42,7 +42,7 @@ fn change_of_sends(then: Share, now: Share) -> String {
         format!("{} of {}", then.part, then.whole)
     };
     format!(
-        "{} of {} sends are relayed, before {before}",
+        "{} of {} sends are relayed instead of {before}",
         now.part, now.whole
     )
 }
@@ -85,7 +85,7 @@ fn names(these: &[&RailBytes], all: &[RailBytes]) -> Vec<String> {
         match nodes.len() {
             count if count == on_all => names.push(format!("rail {number}")),
             1 => names.push(format!("rail {number} of node {}", nodes[0])),
-            _ => names.push(format!("rail {number} of nodes {}", nodes.join(" and "))),
+            _ => names.push(format!("rail {number} of nodes {}", nodes.join(", "))),
         }
     }
     names

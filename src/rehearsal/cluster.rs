@@ -114,7 +114,7 @@ fn check_ranks(nodes: u64, gpus: usize) -> Result<(), String> {
     match nodes.checked_mul(gpus as u64) {
         Some(ranks) if ranks <= MOST_RANKS => Ok(()),
         _ => Err(format!(
-            "{} of {} are more than {MOST_RANKS} ranks, the most of a theory",
+            "{} of {} are more than {MOST_RANKS} ranks, the most that are supported. Use fewer",
             counted(nodes, "node"),
             counted(gpus as u64, "GPU")
         )),

@@ -15,7 +15,7 @@ pub struct Flow {
     pub relay: Option<u64>,
     /// The NIC of the receiving node.
     pub peer_rail: usize,
-    /// Bytes of one operation.
+    /// Bytes: of one operation in a theory, of all operations in a record.
     pub bytes: u64,
 }
 

@@ -8,7 +8,6 @@ use super::{
     rehearsed_case::RehearsedCase,
     table::NO_TIMES,
     theory::{Answer, Relays, Theory},
-    virtual_node::NodeShape,
 };
 use crate::topology::svg::escaped;
 
@@ -41,11 +40,62 @@ struct DrawnPath {
     rail: usize,
 }
 
+/// The nodes of a drawing, which are all alike.
+struct DrawnNodes {
+    count: u64,
+    /// The label of each GPU of a node.
+    gpus: Vec<String>,
+    /// Rails of a node.
+    rails: usize,
+}
+
+impl DrawnNodes {
+    fn of_rank(&self, rank: u64) -> u64 {
+        rank / self.gpus.len() as u64
+    }
+
+    fn gpu_of(&self, rank: u64) -> usize {
+        (rank % self.gpus.len() as u64) as usize
+    }
+
+    /// Returns how many of them are drawn.
+    fn drawn(&self) -> u64 {
+        self.count.min(MOST_NODES)
+    }
+
+    /// Returns the rows of a drawn node.
+    fn rows(&self) -> usize {
+        self.gpus.len().max(self.rails) + 1
+    }
+}
+
 /// Draws a panel per theory, one below the other.
 pub fn draw(cluster: &Cluster, theories: &[Theory]) -> String {
-    let nodes = cluster.nodes.min(MOST_NODES);
-    let panel = panel_height(cluster);
-    let width = 2 * MARGIN + nodes as usize * (NODE_WIDTH + GAP);
+    let gpus = (0..cluster.gpus()).map(|gpu| cluster.node.gpu_label(gpu));
+    let nodes = DrawnNodes {
+        count: cluster.nodes,
+        gpus: gpus.collect(),
+        rails: cluster.rails(),
+    };
+    draw_on(&nodes, theories)
+}
+
+/// Draws what a rehearsal showed in `cases`, a panel per case.
+pub fn draw_cases(rehearsal: &Rehearsal, cases: &[RehearsedCase]) -> String {
+    let gpus = (0..rehearsal.gpus_per_node).map(|gpu| format!("GPU {gpu}"));
+    let nodes = DrawnNodes {
+        count: rehearsal.nodes,
+        gpus: gpus.collect(),
+        rails: rehearsal.rails_per_node as usize,
+    };
+    let shown: Vec<Theory> = cases.iter().map(RehearsedCase::drawn).collect();
+    draw_on(&nodes, &shown)
+}
+
+fn draw_on(nodes: &DrawnNodes, theories: &[Theory]) -> String {
+    let drawn = nodes.drawn();
+    let panel = panel_height(nodes);
+    let width = 2 * MARGIN + drawn as usize * (NODE_WIDTH + GAP);
     let width = width.max(720);
     let height = MARGIN + 2 * ROW + theories.len() * panel;
     let mut out = format!(
@@ -56,8 +106,8 @@ pub fn draw(cluster: &Cluster, theories: &[Theory]) -> String {
     text(&mut out, MARGIN, MARGIN + 8, NO_TIMES);
     let legend = format!(
         "Grey: a GPU sends through its NIC itself. Orange: it passes its data to the GPU beside the NIC, which relays them.{}",
-        if nodes < cluster.nodes {
-            format!(" The first {nodes} of {} nodes are drawn.", cluster.nodes)
+        if drawn < nodes.count {
+            format!(" The first {drawn} of {} nodes are drawn.", nodes.count)
         } else {
             String::new()
         }
@@ -65,42 +115,26 @@ pub fn draw(cluster: &Cluster, theories: &[Theory]) -> String {
     text(&mut out, MARGIN, MARGIN + 8 + ROW, &legend);
     for (at, theory) in theories.iter().enumerate() {
         let top = MARGIN + 2 * ROW + at * panel;
-        draw_theory(&mut out, cluster, theory, top, nodes);
+        draw_theory(&mut out, nodes, theory, top);
     }
     out.push_str("</svg>\n");
     out
 }
 
-/// Draws what a rehearsal showed in `cases`, a panel per case, on nodes of its size.
-///
-/// # Errors
-/// Returns a sentence if there cannot be such nodes.
-pub fn draw_cases(rehearsal: &Rehearsal, cases: &[RehearsedCase]) -> Result<String, String> {
-    let cluster = Cluster::of_virtual_nodes(
-        rehearsal.nodes,
-        NodeShape::Split,
-        rehearsal.gpus_per_node as usize,
-        rehearsal.rails_per_node as usize,
-    )
-    .map_err(|why| format!("the nodes cannot be drawn: {why}"))?;
-    let shown: Vec<Theory> = cases.iter().map(RehearsedCase::drawn).collect();
-    Ok(draw(&cluster, &shown))
-}
-
-fn panel_height(cluster: &Cluster) -> usize {
-    TITLE + (cluster.gpus().max(cluster.rails()) + 1) * ROW + GAP
+fn panel_height(nodes: &DrawnNodes) -> usize {
+    TITLE + nodes.rows() * ROW + GAP
 }
 
 fn text(out: &mut String, x: usize, y: usize, words: &str) {
     let _ = writeln!(out, "<text x=\"{x}\" y=\"{y}\">{}</text>", escaped(words));
 }
 
-fn draw_theory(out: &mut String, cluster: &Cluster, theory: &Theory, top: usize, nodes: u64) {
+fn draw_theory(out: &mut String, nodes: &DrawnNodes, theory: &Theory, top: usize) {
     let title = format!("{}, {}: {}", theory.level, theory.label(), summary(theory));
     text(out, MARGIN, top + 30, &title);
-    for node in 0..nodes {
+    for node in 0..nodes.drawn() {
         let left = MARGIN + node as usize * (NODE_WIDTH + GAP);
-        draw_node(out, cluster, theory, node, (left, top + TITLE));
+        draw_node(out, nodes, theory, node, (left, top + TITLE));
     }
 }
 
@@ -122,13 +156,13 @@ fn summary(theory: &Theory) -> String {
 }
 
 /// Returns the paths out of a node.
-fn paths(cluster: &Cluster, theory: &Theory, node: u64) -> BTreeSet<DrawnPath> {
+fn paths(nodes: &DrawnNodes, theory: &Theory, node: u64) -> BTreeSet<DrawnPath> {
     let mut paths = BTreeSet::new();
     for flow in &theory.flows {
-        if cluster.node_of(flow.from) == node {
+        if nodes.of_rank(flow.from) == node {
             paths.insert(DrawnPath {
-                gpu: cluster.gpu_of(flow.from),
-                relay: flow.relay.map(|rank| cluster.gpu_of(rank)),
+                gpu: nodes.gpu_of(flow.from),
+                relay: flow.relay.map(|rank| nodes.gpu_of(rank)),
                 rail: flow.rail,
             });
         }
@@ -138,20 +172,19 @@ fn paths(cluster: &Cluster, theory: &Theory, node: u64) -> BTreeSet<DrawnPath> {
 
 fn draw_node(
     out: &mut String,
-    cluster: &Cluster,
+    nodes: &DrawnNodes,
     theory: &Theory,
     node: u64,
     (left, top): (usize, usize),
 ) {
-    let rows = cluster.gpus().max(cluster.rails()) + 1;
     let _ = writeln!(
         out,
         "<rect x=\"{left}\" y=\"{top}\" width=\"{NODE_WIDTH}\" height=\"{}\" rx=\"6\" fill=\"#f6f6f6\" stroke=\"#aaaaaa\"/>",
-        rows * ROW
+        nodes.rows() * ROW
     );
     text(out, left + 8, top + 20, &format!("node {node}"));
     let middle = |row: usize| top + (row + 1) * ROW + ROW / 2 - 4;
-    for DrawnPath { gpu, relay, rail } in paths(cluster, theory, node) {
+    for DrawnPath { gpu, relay, rail } in paths(nodes, theory, node) {
         let by = relay.unwrap_or(gpu);
         let colour = if relay.is_some() { RELAYED } else { DIRECT };
         if relay.is_some() {
@@ -174,20 +207,16 @@ fn draw_node(
             middle(rail) + shift
         );
     }
-    for gpu in 0..cluster.gpus() {
-        let label = cluster.node.gpu_label(gpu);
-        draw_box(out, left + GPU_X, middle(gpu), "#d5ecc2", &label);
+    for (gpu, label) in nodes.gpus.iter().enumerate() {
+        draw_box(out, left + GPU_X, middle(gpu), "#d5ecc2", label);
     }
-    for rail in 0..cluster.rails() {
+    for rail in 0..nodes.rails {
         let label = format!("rail {rail}");
         draw_box(out, left + RAIL_X, middle(rail), "#c7dcf5", &label);
     }
     if let Answer::Known(rails) = &theory.rails {
-        let sent: u64 = rails
-            .iter()
-            .filter(|rail| rail.node == node)
-            .map(|rail| rail.sent)
-            .sum();
+        let of_node = rails.iter().filter(|rail| rail.node == node);
+        let sent = of_node.fold(0_u64, |sum, rail| sum.saturating_add(rail.sent));
         text(out, left + 70, top + 20, &format!("sends {sent} bytes"));
     }
 }

@@ -409,12 +409,12 @@ fn the_recorded_rehearsal_is_what_the_runs_showed() {
     };
     assert_eq!(
         of("a2a.split.level1").changed,
-        "8 of 16 sends are relayed, before 0; 0% of the bytes cross rails, before 50%"
+        "8 of 16 sends are relayed instead of 0; 0% of the bytes cross rails instead of 50%"
     );
-    assert_eq!(of("a2a.split.level2").changed, "as balanced");
+    assert_eq!(of("a2a.split.level2").changed, "same as balanced");
     assert_eq!(
         of("sr.split.default").changed,
-        "4 of 4 sends are relayed, before 0; now used: rail 0; no longer used: rail 1; 0% of the bytes cross rails, before 100%"
+        "4 of 4 sends are relayed instead of 0; now used: rail 0; no longer used: rail 1; 0% of the bytes cross rails instead of 100%"
     );
     let relayed = of("a2a.split.default")
         .flows
@@ -452,8 +452,8 @@ fn a_rehearsal_that_disagrees_has_the_numbers_and_its_exit_code() {
     let sentence = error.to_string();
     assert!(
         sentence.starts_with(
-            "2 of 3 rehearsed cases disagree with themselves. The first, on topology split: the rehearsal of alltoall at level off \
-             disagrees with itself: relayed send connections: 0 by theory, 8 in NCCL's log"
+            "theory, log and counters disagree in 2 of 3 rehearsed cases. The first, on topology split: theory, log and counters \
+             disagree on alltoall at level off: relayed send connections: 0 by theory, 8 in NCCL's log"
         ),
         "{sentence}"
     );

@@ -2,14 +2,28 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{change::change, cluster::Cluster, rehearsed_case::RehearsedCase, table::NO_TIMES};
-use crate::exit::{Code, Failure};
+use super::{
+    change::change,
+    cluster::{Cluster, MOST_RANKS},
+    rehearsed_case::RehearsedCase,
+    table::NO_TIMES,
+};
+use crate::{
+    exit::{Code, Failure},
+    visible::excerpt,
+};
 
 /// The file of the record, in the folder of a rehearsal.
 pub const REHEARSAL_JSON: &str = "rehearsal.json";
 
 /// The format of the JSON.
 const FORMAT: u32 = 1;
+
+/// The most cases of a record: all collectives, algorithms and levels on a few topologies are some hundred.
+const MOST_CASES: usize = 1000;
+
+/// The most rails of a node, as the plugin plays them.
+pub const MOST_RAILS: u64 = 64;
 
 /// All that was rehearsed together.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -75,24 +89,48 @@ impl Rehearsal {
             ));
         }
         if !rehearsal.is_within_its_nodes() {
-            return Err("it names a node, a rank or a rail that its nodes do not have".into());
+            return Err(format!(
+                "it has a node, rank or rail out of range, lacks the bytes of a rail, or has more than {MOST_CASES} cases"
+            ));
         }
         Ok(rehearsal)
     }
 
     fn is_within_its_nodes(&self) -> bool {
         let ranks = self.nodes.saturating_mul(self.gpus_per_node);
+        let is_a_cluster = (1..=MOST_RANKS).contains(&ranks)
+            && (1..=MOST_RAILS).contains(&self.rails_per_node)
+            && self.cases.len() <= MOST_CASES;
+        is_a_cluster
+            && self
+                .cases
+                .iter()
+                .all(|case| self.has_all_rails(case) && self.has_all_ends(case))
+    }
+
+    /// Returns whether a case has the bytes of each rail of each node, in order.
+    fn has_all_rails(&self, case: &RehearsedCase) -> bool {
+        let mut rails = case.rails.iter();
+        for node in 0..self.nodes {
+            for number in 0..self.rails_per_node {
+                let is_this = rails
+                    .next()
+                    .is_some_and(|rail| (rail.node, rail.rail as u64) == (node, number));
+                if !is_this {
+                    return false;
+                }
+            }
+        }
+        rails.next().is_none()
+    }
+
+    /// Returns whether all ranks and rails of a case's flows are there.
+    fn has_all_ends(&self, case: &RehearsedCase) -> bool {
+        let ranks = self.nodes * self.gpus_per_node;
         let has_rail = |rail: usize| (rail as u64) < self.rails_per_node;
-        self.cases.iter().all(|case| {
-            let mut rails = case.rails.iter();
-            let mut flows = case.flows.iter();
-            rails.all(|rail| rail.node < self.nodes && has_rail(rail.rail))
-                && flows.all(|flow| {
-                    let mut named = [flow.from, flow.to].into_iter().chain(flow.relay);
-                    named.all(|rank| rank < ranks)
-                        && has_rail(flow.rail)
-                        && has_rail(flow.peer_rail)
-                })
+        case.flows.iter().all(|flow| {
+            let mut named = [flow.from, flow.to].into_iter().chain(flow.relay);
+            named.all(|rank| rank < ranks) && has_rail(flow.rail) && has_rail(flow.peer_rail)
         })
     }
 
@@ -144,10 +182,10 @@ impl Rehearsal {
             [one] => one.comparison.check(),
             [first, ..] => first.comparison.check().map_err(|error| {
                 let what = format!(
-                    "{} of {} rehearsed cases disagree with themselves. The first, on topology {}: {error}",
+                    "theory, log and counters disagree in {} of {} rehearsed cases. The first, on topology {}: {error}",
                     differing.len(),
                     self.cases.len(),
-                    first.topology
+                    excerpt(&first.topology)
                 );
                 Failure::on_all_ranks(Code::WrongData, what)
             }),
@@ -162,8 +200,8 @@ impl Rehearsal {
                 let what = format!(
                     "wrong data in the rehearsal of {} at level {} on topology {}",
                     case.label(),
-                    case.level,
-                    case.topology
+                    excerpt(&case.level),
+                    excerpt(&case.topology)
                 );
                 Err(Failure::on_all_ranks(Code::WrongData, what))
             }

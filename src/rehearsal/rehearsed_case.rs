@@ -41,7 +41,7 @@ pub fn algorithm_names(choices: &[AlgorithmChoice]) -> String {
             names.push(name);
         }
     }
-    names.join(", ")
+    names.join(" + ")
 }
 
 /// A collective that was rehearsed at one level on one topology.
@@ -136,12 +136,12 @@ impl RehearsedCase {
     /// Returns the bytes of one operation by node and rail.
     pub fn rails_of_one_operation(&self) -> Vec<RailBytes> {
         let operations = self.operations.max(1);
-        let each = |rail: &RailBytes| RailBytes {
+        let of_one = |rail: &RailBytes| RailBytes {
             sent: rail.sent / operations,
             relayed: rail.relayed / operations,
             ..*rail
         };
-        self.rails.iter().map(each).collect()
+        self.rails.iter().map(of_one).collect()
     }
 
     /// Returns the case in the form in which theories are drawn.

@@ -9,8 +9,11 @@ use super::{
 };
 use crate::{
     units::{Bytes, counted},
-    visible::visible_line,
+    visible::{beginning, excerpt, visible_line},
 };
+
+/// The most letters of what a level changed.
+const MOST_LETTERS: usize = 400;
 
 /// The heads of the table.
 pub const HEADS: [&str; 10] = [
@@ -33,7 +36,7 @@ pub fn text(rehearsal: &Rehearsal) -> String {
         let _ = writeln!(out, "{}", visible_line(&rehearsal.note));
     }
     for played in &rehearsal.played {
-        let _ = writeln!(out, "Played: {}.", visible_line(played));
+        let _ = writeln!(out, "Imposed on the rails: {}.", visible_line(played));
     }
     let is_of_one_topology =
         |one: &RehearsedCase, other: &RehearsedCase| one.topology == other.topology;
@@ -60,7 +63,8 @@ fn of_topology(cases: &[RehearsedCase]) -> String {
             rows.extend(rows_of_case);
         }
     }
-    format!("\nTopology {}\n{}", cases[0].topology, aligned(&rows))
+    let topology = visible_line(&cases[0].topology);
+    format!("\nTopology {topology}\n{}", aligned(&rows))
 }
 
 /// Renders what does not fit into the row of a case: how long messages waited, and the numbers of a disagreement.
@@ -69,10 +73,10 @@ fn below_the_table(case: &RehearsedCase) -> String {
     for (rail, waited) in &case.waited_us {
         let _ = writeln!(
             out,
-            "\n{}, {}, {}: messages waited {:.1} ms for rail {rail}, added up over all ranks.",
-            case.topology,
+            "\n{}, {}, {}: messages waited {:.1} ms for rail {rail}, summed over all ranks.",
+            visible_line(&case.topology),
             case.label(),
-            case.level,
+            excerpt(&case.level),
             *waited as f64 / 1000.0
         );
     }
@@ -80,7 +84,7 @@ fn below_the_table(case: &RehearsedCase) -> String {
         let _ = write!(
             out,
             "\nTopology {}: {}",
-            case.topology,
+            visible_line(&case.topology),
             case.comparison.table()
         );
     }
@@ -91,11 +95,11 @@ fn below_the_table(case: &RehearsedCase) -> String {
 pub fn heading(rehearsal: &Rehearsal) -> String {
     let version = match rehearsal.nccl.as_str() {
         "" => String::new(),
-        version => format!(" {version}"),
+        version => format!(" {}", excerpt(version)),
     };
     let device = match rehearsal.device.as_str() {
         "" => String::new(),
-        device => format!(" on {device}"),
+        device => format!(" on {}", excerpt(device)),
     };
     format!(
         "Rehearsal of operations of {} by NCCL{version}{device}: {} with {} and {} each, on one machine. Bytes are those of one operation.",
@@ -121,13 +125,13 @@ pub fn rows_of(case: &RehearsedCase) -> Vec<[String; 10]> {
         let mut row: [String; 10] = Default::default();
         if rows.is_empty() {
             row[0] = case.label();
-            row[1] = case.level.clone();
+            row[1] = excerpt(&case.level).into_owned();
             row[2] = format!("{} of {}", case.sends.part, case.sends.whole);
             row[5] = percent(case.crossing);
-            row[6] = case.algorithm_name().to_owned();
+            row[6] = excerpt(case.algorithm_name()).into_owned();
             row[7] = yes_or_no(case.verified, "yes", "no").to_owned();
             row[8] = yes_or_no(case.comparison.agreement(), "agree", "differ").to_owned();
-            row[9] = case.changed.clone();
+            row[9] = beginning(&case.changed, MOST_LETTERS).into_owned();
         }
         row[3] = nodes;
         row[4] = rails;

@@ -1,5 +1,5 @@
-//! The theory against rehearsals with the real NCCL, as this program recorded them: two nodes with two, four and eight GPUs and
-//! as many rails.
+//! The theory against rehearsals with the real NCCL, as this program recorded them, without flows and compared numbers: two nodes
+//! with two, four and eight GPUs and as many rails.
 
 use std::collections::BTreeMap;
 

@@ -1,6 +1,6 @@
 //! Theories as a table for people, as CSV and as JSON.
 
-use std::{fmt::Write as _, ops::RangeInclusive};
+use std::{fmt::Write as _, iter, ops::RangeInclusive};
 
 use serde::Serialize;
 
@@ -63,7 +63,7 @@ pub fn text(cluster: &Cluster, size: Bytes, theories: &[Theory]) -> String {
 
 /// Renders rows as lines with aligned columns.
 pub(super) fn aligned<const COLUMNS: usize>(rows: &[[String; COLUMNS]]) -> String {
-    let width = |column: usize| rows.iter().map(|row| row[column].len()).max();
+    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max();
     let widths: Vec<usize> = (0..COLUMNS)
         .map(|column| width(column).unwrap_or_default())
         .collect();
@@ -71,7 +71,9 @@ pub(super) fn aligned<const COLUMNS: usize>(rows: &[[String; COLUMNS]]) -> Strin
     for row in rows {
         let mut line = String::new();
         for (cell, width) in row.iter().zip(&widths) {
-            let _ = write!(line, "{cell:width$}  ");
+            // Not as a width of the format, which has a limit.
+            line.push_str(cell);
+            line.extend(iter::repeat_n(' ', width - cell.chars().count() + 2));
         }
         out += line.trim_end();
         out.push('\n');

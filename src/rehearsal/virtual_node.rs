@@ -208,6 +208,39 @@ pub fn xml_like(node: &Topology, bus_ids: &[String]) -> Result<String, String> {
     Ok(file_of(&virtual_node))
 }
 
+/// Returns the node that NCCL sees in place of `node` with the file of [`xml_like`]: links of one speed, the NICs that the plugin
+/// plays, and the NVLinks of this machine.
+pub fn as_played(node: &Topology) -> Topology {
+    let mut played = node.clone();
+    for cpu in &mut played.cpus {
+        *cpu = Cpu {
+            numa: cpu.numa,
+            ..Cpu::default()
+        };
+    }
+    for switch in &mut played.switches {
+        switch.place.pcie = Peak::pcie(PCIE.0, PCIE.1);
+    }
+    for (number, gpu) in played.gpus.iter_mut().enumerate() {
+        let made_up = virtual_gpu(number, &gpu.place.bus_id, gpu.place.switch);
+        gpu.place.pcie = made_up.place.pcie;
+        gpu.nvlinks = made_up.nvlinks;
+        gpu.gdr = made_up.gdr;
+    }
+    for (rail, nic) in played.nics.iter_mut().enumerate() {
+        let made_up = virtual_nic(rail, nic.place.bus_id.clone(), nic.place.switch);
+        *nic = Nic {
+            place: DeviceLocation {
+                cpu: nic.place.cpu,
+                ..made_up.place
+            },
+            listed: nic.listed,
+            ..made_up
+        };
+    }
+    played
+}
+
 /// Checks that each device of a node has a PCI address of its own.
 fn check_addresses(node: &Topology) -> Result<(), String> {
     let gpus = node.gpus.iter().map(|gpu| &gpu.place);
@@ -215,11 +248,16 @@ fn check_addresses(node: &Topology) -> Result<(), String> {
     let nics = node.nics.iter().map(|nic| &nic.place);
     let mut known = BTreeSet::new();
     for place in gpus.chain(switches).chain(nics) {
-        if place.bus_id.is_empty() || !known.insert(&place.bus_id) {
+        if place.bus_id.is_empty() {
             return Err(
-                "two of its devices have the same PCI address, one has none, or a GPU of this machine has that of a switch or NIC"
-                    .into(),
+                "a device of it has no PCI address, and NCCL tells devices apart by them".into(),
             );
+        }
+        if !known.insert(&place.bus_id) {
+            return Err(format!(
+                "two devices have the PCI address {}, one of which may be a GPU of this machine: change it in the file",
+                place.bus_id
+            ));
         }
     }
     Ok(())
@@ -258,14 +296,19 @@ fn write_below(out: &mut String, node: &Topology, cpu: usize, above: Option<usiz
         write_below(out, node, cpu, Some(at), depth + 1);
         let _ = writeln!(out, "{indent}</pci>");
     }
-    for gpu in node.gpus.iter().filter(|gpu| is_below(&gpu.place)) {
+    // Between equally near devices NCCL chooses by the order of the file.
+    let mut gpus: Vec<&Gpu> = node.gpus.iter().collect();
+    gpus.sort_by_key(|gpu| gpu.listed);
+    for gpu in gpus.into_iter().filter(|gpu| is_below(&gpu.place)) {
         let bus_id = &gpu.place.bus_id;
         let _ = writeln!(
             out,
             "{indent}<pci busid=\"{bus_id}\" class=\"0x030200\" {link}/>"
         );
     }
-    for nic in node.nics.iter().filter(|nic| is_below(&nic.place)) {
+    let mut nics: Vec<&Nic> = node.nics.iter().collect();
+    nics.sort_by_key(|nic| nic.listed);
+    for nic in nics.into_iter().filter(|nic| is_below(&nic.place)) {
         let (bus_id, name) = (&nic.place.bus_id, &nic.name);
         let _ = writeln!(
             out,
@@ -387,5 +430,28 @@ mod tests {
         assert_eq!(why, "it has 2 GPUs, and a virtual node here has 1 GPU");
         let taken = bus_ids(&[&node.nics[0].place.bus_id, H200[0]]);
         assert!(xml_like(&node, &taken).is_err());
+    }
+
+    #[test]
+    fn a_played_node_has_nics_of_one_speed_in_the_order_of_the_file() {
+        let mut node = topology(NodeShape::Split, &placeholders(1), 2).expect("a node");
+        for (nic, listed) in node.nics.iter_mut().zip([1, 0]) {
+            nic.listed = listed;
+        }
+        node.nics[0].port = Peak::port(100_000.0);
+        node.nics[0].gdr = Some(false);
+        node.nics[1].up = Some(false);
+        let text = xml_like(&node, &bus_ids(&H200[..1])).expect("a file");
+        let (first, second) = (text.find("rail1"), text.find("rail0"));
+        assert!(first.is_some() && first < second, "{text}");
+        let played = as_played(&node);
+        let ports: Vec<_> = played.nics.iter().map(|nic| &nic.port).collect();
+        assert_eq!(ports[0], ports[1]);
+        for (nic, listed) in played.nics.iter().zip([1, 0]) {
+            assert_eq!(
+                (nic.gdr, nic.up, nic.listed),
+                (Some(true), Some(true), listed)
+            );
+        }
     }
 }

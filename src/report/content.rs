@@ -59,7 +59,7 @@ impl Content {
         // Both read all rows, which is what takes time.
         let (results, comparisons) = thread::scope(|scope| {
             let comparisons = scope.spawn(|| comparison::read(runs));
-            let results = series::read(&sources, &mut notes);
+            let results = series::read(&sources, !rehearsals.is_empty(), &mut notes);
             let comparisons = comparisons
                 .join()
                 .unwrap_or_else(|panic| resume_unwind(panic));

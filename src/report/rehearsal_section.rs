@@ -47,14 +47,14 @@ pub(super) fn sections(
         for cases in of_topologies(rehearsal) {
             tables.push(table(cases, left_out));
             for cases in of_collectives(cases) {
-                figures.extend(figure(rehearsal, cases, number));
+                figures.push(figure(rehearsal, cases, number));
             }
         }
         sections.push(RehearsalSection {
             name,
             sentences: sentences(rehearsal),
             tables,
-            figures: take(figures, "picture of relays")?,
+            figures: take(figures, "relay picture")?,
         });
     }
     Ok(sections)
@@ -110,7 +110,7 @@ fn sentences(rehearsal: &Rehearsal) -> Vec<String> {
         all.push(rehearsal.note.clone());
     }
     for played in &rehearsal.played {
-        all.push(format!("Played: {played}."));
+        all.push(format!("Imposed on the rails: {played}."));
     }
     all
 }
@@ -128,13 +128,13 @@ fn table(cases: &[RehearsedCase], left_out: &mut Vec<String>) -> Table {
     Table {
         caption: format!("Topology {}", cases[0].topology),
         head: words(&HEADS),
-        rows: limited(rows, "row of a rehearsal", left_out),
+        rows: limited(rows, "rehearsal row", left_out),
     }
 }
 
-/// Draws who relays through whom, a panel per level; nothing if there cannot be such nodes.
-fn figure(rehearsal: &Rehearsal, cases: &[RehearsedCase], number: usize) -> Option<Figure> {
-    let svg = picture::draw_cases(rehearsal, cases).ok()?;
+/// Draws who relays through whom, a panel per level.
+fn figure(rehearsal: &Rehearsal, cases: &[RehearsedCase], number: usize) -> Figure {
+    let svg = picture::draw_cases(rehearsal, cases);
     let first = &cases[0];
     let title = format!("{} on topology {}", first.label(), first.topology);
     let name = Picture::file_name(&format!("rehearsal {number} {title}"));
@@ -142,7 +142,7 @@ fn figure(rehearsal: &Rehearsal, cases: &[RehearsedCase], number: usize) -> Opti
     let description = format!("Relayed sends by level: {}.", relayed.join(", "));
     let mut rows = ways(rehearsal, cases);
     let thinned = end_table(&mut rows).unwrap_or_default();
-    Some(Figure {
+    Figure {
         pictures: vec![Picture::new(&name, title.clone(), description, &svg)],
         table: Table {
             caption: format!("The ways of the bytes of one operation: {title}"),
@@ -160,7 +160,7 @@ fn figure(rehearsal: &Rehearsal, cases: &[RehearsedCase], number: usize) -> Opti
         name,
         title,
         thinned,
-    })
+    }
 }
 
 fn relayed_sends(case: &RehearsedCase) -> String {

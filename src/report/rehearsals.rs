@@ -1,11 +1,16 @@
 //! Rehearsals: what NCCL did on virtual nodes, as `rehearsal.json` has it.
 
-use std::path::{Path, PathBuf};
+use std::{
+    collections::HashSet,
+    fs,
+    path::{Path, PathBuf},
+};
 
 use crate::{
     exit::{Code, Failure},
     input::{self, InputKind},
     rehearsal::rehearsed::{REHEARSAL_JSON, Rehearsal},
+    replay::files::REPLAY_JSON,
 };
 
 /// A rehearsal, and the path that it was named by.
@@ -21,16 +26,33 @@ pub(super) struct NamedRehearsal {
 pub(super) fn read(paths: &[PathBuf]) -> anyhow::Result<(Vec<NamedRehearsal>, Vec<PathBuf>)> {
     let mut rehearsals = Vec::new();
     let mut others = Vec::new();
+    let mut known = HashSet::new();
     for path in paths {
-        match record_of(path) {
-            None => others.push(path.clone()),
-            Some(record) => rehearsals.push(NamedRehearsal {
-                name: path.display().to_string(),
-                rehearsal: read_one(&record)?,
-            }),
+        let Some(record) = record_of(path) else {
+            others.push(path.clone());
+            continue;
+        };
+        let place = fs::canonicalize(&record).unwrap_or_else(|_| record.clone());
+        if !known.insert(place) {
+            let what = format!("{} is named twice. Name each run once", record.display());
+            return Err(Failure::on_all_ranks(Code::Usage, what));
+        }
+        rehearsals.push(NamedRehearsal {
+            name: path.display().to_string(),
+            rehearsal: read_one(&record)?,
+        });
+        if has_run(path) {
+            others.push(path.clone());
         }
     }
     Ok((rehearsals, others))
+}
+
+/// Returns whether a folder has a run, too.
+fn has_run(folder: &Path) -> bool {
+    ["results.csv", REPLAY_JSON]
+        .iter()
+        .any(|name| folder.join(name).is_file())
 }
 
 /// Returns the record that `path` stands for: the one in that folder, or the file itself.

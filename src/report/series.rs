@@ -51,8 +51,13 @@ pub(super) struct Counts {
 ///
 /// # Errors
 ///
-/// Returns an error if a row cannot be read, or if there is none, and no training step either.
-pub(super) fn read(sources: &[Source], notes: &mut Vec<String>) -> anyhow::Result<Results> {
+/// Returns an error if a row cannot be read, or if there is none, unless there is a training step or `has_others` says that
+/// something else is reported.
+pub(super) fn read(
+    sources: &[Source],
+    has_others: bool,
+    notes: &mut Vec<String>,
+) -> anyhow::Result<Results> {
     let mut collector = Collector::default();
     let (replays, sweeps): (Vec<&Source>, Vec<&Source>) =
         sources.iter().partition(|source| source.is_replay);
@@ -60,7 +65,7 @@ pub(super) fn read(sources: &[Source], notes: &mut Vec<String>) -> anyhow::Resul
         let added = collector.add_file(&source.csv, source.label.as_deref());
         notes.extend(added.map_err(|error| Failure::of_file("read", &source.csv, &error))?);
     }
-    if collector.counts.rows == 0 && replays.is_empty() {
+    if collector.counts.rows == 0 && replays.is_empty() && !has_others {
         let what = match &sweeps[..] {
             [one] => format!("{} has no rows: nothing to report", one.csv.display()),
             _ => "no results.csv has a row: nothing to report".to_owned(),

@@ -103,8 +103,8 @@ pub(super) fn usable_nics(all: &Topology) -> Vec<usize> {
     usable
 }
 
-/// Returns the devices that no other is nearer than, in the same order. Which of equally near ones is taken goes by that of
-/// NCCL's lists (graph/topo.cc, `ncclTopoGetLocal`).
+/// Returns the nearest devices, in the order given: NCCL chooses between equally near ones by the order of its lists
+/// (graph/topo.cc, `ncclTopoGetLocal`).
 fn nearest(paths: Vec<(usize, Path)>) -> Vec<usize> {
     let Some(best) = paths
         .iter()

@@ -218,13 +218,13 @@ fn not_read(document: &Document) -> Vec<String> {
     notes
 }
 
-/// Returns how many networks other plugins of NCCL have for themselves, such as for GPU-initiated networking.
+/// Returns a note on networks that only other plugins of NCCL use, such as one for GPU-initiated networking.
 fn not_used(document: &Document) -> Option<String> {
     let nets = document.descendants().filter(is_of_another_plugin);
     let count = nets.count();
     (count > 0).then(|| {
         format!(
-            "{count} <net> with net=\"0\" left out: NCCL sends nothing between nodes through them"
+            "{count} <net> with net=\"0\" left out: NCCL does not use such networks between nodes"
         )
     })
 }
@@ -472,7 +472,8 @@ fn read_pci_nic(all: &mut Topology, node: Node, place: &DeviceLocation) {
     for nic in node.children().filter(|child| child.has_tag_name("nic")) {
         read_nic(all, nic, place);
     }
-    if node.descendants().any(|below| below.has_tag_name("net")) {
+    let mut nics = node.children().filter(|child| child.has_tag_name("nic"));
+    if nics.any(|nic| has_child(nic, "net")) {
         return;
     }
     let class = node.attribute("class").unwrap_or_default();

@@ -5,8 +5,8 @@ use std::{fmt::Write as _, path::Path};
 use super::played::PlayedOnRails;
 use crate::{nccl_log::subsystems::LogDetail, rehearsal::theory::Algorithm};
 
-/// NCCL's variables that ranks inherit: where libnccl is, and over which sockets ranks meet. Others would change what is
-/// rehearsed.
+/// NCCL's variables that ranks inherit: where libnccl and its configuration file are, and over which sockets ranks meet. Others
+/// would change what is rehearsed.
 const INHERITED: [&str; 4] = [
     "NCCL_HOME",
     "NCCL_SOCKET_IFNAME",

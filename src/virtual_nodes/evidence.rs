@@ -10,6 +10,7 @@ use super::files::JobFiles;
 use crate::{
     input::{self, InputKind},
     rehearsal::rehearsed_case::RehearsedCase,
+    visible,
 };
 
 /// The most lines of how the job was started.
@@ -23,6 +24,12 @@ const MOST_LOGGED: usize = 80;
 
 /// The most lines of a log's end: where a rank stands still that does not say why.
 const LAST: usize = 2;
+
+/// The most lines that are kept of one log.
+const MOST_OF_A_LOG: usize = 1000;
+
+/// The most letters of a line.
+const MOST_LETTERS: usize = 400;
 
 /// The most ways of data.
 const MOST_WAYS: usize = 24;
@@ -64,7 +71,7 @@ pub(super) fn ways(case: &RehearsedCase) -> Vec<String> {
             .relay
             .map_or_else(String::new, |rank| format!(", relayed by rank {rank}"));
         lines.push(format!(
-            "counters: rank {} to rank {}: {} bytes from rail {} to rail {}{relay}",
+            "counters: rank {} to rank {}: {} bytes in all operations, from rail {} to rail {}{relay}",
             flow.from, flow.to, flow.bytes, flow.rail, flow.peer_rail
         ));
     }
@@ -74,7 +81,7 @@ pub(super) fn ways(case: &RehearsedCase) -> Vec<String> {
 /// Puts a word for where they come from before lines.
 fn named(source: &str, lines: impl IntoIterator<Item = String>) -> impl Iterator<Item = String> {
     let lines = lines.into_iter();
-    lines.map(move |line| format!("{source}: {line}"))
+    lines.map(move |line| format!("{source}: {}", visible::beginning(&line, MOST_LETTERS)))
 }
 
 /// Returns the last lines of a file that are not empty.
@@ -138,6 +145,8 @@ fn of_logs(files: &JobFiles, ranks: u64) -> Vec<String> {
             Err(error) => lines.push(format!("{source}: its log cannot be read: {error}")),
         }
     }
+    // Whatever is left out, it is no warning.
+    lines.sort_by_key(|line| !line.contains(": NCCL WARN "));
     let left_out = lines.len().saturating_sub(MOST_LOGGED);
     if left_out > 0 {
         lines.truncate(MOST_LOGGED);
@@ -157,7 +166,7 @@ fn telling_lines(log: &Path) -> io::Result<Vec<String>> {
         let Some(message) = message(line) else {
             return;
         };
-        if is_telling(message) {
+        if is_telling(message) && telling.len() < MOST_OF_A_LOG {
             telling.push(message.to_owned());
         }
         last.add(message);
@@ -225,9 +234,9 @@ host:7:9 [0] NCCL INFO something else
         assert_eq!(
             of_logs[..6],
             [
+                "rank 0: NCCL WARN PXN should not use host buffers for data",
                 "rank 0: NCCL INFO NET/Plugin: Loaded net plugin pxnbench (v11)",
                 "rank 0: NCCL INFO Channel 00/1 : 0[0] -> 2[0] [send] via NET/pxnbench/0/GDRDMA/Shared",
-                "rank 0: NCCL WARN PXN should not use host buffers for data",
                 "rank 0: NCCL INFO transport/net.cc:790 -> 3",
                 "rank 0: NCCL INFO something else",
                 "rank 1: NCCL INFO Channel 00/1 : 1[1] -> 3[1] [send] via NET/pxnbench/0/GDRDMA/Shared",

@@ -35,16 +35,16 @@ impl Machine {
     /// Returns an error if there are too few, or if the plugin is missing.
     pub(super) fn find(count: usize) -> anyhow::Result<Machine> {
         let needed = count.max(FEWEST_GPUS);
-        let begins = format!("a rehearsal runs NCCL on {needed} GPUs of this machine, and");
+        let begins = format!("a rehearsal needs {needed} GPUs of this machine, but");
         let inventory = Inventory::read().map_err(|why| {
             let why = why.trim_end_matches('.');
-            nothing_ran(&format!("{begins} NVML lists none: {why}"))
+            nothing_ran(&format!("{begins} NVML cannot list them: {why}"))
         })?;
         let visible = env::var("CUDA_VISIBLE_DEVICES");
         let gpus = shown(&inventory.gpus, visible.as_deref()).map_err(|why| nothing_ran(&why))?;
         if gpus.len() < needed {
             let found = counted(gpus.len() as u64, "GPU");
-            return Err(nothing_ran(&format!("{begins} {found} can be used")));
+            return Err(nothing_ran(&format!("{begins} only {found} can be used")));
         }
         let gpus = &gpus[..count];
         let bus_ids: anyhow::Result<Vec<String>> = gpus.iter().map(|gpu| bus_id(gpu)).collect();

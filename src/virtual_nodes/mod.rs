@@ -78,15 +78,16 @@ pub fn run(request: &Request) -> anyhow::Result<Outcome> {
         end
     });
     let rehearsal = rehearsal(request, &machine, &done.shown);
-    folder.write_record(&rehearsal)?;
     let evidence = evidence(&setup, &jobs, cluster.ranks(), &done);
-    if !done.failed.is_empty() || done.stopped_by.is_some() || !evidence.is_empty() {
+    let recorded = folder.write_record(&rehearsal);
+    let failure = failure(done).or(recorded.err());
+    if failure.is_some() || !evidence.is_empty() || rehearsal.check().is_err() {
         folder.keep();
     }
     Ok(Outcome {
         rehearsal,
         evidence,
-        failure: failure(done),
+        failure,
     })
 }
 

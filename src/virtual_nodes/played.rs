@@ -2,7 +2,7 @@
 
 use std::{fmt::Display, str::FromStr};
 
-use crate::units::counted;
+use crate::{rehearsal::rehearsed::MOST_RAILS, units::counted};
 
 /// A rail with a number for it: `1=0.5`.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -63,24 +63,67 @@ pub struct PlayedOnRails {
     pub stalls: Vec<RailStall>,
 }
 
+/// The longest time that the plugin holds a message back, in microseconds.
+const LONGEST_LATENCY: f64 = 60e6;
+
+/// The least bandwidth that the plugin plays, in GB/s.
+const LEAST_BANDWIDTH: f64 = 1e-6;
+
 impl PlayedOnRails {
-    /// Checks that all rails exist.
+    /// Checks that the plugin can play it on so many rails per node.
     ///
     /// # Errors
-    /// Returns a sentence if one does not.
+    /// Returns a sentence if a rail does not exist or is named twice, or if a number is out of range.
     pub(super) fn check(&self, rails: usize) -> Result<(), String> {
-        let numbers = self.bandwidth.iter().chain(&self.latency);
-        let named = numbers.map(|one| one.rail);
-        let mut named = named.chain(self.stalls.iter().map(|one| one.rail));
-        match named.find(|rail| *rail as usize >= rails) {
-            None => Ok(()),
-            Some(rail) => Err(format!(
-                "there is no rail {rail}: a node has {}, numbered from 0",
-                counted(rails as u64, "rail")
-            )),
+        if rails as u64 > MOST_RAILS {
+            return Err(format!(
+                "a node has {rails} rails, and the plugin plays {MOST_RAILS} at most. Use a smaller --rails"
+            ));
         }
+        self.check_rails(rails)?;
+        let is_out_of_range = |one: &RailNumber| {
+            let is_whole = one.number.fract() == 0.0;
+            !is_whole || one.number > LONGEST_LATENCY
+        };
+        if self.latency.iter().any(is_out_of_range) {
+            return Err(format!(
+                "--latency takes whole microseconds from 1 to {LONGEST_LATENCY}"
+            ));
+        }
+        if self
+            .bandwidth
+            .iter()
+            .any(|one| one.number < LEAST_BANDWIDTH)
+        {
+            return Err(format!("--bandwidth takes {LEAST_BANDWIDTH} GB/s or more"));
+        }
+        Ok(())
     }
 
+    /// Checks that all rails exist, and that no flag names one twice.
+    fn check_rails(&self, rails: usize) -> Result<(), String> {
+        let of_numbers =
+            |numbers: &[RailNumber]| numbers.iter().map(|one| one.rail).collect::<Vec<u32>>();
+        let stalls = self.stalls.iter().map(|one| one.rail);
+        for (flag, named) in [
+            ("--bandwidth", of_numbers(&self.bandwidth)),
+            ("--latency", of_numbers(&self.latency)),
+            ("--stall", stalls.collect()),
+        ] {
+            for (at, rail) in named.iter().enumerate() {
+                if *rail as usize >= rails {
+                    return Err(format!(
+                        "there is no rail {rail}: a node has {}, numbered from 0",
+                        counted(rails as u64, "rail")
+                    ));
+                }
+                if named[..at].contains(rail) {
+                    return Err(format!("{flag} names rail {rail} twice. Name it once"));
+                }
+            }
+        }
+        Ok(())
+    }
     /// Returns the plugin's variables for it.
     pub(super) fn variables(&self) -> Vec<(&'static str, String)> {
         let mut variables = Vec::new();
@@ -168,6 +211,51 @@ mod tests {
             Err("there is no rail 1: a node has 1 rail, numbered from 0".into())
         );
         assert_eq!(PlayedOnRails::default().variables(), []);
+    }
+
+    #[test]
+    fn what_the_plugin_cannot_play_is_refused() {
+        let number = |text: &str| text.parse::<RailNumber>().expect("a rail and a number");
+        let stall = |text: &str| text.parse::<RailStall>().expect("a rail");
+        let none = PlayedOnRails::default();
+        for (played, rails, words) in [
+            (none.clone(), 65, "the plugin plays 64 at most"),
+            (
+                PlayedOnRails {
+                    latency: vec![number("1=0.4")],
+                    ..none.clone()
+                },
+                2,
+                "whole microseconds from 1 to 60000000",
+            ),
+            (
+                PlayedOnRails {
+                    latency: vec![number("1=1e9")],
+                    ..none.clone()
+                },
+                2,
+                "whole microseconds from 1 to 60000000",
+            ),
+            (
+                PlayedOnRails {
+                    bandwidth: vec![number("1=1e-9")],
+                    ..none.clone()
+                },
+                2,
+                "--bandwidth takes 0.000001 GB/s or more",
+            ),
+            (
+                PlayedOnRails {
+                    stalls: vec![stall("1:5"), stall("1:9")],
+                    ..none.clone()
+                },
+                2,
+                "--stall names rail 1 twice",
+            ),
+        ] {
+            let why = played.check(rails).expect_err(words);
+            assert!(why.contains(words), "{why}");
+        }
     }
 
     #[test]

@@ -16,6 +16,7 @@ use crate::{
         rehearsed_case::{self, RehearsedCase, ShownRun},
         settings::PxnSettings,
         theory::{self, Algorithm, Theory},
+        virtual_node,
     },
 };
 
@@ -48,6 +49,10 @@ pub(super) fn read(
     let logged = proof.channels.map(|channels| channels.collective);
     let cluster = Cluster {
         channels: request.channels.or(logged).or(cluster.channels),
+        node: match cluster.shape {
+            Some(_) => cluster.node.clone(),
+            None => virtual_node::as_played(&cluster.node),
+        },
         ..cluster.clone()
     };
     let counters = counters(&cluster, &files.counters())?;

@@ -39,17 +39,16 @@ pub struct Request {
 }
 
 impl Request {
-    /// Checks that it can be.
+    /// Checks that the request can be fulfilled.
     ///
     /// # Errors
-    /// Returns an error if something is played on a rail that there is not, or if there is nothing between nodes.
+    /// Returns an error if something is played that the plugin cannot play, or if there are fewer than two nodes.
     pub(super) fn check(&self) -> anyhow::Result<()> {
         let usage = |what: String| Failure::on_all_ranks(Code::Usage, what);
         let cluster = self.first_cluster();
         self.played.check(cluster.rails()).map_err(usage)?;
         if cluster.nodes < 2 {
-            let what =
-                "PXN relays between nodes: a rehearsal has two or more. Use a larger --nodes";
+            let what = "PXN relays traffic between nodes, so a rehearsal needs at least two. Use a larger --nodes";
             return Err(usage(what.into()));
         }
         Ok(())

@@ -16,7 +16,7 @@ const LOOK: Duration = Duration::from_millis(100);
 /// How long a process that was killed may take to be gone.
 const AFTER_KILL: Duration = Duration::from_secs(10);
 
-/// How long what a child leaves behind may take to end once it is asked to.
+/// How long what a child leaves behind may take to be gone once it is killed.
 const AFTER_CHILD: Duration = Duration::from_secs(5);
 
 /// How long a child may run, and how long it may take to end.
@@ -24,7 +24,7 @@ const AFTER_CHILD: Duration = Duration::from_secs(5);
 pub struct ChildLimits {
     /// When it is asked to end; `None` if only a signal to this process ends it.
     pub until: Option<Instant>,
-    /// The time from being asked to end to being killed.
+    /// The time from being asked to end to being killed. What it leaves behind has as long.
     pub patience: Duration,
 }
 
@@ -67,7 +67,7 @@ impl ChildEnd {
         signal::no_longer_relay_to(process);
         let has_ended = has_ended?;
         if wait.was_late || signal::stops_now().is_some() {
-            end_rest_of_group(process);
+            end_rest_of_group(process, limits.patience);
         }
         let status = match has_ended {
             true => Some(child.wait()?),
@@ -134,12 +134,17 @@ impl ChildWait {
     }
 }
 
-/// Ends what is left of the process group of a child that has ended, and has not been waited for yet.
-fn end_rest_of_group(leader: u32) {
-    for send in [signal::terminate_group, signal::kill_group] {
+/// Ends what is left of the process group of a child that has ended, and has not been waited for yet. If the child was a script,
+/// that may be a launcher whose ranks save what they measured: it is killed after `patience`.
+fn end_rest_of_group(leader: u32, patience: Duration) {
+    let asks: [(fn(u32), Duration); 2] = [
+        (signal::terminate_group, patience),
+        (signal::kill_group, AFTER_CHILD),
+    ];
+    for (send, limit) in asks {
         send(leader);
         let sent = Instant::now();
-        while process_stat::group_runs(leader) && sent.elapsed() < AFTER_CHILD {
+        while process_stat::group_runs(leader) && sent.elapsed() < limit {
             thread::sleep(LOOK / 10);
         }
     }
@@ -212,7 +217,7 @@ mod tests {
         let rest = "trap '' TERM; echo $$; while :; do sleep 0.01; done";
         let script = format!("sh -c \"{}\" & wait", rest.replace('$', "\\$"));
         let (mut child, rest) = shell(&script);
-        let end = ChildEnd::of(&mut child, late(Duration::from_secs(60))).expect("its end");
+        let end = ChildEnd::of(&mut child, late(Duration::from_secs(2))).expect("its end");
         assert!(end.was_late && !end.was_killed);
         let rest: u32 = rest.parse().expect("a process");
         let stat = process_stat::ProcessStat::of(rest);

@@ -51,8 +51,8 @@ impl MpiStartReporter {
     }
 }
 
-/// Says whom MPI has waited for if that takes long. One process of the node says it, and of ranks elsewhere only rank 0. Returns
-/// whether it has.
+/// Says whom MPI waits for once that takes long: for ranks of this node the first one that waits says it, otherwise rank 0.
+/// Returns whether this process has.
 fn say_if_late(awaited: &AwaitedAtStart, waited: Duration, limit: Duration) -> bool {
     let own_rank = cause::own_rank();
     let speaks = match awaited.is_here {
@@ -61,7 +61,7 @@ fn say_if_late(awaited: &AwaitedAtStart, waited: Duration, limit: Duration) -> b
     };
     if speaks {
         say!(
-            "pxnbench: MPI_Init has not ended after {} s: it waits for {}. The job ends if that takes {} s",
+            "pxnbench: MPI_Init has not ended after {} s: it waits for {}. The job ends if MPI_Init takes {} s in all",
             waited.as_secs(),
             awaited.who,
             limit.as_secs()

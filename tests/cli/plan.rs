@@ -257,7 +257,11 @@ fn times_that_no_operation_takes_are_refused_and_many_sizes_are_planned() {
     let (time, size, count) = (place("time_us"), place("size_bytes"), place("count"));
     let row = reader.records().next().expect("a row").expect("cells");
     let write = |rows: &mut dyn Iterator<Item = (u32, f64)>| {
-        let mut writer = csv::Writer::from_path(&csv).expect("a file");
+        // As the program writes it.
+        let mut writer = csv::WriterBuilder::new()
+            .terminator(csv::Terminator::CRLF)
+            .from_path(&csv)
+            .expect("a file");
         writer.write_record(&head).expect("written");
         for (elements, microseconds) in rows {
             let mut cells: Vec<String> = row.iter().map(str::to_owned).collect();

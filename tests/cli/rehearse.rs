@@ -172,7 +172,10 @@ fn a_recorded_rehearsal_is_shown_again() {
         "split",
     ];
     let some = rehearse(at, &[&wanted[..], &files].concat()).expect_code(0);
-    assert!(some.stdout.contains("8 of 16 sends are relayed, before 0"));
+    assert!(
+        some.stdout
+            .contains("8 of 16 sends are relayed instead of 0")
+    );
     assert!(!some.stdout.contains("shared"), "{}", some.stdout);
     let rows = csv(&at.join("x.csv"));
     assert_eq!(rows.len(), 2 * 4, "two levels, two nodes with two rails");
@@ -282,7 +285,10 @@ fn what_cannot_be_is_refused_in_one_sentence() {
             &["--csv", "-", "--json", "-"],
             "--csv and --json have the same file",
         ),
-        (&["--topology", "ring.xml"], "it is a file, split or shared"),
+        (
+            &["--topology", "ring.xml"],
+            "Name split, shared, both or a file",
+        ),
         (&["--topology", "none.xml"], "it has no GPU"),
         (&["--levels", "ballanced"], "Did you mean balanced?"),
         (&["-r", "4"], "-r 4 is not a rank: there are 4 ranks"),

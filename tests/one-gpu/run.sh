@@ -20,7 +20,7 @@ if [[ ${1:-} == --gpus ]]; then
     shift 2
 fi
 (($#)) || die 6 "which command? run.sh [--gpus N] COMMAND..."
-for tool in gcc nm awk; do
+for tool in gcc nm awk nvidia-smi; do
     command -v "$tool" >/dev/null || die 8 "needs $tool, which is not in PATH."
 done
 
@@ -44,7 +44,7 @@ jumps() { # library prefix source
     local own
     own=$(grep -oE "^(Result |ALSO\()$2[A-Za-z0-9_]+" "$3" | grep -oE "$2[A-Za-z0-9_]+" | tr '\n' ' ')
     nm -D --defined-only "$1" | awk -v own="$own" -v prefix="$2" '
-        BEGIN { n = split(own, owned, " "); for (i = 1; i <= n; i++) is_own[owned[i]] = 1; print ".text" }
+        BEGIN { count = 0; n = split(own, owned, " "); for (i = 1; i <= n; i++) is_own[owned[i]] = 1; print ".text" }
         { sub(/@.*/, "", $3) }
         $2 !~ /^[TWi]$/ || index($3, prefix) != 1 || $3 in is_own { next }
         { is_own[$3] = 1; names[count] = $3 }

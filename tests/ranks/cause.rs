@@ -194,7 +194,7 @@ fn a_rank_that_mpi_waits_for_is_named_soon() {
     child.wait().expect("its end");
     let host = pxnbench::world::placement::host_name();
     let says = format!(" s: it waits for rank 2 on {host}, which has not reached MPI_Init (");
-    let end = "; ranks 0 and 1 have reached it. The job ends if that takes 120 s";
+    let end = "; ranks 0 and 1 have reached it. The job ends if MPI_Init takes 120 s in all";
     let text = text();
     let lines = text
         .lines()

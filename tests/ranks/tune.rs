@@ -302,7 +302,7 @@ fn a_first_step_that_goes_on_when_the_time_is_over_is_ended() {
     command.args(["replay", "--tune", "--start", "./start", "--out", "t"]);
     command.args(["--budget", "1ms"]).args(TINY);
     let ended = run(&mut command).expect_code(4);
-    let said = "the first step failed: it had not ended 30 s after the time was over, and was ended. There was no time for the other steps";
+    let said = "the first step failed: it had not ended 30 s after the time was over, and was ended. No time was left for the other steps";
     assert!(ended.stderr.contains(said), "{}", ended.stderr);
     assert!(ended.took >= Duration::from_secs(30), "{:?}", ended.took);
 }

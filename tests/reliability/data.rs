@@ -114,7 +114,7 @@ const ROWS: &[FaultRow] = &[
     },
     FaultRow {
         fault: "a rehearsal: theory, NCCL's log and the counters of the rails differ",
-        seen: "`the rehearsal of … at level … disagrees with itself: …`, with the three numbers",
+        seen: "`theory, log and counters disagree on … at level …: …`, with the three numbers",
         exit: Exit::Code(Code::WrongData),
         ends: "with the rehearsal",
         kept: "the table, logs and counters of all jobs",

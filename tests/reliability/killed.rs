@@ -96,7 +96,7 @@ const ROWS: &[FaultRow] = &[
     },
     FaultRow {
         fault: "`experiment` or `replay --tune` is killed",
-        seen: "its step ends too",
+        seen: "its step ends too, unless the command of `--start` is a script that passes no SIGTERM on",
         exit: Exit::Killed,
         ends: "at once",
         kept: "all steps that ended",

@@ -16,7 +16,7 @@ const ROWS: &[FaultRow] = &[
         seen: "`stopped by …`",
         exit: Exit::Code(Code::Stopped),
         ends: "within 1 s",
-        kept: "the files of an earlier comparison, whole; nothing of the new one",
+        kept: "each file whole, either as it was or of the new comparison",
         shown_by: &[Test(
             "a_comparison_that_is_stopped_leaves_the_files_as_they_were",
         )],

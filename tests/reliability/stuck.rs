@@ -205,8 +205,8 @@ const ROWS: &[FaultRow] = &[
         shown_by: &[Test("a_rank_that_never_reaches_mpi_is_named")],
     },
     FaultRow {
-        fault: "the same, while it is waited for, with the doctor or with a large *T*",
-        seen: "`MPI_Init has not ended after … s: it waits for …. The job ends if that takes … s`, after 15 s if the rank is of this node; once",
+        fault: "the same, before the deadline (in the doctor, or with a large *T*)",
+        seen: "`MPI_Init has not ended after … s: it waits for …. The job ends if MPI_Init takes … s in all`, after 15 s if the rank is of this node; once",
         exit: Exit::Code(Code::TimedOut),
         ends: "*T*; the doctor after 120 s",
         kept: "nothing was measured",
@@ -248,9 +248,9 @@ const ROWS: &[FaultRow] = &[
     },
     FaultRow {
         fault: "`experiment`, `replay --tune`: a step goes on when the time is over",
-        seen: "`… ended with exit code …`, with `it had not ended … s after the time was over, and …`; then `the experiment ends: …`, with `a step went on when the time was over`, and how it is continued",
+        seen: "`… ended with exit code …`, with `it had not ended … s after the time was over, and …`; then `the experiment ends: …`, with `a step was still running after the time was over`, and how it is continued",
         exit: Exit::Code(Code::TimedOut),
-        ends: "30 s after `--time` or `--budget`, or as long after it as the longest step took; 20 s later if the step ignores SIGTERM",
+        ends: "30 s after `--time` or `--budget`, or after as long as the longest step took if that is more; 20 s later if the step ignores SIGTERM",
         kept: "all steps before it, compared",
         shown_by: &[
             Test("a_step_that_goes_on_when_the_time_is_over_is_ended_and_the_others_are_compared"),

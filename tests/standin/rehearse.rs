@@ -114,7 +114,7 @@ fn a_disagreement_has_the_three_numbers_and_keeps_the_logs() {
     let last = sentences.last().expect("a sentence");
     assert!(
         last.contains(
-            "the rehearsal of alltoall at level off disagrees with itself: relayed bytes of node 0 on rail 0: 0 by theory, 0 in NCCL's \
+            "theory, log and counters disagree on alltoall at level off: relayed bytes of node 0 on rail 0: 0 by theory, 0 in NCCL's \
              log, 3932160 by the rails' counters"
         ),
         "{last}"

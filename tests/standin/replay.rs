@@ -279,7 +279,8 @@ fn the_log_of_a_replay_that_fails_is_kept() {
     assert!((1..=2).contains(&kept), "{kept}");
 }
 
-/// NCCL reads its level once per process, so each candidate is a job of its own. Two ranks are two virtual nodes.
+/// NCCL reads its level once per process, so each candidate is a job of its own. Two ranks are two virtual nodes. A step has few
+/// collectives, because each of them waits until both ranks have a core.
 #[test]
 fn a_tuning_measures_each_level_that_is_in_force() {
     let Some(machine) = Machine::with(2) else {
@@ -292,7 +293,7 @@ fn a_tuning_measures_each_level_that_is_in_force() {
     fs::set_permissions(&start, fs::Permissions::from_mode(0o755)).expect("executable");
     let mut command = machine.on(alone(machine.path()));
     command.envs(MPIRUN_VARIABLES);
-    let words = "replay --tune --start ./start --levels off --bucket-mb 25 --blocks 3 ddp-resnet50 --backend nccl \
+    let words = "replay --tune --start ./start --levels off --blocks 3 tensor-70b --layers 1 --backend nccl \
                  --size-scale 0.001 --time-scale 0.01 -n 2 -w 1 --out out";
     run(command.args(words.split_whitespace())).expect_code(0);
     let out = machine.path().join("out");

@@ -142,8 +142,8 @@ impl Copies {
                     "NCCL registers memory of a GPU with a rail in a thread without a CUDA context.",
                 ));
             }
-            // CUDA has queues for each priority, which streams share: behind a kernel of NCCL that waits for a copy, and others
-            // that wait for that kernel, the copy would never begin.
+            // Streams of one priority share CUDA's hardware queues. Queued behind kernels that themselves wait for this copy, it
+            // would never start; the highest priority has queues of its own.
             let (mut least, mut most) = (0, 0);
             driver.check(
                 (driver.priorities)(&mut least, &mut most),

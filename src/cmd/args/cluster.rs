@@ -100,7 +100,7 @@ impl ClusterArgs {
         let refused = |why: String| usage(format!("--topology {}: {why}", file.display()));
         let text = input::read_text(file, InputKind::Topology).map_err(|error| {
             refused(format!(
-                "it cannot be read: {error}; it is a file, split or shared"
+                "it cannot be read: {error}. Name split, shared, both or a file"
             ))
         })?;
         let mut hosts = topology::read(&text).map_err(refused)?;

@@ -12,8 +12,8 @@ pub struct TuneArgs {
     #[arg(long, help_heading = "Tuning")]
     pub tune: bool,
 
-    /// Time after which no further block begins; a step that has not ended half a minute later, or as long after it as the
-    /// longest step took, is ended
+    /// Time after which no further block begins; a step that is still running then is ended half a minute later, or after as
+    /// long as the longest step took if that is more
     #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration, default_value = "30m", requires = "tune", help_heading = "Tuning")]
     pub budget: Duration,
 

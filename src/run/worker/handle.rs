@@ -119,7 +119,10 @@ impl Worker {
     fn how_it_ended(&mut self) -> String {
         match child::end_within(&mut self.child, END) {
             Ok(Some(status)) => format!("its worker process ended with {status}"),
-            Ok(None) => "its worker process closed its output and goes on".to_owned(),
+            Ok(None) => format!(
+                "its worker process closed its output, but did not end within {} s",
+                END.as_secs()
+            ),
             Err(error) => format!("its worker process is gone: {error}"),
         }
     }
