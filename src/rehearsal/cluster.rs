@@ -138,7 +138,7 @@ mod tests {
         let why = Cluster::of_virtual_nodes(129, NodeShape::Split, 8, 8).expect_err("too many");
         assert_eq!(
             why,
-            "129 nodes of 8 GPUs are more than 1024 ranks, the most of a theory"
+            "129 nodes of 8 GPUs are more than 1024 ranks, the most that are supported. Use fewer"
         );
         assert!(Cluster::of_virtual_nodes(u64::MAX, NodeShape::Split, 8, 8).is_err());
         let most = usize::try_from(u32::MAX).expect("64 bits");

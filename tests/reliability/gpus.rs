@@ -62,7 +62,7 @@ const ROWS: &[FaultRow] = &[
     },
     FaultRow {
         fault: "a rehearsal on a machine with one GPU or none",
-        seen: "`a rehearsal runs NCCL on … GPUs of this machine, and …`",
+        seen: "`a rehearsal needs … GPUs of this machine, but …`",
         exit: Exit::Code(Code::NothingRan),
         ends: "at the start",
         kept: "nothing is written",
