@@ -64,10 +64,10 @@ says() { grep -qE -- "$1" "$out"; }
 failed=0
 row() { printf '%-30s %-24s %-42s %-6s %4s\n' "$@"; }
 
-# Each check leaves in `got` what it saw, and is ok if that is what is expected. Of one that is not, the last `shown` lines are
+# Each check leaves in `got` what it saw, and is ok if that is what is expected. Of one that is not, the last `lines_shown` lines are
 # printed.
 check() { # name expected function args...
-    local began=$SECONDS verdict=ok shown=12
+    local began=$SECONDS verdict=ok lines_shown=12
     out=$tmp/out rc=0 got=
     rm -rf "$tmp"/out "$tmp"/csv
     mkdir "$tmp/csv"
@@ -75,7 +75,7 @@ check() { # name expected function args...
     "${@:3}"
     [[ $got == "$2" ]] || { verdict=FAILED && failed=$((failed + 1)); }
     row "$1" "$2" "$got" "$verdict" $((SECONDS - began))
-    [[ $verdict == ok ]] || { tail -n "$shown" "$out" | sed 's/^/    | /' && echo "    (exit $rc, wrong/checked $(wrong "$tmp"/csv/*))"; }
+    [[ $verdict == ok ]] || { tail -n "$lines_shown" "$out" | sed 's/^/    | /' && echo "    (exit $rc, wrong/checked $(wrong "$tmp"/csv/*))"; }
 }
 
 # A sweep passes when it ends with 0, has checked something, and found nothing wrong.
@@ -332,7 +332,7 @@ levels=(off conservative balanced aggressive default)
 # goes to a file, from which the checks of each level read.
 rehearsal() {
     local began=$SECONDS took
-    shown=200 # what the logs say of a job that failed
+    lines_shown=200 # what the logs say of a job that failed
     timeout -k 5 240 "$bin" rehearse "${rehearsed[@]}" --topology both --csv "$tmp/rehearsal.csv" \
         --json "$tmp/rehearsal.json" >"$out" 2>&1 </dev/null || rc=$?
     took=$((SECONDS - began))
@@ -369,14 +369,14 @@ rail_filled_by_pxn() {
 
 # A rail that sends no more ends the job, and the sentence names it with a rank.
 stalled_rail() {
-    shown=100
+    lines_shown=100
     timeout -k 5 "$limit" "$bin" rehearse alltoall --levels default --stall 1:4 -T 10 >"$out" 2>&1 </dev/null || rc=$?
     got="exit $rc, $(says 'rail 1 of rank [0-9]+ holds' && echo named || echo 'not named')"
 }
 
 # A rail at little bandwidth: messages wait for it, and all numbers stay the same.
 slow_rail() {
-    shown=100
+    lines_shown=100
     timeout -k 5 "$limit" "$bin" rehearse alltoall --levels default --bandwidth 1=0.05 >"$out" 2>&1 </dev/null || rc=$?
     got="exit $rc, $(says 'messages waited [0-9.]+ ms for rail 1' && echo waited || echo 'not waited')"
 }
