@@ -399,6 +399,24 @@ fn a_step_that_goes_on_when_the_time_is_over_is_ended_and_the_others_are_compare
     assert!(rows.iter().all(|row| row["blocks"] == "1"), "{rows:?}");
 }
 
+/// The record of such a step says that all was well, and the experiment is not complete all the same.
+#[test]
+fn a_step_that_goes_on_after_its_record_is_ended_and_the_exit_code_says_so() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let script =
+        "#!/bin/sh\ncase $(ls e) in *[a-z]-1*) \"$@\"; exec sleep 1000;; esac\nexec \"$@\"\n";
+    start_script(folder.path(), script);
+    let words =
+        format!("--start ./slow --levels off,aggressive --blocks 3 --time 25s --out e {COMPUTED}");
+    let ended = experiment(folder.path(), &words).expect_code(4);
+    let said = "the experiment ends: a step was still running after the time was over. To measure the rest, repeat the command with --resume --out e\n";
+    assert!(ended.stderr.contains(said), "{}", ended.stderr);
+    let record = json(&folder.path().join("e/experiment.json"));
+    let steps = record["steps"].as_array().expect("steps");
+    let last = steps.last().expect("a step");
+    assert_eq!(last["code"], "fine", "{last}");
+}
+
 #[test]
 fn a_step_does_not_outlive_an_experiment_that_is_killed() {
     let folder = tempfile::tempdir().expect("a folder");

@@ -532,6 +532,11 @@ fn nics_have_their_numbers_and_are_chosen_in_the_order_of_the_file() {
     let text = topo(LISTED_BACKWARDS, &[]).expect_code(0).stdout;
     assert!(text.contains(said), "{text}");
 
+    // A network that is not in a NIC is none, and the PCI device is still there.
+    let misplaced = LISTED_BACKWARDS.replace("<nic><net name=\"second\"", "<net name=\"second\"");
+    let misplaced = misplaced.replacen("gdr=\"1\"/></nic></pci>", "gdr=\"1\"/></pci>", 1);
+    assert_eq!(one(&misplaced).nics.len(), 2, "{misplaced}");
+
     let folder = folder();
     fs::write(folder.path().join("node.xml"), LISTED_BACKWARDS).expect("written");
     let words = "rehearse --theory scatter --topology node.xml --levels off --csv x.csv";

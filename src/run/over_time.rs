@@ -150,13 +150,21 @@ fn most_grown(
 
 /// Returns what to say of memory that has grown.
 pub(super) fn growth_remarks(found: &OverTime) -> Vec<String> {
-    let kinds = [("memory", &found.resident), ("GPU memory", &found.gpu)];
+    // What is in use on a GPU is known, and not by whom.
+    let kinds = [
+        ("the memory", "", &found.resident),
+        (
+            "the memory in use on the GPUs",
+            ", by all programs together,",
+            &found.gpu,
+        ),
+    ];
     let mut remarks = Vec::new();
-    for (kind, growth) in kinds {
+    for (memory, whose, growth) in kinds {
         let Some(growth) = growth else { continue };
         if growth.growth() >= LEAST_GROWTH.max(growth.first / 20) {
             remarks.push(format!(
-                "the {kind} of process {} on {} grew from {} to {} while the sweep was repeated",
+                "{memory} of process {} on {}{whose} grew from {} to {} while the sweep was repeated",
                 growth.process,
                 growth.host,
                 mebibytes(growth.first),
@@ -239,6 +247,17 @@ mod tests {
             growth_remarks(&growth(200, 300)),
             [
                 "the memory of process 3 on node7 grew from 200 MiB to 300 MiB while the sweep was repeated"
+            ]
+        );
+        let on_gpus = OverTime {
+            gpu: growth(200, 300).resident,
+            ..OverTime::default()
+        };
+        assert_eq!(
+            growth_remarks(&on_gpus),
+            [
+                "the memory in use on the GPUs of process 3 on node7, by all programs together, grew from 200 MiB to 300 MiB while the \
+                 sweep was repeated"
             ]
         );
         assert!(growth_remarks(&growth(200, 220)).is_empty(), "20 MiB");
