@@ -122,7 +122,7 @@ fn a_disagreement_has_the_three_numbers_and_keeps_the_logs() {
     assert!(ended.stdout.contains("  differ  ") || ended.stdout.contains("  differ\n"));
     // What is needed to find the cause is said at once.
     for words in [
-        "counters: rank 0 to rank 3: 3932160 bytes from rail 1 to rail 1, relayed by rank 1",
+        "counters: rank 0 to rank 3: 3932160 bytes in all operations, from rail 1 to rail 1, relayed by rank 1",
         "start: pxnbench alltoall --backend=nccl -b 1048576 ",
         "start: NCCL_NET=pxnbench",
         "rank 0: NCCL INFO ",
@@ -306,7 +306,7 @@ fn one_gpu_is_too_few() {
     let sentences = ended.sentences();
     assert_eq!(sentences.len(), 1, "{sentences:?}");
     assert!(
-        sentences[0].contains("runs NCCL on 2 GPUs of this machine, and 1 GPU can be used"),
+        sentences[0].contains("needs 2 GPUs of this machine, but only 1 GPU can be used"),
         "{sentences:?}"
     );
 }
