@@ -113,8 +113,8 @@ impl ExperimentRecord {
             |why: &dyn std::fmt::Display| format!("{} cannot be read: {why}", path.display());
         match input::read(&path, InputKind::Json) {
             Ok(bytes) => {
-                let record: ExperimentRecord =
-                    serde_json::from_slice(&bytes).map_err(|error| unreadable(&error))?;
+                let record: ExperimentRecord = serde_json::from_slice(&bytes)
+                    .map_err(|error| unreadable(&input::why_no_json(&error)))?;
                 record.refuse_impossible().map_err(|why| unreadable(&why))?;
                 Ok(Some(record))
             }

@@ -84,7 +84,7 @@ pub struct ComparisonRow<'a> {
 pub fn read(path: &Path) -> anyhow::Result<Vec<ComparisonRow<'static>>> {
     let cannot = |why: &dyn std::fmt::Display| Failure::of_file("read", path, why);
     let bytes = input::read(path, InputKind::JsonRows).map_err(|error| cannot(&error))?;
-    serde_json::from_slice(&bytes).map_err(|error| cannot(&error))
+    serde_json::from_slice(&bytes).map_err(|error| cannot(&input::why_no_json(&error)))
 }
 
 /// Writes both files into `folder`.

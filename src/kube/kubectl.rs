@@ -16,6 +16,7 @@ use super::{names::ObjectName, refusal};
 use crate::{
     env,
     exit::{Code, Failure},
+    input::why_no_json,
     world::{child, signal},
 };
 
@@ -328,8 +329,9 @@ impl Answer {
     pub(super) fn object(&self) -> anyhow::Result<Value> {
         serde_json::from_slice(&self.stdout).map_err(|error| {
             let what = format!(
-                "kubectl printed something other than an object ({error}). Check that {} is kubectl, and that the answer is \
+                "kubectl printed something other than an object ({}). Check that {} is kubectl, and that the answer is \
                  smaller than {} MiB",
+                why_no_json(&error),
                 env::var("KUBECTL").unwrap_or_else(|| "kubectl".into()),
                 child::MOST_BYTES >> 20
             );

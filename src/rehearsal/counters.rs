@@ -9,7 +9,7 @@ use super::{
     flow::Flow,
     theory::{RailBytes, Share},
 };
-use crate::visible::excerpt;
+use crate::{input::why_no_json, visible::excerpt};
 
 /// The format that is read.
 const FORMAT: u32 = 1;
@@ -92,8 +92,10 @@ impl ProcessCounters {
     /// # Errors
     /// Returns a sentence if `text` does not hold them.
     pub fn parse(text: &str) -> Result<ProcessCounters, String> {
-        let counters: ProcessCounters = serde_json::from_str(text)
-            .map_err(|error| format!("it does not hold the counters of a process: {error}"))?;
+        let counters: ProcessCounters = serde_json::from_str(text).map_err(|error| {
+            let why = why_no_json(&error);
+            format!("it does not hold the counters of a process: {why}")
+        })?;
         if counters.format != FORMAT {
             return Err(format!(
                 "its format is {}, and this program reads format {FORMAT}",

@@ -10,6 +10,7 @@ use super::{
 };
 use crate::{
     exit::{Code, Failure},
+    input::why_no_json,
     visible::excerpt,
 };
 
@@ -81,7 +82,7 @@ impl Rehearsal {
     /// Returns a sentence if `text` does not hold one.
     pub fn parse(text: &str) -> Result<Rehearsal, String> {
         let rehearsal: Rehearsal = serde_json::from_str(text)
-            .map_err(|error| format!("it does not hold a rehearsal: {error}"))?;
+            .map_err(|error| format!("it does not hold a rehearsal: {}", why_no_json(&error)))?;
         if rehearsal.format != FORMAT {
             return Err(format!(
                 "its format is {}, and this program reads format {FORMAT}",

@@ -149,8 +149,10 @@ impl SavedReplay {
         let path = folder.join(REPLAY_JSON);
         let cannot = |why: &dyn fmt::Display| Failure::of_file("read", &path, why);
         let bytes = input::read(&path, InputKind::Json).map_err(|error| cannot(&error))?;
-        let summary: Summary = serde_json::from_slice(&bytes).map_err(|error| cannot(&error))?;
-        let run = RunMeta::deserialize(&summary.run).map_err(|error| cannot(&error))?;
+        let summary: Summary =
+            serde_json::from_slice(&bytes).map_err(|error| cannot(&input::why_no_json(&error)))?;
+        let run = RunMeta::deserialize(&summary.run)
+            .map_err(|error| cannot(&input::why_no_json(&error)))?;
         let steps = SavedReplay::steps_in(folder);
         let blocks =
             read_blocks(&steps).map_err(|error| Failure::of_file("read", &steps, &error))?;

@@ -55,7 +55,8 @@ pub(super) fn read(sources: &[Source], notes: &mut Vec<String>) -> Vec<Findings>
         };
         let read = input::read(&path, InputKind::Json).map_err(|error| error.to_string());
         let report = read.and_then(|bytes| {
-            serde_json::from_slice::<DoctorReport>(&bytes).map_err(|error| error.to_string())
+            serde_json::from_slice::<DoctorReport>(&bytes)
+                .map_err(|error| input::why_no_json(&error))
         });
         match report {
             Ok(report) => all.push(report.findings(source.name())),

@@ -118,7 +118,9 @@ fn read_one(source: &Source, notes: &mut Vec<String>) -> Option<ReplayedStep> {
     let path = source.replay_json();
     let summary = input::read(&path, InputKind::Json)
         .map_err(|error| error.to_string())
-        .and_then(|bytes| serde_json::from_slice(&bytes).map_err(|error| error.to_string()));
+        .and_then(|bytes| {
+            serde_json::from_slice(&bytes).map_err(|error| input::why_no_json(&error))
+        });
     let summary: ReplaySummary = match summary {
         Ok(summary) => summary,
         Err(why) => {

@@ -6,6 +6,7 @@ use serde::Deserialize;
 
 use super::time_axis::MOST_TIME;
 use crate::{
+    input::why_no_json,
     units::{Bytes, counted},
     visible,
 };
@@ -103,7 +104,7 @@ struct Trace {
 ///
 /// Returns a sentence if it is none.
 pub(super) fn read(bytes: &[u8]) -> Result<Vec<TimelineOfRank>, String> {
-    let trace: Trace = serde_json::from_slice(bytes).map_err(|error| error.to_string())?;
+    let trace: Trace = serde_json::from_slice(bytes).map_err(|error| why_no_json(&error))?;
     let mut ranks: BTreeMap<u64, TimelineOfRank> = BTreeMap::new();
     for event in trace.events {
         let rank = ranks.entry(event.pid).or_default();

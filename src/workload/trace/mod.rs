@@ -23,7 +23,7 @@ mod unread;
 
 use std::{io, path::Path};
 
-use anyhow::{Context, bail, ensure};
+use anyhow::{Context, anyhow, bail, ensure};
 use flate2::read::MultiGzDecoder;
 
 use self::{document::TraceDocument, groups::TraceGroups, timeline::Timeline, unread::Unread};
@@ -64,6 +64,7 @@ impl Workload {
     /// ranks.
     pub fn from_trace(text: &str, ranks: u64) -> anyhow::Result<TraceReading> {
         let document: TraceDocument = serde_json::from_str(text)
+            .map_err(|error| anyhow!(input::why_no_json(&error)))
             .context("it is not the JSON of a trace; export one from PyTorch")?;
         let mut unread = Unread::default();
         let mut groups = TraceGroups::new(&document);
