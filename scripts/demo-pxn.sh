@@ -10,7 +10,7 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 # shellcheck source=scripts/lib.sh
 source "$here/lib.sh"
 
-bin=${1:-$here/../target/release/pxnbench}
+bin=${1:-${CARGO_TARGET_DIR:-$here/../target}/release/pxnbench}
 recording=$here/../data/rehearsal/two-h200.json
 [[ -x $bin ]] || die 6 "there is no program '$bin': build it with 'cargo build --release', or name it."
 bin=$(readlink -f "$bin")
@@ -56,7 +56,8 @@ fi
 
 tell "4. The levels between: conservative relays for rings, and not for sends and receives; balanced relays to NICs that the sender \
 does not reach through PCI switches alone; aggressive relays to every other rail, as NCCL does by default. Whether balanced does \
-anything depends on the node: on topology shared it reaches all NICs itself, so it does as conservative${from:+ (which was not recorded)}."
+anything depends on the node: on topology shared the sender reaches all NICs itself, so balanced does the same as \
+conservative${from:+ (on shared, balanced was not recorded)}."
 show alltoall --topology split
 show alltoall --topology shared
 

@@ -1059,6 +1059,16 @@ fn json_that_is_no_rehearsal_is_refused() {
         sentences[0].contains("x.json: it does not hold a rehearsal"),
         "{sentences:?}"
     );
+    let mut empty = json(Path::new(REHEARSAL));
+    empty["cases"] = serde_json::json!([]);
+    fs::write(at.join("empty.json"), empty.to_string()).expect("written");
+    let ended = run(alone(at).args(["report", "empty.json"])).expect_code(5);
+    let said = "empty.json has no cases: nothing to report";
+    assert!(
+        ended.sentences()[0].contains(said),
+        "{:?}",
+        ended.sentences()
+    );
     let later = fs::read_to_string(REHEARSAL).expect("a record");
     fs::create_dir(at.join("jobs")).expect("made");
     let later = later.replacen("\"format\": 1", "\"format\": 2", 1);

@@ -45,11 +45,11 @@ pub struct Args {
     levels: Levels,
 
     /// Size of an operation, as nccl-tests counts it
-    #[arg(short = 'b', long = "size", value_name = "SIZE", value_parser = values::size, default_value = "1M")]
+    #[arg(short = 'b', long = "size", value_name = "SIZE", value_parser = values::size, default_value = "1M", conflicts_with = "from")]
     size: Bytes,
 
     /// Root of gather, scatter, broadcast and reduce
-    #[arg(short = 'r', long, value_name = "RANK", value_parser = values::natural, default_value = "0")]
+    #[arg(short = 'r', long, value_name = "RANK", value_parser = values::natural, default_value = "0", conflicts_with = "from")]
     root: u32,
 
     /// Hold what each process sends over a rail back to so many GB/s

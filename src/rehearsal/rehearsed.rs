@@ -1,5 +1,7 @@
 //! [`Rehearsal`]: what all runs of a rehearsal showed.
 
+use std::collections::HashSet;
+
 use serde::{Deserialize, Serialize};
 
 use super::{
@@ -7,6 +9,7 @@ use super::{
     cluster::{Cluster, MOST_RANKS},
     rehearsed_case::RehearsedCase,
     table::NO_TIMES,
+    theory::Share,
 };
 use crate::{
     exit::{Code, Failure},
@@ -22,6 +25,12 @@ const FORMAT: u32 = 1;
 
 /// The most cases of a record: all collectives, algorithms and levels on a few topologies are some hundred.
 const MOST_CASES: usize = 1000;
+
+/// The most bytes of a text in a record, such as the path of a topology.
+const MOST_LETTERS: usize = 4096;
+
+/// The most bytes of a level's or an algorithm's name in a record.
+const MOST_LETTERS_OF_NAME: usize = 64;
 
 /// The most rails of a node, as the plugin plays them.
 pub const MOST_RAILS: u64 = 64;
@@ -89,24 +98,77 @@ impl Rehearsal {
                 rehearsal.format
             ));
         }
-        if !rehearsal.is_within_its_nodes() {
-            return Err(format!(
-                "it has a node, rank or rail out of range, lacks the bytes of a rail, or has more than {MOST_CASES} cases"
-            ));
-        }
+        rehearsal.check_record()?;
         Ok(rehearsal)
     }
 
-    fn is_within_its_nodes(&self) -> bool {
+    /// Checks what the forms of a record rely on: somebody else may have written it.
+    fn check_record(&self) -> Result<(), String> {
         let ranks = self.nodes.saturating_mul(self.gpus_per_node);
-        let is_a_cluster = (1..=MOST_RANKS).contains(&ranks)
-            && (1..=MOST_RAILS).contains(&self.rails_per_node)
-            && self.cases.len() <= MOST_CASES;
-        is_a_cluster
-            && self
-                .cases
-                .iter()
-                .all(|case| self.has_all_rails(case) && self.has_all_ends(case))
+        if !(1..=MOST_RANKS).contains(&ranks) {
+            return Err(format!(
+                "it has {} nodes of {} GPUs, and there can be 1 to {MOST_RANKS} ranks",
+                self.nodes, self.gpus_per_node
+            ));
+        }
+        if !(1..=MOST_RAILS).contains(&self.rails_per_node) {
+            return Err(format!(
+                "it has {} rails per node, and there can be 1 to {MOST_RAILS}",
+                self.rails_per_node
+            ));
+        }
+        if self.cases.len() > MOST_CASES {
+            return Err(format!("it has more than {MOST_CASES} cases"));
+        }
+        let mut texts = [&self.note, &self.pxnbench, &self.nccl, &self.device].into_iter();
+        if texts.any(|text| text.len() > MOST_LETTERS)
+            || self.played.iter().any(|text| text.len() > MOST_LETTERS)
+        {
+            return Err(format!("a text in it is longer than {MOST_LETTERS} bytes"));
+        }
+        let mut known = HashSet::new();
+        for (at, case) in self.cases.iter().enumerate() {
+            let number = at + 1;
+            self.check_case(case)
+                .map_err(|why| format!("case {number} {why}"))?;
+            let name = (&case.topology, &case.level, case.label());
+            if !known.insert(name) {
+                return Err(format!("case {number} is there twice"));
+            }
+        }
+        Ok(())
+    }
+
+    fn check_case(&self, case: &RehearsedCase) -> Result<(), String> {
+        if [&case.level, &case.nccl_algorithm]
+            .into_iter()
+            .any(|name| name.len() > MOST_LETTERS_OF_NAME)
+        {
+            return Err(format!(
+                "has a name of more than {MOST_LETTERS_OF_NAME} bytes"
+            ));
+        }
+        if [&case.topology, &case.changed]
+            .into_iter()
+            .any(|text| text.len() > MOST_LETTERS)
+        {
+            return Err(format!("has a text of more than {MOST_LETTERS} bytes"));
+        }
+        let is_share = |share: &Share| share.part <= share.whole;
+        let relays_what_it_sends = case.rails.iter().all(|rail| rail.relayed <= rail.sent);
+        if !is_share(&case.sends) || !is_share(&case.crossing) || !relays_what_it_sends {
+            return Err("has a part that is larger than its whole".into());
+        }
+        if !self.has_all_rails(case) {
+            return Err(format!(
+                "does not have the bytes of {} rails on each of {} nodes, in order",
+                self.rails_per_node, self.nodes
+            ));
+        }
+        if !self.has_all_ends(case) {
+            return Err("names a rank or a rail that there is not".into());
+        }
+        Ok(())
     }
 
     /// Returns whether a case has the bytes of each rail of each node, in order.

@@ -76,5 +76,10 @@ fn read_one(record: &Path) -> anyhow::Result<Rehearsal> {
     };
     let text = input::read_text(record, InputKind::Json)
         .map_err(|error| refused(&format!("it cannot be read: {error}")))?;
-    Rehearsal::parse(&text).map_err(|why| refused(&why))
+    let rehearsal = Rehearsal::parse(&text).map_err(|why| refused(&why))?;
+    if rehearsal.cases.is_empty() {
+        let what = format!("{} has no cases: nothing to report", record.display());
+        return Err(Failure::on_all_ranks(Code::NothingRan, what));
+    }
+    Ok(rehearsal)
 }

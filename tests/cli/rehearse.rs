@@ -217,6 +217,26 @@ fn what_is_no_recording_is_refused() {
     let later = fs::read_to_string(recorded()).expect("a recording");
     let later = later.replacen("\"format\": 1", "\"format\": 2", 1);
     fs::write(at.join("later.json"), later).expect("written");
+    let changed = |name: &str, change: &dyn Fn(&mut Value)| {
+        let text = fs::read_to_string(recorded()).expect("a recording");
+        let mut document: Value = serde_json::from_str(&text).expect("JSON");
+        change(&mut document);
+        fs::write(at.join(name), document.to_string()).expect("written");
+    };
+    changed("twice.json", &|document| {
+        let first = document["cases"][0].clone();
+        document["cases"].as_array_mut().expect("cases").push(first);
+    });
+    changed("wide.json", &|document| {
+        document["rails_per_node"] = 65.into()
+    });
+    changed("whole.json", &|document| {
+        document["cases"][0]["sends"]["whole"] = 0.into();
+        document["cases"][0]["sends"]["part"] = 1.into();
+    });
+    changed("long.json", &|document| {
+        document["cases"][0]["level"] = "x".repeat(65).into();
+    });
     let recorded = recorded();
     for (arguments, words) in [
         (&["--from", "none.json"] as &[&str], "it cannot be read"),
@@ -230,6 +250,21 @@ fn what_is_no_recording_is_refused() {
             "it has none of what is asked for",
         ),
         (&["--from", &recorded, "--stall", "1"], "--stall"),
+        (&["--from", &recorded, "--nodes", "4"], "--nodes"),
+        (&["--from", &recorded, "-b", "1G"], "--size"),
+        (&["--from", "twice.json"], "case 22 is there twice"),
+        (
+            &["--from", "wide.json"],
+            "it has 65 rails per node, and there can be 1 to 64",
+        ),
+        (
+            &["--from", "whole.json"],
+            "case 1 has a part that is larger than its whole",
+        ),
+        (
+            &["--from", "long.json"],
+            "case 1 has a name of more than 64 bytes",
+        ),
         (
             &["--theory", "--topology", "both"],
             "one topology at a time",

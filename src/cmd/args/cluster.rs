@@ -21,15 +21,15 @@ const BOTH: &str = "both";
 #[derive(Clone, Debug, clap::Args)]
 pub struct ClusterArgs {
     /// Nodes
-    #[arg(long, value_name = "N", value_parser = values::positive::<u64>, default_value = "2")]
+    #[arg(long, value_name = "N", value_parser = values::positive::<u64>, default_value = "2", conflicts_with = "from")]
     nodes: u64,
 
     /// GPUs per node [default: 2, or those of the file]
-    #[arg(long, value_name = "N", value_parser = values::positive::<u32>)]
+    #[arg(long, value_name = "N", value_parser = values::positive::<u32>, conflicts_with = "from")]
     gpus: Option<u32>,
 
     /// NICs per node, called rails [default: one per GPU, or those of the file]
-    #[arg(long, value_name = "N", value_parser = values::positive::<u32>)]
+    #[arg(long, value_name = "N", value_parser = values::positive::<u32>, conflicts_with = "from")]
     rails: Option<u32>,
 
     /// Topology of a node: split (each GPU has a switch of its own), shared (one switch is above these), both of them one
@@ -39,7 +39,7 @@ pub struct ClusterArgs {
 
     /// Channels that NCCL uses for collectives; its log has them as `coll channels` [default: those of the log, with --theory
     /// those of the recorded runs on two nodes with two GPUs and two rails, else unknown]
-    #[arg(long, value_name = "N", value_parser = values::positive::<u32>)]
+    #[arg(long, value_name = "N", value_parser = values::positive::<u32>, conflicts_with = "from")]
     channels: Option<u32>,
 }
 
