@@ -331,6 +331,14 @@ mod tests {
             failure.what
         );
         assert!(failure.what.contains("more numbers, which the table has"));
+        let table = compared("off", RELAYED, OPERATIONS).table();
+        let across = table
+            .lines()
+            .find(|line| line.starts_with("bytes across rails"));
+        assert!(
+            across.is_some_and(|line| line.contains("15728640")),
+            "{table}"
+        );
         let wrong_log = compared("default", 0, OPERATIONS);
         let differing: Vec<&str> = wrong_log
             .disagreements()

@@ -6,6 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use super::source;
 use crate::{
     exit::{Code, Failure},
     input::{self, InputKind},
@@ -34,8 +35,7 @@ pub(super) fn read(paths: &[PathBuf]) -> anyhow::Result<(Vec<NamedRehearsal>, Ve
         };
         let place = fs::canonicalize(&record).unwrap_or_else(|_| record.clone());
         if !known.insert(place) {
-            let what = format!("{} is named twice. Name each run once", record.display());
-            return Err(Failure::on_all_ranks(Code::Usage, what));
+            return Err(source::twice(&record));
         }
         rehearsals.push(NamedRehearsal {
             name: path.display().to_string(),

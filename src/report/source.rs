@@ -38,8 +38,13 @@ pub(super) fn refuse_twice(paths: &[PathBuf]) -> anyhow::Result<()> {
     let Some(path) = named_twice(paths) else {
         return Ok(());
     };
+    Err(twice(path))
+}
+
+/// Returns the error of a run that is named twice.
+pub(super) fn twice(path: &Path) -> anyhow::Error {
     let what = format!("{} is named twice. Name each run once", path.display());
-    Err(Failure::on_all_ranks(Code::Usage, what))
+    Failure::on_all_ranks(Code::Usage, what)
 }
 
 /// Returns the runs that `paths` stand for.

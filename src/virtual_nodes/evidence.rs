@@ -25,7 +25,7 @@ const MOST_LOGGED: usize = 80;
 /// The most lines of a log's end: where a rank stands still that does not say why.
 const LAST: usize = 2;
 
-/// The most lines that are kept of one log.
+/// The most warnings that are kept of one log, and the most other lines.
 const MOST_OF_A_LOG: usize = 1000;
 
 /// The most letters of a line.
@@ -33,6 +33,9 @@ const MOST_LETTERS: usize = 400;
 
 /// The most ways of data.
 const MOST_WAYS: usize = 24;
+
+/// How a warning of NCCL begins.
+const WARNING: &str = "NCCL WARN ";
 
 /// Words of NCCL's messages that tell which plugin, paths, channels, relays and algorithms it took.
 const TELLING: [&str; 16] = [
@@ -145,8 +148,8 @@ fn of_logs(files: &JobFiles, ranks: u64) -> Vec<String> {
             Err(error) => lines.push(format!("{source}: its log cannot be read: {error}")),
         }
     }
-    // Whatever is left out, it is no warning.
-    lines.sort_by_key(|line| !line.contains(": NCCL WARN "));
+    // Other lines are left out before warnings.
+    lines.sort_by_key(|line| !line.contains(&format!(": {WARNING}")));
     let left_out = lines.len().saturating_sub(MOST_LOGGED);
     if left_out > 0 {
         lines.truncate(MOST_LOGGED);
@@ -158,21 +161,26 @@ fn of_logs(files: &JobFiles, ranks: u64) -> Vec<String> {
     lines
 }
 
-/// Returns the messages of a log that tell something, and its last ones.
+/// Returns the messages of a log that tell something, warnings first, and its last ones.
 fn telling_lines(log: &Path) -> io::Result<Vec<String>> {
-    let mut telling = Vec::new();
+    let (mut warnings, mut telling) = (Vec::new(), Vec::new());
     let mut last = LastLines::new(LAST);
     for_each_line(log, &mut |line| {
         let Some(message) = message(line) else {
             return;
         };
-        if is_telling(message) && telling.len() < MOST_OF_A_LOG {
-            telling.push(message.to_owned());
+        let lines = match message.starts_with(WARNING) {
+            true => &mut warnings,
+            false => &mut telling,
+        };
+        if is_telling(message) && lines.len() < MOST_OF_A_LOG {
+            lines.push(message.to_owned());
         }
         last.add(message);
     })?;
-    telling.extend(last.lines);
-    Ok(telling)
+    warnings.extend(telling);
+    warnings.extend(last.lines);
+    Ok(warnings)
 }
 
 /// Returns NCCL's message without what says who wrote it and when; `None` if the line has none.
@@ -185,7 +193,7 @@ fn message(line: &str) -> Option<&str> {
 }
 
 fn is_telling(message: &str) -> bool {
-    message.starts_with("NCCL WARN") || TELLING.iter().any(|words| message.contains(words))
+    message.starts_with(WARNING) || TELLING.iter().any(|words| message.contains(words))
 }
 
 #[cfg(test)]
@@ -259,5 +267,18 @@ host:7:9 [0] NCCL INFO something else
         let lines = of_logs(&files, 1);
         assert_eq!(lines.len(), MOST_LOGGED + 1);
         assert!(lines[MOST_LOGGED].starts_with("420 more such lines are in "));
+    }
+
+    #[test]
+    fn a_warning_after_many_other_lines_is_shown_first() {
+        let (_folder, files) = job();
+        let mut text: String = (0..2 * MOST_OF_A_LOG)
+            .map(|number| format!("h:1:1 [0] NCCL INFO Channel {number} [send] via NET/x/0\n"))
+            .collect();
+        text += "h:1:1 [0] NCCL WARN too late\nh:1:1 [0] NCCL INFO one\nh:1:1 [0] NCCL INFO two\n";
+        fs::write(files.log_of(0), text).expect("written");
+        let lines = of_logs(&files, 1);
+        assert_eq!(lines[0], "rank 0: NCCL WARN too late");
+        assert_eq!(lines.len(), MOST_LOGGED + 1);
     }
 }

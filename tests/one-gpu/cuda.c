@@ -8,7 +8,6 @@
 // for its functions by cuGetProcAddress, and gets the real ones: for it there is one GPU, with the real address. Programs that
 // look functions up by name see all of them.
 #define _GNU_SOURCE
-#include <dlfcn.h>
 #include <string.h>
 
 #include "one_gpu.h"
@@ -20,19 +19,7 @@ enum { PCI_BUS = 33, PCI_DEVICE = 34, PCI_DOMAIN = 50 };       // CUdevice_attri
 enum { POINTER_DEVICE = 9 };                                   // CUpointer_attribute
 enum { FIRST_HANDLE = 100 };                                   // of GPUs of other processes
 
-static void *real;
-
-#define REAL(name, ...) ((Result(*)(__VA_ARGS__))dlsym(real, #name))
-
-__attribute__((constructor)) static void load(void) {
-  const char *path = getenv("ONE_GPU_CUDA");
-  real = path ? dlopen(path, RTLD_NOW | RTLD_LOCAL) : NULL;
-  if (!real) {
-    fprintf(stderr, "one-gpu: the CUDA driver cannot be loaded: %s\n", path ? dlerror() : "ONE_GPU_CUDA is not set");
-    abort();
-  }
-  for (int i = 0; i < forward_count; i++) forward_table[i] = dlsym(real, forward_names[i]);
-}
+__attribute__((constructor)) static void load(void) { load_real("ONE_GPU_CUDA"); }
 
 static int number(Device device) { return device >= FIRST_HANDLE ? device - FIRST_HANDLE : own_gpu(); }
 static Device real_device(Device device) { return device >= FIRST_HANDLE ? 0 : device; }

@@ -1,7 +1,6 @@
 // A libnvidia-ml.so.1 that shows several GPUs where there is one, each with 18 NVLinks to switches, and passes all other calls on to
 // the real library. The handle of a GPU is that of the real one with its number in the lowest bits, which forward.S takes out.
 #define _GNU_SOURCE
-#include <dlfcn.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -31,19 +30,7 @@ typedef struct {
 // A function that has another name, too: that of its first version, which NCCL uses.
 #define ALSO(first, last) __typeof__(last) first __attribute__((alias(#last)));
 
-static void *real;
-
-#define REAL(name, ...) ((Result(*)(__VA_ARGS__))dlsym(real, #name))
-
-__attribute__((constructor)) static void load(void) {
-  const char *path = getenv("ONE_GPU_NVML");
-  real = path ? dlopen(path, RTLD_NOW | RTLD_LOCAL) : NULL;
-  if (!real) {
-    fprintf(stderr, "one-gpu: NVML cannot be loaded: %s\n", path ? dlerror() : "ONE_GPU_NVML is not set");
-    abort();
-  }
-  for (int i = 0; i < forward_count; i++) forward_table[i] = dlsym(real, forward_names[i]);
-}
+__attribute__((constructor)) static void load(void) { load_real("ONE_GPU_NVML"); }
 
 static int number(Handle handle) { return handle & (MOST_GPUS - 1); }
 static Handle real_handle(Handle handle) { return handle & ~(Handle)(MOST_GPUS - 1); }

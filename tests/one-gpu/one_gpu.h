@@ -1,5 +1,6 @@
 // What both libraries know of the GPUs that the one GPU stands for. They are numbered from 0, and have made-up PCI addresses.
 #pragma once
+#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -10,6 +11,21 @@
 extern void *forward_table[];
 extern const char *const forward_names[];
 extern const int forward_count;
+
+// The real library, and a function of it.
+static void *real;
+#define REAL(name, ...) ((Result(*)(__VA_ARGS__))dlsym(real, #name))
+
+// Loads the real library from the path in a variable, and fills the table of jumps.
+static inline void load_real(const char *variable) {
+  const char *path = getenv(variable);
+  real = path ? dlopen(path, RTLD_NOW | RTLD_LOCAL) : NULL;
+  if (!real) {
+    fprintf(stderr, "one-gpu: %s: %s\n", variable, path ? dlerror() : "is not set");
+    abort();
+  }
+  for (int i = 0; i < forward_count; i++) forward_table[i] = dlsym(real, forward_names[i]);
+}
 
 // The number of GPUs to show.
 static inline int gpus(void) {
