@@ -36,6 +36,10 @@ impl ReadableLines {
             begins += usize::from(text.get(begins) == Some(&b'\n'));
             line += memchr::memchr_iter(b'\n', &text[counted_to..begins]).count() as u64;
             counted_to = begins;
+            // The reader takes a lone carriage return for the end of a line; no version wrote one.
+            if rows.last().map_or(1, |(before, _)| *before) == line {
+                return None;
+            }
             rows.push((line, row));
         }
         Some(ReadableLines {
@@ -65,12 +69,16 @@ impl ReadableLines {
     }
 }
 
-/// Returns the cells of a line; `None` if it is not UTF-8 or a quotation has no end.
+/// Returns the cells of a line; `None` if it is not UTF-8, a quotation has no end, or a carriage return divides it.
 fn cells_of(line: &[u8]) -> Option<csv::StringRecord> {
     let mut reader = csv::ReaderBuilder::new()
         .has_headers(false)
         .from_reader(line);
-    let cells = reader.records().next()?.ok()?;
+    let mut records = reader.records();
+    let cells = records.next()?.ok()?;
+    if records.next().is_some() {
+        return None;
+    }
     let has_open_quotation = line.iter().filter(|byte| **byte == b'"').count() % 2 == 1;
     (!has_open_quotation).then_some(cells)
 }
@@ -104,5 +112,8 @@ mod tests {
         let bytes = ReadableLines::read(b"x,y\na,1\n\xff,2\nc,3\n");
         assert_eq!((bytes.rows.len(), bytes.unreadable), (2, vec![3]));
         assert_eq!(read(""), (vec![], vec![]));
+        // A carriage return alone ends no line.
+        assert_eq!(read("x,y\na,1\rb,2\nc,3\r\n"), (rows(&["3:c"]), vec![2]));
+        assert_eq!(read("x\ry\n1\n"), (vec![], vec![2]));
     }
 }
