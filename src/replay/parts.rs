@@ -95,10 +95,11 @@ mod tests {
             let times = [part.alone_us, part.in_step_us].map(|time| time.map(|time| time.0));
             (part.count, part.bytes.0, times)
         });
-        // Four buckets and two kinds of buffers: four fills, four copies back, two joins and two copies.
+        // Four buckets and two kinds of buffers: four fills and four copies back, each of large and of small gradients, two joins
+        // and two copies.
         let expected = [
             (6, 102_441_032, [Some(1800.0), Some(3600.0)]),
-            (483, 204_882_064, [Some(120.0), Some(240.0)]),
+            (483, 204_882_064, [Some(200.0), Some(400.0)]),
         ];
         assert_eq!(found, expected);
     }

@@ -1,4 +1,4 @@
-//! [`MemoryCopies`]: copies within the memory of a device.
+//! [`MemoryCopies`]: copies within the memory of a device, and [`CopiesByLength`], which adds them up.
 
 use std::ops::Range;
 
@@ -13,8 +13,12 @@ pub const MEMORY_RATE: f64 = 4e12;
 /// Pieces begin at multiples of this, unless they are shorter: a GPU copies aligned memory faster.
 const ALIGNMENT: u64 = 16;
 
+/// The longest copy that is short: it takes a GPU hardly longer than one of a few bytes. On an H200, copies of 256 bytes took 0.9 us,
+/// of 64 KiB 1.4 us, of 1 MiB 2.0 us and of 8 MiB 5.7 us.
+const SHORT: u64 = 64 << 10;
+
 /// Copies within the memory of a device, one after another, such as those between gradients and their bucket.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MemoryCopies {
     /// The bytes of all copies together.
     pub bytes: Bytes,
@@ -63,9 +67,56 @@ impl MemoryCopies {
     }
 }
 
+/// Copies of different lengths, the short ones apart from the others: the pieces of [`MemoryCopies`] are about equally long, and a
+/// few large gradients beside many small ones would make all of them large.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct CopiesByLength {
+    short: MemoryCopies,
+    long: MemoryCopies,
+}
+
+impl CopiesByLength {
+    /// Adds a copy of `bytes` bytes, at least one. No sum exceeds what an operation may copy.
+    pub(super) fn add(&mut self, bytes: u64) {
+        let bytes = bytes.clamp(1, MOST_BYTES.0);
+        let sum = match bytes <= SHORT {
+            true => &mut self.short,
+            false => &mut self.long,
+        };
+        sum.bytes = Bytes((sum.bytes.0 + bytes).min(MOST_BYTES.0));
+        sum.pieces = (sum.pieces + 1).min(MOST_PIECES);
+    }
+
+    /// Returns the long copies and the short ones, if there are any.
+    pub(super) fn parts(&self) -> impl Iterator<Item = MemoryCopies> {
+        let parts = [self.long, self.short];
+        parts.into_iter().filter(|copies| copies.pieces > 0)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn short_copies_are_added_up_apart_from_long_ones() {
+        let mut copies = CopiesByLength::default();
+        assert_eq!(copies.parts().count(), 0);
+        for bytes in [0, 256, 65_536, 65_537, 9_437_184] {
+            copies.add(bytes);
+        }
+        let of = |bytes, pieces| MemoryCopies {
+            bytes: Bytes(bytes),
+            pieces,
+        };
+        let parts: Vec<MemoryCopies> = copies.parts().collect();
+        assert_eq!(parts, [of(9_502_721, 2), of(65_793, 3)]);
+        copies.add(u64::MAX);
+        copies.add(u64::MAX);
+        let long = copies.parts().next().expect("long copies");
+        assert_eq!(long, of(MOST_BYTES.0, 4));
+        long.check().expect("possible");
+    }
 
     #[test]
     fn pieces_follow_each_other_are_about_equal_and_have_all_bytes() {

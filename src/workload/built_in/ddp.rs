@@ -11,7 +11,7 @@ use crate::{
     collective::{Collective, data::DType},
     units::{Bytes, Micros},
     workload::{
-        memory_copies::{MEMORY_RATE, MemoryCopies},
+        memory_copies::{CopiesByLength, MEMORY_RATE, MemoryCopies},
         operation::Workload,
     },
 };
@@ -60,18 +60,9 @@ pub(super) fn optimizer_time(parameters: u64) -> Micros {
 #[derive(Clone, Copy, Debug, Default)]
 struct GradientBucket {
     bytes: u64,
-    parameters: u32,
+    /// The copies of its gradients, into it or out of it.
+    copies: CopiesByLength,
     work: f64,
-}
-
-impl GradientBucket {
-    /// Returns the copies of its gradients, into it or out of it.
-    fn copies(&self) -> MemoryCopies {
-        MemoryCopies {
-            bytes: Bytes(self.bytes),
-            pieces: self.parameters,
-        }
-    }
 }
 
 impl DdpModel {
@@ -106,7 +97,7 @@ impl DdpModel {
             }
             let time = Micros(backward.0 * part);
             builder.compute(format!("backward {number}"), time, &[]);
-            let ready = fill(builder, number, bucket);
+            let filled = fill(builder, number, bucket);
             let call = BuiltInCall {
                 collective: Collective::AllReduce,
                 bytes: bucket.bytes,
@@ -114,7 +105,7 @@ impl DdpModel {
                 group: &["data"],
             };
             let name = format!("bucket {number}");
-            reduced.push(builder.collective(name, STREAM, &call, &[ready]));
+            reduced.push(builder.collective(name, STREAM, &call, &filled));
         }
         reduced
     }
@@ -160,8 +151,9 @@ impl DdpModel {
         let mut buckets = Vec::new();
         let mut bucket = GradientBucket::default();
         for parameter in self.parameters.iter().rev() {
-            bucket.bytes += parameter.elements * DType::Float.size();
-            bucket.parameters += 1;
+            let bytes = parameter.elements * DType::Float.size();
+            bucket.bytes += bytes;
+            bucket.copies.add(bytes);
             bucket.work += parameter.work;
             if bucket.bytes >= limit {
                 buckets.push(std::mem::take(&mut bucket));
@@ -175,19 +167,33 @@ impl DdpModel {
     }
 }
 
-/// Adds the division of the gradients of bucket `number`, which copies each into the bucket unless it is a view of it.
-fn fill(builder: &mut WorkloadBuilder<'_>, number: u32, bucket: &GradientBucket) -> usize {
+/// Adds the division of the gradients of bucket `number`, which copies each into the bucket unless it is a view of it. Returns the
+/// operations.
+fn fill(builder: &mut WorkloadBuilder<'_>, number: u32, bucket: &GradientBucket) -> Vec<usize> {
     let name = match builder.options.gradient_as_bucket_view {
         true => format!("divide {number}"),
         false => format!("fill {number}"),
     };
-    builder.copies(name, bucket.copies(), DType::Float, &[])
+    copy_gradients(builder, &name, bucket, &[])
 }
 
 /// Adds the copies of all gradients out of their buckets, each bucket after it is reduced.
 fn copy_back(builder: &mut WorkloadBuilder<'_>, buckets: &[GradientBucket], reduced: &[usize]) {
     for ((bucket, reduced), number) in buckets.iter().zip(reduced).zip(1_u32..) {
-        let name = format!("copy back {number}");
-        builder.copies(name, bucket.copies(), DType::Float, &[*reduced]);
+        copy_gradients(builder, &format!("copy back {number}"), bucket, &[*reduced]);
     }
+}
+
+/// Adds the copies of a bucket's gradients, the large and the small ones each as an operation, and returns these.
+fn copy_gradients(
+    builder: &mut WorkloadBuilder<'_>,
+    name: &str,
+    bucket: &GradientBucket,
+    after: &[usize],
+) -> Vec<usize> {
+    let parts = bucket.copies.parts().zip(["", " (small)"]);
+    let parts = parts.map(|(copies, suffix)| {
+        builder.copies(format!("{name}{suffix}"), copies, DType::Float, after)
+    });
+    parts.collect()
 }
