@@ -12,6 +12,16 @@ use serde_json::Value;
 /// Name of the event or node that PyTorch writes for each call of a collective.
 pub(super) const CALL: &str = "record_param_comms";
 
+/// Beginnings of the names of the functions in which PyTorch's DDP and FSDP copy what a collective sends or has received.
+const COPYING: [&str; 3] = [
+    "fsdp::",
+    "torch::distributed::reducer::",
+    "torch.distributed.ddp.reducer::",
+];
+
+/// The function in which FSDP copies what it has gathered to where it is used.
+const COPY_OF_GATHERED: &str = "fsdp::split_with_sizes_copy";
+
 /// The parts of a trace that are needed.
 #[derive(Debug, Default)]
 pub(super) struct TraceDocument {
@@ -30,17 +40,32 @@ pub(super) struct TraceEvent {
     pub(super) begin: f64,
     /// How long it took, in microseconds.
     pub(super) duration: f64,
+    /// The thread of the CPU, or the stream of the GPU.
+    pub(super) thread: Option<u64>,
     pub(super) kind: TraceEventKind,
+}
+
+impl TraceEvent {
+    /// Returns when it ended on the clock of the trace, in microseconds.
+    pub(super) fn end(&self) -> f64 {
+        self.begin + self.duration
+    }
 }
 
 #[derive(Debug)]
 pub(super) enum TraceEventKind {
     /// A call of a collective, with its arguments.
     Call(Value),
+    /// A call of a function that copies for a collective, with whether it copies what FSDP has gathered.
+    Copying { gathered: bool },
     /// A call of the driver that launched a kernel or a copy, with the number that both share.
     Launch(u64),
-    /// A kernel or a copy on the GPU, with the number of its launch.
-    Kernel { launch: u64, is_collective: bool },
+    /// A kernel or a copy on the GPU, with the number of its launch, and with the bytes of a copy.
+    Kernel {
+        launch: u64,
+        is_collective: bool,
+        bytes: Option<u64>,
+    },
 }
 
 /// A needed node of an execution trace.
@@ -70,6 +95,8 @@ struct RawEvent<'a> {
     #[serde(default)]
     dur: Value,
     #[serde(default)]
+    tid: Value,
+    #[serde(default)]
     args: Value,
 }
 
@@ -80,16 +107,23 @@ impl RawEvent<'_> {
         let number = || self.args.get("correlation").and_then(Value::as_u64);
         let kind = match self.cat.as_deref().unwrap_or_default() {
             "cpu_op" if name == CALL => TraceEventKind::Call(self.args),
+            "cpu_op" if COPYING.iter().any(|begin| name.starts_with(begin)) => {
+                TraceEventKind::Copying {
+                    gathered: name == COPY_OF_GATHERED,
+                }
+            }
             "cuda_runtime" | "cuda_driver" => TraceEventKind::Launch(number()?),
             "kernel" | "gpu_memcpy" | "gpu_memset" => TraceEventKind::Kernel {
                 launch: number()?,
                 is_collective: name.to_ascii_lowercase().contains("nccl"),
+                bytes: self.args.get("bytes").and_then(Value::as_u64),
             },
             _ => return None,
         };
         Some(TraceEvent {
             begin: self.ts.as_f64()?,
             duration: self.dur.as_f64().unwrap_or_default().max(0.0),
+            thread: whole(&self.tid),
             kind,
         })
     }

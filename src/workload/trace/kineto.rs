@@ -1,20 +1,21 @@
 //! The trace of PyTorch's profiler: calls on the CPU, and what ran on the GPU.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use serde_json::Value;
 
 use super::{
-    call::{CallFields, CallKind},
+    call::CallFields,
     document::{TraceDocument, TraceEvent, TraceEventKind, numbers, text, whole},
     groups::{GroupFields, TraceGroups},
     timeline::Timeline,
     unread::Unread,
+    walk::{CopyOnGpu, GpuTask, KinetoCall, TraceWalk},
 };
-use crate::units::Micros;
+use crate::workload::memory_copies::MEMORY_RATE;
 
-/// A kernel that starts on an idle GPU within this time after the end of a collective, in microseconds, was waiting for it.
-const SOON: f64 = 50.0;
+/// How long a copy of a few bytes takes on a GPU, in microseconds. What a longer one takes more is for its bytes.
+const SHORTEST_COPY: f64 = 1.0;
 
 /// Something that the CPU started.
 struct Started {
@@ -26,36 +27,22 @@ struct Started {
 enum StartedKind {
     /// The call of a collective, by its index.
     Call(usize),
-    /// A kernel that computes, with its beginning and end on the GPU in microseconds.
-    Kernel(f64, f64),
+    /// A kernel or a copy that belongs to no collective.
+    Task(GpuTask),
 }
 
-/// The call of a collective in a profiler's trace.
-struct KinetoCall {
-    /// When the CPU made the call, in microseconds.
-    begin: f64,
-    fields: CallFields,
-    /// When its last kernel ended on the GPU, in microseconds; `None` if no kernel belongs to it.
-    ended: Option<f64>,
-}
-
-/// Returns what the rank did. Computation is the time during which at least one kernel other than a collective ran, added up between
-/// the starts of collectives.
+/// Returns what the rank did. Computation is the time during which at least one kernel ran that was neither a collective nor a copy for
+/// one, added up between the starts of collectives.
 pub(super) fn timeline(
     document: &TraceDocument,
     groups: &mut TraceGroups,
     unread: &mut Unread,
 ) -> Timeline {
     let (started, calls) = started(document);
-    let mut walk = TraceWalk {
-        timeline: Timeline::default(),
-        segment: Vec::new(),
-        busy_until: f64::NEG_INFINITY,
-        pending: Vec::new(),
-    };
+    let mut walk = TraceWalk::default();
     for item in started {
         match item.what {
-            StartedKind::Kernel(begin, end) => walk.kernel(begin, end),
+            StartedKind::Task(task) => walk.launch(task),
             StartedKind::Call(number) => {
                 let call = &calls[number];
                 match call.fields.kind(groups) {
@@ -65,63 +52,142 @@ pub(super) fn timeline(
             }
         }
     }
-    walk.flush();
-    walk.timeline
+    walk.finish()
 }
 
 /// Returns everything that the CPU started, in order, and the calls among it.
 fn started(document: &TraceDocument) -> (Vec<Started>, Vec<KinetoCall>) {
     let events = document.events.as_deref().unwrap_or_default();
-    let (mut calls, launches) = calls_and_launches(events);
+    let mut cpu = CpuEvents::read(events);
     let mut started: Vec<Started> = Vec::new();
     for event in events {
         let TraceEventKind::Kernel {
             launch,
             is_collective,
+            bytes,
         } = event.kind
         else {
             continue;
         };
-        let at = launches.get(&launch).copied().unwrap_or(event.begin);
-        let end = event.begin + event.duration;
+        let launch = cpu.launches.get(&launch).copied();
+        let at = launch.map_or(event.begin, |launch| launch.at);
         if is_collective {
-            if let Some(call) = caller(&mut calls, at) {
-                call.ended = Some(call.ended.map_or(end, |known| known.max(end)));
+            if let Some(call) = caller(&mut cpu.calls, at) {
+                call.add_kernel(event.begin, event.end());
             }
-        } else {
-            started.push(Started {
-                at,
-                what: StartedKind::Kernel(event.begin, end),
-            });
+            continue;
         }
+        let copying = launch.and_then(|launch| cpu.copying(launch));
+        let copy = copying.map(|copying| CopyOnGpu {
+            bytes: bytes.unwrap_or_else(|| bytes_copied_in(event.duration)),
+            gathered: copying.gathered,
+        });
+        started.push(Started {
+            at,
+            what: StartedKind::Task(GpuTask {
+                begin: event.begin,
+                end: event.end(),
+                copy,
+            }),
+        });
     }
-    started.extend(calls.iter().enumerate().map(|(number, call)| Started {
+    started.extend(cpu.calls.iter().enumerate().map(|(number, call)| Started {
         at: call.begin,
         what: StartedKind::Call(number),
     }));
     started.sort_by(|one, other| one.at.total_cmp(&other.at));
-    (started, calls)
+    (started, cpu.calls)
 }
 
-/// Returns the calls in the order in which they were made, and the time of each launch by its number.
-fn calls_and_launches(events: &[TraceEvent]) -> (Vec<KinetoCall>, HashMap<u64, f64>) {
-    let mut calls = Vec::new();
-    let mut launches = HashMap::new();
-    for event in events {
-        match &event.kind {
-            TraceEventKind::Launch(number) => {
-                launches.insert(*number, event.begin);
+/// Returns the bytes that a GPU copies within this time in microseconds, each of which it reads and writes.
+fn bytes_copied_in(time: f64) -> u64 {
+    let bytes = (time - SHORTEST_COPY) * MEMORY_RATE / 2.0 / 1e6;
+    bytes.max(0.0) as u64
+}
+
+/// What ran on the CPU, as far as it is needed.
+#[derive(Default)]
+struct CpuEvents {
+    /// The calls of collectives in the order in which they were made.
+    calls: Vec<KinetoCall>,
+    /// The launches on the GPU by their numbers.
+    launches: HashMap<u64, Launch>,
+    /// For each thread the functions that copied for a collective, in the order in which they were called. None of them calls
+    /// another.
+    copying: BTreeMap<Option<u64>, Vec<CopyingFunction>>,
+}
+
+/// A launch of a kernel or a copy.
+#[derive(Clone, Copy)]
+struct Launch {
+    /// When it was, in microseconds.
+    at: f64,
+    thread: Option<u64>,
+}
+
+/// A call of a function that copies for a collective.
+#[derive(Clone, Copy)]
+struct CopyingFunction {
+    /// When it began and ended, in microseconds.
+    begin: f64,
+    end: f64,
+    /// The number of the call among those that copy what was gathered, if it is one of them.
+    gathered: Option<usize>,
+}
+
+impl CpuEvents {
+    fn read(events: &[TraceEvent]) -> CpuEvents {
+        let mut cpu = CpuEvents::default();
+        for event in events {
+            match &event.kind {
+                TraceEventKind::Launch(number) => {
+                    let launch = Launch {
+                        at: event.begin,
+                        thread: event.thread,
+                    };
+                    cpu.launches.insert(*number, launch);
+                }
+                TraceEventKind::Call(arguments) => {
+                    cpu.calls
+                        .push(KinetoCall::new(event.begin, fields(arguments)));
+                }
+                TraceEventKind::Copying { .. } | TraceEventKind::Kernel { .. } => {}
             }
-            TraceEventKind::Call(arguments) => calls.push(KinetoCall {
+        }
+        cpu.calls
+            .sort_by(|one, other| one.begin.total_cmp(&other.begin));
+        cpu.read_copying(events);
+        cpu
+    }
+
+    fn read_copying(&mut self, events: &[TraceEvent]) {
+        let mut functions: Vec<(&TraceEvent, bool)> = Vec::new();
+        for event in events {
+            if let TraceEventKind::Copying { gathered } = event.kind {
+                functions.push((event, gathered));
+            }
+        }
+        functions.sort_by(|one, other| one.0.begin.total_cmp(&other.0.begin));
+        let mut copies_of_gathered = 0;
+        for (event, gathered) in functions {
+            let number = gathered.then_some(copies_of_gathered);
+            copies_of_gathered += usize::from(gathered);
+            let of_thread = self.copying.entry(event.thread).or_default();
+            of_thread.push(CopyingFunction {
                 begin: event.begin,
-                fields: fields(arguments),
-                ended: None,
-            }),
-            TraceEventKind::Kernel { .. } => {}
+                end: event.end(),
+                gathered: number,
+            });
         }
     }
-    calls.sort_by(|one, other| one.begin.total_cmp(&other.begin));
-    (calls, launches)
+
+    /// Returns the function that copied for a collective by this launch.
+    fn copying(&self, launch: Launch) -> Option<CopyingFunction> {
+        let functions = self.copying.get(&launch.thread)?;
+        let begun = functions.partition_point(|function| function.begin <= launch.at);
+        let last = functions[..begun].last()?;
+        (launch.at <= last.end).then_some(*last)
+    }
 }
 
 /// Returns the call that launched a kernel at this time: the last one before that is no wait.
@@ -129,94 +195,6 @@ fn caller(calls: &mut [KinetoCall], launched_at: f64) -> Option<&mut KinetoCall>
     let before = calls.partition_point(|call| call.begin <= launched_at);
     let mut latest_first = calls[..before].iter_mut().rev();
     latest_first.find(|call| !call.fields.name.eq_ignore_ascii_case("wait"))
-}
-
-/// A timeline while the started kernels and calls are added to it.
-struct TraceWalk {
-    timeline: Timeline,
-    /// The beginning and end of each kernel since the last collective, in microseconds.
-    segment: Vec<(f64, f64)>,
-    /// When the last kernel that computes ended, in microseconds.
-    busy_until: f64,
-    /// The calls for which nothing has waited yet.
-    pending: Vec<PendingCall>,
-}
-
-/// A call for which nothing has waited yet, with its number in the timeline.
-struct PendingCall {
-    number: usize,
-    group: String,
-    sequence: Option<u64>,
-    ended: Option<f64>,
-}
-
-impl TraceWalk {
-    fn kernel(&mut self, begin: f64, end: f64) {
-        let busy_until = self.busy_until;
-        let was_waiting = |call: &PendingCall| {
-            let ended = call.ended?;
-            let waited = busy_until < ended && ended <= begin && begin - ended < SOON;
-            waited.then_some(call.number)
-        };
-        let awaited: Vec<usize> = self.pending.iter().filter_map(was_waiting).collect();
-        if !awaited.is_empty() {
-            self.flush();
-            self.timeline.wait(awaited);
-        }
-        self.busy_until = self.busy_until.max(end);
-        let busy_until = self.busy_until;
-        // No kernel can wait for a call that ended before the last kernel did.
-        self.pending
-            .retain(|call| call.ended.is_none_or(|ended| ended > busy_until));
-        self.segment.push((begin, end));
-    }
-
-    fn call(&mut self, call: &KinetoCall, kind: CallKind) {
-        let fields = &call.fields;
-        let group = &fields.group.name;
-        match kind {
-            CallKind::Nothing => {}
-            CallKind::Wait => {
-                let is_awaited = |pending: &PendingCall| {
-                    let same = pending.sequence == fields.sequence;
-                    pending.group == *group && (fields.sequence.is_none() || same)
-                };
-                let awaited = self.pending.iter().filter(|pending| is_awaited(pending));
-                let awaited = awaited.map(|pending| pending.number).collect();
-                self.flush();
-                self.timeline.wait(awaited);
-                self.pending.retain(|pending| !is_awaited(pending));
-            }
-            CallKind::Collective(collective) => {
-                self.flush();
-                let number = self.timeline.call(collective);
-                // No time tells when it ended, but the caller of a synchronous call waits for it.
-                if call.ended.is_none() && fields.is_async == Some(false) {
-                    self.timeline.wait(vec![number]);
-                    return;
-                }
-                self.pending.push(PendingCall {
-                    number,
-                    group: group.clone(),
-                    sequence: fields.sequence,
-                    ended: call.ended,
-                });
-            }
-        }
-    }
-
-    /// Adds the computation since the last collective: the time during which at least one kernel ran.
-    fn flush(&mut self) {
-        let mut segment = std::mem::take(&mut self.segment);
-        segment.sort_by(|one, other| one.0.total_cmp(&other.0));
-        let mut time = 0.0;
-        let mut reached = f64::NEG_INFINITY;
-        for (begin, end) in segment {
-            time += (end - begin.max(reached)).max(0.0);
-            reached = end.max(reached);
-        }
-        self.timeline.compute(Micros(time));
-    }
 }
 
 /// Returns the fields of a call from the arguments of its event.

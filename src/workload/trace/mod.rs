@@ -6,7 +6,7 @@
 //! | step | module |
 //! |---|---|
 //! | keep the events or nodes of a file that are needed | `document` |
-//! | order them as the rank ran them | `kineto`, `execution` |
+//! | order them as the rank ran them | `kineto` with `walk`, `execution` |
 //! | find the collective of a call | `call` |
 //! | find the dimensions to which process groups belong | `groups` |
 //! | make operations | `timeline` |
@@ -20,6 +20,7 @@ mod kineto;
 mod tests;
 mod timeline;
 mod unread;
+mod walk;
 
 use std::{io, path::Path};
 
@@ -102,7 +103,7 @@ fn text_of(path: &Path) -> io::Result<String> {
 /// The first bytes of a file that gzip compressed.
 const GZIP: [u8; 2] = [0x1f, 0x8b];
 
-const KINETO: &str = "From a trace of PyTorch's profiler: computation is the time of GPU kernels between the starts of collectives.";
+const KINETO: &str = "From a trace of PyTorch's profiler: computation is the time of GPU kernels between the starts of collectives, without the copies of DDP and FSDP for them.";
 
 const EXECUTION: &str =
     "From an execution trace of PyTorch, which has no times: collectives without computation.";

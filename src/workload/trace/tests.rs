@@ -1,8 +1,10 @@
+use serde_json::{Value, json};
+
 use super::*;
 use crate::{
     collective::{Collective, data::DType, traffic::Traffic},
     units::{Bytes, Micros},
-    workload::operation::CollectiveCall,
+    workload::{memory_copies::MemoryCopies, operation::CollectiveCall},
 };
 
 const DDP: &str = include_str!("../../../tests/data/traces/kineto-ddp.json");
@@ -75,6 +77,121 @@ fn computation_is_what_ran_between_collectives() {
     // It scales to other numbers of ranks.
     let wider = reading.workload.on(6).expect("a step");
     assert_eq!(wider.communicators[0].group.size, 6);
+}
+
+/// Returns an event on the CPU: a function that copies, or a call of an all_gather.
+fn cpu_event(name: &str, begin: u32) -> Value {
+    json!({
+        "ph": "X", "cat": "cpu_op", "name": name, "tid": 7, "ts": begin, "dur": 4,
+        "args": {
+            "Collective name": "_allgather_base", "dtype": "BFloat16", "In msg nelems": 512, "Out msg nelems": 1024,
+            "Process Group Name": "0", "Process Group Ranks": "[0, 1]", "Group size": 2,
+        },
+    })
+}
+
+/// Returns what ran on the GPU from `begin` to `end`, and its launch.
+fn gpu_events(name: &str, launched: u32, begin: u32, end: u32) -> [Value; 2] {
+    let category = match name {
+        "Memcpy" => "gpu_memcpy",
+        _ => "kernel",
+    };
+    let mut arguments = json!({"correlation": launched});
+    if name == "Memcpy" {
+        arguments["bytes"] = json!(64);
+    }
+    [
+        json!({
+            "ph": "X", "cat": "cuda_runtime", "name": "launch", "tid": 7, "ts": launched, "dur": 1,
+            "args": {"correlation": launched},
+        }),
+        json!({
+            "ph": "X", "cat": category, "name": name, "tid": 1, "ts": begin, "dur": end - begin, "args": arguments,
+        }),
+    ]
+}
+
+/// Two layers of FSDP. The parameters of the second are gathered while the first computes, although the CPU had launched that before,
+/// and are there long before they are copied.
+#[test]
+fn a_collective_waits_only_for_what_ended_before_it_began_and_copies_of_fsdp_wait_for_it() {
+    let (copy_in, copy_out) = ("fsdp::all_gather_copy_in", "fsdp::split_with_sizes_copy");
+    let mut events = vec![
+        cpu_event("record_param_comms", 0),
+        cpu_event(copy_out, 20),
+        cpu_event(copy_in, 40),
+        cpu_event("record_param_comms", 50),
+        cpu_event(copy_out, 60),
+    ];
+    for on_gpu in [
+        gpu_events("ncclDevKernel_AllGather", 1, 10, 110),
+        gpu_events("split", 21, 110, 131),
+        gpu_events("Memcpy", 22, 131, 132),
+        gpu_events("layer 1", 30, 132, 1132),
+        gpu_events("gather", 41, 112, 123),
+        gpu_events("ncclDevKernel_AllGather", 51, 133, 233),
+        gpu_events("split", 61, 1132, 1153),
+        gpu_events("layer 2", 70, 1153, 1653),
+    ] {
+        events.extend(on_gpu);
+    }
+    let text = json!({ "traceEvents": events }).to_string();
+    let reading = Workload::from_trace(&text, 2).expect("a workload");
+    assert_eq!(unread(&reading), []);
+    let operations = &reading.workload.operations;
+    let names: Vec<&str> = operations.iter().map(|it| it.name.as_str()).collect();
+    assert_eq!(
+        names,
+        [
+            "all_gather 1",
+            "copy 2",
+            "copy 3",
+            "all_gather 4",
+            "compute 5",
+            "compute 6",
+            "copy 7"
+        ]
+    );
+    let after: Vec<&[usize]> = operations.iter().map(|it| it.after.as_slice()).collect();
+    assert_eq!(after, [&[][..], &[0], &[], &[2], &[], &[3], &[]]);
+    // The kernels take 20 and 10 us longer than the shortest copy: at 4 TB/s, 40 and 20 MB are read and written.
+    let copies = |bytes, pieces| {
+        Work::Copies(MemoryCopies {
+            bytes: Bytes(bytes),
+            pieces,
+        })
+    };
+    assert_eq!(operations[1].work, copies(60_000_000, 2));
+    assert_eq!(operations[2].work, copies(64, 1));
+    assert_eq!(operations[4].work, Work::Compute(Micros(1000.0)));
+    assert_eq!(operations[5].work, Work::Compute(Micros(500.0)));
+    assert_eq!(operations[6].work, copies(40_000_000, 1));
+
+    // The same copies outside of these functions are computation.
+    let plain = text.replace("fsdp::", "aten::");
+    let reading = Workload::from_trace(&plain, 2).expect("a workload");
+    let works = reading.workload.operations.iter().map(|it| &it.work);
+    assert_eq!(
+        works.filter(|work| matches!(work, Work::Copies(_))).count(),
+        0
+    );
+
+    // Those of DDP are told by its functions; on another thread they belong to something else.
+    for function in [
+        "torch::distributed::reducer::mul_out",
+        "torch.distributed.ddp.reducer::copy_bucket_to_grad",
+    ] {
+        let ddp = text.replace(copy_out, function);
+        let reading = Workload::from_trace(&ddp, 2).expect("a workload");
+        assert_eq!(reading.workload.operations[1].work, copies(60_000_000, 2));
+    }
+    let elsewhere = text.replace("\"tid\":7,\"ts\":20", "\"tid\":8,\"ts\":20");
+    assert_ne!(elsewhere, text);
+    let reading = Workload::from_trace(&elsewhere, 2).expect("a workload");
+    assert_eq!(
+        reading.workload.operations[1].work,
+        Work::Compute(Micros(22.0))
+    );
 }
 
 #[test]

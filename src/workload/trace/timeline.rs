@@ -8,6 +8,7 @@ use crate::{
     visible::excerpt,
     workload::{
         limits::{MOST_OPERATIONS, MOST_STREAMS, MOST_TIME},
+        memory_copies::{CopiesByLength, MemoryCopies},
         operation::{CollectiveCall, Operation, Work},
     },
 };
@@ -24,6 +25,7 @@ pub(super) struct Timeline {
 
 enum TimelineItem {
     Compute(Micros),
+    Copies(MemoryCopies),
     Call(Box<TracedCall>),
     /// Everything after this waits for the calls with these numbers.
     Wait(Vec<usize>),
@@ -35,6 +37,12 @@ impl Timeline {
             let time = Micros(time.0.min(MOST_TIME.0));
             self.items.push(TimelineItem::Compute(time));
         }
+    }
+
+    /// Adds copies, the long and the short ones each by themselves.
+    pub(super) fn copies(&mut self, copies: &CopiesByLength) {
+        let parts = copies.parts().map(TimelineItem::Copies);
+        self.items.extend(parts);
     }
 
     /// Adds a call, and returns its number.
@@ -60,7 +68,8 @@ impl Timeline {
                 continue;
             }
             match item {
-                TimelineItem::Compute(time) => operations.compute(time),
+                TimelineItem::Compute(time) => operations.compute("compute", Work::Compute(time)),
+                TimelineItem::Copies(copies) => operations.compute("copy", Work::Copies(copies)),
                 TimelineItem::Wait(calls) => operations.wait(&calls),
                 TimelineItem::Call(call) => {
                     if let Err(what) = operations.call(&call, world) {
@@ -86,15 +95,16 @@ struct TraceOperations {
 }
 
 impl TraceOperations {
-    fn compute(&mut self, time: Micros) {
+    /// Adds work to the stream that computes, and a number to its name.
+    fn compute(&mut self, name: &str, work: Work) {
         let after = std::mem::take(&mut self.awaited).into_iter().collect();
         let number = self.done.len() + 1;
         self.last_compute = Some(self.done.len());
         self.done.push(Operation {
-            name: format!("compute {number}"),
+            name: format!("{name} {number}"),
             stream: "compute".to_owned(),
             after,
-            work: Work::Compute(time),
+            work,
         });
     }
 
@@ -103,7 +113,7 @@ impl TraceOperations {
         self.awaited.extend(calls);
     }
 
-    /// Adds a call, which waits for the last computation before it, and for the calls for which its rank waited since.
+    /// Adds a call, which waits for the last computation or copy before it, and for the calls for which its rank waited since.
     fn call(&mut self, call: &TracedCall, world: &TraceWorld) -> Result<(), String> {
         let group = world.names(&call.group);
         self.calls.push(group.is_some().then_some(self.done.len()));
