@@ -62,7 +62,8 @@ pub struct ComputeOptions {
     /// part of it as it likes, and they have one wave: each takes as long as its kernel.
     pub multiprocessors: f64,
     /// The time of one kernel: computation is a sequence of kernels, as in a training step, and a collective can begin
-    /// between two of them.
+    /// between two of them. With 25 us, NCCL's kernels took 9 % longer in a step of `ddp-resnet50` on two H200 than in one of
+    /// PyTorch's DDP, with 50 us 28 % longer.
     pub kernel: Micros,
 }
 
@@ -70,7 +71,7 @@ impl Default for ComputeOptions {
     fn default() -> ComputeOptions {
         ComputeOptions {
             multiprocessors: 1.0,
-            kernel: Micros(50.0),
+            kernel: Micros(25.0),
         }
     }
 }

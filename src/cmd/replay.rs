@@ -69,7 +69,7 @@ pub struct Args {
     multiprocessors: f64,
 
     /// Time of one kernel of the computation, in microseconds
-    #[arg(long, value_name = "US", value_parser = values::positive::<u32>, default_value = "50")]
+    #[arg(long, value_name = "US", value_parser = values::positive::<u32>, default_value = "25")]
     kernel_us: u32,
 
     /// Seed of the order of the modes, and of the data that are checked
