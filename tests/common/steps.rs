@@ -1,6 +1,6 @@
 //! Training steps on every backend: the ranks that run them, and what must hold of their data and times.
 
-use std::{path::Path, process::Command, time::Duration};
+use std::{io::Write, path::Path, process::Command, time::Duration};
 
 use pxnbench::{
     backend::step::{Span, StepBackend, StepMode, StepTimes, waits},
@@ -31,7 +31,7 @@ pub fn as_rank(limit: Duration, work: impl FnOnce(&dyn World) -> anyhow::Result<
     drop(guard);
     world.finish();
     scratch::remove();
-    print!("{PASSED}");
+    write!(std::io::stdout(), "{PASSED}").expect("written");
 }
 
 /// Adds what starts the ignored test `name` of this file as a rank.
