@@ -59,6 +59,7 @@ pub(super) fn timeline(
 fn started(document: &TraceDocument) -> (Vec<Started>, Vec<KinetoCall>) {
     let events = document.events.as_deref().unwrap_or_default();
     let mut cpu = CpuEvents::read(events);
+    let computing = computing_stream(events);
     let mut started: Vec<Started> = Vec::new();
     for event in events {
         let TraceEventKind::Kernel {
@@ -80,6 +81,7 @@ fn started(document: &TraceDocument) -> (Vec<Started>, Vec<KinetoCall>) {
         let copying = launch.and_then(|launch| cpu.copying(launch));
         let copy = copying.map(|copying| CopyOnGpu {
             bytes: bytes.unwrap_or_else(|| bytes_copied_in(event.duration)),
+            beside: event.thread != computing,
             gathered: copying.gathered,
         });
         started.push(Started {
@@ -97,6 +99,23 @@ fn started(document: &TraceDocument) -> (Vec<Started>, Vec<KinetoCall>) {
     }));
     started.sort_by(|one, other| one.at.total_cmp(&other.at));
     (started, cpu.calls)
+}
+
+/// Returns the stream that computes: the one with the most kernels and copies that belong to no collective.
+fn computing_stream(events: &[TraceEvent]) -> Option<u64> {
+    let mut tasks: BTreeMap<u64, usize> = BTreeMap::new();
+    for event in events {
+        if let TraceEventKind::Kernel {
+            is_collective: false,
+            ..
+        } = event.kind
+            && let Some(stream) = event.thread
+        {
+            *tasks.entry(stream).or_default() += 1;
+        }
+    }
+    let most = tasks.into_iter().max_by_key(|(_, tasks)| *tasks);
+    most.map(|(stream, _)| stream)
 }
 
 /// Returns the bytes that a GPU copies within this time in microseconds, each of which it reads and writes.

@@ -92,6 +92,10 @@ fn cpu_event(name: &str, begin: u32) -> Value {
 
 /// Returns what ran on the GPU from `begin` to `end`, and its launch.
 fn gpu_events(name: &str, launched: u32, begin: u32, end: u32) -> [Value; 2] {
+    let stream = match name {
+        "gather" => 15,
+        _ => 7,
+    };
     let category = match name {
         "Memcpy" => "gpu_memcpy",
         _ => "kernel",
@@ -106,13 +110,13 @@ fn gpu_events(name: &str, launched: u32, begin: u32, end: u32) -> [Value; 2] {
             "args": {"correlation": launched},
         }),
         json!({
-            "ph": "X", "cat": category, "name": name, "tid": 1, "ts": begin, "dur": end - begin, "args": arguments,
+            "ph": "X", "cat": category, "name": name, "tid": stream, "ts": begin, "dur": end - begin, "args": arguments,
         }),
     ]
 }
 
-/// Two layers of FSDP. The parameters of the second are gathered while the first computes, although the CPU had launched that before,
-/// and are there long before they are copied.
+/// Two layers of FSDP. The parameters of the second are copied and gathered while the first computes, although the CPU had launched
+/// that before, and are there long before they are copied.
 #[test]
 fn a_collective_waits_only_for_what_ended_before_it_began_and_copies_of_fsdp_wait_for_it() {
     let (copy_in, copy_out) = ("fsdp::all_gather_copy_in", "fsdp::split_with_sizes_copy");
@@ -146,14 +150,23 @@ fn a_collective_waits_only_for_what_ended_before_it_began_and_copies_of_fsdp_wai
             "all_gather 1",
             "copy 2",
             "copy 3",
-            "all_gather 4",
-            "compute 5",
+            "copy 4",
+            "all_gather 5",
             "compute 6",
-            "copy 7"
+            "compute 7",
+            "copy 8"
         ]
     );
     let after: Vec<&[usize]> = operations.iter().map(|it| it.after.as_slice()).collect();
-    assert_eq!(after, [&[][..], &[0], &[], &[2], &[], &[3], &[]]);
+    assert_eq!(after, [&[][..], &[0], &[], &[2], &[2, 3], &[], &[4], &[]]);
+    let streams: Vec<&str> = operations.iter().map(|it| it.stream.as_str()).collect();
+    let (compute, group) = ("compute", "group 0");
+    assert_eq!(
+        streams,
+        [
+            group, compute, compute, "copies", group, compute, compute, compute
+        ]
+    );
     // The kernels take 20 and 10 us longer than the shortest copy: at 4 TB/s, 40 and 20 MB are read and written.
     let copies = |bytes, pieces| {
         Work::Copies(MemoryCopies {
@@ -161,11 +174,12 @@ fn a_collective_waits_only_for_what_ended_before_it_began_and_copies_of_fsdp_wai
             pieces,
         })
     };
-    assert_eq!(operations[1].work, copies(60_000_000, 2));
+    assert_eq!(operations[1].work, copies(40_000_000, 1));
     assert_eq!(operations[2].work, copies(64, 1));
-    assert_eq!(operations[4].work, Work::Compute(Micros(1000.0)));
-    assert_eq!(operations[5].work, Work::Compute(Micros(500.0)));
-    assert_eq!(operations[6].work, copies(40_000_000, 1));
+    assert_eq!(operations[3].work, copies(20_000_000, 1));
+    assert_eq!(operations[5].work, Work::Compute(Micros(1000.0)));
+    assert_eq!(operations[6].work, Work::Compute(Micros(500.0)));
+    assert_eq!(operations[7].work, copies(40_000_000, 1));
 
     // The same copies outside of these functions are computation.
     let plain = text.replace("fsdp::", "aten::");
@@ -183,7 +197,7 @@ fn a_collective_waits_only_for_what_ended_before_it_began_and_copies_of_fsdp_wai
     ] {
         let ddp = text.replace(copy_out, function);
         let reading = Workload::from_trace(&ddp, 2).expect("a workload");
-        assert_eq!(reading.workload.operations[1].work, copies(60_000_000, 2));
+        assert_eq!(reading.workload.operations[1].work, copies(40_000_000, 1));
     }
     let elsewhere = text.replace("\"tid\":7,\"ts\":20", "\"tid\":8,\"ts\":20");
     assert_ne!(elsewhere, text);

@@ -16,6 +16,12 @@ use crate::{
 /// The most characters of a process group's name in the name of its stream.
 const MOST_GROUP_NAME: usize = 60;
 
+/// The streams that are no process group's.
+const COMPUTE: &str = "compute";
+const COPIES: &str = "copies";
+const OTHER_GROUPS: &str = "other groups";
+const OTHER_STREAMS: usize = 3;
+
 /// What a rank did, in the order in which it was started.
 #[derive(Default)]
 pub(super) struct Timeline {
@@ -25,7 +31,11 @@ pub(super) struct Timeline {
 
 enum TimelineItem {
     Compute(Micros),
-    Copies(MemoryCopies),
+    Copies {
+        copies: MemoryCopies,
+        /// Whether they run beside computation, in a stream of their own.
+        beside: bool,
+    },
     Call(Box<TracedCall>),
     /// Everything after this waits for the calls with these numbers.
     Wait(Vec<usize>),
@@ -39,10 +49,11 @@ impl Timeline {
         }
     }
 
-    /// Adds copies, the long and the short ones each by themselves.
-    pub(super) fn copies(&mut self, copies: &CopiesByLength) {
-        let parts = copies.parts().map(TimelineItem::Copies);
-        self.items.extend(parts);
+    /// Adds copies, the long and the short ones each by themselves, to the stream that computes or beside it.
+    pub(super) fn copies(&mut self, copies: &CopiesByLength, beside: bool) {
+        for copies in copies.parts() {
+            self.items.push(TimelineItem::Copies { copies, beside });
+        }
     }
 
     /// Adds a call, and returns its number.
@@ -69,7 +80,10 @@ impl Timeline {
             }
             match item {
                 TimelineItem::Compute(time) => operations.compute("compute", Work::Compute(time)),
-                TimelineItem::Copies(copies) => operations.compute("copy", Work::Copies(copies)),
+                TimelineItem::Copies { copies, beside } if beside => operations.beside(copies),
+                TimelineItem::Copies { copies, .. } => {
+                    operations.compute("copy", Work::Copies(copies));
+                }
                 TimelineItem::Wait(calls) => operations.wait(&calls),
                 TimelineItem::Call(call) => {
                     if let Err(what) = operations.call(&call, world) {
@@ -91,6 +105,8 @@ struct TraceOperations {
     /// The operations for which the next computation waits.
     awaited: BTreeSet<usize>,
     last_compute: Option<usize>,
+    /// The last copies beside computation.
+    last_beside: Option<usize>,
     streams: BTreeSet<String>,
 }
 
@@ -102,9 +118,21 @@ impl TraceOperations {
         self.last_compute = Some(self.done.len());
         self.done.push(Operation {
             name: format!("{name} {number}"),
-            stream: "compute".to_owned(),
+            stream: COMPUTE.to_owned(),
             after,
             work,
+        });
+    }
+
+    /// Adds copies that run beside computation, after what has been computed.
+    fn beside(&mut self, copies: MemoryCopies) {
+        let number = self.done.len() + 1;
+        self.last_beside = Some(self.done.len());
+        self.done.push(Operation {
+            name: format!("copy {number}"),
+            stream: COPIES.to_owned(),
+            after: self.last_compute.into_iter().collect(),
+            work: Work::Copies(copies),
         });
     }
 
@@ -113,7 +141,8 @@ impl TraceOperations {
         self.awaited.extend(calls);
     }
 
-    /// Adds a call, which waits for the last computation or copy before it, and for the calls for which its rank waited since.
+    /// Adds a call, which waits for the last computation and the last copy before it, and for the calls for which its rank waited
+    /// since.
     fn call(&mut self, call: &TracedCall, world: &TraceWorld) -> Result<(), String> {
         let group = world.names(&call.group);
         self.calls.push(group.is_some().then_some(self.done.len()));
@@ -127,6 +156,7 @@ impl TraceOperations {
         let stream = self.stream(&call.group_name);
         let mut after = self.awaited.clone();
         after.extend(self.last_compute);
+        after.extend(self.last_beside);
         // The operations of one stream run in their order anyway.
         after.retain(|before| self.done[*before].stream != stream);
         let number = self.done.len() + 1;
@@ -155,10 +185,10 @@ impl TraceOperations {
             "group {}",
             printed.take(MOST_GROUP_NAME).collect::<String>()
         );
-        if self.streams.contains(&name) || self.streams.len() < MOST_STREAMS - 2 {
+        if self.streams.contains(&name) || self.streams.len() < MOST_STREAMS - OTHER_STREAMS {
             self.streams.insert(name.clone());
             return name;
         }
-        "other groups".to_owned()
+        OTHER_GROUPS.to_owned()
     }
 }

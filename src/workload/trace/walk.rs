@@ -61,6 +61,8 @@ pub(super) struct GpuTask {
 #[derive(Clone, Copy)]
 pub(super) struct CopyOnGpu {
     pub(super) bytes: u64,
+    /// Whether it runs beside computation, in a stream of its own.
+    pub(super) beside: bool,
     /// If it copies what was gathered: the number of the call that does so, beginning at 0.
     pub(super) gathered: Option<usize>,
 }
@@ -73,9 +75,10 @@ pub(super) struct TraceWalk {
     launched: VecDeque<GpuTask>,
     /// The beginning and end of each task since the last collective that computes, in microseconds.
     computed: Vec<(f64, f64)>,
-    /// The copies since the last collective.
+    /// The copies since the last collective, in the stream that computes and beside it.
     copied: CopiesByLength,
-    /// When the last task ended, in microseconds.
+    copied_beside: CopiesByLength,
+    /// When the last task in the stream that computes ended, in microseconds.
     busy_until: Option<f64>,
     /// The calls for which nothing has waited yet.
     pending: Vec<PendingCall>,
@@ -174,6 +177,12 @@ impl TraceWalk {
     }
 
     fn run(&mut self, task: GpuTask) {
+        if let Some(copy) = task.copy
+            && copy.beside
+        {
+            self.copied_beside.add(copy.bytes);
+            return;
+        }
         let mut awaited = self.awaited(&task);
         awaited.extend(self.gathered(&task));
         self.wait(awaited);
@@ -236,6 +245,8 @@ impl TraceWalk {
         }
         self.timeline.compute(Micros(time));
         let copied = std::mem::take(&mut self.copied);
-        self.timeline.copies(&copied);
+        self.timeline.copies(&copied, false);
+        let copied = std::mem::take(&mut self.copied_beside);
+        self.timeline.copies(&copied, true);
     }
 }
