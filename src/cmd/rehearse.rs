@@ -246,6 +246,7 @@ fn recorded(args: &Args, file: &Path) -> anyhow::Result<Rehearsal> {
     let text = input::read_text(file, InputKind::Json)
         .map_err(|error| refused(format!("it cannot be read: {error}")))?;
     let mut rehearsal = Rehearsal::parse(&text).map_err(refused)?;
+    let there = rehearsal.contents();
     let collectives = args.collectives();
     rehearsal.retain(|case| {
         let mut levels = args.levels.0.iter();
@@ -254,7 +255,9 @@ fn recorded(args: &Args, file: &Path) -> anyhow::Result<Rehearsal> {
             && args.cluster.wants(&case.topology)
     });
     if rehearsal.cases.is_empty() {
-        return Err(refused("it has none of what is asked for".into()));
+        let why =
+            format!("it has no case of what is asked for; ask for some of what is there: {there}");
+        return Err(refused(why));
     }
     Ok(rehearsal)
 }

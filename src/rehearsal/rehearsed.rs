@@ -211,6 +211,21 @@ impl Rehearsal {
         }
     }
 
+    /// Returns the collectives, levels and topologies of its cases.
+    pub fn contents(&self) -> String {
+        let mut names: [Vec<&str>; 3] = Default::default();
+        for case in &self.cases {
+            let of_case = [case.collective.name(), &case.level, &case.topology];
+            for (known, name) in names.iter_mut().zip(of_case) {
+                if !known.contains(&name) {
+                    known.push(name);
+                }
+            }
+        }
+        let [collectives, levels, topologies] = names.map(|names| names.join(" "));
+        format!("collectives {collectives}, levels {levels}, topologies {topologies}")
+    }
+
     /// Leaves out the cases for which `is_wanted` is false.
     pub fn retain(&mut self, is_wanted: impl Fn(&RehearsedCase) -> bool) {
         let cases = std::mem::take(&mut self.cases);

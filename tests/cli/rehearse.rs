@@ -247,7 +247,7 @@ fn what_is_no_recording_is_refused() {
         ),
         (
             &["--from", &recorded, "broadcast"],
-            "it has none of what is asked for",
+            "it has no case of what is asked for; ask for some of what is there: collectives alltoall",
         ),
         (&["--from", &recorded, "--stall", "1"], "--stall"),
         (&["--from", &recorded, "--nodes", "4"], "--nodes"),
