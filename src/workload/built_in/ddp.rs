@@ -191,9 +191,13 @@ fn copy_gradients(
     bucket: &GradientBucket,
     after: &[usize],
 ) -> Vec<usize> {
-    let parts = bucket.copies.parts().zip(["", " (small)"]);
-    let parts = parts.map(|(copies, suffix)| {
-        builder.copies(format!("{name}{suffix}"), copies, DType::Float, after)
-    });
-    parts.collect()
+    let mut added = Vec::new();
+    for (suffix, copies) in [
+        ("", bucket.copies.long()),
+        (" (small)", bucket.copies.short()),
+    ] {
+        let Some(copies) = copies else { continue };
+        added.push(builder.copies(format!("{name}{suffix}"), copies, DType::Float, after));
+    }
+    added
 }

@@ -59,14 +59,23 @@ pub(super) struct TracedCall {
 }
 
 impl CallFields {
+    /// Returns whether it is an all_gather.
+    pub(super) fn gathers(&self) -> bool {
+        by_name(&self.plain_name()) == Some(Collective::AllGather)
+    }
+
+    /// Returns PyTorch's name in one spelling: `_allgather_base`, `all_gather` and `allgather_into_tensor_coalesced` are one
+    /// collective.
+    fn plain_name(&self) -> String {
+        self.name.to_ascii_lowercase().replace('_', "")
+    }
+
     /// Returns what the call does.
     ///
     /// # Errors
     /// Returns what cannot be read, and why.
     pub(super) fn kind(&self, groups: &mut TraceGroups) -> Result<CallKind, String> {
-        // `_allgather_base`, `all_gather` and `allgather_into_tensor_coalesced` are one collective.
-        let plain = self.name.to_ascii_lowercase().replace('_', "");
-        let collective = match plain.as_str() {
+        let collective = match self.plain_name().as_str() {
             "wait" => return Ok(CallKind::Wait),
             "init" | "startcoalescing" | "endcoalescing" => return Ok(CallKind::Nothing),
             "barrier" => return Err("barrier: it moves no data".to_owned()),

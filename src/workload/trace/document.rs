@@ -19,8 +19,9 @@ const COPYING: [&str; 3] = [
     "torch.distributed.ddp.reducer::",
 ];
 
-/// The function in which FSDP copies what it has gathered to where it is used.
-const COPY_OF_GATHERED: &str = "fsdp::split_with_sizes_copy";
+/// The functions in which FSDP copies what it will gather, and what it has gathered.
+const BEFORE_GATHER: &str = "fsdp::all_gather_copy_in";
+const AFTER_GATHER: &str = "fsdp::split_with_sizes_copy";
 
 /// The parts of a trace that are needed.
 #[derive(Debug, Default)]
@@ -56,8 +57,8 @@ impl TraceEvent {
 pub(super) enum TraceEventKind {
     /// A call of a collective, with its arguments.
     Call(Value),
-    /// A call of a function that copies for a collective, with whether it copies what FSDP has gathered.
-    Copying { gathered: bool },
+    /// A call of a function that copies for a collective.
+    Copying(CopyPurpose),
     /// A call of the driver that launched a kernel or a copy, with the number that both share.
     Launch(u64),
     /// A kernel or a copy on the GPU, with the number of its launch, and with the bytes of a copy.
@@ -66,6 +67,17 @@ pub(super) enum TraceEventKind {
         is_collective: bool,
         bytes: Option<u64>,
     },
+}
+
+/// What a function copies for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum CopyPurpose {
+    /// The next all_gather of FSDP.
+    BeforeGather,
+    /// The use of what FSDP has gathered.
+    AfterGather,
+    /// Another collective.
+    Other,
 }
 
 /// A needed node of an execution trace.
@@ -108,9 +120,11 @@ impl RawEvent<'_> {
         let kind = match self.cat.as_deref().unwrap_or_default() {
             "cpu_op" if name == CALL => TraceEventKind::Call(self.args),
             "cpu_op" if COPYING.iter().any(|begin| name.starts_with(begin)) => {
-                TraceEventKind::Copying {
-                    gathered: name == COPY_OF_GATHERED,
-                }
+                TraceEventKind::Copying(match name {
+                    BEFORE_GATHER => CopyPurpose::BeforeGather,
+                    AFTER_GATHER => CopyPurpose::AfterGather,
+                    _ => CopyPurpose::Other,
+                })
             }
             "cuda_runtime" | "cuda_driver" => TraceEventKind::Launch(number()?),
             "kernel" | "gpu_memcpy" | "gpu_memset" => TraceEventKind::Kernel {

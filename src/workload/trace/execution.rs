@@ -38,7 +38,7 @@ pub(super) fn timeline(
                 pending.retain(|(_, call)| !is_awaited(call));
             }
             Ok(CallKind::Collective(call)) => {
-                let number = timeline.call(call);
+                let number = timeline.call(call, None);
                 match fields.is_async {
                     Some(false) => timeline.wait(vec![number]),
                     _ => pending.push((number, fields)),

@@ -1,34 +1,36 @@
 //! The trace of PyTorch's profiler: calls on the CPU, and what ran on the GPU.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use serde_json::Value;
 
 use super::{
     call::CallFields,
-    document::{TraceDocument, TraceEvent, TraceEventKind, numbers, text, whole},
+    document::{CopyPurpose, TraceDocument, TraceEvent, TraceEventKind, numbers, text, whole},
     groups::{GroupFields, TraceGroups},
     timeline::Timeline,
     unread::Unread,
-    walk::{CopyOnGpu, GpuTask, KinetoCall, TraceWalk},
+    walk::{GpuTask, GpuWork, KinetoCall, TraceWalk},
 };
 use crate::workload::memory_copies::MEMORY_RATE;
 
 /// How long a copy of a few bytes takes on a GPU, in microseconds. What a longer one takes more is for its bytes.
 const SHORTEST_COPY: f64 = 1.0;
 
-/// Something that the CPU started.
-struct Started {
-    /// When the CPU started it, in microseconds.
-    at: f64,
-    what: StartedKind,
+/// Something that the CPU started, with when it did, in microseconds.
+enum Started {
+    /// The call of a collective, by its index.
+    Call(f64, usize),
+    /// A kernel or a copy that belongs to no collective.
+    Task(f64, GpuTask),
 }
 
-enum StartedKind {
-    /// The call of a collective, by its index.
-    Call(usize),
-    /// A kernel or a copy that belongs to no collective.
-    Task(GpuTask),
+impl Started {
+    fn at(&self) -> f64 {
+        match self {
+            Started::Call(at, _) | Started::Task(at, _) => *at,
+        }
+    }
 }
 
 /// Returns what the rank did. Computation is the time during which at least one kernel ran that was neither a collective nor a copy for
@@ -38,16 +40,29 @@ pub(super) fn timeline(
     groups: &mut TraceGroups,
     unread: &mut Unread,
 ) -> Timeline {
-    let (started, calls) = started(document);
+    let events = document.events.as_deref().unwrap_or_default();
+    let mut cpu = CpuEvents::read(events);
+    let tasks = tasks(events, &mut cpu);
+    let mut started: Vec<Started> = Vec::new();
+    for (at, task) in tasks {
+        started.push(Started::Task(at, task));
+    }
+    for (number, call) in cpu.calls.iter().enumerate() {
+        started.push(Started::Call(call.begin, number));
+    }
+    started.sort_by(|one, other| one.at().total_cmp(&other.at()));
     let mut walk = TraceWalk::default();
     for item in started {
-        match item.what {
-            StartedKind::Task(task) => walk.launch(task),
-            StartedKind::Call(number) => {
-                let call = &calls[number];
+        match item {
+            Started::Task(_, task) => walk.launch(task),
+            Started::Call(_, number) => {
+                let call = &cpu.calls[number];
                 match call.fields.kind(groups) {
                     Ok(kind) => walk.call(call, kind),
-                    Err(what) => unread.note(what),
+                    Err(what) => {
+                        walk.unread(call);
+                        unread.note(what);
+                    }
                 }
             }
         }
@@ -55,12 +70,13 @@ pub(super) fn timeline(
     walk.finish()
 }
 
-/// Returns everything that the CPU started, in order, and the calls among it.
-fn started(document: &TraceDocument) -> (Vec<Started>, Vec<KinetoCall>) {
-    let events = document.events.as_deref().unwrap_or_default();
-    let mut cpu = CpuEvents::read(events);
+/// Returns the kernels and copies that belong to no collective, with when the CPU started each, in microseconds. The others are added
+/// to their calls.
+fn tasks(events: &[TraceEvent], cpu: &mut CpuEvents) -> Vec<(f64, GpuTask)> {
     let computing = computing_stream(events);
-    let mut started: Vec<Started> = Vec::new();
+    let mut tasks = Vec::new();
+    // Kernels of collectives that were launched before the trace began.
+    let mut strays = Vec::new();
     for event in events {
         let TraceEventKind::Kernel {
             launch,
@@ -71,34 +87,55 @@ fn started(document: &TraceDocument) -> (Vec<Started>, Vec<KinetoCall>) {
             continue;
         };
         let launch = cpu.launches.get(&launch).copied();
-        let at = launch.map_or(event.begin, |launch| launch.at);
         if is_collective {
-            if let Some(call) = caller(&mut cpu.calls, at) {
-                call.add_kernel(event.begin, event.end());
+            match launch.and_then(|launch| cpu.caller(launch.at, Some(launch.thread))) {
+                Some(call) => cpu.calls[call].add_kernel(event.begin, event.end()),
+                None => strays.push(event),
             }
             continue;
         }
         let copying = launch.and_then(|launch| cpu.copying(launch));
-        let copy = copying.map(|copying| CopyOnGpu {
-            bytes: bytes.unwrap_or_else(|| bytes_copied_in(event.duration)),
+        let work = match copying {
+            Some(copying) => GpuWork::Copy {
+                bytes: bytes.unwrap_or_else(|| bytes_copied_in(event.duration)),
+                gathered: copying.gathered,
+            },
+            None => GpuWork::Compute(event.duration),
+        };
+        let task = GpuTask {
+            begin: event.begin,
+            end: event.end(),
             beside: event.thread != computing,
-            gathered: copying.gathered,
-        });
-        started.push(Started {
-            at,
-            what: StartedKind::Task(GpuTask {
-                begin: event.begin,
-                end: event.end(),
-                copy,
-            }),
-        });
+            work,
+        };
+        tasks.push((launch.map_or(event.begin, |launch| launch.at), task));
     }
-    started.extend(cpu.calls.iter().enumerate().map(|(number, call)| Started {
-        at: call.begin,
-        what: StartedKind::Call(number),
-    }));
-    started.sort_by(|one, other| one.at.total_cmp(&other.at));
-    (started, cpu.calls)
+    for event in strays {
+        if let Some(call) = cpu.caller(event.begin, None)
+            && cpu.calls[call].on_gpu.is_none()
+        {
+            cpu.calls[call].on_gpu = Some((event.begin, event.end()));
+        }
+    }
+    count_time_once(&mut tasks);
+    tasks
+}
+
+/// Leaves to each task that computes the time in which none that began before it did.
+fn count_time_once(tasks: &mut [(f64, GpuTask)]) {
+    let mut computing: Vec<&mut GpuTask> = Vec::new();
+    for (_, task) in tasks {
+        if matches!(task.work, GpuWork::Compute(_)) {
+            computing.push(task);
+        }
+    }
+    computing.sort_by(|one, other| one.begin.total_cmp(&other.begin));
+    let mut reached = f64::NEG_INFINITY;
+    for task in computing {
+        let time = (task.end - task.begin.max(reached)).max(0.0);
+        task.work = GpuWork::Compute(time);
+        reached = reached.max(task.end);
+    }
 }
 
 /// Returns the stream that computes: the one with the most kernels and copies that belong to no collective.
@@ -124,11 +161,14 @@ fn bytes_copied_in(time: f64) -> u64 {
     bytes.max(0.0) as u64
 }
 
-/// What ran on the CPU, as far as it is needed.
+/// What ran on the CPU, as far as it is needed. A thread is `None` if it is unknown.
 #[derive(Default)]
 struct CpuEvents {
     /// The calls of collectives in the order in which they were made.
     calls: Vec<KinetoCall>,
+    /// The indices of the calls that launch something, by thread and of all threads: those that are no waits.
+    callers: BTreeMap<Option<u64>, Vec<usize>>,
+    all_callers: Vec<usize>,
     /// The launches on the GPU by their numbers.
     launches: HashMap<u64, Launch>,
     /// For each thread the functions that copied for a collective, in the order in which they were called. None of them calls
@@ -157,7 +197,12 @@ struct CopyingFunction {
 impl CpuEvents {
     fn read(events: &[TraceEvent]) -> CpuEvents {
         let mut cpu = CpuEvents::default();
-        for event in events {
+        let mut in_order: Vec<&TraceEvent> = events.iter().collect();
+        in_order.sort_by(|one, other| one.begin.total_cmp(&other.begin));
+        // The threads in which FSDP has copied what it gathers next.
+        let mut gather_next: BTreeSet<Option<u64>> = BTreeSet::new();
+        let mut copies_of_gathered = 0;
+        for event in in_order {
             match &event.kind {
                 TraceEventKind::Launch(number) => {
                     let launch = Launch {
@@ -167,37 +212,42 @@ impl CpuEvents {
                     cpu.launches.insert(*number, launch);
                 }
                 TraceEventKind::Call(arguments) => {
-                    cpu.calls
-                        .push(KinetoCall::new(event.begin, fields(arguments)));
+                    let fields = fields(arguments);
+                    let is_of_fsdp = fields.gathers() && gather_next.remove(&event.thread);
+                    cpu.add_call(event, fields, is_of_fsdp);
                 }
-                TraceEventKind::Copying { .. } | TraceEventKind::Kernel { .. } => {}
+                TraceEventKind::Copying(purpose) => {
+                    let is_of_gathered = *purpose == CopyPurpose::AfterGather;
+                    let gathered = is_of_gathered.then_some(copies_of_gathered);
+                    copies_of_gathered += usize::from(is_of_gathered);
+                    if *purpose == CopyPurpose::BeforeGather {
+                        gather_next.insert(event.thread);
+                    }
+                    let of_thread = cpu.copying.entry(event.thread).or_default();
+                    of_thread.push(CopyingFunction {
+                        begin: event.begin,
+                        end: event.end(),
+                        gathered,
+                    });
+                }
+                TraceEventKind::Kernel { .. } => {}
             }
         }
-        cpu.calls
-            .sort_by(|one, other| one.begin.total_cmp(&other.begin));
-        cpu.read_copying(events);
         cpu
     }
 
-    fn read_copying(&mut self, events: &[TraceEvent]) {
-        let mut functions: Vec<(&TraceEvent, bool)> = Vec::new();
-        for event in events {
-            if let TraceEventKind::Copying { gathered } = event.kind {
-                functions.push((event, gathered));
-            }
+    fn add_call(&mut self, event: &TraceEvent, fields: CallFields, is_of_fsdp: bool) {
+        if !fields.name.eq_ignore_ascii_case("wait") {
+            let number = self.calls.len();
+            self.callers.entry(event.thread).or_default().push(number);
+            self.all_callers.push(number);
         }
-        functions.sort_by(|one, other| one.0.begin.total_cmp(&other.0.begin));
-        let mut copies_of_gathered = 0;
-        for (event, gathered) in functions {
-            let number = gathered.then_some(copies_of_gathered);
-            copies_of_gathered += usize::from(gathered);
-            let of_thread = self.copying.entry(event.thread).or_default();
-            of_thread.push(CopyingFunction {
-                begin: event.begin,
-                end: event.end(),
-                gathered: number,
-            });
-        }
+        self.calls.push(KinetoCall {
+            begin: event.begin,
+            fields,
+            is_of_fsdp,
+            on_gpu: None,
+        });
     }
 
     /// Returns the function that copied for a collective by this launch.
@@ -207,13 +257,15 @@ impl CpuEvents {
         let last = functions[..begun].last()?;
         (launch.at <= last.end).then_some(*last)
     }
-}
 
-/// Returns the call that launched a kernel at this time: the last one before that is no wait.
-fn caller(calls: &mut [KinetoCall], launched_at: f64) -> Option<&mut KinetoCall> {
-    let before = calls.partition_point(|call| call.begin <= launched_at);
-    let mut latest_first = calls[..before].iter_mut().rev();
-    latest_first.find(|call| !call.fields.name.eq_ignore_ascii_case("wait"))
+    /// Returns the call that launched a kernel at this time: the last one of the thread before that, or of all threads if none is
+    /// given or if the thread made no call.
+    fn caller(&self, launched_at: f64, thread: Option<Option<u64>>) -> Option<usize> {
+        let of_thread = thread.and_then(|thread| self.callers.get(&thread));
+        let callers = of_thread.unwrap_or(&self.all_callers);
+        let before = callers.partition_point(|call| self.calls[*call].begin <= launched_at);
+        callers[..before].last().copied()
+    }
 }
 
 /// Returns the fields of a call from the arguments of its event.

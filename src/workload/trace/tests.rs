@@ -79,132 +79,278 @@ fn computation_is_what_ran_between_collectives() {
     assert_eq!(wider.communicators[0].group.size, 6);
 }
 
-/// Returns an event on the CPU: a function that copies, or a call of an all_gather.
-fn cpu_event(name: &str, begin: u32) -> Value {
-    json!({
-        "ph": "X", "cat": "cpu_op", "name": name, "tid": 7, "ts": begin, "dur": 4,
-        "args": {
-            "Collective name": "_allgather_base", "dtype": "BFloat16", "In msg nelems": 512, "Out msg nelems": 1024,
+/// A trace of rank 0 of two ranks, to which events are added.
+#[derive(Default)]
+struct TraceEvents(Vec<Value>);
+
+/// Streams of a GPU: the one that computes, that of FSDP's copies, and that of a process group.
+const COMPUTING: u32 = 7;
+const COPYING: u32 = 15;
+const COMMUNICATING: u32 = 23;
+
+impl TraceEvents {
+    /// Adds a function on a thread of the CPU, and what it launches.
+    fn function(&mut self, name: &str, thread: u32, begin: u32) -> &mut TraceEvents {
+        self.0.push(json!({
+            "ph": "X", "cat": "cpu_op", "name": name, "tid": thread, "ts": begin, "dur": 4,
+        }));
+        self
+    }
+
+    /// Adds the call of a collective of 1024 elements per rank, and its kernel.
+    fn call(&mut self, collective: &str, begin: u32, on_gpu: (u32, u32)) -> &mut TraceEvents {
+        self.function("record_param_comms", 1, begin);
+        let call = self.0.last_mut().expect("the call");
+        call["args"] = json!({
+            "Collective name": collective, "dtype": "BFloat16", "In msg nelems": 512, "Out msg nelems": 1024,
             "Process Group Name": "0", "Process Group Ranks": "[0, 1]", "Group size": 2,
-        },
+        });
+        self.kernel("ncclDevKernel", COMMUNICATING, begin + 1, on_gpu)
+    }
+
+    /// Adds a kernel, launched by thread 1.
+    fn kernel(
+        &mut self,
+        name: &str,
+        stream: u32,
+        launched: u32,
+        (begin, end): (u32, u32),
+    ) -> &mut TraceEvents {
+        let arguments = json!({"correlation": launched});
+        self.0.push(json!({
+            "ph": "X", "cat": "cuda_runtime", "name": "launch", "tid": 1, "ts": launched, "dur": 1, "args": arguments,
+        }));
+        self.0.push(json!({
+            "ph": "X", "cat": "kernel", "name": name, "tid": stream, "ts": begin, "dur": end - begin, "args": arguments,
+        }));
+        self
+    }
+
+    /// Makes the last kernel a copy of 64 bytes by the driver.
+    fn as_memcpy(&mut self) -> &mut TraceEvents {
+        let copy = self.0.last_mut().expect("the kernel");
+        copy["cat"] = json!("gpu_memcpy");
+        copy["args"]["bytes"] = json!(64);
+        self
+    }
+
+    fn text(&self) -> String {
+        json!({ "traceEvents": self.0 }).to_string()
+    }
+}
+
+/// Returns what is read of a trace: each operation with its stream, its work, and what it waits for by number.
+fn operations_of(text: &str) -> Vec<(String, String, Work, Vec<usize>)> {
+    let reading = Workload::from_trace(text, 2).expect("a workload");
+    assert_eq!(unread(&reading), []);
+    let operations = reading.workload.operations.into_iter();
+    operations
+        .map(|it| (it.name, it.stream, it.work, it.after))
+        .collect()
+}
+
+/// Checks names, streams and waits: `name in stream after 1 2`.
+#[track_caller]
+fn assert_order(operations: &[(String, String, Work, Vec<usize>)], expected: &[&str]) {
+    let mut found = Vec::new();
+    for (name, stream, _, after) in operations {
+        let mut line = format!("{name} in {stream}");
+        for (number, before) in after.iter().enumerate() {
+            let word = if number == 0 { " after" } else { "" };
+            line += &format!("{word} {}", before + 1);
+        }
+        found.push(line);
+    }
+    assert_eq!(found, expected);
+}
+
+fn copies(bytes: u64, pieces: u32) -> Work {
+    Work::Copies(MemoryCopies {
+        bytes: Bytes(bytes),
+        pieces,
     })
 }
 
-/// Returns what ran on the GPU from `begin` to `end`, and its launch.
-fn gpu_events(name: &str, launched: u32, begin: u32, end: u32) -> [Value; 2] {
-    let stream = match name {
-        "gather" => 15,
-        _ => 7,
-    };
-    let category = match name {
-        "Memcpy" => "gpu_memcpy",
-        _ => "kernel",
-    };
-    let mut arguments = json!({"correlation": launched});
-    if name == "Memcpy" {
-        arguments["bytes"] = json!(64);
-    }
-    [
-        json!({
-            "ph": "X", "cat": "cuda_runtime", "name": "launch", "tid": 7, "ts": launched, "dur": 1,
-            "args": {"correlation": launched},
-        }),
-        json!({
-            "ph": "X", "cat": category, "name": name, "tid": stream, "ts": begin, "dur": end - begin, "args": arguments,
-        }),
-    ]
+const COPY_IN: &str = "fsdp::all_gather_copy_in";
+const COPY_OUT: &str = "fsdp::split_with_sizes_copy";
+
+/// Returns two layers of FSDP and the gather of a third. The CPU launches the first one's computation before the gathers of the second
+/// and the third, which run beside it and end long before their results are copied.
+fn two_layers_of_fsdp() -> TraceEvents {
+    let mut events = TraceEvents::default();
+    events
+        .function(COPY_IN, 1, 0)
+        .kernel("gather", COPYING, 1, (2, 8))
+        .call("_allgather_base", 5, (10, 110))
+        .function(COPY_OUT, 1, 20)
+        .kernel("split", COMPUTING, 21, (110, 131))
+        .kernel("pointers", COMPUTING, 22, (131, 132))
+        .as_memcpy()
+        .kernel("layer 1", COMPUTING, 30, (132, 1132))
+        .function(COPY_IN, 1, 40)
+        .kernel("gather", COPYING, 41, (112, 123))
+        .call("_allgather_base", 50, (133, 233))
+        .function(COPY_OUT, 1, 60)
+        .kernel("split", COMPUTING, 61, (1132, 1153))
+        .kernel("layer 2", COMPUTING, 70, (1153, 1653))
+        .function(COPY_IN, 1, 80)
+        .kernel("gather", COPYING, 81, (240, 251))
+        .call("_allgather_base", 90, (251, 351));
+    events
 }
 
-/// Two layers of FSDP. The parameters of the second are copied and gathered while the first computes, although the CPU had launched
-/// that before, and are there long before they are copied.
 #[test]
 fn a_collective_waits_only_for_what_ended_before_it_began_and_copies_of_fsdp_wait_for_it() {
-    let (copy_in, copy_out) = ("fsdp::all_gather_copy_in", "fsdp::split_with_sizes_copy");
-    let mut events = vec![
-        cpu_event("record_param_comms", 0),
-        cpu_event(copy_out, 20),
-        cpu_event(copy_in, 40),
-        cpu_event("record_param_comms", 50),
-        cpu_event(copy_out, 60),
-    ];
-    for on_gpu in [
-        gpu_events("ncclDevKernel_AllGather", 1, 10, 110),
-        gpu_events("split", 21, 110, 131),
-        gpu_events("Memcpy", 22, 131, 132),
-        gpu_events("layer 1", 30, 132, 1132),
-        gpu_events("gather", 41, 112, 123),
-        gpu_events("ncclDevKernel_AllGather", 51, 133, 233),
-        gpu_events("split", 61, 1132, 1153),
-        gpu_events("layer 2", 70, 1153, 1653),
-    ] {
-        events.extend(on_gpu);
-    }
-    let text = json!({ "traceEvents": events }).to_string();
-    let reading = Workload::from_trace(&text, 2).expect("a workload");
-    assert_eq!(unread(&reading), []);
-    let operations = &reading.workload.operations;
-    let names: Vec<&str> = operations.iter().map(|it| it.name.as_str()).collect();
-    assert_eq!(
-        names,
-        [
-            "all_gather 1",
-            "copy 2",
-            "copy 3",
-            "copy 4",
-            "all_gather 5",
-            "compute 6",
-            "compute 7",
-            "copy 8"
-        ]
+    let text = two_layers_of_fsdp().text();
+    let operations = operations_of(&text);
+    assert_order(
+        &operations,
+        &[
+            "copy 1 in copies",
+            "all_gather 2 in group 0 after 1",
+            "copy 3 in compute after 2",
+            "copy 4 in compute",
+            "copy 5 in copies",
+            "all_gather 6 in group 0 after 4 5",
+            "copy 7 in copies after 4",
+            "all_gather 8 in group 0 after 4 7",
+            "compute 9 in compute",
+            "compute 10 in compute after 6",
+            "copy 11 in compute",
+        ],
     );
-    let after: Vec<&[usize]> = operations.iter().map(|it| it.after.as_slice()).collect();
-    assert_eq!(after, [&[][..], &[0], &[], &[2], &[2, 3], &[], &[4], &[]]);
-    let streams: Vec<&str> = operations.iter().map(|it| it.stream.as_str()).collect();
-    let (compute, group) = ("compute", "group 0");
-    assert_eq!(
-        streams,
-        [
-            group, compute, compute, "copies", group, compute, compute, compute
-        ]
-    );
-    // The kernels take 20 and 10 us longer than the shortest copy: at 4 TB/s, 40 and 20 MB are read and written.
-    let copies = |bytes, pieces| {
-        Work::Copies(MemoryCopies {
-            bytes: Bytes(bytes),
-            pieces,
-        })
-    };
-    assert_eq!(operations[1].work, copies(40_000_000, 1));
-    assert_eq!(operations[2].work, copies(64, 1));
-    assert_eq!(operations[3].work, copies(20_000_000, 1));
-    assert_eq!(operations[5].work, Work::Compute(Micros(1000.0)));
-    assert_eq!(operations[6].work, Work::Compute(Micros(500.0)));
-    assert_eq!(operations[7].work, copies(40_000_000, 1));
+    let works: Vec<&Work> = operations.iter().map(|(_, _, work, _)| work).collect();
+    // The kernels take 5, 10 and 20 us longer than the shortest copy: at 4 TB/s, 10, 20 and 40 MB are read and written.
+    assert_eq!(*works[0], copies(10_000_000, 1));
+    assert_eq!(*works[2], copies(40_000_000, 1));
+    assert_eq!(*works[3], copies(64, 1));
+    assert_eq!(*works[4], copies(20_000_000, 1));
+    assert_eq!(*works[8], Work::Compute(Micros(1000.0)));
+    assert_eq!(*works[9], Work::Compute(Micros(500.0)));
+    assert_eq!(*works[10], copies(40_000_000, 1));
+}
 
-    // The same copies outside of these functions are computation.
-    let plain = text.replace("fsdp::", "aten::");
-    let reading = Workload::from_trace(&plain, 2).expect("a workload");
-    let works = reading.workload.operations.iter().map(|it| &it.work);
-    assert_eq!(
-        works.filter(|work| matches!(work, Work::Copies(_))).count(),
-        0
+#[test]
+fn copies_are_recognized_by_the_function_and_the_thread_that_launched_them() {
+    let text = two_layers_of_fsdp().text();
+    let plain = operations_of(&text.replace("fsdp::", "aten::"));
+    assert!(
+        !plain
+            .iter()
+            .any(|(_, _, work, _)| matches!(work, Work::Copies(_)))
     );
-
-    // Those of DDP are told by its functions; on another thread they belong to something else.
     for function in [
         "torch::distributed::reducer::mul_out",
         "torch.distributed.ddp.reducer::copy_bucket_to_grad",
     ] {
-        let ddp = text.replace(copy_out, function);
-        let reading = Workload::from_trace(&ddp, 2).expect("a workload");
-        assert_eq!(reading.workload.operations[1].work, copies(40_000_000, 1));
+        let ddp = operations_of(&text.replace(COPY_OUT, function));
+        assert_eq!(ddp[2].2, copies(40_000_000, 1));
     }
-    let elsewhere = text.replace("\"tid\":7,\"ts\":20", "\"tid\":8,\"ts\":20");
-    assert_ne!(elsewhere, text);
-    let reading = Workload::from_trace(&elsewhere, 2).expect("a workload");
-    assert_eq!(
-        reading.workload.operations[1].work,
-        Work::Compute(Micros(22.0))
+    let mut elsewhere = TraceEvents::default();
+    elsewhere
+        .call("allreduce", 5, (10, 110))
+        .function(COPY_OUT, 2, 20)
+        .kernel("split", COMPUTING, 21, (110, 132));
+    let operations = operations_of(&elsewhere.text());
+    assert_order(
+        &operations,
+        &["all_reduce 1 in group 0", "compute 2 in compute after 1"],
+    );
+    assert_eq!(operations[1].2, Work::Compute(Micros(22.0)));
+}
+
+/// A cast behind a reduce_scatter, in its stream, does not hold the computation back that the CPU launches later.
+#[test]
+fn computation_does_not_wait_for_what_runs_beside_it() {
+    let mut events = TraceEvents::default();
+    events
+        .kernel("layer 2", COMPUTING, 50, (500, 1000))
+        .call("reduce_scatter", 100, (1000, 1200))
+        .kernel("cast", COMMUNICATING, 110, (1203, 1210))
+        .kernel("layer 1", COMPUTING, 120, (1010, 2000))
+        .call("reduce_scatter", 130, (2010, 2200));
+    let operations = operations_of(&events.text());
+    assert_order(
+        &operations,
+        &[
+            "compute 1 in compute",
+            "reduce_scatter 2 in group 0 after 1",
+            "compute 3 in compute",
+            "reduce_scatter 4 in group 0 after 3",
+        ],
+    );
+    // The cast ran while the layer did, and is not counted again.
+    assert_eq!(operations[2].2, Work::Compute(Micros(990.0)));
+}
+
+/// A kernel that was launched before a gather cannot wait for it, even if the gather ended just before it began.
+#[test]
+fn a_kernel_waits_for_no_call_that_was_made_after_its_launch() {
+    let mut events = TraceEvents::default();
+    events
+        .kernel("first", COMPUTING, 10, (20, 100))
+        .call("allreduce", 30, (100, 230))
+        .kernel("second", COMPUTING, 40, (231, 300))
+        .call("_allgather_base", 50, (130, 225));
+    let operations = operations_of(&events.text());
+    assert_order(
+        &operations,
+        &[
+            "compute 1 in compute",
+            "all_reduce 2 in group 0 after 1",
+            "all_gather 3 in group 0 after 1",
+            "compute 4 in compute after 2",
+        ],
+    );
+}
+
+/// Where gathers of tensor parallelism are between those of FSDP, each copy still waits for its own.
+#[test]
+fn copies_of_fsdp_wait_for_the_gathers_of_fsdp() {
+    let mut events = TraceEvents::default();
+    events
+        .function(COPY_IN, 1, 0)
+        .kernel("gather", COPYING, 1, (2, 8))
+        .call("_allgather_base", 5, (10, 110))
+        .function(COPY_OUT, 1, 20)
+        .kernel("split", COMPUTING, 21, (110, 131))
+        .call("all_gather", 30, (131, 150))
+        .kernel("layer 1", COMPUTING, 40, (150, 1132))
+        .function(COPY_IN, 1, 50)
+        .kernel("gather", COPYING, 51, (152, 160))
+        .call("_allgather_base", 60, (160, 233))
+        .function(COPY_OUT, 1, 70)
+        .kernel("split", COMPUTING, 71, (1132, 1153));
+    let operations = operations_of(&events.text());
+    assert_order(
+        &operations,
+        &[
+            "copy 1 in copies",
+            "all_gather 2 in group 0 after 1",
+            "copy 3 in compute after 2",
+            "all_gather 4 in group 0 after 1 3",
+            "copy 5 in copies after 3",
+            "all_gather 6 in group 0 after 3 5",
+            "compute 7 in compute after 4",
+            "copy 8 in compute after 6",
+        ],
+    );
+}
+
+/// A kernel without a launch was started before the trace began, and is not the first one of the call before it.
+#[test]
+fn a_kernel_whose_launch_is_not_in_the_trace_changes_no_other_call() {
+    let mut events = TraceEvents::default();
+    events
+        .kernel("layer", COMPUTING, 10, (5500, 5900))
+        .call("allreduce", 20, (6000, 6100))
+        .kernel("ncclDevKernel", COMMUNICATING, 1, (5000, 5100));
+    let launch = events.0.len() - 2;
+    events.0.remove(launch);
+    let operations = operations_of(&events.text());
+    assert_order(
+        &operations,
+        &["compute 1 in compute", "all_reduce 2 in group 0 after 1"],
     );
 }
 
@@ -430,4 +576,71 @@ fn both_recorded_traces_of_fsdp_gather_and_reduce_in_order() {
         assert!(found.iter().all(unit));
         assert_eq!(unread(&reading), []);
     }
+}
+
+/// Recorded by PyTorch 2.11: three layers of 50,358,272 parameters in bfloat16. What is gathered is copied into one buffer beside
+/// computation, by two kernels, and out of it by one kernel that the driver's copy of its pointers comes before.
+#[test]
+fn the_recorded_forward_pass_of_fsdp_gathers_beside_computation() {
+    let text = include_str!("../../../tests/data/traces/pytorch-fsdp-forward.json");
+    let operations = operations_of(text);
+    assert_order(
+        &operations,
+        &[
+            "copy 1 in copies",
+            "all_gather 2 in group 0 after 1",
+            "compute 3 in compute after 2",
+            "copy 4 in compute",
+            "copy 5 in compute",
+            "copy 6 in copies",
+            "all_gather 7 in group 0 after 5 6",
+            "compute 8 in compute",
+            "compute 9 in compute after 7",
+            "copy 10 in compute",
+            "copy 11 in compute",
+            "copy 12 in copies after 8",
+            "all_gather 13 in group 0 after 11 12",
+            "compute 14 in compute",
+            "copy 15 in compute after 13",
+            "copy 16 in compute",
+        ],
+    );
+    for (number, pieces) in [(0, 2), (3, 1), (5, 2), (9, 1), (11, 2), (14, 1)] {
+        let Work::Copies(copies) = operations[number].2 else {
+            panic!("{:?}", operations[number]);
+        };
+        assert_eq!(copies.pieces, pieces);
+        // Half or all of 100,716,544 bytes; a copy beside computation takes longer, and counts as more.
+        assert!((80_000_000..160_000_000).contains(&copies.bytes.0));
+    }
+    assert_eq!(operations[4].2, copies(33_240, 1));
+}
+
+/// Recorded by PyTorch 2.11: each gradient is divided into its bucket by a kernel, and copied back by the driver.
+#[test]
+fn the_recorded_buckets_of_ddp_are_filled_before_they_are_reduced() {
+    let text = include_str!("../../../tests/data/traces/pytorch-ddp-buckets.json");
+    let operations = operations_of(text);
+    assert_order(
+        &operations,
+        &[
+            "compute 1 in compute",
+            "copy 2 in compute",
+            "all_reduce 3 in group 0 after 2",
+            "compute 4 in compute",
+            "copy 5 in compute",
+            "copy 6 in compute",
+            "all_reduce 7 in group 0 after 6",
+            "copy 8 in compute",
+            "copy 9 in compute",
+        ],
+    );
+    // The classifier, then the last 15 gradients of convolutions and norms.
+    let pieces = |number: usize| match operations[number].2 {
+        Work::Copies(copies) => copies.pieces,
+        _ => 0,
+    };
+    assert_eq!((pieces(1), pieces(4) + pieces(5)), (2, 15));
+    assert_eq!(operations[7].2, copies(29_504 << 10, 5));
+    assert_eq!(operations[8].2, copies(49_056, 11));
 }

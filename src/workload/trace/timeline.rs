@@ -1,6 +1,6 @@
 //! [`Timeline`]: what a rank did in a trace, and the operations of a workload that follow from it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::{call::TracedCall, groups::TraceWorld, unread::Unread};
 use crate::{
@@ -22,7 +22,7 @@ const COPIES: &str = "copies";
 const OTHER_GROUPS: &str = "other groups";
 const OTHER_STREAMS: usize = 3;
 
-/// What a rank did, in the order in which it was started.
+/// What a rank did, in the order in which it is replayed.
 #[derive(Default)]
 pub(super) struct Timeline {
     items: Vec<TimelineItem>,
@@ -30,35 +30,44 @@ pub(super) struct Timeline {
 }
 
 enum TimelineItem {
-    Compute(Micros),
-    Copies {
-        copies: MemoryCopies,
-        /// Whether they run beside computation, in a stream of their own.
-        beside: bool,
-    },
-    Call(Box<TracedCall>),
+    /// Work in the stream that computes, with when it ended.
+    Compute(Work, f64),
+    /// Copies beside computation, in a stream of their own, with when they began and ended.
+    Beside(MemoryCopies, f64, f64),
+    /// A call, with when it began on the GPU if that is known.
+    Call(Box<TracedCall>, Option<f64>),
     /// Everything after this waits for the calls with these numbers.
     Wait(Vec<usize>),
 }
 
 impl Timeline {
-    pub(super) fn compute(&mut self, time: Micros) {
+    /// Adds computation that ended at this time, in microseconds.
+    pub(super) fn compute(&mut self, time: Micros, ended: f64) {
         if time.0 > 0.0 {
             let time = Micros(time.0.min(MOST_TIME.0));
-            self.items.push(TimelineItem::Compute(time));
+            self.items
+                .push(TimelineItem::Compute(Work::Compute(time), ended));
         }
     }
 
-    /// Adds copies, the long and the short ones each by themselves, to the stream that computes or beside it.
-    pub(super) fn copies(&mut self, copies: &CopiesByLength, beside: bool) {
-        for copies in copies.parts() {
-            self.items.push(TimelineItem::Copies { copies, beside });
+    /// Adds copies in the stream that computes, the long and the short ones each by themselves.
+    pub(super) fn copies(&mut self, copies: &CopiesByLength, ended: f64) {
+        for copies in [copies.long(), copies.short()].into_iter().flatten() {
+            self.items
+                .push(TimelineItem::Compute(Work::Copies(copies), ended));
         }
     }
 
-    /// Adds a call, and returns its number.
-    pub(super) fn call(&mut self, call: Box<TracedCall>) -> usize {
-        self.items.push(TimelineItem::Call(call));
+    /// Adds copies beside computation that began and ended at these times, the long and the short ones each by themselves.
+    pub(super) fn copies_beside(&mut self, copies: &CopiesByLength, began: f64, ended: f64) {
+        for copies in [copies.long(), copies.short()].into_iter().flatten() {
+            self.items.push(TimelineItem::Beside(copies, began, ended));
+        }
+    }
+
+    /// Adds a call that began on the GPU at this time, in microseconds, if that is known. Returns its number.
+    pub(super) fn call(&mut self, call: Box<TracedCall>, began: Option<f64>) -> usize {
+        self.items.push(TimelineItem::Call(call, began));
         self.calls += 1;
         self.calls - 1
     }
@@ -79,14 +88,13 @@ impl Timeline {
                 continue;
             }
             match item {
-                TimelineItem::Compute(time) => operations.compute("compute", Work::Compute(time)),
-                TimelineItem::Copies { copies, beside } if beside => operations.beside(copies),
-                TimelineItem::Copies { copies, .. } => {
-                    operations.compute("copy", Work::Copies(copies));
+                TimelineItem::Compute(work, ended) => operations.compute(work, ended),
+                TimelineItem::Beside(copies, began, ended) => {
+                    operations.beside(copies, began, ended);
                 }
                 TimelineItem::Wait(calls) => operations.wait(&calls),
-                TimelineItem::Call(call) => {
-                    if let Err(what) = operations.call(&call, world) {
+                TimelineItem::Call(call, began) => {
+                    if let Err(what) = operations.call(&call, began, world) {
                         unread.note(what);
                     }
                 }
@@ -96,54 +104,86 @@ impl Timeline {
     }
 }
 
+/// Operations of one stream, each with the latest end of all up to it.
+#[derive(Default)]
+struct EndedOperations(Vec<(f64, usize)>);
+
+impl EndedOperations {
+    fn add(&mut self, ended: f64, operation: usize) {
+        let latest = self.0.last().map_or(ended, |(latest, _)| latest.max(ended));
+        self.0.push((latest, operation));
+    }
+
+    /// Returns the last operation that had ended at this time, or the last one if no time is given.
+    fn last_before(&self, time: Option<f64>) -> Option<usize> {
+        let ended = match time {
+            Some(time) => self.0.partition_point(|(latest, _)| *latest <= time),
+            None => self.0.len(),
+        };
+        self.0[..ended].last().map(|(_, operation)| *operation)
+    }
+}
+
 /// The operations made of a timeline so far.
 #[derive(Default)]
 struct TraceOperations {
     done: Vec<Operation>,
     /// The operation of each call, if it has one.
     calls: Vec<Option<usize>>,
-    /// The operations for which the next computation waits.
-    awaited: BTreeSet<usize>,
-    last_compute: Option<usize>,
-    /// The last copies beside computation.
-    last_beside: Option<usize>,
+    /// The last operation of each stream for which the next computation waits.
+    awaited: BTreeMap<String, usize>,
+    computed: EndedOperations,
+    copied_beside: EndedOperations,
     streams: BTreeSet<String>,
 }
 
 impl TraceOperations {
-    /// Adds work to the stream that computes, and a number to its name.
-    fn compute(&mut self, name: &str, work: Work) {
-        let after = std::mem::take(&mut self.awaited).into_iter().collect();
+    /// Adds work to the stream that computes.
+    fn compute(&mut self, work: Work, ended: f64) {
+        let kind = match work {
+            Work::Copies(_) => "copy",
+            _ => "compute",
+        };
+        let after: BTreeSet<usize> = std::mem::take(&mut self.awaited).into_values().collect();
         let number = self.done.len() + 1;
-        self.last_compute = Some(self.done.len());
+        self.computed.add(ended, self.done.len());
         self.done.push(Operation {
-            name: format!("{name} {number}"),
+            name: format!("{kind} {number}"),
             stream: COMPUTE.to_owned(),
-            after,
+            after: after.into_iter().collect(),
             work,
         });
     }
 
-    /// Adds copies that run beside computation, after what has been computed.
-    fn beside(&mut self, copies: MemoryCopies) {
+    /// Adds copies that run beside computation, after what was computed before they began.
+    fn beside(&mut self, copies: MemoryCopies, began: f64, ended: f64) {
+        let after = self.computed.last_before(Some(began));
         let number = self.done.len() + 1;
-        self.last_beside = Some(self.done.len());
+        self.copied_beside.add(ended, self.done.len());
         self.done.push(Operation {
             name: format!("copy {number}"),
             stream: COPIES.to_owned(),
-            after: self.last_compute.into_iter().collect(),
+            after: after.into_iter().collect(),
             work: Work::Copies(copies),
         });
     }
 
     fn wait(&mut self, calls: &[usize]) {
-        let calls = calls.iter().filter_map(|call| *self.calls.get(*call)?);
-        self.awaited.extend(calls);
+        for operation in calls.iter().filter_map(|call| *self.calls.get(*call)?) {
+            let stream = self.done[operation].stream.clone();
+            let last = self.awaited.entry(stream).or_default();
+            *last = operation.max(*last);
+        }
     }
 
-    /// Adds a call, which waits for the last computation and the last copy before it, and for the calls for which its rank waited
+    /// Adds a call, which waits for what was computed and copied before it began, and for the calls for which its rank waited
     /// since.
-    fn call(&mut self, call: &TracedCall, world: &TraceWorld) -> Result<(), String> {
+    fn call(
+        &mut self,
+        call: &TracedCall,
+        began: Option<f64>,
+        world: &TraceWorld,
+    ) -> Result<(), String> {
         let group = world.names(&call.group);
         self.calls.push(group.is_some().then_some(self.done.len()));
         let Some(group) = group else {
@@ -154,9 +194,9 @@ impl TraceOperations {
             ));
         };
         let stream = self.stream(&call.group_name);
-        let mut after = self.awaited.clone();
-        after.extend(self.last_compute);
-        after.extend(self.last_beside);
+        let mut after: BTreeSet<usize> = self.awaited.values().copied().collect();
+        after.extend(self.computed.last_before(began));
+        after.extend(self.copied_beside.last_before(began));
         // The operations of one stream run in their order anyway.
         after.retain(|before| self.done[*before].stream != stream);
         let number = self.done.len() + 1;
