@@ -75,9 +75,9 @@ printf '%s\n' '#!/bin/sh' \
 chmod +x "$tmp/wrapper"
 export PXNBENCH_SOAK=$tmp/pids
 
-# Prints a line for each rank that runs: rank, milliseconds, memory in KiB, file descriptors, threads. Nothing is started for it:
-# a machine that is busy has to be sampled too.
-sample() { # milliseconds
+# Prints a line for each rank that runs: rank, milliseconds, memory in KiB, file descriptors, threads, rows of results. Nothing is
+# started for it: a machine that is busy has to be sampled too.
+sample() { # milliseconds rows
     local file pid lines memory threads descriptors
     for file in "$tmp"/pids/*; do
         { read -r pid <"$file" && mapfile -t lines <"/proc/$pid/status"; } 2>/dev/null || continue
@@ -86,7 +86,7 @@ sample() { # milliseconds
         memory=${BASH_REMATCH[1]}
         [[ ${lines[*]} =~ Threads:[[:space:]]*([0-9]+) ]] || continue
         threads=${BASH_REMATCH[1]}
-        echo "${file##*/} $1 $memory ${#descriptors[@]} $threads"
+        echo "${file##*/} $1 $memory ${#descriptors[@]} $threads $2"
     done
 }
 
@@ -102,21 +102,16 @@ say "$ranks ranks, backend $backend, $seconds s, a sample every $interval s"
 "${launch_within[@]}" $((seconds + 300)) "${launch[@]}" "$tmp/wrapper" "$bin" all --backend "$backend" -b 1K -e 1M -f 32 -n 20 -c 1 \
     --time "${seconds}s" --out "$tmp/run" "$@" >"$tmp/out" 2>&1 </dev/null &
 run=$!
-began=0 elapsed=0 first_rows=''
+first_row=
+started=${EPOCHREALTIME/[.,]/}
 while kill -0 "$run" 2>/dev/null; do
-    # The time begins with the first row: a start can be slow.
-    if ((began == 0)); then
-        (($(rows) < 1)) || began=${EPOCHREALTIME/[.,]/}
-    else
-        elapsed=$(((${EPOCHREALTIME/[.,]/} - began) / 1000))
-    fi
-    # At the end the files are written and MPI ends, which is no part of it.
-    if ((elapsed >= seconds * 500 && elapsed < seconds * 980)); then
-        [[ -n $first_rows ]] || first_rows=$(rows)
-        sample "$elapsed" >>"$tmp/samples"
-    fi
+    now=$(((${EPOCHREALTIME/[.,]/} - started) / 1000))
+    written=$(rows)
+    [[ -n $first_row ]] || ((written < 1)) || first_row=$now
+    sample "$now" "$written" >>"$tmp/samples"
     sleep "$interval"
 done
+ended=$(((${EPOCHREALTIME/[.,]/} - started) / 1000))
 last_rows=$(rows)
 rc=0
 wait "$run" || rc=$?
@@ -133,8 +128,18 @@ passes=$(awk -F'"passes": *' '/"passes"/ { print $2 + 0; exit }' "$tmp/run/run.j
 cases=$(awk -F'"cases": *' '/"over_time"/ { found = 1 } found && /"cases"/ { print $2 + 0; exit }' "$tmp/run/run.json")
 say "$cases cases, complete passes: $passes, no wrong data"
 ((passes >= 2)) || die 4 "complete passes: $passes, and two are needed: use more minutes, or fewer sizes."
+# The time begins with the first row, because a start can be slow; or earlier, if the disk was slow and the row came late. At the
+# end the files are written and MPI ends, which is no part of it.
+took=$(awk -F'"elapsed_s": *' '/"elapsed_s"/ { printf "%d", 1000 * $2; exit }' "$tmp/run/run.json")
+began=$((ended - took))
+[[ -z $first_row ]] || ((first_row > began)) || began=$first_row
+from=$((began + took / 2)) until=$((began + took * 98 / 100))
+((until < ended - 1000)) || until=$((ended - 1000))
+awk -v from="$from" -v until="$until" '$2 >= from && $2 < until' "$tmp/samples" >"$tmp/counted"
+first_rows=$(awk '{ print $6; exit }' "$tmp/counted")
+# Rows that a slow disk keeps back hide the first pass, but not one of many.
 is_warm=$(awk -v rows="${first_rows:-0}" -v cases="$cases" -v passes="$passes" \
-    'BEGIN { print (rows >= 10000 || rows >= cases / passes) }')
+    'BEGIN { print (rows >= 10000 || rows >= cases / passes || passes >= 10) }')
 ((is_warm)) || die 4 "half of the time was over before the first pass: use more minutes, or fewer sizes."
 
 # Prints the median slope and the length of the time of a rank's samples; nothing if there are fewer than 8.
@@ -146,13 +151,13 @@ slope() { # rank column
             for (i = 1; i <= n; i++)
                 for (j = i + 1; j <= n; j++)
                     if (at[j] > at[i]) printf "%.6f %d\n", (value[j] - value[i]) / (at[j] - at[i]), at[n] - at[1]
-        }' "$tmp/samples" | sort -g | awk '
+        }' "$tmp/counted" | sort -g | awk '
         { slope[NR] = $1; span = $2 }
         END { if (NR) print (slope[int((NR + 1) / 2)] + slope[int(NR / 2) + 1]) / 2, span }'
 }
 
 last_of() { # rank column
-    awk -v rank="$1" -v column="$2" '$1 == rank { value = $column } END { print value }' "$tmp/samples"
+    awk -v rank="$1" -v column="$2" '$1 == rank { value = $column } END { print value }' "$tmp/counted"
 }
 
 row() { printf '%-5s %-18s %12s %14s %12s %10s  %s\n' "$@"; }
@@ -160,7 +165,7 @@ grown=0
 row rank what last "a minute" growth allowed verdict
 for ((rank = 0; rank < ranks; rank++)); do
     kib=1024
-    ((rank > 0)) || kib=$((1024 + 2 * (last_rows - first_rows)))
+    ((rank > 0)) || kib=$((1024 + 2 * (last_rows - ${first_rows:-0})))
     for kind in "3 memory_KiB $kib" "4 file_descriptors 1" "5 threads 1"; do
         read -r column name allowed <<<"$kind"
         read -r rate span <<<"$(slope "$rank" "$column")" || true
