@@ -48,8 +48,10 @@ fn a_step_of_ddp_copies_each_gradient_into_its_bucket_and_back() {
         return;
     };
     let steps = 3 * (1 + 2);
-    // A thousandth of each bucket in whole floats; of the buffers at least an element each.
-    let (gradients, buffers) = (102_220, 212 + 4 * 106 + 8 * (1 + 53));
+    // A thousandth of the large and of the small gradients of each bucket in whole floats, and at least an element of each: the 26
+    // small ones of the third bucket, together 55,296 bytes. Of the buffers an element each.
+    let gradients = (30_212 + 44) + (26_212 + 40) + (28_308 + 4 * 26) + (16_824 + 520);
+    let buffers = 212 + 4 * 106 + 8 * (1 + 53);
     for (option, copies, bytes) in [
         ("", 483, 2 * gradients + buffers),
         ("--gradient-as-bucket-view", 322, gradients + buffers),
