@@ -5,6 +5,9 @@ use crate::units::Micros;
 /// About how long a block runs. The blocks of a collective wait for a block of computation to end where there is no room.
 pub(super) const BLOCK: Micros = Micros(6.0);
 
+/// The part of a timed kernel that its iterations take is at least one in so many. On an idle GPU it is nearly all.
+const LEAST_SHARE: f64 = 4.0;
+
 /// What kernels of computation take on the idle GPU.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct KernelCost {
@@ -67,9 +70,11 @@ impl KernelCost {
         cost.or_proportional(whole.0 / count)
     }
 
-    /// Returns this cost if it can be one: times that were disturbed fit nothing.
+    /// Returns this cost if it can be one, and otherwise that of iterations which take all of the time, `iteration` each. Times that
+    /// were disturbed fit nothing: an iteration that seems to take no time would give kernels of minutes.
     fn or_proportional(self, iteration: f64) -> KernelCost {
-        if self.iteration > 0.0 && self.kernel.is_finite() && self.wave.is_finite() {
+        let is_plausible = self.iteration >= iteration / LEAST_SHARE && self.iteration > 0.0;
+        if is_plausible && self.kernel.is_finite() && self.wave.is_finite() {
             return KernelCost {
                 kernel: self.kernel.max(0.0),
                 wave: self.wave.max(0.0),
@@ -134,6 +139,21 @@ mod tests {
 
     fn time_of(cost: &KernelCost, waves: u32, iterations: u32) -> f64 {
         cost.kernel + f64::from(waves) * (cost.wave + cost.iteration * f64::from(iterations))
+    }
+
+    /// Half of the iterations took as long as all of them, because something else ran beside them.
+    #[test]
+    fn disturbed_times_give_no_endless_kernels() {
+        let (few, many) = ((4, Micros(24.0)), (12, Micros(72.0)));
+        for half in [71.999_999, 72.0, 90.0] {
+            let cost = KernelCost::fitted(1000, few, many, Micros(half));
+            let train = cost.train(Micros(25.0), Micros(25.0));
+            assert_eq!((train.kernels, train.waves), (1, 4));
+            assert!((1000..1100).contains(&train.iterations), "{train:?}");
+            let cost = KernelCost::fitted_to_one_wave(12_000, Micros(72.0), Micros(half));
+            let train = cost.train(Micros(25.0), Micros(25.0));
+            assert!((4100..4200).contains(&train.iterations), "{train:?}");
+        }
     }
 
     #[test]
