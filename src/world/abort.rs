@@ -3,7 +3,7 @@
 //! [`job`] ends it. The first thread that calls it does the following, in this order; a thread that
 //! calls it later only waits for the end.
 //!
-//! 1. It starts a timer that ends this process if one of the next steps hangs.
+//! 1. It starts a timer that ends this process if one of the next steps hangs, over TCP after it has told the other ranks.
 //! 2. It prints the reason, on a thread of its own: standard error may be a pipe that nobody reads.
 //!    A signal reaches every rank, so only rank 0 prints that one.
 //! 3. It saves what was measured, with the function from [`set_last_words`], and removes the
@@ -40,14 +40,23 @@ use crate::{exit::Code, streams};
 /// A function that ends every other rank of the job, given the exit code and the reason. It returns if it cannot.
 type Aborter = fn(Code, &str);
 
+/// The way in which the other ranks of a job end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OthersEnd {
+    /// They are killed, those too that still save what was measured.
+    Killed,
+    /// They are told, and end by themselves.
+    Told,
+}
+
 static RANK: OnceLock<u32> = OnceLock::new();
 /// Whether this process has several ranks of a communicator, so that its own number is not theirs.
 static HAS_SEVERAL_RANKS: AtomicBool = AtomicBool::new(false);
 static IS_ENDING: AtomicBool = AtomicBool::new(false);
 /// The exit code of the end that is under way.
 static ENDING_CODE: OnceLock<Code> = OnceLock::new();
-/// The function that ends every other rank of the job, once there are any.
-static ABORTER: OnceLock<Aborter> = OnceLock::new();
+/// The function that ends every other rank of the job, once there are any, and how it does.
+static ABORTER: OnceLock<(Aborter, OthersEnd)> = OnceLock::new();
 /// How long an error of NCCL waits for the news that another rank is gone, from which it may follow.
 static NEWS_TAKE: OnceLock<Duration> = OnceLock::new();
 /// The exit code, once everything is measured and saved.
@@ -79,10 +88,10 @@ pub fn rank() -> Option<u32> {
     RANK.get().copied()
 }
 
-/// Sets the function that ends every other rank of the job.
-pub fn set_aborter(aborter: Aborter) {
+/// Sets the function that ends every other rank of the job, which end in this way.
+pub fn set_aborter(aborter: Aborter, others: OthersEnd) {
     // A process joins one job.
-    let _ = ABORTER.set(aborter);
+    let _ = ABORTER.set((aborter, others));
 }
 
 /// Sets how long the news takes that another rank is gone, if such news comes: NCCL notices it too, but does not know
@@ -146,7 +155,7 @@ pub fn end_by_signal(reason: &str) -> ! {
         }
         None => {
             // Notes of other ranks may be on a file system that does not answer.
-            let _ = start_exit_timer(Code::Stopped);
+            let _ = start_exit_timer(Code::Stopped, reason);
             match cause::behind_stop() {
                 Some(learned) => end_behind_stop(&learned),
                 None => job(Code::Stopped, reason),
@@ -285,7 +294,7 @@ impl End {
 fn time_to_save() -> Duration {
     match rank() {
         Some(0) => Duration::ZERO,
-        _ if NEWS_TAKE.get().is_some() => Duration::ZERO,
+        _ if others_are_told() => Duration::ZERO,
         _ => RANK_0_SAVES,
     }
 }
@@ -297,7 +306,7 @@ fn end(code: Code, reason: &str, origin: Origin) -> ! {
         exit_now(code);
     }
     // The timer comes first: saving may hang on a file system, MPI_Abort in MPI.
-    let timer = start_exit_timer(code);
+    let timer = start_exit_timer(code, reason);
     streams::limit_writes();
     let End {
         code,
@@ -333,9 +342,14 @@ pub fn end_quietly(code: Code) -> ! {
     exit_now(code)
 }
 
-fn start_exit_timer(code: Code) -> io::Result<thread::JoinHandle<()>> {
+fn start_exit_timer(code: Code, reason: &str) -> io::Result<thread::JoinHandle<()>> {
+    let reason = reason.to_owned();
     thread::Builder::new().spawn(move || {
         thread::sleep(PATIENCE);
+        if others_are_told() {
+            // They would take this process for one that was killed, and end with another code.
+            abort_all_ranks(code, &reason);
+        }
         exit_now(code)
     })
 }
@@ -348,9 +362,15 @@ fn message(code: Code, reason: &str) -> Option<String> {
 }
 
 fn abort_all_ranks(code: Code, reason: &str) {
-    if let Some(abort) = ABORTER.get() {
+    if let Some((abort, _)) = ABORTER.get() {
         abort(code, reason);
     }
+}
+
+/// Returns whether the other ranks end by themselves once they are told.
+fn others_are_told() -> bool {
+    let aborter = ABORTER.get();
+    aborter.is_some_and(|(_, others)| *others == OthersEnd::Told)
 }
 
 /// Ends this process at once, without running exit handlers.

@@ -29,7 +29,7 @@ use crate::exit::{Code, Failure};
 /// Returns an error if MPI was already started in this process.
 pub fn start() -> anyhow::Result<Box<dyn World>> {
     // Registered first, since MPI_Init may hang too.
-    abort::set_aborter(abort_mpi);
+    abort::set_aborter(abort_mpi, abort::OthersEnd::Killed);
     // Only the main thread calls MPI while all is well; the others only abort.
     let (universe, _) =
         mpi::initialize_with_threading(mpi::Threading::Funneled).ok_or_else(|| {

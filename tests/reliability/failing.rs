@@ -190,6 +190,16 @@ const ROWS: &[FaultRow] = &[
         )],
     },
     FaultRow {
+        fault: "the same, and the disk of rank 0 does not answer any more",
+        seen: "the same",
+        exit: Exit::Code(Code::Nccl),
+        ends: "5 s later",
+        kept: "what was on disk before",
+        shown_by: &[Test(
+            "a_rank_whose_disk_hangs_at_the_end_passes_on_why_the_job_ended",
+        )],
+    },
+    FaultRow {
         fault: "telemetry: a GPU falls off the bus",
         seen: "its rows in `telemetry.csv` have the reason",
         exit: Exit::Unchanged,

@@ -10,7 +10,9 @@ use std::{
 };
 
 use crate::{
-    common::{self, Ended, alone, csv, ended, free_port, json, program, wait_until},
+    common::{
+        self, Ended, alone, csv, disk_fault::DiskFault, ended, free_port, json, program, wait_until,
+    },
     machine::Machine,
 };
 
@@ -361,6 +363,37 @@ fn a_rank_that_fails_ends_all_with_its_code_and_one_sentence() {
     }
     job.start(2, &[("STANDIN_FAULT", "ncclAllReduce:3:1")]);
     let ended = job.end_with(3);
+    let what = only_sentence(&ended);
+    assert!(what.contains(": rank 2 on "), "{what}");
+}
+
+/// Rank 0 is ended by its timer after five seconds, and is not taken for a rank that was killed.
+#[test]
+fn a_rank_whose_disk_hangs_at_the_end_passes_on_why_the_job_ended() {
+    let Some(machine) = Machine::without_mpi(4) else {
+        return;
+    };
+    let hangs = DiskFault {
+        what: "300",
+        path: "run.json",
+        skip: 1,
+        ..DiskFault::of("sync")
+    };
+    let Some(disk) = hangs.variables() else {
+        return;
+    };
+    let disk: Vec<(&str, &str)> = disk
+        .iter()
+        .map(|(name, value)| (*name, value.as_str()))
+        .collect();
+    let mut job = Job::new(&machine, 4, "all_reduce -b 8 -e 1K --backend nccl --out o");
+    job.start(0, &disk);
+    for rank in [1, 3] {
+        job.start(rank, &[]);
+    }
+    job.start(2, &[("STANDIN_FAULT", "ncclAllReduce:3:1")]);
+    let ended = job.end_with(3);
+    assert!(ended[0].took > Duration::from_secs(5), "{:?}", ended[0]);
     let what = only_sentence(&ended);
     assert!(what.contains(": rank 2 on "), "{what}");
 }

@@ -53,7 +53,7 @@ pub fn start(contract: &Contract, timeout: Duration) -> Box<dyn World> {
     if contract.size == 1 {
         return Box::new(Solo);
     }
-    abort::set_aborter(failure::tell_others);
+    abort::set_aborter(failure::tell_others, abort::OthersEnd::Told);
     abort::expect_news_within(failure::NEWS_TAKE);
     let _guard = deadline::limit("the rendezvous over TCP", timeout + SLACK);
     let until = Instant::now() + timeout;
