@@ -174,14 +174,15 @@ fn a_launcher_that_does_not_end_is_killed() {
     }
     let folder = folder();
     let marker = folder.path().join("goes-on").display().to_string();
-    let script =
-        format!("exec sh -c 'trap \"\" TERM; for i in $(seq 1000); do sleep 0.1; done' {marker}");
+    let ready = folder.path().join("ready");
+    let script = format!(
+        "exec sh -c 'trap \"\" TERM; : >{}; for i in $(seq 1000); do sleep 0.1; done' {marker}",
+        ready.display()
+    );
     let mut command = by_mpirun_that(&script, folder.path());
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
     let child = command.spawn().expect("started");
-    common::wait_until("the launcher", || {
-        !common::processes_with(&marker).is_empty()
-    });
+    common::wait_until("the launcher", || ready.exists());
     assert!(common::send_signal("-INT", child.id()));
     let ended = common::ended(child).expect_code(9);
     let said = "pxnbench: mpirun had not ended 15 s after it was asked to, and was killed\n";

@@ -244,7 +244,7 @@ fn a_budget_that_ends_before_the_first_block_leaves_nothing_to_judge() {
 #[test]
 fn a_signal_keeps_what_was_measured() {
     let folder = super::folder();
-    stuck_in_the_third_block(folder.path(), "exec sleep 1000");
+    stuck_in_the_third_block(folder.path(), "touch began; exec sleep 1000");
     let mut command = alone(folder.path());
     command.args(["replay", "--tune", "--start", "./start", "--out", "t"]);
     command.args(["--bucket-mb", "10"]).args(TINY);
@@ -260,8 +260,8 @@ fn a_signal_keeps_what_was_measured() {
 
 /// A program that runs two whole blocks below `t`, and makes the next step go on as `script` does, once.
 fn stuck_in_the_third_block(folder: &Path, script: &str) {
-    let begins = "[ -e began ] || case $(ls t) in *B-2*|*again-2*) touch began";
-    let script = format!("#!/bin/sh\n{begins}; {script};; esac\nexec \"$@\"\n");
+    let begins = "[ -e began ] || case $(ls t) in *B-2*|*again-2*)";
+    let script = format!("#!/bin/sh\n{begins} {script};; esac\nexec \"$@\"\n");
     start_script(folder, &script);
 }
 
@@ -279,8 +279,9 @@ fn interrupted(command: &mut Command, folder: &Path, signal: &str) -> common::En
 fn a_step_that_does_not_listen_does_not_hold_a_tuning() {
     let folder = super::folder();
     let marker = folder.path().join("goes-on").display().to_string();
-    let script =
-        format!("exec sh -c 'trap \"\" TERM; for i in $(seq 1000); do sleep 0.1; done' {marker}");
+    let script = format!(
+        "exec sh -c 'trap \"\" TERM; touch began; for i in $(seq 1000); do sleep 0.1; done' {marker}"
+    );
     stuck_in_the_third_block(folder.path(), &script);
     let mut command = alone(folder.path());
     command.args(["replay", "--tune", "--start", "./start", "--out", "t"]);
@@ -310,7 +311,7 @@ fn a_first_step_that_goes_on_when_the_time_is_over_is_ended() {
 #[test]
 fn a_tuning_that_a_signal_ended_goes_on_with_resume() {
     let folder = super::folder();
-    stuck_in_the_third_block(folder.path(), "exec sleep 1000");
+    stuck_in_the_third_block(folder.path(), "touch began; exec sleep 1000");
     let tune = || {
         let mut command = alone(folder.path());
         command.args(["replay", "--tune", "--start", "./start", "--out", "t"]);
