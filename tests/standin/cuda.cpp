@@ -487,7 +487,9 @@ int cuCtxGetStreamPriorityRange(int* least, int* most) {
 }
 
 int cuStreamCreateWithPriority(Stream* stream, unsigned flags, int priority) {
-    if (priority > LEAST_PRIORITY || priority < MOST_PRIORITY) return INVALID_VALUE;
+    CAN_FAIL();
+    // Only the highest one is wanted.
+    if (priority != MOST_PRIORITY) return INVALID_VALUE;
     return cuStreamCreate(stream, flags);
 }
 

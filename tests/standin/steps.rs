@@ -135,6 +135,21 @@ fn each_piece_is_a_copy_of_the_driver_in_the_modes_that_communicate() {
     assert!(ended.stderr.contains(said), "{}", ended.stderr);
 }
 
+/// Each rank opens two such streams, that of its communicator and that of the copies beside computation: a fault in the second call
+/// stops it, and a third call never comes.
+#[test]
+fn what_runs_beside_computation_has_a_high_priority() {
+    let failing = |call: u32| format!("cuStreamCreateWithPriority:{call}:2:1");
+    let Some(ended) = on_four_gpus("rank_of_copies", &failing(3)) else {
+        return;
+    };
+    expect_passed(ended);
+    let ended = on_four_gpus("rank_of_copies", &failing(2)).expect("as before");
+    let ended = ended.expect_code(2);
+    let said = "GPU 1 does not start: CUDA_ERROR_OUT_OF_MEMORY";
+    assert!(ended.stderr.contains(said), "{}", ended.stderr);
+}
+
 #[test]
 #[ignore = "a rank of the test below"]
 fn rank_of_a_wrong_sum() {

@@ -5,7 +5,7 @@
 use std::{ops::Range, sync::Arc};
 
 use anyhow::Context;
-use cudarc::driver::{CudaContext, CudaEvent, CudaGraph, CudaStream, DriverError, sys};
+use cudarc::driver::{CudaContext, CudaEvent, CudaGraph, CudaStream, DriverError, result, sys};
 
 use crate::{
     exit::{Code, Failure},
@@ -29,6 +29,18 @@ pub struct GpuMemory {
     pub total: Bytes,
 }
 
+/// The kind of a GPU's stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DeviceStream {
+    /// The null stream.
+    Null,
+    /// A stream that, as in nccl-tests, does not wait for the null stream.
+    NonBlocking,
+    /// As `NonBlocking`, with the highest priority: when a block ends, the GPU starts waiting blocks
+    /// of this stream first, even if a kernel of another stream is still running.
+    HighPriority,
+}
+
 /// A GPU with the stream that everything runs in.
 pub struct Device {
     driver: &'static Driver,
@@ -37,12 +49,12 @@ pub struct Device {
 }
 
 impl Device {
-    /// Starts GPU `ordinal` and makes it current on this thread. Its work runs in a stream of its
-    /// own, or in the null stream.
+    /// Starts GPU `ordinal` and makes it current on this thread. Its work runs in a stream of this
+    /// kind.
     ///
     /// # Errors
     /// Returns an error if there is no such GPU, the driver is too old, or the GPU does not start.
-    pub fn open(ordinal: usize, null_stream: bool) -> anyhow::Result<Device> {
+    pub fn open(ordinal: usize, kind: DeviceStream) -> anyhow::Result<Device> {
         let driver = cuda::driver()?;
         let version = driver.version()?;
         if version < OLDEST {
@@ -56,14 +68,7 @@ impl Device {
         // SAFETY: this program creates no `CudaSlice`, so cudarc has nothing to keep in order with
         // events. It would wait for the whole GPU when the stream is created.
         unsafe { context.disable_event_tracking() };
-        let stream = if null_stream {
-            context.default_stream()
-        } else {
-            // As in nccl-tests, this stream does not wait for the null stream.
-            context
-                .new_stream()
-                .map_err(|error| start_failure(ordinal, error))?
-        };
+        let stream = open_stream(&context, kind).map_err(|error| start_failure(ordinal, error))?;
         Ok(Device {
             driver,
             context,
@@ -378,6 +383,21 @@ impl Buffer {
     }
 }
 
+fn open_stream(
+    context: &Arc<CudaContext>,
+    kind: DeviceStream,
+) -> Result<Arc<CudaStream>, DriverError> {
+    match kind {
+        DeviceStream::Null => Ok(context.default_stream()),
+        DeviceStream::NonBlocking => context.new_stream(),
+        DeviceStream::HighPriority => {
+            context.bind_to_thread()?;
+            let (_least, greatest) = result::stream::get_priority_range()?;
+            context.new_stream_with_priority(greatest)
+        }
+    }
+}
+
 fn start_failure(ordinal: usize, error: DriverError) -> anyhow::Error {
     let what = format!("GPU {ordinal} does not start: {}", described(error));
     Failure::on_this_rank(Code::Cuda, what)
@@ -402,7 +422,9 @@ mod tests {
     #[test]
     fn a_machine_without_that_gpu_says_so() {
         // True with and without a driver: no machine has so many GPUs.
-        let error = Device::open(100_000, false).err().expect("an error");
+        let error = Device::open(100_000, DeviceStream::NonBlocking)
+            .err()
+            .expect("an error");
         assert_eq!(crate::exit::code_of(&error), Code::Cuda);
     }
 }

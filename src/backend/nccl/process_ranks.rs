@@ -10,6 +10,7 @@ use anyhow::Context;
 
 use super::{
     comm::Comm,
+    device::DeviceStream,
     memory::FreeMemory,
     rank_device::{ClosedDevice, OpenedDevice, RankDevice},
     thread_ranks::{ThreadBarrier, ThreadRanks},
@@ -47,8 +48,12 @@ impl ProcessRanks {
             ..
         } = setup;
         let ranks_by_thread = local_ranks.ranks_by_thread();
+        let stream = match exec_options.null_stream {
+            true => DeviceStream::Null,
+            false => DeviceStream::NonBlocking,
+        };
         let opened = threads::for_each(ranks_by_thread.concat(), |rank| {
-            OpenedDevice::open(rank.gpu, exec_options.null_stream)
+            OpenedDevice::open(rank.gpu, stream)
         })?;
         let before_init = opened.iter().map(|one| Ok(one.device.memory()?.free.0));
         let before_init: Vec<u64> = before_init.collect::<anyhow::Result<_>>()?;

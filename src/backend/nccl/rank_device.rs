@@ -13,7 +13,7 @@ use super::{
     buffers::Buffers,
     call::{Addresses, PreparedCall},
     comm::Comm,
-    device::{Buffer, Device},
+    device::{Buffer, Device, DeviceStream},
     kernels::Kernels,
 };
 use crate::{
@@ -31,12 +31,12 @@ pub(super) struct OpenedDevice {
 }
 
 impl OpenedDevice {
-    /// Starts GPU `gpu`.
+    /// Starts GPU `gpu` with a stream of this kind.
     ///
     /// # Errors
     /// Returns an error if it does not start.
-    pub(super) fn open(gpu: usize, null_stream: bool) -> anyhow::Result<OpenedDevice> {
-        let device = Device::open(gpu, null_stream)?;
+    pub(super) fn open(gpu: usize, stream: DeviceStream) -> anyhow::Result<OpenedDevice> {
+        let device = Device::open(gpu, stream)?;
         let counter = device.allocate(Bytes(mem::size_of::<u64>() as u64), None)?;
         let kernels = Kernels::new(device.context())?;
         Ok(OpenedDevice {

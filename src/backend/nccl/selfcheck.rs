@@ -4,7 +4,7 @@
 use anyhow::ensure;
 
 use super::{
-    device::{Buffer, Device},
+    device::{Buffer, Device, DeviceStream},
     kernels::Kernels,
 };
 use crate::{
@@ -159,7 +159,7 @@ struct Bench {
 
 impl Bench {
     fn open(gpu: usize) -> anyhow::Result<Bench> {
-        let device = Device::open(gpu, false)?;
+        let device = Device::open(gpu, DeviceStream::NonBlocking)?;
         let kernels = Kernels::new(device.context())?;
         let elements = OFFSETS[OFFSETS.len() - 1] + LEN + TAIL;
         let buffer = device.allocate(Bytes(elements * 8), None)?;

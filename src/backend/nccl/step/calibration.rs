@@ -13,7 +13,7 @@ use crate::{units::Micros, world::progress};
 
 /// Waves of the kernels that are compared: about as many as those of a training step have.
 const FEW: u32 = 4;
-const MANY: u32 = 12;
+const MANY: u32 = 16;
 
 /// Iterations of the first kernel that is timed.
 const FIRST: u32 = 128;

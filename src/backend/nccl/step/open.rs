@@ -9,7 +9,7 @@ use super::{
         backend::named,
         comm::Comm,
         compute::ComputeKernel,
-        device::Device,
+        device::{Device, DeviceStream},
         float8::Float8Support,
         rank_device::{ClosedDevice, OpenedDevice, RankDevice},
     },
@@ -139,7 +139,7 @@ fn join(
     for (index, (communicator, id)) in setup.step.communicators.iter().zip(ids).enumerate() {
         let group = &communicator.group;
         let rank = group.ranks[setup.rank as usize];
-        let opened = OpenedDevice::open(gpu, false)?;
+        let opened = OpenedDevice::open(gpu, DeviceStream::HighPriority)?;
         let (ranks, config) = (group.size as u32, CommConfig::default());
         let select_gpu = |_| opened.device.bind();
         let comms = Comm::init(nccl, id, &[rank], ranks, config, &select_gpu);
@@ -163,7 +163,7 @@ impl OpenedSteps {
         ids: &[UniqueId],
     ) -> anyhow::Result<OpenedSteps> {
         let StepSetup { step, compute, .. } = setup;
-        let joint = Device::open(gpu, false)?;
+        let joint = Device::open(gpu, DeviceStream::NonBlocking)?;
         let kernel = ComputeKernel::load(joint.context(), compute.multiprocessors)?;
         let is_whole = compute.multiprocessors >= 1.0;
         let cost = calibrated(&joint, &kernel, compute.kernel, is_whole)?;
@@ -175,10 +175,8 @@ impl OpenedSteps {
         Comm::let_watch_ask(communicators.iter().map(|rank| &rank.comm));
         let mut working = Vec::with_capacity(step.streams.len());
         for stream in 0..step.streams.len() {
-            working.push(match works(step, stream) {
-                true => Some(Device::open(gpu, false)?),
-                false => None,
-            });
+            let kind = kind_of_stream(step, stream);
+            working.push(kind.map(|kind| Device::open(gpu, kind)).transpose()?);
         }
         Ok(OpenedSteps {
             joint,
@@ -261,9 +259,19 @@ impl OpenedSteps {
     }
 }
 
-/// Returns whether operations of `stream` compute or copy.
-fn works(step: &Step, stream: usize) -> bool {
-    let is_own = |work: &StepWork| matches!(work, StepWork::Compute(_) | StepWork::Copies(_));
-    let mut operations = step.operations.iter();
-    operations.any(|one| one.stream == stream && is_own(&one.work))
+/// Returns the kind of GPU stream for what `stream` computes or copies; `None` if it does neither. A stream that only copies has a
+/// high priority, as collectives have.
+fn kind_of_stream(step: &Step, stream: usize) -> Option<DeviceStream> {
+    let mut kind = None;
+    for operation in &step.operations {
+        if operation.stream != stream {
+            continue;
+        }
+        match operation.work {
+            StepWork::Compute(_) => return Some(DeviceStream::NonBlocking),
+            StepWork::Copies(_) => kind = Some(DeviceStream::HighPriority),
+            StepWork::Collective { .. } => {}
+        }
+    }
+    kind
 }
