@@ -1,7 +1,11 @@
 //! [`TraceDocument`]: the parts of a trace that are needed. The rest is dropped while it is read, so that a large trace takes little
 //! memory.
 
-use std::{borrow::Cow, fmt};
+use std::{
+    borrow::Cow,
+    fmt,
+    hash::{DefaultHasher, Hash, Hasher},
+};
 
 use serde::{
     Deserialize, Deserializer,
@@ -61,12 +65,20 @@ pub(super) enum TraceEventKind {
     Copying(CopyPurpose),
     /// A call of the driver that launched a kernel or a copy, with the number that both share.
     Launch(u64),
-    /// A kernel or a copy on the GPU, with the number of its launch, and with the bytes of a copy.
-    Kernel {
-        launch: u64,
-        is_collective: bool,
-        bytes: Option<u64>,
-    },
+    /// A kernel or a copy on the GPU.
+    Kernel(GpuKernel),
+}
+
+/// A kernel or a copy on the GPU.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct GpuKernel {
+    /// The number that it shares with its launch.
+    pub(super) launch: u64,
+    pub(super) is_collective: bool,
+    /// The bytes of a copy.
+    pub(super) bytes: Option<u64>,
+    /// A hash of name, grid and blocks; `None` if the trace lacks them.
+    pub(super) signature: Option<u64>,
 }
 
 /// What a function copies for.
@@ -127,11 +139,12 @@ impl RawEvent<'_> {
                 })
             }
             "cuda_runtime" | "cuda_driver" => TraceEventKind::Launch(number()?),
-            "kernel" | "gpu_memcpy" | "gpu_memset" => TraceEventKind::Kernel {
+            "kernel" | "gpu_memcpy" | "gpu_memset" => TraceEventKind::Kernel(GpuKernel {
                 launch: number()?,
                 is_collective: name.to_ascii_lowercase().contains("nccl"),
                 bytes: self.args.get("bytes").and_then(Value::as_u64),
-            },
+                signature: self.signature(),
+            }),
             _ => return None,
         };
         Some(TraceEvent {
@@ -140,6 +153,13 @@ impl RawEvent<'_> {
             thread: whole(&self.tid),
             kind,
         })
+    }
+
+    fn signature(&self) -> Option<u64> {
+        let (grid, block) = (self.args.get("grid")?, self.args.get("block")?);
+        let mut hasher = DefaultHasher::new();
+        (&self.name, grid, block).hash(&mut hasher);
+        Some(hasher.finish())
     }
 }
 

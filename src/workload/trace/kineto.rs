@@ -5,8 +5,11 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use serde_json::Value;
 
 use super::{
+    alone::AloneTimes,
     call::CallFields,
-    document::{CopyPurpose, TraceDocument, TraceEvent, TraceEventKind, numbers, text, whole},
+    document::{
+        CopyPurpose, GpuKernel, TraceDocument, TraceEvent, TraceEventKind, numbers, text, whole,
+    },
     groups::{GroupFields, TraceGroups},
     timeline::Timeline,
     unread::Unread,
@@ -34,7 +37,7 @@ impl Started {
 }
 
 /// Returns what the rank did. Computation is the time during which at least one kernel ran that was neither a collective nor a copy for
-/// one, added up between the starts of collectives.
+/// one, added up between the starts of collectives, without the time by which collectives and copies slowed these kernels down.
 pub(super) fn timeline(
     document: &TraceDocument,
     groups: &mut TraceGroups,
@@ -42,7 +45,8 @@ pub(super) fn timeline(
 ) -> Timeline {
     let events = document.events.as_deref().unwrap_or_default();
     let mut cpu = CpuEvents::read(events);
-    let tasks = tasks(events, &mut cpu);
+    cpu.add_kernels(events);
+    let tasks = tasks(events, &cpu);
     let mut started: Vec<Started> = Vec::new();
     for (at, task) in tasks {
         started.push(Started::Task(at, task));
@@ -70,37 +74,30 @@ pub(super) fn timeline(
     walk.finish()
 }
 
-/// Returns the kernels and copies that belong to no collective, with when the CPU started each, in microseconds. The others are added
-/// to their calls.
-fn tasks(events: &[TraceEvent], cpu: &mut CpuEvents) -> Vec<(f64, GpuTask)> {
+/// Returns the kernels and copies that belong to no collective, with when the CPU started each, in microseconds.
+fn tasks(events: &[TraceEvent], cpu: &CpuEvents) -> Vec<(f64, GpuTask)> {
     let computing = computing_stream(events);
+    let alone = AloneTimes::read(events, |event, kernel| {
+        let copies = cpu.copying(kernel).is_some();
+        kernel.is_collective || (copies && event.thread != computing)
+    });
     let mut tasks = Vec::new();
-    // Kernels of collectives that were launched before the trace began.
-    let mut strays = Vec::new();
-    for event in events {
-        let TraceEventKind::Kernel {
-            launch,
-            is_collective,
-            bytes,
-        } = event.kind
-        else {
+    for (number, event) in events.iter().enumerate() {
+        let TraceEventKind::Kernel(kernel) = &event.kind else {
             continue;
         };
-        let launch = cpu.launches.get(&launch).copied();
-        if is_collective {
-            match launch.and_then(|launch| cpu.caller(launch.at, Some(launch.thread))) {
-                Some(call) => cpu.calls[call].add_kernel(event.begin, event.end()),
-                None => strays.push(event),
-            }
+        if kernel.is_collective {
             continue;
         }
-        let copying = launch.and_then(|launch| cpu.copying(launch));
-        let work = match copying {
-            Some(copying) => GpuWork::Copy {
-                bytes: bytes.unwrap_or_else(|| bytes_copied_in(event.duration)),
-                gathered: copying.gathered,
-            },
-            None => GpuWork::Compute(event.duration),
+        let work = match cpu.copying(kernel) {
+            Some(copying) => {
+                let timed = || bytes_copied_in(alone.of_copy(number, event));
+                GpuWork::Copy {
+                    bytes: kernel.bytes.unwrap_or_else(timed),
+                    gathered: copying.gathered,
+                }
+            }
+            None => GpuWork::Compute(alone.of_computation(number, event)),
         };
         let task = GpuTask {
             begin: event.begin,
@@ -108,20 +105,14 @@ fn tasks(events: &[TraceEvent], cpu: &mut CpuEvents) -> Vec<(f64, GpuTask)> {
             beside: event.thread != computing,
             work,
         };
+        let launch = cpu.launches.get(&kernel.launch);
         tasks.push((launch.map_or(event.begin, |launch| launch.at), task));
-    }
-    for event in strays {
-        if let Some(call) = cpu.caller(event.begin, None)
-            && cpu.calls[call].on_gpu.is_none()
-        {
-            cpu.calls[call].on_gpu = Some((event.begin, event.end()));
-        }
     }
     count_time_once(&mut tasks);
     tasks
 }
 
-/// Leaves to each task that computes the time in which none that began before it did.
+/// Leaves to each task that computes the part of its time in which none that began before it did.
 fn count_time_once(tasks: &mut [(f64, GpuTask)]) {
     let mut computing: Vec<&mut GpuTask> = Vec::new();
     for (_, task) in tasks {
@@ -132,8 +123,13 @@ fn count_time_once(tasks: &mut [(f64, GpuTask)]) {
     computing.sort_by(|one, other| one.begin.total_cmp(&other.begin));
     let mut reached = f64::NEG_INFINITY;
     for task in computing {
-        let time = (task.end - task.begin.max(reached)).max(0.0);
-        task.work = GpuWork::Compute(time);
+        if let GpuWork::Compute(time) = &mut task.work {
+            let all = task.end - task.begin;
+            let counted = (task.end - task.begin.max(reached)).max(0.0);
+            if counted < all {
+                *time *= counted / all;
+            }
+        }
         reached = reached.max(task.end);
     }
 }
@@ -142,10 +138,8 @@ fn count_time_once(tasks: &mut [(f64, GpuTask)]) {
 fn computing_stream(events: &[TraceEvent]) -> Option<u64> {
     let mut tasks: BTreeMap<u64, usize> = BTreeMap::new();
     for event in events {
-        if let TraceEventKind::Kernel {
-            is_collective: false,
-            ..
-        } = event.kind
+        if let TraceEventKind::Kernel(kernel) = &event.kind
+            && !kernel.is_collective
             && let Some(stream) = event.thread
         {
             *tasks.entry(stream).or_default() += 1;
@@ -230,7 +224,7 @@ impl CpuEvents {
                         gathered,
                     });
                 }
-                TraceEventKind::Kernel { .. } => {}
+                TraceEventKind::Kernel(_) => {}
             }
         }
         cpu
@@ -250,8 +244,35 @@ impl CpuEvents {
         });
     }
 
-    /// Returns the function that copied for a collective by this launch.
-    fn copying(&self, launch: Launch) -> Option<CopyingFunction> {
+    /// Adds the kernels of collectives to their calls.
+    fn add_kernels(&mut self, events: &[TraceEvent]) {
+        // Those that were launched before the trace began.
+        let mut strays = Vec::new();
+        for event in events {
+            let TraceEventKind::Kernel(kernel) = &event.kind else {
+                continue;
+            };
+            if !kernel.is_collective {
+                continue;
+            }
+            let launch = self.launches.get(&kernel.launch);
+            match launch.and_then(|launch| self.caller(launch.at, Some(launch.thread))) {
+                Some(call) => self.calls[call].add_kernel(event.begin, event.end()),
+                None => strays.push(event),
+            }
+        }
+        for event in strays {
+            if let Some(call) = self.caller(event.begin, None)
+                && self.calls[call].on_gpu.is_none()
+            {
+                self.calls[call].on_gpu = Some((event.begin, event.end()));
+            }
+        }
+    }
+
+    /// Returns the function that copied for a collective by this kernel.
+    fn copying(&self, kernel: &GpuKernel) -> Option<CopyingFunction> {
+        let launch = self.launches.get(&kernel.launch)?;
         let functions = self.copying.get(&launch.thread)?;
         let begun = functions.partition_point(|function| function.begin <= launch.at);
         let last = functions[..begun].last()?;

@@ -7,10 +7,12 @@
 //! |---|---|
 //! | keep the events or nodes of a file that are needed | `document` |
 //! | order them as the rank ran them | `kineto` with `walk`, `execution` |
+//! | estimate what kernels take alone | `alone` |
 //! | find the collective of a call | `call` |
 //! | find the dimensions to which process groups belong | `groups` |
 //! | make operations | `timeline` |
 
+mod alone;
 mod call;
 mod document;
 mod execution;
@@ -103,7 +105,7 @@ fn text_of(path: &Path) -> io::Result<String> {
 /// The first bytes of a file that gzip compressed.
 const GZIP: [u8; 2] = [0x1f, 0x8b];
 
-const KINETO: &str = "From a trace of PyTorch's profiler: computation is the time of GPU kernels between the starts of collectives. The copies that DDP and FSDP make for them are operations of their own.";
+const KINETO: &str = "From a trace of PyTorch's profiler: computation is the time of GPU kernels between the starts of collectives, without what they take longer beside collectives and copies. The copies that DDP and FSDP make for them are operations of their own.";
 
 const EXECUTION: &str =
     "From an execution trace of PyTorch, which has no times: collectives without computation.";

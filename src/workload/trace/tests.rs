@@ -126,6 +126,14 @@ impl TraceEvents {
         self
     }
 
+    /// Gives the last kernel a grid of so many blocks.
+    fn with_grid(&mut self, blocks: u32) -> &mut TraceEvents {
+        let kernel = self.0.last_mut().expect("the kernel");
+        kernel["args"]["grid"] = json!([blocks, 1, 1]);
+        kernel["args"]["block"] = json!([128, 1, 1]);
+        self
+    }
+
     /// Makes the last kernel a copy of 64 bytes by the driver.
     fn as_memcpy(&mut self) -> &mut TraceEvents {
         let copy = self.0.last_mut().expect("the kernel");
@@ -578,6 +586,144 @@ fn both_recorded_traces_of_fsdp_gather_and_reduce_in_order() {
     }
 }
 
+/// A matrix product: the blocks of its grid, its time, and the blocks of the kernel of 1 us that comes after it.
+type Product = (u32, u32, u32);
+
+impl TraceEvents {
+    /// Adds matrix products that follow each other from a time on, and returns when they end.
+    fn products(&mut self, mut begin: u32, products: &[Product]) -> u32 {
+        for (blocks, time, next) in products {
+            let end = begin + time;
+            self.kernel("gemm", COMPUTING, begin, (begin, end))
+                .with_grid(*blocks)
+                .kernel("gelu", COMPUTING, begin + 1, (end, end + 1))
+                .with_grid(*next);
+            begin = end + 1;
+        }
+        begin
+    }
+}
+
+/// Returns the time of a matrix product that runs beside a collective, as computation, if these ran before it and alone.
+fn computed_beside_a_collective(alone: &[Product], beside: Product) -> f64 {
+    let mut events = TraceEvents::default();
+    let begin = events.products(10, alone);
+    events.call("allreduce", begin, (begin + 2, begin + 2002));
+    events.products(begin + 2, &[beside]);
+    let operations = operations_of(&events.text());
+    match operations.last().expect("an operation").2 {
+        Work::Compute(time) => time.0 - 1.0,
+        _ => panic!("{operations:?}"),
+    }
+}
+
+#[test]
+fn what_a_kernel_takes_longer_beside_a_collective_is_no_computation() {
+    let computed = computed_beside_a_collective;
+    assert_eq!(computed(&[(132, 100, 64)], (132, 130, 64)), 100.0);
+    let several = [40, 100, 90, 140].map(|time| (132, time, 64));
+    assert_eq!(computed(&several, (132, 130, 64)), 100.0);
+    // Another grid, another next kernel, no run that took no longer, and one that did something else.
+    for alone in [(64, 100, 64), (132, 100, 32), (132, 140, 64), (132, 64, 64)] {
+        assert_eq!(computed(&[alone], (132, 130, 64)), 130.0, "{alone:?}");
+    }
+    assert_eq!(computed(&[(132, 65, 64)], (132, 130, 64)), 65.0);
+}
+
+/// A collective beside the last 20 us of a kernel delays it by no more.
+#[test]
+fn a_kernel_takes_longer_by_no_more_than_the_time_in_which_others_ran_beside_it() {
+    let mut events = TraceEvents::default();
+    let end = events.products(10, &[(132, 80, 64), (132, 119, 64), (132, 101, 64)]);
+    events.call("allreduce", end, (end + 120, end + 220));
+    events.products(end + 10, &[(132, 130, 64)]);
+    let operations = operations_of(&events.text());
+    let computed = Work::Compute(Micros(119.0 + 1.0));
+    assert_eq!(operations.last().expect("an operation").2, computed);
+
+    let mut events = TraceEvents::default();
+    let end = events.products(10, &[(132, 80, 64), (132, 101, 64)]);
+    events.call("allreduce", end, (end + 120, end + 220));
+    events.products(end + 10, &[(132, 130, 64)]);
+    let operations = operations_of(&events.text());
+    let computed = Work::Compute(Micros(130.0 + 1.0));
+    assert_eq!(operations.last().expect("an operation").2, computed);
+}
+
+#[test]
+fn what_kernels_take_longer_beside_other_computation_is_computation() {
+    let mut events = TraceEvents::default();
+    for (begin, end, stream) in [
+        (10, 110, COMPUTING),
+        (200, 380, COMPUTING),
+        (210, 390, COPYING),
+        (500, 501, COMPUTING),
+    ] {
+        events
+            .kernel("gemm", stream, begin, (begin, end))
+            .with_grid(132);
+    }
+    events.call("allreduce", 510, (511, 611));
+    let operations = operations_of(&events.text());
+    assert_eq!(operations[0].2, Work::Compute(Micros(291.0)));
+}
+
+/// Returns the bytes of the copies before two gathers. The first copy runs alone from 2 to `alone`, the second one beside computation
+/// for 60 us.
+fn copied_beside_computation(alone: u32, add: impl Fn(&mut TraceEvents)) -> Vec<Bytes> {
+    let mut events = TraceEvents::default();
+    add(&mut events);
+    for begin in [10, 20, 30, 40] {
+        events.kernel("layer 0", COMPUTING, begin, (begin + 50, begin + 51));
+    }
+    events
+        .function(COPY_IN, 1, 0)
+        .kernel("gather", COPYING, 1, (2, alone))
+        .with_grid(320)
+        .call("_allgather_base", 5, (100, 110))
+        .kernel("layer 1", COMPUTING, 30, (120, 1120))
+        .function(COPY_IN, 1, 40)
+        .kernel("gather", COPYING, 41, (130, 190))
+        .with_grid(320)
+        .call("_allgather_base", 50, (190, 290))
+        .function(COPY_IN, 1, 60)
+        .kernel("gather", COPYING, 61, (300, 306))
+        .with_grid(320);
+    let mut copied = Vec::new();
+    for (_, stream, work, _) in operations_of(&events.text()) {
+        if let Work::Copies(copies) = work
+            && stream == "copies"
+        {
+            copied.push(copies.bytes);
+        }
+    }
+    copied
+}
+
+#[test]
+fn what_a_copy_takes_longer_beside_computation_is_no_bytes() {
+    let [short, long] = [10_000_000, 28_000_000].map(Bytes);
+    let copied = copied_beside_computation(17, |_| {});
+    assert_eq!(copied, [long, long, short]);
+    // The first copy is of something else.
+    let as_recorded = Bytes(118_000_000);
+    assert_eq!(
+        copied_beside_computation(8, |_| {}),
+        [short, as_recorded, short]
+    );
+}
+
+/// Kernels that seem to take no time, as in traces in whole microseconds, keep nothing busy.
+#[test]
+fn what_takes_no_time_runs_beside_nothing() {
+    let copied = copied_beside_computation(17, |events| {
+        for stream in [COMPUTING, COPYING, COMMUNICATING] {
+            events.kernel("memset", stream, 8, (0, 0));
+        }
+    });
+    assert_eq!(copied, [28_000_000, 28_000_000, 10_000_000].map(Bytes));
+}
+
 /// Recorded by PyTorch 2.11: three layers of 50,358,272 parameters in bfloat16. What is gathered is copied into one buffer beside
 /// computation, by two kernels, and out of it by one kernel that the driver's copy of its pointers comes before.
 #[test]
@@ -610,10 +756,30 @@ fn the_recorded_forward_pass_of_fsdp_gathers_beside_computation() {
             panic!("{:?}", operations[number]);
         };
         assert_eq!(copies.pieces, pieces);
-        // Half or all of 100,716,544 bytes; a copy beside computation takes longer, and counts as more.
+        // Half or all of 100,716,544 bytes. A copy beside computation takes longer, and counts as more: this trace has no grids.
         assert!((80_000_000..160_000_000).contains(&copies.bytes.0));
     }
     assert_eq!(operations[4].2, copies(33_240, 1));
+}
+
+/// Recorded by PyTorch 2.11, likewise, but with grids: the copies before the gathers took 44, 77 and 75 us, of which only the first
+/// ones ran alone. The last one stays as recorded, because no kernel comes after it. The kernels that compute took 6416 us, a few of
+/// them beside a gather. The matrix product of 860 us, beside copies for 31 us, is not taken for the shorter one of 639 us with the
+/// same grid.
+#[test]
+fn recorded_kernels_beside_others_count_as_long_as_alone() {
+    let text = include_str!("../../../tests/data/traces/pytorch-fsdp-beside.json");
+    let mut computed = 0.0;
+    let mut copied = Vec::new();
+    for (_, stream, work, _) in operations_of(text) {
+        match work {
+            Work::Compute(time) => computed += time.0,
+            Work::Copies(copies) if stream == "copies" => copied.push(copies.bytes.0 / 1_000_000),
+            _ => {}
+        }
+    }
+    assert_eq!(copied, [84, 84, 100]);
+    assert!((6370.0..6380.0).contains(&computed), "{computed}");
 }
 
 /// Recorded by PyTorch 2.11: each gradient is divided into its bucket by a kernel, and copied back by the driver.

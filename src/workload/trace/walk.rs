@@ -58,7 +58,7 @@ pub(super) struct GpuTask {
 
 #[derive(Clone, Copy)]
 pub(super) enum GpuWork {
-    /// Computation, with the time in which no task before it computed, in microseconds.
+    /// Computation, with its time in microseconds as if alone, without the part in which an earlier task computed.
     Compute(f64),
     /// A copy for a collective.
     Copy {
