@@ -457,6 +457,20 @@ fn options_without_an_effect_are_refused() {
     }
 }
 
+/// Output to a file is one workload, also if a launcher starts several processes.
+#[test]
+fn the_first_process_alone_prints_the_workload() {
+    let folder = super::folder();
+    let printed = |rank: &str| {
+        let mut command = common::alone(folder.path());
+        command.args(["replay", "ddp-resnet50", "--print"]);
+        command.env("OMPI_COMM_WORLD_RANK", rank);
+        run(&mut command).expect_code(0).stdout
+    };
+    assert!(printed("0").starts_with("name = \"ddp-resnet50\"\n"));
+    assert_eq!(printed("1"), "");
+}
+
 #[test]
 fn more_steps_than_times_are_kept_for_are_refused() {
     let folder = super::folder();
