@@ -9,6 +9,7 @@
 
 mod budget;
 mod check;
+mod folder;
 mod progress;
 mod request;
 mod start;
