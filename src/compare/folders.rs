@@ -89,6 +89,7 @@ impl RunsAt {
     ///
     /// Returns an error as [`RunsAt::find`] does.
     pub fn find_replays(path: &Path) -> anyhow::Result<RunsAt> {
+        check_kind(path)?;
         let has_replay = |folder: &Path| folder.join(REPLAY_JSON).is_file();
         let replay_in = |folder: &Path| RunFiles {
             measured: MeasuredRun::Replay,
@@ -132,6 +133,7 @@ impl RunsAt {
     ///
     /// Returns an error if the folder, or the record of its experiment, cannot be read.
     pub fn find(path: &Path) -> anyhow::Result<RunsAt> {
+        check_kind(path)?;
         if path.is_file() {
             return Ok(RunsAt::one(RunFiles::of_csv(path)));
         }
@@ -165,6 +167,21 @@ impl RunsAt {
             experiment: None,
         }
     }
+}
+
+/// Refuses what is neither a file nor a folder, as a shell gives for `<(…)`. What does not exist is refused when it is read.
+fn check_kind(path: &Path) -> anyhow::Result<()> {
+    let Ok(found) = path.metadata() else {
+        return Ok(());
+    };
+    if found.is_file() || found.is_dir() {
+        return Ok(());
+    }
+    let what = format!(
+        "{} is a pipe or a device. Write what it gives to a file, and name that",
+        path.display()
+    );
+    Err(Failure::on_all_ranks(Code::Usage, what))
 }
 
 /// Returns the folders below `folder` that have a file of this name, in the order of the numbers that they begin with.

@@ -66,7 +66,10 @@ fn what_nothing_comes_through_and_what_has_no_end_is_refused_in_a_sentence() {
         }
         for words in ["compare @ run", "report @"] {
             let ended = with_path(folder.path(), words, path, None).expect_code(6);
-            assert!(ended.stderr.contains(path), "{words}: {}", ended.stderr);
+            let said = format!(
+                "{path} is a pipe or a device. Write what it gives to a file, and name that"
+            );
+            assert!(ended.stderr.contains(&said), "{words}: {}", ended.stderr);
         }
     }
 }
