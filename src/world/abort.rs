@@ -3,7 +3,7 @@
 //! [`job`] ends it. The first thread that calls it does the following, in this order; a thread that
 //! calls it later only waits for the end.
 //!
-//! 1. It starts a timer that ends this process if one of the next steps hangs, over TCP after it has told the other ranks.
+//! 1. It starts a timer that ends this process if one of the next steps hangs; over TCP, it tells the other ranks first.
 //! 2. It prints the reason, on a thread of its own: standard error may be a pipe that nobody reads.
 //!    A signal reaches every rank, so only rank 0 prints that one.
 //! 3. It saves what was measured, with the function from [`set_last_words`], and removes the
@@ -43,7 +43,7 @@ type Aborter = fn(Code, &str);
 /// The way in which the other ranks of a job end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OthersEnd {
-    /// They are killed, those too that still save what was measured.
+    /// They are killed, even those that are still saving what was measured.
     Killed,
     /// They are told, and end by themselves.
     Told,
@@ -346,6 +346,8 @@ fn start_exit_timer(code: Code, reason: &str) -> io::Result<thread::JoinHandle<(
     let reason = reason.to_owned();
     thread::Builder::new().spawn(move || {
         thread::sleep(PATIENCE);
+        // That of a rank that failed before this one, if it is known by now.
+        let code = ENDING_CODE.get().copied().unwrap_or(code);
         if others_are_told() {
             // They would take this process for one that was killed, and end with another code.
             abort_all_ranks(code, &reason);
