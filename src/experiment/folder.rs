@@ -10,7 +10,7 @@ use crate::{
     record,
 };
 
-/// The folder of an experiment that begins or goes on.
+/// The folder of an experiment that begins or goes on, with the record that is in it.
 pub(super) struct OpenedFolder {
     /// Keeps other experiments out of the folder; `None` where there are no locks.
     pub(super) lock: Option<PathLock>,
@@ -22,8 +22,8 @@ impl OpenedFolder {
     ///
     /// # Errors
     ///
-    /// Returns an error if the folder cannot be made, if it has an experiment that cannot be continued, or if it lacks the one
-    /// that is to be.
+    /// Returns an error if the folder cannot be made or its record not be read, if another experiment runs in it, if it has an
+    /// experiment that cannot be continued, or if it lacks the one that is to be.
     pub(super) fn open(request: &Request) -> anyhow::Result<OpenedFolder> {
         refuse_absent(request)?;
         fs::create_dir_all(&request.folder)

@@ -4,11 +4,14 @@ use roxmltree::Node;
 
 use super::attributes::has_child;
 
-/// Prefixes of the class of a PCI device, as NCCL tells them; 0x12 is RCCL's.
+/// Prefixes of the class of a PCI device by which NCCL tells GPUs; 0x12 is RCCL's.
 const GPU: [&str; 2] = ["0x03", "0x12"];
 
+/// Prefixes of the classes of NICs and switches.
 const NIC: &str = "0x02";
 const SWITCH: &str = "0x0604";
+
+/// The classes of an NVSwitch, and of the NVLinks of a CPU.
 pub(super) const NVSWITCH: &str = "0x068000";
 pub(super) const NVLINK_CPU: &str = "0x068001";
 

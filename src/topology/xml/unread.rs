@@ -1,4 +1,4 @@
-//! What a topology file has that is not read, or not all that is derived.
+//! Notes on what a topology file has that is not read, or from which not everything is derived.
 
 use std::collections::BTreeMap;
 
