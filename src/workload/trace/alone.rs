@@ -1,4 +1,4 @@
-//! [`AloneTimes`]: how long kernels take if nothing runs beside them.
+//! [`AloneTimes`]: how long kernels take if no collective or copy runs beside them.
 //!
 //! A kernel beside a collective takes longer. The workload must not contain that time: in the replay, the kernel runs beside the
 //! collective again. A step repeats its kernels in every layer, and many of their runs have nothing beside them.
@@ -9,6 +9,9 @@ use super::document::{GpuKernel, TraceEvent, TraceEventKind};
 
 /// A run was alone if others ran beside it for at most this part of its time.
 const MOST_SHARED: f64 = 0.01;
+
+/// Runs that take at least this part of the time of another one do the same amount of work.
+const SAME_WORK: f64 = 0.9;
 
 /// Beside a collective, which leaves most of the GPU to it, computation takes at most so many times as long: blocks that find no room
 /// start when others have ended. A larger difference means a different amount of work.
@@ -23,13 +26,12 @@ type KernelKey = (u64, Option<u64>);
 
 /// How long the kernels of a trace would have taken alone.
 pub(super) struct AloneTimes {
-    /// For each event, the time of the longest run of the same kernel that was alone, took no longer, and took less by no more than
-    /// the time in which others ran beside this one; `None` if there is none. In microseconds.
-    longest: Vec<Option<f64>>,
+    /// For each event, what [`alone_time`] returns.
+    times: Vec<Option<f64>>,
 }
 
 impl AloneTimes {
-    /// Reads the kernels of a trace, of which some run beside computation.
+    /// Reads the kernels of a trace. `is_beside` tells those that run beside computation: collectives, and copies in other streams.
     pub(super) fn read(
         events: &[TraceEvent],
         is_beside: impl Fn(&TraceEvent, &GpuKernel) -> bool,
@@ -48,12 +50,12 @@ impl AloneTimes {
         for of_kernel in times.values_mut() {
             of_kernel.sort_by(f64::total_cmp);
         }
-        let mut longest = Vec::with_capacity(events.len());
+        let mut of_events = Vec::with_capacity(events.len());
         for (event, key) in events.iter().zip(&keys) {
             let alone = key.and_then(|key| times.get(&key));
-            longest.push(alone.and_then(|alone| longest_of(alone, event, &shared)));
+            of_events.push(alone.and_then(|alone| alone_time(alone, event, &shared)));
         }
-        AloneTimes { longest }
+        AloneTimes { times: of_events }
     }
 
     /// Returns about how long a kernel that computes would have taken alone, in microseconds. It is the event with this number.
@@ -67,21 +69,26 @@ impl AloneTimes {
     }
 
     fn of(&self, number: usize, run: &TraceEvent, most_slowed: f64) -> f64 {
-        match self.longest[number] {
+        match self.times[number] {
             Some(alone) if alone * most_slowed >= run.duration => alone,
             _ => run.duration,
         }
     }
 }
 
-/// Returns what [`AloneTimes::longest`] has for a run, from the times of its kernel alone.
-fn longest_of(alone: &[f64], run: &TraceEvent, shared: &SharedTime) -> Option<f64> {
+/// Returns how long a run would have taken alone, from the times of its kernel in the runs that were, in microseconds: the median of
+/// those that do the same amount of work as the longest one that took no longer. `None` if all of them took longer, or took less by
+/// more than the time in which others ran beside this one.
+fn alone_time(alone: &[f64], run: &TraceEvent, shared: &SharedTime) -> Option<f64> {
     if shared.is_alone(run) {
         return Some(run.duration);
     }
     let longer = alone.partition_point(|time| *time <= run.duration);
     let longest = *alone[..longer].last()?;
-    (run.duration - longest <= shared.part_of(run)).then_some(longest)
+    let shortest = (SAME_WORK * longest).max(run.duration - shared.part_of(run));
+    let shorter = alone.partition_point(|time| *time < shortest);
+    let same_work = alone.get(shorter..longer)?;
+    same_work.get(same_work.len() / 2).copied()
 }
 
 /// Returns the key of each event that is a kernel with a signature.
@@ -95,10 +102,10 @@ fn keys(events: &[TraceEvent]) -> Vec<Option<KernelKey>> {
             in_order.push((number, signature));
         }
     }
+    in_order.sort_by(|one, other| events[one.0].begin.total_cmp(&events[other.0].begin));
     // From the last to the first, each kernel is the next one of that before it in its stream.
-    in_order.sort_by(|one, other| events[other.0].begin.total_cmp(&events[one.0].begin));
     let mut next_in_stream = BTreeMap::new();
-    for (number, signature) in in_order {
+    for (number, signature) in in_order.into_iter().rev() {
         let next = next_in_stream.insert(events[number].thread, signature);
         keys[number] = Some((signature, next));
     }

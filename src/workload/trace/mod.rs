@@ -105,7 +105,7 @@ fn text_of(path: &Path) -> io::Result<String> {
 /// The first bytes of a file that gzip compressed.
 const GZIP: [u8; 2] = [0x1f, 0x8b];
 
-const KINETO: &str = "From a trace of PyTorch's profiler: computation is the time of GPU kernels between the starts of collectives, without what they take longer beside collectives and copies. The copies that DDP and FSDP make for them are operations of their own.";
+const KINETO: &str = "From a trace of PyTorch's profiler: computation is the time of GPU kernels between the starts of collectives, without the extra time that they take beside collectives and copies. The copies that DDP and FSDP make for them are operations of their own.";
 
 const EXECUTION: &str =
     "From an execution trace of PyTorch, which has no times: collectives without computation.";

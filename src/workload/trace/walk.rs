@@ -95,7 +95,7 @@ pub(super) struct TraceWalk {
 /// What ran between two collectives.
 #[derive(Default)]
 struct Segment {
-    /// The time in which at least one task computed, in microseconds.
+    /// The time of the tasks that computed, in microseconds: see [`GpuWork::Compute`].
     computed: f64,
     copied: CopiesByLength,
     /// When the last of these tasks ended, in microseconds.
