@@ -52,8 +52,7 @@ impl<'a> Experiment<'a> {
     ///
     /// # Errors
     ///
-    /// Returns an error if the folder cannot be made, if it has an experiment that cannot be continued, or if it lacks the one
-    /// that is to be.
+    /// Returns an error if the folder cannot be used: see [`OpenedFolder::open`].
     pub(super) fn open(request: &'a Request) -> anyhow::Result<Experiment<'a>> {
         let OpenedFolder { lock, record } = OpenedFolder::open(request)?;
         let mut order = BlockOrder::new(record.variants.len(), record.seed);

@@ -88,7 +88,7 @@ pub fn rank() -> Option<u32> {
     RANK.get().copied()
 }
 
-/// Sets the function that ends every other rank of the job, which end in this way.
+/// Sets the function that ends every other rank of the job, and the way in which they then end.
 pub fn set_aborter(aborter: Aborter, others: OthersEnd) {
     // A process joins one job.
     let _ = ABORTER.set((aborter, others));

@@ -763,9 +763,9 @@ fn the_recorded_forward_pass_of_fsdp_gathers_beside_computation() {
 }
 
 /// Recorded by PyTorch 2.11, likewise, but with grids: the copies before the gathers took 44, 77 and 75 us, of which only the first
-/// ones ran alone. The second kernel of the last copy stays as recorded, because no kernel comes after it. The kernels that compute took 6416 us, a few of
-/// them beside a gather. The matrix product of 860 us, beside copies for 31 us, is not taken for the shorter one of 639 us with the
-/// same grid.
+/// ones ran alone. The second kernel of the last copy stays as recorded, because no kernel comes after it. The kernels that compute
+/// took 6416 us, a few of them beside a gather. The matrix product of 860 us, beside copies for 31 us, is not taken for the shorter
+/// one of 639 us with the same grid.
 #[test]
 fn recorded_kernels_beside_others_count_as_long_as_alone() {
     let text = include_str!("../../../tests/data/traces/pytorch-fsdp-beside.json");

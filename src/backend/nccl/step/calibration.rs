@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{units::Micros, world::progress};
 
-/// Waves of the kernels that are compared: about as many as those of a training step have.
+/// Waves of the kernels that are compared: few, and about as many as those of a training step have.
 const FEW: u32 = 4;
 const MANY: u32 = 16;
 
