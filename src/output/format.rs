@@ -1,5 +1,5 @@
-//! What an output format is. A new one is a file with a constant of this type and an entry in the
-//! table of [`files`](super::files).
+//! What an output format is. A new one is a file with a constant of this type and an entry in `FORMATS` of
+//! [`output_files`](super::output_files).
 
 use std::path::PathBuf;
 
