@@ -7,6 +7,7 @@ use std::{ops::Range, sync::Arc};
 use anyhow::Context;
 use cudarc::driver::{CudaContext, CudaEvent, CudaGraph, CudaStream, DriverError, result, sys};
 
+use super::polling::Polling;
 use crate::{
     exit::{Code, Failure},
     native::{
@@ -247,11 +248,11 @@ impl Device {
         // The null stream means that of the thread's current GPU.
         self.bind()?;
         let stream = self.raw_stream();
+        let polling = Polling::start();
         // SAFETY: the stream lives as long as this value.
         while !unsafe { self.driver.is_done(stream) }? {
             check()?;
-            // The threads of NCCL need the processor too.
-            std::thread::yield_now();
+            polling.pause();
         }
         Ok(())
     }

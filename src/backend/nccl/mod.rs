@@ -22,6 +22,7 @@ pub mod kernels;
 mod library;
 mod memory;
 mod module;
+mod polling;
 mod process_ranks;
 mod progress_marks;
 mod rank_device;

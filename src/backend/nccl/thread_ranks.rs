@@ -4,7 +4,6 @@
 use std::{
     fmt,
     sync::{Arc, Barrier},
-    thread,
     time::{Duration, Instant},
 };
 
@@ -12,6 +11,7 @@ use cudarc::driver::CudaGraph;
 
 use super::{
     iteration_events::IterationEvents,
+    polling::Polling,
     progress_marks::ProgressMarks,
     rank_device::{PreparedOp, RankDevice},
 };
@@ -123,6 +123,7 @@ impl ThreadRanks {
             return only.wait(meanwhile);
         }
         let mut running: Vec<&RankDevice> = self.ranks.iter().collect();
+        let polling = Polling::start();
         while !running.is_empty() {
             let mut still_running = Vec::with_capacity(running.len());
             for rank in running {
@@ -132,7 +133,7 @@ impl ThreadRanks {
             }
             running = still_running;
             meanwhile();
-            thread::yield_now();
+            polling.pause();
         }
         Ok(())
     }

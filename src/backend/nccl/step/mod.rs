@@ -9,7 +9,7 @@ mod cost;
 mod events;
 mod open;
 
-use std::{cell::Cell, mem, sync::Arc, thread};
+use std::{cell::Cell, mem, sync::Arc};
 
 use anyhow::Context;
 
@@ -20,6 +20,7 @@ use self::{
 };
 use super::{
     device::Device,
+    polling::Polling,
     rank_device::{PreparedOp, RankDevice},
 };
 use crate::{
@@ -222,10 +223,10 @@ impl<'a> StepRun<'a> {
         for events in &self.steps {
             self.enqueue(events)?;
         }
+        let polling = Polling::start();
         while !self.opened.is_done()? {
             self.look();
-            // The threads of NCCL need the processor too.
-            thread::yield_now();
+            polling.pause();
         }
         self.look();
         Ok(())

@@ -11,6 +11,7 @@ use super::{
         compute::ComputeKernel,
         device::{Device, DeviceStream},
         float8::Float8Support,
+        polling::Polling,
         rank_device::{ClosedDevice, OpenedDevice, RankDevice},
     },
     calibration::calibrated,
@@ -245,8 +246,9 @@ impl OpenedSteps {
     /// # Errors
     /// Returns an error if the GPU or NCCL fails.
     pub(super) fn close(self) -> anyhow::Result<()> {
+        let polling = Polling::start();
         while !self.is_done()? {
-            std::thread::yield_now();
+            polling.pause();
         }
         // All communicators first: freeing memory waits for the GPU.
         let closed = self.communicators.into_iter().map(RankDevice::close);
