@@ -3,7 +3,8 @@
 //! [`job`] ends it. The first thread that calls it does the following, in this order; a thread that
 //! calls it later only waits for the end.
 //!
-//! 1. It starts a timer that ends this process if one of the next steps hangs; over TCP, it tells the other ranks first.
+//! 1. It starts a timer that ends this process if one of the next steps hangs. The timer prints the reason if that has not
+//!    begun, and over TCP tells the other ranks.
 //! 2. It prints the reason, on a thread of its own: standard error may be a pipe that nobody reads.
 //!    A signal reaches every rank, so only rank 0 prints that one.
 //! 3. It saves what was measured, with the function from [`set_last_words`], and removes the
@@ -53,6 +54,8 @@ static RANK: OnceLock<u32> = OnceLock::new();
 /// Whether this process has several ranks of a communicator, so that its own number is not theirs.
 static HAS_SEVERAL_RANKS: AtomicBool = AtomicBool::new(false);
 static IS_ENDING: AtomicBool = AtomicBool::new(false);
+/// Whether the reason has been printed, or is being printed.
+static HAS_SPOKEN: AtomicBool = AtomicBool::new(false);
 /// The exit code of the end that is under way.
 static ENDING_CODE: OnceLock<Code> = OnceLock::new();
 /// The function that ends every other rank of the job, once there are any, and how it does.
@@ -155,7 +158,7 @@ pub fn end_by_signal(reason: &str) -> ! {
         }
         None => {
             // Notes of other ranks may be on a file system that does not answer.
-            let _ = start_exit_timer(Code::Stopped, reason);
+            let _ = start_exit_timer(Code::Stopped, reason, message(Code::Stopped, reason));
             match cause::behind_stop() {
                 Some(learned) => end_behind_stop(&learned),
                 None => job(Code::Stopped, reason),
@@ -232,6 +235,18 @@ enum Origin {
     BehindStop { is_said: bool },
 }
 
+impl Origin {
+    /// Returns the line that says why the job ends, before it is known whether another rank failed first.
+    fn message(&self, code: Code, reason: &str) -> Option<String> {
+        match self {
+            Origin::ThisRank => message(code, reason),
+            Origin::AnotherRank { is_said } | Origin::BehindStop { is_said } => {
+                (!is_said).then(|| format!("pxnbench: {reason}"))
+            }
+        }
+    }
+}
+
 /// What is printed and recorded when this process ends the job.
 struct End {
     code: Code,
@@ -244,22 +259,23 @@ struct End {
 
 impl End {
     fn new(code: Code, reason: &str, origin: Origin) -> End {
+        let message = origin.message(code, reason);
         match origin {
             Origin::ThisRank => End::of_this_rank(code, reason),
-            Origin::AnotherRank { is_said } => End::of_another_rank(code, reason, is_said),
-            Origin::BehindStop { is_said } => End {
+            Origin::AnotherRank { .. } => End::of_another_rank(code, reason, message),
+            Origin::BehindStop { .. } => End {
                 ends_others_after: None,
-                ..End::of_another_rank(code, reason, is_said)
+                ..End::of_another_rank(code, reason, message)
             },
         }
     }
 
-    fn of_another_rank(code: Code, reason: &str, is_said: bool) -> End {
+    fn of_another_rank(code: Code, reason: &str, message: Option<String>) -> End {
         cause::leave();
         End {
             code,
             reason: reason.to_owned(),
-            messages: Vec::from_iter((!is_said).then(|| format!("pxnbench: {reason}"))),
+            messages: Vec::from_iter(message),
             ends_others_after: Some(time_to_save()),
         }
     }
@@ -306,7 +322,7 @@ fn end(code: Code, reason: &str, origin: Origin) -> ! {
         exit_now(code);
     }
     // The timer comes first: saving may hang on a file system, MPI_Abort in MPI.
-    let timer = start_exit_timer(code, reason);
+    let timer = start_exit_timer(code, reason, origin.message(code, reason));
     streams::limit_writes();
     let End {
         code,
@@ -317,6 +333,10 @@ fn end(code: Code, reason: &str, origin: Origin) -> ! {
     let reason = reason.as_str();
     // The first code is the one that the program exits with.
     let _ = ENDING_CODE.set(code);
+    let messages = match HAS_SPOKEN.swap(true, Ordering::SeqCst) {
+        true => Vec::new(),
+        false => messages,
+    };
     let printing = EndPrinting::start(&messages);
     printing.wait(AT_ONCE);
     // If it cannot save, another thread may be saving the log that waits in the folder.
@@ -342,10 +362,19 @@ pub fn end_quietly(code: Code) -> ! {
     exit_now(code)
 }
 
-fn start_exit_timer(code: Code, reason: &str) -> io::Result<thread::JoinHandle<()>> {
+/// Starts the timer. It prints `message` if nothing has been printed: finding out who failed first reads and writes files, and on a
+/// busy machine a thread may wait long for a processor.
+fn start_exit_timer(
+    code: Code,
+    reason: &str,
+    message: Option<String>,
+) -> io::Result<thread::JoinHandle<()>> {
     let reason = reason.to_owned();
     thread::Builder::new().spawn(move || {
         thread::sleep(PATIENCE);
+        if let Some(message) = message.filter(|_| !HAS_SPOKEN.swap(true, Ordering::SeqCst)) {
+            EndPrinting::start(&[message]).wait(PRINTING);
+        }
         // That of a rank that failed before this one, if it is known by now.
         let code = ENDING_CODE.get().copied().unwrap_or(code);
         if others_are_told() {

@@ -200,6 +200,16 @@ const ROWS: &[FaultRow] = &[
         )],
     },
     FaultRow {
+        fault: "the same, and the disk for temporary files of that rank does not answer any more",
+        seen: "the same",
+        exit: Exit::Code(Code::Nccl),
+        ends: "5 s later",
+        kept: "all finished cases",
+        shown_by: &[Test(
+            "a_rank_whose_disk_hangs_as_it_fails_says_why_all_the_same",
+        )],
+    },
+    FaultRow {
         fault: "telemetry: a GPU falls off the bus",
         seen: "its rows in `telemetry.csv` have the reason",
         exit: Exit::Unchanged,

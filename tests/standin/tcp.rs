@@ -178,7 +178,7 @@ fn a_rank_that_never_comes_is_named() {
     let ended = job.end_with(4);
     let what = only_sentence(&ended);
     assert!(
-        what.contains("1 of 4 ranks did not come to port ")
+        what.contains("1 of 4 ranks did not connect to port ")
             && what.contains("rank 3 (node 3 of 4 nodes, with 1 rank per node). Start them"),
         "{what}"
     );
@@ -200,14 +200,16 @@ fn a_rank_with_another_secret_is_refused_on_both_sides() {
     assert_eq!(ended[1].code, Some(8));
     let theirs = only_sentence(&ended[1..]);
     assert!(
-        theirs.contains("refuses this rank: its secret is another one, and the one here is from the id of the job. Set PXNBENCH_TOKEN"),
+        theirs.contains("refuses this rank: they have different secrets, and that of this rank is from the id of the job. Set PXNBENCH_TOKEN"),
         "{theirs}"
     );
     assert_eq!(ended[0].code, Some(4));
     let own = sentences(&ended[..1]);
     assert_eq!(own.len(), 2, "{own:#?}");
-    assert!(own[0].contains("rank 1 came from ") && own[0].contains("from PXNBENCH_TOKEN. Set"));
-    assert!(own[1].contains("1 of 2 ranks did not come"), "{own:#?}");
+    assert!(
+        own[0].contains("rank 1 connected from ") && own[0].contains("from PXNBENCH_TOKEN. Set")
+    );
+    assert!(own[1].contains("1 of 2 ranks did not connect"), "{own:#?}");
     assert!(!format!("{ended:?}").contains("sesame"));
 }
 
@@ -394,6 +396,37 @@ fn a_rank_whose_disk_hangs_at_the_end_passes_on_why_the_job_ended() {
     job.start(2, &[("STANDIN_FAULT", "ncclAllReduce:3:1")]);
     let ended = job.end_with(3);
     assert!(ended[0].took > Duration::from_secs(5), "{:?}", ended[0]);
+    let what = only_sentence(&ended);
+    assert!(what.contains(": rank 2 on "), "{what}");
+}
+
+/// Its note for the others is on a disk that does not answer: the reason is printed by the timer.
+#[test]
+fn a_rank_whose_disk_hangs_as_it_fails_says_why_all_the_same() {
+    let Some(machine) = Machine::without_mpi(4) else {
+        return;
+    };
+    let hangs = DiskFault {
+        what: "300",
+        path: "/pxnbench-rank.",
+        skip: 1,
+        ..DiskFault::of("write")
+    };
+    let Some(disk) = hangs.variables() else {
+        return;
+    };
+    let mut failing: Vec<(&str, &str)> = disk
+        .iter()
+        .map(|(name, value)| (*name, value.as_str()))
+        .collect();
+    failing.push(("STANDIN_FAULT", "ncclAllReduce:3:1"));
+    let mut job = Job::new(&machine, 4, "all_reduce -b 8 -e 1K --backend nccl");
+    for rank in [0, 1, 3] {
+        job.start(rank, &[]);
+    }
+    job.start(2, &failing);
+    let ended = job.end_with(3);
+    assert!(ended[2].took > Duration::from_secs(5), "{:?}", ended[2]);
     let what = only_sentence(&ended);
     assert!(what.contains(": rank 2 on "), "{what}");
 }
