@@ -98,6 +98,21 @@ fn an_example_has_at_most_120_lines_and_says_how_to_start_it() {
 }
 
 #[test]
+fn a_backend_of_ones_own_runs_all_collectives() {
+    if !has_mpi() {
+        return;
+    }
+    let ended = example("own_backend", 1, &[], folder().path());
+    for collective in Collective::ALL {
+        let of_collective = |row: &&str| row.starts_with(&format!("{collective} "));
+        let rows: Vec<&str> = ended.stdout.lines().filter(of_collective).collect();
+        assert_eq!(rows.len(), 6, "{}", ended.stdout);
+        let checked = rows.iter().filter(|row| row.ends_with("wrong Some(0)"));
+        assert!(checked.count() >= 3, "{}", ended.stdout);
+    }
+}
+
+#[test]
 fn the_first_example_adds_up_and_shows_both_bandwidths() {
     if !has_mpi() {
         return;

@@ -57,7 +57,7 @@ impl Baseline {
         let name = self.name();
         if let Some(flags) = flags_that_differ(self.measured.sweep.as_ref(), now.sweep.as_ref()) {
             return Err(format!(
-                "{name} was measured with another {flags}, so that its times mean something else. Use the same flags"
+                "{name} was measured with other values of {flags}, so the times cannot be compared. Use the same flags"
             ));
         }
         if (now.ranks, now.nodes) != (self.measured.ranks, self.measured.nodes) {
@@ -93,7 +93,7 @@ impl Baseline {
 
     fn without_case(&self) -> String {
         format!(
-            "{} has no case of this run, so it could not fail. Name a run with the same cases",
+            "{} has no case of this run, so this requirement could never fail. Name a run with the same cases",
             self.name()
         )
     }
@@ -152,7 +152,7 @@ impl Baseline {
         let missing: Vec<String> = missing.map(CaseResult::text).collect();
         if let Some(first) = missing.first() {
             remarks.push(format!(
-                "this run lacks {} of the baseline, such as {first}: nothing is said of them",
+                "this run did not measure {} of the baseline, such as {first}: they are not judged",
                 counted(missing.len() as u64, "case")
             ));
         }

@@ -76,7 +76,7 @@ impl Threshold {
             None => String::new(),
         };
         format!(
-            "{}: there is no {collective}{of_size} among the cases, so it could not fail. Measure one, or leave it out",
+            "{}: there is no {collective}{of_size} among the cases, so this requirement could never fail. Measure one, or leave it out",
             self.flag
         )
     }

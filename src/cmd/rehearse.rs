@@ -52,15 +52,15 @@ pub struct Args {
     #[arg(short = 'r', long, value_name = "RANK", value_parser = values::natural, default_value = "0", conflicts_with = "from")]
     root: u32,
 
-    /// Hold what each process sends over a rail back to so many GB/s
+    /// Limit the rate at which each process sends over a rail, in GB/s
     #[arg(long, value_name = "RAIL=GB/s", value_delimiter = ',', help_heading = "Rails", conflicts_with_all = ["theory", "from"])]
     bandwidth: Vec<RailNumber>,
 
-    /// Hold each message on a rail back for so many microseconds
+    /// Delay each message on a rail by this many microseconds
     #[arg(long, value_name = "RAIL=MICROSECONDS", value_delimiter = ',', help_heading = "Rails", conflicts_with_all = ["theory", "from"])]
     latency: Vec<RailNumber>,
 
-    /// Let a rail send no more, at once or after so many messages of each process
+    /// Stop a rail from sending, at once or after this many messages from each process
     #[arg(long, value_name = "RAIL[:MESSAGES]", value_delimiter = ',', help_heading = "Rails", conflicts_with_all = ["theory", "from"])]
     stall: Vec<RailStall>,
 
@@ -218,7 +218,7 @@ fn check_files(args: &Args) -> anyhow::Result<()> {
         let file = std::path::absolute(&file).unwrap_or(file);
         if let Some((other, _)) = named.iter().find(|(_, known)| *known == file) {
             let what = format!(
-                "{other} and {flag} have the same file, {}; name two",
+                "{other} and {flag} name the same file, {}. Name one for each",
                 file.display()
             );
             return Err(usage(what));
@@ -255,8 +255,7 @@ fn recorded(args: &Args, file: &Path) -> anyhow::Result<Rehearsal> {
             && args.cluster.wants(&case.topology)
     });
     if rehearsal.cases.is_empty() {
-        let why =
-            format!("it has no case of what is asked for; ask for some of what is there: {there}");
+        let why = format!("it has none of the requested cases. Request some that it has: {there}");
         return Err(refused(why));
     }
     Ok(rehearsal)

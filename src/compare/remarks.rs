@@ -30,7 +30,7 @@ pub(super) fn remarks(samples: &Samples) -> Vec<String> {
 /// Returns what the control tells.
 fn on_control(samples: &Samples, control: usize) -> String {
     format!(
-        "{} is {} once more: what differs between the two is noise. Other {} are called better or worse only \
+        "{} repeats {}, so any difference between the two is noise. Other {} are called better or worse only \
          if they differ from both; up to one in twenty of these verdicts may be wrong.",
         samples.variants[control].label,
         samples.reference().unwrap_or_default(),

@@ -88,10 +88,10 @@ fn network(process: &RankFacts) -> CheckOutcome {
         ),
         Some(own) => CheckOutcome::ok(format!("{own} is part of NCCL")),
         None => match plugin_file(process) {
-            Some(file) => CheckOutcome::ok(format!("{file} is there to bring it")),
+            Some(file) => CheckOutcome::ok(format!("{file} is the plugin for it")),
             None => failing(
                 process,
-                "no network plugin is found that could bring it, and NCCL's own are IB and Socket",
+                "no plugin that could provide it was found, and NCCL's own networks are IB and Socket",
                 "add the plugin's folder to LD_LIBRARY_PATH, and name it in NCCL_NET_PLUGIN unless it is libnccl-net.so; or unset \
                  NCCL_NET",
             ),

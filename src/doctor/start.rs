@@ -28,7 +28,9 @@ pub(super) const CHECKS: &[Check] = &[
 
 fn mpi(process: &RankFacts) -> CheckOutcome {
     match &process.start.mpi {
-        None => CheckOutcome::not_applicable("MPI was not tried apart from the examination"),
+        None => {
+            CheckOutcome::not_applicable("not tested: MPI runs already, or cannot be started here")
+        }
         Some(Ok(())) => CheckOutcome::ok("it starts"),
         Some(Err(why)) => CheckOutcome::failure(
             format!("MPI does not start: {why}"),
@@ -65,7 +67,10 @@ fn gpu(job: &[RankFacts]) -> CheckOutcome {
         }
     }
     if let Err(why) = assign(job, &identities) {
-        return CheckOutcome::failure(why, "a sweep with -g or -t needs other numbers");
+        return CheckOutcome::failure(
+            why,
+            "correct this before a sweep. The check assumes one GPU per process; with -g or -t, start correspondingly fewer of them",
+        );
     }
     for process in job {
         if let Some(Err(why)) = &process.start.gpu {
@@ -78,7 +83,7 @@ fn gpu(job: &[RankFacts]) -> CheckOutcome {
             );
         }
     }
-    CheckOutcome::ok("one for each rank, which starts")
+    CheckOutcome::ok("each rank has one, and it starts")
 }
 
 fn no_gpu(process: &RankFacts, why: &str) -> CheckOutcome {
@@ -90,7 +95,7 @@ fn no_gpu(process: &RankFacts, why: &str) -> CheckOutcome {
             process.host,
             evidence.unwrap_or("no NVIDIA device was found")
         ),
-        "until then a sweep stops at once; --backend host measures host memory instead",
+        "make a GPU visible to this rank (see nvidia-smi -L, CUDA_VISIBLE_DEVICES, --gpus-per-node), or measure host memory with --backend host",
     )
 }
 

@@ -136,7 +136,9 @@ pub fn recipe(name: &str, text: &str, explicit: Option<&Path>) -> (RecipeCheck, 
     let check = recipe::check(name, text, &all, None);
     let newest = known_names::newest_version().map(version::text);
     let newest = newest.unwrap_or_default();
-    let what = format!("as any NCCL up to {newest} reads them, conflicts of NCCL {newest}: {why}");
+    let what = format!(
+        "as any NCCL up to {newest} reads them, and conflicts as in NCCL {newest}, because no libnccl can be used: {why}"
+    );
     (check, what)
 }
 

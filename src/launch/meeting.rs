@@ -95,7 +95,7 @@ fn reach(host: &str, port: u16, greeting: &str) -> Result<(), String> {
     for address in addresses {
         match heard(address) {
             Ok(heard) if heard == greeting => return Ok(()),
-            Ok(_) => why = format!("{address} is another machine or program"),
+            Ok(_) => why = format!("something other than this pxnbench answers at {address}"),
             Err(error) => why = format!("{address}: {error}"),
         }
     }
@@ -134,7 +134,7 @@ mod tests {
         let why = reach("127.0.0.1", port, "other").expect_err("another");
         assert!(
             why.contains(&format!("it cannot reach 127.0.0.1:{port}"))
-                && why.contains("is another machine or program"),
+                && why.contains("something other than this pxnbench"),
             "{why}"
         );
     }

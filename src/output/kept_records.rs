@@ -67,7 +67,7 @@ impl KeptRecords {
             "Use --csv to keep all"
         };
         Some(format!(
-            "{} will have the first {} of this run, and not those from now on, for which no memory is used. {remedy}",
+            "{} will contain only the first {} of this run, because memory for more would have no limit. {remedy}",
             first.display(),
             counted(self.records.len() as u64, "case")
         ))
@@ -123,7 +123,9 @@ mod tests {
             assert_eq!((kept.add(&record()), kept.add(&record())), (None, None));
             let said = kept.add(&record()).expect("the first that is left out");
             assert!(
-                said.starts_with("o/results.json will have the first 2 cases of this run, and not"),
+                said.starts_with(
+                    "o/results.json will contain only the first 2 cases of this run, "
+                ),
                 "{said}"
             );
             assert_eq!(kept.add(&record()), None, "said once");

@@ -57,8 +57,8 @@ impl RowFaults {
         self.lost_rows += count;
         is_first.then(|| {
             format!(
-                "{} cannot be written for so long that {} fill the memory for them. Further rows are lost until it can; the end of the \
-                 run says how many",
+                "{} has not been writable for so long that the memory for its rows is full, with {}. Further rows are lost until it can be \
+                 written again; the end of the run says how many. Free space on that disk, or see to its file server",
                 self.path.display(),
                 counted(self.waiting_rows, "row")
             )

@@ -371,7 +371,8 @@ mod tests {
         assert!(rows.append("3,3\r\n", 1).is_empty());
         let said = rows.append("4,4\r\n", 1);
         assert!(
-            said.len() == 1 && said[0].contains("that 3 rows fill the memory for them. Further"),
+            said.len() == 1
+                && said[0].contains("that the memory for its rows is full, with 3 rows. Further"),
             "{said:?}"
         );
         assert!(rows.append("5,5\r\n", 1).is_empty(), "said once");

@@ -69,7 +69,7 @@ impl Limit {
             return format!("{place}: {of}, {rate:.1} GB/s in one direction");
         }
         format!(
-            "{place}: {of}, {rate:.1} GB/s in one direction, which {share:.3} of what busbw counts cross"
+            "{place}: {of}, {rate:.1} GB/s in one direction; {share:.3} bytes cross it for each byte that busbw counts"
         )
     }
 }

@@ -82,7 +82,13 @@ impl Traffic<'_> {
                 let previous = self.nodes[((rank + ranks - 1) % ranks) as usize];
                 f64::from(u8::from(next == node || previous == node))
             }
-            _ => 0.0,
+            // Rings and trees have been counted, or avoid pairs; alltoallv has no peak.
+            Collective::AllReduce
+            | Collective::AllGather
+            | Collective::ReduceScatter
+            | Collective::Broadcast
+            | Collective::Reduce
+            | Collective::AllToAllV => 0.0,
         }
     }
 
@@ -98,7 +104,17 @@ impl Traffic<'_> {
             Collective::HyperCube if (a ^ b).is_power_of_two() => {
                 f64::from(a ^ b) / self.messages()
             }
-            _ => 0.0,
+            Collective::Gather
+            | Collective::Scatter
+            | Collective::SendRecv
+            | Collective::HyperCube => 0.0,
+            // Rings and trees have been counted, or avoid pairs; alltoallv has no peak.
+            Collective::AllReduce
+            | Collective::AllGather
+            | Collective::ReduceScatter
+            | Collective::Broadcast
+            | Collective::Reduce
+            | Collective::AllToAllV => 0.0,
         }
     }
 
@@ -126,7 +142,13 @@ impl Traffic<'_> {
                 let leaves = |rank: &&u32| !members.contains(&((**rank + 1) % ranks));
                 members.iter().filter(leaves).count() as f64
             }
-            _ => 0.0,
+            // Rings and trees have been counted, or avoid pairs; alltoallv has no peak.
+            Collective::AllReduce
+            | Collective::AllGather
+            | Collective::ReduceScatter
+            | Collective::Broadcast
+            | Collective::Reduce
+            | Collective::AllToAllV => 0.0,
         }
     }
 }

@@ -167,7 +167,7 @@ impl Plan {
         of_collective.min_by_key(distance).ok_or_else(|| {
             let name = case.collective.name();
             let what = format!(
-                "no run measured {name} at enough sizes, so its time cannot be told. Measure it: pxnbench {name}"
+                "no run measured {name} at enough sizes to predict its time. Measure it: pxnbench {name}"
             );
             Failure::on_all_ranks(Code::Usage, what)
         })
@@ -196,7 +196,7 @@ fn check_reach(fit: &CostFit, case: &Case) -> anyhow::Result<()> {
     let most = ranks.last().copied().unwrap_or_default();
     if ranks.len() == 1 && !ranks.contains(&case.ranks) {
         return refuse(format!(
-            "{text} was measured on {} only, which cannot tell its time on {}. Measure it on another number of ranks too",
+            "{text} was measured on {} only, so its time on {} cannot be predicted. Measure it on another number of ranks too",
             counted(most, "rank"),
             case.ranks
         ));

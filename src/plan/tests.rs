@@ -229,7 +229,7 @@ fn a_forecast_beyond_the_rows_is_marked_and_one_too_far_from_them_is_refused() {
     );
     assert_eq!(
         refused(&plan_of(&[4]), 4096, 8),
-        "all_reduce float sum was measured on 4 ranks only, which cannot tell its time on 8. Measure it on another number of ranks too"
+        "all_reduce float sum was measured on 4 ranks only, so its time on 8 cannot be predicted. Measure it on another number of ranks too"
     );
     let broadcast = Case {
         collective: Collective::Broadcast,

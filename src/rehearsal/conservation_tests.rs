@@ -60,7 +60,13 @@ fn needed(cluster: &Cluster, case: &Case, rank: u64) -> Option<u64> {
             let remote = flows.filter(|(other, _)| is_remote(*other));
             Some(remote.map(|(_, flow)| flow.recv * case.dtype.size()).sum())
         }
-        _ => None,
+        // These need not send each message from rank to rank.
+        Collective::AllReduce
+        | Collective::AllGather
+        | Collective::ReduceScatter
+        | Collective::Broadcast
+        | Collective::Reduce
+        | Collective::HyperCube => None,
     }
 }
 

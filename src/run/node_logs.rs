@@ -13,6 +13,7 @@ use crate::{
         kernel_log::{self, KernelLine},
         oom_kills::{self, OomKills},
     },
+    units::counted,
     visible::beginning,
     world::cause::{LossCause, SystemLogs},
 };
@@ -95,14 +96,18 @@ impl SystemLogs for NodeLogs {
             return LossCause {
                 is_killed: true,
                 clause: format!(
-                    "memory ran out: {file} counts {kills} more killed for that. Ask for more memory, or use smaller sizes"
+                    "memory ran out: {file} counts {} since the start. Request more memory (--mem), or use smaller sizes",
+                    counted(kills, "out-of-memory kill")
                 ),
             };
         }
         let clause = self.gpu_error(logged).unwrap_or_else(|| match &lines {
-            Ok(_) => "neither the kernel log nor a memory control group says why".into(),
+            Ok(_) => "the cause is unknown: neither the kernel log nor a memory control group shows one. Look at the \
+                      output of that rank"
+                .into(),
             Err(why) => format!(
-                "why is unknown: no memory control group counts it, and the kernel log cannot be read ({why})"
+                "the cause is unknown: no memory control group counted an out-of-memory kill, and the kernel log cannot be \
+                 read ({why}). Look at dmesg there as root"
             ),
         });
         LossCause {
@@ -178,7 +183,7 @@ mod tests {
             told.is_killed
                 && told
                     .clause
-                    .contains("/job_7/memory.events counts 1 more killed"),
+                    .contains("/job_7/memory.events counts 1 out-of-memory kill since"),
             "{told:?}"
         );
     }
@@ -192,12 +197,12 @@ mod tests {
         let told = node.logs().on_lost_process(42);
         assert_eq!(
             told.clause,
-            "neither the kernel log nor a memory control group says why"
+            "the cause is unknown: neither the kernel log nor a memory control group shows one. Look at the output of that rank"
         );
         fs::remove_file(node.0.path().join("dev/kmsg")).expect("removed");
         let told = node.logs().on_lost_process(42);
         assert!(
-            told.clause.contains("why is unknown") && told.clause.contains("(/dev/kmsg: No such"),
+            told.clause.contains("cause is unknown") && told.clause.contains("(/dev/kmsg: No such"),
             "{told:?}"
         );
     }

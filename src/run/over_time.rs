@@ -53,8 +53,8 @@ impl Repetition {
         self.rows += u64::from(is_first);
         let remark = is_first.then(|| {
             format!(
-                "results.csv and results.json have {MOST_ROWS} rows; of the rest of the time they have cases with wrong data \
-                 only. samples.csv has all of it"
+                "results.csv and results.json have {MOST_ROWS} rows; from now on only cases with wrong data are added to them. \
+                 samples.csv covers the whole time"
             )
         });
         (false, remark)

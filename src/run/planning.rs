@@ -64,8 +64,8 @@ pub(super) fn refuse_uneven_groups(plan: &Plan, context: &RunContext) -> anyhow:
     }
     if differs_between_ranks(&waived, world)? {
         return usage(
-            "NCCL_TESTS_SPLIT makes communicators of several sizes, and a case is waived on some of them only, such as a \
-             hypercube: leave it out, or split evenly",
+            "NCCL_TESTS_SPLIT makes communicators of several sizes, and some cases, such as those of a hypercube, can run on some of \
+             them only. Leave these cases out, or split evenly",
         );
     }
     Ok(())

@@ -54,7 +54,8 @@ impl WorkloadChoice {
             WorkloadChoice::Trace(path) => {
                 let reading = Workload::read_trace(path, ranks).map_err(usage)?;
                 let remarks = reading.unread.iter().map(|(what, times)| {
-                    format!("the trace has what is not replayed, {times} times: {what}")
+                    let times = counted(*times, "time");
+                    format!("part of the trace is not replayed, {times}: {what}")
                 });
                 Ok((reading.workload, remarks.collect()))
             }

@@ -46,12 +46,17 @@ pub struct StragglerSearch {
 /// Returns why times of `case` do not tell who is late; `None` if they do. Only in a collective where every rank needs data of
 /// every other does nobody end before all have arrived.
 pub fn cannot_tell(case: &Case) -> Option<&'static str> {
-    use Collective::{AllGather, AllReduce, AllToAll, AllToAllV, HyperCube, ReduceScatter};
+    use Collective::{
+        AllGather, AllReduce, AllToAll, AllToAllV, Broadcast, Gather, HyperCube, Reduce,
+        ReduceScatter, Scatter, SendRecv,
+    };
     match case.collective {
         AllReduce | AllGather | ReduceScatter | AllToAll | HyperCube => None,
         AllToAllV if is_full(case) => None,
         AllToAllV => Some("not every rank sends to every other"),
-        _ => Some("a rank may end before all have arrived"),
+        Broadcast | Reduce | Gather | Scatter | SendRecv => {
+            Some("a rank may end before all have arrived")
+        }
     }
 }
 

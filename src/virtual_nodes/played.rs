@@ -163,14 +163,14 @@ impl PlayedOnRails {
         });
         words.extend(list(&self.latency, |one| {
             format!(
-                "rail {} holds each message back for {:.0} us",
+                "rail {} delays each message by {:.0} us",
                 one.rail, one.number
             )
         }));
         words.extend(list(&self.stalls, |one| {
             let messages = counted(one.after, "message");
             format!(
-                "rail {} sends no more after {messages} of each process",
+                "rail {} stops sending after {messages} from each process",
                 one.rail
             )
         }));

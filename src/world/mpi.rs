@@ -81,7 +81,7 @@ impl World for Mpi {
         if sizes.iter().sum::<u64>() > i32::MAX as u64 {
             let largest = sizes.iter().max().copied().unwrap_or(0);
             let what = format!(
-                "a rank sends {largest} bytes to all ranks, and MPI can gather at most 2 GiB from all of them"
+                "a rank sends {largest} bytes to all ranks, and MPI can gather at most 2 GiB from all of them. This is a bug of pxnbench: please report it"
             );
             abort::job(Code::Internal, &what);
         }

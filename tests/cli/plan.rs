@@ -149,7 +149,7 @@ fn what_cannot_be_planned_is_refused_with_the_reason() {
     refused(
         &["4", "--ranks", "8"],
         6,
-        "was measured on 4 ranks only, which cannot tell its time on 8",
+        "was measured on 4 ranks only, so its time on 8 cannot be predicted",
     );
     refused(
         &["4", "8", "--ranks", "65"],

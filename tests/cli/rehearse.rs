@@ -247,7 +247,7 @@ fn what_is_no_recording_is_refused() {
         ),
         (
             &["--from", &recorded, "broadcast"],
-            "it has no case of what is asked for; ask for some of what is there: collectives alltoall",
+            "it has none of the requested cases. Request some that it has: collectives alltoall",
         ),
         (&["--from", &recorded, "--stall", "1"], "--stall"),
         (&["--from", &recorded, "--nodes", "4"], "--nodes"),
@@ -314,11 +314,11 @@ fn what_cannot_be_is_refused_in_one_sentence() {
         (&["--channels", "65"], "NCCL has 64 channels at most"),
         (
             &["--csv", "x", "--svg", "./x"],
-            "--csv and --svg have the same file",
+            "--csv and --svg name the same file",
         ),
         (
             &["--csv", "-", "--json", "-"],
-            "--csv and --json have the same file",
+            "--csv and --json name the same file",
         ),
         (
             &["--topology", "ring.xml"],

@@ -255,7 +255,7 @@ const ROWS: &[FaultRow] = &[
     },
     FaultRow {
         fault: "`rehearse`: a number of nodes, GPUs or channels that no cluster has, or two outputs in one file",
-        seen: "`… are more than … ranks, the most that are supported`, `NCCL has … channels at most`, `… and … have the same file, …; name two`",
+        seen: "`… are more than … ranks, the most that are supported`, `NCCL has … channels at most`, `… and … name the same file, …. Name one for each`",
         exit: Exit::Code(Code::Usage),
         ends: "at the start",
         kept: "nothing is written",

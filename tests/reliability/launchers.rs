@@ -55,7 +55,7 @@ const ROWS: &[FaultRow] = &[
     },
     FaultRow {
         fault: "without MPI: a rank has another secret",
-        seen: "`rank 0 at …, …, refuses this rank: its secret is another one, and the one here is from …`; rank 0 ends at *T* with 4",
+        seen: "`rank 0 at …, …, refuses this rank: they have different secrets, and that of this rank is from …`; rank 0 ends at *T* with 4",
         exit: Exit::Code(Code::Launch),
         ends: "at once",
         kept: "nothing was measured",

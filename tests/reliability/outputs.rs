@@ -174,7 +174,7 @@ const ROWS: &[FaultRow] = &[
     },
     FaultRow {
         fault: "rows wait for a disk for so long that they fill the memory for them",
-        seen: "`… cannot be written for so long that … fill the memory for them. Further rows are lost until it can`, once, and `… lacks …` at the end",
+        seen: "`… has not been writable for so long that the memory for its rows is full, with …. Further rows are lost until it can be written again`, once, and `… lacks …` at the end",
         exit: Exit::Code(Code::Disk),
         ends: "with the sweep",
         kept: "64 MiB of rows per file",
@@ -184,7 +184,7 @@ const ROWS: &[FaultRow] = &[
     },
     FaultRow {
         fault: "a sweep without an end (`-N 0`) has more cases than `results.json` can have",
-        seen: "`… will have the first … of this run, and not those from now on, for which no memory is used`, once",
+        seen: "`… will contain only the first … of this run, because memory for more would have no limit`, once",
         exit: Exit::Unchanged,
         ends: "with the sweep",
         kept: "all cases in the CSV; without one, exit code 11",

@@ -74,7 +74,7 @@ const ROWS: &[FaultRow] = &[
     },
     FaultRow {
         fault: "a rank is stopped while the others compute for so long that the watch gives it up",
-        seen: "`… ranks that the watch reaches have made no progress …: …. They may wait for …, which it does not reach…`",
+        seen: "`… ranks that can be monitored have made no progress …: …. They may be waiting for …, which cannot be monitored…`",
         exit: Exit::Code(Code::TimedOut),
         ends: "*T*",
         kept: "all finished cases",
@@ -176,7 +176,7 @@ const ROWS: &[FaultRow] = &[
     },
     FaultRow {
         fault: "an operation on a GPU does not end",
-        seen: "`all … ranks stand at the same place and have made no progress …: …`, with the number of operations done and what NCCL reports; or `… made no progress for … s`",
+        seen: "`all … ranks, such as …, are at the same point and have made no progress …: …`, with the number of operations done and what NCCL reports; or `… made no progress for … s`",
         exit: Exit::Code(Code::TimedOut),
         ends: "*T*",
         kept: "all finished cases",
@@ -214,7 +214,7 @@ const ROWS: &[FaultRow] = &[
     },
     FaultRow {
         fault: "without MPI: a rank is never started",
-        seen: "`… of … ranks did not come to …`, with its rank and node",
+        seen: "`… of … ranks did not connect to …`, with its rank and node",
         exit: Exit::Code(Code::TimedOut),
         ends: "*T*",
         kept: "nothing was measured",
@@ -222,7 +222,7 @@ const ROWS: &[FaultRow] = &[
     },
     FaultRow {
         fault: "`join`: a node is never started",
-        seen: "`… of … ranks did not come to …`, with the ranks of that node",
+        seen: "`… of … ranks did not connect to …`, with the ranks of that node",
         exit: Exit::Code(Code::TimedOut),
         ends: "*T*",
         kept: "nothing was measured",

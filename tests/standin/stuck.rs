@@ -29,7 +29,8 @@ fn an_operation_that_hangs_on_one_rank_is_said_once_with_its_place() {
         .collect();
     assert_eq!(stuck.len(), 1, "{}", ended.stderr);
     for part in [
-        ": all 2 ranks stand at the same place and have made no progress since ",
+        ": all 2 ranks, such as rank ",
+        ", are at the same point and have made no progress since ",
         "40 times all_reduce 1K float sum out of place",
         " of 40 operations done",
         " (GPU 0, pid ",

@@ -325,7 +325,16 @@ impl Comm {
                     }
                     messages.recv(recv, root)?;
                 }
-                _ => {}
+                // NCCL has a call for each of these, or `hyper_cube` does their rounds.
+                NcclCall::AllReduce { .. }
+                | NcclCall::AllGather
+                | NcclCall::ReduceScatter { .. }
+                | NcclCall::Broadcast { .. }
+                | NcclCall::Reduce { .. }
+                | NcclCall::AllToAll
+                | NcclCall::Gather { .. }
+                | NcclCall::Scatter { .. }
+                | NcclCall::HyperCube => {}
             }
         }
         Ok(())

@@ -16,7 +16,7 @@ pub struct CheckArgs {
     #[arg(long, value_name = "GBPS", value_parser = thresholds, help_heading = "Pass or fail")]
     min_busbw: Vec<Several<Threshold>>,
 
-    /// Fail if the highest busbw over the sizes is a lower part of the peak of the job's links, in percent
+    /// Fail if the highest busbw over the sizes is below this percentage of the peak of the job's links
     #[arg(long, value_name = "PERCENT", value_parser = percent, help_heading = "Pass or fail")]
     min_pct_peak: Option<f64>,
 

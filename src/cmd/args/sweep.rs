@@ -185,8 +185,8 @@ pub struct SweepArgs {
     #[arg(long, help_heading = "Output")]
     stragglers: bool,
 
-    /// If a rank is stuck, write down what each thread of each rank does that is on the node of the rank that says so:
-    /// stacks-RANK.txt. With eu-stack or gdb in PATH, its calls too
+    /// If a rank is stuck, write what each thread does to stacks-RANK.txt, for every rank on the node of the rank that reports
+    /// it. With eu-stack or gdb in PATH, this includes the stacks of calls
     #[arg(long, help_heading = "Output")]
     stacks: bool,
 

@@ -35,7 +35,8 @@ pub(super) fn judge(
             ))
         }
         HowItEnded::Exit(number) => Some(format!(
-            "the ranks of {host} ended with exit code {number}, which is none of pxnbench's"
+            "the ranks of {host} ended with exit code {number}, which is not one of pxnbench's: a wrapper, the shell or \
+             a library may have ended them. See the output above"
         )),
         HowItEnded::Signal(number) => Some(format!(
             "ssh to {host} was ended by a signal ({}). Its ranks end too; finished cases are kept",

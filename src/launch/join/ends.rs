@@ -42,7 +42,8 @@ pub(super) fn judge(
             "{rank} does not end, although it was killed: the kernel is waiting in a driver or a file system. Look at dmesg"
         )),
         (HowItEnded::Exit(number), None) => Some(format!(
-            "{rank} ended with exit code {number}, which is none of pxnbench's"
+            "{rank} ended with exit code {number}, which is not one of pxnbench's, so a wrapper, the shell or a library may have ended it: see the \
+             output above"
         )),
         // The rank said why; on other nodes than that of rank 0 it may have left that to rank 0.
         (HowItEnded::Exit(_), Some(Code::Stopped)) => None,

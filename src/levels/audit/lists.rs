@@ -41,8 +41,8 @@ fn has_stray_mark(entry: &str) -> bool {
 
 fn syntax_finding(name: &str, setting: &EffectiveValue, selection: &Selection) -> AuditFinding {
     let sentence = format!(
-        "{}: `^` and `=` may appear once, in this order, before the whole list, which has no spaces; NCCL looks for \
-         a name that contains them",
+        "{}: a list has no spaces, and `^` and `=` stand once each, in this order, at its start only: elsewhere NCCL takes them \
+         for part of a name",
         describe(name, setting)
     );
     let mut list = String::new();
@@ -73,7 +73,7 @@ fn prefix_finding(
             continue;
         };
         let sentence = format!(
-            "{}: without `=` NCCL uses every adapter whose name begins with an entry: {} also means {other}",
+            "{}: without `=` an entry means every adapter whose name begins with it: {} also means {other}",
             describe(name, setting),
             short(entry)
         );

@@ -160,7 +160,9 @@ impl Conflict {
     /// Returns the versions that have the conflict: `NCCL 2.22.3 and newer`; `None` if all do.
     pub fn versions(&self) -> Option<String> {
         match (&self.from, &self.before) {
-            (Some(from), Some(before)) => Some(format!("NCCL {from} to before {before}")),
+            (Some(from), Some(before)) => {
+                Some(format!("NCCL {from} and newer, but before {before}"))
+            }
             (Some(from), None) => Some(format!("NCCL {from} and newer")),
             (None, Some(before)) => Some(format!("NCCL before {before}")),
             (None, None) => None,

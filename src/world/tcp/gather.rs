@@ -107,13 +107,13 @@ fn receive(arrival: Arrival, members: &mut Members, strangers: &mut Vec<String>)
         }
         Arrival::Stranger(identity, from) => {
             let what = format!(
-                "rank {} came from {} with another secret",
+                "rank {} connected from {} with a different secret",
                 identity.rank,
                 socket::plain(from.ip())
             );
             if strangers.len() < MOST_STRANGERS && !strangers.contains(&what) {
                 say!(
-                    "pxnbench: {}: {what}: its own is from {}, that of rank 0 from {}. Set {TOKEN} to the same value on every rank",
+                    "pxnbench: {}: {what}: its secret is from {}, that of rank 0 from {}. Set {TOKEN} to the same value on every rank",
                     abort::process_name(),
                     identity.secret_from.name(),
                     members.own.secret_from.name()
@@ -267,7 +267,7 @@ fn twice(one: &Identity, other: &Identity) -> String {
 /// Returns who has not come.
 fn missing(contract: &Contract, ranks: &[u32], strangers: &[String], waited: Duration) -> String {
     let mut what = format!(
-        "{} of {} ranks did not come to {} within {} s: {}",
+        "{} of {} ranks did not connect to {} within {} s: {}",
         ranks.len(),
         contract.size,
         contract.port_names(),
@@ -293,7 +293,7 @@ fn missing(contract: &Contract, ranks: &[u32], strangers: &[String], waited: Dur
     let addresses = socket::resolve(&contract.address).unwrap_or_default();
     if !addresses.is_empty() && !addresses.iter().copied().any(socket::is_own) {
         what += &format!(
-            "; MASTER_ADDR={} is no address of this host",
+            "; MASTER_ADDR={} is not an address of rank 0's host",
             contract.address
         );
     }

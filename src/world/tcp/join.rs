@@ -231,7 +231,7 @@ impl Search<'_> {
 
     fn wrong_secret(&self) -> String {
         format!(
-            "rank 0 at {}, {}, refuses this rank: its secret is another one, and the one here is from {}. Set {TOKEN} to the same value \
+            "rank 0 at {}, {}, refuses this rank: they have different secrets, and that of this rank is from {}. Set {TOKEN} to the same value \
              on every rank",
             self.contract.address,
             self.contract.port_names(),
@@ -243,10 +243,18 @@ impl Search<'_> {
         match join.read_until(self.until + SLACK) {
             Ok(Some(frame)) if frame.kind == FrameKind::Abort => {
                 failure::heard(&frame);
-                self.fail(Code::Internal, "the end of the job cannot be read");
+                let what = format!(
+                    "{} ended the job, but its reason cannot be read. See its output",
+                    join.name()
+                );
+                self.fail(Code::Internal, &what);
             }
             Ok(Some(frame)) => frame.parse(FrameKind::Position).unwrap_or_else(|_| {
-                let what = format!("{} sent something else than a place", join.name());
+                let what = format!(
+                    "{} sent an unexpected message instead of this rank's place in the job. This is a bug of pxnbench: please \
+                     report it",
+                    join.name()
+                );
                 self.fail(Code::Internal, &what)
             }),
             Err(error) if error.kind() == io::ErrorKind::TimedOut => self.fail(
@@ -284,8 +292,8 @@ impl Search<'_> {
                 }
                 Ok((_, identity)) => format!("{} answers", identity.name()),
                 Err(Rejection::Io(error)) => error.to_string(),
-                Err(Rejection::WrongSecret) => "its secret is another one".into(),
-                Err(Rejection::Protocol(_)) => "it is another version".into(),
+                Err(Rejection::WrongSecret) => "it has a different secret".into(),
+                Err(Rejection::Protocol(_)) => "it is a different version of pxnbench".into(),
             };
             if self.is_over() {
                 let what = format!(

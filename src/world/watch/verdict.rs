@@ -115,8 +115,8 @@ impl StuckJob {
                 ranks,
                 unreached: Some(unreached),
             } => format!(
-                "all {ranks} ranks that the watch reaches have made no progress {}: {}. They may wait for {}, which it does not reach: see \
-                 whether that process is stopped, and its GPU and network. If this is merely slow, {remedy}",
+                "all {ranks} ranks that can be monitored have made no progress {}: {}. They may be waiting for {}, which cannot be \
+                 monitored: check whether that process is stopped, and its GPU and network. If this is merely slow, {remedy}",
                 since(last.stands_ms, now),
                 last.doing(),
                 unreached.in_words()
@@ -126,11 +126,11 @@ impl StuckJob {
                 ranks,
                 unreached: None,
             } => format!(
-                "all {ranks} ranks stand at the same place and have made no progress {}: {}. No rank is behind the others, such as {}, so the \
+                "all {ranks} ranks, such as {}, are at the same point and have made no progress {}: {}. None is behind the others, so the \
                  operation itself is stuck, in the library, on a GPU or in the network. If this is merely slow, {remedy}",
+                last.full_name(),
                 since(last.stands_ms, now),
-                last.doing(),
-                last.full_name()
+                last.doing()
             ),
         }
     }
@@ -294,9 +294,9 @@ mod tests {
     fn ranks_at_one_place_are_not_blamed() {
         assert_eq!(
             sentence(&all_at([120; 4], 3000)).expect("a sentence"),
-            "all 4 ranks stand at the same place and have made no progress since 11:59:57, for 3 s: 2000 times all_reduce 1G float sum, \
-             120 of 2000 operations done. No rank is behind the others, such as rank 0 on node0 (GPU 0, pid 4000), so the operation \
-             itself is stuck, in the library, on a GPU or in the network. If this is merely slow, raise --timeout"
+            "all 4 ranks, such as rank 0 on node0 (GPU 0, pid 4000), are at the same point and have made no progress since 11:59:57, for \
+             3 s: 2000 times all_reduce 1G float sum, 120 of 2000 operations done. None is behind the others, so the operation itself is \
+             stuck, in the library, on a GPU or in the network. If this is merely slow, raise --timeout"
         );
     }
 
@@ -310,14 +310,14 @@ mod tests {
         all.add_unreached(&lost(1));
         assert_eq!(
             sentence(&all).expect("a sentence"),
-            "all 4 ranks that the watch reaches have made no progress since 11:59:57, for 3 s: 2000 times all_reduce 1G float sum, 120 of \
-             2000 operations done. They may wait for rank 8 on node1 (process 4008), which it does not reach: see whether that process is \
-             stopped, and its GPU and network. If this is merely slow, raise --timeout"
+            "all 4 ranks that can be monitored have made no progress since 11:59:57, for 3 s: 2000 times all_reduce 1G float sum, 120 of \
+             2000 operations done. They may be waiting for rank 8 on node1 (process 4008), which cannot be monitored: check whether that \
+             process is stopped, and its GPU and network. If this is merely slow, raise --timeout"
         );
         all.add_unreached(&lost(2));
         let several = sentence(&all).expect("a sentence");
         assert!(
-            several.contains("wait for 3 ranks, such as rank 8 on node1 (process 4008), which"),
+            several.contains("waiting for 3 ranks, such as rank 8 on node1 (process 4008), which"),
             "{several}"
         );
     }

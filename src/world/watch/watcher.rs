@@ -63,7 +63,8 @@ pub fn remark() -> Option<String> {
     let unreached = UNREACHED.lock().unwrap_or_else(PoisonError::into_inner);
     unreached.as_ref().map(|unreached| {
         format!(
-            "the watch does not reach {}, such as {}: if one of them is stuck, no message names it. Check that no firewall is between the hosts",
+            "{}, such as {}, cannot be monitored: if one of them gets stuck, no message will name it. Check that no firewall blocks connections between \
+             the hosts",
             counted(u64::from(unreached.ranks), "rank"),
             unreached.example
         )
