@@ -53,6 +53,7 @@ pub(super) fn calibrated(
     let time = |waves, iterations| watch.time(KERNELS, waves, iterations);
     let cost = if is_whole {
         KernelCost::fitted(
+            length,
             iterations,
             (FEW, time(FEW, iterations)?),
             (MANY, time(MANY, iterations)?),
@@ -60,7 +61,12 @@ pub(super) fn calibrated(
         )
     } else {
         let iterations = iterations * MANY;
-        KernelCost::fitted_to_one_wave(iterations, time(1, iterations)?, time(1, iterations / 2)?)
+        KernelCost::fitted_to_one_wave(
+            length,
+            iterations,
+            time(1, iterations)?,
+            time(1, iterations / 2)?,
+        )
     };
     // What the fit is off for these kernels is the same for all.
     let KernelTrain {

@@ -34,9 +34,10 @@ pub(super) struct KernelTrain {
 }
 
 impl KernelCost {
-    /// Returns the cost by the times of three kernels: of `few` waves of `iterations` iterations, of `many` such waves, and of
-    /// `many` waves of half as many iterations.
+    /// Returns the cost for kernels of `length` by the times of three kernels: of `few` waves of `iterations` iterations, of `many`
+    /// such waves, and of `many` waves of half as many iterations.
     pub(super) fn fitted(
+        length: Micros,
         iterations: u32,
         (few, time_of_few): (u32, Micros),
         (many, time_of_many): (u32, Micros),
@@ -53,11 +54,16 @@ impl KernelCost {
             iteration,
             has_waves: true,
         };
-        cost.or_proportional(time_of_many.0 / (many * count))
+        cost.or_proportional(length, time_of_many.0 / (many * count))
     }
 
-    /// Returns the cost of kernels of one wave by the times of two: of `iterations` iterations, and of half as many.
-    pub(super) fn fitted_to_one_wave(iterations: u32, whole: Micros, half: Micros) -> KernelCost {
+    /// Returns the cost for kernels of `length` and one wave by the times of two: of `iterations` iterations, and of half as many.
+    pub(super) fn fitted_to_one_wave(
+        length: Micros,
+        iterations: u32,
+        whole: Micros,
+        half: Micros,
+    ) -> KernelCost {
         let count = f64::from(iterations);
         let iteration = (whole.0 - half.0) / (count / 2.0);
         let cost = KernelCost {
@@ -67,14 +73,16 @@ impl KernelCost {
             iteration,
             has_waves: false,
         };
-        cost.or_proportional(whole.0 / count)
+        cost.or_proportional(length, whole.0 / count)
     }
 
     /// Returns this cost if it can be one, and otherwise that of iterations which take all of the time, `iteration` each. Times that
-    /// were disturbed fit nothing: an iteration that seems to take no time would give kernels of minutes.
-    fn or_proportional(self, iteration: f64) -> KernelCost {
+    /// were disturbed fit nothing: an iteration that seems to take no time, or a kernel that seems to leave none of `length` to its
+    /// iterations, would give kernels of minutes.
+    fn or_proportional(self, length: Micros, iteration: f64) -> KernelCost {
         let is_plausible = self.iteration >= iteration / LEAST_SHARE && self.iteration > 0.0;
-        if is_plausible && self.kernel.is_finite() && self.wave.is_finite() {
+        let leaves_time = self.kernel <= length.0 / 2.0 && self.wave <= BLOCK.0 / 2.0;
+        if is_plausible && leaves_time && self.kernel.is_finite() && self.wave.is_finite() {
             return KernelCost {
                 kernel: self.kernel.max(0.0),
                 wave: self.wave.max(0.0),
@@ -137,6 +145,8 @@ mod tests {
         has_waves: true,
     };
 
+    const LENGTH: Micros = Micros(25.0);
+
     fn time_of(cost: &KernelCost, waves: u32, iterations: u32) -> f64 {
         cost.kernel + f64::from(waves) * (cost.wave + cost.iteration * f64::from(iterations))
     }
@@ -146,25 +156,38 @@ mod tests {
     fn disturbed_times_give_no_endless_kernels() {
         let (few, many) = ((4, Micros(24.0)), (12, Micros(72.0)));
         for half in [71.999_999, 72.0, 90.0] {
-            let cost = KernelCost::fitted(1000, few, many, Micros(half));
+            let cost = KernelCost::fitted(LENGTH, 1000, few, many, Micros(half));
             let train = cost.train(Micros(25.0), Micros(25.0));
             assert_eq!((train.kernels, train.waves), (1, 4));
             assert!((1000..1100).contains(&train.iterations), "{train:?}");
-            let cost = KernelCost::fitted_to_one_wave(12_000, Micros(72.0), Micros(half));
+            let cost = KernelCost::fitted_to_one_wave(LENGTH, 12_000, Micros(72.0), Micros(half));
             let train = cost.train(Micros(25.0), Micros(25.0));
             assert!((4100..4200).contains(&train.iterations), "{train:?}");
         }
+    }
+
+    /// Ranks that share processors with others took four times as long as they would alone. A kernel with one iteration would be timed,
+    /// and what it takes less than a kernel of the length would be taken for the speed of iterations.
+    #[test]
+    fn a_kernel_that_seems_longer_than_its_length_is_not_believed() {
+        let length = Micros(100.0);
+        let cost = KernelCost::fitted_to_one_wave(length, 1000, Micros(400.0), Micros(300.0));
+        assert_eq!((cost.kernel, cost.iteration), (0.0, 0.4));
+        let (few, many) = ((4, Micros(250.0)), (16, Micros(400.0)));
+        let cost = KernelCost::fitted(length, 100, few, many, Micros(240.0));
+        assert_eq!((cost.kernel, cost.wave), (0.0, 0.0));
+        assert_eq!(cost.iteration, 400.0 / 1600.0);
     }
 
     #[test]
     fn three_kernels_give_the_cost_of_all() {
         let time = |waves, iterations| Micros(time_of(&COST, waves, iterations));
         let (few, many) = ((4, time(4, 700)), (12, time(12, 700)));
-        let fitted = KernelCost::fitted(700, few, many, time(12, 350));
+        let fitted = KernelCost::fitted(LENGTH, 700, few, many, time(12, 350));
         assert!((fitted.kernel - 1.5).abs() < 1e-9, "{fitted:?}");
         assert!((fitted.wave - 0.5).abs() < 1e-9, "{fitted:?}");
         assert!((fitted.iteration - 0.008).abs() < 1e-9, "{fitted:?}");
-        let part = KernelCost::fitted_to_one_wave(5600, time(1, 5600), time(1, 2800));
+        let part = KernelCost::fitted_to_one_wave(LENGTH, 5600, time(1, 5600), time(1, 2800));
         assert!((part.kernel - 2.0).abs() < 1e-9, "{part:?}");
         assert!(!part.has_waves);
     }
@@ -172,7 +195,7 @@ mod tests {
     #[test]
     fn times_that_fit_nothing_give_a_cost_in_proportion() {
         let (few, many) = ((4, Micros(20.0)), (8, Micros(40.0)));
-        let fitted = KernelCost::fitted(100, few, many, Micros(50.0));
+        let fitted = KernelCost::fitted(LENGTH, 100, few, many, Micros(50.0));
         assert_eq!((fitted.kernel, fitted.wave), (0.0, 0.0));
         assert_eq!(fitted.iteration, 40.0 / 800.0);
     }
