@@ -379,10 +379,24 @@ fn start_exit_timer(
         let code = ENDING_CODE.get().copied().unwrap_or(code);
         if others_are_told() {
             // They would take this process for one that was killed, and end with another code.
+            leave_within(AT_ONCE);
             abort_all_ranks(code, &reason);
         }
         exit_now(code)
     })
+}
+
+/// Removes the mark of this process unless it has noted its failure, and gives that up after `limit`: the disk may not answer.
+fn leave_within(limit: Duration) {
+    let (sender, left) = mpsc::channel::<()>();
+    let leave = move || {
+        cause::leave();
+        drop(sender);
+    };
+    if thread::Builder::new().spawn(leave).is_ok() {
+        // Nothing is ever sent.
+        let _ = left.recv_timeout(limit);
+    }
 }
 
 /// Returns the line that says why this process ends the job.

@@ -426,7 +426,7 @@ fn a_rank_whose_disk_hangs_as_it_fails_says_why_all_the_same() {
     }
     job.start(2, &failing);
     let ended = job.end_with(3);
-    assert!(ended[2].took > Duration::from_secs(5), "{:?}", ended[2]);
+    assert!(ended[3].took > Duration::from_secs(5), "{:?}", ended[3]);
     let what = only_sentence(&ended);
     assert!(what.contains(": rank 2 on "), "{what}");
 }
