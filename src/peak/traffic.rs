@@ -17,22 +17,41 @@ pub struct Traffic<'a> {
     pub nodes: &'a [u32],
 }
 
+/// Which ranks of a collective made of sends and receives have messages for which.
+#[derive(Clone, Copy)]
+enum Messages {
+    /// Each rank has one for each other.
+    FromEachToEach,
+    /// The root has one for each other rank, or each other rank for the root.
+    WithRoot,
+    /// Each rank has one for the next.
+    ToNext,
+    /// In round k, each rank exchanges 2ᵏ with the one whose number differs in bit k.
+    InRounds,
+}
+
 impl Traffic<'_> {
     /// Returns the bytes that cross `place` in one direction for each byte that busbw counts.
     pub fn share(&self, place: &Place) -> f64 {
-        match (self.collective, place) {
-            (
-                Collective::AllReduce
-                | Collective::AllGather
-                | Collective::ReduceScatter
-                | Collective::Broadcast
-                | Collective::Reduce,
-                Place::Rank(_) | Place::Switch { .. } | Place::Node { .. },
-            ) => 1.0,
-            (_, Place::Rank(rank)) => self.share_of_rank(*rank),
-            (_, Place::Pair(a, b)) => self.share_of_pair(*a, *b),
-            (_, Place::Switch { members, .. } | Place::Node { members, .. }) => {
-                self.share_of_members(members)
+        let messages = match self.collective {
+            Collective::AllToAll => Messages::FromEachToEach,
+            Collective::Gather | Collective::Scatter => Messages::WithRoot,
+            Collective::SendRecv => Messages::ToNext,
+            Collective::HyperCube => Messages::InRounds,
+            // A ring or a tree need not use the link between two given ranks.
+            Collective::AllReduce
+            | Collective::AllGather
+            | Collective::ReduceScatter
+            | Collective::Broadcast
+            | Collective::Reduce => return f64::from(u8::from(!matches!(place, Place::Pair(..)))),
+            // Its ranks send different amounts, so it has no peak.
+            Collective::AllToAllV => return 0.0,
+        };
+        match place {
+            Place::Rank(rank) => self.share_of_rank(messages, *rank),
+            Place::Pair(a, b) => self.share_of_pair(messages, *a, *b),
+            Place::Switch { members, .. } | Place::Node { members, .. } => {
+                self.share_of_members(messages, members)
             }
         }
     }
@@ -60,76 +79,53 @@ impl Traffic<'_> {
     }
 
     /// Returns the share that the links of a rank inside its node carry: its messages with the other ranks of the node.
-    fn share_of_rank(&self, rank: u32) -> f64 {
+    fn share_of_rank(&self, messages: Messages, rank: u32) -> f64 {
         let node = self.nodes[rank as usize];
         let others = self.nodes.iter().filter(|other| **other == node).count() as f64 - 1.0;
-        match self.collective {
-            Collective::AllToAll => others / self.messages(),
-            Collective::HyperCube => {
+        match messages {
+            Messages::FromEachToEach => others / self.messages(),
+            Messages::InRounds => {
                 let is_here = |peer: u32| self.nodes[peer as usize] == node;
                 self.exchanged(rank, is_here) / self.messages()
             }
-            Collective::Gather | Collective::Scatter if rank == self.root => {
-                others / self.messages()
-            }
-            Collective::Gather | Collective::Scatter => {
+            Messages::WithRoot if rank == self.root => others / self.messages(),
+            Messages::WithRoot => {
                 let meets_root = self.nodes[self.root as usize] == node;
                 f64::from(u8::from(meets_root)) / self.messages()
             }
-            Collective::SendRecv => {
+            Messages::ToNext => {
                 let ranks = self.ranks();
                 let next = self.nodes[((rank + 1) % ranks) as usize];
                 let previous = self.nodes[((rank + ranks - 1) % ranks) as usize];
                 f64::from(u8::from(next == node || previous == node))
             }
-            // Rings and trees have been counted, or avoid pairs; alltoallv has no peak.
-            Collective::AllReduce
-            | Collective::AllGather
-            | Collective::ReduceScatter
-            | Collective::Broadcast
-            | Collective::Reduce
-            | Collective::AllToAllV => 0.0,
         }
     }
 
     /// Returns the share that the links between two ranks carry: the messages of the two.
-    fn share_of_pair(&self, a: u32, b: u32) -> f64 {
+    fn share_of_pair(&self, messages: Messages, a: u32, b: u32) -> f64 {
         let ranks = self.ranks();
-        match self.collective {
-            Collective::AllToAll => 1.0 / self.messages(),
-            Collective::Gather | Collective::Scatter if a == self.root || b == self.root => {
-                1.0 / self.messages()
-            }
-            Collective::SendRecv if (a + 1) % ranks == b || (b + 1) % ranks == a => 1.0,
-            Collective::HyperCube if (a ^ b).is_power_of_two() => {
-                f64::from(a ^ b) / self.messages()
-            }
-            Collective::Gather
-            | Collective::Scatter
-            | Collective::SendRecv
-            | Collective::HyperCube => 0.0,
-            // Rings and trees have been counted, or avoid pairs; alltoallv has no peak.
-            Collective::AllReduce
-            | Collective::AllGather
-            | Collective::ReduceScatter
-            | Collective::Broadcast
-            | Collective::Reduce
-            | Collective::AllToAllV => 0.0,
+        match messages {
+            Messages::FromEachToEach => 1.0 / self.messages(),
+            Messages::WithRoot if a == self.root || b == self.root => 1.0 / self.messages(),
+            Messages::ToNext if (a + 1) % ranks == b || (b + 1) % ranks == a => 1.0,
+            Messages::InRounds if (a ^ b).is_power_of_two() => f64::from(a ^ b) / self.messages(),
+            Messages::WithRoot | Messages::ToNext | Messages::InRounds => 0.0,
         }
     }
 
     /// Returns the share that crosses between `members` and the other ranks: the messages between the two sides.
-    fn share_of_members(&self, members: &[u32]) -> f64 {
+    fn share_of_members(&self, messages: Messages, members: &[u32]) -> f64 {
         let inside = members.len() as f64;
         let outside = f64::from(self.ranks()) - inside;
-        match self.collective {
-            Collective::AllToAll => inside * outside / self.messages(),
-            Collective::HyperCube => {
+        match messages {
+            Messages::FromEachToEach => inside * outside / self.messages(),
+            Messages::InRounds => {
                 let is_outside = |peer: u32| !members.contains(&peer);
                 let sent = members.iter().map(|rank| self.exchanged(*rank, is_outside));
                 sent.sum::<f64>() / self.messages()
             }
-            Collective::Gather | Collective::Scatter => {
+            Messages::WithRoot => {
                 let far_side = if members.contains(&self.root) {
                     outside
                 } else {
@@ -137,18 +133,11 @@ impl Traffic<'_> {
                 };
                 far_side / self.messages()
             }
-            Collective::SendRecv => {
+            Messages::ToNext => {
                 let ranks = self.ranks();
                 let leaves = |rank: &&u32| !members.contains(&((**rank + 1) % ranks));
                 members.iter().filter(leaves).count() as f64
             }
-            // Rings and trees have been counted, or avoid pairs; alltoallv has no peak.
-            Collective::AllReduce
-            | Collective::AllGather
-            | Collective::ReduceScatter
-            | Collective::Broadcast
-            | Collective::Reduce
-            | Collective::AllToAllV => 0.0,
         }
     }
 }
