@@ -22,7 +22,6 @@ use std::{
     sync::{
         OnceLock,
         atomic::{AtomicBool, Ordering},
-        mpsc,
     },
     thread,
     time::Duration,
@@ -35,6 +34,7 @@ use super::{
     end_printing::{EndPrinting, PRINTING},
     last_words::{save, wait_until_saved},
     placement, scratch,
+    within::do_within,
 };
 use crate::{exit::Code, streams};
 
@@ -124,17 +124,13 @@ pub fn save_before_stop(reason: &str) {
     if is_final() {
         return;
     }
-    let (sender, saved) = mpsc::channel::<()>();
     let text = reason.to_owned();
-    let saving = thread::Builder::new().spawn(move || {
+    let save = move || {
         streams::limit_writes();
         save_at_warning(&text);
-        drop(sender);
-    });
-    match saving {
-        // Nothing is ever sent.
-        Ok(_) => drop(saved.recv_timeout(PATIENCE)),
-        Err(_) => save_at_warning(reason),
+    };
+    if do_within(PATIENCE, save).is_err() {
+        save_at_warning(reason);
     }
 }
 
@@ -258,8 +254,7 @@ struct End {
 }
 
 impl End {
-    fn new(code: Code, reason: &str, origin: Origin) -> End {
-        let message = origin.message(code, reason);
+    fn new(code: Code, reason: &str, origin: &Origin, message: Option<String>) -> End {
         match origin {
             Origin::ThisRank => End::of_this_rank(code, reason),
             Origin::AnotherRank { .. } => End::of_another_rank(code, reason, message),
@@ -322,14 +317,15 @@ fn end(code: Code, reason: &str, origin: Origin) -> ! {
         exit_now(code);
     }
     // The timer comes first: saving may hang on a file system, MPI_Abort in MPI.
-    let timer = start_exit_timer(code, reason, origin.message(code, reason));
+    let message = origin.message(code, reason);
+    let timer = start_exit_timer(code, reason, message.clone());
     streams::limit_writes();
     let End {
         code,
         reason,
         messages,
         ends_others_after,
-    } = End::new(code, reason, origin);
+    } = End::new(code, reason, &origin, message);
     let reason = reason.as_str();
     // The first code is the one that the program exits with.
     let _ = ENDING_CODE.set(code);
@@ -379,24 +375,11 @@ fn start_exit_timer(
         let code = ENDING_CODE.get().copied().unwrap_or(code);
         if others_are_told() {
             // They would take this process for one that was killed, and end with another code.
-            leave_within(AT_ONCE);
+            let _ = do_within(AT_ONCE, cause::leave);
             abort_all_ranks(code, &reason);
         }
         exit_now(code)
     })
-}
-
-/// Removes the mark of this process unless it has noted its failure, and gives that up after `limit`: the disk may not answer.
-fn leave_within(limit: Duration) {
-    let (sender, left) = mpsc::channel::<()>();
-    let leave = move || {
-        cause::leave();
-        drop(sender);
-    };
-    if thread::Builder::new().spawn(leave).is_ok() {
-        // Nothing is ever sent.
-        let _ = left.recv_timeout(limit);
-    }
 }
 
 /// Returns the line that says why this process ends the job.

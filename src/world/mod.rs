@@ -39,5 +39,6 @@ pub mod solo;
 pub mod tcp;
 pub mod unfinished;
 pub mod watch;
+mod within;
 
 pub use exchange::{World, agree, all_gather, broadcast};

@@ -369,6 +369,12 @@ fn a_rank_that_fails_ends_all_with_its_code_and_one_sentence() {
     assert!(what.contains(": rank 2 on "), "{what}");
 }
 
+/// Returns variables as [`Job::start`] takes them.
+fn borrowed<'a>(variables: &'a [(&'static str, String)]) -> Vec<(&'a str, &'a str)> {
+    let pairs = variables.iter();
+    pairs.map(|(name, value)| (*name, value.as_str())).collect()
+}
+
 /// Rank 0 is ended by its timer after five seconds, and is not taken for a rank that was killed.
 #[test]
 fn a_rank_whose_disk_hangs_at_the_end_passes_on_why_the_job_ended() {
@@ -384,10 +390,7 @@ fn a_rank_whose_disk_hangs_at_the_end_passes_on_why_the_job_ended() {
     let Some(disk) = hangs.variables() else {
         return;
     };
-    let disk: Vec<(&str, &str)> = disk
-        .iter()
-        .map(|(name, value)| (*name, value.as_str()))
-        .collect();
+    let disk = borrowed(&disk);
     let mut job = Job::new(&machine, 4, "all_reduce -b 8 -e 1K --backend nccl --out o");
     job.start(0, &disk);
     for rank in [1, 3] {
@@ -415,10 +418,7 @@ fn a_rank_whose_disk_hangs_as_it_fails_says_why_all_the_same() {
     let Some(disk) = hangs.variables() else {
         return;
     };
-    let mut failing: Vec<(&str, &str)> = disk
-        .iter()
-        .map(|(name, value)| (*name, value.as_str()))
-        .collect();
+    let mut failing = borrowed(&disk);
     failing.push(("STANDIN_FAULT", "ncclAllReduce:3:1"));
     let mut job = Job::new(&machine, 4, "all_reduce -b 8 -e 1K --backend nccl");
     for rank in [0, 1, 3] {

@@ -2,8 +2,7 @@
 
 use std::{
     path::{Path, PathBuf},
-    sync::{Mutex, MutexGuard, OnceLock, PoisonError, mpsc},
-    thread,
+    sync::{Mutex, MutexGuard, OnceLock, PoisonError},
     time::Duration,
 };
 
@@ -13,7 +12,7 @@ use super::{
 };
 use crate::{
     record::{self, FailedProcess},
-    world::placement::host_name,
+    world::{placement::host_name, within::do_within},
 };
 
 /// The mark of this process.
@@ -87,18 +86,13 @@ pub(super) fn tell_other_nodes(note: &FailureNote) {
     let Some(folder) = SHARED.get().filter(|_| !is_first) else {
         return;
     };
-    let (done, is_done) = mpsc::channel();
     let note = note.clone();
-    let work = move || {
+    let write = move || {
         // If it cannot be written, other nodes know less.
         let _ = note::write_shared(folder, &note);
-        // Nobody listens any more if it took too long.
-        let _ = done.send(());
     };
-    if thread::Builder::new().spawn(work).is_ok() {
-        // Written or not, this process goes on.
-        let _ = is_done.recv_timeout(SHARED_NOTE_TAKES);
-    }
+    // Written or not, this process goes on.
+    let _ = do_within(SHARED_NOTE_TAKES, write);
 }
 
 /// Removes the mark of this process, which ends in good order; not if it has noted a failure.
