@@ -1,7 +1,6 @@
 //! [`Polling`]: the pauses of a loop that asks again and again whether a GPU is done.
 
 use std::{
-    cell::Cell,
     thread,
     time::{Duration, Instant},
 };
@@ -15,27 +14,25 @@ const PAUSE: u32 = 2000;
 /// The pauses between the questions of a loop that waits for a GPU.
 ///
 /// Each yields the processor, as in nccl-tests, because the threads of NCCL need it too. After 100 ms they are sleeps of 1/2000 of the
-/// time waited so far, by which a time is too long at most. Ranks that yield for seconds starve others where they share processors:
-/// with Linux 6.18 and automatic task groups, two ranks on two processors kept other processes from running for up to ten seconds.
+/// time waited so far. A time is too long by no more than that and what Linux takes to wake a thread, about 50 us. Ranks that yield for
+/// seconds starve others where they share processors: with Linux 6.18 and automatic task groups, two ranks on two processors kept
+/// other processes from running for up to ten seconds.
 #[derive(Debug)]
 pub(super) struct Polling {
-    /// When the first pause began.
-    began: Cell<Option<Instant>>,
+    began: Instant,
 }
 
 impl Polling {
     /// Starts to wait.
     pub(super) fn start() -> Polling {
         Polling {
-            began: Cell::new(None),
+            began: Instant::now(),
         }
     }
 
     /// Leaves the processor to others until the next question.
     pub(super) fn pause(&self) {
-        let began = self.began.get().unwrap_or_else(Instant::now);
-        self.began.set(Some(began));
-        let waited = began.elapsed();
+        let waited = self.began.elapsed();
         if waited < EAGER {
             thread::yield_now();
         } else {
