@@ -81,7 +81,11 @@ impl KernelCost {
     /// iterations, would give kernels of minutes.
     fn or_proportional(self, length: Micros, iteration: f64) -> KernelCost {
         let is_plausible = self.iteration >= iteration / LEAST_SHARE && self.iteration > 0.0;
-        let leaves_time = self.kernel <= length.0 / 2.0 && self.wave <= BLOCK.0 / 2.0;
+        let KernelTrain {
+            waves, iterations, ..
+        } = self.train(length, length);
+        let of_iterations = f64::from(waves) * f64::from(iterations) * self.iteration;
+        let leaves_time = of_iterations >= length.0 / 2.0;
         if is_plausible && leaves_time && self.kernel.is_finite() && self.wave.is_finite() {
             return KernelCost {
                 kernel: self.kernel.max(0.0),
@@ -177,6 +181,12 @@ mod tests {
         let cost = KernelCost::fitted(length, 100, few, many, Micros(240.0));
         assert_eq!((cost.kernel, cost.wave), (0.0, 0.0));
         assert_eq!(cost.iteration, 400.0 / 1600.0);
+        // A wave of 6 us seems to take 1 us, then 4 us besides its iterations.
+        let (few, many) = ((4, Micros(24.0)), (16, Micros(96.0)));
+        let cost = KernelCost::fitted(length, 100, few, many, Micros(56.0));
+        assert!((cost.wave - 1.0).abs() < 1e-9, "{cost:?}");
+        let cost = KernelCost::fitted(length, 100, few, many, Micros(80.0));
+        assert_eq!((cost.kernel, cost.wave), (0.0, 0.0));
     }
 
     #[test]
