@@ -29,8 +29,6 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 source "$here/lib.sh"
 top=${here%/*}
 
-usage() { sed -n '2,/^set /{/^#/s/^# \{0,1\}//p}' "${BASH_SOURCE[0]}"; }
-
 # --- the command line -----------------------------------------------------------------------------------------------
 
 action='' node_rank='' dry_run=no
@@ -40,7 +38,7 @@ rest=()
 parse() {
     case ${1:-} in
         build | run | shell | join) action=$1 ;;
-        -h | --help) usage && exit 0 ;;
+        -h | --help) print_help && exit 0 ;;
         *) die 6 "say what to do: build, run, shell or join (--help explains them)." ;;
     esac
     shift
@@ -58,7 +56,7 @@ parse() {
                 shift
                 ;;
             --dry-run) dry_run=yes ;;
-            -h | --help) usage && exit 0 ;;
+            -h | --help) print_help && exit 0 ;;
             --)
                 rest=("${@:2}")
                 break

@@ -10,6 +10,10 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 # shellcheck source=scripts/lib.sh
 source "$here/lib.sh"
 
+case ${1:-} in
+    -h | --help) print_help && exit 0 ;;
+    -*) die 6 "unknown option '$1' (--help explains the script)." ;;
+esac
 bin=${1:-${CARGO_TARGET_DIR:-$here/../target}/release/pxnbench}
 recording=$here/../data/rehearsal/two-h200.json
 [[ -x $bin ]] || die 6 "there is no program '$bin': build it with 'cargo build --release', or name it."

@@ -6,15 +6,19 @@
 # it is in fuzz/artifacts/TARGET. New inputs are kept in fuzz/corpus/TARGET for the next time. TARGET may be a path to a file
 # behind a target's name, as in `scripts/fuzz.sh size fuzz/artifacts/size/crash-1`: it is read once.
 set -euo pipefail
-cd "$(dirname "$0")/.."
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+# shellcheck source=scripts/lib.sh
+source scripts/lib.sh
 
+case ${1:-} in
+    -h | --help) print_help && exit 0 ;;
+esac
 target=${1:-all}
 seconds=${2:-60}
 seeds=tests/fuzz-corpus
 
 if [[ $target != all && ! -d $seeds/$target ]]; then
-    echo "fuzz.sh: there is no target $target. Use all, or one of: $(ls -m $seeds)" >&2
-    exit 6
+    die 6 "there is no target $target. Use all, or one of: $(ls -m -w 0 "$seeds")"
 fi
 
 # Coverage by counters and comparisons, which a stable compiler knows as options of LLVM. Comparisons of memory stay calls, so

@@ -14,12 +14,13 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 source "$here/lib.sh"
 
 large=64M soak_minutes=1 soak_sizes=() sweeps=yes rehearsals=yes
-while [[ ${1:-} == --* ]]; do
+while [[ ${1:-} == -* ]]; do
     case $1 in
         --quick) large=1M soak_minutes=0.5 soak_sizes=(-e 1K -n 2) ;;
         --rehearsal) sweeps=no ;;
         --no-rehearsal) rehearsals=no ;;
-        *) die 6 "there is no option '$1'." ;;
+        -h | --help) print_help && exit 0 ;;
+        *) die 6 "unknown option '$1' (--help lists them)." ;;
     esac
     shift
 done

@@ -16,11 +16,6 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 # shellcheck source=scripts/lib.sh
 source scripts/lib.sh
 
-usage() {
-    sed -n '2,/^set /{/^#/s/^# \{0,1\}//p}' scripts/install.sh >&2
-    exit 6
-}
-
 # --- the command line -----------------------------------------------------------------------------------------------
 
 prefix=/usr/local destdir='' binary='' plugin='' action=install
@@ -33,7 +28,8 @@ while (($#)); do
             shift
             ;;
         --uninstall) action=uninstall ;;
-        *) usage ;;
+        -h | --help) print_help && exit 0 ;;
+        *) die 6 "unknown option '$1' (--help lists them)." ;;
     esac
     shift
 done

@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# What the scripts beside this file share: speaking, and launching ranks under whichever MPI is here. Sourced, never run.
+# What the scripts beside this file share: help, speaking, and launching ranks under whichever MPI is here. Sourced, never run.
 
 say() { echo "${0##*/}: $*" >&2; }
 die() { # exit-code sentence
@@ -8,6 +8,8 @@ die() { # exit-code sentence
     say "$*"
     exit "$code"
 }
+# Prints the help of the script that calls this: the comment at its beginning.
+print_help() { sed -n '2,/^set /{/^#/s/^# \{0,1\}//p}' "${BASH_SOURCE[0]%/*}/${BASH_SOURCE[1]##*/}"; }
 have() { command -v "$1" >/dev/null 2>&1; }
 
 # Debian keeps daemons out of a user's PATH, and rustup's line in the profile is read by the next login only.

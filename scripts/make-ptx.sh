@@ -1,4 +1,4 @@
-#!/bin/sh
+#!/usr/bin/env bash
 # Makes src/backend/nccl/ptx/*.ptx: one for each kind of elements from kernels.cu, and one from compute.cu. Needs python3 with
 # venv and PyPI, and no GPU.
 #
@@ -7,13 +7,21 @@
 #
 # NVRTC 12.0 and no other: it emits PTX ISA 8.0, the newest that driver 525 reads.
 # Set NVRTC to the path of a libnvrtc.so.12 of CUDA 12.0 to download nothing.
-set -eu
+set -euo pipefail
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+# shellcheck source=scripts/lib.sh
+source "$here/lib.sh"
 
-kernels=$(cd "$(dirname "$0")/../src/backend/nccl" && pwd)
+case ${1:-} in
+    "" | --check) ;;
+    -h | --help) print_help && exit 0 ;;
+    *) die 6 "unknown option '$1' (--help lists them)." ;;
+esac
+kernels=$here/../src/backend/nccl
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT INT TERM
 
-if [ -z "${NVRTC:-}" ]; then
+if [[ -z ${NVRTC:-} ]]; then
     python3 -m venv "$work/venv"
     "$work/venv/bin/pip" install --quiet --disable-pip-version-check --no-deps 'nvidia-cuda-nvrtc-cu12==12.0.*'
     NVRTC=$(find "$work/venv" -name 'libnvrtc.so.12')
@@ -74,7 +82,7 @@ for kind in ["Bits8", "Bits16", "Bits32", "Bits64", "Half", "Bfloat16", "Float",
 make("compute.cu", None, "compute")
 PYTHON
 
-if [ "${1:-}" = --check ]; then
+if [[ ${1:-} == --check ]]; then
     diff -rq "$work/ptx" "$kernels/ptx"
     echo "ptx/ is what kernels.cu and compute.cu compile to"
 else

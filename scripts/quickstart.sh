@@ -27,7 +27,7 @@ pick_ranks() { # prints how many ranks to start; the arguments are those of pxnb
 }
 
 case ${1:-} in
-    -h | --help) exec sed -n '2,/^set /{/^set /d;s/^# \{0,1\}//;p;}' "scripts/${BASH_SOURCE[0]##*/}" ;;
+    -h | --help) print_help && exit 0 ;;
 esac
 
 scripts/setup.sh

@@ -30,7 +30,7 @@ while (($#)); do
         --no-deb) deb=no ;;
         --no-bom) bom=no ;;
         --dirty) dirty=yes ;;
-        -h | --help) sed -n '2,/^set /{/^#/s/^# \{0,1\}//p}' scripts/release.sh && exit 0 ;;
+        -h | --help) print_help && exit 0 ;;
         *) die 6 "unknown option '$1' (--help lists them)." ;;
     esac
     shift

@@ -16,8 +16,8 @@ for arg in "$@"; do
     case $arg in
         --slurm) want_slurm=yes ;;
         --check) want_check=yes ;;
-        -h | --help) sed -n '2,/^set /{/^#/s/^# \{0,1\}//p}' "${BASH_SOURCE[0]}" && exit 0 ;;
-        *) die 6 "unknown option '$arg'; there are --slurm and --check." ;;
+        -h | --help) print_help && exit 0 ;;
+        *) die 6 "unknown option '$arg' (--help lists them)." ;;
     esac
 done
 

@@ -169,7 +169,7 @@ start() {
             --owner) owner=${2:?} && shift ;;
             --no-pmix) pmix=no ;;
             [1-9]*) nodes=$1 ;;
-            *) usage ;;
+            *) die 6 "unknown option '$1' (--help lists them)." ;;
         esac
         shift
     done
@@ -241,11 +241,6 @@ status() {
     (($(printf '%s\n' "${all[@]}" | grep -cE ' (munged|slurmctld|slurmd on .*)$') == expected))
 }
 
-usage() {
-    sed -n '2,/^set /{/^#/s/^# \{0,1\}//p}' "$self" >&2
-    exit 6
-}
-
 # A caller that is itself in a job must not hand that on to the daemons.
 while read -r name; do unset "$name"; done < <(compgen -e | grep -E '^(SLURM_|SBATCH_|SALLOC_|SRUN_|PMI|OMPI_)' | grep -v '^SLURM_LAB_')
 export SLURM_CONF=$conf
@@ -257,5 +252,6 @@ case ${1:-} in
     env) echo "export SLURM_CONF=$conf" ;;
     node) dir=${2%/} conf=${2}slurm.conf && node "$3" ;;
     watch) dir=${2%/} conf=${2}slurm.conf && watch "$3" ;;
-    *) usage ;;
+    -h | --help) print_help ;;
+    *) die 6 "say what to do: start, env, status or stop (--help explains them)." ;;
 esac

@@ -26,7 +26,7 @@ source "$here/lib.sh"
 minutes=10 backend='' bin=$here/../target/release/pxnbench
 while (($#)); do
     case $1 in
-        -h | --help) exec sed -n '2,/^set /{/^set /d;s/^# \{0,1\}//;p;}' "${BASH_SOURCE[0]}" ;;
+        -h | --help) print_help && exit 0 ;;
         --backend) backend=${2:-} && shift ;;
         --bin) bin=${2:-} && shift ;;
         --) shift && break ;;

@@ -15,7 +15,8 @@ fast=no
 case ${1:-} in
     "") ;;
     --fast) fast=yes ;;
-    *) die 6 "unknown option '$1'; there is --fast." ;;
+    -h | --help) print_help && exit 0 ;;
+    *) die 6 "unknown option '$1' (--help lists them)." ;;
 esac
 in_ci() { [[ ${CI:-} == true ]]; }
 
