@@ -165,11 +165,12 @@ grown=0
 row rank what last "a minute" growth allowed verdict
 for ((rank = 0; rank < ranks; rank++)); do
     kib=1024
+    samples=$(awk -v rank="$rank" '$1 == rank { n++ } END { print n + 0 }' "$tmp/counted")
     ((rank > 0)) || kib=$((1024 + 2 * (last_rows - ${first_rows:-0})))
     for kind in "3 memory_KiB $kib" "4 file_descriptors 1" "5 threads 1"; do
         read -r column name allowed <<<"$kind"
         read -r rate span <<<"$(slope "$rank" "$column")" || true
-        [[ -n ${span:-} ]] || die 4 "rank $rank has fewer than 8 samples: use more minutes."
+        [[ -n ${span:-} ]] || die 4 "rank $rank has $samples samples, and 8 are needed: use more minutes, or a machine that is less busy."
         read -r per_minute growth verdict <<<"$(awk -v s="$rate" -v t="$span" -v a="$allowed" 'BEGIN {
             printf "%.2f %.2f %s\n", 60000 * s, s * t, s * t < a ? "ok" : "GROWS" }')"
         [[ $verdict == ok ]] || grown=$((grown + 1))
