@@ -15,7 +15,7 @@ use crate::{
     backend::Backend,
     collective::{Case, FaultTarget},
     record::{self, Record, Status},
-    world::{World, deadline},
+    world::{World, deadline, rest},
 };
 
 /// The method of measurement, and its state over a sweep.
@@ -144,8 +144,9 @@ impl Measure {
         Some(format!("not as precise as {percent} % {limit}"))
     }
 
-    /// Fills the buffers.
+    /// Fills the buffers. Nothing is timed here, so that it is the time to rest as well.
     pub(super) fn fill(&self, case: &Case, backend: &mut dyn Backend) -> anyhow::Result<()> {
+        rest::if_due();
         let what = format!("filling the buffers of {case}");
         let _guard = deadline::limit(what, self.timeout);
         backend.fill(case, self.seed)

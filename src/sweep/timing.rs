@@ -15,7 +15,7 @@ use crate::{
     collective::Case,
     record::{IterationStats, RankTime, RankTimes},
     units::Micros,
-    world::{self, World, deadline, progress},
+    world::{self, World, deadline, progress, rest},
 };
 
 impl Measure {
@@ -73,6 +73,7 @@ impl Measure {
     ) -> anyhow::Result<()> {
         let _guard = deadline::limit(format!("{} times {case}", self.iters), limit);
         if !blocks.times.is_empty() {
+            rest::if_due();
             // The ranks begin each block together, as they begin the first.
             world.barrier();
         }

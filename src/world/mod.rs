@@ -31,6 +31,7 @@ mod private;
 pub mod process_stat;
 pub mod progress;
 pub mod resource_limits;
+pub mod rest;
 mod running_clock;
 mod same_program;
 pub mod scratch;

@@ -5,18 +5,22 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How long such a loop only yields.
-const EAGER: Duration = Duration::from_millis(100);
+use crate::world::rest;
 
-/// The part of the time waited so far that a later pause takes.
+/// How long such a loop only yields.
+const EAGER: Duration = Duration::from_millis(10);
+
+/// How long a loop has waited when each of its pauses is a sleep.
+const PATIENT: Duration = Duration::from_millis(100);
+
+/// The part of the time waited so far that such a sleep takes.
 const PAUSE: u32 = 2000;
 
 /// The pauses between the questions of a loop that waits for a GPU.
 ///
-/// Each yields the processor, as in nccl-tests, because the threads of NCCL need it too. After 100 ms they are sleeps of 1/2000 of the
-/// time waited so far. A time is too long by no more than that and what Linux takes to wake a thread, about 50 us. Ranks that yield for
-/// seconds starve others where they share processors: with Linux 6.18 and automatic task groups, two ranks on two processors kept
-/// other processes from running for up to ten seconds.
+/// Each yields the processor, as in nccl-tests, because the threads of NCCL need it too. After 10 ms the thread also [rests](rest), once
+/// in 10 ms, and after 100 ms it sleeps each time, for 1/2000 of the time waited so far. A time is too long by no more than that and
+/// what Linux takes to wake a thread, about 50 us; between 10 and 100 ms it rarely is, because a wait seldom ends in a rest.
 #[derive(Debug)]
 pub(super) struct Polling {
     began: Instant,
@@ -33,10 +37,10 @@ impl Polling {
     /// Leaves the processor to others until the next question.
     pub(super) fn pause(&self) {
         let waited = self.began.elapsed();
-        if waited < EAGER {
-            thread::yield_now();
-        } else {
+        if waited >= PATIENT {
             thread::sleep(waited / PAUSE);
+        } else if waited < EAGER || !rest::if_due() {
+            thread::yield_now();
         }
     }
 }
@@ -50,11 +54,22 @@ mod tests {
         let polling = Polling::start();
         let began = Instant::now();
         let mut late = 0;
-        while began.elapsed() < 3 * EAGER {
-            late += u32::from(began.elapsed() > EAGER);
+        while began.elapsed() < 3 * PATIENT {
+            late += u32::from(began.elapsed() > PATIENT);
             polling.pause();
         }
         // The shortest sleep is 1/2000 of 100 ms, so there is room for 4000. Yielding asks some 100,000 times.
         assert!(late < 10_000, "{late}");
+    }
+
+    #[test]
+    fn a_wait_of_ten_milliseconds_rests() {
+        let polling = Polling::start();
+        let began = Instant::now();
+        while began.elapsed() < PATIENT / 2 {
+            polling.pause();
+        }
+        // At the latest after 20 ms.
+        assert!(!rest::if_due());
     }
 }

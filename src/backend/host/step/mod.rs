@@ -19,7 +19,7 @@ use crate::{
         step::{StepBackend, StepMode, StepSetup, StepTimes, waits},
     },
     collective::Case,
-    world::progress,
+    world::{progress, rest},
 };
 
 /// Opens the backend of training steps on host memory, with a communicator of MPI and two buffers for each communicator of the
@@ -39,7 +39,9 @@ impl StepBackend for OpenedSteps {
         progress::begin(1);
         let mut started = collective.start(host)?;
         while !started.has_ended()? {
-            std::thread::yield_now();
+            if !rest::if_due() {
+                std::thread::yield_now();
+            }
         }
         progress::done(1);
         host.count_wrong(case, seed)
@@ -57,6 +59,7 @@ impl StepBackend for OpenedSteps {
         barrier();
         progress::begin(running * u64::from(times));
         for number in 0..u64::from(times) {
+            rest::if_due();
             let step = RunningStep::new(self, &waits, number * running);
             all.push(step.run()?);
         }
