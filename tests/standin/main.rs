@@ -281,15 +281,15 @@ fn sizes_are_cut_to_the_memory_of_the_fullest_gpu() {
     let Some(machine) = Machine::with(2) else {
         return;
     };
-    // Of 1.5 GB 1 GiB is left for NCCL, and the rest has two buffers with their guard zones.
+    // 1 GiB is left for NCCL, and the rest has two buffers with their guard zones.
     let ended = run(machine
         .start(1, "all_reduce -g 2 -b 1M -e 8G -f 2 -n 1 -w 0")
-        .env("STANDIN_MEMORY", "1600000000"))
+        .env("STANDIN_MEMORY", "1100000000"))
     .expect_code(0);
     assert!(
         ended
             .stdout
-            .contains("# Reducing maxBytes to 260046848 due to memory limitation\n"),
+            .contains("# Reducing maxBytes to 10485760 due to memory limitation\n"),
         "{}",
         ended.stdout
     );
@@ -300,7 +300,7 @@ fn sizes_are_cut_to_the_memory_of_the_fullest_gpu() {
         .collect();
     assert_eq!(
         sizes,
-        (0..8).map(|power| 1 << (20 + power)).collect::<Vec<u64>>()
+        (0..4).map(|power| 1 << (20 + power)).collect::<Vec<u64>>()
     );
 }
 
@@ -381,16 +381,16 @@ fn a_size_that_does_not_fit_is_said_in_every_output() {
     };
     let small = |words: &str| {
         let mut command = machine.start(1, words);
-        run(command.env("STANDIN_MEMORY", "1600000000"))
+        run(command.env("STANDIN_MEMORY", "1100000000"))
     };
     let ended =
-        small("all_reduce -g 2 -b 64M -e 8G -f 2 -n 1 -w 0 --out o -J x.json").expect_code(0);
-    let sentence = "sizes above 248M and up to 8G do not fit into memory: they are not measured";
+        small("all_reduce -g 2 -b 4M -e 8G -f 2 -n 1 -w 0 --out o -J x.json").expect_code(0);
+    let sentence = "sizes above 10M and up to 8G do not fit into memory: they are not measured";
     assert!(ended.stderr.contains(sentence), "{}", ended.stderr);
     assert!(
         ended
             .stdout
-            .contains("# Reducing maxBytes to 260046848 due to memory limitation\n"),
+            .contains("# Reducing maxBytes to 10485760 due to memory limitation\n"),
         "{}",
         ended.stdout
     );
@@ -402,25 +402,25 @@ fn a_size_that_does_not_fit_is_said_in_every_output() {
     assert_eq!(
         notes,
         [
-            ("67108864", ""),
-            ("67108864", ""),
-            ("134217728", sentence),
-            ("134217728", sentence),
+            ("4194304", ""),
+            ("4194304", ""),
+            ("8388608", sentence),
+            ("8388608", sentence),
         ]
     );
     let results = json(&machine.path().join("o/results.json"));
     assert_eq!(results["records"][3]["note"], sentence);
     for run in [&results["run"], &json(&machine.path().join("o/run.json"))] {
-        assert_eq!(run["sweep"]["reduced_to"], 260_046_848);
+        assert_eq!(run["sweep"]["reduced_to"], 10_485_760);
         let remarks = run["remarks"].as_array().expect("a list");
         assert!(remarks.contains(&sentence.into()), "{remarks:?}");
     }
     let nccl_tests = json(&machine.path().join("x.json"));
     assert_eq!(nccl_tests["config"]["maximum_bytes"], 8_u64 << 30);
-    assert_eq!(nccl_tests["config"]["reduced_maximum_bytes"], 260_046_848);
+    assert_eq!(nccl_tests["config"]["reduced_maximum_bytes"], 10_485_760);
     // The smallest size does not fit either.
     let ended = small("all_reduce -g 2 -b 4G -e 8G -f 2 -n 1 -w 0 --csv y.csv").expect_code(0);
-    let sentence = "4G to 8G do not fit into memory: 248M is measured instead";
+    let sentence = "4G to 8G do not fit into memory: 10M is measured instead";
     assert!(ended.stderr.contains(sentence), "{}", ended.stderr);
     assert_eq!(csv(&machine.path().join("y.csv"))[0]["note"], sentence);
     // Only one size was asked for.
@@ -428,7 +428,7 @@ fn a_size_that_does_not_fit_is_said_in_every_output() {
         let refused = small(words).expect_code(5);
         assert!(
             refused.stderr.contains(
-                "4G does not fit into memory: each of the two buffers can have at most 248M. Use a smaller size"
+                "4G does not fit into memory: each of the two buffers can have at most 10M. Use a smaller size"
             ),
             "{}",
             refused.stderr
