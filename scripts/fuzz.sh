@@ -12,6 +12,7 @@ source scripts/lib.sh
 
 case ${1:-} in
     -h | --help) print_help && exit 0 ;;
+    -*) die 6 "unknown option '$1' (--help explains the script)." ;;
 esac
 target=${1:-all}
 seconds=${2:-60}

@@ -169,6 +169,7 @@ start() {
             --owner) owner=${2:?} && shift ;;
             --no-pmix) pmix=no ;;
             [1-9]*) nodes=$1 ;;
+            -h | --help) print_help && exit 0 ;;
             *) die 6 "unknown option '$1' (--help lists them)." ;;
         esac
         shift

@@ -30,6 +30,7 @@ while (($#)); do
         --backend) backend=${2:-} && shift ;;
         --bin) bin=${2:-} && shift ;;
         --) shift && break ;;
+        --*) die 6 "unknown option '$1' (--help lists them)." ;;
         *) minutes=$1 ;;
     esac
     shift || die 6 "a value is missing at the end."
@@ -142,12 +143,11 @@ is_warm=$(awk -v rows="${first_rows:-0}" -v cases="$cases" -v passes="$passes" \
     'BEGIN { print (rows >= 10000 || rows >= cases / passes || passes >= 10) }')
 ((is_warm)) || die 4 "half of the time was over before the first pass: use more minutes, or fewer sizes."
 
-# Prints the median slope and the length of the time of a rank's samples; nothing if there are fewer than 8.
+# Prints the median slope and the length of the time of a rank's samples.
 slope() { # rank column
     awk -v rank="$1" -v column="$2" '
         $1 == rank { n++; at[n] = $2; value[n] = $column }
         END {
-            if (n < 8) exit
             for (i = 1; i <= n; i++)
                 for (j = i + 1; j <= n; j++)
                     if (at[j] > at[i]) printf "%.6f %d\n", (value[j] - value[i]) / (at[j] - at[i]), at[n] - at[1]
@@ -166,11 +166,11 @@ row rank what last "a minute" growth allowed verdict
 for ((rank = 0; rank < ranks; rank++)); do
     kib=1024
     samples=$(awk -v rank="$rank" '$1 == rank { n++ } END { print n + 0 }' "$tmp/counted")
+    ((samples >= 8)) || die 4 "rank $rank has $samples samples, and 8 are needed: use more minutes, or a machine that is less busy."
     ((rank > 0)) || kib=$((1024 + 2 * (last_rows - ${first_rows:-0})))
     for kind in "3 memory_KiB $kib" "4 file_descriptors 1" "5 threads 1"; do
         read -r column name allowed <<<"$kind"
-        read -r rate span <<<"$(slope "$rank" "$column")" || true
-        [[ -n ${span:-} ]] || die 4 "rank $rank has $samples samples, and 8 are needed: use more minutes, or a machine that is less busy."
+        read -r rate span <<<"$(slope "$rank" "$column")"
         read -r per_minute growth verdict <<<"$(awk -v s="$rate" -v t="$span" -v a="$allowed" 'BEGIN {
             printf "%.2f %.2f %s\n", 60000 * s, s * t, s * t < a ? "ok" : "GROWS" }')"
         [[ $verdict == ok ]] || grown=$((grown + 1))
