@@ -64,12 +64,17 @@ mod tests {
 
     #[test]
     fn a_wait_of_ten_milliseconds_rests() {
-        let polling = Polling::start();
-        let began = Instant::now();
-        while began.elapsed() < PATIENT / 2 {
-            polling.pause();
+        let rested_at = rest::rested_at();
+        // A busy machine may take the processor away for most of a wait.
+        for _ in 0..100 {
+            let polling = Polling::start();
+            while polling.began.elapsed() < PATIENT / 2 {
+                polling.pause();
+            }
+            if rest::rested_at() != rested_at {
+                return;
+            }
         }
-        // At the latest after 20 ms.
-        assert!(!rest::if_due());
+        panic!("none of 100 waits rested");
     }
 }
