@@ -1,10 +1,14 @@
 #!/usr/bin/env bash
 # Proves pxnbench on real GPUs: any machine with two or more of them, NCCL, and an MPI. Takes about eight minutes.
 #
-#   scripts/gpu-check.sh [BINARY]            default: target/release/pxnbench
-#   scripts/gpu-check.sh --quick [BINARY]    the same with messages of 1 MiB at most
-#   scripts/gpu-check.sh --rehearsal [BINARY]       only the rehearsals, which need no MPI: about two minutes
-#   scripts/gpu-check.sh --no-rehearsal [BINARY]    all but these: they need NVLink between the GPUs
+#   scripts/gpu-check.sh [--quick] [--only PARTS] [BINARY]
+#
+# BINARY is target/release/pxnbench if it is not given. --quick sends 1 MiB at most. --only runs some of the parts, with commas
+# between them:
+#
+#   sweeps       data, flags, refusals, and what is known of the GPUs meanwhile
+#   ends         how soon, and with which words, a sweep ends that a signal disturbs
+#   rehearsals   NCCL on two virtual nodes at every level; needs NVLink between the GPUs, and no MPI
 #
 # MPIRUN="..." names another launcher or options for it. NCCL's own variables are left as they are set.
 # Prints a line a check and goes on after a failure; exits 0 only if all are ok, and 5 where there are too few GPUs.
@@ -13,19 +17,24 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 # shellcheck source=scripts/lib.sh
 source "$here/lib.sh"
 
-large=64M soak_minutes=1 soak_sizes=() sweeps=yes rehearsals=yes
+parts=(sweeps ends rehearsals)
+large=64M soak_minutes=1 soak_sizes=() chosen=("${parts[@]}")
 while [[ ${1:-} == -* ]]; do
     case $1 in
         --quick) large=1M soak_minutes=0.5 soak_sizes=(-e 1K -n 2) ;;
-        --rehearsal) sweeps=no ;;
-        --no-rehearsal) rehearsals=no ;;
+        --only) IFS=, read -ra chosen <<<"${2:-}" && shift ;;
         -h | --help) print_help && exit 0 ;;
         *) die 6 "unknown option '$1' (--help lists them)." ;;
     esac
-    shift
+    shift || die 6 "a value is missing at the end."
 done
+((${#chosen[@]})) || die 6 "--only has no part: write one or more of ${parts[*]}, with commas between them."
+for part in "${chosen[@]}"; do
+    [[ " ${parts[*]} " == *" $part "* ]] || die 6 "there is no part '$part': write one or more of ${parts[*]}, with commas between them."
+done
+wanted() { [[ " ${chosen[*]} " == *" $1 "* ]]; } # part: whether it is asked for
 bin=${1:-$here/../target/release/pxnbench}
-limit=120 # seconds for one check; a hang is a failure, not an evening
+limit=300 # seconds for one run of pxnbench; a hang is a failure, not an evening
 collectives=(all_reduce all_gather reduce_scatter broadcast reduce alltoall gather scatter sendrecv hypercube alltoallv)
 reducing=(all_reduce reduce reduce_scatter)
 
@@ -410,9 +419,6 @@ check_sweeps() {
     check "the same, unaligned" "exit 0, 0 wrong" both_ways all -u 3 -d half -b 1000 -e 100000 -i 33000 -n 2
     check "faults beside the buffers" "5 of 5 found" faults_beside
     check "a soak" "exit 0, 6 flat" soak
-    check "a rank that stands still" "named" stopped_rank
-    check "a rank that is killed" "named" killed_rank
-    check "an interrupted sweep" "exit 9 in run.json" interrupted
     check "each rank sees one GPU" "exit 0, 0 wrong" one_gpu_each
     check "two ranks on one GPU" "refused" same_gpu
     check "4 ranks as two virtual nodes" "exit 0, 0 wrong" two_virtual_nodes
@@ -420,6 +426,12 @@ check_sweeps() {
     check "telemetry of a run" "exit 0" telemetry_of_run
     check "peak is links times rate" "exit 0, 0 wrong" peak_of_links
     check "no such libnccl" "exit 3, 1 sentence" no_such_nccl
+}
+
+check_ends() {
+    check "a rank that stands still" "named" stopped_rank
+    check "a rank that is killed" "named" killed_rank
+    check "an interrupted sweep" "exit 9 in run.json" interrupted
 }
 
 check_rehearsals() {
@@ -435,18 +447,20 @@ check_rehearsals() {
     check "a rail that is slow" "exit 0, waited" slow_rail
 }
 
+uses_mpi() { wanted sweeps || wanted ends; }
 (($(gpus) >= 2)) || die 5 "needs two GPUs, and a program started here would see $(gpus)."
-[[ $sweeps == no ]] || have "${mpirun[0]}" || die 8 "needs an MPI, and there is no '${mpirun[0]}' in PATH: load one, or set MPIRUN."
+! uses_mpi || have "${mpirun[0]}" || die 8 "needs an MPI, and there is no '${mpirun[0]}' in PATH: load one, or set MPIRUN."
 [[ -x $bin ]] || die 6 "there is no program '$bin': build it with 'cargo build --release', or name it."
 bin=$(readlink -f "$bin")
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
 mpi_sessions_in "$tmp/mpi"
 
-[[ $sweeps == no ]] || launch_ranks 2 # says once, above the table, what it sets
+! uses_mpi || launch_ranks 2 # says once, above the table, what it sets
 row check expected got "" s
-[[ $sweeps == no ]] || check_sweeps
-[[ $rehearsals == no ]] || check_rehearsals
+for part in "${parts[@]}"; do
+    ! wanted "$part" || "check_$part"
+done
 
 ((failed == 0)) || die 1 "$failed checks FAILED ($SECONDS s)."
 echo "all checks ok on $(gpus) GPUs in $SECONDS s"

@@ -21,10 +21,10 @@ fn scripts() -> Vec<PathBuf> {
     scripts
 }
 
-/// Runs `script` with one argument, in a folder that is not its own.
-fn run(script: &Path, argument: &str) -> Output {
+/// Runs `script` in a folder that is not its own.
+fn run(script: &Path, arguments: &[&str]) -> Output {
     Command::new(script)
-        .arg(argument)
+        .args(arguments)
         .current_dir("/")
         .output()
         .unwrap_or_else(|error| panic!("{}: {error}", script.display()))
@@ -51,7 +51,7 @@ fn each_script_explains_itself() {
         let name = script.file_name().expect("a name").to_string_lossy();
         assert!(expected.contains(&format!("scripts/{name}")), "{name}");
         for option in ["-h", "--help"] {
-            let output = run(&script, option);
+            let output = run(&script, &[option]);
             assert_eq!(output.status.code(), Some(0), "{name} {option}");
             assert_eq!(String::from_utf8_lossy(&output.stdout), expected, "{name}");
             assert!(output.stderr.is_empty(), "{name} {option}: {output:?}");
@@ -67,11 +67,27 @@ fn an_argument_that_a_script_does_not_know_is_refused_in_one_sentence() {
             continue;
         }
         let name = script.file_name().expect("a name").to_string_lossy();
-        let output = run(&script, "--nonsense");
+        let output = run(&script, &["--nonsense"]);
         let told = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(6), "{name}: {told}");
         assert!(told.starts_with(&format!("{name}: ")), "{told}");
         assert_eq!(told.lines().count(), 1, "{told}");
         assert!(output.stdout.is_empty(), "{name}: {output:?}");
+    }
+}
+
+#[test]
+fn parts_of_the_checks_of_gpus_that_do_not_exist_are_refused_before_anything_runs() {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("scripts/gpu-check.sh");
+    for (arguments, problem) in [
+        (&["--only", "sweeps,end"][..], "there is no part 'end'"),
+        (&["--only", ""], "--only has no part"),
+        (&["--only"], "a value is missing at the end"),
+    ] {
+        let output = run(&script, arguments);
+        let told = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(6), "{arguments:?}: {told}");
+        assert!(told.contains(problem), "{arguments:?}: {told}");
+        assert_eq!(told.lines().count(), 1, "{told}");
     }
 }

@@ -535,10 +535,22 @@ fn what_cannot_be_meant_is_refused() {
     }
 }
 
+#[test]
+fn the_script_for_real_gpus_finds_sweeps_in_order() {
+    check_gpus("sweeps");
+}
+
+/// It has the machine for itself (.config/nextest.toml).
+#[test]
+fn the_script_for_real_gpus_finds_ends_in_order() {
+    check_gpus("ends");
+}
+
+/// Runs some parts of the script for real GPUs. The rehearsals are no part: the stand-in for libnccl loads no plugin.
+///
 /// Its runs are in memory: while the disk of a busy machine answers nobody, a job cannot describe its end in the second that mpirun
 /// leaves it.
-#[test]
-fn the_script_for_real_gpus_finds_all_in_order() {
+fn check_gpus(parts: &str) {
     let Some(machine) = Machine::with(2) else {
         return;
     };
@@ -548,8 +560,7 @@ fn the_script_for_real_gpus_finds_all_in_order() {
     let mut command = machine.with_nvml(machine.on(script), "");
     common::clean(&mut command);
     command
-        // The stand-in for libnccl loads no plugin.
-        .args(["--quick", "--no-rehearsal", common::BINARY])
+        .args(["--quick", "--only", parts, common::BINARY])
         .current_dir(machine.path())
         .envs([
             ("OMPI_ALLOW_RUN_AS_ROOT", "1"),
@@ -560,7 +571,7 @@ fn the_script_for_real_gpus_finds_all_in_order() {
             "PATH",
             format!("{}:{path}", machine.libraries.join("bin").display()),
         );
-    let ended = run_within(&mut command, Duration::from_secs(600)).expect_code(0);
+    let ended = run_within(&mut command, Duration::from_secs(900)).expect_code(0);
     assert!(
         ended.stdout.contains("all checks ok on 2 GPUs"),
         "{}",
